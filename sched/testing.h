@@ -17,7 +17,7 @@ rota_status rota_runtime_add_driver(rota_runtime *runtime, const rota_exec_drive
 rota_status rota_runtime_set_touch(rota_runtime *runtime, bool touch);
 
 /* Devices opened from now on share no memory with others. Before any device is opened; not thread-safe. */
-rota_status rota_runtime_set_apart(rota_runtime *runtime, bool apart);
+rota_status rota_runtime_set_unshared(rota_runtime *runtime, bool unshared);
 
 /* Devices opened from now on may share memory, but wait for each other through the host. Before any device is
  * opened; not thread-safe. */

@@ -107,7 +107,7 @@ typedef struct rota_plan_word {
     uint8_t type; /* VALUE: rota_value_type */
 } rota_plan_word;
 
-typedef struct rota_plan_run rota_plan_run;
+typedef struct rota_executable rota_executable;
 
 struct rota_plan {
     _Atomic uint32_t references;
@@ -137,7 +137,7 @@ struct rota_plan {
     uint32_t final_segment;
 
     void *compile_info; /* what dot, explain and traces need (sched/plan/operations.h) */
-    rota_plan_run *run; /* the runtime's: instances and their use; NULL: only analysed */
+    rota_executable *executable; /* the runtime's: instances and their use; NULL: only analysed */
 };
 
 #define ROTA_PLAN_QUEUES_MAX 16

@@ -1,7 +1,7 @@
 /* Joins: points without work that come after all of a long list. */
 #include "sched/plan/edges_parts.h"
 
-enum { MARKS_START = 256 };
+enum { VISITS_START = 256 };
 
 /* A join of what stands in h->joined from `base` on, or what that comes to: one operation, INCOMING if none.
  * ROTA_NONE: out of memory. */
@@ -36,33 +36,33 @@ uint32_t rota_edges_make_join(hazards *h, uint64_t base, rota_edge_kind kind) {
     return id;
 }
 
-static uint32_t mark_slot(const mark *marks, uint32_t mask, uint32_t cell) {
+static uint32_t visit_entry(const visit *visits, uint32_t mask, uint32_t cell) {
     uint32_t slot = cell * 0x9e3779b1u & mask;
-    while (marks[slot].cell && marks[slot].cell != cell) slot = (slot + 1) & mask;
+    while (visits[slot].cell && visits[slot].cell != cell) slot = (slot + 1) & mask;
     return slot;
 }
 
-static mark *find_mark(const hazards *h, uint32_t cell) {
-    if (!h->marks) return NULL;
-    mark *found = &h->marks[mark_slot(h->marks, h->mark_mask, cell)];
+static visit *find_visit(const hazards *h, uint32_t cell) {
+    if (!h->visits) return NULL;
+    visit *found = &h->visits[visit_entry(h->visits, h->visit_mask, cell)];
     return found->cell ? found : NULL;
 }
 
 static void add_mark(hazards *h, uint32_t cell) {
-    if (!h->marks || h->mark_count * 2 > h->mark_mask) {
-        uint32_t size = h->marks ? (h->mark_mask + 1) * 2 : MARKS_START;
-        mark *grown = rota_arena_calloc(h->arena, sizeof *grown * size, 8);
+    if (!h->visits || h->visit_count * 2 > h->visit_mask) {
+        uint32_t size = h->visits ? (h->visit_mask + 1) * 2 : VISITS_START;
+        visit *grown = rota_arena_calloc(h->arena, sizeof *grown * size, 8);
         if (!grown) {
             h->failed = true;
             return;
         }
-        for (uint32_t i = 0; h->marks && i <= h->mark_mask; i++)
-            if (h->marks[i].cell) grown[mark_slot(grown, size - 1, h->marks[i].cell)] = h->marks[i];
-        h->marks = grown;
-        h->mark_mask = size - 1;
+        for (uint32_t i = 0; h->visits && i <= h->visit_mask; i++)
+            if (h->visits[i].cell) grown[visit_entry(grown, size - 1, h->visits[i].cell)] = h->visits[i];
+        h->visits = grown;
+        h->visit_mask = size - 1;
     }
-    h->marks[mark_slot(h->marks, h->mark_mask, cell)] = (mark){cell, ROTA_NONE};
-    h->mark_count++;
+    h->visits[visit_entry(h->visits, h->visit_mask, cell)] = (visit){cell, ROTA_NONE};
+    h->visit_count++;
 }
 
 /* Joins a list from a marked cell on, block by block, the oldest first, as far as that was not done before.
@@ -71,7 +71,7 @@ static uint32_t join_from_mark(hazards *h, uint32_t cell, rota_edge_kind kind) {
     uint32_t join = ROTA_NONE;
     h->blocks.count = 0;
     for (uint32_t at = cell; at; at = cell_at(h, at).next) {
-        const mark *m = find_mark(h, at);
+        const visit *m = find_visit(h, at);
         if (m && m->join != ROTA_NONE) {
             join = m->join;
             break;
@@ -89,12 +89,12 @@ static uint32_t join_from_mark(hazards *h, uint32_t cell, rota_edge_kind kind) {
         const uint64_t base = h->joined.count;
         if (join != ROTA_NONE) append(h, &h->joined, join, kind);
         for (uint32_t at = first; at; at = cell_at(h, at).next) {
-            const mark *m = at == first ? NULL : find_mark(h, at);
+            const visit *m = at == first ? NULL : find_visit(h, at);
             if (m && m->join != ROTA_NONE) break;
             append(h, &h->joined, cell_at(h, at).operation - 1, kind);
         }
         join = rota_edges_make_join(h, base, kind);
-        find_mark(h, first)->join = join;
+        find_visit(h, first)->join = join;
     }
     return join;
 }
@@ -107,7 +107,7 @@ typedef struct walk {
 } walk;
 
 static uint32_t walk_next(hazards *h, walk *w) {
-    const mark *m = find_mark(h, w->at);
+    const visit *m = find_visit(h, w->at);
     if (m) {
         uint32_t join = m->join != ROTA_NONE ? m->join : join_from_mark(h, w->at, w->kind);
         if (join != ROTA_NONE) {

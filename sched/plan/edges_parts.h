@@ -46,10 +46,10 @@ typedef struct seen_chain {
 } seen_chain;
 
 /* A cell of a long list that somebody went past: the next one joins what lies from there on. */
-typedef struct mark {
+typedef struct visit {
     uint32_t cell; /* 0: empty */
     uint32_t join; /* ROTA_NONE: none yet */
-} mark;
+} visit;
 
 typedef struct hazards {
     rota_compiler *c;
@@ -61,8 +61,8 @@ typedef struct hazards {
     rota_vector join_clocks;   /* rota_clock, of no chain */
     rota_vector joined;        /* candidate: what a join is being made of */
     rota_vector blocks;        /* uint32_t: cells that begin a block of a list */
-    mark *marks;               /* hash by cell */
-    uint32_t mark_mask, mark_count;
+    visit *visits;             /* hash by cell */
+    uint32_t visit_mask, visit_count;
     bool one_timeline;
     seen_chain *seen;
     uint32_t reductions;

@@ -14,7 +14,7 @@
 #include "sched/runtime/shared/device_life.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/trials/trials.h"
 
@@ -116,11 +116,11 @@ static uint64_t trial_patience(const rota_runtime *runtime) {
 
 /* Lets two devices that share memory order their works on the GPU, if that does. */
 static void link(rota_device *a, rota_device *b) {
-    if (!rota_across_may_link(a, b)) return;
-    rota_status status = rota_across_link(a, b);
+    if (!rota_devices_may_link(a, b)) return;
+    rota_status status = rota_devices_link(a, b);
     if (status == ROTA_OK) {
         status = rota_trial_ordering(a, b, trial_patience(a->runtime));
-        if (status != ROTA_OK) rota_across_unlink(a, b);
+        if (status != ROTA_OK) rota_devices_unlink(a, b);
     }
     const rota_log *log = &a->runtime->options.log;
     if (status == ROTA_OK)
@@ -135,7 +135,7 @@ static void link(rota_device *a, rota_device *b) {
 /* Finds out with which open device the new one, not visible yet, shares memory. */
 static void share(rota_device *device) {
     rota_runtime *runtime = device->runtime;
-    if (rota_hooks_apart(&runtime->hooks) || rota_hooks_touch(&runtime->hooks))
+    if (rota_hooks_unshared(&runtime->hooks) || rota_hooks_touch(&runtime->hooks))
         return; /* in touch mode nothing is computed that could be compared */
     const uint64_t patience_ns = trial_patience(runtime);
     for (uint32_t d = 0; d < device->index; d++) {

@@ -37,7 +37,7 @@ static void lanes(void **state) {
         assert_int_equal(pthread_create(&thread, NULL, submit_once, plan), 0);
         assert_int_equal(pthread_join(thread, &result), 0);
         assert_ptr_equal(result, plan);
-        heads[i] = ra_load_relaxed(&f->runtime->shell.lanes_free);
+        heads[i] = ra_load_relaxed(&f->runtime->handle.lanes_free);
     }
     expect_changes(heads, ((uint64_t)1 << (ROTA_LANE_BITS + 1)) - 1);
     test_expect_words(x, 16, 1 + ROUNDS);

@@ -10,7 +10,7 @@
 #include "sched/runtime/sequencer/last_use.h"
 #include "sched/runtime/sequencer/submission_pool.h"
 #include "sched/runtime/shared/released.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/ring.h"
@@ -42,7 +42,7 @@ void rota_handover_flush(rota_device *of) {
 void rota_gate_watch(rota_runtime *of, bool at_once) {
     (void)of, (void)at_once;
 }
-void rota_reclaim_sweep(rota_sequencer *of, rota_dead *fresh) {
+void rota_reclaim_sweep(rota_sequencer *of, rota_released *fresh) {
     (void)of, (void)fresh;
 }
 void rota_staging_sweep(rota_runtime *of, uint64_t quiet) {
@@ -54,7 +54,7 @@ void rota_staging_sweep_idle(rota_runtime *of) {
 void rota_submissions_trim(rota_sequencer *of) {
     (void)of;
 }
-bool rota_staging_is_held(const rota_runtime *of) {
+bool rota_staging_has_idle(const rota_runtime *of) {
     (void)of;
     return false;
 }

@@ -25,7 +25,7 @@
 #include "sched/runtime/shared/pins.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/progress.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/ring.h"
@@ -58,7 +58,7 @@ static const rota_cause causes[TICKETS] = {
 /* What becomes of each ticket. */
 static struct {
     bool fails, early; /* early: when it is sequenced */
-    bool hosted;
+    bool by_delivery;
 } fates[TICKETS];
 static unsigned preparing; /* whose calls those of `begin` are */
 static bool may_stop;
@@ -91,8 +91,8 @@ rota_status rota_fail(rota_status status, const char *format, ...) {
     return status;
 }
 
-void rota_stamps_add(rota_stamps *stamps, uint64_t value) {
-    (void)stamps, (void)value;
+void rota_end_times_add(rota_end_times *end_times, uint64_t value) {
+    (void)end_times, (void)value;
 }
 static const char *name_of(const rota_submission *submission) {
     return submission->access.name;
@@ -139,7 +139,8 @@ void rota_sequence_reap(rota_sequencer *of, bool all) {
     rota_timeline *timeline = &timelines[0];
     while (timeline->order.oldest && rota_point_passed(of->runtime, timeline->order.oldest->final_point)) {
         rota_submission *submission = timeline->order.oldest;
-        if (submission->hosted && ra_load_acquire(&submission->shared.hosted_done) == ROTA_HOSTED_PENDING)
+        if (submission->by_delivery &&
+            ra_load_acquire(&submission->shared.delivery_done) == ROTA_DELIVERY_PENDING)
             return;
         timeline->order.oldest = submission->next;
         if (!timeline->order.oldest) timeline->order.newest = NULL;
@@ -166,12 +167,12 @@ void rota_sequence_record(rota_sequencer *of, rota_lane *from, uint32_t index, c
     submission->ticket_id = rota_ticket_id(record->sequence, index);
     submission->cell = cell;
     submission->chunk = chunk;
-    submission->hosted = fates[i].hosted;
+    submission->by_delivery = fates[i].by_delivery;
     submission->access.name[0] = (char)('a' + i);
     submission->access.name[1] = 0;
-    ra_store_relaxed(&submission->shared.hosted_done, ROTA_HOSTED_PENDING);
-    (void)ra_fetch_or_acq_rel(&cell->state,
-                              (uint32_t)(ROTA_CELL_TAKEN | (fates[i].hosted ? ROTA_CELL_HOSTED : 0)));
+    ra_store_relaxed(&submission->shared.delivery_done, ROTA_DELIVERY_PENDING);
+    (void)ra_fetch_or_acq_rel(
+        &cell->state, (uint32_t)(ROTA_CELL_TAKEN | (fates[i].by_delivery ? ROTA_CELL_BY_DELIVERY : 0)));
     ra_store_release(&cell->submission, submission);
     if (fates[i].early) {
         submission->final_point = ROTA_POINT_PASSED;
@@ -210,7 +211,7 @@ static void end_value(uint64_t value) {
     if (fates[i].fails) /* as judge.c */
         rota_ticket_set_failed(&runtime, submission->cell, submission->ticket_id, causes[i].status,
                                reason_of(i, submission->number));
-    else if (!fates[i].hosted)
+    else if (!fates[i].by_delivery)
         results[i] = i + 1;
     rota_device_publish(&device, 0, value);
 }
@@ -245,9 +246,9 @@ static void deliver_first(void) {
     }
     if (!fates[0].fails) results[0] = 1;
     (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE);
-    ra_store_seq_cst(&submission->shared.hosted_done, ROTA_HOSTED_COPIED);
+    ra_store_seq_cst(&submission->shared.delivery_done, ROTA_DELIVERY_COPIED);
     if (ra_load_seq_cst(&runtime.sequencing.interest)) rota_sleeper_wake(&runtime.sequencing.sleeper);
-    rota_wait_table_wake(&runtime.completing.hosted_waiters, 1);
+    rota_wait_table_wake(&runtime.completing.delivery_waiters, 1);
 }
 
 /* ---- Who submits ---- */
@@ -421,7 +422,7 @@ static void prepare(unsigned producer) {
         memset((void *)&timelines[q], 0, sizeof timelines[q]);
         timelines[q].chain = chain;
     }
-    memset((void *)&runtime.completing.hosted_waiters, 0, sizeof runtime.completing.hosted_waiters);
+    memset((void *)&runtime.completing.delivery_waiters, 0, sizeof runtime.completing.delivery_waiters);
     memset((void *)&runtime.failed.mutex, 0, sizeof runtime.failed.mutex);
     lanes_forget_threads();
     preparing = producer;
@@ -437,7 +438,7 @@ static void prepare(unsigned producer) {
     static rota_lane_block block;
     block = (rota_lane_block){&lane, &store};
     runtime.lanes.blocks[0] = block;
-    runtime.shell.sequence_first = runtime.shell.sequence_base = FIRST - 1;
+    runtime.handle.sequence_first = runtime.handle.sequence_base = FIRST - 1;
     runtime.options.staging_idle_ns = UINT64_MAX / 2;
     runtime.options.timeout_ns = TIMEOUT_NS;
     runtime.sequencer->idle_looked_ns = 0;
@@ -447,12 +448,12 @@ static void prepare(unsigned producer) {
     runtime.lanes.chunks.slabs = NULL;
     runtime.sequencer->pool->pinned = NULL;
     static _Atomic uint32_t next[2];
-    ra_store_relaxed(&runtime.shell.lane_next[0], next);
+    ra_store_relaxed(&runtime.handle.lane_next[0], next);
     ra_store_relaxed(&runtime.generation, 1);
     ra_store_relaxed(&runtime.lanes.ready, 1);
-    ra_store_relaxed(&runtime.shell.lanes_free, 0);
+    ra_store_relaxed(&runtime.handle.lanes_free, 0);
     ra_store_relaxed(&runtime.lanes.high, 0);
-    ra_store_relaxed(&runtime.lanes.stamp, 0);
+    ra_store_relaxed(&runtime.lanes.order_number, 0);
     ra_store_relaxed(&runtime.stats.spin_ns, 0);
     ra_store_relaxed(&runtime.completing.delivered, 0);
     ra_store_relaxed(&runtime.stats.submissions, 0);
@@ -503,7 +504,7 @@ static void begin_published_early(void) {
 }
 static void begin_hosted(void) {
     prepare(3);
-    fates[0].hosted = true;
+    fates[0].by_delivery = true;
     (void)publish();
     take_one();
 }

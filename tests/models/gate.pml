@@ -1,6 +1,6 @@
-/* Held work and the gate: submitter/held.c, sched/runtime/submitter/gate.c, and who wakes a submit thread (sched/runtime/shared/timeline.c, sched/runtime/shared/loss.c, sched/runtime/plans/maker.c,
+/* Held work and the gate: submitter/blocked.c, sched/runtime/submitter/gate.c, and who wakes a submit thread (sched/runtime/shared/timeline.c, sched/runtime/shared/loss.c, sched/runtime/plans/builder.c,
  * sched/runtime/submitter/device_wait.c). Works go over to device 1 that come after works of device 0: without links the host holds them, on
- * their own queues as sidings.c lays them; with -DLINKED the device waits, and the gate keeps what it says.
+ * their own queues as side_queues.c lays them; with -DLINKED the device waits, and the gate keeps what it says.
  *
  * Asked: works of a queue go over in order, and none before what it waits for on its own device; where everything rests
  * each work has ended but those that come after what hangs, those beside the gate too (-DPASSES), whatever has failed
@@ -36,8 +36,8 @@
  * plant 8 safe: -DLINKED | the gate publishes before it judges
  * plant 9 safe: -DLINKED -DLOSS -DGIVEN -DW=2 | the gate is told after the device has the work
  * plant 10 safe: -DLINKED | a device that gets on looks at its own gate only
- * plant 11 safe: -DPATIENCE -DREVERSE | held_count falls before it is noted when works were handed over
- * plant 12 safe: -DPATIENCE -DREVERSE | held_count falls with handed_over, before it is noted when
+ * plant 11 safe: -DPATIENCE -DREVERSE | blocked_count falls before it is noted when works were handed over
+ * plant 12 safe: -DPATIENCE -DREVERSE | blocked_count falls with handed_over, before it is noted when
  * plant 13 safe: -DLOST -DLOSS | a work is let go for a loss after the look that would have failed it
  * plant 14 safe: -DLINKED -DLOSS -DGIVEN -DW=2 -DREVERSE | who enters the gate does not look whether it comes after the rescue
  * plant 15 safe: -DLINKED -DPASSES -DW=3 | the gate keeps all that comes after a work that waits
@@ -151,11 +151,11 @@
 #define TIME(w) AT(DEV(w), QUE(w)) /* the work's timeline */
 
 byte completed[4], handed_over[4], signalled[4];
-byte held_for[4];
+byte blocked_for[4];
 bool holders[4]; /* the other device's bit */
 byte published[2], ring_taken[2];
 bool asleep[2];
-byte held_count[2];
+byte blocked_count[2];
 bool hands_over[2]; /* its thread is in the driver, or on the way there: ROTA_HANDS_NOTHING is false */
 bool lost[2], created;
 bool is_over; /* the lost device does nothing more */
@@ -193,7 +193,7 @@ inline wake_holders(t, value) {
     if
     :: holders[t] ->
         if
-        :: held_for[t] <= value -> WAKE(1 - (t) / Q)
+        :: blocked_for[t] <= value -> WAKE(1 - (t) / Q)
         :: else
         fi
     :: else
@@ -359,7 +359,7 @@ end_device:
     od
 }
 
-#ifdef LINKED /* rota_across_is_ready */
+#ifdef LINKED /* rota_linked_is_ready */
 #define IS_THERE(w) \
     (completed[TIME(HOLD(w))] >= VAL(HOLD(w)) || \
      (!poison_active && signalled[TIME(HOLD(w))] >= VAL(HOLD(w)) && !lost[0]))
@@ -374,12 +374,12 @@ inline look(w) {
         ready = true;
 #if PLANT == 1
         if
-        :: (held_first[0] != 0 && held_first[0] < w) || (held_first[1] != 0 && held_first[1] < w) -> ready = false
+        :: (blocked_first[0] != 0 && blocked_first[0] < w) || (blocked_first[1] != 0 && blocked_first[1] < w) -> ready = false
         :: else
         fi;
 #endif
         if
-        :: ready && PARKS(w) -> ready = created /* rota_run_instance_is_decided */
+        :: ready && PARKS(w) -> ready = created /* rota_instance_is_decided */
         :: else
         fi;
 #ifndef LOSS
@@ -413,7 +413,7 @@ inline look(w) {
 #endif
 #if PLANT != 5
     if
-    :: ready && held_count[d] != 0 && OWN(w) != 0 && given[QUE(OWN(w))] < VAL(OWN(w)) -> ready = false
+    :: ready && blocked_count[d] != 0 && OWN(w) != 0 && given[QUE(OWN(w))] < VAL(OWN(w)) -> ready = false
     :: else
     fi;
 #endif
@@ -448,7 +448,7 @@ inline look_at_all() {
     do
     :: q < Q && !ready ->
         if
-        :: held_first[q] != 0 -> look(held_first[q])
+        :: blocked_first[q] != 0 -> look(blocked_first[q])
         :: else
         fi;
         q++
@@ -461,7 +461,7 @@ inline watch() {
     q = 0;
     do
     :: q < Q ->
-        w = held_first[q];
+        w = blocked_first[q];
         if
 #if PLANT == 20
         :: w != 0 && HOLD(w) != 0 && !IS_THERE(w) && !lost[0] ->
@@ -472,9 +472,9 @@ inline watch() {
 #if PLANT == 3
             :: !holders[TIME(HOLD(w))] ->
 #else
-            :: !holders[TIME(HOLD(w))] || VAL(HOLD(w)) < held_for[TIME(HOLD(w))] ->
+            :: !holders[TIME(HOLD(w))] || VAL(HOLD(w)) < blocked_for[TIME(HOLD(w))] ->
 #endif
-                held_for[TIME(HOLD(w))] = VAL(HOLD(w))
+                blocked_for[TIME(HOLD(w))] = VAL(HOLD(w))
             :: else
             fi;
             holders[TIME(HOLD(w))] = true
@@ -493,14 +493,14 @@ inline add_work(w) {
 
 /* A device's submit thread: serve */
 proctype submitter(byte d) {
-    byte held_first[Q], held_last[Q], given[Q], works[W];
+    byte blocked_first[Q], blocked_last[Q], given[Q], works[W];
     byte taken, until, count, w, q, i;
     bool ready, seen_lost, any, holds, is_gated, has_failed;
     do
     :: /* take */
         until = published[d];
-        /* take_held */
-        any = held_count[d] != 0;
+        /* take_blocked */
+        any = blocked_count[d] != 0;
         do
         :: any ->
             any = false;
@@ -508,15 +508,15 @@ proctype submitter(byte d) {
             do
             :: q < Q ->
                 do
-                :: held_first[q] != 0 ->
-                    look(held_first[q]);
+                :: blocked_first[q] != 0 ->
+                    look(blocked_first[q]);
                     if
                     :: ready ->
                         atomic {
-                            w = held_first[q];
+                            w = blocked_first[q];
                             if
-                            :: held_first[q] == held_last[q] -> held_first[q] = 0; held_last[q] = 0
-                            :: else -> held_first[q] = FOLLOWING(w)
+                            :: blocked_first[q] == blocked_last[q] -> blocked_first[q] = 0; blocked_last[q] = 0
+                            :: else -> blocked_first[q] = FOLLOWING(w)
                             fi
                         }
 #if defined(PATIENCE) && PLANT != 11 && PLANT != 12
@@ -526,7 +526,7 @@ proctype submitter(byte d) {
                         fi;
 #endif
 #if PLANT != 12
-                        held_count[d]--;
+                        blocked_count[d]--;
 #endif
                         atomic { add_work(w); any = true; w = 0 }
                     :: else -> break
@@ -560,7 +560,7 @@ proctype submitter(byte d) {
 #if PLANT == 4
             :: false
 #else
-            :: held_first[QUE(w)] != 0 -> ready = false
+            :: blocked_first[QUE(w)] != 0 -> ready = false
 #endif
             :: else -> look(w)
             fi;
@@ -568,16 +568,16 @@ proctype submitter(byte d) {
             :: !ready -> /* hold_back */
                 atomic {
                     if
-                    :: held_first[QUE(w)] == 0 ->
-                        held_first[QUE(w)] = w;
+                    :: blocked_first[QUE(w)] == 0 ->
+                        blocked_first[QUE(w)] = w;
                         if
                         :: d == 1 -> since_is_old = false
                         :: else
                         fi
                     :: else
                     fi;
-                    held_last[QUE(w)] = w;
-                    held_count[d]++
+                    blocked_last[QUE(w)] = w;
+                    blocked_count[d]++
                 }
             :: else -> atomic { add_work(w) }
             fi;
@@ -589,7 +589,7 @@ proctype submitter(byte d) {
         if
         :: count == 0 -> /* rest */
             asleep[d] = true;
-            holds = held_count[d] != 0;
+            holds = blocked_count[d] != 0;
 #if PLANT != 2
             if
             :: holds -> watch()
@@ -630,7 +630,7 @@ end_rest:       if
                 if
                 :: handed_over[0] < 1 ->
                     if
-                    :: held_count[0] != 0 ->
+                    :: blocked_count[0] != 0 ->
                         if
                         :: !hands_over[0] -> goto spared /* else it may hang there */
                         :: else
@@ -671,7 +671,7 @@ spared:
             :: d == 1 && i < count ->
                 w = works[i];
                 atomic { !gate_mutex -> gate_mutex = true }
-                /* rota_across_waits, rota_gate_push */
+                /* rota_linked_waits, rota_gate_push */
                 if
                 :: IS_BEHIND(w) || (WILL_WAIT(w) && signalled[TIME(HOLD(w))] >= VAL(HOLD(w))) ->
                     atomic {
@@ -726,7 +726,7 @@ spared:
             :: else -> break
             od;
 #if defined(PATIENCE) && PLANT == 12
-            held_count[d] = 0;
+            blocked_count[d] = 0;
             if
             :: d == 0 -> handed_is_old = false
             :: else
@@ -777,7 +777,7 @@ proctype hand_over_0() {
         handed_over[TIME(w)] = VAL(w);
         given_to[TIME(w)] = VAL(w);
 #ifdef LINKED
-        signalled[TIME(w)] = VAL(w); /* rota_across_signalled */
+        signalled[TIME(w)] = VAL(w); /* rota_linked_signalled */
         wake_holders(TIME(w), VAL(w));
 #endif
         w++
@@ -801,7 +801,7 @@ proctype sequencer() {
     od
 }
 
-/* answer in sched/runtime/plans/maker.c */
+/* answer in sched/runtime/plans/builder.c */
 proctype maker() {
 #if PLANT == 6
     WAKE(0);
@@ -815,7 +815,7 @@ proctype maker() {
 }
 
 #ifdef LOSS
-/* rota_device_set_lost, tell_of_loss; rota_across_rescue of the completer */
+/* rota_device_set_lost, tell_of_loss; rota_linked_rescue of the completer */
 proctype loss() {
     byte i, gw, gq, gv;
     bool is_decided, seen_lost, seen_passed, has_left;

@@ -45,7 +45,7 @@ bool is_lost, is_gone, stops, is_closing, threads_stop;
 bool thread_ended, completer_ended, sweeper_ended;
 byte parked, exited;
 bool completed_b, failed_b, good_b;
-bool ended[4], hosted_done[3], hosted_lost[3];
+bool ended[4], delivery_done[3], hosted_lost[3];
 bool caller_freed[3], buffer_freed, is_closed, is_abandoned, hangs;
 byte touching; /* ghost: workers in a command */
 byte in_caller[3]; /* ghost: who is in the caller's memory */
@@ -241,10 +241,10 @@ end_point:
             enter_caller(w);
             leave_caller(w)
         :: else ->
-            filling != w; /* rota_device_fills, in strand */
+            filling != w; /* rota_device_fills, in orphan */
             hosted_lost[w] = true
         fi;
-        hosted_done[w] = true;
+        delivery_done[w] = true;
         w++
     :: else -> break
     od;
@@ -256,7 +256,7 @@ proctype caller(byte w) {
     bool seen_lost;
 end_ticket:
     do
-    :: PASSED(w) && hosted_done[w] ->
+    :: PASSED(w) && delivery_done[w] ->
         assert(hosted_lost[w] || ran[w]);
         break
     :: !PASSED(w) && is_lost ->
@@ -287,7 +287,7 @@ end_ticket:
     ended[N + 1] = true
 }
 
-/* devices_at_large, as far as A is concerned */
+/* undrained_devices, as far as A is concerned */
 #if PLANT == 4
 #define IS_AT_LARGE (is_lost && !IS_FINISHED)
 #else
@@ -296,33 +296,33 @@ end_ticket:
 
 /* The sequencer's sweep and the reclaimer */
 proctype reclaimer() {
-    bool at_large, is_unused;
+    bool undrained, is_unused;
 end_sweep:
     do
     :: threads_stop || buffer_freed -> break
 #if PLANT == 5
     :: !threads_stop ->
 #else
-    :: !threads_stop && completed_b && !(is_unused && at_large && IS_AT_LARGE) ->
+    :: !threads_stop && completed_b && !(is_unused && undrained && IS_AT_LARGE) ->
 #endif
 #if PLANT == 5
-        at_large = IS_AT_LARGE;
+        undrained = IS_AT_LARGE;
         is_unused = completed_b;
 #else
         is_unused = completed_b;
-        at_large = IS_AT_LARGE;
+        undrained = IS_AT_LARGE;
 #endif
         if
 #if PLANT == 3
         :: is_unused -> free_buffer(); break
 #else
-        :: is_unused && !at_large -> free_buffer(); break
+        :: is_unused && !undrained -> free_buffer(); break
 #endif
         :: else
         fi
     od;
     is_unused = false;
-    at_large = false;
+    undrained = false;
     sweeper_ended = true
 }
 

@@ -53,7 +53,7 @@ bool freed[3], dead[3], released[3], unused[3];
 byte users[3];         /* ghost: who is at it now */
 byte references = 2;   /* on the plan: the caller's and the set's */
 byte submitted, ended; /* rota_args */
-byte unreaped;         /* rota_plan_run */
+byte unreaped;         /* rota_executable */
 bool set_is_released;  /* ghost: once */
 
 /* Lane, cells */
@@ -66,7 +66,7 @@ byte struct_of[RECORDS]; /* rota_cell.submission, 1 + index */
 /* Structs of submissions */
 byte number[RECORDS]; /* 0: free; 1 + the record */
 byte pin_number[RECORDS], pin_count[RECORDS];
-bool is_delivered[RECORDS]; /* hosted_done */
+bool is_delivered[RECORDS]; /* delivery_done */
 bool is_pinned[RECORDS];    /* on runtime->pinned */
 
 /* The timeline, by value: one work a submission */
@@ -410,7 +410,7 @@ inline pass() {
     :: else
     fi
 }
-inline take_jobs() {
+inline take_completions() {
     d_step {
         if :: outputs_pushed -> outputs_pushed = false; has_outputs = true :: else fi;
         if :: watch_pushed -> watch_pushed = false; has_watch = true :: else fi
@@ -422,7 +422,7 @@ proctype completer() {
     do
     :: told[COMPLETER] -> break
     :: else ->
-        take_jobs();
+        take_completions();
         atomic { /* rota_sleeper_prepare */
             asleep[COMPLETER] = true;
             completer_interest = has_outputs || has_watch
@@ -437,7 +437,7 @@ proctype completer() {
             completer_interest = false
         }
     od;
-    take_jobs();
+    take_completions();
     pass();
     pass();
     if

@@ -145,7 +145,7 @@ static int open_runtime(fuzz *f, uint64_t seed) {
     }
     rota_status status = rota_runtime_open(&options, &f->runtime);
     if (status == ROTA_OK) status = rota_runtime_add_driver(f->runtime, &adversary_driver, &f->adversary);
-    if (status == ROTA_OK && f->apart) status = rota_runtime_set_apart(f->runtime, true);
+    if (status == ROTA_OK && f->apart) status = rota_runtime_set_unshared(f->runtime, true);
     if (status == ROTA_OK && f->touch) status = rota_runtime_set_touch(f->runtime, true);
     f->device_count = 0;
     while (status == ROTA_OK && f->device_count < DEVICES_MAX && f->ids[f->device_count]) {

@@ -10,7 +10,7 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 
 const char ROTA_NO_STAGING[] = "no room for staging memory";
 

@@ -9,10 +9,10 @@
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/progress.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 
-/* Whether the device has so much unfinished that more would only pile up. What waits on sidings keeps its own
+/* Whether the device has so much unfinished that more would only pile up. What waits on side queues keeps its own
  * plan from more, and no other. */
 static bool has_backlog(const rota_device *device) {
     uint32_t queues = ra_load_relaxed(&device->queues_used);
@@ -28,7 +28,7 @@ static bool has_backlog(const rota_device *device) {
 }
 
 static rota_status check(const rota_plan *plan) {
-    if (!plan || !plan->runtime || !plan->run)
+    if (!plan || !plan->runtime || !plan->executable)
         return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s' can't be submitted: " ROTA_PLAN_ANALYSED,
                          plan ? plan->name : "(NULL)");
     return rota_plan_check(plan);
@@ -36,15 +36,15 @@ static rota_status check(const rota_plan *plan) {
 
 /* To the devices that let it in. */
 static rota_status publish(rota_plan *plan, rota_args *args, rota_ticket *out_ticket) {
-    if (ra_load_relaxed(&plan->run->parked) >= ROTA_PARKED_MAX)
+    if (ra_load_relaxed(&plan->executable->sidelined) >= ROTA_SIDELINED_MAX)
         return rota_fail(ROTA_BUSY, "plan '%s': %d of its submissions wait for other devices, at most %d may",
-                         plan->name, ROTA_PARKED_MAX, ROTA_PARKED_MAX);
+                         plan->name, ROTA_SIDELINED_MAX, ROTA_SIDELINED_MAX);
     const uint64_t *payload;
     ROTA_TRY(rota_args_payload(plan, args, &payload));
     rota_ticket ticket;
     ROTA_TRY(rota_lane_publish(plan->runtime, ROTA_RECORD_PLAN, plan,
                                args && rota_args_copies(args) ? args : NULL, payload,
-                               plan->run->arguments.payload_words, &ticket));
+                               plan->executable->arguments.payload_words, &ticket));
     if (args) rota_args_submitted(args, ticket);
     if (out_ticket) *out_ticket = ticket;
     return ROTA_OK;

@@ -13,7 +13,7 @@
 #include "sched/runtime/shared/pins.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/progress.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/text.h"
 #include "sched/runtime/shared/ticket_state.h"
 #include "sched/runtime/shared/timeline.h"
@@ -105,7 +105,7 @@ typedef struct waiting {
     rota_progress progress;
     uint64_t point;     /* that it sleeps for */
     bool is_sequenced;  /* and its chain watched */
-    bool is_hosted;     /* it ends when the completer has delivered it */
+    bool is_by_delivery; /* it ends when the completer has delivered it */
     uint64_t sequenced; /* until then: how many submissions were */
     uint64_t delivered; /* how many deliveries were over */
 } waiting;
@@ -148,12 +148,12 @@ static void sleep_once(waiting *wait, uint64_t deadline_ns) {
         rota_wait_table_sleep(&rota_runtime_timeline(runtime, view.point)->waiters,
                               rota_point_value(view.point), point_is_over, wait, deadline_ns);
     else
-        rota_wait_table_sleep(&runtime->completing.hosted_waiters, 1, wait_is_over, wait, deadline_ns);
+        rota_wait_table_sleep(&runtime->completing.delivery_waiters, 1, wait_is_over, wait, deadline_ns);
 }
 
 /* What a delivery comes after, beside its own works. */
 static void watch_delivery(waiting *wait, const rota_cell_view *view, rota_cell *cell) {
-    wait->is_hosted = true;
+    wait->is_by_delivery = true;
     rota_submission *submission = pin_viewed(view, cell);
     if (!submission) { /* it is over; or failed, and there was no memory for its place: all came before */
         const uint32_t devices = devices_of(wait->ticket.runtime);
@@ -180,12 +180,12 @@ static uint64_t last_progress(waiting *wait) {
             view.point != ROTA_POINT_NONE) {
             wait->is_sequenced = true;
             rota_progress_watch_chain(&wait->progress, view.point);
-            if (view.state & ROTA_CELL_HOSTED && wait->done == ended) watch_delivery(wait, &view, cell);
+            if (view.state & ROTA_CELL_BY_DELIVERY && wait->done == ended) watch_delivery(wait, &view, cell);
         }
     }
     (void)rota_progress_look(&wait->progress);
     const uint64_t delivered = ra_load_relaxed(&runtime->completing.delivered);
-    if (wait->is_hosted && wait->progress.count == 0 && delivered != wait->delivered)
+    if (wait->is_by_delivery && wait->progress.count == 0 && delivered != wait->delivered)
         wait->progress.since_ns = rota_clock_ns();
     wait->delivered = delivered;
     return wait->progress.since_ns;
@@ -202,7 +202,7 @@ static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uin
     wait.ticket = ticket;
     wait.done = done;
     wait.lane = rota_lane_at(&runtime->lanes, rota_ticket_lane(ticket.id));
-    wait.is_sequenced = wait.is_hosted = false;
+    wait.is_sequenced = wait.is_by_delivery = false;
     const uint64_t asked = runtime->options.spin_ns;
     uint64_t spin = asked > WAIT_SPIN_NS ? asked : WAIT_SPIN_NS;
     if (spin > timeout_ns) spin = timeout_ns;
@@ -248,14 +248,14 @@ rota_status rota_wait_inputs_taken(rota_ticket ticket, uint64_t timeout_ns) {
 /* ---- Callbacks ---- */
 
 static rota_status watch(rota_ticket ticket, rota_ticket_fn fn, void *user, int eventfd) {
-    rota_job *job = calloc(1, sizeof *job);
-    if (!job) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory to watch a ticket");
-    job->kind = fn ? ROTA_JOB_CALLBACK : ROTA_JOB_EVENTFD;
-    job->u.watch.ticket = ticket;
-    job->u.watch.fn = fn;
-    job->u.watch.user = user;
-    job->u.watch.eventfd = eventfd;
-    rota_completer_push(ticket.runtime, job);
+    rota_completion *completion = calloc(1, sizeof *completion);
+    if (!completion) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory to watch a ticket");
+    completion->kind = fn ? ROTA_COMPLETION_CALLBACK : ROTA_COMPLETION_EVENTFD;
+    completion->u.watch.ticket = ticket;
+    completion->u.watch.fn = fn;
+    completion->u.watch.user = user;
+    completion->u.watch.eventfd = eventfd;
+    rota_completer_push(ticket.runtime, completion);
     return ROTA_OK;
 }
 

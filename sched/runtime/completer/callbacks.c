@@ -32,26 +32,27 @@ bool rota_callbacks_watch(rota_completer *completer) {
     return true;
 }
 
-static void call(rota_runtime *runtime, rota_job *job) {
+static void call(rota_runtime *runtime, rota_completion *completion) {
     uint64_t number = 0;
-    (void)rota_ticket_point(job->u.watch.ticket, &number); /* 0: it is no longer known */
+    (void)rota_ticket_point(completion->u.watch.ticket, &number); /* 0: it is no longer known */
     /* Each releases that the callback before has ended to the loads in rota_callbacks_watch. */
     ra_store_release(&runtime->callbacks.number, number);
-    ra_store_release(&runtime->callbacks.fn, (uintptr_t)job->u.watch.fn);
+    ra_store_release(&runtime->callbacks.fn, (uintptr_t)completion->u.watch.fn);
     ra_store_release(&runtime->callbacks.since_ns, rota_clock_ns());
-    job->u.watch.fn(job->u.watch.user, job->u.watch.status, job->u.watch.message ? job->u.watch.message : "");
+    completion->u.watch.fn(completion->u.watch.user, completion->u.watch.status,
+                           completion->u.watch.message ? completion->u.watch.message : "");
     ra_store_release(&runtime->callbacks.since_ns, 0);
-    free(job->u.watch.message);
-    free(job);
+    free(completion->u.watch.message);
+    free(completion);
 }
 
 static void call_all(rota_runtime *runtime) {
     /* With rota_callbacks_push. */
     rota_stack_entry *entry = rota_stack_turned(rota_stack_take_upmc(&runtime->callbacks.calls));
     while (entry) {
-        rota_job *job = ROTA_STACK_OBJECT(entry, rota_job, entry);
+        rota_completion *completion = ROTA_STACK_OBJECT(entry, rota_completion, entry);
         entry = entry->next;
-        call(runtime, job);
+        call(runtime, completion);
     }
 }
 

@@ -9,7 +9,7 @@
  * going on with it, or in the heap of what a device is to write before. The watch of a ticket whose delivery
  * is not over lies in a tree by number, where the delivery finds it. So what happens costs what it ends and
  * O(log n), however many others wait; but all that is left is looked at when a device is lost, which does
- * not happen often, and when the sequencer has ended tickets itself (ended_apart). */
+ * not happen often, and when the sequencer has ended tickets itself (ended_directly). */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/ticket_state.h"
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
@@ -48,15 +48,15 @@ void rota_completer_free(rota_runtime *runtime) {
 
 /* ---- Jobs by value: a pairing heap a timeline ---- */
 
-static bool is_before(const rota_job *a, const rota_job *b) {
+static bool is_before(const rota_completion *a, const rota_completion *b) {
     return a->value != b->value ? a->value < b->value : a->arrival < b->arrival;
 }
 
-static rota_job *meld(rota_job *a, rota_job *b) {
+static rota_completion *meld(rota_completion *a, rota_completion *b) {
     if (!a) return b;
     if (!b) return a;
     if (is_before(b, a)) {
-        rota_job *first = b;
+        rota_completion *first = b;
         b = a;
         a = first;
     }
@@ -65,10 +65,10 @@ static rota_job *meld(rota_job *a, rota_job *b) {
     return a;
 }
 
-static rota_job *without_first(rota_job *heap) {
-    rota_job *pairs = NULL, *rest = heap->child;
+static rota_completion *without_first(rota_completion *heap) {
+    rota_completion *pairs = NULL, *rest = heap->child;
     while (rest) { /* two by two, and then all from the last pair on */
-        rota_job *a = rest, *b = a->sibling;
+        rota_completion *a = rest, *b = a->sibling;
         rest = b ? b->sibling : NULL;
         a->sibling = NULL;
         if (b) b->sibling = NULL;
@@ -76,9 +76,9 @@ static rota_job *without_first(rota_job *heap) {
         a->sibling = pairs;
         pairs = a;
     }
-    rota_job *whole = NULL;
+    rota_completion *whole = NULL;
     while (pairs) {
-        rota_job *next = pairs->sibling;
+        rota_completion *next = pairs->sibling;
         pairs->sibling = NULL;
         whole = meld(whole, pairs);
         pairs = next;
@@ -86,26 +86,27 @@ static rota_job *without_first(rota_job *heap) {
     return whole;
 }
 
-static rota_job **heap_of(rota_completer *c, uint64_t point) {
+static rota_completion **heap_of(rota_completer *c, uint64_t point) {
     return &c->heaps[rota_point_device(point) * ROTA_EXEC_QUEUES_MAX + rota_point_queue(point)];
 }
 
-static void put(rota_completer *c, rota_job *job, uint64_t point) {
-    job->value = rota_point_value(point);
-    job->arrival = ++c->arrivals;
-    job->child = job->sibling = NULL;
-    rota_job **heap = heap_of(c, point);
-    *heap = meld(*heap, job);
+static void put(rota_completer *c, rota_completion *completion, uint64_t point) {
+    completion->value = rota_point_value(point);
+    completion->arrival = ++c->arrivals;
+    completion->child = completion->sibling = NULL;
+    rota_completion **heap = heap_of(c, point);
+    *heap = meld(*heap, completion);
 }
 
 /* ---- Watches by submission's number: a treap, through `child` and `sibling` ---- */
 
-static uint64_t priority_of(const rota_job *job) {
-    return (uintptr_t)job * 0x9e3779b97f4a7c15u; /* addresses lie in rows */
+static uint64_t priority_of(const rota_completion *completion) {
+    return (uintptr_t)completion * 0x9e3779b97f4a7c15u; /* addresses lie in rows */
 }
 
 /* Numbers below go left. */
-static void split(rota_job *root, uint64_t number, rota_job **out_left, rota_job **out_right) {
+static void split(rota_completion *root, uint64_t number, rota_completion **out_left,
+                  rota_completion **out_right) {
     if (!root) {
         *out_left = *out_right = NULL;
     } else if (root->value < number) {
@@ -117,7 +118,7 @@ static void split(rota_job *root, uint64_t number, rota_job **out_left, rota_job
     }
 }
 
-static rota_job *merge(rota_job *left, rota_job *right) {
+static rota_completion *merge(rota_completion *left, rota_completion *right) {
     if (!left) return right;
     if (!right) return left;
     if (priority_of(left) > priority_of(right)) {
@@ -128,24 +129,24 @@ static rota_job *merge(rota_job *left, rota_job *right) {
     return right;
 }
 
-static void put_ending(rota_completer *c, rota_job *job, uint64_t number) {
-    rota_job *left, *right;
-    job->value = number;
-    job->child = job->sibling = NULL;
+static void put_ending(rota_completer *c, rota_completion *completion, uint64_t number) {
+    rota_completion *left, *right;
+    completion->value = number;
+    completion->child = completion->sibling = NULL;
     split(c->ending, number, &left, &right);
-    c->ending = merge(merge(left, job), right);
+    c->ending = merge(merge(left, completion), right);
 }
 
-static void prepend(rota_job **list, rota_job *job) {
-    job->next = *list;
-    *list = job;
+static void prepend(rota_completion **list, rota_completion *completion) {
+    completion->next = *list;
+    *list = completion;
 }
 
 /* ---- Deliveries ---- */
 
-static rota_run_instance *staging_of(const rota_submission *submission) {
+static rota_instance *staging_of(const rota_submission *submission) {
     const bool has = submission->plan && submission->final_point != ROTA_POINT_PASSED;
-    return has ? &submission->plan->run->instances[submission->instance] : NULL;
+    return has ? &submission->plan->executable->instances[submission->instance] : NULL;
 }
 
 typedef enum leg { FROM_STAGING, TO_ASIDE, FROM_ASIDE } leg;
@@ -153,7 +154,7 @@ typedef enum leg { FROM_STAGING, TO_ASIDE, FROM_ASIDE } leg;
 /* Copies the OUTPUTs that are in the instance's staging memory; returns how many bytes they are. */
 static uint64_t copy_staged(const rota_submission *submission, leg way, bool copies) {
     const rota_plan *plan = submission->plan;
-    const rota_run_instance *instance = staging_of(submission);
+    const rota_instance *instance = staging_of(submission);
     uint64_t bytes = 0;
     for (uint32_t t = plan->input_count; t < plan->transfer_count; t++) {
         const rota_plan_transfer *transfer = &plan->transfers[t];
@@ -195,10 +196,10 @@ static bool is_good(const rota_submission *submission) {
 /* The instance's staging memory is not needed any more, and may be filled again. seq_cst: with the load in
  * outputs_are_copied, around the sleep of who wants that. */
 static void give_staging_back(rota_runtime *runtime, const rota_submission *submission) {
-    rota_run_instance *instance = staging_of(submission);
+    rota_instance *instance = staging_of(submission);
     if (!instance) return;
     (void)ra_fetch_add_seq_cst(&instance->outputs_copied, 1);
-    rota_wait_table_wake(&runtime->completing.hosted_waiters, 1);
+    rota_wait_table_wake(&runtime->completing.delivery_waiters, 1);
 }
 
 /* So that nobody who wants the instance waits for what this delivery waits for. Without memory they do. */
@@ -233,7 +234,7 @@ static void end_turn(rota_completer *c, rota_delivery *delivery) {
         if (--waiter->left == 0 && waiter->is_due) {
             waiter->is_due = false;
             c->waiting--;
-            prepend(&c->due, waiter->submission->job_storage);
+            prepend(&c->due, waiter->submission->completion);
         }
         wait = next;
     }
@@ -254,7 +255,7 @@ static void finish_delivery(rota_completer *c, rota_submission *submission) {
     end_turn(c, &submission->delivery);
     ra_store_relaxed(&runtime->completing.delivered, ra_load_relaxed(&runtime->completing.delivered) + 1);
     if (submission->turn.is_lost) { /* the caller's memory may be gone; the sequencer fails the ticket */
-        ra_store_release(&submission->shared.hosted_done, ROTA_HOSTED_LOST);
+        ra_store_release(&submission->shared.delivery_done, ROTA_DELIVERY_LOST);
         ra_store_seq_cst(&runtime->sequencing.lost_pending, 1);
         rota_sleeper_wake(&runtime->sequencing.sleeper);
         return;
@@ -264,14 +265,14 @@ static void finish_delivery(rota_completer *c, rota_submission *submission) {
     if (was_handed_over) {
         /* Releases the submission to the sequencer, which may recycle it after this. seq_cst, with its
          * interest: it finds this when it looks before it sleeps, or is woken. */
-        ra_store_seq_cst(&submission->shared.hosted_done, ROTA_HOSTED_COPIED);
+        ra_store_seq_cst(&submission->shared.delivery_done, ROTA_DELIVERY_COPIED);
         if (ra_load_seq_cst(&runtime->sequencing.interest)) rota_sleeper_wake(&runtime->sequencing.sleeper);
     } else {
         /* Likewise, to the take in rota_sequence_reap; ordered with the sequencer's sleep flag. */
         rota_stack_push_upmc(&runtime->sequencing.ended, &submission->ended);
         rota_sleeper_wake(&runtime->sequencing.sleeper);
     }
-    rota_wait_table_wake(&runtime->completing.hosted_waiters, 1);
+    rota_wait_table_wake(&runtime->completing.delivery_waiters, 1);
     end_watches(c, number);
 }
 
@@ -288,7 +289,7 @@ static void try_delivery(rota_completer *c, rota_submission *submission) {
     const uint64_t before = unpassed_of(runtime, delivery);
     if (before != ROTA_POINT_NONE) {
         set_aside(c->runtime, submission);
-        put(c, submission->job_storage, before);
+        put(c, submission->completion, before);
         return;
     }
     finish_delivery(c, submission);
@@ -307,7 +308,7 @@ static bool is_reached(rota_runtime *runtime, rota_submission *submission) {
     return submission->turn.is_reached;
 }
 
-/* Of those before that are not over. They came earlier, as all jobs of submissions come in their order. */
+/* Of those before that are not over. They came earlier, as all completions of submissions come in their order. */
 static void wait_for_turn(rota_submission *submission) {
     rota_delivery *delivery = &submission->delivery;
     delivery->left = 0;
@@ -327,9 +328,9 @@ static void wait_for_turn(rota_submission *submission) {
 
 /* A descriptor that cannot take the 1 now (its count is at the highest, or it is no eventfd) is left alone: a
  * write that waits would hold up everything else. */
-static void add_to_eventfd(const rota_job *job) {
-    struct pollfd ready = {.fd = job->u.watch.eventfd, .events = POLLOUT};
-    const rota_log *log = &job->u.watch.ticket.runtime->options.log;
+static void add_to_eventfd(const rota_completion *completion) {
+    struct pollfd ready = {.fd = completion->u.watch.eventfd, .events = POLLOUT};
+    const rota_log *log = &completion->u.watch.ticket.runtime->options.log;
     if (poll(&ready, 1, 0) != 1 || !(ready.revents & POLLOUT)) {
         rota_log_write(log, ROTA_LOG_WARNING, "a ticket's eventfd %d takes nothing more", ready.fd);
         return;
@@ -343,41 +344,42 @@ static void add_to_eventfd(const rota_job *job) {
                        strerror(errno));
 }
 
-static void end_watch(rota_runtime *runtime, rota_job *job, rota_status status, const char *message) {
-    if (job->kind == ROTA_JOB_CALLBACK) {
-        job->u.watch.status = status;
-        job->u.watch.message = status == ROTA_OK ? NULL : strdup(message);
-        rota_callbacks_push(runtime, job);
+static void end_watch(rota_runtime *runtime, rota_completion *completion, rota_status status,
+                      const char *message) {
+    if (completion->kind == ROTA_COMPLETION_CALLBACK) {
+        completion->u.watch.status = status;
+        completion->u.watch.message = status == ROTA_OK ? NULL : strdup(message);
+        rota_callbacks_push(runtime, completion);
         return;
     }
-    add_to_eventfd(job);
-    free(job);
+    add_to_eventfd(completion);
+    free(completion);
 }
 
 /* Ends it, or lays it where what it waits for finds it. What that is, is asked first: who ends the ticket
  * after this thread saw that it has not ended is this thread itself, later, or says so afterwards. */
-static void sort_in_watch(rota_completer *c, rota_job *job) {
+static void sort_in_watch(rota_completer *c, rota_completion *completion) {
     rota_runtime *runtime = c->runtime;
-    const rota_ticket ticket = job->u.watch.ticket;
+    const rota_ticket ticket = completion->u.watch.ticket;
     uint64_t number;
     const uint64_t point = rota_ticket_point(ticket, &number);
     const bool has_passed = rota_point_passed(runtime, point);
     const rota_status status = point == ROTA_POINT_NONE ? ROTA_BUSY : rota_ticket_status(ticket);
     if (status != ROTA_BUSY)
-        end_watch(runtime, job, status, status == ROTA_OK ? "" : rota_last_error());
+        end_watch(runtime, completion, status, status == ROTA_OK ? "" : rota_last_error());
     else if (point == ROTA_POINT_NONE)
-        prepend(&c->unsequenced, job);
+        prepend(&c->unsequenced, completion);
     else if (has_passed)
-        put_ending(c, job, number);
+        put_ending(c, completion, number);
     else if (rota_device_is_lost(runtime->devices[rota_point_device(point)]))
-        prepend(&c->late, job);
+        prepend(&c->late, completion);
     else
-        put(c, job, point);
+        put(c, completion, point);
 }
 
-static void sort_in_tree(rota_completer *c, rota_job *tree) {
+static void sort_in_tree(rota_completer *c, rota_completion *tree) {
     while (tree) {
-        rota_job *right = tree->sibling;
+        rota_completion *right = tree->sibling;
         sort_in_tree(c, tree->child);
         sort_in_watch(c, tree);
         tree = right;
@@ -385,7 +387,7 @@ static void sort_in_tree(rota_completer *c, rota_job *tree) {
 }
 
 static void end_watches(rota_completer *c, uint64_t number) {
-    rota_job *before, *found, *after;
+    rota_completion *before, *found, *after;
     if (!c->ending) return;
     split(c->ending, number, &before, &found);
     split(found, number + 1, &found, &after);
@@ -396,42 +398,42 @@ static void end_watches(rota_completer *c, uint64_t number) {
 /* ---- Passes ---- */
 
 /* Its value was reached, or its device is lost. */
-static void try_job(rota_completer *c, rota_job *job) {
-    if (job->kind != ROTA_JOB_OUTPUTS)
-        sort_in_watch(c, job);
-    else if (is_reached(c->runtime, job->u.submission))
-        try_delivery(c, job->u.submission);
+static void try_completion(rota_completer *c, rota_completion *completion) {
+    if (completion->kind != ROTA_COMPLETION_DELIVERY)
+        sort_in_watch(c, completion);
+    else if (is_reached(c->runtime, completion->u.submission))
+        try_delivery(c, completion->u.submission);
     else
-        put(c, job, job->u.submission->final_point);
+        put(c, completion, completion->u.submission->final_point);
 }
 
 /* What each delivery that was finished let go on, until nothing does. */
 static void finish_due(rota_completer *c) {
     while (c->due) {
-        rota_job *job = c->due;
-        c->due = job->next;
-        try_delivery(c, job->u.submission);
+        rota_completion *completion = c->due;
+        c->due = completion->next;
+        try_delivery(c, completion->u.submission);
     }
 }
 
 /* To where it waits, or it is over at once. */
-static void sort_in(rota_completer *c, rota_job *job) {
-    if (job->kind != ROTA_JOB_OUTPUTS)
-        sort_in_watch(c, job);
-    else if (job->u.submission->final_point != ROTA_POINT_PASSED)
-        put(c, job, job->u.submission->final_point);
+static void sort_in(rota_completer *c, rota_completion *completion) {
+    if (completion->kind != ROTA_COMPLETION_DELIVERY)
+        sort_in_watch(c, completion);
+    else if (completion->u.submission->final_point != ROTA_POINT_PASSED)
+        put(c, completion, completion->u.submission->final_point);
     else
-        try_delivery(c, job->u.submission);
+        try_delivery(c, completion->u.submission);
 }
 
-static void take_jobs(rota_completer *c) {
+static void take_completions(rota_completer *c) {
     /* With rota_completer_push. */
-    rota_stack_entry *fresh = rota_stack_turned(rota_stack_take_upmc(&c->runtime->completing.jobs));
+    rota_stack_entry *fresh = rota_stack_turned(rota_stack_take_upmc(&c->runtime->completing.completions));
     while (fresh) {
-        rota_job *job = ROTA_STACK_OBJECT(fresh, rota_job, entry);
+        rota_completion *completion = ROTA_STACK_OBJECT(fresh, rota_completion, entry);
         fresh = fresh->next;
-        if (job->kind == ROTA_JOB_OUTPUTS) wait_for_turn(job->u.submission);
-        sort_in(c, job);
+        if (completion->kind == ROTA_COMPLETION_DELIVERY) wait_for_turn(completion->u.submission);
+        sort_in(c, completion);
         finish_due(c);
     }
 }
@@ -441,29 +443,30 @@ static void take_jobs(rota_completer *c) {
 static void look_at_device(rota_completer *c, const rota_device *device) {
     rota_runtime *runtime = c->runtime;
     for (uint32_t q = 0; q < runtime->queue_count; q++) {
-        rota_job **heap = &c->heaps[device->index * ROTA_EXEC_QUEUES_MAX + q];
+        rota_completion **heap = &c->heaps[device->index * ROTA_EXEC_QUEUES_MAX + q];
         while (*heap) {
-            rota_job *job = *heap;
+            rota_completion *completion = *heap;
             /* seq_cst: with `advanced`, around this thread's sleep. */
-            if (job->value > ra_load_seq_cst(&device->timelines[q].completed) && !rota_device_is_lost(device))
+            if (completion->value > ra_load_seq_cst(&device->timelines[q].completed) &&
+                !rota_device_is_lost(device))
                 break;
-            *heap = without_first(job);
-            try_job(c, job);
+            *heap = without_first(completion);
+            try_completion(c, completion);
             finish_due(c);
         }
     }
 }
 
 /* Takes each of the list and sorts it in anew. */
-static void look_again(rota_completer *c, rota_job **list) {
-    rota_job *jobs = *list;
+static void look_again(rota_completer *c, rota_completion **list) {
+    rota_completion *completions = *list;
     *list = NULL;
-    while (jobs) {
-        rota_job *job = jobs;
-        jobs = job->next;
-        const uint32_t lane = rota_ticket_lane(job->u.watch.ticket.id);
+    while (completions) {
+        rota_completion *completion = completions;
+        completions = completion->next;
+        const uint32_t lane = rota_ticket_lane(completion->u.watch.ticket.id);
         (void)ra_load_seq_cst(&rota_lane_at(&c->runtime->lanes, lane)->head); /* with tell_of_point */
-        sort_in_watch(c, job);
+        sort_in_watch(c, completion);
     }
 }
 
@@ -479,16 +482,16 @@ static uint64_t progress_of_lost(const rota_runtime *runtime) {
 
 /* Watches that are found by nothing that ends. Before they are asked, both are loaded, seq_cst: whoever
  * changes one of them after that wakes this thread. */
-static void look_at_apart(rota_completer *c) {
-    const uint64_t apart = ra_load_seq_cst(&c->runtime->completing.ended_apart);
+static void look_at_ended_directly(rota_completer *c) {
+    const uint64_t directly = ra_load_seq_cst(&c->runtime->completing.ended_directly);
     const uint64_t progress = c->late ? progress_of_lost(c->runtime) : c->lost_progress;
-    if (apart == c->ended_apart && progress == c->lost_progress) return;
-    if (apart != c->ended_apart) {
-        rota_job *tree = c->ending;
+    if (directly == c->ended_directly && progress == c->lost_progress) return;
+    if (directly != c->ended_directly) {
+        rota_completion *tree = c->ending;
         c->ending = NULL;
         sort_in_tree(c, tree);
     }
-    c->ended_apart = apart;
+    c->ended_directly = directly;
     c->lost_progress = progress;
     look_again(c, &c->late);
 }
@@ -496,10 +499,10 @@ static void look_at_apart(rota_completer *c) {
 static void pass(rota_completer *c) {
     rota_assert_completer(c);
     uint32_t devices = ra_load_acquire(&c->runtime->device_count);
-    take_jobs(c);
+    take_completions(c);
     look_again(c, &c->unsequenced);
     for (uint32_t d = 0; d < devices; d++) look_at_device(c, c->runtime->devices[d]);
-    look_at_apart(c);
+    look_at_ended_directly(c);
 }
 
 static bool has_pending(const rota_completer *c) {
@@ -512,22 +515,22 @@ static bool has_pending(const rota_completer *c) {
 }
 
 /* Watches of what did not end. Deliveries are left to their submissions. */
-static void give_up(rota_completer *c, rota_job *job) {
-    if (job->kind != ROTA_JOB_OUTPUTS)
-        end_watch(c->runtime, job, ROTA_TIMEOUT, "the runtime was closed before the submission ended");
+static void give_up(rota_completer *c, rota_completion *completion) {
+    if (completion->kind != ROTA_COMPLETION_DELIVERY)
+        end_watch(c->runtime, completion, ROTA_TIMEOUT, "the runtime was closed before the submission ended");
 }
 
-static void give_up_all(rota_completer *c, rota_job *jobs) {
-    while (jobs) {
-        rota_job *job = jobs;
-        jobs = job->next;
-        give_up(c, job);
+static void give_up_all(rota_completer *c, rota_completion *completions) {
+    while (completions) {
+        rota_completion *completion = completions;
+        completions = completion->next;
+        give_up(c, completion);
     }
 }
 
-static void give_up_tree(rota_completer *c, rota_job *tree) {
+static void give_up_tree(rota_completer *c, rota_completion *tree) {
     while (tree) {
-        rota_job *right = tree->sibling;
+        rota_completion *right = tree->sibling;
         give_up_tree(c, tree->child);
         give_up(c, tree);
         tree = right;
@@ -540,9 +543,9 @@ void *rota_completer_main(void *user) {
     rota_owner_take(&runtime->completing.owner);
     while (!ra_load_acquire(&runtime->completing.stop)) {
         pass(c);
-        rota_across_rescue(c);
+        rota_linked_rescue(c);
         const bool calls = rota_callbacks_watch(c);
-        if (!rota_stack_seems_empty_upmc(&runtime->completing.jobs)) continue;
+        if (!rota_stack_seems_empty_upmc(&runtime->completing.completions)) continue;
         rota_sleeper_prepare(&runtime->completing.sleeper);
         const bool awaits = c->unsequenced != NULL;
         /* With `advanced`: it sees the interest, or the pass below sees the new value. */
@@ -551,7 +554,7 @@ void *rota_completer_main(void *user) {
             if (awaits) ra_store_seq_cst(&runtime->completing.awaits, 1); /* with tell_of_point */
             pass(c);
         }
-        if (!rota_stack_is_empty_upmc(&runtime->completing.jobs) ||
+        if (!rota_stack_is_empty_upmc(&runtime->completing.completions) ||
             ra_load_seq_cst(&runtime->completing.stop) ||
             (c->unsequenced && !awaits)) /* it came with that pass */
             rota_sleeper_cancel(&runtime->completing.sleeper);
@@ -569,9 +572,9 @@ void *rota_completer_main(void *user) {
     give_up_tree(c, c->ending);
     for (uint32_t i = 0; i < sizeof c->heaps / sizeof *c->heaps; i++)
         while (c->heaps[i]) {
-            rota_job *job = c->heaps[i];
-            c->heaps[i] = without_first(job);
-            give_up(c, job);
+            rota_completion *completion = c->heaps[i];
+            c->heaps[i] = without_first(completion);
+            give_up(c, completion);
         }
     c->unsequenced = c->late = c->ending = NULL;
     rota_owner_leave(&runtime->completing.owner);

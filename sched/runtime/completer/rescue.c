@@ -30,7 +30,7 @@ static void signal_all(rota_device *lost, rota_device *other) {
     }
 }
 
-void rota_across_rescue(rota_completer *completer) {
+void rota_linked_rescue(rota_completer *completer) {
     rota_runtime *runtime = completer->runtime;
     rota_assert_completer(completer);
     uint32_t devices = ra_load_acquire(&runtime->device_count);

@@ -7,6 +7,6 @@
 typedef struct rota_completer rota_completer; /* completer.h */
 
 /* The completer's: works of a lost device will signal nothing more; who waits for them goes on. */
-void rota_across_rescue(rota_completer *completer);
+void rota_linked_rescue(rota_completer *completer);
 
 #endif

@@ -1,6 +1,6 @@
 /* The table of kinds. */
 #include "sched/runtime/kinds/kinds.h"
-#include "sched/runtime/kinds/move.h"
+#include "sched/runtime/kinds/migration.h"
 #include "sched/runtime/kinds/plan.h"
 #include "sched/runtime/kinds/plan_touch.h"
 #include "sched/runtime/kinds/read.h"
@@ -49,15 +49,15 @@ const rota_work_row rota_work_rows[] = {
                         .need = rota_read_need,
                         .touch = rota_read_touch,
                         .touch_node = rota_read_touch_node},
-    [ROTA_WORK_MIGRATE_OUT] = {.prepare = rota_move_out_prepare,
-                               .need = rota_move_out_need,
-                               .give_back = rota_move_out_give_back},
-    [ROTA_WORK_MIGRATE_IN] = {.prepare = rota_move_in_prepare,
-                              .has_source = rota_move_in_has_source,
-                              .need = rota_move_in_need,
-                              .give_back = rota_move_in_give_back,
-                              .release = rota_move_in_release,
-                              .touch = rota_move_in_touch,
-                              .carry = rota_move_in_carry,
-                              .undone = rota_move_in_undone},
+    [ROTA_WORK_MIGRATE_OUT] = {.prepare = rota_migration_out_prepare,
+                               .need = rota_migration_out_need,
+                               .give_back = rota_migration_out_give_back},
+    [ROTA_WORK_MIGRATE_IN] = {.prepare = rota_migration_in_prepare,
+                              .has_source = rota_migration_in_has_source,
+                              .need = rota_migration_in_need,
+                              .give_back = rota_migration_in_give_back,
+                              .release = rota_migration_in_release,
+                              .touch = rota_migration_in_touch,
+                              .carry = rota_migration_in_carry,
+                              .undone = rota_migration_in_undone},
 };

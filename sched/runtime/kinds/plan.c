@@ -16,7 +16,7 @@
 #include "sched/runtime/order/hazard.h"
 #include "sched/runtime/order/order.h"
 #include "sched/runtime/order/replay.h"
-#include "sched/runtime/order/sidings.h"
+#include "sched/runtime/order/side_queues.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/plans/instances.h"
 #include "sched/runtime/shared/causes.h"
@@ -31,18 +31,18 @@
 
 #define OUTPUTS_SLICE_NS 50000000u
 
-static void begin_parking(rota_sequencer *sequencer, rota_submission *submission) {
-    _Atomic uint32_t *parked = &submission->plan->run->parked;
-    ra_store_relaxed(parked, ra_load_relaxed(parked) + 1);
-    sequencer->parked++;
-    submission->parked = true;
+static void begin_sidelined(rota_sequencer *sequencer, rota_submission *submission) {
+    _Atomic uint32_t *sidelined = &submission->plan->executable->sidelined;
+    ra_store_relaxed(sidelined, ra_load_relaxed(sidelined) + 1);
+    sequencer->sidelined++;
+    submission->sidelined = true;
 }
 
-static void end_parking(rota_sequencer *sequencer, rota_submission *submission) {
-    _Atomic uint32_t *parked = &submission->plan->run->parked;
-    ra_store_relaxed(parked, ra_load_relaxed(parked) - 1);
-    sequencer->parked--;
-    submission->parked = false;
+static void end_sidelined(rota_sequencer *sequencer, rota_submission *submission) {
+    _Atomic uint32_t *sidelined = &submission->plan->executable->sidelined;
+    ra_store_relaxed(sidelined, ra_load_relaxed(sidelined) - 1);
+    sequencer->sidelined--;
+    submission->sidelined = false;
 }
 
 /* ---- Sequenced ---- */
@@ -50,39 +50,40 @@ static void end_parking(rota_sequencer *sequencer, rota_submission *submission) 
 /* The replay's instance, and what it must wait for on the host first (a hold), if anything: an earlier replay
  * of the same plan. */
 static uint64_t choose_instance(rota_runtime *runtime, rota_submission *submission) {
-    rota_plan_run *run = submission->plan->run;
+    rota_executable *executable = submission->plan->executable;
     /* The first is always there. */
-    if (!run->rotates) {
-        do submission->instance = run->order.next_instance++ % run->arenas.count;
-        while (!rota_run_instance_is_near(run, submission->instance));
+    if (!executable->rotates) {
+        do submission->instance = executable->order.next_instance++ % executable->arenas.count;
+        while (!rota_instance_is_near(executable, submission->instance));
         return ROTA_POINT_NONE;
     }
-    for (uint32_t i = 0; i < run->order.instance_count; i++) {
-        uint32_t candidate = (run->order.next_instance + i) % run->order.instance_count;
-        const rota_run_instance *instance = &run->instances[candidate];
+    for (uint32_t i = 0; i < executable->order.instance_count; i++) {
+        uint32_t candidate = (executable->order.next_instance + i) % executable->order.instance_count;
+        const rota_instance *instance = &executable->instances[candidate];
         /* Acquire: with the completer's release, after which it reads the staging memory no more. */
         if (!rota_point_passed(runtime, instance->last_point) ||
             ra_load_acquire(&instance->outputs_copied) != instance->outputs_issued ||
-            !rota_run_instance_is_near(run, candidate))
+            !rota_instance_is_near(executable, candidate))
             continue;
         submission->instance = candidate;
-        run->order.next_instance = candidate + 1;
+        executable->order.next_instance = candidate + 1;
         return ROTA_POINT_NONE;
     }
-    if (run->order.instance_count < run->instance_capacity &&
-        rota_run_instance_is_near(run, run->order.instance_count)) {
-        submission->instance = run->order.instance_count++;
-        run->order.next_instance = 0; /* next time the oldest is looked at first */
+    if (executable->order.instance_count < executable->instance_capacity &&
+        rota_instance_is_near(executable, executable->order.instance_count)) {
+        submission->instance = executable->order.instance_count++;
+        executable->order.next_instance = 0; /* next time the oldest is looked at first */
         return ROTA_POINT_NONE;
     }
-    do submission->instance = run->order.next_instance++ % run->order.instance_count;
-    while (!ra_load_acquire(&run->instances[submission->instance].created)); /* with rota_run_instance_make */
-    return run->instances[submission->instance].last_point;
+    do submission->instance = executable->order.next_instance++ % executable->order.instance_count;
+    while (
+        !ra_load_acquire(&executable->instances[submission->instance].created)); /* with rota_instance_make */
+    return executable->instances[submission->instance].last_point;
 }
 
-static void add_hold(rota_submission *submission, rota_work *work, uint64_t point) {
-    submission->made.holds[submission->made.hold_count++] = point;
-    work->hold_count++;
+static void add_foreign_wait(rota_submission *submission, rota_work *work, uint64_t point) {
+    submission->made.foreign_waits[submission->made.foreign_wait_count++] = point;
+    work->foreign_wait_count++;
 }
 
 /* How often the plan's own accesses to a buffer may cut [begin, end), each piece of which then moves by
@@ -119,7 +120,7 @@ static bool check(rota_sequencing *s, uint32_t *moves) {
         rota_copies_drop_failed(s->sequencer, residency, begin, begin + plan->externals[e].size_bytes);
     }
     /* Owned residencies are as this plan's last replay left them: what could be had then can be had now. */
-    if (rota_replay_is_known(plan->run)) return true;
+    if (rota_replay_is_known(plan->executable)) return true;
     for (uint32_t i = 0; i < plan->segment_count; i++) {
         const rota_plan_segment *segment = &plan->segments[i];
         const rota_plan_part *part = &plan->parts[segment->part];
@@ -168,7 +169,7 @@ static void want_external(rota_sequencer *sequencer, rota_wanted *wanted, rota_s
     for (uint32_t e = 0; e < segment->external_count; e++)
         access_external(sequencer, wanted, submission, &plan->externals[segment->first_external + e], device,
                         point);
-    if (*notes) rota_replay_note(sequencer, wanted, plan->run, base, index, notes);
+    if (*notes) rota_replay_note(sequencer, wanted, plan->executable, base, index, notes);
 }
 
 static void bring_incoming(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission,
@@ -201,29 +202,30 @@ static void place_written(const rota_submission *submission) {
 
 /* What the plan's segments on a device come after. Of a replay that is known that is there already, since
  * it is the replay before. */
-static void look_ahead(const rota_submission *submission, bool known, uint32_t arena, rota_ahead *ahead) {
+static void look_at_prospect(const rota_submission *submission, bool known, uint32_t arena,
+                             rota_prospect *prospect) {
     const rota_plan *plan = submission->plan;
-    const rota_plan_run *run = plan->run;
+    const rota_executable *executable = plan->executable;
     for (uint32_t s = 0; s < plan->segment_count; s++)
-        if (plan->parts[plan->segments[s].part].device == ahead->device)
-            ahead->queues |= 1u << plan->segments[s].queue;
-    if (run->has_arena) rota_ahead_add(ahead, run->order.arena_points[arena]);
+        if (plan->parts[plan->segments[s].part].device == prospect->device)
+            prospect->queues |= 1u << plan->segments[s].queue;
+    if (executable->has_arena) rota_prospect_add(prospect, executable->order.arena_points[arena]);
     for (uint32_t s = 0; s < plan->segment_count && !known; s++) {
         const rota_plan_segment *segment = &plan->segments[s];
-        if (plan->parts[segment->part].device != ahead->device) continue;
+        if (plan->parts[segment->part].device != prospect->device) continue;
         for (uint32_t e = 0; e < segment->external_count; e++) {
             const rota_plan_external *external = &plan->externals[segment->first_external + e];
             uint64_t begin;
             rota_residency *residency = rota_submission_external(submission, external, &begin);
-            rota_ahead_access(ahead, residency, begin, begin + external->size_bytes,
-                              external->flags & ROTA_EXTERNAL_WRITE);
+            rota_prospect_access(prospect, residency, begin, begin + external->size_bytes,
+                                 external->flags & ROTA_EXTERNAL_WRITE);
         }
     }
 }
 
 /* Whether segments on the part's device wait for others of the plan that it can't wait for itself. */
 static bool waits_for_other_parts(const rota_plan *plan, const rota_device *device) {
-    /* While something has failed none can: rota_across_is_ready. */
+    /* While something has failed none can: rota_linked_is_ready. */
     const uint64_t linked =
         ra_load_acquire(&device->runtime->failed.active) == 0 ? ra_load_acquire(&device->linked) : 0;
     for (uint32_t p = 0; p < plan->part_count; p++)
@@ -233,31 +235,32 @@ static bool waits_for_other_parts(const rota_plan *plan, const rota_device *devi
 
 /* Whether the plan is to leave its queues to works that wait on the device for another one. A replay that is
  * known comes after the one before, and after nothing else that is not through. */
-static bool steps_aside(const rota_plan *plan, bool known, rota_ahead *ahead) {
-    const uint64_t last = plan->run->order.last_point;
-    if (plan->part_count > 1 || ahead->crosses || !ra_load_relaxed(&ahead->device->linked)) return false;
-    if (known && ahead->wanted[rota_point_queue(last)] < rota_point_value(last))
-        ahead->wanted[rota_point_queue(last)] = rota_point_value(last);
-    return rota_siding_is_crossed(ahead);
+static bool steps_aside(const rota_plan *plan, bool known, rota_prospect *prospect) {
+    const uint64_t last = plan->executable->order.last_point;
+    if (plan->part_count > 1 || prospect->crosses || !ra_load_relaxed(&prospect->device->linked))
+        return false;
+    if (known && prospect->wanted[rota_point_queue(last)] < rota_point_value(last))
+        prospect->wanted[rota_point_queue(last)] = rota_point_value(last);
+    return rota_side_queue_is_crossed(prospect);
 }
 
-/* The devices, as bits, whose works of this submission go to sidings; and what they are late for. `is_late`:
+/* The devices, as bits, whose works of this submission go to side queues; and what they are late for. `is_waiting`:
  * for the instance. */
-static uint64_t choose_parking(rota_sequencer *sequencer, const rota_submission *submission, bool is_late,
-                               bool known, uint32_t arena, rota_ahead *aheads) {
+static uint64_t choose_sidelined(rota_sequencer *sequencer, const rota_submission *submission,
+                                 bool is_waiting, bool known, uint32_t arena, rota_prospect *prospects) {
     rota_runtime *runtime = sequencer->runtime;
     const rota_plan *plan = submission->plan;
-    uint64_t parking = 0;
-    if (!is_late && sequencer->parked == 0 && ra_load_relaxed(&runtime->device_count) == 1) return 0;
+    uint64_t sidelined = 0;
+    if (!is_waiting && sequencer->sidelined == 0 && ra_load_relaxed(&runtime->device_count) == 1) return 0;
     for (uint32_t p = 0; p < plan->part_count; p++) {
-        rota_ahead *ahead = &aheads[p];
-        *ahead = (rota_ahead){.device = plan->parts[p].device};
-        look_ahead(submission, known, arena, ahead);
-        if (waits_for_other_parts(plan, ahead->device)) ahead->late = 2;
-        if (ahead->late || is_late || steps_aside(plan, known, ahead))
-            parking |= (uint64_t)1 << ahead->device->index;
+        rota_prospect *prospect = &prospects[p];
+        *prospect = (rota_prospect){.device = plan->parts[p].device};
+        look_at_prospect(submission, known, arena, prospect);
+        if (waits_for_other_parts(plan, prospect->device)) prospect->waiting_for = 2;
+        if (prospect->waiting_for || is_waiting || steps_aside(plan, known, prospect))
+            sidelined |= (uint64_t)1 << prospect->device->index;
     }
-    return parking;
+    return sidelined;
 }
 
 /* A replay while its works are made. */
@@ -267,23 +270,24 @@ typedef struct replay {
     rota_wanted *wanted;
     rota_submission *submission;
     uint64_t base[ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX]; /* rota_replay_begin */
-    uint64_t instance_hold;
+    uint64_t instance_wait;
     bool is_made; /* its instance */
     bool known;   /* its waits on the one before are noted; or, `notes`, they will be */
     bool notes;
     uint32_t arena;
     uint32_t direct;                     /* rota_deliver_segment */
-    uint64_t parking;                    /* devices, as bits, whose works of this replay go to sidings */
-    rota_ahead aheads[ROTA_DEVICES_MAX]; /* by part */
-    uint8_t lanes[ROTA_DEVICES_MAX][ROTA_PLAN_QUEUES_MAX]; /* by part and queue, of those that are parked */
+    uint64_t sidelined;                  /* devices, as bits, whose works of this replay go to side queues */
+    rota_prospect prospects[ROTA_DEVICES_MAX]; /* by part */
+    uint8_t lanes[ROTA_DEVICES_MAX]
+                 [ROTA_PLAN_QUEUES_MAX]; /* by part and queue, of those that are sidelined */
     uint64_t started[ROTA_DEVICES_MAX]; /* queues that have a work of this replay already */
 } replay;
 
 /* The queue of the segment's work. `is_first`: none of the replay's is on it. */
-static uint32_t choose_queue(replay *r, const rota_plan_segment *segment, bool is_first, bool parks) {
-    if (!parks) return segment->queue;
+static uint32_t choose_queue(replay *r, const rota_plan_segment *segment, bool is_first, bool is_sidelined) {
+    if (!is_sidelined) return segment->queue;
     uint8_t *lane = &r->lanes[segment->part][segment->queue];
-    if (is_first) *lane = (uint8_t)rota_siding_choose(&r->aheads[segment->part]);
+    if (is_first) *lane = (uint8_t)rota_side_queue_choose(&r->prospects[segment->part]);
     return *lane;
 }
 
@@ -292,76 +296,79 @@ static void sequence_segment(replay *r, uint32_t s) {
     rota_wanted *wanted = r->wanted;
     rota_submission *submission = r->submission;
     const rota_plan *plan = submission->plan;
-    const rota_plan_run *run = plan->run;
+    const rota_executable *executable = plan->executable;
     const rota_plan_segment *segment = &plan->segments[s];
     rota_device *device = plan->parts[segment->part].device;
-    const bool parks = r->parking >> device->index & 1u;
+    const bool is_sidelined = r->sidelined >> device->index & 1u;
     const bool is_first = !(r->started[device->index] >> segment->queue & 1u);
-    const uint32_t queue = choose_queue(r, segment, is_first, parks);
+    const uint32_t queue = choose_queue(r, segment, is_first, is_sidelined);
     rota_work *work = rota_work_add(submission, device, queue, ROTA_WORK_SEGMENT, s);
     work->step = s + 1;
-    work->parks = parks;
+    work->is_sidelined = is_sidelined;
     const uint64_t point = rota_work_point(work);
     submission->made.segment_points[s] = point;
     if (r->known)
-        rota_replay_want(r->sequencer, wanted, run, r->base, s);
+        rota_replay_want(r->sequencer, wanted, executable, r->base, s);
     else
         want_external(r->sequencer, wanted, submission, s, device, point, r->base, &r->notes);
     for (uint32_t w = 0; w < segment->wait_count; w++)
         rota_wanted_add(wanted, runtime->queue_count,
                         submission->made.segment_points[plan->segment_waits[segment->first_wait + w]]);
-    if (run->direct_count) rota_deliver_segment(r->sequencer, wanted, submission, s, point, &r->direct);
-    if (run->has_arena && is_first)
-        rota_wanted_add(wanted, runtime->queue_count, run->order.arena_points[r->arena]);
+    if (executable->direct_count)
+        rota_deliver_segment(r->sequencer, wanted, submission, s, point, &r->direct);
+    if (executable->has_arena && is_first)
+        rota_wanted_add(wanted, runtime->queue_count, executable->order.arena_points[r->arena]);
     rota_hazard_settle(r->sequencer, wanted, work);
-    rota_siding_note(work, parks ? &r->aheads[segment->part] : NULL);
-    if (!r->is_made) rota_chain_note_making(work, run->parts[0].device);
-    if (r->instance_hold != ROTA_POINT_NONE && is_first) add_hold(submission, work, r->instance_hold);
-    if (work->wait_count | work->hold_count) rota_chain_note(r->sequencer, wanted, work);
+    rota_side_queue_note(work, is_sidelined ? &r->prospects[segment->part] : NULL);
+    if (!r->is_made) rota_chain_note_building(work, executable->parts[0].device);
+    if (r->instance_wait != ROTA_POINT_NONE && is_first) add_foreign_wait(submission, work, r->instance_wait);
+    if (work->wait_count | work->foreign_wait_count) rota_chain_note(r->sequencer, wanted, work);
     r->started[device->index] |= (uint64_t)1 << segment->queue;
 }
 
 static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission) {
     rota_runtime *runtime = sequencer->runtime;
     rota_plan *plan = submission->plan;
-    rota_plan_run *run = plan->run;
+    rota_executable *executable = plan->executable;
     replay r; /* as much of it as the plan has parts is set */
     r.runtime = runtime;
     r.sequencer = sequencer;
     r.wanted = wanted;
     r.submission = submission;
-    r.instance_hold = choose_instance(runtime, submission);
+    r.instance_wait = choose_instance(runtime, submission);
     /* One that is in use by a replay that is not held itself has its works held on their own queues: where
      * those of that replay are, behind which nothing would end any sooner. */
-    r.is_made = rota_run_instance_ask(run, submission->instance);
-    const bool is_late = !r.is_made || !rota_siding_is_at_hand(sequencer, r.instance_hold);
-    submission->output.before = run->instances[submission->instance].outputs_issued;
-    if (submission->hosted) run->instances[submission->instance].outputs_issued++;
-    r.arena = submission->instance % run->arenas.count;
+    r.is_made = rota_instance_ask(executable, submission->instance);
+    const bool is_waiting = !r.is_made || !rota_side_queue_is_at_hand(sequencer, r.instance_wait);
+    submission->output.before = executable->instances[submission->instance].outputs_issued;
+    if (submission->by_delivery) executable->instances[submission->instance].outputs_issued++;
+    r.arena = submission->instance % executable->arenas.count;
     for (uint32_t p = 0; p < plan->part_count; p++) r.started[plan->parts[p].device->index] = 0;
     r.direct = 0;
-    const bool like_before = rota_replay_is_known(run);
-    r.parking = like_before ? choose_parking(sequencer, submission, is_late, true, r.arena, r.aheads) : 0;
-    if (r.parking) rota_replay_forget(run);
-    r.known = like_before && !r.parking;
-    r.notes = !r.known && rota_replay_notes(run);
-    const uint32_t timelines = rota_replay_begin(sequencer, run, r.base);
+    const bool like_before = rota_replay_is_known(executable);
+    r.sidelined =
+        like_before ? choose_sidelined(sequencer, submission, is_waiting, true, r.arena, r.prospects) : 0;
+    if (r.sidelined) rota_replay_forget(executable);
+    r.known = like_before && !r.sidelined;
+    r.notes = !r.known && rota_replay_notes(executable);
+    const uint32_t timelines = rota_replay_begin(sequencer, executable, r.base);
     /* What a segment needs from before this replay moves first of all: an earlier segment on another device
      * may overwrite it there, and nothing in the plan orders the two. */
     for (uint32_t s = 0; s < plan->segment_count && !r.known; s++)
         bring_incoming(sequencer, wanted, submission, &plan->segments[s],
                        plan->parts[plan->segments[s].part].device);
-    if (!r.known) r.parking = choose_parking(sequencer, submission, is_late, false, r.arena, r.aheads);
-    r.notes = r.notes && !r.parking; /* whose waits are for queues of its own */
+    if (!r.known)
+        r.sidelined = choose_sidelined(sequencer, submission, is_waiting, false, r.arena, r.prospects);
+    r.notes = r.notes && !r.sidelined; /* whose waits are for queues of its own */
     for (uint32_t s = 0; s < plan->segment_count; s++) sequence_segment(&r, s);
     if (!r.known) place_written(submission);
-    rota_replay_end(sequencer, run, r.base, timelines, r.known, r.notes,
-                    submission->made.transfer_count != 0 || r.parking);
-    if (r.parking) begin_parking(sequencer, submission);
+    rota_replay_end(sequencer, executable, r.base, timelines, r.known, r.notes,
+                    submission->made.migration_count != 0 || r.sidelined);
+    if (r.sidelined) begin_sidelined(sequencer, submission);
     const uint64_t final = submission->made.segment_points[plan->final_segment];
-    if (run->has_arena) run->order.arena_points[r.arena] = final;
-    run->instances[submission->instance].last_point = final;
-    run->order.last_point = final;
+    if (executable->has_arena) executable->order.arena_points[r.arena] = final;
+    executable->instances[submission->instance].last_point = final;
+    executable->order.last_point = final;
     return final;
 }
 
@@ -369,7 +376,7 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
 static bool take_arguments(rota_sequencing *s) {
     rota_submission *submission = s->submission;
     const rota_plan *plan = submission->plan;
-    const uint32_t words = plan->run->arguments.payload_words;
+    const uint32_t words = plan->executable->arguments.payload_words;
     if (s->has_record &&
         rota_submission_reserve(s->runtime, submission, plan->segment_count, plan->segment_count, 0, words)) {
         if (words) memcpy(submission->made.payload, s->words, words * sizeof *submission->made.payload);
@@ -385,19 +392,20 @@ bool rota_kind_plan_sequence(rota_sequencing *s) {
     rota_runtime *runtime = s->runtime;
     rota_submission *submission = s->submission;
     rota_plan *plan = submission->plan = s->object;
-    rota_plan_run *run = plan->run;
+    rota_executable *executable = plan->executable;
     uint32_t moves = 0;
-    if (s->has_record) run->order.unreaped++;
+    if (s->has_record) executable->order.unreaped++;
     bool ok = take_arguments(s);
-    submission->hosted = run->has_staging && plan->transfer_count > plan->input_count;
+    submission->by_delivery = executable->has_staging && plan->transfer_count > plan->input_count;
     ok = ok && check(s, &moves) &&
-         (moves == 0 || rota_submission_reserve(runtime, submission, plan->segment_count + 2u * moves,
-                                                plan->segment_count, moves, run->arguments.payload_words)) &&
+         (moves == 0 ||
+          rota_submission_reserve(runtime, submission, plan->segment_count + 2u * moves, plan->segment_count,
+                                  moves, executable->arguments.payload_words)) &&
          rota_deliver_outputs(s->sequencer, s->wanted, submission);
-    ra_store_relaxed(&submission->shared.inputs_left, run->stages_inputs ? plan->input_count : 0);
+    ra_store_relaxed(&submission->shared.inputs_left, executable->stages_inputs ? plan->input_count : 0);
     if (!ok) return false;
     const uint32_t state =
-        (submission->hosted ? ROTA_CELL_HOSTED : 0u) |
+        (submission->by_delivery ? ROTA_CELL_BY_DELIVERY : 0u) |
         (plan->part_count > 1 || rota_submission_comes_after_others(submission) ? ROTA_CELL_SPREAD : 0u) |
         (plan->input_count ? 0u : ROTA_CELL_TAKEN);
     if (state) (void)ra_fetch_or_acq_rel(&submission->cell->state, state);
@@ -424,20 +432,20 @@ void rota_kind_plan_for_written(rota_runtime *runtime, const rota_submission *su
 void rota_kind_plan_note_end(rota_sequencer *sequencer, const rota_submission *submission) {
     rota_runtime *runtime = sequencer->runtime;
     if (submission->times.submitted_ns == 0) return;
-    rota_plan_run *run = submission->plan->run;
+    rota_executable *executable = submission->plan->executable;
     uint64_t final = submission->final_point;
     uint64_t completed_ns =
-        rota_stamps_take(rota_runtime_timeline(runtime, final)->stamps, rota_point_value(final));
+        rota_end_times_take(rota_runtime_timeline(runtime, final)->end_times, rota_point_value(final));
     (void)pthread_mutex_lock(&runtime->objects.times_mutex);
-    run->times.replay = (rota_plan_replay_times){submission->times.submitted_ns, submission->times.sequenced_ns,
-                                                 ra_load_relaxed(&submission->shared.handed_over_ns),
-                                                 completed_ns, submission->number};
-    run->times.instance = submission->instance;
+    executable->times.replay = (rota_plan_replay_times){
+        submission->times.submitted_ns, submission->times.sequenced_ns,
+        ra_load_relaxed(&submission->shared.handed_over_ns), completed_ns, submission->number};
+    executable->times.instance = submission->instance;
     (void)pthread_mutex_unlock(&runtime->objects.times_mutex);
 }
 
 void rota_kind_plan_uncount(rota_sequencer *sequencer, rota_submission *submission) {
-    if (submission->parked) end_parking(sequencer, submission);
+    if (submission->sidelined) end_sidelined(sequencer, submission);
 }
 
 /* Its marks are those of memory of its own. */
@@ -447,7 +455,7 @@ void rota_kind_plan_end(rota_sequencer *sequencer, rota_submission *submission) 
 }
 
 void rota_kind_plan_forget(const rota_submission *submission) {
-    submission->plan->run->order.unreaped--;
+    submission->plan->executable->order.unreaped--;
 }
 
 /* ---- Prepared, by a submit thread ---- */
@@ -456,14 +464,14 @@ static void inputs_taken(rota_runtime *runtime, rota_submission *submission, uin
     if (count == 0 || ra_fetch_sub_acq_rel(&submission->shared.inputs_left, count) != count) return;
     (void)ra_fetch_or_seq_cst(&submission->cell->state,
                               (uint32_t)ROTA_CELL_TAKEN); /* seq_cst: as base/sleep.h argues */
-    rota_wait_table_wake(&runtime->completing.hosted_waiters, 1);
+    rota_wait_table_wake(&runtime->completing.delivery_waiters, 1);
 }
 
 static bool outputs_are_copied(void *user) {
     const rota_submission *submission = user;
-    const rota_plan_run *run = submission->plan->run;
+    const rota_executable *executable = submission->plan->executable;
     return ra_load_seq_cst(
-               &run->instances[submission->instance].outputs_copied) >= /* with give_staging_back */
+               &executable->instances[submission->instance].outputs_copied) >= /* with give_staging_back */
            submission->output.before;
 }
 
@@ -476,7 +484,7 @@ static rota_status wait_for_outputs(rota_runtime *runtime, rota_submission *subm
         if (now >= deadline || ra_load_acquire(&runtime->stop))
             return rota_fail(ROTA_TIMEOUT, "plan '%s': the outputs of an earlier replay were not taken",
                              submission->plan->name);
-        rota_wait_table_sleep(&runtime->completing.hosted_waiters, 1, outputs_are_copied, submission,
+        rota_wait_table_sleep(&runtime->completing.delivery_waiters, 1, outputs_are_copied, submission,
                               now + OUTPUTS_SLICE_NS);
     }
     return ROTA_OK;
@@ -485,15 +493,15 @@ static rota_status wait_for_outputs(rota_runtime *runtime, rota_submission *subm
 rota_status rota_segment_prepare(rota_work *work, rota_exec_work *out) {
     rota_submission *submission = work->submission;
     rota_plan *plan = submission->plan;
-    rota_plan_run *run = plan->run;
+    rota_executable *executable = plan->executable;
     const rota_plan_segment *segment = &plan->segments[work->segment];
-    const rota_run_instance *instance = &run->instances[submission->instance];
-    if (!ra_load_acquire(&instance->created)) { /* with rota_run_instance_make */
+    const rota_instance *instance = &executable->instances[submission->instance];
+    if (!ra_load_acquire(&instance->created)) { /* with rota_instance_make */
         /* Acquire: with answer, of this failure or of one after it. */
         const rota_cause *failure = ra_load_acquire(&instance->failure);
         return rota_fail(failure->status, "%s", failure->message);
     }
-    if (run->has_staging) {
+    if (executable->has_staging) {
         ROTA_TRY(wait_for_outputs(work->device->runtime, submission));
         if (!rota_device_begin_filling(work->device, submission->number)) return ROTA_OK;
         uint32_t taken = 0;
@@ -507,7 +515,7 @@ rota_status rota_segment_prepare(rota_work *work, rota_exec_work *out) {
                    (const void *)(uintptr_t)submission->made.payload[plan->word_count + t],
                    plan->buffers[transfer->buffer].buffer->size_bytes);
         }
-        if (run->stages_inputs) inputs_taken(work->device->runtime, submission, taken);
+        if (executable->stages_inputs) inputs_taken(work->device->runtime, submission, taken);
         rota_device_end_filling(work->device);
     }
     out->instance = instance->parts[segment->part];
@@ -518,8 +526,8 @@ rota_status rota_segment_prepare(rota_work *work, rota_exec_work *out) {
 
 bool rota_segment_is_decided(const rota_work *work) {
     const rota_submission *submission = work->submission;
-    return !work->parks ||
-           rota_run_instance_is_decided(&submission->plan->run->instances[submission->instance]);
+    return !work->is_sidelined ||
+           rota_instance_is_decided(&submission->plan->executable->instances[submission->instance]);
 }
 
 /* ---- Described, by who waits for it ---- */
@@ -542,11 +550,11 @@ static void describe_segment(const rota_submission *submission, const rota_work 
                     rota_plan_node_name(part, last));
     }
     const rota_exec_device_vtable *vtable = work->device->exec->vtable;
-    rota_plan_run *run = plan->run;
+    rota_executable *executable = plan->executable;
     uint32_t node;
-    if (vtable->stuck_node && ra_load_acquire(&run->instances[submission->instance].created) &&
-        vtable->stuck_node(work->device->exec, run->instances[submission->instance].parts[segment->part],
-                           &node))
+    if (vtable->stuck_node && ra_load_acquire(&executable->instances[submission->instance].created) &&
+        vtable->stuck_node(work->device->exec,
+                           executable->instances[submission->instance].parts[segment->part], &node))
         rota_append(text, capacity, length, ", stuck at node '%s'", rota_plan_node_name(part, node));
 }
 

@@ -10,9 +10,9 @@
 
 /* What is bound to a slot of a plan's submission: the root buffer's address and the offset in it. */
 static inline const uint64_t *rota_submission_bound(const rota_submission *submission, uint32_t slot) {
-    const rota_plan_run *run = submission->plan->run;
-    return &submission->made
-                .payload[run->arguments.payload_words - 2 * (run->arguments.slot_buffer_count - slot)];
+    const rota_executable *executable = submission->plan->executable;
+    return &submission->made.payload[executable->arguments.payload_words -
+                                     2 * (executable->arguments.slot_buffer_count - slot)];
 }
 
 /* The range of a root buffer that an external of the submission's plan names. What is bound to a slot may be
@@ -22,7 +22,7 @@ static inline const rota_buffer *rota_submission_root(const rota_submission *sub
                                                       uint64_t *out_begin) {
     const rota_plan *plan = submission->plan;
     const rota_buffer *root = plan->buffers[external->buffer].buffer;
-    uint32_t slot = plan->run->arguments.slot_of_buffer[external->buffer];
+    uint32_t slot = plan->executable->arguments.slot_of_buffer[external->buffer];
     *out_begin = external->offset_bytes;
     if (slot != ROTA_NONE) {
         const uint64_t *bound = rota_submission_bound(submission, slot);

@@ -16,7 +16,8 @@ static int compare_nodes(const void *a, const void *b) {
 }
 
 /* The part's commands by node; NULL without memory. */
-static const rota_exec_command **commands_by_node(const rota_plan_part *part, rota_run_part *run_part) {
+static const rota_exec_command **commands_by_node(const rota_plan_part *part,
+                                                  rota_executable_partition *run_part) {
     if (run_part->by_node || part->desc.command_count == 0) return run_part->by_node;
     const rota_exec_command **sorted = malloc(part->desc.command_count * sizeof *sorted);
     if (!sorted) return NULL;
@@ -29,7 +30,7 @@ static const rota_exec_command **commands_by_node(const rota_plan_part *part, ro
 /* The part's commands by node, or NULL, and where in them to begin to look for this one. */
 static const rota_exec_command **find_commands(const rota_plan_part *part, uint32_t part_index, uint32_t node,
                                                uint32_t *out_first) {
-    const rota_exec_command **commands = commands_by_node(part, &part->plan->run->parts[part_index]);
+    const rota_exec_command **commands = commands_by_node(part, &part->plan->executable->parts[part_index]);
     uint32_t low = 0, high = commands ? part->desc.command_count : 0;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -51,7 +52,7 @@ static bool operand_place(const rota_submission *submission, uint32_t part_index
         const rota_plan_word *word = &plan->words[operand->memory];
         if (word->kind != ROTA_WORD_BUFFER) return false;
         const uint64_t *bound =
-            rota_submission_bound(submission, plan->run->arguments.slot_of_buffer[word->index]);
+            rota_submission_bound(submission, plan->executable->arguments.slot_of_buffer[word->index]);
         const rota_buffer *root = (const rota_buffer *)(uintptr_t)bound[0];
         *out = rota_place_of_copy(root->residency, part->device, bound[1] + operand->offset_bytes,
                                   operand->size_bytes);

@@ -12,7 +12,7 @@
 #include "sched/runtime/order/deliver.h"
 #include "sched/runtime/order/hazard.h"
 #include "sched/runtime/order/order.h"
-#include "sched/runtime/order/sidings.h"
+#include "sched/runtime/order/side_queues.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/marks.h"
@@ -40,7 +40,7 @@ void rota_host_read_release(rota_host_read *read) {
 
 void rota_host_read_deliver(rota_host_read *read, uint8_t *out) {
     for (uint32_t p = 0; p < read->part_count; p++) {
-        rota_read_part *part = &read->parts[p];
+        rota_read_piece *part = &read->parts[p];
         const rota_extent *extent = &read->extents[part->first_extent];
         uint64_t done = 0; /* of the extent */
         for (const rota_staging *block = part->down; block; block = block->more)
@@ -103,8 +103,8 @@ static bool make_parts(rota_runtime *runtime, rota_host_read *read) {
     uint32_t first = 0;
     for (uint32_t d = 0; d < devices; d++) {
         if (of_device[d] == 0) continue;
-        rota_read_part *part = &read->parts[read->part_count];
-        *part = (rota_read_part){.device = runtime->devices[d], .first_extent = first};
+        rota_read_piece *part = &read->parts[read->part_count];
+        *part = (rota_read_piece){.device = runtime->devices[d], .first_extent = first};
         read->part_count++;
         for (uint32_t e = 0; e < count; e++) {
             if (found[e].device != d) continue;
@@ -119,11 +119,11 @@ static bool make_parts(rota_runtime *runtime, rota_host_read *read) {
 /* Where nobody waits in the call, the completer brings the bytes, when it is their turn. */
 static bool deliver_read(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission) {
     const rota_host_read *read = submission->read;
-    submission->hosted = read->data != NULL;
-    if (!submission->hosted) return true;
+    submission->by_delivery = read->data != NULL;
+    if (!submission->by_delivery) return true;
     if (!rota_deliver_to(sequencer, wanted, submission, read->data, read->size)) return false;
     uint32_t state =
-        ROTA_CELL_HOSTED | (rota_submission_comes_after_others(submission) ? ROTA_CELL_SPREAD : 0u);
+        ROTA_CELL_BY_DELIVERY | (rota_submission_comes_after_others(submission) ? ROTA_CELL_SPREAD : 0u);
     (void)ra_fetch_or_acq_rel(&submission->cell->state, state);
     return true;
 }
@@ -135,22 +135,22 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
     rota_residency *residency = read->residency;
     uint64_t final = ROTA_POINT_NONE;
     for (uint32_t p = 0; p < read->part_count; p++) {
-        rota_read_part *part = &read->parts[p];
-        rota_ahead ahead = {.device = part->device, .queues = 1u << part->device->io_queue};
-        if (p > 0) rota_ahead_add(&ahead, final);
+        rota_read_piece *part = &read->parts[p];
+        rota_prospect prospect = {.device = part->device, .queues = 1u << part->device->io_queue};
+        if (p > 0) rota_prospect_add(&prospect, final);
         for (uint32_t e = part->first_extent; e < part->first_extent + part->extent_count; e++)
-            rota_ahead_access(&ahead, residency, read->extents[e].offset,
-                              read->extents[e].offset + read->extents[e].size, false);
-        rota_work_provide(sequencer, &ahead, part->size, ROTA_EXEC_MEMORY_HOST_READ, &part->down);
-        rota_work *work = rota_work_add_copy(submission, &ahead, ROTA_WORK_READ, p);
+            rota_prospect_access(&prospect, residency, read->extents[e].offset,
+                                 read->extents[e].offset + read->extents[e].size, false);
+        rota_work_provide(sequencer, &prospect, part->size, ROTA_EXEC_MEMORY_HOST_READ, &part->down);
+        rota_work *work = rota_work_add_copy(submission, &prospect, ROTA_WORK_READ, p);
         /* The last one stands for all. */
         if (p > 0) rota_wanted_add(wanted, runtime->queue_count, final);
         final = rota_work_point(work);
         for (uint32_t e = part->first_extent; e < part->first_extent + part->extent_count; e++)
             rota_hazard_read(sequencer, wanted, residency, read->extents[e].offset,
                              read->extents[e].offset + read->extents[e].size, final);
-        rota_work_settle(sequencer, wanted, work, &ahead);
-        if (!submission->access.kept_in && rota_siding_keeps(work))
+        rota_work_settle(sequencer, wanted, work, &prospect);
+        if (!submission->access.pending_in && rota_side_queue_keeps(work))
             rota_keeping_begin(submission, residency, 0);
     }
     return final;
@@ -162,7 +162,7 @@ bool rota_kind_read_sequence(rota_sequencing *s) {
     rota_host_read *read = submission->read = s->object;
     rota_residency *residency = read->residency;
     uint32_t unused = 0;
-    submission->access.kept_in = NULL;
+    submission->access.pending_in = NULL;
     rota_submission_note_name(submission, residency->buffer->name);
     if (!s->has_record) return false;
     rota_copies_drop_failed(s->sequencer, residency, read->offset, read->offset + read->size);
@@ -192,13 +192,13 @@ static const rota_extent *extents_of(const rota_work *work, uint32_t *out_count)
 }
 
 rota_need rota_read_need(const rota_work *work) {
-    rota_read_part *part = &work->submission->read->parts[work->segment];
+    rota_read_piece *part = &work->submission->read->parts[work->segment];
     return (rota_need){&part->down, part->size, ROTA_EXEC_MEMORY_HOST_READ};
 }
 
 rota_status rota_read_prepare(rota_work *work, rota_exec_work *out) {
     const rota_host_read *read = work->submission->read;
-    const rota_read_part *part = &read->parts[work->segment];
+    const rota_read_piece *part = &read->parts[work->segment];
     uint32_t count;
     const rota_extent *extents = extents_of(work, &count);
     const rota_status status = rota_staging_copies_in(

@@ -14,7 +14,7 @@
 #include "sched/runtime/order/hazard.h"
 #include "sched/runtime/order/order.h"
 #include "sched/runtime/order/replay.h"
-#include "sched/runtime/order/sidings.h"
+#include "sched/runtime/order/side_queues.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/failed_ranges.h"
@@ -26,19 +26,19 @@
 
 /* The host's access to the buffer waits for more than copies: it is counted there until it is over. */
 void rota_keeping_begin(rota_submission *submission, rota_residency *residency, uint64_t bytes) {
-    submission->access.kept_in = residency;
+    submission->access.pending_in = residency;
     submission->access.kept_bytes = bytes;
     ra_store_relaxed(&residency->kept_bytes, ra_load_relaxed(&residency->kept_bytes) + bytes);
     ra_store_relaxed(&residency->kept, ra_load_relaxed(&residency->kept) + 1);
 }
 
 static void keeping_end(rota_submission *submission) {
-    rota_residency *residency = submission->access.kept_in;
+    rota_residency *residency = submission->access.pending_in;
     if (!residency) return;
     ra_store_relaxed(&residency->kept_bytes,
                      ra_load_relaxed(&residency->kept_bytes) - submission->access.kept_bytes);
     ra_store_relaxed(&residency->kept, ra_load_relaxed(&residency->kept) - 1);
-    submission->access.kept_in = NULL;
+    submission->access.pending_in = NULL;
 }
 
 /* Makes *array hold at least `count` elements; contents are not kept. */
@@ -62,12 +62,12 @@ bool rota_submission_reserve(rota_runtime *runtime, rota_submission *submission,
                 sizeof *submission->made.works) &&
            room(&submission->made.waits, &submission->made.wait_capacity, works * timelines,
                 sizeof *submission->made.waits) &&
-           room(&submission->made.holds, &submission->made.hold_capacity, works * (timelines + 1),
-                sizeof *submission->made.holds) &&
+           room(&submission->made.foreign_waits, &submission->made.foreign_wait_capacity,
+                works * (timelines + 1), sizeof *submission->made.foreign_waits) &&
            room(&submission->made.segment_points, &submission->made.segment_capacity, segments,
                 sizeof *submission->made.segment_points) &&
-           room(&submission->made.transfers, &submission->made.transfer_capacity, transfers,
-                sizeof *submission->made.transfers) &&
+           room(&submission->made.migrations, &submission->made.migration_capacity, transfers,
+                sizeof *submission->made.migrations) &&
            room(&submission->made.unwritten, &submission->made.unwritten_capacity, transfers,
                 sizeof *submission->made.unwritten) &&
            room(&submission->made.payload, &submission->made.payload_capacity, payload,
@@ -199,30 +199,30 @@ rota_work *rota_work_add(rota_submission *submission, rota_device *device, uint3
 }
 
 /* The works of a submission that come with no plan, and those that move bytes for one. */
-rota_work *rota_work_add_copy(rota_submission *submission, const rota_ahead *ahead, rota_work_kind kind,
+rota_work *rota_work_add_copy(rota_submission *submission, const rota_prospect *prospect, rota_work_kind kind,
                               uint32_t index) {
-    bool parks;
-    uint32_t queue = rota_siding_for_copies(ahead, &parks);
-    rota_work *work = rota_work_add(submission, ahead->device, queue, kind, index);
-    work->parks = parks;
+    bool is_sidelined;
+    uint32_t queue = rota_side_queue_for_copies(prospect, &is_sidelined);
+    rota_work *work = rota_work_add(submission, prospect->device, queue, kind, index);
+    work->is_sidelined = is_sidelined;
     return work;
 }
 
 /* Under a memory limit a copy whose staging memory does not lie idle may have to be held until there is some:
  * it is late. What goes over soon has its own from here on. */
-void rota_work_provide(rota_sequencer *sequencer, rota_ahead *ahead, uint64_t size, uint32_t flags,
+void rota_work_provide(rota_sequencer *sequencer, rota_prospect *prospect, uint64_t size, uint32_t flags,
                        rota_staging **out_span) {
     rota_runtime *runtime = sequencer->runtime;
-    if (!rota_runtime_is_limited(runtime) || ahead->late) return;
-    *out_span = rota_staging_take(ahead->device, size, flags);
-    if (!*out_span) ahead->late = 2;
+    if (!rota_runtime_is_limited(runtime) || prospect->waiting_for) return;
+    *out_span = rota_staging_take(prospect->device, size, flags);
+    if (!*out_span) prospect->waiting_for = 2;
 }
 
 void rota_work_settle(rota_sequencer *sequencer, rota_wanted *wanted, rota_work *work,
-                      const rota_ahead *ahead) {
+                      const rota_prospect *prospect) {
     rota_hazard_settle(sequencer, wanted, work);
     rota_chain_note(sequencer, wanted, work);
-    rota_siding_note(work, ahead);
+    rota_side_queue_note(work, prospect);
 }
 
 /* Up to where, at most `end`, bytes from `at` on are on the same devices. */
@@ -241,36 +241,37 @@ static void move_range(rota_sequencer *sequencer, rota_wanted *wanted, rota_subm
                        rota_device *to) {
     rota_runtime *runtime = sequencer->runtime;
     rota_device *from = rota_residency_holder(runtime, residency, valid);
-    uint32_t index = submission->made.transfer_count++;
-    rota_transfer *transfer = &submission->made.transfers[index];
+    uint32_t index = submission->made.migration_count++;
+    rota_migration *transfer = &submission->made.migrations[index];
     const uint32_t first = index ? transfer[-1].first_unwritten + transfer[-1].unwritten_count : 0;
-    *transfer = (rota_transfer){.residency = residency,
-                                .offset = begin,
-                                .size = end - begin,
-                                .from = from->index,
-                                .to = to->index,
-                                .first_unwritten = first};
+    *transfer = (rota_migration){.residency = residency,
+                                 .offset = begin,
+                                 .size = end - begin,
+                                 .from = from->index,
+                                 .to = to->index,
+                                 .first_unwritten = first};
     uint64_t out_point = ROTA_POINT_NONE;
     if (!from->exec->caps.unified_host) {
-        rota_ahead ahead = {.device = from, .queues = 1u << from->io_queue};
-        rota_ahead_access(&ahead, residency, begin, end, false);
-        rota_work_provide(sequencer, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_READ, &transfer->down);
-        rota_work *out = rota_work_add_copy(submission, &ahead, ROTA_WORK_MIGRATE_OUT, index);
+        rota_prospect prospect = {.device = from, .queues = 1u << from->io_queue};
+        rota_prospect_access(&prospect, residency, begin, end, false);
+        rota_work_provide(sequencer, &prospect, end - begin, ROTA_EXEC_MEMORY_HOST_READ, &transfer->down);
+        rota_work *out = rota_work_add_copy(submission, &prospect, ROTA_WORK_MIGRATE_OUT, index);
         out_point = rota_work_point(out);
         rota_hazard_read(sequencer, wanted, residency, begin, end, out_point);
-        rota_work_settle(sequencer, wanted, out, &ahead);
+        rota_work_settle(sequencer, wanted, out, &prospect);
     }
-    rota_ahead ahead = {.device = to}; /* such a work never waits for another device on its own */
-    rota_ahead_add(&ahead, out_point);
-    rota_ahead_access(&ahead, residency, begin, end, true);
+    rota_prospect prospect = {.device = to}; /* such a work never waits for another device on its own */
+    rota_prospect_add(&prospect, out_point);
+    rota_prospect_access(&prospect, residency, begin, end, true);
     if (!to->exec->caps.unified_host)
-        rota_work_provide(sequencer, &ahead, end - begin, ROTA_EXEC_MEMORY_HOST_WRITE, &transfer->up);
-    rota_work *in = rota_work_add_copy(submission, &ahead, ROTA_WORK_MIGRATE_IN, index);
+        rota_work_provide(sequencer, &prospect, end - begin, ROTA_EXEC_MEMORY_HOST_WRITE, &transfer->up);
+    rota_work *in = rota_work_add_copy(submission, &prospect, ROTA_WORK_MIGRATE_IN, index);
     in->by_host = true;
     rota_wanted_add(wanted, runtime->queue_count, out_point);
-    transfer->unwritten_count = rota_hazard_move(sequencer, wanted, residency, begin, end,
-                                                 rota_work_point(in), to, submission->made.unwritten + first);
-    rota_work_settle(sequencer, wanted, in, &ahead);
+    transfer->unwritten_count =
+        rota_hazard_migration(sequencer, wanted, residency, begin, end, rota_work_point(in), to,
+                              submission->made.unwritten + first);
+    rota_work_settle(sequencer, wanted, in, &prospect);
     (void)ra_fetch_add_relaxed(&runtime->stats.migrations, 1);
     (void)ra_fetch_add_relaxed(&runtime->stats.migrated_bytes, end - begin);
 }

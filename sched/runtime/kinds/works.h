@@ -3,7 +3,7 @@
 #define ROTA_SCHED_RUNTIME_KINDS_WORKS_H
 
 #include "sched/runtime/kinds/sequencing.h"
-#include "sched/runtime/order/sidings.h"
+#include "sched/runtime/order/side_queues.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/devices.h"
 #include "sched/runtime/memory/residency.h"
@@ -25,7 +25,7 @@ const char *rota_kind_host_name(const rota_submission *submission);
 void rota_kind_host_uncount(rota_sequencer *sequencer, rota_submission *submission);
 /* Whether the completer is to deliver others' bytes to the same memory first. */
 static inline bool rota_submission_comes_after_others(const rota_submission *submission) {
-    return submission->hosted && (submission->delivery.wait_count || submission->delivery.point_count);
+    return submission->by_delivery && (submission->delivery.wait_count || submission->delivery.point_count);
 }
 
 /* A device that has the bytes: best one whose memory the host sees. One that is lost only where there is no
@@ -50,15 +50,15 @@ void rota_bytes_bring(rota_sequencer *sequencer, rota_wanted *wanted, rota_submi
 rota_work *rota_work_add(rota_submission *submission, rota_device *device, uint32_t queue,
                          rota_work_kind kind, uint32_t index);
 /* The works of a submission that come with no plan, and those that move bytes for one. */
-rota_work *rota_work_add_copy(rota_submission *submission, const rota_ahead *ahead, rota_work_kind kind,
+rota_work *rota_work_add_copy(rota_submission *submission, const rota_prospect *prospect, rota_work_kind kind,
                               uint32_t index);
 /* Under a memory limit a copy whose staging memory does not lie idle may have to be held until there is some:
  * it is late. What goes over soon has its own from here on. */
-void rota_work_provide(rota_sequencer *sequencer, rota_ahead *ahead, uint64_t size, uint32_t flags,
+void rota_work_provide(rota_sequencer *sequencer, rota_prospect *prospect, uint64_t size, uint32_t flags,
                        rota_staging **out_span);
 /* The work has all that it comes after in the wanted values: they become its waits, and later works may come
  * after it. */
 void rota_work_settle(rota_sequencer *sequencer, rota_wanted *wanted, rota_work *work,
-                      const rota_ahead *ahead);
+                      const rota_prospect *prospect);
 
 #endif

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/atomic.h"
-#include "sched/runtime/kinds/move.h"
+#include "sched/runtime/kinds/migration.h"
 #include "sched/runtime/kinds/plan_externals.h"
 #include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/kinds/touch.h"
@@ -11,7 +11,7 @@
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/order/hazard.h"
 #include "sched/runtime/order/order.h"
-#include "sched/runtime/order/sidings.h"
+#include "sched/runtime/order/side_queues.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
@@ -65,15 +65,15 @@ static uint64_t make_work(rota_sequencer *sequencer, rota_wanted *wanted, rota_s
     rota_host_write *write = &submission->access.write;
     rota_device *device = write->device;
     rota_hazard_fold(write->residency, write->offset, write->offset + write->size);
-    rota_ahead ahead = {.device = device, .queues = 1u << device->io_queue};
-    rota_ahead_access(&ahead, write->residency, write->offset, write->offset + write->size, true);
-    rota_work *work = rota_work_add_copy(submission, &ahead, ROTA_WORK_WRITE, 0);
+    rota_prospect prospect = {.device = device, .queues = 1u << device->io_queue};
+    rota_prospect_access(&prospect, write->residency, write->offset, write->offset + write->size, true);
+    rota_work *work = rota_work_add_copy(submission, &prospect, ROTA_WORK_WRITE, 0);
     const uint64_t final = rota_work_point(work);
     rota_hazard_write(sequencer, wanted, write->residency, write->offset, write->offset + write->size, final,
                       rota_residency_bit(write->residency, device));
     ra_store_relaxed(&write->residency->home_plus_1, device->index + 1);
-    rota_work_settle(sequencer, wanted, work, &ahead);
-    const bool is_kept = rota_siding_keeps(work);
+    rota_work_settle(sequencer, wanted, work, &prospect);
+    const bool is_kept = rota_side_queue_keeps(work);
     uint64_t charge = write->staging ? rota_staging_charge(runtime, write->size) : 0;
     if (is_kept) {
         rota_keeping_begin(submission, write->residency, charge);
@@ -85,7 +85,8 @@ static uint64_t make_work(rota_sequencer *sequencer, rota_wanted *wanted, rota_s
     if (write->staging)
         rota_staging_retire(write->staging, write->size, charge, final);
     else
-        ra_store_release(&device->uploads.slots[write->slot].state, is_kept ? final | ROTA_SLOT_KEPT : final);
+        ra_store_release(&device->uploads.slots[write->slot].state,
+                         is_kept ? final | ROTA_UPLOAD_KEPT : final);
     return final;
 }
 
@@ -93,7 +94,7 @@ bool rota_kind_write_sequence(rota_sequencing *s) {
     rota_submission *submission = s->submission;
     rota_host_write *request = s->object;
     submission->access.write = *request;
-    submission->access.kept_in = NULL;
+    submission->access.pending_in = NULL;
     free(request);
     rota_submission_note_name(submission, submission->access.write.residency->buffer->name);
     if (!s->has_record || !rota_submission_reserve(s->runtime, submission, 1, 1, 0, 0)) return false;

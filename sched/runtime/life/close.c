@@ -27,7 +27,7 @@
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/released.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/text.h"
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
@@ -92,7 +92,7 @@ static bool is_finished(rota_runtime *runtime) {
 /* What did not end by the deadline. */
 typedef struct stuck_threads {
     uint64_t submit; /* bit per device: its submit thread, or who makes instances */
-    bool completer, reclaimer, caller;
+    bool completer, reclaimer, callback;
 } stuck_threads;
 
 /* Whether a thread that was told to end is still at something at the deadline: then it is left to itself. */
@@ -127,12 +127,12 @@ static stuck_threads stop_threads(rota_runtime *runtime, uint64_t deadline_ns) {
         rota_device *device = runtime->devices[d];
         (void)rota_device_move(device, ROTA_LIFE_CLOSING);
         rota_sleeper_wake(&device->handover.sleeper);
-        rota_sleeper_wake(&device->making.sleeper);
+        rota_sleeper_wake(&device->building.sleeper);
         for (uint32_t other = 0; other < devices; other++) rota_device_wake_waiters(runtime->devices[other]);
         if (outlasts(device->handover.thread, &device->handover.thread_ended, at_least(deadline_ns)))
             stuck.submit |= (uint64_t)1 << d;
         /* What it is making is other devices' too. */
-        if (outlasts(device->making.thread, &device->making.thread_ended, at_least(deadline_ns)))
+        if (outlasts(device->building.thread, &device->building.thread_ended, at_least(deadline_ns)))
             stuck.submit |= (uint64_t)1 << d;
     }
     ra_store_seq_cst(&runtime->reclaiming.stop, 1);
@@ -147,58 +147,59 @@ static stuck_threads stop_threads(rota_runtime *runtime, uint64_t deadline_ns) {
         outlasts(runtime->completing.thread, &runtime->completing.thread_ended, at_least(deadline_ns));
     ra_store_seq_cst(&runtime->callbacks.stop, 1);
     rota_sleeper_wake(&runtime->callbacks.sleeper);
-    stuck.caller =
+    stuck.callback =
         runtime->callbacks.thread_started &&
         outlasts(runtime->callbacks.thread, &runtime->callbacks.thread_ended, at_least(deadline_ns));
     return stuck;
 }
 
 /* Whether the object may be touched by a device of the mask. */
-static bool is_held(const rota_dead *dead, uint64_t stuck) {
+static bool is_retained(const rota_released *released, uint64_t stuck) {
     if (stuck == 0) return false;
-    if (dead->kind == ROTA_DEAD_PLAN) return (((const rota_plan_run *)dead)->device_mask & stuck) != 0;
+    if (released->kind == ROTA_RELEASED_PLAN)
+        return (((const rota_executable *)released)->device_mask & stuck) != 0;
     return true;
 }
 
 /* Frees what was released and can't be in use; what a stuck device may touch is left, in `dead`. */
 static void free_released(rota_runtime *runtime, uint64_t stuck) {
-    rota_dead *dead = runtime->sequencer->last_uses->dead, *left = NULL;
-    runtime->sequencer->last_uses->dead = NULL;
+    rota_released *released = runtime->sequencer->last_uses->released, *left = NULL;
+    runtime->sequencer->last_uses->released = NULL;
     for (;;) {
-        if (!dead) {
-            dead = runtime->sequencer->last_uses->held;
-            runtime->sequencer->last_uses->held = NULL;
+        if (!released) {
+            released = runtime->sequencer->last_uses->retained;
+            runtime->sequencer->last_uses->retained = NULL;
         }
-        if (!dead) dead = rota_dead_take(&runtime->sequencing.released);
-        if (!dead) break;
-        rota_dead *next = dead->next;
-        if (is_held(dead, stuck)) {
-            dead->next = left;
-            left = dead;
+        if (!released) released = rota_released_take(&runtime->sequencing.released);
+        if (!released) break;
+        rota_released *next = released->next;
+        if (is_retained(released, stuck)) {
+            released->next = left;
+            left = released;
         } else {
-            if (dead->kind == ROTA_DEAD_PLAN) rota_replay_release((rota_plan_run *)dead);
-            rota_reclaim_free(dead); /* args may release a plan, which then is next */
+            if (released->kind == ROTA_RELEASED_PLAN) rota_replay_release((rota_executable *)released);
+            rota_reclaim_free(released); /* args may release a plan, which then is next */
         }
-        dead = next;
+        released = next;
     }
-    runtime->sequencer->last_uses->dead = left;
+    runtime->sequencer->last_uses->released = left;
 }
 
-/* What callers still hold becomes a shell: the structs stay, the executors' objects go. */
+/* What callers still hold becomes a handle: the structs stay, the executors' objects go. */
 static void empty_objects(rota_runtime *runtime, uint64_t stuck) {
-    rota_plan_run *abandoned = NULL;
-    for (rota_plan_run *run = runtime->objects.runs; run;) {
-        rota_plan_run *next = run->next;
-        run->closed = true;
-        run->abandoned = (run->device_mask & stuck) != 0;
-        if (run->abandoned) {
-            run->next = abandoned;
-            abandoned = run;
+    rota_executable *abandoned = NULL;
+    for (rota_executable *executable = runtime->objects.executables; executable;) {
+        rota_executable *next = executable->next;
+        executable->closed = true;
+        executable->abandoned = (executable->device_mask & stuck) != 0;
+        if (executable->abandoned) {
+            executable->next = abandoned;
+            abandoned = executable;
         } else {
-            rota_replay_release(run);
-            rota_run_destroy(run);
+            rota_replay_release(executable);
+            rota_executable_destroy(executable);
         }
-        run = next;
+        executable = next;
     }
     for (rota_residency *residency = runtime->objects.residencies; residency;) {
         rota_residency *next = residency->next;
@@ -208,7 +209,7 @@ static void empty_objects(rota_runtime *runtime, uint64_t stuck) {
         rota_residency_destroy(residency, true);
         residency = next;
     }
-    runtime->objects.runs = abandoned;
+    runtime->objects.executables = abandoned;
     runtime->objects.residencies = NULL;
 }
 
@@ -222,7 +223,7 @@ static void let_go_of_reads(rota_submission *submission) {
 /* Of devices that are through, while the staging memory is there that they give back, which may be another
  * device's. */
 static void let_go_of_all_reads(rota_runtime *runtime, uint64_t stuck) {
-    if (stuck == 0) let_go_of_reads(runtime->sequencer->stranded_reads);
+    if (stuck == 0) let_go_of_reads(runtime->sequencer->orphaned_reads);
     uint32_t devices = ra_load_relaxed(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
         for (uint32_t q = 0; !(stuck >> d & 1u) && q < runtime->queue_count; q++)
@@ -297,14 +298,15 @@ static void leave(rota_runtime *runtime, closing *c, uint64_t mask) {
 
 /* Devices with memory that is known to works of those that are left: staging memory of what moves, and
  * instances of plans on several devices. */
-static uint64_t lent_devices(const rota_runtime *runtime, uint64_t left) {
-    uint64_t lent = 0;
+static uint64_t exposed_devices(const rota_runtime *runtime, uint64_t left) {
+    uint64_t exposed = 0;
     uint32_t devices = ra_load_relaxed(&runtime->device_count);
-    for (const rota_plan_run *run = runtime->objects.runs; run; run = run->next)
-        if (run->device_mask & left) lent |= run->device_mask;
+    for (const rota_executable *executable = runtime->objects.executables; executable;
+         executable = executable->next)
+        if (executable->device_mask & left) exposed |= executable->device_mask;
     for (uint32_t d = 0; d < devices; d++)
-        if (rota_staging_is_busy(runtime->devices[d])) lent |= (uint64_t)1 << d;
-    return lent & ~left;
+        if (rota_staging_is_busy(runtime->devices[d])) exposed |= (uint64_t)1 << d;
+    return exposed & ~left;
 }
 
 /* Executors that work on the host come first, where they are not through: they may be copying to or from
@@ -319,7 +321,7 @@ static void close_devices(rota_runtime *runtime, closing *c, uint64_t deadline_n
     let_go_of_all_reads(runtime, c->stuck);
     free_released(runtime, c->stuck);
     empty_objects(runtime, c->stuck);
-    if (c->left) leave(runtime, c, lent_devices(runtime, c->left));
+    if (c->left) leave(runtime, c, exposed_devices(runtime, c->left));
     close_devices_of(runtime, c, all & ~first & ~c->left, deadline_ns);
 }
 
@@ -338,8 +340,8 @@ static void free_host_side(rota_runtime *runtime) {
     if (sequencer && sequencer->pool) {
         free_submissions(sequencer->pool->unused);
         free_submissions(sequencer->pool->bare);
-        free_submissions(sequencer->stranded);
-        free_submissions(sequencer->stranded_reads);
+        free_submissions(sequencer->orphaned);
+        free_submissions(sequencer->orphaned_reads);
         free_submissions(sequencer->pool->pinned);
     }
     if (sequencer) rota_deliveries_free(runtime->sequencer);
@@ -362,13 +364,15 @@ void rota_runtime_dismantle(rota_runtime *runtime) {
     (void)stop_threads(runtime, UINT64_MAX);
     free_host_side(runtime);
     ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
-    rota_runtime_keep_shell(runtime);
+    rota_runtime_keep_handle(runtime);
 }
 
 /* In a forked child the threads and the drivers' state are the parent's: only memory of ours is given back.
  */
 static rota_status close_in_child(rota_runtime *runtime) {
-    for (rota_plan_run *run = runtime->objects.runs; run; run = run->next) run->closed = true;
+    for (rota_executable *executable = runtime->objects.executables; executable;
+         executable = executable->next)
+        executable->closed = true;
     for (rota_residency *residency = runtime->objects.residencies; residency; residency = residency->next)
         residency->closed = true;
     ra_store_release(&runtime->state, ROTA_RUNTIME_CLOSED);
@@ -379,10 +383,10 @@ static rota_status close_in_child(rota_runtime *runtime) {
 static rota_status outcome(const rota_runtime *runtime, const closing *c, double seconds) {
     char text[640] = "";
     size_t length = 0;
-    if (c->threads.caller || c->threads.completer || c->threads.reclaimer)
+    if (c->threads.callback || c->threads.completer || c->threads.reclaimer)
         rota_append(text, sizeof text, &length,
                     "%s did not return within %.3f s: nothing of the runtime is freed",
-                    c->threads.caller      ? "a ticket's callback"
+                    c->threads.callback    ? "a ticket's callback"
                     : c->threads.completer ? "the log's function, or an eventfd's write,"
                                            : "a driver that frees what was released",
                     seconds);
@@ -431,7 +435,7 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     drop_waiting(runtime);
     /* A thread that is stuck, inside a driver or a callback, still uses the runtime when it goes on, and what
      * it has before it may use any device, its staging memory, its timelines: all is left as it is. */
-    if (c.threads.completer || c.threads.caller || c.threads.reclaimer || c.threads.submit) {
+    if (c.threads.completer || c.threads.callback || c.threads.reclaimer || c.threads.submit) {
         c.stuck = UINT64_MAX;
         leave(runtime, &c, all_devices(runtime));
     } else {
@@ -446,9 +450,9 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     /* What a device may still touch, and what its executor may still call, stays for the life of the process.
      */
     if (stays)
-        rota_runtime_abandon_shell(runtime);
+        rota_runtime_abandon_handle(runtime);
     else
-        rota_runtime_keep_shell(runtime);
+        rota_runtime_keep_handle(runtime);
     rota_runtime_note_closed();
     return status;
 }

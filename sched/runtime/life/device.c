@@ -8,13 +8,13 @@
 #include "sched/runtime/life/device.h"
 #include "sched/runtime/memory/memory.h"
 #include "sched/runtime/memory/staging.h"
-#include "sched/runtime/plans/maker.h"
+#include "sched/runtime/plans/builder.h"
 #include "sched/runtime/shared/device_life.h"
 #include "sched/runtime/shared/end_times.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/progress.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/events.h"
 #include "sched/runtime/submitter/thread.h"
@@ -23,7 +23,7 @@ void rota_device_free(rota_device *device) {
     for (uint32_t q = 0; device->timelines && q < device->runtime->queue_count; q++) {
         free(device->timelines[q].order.clock);
         rota_chain_destroy(device->timelines[q].chain);
-        rota_stamps_destroy(device->timelines[q].stamps);
+        rota_end_times_destroy(device->timelines[q].end_times);
         for (uint32_t h = 0; h < ROTA_CLOCK_HISTORY; h++) free(device->timelines[q].order.history[h].clock);
     }
     free(device->timelines);
@@ -63,8 +63,8 @@ static rota_device *new_device(rota_runtime *runtime, const rota_device_info *in
         device->timelines[q].chain = rota_chain_create(timelines);
         ok = ok && device->timelines[q].order.clock && device->timelines[q].chain;
         if (runtime->options.diagnostics) {
-            device->timelines[q].stamps = rota_stamps_create();
-            ok = ok && device->timelines[q].stamps;
+            device->timelines[q].end_times = rota_end_times_create();
+            ok = ok && device->timelines[q].end_times;
         }
         for (uint32_t h = 0; h < ROTA_CLOCK_HISTORY; h++) {
             device->timelines[q].order.history[h].clock = calloc(timelines, sizeof(uint64_t));
@@ -105,15 +105,16 @@ static rota_status start_device(rota_device *device, const rota_driver_entry *en
     ROTA_TRY(rota_device_memory_create(device,
                                        runtime->options.staging_slots * runtime->options.staging_slot_bytes,
                                        ROTA_EXEC_MEMORY_HOST_WRITE, "upload ring", &device->uploads.memory));
-    ROTA_TRY(rota_makers_start(device));
+    ROTA_TRY(rota_builders_start(device));
     return rota_handover_start(device);
 }
 
 static void stop_unpublished(rota_device *device) {
     uint64_t abandoned = 0;
-    (void)rota_device_move(device, ROTA_LIFE_CLOSED); /* with the maker's look before it sleeps */
-    rota_sleeper_wake(&device->making.sleeper);
-    if (device->making.thread_started) (void)pthread_join(device->making.thread, NULL); /* it has nothing */
+    (void)rota_device_move(device, ROTA_LIFE_CLOSED); /* with the builder's look before it sleeps */
+    rota_sleeper_wake(&device->building.sleeper);
+    if (device->building.thread_started)
+        (void)pthread_join(device->building.thread, NULL); /* it has nothing */
     if (device->uploads.memory) rota_device_memory_destroy(device, device->uploads.memory);
     if (device->exec) device->exec->vtable->close(device->exec, rota_deadline_after(1000000000u), &abandoned);
     if (abandoned == 0) {

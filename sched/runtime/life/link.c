@@ -5,7 +5,7 @@
 
 #include "base/atomic.h"
 #include "sched/runtime/life/link.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 
 /* What a try with another device has left is used again: values only rise. */
@@ -39,18 +39,18 @@ static void set_linked(rota_device *a, rota_device *b, bool linked) {
     ra_store_release(&b->linked, linked ? (uint64_t)1 << a->index : 0);
 }
 
-bool rota_across_may_link(const rota_device *a, const rota_device *b) {
+bool rota_devices_may_link(const rota_device *a, const rota_device *b) {
     const rota_exec_caps *can_a = &a->exec->caps, *can_b = &b->exec->caps;
     return !rota_hooks_host_ordered(&a->runtime->hooks) && can_a->timeline_queues && can_b->timeline_queues &&
            !a->linked && !b->linked && (can_a->makes_timelines || can_b->makes_timelines);
 }
 
-rota_status rota_across_link(rota_device *a, rota_device *b) {
+rota_status rota_devices_link(rota_device *a, rota_device *b) {
     ROTA_TRY(a->exec->caps.makes_timelines ? link_queues(a, b) : link_queues(b, a));
     set_linked(a, b, true);
     return ROTA_OK;
 }
 
-void rota_across_unlink(rota_device *a, rota_device *b) {
+void rota_devices_unlink(rota_device *a, rota_device *b) {
     set_linked(a, b, false);
 }

@@ -6,9 +6,9 @@
 #include "sched/runtime.h"
 
 /* Whether two devices that share memory could order their works on the GPU. */
-bool rota_across_may_link(const rota_device *a, const rota_device *b);
+bool rota_devices_may_link(const rota_device *a, const rota_device *b);
 /* From here on they do / no longer. */
-rota_status rota_across_link(rota_device *a, rota_device *b);
-void rota_across_unlink(rota_device *a, rota_device *b);
+rota_status rota_devices_link(rota_device *a, rota_device *b);
+void rota_devices_unlink(rota_device *a, rota_device *b);
 
 #endif

@@ -14,7 +14,7 @@
 #include "sched/runtime/reclaimer/reclaimer.h"
 #include "sched/runtime/sequencer/sequencer.h"
 #include "sched/runtime/shared/lanes.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 
 #define DEFAULT_TIMEOUT_NS 30000000000u
@@ -100,10 +100,10 @@ rota_status rota_runtime_open(const rota_runtime_options *options, rota_runtime 
         return rota_fail(ROTA_INVALID_ARGUMENT, "%u queues a device, at most %d", options->queues_per_device,
                          ROTA_PLAN_QUEUES_MAX);
     if (options) ROTA_TRY(check_staging(options));
-    rota_runtime *runtime = rota_runtime_take_shell();
+    rota_runtime *runtime = rota_runtime_take_handle();
     if (!runtime) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for a runtime");
     if (!take_options(runtime, options)) {
-        rota_runtime_keep_shell(runtime);
+        rota_runtime_keep_handle(runtime);
         return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for a runtime");
     }
     (void)pthread_mutex_init(&runtime->opening.mutex, NULL);

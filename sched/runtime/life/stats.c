@@ -3,7 +3,7 @@
 #include "base/given.h"
 #include "base/sized_copy.h"
 #include "base/thread_time.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 
 static void read_stats(rota_runtime *runtime, rota_runtime_stats *out_stats) {
@@ -29,7 +29,7 @@ static void read_stats(rota_runtime *runtime, rota_runtime_stats *out_stats) {
     for (uint32_t d = 0; d < devices; d++) {
         rota_exec_device *exec = runtime->devices[d]->exec;
         cpu += rota_thread_cpu_ns_of(runtime->devices[d]->handover.thread) +
-               rota_thread_cpu_ns_of(runtime->devices[d]->making.thread);
+               rota_thread_cpu_ns_of(runtime->devices[d]->building.thread);
         if (exec->vtable->own_cpu_ns) cpu += exec->vtable->own_cpu_ns(exec);
     }
     uint64_t spinning = ra_load_relaxed(&runtime->stats.spin_ns);

@@ -6,7 +6,7 @@
 #include "base/futex.h"
 #include "base/hooks.h"
 #include "sched/runtime/sequencer/sequencer.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
 
@@ -34,9 +34,9 @@ rota_status rota_runtime_set_touch(rota_runtime *runtime, bool touch) {
     return ROTA_OK;
 }
 
-rota_status rota_runtime_set_apart(rota_runtime *runtime, bool apart) {
+rota_status rota_runtime_set_unshared(rota_runtime *runtime, bool unshared) {
     ROTA_TRY(rota_runtime_check(runtime));
-    runtime->hooks.apart = apart;
+    runtime->hooks.unshared = unshared;
     return ROTA_OK;
 }
 

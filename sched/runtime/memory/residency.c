@@ -13,7 +13,7 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/released.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 
 /* The last reference went. */
@@ -24,7 +24,7 @@ static void released(rota_buffer *buffer) {
         rota_buffer_free(buffer);
         return;
     }
-    rota_reclaim_push(residency->runtime, &residency->dead);
+    rota_reclaim_push(residency->runtime, &residency->released);
 }
 
 rota_status rota_runtime_buffer(rota_runtime *runtime, const char *name, uint64_t size_bytes,
@@ -41,7 +41,7 @@ rota_status rota_runtime_buffer(rota_runtime *runtime, const char *name, uint64_
         return status;
     }
     residency->last_release = released;
-    residency->dead.kind = ROTA_DEAD_BUFFER;
+    residency->released.kind = ROTA_RELEASED_BUFFER;
     residency->runtime = runtime;
     residency->buffer = buffer;
     rota_ranges_start(residency);
@@ -62,13 +62,14 @@ static rota_status make_memory(rota_residency *residency, rota_device *device,
                                rota_exec_memory **out_memory) {
     rota_runtime *runtime = residency->runtime;
     const char *name = residency->buffer->name;
-    uint64_t imported = ra_load_relaxed(&residency->imported), apart = ra_load_relaxed(&residency->apart);
+    uint64_t imported = ra_load_relaxed(&residency->imported),
+             unshared = ra_load_relaxed(&residency->unshared);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     bool is_lost = false;
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *owner = runtime->devices[d];
         rota_exec_memory *memory = ra_load_relaxed(&residency->memory[d]); /* of this mutex's */
-        if (!memory || owner->domain != device->domain || (imported | apart) >> d & 1u) continue;
+        if (!memory || owner->domain != device->domain || (imported | unshared) >> d & 1u) continue;
         rota_status status = rota_device_is_lost(owner)
                                  ? ROTA_DEVICE_LOST
                                  : rota_share_import(owner, memory, device, name, out_memory);
@@ -81,7 +82,7 @@ static rota_status make_memory(rota_residency *residency, rota_device *device,
                                      owner->id, device->id);
         is_lost = true;
     }
-    if (is_lost) ra_store_relaxed(&residency->apart, apart | (uint64_t)1 << device->index);
+    if (is_lost) ra_store_relaxed(&residency->unshared, unshared | (uint64_t)1 << device->index);
     uint32_t flags = device->exec->caps.shares_memory ? ROTA_EXEC_MEMORY_SHARED : ROTA_EXEC_MEMORY_DEVICE;
     return rota_device_memory_create(device, residency->buffer->size_bytes, flags, name, out_memory);
 }

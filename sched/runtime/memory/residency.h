@@ -20,7 +20,7 @@ typedef struct rota_replay rota_replay; /* replay.c */
 typedef struct rota_residency rota_residency;
 struct rota_residency {
     rota_last_release_fn last_release; /* first: see rota_buffer.residency */
-    rota_dead dead;
+    rota_released released;
     rota_residency *next, *previous; /* objects.residencies, under objects.mutex */
     rota_runtime *runtime;
     rota_buffer *buffer;
@@ -29,7 +29,7 @@ struct rota_residency {
     _Atomic(rota_exec_memory *) memory[ROTA_DEVICES_MAX];
     /* Bit per device. Imported: the memory is that of another device of its domain. Apart: it is not, though
      * another has memory, since that one was lost when this was made. Both are set before the memory is. */
-    _Atomic uint64_t imported, apart;
+    _Atomic uint64_t imported, unshared;
     _Atomic uint32_t home_plus_1; /* a device with valid bytes, for writes with no device named */
     /* The sequencer's: gapless, covering the buffer. */
     rota_range first;              /* of the list */
@@ -47,15 +47,15 @@ struct rota_residency {
     _Atomic(rota_turns *) turns; /* of callers for which too much is kept; NULL: there were none yet */
 };
 
-static inline rota_residency *rota_residency_of_dead(const rota_dead *dead) {
-    return (rota_residency *)((uintptr_t)dead - offsetof(rota_residency, dead));
+static inline rota_residency *rota_residency_of_released(const rota_released *released) {
+    return (rota_residency *)((uintptr_t)released - offsetof(rota_residency, released));
 }
 
 /* The bit of rota_range.valid that stands for the residency's memory on a device: the same for devices that
  * share it. */
 static inline rota_places rota_residency_bit(const rota_residency *residency, const rota_device *device) {
-    bool apart = ra_load_relaxed(&residency->apart) >> device->index & 1u;
-    return (rota_places)1 << (apart ? ROTA_DEVICES_MAX + device->index : device->domain);
+    bool unshared = ra_load_relaxed(&residency->unshared) >> device->index & 1u;
+    return (rota_places)1 << (unshared ? ROTA_DEVICES_MAX + device->index : device->domain);
 }
 
 rota_status rota_residency_prepare(rota_residency *residency, rota_device *device);

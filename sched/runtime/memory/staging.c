@@ -12,7 +12,7 @@
  * limit reads and large writes are promised their memory before they are submitted, or wait until others have
  * returned theirs: once submitted they have their place in the order, and cannot. What is then still on its
  * way back, since a driver takes its time to free, is waited for by who needs it: a caller in its call, and a
- * work that is to be handed over by being held (held.c). */
+ * work that is to be handed over by being held (blocked.c). */
 #include <stdlib.h>
 
 #include "base/atomic.h"
@@ -319,8 +319,8 @@ rota_slot_state rota_staging_claim_slot(rota_device *device, bool may_claim, uin
         rota_upload_slot *slot = &device->uploads.slots[index];
         uint64_t state = ra_load_acquire(&slot->state); /* with the sequencer's release of the point */
         if (state == 1) continue;
-        if (state != 0 && !rota_point_passed(device->runtime, state & ~ROTA_SLOT_KEPT)) {
-            if (state & ROTA_SLOT_KEPT)
+        if (state != 0 && !rota_point_passed(device->runtime, state & ~ROTA_UPLOAD_KEPT)) {
+            if (state & ROTA_UPLOAD_KEPT)
                 is_kept = true;
             else
                 moves = true;
@@ -382,9 +382,9 @@ void rota_staging_free_memory(rota_staging *block) {
 }
 
 static void give_back(rota_runtime *runtime, rota_staging *block) {
-    block->dead.kind = ROTA_DEAD_STAGING;
+    block->released.kind = ROTA_RELEASED_STAGING;
     (void)ra_fetch_add_relaxed(&runtime->budget.staging_dying, 1);
-    rota_reclaim_push_unused(runtime, &block->dead);
+    rota_reclaim_push_unused(runtime, &block->released);
 }
 
 static uint32_t kept_blocks(const rota_device *device, uint32_t size_class) {
@@ -407,7 +407,7 @@ static void give_back_idle(rota_runtime *runtime, rota_device *device) {
         }
 }
 
-bool rota_staging_is_held(const rota_runtime *runtime) {
+bool rota_staging_has_idle(const rota_runtime *runtime) {
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         const rota_staging_shared *pool = runtime->devices[d]->staging;

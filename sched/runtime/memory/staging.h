@@ -20,7 +20,7 @@
  * until that is closed, with memory or without. */
 typedef struct rota_staging rota_staging;
 struct rota_staging {
-    rota_dead dead;
+    rota_released released;
     rota_device *device;
     rota_exec_memory *memory; /* NULL: a blank */
     uint32_t number;          /* in the pool, from 1 */
@@ -54,7 +54,7 @@ typedef struct rota_staging_shared {
     rota_staging_shelf shelves[2][ROTA_STAGING_CLASSES]; /* for the host to write, and to read */
     /* Bytes of writes that are under way, but for kept ones (rota_residency.kept). */
     _Atomic int64_t uploading;
-    /* The sequencer's: those writes, by queue, since one that is held on a siding ends after later ones. */
+    /* The sequencer's: those writes, by queue, since one that is held on a side queue ends after later ones. */
     rota_staging *oldest[ROTA_EXEC_QUEUES_MAX], *newest[ROTA_EXEC_QUEUES_MAX];
     rota_turns turns, slot_turns; /* of callers that wait for `uploading`, and for a slot */
     _Atomic uint32_t next_slot;   /* of the ring, where the next claim begins to look */
@@ -113,7 +113,7 @@ void rota_staging_retire(rota_staging *span, uint64_t bytes, uint64_t uploading,
 void rota_staging_sweep(rota_runtime *runtime, uint64_t quiet);
 void rota_staging_sweep_idle(rota_runtime *runtime);
 /* Whether there is idle memory that a later sweep may give back. */
-bool rota_staging_is_held(const rota_runtime *runtime);
+bool rota_staging_has_idle(const rota_runtime *runtime);
 /* Gives all idle memory back, since so many bytes are needed, and waits until there is room for them under the
  * memory limit; false: there will be none. */
 bool rota_staging_trim(rota_runtime *runtime, uint64_t size_bytes);

@@ -47,7 +47,7 @@ static bool waits_for_others(const rota_work *work) {
     const rota_exec_wait *waits = &work->submission->made.waits[work->first_wait];
     for (uint32_t i = 0; i < work->wait_count; i++)
         if (waits[i].queue != work->queue) return true;
-    return work->hold_count != 0;
+    return work->foreign_wait_count != 0;
 }
 
 void rota_chain_note(rota_sequencer *sequencer, rota_wanted *wanted, const rota_work *work) {
@@ -62,8 +62,9 @@ void rota_chain_note(rota_sequencer *sequencer, rota_wanted *wanted, const rota_
         if (wait->queue != work->queue)
             want_chain(runtime, wanted, rota_point(work->device->index, wait->queue, wait->value));
     }
-    for (uint32_t i = 0; i < work->hold_count; i++)
-        want_chain(runtime, wanted, rota_hold_point(submission->made.holds[work->first_hold + i]));
+    for (uint32_t i = 0; i < work->foreign_wait_count; i++)
+        want_chain(runtime, wanted,
+                   rota_foreign_wait_point(submission->made.foreign_waits[work->first_foreign_wait + i]));
 
     const uint64_t begun = ra_load_relaxed(&chain->begun);
     rota_chain_entry *newest = rota_chain_entry_of(chain, begun);
@@ -86,13 +87,13 @@ void rota_chain_note(rota_sequencer *sequencer, rota_wanted *wanted, const rota_
     ra_store_release(&newest->from_value, work->value); /* with watch_noted */
 }
 
-void rota_chain_note_making(const rota_work *work, const rota_device *maker) {
+void rota_chain_note_building(const rota_work *work, const rota_device *builder) {
     rota_timeline *timeline = &work->device->timelines[work->queue];
     const bool is_over = timeline->order.made_for <= ra_load_relaxed(&timeline->completed);
-    const uint64_t others = is_over ? 0 : ra_load_relaxed(&timeline->makers);
+    const uint64_t others = is_over ? 0 : ra_load_relaxed(&timeline->builders);
     timeline->order.made_for = work->value;
     /* Release: with watch, which then sees that the instance was asked for. */
-    ra_store_release(&timeline->makers, others | (uint64_t)1 << maker->index);
+    ra_store_release(&timeline->builders, others | (uint64_t)1 << builder->index);
 }
 
 /* ---- Watching: whoever waits ---- */

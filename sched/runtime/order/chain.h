@@ -15,7 +15,7 @@ void rota_chain_want(rota_sequencer *sequencer, rota_wanted *wanted, uint64_t po
 /* The sequencer's: the work, whose waits and holds are settled, is the newest of its timeline. Uses the
  * wanted values, and leaves them empty. */
 void rota_chain_note(rota_sequencer *sequencer, rota_wanted *wanted, const struct rota_work *work);
-/* The sequencer's: the work waits for an instance, for which `maker`'s maker was asked. */
-void rota_chain_note_making(const struct rota_work *work, const struct rota_device *maker);
+/* The sequencer's: the work waits for an instance, for which this device's builder was asked. */
+void rota_chain_note_building(const struct rota_work *work, const struct rota_device *builder);
 
 #endif

@@ -109,7 +109,8 @@ static bool write_out(rota_runtime *runtime, rota_wanted *wanted, rota_work *wor
             submission->made.waits[submission->made.wait_count++] = (rota_exec_wait){t - first, value};
         } else {
             uint64_t point = rota_point(t / queues, t % queues, value);
-            submission->made.holds[submission->made.hold_count++] = rota_across_hold(work, point, &on_device);
+            submission->made.foreign_waits[submission->made.foreign_wait_count++] =
+                rota_linked_foreign_wait(work, point, &on_device);
             if (brings_shared(runtime, device, t)) work->acquires = true;
         }
         if (own->order.clock[t] < value) own->order.clock[t] = value;
@@ -129,7 +130,7 @@ void rota_hazard_settle(rota_sequencer *sequencer, rota_wanted *wanted, rota_wor
     rota_assert_sequencer(sequencer);
     rota_submission *submission = work->submission;
     work->first_wait = submission->made.wait_count;
-    work->first_hold = submission->made.hold_count;
+    work->first_foreign_wait = submission->made.foreign_wait_count;
     uint32_t dropped = drop_proved(runtime, wanted, work);
     dropped += drop_implied(runtime, wanted, work->device->index);
     const uint32_t timelines = ra_load_acquire(&runtime->device_count) * runtime->queue_count;
@@ -141,6 +142,6 @@ void rota_hazard_settle(rota_sequencer *sequencer, rota_wanted *wanted, rota_wor
         memcpy(entry->clock, own->order.clock, timelines * sizeof *entry->clock);
     }
     work->wait_count = submission->made.wait_count - work->first_wait;
-    work->hold_count = submission->made.hold_count - work->first_hold;
+    work->foreign_wait_count = submission->made.foreign_wait_count - work->first_foreign_wait;
     if (dropped) (void)ra_fetch_add_relaxed(&runtime->stats.waits_dropped, dropped);
 }

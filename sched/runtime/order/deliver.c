@@ -292,7 +292,7 @@ bool rota_deliver_outputs(rota_sequencer *sequencer, rota_wanted *wanted, rota_s
         if (!submission->output.bounce) return false;
         submission->output.bounce_count = bounces;
         submission->output.bounce_bytes = bounce_bytes;
-        submission->hosted = true;
+        submission->by_delivery = true;
     }
     uint32_t bounced = 0;
     for (uint32_t t = plan->input_count; t < plan->transfer_count; t++) {
@@ -327,10 +327,11 @@ void rota_deliver_segment(rota_sequencer *sequencer, rota_wanted *wanted, rota_s
     rota_runtime *runtime = sequencer->runtime;
     rota_assert_sequencer(sequencer);
     const rota_plan *plan = submission->plan;
-    const rota_plan_run *run = plan->run;
+    const rota_executable *executable = plan->executable;
     rota_delivery *delivery = &submission->delivery;
-    for (; *next < run->direct_count && plan->transfers[run->direct[*next]].segment == segment; ++*next) {
-        const uint32_t t = run->direct[*next], noted = delivery->point_count;
+    for (; *next < executable->direct_count && plan->transfers[executable->direct[*next]].segment == segment;
+         ++*next) {
+        const uint32_t t = executable->direct[*next], noted = delivery->point_count;
         const uint64_t address = address_of(submission, t);
         const uint64_t in_bounce = address - (uint64_t)(uintptr_t)submission->output.bounce;
         if (submission->output.bounce_count && in_bounce < submission->output.bounce_bytes) continue;

@@ -22,10 +22,10 @@ typedef struct rota_deliveries {
 /* Of every new submission: it delivers nothing so far. */
 void rota_deliver_begin(rota_submission *submission);
 /* Before a replay is handed over: finds what comes before its OUTPUTs and has them come before what follows.
- * May make it a hosted one. False, with nothing changed: no host memory. O(log n) for each OUTPUT, with n
+ * May make it end by delivery. False, with nothing changed: no host memory. O(log n) for each OUTPUT, with n
  * those of unfinished submissions. */
 bool rota_deliver_outputs(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission);
-/* The same for one piece of memory that the completer will write for the submission, which is hosted. */
+/* The same for one piece of memory that the completer will write for the submission, which ends by delivery. */
 bool rota_deliver_to(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission,
                      const void *memory, uint64_t bytes);
 /* As the works are made, in order: adds what a segment that writes host memory itself must wait for to the

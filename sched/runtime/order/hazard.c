@@ -76,9 +76,9 @@ void rota_hazard_write(rota_sequencer *sequencer, rota_wanted *wanted, rota_resi
     rota_ranges_join(residency, begin, end, false);
 }
 
-uint32_t rota_hazard_move(rota_sequencer *sequencer, rota_wanted *wanted, rota_residency *residency,
-                          uint64_t begin, uint64_t end, uint64_t point, const rota_device *to,
-                          rota_unwritten *out_unwritten) {
+uint32_t rota_hazard_migration(rota_sequencer *sequencer, rota_wanted *wanted, rota_residency *residency,
+                               uint64_t begin, uint64_t end, uint64_t point, const rota_device *to,
+                               rota_unwritten *out_unwritten) {
     rota_runtime *runtime = sequencer->runtime;
     rota_assert_sequencer(sequencer);
     uint32_t count = 0;

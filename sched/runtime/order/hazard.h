@@ -20,9 +20,9 @@ typedef struct rota_unwritten {
 } rota_unwritten;
 /* Bytes of the range become valid on one more device. Writes such bytes out, at most one entry a range that
  * there is in [begin, end), and returns how many. */
-uint32_t rota_hazard_move(rota_sequencer *sequencer, rota_wanted *wanted, rota_residency *residency,
-                          uint64_t begin, uint64_t end, uint64_t point, const rota_device *to,
-                          rota_unwritten *out_unwritten);
+uint32_t rota_hazard_migration(rota_sequencer *sequencer, rota_wanted *wanted, rota_residency *residency,
+                               uint64_t begin, uint64_t end, uint64_t point, const rota_device *to,
+                               rota_unwritten *out_unwritten);
 /* Before an access of the host's: joins ranges around [begin, end) that differ by nothing but what has
  * passed, which is forgotten. Accesses of plans leave it, since a replay notes what it waits for, passed or
  * not, and the points of a plan that owns the residency move with its replays (replay.c). */

@@ -4,21 +4,21 @@
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/runtime.h"
 
-bool rota_across_can_wait(const rota_device *device, uint32_t queues, uint64_t point) {
+bool rota_linked_can_wait(const rota_device *device, uint32_t queues, uint64_t point) {
     const rota_device *other = device->runtime->devices[rota_point_device(point)];
-    /* While something has failed the host waits: rota_across_is_ready. */
+    /* While something has failed the host waits: rota_linked_is_ready. */
     return queues && ra_load_acquire(&device->runtime->failed.active) == 0 &&
            (ra_load_acquire(&device->linked) >> other->index & 1u) &&
            (device->exec->caps.timeline_queues & queues) == queues &&
            other->timelines[rota_point_queue(point)].shared[device->index];
 }
 
-uint64_t rota_across_hold(const rota_work *work, uint64_t point, uint32_t *count) {
+uint64_t rota_linked_foreign_wait(const rota_work *work, uint64_t point, uint32_t *count) {
     rota_timeline *timeline = rota_runtime_timeline(work->device->runtime, point);
     if (work->by_host || *count == ROTA_EXEC_TIMELINE_WAITS_MAX ||
-        !rota_across_can_wait(work->device, 1u << work->queue, point))
+        !rota_linked_can_wait(work->device, 1u << work->queue, point))
         return point;
     if (!ra_load_relaxed(&timeline->awaited)) ra_store_relaxed(&timeline->awaited, 1);
     (*count)++;
-    return point | ROTA_HOLD_ON_DEVICE;
+    return point | ROTA_FOREIGN_WAIT_ON_DEVICE;
 }

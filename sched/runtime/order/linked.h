@@ -9,8 +9,8 @@
 typedef struct rota_work rota_work;
 
 /* Settling: what the hold is for the work, which waits for `queue` of another device. */
-uint64_t rota_across_hold(const rota_work *work, uint64_t point, uint32_t *count);
+uint64_t rota_linked_foreign_wait(const rota_work *work, uint64_t point, uint32_t *count);
 /* Whether works of these queues (bits, at least one) can wait for the point's timeline on the device. */
-bool rota_across_can_wait(const rota_device *device, uint32_t queues, uint64_t point);
+bool rota_linked_can_wait(const rota_device *device, uint32_t queues, uint64_t point);
 
 #endif

@@ -15,19 +15,19 @@ typedef struct rota_last_uses rota_last_uses;             /* last_use.h */
 struct rota_sequencer {
     rota_runtime *runtime;
     uint64_t next_number;
-    uint64_t parked;    /* submissions of plans that were to wait and have not ended */
+    uint64_t sidelined; /* submissions of plans that were to wait and have not ended */
     rota_wanted wanted; /* empty between records; who needs it is given it */
     rota_deliveries deliveries;
     struct rota_merge *merge; /* sequencer.c */
     uint64_t rounds, idle_looked_ns;
     rota_submission_pool *pool;
     rota_last_uses *last_uses;
-    rota_submission *stranded; /* lost devices may still have works of them: kept until close */
+    rota_submission *orphaned; /* lost devices may still have works of them: kept until close */
     /* Reads among such, whose staging memory a lost device may write; and those that were added in this round. */
-    rota_submission *stranded_reads, *stranded_new;
+    rota_submission *orphaned_reads, *orphaned_new;
     uint64_t quiet;  /* lost devices that touch nothing any more, as bits */
     bool is_unquiet; /* there are lost ones that do */
-    bool stranding;  /* a lost device's submission waits for other devices to be through with it */
+    bool orphaning;  /* a lost device's submission waits for other devices to be through with it */
     /* Those that failed before they were handed over and end in the order of deliveries; and the tickets of
      * those for whose place in that there was no memory, which end when all that came before is over. Both
      * oldest first. */

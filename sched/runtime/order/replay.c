@@ -96,34 +96,34 @@ void rota_replay_disown(rota_residency *residency) {
     }
 }
 
-void rota_replay_release(rota_plan_run *run) {
-    if (!run->order.replay) return;
-    const rota_plan *plan = run->plan;
+void rota_replay_release(rota_executable *executable) {
+    if (!executable->order.replay) return;
+    const rota_plan *plan = executable->plan;
     for (uint32_t e = 0; e < plan->external_count; e++) {
         rota_residency *residency = plan->buffers[plan->externals[e].buffer].buffer->residency;
-        if (residency && residency->owner == run->order.replay) rota_replay_disown(residency);
+        if (residency && residency->owner == executable->order.replay) rota_replay_disown(residency);
     }
-    destroy(run->order.replay);
-    run->order.replay = NULL;
+    destroy(executable->order.replay);
+    executable->order.replay = NULL;
 }
 
-static bool is_worth_it(const rota_plan_run *run) {
-    return run->plan->external_count >= OWN_AT && run->arguments.slot_buffer_count == 0;
+static bool is_worth_it(const rota_executable *executable) {
+    return executable->plan->external_count >= OWN_AT && executable->arguments.slot_buffer_count == 0;
 }
 
-bool rota_replay_is_known(const rota_plan_run *run) {
-    return run->order.replay && run->order.replay->state == REPLAY_KNOWN;
+bool rota_replay_is_known(const rota_executable *executable) {
+    return executable->order.replay && executable->order.replay->state == REPLAY_KNOWN;
 }
 
-void rota_replay_forget(rota_plan_run *run) {
+void rota_replay_forget(rota_executable *executable) {
     /* Residencies keep their owner until they are looked at, which brings them up to date. */
-    if (run->order.replay) run->order.replay->state = REPLAY_NONE;
+    if (executable->order.replay) executable->order.replay->state = REPLAY_NONE;
 }
 
-uint32_t rota_replay_begin(rota_sequencer *sequencer, rota_plan_run *run, uint64_t *out_base) {
+uint32_t rota_replay_begin(rota_sequencer *sequencer, rota_executable *executable, uint64_t *out_base) {
     rota_runtime *runtime = sequencer->runtime;
     rota_assert_sequencer(sequencer);
-    if (!is_worth_it(run)) return 0;
+    if (!is_worth_it(executable)) return 0;
     uint32_t devices = ra_load_acquire(&runtime->device_count); /* with the open of the newest */
     for (uint32_t d = 0; d < devices; d++) {
         const rota_device *device = runtime->devices[d];
@@ -131,15 +131,16 @@ uint32_t rota_replay_begin(rota_sequencer *sequencer, rota_plan_run *run, uint64
             out_base[d * runtime->queue_count + q] =
                 q < device->queues_used ? ra_load_relaxed(&device->timelines[q].issued) : 0;
     }
-    if (run->order.replay && run->order.replay->state != REPLAY_KNOWN) run->order.replay->wait_count = 0;
+    if (executable->order.replay && executable->order.replay->state != REPLAY_KNOWN)
+        executable->order.replay->wait_count = 0;
     return devices * runtime->queue_count;
 }
 
-void rota_replay_want(rota_sequencer *sequencer, rota_wanted *wanted, const rota_plan_run *run,
+void rota_replay_want(rota_sequencer *sequencer, rota_wanted *wanted, const rota_executable *executable,
                       const uint64_t *base, uint32_t segment) {
     rota_runtime *runtime = sequencer->runtime;
     rota_assert_sequencer(sequencer);
-    const rota_replay *replay = run->order.replay;
+    const rota_replay *replay = executable->order.replay;
     for (uint32_t i = replay->first_wait[segment]; i < replay->first_wait[segment + 1]; i++) {
         const noted_wait *wait = &replay->waits[i];
         const uint32_t t = wait->timeline;
@@ -149,15 +150,15 @@ void rota_replay_want(rota_sequencer *sequencer, rota_wanted *wanted, const rota
     }
 }
 
-bool rota_replay_notes(const rota_plan_run *run) {
-    return run->order.replay && run->order.replay->state == REPLAY_OWNED;
+bool rota_replay_notes(const rota_executable *executable) {
+    return executable->order.replay && executable->order.replay->state == REPLAY_OWNED;
 }
 
-void rota_replay_note(rota_sequencer *sequencer, rota_wanted *wanted, rota_plan_run *run,
+void rota_replay_note(rota_sequencer *sequencer, rota_wanted *wanted, rota_executable *executable,
                       const uint64_t *own_base, uint32_t segment, bool *notes) {
     rota_runtime *runtime = sequencer->runtime;
     rota_assert_sequencer(sequencer);
-    rota_replay *replay = run->order.replay;
+    rota_replay *replay = executable->order.replay;
     replay->first_wait[segment] = replay->wait_count;
     for (uint32_t i = 0; i < wanted->count; i++) {
         uint32_t t = wanted->touched[i];
@@ -167,7 +168,7 @@ void rota_replay_note(rota_sequencer *sequencer, rota_wanted *wanted, rota_plan_
         if (value <= base || value > base + replay->count[t]) {
             /* Earlier values were waited for by the replay before, and waits hold along a queue; but those
              * for another device only where it got there. */
-            const rota_plan *plan = run->plan;
+            const rota_plan *plan = executable->plan;
             const rota_device *device = plan->parts[plan->segments[segment].part].device;
             if (t / runtime->queue_count == device->index ||
                 rota_point_passed(runtime,
@@ -191,21 +192,21 @@ void rota_replay_note(rota_sequencer *sequencer, rota_wanted *wanted, rota_plan_
     replay->first_wait[segment + 1] = replay->wait_count;
 }
 
-void rota_replay_end(rota_sequencer *sequencer, rota_plan_run *run, const uint64_t *base, uint32_t timelines,
-                     bool known, bool noted, bool moves) {
+void rota_replay_end(rota_sequencer *sequencer, rota_executable *executable, const uint64_t *base,
+                     uint32_t timelines, bool known, bool noted, bool moves) {
     rota_runtime *runtime = sequencer->runtime;
     rota_assert_sequencer(sequencer);
-    const rota_plan *plan = run->plan;
+    const rota_plan *plan = executable->plan;
     if (known) {
-        memcpy(run->order.replay->last_base, base, timelines * sizeof *base);
+        memcpy(executable->order.replay->last_base, base, timelines * sizeof *base);
         return;
     }
-    if (!is_worth_it(run) || moves) {
-        if (run->order.replay) run->order.replay->state = REPLAY_NONE;
+    if (!is_worth_it(executable) || moves) {
+        if (executable->order.replay) executable->order.replay->state = REPLAY_NONE;
         return;
     }
-    if (!run->order.replay) run->order.replay = create(runtime, plan);
-    rota_replay *replay = run->order.replay;
+    if (!executable->order.replay) executable->order.replay = create(runtime, plan);
+    rota_replay *replay = executable->order.replay;
     if (!replay) return;
     memcpy(replay->resolved_base, base, timelines * sizeof *base);
     memcpy(replay->last_base, base, timelines * sizeof *base);

@@ -12,23 +12,23 @@
 /* Someone but the owner is about to look at the residency's ranges: brings their points up to date. */
 void rota_replay_disown(rota_residency *residency);
 /* The plan is going: nothing is owned by it any more. */
-void rota_replay_release(rota_plan_run *run);
+void rota_replay_release(rota_executable *executable);
 /* A replay: `known` (asked before) means that its waits on the one before are noted. `base`, of
  * ROTA_DEVICES_MAX * ROTA_EXEC_QUEUES_MAX entries, carries the issued values from begin to end; begin returns
  * how many it set. */
-bool rota_replay_is_known(const rota_plan_run *run);
+bool rota_replay_is_known(const rota_executable *executable);
 /* The next replay goes by other queues than the one before: it is resolved, and so is the one after it. */
-void rota_replay_forget(rota_plan_run *run);
-uint32_t rota_replay_begin(rota_sequencer *sequencer, rota_plan_run *run, uint64_t *out_base);
+void rota_replay_forget(rota_executable *executable);
+uint32_t rota_replay_begin(rota_sequencer *sequencer, rota_executable *executable, uint64_t *out_base);
 /* Known: adds the noted waits of a segment to the wanted values. */
-void rota_replay_want(rota_sequencer *sequencer, rota_wanted *wanted, const rota_plan_run *run,
+void rota_replay_want(rota_sequencer *sequencer, rota_wanted *wanted, const rota_executable *executable,
                       const uint64_t *base, uint32_t segment);
 /* Not known: whether this replay follows its like, so that what its segments want can be noted; and notes it,
  * with nothing but external accesses in the wanted values. *notes becomes false without memory. */
-bool rota_replay_notes(const rota_plan_run *run);
-void rota_replay_note(rota_sequencer *sequencer, rota_wanted *wanted, rota_plan_run *run,
+bool rota_replay_notes(const rota_executable *executable);
+void rota_replay_note(rota_sequencer *sequencer, rota_wanted *wanted, rota_executable *executable,
                       const uint64_t *base, uint32_t segment, bool *notes);
-void rota_replay_end(rota_sequencer *sequencer, rota_plan_run *run, const uint64_t *base, uint32_t timelines,
-                     bool known, bool noted, bool moves);
+void rota_replay_end(rota_sequencer *sequencer, rota_executable *executable, const uint64_t *base,
+                     uint32_t timelines, bool known, bool noted, bool moves);
 
 #endif

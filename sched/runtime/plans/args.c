@@ -9,7 +9,7 @@
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/released.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/ticket_state.h"
 #include "sched/runtime/shared/runtime.h"
 
@@ -20,26 +20,26 @@ static rota_status no_memory(const rota_plan *plan) {
     return rota_fail(ROTA_OUT_OF_MEMORY, "arguments of plan '%s': no host memory", plan->name);
 }
 
-static uint32_t bound_begin(const rota_plan_run *run) {
-    return run->arguments.payload_words - 2 * run->arguments.slot_buffer_count;
+static uint32_t bound_begin(const rota_executable *executable) {
+    return executable->arguments.payload_words - 2 * executable->arguments.slot_buffer_count;
 }
 
 rota_status rota_args_create(rota_plan *plan, rota_args **out_args) {
     ROTA_GIVEN(plan);
     ROTA_GIVEN(out_args);
     *out_args = NULL;
-    const rota_plan_run *run = plan->run;
-    if (!run)
+    const rota_executable *executable = plan->executable;
+    if (!executable)
         return rota_fail(ROTA_WRONG_STATE, "plan '%s' takes no arguments: " ROTA_PLAN_ANALYSED, plan->name);
     ROTA_TRY(rota_plan_check(plan));
     rota_args *args = aligned_alloc(_Alignof(rota_args), sizeof *args);
     if (!args) return no_memory(plan);
     memset(args, 0, sizeof *args);
-    args->dead.kind = ROTA_DEAD_ARGS;
+    args->released.kind = ROTA_RELEASED_ARGS;
     args->runtime = plan->runtime;
-    args->payload = calloc(run->arguments.payload_words + 1u, sizeof *args->payload);
-    args->missing = calloc(run->arguments.payload_words + 1u, 1);
-    args->bound = calloc(run->arguments.slot_buffer_count + 1u, sizeof(rota_buffer *));
+    args->payload = calloc(executable->arguments.payload_words + 1u, sizeof *args->payload);
+    args->missing = calloc(executable->arguments.payload_words + 1u, 1);
+    args->bound = calloc(executable->arguments.slot_buffer_count + 1u, sizeof(rota_buffer *));
     args->inputs = calloc(plan->input_count + 1u, sizeof *args->inputs);
     if (!args->payload || !args->missing || !args->bound || !args->inputs) {
         free(args->payload);
@@ -51,8 +51,8 @@ rota_status rota_args_create(rota_plan *plan, rota_args **out_args) {
     }
     args->plan = plan;
     rota_plan_retain(plan);
-    memcpy(args->missing, run->arguments.needed, run->arguments.payload_words);
-    args->missing_count = run->arguments.needed_count;
+    memcpy(args->missing, executable->arguments.needed, executable->arguments.payload_words);
+    args->missing_count = executable->arguments.needed_count;
     *out_args = args;
     return ROTA_OK;
 }
@@ -84,17 +84,17 @@ void rota_args_release(rota_args *args) {
     if (!args) return;
     /* Buffers may go at once: submissions on their way are sequenced before what is released now is looked
      * at. */
-    for (uint32_t s = 0; s < args->plan->run->arguments.slot_buffer_count; s++) {
+    for (uint32_t s = 0; s < args->plan->executable->arguments.slot_buffer_count; s++) {
         rota_buffer_release(args->bound[s]);
         args->bound[s] = NULL;
     }
     /* While the runtime closes submissions go on, and this may be one of its callbacks. Once it has closed,
      * its struct may serve another, but for one that was abandoned, which keeps what it is given for ever. */
-    const rota_plan_run *run = args->plan->run;
-    if ((run->closed && !run->abandoned) || rota_runtime_is_forked(args->runtime))
+    const rota_executable *executable = args->plan->executable;
+    if ((executable->closed && !executable->abandoned) || rota_runtime_is_forked(args->runtime))
         rota_args_destroy(args);
     else
-        rota_reclaim_push(args->runtime, &args->dead);
+        rota_reclaim_push(args->runtime, &args->released);
 }
 
 static void set_word(rota_args *args, uint32_t word, uint64_t value) {
@@ -153,16 +153,16 @@ static uint32_t usage(const rota_plan *plan, uint32_t buffer) {
 /* The plan orders accesses by buffer, so what it writes must not be reached under two names. */
 static rota_status check_alias(const rota_args *args, uint32_t slot_entry, const rota_buffer *buffer) {
     const rota_plan *plan = args->plan;
-    const rota_plan_run *run = plan->run;
-    uint32_t own = run->arguments.slot_buffers[slot_entry];
+    const rota_executable *executable = plan->executable;
+    uint32_t own = executable->arguments.slot_buffers[slot_entry];
     uint64_t begin = buffer->root_offset, end = begin + plan->buffers[own].buffer->size_bytes;
     for (uint32_t b = 0; b < plan->buffer_count; b++) {
         const rota_buffer *other = plan->buffers[b].buffer;
         if (b == own) continue;
         uint64_t other_begin = 0, other_end = other->size_bytes;
         const char *name = other->name;
-        if (run->arguments.slot_of_buffer[b] != ROTA_NONE) {
-            const rota_buffer *bound = args->bound[run->arguments.slot_of_buffer[b]];
+        if (executable->arguments.slot_of_buffer[b] != ROTA_NONE) {
+            const rota_buffer *bound = args->bound[executable->arguments.slot_of_buffer[b]];
             if (!bound || bound->root != buffer->root) continue;
             other_begin = bound->root_offset;
             other_end += other_begin;
@@ -186,7 +186,7 @@ static bool is_of_graph(const rota_plan *plan, const rota_buffer *buffer, rota_b
 
 /* Which of the plan's slot buffers it is; their count: none that a node uses. */
 static uint32_t entry_of(const rota_plan *plan, const rota_buffer *slot_buffer) {
-    const rota_run_arguments *slots = &plan->run->arguments;
+    const rota_executable_arguments *slots = &plan->executable->arguments;
     uint32_t entry = 0;
     while (entry < slots->slot_buffer_count &&
            plan->buffers[slots->slot_buffers[entry]].buffer != slot_buffer)
@@ -198,8 +198,8 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
     ROTA_GIVEN(args);
     const rota_plan *plan = args->plan;
     ROTA_TRY(rota_plan_check(plan)); /* what is read of `run` is gone with the runtime */
-    const rota_plan_run *run = plan->run;
-    const rota_run_arguments *slots = &run->arguments;
+    const rota_executable *executable = plan->executable;
+    const rota_executable_arguments *slots = &executable->arguments;
     if (!slot_buffer || !buffer)
         return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s': a buffer is NULL", plan->name);
     const uint32_t entry = entry_of(plan, slot_buffer);
@@ -250,8 +250,8 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
     rota_buffer_release(args->bound[entry]);
     args->bound[entry] = buffer;
     args->rebound = true;
-    set_word(args, bound_begin(run) + 2 * entry, (uint64_t)(uintptr_t)buffer->root);
-    set_word(args, bound_begin(run) + 2 * entry + 1, buffer->root_offset);
+    set_word(args, bound_begin(executable) + 2 * entry, (uint64_t)(uintptr_t)buffer->root);
+    set_word(args, bound_begin(executable) + 2 * entry + 1, buffer->root_offset);
     return ROTA_OK;
 }
 
@@ -260,7 +260,7 @@ static void set_transfers(rota_args *args, uint32_t buffer, const void *data) {
     const rota_plan *plan = args->plan;
     for (uint32_t t = 0; t < plan->transfer_count; t++) {
         if (plan->transfers[t].buffer != buffer) continue;
-        if (plan->run->has_staging) set_word(args, plan->word_count + t, (uint64_t)(uintptr_t)data);
+        if (plan->executable->has_staging) set_word(args, plan->word_count + t, (uint64_t)(uintptr_t)data);
         if (plan->transfers[t].word != ROTA_NONE)
             set_word(args, plan->transfers[t].word, (uint64_t)(uintptr_t)data);
     }
@@ -315,10 +315,10 @@ rota_status rota_args_set_output(rota_args *args, rota_buffer *output, void *dat
 }
 
 static rota_status name_missing(const rota_plan *plan, const rota_args *args) {
-    const rota_plan_run *run = plan->run;
-    const uint8_t *missing = args ? args->missing : run->arguments.needed;
+    const rota_executable *executable = plan->executable;
+    const uint8_t *missing = args ? args->missing : executable->arguments.needed;
     uint32_t word = 0;
-    while (word < run->arguments.payload_words && !missing[word]) word++;
+    while (word < executable->arguments.payload_words && !missing[word]) word++;
     const char *kind = "argument", *name = "";
     if (word < plan->word_count) {
         const rota_plan_word *described = &plan->words[word];
@@ -327,9 +327,10 @@ static rota_status name_missing(const rota_plan *plan, const rota_args *args) {
                : described->kind == ROTA_WORD_BUFFER
                    ? plan->buffers[described->index].buffer->name
                    : plan->buffers[plan->transfers[described->index].buffer].buffer->name;
-    } else if (word >= bound_begin(run)) {
+    } else if (word >= bound_begin(executable)) {
         kind = "buffer";
-        name = plan->buffers[run->arguments.slot_buffers[(word - bound_begin(run)) / 2]].buffer->name;
+        name = plan->buffers[executable->arguments.slot_buffers[(word - bound_begin(executable)) / 2]]
+                   .buffer->name;
     } else {
         kind = "buffer";
         name = plan->buffers[plan->transfers[word - plan->word_count].buffer].buffer->name;
@@ -361,18 +362,18 @@ static rota_status copy_inputs(rota_args *args) {
 }
 
 rota_status rota_args_payload(rota_plan *plan, rota_args *args, const uint64_t **out_payload) {
-    const rota_plan_run *run = plan->run;
+    const rota_executable *executable = plan->executable;
     *out_payload = NULL;
     if (!args) {
-        *out_payload = run->arguments.no_arguments;
-        return run->arguments.needed_count ? name_missing(plan, NULL) : ROTA_OK;
+        *out_payload = executable->arguments.no_arguments;
+        return executable->arguments.needed_count ? name_missing(plan, NULL) : ROTA_OK;
     }
     if (args->plan != plan)
         return rota_fail(ROTA_INVALID_ARGUMENT, "plan '%s' is given the arguments of plan '%s'", plan->name,
                          args->plan->name);
     if (args->missing_count) return name_missing(plan, args);
     /* Here and not when a slot is set, so that two slots can exchange their buffers. */
-    for (uint32_t entry = 0; args->rebound && entry < run->arguments.slot_buffer_count; entry++)
+    for (uint32_t entry = 0; args->rebound && entry < executable->arguments.slot_buffer_count; entry++)
         ROTA_TRY(check_alias(args, entry, args->bound[entry]));
     args->rebound = false;
     if (args->copied_count) ROTA_TRY(copy_inputs(args));

@@ -19,7 +19,7 @@ typedef struct rota_input_copies {
 } rota_input_copies;
 
 struct rota_args {
-    rota_dead dead;
+    rota_released released;
     rota_runtime *runtime;
     rota_plan *plan;   /* held */
     uint64_t *payload; /* as a record carries it: block words, host pointers of transfers, bound buffers */

@@ -6,7 +6,7 @@
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/shared/mailboxes.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 
 void rota_plan_retain(rota_plan *plan) {
@@ -16,8 +16,8 @@ void rota_plan_retain(rota_plan *plan) {
 void rota_plan_release(rota_plan *plan) {
     /* acq_rel: publishes this thread's use; the last one sees all others'. */
     if (!plan || ra_fetch_sub_acq_rel(&plan->references, 1) != 1) return;
-    if (plan->run)
-        rota_plan_run_release(plan);
+    if (plan->executable)
+        rota_executable_release(plan);
     else
         rota_plan_free(plan);
 }
@@ -28,22 +28,22 @@ void rota_plan_free(rota_plan *plan) {
     rota_plan_release(lender);
 }
 
-void rota_plan_run_release(rota_plan *plan) {
+void rota_executable_release(rota_plan *plan) {
     /* After close only the plan's own memory is left. */
-    if (plan->run && plan->run->abandoned) return;
-    if (!plan->run || plan->run->closed) {
-        free(plan->run);
-        plan->run = NULL;
+    if (plan->executable && plan->executable->abandoned) return;
+    if (!plan->executable || plan->executable->closed) {
+        free(plan->executable);
+        plan->executable = NULL;
         rota_plan_free(plan);
         return;
     }
-    rota_reclaim_push(plan->runtime, &plan->run->dead);
+    rota_reclaim_push(plan->runtime, &plan->executable->released);
 }
 
 rota_status rota_plan_check(const rota_plan *plan) {
-    if (!plan->run) return rota_fail(ROTA_WRONG_STATE, "plan '%s': " ROTA_PLAN_ANALYSED, plan->name);
+    if (!plan->executable) return rota_fail(ROTA_WRONG_STATE, "plan '%s': " ROTA_PLAN_ANALYSED, plan->name);
     ROTA_TRY(rota_runtime_check(plan->runtime));
-    if (plan->run->closed)
+    if (plan->executable->closed)
         return rota_fail(ROTA_WRONG_STATE, "plan '%s': its runtime was closed", plan->name);
     return ROTA_OK;
 }

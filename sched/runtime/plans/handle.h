@@ -8,7 +8,7 @@
 void rota_plan_free(rota_plan *plan);
 /* Called when the last reference to a plan goes: hands everything to the reclaimer, which frees the plan with
  * rota_plan_free once what is in flight has passed. */
-void rota_plan_run_release(rota_plan *plan);
+void rota_executable_release(rota_plan *plan);
 /* ROTA_OK, or WRONG_STATE: the plan is only analysed, or its runtime was closed (whose struct may serve
  * another by now). Wait-free. */
 rota_status rota_plan_check(const rota_plan *plan);

@@ -1,5 +1,5 @@
 /* Instances of a plan: what a replay runs in, programs with their memories; and the arenas. The first is made
- * with the plan, others by a thread that does nothing else (maker.c). */
+ * with the plan, others by a thread that does nothing else (builder.c). */
 #include <stdlib.h>
 
 #include "base/atomic.h"
@@ -14,10 +14,10 @@
 
 enum { MEMORY_BORROWED, MEMORY_OWNED, MEMORY_WRAPPER };
 
-void rota_run_instance_free(rota_plan_run *run, rota_run_instance *instance) {
-    const rota_plan *plan = run->plan;
+void rota_instance_free(rota_executable *executable, rota_instance *instance) {
+    const rota_plan *plan = executable->plan;
     for (uint32_t p = 0; p < plan->part_count; p++) {
-        rota_device *device = run->parts[p].device;
+        rota_device *device = executable->parts[p].device;
         if (instance->parts && instance->parts[p])
             device->exec->vtable->instance_destroy(device->exec, instance->parts[p]);
     }
@@ -26,7 +26,7 @@ void rota_run_instance_free(rota_plan_run *run, rota_run_instance *instance) {
         uint8_t *owned = instance->owned[p];
         for (uint32_t m = 0; memories && owned && m < plan->parts[p].desc.memory_count; m++) {
             if (owned[m] == MEMORY_OWNED)
-                rota_device_memory_destroy(run->parts[p].device, memories[m]);
+                rota_device_memory_destroy(executable->parts[p].device, memories[m]);
             else if (owned[m] == MEMORY_WRAPPER)
                 free(memories[m]);
         }
@@ -43,28 +43,29 @@ void rota_run_instance_free(rota_plan_run *run, rota_run_instance *instance) {
 
 /* Memory of the buffer on the part's device, the same as on the device that the compiler took it to be shared
  * with. */
-static rota_status prepare_persistent(const rota_plan_run *run, const rota_plan_memory *memory,
+static rota_status prepare_persistent(const rota_executable *executable, const rota_plan_memory *memory,
                                       rota_device *device, rota_exec_memory **out) {
-    rota_residency *residency = run->plan->buffers[memory->buffer].buffer->residency;
+    rota_residency *residency = executable->plan->buffers[memory->buffer].buffer->residency;
     ROTA_TRY(rota_residency_prepare(residency, device));
     *out = ra_load_acquire(&residency->memory[device->index]);
     if (memory->foreign_part == ROTA_NONE) return ROTA_OK;
-    const rota_device *other = run->parts[memory->foreign_part].device;
+    const rota_device *other = executable->parts[memory->foreign_part].device;
     if (rota_residency_bit(residency, device) == rota_residency_bit(residency, other)) return ROTA_OK;
     return rota_fail(ROTA_UNSUPPORTED,
                      "buffer '%s' has memory of its own on '%s' or '%s' since a device was lost",
                      residency->buffer->name, device->id, other->id);
 }
 
-const rota_plan_run *rota_run_lender_of(const rota_plan_run *run) {
-    return run->plan->options.arena_of ? run->plan->options.arena_of->run : NULL;
+const rota_executable *rota_executable_arena_owner_of(const rota_executable *executable) {
+    return executable->plan->options.arena_of ? executable->plan->options.arena_of->executable : NULL;
 }
 
 /* Memory of the lender's for this piece of the arena, counted in the same order; NULL: none that will do. */
-static rota_exec_memory *lent(const rota_plan_run *run, uint32_t p, uint32_t m) {
-    const rota_plan_run *lender = rota_run_lender_of(run);
-    if (!lender || p != 0 || run->parts[0].device != lender->parts[0].device) return NULL;
-    const rota_plan_memory *wanted = run->plan->parts[0].memories, *theirs = lender->plan->parts[0].memories;
+static rota_exec_memory *shared_arena(const rota_executable *executable, uint32_t p, uint32_t m) {
+    const rota_executable *lender = rota_executable_arena_owner_of(executable);
+    if (!lender || p != 0 || executable->parts[0].device != lender->parts[0].device) return NULL;
+    const rota_plan_memory *wanted = executable->plan->parts[0].memories,
+                           *theirs = lender->plan->parts[0].memories;
     uint32_t before = 0;
     for (uint32_t i = 0; i < m; i++) before += wanted[i].kind == ROTA_EXEC_BASE_ARENA;
     for (uint32_t i = 0; i < lender->plan->parts[0].desc.memory_count; i++) {
@@ -76,46 +77,46 @@ static rota_exec_memory *lent(const rota_plan_run *run, uint32_t p, uint32_t m) 
 }
 
 /* Arena memory: lent, or made by its part, imported by the later ones that share it. */
-static rota_status make_arena(rota_plan_run *run, uint32_t arena, uint32_t p, uint32_t m,
+static rota_status make_arena(rota_executable *executable, uint32_t arena, uint32_t p, uint32_t m,
                               rota_exec_memory **out) {
-    const rota_plan *plan = run->plan;
+    const rota_plan *plan = executable->plan;
     const rota_plan_memory *memory = &plan->parts[p].memories[m];
-    rota_exec_memory **slot = &run->arenas.memory[arena][run->arenas.base[p] + m];
+    rota_exec_memory **slot = &executable->arenas.memory[arena][executable->arenas.base[p] + m];
     rota_status status = ROTA_OK;
     uint32_t owner = memory->foreign_part;
-    if (!*slot) *slot = lent(run, p, m);
+    if (!*slot) *slot = shared_arena(executable, p, m);
     if (!*slot && owner == ROTA_NONE)
-        status = rota_device_memory_create(run->parts[p].device, memory->size_bytes, memory->flags,
+        status = rota_device_memory_create(executable->parts[p].device, memory->size_bytes, memory->flags,
                                            plan->name, slot);
     else if (!*slot)
-        status =
-            rota_share_import(run->parts[owner].device,
-                              run->arenas.memory[arena][run->arenas.base[owner] + memory->foreign_memory],
-                              run->parts[p].device, plan->name, slot);
+        status = rota_share_import(
+            executable->parts[owner].device,
+            executable->arenas.memory[arena][executable->arenas.base[owner] + memory->foreign_memory],
+            executable->parts[p].device, plan->name, slot);
     *out = *slot;
     return status;
 }
 
 /* The memory itself; foreign staging memory is wrapped in a second pass, when what it wraps exists. */
-static rota_status make_memory(rota_plan_run *run, rota_run_instance *instance, uint32_t p, uint32_t m) {
-    rota_plan *plan = run->plan;
+static rota_status make_memory(rota_executable *executable, rota_instance *instance, uint32_t p, uint32_t m) {
+    rota_plan *plan = executable->plan;
     const rota_plan_memory *memory = &plan->parts[p].memories[m];
-    rota_device *device = run->parts[p].device;
+    rota_device *device = executable->parts[p].device;
     rota_exec_memory **out = &instance->memories[p][m];
-    if (memory->kind == ROTA_EXEC_BASE_PERSISTENT) return prepare_persistent(run, memory, device, out);
-    if (memory->kind == ROTA_EXEC_BASE_ARENA) return make_arena(run, instance->arena, p, m, out);
+    if (memory->kind == ROTA_EXEC_BASE_PERSISTENT) return prepare_persistent(executable, memory, device, out);
+    if (memory->kind == ROTA_EXEC_BASE_ARENA) return make_arena(executable, instance->arena, p, m, out);
     if (memory->foreign_part != ROTA_NONE) return ROTA_OK;
     ROTA_TRY(rota_device_memory_create(device, memory->size_bytes, memory->flags, plan->name, out));
     instance->owned[p][m] = MEMORY_OWNED;
     return ROTA_OK;
 }
 
-static rota_status wrap_memory(rota_plan_run *run, rota_run_instance *instance, uint32_t p, uint32_t m) {
-    const rota_plan_memory *memory = &run->plan->parts[p].memories[m];
+static rota_status wrap_memory(rota_executable *executable, rota_instance *instance, uint32_t p, uint32_t m) {
+    const rota_plan_memory *memory = &executable->plan->parts[p].memories[m];
     if (memory->foreign_part == ROTA_NONE || memory->kind != ROTA_EXEC_BASE_STAGING) return ROTA_OK;
     const rota_exec_memory *wrapped = instance->memories[memory->foreign_part][memory->foreign_memory];
     rota_exec_memory *wrapper = calloc(1, sizeof *wrapper);
-    if (!wrapper) return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", run->plan->name);
+    if (!wrapper) return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", executable->plan->name);
     *wrapper = (rota_exec_memory){(uint64_t)(uintptr_t)wrapped->host, wrapped->host, wrapped->size_bytes};
     instance->memories[p][m] = wrapper;
     instance->owned[p][m] = MEMORY_WRAPPER;
@@ -126,24 +127,25 @@ static rota_status wrap_memory(rota_plan_run *run, rota_run_instance *instance, 
  * does much else, before who waits for it counts that as no progress. */
 #define PATIENCE 4u
 
-/* The maker's, and who compiles: begins what takes a driver's time for one part; that is progress of what
+/* The builder's, and who compiles: begins what takes a driver's time for one part; that is progress of what
  * waits for the instance (progress.h), as is its taking as long as could be expected. */
-static uint64_t begin_step(rota_plan_run *run, uint32_t part) {
-    rota_device *maker = run->parts[0].device;
+static uint64_t begin_step(rota_executable *executable, uint32_t part) {
+    rota_device *builder = executable->parts[0].device;
     const uint64_t now = rota_clock_ns();
-    if (!ra_load_acquire(&run->instances[0].created))
-        return now; /* with rota_run_instance_make: nobody waits for the first */
-    ra_store_relaxed(&maker->making.until_ns, now + PATIENCE * run->parts[part].made_ns);
-    ra_store_release(&maker->making.began_ns, now); /* with rota_progress_look */
+    if (!ra_load_acquire(&executable->instances[0].created))
+        return now; /* with rota_instance_make: nobody waits for the first */
+    ra_store_relaxed(&builder->building.until_ns, now + PATIENCE * executable->parts[part].made_ns);
+    ra_store_release(&builder->building.began_ns, now); /* with rota_progress_look */
     return now;
 }
 
-static void end_step(rota_plan_run *run, uint32_t part, uint64_t begin) {
-    if (!ra_load_acquire(&run->instances[0].created)) run->parts[part].made_ns += rota_clock_ns() - begin;
+static void end_step(rota_executable *executable, uint32_t part, uint64_t begin) {
+    if (!ra_load_acquire(&executable->instances[0].created))
+        executable->parts[part].made_ns += rota_clock_ns() - begin;
 }
 
-static rota_status make_instance(rota_plan_run *run, rota_run_instance *instance) {
-    const rota_plan *plan = run->plan;
+static rota_status make_instance(rota_executable *executable, rota_instance *instance) {
+    const rota_plan *plan = executable->plan;
     rota_status no_memory = ROTA_OUT_OF_MEMORY;
     instance->parts = calloc(plan->part_count, sizeof *instance->parts);
     instance->memories = calloc(plan->part_count, sizeof *instance->memories);
@@ -158,71 +160,72 @@ static rota_status make_instance(rota_plan_run *run, rota_run_instance *instance
             return rota_fail(no_memory, "plan '%s': no host memory for an instance", plan->name);
     }
     for (uint32_t p = 0; p < plan->part_count; p++) {
-        const uint64_t begin = begin_step(run, p);
+        const uint64_t begin = begin_step(executable, p);
         for (uint32_t m = 0; m < plan->parts[p].desc.memory_count; m++)
-            ROTA_TRY(make_memory(run, instance, p, m));
-        end_step(run, p, begin);
+            ROTA_TRY(make_memory(executable, instance, p, m));
+        end_step(executable, p, begin);
     }
     for (uint32_t p = 0; p < plan->part_count; p++)
         for (uint32_t m = 0; m < plan->parts[p].desc.memory_count; m++)
-            ROTA_TRY(wrap_memory(run, instance, p, m));
+            ROTA_TRY(wrap_memory(executable, instance, p, m));
     for (uint32_t p = 0; p < plan->part_count; p++) {
-        rota_device *device = run->parts[p].device;
-        const uint64_t begin = begin_step(run, p);
-        ROTA_TRY(device->exec->vtable->instance_create(device->exec, run->parts[p].program,
+        rota_device *device = executable->parts[p].device;
+        const uint64_t begin = begin_step(executable, p);
+        ROTA_TRY(device->exec->vtable->instance_create(device->exec, executable->parts[p].program,
                                                        instance->memories[p], &instance->parts[p]));
-        end_step(run, p, begin);
+        end_step(executable, p, begin);
     }
     return ROTA_OK;
 }
 
-rota_status rota_run_instance_make(rota_run_instance *instance) {
-    rota_status status = make_instance(instance->run, instance);
+rota_status rota_instance_make(rota_instance *instance) {
+    rota_status status = make_instance(instance->executable, instance);
     /* Releases it; seq_cst: with the submit threads' last look before they sleep. */
     if (status == ROTA_OK)
         ra_store_seq_cst(&instance->created, 1);
     else
-        rota_run_instance_free(instance->run, instance);
+        rota_instance_free(instance->executable, instance);
     return status;
 }
 
-bool rota_run_instance_is_near(const rota_plan_run *run, uint32_t index) {
-    const rota_run_instance *instance = &run->instances[index];
-    const rota_device *maker = run->parts[0].device;
-    if (ra_load_acquire(&instance->created)) return true; /* with rota_run_instance_make */
-    /* With answer: the maker has left what it was asked for last. */
-    return ra_load_acquire(&maker->making.done_count) == ra_load_relaxed(&maker->making.asked_count);
+bool rota_instance_is_near(const rota_executable *executable, uint32_t index) {
+    const rota_instance *instance = &executable->instances[index];
+    const rota_device *builder = executable->parts[0].device;
+    if (ra_load_acquire(&instance->created)) return true; /* with rota_instance_make */
+    /* With answer: the builder has left what it was asked for last. */
+    return ra_load_acquire(&builder->building.done_count) == ra_load_relaxed(&builder->building.asked_count);
 }
 
-bool rota_run_instance_is_decided(const rota_run_instance *instance) {
-    return ra_load_seq_cst(&instance->created) || ra_load_seq_cst(&instance->making) == ROTA_MAKING_FAILED;
+bool rota_instance_is_decided(const rota_instance *instance) {
+    return ra_load_seq_cst(&instance->created) ||
+           ra_load_seq_cst(&instance->building) == ROTA_BUILDING_FAILED;
 }
 
-bool rota_run_instance_ask(rota_plan_run *run, uint32_t index) {
-    rota_run_instance *instance = &run->instances[index];
-    if (ra_load_acquire(&instance->created)) return true; /* with rota_run_instance_make */
-    if (ra_load_acquire(&instance->making) == ROTA_MAKING_ASKED) return false;
-    ra_store_relaxed(&instance->making, ROTA_MAKING_ASKED);
-    rota_device *device = run->parts[0].device;
-    ra_store_relaxed(&device->making.asked_count, ra_load_relaxed(&device->making.asked_count) + 1);
-    /* Releases the request to the maker; ordered with its last look before it sleeps. */
-    rota_stack_push_upmc(&device->making.asked, &instance->asked);
-    rota_sleeper_wake(&device->making.sleeper);
+bool rota_instance_ask(rota_executable *executable, uint32_t index) {
+    rota_instance *instance = &executable->instances[index];
+    if (ra_load_acquire(&instance->created)) return true; /* with rota_instance_make */
+    if (ra_load_acquire(&instance->building) == ROTA_BUILDING_ASKED) return false;
+    ra_store_relaxed(&instance->building, ROTA_BUILDING_ASKED);
+    rota_device *device = executable->parts[0].device;
+    ra_store_relaxed(&device->building.asked_count, ra_load_relaxed(&device->building.asked_count) + 1);
+    /* Releases the request to the builder; ordered with its last look before it sleeps. */
+    rota_stack_push_upmc(&device->building.asked, &instance->asked);
+    rota_sleeper_wake(&device->building.sleeper);
     return false;
 }
 
-void rota_run_arena_destroy(const rota_plan_run *run, rota_exec_memory *const *memories) {
-    const rota_plan *plan = run->plan;
+void rota_executable_arena_destroy(const rota_executable *executable, rota_exec_memory *const *memories) {
+    const rota_plan *plan = executable->plan;
     bool kept = false;
     for (uint32_t owners = 0; owners < 2; owners++) /* imports first */
         for (uint32_t p = 0; p < plan->part_count; p++)
             for (uint32_t m = 0; m < plan->parts[p].desc.memory_count; m++) {
-                rota_exec_memory *memory = memories[run->arenas.base[p] + m];
-                if (memory && memory == lent(run, p, m)) continue;
+                rota_exec_memory *memory = memories[executable->arenas.base[p] + m];
+                if (memory && memory == shared_arena(executable, p, m)) continue;
                 bool is_import = plan->parts[p].memories[m].foreign_part != ROTA_NONE;
                 if (memory && is_import && owners == 0)
-                    kept = !rota_share_end(run->parts[p].device, memory) || kept;
+                    kept = !rota_share_end(executable->parts[p].device, memory) || kept;
                 else if (memory && !is_import && owners == 1 && !kept)
-                    rota_device_memory_destroy(run->parts[p].device, memory);
+                    rota_device_memory_destroy(executable->parts[p].device, memory);
             }
 }

@@ -10,7 +10,7 @@
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/shared/devices.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 
 static const rota_compile_options default_options = {.struct_size = sizeof default_options};
@@ -108,7 +108,7 @@ static rota_status make_for(rota_runtime *runtime, rota_graph *graph, const rota
     plan->runtime = runtime;
     rota_plan_retain(plan->options.arena_of);
     if (count) {
-        rota_status status = rota_plan_run_create(plan);
+        rota_status status = rota_executable_create(plan);
         if (status != ROTA_OK) {
             rota_plan_free(plan);
             return status;

@@ -22,29 +22,29 @@ static rota_status last_replay(rota_plan *plan, rota_plan_replay_times *out_time
                          plan->name);
     rota_sequencer_reap_now(runtime);
     (void)pthread_mutex_lock(&runtime->objects.times_mutex);
-    *out_times = plan->run->times.replay;
-    *out_instance = plan->run->times.instance;
+    *out_times = plan->executable->times.replay;
+    *out_instance = plan->executable->times.instance;
     (void)pthread_mutex_unlock(&runtime->objects.times_mutex);
     if (out_times->number == 0)
         return rota_fail(ROTA_WRONG_STATE, "plan '%s' has completed no replay", plan->name);
     return ROTA_OK;
 }
 
-rota_status rota_plan_run_times(rota_plan *plan, uint32_t part, rota_exec_time *out) {
+rota_status rota_executable_times(rota_plan *plan, uint32_t part, rota_exec_time *out) {
     rota_plan_replay_times replay;
     uint32_t instance;
     ROTA_TRY(last_replay(plan, &replay, &instance));
-    rota_device *device = plan->run->parts[part].device;
+    rota_device *device = plan->executable->parts[part].device;
     if (!device->exec->vtable->times)
         return rota_fail(ROTA_UNSUPPORTED, "device '%s' measures no times", device->id);
-    const rota_run_instance *of = &plan->run->instances[instance];
-    if (!ra_load_acquire(&of->created)) /* with rota_run_instance_make */
+    const rota_instance *of = &plan->executable->instances[instance];
+    if (!ra_load_acquire(&of->created)) /* with rota_instance_make */
         return rota_fail(ROTA_WRONG_STATE, "plan '%s': the last replay failed before it reached a device",
                          plan->name);
     return device->exec->vtable->times(device->exec, of->parts[part], out);
 }
 
-rota_status rota_plan_run_replay_times(rota_plan *plan, rota_plan_replay_times *out) {
+rota_status rota_executable_replay_times(rota_plan *plan, rota_plan_replay_times *out) {
     uint32_t instance;
     return last_replay(plan, out, &instance);
 }
@@ -62,9 +62,10 @@ rota_status rota_plan_node_times(rota_plan *plan, rota_node node, uint64_t *out_
     rota_exec_time *times =
         rota_arena_calloc(&arena, sizeof *times * (plan->parts[at->part].desc.command_count + 1u), 8);
     rota_status status =
-        !times       ? rota_fail(ROTA_OUT_OF_MEMORY, "times of plan '%s': no host memory", plan->name)
-        : !plan->run ? rota_fail(ROTA_WRONG_STATE, "plan '%s' has no times: " ROTA_PLAN_ANALYSED, plan->name)
-                     : rota_plan_run_times(plan, at->part, times);
+        !times ? rota_fail(ROTA_OUT_OF_MEMORY, "times of plan '%s': no host memory", plan->name)
+        : !plan->executable
+            ? rota_fail(ROTA_WRONG_STATE, "plan '%s' has no times: " ROTA_PLAN_ANALYSED, plan->name)
+            : rota_executable_times(plan, at->part, times);
     if (status == ROTA_OK) {
         *out_begin_ns = times[at->command].begin_ns;
         *out_end_ns = times[at->command].end_ns;
@@ -81,7 +82,7 @@ rota_status rota_plan_command_times(rota_plan *plan, rota_plan_time *out, uint64
     rota_plan_replay_times replay;
     if (out_replay) ROTA_TRY(rota_sized_check(out_replay->struct_size, "rota_plan_replay"));
     ROTA_TRY(rota_plan_check_capacity(plan, capacity));
-    ROTA_TRY(rota_plan_run_replay_times(plan, &replay));
+    ROTA_TRY(rota_executable_replay_times(plan, &replay));
     if (out_replay) {
         const rota_plan_replay made = {sizeof made,         replay.number,         replay.submitted_ns,
                                        replay.sequenced_ns, replay.handed_over_ns, replay.completed_ns};
@@ -91,7 +92,7 @@ rota_status rota_plan_command_times(rota_plan *plan, rota_plan_time *out, uint64
         const rota_exec_program_desc *desc = &plan->parts[p].desc;
         rota_exec_time *times = calloc(desc->command_count + 1u, sizeof *times);
         if (!times) return rota_fail(ROTA_OUT_OF_MEMORY, "times of plan '%s': no host memory", plan->name);
-        rota_status status = rota_plan_run_times(plan, p, times);
+        rota_status status = rota_executable_times(plan, p, times);
         for (uint32_t n = 0; status == ROTA_OK && n < info->operation_count; n++) {
             const rota_operation *at = &info->operations[n];
             if (at->part == p)

@@ -9,7 +9,7 @@
 typedef struct rota_plan_replay_times rota_plan_replay_times;
 
 /* Times of every command of a part's last completed replay: fills command_count entries (diagnostics). */
-rota_status rota_plan_run_times(rota_plan *plan, uint32_t part, rota_exec_time *out);
-rota_status rota_plan_run_replay_times(rota_plan *plan, rota_plan_replay_times *out);
+rota_status rota_executable_times(rota_plan *plan, uint32_t part, rota_exec_time *out);
+rota_status rota_executable_replay_times(rota_plan *plan, rota_plan_replay_times *out);
 
 #endif

@@ -84,7 +84,7 @@ static rota_status write_parts(FILE *file, rota_plan *plan, uint64_t origin) {
         rota_arena arena = ROTA_ARENA_INIT;
         rota_exec_time *times =
             rota_arena_calloc(&arena, sizeof *times * (plan->parts[i].desc.command_count + 1u), 8);
-        status = times ? rota_plan_run_times(plan, i, times)
+        status = times ? rota_executable_times(plan, i, times)
                        : rota_fail(ROTA_OUT_OF_MEMORY, "trace of plan '%s': no host memory", plan->name);
         if (status == ROTA_OK) write_part(file, plan, i, times, origin);
         rota_arena_free(&arena);
@@ -96,7 +96,7 @@ rota_status rota_plan_write_trace(rota_plan *plan, const char *path) {
     ROTA_GIVEN(plan);
     ROTA_GIVEN(path);
     rota_plan_replay_times replay;
-    ROTA_TRY(rota_plan_run_replay_times(plan, &replay));
+    ROTA_TRY(rota_executable_replay_times(plan, &replay));
     rota_output output;
     ROTA_TRY(rota_output_open(&output, path));
     fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", output.file);

@@ -17,40 +17,40 @@
 #include "sched/runtime/reclaimer/reclaimer.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/released.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 
-void rota_reclaim_free(rota_dead *dead) {
+void rota_reclaim_free(rota_released *released) {
     rota_runtime *runtime;
-    if (dead->kind == ROTA_DEAD_STAGING) {
-        rota_staging *block = (rota_staging *)dead;
+    if (released->kind == ROTA_RELEASED_STAGING) {
+        rota_staging *block = (rota_staging *)released;
         runtime = block->device->runtime;
         rota_staging_free_memory(block);
         (void)ra_fetch_sub_release(&runtime->budget.staging_dying, 1); /* with rota_staging_trim */
         return;
     }
-    if (dead->kind == ROTA_DEAD_PLAN) {
-        rota_plan_run *run = (rota_plan_run *)dead;
-        rota_plan *plan = run->plan;
+    if (released->kind == ROTA_RELEASED_PLAN) {
+        rota_executable *executable = (rota_executable *)released;
+        rota_plan *plan = executable->plan;
         runtime = plan->runtime;
         (void)pthread_mutex_lock(&runtime->objects.mutex);
-        if (run->previous)
-            run->previous->next = run->next;
+        if (executable->previous)
+            executable->previous->next = executable->next;
         else
-            runtime->objects.runs = run->next;
-        if (run->next) run->next->previous = run->previous;
+            runtime->objects.executables = executable->next;
+        if (executable->next) executable->next->previous = executable->previous;
         (void)pthread_mutex_unlock(&runtime->objects.mutex);
-        rota_run_destroy(run);
-        free(run);
-        plan->run = NULL;
+        rota_executable_destroy(executable);
+        free(executable);
+        plan->executable = NULL;
         rota_plan_free(plan);
         (void)ra_fetch_sub_release(&runtime->objects.plan_count, 1);
-    } else if (dead->kind == ROTA_DEAD_ARGS) {
-        rota_args *args = (rota_args *)dead;
+    } else if (released->kind == ROTA_RELEASED_ARGS) {
+        rota_args *args = (rota_args *)released;
         runtime = args->runtime;
         rota_args_destroy(args);
     } else {
-        rota_residency *residency = rota_residency_of_dead(dead);
+        rota_residency *residency = rota_residency_of_released(released);
         runtime = residency->runtime;
         (void)pthread_mutex_lock(&runtime->objects.mutex);
         if (residency->previous)
@@ -69,18 +69,18 @@ void rota_reclaim_free(rota_dead *dead) {
 }
 
 /* Oldest first. */
-static rota_dead *take_unused(rota_runtime *runtime) {
+static rota_released *take_unused(rota_runtime *runtime) {
     rota_assert_owner(&runtime->reclaiming.owner);
-    rota_dead *taken = NULL;
-    rota_dead_prepend(&taken, rota_dead_take(&runtime->reclaiming.unused)); /* with push_unused */
+    rota_released *taken = NULL;
+    rota_released_prepend(&taken, rota_released_take(&runtime->reclaiming.unused)); /* with push_unused */
     return taken;
 }
 
-static void free_all(rota_dead *dead) {
-    while (dead) {
-        rota_dead *next = dead->next;
-        rota_reclaim_free(dead);
-        dead = next;
+static void free_all(rota_released *released) {
+    while (released) {
+        rota_released *next = released->next;
+        rota_reclaim_free(released);
+        released = next;
     }
 }
 

@@ -5,7 +5,7 @@
 #include "sched/runtime.h"
 #include "sched/runtime/shared/released.h"
 
-void rota_reclaim_free(rota_dead *dead); /* with all uses passed; may block in drivers */
+void rota_reclaim_free(rota_released *released); /* with all uses passed; may block in drivers */
 void *rota_reclaimer_main(void *runtime);
 
 #endif

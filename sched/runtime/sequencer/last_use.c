@@ -20,13 +20,13 @@ static bool range_passed(rota_runtime *runtime, const rota_range *range) {
 }
 
 /* Whether every use has passed and no submission record names the object any more. */
-static bool is_unused(rota_runtime *runtime, const rota_dead *dead) {
-    if (dead->kind == ROTA_DEAD_PLAN) {
-        const rota_plan_run *run = (const rota_plan_run *)dead;
-        return run->order.unreaped == 0;
+static bool is_unused(rota_runtime *runtime, const rota_released *released) {
+    if (released->kind == ROTA_RELEASED_PLAN) {
+        const rota_executable *executable = (const rota_executable *)released;
+        return executable->order.unreaped == 0;
     }
-    if (dead->kind == ROTA_DEAD_ARGS) return rota_args_idle((const rota_args *)dead);
-    const rota_residency *residency = rota_residency_of_dead(dead);
+    if (released->kind == ROTA_RELEASED_ARGS) return rota_args_idle((const rota_args *)released);
+    const rota_residency *residency = rota_residency_of_released(released);
     if (ra_load_relaxed(&residency->kept)) return false;
     for (const rota_range *range = &residency->first; range; range = range->next)
         if (!range_passed(runtime, range)) return false;
@@ -73,7 +73,7 @@ bool rota_device_is_quiet(const rota_device *device) {
 /* Lost devices that may still have works: before or behind the gate, or with their executors. No point tells when
  * those have passed: what came after them on other devices has ended without them. And all that are lost, while
  * there may be works that look at what any of them left. */
-static uint64_t devices_at_large(rota_sequencer *sequencer) {
+static uint64_t undrained_devices(rota_sequencer *sequencer) {
     rota_runtime *runtime = sequencer->runtime;
     uint64_t mask = 0, lost = 0;
     bool any_has = false;
@@ -91,37 +91,37 @@ static uint64_t devices_at_large(rota_sequencer *sequencer) {
 
 /* Asked of what is unused: a loss that let its last use pass is seen here. Plans and arguments are held by
  * their submissions, which are kept. */
-static bool is_held(rota_sequencer *sequencer, const rota_dead *dead) {
-    if (dead->kind != ROTA_DEAD_BUFFER) return false;
-    const rota_residency *residency = rota_residency_of_dead(dead);
-    for (uint64_t at_large = devices_at_large(sequencer); at_large; at_large &= at_large - 1)
-        if (ra_load_acquire(&residency->memory[__builtin_ctzll(at_large)])) return true;
+static bool is_retained(rota_sequencer *sequencer, const rota_released *released) {
+    if (released->kind != ROTA_RELEASED_BUFFER) return false;
+    const rota_residency *residency = rota_residency_of_released(released);
+    for (uint64_t undrained = undrained_devices(sequencer); undrained; undrained &= undrained - 1)
+        if (ra_load_acquire(&residency->memory[__builtin_ctzll(undrained)])) return true;
     return false;
 }
 
-void rota_reclaim_sweep(rota_sequencer *sequencer, rota_dead *fresh) {
+void rota_reclaim_sweep(rota_sequencer *sequencer, rota_released *fresh) {
     rota_runtime *runtime = sequencer->runtime;
     rota_assert_sequencer(sequencer);
-    const uint64_t at_large = devices_at_large(sequencer);
-    if (sequencer->last_uses->held && at_large != sequencer->last_uses->held_by) {
-        rota_dead_prepend(&sequencer->last_uses->dead, sequencer->last_uses->held);
-        sequencer->last_uses->held = NULL;
+    const uint64_t undrained = undrained_devices(sequencer);
+    if (sequencer->last_uses->retained && undrained != sequencer->last_uses->retained_by) {
+        rota_released_prepend(&sequencer->last_uses->released, sequencer->last_uses->retained);
+        sequencer->last_uses->retained = NULL;
     }
-    sequencer->last_uses->held_by = at_large;
-    rota_dead_prepend(&sequencer->last_uses->dead, fresh);
-    for (rota_dead **link = &sequencer->last_uses->dead; *link;) {
-        rota_dead *dead = *link;
-        if (!is_unused(runtime, dead)) {
-            link = &dead->next;
+    sequencer->last_uses->retained_by = undrained;
+    rota_released_prepend(&sequencer->last_uses->released, fresh);
+    for (rota_released **link = &sequencer->last_uses->released; *link;) {
+        rota_released *released = *link;
+        if (!is_unused(runtime, released)) {
+            link = &released->next;
             continue;
         }
-        *link = dead->next;
-        if (is_held(sequencer, dead)) {
-            dead->next = sequencer->last_uses->held;
-            sequencer->last_uses->held = dead;
+        *link = released->next;
+        if (is_retained(sequencer, released)) {
+            released->next = sequencer->last_uses->retained;
+            sequencer->last_uses->retained = released;
             continue;
         }
-        if (dead->kind == ROTA_DEAD_PLAN) rota_replay_release((rota_plan_run *)dead);
-        rota_reclaim_push_unused(runtime, dead);
+        if (released->kind == ROTA_RELEASED_PLAN) rota_replay_release((rota_executable *)released);
+        rota_reclaim_push_unused(runtime, released);
     }
 }

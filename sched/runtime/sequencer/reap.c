@@ -32,23 +32,24 @@ static void remove_undelivered(rota_sequencer *sequencer, const rota_submission 
 }
 
 static void release_transfers(rota_submission *submission) {
-    for (uint32_t i = 0; i < submission->made.transfer_count; i++) {
-        if (submission->made.transfers[i].down) rota_staging_release(submission->made.transfers[i].down);
-        if (submission->made.transfers[i].up) rota_staging_release(submission->made.transfers[i].up);
+    for (uint32_t i = 0; i < submission->made.migration_count; i++) {
+        if (submission->made.migrations[i].down) rota_staging_release(submission->made.migrations[i].down);
+        if (submission->made.migrations[i].up) rota_staging_release(submission->made.migrations[i].up);
     }
 }
 
 /* Tickets were ended here: what waits for that has no other way to know. */
 static void tell_completer(rota_runtime *runtime) {
-    (void)ra_fetch_add_seq_cst(&runtime->completing.ended_apart, 1); /* with look_at_apart in complete.c */
+    (void)ra_fetch_add_seq_cst(&runtime->completing.ended_directly,
+                               1); /* with look_at_ended_directly in complete.c */
     rota_sleeper_wake(&runtime->completing.sleeper);
 }
 
 static void fail_for_loss(rota_runtime *runtime, rota_submission *submission, const rota_device *device) {
     rota_submission_fail(runtime, submission, (rota_reason){ra_load_acquire(&device->lost_cause), 0}, false);
-    if (!submission->hosted) return;
+    if (!submission->by_delivery) return;
     (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE); /* as in complete.c */
-    rota_wait_table_wake(&runtime->completing.hosted_waiters, 1);
+    rota_wait_table_wake(&runtime->completing.delivery_waiters, 1);
     tell_completer(runtime);
 }
 
@@ -62,7 +63,7 @@ static void keep(rota_sequencer *sequencer, rota_submission *submission) {
         const rota_work_row *row = rota_work_row_of(&submission->made.works[i]);
         if (row->release) row->release(sequencer, &submission->made.works[i]);
     }
-    rota_submission **list = submission->read ? &sequencer->stranded_new : &sequencer->stranded;
+    rota_submission **list = submission->read ? &sequencer->orphaned_new : &sequencer->orphaned;
     submission->next = *list;
     *list = submission;
 }
@@ -78,14 +79,14 @@ static bool is_quiet(const rota_sequencer *sequencer, const rota_submission *sub
     return true;
 }
 
-/* Of stranded reads, those that are over let go of what they read into. The completer has nothing to deliver of
+/* Of orphaned reads, those that are over let go of what they read into. The completer has nothing to deliver of
  * them: each had failed before it came here. */
 static void let_go_of(rota_sequencer *sequencer, rota_submission *submission) {
     while (submission) {
         rota_submission *next = submission->next;
         const bool is_over = is_quiet(sequencer, submission);
         if (is_over) rota_kinds[submission->kind].end(sequencer, submission);
-        rota_submission **list = is_over ? &sequencer->stranded : &sequencer->stranded_reads;
+        rota_submission **list = is_over ? &sequencer->orphaned : &sequencer->orphaned_reads;
         submission->next = *list;
         *list = submission;
         submission = next;
@@ -100,14 +101,14 @@ static void look_at_lost(rota_sequencer *sequencer, uint64_t lost) {
         const uint32_t d = (uint32_t)__builtin_ctzll(left);
         if (rota_device_is_quiet(sequencer->runtime->devices[d])) quiet |= (uint64_t)1 << d;
     }
-    rota_submission *fresh = sequencer->stranded_new, *waiting = NULL;
+    rota_submission *fresh = sequencer->orphaned_new, *waiting = NULL;
     if (quiet != sequencer->quiet) {
-        waiting = sequencer->stranded_reads;
-        sequencer->stranded_reads = NULL;
+        waiting = sequencer->orphaned_reads;
+        sequencer->orphaned_reads = NULL;
     }
     sequencer->quiet = quiet;
     sequencer->is_unquiet = quiet != lost;
-    sequencer->stranded_new = NULL;
+    sequencer->orphaned_new = NULL;
     let_go_of(sequencer, waiting);
     let_go_of(sequencer, fresh);
 }
@@ -132,9 +133,9 @@ static bool is_at_work(rota_runtime *runtime, const rota_submission *submission)
 /* What a lost device left unfinished fails, each as soon as no other device is at work for it, nor for what
  * is to be delivered to the same memory before. Nothing is added to a lost device's lists, but what was under
  * way when it was lost. */
-static void strand(rota_sequencer *sequencer, rota_device *device, rota_timeline *timeline, bool all) {
+static void orphan(rota_sequencer *sequencer, rota_device *device, rota_timeline *timeline, bool all) {
     rota_runtime *runtime = sequencer->runtime;
-    rota_submission *before = all ? NULL : timeline->order.strand_after;
+    rota_submission *before = all ? NULL : timeline->order.orphan_after;
     bool any = false;
     for (uint32_t looks = 0; all || looks < STRANDED_LOOKED_AT; looks++) {
         rota_submission *submission = before ? before->next : timeline->order.oldest;
@@ -142,9 +143,9 @@ static void strand(rota_sequencer *sequencer, rota_device *device, rota_timeline
             before = NULL; /* from the beginning, next time */
             break;
         }
-        if (is_at_work(runtime, submission) ||
-            (rota_submission_comes_after_others(submission) &&
-             ra_load_acquire(&submission->shared.hosted_done) == ROTA_HOSTED_PENDING)) { /* with complete.c */
+        if (is_at_work(runtime, submission) || (rota_submission_comes_after_others(submission) &&
+                                                ra_load_acquire(&submission->shared.delivery_done) ==
+                                                    ROTA_DELIVERY_PENDING)) { /* with complete.c */
             before = submission;
             continue;
         }
@@ -158,9 +159,9 @@ static void strand(rota_sequencer *sequencer, rota_device *device, rota_timeline
         keep(sequencer, submission);
         any = true;
     }
-    timeline->order.strand_after = before;
+    timeline->order.orphan_after = before;
     if (timeline->order.oldest && !rota_point_passed(runtime, timeline->order.oldest->final_point))
-        sequencer->stranding = true;
+        sequencer->orphaning = true;
     if (!any) return;
     rota_device_wake_waiters(device);
     tell_completer(runtime);
@@ -170,7 +171,7 @@ static void strand(rota_sequencer *sequencer, rota_device *device, rota_timeline
  * was on another device and no longer waited for what was lost: whoever let it pass saw the loss before, and
  * so it is seen here. */
 static const rota_device *left_behind(rota_runtime *runtime, const rota_submission *submission) {
-    for (uint32_t i = 0; submission->made.hold_count && i < submission->made.work_count; i++) {
+    for (uint32_t i = 0; submission->made.foreign_wait_count && i < submission->made.work_count; i++) {
         const rota_work *work = &submission->made.works[i];
         if (rota_device_is_lost(work->device) && !rota_point_passed(runtime, rota_work_point(work)))
             return work->device;
@@ -240,13 +241,13 @@ static void end_unordered(rota_sequencer *sequencer) {
         any = true;
     }
     if (!any) return;
-    rota_wait_table_wake(&runtime->completing.hosted_waiters, 1);
+    rota_wait_table_wake(&runtime->completing.delivery_waiters, 1);
     tell_completer(runtime);
 }
 
 void rota_sequence_reap(rota_sequencer *sequencer, bool all) {
     rota_runtime *runtime = sequencer->runtime;
-    sequencer->stranding = false;
+    sequencer->orphaning = false;
     if (sequencer->pool->pinned) rota_submissions_forget_unpinned(sequencer);
     /* With finish_delivery. */
     rota_stack_entry *ended = rota_stack_seems_empty_upmc(&runtime->sequencing.ended)
@@ -272,26 +273,27 @@ void rota_sequence_reap(rota_sequencer *sequencer, bool all) {
                    rota_point_value(timeline->order.oldest->final_point) <= completed) {
                 rota_submission *submission = timeline->order.oldest;
                 /* With finish_delivery; seq_cst, with this thread's interest before it sleeps. */
-                uint32_t hosted = submission->hosted ? ra_load_seq_cst(&submission->shared.hosted_done)
-                                                     : (uint32_t)ROTA_HOSTED_COPIED;
-                if (hosted == ROTA_HOSTED_PENDING) break;
+                uint32_t by_delivery = submission->by_delivery
+                                           ? ra_load_seq_cst(&submission->shared.delivery_done)
+                                           : (uint32_t)ROTA_DELIVERY_COPIED;
+                if (by_delivery == ROTA_DELIVERY_PENDING) break;
                 const rota_device *behind = left_behind(runtime, submission);
                 /* Its ticket has not ended, and its cell is marked when it has: rota_device_end_filling. */
                 if (behind && rota_device_fills(runtime, submission->number)) {
-                    sequencer->stranding = true;
+                    sequencer->orphaning = true;
                     break;
                 }
-                if (hosted == ROTA_HOSTED_LOST) {
+                if (by_delivery == ROTA_DELIVERY_LOST) {
                     fail_for_loss(runtime, submission, device);
-                    ra_store_relaxed(&submission->shared.hosted_done, ROTA_HOSTED_COPIED); /* once */
+                    ra_store_relaxed(&submission->shared.delivery_done, ROTA_DELIVERY_COPIED); /* once */
                 }
                 timeline->order.oldest = submission->next;
                 if (submission->next) rota_submission_fetch(submission->next);
-                if (lost) timeline->order.strand_after = NULL;
+                if (lost) timeline->order.orphan_after = NULL;
                 put_away(sequencer, submission, behind);
             }
             if (!timeline->order.oldest) timeline->order.newest = NULL;
-            if (lost && timeline->order.oldest) strand(sequencer, device, timeline, all);
+            if (lost && timeline->order.oldest) orphan(sequencer, device, timeline, all);
         }
     }
     if (sequencer->unordered_first) end_unordered(sequencer);

@@ -80,7 +80,7 @@ static bool end_without_works(rota_sequencer *sequencer, rota_wanted *wanted, ro
         rota_kinds[submission->kind].writes_host && rota_deliver_is_behind(sequencer, submission);
     const bool has_turn = is_behind && has_record && rota_deliver_nothing(sequencer, wanted, submission);
     mark_unwritten(runtime, submission, reason);
-    if (is_behind) (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_HOSTED);
+    if (is_behind) (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_BY_DELIVERY);
     rota_ticket_set_failed(runtime, submission->cell, submission->ticket_id, status, reason);
     ra_store_release(&submission->cell->point, ROTA_POINT_PASSED);
     rota_sleeper_wake(&runtime->completing.sleeper); /* callbacks */
@@ -99,9 +99,9 @@ static void add_undelivered(rota_sequencer *sequencer, rota_submission *submissi
 }
 
 static void push_delivery(rota_runtime *runtime, rota_submission *submission) {
-    submission->job_storage->kind = ROTA_JOB_OUTPUTS;
-    submission->job_storage->u.submission = submission;
-    rota_completer_push(runtime, submission->job_storage);
+    submission->completion->kind = ROTA_COMPLETION_DELIVERY;
+    submission->completion->u.submission = submission;
+    rota_completer_push(runtime, submission->completion);
 }
 
 /* ---- A record ---- */
@@ -117,15 +117,15 @@ static void begin(rota_submission *submission, const rota_record *record, rota_c
     submission->ticket_id = id;
     submission->cell = &chunk->cells[record->sequence % ROTA_CHUNK_CELLS];
     submission->chunk = chunk;
-    submission->made.work_count = submission->made.wait_count = submission->made.hold_count =
-        submission->made.transfer_count = 0;
-    submission->hosted = submission->parked = false;
+    submission->made.work_count = submission->made.wait_count = submission->made.foreign_wait_count =
+        submission->made.migration_count = 0;
+    submission->by_delivery = submission->sidelined = false;
     rota_deliver_begin(submission);
     submission->read = NULL;
     submission->instance = 0;
     submission->undone = (rota_submission_undone){0};
     ra_store_relaxed(&submission->shared.cause, NULL);
-    ra_store_relaxed(&submission->shared.hosted_done, ROTA_HOSTED_PENDING);
+    ra_store_relaxed(&submission->shared.delivery_done, ROTA_DELIVERY_PENDING);
     submission->times.submitted_ns = record->submitted_ns;
     submission->times.sequenced_ns = record->submitted_ns ? rota_clock_ns() : 0;
     ra_store_relaxed(&submission->shared.handed_over_ns, 0);
@@ -145,7 +145,7 @@ static void start(rota_sequencing *s) {
     else
         timeline->order.oldest = submission;
     timeline->order.newest = submission;
-    if (submission->hosted) push_delivery(runtime, submission);
+    if (submission->by_delivery) push_delivery(runtime, submission);
     rota_submission_publish(submission);
     /* Release: who sees the point sees number and submission. */
     ra_store_release(&submission->cell->point, s->final);
@@ -174,7 +174,7 @@ static void fail(rota_sequencing *s) {
                                                  kind->noun, kind->name(submission)),
                                   submission->number};
     }
-    submission->hosted = false;
+    submission->by_delivery = false;
     if (!s->has_record) {
         fail_without_record(s);
         return;

@@ -1,10 +1,10 @@
-/* The sequencer thread: takes records of all lanes in the order of their stamps.
+/* The sequencer thread: takes records of all lanes in the order of their order numbers.
  *
- * A stamp is drawn before its record is published, so a lower stamp may appear after a higher one. Each round
- * scans all lanes twice and takes, in stamp order, what the second scan holds up to the highest stamp of the
- * first: a record that was published before that stamp was drawn is in the second scan; one that comes later
+ * An order number is drawn before its record is published, so a lower order number may appear after a higher one. Each round
+ * scans all lanes twice and takes, in order number order, what the second scan holds up to the highest order number of the
+ * first: a record that was published before that order number was drawn is in the second scan; one that comes later
  * was submitted by a call that had not returned then, so nobody can tell that it comes after. A thread
- * stopped between stamp and publication holds up nobody. */
+ * stopped between order number and publication holds up nobody. */
 #include <sched.h>
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/released.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/gate.h"
@@ -36,8 +36,8 @@
 
 typedef struct rota_merge {
     uint32_t count;
-    uint32_t lanes[ROTA_LANES_MAX]; /* heap, lowest stamp first */
-    uint64_t stamps[ROTA_LANES_MAX];
+    uint32_t lanes[ROTA_LANES_MAX]; /* heap, lowest order number first */
+    uint64_t order_numbers[ROTA_LANES_MAX];
     uint64_t limits[ROTA_LANES_MAX]; /* by lane: end of what may be taken */
 } rota_merge;
 
@@ -69,24 +69,25 @@ void rota_sequencer_free(rota_runtime *runtime) {
     runtime->sequencer = NULL;
 }
 
-static uint64_t stamp_at(const rota_lane *lane, uint64_t position) {
-    return lane->store->records[position % ROTA_LANE_RECORDS].stamp;
+static uint64_t order_number_at(const rota_lane *lane, uint64_t position) {
+    return lane->store->records[position % ROTA_LANE_RECORDS].order_number;
 }
 
 static void sift_down(rota_merge *merge, uint32_t at) {
     uint32_t lane = merge->lanes[at];
-    uint64_t stamp = merge->stamps[at];
+    uint64_t order_number = merge->order_numbers[at];
     for (;;) {
         uint32_t child = 2 * at + 1;
         if (child >= merge->count) break;
-        if (child + 1 < merge->count && merge->stamps[child + 1] < merge->stamps[child]) child++;
-        if (merge->stamps[child] >= stamp) break;
+        if (child + 1 < merge->count && merge->order_numbers[child + 1] < merge->order_numbers[child])
+            child++;
+        if (merge->order_numbers[child] >= order_number) break;
         merge->lanes[at] = merge->lanes[child];
-        merge->stamps[at] = merge->stamps[child];
+        merge->order_numbers[at] = merge->order_numbers[child];
         at = child;
     }
     merge->lanes[at] = lane;
-    merge->stamps[at] = stamp;
+    merge->order_numbers[at] = order_number;
 }
 
 /* Fills the heap; false if no lane has anything. */
@@ -99,8 +100,8 @@ static bool scan(rota_sequencer *sequencer) {
         rota_lane *lane = rota_lane_at(&runtime->lanes, i);
         uint64_t tail = ra_load_seq_cst(&lane->tail); /* with rota_lane_publish */
         if (tail == ra_load_relaxed(&lane->head)) continue;
-        uint64_t stamp = stamp_at(lane, tail - 1);
-        if (stamp > highest) highest = stamp;
+        uint64_t order_number = order_number_at(lane, tail - 1);
+        if (order_number > highest) highest = order_number;
     }
     if (highest == 0) return false;
     merge->count = 0;
@@ -109,11 +110,11 @@ static bool scan(rota_sequencer *sequencer) {
         rota_lane *lane = rota_lane_at(&runtime->lanes, i);
         uint64_t tail = ra_load_seq_cst(&lane->tail);
         uint64_t head = ra_load_relaxed(&lane->head);
-        while (tail > head && stamp_at(lane, tail - 1) > highest) tail--;
+        while (tail > head && order_number_at(lane, tail - 1) > highest) tail--;
         if (tail == head) continue;
         merge->limits[i] = tail;
         merge->lanes[merge->count] = i;
-        merge->stamps[merge->count++] = stamp_at(lane, head);
+        merge->order_numbers[merge->count++] = order_number_at(lane, head);
     }
     for (uint32_t i = merge->count / 2; i-- > 0;) sift_down(merge, i);
     return true;
@@ -160,9 +161,9 @@ static void take_all(rota_sequencer *sequencer) {
         if (head == merge->limits[index]) {
             merge->count--;
             merge->lanes[0] = merge->lanes[merge->count];
-            merge->stamps[0] = merge->stamps[merge->count];
+            merge->order_numbers[0] = merge->order_numbers[merge->count];
         } else {
-            merge->stamps[0] = stamp_at(lane, head);
+            merge->order_numbers[0] = order_number_at(lane, head);
         }
         if (merge->count > 0) sift_down(merge, 0);
         if (++since_flush == FLUSH_RECORDS) {
@@ -235,7 +236,7 @@ static void idle(rota_sequencer *sequencer) {
     rota_sleeper_prepare(&runtime->sequencing.sleeper);
     /* With `advanced`: either it sees the interest and wakes this thread, or the sweep below sees the new
      * value. */
-    if (sequencer->last_uses->dead || sequencer->last_uses->held || sequencer->stranding ||
+    if (sequencer->last_uses->released || sequencer->last_uses->retained || sequencer->orphaning ||
         sequencer->pool->pinned || sequencer->unordered_first || sequencer->is_unquiet) {
         ra_store_seq_cst(&runtime->sequencing.interest, 1);
         rota_sequence_reap(sequencer, true);
@@ -244,7 +245,7 @@ static void idle(rota_sequencer *sequencer) {
     uint64_t slice = has_overflow(runtime) ? OVERFLOW_SLICE_NS : SLEEP_SLICE_NS;
     rota_staging_sweep(runtime, sequencer->quiet);
     look_at_idle_memory(sequencer, now);
-    if ((rota_staging_is_held(runtime) || sequencer->pool->unused) &&
+    if ((rota_staging_has_idle(runtime) || sequencer->pool->unused) &&
         slice > runtime->options.staging_idle_ns)
         slice = runtime->options.staging_idle_ns;
     if (has_work(runtime))
@@ -262,9 +263,9 @@ bool rota_sequencer_round(rota_sequencer *sequencer) {
     (void)ra_exchange_seq_cst(&runtime->sequencing.lost_pending, 0);
     /* Taken before the scan: every submission that uses these was published before they were released, so
      * it is sequenced, and known as their last use, in this round. */
-    rota_dead *fresh = rota_stack_seems_empty_upmc(&runtime->sequencing.released)
-                           ? NULL
-                           : rota_dead_take(&runtime->sequencing.released);
+    rota_released *fresh = rota_stack_seems_empty_upmc(&runtime->sequencing.released)
+                               ? NULL
+                               : rota_released_take(&runtime->sequencing.released);
     rota_lanes_provide(runtime);
     bool any = scan(sequencer);
     if (any)
@@ -275,7 +276,7 @@ bool rota_sequencer_round(rota_sequencer *sequencer) {
     rota_sequence_reap(sequencer, false);
     rota_staging_sweep(runtime, sequencer->quiet);
     if (++sequencer->rounds % CLOCK_ROUNDS == 0) look_at_idle_memory(sequencer, rota_clock_ns());
-    if (fresh || sequencer->last_uses->dead || sequencer->last_uses->held)
+    if (fresh || sequencer->last_uses->released || sequencer->last_uses->retained)
         rota_reclaim_sweep(sequencer, fresh);
     ra_store_release(&runtime->sequencing.reap_done, requested);
     return any || fresh;

@@ -30,8 +30,8 @@ rota_submission *rota_submission_take(rota_sequencer *sequencer) {
     }
     submission = calloc(1, sizeof *submission);
     if (!submission) return NULL;
-    submission->job_storage = calloc(1, sizeof *submission->job_storage);
-    if (!submission->job_storage) {
+    submission->completion = calloc(1, sizeof *submission->completion);
+    if (!submission->completion) {
         free(submission);
         return NULL;
     }
@@ -49,10 +49,10 @@ static void drop(void *array, uint32_t *capacity) {
 static void strip(rota_submission *submission) {
     drop(&submission->made.works, &submission->made.work_capacity);
     drop(&submission->made.waits, &submission->made.wait_capacity);
-    drop(&submission->made.holds, &submission->made.hold_capacity);
+    drop(&submission->made.foreign_waits, &submission->made.foreign_wait_capacity);
     drop(&submission->made.payload, &submission->made.payload_capacity);
     drop(&submission->made.segment_points, &submission->made.segment_capacity);
-    drop(&submission->made.transfers, &submission->made.transfer_capacity);
+    drop(&submission->made.migrations, &submission->made.migration_capacity);
     drop(&submission->made.unwritten, &submission->made.unwritten_capacity);
     drop(&submission->delivery.waits, &submission->delivery.wait_capacity);
     drop(&submission->delivery.points, &submission->delivery.point_capacity);
@@ -62,7 +62,7 @@ static void strip(rota_submission *submission) {
 
 void rota_submission_free(rota_submission *submission) {
     strip(submission);
-    free(submission->job_storage);
+    free(submission->completion);
     free(submission->output.bounce);
     free(submission->turn.aside);
     free(submission);

@@ -18,7 +18,7 @@ struct rota_submission_pool {
  * those before it are worked on. */
 static inline void rota_submission_fetch(const rota_submission *submission) {
     const unsigned char *bytes = (const unsigned char *)submission;
-    for (size_t at = 0; at < offsetof(rota_submission, job_storage); at += 64) ra_prefetch(bytes + at);
+    for (size_t at = 0; at < offsetof(rota_submission, completion); at += 64) ra_prefetch(bytes + at);
 }
 
 /* One to be used; its fields are those of its last use. NULL: no host memory. */

@@ -29,7 +29,7 @@ typedef struct rota_delivery_wait {
 
 /* What a submission delivers; part of it. */
 struct rota_delivery {
-    /* The sequencer's; the completer reads it once it has the submission's job. */
+    /* The sequencer's; the completer reads it once it has the submission's completion. */
     rota_submission *submission;
     uint64_t number;         /* the submission's, which no other one ever has */
     rota_host_range *ranges; /* that no later one has taken over */

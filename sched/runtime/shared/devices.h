@@ -55,7 +55,7 @@ typedef struct rota_handover_shared {
     _Alignas(64) _Atomic uint64_t taken; /* out of the ring */
     _Atomic uint64_t consumed;           /* and how many of those were handed over */
     rota_sleeper sleeper;                /* the submit thread's */
-    _Atomic uint32_t held_count;         /* works that it holds */
+    _Atomic uint32_t blocked_count;      /* works that it holds */
     _Atomic uint32_t hands_over;         /* rota_hands_over: who has what it holds */
     _Atomic uint64_t handed_ns;          /* when works were handed over last, where there are other devices */
     _Atomic uint64_t takes_ns;           /* with hands_over: since when that has been TAKES */
@@ -64,22 +64,22 @@ typedef struct rota_handover_shared {
     _Atomic uint32_t thread_ended;
 } rota_handover_shared;
 
-/* Makes instances of the plans whose first part is on the device (maker.c). */
-typedef struct rota_making_shared {
-    rota_stack_upmc asked; /* instances that the maker is to make */
+/* Makes instances of the plans whose first part is on the device (builder.c). */
+typedef struct rota_building_shared {
+    rota_stack_upmc asked; /* instances that the builder is to make */
     rota_sleeper sleeper;
-    _Atomic uint64_t asked_count, done_count; /* the sequencer's, and the maker's: how many so far */
-    /* When the maker last began with what takes a driver's time, and until when that may well take. */
+    _Atomic uint64_t asked_count, done_count; /* the sequencer's, and the builder's: how many so far */
+    /* When the builder last began with what takes a driver's time, and until when that may well take. */
     _Atomic uint64_t began_ns, until_ns;
     pthread_t thread;
     bool thread_started;
     _Atomic uint32_t thread_ended;
-} rota_making_shared;
+} rota_building_shared;
 
 typedef struct rota_upload_slot {
     _Atomic uint64_t state; /* 0: free; 1: claimed; else the point after which it is free, with: */
 } rota_upload_slot;
-#define ROTA_SLOT_KEPT ((uint64_t)1 << 63) /* that point comes after more than copies */
+#define ROTA_UPLOAD_KEPT ((uint64_t)1 << 63) /* that point comes after more than copies */
 
 /* The upload ring for rota_buffer_write: settled, but for what the slots say. */
 typedef struct rota_uploads_shared {
@@ -113,7 +113,7 @@ struct rota_device {
     rota_submitter *submitter;
     rota_handover_shared handover;
     rota_gate_shared gate;
-    rota_making_shared making;
+    rota_building_shared building;
     rota_uploads_shared uploads;
     rota_staging_shared *staging;
 };

@@ -24,14 +24,14 @@ static void forget(rota_lane *lane, uint64_t first, uint64_t last) {
 
 /* With failed.mutex held. */
 static void note(rota_lane *lane, uint64_t sequence, rota_status status, rota_reason reason) {
-    rota_failure_run *run = &lane->store->failure_runs[lane->newest_run];
+    rota_failure_span *run = &lane->store->failure_spans[lane->newest_span];
     if (ra_load_relaxed(&run->first) && ra_load_relaxed(&run->last) + 1 == sequence &&
         ra_load_relaxed(&run->cause) == reason.cause && ra_load_relaxed(&run->status) == (uint32_t)status) {
         ra_store_release(&run->last, sequence); /* with rota_failure_find */
         return;
     }
-    if (ra_load_relaxed(&run->first)) lane->newest_run = (lane->newest_run + 1) % ROTA_FAILURE_RUNS;
-    run = &lane->store->failure_runs[lane->newest_run];
+    if (ra_load_relaxed(&run->first)) lane->newest_span = (lane->newest_span + 1) % ROTA_FAILURE_SPANS;
+    run = &lane->store->failure_spans[lane->newest_span];
     const uint64_t before = ra_load_relaxed(&run->first);
     if (before) {
         forget(lane, before, ra_load_relaxed(&run->last));
@@ -67,7 +67,7 @@ void rota_ticket_set_failed(rota_runtime *runtime, rota_cell *cell, uint64_t tic
 }
 
 /* A run that is replaced meanwhile is told by its `first`, which no later run of the lane has. */
-static bool is_in_run(const rota_failure_run *run, uint64_t sequence, rota_status *out_status,
+static bool is_in_run(const rota_failure_span *run, uint64_t sequence, rota_status *out_status,
                       rota_reason *out_reason) {
     const uint64_t first = ra_load_acquire(&run->first); /* each acquire: with `note` */
     if (first == 0 || sequence < first || sequence > ra_load_acquire(&run->last)) return false;
@@ -83,8 +83,8 @@ rota_status rota_failure_find(const rota_runtime *runtime, uint64_t ticket_id) {
     const uint64_t sequence = rota_ticket_sequence(ticket_id);
     rota_status status;
     rota_reason reason;
-    for (uint32_t i = 0; i < ROTA_FAILURE_RUNS; i++)
-        if (is_in_run(&lane->store->failure_runs[i], sequence, &status, &reason))
+    for (uint32_t i = 0; i < ROTA_FAILURE_SPANS; i++)
+        if (is_in_run(&lane->store->failure_spans[i], sequence, &status, &reason))
             return rota_reason_fail(status, reason);
     /* Acquires: with `forget`. The last first: it is there when the first is seen to be. */
     const uint64_t last = ra_load_acquire(&lane->forgotten_last);
@@ -94,7 +94,7 @@ rota_status rota_failure_find(const rota_runtime *runtime, uint64_t ticket_id) {
                      "it is not known any more whether this submission failed: of a thread's failures beyond "
                      "its last %d submissions and last %d runs of failures only is known from where to where "
                      "they lie",
-                     ROTA_TICKET_HISTORY, ROTA_FAILURE_RUNS);
+                     ROTA_TICKET_HISTORY, ROTA_FAILURE_SPANS);
 }
 
 bool rota_cell_failure(const rota_cell *cell, uint64_t ticket_id, rota_status *out_status,

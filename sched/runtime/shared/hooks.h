@@ -12,7 +12,7 @@
 /* Has its place in every build, so that objects of both kinds can be linked together (rota-bench). */
 typedef struct rota_hooks_shared {
     bool touch;                       /* of rota_runtime_set_touch */
-    bool apart;                       /* of rota_runtime_set_apart */
+    bool unshared;                    /* of rota_runtime_set_unshared */
     bool host_ordered;                /* of rota_runtime_set_host_ordered */
     _Atomic uint32_t lent, lent_away; /* the sequencer: rota_runtime_lock_submission */
 } rota_hooks_shared;
@@ -21,8 +21,8 @@ static inline bool rota_hooks_touch(const rota_hooks_shared *hooks) {
     return ROTA_TEST_HOOKS && hooks->touch;
 }
 
-static inline bool rota_hooks_apart(const rota_hooks_shared *hooks) {
-    return ROTA_TEST_HOOKS && hooks->apart;
+static inline bool rota_hooks_unshared(const rota_hooks_shared *hooks) {
+    return ROTA_TEST_HOOKS && hooks->unshared;
 }
 
 static inline bool rota_hooks_host_ordered(const rota_hooks_shared *hooks) {

@@ -59,7 +59,7 @@ static uint32_t block_lanes(uint32_t block) {
 
 static _Atomic uint32_t *next_of(rota_runtime *runtime, uint32_t index) {
     const uint32_t block = block_of(index);
-    return &ra_load_relaxed(&runtime->shell.lane_next[block])[index - block_begin(block)];
+    return &ra_load_relaxed(&runtime->handle.lane_next[block])[index - block_begin(block)];
 }
 
 static void give_back(cached_lane *entry) {
@@ -68,22 +68,22 @@ static void give_back(cached_lane *entry) {
     entry->runtime = NULL;
     /* Here all of it counts; the head, which a close changes, has the lower bits. */
     if (entry->generation != ra_load_relaxed(&runtime->generation)) return;
-    uint64_t head = ra_load_acquire(&runtime->shell.lanes_free);
+    uint64_t head = ra_load_acquire(&runtime->handle.lanes_free);
     do {
         if ((head & OPEN_MASK) != entry->opened) return; /* of a runtime that was closed */
         ra_store_relaxed(next_of(runtime, entry->lane), (uint32_t)(head & TOP_MASK));
         /* Releases the producer's plain fields to the next claimer's acquire in take_back. */
-    } while (!ra_cas_acq_rel(&runtime->shell.lanes_free, &head, replaced(head, entry->lane + 1u)));
+    } while (!ra_cas_acq_rel(&runtime->handle.lanes_free, &head, replaced(head, entry->lane + 1u)));
 }
 
 static bool take_back(rota_runtime *runtime, uint32_t *out_index) {
-    uint64_t head = ra_load_acquire(&runtime->shell.lanes_free); /* with give_back, as is the exchange */
+    uint64_t head = ra_load_acquire(&runtime->handle.lanes_free); /* with give_back, as is the exchange */
     uint64_t next;
     do {
         if ((head & TOP_MASK) == 0) return false;
         *out_index = (uint32_t)(head & TOP_MASK) - 1;
         next = ra_load_relaxed(next_of(runtime, *out_index));
-    } while (!ra_cas_acq_rel(&runtime->shell.lanes_free, &head, replaced(head, next)));
+    } while (!ra_cas_acq_rel(&runtime->handle.lanes_free, &head, replaced(head, next)));
     return true;
 }
 
@@ -114,11 +114,11 @@ static void *map(size_t bytes) {
 static bool add_block(rota_runtime *runtime) {
     const uint32_t ready = ra_load_relaxed(&runtime->lanes.ready), block = block_of(ready);
     const size_t lanes = block_lanes(block);
-    if (!ra_load_relaxed(&runtime->shell.lane_next[block])) {
-        /* Kept with the shell, since threads that end after it was closed look at it. */
+    if (!ra_load_relaxed(&runtime->handle.lane_next[block])) {
+        /* Kept with the handle, since threads that end after it was closed look at it. */
         _Atomic uint32_t *next = calloc(lanes, sizeof *next);
         if (!next) return false;
-        ra_store_relaxed(&runtime->shell.lane_next[block], next);
+        ra_store_relaxed(&runtime->handle.lane_next[block], next);
     }
     unsigned char *memory = map(lanes * (sizeof(rota_lane) + sizeof(rota_lane_store)));
     if (!memory) return false;
@@ -131,15 +131,15 @@ static bool add_block(rota_runtime *runtime) {
 /* Tickets begin at the first place of a chunk, at another sequence in every runtime and in every later open
  * of one, so that a ticket is of no runtime but its own. */
 static void choose_sequences(rota_runtime *runtime) {
-    uint64_t at = runtime->shell.sequence_base / ROTA_CHUNK_CELLS + 1;
-    if (runtime->shell.sequence_first == 0) {
+    uint64_t at = runtime->handle.sequence_base / ROTA_CHUNK_CELLS + 1;
+    if (runtime->handle.sequence_first == 0) {
         uint64_t mixed = rota_clock_ns() ^ (uint64_t)getpid() << 40 ^ (uint64_t)(uintptr_t)runtime << 16;
         mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u; /* splitmix64 */
         mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
         at = ((mixed ^ mixed >> 31) >> 29) + 1; /* 2^35 chunks: 2^44 of the 2^47 sequences */
-        runtime->shell.sequence_first = at * ROTA_CHUNK_CELLS - 1;
+        runtime->handle.sequence_first = at * ROTA_CHUNK_CELLS - 1;
     }
-    runtime->shell.sequence_base = at * ROTA_CHUNK_CELLS - 1;
+    runtime->handle.sequence_base = at * ROTA_CHUNK_CELLS - 1;
 }
 
 rota_status rota_lanes_create(rota_runtime *runtime) {
@@ -155,11 +155,11 @@ void rota_lanes_destroy(rota_runtime *runtime) {
     const uint32_t high = ra_load_relaxed(&runtime->lanes.high);
     for (uint32_t i = 0; i < high; i++) {
         const uint64_t newest = ra_load_relaxed(&rota_lane_at(&runtime->lanes, i)->sequence);
-        if (newest > runtime->shell.sequence_base) runtime->shell.sequence_base = newest;
+        if (newest > runtime->handle.sequence_base) runtime->handle.sequence_base = newest;
     }
     /* Release: with give_back, which drops what is of the runtime that ends here. */
-    ra_store_release(&runtime->shell.lanes_free,
-                     ((ra_load_relaxed(&runtime->shell.lanes_free) & OPEN_MASK) + (~OPEN_MASK + 1)) &
+    ra_store_release(&runtime->handle.lanes_free,
+                     ((ra_load_relaxed(&runtime->handle.lanes_free) & OPEN_MASK) + (~OPEN_MASK + 1)) &
                          OPEN_MASK);
     for (uint32_t block = 0; block < ROTA_LANE_BLOCKS && runtime->lanes.blocks[block].lanes; block++) {
         (void)munmap(runtime->lanes.blocks[block].lanes,
@@ -179,20 +179,20 @@ void rota_lanes_destroy(rota_runtime *runtime) {
 
 /* ---- Chunks of tickets ---- */
 
-static _Atomic(rota_cell_chunk *) *chunk_slot(const rota_lane *lane, uint64_t number) {
+static _Atomic(rota_cell_chunk *) *chunk_entry(const rota_lane *lane, uint64_t number) {
     return &lane->store->chunks[number % ROTA_LANE_CHUNKS];
 }
 
 rota_cell *rota_lane_cell(const rota_lane *lane, uint64_t sequence) {
     rota_cell_chunk *chunk =
-        ra_load_acquire(chunk_slot(lane, sequence / ROTA_CHUNK_CELLS)); /* with provide and claim */
+        ra_load_acquire(chunk_entry(lane, sequence / ROTA_CHUNK_CELLS)); /* with provide and claim */
     return chunk ? &chunk->cells[sequence % ROTA_CHUNK_CELLS] : NULL;
 }
 
 static void begin_chunk(rota_lane *lane, uint64_t number, rota_cell_chunk *chunk) {
     chunk->unsequenced = ROTA_CHUNK_CELLS;
     chunk->unfinished = 0;
-    ra_store_release(chunk_slot(lane, number), chunk);
+    ra_store_release(chunk_entry(lane, number), chunk);
     ra_store_release(&lane->chunk_end, number + 1); /* with next_chunk */
 }
 
@@ -200,9 +200,9 @@ static void begin_chunk(rota_lane *lane, uint64_t number, rota_cell_chunk *chunk
 static void collect(rota_runtime *runtime, rota_lane *lane) {
     for (uint64_t n = lane->first_chunk; (n + 1) * ROTA_CHUNK_CELLS + ROTA_TICKET_HISTORY <= lane->taken + 1;
          n++) {
-        rota_cell_chunk *chunk = ra_load_relaxed(chunk_slot(lane, n));
+        rota_cell_chunk *chunk = ra_load_relaxed(chunk_entry(lane, n));
         if (chunk && chunk->unsequenced == 0 && chunk->unfinished == 0) {
-            ra_store_relaxed(chunk_slot(lane, n), NULL);
+            ra_store_relaxed(chunk_entry(lane, n), NULL);
             chunk->next_free = runtime->lanes.chunks.free_chunks;
             runtime->lanes.chunks.free_chunks = chunk;
             chunk = NULL;
@@ -232,7 +232,7 @@ static rota_cell_chunk *free_chunk(rota_runtime *runtime) {
 static void provide(rota_runtime *runtime, rota_lane *lane) {
     const uint64_t number = ra_load_relaxed(&lane->chunk_end);
     collect(runtime, lane);
-    if (ra_load_relaxed(chunk_slot(lane, number))) return;
+    if (ra_load_relaxed(chunk_entry(lane, number))) return;
     rota_cell_chunk *chunk = free_chunk(runtime);
     if (chunk) begin_chunk(lane, number, chunk);
 }
@@ -242,7 +242,7 @@ static void provide(rota_runtime *runtime, rota_lane *lane) {
 rota_cell_chunk *rota_lane_take(rota_runtime *runtime, rota_lane *lane, uint64_t sequence) {
     rota_assert_owner(&runtime->sequencing.owner);
     const uint64_t number = sequence / ROTA_CHUNK_CELLS;
-    rota_cell_chunk *chunk = ra_load_relaxed(chunk_slot(lane, number));
+    rota_cell_chunk *chunk = ra_load_relaxed(chunk_entry(lane, number));
     rota_assert(sequence > lane->taken && chunk && chunk->unsequenced > 0);
     chunk->unsequenced--;
     chunk->unfinished++;
@@ -285,16 +285,16 @@ static bool claim_new(rota_runtime *runtime, uint32_t *out_index) {
 
 static rota_lane *claim(rota_runtime *runtime, uint32_t *out_index) {
     uint32_t index;
-    const uint64_t opened = ra_load_acquire(&runtime->shell.lanes_free) & OPEN_MASK;
+    const uint64_t opened = ra_load_acquire(&runtime->handle.lanes_free) & OPEN_MASK;
     if (!take_back(runtime, &index) && !claim_new(runtime, &index)) return NULL;
     rota_lane *lane = rota_lane_at(&runtime->lanes, index);
     if (!lane->store) {
         const uint32_t block = block_of(index);
-        const uint64_t number = (runtime->shell.sequence_base + 1) / ROTA_CHUNK_CELLS;
+        const uint64_t number = (runtime->handle.sequence_base + 1) / ROTA_CHUNK_CELLS;
         lane->store = &runtime->lanes.blocks[block].stores[index - block_begin(block)];
         lane->first_chunk = number;
         begin_chunk(lane, number, &lane->store->first);
-        ra_store_release(&lane->sequence, runtime->shell.sequence_base); /* with rota_ticket_view */
+        ra_store_release(&lane->sequence, runtime->handle.sequence_base); /* with rota_ticket_view */
     }
     cached_lane *entry = &cache[0];
     for (int k = 0; k < CACHED_LANES; k++)
@@ -324,7 +324,7 @@ rota_lane *rota_lane_of_thread(rota_runtime *runtime, uint32_t *out_index) {
 static rota_status next_chunk(rota_runtime *runtime, rota_lane *lane, uint64_t sequence) {
     const uint64_t number = sequence / ROTA_CHUNK_CELLS;
     const bool is_there = ra_load_acquire(&lane->chunk_end) > number; /* with begin_chunk */
-    rota_cell_chunk *chunk = ra_load_acquire(chunk_slot(lane, number));
+    rota_cell_chunk *chunk = ra_load_acquire(chunk_entry(lane, number));
     if (is_there) {
         lane->chunk = chunk;
         return ROTA_OK;
@@ -387,8 +387,8 @@ rota_status rota_lane_publish(rota_runtime *runtime, rota_record_kind kind, void
     record->payload_begin = begin;
     record->words_end = words_end;
     record->submitted_ns = runtime->options.diagnostics ? rota_clock_ns() : 0;
-    /* seq_cst: a submit that returned before this call was made has the lower stamp. */
-    record->stamp = ra_fetch_add_seq_cst(&runtime->lanes.stamp, 1) + 1;
+    /* seq_cst: a submit that returned before this call was made has the lower order number. */
+    record->order_number = ra_fetch_add_seq_cst(&runtime->lanes.order_number, 1) + 1;
     if (out_ticket) *out_ticket = (rota_ticket){runtime, id};
     /* Publishes the record; seq_cst so that either the sequencer sees it or this thread sees the sequencer
      * asleep. */

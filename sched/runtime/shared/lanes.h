@@ -9,17 +9,17 @@
 #include "sched/runtime/shared/limits.h"
 
 /* Tickets of a lane, one after the other, that failed with the same cause; `number` is the first one's. */
-typedef struct rota_failure_run {
+typedef struct rota_failure_span {
     _Atomic uint64_t first, last; /* sequences; first 0: none */
     _Atomic(const rota_cause *) cause;
     _Atomic uint64_t number;
     _Atomic uint32_t status;
-} rota_failure_run;
+} rota_failure_span;
 
 typedef enum rota_record_kind { ROTA_RECORD_PLAN, ROTA_RECORD_WRITE, ROTA_RECORD_READ } rota_record_kind;
 
 typedef struct rota_record {
-    uint64_t stamp;
+    uint64_t order_number;
     uint64_t sequence; /* of the lane's tickets */
     void *object;      /* rota_plan, or rota_host_write / rota_host_read */
     rota_args *args;
@@ -30,7 +30,7 @@ typedef struct rota_record {
 } rota_record;
 
 typedef enum rota_cell_state {
-    ROTA_CELL_HOSTED = 1u << 0, /* complete only when DONE is set, not when the timeline has passed */
+    ROTA_CELL_BY_DELIVERY = 1u << 0, /* complete only when DONE is set, not when the timeline has passed */
     ROTA_CELL_DONE = 1u << 1,
     ROTA_CELL_FAILED = 1u << 2, /* the fields below say why */
     ROTA_CELL_TAKEN = 1u << 3,  /* inputs taken */
@@ -70,7 +70,7 @@ typedef struct rota_lane_store {
     uint64_t words[ROTA_LANE_WORDS];
     /* Those in use, at their number (a sequence / ROTA_CHUNK_CELLS) % ROTA_LANE_CHUNKS. */
     _Atomic(rota_cell_chunk *) chunks[ROTA_LANE_CHUNKS];
-    rota_failure_run failure_runs[ROTA_FAILURE_RUNS];
+    rota_failure_span failure_spans[ROTA_FAILURE_SPANS];
     rota_cell_chunk first;
 } rota_lane_store;
 
@@ -92,7 +92,7 @@ typedef struct rota_lane {
     _Atomic uint32_t taken_word;
     /* Between which failed tickets (sequences; 0: none) those lie that are in no run any more: failures.c. */
     _Atomic uint64_t forgotten_first, forgotten_last;
-    uint32_t newest_run; /* under failed.mutex */
+    uint32_t newest_span; /* under failed.mutex */
 } rota_lane;
 
 /* Lanes and their large parts. */
@@ -109,7 +109,7 @@ typedef struct rota_chunk_store {
 
 /* A runtime's lanes. */
 typedef struct rota_lanes_shared {
-    _Alignas(64) _Atomic uint64_t stamp;
+    _Alignas(64) _Atomic uint64_t order_number;
     _Alignas(64) _Atomic uint32_t high; /* lanes ever claimed */
     _Atomic uint32_t ready;             /* lanes that there is memory for */
     _Atomic uint32_t provision_wanted;  /* a caller found no lane, or no chunk */

@@ -17,21 +17,21 @@ _Static_assert(ROTA_LANES_FIRST << (ROTA_LANE_BLOCKS - 1) == ROTA_LANES_MAX, "th
 #define ROTA_LANE_WORDS 32768
 #define ROTA_PAYLOAD_WORDS_MAX (ROTA_LANE_WORDS / 2)
 /* Works that a queue of a device may have unfinished before callers are told BUSY; and submissions of a plan
- * that wait on sidings. */
+ * that wait on side queues. */
 #define ROTA_DEVICE_BACKLOG 4096
 /* Tickets of a lane are made in chunks, as many of which may be in use at once. */
 #define ROTA_CHUNK_CELLS 512
 #define ROTA_LANE_CHUNKS 1024
 _Static_assert(ROTA_CHUNK_CELLS > ROTA_LANE_RECORDS, "see rota_lane_provide");
-#define ROTA_PARKED_MAX 4096
+#define ROTA_SIDELINED_MAX 4096
 /* And the host's reads and writes of a buffer that wait for more than copies. */
 #define ROTA_KEPT_MAX 4096
-/* Logical queues of a device beyond those that plans know (sidings.c). */
+/* Logical queues of a device beyond those that plans know (side_queues.c). */
 #define ROTA_SIDINGS (ROTA_EXEC_QUEUES_MAX - ROTA_PLAN_QUEUES_MAX)
 #define ROTA_SETTLED_MAX 8
 #define ROTA_CLOCK_HISTORY 8
 #define ROTA_SPIN_NS 50000u
 #define ROTA_POISON_RESERVE 16
-#define ROTA_FAILURE_RUNS 256
+#define ROTA_FAILURE_SPANS 256
 
 #endif

@@ -35,7 +35,7 @@ static void tell_of_loss(rota_device *device) {
     rota_runtime *runtime = device->runtime;
     ra_store_seq_cst(&runtime->sequencing.lost_pending, 1);
     rota_sleeper_wake(&runtime->sequencing.sleeper);
-    (void)ra_fetch_add_seq_cst(&runtime->completing.ended_apart, 1); /* with look_at_apart */
+    (void)ra_fetch_add_seq_cst(&runtime->completing.ended_directly, 1); /* with look_at_ended_directly */
     rota_sleeper_wake(&runtime->completing.sleeper);
     rota_device_wake_waiters(device);
 }

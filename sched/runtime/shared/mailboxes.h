@@ -9,15 +9,19 @@
 
 typedef struct rota_submission rota_submission;
 
-typedef enum rota_job_kind { ROTA_JOB_OUTPUTS, ROTA_JOB_CALLBACK, ROTA_JOB_EVENTFD } rota_job_kind;
+typedef enum rota_completion_kind {
+    ROTA_COMPLETION_DELIVERY,
+    ROTA_COMPLETION_CALLBACK,
+    ROTA_COMPLETION_EVENTFD
+} rota_completion_kind;
 
-typedef struct rota_job {
-    struct rota_job *next;
+typedef struct rota_completion {
+    struct rota_completion *next;
     rota_stack_entry entry; /* on the way to the completer, or to the callback thread */
     uint32_t kind;
     /* The completer's: by value of the timeline that is waited for, and then by arrival; a heap. */
     uint64_t value, arrival;
-    struct rota_job *child, *sibling;
+    struct rota_completion *child, *sibling;
     union {
         rota_submission *submission;
         struct {
@@ -25,21 +29,21 @@ typedef struct rota_job {
             rota_ticket_fn fn;
             void *user;
             int eventfd;
-            /* Once it has ended; the message is the job's, NULL: none. */
+            /* Once it has ended; the message is the completion's, NULL: none. */
             rota_status status;
             char *message;
         } watch;
     } u;
-} rota_job;
+} rota_completion;
 
 /* Released: to the sequencer, which knows when its last use is over. */
-void rota_reclaim_push(rota_runtime *runtime, rota_dead *dead);
+void rota_reclaim_push(rota_runtime *runtime, rota_released *released);
 /* What has no use left: to the reclaimer. */
-void rota_reclaim_push_unused(rota_runtime *runtime, rota_dead *dead);
+void rota_reclaim_push_unused(rota_runtime *runtime, rota_released *released);
 /* What the completer has to do. */
-void rota_completer_push(rota_runtime *runtime, rota_job *job);
+void rota_completer_push(rota_runtime *runtime, rota_completion *completion);
 /* The completer's: the callback of a ticket that has ended. */
-void rota_callbacks_push(rota_runtime *runtime, rota_job *job);
+void rota_callbacks_push(rota_runtime *runtime, rota_completion *completion);
 /* The sequencer gives back what has passed. */
 void rota_sequencer_request_reap(rota_runtime *runtime);
 /* Waits until the sequencer has recycled what is complete by now (diagnostics). */

@@ -29,9 +29,9 @@ static inline uint64_t rota_point_value(uint64_t point) {
 }
 
 /* A work's hold: a point, with this bit where its device can wait for it itself. */
-#define ROTA_HOLD_ON_DEVICE ((uint64_t)1 << 63)
-static inline uint64_t rota_hold_point(uint64_t hold) {
-    return hold & ~ROTA_HOLD_ON_DEVICE;
+#define ROTA_FOREIGN_WAIT_ON_DEVICE ((uint64_t)1 << 63)
+static inline uint64_t rota_foreign_wait_point(uint64_t foreign) {
+    return foreign & ~ROTA_FOREIGN_WAIT_ON_DEVICE;
 }
 
 #endif

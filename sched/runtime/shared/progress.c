@@ -25,7 +25,7 @@ void rota_progress_begin(rota_progress *progress, rota_runtime *runtime) {
     progress->runtime = runtime;
     progress->since_ns = rota_clock_ns();
     progress->count = 0;
-    progress->makers = 0;
+    progress->builders = 0;
 }
 
 /* Whether the point's work may wait for an instance still. */
@@ -33,29 +33,29 @@ static bool may_be_made(const rota_timeline *timeline, uint64_t point) {
     return ra_load_relaxed(&timeline->handed_over) < rota_point_value(point);
 }
 
-static void watch_maker(rota_progress *progress, uint32_t device) {
-    progress->made[device] = ra_load_relaxed(&progress->runtime->devices[device]->making.asked_count);
+static void watch_builder(rota_progress *progress, uint32_t device) {
+    progress->made[device] = ra_load_relaxed(&progress->runtime->devices[device]->building.asked_count);
 }
 
-static void watch_makers(rota_progress *progress, const rota_timeline *timeline) {
-    const uint64_t makers = ra_load_acquire(&timeline->makers); /* with rota_chain_note_making */
-    progress->makers |= makers;
-    for (uint64_t left = makers; left; left &= left - 1)
-        watch_maker(progress, (uint32_t)__builtin_ctzll(left));
+static void watch_builders(rota_progress *progress, const rota_timeline *timeline) {
+    const uint64_t builders = ra_load_acquire(&timeline->builders); /* with rota_chain_note_building */
+    progress->builders |= builders;
+    for (uint64_t left = builders; left; left &= left - 1)
+        watch_builder(progress, (uint32_t)__builtin_ctzll(left));
 }
 
-/* A maker that is at an instance gets on by its steps, each of which may take what it took the first time,
+/* A builder that is at an instance gets on by its steps, each of which may take what it took the first time,
  * and more. */
-static void look_at_makers(rota_progress *progress) {
-    for (uint64_t left = progress->makers; left; left &= left - 1) {
+static void look_at_builders(rota_progress *progress) {
+    for (uint64_t left = progress->builders; left; left &= left - 1) {
         const uint32_t d = (uint32_t)__builtin_ctzll(left);
-        const rota_device *maker = progress->runtime->devices[d];
-        if (ra_load_acquire(&maker->making.done_count) >= progress->made[d]) {
-            progress->makers &= ~((uint64_t)1 << d);
+        const rota_device *builder = progress->runtime->devices[d];
+        if (ra_load_acquire(&builder->building.done_count) >= progress->made[d]) {
+            progress->builders &= ~((uint64_t)1 << d);
             continue;
         }
-        const uint64_t began = ra_load_acquire(&maker->making.began_ns); /* with begin_step */
-        const uint64_t until = ra_load_relaxed(&maker->making.until_ns), now = rota_clock_ns();
+        const uint64_t began = ra_load_acquire(&builder->building.began_ns); /* with begin_step */
+        const uint64_t until = ra_load_relaxed(&builder->building.until_ns), now = rota_clock_ns();
         const uint64_t when = until < now ? until : now;
         if (began > progress->since_ns) progress->since_ns = began;
         if (when > progress->since_ns) progress->since_ns = when;
@@ -65,7 +65,7 @@ static void look_at_makers(rota_progress *progress) {
 static void watch(rota_progress *progress, uint64_t point) {
     if (rota_point_passed(progress->runtime, point)) return;
     const rota_timeline *timeline = rota_runtime_timeline(progress->runtime, point);
-    if (may_be_made(timeline, point)) watch_makers(progress, timeline);
+    if (may_be_made(timeline, point)) watch_builders(progress, timeline);
     for (uint32_t i = 0; i < progress->count; i++) {
         rota_watched *watched = &progress->watched[i];
         if (rota_point_timeline(watched->point) != rota_point_timeline(point)) continue;
@@ -144,6 +144,6 @@ uint64_t rota_progress_look(rota_progress *progress) {
         is_made = is_made || may_be_made(timeline, watched->point);
         i++;
     }
-    if (progress->makers && is_made) look_at_makers(progress);
+    if (progress->builders && is_made) look_at_builders(progress);
     return progress->since_ns;
 }

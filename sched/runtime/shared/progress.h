@@ -31,7 +31,7 @@ typedef struct rota_progress {
     rota_runtime *runtime;
     uint64_t since_ns; /* of the last progress seen, at first when the watching began */
     uint32_t count;
-    uint64_t makers; /* bit per device whose maker is watched, up to `made` instances */
+    uint64_t builders; /* bit per device whose builder is watched, up to `made` instances */
     uint64_t made[ROTA_DEVICES_MAX];
     rota_watched watched[ROTA_TIMELINES_MAX];
 } rota_progress;

@@ -11,9 +11,9 @@
  *   record.c); calls submit of devices that never block, while their thread is idle;
  *
  * - a submit thread per device hands works over, and holds those that wait for other devices until that has
- *   passed, while others pass them (thread.c, held.c, sidings.c);
+ *   passed, while others pass them (thread.c, blocked.c, side_queues.c);
  *
- * - a maker per device makes instances beyond a plan's first (maker.c): a driver may take seconds for that;
+ * - a builder per device makes instances beyond a plan's first (builder.c): a driver may take seconds for that;
  *
  * - the completer: outputs in their order, eventfds, and the end of waits for a lost device (complete.c); it
  *   enters drivers for nothing else, and nothing of an application's but its log;
@@ -46,7 +46,7 @@
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/submission.h"
 
-typedef struct rota_plan_run rota_plan_run;
+typedef struct rota_executable rota_executable;
 typedef struct rota_residency rota_residency;
 typedef struct rota_sequencer rota_sequencer; /* order.h */
 typedef struct rota_completer rota_completer; /* completer.h */
@@ -63,16 +63,16 @@ typedef struct rota_driver_entry {
 } rota_driver_entry;
 
 /* What stays when the runtime is closed, so that tickets can be asked, and is used again by a later open. */
-typedef struct rota_shell_shared {
-    rota_runtime *next;       /* of those that are free: shell.c */
-    rota_runtime *next_known; /* every shell there is: shell.c */
+typedef struct rota_handle_shared {
+    rota_runtime *next;       /* of those that are free: handle.c */
+    rota_runtime *next_known; /* every handle there is: handle.c */
     uint32_t fork_generation;
     /* Lanes that were given back, a stack through lane_next: see lanes.c. */
     _Atomic uint64_t lanes_free;
     _Atomic(_Atomic uint32_t *) lane_next[ROTA_LANE_BLOCKS];
     /* Ticket sequences at or below the first are nobody's, up to the second of earlier opens. */
     uint64_t sequence_first, sequence_base;
-} rota_shell_shared;
+} rota_handle_shared;
 
 /* Where devices come from: under the mutex, by which they are opened one at a time. */
 typedef struct rota_opening_shared {
@@ -86,10 +86,10 @@ typedef struct rota_opening_shared {
 /* The plans and buffers that there are; lists under the mutex. */
 typedef struct rota_objects_shared {
     pthread_mutex_t mutex;
-    rota_plan_run *runs;
+    rota_executable *executables;
     rota_residency *residencies;
     _Atomic uint64_t buffer_count, plan_count;
-    pthread_mutex_t times_mutex; /* rota_plan_run.times */
+    pthread_mutex_t times_mutex; /* rota_executable.times */
 } rota_objects_shared;
 
 /* Memory of devices, under options.memory_limit_bytes where that is not 0. */
@@ -108,7 +108,7 @@ typedef struct rota_sequencing_shared {
     /* Wants to be woken when any timeline moves: read whenever one does. */
     _Alignas(64) _Atomic uint32_t interest;
     _Alignas(64) _Atomic uint32_t lost_pending; /* from here on written with each round */
-    rota_stack_upmc released;                   /* of rota_dead */
+    rota_stack_upmc released;                   /* of rota_released */
     rota_stack_upmc ended;                      /* of rota_submission that were never handed over */
     _Atomic uint64_t reap_requested, reap_done;
     rota_thread_cpus cpus;
@@ -121,12 +121,12 @@ typedef struct rota_completing_shared {
     rota_owner owner;
     rota_sleeper sleeper;
     _Atomic uint32_t interest, awaits; /* awaits: that tickets are given their points */
-    rota_stack_upmc jobs;              /* of rota_job */
+    rota_stack_upmc completions;       /* of rota_completion */
     _Atomic uint64_t delivered;        /* deliveries that are over */
     /* How often tickets were ended, or may have, without the completer and for another reason than that their
      * device got on; it is woken afterwards. */
-    _Atomic uint64_t ended_apart;
-    rota_wait_table hosted_waiters;
+    _Atomic uint64_t ended_directly;
+    rota_wait_table delivery_waiters;
     _Atomic uint32_t stop, thread_ended;
     pthread_t thread;
     bool thread_started;
@@ -135,7 +135,7 @@ typedef struct rota_completing_shared {
 /* The thread that calls tickets' callbacks (callbacks.c). */
 typedef struct rota_callbacks_shared {
     rota_sleeper sleeper;
-    rota_stack_upmc calls; /* of rota_job */
+    rota_stack_upmc calls; /* of rota_completion */
     /* The callback that runs now: since when, 0: none; which one, and of which submission. */
     _Atomic uint64_t since_ns, number;
     _Atomic uintptr_t fn;
@@ -148,7 +148,7 @@ typedef struct rota_callbacks_shared {
 typedef struct rota_reclaiming_shared {
     rota_owner owner;
     rota_sleeper sleeper;
-    rota_stack_upmc unused; /* of rota_dead that is to be freed */
+    rota_stack_upmc unused; /* of rota_released that is to be freed */
     _Atomic uint32_t stop, thread_ended;
     pthread_t thread;
     bool thread_started;
@@ -183,17 +183,17 @@ typedef struct rota_stats_shared {
 /* What is neither atomic nor a part of its own is settled when the runtime is opened. */
 struct rota_runtime {
     /* Outlives a close: up to here. */
-    rota_shell_shared shell;
+    rota_handle_shared handle;
     _Atomic uint32_t state;
     _Atomic uint32_t generation; /* opens so far */
 
     rota_runtime_options options;
     char *cache_dir;           /* the runtime's own copy, which the options name */
     uint32_t queue_count;      /* timelines of a device */
-    uint32_t plan_queue_count; /* those that plans know; the rest are sidings */
+    uint32_t plan_queue_count; /* those that plans know; the rest are side queues */
     rota_device *devices[ROTA_DEVICES_MAX];
     _Atomic uint32_t device_count; /* with release, once the device is there: opening.mutex */
-    _Atomic uint32_t stop;         /* the sequencer, submit threads and makers are to end */
+    _Atomic uint32_t stop;         /* the sequencer, submit threads and builders are to end */
     _Atomic uint64_t lost_ns;      /* when a device was lost last, before its life says so */
     rota_sequencer *sequencer;
     rota_completer *completer;

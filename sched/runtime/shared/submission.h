@@ -13,24 +13,24 @@
 typedef struct rota_unwritten rota_unwritten;
 
 /* What the completer did with a submission that has outputs. */
-typedef enum rota_hosted_done {
-    ROTA_HOSTED_PENDING,
-    ROTA_HOSTED_COPIED,
-    ROTA_HOSTED_LOST /* nothing: the device was lost before */
-} rota_hosted_done;
+typedef enum rota_delivery_done {
+    ROTA_DELIVERY_PENDING,
+    ROTA_DELIVERY_COPIED,
+    ROTA_DELIVERY_LOST /* nothing: the device was lost before */
+} rota_delivery_done;
 
 /* What the sequencer makes of a record, in memory that is the submission's and used again. */
 typedef struct rota_submission_made {
     rota_work *works;
     rota_exec_wait *waits;
-    uint64_t *holds;
+    uint64_t *foreign_waits;
     uint64_t *payload;
     uint64_t *segment_points; /* payload-like scratch: value of each segment's work */
-    rota_transfer *transfers;
+    rota_migration *migrations;
     rota_unwritten *unwritten;
-    uint32_t work_count, wait_count, hold_count, transfer_count;
-    uint32_t work_capacity, wait_capacity, hold_capacity, payload_capacity, segment_capacity,
-        transfer_capacity, unwritten_capacity;
+    uint32_t work_count, wait_count, foreign_wait_count, migration_count;
+    uint32_t work_capacity, wait_capacity, foreign_wait_capacity, payload_capacity, segment_capacity,
+        migration_capacity, unwritten_capacity;
 } rota_submission_made;
 
 /* What threads that have the submission share. */
@@ -38,10 +38,10 @@ typedef struct rota_submission_shared {
     _Atomic(const rota_cause *) cause; /* the first that it failed with */
     _Atomic uint64_t handed_over_ns;   /* submitters */
     _Atomic uint32_t inputs_left;      /* submitters */
-    _Atomic uint32_t hosted_done;      /* rota_hosted_done, by the completer */
+    _Atomic uint32_t delivery_done;    /* rota_delivery_done, by the completer */
 } rota_submission_shared;
 
-/* OUTPUTs, as the sequencer orders them; the completer reads it once it has the submission's job. */
+/* OUTPUTs, as the sequencer orders them; the completer reads it once it has the submission's completion. */
 typedef struct rota_host_output {
     uint64_t before; /* outputs that the instance's staging memory must be free of first */
     uint32_t bounce_count, bounce_capacity;
@@ -60,7 +60,7 @@ typedef struct rota_output_turn {
 typedef struct rota_host_access {
     rota_host_write write;
     /* Counted in its `kept`, and so much in its `kept_bytes`; NULL: not. */
-    rota_residency *kept_in;
+    rota_residency *pending_in;
     uint64_t kept_bytes;
     char name[64]; /* of the buffer that is read or written, which may go before the struct is read */
 } rota_host_access;
@@ -100,14 +100,14 @@ struct rota_submission {
     rota_submission_made made;
     uint32_t instance;
     uint8_t kind; /* rota_record_kind */
-    bool hosted;  /* over when the completer has delivered it */
-    bool parked;  /* counted in the plan's `parked` */
+    bool by_delivery; /* over when the completer has delivered it */
+    bool sidelined;   /* counted in the plan's `sidelined` */
     rota_submission_shared shared;
     rota_submission_times times;
     rota_output_turn turn;
     rota_host_output output;
     rota_delivery delivery;
-    struct rota_job *job_storage; /* the sequencer's, and from when it is pushed the completer's */
+    struct rota_completion *completion; /* the sequencer's, and from when it is pushed the completer's */
     rota_submission_undone undone;
     rota_host_access access;
     rota_submission_links undelivered;

@@ -20,8 +20,8 @@ rota_status rota_ticket_view(rota_ticket ticket, rota_cell_view *out_view, rota_
     rota_runtime *runtime = ticket.runtime;
     const uint64_t sequence = rota_ticket_sequence(ticket.id);
     const uint32_t index = rota_ticket_lane(ticket.id);
-    if (sequence <= runtime->shell.sequence_base)
-        return sequence <= runtime->shell.sequence_first
+    if (sequence <= runtime->handle.sequence_base)
+        return sequence <= runtime->handle.sequence_first
                    ? rota_not_a_ticket()
                    : rota_fail(ROTA_WRONG_STATE, "the ticket is of a runtime that was closed");
     if (index >= ra_load_acquire(&runtime->lanes.ready)) return rota_not_a_ticket(); /* with add_block */
@@ -51,7 +51,7 @@ rota_status rota_ticket_status(rota_ticket ticket) {
     if (view.point == ROTA_POINT_NONE) return ROTA_BUSY;
     if (!rota_point_passed(runtime, view.point)) {
         rota_device *device = runtime->devices[rota_point_device(view.point)];
-        /* Where other devices may be at work for it, the sequencer ends it: strand in reap.c. */
+        /* Where other devices may be at work for it, the sequencer ends it: orphan in reap.c. */
         if (!rota_device_is_lost(device) || view.state & ROTA_CELL_SPREAD) return ROTA_BUSY;
         /* The value may have been reached just before. */
         if (!rota_point_passed(runtime, view.point)) {
@@ -63,7 +63,7 @@ rota_status rota_ticket_status(rota_ticket ticket) {
     /* What failed was noted before its value was reached: look again now that it was. */
     view.state = ra_load_seq_cst(&cell->state);
     if (ra_load_acquire(&cell->id) != ticket.id) return rota_failure_find(runtime, ticket.id);
-    if ((view.state & ROTA_CELL_HOSTED) && !(view.state & ROTA_CELL_DONE)) return ROTA_BUSY;
+    if ((view.state & ROTA_CELL_BY_DELIVERY) && !(view.state & ROTA_CELL_DONE)) return ROTA_BUSY;
     if (!(view.state & ROTA_CELL_TAKEN) && rota_device_fills(runtime, view.number)) return ROTA_BUSY;
     if (!(view.state & ROTA_CELL_FAILED)) return ROTA_OK;
     rota_status status;

@@ -7,10 +7,10 @@
 #include "sched/runtime/shared/runtime.h"
 
 void rota_device_wake_holders(rota_runtime *runtime, rota_timeline *timeline, uint64_t value) {
-    /* seq_cst, as the loads below: with watch_for in held.c. */
+    /* seq_cst, as the loads below: with watch_for in blocked.c. */
     for (uint64_t holders = ra_load_seq_cst(&timeline->holders); holders; holders &= holders - 1) {
         uint32_t d = (uint32_t)__builtin_ctzll(holders);
-        if (ra_load_seq_cst(&timeline->held_for[d]) <= value)
+        if (ra_load_seq_cst(&timeline->blocked_for[d]) <= value)
             rota_sleeper_wake(&runtime->devices[d]->handover.sleeper);
     }
 }
@@ -19,7 +19,8 @@ void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value) {
     rota_runtime *runtime = device->runtime;
     rota_timeline *timeline = &device->timelines[queue];
     rota_assert(value >= ra_load_relaxed(&timeline->completed));
-    if (timeline->stamps) rota_stamps_add(timeline->stamps, value); /* first: who sees the value finds it */
+    if (timeline->end_times)
+        rota_end_times_add(timeline->end_times, value); /* first: who sees the value finds it */
     /* Each load below pairs with a store of somebody about to sleep; see base/sleep.h. Releases the works'
      * results. */
     ra_store_relaxed(&timeline->progress_ns, rota_clock_ns()); /* with rota_progress_look */
@@ -35,7 +36,7 @@ void rota_device_wake_waiters(rota_device *device) {
         rota_wait_table_wake(&device->timelines[q].waiters, UINT64_MAX);
     uint32_t devices = ra_load_acquire(&device->runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) rota_sleeper_wake(&device->runtime->devices[d]->handover.sleeper);
-    rota_wait_table_wake(&device->runtime->completing.hosted_waiters, UINT64_MAX);
+    rota_wait_table_wake(&device->runtime->completing.delivery_waiters, UINT64_MAX);
 }
 
 bool rota_point_passed(rota_runtime *runtime, uint64_t point) {

@@ -13,7 +13,7 @@
 
 typedef struct rota_chain rota_chain;
 typedef struct rota_submission rota_submission;
-typedef struct rota_stamps rota_stamps; /* end_times.c */
+typedef struct rota_end_times rota_end_times; /* end_times.c */
 
 typedef struct rota_clock_entry {
     uint64_t from_value; /* the clock below holds for this value and later ones */
@@ -26,13 +26,13 @@ typedef struct rota_timeline_order {
      * whose last work is here, oldest first. */
     uint64_t *clock;
     rota_submission *oldest, *newest;
-    /* For sidings.c: the newest value whose work was to wait here, and what that is late for; the newest of a
+    /* For side_queues.c: the newest value whose work was to wait here, and what that is late for; the newest of a
      * work that is no copy, or whose end depends on several such; and the newest of a copy whose end depends
      * on those of one queue of its device, up to a value. */
-    uint64_t parked, late_value;
-    uint32_t late_for_plus_1; /* that one timeline, as an index over all devices; 0: several, or none */
+    uint64_t sidelined, waiting_value;
+    uint32_t waiting_for_plus_1; /* that one timeline, as an index over all devices; 0: several, or none */
     uint32_t behind_queue;
-    uint64_t risky, behind, behind_value;
+    uint64_t after_kernels, after_those, after_those_value;
     uint64_t
         crosses; /* the newest value whose work waits on the device for another one, or may come after one
                           that does */
@@ -40,7 +40,7 @@ typedef struct rota_timeline_order {
     rota_clock_entry history[ROTA_CLOCK_HISTORY];
     uint32_t history_next;
     uint64_t issued_at_loss;       /* how many there were when a device was seen to be lost (last_use.c) */
-    rota_submission *strand_after; /* of a lost device, the one that was looked at last; NULL: none of it */
+    rota_submission *orphan_after; /* of a lost device, the one that was looked at last; NULL: none of it */
 } rota_timeline_order;
 
 /* The gate's, under its mutex (gate.c): what the executor reported; how many of the queue's works are in the
@@ -57,14 +57,14 @@ typedef struct rota_timeline {
     _Alignas(64) _Atomic uint64_t completed; /* written by `advanced` */
     _Atomic uint64_t progress_ns;            /* when, stored before it */
     _Atomic uint64_t holders;                /* bit per device whose submit thread sleeps for a value of it */
-    rota_stamps *stamps;                     /* when values were published; NULL without diagnostics */
+    rota_end_times *end_times;               /* when values were published; NULL without diagnostics */
     rota_wait_table waiters;
     _Alignas(64) _Atomic uint64_t issued; /* newest value given out; written by the sequencer */
     _Atomic uint64_t handed_over;         /* newest value that the executor was given */
     _Atomic uint64_t dropped; /* newest value that was to be given to it, and was not, since it is lost */
     rota_chain *chain;        /* the sequencer's, which others read, too */
     _Atomic uint64_t
-        makers; /* the sequencer's: who makes instances for works that have not passed, by device */
+        builders; /* the sequencer's: who makes instances for works that have not passed, by device */
     _Alignas(64) rota_timeline_order order; /* callers read what stands before, with each submission */
     _Alignas(64) rota_timeline_gate gate;
     /* Where devices of one GPU wait for each other without the host (device_wait.c): the timeline as each of
@@ -73,9 +73,10 @@ typedef struct rota_timeline {
     rota_exec_timeline *shared[ROTA_DEVICES_MAX];
     _Atomic uint32_t awaited;
     _Atomic uint64_t signalled;
-    _Atomic uint64_t held_for[ROTA_DEVICES_MAX]; /* by device of `holders`: from which value on to wake it */
+    _Atomic uint64_t
+        blocked_for[ROTA_DEVICES_MAX]; /* by device of `holders`: from which value on to wake it */
     /* By device, its submit thread's: the newest value that the first of a queue there was held for, whether that
-     * thread sleeps or not (held.c). */
+     * thread sleeps or not (blocked.c). */
     _Atomic uint64_t kept_for[ROTA_DEVICES_MAX];
 } rota_timeline;
 

@@ -28,20 +28,20 @@ typedef struct rota_extent {
 } rota_extent;
 
 /* One move of bytes between devices. */
-typedef struct rota_transfer {
+typedef struct rota_migration {
     rota_residency *residency;
     uint64_t offset, size;
     uint32_t from, to;                         /* devices */
     uint32_t first_unwritten, unwritten_count; /* of the submission's */
     rota_staging *down, *up;
-} rota_transfer;
+} rota_migration;
 
 struct rota_work {
     rota_submission *submission;
     rota_work *next; /* overflow, held */
     rota_device *device;
     uint8_t kind;
-    bool parks; /* it was to wait when it was sequenced */
+    bool is_sidelined; /* it was to wait when it was sequenced */
     bool skipped;
     bool comes_last;  /* of all that its device was given before: it was to wait for one that is lost */
     uint32_t segment; /* of plan->segments; else index of the transfer, or of the read's part */
@@ -49,7 +49,7 @@ struct rota_work {
     uint64_t value;
     uint64_t ordinal;  /* of those that went to the submit thread */
     uint64_t since_ns; /* it is the first of its queue to wait */
-    uint32_t first_wait, wait_count, first_hold, hold_count;
+    uint32_t first_wait, wait_count, first_foreign_wait, foreign_wait_count;
     bool acquires; /* comes after works of other devices, one of which shares memory with this one */
     bool dropped;  /* taken when its device was lost, which won't have it */
     bool gated;    /* was behind the gate when it was handed over, which judges it: judge.c */
@@ -72,12 +72,12 @@ typedef struct rota_host_write {
 } rota_host_write;
 
 /* What a read takes from one device: a work. */
-typedef struct rota_read_part {
+typedef struct rota_read_piece {
     rota_device *device;
     uint32_t first_extent, extent_count;
     uint64_t size;
     rota_staging *down; /* the bytes of its extents, one after the other */
-} rota_read_part;
+} rota_read_piece;
 
 /* Shared by the reading thread, where it waits, and the sequencer; whoever lets go last frees it. */
 typedef struct rota_host_read {
@@ -88,10 +88,10 @@ typedef struct rota_host_read {
     uint8_t *data;    /* where the completer brings the bytes; NULL: the reading thread takes them */
     bool is_returned; /* the memory that was promised */
     rota_extent *extents;
-    rota_read_part *parts;
+    rota_read_piece *parts;
     uint32_t part_count;
     rota_extent one_extent; /* storage of the common case */
-    rota_read_part one_part;
+    rota_read_piece one_part;
 } rota_host_read;
 
 /* The value of its timeline at which the work has ended. */

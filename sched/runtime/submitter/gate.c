@@ -43,12 +43,12 @@ void rota_gate_unlock(rota_device *device) {
 static bool waits_are_over(rota_runtime *runtime, const rota_work *work, const rota_cause **out_cause) {
     bool decided = true;
     *out_cause = NULL;
-    for (uint32_t h = 0; h < work->hold_count; h++) {
-        uint64_t hold = work->submission->made.holds[work->first_hold + h];
-        if (!(hold & ROTA_HOLD_ON_DEVICE)) continue; /* over before the work was handed over */
-        rota_device *other = runtime->devices[rota_point_device(rota_hold_point(hold))];
+    for (uint32_t h = 0; h < work->foreign_wait_count; h++) {
+        uint64_t foreign = work->submission->made.foreign_waits[work->first_foreign_wait + h];
+        if (!(foreign & ROTA_FOREIGN_WAIT_ON_DEVICE)) continue; /* over before the work was handed over */
+        rota_device *other = runtime->devices[rota_point_device(rota_foreign_wait_point(foreign))];
         bool lost = rota_device_is_lost(other); /* first: then what was reached before is seen */
-        if (rota_point_passed(runtime, rota_hold_point(hold))) continue;
+        if (rota_point_passed(runtime, rota_foreign_wait_point(foreign))) continue;
         decided = decided && lost;
         if (lost) *out_cause = ra_load_acquire(&other->lost_cause);
     }
@@ -100,9 +100,10 @@ const rota_cause *rota_gate_push(rota_work *work, bool waits) {
 
 /* Whether the work will wait on its device. */
 static bool will_wait(const rota_work *work) {
-    for (uint32_t h = 0; h < work->hold_count; h++) {
-        const uint64_t hold = work->submission->made.holds[work->first_hold + h];
-        if (hold & ROTA_HOLD_ON_DEVICE && !rota_point_passed(work->device->runtime, rota_hold_point(hold)))
+    for (uint32_t h = 0; h < work->foreign_wait_count; h++) {
+        const uint64_t foreign = work->submission->made.foreign_waits[work->first_foreign_wait + h];
+        if (foreign & ROTA_FOREIGN_WAIT_ON_DEVICE &&
+            !rota_point_passed(work->device->runtime, rota_foreign_wait_point(foreign)))
             return true;
     }
     return false;
@@ -133,7 +134,7 @@ static bool is_linked_to_lost(const rota_device *device) {
 }
 
 /* Takes what is decided out of the gate, in order, and publishes what is believed now; what waits for a lost
- * device fails wherever it stands, since its wait may end now (rota_across_rescue), and that device may get
+ * device fails wherever it stands, since its wait may end now (rota_linked_rescue), and that device may get
  * there late, which must not count. True: something moved. */
 static bool settle(rota_device *device) {
     rota_runtime *runtime = device->runtime;
@@ -244,9 +245,11 @@ static uint64_t waited_for(rota_device *device, bool all, uint64_t *out_since_ns
     rota_gate_lock(device);
     *out_since_ns = gate->since_ns;
     const rota_work *work = gate->head != gate->tail ? gate->works[gate->head % ROTA_GATE_WORKS] : NULL;
-    for (uint32_t h = 0; work && h < work->hold_count; h++) {
-        uint64_t hold = work->submission->made.holds[work->first_hold + h], point = rota_hold_point(hold);
-        if (hold & ROTA_HOLD_ON_DEVICE && !rota_point_passed(runtime, point)) points[count++] = point;
+    for (uint32_t h = 0; work && h < work->foreign_wait_count; h++) {
+        uint64_t foreign = work->submission->made.foreign_waits[work->first_foreign_wait + h],
+                 point = rota_foreign_wait_point(foreign);
+        if (foreign & ROTA_FOREIGN_WAIT_ON_DEVICE && !rota_point_passed(runtime, point))
+            points[count++] = point;
     }
     rota_gate_unlock(device); /* before another one's is taken */
     for (uint32_t i = 0; i < count; i++) {

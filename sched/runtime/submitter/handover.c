@@ -29,13 +29,13 @@ static rota_reason first_reason(const rota_submission *submission) {
 /* Puts the work behind the gate where the device is linked, and looks whether it may run at all. */
 static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait *waits) {
     rota_device *device = work->device;
-    bool linked = ra_load_acquire(&device->linked) != 0; /* with rota_across_open */
+    bool linked = ra_load_acquire(&device->linked) != 0; /* with rota_linked_open */
     const rota_work_row *row = rota_work_row_of(work);
     rota_reason reason = {NULL, 0};
     if (linked) {
-        out->timeline_wait_count = rota_across_waits(work, waits);
+        out->timeline_wait_count = rota_linked_waits(work, waits);
         out->timeline_waits = waits;
-        out->timeline = rota_across_signal(work);
+        out->timeline = rota_linked_signal(work);
         rota_gate_lock(device);
         reason.cause = rota_gate_push(work, out->timeline_wait_count != 0);
     }
@@ -73,7 +73,7 @@ void rota_handover_note(rota_device *device) {
 }
 
 /* The device is lost, and what the works were to come after on other devices is over, or the gate's business:
- * so it is for who comes after them (hold_is_over). Another thread comes to later ones of a queue only when it has
+ * so it is for who comes after them (foreign_wait_is_over). Another thread comes to later ones of a queue only when it has
  * seen these dropped (has_left_before), so there is one that stores at a time. */
 void rota_handover_drop(rota_device *device, rota_work *const *works, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
@@ -191,6 +191,6 @@ void rota_hand_over(rota_device *device, rota_work **works, uint32_t count, cons
         }
         for (uint32_t i = first; i < first + here; i++)
             if (lowered[i].timeline) /* the work itself may be gone */
-                rota_across_signalled(device, lowered[i].queue, lowered[i].signal_value);
+                rota_linked_signalled(device, lowered[i].queue, lowered[i].signal_value);
     }
 }

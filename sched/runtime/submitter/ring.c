@@ -41,10 +41,10 @@ void rota_handover_push(rota_device *device, rota_work *work) {
     bool direct = device->exec->caps.submit_never_blocks || rota_hooks_lent(&device->runtime->hooks);
     /* What waits on the device for another one is the thread's, which may have to hold it for room in the
      * gate. */
-    if (ra_load_acquire(&device->linked)) direct = false; /* with rota_across_open */
+    if (ra_load_acquire(&device->linked)) direct = false; /* with rota_linked_open */
     /* Under a memory limit it may have to be held until another device's staging memory is freed. */
     if (rota_runtime_is_limited(device->runtime) && rota_work_row_of(work)->need) direct = false;
-    if (direct && work->hold_count == 0 && !work->parks && thread_is_idle(device)) {
+    if (direct && work->foreign_wait_count == 0 && !work->is_sidelined && thread_is_idle(device)) {
         device->outbox->direct[device->outbox->direct_count++] = work;
         if (device->outbox->direct_count == ROTA_HANDOVER_BATCH) flush_direct(device);
         return;

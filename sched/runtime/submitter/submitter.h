@@ -23,7 +23,7 @@ struct rota_submitter {
     rota_owner owner;
     rota_thread_cpus cpus;
     /* Works that wait, by queue, oldest first; and the newest value of each queue that was handed over. */
-    rota_work *held_first[ROTA_EXEC_QUEUES_MAX], *held_last[ROTA_EXEC_QUEUES_MAX];
+    rota_work *blocked_first[ROTA_EXEC_QUEUES_MAX], *blocked_last[ROTA_EXEC_QUEUES_MAX];
     uint64_t given[ROTA_EXEC_QUEUES_MAX];
     rota_work *batch[ROTA_HANDOVER_BATCH]; /* what it took last; with handover.hands_over */
     uint32_t batch_count;

@@ -6,10 +6,10 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/handover.h"
-#include "sched/runtime/submitter/held.h"
+#include "sched/runtime/submitter/blocked.h"
 #include "sched/runtime/submitter/ring.h"
 #include "sched/runtime/submitter/submitter.h"
 #include "sched/runtime/submitter/thread.h"
@@ -20,11 +20,11 @@
 /* Looks now and then whether who keeps what it holds is to be taken for lost: also where it never comes to rest, or
  * looks for work for longer than that. */
 static void look_at_keepers(rota_submitter *submitter) {
-    if (ra_load_relaxed(&submitter->device->handover.held_count) == 0) return;
+    if (ra_load_relaxed(&submitter->device->handover.blocked_count) == 0) return;
     const uint64_t now = rota_clock_ns();
     if (now - submitter->keepers_ns < HOLD_SLICE_NS) return;
     submitter->keepers_ns = now;
-    rota_held_give_up(submitter);
+    rota_blocked_give_up(submitter);
 }
 
 /* Looks for work as long as the options say; false: there is none. */
@@ -39,7 +39,7 @@ static bool look_for_work(rota_submitter *submitter) {
         (void)sched_yield(); /* whoever brings the work may need this core */
         look_at_keepers(submitter);
         found = ra_load_acquire(&device->handover.published) != taken || /* pairs with push_ring */
-                ra_load_acquire(&runtime->stop) || rota_held_any_ready(submitter);
+                ra_load_acquire(&runtime->stop) || rota_blocked_any_ready(submitter);
         now = rota_clock_ns();
     }
     (void)ra_fetch_add_relaxed(&runtime->stats.spin_ns, now - begin);
@@ -50,20 +50,20 @@ static bool look_for_work(rota_submitter *submitter) {
 static void rest(rota_submitter *submitter) {
     rota_device *device = submitter->device;
     rota_runtime *runtime = device->runtime;
-    const bool holds = ra_load_relaxed(&device->handover.held_count) != 0;
-    if ((holds && rota_held_look_for_signal(submitter)) || look_for_work(submitter)) return;
+    const bool holds = ra_load_relaxed(&device->handover.blocked_count) != 0;
+    if ((holds && rota_blocked_look_for_signal(submitter)) || look_for_work(submitter)) return;
     rota_sleeper_prepare(&device->handover.sleeper);
     for (uint32_t q = 0; holds && q < runtime->queue_count; q++)
-        if (submitter->held_first[q]) rota_held_watch(submitter, submitter->held_first[q]);
+        if (submitter->blocked_first[q]) rota_blocked_watch(submitter, submitter->blocked_first[q]);
     submitter->starves = false;
     if (ra_load_seq_cst(&device->handover.published) == ra_load_relaxed(&device->handover.taken) &&
-        !ra_load_seq_cst(&runtime->stop) && !rota_held_any_ready(submitter))
+        !ra_load_seq_cst(&runtime->stop) && !rota_blocked_any_ready(submitter))
         rota_sleeper_wait(&device->handover.sleeper, rota_deadline_after(submitter->starves ? STARVED_SLICE_NS
                                                                          : holds            ? HOLD_SLICE_NS
                                                                                             : 1000000000u));
     else
         rota_sleeper_cancel(&device->handover.sleeper);
-    if (holds) rota_held_watch_nothing(submitter);
+    if (holds) rota_blocked_watch_nothing(submitter);
 }
 
 /* Whether the works that were taken, the batch, are the thread's own now, and have the memory that they need. While a
@@ -92,7 +92,7 @@ static void serve(rota_submitter *submitter) {
     rota_batch_memory memory;
     while (!ra_load_acquire(&runtime->stop)) {
         look_at_keepers(submitter);
-        uint32_t count = submitter->batch_count = rota_held_take(submitter, submitter->batch);
+        uint32_t count = submitter->batch_count = rota_blocked_take(submitter, submitter->batch);
         if (count == 0) {
             rest(submitter);
             continue;

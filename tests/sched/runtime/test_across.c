@@ -554,7 +554,8 @@ static void moves_in_vain(bool is_given) {
     rota_ticket next; /* once it is sequenced, what came before has all its works */
     assert_ok(rota_submit_wait(busy, NULL, 0, &next));
     test_sequenced(next);
-    lateness late = {.p = p, .queue = rota_point_queue(alone->run->order.last_point), .is_given = is_given};
+    lateness late = {
+        .p = p, .queue = rota_point_queue(alone->executable->order.last_point), .is_given = is_given};
     late.out = device->handover.ring[published % ROTA_HANDOVER_RING];
     late.in = late.out + 1;
     assert_int_equal(late.out->kind, ROTA_WORK_MIGRATE_OUT);

@@ -87,7 +87,7 @@ static void a_failure_is_kept_once(void **state) {
  * run; those between runs are well; and beyond the runs that are kept it is said that it is not known. */
 static void old_tickets_say_what_is_known(void **state) {
     runtime_fixture *f = *state;
-    enum { PAIRS = ROTA_FAILURE_RUNS + 50 };
+    enum { PAIRS = ROTA_FAILURE_SPANS + 50 };
     static rota_ticket failed[PAIRS], good[PAIRS];
     rota_buffer *a = test_words(f->device, "a", WORDS, 1), *b = test_words(f->device, "b", WORDS, 1);
     rota_plan *fails = test_plan_1(f->device, "fails", &test_failing, a, ROTA_WRITE);
@@ -107,9 +107,9 @@ static void old_tickets_say_what_is_known(void **state) {
     for (uint32_t age = 0; age < 2; age++) {
         assert_ok(rota_poll(before));
         for (uint32_t i = 0; i < PAIRS; i++) {
-            const bool known = age == 0 || i >= PAIRS - ROTA_FAILURE_RUNS;
+            const bool known = age == 0 || i >= PAIRS - ROTA_FAILURE_SPANS;
             /* Lies between two that are not known. */
-            const bool between = !known && i + 1 < PAIRS - ROTA_FAILURE_RUNS;
+            const bool between = !known && i + 1 < PAIRS - ROTA_FAILURE_SPANS;
             assert_status(rota_poll(failed[i]), known ? ROTA_NODE_FAILED : ROTA_NOT_FOUND);
             (void)snprintf(text, sizeof text, "submission %llu, node", (unsigned long long)numbers[i]);
             if (known)

@@ -1,5 +1,5 @@
 /* A device that others wait for is not given up for what it has only just been given: when that was is noted
- * before it is seen that it was (submitter/held.c). Its submit thread is halted between the two. Nor is one that
+ * before it is seen that it was (submitter/blocked.c). Its submit thread is halted between the two. Nor is one that
  * nobody waits for but itself. */
 #include "tests/kit/runtime_support.h"
 #include "tests/kit/nap.h"
@@ -140,7 +140,7 @@ static void halt_at(uint32_t halt, bool another) {
     const uint64_t deadline = rota_deadline_after(SOON_NS);
     while (!ra_load_seq_cst(&is_halted) && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_int_equal(ra_load_seq_cst(&is_halted), 1);
-    assert_in_range(ra_load_seq_cst(&first->handover.held_count), another ? 2 : 0, another ? 2 : 1);
+    assert_in_range(ra_load_seq_cst(&first->handover.blocked_count), another ? 2 : 0, another ? 2 : 1);
     test_nap_ms(TIMEOUT_NS / 1000000 + 300); /* the second device's thread looks every 50 ms */
     if (rota_device_is_lost(first)) fail_msg("%s", ra_load_acquire(&first->lost_cause)->message);
     ra_store_seq_cst(&goes_on, 1);
@@ -219,7 +219,7 @@ static void replays_at_a_long_kernel(bool awaited) {
     const uint64_t deadline = rota_deadline_after(awaited ? SOON_NS : 3 * (uint64_t)TIMEOUT_NS);
     while (!rota_device_is_lost(first) && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_int_equal(rota_device_is_lost(first), awaited);
-    if (!awaited) assert_int_equal(ra_load_seq_cst(&first->handover.held_count), 1);
+    if (!awaited) assert_int_equal(ra_load_seq_cst(&first->handover.blocked_count), 1);
     test_gate_open(true);
     const rota_status wanted = awaited ? ROTA_DEVICE_LOST : ROTA_OK;
     for (uint32_t i = 0; i < 2u + awaited; i++) assert_status(rota_wait(tickets[i], SOON_NS), wanted);

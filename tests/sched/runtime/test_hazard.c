@@ -67,11 +67,11 @@ static desk *desk_new(void) {
             d.timelines[t].order.history[h].clock = d.history[t][h];
     }
     d.cause = (rota_cause){.status = ROTA_DEVICE_LOST, .number_at = UINT32_MAX, .message = "lost"};
-    d.submission = (rota_submission){.made = {.waits = d.waits, .holds = d.holds}};
+    d.submission = (rota_submission){.made = {.waits = d.waits, .foreign_waits = d.holds}};
     d.buffer.size_bytes = BYTES;
     d.residency.runtime = r;
     d.residency.buffer = &d.buffer;
-    d.residency.dead.kind = ROTA_DEAD_BUFFER;
+    d.residency.released.kind = ROTA_RELEASED_BUFFER;
     rota_ranges_start(&d.residency);
     return &d;
 }
@@ -108,8 +108,8 @@ static void a_move_waits_for_whom_others_stand_for(void **state) {
             read_by(d, 0, BYTES, rota_point(1, q, 3));
         }
         assert_int_equal(take_wanted(d, 0, 0), more); /* the last's */
-        rota_hazard_move(&d->sequencer, &d->sequencer.wanted, &d->residency, 0, BYTES, rota_point(0, 7, 1),
-                         &d->devices[0], (rota_unwritten[2]){{0}});
+        rota_hazard_migration(&d->sequencer, &d->sequencer.wanted, &d->residency, 0, BYTES,
+                              rota_point(0, 7, 1), &d->devices[0], (rota_unwritten[2]){{0}});
         assert_int_equal(d->wanted[more ? QUEUES + ROTA_READERS_MAX - 1 : 0], more ? 3 : 1);
         assert_int_equal(d->wanted[QUEUES], more ? 3 : 0);
         rota_ranges_end(&d->residency);
@@ -127,8 +127,8 @@ static void readers_that_stand_for_others_are_not_forgotten(void **state) {
     (void)take_wanted(d, 0, 0);
     read_by(d, 0, BYTES, rota_point(1, 0, 2));
     assert_int_equal(take_wanted(d, 0, 0), 5);
-    rota_hazard_move(&d->sequencer, &d->sequencer.wanted, &d->residency, BYTES / 2, BYTES,
-                     rota_point(0, 7, 1), &d->devices[0], (rota_unwritten[2]){{0}});
+    rota_hazard_migration(&d->sequencer, &d->sequencer.wanted, &d->residency, BYTES / 2, BYTES,
+                          rota_point(0, 7, 1), &d->devices[0], (rota_unwritten[2]){{0}});
     assert_int_equal(take_wanted(d, 1, 0), 2);
     rota_ranges_end(&d->residency);
 }
@@ -178,7 +178,7 @@ static rota_work settle(desk *d, uint32_t device, uint32_t queue, uint64_t value
                         uint32_t count) {
     rota_work work = {
         .submission = &d->submission, .device = &d->devices[device], .queue = queue, .value = value};
-    d->submission.made.wait_count = d->submission.made.hold_count = 0;
+    d->submission.made.wait_count = d->submission.made.foreign_wait_count = 0;
     for (uint32_t i = 0; i < count; i++) rota_wanted_add(&d->sequencer.wanted, QUEUES, points[i]);
     rota_hazard_settle(&d->sequencer, &d->sequencer.wanted, &work);
     for (uint32_t t = 0; t < TIMELINES; t++) assert_int_equal(d->wanted[t], 0);
@@ -204,7 +204,7 @@ static void waits_of_the_own_device_prove(void **state) {
         assert_int_equal(work.wait_count, 1);
         expect_wait(d, 0, 1, 4);
         work = settle(d, 0, 0, 2, both[order], 2);
-        assert_int_equal(work.wait_count + work.hold_count, 0);
+        assert_int_equal(work.wait_count + work.foreign_wait_count, 0);
         work = settle(d, 0, 0, 3, (uint64_t[]){rota_point(0, 2, 10)}, 1);
         assert_int_equal(work.wait_count, 1);
         expect_wait(d, 0, 2, 10);
@@ -258,13 +258,13 @@ static void waits_for_other_devices_prove_nothing(void **state) {
             desk *d = desk_new();
             comes_after(d, 1, 1, 3, before);
             rota_work work = settle(d, 0, 0, 1, (uint64_t[]){other, before}, 1 + at_once);
-            assert_int_equal(work.hold_count, 1 + (at_once && third));
+            assert_int_equal(work.foreign_wait_count, 1 + (at_once && third));
             assert_int_equal(work.wait_count, at_once && !third);
-            assert_int_equal(rota_hold_point(d->holds[0]), other);
+            assert_int_equal(rota_foreign_wait_point(d->holds[0]), other);
             if (at_once) continue;
             work = settle(d, 0, 0, 2, &before, 1);
             assert_int_equal(work.wait_count, !third);
-            assert_int_equal(work.hold_count, third != 0);
+            assert_int_equal(work.foreign_wait_count, third != 0);
             if (!third) expect_wait(d, 0, 2, 9);
         }
     }
@@ -272,15 +272,15 @@ static void waits_for_other_devices_prove_nothing(void **state) {
     comes_after(d, 0, 2, 9, other);
     const rota_work work = settle(d, 0, 0, 1, (uint64_t[]){rota_point(0, 2, 9), other}, 2);
     assert_int_equal(work.wait_count, 1);
-    assert_int_equal(work.hold_count, 1);
-    assert_int_equal(rota_hold_point(d->holds[0]), other);
+    assert_int_equal(work.foreign_wait_count, 1);
+    assert_int_equal(rota_foreign_wait_point(d->holds[0]), other);
 }
 
 /* ---- What is held for lost devices ---- */
 
-typedef enum at_large { IN_RING, IN_OVERFLOW, IN_DIRECT, BEHIND_GATE, WITH_EXECUTOR, PLACES } at_large;
+typedef enum undrained { IN_RING, IN_OVERFLOW, IN_DIRECT, BEHIND_GATE, WITH_EXECUTOR, PLACES } undrained;
 
-static void put_work(desk *d, at_large place, bool there) {
+static void put_work(desk *d, undrained place, bool there) {
     rota_device *device = &d->devices[1];
     static rota_work work;
     switch (place) {
@@ -309,25 +309,25 @@ static void put_work(desk *d, at_large place, bool there) {
  * well, however much that has to do. */
 static void a_lost_devices_works_hold_buffers(void **state) {
     (void)state;
-    for (at_large place = 0; place < PLACES; place++)
+    for (undrained place = 0; place < PLACES; place++)
         for (uint32_t has_memory = 0; has_memory < 2; has_memory++)
             for (uint32_t lost = 0; lost < 2; lost++) {
                 desk *d = desk_new();
                 rota_exec_memory memory = {0};
-                rota_dead *dead = &d->residency.dead;
+                rota_released *dead = &d->residency.released;
                 const bool stays = has_memory && lost;
                 ra_store_relaxed(&d->devices[1].life, lost ? ROTA_LIFE_LOST : ROTA_LIFE_OPEN);
                 ra_store_relaxed(&d->residency.memory[has_memory ? 1 : 0], &memory);
                 put_work(d, place, true);
                 rota_reclaim_sweep(&d->sequencer, dead);
-                assert_ptr_equal(d->last_uses.held, stays ? dead : NULL);
+                assert_ptr_equal(d->last_uses.retained, stays ? dead : NULL);
                 assert_ptr_equal(ra_load_relaxed(&d->runtime.reclaiming.unused.head),
                                  stays ? NULL : &dead->entry);
                 rota_reclaim_sweep(&d->sequencer, NULL);
-                assert_ptr_equal(d->last_uses.held, stays ? dead : NULL);
+                assert_ptr_equal(d->last_uses.retained, stays ? dead : NULL);
                 put_work(d, place, false);
                 rota_reclaim_sweep(&d->sequencer, NULL);
-                assert_null(d->last_uses.held);
+                assert_null(d->last_uses.retained);
                 assert_ptr_equal(ra_load_relaxed(&d->runtime.reclaiming.unused.head), &dead->entry);
             }
 }

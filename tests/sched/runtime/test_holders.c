@@ -1,4 +1,4 @@
-/* What a submit thread rests with is ended by somebody (submitter/held.c, sched/runtime/submitter/gate.c): as it goes to sleep,
+/* What a submit thread rests with is ended by somebody (submitter/blocked.c, sched/runtime/submitter/gate.c): as it goes to sleep,
  * each point that keeps a work of its is watched for, and a gate from which works are to leave has some. It
  * is halted where it looks, and what it sees next is changed then. A slice of 50 ms would hide a lost wake-up
  * from who only measures. */
@@ -36,15 +36,16 @@ static bool is_watched(const rota_device *device, uint64_t point) {
     const rota_timeline *timeline = rota_runtime_timeline(device->runtime, point);
     return rota_point_passed(device->runtime, point) ||
            ((atomic_load(&timeline->holders) >> device->index & 1u) &&
-            atomic_load(&timeline->held_for[device->index]) <= rota_point_value(point));
+            atomic_load(&timeline->blocked_for[device->index]) <= rota_point_value(point));
 }
 
 /* All that ends what the work waits for; that of its own device is with the thread itself. */
 static bool work_is_watched(const rota_device *device, const rota_work *work) {
     bool watched = true;
-    for (uint32_t h = 0; h < work->hold_count; h++)
+    for (uint32_t h = 0; h < work->foreign_wait_count; h++)
         watched = watched &&
-                  is_watched(device, rota_hold_point(work->submission->made.holds[work->first_hold + h]));
+                  is_watched(device, rota_foreign_wait_point(
+                                         work->submission->made.foreign_waits[work->first_foreign_wait + h]));
     for (const rota_work *before = work; work->comes_last && before-- != work->submission->made.works;)
         if (before->device != device)
             watched = watched &&
@@ -55,8 +56,8 @@ static bool work_is_watched(const rota_device *device, const rota_work *work) {
 static bool rests_well(rota_device *device) {
     bool well = true;
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        if (device->submitter->held_first[q])
-            well = well && work_is_watched(device, device->submitter->held_first[q]);
+        if (device->submitter->blocked_first[q])
+            well = well && work_is_watched(device, device->submitter->blocked_first[q]);
     rota_gate_lock(device);
     well = well && (!device->gate.is_wanted || device->gate.head != device->gate.tail);
     rota_gate_unlock(device);
@@ -163,7 +164,7 @@ static void what_is_with_the_other_driver(void **state) {
     test_sequenced(s.copy_ticket);
     set_failed(s.p->runtime, failing, true);
     go_on("rota_sleeper_prepare", 1); /* after the copy came, and is held */
-    assert_int_equal(ra_load_relaxed(&s.p->devices[1]->handover.held_count), 1);
+    assert_int_equal(ra_load_relaxed(&s.p->devices[1]->handover.blocked_count), 1);
     set_failed(s.p->runtime, failing, false);
     go_on("rest", 1);
     set_failed(s.p->runtime, failing, true);
@@ -286,7 +287,7 @@ static void what_comes_before_once_a_device_is_lost(void **state) {
     assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
     test_sequenced(ticket);
     go_on("rota_sleeper_prepare", 1);
-    assert_int_equal(ra_load_relaxed(&all[2]->handover.held_count), 1);
+    assert_int_equal(ra_load_relaxed(&all[2]->handover.blocked_count), 1);
     rota_device_set_lost(all[1], "given up by the test");
     go_on(NULL, 0);
     assert_int_equal(rota_poll(ticket), ROTA_BUSY);

@@ -77,7 +77,7 @@ static void stays_in_driver(bool holds, bool limited) {
         assert_ok(rota_submit_wait(held, NULL, 0, &ticket));
         test_sequenced(ticket);
         test_nap_ms(50);
-        assert_in_range(ra_load_acquire(&first->handover.held_count), 1, 3);
+        assert_in_range(ra_load_acquire(&first->handover.blocked_count), 1, 3);
     }
     ra_store_seq_cst(&goes_on, 0);
     ra_store_seq_cst(&stays, !limited);

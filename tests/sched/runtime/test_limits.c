@@ -343,14 +343,14 @@ static void a_lane_of_an_earlier_open(void **state) {
     assert_ptr_equal(later, first); /* its shell */
     /* As if the opens between had been. What is left of them in the head is its upper 16 bits. */
     const uint64_t one_open = (uint64_t)1 << 48;
-    (void)ra_fetch_sub_acq_rel(&later->shell.lanes_free, one_open);
+    (void)ra_fetch_sub_acq_rel(&later->handle.lanes_free, one_open);
     (void)ra_fetch_add_acq_rel(&later->generation, 65535);
     assert_ok(rota_device_open(later, "cpu", &device));
     buffer = test_words(device, "x", 4, 3);
     ra_store_seq_cst(&c.go_on, 1);
     rota_futex_wake(&c.go_on, INT32_MAX);
     (void)pthread_join(thread, NULL); /* its ticket is of a runtime that was closed */
-    assert_true((ra_load_seq_cst(&later->shell.lanes_free) & (one_open - 1)) == 0);
+    assert_true((ra_load_seq_cst(&later->handle.lanes_free) & (one_open - 1)) == 0);
     test_expect_words(buffer, 4, 3);
     rota_buffer_release(buffer);
     assert_ok(rota_runtime_close(later, 0));

@@ -1,5 +1,5 @@
 /* Instances that are made while replays overlap: how long a driver may be at one before who waits for it
- * gives up, and that nobody else waits for it (sched/runtime/plans/maker.c). */
+ * gives up, and that nobody else waits for it (sched/runtime/plans/builder.c). */
 #include "tests/kit/runtime_support.h"
 
 #include <stdlib.h>

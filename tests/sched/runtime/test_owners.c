@@ -17,7 +17,7 @@
 #include "sched/runtime/sequencer/sequencer.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/runtime.h"
-#include "sched/runtime/submitter/held.h"
+#include "sched/runtime/submitter/blocked.h"
 #include "sched/runtime/submitter/submitter.h"
 
 static void sequence(rota_runtime *runtime) {
@@ -30,13 +30,13 @@ static void want(rota_runtime *runtime) {
     rota_chain_want(runtime->sequencer, &runtime->sequencer->wanted, ROTA_POINT_PASSED);
 }
 static void look_at_held(rota_runtime *runtime) {
-    (void)rota_held_any_ready(runtime->devices[0]->submitter);
+    (void)rota_blocked_any_ready(runtime->devices[0]->submitter);
 }
 static void watch_callbacks(rota_runtime *runtime) {
     (void)rota_callbacks_watch(runtime->completer);
 }
 static void rescue(rota_runtime *runtime) {
-    rota_across_rescue(runtime->completer);
+    rota_linked_rescue(runtime->completer);
 }
 
 typedef void (*call)(rota_runtime *runtime);

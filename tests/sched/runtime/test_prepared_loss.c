@@ -21,7 +21,7 @@ static _Atomic uint32_t is_to_hook, is_halted, goes_on;
 
 static void at_prepare(void *user, const rota_mark_site *site) {
     (void)user;
-    if (strcmp(site->function, "rota_move_in_prepare") != 0) return;
+    if (strcmp(site->function, "rota_migration_in_prepare") != 0) return;
     rota_mark_hook = NULL;
     ra_store_seq_cst(&is_halted, 1);
     const uint64_t deadline = rota_deadline_after(2 * (uint64_t)SOON_NS);

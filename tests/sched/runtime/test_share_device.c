@@ -32,7 +32,7 @@ static bool open_pair(pair *p, bool apart, bool host_ordered, bool cuda_first, u
     rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.log = {log_line, p, ROTA_LOG_INFO},
                                                         .timeout_ns = 20000000000u, .spin_ns = spin_ns);
     assert_ok(rota_runtime_open(&options, &p->runtime));
-    assert_ok(rota_runtime_set_apart(p->runtime, apart));
+    assert_ok(rota_runtime_set_unshared(p->runtime, apart));
     assert_ok(rota_runtime_set_host_ordered(p->runtime, host_ordered));
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t which = i ^ cuda_first;

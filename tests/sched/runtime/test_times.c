@@ -189,7 +189,7 @@ static void failed_and_skipped_replays_have_times(void **state) {
  * and the oldest that is left is the closest that is known. */
 static void a_lost_stamp_leaves_the_next_one(void **state) {
     (void)state;
-    enum { LOST = 50, AFTER = ROTA_STAMPS + LOST };
+    enum { LOST = 50, AFTER = ROTA_END_TIMES + LOST };
     static uint64_t waited[AFTER];
     adversary_options adversary = {.quiet_ns = 1};
     rota_runtime *runtime;

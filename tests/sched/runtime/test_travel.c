@@ -456,14 +456,14 @@ static void what_failed_is_not_copied_out(void **state) {
 
 /* ---- A work that its device cannot be given ---- */
 
-/* Nobody makes an instance on the device; who had asked for one may know before its maker has left it. */
-static void expect_maker_at_rest(const rota_device *device) {
+/* Nobody makes an instance on the device; who had asked for one may know before its builder has left it. */
+static void expect_builder_at_rest(const rota_device *device) {
     const uint64_t deadline = rota_deadline_after(20000000000u);
-    while (ra_load_acquire(&device->making.done_count) != ra_load_relaxed(&device->making.asked_count) &&
+    while (ra_load_acquire(&device->building.done_count) != ra_load_relaxed(&device->building.asked_count) &&
            rota_clock_ns() < deadline)
         rota_nap_until(rota_deadline_after(100000));
-    assert_int_equal(ra_load_acquire(&device->making.done_count),
-                     ra_load_relaxed(&device->making.asked_count));
+    assert_int_equal(ra_load_acquire(&device->building.done_count),
+                     ra_load_relaxed(&device->building.asked_count));
 }
 
 /* The replay needs an instance that there is no memory for, which is found when it is handed over. */
@@ -494,7 +494,7 @@ static void without_an_instance(house *h, uint32_t device, uint32_t second) {
     expect_ticket(tickets[1], false, when); /* its instance is seen to be free */
     expect_mapped(c.y, 8, 2, when);
     expect_mapped(c.x, 8, 1, when);
-    expect_maker_at_rest(
+    expect_builder_at_rest(
         h->devices[device]); /* else a replay would rather come after one that has an instance */
     open_gate(false);
     assert_ok(rota_submit_wait(gate, NULL, 0, NULL));

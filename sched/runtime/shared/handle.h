@@ -1,19 +1,19 @@
 /* The structs of runtimes, between opening and closing. Internal; not installed. */
-#ifndef ROTA_SCHED_RUNTIME_SHARED_SHELL_H
-#define ROTA_SCHED_RUNTIME_SHARED_SHELL_H
+#ifndef ROTA_SCHED_RUNTIME_SHARED_HANDLE_H
+#define ROTA_SCHED_RUNTIME_SHARED_HANDLE_H
 
 #include "sched/runtime/shared/runtime.h"
 
 /* A struct for a new runtime of this process, zero from `options` on; NULL: no host memory. */
-rota_runtime *rota_runtime_take_shell(void);
+rota_runtime *rota_runtime_take_handle(void);
 void rota_runtime_note_opened(void);
 bool rota_runtime_is_forked(const rota_runtime *runtime);
 /* Keeps a closed runtime's struct for a later open. */
-void rota_runtime_keep_shell(rota_runtime *runtime);
+void rota_runtime_keep_handle(rota_runtime *runtime);
 /* One runtime fewer is open; with the last one what rota keeps for the next graphs goes. */
 void rota_runtime_note_closed(void);
 /* Keeps it for good, because a device that did not stop may still call into it. */
-void rota_runtime_abandon_shell(rota_runtime *runtime);
+void rota_runtime_abandon_handle(rota_runtime *runtime);
 /* Ends the threads and frees everything of a runtime with no devices (a failed open). */
 void rota_runtime_dismantle(rota_runtime *runtime);
 

@@ -12,7 +12,7 @@
  *     reclaimer, in a bounded time.
  * All of that comes earlier in the one order of submissions, so the earliest work that is held anywhere waits
  * for no other: there is no circle. Which queue a work is on, and so what it can hold up, is the sequencer's
- * business (sidings.c). */
+ * business (side_queues.c). */
 #include <sched.h>
 
 #include "base/atomic.h"
@@ -29,7 +29,7 @@
 #include "sched/runtime/submitter/device_wait.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/handover.h"
-#include "sched/runtime/submitter/held.h"
+#include "sched/runtime/submitter/blocked.h"
 #include "sched/runtime/submitter/submitter.h"
 
 #define ACROSS_SPIN_NS 30000u
@@ -72,11 +72,11 @@ static void look_for_thread(rota_device *lost) {
     }
     rota_work *works[ROTA_HANDOVER_BATCH];
     for (uint32_t count = 1; count != 0;) {
-        count = rota_held_take(lost->submitter, works);
+        count = rota_blocked_take(lost->submitter, works);
         rota_handover_drop(lost, works, count);
         lost->submitter->looked_at += count;
     }
-    rota_held_give_up(lost->submitter);
+    rota_blocked_give_up(lost->submitter);
     ra_store_release(&lost->handover.hands_over, state); /* with serve, and the next one here */
 }
 
@@ -95,12 +95,12 @@ static bool is_through_before(rota_device *lost, uint64_t point) {
 
 /* Whether what a work of the device is held for has come about; `*lost`: it will not, since the other device
  * is lost. Then it is over when what was to come before is. A lost device waits for nothing itself. */
-static bool hold_is_over(const rota_device *device, uint64_t hold, rota_device **lost) {
+static bool foreign_wait_is_over(const rota_device *device, uint64_t foreign, rota_device **lost) {
     rota_runtime *runtime = device->runtime;
-    const uint64_t point = rota_hold_point(hold);
+    const uint64_t point = rota_foreign_wait_point(foreign);
     rota_device *other = runtime->devices[rota_point_device(point)];
     bool is_lost = rota_device_is_lost(other); /* first: then what was reached before is seen */
-    if (rota_across_is_ready(runtime, rota_device_is_lost(device) ? point : hold)) return true;
+    if (rota_linked_is_ready(runtime, rota_device_is_lost(device) ? point : foreign)) return true;
     if (is_lost) *lost = other;
     return is_lost && is_through_before(other, point);
 }
@@ -108,18 +108,19 @@ static bool hold_is_over(const rota_device *device, uint64_t hold, rota_device *
 /* Calls fn for each point of another device that keeps the work; of those it waits for because one is lost,
  * the works of its submission before it. One that waits for a lost device is kept until it is seen to
  * (look_for_loss), however late the loss is seen. Stops at false. */
-typedef bool (*keeper_fn)(rota_device *device, rota_work *work, uint64_t hold);
+typedef bool (*keeper_fn)(rota_device *device, rota_work *work, uint64_t foreign);
 static bool for_keepers(rota_device *device, rota_work *work, keeper_fn fn) {
     rota_device *lost = NULL;
-    for (uint32_t h = 0; h < work->hold_count; h++) {
-        uint64_t hold = work->submission->made.holds[work->first_hold + h];
+    for (uint32_t h = 0; h < work->foreign_wait_count; h++) {
+        uint64_t foreign = work->submission->made.foreign_waits[work->first_foreign_wait + h];
         lost = NULL;
-        if (hold_is_over(device, hold, &lost) && (!lost || work->skipped)) continue;
-        if (!fn(device, work, hold)) return false;
+        if (foreign_wait_is_over(device, foreign, &lost) && (!lost || work->skipped)) continue;
+        if (!fn(device, work, foreign)) return false;
     }
     for (const rota_work *before = work; work->comes_last && before-- != work->submission->made.works;) {
         uint64_t point = rota_work_point(before);
-        if (before->device != device && !hold_is_over(device, point, &lost) && !fn(device, work, point))
+        if (before->device != device && !foreign_wait_is_over(device, point, &lost) &&
+            !fn(device, work, point))
             return false;
     }
     return true;
@@ -128,9 +129,10 @@ static bool for_keepers(rota_device *device, rota_work *work, keeper_fn fn) {
 /* One that is not kept, since the other device is lost, leaves the rest to be waited for, and what the lost
  * one's works came after: the work won't run, but the end of its submission may not come before theirs. */
 static void look_for_loss(rota_work *work) {
-    for (uint32_t h = 0; h < work->hold_count; h++) {
+    for (uint32_t h = 0; h < work->foreign_wait_count; h++) {
         rota_device *lost = NULL;
-        (void)hold_is_over(work->device, work->submission->made.holds[work->first_hold + h], &lost);
+        (void)foreign_wait_is_over(work->device,
+                                   work->submission->made.foreign_waits[work->first_foreign_wait + h], &lost);
         if (!lost) continue;
         if (!work->skipped) rota_work_skip(work, (rota_reason){ra_load_acquire(&lost->lost_cause), 0}, false);
         work->comes_last = true;
@@ -138,8 +140,8 @@ static void look_for_loss(rota_work *work) {
     }
 }
 
-static bool keeps(rota_device *device, rota_work *work, uint64_t hold) {
-    (void)device, (void)work, (void)hold;
+static bool keeps(rota_device *device, rota_work *work, uint64_t foreign) {
+    (void)device, (void)work, (void)foreign;
     return false;
 }
 
@@ -147,14 +149,14 @@ static bool keeps(rota_device *device, rota_work *work, uint64_t hold) {
 static bool is_oldest(const rota_submitter *submitter, const rota_work *work) {
     const rota_device *device = submitter->device;
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        if (submitter->held_first[q] && submitter->held_first[q]->ordinal < work->ordinal) return false;
+        if (submitter->blocked_first[q] && submitter->blocked_first[q]->ordinal < work->ordinal) return false;
     return true;
 }
 
 /* What the work waits for on its own device. While nothing is held all that came before has gone over. */
 static bool is_next(const rota_submitter *submitter, const rota_work *work) {
     const rota_device *device = submitter->device;
-    if (ra_load_relaxed(&device->handover.held_count) == 0) return true;
+    if (ra_load_relaxed(&device->handover.blocked_count) == 0) return true;
     if (work->comes_last && !is_oldest(submitter, work)) return false;
     const rota_exec_wait *waits = work->submission->made.waits + work->first_wait;
     for (uint32_t w = 0; w < work->wait_count; w++)
@@ -207,7 +209,7 @@ static bool is_ready(rota_submitter *submitter, rota_work *work) {
     const rota_work_row *row = rota_work_row_of(work);
     const bool is_lost = rota_device_is_lost(device);
     if (!is_lost && row->is_decided && !row->is_decided(work)) return false;
-    if (work->hold_count) {
+    if (work->foreign_wait_count) {
         look_for_loss(work);
         if (!for_keepers(device, work, keeps)) return false;
     }
@@ -220,8 +222,9 @@ static bool is_ready(rota_submitter *submitter, rota_work *work) {
  * once something has failed, and once a device is lost so does what for_keepers says. */
 static void for_points(rota_device *device, const rota_work *work, void (*fn)(rota_device *, uint64_t)) {
     bool comes_last = work->comes_last;
-    for (uint32_t h = 0; h < work->hold_count; h++) {
-        const uint64_t point = rota_hold_point(work->submission->made.holds[work->first_hold + h]);
+    for (uint32_t h = 0; h < work->foreign_wait_count; h++) {
+        const uint64_t point =
+            rota_foreign_wait_point(work->submission->made.foreign_waits[work->first_foreign_wait + h]);
         comes_last = comes_last || rota_device_is_lost(device->runtime->devices[rota_point_device(point)]);
         fn(device, point);
     }
@@ -240,7 +243,7 @@ static void note_point(rota_device *device, uint64_t point) {
 /* The work is the first of its queue to wait. */
 static void begin_to_wait(rota_submitter *submitter, rota_work *work) {
     work->since_ns = rota_clock_ns();
-    submitter->held_first[work->queue] = work;
+    submitter->blocked_first[work->queue] = work;
     for_points(submitter->device, work, note_point);
 }
 
@@ -256,21 +259,21 @@ static void see_losses(rota_submitter *submitter) {
     if (lost == submitter->losses_seen) return;
     submitter->losses_seen = lost;
     for (uint32_t q = 0; q < runtime->queue_count; q++)
-        for (rota_work *work = submitter->held_first[q]; work; work = work->next) look_for_loss(work);
+        for (rota_work *work = submitter->blocked_first[q]; work; work = work->next) look_for_loss(work);
     for (uint32_t q = 0; q < runtime->queue_count; q++) /* now for works of their submissions as well */
-        if (submitter->held_first[q]) for_points(device, submitter->held_first[q], note_point);
+        if (submitter->blocked_first[q]) for_points(device, submitter->blocked_first[q], note_point);
 }
 
 static void hold_back(rota_submitter *submitter, rota_work *work) {
     rota_device *device = submitter->device;
     look_for_loss(work); /* the losses that were seen before it came here */
     work->next = NULL;
-    if (submitter->held_last[work->queue])
-        submitter->held_last[work->queue]->next = work;
+    if (submitter->blocked_last[work->queue])
+        submitter->blocked_last[work->queue]->next = work;
     else
         begin_to_wait(submitter, work);
-    submitter->held_last[work->queue] = work;
-    (void)ra_fetch_add_relaxed(&device->handover.held_count,
+    submitter->blocked_last[work->queue] = work;
+    (void)ra_fetch_add_relaxed(&device->handover.blocked_count,
                                1); /* others ask what a device waits for: give_up_on */
 }
 
@@ -279,34 +282,34 @@ static void put_back(rota_submitter *submitter) {
     for (uint32_t i = submitter->batch_count; i-- > 0;) {
         rota_work *work = submitter->batch[i];
         look_for_loss(work);
-        work->next = submitter->held_first[work->queue];
-        if (!work->next) submitter->held_last[work->queue] = work;
+        work->next = submitter->blocked_first[work->queue];
+        if (!work->next) submitter->blocked_last[work->queue] = work;
         begin_to_wait(submitter, work);
         submitter->given[work->queue] = work->value - 1;
-        (void)ra_fetch_add_relaxed(&submitter->device->handover.held_count, 1); /* as in hold_back */
+        (void)ra_fetch_add_relaxed(&submitter->device->handover.blocked_count, 1); /* as in hold_back */
     }
     submitter->batch_count = 0;
 }
 
 /* Takes works that were held and may go; one may let another one go. */
-static uint32_t take_held(rota_submitter *submitter, rota_work **works) {
+static uint32_t take_blocked(rota_submitter *submitter, rota_work **works) {
     rota_device *device = submitter->device;
     uint32_t count = 0;
-    bool any = ra_load_relaxed(&device->handover.held_count) != 0;
+    bool any = ra_load_relaxed(&device->handover.blocked_count) != 0;
     if (any) see_losses(submitter);
     while (any) {
         any = false;
         for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-            while (count < ROTA_HANDOVER_BATCH && submitter->held_first[q] &&
-                   is_ready(submitter, submitter->held_first[q])) {
-                rota_work *work = submitter->held_first[q];
-                submitter->held_first[q] = work->next;
+            while (count < ROTA_HANDOVER_BATCH && submitter->blocked_first[q] &&
+                   is_ready(submitter, submitter->blocked_first[q])) {
+                rota_work *work = submitter->blocked_first[q];
+                submitter->blocked_first[q] = work->next;
                 if (work->next)
                     begin_to_wait(submitter, work->next);
                 else
-                    submitter->held_last[q] = NULL;
+                    submitter->blocked_last[q] = NULL;
                 rota_handover_note(device); /* first: released by the next, to give_up_on */
-                (void)ra_fetch_sub_release(&device->handover.held_count, 1);
+                (void)ra_fetch_sub_release(&device->handover.blocked_count, 1);
                 submitter->given[q] = work->value;
                 works[count++] = work;
                 any = true;
@@ -316,15 +319,15 @@ static uint32_t take_held(rota_submitter *submitter, rota_work **works) {
 }
 
 /* Takes what is to go over next; what must wait is held. */
-uint32_t rota_held_take(rota_submitter *submitter, rota_work **works) {
+uint32_t rota_blocked_take(rota_submitter *submitter, rota_work **works) {
     rota_device *device = submitter->device;
     rota_assert_submitter(submitter);
     uint64_t taken = ra_load_relaxed(&device->handover.taken);
     const uint64_t published = ra_load_seq_cst(&device->handover.published); /* with push_ring */
-    uint32_t count = take_held(submitter, works);
+    uint32_t count = take_blocked(submitter, works);
     while (count < ROTA_HANDOVER_BATCH && taken < published) {
         rota_work *work = device->handover.ring[taken++ % ROTA_HANDOVER_RING];
-        if (submitter->held_first[work->queue] || !is_ready(submitter, work)) {
+        if (submitter->blocked_first[work->queue] || !is_ready(submitter, work)) {
             hold_back(submitter, work);
         } else {
             submitter->given[work->queue] = work->value;
@@ -381,16 +384,16 @@ static bool is_awaited(const rota_device *device, uint64_t devices) {
  * looks at nothing. That may be the device itself, at an earlier replay of the work's plan: nobody else is kept then
  * but where another device waits for it, and who waits for a ticket has a deadline of his own. One that waits on the
  * GPU is its gate's business. Nor does a lost device, whose works are in vain, give up another one for itself. */
-static bool give_up_on(rota_device *device, rota_work *work, uint64_t hold) {
+static bool give_up_on(rota_device *device, rota_work *work, uint64_t foreign) {
     rota_runtime *runtime = device->runtime;
-    const uint64_t point = rota_hold_point(hold);
+    const uint64_t point = rota_foreign_wait_point(foreign);
     rota_device *other = runtime->devices[rota_point_device(point)];
     const uint64_t counting = devices_that_count(runtime);
     if (!(counting >> device->index & 1u)) return true;
     if (other == device && !is_awaited(device, counting)) return true;
     uint64_t from = 0;
     if (ra_load_acquire(&rota_runtime_timeline(runtime, point)->handed_over) < rota_point_value(point) &&
-        ra_load_acquire(&other->handover.held_count) != 0) {
+        ra_load_acquire(&other->handover.blocked_count) != 0) {
         const uint32_t state =
             ra_load_acquire(&other->handover.hands_over); /* with begin_to_hand_over and try_staging */
         if (state == ROTA_HANDS_NOTHING) return true;
@@ -419,21 +422,21 @@ static void watch_for(rota_device *device, uint64_t point) {
     const uint64_t mine = (uint64_t)1 << device->index;
     if (rota_point_passed(device->runtime, point)) return;
     bool watched = ra_load_relaxed(&timeline->holders) & mine;
-    if (!watched || value < ra_load_relaxed(&timeline->held_for[device->index]))
-        ra_store_seq_cst(&timeline->held_for[device->index], value);
+    if (!watched || value < ra_load_relaxed(&timeline->blocked_for[device->index]))
+        ra_store_seq_cst(&timeline->blocked_for[device->index], value);
     /* Both before the last look at the timeline; who moves it does so first. */
     if (!watched) (void)ra_fetch_or_seq_cst(&timeline->holders, mine);
 }
 
 /* Not what keeps it now: nobody is woken when something fails, and who was told of a loss before may find what it
  * brings only then. */
-void rota_held_watch(rota_submitter *submitter, const rota_work *work) {
+void rota_blocked_watch(rota_submitter *submitter, const rota_work *work) {
     rota_device *device = submitter->device;
     rota_assert_submitter(submitter);
     for_points(device, work, watch_for);
 }
 
-void rota_held_watch_nothing(rota_submitter *submitter) {
+void rota_blocked_watch_nothing(rota_submitter *submitter) {
     rota_device *device = submitter->device;
     rota_assert_submitter(submitter);
     rota_runtime *runtime = device->runtime;
@@ -450,42 +453,42 @@ void rota_held_watch_nothing(rota_submitter *submitter) {
 static void for_first(rota_submitter *submitter, keeper_fn fn) {
     rota_device *device = submitter->device;
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        if (submitter->held_first[q]) (void)for_keepers(device, submitter->held_first[q], fn);
+        if (submitter->blocked_first[q]) (void)for_keepers(device, submitter->blocked_first[q], fn);
 }
 
-void rota_held_give_up(rota_submitter *submitter) {
+void rota_blocked_give_up(rota_submitter *submitter) {
     rota_assert_submitter(submitter);
     see_losses(submitter); /* of a thread that looks for work for long, and so takes none */
     for_first(submitter, give_up_on);
 }
 
-bool rota_held_any_ready(rota_submitter *submitter) {
+bool rota_blocked_any_ready(rota_submitter *submitter) {
     rota_device *device = submitter->device;
     rota_assert_submitter(submitter);
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        if (submitter->held_first[q] && is_ready(submitter, submitter->held_first[q])) return true;
+        if (submitter->blocked_first[q] && is_ready(submitter, submitter->blocked_first[q])) return true;
     return false;
 }
 
-static bool awaits_hand_over(rota_device *device, rota_work *work, uint64_t hold) {
+static bool awaits_hand_over(rota_device *device, rota_work *work, uint64_t foreign) {
     (void)device, (void)work;
-    return !(hold & ROTA_HOLD_ON_DEVICE);
+    return !(foreign & ROTA_FOREIGN_WAIT_ON_DEVICE);
 }
 
 /* Where a work is only to be handed over on the other side, that takes a driver's call, less than going to
  * sleep. */
-bool rota_held_look_for_signal(rota_submitter *submitter) {
+bool rota_blocked_look_for_signal(rota_submitter *submitter) {
     rota_device *device = submitter->device;
     rota_assert_submitter(submitter);
     bool worth = false, over = false;
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
-        if (submitter->held_first[q])
-            worth = worth || !for_keepers(device, submitter->held_first[q], awaits_hand_over);
+        if (submitter->blocked_first[q])
+            worth = worth || !for_keepers(device, submitter->blocked_first[q], awaits_hand_over);
     const uint64_t begin = rota_clock_ns();
     uint64_t now = begin;
     while (worth && !over && now - begin < ACROSS_SPIN_NS) {
         (void)sched_yield(); /* whoever hands it over may need this core */
-        over = rota_held_any_ready(submitter) || ra_load_acquire(&device->runtime->stop) ||
+        over = rota_blocked_any_ready(submitter) || ra_load_acquire(&device->runtime->stop) ||
                ra_load_acquire(&device->handover.published) != ra_load_relaxed(&device->handover.taken);
         now = rota_clock_ns();
     }

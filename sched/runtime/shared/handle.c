@@ -2,7 +2,7 @@
 #include "base/atomic.h"
 #include "base/thread_time.h"
 #include "sched/opened.h"
-#include "sched/runtime/shared/shell.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static void watch_forks(void) {
 }
 
 bool rota_runtime_is_forked(const rota_runtime *runtime) {
-    return runtime->shell.fork_generation != ra_load_relaxed(&forks);
+    return runtime->handle.fork_generation != ra_load_relaxed(&forks);
 }
 
 rota_status rota_runtime_check(const rota_runtime *runtime) {
@@ -53,22 +53,22 @@ rota_status rota_opened_check(rota_opened opened) {
 
 /* ---- Shells ---- */
 
-static pthread_mutex_t shells_mutex = PTHREAD_MUTEX_INITIALIZER;
-static rota_runtime *free_shells, *abandoned_shells;
-static _Atomic(rota_runtime *) known_shells; /* all there are: none is ever freed */
+static pthread_mutex_t handles_mutex = PTHREAD_MUTEX_INITIALIZER;
+static rota_runtime *free_handles, *abandoned_handles;
+static _Atomic(rota_runtime *) known_handles; /* all there are: none is ever freed */
 
-static rota_runtime *find_shell(void) {
-    (void)pthread_mutex_lock(&shells_mutex);
-    rota_runtime *runtime = free_shells;
-    if (runtime) free_shells = runtime->shell.next;
-    (void)pthread_mutex_unlock(&shells_mutex);
+static rota_runtime *find_handle(void) {
+    (void)pthread_mutex_lock(&handles_mutex);
+    rota_runtime *runtime = free_handles;
+    if (runtime) free_handles = runtime->handle.next;
+    (void)pthread_mutex_unlock(&handles_mutex);
     if (runtime) return runtime;
     size_t bytes = (sizeof *runtime + 63) / 64 * 64;
     runtime = aligned_alloc(64, bytes);
     if (!runtime) return NULL;
     memset(runtime, 0, bytes);
-    runtime->shell.next_known = ra_load_relaxed(&known_shells);
-    while (!ra_cas_acq_rel(&known_shells, &runtime->shell.next_known,
+    runtime->handle.next_known = ra_load_relaxed(&known_handles);
+    while (!ra_cas_acq_rel(&known_handles, &runtime->handle.next_known,
                            runtime)) { /* with rota_runtime_is_known */
     }
     return runtime;
@@ -77,8 +77,8 @@ static rota_runtime *find_shell(void) {
 bool rota_runtime_is_known(const rota_runtime *runtime) {
     static _Thread_local const rota_runtime *last;
     if (runtime == last) return true;
-    const rota_runtime *known = ra_load_acquire(&known_shells);
-    while (known && known != runtime) known = known->shell.next_known;
+    const rota_runtime *known = ra_load_acquire(&known_handles);
+    while (known && known != runtime) known = known->handle.next_known;
     if (!known) return false;
     last = known;
     return true;
@@ -89,32 +89,32 @@ void rota_runtime_note_closed(void) {
     if (ra_fetch_add_relaxed(&open_runtimes, UINT32_MAX) == 1) rota_chunk_cache_trim();
 }
 
-void rota_runtime_keep_shell(rota_runtime *runtime) {
-    (void)pthread_mutex_lock(&shells_mutex);
-    runtime->shell.next = free_shells;
-    free_shells = runtime;
-    (void)pthread_mutex_unlock(&shells_mutex);
+void rota_runtime_keep_handle(rota_runtime *runtime) {
+    (void)pthread_mutex_lock(&handles_mutex);
+    runtime->handle.next = free_handles;
+    free_handles = runtime;
+    (void)pthread_mutex_unlock(&handles_mutex);
 }
 
-void rota_runtime_abandon_shell(rota_runtime *runtime) {
-    (void)pthread_mutex_lock(&shells_mutex);
-    runtime->shell.next = abandoned_shells;
-    abandoned_shells = runtime;
-    (void)pthread_mutex_unlock(&shells_mutex);
+void rota_runtime_abandon_handle(rota_runtime *runtime) {
+    (void)pthread_mutex_lock(&handles_mutex);
+    runtime->handle.next = abandoned_handles;
+    abandoned_handles = runtime;
+    (void)pthread_mutex_unlock(&handles_mutex);
 }
 
 /* Everything from `options` to the end starts from zero; what lies before outlives a close. */
-static void clear_shell(rota_runtime *runtime) {
+static void clear_handle(rota_runtime *runtime) {
     size_t from = offsetof(rota_runtime, options);
     memset((char *)runtime + from, 0, sizeof *runtime - from);
 }
 
-rota_runtime *rota_runtime_take_shell(void) {
+rota_runtime *rota_runtime_take_handle(void) {
     (void)pthread_once(&fork_once, watch_forks);
-    rota_runtime *runtime = find_shell();
+    rota_runtime *runtime = find_handle();
     if (!runtime) return NULL;
-    clear_shell(runtime);
-    runtime->shell.fork_generation = ra_load_relaxed(&forks);
+    clear_handle(runtime);
+    runtime->handle.fork_generation = ra_load_relaxed(&forks);
     return runtime;
 }
 

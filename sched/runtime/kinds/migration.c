@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
-#include "sched/runtime/kinds/move.h"
+#include "sched/runtime/kinds/migration.h"
 #include "sched/runtime/kinds/plan_externals.h"
 #include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/kinds/touch.h"
@@ -26,34 +26,35 @@ rota_status rota_work_one_copy(rota_work *work, rota_exec_copy copy, rota_exec_w
     return ROTA_OK;
 }
 
-static rota_transfer *transfer_of(const rota_work *work) {
-    return &work->submission->made.transfers[work->segment];
+static rota_migration *migration_of(const rota_work *work) {
+    return &work->submission->made.migrations[work->segment];
 }
 
 /* ---- Prepared ---- */
 
 /* Whether what a move brings has left the device that had it: its first half, which is the work before it and
  * has ended, did not fail; or the host sees it where it is. That there is memory for it says nothing. */
-bool rota_move_in_has_source(const rota_work *move_in) {
-    const rota_transfer *transfer = &move_in->submission->made.transfers[move_in->segment];
-    if (move_in->device->runtime->devices[transfer->from]->exec->caps.unified_host) return true;
-    return !ra_load_acquire(&move_in[-1].failed); /* with rota_poison_work, before its end was published */
+bool rota_migration_in_has_source(const rota_work *migration_in) {
+    const rota_migration *transfer = &migration_in->submission->made.migrations[migration_in->segment];
+    if (migration_in->device->runtime->devices[transfer->from]->exec->caps.unified_host) return true;
+    return !ra_load_acquire(
+        &migration_in[-1].failed); /* with rota_poison_work, before its end was published */
 }
 
-rota_need rota_move_out_need(const rota_work *work) {
-    rota_transfer *transfer = transfer_of(work);
+rota_need rota_migration_out_need(const rota_work *work) {
+    rota_migration *transfer = migration_of(work);
     return (rota_need){&transfer->down, transfer->size, ROTA_EXEC_MEMORY_HOST_READ};
 }
 
-rota_need rota_move_in_need(const rota_work *work) {
-    rota_transfer *transfer = transfer_of(work);
-    if (work->device->exec->caps.unified_host || !rota_move_in_has_source(work))
+rota_need rota_migration_in_need(const rota_work *work) {
+    rota_migration *transfer = migration_of(work);
+    if (work->device->exec->caps.unified_host || !rota_migration_in_has_source(work))
         return (rota_need){NULL, 0, 0};
     return (rota_need){&transfer->up, transfer->size, ROTA_EXEC_MEMORY_HOST_WRITE};
 }
 
-rota_status rota_move_out_prepare(rota_work *work, rota_exec_work *out) {
-    rota_transfer *transfer = &work->submission->made.transfers[work->segment];
+rota_status rota_migration_out_prepare(rota_work *work, rota_exec_work *out) {
+    rota_migration *transfer = &work->submission->made.migrations[work->segment];
     rota_extent extent = {transfer->offset, transfer->size, transfer->from};
     return rota_staging_copies_in(
         transfer->down, ra_load_acquire(&transfer->residency->memory[work->device->index]), &extent, 1, out);
@@ -68,8 +69,8 @@ static void fill(const rota_staging *to, const uint8_t *from) {
 
 /* Out of the other device's staging memory, or, where the host sees it, its memory itself: at once where this
  * device can, else by way of its own staging memory. */
-rota_status rota_move_in_prepare(rota_work *work, rota_exec_work *out) {
-    rota_transfer *transfer = &work->submission->made.transfers[work->segment];
+rota_status rota_migration_in_prepare(rota_work *work, rota_exec_work *out) {
+    rota_migration *transfer = &work->submission->made.migrations[work->segment];
     rota_device *device = work->device;
     rota_exec_memory *destination = ra_load_acquire(&transfer->residency->memory[device->index]);
     rota_exec_memory *source = ra_load_acquire(&transfer->residency->memory[transfer->from]);
@@ -98,41 +99,41 @@ static bool has_passed(const rota_work *work) {
 
 /* Whether nobody looks at the first half's staging memory any more. A move in has a first half where the
  * device that is moved from is not unified; until that has passed its device's thread may look there. */
-static bool first_half_is_over(const rota_work *move_in) {
-    const rota_device *from = move_in->device->runtime->devices[transfer_of(move_in)->from];
-    return !from->exec->caps.unified_host && has_passed(move_in - 1);
+static bool first_half_is_over(const rota_work *migration_in) {
+    const rota_device *from = migration_in->device->runtime->devices[migration_of(migration_in)->from];
+    return !from->exec->caps.unified_host && has_passed(migration_in - 1);
 }
 
 /* The submissions of works that a lost device is not given are kept until close (keep in reap.c): what moves
  * have of staging memory is not. Nobody else looks at it: the second half of a move whose first half
  * never ends is skipped, and `keep` leaves alone what was for a work that has not ended. */
-void rota_move_out_give_back(const rota_work *work) {
-    release_span(&transfer_of(work)->down);
+void rota_migration_out_give_back(const rota_work *work) {
+    release_span(&migration_of(work)->down);
 }
 
-void rota_move_in_give_back(const rota_work *work) {
-    release_span(&transfer_of(work)->up);
-    if (first_half_is_over(work)) release_span(&transfer_of(work)->down);
+void rota_migration_in_give_back(const rota_work *work) {
+    release_span(&migration_of(work)->up);
+    if (first_half_is_over(work)) release_span(&migration_of(work)->down);
 }
 
 /* Of a move that has ended; of one that a lost device did not get its thread gives it back, as above. */
-void rota_move_in_release(rota_sequencer *sequencer, const rota_work *work) {
+void rota_migration_in_release(rota_sequencer *sequencer, const rota_work *work) {
     rota_runtime *runtime = sequencer->runtime;
     (void)runtime;
-    if (has_passed(work)) rota_move_in_give_back(work);
+    if (has_passed(work)) rota_migration_in_give_back(work);
 }
 
 /* ---- Judged ---- */
 
 /* Where it brings the bytes. */
 static rota_place destination_of(const rota_work *work) {
-    const rota_transfer *move = transfer_of(work);
+    const rota_migration *move = migration_of(work);
     return rota_place_of_copy(move->residency, work->device, move->offset, move->size);
 }
 
-bool rota_move_in_carry(rota_runtime *runtime, const rota_work *work, const void *owner, uint32_t node) {
+bool rota_migration_in_carry(rota_runtime *runtime, const rota_work *work, const void *owner, uint32_t node) {
     (void)owner, (void)node;
-    const rota_transfer *move = transfer_of(work);
+    const rota_migration *move = migration_of(work);
     const rota_place from =
         rota_place_of_copy(move->residency, runtime->devices[move->from], move->offset, move->size);
     const rota_place to = destination_of(work);
@@ -141,10 +142,10 @@ bool rota_move_in_carry(rota_runtime *runtime, const rota_work *work, const void
 }
 
 /* Bytes that did not arrive: their copy here is not to be trusted, though it is marked valid. */
-bool rota_move_in_touch(rota_runtime *runtime, const rota_work *work, rota_touch_fn before,
-                        rota_touch_fn after, void *user) {
+bool rota_migration_in_touch(rota_runtime *runtime, const rota_work *work, rota_touch_fn before,
+                             rota_touch_fn after, void *user) {
     if (before) {
-        (void)rota_move_in_carry(runtime, work, NULL, 0);
+        (void)rota_migration_in_carry(runtime, work, NULL, 0);
         return false;
     }
     const rota_place where = destination_of(work);
@@ -155,9 +156,9 @@ bool rota_move_in_touch(rota_runtime *runtime, const rota_work *work, rota_touch
  * its own memory. What is in others was written before, or whoever was to write it has marked it by now: all
  * that the lost one came after is over, and where that one stood for another itself, it has marked that one's
  * memory when it was dropped. */
-void rota_move_in_undone(rota_runtime *runtime, const rota_work *move_in) {
-    const rota_submission *submission = move_in->submission;
-    const rota_transfer *move = &submission->made.transfers[move_in->segment];
+void rota_migration_in_undone(rota_runtime *runtime, const rota_work *migration_in) {
+    const rota_submission *submission = migration_in->submission;
+    const rota_migration *move = &submission->made.migrations[migration_in->segment];
     for (uint32_t i = 0; i < move->unwritten_count; i++) {
         const rota_unwritten *unwritten = &submission->made.unwritten[move->first_unwritten + i];
         const rota_cause *cause = rota_cause_of_loss(runtime, unwritten->writer);
@@ -165,6 +166,6 @@ void rota_move_in_undone(rota_runtime *runtime, const rota_work *move_in) {
         const rota_place where =
             rota_place_of_copy(move->residency, runtime->devices[rota_point_device(unwritten->writer)],
                                unwritten->begin, unwritten->end - unwritten->begin);
-        rota_failed_ranges_mark(runtime, &where, rota_turn_of(move_in), (rota_reason){cause, 0}, true);
+        rota_failed_ranges_mark(runtime, &where, rota_turn_of(migration_in), (rota_reason){cause, 0}, true);
     }
 }

@@ -1,0 +1,37 @@
+/* The queue on which a work holds up nobody: the sequencer's. Internal; not installed. */
+#ifndef ROTA_SCHED_RUNTIME_ORDER_SIDE_QUEUES_H
+#define ROTA_SCHED_RUNTIME_ORDER_SIDE_QUEUES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "sched/runtime/order/order.h"
+#include "sched/runtime/shared/work.h"
+
+/* What works are going to come after, as far as their place depends on it. Begins with device and queues. */
+typedef struct rota_prospect {
+    rota_device *device;
+    uint32_t queues;      /* bit for each where they would be; 0: they can't wait for other devices there */
+    bool crosses;         /* they wait on the device for another one */
+    uint32_t waiting_for; /* timelines whose works can't be waited for on the device yet: 0, 1, or 2 */
+    uint32_t timeline;    /* the one, as an index over all devices */
+    uint64_t value;       /* of it */
+    uint64_t wanted[ROTA_EXEC_QUEUES_MAX]; /* of its own device's queues; 0: nothing */
+} rota_prospect;
+void rota_prospect_add(rota_prospect *prospect, uint64_t point);
+/* An access to bytes [begin, end). */
+void rota_prospect_access(rota_prospect *prospect, rota_residency *residency, uint64_t begin, uint64_t end,
+                          bool writes);
+/* Whether the point is with its executor, or gets there without anything being waited for. */
+bool rota_side_queue_is_at_hand(rota_sequencer *sequencer, uint64_t point);
+/* Whether they would come after a work of one of their queues that waits on the device for another one, and
+ * don't otherwise. */
+bool rota_side_queue_is_crossed(const rota_prospect *prospect);
+/* The logical queue for works that are late, and for one of copies; `is_sidelined`: it is late. */
+uint32_t rota_side_queue_choose(const rota_prospect *prospect);
+uint32_t rota_side_queue_for_copies(const rota_prospect *prospect, bool *is_sidelined);
+/* Of a work that was noted, and is the newest of its queue: whether its end comes after more than copies. */
+bool rota_side_queue_keeps(const rota_work *work);
+/* The work has its waits. `ahead` may be NULL unless it is late. */
+void rota_side_queue_note(rota_work *work, const rota_prospect *prospect);
+
+#endif
