@@ -174,6 +174,9 @@ static option_result take_choice(const option_table *table, const option *o, con
 /* An argument's value; OPTIONS_OK: it is taken. */
 static option_result take_value(const option_table *table, const option *o, const char *text) {
     switch (o->kind) {
+    case OPTION_OPTIONAL:
+        *(const char **)o->value = text;
+        return OPTIONS_OK;
     case OPTION_STRING:
     case OPTION_OUTPUT:
         if (!*text) return options_bad(table, "%s takes %s, not ''", o->name, o->form);
@@ -215,16 +218,22 @@ static const option *find(const option_table *table, const char *argument, const
     return NULL;
 }
 
-/* Whether the value of the option that argv[a] names is the argument after it. */
-static bool takes_next(const option_table *table, const char *argument) {
+/* Whether the value of the option that argv[a] names is the argument after it; NULL there: that is missing. */
+static bool takes_next(const option *o, const char *value, const char *next) {
+    if (!o || o->kind == OPTION_FLAG || value) return false;
+    return o->kind != OPTION_OPTIONAL || (next && next[0] != '-');
+}
+
+/* The place of the next argument that may be an option. */
+static int step_over(const option_table *table, int argc, char **argv, int a) {
     const char *value;
-    const option *o = find(table, argument, &value);
-    return o && o->kind != OPTION_FLAG && !value;
+    const option *o = find(table, argv[a], &value);
+    return a + (takes_next(o, value, a + 1 < argc ? argv[a + 1] : NULL) ? 2 : 1);
 }
 
 bool options_given(const option_table *table, int argc, char **argv, const char *name) {
     const char *value;
-    for (int a = 0; a < argc; a += takes_next(table, argv[a]) ? 2 : 1) {
+    for (int a = 0; a < argc; a = step_over(table, argc, argv, a)) {
         const option *o = find(table, argv[a], &value);
         if (o && strcmp(o->name, name) == 0) return true;
     }
@@ -233,7 +242,7 @@ bool options_given(const option_table *table, int argc, char **argv, const char 
 
 /* --help, --version and --print, which every program has. OPTIONS_OK: none of them is there. */
 static option_result print_asked(const option_table *table, int argc, char **argv) {
-    for (int a = 0; a < argc; a += takes_next(table, argv[a]) ? 2 : 1) {
+    for (int a = 0; a < argc; a = step_over(table, argc, argv, a)) {
         if (strcmp(argv[a], "--help") == 0 || strcmp(argv[a], "-h") == 0) {
             options_print_help(stdout, table);
             return OPTIONS_HELP;
@@ -271,9 +280,12 @@ static option_result take_option(const option_table *table, int argc, char **arg
         *(bool *)o->value = true;
         return OPTIONS_OK;
     }
+    const char *next = *a + 1 < argc ? argv[*a + 1] : NULL;
+    if (o->kind == OPTION_OPTIONAL && !value && !takes_next(o, value, next)) value = "";
     if (!value) {
-        if (*a + 1 == argc) return options_bad(table, "%s needs a value: %s", o->name, o->form);
-        value = argv[++*a];
+        if (!next) return options_bad(table, "%s needs a value: %s", o->name, o->form);
+        value = next;
+        ++*a;
     }
     return take_value(table, o, value);
 }

@@ -8,13 +8,14 @@
 #include <stdint.h>
 
 typedef enum option_kind {
-    OPTION_HEADING, /* no option: what the rows after it are about; `name` alone */
-    OPTION_FLAG,    /* bool */
-    OPTION_STRING,  /* const char *, not empty */
-    OPTION_OUTPUT,  /* the same: a file to be written, which is refused here already where it can't be */
-    OPTION_COUNT,   /* uint64_t between least and most; K, M, G, T, Ki, Mi, Gi, Ti may follow its digits */
-    OPTION_REAL,    /* double between least and most */
-    OPTION_CHOICE   /* int: which word of `form`, counted from 0; form is "a|b|c" */
+    OPTION_HEADING,  /* no option: what the rows after it are about; `name` alone */
+    OPTION_FLAG,     /* bool */
+    OPTION_STRING,   /* const char *, not empty */
+    OPTION_OPTIONAL, /* const char *: the next argument where it does not begin with '-', else "" */
+    OPTION_OUTPUT,   /* a string: a file to be written, which is refused here already where it can't be */
+    OPTION_COUNT,    /* uint64_t between least and most; K, M, G, T, Ki, Mi, Gi, Ti may follow its digits */
+    OPTION_REAL,     /* double between least and most */
+    OPTION_CHOICE    /* int: which word of `form`, counted from 0; form is "a|b|c" */
 } option_kind;
 
 typedef struct option {

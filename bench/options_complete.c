@@ -28,8 +28,8 @@ static void value_words(const option *o, char *out_text, size_t capacity) {
 /* Whether a value is a file or a folder. */
 static bool is_path(const option *o) {
     return o->kind == OPTION_OUTPUT ||
-           (o->kind == OPTION_STRING &&
-            (strncmp(o->form, "FILE", 4) == 0 || strcmp(o->form, "DIR") == 0 || strstr(o->form, ".txt") || strstr(o->form, ".json")));
+           (o->kind == OPTION_STRING && (strncmp(o->form, "FILE", 4) == 0 || strcmp(o->form, "DIR") == 0 ||
+                                         strstr(o->form, ".txt") || strstr(o->form, ".json")));
 }
 
 /* In quotes; `special` gets a backslash. */
@@ -193,7 +193,7 @@ static void fish_part(FILE *stream, const option_table *table) {
         if (!options_is_row(o)) continue;
         value_words(o, words, sizeof words);
         fish_line(stream, table, options_is_argument(o) ? NULL : o->name + 2, o->text);
-        if (o->kind != OPTION_FLAG)
+        if (o->kind != OPTION_FLAG && o->kind != OPTION_OPTIONAL)
             fputs(is_path(o) ? " -r -F" : options_is_argument(o) ? " -f" : " -x", stream);
         if (words[0]) fprintf(stream, " -a '%s'", words);
         fputc('\n', stream);

@@ -50,6 +50,7 @@ void options_default(const option *o, char *out_text, size_t capacity) {
     case OPTION_REAL:
         snprintf(value, sizeof value, "%g", *(const double *)o->value);
         break;
+    case OPTION_OPTIONAL:
     case OPTION_STRING:
     case OPTION_OUTPUT:
         if (*(const char *const *)o->value)

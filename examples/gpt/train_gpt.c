@@ -180,6 +180,84 @@ static int run(const gpt_settings *s) {
     return code;
 }
 
+/* Whether an option was given that says otherwise than the checkpoint, with a sentence that names both. */
+static bool contradicts(const option_table *table, const gpt_settings *s, const char *name, const char *given,
+                        const char *stored) {
+    if (!options_given(table, s->argc - 1, s->argv + 1, name)) return false;
+    fprintf(stderr, "train_gpt: %s %s contradicts '%s', which was made with %s %s\n", name, given,
+            s->stored.path, name, stored);
+    return true;
+}
+
+/* The word of an option's choices that has this number. */
+static void choice_word(const option_table *table, const char *name, uint64_t index, char out_word[16]) {
+    out_word[0] = 0;
+    for (size_t i = 0; i < table->option_count; i++) {
+        const option *o = &table->options[i];
+        if (strcmp(o->name, name) != 0) continue;
+        const char *word = o->form;
+        while (index-- && *word) word += strcspn(word, "|"), word += *word == '|';
+        snprintf(out_word, 16, "%.*s", (int)strcspn(word, "|"), word);
+    }
+}
+
+/* How many tokens there are to be, and, for training, which. */
+static bool take_stored_data(const option_table *table, gpt_settings *s) {
+    const gpt_stored *stored = &s->stored;
+    gpt_source *d = &s->source;
+    const uint64_t count = stored->asked ? stored->asked : stored->vocabulary;
+    if (d->count && d->count != count && d->tokenizer >= GPT_BPE) {
+        char given[24], there[24];
+        snprintf(given, sizeof given, "%" PRIu64, d->count);
+        snprintf(there, sizeof there, "%" PRIu64, count);
+        if (contradicts(table, s, "--vocab", given, there)) return false;
+    }
+    if (d->tokenizer == GPT_BIN) d->count = count;
+    if (d->tokenizer == GPT_BPE && d->stored) d->count = stored->asked;
+    if (s->generate || d->data) return true;
+    d->data = stored->data;
+    if (!d->validation) d->validation = stored->val_data;
+    return true;
+}
+
+/* What a checkpoint says of model, tokens and data is taken; a setting that is given and says otherwise is a mistake. */
+static bool take_stored(const option_table *table, gpt_settings *s) {
+    gpt_stored *stored = &s->stored;
+    gpt_source *d = &s->source;
+    if (!gpt_stored_read(s->resume, stored)) return false;
+    uint64_t arch = (uint64_t)s->config.arch, tokenizer = (uint64_t)d->tokenizer, seed = s->seed;
+    const struct {
+        const char *name;
+        uint64_t *value, stored;
+        bool counts, is_word;
+    } rows[] = {{"--block", &s->config.block, stored->block, true, false},
+                {"--layers", &s->config.layers, stored->layers, true, false},
+                {"--heads", &s->config.heads, stored->heads, true, false},
+                {"--dim", &s->config.dim, stored->dim, true, false},
+                {"--arch", &arch, stored->arch, true, true},
+                {"--tokenizer", &tokenizer, (uint64_t)stored->tokenizer, stored->tokenizer >= 0, true},
+                /* What is written has a chance of its own. */
+                {"--seed", &seed, stored->seed, !s->generate, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!rows[i].counts || *rows[i].value == rows[i].stored) continue;
+        char given[24], there[24];
+        snprintf(given, sizeof given, "%" PRIu64, *rows[i].value);
+        snprintf(there, sizeof there, "%" PRIu64, rows[i].stored);
+        if (rows[i].is_word) {
+            choice_word(table, rows[i].name, *rows[i].value, given);
+            choice_word(table, rows[i].name, rows[i].stored, there);
+        }
+        if (contradicts(table, s, rows[i].name, given, there)) return false;
+        *rows[i].value = rows[i].stored;
+    }
+    s->config.arch = (int)arch;
+    d->tokenizer = (int)tokenizer;
+    s->seed = seed;
+    if (stored->tokenizer < 0) return true;
+    if (!d->merges) d->stored = stored;
+    return take_stored_data(table, s);
+}
+
 /* Options that say nothing beside the others are mistakes. */
 static bool check_settings(gpt_settings *s) {
     gpt_source *d = &s->source;
@@ -189,6 +267,8 @@ static bool check_settings(gpt_settings *s) {
     if (!d->data && (!s->generate || s->write_tokens))
         wrong = "--data FILE is needed, except with --generate";
     if (d->validation && d->tokenizer != GPT_BIN) wrong = "--val-data goes with --tokenizer bin";
+    if (s->generate && *s->generate && s->prompt)
+        wrong = "--generate TEXT and --prompt TEXT both say what the text begins with";
     if (d->merges && d->tokenizer < GPT_BPE) wrong = "--merges goes with --tokenizer bpe or bin";
     if (d->vocabulary && !d->merges) wrong = "--merges-vocab goes with --merges";
     if (d->cache && (d->tokenizer != GPT_BPE || d->merges))
@@ -210,7 +290,8 @@ static bool check_settings(gpt_settings *s) {
         wrong = number;
     }
     if (wrong) fprintf(stderr, "train_gpt: %s\n", wrong);
-    if (d->tokenizer == GPT_BPE && !d->merges && !d->count) d->count = BPE_TOKENS;
+    if (s->generate && *s->generate) s->prompt = s->generate;
+    if (d->tokenizer == GPT_BPE && !d->merges && !d->stored && !d->count) d->count = BPE_TOKENS;
     if (s->generate && !s->sample) s->sample = 200;
     d->block = c->block;
     return !wrong;
@@ -276,7 +357,8 @@ int main(int argc, char **argv) {
          "of --save-weights"},
         {"--checkpoint", OPTION_STRING, &s.checkpoint, "DIR", 0, 0, false,
          "keep the state there: at each look at the validation loss, at the end, at Ctrl-C"},
-        {"--resume", OPTION_STRING, &s.resume, "DIR", 0, 0, false, "go on from a checkpoint"},
+        {"--resume", OPTION_STRING, &s.resume, "DIR", 0, 0, false,
+         "go on from a checkpoint (its folder, or its file), whose model, tokens and data are taken"},
         OPTION_ROW_HEADING("Training"),
         {"--dtype", OPTION_CHOICE, &c->dtype, "f32|f16|bf16", 0, 0, false,
          "what training computes in; weights are kept as f32"},
@@ -303,7 +385,8 @@ int main(int argc, char **argv) {
         {"--patience", OPTION_COUNT, &s.patience, "N", 1, 1e9, false,
          "stop after so many looks without a better loss; none by default"},
         OPTION_ROW_HEADING("Writing"),
-        {"--generate", OPTION_FLAG, &s.generate, NULL, 0, 0, false, "write a text, train nothing"},
+        {"--generate", OPTION_OPTIONAL, &s.generate, "[TEXT]", 0, 0, false,
+         "write on from TEXT, train nothing; with --resume nothing else is needed"},
         {"--sample", OPTION_COUNT, &s.sample, "N", 0, 1e6, false,
          "tokens to write at the end; 200 with --generate"},
         {"--prompt", OPTION_STRING, &s.prompt, "TEXT", 0, 0, false, "what the text begins with"},
@@ -335,13 +418,15 @@ int main(int argc, char **argv) {
         "trains a GPT on a text, and writes with it",
         "train_gpt --data book.txt --iters 500 --checkpoint run --sample 400\n"
         "train_gpt --data book.txt --tokenizer bpe --vocab 4K --layers 6 --heads 6 --dim 384\n"
-        "train_gpt --data book.txt --iters 4K --resume run --checkpoint run --report run.html\n"
+        "train_gpt --resume run --iters 4K --checkpoint run --report run.html\n"
+        "train_gpt --resume run --generate \"Once upon a time\"\n"
         "train_gpt --data tokens.bin --tokenizer bin --arch gpt2 --dtype bf16 --init-from gpt2.safetensors",
         options,
         sizeof options / sizeof *options,
         NULL};
     const option_result parsed = options_parse(&table, argc - 1, argv + 1);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    if (s.resume && !take_stored(&table, &s)) return EXIT_BAD_ARGUMENT;
     if (!s.source.data && !s.generate) {
         options_bad(&table, "--data FILE is needed, except with --generate");
         return EXIT_BAD_ARGUMENT;
@@ -351,5 +436,7 @@ int main(int argc, char **argv) {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    return report_end(program, run(&s));
+    const int code = run(&s);
+    gpt_stored_free(&s.stored);
+    return report_end(program, code);
 }

@@ -19,13 +19,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         *end = 0;
         at = end + 1;
     }
-    const char *string = NULL, *output = NULL;
+    const char *string = NULL, *output = NULL, *optional = NULL;
     uint64_t small = 7, large = 0;
     double real = 0.5;
     int choice = 1;
     bool flag = false;
     const option options[] = {
         {"--string", OPTION_STRING, &string, "FILE", 0, 0, false, "a value"},
+        {"--optional", OPTION_OPTIONAL, &optional, "[TEXT]", 0, 0, false, "a value"},
         {"--output", OPTION_OUTPUT, &output, "FILE", 0, 0, false, "a value"},
         {"--small", OPTION_COUNT, &small, "N", 5, 9, false, "a value"},
         {"--large", OPTION_COUNT, &large, "N", 0, 1e18, false, "a value"},

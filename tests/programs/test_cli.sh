@@ -187,7 +187,7 @@ for keep in 0 4 100 $((size / 2)) $((size - 1)); do
   expect 1 'truncated|not a safetensors' "$train" "${small[@]}" --iters 70 --resume cut
   [ "$(stat -c %s cut/checkpoint.safetensors)" -eq "$keep" ] || { echo "FAILED: a bad checkpoint was changed"; failures=$((failures + 1)); }
 done
-expect 1 'has dim 16, but this model has 32' "$train" "${small[@]:0:8}" --dim 32 --block 16 --resume whole
+expect 1 "--dim 32 contradicts 'whole/checkpoint.safetensors', which was made with --dim 16" "$train" "${small[@]:0:8}" --dim 32 --block 16 --resume whole
 cp whole/checkpoint.safetensors before
 # A limit on file sizes stands for the full disk: writes fail in the middle.
 expect 1 "checkpoint.safetensors' can't be written" bash -c 'trap "" XFSZ; ulimit -f 4; exec "$@"' - \
