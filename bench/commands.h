@@ -18,4 +18,7 @@
 BENCH_COMMANDS(BENCH_DECLARE)
 #undef BENCH_DECLARE
 
+/* What a command does, by its program's name: "rota-bench plan". */
+const char *bench_text(const char *program);
+
 #endif

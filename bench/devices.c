@@ -95,8 +95,10 @@ static cJSON *describe_libraries(void) {
 int bench_devices(int argc, char **argv) {
     static const char program[] = "rota-bench devices";
     const char *out = NULL;
-    const option options[] = {{"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
-    option_result parsed = options_parse(program, options, 1, argc, argv);
+    const option options[] = {OPTION_ROW_OUT(out)};
+    const option_table table = {program, bench_text(program), NULL, options, sizeof options / sizeof *options,
+                                NULL};
+    const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
 
     int code = EXIT_GOOD;
@@ -145,11 +147,18 @@ int bench_smoke(int argc, char **argv) {
     static const char program[] = "rota-bench smoke";
     const char *out = NULL, *id = NULL;
     uint64_t rounds = 10, idle_ms = 0;
-    const option options[] = {{"--device", OPTION_STRING, &id, "cpu|vk:N|cuda:N", 0, 0, false},
-                              {"--rounds", OPTION_COUNT, &rounds, "N", 1, 1e6, false},
-                              {"--idle-ms", OPTION_COUNT, &idle_ms, "N", 0, 60000, false},
-                              {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
-    option_result parsed = options_parse(program, options, sizeof options / sizeof *options, argc, argv);
+    const option options[] = {
+        OPTION_ROW_DEVICE(id),
+        {"--rounds", OPTION_COUNT, &rounds, "N", 1, 1e6, false, "how often the test is run"},
+        {"--idle-ms", OPTION_COUNT, &idle_ms, "N", 0, 60000, false, "milliseconds of rest between its steps"},
+        OPTION_ROW_OUT(out)};
+    const option_table table = {program,
+                                bench_text(program),
+                                "rota-bench smoke --device vk:0 --rounds 100",
+                                options,
+                                sizeof options / sizeof *options,
+                                NULL};
+    const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
 
     opened_device opened;

@@ -59,7 +59,8 @@ bool file_write_text(const char *path, const char *text) {
     return file_commit(&file);
 }
 
-char *file_read(const char *path, size_t *out_size) {
+/* NULL with a sentence. */
+static FILE *open_to_read(const char *path) {
     struct stat status;
     /* Most have no end. */
     if (stat(path, &status) == 0 && S_ISCHR(status.st_mode)) {
@@ -67,11 +68,36 @@ char *file_read(const char *path, size_t *out_size) {
         return NULL;
     }
     FILE *stream = fopen(path, "rb");
-    if (!stream) {
-        fprintf(stderr, "'%s' can't be read: %s\n", path, strerror(errno));
-        return NULL;
+    if (!stream) fprintf(stderr, "'%s' can't be read: %s\n", path, strerror(errno));
+    return stream;
+}
+
+char *file_read(const char *path, size_t *out_size) {
+    FILE *stream = open_to_read(path);
+    return stream ? file_read_stream(stream, path, out_size) : NULL;
+}
+
+char *file_read_head(const char *path, size_t most, size_t *out_size, uint64_t *out_whole) {
+    struct stat status;
+    FILE *stream = open_to_read(path);
+    if (!stream) return NULL;
+    char *data = NULL;
+    errno = 0;
+    if (fstat(fileno(stream), &status) == 0) {
+        const uint64_t whole = (uint64_t)status.st_size;
+        const size_t size = whole < most ? (size_t)whole : most;
+        data = malloc(size + 1);
+        *out_size = data ? fread(data, 1, size, stream) : 0;
+        *out_whole = whole;
+        if (data) data[*out_size] = 0;
     }
-    return file_read_stream(stream, path, out_size);
+    if (!data || ferror(stream)) {
+        fprintf(stderr, "'%s' can't be read: %s\n", path, strerror(errno ? errno : EIO));
+        free(data);
+        data = NULL;
+    }
+    fclose(stream);
+    return data;
 }
 
 char *file_read_stream(FILE *stream, const char *path, size_t *out_size) {

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include "base/file.h"
 
@@ -29,6 +30,8 @@ bool file_write_text(const char *path, const char *text);
 
 /* The whole file, NUL-terminated, from malloc; NULL with a sentence on stderr. */
 char *file_read(const char *path, size_t *out_size);
+/* Its first bytes, at most `most`, and how many it has in all; else as file_read. */
+char *file_read_head(const char *path, size_t most, size_t *out_size, uint64_t *out_whole);
 /* What is left of a stream, which ends; `path` is for the sentence. */
 char *file_read_stream(FILE *stream, const char *path, size_t *out_size);
 

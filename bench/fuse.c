@@ -159,13 +159,19 @@ int bench_fuse(int argc, char **argv) {
     const char *id = NULL, *out = NULL;
     uint64_t repeat = 10, rows = 16384;
     bool no_fuse = false;
-    const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N|cuda:N", 0, 0, false},
-                              {"--rows", OPTION_COUNT, &rows, "N", 1, 1 << 20, false},
-                              {"--repeat", OPTION_COUNT, &repeat, "N", 1, 10000, false},
-                              {"--no-fuse", OPTION_FLAG, &no_fuse, NULL, 0, 0, false},
-                              {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
-    const option_result parsed =
-        options_parse(program, options, sizeof options / sizeof *options, argc, argv);
+    const option options[] = {
+        OPTION_ROW_DEVICE(id),
+        {"--rows", OPTION_COUNT, &rows, "N", 1, 1 << 20, false, "rows of the tensors, of 1024 elements each"},
+        {"--repeat", OPTION_COUNT, &repeat, "N", 1, 10000, false, "how often each way is timed"},
+        {"--no-fuse", OPTION_FLAG, &no_fuse, NULL, 0, 0, false, "one by one only"},
+        OPTION_ROW_OUT(out)};
+    const option_table table = {program,
+                                bench_text(program),
+                                "rota-bench fuse --device cuda:0 --rows 16Ki",
+                                options,
+                                sizeof options / sizeof *options,
+                                NULL};
+    const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
     opened_device opened;
     chain c = {0};

@@ -446,26 +446,37 @@ int bench_matmul(int argc, char **argv) {
     settings s = {.iters = 40, .warmup = 8, .repeat = 3, .atol = 2e-2, .rtol = 1e-2};
     const char *shapes = "1024x1024x1024", *check_text = "384x384x384", *id = NULL, *out = NULL;
     int dtype = 0, compare = -1;
-    const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N|cuda:N", 0, 0, false},
-                              {"--shapes", OPTION_STRING, &shapes, "MxNxK[,MxNxK...]", 0, 0, false},
-                              {"--dtype", OPTION_CHOICE, &dtype, "f32|f16|bf16", 0, 0, false},
-                              {"--iters", OPTION_COUNT, &s.iters, "N", 1, 100000, false},
-                              {"--warmup", OPTION_COUNT, &s.warmup, "N", 0, 100000, false},
-                              {"--repeat", OPTION_COUNT, &s.repeat, "N", 1, 100000, false},
-                              {"--check-shape", OPTION_STRING, &check_text, "MxNxK", 0, 0, false},
-                              {"--check-atol", OPTION_REAL, &s.atol, "X", 0, 1e6, false},
-                              {"--check-rtol", OPTION_REAL, &s.rtol, "X", 0, 1e6, false},
-                              {"--compare", OPTION_CHOICE, &compare, "torch", 0, 0, false},
-                              {"--dot", OPTION_OUTPUT, &s.dot, "FILE", 0, 0, false},
-                              {"--trace", OPTION_OUTPUT, &s.trace, "FILE", 0, 0, false},
-                              {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
-    const size_t count = sizeof options / sizeof *options;
-    option_result parsed = options_parse(program, options, count, argc, argv);
+    const option options[] = {
+        OPTION_ROW_DEVICE(id),
+        {"--shapes", OPTION_STRING, &shapes, "MxNxK[,MxNxK...]", 0, 0, false,
+         "the products that one replay does: M rows of K, times K rows of N"},
+        {"--dtype", OPTION_CHOICE, &dtype, "f32|f16|bf16", 0, 0, false, "of the operands; sums are f32"},
+        {"--iters", OPTION_COUNT, &s.iters, "N", 1, 100000, false, "replays that are timed together"},
+        {"--warmup", OPTION_COUNT, &s.warmup, "N", 0, 100000, false, "replays before those"},
+        {"--repeat", OPTION_COUNT, &s.repeat, "N", 1, 100000, false,
+         "how often that is done; the median counts"},
+        {"--check-shape", OPTION_STRING, &check_text, "MxNxK", 0, 0, false,
+         "a product that is checked element by element"},
+        {"--check-atol", OPTION_REAL, &s.atol, "X", 0, 1e6, false, "how far a result may be off, absolutely"},
+        {"--check-rtol", OPTION_REAL, &s.rtol, "X", 0, 1e6, false, "and relative to what is right"},
+        {"--compare", OPTION_CHOICE, &compare, "torch", 0, 0, false,
+         "time PyTorch in between, on the same operands"},
+        OPTION_ROW_DOT(s.dot),
+        OPTION_ROW_TRACE(s.trace),
+        OPTION_ROW_OUT(out)};
+    const option_table table = {
+        program,
+        bench_text(program),
+        "rota-bench matmul --shapes 1024x1024x1024,4096x4096x4096 --dtype bf16 --compare torch",
+        options,
+        sizeof options / sizeof *options,
+        NULL};
+    const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
     uint32_t one;
     bool good = parse_shapes(shapes, s.shapes, SHAPES_MAX, &s.shape_count);
     if (!good || !parse_shapes(check_text, &s.check_shape, 1, &one)) {
-        options_bad(program, options, count, "%s: MxNxK, each from 1 to 65536, at most %d of them; not '%s'",
+        options_bad(&table, "%s: MxNxK, each from 1 to 65536, at most %d of them; not '%s'",
                     good ? "--check-shape" : "--shapes", good ? 1 : SHAPES_MAX, good ? check_text : shapes);
         return EXIT_BAD_ARGUMENT;
     }

@@ -408,20 +408,29 @@ int bench_ops(int argc, char **argv) {
     const char *id = NULL, *out = NULL, *only = NULL, *part_text = "1/1";
     ops_settings s = {.shapes = SHAPES_AS_GIVEN, .repeat = 5, .seed = 1};
     uint32_t part, parts;
-    const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N|cuda:N", 0, 0, false},
-                              {"--op", OPTION_STRING, &only, "NAME", 0, 0, false},
-                              {"--repeat", OPTION_COUNT, &s.repeat, "N", 1, 10000, false},
-                              {"--shapes", OPTION_CHOICE, &s.shapes, "given|random|empty|large", 0, 0, false},
-                              {"--seed", OPTION_COUNT, &s.seed, "N", 0, 4294967295.0, false},
-                              {"--part", OPTION_STRING, &part_text, "K/N", 0, 0, false},
-                              {"--check-only", OPTION_FLAG, &s.check_only, NULL, 0, 0, false},
-                              {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
-    const size_t count = sizeof options / sizeof *options;
-    option_result parsed = options_parse(program, options, count, argc, argv);
+    const option options[] = {
+        OPTION_ROW_DEVICE(id),
+        {"--op", OPTION_STRING, &only, "NAME", 0, 0, false, "this op alone"},
+        {"--repeat", OPTION_COUNT, &s.repeat, "N", 1, 10000, false, "how often each is timed"},
+        {"--shapes", OPTION_CHOICE, &s.shapes, "given|random|empty|large", 0, 0, false,
+         "the op table's examples, random ones, empty ones, or ones of over 2^24 elements"},
+        {"--seed", OPTION_COUNT, &s.seed, "N", 0, 4294967295.0, false,
+         "of the contents, and of random shapes"},
+        {"--part", OPTION_STRING, &part_text, "K/N", 0, 0, false, "the K-th of N runs that share the ops"},
+        {"--check-only", OPTION_FLAG, &s.check_only, NULL, 0, 0, false, "time nothing"},
+        OPTION_ROW_OUT(out)};
+    const option_table table = {program,
+                                bench_text(program),
+                                "rota-bench ops --device cpu --check-only\n"
+                                "rota-bench ops --op softmax --shapes random --seed 7",
+                                options,
+                                sizeof options / sizeof *options,
+                                NULL};
+    const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
     if (!parse_part(part_text, &part, &parts)) {
-        options_bad(program, options, count,
-                    "--part K/N: of N runs that share the ops, this is the K-th; not '%s'", part_text);
+        options_bad(&table, "--part K/N: of N runs that share the ops, this is the K-th; not '%s'",
+                    part_text);
         return EXIT_BAD_ARGUMENT;
     }
     if (only && !rota_op_find(only)) {

@@ -227,29 +227,41 @@ int bench_plan(int argc, char **argv) {
     bool uploads = false, slots = false, certify = false;
     const char *out = NULL, *dot = NULL;
     const option options[] = {
-        {"--graph", OPTION_CHOICE, &kind, BENCH_GRAPH_FORM, 0, 0, false},
-        {"--nodes", OPTION_COUNT, &nodes, "N", 1, 16e6, false},
-        {"--threads", OPTION_COUNT, &threads, "T", 1, THREADS_MAX, false},
-        {"--builds", OPTION_COUNT, &builds, "N", 5, BUILDS_MAX, false},
-        {"--packing", OPTION_CHOICE, &packing, "tight|concurrent", 0, 0, false},
-        {"--queues", OPTION_COUNT, &queues, "N", 1, 16, false},
-        {"--memory-limit", OPTION_COUNT, &limit, "BYTES", 1, 1e15, false},
-        {"--uploads", OPTION_FLAG, &uploads, NULL, 0, 0, false},
-        {"--slots", OPTION_FLAG, &slots, NULL, 0, 0, false},
-        {"--certify", OPTION_FLAG, &certify, NULL, 0, 0, false},
-        {"--dot", OPTION_OUTPUT, &dot, "FILE", 0, 0, false},
-        {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false},
+        {"--graph", OPTION_CHOICE, &kind, BENCH_GRAPH_FORM, 0, 0, false,
+         "how the nodes depend on each other"},
+        {"--nodes", OPTION_COUNT, &nodes, "N", 1, 16e6, false, "nodes of the graph"},
+        {"--threads", OPTION_COUNT, &threads, "T", 1, THREADS_MAX, false, "threads that record"},
+        {"--builds", OPTION_COUNT, &builds, "N", 5, BUILDS_MAX, false,
+         "how often it is built; the median counts"},
+        {"--packing", OPTION_CHOICE, &packing, "tight|concurrent", 0, 0, false,
+         "transient memory: least memory, or least waiting"},
+        {"--queues", OPTION_COUNT, &queues, "N", 1, 16, false, "compute queues that the plan may use"},
+        {"--memory-limit", OPTION_COUNT, &limit, "BYTES", 1, 1e15, false,
+         "memory that the plan may take; none by default"},
+        {"--uploads", OPTION_FLAG, &uploads, NULL, 0, 0, false,
+         "of the train graph: a weight of each layer is uploaded at each replay"},
+        {"--slots", OPTION_FLAG, &slots, NULL, 0, 0, false, "persistent buffers are bound at each replay"},
+        {"--certify", OPTION_FLAG, &certify, NULL, 0, 0, false, "check the plan against the record"},
+        OPTION_ROW_DOT(dot),
+        OPTION_ROW_OUT(out),
     };
-    const size_t count = sizeof options / sizeof *options;
-    option_result parsed = options_parse(PROGRAM, options, count, argc, argv);
+    const option_table table = {
+        PROGRAM,
+        bench_text(PROGRAM),
+        "rota-bench plan --graph train --nodes 1M --certify\n"
+        "rota-bench plan --graph train --nodes 10K --memory-limit 512Mi --dot plan.dot",
+        options,
+        sizeof options / sizeof *options,
+        NULL};
+    const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
     if (kind == BENCH_TRAIN && nodes < BENCH_LAYER_NODES) {
-        options_bad(PROGRAM, options, count, "--graph train needs --nodes of at least %d, not %" PRIu64,
-                    BENCH_LAYER_NODES, nodes);
+        options_bad(&table, "--graph train needs --nodes of at least %d, not %" PRIu64, BENCH_LAYER_NODES,
+                    nodes);
         return EXIT_BAD_ARGUMENT;
     }
     if (uploads && kind != BENCH_TRAIN) {
-        options_bad(PROGRAM, options, count, "--uploads goes with --graph train");
+        options_bad(&table, "--uploads goes with --graph train");
         return EXIT_BAD_ARGUMENT;
     }
     plan_settings settings = {.graph = {.kind = (bench_graph_kind)kind,

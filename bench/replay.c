@@ -329,22 +329,31 @@ int bench_replay(int argc, char **argv) {
     int kind = BENCH_CHAIN;
     settings s = {.graph = {.nodes = 1000}, .rounds = 15};
     const char *id = NULL, *out = NULL;
-    const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N|cuda:N", 0, 0, false},
-                              {"--graph", OPTION_CHOICE, &kind, BENCH_GRAPH_FORM, 0, 0, false},
-                              {"--nodes", OPTION_COUNT, &s.graph.nodes, "N", 1, 4e6, false},
-                              {"--slots", OPTION_FLAG, &s.graph.slots, NULL, 0, 0, false},
-                              {"--change", OPTION_FLAG, &s.graph.seeds, NULL, 0, 0, false},
-                              {"--rounds", OPTION_COUNT, &s.rounds, "N", 3, 10000, false},
-                              {"--dot", OPTION_OUTPUT, &s.dot, "FILE", 0, 0, false},
-                              {"--trace", OPTION_OUTPUT, &s.trace, "FILE", 0, 0, false},
-                              {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
-    const size_t count = sizeof options / sizeof *options;
-    option_result parsed = options_parse(program, options, count, argc, argv);
+    const option options[] = {
+        OPTION_ROW_DEVICE(id),
+        {"--graph", OPTION_CHOICE, &kind, BENCH_GRAPH_FORM, 0, 0, false,
+         "how the nodes depend on each other"},
+        {"--nodes", OPTION_COUNT, &s.graph.nodes, "N", 1, 4e6, false, "nodes of the graph"},
+        {"--slots", OPTION_FLAG, &s.graph.slots, NULL, 0, 0, false,
+         "persistent buffers are bound at each replay"},
+        {"--change", OPTION_FLAG, &s.graph.seeds, NULL, 0, 0, false,
+         "each node has an argument that changes at each replay"},
+        {"--rounds", OPTION_COUNT, &s.rounds, "N", 3, 10000, false, "how often each way is timed, in turn"},
+        OPTION_ROW_DOT(s.dot),
+        OPTION_ROW_TRACE(s.trace),
+        OPTION_ROW_OUT(out)};
+    const option_table table = {program,
+                                bench_text(program),
+                                "rota-bench replay --device cuda:0 --graph chain --nodes 1K --slots",
+                                options,
+                                sizeof options / sizeof *options,
+                                NULL};
+    const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
     s.graph.kind = (bench_graph_kind)kind;
     if (s.graph.kind == BENCH_TRAIN && s.graph.nodes < BENCH_LAYER_NODES) {
-        options_bad(program, options, count, "--graph train needs --nodes of at least %d, not %" PRIu64,
-                    BENCH_LAYER_NODES, s.graph.nodes);
+        options_bad(&table, "--graph train needs --nodes of at least %d, not %" PRIu64, BENCH_LAYER_NODES,
+                    s.graph.nodes);
         return EXIT_BAD_ARGUMENT;
     }
     return run(&s, id, out);

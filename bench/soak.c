@@ -410,14 +410,23 @@ int bench_soak(int argc, char **argv) {
     double minutes = 1, slope = 1;
     int work = SOAK_KINDS;
     const char *device = "auto", *out = NULL;
-    const option options[] = {{"--device", OPTION_STRING, &device, "ID[,ID...]", 0, 0, false},
-                              {"--minutes", OPTION_REAL, &minutes, "M", 0.01, 100000, false},
-                              {"--threads", OPTION_COUNT, &count, "T", 1, THREADS_MAX, false},
-                              {"--work", OPTION_CHOICE, &work, SOAK_FORM, 0, 0, false},
-                              {"--seed", OPTION_COUNT, &seed, "N", 0, 1e15, false},
-                              {"--slope", OPTION_REAL, &slope, "MIB_PER_HOUR", 0, 1e6, false},
-                              {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
-    option_result parsed = options_parse(program, options, sizeof options / sizeof *options, argc, argv);
+    const option options[] = {
+        {"--device", OPTION_STRING, &device, "ID[,ID...]", 0, 0, false, "the devices, none twice"},
+        {"--minutes", OPTION_REAL, &minutes, "M", 0.01, 100000, false, "how long"},
+        {"--threads", OPTION_COUNT, &count, "T", 1, THREADS_MAX, false, "threads that work"},
+        {"--work", OPTION_CHOICE, &work, SOAK_FORM, 0, 0, false,
+         "what all threads do; else each one of them in turn"},
+        {"--seed", OPTION_COUNT, &seed, "N", 0, 1e15, false, "chooses what exactly is done"},
+        {"--slope", OPTION_REAL, &slope, "MIB_PER_HOUR", 0, 1e6, false,
+         "growth of memory that is a failure, MiB an hour; judged after nine minutes"},
+        OPTION_ROW_OUT(out)};
+    const option_table table = {program,
+                                bench_text(program),
+                                "rota-bench soak --device cpu,vk:0 --minutes 60 --out soak.json",
+                                options,
+                                sizeof options / sizeof *options,
+                                NULL};
+    const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
 
     /* What the program's threads take for their own data has pages of its own: in malloc's arenas it would

@@ -77,12 +77,18 @@ int bench_structures(int argc, char **argv) {
     uint64_t rounds = 20000, repeats = 11;
     const char *json = NULL;
     const option options[] = {
-        {"--rounds", OPTION_COUNT, &rounds, "N", 1, 1e9, false},
-        {"--repeat", OPTION_COUNT, &repeats, "N", 1, 1e6, false},
-        {"--json", OPTION_OUTPUT, &json, "FILE", 0, 0, false},
+        {"--rounds", OPTION_COUNT, &rounds, "N", 1, 1e9, false,
+         "times that a structure is filled and emptied in one measurement"},
+        {"--repeat", OPTION_COUNT, &repeats, "N", 1, 1e6, false, "how often that is done"},
+        {"--json", OPTION_OUTPUT, &json, "FILE", 0, 0, false, "write the result there as JSON"},
     };
-    const option_result parsed =
-        options_parse(program, options, sizeof options / sizeof *options, argc, argv);
+    const option_table table = {program,
+                                bench_text(program),
+                                "rota-bench structures --rounds 3K --repeat 61",
+                                options,
+                                sizeof options / sizeof *options,
+                                NULL};
+    const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
 
     double *samples = calloc(3 * repeats, sizeof *samples);

@@ -378,14 +378,22 @@ int bench_submit(int argc, char **argv) {
     int kind = 0;
     double seconds = 1;
     const char *id = NULL, *out = NULL;
-    const option options[] = {{"--device", OPTION_STRING, &id, "auto|cpu|vk:N|cuda:N", 0, 0, false},
-                              {"--graph", OPTION_CHOICE, &kind, "chain|wide", 0, 0, false},
-                              {"--threads", OPTION_COUNT, &threads, "T", 1, THREADS_MAX, false},
-                              {"--seconds", OPTION_REAL, &seconds, "S", 0.05, 600, false},
-                              {"--rounds", OPTION_COUNT, &rounds, "N", 1, ROUNDS_MAX, false},
-                              {"--merge", OPTION_COUNT, &merge, "N", 0, 1000000, false},
-                              {"--out", OPTION_OUTPUT, &out, "FILE", 0, 0, false}};
-    option_result parsed = options_parse(program, options, sizeof options / sizeof *options, argc, argv);
+    const option options[] = {
+        OPTION_ROW_DEVICE(id),
+        {"--graph", OPTION_CHOICE, &kind, "chain|wide", 0, 0, false, "of the small plans"},
+        {"--threads", OPTION_COUNT, &threads, "T", 1, THREADS_MAX, false, "threads that submit"},
+        {"--seconds", OPTION_REAL, &seconds, "S", 0.05, 600, false, "of a round"},
+        {"--rounds", OPTION_COUNT, &rounds, "N", 1, ROUNDS_MAX, false, "rounds of each way, in turn"},
+        {"--merge", OPTION_COUNT, &merge, "N", 0, 1000000, false,
+         "submissions that one driver's call takes at most; 0: the library's default"},
+        OPTION_ROW_OUT(out)};
+    const option_table table = {program,
+                                bench_text(program),
+                                "rota-bench submit --threads 8 --seconds 2 --merge 1",
+                                options,
+                                sizeof options / sizeof *options,
+                                NULL};
+    const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
 
     opened_device opened;

@@ -1,4 +1,4 @@
-# make install: libraries, public headers, pkg-config file, CMake package.
+# make install: libraries, public headers, pkg-config file, CMake package. Programs: programs.cmake.
 include(CMakePackageConfigHelpers)
 
 set(ROTA_PUBLIC_HEADERS rota.h rota.hpp base/export.h base/sized.h base/status.h base/clock.h base/log.h graph/buffer.h graph/kernel.h

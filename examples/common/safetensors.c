@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const struct {
     const char *name;
@@ -140,6 +141,26 @@ static bool find_header(const char *path, const char *bytes, size_t size, uint64
     return true;
 }
 
+static bool parse_header(const char *path, uint64_t length, safetensors_file *out) {
+    out->header = cJSON_ParseWithLength(out->bytes + 8, length);
+    if (cJSON_IsObject(out->header)) return true;
+    fprintf(stderr, "'%s' is not a safetensors file: its header is not JSON\n", path);
+    return false;
+}
+
+bool safetensors_read_metadata(const char *path, safetensors_file *out) {
+    *out = (safetensors_file){0};
+    size_t size;
+    uint64_t length, whole;
+    out->bytes = file_read_head(path, GPT_HEADER_MOST + 8, &size, &whole);
+    if (out->bytes && find_header(path, out->bytes, size, &length) && parse_header(path, length, out)) {
+        out->metadata = cJSON_GetObjectItemCaseSensitive(out->header, "__metadata__");
+        return true;
+    }
+    safetensors_free(out);
+    return false;
+}
+
 bool safetensors_read(const char *path, safetensors_file *out) {
     *out = (safetensors_file){0};
     size_t size;
@@ -147,11 +168,7 @@ bool safetensors_read(const char *path, safetensors_file *out) {
     out->bytes = file_read(path, &size);
     if (!out->bytes) return false;
     if (!find_header(path, out->bytes, size, &length)) goto bad;
-    out->header = cJSON_ParseWithLength(out->bytes + 8, length);
-    if (!cJSON_IsObject(out->header)) {
-        fprintf(stderr, "'%s' is not a safetensors file: its header is not JSON\n", path);
-        goto bad;
-    }
+    if (!parse_header(path, length, out)) goto bad;
     out->data_bytes = size - 8 - length;
     out->tensors = calloc((size_t)cJSON_GetArraySize(out->header) + 1, sizeof *out->tensors);
     for (const cJSON *entry = out->header->child; out->tensors && entry; entry = entry->next) {
@@ -236,10 +253,12 @@ bool safetensors_read_number(const cJSON *metadata, const char *name, uint64_t *
 }
 
 char *safetensors_path(const char *dir, const char *file) {
+    struct stat status;
+    const bool is_file = stat(dir, &status) == 0 && S_ISREG(status.st_mode);
     const size_t length = strlen(dir) + strlen(file) + 2;
     char *path = malloc(length);
     if (path)
-        snprintf(path, length, "%s/%s", dir, file);
+        snprintf(path, length, "%s%s%s", dir, is_file ? "" : "/", is_file ? "" : file);
     else
         fprintf(stderr, "out of memory for the name of a checkpoint\n");
     return path;

@@ -37,6 +37,8 @@ typedef struct safetensors_file {
 /* The whole file. False with one sentence: unreadable, truncated, no such file. Tensors that are cut off are
  * not `known`. */
 bool safetensors_read(const char *path, safetensors_file *out);
+/* The metadata alone, to be given to safetensors_free too; no tensor is read. */
+bool safetensors_read_metadata(const char *path, safetensors_file *out);
 void safetensors_free(safetensors_file *file);
 /* NULL: there is none of that name. */
 const safetensors_tensor *safetensors_find(const safetensors_file *file, const char *name);
@@ -49,7 +51,7 @@ void safetensors_add_number(cJSON *metadata, const char *name, uint64_t value);
 /* False, silently: there is none of that name, or it is no number. */
 bool safetensors_read_number(const cJSON *metadata, const char *name, uint64_t *out_value);
 
-/* "dir/file", to be freed; NULL with one sentence: no memory. */
+/* "dir/file", to be freed; where `dir` is a file itself, its name. NULL with one sentence: no memory. */
 char *safetensors_path(const char *dir, const char *file);
 
 /* ---- Writing: the header first, then each tensor's data in the same order ---- */

@@ -46,6 +46,11 @@ bool gpt_bpe_save(const gpt_bpe *bpe, const char *merges_path);
  * or more tokens than `most`. */
 bool gpt_bpe_keep(const gpt_bpe *bpe, const char *path);
 bool gpt_bpe_load_kept(const char *path, uint64_t most, gpt_bpe *out);
+/* What merges.txt says, and vocab.json where the tokens are numbered otherwise (token_of), as texts from malloc; and
+ * from these texts (`numbers` may be NULL), which `name` has. */
+char *gpt_bpe_print_merges(const gpt_bpe *bpe);
+char *gpt_bpe_print_numbers(const gpt_bpe *bpe);
+bool gpt_bpe_read(const char *name, const char *merges, const char *numbers, gpt_bpe *out);
 void gpt_bpe_free(gpt_bpe *bpe);
 
 /* Tokens of a text into out_tokens, which has room for `size`. */

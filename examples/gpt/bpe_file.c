@@ -36,26 +36,74 @@ static size_t unprint(const uint32_t codes[256], unsigned char *text, size_t siz
     return count;
 }
 
-static void put_string(file_writer *file, const gpt_bpe *bpe, const uint32_t codes[256], uint32_t string) {
+static void print_string(FILE *stream, const gpt_bpe *bpe, const uint32_t codes[256], uint32_t string) {
     size_t size;
     const unsigned char *bytes = string_set_get(&bpe->strings, string, &size);
     for (size_t i = 0; i < size; i++) {
         unsigned char utf8[4];
-        file_put(file, utf8, gpt_utf8_encode(codes[bytes[i]], utf8));
+        fwrite(utf8, 1, gpt_utf8_encode(codes[bytes[i]], utf8), stream);
     }
 }
 
-static bool save(const gpt_bpe *bpe, file_writer *file) {
+char *gpt_bpe_print_merges(const gpt_bpe *bpe) {
     uint32_t codes[256];
-    char line[64];
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
     list_characters(codes);
-    file_put(file, line, (size_t)snprintf(line, sizeof line, OWN_LINE "%" PRIu32 "\n", bpe->merge_count));
-    for (uint32_t i = 0; i < bpe->merge_count; i++) {
-        put_string(file, bpe, codes, bpe->merges[i].left);
-        file_put(file, " ", 1);
-        put_string(file, bpe, codes, bpe->merges[i].right);
-        file_put(file, "\n", 1);
+    if (stream) fprintf(stream, OWN_LINE "%" PRIu32 "\n", bpe->merge_count);
+    for (uint32_t i = 0; stream && i < bpe->merge_count; i++) {
+        print_string(stream, bpe, codes, bpe->merges[i].left);
+        fputc(' ', stream);
+        print_string(stream, bpe, codes, bpe->merges[i].right);
+        fputc('\n', stream);
     }
+    if (stream && fclose(stream) == 0) return text;
+    fprintf(stderr, "no memory for the text of %" PRIu32 " merges\n", bpe->merge_count);
+    free(text);
+    return NULL;
+}
+
+/* A token's name in vocab.json; that of a special token is its text. From malloc, or NULL. */
+static char *name_of_string(const gpt_bpe *bpe, const uint32_t codes[256], uint32_t string) {
+    char *text = NULL;
+    size_t size, length;
+    FILE *stream = open_memstream(&text, &length);
+    if (!stream) return NULL;
+    const unsigned char *bytes = string_set_get(&bpe->strings, string, &size);
+    if (string < bpe->merged)
+        print_string(stream, bpe, codes, string);
+    else
+        fwrite(bytes, 1, size, stream);
+    if (fclose(stream) == 0) return text;
+    free(text);
+    return NULL;
+}
+
+char *gpt_bpe_print_numbers(const gpt_bpe *bpe) {
+    uint32_t codes[256];
+    list_characters(codes);
+    cJSON *names = cJSON_CreateObject();
+    bool good = names != NULL;
+    for (uint32_t token = 0; good && token < bpe->count; token++) {
+        char *name = name_of_string(bpe, codes, bpe->string_of[token]);
+        good = name && cJSON_AddNumberToObject(names, name, token);
+        free(name);
+    }
+    char *text = good ? cJSON_PrintUnformatted(names) : NULL;
+    if (!text) fprintf(stderr, "no memory for the numbers of %" PRIu32 " tokens\n", bpe->count);
+    cJSON_Delete(names);
+    return text;
+}
+
+static bool save(const gpt_bpe *bpe, file_writer *file) {
+    char *text = gpt_bpe_print_merges(bpe);
+    if (!text) {
+        file_abandon(file);
+        return false;
+    }
+    file_put(file, text, strlen(text));
+    free(text);
     return file_commit(file);
 }
 
@@ -206,6 +254,23 @@ bool gpt_bpe_load_kept(const char *path, uint64_t most, gpt_bpe *out) {
     const bool good =
         text && gpt_bpe_begin(out) && read_merges(out, path, text, size, true) && few_enough(out, path, most);
     free(text);
+    if (!good) gpt_bpe_free(out);
+    return good;
+}
+
+bool gpt_bpe_read(const char *name, const char *merges, const char *numbers, gpt_bpe *out) {
+    *out = (gpt_bpe){0};
+    char *text = strdup(merges); /* lines are cut in it */
+    bool good = text && gpt_bpe_begin(out) && read_merges(out, name, text, strlen(text), true) &&
+                few_enough(out, name, GPT_BPE_MOST);
+    if (!text) fprintf(stderr, "no memory for the merges of '%s'\n", name);
+    free(text);
+    if (good && numbers) {
+        cJSON *names = cJSON_Parse(numbers);
+        good = cJSON_IsObject(names) && read_numbers(out, name, names);
+        if (!cJSON_IsObject(names)) fprintf(stderr, "'%s' has numbers of tokens that make no sense\n", name);
+        cJSON_Delete(names);
+    }
     if (!good) gpt_bpe_free(out);
     return good;
 }

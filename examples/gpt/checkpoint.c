@@ -34,10 +34,11 @@ static void list_progress(gpt_progress *p, const char *names[PROGRESS_COUNT],
     memcpy(values, all, sizeof all);
 }
 
+/* NULL with one sentence: no memory. */
 static cJSON *make_header(const gpt_model *model, const gpt_text *text, gpt_progress progress) {
     cJSON *header = cJSON_CreateObject();
     cJSON *metadata = cJSON_AddObjectToObject(header, "__metadata__");
-    cJSON_AddStringToObject(metadata, "format", "rota train_gpt 2");
+    cJSON_AddStringToObject(metadata, "format", "rota train_gpt 3");
     checkpoint_number sizes[SIZE_COUNT];
     list_sizes(model, text, sizes);
     checkpoint_add_numbers(metadata, sizes, SIZE_COUNT);
@@ -53,7 +54,11 @@ static cJSON *make_header(const gpt_model *model, const gpt_text *text, gpt_prog
             safetensors_add(header, name, ROTA_F32, p->rank, p->shape, &offset);
         }
     if (model->scale) safetensors_add(header, GPT_LOSS_SCALE, ROTA_F32, 1, (const uint64_t[]){2}, &offset);
-    return header;
+    const gpt_source none = {0}, *source = text->source ? text->source : &none;
+    if (gpt_stored_add(metadata, &text->vocabulary, source->count, source->data, source->validation))
+        return header;
+    cJSON_Delete(header);
+    return NULL;
 }
 
 bool gpt_checkpoint_save(const char *dir, const gpt_model *model, const gpt_text *text,
@@ -64,7 +69,7 @@ bool gpt_checkpoint_save(const char *dir, const gpt_model *model, const gpt_text
     char *path = safetensors_path(dir, GPT_CHECKPOINT_FILE);
     cJSON *header = make_header(model, text, *progress);
     float *values = NULL;
-    if (!path) goto done;
+    if (!path || !header) goto done;
     open = file_open(&file, path);
     if (!open || !safetensors_begin(&file, header)) goto done;
     for (uint32_t i = 0; i < model->parameter_count; i++) {

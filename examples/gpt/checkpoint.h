@@ -1,5 +1,5 @@
 /* Checkpoints of train_gpt: one safetensors file with parameters, optimizer state, and, as metadata, the
- * step, the generator, the model's sizes and the vocabulary. */
+ * step, the generator, the model's sizes, what its tokens stand for and where they came from (stored.h). */
 #ifndef ROTA_EXAMPLES_GPT_CHECKPOINT_H
 #define ROTA_EXAMPLES_GPT_CHECKPOINT_H
 

@@ -44,6 +44,7 @@ static bool learn_or_load(gpt_bpe *bpe, const gpt_source *s, const gpt_text *tex
 }
 
 static bool merges_vocabulary(gpt_vocabulary *vocabulary, const gpt_source *s, const gpt_text *text) {
+    if (s->stored) return gpt_stored_vocabulary(s->stored, vocabulary);
     vocabulary->kind = (gpt_tokenizer)s->tokenizer;
     if (!learn_or_load(&vocabulary->bpe, s, text)) return false;
     vocabulary->count = vocabulary->bpe.count;
@@ -55,8 +56,8 @@ static bool merges_vocabulary(gpt_vocabulary *vocabulary, const gpt_source *s, c
 /* A model may have more rows than there are tokens, not fewer. */
 static bool enough_rows(const gpt_source *s, const gpt_vocabulary *vocabulary) {
     if (!s->count || s->count >= vocabulary->count) return true;
-    fprintf(stderr, "--vocab %" PRIu64 " is too few: '%s' makes %" PRIu32 " tokens\n", s->count, s->merges,
-            vocabulary->count);
+    fprintf(stderr, "--vocab %" PRIu64 " is too few: '%s' makes %" PRIu32 " tokens\n", s->count,
+            s->merges ? s->merges : s->stored->path, vocabulary->count);
     return false;
 }
 
@@ -82,7 +83,7 @@ static bool check_tokens(gpt_text *text, const gpt_source *s) {
 }
 
 bool gpt_text_read(gpt_text *text, const gpt_source *s) {
-    *text = (gpt_text){0};
+    *text = (gpt_text){.source = s};
     if (s->tokenizer == GPT_BIN) {
         bool good = gpt_tokens_read(s->data, &text->tokens, &text->count);
         text->train_count = (size_t)((double)text->count * 0.9);
@@ -91,7 +92,7 @@ bool gpt_text_read(gpt_text *text, const gpt_source *s) {
             good = gpt_tokens_read(s->validation, &text->tokens, &text->count);
         }
         good = good && enough(s, text->count, text->train_count, "tokens") &&
-               (!s->merges || merges_vocabulary(&text->vocabulary, s, text));
+               ((!s->merges && !s->stored) || merges_vocabulary(&text->vocabulary, s, text));
         text->vocabulary.kind = GPT_BIN;
         if (good && check_tokens(text, s)) return true;
         gpt_text_free(text);
@@ -106,9 +107,10 @@ bool gpt_text_read(gpt_text *text, const gpt_source *s) {
 }
 
 bool gpt_text_vocabulary(gpt_text *text, const gpt_source *s) {
-    *text = (gpt_text){0};
+    *text = (gpt_text){.source = s};
+    if (s->tokenizer == GPT_CHAR && s->stored) return gpt_stored_vocabulary(s->stored, &text->vocabulary);
     if (s->tokenizer == GPT_BYTE) return gpt_vocabulary_bytes(&text->vocabulary);
-    if (!s->merges) {
+    if (!s->merges && !s->stored) {
         fprintf(stderr,
                 "without --data, what tokens stand for must be known: --tokenizer byte, or --merges FILE\n");
         return false;
@@ -124,7 +126,9 @@ bool gpt_text_tokenize(gpt_text *text, const gpt_source *s) {
     const unsigned char *data = (const unsigned char *)text->data;
     gpt_vocabulary *vocabulary = &text->vocabulary;
     bool good = true;
-    if (s->tokenizer == GPT_CHAR) good = gpt_vocabulary_chars(vocabulary, data, text->size);
+    if (s->tokenizer == GPT_CHAR)
+        good = s->stored ? gpt_stored_vocabulary(s->stored, vocabulary)
+                         : gpt_vocabulary_chars(vocabulary, data, text->size);
     if (s->tokenizer == GPT_BYTE) good = gpt_vocabulary_bytes(vocabulary);
     if (s->tokenizer == GPT_BPE) good = merges_vocabulary(vocabulary, s, text);
     if (good) {

@@ -4,7 +4,7 @@
 #define ROTA_EXAMPLES_GPT_DATA_H
 
 #include "examples/common/random.h"
-#include "examples/gpt/vocabulary.h"
+#include "examples/gpt/stored.h"
 
 /* Where tokens come from. Names are NULL where the user gave none. */
 typedef struct gpt_source {
@@ -16,6 +16,8 @@ typedef struct gpt_source {
     uint64_t count;    /* GPT_BPE: tokens to learn; GPT_BIN: how many there are, 0: as many as occur or the
                           merges make */
     uint64_t block;
+    const gpt_stored
+        *stored; /* a checkpoint whose tokens these are: nothing is learned. NULL: there is none */
 } gpt_source;
 
 typedef struct gpt_text {
@@ -24,6 +26,7 @@ typedef struct gpt_text {
     int32_t *tokens;
     size_t count, train_count; /* the first 90 % are for training, the rest for validation */
     gpt_vocabulary vocabulary;
+    const gpt_source *source; /* where it was read from */
 } gpt_text;
 
 /* Reads the file. One sentence on stderr and false for one that can't be read, is empty, or has too few bytes

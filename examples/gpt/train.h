@@ -19,13 +19,15 @@ typedef struct gpt_settings {
         *write_tokens;
     int argc; /* the command line, for the report */
     char **argv;
-    bool generate, find_nan, no_fuse;
+    const char *generate; /* what the text begins with, or ""; NULL: training */
+    bool find_nan, no_fuse;
     int schedule, weights_dtype;
     uint64_t iters, warmup, eval_interval, eval_iters, seed, sample, patience, memory_limit;
     uint64_t timeout; /* seconds in which a device may get no further */
     double lr, min_lr;
     gpt_sampling sampling;
     gpt_source source;
+    gpt_stored stored; /* --resume */
     gpt_config config;
 } gpt_settings;
 

@@ -180,6 +180,84 @@ static int run(const gpt_settings *s) {
     return code;
 }
 
+/* Whether an option was given that says otherwise than the checkpoint, with a sentence that names both. */
+static bool contradicts(const option_table *table, const gpt_settings *s, const char *name, const char *given,
+                        const char *stored) {
+    if (!options_given(table, s->argc - 1, s->argv + 1, name)) return false;
+    fprintf(stderr, "train_gpt: %s %s contradicts '%s', which was made with %s %s\n", name, given,
+            s->stored.path, name, stored);
+    return true;
+}
+
+/* The word of an option's choices that has this number. */
+static void choice_word(const option_table *table, const char *name, uint64_t index, char out_word[16]) {
+    out_word[0] = 0;
+    for (size_t i = 0; i < table->option_count; i++) {
+        const option *o = &table->options[i];
+        if (strcmp(o->name, name) != 0) continue;
+        const char *word = o->form;
+        while (index-- && *word) word += strcspn(word, "|"), word += *word == '|';
+        snprintf(out_word, 16, "%.*s", (int)strcspn(word, "|"), word);
+    }
+}
+
+/* How many tokens there are to be, and, for training, which. */
+static bool take_stored_data(const option_table *table, gpt_settings *s) {
+    const gpt_stored *stored = &s->stored;
+    gpt_source *d = &s->source;
+    const uint64_t count = stored->asked ? stored->asked : stored->vocabulary;
+    if (d->count && d->count != count && d->tokenizer >= GPT_BPE) {
+        char given[24], there[24];
+        snprintf(given, sizeof given, "%" PRIu64, d->count);
+        snprintf(there, sizeof there, "%" PRIu64, count);
+        if (contradicts(table, s, "--vocab", given, there)) return false;
+    }
+    if (d->tokenizer == GPT_BIN) d->count = count;
+    if (d->tokenizer == GPT_BPE && d->stored) d->count = stored->asked;
+    if (s->generate || d->data) return true;
+    d->data = stored->data;
+    if (!d->validation) d->validation = stored->val_data;
+    return true;
+}
+
+/* What a checkpoint says of model, tokens and data is taken; a setting that is given and says otherwise is a mistake. */
+static bool take_stored(const option_table *table, gpt_settings *s) {
+    gpt_stored *stored = &s->stored;
+    gpt_source *d = &s->source;
+    if (!gpt_stored_read(s->resume, stored)) return false;
+    uint64_t arch = (uint64_t)s->config.arch, tokenizer = (uint64_t)d->tokenizer, seed = s->seed;
+    const struct {
+        const char *name;
+        uint64_t *value, stored;
+        bool counts, is_word;
+    } rows[] = {{"--block", &s->config.block, stored->block, true, false},
+                {"--layers", &s->config.layers, stored->layers, true, false},
+                {"--heads", &s->config.heads, stored->heads, true, false},
+                {"--dim", &s->config.dim, stored->dim, true, false},
+                {"--arch", &arch, stored->arch, true, true},
+                {"--tokenizer", &tokenizer, (uint64_t)stored->tokenizer, stored->tokenizer >= 0, true},
+                /* What is written has a chance of its own. */
+                {"--seed", &seed, stored->seed, !s->generate, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (!rows[i].counts || *rows[i].value == rows[i].stored) continue;
+        char given[24], there[24];
+        snprintf(given, sizeof given, "%" PRIu64, *rows[i].value);
+        snprintf(there, sizeof there, "%" PRIu64, rows[i].stored);
+        if (rows[i].is_word) {
+            choice_word(table, rows[i].name, *rows[i].value, given);
+            choice_word(table, rows[i].name, rows[i].stored, there);
+        }
+        if (contradicts(table, s, rows[i].name, given, there)) return false;
+        *rows[i].value = rows[i].stored;
+    }
+    s->config.arch = (int)arch;
+    d->tokenizer = (int)tokenizer;
+    s->seed = seed;
+    if (stored->tokenizer < 0) return true;
+    if (!d->merges) d->stored = stored;
+    return take_stored_data(table, s);
+}
+
 /* Options that say nothing beside the others are mistakes. */
 static bool check_settings(gpt_settings *s) {
     gpt_source *d = &s->source;
@@ -189,6 +267,8 @@ static bool check_settings(gpt_settings *s) {
     if (!d->data && (!s->generate || s->write_tokens))
         wrong = "--data FILE is needed, except with --generate";
     if (d->validation && d->tokenizer != GPT_BIN) wrong = "--val-data goes with --tokenizer bin";
+    if (s->generate && *s->generate && s->prompt)
+        wrong = "--generate TEXT and --prompt TEXT both say what the text begins with";
     if (d->merges && d->tokenizer < GPT_BPE) wrong = "--merges goes with --tokenizer bpe or bin";
     if (d->vocabulary && !d->merges) wrong = "--merges-vocab goes with --merges";
     if (d->cache && (d->tokenizer != GPT_BPE || d->merges))
@@ -210,7 +290,8 @@ static bool check_settings(gpt_settings *s) {
         wrong = number;
     }
     if (wrong) fprintf(stderr, "train_gpt: %s\n", wrong);
-    if (d->tokenizer == GPT_BPE && !d->merges && !d->count) d->count = BPE_TOKENS;
+    if (s->generate && *s->generate) s->prompt = s->generate;
+    if (d->tokenizer == GPT_BPE && !d->merges && !d->stored && !d->count) d->count = BPE_TOKENS;
     if (s->generate && !s->sample) s->sample = 200;
     d->block = c->block;
     return !wrong;
@@ -242,62 +323,112 @@ int main(int argc, char **argv) {
     gpt_config *c = &s.config;
     gpt_source *d = &s.source;
     const option options[] = {
-        {"--data", OPTION_STRING, &d->data, "FILE", 0, 0, false},
-        {"--device", OPTION_STRING, &s.device, "auto|cpu|vk:N|cuda:N", 0, 0, false},
-        {"--tokenizer", OPTION_CHOICE, &d->tokenizer, "char|byte|bpe|bin", 0, 0, false},
-        {"--vocab", OPTION_COUNT, &d->count, "N", 1, GPT_BPE_MOST, false},
-        {"--merges", OPTION_STRING, &d->merges, "merges.txt", 0, 0, false},
-        {"--merges-vocab", OPTION_STRING, &d->vocabulary, "vocab.json", 0, 0, false},
-        {"--bpe-cache", OPTION_STRING, &d->cache, "DIR", 0, 0, false},
-        {"--val-data", OPTION_STRING, &d->validation, "FILE.bin", 0, 0, false},
-        {"--write-tokens", OPTION_OUTPUT, &s.write_tokens, "FILE.bin", 0, 0, false},
-        {"--arch", OPTION_CHOICE, &c->arch, "plain|gpt2", 0, 0, false},
-        {"--init-from", OPTION_STRING, &s.init_from, "FILE.safetensors", 0, 0, false},
-        {"--save-weights", OPTION_OUTPUT, &s.save_weights, "FILE.safetensors", 0, 0, false},
-        {"--dtype", OPTION_CHOICE, &c->dtype, "f32|f16|bf16", 0, 0, false},
-        {"--weights-dtype", OPTION_CHOICE, &s.weights_dtype, "f32|f16|bf16", 0, 0, false},
-        {"--iters", OPTION_COUNT, &s.iters, "N", 1, 1e9, false},
-        {"--batch", OPTION_COUNT, &c->batch, "N", 1, 1 << 20, false},
-        {"--accumulate", OPTION_COUNT, &c->accumulate, "N", 1, 1024, false},
-        {"--block", OPTION_COUNT, &c->block, "N", 1, 1 << 20, false},
-        {"--layers", OPTION_COUNT, &c->layers, "N", 1, 1024, false},
-        {"--heads", OPTION_COUNT, &c->heads, "N", 1, 1 << 20, false},
-        {"--dim", OPTION_COUNT, &c->dim, "N", 1, 1 << 20, false},
-        {"--dropout", OPTION_REAL, &c->dropout, "P", 0, 0.99, false},
-        {"--lr", OPTION_REAL, &s.lr, "RATE", 0, 1e3, false},
-        {"--min-lr", OPTION_REAL, &s.min_lr, "RATE", 0, 1e3, false},
-        {"--schedule", OPTION_CHOICE, &s.schedule, "cosine|linear|constant", 0, 0, false},
-        {"--warmup", OPTION_COUNT, &s.warmup, "N", 0, 1e9, false},
-        {"--weight-decay", OPTION_REAL, &c->weight_decay, "RATE", 0, 1e3, false},
-        {"--beta1", OPTION_REAL, &c->beta1, "B", 0, 0.999999, false},
-        {"--beta2", OPTION_REAL, &c->beta2, "B", 0, 0.999999, false},
-        {"--grad-clip", OPTION_REAL, &c->grad_clip, "NORM", 0, 1e9, false},
-        {"--eval-interval", OPTION_COUNT, &s.eval_interval, "N", 0, 1e9, false},
-        {"--eval-iters", OPTION_COUNT, &s.eval_iters, "N", 0, 1e6, false},
-        {"--patience", OPTION_COUNT, &s.patience, "N", 1, 1e9, false},
-        {"--seed", OPTION_COUNT, &s.seed, "N", 0, 9007199254740992.0, false},
-        {"--checkpoint", OPTION_STRING, &s.checkpoint, "DIR", 0, 0, false},
-        {"--resume", OPTION_STRING, &s.resume, "DIR", 0, 0, false},
-        {"--generate", OPTION_FLAG, &s.generate, NULL, 0, 0, false},
-        {"--sample", OPTION_COUNT, &s.sample, "N", 0, 1e6, false},
-        {"--prompt", OPTION_STRING, &s.prompt, "TEXT", 0, 0, false},
-        {"--temperature", OPTION_REAL, &s.sampling.temperature, "T", 0, 100, false},
-        {"--top-k", OPTION_COUNT, &s.sampling.top_k, "K", 1, 1e9, false},
-        {"--top-p", OPTION_REAL, &s.sampling.top_p, "P", 1e-9, 1, false},
-        {"--no-fuse", OPTION_FLAG, &s.no_fuse, NULL, 0, 0, false},
-        {"--find-nan", OPTION_FLAG, &s.find_nan, NULL, 0, 0, false},
-        {"--memory-limit", OPTION_COUNT, &s.memory_limit, "BYTES", 1, 1e18, false},
-        {"--timeout", OPTION_COUNT, &s.timeout, "SECONDS", 1, 1e9, false},
-        {"--log", OPTION_OUTPUT, &s.log, "FILE.jsonl", 0, 0, false},
-        {"--dot", OPTION_OUTPUT, &s.dot, "FILE", 0, 0, false},
-        {"--trace", OPTION_OUTPUT, &s.trace, "FILE", 0, 0, false},
-        {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false},
+        OPTION_ROW_HEADING("Data and tokens"),
+        {"--data", OPTION_STRING, &d->data, "FILE", 0, 0, false, "the text, or a file of tokens"},
+        {"--tokenizer", OPTION_CHOICE, &d->tokenizer, "char|byte|bpe|bin", 0, 0, false,
+         "what a token is: a character, a byte, a learned pair of bytes, or a number of a .bin file"},
+        {"--vocab", OPTION_COUNT, &d->count, "N", 1, GPT_BPE_MOST, false,
+         "how many tokens: byte pairs to learn (8192 by default), or what a .bin file may hold"},
+        {"--merges", OPTION_STRING, &d->merges, "merges.txt", 0, 0, false,
+         "byte pairs as GPT-2's merges.txt has them"},
+        {"--merges-vocab", OPTION_STRING, &d->vocabulary, "vocab.json", 0, 0, false,
+         "their numbers as GPT-2's vocab.json has them"},
+        {"--bpe-cache", OPTION_STRING, &d->cache, "DIR", 0, 0, false,
+         "where learned byte pairs are kept; by default in the user's cache"},
+        {"--val-data", OPTION_STRING, &d->validation, "FILE.bin", 0, 0, false,
+         "tokens to validate on; by default the last tenth of --data"},
+        {"--write-tokens", OPTION_OUTPUT, &s.write_tokens, "FILE.bin", 0, 0, false,
+         "write the tokens of --data there, and stop"},
+        OPTION_ROW_HEADING("Model"),
+        {"--arch", OPTION_CHOICE, &c->arch, "plain|gpt2", 0, 0, false,
+         "the model: without biases, or GPT-2's"},
+        {"--block", OPTION_COUNT, &c->block, "N", 1, 1 << 20, false, "tokens of a window"},
+        {"--layers", OPTION_COUNT, &c->layers, "N", 1, 1024, false, "layers of the model"},
+        {"--heads", OPTION_COUNT, &c->heads, "N", 1, 1 << 20, false, "attention heads of a layer"},
+        {"--dim", OPTION_COUNT, &c->dim, "N", 1, 1 << 20, false, "width of the model"},
+        {"--dropout", OPTION_REAL, &c->dropout, "P", 0, 0.99, false,
+         "share of the activations that is dropped in training"},
+        OPTION_ROW_HEADING("Weights and going on later"),
+        {"--init-from", OPTION_STRING, &s.init_from, "FILE.safetensors", 0, 0, false,
+         "weights to begin with"},
+        {"--save-weights", OPTION_OUTPUT, &s.save_weights, "FILE.safetensors", 0, 0, false,
+         "write the weights there at the end"},
+        {"--weights-dtype", OPTION_CHOICE, &s.weights_dtype, "f32|f16|bf16", 0, 0, false,
+         "of --save-weights"},
+        {"--checkpoint", OPTION_STRING, &s.checkpoint, "DIR", 0, 0, false,
+         "keep the state there: at each look at the validation loss, at the end, at Ctrl-C"},
+        {"--resume", OPTION_STRING, &s.resume, "DIR", 0, 0, false,
+         "go on from a checkpoint (its folder, or its file), whose model, tokens and data are taken"},
+        OPTION_ROW_HEADING("Training"),
+        {"--dtype", OPTION_CHOICE, &c->dtype, "f32|f16|bf16", 0, 0, false,
+         "what training computes in; weights are kept as f32"},
+        {"--iters", OPTION_COUNT, &s.iters, "N", 1, 1e9, false, "steps to train"},
+        {"--batch", OPTION_COUNT, &c->batch, "N", 1, 1 << 20, false, "windows of a micro-batch"},
+        {"--accumulate", OPTION_COUNT, &c->accumulate, "N", 1, 1024, false, "micro-batches of a step"},
+        {"--lr", OPTION_REAL, &s.lr, "RATE", 0, 1e3, false, "learning rate, after the warm-up"},
+        {"--min-lr", OPTION_REAL, &s.min_lr, "RATE", 0, 1e3, false, "learning rate at the end"},
+        {"--schedule", OPTION_CHOICE, &s.schedule, "cosine|linear|constant", 0, 0, false,
+         "how it falls from one to the other"},
+        {"--warmup", OPTION_COUNT, &s.warmup, "N", 0, 1e9, false, "steps in which it rises from 0"},
+        {"--weight-decay", OPTION_REAL, &c->weight_decay, "RATE", 0, 1e3, false, "of the matrices"},
+        {"--beta1", OPTION_REAL, &c->beta1, "B", 0, 0.999999, false, "AdamW's, of the mean"},
+        {"--beta2", OPTION_REAL, &c->beta2, "B", 0, 0.999999, false, "AdamW's, of the mean square"},
+        {"--grad-clip", OPTION_REAL, &c->grad_clip, "NORM", 0, 1e9, false,
+         "largest norm of the gradient; 0: any"},
+        {"--seed", OPTION_COUNT, &s.seed, "N", 0, 9007199254740992.0, false,
+         "of the first weights, the batches, dropout and writing"},
+        OPTION_ROW_HEADING("Validation"),
+        {"--eval-interval", OPTION_COUNT, &s.eval_interval, "N", 0, 1e9, false,
+         "steps between two looks at the validation loss; 0: only at the end"},
+        {"--eval-iters", OPTION_COUNT, &s.eval_iters, "N", 0, 1e6, false,
+         "random batches of such a look; 0: no looks at all"},
+        {"--patience", OPTION_COUNT, &s.patience, "N", 1, 1e9, false,
+         "stop after so many looks without a better loss; none by default"},
+        OPTION_ROW_HEADING("Writing"),
+        {"--generate", OPTION_OPTIONAL, &s.generate, "[TEXT]", 0, 0, false,
+         "write on from TEXT, train nothing; with --resume nothing else is needed"},
+        {"--sample", OPTION_COUNT, &s.sample, "N", 0, 1e6, false,
+         "tokens to write at the end; 200 with --generate"},
+        {"--prompt", OPTION_STRING, &s.prompt, "TEXT", 0, 0, false, "what the text begins with"},
+        {"--temperature", OPTION_REAL, &s.sampling.temperature, "T", 0, 100, false,
+         "below 1: likelier tokens; 0: the likeliest"},
+        {"--top-k", OPTION_COUNT, &s.sampling.top_k, "K", 1, 1e9, false,
+         "choose among the K likeliest tokens; all by default"},
+        {"--top-p", OPTION_REAL, &s.sampling.top_p, "P", 1e-9, 1, false,
+         "choose among the likeliest that together have this probability"},
+        OPTION_ROW_HEADING("Execution"),
+        OPTION_ROW_DEVICE(s.device),
+        {"--no-fuse", OPTION_FLAG, &s.no_fuse, NULL, 0, 0, false, "elementwise nodes one by one"},
+        {"--find-nan", OPTION_FLAG, &s.find_nan, NULL, 0, 0, false,
+         "stop at the first number that is not finite, and name its tensor"},
+        {"--memory-limit", OPTION_COUNT, &s.memory_limit, "BYTES", 1, 1e18, false,
+         "device memory that is used at most; all by default"},
+        {"--timeout", OPTION_COUNT, &s.timeout, "SECONDS", 1, 1e9, false,
+         "how long a device may get no further"},
+        OPTION_ROW_HEADING("What is written of the run"),
+        {"--log", OPTION_OUTPUT, &s.log, "FILE.jsonl", 0, 0, false,
+         "write a line of JSON there for each step"},
+        OPTION_ROW_DOT(s.dot),
+        OPTION_ROW_TRACE(s.trace),
+        {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false,
+         "write there a page with curves and times"},
     };
-    const size_t count = sizeof options / sizeof *options;
-    option_result parsed = options_parse(program, options, count, argc - 1, argv + 1);
+    const option_table table = {
+        program,
+        "trains a GPT on a text, and writes with it",
+        "train_gpt --data book.txt --iters 500 --checkpoint run --sample 400\n"
+        "train_gpt --data book.txt --tokenizer bpe --vocab 4K --layers 6 --heads 6 --dim 384\n"
+        "train_gpt --resume run --iters 4K --checkpoint run --report run.html\n"
+        "train_gpt --resume run --generate \"Once upon a time\"\n"
+        "train_gpt --data tokens.bin --tokenizer bin --arch gpt2 --dtype bf16 --init-from gpt2.safetensors",
+        options,
+        sizeof options / sizeof *options,
+        NULL};
+    const option_result parsed = options_parse(&table, argc - 1, argv + 1);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    if (s.resume && !take_stored(&table, &s)) return EXIT_BAD_ARGUMENT;
     if (!s.source.data && !s.generate) {
-        options_bad(program, options, count, "--data FILE is needed, except with --generate");
+        options_bad(&table, "--data FILE is needed, except with --generate");
         return EXIT_BAD_ARGUMENT;
     }
     if (!check_settings(&s)) return EXIT_BAD_ARGUMENT;
@@ -305,5 +436,7 @@ int main(int argc, char **argv) {
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    return report_end(program, run(&s));
+    const int code = run(&s);
+    gpt_stored_free(&s.stored);
+    return report_end(program, code);
 }

@@ -19,21 +19,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         *end = 0;
         at = end + 1;
     }
-    const char *string = NULL, *output = NULL;
+    const char *string = NULL, *output = NULL, *optional = NULL;
     uint64_t small = 7, large = 0;
     double real = 0.5;
     int choice = 1;
     bool flag = false;
     const option options[] = {
-        {"--string", OPTION_STRING, &string, "FILE", 0, 0, false},
-        {"--output", OPTION_OUTPUT, &output, "FILE", 0, 0, false},
-        {"--small", OPTION_COUNT, &small, "N", 5, 9, false},
-        {"--large", OPTION_COUNT, &large, "N", 0, 1e18, false},
-        {"--real", OPTION_REAL, &real, "P", -1, 1, false},
-        {"--choice", OPTION_CHOICE, &choice, "one|two|three", 0, 0, false},
-        {"--flag", OPTION_FLAG, &flag, NULL, 0, 0, false},
+        {"--string", OPTION_STRING, &string, "FILE", 0, 0, false, "a value"},
+        {"--optional", OPTION_OPTIONAL, &optional, "[TEXT]", 0, 0, false, "a value"},
+        {"--output", OPTION_OUTPUT, &output, "FILE", 0, 0, false, "a value"},
+        {"--small", OPTION_COUNT, &small, "N", 5, 9, false, "a value"},
+        {"--large", OPTION_COUNT, &large, "N", 0, 1e18, false, "a value"},
+        {"--real", OPTION_REAL, &real, "P", -1, 1, false, "a value"},
+        {"--choice", OPTION_CHOICE, &choice, "one|two|three", 0, 0, false, "a value"},
+        {"--flag", OPTION_FLAG, &flag, NULL, 0, 0, false, "a value"},
     };
-    if (options_parse("fuzz", options, sizeof options / sizeof *options, count, arguments) == OPTIONS_OK) {
+    const option_table table = {"fuzz", "takes anything", NULL, options, sizeof options / sizeof *options,
+                                NULL};
+    if (options_parse(&table, count, arguments) == OPTIONS_OK) {
         FUZZ_CHECK(small >= 5 && small <= 9 && large <= (uint64_t)1000000000000000000);
         FUZZ_CHECK(isfinite(real) && real >= -1 && real <= 1 && choice >= 0 && choice <= 2);
         FUZZ_CHECK((!string || *string) && (!output || *output));

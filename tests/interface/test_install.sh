@@ -22,6 +22,19 @@ if [ -f "$build_dir/build.ninja" ]; then
   done
 fi
 
+# Programs that were built, with their pages.
+if [ -x "$build_dir/bench/rota-bench" ]; then
+  [[ $("$prefix/bin/rota-bench" --version) == "rota-bench "[0-9]* ]] || { echo "no rota-bench was installed"; exit 1; }
+  for file in man/man1/rota-bench.1 bash-completion/completions/rota-bench zsh/site-functions/_rota-bench \
+    fish/vendor_completions.d/rota-bench.fish; do
+    [ -s "$prefix/share/$file" ] || { echo "share/$file was not installed"; exit 1; }
+  done
+  if man --version 2>/dev/null | grep -q man; then
+    MANPATH="$prefix/share/man" LC_ALL=C.UTF-8 man -P cat rota-bench >"$work/page" || { echo "man rota-bench finds nothing"; exit 1; }
+    grep -q 'rota-bench plan' "$work/page" || { echo "man rota-bench does not have its commands"; exit 1; }
+  fi
+fi
+
 # Nothing private goes out, and every public header stands on its own in C (in C++: test_cpp.sh).
 if find "$prefix/include" -name '*internal*' | grep .; then
   echo "private headers were installed"

@@ -146,7 +146,7 @@ closed=("$train" --data whole.bin --tokenizer bin --device vk:99 "${model[@]:2}"
 expect 1 "'whole.bin': token [0-9]+ is [0-9]+, but the vocabulary has 5" "${closed[@]}" --vocab 5
 one_line
 expect 1 "vocab 5 is too few: 'merges.txt' makes 269 tokens" "${closed[@]}" --vocab 5 --merges merges.txt
-expect 1 "vocab 5 is too few: 'merges.txt' makes 269 tokens" "$train" --generate --resume kept --tokenizer bin --merges merges.txt --vocab 5 \
+expect 1 "vocab 5 is too few: 'merges.txt' makes 269 tokens" "$train" --generate --init-from kept/checkpoint.safetensors --tokenizer bin --merges merges.txt --vocab 5 \
   --device vk:99
 one_line
 expect 3 'vk:99' "${closed[@]}"

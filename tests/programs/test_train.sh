@@ -80,7 +80,8 @@ expect 1 'at least 257' "$train" "${small[@]}" --tokenizer bpe --vocab 100
 expect 0 'validation loss' "$train" "${bpe[@]}" --checkpoint pairs
 sed '5{h;d};6{G}' merges.txt | sed 's/^#.*/#version: 0.2/' >swapped.txt
 expect 1 'was trained with other tokens' "$train" "${small[@]}" --tokenizer bpe --merges swapped.txt --iters 20 --resume pairs
-expect 1 'has vocabulary 300, but this model has' "$train" "${small[@]}" --tokenizer char --iters 20 --resume pairs
+expect 1 "--tokenizer char contradicts 'pairs/checkpoint.safetensors', which was made with --tokenizer bpe" \
+  "$train" "${small[@]}" --tokenizer char --iters 20 --resume pairs
 # Weights of another model: the first five names that differ, and how many more; tokens of another number are one of them.
 expect 0 'validation loss' "$train" "${small[@]}" --iters 2 --save-weights shallow.safetensors
 expect 1 "'shallow.safetensors' has the weights of another model: ('transformer.h.[12].[a-z_0-9.]+' is missing; ){5}and 7 more" \
@@ -225,6 +226,102 @@ expect 1 'another model.*is 300x16 there' "$train" "${small[@]}" --init-from wri
 expect 1 'generate needs a model' "${write[@]}"
 expect 1 'both say where the weights come from' "${write[@]}" --resume writer --init-from writer.safetensors
 expect 1 "'Q' at byte 1 is not one of" "$train" "${small[@]}" --iters 2 --sample 5 --prompt aQ
+
+# ---- A checkpoint carries what it was made with: nothing else is needed ----
+alone() { # CHECKPOINT OPTION...: writes the same with the checkpoint alone as with all that it was made with
+  local from=$1
+  shift
+  expect 0 '^the quick' "$train" --device cpu --sample 40 --seed 3 --generate 'the quick' --resume "$from"
+  cp output said
+  expect 0 '^the quick' "$train" --device cpu --sample 40 --seed 3 --generate --prompt 'the quick' --resume "$from" "$@"
+  cmp said output || { echo "FAILED: $from alone writes otherwise"; failures=$((failures + 1)); }
+}
+sizes=(--layers 1 --heads 2 --dim 16 --block 16)
+python3 - merges.txt <<'PY'
+import json, random, sys
+prints = [b for b in range(256) if 0x20 < b < 0x7f or (b > 0xa0 and b != 0xad)]
+code, hidden = {}, 256
+for b in range(256):
+    code[b] = chr(b) if b in prints else chr(hidden)
+    hidden += b not in prints
+names = list(code.values())
+for line in open(sys.argv[1], encoding="utf-8").read().splitlines()[1:]:
+    left, right = line.split(" ")
+    if left + right not in names: names.append(left + right)
+names += ["<|endoftext|>", "<|a name with a space \u00ad|>"]
+random.Random(1).shuffle(names)
+json.dump({name: i for i, name in enumerate(names)}, open("numbers.json", "w"))
+PY
+for kind in char byte bpe numbers; do
+  case $kind in
+    numbers) how=(--tokenizer bpe --merges merges.txt --merges-vocab numbers.json) ;;
+    *) how=(--tokenizer $kind) ;;
+  esac
+  [ $kind != bpe ] || how+=(--vocab 300)
+  expect 0 'validation loss' "$train" "${small[@]}" "${how[@]}" --iters 3 --checkpoint carries-$kind
+  python3 - carries-$kind/checkpoint.safetensors <<'PY' || failures=$((failures + 1))
+import json, os, struct, sys
+data = open(sys.argv[1], "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+metadata = json.loads(data[8:8 + size].decode("utf-8"))["__metadata__"]
+assert all(isinstance(v, str) for v in metadata.values())
+assert metadata["data"] == os.path.realpath("text"), metadata["data"]
+assert ("merges" in metadata) == (metadata["tokenizer"] == "bpe")
+assert ("token_numbers" in metadata) == ("numbers" in sys.argv[1])
+PY
+done
+alone carries-byte "${sizes[@]}" --tokenizer byte
+alone carries-numbers "${sizes[@]}" --tokenizer bpe --merges merges.txt --merges-vocab numbers.json
+alone carries-char/checkpoint.safetensors # its file
+alone carries-bpe
+expect 1 "'Q' at byte 0 is not one of the vocabulary's" "$train" --device cpu --generate Quick --resume carries-char
+expect 1 '--generate TEXT and --prompt TEXT both' "$train" --generate a --prompt b --resume carries-char
+# Training goes on with its data, wherever it is called; other data is taken where it is given.
+folder=$PWD
+sed 's/fox/jug/' text >big-enough
+expect 0 'resumed after step 3' env -C / "$train" --device cpu --resume "$folder/carries-bpe" --iters 5 --eval-iters 0 --batch 2
+expect 0 'resumed after step 3' "$train" --device cpu --resume carries-bpe --iters 5 --eval-iters 0 --batch 2 --data big-enough
+# What contradicts it is named, with both values.
+for pair in block:8:16 layers:2:1 heads:4:2 dim:32:16 arch:gpt2:plain tokenizer:byte:char seed:5:1337; do
+  IFS=: read -r name given there <<<"$pair"
+  expect 1 "--$name $given contradicts 'carries-char/checkpoint.safetensors', which was made with --$name $there" \
+    "$train" --resume carries-char --$name "$given"
+  one_line
+done
+expect 1 "--vocab 310 contradicts 'carries-bpe/checkpoint.safetensors', which was made with --vocab 300" \
+  "$train" --resume carries-bpe --vocab 310
+expect 0 'resumed after step 3' "$train" --device cpu --resume carries-char --iters 4 --eval-iters 0 --batch 2 --dim 16 --heads 2
+# Older checkpoints say their sizes only, and one may be damaged.
+python3 - <<'PY'
+import json, os, struct
+data = open("carries-byte/checkpoint.safetensors", "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+def write(folder, header):
+    os.mkdir(folder)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    open(folder + "/checkpoint.safetensors", "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:])
+header = json.loads(data[8:8 + size])
+for name in ("tokenizer", "data"): del header["__metadata__"][name]
+header["__metadata__"]["format"] = "rota train_gpt 2"
+write("older", header)
+header["__metadata__"].update(tokenizer="char", characters="10 32 31")
+write("damaged", header)
+header["__metadata__"].update(tokenizer="bpe")
+write("damaged2", header)
+for name, value in ("heads", "0"), ("arch", "7"), ("dim", "99999999999"):
+    header["__metadata__"][name], good = value, header["__metadata__"][name]
+    write("damaged-" + name, header)
+    header["__metadata__"][name] = good
+PY
+expect 1 'what tokens stand for must be known' "$train" --device cpu --generate --resume older
+expect 0 '^the quick' "$train" --device cpu --generate 'the quick' --tokenizer byte --resume older
+expect 0 'resumed after step 3' "$train" --device cpu --resume older --tokenizer byte --data text --iters 4 --eval-iters 0 --batch 2
+expect 1 'its 256 characters make no sense from the 2th on' "$train" --device cpu --generate --resume damaged
+for name in heads arch dim; do
+  expect 1 "is damaged: it says $name [079]" "$train" --device cpu --generate --resume damaged-$name
+done
+expect 1 'is damaged: it has no merges' "$train" --device cpu --generate --resume damaged2
 
 # SCENARIOS.md S1: 33 MB, a device that was opened long before it is used, 64 000 byte pairs.
 python3 - <<'PY'

@@ -1,0 +1,23 @@
+# What make install takes of a program: itself, its manual page, and the completions of bash, zsh and fish. Who built the library
+# alone installs none (OPTIONAL). Programs under a sanitizer are for tests; built for another machine without an emulator, they
+# can't print their pages.
+function(rota_program name)
+  if(ROTA_SANITIZE)
+    return()
+  endif()
+  set(folder ${PROJECT_BINARY_DIR}/pages)
+  if(NOT CMAKE_CROSSCOMPILING OR CMAKE_CROSSCOMPILING_EMULATOR)
+    add_custom_command(TARGET ${name} POST_BUILD
+      COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${name}> -DNAME=${name} -DFOLDER=${folder}
+              "-DEMULATOR=${CMAKE_CROSSCOMPILING_EMULATOR}" -P ${PROJECT_SOURCE_DIR}/cmake/print_pages.cmake
+      VERBATIM)
+  endif()
+  if(NOT ROTA_INSTALL)
+    return()
+  endif()
+  install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
+  install(FILES ${folder}/${name}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 OPTIONAL)
+  install(FILES ${folder}/${name} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions OPTIONAL)
+  install(FILES ${folder}/_${name} DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions OPTIONAL)
+  install(FILES ${folder}/${name}.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d OPTIONAL)
+endfunction()
