@@ -6,6 +6,7 @@
 #include "tests/kernels/kernels.h"
 #include "tests/kit/random.h"
 #include "tests/kit/runtime_support.h"
+#include "tests/kit/sequenced.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -466,6 +467,14 @@ static void expect_builder_at_rest(const rota_device *device) {
                      ra_load_relaxed(&device->building.asked_count));
 }
 
+/* All memory under the limit is in use from here on: nothing new is to be had. */
+static void take_memory(rota_runtime *runtime) {
+    (void)ra_fetch_add_relaxed(&runtime->budget.memory_bytes, PLENTY);
+}
+static void give_memory(rota_runtime *runtime) {
+    (void)ra_fetch_sub_acq_rel(&runtime->budget.memory_bytes, PLENTY);
+}
+
 /* The replay needs an instance that there is no memory for, which is found when it is handed over. */
 static void without_an_instance(house *h, uint32_t device, uint32_t second) {
     char when[128];
@@ -499,9 +508,10 @@ static void without_an_instance(house *h, uint32_t device, uint32_t second) {
     open_gate(false);
     assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
     assert_ok(rota_submit_wait(plan, args, 0, &tickets[0])); /* the only instance is taken from here on */
-    h->runtime->options.memory_limit_bytes = 1;              /* nothing new from here on */
+    take_memory(h->runtime);
     assert_ok(rota_submit_wait(plan, args, 0, &tickets[1]));
     assert_ok(rota_submit_wait(after, NULL, 0, &tickets[2]));
+    test_sequenced(tickets[2]); /* ticket 1 is, before the instance is free again */
     open_gate(true);
     expect_ticket(tickets[0], false, when);
     for (uint32_t t = 1; t < 3; t++) {
@@ -509,7 +519,7 @@ static void without_an_instance(house *h, uint32_t device, uint32_t second) {
         if (status != ROTA_OUT_OF_MEMORY) fail_msg("%s: ticket %u is %s", when, t, rota_status_name(status));
         assert_non_null(strstr(rota_last_error(), "of the memory limit of"));
     }
-    h->runtime->options.memory_limit_bytes = PLENTY;
+    give_memory(h->runtime);
     assert_status(rota_buffer_read(c.x, 0, words, sizeof words), ROTA_OUT_OF_MEMORY);
     assert_status(rota_buffer_read(c.y, 0, words, sizeof words), ROTA_OUT_OF_MEMORY);
     assert_ok(rota_submit_wait(plan, args, 0, NULL));
