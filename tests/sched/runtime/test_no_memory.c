@@ -315,6 +315,19 @@ static void expect_outcome(const outcome *o, bool needs_failure, const char *whe
                  o->value);
 }
 
+/* How many were made so far, all of which lie there to be used again: a write of the test's own that ended later would
+ * give one to whom it is to be refused. */
+static uint32_t records_that_there_are(rota_runtime *runtime) {
+    rota_runtime_stats stats = ROTA_RUNTIME_STATS();
+    const uint64_t deadline = rota_deadline_after(20000000000u);
+    do {
+        rota_sequencer_reap_now(runtime);
+        assert_ok(rota_runtime_get_stats(runtime, &stats));
+    } while (stats.completed < stats.submissions && rota_clock_ns() < deadline);
+    assert_int_equal(stats.completed, stats.submissions);
+    return records;
+}
+
 /* A write, a plan that overwrites and one that reads what that wrote are submitted while the allocation of
  * this number, or that one and all others, are refused. Records of submissions run out before, as some are in
  * flight. True: there were so many allocations. */
@@ -338,8 +351,7 @@ static bool refuse_allocation(uint32_t number, bool all) {
     test_gate_open(false);
     rota_ticket ticket;
     uint64_t sequenced = 0;
-    const uint32_t before = records;
-    rota_sequencer_reap_now(runtime);
+    const uint32_t before = records_that_there_are(runtime);
     for (uint32_t i = 0; i < 1000 && records == before; i++) {
         assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
         while (rota_ticket_number(ticket, &sequenced) == ROTA_BUSY) sched_yield();
@@ -439,8 +451,7 @@ static bool refuse_order(uint32_t number, bool all) {
     test_gate_open(false);
     rota_ticket first = {NULL, 0};
     uint64_t sequenced;
-    const uint32_t before = records;
-    rota_sequencer_reap_now(runtime);
+    const uint32_t before = records_that_there_are(runtime);
     for (uint32_t i = 0; i < 1000 && records == before; i++) {
         first = submit_to(&older, memory);
         while (rota_ticket_number(first, &sequenced) == ROTA_BUSY) sched_yield();
