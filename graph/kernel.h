@@ -111,10 +111,12 @@ typedef struct rota_kernel_bindable {
     uint8_t type;
 } rota_kernel_bindable;
 
+typedef struct rota_kernel rota_kernel;
+
 /* One of the kernels that together do a node's work (rota_kernel.parts). */
 #define ROTA_KERNEL_PARTS_MAX 4
 typedef struct rota_kernel_part {
-    const struct rota_kernel *kernel; /* without bindables, whose grid is its own */
+    const rota_kernel *kernel; /* without bindables, whose grid is its own */
     uint32_t operand_count;
     uint8_t operand[ROTA_KERNEL_OPERANDS_MAX]; /* which of the node's operands each of its own is */
     uint8_t mode[ROTA_KERNEL_OPERANDS_MAX];    /* rota_access_mode (graph.h) */
@@ -130,7 +132,70 @@ typedef enum rota_kernel_flags {
     ROTA_KERNEL_INTERLEAVED = 1u << 3
 } rota_kernel_flags;
 
-typedef struct rota_kernel {
+/* What runs it on CPU devices. */
+typedef struct rota_kernel_cpu {
+    rota_cpu_fn fn;          /* NULL: not on this executor */
+    rota_cpu_items_fn items; /* NULL: one item */
+} rota_kernel_cpu;
+
+/* On Vulkan devices. */
+typedef struct rota_kernel_vk {
+    const uint32_t *words; /* SPIR-V, ABI of exec/vk/rota_kernel.glsl; NULL: not on this executor */
+    size_t size_bytes;
+    const char *entry; /* NULL: "main" */
+    rota_grid_fn grid; /* NULL: the node's own groups */
+    /* Further specialization constants from the node's parameters: constant id 2 + i; ids 0 and 1 are the
+     * masks of operands and of bindables in slots. At most ROTA_KERNEL_SPEC_MAX. */
+    uint32_t spec_count;
+    void (*spec)(const void *params, uint32_t *out_values);
+    uint32_t required_features; /* rota_device_feature bits */
+    uint32_t subgroup_size;     /* 0: any; else the required size (VK_EXT_subgroup_size_control) */
+    /* NULL, or: gives the kernel whose vk part stands in for this one's on a device with these features
+     * (rota_device_feature bits), for a node with these parameters: a kernel of the same operands,
+     * parameters and bindables. Asked once per node when a program is made; the answer's own select is
+     * not asked. */
+    const rota_kernel *(*select)(const void *params, const uint64_t *operand_bytes, uint32_t features);
+    /* NULL, or: on a device with ROTA_FEATURE_CUDA_IMAGES, gives the kernel whose cuda part (an image) is
+     * launched in place of SPIR-V for a node with these parameters, or NULL for SPIR-V. Bit i of
+     * slot_mask: operand i comes from a slot. Such an image gets no workspace, nothing prepared, no
+     * clusters, and no more dynamic shared memory than target->shared_bytes_max. */
+    const rota_kernel *(*select_image)(const void *params, const uint64_t *operand_bytes, uint32_t slot_mask,
+                                       const rota_cuda_target *target);
+    /* NULL, or: how many turns the loops of one invocation take at the most, together, for a node with
+     * these parameters; of the kernel that `select` gave, if that has one, else of this. Drivers may end
+     * loops after so many without saying so, as llvmpipe does after 65 535: a node that would take more
+     * there is UNSUPPORTED. Without this function nothing looks after that. */
+    uint64_t (*turns)(const void *params);
+} rota_kernel_vk;
+
+/* On CUDA devices. */
+typedef struct rota_kernel_cuda {
+    const void *image; /* fat binary, cubin or PTX, ABI of exec/cuda/rota_kernel.cuh; NULL: see `call` */
+    size_t size_bytes;
+    const char *entry;          /* the kernel's name in the image */
+    rota_grid_fn grid;          /* NULL: the node's own groups */
+    uint32_t block[3];          /* threads of a block; 0 counts as 1 */
+    uint32_t shared_bytes;      /* dynamic shared memory */
+    rota_cuda_launch_fn launch; /* NULL, or: gives the whole launch, instead of the four above */
+    /* A second kernel parameter, of prepared_bytes, made once from the operands' addresses when an
+     * instance is made: a tensor map, say. Such a kernel takes no operand from a slot (its select gives
+     * another). */
+    uint32_t prepared_bytes;
+    rota_cuda_prepare_fn prepare;
+    /* A library node: no image; the function puts its work on the stream that it is given. */
+    rota_cuda_call_fn call;
+    /* NULL, or: called for each distinct node before the first instance, to measure and remember the
+     * fastest way. */
+    rota_cuda_call_fn tune;
+    /* NULL, or: bytes of scratch memory the node wants on this device. The scheduler adds it to the node
+     * as a transient operand after the recorded ones. */
+    uint64_t (*workspace)(const void *params, const uint64_t *operand_bytes, const rota_cuda_target *target);
+    /* NULL, or: as vk.select. Bit i of slot_mask: operand i comes from a slot. */
+    const rota_kernel *(*select)(const void *params, const uint64_t *operand_bytes, uint32_t slot_mask,
+                                 const rota_cuda_target *target);
+} rota_kernel_cuda;
+
+struct rota_kernel {
     const char *name;
     uint32_t operand_count; /* number of accesses of a node of this kernel */
     uint32_t param_bytes;   /* size of its parameter struct, multiple of 4 */
@@ -152,65 +217,9 @@ typedef struct rota_kernel {
     uint32_t (*parts)(rota_exec_kind kind, const void *params, const uint64_t *operand_bytes,
                       uint32_t slot_mask, const rota_cuda_target *target,
                       rota_kernel_part out_parts[ROTA_KERNEL_PARTS_MAX]);
-    struct {
-        rota_cpu_fn fn;          /* NULL: not on this executor */
-        rota_cpu_items_fn items; /* NULL: one item */
-    } cpu;
-    struct {
-        const uint32_t *words; /* SPIR-V, ABI of exec/vk/rota_kernel.glsl; NULL: not on this executor */
-        size_t size_bytes;
-        const char *entry; /* NULL: "main" */
-        rota_grid_fn grid; /* NULL: the node's own groups */
-        /* Further specialization constants from the node's parameters: constant id 2 + i; ids 0 and 1 are the
-         * masks of operands and of bindables in slots. At most ROTA_KERNEL_SPEC_MAX. */
-        uint32_t spec_count;
-        void (*spec)(const void *params, uint32_t *out_values);
-        uint32_t required_features; /* rota_device_feature bits */
-        uint32_t subgroup_size;     /* 0: any; else the required size (VK_EXT_subgroup_size_control) */
-        /* NULL, or: gives the kernel whose vk part stands in for this one's on a device with these features
-         * (rota_device_feature bits), for a node with these parameters: a kernel of the same operands,
-         * parameters and bindables. Asked once per node when a program is made; the answer's own select is
-         * not asked. */
-        const struct rota_kernel *(*select)(const void *params, const uint64_t *operand_bytes,
-                                            uint32_t features);
-        /* NULL, or: on a device with ROTA_FEATURE_CUDA_IMAGES, gives the kernel whose cuda part (an image) is
-         * launched in place of SPIR-V for a node with these parameters, or NULL for SPIR-V. Bit i of
-         * slot_mask: operand i comes from a slot. Such an image gets no workspace, nothing prepared, no
-         * clusters, and no more dynamic shared memory than target->shared_bytes_max. */
-        const struct rota_kernel *(*select_image)(const void *params, const uint64_t *operand_bytes,
-                                                  uint32_t slot_mask, const rota_cuda_target *target);
-        /* NULL, or: how many turns the loops of one invocation take at the most, together, for a node with
-         * these parameters; of the kernel that `select` gave, if that has one, else of this. Drivers may end
-         * loops after so many without saying so, as llvmpipe does after 65 535: a node that would take more
-         * there is UNSUPPORTED. Without this function nothing looks after that. */
-        uint64_t (*turns)(const void *params);
-    } vk;
-    struct {
-        const void *image; /* fat binary, cubin or PTX, ABI of exec/cuda/rota_kernel.cuh; NULL: see `call` */
-        size_t size_bytes;
-        const char *entry;          /* the kernel's name in the image */
-        rota_grid_fn grid;          /* NULL: the node's own groups */
-        uint32_t block[3];          /* threads of a block; 0 counts as 1 */
-        uint32_t shared_bytes;      /* dynamic shared memory */
-        rota_cuda_launch_fn launch; /* NULL, or: gives the whole launch, instead of the four above */
-        /* A second kernel parameter, of prepared_bytes, made once from the operands' addresses when an
-         * instance is made: a tensor map, say. Such a kernel takes no operand from a slot (its select gives
-         * another). */
-        uint32_t prepared_bytes;
-        rota_cuda_prepare_fn prepare;
-        /* A library node: no image; the function puts its work on the stream that it is given. */
-        rota_cuda_call_fn call;
-        /* NULL, or: called for each distinct node before the first instance, to measure and remember the
-         * fastest way. */
-        rota_cuda_call_fn tune;
-        /* NULL, or: bytes of scratch memory the node wants on this device. The scheduler adds it to the node
-         * as a transient operand after the recorded ones. */
-        uint64_t (*workspace)(const void *params, const uint64_t *operand_bytes,
-                              const rota_cuda_target *target);
-        /* NULL, or: as vk.select. Bit i of slot_mask: operand i comes from a slot. */
-        const struct rota_kernel *(*select)(const void *params, const uint64_t *operand_bytes,
-                                            uint32_t slot_mask, const rota_cuda_target *target);
-    } cuda;
-} rota_kernel;
+    rota_kernel_cpu cpu;
+    rota_kernel_vk vk;
+    rota_kernel_cuda cuda;
+};
 
 #endif

@@ -55,8 +55,8 @@ def block_end(text, at):
     raise ValueError("unbalanced")
 
 
-def members(body):
-    """Paths of all members, those of structs without a name too."""
+def members(body, bodies):
+    """Paths of all members, and of those of a struct that is one, whether its type has a name or not."""
     names = []
     for member in split(body, ";"):
         nested = re.match(r"struct \{", member)
@@ -64,7 +64,12 @@ def members(body):
             end = block_end(member, member.index("{"))
             name = member[end + 1:].strip()
             names.append(name)
-            names += [f"{name}.{inner}" for inner in members(member[member.index("{") + 1:end])]
+            names += [f"{name}.{inner}" for inner in members(member[member.index("{") + 1:end], bodies)]
+            continue
+        named = re.match(r"(rota_\w+) (\w+)$", member)
+        if named and named.group(1) in bodies:
+            names.append(named.group(2))
+            names += [f"{named.group(2)}.{inner}" for inner in members(bodies[named.group(1)], bodies)]
             continue
         for declarator in split(member, ","):
             function = re.search(r"\(\*\s*(\w+)\)", declarator)
@@ -84,14 +89,15 @@ def prototype(text):
 
 def parsed(root):
     text, includes = preprocessed(root)
-    structs, enums = {}, {}
+    bodies, enums = {}, {}
     for match in re.finditer(r"\b(struct|enum) (rota_\w+) \{", text):
         end = block_end(text, match.end() - 1)
         body = text[match.end():end]
         if match.group(1) == "struct":
-            structs[match.group(2)] = members(body)
+            bodies[match.group(2)] = body
         else:
             enums[match.group(2)] = [re.match(r"\w+", item).group(0) for item in split(body, ",")]
+    structs = {name: members(body, bodies) for name, body in bodies.items()}
     callbacks = dict((match.group(2), match.group(0)) for match in re.finditer(r"typedef ([^;{}]*?)\(\*(rota_\w+)\)\([^;{}]*\)(?=;)", text))
     functions = {}
     for declaration in re.findall(r'extern __attribute__\(\(visibility\("default"\)\)\)\s*([^;{]*);', text):
@@ -145,8 +151,12 @@ def differences(before, after):
             yield f"{key} is gone"
         elif now[key] != value and not key.endswith("_COUNT"):
             yield f"{key} was {value}, and is {now[key]}"
+    inside = {key.rpartition(".")[0] for key in known}
     for key, value in now.items():
         if key.startswith("member") and key not in known:
+            holders = [key[:at] for at in range(len(key)) if key[at] == "."]
+            if any(holder in known and holder not in inside for holder in holders):
+                continue # of a member whose type is described by itself
             name = key.split()[1].split(".")[0]
             if name in sizes and (name not in sized or int(value.split()[0]) < sizes[name]):
                 yield f"{key} is new at {value.split()[0]}, where {name} of before had {sizes[name]} bytes"

@@ -50,6 +50,8 @@ change middle sched/runtime.h $'    uint64_t timeout_ns;\n' $'    uint64_t later
 noticed middle "member rota_runtime_options.timeout_ns was "
 change padding ops/ops_linear.h '} rota_linear;' 'bool later; } rota_linear;'
 noticed padding "member rota_linear.later is new at "
+change inside graph/kernel.h '    uint32_t prepared_bytes;' '    uint32_t prepared_bytes, later;'
+noticed inside "member rota_kernel.cuda.later is new at "
 change value ops/tensor.h '} rota_tensor;' 'uint64_t later; } rota_tensor;'
 noticed value "struct rota_tensor was of "
 change enumerator sched/plan.h '    ROTA_PLAN_COPY,' '    ROTA_PLAN_LATER, ROTA_PLAN_COPY,'
