@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/half.h"
 #include "ops/kernel_objects.h"
 
 enum { COPY, TRANSPOSE, SLICE, RESHAPE };

@@ -2,6 +2,11 @@
  * item is a block of QUERIES queries (or KEYS keys) of one head; the other side is walked in tiles, in order.
  */
 #include "cpu.h"
+#include "functions.h"
+#include "gemm.h"
+#include "half.h"
+#include "rows.h"
+#include "sums.h"
 
 #include <stdlib.h>
 

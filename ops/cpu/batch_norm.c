@@ -1,6 +1,8 @@
 /* CPU kernels: batch_norm_sums, batch_norm_update, batch_norm, batch_norm_backward. An item is a chunk of the
  * elements of every channel, a channel, or what lies between two steps of the outer axes. */
 #include "cpu.h"
+#include "half.h"
+#include "rows.h"
 
 #include <stdlib.h>
 

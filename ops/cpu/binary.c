@@ -1,5 +1,7 @@
 /* CPU kernels: binary, binary_backward, where. Items are elements; one operand is strided. */
 #include "cpu.h"
+#include "functions.h"
+#include "half.h"
 
 static const int last = ROTA_KERNEL_DIMS - 1;
 

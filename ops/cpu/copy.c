@@ -2,6 +2,7 @@
  * innermost dimension (of long ones, pieces), or, where the two innermost dimensions are transposed, blocks
  * of rows. */
 #include "cpu.h"
+#include "half.h"
 
 /* Rows of one transposed block: with 16 floats a cache line, 16 destination rows share the lines of the
  * source. */

@@ -1,5 +1,6 @@
 /* CPU kernels: dropout, cast, check_finite. Items are elements. */
 #include "cpu.h"
+#include "half.h"
 
 static void elements(uint32_t count, uint64_t *out_items, uint64_t *out_grain) {
     *out_items = count;

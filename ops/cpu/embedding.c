@@ -1,5 +1,7 @@
 /* CPU kernels that follow indices: embedding, embedding_backward, index_add. */
 #include "cpu.h"
+#include "half.h"
+#include "rows.h"
 
 #include <stdlib.h>
 #include "base/atomic.h"

@@ -5,6 +5,7 @@
  * time. An element of c is one chain of fused multiply-adds over each block of the summed dimension, whatever
  * tile it is computed in. */
 #include "cpu.h"
+#include "gemm.h"
 
 #include <cblas.h>
 #include <strings.h>

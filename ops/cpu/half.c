@@ -1,5 +1,6 @@
 /* Arrays of f16 and bf16 widened to f32 and narrowed, for CPU kernels of any real dtype. */
 #include "cpu.h"
+#include "half.h"
 
 ROTA_VECTOR static void widen_f16(const uint16_t *restrict x, uint64_t count, float *restrict y) {
     for (uint64_t i = 0; i < count; i++) y[i] = rota_cpu_from_f16(x[i]);

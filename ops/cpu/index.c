@@ -1,5 +1,6 @@
 /* CPU kernels: gather, scatter_add, one_hot, top_k. */
 #include "cpu.h"
+#include "half.h"
 
 rota_status rota_cpu_outside(const char *kernel, uint64_t at, int32_t index, uint32_t n) {
     return rota_fail(ROTA_NODE_FAILED, "%s: index %llu is %d, expected 0 to %u", kernel,

@@ -2,6 +2,8 @@
  * follow from the shape alone, so results do not depend on the workers. The BLAS runs on the calling thread
  * only: the executor is what spreads the work. */
 #include "cpu.h"
+#include "gemm.h"
+#include "half.h"
 
 /* A tile of this many multiply-adds runs for some 50 microseconds: small enough to balance, large enough that
  * packing its operands is a small part. */

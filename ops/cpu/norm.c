@@ -1,6 +1,9 @@
 /* CPU kernels: layernorm (with or without a sum before it) and rmsnorm, forward, backward, and the partial
  * sums of their weights' gradients. An item is a row, of the weight kernels a chunk of rows. */
 #include "cpu.h"
+#include "half.h"
+#include "rows.h"
+#include "sums.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
 /* CPU kernels: adamw, momentum, loss_scale. Items are elements, of loss_scale one. */
 #include "cpu.h"
+#include "half.h"
 
 enum { BLOCK = 1024 }; /* elements whose 16-bit forms are converted at a time */
 

@@ -1,5 +1,7 @@
 /* CPU kernels: reduce, max_backward, global_norm. */
 #include "cpu.h"
+#include "half.h"
+#include "sums.h"
 
 /* Columns of one item where the reduced axis is not the innermost. */
 enum { COLUMNS = 64 };

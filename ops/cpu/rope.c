@@ -1,5 +1,7 @@
 /* CPU kernel: rope. An item is a row. */
 #include "cpu.h"
+#include "half.h"
+#include "rows.h"
 
 #include <stdlib.h>
 

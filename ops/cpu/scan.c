@@ -1,5 +1,6 @@
 /* CPU kernels: cumulative_sum, variance, variance_backward. An item is a column [n] of x. */
 #include "cpu.h"
+#include "half.h"
 
 /* Elements of a cumulative sum that are added up in f32. */
 enum { SCAN_BLOCK = 256 };

@@ -1,6 +1,10 @@
 /* CPU kernels along rows of scores: softmax, softmax_backward, causal_mask, cross_entropy,
  * cross_entropy_backward, where an item is a row, and cross_entropy_mean. */
 #include "cpu.h"
+#include "functions.h"
+#include "half.h"
+#include "rows.h"
+#include "sums.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,7 @@
 /* CPU kernels: unary, unary_backward. Items are elements. */
 #include "cpu.h"
+#include "functions.h"
+#include "half.h"
 
 void rota_cpu_items_unary(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
                           uint64_t *out_grain) {
@@ -37,12 +39,30 @@ ROTA_INLINE float clamp(float x, float low, float high) {
     for (uint64_t i = 0; i < count; i++) y[i] = (EXPRESSION);                                                \
     break
 
-/* NOLINTNEXTLINE(readability-function-size): a line an op */
-ROTA_VECTOR static void unary(const rota_unary_params *p, const float *x, float *y, uint64_t count) {
+/* The ops that take numbers. */
+ROTA_VECTOR static void unary_of_numbers(const rota_unary_params *p, const float *x, float *y,
+                                         uint64_t count) {
     const float alpha = p->alpha, beta = p->beta;
     switch (p->op) {
     case ROTA_UNARY_AFFINE:
         EACH(alpha * x[i] + beta);
+    case ROTA_UNARY_LEAKY_RELU:
+        EACH(x[i] > 0.0f ? x[i] : alpha * x[i]);
+    case ROTA_UNARY_ELU:
+        EACH(x[i] > 0.0f ? x[i] : alpha * rota_cpu_expm1(x[i]));
+    case ROTA_UNARY_POW:
+        EACH(powf(x[i], alpha));
+    case ROTA_UNARY_CLAMP:
+        EACH(clamp(x[i], alpha, beta));
+    case ROTA_UNARY_SOFTCAP:
+        EACH(alpha * rota_cpu_tanh(x[i] / alpha));
+    default:
+        break;
+    }
+}
+
+ROTA_VECTOR static void unary(const rota_unary_params *p, const float *x, float *y, uint64_t count) {
+    switch (p->op) {
     case ROTA_UNARY_NEG:
         EACH(-x[i]);
     case ROTA_UNARY_EXP:
@@ -87,18 +107,8 @@ ROTA_VECTOR static void unary(const rota_unary_params *p, const float *x, float 
         EACH((x[i] > 0.0f ? x[i] : 0.0f) + log1pf(rota_cpu_exp(-fabsf(x[i]))));
     case ROTA_UNARY_HARDSWISH:
         EACH(x[i] * clamp(x[i] + 3.0f, 0.0f, 6.0f) / 6.0f);
-    case ROTA_UNARY_LEAKY_RELU:
-        EACH(x[i] > 0.0f ? x[i] : alpha * x[i]);
-    case ROTA_UNARY_ELU:
-        EACH(x[i] > 0.0f ? x[i] : alpha * rota_cpu_expm1(x[i]));
-    case ROTA_UNARY_POW:
-        EACH(powf(x[i], alpha));
-    case ROTA_UNARY_CLAMP:
-        EACH(clamp(x[i], alpha, beta));
-    case ROTA_UNARY_SOFTCAP:
-        EACH(alpha * rota_cpu_tanh(x[i] / alpha));
     default:
-        break;
+        unary_of_numbers(p, x, y, count);
     }
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/gemm.h"
 #include "tests/kit/random.h"
 
 static void every_half_survives(void **state) {

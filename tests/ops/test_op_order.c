@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/half.h"
 #include "tests/ops/op_kit.h"
 
 static const char *const devices[] = {"cpu", "vk:0", "cuda:0"};

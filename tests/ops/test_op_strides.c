@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/gemm.h"
 #include "ops/kernel_objects.h"
 #include "tests/ops/op_kit.h"
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/half.h"
+#include "ops/cpu/sums.h"
 #include "ops/kernel_objects.h"
 #include "tests/ops/op_kit.h"
 #include "tests/kit/random.h"

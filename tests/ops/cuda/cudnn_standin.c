@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/half.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define ATTRIBUTES_MAX 10

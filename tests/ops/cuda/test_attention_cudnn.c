@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "ops/attention.h"
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/half.h"
 #include "ops/cuda/attention_cudnn.h"
 #include "ops/cuda/cudnn_attention.h"
 #include "ops/kernel_objects.h"

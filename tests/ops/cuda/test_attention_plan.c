@@ -13,6 +13,7 @@
 #include "exec/cuda/cuda_device.h"
 #include "graph/buffer_internal.h"
 #include "ops/cpu/cpu.h"
+#include "ops/cpu/half.h"
 #include "ops/cuda/choices.h"
 #include "rota.h"
 #include "sched/plan/compiled.h"
