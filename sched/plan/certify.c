@@ -29,8 +29,9 @@
 static rota_status read_externals(certifier *c) {
     const rota_plan *plan = c->plan;
     for (int k = 0; k < 2; k++) {
-        c->reaches[k] = rota_arena_alloc(&c->arena, sizeof(uint64_t) * ((size_t)plan->external_count + 1), 8);
-        if (!c->reaches[k]) return rota_certify_no_memory(c);
+        c->memory.reaches[k] =
+            rota_arena_alloc(&c->arena, sizeof(uint64_t) * ((size_t)plan->external_count + 1), 8);
+        if (!c->memory.reaches[k]) return rota_certify_no_memory(c);
     }
     for (uint32_t s = 0; s < plan->segment_count; s++) {
         const uint32_t first = plan->segments[s].first_external, count = plan->segments[s].external_count;
@@ -43,9 +44,10 @@ static rota_status read_externals(certifier *c) {
                 i + 1 < first + count && next->buffer == at->buffer && next->offset_bytes == end;
             for (int k = 0; k < 2; k++) {
                 const bool has = at->flags & (k == 0 ? ROTA_EXTERNAL_READ : ROTA_EXTERNAL_WRITE);
-                c->reaches[k][i] = !has                                  ? at->offset_bytes
-                                   : joins && c->reaches[k][i + 1] > end ? c->reaches[k][i + 1]
-                                                                         : end;
+                c->memory.reaches[k][i] = !has ? at->offset_bytes
+                                          : joins && c->memory.reaches[k][i + 1] > end
+                                              ? c->memory.reaches[k][i + 1]
+                                              : end;
             }
         }
     }
@@ -69,7 +71,7 @@ static rota_status check_external(const certifier *c, uint32_t n, uint32_t buffe
     if (low < high && first < segment->external_count && list[first].buffer == buffer &&
         list[first].offset_bytes <= low) {
         const uint64_t reach =
-            c->reaches[flag == ROTA_EXTERNAL_READ ? 0 : 1][segment->first_external + first];
+            c->memory.reaches[flag == ROTA_EXTERNAL_READ ? 0 : 1][segment->first_external + first];
         if (low < reach) low = reach;
     }
     if (low >= high) return ROTA_OK;
@@ -109,7 +111,7 @@ static void name_access(certifier *c, uint32_t index, const rota_exec_operand *o
 }
 
 static rota_status check_operand(certifier *c, uint32_t n, const rota_exec_command *command, uint32_t k) {
-    const uint32_t part = part_of(c, n), index = c->instance_of[command->first_operand + k];
+    const uint32_t part = part_of(c, n), index = c->memory.instance_of[command->first_operand + k];
     const rota_exec_operand *operand = &c->plan->parts[part].desc.operands[command->first_operand + k];
     const uint64_t low = operand->offset_bytes, high = low + operand->size_bytes;
     name_access(c, index, operand);
@@ -118,12 +120,13 @@ static rota_status check_operand(certifier *c, uint32_t n, const rota_exec_comma
     range_access a = {.n = n, .instance = index, .end = 1};
     a.use = use_of(c, command, operand, at, &a.free_order);
     if (at->leaves > 1) {
-        const uint64_t *points = c->points + at->first_point;
+        const uint64_t *points = c->memory.points + at->first_point;
         a.first = rota_certify_leaf_of(points, at->leaves, low);
         a.end = rota_certify_leaf_of(points, at->leaves + 1, high);
     }
     if (low < high)
-        ROTA_TRY(rota_certify_visit_range(c, &c->ranges[at->tree], 0, at->leaves, 0, (between){0, 0}, &a));
+        ROTA_TRY(
+            rota_certify_visit_range(c, &c->memory.ranges[at->tree], 0, at->leaves, 0, (between){0, 0}, &a));
     const rota_plan *plan = c->plan;
     uint32_t outside = ROTA_NONE;
     if (operand->is_slot) {
@@ -194,7 +197,7 @@ static rota_status certify(certifier *c) {
     ROTA_TRY(rota_certify_make_arenas(c));
     ROTA_TRY(read_externals(c));
     ROTA_TRY(check_operations(c));
-    if (c->out_of_order) ROTA_TRY(rota_certify_check_all_tenants(c));
+    if (c->memory.out_of_order) ROTA_TRY(rota_certify_check_all_tenants(c));
     return check_afters(c);
 }
 
@@ -204,12 +207,13 @@ rota_status rota_plan_certify(const rota_plan *plan) {
     c->plan = plan;
     c->info = plan->compile_info;
     rota_status status =
-        rota_vector_reserve(&c->links, sizeof(op_link), 64) ? ROTA_OK : rota_certify_no_memory(c);
+        rota_vector_reserve(&c->memory.links, sizeof(op_link), 64) ? ROTA_OK : rota_certify_no_memory(c);
     if (status == ROTA_OK) {
-        c->links.count = 1; /* 0 ends lists */
+        c->memory.links.count = 1; /* 0 ends lists */
         status = certify(c);
     }
-    rota_vector *const vectors[] = {&c->instances, &c->links, &c->crowds, &c->arenas};
+    rota_vector *const vectors[] = {&c->memory.instances, &c->memory.links, &c->memory.crowds,
+                                    &c->memory.arenas};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
     rota_arena_free(&c->arena);
     free(c);

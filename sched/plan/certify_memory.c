@@ -32,14 +32,14 @@ static uint32_t hash_of(uint64_t space, const rota_buffer *buffer) {
 }
 
 static rota_status find_instance(certifier *c, uint64_t space, const rota_buffer *buffer, uint32_t *out) {
-    uint32_t *slot = &c->instance_hash[hash_of(space, buffer) & c->hash_mask];
+    uint32_t *slot = &c->memory.instance_hash[hash_of(space, buffer) & c->memory.hash_mask];
     for (uint32_t i = *slot; i; i = INSTANCES(c)[i - 1].next)
         if (INSTANCES(c)[i - 1].space == space && INSTANCES(c)[i - 1].buffer == buffer) {
             *out = i - 1;
             return ROTA_OK;
         }
-    if (!rota_vector_reserve(&c->instances, sizeof(instance), 1)) return rota_certify_no_memory(c);
-    *out = (uint32_t)c->instances.count++;
+    if (!rota_vector_reserve(&c->memory.instances, sizeof(instance), 1)) return rota_certify_no_memory(c);
+    *out = (uint32_t)c->memory.instances.count++;
     INSTANCES(c)
     [*out] =
         (instance){.space = space, .buffer = buffer, .low = UINT64_MAX, .next = *slot, .part = ROTA_NONE - 1};
@@ -94,7 +94,7 @@ static rota_status offset_of_mirror(const certifier *c, uint32_t n, uint32_t par
     const rota_plan *plan = c->plan;
     const rota_exec_program_desc *desc = &plan->parts[part].desc;
     const rota_exec_operand *other =
-        &desc->operands[desc->commands[c->node[n] - c->part_first[part]].first_operand + 1 - k];
+        &desc->operands[desc->commands[c->node[n] - c->nodes.part_first[part]].first_operand + 1 - k];
     const bool in_mirror =
         !operand->is_slot && plan->parts[part].memories[operand->memory].kind == ROTA_EXEC_BASE_STAGING;
     const bool other_is = !other->is_slot && other->memory < desc->memory_count &&
@@ -182,10 +182,10 @@ rota_status rota_certify_read_operands(certifier *c) {
     }
     uint32_t size = 256;
     while (size < c->plan->buffer_count * 2u && size < 1u << 30) size *= 2;
-    c->hash_mask = size - 1;
-    c->instance_hash = rota_arena_calloc(&c->arena, sizeof(uint32_t) * size, 8);
-    c->instance_of = rota_arena_alloc(&c->arena, sizeof(uint32_t) * (operands + 1), 8);
-    if (!c->instance_hash || !c->instance_of) return rota_certify_no_memory(c);
+    c->memory.hash_mask = size - 1;
+    c->memory.instance_hash = rota_arena_calloc(&c->arena, sizeof(uint32_t) * size, 8);
+    c->memory.instance_of = rota_arena_alloc(&c->arena, sizeof(uint32_t) * (operands + 1), 8);
+    if (!c->memory.instance_hash || !c->memory.instance_of) return rota_certify_no_memory(c);
     for (uint32_t n = 0; n < c->operations; n++) {
         const uint32_t part = part_of(c, n);
         const rota_exec_command *command = command_of(c, n);
@@ -198,7 +198,7 @@ rota_status rota_certify_read_operands(certifier *c) {
         for (uint32_t k = 0; k < command->operand_count; k++)
             ROTA_TRY(read_operand(c, n, part, k,
                                   &c->plan->parts[part].desc.operands[command->first_operand + k],
-                                  &c->instance_of[command->first_operand + k]));
+                                  &c->memory.instance_of[command->first_operand + k]));
     }
     return ROTA_OK;
 }

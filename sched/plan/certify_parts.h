@@ -76,24 +76,25 @@ typedef struct arena_space {
     uint32_t tree; /* in tenant: instance plus 1; 0: nobody; ROTA_NONE: several */
 } arena_space;
 
-typedef struct certifier {
-    const rota_plan *plan;
-    const rota_compile_info *info;
-    rota_arena arena;
-    uint32_t operations;
-    /* Order between segments */
+/* What segments say of their order. */
+typedef struct segment_order {
     uint32_t timelines, timeline_of_queue[UINT8_MAX + 1][ROTA_EXEC_QUEUES_MAX];
-    uint32_t *segment_timeline;
-    uint32_t *start; /* segments x timelines: ordinals that are complete when the segment starts */
-    /* By operation */
-    uint32_t *node, *segment, *batch;
-    /* Commands and joins of all parts */
-    uint32_t node_count, *part_first;
-    uint32_t *node_segment, *first_predecessor, *predecessor, *place, *chain;
+    uint32_t *timeline; /* by segment */
+    uint32_t *start;    /* segments x timelines: ordinals that are complete when the segment starts */
+} segment_order;
+
+/* Commands and joins of all parts, and the edges between them. */
+typedef struct node_graph {
+    uint32_t count, *part_first;
+    uint32_t *segment, *first_predecessor, *predecessor;
+    uint32_t *place, *chain; /* in the topological order */
     chain_clock *clock;
     uint32_t *is_before; /* node + 1 for which a node is a direct predecessor */
     uint32_t *visited, visit, *stack;
-    /* Accesses */
+} node_graph;
+
+/* Who has which memory, and what they did to it. */
+typedef struct memory_uses {
     uint32_t *instance_of; /* by operand, as info->accesses has them */
     rota_vector instances, links, crowds, arenas;
     uint32_t *instance_hash, hash_mask;
@@ -103,14 +104,25 @@ typedef struct certifier {
     uint32_t *tenant;
     uint64_t *reaches[2]; /* by external, for READ and WRITE */
     bool out_of_order;    /* some buffer is not after one that had its memory */
+} memory_uses;
+
+typedef struct certifier {
+    const rota_plan *plan;
+    const rota_compile_info *info;
+    rota_arena arena;
+    uint32_t operations;
+    uint32_t *node, *segment, *batch; /* by operation */
+    segment_order order;
+    node_graph nodes;
+    memory_uses memory;
     /* The access at hand, for messages. */
     const char *at_buffer;
     uint64_t at_low, at_high;
 } certifier;
 
-#define INSTANCES(c) ((instance *)(c)->instances.data)
-#define LINKS(c) ((op_link *)(c)->links.data)
-#define CROWDS(c) ((crowd *)(c)->crowds.data)
+#define INSTANCES(c) ((instance *)(c)->memory.instances.data)
+#define LINKS(c) ((op_link *)(c)->memory.links.data)
+#define CROWDS(c) ((crowd *)(c)->memory.crowds.data)
 
 /* A list as an operation meets it: only what is later than `since` counts, as that overwrote the rest; of the
  * list of a range's parts, only what was not overwritten since. */
@@ -159,21 +171,21 @@ rota_status rota_certify_sort_nodes(certifier *c);
 
 /* By an edge into `b`, whose predecessors are remembered, or by its clock. */
 static inline bool known_before(const certifier *c, uint32_t a, uint32_t b) {
-    if (c->chain[a] == c->chain[b]) return c->place[a] < c->place[b];
-    if (c->is_before[a] == b + 1) return true;
-    const chain_clock *clock = &c->clock[b];
+    if (c->nodes.chain[a] == c->nodes.chain[b]) return c->nodes.place[a] < c->nodes.place[b];
+    if (c->nodes.is_before[a] == b + 1) return true;
+    const chain_clock *clock = &c->nodes.clock[b];
     for (uint32_t i = 0; i < clock->count; i++)
-        if (clock->chain[i] == c->chain[a]) return c->place[a] <= clock->latest[i];
+        if (clock->chain[i] == c->nodes.chain[a]) return c->nodes.place[a] <= clock->latest[i];
     return false;
 }
 
 static inline void remember_predecessors(certifier *c, uint32_t node) {
-    for (uint32_t e = c->first_predecessor[node]; e < c->first_predecessor[node + 1]; e++)
-        c->is_before[c->predecessor[e]] = node + 1;
+    for (uint32_t e = c->nodes.first_predecessor[node]; e < c->nodes.first_predecessor[node + 1]; e++)
+        c->nodes.is_before[c->nodes.predecessor[e]] = node + 1;
 }
 
 static inline bool before_by_waits(const certifier *c, uint32_t segment, uint32_t later_segment) {
-    return c->start[(size_t)later_segment * c->timelines + c->segment_timeline[segment]] >=
+    return c->order.start[(size_t)later_segment * c->order.timelines + c->order.timeline[segment]] >=
            c->plan->segments[segment].ordinal;
 }
 
@@ -204,7 +216,7 @@ static inline uint32_t part_of(const certifier *c, uint32_t n) {
 
 static inline const rota_exec_command *command_of(const certifier *c, uint32_t n) {
     const uint32_t part = part_of(c, n);
-    return &c->plan->parts[part].desc.commands[c->node[n] - c->part_first[part]];
+    return &c->plan->parts[part].desc.commands[c->node[n] - c->nodes.part_first[part]];
 }
 
 /* ---- certify_ranges.c: who comes after whom ---- */

@@ -8,25 +8,25 @@
 
 static rota_status list_push(certifier *c, op_list *list, uint32_t operation) {
     if (list->count && LINKS(c)[list->head].operation == operation) return ROTA_OK;
-    if (!rota_vector_reserve(&c->links, sizeof(op_link), 1)) return rota_certify_no_memory(c);
-    LINKS(c)[c->links.count] = (op_link){operation, list->count ? list->head : 0};
-    list->head = (uint32_t)c->links.count++;
+    if (!rota_vector_reserve(&c->memory.links, sizeof(op_link), 1)) return rota_certify_no_memory(c);
+    LINKS(c)[c->memory.links.count] = (op_link){operation, list->count ? list->head : 0};
+    list->head = (uint32_t)c->memory.links.count++;
     list->count++;
     return ROTA_OK;
 }
 
 static rota_status crowd_of(certifier *c, op_list *list, crowd **out) {
     if (!list->crowd) {
-        if (!rota_vector_reserve(&c->crowds, sizeof(crowd), 1)) return rota_certify_no_memory(c);
-        CROWDS(c)[c->crowds.count++] = (crowd){0};
-        list->crowd = (uint32_t)c->crowds.count;
+        if (!rota_vector_reserve(&c->memory.crowds, sizeof(crowd), 1)) return rota_certify_no_memory(c);
+        CROWDS(c)[c->memory.crowds.count++] = (crowd){0};
+        list->crowd = (uint32_t)c->memory.crowds.count;
     }
     *out = &CROWDS(c)[list->crowd - 1];
     return ROTA_OK;
 }
 
 static rota_status sum_operation(certifier *c, crowd *at, uint32_t n) {
-    const uint32_t s = c->segment[n], t = c->segment_timeline[s];
+    const uint32_t s = c->segment[n], t = c->order.timeline[s];
     uint32_t i = 0;
     while (i < at->last_count && at->last[i].timeline != t) i++;
     if (i == at->last_count) {
@@ -57,7 +57,7 @@ static rota_status sum_operation(certifier *c, crowd *at, uint32_t n) {
 
 /* *out_meets: some are in n's own segment. */
 static bool crowd_is_before(const certifier *c, const crowd *at, uint32_t n, bool *out_meets) {
-    const uint32_t *start = c->start + (size_t)c->segment[n] * c->timelines;
+    const uint32_t *start = c->order.start + (size_t)c->segment[n] * c->order.timelines;
     *out_meets = false;
     for (uint32_t i = 0; i < at->last_count; i++) {
         const last_on_queue *last = &at->last[i];
@@ -72,23 +72,23 @@ static bool crowd_is_before(const certifier *c, const crowd *at, uint32_t n, boo
 
 static bool is_join(const certifier *c, uint32_t node) {
     uint32_t part = 0;
-    while (node >= c->part_first[part + 1]) part++;
-    return node - c->part_first[part] >= c->plan->parts[part].desc.command_count;
+    while (node >= c->nodes.part_first[part + 1]) part++;
+    return node - c->nodes.part_first[part] >= c->plan->parts[part].desc.command_count;
 }
 
 /* Tries whether `node` comes after all of the list that is in its segment, and remembers it. */
 static bool bear_witness(certifier *c, const op_list *list, crowd *at, uint32_t node) {
-    const uint32_t segment = c->node_segment[node];
+    const uint32_t segment = c->nodes.segment[node];
     uint32_t covered = 0, earliest = UINT32_MAX, index = list->count;
     /* What a witness before this one covers need not be looked at again. */
     for (uint32_t w = 0; w < WITNESSES; w++)
-        if (at->covered[w] > covered && c->node_segment[at->witness[w]] == segment &&
+        if (at->covered[w] > covered && c->nodes.segment[at->witness[w]] == segment &&
             known_before(c, at->witness[w], node))
             covered = at->covered[w];
     for (uint32_t hop = node, hops = 0; hop != ROTA_NONE && hops < HOPS; hops++) {
         uint32_t next = ROTA_NONE;
-        for (uint32_t e = c->first_predecessor[hop]; e < c->first_predecessor[hop + 1]; e++) {
-            const uint32_t before = c->predecessor[e];
+        for (uint32_t e = c->nodes.first_predecessor[hop]; e < c->nodes.first_predecessor[hop + 1]; e++) {
+            const uint32_t before = c->nodes.predecessor[e];
             for (uint32_t w = 0; w < WITNESSES; w++)
                 if (at->covered[w] > covered && at->witness[w] == before) covered = at->covered[w];
             if (is_join(c, before)) next = before;
@@ -97,13 +97,14 @@ static bool bear_witness(certifier *c, const op_list *list, crowd *at, uint32_t 
     }
     for (uint32_t link = list->head; index > covered; link = LINKS(c)[link].next, index--) {
         const uint32_t n = LINKS(c)[link].operation;
-        if (c->segment[n] == segment && c->place[c->node[n]] < earliest) earliest = c->place[c->node[n]];
+        if (c->segment[n] == segment && c->nodes.place[c->node[n]] < earliest)
+            earliest = c->nodes.place[c->node[n]];
     }
     if (earliest != UINT32_MAX) (void)rota_certify_search(c, node, earliest, ROTA_NONE);
     index = list->count;
     for (uint32_t link = list->head; index > covered; link = LINKS(c)[link].next, index--) {
         const uint32_t n = LINKS(c)[link].operation;
-        if (c->segment[n] == segment && c->node[n] != node && c->visited[c->node[n]] != c->visit)
+        if (c->segment[n] == segment && c->node[n] != node && c->nodes.visited[c->node[n]] != c->nodes.visit)
             return false;
     }
     at->witness[at->next_witness] = node;
@@ -116,9 +117,9 @@ static bool bear_witness(certifier *c, const op_list *list, crowd *at, uint32_t 
 static bool find_witness(certifier *c, const op_list *list, crowd *at, uint32_t n) {
     const uint32_t node = c->node[n];
     uint32_t last = ROTA_NONE, tried = 0;
-    for (uint32_t e = c->first_predecessor[node]; e < c->first_predecessor[node + 1]; e++) {
-        const uint32_t before = c->predecessor[e];
-        if (last == ROTA_NONE || c->place[before] > c->place[last]) last = before;
+    for (uint32_t e = c->nodes.first_predecessor[node]; e < c->nodes.first_predecessor[node + 1]; e++) {
+        const uint32_t before = c->nodes.predecessor[e];
+        if (last == ROTA_NONE || c->nodes.place[before] > c->nodes.place[last]) last = before;
         if (is_join(c, before) && tried++ < WITNESSES && bear_witness(c, list, at, before)) return true;
     }
     return last != ROTA_NONE && !tried && bear_witness(c, list, at, last);
@@ -127,7 +128,7 @@ static bool find_witness(certifier *c, const op_list *list, crowd *at, uint32_t 
 static uint32_t covered_for(const certifier *c, const crowd *at, uint32_t n) {
     uint32_t covered = 0;
     for (uint32_t w = 0; w < WITNESSES; w++)
-        if (at->covered[w] > covered && c->node_segment[at->witness[w]] == c->segment[n] &&
+        if (at->covered[w] > covered && c->nodes.segment[at->witness[w]] == c->segment[n] &&
             (at->witness[w] == c->node[n] || known_before(c, at->witness[w], c->node[n])))
             covered = at->covered[w];
     return covered;
@@ -202,40 +203,41 @@ uint32_t rota_certify_leaf_of(const uint64_t *points, uint32_t count, uint64_t a
 /* Gives each buffer that is touched in several ranges a tree over their ends. */
 rota_status rota_certify_make_trees(certifier *c) {
     uint64_t points = 0;
-    for (uint32_t i = 0; i < c->instances.count; i++) {
+    for (uint32_t i = 0; i < c->memory.instances.count; i++) {
         instance *at = &INSTANCES(c)[i];
         at->first_point = (uint32_t)points;
         if (at->leaves > 1) points += 2ull * at->access_count;
     }
     if (points > UINT32_MAX) return rota_certify_no_memory(c);
-    c->points = rota_arena_alloc(&c->arena, sizeof(uint64_t) * (points + 1), 8);
-    if (!c->points) return rota_certify_no_memory(c);
+    c->memory.points = rota_arena_alloc(&c->arena, sizeof(uint64_t) * (points + 1), 8);
+    if (!c->memory.points) return rota_certify_no_memory(c);
     for (uint32_t n = 0; n < c->operations && points; n++) {
         const rota_exec_command *command = command_of(c, n);
         for (uint32_t k = 0; k < command->operand_count; k++) {
-            instance *at = &INSTANCES(c)[c->instance_of[command->first_operand + k]];
+            instance *at = &INSTANCES(c)[c->memory.instance_of[command->first_operand + k]];
             if (at->leaves <= 1) continue;
             const rota_exec_operand *operand =
                 &c->plan->parts[part_of(c, n)].desc.operands[command->first_operand + k];
-            c->points[at->first_point++] = operand->offset_bytes;
-            c->points[at->first_point++] = operand->offset_bytes + operand->size_bytes;
+            c->memory.points[at->first_point++] = operand->offset_bytes;
+            c->memory.points[at->first_point++] = operand->offset_bytes + operand->size_bytes;
         }
     }
     uint64_t trees = 0;
-    for (uint32_t i = 0; i < c->instances.count; i++) {
+    for (uint32_t i = 0; i < c->memory.instances.count; i++) {
         instance *at = &INSTANCES(c)[i];
         at->tree = (uint32_t)trees;
         if (at->leaves > 1) {
             at->first_point -= 2 * at->access_count;
-            at->leaves = rota_certify_settle_points(c->points + at->first_point, 2ull * at->access_count) - 1;
+            at->leaves =
+                rota_certify_settle_points(c->memory.points + at->first_point, 2ull * at->access_count) - 1;
             trees += 2ull * at->leaves - 1; /* nodes in depth first order */
         } else {
             trees++;
         }
     }
     if (trees > UINT32_MAX) return rota_certify_no_memory(c);
-    c->ranges = rota_arena_calloc(&c->arena, sizeof *c->ranges * (trees + 1), 8);
-    return c->ranges ? ROTA_OK : rota_certify_no_memory(c);
+    c->memory.ranges = rota_arena_calloc(&c->arena, sizeof *c->memory.ranges * (trees + 1), 8);
+    return c->memory.ranges ? ROTA_OK : rota_certify_no_memory(c);
 }
 
 /* By what the earlier one does, and the later. */
@@ -280,16 +282,17 @@ static bool is_covered(const range_uses *ranges, uint32_t low, uint32_t high, ui
     if (first <= low && high <= end) return false;
     const uint32_t middle = low + (high - low) / 2;
     return (first >= middle || is_covered(ranges + 1, low, middle, first, end, operation)) &&
-           (end <= middle || is_covered(ranges + (size_t)2 * (middle - low), middle, high, first, end, operation));
+           (end <= middle ||
+            is_covered(ranges + (size_t)2 * (middle - low), middle, high, first, end, operation));
 }
 
 static bool is_overwritten(const certifier *c, const meeting *m, uint32_t operation) {
     const instance *at = &INSTANCES(c)[m->instance];
-    const uint64_t *points = c->points + at->first_point;
+    const uint64_t *points = c->memory.points + at->first_point;
     const rota_exec_command *command = command_of(c, operation);
     const rota_exec_operand *operands = c->plan->parts[part_of(c, operation)].desc.operands;
     for (uint32_t k = command->first_operand; k < command->first_operand + command->operand_count; k++) {
-        if (c->instance_of[k] != m->instance) continue;
+        if (c->memory.instance_of[k] != m->instance) continue;
         const uint32_t first = rota_certify_leaf_of(points, at->leaves, operands[k].offset_bytes);
         const uint32_t end =
             rota_certify_leaf_of(points, at->leaves + 1, operands[k].offset_bytes + operands[k].size_bytes);
@@ -342,6 +345,7 @@ rota_status rota_certify_visit_range(certifier *c, range_uses *ranges, uint32_t 
     const uint32_t middle = low + (high - low) / 2;
     if (a->first < middle) ROTA_TRY(rota_certify_visit_range(c, ranges + 1, low, middle, since, last, a));
     if (a->end > middle)
-        ROTA_TRY(rota_certify_visit_range(c, ranges + (size_t)2 * (middle - low), middle, high, since, last, a));
+        ROTA_TRY(
+            rota_certify_visit_range(c, ranges + (size_t)2 * (middle - low), middle, high, since, last, a));
     return ROTA_OK;
 }

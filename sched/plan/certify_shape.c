@@ -8,17 +8,17 @@
 
 static rota_status number_timelines(certifier *c) {
     const rota_plan *plan = c->plan;
-    memset(c->timeline_of_queue, 0xff, sizeof c->timeline_of_queue);
-    c->segment_timeline = rota_arena_alloc(&c->arena, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
-    if (!c->segment_timeline) return rota_certify_no_memory(c);
+    memset(c->order.timeline_of_queue, 0xff, sizeof c->order.timeline_of_queue);
+    c->order.timeline = rota_arena_alloc(&c->arena, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
+    if (!c->order.timeline) return rota_certify_no_memory(c);
     for (uint32_t s = 0; s < plan->segment_count; s++) {
         const rota_plan_segment *segment = &plan->segments[s];
         if (segment->part >= plan->part_count || segment->queue >= ROTA_EXEC_QUEUES_MAX)
             return rota_certify_wrong(c, "segment %u is on queue %u of device %u", s, segment->queue,
                                       segment->part);
-        uint32_t *timeline = &c->timeline_of_queue[segment->part][segment->queue];
-        if (*timeline == ROTA_NONE) *timeline = c->timelines++;
-        c->segment_timeline[s] = *timeline;
+        uint32_t *timeline = &c->order.timeline_of_queue[segment->part][segment->queue];
+        if (*timeline == ROTA_NONE) *timeline = c->order.timelines++;
+        c->order.timeline[s] = *timeline;
     }
     return ROTA_OK;
 }
@@ -41,7 +41,7 @@ static rota_status read_segment(certifier *c, uint32_t s) {
         if (batch->first_command != next || batch->command_count > desc->command_count - next)
             return rota_certify_wrong(c, "batch %u of segment %u is out of place", b, s);
         for (uint32_t i = 0; i < batch->command_count; i++, next++) {
-            const uint32_t n = desc->commands[next].node, node = c->part_first[segment->part] + next;
+            const uint32_t n = desc->commands[next].node, node = c->nodes.part_first[segment->part] + next;
             if (n >= c->operations || c->node[n] != ROTA_NONE)
                 return rota_certify_wrong(c, "command %u of device %u is of operation %u, %s", next,
                                           segment->part, n,
@@ -49,7 +49,7 @@ static rota_status read_segment(certifier *c, uint32_t s) {
             c->node[n] = node;
             c->segment[n] = s;
             c->batch[n] = b;
-            c->node_segment[node] = s;
+            c->nodes.segment[node] = s;
         }
     }
     if (next != lowered->first_command + lowered->command_count)
@@ -58,36 +58,38 @@ static rota_status read_segment(certifier *c, uint32_t s) {
         lowered->join_count > desc->join_count - lowered->first_join)
         return rota_certify_wrong(c, "segment %u has joins beyond the program's", s);
     for (uint32_t j = 0; j < lowered->join_count; j++)
-        c->node_segment[c->part_first[segment->part] + desc->command_count + lowered->first_join + j] = s;
+        c->nodes.segment[c->nodes.part_first[segment->part] + desc->command_count + lowered->first_join + j] =
+            s;
     return ROTA_OK;
 }
 
 /* What is complete when each segment starts. */
 static rota_status read_waits(certifier *c) {
     const rota_plan *plan = c->plan;
-    uint32_t *last = rota_arena_alloc(&c->arena, sizeof(uint32_t) * (c->timelines + 1u), 8);
-    c->start =
-        rota_arena_calloc(&c->arena, sizeof(uint32_t) * ((size_t)plan->segment_count * c->timelines + 1), 8);
-    if (!last || !c->start) return rota_certify_no_memory(c);
-    for (uint32_t t = 0; t < c->timelines; t++) last[t] = ROTA_NONE;
+    uint32_t *last = rota_arena_alloc(&c->arena, sizeof(uint32_t) * (c->order.timelines + 1u), 8);
+    c->order.start = rota_arena_calloc(
+        &c->arena, sizeof(uint32_t) * ((size_t)plan->segment_count * c->order.timelines + 1), 8);
+    if (!last || !c->order.start) return rota_certify_no_memory(c);
+    for (uint32_t t = 0; t < c->order.timelines; t++) last[t] = ROTA_NONE;
     for (uint32_t s = 0; s < plan->segment_count; s++) {
         const rota_plan_segment *segment = &plan->segments[s];
-        uint32_t t = c->segment_timeline[s], *start = c->start + (size_t)s * c->timelines;
+        uint32_t t = c->order.timeline[s], *start = c->order.start + (size_t)s * c->order.timelines;
         const uint32_t before = last[t] == ROTA_NONE ? 0 : plan->segments[last[t]].ordinal;
         if (segment->ordinal != before + 1)
             return rota_certify_wrong(c, "segment %u signals value %u of its queue, after %u", s,
                                       segment->ordinal, before);
         if (last[t] != ROTA_NONE)
-            memcpy(start, c->start + (size_t)last[t] * c->timelines, sizeof *start * c->timelines);
+            memcpy(start, c->order.start + (size_t)last[t] * c->order.timelines,
+                   sizeof *start * c->order.timelines);
         for (uint32_t w = 0; w < segment->wait_count; w++) {
             const uint32_t waited = plan->segment_waits[segment->first_wait + w];
             if (waited >= s)
                 return rota_certify_wrong(c, "segment %u waits for segment %u, which is handed over after it",
                                           s, waited);
-            const uint32_t *from = c->start + (size_t)waited * c->timelines;
-            for (uint32_t k = 0; k < c->timelines; k++)
+            const uint32_t *from = c->order.start + (size_t)waited * c->order.timelines;
+            for (uint32_t k = 0; k < c->order.timelines; k++)
                 if (start[k] < from[k]) start[k] = from[k];
-            uint32_t *own = &start[c->segment_timeline[waited]];
+            uint32_t *own = &start[c->order.timeline[waited]];
             if (*own < plan->segments[waited].ordinal) *own = plan->segments[waited].ordinal;
         }
         last[t] = s;
@@ -95,15 +97,15 @@ static rota_status read_waits(certifier *c) {
     if (plan->segment_count == 0) return ROTA_OK;
     if (plan->final_segment >= plan->segment_count)
         return rota_certify_wrong(c, "there is no final segment %u", plan->final_segment);
-    const uint32_t *end = c->start + (size_t)plan->final_segment * c->timelines;
-    for (uint32_t t = 0; t < c->timelines; t++)
+    const uint32_t *end = c->order.start + (size_t)plan->final_segment * c->order.timelines;
+    for (uint32_t t = 0; t < c->order.timelines; t++)
         if (end[t] < plan->segments[last[t]].ordinal && last[t] != plan->final_segment)
             return rota_certify_wrong(
                 c, "a replay is over, and its instance used again, with segment %u, before segment %u is",
                 plan->final_segment, last[t]);
     for (uint32_t p = 0; p < plan->part_count; p++)
         for (uint32_t q = 0; q < ROTA_EXEC_QUEUES_MAX; q++) {
-            const uint32_t t = c->timeline_of_queue[p][q];
+            const uint32_t t = c->order.timeline_of_queue[p][q];
             const uint32_t values = t == ROTA_NONE ? 0 : plan->segments[last[t]].ordinal;
             if (plan->parts[p].values_per_queue[q] != values)
                 return rota_certify_wrong(
@@ -115,15 +117,15 @@ static rota_status read_waits(certifier *c) {
 
 rota_status rota_certify_read_shape(certifier *c) {
     const rota_plan *plan = c->plan;
-    c->part_first = rota_arena_alloc(&c->arena, sizeof(uint32_t) * (plan->part_count + 1u), 8);
-    if (!c->part_first) return rota_certify_no_memory(c);
+    c->nodes.part_first = rota_arena_alloc(&c->arena, sizeof(uint32_t) * (plan->part_count + 1u), 8);
+    if (!c->nodes.part_first) return rota_certify_no_memory(c);
     uint64_t nodes = 0, commands = 0;
     for (uint32_t p = 0; p < plan->part_count; p++) {
-        c->part_first[p] = (uint32_t)nodes;
+        c->nodes.part_first[p] = (uint32_t)nodes;
         commands += plan->parts[p].desc.command_count;
         nodes += (uint64_t)plan->parts[p].desc.command_count + plan->parts[p].desc.join_count;
     }
-    c->part_first[plan->part_count] = c->node_count = (uint32_t)nodes;
+    c->nodes.part_first[plan->part_count] = c->nodes.count = (uint32_t)nodes;
     c->operations = c->info->operation_count;
     if (nodes > UINT32_MAX / 2 || commands != c->operations)
         return rota_certify_wrong(c, "it has %llu commands for %u operations", (unsigned long long)commands,
@@ -131,10 +133,10 @@ rota_status rota_certify_read_shape(certifier *c) {
     c->node = rota_arena_alloc(&c->arena, sizeof(uint32_t) * ((size_t)c->operations + 1), 8);
     c->segment = rota_arena_alloc(&c->arena, sizeof(uint32_t) * ((size_t)c->operations + 1), 8);
     c->batch = rota_arena_alloc(&c->arena, sizeof(uint32_t) * ((size_t)c->operations + 1), 8);
-    c->node_segment = rota_arena_alloc(&c->arena, sizeof(uint32_t) * (nodes + 1), 8);
-    if (!c->node || !c->segment || !c->batch || !c->node_segment) return rota_certify_no_memory(c);
+    c->nodes.segment = rota_arena_alloc(&c->arena, sizeof(uint32_t) * (nodes + 1), 8);
+    if (!c->node || !c->segment || !c->batch || !c->nodes.segment) return rota_certify_no_memory(c);
     memset(c->node, 0xff, sizeof(uint32_t) * c->operations);
-    memset(c->node_segment, 0xff, sizeof(uint32_t) * nodes);
+    memset(c->nodes.segment, 0xff, sizeof(uint32_t) * nodes);
     ROTA_TRY(number_timelines(c));
     for (uint32_t s = 0; s < plan->segment_count; s++) ROTA_TRY(read_segment(c, s));
     for (uint32_t n = 0; n < c->operations; n++)
@@ -154,32 +156,33 @@ rota_status rota_certify_turn_edges(certifier *c) {
         const rota_exec_program_desc *desc = &plan->parts[p].desc;
         if (desc->command_count) edges += desc->first_successor[desc->command_count + desc->join_count];
     }
-    c->first_predecessor = rota_arena_calloc(&c->arena, sizeof(uint32_t) * ((size_t)c->node_count + 2), 8);
-    c->predecessor = rota_arena_alloc(&c->arena, sizeof(uint32_t) * (edges + 1), 8);
-    if (!c->first_predecessor || !c->predecessor) return rota_certify_no_memory(c);
+    c->nodes.first_predecessor =
+        rota_arena_calloc(&c->arena, sizeof(uint32_t) * ((size_t)c->nodes.count + 2), 8);
+    c->nodes.predecessor = rota_arena_alloc(&c->arena, sizeof(uint32_t) * (edges + 1), 8);
+    if (!c->nodes.first_predecessor || !c->nodes.predecessor) return rota_certify_no_memory(c);
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t p = 0; p < plan->part_count; p++) {
             const rota_exec_program_desc *desc = &plan->parts[p].desc;
-            const uint32_t base = c->part_first[p], nodes = desc->command_count + desc->join_count;
+            const uint32_t base = c->nodes.part_first[p], nodes = desc->command_count + desc->join_count;
             for (uint32_t i = 0; i < nodes; i++)
                 for (uint32_t e = desc->first_successor[i]; e < desc->first_successor[i + 1]; e++) {
                     const uint32_t to = desc->successor[e];
-                    if (to >= nodes || c->node_segment[base + to] != c->node_segment[base + i])
+                    if (to >= nodes || c->nodes.segment[base + to] != c->nodes.segment[base + i])
                         return rota_certify_wrong(
                             c, "an edge of device %u from command %u to %u leaves its segment", p, i, to);
                     if (pass == 0)
-                        c->first_predecessor[base + to + 2]++;
+                        c->nodes.first_predecessor[base + to + 2]++;
                     else
-                        c->predecessor[c->first_predecessor[base + to + 1]++] = base + i;
+                        c->nodes.predecessor[c->nodes.first_predecessor[base + to + 1]++] = base + i;
                 }
             for (uint32_t i = 0; pass == 0 && i < nodes; i++)
-                if (desc->predecessor_count[i] != c->first_predecessor[base + i + 2])
+                if (desc->predecessor_count[i] != c->nodes.first_predecessor[base + i + 2])
                     return rota_certify_wrong(
                         c, "command %u of device %u waits for %u others and has edges from %u", i, p,
-                        desc->predecessor_count[i], c->first_predecessor[base + i + 2]);
+                        desc->predecessor_count[i], c->nodes.first_predecessor[base + i + 2]);
         }
-        for (uint32_t i = 2; pass == 0 && i <= c->node_count; i++)
-            c->first_predecessor[i] += c->first_predecessor[i - 1];
+        for (uint32_t i = 2; pass == 0 && i <= c->nodes.count; i++)
+            c->nodes.first_predecessor[i] += c->nodes.first_predecessor[i - 1];
     }
     return ROTA_OK;
 }
@@ -204,51 +207,54 @@ static void clock_note(chain_clock *clock, uint32_t chain, uint32_t latest) {
 
 /* Topological order, chains and clocks. */
 rota_status rota_certify_sort_nodes(certifier *c) {
-    const size_t bytes = sizeof(uint32_t) * ((size_t)c->node_count + 1);
+    const size_t bytes = sizeof(uint32_t) * ((size_t)c->nodes.count + 1);
     uint32_t *left = rota_arena_alloc(&c->arena, bytes, 8), *queue = rota_arena_alloc(&c->arena, bytes, 8);
     uint32_t *tail = rota_arena_alloc(&c->arena, bytes, 8);
-    c->place = rota_arena_alloc(&c->arena, bytes, 8);
-    c->chain = rota_arena_alloc(&c->arena, bytes, 8);
-    c->is_before = rota_arena_calloc(&c->arena, bytes, 8);
-    c->visited = rota_arena_calloc(&c->arena, bytes, 8);
-    c->clock = rota_arena_alloc(&c->arena, sizeof *c->clock * ((size_t)c->node_count + 1), 8);
-    if (!left || !queue || !tail || !c->place || !c->chain || !c->is_before || !c->visited || !c->clock)
+    c->nodes.place = rota_arena_alloc(&c->arena, bytes, 8);
+    c->nodes.chain = rota_arena_alloc(&c->arena, bytes, 8);
+    c->nodes.is_before = rota_arena_calloc(&c->arena, bytes, 8);
+    c->nodes.visited = rota_arena_calloc(&c->arena, bytes, 8);
+    c->nodes.clock = rota_arena_alloc(&c->arena, sizeof *c->nodes.clock * ((size_t)c->nodes.count + 1), 8);
+    if (!left || !queue || !tail || !c->nodes.place || !c->nodes.chain || !c->nodes.is_before ||
+        !c->nodes.visited || !c->nodes.clock)
         return rota_certify_no_memory(c);
     uint32_t count = 0, chains = 0;
-    for (uint32_t i = 0; i < c->node_count; i++) {
-        left[i] = c->first_predecessor[i + 1] - c->first_predecessor[i];
+    for (uint32_t i = 0; i < c->nodes.count; i++) {
+        left[i] = c->nodes.first_predecessor[i + 1] - c->nodes.first_predecessor[i];
         if (left[i] == 0) queue[count++] = i;
     }
     for (uint32_t at = 0; at < count; at++) {
         const uint32_t node = queue[at];
-        chain_clock *clock = &c->clock[node];
+        chain_clock *clock = &c->nodes.clock[node];
         clock->count = 0;
-        c->place[node] = at;
-        c->chain[node] = ROTA_NONE;
-        for (uint32_t e = c->first_predecessor[node]; e < c->first_predecessor[node + 1]; e++) {
-            const uint32_t before = c->predecessor[e];
-            if (c->chain[node] == ROTA_NONE && tail[c->chain[before]] == before)
-                c->chain[node] = c->chain[before];
+        c->nodes.place[node] = at;
+        c->nodes.chain[node] = ROTA_NONE;
+        for (uint32_t e = c->nodes.first_predecessor[node]; e < c->nodes.first_predecessor[node + 1]; e++) {
+            const uint32_t before = c->nodes.predecessor[e];
+            if (c->nodes.chain[node] == ROTA_NONE && tail[c->nodes.chain[before]] == before)
+                c->nodes.chain[node] = c->nodes.chain[before];
         }
-        if (c->chain[node] == ROTA_NONE) c->chain[node] = chains++;
-        tail[c->chain[node]] = node;
-        for (uint32_t e = c->first_predecessor[node]; e < c->first_predecessor[node + 1]; e++) {
-            const uint32_t before = c->predecessor[e];
-            const chain_clock *other = &c->clock[before];
+        if (c->nodes.chain[node] == ROTA_NONE) c->nodes.chain[node] = chains++;
+        tail[c->nodes.chain[node]] = node;
+        for (uint32_t e = c->nodes.first_predecessor[node]; e < c->nodes.first_predecessor[node + 1]; e++) {
+            const uint32_t before = c->nodes.predecessor[e];
+            const chain_clock *other = &c->nodes.clock[before];
             for (uint32_t i = 0; i < other->count; i++)
-                if (other->chain[i] != c->chain[node]) clock_note(clock, other->chain[i], other->latest[i]);
-            if (c->chain[before] != c->chain[node]) clock_note(clock, c->chain[before], c->place[before]);
+                if (other->chain[i] != c->nodes.chain[node])
+                    clock_note(clock, other->chain[i], other->latest[i]);
+            if (c->nodes.chain[before] != c->nodes.chain[node])
+                clock_note(clock, c->nodes.chain[before], c->nodes.place[before]);
         }
         uint32_t part = 0;
-        while (node >= c->part_first[part + 1]) part++;
+        while (node >= c->nodes.part_first[part + 1]) part++;
         const rota_exec_program_desc *desc = &c->plan->parts[part].desc;
-        const uint32_t inner = node - c->part_first[part];
+        const uint32_t inner = node - c->nodes.part_first[part];
         for (uint32_t e = desc->first_successor[inner]; e < desc->first_successor[inner + 1]; e++)
-            if (--left[c->part_first[part] + desc->successor[e]] == 0)
-                queue[count++] = c->part_first[part] + desc->successor[e];
+            if (--left[c->nodes.part_first[part] + desc->successor[e]] == 0)
+                queue[count++] = c->nodes.part_first[part] + desc->successor[e];
     }
-    if (count != c->node_count)
-        return rota_certify_wrong(c, "%u of its commands wait for one another", c->node_count - count);
-    c->stack = left; /* done with */
+    if (count != c->nodes.count)
+        return rota_certify_wrong(c, "%u of its commands wait for one another", c->nodes.count - count);
+    c->nodes.stack = left; /* done with */
     return ROTA_OK;
 }

@@ -6,8 +6,8 @@
 #include "sched/plan/names.h"
 
 static uint32_t arena_at(const certifier *c, uint64_t space) {
-    const arena_space *arenas = c->arenas.data;
-    uint32_t low = 0, high = (uint32_t)c->arenas.count; /* ascending */
+    const arena_space *arenas = c->memory.arenas.data;
+    uint32_t low = 0, high = (uint32_t)c->memory.arenas.count; /* ascending */
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
         if (arenas[middle].space <= space)
@@ -25,12 +25,13 @@ rota_status rota_certify_make_arenas(certifier *c) {
         for (uint32_t m = 0; m < plan->parts[p].desc.memory_count; m++) {
             const rota_plan_memory *memory = &plan->parts[p].memories[m];
             if (memory->kind != ROTA_EXEC_BASE_ARENA || memory->foreign_part != ROTA_NONE) continue;
-            if (!rota_vector_reserve(&c->arenas, sizeof(arena_space), 1)) return rota_certify_no_memory(c);
-            ((arena_space *)c->arenas.data)[c->arenas.count++] =
+            if (!rota_vector_reserve(&c->memory.arenas, sizeof(arena_space), 1))
+                return rota_certify_no_memory(c);
+            ((arena_space *)c->memory.arenas.data)[c->memory.arenas.count++] =
                 (arena_space){.space = (uint64_t)p << 32 | m};
         }
-    arena_space *arenas = c->arenas.data;
-    for (uint32_t i = 0; i < c->instances.count; i++) {
+    arena_space *arenas = c->memory.arenas.data;
+    for (uint32_t i = 0; i < c->memory.instances.count; i++) {
         instance *at = &INSTANCES(c)[i];
         if (!at->buffer) continue;
         at->arena = arena_at(c, at->space);
@@ -38,30 +39,31 @@ rota_status rota_certify_make_arenas(certifier *c) {
             return rota_certify_wrong(c, "'%s' is in no arena of its own device", name_of(at));
         arenas[at->arena].leaves += 2;
     }
-    c->ends = rota_arena_alloc(&c->arena, sizeof(uint64_t) * (2 * c->instances.count + 1), 8);
-    if (!c->ends) return rota_certify_no_memory(c);
+    c->memory.ends = rota_arena_alloc(&c->arena, sizeof(uint64_t) * (2 * c->memory.instances.count + 1), 8);
+    if (!c->memory.ends) return rota_certify_no_memory(c);
     uint32_t first = 0;
-    for (uint32_t k = 0; k < c->arenas.count; k++) {
+    for (uint32_t k = 0; k < c->memory.arenas.count; k++) {
         arenas[k].first_end = first;
         first += arenas[k].leaves;
         arenas[k].leaves = 0;
     }
-    for (uint32_t i = 0; i < c->instances.count; i++) {
+    for (uint32_t i = 0; i < c->memory.instances.count; i++) {
         const instance *at = &INSTANCES(c)[i];
         if (!at->buffer) continue;
         arena_space *arena = &arenas[at->arena];
-        c->ends[arena->first_end + arena->leaves++] = at->low;
-        c->ends[arena->first_end + arena->leaves++] = at->high;
+        c->memory.ends[arena->first_end + arena->leaves++] = at->low;
+        c->memory.ends[arena->first_end + arena->leaves++] = at->high;
     }
     uint64_t trees = 0;
-    for (uint32_t k = 0; k < c->arenas.count; k++) {
+    for (uint32_t k = 0; k < c->memory.arenas.count; k++) {
         if (!arenas[k].leaves) continue;
-        arenas[k].leaves = rota_certify_settle_points(c->ends + arenas[k].first_end, arenas[k].leaves) - 1;
+        arenas[k].leaves =
+            rota_certify_settle_points(c->memory.ends + arenas[k].first_end, arenas[k].leaves) - 1;
         arenas[k].tree = (uint32_t)trees;
         trees += 2ull * arenas[k].leaves;
     }
-    c->tenant = rota_arena_calloc(&c->arena, sizeof(uint32_t) * (trees + 1), 8);
-    return c->tenant ? ROTA_OK : rota_certify_no_memory(c);
+    c->memory.tenant = rota_arena_calloc(&c->arena, sizeof(uint32_t) * (trees + 1), 8);
+    return c->memory.tenant ? ROTA_OK : rota_certify_no_memory(c);
 }
 
 static rota_status replace(certifier *c, uint32_t tenant, uint32_t by) {
@@ -70,9 +72,9 @@ static rota_status replace(certifier *c, uint32_t tenant, uint32_t by) {
          link = LINKS(c)[link].next, looked++)
         if (LINKS(c)[link].operation == tenant) return ROTA_OK;
     INSTANCES(c)[tenant].replaced = true;
-    if (!rota_vector_reserve(&c->links, sizeof(op_link), 1)) return rota_certify_no_memory(c);
-    LINKS(c)[c->links.count] = (op_link){tenant, at->predecessors};
-    at->predecessors = (uint32_t)c->links.count++;
+    if (!rota_vector_reserve(&c->memory.links, sizeof(op_link), 1)) return rota_certify_no_memory(c);
+    LINKS(c)[c->memory.links.count] = (op_link){tenant, at->predecessors};
+    at->predecessors = (uint32_t)c->memory.links.count++;
     return ROTA_OK;
 }
 
@@ -104,13 +106,13 @@ static rota_status check_predecessors(certifier *c, uint32_t index, uint32_t n) 
     const instance *at = &INSTANCES(c)[index];
     for (uint32_t link = at->predecessors; link; link = LINKS(c)[link].next) {
         const instance *other = &INSTANCES(c)[LINKS(c)[link].operation];
-        range_uses *uses = &c->ranges[other->tree];
-        for (uint32_t use = 0; use < USE_KINDS && !c->out_of_order; use++) {
+        range_uses *uses = &c->memory.ranges[other->tree];
+        for (uint32_t use = 0; use < USE_KINDS && !c->memory.out_of_order; use++) {
             rota_status status = rota_certify_check_list(c, &(meeting){.list = &uses->whole[use]}, n, "");
             if (status == ROTA_OK)
                 status = rota_certify_check_list(c, &(meeting){.list = &uses->part[use]}, n, "");
             if (status == ROTA_OUT_OF_MEMORY) return status;
-            c->out_of_order = status != ROTA_OK;
+            c->memory.out_of_order = status != ROTA_OK;
         }
     }
     return ROTA_OK;
@@ -122,12 +124,12 @@ static rota_status check_tenants(certifier *c, uint32_t one, uint32_t two) {
     for (uint32_t n = 0; n < c->operations; n++) {
         const rota_exec_command *first = command_of(c, n);
         for (uint32_t k = 0; k < first->operand_count; k++) {
-            if (c->instance_of[first->first_operand + k] != one) continue;
+            if (c->memory.instance_of[first->first_operand + k] != one) continue;
             for (uint32_t m = 0; m < c->operations; m++) {
                 const rota_exec_command *second = command_of(c, m);
                 bool uses = false, by_edges;
                 for (uint32_t i = 0; i < second->operand_count; i++)
-                    uses = uses || c->instance_of[second->first_operand + i] == two;
+                    uses = uses || c->memory.instance_of[second->first_operand + i] == two;
                 if (!uses || n == m) continue;
                 const uint32_t found = rota_certify_is_before(c, n, m, &by_edges)   ? 1
                                        : rota_certify_is_before(c, m, n, &by_edges) ? 2
@@ -148,7 +150,7 @@ static rota_status check_tenants(certifier *c, uint32_t one, uint32_t two) {
 }
 
 rota_status rota_certify_check_all_tenants(certifier *c) {
-    for (uint32_t i = 0; i < c->instances.count; i++)
+    for (uint32_t i = 0; i < c->memory.instances.count; i++)
         for (uint32_t k = 0; k < i; k++) {
             const instance *a = &INSTANCES(c)[i], *b = &INSTANCES(c)[k];
             if (!a->buffer || !b->buffer || a->space != b->space || a->low >= b->high || b->low >= a->high)
@@ -164,13 +166,13 @@ rota_status rota_certify_check_all_tenants(certifier *c) {
 rota_status rota_certify_use_memory(certifier *c, uint32_t index, uint32_t n) {
     instance *at = &INSTANCES(c)[index];
     if (at->replaced) { /* by one that comes later in record order, and starts before its last use */
-        c->out_of_order = true;
+        c->memory.out_of_order = true;
         return ROTA_OK;
     }
     if (!at->first_checked) {
-        const arena_space *space = (const arena_space *)c->arenas.data + at->arena;
-        const uint64_t *ends = c->ends + space->first_end;
-        ROTA_TRY(take_range(c, c->tenant + space->tree, 0, space->leaves,
+        const arena_space *space = (const arena_space *)c->memory.arenas.data + at->arena;
+        const uint64_t *ends = c->memory.ends + space->first_end;
+        ROTA_TRY(take_range(c, c->memory.tenant + space->tree, 0, space->leaves,
                             rota_certify_leaf_of(ends, space->leaves, at->low),
                             rota_certify_leaf_of(ends, space->leaves + 1, at->high), index));
         at = &INSTANCES(c)[index];
@@ -190,8 +192,8 @@ rota_status rota_certify_check_inplace(const certifier *c, uint32_t n) {
     const rota_exec_operand *operands = c->plan->parts[part_of(c, n)].desc.operands + command->first_operand;
     for (uint32_t i = 0; i < command->operand_count; i++)
         for (uint32_t k = 0; k < i; k++) {
-            const uint32_t a = c->instance_of[command->first_operand + i],
-                           b = c->instance_of[command->first_operand + k];
+            const uint32_t a = c->memory.instance_of[command->first_operand + i],
+                           b = c->memory.instance_of[command->first_operand + k];
             if (a == b || INSTANCES(c)[a].space != INSTANCES(c)[b].space ||
                 (operands[i].mode == ROTA_READ && operands[k].mode == ROTA_READ) ||
                 operands[i].offset_bytes >= operands[k].offset_bytes + operands[k].size_bytes ||
