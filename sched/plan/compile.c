@@ -45,8 +45,8 @@ static rota_status new_plan(rota_graph *graph, const rota_compile_options *optio
 /* Arrays built as vectors become the plan's. */
 static void keep_vectors(rota_compiler *c) {
     rota_compile_info *info = c->info;
-    rota_vector *const vectors[] = {&c->buffers,   &c->operations, &c->accesses, &c->access_physical,
-                                    &c->physicals, &c->edge_from,  &c->joins,    &c->join_from};
+    rota_vector *const vectors[] = {&c->buffers,   &c->operations, &c->accesses,    &c->access_physical,
+                                    &c->physicals, &c->edges.from, &c->edges.joins, &c->edges.join_from};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
         info->kept[i] = *vectors[i];
         *vectors[i] = (rota_vector){0};
@@ -70,12 +70,12 @@ static void show_gathered(rota_compiler *c) {
 static void count_edges(rota_compiler *c) {
     rota_plan_stats *stats = &c->plan->stats;
     uint64_t kinds[ROTA_EDGE_KIND_COUNT] = {0};
-    const uint8_t *edge_kind = c->edge_kind.data;
-    for (uint64_t i = 0; i < c->edge_kind.count; i++) kinds[edge_kind[i]]++;
-    const rota_join *joins = c->joins.data;
-    for (uint64_t i = 0; i < c->joins.count; i++) kinds[joins[i].kind] += joins[i].count;
-    stats->edges = c->edge_from.count + c->join_from.count;
-    stats->joins = c->joins.count;
+    const uint8_t *edge_kind = c->edges.kind.data;
+    for (uint64_t i = 0; i < c->edges.kind.count; i++) kinds[edge_kind[i]]++;
+    const rota_join *joins = c->edges.joins.data;
+    for (uint64_t i = 0; i < c->edges.joins.count; i++) kinds[joins[i].kind] += joins[i].count;
+    stats->edges = c->edges.from.count + c->edges.join_from.count;
+    stats->joins = c->edges.joins.count;
     stats->edges_raw = kinds[ROTA_EDGE_RAW];
     stats->edges_war = kinds[ROTA_EDGE_WAR];
     stats->edges_waw = kinds[ROTA_EDGE_WAW];
@@ -98,25 +98,26 @@ static rota_status run_steps(rota_compiler *c) {
     ROTA_TRY(rota_compile_externals(c));
     ROTA_TRY(rota_compile_placed(c));
     rota_compile_info *info = c->info;
-    info->own_base = c->lane_base[c->graph->lane_count + 1];
-    info->first_edge = c->first_edge;
-    info->edge_from = c->edge_from.data;
-    info->edge_count = (uint32_t)c->edge_from.count;
-    info->joins = c->joins.data;
-    info->join_count = (uint32_t)c->joins.count;
-    info->join_from = c->join_from.data;
-    info->edge_kind = rota_arena_alloc(&plan->arena, (size_t)c->edge_kind.count + 1, 1);
+    info->own_base = c->gathering.lane_base[c->graph->lane_count + 1];
+    info->first_edge = c->edges.first;
+    info->edge_from = c->edges.from.data;
+    info->edge_count = (uint32_t)c->edges.from.count;
+    info->joins = c->edges.joins.data;
+    info->join_count = (uint32_t)c->edges.joins.count;
+    info->join_from = c->edges.join_from.data;
+    info->edge_kind = rota_arena_alloc(&plan->arena, (size_t)c->edges.kind.count + 1, 1);
     if (!info->edge_kind) return rota_compile_no_memory(c);
-    if (c->edge_kind.count) memcpy(info->edge_kind, c->edge_kind.data, (size_t)c->edge_kind.count);
+    if (c->edges.kind.count) memcpy(info->edge_kind, c->edges.kind.data, (size_t)c->edges.kind.count);
     count_edges(c);
     return ROTA_OK;
 }
 
 static void free_compiler(rota_compiler *c) {
     rota_vector *const vectors[] = {
-        &c->buffers,   &c->operations, &c->accesses,    &c->access_physical, &c->physicals,   &c->edge_from,
-        &c->edge_kind, &c->externals,  &c->physical_of, &c->valid,           &c->mirrors,     &c->tenants,
-        &c->transfers, &c->workspaces, &c->joins,       &c->join_from,       &c->join_places, &c->afters};
+        &c->buffers,         &c->operations,        &c->accesses,    &c->access_physical,    &c->physicals,
+        &c->edges.from,      &c->edges.kind,        &c->externals,   &c->spread.physical_of, &c->spread.valid,
+        &c->spread.mirrors,  &c->pieces.tenants,    &c->transfers,   &c->workspaces,         &c->edges.joins,
+        &c->edges.join_from, &c->edges.join_places, &c->edges.afters};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
     rota_arena_free(&c->scratch);
 }

@@ -56,14 +56,19 @@ typedef struct rota_plan_external {
     uint64_t offset_bytes, size_bytes;
 } rota_plan_external;
 
-/* Plans of several parts only: a written range of a PERSISTENT or SLOT buffer and the parts (memory_part)
- * that hold its bytes after a replay. Two parts may both write it, in memories of their own and so in any
- * order. */
+/* A written range of a PERSISTENT or SLOT buffer and the parts (memory_part) that hold its bytes after a
+ * replay. Two parts may both write it, in memories of their own and so in any order. */
 typedef struct rota_plan_placed {
     uint32_t buffer; /* in plan->buffers */
     uint32_t parts;  /* bits */
     uint64_t offset_bytes, size_bytes;
 } rota_plan_placed;
+
+/* All of them: plans of several parts only. */
+typedef struct rota_plan_placed_ranges {
+    rota_plan_placed *ranges;
+    uint32_t count;
+} rota_plan_placed_ranges;
 
 /* A segment, in an order in which each waits for earlier ones only. */
 typedef struct rota_plan_segment {
@@ -125,8 +130,7 @@ struct rota_plan {
     rota_plan_segment *segments;
     uint32_t segment_count;
     uint32_t *segment_waits;
-    rota_plan_placed *placed;
-    uint32_t placed_count;
+    rota_plan_placed_ranges placed;
     rota_plan_external *externals;
     uint32_t external_count;
     rota_plan_transfer *transfers; /* inputs first */

@@ -9,7 +9,7 @@ rota_status rota_compile_no_memory(const rota_compiler *compiler) {
 }
 
 bool rota_compile_is_unified(const rota_compiler *c, uint32_t part) {
-    return c->part_device[part] && c->part_device[part]->unified_host;
+    return c->parts.device[part] && c->parts.device[part]->unified_host;
 }
 
 /* ---- Buffers ---- */
@@ -18,7 +18,7 @@ rota_status rota_compile_add_buffer(rota_compiler *c, rota_buffer *buffer) {
     if (!rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), 1)) return rota_compile_no_memory(c);
     uint32_t index = (uint32_t)c->buffers.count++;
     ((rota_plan_buffer *)c->buffers.data)[index].buffer = buffer;
-    if (!c->several_parts && rota_compile_physical(c, index, 0) == ROTA_NONE) {
+    if (!c->spread.several_parts && rota_compile_physical(c, index, 0) == ROTA_NONE) {
         c->buffers.count--; /* whoever frees the plan lets go of all that are in it */
         return rota_compile_no_memory(c);
     }
@@ -30,15 +30,15 @@ static uint32_t hash_pointer(const void *pointer) {
 }
 
 static bool grow_hash(rota_compiler *c) {
-    uint32_t size = c->hash ? (c->hash_mask + 1) * 2 : 256;
+    uint32_t size = c->gathering.hash ? (c->gathering.hash_mask + 1) * 2 : 256;
     uint32_t *grown = rota_arena_calloc(&c->scratch, sizeof *grown * size, 8);
     if (!grown) return false;
-    c->hash = grown;
-    c->hash_mask = size - 1;
+    c->gathering.hash = grown;
+    c->gathering.hash_mask = size - 1;
     const rota_plan_buffer *buffers = c->buffers.data;
-    for (uint32_t i = c->graph_buffer_count; i < c->buffers.count; i++) {
-        uint32_t slot = hash_pointer(buffers[i].buffer) & c->hash_mask;
-        while (grown[slot]) slot = (slot + 1) & c->hash_mask;
+    for (uint32_t i = c->gathering.graph_buffer_count; i < c->buffers.count; i++) {
+        uint32_t slot = hash_pointer(buffers[i].buffer) & c->gathering.hash_mask;
+        while (grown[slot]) slot = (slot + 1) & c->gathering.hash_mask;
         grown[slot] = i + 1;
     }
     return true;
@@ -53,16 +53,17 @@ static rota_status persistent_index(rota_compiler *c, rota_buffer *buffer, uint3
         *out_index = hint;
         return ROTA_OK;
     }
-    uint32_t entered = (uint32_t)c->buffers.count - c->graph_buffer_count;
-    if ((!c->hash || entered * 2 >= c->hash_mask) && !grow_hash(c)) return rota_compile_no_memory(c);
-    uint32_t slot = hash_pointer(buffer) & c->hash_mask;
-    while (c->hash[slot]) {
-        *out_index = c->hash[slot] - 1;
+    uint32_t entered = (uint32_t)c->buffers.count - c->gathering.graph_buffer_count;
+    if ((!c->gathering.hash || entered * 2 >= c->gathering.hash_mask) && !grow_hash(c))
+        return rota_compile_no_memory(c);
+    uint32_t slot = hash_pointer(buffer) & c->gathering.hash_mask;
+    while (c->gathering.hash[slot]) {
+        *out_index = c->gathering.hash[slot] - 1;
         if (buffers[*out_index].buffer == buffer) return ROTA_OK;
-        slot = (slot + 1) & c->hash_mask;
+        slot = (slot + 1) & c->gathering.hash_mask;
     }
     *out_index = (uint32_t)c->buffers.count;
-    c->hash[slot] = *out_index + 1;
+    c->gathering.hash[slot] = *out_index + 1;
     rota_buffer_retain(buffer);
     rota_status status = rota_compile_add_buffer(c, buffer);
     if (status != ROTA_OK) {
@@ -75,13 +76,13 @@ static rota_status persistent_index(rota_compiler *c, rota_buffer *buffer, uint3
 
 rota_status rota_compile_buffer_index(rota_compiler *c, uint64_t stored, uint32_t *out_index) {
     if (!(stored & 1)) return persistent_index(c, (rota_buffer *)(uintptr_t)stored, out_index);
-    *out_index = c->lane_base[stored >> 32] + ((uint32_t)stored >> 1);
+    *out_index = c->gathering.lane_base[stored >> 32] + ((uint32_t)stored >> 1);
     return ROTA_OK;
 }
 
 rota_status rota_compile_own_buffer(rota_compiler *c, rota_buffer *buffer, uint32_t *out_index) {
     *out_index = (uint32_t)c->buffers.count;
-    uint32_t *base = &c->lane_base[c->graph->lane_count + 1];
+    uint32_t *base = &c->gathering.lane_base[c->graph->lane_count + 1];
     if (!*base) *base = *out_index;
     rota_status status = rota_compile_add_buffer(c, buffer);
     if (status != ROTA_OK) rota_buffer_release(buffer);
@@ -90,7 +91,7 @@ rota_status rota_compile_own_buffer(rota_compiler *c, rota_buffer *buffer, uint3
 
 uint64_t rota_compile_own_reference(const rota_compiler *c, uint32_t index) {
     const uint64_t lane = c->graph->lane_count + 1;
-    return lane << 32 | (uint64_t)(index - c->lane_base[lane]) << 1 | 1;
+    return lane << 32 | (uint64_t)(index - c->gathering.lane_base[lane]) << 1 | 1;
 }
 
 /* ---- Operations ---- */
@@ -126,18 +127,19 @@ void rota_compile_set_access(rota_compiler *c, uint32_t number, uint32_t physica
 
 uint32_t rota_compile_physical(rota_compiler *c, uint32_t buffer, uint32_t part) {
     uint32_t *known = NULL;
-    part = c->memory_part[part];
-    if (c->several_parts) {
-        uint64_t cell = (uint64_t)buffer * c->part_stride + part;
-        if (cell >= c->physical_of.count) {
-            uint64_t rows = ((uint64_t)buffer + 1) * c->part_stride;
-            if (!rota_vector_reserve(&c->physical_of, sizeof(uint32_t), rows - c->physical_of.count))
+    part = c->parts.memory[part];
+    if (c->spread.several_parts) {
+        uint64_t cell = (uint64_t)buffer * c->spread.part_stride + part;
+        if (cell >= c->spread.physical_of.count) {
+            uint64_t rows = ((uint64_t)buffer + 1) * c->spread.part_stride;
+            if (!rota_vector_reserve(&c->spread.physical_of, sizeof(uint32_t),
+                                     rows - c->spread.physical_of.count))
                 return ROTA_NONE;
-            memset((uint32_t *)c->physical_of.data + c->physical_of.count, 0,
-                   sizeof(uint32_t) * (size_t)(rows - c->physical_of.count));
-            c->physical_of.count = rows;
+            memset((uint32_t *)c->spread.physical_of.data + c->spread.physical_of.count, 0,
+                   sizeof(uint32_t) * (size_t)(rows - c->spread.physical_of.count));
+            c->spread.physical_of.count = rows;
         }
-        known = (uint32_t *)c->physical_of.data + cell;
+        known = (uint32_t *)c->spread.physical_of.data + cell;
         if (*known) return *known - 1;
     }
     if (!rota_vector_reserve(&c->physicals, sizeof(rota_physical), 1)) return ROTA_NONE;

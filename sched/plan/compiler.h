@@ -44,59 +44,78 @@ typedef struct rota_recomputed {
     uint32_t peak_tick;            /* where that is */
 } rota_recomputed;
 
+/* Which plan buffer a record's buffer is (compiler.c). */
+typedef struct rota_gathering {
+    uint32_t *lane_base; /* plan buffer of a lane's first buffer, by lane creation number (0: the graph's) */
+    uint32_t graph_buffer_count;
+    uint32_t *hash; /* plan buffer + 1 by address of a persistent buffer */
+    uint32_t hash_mask;
+} rota_gathering;
+
+/* By part: what it is for. */
+typedef struct rota_part_table {
+    uint32_t count;
+    uint32_t cpu; /* ROTA_NONE: none */
+    /* One of devices, or the CPU device for host functions; NULL: the plan is only analysed. */
+    const rota_device_traits *device[UINT8_MAX + 1];
+    /* The first part whose device shares memory with this one's: buffers have one physical for all of those.
+     */
+    uint8_t memory[UINT8_MAX + 1];
+    uint32_t binding_count[UINT8_MAX + 1]; /* of its records */
+} rota_part_table;
+
+/* Where buffers of plans of several parts are (place.c). */
+typedef struct rota_spread {
+    bool several_parts;
+    uint32_t part_stride;
+    rota_vector physical_of; /* physical + 1 by plan buffer * part_stride + part */
+    rota_vector valid;       /* rota_interval_map * by plan buffer; state.writer is the mask of parts */
+    rota_vector mirrors;     /* rota_mirror */
+} rota_spread;
+
+/* Hazards (edges.c): by operation, and through joins. */
+typedef struct rota_edges {
+    rota_vector from, kind;
+    uint32_t *first;         /* by operation */
+    rota_vector joins;       /* rota_join */
+    rota_vector join_from;   /* uint32_t */
+    rota_vector join_places; /* rota_join_place */
+    rota_clock *clocks;
+    rota_vector afters; /* rota_after: operation numbers in .later.index, .earlier.index, sorted by later */
+} rota_edges;
+
+/* The pieces of arenas (pack.c), by part. */
+typedef struct rota_pieces {
+    uint32_t count[UINT8_MAX + 1];
+    uint64_t *bytes[UINT8_MAX + 1];
+    rota_vector tenants;             /* rota_cons with physicals; index 0 unused */
+    bool placed_anew[UINT8_MAX + 1]; /* a search changed places after tenants were noted */
+} rota_pieces;
+
 typedef struct rota_compiler {
     rota_graph *graph;
     const rota_plan_devices *devices; /* that the plan is for */
     rota_plan *plan;
     rota_compile_info *info;
     rota_arena scratch; /* freed when the compile ends */
-    /* Gather */
     uint32_t node_count;
-    uint32_t *lane_base; /* plan buffer of a lane's first buffer, by lane creation number (0: the graph's) */
-    uint32_t graph_buffer_count;
-    uint32_t *hash; /* plan buffer + 1 by address of a persistent buffer */
-    uint32_t hash_mask;
-    rota_vector buffers; /* rota_plan_buffer */
-    rota_vector operations, accesses, access_physical, physicals;
-    uint32_t binding_count[UINT8_MAX + 1]; /* of the records of each part */
     uint32_t queue_count;
     uint32_t policy_queues; /* of queue_count, those that nodes may be placed on */
-    /* By part: one of devices, or the CPU device for host functions; NULL: the plan is only analysed. */
-    const rota_device_traits *part_device[UINT8_MAX + 1];
-    /* The first part whose device shares memory with this one's: buffers have one physical for all of those.
-     */
-    uint8_t memory_part[UINT8_MAX + 1];
-    uint32_t part_count;
-    uint32_t cpu_part; /* ROTA_NONE: none */
-    /* Plans of several parts: physical + 1 by plan buffer * part_stride + part; valid parts per range. */
-    bool several_parts;
-    uint32_t part_stride;
-    rota_vector physical_of;
-    rota_vector valid;   /* rota_interval_map * by plan buffer; state.writer is the mask of parts */
-    rota_vector mirrors; /* rota_mirror */
-    /* INPUT and OUTPUT copies, in order of first use. */
-    rota_vector transfers;  /* rota_plan_transfer */
+    rota_gathering gathering;
+    rota_part_table parts;
+    rota_vector buffers; /* rota_plan_buffer */
+    rota_vector operations, accesses, access_physical, physicals;
+    rota_spread spread;
+    rota_vector transfers;  /* rota_plan_transfer: INPUT and OUTPUT copies, in order of first use */
     rota_vector workspaces; /* nodes that want scratch memory (workspace.c) */
     /* Recomputation (recompute.c): what live transients may take; 0: no limit. */
     uint64_t memory_target;
     rota_recomputed recomputed;
     uint32_t *merged_into;   /* by node: the node that does its work (rota_rewriter_merge); NULL: none */
     uint32_t peak_operation; /* where most bytes are live */
-    /* Hazards */
-    rota_vector edge_from, edge_kind;
-    rota_vector joins;       /* rota_join */
-    rota_vector join_from;   /* uint32_t */
-    rota_vector join_places; /* rota_join_place */
-    uint32_t *first_edge;
-    rota_clock *clocks;
-    rota_vector afters; /* rota_after: operation numbers in .later.index, .earlier.index, sorted by later */
-    /* External accesses: filled by hazards.c, used by externals.c */
-    rota_vector externals;
-    /* Pack */
-    uint32_t piece_count[UINT8_MAX + 1]; /* arena pieces of each part */
-    uint64_t *piece_bytes[UINT8_MAX + 1];
-    rota_vector tenants;             /* rota_cons with physicals; index 0 unused */
-    bool placed_anew[UINT8_MAX + 1]; /* by part: a search changed places after tenants were noted */
+    rota_edges edges;
+    rota_vector externals; /* external accesses: of edges_ranges.c, for externals.c */
+    rota_pieces pieces;
 } rota_compiler;
 
 #define ROTA_OPERATIONS(c) ((rota_operation *)(c)->operations.data)

@@ -72,7 +72,7 @@ static uint32_t last_uses_kept(hazards *h, uint32_t physical, uint32_t list) {
 
 static rota_interval_map *piece_map(hazards *h, const rota_physical *at) {
     rota_interval_map **maps = &h->piece_map[at->part];
-    uint32_t pieces = h->c->piece_count[at->part];
+    uint32_t pieces = h->c->pieces.count[at->part];
     if (!*maps) {
         *maps = rota_arena_alloc(h->arena, sizeof **maps * pieces, 16);
         if (!*maps) return NULL;
@@ -86,10 +86,10 @@ static rota_interval_map *piece_map(hazards *h, const rota_physical *at) {
 static rota_status take_memory(hazards *h, uint32_t physical) {
     const rota_physical *at = &ROTA_PHYSICALS(h->c)[physical];
     uint32_t list = 0, last = 0;
-    if (!h->c->placed_anew[at->part]) {
+    if (!h->c->pieces.placed_anew[at->part]) {
         /* The packer knows; in place the input is the only tenant. */
         if (at->inplace_of != ROTA_NONE) list = last_uses_kept(h, at->inplace_of, list);
-        const rota_cons *tenants = h->c->tenants.data;
+        const rota_cons *tenants = h->c->pieces.tenants.data;
         for (uint32_t i = at->tenants; i; i = tenants[i].next)
             list = last_uses_kept(h, tenants[i].operation, list);
         h->touched[physical].memory_edges = list;
@@ -119,7 +119,7 @@ static rota_status finish_operation(hazards *h) {
     if (count > 1) kept = rota_edges_reduce(h, list, count);
     c->plan->stats.edges_dropped += count - kept;
 
-    rota_clock *clock = &c->clocks[h->operation];
+    rota_clock *clock = &c->edges.clocks[h->operation];
     clock->count = 0;
     clock->own_chain = ROTA_NONE;
     for (uint64_t i = 0; i < kept && clock->own_chain == ROTA_NONE; i++) {
@@ -129,19 +129,19 @@ static rota_status finish_operation(hazards *h) {
     if (clock->own_chain == ROTA_NONE) clock->own_chain = h->chain_count++;
     h->chain_tail[clock->own_chain] = h->operation;
 
-    if (c->edge_from.count + c->join_from.count + kept > ROTA_EDGES_MAX)
+    if (c->edges.from.count + c->edges.join_from.count + kept > ROTA_EDGES_MAX)
         return rota_fail(
             ROTA_OUT_OF_RANGE, "compile of graph '%s': %llu edges up to %s, and %llu more; at most %u",
-            c->graph->name, (unsigned long long)(c->edge_from.count + c->join_from.count),
+            c->graph->name, (unsigned long long)(c->edges.from.count + c->edges.join_from.count),
             rota_operation_describe(c->plan, h->operation), (unsigned long long)kept, ROTA_EDGES_MAX);
-    if (!rota_vector_reserve(&c->edge_from, sizeof(uint32_t), kept) ||
-        !rota_vector_reserve(&c->edge_kind, 1, kept))
+    if (!rota_vector_reserve(&c->edges.from, sizeof(uint32_t), kept) ||
+        !rota_vector_reserve(&c->edges.kind, 1, kept))
         return rota_compile_no_memory(c);
     for (uint64_t i = 0; i < kept; i++) {
         uint32_t from = list[i].from;
-        rota_assert(from & ROTA_JOIN ? (from & ~ROTA_JOIN) < c->joins.count : from < h->operation);
-        ((uint32_t *)c->edge_from.data)[c->edge_from.count++] = from;
-        ((uint8_t *)c->edge_kind.data)[c->edge_kind.count++] = (uint8_t)list[i].kind;
+        rota_assert(from & ROTA_JOIN ? (from & ~ROTA_JOIN) < c->edges.joins.count : from < h->operation);
+        ((uint32_t *)c->edges.from.data)[c->edges.from.count++] = from;
+        ((uint8_t *)c->edges.kind.data)[c->edges.kind.count++] = (uint8_t)list[i].kind;
         rota_edges_clock_join(clock, clock_of(h, from), from);
     }
     h->candidates.count = 0;
@@ -193,14 +193,14 @@ static rota_status visit_operations(hazards *h) {
     const rota_operation *operations = ROTA_OPERATIONS(c);
     const rota_exec_operand *accesses = ROTA_ACCESSES(c);
     const uint32_t *access_physical = ROTA_ACCESS_PHYSICAL(c);
-    const rota_after *afters = c->afters.data;
+    const rota_after *afters = c->edges.afters.data;
     bool tight = c->plan->options.packing == ROTA_PACK_TIGHT;
     uint64_t after = 0;
     for (uint32_t n = 0; n < c->operations.count; n++) {
         const rota_operation *operation = &operations[n];
         h->operation = n;
         h->initial_count = 0;
-        c->first_edge[n] = (uint32_t)c->edge_from.count;
+        c->edges.first[n] = (uint32_t)c->edges.from.count;
         /* Reads before writes: an operation in place reads what was there before it. */
         bool writes = false;
         for (uint32_t i = operation->first_access;
@@ -222,12 +222,12 @@ static rota_status visit_operations(hazards *h) {
                 if (at->first_operation == n) ROTA_TRY(take_memory(h, h->initial[i]));
                 rota_edges_add_list(h, h->touched[h->initial[i]].memory_edges, ROTA_EDGE_MEMORY);
             }
-        for (; after < c->afters.count && afters[after].later.index == n; after++)
+        for (; after < c->edges.afters.count && afters[after].later.index == n; after++)
             add_candidate(h, afters[after].earlier.index, ROTA_EDGE_AFTER);
         ROTA_TRY(finish_operation(h));
         if (!tight) ROTA_TRY(pack_operation(h, operation));
     }
-    c->first_edge[c->operations.count] = (uint32_t)c->edge_from.count;
+    c->edges.first[c->operations.count] = (uint32_t)c->edges.from.count;
     return ROTA_OK;
 }
 
@@ -239,11 +239,11 @@ rota_status rota_compile_edges(rota_compiler *c) {
     h.candidate_epoch = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (count + 1), 16);
     h.seen = rota_arena_calloc(&c->scratch, sizeof *h.seen * (count + 1), 16);
     h.chain_tail = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (count + 1), 16);
-    c->clocks = rota_arena_alloc(&c->scratch, sizeof *c->clocks * (count + 1), 16);
-    c->first_edge = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (count + 1), 16);
+    c->edges.clocks = rota_arena_alloc(&c->scratch, sizeof *c->edges.clocks * (count + 1), 16);
+    c->edges.first = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (count + 1), 16);
     h.cons.count = 1; /* index 0 ends lists */
     rota_status status = ROTA_OK;
-    if (!h.touched || !h.candidate_epoch || !h.seen || !h.chain_tail || !c->clocks || !c->first_edge ||
+    if (!h.touched || !h.candidate_epoch || !h.seen || !h.chain_tail || !c->edges.clocks || !c->edges.first ||
         !rota_vector_reserve(&h.cons, sizeof(rota_cons), count))
         status = rota_compile_no_memory(c);
     else if (c->plan->options.packing == ROTA_PACK_CONCURRENT)

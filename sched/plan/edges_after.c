@@ -24,8 +24,9 @@ static rota_status add_after(rota_compiler *c, uint32_t later, uint32_t earlier)
                                  "rota_node_after: %s is to come after %s, which is later in record order",
                                  rota_operation_describe(c->plan, to), name);
             }
-            if (!rota_vector_reserve(&c->afters, sizeof(rota_after), 1)) return rota_compile_no_memory(c);
-            ((rota_after *)c->afters.data)[c->afters.count++] = (rota_after){{0, to}, {0, from}};
+            if (!rota_vector_reserve(&c->edges.afters, sizeof(rota_after), 1))
+                return rota_compile_no_memory(c);
+            ((rota_after *)c->edges.afters.data)[c->edges.afters.count++] = (rota_after){{0, to}, {0, from}};
         }
     return ROTA_OK;
 }
@@ -35,7 +36,7 @@ rota_status rota_edges_gather_afters(rota_compiler *c) {
     uint64_t count = 0;
     for (uint32_t i = 0; i < info->lane_count; i++) count += info->lanes[i]->after_count;
     if (count == 0) return ROTA_OK;
-    if (!rota_vector_reserve(&c->afters, sizeof(rota_after), count)) return rota_compile_no_memory(c);
+    if (!rota_vector_reserve(&c->edges.afters, sizeof(rota_after), count)) return rota_compile_no_memory(c);
     for (uint32_t i = 0; i < info->lane_count; i++)
         for (uint32_t k = 0; k < info->lanes[i]->after_count; k++) {
             rota_after after = info->lanes[i]->afters[k];
@@ -51,6 +52,6 @@ rota_status rota_edges_gather_afters(rota_compiler *c) {
             if (later == ROTA_NONE || earlier == ROTA_NONE) continue; /* rewritten away */
             ROTA_TRY(add_after(c, later, earlier));
         }
-    qsort(c->afters.data, (size_t)c->afters.count, sizeof(rota_after), compare_afters);
+    qsort(c->edges.afters.data, (size_t)c->edges.afters.count, sizeof(rota_after), compare_afters);
     return ROTA_OK;
 }

@@ -13,24 +13,25 @@ uint32_t rota_edges_make_join(hazards *h, uint64_t base, rota_edge_kind kind) {
     candidate *list = (candidate *)h->joined.data + base;
     count = rota_edges_reduce(h, list, count);
     if (count == 1) return list[0].from;
-    if (h->failed || c->joins.count >= ROTA_JOINS_MAX ||
-        !rota_vector_reserve(&c->joins, sizeof(rota_join), 1) ||
-        !rota_vector_reserve(&c->join_from, sizeof(uint32_t), count) ||
+    if (h->failed || c->edges.joins.count >= ROTA_JOINS_MAX ||
+        !rota_vector_reserve(&c->edges.joins, sizeof(rota_join), 1) ||
+        !rota_vector_reserve(&c->edges.join_from, sizeof(uint32_t), count) ||
         !rota_vector_reserve(&h->join_epoch, sizeof(uint32_t), 1) ||
         !rota_vector_reserve(&h->join_clocks, sizeof(rota_clock), 1)) {
         h->failed = true;
         return ROTA_NONE;
     }
-    const uint32_t id = ROTA_JOIN | (uint32_t)c->joins.count;
-    ((rota_join *)c->joins.data)[c->joins.count++] = (rota_join){.before = h->operation,
-                                                                 .first_from = (uint32_t)c->join_from.count,
-                                                                 .count = (uint32_t)count,
-                                                                 .kind = (uint8_t)kind};
+    const uint32_t id = ROTA_JOIN | (uint32_t)c->edges.joins.count;
+    ((rota_join *)c->edges.joins.data)[c->edges.joins.count++] =
+        (rota_join){.before = h->operation,
+                    .first_from = (uint32_t)c->edges.join_from.count,
+                    .count = (uint32_t)count,
+                    .kind = (uint8_t)kind};
     ((uint32_t *)h->join_epoch.data)[h->join_epoch.count++] = 0;
     rota_clock *clock = (rota_clock *)h->join_clocks.data + h->join_clocks.count++;
     *clock = (rota_clock){.own_chain = ROTA_NONE};
     for (uint64_t i = 0; i < count; i++) {
-        ((uint32_t *)c->join_from.data)[c->join_from.count++] = list[i].from;
+        ((uint32_t *)c->edges.join_from.data)[c->edges.join_from.count++] = list[i].from;
         rota_edges_clock_join(clock, clock_of(h, list[i].from), list[i].from);
     }
     return id;

@@ -81,7 +81,7 @@ typedef struct hazards {
 static inline const rota_clock *clock_of(const hazards *h, uint32_t id) {
     if (__builtin_expect(id & ROTA_JOIN, 0))
         return (const rota_clock *)h->join_clocks.data + (id & ~ROTA_JOIN);
-    return &h->c->clocks[id];
+    return &h->c->edges.clocks[id];
 }
 
 /* ---- Lists and candidates ---- */

@@ -29,14 +29,14 @@ static rota_status sort_lanes(rota_compiler *c) {
     info->lanes = rota_arena_alloc(&c->plan->arena, sizeof *info->lanes * (count + 1), 8);
     info->lane_first_node = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (count + 1), 8);
     info->lane_rank = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (count + 1), 8);
-    c->lane_base = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (count + 2), 8);
-    if (!info->lanes || !info->lane_first_node || !info->lane_rank || !c->lane_base)
+    c->gathering.lane_base = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (count + 2), 8);
+    if (!info->lanes || !info->lane_first_node || !info->lane_rank || !c->gathering.lane_base)
         return rota_compile_no_memory(c);
     if (count) memcpy(info->lanes, graph->lanes, sizeof *info->lanes * count);
     if (count > 1) qsort(info->lanes, count, sizeof *info->lanes, compare_lanes);
 
     uint64_t nodes = 0, accesses = 0, held = 0, buffers = graph->own.buffer_count;
-    c->lane_base[0] = 0;
+    c->gathering.lane_base[0] = 0;
     for (uint32_t i = 0; i < count; i++) {
         rota_recorder *lane = info->lanes[i];
         /* Acquire pairs with rota_recorder_close: the lane's contents are complete and visible. */
@@ -55,7 +55,7 @@ static rota_status sort_lanes(rota_compiler *c) {
         held += lane->held_count; /* no fewer than the persistent buffers that it names */
     }
     for (uint32_t i = 0; i < count; i++) {
-        c->lane_base[i + 1] = (uint32_t)buffers;
+        c->gathering.lane_base[i + 1] = (uint32_t)buffers;
         buffers += graph->lanes[i]->buffer_count;
     }
     if (nodes > UINT32_MAX / 4 || accesses > UINT32_MAX / 2 || buffers > UINT32_MAX / 4)
@@ -66,7 +66,7 @@ static rota_status sort_lanes(rota_compiler *c) {
             (unsigned long long)buffers);
     info->lane_first_node[count] = (uint32_t)nodes;
     c->node_count = (uint32_t)nodes;
-    c->graph_buffer_count = (uint32_t)buffers;
+    c->gathering.graph_buffer_count = (uint32_t)buffers;
     c->plan->stats.nodes = nodes;
     if (!rota_vector_reserve(&c->operations, sizeof(rota_operation), nodes + 16) ||
         !rota_vector_reserve(&c->accesses, sizeof(rota_exec_operand), accesses + 32) ||
@@ -74,7 +74,7 @@ static rota_status sort_lanes(rota_compiler *c) {
         !rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), buffers + held) ||
         !rota_vector_reserve(&c->physicals, sizeof(rota_physical), buffers + held) ||
         !rota_vector_reserve(&c->externals, sizeof(rota_external_note), held) ||
-        !rota_vector_reserve(&c->edge_kind, sizeof(uint8_t), nodes))
+        !rota_vector_reserve(&c->edges.kind, sizeof(uint8_t), nodes))
         return rota_compile_no_memory(c);
     info->operation_of_node = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (nodes + 1), 8);
     return info->operation_of_node ? ROTA_OK : rota_compile_no_memory(c);
@@ -83,8 +83,8 @@ static rota_status sort_lanes(rota_compiler *c) {
 /* ---- Buffers and copies ---- */
 
 static rota_status add_graph_buffers(rota_compiler *c) {
-    if (!rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), c->graph_buffer_count + 16) ||
-        !rota_vector_reserve(&c->physicals, sizeof(rota_physical), c->graph_buffer_count + 16))
+    if (!rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), c->gathering.graph_buffer_count + 16) ||
+        !rota_vector_reserve(&c->physicals, sizeof(rota_physical), c->gathering.graph_buffer_count + 16))
         return rota_compile_no_memory(c);
     for (uint32_t lane = 0; lane <= c->graph->lane_count; lane++) {
         const rota_recorder *recorder = lane ? c->graph->lanes[lane - 1] : &c->graph->own;
@@ -103,7 +103,7 @@ static rota_status add_transfer(rota_compiler *c, uint32_t buffer, uint32_t part
     if (!rota_vector_reserve(&c->transfers, sizeof(rota_plan_transfer), 1)) return rota_compile_no_memory(c);
     uint64_t size = plan_buffer(c, buffer)->size_bytes;
     uint32_t physical;
-    if (c->several_parts)
+    if (c->spread.several_parts)
         ROTA_TRY(rota_compile_place(c, part, buffer, 0, size, is_output ? ROTA_READ : ROTA_WRITE, &physical));
     else
         physical = buffer;
@@ -112,7 +112,7 @@ static rota_status add_transfer(rota_compiler *c, uint32_t buffer, uint32_t part
     if (!operation) return rota_compile_no_memory(c);
     operation->part = (uint8_t)part;
     operation->node = (uint32_t)c->transfers.count;
-    uint32_t transfer_queue = c->part_device[part] ? c->part_device[part]->transfer_queue : 1;
+    uint32_t transfer_queue = c->parts.device[part] ? c->parts.device[part]->transfer_queue : 1;
     if (c->plan->options.transfer_queue && transfer_queue < c->queue_count)
         operation->queue = transfer_queue & 0x7fu;
     rota_compile_set_access(c, is_output ? 1 : 0, physical, 0, size, is_output ? ROTA_READ : ROTA_WRITE);
@@ -125,19 +125,19 @@ static rota_status add_transfer(rota_compiler *c, uint32_t buffer, uint32_t part
 /* ---- Placement of a node ---- */
 
 static rota_status use_part(rota_compiler *c, const rota_device_traits *device, uint32_t *out_part) {
-    for (uint32_t i = 0; i < c->part_count; i++)
-        if (c->part_device[i]->device == device->device) {
+    for (uint32_t i = 0; i < c->parts.count; i++)
+        if (c->parts.device[i]->device == device->device) {
             *out_part = i;
             return ROTA_OK;
         }
-    if (c->part_count > UINT8_MAX)
+    if (c->parts.count > UINT8_MAX)
         return rota_fail(ROTA_OUT_OF_RANGE, "plan on more than %d devices", UINT8_MAX);
     uint32_t memory_part = 0;
-    while (memory_part < c->part_count && c->part_device[memory_part]->domain != device->domain)
+    while (memory_part < c->parts.count && c->parts.device[memory_part]->domain != device->domain)
         memory_part++;
-    c->part_device[c->part_count] = device;
-    c->memory_part[c->part_count] = (uint8_t)memory_part;
-    *out_part = c->part_count++;
+    c->parts.device[c->parts.count] = device;
+    c->parts.memory[c->parts.count] = (uint8_t)memory_part;
+    *out_part = c->parts.count++;
     return ROTA_OK;
 }
 
@@ -145,8 +145,8 @@ static rota_status place_node(rota_compiler *c, const rota_node_record *record, 
                               uint32_t *out_part, uint32_t *out_queue) {
     const rota_compile_options *options = &c->plan->options;
     *out_part = 0;
-    if (record->kind == ROTA_NODE_HOST && c->cpu_part != ROTA_NONE) {
-        *out_part = c->cpu_part;
+    if (record->kind == ROTA_NODE_HOST && c->parts.cpu != ROTA_NONE) {
+        *out_part = c->parts.cpu;
     } else if (record->device_plus_1) {
         if (record->device_plus_1 > options->device_count)
             return rota_fail(ROTA_INVALID_ARGUMENT,
@@ -173,7 +173,7 @@ static rota_status add_operation(rota_compiler *c, const rota_node_record *recor
     for (uint32_t i = 0; i < record->access_count; i++) {
         uint32_t buffer = ROTA_NONE;
         ROTA_TRY(rota_compile_buffer_index(c, accesses[i].buffer, &buffer));
-        if (!c->several_parts) {
+        if (!c->spread.several_parts) {
             const rota_physical *at = &ROTA_PHYSICALS(c)[buffer];
             if (at->kind == ROTA_BUFFER_INPUT && at->first_operation == ROTA_NONE)
                 ROTA_TRY(add_transfer(c, buffer, 0, false));
@@ -181,13 +181,13 @@ static rota_status add_operation(rota_compiler *c, const rota_node_record *recor
             continue;
         }
         if (plan_buffer(c, buffer)->kind == ROTA_BUFFER_INPUT &&
-            (buffer >= c->valid.count || !((void **)c->valid.data)[buffer]))
+            (buffer >= c->spread.valid.count || !((void **)c->spread.valid.data)[buffer]))
             ROTA_TRY(add_transfer(c, buffer, part, false));
         physicals[i] = buffer;
     }
     uint64_t workspace_bytes = rota_compile_workspace_bytes(c, part, record, physicals);
     /* Reads before writes: an operation in place reads what was there before it. */
-    for (int writes = 0; c->several_parts && writes < 2; writes++)
+    for (int writes = 0; c->spread.several_parts && writes < 2; writes++)
         for (uint32_t i = 0; i < record->access_count; i++) {
             if ((ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ) != writes) continue;
             uint64_t low = ROTA_ACCESS_OFFSET(&accesses[i]);
@@ -200,7 +200,7 @@ static rota_status add_operation(rota_compiler *c, const rota_node_record *recor
     operation->record = record;
     operation->node = node;
     operation->part = (uint8_t)part;
-    c->binding_count[part] += record->binding_count;
+    c->parts.binding_count[part] += record->binding_count;
     if (record->kind == ROTA_NODE_KERNEL) {
         const rota_kernel *kernel = record->u.kernel.kernel;
         operation->works_in_place = kernel->inplace_outputs && kernel->inplace_inputs;
@@ -242,7 +242,7 @@ static rota_status add_node(rota_compiler *c, const rota_node_record *record, ui
                             rota_node handle) {
     uint32_t part = 0, queue = 0;
     if (record->device_plus_1 | record->queue_plus_1 || c->plan->options.queue_policy ||
-        c->cpu_part != ROTA_NONE)
+        c->parts.cpu != ROTA_NONE)
         ROTA_TRY(place_node(c, record, handle, &part, &queue));
     if (!c->plan->options.check_kernels || record->kind != ROTA_NODE_KERNEL ||
         !rota_compile_can_check(record))
@@ -250,8 +250,8 @@ static rota_status add_node(rota_compiler *c, const rota_node_record *record, ui
     rota_check_records records;
     ROTA_TRY(rota_compile_check(c, part, record, &records));
     for (uint32_t i = 0; i < records.count; i++) {
-        const bool is_host = records.list[i]->kind == ROTA_NODE_HOST && c->cpu_part != ROTA_NONE;
-        ROTA_TRY(add_record(c, records.list[i], node, is_host ? c->cpu_part : part, queue, i == 0,
+        const bool is_host = records.list[i]->kind == ROTA_NODE_HOST && c->parts.cpu != ROTA_NONE;
+        ROTA_TRY(add_record(c, records.list[i], node, is_host ? c->parts.cpu : part, queue, i == 0,
                             i + 1 == records.count));
     }
     return ROTA_OK;
@@ -260,14 +260,14 @@ static rota_status add_node(rota_compiler *c, const rota_node_record *record, ui
 /* Outputs are read back after all nodes, each from the part that has it: part 0 unless only another wrote it.
  */
 static rota_status add_outputs(rota_compiler *c) {
-    for (uint32_t buffer = 0; buffer < c->graph_buffer_count; buffer++) {
+    for (uint32_t buffer = 0; buffer < c->gathering.graph_buffer_count; buffer++) {
         if (plan_buffer(c, buffer)->kind != ROTA_BUFFER_OUTPUT) continue;
         uint32_t part = 0;
-        if (c->several_parts) {
+        if (c->spread.several_parts) {
             uint32_t written = 0;
-            if (buffer < c->valid.count && ((void **)c->valid.data)[buffer]) {
+            if (buffer < c->spread.valid.count && ((void **)c->spread.valid.data)[buffer]) {
                 const rota_interval *range =
-                    rota_interval_map_find(((rota_interval_map **)c->valid.data)[buffer], 0);
+                    rota_interval_map_find(((rota_interval_map **)c->spread.valid.data)[buffer], 0);
                 written = range ? range->state.writer : 0;
             }
             if (written) part = (uint32_t)__builtin_ctz(written);
@@ -279,18 +279,18 @@ static rota_status add_outputs(rota_compiler *c) {
 
 static rota_status choose_parts(rota_compiler *c) {
     const rota_plan_devices *devices = c->devices;
-    c->cpu_part = ROTA_NONE;
-    c->part_count = 1;
+    c->parts.cpu = ROTA_NONE;
+    c->parts.count = 1;
     if (devices->count == 0) return ROTA_OK;
-    c->part_device[0] = &devices->all[0];
+    c->parts.device[0] = &devices->all[0];
     if (!devices->cpu && devices->count == 1) return ROTA_OK;
     if (devices->all[0].runs_host_nodes)
-        c->cpu_part = 0;
+        c->parts.cpu = 0;
     else
-        ROTA_TRY(use_part(c, devices->cpu, &c->cpu_part));
-    c->several_parts = true;
-    c->part_stride = devices->count + 2;
-    if (c->part_stride > 32)
+        ROTA_TRY(use_part(c, devices->cpu, &c->parts.cpu));
+    c->spread.several_parts = true;
+    c->spread.part_stride = devices->count + 2;
+    if (c->spread.part_stride > 32)
         return rota_fail(ROTA_OUT_OF_RANGE, "compile of graph '%s': %u devices, at most 30", c->graph->name,
                          devices->count);
     return ROTA_OK;

@@ -25,13 +25,13 @@ static uint32_t add_word(lowering *l, rota_plan_word word) {
 /* ---- Memories and words ---- */
 
 static rota_status add_arena_memories(lowering *l) {
-    for (uint32_t part = 0; part < l->c->part_count; part++) {
+    for (uint32_t part = 0; part < l->c->parts.count; part++) {
         l->parts[part].first_piece = (uint32_t)l->parts[part].memories.count;
-        for (uint32_t i = 0; i < l->c->piece_count[part]; i++)
+        for (uint32_t i = 0; i < l->c->pieces.count[part]; i++)
             if (add_memory(l, part,
                            (rota_plan_memory){.kind = ROTA_EXEC_BASE_ARENA,
                                               .buffer = ROTA_NONE,
-                                              .size_bytes = l->c->piece_bytes[part][i],
+                                              .size_bytes = l->c->pieces.bytes[part][i],
                                               .foreign_part = ROTA_NONE}) == ROTA_NONE)
                 return rota_compile_no_memory(l->c);
     }
@@ -41,12 +41,12 @@ static rota_status add_arena_memories(lowering *l) {
 /* The pieces of arenas that several parts share are named by the others as they come up. */
 static rota_status prepare_foreign(lowering *l) {
     rota_compiler *c = l->c;
-    size_t count = (size_t)c->physicals.count * c->part_count;
+    size_t count = (size_t)c->physicals.count * c->parts.count;
     l->foreign_memory = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (count + 1), 8);
     if (!l->foreign_memory) return rota_compile_no_memory(c);
     for (size_t i = 0; i < count; i++) l->foreign_memory[i] = ROTA_NONE;
-    for (uint32_t p = 0; p < c->part_count; p++) {
-        uint32_t pieces = c->piece_count[c->memory_part[p]];
+    for (uint32_t p = 0; p < c->parts.count; p++) {
+        uint32_t pieces = c->pieces.count[c->parts.memory[p]];
         l->parts[p].foreign_piece = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (pieces + 1u), 8);
         if (!l->parts[p].foreign_piece) return rota_compile_no_memory(c);
         for (uint32_t i = 0; i < pieces; i++) l->parts[p].foreign_piece[i] = ROTA_NONE;
@@ -100,7 +100,7 @@ static rota_status place_physicals(lowering *l) {
 /* Memory of a physical in a part that does not own it: a mirror, or what devices of one GPU share. */
 static uint32_t foreign_memory(lowering *l, uint32_t physical, uint32_t part) {
     const rota_physical *at = &ROTA_PHYSICALS(l->c)[physical];
-    uint32_t *known = &l->foreign_memory[(size_t)physical * l->c->part_count + part];
+    uint32_t *known = &l->foreign_memory[(size_t)physical * l->c->parts.count + part];
     if (at->packed) known = &l->parts[part].foreign_piece[at->piece];
     if (*known != ROTA_NONE) return *known;
     if (at->kind == ROTA_BUFFER_SLOT) {
@@ -142,7 +142,7 @@ static rota_status lower_transfers(lowering *l) {
     if (!plan->transfers) return rota_compile_no_memory(c);
     if (count) memcpy(plan->transfers, c->transfers.data, sizeof *plan->transfers * count);
     plan->transfer_count = count;
-    for (uint32_t part = 0; part < c->part_count; part++)
+    for (uint32_t part = 0; part < c->parts.count; part++)
         l->parts[part].input_memory = l->parts[part].output_memory = ROTA_NONE;
     for (uint32_t n = 0; count && n < c->operations.count; n++) {
         rota_operation *operation = &ROTA_OPERATIONS(c)[n];
@@ -182,8 +182,8 @@ static rota_status lower_transfers(lowering *l) {
 
 /* ---- Joins ---- */
 
-#define JOINS(c) ((const rota_join *)(c)->joins.data)
-#define PLACES(c) ((rota_join_place *)(c)->join_places.data)
+#define JOINS(c) ((const rota_join *)(c)->edges.joins.data)
+#define PLACES(c) ((rota_join_place *)(c)->edges.join_places.data)
 
 static uint32_t timeline_of(const rota_compiler *c, const rota_operation *operation) {
     return operation->part * c->queue_count + operation->queue;
@@ -205,12 +205,12 @@ static rota_join_place *inner_place(const rota_compiler *c, uint32_t join, const
 static rota_status count_joins(lowering *l) {
     rota_compiler *c = l->c;
     rota_plan *plan = c->plan;
-    const uint32_t *from = c->join_from.data;
+    const uint32_t *from = c->edges.join_from.data;
     uint32_t *next = l->joins_end =
         rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
     l->first_join = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
     if (!next || !l->first_join) return rota_compile_no_memory(c);
-    for (uint32_t j = (uint32_t)c->joins.count; j-- > 0;)
+    for (uint32_t j = (uint32_t)c->edges.joins.count; j-- > 0;)
         for (uint32_t k = 0; k < JOINS(c)[j].place_count; k++) {
             const rota_join_place *place = &PLACES(c)[JOINS(c)[j].first_place + k];
             if (place->node == ROTA_NONE) continue;
@@ -228,7 +228,7 @@ static rota_status count_joins(lowering *l) {
         part->join_count += next[i];
         next[i] = l->first_join[i];
     }
-    for (uint32_t i = 0; i < c->join_places.count; i++)
+    for (uint32_t i = 0; i < c->edges.join_places.count; i++)
         if (PLACES(c)[i].node != ROTA_NONE) PLACES(c)[i].node = next[PLACES(c)[i].segment]++;
     return ROTA_OK;
 }
@@ -258,8 +258,8 @@ static uint32_t node_into_join(const lowering *l, uint32_t from, const rota_join
 /* Edges into joins: first counted as count_edges does, then written as emit_edges does. */
 static void lower_joins(lowering *l, bool write) {
     const rota_compiler *c = l->c;
-    const uint32_t *from = c->join_from.data;
-    for (uint32_t j = 0; j < c->joins.count; j++)
+    const uint32_t *from = c->edges.join_from.data;
+    for (uint32_t j = 0; j < c->edges.joins.count; j++)
         for (uint32_t k = 0; k < JOINS(c)[j].place_count; k++) {
             const rota_join_place *place = &PLACES(c)[JOINS(c)[j].first_place + k];
             if (place->node == ROTA_NONE) continue;
@@ -287,7 +287,7 @@ static rota_status count_commands(lowering *l) {
     l->first_batch = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
     l->level_count = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
     if (!l->first_batch || !l->level_count) return rota_compile_no_memory(c);
-    const uint32_t *edges = c->edge_from.data;
+    const uint32_t *edges = c->edges.from.data;
     for (uint32_t n = 0; n < c->operations.count; n++) {
         const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
         ROTA_TRY(patch_accesses(l, operation));
@@ -296,12 +296,12 @@ static rota_status count_commands(lowering *l) {
         part_builder *part = &l->parts[operation->part];
         part->command_count++;
         if (plan->segment_count == 1) continue;
-        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++)
+        for (uint32_t e = c->edges.first[n]; e < c->edges.first[n + 1]; e++)
             if (edges[e] & ROTA_JOIN || ROTA_OPERATIONS(c)[edges[e]].segment == operation->segment)
                 part->edge_count++;
     }
-    if (plan->segment_count == 1) l->parts[plan->segments[0].part].edge_count = (uint32_t)c->edge_from.count;
-    if (c->joins.count) ROTA_TRY(count_joins(l));
+    if (plan->segment_count == 1) l->parts[plan->segments[0].part].edge_count = (uint32_t)c->edges.from.count;
+    if (c->edges.joins.count) ROTA_TRY(count_joins(l));
     for (uint32_t i = 0; i < plan->segment_count; i++) {
         part_builder *part = &l->parts[plan->segments[i].part];
         plan->segments[i].index = part->segment_count++;
@@ -314,7 +314,7 @@ static rota_status count_commands(lowering *l) {
 static rota_status size_parts(lowering *l) {
     rota_compiler *c = l->c;
     rota_plan *plan = c->plan;
-    for (uint32_t p = 0; p < c->part_count; p++) {
+    for (uint32_t p = 0; p < c->parts.count; p++) {
         part_builder *part = &l->parts[p];
         part->commands =
             rota_arena_alloc(&plan->arena, sizeof *part->commands * ((size_t)part->command_count + 1), 8);
@@ -328,8 +328,8 @@ static rota_status size_parts(lowering *l) {
             rota_arena_alloc(&plan->arena, sizeof(uint32_t) * ((size_t)part->edge_count + 1), 8);
         part->predecessor_count = rota_arena_calloc(
             &plan->arena, sizeof(uint32_t) * ((size_t)part->command_count + part->join_count + 1), 8);
-        part->bindings =
-            rota_arena_alloc(&plan->arena, sizeof *part->bindings * ((size_t)c->binding_count[p] + 1), 8);
+        part->bindings = rota_arena_alloc(
+            &plan->arena, sizeof *part->bindings * ((size_t)c->parts.binding_count[p] + 1), 8);
         if (!part->commands || !part->batches || !part->segments || !part->first_successor ||
             !part->successor || !part->predecessor_count || !part->bindings)
             return rota_compile_no_memory(c);
@@ -400,7 +400,7 @@ static bool runs_on_vk(const rota_kernel *kernel, uint32_t features) {
 }
 
 static rota_status check_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel) {
-    const rota_device_traits *device = l->c->part_device[ROTA_OPERATIONS(l->c)[n].part];
+    const rota_device_traits *device = l->c->parts.device[ROTA_OPERATIONS(l->c)[n].part];
     if (!device) return ROTA_OK;
     bool there = device->kind == ROTA_EXEC_CPU  ? kernel->cpu.fn != NULL
                  : device->kind == ROTA_EXEC_VK ? runs_on_vk(kernel, device->features)
@@ -453,10 +453,10 @@ static rota_status emit_command(lowering *l, uint32_t n) {
 static __attribute__((noinline)) void count_edges(lowering *l, const rota_operation *operation, uint32_t n) {
     const rota_compiler *c = l->c;
     const rota_operation *operations = ROTA_OPERATIONS(c);
-    const uint32_t *edges = c->edge_from.data;
+    const uint32_t *edges = c->edges.from.data;
     part_builder *part = &l->parts[operation->part];
     uint32_t count = 0;
-    for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++) {
+    for (uint32_t e = c->edges.first[n]; e < c->edges.first[n + 1]; e++) {
         const uint32_t from = edges[e];
         if (!(from & ROTA_JOIN) && operations[from].segment != operation->segment) continue;
         const uint32_t node = from & ROTA_JOIN ? node_of(l, from, operation) : l->command_of[from];
@@ -470,8 +470,8 @@ static __attribute__((noinline)) void count_edges(lowering *l, const rota_operat
 /* The same where all edges go from a command to another of the one segment: most plans. */
 static void count_plain_edges(const lowering *l, part_builder *part, uint32_t command, uint32_t n) {
     const rota_compiler *c = l->c;
-    const uint32_t *edges = c->edge_from.data, *command_of = l->command_of;
-    const uint32_t first = c->first_edge[n], end = c->first_edge[n + 1];
+    const uint32_t *edges = c->edges.from.data, *command_of = l->command_of;
+    const uint32_t first = c->edges.first[n], end = c->edges.first[n + 1];
     for (uint32_t e = first; e < end; e++) part->first_successor[command_of[edges[e]] + 2]++;
     part->predecessor_count[command] = end - first;
 }
@@ -479,11 +479,11 @@ static void count_plain_edges(const lowering *l, part_builder *part, uint32_t co
 static __attribute__((noinline)) void emit_edges(lowering *l) {
     rota_compiler *c = l->c;
     const rota_operation *operations = ROTA_OPERATIONS(c);
-    const uint32_t *edges = c->edge_from.data, *command_of = l->command_of;
+    const uint32_t *edges = c->edges.from.data, *command_of = l->command_of;
     lower_joins(l, true);
     for (uint32_t n = 0; n < c->operations.count; n++) {
         part_builder *part = &l->parts[operations[n].part];
-        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++) {
+        for (uint32_t e = c->edges.first[n]; e < c->edges.first[n + 1]; e++) {
             const uint32_t from = edges[e];
             if (!(from & ROTA_JOIN) && operations[from].segment != operations[n].segment) continue;
             const uint32_t node = from & ROTA_JOIN ? node_of(l, from, &operations[n]) : command_of[from];
@@ -494,7 +494,7 @@ static __attribute__((noinline)) void emit_edges(lowering *l) {
 
 static void emit_plain_edges(lowering *l) {
     const rota_compiler *c = l->c;
-    const uint32_t *edges = c->edge_from.data, *command_of = l->command_of, *first_edge = c->first_edge;
+    const uint32_t *edges = c->edges.from.data, *command_of = l->command_of, *first_edge = c->edges.first;
     const part_builder *part = &l->parts[c->plan->segments[0].part];
     uint32_t *first_successor = part->first_successor, *successor = part->successor;
     for (uint32_t n = 0; n < c->operations.count; n++)
@@ -503,7 +503,7 @@ static void emit_plain_edges(lowering *l) {
 }
 
 static void sum_successors(lowering *l) {
-    for (uint32_t p = 0; p < l->c->part_count; p++)
+    for (uint32_t p = 0; p < l->c->parts.count; p++)
         for (uint32_t i = 0; i < l->parts[p].command_count + l->parts[p].join_count; i++)
             l->parts[p].first_successor[i + 2] += l->parts[p].first_successor[i + 1];
 }
@@ -520,7 +520,7 @@ static rota_status lower_all(lowering *l) {
     ROTA_TRY(lower_transfers(l));
     ROTA_TRY(size_parts(l));
     lay_out_batches(l);
-    const bool plain = c->plan->segment_count == 1 && c->joins.count == 0;
+    const bool plain = c->plan->segment_count == 1 && c->edges.joins.count == 0;
     for (uint32_t n = 0; n < c->operations.count; n++) {
         rota_operation *operation = &ROTA_OPERATIONS(c)[n];
         place_command(l, operation, n);
@@ -541,11 +541,11 @@ static rota_status lower_all(lowering *l) {
 
 rota_status rota_compile_lower(rota_compiler *c) {
     lowering l = {.c = c};
-    l.parts = rota_arena_calloc(&c->scratch, sizeof *l.parts * c->part_count, 8);
+    l.parts = rota_arena_calloc(&c->scratch, sizeof *l.parts * c->parts.count, 8);
     l.command_of = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * ((size_t)c->operations.count + 1), 8);
     if (!l.parts || !l.command_of) return rota_compile_no_memory(c);
     rota_status status = lower_all(&l);
-    for (uint32_t p = 0; p < c->part_count; p++) rota_vector_free(&l.parts[p].memories);
+    for (uint32_t p = 0; p < c->parts.count; p++) rota_vector_free(&l.parts[p].memories);
     rota_vector_free(&l.words);
     return status;
 }

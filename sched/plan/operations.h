@@ -54,7 +54,7 @@ typedef struct rota_physical {
     bool is_shared;        /* operations of several parts, which share memory, touch it */
     bool handed_on;        /* another physical takes its memory over in its last operation */
     uint32_t first_mirror; /* plus 1: list of mirrors that this part owns for the buffer */
-    uint32_t tenants;      /* TIGHT: list in compiler.tenants of the physicals whose memory it got */
+    uint32_t tenants;      /* TIGHT: list in compiler.pieces.tenants of the physicals whose memory it got */
     uint32_t inplace_of;   /* the physical whose memory it takes over as it starts; ROTA_NONE: none */
     uint32_t memory;       /* index in the part's memories, once lowered */
     uint32_t piece;        /* of the part's arena */
@@ -71,7 +71,7 @@ typedef enum rota_edge_kind {
 } rota_edge_kind;
 
 /* A point that comes after some operations and joins, and before whatever has an edge from it. Where an edge
- * begins (edge_from, join_from) stands an operation, or ROTA_JOIN and a join's number. Joins are numbered so
+ * begins (edges.from, edges.join_from) stands an operation, or ROTA_JOIN and a join's number. Joins are numbered so
  * that each comes after lower ones only. */
 #define ROTA_JOIN 0x80000000u
 #define ROTA_JOINS_MAX 0x7ffffff0u

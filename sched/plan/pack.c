@@ -109,7 +109,7 @@ _Static_assert(ROTA_OPERATION_ACCESSES_MAX <= 32, "a bit for each access");
 
 static void sum_peaks(rota_compiler *c, const live_bytes *live) {
     c->plan->stats.arena_lower_bound_bytes = 0;
-    for (uint32_t i = 0; i < c->part_count; i++) c->plan->stats.arena_lower_bound_bytes += live->peak[i];
+    for (uint32_t i = 0; i < c->parts.count; i++) c->plan->stats.arena_lower_bound_bytes += live->peak[i];
 }
 
 void rota_compile_lifetimes(rota_compiler *c) {
@@ -287,10 +287,10 @@ static bool take_granules(space *s, uint32_t index, uint64_t size, uint32_t phys
     while (b->first_granule && size) {
         uint32_t first = b->first_granule;
         granule *g = &GRANULES(s)[first];
-        if (!rota_vector_reserve(&c->tenants, sizeof(rota_cons), 1)) return false;
-        ((rota_cons *)c->tenants.data)[c->tenants.count] =
+        if (!rota_vector_reserve(&c->pieces.tenants, sizeof(rota_cons), 1)) return false;
+        ((rota_cons *)c->pieces.tenants.data)[c->pieces.tenants.count] =
             (rota_cons){g->tenant, ROTA_PHYSICALS(c)[physical].tenants};
-        ROTA_PHYSICALS(c)[physical].tenants = (uint32_t)c->tenants.count++;
+        ROTA_PHYSICALS(c)[physical].tenants = (uint32_t)c->pieces.tenants.count++;
         if (g->size > size) {
             g->size -= size;
             return true;
@@ -379,12 +379,12 @@ static rota_status space_init(space *s, rota_compiler *c, uint32_t part) {
 
 static rota_status space_finish(space *s, uint32_t part) {
     rota_compiler *c = s->c;
-    c->piece_count[part] = (uint32_t)s->piece_bytes.count;
-    c->piece_bytes[part] =
+    c->pieces.count[part] = (uint32_t)s->piece_bytes.count;
+    c->pieces.bytes[part] =
         rota_arena_alloc(&c->scratch, sizeof(uint64_t) * ((size_t)s->piece_bytes.count + 1), 8);
-    if (!c->piece_bytes[part]) return rota_compile_no_memory(c);
+    if (!c->pieces.bytes[part]) return rota_compile_no_memory(c);
     if (s->piece_bytes.count)
-        memcpy(c->piece_bytes[part], s->piece_bytes.data, sizeof(uint64_t) * (size_t)s->piece_bytes.count);
+        memcpy(c->pieces.bytes[part], s->piece_bytes.data, sizeof(uint64_t) * (size_t)s->piece_bytes.count);
     return ROTA_OK;
 }
 
@@ -423,21 +423,23 @@ static rota_status best_fit_operation(space *spaces, rota_compiler *c, const rot
 
 static void sum_arenas(rota_compiler *c) {
     uint64_t total = 0;
-    for (uint32_t part = 0; part < c->part_count; part++)
-        for (uint32_t i = 0; i < c->piece_count[part]; i++) total += c->piece_bytes[part][i];
+    for (uint32_t part = 0; part < c->parts.count; part++)
+        for (uint32_t i = 0; i < c->pieces.count[part]; i++) total += c->pieces.bytes[part][i];
     c->plan->stats.arena_bytes = total;
 }
 
 rota_status rota_compile_pack_tight(rota_compiler *c) {
     uint32_t *block_of =
         rota_arena_calloc(&c->scratch, sizeof *block_of * ((size_t)c->physicals.count + 1), 8);
-    space *spaces = rota_arena_alloc(&c->scratch, sizeof *spaces * c->part_count, 16);
-    c->tenants.count = 1; /* index 0 ends lists */
-    if (!block_of || !spaces || !rota_vector_reserve(&c->tenants, sizeof(rota_cons), c->physicals.count))
+    space *spaces = rota_arena_alloc(&c->scratch, sizeof *spaces * c->parts.count, 16);
+    c->pieces.tenants.count = 1; /* index 0 ends lists */
+    if (!block_of || !spaces ||
+        !rota_vector_reserve(&c->pieces.tenants, sizeof(rota_cons), c->physicals.count))
         return rota_compile_no_memory(c);
     rota_status status = ROTA_OK;
     uint32_t ready = 0;
-    for (; ready < c->part_count && status == ROTA_OK; ready++) status = space_init(&spaces[ready], c, ready);
+    for (; ready < c->parts.count && status == ROTA_OK; ready++)
+        status = space_init(&spaces[ready], c, ready);
     live_bytes live = {0};
     for (uint32_t n = 0; n < c->operations.count && status == ROTA_OK; n++) {
         uint32_t births, deaths;
@@ -450,9 +452,9 @@ rota_status rota_compile_pack_tight(rota_compiler *c) {
         space_free(&spaces[part]);
     }
     ROTA_TRY(status);
-    for (uint32_t part = 0; part < c->part_count; part++) {
+    for (uint32_t part = 0; part < c->parts.count; part++) {
         uint64_t bytes = 0;
-        for (uint32_t i = 0; i < c->piece_count[part]; i++) bytes += c->piece_bytes[part][i];
+        for (uint32_t i = 0; i < c->pieces.count[part]; i++) bytes += c->pieces.bytes[part][i];
         /* Within half a percent of the bound there is nothing to search for. */
         if (bytes <= c->plan->stats.arena_lower_bound_bytes + c->plan->stats.arena_lower_bound_bytes / 200)
             continue;
@@ -479,10 +481,10 @@ rota_status rota_packer_create(rota_compiler *c, rota_packer **out_packer) {
     if (!packer) return rota_compile_no_memory(c);
     packer->c = c;
     packer->block_of = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * ((size_t)c->physicals.count + 1), 8);
-    packer->spaces = rota_arena_calloc(&c->scratch, sizeof *packer->spaces * c->part_count, 16);
+    packer->spaces = rota_arena_calloc(&c->scratch, sizeof *packer->spaces * c->parts.count, 16);
     if (!packer->block_of || !packer->spaces) return rota_compile_no_memory(c);
     *out_packer = packer; /* also where a space fails: the others are freed with it */
-    for (uint32_t part = 0; part < c->part_count; part++)
+    for (uint32_t part = 0; part < c->parts.count; part++)
         ROTA_TRY(space_init(&packer->spaces[part], c, part));
     return ROTA_OK;
 }
@@ -491,7 +493,7 @@ rota_status rota_packer_create(rota_compiler *c, rota_packer **out_packer) {
 static bool all_before(const rota_compiler *c, const rota_cons *cons, uint32_t list, uint32_t n) {
     for (; list; list = cons[list].next) {
         uint32_t use = cons[list].operation - 1;
-        if (use & ROTA_JOIN || (use != n && !rota_clock_before(c->clocks, use, n))) return false;
+        if (use & ROTA_JOIN || (use != n && !rota_clock_before(c->edges.clocks, use, n))) return false;
     }
     return true;
 }
@@ -551,7 +553,7 @@ void rota_packer_death(rota_packer *packer, uint32_t physical, uint32_t uses) {
 }
 
 rota_status rota_packer_finish(rota_packer *packer) {
-    for (uint32_t part = 0; part < packer->c->part_count; part++)
+    for (uint32_t part = 0; part < packer->c->parts.count; part++)
         ROTA_TRY(space_finish(&packer->spaces[part], part));
     sum_arenas(packer->c);
     return ROTA_OK;
@@ -559,5 +561,5 @@ rota_status rota_packer_finish(rota_packer *packer) {
 
 void rota_packer_free(rota_packer *packer) {
     if (!packer) return;
-    for (uint32_t part = 0; part < packer->c->part_count; part++) space_free(&packer->spaces[part]);
+    for (uint32_t part = 0; part < packer->c->parts.count; part++) space_free(&packer->spaces[part]);
 }

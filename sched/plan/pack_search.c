@@ -129,9 +129,9 @@ static rota_status search_part(rota_compiler *c, uint32_t part, uint32_t item_co
         at->offset_bytes = offset_of[item_of[i]];
         at->piece = 0;
     }
-    c->piece_count[part] = 1;
-    c->piece_bytes[part][0] = best_bytes;
-    c->placed_anew[part] = true; /* the tenants noted by the first pass no longer hold */
+    c->pieces.count[part] = 1;
+    c->pieces.bytes[part][0] = best_bytes;
+    c->pieces.placed_anew[part] = true; /* the tenants noted by the first pass no longer hold */
     return ROTA_OK;
 }
 

@@ -48,7 +48,7 @@ rota_status rota_compile_parts(rota_compiler *c, uint32_t part, const rota_node_
                                const rota_node_record *out_records[ROTA_KERNEL_PARTS_MAX],
                                uint32_t *out_count) {
     const rota_kernel *kernel = record->u.kernel.kernel;
-    const rota_device_traits *device = c->part_device[part];
+    const rota_device_traits *device = c->parts.device[part];
     const rota_access_record *accesses = rota_node_accesses(record);
     uint64_t bytes[ROTA_KERNEL_OPERANDS_MAX];
     uint32_t buffers[ROTA_KERNEL_OPERANDS_MAX] = {0};
@@ -57,8 +57,8 @@ rota_status rota_compile_parts(rota_compiler *c, uint32_t part, const rota_node_
     const uint32_t slot_mask = rota_compile_operand_bytes(c, record, buffers, bytes);
     rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX];
     memset(parts, 0, sizeof parts); /* also what lies between parameters */
-    *out_count = kernel->parts(device ? device->kind : ROTA_EXEC_CPU, rota_node_params(record), bytes, slot_mask,
-                               device ? device->cuda : NULL, parts);
+    *out_count = kernel->parts(device ? device->kind : ROTA_EXEC_CPU, rota_node_params(record), bytes,
+                               slot_mask, device ? device->cuda : NULL, parts);
     for (uint32_t i = 0; i < *out_count; i++) ROTA_TRY(make_record(c, record, &parts[i], &out_records[i]));
     return ROTA_OK;
 }

@@ -26,10 +26,10 @@ static uint32_t mirror_of(rota_compiler *c, uint32_t buffer, uint32_t owner, uin
     /* A buffer's mirrors are a short list, at most one a pair of parts, hung on its physical of the owner. */
     uint32_t home = rota_compile_physical(c, buffer, owner);
     if (home == ROTA_NONE) return ROTA_NONE;
-    const rota_mirror *mirrors = c->mirrors.data;
+    const rota_mirror *mirrors = c->spread.mirrors.data;
     for (uint32_t i = ROTA_PHYSICALS(c)[home].first_mirror; i; i = mirrors[i - 1].next)
         if (mirrors[i - 1].other == other) return mirrors[i - 1].physical;
-    if (!rota_vector_reserve(&c->mirrors, sizeof(rota_mirror), 1) ||
+    if (!rota_vector_reserve(&c->spread.mirrors, sizeof(rota_mirror), 1) ||
         !rota_vector_reserve(&c->physicals, sizeof(rota_physical), 1))
         return ROTA_NONE;
     uint32_t physical = (uint32_t)c->physicals.count++;
@@ -44,9 +44,9 @@ static uint32_t mirror_of(rota_compiler *c, uint32_t buffer, uint32_t owner, uin
                                  .inplace_of = ROTA_NONE,
                                  .size_bytes = root->size_bytes,
                                  .memory = ROTA_NONE};
-    ((rota_mirror *)c->mirrors.data)[c->mirrors.count++] =
+    ((rota_mirror *)c->spread.mirrors.data)[c->spread.mirrors.count++] =
         (rota_mirror){other, physical, ROTA_PHYSICALS(c)[home].first_mirror};
-    ROTA_PHYSICALS(c)[home].first_mirror = (uint32_t)c->mirrors.count;
+    ROTA_PHYSICALS(c)[home].first_mirror = (uint32_t)c->spread.mirrors.count;
     return physical;
 }
 
@@ -72,19 +72,19 @@ static rota_status add_transfer_between(rota_compiler *c, uint32_t buffer, uint3
         ROTA_TRY(add_copy(c, from, buffer, mirror, source, low, high));
         return add_copy(c, to, buffer, target, mirror, low, high);
     }
-    uint32_t here = mirror_of(c, buffer, from, c->cpu_part), there = mirror_of(c, buffer, to, c->cpu_part);
+    uint32_t here = mirror_of(c, buffer, from, c->parts.cpu), there = mirror_of(c, buffer, to, c->parts.cpu);
     ROTA_TRY(add_copy(c, from, buffer, here, source, low, high));
-    ROTA_TRY(add_copy(c, c->cpu_part, buffer, there, here, low, high));
+    ROTA_TRY(add_copy(c, c->parts.cpu, buffer, there, here, low, high));
     return add_copy(c, to, buffer, target, there, low, high);
 }
 
 static rota_interval_map *valid_map(rota_compiler *c, uint32_t buffer) {
-    if (buffer >= c->valid.count) {
-        uint64_t more = buffer + 1 - c->valid.count;
-        if (!rota_vector_reserve(&c->valid, sizeof(void *), more)) return NULL;
-        for (uint64_t i = 0; i < more; i++) ((void **)c->valid.data)[c->valid.count++] = NULL;
+    if (buffer >= c->spread.valid.count) {
+        uint64_t more = buffer + 1 - c->spread.valid.count;
+        if (!rota_vector_reserve(&c->spread.valid, sizeof(void *), more)) return NULL;
+        for (uint64_t i = 0; i < more; i++) ((void **)c->spread.valid.data)[c->spread.valid.count++] = NULL;
     }
-    rota_interval_map **map = &((rota_interval_map **)c->valid.data)[buffer];
+    rota_interval_map **map = &((rota_interval_map **)c->spread.valid.data)[buffer];
     if (!*map) {
         *map = rota_arena_alloc(&c->scratch, sizeof **map, 16);
         if (*map) rota_interval_map_init(*map, &c->scratch);
@@ -112,9 +112,9 @@ static void merge_valid(rota_interval_map *map, rota_interval *range, uint64_t h
 rota_status rota_compile_place(rota_compiler *c, uint32_t part, uint32_t buffer, uint64_t low, uint64_t high,
                                rota_access_mode mode, uint32_t *out_physical) {
     *out_physical = rota_compile_physical(c, buffer, part);
-    if (*out_physical != ROTA_NONE && c->memory_part[part] != part)
+    if (*out_physical != ROTA_NONE && c->parts.memory[part] != part)
         ROTA_PHYSICALS(c)[*out_physical].is_shared = true;
-    part = c->memory_part[part];
+    part = c->parts.memory[part];
     rota_interval_map *map = valid_map(c, buffer);
     rota_interval *range = map ? rota_interval_map_cover(map, low, high) : NULL;
     if (*out_physical == ROTA_NONE || !range) return rota_compile_no_memory(c);
@@ -142,10 +142,10 @@ rota_status rota_compile_place(rota_compiler *c, uint32_t part, uint32_t buffer,
 
 rota_status rota_compile_placed(rota_compiler *c) {
     rota_plan *plan = c->plan;
-    rota_interval_map *const *maps = c->valid.data;
+    rota_interval_map *const *maps = c->spread.valid.data;
     for (uint32_t pass = 0; pass < 2; pass++) {
         uint32_t count = 0;
-        for (uint32_t b = 0; b < c->valid.count; b++) {
+        for (uint32_t b = 0; b < c->spread.valid.count; b++) {
             const rota_buffer *root = ((rota_plan_buffer *)c->buffers.data)[b].buffer;
             if (!maps[b] || (root->kind != ROTA_BUFFER_PERSISTENT && root->kind != ROTA_BUFFER_SLOT))
                 continue;
@@ -153,15 +153,15 @@ rota_status rota_compile_placed(rota_compiler *c) {
                  range = range->next[0]) {
                 if (!(range->state.writer & WRITTEN)) continue;
                 if (pass == 1)
-                    plan->placed[count] = (rota_plan_placed){b, range->state.writer & ~WRITTEN, range->low,
-                                                             range->high - range->low};
+                    plan->placed.ranges[count] = (rota_plan_placed){b, range->state.writer & ~WRITTEN,
+                                                                    range->low, range->high - range->low};
                 count++;
             }
         }
-        plan->placed_count = count;
+        plan->placed.count = count;
         if (count == 0 || pass == 1) break;
-        plan->placed = rota_arena_alloc(&plan->arena, sizeof *plan->placed * count, 8);
-        if (!plan->placed) return rota_compile_no_memory(c);
+        plan->placed.ranges = rota_arena_alloc(&plan->arena, sizeof *plan->placed.ranges * count, 8);
+        if (!plan->placed.ranges) return rota_compile_no_memory(c);
     }
     return ROTA_OK;
 }

@@ -44,8 +44,8 @@ typedef struct segmenter {
     uint32_t *place_of; /* by timeline: place of the join at hand plus 1; 0: none */
 } segmenter;
 
-#define JOINS(c) ((rota_join *)(c)->joins.data)
-#define PLACES(c) ((rota_join_place *)(c)->join_places.data)
+#define JOINS(c) ((rota_join *)(c)->edges.joins.data)
+#define PLACES(c) ((rota_join_place *)(c)->edges.join_places.data)
 #define OPENED(s) ((opened *)(s)->opened.data)
 
 static uint32_t timeline_of(const segmenter *s, uint32_t part, uint32_t queue) {
@@ -112,11 +112,11 @@ rota_join_place *rota_compile_join_place(const rota_compiler *c, uint32_t join, 
 static rota_status place_join(segmenter *s, uint32_t timeline, uint32_t segment, uint32_t earlier,
                               uint32_t level) {
     if (!s->place_of[timeline]) {
-        if (!rota_vector_reserve(&s->c->join_places, sizeof(rota_join_place), 1))
+        if (!rota_vector_reserve(&s->c->edges.join_places, sizeof(rota_join_place), 1))
             return rota_compile_no_memory(s->c);
         PLACES(s->c)
-        [s->c->join_places.count++] = (rota_join_place){timeline, segment, earlier, level, ROTA_NONE};
-        s->place_of[timeline] = (uint32_t)s->c->join_places.count;
+        [s->c->edges.join_places.count++] = (rota_join_place){timeline, segment, earlier, level, ROTA_NONE};
+        s->place_of[timeline] = (uint32_t)s->c->edges.join_places.count;
         return ROTA_OK;
     }
     rota_join_place *place = &PLACES(s->c)[s->place_of[timeline] - 1];
@@ -143,10 +143,10 @@ static int compare_places(const void *left, const void *right) {
 /* Places the joins that operation `n` may be the first to come after. */
 static rota_status place_joins(segmenter *s, uint32_t n) {
     rota_compiler *c = s->c;
-    for (; s->joins_done < c->joins.count && JOINS(c)[s->joins_done].before <= n; s->joins_done++) {
+    for (; s->joins_done < c->edges.joins.count && JOINS(c)[s->joins_done].before <= n; s->joins_done++) {
         rota_join *join = &JOINS(c)[s->joins_done];
-        const uint32_t *from = (const uint32_t *)c->join_from.data + join->first_from;
-        uint32_t first = join->first_place = (uint32_t)c->join_places.count;
+        const uint32_t *from = (const uint32_t *)c->edges.join_from.data + join->first_from;
+        uint32_t first = join->first_place = (uint32_t)c->edges.join_places.count;
         if (first > UINT32_MAX - 2 - s->timelines)
             return rota_fail(ROTA_OUT_OF_RANGE, "compile of graph '%s': more than 2^32 places of joins",
                              c->graph->name);
@@ -164,7 +164,7 @@ static rota_status place_joins(segmenter *s, uint32_t n) {
             }
         }
         rota_join_place *places = PLACES(c) + first;
-        const uint32_t count = join->place_count = (uint32_t)c->join_places.count - first;
+        const uint32_t count = join->place_count = (uint32_t)c->edges.join_places.count - first;
         for (uint32_t i = 0; i < count; i++) s->place_of[places[i].timeline] = 0;
         if (count > 1) qsort(places, count, sizeof *places, compare_places);
     }
@@ -204,9 +204,9 @@ static void sort_needed(uint32_t *ids, uint64_t count) {
 static rota_status collect_needed(segmenter *s, uint32_t n, uint32_t own) {
     const rota_compiler *c = s->c;
     const rota_operation *operations = ROTA_OPERATIONS(c);
-    const uint32_t *edges = c->edge_from.data;
+    const uint32_t *edges = c->edges.from.data;
     s->needed.count = 0;
-    for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++) {
+    for (uint32_t e = c->edges.first[n]; e < c->edges.first[n + 1]; e++) {
         if (!(edges[e] & ROTA_JOIN)) {
             ROTA_TRY(need(s, n, operations[edges[e]].segment, own));
             continue;
@@ -257,9 +257,9 @@ static rota_status visit(segmenter *s, uint32_t n) {
     /* Closing our own segment may have made predecessors foreign: they are before this segment on its own
      * queue. */
     uint32_t own = s->open[timeline].id;
-    const uint32_t *edges = s->c->edge_from.data;
+    const uint32_t *edges = s->c->edges.from.data;
     uint32_t level = 0;
-    for (uint32_t e = s->c->first_edge[n]; e < s->c->first_edge[n + 1]; e++) {
+    for (uint32_t e = s->c->edges.first[n]; e < s->c->edges.first[n + 1]; e++) {
         if (!(edges[e] & ROTA_JOIN)) {
             const rota_operation *before = &ROTA_OPERATIONS(s->c)[edges[e]];
             ROTA_TRY(come_after(s, timeline, before->segment, before->level, &level));
@@ -280,13 +280,13 @@ static rota_status visit(segmenter *s, uint32_t n) {
 /* One queue of one device: no cuts, no waits. */
 static rota_status visit_all_on_one(rota_compiler *c) {
     rota_operation *operations = ROTA_OPERATIONS(c);
-    const uint32_t *edges = c->edge_from.data;
+    const uint32_t *edges = c->edges.from.data;
     uint32_t place_of = 0;
     segmenter s = {.c = c, .timelines = 1, .place_of = &place_of};
     for (uint32_t n = 0; n < c->operations.count; n++) {
         uint32_t level = 0;
-        if (s.joins_done < c->joins.count) ROTA_TRY(place_joins(&s, n));
-        for (uint32_t e = c->first_edge[n]; e < c->first_edge[n + 1]; e++) {
+        if (s.joins_done < c->edges.joins.count) ROTA_TRY(place_joins(&s, n));
+        for (uint32_t e = c->edges.first[n]; e < c->edges.first[n + 1]; e++) {
             uint32_t before;
             if (edges[e] & ROTA_JOIN) {
                 rota_join_place *place = &PLACES(c)[JOINS(c)[edges[e] & ~ROTA_JOIN].first_place];
@@ -305,7 +305,7 @@ static rota_status visit_all_on_one(rota_compiler *c) {
 
 bool rota_compile_on_one_queue(const rota_compiler *c) {
     const rota_operation *operations = ROTA_OPERATIONS(c);
-    if (c->queue_count == 1 && c->part_count == 1) return true;
+    if (c->queue_count == 1 && c->parts.count == 1) return true;
     for (uint32_t n = 0; n < c->operations.count; n++)
         if (operations[n].part || operations[n].queue) return false;
     return true;
@@ -351,7 +351,7 @@ static rota_status write_segments(segmenter *s) {
         rota_operation *operation = &ROTA_OPERATIONS(c)[n];
         operation->segment = OPENED(s)[operation->segment].closed_as;
     }
-    for (uint32_t i = 0; i < c->join_places.count; i++)
+    for (uint32_t i = 0; i < c->edges.join_places.count; i++)
         PLACES(c)[i].segment = OPENED(s)[PLACES(c)[i].segment].closed_as;
     plan->final_segment = count - 1;
     plan->stats.queue_waits = s->waits.count;
@@ -376,7 +376,7 @@ rota_status rota_compile_segments(rota_compiler *c) {
         plan->final_segment = 0;
         return ROTA_OK;
     }
-    segmenter s = {.c = c, .timelines = c->part_count * c->queue_count};
+    segmenter s = {.c = c, .timelines = c->parts.count * c->queue_count};
     s.open = rota_arena_alloc(&c->scratch, sizeof *s.open * s.timelines, 8);
     s.ordinals = rota_arena_calloc(&c->scratch, sizeof *s.ordinals * s.timelines, 8);
     s.known = rota_arena_calloc(&c->scratch, sizeof *s.known * s.timelines * s.timelines, 8);

@@ -9,9 +9,8 @@ import tempfile
 
 MEMBERS_MAX, HEADER_MAX, FILE_MAX, FUNCTION_MAX = 25, 250, 600, 60
 FOLDERS = ["base", "graph", "sched", "exec", "ops"]
-# Over the bound and not cut yet: none may grow. rota_kernel and sched/runtime.h are installed.
-KNOWN = {"rota_kernel": 36, "certifier": 39, "rota_plan": 26, "rota_compiler": 46, "sched/runtime.h": 299,
-         "ops/cpu/cpu.h": 278, "ops/cpu/unary.c:unary": 63}
+# Over the bound and not cut yet: may not grow. It is installed.
+KNOWN = {"sched/runtime.h": 299}
 
 
 def blank(text):

@@ -188,8 +188,8 @@ static void bring_incoming(rota_sequencer *sequencer, rota_wanted *wanted, rota_
  * order. */
 static void place_written(const rota_submission *submission) {
     const rota_plan *plan = submission->plan;
-    for (uint32_t p = 0; p < plan->placed_count; p++) {
-        const rota_plan_placed *placed = &plan->placed[p];
+    for (uint32_t p = 0; p < plan->placed.count; p++) {
+        const rota_plan_placed *placed = &plan->placed.ranges[p];
         const rota_plan_external external = {.buffer = placed->buffer, .offset_bytes = placed->offset_bytes};
         uint64_t begin;
         rota_residency *residency = rota_submission_external(submission, &external, &begin);
