@@ -10,6 +10,7 @@
 #include "graph/graph.h"
 #include "exec/device.h"
 #include "sched/runtime.h"
+#include "sched/submit.h"
 #include "sched/plan.h"
 #include "sched/rewrite.h"
 #include "ops/tensor.h"

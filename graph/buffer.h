@@ -1,5 +1,4 @@
-/* Buffers: named byte ranges whose identity, and whose address on each device, never change in their life
- * (P5).
+/* Buffers: named byte ranges whose identity, and whose address on each device, never change in their life.
  *
  * Kinds:
  *

@@ -1,7 +1,7 @@
 /* Graphs and recording: operations as nodes with explicit access sets, in lanes that many threads fill at
  * once.
  *
- * Record order, which defines what a graph means (P8): lanes in ascending order key, and within a lane the
+ * Record order, which defines what a graph means: lanes in ascending order key, and within a lane the
  * order of its calls. Which thread filled which lane when does not matter. */
 #ifndef ROTA_GRAPH_GRAPH_H
 #define ROTA_GRAPH_GRAPH_H

@@ -38,8 +38,7 @@ typedef struct rota_kernel_call {
     const uint64_t *operand_bytes; /* size of each access */
 } rota_kernel_call;
 
-/* Returns ROTA_OK, or the result of rota_fail with a sentence: the node fails, and what depends on it (P9).
- */
+/* Returns ROTA_OK, or the result of rota_fail with a sentence: the node fails, and what depends on it. */
 typedef rota_status (*rota_cpu_fn)(const rota_kernel_call *call);
 
 /* How many items there are, at most 2^60 (more are refused: by compile, or, where a slot says so, the node

@@ -1,0 +1,124 @@
+/* Submission: tickets, argument sets, replays of plans. Threads, progress and fork are as of runtime.h. */
+#ifndef ROTA_SCHED_SUBMIT_H
+#define ROTA_SCHED_SUBMIT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "../graph/graph.h"
+
+typedef struct rota_runtime rota_runtime;
+typedef struct rota_plan rota_plan;
+typedef struct rota_args rota_args;
+
+/* ---- Tickets ---- */
+
+/* One submission. A value: copy it freely; it outlives plan, buffers and the thread that submitted. */
+typedef struct rota_ticket {
+    rota_runtime *runtime;
+    uint64_t id; /* 0: no submission */
+} rota_ticket;
+
+/* ROTA_OK: complete (outputs are written); BUSY: not yet; NODE_FAILED, DEVICE_LOST, ...: failed, with the
+ * first cause in rota_last_error. INVALID_ARGUMENT, here and below: the ticket was made up or is of another
+ * runtime; WRONG_STATE: its runtime was closed. A thread's last ROTA_TICKET_HISTORY tickets say exactly what
+ * became of them. Of older ones those that failed one after the other with the same cause are kept as one,
+ * whose sentence names the submission of the first, and a thread's last 256 such runs are kept; NOT_FOUND: of
+ * a ticket that lies between others that failed before those it is not known any more. At most 16 384
+ * different sentences are kept; what fails with another one says so. Wait-free. */
+ROTA_API rota_status rota_poll(rota_ticket ticket);
+
+/* Waits until complete. `timeout_ns` 0: the runtime's default, counted from the last progress of what the
+ * submission waits for (its queue up to it, and what that comes after on others); otherwise from the call.
+ * TIMEOUT names plan, submission, first and last node of the smallest unfinished segment, and each queue's
+ * timeline; on `cpu` and with diagnostics (but on llvmpipe) the exact node. Lock-free. */
+ROTA_API rota_status rota_wait(rota_ticket ticket, uint64_t timeout_ns);
+
+/* Waits until the borrowed INPUT memory of the submission may be changed. Lock-free. */
+ROTA_API rota_status rota_wait_inputs_taken(rota_ticket ticket, uint64_t timeout_ns);
+
+/* The submission's place in the one order of the runtime, from 1. BUSY: not sequenced yet. Kept for the last
+ * ROTA_TICKET_HISTORY submissions of a thread (NOT_FOUND after that). Wait-free. */
+ROTA_API rota_status rota_ticket_number(rota_ticket ticket, uint64_t *out_number);
+#define ROTA_TICKET_HISTORY 4096
+
+/* Calls fn(user, status, message) once, when the ticket is complete or failed, on a thread that rota has for
+ * callbacks, one at a time; at once on the calling thread if it already is. `message` is valid during the
+ * call. fn may take any time and may call anything here but rota_runtime_close: submit, wait, read, write and
+ * release too. Only other callbacks wait for it (one that waits for what another callback is to do waits for
+ * ever), and rota_runtime_close, which ends at its deadline all the same, and then frees nothing. One that
+ * runs for more than a second is named in the log, as a warning. May block in malloc. */
+typedef void (*rota_ticket_fn)(void *user, rota_status status, const char *message);
+ROTA_API rota_status rota_ticket_on_complete(rota_ticket ticket, rota_ticket_fn fn, void *user);
+
+/* Adds 1 to an eventfd when the ticket is complete or failed. The descriptor is the caller's and stays open
+ * until then. May block in malloc. */
+ROTA_API rota_status rota_ticket_eventfd(rota_ticket ticket, int eventfd);
+
+/* ---- Arguments and submission ---- */
+
+/* The argument set of one plan: values of slots, buffers of SLOT buffers, host memory of INPUT and OUTPUT
+ * buffers of its graph. What some node uses must be set before the first submission; what none does (as after
+ * a rewrite) may be set too, which checks it and changes nothing. One thread at a time per rota_args; it may
+ * be changed and submitted again as soon as rota_submit has returned. Settings persist from one submission to
+ * the next. May block in malloc. */
+ROTA_API rota_status rota_args_create(rota_plan *plan, rota_args **out_args);
+/* Lock-free, also while submissions use the set; after the runtime was closed it frees, which may block in
+ * malloc. NULL is ignored. */
+ROTA_API void rota_args_release(rota_args *args);
+
+/* Each checks the slot's size, and its type where a kernel says one, against the record and names both on
+ * error; NOT_FOUND: no slot (below: no such buffer) of the plan's graph. Wait-free where
+ * nothing else is said. Goes over the plan's words of arguments, 16384 at most. */
+ROTA_API rota_status rota_args_set_f32(rota_args *args, rota_slot slot, float value);
+ROTA_API rota_status rota_args_set_u32(rota_args *args, rota_slot slot, uint32_t value);
+ROTA_API rota_status rota_args_set_u64(rota_args *args, rota_slot slot, uint64_t value);
+/* A PERSISTENT buffer or view of at least the slot's size. Its memory on the plan's device is made now if
+ * needed (may block then; rota_buffer_prepare beforehand makes this wait-free). */
+ROTA_API rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota_buffer *buffer);
+/* size_bytes must equal the buffer's. Borrowed until the inputs-taken point of each submission, or, with
+ * `copy`, copied during each rota_submit (into memory that rota_args owns a ring of; BUSY if all of it is in
+ * flight). Wait-free, but for the first time with `copy` for an input: that makes the memory, and may block
+ * in malloc. OUT_OF_MEMORY. */
+ROTA_API rota_status rota_args_set_input(rota_args *args, rota_buffer *input, const void *data,
+                                         uint64_t size_bytes, bool copy);
+/* Written before each submission's ticket completes, in the order of submissions where several name the same
+ * memory, or parts of it, whatever plans and devices they are of: once a ticket has ended, complete or not,
+ * nothing submitted before it writes memory that it names. Of a replay that failed nothing is written, but on
+ * devices that write host memory themselves (`cpu`) what was before its failure, or beside it. The memory may
+ * be freed when the last ticket that names it has ended. Wait-free. */
+ROTA_API rota_status rota_args_set_output(rota_args *args, rota_buffer *output, void *data,
+                                          uint64_t size_bytes);
+
+/* Submits a replay. `args` may be NULL for a plan whose nodes take no arguments. Lock-free: publishes a
+ * record in bounded space and returns, whatever the plan's size, but with a copy of its words of arguments;
+ * BUSY when there is no room: 256 submissions of the thread that were not taken yet, 523 776 made after one
+ * that is unfinished, 131 072 living threads that submitted, and whatever else its sentence names. Calls that
+ * wait for room on a device (rota_submit_wait) come first: until they have had it, this one is BUSY there.
+ * INVALID_ARGUMENT names an argument that was never set, or two slots whose buffers overlap where the plan
+ * writes one. `out_ticket` may be NULL. */
+ROTA_API rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *out_ticket);
+
+/* The same, but waits for room up to timeout_ns (0: the default, counted from the last progress of the plan's
+ * devices and of the calls before this one). Room on a device is given in the order in which calls began to
+ * wait for it there: no call that began later overtakes one that waits, but for calls that looked for room
+ * just before, one a thread, and unless the waiting thread is stopped for 50 ms while there is room for it:
+ * then its turn lapses, and it waits anew. Lock-free. */
+ROTA_API rota_status rota_submit_wait(rota_plan *plan, rota_args *args, uint64_t timeout_ns,
+                                      rota_ticket *out_ticket);
+
+typedef struct rota_submit_options {
+    size_t struct_size;  /* sizeof, by ROTA_SUBMIT_OPTIONS() */
+    rota_args *args;     /* borrowed during the call; NULL: for a plan whose nodes take no arguments */
+    uint64_t timeout_ns; /* how long to wait for room, as of rota_submit_wait; 0: the default */
+    bool no_wait;        /* BUSY where there is no room, as rota_submit; timeout_ns is 0 then */
+} rota_submit_options;
+#define ROTA_SUBMIT_OPTIONS(...) ROTA_SIZED(rota_submit_options, __VA_ARGS__)
+
+/* Submits a replay as the options say; what a submission can be told besides comes as members of theirs.
+ * NULL: no arguments, and it waits for room up to the default deadline. `options` is not needed afterwards.
+ * INVALID_ARGUMENT: also no_wait with a timeout. Lock-free; the rest is as of rota_submit and
+ * rota_submit_wait, which are this with fewer words. */
+ROTA_API rota_status rota_submit_with(rota_plan *plan, const rota_submit_options *options,
+                                      rota_ticket *out_ticket);
+
+#endif
