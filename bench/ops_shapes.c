@@ -72,7 +72,8 @@ static uint32_t walked_axis(const rota_op_use *use) {
     static const char *const rows[] = {"softmax", "log_softmax",        "layernorm",     "rmsnorm",
                                        "matmul",  "residual_layernorm", "cross_entropy", "classifier"};
     const rota_tensor *x = &use->inputs[0];
-    if (strncmp(use->op->attributes, "axis[0]", 7) == 0) return use->attributes.axis[0];
+    for (const rota_op_attribute *a = use->op->attributes; a && a->name; a++)
+        if (a->offset_bytes == offsetof(rota_op_attributes, axis[0])) return use->attributes.axis[0];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(use->op->name, rows[i]) == 0)
             return x->rank - (use->attributes.transpose_a && x->rank > 1 ? 2 : 1);

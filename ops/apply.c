@@ -236,7 +236,8 @@ rota_status rota_op_apply(rota_tape *tape, rota_op_use *use) {
     ROTA_GIVEN(use);
     ROTA_TRY(check_op(use->op));
     /* An op from outside need not live as long as the nodes. */
-    const char *name = NULL;
-    if (!tape->op_name) ROTA_TRY(rota_tape_label_of(tape, use->op->name, "", &name));
+    const char *name = use->op->name;
+    if (!tape->op_name && !rota_op_is_listed(use->op))
+        ROTA_TRY(rota_tape_label_of(tape, use->op->name, "", &name));
     return rota_tape_apply(tape, use, name);
 }

@@ -2,6 +2,7 @@
 #ifndef ROTA_OPS_OP_H
 #define ROTA_OPS_OP_H
 
+#include <stddef.h>
 #include "ops/tape.h"
 
 /* Ops of each file, ended by one without name. */
@@ -16,6 +17,25 @@ enum {
 #include "ops/ops.def"
     ROTA_OPS_COUNT
 };
+
+/* Whether the op is one of the table's, whose names are static. */
+bool rota_op_is_listed(const rota_op *op);
+
+/* The attributes of an op, each with the member that has it; the type is the member's. (A dtype's is a u32's to
+ * the compiler.) */
+#define ATTRIBUTES(...) ((const rota_op_attribute[]){__VA_ARGS__, {0}})
+/* clang-format off */
+#define ATTRIBUTE(NAME, MEMBER) {#NAME, ATTRIBUTE_TYPE(MEMBER), offsetof(rota_op_attributes, MEMBER)}
+#define ATTRIBUTE_DTYPE {"dtype", ROTA_ATTRIBUTE_DTYPE, offsetof(rota_op_attributes, dtype)}
+#define ATTRIBUTE_TYPE(MEMBER)                                                                               \
+    _Generic(((rota_op_attributes *)0)->MEMBER,                                                              \
+        rota_value: ROTA_ATTRIBUTE_VALUE,                                                                    \
+        bool: ROTA_ATTRIBUTE_BOOL,                                                                           \
+        uint32_t: ROTA_ATTRIBUTE_U32,                                                                        \
+        uint64_t: ROTA_ATTRIBUTE_U64,                                                                        \
+        int32_t: ROTA_ATTRIBUTE_I32,                                                                         \
+        float: ROTA_ATTRIBUTE_F32)
+/* clang-format on */
 
 /* Value `index` of the op, called `name`, is a u32 (a slot's is whatever it is filled with); else an error.
  */

@@ -173,7 +173,7 @@ static const rota_kernel *const binary_kernels[] = {&rota_kernel_binary, &rota_k
 #define BINARY(NAME, INPLACE, SAVED_INPUTS, SAVED_OUTPUTS, DIFFERENTIABLE, GRADIENT, EXAMPLE)                \
     {                                                                                                        \
         .name = NAME, .input_count = 2, .output_count = 1, .input_names = {"a", "b"}, .output_names = {"y"}, \
-        .attributes = "", .inplace_inputs = INPLACE, .kernels = binary_kernels, .shape = shape_binary,       \
+        .inplace_inputs = INPLACE, .kernels = binary_kernels, .shape = shape_binary,                         \
         .record = record_binary, .gradient = GRADIENT, .differentiable = DIFFERENTIABLE,                     \
         .stops_gradient = !(DIFFERENTIABLE), .saved_inputs = (SAVED_INPUTS),                                 \
         .saved_outputs = (SAVED_OUTPUTS), .example = EXAMPLE                                                 \

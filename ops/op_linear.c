@@ -352,9 +352,10 @@ static const rota_kernel *const linear_kernels[] = {
     {                                                                                                        \
         .name = NAME, .input_count = (INPUTS), .optional_inputs = (OPTIONAL), .output_count = 1,             \
         .input_names = {"x", "w", "bias", (INPUTS) > RESIDUAL ? "residual" : NULL}, .output_names = {"y"},   \
-        .attributes = "transpose_b", .kernels = linear_kernels, .shape = shape_linear,                       \
-        .record = record_linear, .gradient = gradient_linear, .differentiable = (1u << (INPUTS)) - 1,        \
-        .saved_inputs = 1u << X | 1u << W, .saved_outputs = (SAVED_OUTPUTS), .example = EXAMPLE              \
+        .attributes = ATTRIBUTES(ATTRIBUTE(transpose_b, transpose_b)), .kernels = linear_kernels,            \
+        .shape = shape_linear, .record = record_linear, .gradient = gradient_linear,                         \
+        .differentiable = (1u << (INPUTS)) - 1, .saved_inputs = 1u << X | 1u << W,                           \
+        .saved_outputs = (SAVED_OUTPUTS), .example = EXAMPLE                                                 \
     }
 
 const rota_op rota_ops_linear[] = {

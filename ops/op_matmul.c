@@ -166,6 +166,10 @@ static rota_status record_matmul(rota_tape *tape, rota_op_use *use) {
                               use->attributes.transpose_b, &use->outputs[0], false);
 }
 
+static rota_status record_weighted(rota_tape *tape, rota_op_use *use) {
+    return rota_record_matmul(tape, &use->inputs[0], &use->inputs[1], false, false, &use->outputs[0], false);
+}
+
 /* Rank 2 with all leading axes in the rows, if the strides allow it. */
 static bool as_rows(const rota_tensor *x, rota_tensor *out) {
     const uint64_t columns = x->shape[x->rank - 1];
@@ -245,9 +249,8 @@ static rota_status operand_gradient(rota_tape *tape, const rota_tensor *x, const
     return rota_gradient_add(tape, x, &whole, 1.0f);
 }
 
-static rota_status gradient_matmul(rota_tape *tape, const rota_op_use *use) {
+static rota_status product_gradient(rota_tape *tape, const rota_op_use *use, bool ta, bool tb) {
     const rota_tensor *a = &use->inputs[0], *b = &use->inputs[1], *dc = rota_gradient_output(tape, 0);
-    const bool ta = use->attributes.transpose_a, tb = use->attributes.transpose_b;
     rota_tensor narrow;
     if (dc->dtype != a->dtype) { /* an f32 result of 16-bit operands */
         ROTA_TRY(rota_tape_temporary(tape, "gradient", a->dtype, dc->rank, dc->shape, &narrow));
@@ -261,6 +264,14 @@ static rota_status gradient_matmul(rota_tape *tape, const rota_op_use *use) {
         ROTA_TRY(operand_gradient(tape, a, dc, b, dc, tb, true));
     if (!tb) return operand_gradient(tape, b, dc, a, dc, !ta, false);
     return operand_gradient(tape, b, dc, dc, a, true, ta);
+}
+
+static rota_status gradient_matmul(rota_tape *tape, const rota_op_use *use) {
+    return product_gradient(tape, use, use->attributes.transpose_a, use->attributes.transpose_b);
+}
+
+static rota_status gradient_weighted(rota_tape *tape, const rota_op_use *use) {
+    return product_gradient(tape, use, false, false);
 }
 
 static rota_status shape_weighted(const rota_op_use *use, rota_tensor *out) {
@@ -359,7 +370,7 @@ const rota_op rota_ops_matmul[] = {
         .output_count = 1,
         .input_names = {"a", "b"},
         .output_names = {"c"},
-        .attributes = "transpose_a transpose_b",
+        .attributes = ATTRIBUTES(ATTRIBUTE(transpose_a, transpose_a), ATTRIBUTE(transpose_b, transpose_b)),
         .strided_output = true,
         .kernels = matmul_kernels,
         .shape = shape_matmul,
@@ -376,12 +387,11 @@ const rota_op rota_ops_matmul[] = {
         .output_count = 1,
         .input_names = {"weight", "value"},
         .output_names = {"y"},
-        .attributes = "",
         .strided_output = true,
         .kernels = matmul_kernels,
         .shape = shape_weighted,
-        .record = record_matmul,
-        .gradient = gradient_matmul,
+        .record = record_weighted,
+        .gradient = gradient_weighted,
         .differentiable = 3,
         .saved_inputs = 3,
         .example = example_weighted,

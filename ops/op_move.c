@@ -304,25 +304,25 @@ static bool example_fill(uint32_t index, uint32_t size, rota_op_example *out) {
 static const rota_kernel *const move_kernels[] = {&rota_kernel_copy_strided, NULL};
 static const rota_kernel *const cast_kernels[] = {&rota_kernel_cast, &rota_kernel_copy_strided, NULL};
 
-#define MOVE(NAME, ATTRIBUTES, EXAMPLE)                                                                      \
+#define MOVE(NAME, TAKES, EXAMPLE)                                                                           \
     {                                                                                                        \
         .name = NAME, .input_count = 1, .output_count = 1, .input_names = {"x"}, .output_names = {"y"},      \
-        .attributes = ATTRIBUTES, .strided_output = true, .kernels = move_kernels, .shape = shape_move,      \
+        .attributes = TAKES, .strided_output = true, .kernels = move_kernels, .shape = shape_move,           \
         .record = record_move, .gradient = gradient_move, .differentiable = 1, .example = EXAMPLE            \
     }
 
 const rota_op rota_ops_move[] = {
-    MOVE("copy", "", example_copy),
-    MOVE("transpose", "axis[0] axis[1]", example_transpose),
-    MOVE("slice", "axis[0] start length", example_slice),
-    MOVE("reshape", "", example_reshape),
+    MOVE("copy", NULL, example_copy),
+    MOVE("transpose", ATTRIBUTES(ATTRIBUTE(axis_a, axis[0]), ATTRIBUTE(axis_b, axis[1])), example_transpose),
+    MOVE("slice", ATTRIBUTES(ATTRIBUTE(axis, axis[0]), ATTRIBUTE(start, start), ATTRIBUTE(length, length)),
+         example_slice),
+    MOVE("reshape", NULL, example_reshape),
     {
         .name = "stop_gradient",
         .input_count = 1,
         .output_count = 1,
         .input_names = {"x"},
         .output_names = {"y"},
-        .attributes = "",
         .inplace_inputs = 1,
         .strided_output = true,
         .kernels = move_kernels,
@@ -337,7 +337,7 @@ const rota_op rota_ops_move[] = {
         .output_count = 1,
         .input_names = {"x"},
         .output_names = {"y"},
-        .attributes = "dtype",
+        .attributes = ATTRIBUTES(ATTRIBUTE_DTYPE),
         .kernels = cast_kernels,
         .shape = shape_cast,
         .record = record_cast,
@@ -349,7 +349,7 @@ const rota_op rota_ops_move[] = {
         .name = "fill",
         .output_count = 1,
         .output_names = {"y"},
-        .attributes = "value[0]=number",
+        .attributes = ATTRIBUTES(ATTRIBUTE(number, value[0])),
         .strided_output = true,
         .kernels = move_kernels,
         .shape = shape_fill,

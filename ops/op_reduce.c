@@ -174,8 +174,9 @@ static const rota_kernel *const reduce_kernels[] = {&rota_kernel_reduce, &rota_k
 #define REDUCE(NAME, OF_NOTHING, SAVED_INPUTS, SAVED_OUTPUTS)                                                \
     {                                                                                                        \
         .name = NAME, .input_count = 1, .output_count = 1, .input_names = {"x"}, .output_names = {"y"},      \
-        .attributes = "axis[0] keep", .of_nothing = ROTA_OF_NOTHING_##OF_NOTHING, .kernels = reduce_kernels, \
-        .shape = shape_reduce, .record = record_reduce, .gradient = gradient_reduce, .differentiable = 1,    \
+        .attributes = ATTRIBUTES(ATTRIBUTE(axis, axis[0]), ATTRIBUTE(keep, keep)),                           \
+        .of_nothing = ROTA_OF_NOTHING_##OF_NOTHING, .kernels = reduce_kernels, .shape = shape_reduce,        \
+        .record = record_reduce, .gradient = gradient_reduce, .differentiable = 1,                           \
         .saved_inputs = (SAVED_INPUTS), .saved_outputs = (SAVED_OUTPUTS), .example = example_reduce          \
     }
 
@@ -191,7 +192,6 @@ const rota_op rota_ops_reduce[] = {
         .output_count = 1,
         .input_names = {"x"},
         .output_names = {"y"},
-        .attributes = "",
         .kernels = reduce_kernels,
         .shape = shape_squares,
         .record = record_squares,

@@ -12,6 +12,23 @@ const rota_op *rota_op_at(uint32_t index) {
     return index < ROTA_OPS_COUNT ? ops[index] : NULL;
 }
 
+bool rota_op_is_listed(const rota_op *op) {
+    static const struct {
+        const rota_op *ops;
+        uint32_t first;
+    } families[] = {
+#define FAMILY(NAME) {rota_ops_##NAME, ROTA_OPS_FIRST_##NAME},
+#define OP(FAMILY, NAME)
+#include "ops/ops.def"
+        {NULL, ROTA_OPS_COUNT},
+    };
+    for (uint32_t f = 0; families[f].ops; f++)
+        if ((uintptr_t)op - (uintptr_t)families[f].ops <
+            (families[f + 1].first - families[f].first) * sizeof(rota_op))
+            return true;
+    return false;
+}
+
 uint32_t rota_op_count(void) {
     return ROTA_OPS_COUNT;
 }

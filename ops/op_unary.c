@@ -106,13 +106,13 @@ EXAMPLE(softcap, UNIFORM, 0.75, 0)
 
 static const rota_kernel *const unary_kernels[] = {&rota_kernel_unary, &rota_kernel_copy_strided, NULL};
 
-#define UNARY(OP, NAME, ATTRIBUTES, SAVED_INPUTS, SAVED_OUTPUTS, EXAMPLE, GRADIENT)                          \
+#define UNARY(OP, NAME, TAKES, SAVED_INPUTS, SAVED_OUTPUTS, EXAMPLE, GRADIENT)                               \
     [ROTA_UNARY_##OP] = {.name = NAME,                                                                       \
                          .input_count = 1,                                                                   \
                          .output_count = 1,                                                                  \
                          .input_names = {"x"},                                                               \
                          .output_names = {"y"},                                                              \
-                         .attributes = ATTRIBUTES,                                                           \
+                         .attributes = TAKES,                                                                \
                          .inplace_inputs = 1,                                                                \
                          .kernels = unary_kernels,                                                           \
                          .shape = shape_unary,                                                               \
@@ -122,15 +122,16 @@ static const rota_kernel *const unary_kernels[] = {&rota_kernel_unary, &rota_ker
                          .saved_inputs = (SAVED_INPUTS),                                                     \
                          .saved_outputs = (SAVED_OUTPUTS),                                                   \
                          .example = EXAMPLE}
-#define OF_INPUT(OP, NAME, EXAMPLE) UNARY(OP, NAME, "", 1, 0, EXAMPLE, gradient_unary)
-#define OF_OUTPUT(OP, NAME, EXAMPLE) UNARY(OP, NAME, "", 0, 1, EXAMPLE, gradient_unary)
-#define WITH_ALPHA(OP, NAME, ATTRIBUTES, EXAMPLE) UNARY(OP, NAME, ATTRIBUTES, 1, 0, EXAMPLE, gradient_unary)
-#define STEPS(OP, NAME) UNARY(OP, NAME, "", 0, 0, example_uniform, gradient_zero)
+#define OF_INPUT(OP, NAME, EXAMPLE) UNARY(OP, NAME, NULL, 1, 0, EXAMPLE, gradient_unary)
+#define OF_OUTPUT(OP, NAME, EXAMPLE) UNARY(OP, NAME, NULL, 0, 1, EXAMPLE, gradient_unary)
+#define WITH_ALPHA(OP, NAME, TAKES, EXAMPLE) UNARY(OP, NAME, TAKES, 1, 0, EXAMPLE, gradient_unary)
+#define STEPS(OP, NAME) UNARY(OP, NAME, NULL, 0, 0, example_uniform, gradient_zero)
 
 /* At the place that rota_unary says. */
 const rota_op rota_ops_unary[ROTA_UNARY_COUNT + 1] = {
-    UNARY(AFFINE, "affine", "value[0]=alpha value[1]=beta", 0, 0, example_affine, gradient_unary),
-    UNARY(NEG, "neg", "", 0, 0, example_uniform, gradient_unary),
+    UNARY(AFFINE, "affine", ATTRIBUTES(ATTRIBUTE(alpha, value[0]), ATTRIBUTE(beta, value[1])), 0, 0,
+          example_affine, gradient_unary),
+    UNARY(NEG, "neg", NULL, 0, 0, example_uniform, gradient_unary),
     OF_OUTPUT(EXP, "exp", example_uniform),
     OF_INPUT(LOG, "log", example_positive),
     OF_OUTPUT(SQRT, "sqrt", example_positive),
@@ -152,10 +153,11 @@ const rota_op rota_ops_unary[ROTA_UNARY_COUNT + 1] = {
     OF_INPUT(GELU_ERF, "gelu_erf", example_uniform),
     OF_INPUT(SOFTPLUS, "softplus", example_uniform),
     OF_INPUT(HARDSWISH, "hardswish", example_uniform),
-    WITH_ALPHA(LEAKY_RELU, "leaky_relu", "value[0]=alpha", example_leaky),
-    WITH_ALPHA(ELU, "elu", "value[0]=alpha", example_elu),
-    WITH_ALPHA(POW, "pow_scalar", "value[0]=exponent", example_pow),
-    WITH_ALPHA(CLAMP, "clamp", "value[0]=low value[1]=high", example_clamp),
-    WITH_ALPHA(SOFTCAP, "softcap", "value[0]=cap", example_softcap),
+    WITH_ALPHA(LEAKY_RELU, "leaky_relu", ATTRIBUTES(ATTRIBUTE(alpha, value[0])), example_leaky),
+    WITH_ALPHA(ELU, "elu", ATTRIBUTES(ATTRIBUTE(alpha, value[0])), example_elu),
+    WITH_ALPHA(POW, "pow_scalar", ATTRIBUTES(ATTRIBUTE(exponent, value[0])), example_pow),
+    WITH_ALPHA(CLAMP, "clamp", ATTRIBUTES(ATTRIBUTE(low, value[0]), ATTRIBUTE(high, value[1])),
+               example_clamp),
+    WITH_ALPHA(SOFTCAP, "softcap", ATTRIBUTES(ATTRIBUTE(cap, value[0])), example_softcap),
     [ROTA_UNARY_COUNT] = {0},
 };

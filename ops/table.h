@@ -8,7 +8,7 @@
 #define ROTA_OP_INPUTS_MAX 6
 #define ROTA_OP_OUTPUTS_MAX 3
 
-/* The scalar attributes of any op; each op reads its own (rota_op.attributes names them). */
+/* The scalar attributes of any op; each op reads its own (rota_op.attributes lists them). */
 typedef struct rota_op_attributes {
     rota_value value[2]; /* affine: alpha, beta; dropout: seed, step; adamw: lr, step; masked_fill: number */
     bool transpose_a, transpose_b, causal, keep;
@@ -24,6 +24,24 @@ typedef struct rota_op_attributes {
     uint32_t stream;
     rota_tensor kept; /* linear_gelu: what its gradient needs, made where it may have one */
 } rota_op_attributes;
+
+typedef enum rota_attribute_type {
+    ROTA_ATTRIBUTE_VALUE, /* rota_value */
+    ROTA_ATTRIBUTE_BOOL,
+    ROTA_ATTRIBUTE_U32,
+    ROTA_ATTRIBUTE_U64,
+    ROTA_ATTRIBUTE_I32,
+    ROTA_ATTRIBUTE_F32,
+    ROTA_ATTRIBUTE_DTYPE, /* rota_dtype */
+    ROTA_ATTRIBUTE_TYPE_COUNT
+} rota_attribute_type;
+
+/* An attribute of an op: what it is there, and the member of rota_op_attributes that has it. */
+typedef struct rota_op_attribute {
+    const char *name; /* "lr"; NULL: the list ends before this */
+    rota_attribute_type type;
+    uint32_t offset_bytes; /* of the member: offsetof(rota_op_attributes, value[0]) */
+} rota_op_attribute;
 
 typedef struct rota_op rota_op;
 
@@ -75,7 +93,9 @@ struct rota_op {
     const char *output_names[ROTA_OP_OUTPUTS_MAX];
     rota_access_mode
         input_modes[ROTA_OP_INPUTS_MAX]; /* READ; READWRITE or ACCUMULATE for ops in place (adamw) */
-    const char *attributes;              /* names in rota_op_attributes that it reads; "" for none */
+    /* Those that it reads; NULL: none. For who describes ops or fills uses in: recording asks the functions
+     * below alone. */
+    const rota_op_attribute *attributes;
     /* Output 0 may be exactly this input (bit i), if no other input overlaps it; any other overlap is copied
      * around. */
     uint32_t inplace_inputs;

@@ -136,13 +136,15 @@ static rota_status record_nothing(rota_tape *tape, rota_op_use *use) {
 
 static void none_of_the_optional_inputs(void **state) {
     (void)state;
+    static const rota_op_attribute flags[] = {
+        {"flags", ROTA_ATTRIBUTE_U32, offsetof(rota_op_attributes, flags)}, {0}};
     static const rota_op any = {.name = "any",
                                 .input_count = 2,
                                 .optional_inputs = 3,
                                 .output_count = 1,
                                 .input_names = {"x", "w"},
                                 .output_names = {"y"},
-                                .attributes = "flags",
+                                .attributes = flags,
                                 .shape = shape_of_any,
                                 .record = record_nothing};
     op_kit kit;
