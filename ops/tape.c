@@ -149,10 +149,10 @@ rota_tape_buffer *rota_tape_lookup(rota_tape *tape, const rota_tensor *tensor) {
 /* ---- Errors ---- */
 
 rota_status rota_op_fail(const rota_op *op, rota_status status, const char *format, ...) {
-    char text[ROTA_ERROR_MESSAGE_MAX];
+    char text[ROTA_ERROR_MESSAGE_MAX] = "";
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format ? format : "", arguments);
+    if (format) vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     return rota_fail(status, "op '%s': %s", op && op->name ? op->name : "", text);
 }
