@@ -37,10 +37,9 @@ typedef struct rota_gate_shared {
 } rota_gate_shared;
 
 /* What a submit thread is at. In the driver it may stay for ever, where its device is lost: another one may then look
- * through what it holds, from all but the first two of these. */
+ * through what it holds, from all but the first of these. */
 typedef enum rota_hands_over {
-    ROTA_HANDS_NOTHING, /* it takes works, or rests */
-    ROTA_HANDS_TAKES,   /* takes works, and makes staging memory for one meanwhile: under a memory limit */
+    ROTA_HANDS_NOTHING, /* it takes works, or rests: never in a driver */
     ROTA_HANDS_MEMORY, /* makes staging memory for what it took, which goes back to what is held where one looks */
     ROTA_HANDS_AWAY,  /* that went back, and the thread has not come back */
     ROTA_HANDS_OVER,  /* what it took is its own: it may be copying, and then hands it over */
@@ -58,7 +57,6 @@ typedef struct rota_handover_shared {
     _Atomic uint32_t blocked_count;      /* works that it holds */
     _Atomic uint32_t hands_over;         /* rota_hands_over: who has what it holds */
     _Atomic uint64_t handed_ns;          /* when works were handed over last, where there are other devices */
-    _Atomic uint64_t takes_ns;           /* with hands_over: since when that has been TAKES */
     pthread_t thread;
     bool thread_started;
     _Atomic uint32_t thread_ended;

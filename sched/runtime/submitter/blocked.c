@@ -8,8 +8,8 @@
  *   - all that it waits for on its own device has gone over before: the executor hears of no value later than
  *     of a wait for it;
  *   - the gate takes it (gate.c): what that needs is with devices already;
- *   - under a memory limit, its staging memory is there, or won't be: what is waited for there comes from the
- *     reclaimer, in a bounded time.
+ *   - it was not found to lack staging memory under a memory limit (batch_memory.c), or that is back, or won't be: what
+ *     is waited for there comes from the reclaimer, in a bounded time.
  * All of that comes earlier in the one order of submissions, so the earliest work that is held anywhere waits
  * for no other: there is no circle. Which queue a work is on, and so what it can hold up, is the sequencer's
  * business (side_queues.c). */
@@ -20,12 +20,12 @@
 #include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/kinds/plan_externals.h"
 #include "sched/runtime/kinds/sequencing.h"
-#include "sched/runtime/memory/staging.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/submitter/batch_memory.h"
 #include "sched/runtime/submitter/device_wait.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/handover.h"
@@ -56,18 +56,16 @@ static bool has_left_before(const rota_device *lost, const rota_work *work) {
     return true;
 }
 
-static void put_back(rota_submitter *submitter);
-
 /* A lost device's thread, that would look through what it holds, may not come back from the driver: then this
  * one does, and gives up on who keeps it. What that thread has taken stays its own, but for what it only makes memory
  * for: that goes back to what is held, and is looked at like all of that. */
 static void look_for_thread(rota_device *lost) {
     uint32_t state = ra_load_relaxed(&lost->handover.hands_over);
-    if (state == ROTA_HANDS_NOTHING || state == ROTA_HANDS_TAKES || state == ROTA_HANDS_LOOKED) return;
+    if (state == ROTA_HANDS_NOTHING || state == ROTA_HANDS_LOOKED) return;
     /* Acquires what the thread took and holds, or the one that looked before; with begin_to_hand_over and serve. */
     if (!ra_cas_acq_rel(&lost->handover.hands_over, &state, ROTA_HANDS_LOOKED)) return;
     if (state == ROTA_HANDS_MEMORY) {
-        put_back(lost->submitter);
+        rota_blocked_put_back(lost->submitter, 0);
         state = ROTA_HANDS_AWAY;
     }
     rota_work *works[ROTA_HANDOVER_BATCH];
@@ -164,45 +162,8 @@ static bool is_next(const rota_submitter *submitter, const rota_work *work) {
     return true;
 }
 
-/* The driver may keep the thread here as well, which others are to find out (give_up_on), while nobody can look through
- * what it is just taking. Its device is not lost, or was not: whoever looks in its place does not come here. */
-static rota_status try_staging(rota_device *device, rota_need needed, bool *out_is_limited) {
-    ra_store_relaxed(&device->handover.takes_ns, rota_clock_ns()); /* released by the next, to give_up_on */
-    ra_store_release(&device->handover.hands_over, ROTA_HANDS_TAKES);
-    const rota_status status =
-        rota_staging_try(device, needed.size, needed.flags, out_is_limited, needed.span);
-    ra_store_release(&device->handover.hands_over, ROTA_HANDS_NOTHING);
-    return status;
-}
-
-/* Under a memory limit: whether the work has its staging memory, or is to fail since that will not come.
- * Meanwhile it is held as rota_staging_trim waits: while the reclaimer gets on with what was given back. */
-static bool has_staging(rota_submitter *submitter, const rota_work *work) {
-    rota_device *device = submitter->device;
-    rota_runtime *runtime = device->runtime;
-    if (!rota_runtime_is_limited(runtime) || work->skipped || rota_device_is_lost(device)) return true;
-    const rota_work_row *row = rota_work_row_of(work);
-    if (!row->need) return true;
-    const rota_need needed = row->need(work);
-    if (!needed.span || *needed.span) return true;
-    rota_starving *starving = &submitter->starving[work->queue];
-    bool is_limited;
-    while (try_staging(device, needed, &is_limited) != ROTA_OK) {
-        if (!is_limited) return true; /* tried once more when it is prepared, which says why */
-        rota_trim_state state = ROTA_TRIM_ROOM;
-        if (starving->value == work->value)
-            state = rota_trim_look(runtime, &starving->trim);
-        else
-            *starving = (rota_starving){.value = work->value};
-        if (state == ROTA_TRIM_WAIT) submitter->starves = true;
-        if (state != ROTA_TRIM_ROOM) return state == ROTA_TRIM_NONE;
-        if (starving->rounds++ == ROTA_TRIMS_MAX) return true;
-        rota_trim_begin_for_span(runtime, needed.size, &starving->trim);
-    }
-    return true;
-}
-
-/* The work is the next of its queue. Where its device is lost it is not handed over, and needs only what it
+/* The work is the next of its queue. Only asks: no driver keeps the thread here, where nobody can look through what it
+ * is taking. Where its device is lost it is not handed over, and needs only what it
  * comes after. */
 static bool is_ready(rota_submitter *submitter, rota_work *work) {
     rota_device *device = submitter->device;
@@ -215,7 +176,7 @@ static bool is_ready(rota_submitter *submitter, rota_work *work) {
     }
     if (!is_next(submitter, work) || (is_lost && !has_left_before(device, work))) return false;
     work->dropped = is_lost;
-    return is_lost || (rota_gate_takes(work) && has_staging(submitter, work));
+    return is_lost || (rota_gate_takes(work) && !rota_work_starves(submitter, work));
 }
 
 /* Calls fn for each point that may keep the work, whether it does now or not: what is with the other driver keeps it
@@ -277,9 +238,9 @@ static void hold_back(rota_submitter *submitter, rota_work *work) {
                                1); /* others ask what a device waits for: give_up_on */
 }
 
-/* What the thread took last is held again, before what it holds of the same queues. */
-static void put_back(rota_submitter *submitter) {
-    for (uint32_t i = submitter->batch_count; i-- > 0;) {
+void rota_blocked_put_back(rota_submitter *submitter, uint32_t first) {
+    rota_assert_submitter(submitter);
+    for (uint32_t i = submitter->batch_count; i-- > first;) {
         rota_work *work = submitter->batch[i];
         look_for_loss(work);
         work->next = submitter->blocked_first[work->queue];
@@ -288,7 +249,7 @@ static void put_back(rota_submitter *submitter) {
         submitter->given[work->queue] = work->value - 1;
         (void)ra_fetch_add_relaxed(&submitter->device->handover.blocked_count, 1); /* as in hold_back */
     }
-    submitter->batch_count = 0;
+    submitter->batch_count = first;
 }
 
 /* Takes works that were held and may go; one may let another one go. */
@@ -391,17 +352,13 @@ static bool give_up_on(rota_device *device, rota_work *work, uint64_t foreign) {
     const uint64_t counting = devices_that_count(runtime);
     if (!(counting >> device->index & 1u)) return true;
     if (other == device && !is_awaited(device, counting)) return true;
-    uint64_t from = 0;
     if (ra_load_acquire(&rota_runtime_timeline(runtime, point)->handed_over) < rota_point_value(point) &&
-        ra_load_acquire(&other->handover.blocked_count) != 0) {
-        const uint32_t state =
-            ra_load_acquire(&other->handover.hands_over); /* with begin_to_hand_over and try_staging */
-        if (state == ROTA_HANDS_NOTHING) return true;
-        if (state == ROTA_HANDS_TAKES) from = ra_load_relaxed(&other->handover.takes_ns);
-    }
+        ra_load_acquire(&other->handover.blocked_count) != 0 &&
+        ra_load_acquire(&other->handover.hands_over) == ROTA_HANDS_NOTHING) /* with begin_to_hand_over */
+        return true;
     if (rota_gate_keeps(other, point)) return true;
-    const uint64_t handed_ns = ra_load_relaxed(&other->handover.handed_ns), now = rota_clock_ns();
-    if (from < handed_ns) from = handed_ns;
+    uint64_t from = ra_load_relaxed(&other->handover.handed_ns);
+    const uint64_t now = rota_clock_ns();
     for (uint32_t q = 0; q < runtime->queue_count; q++) {
         uint64_t moved_ns = ra_load_relaxed(&other->timelines[q].progress_ns);
         if (from < moved_ns) from = moved_ns;

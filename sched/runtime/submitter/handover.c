@@ -4,12 +4,12 @@
 #include "base/clock.h"
 #include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/kinds/plan_externals.h"
-#include "sched/runtime/memory/staging.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/submitter/batch_memory.h"
 #include "sched/runtime/submitter/device_wait.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/handover.h"
@@ -90,50 +90,6 @@ void rota_handover_drop(rota_device *device, rota_work *const *works, uint32_t c
     }
 }
 
-void rota_batch_memory_ask(const rota_device *device, rota_work *const *works, uint32_t count,
-                           rota_batch_memory *memory) {
-    const bool is_lost = rota_device_is_lost(device);
-    memory->count = count;
-    memory->is_needed = false;
-    for (uint32_t i = 0; i < count; i++) {
-        const rota_work_row *row = rota_work_row_of(works[i]);
-        memory->needs[i] = row->need && !is_lost && !works[i]->skipped && !works[i]->dropped
-                               ? row->need(works[i])
-                               : (rota_need){NULL, 0, 0};
-        if (memory->needs[i].span && *memory->needs[i].span) memory->needs[i].span = NULL;
-        memory->is_needed = memory->is_needed || memory->needs[i].span;
-        memory->spans[i] = NULL;
-        memory->causes[i] = NULL;
-    }
-}
-
-void rota_batch_memory_make(rota_device *device, rota_work *const *works, rota_batch_memory *memory) {
-    for (uint32_t i = 0; i < memory->count; i++) {
-        const rota_need *need = &memory->needs[i];
-        bool is_limited;
-        if (!need->span) continue;
-        const rota_status status =
-            rota_staging_try(device, need->size, need->flags, &is_limited, &memory->spans[i]);
-        if (status == ROTA_OK) continue;
-        const rota_submission *submission = works[i]->submission;
-        const rota_kind *kind = &rota_kinds[submission->kind];
-        memory->causes[i] =
-            rota_cause_new(device->runtime, status, "submission " ROTA_CAUSE_NUMBER ": %s '%s': %s",
-                           kind->noun, kind->name(submission), rota_last_error());
-    }
-}
-
-void rota_batch_memory_release(rota_batch_memory *memory) {
-    for (uint32_t i = 0; i < memory->count; i++)
-        if (memory->spans[i]) rota_staging_release(memory->spans[i]);
-}
-
-/* Before any of them is entered: where the device is lost they are dropped, and give it back. */
-static void give_memory(const rota_batch_memory *memory) {
-    for (uint32_t i = 0; i < memory->count; i++)
-        if (memory->spans[i]) *memory->needs[i].span = memory->spans[i];
-}
-
 /* `no_memory`: why it has not what it needs, or NULL. */
 static void prepare(rota_work *work, const rota_cause *no_memory, rota_exec_work *out) {
     rota_submission *submission = work->submission;
@@ -152,7 +108,6 @@ void rota_hand_over(rota_device *device, rota_work **works, uint32_t count, cons
     rota_exec_work lowered[ROTA_HANDOVER_BATCH];
     rota_exec_timeline_wait timeline_waits[ROTA_HANDOVER_BATCH * ROTA_EXEC_TIMELINE_WAITS_MAX];
     rota_runtime *runtime = device->runtime;
-    give_memory(memory);
     for (uint32_t i = 0; i < count; i++) {
         rota_work *work = works[i];
         rota_submission *submission = work->submission;
@@ -170,7 +125,7 @@ void rota_hand_over(rota_device *device, rota_work **works, uint32_t count, cons
             out->wait_count = wait_for_all(device, works, i, &all[(size_t)i * ROTA_EXEC_QUEUES_MAX]);
         }
         if (rota_device_is_lost(device)) continue; /* not handed over below */
-        if (!work->skipped) prepare(work, memory->causes[i], out);
+        if (!work->skipped) prepare(work, memory ? memory->causes[i] : NULL, out);
         if (submission->times.submitted_ns)
             ra_store_relaxed(&submission->shared.handed_over_ns, rota_clock_ns());
     }

@@ -6,29 +6,14 @@
 #include <stdint.h>
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime.h"
-#include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/shared/devices.h"
 
+typedef struct rota_batch_memory rota_batch_memory; /* batch_memory.h */
 typedef struct rota_work rota_work;
 
-/* Of a batch, by work: the staging memory that it needs and has not, that which was made for it, and why none was. */
-typedef struct rota_batch_memory {
-    uint32_t count; /* of works */
-    bool is_needed;
-    rota_need needs[ROTA_HANDOVER_BATCH];
-    rota_staging *spans[ROTA_HANDOVER_BATCH];
-    const rota_cause *causes[ROTA_HANDOVER_BATCH];
-} rota_batch_memory;
-
-/* What the works need. Then that is made, by the driver, which may take any time: nothing of the works is changed, so
- * another thread may have them meanwhile. It is given back where that is so. */
-void rota_batch_memory_ask(const rota_device *device, rota_work *const *works, uint32_t count,
-                           rota_batch_memory *memory);
-void rota_batch_memory_make(rota_device *device, rota_work *const *works, rota_batch_memory *memory);
-void rota_batch_memory_release(rota_batch_memory *memory);
-
-/* The next `count` works of the device, at most ROTA_HANDOVER_BATCH, in this order, with that memory; by whoever is
- * allowed to: its submit thread, or the sequencer while that has nothing. A lost device is not given them. */
+/* The next `count` works of the device, at most ROTA_HANDOVER_BATCH, in this order; by whoever is allowed to: its
+ * submit thread, or the sequencer while that has nothing. They have the memory that they need, or `memory` says why
+ * not; NULL: they have it. A lost device is not given them. */
 void rota_hand_over(rota_device *device, rota_work **works, uint32_t count, const rota_batch_memory *memory);
 /* They are not handed over, since the device is lost, and what they were to come after on other devices is
  * over, or the gate's business: so it is for who comes after them. */

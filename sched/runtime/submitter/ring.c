@@ -1,8 +1,8 @@
 /* The sequencer's side of a hand-over: works go into the ring of the device's submit thread, or the direct
  * way to executors whose submit never blocks. */
 #include "base/atomic.h"
-#include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/submitter/batch_memory.h"
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/ring.h"
 #include "sched/runtime/submitter/submitter.h"
@@ -20,10 +20,7 @@ static void flush_direct(rota_device *device) {
     /* The thread's, which has nothing now and looks again when it does. */
     for (uint32_t i = 0; i < count; i++)
         device->submitter->given[device->outbox->direct[i]->queue] = device->outbox->direct[i]->value;
-    rota_batch_memory memory;
-    rota_batch_memory_ask(device, device->outbox->direct, count, &memory);
-    if (memory.is_needed) rota_batch_memory_make(device, device->outbox->direct, &memory);
-    rota_hand_over(device, device->outbox->direct, count, &memory);
+    rota_hand_over(device, device->outbox->direct, count, NULL);
 }
 
 static bool push_ring(rota_device *device, rota_work *work) {
@@ -42,9 +39,9 @@ void rota_handover_push(rota_device *device, rota_work *work) {
     /* What waits on the device for another one is the thread's, which may have to hold it for room in the
      * gate. */
     if (ra_load_acquire(&device->linked)) direct = false; /* with rota_linked_open */
-    /* Under a memory limit it may have to be held until another device's staging memory is freed. */
-    if (rota_runtime_is_limited(device->runtime) && rota_work_row_of(work)->need) direct = false;
-    if (direct && work->foreign_wait_count == 0 && !work->is_sidelined && thread_is_idle(device)) {
+    /* Memory that is still to be made is the thread's as well: a driver may keep who asks for it. */
+    if (direct && work->foreign_wait_count == 0 && !work->is_sidelined && thread_is_idle(device) &&
+        rota_work_take_memory(work)) {
         device->outbox->direct[device->outbox->direct_count++] = work;
         if (device->outbox->direct_count == ROTA_HANDOVER_BATCH) flush_direct(device);
         return;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/submitter/batch_memory.h"
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/blocked.h"
 #include "sched/runtime/submitter/ring.h"
@@ -66,24 +67,30 @@ static void rest(rota_submitter *submitter) {
     if (holds) rota_blocked_watch_nothing(submitter);
 }
 
-/* Whether the works that were taken, the batch, are the thread's own now, and have the memory that they need. While a
- * driver makes that another thread may put them back to what is held, where the device is lost: false, and it is given
- * back. Not later: what copies is not to be done with before it is. */
-static bool begin_to_hand_over(rota_submitter *submitter, uint32_t count, rota_batch_memory *memory) {
+/* Whether the works that were taken, the batch, are the thread's own now, those that have the memory that they need or
+ * are to fail; one that is to be held for that is held again, with what was taken behind it. While a driver makes the
+ * memory another thread may put all of them back, where the device is lost: false, and it is given back. Not later:
+ * what copies is not to be done with before it is. */
+static bool begin_to_hand_over(rota_submitter *submitter, rota_batch_memory *memory) {
     rota_device *device = submitter->device;
-    rota_batch_memory_ask(device, submitter->batch, count, memory);
+    rota_batch_memory_ask(submitter, memory);
     rota_handover_note(device); /* first: released by the next, to give_up_on */
-    if (!memory->is_needed) {
-        ra_store_release(&device->handover.hands_over, ROTA_HANDS_OVER); /* with look_for_thread */
-        return true;
+    if (memory->is_needed) {
+        /* Releases the batch, and what is held, to look_for_thread. */
+        ra_store_release(&device->handover.hands_over, ROTA_HANDS_MEMORY);
+        rota_batch_memory_make(submitter, memory);
+        uint32_t expected = ROTA_HANDS_MEMORY; /* until now nobody else had it, and from now on nobody will */
+        const uint32_t next = memory->ready == memory->count ? ROTA_HANDS_OVER : ROTA_HANDS_NOTHING;
+        if (!ra_cas_acq_rel(&device->handover.hands_over, &expected, next)) {
+            rota_batch_memory_release(memory);
+            return false;
+        }
+        rota_batch_memory_give(memory);
+        if (next == ROTA_HANDS_OVER) return true;
+        rota_blocked_put_back(submitter, memory->ready);
     }
-    /* Releases the batch, and what is held, to look_for_thread. */
-    ra_store_release(&device->handover.hands_over, ROTA_HANDS_MEMORY);
-    rota_batch_memory_make(device, submitter->batch, memory);
-    uint32_t expected = ROTA_HANDS_MEMORY; /* until now nobody else had it, and from now on nobody will */
-    if (ra_cas_acq_rel(&device->handover.hands_over, &expected, ROTA_HANDS_OVER)) return true;
-    rota_batch_memory_release(memory);
-    return false;
+    ra_store_release(&device->handover.hands_over, ROTA_HANDS_OVER); /* with look_for_thread */
+    return true;
 }
 
 static void serve(rota_submitter *submitter) {
@@ -92,14 +99,15 @@ static void serve(rota_submitter *submitter) {
     rota_batch_memory memory;
     while (!ra_load_acquire(&runtime->stop)) {
         look_at_keepers(submitter);
-        uint32_t count = submitter->batch_count = rota_blocked_take(submitter, submitter->batch);
-        if (count == 0) {
+        submitter->batch_count = rota_blocked_take(submitter, submitter->batch);
+        if (submitter->batch_count == 0) {
             rest(submitter);
             continue;
         }
-        const bool hands_over = begin_to_hand_over(submitter, count, &memory);
-        if (hands_over) rota_hand_over(device, submitter->batch, count, &memory);
-        if (!hands_over) count = 0; /* it counts where it is taken once more */
+        const bool hands_over = begin_to_hand_over(submitter, &memory);
+        /* What went back to what is held counts where it is taken once more. */
+        const uint32_t count = hands_over ? submitter->batch_count : 0;
+        if (count != 0) rota_hand_over(device, submitter->batch, count, &memory);
         /* Acquires what another one took meanwhile, which does not take long. */
         const uint32_t state = hands_over ? ROTA_HANDS_OVER : ROTA_HANDS_AWAY;
         for (uint32_t expected = state;

@@ -703,10 +703,10 @@ static void a_move_that_fails_is_made_again(void **state) {
         test_expect_words(large, 65536, 6);
         rota_ticket ticket;
         for (uint32_t i = 0; i < 2; i++) {
-            h->runtime->options.memory_limit_bytes = 1;
+            take_memory(h->runtime);
             assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
             assert_status(rota_wait(ticket, 0), ROTA_OUT_OF_MEMORY);
-            h->runtime->options.memory_limit_bytes = PLENTY;
+            give_memory(h->runtime);
             test_expect_words(large, 65536, 6);
         }
         assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
