@@ -91,19 +91,16 @@ function(rota_cuda_compile name source)
   rota_cuda_codes(codes ${virtual})
   set(folder ${PROJECT_BINARY_DIR}/generated/cuda)
   set(script ${PROJECT_SOURCE_DIR}/cmake/cuda_image.cmake)
-  file(GLOB includes CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/exec/cuda/*.cuh ${PROJECT_SOURCE_DIR}/ops/cuda/*.cuh ${PROJECT_SOURCE_DIR}/ops/cuda/*_tiles.h ${PROJECT_SOURCE_DIR}/ops/*_params.h)
   get_filename_component(source ${source} ABSOLUTE)
   string(JOIN "|" flags ${ROTA_CUDA_FLAGS} ${codes} -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/exec/cuda)
-  string(JOIN "|" inputs ${source} ${includes})
   string(REGEX MATCH "V[0-9.]+" version "${ROTA_NVCC_VERSION}")
   if(NOT codes)
     set(flags "")
   endif()
   add_custom_command(OUTPUT ${folder}/${name}.h ${folder}/${name}.c
-    COMMAND ${CMAKE_COMMAND} -DNAME=${name} -DSOURCE=${source} -DINPUTS=${inputs} "-DNVCC=${ROTA_NVCC}" -DVERSION=${version}
+    COMMAND ${CMAKE_COMMAND} -DNAME=${name} -DSOURCE=${source} "-DNVCC=${ROTA_NVCC}" -DVERSION=${version}
             "-DFLAGS=${flags}" -DROOT=${PROJECT_SOURCE_DIR} -DCACHE=${ROTA_IMAGE_CACHE} -DFOLDER=${folder} -P ${script}
-    DEPENDS ${source} ${includes} ${script} COMMENT "CUDA image ${name}" VERBATIM)
+    DEPENDS ${source} ${script} DEPFILE ${folder}/${name}.d COMMENT "CUDA image ${name}" VERBATIM)
   set(ROTA_CUDA_OUTPUTS ${ROTA_CUDA_OUTPUTS} ${folder}/${name}.h ${folder}/${name}.c PARENT_SCOPE)
 endfunction()
 

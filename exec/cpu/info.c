@@ -98,10 +98,16 @@ static void fill_cores(hwloc_topology_t topology, hwloc_const_bitmap_t allowed, 
         if (hwloc_cpuset_to_glibc_sched_affinity(topology, part, set, sizeof *set) == 0)
             list->objects[list->count++] = core;
     }
-    for (uint32_t i = 0; i < list->count; i++) out_cores[i].near = find_near(topology, list, i);
+    const bool one_node = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE) < 2;
+    for (uint32_t i = 0; i < list->count; i++) {
+        out_cores[i].near = find_near(topology, list, i);
+        const hwloc_obj_t node = one_node ? NULL : node_of(topology, list->objects[i]);
+        out_cores[i].node = node ? (int32_t)node->os_index : -1;
+    }
     if (list->count == 0) {
         /* Nothing known: one worker, wherever the process may run. */
         memset(&out_cores[0].set, 0xff, sizeof out_cores[0].set);
+        out_cores[0].node = -1;
         list->count = 1;
     }
 }

@@ -13,7 +13,15 @@
 typedef struct rota_cpu_core {
     cpu_set_t set; /* of its threads, those that the process may use */
     rota_cpu_near near;
+    int32_t node; /* the system's number of its memory; -1: there is one only, or it is not known */
 } rota_cpu_core;
+
+/* The memory of all of these cores; -1: they have none in common. */
+static inline int32_t rota_cpu_home(const rota_cpu_core *cores, uint32_t count) {
+    for (uint32_t i = 1; i < count; i++)
+        if (cores[i].node != cores[0].node) return -1;
+    return count ? cores[0].node : -1;
+}
 
 /* What the machine is. If out_cores is not NULL it gets one for each of the info's compute_units, which are
  * the cores of the process's affinity; malloc'ed, the caller frees. */

@@ -214,7 +214,12 @@ static rota_status open_device(rota_cuda_device *device, uint32_t index) {
     rota_status status = open_in_context(device);
     rota_cuda_leave(device);
     ROTA_TRY(status);
-    return rota_completer_start(&device->completer, rota_cuda_complete_main, device, info->id);
+    char pci[40];
+    snprintf(pci, sizeof pci, "%04x:%02x:%02x.0",
+             (unsigned)attribute(device->cu, device->handle, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
+             (unsigned)attribute(device->cu, device->handle, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID),
+             (unsigned)attribute(device->cu, device->handle, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
+    return rota_completer_start(&device->completer, rota_cuda_complete_main, device, info->id, pci);
 }
 
 /* ---- Closing ---- */

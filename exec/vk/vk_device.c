@@ -281,7 +281,8 @@ static rota_status open_device(rota_vk_device *device, uint32_t index) {
         snprintf(folder, sizeof folder, "/sys/bus/pci/devices/%s", device->physical.pci);
         rota_interrupts_open(&device->watch.interrupts, folder, "/sys/kernel/irq");
     }
-    return rota_completer_start(&device->completer, rota_vk_complete_main, device, device->base.info.id);
+    return rota_completer_start(&device->completer, rota_vk_complete_main, device, device->base.info.id,
+                                device->physical.pci);
 }
 
 static rota_status vk_open(const rota_exec_driver *driver, uint32_t index,

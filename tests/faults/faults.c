@@ -148,8 +148,8 @@ static void make_library_map(void) {
     library_map = test_kernels[TEST_KERNEL_map].kernel;
 #ifdef ROTA_HAVE_CUDA
     library_map.name = library_map.cuda.entry;
-    library_map.cuda = (__typeof__(library_map.cuda)){
-        .call = library_call, .tune = library_tune, .workspace = library_workspace};
+    library_map.cuda =
+        (rota_kernel_cuda){.call = library_call, .tune = library_tune, .workspace = library_workspace};
 #endif
 }
 

@@ -1,4 +1,5 @@
 /* Kernels and plans for the tests of the runtime. */
+#include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 
 #include <stdio.h>
@@ -84,18 +85,13 @@ static rota_status failing(const rota_kernel_call *call) {
 const rota_kernel test_failing = {
     .name = "failing", .operand_count = 1, .cpu = {.fn = failing, .items = word_items}};
 
-static void nap(void) {
-    static _Atomic uint32_t never;
-    (void)rota_futex_wait(&never, 0, rota_deadline_after(200000));
-}
-
 void test_hold_log(void *user, rota_log_level level, const char *message) {
     test_hold *hold = user;
     if (level != ROTA_LOG_WARNING) return;
     (void)snprintf(hold->line, sizeof hold->line, "%s", message);
     (void)ra_fetch_add_seq_cst(&hold->lines, 1);
     const uint64_t deadline = rota_deadline_after(30000000000u);
-    while (ra_load_seq_cst(&hold->keeps) && rota_clock_ns() < deadline) nap();
+    while (ra_load_seq_cst(&hold->keeps) && rota_clock_ns() < deadline) test_nap();
 }
 
 void test_hold_begin(test_hold *hold, rota_ticket ticket) {
@@ -108,7 +104,7 @@ void test_hold_begin(test_hold *hold, rota_ticket ticket) {
     const uint64_t deadline = rota_deadline_after(20000000000u);
     while (rota_poll(ticket) != ROTA_BUSY && ra_load_seq_cst(&hold->lines) == before &&
            rota_clock_ns() < deadline)
-        nap();
+        test_nap();
     assert_true(rota_clock_ns() < deadline);
 }
 

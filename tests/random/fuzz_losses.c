@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/atomic.h"
 #include "base/clock.h"
@@ -19,6 +18,7 @@
 #include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
 #include "tests/adversary/adversary_internal.h"
+#include "tests/kit/nap.h"
 #include "tests/kit/random.h"
 #include "tests/kit/runtime_support.h"
 
@@ -68,10 +68,6 @@ static uint32_t world_count;
 
 static uint32_t draw(world *w, uint32_t bound) {
     return test_below(&w->random, bound);
-}
-
-static void nap(void) {
-    (void)nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
 }
 
 /* ---- The devices ---- */
@@ -169,7 +165,7 @@ static void begin_read(world *w, op *at) {
     assert_non_null(at->words);
     while (status == ROTA_BUSY && rota_clock_ns() < deadline) {
         status = rota_buffer_read_async(w->buffers[b], 0, at->words, ALL * sizeof *at->words, &at->ticket);
-        if (status == ROTA_BUSY) nap();
+        if (status == ROTA_BUSY) test_nap();
     }
     assert_ok(status);
     at->waits = true;

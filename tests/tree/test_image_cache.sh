@@ -32,7 +32,7 @@ shader() { # TREE TEXT
 image() { # TREE TEXT
   mkdir -p "trees/$1"
   echo "$2" >"trees/$1/one.cu"
-  cmake -DNAME=one -DSOURCE="trees/$1/one.cu" -DINPUTS="trees/$1/one.cu" -DNVCC="$work/compile" -DVERSION=1 -DFLAGS=-O3 \
+  cmake -DNAME=one -DSOURCE="$work/trees/$1/one.cu" -DNVCC="$work/compile" -DVERSION=1 "-DFLAGS=-O3|-I$work/trees/$1" \
     -DROOT="$work/trees/$1" -DCACHE="$work/cache" -DFOLDER="$work/trees/$1" -P "$cmake/cuda_image.cmake"
 }
 expect() { # COUNT WHAT
@@ -48,6 +48,26 @@ for what in shader image; do
   expect 23 "$what: twenty more"
   [ "$(cat trees/a/one.*h 2>/dev/null | wc -l)" -gt 0 ]
 done
+# An image is made anew when a header changes that it includes, through another one, too; and not for one that it does not.
+# What it depends on is told to the build.
+mkdir -p trees/a/below trees/b/below
+for tree in a b; do
+  printf '#include "above.h"\n' >trees/$tree/below/deep.h
+  echo "an upper one" >trees/$tree/above.h
+  echo "another" >trees/$tree/other.h
+done
+including=$'#include "below/deep.h"\n#include <stdint.h>'
+: >runs
+image a "$including"; image b "$including"
+expect 1 "image: two trees alike"
+grep -q "trees/a/one.h .*trees/a/one.c: .*/a/one.cu .*/a/below/deep.h .*/a/above.h$" trees/a/one.d
+echo "changed" >trees/a/other.h; image a "$including"
+expect 1 "image: a header that it does not include"
+echo "changed" >trees/a/above.h; image a "$including"
+expect 2 "image: a header that its header includes"
+image b "$including"
+expect 2 "image: the other tree, as it was"
+if image a '#include "nowhere.h"' 2>said || ! grep -q nowhere.h said; then echo "a header that is not there is accepted"; exit 1; fi
 for pattern in 'spv/one-*.h' 'one-*.fatbin' 'one-*.fatbin.entries'; do
   # shellcheck disable=SC2086
   left=$(ls -d cache/$pattern | wc -l)

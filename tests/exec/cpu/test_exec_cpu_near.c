@@ -3,7 +3,9 @@
 #include "tests/exec/cpu/exec_cpu_kit.h"
 
 #include <hwloc.h>
+#include <linux/mempolicy.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include "exec/cpu/device.h"
 #include "exec/cpu/info.h"
@@ -33,6 +35,7 @@ static void expect_two_by_two(const rota_cpu_core *cores) {
         expect_level(&cores[i].near, 0, i / 2 * 2, 2);
         expect_level(&cores[i].near, 1, i / 4 * 4, 4);
         expect_level(&cores[i].near, 2, i / 8 * 8, 8);
+        assert_int_equal(cores[i].node, i / 4);
     }
 }
 
@@ -47,11 +50,15 @@ static void neighbourhoods(void **state) {
         assert_int_equal(cores[i].near.level_count, 1);
         assert_int_equal(CPU_COUNT(&cores[i].set), 2);
         expect_level(&cores[i].near, 0, i / 4 * 4, 4);
+        assert_int_equal(cores[i].node, i / 4);
     }
     free(cores);
     /* All are equally near. */
     cores = describe("pack:1 l3:1 core:6 pu:1", 6);
-    for (uint32_t i = 0; i < 6; i++) assert_int_equal(cores[i].near.level_count, 0);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(cores[i].near.level_count, 0);
+        assert_int_equal(cores[i].node, -1);
+    }
     free(cores);
 }
 
@@ -175,11 +182,61 @@ static void work_is_shared(void **state) {
     kit_free(p);
 }
 
+/* ---- Memory ---- */
+
+static void cores_have_a_memory_in_common(void **state) {
+    (void)state;
+    rota_cpu_core *cores = describe(two_by_two, 16);
+    for (uint32_t first = 0; first < 16; first += 4)
+        for (uint32_t count = 1; count <= 16 - first; count++)
+            assert_int_equal(rota_cpu_home(cores + first, count), count <= 4 ? (int32_t)first / 4 : -1);
+    assert_int_equal(rota_cpu_home(cores, 0), -1);
+    free(cores);
+}
+
+/* How the system places a device's large memory, and whether on node 0; -1: it does not tell. */
+static int policy_with(const char *synthetic, uint32_t workers, bool *out_node_0) {
+    kit_host host;
+    assert_int_equal(setenv("HWLOC_SYNTHETIC", synthetic, 1), 0);
+    rota_exec_device *device = kit_open(&host, workers, 1, false);
+    assert_int_equal(unsetenv("HWLOC_SYNTHETIC"), 0);
+    rota_exec_memory *memory;
+    assert_ok(device->vtable->memory_create(device, 4 << 20, ROTA_EXEC_MEMORY_HOST_READ, "large", &memory));
+    int policy = -1;
+    unsigned long nodes[16] = {0};
+    if (syscall(SYS_get_mempolicy, &policy, nodes, 8 * sizeof nodes, memory->host,
+                (unsigned long)MPOL_F_ADDR) != 0)
+        policy = -1;
+    *out_node_0 = nodes[0] == 1;
+    device->vtable->memory_destroy(device, memory);
+    kit_close(device);
+    return policy;
+}
+
+/* All workers are near one memory: theirs comes from there, whoever touches it first. Node 0 is there on every
+ * machine, whatever this test says that it is. */
+static void memory_is_near_the_workers(void **state) {
+    (void)state;
+    bool node_0;
+    const int policy = policy_with(two_by_two, 4, &node_0);
+    if (policy < 0 || syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0ul) != 0) skip();
+    assert_int_equal(policy, MPOL_PREFERRED);
+    assert_true(node_0);
+    /* Workers near two memories, workers that have no core of their own, one memory: as the process has it. */
+    assert_int_equal(policy_with(two_by_two, 5, &node_0), MPOL_DEFAULT);
+    assert_int_equal(policy_with(two_by_two, 17, &node_0), MPOL_DEFAULT);
+    assert_int_equal(policy_with("pack:1 l3:1 core:6 pu:1", 4, &node_0), MPOL_DEFAULT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(neighbourhoods), cmocka_unit_test(neighbourhoods_by_file),
-        cmocka_unit_test(fewer_workers),  cmocka_unit_test(the_nearest_first),
+        cmocka_unit_test(neighbourhoods),
+        cmocka_unit_test(neighbourhoods_by_file),
+        cmocka_unit_test(fewer_workers),
+        cmocka_unit_test(the_nearest_first),
         cmocka_unit_test(work_is_shared),
+        cmocka_unit_test(cores_have_a_memory_in_common),
+        cmocka_unit_test(memory_is_near_the_workers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

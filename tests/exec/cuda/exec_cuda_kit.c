@@ -4,6 +4,7 @@
 #include "tests/exec/cuda/exec_cuda_kit.h"
 #include <stdio.h>
 #include <string.h>
+#include "tests/kit/nap.h"
 
 bool exec_cuda_real;
 
@@ -12,6 +13,28 @@ static const char *name_of(const void *owner, uint32_t node) {
     (void)owner;
     snprintf(name, sizeof name, "node %u", node);
     return name;
+}
+
+static void keep_lost(void *user, rota_status status, const char *message) {
+    lost_host *host = user;
+    (void)status;
+    snprintf(host->message, sizeof host->message, "%s", message);
+    atomic_fetch_add(&host->host.lost, 1);
+}
+
+rota_exec_open_options lost_host_options(lost_host *host, bool diagnostics) {
+    rota_exec_open_options options = test_vk_options(&host->host, QUEUES);
+    options.host.user = host;
+    options.host.lost = keep_lost;
+    options.host.node_name = name_of;
+    options.diagnostics = diagnostics;
+    return options;
+}
+
+bool lost_host_wait(lost_host *host) {
+    const uint64_t deadline = rota_deadline_after(10000000000ull);
+    while (!atomic_load(&host->host.lost) && rota_clock_ns() < deadline) test_nap();
+    return atomic_load(&host->host.lost) == 1;
 }
 
 static void start_standin(contract *c, rota_exec_open_options *options) {

@@ -42,6 +42,15 @@ void cuda_wait(cuda_fixture *f, uint32_t queue);
 /* The program's segment 0 on queue 0, so many times, each waited for. */
 void cuda_run(cuda_fixture *f, contract_loaded l, const uint64_t *block, uint32_t times);
 
+/* A host that keeps why its device was lost, and names nodes by their numbers. */
+typedef struct lost_host {
+    test_host host;
+    char message[512];
+} lost_host;
+rota_exec_open_options lost_host_options(lost_host *host, bool diagnostics);
+/* Waits for the one loss; up to 10 s. */
+bool lost_host_wait(lost_host *host);
+
 /* For exec_contract.h, over either. */
 contract_kit exec_cuda_contract(void);
 

@@ -355,7 +355,7 @@ static void test_refused_leaves_nothing(void **state) {
     cuda_fixture *f = cuda_open(NULL);
     const contract_step_params params = {COUNT, 1, 0};
     rota_kernel none = contract_step;
-    none.cuda = (__typeof__(none.cuda)){0};
+    none.cuda = (rota_kernel_cuda){0};
     test_program *p = test_program_new(QUEUES, 1, 0);
     test_program_segment(p, 0);
     test_program_batch(p);

@@ -112,24 +112,6 @@ enum { CHILD_GOOD = 0, CHILD_BAD = 1, CHILD_SKIPPED = 77 };
         }                                                                                                    \
     } while (0)
 
-typedef struct lost_host {
-    test_host host;
-    char message[512];
-} lost_host;
-
-static void keep_lost(void *user, rota_status status, const char *message) {
-    lost_host *host = user;
-    (void)status;
-    snprintf(host->message, sizeof host->message, "%s", message);
-    atomic_fetch_add(&host->host.lost, 1);
-}
-static const char *name_of(const void *owner, uint32_t node) {
-    static char name[32];
-    (void)owner;
-    snprintf(name, sizeof name, "node %u", node);
-    return name;
-}
-
 /* One segment: a step, the command under test, a step. The command: a step through a slot, or a spin. */
 static test_program *three(bool fault, const uint32_t *spin_params, const contract_step_params *params) {
     test_program *p = test_program_new(QUEUES, 2, 1);
@@ -151,11 +133,7 @@ static test_program *three(bool fault, const uint32_t *spin_params, const contra
 static int child(bool fault) {
     static lost_host host;
     static uint32_t spin_params;
-    rota_exec_open_options options = test_vk_options(&host.host, QUEUES);
-    options.host.user = &host;
-    options.host.lost = keep_lost;
-    options.host.node_name = name_of;
-    options.diagnostics = true;
+    const rota_exec_open_options options = lost_host_options(&host, true);
     rota_exec_device *device;
     if (rota_exec_cuda_driver.open(&rota_exec_cuda_driver, 0, &options, &device) != ROTA_OK)
         return CHILD_SKIPPED;
@@ -179,7 +157,7 @@ static int child(bool fault) {
     uint32_t node = 77;
     uint64_t abandoned = 1, begin = rota_clock_ns();
     if (fault) {
-        while (!atomic_load(&host.host.lost) && rota_clock_ns() - begin < 10000000000ull) usleep(1000);
+        (void)lost_host_wait(&host);
         printf("lost: %s\n", host.message);
         WANT(strstr(host.message, "ILLEGAL_ADDRESS") && strstr(host.message, "'node 1' ran"));
         WANT(v->stuck_node(device, instance, &node) && node == 1);

@@ -7,40 +7,6 @@
 #include <unistd.h>
 #include "tests/exec/cuda/exec_cuda_kit.h"
 
-typedef struct lost_host {
-    test_host host;
-    char message[512];
-} lost_host;
-
-static void keep_lost(void *user, rota_status status, const char *message) {
-    lost_host *host = user;
-    (void)status;
-    snprintf(host->message, sizeof host->message, "%s", message);
-    atomic_fetch_add(&host->host.lost, 1);
-}
-
-static const char *name_of(const void *owner, uint32_t node) {
-    static char name[32];
-    (void)owner;
-    snprintf(name, sizeof name, "node %u", node);
-    return name;
-}
-
-static rota_exec_open_options options_for(lost_host *host, bool diagnostics) {
-    rota_exec_open_options options = test_vk_options(&host->host, QUEUES);
-    options.host.user = host;
-    options.host.lost = keep_lost;
-    options.host.node_name = name_of;
-    options.diagnostics = diagnostics;
-    return options;
-}
-
-static bool wait_lost(lost_host *host) {
-    uint64_t deadline = rota_deadline_after(5000000000ull);
-    while (!atomic_load(&host->host.lost) && rota_clock_ns() < deadline) usleep(500);
-    return atomic_load(&host->host.lost) == 1;
-}
-
 /* Waits for the value or for the loss. */
 static bool wait_either(lost_host *host, uint32_t queue, uint64_t value) {
     uint64_t deadline = rota_deadline_after(10000000000ull);
@@ -94,7 +60,7 @@ static bool share(rota_exec_device *device, rota_exec_memory **out_memories) {
 static uint32_t whole_life(lost_host *host, bool *out_hung) {
     contract_step_params params = {COUNT, 1, 0};
     rota_kernel library = contract_step;
-    library.cuda = (__typeof__(library.cuda)){.call = library_call, .tune = library_tune};
+    library.cuda = (rota_kernel_cuda){.call = library_call, .tune = library_tune};
     rota_kernel clustered = contract_step;
     clustered.cuda.shared_bytes = 100000;
     test_program *p = test_program_new(QUEUES, 3, 2);
@@ -114,7 +80,7 @@ static uint32_t whole_life(lost_host *host, bool *out_hung) {
         test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
     }
     uint32_t *edges = contract_edges(p), reached = 0;
-    rota_exec_open_options options = options_for(host, true);
+    rota_exec_open_options options = lost_host_options(host, true);
     rota_exec_device *device = NULL;
     rota_exec_memory *memories[7] = {0}; /* the last two are imports of the two before */
     rota_exec_program *program = NULL;
@@ -160,7 +126,7 @@ static uint32_t whole_life(lost_host *host, bool *out_hung) {
             if (atomic_load(&host->host.reached[2]) && v->times(device, instance, times) == ROTA_OK)
                 reached = 6;
         } else {
-            assert_true(wait_lost(host));
+            assert_true(lost_host_wait(host));
         }
     }
     if (instance) v->instance_destroy(device, instance);
@@ -217,7 +183,7 @@ static void test_fault(void **state) {
         cuda_stub_start(3, 1);
         cuda_stub_kernel(&contract_step);
         lost_host host = {0};
-        rota_exec_open_options options = options_for(&host, diagnostics);
+        rota_exec_open_options options = lost_host_options(&host, diagnostics);
         rota_exec_device *device;
         assert_ok(rota_exec_cuda_driver.open(&rota_exec_cuda_driver, 0, &options, &device));
         const rota_exec_device_vtable *v = device->vtable;
@@ -244,7 +210,7 @@ static void test_fault(void **state) {
         rota_exec_work w = {.instance = instance, .queue = 0, .signal_value = 1};
         rota_status submitted = v->submit(device, &w, 1); /* the fault may come before it returns */
         assert_true(submitted == ROTA_OK || submitted == ROTA_DEVICE_LOST);
-        assert_true(wait_lost(&host));
+        assert_true(lost_host_wait(&host));
         assert_int_equal(atomic_load(&host.host.reached[0]), 0);
         assert_non_null(strstr(host.message, "CUDA_ERROR_ILLEGAL_ADDRESS"));
         assert_int_equal(strstr(host.message, "node 1") != NULL, diagnostics);
@@ -283,7 +249,7 @@ static void test_endless(void **state) {
     cuda_stub_kernel(&contract_step);
     lost_host *host = abandoned_host = calloc(1, sizeof *host);
     assert_non_null(host);
-    rota_exec_open_options options = options_for(host, true);
+    rota_exec_open_options options = lost_host_options(host, true);
     rota_exec_device *device;
     assert_ok(rota_exec_cuda_driver.open(&rota_exec_cuda_driver, 0, &options, &device));
     abandoned_things[0] = device;
@@ -324,7 +290,7 @@ static void test_noisy(void **state) {
     static lost_host *host;
     host = calloc(1, sizeof *host);
     assert_non_null(host);
-    rota_exec_open_options options = options_for(host, false);
+    rota_exec_open_options options = lost_host_options(host, false);
     static rota_exec_device *device; /* what is abandoned is still pointed to */
     static test_program *p;
     assert_ok(rota_exec_cuda_driver.open(&rota_exec_cuda_driver, 0, &options, &device));
@@ -386,7 +352,7 @@ static void test_no_context(void **state) {
         cuda_stub_kernel(&contract_step);
         atomic_store(&context_is_refused, false);
         cuda_stub_watch(refuse_context);
-        rota_exec_open_options options = options_for(host, true);
+        rota_exec_open_options options = lost_host_options(host, true);
         options.host.log = (rota_log){keep_line, text, ROTA_LOG_WARNING};
         assert_ok(rota_exec_cuda_driver.open(&rota_exec_cuda_driver, 0, &options, &device));
         const rota_exec_device_vtable *v = device->vtable;
@@ -474,7 +440,7 @@ static void test_waits_for_nothing(void **state) {
     for (uint32_t i = 0; i < 2; i++) {
         cuda_stub_start(5, 1);
         lost_host host = {0};
-        rota_exec_open_options options = options_for(&host, false);
+        rota_exec_open_options options = lost_host_options(&host, false);
         rota_exec_device *device;
         assert_ok(rota_exec_cuda_driver.open(&rota_exec_cuda_driver, 0, &options, &device));
         const rota_exec_device_vtable *v = device->vtable;
@@ -484,7 +450,7 @@ static void test_waits_for_nothing(void **state) {
         assert_true(wait_either(&host, 1, 1));
         assert_status(v->submit(device, &bad, 1), ROTA_INTERNAL);
         assert_non_null(strstr(rota_last_error(), ways[i].said));
-        assert_true(wait_lost(&host));
+        assert_true(lost_host_wait(&host));
         assert_non_null(strstr(host.message, ways[i].said));
         assert_int_equal(atomic_load(&host.host.reached[0]), 0);
         assert_int_equal(atomic_load(&host.host.reached[1]), 1);

@@ -50,7 +50,7 @@ static rota_status library_tune(const rota_cuda_call *call) {
 static rota_kernel library_kernel(void) {
     rota_kernel kernel = contract_step;
     kernel.name = "library";
-    kernel.cuda = (__typeof__(kernel.cuda)){.call = library_call, .tune = library_tune};
+    kernel.cuda = (rota_kernel_cuda){.call = library_call, .tune = library_tune};
     lib = (library){.launches = 2};
     return kernel;
 }

@@ -4,159 +4,20 @@
 #include "tests/kit/support.h"
 
 #if defined(ROTA_HAVE_CUDA) && __has_include(<cublasLt.h>)
-#include <cublasLt.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "ops/cuda/choices.h"
 #include "ops/cuda/classifier.h"
-#include "ops/cuda/driver.h"
-#include "ops/cuda/libraries.h"
 #include "ops/cuda/loss.h"
 #include "ops/fuse_patterns.h"
 #include "rota.h"
 #include "tests/exec/cuda/cuda_stub.h"
+#include "tests/ops/cuda/cublaslt_standin.h"
 
-static float of_bf16(uint16_t bits) {
-    const uint32_t word = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &word, sizeof value);
-    return value;
-}
+static uint32_t losses_made, casts;
 
-static uint16_t to_bf16(float value) {
-    uint32_t word;
-    memcpy(&word, &value, sizeof word);
-    return (uint16_t)((word + 0x7FFFu + (word >> 16 & 1)) >> 16);
-}
-
-/* ---- cuBLASLt: products of bf16 by columns, into bf16 or f32 ---- */
-
-typedef struct layout {
-    cudaDataType type;
-    uint64_t rows, columns;
-    int64_t ld;
-} layout;
-
-static uint32_t products, losses_made, casts;
-
-static cublasStatus_t lt_Create(cublasLtHandle_t *handle) {
-    static int one;
-    *handle = (cublasLtHandle_t)(void *)&one;
-    return CUBLAS_STATUS_SUCCESS;
-}
-static size_t lt_GetVersion(void) {
-    return 130000;
-}
-static const char *lt_GetStatusName(cublasStatus_t status) {
-    (void)status;
-    return "a status";
-}
-static cublasStatus_t lt_MatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute,
-                                          cudaDataType_t scale) {
-    assert_int_equal(compute, CUBLAS_COMPUTE_32F);
-    assert_int_equal(scale, CUDA_R_32F);
-    *out = calloc(2, sizeof(int32_t));
-    return CUBLAS_STATUS_SUCCESS;
-}
-static cublasStatus_t lt_MatmulDescDestroy(cublasLtMatmulDesc_t described) {
-    free(described);
-    return CUBLAS_STATUS_SUCCESS;
-}
-static cublasStatus_t lt_MatmulDescSetAttribute(cublasLtMatmulDesc_t described,
-                                                cublasLtMatmulDescAttributes_t attribute, const void *value,
-                                                size_t size) {
-    int32_t *transposes = (void *)described;
-    assert_int_equal(size, sizeof *transposes);
-    assert_true(attribute == CUBLASLT_MATMUL_DESC_TRANSA || attribute == CUBLASLT_MATMUL_DESC_TRANSB);
-    memcpy(&transposes[attribute == CUBLASLT_MATMUL_DESC_TRANSB], value, size);
-    return CUBLAS_STATUS_SUCCESS;
-}
-static cublasStatus_t lt_MatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type, uint64_t rows,
-                                            uint64_t columns, int64_t ld) {
-    layout *made = calloc(1, sizeof *made);
-    assert_non_null(made);
-    *made = (layout){type, rows, columns, ld};
-    *out = (cublasLtMatrixLayout_t)(void *)made;
-    return CUBLAS_STATUS_SUCCESS;
-}
-static cublasStatus_t lt_MatrixLayoutDestroy(cublasLtMatrixLayout_t described) {
-    free(described);
-    return CUBLAS_STATUS_SUCCESS;
-}
-static cublasStatus_t lt_MatrixLayoutSetAttribute(cublasLtMatrixLayout_t described,
-                                                  cublasLtMatrixLayoutAttribute_t attribute,
-                                                  const void *value, size_t size) {
-    (void)described, (void)value, (void)size;
-    fail_msg("no batches were asked for, yet attribute %d of a matrix is set", (int)attribute);
-    return CUBLAS_STATUS_INVALID_VALUE;
-}
-static cublasStatus_t lt_MatmulPreferenceCreate(cublasLtMatmulPreference_t *out) {
-    *out = calloc(1, sizeof **out);
-    return CUBLAS_STATUS_SUCCESS;
-}
-static cublasStatus_t lt_MatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
-    free(preference);
-    return CUBLAS_STATUS_SUCCESS;
-}
-static cublasStatus_t lt_MatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
-                                                      cublasLtMatmulPreferenceAttributes_t attribute,
-                                                      const void *value, size_t size) {
-    (void)preference, (void)attribute, (void)value, (void)size;
-    return CUBLAS_STATUS_SUCCESS;
-}
-static cublasStatus_t lt_MatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t described,
-                                                cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-                                                cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                                cublasLtMatmulPreference_t preference, int most,
-                                                cublasLtMatmulHeuristicResult_t *results, int *found) {
-    (void)handle, (void)described, (void)a, (void)b, (void)c, (void)d, (void)preference;
-    assert_true(most > 0);
-    results[0] = (cublasLtMatmulHeuristicResult_t){.state = CUBLAS_STATUS_SUCCESS};
-    *found = 1;
-    return CUBLAS_STATUS_SUCCESS;
-}
-
-/* op(x)[row, column] of a matrix by columns. */
-static double at(const void *x, const layout *l, bool transposed, uint64_t row, uint64_t column) {
-    const uint64_t i = transposed ? column : row, j = transposed ? row : column,
-                   place = i + j * (uint64_t)l->ld;
-    assert_true(i < l->rows && j < l->columns);
-    return l->type == CUDA_R_32F ? (double)((const float *)x)[place]
-                                 : (double)of_bf16(((const uint16_t *)x)[place]);
-}
-
-static cublasStatus_t lt_Matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t described, const void *alpha,
-                                const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
-                                cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
-                                cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
-                                const cublasLtMatmulAlgo_t *algorithm, void *workspace,
-                                size_t workspace_bytes, cudaStream_t stream) {
-    (void)handle, (void)algorithm, (void)workspace, (void)workspace_bytes;
-    const int32_t *transposes = (const void *)described;
-    const layout *la = (const void *)a_layout, *lb = (const void *)b_layout, *lc = (const void *)c_layout,
-                 *ld = (const void *)d_layout;
-    const bool ta = transposes[0] == CUBLAS_OP_T, tb = transposes[1] == CUBLAS_OP_T;
-    const uint64_t m = ta ? la->columns : la->rows, k = ta ? la->rows : la->columns,
-                   n = tb ? lb->rows : lb->columns;
-    assert_int_equal((uintptr_t)stream, 0x5eed);
-    assert_true(la->type == CUDA_R_16BF && lb->type == CUDA_R_16BF && *(const float *)alpha == 1.0f);
-    assert_int_equal(tb ? lb->columns : lb->rows, k);
-    assert_true(lc->rows == m && lc->columns == n && ld->rows == m && ld->columns == n);
-    products++;
-    for (uint64_t i = 0; i < m; i++)
-        for (uint64_t j = 0; j < n; j++) {
-            double sum = *(const float *)beta == 0 ? 0 : at(c, lc, false, i, j);
-            for (uint64_t l = 0; l < k; l++) sum += at(a, la, ta, i, l) * at(b, lb, tb, l, j);
-            if (ld->type == CUDA_R_32F)
-                ((float *)d)[i + j * (uint64_t)ld->ld] = (float)sum;
-            else
-                ((uint16_t *)d)[i + j * (uint64_t)ld->ld] = to_bf16((float)sum);
-        }
-    return CUBLAS_STATUS_SUCCESS;
-}
-
-/* ---- The driver: a kernel is its name, and the two that there are do their work ---- */
+/* ---- The two kernels that there are ---- */
 
 typedef struct image_args {
     uint64_t block;
@@ -172,14 +33,14 @@ static void *pointer(uint64_t address) {
 static void loss_of_row(const rota_cross_entropy_params *p, uint16_t *row, int32_t label, uint32_t counted,
                         float *out_loss, float *out_lse) {
     double sum = 0;
-    for (uint32_t c = 0; c < p->classes; c++) sum += exp((double)of_bf16(row[c]));
+    for (uint32_t c = 0; c < p->classes; c++) sum += exp((double)cublaslt_of_bf16(row[c]));
     const bool ignored = label == p->ignored;
     *out_lse = (float)log(sum);
-    *out_loss = ignored ? 0.0f : (float)(log(sum) - (double)of_bf16(row[label]));
+    *out_loss = ignored ? 0.0f : (float)(log(sum) - (double)cublaslt_of_bf16(row[label]));
     for (uint32_t c = 0; c < p->pitch; c++) {
-        const double share = c < p->classes ? exp((double)of_bf16(row[c])) / sum : 0;
+        const double share = c < p->classes ? exp((double)cublaslt_of_bf16(row[c])) / sum : 0;
         const double slope = (share - ((int32_t)c == label ? 1 : 0)) / counted;
-        row[c] = to_bf16(ignored || c >= p->classes ? 0.0f : (float)slope);
+        row[c] = cublaslt_to_bf16(ignored || c >= p->classes ? 0.0f : (float)slope);
     }
 }
 
@@ -201,102 +62,18 @@ static void cast(const image_args *args) {
     memcpy(&p, &args->words[2], sizeof p);
     assert_true(p.from == ROTA_F32 && p.to == ROTA_BF16);
     for (uint32_t i = 0; i < p.count; i++)
-        ((uint16_t *)pointer(args->words[1]))[i] = to_bf16(((const float *)pointer(args->words[0]))[i]);
+        ((uint16_t *)pointer(args->words[1]))[i] =
+            cublaslt_to_bf16(((const float *)pointer(args->words[0]))[i]);
     casts++;
 }
 
-static CUresult get_context(CUcontext *out) {
-    *out = (CUcontext)(void *)&products;
-    return CUDA_SUCCESS;
-}
-static CUresult get_context_id(CUcontext context, unsigned long long *out) {
-    (void)context;
-    *out = 7;
-    return CUDA_SUCCESS;
-}
-static CUresult get_kernel(CUkernel *out, CUlibrary library, const char *name) {
-    (void)library;
-    memcpy(out, &name, sizeof name);
-    return CUDA_SUCCESS;
-}
-static CUresult get_function(CUfunction *out, CUkernel kernel) {
-    memcpy(out, &kernel, sizeof kernel);
-    return CUDA_SUCCESS;
-}
-static CUresult launch(const CUlaunchConfig *config, CUfunction function, void **params, void **extra) {
-    (void)extra;
-    const char *name;
-    memcpy(&name, &function, sizeof name);
-    assert_int_equal((uintptr_t)config->hStream, 0x5eed);
-    if (strcmp(name, "cross_entropy_piece") == 0)
-        loss_piece(params[0]);
-    else if (strcmp(name, "cast") == 0)
-        cast(params[0]);
+static void launched(const char *kernel, const void *args) {
+    if (strcmp(kernel, "cross_entropy_piece") == 0)
+        loss_piece(args);
+    else if (strcmp(kernel, "cast") == 0)
+        cast(args);
     else
-        fail_msg("%s was not expected", name);
-    return CUDA_SUCCESS;
-}
-static CUresult answer(void) {
-    return CUDA_SUCCESS;
-}
-
-static CUresult get_address(const char *name, void **out, int version, cuuint64_t flags,
-                            CUdriverProcAddressQueryResult *result) {
-    (void)version, (void)flags, (void)result;
-    const struct {
-        const char *name;
-        void (*function)(void);
-    } functions[] = {{"cuCtxGetCurrent", (void (*)(void))get_context},
-                     {"cuCtxGetId", (void (*)(void))get_context_id},
-                     {"cuLibraryGetKernel", (void (*)(void))get_kernel},
-                     {"cuKernelGetFunction", (void (*)(void))get_function},
-                     {"cuLaunchKernelEx", (void (*)(void))launch},
-                     {name, (void (*)(void))answer}};
-    size_t i = 0;
-    while (strcmp(functions[i].name, name) != 0) i++;
-    memcpy(out, &functions[i].function, sizeof *out);
-    return CUDA_SUCCESS;
-}
-
-/* Instead of ops/cuda/libraries.c. */
-const rota_cuda_library *rota_cuda_library_get(rota_cuda_library_kind kind) {
-    static rota_cuda_library there = {.name = "a stand-in",
-                                      .lost = "nothing",
-                                      .file = "none",
-                                      .handle = &products},
-                             absent = {.name = "nothing", .lost = "nothing", .reason = "not here"};
-    return kind == ROTA_CUDA_LIBRARY_DRIVER || kind == ROTA_CUDA_LIBRARY_CUBLASLT ? &there : &absent;
-}
-
-bool rota_cuda_library_find(rota_cuda_library_kind kind, const char *name, void *out_function,
-                            size_t size_bytes) {
-#define FUNCTION(which)                                                                                      \
-    { "cublasLt" #which, (void (*)(void))lt_##which }
-    static const struct {
-        const char *name;
-        void (*function)(void);
-    } functions[] = {FUNCTION(Create),
-                     FUNCTION(GetVersion),
-                     FUNCTION(GetStatusName),
-                     FUNCTION(Matmul),
-                     FUNCTION(MatmulDescCreate),
-                     FUNCTION(MatmulDescDestroy),
-                     FUNCTION(MatmulDescSetAttribute),
-                     FUNCTION(MatrixLayoutCreate),
-                     FUNCTION(MatrixLayoutDestroy),
-                     FUNCTION(MatrixLayoutSetAttribute),
-                     FUNCTION(MatmulPreferenceCreate),
-                     FUNCTION(MatmulPreferenceDestroy),
-                     FUNCTION(MatmulPreferenceSetAttribute),
-                     FUNCTION(MatmulAlgoGetHeuristic),
-                     {"cuGetProcAddress_v2", (void (*)(void))get_address}};
-    if (!rota_cuda_library_get(kind)->handle) return false;
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (strcmp(functions[i].name, name) == 0) {
-            memcpy(out_function, &functions[i].function, size_bytes);
-            return true;
-        }
-    return false;
+        fail_msg("%s was not expected", kernel);
 }
 
 /* ---- The node ---- */
@@ -339,8 +116,8 @@ static struct {
 } expected;
 
 static void fill(void) {
-    for (int i = 0; i < ROWS * K; i++) operands.x[i] = to_bf16(sinf((float)(3 * i + 1)));
-    for (int i = 0; i < PITCH * K; i++) operands.w[i] = to_bf16(cosf((float)(5 * i + 2)));
+    for (int i = 0; i < ROWS * K; i++) operands.x[i] = cublaslt_to_bf16(sinf((float)(3 * i + 1)));
+    for (int i = 0; i < PITCH * K; i++) operands.w[i] = cublaslt_to_bf16(cosf((float)(5 * i + 2)));
     for (int i = 0; i < ROWS; i++) operands.labels[i] = i % 7 == 3 ? -1 : i * 5 % CLASSES;
     memset(operands.dw, 0xFF, sizeof operands.dw);
     memset(operands.workspace, 0xFF, sizeof operands.workspace);
@@ -355,16 +132,18 @@ static void expect(const rota_cuda_classifier_params *p, bool of_x) {
         for (int c = 0; c < PITCH; c++) {
             double sum = 0;
             for (int k = 0; k < K; k++)
-                sum += (double)of_bf16(operands.x[r * K + k]) *
-                       (double)of_bf16(operands.w[of_x ? k * PITCH + c : c * K + k]);
-            row[c] = to_bf16((float)sum);
+                sum += (double)cublaslt_of_bf16(operands.x[r * K + k]) *
+                       (double)cublaslt_of_bf16(operands.w[of_x ? k * PITCH + c : c * K + k]);
+            row[c] = cublaslt_to_bf16((float)sum);
         }
         loss_of_row(&p->loss, row, operands.labels[r], counted, &expected.losses[r], &expected.lse[r]);
         for (int c = 0; c < PITCH; c++)
             for (int k = 0; k < K; k++) {
                 const int place = of_x ? k * PITCH + c : c * K + k;
-                expected.dx[r * K + k] += (double)of_bf16(row[c]) * (double)of_bf16(operands.w[place]);
-                expected.dw[place] += (double)of_bf16(row[c]) * (double)of_bf16(operands.x[r * K + k]);
+                expected.dx[r * K + k] +=
+                    (double)cublaslt_of_bf16(row[c]) * (double)cublaslt_of_bf16(operands.w[place]);
+                expected.dw[place] +=
+                    (double)cublaslt_of_bf16(row[c]) * (double)cublaslt_of_bf16(operands.x[r * K + k]);
             }
     }
 }
@@ -397,24 +176,29 @@ static void pieces_are_the_whole(void **state) {
         for (int i = 0; i < 8; i++) addresses[i] = (uint64_t)(uintptr_t)all[i];
         bytes[7] = rota_cuda_classifier_in_pieces.cuda.workspace(&p, bytes, &target);
         assert_true(bytes[7] >= PIECE * PITCH * 2 && bytes[7] < sizeof operands.workspace);
-        products = losses_made = casts = 0;
+        cublaslt_standin.products = losses_made = casts = 0;
+        cublaslt_standin.launched = launched;
         rota_choices_forget();
-        assert_ok(rota_cuda_classifier_in_pieces.cuda.call(&(rota_cuda_call){.target = &target,
-                                                                             .stream = pointer(0x5eed),
-                                                                             .operands = addresses,
-                                                                             .operand_bytes = bytes,
-                                                                             .operand_count = 8,
-                                                                             .params = &p}));
-        assert_int_equal(products, 9);
+        assert_ok(rota_cuda_classifier_in_pieces.cuda.call(
+            &(rota_cuda_call){.target = &target,
+                              .stream = pointer(CUBLASLT_STANDIN_STREAM),
+                              .operands = addresses,
+                              .operand_bytes = bytes,
+                              .operand_count = 8,
+                              .params = &p}));
+        assert_int_equal(cublaslt_standin.products, 9);
+        assert_int_equal(cublaslt_standin.alive, 0);
         assert_int_equal(losses_made, 3);
         assert_int_equal(casts, !wide);
         /* No more of the workspace is written than was asked for. */
         assert_int_equal(((const uint8_t *)operands.workspace)[bytes[7]], 0xFF);
         for (int i = 0; i < ROWS; i++)
             assert_true(expected.losses[i] == operands.losses[i] && expected.lse[i] == operands.lse[i]);
-        for (int i = 0; i < ROWS * K; i++) assert_true(near((double)of_bf16(dx[i]), expected.dx[i], 0.004));
+        for (int i = 0; i < ROWS * K; i++)
+            assert_true(near((double)cublaslt_of_bf16(dx[i]), expected.dx[i], 0.004));
         for (int i = 0; i < PITCH * K; i++) {
-            const double got = wide ? (double)operands.dw[i] : (double)of_bf16(((uint16_t *)operands.dw)[i]);
+            const double got =
+                wide ? (double)operands.dw[i] : (double)cublaslt_of_bf16(((uint16_t *)operands.dw)[i]);
             assert_true(near(got, expected.dw[i], wide ? 1e-5 : 0.004));
         }
     }

@@ -9,277 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ops/cuda/choices.h"
-#include "ops/cuda/driver.h"
-#include "ops/cuda/libraries.h"
 #include "ops/cuda/linear_cuda.h"
 #include "ops/kernel_objects.h"
 #include "ops/linear.h"
+#include "tests/ops/cuda/cublaslt_standin.h"
 
-/* ---- The library ---- */
+/* ---- Kernels only are counted ---- */
 
-typedef struct operation {
-    int32_t transposes[2], epilogue; /* of a and b */
-    float *bias, *kept;
-    int64_t kept_ld;
-} operation;
+static uint32_t launches;
 
-typedef struct layout {
-    uint64_t rows, columns;
-    int64_t ld;
-} layout;
-
-static uint32_t products, launches, alive;
-static int32_t refused = -1; /* the epilogue that no algorithm has */
-
-static cublasStatus_t lt_Create(cublasLtHandle_t *handle) {
-    static int one;
-    *handle = (cublasLtHandle_t)(void *)&one;
-    return CUBLAS_STATUS_SUCCESS;
-}
-static size_t lt_GetVersion(void) {
-    return 130000;
-}
-static const char *lt_GetStatusName(cublasStatus_t status) {
-    (void)status;
-    return "a status";
-}
-
-static cublasStatus_t lt_MatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute,
-                                          cudaDataType_t scale) {
-    assert_int_equal(compute, CUBLAS_COMPUTE_32F);
-    assert_int_equal(scale, CUDA_R_32F);
-    operation *made = calloc(1, sizeof *made);
-    assert_non_null(made);
-    made->epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-    alive++;
-    *out = (cublasLtMatmulDesc_t)(void *)made;
-    return CUBLAS_STATUS_SUCCESS;
-}
-static cublasStatus_t lt_MatmulDescDestroy(cublasLtMatmulDesc_t described) {
-    free(described);
-    alive--;
-    return CUBLAS_STATUS_SUCCESS;
-}
-
-static cublasStatus_t lt_MatmulDescSetAttribute(cublasLtMatmulDesc_t described,
-                                                cublasLtMatmulDescAttributes_t attribute, const void *value,
-                                                size_t size) {
-    operation *o = (void *)described;
-    const struct {
-        cublasLtMatmulDescAttributes_t attribute;
-        void *field;
-        size_t size;
-    } fields[] = {{CUBLASLT_MATMUL_DESC_TRANSA, &o->transposes[0], sizeof o->transposes[0]},
-                  {CUBLASLT_MATMUL_DESC_TRANSB, &o->transposes[1], sizeof o->transposes[1]},
-                  {CUBLASLT_MATMUL_DESC_EPILOGUE, &o->epilogue, sizeof o->epilogue},
-                  {CUBLASLT_MATMUL_DESC_BIAS_POINTER, &o->bias, sizeof o->bias},
-                  {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &o->kept, sizeof o->kept},
-                  {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &o->kept_ld, sizeof o->kept_ld}};
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (fields[i].attribute == attribute) {
-            assert_int_equal(size, fields[i].size);
-            memcpy(fields[i].field, value, size);
-            return CUBLAS_STATUS_SUCCESS;
-        }
-    fail_msg("attribute %d of a product is not known here", (int)attribute);
-    return CUBLAS_STATUS_INVALID_VALUE;
-}
-
-static cublasStatus_t lt_MatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type, uint64_t rows,
-                                            uint64_t columns, int64_t ld) {
-    assert_int_equal(type, CUDA_R_32F);
-    layout *made = calloc(1, sizeof *made);
-    assert_non_null(made);
-    *made = (layout){rows, columns, ld};
-    alive++;
-    *out = (cublasLtMatrixLayout_t)(void *)made;
-    return CUBLAS_STATUS_SUCCESS;
-}
-static cublasStatus_t lt_MatrixLayoutDestroy(cublasLtMatrixLayout_t described) {
-    free(described);
-    alive--;
-    return CUBLAS_STATUS_SUCCESS;
-}
-static cublasStatus_t lt_MatrixLayoutSetAttribute(cublasLtMatrixLayout_t described,
-                                                  cublasLtMatrixLayoutAttribute_t attribute,
-                                                  const void *value, size_t size) {
-    (void)described, (void)value, (void)size;
-    fail_msg("no batches were asked for, yet attribute %d of a matrix is set", (int)attribute);
-    return CUBLAS_STATUS_INVALID_VALUE;
-}
-
-static uint32_t reductions; /* that the preference made last allows */
-static cublasStatus_t lt_MatmulPreferenceCreate(cublasLtMatmulPreference_t *out) {
-    *out = calloc(1, sizeof **out);
-    assert_non_null(*out);
-    reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
-    alive++;
-    return CUBLAS_STATUS_SUCCESS;
-}
-static cublasStatus_t lt_MatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
-    free(preference);
-    alive--;
-    return CUBLAS_STATUS_SUCCESS;
-}
-static cublasStatus_t lt_MatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
-                                                      cublasLtMatmulPreferenceAttributes_t attribute,
-                                                      const void *value, size_t size) {
-    (void)preference;
-    if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) {
-        assert_int_equal(size, sizeof reductions);
-        memcpy(&reductions, value, size);
-    }
-    return CUBLAS_STATUS_SUCCESS;
-}
-
-static cublasStatus_t lt_MatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t described,
-                                                cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-                                                cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                                cublasLtMatmulPreference_t preference, int most,
-                                                cublasLtMatmulHeuristicResult_t *results, int *found) {
-    (void)handle, (void)a, (void)b, (void)c, (void)d, (void)preference;
-    const operation *o = (const void *)described;
-    assert_true(most > 0);
-    /* Partial sums in the results' type would be rounded to 16 bits each. */
-    assert_int_equal(reductions, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
-    *found = o->epilogue != refused;
-    if (*found) results[0] = (cublasLtMatmulHeuristicResult_t){.state = CUBLAS_STATUS_SUCCESS};
-    return *found ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
-}
-
-static float gelu(float x) {
-    return 0.5f * x * (1.0f + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
-}
-
-/* op(x)[row, column] of a matrix by columns. */
-static float at(const float *x, const layout *l, bool transposed, uint64_t row, uint64_t column) {
-    const uint64_t i = transposed ? column : row, j = transposed ? row : column;
-    assert_true(i < l->rows && j < l->columns);
-    return x[i + j * (uint64_t)l->ld];
-}
-
-static cublasStatus_t lt_Matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t described, const void *alpha,
-                                const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
-                                cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
-                                cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
-                                const cublasLtMatmulAlgo_t *algorithm, void *workspace,
-                                size_t workspace_bytes, cudaStream_t stream) {
-    (void)handle, (void)algorithm, (void)workspace, (void)workspace_bytes;
-    const operation *o = (const void *)described;
-    const layout *la = (const void *)a_layout, *lb = (const void *)b_layout, *lc = (const void *)c_layout,
-                 *ld = (const void *)d_layout;
-    const bool ta = o->transposes[0] == CUBLAS_OP_T, tb = o->transposes[1] == CUBLAS_OP_T;
-    const uint64_t m = ta ? la->columns : la->rows, k = ta ? la->rows : la->columns,
-                   n = tb ? lb->rows : lb->columns;
-    const int32_t e = o->epilogue;
-    const bool biased = e == CUBLASLT_EPILOGUE_BIAS || e == CUBLASLT_EPILOGUE_GELU_BIAS ||
-                        e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || e == CUBLASLT_EPILOGUE_RELU_BIAS;
-    const bool keeps = e == CUBLASLT_EPILOGUE_GELU_AUX || e == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    const bool is_gelu = keeps || e == CUBLASLT_EPILOGUE_GELU || e == CUBLASLT_EPILOGUE_GELU_BIAS;
-    const bool is_relu = e == CUBLASLT_EPILOGUE_RELU || e == CUBLASLT_EPILOGUE_RELU_BIAS;
-    assert_true(biased || keeps || is_gelu || is_relu || e == CUBLASLT_EPILOGUE_DEFAULT ||
-                e == CUBLASLT_EPILOGUE_BGRADA || e == CUBLASLT_EPILOGUE_BGRADB);
-    assert_int_equal((uintptr_t)stream, 0x5eed);
-    assert_int_equal(tb ? lb->columns : lb->rows, k);
-    assert_true(lc->rows == m && lc->columns == n && ld->rows == m && ld->columns == n);
-    products++;
-    for (uint64_t i = 0; i < m; i++)
-        for (uint64_t j = 0; j < n; j++) {
-            float sum = 0;
-            for (uint64_t l = 0; l < k; l++) sum += at(a, la, ta, i, l) * at(b, lb, tb, l, j);
-            sum *= *(const float *)alpha;
-            if (*(const float *)beta != 0) sum += *(const float *)beta * at(c, lc, false, i, j);
-            if (biased) sum += o->bias[i];
-            if (keeps) o->kept[i + j * (uint64_t)o->kept_ld] = sum;
-            ((float *)d)[i + j * (uint64_t)ld->ld] = is_gelu ? gelu(sum) : is_relu && sum < 0 ? 0 : sum;
-        }
-    for (uint64_t i = 0; e == CUBLASLT_EPILOGUE_BGRADA && i < m; i++) {
-        o->bias[i] = 0;
-        for (uint64_t l = 0; l < k; l++) o->bias[i] += at(a, la, ta, i, l);
-    }
-    for (uint64_t j = 0; e == CUBLASLT_EPILOGUE_BGRADB && j < n; j++) {
-        o->bias[j] = 0;
-        for (uint64_t l = 0; l < k; l++) o->bias[j] += at(b, lb, tb, l, j);
-    }
-    return CUBLAS_STATUS_SUCCESS;
-}
-
-/* ---- The driver: one context, and kernels that only are counted ---- */
-
-static CUresult get_context(CUcontext *out) {
-    *out = (CUcontext)(void *)&alive;
-    return CUDA_SUCCESS;
-}
-static CUresult get_context_id(CUcontext context, unsigned long long *out) {
-    (void)context;
-    *out = 7;
-    return CUDA_SUCCESS;
-}
-static CUresult launch(const CUlaunchConfig *config, CUfunction function, void **params, void **extra) {
-    (void)function, (void)params, (void)extra;
-    assert_int_equal((uintptr_t)config->hStream, 0x5eed);
+static void count_launch(const char *kernel, const void *args) {
+    (void)kernel, (void)args;
     launches++;
-    return CUDA_SUCCESS;
-}
-static CUresult answer(void) {
-    return CUDA_SUCCESS;
-}
-
-static CUresult get_address(const char *name, void **out, int version, cuuint64_t flags,
-                            CUdriverProcAddressQueryResult *result) {
-    (void)version, (void)flags, (void)result;
-    const struct {
-        const char *name;
-        void (*function)(void);
-    } functions[] = {{"cuCtxGetCurrent", (void (*)(void))get_context},
-                     {"cuCtxGetId", (void (*)(void))get_context_id},
-                     {"cuLaunchKernelEx", (void (*)(void))launch},
-                     {name, (void (*)(void))answer}};
-    size_t i = 0;
-    while (strcmp(functions[i].name, name) != 0) i++;
-    memcpy(out, &functions[i].function, sizeof *out);
-    return CUDA_SUCCESS;
-}
-
-/* Instead of ops/cuda/libraries.c. */
-const rota_cuda_library *rota_cuda_library_get(rota_cuda_library_kind kind) {
-    static rota_cuda_library there = {.name = "a stand-in",
-                                      .lost = "nothing",
-                                      .file = "none",
-                                      .handle = &products},
-                             absent = {.name = "nothing", .lost = "nothing", .reason = "not here"};
-    return kind == ROTA_CUDA_LIBRARY_DRIVER || kind == ROTA_CUDA_LIBRARY_CUBLASLT ? &there : &absent;
-}
-
-bool rota_cuda_library_find(rota_cuda_library_kind kind, const char *name, void *out_function,
-                            size_t size_bytes) {
-#define FUNCTION(which)                                                                                      \
-    { "cublasLt" #which, (void (*)(void))lt_##which }
-    static const struct {
-        const char *name;
-        void (*function)(void);
-    } functions[] = {FUNCTION(Create),
-                     FUNCTION(GetVersion),
-                     FUNCTION(GetStatusName),
-                     FUNCTION(Matmul),
-                     FUNCTION(MatmulDescCreate),
-                     FUNCTION(MatmulDescDestroy),
-                     FUNCTION(MatmulDescSetAttribute),
-                     FUNCTION(MatrixLayoutCreate),
-                     FUNCTION(MatrixLayoutDestroy),
-                     FUNCTION(MatrixLayoutSetAttribute),
-                     FUNCTION(MatmulPreferenceCreate),
-                     FUNCTION(MatmulPreferenceDestroy),
-                     FUNCTION(MatmulPreferenceSetAttribute),
-                     FUNCTION(MatmulAlgoGetHeuristic),
-                     {"cuGetProcAddress_v2", (void (*)(void))get_address}};
-    if (!rota_cuda_library_get(kind)->handle) return false;
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (strcmp(functions[i].name, name) == 0) {
-            memcpy(out_function, &functions[i].function, size_bytes);
-            return true;
-        }
-    return false;
 }
 
 /* ---- Calls ---- */
@@ -291,6 +32,10 @@ static const rota_cuda_target target = {.compute_capability = 90,
                                         .shared_bytes_max = 232448,
                                         .name = "a Hopper GPU",
                                         .driver = "580"};
+
+static double gelu(double x) {
+    return 0.5 * x * (1.0 + tanh(0.7978845608 * (x + 0.044715 * x * x * x)));
+}
 
 typedef struct operands {
     float values[ROTA_LINEAR_OPERANDS][MOST];
@@ -307,15 +52,16 @@ static void fill(operands *o) {
 
 static void call(rota_status (*function)(const rota_cuda_call *), const operands *o, uint32_t count,
                  const rota_linear_params *params) {
-    products = launches = 0;
+    cublaslt_standin.products = launches = 0;
+    cublaslt_standin.launched = count_launch;
     assert_ok(function(&(rota_cuda_call){.target = &target,
-                                         .stream = (void *)(uintptr_t)0x5eed,
+                                         .stream = (void *)(uintptr_t)CUBLASLT_STANDIN_STREAM,
                                          .operands = o->addresses,
                                          .operand_bytes = o->bytes,
                                          .operand_count = count,
                                          .params = params}));
-    assert_int_equal(products, 1);
-    assert_int_equal(alive, 0);
+    assert_int_equal(cublaslt_standin.products, 1);
+    assert_int_equal(cublaslt_standin.alive, 0);
 }
 
 static rota_linear_params params_of(uint32_t flags) {
@@ -373,7 +119,7 @@ static void what_follows_is_one_call(void **state) {
                            p.flags & ROTA_LINEAR_KEEP
                                ? z
                                : (double)before.values[ROTA_LINEAR_OPERAND_KEPT][place]);
-                    if (p.flags & ROTA_LINEAR_GELU) z = (double)gelu((float)z);
+                    if (p.flags & ROTA_LINEAR_GELU) z = gelu(z);
                     if (p.flags & ROTA_LINEAR_RELU && z < 0) z = 0;
                     if (p.flags & ROTA_LINEAR_RESIDUAL)
                         z += (double)before.values[ROTA_LINEAR_OPERAND_RESIDUAL][place];
@@ -439,7 +185,7 @@ static void what_is_refused_runs_apart(void **state) {
         fill(&o);
         before = o;
         rota_choices_forget();
-        refused = cases[i].refused;
+        cublaslt_standin.refused = cases[i].refused;
         const rota_linear_params p = params_of(cases[i].flags);
         const bool gradient = p.flags & (ROTA_LINEAR_SUMS_A | ROTA_LINEAR_SUMS_B);
         call(gradient ? rota_cuda_call_linear_gradient : rota_cuda_call_linear, &o,
@@ -451,7 +197,7 @@ static void what_is_refused_runs_apart(void **state) {
                                                          : ROTA_LINEAR_OPERAND_Y;
         for (uint32_t e = 0; e < M * N; e++)
             expect(o.values[to][e], product(&p, before.values[0], before.values[1], e / N, e % N));
-        refused = -1;
+        cublaslt_standin.refused = -1;
     }
     rota_choices_forget();
 }

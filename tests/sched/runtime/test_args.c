@@ -1,11 +1,11 @@
 /* Argument sets: what a set holds stays while a submission reads it, whatever became of the set and of its
  * other submissions; and what binding refuses. */
+#include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "base/arena.h"
 #include "base/atomic.h"
 #include "base/clock.h"
@@ -17,10 +17,6 @@
 /* A size that the allocator writes into as soon as it is given back. */
 enum { WORDS = 64 };
 
-static void nap(void) {
-    (void)nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-}
-
 /* ---- A kernel whose calls go one by one ---- */
 
 static _Atomic uint32_t turns, begun, ended, wrong;
@@ -30,7 +26,7 @@ static rota_status expect_sevens(const rota_kernel_call *call) {
     const uint32_t *words = call->operands[0];
     const uint32_t own = ra_fetch_add_seq_cst(&begun, 1);
     const uint64_t deadline = rota_deadline_after(4 * (uint64_t)PATIENCE_NS);
-    while (ra_load_seq_cst(&turns) <= own && rota_clock_ns() < deadline) nap();
+    while (ra_load_seq_cst(&turns) <= own && rota_clock_ns() < deadline) test_nap();
     for (uint32_t i = 0; i < WORDS; i++)
         if (words[i] != 7) (void)ra_fetch_add_seq_cst(&wrong, 1);
     (void)ra_fetch_add_seq_cst(&ended, 1);
@@ -47,7 +43,7 @@ static void begin(void) {
 
 static void wait_for(const _Atomic uint32_t *counter, uint32_t count) {
     const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-    while (ra_load_seq_cst(counter) < count && rota_clock_ns() < deadline) nap();
+    while (ra_load_seq_cst(counter) < count && rota_clock_ns() < deadline) test_nap();
     assert_true(ra_load_seq_cst(counter) >= count);
 }
 
@@ -86,11 +82,11 @@ static void expect_pending(rota_runtime *runtime, uint64_t pending) {
         rota_buffer *spare = test_buffer(runtime, "spare", 256);
         const uint64_t before = stats_of(runtime).buffers, deadline = rota_deadline_after(PATIENCE_NS);
         rota_buffer_release(spare);
-        while (stats_of(runtime).buffers >= before && rota_clock_ns() < deadline) nap();
+        while (stats_of(runtime).buffers >= before && rota_clock_ns() < deadline) test_nap();
         assert_true(stats_of(runtime).buffers < before);
     }
     const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-    while (stats_of(runtime).reclaim_pending != pending && rota_clock_ns() < deadline) nap();
+    while (stats_of(runtime).reclaim_pending != pending && rota_clock_ns() < deadline) test_nap();
     assert_int_equal(stats_of(runtime).reclaim_pending, pending);
 }
 
@@ -187,9 +183,9 @@ static void release_args(void *user, rota_status status, const char *message) {
  * set. */
 static void *let_them_end(void *user) {
     closing *c = user;
-    while (ra_load_acquire(&c->runtime->state) != ROTA_RUNTIME_CLOSING) nap();
+    while (ra_load_acquire(&c->runtime->state) != ROTA_RUNTIME_CLOSING) test_nap();
     ra_store_seq_cst(&turns, 1);
-    while (!ra_load_seq_cst(&c->released)) nap();
+    while (!ra_load_seq_cst(&c->released)) test_nap();
     ra_store_seq_cst(&turns, UINT32_MAX);
     return NULL;
 }

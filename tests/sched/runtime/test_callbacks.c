@@ -1,6 +1,7 @@
 /* Callbacks of tickets: one that blocks holds up other callbacks and nothing else, is named in the log, and
  * may itself use the runtime; and what waits to be called costs other completions nothing. */
 #include "tests/adversary/adversary.h"
+#include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 
 #include <poll.h>
@@ -23,13 +24,9 @@
 #define WORDS 64u
 #define PATIENCE_NS 5000000000u
 
-static void nap(void) {
-    (void)nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-}
-
 static void wait_for(const _Atomic uint32_t *counter, uint32_t count) {
     const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-    while (ra_load_seq_cst(counter) < count && rota_clock_ns() < deadline) nap();
+    while (ra_load_seq_cst(counter) < count && rota_clock_ns() < deadline) test_nap();
     assert_true(ra_load_seq_cst(counter) >= count);
 }
 
@@ -43,7 +40,7 @@ static void block(void *user, rota_status status, const char *message) {
     (void)message;
     ra_store_seq_cst(&b->begun, 1);
     const uint64_t deadline = rota_deadline_after(4 * (uint64_t)PATIENCE_NS);
-    while (!ra_load_seq_cst(&b->may_end) && rota_clock_ns() < deadline) nap();
+    while (!ra_load_seq_cst(&b->may_end) && rota_clock_ns() < deadline) test_nap();
     ra_store_seq_cst(&b->ended, 1);
 }
 
@@ -399,8 +396,8 @@ static uint64_t lateness(rota_runtime *runtime, rota_device *device, rota_plan *
                    ra_load_seq_cst(&device->timelines[q].issued) &&
                rota_clock_ns() < deadline)
             (void)sched_yield();
-    nap(); /* the completer has looked again, in vain, and sleeps */
-    nap();
+    test_nap(); /* the completer has looked again, in vain, and sleeps */
+    test_nap();
     while (!ra_load_seq_cst(&runtime->completing.sleeper.asleep) && rota_clock_ns() < deadline)
         (void)sched_yield();
     const uint64_t begin = rota_clock_ns();
@@ -457,7 +454,7 @@ static void calls_come_at_once(void **state) {
         assert_ok(rota_submit(gate, NULL, &ticket));
         test_gates_running(1);
         assert_ok(rota_ticket_on_complete(ticket, count, &b));
-        for (int n = 0; n < 25; n++) nap(); /* for the completer to note it, and sleep */
+        for (int n = 0; n < 25; n++) test_nap(); /* for the completer to note it, and sleep */
         const uint64_t begin = rota_clock_ns();
         test_gate_open(true);
         wait_for(&b.others, i + 1);

@@ -2,10 +2,10 @@
  * each point that keeps a work of its is watched for, and a gate from which works are to leave has some. It
  * is halted where it looks, and what it sees next is changed then. A slice of 50 ms would hide a lost wake-up
  * from who only measures. */
+#include "tests/kit/nap.h"
 #include "tests/sched/runtime/across_kit.h"
 
 #include <string.h>
-#include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
@@ -18,10 +18,6 @@
 #include "tests/kit/sequenced.h"
 
 #define SOON_NS 10000000000u
-
-static void nap(void) {
-    (void)nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-}
 
 /* ---- The halted thread ---- */
 
@@ -77,7 +73,7 @@ static void at_mark(void *user, const rota_mark_site *site) {
         ra_store_seq_cst(&goes_on, 0);
         ra_store_seq_cst(&is_halted, 1);
         const uint64_t deadline = rota_deadline_after(SOON_NS);
-        while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) nap();
+        while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) test_nap();
     }
     rota_mark_hook = at_mark;
 }
@@ -90,7 +86,7 @@ static void hook(void *user, uint32_t device) {
 
 static void expect_halt(void) {
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (!ra_load_seq_cst(&is_halted) && rota_clock_ns() < deadline) nap();
+    while (!ra_load_seq_cst(&is_halted) && rota_clock_ns() < deadline) test_nap();
     assert_int_equal(ra_load_seq_cst(&is_halted), 1);
 }
 
@@ -106,7 +102,7 @@ static void go_on(const char *function, uint32_t at) {
         return;
     }
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (ra_load_seq_cst(&sleeps) == before && rota_clock_ns() < deadline) nap();
+    while (ra_load_seq_cst(&sleeps) == before && rota_clock_ns() < deadline) test_nap();
     assert_true(ra_load_seq_cst(&sleeps) > before);
     assert_int_equal(ra_load_seq_cst(&bad_sleeps), 0);
 }
@@ -117,7 +113,7 @@ static void halt(pair *p, rota_device *device, rota_plan *plan, const char *func
     assert_ok(rota_submit_wait(plan, NULL, 0, &ticket)); /* what came before is sequenced by then */
     assert_ok(rota_wait(ticket, SOON_NS));
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (!rota_device_is_finished(device) && rota_clock_ns() < deadline) nap();
+    while (!rota_device_is_finished(device) && rota_clock_ns() < deadline) test_nap();
     assert_true(rota_device_is_finished(device));
     halting = device;
     halts_in = function;
@@ -140,7 +136,7 @@ static void set_failed(rota_runtime *runtime, rota_plan *failing, bool fails) {
     assert_ok(rota_submit_wait(failing, NULL, 0, &ticket));
     assert_status(rota_wait(ticket, SOON_NS), fails ? ROTA_NODE_FAILED : ROTA_OK);
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while ((ra_load_acquire(&runtime->failed.active) != 0) != fails && rota_clock_ns() < deadline) nap();
+    while ((ra_load_acquire(&runtime->failed.active) != 0) != fails && rota_clock_ns() < deadline) test_nap();
     assert_int_equal(ra_load_acquire(&runtime->failed.active) != 0, fails);
 }
 
@@ -186,7 +182,7 @@ static _Atomic uint32_t second_is_open;
 static rota_status wait_at_second(const rota_kernel_call *call) {
     (void)call;
     const uint64_t deadline = rota_deadline_after(2 * (uint64_t)SOON_NS);
-    while (!ra_load_seq_cst(&second_is_open) && rota_clock_ns() < deadline) nap();
+    while (!ra_load_seq_cst(&second_is_open) && rota_clock_ns() < deadline) test_nap();
     return ROTA_OK;
 }
 static const rota_kernel second_gate = {
@@ -228,7 +224,7 @@ static void a_gate_that_is_empty_by_then(void **state) {
     test_gate_open(true);
     assert_ok(rota_wait(s.copy_ticket, SOON_NS));
     const uint64_t deadline = rota_deadline_after(SOON_NS); /* `pending` is the last that is stored */
-    while (ra_load_acquire(&s.p->devices[1]->gate.pending) && rota_clock_ns() < deadline) nap();
+    while (ra_load_acquire(&s.p->devices[1]->gate.pending) && rota_clock_ns() < deadline) test_nap();
     assert_int_equal(ra_load_acquire(&s.p->devices[1]->gate.pending), 0);
     set_failed(s.p->runtime, failing, true);
     go_on(NULL, 0);

@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/atomic.h"
 #include "base/clock.h"
@@ -15,6 +14,7 @@
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
+#include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 #include "tests/kit/sequenced.h"
 
@@ -32,10 +32,6 @@ typedef struct world {
     rota_ticket copied, read, last;
     uint32_t words[WORDS];
 } world;
-
-static void nap(void) {
-    (void)nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-}
 
 static world *world_open(void) {
     static const char *const ids[] = {"adversary", "adversary:1", "adversary:2"};
@@ -80,7 +76,7 @@ static void lose(world *w) {
     rota_device_set_lost(w->devices[LOST], "given up by the test");
     /* Who comes after what is lost knows it. */
     const rota_places other = rota_residency_bit(w->x->residency, w->devices[OTHER]);
-    while (rota_poison_copies(w->runtime, w->x, 0, sizeof w->words, other) == 0) nap();
+    while (rota_poison_copies(w->runtime, w->x, 0, sizeof w->words, other) == 0) test_nap();
     /* The last one's end is what later ones go by. */
     assert_status(rota_wait(w->last, 100000000u), ROTA_TIMEOUT);
     rota_sequencer_reap_now(w->runtime);
@@ -182,7 +178,7 @@ static void begin_linked(linked *l, rota_ticket *out_look, rota_ticket *out_next
     assert_ok(rota_submit_wait(l->next, NULL, 0, out_next));
     test_sequenced(*out_next);
     const uint64_t deadline = rota_deadline_after(5000000000u);
-    while (l->options.timeline_waits < waits + 2 && rota_clock_ns() < deadline) nap();
+    while (l->options.timeline_waits < waits + 2 && rota_clock_ns() < deadline) test_nap();
 }
 
 /* The lost one had been given what comes after the look, which it was to wait for itself. */
@@ -200,7 +196,7 @@ static void an_order_that_the_lost_one_was_to_keep(void **state) {
     test_sequenced(last);
     rota_device_set_lost(l->devices[LOST], "given up by the test");
     const rota_places other = rota_residency_bit(l->y->residency, l->devices[OTHER]);
-    while (rota_poison_copies(l->runtime, l->y, 0, WORDS * 4, other) == 0) nap();
+    while (rota_poison_copies(l->runtime, l->y, 0, WORDS * 4, other) == 0) test_nap();
     assert_status(rota_wait(last, 100000000u), ROTA_TIMEOUT);
     rota_sequencer_reap_now(l->runtime);
     test_gate_open(true);

@@ -10,6 +10,7 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary_internal.h"
+#include "tests/kit/nap.h"
 #include "tests/kit/sequenced.h"
 #include "tests/sched/runtime/across_kit.h"
 
@@ -26,10 +27,6 @@ static rota_status late(const rota_kernel_call *call) {
     return ROTA_OK;
 }
 static const rota_kernel late_kernel = {.name = "late", .operand_count = 1, .cpu = {.fn = late}};
-
-static void nap(void) {
-    (void)nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-}
 
 /* ---- The devices, and x ---- */
 
@@ -205,7 +202,7 @@ static void a_copy_meets_the_loss(meeting when, bool asks, bool writes) {
     if (when != BEFORE_SEQUENCED) far_ticket = begin(far);
     const uint64_t deadline = rota_deadline_after(10000000000u);
     while (when == AFTER_HANDED_OVER && s.p->options.timeline_waits == waits && rota_clock_ns() < deadline)
-        nap();
+        test_nap();
     if (when == AFTER_HANDED_OVER) assert_true(s.p->options.timeline_waits > waits);
     lose(s.first);
     is_lost(step_ticket);
@@ -270,7 +267,7 @@ static void ranges_of_one_move(void **state) {
         rota_runtime_get_stats(s.p->runtime, &after);
         assert_int_equal(after.migrations - before.migrations, 1);
         lose(s.first);
-        if (is_late) nap();
+        if (is_late) test_nap();
         ra_store_release(&late_may, 1);
         is_lost(ticket);
         assert_ok(rota_wait(other_ticket, 0));

@@ -3,7 +3,6 @@
  * that failed. What shares nothing waits for nothing. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -14,16 +13,13 @@
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
+#include "tests/kit/nap.h"
 #include "tests/kit/random.h"
 #include "tests/kit/runtime_support.h"
 
 #define WORDS 512u
 #define PATIENCE_NS 5000000000u
 #define SHORT_NS 30000000u /* that a ticket is seen not to end */
-
-static void nap(void) {
-    (void)nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
-}
 
 /* ---- A runtime with the adversary's two devices, which use staging memory, and the CPU ---- */
 
@@ -249,7 +245,7 @@ static void a_lost_ticket_ends_in_its_turn(void **state) {
     assert_ok(rota_submit_wait(before, NULL, 0, NULL));
     rota_ticket t2 = submit(&second, memory);
     const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-    while (!rota_device_is_lost(b->devices[1]) && rota_clock_ns() < deadline) nap();
+    while (!rota_device_is_lost(b->devices[1]) && rota_clock_ns() < deadline) test_nap();
     assert_true(rota_device_is_lost(b->devices[1]));
     assert_status(rota_wait(t2, SHORT_NS), ROTA_TIMEOUT);
     test_gate_open(true);
@@ -326,7 +322,8 @@ static void a_slots_buffer_is_not_looked_into(void **state) {
     const uint64_t buffers = ra_load_relaxed(&b->runtime->objects.buffer_count);
     rota_buffer_release(bound);
     const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-    while (ra_load_relaxed(&b->runtime->objects.buffer_count) == buffers && rota_clock_ns() < deadline) nap();
+    while (ra_load_relaxed(&b->runtime->objects.buffer_count) == buffers && rota_clock_ns() < deadline)
+        test_nap();
     assert_true(ra_load_relaxed(&b->runtime->objects.buffer_count) < buffers);
     assert_int_equal(rota_poll(ticket), ROTA_BUSY);
     test_gate_open(true);
@@ -364,7 +361,7 @@ static void a_lost_replay_writes_nothing(void **state) {
     b->options.faults.lost_in_works = 1;
     assert_ok(rota_submit_wait(last, NULL, 0, NULL));
     const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-    while (!rota_device_is_lost(b->devices[0]) && rota_clock_ns() < deadline) nap();
+    while (!rota_device_is_lost(b->devices[0]) && rota_clock_ns() < deadline) test_nap();
     assert_true(rota_device_is_lost(b->devices[0]));
     test_hold_end(&b->hold);
     assert_status(rota_wait(output, 0), ROTA_DEVICE_LOST);

@@ -4,6 +4,7 @@
 #include "tests/adversary/adversary.h"
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/kernels/kernels.h"
+#include "tests/kit/nap.h"
 #include "tests/kit/random.h"
 #include "tests/kit/runtime_support.h"
 #include "tests/kit/sequenced.h"
@@ -721,11 +722,6 @@ static void a_move_that_fails_is_made_again(void **state) {
 
 /* ---- Handed over before ---- */
 
-static void nap(void) {
-    static _Atomic uint32_t never;
-    (void)rota_futex_wait(&never, 0, rota_deadline_after(200000));
-}
-
 static uint64_t device_waits(const house *h) {
     rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(h->runtime, &stats);
@@ -760,7 +756,7 @@ static void works_already_handed_over_fail(void **state) {
         for (uint32_t p = 0; p < PLANS; p++) assert_ok(rota_submit_wait(plans[p], NULL, 0, &tickets[p]));
         /* From the second round on those that wait for the source, for its reader, and to overwrite x wait on
          * the GPU; the first finds out that somebody waits. */
-        while (round && device_waits(h) < before + 3 && rota_clock_ns() < deadline) nap();
+        while (round && device_waits(h) < before + 3 && rota_clock_ns() < deadline) test_nap();
         if (round) assert_true(device_waits(h) >= before + 3);
         open_gate(true);
         for (uint32_t p = 0; p < PLANS; p++) expect_ticket(tickets[p], fails && p != OVER, "handed over");
