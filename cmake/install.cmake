@@ -16,6 +16,8 @@ endforeach()
 # The GPU side of a user's own kernels.
 install(FILES exec/vk/rota_kernel.glsl exec/cuda/rota_kernel.cuh DESTINATION ${CMAKE_INSTALL_DATADIR}/rota OPTIONAL)
 
+# The site, where scripts/build_docs.sh has built it.
+install(DIRECTORY ${PROJECT_BINARY_DIR}/site/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/rota/html OPTIONAL)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/rota)
 
 # An export each: whoever links the shared library needs none of what the static one is linked with.

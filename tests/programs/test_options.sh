@@ -51,7 +51,7 @@ check_help() { # NAME COMMAND...
       case $format in
         man) grep -qF -- "fB${option//-/\\-}\\fP" page.man ;;
         fish) grep -qE -- " -l ${option#--} " page.fish ;;
-        *) grep -qE -- "['[:space:]]$option[[ ]" "page.$format" ;;
+        *) grep -qE -- "['[:space:]]${option}[[ ]" "page.$format" ;;
       esac || fail "$*: --print $format has no $option"
     done
   done < <(options_of "$(source_of "$name")")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""README.md and the pages of docs name files that are there: each path in their text, and in that of the drawings that
-they show, is a file of the tree or the end of one's path; each link leads to a file, and to a heading where it names
-one. And no line is over 120 columns. test_docs.py ROOT"""
+"""README.md, the pages beside it and those of docs name files that are there: each path in their text, and in that of the
+drawings that they show, is a file of the tree or the end of one's path; each link leads to a file, and to a heading
+where it names one. No line is over 120 columns, and the citation is of the version that the headers have.
+test_docs.py ROOT"""
 import fnmatch
 import os
 import re
@@ -9,10 +10,12 @@ import sys
 import tempfile
 
 COLUMNS = 120
+AT_THE_TOP = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
 # Pages that name files as they are planned to be: only their lines are measured.
 PLANS = ["docs/house*.md", "docs/glossary.md"]
 # Named in pages, and no files of this tree: of other projects, of users, or as installed.
-ELSEWHERE = {"llm.c", "merges.txt", "rota/rota.h", "rota/rota.hpp", "share/rota", "stdio.h", "tinyshakespeare.txt"}
+ELSEWHERE = {"book.txt", "llm.c", "merges.txt", "rota/rota.h", "rota/rota.hpp", "share/doc/rota/html",
+             "share/rota", "stdio.h", "tinyshakespeare.txt"}
 ENDINGS = "abi|c|cmake|comp|cpp|cu|cuh|def|glsl|h|hpp|map|md|plants|pml|py|sh|svg|txt|xml"
 # A path, or a pattern for some; not a part of a longer word, nor one member of a struct after another.
 PATH = re.compile(rf"(?<![\w./*-])(?:\w[\w.*-]*/)*[\w*][\w*-]*(?:\.\d+)*\.(?:{ENDINGS})(?![\w/]|\.\w)")
@@ -55,7 +58,11 @@ def judge(root):
     known = "".join(f"/{path}\n" for path in sorted(files))
     known_folders = "".join(f"/{path}\n" for path in sorted(folders))
     faults, seen = [], 0
-    pages = sorted(path for path in files if path == "README.md" or fnmatch.fnmatchcase(path, "docs/*.md"))
+    header = read(os.path.join(root, "base/export.h"))
+    version = ".".join(re.search(rf"ROTA_VERSION_{part} (\d+)", header).group(1) for part in ("MAJOR", "MINOR", "PATCH"))
+    if f"\nversion: {version}\n" not in read(os.path.join(root, "CITATION.cff")):
+        faults.append(f"CITATION.cff is not of version {version}, which base/export.h has")
+    pages = sorted(path for path in files if path in AT_THE_TOP or fnmatch.fnmatchcase(path, "docs/*.md"))
     for page in pages:
         text = read(os.path.join(root, page))
         faults += [f"{page}:{number}: {len(line)} columns, expected {COLUMNS} at most"
@@ -95,13 +102,15 @@ def plant():
     with tempfile.TemporaryDirectory() as root:
         for name, text in {"docs/architecture/page.md": page, "docs/guide.md": "# One\n" + "x" * 120,
                            "docs/drawings/a.txt": "box a there.c drawn.c", "docs/drawings/a.svg": "",
-                           "base/there.c": ""}.items():
+                           "base/there.c": "", "CITATION.cff": "a: b\nversion: 1.2.4\n",
+                           "base/export.h": "".join(f"#define ROTA_VERSION_{part} {number}\n" for part, number in
+                                                    (("MAJOR", 1), ("MINOR", 2), ("PATCH", 3)))}.items():
             os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
             with open(os.path.join(root, name), "w", encoding="utf-8") as file:
                 file.write(text)
         faults, _ = judge(root)
     expected = ["gone.md", "guide.md#two", "names base/gone.c", "names g*.c", "names nowhere:", "names base/none:",
-                "names drawn.c", f"{COLUMNS + 1} columns"]
+                "names drawn.c", "not of version 1.2.3", f"{COLUMNS + 1} columns"]
     missed = [what for what in expected if not any(what in fault for fault in faults)]
     if missed or len(faults) != len(expected):
         sys.exit(f"planted, and not found: {missed}; found: {faults}")

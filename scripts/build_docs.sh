@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Builds the site of docs/ into BUILD/site, in a virtual environment of its own (docs/requirements.txt): with the headers,
+# and with what the programs of the build say of themselves. A warning is an error, and so is a link inside that leads
+# nowhere. build_docs.sh BUILD
+# Exits with 77, which is skipped, only where the Python registry does not answer.
+set -euo pipefail
+build=$(realpath "$1")
+root=$(dirname "$(dirname "$(realpath "$0")")")
+venv=$build/docs-venv
+
+[ -x "$venv/bin/pip" ] || python3 -m venv "$venv"
+if ! cmp -s "$root/docs/requirements.txt" "$venv/installed.txt"; then
+  if ! "$venv/bin/pip" install -q --disable-pip-version-check -r "$root/docs/requirements.txt" >"$venv/pip.log" 2>&1; then
+    cat "$venv/pip.log"
+    if grep -qE "NewConnectionError|ConnectTimeout|Could not fetch URL|name resolution|Max retries" "$venv/pip.log"; then
+      echo "skipped: the Python registry does not answer"
+      exit 77
+    fi
+    exit 1
+  fi
+  cp "$root/docs/requirements.txt" "$venv/installed.txt"
+fi
+rm -rf "$build/site" "$build/docs-generated"
+ROTA_BUILD=$build "$venv/bin/sphinx-build" -W --keep-going -q -d "$build/docs-doctrees" -b html "$root/docs" "$build/site"
+python3 "$root/docs/check_site.py" "$root" "$build/site"

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# The site builds without a warning, with no link inside that leads nowhere; with --browser it is opened in Chromium, wide
+# and narrow, light and dark. Planted faults must be found. test_site.sh SOURCE_DIR BUILD_DIR [--browser]
+# Exits with 77, which is skipped, where the Python registry does not answer or there is no Chromium.
+set -euo pipefail
+source_dir=$1 build_dir=$2 site=$2/site
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "FAILED: $*"; exit 1; }
+
+if [ "${3:-}" != --browser ]; then
+  "$source_dir/scripts/build_docs.sh" "$build_dir"
+  [ "$(grep -c 'class="sig sig-object' "$site/reference/c.html")" -gt 400 ] || fail "the reference lacks functions"
+  for word in rota_submit rota_runtime_options rota_op_matmul; do
+    grep -q "id=\"c.$word\"" "$site/reference/c.html" || fail "the reference lacks $word"
+  done
+  grep -q -- '--memory-limit' "$site/reference/programs.html" || fail "the programs' options are not there"
+  # Each planted fault is found, and nothing else.
+  cp -r "$site" "$work/site"
+  for fault in '<a href="nowhere.html">' '<a href="guide.html#no-such-place">' '<img src="_images/none.svg">'; do
+    sed "s|</body>|$fault</body>|" "$site/compare.html" >"$work/site/compare.html"
+    python3 "$source_dir/docs/check_site.py" "$source_dir" "$work/site" >"$work/said" && fail "not found: $fault"
+    [ "$(wc -l <"$work/said")" -eq 1 ] || { cat "$work/said"; fail "found more than $fault"; }
+  done
+  exit 0
+fi
+
+chromium=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
+if [ -z "$chromium" ]; then
+  echo "skipped: there is no chromium"
+  exit 77
+fi
+[ -d "$site" ] || "$source_dir/scripts/build_docs.sh" "$build_dir"
+venv=$build_dir/docs-venv
+if ! cmp -s "$source_dir/docs/requirements-browser.txt" "$venv/installed-browser.txt"; then
+  if ! "$venv/bin/pip" install -q --disable-pip-version-check -r "$source_dir/docs/requirements-browser.txt" >"$work/pip.log" 2>&1; then
+    cat "$work/pip.log"
+    if grep -qE "NewConnectionError|ConnectTimeout|Could not fetch URL|name resolution|Max retries" "$work/pip.log"; then
+      echo "skipped: the Python registry does not answer"
+      exit 77
+    fi
+    exit 1
+  fi
+  cp "$source_dir/docs/requirements-browser.txt" "$venv/installed-browser.txt"
+fi
+browse() { "$venv/bin/python" "$source_dir/docs/browse_site.py" "$1" "$chromium"; }
+browse "$site"
+mkdir "$work/planted"
+page() { printf '<!doctype html><html><body><article><p>text</p>%s</article></body></html>' "$1" >"$work/planted/page.html"; }
+page ''
+browse "$work/planted" >/dev/null || fail "a page without faults is judged"
+for fault in '<div style="width:2000px">wide</div>' '<img src="none.png">' '<script>console.error("planted")</script>' \
+  '<script>null.member</script>' '<p style="color:#777;background:#888">grey on grey</p>'; do
+  page "$fault"
+  browse "$work/planted" >"$work/said" && fail "not found: $fault"
+done
+echo "planted faults were found"
