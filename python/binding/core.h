@@ -222,6 +222,7 @@ void bind_graph(nb::module_ &m);
 void bind_plan(nb::module_ &m);
 void bind_ticket(nb::module_ &m);
 void bind_kernel(nb::module_ &m);
+void bind_memory(nb::module_ &m);
 void bind_ops(nb::module_ &m);
 void bind_layers(nb::module_ &m);
 

@@ -24,5 +24,5 @@ cd "$here"
 gpt_tool=()
 if [ -x "$build/tests/gpt_tool" ]; then gpt_tool=(--gpt-tool "$build/tests/gpt_tool"); fi
 "$venv/bin/pytest" -q -rs -p no:cacheprovider "${gpt_tool[@]}" .
-"$venv/bin/mypy" --strict --cache-dir "$build/python-mypy" . ../examples
-"$venv/bin/mypy" --strict --cache-dir "$build/python-mypy" -p rota
+"$venv/bin/mypy" --config-file ../pyproject.toml --cache-dir "$build/python-mypy" . ../examples
+"$venv/bin/mypy" --config-file ../pyproject.toml --cache-dir "$build/python-mypy" -p rota
