@@ -65,7 +65,8 @@ struct DeviceCore : std::enable_shared_from_this<DeviceCore> {
     uint64_t timeout_ns = 0;
     std::atomic<bool> closing{false};
     std::atomic<bool> closed{false};
-    std::atomic<uint64_t> users{0}; /* calls on the runtime that are running */
+    std::atomic<uint64_t> users{0};  /* calls on the runtime that are running */
+    std::atomic<uint64_t> shared{0}; /* arrays of other libraries over its memory */
     std::mutex mutex;
     std::deque<std::shared_ptr<Submission>> flying; /* what holds host memory; oldest first */
 

@@ -4,10 +4,11 @@
 
 #include <cstring>
 
-/* Bytes of a graph, of no dtype yet. Holds its graph, which has the buffer. */
+/* Bytes of a graph, of no dtype yet. Holds what has the buffer: the graph, or a device's tensor. */
 struct Memory {
     rota_buffer *buffer;
     Graph graph;
+    std::optional<Tensor> tensor;
 };
 
 static Memory add_memory(const Graph &core, const std::string &kind, const std::string &name,
@@ -32,7 +33,13 @@ static Memory add_memory(const Graph &core, const std::string &kind, const std::
         arg.tensor.shape[0] = (size_bytes + 3) / 4;
         arg.tensor.stride[0] = 1;
     }
-    return {buffer, core};
+    return {buffer, core, {}};
+}
+
+/* A device's tensor, the whole of its buffer. */
+static Memory memory_of(const Graph &core, const Tensor &tensor) {
+    Recording recording(core, &tensor);
+    return {tensor.t.buffer, core, std::optional<Tensor>(std::in_place, tensor)};
 }
 
 static Tensor view(const Memory &memory, const std::string &dtype, const std::vector<uint64_t> &shape,
@@ -90,8 +97,8 @@ static rota_access access_of(const Memory &memory, rota_access_mode mode) {
 }
 
 static uint32_t record_call(const Graph &core, nb::object function, const std::vector<Memory *> &reads,
-                            const std::vector<Memory *> &writes, const std::string &name,
-                            std::optional<uint32_t> after) {
+                            const std::vector<Memory *> &writes, const std::vector<Memory *> &updates,
+                            const std::string &name, std::optional<uint32_t> after) {
     Recording recording(core, nullptr);
     auto *called = new MemoryFunction{std::move(function), name};
     core->anchors->push_back(
@@ -99,6 +106,7 @@ static uint32_t record_call(const Graph &core, nb::object function, const std::v
     std::vector<rota_access> accesses;
     for (const Memory *memory : reads) accesses.push_back(access_of(*memory, ROTA_READ));
     for (const Memory *memory : writes) accesses.push_back(access_of(*memory, ROTA_WRITE));
+    for (const Memory *memory : updates) accesses.push_back(access_of(*memory, ROTA_READWRITE));
     rota_host_node node = ROTA_HOST_NODE();
     node.fn = call_function;
     node.user = called;
@@ -225,15 +233,15 @@ void bind_memory(nb::module_ &m) {
         .def("memory", &add_memory, "kind"_a, "name"_a, "size_bytes"_a,
              "Bytes that are given at each call by address ('input', 'output'), or live inside of one "
              "('transient').")
-        .def("call_memory", &record_call, "function"_a, "reads"_a, "writes"_a, "name"_a,
+        .def("memory_of", &memory_of, "tensor"_a, "A device's tensor, the whole of its buffer.")
+        .def("call_memory", &record_call, "function"_a, "reads"_a, "writes"_a, "updates"_a, "name"_a,
              "after"_a = nb::none(),
-             nb::sig(
-                 "def call_memory(self, function: collections.abc.Callable[[list[int]], object], reads: "
-                 "typing.Sequence[Memory], writes: typing.Sequence[Memory], name: str, after: int | None = "
-                 "None) -> int"),
+             nb::sig("def call_memory(self, function: collections.abc.Callable[[list[int]], object], reads: "
+                     "typing.Sequence[Memory], writes: typing.Sequence[Memory], updates: "
+                     "typing.Sequence[Memory], name: str, after: int | None = None) -> int"),
              "A node that calls a function with the addresses of what it reads, then of what it writes, all "
-             "of "
-             "which it does. `after`: the index of a node that comes before it. Gives its own.")
+             "of which it does, then of what it reads and writes. `after`: the index of a node that comes "
+             "before it. Gives its own.")
         .def("convert_memory", &record_convert, "source"_a, "from_dtype"_a, "destination"_a, "to_dtype"_a,
              "A node that converts elements, of or to a dtype that tensors have not.");
     nb::class_<Plan> plan = nb::borrow<nb::class_<Plan>>(m.attr("Plan"));

@@ -4,63 +4,14 @@ AOTAutograd's forward and backward graphs are recorded as plans for the CPU. Inp
 lie, results are written where PyTorch has them. What rota has no op for is a node that calls PyTorch's own kernel.
 """
 
-import threading
 from typing import Any
 
-import torch
-
-from .._rota import Device, open
+from .capture import Captured as Captured
+from .capture import capture as capture
+from .decompositions import decompositions
+from .devices import device as device
 from .program import Program, ran_on_host
 from .segment import ran_on_rota, ran_on_torch
-
-# Ops that core ATen takes apart, but that are one kernel of PyTorch's where rota would need many, or whose random
-# numbers are to be those that eager has.
-WHOLE = (
-    "_scaled_dot_product_flash_attention_for_cpu",
-    "avg_pool2d_backward",
-    "bernoulli",
-    "col2im",
-    "embedding_dense_backward",
-    "im2col",
-    "native_batch_norm_backward",
-    "nll_loss2d_backward",
-    "nll_loss2d_forward",
-    "nll_loss_backward",
-    "nll_loss_forward",
-    "reflection_pad1d",
-    "reflection_pad1d_backward",
-    "reflection_pad2d",
-    "reflection_pad2d_backward",
-    "reflection_pad3d",
-    "reflection_pad3d_backward",
-    "replication_pad1d",
-    "replication_pad2d",
-    "replication_pad3d",
-    "upsample_bilinear2d",
-    "upsample_linear1d",
-    "upsample_nearest2d_backward",
-    "upsample_trilinear3d",
-)
-
-# A kernel of PyTorch's may take its time, and is no progress to rota meanwhile.
-TIMEOUT = 600.0
-
-_mutex = threading.Lock()
-_device: Device | None = None
-
-
-def device() -> Device:
-    """The device of all plans: the CPU, opened when the first one is compiled."""
-    global _device
-    with _mutex:
-        if _device is None or _device.closed:
-            _device = open("cpu", timeout=TIMEOUT, threads=torch.get_num_threads())
-        return _device
-
-
-def decompositions() -> dict[Any, Any]:
-    table = torch._decomp._core_aten_decompositions_post_autograd()
-    return {op: function for op, function in table.items() if op._schema.name.removeprefix("aten::") not in WHOLE}
 
 
 def backend(module: Any, inputs: Any) -> Any:

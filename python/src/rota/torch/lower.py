@@ -1,5 +1,6 @@
 """PyTorch's ops by rota's: for each the function that records it. What one does not take runs on PyTorch's kernel."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -173,6 +174,33 @@ def minimum(s: Segment, node: Any, y: Any, a: Any, b: Any) -> None:
 def clamp(s: Segment, node: Any, y: Any, x: Any, low: float | None = None, high: float | None = None) -> None:
     infinity = float("inf")
     ops.clamp(s.read(x, real(y)), -infinity if low is None else low, infinity if high is None else high, out=s.write(y))
+
+
+@lowers(aten.lerp.Scalar)
+def lerp(s: Segment, node: Any, y: Any, a: Any, b: Any, weight: float) -> None:
+    left = s.read(a, real(y))
+    ops.add(left, ops.scale(ops.sub(s.read(b, real(y)), left), weight), out=s.write(y))
+
+
+@lowers(aten.pow.Scalar)
+def pow_of_number(s: Segment, node: Any, y: Any, base: float, x: Any) -> None:
+    if base <= 0:
+        raise NotLowered
+    ops.exp(ops.scale(s.read(x, real(y)), math.log(base)), out=s.write(y))
+
+
+@lowers(aten.copy_.default)
+def copy(s: Segment, node: Any, y: Any, x: Any, source: Any, non_blocking: bool = False) -> None:
+    if y.dtype not in DTYPES or source.dtype is torch.int64:
+        raise NotLowered
+    ops.copy(s.read(source, DTYPES[y.dtype]), out=s.write(y))
+
+
+@lowers(aten.linalg_vector_norm.default)
+def vector_norm(s: Segment, node: Any, y: Any, x: Any, order: float = 2, *args: Any, **options: Any) -> None:
+    if order != 2 or y.dim() != 0 or y.dtype is not torch.float32:
+        raise NotLowered
+    ops.sqrt(ops.sum_squares(s.read(x, real(x))).reshape(), out=s.write(y))
 
 
 # ---- Choosing ----

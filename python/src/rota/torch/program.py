@@ -24,9 +24,9 @@ PLANS_MAX = 16
 ran_on_host: Counter[str] = Counter()
 
 
-def is_host(node: Any) -> bool:
-    """Whether a node is not for a plan: what its results look like depends on data, it writes to its arguments, or is
-    Python."""
+def is_host(node: Any, in_place: bool = False) -> bool:
+    """Whether a node is not for a plan: what its results look like depends on data, it writes to its arguments, unless
+    it may, or is Python."""
     target = node.target
     if node.op == "get_attr":
         return False
@@ -43,7 +43,7 @@ def is_host(node: Any) -> bool:
     if torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags:
         return True
     is_wide = len(node.all_input_nodes) > OPERANDS_MAX - 4 and target not in LOWERED
-    return target._schema.is_mutable or is_wide or target.namespace not in ("aten", "prims", "rota")
+    return (target._schema.is_mutable and not in_place) or is_wide or target.namespace not in ("aten", "prims", "rota")
 
 
 def picks_by_truth(index: Any) -> bool:

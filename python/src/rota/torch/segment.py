@@ -50,8 +50,40 @@ def place_of(tensor: Any) -> tuple[Any, ...]:
     return tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset())
 
 
+def is_changing(target: Any) -> bool:
+    """Whether an op writes to arguments."""
+    return isinstance(target, torch._ops.OpOverload) and bool(target._schema.is_mutable)
+
+
+def changed_by(target: Any, args: Any, kwargs: Any) -> list[Any]:
+    """The arguments that an op writes to."""
+    changed: list[Any] = []
+    for i, argument in enumerate(target._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            changed += tensors_of(args[i] if i < len(args) else kwargs.get(argument.name))
+    return changed
+
+
+def out_of_place(target: Any) -> Any:
+    """The op that computes what an op in place does; copy_ is one of its own."""
+    name = target._schema.name.removeprefix("aten::")
+    packet = getattr(torch.ops.aten, name.removesuffix("_"), None)
+    if not name.endswith("_") or name == "copy_" or packet is None:
+        return target
+    return getattr(packet, target._overloadname, None)
+
+
 def tensors_of(value: Any) -> list[Any]:
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def by_storage(tensors: Iterable[Any]) -> dict[int, Any]:
+    """One tensor for each storage that has a byte."""
+    return {id_of(tensor): tensor for tensor in tensors if bytes_of(tensor)}
+
+
+def is_in(leaf: Any, storages: Mapping[int, Any]) -> bool:
+    return isinstance(leaf, torch.Tensor) and id_of(leaf) in storages
 
 
 def is_dense(tensor: Any) -> bool:
@@ -93,6 +125,7 @@ class Storage:
         assert self.own is not None
         return self.own
 
+    is_changed = False  # an op in place writes it, so that what is converted is right for a while only
     is_owed = False  # the own memory is there, but only what is converted was written
 
     def as_dtype(self, name: str) -> Memory:
@@ -101,6 +134,8 @@ class Storage:
             return self.memory()
         if name not in CONVERTED.get(self.dtype, ()):
             raise NotLowered
+        if self.is_changed:
+            return self.segment.converted(self, name)
         if name not in self.converted:
             self.converted[name] = self.segment.converted(self, name)
         return self.converted[name]
@@ -109,6 +144,8 @@ class Storage:
         """Where rota's ops write the elements: in the own dtype, or as what is converted when somebody asks."""
         if self.dtype in DTYPES:
             return self.make()
+        if self.is_changed:
+            raise NotLowered
         name = CONVERTED[self.dtype][0]
         self.is_owed = True
         if name not in self.converted:
@@ -153,7 +190,10 @@ class Segment:
         values: Sequence[Any],
         lowered: Mapping[Any, Any],
         name: str,
+        states: Mapping[int, Tensor] | None = None,
     ) -> None:
+        """`states`: inputs that are the memory of tensors of the device's, by place. They may be written to."""
+        self.states = states or {}
         self.lowered = lowered
         self.attributes = attributes
         self.env: dict[Any, Any] = {}
@@ -165,15 +205,14 @@ class Segment:
         self.made: list[Any] = []  # what a call makes: fake tensors
         self.sources: list[tuple[str, int]] = []  # of each address of a call
         self.live: set[int] = set()
+        self.changed: set[Any] = set()  # nodes whose results an op in place writes to
+        self.changed_ids: set[int] = set()
         self.last_random: int | None = None
         self.mode = FakeTensorMode(allow_non_fake_inputs=True)
         self.graph: Graph = graph(device, name=name, gradients=False)
         self.plan: Plan | None = None
         with torch.no_grad(), self.graph:
-            for index, (node, value) in enumerate(zip(inputs, values, strict=True)):
-                self.env[node] = self._base(value, ("input", index)) if isinstance(value, torch.Tensor) else value
-            for node in nodes:
-                self._imagine(node)
+            self._imagine_all(nodes, inputs, values)
             self.live = {id_of(fake) for node in outputs for fake in tensors_of(self.env[node])}
             for node in nodes:
                 self._record(node)
@@ -187,6 +226,8 @@ class Segment:
 
     def memory(self, size: int, source: tuple[str, int] | None) -> Memory:
         """Bytes of the plan; with a source they are given by each call."""
+        if source is not None and source[0] == "input" and source[1] in self.states:
+            return self.graph.memory_of(self.states[source[1]])
         kind = "transient" if source is None else "output" if source[0] == "made" else "input"
         if source is not None:
             self.sources.append(source)
@@ -202,19 +243,49 @@ class Segment:
         self.given.append(real.detach())
         return self._base(real, ("constant", len(self.given) - 1))
 
+    def _imagine_all(self, nodes: Sequence[Any], inputs: Sequence[Any], values: Sequence[Any]) -> None:
+        """What an op in place writes to is found first: it is no constant, whatever it is made of."""
+        changing = [node for node in nodes if node.op != "get_attr" and is_changing(node.target)]
+        self.changed = set(nodes) if changing else set()
+        for _ in range(2 if changing else 1):
+            self.bases.clear()
+            self.constants.clear()
+            self.given.clear()
+            for index, (node, value) in enumerate(zip(inputs, values, strict=True)):
+                self.env[node] = self._base(value, ("input", index)) if isinstance(value, torch.Tensor) else value
+            for node in nodes:
+                self._imagine(node)
+            self.changed_ids = {
+                id_of(fake) for node in changing for fake in changed_by(node.target, *self.given_to(node))
+            }
+            self.changed = {
+                node for node in nodes if any(id_of(fake) in self.changed_ids for fake in tensors_of(self.env[node]))
+            }
+
+    def given_to(self, node: Any) -> tuple[Any, Any]:
+        """A node's arguments, with fake tensors."""
+        args, kwargs = pytree.tree_map_only(torch.fx.Node, self.env.__getitem__, (node.args, dict(node.kwargs)))
+        return args, kwargs
+
     def _imagine(self, node: Any) -> None:
         """Shapes, strides and aliases of a node's results; the results themselves where no input plays a part."""
         if node.op == "get_attr":
             self._set_constant(node, self.attributes[node.target])
             return
-        given = (node.args, dict(node.kwargs))
-        args, kwargs = pytree.tree_map_only(torch.fx.Node, self.env.__getitem__, given)
+        args, kwargs = self.given_to(node)
         with self.mode:
             self.env[node] = node.target(*args, **kwargs)
         fakes = tensors_of(self.env[node])
         is_known = all(n in self.constants or not tensors_of(self.env[n]) for n in node.all_input_nodes)
-        if not fakes or not is_known or is_random(node.target) or sum(map(bytes_of, fakes)) > CONSTANT_BYTES_MAX:
+        if (
+            not fakes
+            or not is_known
+            or node in self.changed
+            or is_random(node.target)
+            or sum(map(bytes_of, fakes)) > CONSTANT_BYTES_MAX
+        ):
             return
+        given = (node.args, dict(node.kwargs))
         args, kwargs = pytree.tree_map_only(torch.fx.Node, lambda n: self.constants.get(n, self.env[n]), given)
         with unset_fake_temporarily():
             self._set_constant(node, node.target(*args, **kwargs))
@@ -232,6 +303,7 @@ class Segment:
                 source, base = self._make(fake)
             real = self.given[source[1]] if source and source[0] == "constant" else None
             self.storages[key] = Storage(self, base, source, real)
+            self.storages[key].is_changed = key in self.changed_ids
         return self.storages[key]
 
     def converted(self, storage: Storage, name: str) -> Memory:
@@ -258,7 +330,8 @@ class Segment:
     def write(self, fake: Any) -> Tensor:
         """A result of an op as its destination."""
         name = DTYPES.get(fake.dtype) or ("f32" if fake.dtype is torch.bool else None)
-        if name is None or fake.numel() == 0 or not is_dense(fake):
+        is_there = id_of(fake) in self.bases or id_of(fake) in self.storages  # an op in place writes to a part, maybe
+        if name is None or fake.numel() == 0 or not (is_there or is_dense(fake)):
             raise NotLowered
         memory = self.storage(fake).destination()
         return memory.view(name, list(fake.shape), list(fake.stride()), int(fake.storage_offset()))
@@ -282,11 +355,13 @@ class Segment:
 
     def _record(self, node: Any) -> None:
         results = tensors_of(self.env[node])
-        if node in self.constants or all(id_of(fake) in self.storages or id_of(fake) in self.bases for fake in results):
+        is_in_place = node.op != "get_attr" and is_changing(node.target)
+        is_there = all(id_of(fake) in self.storages or id_of(fake) in self.bases for fake in results)
+        if node in self.constants or (is_there and not is_in_place):
             return  # computed already, a view, or no tensor
         name = str(node.target)
-        args, kwargs = pytree.tree_map_only(torch.fx.Node, self.env.__getitem__, (node.args, dict(node.kwargs)))
-        lower = self.lowered.get(node.target)
+        args, kwargs = self.given_to(node)
+        lower = self.lowered.get(out_of_place(node.target) if is_in_place else node.target)
         if lower is not None and all(fake.dim() <= 8 for fake in [*results, *tensors_of((args, kwargs))]):
             self.graph.name_nodes(name)
             try:
@@ -300,34 +375,32 @@ class Segment:
 
     def _call(self, target: Any, name: str, args: Any, kwargs: Any, results: Any) -> None:
         """A node that calls PyTorch's kernel."""
-        memories: list[Memory] = []
-        indexes: dict[int, int] = {}
-
-        def places_of(leaves: Iterable[Any], memory_of: Any) -> list[Any]:
-            places: list[Any] = []
-            for leaf in leaves:
-                if not isinstance(leaf, torch.Tensor):
-                    places.append(leaf)
-                    continue
-                if bytes_of(leaf) and id_of(leaf) not in indexes:
-                    indexes[id_of(leaf)] = len(memories)
-                    memories.append(memory_of(self.storage(leaf)))
-                places.append(Place(indexes.get(id_of(leaf), 0), bytes_of(leaf), leaf.dtype, *place_of(leaf)))
-            return places
-
+        changed = changed_by(target, args, kwargs) if is_changing(target) else []
+        updated = {id_of(fake) for fake in changed}
         leaves, spec = pytree.tree_flatten((args, kwargs))
-        arguments = places_of(leaves, Storage.memory)
-        read_count = len(memories)
-        written = [
-            leaf if isinstance(leaf, Place) else None for leaf in places_of(pytree.tree_leaves(results), written_of)
-        ]
-        if len(memories) == read_count:
+        reads = by_storage(leaf for leaf in tensors_of(leaves) if id_of(leaf) not in updated)
+        written = by_storage(leaf for leaf in tensors_of(results) if id_of(leaf) not in updated | reads.keys())
+        updates = by_storage(changed)
+        if not written and not updates:
             return  # no element to write
-        if len(memories) > OPERANDS_MAX:
-            raise NotLowered(f"{name} has {len(memories)} operands; a node has at most {OPERANDS_MAX}")
-        call = Call(target, arguments, spec, written)
-        after = self.last_random if is_random(target) else None
-        index = self.graph.call_memory(call, memories[:read_count], memories[read_count:], name, after)
+        order = {key: i for i, key in enumerate([*reads, *written, *updates])}
+        if len(order) > OPERANDS_MAX:
+            raise NotLowered(f"{name} has {len(order)} operands; a node has at most {OPERANDS_MAX}")
+
+        def place_of_leaf(leaf: Any) -> Any:
+            if not isinstance(leaf, torch.Tensor):
+                return leaf
+            return Place(order.get(id_of(leaf), 0), bytes_of(leaf), leaf.dtype, *place_of(leaf))
+
+        outs = [place_of_leaf(leaf) if is_in(leaf, written) else None for leaf in pytree.tree_leaves(results)]
+        index = self.graph.call_memory(
+            Call(target, [place_of_leaf(leaf) for leaf in leaves], spec, outs),
+            [self.storage(fake).memory() for fake in reads.values()],
+            [written_of(self.storage(fake)) for fake in written.values()],
+            [self.storage(fake).memory() for fake in updates.values()],
+            name,
+            self.last_random if is_random(target) else None,
+        )
         if is_random(target):
             self.last_random = index
         ran_on_torch[name] += 1
