@@ -297,8 +297,8 @@ def capture(
     `modules` and `optimizers` are what it changes; those that it refers to, if none are given. It begins with no
     gradients, which it is to make anew (`optimizer.zero_grad()`), and leaves none behind. Parameters, buffers and the
     optimizers' state stay the tensors that they are, with their elements in the device's memory, where plans change
-    them in place. `lr` of the optimizers' groups is read at every call, and numbers that are floats are arguments of the
-    plan, tensors inside of the step; what else is no tensor is fixed in a plan, of which there is one for each that
+    them in place. `lr` of the optimizers' groups is read at every call, and numbers that are floats are arguments of
+    the plan, tensors inside of the step; what else is no tensor is fixed in a plan, of which there is one for each that
     comes, as for each combination of shapes.
     """
     of_modules = found_in(step, torch.nn.Module) if modules is None else list(modules)
