@@ -65,7 +65,8 @@ struct DeviceCore : std::enable_shared_from_this<DeviceCore> {
     uint64_t timeout_ns = 0;
     std::atomic<bool> closing{false};
     std::atomic<bool> closed{false};
-    std::atomic<uint64_t> users{0}; /* calls on the runtime that are running */
+    std::atomic<uint64_t> users{0};  /* calls on the runtime that are running */
+    std::atomic<uint64_t> shared{0}; /* arrays of other libraries over its memory */
     std::mutex mutex;
     std::deque<std::shared_ptr<Submission>> flying; /* what holds host memory; oldest first */
 
@@ -222,6 +223,7 @@ void bind_graph(nb::module_ &m);
 void bind_plan(nb::module_ &m);
 void bind_ticket(nb::module_ &m);
 void bind_kernel(nb::module_ &m);
+void bind_memory(nb::module_ &m);
 void bind_ops(nb::module_ &m);
 void bind_layers(nb::module_ &m);
 

@@ -26,6 +26,10 @@ static void nap() {
 }
 
 void DeviceCore::close(uint64_t timeout) {
+    if (shared.load() != 0 && !closing.load())
+        fail(ROTA_WRONG_STATE, "device '" + id + "' is not closed: there are " +
+                                   std::to_string(shared.load()) +
+                                   " arrays over its memory, of from_dlpack(tensor, copy=False)");
     if (closing.exchange(true)) return;
     rota_status status = ROTA_OK;
     bool busy = false;
@@ -285,6 +289,9 @@ void bind_device(nb::module_ &m) {
                      nb::sig("def info(self) -> dict[str, object]"))
         .def_prop_ro("stats", &stats, "What the runtime counted so far.",
                      nb::sig("def stats(self) -> dict[str, int]"))
+        .def_prop_ro(
+            "shared", [](const Device &core) { return core->shared.load(); },
+            "Arrays of other libraries over its memory, which keep it open.")
         .def_prop_ro("held", &held, "Submissions that have not ended and hold host arrays or functions.")
         .def("tensor", &tensor_from, "array"_a, nb::kw_only(), "name"_a = nb::none(),
              nb::sig("def tensor(self, array: object, *, name: str | None = None) -> Tensor"),

@@ -10,6 +10,7 @@ NB_MODULE(_rota, m) {
     bind_plan(m);
     bind_ticket(m);
     bind_kernel(m);
+    bind_memory(m);
     bind_ops(m);
     bind_layers(m);
 }

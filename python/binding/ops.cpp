@@ -290,7 +290,7 @@ static void bind_joined(nb::module_ &m) {
         "y"_a, "number"_a, "Every element of y becomes the number.");
     m.def(
         "concat",
-        [](const std::vector<Tensor *> &tensors, int64_t axis) {
+        [](const std::vector<Tensor *> &tensors, int64_t axis, const Out &out) {
             if (tensors.empty()) fail(ROTA_INVALID_ARGUMENT, "op 'concat': no tensors");
             std::vector<rota_tensor> parts;
             const Tensor *of = tensors[0];
@@ -299,11 +299,18 @@ static void bind_joined(nb::module_ &m) {
                 if (one->graph) of = one;
             }
             const uint32_t along = op_axis(*tensors[0], axis, "concat");
-            return record({of}, "concat", [&](rota_tape *tape, rota_tensor *y) {
-                return rota_op_concat(tape, parts.data(), static_cast<uint32_t>(parts.size()), along, y);
-            });
+            const auto count = static_cast<uint32_t>(parts.size());
+            return record(
+                {of}, out, "concat",
+                [&](rota_tape *tape, rota_tensor *y) {
+                    return rota_op_concat(tape, parts.data(), count, along, y);
+                },
+                [&](rota_tape *tape, rota_tensor y) {
+                    return rota_op_concat_into(tape, parts.data(), count, along, y);
+                });
         },
-        "tensors"_a, "axis"_a = 0, "The tensors side by side along an axis. Gradient flows to all.");
+        "tensors"_a, "axis"_a = 0, "out"_a = nb::none(),
+        "The tensors side by side along an axis. Gradient flows to all.");
     m.def(
         "embedding",
         [](const Tensor &table, const Tensor &index, const Out &out) {

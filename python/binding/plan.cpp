@@ -65,31 +65,23 @@ static PlanRef compile(const Graph &core, const std::shared_ptr<DeviceCore> &giv
 
 /* ---- Calling ---- */
 
-/* An argument set for one call, which is given back when the call is over. */
-class ArgsSet {
-  public:
-    explicit ArgsSet(Plan &plan) : plan_(plan) {
-        if (plan.args.empty()) return;
-        {
-            Locked lock(plan.mutex);
-            if (!plan.idle.empty()) {
-                set_ = plan.idle.back();
-                plan.idle.pop_back();
-            }
+PlanArgs::PlanArgs(Plan &plan) : plan_(plan) {
+    if (plan.args.empty()) return;
+    {
+        Locked lock(plan.mutex);
+        if (!plan.idle.empty()) {
+            set_ = plan.idle.back();
+            plan.idle.pop_back();
         }
-        if (!set_) check(rota_args_create(plan.plan, &set_));
     }
-    ~ArgsSet() {
-        if (!set_) return;
-        Locked lock(plan_.mutex);
-        plan_.idle.push_back(set_);
-    }
-    rota_args *get() const { return set_; }
+    if (!set_) check(rota_args_create(plan.plan, &set_));
+}
 
-  private:
-    Plan &plan_;
-    rota_args *set_ = nullptr;
-};
+PlanArgs::~PlanArgs() {
+    if (!set_) return;
+    Locked lock(plan_.mutex);
+    plan_.idle.push_back(set_);
+}
 
 static std::string what_of(const Plan &plan, const Arg &arg) {
     return "plan '" + plan.name + "': argument '" + arg.name + "'";
@@ -214,7 +206,7 @@ static void set_arguments(Plan &plan, rota_args *set, nb::handle keywords, Submi
     if (out && taken_out != PyDict_Size(out)) fail_unknown(plan, out, "output", true);
 }
 
-static void submit(Plan &plan, rota_args *set, rota_ticket *out_ticket) {
+void submit_plan(Plan &plan, rota_args *set, rota_ticket *out_ticket) {
     rota_status status = rota_submit(plan.plan, set, out_ticket);
     if (status != ROTA_BUSY) return check(status);
     std::string sentence;
@@ -239,9 +231,9 @@ static Ticket call(const PlanRef &plan, nb::kwargs keywords) {
         submission->anchors = plan->graph->anchors;
     }
     {
-        ArgsSet set(*plan);
+        PlanArgs set(*plan);
         set_arguments(*plan, set.get(), keywords, submission.get(), &ticket);
-        submit(*plan, set.get(), &ticket.ticket);
+        submit_plan(*plan, set.get(), &ticket.ticket);
     }
     if (submission) {
         submission->ticket = ticket.ticket;

@@ -22,6 +22,23 @@ struct Plan : std::enable_shared_from_this<Plan> {
     }
 };
 
+/* An argument set for one call, which is given back when the call is over. */
+class PlanArgs {
+  public:
+    explicit PlanArgs(Plan &plan);
+    ~PlanArgs();
+    PlanArgs(const PlanArgs &) = delete;
+    PlanArgs &operator=(const PlanArgs &) = delete;
+    rota_args *get() const { return set_; }
+
+  private:
+    Plan &plan_;
+    rota_args *set_ = nullptr;
+};
+
+/* Submits a replay, waiting only where there is no room. */
+void submit_plan(Plan &plan, rota_args *set, rota_ticket *out_ticket);
+
 struct Output {
     nb::object key;
     rota_tensor like;

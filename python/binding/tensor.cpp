@@ -51,10 +51,44 @@ static void write_data(const Tensor &x, nb::handle array) {
     if (status != ROTA_OK) fail(status, sentence);
 }
 
-/* DLPack's keywords are for exports without a copy; this one is always a copy, in host memory. */
+/* The memory of a CPU device's tensor itself, once all that was submitted before has written it. Whoever has the
+ * array holds the tensor; rota's order does not reach what is done with it. */
+static nb::object share_data(const Tensor &x) {
+    DeviceCore &device = data_of(x, "sharing");
+    Use use(device);
+    if (device.id != "cpu" || !rota_tensor_is_contiguous(&x.t) || rota_tensor_is_empty(&x.t))
+        throw nb::buffer_error("without a copy there are contiguous tensors of the CPU device alone");
+    uint64_t address = 0;
+    rota_status status;
+    std::string sentence;
+    {
+        nb::gil_scoped_release released;
+        std::vector<char> written(rota_dtype_bytes(x.t.dtype));
+        const uint64_t begin = x.t.offset_bytes;
+        const uint64_t bytes = rota_tensor_extent_bytes(&x.t);
+        /* A read of its first and last element comes after every write of the whole. */
+        status = rota_buffer_read(x.t.buffer, begin, written.data(), written.size());
+        if (status == ROTA_OK)
+            status =
+                rota_buffer_read(x.t.buffer, begin + bytes - written.size(), written.data(), written.size());
+        if (status == ROTA_OK) status = rota_buffer_address(x.t.buffer, device.device, &address);
+        if (status != ROTA_OK) sentence = rota_last_error();
+    }
+    if (status != ROTA_OK) fail(status, sentence);
+    auto *held = new Tensor(x);
+    device.shared.fetch_add(1);
+    const nb::capsule owner(held, [](void *memory) noexcept {
+        auto *tensor = static_cast<Tensor *>(memory);
+        tensor->device->shared.fetch_sub(1);
+        delete tensor;
+    });
+    return array_over({reinterpret_cast<void *>(address + x.t.offset_bytes), owner}, x.t, false);
+}
+
+/* A copy in host memory, or, where none is asked for, the memory itself. */
 static nb::object dlpack(const Tensor &x, nb::kwargs keywords) {
     if (keywords.contains("copy") && !keywords["copy"].is_none() && !nb::cast<bool>(keywords["copy"]))
-        throw nb::buffer_error("a rota tensor is exported as a copy, in host memory");
+        return share_data(x);
     if (keywords.contains("dl_device") && !keywords["dl_device"].is_none() &&
         !nb::object(keywords["dl_device"]).equal(nb::make_tuple(1, 0)))
         throw nb::buffer_error("a rota tensor is exported to host memory, device (1, 0), alone");
@@ -305,7 +339,8 @@ void bind_tensor(nb::module_ &m) {
              nb::sig(
                  "def __dlpack__(self, *, stream: object = None, max_version: tuple[int, int] | None = "
                  "None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> typing.Any"),
-             "A copy of the elements in host memory.")
+             "A copy of the elements in host memory; with copy=False, on the CPU device, the tensor's own "
+             "memory, in which plans go on reading and writing.")
         .def(
             "__dlpack_device__", [](const Tensor &) { return nb::make_tuple(1, 0); },
             nb::sig("def __dlpack_device__(self) -> tuple[int, int]"))

@@ -6,8 +6,8 @@ set -euo pipefail
 build=$(realpath "$1")
 here=$(dirname "$(realpath "$0")")
 venv=$build/python-venv
-packages=(nanobind scikit-build-core cmake ninja numpy pytest mypy)
-if [ "${2:-}" = --torch ]; then packages+=(torch); fi
+packages=(-r "$here/requirements.txt")
+if [ "${2:-}" = --torch ]; then packages+=(-r "$here/requirements-torch.txt"); fi
 
 [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"
 if ! "$venv/bin/pip" install -q --disable-pip-version-check "${packages[@]}" >"$venv/pip.log" 2>&1; then
@@ -24,5 +24,5 @@ cd "$here"
 gpt_tool=()
 if [ -x "$build/tests/gpt_tool" ]; then gpt_tool=(--gpt-tool "$build/tests/gpt_tool"); fi
 "$venv/bin/pytest" -q -rs -p no:cacheprovider "${gpt_tool[@]}" .
-"$venv/bin/mypy" --strict --cache-dir "$build/python-mypy" . ../examples
-"$venv/bin/mypy" --strict --cache-dir "$build/python-mypy" -p rota
+"$venv/bin/mypy" --config-file ../pyproject.toml --cache-dir "$build/python-mypy" . ../examples
+"$venv/bin/mypy" --config-file ../pyproject.toml --cache-dir "$build/python-mypy" -p rota

@@ -443,8 +443,8 @@ def test_dlpack(device: rota.Device) -> None:
     x.write(array + 1)
     np.testing.assert_array_equal(np.from_dlpack(x), array + 1)
     assert x.__dlpack_device__() == (1, 0)
-    with pytest.raises(BufferError, match="as a copy"):
-        x.__dlpack__(copy=False)
+    with pytest.raises(BufferError, match="contiguous tensors of the CPU device alone"):
+        x[:, :1].__dlpack__(copy=False)
     half = device.tensor(np.full(3, 0x3F80, np.uint16))
     assert half.dtype == "bf16" and half.numpy().tolist() == [0x3F80] * 3
 
@@ -457,6 +457,63 @@ def test_torch(device: rota.Device) -> None:
     assert y.tolist() == [2, 2, 2, 2]
     x = device.tensor(torch.arange(4, dtype=torch.bfloat16))
     assert x.dtype == "bf16" and torch.from_dlpack(x).tolist() == [0, 1, 2, 3]
+    if device.id == "cpu":
+        shared = torch.from_dlpack(x, copy=False)
+        shared.add_(1)
+        assert x.numpy().tolist() == [0x3F80, 0x4000, 0x4040, 0x4080]
+
+
+def test_memory_that_is_shared(device: rota.Device) -> None:
+    """Without a copy an array is the tensor's memory: plans write it, and read what is written to it."""
+    x = device.tensor(np.arange(6, dtype=np.float32), name="x")
+    if device.id != "cpu":
+        with pytest.raises(BufferError, match="CPU device alone"):
+            x.__dlpack__(copy=False)
+        return
+    with rota.graph(device) as g:
+        rota.scale(x, 2, out=x)
+    plan = g.compile()
+    plan()
+    shared, part = np.from_dlpack(x, copy=False), np.from_dlpack(x[2:4], copy=False)
+    assert shared.tolist() == [0, 2, 4, 6, 8, 10] and part.tolist() == [4, 6]
+    plan().wait()
+    assert shared.tolist() == [0, 4, 8, 12, 16, 20]
+    if part.flags.writeable:
+        part[:] = 1
+        plan().wait()
+        assert x.numpy().tolist() == [0, 8, 2, 2, 32, 40] == shared.tolist()
+    with pytest.raises(rota.errors.UndefinedData):
+        np.from_dlpack(device.empty(3), copy=False)
+
+
+def test_shared_memory_keeps_its_device_open() -> None:
+    device = rota.open("cpu")
+    shared = np.from_dlpack(device.zeros(3), copy=False)
+    gc.collect()
+    assert device.shared == 1 and shared.tolist() == [0, 0, 0]
+    with pytest.raises(rota.errors.WrongState, match="1 arrays over its memory"):
+        device.close()
+    del shared
+    gc.collect()
+    assert device.shared == 0
+    device.close()
+
+
+def test_shared_memory_outlives_the_interpreters_devices() -> None:
+    code = """
+import atexit, numpy as np
+kept = []
+atexit.register(lambda: print(int(kept[0].sum())))
+import rota
+device = rota.open("cpu")
+x = device.tensor(np.ones(1 << 20, np.float32))
+kept.append(np.from_dlpack(x, copy=False))
+with rota.graph(device) as g:
+    g.host(lambda array: None, reads=[x])
+g.compile()()
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "1048576\n", "")
 
 
 def test_plan_draws_itself(cpu: rota.Device) -> None:

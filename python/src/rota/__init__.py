@@ -3,6 +3,7 @@
 import atexit
 import os
 import sys
+import time
 
 from . import errors as errors
 from ._rota import *  # noqa: F403
@@ -23,11 +24,23 @@ def from_dlpack(array: object, device: Device, *, name: str | None = None) -> Te
     return device.from_dlpack(array, name=name)
 
 
+def _drain(device: Device, seconds: float = 30) -> None:
+    end = time.monotonic() + seconds
+    while device.held:
+        if time.monotonic() > end:
+            raise Error(f"{device!r}: submissions have not ended in {seconds} s")
+        time.sleep(0.001)
+
+
 # Threads of a device call into Python (callbacks, functions in graphs): none may be left when the interpreter ends.
 def _close_all() -> None:
     for device in open_devices():
         try:
-            device.close()
+            if device.shared:
+                # Somebody may read its memory to the end: it stays, once nothing of it runs.
+                _drain(device)
+            else:
+                device.close()
         except Error as error:
             # It may go on calling into Python, and drivers' exit handlers may wait for it for ever.
             print(f"rota: {error}", file=sys.stderr)

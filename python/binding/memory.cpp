@@ -1,0 +1,252 @@
+/* Memory by address: graphs over memory that another library has, nodes that call that library on it, and replays that
+ * are given addresses. rota.torch is made of it; addresses are taken as they are. */
+#include "plan.h"
+
+#include <cstring>
+
+/* Bytes of a graph, of no dtype yet. Holds what has the buffer: the graph, or a device's tensor. */
+struct Memory {
+    rota_buffer *buffer;
+    Graph graph;
+    std::optional<Tensor> tensor;
+};
+
+static Memory add_memory(const Graph &core, const std::string &kind, const std::string &name,
+                         uint64_t size_bytes) {
+    Recording recording(core, nullptr);
+    const bool input = kind == "input";
+    if (!input && kind != "output" && kind != "transient")
+        fail(ROTA_INVALID_ARGUMENT, "memory is 'input', 'output' or 'transient', not '" + kind + "'");
+    rota_buffer *buffer = nullptr;
+    const rota_buffer_kind made = input              ? ROTA_BUFFER_INPUT
+                                  : kind == "output" ? ROTA_BUFFER_OUTPUT
+                                                     : ROTA_BUFFER_TRANSIENT;
+    check(rota_recorder_buffer(core->recorder, made, name.c_str(), size_bytes, &buffer));
+    if (made != ROTA_BUFFER_TRANSIENT) {
+        Arg &arg = core->args.emplace_back();
+        arg.kind = input ? ArgKind::INPUT : ArgKind::OUTPUT;
+        arg.name = name;
+        arg.key = nb::str(name.c_str());
+        arg.tensor.buffer = buffer;
+        arg.tensor.dtype = ROTA_U32;
+        arg.tensor.rank = 1;
+        arg.tensor.shape[0] = (size_bytes + 3) / 4;
+        arg.tensor.stride[0] = 1;
+    }
+    return {buffer, core, {}};
+}
+
+/* A device's tensor, the whole of its buffer. */
+static Memory memory_of(const Graph &core, const Tensor &tensor) {
+    Recording recording(core, &tensor);
+    return {tensor.t.buffer, core, std::optional<Tensor>(std::in_place, tensor)};
+}
+
+static Tensor view(const Memory &memory, const std::string &dtype, const std::vector<uint64_t> &shape,
+                   const std::vector<uint64_t> &stride, uint64_t offset) {
+    if (shape.size() > ROTA_RANK_MAX || shape.size() != stride.size())
+        fail(ROTA_INVALID_ARGUMENT, "a view has up to 8 axes, and a stride for each");
+    rota_tensor t{};
+    t.buffer = memory.buffer;
+    t.dtype = dtype_of(dtype);
+    t.offset_bytes = offset * rota_dtype_bytes(t.dtype);
+    t.rank = static_cast<uint32_t>(shape.size());
+    for (size_t i = 0; i < shape.size(); i++) {
+        t.shape[i] = shape[i];
+        t.stride[i] = stride[i];
+    }
+    return Tensor(t, memory.graph, nullptr);
+}
+
+/* ---- Calls of another library ---- */
+
+struct MemoryFunction {
+    nb::object function;
+    std::string name;
+};
+
+/* What a function raised, as the node's failure. */
+static rota_status raised(const std::string &name, nb::python_error &error) {
+    return rota_fail(ROTA_NODE_FAILED, "'%s' raised %s: %s", name.c_str(),
+                     nb::cast<std::string>(error.type().attr("__name__")).c_str(),
+                     nb::cast<std::string>(nb::str(error.value())).c_str());
+}
+
+/* On a thread of the CPU device's. */
+static rota_status call_function(void *user, void *const *operands, const uint64_t *, uint32_t count) {
+    nb::gil_scoped_acquire acquired;
+    auto *called = static_cast<MemoryFunction *>(user);
+    try {
+        nb::list addresses;
+        for (uint32_t i = 0; i < count; i++) addresses.append(reinterpret_cast<uintptr_t>(operands[i]));
+        called->function(addresses);
+        return ROTA_OK;
+    } catch (nb::python_error &error) {
+        return raised(called->name, error);
+    } catch (const std::exception &error) {
+        return rota_fail(ROTA_NODE_FAILED, "'%s': %s", called->name.c_str(), error.what());
+    }
+}
+
+static rota_access access_of(const Memory &memory, rota_access_mode mode) {
+    rota_access access{};
+    access.buffer = memory.buffer;
+    access.size_bytes = rota_buffer_size(memory.buffer);
+    access.mode = mode;
+    return access;
+}
+
+static uint32_t record_call(const Graph &core, nb::object function, const std::vector<Memory *> &reads,
+                            const std::vector<Memory *> &writes, const std::vector<Memory *> &updates,
+                            const std::string &name, std::optional<uint32_t> after) {
+    Recording recording(core, nullptr);
+    auto *called = new MemoryFunction{std::move(function), name};
+    core->anchors->push_back(
+        nb::capsule(called, [](void *made) noexcept { delete static_cast<MemoryFunction *>(made); }));
+    std::vector<rota_access> accesses;
+    for (const Memory *memory : reads) accesses.push_back(access_of(*memory, ROTA_READ));
+    for (const Memory *memory : writes) accesses.push_back(access_of(*memory, ROTA_WRITE));
+    for (const Memory *memory : updates) accesses.push_back(access_of(*memory, ROTA_READWRITE));
+    rota_host_node node = ROTA_HOST_NODE();
+    node.fn = call_function;
+    node.user = called;
+    node.name = called->name.c_str();
+    node.accesses = accesses.data();
+    node.access_count = static_cast<uint32_t>(accesses.size());
+    rota_node made{};
+    check(rota_record_host(core->recorder, &node, &made));
+    if (after) check(rota_node_after(core->recorder, made, {made.lane, *after}));
+    return made.index;
+}
+
+/* ---- Dtypes that rota has not ---- */
+
+template <typename From, typename To, bool Truth> static rota_status convert(const rota_kernel_call *call) {
+    const auto *from = static_cast<const From *>(call->operands[0]);
+    auto *to = static_cast<To *>(call->operands[1]);
+    const uint64_t count = call->operand_bytes[1] / sizeof(To);
+    for (uint64_t i = 0; i < count; i++)
+        to[i] = Truth ? static_cast<To>(from[i] != 0) : static_cast<To>(from[i]);
+    return ROTA_OK;
+}
+
+/* An index is to be one that i32 has: where it is not, the node fails, as an index outside of anything does. */
+static rota_status convert_index(const rota_kernel_call *call) {
+    const auto *from = static_cast<const int64_t *>(call->operands[0]);
+    auto *to = static_cast<int32_t *>(call->operands[1]);
+    const uint64_t count = call->operand_bytes[1] / sizeof(int32_t);
+    for (uint64_t i = 0; i < count; i++) {
+        if (from[i] != static_cast<int32_t>(from[i]))
+            return rota_fail(ROTA_NODE_FAILED, "index %lld is outside of i32",
+                             static_cast<long long>(from[i]));
+        to[i] = static_cast<int32_t>(from[i]);
+    }
+    return ROTA_OK;
+}
+
+static const struct {
+    const char *from, *to;
+    rota_kernel kernel;
+} CONVERSIONS[] = {
+#define CONVERSION(from, to, function)                                                                       \
+    {                                                                                                        \
+        from, to, [] {                                                                                       \
+            rota_kernel kernel{};                                                                            \
+            kernel.name = from " to " to;                                                                    \
+            kernel.operand_count = 2;                                                                        \
+            kernel.flags = ROTA_KERNEL_PURE;                                                                 \
+            kernel.cpu.fn = function;                                                                        \
+            return kernel;                                                                                   \
+        }()                                                                                                  \
+    }
+    CONVERSION("bool", "f32", (convert<uint8_t, float, true>)),
+    CONVERSION("f32", "bool", (convert<float, uint8_t, true>)),
+    CONVERSION("i64", "f32", (convert<int64_t, float, false>)),
+    CONVERSION("i64", "i32", convert_index),
+    CONVERSION("i32", "i64", (convert<int32_t, int64_t, false>)),
+#undef CONVERSION
+};
+
+static void record_convert(const Graph &core, const Memory &source, const std::string &from,
+                           const Memory &destination, const std::string &to) {
+    Recording recording(core, nullptr);
+    for (const auto &one : CONVERSIONS) {
+        if (from != one.from || to != one.to) continue;
+        const rota_access accesses[] = {access_of(source, ROTA_READ), access_of(destination, ROTA_WRITE)};
+        rota_kernel_node node = ROTA_KERNEL_NODE();
+        node.kernel = &one.kernel;
+        node.accesses = accesses;
+        node.access_count = 2;
+        return check(rota_record_kernel(core->recorder, &node, nullptr));
+    }
+    fail(ROTA_UNSUPPORTED, "there is no conversion from " + from + " to " + to);
+}
+
+/* ---- Replays ---- */
+
+/* Gives every argument its address, in the order in which they were added, then waits for the replay. */
+static void run(const std::shared_ptr<Plan> &plan, const std::vector<uintptr_t> &addresses, nb::object keep) {
+    if (!plan->device) fail(ROTA_WRONG_STATE, "plan '" + plan->name + "' is only analysed: it has no device");
+    if (addresses.size() != plan->args.size())
+        fail(ROTA_INVALID_ARGUMENT, "plan '" + plan->name + "' takes " + std::to_string(plan->args.size()) +
+                                        " addresses, not " + std::to_string(addresses.size()));
+    Use use(*plan->device);
+    rota_ticket ticket{};
+    {
+        PlanArgs set(*plan);
+        for (size_t i = 0; i < addresses.size(); i++) {
+            const Arg &arg = plan->args[i];
+            rota_buffer *const buffer = arg.tensor.buffer;
+            const uint64_t size_bytes = rota_buffer_size(buffer);
+            void *const memory = reinterpret_cast<void *>(addresses[i]);
+            check(arg.kind == ArgKind::INPUT
+                      ? rota_args_set_input(set.get(), buffer, memory, size_bytes, false)
+                      : rota_args_set_output(set.get(), buffer, memory, size_bytes));
+        }
+        submit_plan(*plan, set.get(), &ticket);
+    }
+    auto submission = std::make_shared<Submission>();
+    submission->ticket = ticket;
+    submission->anchors = plan->graph->anchors;
+    submission->arrays.push_back({nullptr, std::move(keep)});
+    {
+        /* A wait that ends early, by Ctrl-C or a deadline, leaves the replay what it uses. */
+        Locked lock(plan->device->mutex);
+        plan->device->flying.push_back(std::move(submission));
+    }
+    try {
+        wait_for(*plan->device, ticket, 0);
+    } catch (...) {
+        plan->device->sweep();
+        throw;
+    }
+    plan->device->sweep();
+}
+
+void bind_memory(nb::module_ &m) {
+    nb::class_<Memory>(m, "Memory", "Bytes of a graph, of no dtype.")
+        .def_prop_ro("size_bytes", [](const Memory &memory) { return rota_buffer_size(memory.buffer); })
+        .def("view", &view, "dtype"_a, "shape"_a, "stride"_a, "offset"_a,
+             "The bytes as a tensor; stride and offset in elements.");
+    nb::class_<GraphCore> graph = nb::borrow<nb::class_<GraphCore>>(m.attr("Graph"));
+    graph
+        .def("memory", &add_memory, "kind"_a, "name"_a, "size_bytes"_a,
+             "Bytes that are given at each call by address ('input', 'output'), or live inside of one "
+             "('transient').")
+        .def("memory_of", &memory_of, "tensor"_a, "A device's tensor, the whole of its buffer.")
+        .def("call_memory", &record_call, "function"_a, "reads"_a, "writes"_a, "updates"_a, "name"_a,
+             "after"_a = nb::none(),
+             nb::sig("def call_memory(self, function: collections.abc.Callable[[list[int]], object], reads: "
+                     "typing.Sequence[Memory], writes: typing.Sequence[Memory], updates: "
+                     "typing.Sequence[Memory], name: str, after: int | None = None) -> int"),
+             "A node that calls a function with the addresses of what it reads, then of what it writes, all "
+             "of which it does, then of what it reads and writes. `after`: the index of a node that comes "
+             "before it. Gives its own.")
+        .def("convert_memory", &record_convert, "source"_a, "from_dtype"_a, "destination"_a, "to_dtype"_a,
+             "A node that converts elements, of or to a dtype that tensors have not.");
+    nb::class_<Plan> plan = nb::borrow<nb::class_<Plan>>(m.attr("Plan"));
+    plan.def("run_memory", &run, "addresses"_a, "keep"_a,
+             nb::sig("def run_memory(self, addresses: typing.Sequence[int], keep: object) -> None"),
+             "Submits a replay with an address for each argument and waits for it. `keep` is held until it "
+             "has ended.");
+}

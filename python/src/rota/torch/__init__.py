@@ -1,0 +1,56 @@
+"""rota as a backend of torch.compile: `torch.compile(model, backend="rota")`.
+
+AOTAutograd's forward and backward graphs are recorded as plans for the CPU. Inputs and parameters are read where they
+lie, results are written where PyTorch has them. What rota has no op for is a node that calls PyTorch's own kernel.
+"""
+
+from typing import Any
+
+from .capture import Captured as Captured
+from .capture import capture as capture
+from .decompositions import decompositions
+from .devices import device as device
+from .program import Program, ran_on_host
+from .segment import ran_on_rota, ran_on_torch
+
+
+def backend(module: Any, inputs: Any) -> Any:
+    """What torch.compile calls with a graph of Dynamo's."""
+    from functorch.compile import default_partition
+    from torch._dynamo.backends.common import aot_autograd
+
+    def compiler(name: str) -> Any:
+        def compile_graph(graph: Any, _: Any) -> Any:
+            return make_boxed(Program(graph, name, device))
+
+        return compile_graph
+
+    compiled = aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+        decompositions=decompositions(),
+        partition_fn=default_partition,
+    )
+    return compiled(module, inputs)
+
+
+def make_boxed(program: Program) -> Any:
+    """A program as AOTAutograd calls it: with one list."""
+
+    def run(arguments: list[Any]) -> list[Any]:
+        return program.run(arguments)
+
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run
+
+
+def ops() -> dict[str, dict[str, int]]:
+    """How many nodes of each op there are in the plans made so far, on rota's kernels and on PyTorch's, and how often
+    the calling thread ran one between plans, or in the place of one."""
+    return {"rota": dict(ran_on_rota), "torch": dict(ran_on_torch), "host": dict(ran_on_host)}
+
+
+def reset_ops() -> None:
+    for counts in (ran_on_rota, ran_on_torch, ran_on_host):
+        counts.clear()

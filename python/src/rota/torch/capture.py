@@ -1,0 +1,308 @@
+"""A whole training step as one plan: forward, backward, clipping, optimizer, on tensors that the plan has in place."""
+
+import contextlib
+import inspect
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from .._rota import Tensor
+from ..errors import InvalidArgument
+from .decompositions import decompositions
+from .devices import device
+from .lower import LOWERED
+from .program import is_host, signature_of
+from .segment import Segment
+
+LOG = logging.getLogger("rota.torch")
+
+# Plans of a step: one for each combination of shapes and of what is no tensor; the one that was made first goes.
+PLANS_MAX = 16
+
+
+class Uncapturable(Exception):
+    """Why a step is no plan; it runs eagerly."""
+
+
+def found_in(step: Callable[..., Any], kind: type) -> list[Any]:
+    """What a function refers to, of a kind, each once."""
+    function = inspect.unwrap(step)
+    variables = inspect.getclosurevars(getattr(function, "__func__", function))
+    values = [*variables.nonlocals.values(), *variables.globals.values(), getattr(function, "__self__", None)]
+    found = {id(value): value for value in values if isinstance(value, kind)}
+    return list(found.values())
+
+
+class State:
+    """A tensor that lives across steps: its elements are moved into a tensor of the device's, which PyTorch's then is
+    a view of."""
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+        self.tensor: Tensor | None = None
+        self.place: Any = None
+
+    def adopt(self) -> Tensor:
+        """Moves the elements where plans write them, unless they are there."""
+        real = self.real
+        if self.tensor is not None and place_in_memory(real) == self.place:
+            return self.tensor
+        if not real.is_contiguous() or real.device.type != "cpu" or real.itemsize < 2 or real.numel() == 0:
+            raise Uncapturable(
+                f"a tensor of the state is {real.dtype} {tuple(real.shape)} on {real.device}, or has gaps"
+            )
+        flat = real.detach().reshape(-1).view(torch.int32 if real.itemsize % 4 == 0 else torch.float16)
+        self.tensor = device().tensor(flat, name="state")
+        shared = torch.from_dlpack(self.tensor, copy=False)
+        with torch.no_grad():
+            real.data = shared.view(real.dtype).view(real.shape)
+        self.place = place_in_memory(real)
+        return self.tensor
+
+
+def place_in_memory(real: Any) -> tuple[Any, ...]:
+    return real.data_ptr(), tuple(real.shape), tuple(real.stride())
+
+
+class Captured:
+    """A step that is called as the function it was made of. Its first call runs as it is, which makes the optimizer's
+    state; those after it are replays."""
+
+    def __init__(self, step: Callable[..., Any], modules: Sequence[Any], optimizers: Sequence[Any]) -> None:
+        self.step, self.modules, self.optimizers = step, modules, optimizers
+        self.mutex = threading.Lock()
+        self.states: dict[int, State] = {}
+        self.plans: dict[Any, tuple[Segment | None, Any]] = {}
+        self.has_begun = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with self.mutex:
+            if not self.has_begun:
+                self.has_begun = True
+                return self.step(*args, **kwargs)
+            return self._replay(args, kwargs)
+
+    def _replay(self, args: Any, kwargs: Any) -> Any:
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        leaves = [torch.tensor(leaf) if isinstance(leaf, float) else leaf for leaf in leaves]
+        inputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        rates = [torch.as_tensor(group["lr"], dtype=torch.float32) for _, group in self._groups()]
+        tensors = list(self._tensors().values())
+        key = (
+            spec,
+            tuple(map(signature_of, [*leaves, *tensors])),
+            tuple(map(id, tensors)),
+            tuple(module.training for one in self.modules for module in one.modules()),
+            repr(
+                [{name: value for name, value in g.items() if name not in ("params", "lr")} for _, g in self._groups()]
+            ),
+        )
+        # A plan that clears the gradients does so whether there are any or not.
+        clears = any(parameter.grad is not None for parameter in self._parameters())
+        made = self.plans.get((key, True)) or (None if clears else self.plans.get((key, False)))
+        if made is None:
+            if len(self.plans) >= PLANS_MAX:
+                self.plans.pop(next(iter(self.plans)))
+            made = self._compile(leaves, spec, tensors, rates, inputs, clears)
+            self.plans[key, clears] = made
+        segment, results = made
+        if segment is None:
+            return self.step(*args, **kwargs)
+        self._adopt(tensors)
+        for parameter in self._parameters():
+            parameter.grad = None
+        values = segment.run([*tensors, *rates, *inputs])
+        flat = [value.value if isinstance(value, Known) else values[value] for value in results[0]]
+        return pytree.tree_unflatten(flat, results[1])
+
+    # ---- What a step refers to ----
+
+    def _groups(self) -> Iterator[tuple[Any, dict[str, Any]]]:
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                yield optimizer, group
+
+    def _parameters(self) -> list[Any]:
+        parameters = [p for module in self.modules for p in module.parameters()]
+        parameters += [p for _, group in self._groups() for p in group["params"]]
+        return list({id(p): p for p in parameters}.values())
+
+    def _tensors(self) -> dict[int, Any]:
+        """Parameters, buffers and the optimizers' state, by identity."""
+        tensors = self._parameters()
+        tensors += [buffer for module in self.modules for buffer in module.buffers()]
+        for optimizer in self.optimizers:
+            for state in optimizer.state.values():
+                tensors += [value for value in state.values() if isinstance(value, torch.Tensor)]
+        return {id(tensor): tensor for tensor in tensors}
+
+    def _adopt(self, tensors: Sequence[Any]) -> list[Tensor]:
+        for tensor in tensors:
+            if id(tensor) not in self.states or self.states[id(tensor)].real is not tensor:
+                self.states[id(tensor)] = State(tensor)
+        return [self.states[id(tensor)].adopt() for tensor in tensors]
+
+    # ---- Compiling ----
+
+    def _compile(
+        self,
+        leaves: Sequence[Any],
+        spec: Any,
+        tensors: Sequence[Any],
+        rates: Sequence[Any],
+        inputs: Sequence[Any],
+        clears: bool,
+    ) -> tuple[Segment | None, Any]:
+        try:
+            grads = {id(p): p.grad for p in self._parameters() if p.grad is not None} if clears else {}
+            module, results = self._trace(leaves, spec, tensors, rates, inputs, grads)
+            nodes = list(module.graph.nodes)
+            placeholders = [node for node in nodes if node.op == "placeholder"]
+            (output,) = [node for node in nodes if node.op == "output"]
+            body = [node for node in nodes if node.op not in ("placeholder", "output")]
+            for node in body:
+                if is_host(node, in_place=True):
+                    raise Uncapturable(f"{node.target} needs the host")
+            adopted = self._adopt(tensors)
+            segment = Segment(
+                device(),
+                body,
+                placeholders,
+                output.args[0],
+                Attributes(module),
+                [*tensors, *rates, *inputs],
+                LOWERED,
+                "step",
+                dict(enumerate(adopted)),
+            )
+        except Exception as error:  # whatever it is, PyTorch can run the step
+            LOG.warning("the step runs eagerly: %s: %s", type(error).__name__, error, exc_info=True)
+            return None, None
+        return segment, results
+
+    def _trace(
+        self,
+        leaves: Sequence[Any],
+        spec: Any,
+        tensors: Sequence[Any],
+        rates: Sequence[Any],
+        inputs: Sequence[Any],
+        grads: dict[int, Any],
+    ) -> tuple[Any, Any]:
+        """The step's graph and how its results are made. Gradients that there are before are not to be used."""
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        results: list[Any] = []
+
+        def traced(*all_values: Any) -> list[Any]:
+            values, of_grads = all_values[: -len(grads) or None], all_values[len(all_values) - len(grads) :]
+            state = dict(zip(map(id, tensors), values, strict=False))
+            of_rates = values[len(tensors) : len(tensors) + len(rates)]
+            given = iter(values[len(tensors) + len(rates) :])
+            replaced = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+            args, kwargs = pytree.tree_unflatten(replaced, spec)
+            with self._swapped(state, of_rates, dict(zip(grads, of_grads, strict=True))):
+                returned = self.step(*args, **kwargs)
+            flat, of_results = pytree.tree_flatten(returned)
+            outs = [leaf.detach() for leaf in flat if isinstance(leaf, torch.Tensor)]
+            places = iter(range(len(outs)))
+            results[:] = [
+                [next(places) if isinstance(leaf, torch.Tensor) else Known(leaf) for leaf in flat],
+                of_results,
+            ]
+            return outs
+
+        random = torch.get_rng_state()
+        try:
+            given = [*tensors, *rates, *inputs, *grads.values()]
+            module = make_fx(traced, decomposition_table=decompositions(), tracing_mode="fake")(*given)
+        finally:
+            torch.set_rng_state(random)
+        for node in reversed(module.graph.nodes):
+            if getattr(node.target, "namespace", "") == "profiler":  # an optimizer names its steps to profilers
+                module.graph.erase_node(node)
+        module.graph.eliminate_dead_code(is_impure)
+        for node in [node for node in module.graph.nodes if node.op == "placeholder"][len(given) - len(grads) :]:
+            if node.users:
+                raise Uncapturable("it uses gradients of a step before; zero_grad() is to let go of them")
+            module.graph.erase_node(node)
+        return module, results
+
+    @contextlib.contextmanager
+    def _swapped(self, state: dict[int, Any], rates: Sequence[Any], grads: dict[int, Any]) -> Iterator[None]:
+        """Inside, modules and optimizers have what is traced in the place of their tensors."""
+        of: dict[int, Any] = {}
+        for tensor in self._tensors().values():
+            of[id(tensor)] = state[id(tensor)].detach().requires_grad_(tensor.requires_grad)
+            of[id(tensor)].grad = grads.get(id(tensor))
+        with contextlib.ExitStack() as restored:
+            for one in self.modules:
+                for module in one.modules():
+                    for table in (module._parameters, module._buffers):
+                        restored.callback(table.update, dict(table))
+                        table.update({name: None if t is None else of[id(t)] for name, t in table.items()})
+            for optimizer in self.optimizers:
+                restored.callback(setattr, optimizer, "state", optimizer.state)
+                swapped: dict[Any, Any] = defaultdict(dict)
+                for parameter, values in optimizer.state.items():
+                    swapped[of[id(parameter)]] = {name: of.get(id(value), value) for name, value in values.items()}
+                optimizer.state = swapped
+            for (_, group), rate in zip(list(self._groups()), rates, strict=True):
+                restored.callback(group.update, dict(group))
+                group["params"] = [of[id(parameter)] for parameter in group["params"]]
+                # What has a gradient is not asked for its value.
+                group["lr"] = rate.detach().requires_grad_()
+                group.update({name: value for name, value in PLAIN.items() if name in group})
+            restored.callback(setattr, torch.compiler, "_is_compiling_flag", torch.compiler._is_compiling_flag)
+            torch.compiler._is_compiling_flag = True
+            yield
+
+
+# How optimizers are asked to compute: tensor by tensor, and nothing of it on the host.
+PLAIN = {"foreach": False, "fused": None, "capturable": True}
+
+
+def is_impure(node: Any) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return node.op in ("placeholder", "output") or (schema is not None and bool(schema.is_mutable)) or node.is_impure()
+
+
+class Known:
+    """A result of a step that is no tensor."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Attributes:
+    """What a graph's get_attr nodes name."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self.module, name)
+
+
+def capture(
+    step: Callable[..., Any], *, modules: Sequence[Any] | None = None, optimizers: Sequence[Any] | None = None
+) -> Captured:
+    """A function that does a training step, as one plan from its second call on.
+
+    `modules` and `optimizers` are what it changes; those that it refers to, if none are given. It begins with no
+    gradients, which it is to make anew (`optimizer.zero_grad()`), and leaves none behind. Parameters, buffers and the
+    optimizers' state stay the tensors that they are, with their elements in the device's memory, where plans change
+    them in place. `lr` of the optimizers' groups is read at every call, and numbers that are floats are arguments of
+    the plan, tensors inside of the step; what else is no tensor is fixed in a plan, of which there is one for each that
+    comes, as for each combination of shapes.
+    """
+    of_modules = found_in(step, torch.nn.Module) if modules is None else list(modules)
+    of_optimizers = found_in(step, torch.optim.Optimizer) if optimizers is None else list(optimizers)
+    if not of_modules or not of_optimizers:
+        raise InvalidArgument("the step refers to no module, or to no optimizer: give modules= and optimizers=")
+    return Captured(step, of_modules, of_optimizers)

@@ -1,0 +1,67 @@
+"""PyTorch's own kernels as nodes of a plan: called on memory of rota's, on threads of the CPU device's."""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch.utils import _pytree as pytree
+
+# Addresses for which an operand's tensor is kept: a plan's memory seldom moves, its inputs do.
+TENSORS_KEPT = 4
+
+
+class Place(NamedTuple):
+    """A tensor as a part of one of a node's memories."""
+
+    memory: int
+    bytes: int
+    dtype: Any
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+
+    def tensor(self, address: int) -> Any:
+        """A tensor over memory that is there as long as the call."""
+        if self.bytes == 0:
+            return torch.empty_strided(self.shape, self.stride, dtype=self.dtype)
+        memory = (ctypes.c_uint8 * self.bytes).from_address(address)
+        flat = torch.frombuffer(memory, dtype=self.dtype)
+        return torch.as_strided(flat, self.shape, self.stride, self.offset)
+
+
+class Operand:
+    """A tensor of a node, kept for addresses that it had lately."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.kept: dict[int, Any] = {}
+
+    def at(self, addresses: Sequence[int]) -> Any:
+        address = addresses[self.place.memory]
+        tensor = self.kept.get(address)
+        if tensor is None:
+            tensor = self.place.tensor(address)
+            kept = dict(self.kept) if len(self.kept) < TENSORS_KEPT else {}  # replays may overlap
+            kept[address] = tensor
+            self.kept = kept
+        return tensor
+
+
+class Call:
+    """A node's function: an op of PyTorch's, on arguments of which some are tensors, and its results' places."""
+
+    def __init__(self, target: Any, leaves: Sequence[Any], spec: Any, results: Sequence[Place | None]) -> None:
+        self.target = target
+        self.leaves = [Operand(leaf) if isinstance(leaf, Place) else leaf for leaf in leaves]
+        self.spec = spec
+        self.results = [None if place is None else Operand(place) for place in results]
+
+    def __call__(self, addresses: Sequence[int]) -> None:
+        leaves = [leaf.at(addresses) if isinstance(leaf, Operand) else leaf for leaf in self.leaves]
+        with torch.no_grad():
+            args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+            results = self.target(*args, **kwargs)
+            for result, operand in zip(pytree.tree_leaves(results), self.results, strict=True):
+                if operand is not None:
+                    operand.at(addresses).copy_(result)

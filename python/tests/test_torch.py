@@ -1,0 +1,585 @@
+"""torch.compile(backend="rota") against eager: ops, models, and what a graph may ask of a backend."""
+
+import gc
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+import torch_zoo as zoo
+from torch import nn
+from torch.nn import functional as F
+
+import rota.torch
+from rota.torch import program, segment
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    rota.torch.reset_ops()
+    torch.manual_seed(1)
+    yield
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
+    return torch.compile(function, backend="rota", fullgraph=True, **options)
+
+
+def no_host() -> None:
+    assert rota.torch.ops()["host"] == {}
+
+
+def same(function: Callable[..., Any], *inputs: Any, tolerance: float = 1e-5) -> None:
+    expected, got = function(*inputs), compiled(function)(*inputs)
+    assert got.dtype == expected.dtype and got.shape == expected.shape
+    torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance)
+    no_host()
+
+
+def test_registered() -> None:
+    assert "rota" in torch._dynamo.list_backends()
+
+
+# ---- Ops ----
+
+X, Y = torch.randn(5, 7), torch.rand(5, 7) + 0.5
+T = X.t().contiguous().t()  # permuted
+ROW, MASK = torch.randn(7), X > 0
+INDEX = torch.tensor([3, 0, 2])
+
+ON_ROTA: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "add": (lambda a, b: a + b, (X, Y)),
+    "add row": (lambda a, b: torch.add(a, b, alpha=3), (X, ROW)),
+    "add number": (lambda a: a + 2.5, (X,)),
+    "add strided": (lambda a, b: a + b, (X, T)),
+    "add expanded": (lambda a: a[:, :1].expand(5, 7) + a, (X,)),
+    "sub": (lambda a, b: torch.sub(a, b, alpha=2), (X, Y)),
+    "sub number": (lambda a: a - 1.5, (X,)),
+    "rsub": (lambda a: 1.5 - a, (X,)),
+    "mul": (lambda a, b: a * b, (X, Y)),
+    "mul number": (lambda a: a * 0.25, (X,)),
+    "mul itself": (lambda a: a * a, (X,)),
+    "div": (lambda a, b: a / b, (X, Y)),
+    "div number": (lambda a: a / 3, (X,)),
+    "number over": (lambda a: 3 / a, (Y,)),
+    "neg": (lambda a: -a, (T,)),
+    "pow 2": (lambda a: a**2, (X,)),
+    "pow 3": (lambda a: a**3, (X,)),
+    "pow half": (lambda a: a**0.5, (Y,)),
+    "pow tensor": (lambda a, b: a**b, (Y, X)),
+    "gelu": (lambda a: F.gelu(a), (X,)),
+    "gelu tanh": (lambda a: F.gelu(a, approximate="tanh"), (X,)),
+    "relu": (F.relu, (X,)),
+    "leaky_relu": (lambda a: F.leaky_relu(a, 0.2), (X,)),
+    "elu": (lambda a: F.elu(a, 1.5), (X,)),
+    "silu": (F.silu, (X,)),
+    "hardswish": (F.hardswish, (X,)),
+    "clamp": (lambda a: a.clamp(-0.5, 0.5), (X,)),
+    "clamp below": (lambda a: a.clamp(min=0.1), (X,)),
+    "maximum": (torch.maximum, (X, Y)),
+    "minimum": (torch.minimum, (X, Y)),
+    "compare": (lambda a, b: a < b, (X, Y)),
+    "compare number": (lambda a: a >= 0.25, (X,)),
+    "logic": (lambda a, b: ((a > 0) & (b < 1)) | ~(a == b), (X, Y)),
+    "where": (lambda m, a, b: torch.where(m, a, b), (MASK, X, Y)),
+    "where number": (lambda m, a: torch.where(m, a, 2.0), (MASK, X)),
+    "masked_fill": (lambda a, m: a.masked_fill(m, float("-inf")).softmax(-1), (X, MASK)),
+    "causal mask": (lambda a: (a @ a.T).masked_fill(torch.ones(5, 5).tril() == 0, -1e9).softmax(-1), (X,)),
+    "cast": (lambda a: a.to(torch.bfloat16), (X,)),
+    "cast from bool": (lambda m: m.float() * 2, (MASK,)),
+    "contiguous": (lambda a: a.t().contiguous() + 0, (X,)),
+    "cat": (lambda a, b: torch.cat([a, b], 1), (X, T)),
+    "stack": (lambda a, b: torch.stack([a, b], 1), (X, Y)),
+    "pad": (lambda a: F.pad(a, (1, 2, 0, 3), value=1.5), (X,)),
+    "slice_scatter": (lambda a, b: torch.slice_scatter(a, b[:, 2:4], 1, 3, 5), (X, Y)),
+    "embedding": (lambda w, i: F.embedding(i, w), (X, INDEX)),
+    "gather": (lambda a, i: a.gather(1, i[None].expand(5, 3)), (X, INDEX)),
+    "mm": (lambda a, b: a @ b.T, (X, Y)),
+    "bmm": (lambda a, b: torch.bmm(a[None].expand(2, 5, 7), b.T[None].expand(2, 7, 5)), (X, Y)),
+    "linear": (lambda a, w, b: F.linear(a, w.T[:, :7] @ w[:7], b), (X, Y, ROW)),
+    "sum": (lambda a: a.sum(), (X,)),
+    "sum axes": (lambda a: a[None].expand(3, 5, 7).sum((0, 2)), (X,)),
+    "sum keep": (lambda a: a.sum(0, keepdim=True), (T,)),
+    "mean": (lambda a: a.mean((0, 1)), (X,)),
+    "amax": (lambda a: a.amax(1), (X,)),
+    "amin": (lambda a: a.amin((0, 1)), (X,)),
+    "var": (lambda a: a.var(0), (X,)),
+    "var axes": (lambda a: a[None].repeat(2, 1, 1).var((0, 2), correction=0), (X,)),
+    "std": (lambda a: a.std(1), (X,)),
+    "softmax": (lambda a: a.softmax(-1), (X,)),
+    "softmax first": (lambda a: a.softmax(0), (X,)),
+    "log_softmax": (lambda a: a.log_softmax(1), (T,)),
+    "cumsum": (lambda a: a.cumsum(1), (X,)),
+    "layer_norm": (lambda a, w: F.layer_norm(a, (7,), w, w, 1e-3), (X, ROW)),
+    "rank 0": (lambda a: a.sum() * 2 + 1, (X,)),
+}
+for _name in ("exp", "sqrt", "rsqrt", "log", "reciprocal", "square"):
+    ON_ROTA[_name] = (getattr(torch, _name), (Y,))
+for _name in ("abs", "tanh", "sigmoid", "sin", "cos", "sign", "floor", "ceil", "round"):
+    ON_ROTA[_name] = (getattr(torch, _name), (X,))
+
+
+@pytest.mark.parametrize("name", ON_ROTA)
+def test_op_on_rota(name: str) -> None:
+    function, inputs = ON_ROTA[name]
+    same(function, *inputs)
+    assert rota.torch.ops()["torch"] == {} and rota.torch.ops()["rota"] != {}
+
+
+ON_TORCH: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "erf": (torch.erf, (X,)),
+    "f64": (lambda a: a.double() * 2, (X,)),
+    "i64": (lambda i: i * 2 + 1, (INDEX,)),
+    "bool from i64": (lambda i: i > 1, (INDEX,)),
+    "sort": (lambda a: a.sort(1)[0], (X,)),
+    "conv": (lambda a, w: F.conv2d(a[None, None], w[None, None, :3, :3]), (X, Y)),
+    "index": (lambda a, i: a[i], (X, INDEX)),
+    "where of i64": (lambda m, i: torch.where(m[0, :3], i, -1), (MASK, INDEX)),
+    "bool to torch": (lambda a: (a > 0).any(1), (X,)),
+    "complex": (lambda a: torch.fft.rfft(a).abs(), (X,)),
+    "many": (lambda i: torch.cat([i + k for k in range(30)]), (INDEX,)),
+}
+
+
+@pytest.mark.parametrize("name", ON_TORCH)
+def test_op_on_torchs_kernel(name: str) -> None:
+    function, inputs = ON_TORCH[name]
+    expected, got = function(*inputs), compiled(function)(*inputs)
+    torch.testing.assert_close(got, expected)
+    assert rota.torch.ops()["torch"] != {}
+
+
+def test_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    segment.said.discard("aten.erf.default")
+    with caplog.at_level(logging.INFO, "rota.torch"):
+        compiled(lambda a: torch.erf(a))(X)
+        compiled(lambda a: torch.erf(a) + 1)(X)
+    assert len([record for record in caplog.records if "aten.erf.default" in record.message]) == 1
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 4)])
+def test_no_elements(shape: tuple[int, ...]) -> None:
+    x = torch.zeros(shape)
+    same(lambda a: a * 2, x)
+    same(lambda a: torch.cat([a + 1, a + 2]), x)
+    same(lambda a: a.sum() + 1, x)
+
+
+# ---- Models ----
+
+
+@pytest.mark.parametrize("name", zoo.MODELS)
+def test_model(name: str) -> None:
+    forward, backward = zoo.compare(name)
+    assert forward <= zoo.FORWARD_MAX and backward <= zoo.GRADIENTS_MAX
+    assert sum(rota.torch.ops()["rota"].values()) > 0
+    no_host()
+
+
+@pytest.mark.parametrize("name", zoo.MODELS)
+def test_training(name: str) -> None:
+    expected = zoo.train(name, 6)
+    torch._dynamo.reset()
+    got = zoo.train(name, 6, backend="rota")
+    assert got == pytest.approx(expected, abs=1e-3)
+    assert got[-1] < got[0]
+
+
+def test_checkpointing() -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    model = nn.Sequential(nn.Linear(7, 9), nn.GELU(), nn.Linear(9, 7))
+
+    def run(x: Any) -> Any:
+        return checkpoint(model, x, use_reentrant=False).square().sum()
+
+    run(X).backward()
+    expected = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    compiled(run)(X).backward()
+    for p, grad in zip(model.parameters(), expected, strict=True):
+        torch.testing.assert_close(p.grad, grad, rtol=1e-5, atol=1e-5)
+
+
+# ---- Whole steps ----
+
+OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
+    "AdamW": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.1),
+    "Adam amsgrad": lambda parameters: torch.optim.Adam(parameters, lr=1e-3, amsgrad=True),
+    "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.02, momentum=0.9, nesterov=True),
+    "SGD plain": lambda parameters: torch.optim.SGD(parameters, lr=0.02, weight_decay=0.01),
+}
+
+
+def run_steps(name: str, optimizer_of: Callable[[Any], Any], captured: bool, steps: int) -> tuple[list[float], Any]:
+    """Losses of some steps, with clipping and a rate that changes; and what the state is in the end."""
+    model, batch = zoo.make(name)
+    optimizer = optimizer_of(model.parameters())
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+
+    def step(*batch: Any) -> Any:
+        optimizer.zero_grad()
+        loss, _ = model(*batch)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        return {"loss": loss, "norm": norm, "steps": 1}
+
+    called = rota.torch.capture(step) if captured else step
+    losses = []
+    for _ in range(steps):
+        result = called(*batch)
+        schedule.step()
+        assert result["steps"] == 1 and result["norm"] > 0
+        losses.append(float(result["loss"].detach()))
+    if captured:
+        assert isinstance(called, rota.torch.Captured) and len(called.plans) == 1
+        assert all(plan is not None for plan, _ in called.plans.values())
+    return losses, model.state_dict()
+
+
+@pytest.mark.parametrize("name", zoo.MODELS)
+def test_capture_model(name: str) -> None:
+    expected, state = run_steps(name, OPTIMIZERS["AdamW"], False, 6)
+    got, other = run_steps(name, OPTIMIZERS["AdamW"], True, 6)
+    assert got == pytest.approx(expected, abs=1e-3) and got[-1] < got[0]
+    for key, value in state.items():
+        torch.testing.assert_close(other[key], value, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_capture_optimizer(name: str) -> None:
+    expected, state = run_steps("lstm", OPTIMIZERS[name], False, 6)
+    got, other = run_steps("lstm", OPTIMIZERS[name], True, 6)
+    assert got == pytest.approx(expected, abs=1e-5)
+    for key, value in state.items():
+        torch.testing.assert_close(other[key], value, rtol=1e-4, atol=1e-5)
+
+
+class Small:
+    """A step on a model with dropout and batch norm, to be captured or not."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(5)
+        self.model = nn.Sequential(nn.Linear(7, 9), nn.BatchNorm1d(9), nn.Dropout(0.4), nn.Linear(9, 7))
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def step(self, x: Any, scale: float = 1.0, exponent: int = 2) -> Any:
+        self.optimizer.zero_grad()
+        loss = ((self.model(x) - x).abs() ** exponent).mean() * scale
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def captured(self) -> rota.torch.Captured:
+        return rota.torch.capture(self.step, modules=[self.model], optimizers=[self.optimizer])
+
+
+def test_capture_draws_eagers_numbers() -> None:
+    one, other = Small(), Small()
+    called = other.captured()
+    torch.manual_seed(9)
+    expected = [float(one.step(X).detach()) for _ in range(5)]
+    torch.manual_seed(9)
+    assert [float(called(X).detach()) for _ in range(5)] == pytest.approx(expected, rel=1e-5)
+    torch.testing.assert_close(one.model.state_dict(), other.model.state_dict(), rtol=1e-4, atol=1e-5)
+
+
+def test_capture_arguments() -> None:
+    one, other = Small(), Small()
+    called = other.captured()
+    for x, scale, exponent in [(X, 1.0, 2), (X, 2.0, 2), (X, 0.5, 2), (X[:3], 0.5, 2), (X, 0.5, 3), (X, 3.0, 2)]:
+        torch.manual_seed(1)
+        expected = one.step(x, scale, exponent)
+        torch.manual_seed(1)
+        assert float(called(x, scale, exponent).detach()) == pytest.approx(float(expected.detach()), rel=1e-4)
+    assert len(called.plans) == 3  # one for each shape and exponent; the scale is an argument
+
+
+def test_capture_leaves_tensors_where_they_are() -> None:
+    small = Small()
+    called = small.captured()
+    weight = small.model[0].weight
+    called(X)
+    called(X)
+    place = weight.data_ptr()
+    kept = {key: value.clone() for key, value in small.model.state_dict().items()}
+    called(X)
+    assert small.model[0].weight is weight and weight.data_ptr() == place and weight.grad is None
+    assert not weight.eq(kept["0.weight"]).all()
+    small.model.load_state_dict(kept)
+    small.model.eval()
+    first = float(called(X).detach())
+    small.model.load_state_dict(kept)
+    assert float(called(X).detach()) == first
+    assert weight.data_ptr() == place
+
+
+def test_capture_of_what_is_no_plan_runs_eagerly(caplog: pytest.LogCaptureFixture) -> None:
+    one, other = Small(), Small()
+
+    def step(small: Small) -> Callable[[Any], Any]:
+        def run(x: Any) -> Any:
+            small.optimizer.zero_grad()
+            loss = small.model(x).square().mean()
+            if loss.item() > 0:
+                loss.backward()
+            small.optimizer.step()
+            return loss
+
+        return run
+
+    called = rota.torch.capture(step(other), modules=[other.model], optimizers=[other.optimizer])
+    for _ in range(3):
+        torch.manual_seed(1)
+        expected = step(one)(X)
+        torch.manual_seed(1)
+        torch.testing.assert_close(called(X), expected)
+    assert len([record for record in caplog.records if "the step runs eagerly" in record.message]) == 1
+
+
+def test_capture_refuses_gradients_of_a_step_before(caplog: pytest.LogCaptureFixture) -> None:
+    one, other = Small(), Small()
+
+    def add(small: Small) -> Callable[[Any], Any]:
+        def run(x: Any) -> Any:
+            loss = small.model(x).square().mean()
+            loss.backward()
+            small.optimizer.step()
+            return loss
+
+        return run
+
+    called = rota.torch.capture(add(other), modules=[other.model], optimizers=[other.optimizer])
+    for _ in range(4):
+        torch.manual_seed(1)
+        expected = add(one)(X)
+        torch.manual_seed(1)
+        torch.testing.assert_close(called(X), expected)
+    assert any("gradients of a step before" in record.message for record in caplog.records)
+
+
+def test_capture_asks_for_a_model() -> None:
+    with pytest.raises(rota.errors.InvalidArgument, match="modules="):
+        rota.torch.capture(lambda x: x)
+
+
+# ---- What graphs ask for ----
+
+
+def test_parameters_are_read_where_they_lie() -> None:
+    model = nn.Linear(7, 7)
+    run = compiled(model)
+    with torch.no_grad():
+        run(X)
+        model.weight.zero_()
+        model.bias.fill_(3)
+        assert run(X).eq(3).all()
+    assert rota.torch.device().stats["buffers"] == 0
+
+
+def test_mutation() -> None:
+    def change(a: Any, b: Any) -> Any:
+        a.mul_(2)
+        b[1:3].add_(a[:2])
+        return a + b
+
+    a, b = X.clone(), Y.clone()
+    c, d = X.clone(), Y.clone()
+    expected, got = change(a, b), compiled(change)(c, d)
+    for one, other in ((got, expected), (c, a), (d, b)):
+        torch.testing.assert_close(one, other)
+
+
+def test_views_and_aliases() -> None:
+    def views(a: Any) -> Any:
+        b = a * 2
+        return a.t(), b, b[1:], b.view(-1), a, b.t() + 1
+
+    x = X.clone()
+    got = compiled(views)(x)
+    for one, other in zip(got, views(x), strict=True):
+        torch.testing.assert_close(one, other)
+        assert one.stride() == other.stride()
+    assert got[0].data_ptr() == x.data_ptr() and got[4] is x
+    assert got[2].data_ptr() == got[1][1:].data_ptr() and got[3].data_ptr() == got[1].data_ptr()
+    got[1].zero_()
+    assert got[3].eq(0).all()
+
+
+def test_a_constant_that_is_given_is_a_new_one_each_time() -> None:
+    run = compiled(lambda a: (torch.ones(3), a + 1))
+    run(X)[0].zero_()
+    assert run(X)[0].eq(1).all()
+
+
+def test_batch_norm_statistics() -> None:
+    model, other = nn.BatchNorm1d(7), nn.BatchNorm1d(7)
+    run = compiled(model)
+    for _ in range(3):
+        torch.testing.assert_close(run(X), other(X), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(model.state_dict(), other.state_dict())
+
+
+def test_dropout_has_eagers_numbers() -> None:
+    def two(x: Any) -> Any:
+        return F.dropout(x, 0.3) + F.dropout(x, 0.6)
+
+    x = torch.ones(64, 33, requires_grad=True)
+    run = compiled(two)
+    for seed in range(5):
+        torch.manual_seed(seed)
+        expected = two(x)
+        torch.manual_seed(seed)
+        got = run(x)
+        torch.testing.assert_close(got, expected)
+        (grad,), (other,) = torch.autograd.grad(got.sum(), x), torch.autograd.grad(expected.sum(), x)
+        torch.testing.assert_close(grad, other)
+    assert not run(x).eq(run(x)).all()
+
+
+def test_random_numbers_are_eagers() -> None:
+    def draw(x: Any) -> Any:
+        return torch.rand_like(x) + torch.randn_like(x) * torch.rand_like(x)
+
+    run = compiled(draw)
+    torch.manual_seed(3)
+    first = run(X)
+    torch.manual_seed(3)
+    torch.testing.assert_close(first, run(X))
+    assert not first.eq(run(X)).any()
+
+
+def test_autocast() -> None:
+    model = nn.Sequential(nn.Linear(7, 33), nn.GELU(), nn.LayerNorm(33), nn.Linear(33, 5))
+
+    def run(x: Any) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            return model(x)
+
+    expected = run(X)
+    grads = torch.autograd.grad(expected.float().square().sum(), list(model.parameters()))
+    got = compiled(run)(X)
+    assert got.dtype == torch.bfloat16
+    torch.testing.assert_close(got, expected, rtol=0.02, atol=0.02)
+    others = torch.autograd.grad(got.float().square().sum(), list(model.parameters()))
+    for one, other in zip(others, grads, strict=True):
+        assert zoo.off(one, other) < 0.02
+    no_host()
+
+
+def test_dynamic_shapes_have_a_plan_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "PLANS_MAX", 3)
+    made: list[program.Program] = []
+    boxed = rota.torch.make_boxed
+
+    def make_boxed(one: program.Program) -> Any:
+        made.append(one)
+        return boxed(one)
+
+    monkeypatch.setattr(rota.torch, "make_boxed", make_boxed)
+    run = compiled(lambda x: (x.reshape(x.shape[1], x.shape[0]) * x.shape[0]).softmax(-1))
+    for rows in [4, 6, 5, 9, 11, 4, 4]:
+        x = torch.randn(rows, 7)
+        torch._dynamo.mark_dynamic(x, 0)
+        torch.testing.assert_close(run(x), (x.reshape(7, rows) * rows).softmax(-1))
+    assert len(made) == 1 and len(made[0].plans) == 3
+    no_host()
+
+
+def test_ops_that_need_the_host_cut_the_plan() -> None:
+    def pick(x: Any) -> Any:
+        y = x * 2
+        return y[y > 0].sqrt().sum() + y.sum()
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
+        run = compiled(pick)
+        for _ in range(2):
+            x = torch.randn(5, 7)
+            torch.testing.assert_close(run(x), pick(x))
+    ran = rota.torch.ops()
+    assert {"aten.index.Tensor", "aten.nonzero.default"} & set(ran["host"]) and "aten.mul.Tensor" not in ran["host"]
+    assert "aten.mul.Tensor" in ran["rota"]
+
+
+def test_scalar_from_data() -> None:
+    def scale(x: Any) -> Any:
+        return x * x.sum().item() + 1
+
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        run = compiled(scale)
+        for _ in range(2):
+            x = torch.randn(5, 7)
+            torch.testing.assert_close(run(x), scale(x))
+
+
+def test_an_op_of_somebody_elses() -> None:
+    @torch.library.custom_op("rota_test::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    twice.register_fake(lambda x: torch.empty_like(x))
+    torch.testing.assert_close(compiled(lambda x: twice(x + 1) - 1)(X), (X + 1) * 2 - 1)
+
+
+def test_a_kernel_that_raises_fails_its_call_alone() -> None:
+    def pick(x: Any, i: Any) -> Any:
+        return x.index_select(0, i).exp()
+
+    run = compiled(pick)
+    with pytest.raises(RuntimeError, match="index"):
+        run(X, torch.tensor([1, 77]))
+    torch.testing.assert_close(run(X, INDEX), pick(X, INDEX))
+
+
+def test_an_index_outside_fails() -> None:
+    run = compiled(lambda w, i: F.embedding(i, w))
+    with pytest.raises(RuntimeError, match="embedding"):
+        run(X, torch.tensor([77]))
+    with pytest.raises(RuntimeError, match="outside of i32"):
+        run(X, torch.tensor([1 << 40]))
+
+
+def test_threads() -> None:
+    model = nn.Sequential(nn.Linear(7, 33), nn.Dropout(0.0), nn.Linear(33, 5))
+    run = compiled(lambda x: torch.erf(model(x)))
+    xs = [torch.randn(5, 7) for _ in range(8)]
+    with torch.no_grad():
+        expected = [torch.erf(model(x)) for x in xs]
+        run(xs[0])
+        wrong: list[int] = []
+
+        def work(i: int) -> None:
+            with torch.no_grad():
+                for _ in range(50):
+                    if not torch.allclose(run(xs[i]), expected[i], atol=1e-6):
+                        wrong.append(i)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert not any(thread.is_alive() for thread in threads) and wrong == []
+
+
+def tensor_count() -> int:
+    return sum(issubclass(type(one), torch.Tensor) for one in gc.get_objects())
+
+
+def test_nothing_is_kept() -> None:
+    run = compiled(lambda x: torch.erf(x * 2))
+    run(X)
+    gc.collect()
+    before = tensor_count()
+    for _ in range(20):
+        run(torch.randn(5, 7))
+    gc.collect()
+    assert tensor_count() <= before + 8
+    assert rota.torch.device().held == 0

@@ -1,0 +1,340 @@
+"""Models that rota is compared with eager PyTorch on: each in a small size, for the suite, and in its own.
+
+Run as a program, it compares them all, and says which ops ran on whose kernels and how long a training step took:
+python torch_zoo.py [--full] [--time] [MODEL ...]. It exits with 1 where one is farther from eager than it may be. A
+model more is a function more in MODELS, which gives a module and a batch, of which the last is the classes.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import rota.torch
+
+# How far from eager's outputs and gradients are to be at most, relative to the largest magnitude of each.
+FORWARD_MAX, GRADIENTS_MAX = 1e-5, 1e-4
+
+
+class Loss(nn.Module):
+    """A model with a loss behind it."""
+
+    def __init__(self, model: nn.Module, loss: Callable[..., Any]) -> None:
+        super().__init__()
+        self.model, self.loss = model, loss
+
+    def forward(self, *batch: Any) -> Any:
+        *inputs, target = batch
+        outputs = self.model(*inputs)
+        return self.loss(outputs.flatten(0, -2) if outputs.dim() == 3 else outputs, target.flatten()), outputs
+
+
+class Block(nn.Module):
+    """A transformer's block, causal or not, with attention to a memory where there is one."""
+
+    def __init__(self, width: int, heads: int, causal: bool, crossed: bool = False) -> None:
+        super().__init__()
+        self.heads, self.causal = heads, causal
+        self.norm1, self.qkv, self.out = nn.LayerNorm(width), nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.norm2, self.up, self.down = nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        if crossed:
+            self.norm3, self.query, self.memory = (
+                nn.LayerNorm(width),
+                nn.Linear(width, width),
+                nn.Linear(width, 2 * width),
+            )
+            self.crossed = nn.Linear(width, width)
+
+    def attend(self, q: Any, k: Any, v: Any, causal: bool) -> Any:
+        q, k, v = (x.unflatten(-1, (self.heads, -1)).transpose(1, 2) for x in (q, k, v))
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal).transpose(1, 2).flatten(2)
+
+    def forward(self, x: Any, memory: Any = None) -> Any:
+        q, k, v = self.qkv(self.norm1(x)).chunk(3, -1)
+        x = x + self.out(self.attend(q, k, v, self.causal))
+        if memory is not None:
+            keys, values = self.memory(memory).chunk(2, -1)
+            x = x + self.crossed(self.attend(self.query(self.norm3(x)), keys, values, False))
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class GPT(nn.Module):
+    """GPT-2: learned positions, tied embeddings."""
+
+    def __init__(self, words: int, length: int, width: int, heads: int, layers: int) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
+        self.blocks = nn.ModuleList(Block(width, heads, True) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        for table in (self.words, self.places):
+            nn.init.normal_(table.weight, std=0.02)
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
+        for block in self.blocks:
+            x = block(x)
+        return F.linear(self.norm(x), self.words.weight)
+
+
+class Translator(nn.Module):
+    """An encoder and a decoder."""
+
+    def __init__(self, words: int, width: int, heads: int, layers: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(words, width)
+        self.encoder = nn.ModuleList(Block(width, heads, False) for _ in range(layers))
+        self.decoder = nn.ModuleList(Block(width, heads, True, crossed=True) for _ in range(layers))
+        self.out = nn.Linear(width, words)
+
+    def forward(self, source: Any, target: Any) -> Any:
+        memory = self.words(source)
+        for block in self.encoder:
+            memory = block(memory)
+        x = self.words(target)
+        for block in self.decoder:
+            x = block(x, memory)
+        return self.out(x)
+
+
+class ViT(nn.Module):
+    """A vision transformer: patches, a class token, learned positions."""
+
+    def __init__(self, size: int, patch: int, width: int, heads: int, layers: int, classes: int) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, patch, patch)
+        self.token = nn.Parameter(torch.zeros(1, 1, width))
+        self.places = nn.Parameter(0.02 * torch.randn(1, (size // patch) ** 2 + 1, width))
+        self.blocks = nn.ModuleList(Block(width, heads, False) for _ in range(layers))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
+
+    def forward(self, images: Any) -> Any:
+        x = self.patches(images).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.places
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x)[:, 0])
+
+
+class Residual(nn.Module):
+    """ResNet's basic block."""
+
+    def __init__(self, inner: int, outer: int, stride: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(inner, outer, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(outer),
+            nn.ReLU(),
+            nn.Conv2d(outer, outer, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(outer),
+        )
+        self.short: nn.Module = nn.Identity()
+        if stride != 1 or inner != outer:
+            self.short = nn.Sequential(nn.Conv2d(inner, outer, 1, stride, bias=False), nn.BatchNorm2d(outer))
+
+    def forward(self, x: Any) -> Any:
+        return F.relu(self.body(x) + self.short(x))
+
+
+def resnet(width: int, classes: int) -> nn.Module:
+    layers: list[nn.Module] = [nn.Conv2d(3, width, 7, 2, 3, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+    layers.append(nn.MaxPool2d(3, 2, 1))
+    inner = width
+    for i in range(4):
+        outer = width << i
+        layers += [Residual(inner, outer, 1 if i == 0 else 2), Residual(outer, outer, 1)]
+        inner = outer
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inner, classes))
+
+
+class UNet(nn.Module):
+    """Down and up again, with group norm; gives an image's classes by place."""
+
+    def __init__(self, width: int, levels: int, classes: int) -> None:
+        super().__init__()
+        widths = [width << i for i in range(levels + 1)]
+        self.down = nn.ModuleList(self.pair(a, b) for a, b in zip([3, *widths[:-1]], widths, strict=True))
+        self.up = nn.ModuleList(nn.ConvTranspose2d(2 * w, w, 2, 2) for w in reversed(widths[:-1]))
+        self.join = nn.ModuleList(self.pair(2 * w, w) for w in reversed(widths[:-1]))
+        self.out = nn.Conv2d(width, classes, 1)
+
+    @staticmethod
+    def pair(inner: int, outer: int) -> nn.Module:
+        layers: list[nn.Module] = []
+        for a in (inner, outer):
+            layers += [nn.Conv2d(a, outer, 3, padding=1), nn.GroupNorm(min(4, outer), outer), nn.SiLU()]
+        return nn.Sequential(*layers)
+
+    def forward(self, x: Any) -> Any:
+        kept = []
+        for i, down in enumerate(self.down):
+            x = down(F.max_pool2d(x, 2) if i else x)
+            kept.append(x)
+        for up, join, other in zip(self.up, self.join, reversed(kept[:-1]), strict=True):
+            x = join(torch.cat([up(x), other], 1))
+        return self.out(x).permute(0, 2, 3, 1).flatten(1, 2)
+
+
+class LSTM(nn.Module):
+    """A character model of LSTM cells, written out."""
+
+    def __init__(self, words: int, width: int) -> None:
+        super().__init__()
+        self.words, self.out = nn.Embedding(words, width), nn.Linear(width, words)
+        self.input, self.state = nn.Linear(width, 4 * width), nn.Linear(width, 4 * width, bias=False)
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.input(self.words(tokens))
+        h = c = x.new_zeros(x.shape[0], x.shape[2] // 4)
+        states = []
+        for t in range(x.shape[1]):
+            i, f, g, o = (x[:, t] + self.state(h)).chunk(4, -1)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+            h = torch.sigmoid(o) * torch.tanh(c)
+            states.append(h)
+        return self.out(torch.stack(states, 1))
+
+
+def tokens(words: int, *shape: int) -> Any:
+    return torch.randint(words, shape)
+
+
+def gpt2(full: bool) -> Any:
+    if full:
+        return GPT(50257, 256, 768, 12, 12), [tokens(50257, 1, 256), tokens(50257, 1, 256)]
+    return GPT(101, 24, 32, 4, 2), [tokens(101, 2, 24), tokens(101, 2, 24)]
+
+
+def resnet18(full: bool) -> Any:
+    width, size, count = (64, 224, 8) if full else (8, 64, 4)
+    return resnet(width, 10), [torch.randn(count, 3, size, size), tokens(10, count)]
+
+
+def vit(full: bool) -> Any:
+    if full:
+        return ViT(224, 16, 384, 6, 12, 10), [torch.randn(4, 3, 224, 224), tokens(10, 4)]
+    return ViT(32, 8, 32, 4, 2, 10), [torch.randn(4, 3, 32, 32), tokens(10, 4)]
+
+
+def lstm(full: bool) -> Any:
+    width, length, count = (256, 64, 16) if full else (24, 8, 3)
+    return LSTM(65, width), [tokens(65, count, length), tokens(65, count, length)]
+
+
+def unet(full: bool) -> Any:
+    width, size, count, levels = (32, 128, 2, 4) if full else (8, 32, 2, 2)
+    return UNet(width, levels, 3), [torch.randn(count, 3, size, size), tokens(3, count, size * size)]
+
+
+def translator(full: bool) -> Any:
+    width, layers, length, words = (512, 6, 64, 8000) if full else (32, 2, 12, 97)
+    heads = 8 if full else 4
+    given = [tokens(words, 2, length), tokens(words, 2, length), tokens(words, 2, length)]
+    return Translator(words, width, heads, layers), given
+
+
+MODELS: dict[str, Callable[[bool], Any]] = {
+    "gpt2": gpt2,
+    "resnet18": resnet18,
+    "vit": vit,
+    "lstm": lstm,
+    "unet": unet,
+    "translator": translator,
+}
+
+
+def make(name: str, full: bool = False) -> tuple[nn.Module, list[Any]]:
+    """A model with its loss, and a batch; the same each time."""
+    torch.manual_seed(7)
+    model, batch = MODELS[name](full)
+    return Loss(model, F.cross_entropy), batch
+
+
+def off(a: Any, b: Any) -> float:
+    """How far a tensor is from another, relative to that one's largest magnitude."""
+    return float((a - b).abs().max() / b.abs().max().clamp(min=1e-30))
+
+
+def values(model: nn.Module, called: Any, batch: list[Any]) -> tuple[Any, dict[str, Any]]:
+    model.zero_grad()
+    loss, outputs = called(*batch)
+    loss.backward()
+    return outputs.detach(), {name: p.grad.clone() for name, p in model.named_parameters()}
+
+
+def compare(name: str, full: bool = False) -> tuple[float, float]:
+    """How far outputs and gradients are from eager's. (A gradient that is 0 but for rounding is measured by the
+    largest of all.)"""
+    model, batch = make(name, full)
+    state = {key: value.clone() for key, value in model.state_dict().items()}
+    outputs, grads = values(model, model, batch)
+    model.load_state_dict(state)
+    got, got_grads = values(model, torch.compile(model, backend="rota"), batch)
+    largest = max(float(grad.abs().max()) for grad in grads.values())
+    worst = max(
+        min(off(got_grads[key], grad), float((got_grads[key] - grad).abs().max()) / largest * 10)
+        if float(grad.abs().max()) < 1e-5 * largest
+        else off(got_grads[key], grad)
+        for key, grad in grads.items()
+    )
+    return off(got, outputs), worst
+
+
+def train(name: str, steps: int, full: bool = False, backend: str | None = None) -> list[float]:
+    """The losses of some steps."""
+    model, batch = make(name, full)
+    called = model if backend is None else torch.compile(model, backend=backend)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss, _ = called(*batch)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return losses
+
+
+def time_step(name: str, full: bool, backend: str | None, repeats: int) -> tuple[float, float]:
+    """Seconds of the first step, with what it compiles, and the median of the others."""
+    torch._dynamo.reset()
+    model, batch = make(name, full)
+    called = model if backend is None else torch.compile(model, backend=backend)
+    times = []
+    for _ in range(repeats + 1):
+        model.zero_grad()
+        begin = time.perf_counter()
+        called(*batch)[0].backward()
+        times.append(time.perf_counter() - begin)
+    return times[0], sorted(times[1:])[repeats // 2]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="*", choices=[*MODELS, []], default=[], help="which; all if none is named")
+    parser.add_argument("--full", action="store_true", help="in their own sizes")
+    parser.add_argument("--time", action="store_true", help="against eager and Inductor")
+    parser.add_argument("--repeats", type=int, default=5, help="timed steps")
+    given = parser.parse_args()
+    is_right = True
+    for name in given.models or MODELS:
+        torch._dynamo.reset()
+        rota.torch.reset_ops()
+        forward, backward = compare(name, given.full)
+        is_right = is_right and forward <= FORWARD_MAX and backward <= GRADIENTS_MAX
+        print(f"{name}: forward off by {forward:.1e}, gradients by {backward:.1e}")
+        for kernels, counts in rota.torch.ops().items():
+            text = ", ".join(f"{op.removeprefix('aten.')} {n}" for op, n in sorted(counts.items(), key=lambda c: -c[1]))
+            print(f"  {kernels} ({sum(counts.values())}): {text}")
+        for backend in [None, "inductor", "rota"] if given.time else []:
+            first, step = time_step(name, given.full, backend, given.repeats)
+            print(f"  {backend or 'eager'}: first step {first:.2f} s, then {1e3 * step:.2f} ms")
+    return 0 if is_right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
