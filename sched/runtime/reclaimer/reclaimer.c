@@ -68,28 +68,35 @@ void rota_reclaim_free(rota_released *released) {
     (void)ra_fetch_sub_release(&runtime->stats.reclaim_pending, 1);
 }
 
-/* Oldest first. */
-static rota_released *take_unused(rota_runtime *runtime) {
+/* The thread's own. */
+typedef struct rota_reclaimer {
+    rota_runtime *runtime;
+    rota_released *taken; /* what it is about to free, oldest first */
+} rota_reclaimer;
+
+static void take_unused(rota_reclaimer *reclaimer) {
+    rota_runtime *runtime = reclaimer->runtime;
     rota_assert_owner(&runtime->reclaiming.owner);
-    rota_released *taken = NULL;
-    rota_released_prepend(&taken, rota_released_take(&runtime->reclaiming.unused)); /* with push_unused */
-    return taken;
+    rota_released_prepend(&reclaimer->taken,
+                          rota_released_take(&runtime->reclaiming.unused)); /* with push_unused */
 }
 
-static void free_all(rota_released *released) {
-    while (released) {
-        rota_released *next = released->next;
-        rota_reclaim_free(released);
-        released = next;
+static void free_taken(rota_reclaimer *reclaimer) {
+    while (reclaimer->taken) {
+        rota_released *first = reclaimer->taken;
+        reclaimer->taken = first->next;
+        rota_reclaim_free(first);
     }
 }
 
 void *rota_reclaimer_main(void *user) {
     rota_runtime *runtime = user;
+    rota_reclaimer reclaimer = {.runtime = runtime};
     rota_owner_take(&runtime->reclaiming.owner);
     /* Acquire: the order to stop comes after the sequencer's end, and so after its last push. */
     while (!ra_load_acquire(&runtime->reclaiming.stop)) {
-        free_all(take_unused(runtime));
+        take_unused(&reclaimer);
+        free_taken(&reclaimer);
         rota_chunk_cache_sweep(rota_clock_ns());
         rota_sleeper_prepare(&runtime->reclaiming.sleeper);
         if (!rota_stack_is_empty_upmc(&runtime->reclaiming.unused) ||
@@ -98,7 +105,8 @@ void *rota_reclaimer_main(void *user) {
         else
             rota_sleeper_wait(&runtime->reclaiming.sleeper, rota_deadline_after(1000000000u));
     }
-    free_all(take_unused(runtime));
+    take_unused(&reclaimer);
+    free_taken(&reclaimer);
     rota_owner_leave(&runtime->reclaiming.owner);
     rota_runtime_thread_ends(runtime);
     ra_store_release(&runtime->reclaiming.thread_ended, 1); /* with rota_runtime_close */
