@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "graph/buffer_internal.h"
 #include "sched/host_read.h"
 #include "sched/runtime/caller/room.h"
 #include "sched/runtime/kinds/read.h"

@@ -1,11 +1,9 @@
 /* Waiting for room, in turn: what the calls that read and write buffers from the host wait for. */
 #include "base/clock.h"
 #include "base/futex.h"
-#include "graph/buffer_internal.h"
 #include "sched/runtime/caller/room.h"
 #include "sched/runtime/memory/residency.h"
 #include "sched/runtime/memory/staging.h"
-#include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"

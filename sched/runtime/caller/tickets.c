@@ -7,7 +7,6 @@
 #include "base/futex.h"
 #include "base/given.h"
 #include "sched/runtime/kinds/kinds.h"
-#include "sched/runtime/kinds/plan_externals.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/pins.h"

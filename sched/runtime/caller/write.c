@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/atomic.h"
-#include "graph/buffer_internal.h"
 #include "sched/runtime/caller/room.h"
 #include "sched/runtime/kinds/write.h"
 #include "sched/runtime/memory/residency.h"

@@ -6,7 +6,6 @@
 #include "sched/runtime/kinds/read.h"
 #include "sched/runtime/kinds/works.h"
 #include "sched/runtime/kinds/write.h"
-#include "sched/runtime/shared/runtime.h"
 
 const rota_kind rota_kinds[] = {
     [ROTA_RECORD_PLAN] = {.noun = "plan",

@@ -4,13 +4,10 @@
 
 #include "base/atomic.h"
 #include "sched/runtime/kinds/migration.h"
-#include "sched/runtime/kinds/plan_externals.h"
 #include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/kinds/touch.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/order/hazard.h"
-#include "sched/runtime/order/order.h"
-#include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"

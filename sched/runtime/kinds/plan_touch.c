@@ -1,7 +1,6 @@
 /* What a segment's commands touch, node by node, and what outside its plan. */
 #include <stdlib.h>
 
-#include "graph/buffer_internal.h"
 #include "sched/runtime/kinds/plan_externals.h"
 #include "sched/runtime/kinds/plan_touch.h"
 #include "sched/runtime/kinds/touch.h"

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/atomic.h"
-#include "sched/runtime/kinds/plan_externals.h"
 #include "sched/runtime/kinds/read.h"
 #include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/kinds/touch.h"
@@ -11,7 +10,6 @@
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/order/deliver.h"
 #include "sched/runtime/order/hazard.h"
-#include "sched/runtime/order/order.h"
 #include "sched/runtime/order/side_queues.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/causes.h"

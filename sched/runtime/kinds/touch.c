@@ -1,14 +1,11 @@
 /* What kinds of works have to say of the places that they touch. */
 #include "base/atomic.h"
-#include "sched/runtime/kinds/plan_externals.h"
 #include "sched/runtime/kinds/touch.h"
-#include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/shared/runtime.h"
 
 bool rota_touch_mark_early(rota_runtime *runtime, const rota_work *work, const rota_place *where,
                            uint8_t mode, void *reason) {

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/atomic.h"
-#include "sched/runtime/kinds/plan_externals.h"
 #include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/kinds/works.h"
 #include "sched/runtime/memory/ranges.h"
@@ -12,7 +11,6 @@
 #include "sched/runtime/order/chain.h"
 #include "sched/runtime/order/clocks.h"
 #include "sched/runtime/order/hazard.h"
-#include "sched/runtime/order/order.h"
 #include "sched/runtime/order/replay.h"
 #include "sched/runtime/order/side_queues.h"
 #include "sched/runtime/order/wanted.h"

@@ -16,7 +16,7 @@
 #include "sched/runtime/order/replay.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/reclaimer/reclaimer.h"
-#include "sched/runtime/sequencer/last_use.h"
+#include "sched/runtime/sequencer/last_use.h" /* IWYU pragma: keep */
 #include "sched/runtime/sequencer/sequencer.h"
 #include "sched/runtime/sequencer/submission_pool.h"
 #include "sched/runtime/shared/causes.h"

@@ -14,7 +14,6 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/progress.h"
-#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/events.h"
 #include "sched/runtime/submitter/thread.h"

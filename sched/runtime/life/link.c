@@ -5,8 +5,7 @@
 
 #include "base/atomic.h"
 #include "sched/runtime/life/link.h"
-#include "sched/runtime/shared/handle.h"
-#include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/runtime.h" /* IWYU pragma: keep */
 
 /* What a try with another device has left is used again: values only rise. */
 static rota_status make_timeline(rota_device *maker, rota_device *other, rota_timeline *timeline) {

@@ -3,7 +3,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/arena.h"
 #include "base/atomic.h"
 #include "base/given.h"
 #include "base/signals.h"

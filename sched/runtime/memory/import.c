@@ -7,7 +7,7 @@
 #include "base/atomic.h"
 #include "sched/runtime/memory/import.h"
 #include "sched/runtime/shared/loss.h"
-#include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/runtime.h" /* IWYU pragma: keep */
 
 rota_status rota_share_import(rota_device *owner, rota_exec_memory *memory, rota_device *device,
                               const char *name, rota_exec_memory **out_memory) {

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
-#include "graph/buffer_internal.h"
+#include "graph/buffer_internal.h" /* IWYU pragma: keep */
 #include "sched/runtime/order/chain.h"
 #include "sched/runtime/order/order.h"
 #include "sched/runtime/order/wanted.h"

@@ -2,7 +2,6 @@
  * the record. */
 #include "base/atomic.h"
 #include "base/given.h"
-#include "graph/buffer_internal.h"
 #include "sched/runtime/memory/residency.h"
 #include "sched/runtime/plans/args.h"
 #include "sched/runtime/plans/executable.h"

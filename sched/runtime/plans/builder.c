@@ -16,7 +16,6 @@
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/device_life.h"
 #include "sched/runtime/shared/handle.h"
-#include "sched/runtime/shared/runtime.h"
 
 /* Its works go on, and with the last of them the plan may be gone. */
 static void answer(rota_device *device, rota_instance *instance) {

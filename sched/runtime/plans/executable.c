@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "base/atomic.h"
-#include "graph/buffer_internal.h"
 #include "sched/runtime/memory/residency.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/instances.h"

@@ -3,7 +3,6 @@
 #include "sched/runtime/plans/make.h"
 
 #include <stdlib.h>
-#include "base/atomic.h"
 #include "base/sized_copy.h"
 #include "graph/graph_internal.h"
 #include "sched/plan/compile.h"
@@ -11,7 +10,6 @@
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/shared/devices.h"
 #include "sched/runtime/shared/handle.h"
-#include "sched/runtime/shared/runtime.h"
 
 static const rota_compile_options default_options = {.struct_size = sizeof default_options};
 

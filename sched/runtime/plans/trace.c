@@ -7,7 +7,6 @@
 #include "sched/plan/operations.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/times.h"
-#include "sched/runtime/shared/runtime.h"
 
 static double microseconds(uint64_t ns, uint64_t origin) {
     return ((double)ns - (double)origin) / 1000.0;

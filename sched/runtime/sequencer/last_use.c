@@ -10,7 +10,7 @@
 #include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
-#include "sched/runtime/submitter/ring.h"
+#include "sched/runtime/submitter/ring.h" /* IWYU pragma: keep */
 
 static bool range_passed(rota_runtime *runtime, const rota_range *range) {
     if (!rota_point_passed(runtime, range->writer)) return false;

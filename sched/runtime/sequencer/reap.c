@@ -1,8 +1,6 @@
 /* What has ended is recycled, and what a lost device left fails. The sequencer's. */
 #include "base/atomic.h"
-#include "graph/buffer_internal.h"
 #include "sched/runtime/kinds/kinds.h"
-#include "sched/runtime/kinds/plan_externals.h"
 #include "sched/runtime/kinds/works.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/order/deliver.h"

@@ -1,9 +1,7 @@
 /* One record in order: number, hazards, instance, works. The sequencer's. */
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "graph/buffer_internal.h"
 #include "sched/runtime/kinds/kinds.h"
-#include "sched/runtime/kinds/plan_externals.h"
 #include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/order/deliver.h"
 #include "sched/runtime/order/wanted.h"

@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include "base/assert.h"
 #include "base/atomic.h"
-#include "sched/runtime/shared/devices.h"
+#include "sched/runtime/shared/devices.h" /* IWYU pragma: keep */
 
 #define TO(NAME) (1u << ROTA_LIFE_##NAME)
 

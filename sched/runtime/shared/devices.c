@@ -3,7 +3,7 @@
 
 #include "base/atomic.h"
 #include "sched/runtime/shared/devices.h"
-#include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/runtime.h" /* IWYU pragma: keep */
 
 const rota_device_info *rota_device_get_info(const rota_device *device) {
     return device ? &device->info : NULL;

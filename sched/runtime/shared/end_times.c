@@ -5,11 +5,11 @@
  * ascending order as `advanced` is called and the gate settles; the sequencer, which has seen `completed`,
  * takes. It is a mutex and no more, held for moments, and by no application's thread: only diagnostics pay.
  */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "sched/runtime/shared/end_times.h"
-#include "sched/runtime/shared/runtime.h"
 
 typedef struct end_time {
     uint64_t value, ns;

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "base/atomic.h"
-#include "graph/buffer_internal.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/marks.h"

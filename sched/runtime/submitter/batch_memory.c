@@ -11,7 +11,6 @@
 #include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/shared/loss.h"
-#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/batch_memory.h"
 #include "sched/runtime/submitter/submitter.h"
 

@@ -18,8 +18,6 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "sched/runtime/kinds/kinds.h"
-#include "sched/runtime/kinds/plan_externals.h"
-#include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"

@@ -10,7 +10,7 @@
 #include "sched/runtime/submitter/events.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/judge.h"
-#include "sched/runtime/submitter/submitter.h"
+#include "sched/runtime/submitter/submitter.h" /* IWYU pragma: keep */
 
 /* Closed or left: nobody listens any more. Relaxed: who closed it has ended its threads, or left them everything. */
 static bool is_over(const rota_device *device) {

@@ -22,7 +22,6 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"

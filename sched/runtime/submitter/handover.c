@@ -3,7 +3,6 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "sched/runtime/kinds/kinds.h"
-#include "sched/runtime/kinds/plan_externals.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"

@@ -1,11 +1,10 @@
 /* The sequencer's side of a hand-over: works go into the ring of the device's submit thread, or the direct
  * way to executors whose submit never blocks. */
 #include "base/atomic.h"
-#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/batch_memory.h"
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/ring.h"
-#include "sched/runtime/submitter/submitter.h"
+#include "sched/runtime/submitter/submitter.h" /* IWYU pragma: keep */
 
 static bool thread_is_idle(rota_device *device) {
     /* Acquire: with the thread's release after its last submit call returned. */

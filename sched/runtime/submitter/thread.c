@@ -11,8 +11,8 @@
 #include "sched/runtime/submitter/batch_memory.h"
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/blocked.h"
-#include "sched/runtime/submitter/ring.h"
-#include "sched/runtime/submitter/submitter.h"
+#include "sched/runtime/submitter/ring.h" /* IWYU pragma: keep */
+#include "sched/runtime/submitter/submitter.h" /* IWYU pragma: keep */
 #include "sched/runtime/submitter/thread.h"
 
 #define HOLD_SLICE_NS 50000000u
