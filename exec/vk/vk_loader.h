@@ -73,6 +73,7 @@
     X(CmdDispatch)                                                                                           \
     X(CmdCopyBuffer)                                                                                         \
     X(CmdFillBuffer)                                                                                         \
+    X(CmdCopyQueryPoolResults)                                                                               \
     X(CmdResetQueryPool)                                                                                     \
     X(CreateQueryPool)                                                                                       \
     X(DestroyQueryPool)                                                                                      \

@@ -23,7 +23,7 @@ typedef struct rota_vk_physical {
     bool shares_memory;   /* by opaque file descriptors */
     bool makes_timelines; /* that others take over by such */
     /* Asked for results of queries, whatever of them, the driver waits for the device, and looks then at queries that
-     * a reset in a submission that came since may be freeing. */
+     * a reset in a submission that came since may be freeing. There each segment copies its own (vk_record.c). */
     bool queries_wait;
     uint8_t uuid[VK_UUID_SIZE];
     char pci[40]; /* its folder under /sys/bus/pci/devices; "" where it does not say */

@@ -201,6 +201,18 @@ static rota_status record_batches(recording *r, const rota_exec_segment *segment
     return ROTA_OK;
 }
 
+/* The driver's own thread reads the queries that it resets itself: nobody else has to ask for them. */
+static void record_results(const recording *r, const rota_exec_segment *segment) {
+    const rota_vk_memory *results = r->recorded->results;
+    r->device->vk.CmdCopyQueryPoolResults(
+        r->buffer, r->recorded->queries, 2 * segment->first_command, 2 * segment->command_count,
+        results->buffer,
+        results->buffer_offset + 2 * (uint64_t)segment->first_command * sizeof(rota_vk_timestamp),
+        sizeof(rota_vk_timestamp),
+        VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT | VK_QUERY_RESULT_WAIT_BIT);
+    rota_vk_record_host_barrier(r->device, r->buffer, ROTA_VK_TRANSFER);
+}
+
 static rota_status record_segment(recording *r, uint32_t index) {
     const rota_exec_segment *segment = &r->program->desc->segments[index];
     rota_vk_device *device = r->device;
@@ -228,6 +240,7 @@ static rota_status record_segment(recording *r, uint32_t index) {
     if (device->options.touch) ROTA_TRY(rota_vk_touch_segment(device, r->recorded, r->buffer));
     ROTA_TRY(record_batches(r, segment));
     if (r->writes_mapped) rota_vk_record_host_barrier(device, r->buffer, r->program->segment_kinds[index]);
+    if (r->recorded->results) record_results(r, segment);
     result = device->vk.EndCommandBuffer(r->buffer);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkEndCommandBuffer");
     r->recorded->buffers[index] = r->buffer;
@@ -260,6 +273,11 @@ static rota_status make_queries(rota_vk_device *device, rota_vk_recorded *record
     VkResult result = device->vk.CreateQueryPool(device->handle, &info, NULL, &recorded->queries);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateQueryPool");
     device->vk.ResetQueryPool(device->handle, recorded->queries, 0, 2 * count);
+    if (device->physical.queries_wait) {
+        const uint64_t bytes = 2 * (uint64_t)count * sizeof(rota_vk_timestamp);
+        ROTA_TRY(rota_vk_memory_take(device, bytes, &recorded->results));
+        memset(recorded->results->base.host, 0, bytes);
+    }
     recorded->looked_at = calloc(2 * (size_t)count, sizeof *recorded->looked_at);
     if (!recorded->looked_at)
         return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for the times of %u commands", count);
@@ -303,6 +321,7 @@ rota_status rota_vk_recorded_anew(rota_vk_device *device, rota_vk_recorded *reco
 void rota_vk_recorded_free(rota_vk_device *device, rota_vk_recorded *recorded) {
     for (uint32_t i = 0; i < ROTA_VK_REALS_MAX; i++)
         if (recorded->pools[i]) device->vk.DestroyCommandPool(device->handle, recorded->pools[i], NULL);
+    if (recorded->results) rota_vk_memory_give(device, recorded->results);
     if (recorded->queries) device->vk.DestroyQueryPool(device->handle, recorded->queries, NULL);
     rota_vk_touch_run_free(device, recorded);
     rota_vk_block_give(device, &recorded->block);

@@ -26,7 +26,8 @@ struct rota_vk_recorded {
     rota_vk_block block;
     uint64_t *block_copy; /* what the block holds, readable: the block itself may be write-combined */
     bool block_written;
-    VkQueryPool queries;          /* diagnostics: two timestamps a command */
+    VkQueryPool queries;     /* diagnostics: two timestamps a command */
+    rota_vk_memory *results; /* with queries_wait (vk_physical.h): segments copy theirs there at their ends */
     rota_vk_timestamp *looked_at; /* with queries: room for them, the completion thread's */
     _Atomic uint64_t stuck;       /* what its last look found: device->moves then, and 1 + the node, or 0 */
     rota_vk_touch_run touch;

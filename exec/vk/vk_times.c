@@ -8,10 +8,14 @@
 
 typedef rota_vk_timestamp timestamp;
 
-/* Reads all queries of an instance without waiting. */
+/* Reads all queries of an instance without waiting; of one that runs again some may be of that run. */
 static bool read_queries(rota_vk_device *device, const rota_vk_recorded *recorded,
                          timestamp *out_timestamps) {
     uint32_t count = 2 * recorded->program->desc->command_count;
+    if (recorded->results) {
+        memcpy(out_timestamps, recorded->results->base.host, count * sizeof *out_timestamps);
+        return true;
+    }
     VkResult result = device->vk.GetQueryPoolResults(
         device->handle, recorded->queries, 0, count, count * sizeof *out_timestamps, out_timestamps,
         sizeof *out_timestamps, VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT);

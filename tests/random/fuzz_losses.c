@@ -13,6 +13,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/futex.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
@@ -21,9 +22,10 @@
 #include "tests/kit/nap.h"
 #include "tests/kit/random.h"
 #include "tests/kit/runtime_support.h"
+#include "tests/kit/sequenced.h"
 
 /* The adversary's devices come first. */
-enum { HALF = 4096, ALL = 2 * HALF, BUFFERS = 5, DEVICES = 4, FAKES = 3, OPS = 70, KINDS = 3 };
+enum { HALF = 4096, ALL = 2 * HALF, BUFFERS = 5, DEVICES = 4, FAKES = 3, OPS = 70, KINDS = 4 };
 #define HALF_BYTES (HALF * 4u)
 #define WAIT_NS 60000000000u
 
@@ -36,9 +38,21 @@ static rota_status sum(const rota_kernel_call *call) {
 }
 static const rota_kernel sum_kernel = {.name = "sum", .operand_count = 2, .cpu = {.fn = sum}};
 
-/* What a plan does: a sum; a copy of all; or a sum into src's successor, and a copy of that one, which is on
- * the device after it. */
-typedef enum plan_kind { SUM, COPY, SUM_AND_COPY } plan_kind;
+/* The same, once the gate is open. */
+static _Atomic uint32_t is_gate_open;
+static rota_status late_sum(const rota_kernel_call *call) {
+    const uint64_t deadline = rota_deadline_after(10000000000u);
+    while (!ra_load_seq_cst(&is_gate_open) && rota_clock_ns() < deadline) test_nap();
+    return sum(call);
+}
+static const rota_kernel late_kernel = {.name = "late sum", .operand_count = 2, .cpu = {.fn = late_sum}};
+
+/* What a plan does: a sum; a copy of all; a sum into src's successor, and a copy of that one, which is on the device
+ * after it; or a late sum. */
+typedef enum plan_kind { SUM, COPY, SUM_AND_COPY, LATE } plan_kind;
+
+/* Operations of run_order; and how many late sums stand for one: the adversary looks for new works every 64 steps. */
+enum { ORDER_OPS = 12, LATES = 32 };
 
 typedef struct op {
     rota_ticket ticket;
@@ -57,6 +71,7 @@ typedef struct world {
     rota_plan *plans[KINDS][DEVICES][BUFFERS][BUFFERS][2];
     uint32_t values[BUFFERS][2];
     op ops[OPS];
+    uint32_t order_at; /* run_order begins there; OPS: nowhere */
     /* A loss: of whom, before which operation, and how. */
     uint32_t who[2], when[2];
     uint32_t well_after; /* operations after a loss that ended well */
@@ -96,6 +111,8 @@ static void world_open(world *w, uint64_t seed, uint64_t limit) {
     w->options.shares_memory = w->options.timelines = is_linked;
     w->options.faults.slow_command_ns = draw(w, 3) ? 0 : 20000;
     w->queues = 1 + draw(w, 3);
+    w->order_at = is_linked && seed % 2 ? (uint32_t)(seed / 2 % (OPS / 2)) : OPS;
+    if (w->order_at < OPS && w->queues == 1) w->queues = 2;
     const rota_runtime_options options =
         ROTA_RUNTIME_OPTIONS(.timeout_ns = 2 * WAIT_NS, .queues_per_device = w->queues,
                              .memory_limit_bytes = limit, .staging_slots = 2, .staging_slot_bytes = 4096,
@@ -110,6 +127,7 @@ static void world_open(world *w, uint64_t seed, uint64_t limit) {
         w->buffers[b] = test_words(w->devices[b % DEVICES], "b", ALL, b + 1);
         w->values[b][0] = w->values[b][1] = b + 1;
     }
+    ra_store_seq_cst(&is_gate_open, 1);
     w->options.faults.free_ns = draw(w, 2) ? 0 : 400000;
     w->options.faults.frees = draw(w, 5) ? ADVERSARY_FREES_AT_ONCE : ADVERSARY_FREES_AFTER_WORKS;
 }
@@ -141,7 +159,7 @@ static void draw_losses(world *w) {
 
 /* Whether its thread is to stay in the driver by then: for a while, or close behind what it waits for on the GPU. */
 static bool stays_before(const world *w, uint32_t l, uint32_t i) {
-    if (w->when[l] >= OPS || i >= w->when[l]) return false;
+    if (w->when[l] >= OPS || i >= w->when[l] || w->order_at < OPS) return false; /* run_order waits */
     if ((w->seed + l) % 4 == 0) return i + 8 == w->when[l];
     return (w->seed + l) % 4 == 1 && i + 16 > w->when[l] &&
            ra_load_seq_cst(&w->devices[w->who[l]]->gate.pending);
@@ -156,8 +174,7 @@ static void lose_at(world *w, uint32_t i) {
 
 /* ---- Operations ---- */
 
-static void begin_read(world *w, op *at) {
-    const uint32_t b = draw(w, BUFFERS);
+static void begin_read(world *w, op *at, uint32_t b) {
     const uint64_t deadline = rota_deadline_after(WAIT_NS);
     rota_status status = ROTA_BUSY;
     memcpy(at->wanted, w->values[b], sizeof at->wanted);
@@ -188,6 +205,10 @@ static void begin_write(world *w, op *at) {
     at->waits = write_half(w, device, b, half, value, &at->ticket) == ROTA_OK;
 }
 
+static uint32_t queue_of(const world *w, uint32_t d, uint32_t src, uint32_t dst, uint32_t half) {
+    return 1 + (d + 3 * src + 5 * dst + 7 * half) % w->queues;
+}
+
 static rota_plan *compile(world *w, plan_kind kind, uint32_t d, uint32_t src, uint32_t dst, uint32_t half) {
     rota_graph *graph;
     rota_recorder *recorder;
@@ -198,16 +219,17 @@ static rota_plan *compile(world *w, plan_kind kind, uint32_t d, uint32_t src, ui
     rota_access copies[] = {{w->buffers[kind == COPY ? src : dst], 0, ROTA_WHOLE, ROTA_READ},
                             {w->buffers[kind == COPY ? dst : last], 0, ROTA_WHOLE, ROTA_WRITE}};
     rota_device *devices[] = {w->devices[d], w->devices[(d + 1) % DEVICES]};
-    const uint32_t queue = 1 + (d + 3 * src + 5 * dst + 7 * half) % w->queues;
+    const uint32_t queue = queue_of(w, d, src, dst, half);
     assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "random"), &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    rota_kernel_node sum_node = ROTA_KERNEL_NODE(.kernel = &sum_kernel, .accesses = sums, .access_count = 2,
-                                                 .placement = {.device_plus_1 = 1, .queue_plus_1 = queue});
+    rota_kernel_node sum_node =
+        ROTA_KERNEL_NODE(.kernel = kind == LATE ? &late_kernel : &sum_kernel, .accesses = sums,
+                         .access_count = 2, .placement = {.device_plus_1 = 1, .queue_plus_1 = queue});
     rota_kernel_node copy_node =
         ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = copies, .access_count = 2,
                          .placement = {.device_plus_1 = kind == COPY ? 1 : 2, .queue_plus_1 = queue});
     if (kind != COPY) assert_ok(rota_record_kernel(recorder, &sum_node, NULL));
-    if (kind != SUM) assert_ok(rota_record_kernel(recorder, &copy_node, NULL));
+    if (kind == COPY || kind == SUM_AND_COPY) assert_ok(rota_record_kernel(recorder, &copy_node, NULL));
     rota_recorder_close(recorder);
     const rota_status status =
         rota_compile(w->runtime, graph,
@@ -222,10 +244,8 @@ static rota_plan *compile(world *w, plan_kind kind, uint32_t d, uint32_t src, ui
     return plan;
 }
 
-static void begin_plan(world *w, op *at) {
-    const plan_kind kind = draw(w, 4) ? draw(w, 2) : SUM_AND_COPY;
-    const uint32_t d = draw(w, DEVICES), src = draw(w, BUFFERS), half = draw(w, 2);
-    const uint32_t dst = (src + 1 + draw(w, BUFFERS - 1)) % BUFFERS;
+static void begin_plan_of(world *w, op *at, plan_kind kind, uint32_t d, uint32_t src, uint32_t dst,
+                          uint32_t half) {
     const uint32_t last = (dst + 1) % BUFFERS == src ? (dst + 2) % BUFFERS : (dst + 1) % BUFFERS;
     rota_plan **plan = &w->plans[kind][d][src][dst][half];
     if (!*plan) *plan = compile(w, kind, d, src, dst, half);
@@ -235,6 +255,75 @@ static void begin_plan(world *w, op *at) {
     if (kind != COPY) w->values[dst][half] += w->values[src][0] + w->values[src][1] + 1;
     if (kind == COPY) memcpy(w->values[dst], w->values[src], sizeof w->values[dst]);
     if (kind == SUM_AND_COPY) memcpy(w->values[last], w->values[dst], sizeof w->values[last]);
+}
+
+static void begin_plan(world *w, op *at) {
+    const plan_kind kind = draw(w, 4) ? draw(w, 2) : SUM_AND_COPY;
+    const uint32_t d = draw(w, DEVICES), src = draw(w, BUFFERS), half = draw(w, 2);
+    const uint32_t dst = (src + 1 + draw(w, BUFFERS - 1)) % BUFFERS;
+    begin_plan_of(w, at, kind, d, src, dst, half);
+}
+
+/* ---- An order through a lost device ---- */
+
+/* As soon as it comes about, and no longer than a while. */
+static void await_pending(const rota_device *device) {
+    const uint64_t deadline = rota_deadline_after(5000000);
+    while (!ra_load_seq_cst(&device->gate.pending) && rota_clock_ns() < deadline) test_nap();
+}
+static void await_handed_over(const world *w, const rota_device *device) {
+    const uint64_t deadline = rota_deadline_after(5000000);
+    for (uint32_t q = 0; q < w->runtime->queue_count; q++)
+        while (ra_load_acquire(&device->timelines[q].handed_over) <
+                   ra_load_acquire(&device->timelines[q].issued) &&
+               rota_clock_ns() < deadline)
+            test_nap();
+}
+
+/* A buffer is read behind something slow, written on a device that waits for that on the GPU and whose thread stays
+ * there, written there once more on another queue, then on a third device, and on the first one beside what reads; and
+ * the second device is lost. What is read is as it was before all that. The first write is not with the device: that
+ * may go on with what it has, and nobody waits for it. Returns the operation behind all. */
+static uint32_t run_order(world *w, uint32_t i) {
+    const uint32_t reader = draw(w, 2), lost = 1 - reader, other = 2 + draw(w, DEVICES - 2);
+    const uint32_t y = draw(w, BUFFERS), turn = draw(w, BUFFERS - 1), a = draw(w, 2),
+                   b = draw(w, 8) ? 1 - a : a;
+    const uint32_t to = (y + 1 + turn) % BUFFERS;
+    const uint32_t first = i; /* once without: all is where it is used then */
+    uint32_t from = (to + 1) % BUFFERS, third;
+    if (from == y) from = (from + 1) % BUFFERS;
+    third = (from + 1) % BUFFERS;
+    while (third == y || third == to) third = (third + 1) % BUFFERS;
+    /* A copy's half says on which queue it is, and nothing else; the late sum's, that it is on that of what reads. */
+    const uint32_t late =
+        queue_of(w, reader, y, to, a) == queue_of(w, reader, from, to, 0) ? 0 : 1; /* of two queues */
+    const uint32_t beside = queue_of(w, reader, y, to, a) == queue_of(w, reader, third, y, 0) ? 1 : 0;
+    op *ops = w->ops;
+    begin_plan_of(w, &ops[i++], COPY, other, third, y, 0);
+    begin_plan_of(w, &ops[i++], COPY, reader, third, y, beside);
+    begin_plan_of(w, &ops[i++], COPY, reader, y, to, a);
+    begin_plan_of(w, &ops[i++], COPY, lost, from, y, a);
+    begin_plan_of(w, &ops[i++], COPY, lost, from, y, b); /* it is not what is to be written last */
+    for (uint32_t o = first; o < i; o++)
+        if (ops[o].waits) (void)rota_wait(ops[o].ticket, WAIT_NS);
+    ra_store_seq_cst(&is_gate_open, 0);
+    for (uint32_t l = 0; l < LATES; l++) begin_plan_of(w, &ops[i], LATE, reader, from, to, late);
+    i++;
+    begin_plan_of(w, &ops[i++], COPY, reader, y, to, a);
+    if (ops[i - 1].waits) test_sequenced(ops[i - 1].ticket);
+    await_handed_over(w, w->devices[reader]);
+    (void)atomic_fetch_or(&w->options.faults.submits_stay, 1u << lost);
+    begin_plan_of(w, &ops[i++], COPY, lost, from, y, a);
+    await_pending(w->devices[lost]);
+    begin_plan_of(w, &ops[i++], COPY, lost, from, y, b);
+    begin_plan_of(w, &ops[i++], COPY, other, third, y, 0);
+    begin_plan_of(w, &ops[i++], COPY, reader, third, y, beside);
+    if (ops[i - 1].waits) test_sequenced(ops[i - 1].ticket);
+    rota_device_set_lost(w->devices[lost], "given up by the test");
+    rota_nap_until(rota_deadline_after(1000000u << draw(w, 7)));
+    ra_store_seq_cst(&is_gate_open, 1);
+    begin_read(w, &ops[i++], to);
+    return i;
 }
 
 /* ---- What became of them ---- */
@@ -295,9 +384,13 @@ static uint32_t run(world *w, uint64_t seed, uint64_t limit) {
     draw_losses(w);
     for (uint32_t i = 0; i < OPS; i++) {
         lose_at(w, i);
+        if (i == w->order_at) {
+            i = run_order(w, i) - 1;
+            continue;
+        }
         const uint32_t what = draw(w, 10);
         if (what < 2)
-            begin_read(w, &w->ops[i]);
+            begin_read(w, &w->ops[i], draw(w, BUFFERS));
         else if (what < 3)
             begin_write(w, &w->ops[i]);
         else

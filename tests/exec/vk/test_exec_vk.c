@@ -314,6 +314,18 @@ static VkResult VKAPI_CALL stuck_queries(VkDevice device, VkQueryPool pool, uint
     return VK_NOT_READY;
 }
 
+static void expect_times(const fixture *f, loaded l, uint32_t commands) {
+    rota_exec_time *times = calloc(commands, sizeof *times);
+    assert_non_null(times);
+    assert_ok(f->device->vtable->times(f->device, l.instance, times));
+    for (uint32_t c = 0; c < commands; c++) {
+        assert_int_not_equal(times[c].begin_ns, 0);
+        assert_true(times[c].end_ns >= times[c].begin_ns);
+        if (c) assert_true(times[c].begin_ns >= times[c - 1].end_ns);
+    }
+    free(times);
+}
+
 /* What a device is at while a long program runs: found, where the driver answers at once. */
 static void look_while_it_runs(bool queries_wait) {
 #ifdef __SANITIZE_ADDRESS__ /* lavapipe allocates for each workgroup, which the sanitizer makes eight times  \
@@ -356,6 +368,8 @@ static void look_while_it_runs(bool queries_wait) {
     wait_for(f, 0);
     assert_int_equal(ra_load_relaxed(&asked) != 0, !queries_wait);
     assert_false(f->device->vtable->stuck_node(f->device, l.instance, &node));
+    if (queries_wait) expect_times(f, l, p->desc.command_count);
+    assert_int_equal(ra_load_relaxed(&asked) != 0, !queries_wait);
     unload(f, l);
     free(p);
     close_quiet(f, false);
@@ -368,7 +382,8 @@ static void test_stuck(void **state) {
     look_while_it_runs(false);
 }
 
-/* A driver that would keep that thread until all is over, and may look at what was freed, is not asked. */
+/* A driver that would keep that thread until all is over, and may look at what was freed, is not asked; nor for times,
+ * which a plan's segments copy. */
 static void test_queries_wait(void **state) {
     (void)state;
     look_while_it_runs(true);
