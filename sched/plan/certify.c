@@ -103,16 +103,16 @@ static void name_access(certifier *c, uint32_t index, const rota_exec_operand *o
         c->at_buffer = c->plan->buffers[(uint32_t)at->space].buffer->name;
     const uint32_t part = (uint32_t)(at->space >> 32);
     if (!at->buffer && !(at->space >> 62) &&
-        c->plan->parts[part].memories[(uint32_t)at->space].kind == ROTA_EXEC_BASE_PERSISTENT)
+        c->plan->partitions[part].memories[(uint32_t)at->space].kind == ROTA_EXEC_BASE_PERSISTENT)
         c->at_buffer =
-            c->plan->buffers[c->plan->parts[part].memories[(uint32_t)at->space].buffer].buffer->name;
+            c->plan->buffers[c->plan->partitions[part].memories[(uint32_t)at->space].buffer].buffer->name;
     c->at_low = operand->offset_bytes - (at->has_base ? at->base : 0);
     c->at_high = c->at_low + operand->size_bytes;
 }
 
 static rota_status check_operand(certifier *c, uint32_t n, const rota_exec_command *command, uint32_t k) {
     const uint32_t part = part_of(c, n), index = c->memory.instance_of[command->first_operand + k];
-    const rota_exec_operand *operand = &c->plan->parts[part].desc.operands[command->first_operand + k];
+    const rota_exec_operand *operand = &c->plan->partitions[part].desc.operands[command->first_operand + k];
     const uint64_t low = operand->offset_bytes, high = low + operand->size_bytes;
     name_access(c, index, operand);
     if (INSTANCES(c)[index].buffer) ROTA_TRY(rota_certify_use_memory(c, index, n));
@@ -132,8 +132,8 @@ static rota_status check_operand(certifier *c, uint32_t n, const rota_exec_comma
     if (operand->is_slot) {
         if (plan->words[operand->memory].kind == ROTA_WORD_BUFFER)
             outside = plan->words[operand->memory].index;
-    } else if (plan->parts[part].memories[operand->memory].kind == ROTA_EXEC_BASE_PERSISTENT) {
-        outside = plan->parts[part].memories[operand->memory].buffer;
+    } else if (plan->partitions[part].memories[operand->memory].kind == ROTA_EXEC_BASE_PERSISTENT) {
+        outside = plan->partitions[part].memories[operand->memory].buffer;
     }
     if (outside == ROTA_NONE) return ROTA_OK;
     if (operand->mode != ROTA_WRITE) ROTA_TRY(check_external(c, n, outside, low, high, ROTA_EXTERNAL_READ));
@@ -145,7 +145,7 @@ static rota_status check_operations(certifier *c) {
     for (uint32_t n = 0; n < c->operations; n++) {
         const rota_exec_command *command = command_of(c, n);
         const rota_exec_operand *operands =
-            c->plan->parts[part_of(c, n)].desc.operands + command->first_operand;
+            c->plan->partitions[part_of(c, n)].desc.operands + command->first_operand;
         remember_predecessors(c, c->node[n]);
         ROTA_TRY(rota_certify_check_inplace(c, n));
         /* Reads before writes: an operation in place reads what was there before it. */

@@ -7,10 +7,10 @@ static uint64_t space_of(const rota_plan *plan, uint32_t part, const rota_exec_o
     if (operand->is_slot) {
         const rota_plan_word *word = &plan->words[operand->memory];
         if (word->kind == ROTA_WORD_BUFFER)
-            return (uint64_t)1 << 62 | (uint64_t)plan->parts[part].memory_part << 32 | word->index;
+            return (uint64_t)1 << 62 | (uint64_t)plan->partitions[part].memory_partition << 32 | word->index;
         return (uint64_t)1 << 63 | (uint64_t)part << 32 | operand->memory;
     }
-    const rota_plan_memory *memory = &plan->parts[part].memories[operand->memory];
+    const rota_plan_memory *memory = &plan->partitions[part].memories[operand->memory];
     return memory->foreign_part != ROTA_NONE ? (uint64_t)memory->foreign_part << 32 | memory->foreign_memory
                                              : (uint64_t)part << 32 | operand->memory;
 }
@@ -92,13 +92,13 @@ static rota_status expect(const certifier *c, uint32_t n, uint32_t k, const rota
 static rota_status offset_of_mirror(const certifier *c, uint32_t n, uint32_t part, uint32_t k,
                                     const rota_exec_operand *operand, expected *want) {
     const rota_plan *plan = c->plan;
-    const rota_exec_program_desc *desc = &plan->parts[part].desc;
+    const rota_exec_program_desc *desc = &plan->partitions[part].desc;
     const rota_exec_operand *other =
         &desc->operands[desc->commands[c->node[n] - c->nodes.part_first[part]].first_operand + 1 - k];
     const bool in_mirror =
-        !operand->is_slot && plan->parts[part].memories[operand->memory].kind == ROTA_EXEC_BASE_STAGING;
+        !operand->is_slot && plan->partitions[part].memories[operand->memory].kind == ROTA_EXEC_BASE_STAGING;
     const bool other_is = !other->is_slot && other->memory < desc->memory_count &&
-                          plan->parts[part].memories[other->memory].kind == ROTA_EXEC_BASE_STAGING;
+                          plan->partitions[part].memories[other->memory].kind == ROTA_EXEC_BASE_STAGING;
     if ((!in_mirror && !other_is) || (in_mirror && other_is && operand->offset_bytes != other->offset_bytes))
         return rota_certify_wrong(c, "%s does not copy to or from the same byte of a mirror",
                                   rota_operation_describe(plan, n));
@@ -123,7 +123,7 @@ static void note_use(instance *at, const rota_exec_operand *operand, uint32_t pa
 static rota_status read_operand(certifier *c, uint32_t n, uint32_t part, uint32_t k,
                                 const rota_exec_operand *operand, uint32_t *out_instance) {
     const rota_plan *plan = c->plan;
-    const rota_exec_program_desc *desc = &plan->parts[part].desc;
+    const rota_exec_program_desc *desc = &plan->partitions[part].desc;
     if (operand->memory >= (operand->is_slot ? plan->word_count : desc->memory_count))
         return rota_certify_wrong(c, "operand %u of %s names no memory", k, rota_operation_describe(plan, n));
     expected want;
@@ -134,7 +134,8 @@ static rota_status read_operand(certifier *c, uint32_t n, uint32_t part, uint32_
                                   rota_operation_describe(plan, n), (unsigned long long)operand->size_bytes,
                                   rota_access_mode_name((rota_access_mode)operand->mode),
                                   (unsigned long long)want.size, rota_access_mode_name(want.mode));
-    const rota_plan_memory *memory = operand->is_slot ? NULL : &plan->parts[part].memories[operand->memory];
+    const rota_plan_memory *memory =
+        operand->is_slot ? NULL : &plan->partitions[part].memories[operand->memory];
     const rota_plan_word *word = operand->is_slot ? &plan->words[operand->memory] : NULL;
     const bool is_arena = memory && memory->kind == ROTA_EXEC_BASE_ARENA;
     const uint32_t outside = word && word->kind == ROTA_WORD_BUFFER                ? word->index
@@ -175,7 +176,7 @@ rota_status rota_certify_read_operands(certifier *c) {
     for (uint32_t n = 0; n < c->operations; n++) {
         const rota_exec_command *command = command_of(c, n);
         const uint64_t end = (uint64_t)command->first_operand + command->operand_count;
-        if (end > c->plan->parts[part_of(c, n)].desc.operand_count)
+        if (end > c->plan->partitions[part_of(c, n)].desc.operand_count)
             return rota_certify_wrong(c, "%s has operands beyond the program's",
                                       rota_operation_describe(c->plan, n));
         if (end > operands) operands = end;
@@ -197,7 +198,7 @@ rota_status rota_certify_read_operands(certifier *c) {
                                       rota_operation_describe(c->plan, n), command->operand_count, least);
         for (uint32_t k = 0; k < command->operand_count; k++)
             ROTA_TRY(read_operand(c, n, part, k,
-                                  &c->plan->parts[part].desc.operands[command->first_operand + k],
+                                  &c->plan->partitions[part].desc.operands[command->first_operand + k],
                                   &c->memory.instance_of[command->first_operand + k]));
     }
     return ROTA_OK;

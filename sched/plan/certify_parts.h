@@ -216,7 +216,7 @@ static inline uint32_t part_of(const certifier *c, uint32_t n) {
 
 static inline const rota_exec_command *command_of(const certifier *c, uint32_t n) {
     const uint32_t part = part_of(c, n);
-    return &c->plan->parts[part].desc.commands[c->node[n] - c->nodes.part_first[part]];
+    return &c->plan->partitions[part].desc.commands[c->node[n] - c->nodes.part_first[part]];
 }
 
 /* ---- certify_ranges.c: who comes after whom ---- */

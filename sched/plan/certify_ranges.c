@@ -73,7 +73,7 @@ static bool crowd_is_before(const certifier *c, const crowd *at, uint32_t n, boo
 static bool is_join(const certifier *c, uint32_t node) {
     uint32_t part = 0;
     while (node >= c->nodes.part_first[part + 1]) part++;
-    return node - c->nodes.part_first[part] >= c->plan->parts[part].desc.command_count;
+    return node - c->nodes.part_first[part] >= c->plan->partitions[part].desc.command_count;
 }
 
 /* Tries whether `node` comes after all of the list that is in its segment, and remembers it. */
@@ -217,7 +217,7 @@ rota_status rota_certify_make_trees(certifier *c) {
             instance *at = &INSTANCES(c)[c->memory.instance_of[command->first_operand + k]];
             if (at->leaves <= 1) continue;
             const rota_exec_operand *operand =
-                &c->plan->parts[part_of(c, n)].desc.operands[command->first_operand + k];
+                &c->plan->partitions[part_of(c, n)].desc.operands[command->first_operand + k];
             c->memory.points[at->first_point++] = operand->offset_bytes;
             c->memory.points[at->first_point++] = operand->offset_bytes + operand->size_bytes;
         }
@@ -290,7 +290,7 @@ static bool is_overwritten(const certifier *c, const meeting *m, uint32_t operat
     const instance *at = &INSTANCES(c)[m->instance];
     const uint64_t *points = c->memory.points + at->first_point;
     const rota_exec_command *command = command_of(c, operation);
-    const rota_exec_operand *operands = c->plan->parts[part_of(c, operation)].desc.operands;
+    const rota_exec_operand *operands = c->plan->partitions[part_of(c, operation)].desc.operands;
     for (uint32_t k = command->first_operand; k < command->first_operand + command->operand_count; k++) {
         if (c->memory.instance_of[k] != m->instance) continue;
         const uint32_t first = rota_certify_leaf_of(points, at->leaves, operands[k].offset_bytes);

@@ -13,7 +13,7 @@ static rota_status number_timelines(certifier *c) {
     if (!c->order.timeline) return rota_certify_no_memory(c);
     for (uint32_t s = 0; s < plan->segment_count; s++) {
         const rota_plan_segment *segment = &plan->segments[s];
-        if (segment->part >= plan->part_count || segment->queue >= ROTA_EXEC_QUEUES_MAX)
+        if (segment->part >= plan->partition_count || segment->queue >= ROTA_EXEC_QUEUES_MAX)
             return rota_certify_wrong(c, "segment %u is on queue %u of device %u", s, segment->queue,
                                       segment->part);
         uint32_t *timeline = &c->order.timeline_of_queue[segment->part][segment->queue];
@@ -26,7 +26,7 @@ static rota_status number_timelines(certifier *c) {
 /* Commands of a segment: batch after batch, each operation once. */
 static rota_status read_segment(certifier *c, uint32_t s) {
     const rota_plan_segment *segment = &c->plan->segments[s];
-    const rota_exec_program_desc *desc = &c->plan->parts[segment->part].desc;
+    const rota_exec_program_desc *desc = &c->plan->partitions[segment->part].desc;
     if (segment->index >= desc->segment_count)
         return rota_certify_wrong(c, "segment %u has no part %u", s, segment->index);
     const rota_exec_segment *lowered = &desc->segments[segment->index];
@@ -103,29 +103,29 @@ static rota_status read_waits(certifier *c) {
             return rota_certify_wrong(
                 c, "a replay is over, and its instance used again, with segment %u, before segment %u is",
                 plan->final_segment, last[t]);
-    for (uint32_t p = 0; p < plan->part_count; p++)
+    for (uint32_t p = 0; p < plan->partition_count; p++)
         for (uint32_t q = 0; q < ROTA_EXEC_QUEUES_MAX; q++) {
             const uint32_t t = c->order.timeline_of_queue[p][q];
             const uint32_t values = t == ROTA_NONE ? 0 : plan->segments[last[t]].ordinal;
-            if (plan->parts[p].values_per_queue[q] != values)
+            if (plan->partitions[p].values_per_queue[q] != values)
                 return rota_certify_wrong(
                     c, "a replay moves queue %u of device %u by %u, and its segments by %u", q, p,
-                    plan->parts[p].values_per_queue[q], values);
+                    plan->partitions[p].values_per_queue[q], values);
         }
     return ROTA_OK;
 }
 
 rota_status rota_certify_read_shape(certifier *c) {
     const rota_plan *plan = c->plan;
-    c->nodes.part_first = rota_arena_alloc(&c->arena, sizeof(uint32_t) * (plan->part_count + 1u), 8);
+    c->nodes.part_first = rota_arena_alloc(&c->arena, sizeof(uint32_t) * (plan->partition_count + 1u), 8);
     if (!c->nodes.part_first) return rota_certify_no_memory(c);
     uint64_t nodes = 0, commands = 0;
-    for (uint32_t p = 0; p < plan->part_count; p++) {
+    for (uint32_t p = 0; p < plan->partition_count; p++) {
         c->nodes.part_first[p] = (uint32_t)nodes;
-        commands += plan->parts[p].desc.command_count;
-        nodes += (uint64_t)plan->parts[p].desc.command_count + plan->parts[p].desc.join_count;
+        commands += plan->partitions[p].desc.command_count;
+        nodes += (uint64_t)plan->partitions[p].desc.command_count + plan->partitions[p].desc.join_count;
     }
-    c->nodes.part_first[plan->part_count] = c->nodes.count = (uint32_t)nodes;
+    c->nodes.part_first[plan->partition_count] = c->nodes.count = (uint32_t)nodes;
     c->operations = c->info->operation_count;
     if (nodes > UINT32_MAX / 2 || commands != c->operations)
         return rota_certify_wrong(c, "it has %llu commands for %u operations", (unsigned long long)commands,
@@ -152,8 +152,8 @@ rota_status rota_certify_read_shape(certifier *c) {
 rota_status rota_certify_turn_edges(certifier *c) {
     const rota_plan *plan = c->plan;
     uint64_t edges = 0;
-    for (uint32_t p = 0; p < plan->part_count; p++) {
-        const rota_exec_program_desc *desc = &plan->parts[p].desc;
+    for (uint32_t p = 0; p < plan->partition_count; p++) {
+        const rota_exec_program_desc *desc = &plan->partitions[p].desc;
         if (desc->command_count) edges += desc->first_successor[desc->command_count + desc->join_count];
     }
     c->nodes.first_predecessor =
@@ -161,8 +161,8 @@ rota_status rota_certify_turn_edges(certifier *c) {
     c->nodes.predecessor = rota_arena_alloc(&c->arena, sizeof(uint32_t) * (edges + 1), 8);
     if (!c->nodes.first_predecessor || !c->nodes.predecessor) return rota_certify_no_memory(c);
     for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t p = 0; p < plan->part_count; p++) {
-            const rota_exec_program_desc *desc = &plan->parts[p].desc;
+        for (uint32_t p = 0; p < plan->partition_count; p++) {
+            const rota_exec_program_desc *desc = &plan->partitions[p].desc;
             const uint32_t base = c->nodes.part_first[p], nodes = desc->command_count + desc->join_count;
             for (uint32_t i = 0; i < nodes; i++)
                 for (uint32_t e = desc->first_successor[i]; e < desc->first_successor[i + 1]; e++) {
@@ -247,7 +247,7 @@ rota_status rota_certify_sort_nodes(certifier *c) {
         }
         uint32_t part = 0;
         while (node >= c->nodes.part_first[part + 1]) part++;
-        const rota_exec_program_desc *desc = &c->plan->parts[part].desc;
+        const rota_exec_program_desc *desc = &c->plan->partitions[part].desc;
         const uint32_t inner = node - c->nodes.part_first[part];
         for (uint32_t e = desc->first_successor[inner]; e < desc->first_successor[inner + 1]; e++)
             if (--left[c->nodes.part_first[part] + desc->successor[e]] == 0)

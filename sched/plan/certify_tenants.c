@@ -21,9 +21,9 @@ static uint32_t arena_at(const certifier *c, uint64_t space) {
 /* Gives each piece of an arena a tree over the ends of the buffers in it. */
 rota_status rota_certify_make_arenas(certifier *c) {
     const rota_plan *plan = c->plan;
-    for (uint32_t p = 0; p < plan->part_count; p++)
-        for (uint32_t m = 0; m < plan->parts[p].desc.memory_count; m++) {
-            const rota_plan_memory *memory = &plan->parts[p].memories[m];
+    for (uint32_t p = 0; p < plan->partition_count; p++)
+        for (uint32_t m = 0; m < plan->partitions[p].desc.memory_count; m++) {
+            const rota_plan_memory *memory = &plan->partitions[p].memories[m];
             if (memory->kind != ROTA_EXEC_BASE_ARENA || memory->foreign_part != ROTA_NONE) continue;
             if (!rota_vector_reserve(&c->memory.arenas, sizeof(arena_space), 1))
                 return rota_certify_no_memory(c);
@@ -189,7 +189,8 @@ rota_status rota_certify_use_memory(certifier *c, uint32_t index, uint32_t n) {
 /* An operation whose output takes its input's memory: its kernel says that it may. */
 rota_status rota_certify_check_inplace(const certifier *c, uint32_t n) {
     const rota_exec_command *command = command_of(c, n);
-    const rota_exec_operand *operands = c->plan->parts[part_of(c, n)].desc.operands + command->first_operand;
+    const rota_exec_operand *operands =
+        c->plan->partitions[part_of(c, n)].desc.operands + command->first_operand;
     for (uint32_t i = 0; i < command->operand_count; i++)
         for (uint32_t k = 0; k < i; k++) {
             const uint32_t a = c->memory.instance_of[command->first_operand + i],

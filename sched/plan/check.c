@@ -208,7 +208,7 @@ rota_status rota_compile_check(rota_compiler *c, uint32_t part, const rota_node_
     m.operands = rota_arena_alloc(&c->plan->arena, sizeof *m.operands * (count + (size_t)1), 8);
     if (!out_records->list || !m.operands) return rota_compile_no_memory(c);
     for (uint32_t i = 0; i < count; i++) ROTA_TRY(describe(&m, i));
-    find_scratch(&m, c->parts.device[part]);
+    find_scratch(&m, c->partitions.device[part]);
     if (m.written_count + 3 > ROTA_KERNEL_OPERANDS_MAX)
         return rota_fail(ROTA_UNSUPPORTED,
                          "check_kernels: node '%s' writes %u operands, at most %d can be watched",

@@ -55,7 +55,7 @@ static void fill_in(const rota_plan *plan, uint32_t n, rota_plan_command *out) {
     *out = (rota_plan_command){.struct_size = sizeof *out,
                                .name = rota_operation_name(plan, n),
                                .kind = kind_of(at),
-                               .device = plan->parts[at->part].device,
+                               .device = plan->partitions[at->part].device,
                                .queue = at->queue,
                                .segment = at->segment,
                                .batch = at->level};

@@ -31,15 +31,15 @@ typedef struct rota_plan_memory {
 } rota_plan_memory;
 
 /* One device's share of the plan. */
-typedef struct rota_plan_part {
+typedef struct rota_partition {
     rota_device *device;              /* NULL in plans that are only analysed */
     rota_exec_program_desc desc;      /* desc.owner is this part */
     const rota_plan_memory *memories; /* desc.memory_count */
     const rota_plan *plan;
-    uint32_t memory_part;                            /* the first part that shares memory with this one */
+    uint32_t memory_partition;                            /* the first part that shares memory with this one */
     uint32_t values_per_queue[ROTA_EXEC_QUEUES_MAX]; /* segments on each queue: what a replay adds to its
                                                         timeline */
-} rota_plan_part;
+} rota_partition;
 
 typedef enum rota_external_flags {
     ROTA_EXTERNAL_READ = 1u << 0,    /* some byte of the range is read in this segment */
@@ -56,7 +56,7 @@ typedef struct rota_plan_external {
     uint64_t offset_bytes, size_bytes;
 } rota_plan_external;
 
-/* A written range of a PERSISTENT or SLOT buffer and the parts (memory_part) that hold its bytes after a
+/* A written range of a PERSISTENT or SLOT buffer and the parts (memory_partition) that hold its bytes after a
  * replay. Two parts may both write it, in memories of their own and so in any order. */
 typedef struct rota_plan_placed {
     uint32_t buffer; /* in plan->buffers */
@@ -125,8 +125,8 @@ struct rota_plan {
 
     rota_plan_buffer *buffers;
     uint32_t buffer_count;
-    rota_plan_part *parts;
-    uint32_t part_count;
+    rota_partition *partitions;
+    uint32_t partition_count;
     rota_plan_segment *segments;
     uint32_t segment_count;
     uint32_t *segment_waits;

@@ -9,7 +9,7 @@ rota_status rota_compile_no_memory(const rota_compiler *compiler) {
 }
 
 bool rota_compile_is_unified(const rota_compiler *c, uint32_t part) {
-    return c->parts.device[part] && c->parts.device[part]->unified_host;
+    return c->partitions.device[part] && c->partitions.device[part]->unified_host;
 }
 
 /* ---- Buffers ---- */
@@ -127,7 +127,7 @@ void rota_compile_set_access(rota_compiler *c, uint32_t number, uint32_t physica
 
 uint32_t rota_compile_physical(rota_compiler *c, uint32_t buffer, uint32_t part) {
     uint32_t *known = NULL;
-    part = c->parts.memory[part];
+    part = c->partitions.memory[part];
     if (c->spread.several_parts) {
         uint64_t cell = (uint64_t)buffer * c->spread.part_stride + part;
         if (cell >= c->spread.physical_of.count) {

@@ -53,7 +53,7 @@ typedef struct rota_gathering {
 } rota_gathering;
 
 /* By part: what it is for. */
-typedef struct rota_part_table {
+typedef struct rota_partition_table {
     uint32_t count;
     uint32_t cpu; /* ROTA_NONE: none */
     /* One of devices, or the CPU device for host functions; NULL: the plan is only analysed. */
@@ -62,7 +62,7 @@ typedef struct rota_part_table {
      */
     uint8_t memory[UINT8_MAX + 1];
     uint32_t binding_count[UINT8_MAX + 1]; /* of its records */
-} rota_part_table;
+} rota_partition_table;
 
 /* Where buffers of plans of several parts are (place.c). */
 typedef struct rota_spread {
@@ -102,7 +102,7 @@ typedef struct rota_compiler {
     uint32_t queue_count;
     uint32_t policy_queues; /* of queue_count, those that nodes may be placed on */
     rota_gathering gathering;
-    rota_part_table parts;
+    rota_partition_table partitions;
     rota_vector buffers; /* rota_plan_buffer */
     rota_vector operations, accesses, access_physical, physicals;
     rota_spread spread;
@@ -129,7 +129,7 @@ rota_status rota_compile_buffer_index(rota_compiler *compiler, uint64_t stored, 
  * an access record. */
 rota_status rota_compile_own_buffer(rota_compiler *compiler, rota_buffer *buffer, uint32_t *out_index);
 uint64_t rota_compile_own_reference(const rota_compiler *compiler, uint32_t index);
-/* The physical of a buffer on a part (its memory_part's), made if need be; ROTA_NONE when out of memory. */
+/* The physical of a buffer on a part (its memory_partition's), made if need be; ROTA_NONE when out of memory. */
 uint32_t rota_compile_physical(rota_compiler *compiler, uint32_t buffer, uint32_t part);
 /* Adds an operation with room for its accesses (to be set at once); NULL when out of memory. */
 rota_operation *rota_compile_add_operation(rota_compiler *compiler, rota_operation_kind kind,

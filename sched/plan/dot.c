@@ -7,9 +7,9 @@
 static void write_dot_nodes(FILE *file, const rota_plan *plan) {
     const rota_compile_info *info = rota_plan_info(plan);
     uint32_t segment = ROTA_NONE;
-    for (uint32_t part = 0; part < plan->part_count; part++)
-        for (uint32_t i = 0; i < plan->parts[part].desc.command_count; i++) {
-            uint32_t n = plan->parts[part].desc.commands[i].node;
+    for (uint32_t part = 0; part < plan->partition_count; part++)
+        for (uint32_t i = 0; i < plan->partitions[part].desc.command_count; i++) {
+            uint32_t n = plan->partitions[part].desc.commands[i].node;
             const rota_operation *at = &info->operations[n];
             if (at->segment != segment) {
                 if (segment != ROTA_NONE) fputs("  }\n", file);

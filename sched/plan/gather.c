@@ -112,7 +112,7 @@ static rota_status add_transfer(rota_compiler *c, uint32_t buffer, uint32_t part
     if (!operation) return rota_compile_no_memory(c);
     operation->part = (uint8_t)part;
     operation->node = (uint32_t)c->transfers.count;
-    uint32_t transfer_queue = c->parts.device[part] ? c->parts.device[part]->transfer_queue : 1;
+    uint32_t transfer_queue = c->partitions.device[part] ? c->partitions.device[part]->transfer_queue : 1;
     if (c->plan->options.transfer_queue && transfer_queue < c->queue_count)
         operation->queue = transfer_queue & 0x7fu;
     rota_compile_set_access(c, is_output ? 1 : 0, physical, 0, size, is_output ? ROTA_READ : ROTA_WRITE);
@@ -125,19 +125,20 @@ static rota_status add_transfer(rota_compiler *c, uint32_t buffer, uint32_t part
 /* ---- Placement of a node ---- */
 
 static rota_status use_part(rota_compiler *c, const rota_device_traits *device, uint32_t *out_part) {
-    for (uint32_t i = 0; i < c->parts.count; i++)
-        if (c->parts.device[i]->device == device->device) {
+    for (uint32_t i = 0; i < c->partitions.count; i++)
+        if (c->partitions.device[i]->device == device->device) {
             *out_part = i;
             return ROTA_OK;
         }
-    if (c->parts.count > UINT8_MAX)
+    if (c->partitions.count > UINT8_MAX)
         return rota_fail(ROTA_OUT_OF_RANGE, "plan on more than %d devices", UINT8_MAX);
-    uint32_t memory_part = 0;
-    while (memory_part < c->parts.count && c->parts.device[memory_part]->domain != device->domain)
-        memory_part++;
-    c->parts.device[c->parts.count] = device;
-    c->parts.memory[c->parts.count] = (uint8_t)memory_part;
-    *out_part = c->parts.count++;
+    uint32_t memory_partition = 0;
+    while (memory_partition < c->partitions.count &&
+           c->partitions.device[memory_partition]->domain != device->domain)
+        memory_partition++;
+    c->partitions.device[c->partitions.count] = device;
+    c->partitions.memory[c->partitions.count] = (uint8_t)memory_partition;
+    *out_part = c->partitions.count++;
     return ROTA_OK;
 }
 
@@ -145,8 +146,8 @@ static rota_status place_node(rota_compiler *c, const rota_node_record *record, 
                               uint32_t *out_part, uint32_t *out_queue) {
     const rota_compile_options *options = &c->plan->options;
     *out_part = 0;
-    if (record->kind == ROTA_NODE_HOST && c->parts.cpu != ROTA_NONE) {
-        *out_part = c->parts.cpu;
+    if (record->kind == ROTA_NODE_HOST && c->partitions.cpu != ROTA_NONE) {
+        *out_part = c->partitions.cpu;
     } else if (record->device_plus_1) {
         if (record->device_plus_1 > options->device_count)
             return rota_fail(ROTA_INVALID_ARGUMENT,
@@ -200,7 +201,7 @@ static rota_status add_operation(rota_compiler *c, const rota_node_record *recor
     operation->record = record;
     operation->node = node;
     operation->part = (uint8_t)part;
-    c->parts.binding_count[part] += record->binding_count;
+    c->partitions.binding_count[part] += record->binding_count;
     if (record->kind == ROTA_NODE_KERNEL) {
         const rota_kernel *kernel = record->u.kernel.kernel;
         operation->works_in_place = kernel->inplace_outputs && kernel->inplace_inputs;
@@ -242,7 +243,7 @@ static rota_status add_node(rota_compiler *c, const rota_node_record *record, ui
                             rota_node handle) {
     uint32_t part = 0, queue = 0;
     if (record->device_plus_1 | record->queue_plus_1 || c->plan->options.queue_policy ||
-        c->parts.cpu != ROTA_NONE)
+        c->partitions.cpu != ROTA_NONE)
         ROTA_TRY(place_node(c, record, handle, &part, &queue));
     if (!c->plan->options.check_kernels || record->kind != ROTA_NODE_KERNEL ||
         !rota_compile_can_check(record))
@@ -250,8 +251,8 @@ static rota_status add_node(rota_compiler *c, const rota_node_record *record, ui
     rota_check_records records;
     ROTA_TRY(rota_compile_check(c, part, record, &records));
     for (uint32_t i = 0; i < records.count; i++) {
-        const bool is_host = records.list[i]->kind == ROTA_NODE_HOST && c->parts.cpu != ROTA_NONE;
-        ROTA_TRY(add_record(c, records.list[i], node, is_host ? c->parts.cpu : part, queue, i == 0,
+        const bool is_host = records.list[i]->kind == ROTA_NODE_HOST && c->partitions.cpu != ROTA_NONE;
+        ROTA_TRY(add_record(c, records.list[i], node, is_host ? c->partitions.cpu : part, queue, i == 0,
                             i + 1 == records.count));
     }
     return ROTA_OK;
@@ -279,15 +280,15 @@ static rota_status add_outputs(rota_compiler *c) {
 
 static rota_status choose_parts(rota_compiler *c) {
     const rota_plan_devices *devices = c->devices;
-    c->parts.cpu = ROTA_NONE;
-    c->parts.count = 1;
+    c->partitions.cpu = ROTA_NONE;
+    c->partitions.count = 1;
     if (devices->count == 0) return ROTA_OK;
-    c->parts.device[0] = &devices->all[0];
+    c->partitions.device[0] = &devices->all[0];
     if (!devices->cpu && devices->count == 1) return ROTA_OK;
     if (devices->all[0].runs_host_nodes)
-        c->parts.cpu = 0;
+        c->partitions.cpu = 0;
     else
-        ROTA_TRY(use_part(c, devices->cpu, &c->parts.cpu));
+        ROTA_TRY(use_part(c, devices->cpu, &c->partitions.cpu));
     c->spread.several_parts = true;
     c->spread.part_stride = devices->count + 2;
     if (c->spread.part_stride > 32)

@@ -25,7 +25,7 @@ static uint32_t add_word(lowering *l, rota_plan_word word) {
 /* ---- Memories and words ---- */
 
 static rota_status add_arena_memories(lowering *l) {
-    for (uint32_t part = 0; part < l->c->parts.count; part++) {
+    for (uint32_t part = 0; part < l->c->partitions.count; part++) {
         l->parts[part].first_piece = (uint32_t)l->parts[part].memories.count;
         for (uint32_t i = 0; i < l->c->pieces.count[part]; i++)
             if (add_memory(l, part,
@@ -41,12 +41,12 @@ static rota_status add_arena_memories(lowering *l) {
 /* The pieces of arenas that several parts share are named by the others as they come up. */
 static rota_status prepare_foreign(lowering *l) {
     rota_compiler *c = l->c;
-    size_t count = (size_t)c->physicals.count * c->parts.count;
+    size_t count = (size_t)c->physicals.count * c->partitions.count;
     l->foreign_memory = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (count + 1), 8);
     if (!l->foreign_memory) return rota_compile_no_memory(c);
     for (size_t i = 0; i < count; i++) l->foreign_memory[i] = ROTA_NONE;
-    for (uint32_t p = 0; p < c->parts.count; p++) {
-        uint32_t pieces = c->pieces.count[c->parts.memory[p]];
+    for (uint32_t p = 0; p < c->partitions.count; p++) {
+        uint32_t pieces = c->pieces.count[c->partitions.memory[p]];
         l->parts[p].foreign_piece = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (pieces + 1u), 8);
         if (!l->parts[p].foreign_piece) return rota_compile_no_memory(c);
         for (uint32_t i = 0; i < pieces; i++) l->parts[p].foreign_piece[i] = ROTA_NONE;
@@ -100,7 +100,7 @@ static rota_status place_physicals(lowering *l) {
 /* Memory of a physical in a part that does not own it: a mirror, or what devices of one GPU share. */
 static uint32_t foreign_memory(lowering *l, uint32_t physical, uint32_t part) {
     const rota_physical *at = &ROTA_PHYSICALS(l->c)[physical];
-    uint32_t *known = &l->foreign_memory[(size_t)physical * l->c->parts.count + part];
+    uint32_t *known = &l->foreign_memory[(size_t)physical * l->c->partitions.count + part];
     if (at->packed) known = &l->parts[part].foreign_piece[at->piece];
     if (*known != ROTA_NONE) return *known;
     if (at->kind == ROTA_BUFFER_SLOT) {
@@ -142,7 +142,7 @@ static rota_status lower_transfers(lowering *l) {
     if (!plan->transfers) return rota_compile_no_memory(c);
     if (count) memcpy(plan->transfers, c->transfers.data, sizeof *plan->transfers * count);
     plan->transfer_count = count;
-    for (uint32_t part = 0; part < c->parts.count; part++)
+    for (uint32_t part = 0; part < c->partitions.count; part++)
         l->parts[part].input_memory = l->parts[part].output_memory = ROTA_NONE;
     for (uint32_t n = 0; count && n < c->operations.count; n++) {
         rota_operation *operation = &ROTA_OPERATIONS(c)[n];
@@ -314,7 +314,7 @@ static rota_status count_commands(lowering *l) {
 static rota_status size_parts(lowering *l) {
     rota_compiler *c = l->c;
     rota_plan *plan = c->plan;
-    for (uint32_t p = 0; p < c->parts.count; p++) {
+    for (uint32_t p = 0; p < c->partitions.count; p++) {
         part_builder *part = &l->parts[p];
         part->commands =
             rota_arena_alloc(&plan->arena, sizeof *part->commands * ((size_t)part->command_count + 1), 8);
@@ -329,7 +329,7 @@ static rota_status size_parts(lowering *l) {
         part->predecessor_count = rota_arena_calloc(
             &plan->arena, sizeof(uint32_t) * ((size_t)part->command_count + part->join_count + 1), 8);
         part->bindings = rota_arena_alloc(
-            &plan->arena, sizeof *part->bindings * ((size_t)c->parts.binding_count[p] + 1), 8);
+            &plan->arena, sizeof *part->bindings * ((size_t)c->partitions.binding_count[p] + 1), 8);
         if (!part->commands || !part->batches || !part->segments || !part->first_successor ||
             !part->successor || !part->predecessor_count || !part->bindings)
             return rota_compile_no_memory(c);
@@ -400,7 +400,7 @@ static bool runs_on_vk(const rota_kernel *kernel, uint32_t features) {
 }
 
 static rota_status check_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel) {
-    const rota_device_traits *device = l->c->parts.device[ROTA_OPERATIONS(l->c)[n].part];
+    const rota_device_traits *device = l->c->partitions.device[ROTA_OPERATIONS(l->c)[n].part];
     if (!device) return ROTA_OK;
     bool there = device->kind == ROTA_EXEC_CPU  ? kernel->cpu.fn != NULL
                  : device->kind == ROTA_EXEC_VK ? runs_on_vk(kernel, device->features)
@@ -503,7 +503,7 @@ static void emit_plain_edges(lowering *l) {
 }
 
 static void sum_successors(lowering *l) {
-    for (uint32_t p = 0; p < l->c->parts.count; p++)
+    for (uint32_t p = 0; p < l->c->partitions.count; p++)
         for (uint32_t i = 0; i < l->parts[p].command_count + l->parts[p].join_count; i++)
             l->parts[p].first_successor[i + 2] += l->parts[p].first_successor[i + 1];
 }
@@ -541,11 +541,11 @@ static rota_status lower_all(lowering *l) {
 
 rota_status rota_compile_lower(rota_compiler *c) {
     lowering l = {.c = c};
-    l.parts = rota_arena_calloc(&c->scratch, sizeof *l.parts * c->parts.count, 8);
+    l.parts = rota_arena_calloc(&c->scratch, sizeof *l.parts * c->partitions.count, 8);
     l.command_of = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * ((size_t)c->operations.count + 1), 8);
     if (!l.parts || !l.command_of) return rota_compile_no_memory(c);
     rota_status status = lower_all(&l);
-    for (uint32_t p = 0; p < c->parts.count; p++) rota_vector_free(&l.parts[p].memories);
+    for (uint32_t p = 0; p < c->partitions.count; p++) rota_vector_free(&l.parts[p].memories);
     rota_vector_free(&l.words);
     return status;
 }

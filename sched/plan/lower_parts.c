@@ -8,13 +8,13 @@ rota_status rota_lower_write_parts(lowering *l) {
     rota_plan *plan = c->plan;
     plan->word_count = (uint32_t)l->words.count;
     plan->words = rota_arena_alloc(&plan->arena, sizeof *plan->words * (plan->word_count + 1u), 8);
-    plan->parts = rota_arena_calloc(&plan->arena, sizeof *plan->parts * c->parts.count, 8);
-    if (!plan->words || !plan->parts) return rota_compile_no_memory(c);
+    plan->partitions = rota_arena_calloc(&plan->arena, sizeof *plan->partitions * c->partitions.count, 8);
+    if (!plan->words || !plan->partitions) return rota_compile_no_memory(c);
     if (plan->word_count) memcpy(plan->words, l->words.data, sizeof *plan->words * plan->word_count);
-    plan->part_count = c->parts.count;
-    for (uint32_t p = 0; p < c->parts.count; p++) {
+    plan->partition_count = c->partitions.count;
+    for (uint32_t p = 0; p < c->partitions.count; p++) {
         part_builder *from = &l->parts[p];
-        rota_plan_part *part = &plan->parts[p];
+        rota_partition *part = &plan->partitions[p];
         uint32_t memory_count = (uint32_t)from->memories.count;
         rota_plan_memory *memories =
             rota_arena_alloc(&plan->arena, sizeof *memories * (memory_count + 1u), 8);
@@ -28,10 +28,10 @@ rota_status rota_lower_write_parts(lowering *l) {
             part->values_per_queue[queue]++;
             if (queue > highest_queue) highest_queue = queue;
         }
-        part->device = c->parts.device[p] ? c->parts.device[p]->device : NULL;
+        part->device = c->partitions.device[p] ? c->partitions.device[p]->device : NULL;
         part->memories = memories;
         part->plan = plan;
-        part->memory_part = c->parts.memory[p];
+        part->memory_partition = c->partitions.memory[p];
         part->desc = (rota_exec_program_desc){.name = plan->name,
                                               .queue_count = highest_queue + 1,
                                               .command_count = from->command_count,
@@ -53,7 +53,7 @@ rota_status rota_lower_write_parts(lowering *l) {
                                               .memory_kind = kinds,
                                               .owner = part};
     }
-    plan->stats.devices = c->parts.count;
+    plan->stats.devices = c->partitions.count;
     plan->stats.segments = plan->segment_count;
     plan->stats.commands = c->operations.count;
     plan->stats.accesses = c->accesses.count;

@@ -15,8 +15,8 @@ typedef struct part_builder {
     uint32_t input_memory, output_memory; /* staging of INPUT and OUTPUT contents */
     uint64_t input_bytes, output_bytes;
     uint32_t first_piece; /* memory of arena piece 0 */
-    uint32_t
-        *foreign_piece; /* memory index here of the pieces of memory_part's arena; ROTA_NONE: not used yet */
+    uint32_t *
+        foreign_piece; /* memory index here of the pieces of memory_partition's arena; ROTA_NONE: not used yet */
     rota_exec_binding *bindings;
     uint32_t binding_count;
 } part_builder;

@@ -43,7 +43,7 @@ const char *rota_operation_describe(const rota_plan *plan, uint32_t operation) {
 }
 
 const char *rota_plan_node_name(const void *part, uint32_t node) {
-    return rota_operation_name(((const rota_plan_part *)part)->plan, node);
+    return rota_operation_name(((const rota_partition *)part)->plan, node);
 }
 
 rota_status rota_plan_operation_of(const rota_plan *plan, rota_node node, uint32_t *out_operation) {

@@ -109,7 +109,8 @@ _Static_assert(ROTA_OPERATION_ACCESSES_MAX <= 32, "a bit for each access");
 
 static void sum_peaks(rota_compiler *c, const live_bytes *live) {
     c->plan->stats.arena_lower_bound_bytes = 0;
-    for (uint32_t i = 0; i < c->parts.count; i++) c->plan->stats.arena_lower_bound_bytes += live->peak[i];
+    for (uint32_t i = 0; i < c->partitions.count; i++)
+        c->plan->stats.arena_lower_bound_bytes += live->peak[i];
 }
 
 void rota_compile_lifetimes(rota_compiler *c) {
@@ -423,7 +424,7 @@ static rota_status best_fit_operation(space *spaces, rota_compiler *c, const rot
 
 static void sum_arenas(rota_compiler *c) {
     uint64_t total = 0;
-    for (uint32_t part = 0; part < c->parts.count; part++)
+    for (uint32_t part = 0; part < c->partitions.count; part++)
         for (uint32_t i = 0; i < c->pieces.count[part]; i++) total += c->pieces.bytes[part][i];
     c->plan->stats.arena_bytes = total;
 }
@@ -431,14 +432,14 @@ static void sum_arenas(rota_compiler *c) {
 rota_status rota_compile_pack_tight(rota_compiler *c) {
     uint32_t *block_of =
         rota_arena_calloc(&c->scratch, sizeof *block_of * ((size_t)c->physicals.count + 1), 8);
-    space *spaces = rota_arena_alloc(&c->scratch, sizeof *spaces * c->parts.count, 16);
+    space *spaces = rota_arena_alloc(&c->scratch, sizeof *spaces * c->partitions.count, 16);
     c->pieces.tenants.count = 1; /* index 0 ends lists */
     if (!block_of || !spaces ||
         !rota_vector_reserve(&c->pieces.tenants, sizeof(rota_cons), c->physicals.count))
         return rota_compile_no_memory(c);
     rota_status status = ROTA_OK;
     uint32_t ready = 0;
-    for (; ready < c->parts.count && status == ROTA_OK; ready++)
+    for (; ready < c->partitions.count && status == ROTA_OK; ready++)
         status = space_init(&spaces[ready], c, ready);
     live_bytes live = {0};
     for (uint32_t n = 0; n < c->operations.count && status == ROTA_OK; n++) {
@@ -452,7 +453,7 @@ rota_status rota_compile_pack_tight(rota_compiler *c) {
         space_free(&spaces[part]);
     }
     ROTA_TRY(status);
-    for (uint32_t part = 0; part < c->parts.count; part++) {
+    for (uint32_t part = 0; part < c->partitions.count; part++) {
         uint64_t bytes = 0;
         for (uint32_t i = 0; i < c->pieces.count[part]; i++) bytes += c->pieces.bytes[part][i];
         /* Within half a percent of the bound there is nothing to search for. */
@@ -481,10 +482,10 @@ rota_status rota_packer_create(rota_compiler *c, rota_packer **out_packer) {
     if (!packer) return rota_compile_no_memory(c);
     packer->c = c;
     packer->block_of = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * ((size_t)c->physicals.count + 1), 8);
-    packer->spaces = rota_arena_calloc(&c->scratch, sizeof *packer->spaces * c->parts.count, 16);
+    packer->spaces = rota_arena_calloc(&c->scratch, sizeof *packer->spaces * c->partitions.count, 16);
     if (!packer->block_of || !packer->spaces) return rota_compile_no_memory(c);
     *out_packer = packer; /* also where a space fails: the others are freed with it */
-    for (uint32_t part = 0; part < c->parts.count; part++)
+    for (uint32_t part = 0; part < c->partitions.count; part++)
         ROTA_TRY(space_init(&packer->spaces[part], c, part));
     return ROTA_OK;
 }
@@ -553,7 +554,7 @@ void rota_packer_death(rota_packer *packer, uint32_t physical, uint32_t uses) {
 }
 
 rota_status rota_packer_finish(rota_packer *packer) {
-    for (uint32_t part = 0; part < packer->c->parts.count; part++)
+    for (uint32_t part = 0; part < packer->c->partitions.count; part++)
         ROTA_TRY(space_finish(&packer->spaces[part], part));
     sum_arenas(packer->c);
     return ROTA_OK;
@@ -561,5 +562,5 @@ rota_status rota_packer_finish(rota_packer *packer) {
 
 void rota_packer_free(rota_packer *packer) {
     if (!packer) return;
-    for (uint32_t part = 0; part < packer->c->parts.count; part++) space_free(&packer->spaces[part]);
+    for (uint32_t part = 0; part < packer->c->partitions.count; part++) space_free(&packer->spaces[part]);
 }

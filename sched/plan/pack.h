@@ -30,9 +30,9 @@ static inline uint64_t rota_aligned_size(uint64_t size) {
 /* The most that a piece of the arena of the part, and of those that share its memory, may hold. */
 static inline uint64_t rota_piece_limit(const rota_compiler *c, uint32_t part) {
     uint64_t limit = UINT64_MAX / 2;
-    for (uint32_t p = 0; p < c->parts.count; p++) {
-        if (c->parts.memory[p] != part || !c->parts.device[p]) continue;
-        uint64_t own = c->parts.device[p]->max_allocation_bytes;
+    for (uint32_t p = 0; p < c->partitions.count; p++) {
+        if (c->partitions.memory[p] != part || !c->partitions.device[p]) continue;
+        uint64_t own = c->partitions.device[p]->max_allocation_bytes;
         if (own && own < limit) limit = own;
     }
     return limit & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1);

@@ -48,7 +48,7 @@ rota_status rota_compile_parts(rota_compiler *c, uint32_t part, const rota_node_
                                const rota_node_record *out_records[ROTA_KERNEL_PARTS_MAX],
                                uint32_t *out_count) {
     const rota_kernel *kernel = record->u.kernel.kernel;
-    const rota_device_traits *device = c->parts.device[part];
+    const rota_device_traits *device = c->partitions.device[part];
     const rota_access_record *accesses = rota_node_accesses(record);
     uint64_t bytes[ROTA_KERNEL_OPERANDS_MAX];
     uint32_t buffers[ROTA_KERNEL_OPERANDS_MAX] = {0};

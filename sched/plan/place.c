@@ -72,9 +72,10 @@ static rota_status add_transfer_between(rota_compiler *c, uint32_t buffer, uint3
         ROTA_TRY(add_copy(c, from, buffer, mirror, source, low, high));
         return add_copy(c, to, buffer, target, mirror, low, high);
     }
-    uint32_t here = mirror_of(c, buffer, from, c->parts.cpu), there = mirror_of(c, buffer, to, c->parts.cpu);
+    uint32_t here = mirror_of(c, buffer, from, c->partitions.cpu),
+             there = mirror_of(c, buffer, to, c->partitions.cpu);
     ROTA_TRY(add_copy(c, from, buffer, here, source, low, high));
-    ROTA_TRY(add_copy(c, c->parts.cpu, buffer, there, here, low, high));
+    ROTA_TRY(add_copy(c, c->partitions.cpu, buffer, there, here, low, high));
     return add_copy(c, to, buffer, target, there, low, high);
 }
 
@@ -112,9 +113,9 @@ static void merge_valid(rota_interval_map *map, rota_interval *range, uint64_t h
 rota_status rota_compile_place(rota_compiler *c, uint32_t part, uint32_t buffer, uint64_t low, uint64_t high,
                                rota_access_mode mode, uint32_t *out_physical) {
     *out_physical = rota_compile_physical(c, buffer, part);
-    if (*out_physical != ROTA_NONE && c->parts.memory[part] != part)
+    if (*out_physical != ROTA_NONE && c->partitions.memory[part] != part)
         ROTA_PHYSICALS(c)[*out_physical].is_shared = true;
-    part = c->parts.memory[part];
+    part = c->partitions.memory[part];
     rota_interval_map *map = valid_map(c, buffer);
     rota_interval *range = map ? rota_interval_map_cover(map, low, high) : NULL;
     if (*out_physical == ROTA_NONE || !range) return rota_compile_no_memory(c);

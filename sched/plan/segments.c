@@ -305,7 +305,7 @@ static rota_status visit_all_on_one(rota_compiler *c) {
 
 bool rota_compile_on_one_queue(const rota_compiler *c) {
     const rota_operation *operations = ROTA_OPERATIONS(c);
-    if (c->queue_count == 1 && c->parts.count == 1) return true;
+    if (c->queue_count == 1 && c->partitions.count == 1) return true;
     for (uint32_t n = 0; n < c->operations.count; n++)
         if (operations[n].part || operations[n].queue) return false;
     return true;
@@ -376,7 +376,7 @@ rota_status rota_compile_segments(rota_compiler *c) {
         plan->final_segment = 0;
         return ROTA_OK;
     }
-    segmenter s = {.c = c, .timelines = c->parts.count * c->queue_count};
+    segmenter s = {.c = c, .timelines = c->partitions.count * c->queue_count};
     s.open = rota_arena_alloc(&c->scratch, sizeof *s.open * s.timelines, 8);
     s.ordinals = rota_arena_calloc(&c->scratch, sizeof *s.ordinals * s.timelines, 8);
     s.known = rota_arena_calloc(&c->scratch, sizeof *s.known * s.timelines * s.timelines, 8);

@@ -23,7 +23,7 @@ uint32_t rota_compile_operand_bytes(const rota_compiler *c, const rota_node_reco
 
 uint64_t rota_compile_workspace_bytes(const rota_compiler *c, uint32_t part, const rota_node_record *record,
                                       const uint32_t *buffers) {
-    const rota_device_traits *device = c->parts.device[part];
+    const rota_device_traits *device = c->partitions.device[part];
     if (!device || record->kind != ROTA_NODE_KERNEL) return 0;
     const rota_cuda_target *target = device->cuda;
     if (!target) return 0;

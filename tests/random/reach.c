@@ -102,7 +102,7 @@ static void walk_segments(reach *r) {
     const rota_plan *plan = r->plan;
     for (uint32_t s = 0; s < plan->segment_count; s++) {
         const rota_plan_segment *segment = &plan->segments[s];
-        const rota_exec_program_desc *desc = &plan->parts[segment->part].desc;
+        const rota_exec_program_desc *desc = &plan->partitions[segment->part].desc;
         const rota_exec_segment *lowered = &desc->segments[segment->index];
         uint64_t *start = set_of(r, r->start, s), *done = set_of(r, r->done, s);
         for (uint32_t w = 0; w < segment->wait_count; w++)
@@ -116,7 +116,7 @@ static void walk_segments(reach *r) {
             }
         uint32_t first = r->part_first[segment->part];
         r->part_edges = 0;
-        for (uint32_t p = 0; p < segment->part; p++) r->part_edges += edge_count(&plan->parts[p].desc);
+        for (uint32_t p = 0; p < segment->part; p++) r->part_edges += edge_count(&plan->partitions[p].desc);
         if (r->mode == REACH_BATCHES)
             walk_batches(r, desc, lowered, first, start);
         else
@@ -141,9 +141,10 @@ static uint64_t place_of(const rota_plan *plan, uint32_t part, const rota_exec_o
     uint32_t memory = operand->memory;
     if (operand->is_slot &&
         plan->words[memory].kind == ROTA_WORD_BUFFER) /* one memory for parts that share it */
-        return (uint64_t)3 << 62 | (uint64_t)plan->parts[part].memory_part << 32 | plan->words[memory].index;
+        return (uint64_t)3 << 62 | (uint64_t)plan->partitions[part].memory_partition << 32 |
+               plan->words[memory].index;
     if (operand->is_slot) return (uint64_t)1 << 63 | (uint64_t)part << 32 | memory;
-    const rota_plan_memory *entry = &plan->parts[part].memories[memory];
+    const rota_plan_memory *entry = &plan->partitions[part].memories[memory];
     if (entry->foreign_part != ROTA_NONE) return (uint64_t)entry->foreign_part << 32 | entry->foreign_memory;
     return (uint64_t)part << 32 | memory;
 }
@@ -159,12 +160,12 @@ static reach_access *collect(reach *r, uint32_t *out_count) {
     const rota_plan *plan = r->plan;
     const rota_compile_info *info = plan->compile_info;
     uint32_t count = 0, capacity = 0;
-    for (uint32_t p = 0; p < plan->part_count; p++) capacity += plan->parts[p].desc.operand_count;
+    for (uint32_t p = 0; p < plan->partition_count; p++) capacity += plan->partitions[p].desc.operand_count;
     reach_access *list = calloc(capacity + 1u, sizeof *list);
     if (!list) abort();
     for (uint32_t o = 0; o < info->operation_count; o++) {
         const rota_operation *operation = &info->operations[o];
-        const rota_exec_program_desc *desc = &plan->parts[operation->part].desc;
+        const rota_exec_program_desc *desc = &plan->partitions[operation->part].desc;
         const rota_exec_command *command = &desc->commands[operation->command];
         r->operation_of[r->part_first[operation->part] + operation->command] = o;
         for (uint32_t k = 0; k < command->operand_count && count < capacity; k++) {
@@ -311,11 +312,11 @@ bool reach_check(const rota_plan *plan, reach_mode mode, const reach_breaks *bre
                  uint32_t capacity) {
     static const reach_breaks none;
     reach r = {.plan = plan, .mode = mode, .breaks = breaks ? breaks : &none};
-    r.part_first = calloc(plan->part_count + 1u, sizeof *r.part_first);
+    r.part_first = calloc(plan->partition_count + 1u, sizeof *r.part_first);
     if (!r.part_first) abort();
-    for (uint32_t p = 0; p < plan->part_count; p++)
-        r.part_first[p + 1] = r.part_first[p] + plan->parts[p].desc.command_count;
-    r.total = r.part_first[plan->part_count];
+    for (uint32_t p = 0; p < plan->partition_count; p++)
+        r.part_first[p + 1] = r.part_first[p] + plan->partitions[p].desc.command_count;
+    r.total = r.part_first[plan->partition_count];
     r.words = r.total / 64 + 1;
     r.before = calloc((uint64_t)(r.total + 1) * r.words, 8);
     r.start = calloc((uint64_t)(plan->segment_count + 1) * r.words, 8);
@@ -349,11 +350,11 @@ reach_breaks reach_counts(const rota_plan *plan) {
     reach_breaks counts = {0};
     for (uint32_t s = 0; s < plan->segment_count; s++) {
         const rota_plan_segment *segment = &plan->segments[s];
-        const rota_exec_program_desc *desc = &plan->parts[segment->part].desc;
+        const rota_exec_program_desc *desc = &plan->partitions[segment->part].desc;
         const rota_exec_segment *lowered = &desc->segments[segment->index];
         counts.wait += segment->wait_count;
         if (lowered->batch_count) counts.barrier += lowered->batch_count - 1;
     }
-    for (uint32_t p = 0; p < plan->part_count; p++) counts.edge += edge_count(&plan->parts[p].desc);
+    for (uint32_t p = 0; p < plan->partition_count; p++) counts.edge += edge_count(&plan->partitions[p].desc);
     return counts;
 }

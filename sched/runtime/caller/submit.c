@@ -53,8 +53,8 @@ static rota_status publish(rota_plan *plan, rota_args *args, rota_ticket *out_ti
 rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *out_ticket) {
     if (out_ticket) *out_ticket = (rota_ticket){NULL, 0};
     ROTA_TRY(check(plan));
-    for (uint32_t p = 0; p < plan->part_count; p++) {
-        rota_device *device = plan->parts[p].device;
+    for (uint32_t p = 0; p < plan->partition_count; p++) {
+        rota_device *device = plan->partitions[p].device;
         if (has_backlog(device))
             return rota_fail(ROTA_BUSY, "plan '%s': its device has more than %d works unfinished", plan->name,
                              ROTA_DEVICE_BACKLOG);
@@ -80,8 +80,8 @@ typedef struct waiter {
 /* Room comes as the plan's devices get on with what they have. */
 static void watch_devices(waiter *w) {
     rota_progress_begin(&w->progress, w->plan->runtime);
-    for (uint32_t p = 0; p < w->plan->part_count; p++)
-        rota_progress_watch_device(&w->progress, w->plan->parts[p].device);
+    for (uint32_t p = 0; p < w->plan->partition_count; p++)
+        rota_progress_watch_device(&w->progress, w->plan->partitions[p].device);
 }
 
 /* One sleep, on a number's turn or for a short while; TIMEOUT, with what keeps the call, at the deadline.
@@ -161,8 +161,8 @@ rota_status rota_submit_wait(rota_plan *plan, rota_args *args, uint64_t timeout_
     watch_devices(&w);
     w.start_ns = w.progress.since_ns;
     status = ROTA_OK;
-    for (uint32_t p = 0; p < plan->part_count && status == ROTA_OK; p++)
-        status = wait_for_turn(&w, plan->parts[p].device);
+    for (uint32_t p = 0; p < plan->partition_count && status == ROTA_OK; p++)
+        status = wait_for_turn(&w, plan->partitions[p].device);
     if (status == ROTA_OK) status = wait_for_lane(&w, args, out_ticket);
     leave_turn(&w);
     return status;

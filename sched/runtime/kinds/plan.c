@@ -103,8 +103,8 @@ static bool check(rota_sequencing *s, uint32_t *moves) {
     rota_runtime *runtime = s->runtime;
     rota_submission *submission = s->submission;
     const rota_plan *plan = submission->plan;
-    for (uint32_t p = 0; p < plan->part_count; p++) {
-        rota_device *device = plan->parts[p].device;
+    for (uint32_t p = 0; p < plan->partition_count; p++) {
+        rota_device *device = plan->partitions[p].device;
         if (!rota_device_is_lost(device)) continue;
         s->reason = (rota_reason){ra_load_acquire(&device->lost_cause), 0};
         s->status = ROTA_DEVICE_LOST;
@@ -120,7 +120,7 @@ static bool check(rota_sequencing *s, uint32_t *moves) {
     if (rota_replay_is_known(plan->executable)) return true;
     for (uint32_t i = 0; i < plan->segment_count; i++) {
         const rota_plan_segment *segment = &plan->segments[i];
-        const rota_plan_part *part = &plan->parts[segment->part];
+        const rota_partition *part = &plan->partitions[segment->part];
         const rota_exec_segment *commands = &part->desc.segments[segment->index];
         for (uint32_t e = 0; e < segment->external_count; e++) {
             const rota_plan_external *external = &plan->externals[segment->first_external + e];
@@ -135,7 +135,7 @@ static bool check(rota_sequencing *s, uint32_t *moves) {
             if (!rota_incoming_check(s, residency, begin, begin + external->size_bytes,
                                      rota_residency_bit(residency, part->device), node, moves))
                 return false;
-            if (*moves != before || plan->part_count > 1)
+            if (*moves != before || plan->partition_count > 1)
                 *moves += inner_boundaries(submission, residency, begin, begin + external->size_bytes);
         }
     }
@@ -191,8 +191,8 @@ static void place_written(const rota_submission *submission) {
         uint64_t begin;
         rota_residency *residency = rota_submission_external(submission, &external, &begin);
         rota_places valid = 0;
-        for (uint32_t part = 0; part < plan->part_count; part++)
-            if (placed->parts >> part & 1u) valid |= rota_residency_bit(residency, plan->parts[part].device);
+        for (uint32_t part = 0; part < plan->partition_count; part++)
+            if (placed->parts >> part & 1u) valid |= rota_residency_bit(residency, plan->partitions[part].device);
         rota_ranges_place(residency, begin, begin + placed->size_bytes, valid);
     }
 }
@@ -204,12 +204,12 @@ static void look_at_prospect(const rota_submission *submission, bool known, uint
     const rota_plan *plan = submission->plan;
     const rota_executable *executable = plan->executable;
     for (uint32_t s = 0; s < plan->segment_count; s++)
-        if (plan->parts[plan->segments[s].part].device == prospect->device)
+        if (plan->partitions[plan->segments[s].part].device == prospect->device)
             prospect->queues |= 1u << plan->segments[s].queue;
     if (executable->has_arena) rota_prospect_add(prospect, executable->order.arena_points[arena]);
     for (uint32_t s = 0; s < plan->segment_count && !known; s++) {
         const rota_plan_segment *segment = &plan->segments[s];
-        if (plan->parts[segment->part].device != prospect->device) continue;
+        if (plan->partitions[segment->part].device != prospect->device) continue;
         for (uint32_t e = 0; e < segment->external_count; e++) {
             const rota_plan_external *external = &plan->externals[segment->first_external + e];
             uint64_t begin;
@@ -225,8 +225,8 @@ static bool waits_for_other_parts(const rota_plan *plan, const rota_device *devi
     /* While something has failed none can: rota_linked_is_ready. */
     const uint64_t linked =
         ra_load_acquire(&device->runtime->failed.active) == 0 ? ra_load_acquire(&device->linked) : 0;
-    for (uint32_t p = 0; p < plan->part_count; p++)
-        if (plan->parts[p].device != device && !(linked >> plan->parts[p].device->index & 1u)) return true;
+    for (uint32_t p = 0; p < plan->partition_count; p++)
+        if (plan->partitions[p].device != device && !(linked >> plan->partitions[p].device->index & 1u)) return true;
     return false;
 }
 
@@ -234,7 +234,7 @@ static bool waits_for_other_parts(const rota_plan *plan, const rota_device *devi
  * known comes after the one before, and after nothing else that is not through. */
 static bool steps_aside(const rota_plan *plan, bool known, rota_prospect *prospect) {
     const uint64_t last = plan->executable->order.last_point;
-    if (plan->part_count > 1 || prospect->crosses || !ra_load_relaxed(&prospect->device->linked))
+    if (plan->partition_count > 1 || prospect->crosses || !ra_load_relaxed(&prospect->device->linked))
         return false;
     if (known && prospect->wanted[rota_point_queue(last)] < rota_point_value(last))
         prospect->wanted[rota_point_queue(last)] = rota_point_value(last);
@@ -249,9 +249,9 @@ static uint64_t choose_sidelined(rota_sequencer *sequencer, const rota_submissio
     const rota_plan *plan = submission->plan;
     uint64_t sidelined = 0;
     if (!is_waiting && sequencer->sidelined == 0 && ra_load_relaxed(&runtime->device_count) == 1) return 0;
-    for (uint32_t p = 0; p < plan->part_count; p++) {
+    for (uint32_t p = 0; p < plan->partition_count; p++) {
         rota_prospect *prospect = &prospects[p];
-        *prospect = (rota_prospect){.device = plan->parts[p].device};
+        *prospect = (rota_prospect){.device = plan->partitions[p].device};
         look_at_prospect(submission, known, arena, prospect);
         if (waits_for_other_parts(plan, prospect->device)) prospect->waiting_for = 2;
         if (prospect->waiting_for || is_waiting || steps_aside(plan, known, prospect))
@@ -295,7 +295,7 @@ static void sequence_segment(replay *r, uint32_t s) {
     const rota_plan *plan = submission->plan;
     const rota_executable *executable = plan->executable;
     const rota_plan_segment *segment = &plan->segments[s];
-    rota_device *device = plan->parts[segment->part].device;
+    rota_device *device = plan->partitions[segment->part].device;
     const bool is_sidelined = r->sidelined >> device->index & 1u;
     const bool is_first = !(r->started[device->index] >> segment->queue & 1u);
     const uint32_t queue = choose_queue(r, segment, is_first, is_sidelined);
@@ -317,7 +317,7 @@ static void sequence_segment(replay *r, uint32_t s) {
         rota_wanted_add(wanted, runtime->queue_count, executable->order.arena_points[r->arena]);
     rota_hazard_settle(r->sequencer, wanted, work);
     rota_side_queue_note(work, is_sidelined ? &r->prospects[segment->part] : NULL);
-    if (!r->is_made) rota_chain_note_building(work, executable->parts[0].device);
+    if (!r->is_made) rota_chain_note_building(work, executable->partitions[0].device);
     if (r->instance_wait != ROTA_POINT_NONE && is_first) add_foreign_wait(submission, work, r->instance_wait);
     if (work->wait_count | work->foreign_wait_count) rota_chain_note(r->sequencer, wanted, work);
     r->started[device->index] |= (uint64_t)1 << segment->queue;
@@ -340,7 +340,7 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
     submission->output.before = executable->instances[submission->instance].outputs_issued;
     if (submission->by_delivery) executable->instances[submission->instance].outputs_issued++;
     r.arena = submission->instance % executable->arenas.count;
-    for (uint32_t p = 0; p < plan->part_count; p++) r.started[plan->parts[p].device->index] = 0;
+    for (uint32_t p = 0; p < plan->partition_count; p++) r.started[plan->partitions[p].device->index] = 0;
     r.direct = 0;
     const bool like_before = rota_replay_is_known(executable);
     r.sidelined =
@@ -353,7 +353,7 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
      * may overwrite it there, and nothing in the plan orders the two. */
     for (uint32_t s = 0; s < plan->segment_count && !r.known; s++)
         bring_incoming(sequencer, wanted, submission, &plan->segments[s],
-                       plan->parts[plan->segments[s].part].device);
+                       plan->partitions[plan->segments[s].part].device);
     if (!r.known)
         r.sidelined = choose_sidelined(sequencer, submission, is_waiting, false, r.arena, r.prospects);
     r.notes = r.notes && !r.sidelined; /* whose waits are for queues of its own */
@@ -403,7 +403,7 @@ bool rota_kind_plan_sequence(rota_sequencing *s) {
     if (!ok) return false;
     const uint32_t state =
         (submission->by_delivery ? ROTA_CELL_BY_DELIVERY : 0u) |
-        (plan->part_count > 1 || rota_submission_comes_after_others(submission) ? ROTA_CELL_SPREAD : 0u) |
+        (plan->partition_count > 1 || rota_submission_comes_after_others(submission) ? ROTA_CELL_SPREAD : 0u) |
         (plan->input_count ? 0u : ROTA_CELL_TAKEN);
     if (state) (void)ra_fetch_or_acq_rel(&submission->cell->state, state);
     s->final = make_works(s->sequencer, s->wanted, submission);
@@ -537,7 +537,7 @@ static void describe_segment(const rota_submission *submission, const rota_work 
                              size_t capacity, size_t *length) {
     const rota_plan *plan = submission->plan;
     const rota_plan_segment *segment = &plan->segments[work->segment];
-    const rota_plan_part *part = &plan->parts[segment->part];
+    const rota_partition *part = &plan->partitions[segment->part];
     const rota_exec_segment *commands = &part->desc.segments[segment->index];
     if (commands->command_count > 0) {
         uint32_t first = part->desc.commands[commands->first_command].node;
@@ -565,7 +565,7 @@ void rota_kind_plan_describe(rota_runtime *runtime, const rota_submission *submi
         const rota_work *work = &submission->made.works[i];
         if (work->step == 0 || rota_point_passed(runtime, rota_work_point(work))) continue;
         const rota_plan_segment *segment = &plan->segments[work->segment];
-        const uint32_t size = plan->parts[segment->part].desc.segments[segment->index].command_count;
+        const uint32_t size = plan->partitions[segment->part].desc.segments[segment->index].command_count;
         if (size == 0 || size >= smallest_size) continue;
         smallest = work;
         smallest_size = size;

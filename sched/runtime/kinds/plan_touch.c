@@ -15,7 +15,7 @@ static int compare_nodes(const void *a, const void *b) {
 }
 
 /* The part's commands by node; NULL without memory. */
-static const rota_exec_command **commands_by_node(const rota_plan_part *part,
+static const rota_exec_command **commands_by_node(const rota_partition *part,
                                                   rota_executable_partition *run_part) {
     if (run_part->by_node || part->desc.command_count == 0) return run_part->by_node;
     const rota_exec_command **sorted = malloc(part->desc.command_count * sizeof *sorted);
@@ -27,9 +27,10 @@ static const rota_exec_command **commands_by_node(const rota_plan_part *part,
 }
 
 /* The part's commands by node, or NULL, and where in them to begin to look for this one. */
-static const rota_exec_command **find_commands(const rota_plan_part *part, uint32_t part_index, uint32_t node,
+static const rota_exec_command **find_commands(const rota_partition *part, uint32_t part_index, uint32_t node,
                                                uint32_t *out_first) {
-    const rota_exec_command **commands = commands_by_node(part, &part->plan->executable->parts[part_index]);
+    const rota_exec_command **commands =
+        commands_by_node(part, &part->plan->executable->partitions[part_index]);
     uint32_t low = 0, high = commands ? part->desc.command_count : 0;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -46,7 +47,7 @@ static const rota_exec_command **find_commands(const rota_plan_part *part, uint3
 static bool operand_place(const rota_submission *submission, uint32_t part_index,
                           const rota_exec_operand *operand, rota_place *out) {
     const rota_plan *plan = submission->plan;
-    const rota_plan_part *part = &plan->parts[part_index];
+    const rota_partition *part = &plan->partitions[part_index];
     if (operand->is_slot) {
         const rota_plan_word *word = &plan->words[operand->memory];
         if (word->kind != ROTA_WORD_BUFFER) return false;
@@ -76,7 +77,7 @@ static bool operand_place(const rota_submission *submission, uint32_t part_index
 /* Stops at true. */
 static bool for_command(rota_runtime *runtime, const rota_work *work, uint32_t part_index,
                         const rota_exec_command *command, rota_touch_fn fn, void *user) {
-    const rota_exec_operand *operands = work->submission->plan->parts[part_index].desc.operands;
+    const rota_exec_operand *operands = work->submission->plan->partitions[part_index].desc.operands;
     for (uint32_t o = 0; o < command->operand_count; o++) {
         const rota_exec_operand *operand = &operands[command->first_operand + o];
         rota_place where;
@@ -91,8 +92,8 @@ bool rota_segment_touch_node(rota_runtime *runtime, const rota_work *work, const
                              rota_touch_fn fn, void *user) {
     if (!owner) return false;
     const rota_submission *submission = work->submission;
-    const rota_plan_part *part = owner;
-    uint32_t part_index = (uint32_t)(part - submission->plan->parts), at;
+    const rota_partition *part = owner;
+    uint32_t part_index = (uint32_t)(part - submission->plan->partitions), at;
     const rota_exec_command **commands = find_commands(part, part_index, node, &at);
     for (; at < part->desc.command_count; at++) {
         /* Without memory for the sorted ones each is looked at. */
@@ -109,7 +110,7 @@ static bool carry_command(rota_runtime *runtime, const rota_work *work, uint32_t
                           const rota_exec_command *command) {
     const rota_plan *plan = work->submission->plan;
     if (!rota_plan_is_transfer(plan, command->node)) return false;
-    const rota_exec_operand *operands = &plan->parts[part_index].desc.operands[command->first_operand];
+    const rota_exec_operand *operands = &plan->partitions[part_index].desc.operands[command->first_operand];
     rota_place to, from;
     if (operand_place(work->submission, part_index, &operands[0], &to) &&
         operand_place(work->submission, part_index, &operands[1], &from))
@@ -119,8 +120,8 @@ static bool carry_command(rota_runtime *runtime, const rota_work *work, uint32_t
 
 bool rota_segment_carry(rota_runtime *runtime, const rota_work *work, const void *owner, uint32_t node) {
     if (!owner || !rota_plan_is_transfer(work->submission->plan, node)) return false;
-    const rota_plan_part *part = owner;
-    uint32_t part_index = (uint32_t)(part - work->submission->plan->parts), at;
+    const rota_partition *part = owner;
+    uint32_t part_index = (uint32_t)(part - work->submission->plan->partitions), at;
     const rota_exec_command **commands = find_commands(part, part_index, node, &at);
     while (!commands && part->desc.commands[at].node != node) at++;
     return carry_command(runtime, work, part_index, commands ? commands[at] : &part->desc.commands[at]);
@@ -139,7 +140,7 @@ bool rota_segment_touch(rota_runtime *runtime, const rota_work *work, rota_touch
     const rota_plan *plan = work->submission->plan;
     const rota_plan_segment *segment = &plan->segments[work->segment];
     if (plan->segment_count > 1) {
-        const rota_plan_part *part = &plan->parts[segment->part];
+        const rota_partition *part = &plan->partitions[segment->part];
         const rota_exec_segment *commands = &part->desc.segments[segment->index];
         for (uint32_t c = 0; c < commands->command_count; c++) {
             const rota_exec_command *command = &part->desc.commands[commands->first_command + c];
@@ -170,10 +171,11 @@ bool rota_segment_touch(rota_runtime *runtime, const rota_work *work, rota_touch
 void rota_segment_undone(rota_runtime *runtime, const rota_work *segment) {
     rota_submission *submission = segment->submission;
     const rota_plan *plan = submission->plan;
-    if (plan->part_count == 1) return;
+    if (plan->partition_count == 1) return;
     uint64_t lost = 0;
-    for (uint32_t p = 0; p < plan->part_count; p++)
-        if (rota_device_is_lost(plan->parts[p].device)) lost |= (uint64_t)1 << plan->parts[p].device->index;
+    for (uint32_t p = 0; p < plan->partition_count; p++)
+        if (rota_device_is_lost(plan->partitions[p].device))
+            lost |= (uint64_t)1 << plan->partitions[p].device->index;
     if (lost != submission->undone.devices) submission->undone.to = 0;
     submission->undone.devices = lost;
     for (const rota_work *work = submission->made.works + submission->undone.to; work < segment; work++) {

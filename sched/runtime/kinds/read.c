@@ -20,9 +20,9 @@
 /* ---- What it holds ---- */
 
 void rota_host_read_return_staging(rota_host_read *read) {
-    for (uint32_t p = 0; p < read->part_count; p++) {
-        rota_staging_release(read->parts[p].down);
-        read->parts[p].down = NULL;
+    for (uint32_t p = 0; p < read->piece_count; p++) {
+        rota_staging_release(read->pieces[p].down);
+        read->pieces[p].down = NULL;
     }
     if (!read->is_returned) rota_staging_return(read->runtime, read->size);
     read->is_returned = true;
@@ -32,13 +32,13 @@ void rota_host_read_release(rota_host_read *read) {
     if (ra_fetch_sub_acq_rel(&read->references, 1) != 1) return;
     rota_host_read_return_staging(read);
     if (read->extents != &read->one_extent) free(read->extents);
-    if (read->parts != &read->one_part) free(read->parts);
+    if (read->pieces != &read->one_piece) free(read->pieces);
     free(read);
 }
 
 void rota_host_read_deliver(rota_host_read *read, uint8_t *out) {
-    for (uint32_t p = 0; p < read->part_count; p++) {
-        rota_read_piece *part = &read->parts[p];
+    for (uint32_t p = 0; p < read->piece_count; p++) {
+        rota_read_piece *part = &read->pieces[p];
         const rota_extent *extent = &read->extents[part->first_extent];
         uint64_t done = 0; /* of the extent */
         for (const rota_staging *block = part->down; block; block = block->more)
@@ -82,11 +82,11 @@ static bool make_parts(rota_runtime *runtime, rota_host_read *read) {
         count++;
     rota_extent *found = &read->one_extent;
     read->extents = &read->one_extent;
-    read->parts = &read->one_part;
+    read->pieces = &read->one_piece;
     if (count > 1) {
         read->extents = malloc(2 * (size_t)count * sizeof *read->extents);
-        read->parts = calloc(devices, sizeof *read->parts);
-        if (!read->extents || !read->parts) return false;
+        read->pieces = calloc(devices, sizeof *read->pieces);
+        if (!read->extents || !read->pieces) return false;
         found = read->extents + count;
     }
     /* Who has them is asked once: a device may be lost meanwhile. */
@@ -101,9 +101,9 @@ static bool make_parts(rota_runtime *runtime, rota_host_read *read) {
     uint32_t first = 0;
     for (uint32_t d = 0; d < devices; d++) {
         if (of_device[d] == 0) continue;
-        rota_read_piece *part = &read->parts[read->part_count];
+        rota_read_piece *part = &read->pieces[read->piece_count];
         *part = (rota_read_piece){.device = runtime->devices[d], .first_extent = first};
-        read->part_count++;
+        read->piece_count++;
         for (uint32_t e = 0; e < count; e++) {
             if (found[e].device != d) continue;
             read->extents[first++] = found[e];
@@ -132,8 +132,8 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
     const rota_host_read *read = submission->read;
     rota_residency *residency = read->residency;
     uint64_t final = ROTA_POINT_NONE;
-    for (uint32_t p = 0; p < read->part_count; p++) {
-        rota_read_piece *part = &read->parts[p];
+    for (uint32_t p = 0; p < read->piece_count; p++) {
+        rota_read_piece *part = &read->pieces[p];
         rota_prospect prospect = {.device = part->device, .queues = 1u << part->device->io_queue};
         if (p > 0) rota_prospect_add(&prospect, final);
         for (uint32_t e = part->first_extent; e < part->first_extent + part->extent_count; e++)
@@ -168,7 +168,7 @@ bool rota_kind_read_sequence(rota_sequencing *s) {
     if (!rota_incoming_check(s, residency, read->offset, read->offset + read->size, 0, "read", &unused))
         return false;
     if (!make_parts(runtime, read) ||
-        !rota_submission_reserve(runtime, submission, read->part_count, 1, 1, 1) ||
+        !rota_submission_reserve(runtime, submission, read->piece_count, 1, 1, 1) ||
         !deliver_read(s->sequencer, s->wanted, submission)) {
         s->status = ROTA_OUT_OF_MEMORY;
         s->reason.cause =
@@ -185,18 +185,18 @@ bool rota_kind_read_sequence(rota_sequencing *s) {
 /* The extents that the work takes from its device. */
 static const rota_extent *extents_of(const rota_work *work, uint32_t *out_count) {
     const rota_host_read *read = work->submission->read;
-    *out_count = read->parts[work->segment].extent_count;
-    return &read->extents[read->parts[work->segment].first_extent];
+    *out_count = read->pieces[work->segment].extent_count;
+    return &read->extents[read->pieces[work->segment].first_extent];
 }
 
 rota_need rota_read_need(const rota_work *work) {
-    rota_read_piece *part = &work->submission->read->parts[work->segment];
+    rota_read_piece *part = &work->submission->read->pieces[work->segment];
     return (rota_need){&part->down, part->size, ROTA_EXEC_MEMORY_HOST_READ};
 }
 
 rota_status rota_read_prepare(rota_work *work, rota_exec_work *out) {
     const rota_host_read *read = work->submission->read;
-    const rota_read_piece *part = &read->parts[work->segment];
+    const rota_read_piece *part = &read->pieces[work->segment];
     uint32_t count;
     const rota_extent *extents = extents_of(work, &count);
     const rota_status status = rota_staging_copies_in(

@@ -281,7 +281,7 @@ bool rota_deliver_outputs(rota_sequencer *sequencer, rota_wanted *wanted, rota_s
         overlap b = {0};
         look(runtime, delivery, sequencer->deliveries.root, address, address + bytes, &b);
         overlapping += b.ranges;
-        if (transfer->word == ROTA_NONE || is_direct(transfer, plan->parts[transfer->part].device, &b))
+        if (transfer->word == ROTA_NONE || is_direct(transfer, plan->partitions[transfer->part].device, &b))
             continue;
         submission->output.bounces[bounces++] = (rota_bounce){t, address, bytes, bounce_bytes};
         bounce_bytes += (bytes + 63) / 64 * 64;

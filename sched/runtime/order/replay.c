@@ -70,7 +70,7 @@ static rota_replay *create(rota_runtime *runtime, const rota_plan *plan) {
         return NULL;
     }
     for (uint32_t s = 0; s < plan->segment_count; s++)
-        replay->count[plan->parts[plan->segments[s].part].device->index * runtime->queue_count +
+        replay->count[plan->partitions[plan->segments[s].part].device->index * runtime->queue_count +
                       plan->segments[s].queue]++;
     return replay;
 }
@@ -169,7 +169,7 @@ void rota_replay_note(rota_sequencer *sequencer, rota_wanted *wanted, rota_execu
             /* Earlier values were waited for by the replay before, and waits hold along a queue; but those
              * for another device only where it got there. */
             const rota_plan *plan = executable->plan;
-            const rota_device *device = plan->parts[plan->segments[segment].part].device;
+            const rota_device *device = plan->partitions[plan->segments[segment].part].device;
             if (t / runtime->queue_count == device->index ||
                 rota_point_passed(runtime,
                                   rota_point(t / runtime->queue_count, t % runtime->queue_count, value)))

@@ -229,7 +229,7 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
         for (uint32_t w = 0; w < plan->word_count; w++) {
             const rota_plan_word *word = &plan->words[w];
             if (word->kind != ROTA_WORD_BUFFER || word->index != slots->slot_buffers[entry]) continue;
-            rota_device *device = plan->parts[word->part].device;
+            rota_device *device = plan->partitions[word->part].device;
             if (pass == 1) {
                 set_word(args, w,
                          ra_load_acquire(&residency->memory[device->index])->address + buffer->root_offset);

@@ -19,8 +19,8 @@ void rota_executable_destroy(rota_executable *executable) {
             rota_executable_arena_destroy(executable, executable->arenas.memory[a]);
         free(executable->arenas.memory[a]);
     }
-    for (uint32_t p = 0; executable->parts && p < plan->part_count; p++) {
-        rota_executable_partition *part = &executable->parts[p];
+    for (uint32_t p = 0; executable->partitions && p < plan->partition_count; p++) {
+        rota_executable_partition *part = &executable->partitions[p];
         if (part->program) part->device->exec->vtable->program_destroy(part->device->exec, part->program);
         free(part->by_node);
     }
@@ -28,7 +28,7 @@ void rota_executable_destroy(rota_executable *executable) {
     free(executable->arenas.base);
     free(executable->order.own_points);
     free(executable->instances);
-    free(executable->parts);
+    free(executable->partitions);
     free(executable->arguments.slot_buffers);
     free(executable->arguments.slot_of_buffer);
     free(executable->direct);
@@ -41,8 +41,9 @@ void rota_executable_destroy(rota_executable *executable) {
 static void choose_sharing(rota_executable *executable) {
     const rota_plan *plan = executable->plan;
     bool shared = !executable->has_staging;
-    for (uint32_t p = 0; p < plan->part_count; p++)
-        if (plan->parts[p].desc.block_words && !executable->parts[p].device->exec->caps.reuse_in_flight)
+    for (uint32_t p = 0; p < plan->partition_count; p++)
+        if (plan->partitions[p].desc.block_words &&
+            !executable->partitions[p].device->exec->caps.reuse_in_flight)
             shared = false;
     executable->rotates = !shared;
     executable->arenas.count = plan->options.arenas ? plan->options.arenas : 1;
@@ -88,9 +89,9 @@ static rota_status list_needed(rota_executable *executable) {
 static rota_status describe(rota_executable *executable) {
     const rota_plan *plan = executable->plan;
     uint32_t memories = 0;
-    for (uint32_t p = 0; p < plan->part_count; p++) {
-        const rota_plan_part *part = &plan->parts[p];
-        executable->parts[p].device = part->device;
+    for (uint32_t p = 0; p < plan->partition_count; p++) {
+        const rota_partition *part = &plan->partitions[p];
+        executable->partitions[p].device = part->device;
         executable->device_mask |= (uint64_t)1 << part->device->index;
         executable->arenas.base[p] = memories;
         memories += part->desc.memory_count;
@@ -135,13 +136,13 @@ static rota_status describe(rota_executable *executable) {
 
 static rota_status build(rota_executable *executable) {
     rota_plan *plan = executable->plan;
-    executable->parts = calloc(plan->part_count, sizeof *executable->parts);
-    executable->arenas.base = calloc(plan->part_count, sizeof *executable->arenas.base);
+    executable->partitions = calloc(plan->partition_count, sizeof *executable->partitions);
+    executable->arenas.base = calloc(plan->partition_count, sizeof *executable->arenas.base);
     executable->arguments.slot_buffers =
         calloc(plan->buffer_count + 1u, sizeof *executable->arguments.slot_buffers);
     executable->arguments.slot_of_buffer =
         calloc(plan->buffer_count + 1u, sizeof *executable->arguments.slot_of_buffer);
-    if (!executable->parts || !executable->arenas.base || !executable->arguments.slot_buffers ||
+    if (!executable->partitions || !executable->arenas.base || !executable->arguments.slot_buffers ||
         !executable->arguments.slot_of_buffer)
         return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
     ROTA_TRY(describe(executable));
@@ -163,9 +164,10 @@ static rota_status build(rota_executable *executable) {
         if (!executable->arenas.memory[a])
             return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
     }
-    for (uint32_t p = 0; p < plan->part_count; p++) {
-        rota_exec_device *exec = executable->parts[p].device->exec;
-        ROTA_TRY(exec->vtable->program_create(exec, &plan->parts[p].desc, &executable->parts[p].program));
+    for (uint32_t p = 0; p < plan->partition_count; p++) {
+        rota_exec_device *exec = executable->partitions[p].device->exec;
+        ROTA_TRY(exec->vtable->program_create(exec, &plan->partitions[p].desc,
+                                              &executable->partitions[p].program));
     }
     return rota_instance_make(&executable->instances[0]);
 }

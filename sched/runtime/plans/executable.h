@@ -36,7 +36,7 @@ struct rota_instance {
     _Atomic uint32_t building; /* rota_building */
     /* Why it was last that it could not be made: from then on, though it is asked for again. */
     _Atomic(const rota_cause *) failure;
-    rota_exec_instance **parts;      /* part_count */
+    rota_exec_instance **parts;      /* partition_count */
     rota_exec_memory ***memories;    /* [part][memory] */
     uint8_t **owned;                 /* [part][memory]: how it is let go (instances.c) */
     uint64_t last_point;             /* the sequencer's */
@@ -101,7 +101,7 @@ struct rota_executable {
     /* Submissions that were to wait and are not recycled yet; the sequencer's, and read by who submits: hence
      * here, apart from what changes with every replay. */
     _Atomic uint32_t sidelined;
-    rota_executable_partition *parts;
+    rota_executable_partition *partitions;
     rota_instance *instances;
     uint32_t instance_capacity;
     rota_executable_arenas arenas;

@@ -34,7 +34,7 @@ rota_status rota_executable_times(rota_plan *plan, uint32_t part, rota_exec_time
     rota_plan_replay_times replay;
     uint32_t instance;
     ROTA_TRY(last_replay(plan, &replay, &instance));
-    rota_device *device = plan->executable->parts[part].device;
+    rota_device *device = plan->executable->partitions[part].device;
     if (!device->exec->vtable->times)
         return rota_fail(ROTA_UNSUPPORTED, "device '%s' measures no times", device->id);
     const rota_instance *of = &plan->executable->instances[instance];
@@ -60,7 +60,7 @@ rota_status rota_plan_node_times(rota_plan *plan, rota_node node, uint64_t *out_
     const rota_operation *at = &rota_plan_info(plan)->operations[operation];
     rota_arena arena = ROTA_ARENA_INIT;
     rota_exec_time *times =
-        rota_arena_calloc(&arena, sizeof *times * (plan->parts[at->part].desc.command_count + 1u), 8);
+        rota_arena_calloc(&arena, sizeof *times * (plan->partitions[at->part].desc.command_count + 1u), 8);
     rota_status status =
         !times ? rota_fail(ROTA_OUT_OF_MEMORY, "times of plan '%s': no host memory", plan->name)
         : !plan->executable
@@ -88,8 +88,8 @@ rota_status rota_plan_command_times(rota_plan *plan, rota_plan_time *out, uint64
                                        replay.sequenced_ns, replay.handed_over_ns, replay.completed_ns};
         rota_sized_out(out_replay, &made, sizeof made);
     }
-    for (uint32_t p = 0; p < plan->part_count; p++) {
-        const rota_exec_program_desc *desc = &plan->parts[p].desc;
+    for (uint32_t p = 0; p < plan->partition_count; p++) {
+        const rota_exec_program_desc *desc = &plan->partitions[p].desc;
         rota_exec_time *times = calloc(desc->command_count + 1u, sizeof *times);
         if (!times) return rota_fail(ROTA_OUT_OF_MEMORY, "times of plan '%s': no host memory", plan->name);
         rota_status status = rota_executable_times(plan, p, times);

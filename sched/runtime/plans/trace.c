@@ -30,7 +30,7 @@ static void write_slice(FILE *file, const char *name, const char *category, uint
 static void write_part(FILE *file, const rota_plan *plan, uint32_t index, const rota_exec_time *times,
                        uint64_t origin) {
     const rota_compile_info *info = plan->compile_info;
-    const rota_plan_part *part = &plan->parts[index];
+    const rota_partition *part = &plan->partitions[index];
     const rota_device_info *device = rota_device_get_info(part->device);
     uint32_t process = index + 1;
     fprintf(file, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%u,\"args\":{\"name\":\"", process);
@@ -79,10 +79,10 @@ static void write_part(FILE *file, const rota_plan *plan, uint32_t index, const 
 
 static rota_status write_parts(FILE *file, rota_plan *plan, uint64_t origin) {
     rota_status status = ROTA_OK;
-    for (uint32_t i = 0; i < plan->part_count && status == ROTA_OK; i++) {
+    for (uint32_t i = 0; i < plan->partition_count && status == ROTA_OK; i++) {
         rota_arena arena = ROTA_ARENA_INIT;
         rota_exec_time *times =
-            rota_arena_calloc(&arena, sizeof *times * (plan->parts[i].desc.command_count + 1u), 8);
+            rota_arena_calloc(&arena, sizeof *times * (plan->partitions[i].desc.command_count + 1u), 8);
         status = times ? rota_executable_times(plan, i, times)
                        : rota_fail(ROTA_OUT_OF_MEMORY, "trace of plan '%s': no host memory", plan->name);
         if (status == ROTA_OK) write_part(file, plan, i, times, origin);

@@ -88,10 +88,10 @@ typedef struct rota_host_read {
     uint8_t *data;    /* where the completer brings the bytes; NULL: the reading thread takes them */
     bool is_returned; /* the memory that was promised */
     rota_extent *extents;
-    rota_read_piece *parts;
-    uint32_t part_count;
+    rota_read_piece *pieces;
+    uint32_t piece_count;
     rota_extent one_extent; /* storage of the common case */
-    rota_read_piece one_part;
+    rota_read_piece one_piece;
 } rota_host_read;
 
 /* The value of its timeline at which the work has ended. */

@@ -114,7 +114,7 @@ typedef struct subject {
     uint64_t *block;
 } subject;
 
-static void prepare(subject *s, fixture *f, const rota_plan_part *part) {
+static void prepare(subject *s, fixture *f, const rota_partition *part) {
     const rota_exec_program_desc *desc = &part->desc;
     *s = (subject){.f = f, .desc = desc};
     s->memories = calloc(desc->memory_count + 1, sizeof *s->memories);
@@ -207,7 +207,7 @@ typedef struct tally {
     uint32_t programs, with_slots, with_sums, barriers, needed;
 } tally;
 
-static void check_part(fixture *f, const rota_plan_part *part, uint64_t seed, tally *t) {
+static void check_part(fixture *f, const rota_partition *part, uint64_t seed, tally *t) {
     static expectation expected;
     memset(&expected, 0, sizeof expected);
     for (uint32_t i = 0; i < part->desc.segment_count; i++)
@@ -250,8 +250,8 @@ static void check_case(fixture *f, uint64_t seed, tally *t) {
     for (uint32_t g = 0; g < mirror.graph_count; g++) {
         assert_ok(mirror_record(&mirror, &mirror.graphs[g], &random));
         assert_ok(mirror_compile(&mirror.graphs[g], NULL, NULL, 0));
-        for (uint32_t p = 0; p < mirror.graphs[g].plan->part_count; p++)
-            check_part(f, &mirror.graphs[g].plan->parts[p], seed, t);
+        for (uint32_t p = 0; p < mirror.graphs[g].plan->partition_count; p++)
+            check_part(f, &mirror.graphs[g].plan->partitions[p], seed, t);
         mirror_release(&mirror.graphs[g]);
     }
     for (uint32_t p = 0; p < mirror.persistent_count; p++) rota_buffer_release(mirror.persistents[p].handle);

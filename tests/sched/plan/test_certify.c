@@ -56,8 +56,8 @@ static void restore(backup *b) {
 
 static void save_plan(backup *b, rota_plan *plan) {
     const rota_compile_info *info = plan->compile_info;
-    for (uint32_t p = 0; p < plan->part_count; p++) {
-        const rota_exec_program_desc *d = &plan->parts[p].desc;
+    for (uint32_t p = 0; p < plan->partition_count; p++) {
+        const rota_exec_program_desc *d = &plan->partitions[p].desc;
         const size_t nodes = (size_t)d->command_count + d->join_count;
         save(b, d->batches, sizeof *d->batches * d->batch_count);
         save(b, d->segments, sizeof *d->segments * d->segment_count);
@@ -84,8 +84,8 @@ static void join_batches(const rota_exec_program_desc *d, rota_exec_segment *seg
 }
 
 static bool damage_barrier(rota_plan *plan, uint64_t *random) {
-    const uint32_t p = test_below(random, plan->part_count);
-    const rota_exec_program_desc *d = &plan->parts[p].desc;
+    const uint32_t p = test_below(random, plan->partition_count);
+    const rota_exec_program_desc *d = &plan->partitions[p].desc;
     if (!d->segment_count) return false;
     rota_exec_segment *segment =
         (rota_exec_segment *)WRITABLE(d->segments) + test_below(random, d->segment_count);
@@ -103,8 +103,8 @@ static void remove_edge(const rota_exec_program_desc *d, uint32_t from, uint32_t
 }
 
 static bool damage_edge(rota_plan *plan, uint64_t *random) {
-    const uint32_t p = test_below(random, plan->part_count);
-    const rota_exec_program_desc *d = &plan->parts[p].desc;
+    const uint32_t p = test_below(random, plan->partition_count);
+    const rota_exec_program_desc *d = &plan->partitions[p].desc;
     const uint32_t nodes = d->command_count + d->join_count, edges = nodes ? d->first_successor[nodes] : 0;
     if (!edges) return false;
     const uint32_t e = test_below(random, edges);
@@ -155,7 +155,7 @@ static bool damage_offset(rota_plan *plan, uint64_t *random, bool *out_wrong) {
         uses += physical != ROTA_NONE && info->access_physical[i] == physical;
     const rota_exec_operand *operand = &info->accesses[k];
     const rota_plan_memory *memory =
-        operand->is_slot ? NULL : &plan->parts[operation->part].memories[operand->memory];
+        operand->is_slot ? NULL : &plan->partitions[operation->part].memories[operand->memory];
     const bool in_arena = memory && memory->kind == ROTA_EXEC_BASE_ARENA;
     if (in_arena && (uses == 1 || test_below(random, 2))) {
         /* All of the buffer, somewhere else in the arena. */
@@ -185,7 +185,7 @@ static bool damage_order(rota_plan *plan, uint64_t *random) {
     rota_operation *a = &info->operations[test_below(random, info->operation_count)];
     rota_operation *b = &info->operations[test_below(random, info->operation_count)];
     if (a == b || a->segment != b->segment) return false;
-    rota_exec_command *commands = WRITABLE(plan->parts[a->part].desc.commands);
+    rota_exec_command *commands = WRITABLE(plan->partitions[a->part].desc.commands);
     const rota_exec_command command = commands[a->command];
     commands[a->command] = commands[b->command];
     commands[b->command] = command;
@@ -420,7 +420,7 @@ static void crowds_are_looked_at(void **state) {
     for (uint32_t shape = 0; shape < CROWD_SHAPES; shape++)
         for (uint32_t queues = 1; queues <= 3; queues += 2) {
             rota_plan *plan = compile_crowd((crowd_shape)shape, queues, x, y);
-            const rota_exec_program_desc *d = &plan->parts[0].desc;
+            const rota_exec_program_desc *d = &plan->partitions[0].desc;
             const uint32_t nodes = d->command_count + d->join_count;
             uint32_t edges = 0, barriers = 0, waits = 0;
             backup b = {.count = 0};

@@ -128,7 +128,7 @@ static rota_plan *by_transients(rota_device *device, const char *name, rota_buff
 
 /* The first piece of a plan's arena. */
 static const rota_exec_memory *arena_of(const rota_plan *plan) {
-    const rota_plan_part *part = &plan->parts[0];
+    const rota_partition *part = &plan->partitions[0];
     for (uint32_t m = 0; m < part->desc.memory_count; m++)
         if (part->memories[m].kind == ROTA_EXEC_BASE_ARENA) return plan->executable->arenas.memory[0][m];
     return NULL;

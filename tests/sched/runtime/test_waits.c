@@ -449,7 +449,7 @@ static void a_spread_ticket_ends_with_its_last_device(void **state) {
         assert_ok(rota_compile(runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = 2),
                                &plan));
         rota_graph_release(graph);
-        if (plan->parts[plan->segments[plan->final_segment].part].device == lossy) {
+        if (plan->partitions[plan->segments[plan->final_segment].part].device == lossy) {
             tried++;
             test_gate_open(false);
             ra_store_seq_cst(&adversary.faults.silent,
