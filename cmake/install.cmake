@@ -1,4 +1,5 @@
-# make install: libraries, public headers, pkg-config file, CMake package. Programs: programs.cmake.
+# make install: libraries, public headers, pkg-config file, CMake package. Programs: programs.cmake. Each file is of a component,
+# which is a Debian package (packages.cmake): library, development, tools; documentation is in none yet.
 include(CMakePackageConfigHelpers)
 
 set(ROTA_PUBLIC_HEADERS rota.h rota.hpp base/export.h base/sized.h base/status.h base/clock.h base/log.h graph/buffer.h graph/kernel.h
@@ -10,29 +11,33 @@ set(ROTA_PUBLIC_HEADERS rota.h rota.hpp base/export.h base/sized.h base/status.h
 foreach(header ${ROTA_PUBLIC_HEADERS})
   if(EXISTS ${PROJECT_SOURCE_DIR}/${header})
     get_filename_component(folder ${header} DIRECTORY)
-    install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rota/${folder})
+    install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rota/${folder} COMPONENT development)
   endif()
 endforeach()
 # The GPU side of a user's own kernels.
-install(FILES exec/vk/rota_kernel.glsl exec/cuda/rota_kernel.cuh DESTINATION ${CMAKE_INSTALL_DATADIR}/rota OPTIONAL)
+install(FILES exec/vk/rota_kernel.glsl exec/cuda/rota_kernel.cuh DESTINATION ${CMAKE_INSTALL_DATADIR}/rota COMPONENT development
+  OPTIONAL)
 
 # The site, where scripts/build_docs.sh has built it.
-install(DIRECTORY ${PROJECT_BINARY_DIR}/site/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/rota/html OPTIONAL)
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/rota)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/site/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/rota/html
+  COMPONENT documentation OPTIONAL)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/rota COMPONENT plain) # Debian's packages have their own
 
 # An export each: whoever links the shared library needs none of what the static one is linked with.
 set(ROTA_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/rota)
 set_target_properties(rota_shared PROPERTIES EXPORT_NAME rota)
 foreach(library shared static)
   install(TARGETS rota_${library} EXPORT rota_${library}
-    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(EXPORT rota_${library} NAMESPACE rota:: FILE rota_${library}.cmake DESTINATION ${ROTA_CMAKE_DIR})
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development)
+  install(EXPORT rota_${library} NAMESPACE rota:: FILE rota_${library}.cmake DESTINATION ${ROTA_CMAKE_DIR}
+    COMPONENT development)
 endforeach()
 configure_package_config_file(cmake/rotaConfig.cmake.in ${PROJECT_BINARY_DIR}/rotaConfig.cmake
   INSTALL_DESTINATION ${ROTA_CMAKE_DIR})
 configure_file(cmake/rotaConfigVersion.cmake.in ${PROJECT_BINARY_DIR}/rotaConfigVersion.cmake @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/rotaConfig.cmake ${PROJECT_BINARY_DIR}/rotaConfigVersion.cmake
-  DESTINATION ${ROTA_CMAKE_DIR})
+  DESTINATION ${ROTA_CMAKE_DIR} COMPONENT development)
 
 # The pkg-config file finds its prefix from its own place, so that an installed tree can be moved.
 file(RELATIVE_PATH ROTA_PC_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
@@ -43,4 +48,7 @@ list(JOIN ROTA_BLAS_LDFLAGS " " blas_flags)
 list(JOIN ROTA_CK_LDFLAGS " " ck_flags)
 set(ROTA_PC_LIBS_PRIVATE "${hwloc_flags} ${blas_flags} ${ck_flags}")
 configure_file(cmake/rota.pc.in ${PROJECT_BINARY_DIR}/rota.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/rota.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/rota.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+if(PROJECT_IS_TOP_LEVEL) # cpack is the business of who is
+  include(cmake/packages.cmake)
+endif()

@@ -10,3 +10,8 @@ foreach(page "man=${NAME}.1" "bash=${NAME}" "zsh=_${NAME}" "fish=${NAME}.fish")
     message(FATAL_ERROR "${NAME} --print ${format} failed: ${failed}")
   endif()
 endforeach()
+# man reads either; Debian's packages have them so.
+execute_process(COMMAND gzip -9nkf ${FOLDER}/${NAME}.1 RESULT_VARIABLE failed)
+if(failed)
+  message(FATAL_ERROR "gzip ${NAME}.1 failed: ${failed}")
+endif()

@@ -209,7 +209,13 @@ static void put_facts(FILE *file, const run_report *report, const rota_device_in
         snprintf(text, sizeof text, "%s %s, %s", host.sysname, host.release, host.machine);
         put_fact(file, "Host", text, false);
     }
-    snprintf(text, sizeof text, "%s, C%ld%s; CUDA kernels %s", __VERSION__, __STDC_VERSION__ / 100 % 100,
+    snprintf(text, sizeof text, "%s %s, C%ld%s; CUDA kernels %s",
+#ifdef __clang__
+             "clang", __clang_version__,
+#else
+             "gcc", __VERSION__,
+#endif
+             __STDC_VERSION__ / 100 % 100,
 #ifdef NDEBUG
              "",
 #else

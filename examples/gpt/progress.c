@@ -12,18 +12,20 @@
 #define REDRAW_NS 100000000u
 #define PLAIN_LINES 20
 
-bool gpt_meter_open(gpt_meter *meter, const char *log_path, bool append, uint64_t first_step,
-                    uint64_t last_step) {
+bool gpt_meter_open(gpt_meter *meter, const char *log_path, const char *events_dir, bool append,
+                    uint64_t first_step, uint64_t last_step) {
     *meter = (gpt_meter){.first_step = first_step,
                          .last_step = last_step,
                          .started_ns = rota_clock_ns(),
                          .smooth_loss = NAN,
                          .terminal = isatty(STDOUT_FILENO) == 1,
                          .log_path = log_path};
+    if (!event_file_open(&meter->events, events_dir)) return false;
     if (!log_path) return true;
     meter->log = fopen(log_path, append ? "ab" : "wb");
     if (!meter->log) {
         fprintf(stderr, "'%s' can't be written: %s\n", log_path, strerror(errno));
+        (void)event_file_close(&meter->events);
         return false;
     }
     (void)fseek(meter->log, 0, SEEK_END); /* a pipe has no end */
@@ -61,6 +63,18 @@ static bool write_log(gpt_meter *meter, const gpt_metrics *m) {
     return false;
 }
 
+static bool write_events(gpt_meter *meter, const gpt_metrics *m) {
+    if (!meter->events.stream) return true;
+    const event_value values[] = {{"loss/train", m->loss},
+                                  {"loss/validation", m->val_loss},
+                                  {"optimizer/learning_rate", m->lr},
+                                  {"optimizer/gradient_norm", m->grad_norm},
+                                  {"optimizer/skipped_steps", m->scales ? (double)m->skipped : NAN},
+                                  {"speed/ms_a_step", m->ms},
+                                  {"speed/tokens_per_second", m->tok_s}};
+    return event_file_add(&meter->events, m->step, values, sizeof values / sizeof *values);
+}
+
 static void draw_bar(gpt_meter *meter, const gpt_metrics *m, const char *skipped, double left_s) {
     char bar[BAR_WIDTH + 1];
     uint64_t filled = m->step * BAR_WIDTH / meter->last_step;
@@ -74,7 +88,7 @@ static void draw_bar(gpt_meter *meter, const gpt_metrics *m, const char *skipped
 }
 
 bool gpt_meter_step(gpt_meter *meter, const gpt_metrics *m) {
-    bool good = write_log(meter, m);
+    const bool logged = write_log(meter, m), good = write_events(meter, m) && logged;
     /* The bar's loss follows the last twenty steps or so. */
     meter->smooth_loss = isnan(meter->smooth_loss) ? m->loss : 0.95 * meter->smooth_loss + 0.05 * m->loss;
     uint64_t now = rota_clock_ns(), done = m->step - meter->first_step + 1;
@@ -112,7 +126,8 @@ bool gpt_meter_close(gpt_meter *meter) {
     gpt_meter_break(meter);
     FILE *log = meter->log;
     meter->log = NULL;
-    if (!log || fclose(log) == 0) return true;
+    const bool good = event_file_close(&meter->events);
+    if (!log || fclose(log) == 0) return good;
     fprintf(stderr, "'%s' can't be written: %s\n", meter->log_path, strerror(errno));
     return false;
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include "examples/common/events.h"
 
 typedef struct gpt_metrics {
     uint64_t step; /* from 1 */
@@ -22,11 +23,13 @@ typedef struct gpt_meter {
     FILE *log;
     const char *log_path;
     long log_end; /* end of the last whole line */
+    event_file events;
 } gpt_meter;
 
-/* `log_path` may be NULL; `append` keeps what the file has (resume). False with a sentence. */
-bool gpt_meter_open(gpt_meter *meter, const char *log_path, bool append, uint64_t first_step,
-                    uint64_t last_step);
+/* `log_path`, and `events_dir` for TensorBoard, may be NULL; `append` keeps what the log has (resume). False with a
+ * sentence. */
+bool gpt_meter_open(gpt_meter *meter, const char *log_path, const char *events_dir, bool append,
+                    uint64_t first_step, uint64_t last_step);
 /* After a step. False with a sentence if the metrics can't be written; the file then ends with its last whole
  * line. */
 bool gpt_meter_step(gpt_meter *meter, const gpt_metrics *metrics);

@@ -15,8 +15,8 @@ typedef enum gpt_schedule { GPT_COSINE, GPT_LINEAR, GPT_CONSTANT } gpt_schedule;
 
 /* What the command line says. */
 typedef struct gpt_settings {
-    const char *device, *checkpoint, *resume, *init_from, *save_weights, *log, *dot, *trace, *report, *prompt,
-        *write_tokens;
+    const char *device, *checkpoint, *resume, *init_from, *save_weights, *log, *tensorboard, *dot, *trace,
+        *report, *prompt, *write_tokens;
     int argc; /* the command line, for the report */
     char **argv;
     const char *generate; /* what the text begins with, or ""; NULL: training */

@@ -132,7 +132,7 @@ static int train_and_write(gpt_trainer *t) {
                                                             t->model.weight_count * 3 * sizeof(float)});
         if (!t->report) return EXIT_BAD_ARGUMENT;
     }
-    if (!gpt_meter_open(&t->meter, s->log, s->resume != NULL, t->progress.step + 1, s->iters))
+    if (!gpt_meter_open(&t->meter, s->log, s->tensorboard, s->resume != NULL, t->progress.step + 1, s->iters))
         return EXIT_BAD_ARGUMENT;
     code = gpt_train(t);
     if (code == EXIT_GOOD && t->report) code = write_report(t);
@@ -408,6 +408,8 @@ int main(int argc, char **argv) {
         OPTION_ROW_HEADING("What is written of the run"),
         {"--log", OPTION_OUTPUT, &s.log, "FILE.jsonl", 0, 0, false,
          "write a line of JSON there for each step"},
+        {"--tensorboard", OPTION_STRING, &s.tensorboard, "DIR", 0, 0, false,
+         "write the same there for TensorBoard"},
         OPTION_ROW_DOT(s.dot),
         OPTION_ROW_TRACE(s.trace),
         {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false,

@@ -237,7 +237,14 @@ static int finish_epoch(patchtst_trainer *t, uint64_t epoch, double ms) {
     if (!write_log(t,
                    "{\"epoch\": %" PRIu64 ", \"step\": %" PRIu64
                    ", \"loss\": %.9g, \"val_loss\": %.9g, \"val_mae\": %.9g, \"lr\": %.9g, \"ms\": %.6g}\n",
-                   epoch, t->progress.step, loss, mse, mae, lr, ms))
+                   epoch, t->progress.step, loss, mse, mae, lr, ms) ||
+        !event_file_add(&t->events, epoch,
+                        (const event_value[]){{"loss/train", loss},
+                                              {"loss/validation_mse", mse},
+                                              {"loss/validation_mae", mae},
+                                              {"optimizer/learning_rate", lr},
+                                              {"speed/ms_a_step", ms}},
+                        5))
         code = EXIT_BAD_ARGUMENT;
 done:
     return code;
@@ -297,7 +304,7 @@ int patchtst_train(patchtst_trainer *t) {
                 t->series.count[SERIES_TRAIN]);
         return EXIT_BAD_ARGUMENT;
     }
-    if (!open_log(t)) code = EXIT_BAD_ARGUMENT;
+    if (!open_log(t) || !event_file_open(&t->events, t->settings->tensorboard)) code = EXIT_BAD_ARGUMENT;
     while (code == EXIT_GOOD && !stop && t->progress.step < t->settings->epochs * steps_of_epoch(t))
         code = run_epoch(t, order, &stop);
     if (code == EXIT_GOOD && !stop) code = test(t);
@@ -305,6 +312,7 @@ int patchtst_train(patchtst_trainer *t) {
         fprintf(stderr, "'%s' can't be written: %s\n", t->settings->log, strerror(errno));
         code = EXIT_BAD_ARGUMENT;
     }
+    if (!event_file_close(&t->events) && code == EXIT_GOOD) code = EXIT_BAD_ARGUMENT;
     free(order);
     return code;
 }

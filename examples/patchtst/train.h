@@ -8,11 +8,12 @@
 #include "examples/patchtst/checkpoint.h"
 #include "examples/patchtst/data.h"
 #include "examples/patchtst/graph.h"
+#include "examples/common/events.h"
 #include "examples/common/run_report.h"
 
 /* What the command line says. */
 typedef struct patchtst_settings {
-    const char *device, *checkpoint, *resume, *log, *report, *trace;
+    const char *device, *checkpoint, *resume, *log, *tensorboard, *report, *trace;
     int argc; /* the command line, for the report */
     char **argv;
     uint64_t epochs, seed, memory_limit;
@@ -29,6 +30,7 @@ typedef struct patchtst_trainer {
     patchtst_model model;
     patchtst_plan train, errors;
     patchtst_progress progress;
+    event_file events;
     FILE *log;
     long log_end;       /* end of the last whole line */
     run_report *report; /* --report; else NULL */

@@ -177,6 +177,8 @@ int main(int argc, char **argv) {
         OPTION_ROW_TRACE(s.trace),
         {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false,
          "write there a page with curves and times"},
+        {"--tensorboard", OPTION_STRING, &s.tensorboard, "DIR", 0, 0, false,
+         "write the same there for TensorBoard"},
         {"--log", OPTION_OUTPUT, &s.log, "FILE.jsonl", 0, 0, false,
          "write a line of JSON there for each epoch"},
     };

@@ -25,7 +25,7 @@ fi
 # Programs that were built, with their pages.
 if [ -x "$build_dir/bench/rota-bench" ]; then
   [[ $("$prefix/bin/rota-bench" --version) == "rota-bench "[0-9]* ]] || { echo "no rota-bench was installed"; exit 1; }
-  for file in man/man1/rota-bench.1 bash-completion/completions/rota-bench zsh/site-functions/_rota-bench \
+  for file in man/man1/rota-bench.1.gz bash-completion/completions/rota-bench zsh/site-functions/_rota-bench \
     fish/vendor_completions.d/rota-bench.fish; do
     [ -s "$prefix/share/$file" ] || { echo "share/$file was not installed"; exit 1; }
   done

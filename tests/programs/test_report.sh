@@ -48,6 +48,7 @@ for name in sys.argv[1:]:
     assert not page.open and page.images == 0 and not page.links, (page.open, page.links)
     d = json.loads(page.data)
     assert '<img src=x> & "text"' in dict(d["facts"])["Command"] and dict(d["facts"])["Text"] == '<img src=x> & "text"'
+    assert dict(d["facts"])["Build"].startswith(("gcc ", "clang ")), dict(d["facts"])["Build"]
     plan, steps = d["plan"], d["steps"]
     commands = plan["commands"]
     assert len(commands) >= plan["nodes"] > 20
@@ -85,6 +86,13 @@ dom = open(sys.argv[1], encoding="utf-8", errors="replace").read()
 assert 'data-ready="yes"' in dom, "FAILED: the page's script did not reach its end"
 assert dom.count("<svg") >= 3 and len(re.findall(r"<tr>", dom)) > 15 and "<img" not in dom
 assert re.search(r'<canvas[^>]*height="[1-9]', dom), "FAILED: no timeline"
+rows = re.search(r'aria-label="Timeline of one step; rows: ([^"]*)"', dom)[1].split("; ")
+assert len(rows) >= 2 and all(rows) and len(set(rows)) == len(rows), f"FAILED: a row without a name of its own: {rows}"
+colours = re.findall(r'background: ?var\(--(\w+)\)', dom[dom.index('id="timeline-key"'):dom.index('<canvas id="timeline"')])
+assert "upload" not in colours or colours.count("upload") == 1, f"FAILED: {colours}"
+assert ("uploads" in rows) == ("upload" in colours), f"FAILED: uploads have no colour of their own: {rows} {colours}"
+shares = [float(s) for s in re.findall(r'<td[^>]*>([0-9.e+-]+) %(?: \*)?<span class="roof"', dom)]
+assert shares and max(shares) <= 100, f"FAILED: more than a roofline allows: {shares}"
 PY
     # Chromium may write one of the two only.
     if [ -s "$name.png" ] && [ "$(stat -c %s "$name.png")" -lt 20000 ]; then

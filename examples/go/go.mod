@@ -1,0 +1,3 @@
+module rota/examples/go
+
+go 1.19
