@@ -135,6 +135,35 @@ def test_capture_leaves_tensors_where_they_are() -> None:
     assert weight.data_ptr() == place
 
 
+def test_capture_of_what_a_step_makes_and_changes() -> None:
+    """Tensors that are made of no argument and are written to in place begin anew at each call."""
+    one, other = Small(), Small()
+
+    def step(small: Small) -> Callable[[Any], Any]:
+        def run(x: Any) -> Any:
+            total, mask, count = torch.zeros(7), torch.ones(7, dtype=torch.bool), torch.zeros(3, dtype=torch.int64)
+            total += x.sum(0)
+            total[2:4].mul_(3)
+            before = torch.where(mask, total, 0.5)
+            mask[1:3] = False
+            count[1:] += 2
+            small.optimizer.zero_grad()
+            loss = (small.model(x) * torch.where(mask, total, -before)).mean() * count.sum()
+            loss.backward()
+            small.optimizer.step()
+            return loss, total, mask, count
+
+        return run
+
+    called = rota.torch.capture(step(other), modules=[other.model], optimizers=[other.optimizer])
+    for i in range(4):
+        torch.manual_seed(1)
+        expected = step(one)(X + i)
+        torch.manual_seed(1)
+        torch.testing.assert_close(called(X + i), expected, rtol=1e-4, atol=1e-5)
+    assert all(plan is not None for plan, _ in called.plans.values())
+
+
 def test_capture_of_what_is_no_plan_runs_eagerly(caplog: pytest.LogCaptureFixture) -> None:
     one, other = Small(), Small()
 
