@@ -17,6 +17,7 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -57,6 +58,25 @@ class Locked {
 
 struct Submission;
 
+/* Buffers of a device's that arrays of other libraries lie in, by address. Its mutex is held for a few steps, in
+ * which nothing of Python's is called. */
+class SharedMemory {
+  public:
+    void add(uintptr_t begin, rota_buffer *buffer);
+    void remove(uintptr_t begin);
+    uint64_t count();
+    /* The bytes from an address on as a buffer of the caller's, or NULL where they are none of a shared one. */
+    rota_buffer *find(uintptr_t address, uint64_t size_bytes);
+
+  private:
+    struct Lent {
+        rota_buffer *buffer;
+        uint64_t arrays;
+    };
+    std::mutex mutex_;
+    std::map<uintptr_t, Lent> lent_;
+};
+
 /* A runtime with one device. */
 struct DeviceCore : std::enable_shared_from_this<DeviceCore> {
     rota_device *device = nullptr;
@@ -65,10 +85,11 @@ struct DeviceCore : std::enable_shared_from_this<DeviceCore> {
     uint64_t timeout_ns = 0;
     std::atomic<bool> closing{false};
     std::atomic<bool> closed{false};
-    std::atomic<uint64_t> users{0};  /* calls on the runtime that are running */
-    std::atomic<uint64_t> shared{0}; /* arrays of other libraries over its memory */
+    std::atomic<uint64_t> users{0}; /* calls on the runtime that are running */
     std::mutex mutex;
     std::deque<std::shared_ptr<Submission>> flying; /* what holds host memory; oldest first */
+
+    SharedMemory shared;
 
     ~DeviceCore();
     void close(uint64_t timeout);
@@ -213,6 +234,9 @@ HostArray borrow_any(nb::handle array, rota_tensor *out_like, const std::string 
  * every other takes by DLPack. */
 HostArray host_memory(const rota_tensor &like);
 nb::object array_over(const HostArray &memory, const rota_tensor &like, bool numpy);
+
+/* What holds a buffer for arrays of other libraries over it, and its device open. */
+nb::object lend(const std::shared_ptr<DeviceCore> &device, rota_buffer *buffer, uintptr_t address);
 
 /* Waits for a ticket, letting the interpreter go on and looking for its signals (Ctrl-C). */
 void wait_for(DeviceCore &device, rota_ticket ticket, uint64_t timeout_ns);

@@ -26,9 +26,9 @@ static void nap() {
 }
 
 void DeviceCore::close(uint64_t timeout) {
-    if (shared.load() != 0 && !closing.load())
-        fail(ROTA_WRONG_STATE, "device '" + id + "' is not closed: there are " +
-                                   std::to_string(shared.load()) +
+    const uint64_t arrays = shared.count();
+    if (arrays != 0 && !closing.load())
+        fail(ROTA_WRONG_STATE, "device '" + id + "' is not closed: there are " + std::to_string(arrays) +
                                    " arrays over its memory, of from_dlpack(tensor, copy=False)");
     if (closing.exchange(true)) return;
     rota_status status = ROTA_OK;
@@ -290,7 +290,7 @@ void bind_device(nb::module_ &m) {
         .def_prop_ro("stats", &stats, "What the runtime counted so far.",
                      nb::sig("def stats(self) -> dict[str, int]"))
         .def_prop_ro(
-            "shared", [](const Device &core) { return core->shared.load(); },
+            "shared", [](const Device &core) { return core->shared.count(); },
             "Arrays of other libraries over its memory, which keep it open.")
         .def_prop_ro("held", &held, "Submissions that have not ended and hold host arrays or functions.")
         .def("tensor", &tensor_from, "array"_a, nb::kw_only(), "name"_a = nb::none(),

@@ -11,20 +11,99 @@ struct Memory {
     std::optional<Tensor> tensor;
 };
 
+void SharedMemory::add(uintptr_t begin, rota_buffer *buffer) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    lent_.try_emplace(begin, Lent{buffer, 0}).first->second.arrays++;
+}
+
+void SharedMemory::remove(uintptr_t begin) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = lent_.find(begin);
+    if (--found->second.arrays == 0) lent_.erase(found);
+}
+
+uint64_t SharedMemory::count() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    uint64_t arrays = 0;
+    for (const auto &one : lent_) arrays += one.second.arrays;
+    return arrays;
+}
+
+rota_buffer *SharedMemory::find(uintptr_t address, uint64_t size_bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    auto found = lent_.upper_bound(address);
+    if (found == lent_.begin()) return nullptr;
+    const auto &[begin, one] = *--found;
+    const uint64_t offset = address - begin, there = rota_buffer_size(one.buffer);
+    if (offset % 4 != 0 || offset > there || size_bytes > there - offset) return nullptr;
+    rota_buffer *view = nullptr;
+    return rota_buffer_view(one.buffer, offset, size_bytes, &view) == ROTA_OK ? view : nullptr;
+}
+
+/* A buffer that arrays lie in, with its device. */
+struct LentBuffer {
+    std::shared_ptr<DeviceCore> device;
+    rota_buffer *buffer;
+    uintptr_t address;
+};
+
+nb::object lend(const std::shared_ptr<DeviceCore> &device, rota_buffer *buffer, uintptr_t address) {
+    rota_buffer_retain(buffer);
+    device->shared.add(address, buffer);
+    return nb::capsule(new LentBuffer{device, buffer, address}, [](void *memory) noexcept {
+        auto *lent = static_cast<LentBuffer *>(memory);
+        lent->device->shared.remove(lent->address);
+        rota_buffer_release(lent->buffer);
+        delete lent;
+    });
+}
+
+/* New memory of a CPU device's, as an array of 32-bit words. */
+static nb::object new_memory(const std::shared_ptr<DeviceCore> &core, uint64_t size_bytes) {
+    Use use(*core);
+    rota_buffer *buffer = nullptr;
+    check(rota_runtime_buffer(core->runtime, "shared", (size_bytes + 3) / 4 * 4, &buffer));
+    uint64_t address = 0;
+    rota_status status = rota_buffer_prepare(buffer, core->device);
+    if (status == ROTA_OK) status = rota_buffer_address(buffer, core->device, &address);
+    if (status != ROTA_OK) {
+        rota_buffer_release(buffer);
+        check(status);
+    }
+    const nb::object owner = lend(core, buffer, address);
+    rota_buffer_release(buffer);
+    rota_tensor like{};
+    like.dtype = ROTA_I32;
+    like.rank = 1;
+    like.shape[0] = (size_bytes + 3) / 4;
+    return array_over({reinterpret_cast<void *>(address), owner}, like, false);
+}
+
+static std::vector<bool> are_shared(const std::shared_ptr<DeviceCore> &core,
+                                    const std::vector<uintptr_t> &addresses) {
+    std::vector<bool> shared;
+    for (const uintptr_t address : addresses) {
+        rota_buffer *const found = core->shared.find(address, 1);
+        shared.push_back(found != nullptr);
+        rota_buffer_release(found);
+    }
+    return shared;
+}
+
 static Memory add_memory(const Graph &core, const std::string &kind, const std::string &name,
                          uint64_t size_bytes) {
     Recording recording(core, nullptr);
     const bool input = kind == "input";
-    if (!input && kind != "output" && kind != "transient")
-        fail(ROTA_INVALID_ARGUMENT, "memory is 'input', 'output' or 'transient', not '" + kind + "'");
+    if (!input && kind != "slot" && kind != "transient")
+        fail(ROTA_INVALID_ARGUMENT, "memory is 'input', 'slot' or 'transient', not '" + kind + "'");
     rota_buffer *buffer = nullptr;
-    const rota_buffer_kind made = input              ? ROTA_BUFFER_INPUT
-                                  : kind == "output" ? ROTA_BUFFER_OUTPUT
-                                                     : ROTA_BUFFER_TRANSIENT;
+    const rota_buffer_kind made = input            ? ROTA_BUFFER_INPUT
+                                  : kind == "slot" ? ROTA_BUFFER_SLOT
+                                                   : ROTA_BUFFER_TRANSIENT;
     check(rota_recorder_buffer(core->recorder, made, name.c_str(), size_bytes, &buffer));
     if (made != ROTA_BUFFER_TRANSIENT) {
         Arg &arg = core->args.emplace_back();
-        arg.kind = input ? ArgKind::INPUT : ArgKind::OUTPUT;
+        arg.kind = input ? ArgKind::INPUT : ArgKind::BUFFER;
         arg.name = name;
         arg.key = nb::str(name.c_str());
         arg.tensor.buffer = buffer;
@@ -184,6 +263,10 @@ static void record_convert(const Graph &core, const Memory &source, const std::s
 
 /* ---- Replays ---- */
 
+static std::string what_is_shared(const Plan &plan, const Arg &arg) {
+    return "plan '" + plan.name + "': argument '" + arg.name + "' is to be shared memory of the device's";
+}
+
 /* Gives every argument its address, in the order in which they were added, then waits for the replay. */
 static void run(const std::shared_ptr<Plan> &plan, const std::vector<uintptr_t> &addresses, nb::object keep) {
     if (!plan->device) fail(ROTA_WRONG_STATE, "plan '" + plan->name + "' is only analysed: it has no device");
@@ -198,10 +281,16 @@ static void run(const std::shared_ptr<Plan> &plan, const std::vector<uintptr_t> 
             const Arg &arg = plan->args[i];
             rota_buffer *const buffer = arg.tensor.buffer;
             const uint64_t size_bytes = rota_buffer_size(buffer);
-            void *const memory = reinterpret_cast<void *>(addresses[i]);
-            check(arg.kind == ArgKind::INPUT
-                      ? rota_args_set_input(set.get(), buffer, memory, size_bytes, false)
-                      : rota_args_set_output(set.get(), buffer, memory, size_bytes));
+            if (arg.kind == ArgKind::INPUT) {
+                const void *const memory = reinterpret_cast<const void *>(addresses[i]);
+                check(rota_args_set_input(set.get(), buffer, memory, size_bytes, false));
+                continue;
+            }
+            rota_buffer *const given = plan->device->shared.find(addresses[i], size_bytes);
+            if (!given) fail(ROTA_INVALID_ARGUMENT, what_is_shared(*plan, arg));
+            const rota_status status = rota_args_set_buffer(set.get(), buffer, given);
+            rota_buffer_release(given);
+            check(status);
         }
         submit_plan(*plan, set.get(), &ticket);
     }
@@ -231,8 +320,9 @@ void bind_memory(nb::module_ &m) {
     nb::class_<GraphCore> graph = nb::borrow<nb::class_<GraphCore>>(m.attr("Graph"));
     graph
         .def("memory", &add_memory, "kind"_a, "name"_a, "size_bytes"_a,
-             "Bytes that are given at each call by address ('input', 'output'), or live inside of one "
-             "('transient').")
+             "Bytes that are given at each call by address, to be read ('input') or of shared memory "
+             "('slot'), or "
+             "that live inside of one ('transient').")
         .def("memory_of", &memory_of, "tensor"_a, "A device's tensor, the whole of its buffer.")
         .def("call_memory", &record_call, "function"_a, "reads"_a, "writes"_a, "updates"_a, "name"_a,
              "after"_a = nb::none(),
@@ -244,6 +334,14 @@ void bind_memory(nb::module_ &m) {
              "before it. Gives its own.")
         .def("convert_memory", &record_convert, "source"_a, "from_dtype"_a, "destination"_a, "to_dtype"_a,
              "A node that converts elements, of or to a dtype that tensors have not.");
+    nb::class_<DeviceCore> device = nb::borrow<nb::class_<DeviceCore>>(m.attr("Device"));
+    device
+        .def("new_memory", &new_memory, "size_bytes"_a,
+             nb::sig("def new_memory(self, size_bytes: int) -> typing.Any"),
+             "Memory of a CPU device's, shared with whoever has the array of 32-bit words.")
+        .def("are_shared", &are_shared, "addresses"_a,
+             nb::sig("def are_shared(self, addresses: typing.Sequence[int]) -> list[bool]"),
+             "Which addresses are in memory that is shared.");
     nb::class_<Plan> plan = nb::borrow<nb::class_<Plan>>(m.attr("Plan"));
     plan.def("run_memory", &run, "addresses"_a, "keep"_a,
              nb::sig("def run_memory(self, addresses: typing.Sequence[int], keep: object) -> None"),

@@ -75,13 +75,7 @@ static nb::object share_data(const Tensor &x) {
         if (status != ROTA_OK) sentence = rota_last_error();
     }
     if (status != ROTA_OK) fail(status, sentence);
-    auto *held = new Tensor(x);
-    device.shared.fetch_add(1);
-    const nb::capsule owner(held, [](void *memory) noexcept {
-        auto *tensor = static_cast<Tensor *>(memory);
-        tensor->device->shared.fetch_sub(1);
-        delete tensor;
-    });
+    const nb::object owner = lend(x.device, x.t.buffer, address);
     return array_over({reinterpret_cast<void *>(address + x.t.offset_bytes), owner}, x.t, false);
 }
 

@@ -1,12 +1,13 @@
 """rota as a backend of torch.compile: `torch.compile(model, backend="rota")`.
 
-AOTAutograd's forward and backward graphs are recorded as plans for the CPU. Inputs and parameters are read where they
-lie, results are written where PyTorch has them. What rota has no op for is a node that calls PyTorch's own kernel.
+AOTAutograd's forward and backward graphs are recorded as plans for the CPU. What rota has no op for is a node that
+calls PyTorch's own kernel.
 """
 
 from typing import Any
 
 from .capture import Captured as Captured
+from .capture import adopt as adopt
 from .capture import capture as capture
 from .decompositions import decompositions
 from .devices import device as device

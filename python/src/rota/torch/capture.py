@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from .._rota import Tensor
 from ..errors import InvalidArgument
 from .decompositions import decompositions
-from .devices import device
+from .devices import device, tensor_in, words_of
 from .lower import LOWERED
 from .program import is_host, signature_of
 from .segment import Segment
@@ -52,15 +52,14 @@ class State:
         real = self.real
         if self.tensor is not None and place_in_memory(real) == self.place:
             return self.tensor
-        if not real.is_contiguous() or real.device.type != "cpu" or real.itemsize < 2 or real.numel() == 0:
+        if not real.is_contiguous() or real.device.type != "cpu" or real.numel() == 0:
             raise Uncapturable(
                 f"a tensor of the state is {real.dtype} {tuple(real.shape)} on {real.device}, or has gaps"
             )
-        flat = real.detach().reshape(-1).view(torch.int32 if real.itemsize % 4 == 0 else torch.float16)
-        self.tensor = device().tensor(flat, name="state")
-        shared = torch.from_dlpack(self.tensor, copy=False)
+        self.tensor = device().tensor(words_of(real), name="state")
+        words = torch.from_dlpack(self.tensor, copy=False)
         with torch.no_grad():
-            real.data = shared.view(real.dtype).view(real.shape)
+            real.data = tensor_in(words, real)
         self.place = place_in_memory(real)
         return self.tensor
 
@@ -178,6 +177,7 @@ class Captured:
                 [*tensors, *rates, *inputs],
                 LOWERED,
                 "step",
+                [False] * len(placeholders),
                 dict(enumerate(adopted)),
             )
         except Exception as error:  # whatever it is, PyTorch can run the step
@@ -287,6 +287,17 @@ class Attributes:
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self.module, name)
+
+
+def adopt(*modules: Any) -> None:
+    """Moves the elements of modules' parameters and buffers into memory of rota's device, once: plans then read them
+    there, and copy them no more at each call. The tensors stay the same, but what was made of one's storage before
+    (`p.data`, views) is not one's view any more. Those that can't be moved stay where they are."""
+    for module in modules:
+        for tensor in [*module.parameters(), *module.buffers()]:
+            with contextlib.suppress(Uncapturable):
+                if not device().are_shared([tensor.data_ptr()])[0]:
+                    State(tensor).adopt()
 
 
 def capture(

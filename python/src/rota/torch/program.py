@@ -69,18 +69,20 @@ class Piece:
 
     def segment(self, values: Sequence[Any]) -> Segment | None:
         """The plan for inputs like these; none: there is none."""
-        key = tuple(map(signature_of, values))
+        device = self.program.device()
+        shared = device.are_shared([value.data_ptr() if isinstance(value, torch.Tensor) else 0 for value in values])
+        key = (device, *shared, *map(signature_of, values))
         with self.mutex:
             if key in self.segments:
                 self.segments.move_to_end(key)
                 return self.segments[key]
-            made = self.make(values)
+            made = self.make(values, shared)
             self.segments[key] = made
             if len(self.segments) > PLANS_MAX:
                 self.segments.popitem(last=False)
             return made
 
-    def make(self, values: Sequence[Any]) -> Segment | None:
+    def make(self, values: Sequence[Any], shared: Sequence[bool]) -> Segment | None:
         program = self.program
         if any(isinstance(value, torch.Tensor) and not is_plain(value) for value in values):
             LOG.warning("%s runs eagerly: a tensor of it is not strided memory of the host's", program.name)
@@ -95,6 +97,7 @@ class Piece:
                 values,
                 LOWERED,
                 program.name,
+                shared,
             )
         except Exception as error:  # whatever it is, PyTorch can run the graph
             LOG.warning("%s runs eagerly: %s: %s", program.name, type(error).__name__, error, exc_info=True)

@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 
 from .._rota import Device, Graph, Memory, Plan, Tensor, cast, graph
 from ..errors import Error
+from .devices import tensor_in, words_of
 from .kernels import Call, Place
 
 LOG = logging.getLogger("rota.torch")
@@ -190,10 +191,14 @@ class Segment:
         values: Sequence[Any],
         lowered: Mapping[Any, Any],
         name: str,
+        shared: Sequence[bool],
         states: Mapping[int, Tensor] | None = None,
     ) -> None:
-        """`states`: inputs that are the memory of tensors of the device's, by place. They may be written to."""
-        self.states = states or {}
+        """`shared`: which inputs lie in memory that the device shares; others are copied into the plan's at each call.
+        `states`: inputs that are tensors of the device's, by place. They may be written to."""
+        self.device = device
+        self.shared = shared
+        self.states = dict(states or {})
         self.lowered = lowered
         self.attributes = attributes
         self.env: dict[Any, Any] = {}
@@ -226,11 +231,14 @@ class Segment:
 
     def memory(self, size: int, source: tuple[str, int] | None) -> Memory:
         """Bytes of the plan; with a source they are given by each call."""
-        if source is not None and source[0] == "input" and source[1] in self.states:
+        if source is None:
+            return self.graph.memory("transient", "transient", size)
+        if source[0] == "constant":
+            return self.graph.memory_of(self.device.tensor(words_of(self.given[source[1]]), name="constant"))
+        if source[0] == "input" and source[1] in self.states:
             return self.graph.memory_of(self.states[source[1]])
-        kind = "transient" if source is None else "output" if source[0] == "made" else "input"
-        if source is not None:
-            self.sources.append(source)
+        kind = "slot" if source[0] == "made" or self.shared[source[1]] else "input"
+        self.sources.append(source)
         return self.graph.memory(kind, f"{kind} {len(self.sources)}", size)
 
     def _base(self, real: Any, source: tuple[str, int]) -> Any:
@@ -240,8 +248,8 @@ class Segment:
         return fake
 
     def constant_of(self, real: Any) -> Any:
-        self.given.append(real.detach())
-        return self._base(real, ("constant", len(self.given) - 1))
+        self.given.append(real.detach().contiguous())
+        return self._base(self.given[-1], ("constant", len(self.given) - 1))
 
     def _imagine_all(self, nodes: Sequence[Any], inputs: Sequence[Any], values: Sequence[Any]) -> None:
         """What an op in place writes to is found first: it is no constant, whatever it is made of."""
@@ -309,7 +317,7 @@ class Segment:
     def converted(self, storage: Storage, name: str) -> Memory:
         """All elements of a storage in another dtype: a node, or, of a constant, another constant."""
         if storage.real is not None:
-            real = storage.real.as_strided((storage.count,), (1,), storage.real.storage_offset())
+            real = storage.real.reshape(-1)
             return self.storage(self.constant_of(real.to(torch.int32 if name == "i32" else torch.float32))).memory()
         made = self.memory(storage.count * 4, None)
         self.graph.convert_memory(storage.memory(), "bool" if storage.dtype is torch.bool else "i64", made, name)
@@ -426,9 +434,17 @@ class Segment:
         self.made.append(base)
         return self.bases[id_of(fake)]
 
+    def _new(self, like: Any) -> Any:
+        size = bytes_of(like)
+        return (
+            tensor_in(self.device.new_memory(size), like)
+            if size
+            else torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
+        )
+
     def run(self, values: Sequence[Any]) -> list[Any]:
         """The outputs' values, once the replay has ended."""
-        made = [torch.empty_strided(base.shape, base.stride(), dtype=base.dtype) for base in self.made]
+        made = [self._new(base) for base in self.made]
         bases = {"input": values, "constant": self.given, "made": made}
         if self.plan is not None:
             self.plan.run_memory([bases[kind][index].data_ptr() for kind, index in self.sources], bases)

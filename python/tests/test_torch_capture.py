@@ -1,0 +1,213 @@
+"""rota.torch.capture: a training step as one plan, against the step as it is."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+import torch_zoo as zoo
+from torch import nn
+
+import rota.torch
+
+X = torch.randn(5, 7)
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    rota.torch.reset_ops()
+    torch.manual_seed(1)
+    yield
+
+
+OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
+    "AdamW": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.1),
+    "Adam amsgrad": lambda parameters: torch.optim.Adam(parameters, lr=1e-3, amsgrad=True),
+    "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.02, momentum=0.9, nesterov=True),
+    "SGD plain": lambda parameters: torch.optim.SGD(parameters, lr=0.02, weight_decay=0.01),
+}
+
+
+def run_steps(name: str, optimizer_of: Callable[[Any], Any], captured: bool, steps: int) -> tuple[list[float], Any]:
+    """Losses of some steps, with clipping and a rate that changes; and what the state is in the end."""
+    model, batch = zoo.make(name)
+    optimizer = optimizer_of(model.parameters())
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+
+    def step(*batch: Any) -> Any:
+        optimizer.zero_grad()
+        loss, _ = model(*batch)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        optimizer.step()
+        return {"loss": loss, "norm": norm, "steps": 1}
+
+    called = rota.torch.capture(step) if captured else step
+    losses = []
+    for _ in range(steps):
+        result = called(*batch)
+        schedule.step()
+        assert result["steps"] == 1 and result["norm"] > 0
+        losses.append(float(result["loss"].detach()))
+    if captured:
+        assert isinstance(called, rota.torch.Captured) and len(called.plans) == 1
+        assert all(plan is not None for plan, _ in called.plans.values())
+    return losses, model.state_dict()
+
+
+@pytest.mark.parametrize("name", zoo.MODELS)
+def test_capture_model(name: str) -> None:
+    expected, state = run_steps(name, OPTIMIZERS["AdamW"], False, 6)
+    got, other = run_steps(name, OPTIMIZERS["AdamW"], True, 6)
+    assert got == pytest.approx(expected, abs=1e-3) and got[-1] < got[0]
+    for key, value in state.items():
+        torch.testing.assert_close(other[key], value, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_capture_optimizer(name: str) -> None:
+    expected, state = run_steps("lstm", OPTIMIZERS[name], False, 6)
+    got, other = run_steps("lstm", OPTIMIZERS[name], True, 6)
+    assert got == pytest.approx(expected, abs=1e-5)
+    for key, value in state.items():
+        torch.testing.assert_close(other[key], value, rtol=1e-4, atol=1e-5)
+
+
+class Small:
+    """A step on a model with dropout and batch norm, to be captured or not."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(5)
+        self.model = nn.Sequential(nn.Linear(7, 9), nn.BatchNorm1d(9), nn.Dropout(0.4), nn.Linear(9, 7))
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def step(self, x: Any, scale: float = 1.0, exponent: int = 2) -> Any:
+        self.optimizer.zero_grad()
+        loss = ((self.model(x) - x).abs() ** exponent).mean() * scale
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def captured(self) -> rota.torch.Captured:
+        return rota.torch.capture(self.step, modules=[self.model], optimizers=[self.optimizer])
+
+
+def test_capture_draws_eagers_numbers() -> None:
+    one, other = Small(), Small()
+    called = other.captured()
+    torch.manual_seed(9)
+    expected = [float(one.step(X).detach()) for _ in range(5)]
+    torch.manual_seed(9)
+    assert [float(called(X).detach()) for _ in range(5)] == pytest.approx(expected, rel=1e-5)
+    torch.testing.assert_close(one.model.state_dict(), other.model.state_dict(), rtol=1e-4, atol=1e-5)
+
+
+def test_capture_arguments() -> None:
+    one, other = Small(), Small()
+    called = other.captured()
+    for x, scale, exponent in [(X, 1.0, 2), (X, 2.0, 2), (X, 0.5, 2), (X[:3], 0.5, 2), (X, 0.5, 3), (X, 3.0, 2)]:
+        torch.manual_seed(1)
+        expected = one.step(x, scale, exponent)
+        torch.manual_seed(1)
+        assert float(called(x, scale, exponent).detach()) == pytest.approx(float(expected.detach()), rel=1e-4)
+    assert len(called.plans) == 3  # one for each shape and exponent; the scale is an argument
+
+
+def test_capture_leaves_tensors_where_they_are() -> None:
+    small = Small()
+    called = small.captured()
+    weight = small.model[0].weight
+    called(X)
+    called(X)
+    place = weight.data_ptr()
+    kept = {key: value.clone() for key, value in small.model.state_dict().items()}
+    called(X)
+    assert small.model[0].weight is weight and weight.data_ptr() == place and weight.grad is None
+    assert not weight.eq(kept["0.weight"]).all()
+    small.model.load_state_dict(kept)
+    small.model.eval()
+    first = float(called(X).detach())
+    small.model.load_state_dict(kept)
+    assert float(called(X).detach()) == first
+    assert weight.data_ptr() == place
+
+
+def test_capture_of_what_a_step_makes_and_changes() -> None:
+    """Tensors that are made of no argument and are written to in place begin anew at each call."""
+    one, other = Small(), Small()
+
+    def step(small: Small) -> Callable[[Any], Any]:
+        def run(x: Any) -> Any:
+            total, mask, count = torch.zeros(7), torch.ones(7, dtype=torch.bool), torch.zeros(3, dtype=torch.int64)
+            total += x.sum(0)
+            total[2:4].mul_(3)
+            before = torch.where(mask, total, 0.5)
+            mask[1:3] = False
+            count[1:] += 2
+            small.optimizer.zero_grad()
+            loss = (small.model(x) * torch.where(mask, total, -before)).mean() * count.sum()
+            loss.backward()
+            small.optimizer.step()
+            return loss, total, mask, count
+
+        return run
+
+    called = rota.torch.capture(step(other), modules=[other.model], optimizers=[other.optimizer])
+    for i in range(4):
+        torch.manual_seed(1)
+        expected = step(one)(X + i)
+        torch.manual_seed(1)
+        torch.testing.assert_close(called(X + i), expected, rtol=1e-4, atol=1e-5)
+    assert all(plan is not None for plan, _ in called.plans.values())
+
+
+def test_capture_of_what_is_no_plan_runs_eagerly(caplog: pytest.LogCaptureFixture) -> None:
+    one, other = Small(), Small()
+
+    def step(small: Small) -> Callable[[Any], Any]:
+        def run(x: Any) -> Any:
+            small.optimizer.zero_grad()
+            loss = small.model(x).square().mean()
+            if loss.item() > 0:
+                loss.backward()
+            small.optimizer.step()
+            return loss
+
+        return run
+
+    called = rota.torch.capture(step(other), modules=[other.model], optimizers=[other.optimizer])
+    for _ in range(3):
+        torch.manual_seed(1)
+        expected = step(one)(X)
+        torch.manual_seed(1)
+        torch.testing.assert_close(called(X), expected)
+    assert len([record for record in caplog.records if "the step runs eagerly" in record.message]) == 1
+
+
+def test_capture_refuses_gradients_of_a_step_before(caplog: pytest.LogCaptureFixture) -> None:
+    one, other = Small(), Small()
+
+    def add(small: Small) -> Callable[[Any], Any]:
+        def run(x: Any) -> Any:
+            loss = small.model(x).square().mean()
+            loss.backward()
+            small.optimizer.step()
+            return loss
+
+        return run
+
+    called = rota.torch.capture(add(other), modules=[other.model], optimizers=[other.optimizer])
+    for _ in range(4):
+        torch.manual_seed(1)
+        expected = add(one)(X)
+        torch.manual_seed(1)
+        torch.testing.assert_close(called(X), expected)
+    assert any("gradients of a step before" in record.message for record in caplog.records)
+
+
+def test_capture_asks_for_a_model() -> None:
+    with pytest.raises(rota.errors.InvalidArgument, match="modules="):
+        rota.torch.capture(lambda x: x)
