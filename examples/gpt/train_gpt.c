@@ -428,17 +428,17 @@ int main(int argc, char **argv) {
         NULL};
     const option_result parsed = options_parse(&table, argc - 1, argv + 1);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
-    if (s.resume && !take_stored(&table, &s)) return EXIT_BAD_ARGUMENT;
-    if (!s.source.data && !s.generate) {
-        options_bad(&table, "--data FILE is needed, except with --generate");
-        return EXIT_BAD_ARGUMENT;
-    }
-    if (!check_settings(&s)) return EXIT_BAD_ARGUMENT;
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    const int code = run(&s);
+    int code = EXIT_BAD_ARGUMENT;
+    if (s.resume && !take_stored(&table, &s)) goto done;
+    if (!s.source.data && !s.generate)
+        options_bad(&table, "--data FILE is needed, except with --generate");
+    else if (check_settings(&s))
+        code = run(&s);
+done:
     gpt_stored_free(&s.stored);
     return report_end(program, code);
 }
