@@ -21,7 +21,7 @@ static void value_words(const option *o, char *out_text, size_t capacity) {
     out_text[0] = 0;
     if (!o->form || (o->kind != OPTION_CHOICE && !strchr(o->form, '|'))) return;
     for (const char *c = o->form; *c && used + 1 < capacity; c++)
-        out_text[used++] = *c == '|' ? ' ' : *c == 'N' ? '0' : *c;
+        out_text[used++] = (char)(*c == '|' ? ' ' : *c == 'N' ? '0' : *c);
     out_text[used] = 0;
 }
 

@@ -7,10 +7,10 @@
 #include "bench/options.h"
 #include "bench/report.h"
 
-/* NOLINTBEGIN(bugprone-reserved-identifier): the linker's names */
+/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): the linker's names */
 int __real_main(int argc, char **argv);
 int __wrap_main(int argc, char **argv);
-/* NOLINTEND(bugprone-reserved-identifier) */
+/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
 static const char *text; /* the examples read their arguments themselves */
 static uint64_t threads = 8, rounds = 1000;

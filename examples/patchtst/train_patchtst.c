@@ -112,6 +112,7 @@ done:
     return code;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): most of it is the table of options */
 int main(int argc, char **argv) {
     patchtst_settings s = {
         .argc = argc,
