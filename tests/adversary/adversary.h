@@ -41,9 +41,10 @@ typedef struct adversary_faults {
     /* Not counted down: the instance_create of this number (instance_creations) and later ones do not return
      * before this is changed. */
     _Atomic uint32_t instances_stay_from;
-    _Atomic uint64_t instance_ns;  /* every instance_create takes at least this long */
-    _Atomic uint32_t submits_stay; /* nor does submit of a device whose bit is set */
-    uint64_t slow_command_ns; /* every piece of a command takes at least this long */
+    _Atomic uint64_t instance_ns;   /* every instance_create takes at least this long */
+    _Atomic uint32_t submits_stay;  /* nor does submit of a device whose bit is set */
+    _Atomic uint32_t memories_stay; /* nor memory_create of one, for staging memory that the host reads */
+    uint64_t slow_command_ns;       /* every piece of a command takes at least this long */
 } adversary_faults;
 
 typedef struct adversary_breaks {

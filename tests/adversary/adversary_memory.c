@@ -59,6 +59,9 @@ rota_status adversary_memory_create(rota_exec_device *base, uint64_t size_bytes,
     if (!name) name = "memory";
     if (size_bytes == 0)
         return rota_fail(ROTA_INVALID_ARGUMENT, "%s: '%s' asks for 0 bytes", base->info.id, name);
+    while (flags & ROTA_EXEC_MEMORY_HOST_READ && strcmp(name, "staging") == 0 &&
+           atomic_load(&device->options->faults.memories_stay) >> device->index & 1u)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     bool fail = adversary_strikes(&device->options->faults.memory_fails_in);
     if (fail || size_bytes > base->info.max_allocation_bytes)
         return rota_fail(ROTA_OUT_OF_MEMORY, "%s: '%s' asks for %llu bytes, 0 free", base->info.id, name,

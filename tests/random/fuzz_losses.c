@@ -103,6 +103,12 @@ static void never_asks(rota_device *device) {
     adversary->host.succeeded = ignore;
 }
 
+/* Whether threads that are to stay in the driver stay where they make memory for a read or a move, and not in submit:
+ * there the sequencer may not be. */
+static bool stays_for_memory(const world *w) {
+    return w->seed / 4 % 2 == 0;
+}
+
 static void world_open(world *w, uint64_t seed, uint64_t limit) {
     static const char *const ids[] = {"adversary", "adversary:1", "adversary:2", "cpu"};
     *w = (world){.seed = seed, .limit = limit, .random = seed * 6364136223846793005u};
@@ -110,6 +116,7 @@ static void world_open(world *w, uint64_t seed, uint64_t limit) {
     w->options.seed = seed;
     w->options.shares_memory = w->options.timelines = is_linked;
     w->options.faults.slow_command_ns = draw(w, 3) ? 0 : 20000;
+    w->options.submit_never_blocks = stays_for_memory(w) && seed % 3 == 0;
     w->queues = 1 + draw(w, 3);
     w->order_at = is_linked && seed % 2 ? (uint32_t)(seed / 2 % (OPS / 2)) : OPS;
     if (w->order_at < OPS && w->queues == 1) w->queues = 2;
@@ -134,6 +141,7 @@ static void world_open(world *w, uint64_t seed, uint64_t limit) {
 
 static void world_close(world *w) {
     ra_store_seq_cst(&w->options.faults.submits_stay, 0);
+    ra_store_seq_cst(&w->options.faults.memories_stay, 0);
     for (uint32_t i = 0; i < OPS; i++) free(w->ops[i].words);
     rota_plan **plans = &w->plans[0][0][0][0][0];
     for (uint32_t i = 0; i < sizeof w->plans / sizeof *plans; i++)
@@ -167,7 +175,10 @@ static bool stays_before(const world *w, uint32_t l, uint32_t i) {
 
 static void lose_at(world *w, uint32_t i) {
     for (uint32_t l = 0; l < 2; l++) {
-        if (stays_before(w, l, i)) (void)atomic_fetch_or(&w->options.faults.submits_stay, 1u << w->who[l]);
+        if (stays_before(w, l, i))
+            (void)atomic_fetch_or(stays_for_memory(w) ? &w->options.faults.memories_stay
+                                                      : &w->options.faults.submits_stay,
+                                  1u << w->who[l]);
         if (i == w->when[l]) rota_device_set_lost(w->devices[w->who[l]], "given up by the test");
     }
 }

@@ -12,6 +12,7 @@
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/submitter/batch_memory.h"
+#include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/submitter.h"
 
 /* What it needs and has not. */
@@ -64,6 +65,7 @@ void rota_batch_memory_make(rota_submitter *submitter, rota_batch_memory *memory
             memory->ready = i;
             return;
         }
+        rota_handover_note(submitter->device); /* it gets on: who gives up on it counts for each of them anew */
         if (status == ROTA_OK) continue;
         const rota_submission *submission = work->submission;
         const rota_kind *kind = &rota_kinds[submission->kind];
