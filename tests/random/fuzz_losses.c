@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "graph/buffer_internal.h"
+#include "sched/runtime/memory/staging.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
@@ -168,17 +169,24 @@ static void draw_losses(world *w) {
 /* Whether its thread is to stay in the driver by then: for a while, or close behind what it waits for on the GPU. */
 static bool stays_before(const world *w, uint32_t l, uint32_t i) {
     if (w->when[l] >= OPS || i >= w->when[l] || w->order_at < OPS) return false; /* run_order waits */
+    if (stays_for_memory(w)) return i + 8 >= w->when[l];
     if ((w->seed + l) % 4 == 0) return i + 8 == w->when[l];
     return (w->seed + l) % 4 == 1 && i + 16 > w->when[l] &&
            ra_load_seq_cst(&w->devices[w->who[l]]->gate.pending);
 }
 
+/* Its thread stays: what lies idle is given back where it is to make some. */
+static void stay(world *w, uint32_t l) {
+    const bool for_memory = stays_for_memory(w);
+    adversary_faults *faults = &w->options.faults;
+    (void)atomic_fetch_or(for_memory ? &faults->memories_stay : &faults->submits_stay, 1u << w->who[l]);
+    rota_trim trim;
+    if (for_memory) rota_trim_begin(w->runtime, 0, &trim);
+}
+
 static void lose_at(world *w, uint32_t i) {
     for (uint32_t l = 0; l < 2; l++) {
-        if (stays_before(w, l, i))
-            (void)atomic_fetch_or(stays_for_memory(w) ? &w->options.faults.memories_stay
-                                                      : &w->options.faults.submits_stay,
-                                  1u << w->who[l]);
+        if (stays_before(w, l, i)) stay(w, l);
         if (i == w->when[l]) rota_device_set_lost(w->devices[w->who[l]], "given up by the test");
     }
 }
