@@ -199,9 +199,8 @@ static bool has_starved(const rota_device *device) {
 }
 
 /* Of one batch the first work has memory, the second starves while the reclaimer is kept, the third is a move behind
- * it. */
-static void one_starves(void **state) {
-    (void)state;
+ * it. `loses`: its device, or the one whose memory is on its way back, is lost then; 0: none. */
+static void starving(uint32_t loses) {
     world w;
     world_open(&w, LIMIT);
     static uint32_t idle[LARGE];
@@ -226,9 +225,10 @@ static void one_starves(void **state) {
     (void)ra_fetch_add_acq_rel(&w.runtime->budget.memory_bytes, taken);
     ra_store_seq_cst(&leaves_submit, 1);
     const rota_status statuses[] = {rota_wait(first, SOON_NS), rota_wait(copied, SOON_NS)};
+    if (loses) rota_device_set_lost(w.fakes[loses == 1 ? 0 : 2], "given up by the test");
+    if (loses == 0) ra_store_seq_cst(&w.options.faults.frees, ADVERSARY_FREES_AT_ONCE);
+    const rota_status status = rota_wait(starves, SOON_NS); /* it fails where that took a second */
     ra_store_seq_cst(&w.options.faults.frees, ADVERSARY_FREES_AT_ONCE);
-    const rota_status status =
-        rota_wait(starves, SOON_NS); /* it fails where this machine took a second for that */
     const bool has = has_starved(w.fakes[0]);
     (void)ra_fetch_sub_acq_rel(&w.runtime->budget.memory_bytes, taken);
     test_expect_words(w.small[1], WORDS, 1); /* what `change` made of it */
@@ -237,7 +237,12 @@ static void one_starves(void **state) {
     world_close(&w);
     assert_true(has);
     for (uint32_t i = 0; i < 2; i++) assert_int_equal(statuses[i], ROTA_OK);
-    assert_true(status == ROTA_OK || status == ROTA_OUT_OF_MEMORY);
+    assert_true(status == ROTA_OUT_OF_MEMORY || status == (loses == 1 ? ROTA_DEVICE_LOST : ROTA_OK));
+}
+
+static void one_starves(void **state) {
+    (void)state;
+    for (uint32_t loses = 0; loses < 3; loses++) starving(loses);
 }
 
 static void *let_go(void *user) {
