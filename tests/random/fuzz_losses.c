@@ -117,10 +117,11 @@ static void world_open(world *w, uint64_t seed, uint64_t limit) {
     w->options.seed = seed;
     w->options.shares_memory = w->options.timelines = is_linked;
     w->options.faults.slow_command_ns = draw(w, 3) ? 0 : 20000;
-    w->options.submit_never_blocks = stays_for_memory(w) && seed % 3 == 0;
     w->queues = 1 + draw(w, 3);
     w->order_at = is_linked && seed % 2 ? (uint32_t)(seed / 2 % (OPS / 2)) : OPS;
     if (w->order_at < OPS && w->queues == 1) w->queues = 2;
+    /* Not with run_order, which has a thread stay in submit. */
+    w->options.submit_never_blocks = w->order_at == OPS && stays_for_memory(w) && seed % 3 == 0;
     const rota_runtime_options options =
         ROTA_RUNTIME_OPTIONS(.timeout_ns = 2 * WAIT_NS, .queues_per_device = w->queues,
                              .memory_limit_bytes = limit, .staging_slots = 2, .staging_slot_bytes = 4096,
