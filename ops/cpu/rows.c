@@ -1,5 +1,4 @@
 /* Scratch for CPU kernels of rows of any real dtype, and strided rows to and from it. */
-#include "cpu.h"
 #include "half.h"
 #include "rows.h"
 

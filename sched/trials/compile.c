@@ -1,6 +1,6 @@
 /* rota_compile: a plan, and the host's device for it where it needs that. */
-#include "sched/runtime/plans/make.h"
 #include "base/given.h"
+#include "sched/runtime/plans/make.h"
 
 rota_status rota_compile(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
                          rota_plan **out_plan) {

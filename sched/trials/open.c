@@ -12,9 +12,9 @@
 #include "sched/runtime/life/link.h"
 #include "sched/runtime/memory/import.h"
 #include "sched/runtime/shared/device_life.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/trials/trials.h"
 

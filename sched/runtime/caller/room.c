@@ -4,11 +4,11 @@
 #include "sched/runtime/caller/room.h"
 #include "sched/runtime/memory/residency.h"
 #include "sched/runtime/memory/staging.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/handle.h"
 
 const char ROTA_NO_STAGING[] = "no room for staging memory";
 

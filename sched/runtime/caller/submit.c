@@ -6,10 +6,10 @@
 #include "sched/runtime/plans/args.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/handle.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/progress.h"
-#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 
 /* Whether the device has so much unfinished that more would only pile up. What waits on side queues keeps its own

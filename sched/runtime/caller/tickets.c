@@ -7,16 +7,16 @@
 #include "base/futex.h"
 #include "base/given.h"
 #include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/pins.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/progress.h"
-#include "sched/runtime/shared/handle.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/text.h"
 #include "sched/runtime/shared/ticket_state.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/shared/runtime.h"
 
 #define WAIT_SPIN_NS 10000u
 

@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "sched/runtime/completer/callbacks.h"
 #include "sched/runtime/completer/completer.h"
-#include "sched/runtime/shared/ticket_state.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/ticket_state.h"
 
 #define LONG_NS 1000000000u
 

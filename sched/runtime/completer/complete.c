@@ -25,14 +25,14 @@
 #include "sched/runtime/completer/rescue.h"
 #include "sched/runtime/kinds/read.h"
 #include "sched/runtime/plans/executable.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/handle.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/ticket_state.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/shared/runtime.h"
 
 rota_status rota_completer_create(rota_runtime *runtime) {
     runtime->completer = calloc(1, sizeof *runtime->completer);

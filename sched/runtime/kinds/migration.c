@@ -11,8 +11,8 @@
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/timeline.h"
 
 /* ---- What copies share ---- */
 

@@ -22,9 +22,9 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/text.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/shared/runtime.h"
 
 #define OUTPUTS_SLICE_NS 50000000u
 

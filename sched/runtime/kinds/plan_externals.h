@@ -4,8 +4,8 @@
 
 #include "graph/buffer_internal.h"
 #include "sched/plan/compiled.h"
-#include "sched/runtime/plans/executable.h"
 #include "sched/runtime/memory/residency.h"
+#include "sched/runtime/plans/executable.h"
 #include "sched/runtime/shared/submission.h"
 
 /* What is bound to a slot of a plan's submission: the root buffer's address and the offset in it. */

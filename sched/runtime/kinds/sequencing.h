@@ -3,10 +3,10 @@
 #define ROTA_SCHED_RUNTIME_KINDS_SEQUENCING_H
 
 #include "graph/buffer_internal.h"
+#include "sched/runtime/memory/staging.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/runtime.h"
-#include "sched/runtime/memory/staging.h"
 #include "sched/runtime/shared/submission.h"
 
 typedef struct rota_sequencing {

@@ -3,10 +3,10 @@
 #ifndef ROTA_SCHED_RUNTIME_KINDS_TOUCH_H
 #define ROTA_SCHED_RUNTIME_KINDS_TOUCH_H
 
-#include "sched/runtime/shared/causes.h"
-#include "sched/runtime/shared/marks.h"
-#include "sched/runtime/shared/devices.h"
 #include "sched/runtime/memory/residency.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/devices.h"
+#include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/work.h"
 

@@ -19,8 +19,8 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/timeline.h"
 
 /* The host's access to the buffer waits for more than copies: it is counted there until it is over. */
 void rota_keeping_begin(rota_submission *submission, rota_residency *residency, uint64_t bytes) {

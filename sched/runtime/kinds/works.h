@@ -3,12 +3,12 @@
 #define ROTA_SCHED_RUNTIME_KINDS_WORKS_H
 
 #include "sched/runtime/kinds/sequencing.h"
+#include "sched/runtime/memory/residency.h"
+#include "sched/runtime/memory/staging.h"
 #include "sched/runtime/order/side_queues.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/devices.h"
-#include "sched/runtime/memory/residency.h"
 #include "sched/runtime/shared/runtime.h"
-#include "sched/runtime/memory/staging.h"
 #include "sched/runtime/shared/submission.h"
 #include "sched/runtime/shared/work.h"
 

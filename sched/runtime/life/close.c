@@ -22,15 +22,15 @@
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/device_life.h"
 #include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/released.h"
-#include "sched/runtime/shared/handle.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/text.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/gate.h"
 
 #define RESCUE_NS 500000000u

@@ -12,8 +12,8 @@
 #include "sched/runtime/completer/complete.h"
 #include "sched/runtime/reclaimer/reclaimer.h"
 #include "sched/runtime/sequencer/sequencer.h"
-#include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/handle.h"
+#include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/runtime.h"
 
 #define DEFAULT_TIMEOUT_NS 30000000000u

@@ -1,16 +1,17 @@
 /* What tests and benchmarks may ask of a runtime beyond the public calls: in builds with hooks alone. */
+#include "base/hooks.h"
+
+#if ROTA_TEST_HOOKS
+
 #include <string.h>
 
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/futex.h"
-#include "base/hooks.h"
 #include "sched/runtime/sequencer/sequencer.h"
 #include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
-
-#if ROTA_TEST_HOOKS
 
 /* ---- Devices ---- */
 

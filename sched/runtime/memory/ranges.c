@@ -5,8 +5,8 @@
 #include "sched/runtime/memory/ranges.h"
 #include "sched/runtime/memory/residency.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/timeline.h"
 
 void rota_ranges_start(rota_residency *residency) {
     residency->first.end = residency->buffer->size_bytes;

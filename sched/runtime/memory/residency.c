@@ -10,10 +10,10 @@
 #include "sched/runtime/memory/ranges.h"
 #include "sched/runtime/memory/residency.h"
 #include "sched/runtime/memory/staging.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/released.h"
-#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 
 /* The last reference went. */

@@ -10,10 +10,10 @@
 #include "graph/buffer_internal.h"
 #include "sched/runtime.h"
 #include "sched/runtime/memory/ranges.h"
-#include "sched/runtime/shared/marks.h"
-#include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/devices.h"
 #include "sched/runtime/shared/limits.h"
+#include "sched/runtime/shared/marks.h"
+#include "sched/runtime/shared/released.h"
 
 typedef struct rota_replay rota_replay; /* replay.c */
 

@@ -24,8 +24,8 @@
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/released.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/timeline.h"
 
 #define BLOCK_BYTES_MIN ((uint64_t)4096)
 #define BLOCK_BYTES_MAX (BLOCK_BYTES_MIN << (ROTA_STAGING_CLASSES - 1))

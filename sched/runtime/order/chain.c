@@ -6,8 +6,8 @@
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/chain_entries.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/timeline.h"
 
 /* The newest entry for the value, else the oldest there is; NULL: no work up to the value waits for others.
  */

@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include "sched/runtime.h"
 #include "sched/runtime/order/order.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/order/wanted.h"
+#include "sched/runtime/shared/timeline.h"
 
 typedef struct rota_work rota_work;
 

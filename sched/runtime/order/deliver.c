@@ -19,8 +19,8 @@
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/timeline.h"
 
 /* ---- The treap ---- */
 

@@ -6,8 +6,8 @@
 #include "sched/runtime/order/replay.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/timeline.h"
 
 /* When the list has become twice as long it is gone over as a whole: that costs O(1) a cut. */
 void rota_hazard_fold(rota_residency *residency, uint64_t begin, uint64_t end) {

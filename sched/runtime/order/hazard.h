@@ -3,8 +3,8 @@
 #define ROTA_SCHED_RUNTIME_ORDER_HAZARD_H
 
 #include <stdint.h>
-#include "sched/runtime/memory/ranges.h"
 #include "sched/runtime.h"
+#include "sched/runtime/memory/ranges.h"
 #include "sched/runtime/order/order.h"
 #include "sched/runtime/order/wanted.h"
 

@@ -16,8 +16,8 @@
 #include "sched/runtime/order/replay.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/timeline.h"
 
 /* Below this many external accesses, resolving costs no more than this bookkeeping. */
 enum { OWN_AT = 8 };

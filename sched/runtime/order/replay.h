@@ -4,10 +4,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "sched/runtime/memory/residency.h"
 #include "sched/runtime/order/order.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/plans/executable.h"
-#include "sched/runtime/memory/residency.h"
 
 /* Someone but the owner is about to look at the residency's ranges: brings their points up to date. */
 void rota_replay_disown(rota_residency *residency);

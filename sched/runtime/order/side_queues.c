@@ -26,8 +26,8 @@
 #include "sched/runtime/order/replay.h"
 #include "sched/runtime/order/side_queues.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/timeline.h"
 
 /* Whether the executor has the value, or gets it without anything being waited for. */
 static bool is_at_hand(const rota_timeline *timeline, uint64_t value) {

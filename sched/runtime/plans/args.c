@@ -6,11 +6,11 @@
 #include "sched/runtime/plans/args.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/handle.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/released.h"
-#include "sched/runtime/shared/handle.h"
-#include "sched/runtime/shared/ticket_state.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/ticket_state.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,9 +10,9 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "sched/runtime/plans/builder.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/instances.h"
-#include "sched/runtime/plans/builder.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/device_life.h"
 #include "sched/runtime/shared/handle.h"

@@ -6,8 +6,8 @@
 #include "sched/runtime/memory/residency.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/instances.h"
-#include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/handle.h"
+#include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/runtime.h"
 
 void rota_executable_destroy(rota_executable *executable) {

@@ -8,8 +8,8 @@
 #include "sched/plan.h"
 #include "sched/plan/compiled.h"
 #include "sched/runtime/shared/causes.h"
-#include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/devices.h"
+#include "sched/runtime/shared/released.h"
 
 typedef struct rota_executable rota_executable;
 typedef struct rota_instance rota_instance;

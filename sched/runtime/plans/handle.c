@@ -5,8 +5,8 @@
 #include "sched/plan/compile.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/handle.h"
-#include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/handle.h"
+#include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/runtime.h"
 
 void rota_plan_retain(rota_plan *plan) {

@@ -16,8 +16,8 @@
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/reclaimer/reclaimer.h"
 #include "sched/runtime/shared/failed_ranges.h"
-#include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/handle.h"
+#include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/runtime.h"
 
 void rota_reclaim_free(rota_released *released) {

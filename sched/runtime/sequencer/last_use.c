@@ -8,8 +8,8 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/released.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/submitter/ring.h" /* IWYU pragma: keep */
 
 static bool range_passed(rota_runtime *runtime, const rota_range *range) {

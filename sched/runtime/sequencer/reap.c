@@ -13,9 +13,9 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/stats.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/shared/runtime.h"
 
 static void remove_undelivered(rota_sequencer *sequencer, const rota_submission *submission) {
     rota_submission *before = submission->undelivered.before, *after = submission->undelivered.after;

@@ -16,9 +16,9 @@
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/pins.h"
 #include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/stats.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/ring.h"
 
 /* ---- Failing before anything was handed over ---- */

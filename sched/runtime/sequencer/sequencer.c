@@ -18,15 +18,15 @@
 #include "sched/runtime/sequencer/record.h"
 #include "sched/runtime/sequencer/sequencer.h"
 #include "sched/runtime/sequencer/submission_pool.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/released.h"
-#include "sched/runtime/shared/handle.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/ring.h"
-#include "sched/testing.h"
+#include "sched/testing.h" /* IWYU pragma: keep */
 
 #define FLUSH_RECORDS 64
 #define SLEEP_SLICE_NS 1000000000u

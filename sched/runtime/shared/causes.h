@@ -3,8 +3,8 @@
 #define ROTA_SCHED_RUNTIME_SHARED_CAUSES_H
 
 #include <stdint.h>
-#include "sched/runtime/shared/marks.h"
 #include "sched/runtime.h"
+#include "sched/runtime/shared/marks.h"
 
 /* A sentence that says why something failed; lives until the runtime closes. Where it names a submission, it
  * has ROTA_CAUSE_NUMBER in the number's place, which a rota_reason (marks.h) has. */

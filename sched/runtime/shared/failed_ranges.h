@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "sched/runtime/shared/marks.h"
 #include "sched/runtime.h"
+#include "sched/runtime/shared/marks.h"
 
 /* ---- By callers that hold failed.mutex ---- */
 

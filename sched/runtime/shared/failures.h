@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "sched/runtime/shared/marks.h"
 #include "sched/runtime.h"
+#include "sched/runtime/shared/marks.h"
 
 typedef struct rota_cell rota_cell;
 typedef struct rota_submission rota_submission;

@@ -6,8 +6,8 @@
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/device_life.h"
 #include "sched/runtime/shared/loss.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/timeline.h"
 
 /* Of one that was closed, or left, whose word says no more; asked by threads that close could not wait for. */
 static bool was_lost(const rota_device *device) {

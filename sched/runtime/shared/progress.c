@@ -7,8 +7,8 @@
 #include "base/clock.h"
 #include "sched/runtime/shared/chain_entries.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/timeline.h"
 
 rota_chain *rota_chain_create(uint32_t timelines) {
     const size_t stride = sizeof(rota_chain_entry) + timelines * sizeof(uint64_t);

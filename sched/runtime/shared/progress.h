@@ -11,8 +11,8 @@
 #define ROTA_SCHED_RUNTIME_SHARED_PROGRESS_H
 
 #include <stdint.h>
-#include "sched/runtime/shared/point.h"
 #include "sched/runtime.h"
+#include "sched/runtime/shared/point.h"
 
 /* A timeline's newest entries. For a value before all that are left the oldest of them stands, whose points
  * later works wanted, too. */

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include "sched/runtime.h"
 #include "sched/runtime/shared/delivery.h"
-#include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/lanes.h"
+#include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/work.h"
 
 typedef struct rota_unwritten rota_unwritten;

@@ -6,9 +6,9 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/ticket_state.h"
 #include "sched/runtime/shared/timeline.h"
-#include "sched/runtime/shared/runtime.h"
 
 rota_status rota_not_a_ticket(void) {
     return rota_fail(

@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "sched/runtime/shared/end_times.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/timeline.h"
 
 void rota_device_wake_holders(rota_runtime *runtime, rota_timeline *timeline, uint64_t value) {
     /* seq_cst, as the loads below: with watch_for in blocked.c. */

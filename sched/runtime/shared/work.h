@@ -6,8 +6,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include "exec/exec.h"
-#include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/devices.h"
+#include "sched/runtime/shared/point.h"
 
 typedef struct rota_submission rota_submission;
 typedef struct rota_residency rota_residency;

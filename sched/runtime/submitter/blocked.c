@@ -21,13 +21,13 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/submitter/batch_memory.h"
+#include "sched/runtime/submitter/blocked.h"
 #include "sched/runtime/submitter/device_wait.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/handover.h"
-#include "sched/runtime/submitter/blocked.h"
 #include "sched/runtime/submitter/submitter.h"
 
 #define ACROSS_SPIN_NS 30000u

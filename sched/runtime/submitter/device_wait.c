@@ -7,8 +7,8 @@
 #include "base/atomic.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/submitter/device_wait.h"
 
 bool rota_linked_is_ready(rota_runtime *runtime, uint64_t foreign) {

@@ -25,8 +25,8 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/judge.h"
 

@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "sched/runtime/shared/marks.h"
 #include "sched/runtime.h"
 #include "sched/runtime/shared/devices.h"
+#include "sched/runtime/shared/marks.h"
 
 typedef struct rota_batch_memory rota_batch_memory; /* batch_memory.h */
 typedef struct rota_work rota_work;

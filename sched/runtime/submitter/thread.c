@@ -9,8 +9,8 @@
 #include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/batch_memory.h"
-#include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/blocked.h"
+#include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/ring.h" /* IWYU pragma: keep */
 #include "sched/runtime/submitter/submitter.h" /* IWYU pragma: keep */
 #include "sched/runtime/submitter/thread.h"
