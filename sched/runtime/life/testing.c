@@ -1,5 +1,6 @@
 /* What tests and benchmarks may ask of a runtime beyond the public calls: in builds with hooks alone. */
 #include "base/hooks.h"
+#include "sched/runtime.h" /* IWYU pragma: keep: without hooks there is nothing else here */
 
 #if ROTA_TEST_HOOKS
 
