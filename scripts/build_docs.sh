@@ -7,17 +7,10 @@ set -euo pipefail
 build=$(realpath "$1")
 root=$(dirname "$(dirname "$(realpath "$0")")")
 venv=$build/docs-venv
+. "$root/scripts/pip_install.sh"
 
-[ -x "$venv/bin/pip" ] || python3 -m venv "$venv"
 if ! cmp -s "$root/docs/requirements.txt" "$venv/installed.txt"; then
-  if ! "$venv/bin/pip" install -q --disable-pip-version-check -r "$root/docs/requirements.txt" >"$venv/pip.log" 2>&1; then
-    cat "$venv/pip.log"
-    if grep -qE "NewConnectionError|ConnectTimeout|Could not fetch URL|name resolution|Max retries" "$venv/pip.log"; then
-      echo "skipped: the Python registry does not answer"
-      exit 77
-    fi
-    exit 1
-  fi
+  rota_pip_install "$venv" -r "$root/docs/requirements.txt"
   cp "$root/docs/requirements.txt" "$venv/installed.txt"
 fi
 rm -rf "$build/site" "$build/docs-generated"

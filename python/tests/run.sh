@@ -9,15 +9,8 @@ venv=$build/python-venv
 packages=(-r "$here/requirements.txt")
 if [ "${2:-}" = --torch ]; then packages+=(-r "$here/requirements-torch.txt"); fi
 
-[ -x "$venv/bin/pip" ] || python3 -m venv "$venv"
-if ! "$venv/bin/pip" install -q --disable-pip-version-check "${packages[@]}" >"$venv/pip.log" 2>&1; then
-  cat "$venv/pip.log"
-  if grep -qE "NewConnectionError|ConnectTimeout|Could not fetch URL|name resolution|Max retries" "$venv/pip.log"; then
-    echo "skipped: the Python registry does not answer"
-    exit 77
-  fi
-  exit 1
-fi
+. "$here/../../scripts/pip_install.sh"
+rota_pip_install "$venv" "${packages[@]}"
 "$venv/bin/pip" install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
   -C cmake.define.ROTA_BUILT="$build" -C build-dir="$build/python-build" "$here/.."
 cd "$here"

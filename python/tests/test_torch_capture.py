@@ -164,6 +164,15 @@ def test_capture_of_what_a_step_makes_and_changes() -> None:
     assert all(plan is not None for plan, _ in called.plans.values())
 
 
+def expect_alike(called: Callable[[Any], Any], expected: Callable[[Any], Any], times: int) -> None:
+    """Each time, with the same random numbers."""
+    for _ in range(times):
+        torch.manual_seed(1)
+        value = expected(X)
+        torch.manual_seed(1)
+        torch.testing.assert_close(called(X), value)
+
+
 def test_capture_of_what_is_no_plan_runs_eagerly(caplog: pytest.LogCaptureFixture) -> None:
     one, other = Small(), Small()
 
@@ -179,11 +188,7 @@ def test_capture_of_what_is_no_plan_runs_eagerly(caplog: pytest.LogCaptureFixtur
         return run
 
     called = rota.torch.capture(step(other), modules=[other.model], optimizers=[other.optimizer])
-    for _ in range(3):
-        torch.manual_seed(1)
-        expected = step(one)(X)
-        torch.manual_seed(1)
-        torch.testing.assert_close(called(X), expected)
+    expect_alike(called, step(one), 3)
     assert len([record for record in caplog.records if "the step runs eagerly" in record.message]) == 1
 
 
@@ -200,11 +205,7 @@ def test_capture_refuses_gradients_of_a_step_before(caplog: pytest.LogCaptureFix
         return run
 
     called = rota.torch.capture(add(other), modules=[other.model], optimizers=[other.optimizer])
-    for _ in range(4):
-        torch.manual_seed(1)
-        expected = add(one)(X)
-        torch.manual_seed(1)
-        torch.testing.assert_close(called(X), expected)
+    expect_alike(called, add(one), 4)
     assert any("gradients of a step before" in record.message for record in caplog.records)
 
 

@@ -32,15 +32,9 @@ if [ -z "$chromium" ]; then
 fi
 [ -d "$site" ] || "$source_dir/scripts/build_docs.sh" "$build_dir"
 venv=$build_dir/docs-venv
+. "$source_dir/scripts/pip_install.sh"
 if ! cmp -s "$source_dir/docs/requirements-browser.txt" "$venv/installed-browser.txt"; then
-  if ! "$venv/bin/pip" install -q --disable-pip-version-check -r "$source_dir/docs/requirements-browser.txt" >"$work/pip.log" 2>&1; then
-    cat "$work/pip.log"
-    if grep -qE "NewConnectionError|ConnectTimeout|Could not fetch URL|name resolution|Max retries" "$work/pip.log"; then
-      echo "skipped: the Python registry does not answer"
-      exit 77
-    fi
-    exit 1
-  fi
+  rota_pip_install "$venv" -r "$source_dir/docs/requirements-browser.txt"
   cp "$source_dir/docs/requirements-browser.txt" "$venv/installed-browser.txt"
 fi
 browse() { "$venv/bin/python" "$source_dir/docs/browse_site.py" "$1" "$chromium"; }

@@ -9,15 +9,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [ -n "$reader" ]; then
   venv=$build/tensorboard-venv python=$build/tensorboard-venv/bin/python
-  [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"
-  if ! "$venv/bin/pip" install -q --disable-pip-version-check tensorboard==2.21.0 >"$work/pip.log" 2>&1; then
-    cat "$work/pip.log"
-    if grep -qE "NewConnectionError|ConnectTimeout|Could not fetch URL|name resolution|Max retries" "$work/pip.log"; then
-      echo "skipped: the Python registry does not answer"
-      exit 77
-    fi
-    exit 1
-  fi
+  . "$1/scripts/pip_install.sh"
+  rota_pip_install "$venv" tensorboard==2.21.0
 fi
 cd "$work"
 failures=0

@@ -1,0 +1,15 @@
+# shellcheck shell=bash
+# Sourced: rota_pip_install VENV PACKAGE... makes the virtual environment where it is not there, and installs into it.
+# Where the Python registry does not answer it exits with 77, which is skipped; what else goes wrong is an error.
+rota_pip_install() {
+  local venv=$1 said
+  shift
+  [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"
+  said=$("$venv/bin/pip" install -q --disable-pip-version-check "$@" 2>&1) && return
+  echo "$said"
+  if grep -qE "NewConnectionError|ConnectTimeout|Could not fetch URL|name resolution|Max retries" <<<"$said"; then
+    echo "skipped: the Python registry does not answer"
+    exit 77
+  fi
+  exit 1
+}
