@@ -191,10 +191,11 @@ static double unit_of(rota_dtype dtype) {
     return dtype == ROTA_F16 ? 0x1p-11 : dtype == ROTA_BF16 ? 0x1p-8 : dtype == ROTA_F32 ? 0x1p-24 : 0;
 }
 
-/* The values that are written become what they might be after a rounding. */
-static void add_noise(const program_view *view, uint32_t item, uint64_t noise, double *values) {
+/* Values become what they might be after a rounding, by the operand of the item. */
+static void add_noise(const program_view *view, uint32_t item, uint32_t operand_index, uint64_t noise,
+                      double *values) {
     const double unit = unit_of(view->tensor.dtype);
-    uint64_t random = noise * 1000003 + item;
+    uint64_t random = (noise * 1000003 + item) * 64 + operand_index;
     for (uint32_t e = 0; e < program_count(view); e++)
         values[e] *= 1 + unit * (double)((int64_t)test_random(&random) >> 11) * 0x1p-52;
 }
@@ -205,7 +206,8 @@ static void copy_view(const program *p, const program_view *view, double *values
     write_view(p, view, values, x);
 }
 
-/* noise 0: none. */
+/* noise 0: none. Else what is written is rounded, and what is read, each use by itself: a gradient that the uses
+ * of a value cancel is as far from 0 as the roundings of each one's share. */
 static void step(const program *p, uint32_t index, double *values, const double *after, uint64_t noise) {
     const program_item *item = &p->items[index];
     operand in[ROTA_OP_INPUTS_MAX], out[ROTA_OP_OUTPUTS_MAX];
@@ -219,12 +221,15 @@ static void step(const program *p, uint32_t index, double *values, const double 
         copy_view(p, &item->out[0], values, after);
         return;
     }
-    for (uint32_t i = 0; i < item->input_count; i++)
-        if (item->in[i].root != PROGRAM_NONE) program_read(p, &item->in[i], values, in[i]);
+    for (uint32_t i = 0; i < item->input_count; i++) {
+        if (item->in[i].root == PROGRAM_NONE) continue;
+        program_read(p, &item->in[i], values, in[i]);
+        if (noise) add_noise(&item->in[i], index, ROTA_OP_OUTPUTS_MAX + i, noise, in[i]);
+    }
     evaluate(item, in, out);
     for (uint32_t i = 0; i < item->output_count; i++) {
         if (item->out[i].root == PROGRAM_NONE) continue;
-        if (noise) add_noise(&item->out[i], index, noise, out[i]);
+        if (noise) add_noise(&item->out[i], index, i, noise, out[i]);
         write_view(p, &item->out[i], values, out[i]);
     }
     for (uint32_t i = 0; i < item->input_count && item->kind == PROGRAM_OP; i++)
