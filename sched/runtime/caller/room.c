@@ -29,7 +29,7 @@ rota_status rota_host_check_range(rota_buffer *buffer, uint64_t offset_bytes, co
     return rota_runtime_check(residency->runtime);
 }
 
-void rota_room_leave(rota_room_place *p) {
+void rota_room_leave(rota_room_turn *p) {
     if (!p->turns) return;
     ra_store_relaxed(&p->turns->wanted, 0); /* whoever's turn it is says it again at its next look */
     rota_turns_leave(p->turns, p->number);
@@ -41,7 +41,7 @@ void rota_room_wait_begin(rota_room_wait *w, rota_runtime *runtime) {
     w->pause_ns = 10000;
     w->is_watching = false;
     w->counted = 0;
-    w->slot = w->own = w->pool = w->promise = (rota_room_place){NULL, 0};
+    w->slot = w->own = w->pool = w->promise = (rota_room_turn){NULL, 0};
 }
 
 void rota_room_leave_all(rota_room_wait *w) {
@@ -95,7 +95,7 @@ static bool is_free(const rota_room *r) {
 }
 
 /* Takes some of the room at once where nobody waits for any, else in turn (turns.h). */
-rota_status rota_room_take(rota_room_wait *w, const rota_room *r, rota_room_place *p,
+rota_status rota_room_take(rota_room_wait *w, const rota_room *r, rota_room_turn *p,
                            rota_taking *out_taking) {
     w->pause_ns = 10000;
     w->is_watching = false;

@@ -10,11 +10,11 @@
 
 typedef struct rota_residency rota_residency;
 
-/* A call's place among those that wait for one kind of room; zero: none. */
-typedef struct rota_room_place {
+/* A call's turn among those that wait for one kind of room; zero: none. */
+typedef struct rota_room_turn {
     rota_turns *turns;
     uint64_t number;
-} rota_room_place;
+} rota_room_turn;
 
 /* Of one call. The turns that it had it keeps until its submission is published, so that those are in order,
  * too. */
@@ -24,7 +24,7 @@ typedef struct rota_room_wait {
     bool is_watching;
     rota_progress progress;
     uint64_t counted; /* turns that had led to room when it was last looked at: each is progress, too */
-    rota_room_place slot, own, pool, promise;
+    rota_room_turn slot, own, pool, promise;
 } rota_room_wait;
 
 typedef enum rota_taking {
@@ -58,11 +58,10 @@ extern const char ROTA_NO_STAGING[];
 rota_status rota_host_check_range(rota_buffer *buffer, uint64_t offset_bytes, const void *data,
                                   uint64_t size_bytes, rota_residency **out);
 void rota_room_wait_begin(rota_room_wait *w, rota_runtime *runtime);
-void rota_room_leave(rota_room_place *p);
+void rota_room_leave(rota_room_turn *p);
 void rota_room_leave_all(rota_room_wait *w);
 /* Takes some of the room at once where nobody waits for any, else in turn (turns.h). TIMEOUT, DEVICE_LOST. */
-rota_status rota_room_take(rota_room_wait *w, const rota_room *r, rota_room_place *p,
-                           rota_taking *out_taking);
+rota_status rota_room_take(rota_room_wait *w, const rota_room *r, rota_room_turn *p, rota_taking *out_taking);
 /* As rota_fail: why the device is lost. */
 rota_status rota_room_device_lost(const rota_device *device);
 /* Room under the memory limit. */

@@ -73,7 +73,7 @@ typedef struct rota_work_row {
 
     /* ---- Judges', who hold failed.mutex (touch.h) ---- */
 
-    /* Calls `before` for each place that it reads and `after` for each that it writes, as far as others can
+    /* Calls `before` for each range that it reads and `after` for each that it writes, as far as others can
      * see them; either may be NULL. Stops at true. With `before`, marks of what is moved go along with it. */
     bool (*touch)(rota_runtime *runtime, const rota_work *work, rota_touch_fn before, rota_touch_fn after,
                   void *user);

@@ -123,17 +123,17 @@ void rota_migration_in_release(rota_sequencer *sequencer, const rota_work *work)
 /* ---- Judged ---- */
 
 /* Where it brings the bytes. */
-static rota_place destination_of(const rota_work *work) {
+static rota_memory_range destination_of(const rota_work *work) {
     const rota_migration *move = migration_of(work);
-    return rota_place_of_copy(move->residency, work->device, move->offset, move->size);
+    return rota_memory_range_of_copy(move->residency, work->device, move->offset, move->size);
 }
 
 bool rota_migration_in_carry(rota_runtime *runtime, const rota_work *work, const void *owner, uint32_t node) {
     (void)owner, (void)node;
     const rota_migration *move = migration_of(work);
-    const rota_place from =
-        rota_place_of_copy(move->residency, runtime->devices[move->from], move->offset, move->size);
-    const rota_place to = destination_of(work);
+    const rota_memory_range from =
+        rota_memory_range_of_copy(move->residency, runtime->devices[move->from], move->offset, move->size);
+    const rota_memory_range to = destination_of(work);
     rota_failed_ranges_carry(runtime, &from, &to, rota_turn_of(work));
     return true;
 }
@@ -145,7 +145,7 @@ bool rota_migration_in_touch(rota_runtime *runtime, const rota_work *work, rota_
         (void)rota_migration_in_carry(runtime, work, NULL, 0);
         return false;
     }
-    const rota_place where = destination_of(work);
+    const rota_memory_range where = destination_of(work);
     return after(runtime, work, &where, ROTA_WRITE, user);
 }
 
@@ -160,9 +160,9 @@ void rota_migration_in_undone(rota_runtime *runtime, const rota_work *migration_
         const rota_unwritten *unwritten = &submission->made.unwritten[move->first_unwritten + i];
         const rota_cause *cause = rota_cause_of_loss(runtime, unwritten->writer);
         if (!cause) continue;
-        const rota_place where =
-            rota_place_of_copy(move->residency, runtime->devices[rota_point_device(unwritten->writer)],
-                               unwritten->begin, unwritten->end - unwritten->begin);
+        const rota_memory_range where =
+            rota_memory_range_of_copy(move->residency, runtime->devices[rota_point_device(unwritten->writer)],
+                                      unwritten->begin, unwritten->end - unwritten->begin);
         rota_failed_ranges_mark(runtime, &where, rota_turn_of(migration_in), (rota_reason){cause, 0}, true);
     }
 }

@@ -190,10 +190,11 @@ static void place_written(const rota_submission *submission) {
         const rota_plan_external external = {.buffer = placed->buffer, .offset_bytes = placed->offset_bytes};
         uint64_t begin;
         rota_residency *residency = rota_submission_external(submission, &external, &begin);
-        rota_places valid = 0;
+        rota_copies valid = 0;
         for (uint32_t part = 0; part < plan->partition_count; part++)
-            if (placed->parts >> part & 1u) valid |= rota_residency_bit(residency, plan->partitions[part].device);
-        rota_ranges_place(residency, begin, begin + placed->size_bytes, valid);
+            if (placed->parts >> part & 1u)
+                valid |= rota_residency_bit(residency, plan->partitions[part].device);
+        rota_ranges_assign(residency, begin, begin + placed->size_bytes, valid);
     }
 }
 
@@ -226,7 +227,8 @@ static bool waits_for_other_parts(const rota_plan *plan, const rota_device *devi
     const uint64_t linked =
         ra_load_acquire(&device->runtime->failed.active) == 0 ? ra_load_acquire(&device->linked) : 0;
     for (uint32_t p = 0; p < plan->partition_count; p++)
-        if (plan->partitions[p].device != device && !(linked >> plan->partitions[p].device->index & 1u)) return true;
+        if (plan->partitions[p].device != device && !(linked >> plan->partitions[p].device->index & 1u))
+            return true;
     return false;
 }
 
@@ -272,12 +274,12 @@ typedef struct replay {
     bool known;   /* its waits on the one before are noted; or, `notes`, they will be */
     bool notes;
     uint32_t arena;
-    uint32_t direct;                     /* rota_deliver_segment */
-    uint64_t sidelined;                  /* devices, as bits, whose works of this replay go to side queues */
+    uint32_t direct;    /* rota_deliver_segment */
+    uint64_t sidelined; /* devices, as bits, whose works of this replay go to side queues */
     rota_prospect prospects[ROTA_DEVICES_MAX]; /* by part */
     uint8_t lanes[ROTA_DEVICES_MAX]
                  [ROTA_PLAN_QUEUES_MAX]; /* by part and queue, of those that are sidelined */
-    uint64_t started[ROTA_DEVICES_MAX]; /* queues that have a work of this replay already */
+    uint64_t started[ROTA_DEVICES_MAX];  /* queues that have a work of this replay already */
 } replay;
 
 /* The queue of the segment's work. `is_first`: none of the replay's is on it. */
@@ -403,7 +405,8 @@ bool rota_kind_plan_sequence(rota_sequencing *s) {
     if (!ok) return false;
     const uint32_t state =
         (submission->by_delivery ? ROTA_CELL_BY_DELIVERY : 0u) |
-        (plan->partition_count > 1 || rota_submission_comes_after_others(submission) ? ROTA_CELL_SPREAD : 0u) |
+        (plan->partition_count > 1 || rota_submission_comes_after_others(submission) ? ROTA_CELL_SPREAD
+                                                                                     : 0u) |
         (plan->input_count ? 0u : ROTA_CELL_TAKEN);
     if (state) (void)ra_fetch_or_acq_rel(&submission->cell->state, state);
     s->final = make_works(s->sequencer, s->wanted, submission);

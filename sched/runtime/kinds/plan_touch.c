@@ -44,8 +44,8 @@ static const rota_exec_command **find_commands(const rota_partition *part, uint3
 }
 
 /* Where an operand's bytes are. False: host memory of the caller's, or contents of an INPUT. */
-static bool operand_place(const rota_submission *submission, uint32_t part_index,
-                          const rota_exec_operand *operand, rota_place *out) {
+static bool operand_range(const rota_submission *submission, uint32_t part_index,
+                          const rota_exec_operand *operand, rota_memory_range *out) {
     const rota_plan *plan = submission->plan;
     const rota_partition *part = &plan->partitions[part_index];
     if (operand->is_slot) {
@@ -54,23 +54,23 @@ static bool operand_place(const rota_submission *submission, uint32_t part_index
         const uint64_t *bound =
             rota_submission_bound(submission, plan->executable->arguments.slot_of_buffer[word->index]);
         const rota_buffer *root = (const rota_buffer *)(uintptr_t)bound[0];
-        *out = rota_place_of_copy(root->residency, part->device, bound[1] + operand->offset_bytes,
-                                  operand->size_bytes);
+        *out = rota_memory_range_of_copy(root->residency, part->device, bound[1] + operand->offset_bytes,
+                                         operand->size_bytes);
         return true;
     }
     const rota_plan_memory *memory = &part->memories[operand->memory];
     if (memory->kind == ROTA_EXEC_BASE_PERSISTENT) {
-        *out = rota_place_of_copy(plan->buffers[memory->buffer].buffer->residency, part->device,
-                                  operand->offset_bytes, operand->size_bytes);
+        *out = rota_memory_range_of_copy(plan->buffers[memory->buffer].buffer->residency, part->device,
+                                         operand->offset_bytes, operand->size_bytes);
         return true;
     }
     const bool own = memory->foreign_part == ROTA_NONE;
-    *out = (rota_place){submission,
-                        own ? part_index : memory->foreign_part,
-                        own ? operand->memory : memory->foreign_memory,
-                        operand->offset_bytes,
-                        operand->offset_bytes + operand->size_bytes,
-                        ROTA_COPIES_ALL};
+    *out = (rota_memory_range){submission,
+                               own ? part_index : memory->foreign_part,
+                               own ? operand->memory : memory->foreign_memory,
+                               operand->offset_bytes,
+                               operand->offset_bytes + operand->size_bytes,
+                               ROTA_COPIES_ALL};
     return true;
 }
 
@@ -80,8 +80,8 @@ static bool for_command(rota_runtime *runtime, const rota_work *work, uint32_t p
     const rota_exec_operand *operands = work->submission->plan->partitions[part_index].desc.operands;
     for (uint32_t o = 0; o < command->operand_count; o++) {
         const rota_exec_operand *operand = &operands[command->first_operand + o];
-        rota_place where;
-        if (operand_place(work->submission, part_index, operand, &where) &&
+        rota_memory_range where;
+        if (operand_range(work->submission, part_index, operand, &where) &&
             fn(runtime, work, &where, operand->mode, user))
             return true;
     }
@@ -93,11 +93,11 @@ bool rota_segment_touch_node(rota_runtime *runtime, const rota_work *work, const
     if (!owner) return false;
     const rota_submission *submission = work->submission;
     const rota_partition *part = owner;
-    uint32_t part_index = (uint32_t)(part - submission->plan->partitions), at;
-    const rota_exec_command **commands = find_commands(part, part_index, node, &at);
-    for (; at < part->desc.command_count; at++) {
+    uint32_t part_index = (uint32_t)(part - submission->plan->partitions), i;
+    const rota_exec_command **commands = find_commands(part, part_index, node, &i);
+    for (; i < part->desc.command_count; i++) {
         /* Without memory for the sorted ones each is looked at. */
-        const rota_exec_command *command = commands ? commands[at] : &part->desc.commands[at];
+        const rota_exec_command *command = commands ? commands[i] : &part->desc.commands[i];
         if (commands && command->node != node) break;
         if (command->node == node && for_command(runtime, work, part_index, command, fn, user)) return true;
     }
@@ -111,9 +111,9 @@ static bool carry_command(rota_runtime *runtime, const rota_work *work, uint32_t
     const rota_plan *plan = work->submission->plan;
     if (!rota_plan_is_transfer(plan, command->node)) return false;
     const rota_exec_operand *operands = &plan->partitions[part_index].desc.operands[command->first_operand];
-    rota_place to, from;
-    if (operand_place(work->submission, part_index, &operands[0], &to) &&
-        operand_place(work->submission, part_index, &operands[1], &from))
+    rota_memory_range to, from;
+    if (operand_range(work->submission, part_index, &operands[0], &to) &&
+        operand_range(work->submission, part_index, &operands[1], &from))
         rota_failed_ranges_carry(runtime, &from, &to, rota_turn_of(work));
     return true;
 }
@@ -121,16 +121,16 @@ static bool carry_command(rota_runtime *runtime, const rota_work *work, uint32_t
 bool rota_segment_carry(rota_runtime *runtime, const rota_work *work, const void *owner, uint32_t node) {
     if (!owner || !rota_plan_is_transfer(work->submission->plan, node)) return false;
     const rota_partition *part = owner;
-    uint32_t part_index = (uint32_t)(part - work->submission->plan->partitions), at;
-    const rota_exec_command **commands = find_commands(part, part_index, node, &at);
-    while (!commands && part->desc.commands[at].node != node) at++;
-    return carry_command(runtime, work, part_index, commands ? commands[at] : &part->desc.commands[at]);
+    uint32_t part_index = (uint32_t)(part - work->submission->plan->partitions), i;
+    const rota_exec_command **commands = find_commands(part, part_index, node, &i);
+    while (!commands && part->desc.commands[i].node != node) i++;
+    return carry_command(runtime, work, part_index, commands ? commands[i] : &part->desc.commands[i]);
 }
 
-static rota_place external_place(const rota_work *work, const rota_plan_external *external) {
+static rota_memory_range external_range(const rota_work *work, const rota_plan_external *external) {
     uint64_t begin;
     const rota_residency *residency = rota_submission_external(work->submission, external, &begin);
-    return rota_place_of_copy(residency, work->device, begin, external->size_bytes);
+    return rota_memory_range_of_copy(residency, work->device, begin, external->size_bytes);
 }
 
 /* What others can see of it: of a plan's only segment that is what lies
@@ -153,12 +153,12 @@ bool rota_segment_touch(rota_runtime *runtime, const rota_work *work, rota_touch
     }
     const rota_plan_external *externals = &plan->externals[segment->first_external];
     for (uint32_t e = 0; before && e < segment->external_count; e++) {
-        rota_place where = external_place(work, &externals[e]);
+        rota_memory_range where = external_range(work, &externals[e]);
         if (externals[e].flags & ROTA_EXTERNAL_INCOMING && before(runtime, work, &where, ROTA_READ, user))
             return true;
     }
     for (uint32_t e = 0; after && e < segment->external_count; e++) {
-        rota_place where = external_place(work, &externals[e]);
+        rota_memory_range where = external_range(work, &externals[e]);
         if (externals[e].flags & ROTA_EXTERNAL_WRITE && after(runtime, work, &where, ROTA_WRITE, user))
             return true;
     }

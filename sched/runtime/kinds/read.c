@@ -42,17 +42,17 @@ void rota_host_read_deliver(rota_host_read *read, uint8_t *out) {
         const rota_extent *extent = &read->extents[part->first_extent];
         uint64_t done = 0; /* of the extent */
         for (const rota_staging *block = part->down; block; block = block->more)
-            for (uint64_t at = 0; at < block->used;) {
+            for (uint64_t offset = 0; offset < block->used;) {
                 if (done == extent->size) {
                     extent++;
                     done = 0;
                 }
-                uint64_t left = extent->size - done, here = block->used - at,
+                uint64_t left = extent->size - done, here = block->used - offset,
                          bytes = left < here ? left : here;
                 memcpy(out + (extent->offset - read->offset) + done,
-                       (const uint8_t *)block->memory->host + at, bytes);
+                       (const uint8_t *)block->memory->host + offset, bytes);
                 done += bytes;
-                at += bytes;
+                offset += bytes;
             }
     }
     rota_host_read_return_staging(
@@ -77,8 +77,9 @@ static bool make_parts(rota_runtime *runtime, rota_host_read *read) {
     rota_residency *residency = read->residency;
     uint64_t end = read->offset + read->size;
     uint32_t count = 0, devices = ra_load_acquire(&runtime->device_count);
-    rota_places valid;
-    for (uint64_t at = read->offset; at < end; at = rota_residency_end_of_same(residency, at, end, &valid))
+    rota_copies valid;
+    for (uint64_t offset = read->offset; offset < end;
+         offset = rota_residency_end_of_same(residency, offset, end, &valid))
         count++;
     rota_extent *found = &read->one_extent;
     read->extents = &read->one_extent;
@@ -91,12 +92,13 @@ static bool make_parts(rota_runtime *runtime, rota_host_read *read) {
     }
     /* Who has them is asked once: a device may be lost meanwhile. */
     uint32_t of_device[ROTA_DEVICES_MAX] = {0};
-    uint64_t at = read->offset;
+    uint64_t offset = read->offset;
     for (uint32_t e = 0; e < count; e++) {
-        uint64_t to = rota_residency_end_of_same(residency, at, end, &valid);
-        found[e] = (rota_extent){at, to - at, rota_residency_holder(runtime, residency, valid)->index};
+        uint64_t to = rota_residency_end_of_same(residency, offset, end, &valid);
+        found[e] =
+            (rota_extent){offset, to - offset, rota_residency_holder(runtime, residency, valid)->index};
         of_device[found[e].device]++;
-        at = to;
+        offset = to;
     }
     uint32_t first = 0;
     for (uint32_t d = 0; d < devices; d++) {
@@ -213,8 +215,8 @@ bool rota_read_touch_node(rota_runtime *runtime, const rota_work *work, const vo
     uint32_t count;
     const rota_extent *extents = extents_of(work, &count);
     for (uint32_t e = 0; e < count; e++) {
-        const rota_place where =
-            rota_place_of_copy(read->residency, work->device, extents[e].offset, extents[e].size);
+        const rota_memory_range where =
+            rota_memory_range_of_copy(read->residency, work->device, extents[e].offset, extents[e].size);
         if (fn(runtime, work, &where, ROTA_READ, user)) return true;
     }
     return false;

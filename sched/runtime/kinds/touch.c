@@ -1,4 +1,4 @@
-/* What kinds of works have to say of the places that they touch. */
+/* What kinds of works have to say of the ranges that they touch. */
 #include "base/atomic.h"
 #include "sched/runtime/kinds/touch.h"
 #include "sched/runtime/shared/failed_ranges.h"
@@ -7,7 +7,7 @@
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
 
-bool rota_touch_mark_early(rota_runtime *runtime, const rota_work *work, const rota_place *where,
+bool rota_touch_mark_early(rota_runtime *runtime, const rota_work *work, const rota_memory_range *where,
                            uint8_t mode, void *reason) {
     if (mode != ROTA_READ)
         rota_failed_ranges_mark(runtime, where, rota_turn_of(work), *(const rota_reason *)reason, true);

@@ -80,7 +80,7 @@ void rota_submission_note_name(rota_submission *submission, const char *name) {
 }
 
 /* Whether the device has memory of the residency with what `valid` says. */
-static bool holds(const rota_residency *residency, rota_device *device, rota_places valid) {
+static bool holds(const rota_residency *residency, rota_device *device, rota_copies valid) {
     /* Acquire: with the release in rota_residency_prepare. */
     return ra_load_acquire(&residency->memory[device->index]) &&
            valid & rota_residency_bit(residency, device);
@@ -89,7 +89,7 @@ static bool holds(const rota_residency *residency, rota_device *device, rota_pla
 /* A device that has the bytes: best one whose memory the host sees. One that is lost only where there is no
  * other: what is handed to it fails with its cause. */
 rota_device *rota_residency_holder(rota_runtime *runtime, const rota_residency *residency,
-                                   rota_places valid) {
+                                   rota_copies valid) {
     rota_device *holder = NULL, *lost = NULL;
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
@@ -112,23 +112,24 @@ void rota_copies_drop_failed(rota_sequencer *sequencer, rota_residency *residenc
         rota_poison_copies(runtime, residency->buffer, begin, end, ROTA_COPIES_ALL) == 0)
         return;
     if (residency->owner) rota_replay_disown(residency);
-    for (uint64_t at = begin; at < end;) {
-        const rota_range *range = rota_ranges_find(residency, at);
+    for (uint64_t offset = begin; offset < end;) {
+        const rota_range *range = rota_ranges_find(residency, offset);
         const uint64_t to = range->end < end ? range->end : end;
-        const rota_places valid = range->valid;
+        const rota_copies valid = range->valid;
         if (valid & (valid - 1) &&
             (range->writer == ROTA_POINT_NONE || rota_point_passed(runtime, range->writer))) {
-            const rota_places good = valid & ~rota_poison_copies(runtime, residency->buffer, at, to, valid);
-            if (good && good != valid) rota_ranges_place(residency, at, to, good);
+            const rota_copies good =
+                valid & ~rota_poison_copies(runtime, residency->buffer, offset, to, valid);
+            if (good && good != valid) rota_ranges_assign(residency, offset, to, good);
         }
-        at = to;
+        offset = to;
     }
 }
 
 /* Whether bytes [begin, end) can be had where `there` says (as rota_range.valid; 0: by the host); counts the
  * moves that takes. On failure the cause and status of the ticket. */
 bool rota_incoming_check(rota_sequencing *s, rota_residency *residency, uint64_t begin, uint64_t end,
-                         rota_places there, const char *node, uint32_t *moves) {
+                         rota_copies there, const char *node, uint32_t *moves) {
     rota_runtime *runtime = s->runtime;
     const rota_submission *submission = s->submission;
     const char *plan_name = submission->plan ? submission->plan->name : "host access";
@@ -223,11 +224,11 @@ void rota_work_settle(rota_sequencer *sequencer, rota_wanted *wanted, rota_work 
     rota_side_queue_note(work, prospect);
 }
 
-/* Up to where, at most `end`, bytes from `at` on are on the same devices. */
-uint64_t rota_residency_end_of_same(rota_residency *residency, uint64_t at, uint64_t end,
-                                    rota_places *out_valid) {
-    const rota_range *range = rota_ranges_find(residency, at);
-    rota_places valid = *out_valid = range->valid;
+/* Up to where, at most `end`, bytes from `begin` on are on the same devices. */
+uint64_t rota_residency_end_of_same(rota_residency *residency, uint64_t begin, uint64_t end,
+                                    rota_copies *out_valid) {
+    const rota_range *range = rota_ranges_find(residency, begin);
+    rota_copies valid = *out_valid = range->valid;
     while (range->end < end && range->next->valid == valid) range = range->next;
     return range->end < end ? range->end : end;
 }
@@ -235,7 +236,7 @@ uint64_t rota_residency_end_of_same(rota_residency *residency, uint64_t at, uint
 /* Moves bytes [begin, end), which one device has, to the device: out of the memory of one that has them, and
  * in. */
 static void move_range(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission,
-                       rota_residency *residency, uint64_t begin, uint64_t end, rota_places valid,
+                       rota_residency *residency, uint64_t begin, uint64_t end, rota_copies valid,
                        rota_device *to) {
     rota_runtime *runtime = sequencer->runtime;
     rota_device *from = rota_residency_holder(runtime, residency, valid);
@@ -276,11 +277,11 @@ static void move_range(rota_sequencer *sequencer, rota_wanted *wanted, rota_subm
 
 void rota_bytes_bring(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission,
                       rota_residency *residency, uint64_t begin, uint64_t end, rota_device *device) {
-    for (uint64_t at = begin; at < end;) {
-        rota_places valid;
-        uint64_t to = rota_residency_end_of_same(residency, at, end, &valid);
+    for (uint64_t offset = begin; offset < end;) {
+        rota_copies valid;
+        uint64_t to = rota_residency_end_of_same(residency, offset, end, &valid);
         if (!(valid & rota_residency_bit(residency, device)))
-            move_range(sequencer, wanted, submission, residency, at, to, valid, device);
-        at = to;
+            move_range(sequencer, wanted, submission, residency, offset, to, valid, device);
+        offset = to;
     }
 }

@@ -30,10 +30,10 @@ static inline bool rota_submission_comes_after_others(const rota_submission *sub
 
 /* A device that has the bytes: best one whose memory the host sees. One that is lost only where there is no
  * other: what is handed to it fails with its cause. */
-rota_device *rota_residency_holder(rota_runtime *runtime, const rota_residency *residency, rota_places valid);
-/* Up to where, at most `end`, bytes from `at` on are on the same devices. */
-uint64_t rota_residency_end_of_same(rota_residency *residency, uint64_t at, uint64_t end,
-                                    rota_places *out_valid);
+rota_device *rota_residency_holder(rota_runtime *runtime, const rota_residency *residency, rota_copies valid);
+/* Up to where, at most `end`, bytes from `begin` on are on the same devices. */
+uint64_t rota_residency_end_of_same(rota_residency *residency, uint64_t begin, uint64_t end,
+                                    rota_copies *out_valid);
 /* Where one copy of some bytes is good and another is not, only the copying failed: that one counts as not
  * there, and is made again if it is needed. Not before who wrote or moved the bytes last is through. */
 void rota_copies_drop_failed(rota_sequencer *sequencer, rota_residency *residency, uint64_t begin,
@@ -41,7 +41,7 @@ void rota_copies_drop_failed(rota_sequencer *sequencer, rota_residency *residenc
 /* Whether bytes [begin, end) can be had where `there` says (as rota_range.valid; 0: by the host); counts the
  * moves that takes. On failure status and reason say why not. */
 bool rota_incoming_check(rota_sequencing *sequencing, rota_residency *residency, uint64_t begin, uint64_t end,
-                         rota_places there, const char *node, uint32_t *moves);
+                         rota_copies there, const char *node, uint32_t *moves);
 /* Moves what of bytes [begin, end) the device has not to it. */
 void rota_bytes_bring(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission,
                       rota_residency *residency, uint64_t begin, uint64_t end, rota_device *device);

@@ -121,7 +121,8 @@ bool rota_write_touch_node(rota_runtime *runtime, const rota_work *work, const v
                            rota_touch_fn fn, void *user) {
     (void)owner, (void)node;
     const rota_host_write *write = &work->submission->access.write;
-    const rota_place where = rota_place_of_copy(write->residency, work->device, write->offset, write->size);
+    const rota_memory_range where =
+        rota_memory_range_of_copy(write->residency, work->device, write->offset, write->size);
     return fn(runtime, work, &where, ROTA_WRITE, user);
 }
 

@@ -160,7 +160,7 @@ rota_range *rota_ranges_cut(rota_residency *residency, uint64_t begin, uint64_t 
     return rota_ranges_find(residency, begin);
 }
 
-void rota_ranges_place(rota_residency *residency, uint64_t begin, uint64_t end, rota_places valid) {
+void rota_ranges_assign(rota_residency *residency, uint64_t begin, uint64_t end, rota_copies valid) {
     rota_range *first = rota_ranges_cut(residency, begin, end);
     for (rota_range *range = first; range && range->begin < end; range = range->next)
         rota_range_set_valid(range, begin, end, valid);

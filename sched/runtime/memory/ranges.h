@@ -18,7 +18,7 @@ struct rota_range {
     uint64_t writer; /* point; NONE: never written, or as the residency's settled ones say */
     uint64_t readers[ROTA_READERS_MAX]; /* since the last write; at most one a timeline */
     uint32_t reader_count;
-    rota_places valid; /* where the bytes are (rota_residency_bit); 0: never written */
+    rota_copies valid; /* where the bytes are (rota_residency_bit); 0: never written */
     bool is_joint;     /* some of the readers stand for others */
     uint32_t priority; /* of the residency's tree by `begin`, a treap; so are the next two */
     rota_range *left, *right;
@@ -37,11 +37,11 @@ void rota_ranges_join(rota_residency *residency, uint64_t begin, uint64_t end, b
 /* Where [begin, end) of the range is. Of a range that could not be cut the other bytes are where
  * they were: what not all of them have counts as nobody's, so that a reader is told and gets no stale bytes.
  */
-static inline void rota_range_set_valid(rota_range *range, uint64_t begin, uint64_t end, rota_places valid) {
+static inline void rota_range_set_valid(rota_range *range, uint64_t begin, uint64_t end, rota_copies valid) {
     bool whole = range->begin >= begin && range->end <= end;
     range->valid = whole ? valid : range->valid & valid;
 }
 /* Says where the range's bytes are, without touching its history. `valid`: as rota_range.valid. */
-void rota_ranges_place(rota_residency *residency, uint64_t begin, uint64_t end, rota_places valid);
+void rota_ranges_assign(rota_residency *residency, uint64_t begin, uint64_t end, rota_copies valid);
 
 #endif

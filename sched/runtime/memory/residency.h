@@ -53,9 +53,9 @@ static inline rota_residency *rota_residency_of_released(const rota_released *re
 
 /* The bit of rota_range.valid that stands for the residency's memory on a device: the same for devices that
  * share it. */
-static inline rota_places rota_residency_bit(const rota_residency *residency, const rota_device *device) {
+static inline rota_copies rota_residency_bit(const rota_residency *residency, const rota_device *device) {
     bool unshared = ra_load_relaxed(&residency->unshared) >> device->index & 1u;
-    return (rota_places)1 << (unshared ? ROTA_DEVICES_MAX + device->index : device->domain);
+    return (rota_copies)1 << (unshared ? ROTA_DEVICES_MAX + device->index : device->domain);
 }
 
 rota_status rota_residency_prepare(rota_residency *residency, rota_device *device);

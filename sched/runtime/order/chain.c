@@ -24,10 +24,10 @@ static const rota_chain_entry *entry_at(rota_chain *chain, uint64_t value) {
 
 /* Adds what has not passed of the entry for the value to the wanted values. */
 static void want_entry(rota_runtime *runtime, rota_wanted *wanted, rota_chain *chain, uint64_t value) {
-    const rota_chain_entry *at = entry_at(chain, value);
-    const uint64_t count = at ? ra_load_relaxed(&at->count) : 0;
+    const rota_chain_entry *entry = entry_at(chain, value);
+    const uint64_t count = entry ? ra_load_relaxed(&entry->count) : 0;
     for (uint64_t i = 0; i < count; i++) {
-        const uint64_t point = ra_load_relaxed(&at->points[i]);
+        const uint64_t point = ra_load_relaxed(&entry->points[i]);
         if (!rota_point_passed(runtime, point)) rota_wanted_add(wanted, runtime->queue_count, point);
     }
 }

@@ -32,16 +32,16 @@ static uint32_t priority_of(const rota_host_range *range) {
     return (uint32_t)(x >> 32);
 }
 
-/* What begins before `at` goes left. */
-static void split(rota_host_range *root, uint64_t at, rota_host_range **out_left,
+/* What begins before `offset` goes left. */
+static void split(rota_host_range *root, uint64_t offset, rota_host_range **out_left,
                   rota_host_range **out_right) {
     if (!root) {
         *out_left = *out_right = NULL;
-    } else if (root->begin < at) {
-        split(root->right, at, &root->right, out_right);
+    } else if (root->begin < offset) {
+        split(root->right, offset, &root->right, out_right);
         *out_left = root;
     } else {
-        split(root->left, at, out_left, &root->left);
+        split(root->left, offset, out_left, &root->left);
         *out_right = root;
     }
 }

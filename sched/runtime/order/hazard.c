@@ -58,7 +58,7 @@ void rota_hazard_read(rota_sequencer *sequencer, rota_wanted *wanted, rota_resid
 }
 
 void rota_hazard_write(rota_sequencer *sequencer, rota_wanted *wanted, rota_residency *residency,
-                       uint64_t begin, uint64_t end, uint64_t point, rota_places valid) {
+                       uint64_t begin, uint64_t end, uint64_t point, rota_copies valid) {
     rota_runtime *runtime = sequencer->runtime;
     rota_assert_sequencer(sequencer);
     if (residency->owner) rota_replay_disown(residency);
@@ -82,7 +82,7 @@ uint32_t rota_hazard_migration(rota_sequencer *sequencer, rota_wanted *wanted, r
     rota_runtime *runtime = sequencer->runtime;
     rota_assert_sequencer(sequencer);
     uint32_t count = 0;
-    rota_places bit = rota_residency_bit(residency, to);
+    rota_copies bit = rota_residency_bit(residency, to);
     if (residency->owner) rota_replay_disown(residency);
     rota_range *first = rota_ranges_cut(residency, begin, end);
     want_settled(runtime, wanted, residency);

@@ -12,7 +12,7 @@
 void rota_hazard_read(rota_sequencer *sequencer, rota_wanted *wanted, rota_residency *residency,
                       uint64_t begin, uint64_t end, uint64_t point);
 void rota_hazard_write(rota_sequencer *sequencer, rota_wanted *wanted, rota_residency *residency,
-                       uint64_t begin, uint64_t end, uint64_t point, rota_places valid);
+                       uint64_t begin, uint64_t end, uint64_t point, rota_copies valid);
 /* Bytes that a move brings and whose writer had not passed when it was sequenced: from then on the move
  * stands for it. */
 typedef struct rota_unwritten {

@@ -222,7 +222,7 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
                          plan->name, rota_buffer_name(buffer), (unsigned long long)buffer->root_offset,
                          rota_buffer_name(slot_buffer));
     if (entry == slots->slot_buffer_count) return ROTA_OK; /* no node uses it */
-    rota_places bits = 0;
+    rota_copies bits = 0;
     uint64_t domains = 0;
     /* Memory on all devices first: if it fails on one, what was bound before still is, on all of them. */
     for (int pass = 0; pass < 2; pass++)

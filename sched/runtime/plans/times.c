@@ -57,18 +57,18 @@ rota_status rota_plan_node_times(rota_plan *plan, rota_node node, uint64_t *out_
     *out_begin_ns = *out_end_ns = 0;
     uint32_t operation;
     ROTA_TRY(rota_plan_operation_of(plan, node, &operation));
-    const rota_operation *at = &rota_plan_info(plan)->operations[operation];
+    const rota_operation *it = &rota_plan_info(plan)->operations[operation];
     rota_arena arena = ROTA_ARENA_INIT;
     rota_exec_time *times =
-        rota_arena_calloc(&arena, sizeof *times * (plan->partitions[at->part].desc.command_count + 1u), 8);
+        rota_arena_calloc(&arena, sizeof *times * (plan->partitions[it->part].desc.command_count + 1u), 8);
     rota_status status =
         !times ? rota_fail(ROTA_OUT_OF_MEMORY, "times of plan '%s': no host memory", plan->name)
         : !plan->executable
             ? rota_fail(ROTA_WRONG_STATE, "plan '%s' has no times: " ROTA_PLAN_ANALYSED, plan->name)
-            : rota_executable_times(plan, at->part, times);
+            : rota_executable_times(plan, it->part, times);
     if (status == ROTA_OK) {
-        *out_begin_ns = times[at->command].begin_ns;
-        *out_end_ns = times[at->command].end_ns;
+        *out_begin_ns = times[it->command].begin_ns;
+        *out_end_ns = times[it->command].end_ns;
     }
     rota_arena_free(&arena);
     return status;
@@ -94,9 +94,9 @@ rota_status rota_plan_command_times(rota_plan *plan, rota_plan_time *out, uint64
         if (!times) return rota_fail(ROTA_OUT_OF_MEMORY, "times of plan '%s': no host memory", plan->name);
         rota_status status = rota_executable_times(plan, p, times);
         for (uint32_t n = 0; status == ROTA_OK && n < info->operation_count; n++) {
-            const rota_operation *at = &info->operations[n];
-            if (at->part == p)
-                out[n] = (rota_plan_time){times[at->command].begin_ns, times[at->command].end_ns};
+            const rota_operation *it = &info->operations[n];
+            if (it->part == p)
+                out[n] = (rota_plan_time){times[it->command].begin_ns, times[it->command].end_ns};
         }
         free(times);
         ROTA_TRY(status);

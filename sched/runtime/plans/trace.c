@@ -41,15 +41,15 @@ static void write_part(FILE *file, const rota_plan *plan, uint32_t index, const 
     for (uint32_t q = 0; q < part->desc.queue_count; q++) write_track_name(file, process, q, "queue", q);
     for (uint32_t i = 0; i < part->desc.command_count; i++) {
         uint32_t n = part->desc.commands[i].node;
-        const rota_operation *at = &info->operations[n];
+        const rota_operation *it = &info->operations[n];
         if (!times[i].end_ns) continue;
-        write_slice(file, rota_operation_name(plan, n), "node", process, at->queue,
+        write_slice(file, rota_operation_name(plan, n), "node", process, it->queue,
                     microseconds(times[i].begin_ns, origin), microseconds(times[i].end_ns, origin));
         const rota_exec_command *command = &part->desc.commands[i];
         const rota_kernel *kernel =
             command->kind == ROTA_EXEC_COMMAND_KERNEL ? command->u.kernel.kernel : NULL;
-        fprintf(file, ",\"args\":{\"node\":%u,\"segment\":%u,\"batch\":%u,\"kernel\":\"", n, at->segment,
-                at->level);
+        fprintf(file, ",\"args\":{\"node\":%u,\"segment\":%u,\"batch\":%u,\"kernel\":\"", n, it->segment,
+                it->level);
         rota_output_escape(file, kernel ? kernel->name : "");
         fputs("\"}},\n", file);
     }

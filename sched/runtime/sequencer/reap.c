@@ -184,7 +184,7 @@ static const rota_device *left_behind(rota_runtime *runtime, const rota_submissi
 static void heal_older(rota_runtime *runtime, const rota_submission *submission, const rota_buffer *root,
                        uint64_t begin, uint64_t end, void *user) {
     (void)user;
-    const rota_place where = rota_place_of_buffer(root, begin, end);
+    const rota_memory_range where = rota_memory_range_of_buffer(root, begin, end);
     rota_failed_ranges_heal(runtime, &where, (rota_moment){submission->number - 1, UINT32_MAX});
 }
 
@@ -229,9 +229,9 @@ static void end_unordered(rota_sequencer *sequencer) {
     bool any = false;
     while (sequencer->unordered_first && ra_load_relaxed(&sequencer->unordered_first->number) < oldest) {
         rota_cell *cell = sequencer->unordered_first;
-        const uint64_t place = rota_ticket_sequence(ra_load_relaxed(&cell->id)) % ROTA_CHUNK_CELLS;
+        const uint64_t index = rota_ticket_sequence(ra_load_relaxed(&cell->id)) % ROTA_CHUNK_CELLS;
         rota_cell_chunk *chunk =
-            (rota_cell_chunk *)((uintptr_t)(cell - place) - offsetof(rota_cell_chunk, cells));
+            (rota_cell_chunk *)((uintptr_t)(cell - index) - offsetof(rota_cell_chunk, cells));
         sequencer->unordered_first = cell->later;
         if (!cell->later) sequencer->unordered_last = NULL;
         (void)ra_fetch_or_seq_cst(&cell->state, (uint32_t)ROTA_CELL_DONE); /* as in complete.c */

@@ -73,21 +73,21 @@ static uint64_t order_number_at(const rota_lane *lane, uint64_t position) {
     return lane->store->records[position % ROTA_LANE_RECORDS].order_number;
 }
 
-static void sift_down(rota_merge *merge, uint32_t at) {
-    uint32_t lane = merge->lanes[at];
-    uint64_t order_number = merge->order_numbers[at];
+static void sift_down(rota_merge *merge, uint32_t i) {
+    uint32_t lane = merge->lanes[i];
+    uint64_t order_number = merge->order_numbers[i];
     for (;;) {
-        uint32_t child = 2 * at + 1;
+        uint32_t child = 2 * i + 1;
         if (child >= merge->count) break;
         if (child + 1 < merge->count && merge->order_numbers[child + 1] < merge->order_numbers[child])
             child++;
         if (merge->order_numbers[child] >= order_number) break;
-        merge->lanes[at] = merge->lanes[child];
-        merge->order_numbers[at] = merge->order_numbers[child];
-        at = child;
+        merge->lanes[i] = merge->lanes[child];
+        merge->order_numbers[i] = merge->order_numbers[child];
+        i = child;
     }
-    merge->lanes[at] = lane;
-    merge->order_numbers[at] = order_number;
+    merge->lanes[i] = lane;
+    merge->order_numbers[i] = order_number;
 }
 
 /* Fills the heap; false if no lane has anything. */

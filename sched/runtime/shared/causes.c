@@ -72,10 +72,10 @@ rota_status rota_cause_inherited(const rota_cause *cause) {
 
 rota_status rota_reason_fail(rota_status status, rota_reason reason) {
     const char *message = reason.cause->message;
-    uint32_t at = reason.cause->number_at;
-    if (at == UINT32_MAX) return rota_fail(status, "%s", message);
-    return rota_fail(status, "%.*s%llu%s", (int)at, message, (unsigned long long)reason.number,
-                     message + at + 1);
+    uint32_t number_at = reason.cause->number_at;
+    if (number_at == UINT32_MAX) return rota_fail(status, "%s", message);
+    return rota_fail(status, "%.*s%llu%s", (int)number_at, message, (unsigned long long)reason.number,
+                     message + number_at + 1);
 }
 
 void rota_causes_free(rota_runtime *runtime) {

@@ -17,8 +17,8 @@ typedef struct end_time {
 
 struct rota_end_times {
     pthread_mutex_t mutex;
-    uint64_t first, end;         /* of those kept and not known to be too old, at index % ROTA_END_TIMES */
-    end_time at[ROTA_END_TIMES]; /* a full ring loses its oldest */
+    uint64_t first, end;           /* of those kept and not known to be too old, at index % ROTA_END_TIMES */
+    end_time ring[ROTA_END_TIMES]; /* a full ring loses its oldest */
 };
 
 rota_end_times *rota_end_times_create(void) {
@@ -34,7 +34,7 @@ void rota_end_times_destroy(rota_end_times *end_times) {
 
 void rota_end_times_add(rota_end_times *end_times, uint64_t value) {
     (void)pthread_mutex_lock(&end_times->mutex);
-    end_times->at[end_times->end++ % ROTA_END_TIMES] = (end_time){value, rota_clock_ns()};
+    end_times->ring[end_times->end++ % ROTA_END_TIMES] = (end_time){value, rota_clock_ns()};
     if (end_times->end - end_times->first > ROTA_END_TIMES)
         end_times->first = end_times->end - ROTA_END_TIMES;
     (void)pthread_mutex_unlock(&end_times->mutex);
@@ -45,9 +45,9 @@ uint64_t rota_end_times_take(rota_end_times *end_times, uint64_t value) {
     /* Values may be skipped: the first that is not below is the one that told. There is one, since the
      * caller has seen the value published. */
     while (end_times->first + 1 < end_times->end &&
-           end_times->at[end_times->first % ROTA_END_TIMES].value < value)
+           end_times->ring[end_times->first % ROTA_END_TIMES].value < value)
         end_times->first++;
-    uint64_t ns = end_times->at[end_times->first % ROTA_END_TIMES].ns;
+    uint64_t ns = end_times->ring[end_times->first % ROTA_END_TIMES].ns;
     (void)pthread_mutex_unlock(&end_times->mutex);
     return ns;
 }

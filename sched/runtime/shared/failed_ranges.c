@@ -35,10 +35,10 @@ static void mark_free(rota_runtime *runtime, rota_mark *mark) {
     runtime->failed.spare = mark;
 }
 
-static bool add(rota_runtime *runtime, const rota_place *where, rota_moment turn, rota_reason reason) {
+static bool add(rota_runtime *runtime, const rota_memory_range *where, rota_moment turn, rota_reason reason) {
     rota_mark *mark = mark_new(runtime);
     if (!mark) return false;
-    *mark = (rota_mark){.place = *where, .turn = turn, .reason = reason};
+    *mark = (rota_mark){.range = *where, .turn = turn, .reason = reason};
     rota_marks_put(&runtime->failed.marks, mark);
     (void)ra_fetch_add_acq_rel(&runtime->failed.active, 1);
     return true;
@@ -72,49 +72,49 @@ void rota_failed_ranges_remove(rota_runtime *runtime, rota_mark *list) {
     }
 }
 
-static bool is_inside(const rota_place *place, const rota_place *where) {
-    return place->begin >= where->begin && place->end <= where->end;
+static bool is_inside(const rota_memory_range *range, const rota_memory_range *where) {
+    return range->begin >= where->begin && range->end <= where->end;
 }
 
-/* Cuts off what of the mark, which is not put in, lies outside the place, and puts that in. False: there was
+/* Cuts off what of the mark, which is not put in, lies outside the range, and puts that in. False: there was
  * no memory, and some of it is in the mark still. */
-static bool cut(rota_runtime *runtime, rota_mark *mark, const rota_place *where) {
-    rota_place after = mark->place, before = mark->place;
+static bool cut(rota_runtime *runtime, rota_mark *mark, const rota_memory_range *where) {
+    rota_memory_range after = mark->range, before = mark->range;
     after.begin = where->end;
     before.end = where->begin;
     if (after.begin < after.end) {
         if (!add(runtime, &after, mark->turn, mark->reason)) return false;
-        mark->place.end = where->end;
+        mark->range.end = where->end;
     }
     if (before.begin < before.end) {
         if (!add(runtime, &before, mark->turn, mark->reason)) return false;
-        mark->place.begin = where->begin;
+        mark->range.begin = where->begin;
     }
     return true;
 }
 
-/* Takes the place out of a mark that is not put in, and puts in what is left. False: nothing is. */
-static bool reduce(rota_runtime *runtime, rota_mark *mark, const rota_place *where) {
-    const rota_places others = mark->place.copies & ~where->copies;
+/* Takes the range out of a mark that is not put in, and puts in what is left. False: nothing is. */
+static bool reduce(rota_runtime *runtime, rota_mark *mark, const rota_memory_range *where) {
+    const rota_copies others = mark->range.copies & ~where->copies;
     if (others) { /* a failed cut leaves the mark whole: it stays failed, which is more than need be */
-        if (cut(runtime, mark, where)) mark->place.copies = others;
-    } else if (is_inside(&mark->place, where)) {
+        if (cut(runtime, mark, where)) mark->range.copies = others;
+    } else if (is_inside(&mark->range, where)) {
         return false;
-    } else if (mark->place.begin >= where->begin) {
-        mark->place.begin = where->end;
-    } else if (mark->place.end <= where->end) {
-        mark->place.end = where->begin;
+    } else if (mark->range.begin >= where->begin) {
+        mark->range.begin = where->end;
+    } else if (mark->range.end <= where->end) {
+        mark->range.end = where->begin;
     } else {
-        rota_place after = mark->place;
+        rota_memory_range after = mark->range;
         after.begin = where->end;
-        if (add(runtime, &after, mark->turn, mark->reason)) mark->place.end = where->begin;
+        if (add(runtime, &after, mark->turn, mark->reason)) mark->range.end = where->begin;
     }
     rota_marks_put(&runtime->failed.marks, mark);
     return true;
 }
 
-/* Removes the place from all marks up to that turn. */
-void rota_failed_ranges_heal(rota_runtime *runtime, const rota_place *where, rota_moment up_to) {
+/* Removes the range from all marks up to that turn. */
+void rota_failed_ranges_heal(rota_runtime *runtime, const rota_memory_range *where, rota_moment up_to) {
     rota_mark *list = rota_marks_take(&runtime->failed.marks, where, up_to);
     rota_mark *healed = NULL;
     while (list) {
@@ -128,7 +128,7 @@ void rota_failed_ranges_heal(rota_runtime *runtime, const rota_place *where, rot
 }
 
 /* `early`: the turn has not come, so older marks stay. */
-void rota_failed_ranges_mark(rota_runtime *runtime, const rota_place *where, rota_moment turn,
+void rota_failed_ranges_mark(rota_runtime *runtime, const rota_memory_range *where, rota_moment turn,
                              rota_reason reason, bool early) {
     /* Whoever could still read an older mark has run by the time this range is written. */
     if (!early) rota_failed_ranges_heal(runtime, where, turn);
@@ -136,7 +136,7 @@ void rota_failed_ranges_mark(rota_runtime *runtime, const rota_place *where, rot
         lose(runtime, turn.number, reason);
 }
 
-bool rota_failed_ranges_find(rota_runtime *runtime, const rota_place *where, rota_moment up_to,
+bool rota_failed_ranges_find(rota_runtime *runtime, const rota_memory_range *where, rota_moment up_to,
                              rota_reason *out_reason) {
     const rota_mark *oldest = rota_marks_oldest(runtime->failed.marks, where, up_to);
     if (oldest)
@@ -148,37 +148,37 @@ bool rota_failed_ranges_find(rota_runtime *runtime, const rota_place *where, rot
     return true;
 }
 
-/* The bytes of one place are moved to another of that size: they are as good or bad there. */
-void rota_failed_ranges_carry(rota_runtime *runtime, const rota_place *from, const rota_place *to,
-                              rota_moment turn) {
+/* The bytes of one range are moved to another of that size: they are as good or bad there. */
+void rota_failed_ranges_carry(rota_runtime *runtime, const rota_memory_range *from,
+                              const rota_memory_range *to, rota_moment turn) {
     rota_failed_ranges_heal(runtime, to, turn);
     rota_mark *list = rota_marks_take(&runtime->failed.marks, from, turn);
     while (list) {
         rota_mark *moved = list;
         list = moved->left;
-        rota_place part = *to;
-        if (moved->place.begin > from->begin) part.begin += moved->place.begin - from->begin;
-        if (moved->place.end < from->end) part.end -= from->end - moved->place.end;
+        rota_memory_range part = *to;
+        if (moved->range.begin > from->begin) part.begin += moved->range.begin - from->begin;
+        if (moved->range.end < from->end) part.end -= from->end - moved->range.end;
         const rota_reason reason = moved->reason;
         rota_marks_put(&runtime->failed.marks, moved);
         rota_failed_ranges_mark(runtime, &part, turn, reason, true);
     }
 }
 
-/* Of marks of the place that no unfinished submission is older than, only the newest one that covers it
+/* Of marks of the range that no unfinished submission is older than, only the newest one that covers it
  * matters: whoever is still to read or to overwrite it comes after all of them. */
-static void prune(rota_runtime *runtime, const rota_place *where, uint64_t oldest) {
+static void prune(rota_runtime *runtime, const rota_memory_range *where, uint64_t oldest) {
     rota_mark *list = rota_marks_take(&runtime->failed.marks, where, (rota_moment){oldest - 1, UINT32_MAX});
     const rota_mark *newest = NULL;
     for (const rota_mark *mark = list; mark; mark = mark->left)
-        if (is_inside(where, &mark->place) && (mark->place.copies & where->copies) == where->copies &&
+        if (is_inside(where, &mark->range) && (mark->range.copies & where->copies) == where->copies &&
             (!newest || rota_moment_is_before(newest->turn, mark->turn)))
             newest = mark;
     rota_mark *gone = NULL;
     while (list) {
         rota_mark *mark = list;
         list = mark->left;
-        if (newest && rota_moment_is_before(mark->turn, newest->turn) && is_inside(&mark->place, where)) {
+        if (newest && rota_moment_is_before(mark->turn, newest->turn) && is_inside(&mark->range, where)) {
             mark->left = gone;
             gone = mark;
         } else {
@@ -190,7 +190,7 @@ static void prune(rota_runtime *runtime, const rota_place *where, uint64_t oldes
 
 void rota_poison_mark(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
                       uint64_t number, rota_reason reason, uint64_t oldest) {
-    rota_place where = rota_place_of_buffer(root, begin, end);
+    rota_memory_range where = rota_memory_range_of_buffer(root, begin, end);
     (void)pthread_mutex_lock(&runtime->failed.mutex);
     if (oldest < number)
         prune(runtime, &where, oldest);
@@ -203,7 +203,7 @@ void rota_poison_mark(rota_runtime *runtime, const rota_buffer *root, uint64_t b
 bool rota_poison_find(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
                       uint64_t before_number, rota_reason *out_reason) {
     if (ra_load_acquire(&runtime->failed.active) == 0) return false;
-    rota_place where = rota_place_of_buffer(root, begin, end);
+    rota_memory_range where = rota_memory_range_of_buffer(root, begin, end);
     (void)pthread_mutex_lock(&runtime->failed.mutex);
     bool found =
         rota_failed_ranges_find(runtime, &where, (rota_moment){before_number - 1, UINT32_MAX}, out_reason);
@@ -211,12 +211,12 @@ bool rota_poison_find(rota_runtime *runtime, const rota_buffer *root, uint64_t b
     return found;
 }
 
-rota_places rota_poison_copies(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
-                               rota_places copies) {
-    rota_places failed = 0;
+rota_copies rota_poison_copies(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
+                               rota_copies copies) {
+    rota_copies failed = 0;
     (void)pthread_mutex_lock(&runtime->failed.mutex);
     for (; copies; copies &= copies - 1) {
-        rota_place where = rota_place_of_buffer(root, begin, end);
+        rota_memory_range where = rota_memory_range_of_buffer(root, begin, end);
         where.copies = copies & -copies;
         if (rota_marks_oldest(runtime->failed.marks, &where, (rota_moment){UINT64_MAX, UINT32_MAX}))
             failed |= where.copies;
@@ -234,7 +234,7 @@ void rota_poison_drop(rota_runtime *runtime, const void *of) {
 void rota_poison_all_free(rota_runtime *runtime) {
     while (runtime->failed.marks)
         rota_failed_ranges_remove(
-            runtime, rota_marks_take_of(&runtime->failed.marks, runtime->failed.marks->place.of));
+            runtime, rota_marks_take_of(&runtime->failed.marks, runtime->failed.marks->range.of));
     if (runtime->failed.lost.cause) (void)ra_fetch_sub_release(&runtime->failed.active, 1);
     runtime->failed.lost.cause = NULL;
     runtime->failed.spare = NULL;

@@ -10,20 +10,21 @@
 /* ---- By callers that hold failed.mutex ---- */
 
 /* Bytes of a root buffer, in whatever memory. */
-static inline rota_place rota_place_of_buffer(const rota_buffer *root, uint64_t begin, uint64_t end) {
-    return (rota_place){root, 0, 0, begin, end, ROTA_COPIES_ALL};
+static inline rota_memory_range rota_memory_range_of_buffer(const rota_buffer *root, uint64_t begin,
+                                                            uint64_t end) {
+    return (rota_memory_range){root, 0, 0, begin, end, ROTA_COPIES_ALL};
 }
 /* `early`: the turn has not come, so older marks stay. */
-void rota_failed_ranges_mark(rota_runtime *runtime, const rota_place *where, rota_moment turn,
+void rota_failed_ranges_mark(rota_runtime *runtime, const rota_memory_range *where, rota_moment turn,
                              rota_reason reason, bool early);
-/* Whether something of the place failed up to and with that turn. */
-bool rota_failed_ranges_find(rota_runtime *runtime, const rota_place *where, rota_moment up_to,
+/* Whether something of the range failed up to and with that turn. */
+bool rota_failed_ranges_find(rota_runtime *runtime, const rota_memory_range *where, rota_moment up_to,
                              rota_reason *out_reason);
-/* Removes the place from all marks up to that turn. */
-void rota_failed_ranges_heal(rota_runtime *runtime, const rota_place *where, rota_moment up_to);
-/* The bytes of one place are moved to another of that size: they are as good or bad there. */
-void rota_failed_ranges_carry(rota_runtime *runtime, const rota_place *from, const rota_place *to,
-                              rota_moment turn);
+/* Removes the range from all marks up to that turn. */
+void rota_failed_ranges_heal(rota_runtime *runtime, const rota_memory_range *where, rota_moment up_to);
+/* The bytes of one range are moved to another of that size: they are as good or bad there. */
+void rota_failed_ranges_carry(rota_runtime *runtime, const rota_memory_range *from,
+                              const rota_memory_range *to, rota_moment turn);
 /* Frees marks that were taken out, a list by `left`. */
 void rota_failed_ranges_remove(rota_runtime *runtime, rota_mark *list);
 
@@ -37,8 +38,8 @@ void rota_poison_mark(rota_runtime *runtime, const rota_buffer *root, uint64_t b
 bool rota_poison_find(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
                       uint64_t before_number, rota_reason *out_reason);
 /* Those of the copies in which something of the range failed. */
-rota_places rota_poison_copies(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
-                               rota_places copies);
+rota_copies rota_poison_copies(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
+                               rota_copies copies);
 /* Nothing reads or writes the buffer, or the submission's own memory, any more: its marks go. */
 void rota_poison_drop(rota_runtime *runtime, const void *of);
 

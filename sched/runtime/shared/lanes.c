@@ -131,15 +131,15 @@ static bool add_block(rota_runtime *runtime) {
 /* Tickets begin at the first place of a chunk, at another sequence in every runtime and in every later open
  * of one, so that a ticket is of no runtime but its own. */
 static void choose_sequences(rota_runtime *runtime) {
-    uint64_t at = runtime->handle.sequence_base / ROTA_CHUNK_CELLS + 1;
+    uint64_t chunk = runtime->handle.sequence_base / ROTA_CHUNK_CELLS + 1;
     if (runtime->handle.sequence_first == 0) {
         uint64_t mixed = rota_clock_ns() ^ (uint64_t)getpid() << 40 ^ (uint64_t)(uintptr_t)runtime << 16;
         mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u; /* splitmix64 */
         mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
-        at = ((mixed ^ mixed >> 31) >> 29) + 1; /* 2^35 chunks: 2^44 of the 2^47 sequences */
-        runtime->handle.sequence_first = at * ROTA_CHUNK_CELLS - 1;
+        chunk = ((mixed ^ mixed >> 31) >> 29) + 1; /* 2^35 chunks: 2^44 of the 2^47 sequences */
+        runtime->handle.sequence_first = chunk * ROTA_CHUNK_CELLS - 1;
     }
-    runtime->handle.sequence_base = at * ROTA_CHUNK_CELLS - 1;
+    runtime->handle.sequence_base = chunk * ROTA_CHUNK_CELLS - 1;
 }
 
 rota_status rota_lanes_create(rota_runtime *runtime) {

@@ -76,13 +76,13 @@ static void watch(rota_progress *progress, uint64_t point) {
 }
 
 /* Watches what the entry says; false: it was overwritten meanwhile. */
-static bool take_entry(rota_progress *progress, const rota_chain_entry *at, uint64_t from) {
+static bool take_entry(rota_progress *progress, const rota_chain_entry *entry, uint64_t from) {
     const uint32_t begin = progress->count;
-    const uint64_t count = ra_load_acquire(&at->count);
-    for (uint64_t i = 0; i < count; i++) watch(progress, ra_load_acquire(&at->points[i]));
+    const uint64_t count = ra_load_acquire(&entry->count);
+    for (uint64_t i = 0; i < count; i++) watch(progress, ra_load_acquire(&entry->points[i]));
     /* Each acquire pairs with the release that stored the field: having read a later entry's field, this load
      * can't miss that the entry was taken for it. */
-    if (ra_load_relaxed(&at->from_value) == from) return true;
+    if (ra_load_relaxed(&entry->from_value) == from) return true;
     progress->count = begin;
     return false;
 }
@@ -92,13 +92,13 @@ static bool watch_noted(rota_progress *progress, rota_chain *chain, uint64_t val
     const rota_chain_entry *before = NULL, *after = NULL; /* newest up to the value, oldest beyond it */
     uint64_t from_before = 0, from_after = UINT64_MAX;
     for (uint32_t i = 0; i < ROTA_CHAIN_ENTRIES; i++) {
-        const rota_chain_entry *at = rota_chain_entry_of(chain, i);
-        const uint64_t from = ra_load_acquire(&at->from_value); /* with rota_chain_note */
+        const rota_chain_entry *entry = rota_chain_entry_of(chain, i);
+        const uint64_t from = ra_load_acquire(&entry->from_value); /* with rota_chain_note */
         if (from > from_before && from <= value) {
-            before = at;
+            before = entry;
             from_before = from;
         } else if (from > value && from < from_after) {
-            after = at;
+            after = entry;
             from_after = from;
         }
     }

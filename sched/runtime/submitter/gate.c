@@ -143,8 +143,8 @@ static bool settle(rota_device *device) {
     const uint64_t first = gate->head;
     const bool any_lost = is_linked_to_lost(device);
     bool leaves = true;
-    for (uint64_t at = first; at != gate->tail && (leaves || any_lost); at++) {
-        rota_work *work = gate->works[at % ROTA_GATE_WORKS];
+    for (uint64_t i = first; i != gate->tail && (leaves || any_lost); i++) {
+        rota_work *work = gate->works[i % ROTA_GATE_WORKS];
         rota_reason reason = {NULL, 0};
         leaves = is_decided(runtime, work, &reason.cause) && leaves;
         if (reason.cause) rota_poison_undone(work);

@@ -18,20 +18,20 @@
 
 /* ---- Places ---- */
 
-static bool mark_written(rota_runtime *runtime, const rota_work *work, const rota_place *where, uint8_t mode,
-                         void *reason) {
+static bool mark_written(rota_runtime *runtime, const rota_work *work, const rota_memory_range *where,
+                         uint8_t mode, void *reason) {
     if (mode != ROTA_READ)
         rota_failed_ranges_mark(runtime, where, rota_turn_of(work), *(const rota_reason *)reason, false);
     return false;
 }
 
-static bool find_read(rota_runtime *runtime, const rota_work *work, const rota_place *where, uint8_t mode,
-                      void *out_reason) {
+static bool find_read(rota_runtime *runtime, const rota_work *work, const rota_memory_range *where,
+                      uint8_t mode, void *out_reason) {
     return mode != ROTA_WRITE && rota_failed_ranges_find(runtime, where, rota_turn_of(work), out_reason);
 }
 
-static bool heal_written(rota_runtime *runtime, const rota_work *work, const rota_place *where, uint8_t mode,
-                         void *user) {
+static bool heal_written(rota_runtime *runtime, const rota_work *work, const rota_memory_range *where,
+                         uint8_t mode, void *user) {
     (void)user;
     if (mode == ROTA_WRITE) rota_failed_ranges_heal(runtime, where, rota_turn_of(work));
     return false;

@@ -75,7 +75,7 @@ static void submit_all(world *w, bool stays) {
 static void lose(world *w) {
     rota_device_set_lost(w->devices[LOST], "given up by the test");
     /* Who comes after what is lost knows it. */
-    const rota_places other = rota_residency_bit(w->x->residency, w->devices[OTHER]);
+    const rota_copies other = rota_residency_bit(w->x->residency, w->devices[OTHER]);
     while (rota_poison_copies(w->runtime, w->x, 0, sizeof w->words, other) == 0) test_nap();
     /* The last one's end is what later ones go by. */
     assert_status(rota_wait(w->last, 100000000u), ROTA_TIMEOUT);
@@ -195,7 +195,7 @@ static void an_order_that_the_lost_one_was_to_keep(void **state) {
     assert_ok(rota_submit_wait(l->last, NULL, 0, &last));
     test_sequenced(last);
     rota_device_set_lost(l->devices[LOST], "given up by the test");
-    const rota_places other = rota_residency_bit(l->y->residency, l->devices[OTHER]);
+    const rota_copies other = rota_residency_bit(l->y->residency, l->devices[OTHER]);
     while (rota_poison_copies(l->runtime, l->y, 0, WORDS * 4, other) == 0) test_nap();
     assert_status(rota_wait(last, 100000000u), ROTA_TIMEOUT);
     rota_sequencer_reap_now(l->runtime);

@@ -13,15 +13,15 @@ typedef struct listed {
     bool in;
 } listed;
 
-static rota_place random_place(uint64_t *random, const char *places) {
+static rota_memory_range random_place(uint64_t *random, const char *places) {
     uint64_t begin = test_below(random, SPACE);
     uint64_t size = 1 + test_below(random, test_below(random, 4) == 0 ? SPACE : 20);
-    return (rota_place){.of = places + test_below(random, PLACES),
-                        .part = test_below(random, 2),
-                        .memory = test_below(random, 2),
-                        .begin = begin,
-                        .end = begin + size,
-                        .copies = 1 + test_below(random, 7)};
+    return (rota_memory_range){.of = places + test_below(random, PLACES),
+                               .part = test_below(random, 2),
+                               .memory = test_below(random, 2),
+                               .begin = begin,
+                               .end = begin + size,
+                               .copies = 1 + test_below(random, 7)};
 }
 
 static rota_moment random_turn(uint64_t *random) {
@@ -32,27 +32,27 @@ static bool not_after(rota_moment a, rota_moment b) {
     return a.number < b.number || (a.number == b.number && a.step <= b.step);
 }
 
-static bool same_memory(const rota_place *a, const rota_place *b) {
+static bool same_memory(const rota_memory_range *a, const rota_memory_range *b) {
     return a->of == b->of && a->part == b->part && a->memory == b->memory;
 }
-static bool overlap(const rota_place *a, const rota_place *b) {
+static bool overlap(const rota_memory_range *a, const rota_memory_range *b) {
     return same_memory(a, b) && a->begin < b->end && b->begin < a->end && (a->copies & b->copies) != 0;
 }
 
 /* Wants exactly the listed marks that overlap, or with `whole` are of the same buffer, and takes them off the
  * list. */
-static void expect_taken(listed *all, rota_mark *taken, const rota_place *where, rota_moment turn,
+static void expect_taken(listed *all, rota_mark *taken, const rota_memory_range *where, rota_moment turn,
                          bool whole) {
     uint32_t expected = 0, count = 0;
     for (uint32_t i = 0; i < MARKS; i++)
         expected +=
-            all[i].in && (whole ? all[i].mark.place.of == where->of
-                                : overlap(&all[i].mark.place, where) && not_after(all[i].mark.turn, turn));
+            all[i].in && (whole ? all[i].mark.range.of == where->of
+                                : overlap(&all[i].mark.range, where) && not_after(all[i].mark.turn, turn));
     for (; taken; taken = taken->left, count++) {
         listed *entry = (listed *)taken;
         assert_true(entry->in);
-        assert_true(whole ? taken->place.of == where->of
-                          : overlap(&taken->place, where) && not_after(taken->turn, turn));
+        assert_true(whole ? taken->range.of == where->of
+                          : overlap(&taken->range, where) && not_after(taken->turn, turn));
         entry->in = false;
     }
     assert_int_equal(count, expected);
@@ -65,11 +65,11 @@ static void marks_agree_with_a_list(void **state) {
     uint64_t random = 11;
     rota_mark *root = NULL;
     for (uint32_t step = 0; step < STEPS; step++) {
-        rota_place where = random_place(&random, places);
+        rota_memory_range where = random_place(&random, places);
         rota_moment turn = random_turn(&random);
         listed *entry = &all[test_below(&random, MARKS)];
         if (!entry->in) {
-            entry->mark = (rota_mark){.place = where, .turn = turn};
+            entry->mark = (rota_mark){.range = where, .turn = turn};
             rota_marks_put(&root, &entry->mark);
             entry->in = true;
         }
@@ -80,17 +80,17 @@ static void marks_agree_with_a_list(void **state) {
         bool covered = false;
         for (uint32_t i = 0; i < MARKS; i++) {
             const rota_mark *mark = &all[i].mark;
-            if (!all[i].in || !same_memory(&mark->place, &where)) continue;
+            if (!all[i].in || !same_memory(&mark->range, &where)) continue;
             covered |= mark->turn.number == turn.number && mark->turn.step == turn.step &&
-                       mark->place.begin <= where.begin && mark->place.end >= where.end &&
-                       (mark->place.copies & where.copies) == where.copies;
-            if (overlap(&mark->place, &where) && not_after(mark->turn, turn) &&
+                       mark->range.begin <= where.begin && mark->range.end >= where.end &&
+                       (mark->range.copies & where.copies) == where.copies;
+            if (overlap(&mark->range, &where) && not_after(mark->turn, turn) &&
                 (!expected || !not_after(expected->turn, mark->turn)))
                 expected = mark;
         }
         assert_int_equal(oldest != NULL, expected != NULL);
         if (oldest) {
-            assert_true(overlap(&oldest->place, &where));
+            assert_true(overlap(&oldest->range, &where));
             assert_int_equal(oldest->turn.number, expected->turn.number);
             assert_int_equal(oldest->turn.step, expected->turn.step);
         }
@@ -101,7 +101,7 @@ static void marks_agree_with_a_list(void **state) {
         if (choice > 16) expect_taken(all, rota_marks_take(&root, &where, turn), &where, turn, false);
     }
     for (uint32_t p = 0; p < PLACES; p++) {
-        rota_place where = {.of = places + p};
+        rota_memory_range where = {.of = places + p};
         expect_taken(all, rota_marks_take_of(&root, where.of), &where, (rota_moment){0, 0}, true);
     }
     assert_null(root);
@@ -116,13 +116,13 @@ static uint64_t thread_ns(void) {
 /* As many replays leave one mark each of one range, and who comes after each asks for the oldest. */
 static double mark_and_ask_ns(rota_mark *marks, uint32_t count) {
     static const char place;
-    const rota_place where = {.of = &place, .end = 64, .copies = 1};
+    const rota_memory_range where = {.of = &place, .end = 64, .copies = 1};
     rota_mark *root = NULL;
     const uint64_t begin = thread_ns();
     for (uint32_t i = 0; i < count; i++) {
         const rota_moment turn = {i + 1, 1};
         assert_false(rota_marks_cover(root, &where, turn));
-        marks[i] = (rota_mark){.place = where, .turn = turn};
+        marks[i] = (rota_mark){.range = where, .turn = turn};
         rota_marks_put(&root, &marks[i]);
         assert_true(rota_marks_cover(root, &where, turn));
         assert_ptr_equal(rota_marks_oldest(root, &where, turn), &marks[0]);
