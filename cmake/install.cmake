@@ -1,5 +1,5 @@
 # make install: libraries, public headers, pkg-config file, CMake package. Programs: programs.cmake. Each file is of a component,
-# which is a Debian package (packages.cmake): library, development, tools; documentation is in none yet.
+# which is a Debian package (packages.cmake): library, development, tools, python, documentation.
 include(CMakePackageConfigHelpers)
 
 set(ROTA_PUBLIC_HEADERS rota.h rota.hpp base/export.h base/sized.h base/status.h base/clock.h base/log.h graph/buffer.h graph/kernel.h

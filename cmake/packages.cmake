@@ -1,4 +1,4 @@
-# cpack: Debian packages (librota1, librota-dev, rota-tools) and a tarball.
+# cpack: Debian packages (librota1, librota-dev, rota-tools; python3-rota, rota-doc) and a tarball.
 # scripts/build_packages.sh makes them as they are meant to be: in /usr, with Debian's names of folders.
 set(CPACK_PACKAGE_NAME rota)
 set(CPACK_PACKAGE_VENDOR "The rota authors")
@@ -9,7 +9,9 @@ set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})
 set(CPACK_STRIP_FILES ON)
 set(CPACK_GENERATOR DEB)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
-set(CPACK_COMPONENTS_ALL library development tools)
+# Of those that scripts/build_packages.sh makes first: python, in package/python, and documentation, in site.
+set(ROTA_PACKAGES "" CACHE STRING "Components beside the library's that cpack makes packages of")
+set(CPACK_COMPONENTS_ALL library development tools ${ROTA_PACKAGES})
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
@@ -39,6 +41,26 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_TOOLS_DESCRIPTION "GPU work from a task graph: programs
 ${about}This package has rota-bench, which shows and measures devices, and two
 trainers, of language models and of forecasts.")
+
+set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-rota)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_SUGGESTS "python3-torch")
+set(CPACK_DEBIAN_PYTHON_DESCRIPTION "GPU work from a task graph: Python package
+${about}This package has the module rota, for the Python that it was built with,
+with the library in it.")
+set(CPACK_DEBIAN_DOCUMENTATION_PACKAGE_NAME rota-doc)
+set(CPACK_DEBIAN_DOCUMENTATION_PACKAGE_SECTION doc)
+set(CPACK_DEBIAN_DOCUMENTATION_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_DOCUMENTATION_DESCRIPTION "GPU work from a task graph: documentation
+${about}This package has tutorial, guide, concepts and reference as web pages.")
+if(python IN_LIST ROTA_PACKAGES)
+  # Its extension is of one Python's version, or of the stable interface of 3.12 on.
+  execute_process(COMMAND python3 -c "import sys; v = sys.version_info
+print(f'python3 (>= {v[0]}.{v[1]})' + (f', python3 (<< {v[0]}.{v[1] + 1})' if v < (3, 12) else ''))"
+    OUTPUT_STRIP_TRAILING_WHITESPACE OUTPUT_VARIABLE python_needs COMMAND_ERROR_IS_FATAL ANY)
+  set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "${python_needs}, python3-numpy")
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/package/python/ DESTINATION lib/python3/dist-packages COMPONENT python EXCLUDE_FROM_ALL)
+endif()
 
 # What each Debian package has of its own: who may do what with it, and what changed. Not installed otherwise.
 set(package_files ${PROJECT_BINARY_DIR}/package)

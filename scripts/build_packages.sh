@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Builds Debian's packages (librota1, librota-dev, rota-tools), a tarball, and what they are made of
-# as an SPDX document, into build-packages/out. build_packages.sh [cmake options]
+# Builds Debian's packages (librota1, librota-dev, rota-tools, python3-rota, rota-doc), a tarball, and what they are made
+# of as an SPDX document, into build-packages/out. build_packages.sh [cmake options]
+# Where the Python registry does not answer python3-rota and rota-doc are left out, and that is said.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
+. scripts/pip_install.sh
 rota_install_missing
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
 
@@ -15,6 +17,36 @@ cmake --preset release -B build-packages -DCMAKE_INSTALL_PREFIX=/usr -DROTA_TEST
 mv build-packages.log build-packages/configure.log
 cmake --build build-packages --parallel "$(nproc)" >build-packages/build.log 2>&1 ||
   { tail -n 50 build-packages/build.log; exit 1; }
+
+# What else cpack takes: the Python package for the system's Python, as pip would lay it out, and the site. Each in a
+# subshell, which is left with 77 where the registry does not answer.
+package_of_python() (
+  set -e
+  rota_pip_install build-packages/python-venv -r python/tests/requirements.txt
+  local made=build-packages/package/python
+  rm -rf build-packages/wheel "$made"
+  build-packages/python-venv/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps \
+    -C cmake.define.ROTA_BUILT="$PWD/build-packages" -C build-dir="$PWD/build-packages/python-build" \
+    -w build-packages/wheel ./python
+  python3 -m zipfile -e build-packages/wheel/rota-*.whl "$made"
+  rm "$made"/rota-*.dist-info/RECORD # of pip's, which would take out what dpkg put there
+  strip --strip-unneeded "$made"/rota/*.so
+)
+package_of_documentation() (scripts/build_docs.sh build-packages)
+components=''
+for component in python documentation; do
+  set +e # which a condition would be for all that it calls
+  package_of_$component
+  code=$?
+  set -e
+  case $code in
+    0) components+="$component;" ;;
+    77) echo "left out: the package of component $component" ;;
+    *) exit $code ;;
+  esac
+done
+cmake -B build-packages -DROTA_PACKAGES="$components" >>build-packages/configure.log
+
 rm -rf build-packages/out
 for generator in DEB TGZ; do
   (cd build-packages && cpack -G $generator -B out) >build-packages/cpack.log 2>&1 || { cat build-packages/cpack.log; exit 1; }
