@@ -11,6 +11,7 @@
 #include "exec/device.h"
 #include "sched/runtime.h"
 #include "sched/submit.h"
+#include "sched/embed.h"
 #include "sched/plan.h"
 #include "sched/rewrite.h"
 #include "ops/tensor.h"

@@ -17,8 +17,10 @@ typedef enum rota_exec_memory_flags {
 
 /* An executor's memory object starts with this. Address and size never change (P5). */
 struct rota_exec_memory {
-    uint64_t address; /* device address; on the CPU executor the pointer. Aligned to ROTA_BUFFER_ALIGNMENT */
-    void *host;       /* mapped pointer, coherent; NULL if not mapped */
+    uint64_t
+        address; /* device address; on the CPU executor the pointer. Aligned to ROTA_BUFFER_ALIGNMENT, but
+                         of what was adopted */
+    void *host;  /* mapped pointer, coherent; NULL if not mapped */
     uint64_t size_bytes;
 };
 
@@ -31,5 +33,20 @@ typedef struct rota_exec_export {
     uint64_t offset_bytes;     /* of the memory in it */
     uint64_t size_bytes;
 } rota_exec_export;
+
+/* Memory of the application's, which a device takes over as it is: what kind, and where. */
+typedef enum rota_exec_foreign_kind {
+    ROTA_EXEC_FOREIGN_HOST,
+    ROTA_EXEC_FOREIGN_DEVICE,
+    ROTA_EXEC_FOREIGN_FD
+} rota_exec_foreign_kind;
+
+typedef struct rota_exec_foreign {
+    rota_exec_foreign_kind kind;
+    void *memory; /* NULL for a descriptor, of which the next three are */
+    int fd;
+    uint64_t allocation_bytes, offset_bytes;
+    uint64_t size_bytes;
+} rota_exec_foreign;
 
 #endif

@@ -35,6 +35,13 @@ typedef struct rota_exec_device_vtable {
                                  rota_exec_export *out_export);
     rota_status (*memory_import)(rota_exec_device *device, const rota_exec_export *from, const char *name,
                                  rota_exec_memory **out_memory);
+    /* NULL, or: memory of the application's as the device's, which it makes no copy of and never frees.
+     * UNSUPPORTED: of a kind that it does not take; INVALID_ARGUMENT: not there, or not all of it. */
+    rota_status (*memory_adopt)(rota_exec_device *device, const rota_exec_foreign *from, const char *name,
+                                rota_exec_memory **out_memory);
+    /* In the place of memory_destroy for such. False: the device is lost and may still touch it, until it is
+     * closed. */
+    bool (*memory_return)(rota_exec_device *device, rota_exec_memory *memory);
     /* Where caps.timeline_queues: a timeline at 0, new where fd is -1 (caps.makes_timelines), else the one
      * that fd stands for, which stays the caller's. It lives until close. */
     rota_status (*timeline_create)(rota_exec_device *device, int fd, rota_exec_timeline **out_timeline);

@@ -23,6 +23,7 @@ static rota_buffer *new_buffer(rota_buffer_kind kind, const char *name, uint64_t
     memset(buffer, 0, sizeof *buffer);
     atomic_init(&buffer->references, 1);
     buffer->kind = (uint8_t)kind;
+    buffer->is_read_only = kind == ROTA_BUFFER_INPUT;
     buffer->size_bytes = size_bytes;
     buffer->root = buffer;
     buffer->name = name;
@@ -70,6 +71,7 @@ rota_status rota_buffer_view(rota_buffer *parent, uint64_t offset_bytes, uint64_
     if (!view)
         return rota_fail(ROTA_OUT_OF_MEMORY, "view of buffer '%s': no host memory", parent->root->name);
     view->is_view = 1;
+    view->is_read_only = parent->is_read_only;
     view->root = parent->root;
     view->root_offset = parent->root_offset + offset_bytes;
     view->graph = parent->graph;

@@ -39,7 +39,8 @@ typedef enum rota_buffer_kind {
     ROTA_BUFFER_KIND_COUNT
 } rota_buffer_kind;
 
-/* Every buffer starts at an address with at least this alignment on every device, in bytes. */
+/* Every buffer starts at an address with at least this alignment on every device, in bytes; but one whose memory is
+ * the application's there may start at any multiple of ROTA_ADOPT_ALIGNMENT (sched/embed.h). */
 #define ROTA_BUFFER_ALIGNMENT 256
 
 /* Largest size of one buffer, in bytes. */

@@ -112,6 +112,7 @@ static rota_status lane_buffer(rota_recorder *lane, rota_buffer_kind kind, const
     if (!buffer) return rota_fail(ROTA_OUT_OF_MEMORY, "buffer '%s': no host memory", name ? name : "");
     atomic_init(&buffer->references, 1);
     buffer->kind = (uint8_t)kind;
+    buffer->is_read_only = kind == ROTA_BUFFER_INPUT;
     buffer->size_bytes = size_bytes;
     buffer->root = buffer;
     buffer->graph = lane->graph;

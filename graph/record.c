@@ -134,10 +134,10 @@ static __attribute__((cold, noinline)) rota_status refuse_access(const context *
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          AT "access %u: mode %d, expected READ, WRITE, READWRITE or ACCUMULATE",
                          AT_ARGUMENTS(at), number, (int)access->mode);
-    if (buffer->kind == ROTA_BUFFER_INPUT && access->mode != ROTA_READ)
-        return rota_fail(ROTA_INVALID_ARGUMENT,
-                         AT "access %u: %s of INPUT buffer '%s', which nodes only read", AT_ARGUMENTS(at),
-                         number, rota_access_mode_name(access->mode), buffer->root->name);
+    if (buffer->is_read_only && access->mode != ROTA_READ)
+        return rota_fail(ROTA_INVALID_ARGUMENT, AT "access %u: %s of %s buffer '%s', which nodes only read",
+                         AT_ARGUMENTS(at), number, rota_access_mode_name(access->mode),
+                         buffer->kind == ROTA_BUFFER_INPUT ? "INPUT" : "read-only", buffer->root->name);
     if (buffer->graph && buffer->graph != at->graph)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          AT "access %u: buffer '%s' belongs to graph '%s', not to '%s'", AT_ARGUMENTS(at),
@@ -160,7 +160,7 @@ static inline __attribute__((always_inline)) rota_status resolve_access(const co
     uint64_t start = buffer->root_offset + offset;
     if (__builtin_expect(offset > buffer->size_bytes || size > left || size == 0 ||
                              (unsigned)access->mode >= ROTA_ACCESS_MODE_COUNT ||
-                             (buffer->kind == ROTA_BUFFER_INPUT && access->mode != ROTA_READ) ||
+                             (buffer->is_read_only && access->mode != ROTA_READ) ||
                              (buffer->graph != at->graph && buffer->graph) || start % alignment != 0,
                          0))
         return refuse_access(at, number, access);
@@ -395,7 +395,8 @@ static inline rota_status commit_record(rota_recorder *lane, const rota_access *
     }
     const rota_node_record *record = (const rota_node_record *)lane->next;
     lane->next += record->record_bytes;
-    for (uint32_t line = 0; line < 2; line++) __builtin_prefetch(lane->next + AHEAD_BYTES + (size_t)64 * line, 1);
+    for (uint32_t line = 0; line < 2; line++)
+        __builtin_prefetch(lane->next + AHEAD_BYTES + (size_t)64 * line, 1);
     if (out_node) *out_node = (rota_node){lane->lane, lane->node_count};
     lane->node_count++;
     lane->access_count += record->access_count;

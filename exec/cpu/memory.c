@@ -21,7 +21,7 @@ typedef struct rota_cpu_memory {
     rota_exec_memory base;
     rota_link link; /* the device's list, under its mutex */
     size_t allocated_bytes;
-    bool is_mapped;
+    bool is_mapped, is_adopted;
 } rota_cpu_memory;
 
 /* Takes `size` from what the machine has, or fails with both numbers. */
@@ -107,11 +107,37 @@ void rota_cpu_memory_destroy(rota_exec_device *base, rota_exec_memory *given) {
     rota_link_remove(&memory->link);
     device->objects.allocated_bytes -= memory->allocated_bytes;
     pthread_mutex_unlock(&device->objects.mutex);
-    if (memory->is_mapped)
+    if (memory->is_adopted)
+        memory->base.host = NULL;
+    else if (memory->is_mapped)
         (void)munmap(memory->base.host, memory->allocated_bytes);
     else
         free(memory->base.host);
     free(memory);
+}
+
+rota_status rota_cpu_memory_adopt(rota_exec_device *base, const rota_exec_foreign *from, const char *name,
+                                  rota_exec_memory **out_memory) {
+    rota_cpu_device *device = rota_cpu_device_of(base);
+    if (from->kind != ROTA_EXEC_FOREIGN_HOST)
+        return rota_fail(ROTA_UNSUPPORTED, "cpu: '%s' is %s, expected host memory", name,
+                         from->kind == ROTA_EXEC_FOREIGN_FD ? "a descriptor of a GPU's memory"
+                                                            : "a GPU's memory");
+    rota_cpu_memory *memory = calloc(1, sizeof *memory);
+    if (!memory) return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no host memory for '%s'", name);
+    memory->is_adopted = true;
+    memory->base = (rota_exec_memory){
+        .address = (uint64_t)(uintptr_t)from->memory, .host = from->memory, .size_bytes = from->size_bytes};
+    pthread_mutex_lock(&device->objects.mutex);
+    rota_link_add(&device->objects.memories, &memory->link);
+    pthread_mutex_unlock(&device->objects.mutex);
+    *out_memory = &memory->base;
+    return ROTA_OK;
+}
+
+bool rota_cpu_memory_return(rota_exec_device *base, rota_exec_memory *memory) {
+    rota_cpu_memory_destroy(base, memory);
+    return true;
 }
 
 void rota_cpu_memory_free_all(rota_cpu_device *device) {

@@ -35,6 +35,7 @@
     X(MemHostAlloc, 2020, (void **, size_t, unsigned))                                                       \
     X(MemHostGetDevicePointer, 3020, (CUdeviceptr *, void *, unsigned))                                      \
     X(MemFreeHost, 2000, (void *))                                                                           \
+    X(PointerGetAttributes, 7000, (unsigned, CUpointer_attribute *, void **, CUdeviceptr))                   \
     X(MemGetAllocationGranularity, 10020,                                                                    \
       (size_t *, const CUmemAllocationProp *, CUmemAllocationGranularity_flags))                             \
     X(MemCreate, 10020,                                                                                      \

@@ -6,6 +6,7 @@
 #include "exec/cuda/cuda_complete.h"
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_instance.h"
+#include "exec/cuda/cuda_adopt.h"
 #include "exec/cuda/cuda_memory.h"
 #include "exec/cuda/cuda_program.h"
 #include "exec/cuda/cuda_running.h"
@@ -314,6 +315,8 @@ static const rota_exec_device_vtable cuda_vtable = {
     .memory_destroy = rota_cuda_memory_destroy,
     .memory_export = rota_cuda_memory_export,
     .memory_import = rota_cuda_memory_import,
+    .memory_adopt = rota_cuda_memory_adopt,
+    .memory_return = rota_cuda_memory_return,
     .timeline_create = rota_cuda_timeline_create,
     .timeline_signal = rota_cuda_timeline_signal,
     .program_create = rota_cuda_program_create,

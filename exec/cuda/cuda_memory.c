@@ -115,7 +115,9 @@ rota_status rota_cuda_pin(rota_cuda_device *device, uint64_t size_bytes, const c
 
 /* The context is current. */
 static void release(rota_cuda_device *device, rota_cuda_memory *memory) {
-    if (memory->external) {
+    if (memory->is_adopted) {
+        memory->base.address = 0;
+    } else if (memory->external) {
         if (memory->base.address) (void)device->cu->MemFree(memory->mapping.address);
         (void)device->cu->DestroyExternalMemory(memory->external);
     } else if (memory->mapping.bytes)
@@ -157,9 +159,9 @@ rota_status rota_cuda_memory_create(rota_exec_device *base, uint64_t size_bytes,
     return ROTA_OK;
 }
 
-/* What the memory adds to what rota holds: imported bytes are their owner's, a piece's are its page's. */
+/* What the memory adds to what rota holds: imported and adopted bytes are their owner's, a piece's are its page's. */
 static uint64_t own_bytes(const rota_cuda_memory *memory) {
-    return memory->external || memory->piece.taken ? 0 : memory->base.size_bytes;
+    return memory->external || memory->is_adopted || memory->piece.taken ? 0 : memory->base.size_bytes;
 }
 
 void rota_cuda_memory_keep(rota_cuda_device *device, rota_cuda_memory *memory) {
@@ -176,16 +178,21 @@ static void forget(rota_cuda_device *device, rota_cuda_memory *memory) {
     ra_fetch_add_relaxed(&device->objects.memory_bytes, (uint64_t)0 - own_bytes(memory));
 }
 
+/* Also on a lost device, whose context takes the calls and refuses them. */
+bool rota_cuda_memory_try_destroy(rota_cuda_device *device, rota_cuda_memory *memory) {
+    if (!rota_cuda_push_to_free(device, "memory")) return false;
+    forget(device, memory);
+    release(device, memory);
+    rota_cuda_leave(device);
+    return true;
+}
+
 void rota_cuda_memory_destroy(rota_exec_device *base, rota_exec_memory *memory_base) {
     rota_cuda_device *device = (rota_cuda_device *)base;
     rota_cuda_memory *memory = (rota_cuda_memory *)memory_base;
     if (!memory || ra_load_acquire(&device->noisy))
         return; /* pairs with rota_cuda_give_up; close counts it */
-    /* Also on a lost device, whose context takes the calls and refuses them. */
-    if (!rota_cuda_push_to_free(device, "memory")) return;
-    forget(device, memory);
-    release(device, memory);
-    rota_cuda_leave(device);
+    (void)rota_cuda_memory_try_destroy(device, memory);
 }
 
 void rota_cuda_memories_free(rota_cuda_device *device) {

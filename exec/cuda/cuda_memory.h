@@ -2,6 +2,7 @@
 #ifndef ROTA_EXEC_CUDA_CUDA_MEMORY_H
 #define ROTA_EXEC_CUDA_CUDA_MEMORY_H
 
+#include <stdbool.h>
 #include "exec/common/link.h"
 #include "exec/cuda/cuda_api.h"
 #include "exec/cuda/cuda_pool.h"
@@ -10,13 +11,14 @@
 typedef struct rota_cuda_device rota_cuda_device;
 
 /* Of one kind: a mapping, a piece of the pool of small memory that can be exported, an import, pinned memory,
- * or what cuMemAlloc gave. */
+ * the application's, or what cuMemAlloc gave. */
 typedef struct rota_cuda_memory {
     struct rota_exec_memory base; /* first: the contract's part */
     rota_link link;
     rota_cuda_mapping mapping;
     rota_cuda_piece piece;
     CUexternalMemory external; /* another device's */
+    bool is_adopted;           /* the application's */
 } rota_cuda_memory;
 
 /* Memory that can be exported, of at least so many bytes. */
@@ -34,6 +36,8 @@ rota_status rota_cuda_memory_create(rota_exec_device *device, uint64_t size_byte
 /* The two ways in which an object of a device's list begins and ends. */
 void rota_cuda_memory_keep(rota_cuda_device *device, rota_cuda_memory *memory);
 void rota_cuda_memory_destroy(rota_exec_device *device, rota_exec_memory *memory);
+/* False: it is left to close, since the driver did not make the context current. */
+bool rota_cuda_memory_try_destroy(rota_cuda_device *device, rota_cuda_memory *memory);
 void rota_cuda_memories_free(rota_cuda_device *device);
 
 #endif

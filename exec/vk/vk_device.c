@@ -226,6 +226,8 @@ static const rota_exec_device_vtable vk_vtable = {
     .memory_destroy = rota_vk_memory_destroy,
     .memory_export = rota_vk_memory_export,
     .memory_import = rota_vk_memory_import,
+    .memory_adopt = rota_vk_memory_adopt,
+    .memory_return = rota_vk_memory_return,
     .timeline_create = rota_vk_timeline_create,
     .timeline_export = rota_vk_timeline_export,
     .timeline_signal = rota_vk_timeline_signal,
@@ -253,14 +255,14 @@ static rota_status open_physical(rota_vk_device *device, uint32_t index) {
                          device->base.info.missing);
     ROTA_TRY(rota_vk_physical_open(&device->instance, &device->physical, &device->handle));
     ROTA_TRY(rota_vk_device_load(&device->instance.vk, device->handle, &device->vk));
-    device->base.caps.shares_memory = device->physical.shares_memory && device->vk.GetMemoryFdKHR;
+    device->base.caps.shares_memory = device->physical.sharing.memory && device->vk.GetMemoryFdKHR;
     memcpy(device->base.gpu, device->physical.uuid, sizeof device->base.gpu);
     return ROTA_OK;
 }
 
 /* A logical queue that is split has no single semaphore that says what it has reached. */
 static void open_timelines(rota_vk_device *device) {
-    if (!device->base.caps.shares_memory || !device->physical.makes_timelines ||
+    if (!device->base.caps.shares_memory || !device->physical.sharing.timelines ||
         !device->vk.GetSemaphoreFdKHR)
         return;
     device->base.caps.makes_timelines = true;

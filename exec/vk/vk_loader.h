@@ -94,6 +94,7 @@
 #define ROTA_VK_DEVICE_OPTIONAL(X)                                                                           \
     X(GetCalibratedTimestampsEXT)                                                                            \
     X(GetMemoryFdKHR)                                                                                        \
+    X(GetMemoryHostPointerPropertiesEXT)                                                                     \
     X(GetSemaphoreFdKHR)                                                                                     \
     X(CreateCuModuleNVX)                                                                                     \
     X(DestroyCuModuleNVX)                                                                                    \

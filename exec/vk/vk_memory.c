@@ -67,6 +67,8 @@ typedef struct request {
     const wanted_types *types;
     bool map, shared;             /* shared: others may import it */
     const rota_exec_export *from; /* it is imported; NULL: new memory */
+    void *host_pages; /* or it is the host's, from here on: so many bytes, and where in them it begins */
+    uint64_t host_bytes, host_offset;
     const char *name;
 } request;
 
@@ -83,7 +85,16 @@ static VkResult get_memory(rota_vk_device *device, const request *wish, uint64_t
                                  .pNext = &flags,
                                  .allocationSize = bytes,
                                  .memoryTypeIndex = type};
+    VkImportMemoryHostPointerInfoEXT host = {.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT,
+                                             .handleType =
+                                                 VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT,
+                                             .pHostPointer = wish->host_pages};
     if (wish->shared) flags.pNext = &export;
+    if (wish->host_pages) {
+        flags.pNext = &host;
+        if (wish->host_bytes < bytes) return VK_ERROR_INVALID_EXTERNAL_HANDLE;
+        info.allocationSize = wish->host_bytes;
+    }
     if (wish->from) {
         flags.pNext = &import;
         if (wish->from->allocation_bytes < bytes) return VK_ERROR_INVALID_EXTERNAL_HANDLE;
@@ -104,9 +115,10 @@ static VkResult create_buffer(rota_vk_device *device, const request *wish, uint6
     VkExternalMemoryBufferCreateInfo external = {.sType =
                                                      VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
                                                  .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
+    if (wish->host_pages) external.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT;
     VkBufferCreateInfo buffer_info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-        .pNext = wish->shared || wish->from ? &external : NULL,
+        .pNext = wish->shared || wish->from || wish->host_pages ? &external : NULL,
         .size = size_bytes,
         .usage = ROTA_VK_BUFFER_USAGE,
         .sharingMode = concurrent ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
@@ -121,6 +133,12 @@ static rota_status find_addresses(rota_vk_device *device, const request *wish, r
     VkBufferDeviceAddressInfo address_info = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
                                               .buffer = memory->buffer};
     uint64_t address = device->vk.GetBufferDeviceAddress(device->handle, &address_info);
+    if (wish->host_pages) {
+        memory->buffer_offset = wish->host_offset;
+        memory->base = (rota_exec_memory){address + wish->host_offset, NULL, wish->size_bytes};
+        memory->is_import = true;
+        return ROTA_OK;
+    }
     if (wish->from) address += wish->from->offset_bytes;
     uint64_t aligned = (address + ROTA_BUFFER_ALIGNMENT - 1) & ~(uint64_t)(ROTA_BUFFER_ALIGNMENT - 1);
     if (wish->from && aligned != address)
@@ -140,6 +158,16 @@ static rota_status find_addresses(rota_vk_device *device, const request *wish, r
     return ROTA_OK;
 }
 
+/* To those that the driver takes host memory in. */
+static rota_status limit_types(rota_vk_device *device, const request *wish, uint32_t *bits) {
+    VkMemoryHostPointerPropertiesEXT takes = {.sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
+    const VkResult result = device->vk.GetMemoryHostPointerPropertiesEXT(
+        device->handle, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT, wish->host_pages, &takes);
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkGetMemoryHostPointerPropertiesEXT");
+    *bits &= takes.memoryTypeBits;
+    return ROTA_OK;
+}
+
 static rota_status allocate(rota_vk_device *device, const request *wish, rota_vk_memory *memory) {
     const rota_device_info *info = &device->base.info;
     const char *name = wish->name;
@@ -147,6 +175,7 @@ static rota_status allocate(rota_vk_device *device, const request *wish, rota_vk
     /* The driver need not place a buffer at our alignment; what is too much is skipped at the front. */
     uint64_t buffer_bytes = size_bytes + ROTA_BUFFER_ALIGNMENT;
     if (wish->from) buffer_bytes = wish->from->offset_bytes + size_bytes;
+    if (wish->host_pages) buffer_bytes = wish->host_bytes;
     if (size_bytes > info->max_allocation_bytes || buffer_bytes > info->max_allocation_bytes)
         return rota_fail(ROTA_OUT_OF_MEMORY,
                          "%s: '%s' asks for %llu bytes; one allocation holds at most %llu", info->id, name,
@@ -156,6 +185,7 @@ static rota_status allocate(rota_vk_device *device, const request *wish, rota_vk
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateBuffer");
     VkMemoryRequirements needs;
     device->vk.GetBufferMemoryRequirements(device->handle, memory->buffer, &needs);
+    if (wish->host_pages) ROTA_TRY(limit_types(device, wish, &needs.memoryTypeBits));
     uint32_t type = pick_type(&device->physical, needs.memoryTypeBits, wish->types);
     if (type == UINT32_MAX)
         return rota_fail(ROTA_UNSUPPORTED, "%s: no memory type fits '%s'", info->id, name);
@@ -256,6 +286,52 @@ void rota_vk_memory_destroy(rota_exec_device *base, rota_exec_memory *memory_bas
     /* Close finds what is left here. Pairs with rota_vk_lose. */
     if (memory_base && !ra_load_acquire(&device->noisy))
         memory_destroy(device, (rota_vk_memory *)memory_base);
+}
+
+/* Host memory is imported by whole pages: those that it lies in. */
+static rota_status adopt_host(rota_vk_device *device, const rota_exec_foreign *from, const char *name,
+                              rota_exec_memory **out_memory) {
+    const uint64_t page = device->physical.sharing.host_alignment, mask = page - 1;
+    if (!page || !device->vk.GetMemoryHostPointerPropertiesEXT)
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "%s: '%s' is host memory, which the driver does not import "
+                         "(no " VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME ")",
+                         device->base.info.id, name);
+    const uint64_t begin = (uint64_t)(uintptr_t)from->memory, end = begin + from->size_bytes;
+    const request wish = {.size_bytes = from->size_bytes,
+                          .types = &types_device,
+                          .host_pages = (void *)(uintptr_t)(begin & ~mask),
+                          .host_bytes = ((end + mask) & ~mask) - (begin & ~mask),
+                          .host_offset = begin & mask,
+                          .name = name};
+    return memory_add(device, &wish, out_memory);
+}
+
+rota_status rota_vk_memory_adopt(rota_exec_device *base, const rota_exec_foreign *from, const char *name,
+                                 rota_exec_memory **out_memory) {
+    const rota_exec_export fd = {from->fd, from->allocation_bytes, from->offset_bytes, from->size_bytes};
+    switch (from->kind) {
+    case ROTA_EXEC_FOREIGN_HOST:
+        return adopt_host((rota_vk_device *)base, from, name, out_memory);
+    case ROTA_EXEC_FOREIGN_FD:
+        if (base->caps.shares_memory) return rota_vk_memory_import(base, &fd, name, out_memory);
+        return rota_fail(ROTA_UNSUPPORTED, "%s: '%s' is a descriptor, and the driver imports none",
+                         base->info.id, name);
+    case ROTA_EXEC_FOREIGN_DEVICE:
+        break;
+    }
+    return rota_fail(
+        ROTA_UNSUPPORTED,
+        "%s: '%s' is a device pointer, which Vulkan does not take: expected a descriptor or host "
+        "memory",
+        base->info.id, name);
+}
+
+bool rota_vk_memory_return(rota_exec_device *base, rota_exec_memory *memory) {
+    rota_vk_device *device = (rota_vk_device *)base;
+    if (ra_load_acquire(&device->noisy)) return false; /* pairs with rota_vk_lose */
+    memory_destroy(device, (rota_vk_memory *)memory);
+    return true;
 }
 
 void rota_vk_memories_free(rota_vk_device *device) {

@@ -31,6 +31,9 @@ rota_status rota_vk_memory_export(rota_exec_device *device, rota_exec_memory *me
                                   rota_exec_export *out_export);
 rota_status rota_vk_memory_import(rota_exec_device *device, const rota_exec_export *from, const char *name,
                                   rota_exec_memory **out_memory);
+rota_status rota_vk_memory_adopt(rota_exec_device *device, const rota_exec_foreign *from, const char *name,
+                                 rota_exec_memory **out_memory);
+bool rota_vk_memory_return(rota_exec_device *device, rota_exec_memory *memory);
 void rota_vk_memories_free(rota_vk_device *device);
 
 /* Memory of the executor's own, in no list: mapped, for argument blocks. */

@@ -177,11 +177,11 @@ static void query_features(const rota_vk_instance *instance, const extension_lis
         physical->cooperative_matrix && has(extensions, VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME);
     physical->binary_import = has(extensions, VK_NVX_BINARY_IMPORT_EXTENSION_NAME);
     if (physical->binary_import) info->features |= ROTA_FEATURE_CUDA_IMAGES;
-    physical->shares_memory = has(extensions, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME) &&
-                              shares_memory(instance, physical->handle);
-    physical->makes_timelines = physical->shares_memory &&
-                                has(extensions, VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME) &&
-                                makes_timelines(instance, physical->handle);
+    physical->sharing.memory = has(extensions, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME) &&
+                               shares_memory(instance, physical->handle);
+    physical->sharing.timelines = physical->sharing.memory &&
+                                  has(extensions, VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME) &&
+                                  makes_timelines(instance, physical->handle);
     bool sync2 = physical->core13 || has(extensions, VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME);
 
     feature_chain chain;
@@ -248,6 +248,8 @@ static void query_properties(const rota_vk_instance *instance, const extension_l
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
     VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                               .pNext = &subgroup};
+    VkPhysicalDeviceExternalMemoryHostPropertiesEXT host = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
     if (has(extensions, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) id.pNext = &sms;
     physical->subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
     if (physical->core13 || has(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
@@ -259,7 +261,12 @@ static void query_properties(const rota_vk_instance *instance, const extension_l
         pci.pNext = properties.pNext;
         properties.pNext = &pci;
     }
+    if (has(extensions, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME)) {
+        host.pNext = properties.pNext;
+        properties.pNext = &host;
+    }
     instance->vk.GetPhysicalDeviceProperties2(physical->handle, &properties);
+    physical->sharing.host_alignment = host.minImportedHostPointerAlignment;
     physical->subgroup.pNext = NULL;
     if (on_pci)
         snprintf(physical->pci, sizeof physical->pci, "%04x:%02x:%02x.%x", pci.pciDomain, pci.pciBus,
@@ -354,8 +361,9 @@ static uint32_t choose_extensions(const rota_vk_physical *physical, const char *
     if (physical->bfloat16) extensions[count++] = VK_KHR_SHADER_BFLOAT16_EXTENSION_NAME;
     if (physical->cooperative_matrix_2) extensions[count++] = VK_NV_COOPERATIVE_MATRIX_2_EXTENSION_NAME;
     if (physical->binary_import) extensions[count++] = VK_NVX_BINARY_IMPORT_EXTENSION_NAME;
-    if (physical->shares_memory) extensions[count++] = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
-    if (physical->makes_timelines) extensions[count++] = VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME;
+    if (physical->sharing.memory) extensions[count++] = VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME;
+    if (physical->sharing.timelines) extensions[count++] = VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME;
+    if (physical->sharing.host_alignment) extensions[count++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
     return count;
 }
 

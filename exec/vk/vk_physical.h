@@ -7,6 +7,13 @@
 #include "exec/vk/vk_instance.h"
 #include "exec/vk/vk_loader.h"
 
+/* What it has in common with others. */
+typedef struct rota_vk_sharing {
+    bool memory;             /* by opaque file descriptors */
+    bool timelines;          /* that it makes and others take over by such */
+    uint64_t host_alignment; /* of host memory that is imported; 0: none is */
+} rota_vk_sharing;
+
 /* What a device lent by the driver can do and which extensions and features are switched on for it. */
 typedef struct rota_vk_physical {
     VkPhysicalDevice handle;
@@ -20,8 +27,7 @@ typedef struct rota_vk_physical {
     uint32_t timestamp_bits;                  /* of the compute family */
     bool core13, memory_budget, calibrated_timestamps, bytes_8bit, host_query_reset;
     bool cooperative_matrix, bfloat16, cooperative_matrix_2, subgroup_control_extension, binary_import;
-    bool shares_memory;   /* by opaque file descriptors */
-    bool makes_timelines; /* that others take over by such */
+    rota_vk_sharing sharing;
     /* Asked for results of queries, whatever of them, the driver waits for the device, and looks then at queries that
      * a reset in a submission that came since may be freeing. There each segment copies its own (vk_record.c). */
     bool queries_wait;

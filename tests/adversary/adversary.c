@@ -401,6 +401,8 @@ static const rota_exec_device_vtable vtable = {
     .memory_destroy = adversary_memory_destroy,
     .memory_export = adversary_memory_export,
     .memory_import = adversary_memory_import,
+    .memory_adopt = adversary_memory_adopt,
+    .memory_return = adversary_memory_return,
     .timeline_create = adversary_timeline_create,
     .timeline_export = adversary_timeline_export,
     .timeline_signal = adversary_timeline_signal,
@@ -442,7 +444,8 @@ static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
                                const rota_exec_open_options *options, rota_exec_device **out_device) {
     (void)driver;
     if (!options->test) return rota_fail(ROTA_INVALID_ARGUMENT, "adversary: no options were given");
-    if (index >= DEVICES) return rota_fail(ROTA_NOT_FOUND, "adversary: there is no device %u of %u", index, DEVICES);
+    if (index >= DEVICES)
+        return rota_fail(ROTA_NOT_FOUND, "adversary: there is no device %u of %u", index, DEVICES);
     if (options->queue_count == 0 || options->queue_count > ROTA_EXEC_QUEUES_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT, "adversary: %u queues asked for; 1 to %u are possible",
                          options->queue_count, ROTA_EXEC_QUEUES_MAX);

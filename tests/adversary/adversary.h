@@ -44,6 +44,7 @@ typedef struct adversary_faults {
     _Atomic uint64_t instance_ns;   /* every instance_create takes at least this long */
     _Atomic uint32_t submits_stay;  /* nor does submit of a device whose bit is set */
     _Atomic uint32_t memories_stay; /* nor memory_create of one, for staging memory that the host reads */
+    bool keeps_adopted;             /* memory_return says that the device may still touch it */
     uint64_t slow_command_ns;       /* every piece of a command takes at least this long */
 } adversary_faults;
 

@@ -21,7 +21,7 @@ typedef struct adversary_memory {
     int fd;                /* of memory that may be shared ... */
     uint64_t mapped_bytes; /* ... and how much of it is mapped; 0: memory of its own */
     uint64_t offset_bytes; /* of the memory in the mapping */
-    bool is_import;
+    bool is_import, is_adopted;
     struct adversary_memory *next;
     char name[64];
 } adversary_memory;
@@ -145,6 +145,9 @@ rota_status adversary_memory_create(rota_exec_device *device, uint64_t size_byte
                                     const char *name, rota_exec_memory **out_memory);
 rota_status adversary_memory_export(rota_exec_device *device, rota_exec_memory *memory,
                                     rota_exec_export *out_export);
+rota_status adversary_memory_adopt(rota_exec_device *device, const rota_exec_foreign *from, const char *name,
+                                   rota_exec_memory **out_memory);
+bool adversary_memory_return(rota_exec_device *device, rota_exec_memory *memory);
 rota_status adversary_memory_import(rota_exec_device *device, const rota_exec_export *from, const char *name,
                                     rota_exec_memory **out_memory);
 void adversary_memory_destroy(rota_exec_device *device, rota_exec_memory *memory);

@@ -123,6 +123,35 @@ rota_status adversary_memory_import(rota_exec_device *base, const rota_exec_expo
     return ROTA_OK;
 }
 
+/* The application's, where it is. */
+rota_status adversary_memory_adopt(rota_exec_device *base, const rota_exec_foreign *from, const char *name,
+                                   rota_exec_memory **out_memory) {
+    adversary_device *device = (adversary_device *)base;
+    if (from->kind == ROTA_EXEC_FOREIGN_FD)
+        return rota_fail(ROTA_UNSUPPORTED, "%s: '%s' is a descriptor", base->info.id, name);
+    adversary_memory *memory = calloc(1, sizeof *memory);
+    if (!memory) return rota_fail(ROTA_OUT_OF_MEMORY, "%s: '%s'", base->info.id, name);
+    memory->is_adopted = true;
+    memory->base.address = (uint64_t)(uintptr_t)from->memory;
+    adopt(device, memory, from->size_bytes, ROTA_EXEC_MEMORY_DEVICE, name);
+    *out_memory = &memory->base;
+    return ROTA_OK;
+}
+
+bool adversary_memory_return(rota_exec_device *base, rota_exec_memory *base_memory) {
+    adversary_device *device = (adversary_device *)base;
+    adversary_memory *memory = (adversary_memory *)base_memory;
+    if (device->options->faults.keeps_adopted) return false;
+    pthread_mutex_lock(&device->lock);
+    const bool is_live = memory->magic == ADVERSARY_LIVE && memory->is_adopted;
+    memory->magic = ADVERSARY_GONE;
+    pthread_mutex_unlock(&device->lock);
+    if (!is_live)
+        adversary_violation(device, "memory '%s' is given back that is not the application's", memory->name);
+    atomic_fetch_sub(&device->options->live_memories, 1);
+    return true;
+}
+
 void adversary_memory_check(adversary_device *device, const adversary_memory *memory) {
     const uint8_t *bytes = (const uint8_t *)(uintptr_t)memory->base.address;
     const uint64_t size = memory->base.size_bytes;
@@ -142,7 +171,7 @@ static void release_bytes(adversary_memory *memory) {
     if (memory->mapped_bytes && memory->magic == ADVERSARY_LIVE) (void)close(memory->fd);
     if (memory->mapped_bytes)
         (void)munmap((uint8_t *)bytes - memory->offset_bytes, memory->mapped_bytes);
-    else
+    else if (!memory->is_adopted)
         free(bytes);
     memory->magic = ADVERSARY_GONE;
 }
@@ -176,6 +205,8 @@ void adversary_memory_destroy(rota_exec_device *base, rota_exec_memory *base_mem
         adversary_violation(device, "memory '%s' is destroyed twice", memory->name);
         return;
     }
+    if (memory->is_adopted)
+        adversary_violation(device, "memory '%s' of the application's is destroyed", memory->name);
     memory->magic = ADVERSARY_DEAD;
     if (memory->mapped_bytes) unmap_file(memory);
     memset((void *)(uintptr_t)memory->base.address, ADVERSARY_POISON_DEAD, memory->base.size_bytes);

@@ -148,6 +148,8 @@ rota_tape *misuse_take_tape(void) {
     return tape;
 }
 
+_Alignas(64) uint8_t misuse_pages[64];
+
 int misuse_eventfd(void) {
     static int descriptor = -1;
     if (descriptor < 0) descriptor = eventfd(0, EFD_CLOEXEC);

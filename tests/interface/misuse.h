@@ -78,6 +78,7 @@ rota_device *misuse_new_device(void);
 rota_tape *misuse_device_tape(void);
 rota_tape *misuse_take_tape(void);
 int misuse_eventfd(void);
+extern uint8_t misuse_pages[64];
 /* What rota_gradient_begin gave. */
 const rota_gradient_write *misuse_begun(void);
 

@@ -31,6 +31,7 @@ VALUES = {
     "rota_runtime_stats *": "&ROTA_RUNTIME_STATS()", "rota_plan_stats *": "&ROTA_PLAN_STATS()",
     "rota_runtime_options *": '&ROTA_RUNTIME_OPTIONS(.worker_threads = 1, .cache_dir = "")',
     "rota_graph_options *": "&ROTA_GRAPH_OPTIONS()", "rota_compile_options *": "&ROTA_COMPILE_OPTIONS()",
+    "rota_adopt_options *": "&ROTA_ADOPT_OPTIONS(.memory = misuse_pages, .size_bytes = 64)",
     "rota_submit_options *": "&ROTA_SUBMIT_OPTIONS(.args = w.args)", "rota_tape_options *": "&ROTA_TAPE_OPTIONS()", "rota_backward_options *": "&ROTA_BACKWARD_OPTIONS()",
     "rota_linear *": "&ROTA_LINEAR()", "rota_classifier *": "&ROTA_CLASSIFIER(.ignored = -100)",
     "rota_rope *": "&ROTA_ROPE(.offset = ROTA_CONSTANT(0), .base = 10000)",
@@ -113,7 +114,7 @@ OPTIONAL = {
     "rota_op_fail": {"op"}, "rota_runtime_close": {"runtime"}, "rota_compile": {"runtime"}, "rota_open": {"id"}, "rota_close": {"device"},
     "rota_device_tensor": {"name", "data"},
 }
-REQUIRED = {"rota_op_batch_norm", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion", "rota_op_loss_scale"}  # options
+REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion", "rota_op_loss_scale"}  # options
 NONE_ALLOWED = {"layernorm": {"weight", "bias"}, "rmsnorm": {"weight"}, "residual_layernorm": {"weight", "bias"},
                 "group_norm": {"weight", "bias"}, "attention_residual": {"previous"}, "sgd": {"m"}}
 # Whose status is what it was given.

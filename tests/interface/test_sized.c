@@ -140,6 +140,13 @@ static rota_status call_host_node(const void *given) {
     return rota_record_host(s.recorder, given, NULL);
 }
 
+static rota_status call_adopt_options(const void *given) {
+    rota_buffer *buffer;
+    rota_status status = rota_buffer_adopt(s.device, given, &buffer);
+    rota_buffer_release(buffer);
+    return status;
+}
+
 static const rota_kernel touches = {.name = "touches", .operand_count = 1};
 
 /* Each with its first members set, and what a call says then. */
@@ -162,6 +169,8 @@ static void all_given(void (*judge)(const char *type, size_t size, const void *w
     GIVEN(lion, .lr = ROTA_CONSTANT(1));
     GIVEN(loss_scale, .interval = 5);
     GIVEN(kernel_node, .kernel = &touches, .accesses = &s.access, .access_count = 1);
+    static _Alignas(64) uint8_t memory[64];
+    GIVEN(adopt_options, .name = "sized", .memory = memory, .size_bytes = sizeof memory);
     GIVEN(host_node, .fn = host_function, .accesses = &s.access, .access_count = 1);
 #undef GIVEN
 }

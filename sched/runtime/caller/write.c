@@ -166,6 +166,9 @@ rota_status rota_buffer_write(rota_buffer *buffer, rota_device *device, uint64_t
     rota_residency *residency;
     ROTA_TRY(rota_host_check_range(buffer, offset_bytes, data, size_bytes, &residency));
     rota_runtime *runtime = residency->runtime;
+    if (buffer->is_read_only)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "write to buffer '%s', which is read-only",
+                         rota_buffer_name(buffer));
     if (device && device->runtime != runtime)
         return rota_fail(ROTA_INVALID_ARGUMENT, "buffer '%s' and device '%s' are of different runtimes",
                          rota_buffer_name(buffer), device->id);

@@ -9,6 +9,7 @@
 #include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/kinds/read.h"
 #include "sched/runtime/life/device.h"
+#include "sched/runtime/memory/adopt.h"
 #include "sched/runtime/memory/memory.h"
 #include "sched/runtime/memory/residency.h"
 #include "sched/runtime/memory/staging.h"
@@ -384,12 +385,12 @@ static rota_status outcome(const rota_runtime *runtime, const closing *c, double
     char text[640] = "";
     size_t length = 0;
     if (c->threads.callback || c->threads.completer || c->threads.reclaimer)
-        rota_append(text, sizeof text, &length,
-                    "%s did not return within %.3f s: nothing of the runtime is freed",
-                    c->threads.callback    ? "a ticket's callback"
-                    : c->threads.completer ? "the log's function, or an eventfd's write,"
-                                           : "a driver that frees what was released",
-                    seconds);
+        rota_append(
+            text, sizeof text, &length, "%s did not return within %.3f s: nothing of the runtime is freed",
+            c->threads.callback    ? "a ticket's callback"
+            : c->threads.completer ? "the log's function, or an eventfd's write,"
+                                   : "a driver that frees what was released, or an application's release,",
+            seconds);
     const uint64_t devices = c->late | c->threads.submit | c->answers_not;
     for (uint64_t mask = devices; mask; mask &= mask - 1)
         rota_append(text, sizeof text, &length, "%s'%s'",
@@ -441,6 +442,7 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     } else {
         close_devices(runtime, &c, thread_deadline);
     }
+    rota_adopted_return(runtime, c.left);
     rota_status status = outcome(runtime, &c, (double)timeout_ns * 1e-9);
     rota_device_note_abandoned((uint32_t)__builtin_popcountll(c.left));
     free_devices(runtime, c.stuck | c.left);

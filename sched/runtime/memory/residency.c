@@ -5,6 +5,7 @@
 #include "base/atomic.h"
 #include "base/given.h"
 #include "graph/buffer_internal.h"
+#include "sched/runtime/memory/adopt.h"
 #include "sched/runtime/memory/import.h"
 #include "sched/runtime/memory/memory.h"
 #include "sched/runtime/memory/ranges.h"
@@ -27,11 +28,8 @@ static void released(rota_buffer *buffer) {
     rota_reclaim_push(residency->runtime, &residency->released);
 }
 
-rota_status rota_runtime_buffer(rota_runtime *runtime, const char *name, uint64_t size_bytes,
-                                rota_buffer **out_buffer) {
-    ROTA_GIVEN(out_buffer);
-    *out_buffer = NULL;
-    ROTA_TRY(rota_runtime_check(runtime));
+rota_status rota_residency_create(rota_runtime *runtime, const char *name, uint64_t size_bytes,
+                                  rota_residency **out_residency) {
     rota_residency *residency = calloc(1, sizeof *residency);
     if (!residency) return rota_fail(ROTA_OUT_OF_MEMORY, "buffer '%s': no host memory", name ? name : "");
     rota_buffer *buffer;
@@ -47,13 +45,29 @@ rota_status rota_runtime_buffer(rota_runtime *runtime, const char *name, uint64_
     rota_ranges_start(residency);
     (void)pthread_mutex_init(&residency->memory_mutex, NULL);
     buffer->residency = residency;
+    *out_residency = residency;
+    return ROTA_OK;
+}
+
+void rota_residency_show(rota_residency *residency) {
+    rota_runtime *runtime = residency->runtime;
     (void)pthread_mutex_lock(&runtime->objects.mutex);
     residency->next = runtime->objects.residencies;
     if (residency->next) residency->next->previous = residency;
     runtime->objects.residencies = residency;
     (void)pthread_mutex_unlock(&runtime->objects.mutex);
     (void)ra_fetch_add_relaxed(&runtime->objects.buffer_count, 1);
-    *out_buffer = buffer;
+}
+
+rota_status rota_runtime_buffer(rota_runtime *runtime, const char *name, uint64_t size_bytes,
+                                rota_buffer **out_buffer) {
+    ROTA_GIVEN(out_buffer);
+    *out_buffer = NULL;
+    ROTA_TRY(rota_runtime_check(runtime));
+    rota_residency *residency;
+    ROTA_TRY(rota_residency_create(runtime, name, size_bytes, &residency));
+    rota_residency_show(residency);
+    *out_buffer = residency->buffer;
     return ROTA_OK;
 }
 
@@ -105,6 +119,7 @@ void rota_residency_destroy(rota_residency *residency, bool keep_struct) {
     uint64_t imported = ra_load_relaxed(&residency->imported);
     const uint32_t devices = ra_load_acquire(&residency->runtime->device_count);
     bool kept = false;
+    if (residency->adopted) rota_adopted_end(residency);
     for (uint32_t owners = 0; owners < 2; owners++)
         for (uint32_t d = 0; d < devices; d++) {
             if ((imported >> d & 1u) == owners) continue; /* imports first */

@@ -17,6 +17,8 @@
 
 typedef struct rota_replay rota_replay; /* replay.c */
 
+typedef struct rota_adopted rota_adopted; /* adopt.h */
+
 typedef struct rota_residency rota_residency;
 struct rota_residency {
     rota_last_release_fn last_release; /* first: see rota_buffer.residency */
@@ -27,8 +29,10 @@ struct rota_residency {
     bool closed;                  /* the runtime is gone: only the struct is left */
     pthread_mutex_t memory_mutex; /* creation of memory */
     _Atomic(rota_exec_memory *) memory[ROTA_DEVICES_MAX];
-    /* Bit per device. Imported: the memory is that of another device of its domain. Apart: it is not, though
-     * another has memory, since that one was lost when this was made. Both are set before the memory is. */
+    rota_adopted *adopted; /* whose memory on one of them is the application's; NULL: none */
+    /* Bit per device. Imported: the memory is that of another device of its domain. Unshared: it is not, though
+     * another has memory, since that one was lost when this was made, or since this was adopted. Both are set
+     * before the memory is. */
     _Atomic uint64_t imported, unshared;
     _Atomic uint32_t home_plus_1; /* a device with valid bytes, for writes with no device named */
     /* The sequencer's: gapless, covering the buffer. */
@@ -58,6 +62,10 @@ static inline rota_copies rota_residency_bit(const rota_residency *residency, co
     return (rota_copies)1 << (unshared ? ROTA_DEVICES_MAX + device->index : device->domain);
 }
 
+/* A buffer with one reference and no memory, known to nobody; then it is among the runtime's. */
+rota_status rota_residency_create(rota_runtime *runtime, const char *name, uint64_t size_bytes,
+                                  rota_residency **out_residency);
+void rota_residency_show(rota_residency *residency);
 rota_status rota_residency_prepare(rota_residency *residency, rota_device *device);
 void rota_residency_destroy(rota_residency *residency, bool keep_struct);
 

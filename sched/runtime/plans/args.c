@@ -193,6 +193,28 @@ static uint32_t entry_of(const rota_plan *plan, const rota_buffer *slot_buffer) 
     return entry;
 }
 
+/* Whether a buffer of the runtime's fits the slot, and what the plan does with it. */
+static rota_status check_bindable(const rota_plan *plan, uint32_t entry, const rota_buffer *slot_buffer,
+                                  const rota_buffer *buffer) {
+    const rota_executable_arguments *slots = &plan->executable->arguments;
+    if (buffer->size_bytes < slot_buffer->size_bytes)
+        return rota_fail(ROTA_OUT_OF_RANGE,
+                         "plan '%s': buffer '%s' of %llu bytes bound to '%s', which needs %llu", plan->name,
+                         rota_buffer_name(buffer), (unsigned long long)buffer->size_bytes,
+                         rota_buffer_name(slot_buffer), (unsigned long long)slot_buffer->size_bytes);
+    if (buffer->is_read_only && entry != slots->slot_buffer_count &&
+        usage(plan, slots->slot_buffers[entry]) & ROTA_EXTERNAL_WRITE)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "plan '%s': read-only buffer '%s' bound to '%s', which the plan writes", plan->name,
+                         rota_buffer_name(buffer), rota_buffer_name(slot_buffer));
+    if (buffer->root_offset % 4 != 0)
+        return rota_fail(ROTA_MISALIGNED,
+                         "plan '%s': view of '%s' at byte %llu bound to '%s', expected a multiple of 4",
+                         plan->name, rota_buffer_name(buffer), (unsigned long long)buffer->root_offset,
+                         rota_buffer_name(slot_buffer));
+    return ROTA_OK;
+}
+
 rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota_buffer *buffer) {
     ROTA_GIVEN(args);
     const rota_plan *plan = args->plan;
@@ -211,16 +233,7 @@ rota_status rota_args_set_buffer(rota_args *args, rota_buffer *slot_buffer, rota
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "plan '%s': '%s' bound to '%s' is not a persistent buffer of the runtime",
                          plan->name, rota_buffer_name(buffer), rota_buffer_name(slot_buffer));
-    if (buffer->size_bytes < slot_buffer->size_bytes)
-        return rota_fail(ROTA_OUT_OF_RANGE,
-                         "plan '%s': buffer '%s' of %llu bytes bound to '%s', which needs %llu", plan->name,
-                         rota_buffer_name(buffer), (unsigned long long)buffer->size_bytes,
-                         rota_buffer_name(slot_buffer), (unsigned long long)slot_buffer->size_bytes);
-    if (buffer->root_offset % 4 != 0)
-        return rota_fail(ROTA_MISALIGNED,
-                         "plan '%s': view of '%s' at byte %llu bound to '%s', expected a multiple of 4",
-                         plan->name, rota_buffer_name(buffer), (unsigned long long)buffer->root_offset,
-                         rota_buffer_name(slot_buffer));
+    ROTA_TRY(check_bindable(plan, entry, slot_buffer, buffer));
     if (entry == slots->slot_buffer_count) return ROTA_OK; /* no node uses it */
     rota_copies bits = 0;
     uint64_t domains = 0;

@@ -88,6 +88,7 @@ typedef struct rota_objects_shared {
     pthread_mutex_t mutex;
     rota_executable *executables;
     rota_residency *residencies;
+    struct rota_adopted *unreturned; /* what lost devices may still touch (adopt.c) */
     _Atomic uint64_t buffer_count, plan_count;
     pthread_mutex_t times_mutex; /* rota_executable.times */
 } rota_objects_shared;

@@ -204,12 +204,17 @@ CUresult CUDAAPI stub_MemAlloc(CUdeviceptr *out, size_t bytes) {
     ENTER(MemAlloc);
     if (bytes > (size_t)1 << 30) return stub_leave(CUDA_ERROR_OUT_OF_MEMORY);
     *out = (CUdeviceptr)(uintptr_t)bytes_of(bytes);
+    uint32_t i = 0;
+    while (i < MAPPINGS_MAX && stub.allocated[i].address) i++;
+    if (i < MAPPINGS_MAX) stub.allocated[i] = (stub_mapping){*out, bytes};
     stub.alive[MEMORY]++;
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_MemFree(CUdeviceptr address) {
     ENTER_END(MemFree);
     stub_give(MEMORY);
+    for (uint32_t i = 0; i < MAPPINGS_MAX; i++)
+        if (stub.allocated[i].address == address) stub.allocated[i].address = 0;
     for (uint32_t i = 0; i < MAPPINGS_MAX && address; i++)
         if (stub.mappings[i].address == address) {
             (void)munmap((void *)(uintptr_t)address, stub.mappings[i].bytes);
@@ -217,6 +222,33 @@ CUresult CUDAAPI stub_MemFree(CUdeviceptr address) {
         }
     free((void *)(uintptr_t)address);
     return stub_leave(result_);
+}
+/* Of what cuMemAlloc gave; all of it is device 0's. */
+CUresult CUDAAPI stub_PointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **out,
+                                           CUdeviceptr address) {
+    ENTER(PointerGetAttributes);
+    const stub_mapping *found = NULL;
+    for (uint32_t i = 0; i < MAPPINGS_MAX; i++) {
+        const stub_mapping *at = &stub.allocated[i];
+        if (at->address && address >= at->address && address < at->address + at->bytes) found = at;
+    }
+    for (uint32_t i = 0; i < count; i++) switch ((int)attributes[i]) {
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+            *(unsigned *)out[i] = found ? CU_MEMORYTYPE_DEVICE : 0;
+            break;
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+            *(int *)out[i] = found ? 0 : -2;
+            break;
+        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+            *(CUdeviceptr *)out[i] = found ? found->address : 0;
+            break;
+        case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+            *(size_t *)out[i] = found ? found->bytes : 0;
+            break;
+        default:
+            stub_violate("an attribute of a pointer that the stand-in does not know");
+        }
+    return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_MemHostAlloc(void **out, size_t bytes, unsigned flags) {
     (void)flags;

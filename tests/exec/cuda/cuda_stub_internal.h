@@ -117,6 +117,7 @@ typedef struct stub_state {
     stub_kernel kernels[KERNELS_MAX];
     uint32_t kernel_count;
     stub_mapping mappings[MAPPINGS_MAX];
+    stub_mapping allocated[MAPPINGS_MAX]; /* by cuMemAlloc */
     uint32_t alive[KIND_COUNT];
     uint64_t calls[ID_COUNT];
     int fail_id;

@@ -26,7 +26,7 @@ static struct {
     rota_plan *plan;
     rota_args *args;
     rota_ticket ticket;
-    uint32_t memory[WORDS];
+    _Alignas(16) uint32_t memory[WORDS];
 } p;
 
 static void nothing(void *user, rota_status status, const char *message) {
@@ -51,6 +51,10 @@ static rota_status call_device_smoke(void) {
 static rota_status call_runtime_buffer(void) {
     rota_buffer *buffer;
     return rota_runtime_buffer(p.runtime, "x", BYTES, &buffer);
+}
+static rota_status call_buffer_adopt(void) {
+    rota_buffer *buffer;
+    return rota_buffer_adopt(p.device, &ROTA_ADOPT_OPTIONS(.memory = p.memory, .size_bytes = 64), &buffer);
 }
 static rota_status call_buffer_prepare(void) {
     return rota_buffer_prepare(p.buffer, p.device);
@@ -147,6 +151,7 @@ static const struct {
     CALL(device_open),
     CALL(device_smoke),
     CALL(runtime_buffer),
+    CALL(buffer_adopt),
     CALL(buffer_prepare),
     CALL(buffer_address),
     CALL(poll),
@@ -215,6 +220,7 @@ static void no_call_is_left_out(void **state) {
     assert_true(check_header("sched/runtime.h") >= 14);
     assert_true(check_header("sched/submit.h") >= 14);
     assert_true(check_header("sched/plan.h") >= 10);
+    assert_true(check_header("sched/embed.h") >= 1);
 }
 
 /* ---- The fork ---- */

@@ -1,0 +1,64 @@
+/* Inside an application: memory that it has already becomes a buffer's. Threads, progress and fork are as of runtime.h.
+ */
+#ifndef ROTA_SCHED_EMBED_H
+#define ROTA_SCHED_EMBED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "runtime.h"
+
+/* ---- Memory of the application's ---- */
+
+typedef enum rota_memory_kind {
+    /* Host memory: of `cpu`, and of Vulkan devices with VK_EXT_external_memory_host. */
+    ROTA_MEMORY_HOST,
+    /* A CUDA device pointer, of cuMemAlloc, cudaMalloc, a pool or cuMemMap, on that GPU. */
+    ROTA_MEMORY_DEVICE,
+    /* A file descriptor of an allocation that a driver exported for others of its GPU (opaque): of Vulkan
+     * (VkMemoryGetFdInfoKHR) or of CUDA (cuMemExportToShareableHandle). */
+    ROTA_MEMORY_FD,
+    ROTA_MEMORY_KIND_COUNT
+} rota_memory_kind;
+
+/* What memory that is adopted begins at a multiple of, in bytes; a descriptor's at one of ROTA_BUFFER_ALIGNMENT in its
+ * allocation. */
+#define ROTA_ADOPT_ALIGNMENT 16
+
+/* Called once, when nothing of rota's touches the memory any more: the buffer, its views, the graphs and plans that
+ * it is in are released, and all that used it has ended; or its runtime was closed. On rota's reclaiming thread, or in
+ * rota_runtime_close; while it runs no memory is reclaimed, and close waits for it up to its deadline. It may call
+ * anything here but rota_runtime_close. Not called where close abandons the device (rota_devices_abandoned), which may
+ * go on to touch the memory. */
+typedef void (*rota_release_fn)(void *user);
+
+typedef struct rota_adopt_options {
+    size_t struct_size; /* sizeof, by ROTA_ADOPT_OPTIONS() */
+    const char *name;   /* copied; NULL: unnamed */
+    rota_memory_kind kind;
+    void *memory; /* an address of the host's or the device's; NULL for a descriptor */
+    int fd;       /* a descriptor, which stays the caller's; and of the allocation that it stands for: */
+    uint64_t allocation_bytes, offset_bytes; /* how large that is, and where in it the memory begins */
+    uint64_t size_bytes;
+    bool is_undefined; /* there is nothing in it to be read before it is written */
+    bool read_only;    /* nodes and the host only read it: recording anything else is INVALID_ARGUMENT */
+    rota_release_fn release; /* NULL: nobody wants to know */
+    void *user;
+} rota_adopt_options;
+#define ROTA_ADOPT_OPTIONS(...) ROTA_SIZED(rota_adopt_options, __VA_ARGS__)
+
+/* A PERSISTENT buffer whose memory on `device` is the application's: no byte is copied, and the address there is the
+ * one given (rota_buffer_address; of host memory on a Vulkan device it is what that maps it to). It counts in no
+ * memory limit. The memory stays the application's, which neither frees nor writes it, nor reads what nodes write,
+ * while submissions that touch it are unfinished: it waits for their tickets, or has rota wait for it
+ * (rota_submit_options.after). The bytes in it count as written, unless `is_undefined`.
+ *
+ * A buffer's bytes are where they were written last. Where a plan on another device writes them, the memory has them
+ * again once a node or a copy on `device` needs them. Other devices, of the same GPU too, have memory of their own.
+ *
+ * The caller owns one reference; after an error `release` is not called. May block in the driver. MISALIGNED;
+ * INVALID_ARGUMENT: size 0, a pointer that the driver does not know, or knows to be shorter or another device's;
+ * UNSUPPORTED: memory of a kind that the device does not take; DEVICE_LOST; OUT_OF_MEMORY. */
+ROTA_API rota_status rota_buffer_adopt(rota_device *device, const rota_adopt_options *options,
+                                       rota_buffer **out_buffer);
+
+#endif
