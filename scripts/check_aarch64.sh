@@ -63,11 +63,13 @@ grep -E 'warning:' "$log" >&2 || true
 
 # Left out: drivers (of Vulkan and CUDA devices), programs that a shell starts, and what takes long, in place of which some
 # hundred random graphs are run below; test_fork, as qemu 7.2 ends with an assertion of its own in a child that starts
-# threads; test_limits, which judges resident memory, of which most is qemu's here, and times; and the models, the explored
-# protocols and the listing, which this machine's own compiler makes.
+# threads; test_limits, which judges resident memory, of which most is qemu's here, and times; the models, the explored
+# protocols and the listing, which this machine's own compiler makes; and what this machine's Python, Sphinx, clang-tidy,
+# Rust and Go read or link.
 left_out='_vk|shaders|touch|_device$|^fuzz_(cpu|adversary|two|three|shared|ordered|cuda|vk|touch)|_more$'
 left_out+='|conformance_(adversary|processes)|coopmat_sources|test_(cli|train|patchtst|inputs|oracle|gpt_bpe|gpt_model'
-left_out+='|check_device|report|install|exports|abi|cpp_gxx|cpp_clangxx|folders|cuda_streams|endless|fork|limits|listing|models)$|^explore_'
+left_out+='|check_device|report|install|exports|abi|python|tidy|site|rust|go|tensorboard'
+left_out+='|cpp_gxx|cpp_clangxx|folders|cuda_streams|endless|fork|limits|listing|models)$|^explore_'
 failed=0
 ctest --test-dir "$folder" --output-on-failure --parallel "$(nproc)" -LE full -E "$left_out" "$@" || failed=1
 
