@@ -118,6 +118,7 @@ static const place outside[] = {
     {"sched/runtime/shared/loss.c", "rota_device_end_filling"},
     {"sched/runtime/order/linked.c", "*"},
     {"sched/runtime/memory/memory.c", "*"},
+    {"sched/runtime/memory/adopt.c", "*"},
     {"sched/runtime/order/hazard.c", "*"},
     {"sched/runtime/memory/ranges.c", "*"},
     {"sched/runtime/caller/read.c", "*"},
