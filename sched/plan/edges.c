@@ -124,10 +124,14 @@ static rota_status finish_operation(hazards *h) {
     clock->own_chain = ROTA_NONE;
     for (uint64_t i = 0; i < kept && clock->own_chain == ROTA_NONE; i++) {
         uint32_t chain = clock_of(h, list[i].from)->own_chain;
-        if (chain != ROTA_NONE && h->chain_tail[chain] == list[i].from) clock->own_chain = chain;
+        if (chain != ROTA_NONE && h->seen[chain].tail == list[i].from) clock->own_chain = chain;
     }
     if (clock->own_chain == ROTA_NONE) clock->own_chain = h->chain_count++;
-    h->chain_tail[clock->own_chain] = h->operation;
+    h->seen[clock->own_chain].tail = h->operation;
+    if (count > 1)
+        rota_edges_clock_reduced(h, clock);
+    else if (count)
+        rota_edges_clock_after(clock, clock_of(h, list[0].from), list[0].from);
 
     if (c->edges.from.count + c->edges.join_from.count + kept > ROTA_EDGES_MAX)
         return rota_fail(
@@ -142,7 +146,6 @@ static rota_status finish_operation(hazards *h) {
         rota_assert(from & ROTA_JOIN ? (from & ~ROTA_JOIN) < c->edges.joins.count : from < h->operation);
         ((uint32_t *)c->edges.from.data)[c->edges.from.count++] = from;
         ((uint8_t *)c->edges.kind.data)[c->edges.kind.count++] = (uint8_t)list[i].kind;
-        rota_edges_clock_join(clock, clock_of(h, from), from);
     }
     h->candidates.count = 0;
     return h->failed ? rota_compile_no_memory(c) : ROTA_OK;
@@ -238,12 +241,11 @@ rota_status rota_compile_edges(rota_compiler *c) {
     h.touched = rota_arena_calloc(&c->scratch, sizeof *h.touched * ((size_t)c->physicals.count + 1), 16);
     h.candidate_epoch = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (count + 1), 16);
     h.seen = rota_arena_calloc(&c->scratch, sizeof *h.seen * (count + 1), 16);
-    h.chain_tail = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (count + 1), 16);
-    c->edges.clocks = rota_arena_alloc(&c->scratch, sizeof *c->edges.clocks * (count + 1), 16);
+    c->edges.clocks = rota_arena_alloc(&c->scratch, sizeof *c->edges.clocks * (count + 1), 64);
     c->edges.first = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (count + 1), 16);
     h.cons.count = 1; /* index 0 ends lists */
     rota_status status = ROTA_OK;
-    if (!h.touched || !h.candidate_epoch || !h.seen || !h.chain_tail || !c->edges.clocks || !c->edges.first ||
+    if (!h.touched || !h.candidate_epoch || !h.seen || !c->edges.clocks || !c->edges.first ||
         !rota_vector_reserve(&h.cons, sizeof(rota_cons), count))
         status = rota_compile_no_memory(c);
     else if (c->plan->options.packing == ROTA_PACK_CONCURRENT)
@@ -251,8 +253,8 @@ rota_status rota_compile_edges(rota_compiler *c) {
     if (status == ROTA_OK) status = visit_operations(&h);
     if (h.packer && status == ROTA_OK) status = rota_packer_finish(h.packer);
     rota_packer_free(h.packer);
-    rota_vector *const vectors[] = {&h.cons,        &h.candidates, &h.join_epoch,
-                                    &h.join_clocks, &h.joined,     &h.blocks};
+    rota_vector *const vectors[] = {&h.cons,   &h.candidates, &h.join_epoch, &h.join_clocks,
+                                    &h.joined, &h.blocks,     &h.reached};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
     return status;
 }

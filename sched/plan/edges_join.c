@@ -30,10 +30,9 @@ uint32_t rota_edges_make_join(hazards *h, uint64_t base, rota_edge_kind kind) {
     ((uint32_t *)h->join_epoch.data)[h->join_epoch.count++] = 0;
     rota_clock *clock = (rota_clock *)h->join_clocks.data + h->join_clocks.count++;
     *clock = (rota_clock){.own_chain = ROTA_NONE};
-    for (uint64_t i = 0; i < count; i++) {
+    rota_edges_clock_reduced(h, clock);
+    for (uint64_t i = 0; i < count; i++)
         ((uint32_t *)c->edges.join_from.data)[c->edges.join_from.count++] = list[i].from;
-        rota_edges_clock_join(clock, clock_of(h, list[i].from), list[i].from);
-    }
     return id;
 }
 

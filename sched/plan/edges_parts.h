@@ -43,6 +43,7 @@ typedef struct candidate {
 typedef struct seen_chain {
     uint32_t epoch; /* the reduction for which `latest` holds */
     uint32_t latest;
+    uint32_t tail; /* the chain's last operation so far */
 } seen_chain;
 
 /* A cell of a long list that somebody went past: the next one joins what lies from there on. */
@@ -66,7 +67,7 @@ typedef struct hazards {
     bool one_timeline;
     seen_chain *seen;
     uint32_t reductions;
-    uint32_t *chain_tail;
+    rota_vector reached; /* uint32_t: the chains that the last reduction saw, once each */
     uint32_t chain_count;
     rota_interval_map *piece_map[UINT8_MAX + 1];
     rota_arena *arena;
@@ -122,8 +123,10 @@ static inline void add_candidate(hazards *h, uint32_t from, rota_edge_kind kind)
 
 /* Keeps the candidates that no other one implies, the latest first; returns how many. */
 uint64_t rota_edges_reduce(hazards *h, candidate *list, uint64_t count);
-/* Adds what a predecessor and what comes before it are in other chains. */
-void rota_edges_clock_join(rota_clock *restrict clock, const rota_clock *restrict other, uint32_t from);
+/* Fills a clock whose own chain is set: of what comes after the candidates that the last reduction kept. */
+void rota_edges_clock_reduced(hazards *h, rota_clock *clock);
+/* The same of what comes after one operation or join. */
+void rota_edges_clock_after(rota_clock *restrict clock, const rota_clock *restrict other, uint32_t from);
 
 /* ---- edges_join.c ---- */
 
