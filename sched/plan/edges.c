@@ -231,14 +231,14 @@ static rota_status visit_operations(hazards *h) {
         if (!tight) ROTA_TRY(pack_operation(h, operation));
     }
     c->edges.first[c->operations.count] = (uint32_t)c->edges.from.count;
-    return ROTA_OK;
+    return rota_edges_note_externals(h);
 }
 
 rota_status rota_compile_edges(rota_compiler *c) {
     ROTA_TRY(rota_edges_gather_afters(c));
     size_t count = (size_t)c->operations.count;
     hazards h = {.c = c, .arena = &c->scratch, .one_timeline = rota_compile_on_one_queue(c)};
-    h.touched = rota_arena_calloc(&c->scratch, sizeof *h.touched * ((size_t)c->physicals.count + 1), 16);
+    h.touched = rota_arena_calloc(&c->scratch, sizeof *h.touched * ((size_t)c->physicals.count + 1), 64);
     h.candidate_epoch = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (count + 1), 16);
     h.seen = rota_arena_calloc(&c->scratch, sizeof *h.seen * (count + 1), 16);
     c->edges.clocks = rota_arena_alloc(&c->scratch, sizeof *c->edges.clocks * (count + 1), 64);

@@ -25,14 +25,18 @@ enum {
  * writer it is kept plus 1. */
 #define INCOMING (ROTA_NONE - 1)
 
-/* What is known of one physical. */
+/* What is known of one physical: a cache line, which is all that most accesses need of it. */
 typedef struct touched {
-    uint64_t low, high; /* while map is NULL: the one range touched so far; empty: none */
+    _Alignas(64) uint64_t low; /* while map is NULL: the one range touched so far; empty: none */
+    uint64_t high;
     rota_range_state state;
     rota_interval_map *map;
-    uint32_t memory_edges; /* list: what initial uses come after, because of memory */
-    uint32_t last_uses;    /* list, once another physical took the memory over */
+    uint32_t memory_edges;       /* list: what initial uses come after, because of memory */
+    uint32_t last_uses;          /* list, once another physical took the memory over */
+    uint8_t external;            /* rota_external_flags of the one range, where all is one segment */
+    bool is_external, is_shared; /* once touched */
 } touched;
+_Static_assert(sizeof(touched) == 64, "what is known of a physical is a cache line");
 
 /* Candidates for edges into the present operation, or into a join. */
 typedef struct candidate {
@@ -116,6 +120,7 @@ static inline void add_candidate(hazards *h, uint32_t from, rota_edge_kind kind)
         from & ROTA_JOIN ? (uint32_t *)h->join_epoch.data + (from & ~ROTA_JOIN) : &h->candidate_epoch[from];
     if (*epoch == h->operation + 1) return;
     *epoch = h->operation + 1;
+    __builtin_prefetch(clock_of(h, from)); /* needed as soon as all candidates are there */
     append(h, &h->candidates, from, kind);
 }
 
@@ -147,6 +152,8 @@ void rota_edges_join_list(hazards *h, uint32_t list, rota_edge_kind kind);
 /* Adds what an access of the operation at hand comes after, and notes it for those to come. */
 rota_status rota_edges_visit(hazards *h, const rota_exec_operand *access, uint32_t physical,
                              const rota_operation *operation);
+/* Notes for externals.c what was gathered by physical, once all accesses were visited. */
+rota_status rota_edges_note_externals(hazards *h);
 
 /* ---- edges_after.c ---- */
 

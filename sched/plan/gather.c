@@ -73,7 +73,6 @@ static rota_status sort_lanes(rota_compiler *c) {
         !rota_vector_reserve(&c->access_physical, sizeof(uint32_t), accesses + 32) ||
         !rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), buffers + held) ||
         !rota_vector_reserve(&c->physicals, sizeof(rota_physical), buffers + held) ||
-        !rota_vector_reserve(&c->externals, sizeof(rota_external_note), held) ||
         !rota_vector_reserve(&c->edges.kind, sizeof(uint8_t), nodes))
         return rota_compile_no_memory(c);
     info->operation_of_node = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (nodes + 1), 8);
