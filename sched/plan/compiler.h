@@ -123,6 +123,19 @@ typedef struct rota_compiler {
 #define ROTA_ACCESS_PHYSICAL(c) ((uint32_t *)(c)->access_physical.data)
 #define ROTA_PHYSICALS(c) ((rota_physical *)(c)->physicals.data)
 
+/* The steps wait for memory more than they compute: operations and accesses are gone over in order, which the processor
+ * sees coming, but what there is by physical is where it is. So each step asks for it so many accesses early, some five
+ * operations. */
+enum { ROTA_ACCESSES_AHEAD = 16 };
+
+/* Asks for an element, of `bytes`, of an array by physical: that of the access so far ahead of this one. */
+static inline void rota_compile_prefetch(const rota_compiler *c, const void *by_physical, size_t bytes,
+                                         uint32_t access) {
+    if (access + ROTA_ACCESSES_AHEAD >= c->access_physical.count) return;
+    const uint32_t physical = ROTA_ACCESS_PHYSICAL(c)[access + ROTA_ACCESSES_AHEAD];
+    if (physical != ROTA_NONE) __builtin_prefetch((const uint8_t *)by_physical + physical * bytes);
+}
+
 /* Plan buffer of an access record's buffer, a persistent one entered when first seen. */
 rota_status rota_compile_buffer_index(rota_compiler *compiler, uint64_t stored, uint32_t *out_index);
 /* Enters a transient of the plan's own, which takes the reference even on failure, and what stands for it in

@@ -208,6 +208,7 @@ static rota_status visit_operations(hazards *h) {
         bool writes = false;
         for (uint32_t i = operation->first_access;
              i < (uint32_t)operation->first_access + operation->access_count; i++) {
+            rota_compile_prefetch(c, h->touched, sizeof *h->touched, i);
             if (access_physical[i] == ROTA_NONE) continue;
             if (accesses[i].mode == ROTA_READ)
                 ROTA_TRY(rota_edges_visit(h, &accesses[i], access_physical[i], operation));

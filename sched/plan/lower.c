@@ -122,6 +122,7 @@ static rota_status patch_accesses(lowering *l, const rota_operation *operation) 
     const uint32_t *access_physical = ROTA_ACCESS_PHYSICAL(c);
     const uint32_t end = operation->first_access + operation->access_count;
     for (uint32_t i = operation->first_access; i < end; i++) {
+        rota_compile_prefetch(c, ROTA_PHYSICALS(c), sizeof(rota_physical), i);
         if (access_physical[i] == ROTA_NONE) continue;
         const rota_physical *at = &ROTA_PHYSICALS(c)[access_physical[i]];
         accesses[i].memory =

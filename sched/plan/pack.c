@@ -73,6 +73,8 @@ static void count_operation(rota_compiler *c, live_bytes *live, uint32_t n, uint
     const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
     const uint32_t *physical = ROTA_ACCESS_PHYSICAL(c) + operation->first_access;
     uint32_t births = 0, deaths = 0;
+    for (uint32_t i = 0; i < operation->access_count; i++)
+        rota_compile_prefetch(c, physicals, sizeof *physicals, operation->first_access + i);
     pair_inplace(c, operation, n);
     /* A physical may stand in several accesses: its phase says what was counted. */
     for (uint32_t i = 0; i < operation->access_count; i++) {
