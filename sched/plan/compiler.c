@@ -74,6 +74,25 @@ static rota_status persistent_index(rota_compiler *c, rota_buffer *buffer, uint3
     return ROTA_OK;
 }
 
+void rota_compile_prefetch_buffer(const rota_compiler *c, uint64_t stored, bool is_near) {
+    if (stored & 1) {
+        if (!is_near)
+            __builtin_prefetch(
+                &ROTA_PHYSICALS(c)[c->gathering.lane_base[stored >> 32] + ((uint32_t)stored >> 1)]);
+        return;
+    }
+    const rota_buffer *buffer = (const rota_buffer *)(uintptr_t)stored;
+    if (!is_near) {
+        __builtin_prefetch(buffer);
+        return;
+    }
+    const uint32_t hint = ra_load_relaxed(&buffer->compile_hint);
+    if (hint < c->buffers.count && ((const rota_plan_buffer *)c->buffers.data)[hint].buffer == buffer)
+        __builtin_prefetch(&ROTA_PHYSICALS(c)[hint]);
+    else if (c->gathering.hash)
+        __builtin_prefetch(&c->gathering.hash[hash_pointer(buffer) & c->gathering.hash_mask]);
+}
+
 rota_status rota_compile_buffer_index(rota_compiler *c, uint64_t stored, uint32_t *out_index) {
     if (!(stored & 1)) return persistent_index(c, (rota_buffer *)(uintptr_t)stored, out_index);
     *out_index = c->gathering.lane_base[stored >> 32] + ((uint32_t)stored >> 1);

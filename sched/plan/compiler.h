@@ -124,9 +124,8 @@ typedef struct rota_compiler {
 #define ROTA_PHYSICALS(c) ((rota_physical *)(c)->physicals.data)
 
 /* The steps wait for memory more than they compute: operations and accesses are gone over in order, which the processor
- * sees coming, but what there is by physical is where it is. So each step asks for it so many accesses early, some five
- * operations. */
-enum { ROTA_ACCESSES_AHEAD = 16 };
+ * sees coming, but physicals and records are where they are. So each step asks for them some operations early. */
+enum { ROTA_OPERATIONS_AHEAD = 5, ROTA_ACCESSES_AHEAD = 16 };
 
 /* Asks for an element, of `bytes`, of an array by physical: that of the access so far ahead of this one. */
 static inline void rota_compile_prefetch(const rota_compiler *c, const void *by_physical, size_t bytes,
@@ -138,6 +137,9 @@ static inline void rota_compile_prefetch(const rota_compiler *c, const void *by_
 
 /* Plan buffer of an access record's buffer, a persistent one entered when first seen. */
 rota_status rota_compile_buffer_index(rota_compiler *compiler, uint64_t stored, uint32_t *out_index);
+/* Asks for what that will look at, in two steps: the buffer, or the physical of one of the graph's; then, of one that
+ * is near, what is found by the buffer. Plans of one part: there a physical has its buffer's number. */
+void rota_compile_prefetch_buffer(const rota_compiler *compiler, uint64_t stored, bool is_near);
 /* Enters a transient of the plan's own, which takes the reference even on failure, and what stands for it in
  * an access record. */
 rota_status rota_compile_own_buffer(rota_compiler *compiler, rota_buffer *buffer, uint32_t *out_index);

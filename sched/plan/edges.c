@@ -209,6 +209,7 @@ static rota_status visit_operations(hazards *h) {
         for (uint32_t i = operation->first_access;
              i < (uint32_t)operation->first_access + operation->access_count; i++) {
             rota_compile_prefetch(c, h->touched, sizeof *h->touched, i);
+            rota_compile_prefetch(c, ROTA_PHYSICALS(c), sizeof(rota_physical), i);
             if (access_physical[i] == ROTA_NONE) continue;
             if (accesses[i].mode == ROTA_READ)
                 ROTA_TRY(rota_edges_visit(h, &accesses[i], access_physical[i], operation));

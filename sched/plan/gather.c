@@ -13,6 +13,9 @@
 #include "sched/plan/hooks.h"
 #include "sched/plan/workspace.h"
 
+/* How far ahead of the record at hand what the compiler has of its buffers is asked for, in two steps. */
+enum { RECORDS_AHEAD = 4 };
+
 /* ---- Lanes ---- */
 
 static int compare_lanes(const void *left, const void *right) {
@@ -334,6 +337,56 @@ static rota_status add_rewritten(rota_compiler *c, const rota_node_record **reco
     return ROTA_OK;
 }
 
+/* Where gathering is in a lane. */
+typedef struct lane_cursor {
+    const rota_lane_chunk *chunk;
+    const uint8_t *next; /* the record; NULL: past the last */
+} lane_cursor;
+
+static void enter_chunk(lane_cursor *cursor, const rota_lane_chunk *chunk) {
+    while (chunk && (const uint8_t *)(chunk + 1) == chunk->end) chunk = chunk->next;
+    cursor->chunk = chunk;
+    cursor->next = chunk ? (const uint8_t *)(chunk + 1) : NULL;
+}
+
+static const rota_node_record *take_record(lane_cursor *cursor) {
+    const rota_node_record *record = (const rota_node_record *)cursor->next;
+    if (!record) return NULL;
+    cursor->next += record->record_bytes;
+    if (cursor->next == cursor->chunk->end) enter_chunk(cursor, cursor->chunk->next);
+    return record;
+}
+
+static void prefetch_record(const rota_compiler *c, const rota_node_record *record, bool is_near) {
+    if (!record || c->spread.several_parts) return; /* physicals are numbered otherwise there */
+    const rota_access_record *accesses = rota_node_accesses(record);
+    for (uint32_t i = 0; i < record->access_count; i++)
+        rota_compile_prefetch_buffer(c, accesses[i].buffer, is_near);
+}
+
+/* The operations of a lane's nodes, the first of which is number `node`; or only where the records are. */
+static rota_status add_lane(rota_compiler *c, const rota_recorder *lane, uint32_t node,
+                            const rota_node_record **records) {
+    lane_cursor cursor, near, far;
+    enter_chunk(&cursor, lane->first_chunk);
+    near = far = cursor;
+    for (uint32_t i = 0; i < 2 * RECORDS_AHEAD && !records; i++) {
+        if (i < RECORDS_AHEAD) (void)take_record(&near);
+        prefetch_record(c, take_record(&far), false);
+    }
+    rota_node handle = {lane->lane, 0};
+    for (const rota_node_record *record; (record = take_record(&cursor)); node++, handle.index++) {
+        if (records) {
+            records[node] = record;
+            continue;
+        }
+        prefetch_record(c, take_record(&near), true);
+        prefetch_record(c, take_record(&far), false);
+        ROTA_TRY(add_node(c, record, node, handle));
+    }
+    return ROTA_OK;
+}
+
 rota_status rota_compile_gather(rota_compiler *c) {
     ROTA_TRY(sort_lanes(c));
     ROTA_TRY(choose_parts(c));
@@ -343,19 +396,8 @@ rota_status rota_compile_gather(rota_compiler *c) {
         records = rota_arena_alloc(&c->scratch, sizeof *records * ((size_t)c->node_count + 1), 8);
         if (!records) return rota_compile_no_memory(c);
     }
-    uint32_t node = 0;
-    for (uint32_t i = 0; i < c->info->lane_count; i++) {
-        const rota_recorder *lane = c->info->lanes[i];
-        rota_node handle = {lane->lane, 0};
-        for (const rota_lane_chunk *chunk = lane->first_chunk; chunk; chunk = chunk->next)
-            for (const uint8_t *at = (const uint8_t *)(chunk + 1); at < chunk->end;
-                 at += ((const rota_node_record *)at)->record_bytes, node++, handle.index++) {
-                if (records)
-                    records[node] = (const rota_node_record *)at;
-                else
-                    ROTA_TRY(add_node(c, (const rota_node_record *)at, node, handle));
-            }
-    }
+    for (uint32_t i = 0; i < c->info->lane_count; i++)
+        ROTA_TRY(add_lane(c, c->info->lanes[i], c->info->lane_first_node[i], records));
     if (records) {
         ROTA_TRY(rota_compile_rewrite(c, records));
         if (c->memory_target) ROTA_TRY(rota_compile_recompute(c, records));

@@ -60,6 +60,16 @@ static void pair_inplace(rota_compiler *c, const rota_operation *operation, uint
     }
 }
 
+/* Asks for what operation n reads of others' memory, some operations early. */
+static void prefetch_ahead(const rota_compiler *c, uint32_t n) {
+    const rota_operation *operation = &ROTA_OPERATIONS(c)[n], *later = operation + ROTA_OPERATIONS_AHEAD;
+    for (uint32_t i = 0; i < operation->access_count; i++)
+        rota_compile_prefetch(c, ROTA_PHYSICALS(c), sizeof(rota_physical), operation->first_access + i);
+    if (n + ROTA_OPERATIONS_AHEAD >= c->operations.count || !later->works_in_place) return;
+    __builtin_prefetch(&later->record->u);
+    __builtin_prefetch(&ROTA_ACCESSES(c)[later->first_access]);
+}
+
 /* Live bytes by part while operations go by. */
 typedef struct live_bytes {
     uint64_t now[UINT8_MAX + 1], peak[UINT8_MAX + 1];
@@ -73,8 +83,7 @@ static void count_operation(rota_compiler *c, live_bytes *live, uint32_t n, uint
     const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
     const uint32_t *physical = ROTA_ACCESS_PHYSICAL(c) + operation->first_access;
     uint32_t births = 0, deaths = 0;
-    for (uint32_t i = 0; i < operation->access_count; i++)
-        rota_compile_prefetch(c, physicals, sizeof *physicals, operation->first_access + i);
+    prefetch_ahead(c, n);
     pair_inplace(c, operation, n);
     /* A physical may stand in several accesses: its phase says what was counted. */
     for (uint32_t i = 0; i < operation->access_count; i++) {
