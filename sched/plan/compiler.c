@@ -44,8 +44,7 @@ static bool grow_hash(rota_compiler *c) {
     return true;
 }
 
-/* Plan buffer of a persistent buffer, entered when first seen; the plan then holds it. */
-static rota_status persistent_index(rota_compiler *c, rota_buffer *buffer, uint32_t *out_index) {
+rota_status rota_compile_persistent_index(rota_compiler *c, rota_buffer *buffer, uint32_t *out_index) {
     const rota_plan_buffer *buffers = c->buffers.data;
     /* The hint is only a guess: other compiles overwrite it. */
     uint32_t hint = ra_load_relaxed(&buffer->compile_hint);
@@ -74,29 +73,12 @@ static rota_status persistent_index(rota_compiler *c, rota_buffer *buffer, uint3
     return ROTA_OK;
 }
 
-void rota_compile_prefetch_buffer(const rota_compiler *c, uint64_t stored, bool is_near) {
-    if (stored & 1) {
-        if (!is_near)
-            __builtin_prefetch(
-                &ROTA_PHYSICALS(c)[c->gathering.lane_base[stored >> 32] + ((uint32_t)stored >> 1)]);
-        return;
-    }
-    const rota_buffer *buffer = (const rota_buffer *)(uintptr_t)stored;
-    if (!is_near) {
-        __builtin_prefetch(buffer);
-        return;
-    }
+void rota_compile_prefetch_persistent(const rota_compiler *c, const rota_buffer *buffer) {
     const uint32_t hint = ra_load_relaxed(&buffer->compile_hint);
     if (hint < c->buffers.count && ((const rota_plan_buffer *)c->buffers.data)[hint].buffer == buffer)
         __builtin_prefetch(&ROTA_PHYSICALS(c)[hint]);
     else if (c->gathering.hash)
         __builtin_prefetch(&c->gathering.hash[hash_pointer(buffer) & c->gathering.hash_mask]);
-}
-
-rota_status rota_compile_buffer_index(rota_compiler *c, uint64_t stored, uint32_t *out_index) {
-    if (!(stored & 1)) return persistent_index(c, (rota_buffer *)(uintptr_t)stored, out_index);
-    *out_index = c->gathering.lane_base[stored >> 32] + ((uint32_t)stored >> 1);
-    return ROTA_OK;
 }
 
 rota_status rota_compile_own_buffer(rota_compiler *c, rota_buffer *buffer, uint32_t *out_index) {
@@ -128,20 +110,6 @@ rota_operation *rota_compile_add_operation(rota_compiler *c, rota_operation_kind
     c->accesses.count += access_count;
     c->access_physical.count += access_count;
     return operation;
-}
-
-void rota_compile_set_access(rota_compiler *c, uint32_t number, uint32_t physical, uint64_t offset,
-                             uint64_t size, rota_access_mode mode) {
-    uint32_t number_of_operation = (uint32_t)c->operations.count - 1;
-    uint32_t access = ROTA_OPERATIONS(c)[number_of_operation].first_access + number;
-    ROTA_ACCESSES(c)
-    [access] = (rota_exec_operand){
-        .offset_bytes = offset, .size_bytes = size, .memory = physical, .mode = (uint8_t)mode};
-    ROTA_ACCESS_PHYSICAL(c)[access] = physical;
-    if (physical == ROTA_NONE) return;
-    rota_physical *at = &ROTA_PHYSICALS(c)[physical];
-    if (at->first_operation == ROTA_NONE) at->first_operation = number_of_operation;
-    at->last_operation = number_of_operation;
 }
 
 uint32_t rota_compile_physical(rota_compiler *c, uint32_t buffer, uint32_t part) {

@@ -135,11 +135,17 @@ static inline void rota_compile_prefetch(const rota_compiler *c, const void *by_
     if (physical != ROTA_NONE) __builtin_prefetch((const uint8_t *)by_physical + physical * bytes);
 }
 
-/* Plan buffer of an access record's buffer, a persistent one entered when first seen. */
-rota_status rota_compile_buffer_index(rota_compiler *compiler, uint64_t stored, uint32_t *out_index);
-/* Asks for what that will look at, in two steps: the buffer, or the physical of one of the graph's; then, of one that
- * is near, what is found by the buffer. Plans of one part: there a physical has its buffer's number. */
-void rota_compile_prefetch_buffer(const rota_compiler *compiler, uint64_t stored, bool is_near);
+/* Plan buffer of a persistent buffer, entered when first seen; the plan then holds it. */
+rota_status rota_compile_persistent_index(rota_compiler *compiler, rota_buffer *buffer, uint32_t *out_index);
+/* Asks for what that is about to look at beside the buffer: its physical, or where it will be entered. Plans of one
+ * part. */
+void rota_compile_prefetch_persistent(const rota_compiler *compiler, const rota_buffer *buffer);
+/* Plan buffer of an access record's buffer. */
+static inline rota_status rota_compile_buffer_index(rota_compiler *c, uint64_t stored, uint32_t *out_index) {
+    if (!(stored & 1)) return rota_compile_persistent_index(c, (rota_buffer *)(uintptr_t)stored, out_index);
+    *out_index = c->gathering.lane_base[stored >> 32] + ((uint32_t)stored >> 1);
+    return ROTA_OK;
+}
 /* Enters a transient of the plan's own, which takes the reference even on failure, and what stands for it in
  * an access record. */
 rota_status rota_compile_own_buffer(rota_compiler *compiler, rota_buffer *buffer, uint32_t *out_index);
@@ -151,8 +157,19 @@ rota_operation *rota_compile_add_operation(rota_compiler *compiler, rota_operati
                                            uint32_t access_count);
 /* Sets access `number` of the newest operation. `physical` ROTA_NONE: memory that no other operation touches.
  */
-void rota_compile_set_access(rota_compiler *compiler, uint32_t number, uint32_t physical, uint64_t offset,
-                             uint64_t size, rota_access_mode mode);
+static inline void rota_compile_set_access(rota_compiler *c, uint32_t number, uint32_t physical,
+                                           uint64_t offset, uint64_t size, rota_access_mode mode) {
+    const uint32_t newest = (uint32_t)c->operations.count - 1;
+    const uint32_t access = ROTA_OPERATIONS(c)[newest].first_access + number;
+    ROTA_ACCESSES(c)
+    [access] = (rota_exec_operand){
+        .offset_bytes = offset, .size_bytes = size, .memory = physical, .mode = (uint8_t)mode};
+    ROTA_ACCESS_PHYSICAL(c)[access] = physical;
+    if (physical == ROTA_NONE) return;
+    rota_physical *at = &ROTA_PHYSICALS(c)[physical];
+    if (at->first_operation == ROTA_NONE) at->first_operation = newest;
+    at->last_operation = newest;
+}
 /* Whether the part's device addresses are host pointers; not where the plan is only analysed. */
 bool rota_compile_is_unified(const rota_compiler *compiler, uint32_t part);
 /* Host memory ran out, said for this plan. */

@@ -194,8 +194,6 @@ static rota_status pack_operation(hazards *h, const rota_operation *operation) {
 static rota_status visit_operations(hazards *h) {
     rota_compiler *c = h->c;
     const rota_operation *operations = ROTA_OPERATIONS(c);
-    const rota_exec_operand *accesses = ROTA_ACCESSES(c);
-    const uint32_t *access_physical = ROTA_ACCESS_PHYSICAL(c);
     const rota_after *afters = c->edges.afters.data;
     bool tight = c->plan->options.packing == ROTA_PACK_TIGHT;
     uint64_t after = 0;
@@ -204,22 +202,7 @@ static rota_status visit_operations(hazards *h) {
         h->operation = n;
         h->initial_count = 0;
         c->edges.first[n] = (uint32_t)c->edges.from.count;
-        /* Reads before writes: an operation in place reads what was there before it. */
-        bool writes = false;
-        for (uint32_t i = operation->first_access;
-             i < (uint32_t)operation->first_access + operation->access_count; i++) {
-            rota_compile_prefetch(c, h->touched, sizeof *h->touched, i);
-            rota_compile_prefetch(c, ROTA_PHYSICALS(c), sizeof(rota_physical), i);
-            if (access_physical[i] == ROTA_NONE) continue;
-            if (accesses[i].mode == ROTA_READ)
-                ROTA_TRY(rota_edges_visit(h, &accesses[i], access_physical[i], operation));
-            else
-                writes = true;
-        }
-        for (uint32_t i = operation->first_access;
-             writes && i < (uint32_t)operation->first_access + operation->access_count; i++)
-            if (access_physical[i] != ROTA_NONE && accesses[i].mode != ROTA_READ)
-                ROTA_TRY(rota_edges_visit(h, &accesses[i], access_physical[i], operation));
+        ROTA_TRY(rota_edges_visit(h, operation));
         if (tight)
             for (uint32_t i = 0; i < h->initial_count; i++) {
                 const rota_physical *at = &ROTA_PHYSICALS(c)[h->initial[i]];

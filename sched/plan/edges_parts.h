@@ -31,10 +31,10 @@ typedef struct touched {
     uint64_t high;
     rota_range_state state;
     rota_interval_map *map;
-    uint32_t memory_edges;       /* list: what initial uses come after, because of memory */
-    uint32_t last_uses;          /* list, once another physical took the memory over */
-    uint8_t external;            /* rota_external_flags of the one range, where all is one segment */
-    bool is_external, is_shared; /* once touched */
+    uint32_t memory_edges; /* list: what initial uses come after, because of memory */
+    uint32_t last_uses;    /* list, once another physical took the memory over */
+    uint8_t external;      /* rota_external_flags of the one range, where all is one segment */
+    bool is_external;      /* PERSISTENT or SLOT; once touched */
 } touched;
 _Static_assert(sizeof(touched) == 64, "what is known of a physical is a cache line");
 
@@ -129,7 +129,7 @@ static inline void add_candidate(hazards *h, uint32_t from, rota_edge_kind kind)
 /* Keeps the candidates that no other one implies, the latest first; returns how many. */
 uint64_t rota_edges_reduce(hazards *h, candidate *list, uint64_t count);
 /* Fills a clock whose own chain is set: of what comes after the candidates that the last reduction kept. */
-void rota_edges_clock_reduced(hazards *h, rota_clock *clock);
+void rota_edges_clock_reduced(const hazards *h, rota_clock *clock);
 /* The same of what comes after one operation or join. */
 void rota_edges_clock_after(rota_clock *restrict clock, const rota_clock *restrict other, uint32_t from);
 
@@ -149,9 +149,8 @@ void rota_edges_join_list(hazards *h, uint32_t list, rota_edge_kind kind);
 
 /* ---- edges_ranges.c ---- */
 
-/* Adds what an access of the operation at hand comes after, and notes it for those to come. */
-rota_status rota_edges_visit(hazards *h, const rota_exec_operand *access, uint32_t physical,
-                             const rota_operation *operation);
+/* Adds what the accesses of the operation at hand come after, and notes them for those to come. */
+rota_status rota_edges_visit(hazards *h, const rota_operation *operation);
 /* Notes for externals.c what was gathered by physical, once all accesses were visited. */
 rota_status rota_edges_note_externals(hazards *h);
 

@@ -181,7 +181,6 @@ static void begin(const hazards *h, touched *t, uint32_t physical, uint64_t low,
     t->low = low;
     t->high = high;
     t->is_external = (at->kind == ROTA_BUFFER_PERSISTENT || at->kind == ROTA_BUFFER_SLOT) && !at->is_mirror;
-    t->is_shared = at->is_shared;
 }
 
 static rota_status to_map(hazards *h, touched *t, uint32_t physical) {
@@ -203,8 +202,9 @@ static bool commuting_accumulates(const rota_compiler *c, const rota_operation *
            ((flags & ROTA_KERNEL_INTEGER_ACCUMULATE) || c->graph->allow_reassociation);
 }
 
-rota_status rota_edges_visit(hazards *h, const rota_exec_operand *access, uint32_t physical,
-                             const rota_operation *operation) {
+static inline __attribute__((always_inline)) rota_status touch(hazards *h, const rota_exec_operand *access,
+                                                               uint32_t physical, effect what, bool reads,
+                                                               uint32_t flags) {
     touched *t = &h->touched[physical];
     uint64_t low = access->offset_bytes, high = low + access->size_bytes;
     if (!t->map && (t->low != low || t->high != high)) {
@@ -213,14 +213,6 @@ rota_status rota_edges_visit(hazards *h, const rota_exec_operand *access, uint32
         else
             ROTA_TRY(to_map(h, t, physical));
     }
-    /* No two devices add to one place at once: nobody promises that their atomics are each other's. */
-    effect what = access->mode == ROTA_READ ? EFFECT_READ
-                  : access->mode == ROTA_ACCUMULATE && !t->is_shared && commuting_accumulates(h->c, operation)
-                      ? EFFECT_ACCUMULATE
-                      : EFFECT_WRITE;
-    bool reads = access->mode != ROTA_WRITE;
-    uint32_t flags =
-        (reads ? ROTA_EXTERNAL_READ : 0u) | (access->mode != ROTA_READ ? ROTA_EXTERNAL_WRITE : 0u);
     if (t->map) {
         if (t->is_external) ROTA_TRY(note_external(h, &ROTA_PHYSICALS(h->c)[physical], low, high, flags));
         return apply_map(h, physical, low, high, what, reads);
@@ -237,6 +229,39 @@ rota_status rota_edges_visit(hazards *h, const rota_exec_operand *access, uint32
         ROTA_TRY(read_unwritten(h, &ROTA_PHYSICALS(h->c)[physical], low, high));
     }
     t->state = apply(h, t->state, what, reads);
+    return ROTA_OK;
+}
+
+static rota_status touch_to_write(hazards *h, const rota_exec_operand *access, uint32_t physical,
+                                  const rota_operation *operation) {
+    /* No two devices add to one place at once: nobody promises that their atomics are each other's. */
+    if (access->mode == ROTA_ACCUMULATE && !ROTA_PHYSICALS(h->c)[physical].is_shared &&
+        commuting_accumulates(h->c, operation))
+        return touch(h, access, physical, EFFECT_ACCUMULATE, true, ROTA_EXTERNAL_READ | ROTA_EXTERNAL_WRITE);
+    const bool reads = access->mode != ROTA_WRITE;
+    return touch(h, access, physical, EFFECT_WRITE, reads,
+                 (reads ? ROTA_EXTERNAL_READ : 0u) | ROTA_EXTERNAL_WRITE);
+}
+
+rota_status rota_edges_visit(hazards *h, const rota_operation *operation) {
+    const rota_compiler *c = h->c;
+    const rota_exec_operand *accesses = ROTA_ACCESSES(c);
+    const uint32_t *access_physical = ROTA_ACCESS_PHYSICAL(c);
+    const uint32_t first = operation->first_access, end = first + operation->access_count;
+    /* Reads before writes: an operation in place reads what was there before it. */
+    bool writes = false;
+    for (uint32_t i = first; i < end; i++) {
+        rota_compile_prefetch(c, h->touched, sizeof *h->touched, i);
+        rota_compile_prefetch(c, ROTA_PHYSICALS(c), sizeof(rota_physical), i);
+        if (access_physical[i] == ROTA_NONE) continue;
+        if (accesses[i].mode == ROTA_READ)
+            ROTA_TRY(touch(h, &accesses[i], access_physical[i], EFFECT_READ, true, ROTA_EXTERNAL_READ));
+        else
+            writes = true;
+    }
+    for (uint32_t i = first; writes && i < end; i++)
+        if (access_physical[i] != ROTA_NONE && accesses[i].mode != ROTA_READ)
+            ROTA_TRY(touch_to_write(h, &accesses[i], access_physical[i], operation));
     return ROTA_OK;
 }
 

@@ -2,6 +2,7 @@
 #include "sched/plan/edges_parts.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static int compare_candidates(const void *left, const void *right) {
     uint32_t a = ((const candidate *)left)->from, b = ((const candidate *)right)->from;
@@ -23,25 +24,28 @@ static void sort_candidates(candidate *list, uint64_t count) {
 
 /* The clock keeps the latest of what was reached. Operations differ, so it is the same in whatever order
  * chains come. */
-void rota_edges_clock_reduced(hazards *h, rota_clock *clock) {
+void rota_edges_clock_reduced(const hazards *h, rota_clock *clock) {
     const uint32_t *chains = h->reached.data, own = clock->own_chain;
-    uint32_t count = 0;
+    const seen_chain *seen = h->seen;
+    uint32_t chain[ROTA_CLOCK_ENTRIES] = {0}, latest[ROTA_CLOCK_ENTRIES] = {0}, count = 0;
     for (uint64_t i = 0; i < h->reached.count; i++) {
-        const uint32_t chain = chains[i], latest = h->seen[chain].latest;
-        if (chain == own) continue;
+        const uint32_t added = seen[chains[i]].latest;
+        if (chains[i] == own) continue;
         uint32_t k = count;
         if (count < ROTA_CLOCK_ENTRIES)
             count++;
-        else if (clock->latest[--k] > latest)
+        else if (latest[--k] > added)
             continue;
-        for (; k && clock->latest[k - 1] < latest; k--) {
-            clock->chain[k] = clock->chain[k - 1];
-            clock->latest[k] = clock->latest[k - 1];
+        for (; k && latest[k - 1] < added; k--) {
+            chain[k] = chain[k - 1];
+            latest[k] = latest[k - 1];
         }
-        clock->chain[k] = chain;
-        clock->latest[k] = latest;
+        chain[k] = chains[i];
+        latest[k] = added;
     }
     clock->count = count;
+    memcpy(clock->chain, chain, sizeof chain);
+    memcpy(clock->latest, latest, sizeof latest);
 }
 
 void rota_edges_clock_after(rota_clock *restrict clock, const rota_clock *restrict other, uint32_t from) {
@@ -61,41 +65,49 @@ void rota_edges_clock_after(rota_clock *restrict clock, const rota_clock *restri
     clock->count = count;
 }
 
-/* Notes how far a chain was seen. */
-static inline void see(hazards *h, uint32_t chain, uint32_t epoch, uint32_t latest) {
-    seen_chain *seen = &h->seen[chain];
-    if (seen->epoch != epoch) {
-        seen->epoch = epoch;
-        seen->latest = latest;
-        ((uint32_t *)h->reached.data)[h->reached.count++] = chain;
-    } else if (seen->latest < latest) {
-        seen->latest = latest;
+/* Notes how far a chain was seen; `reached` has room for it. Returns how many chains were reached. */
+static inline uint64_t see(seen_chain *seen, uint32_t epoch, uint32_t chain, uint32_t latest,
+                           uint32_t *reached, uint64_t reached_count) {
+    if (seen->epoch == epoch) {
+        if (seen->latest < latest) seen->latest = latest;
+        return reached_count;
     }
+    seen->epoch = epoch;
+    seen->latest = latest;
+    reached[reached_count] = chain;
+    return reached_count + 1;
 }
 
 /* Keeps the candidates that no other one implies; the latest first, since only a later one can imply an
  * earlier. Joins come before all operations and stay: they are on no chain, and no clock knows them. */
 uint64_t rota_edges_reduce(hazards *h, candidate *list, uint64_t count) {
-    uint32_t epoch = ++h->reductions;
-    uint64_t kept = 0;
+    const uint32_t epoch = ++h->reductions;
+    uint64_t kept = 0, reached_count = 0;
     h->reached.count = 0;
     if (!rota_vector_reserve(&h->reached, sizeof(uint32_t), count * (ROTA_CLOCK_ENTRIES + 1))) {
         h->failed = true;
         return 0;
     }
     sort_candidates(list, count);
+    seen_chain *const seen = h->seen;
+    uint32_t *const reached = h->reached.data;
     for (uint64_t i = 0; i < count; i++) {
-        uint32_t from = list[i].from;
-        const rota_clock *clock = clock_of(h, from);
-        if (!(from & ROTA_JOIN)) {
-            const seen_chain *own = &h->seen[clock->own_chain];
-            if (own->epoch == epoch && own->latest >= from) continue;
-            see(h, clock->own_chain, epoch, from);
-        } else if (kept && list[kept - 1].from == from) {
+        const candidate next = list[i];
+        const rota_clock *clock = clock_of(h, next.from);
+        if (!(next.from & ROTA_JOIN)) {
+            const uint32_t chain = clock->own_chain;
+            if (seen[chain].epoch == epoch && seen[chain].latest >= next.from) continue;
+            reached_count = see(&seen[chain], epoch, chain, next.from, reached, reached_count);
+        } else if (kept && list[kept - 1].from == next.from) {
             continue;
         }
-        list[kept++] = list[i];
-        for (uint32_t k = 0; k < clock->count; k++) see(h, clock->chain[k], epoch, clock->latest[k]);
+        list[kept++] = next;
+        const uint32_t entries = clock->count;
+        for (uint32_t k = 0; k < entries; k++) {
+            const uint32_t chain = clock->chain[k];
+            reached_count = see(&seen[chain], epoch, chain, clock->latest[k], reached, reached_count);
+        }
     }
+    h->reached.count = reached_count;
     return kept;
 }
