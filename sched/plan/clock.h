@@ -17,7 +17,9 @@ typedef struct rota_clock {
     uint32_t count;
     uint32_t chain[ROTA_CLOCK_ENTRIES];
     uint32_t latest[ROTA_CLOCK_ENTRIES];
+    uint32_t candidate_epoch; /* of edges: the last operation that has this one as candidate, plus 1 */
 } rota_clock;
+_Static_assert(sizeof(rota_clock) == 64, "a clock is a cache line");
 
 /* True if the clocks prove that operation a completes before b starts (a < b). */
 bool rota_clock_before(const rota_clock *clocks, uint32_t a, uint32_t b);

@@ -61,20 +61,18 @@ typedef struct hazards {
     touched *touched;
     rota_vector cons; /* rota_cons; index 0 unused */
     rota_vector candidates;
-    uint32_t *candidate_epoch; /* by operation: operation + 1 that has it as candidate */
-    rota_vector join_epoch;    /* uint32_t, the same by join */
-    rota_vector join_clocks;   /* rota_clock, of no chain */
-    rota_vector joined;        /* candidate: what a join is being made of */
-    rota_vector blocks;        /* uint32_t: cells that begin a block of a list */
-    visit *visits;             /* hash by cell */
+    rota_vector join_clocks; /* rota_clock, of no chain */
+    rota_vector joined;      /* candidate: what a join is being made of */
+    rota_vector blocks;      /* uint32_t: cells that begin a block of a list */
+    visit *visits;           /* hash by cell */
     uint32_t visit_mask, visit_count;
     bool one_timeline;
-    seen_chain *seen;
+    rota_clock *clocks; /* by operation */
+    rota_vector seen;   /* seen_chain, by chain */
     uint32_t reductions;
     rota_vector reached; /* uint32_t: the chains that the last reduction saw, once each */
-    uint32_t chain_count;
     rota_interval_map *piece_map[UINT8_MAX + 1];
-    rota_arena *arena;
+    rota_arena arena;
     rota_packer *packer; /* CONCURRENT only */
     uint32_t operation;
     /* Physicals with untouched ranges that this operation touches. */
@@ -83,10 +81,9 @@ typedef struct hazards {
     bool failed;
 } hazards;
 
-static inline const rota_clock *clock_of(const hazards *h, uint32_t id) {
-    if (__builtin_expect(id & ROTA_JOIN, 0))
-        return (const rota_clock *)h->join_clocks.data + (id & ~ROTA_JOIN);
-    return &h->c->edges.clocks[id];
+static inline rota_clock *clock_of(const hazards *h, uint32_t id) {
+    if (__builtin_expect(id & ROTA_JOIN, 0)) return (rota_clock *)h->join_clocks.data + (id & ~ROTA_JOIN);
+    return &h->clocks[id];
 }
 
 /* ---- Lists and candidates ---- */
@@ -116,11 +113,9 @@ static inline void append(hazards *h, rota_vector *candidates, uint32_t from, ro
 
 static inline void add_candidate(hazards *h, uint32_t from, rota_edge_kind kind) {
     if (from == h->operation || from == INCOMING) return;
-    uint32_t *epoch =
-        from & ROTA_JOIN ? (uint32_t *)h->join_epoch.data + (from & ~ROTA_JOIN) : &h->candidate_epoch[from];
-    if (*epoch == h->operation + 1) return;
-    *epoch = h->operation + 1;
-    __builtin_prefetch(clock_of(h, from)); /* needed as soon as all candidates are there */
+    rota_clock *clock = clock_of(h, from);
+    if (clock->candidate_epoch == h->operation + 1) return;
+    clock->candidate_epoch = h->operation + 1;
     append(h, &h->candidates, from, kind);
 }
 

@@ -186,9 +186,9 @@ static void begin(const hazards *h, touched *t, uint32_t physical, uint64_t low,
 static rota_status to_map(hazards *h, touched *t, uint32_t physical) {
     if (t->external)
         ROTA_TRY(note_external(h, &ROTA_PHYSICALS(h->c)[physical], t->low, t->high, t->external));
-    t->map = rota_arena_alloc(h->arena, sizeof *t->map, 16);
+    t->map = rota_arena_alloc(&h->arena, sizeof *t->map, 16);
     if (!t->map) return rota_compile_no_memory(h->c);
-    rota_interval_map_init(t->map, h->arena);
+    rota_interval_map_init(t->map, &h->arena);
     rota_interval *range = rota_interval_map_cover(t->map, t->low, t->high);
     if (!range) return rota_compile_no_memory(h->c);
     range->state = t->state;
@@ -249,18 +249,17 @@ rota_status rota_edges_visit(hazards *h, const rota_operation *operation) {
     const uint32_t *access_physical = ROTA_ACCESS_PHYSICAL(c);
     const uint32_t first = operation->first_access, end = first + operation->access_count;
     /* Reads before writes: an operation in place reads what was there before it. */
-    bool writes = false;
-    for (uint32_t i = first; i < end; i++) {
+    uint32_t first_write = end;
+    for (uint32_t i = end; i-- > first;) {
         rota_compile_prefetch(c, h->touched, sizeof *h->touched, i);
         rota_compile_prefetch(c, ROTA_PHYSICALS(c), sizeof(rota_physical), i);
-        if (access_physical[i] == ROTA_NONE) continue;
-        if (accesses[i].mode == ROTA_READ)
-            ROTA_TRY(touch(h, &accesses[i], access_physical[i], EFFECT_READ, true, ROTA_EXTERNAL_READ));
-        else
-            writes = true;
+        if (accesses[i].mode != ROTA_READ) first_write = i;
     }
-    for (uint32_t i = first; writes && i < end; i++)
-        if (access_physical[i] != ROTA_NONE && accesses[i].mode != ROTA_READ)
+    for (uint32_t i = first; i < end; i++)
+        if (accesses[i].mode == ROTA_READ && access_physical[i] != ROTA_NONE)
+            ROTA_TRY(touch(h, &accesses[i], access_physical[i], EFFECT_READ, true, ROTA_EXTERNAL_READ));
+    for (uint32_t i = first_write; i < end; i++)
+        if (accesses[i].mode != ROTA_READ && access_physical[i] != ROTA_NONE)
             ROTA_TRY(touch_to_write(h, &accesses[i], access_physical[i], operation));
     return ROTA_OK;
 }

@@ -26,7 +26,7 @@ static void sort_candidates(candidate *list, uint64_t count) {
  * chains come. */
 void rota_edges_clock_reduced(const hazards *h, rota_clock *clock) {
     const uint32_t *chains = h->reached.data, own = clock->own_chain;
-    const seen_chain *seen = h->seen;
+    const seen_chain *seen = h->seen.data;
     uint32_t chain[ROTA_CLOCK_ENTRIES] = {0}, latest[ROTA_CLOCK_ENTRIES] = {0}, count = 0;
     for (uint64_t i = 0; i < h->reached.count; i++) {
         const uint32_t added = seen[chains[i]].latest;
@@ -89,7 +89,7 @@ uint64_t rota_edges_reduce(hazards *h, candidate *list, uint64_t count) {
         return 0;
     }
     sort_candidates(list, count);
-    seen_chain *const seen = h->seen;
+    seen_chain *const seen = h->seen.data;
     uint32_t *const reached = h->reached.data;
     for (uint64_t i = 0; i < count; i++) {
         const candidate next = list[i];
