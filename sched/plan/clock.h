@@ -17,6 +17,7 @@ typedef struct rota_clock {
     uint32_t count;
     uint32_t chain[ROTA_CLOCK_ENTRIES];
     uint32_t latest[ROTA_CLOCK_ENTRIES];
+    uint32_t level;           /* one more than the highest of its predecessors', where all is on one queue */
     uint32_t candidate_epoch; /* of edges: the last operation that has this one as candidate, plus 1 */
 } rota_clock;
 _Static_assert(sizeof(rota_clock) == 64, "a clock is a cache line");

@@ -153,8 +153,20 @@ uint64_t rota_compile_own_reference(const rota_compiler *compiler, uint32_t inde
 /* The physical of a buffer on a part (its memory_partition's), made if need be; ROTA_NONE when out of memory. */
 uint32_t rota_compile_physical(rota_compiler *compiler, uint32_t buffer, uint32_t part);
 /* Adds an operation with room for its accesses (to be set at once); NULL when out of memory. */
-rota_operation *rota_compile_add_operation(rota_compiler *compiler, rota_operation_kind kind,
-                                           uint32_t access_count);
+static inline rota_operation *rota_compile_add_operation(rota_compiler *c, rota_operation_kind kind,
+                                                         uint32_t access_count) {
+    if (!rota_vector_reserve(&c->operations, sizeof(rota_operation), 1) ||
+        !rota_vector_reserve(&c->accesses, sizeof(rota_exec_operand), access_count) ||
+        !rota_vector_reserve(&c->access_physical, sizeof(uint32_t), access_count))
+        return NULL;
+    rota_operation *operation = &ROTA_OPERATIONS(c)[c->operations.count++];
+    *operation = (rota_operation){.first_access = (uint32_t)c->accesses.count,
+                                  .access_count = (uint8_t)access_count,
+                                  .kind = (unsigned)kind & 0x7f};
+    c->accesses.count += access_count;
+    c->access_physical.count += access_count;
+    return operation;
+}
 /* Sets access `number` of the newest operation. `physical` ROTA_NONE: memory that no other operation touches.
  */
 static inline void rota_compile_set_access(rota_compiler *c, uint32_t number, uint32_t physical,
@@ -175,7 +187,8 @@ bool rota_compile_is_unified(const rota_compiler *compiler, uint32_t part);
 /* Host memory ran out, said for this plan. */
 rota_status rota_compile_no_memory(const rota_compiler *compiler);
 
-/* Enters a buffer that no lane of the graph has yet. */
+/* Enters buffers that are not there yet. */
+rota_status rota_compile_add_buffers(rota_compiler *compiler, rota_buffer *const *list, uint32_t count);
 rota_status rota_compile_add_buffer(rota_compiler *compiler, rota_buffer *buffer);
 
 #endif

@@ -128,16 +128,21 @@ static bool join_chain(hazards *h, rota_clock *clock, const candidate *list, uin
     return true;
 }
 
-static rota_status add_edges(rota_compiler *c, const candidate *list, uint64_t count) {
+static rota_status add_edges(hazards *h, rota_clock *clock, const candidate *list, uint64_t count) {
+    rota_compiler *c = h->c;
     rota_vector *from = &c->edges.from, *kind = &c->edges.kind;
     if (!rota_vector_reserve(from, sizeof(uint32_t), count) || !rota_vector_reserve(kind, 1, count))
         return rota_compile_no_memory(c);
     uint32_t *to_from = (uint32_t *)from->data + from->count;
     uint8_t *to_kind = (uint8_t *)kind->data + kind->count;
+    uint32_t level = 0;
     for (uint64_t i = 0; i < count; i++) {
+        const uint32_t before = clock_of(h, list[i].from)->level;
+        if (before >= level) level = before + 1;
         to_from[i] = list[i].from;
         to_kind[i] = (uint8_t)list[i].kind;
     }
+    ROTA_OPERATIONS(c)[h->operation].level = clock->level = level;
     from->count += count;
     kind->count += count;
     return ROTA_OK;
@@ -163,7 +168,7 @@ static rota_status finish_operation(hazards *h) {
             ROTA_OUT_OF_RANGE, "compile of graph '%s': %llu edges up to %s, and %llu more; at most %u",
             c->graph->name, (unsigned long long)(c->edges.from.count + c->edges.join_from.count),
             rota_operation_describe(c->plan, h->operation), (unsigned long long)kept, ROTA_EDGES_MAX);
-    ROTA_TRY(add_edges(c, list, kept));
+    ROTA_TRY(add_edges(h, clock, list, kept));
     h->candidates.count = 0;
     return h->failed ? rota_compile_no_memory(c) : ROTA_OK;
 }

@@ -2,7 +2,6 @@
 #include "sched/plan/edges_parts.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static int compare_candidates(const void *left, const void *right) {
     uint32_t a = ((const candidate *)left)->from, b = ((const candidate *)right)->from;
@@ -27,7 +26,7 @@ static void sort_candidates(candidate *list, uint64_t count) {
 void rota_edges_clock_reduced(const hazards *h, rota_clock *clock) {
     const uint32_t *chains = h->reached.data, own = clock->own_chain;
     const seen_chain *seen = h->seen.data;
-    uint32_t chain[ROTA_CLOCK_ENTRIES] = {0}, latest[ROTA_CLOCK_ENTRIES] = {0}, count = 0;
+    uint32_t *restrict chain = clock->chain, *restrict latest = clock->latest, count = 0;
     for (uint64_t i = 0; i < h->reached.count; i++) {
         const uint32_t added = seen[chains[i]].latest;
         if (chains[i] == own) continue;
@@ -44,8 +43,6 @@ void rota_edges_clock_reduced(const hazards *h, rota_clock *clock) {
         latest[k] = added;
     }
     clock->count = count;
-    memcpy(clock->chain, chain, sizeof chain);
-    memcpy(clock->latest, latest, sizeof latest);
 }
 
 void rota_edges_clock_after(rota_clock *restrict clock, const rota_clock *restrict other, uint32_t from) {

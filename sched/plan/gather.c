@@ -85,13 +85,9 @@ static rota_status sort_lanes(rota_compiler *c) {
 /* ---- Buffers and copies ---- */
 
 static rota_status add_graph_buffers(rota_compiler *c) {
-    if (!rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), c->gathering.graph_buffer_count + 16) ||
-        !rota_vector_reserve(&c->physicals, sizeof(rota_physical), c->gathering.graph_buffer_count + 16))
-        return rota_compile_no_memory(c);
     for (uint32_t lane = 0; lane <= c->graph->lane_count; lane++) {
         const rota_recorder *recorder = lane ? c->graph->lanes[lane - 1] : &c->graph->own;
-        for (uint32_t i = 0; i < recorder->buffer_count; i++)
-            ROTA_TRY(rota_compile_add_buffer(c, recorder->buffers[i]));
+        ROTA_TRY(rota_compile_add_buffers(c, recorder->buffers, recorder->buffer_count));
     }
     return ROTA_OK;
 }

@@ -369,13 +369,16 @@ static bool give_block(space *s, uint32_t index, uint32_t tenant) {
     return true;
 }
 
-static rota_status check_size(const rota_compiler *c, const rota_physical *at) {
-    if (rota_aligned_size(at->size_bytes) <= rota_piece_limit(c, at->part)) return ROTA_OK;
+static __attribute__((cold)) rota_status refuse_size(const rota_compiler *c, const rota_physical *at) {
     const rota_buffer *root = ((rota_plan_buffer *)c->buffers.data)[at->buffer].buffer;
     return rota_fail(ROTA_OUT_OF_MEMORY,
                      "compile of graph '%s': %s buffer '%s' of %llu bytes; the device allocates at most %llu",
                      c->graph->name, rota_buffer_kind_name((rota_buffer_kind)at->kind), root->name,
                      (unsigned long long)at->size_bytes, (unsigned long long)rota_piece_limit(c, at->part));
+}
+
+static inline rota_status check_size(const space *s, const rota_physical *at) {
+    return rota_aligned_size(at->size_bytes) <= s->piece_limit ? ROTA_OK : refuse_size(s->c, at);
 }
 
 static rota_status space_init(space *s, rota_compiler *c, uint32_t part) {
@@ -415,7 +418,7 @@ static rota_status best_fit_operation(space *spaces, rota_compiler *c, const rot
         uint32_t number = physical[__builtin_ctz(births)];
         rota_physical *at = &ROTA_PHYSICALS(c)[number];
         space *s = &spaces[at->part];
-        ROTA_TRY(check_size(c, at));
+        ROTA_TRY(check_size(s, at));
         uint32_t index = at->inplace_of != ROTA_NONE
                              ? block_of[at->inplace_of]
                              : take_block(s, rota_aligned_size(at->size_bytes), number);
@@ -526,7 +529,7 @@ rota_status rota_packer_birth(rota_packer *packer, uint32_t physical, uint32_t o
     rota_physical *at = &ROTA_PHYSICALS(c)[physical];
     space *s = &packer->spaces[at->part];
     if (packer->block_of[physical]) return ROTA_OK;
-    ROTA_TRY(check_size(c, at));
+    ROTA_TRY(check_size(s, at));
     if (at->inplace_of != ROTA_NONE) {
         /* Every use of the input but this one must be proved done. */
         if (all_before(c, cons, inplace_uses, operation)) {
