@@ -1,4 +1,4 @@
-/* The compiler's working state: buffers, physicals and operations are entered here, whichever step adds them. */
+/* The compiler's working state: buffers and physicals are entered here, whichever step adds them. */
 #include "sched/plan/compiler.h"
 
 #include <string.h>
@@ -13,6 +13,35 @@ bool rota_compile_is_unified(const rota_compiler *c, uint32_t part) {
 }
 
 /* ---- Buffers ---- */
+
+/* In place: a struct that is returned is copied in other pieces than it was written in, which the processor waits for. */
+static inline void set_physical(rota_physical *out, const rota_buffer *root, uint32_t buffer, uint32_t part) {
+    *out = (rota_physical){.buffer = buffer,
+                           .first_operation = ROTA_NONE,
+                           .last_operation = ROTA_NONE,
+                           .part = (uint8_t)part,
+                           .kind = root->kind,
+                           .packed = root->kind != ROTA_BUFFER_PERSISTENT && root->kind != ROTA_BUFFER_SLOT,
+                           .inplace_of = ROTA_NONE,
+                           .size_bytes = root->size_bytes,
+                           .memory = ROTA_NONE};
+}
+
+rota_status rota_compile_add_buffers(rota_compiler *c, rota_buffer *const *list, uint32_t count) {
+    if (!rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), count) ||
+        !rota_vector_reserve(&c->physicals, sizeof(rota_physical), count))
+        return rota_compile_no_memory(c);
+    const uint32_t first = (uint32_t)c->buffers.count;
+    rota_plan_buffer *buffers = (rota_plan_buffer *)c->buffers.data + first;
+    for (uint32_t i = 0; i < count; i++) buffers[i].buffer = list[i];
+    c->buffers.count += count;
+    if (c->spread.several_parts) return ROTA_OK;
+    rota_physical *physicals = ROTA_PHYSICALS(c) + first;
+    const uint32_t part = c->partitions.memory[0];
+    for (uint32_t i = 0; i < count; i++) set_physical(&physicals[i], list[i], first + i, part);
+    c->physicals.count += count;
+    return ROTA_OK;
+}
 
 rota_status rota_compile_add_buffer(rota_compiler *c, rota_buffer *buffer) {
     if (!rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), 1)) return rota_compile_no_memory(c);
@@ -44,8 +73,7 @@ static bool grow_hash(rota_compiler *c) {
     return true;
 }
 
-/* Plan buffer of a persistent buffer, entered when first seen; the plan then holds it. */
-static rota_status persistent_index(rota_compiler *c, rota_buffer *buffer, uint32_t *out_index) {
+rota_status rota_compile_persistent_index(rota_compiler *c, rota_buffer *buffer, uint32_t *out_index) {
     const rota_plan_buffer *buffers = c->buffers.data;
     /* The hint is only a guess: other compiles overwrite it. */
     uint32_t hint = ra_load_relaxed(&buffer->compile_hint);
@@ -74,10 +102,12 @@ static rota_status persistent_index(rota_compiler *c, rota_buffer *buffer, uint3
     return ROTA_OK;
 }
 
-rota_status rota_compile_buffer_index(rota_compiler *c, uint64_t stored, uint32_t *out_index) {
-    if (!(stored & 1)) return persistent_index(c, (rota_buffer *)(uintptr_t)stored, out_index);
-    *out_index = c->gathering.lane_base[stored >> 32] + ((uint32_t)stored >> 1);
-    return ROTA_OK;
+void rota_compile_prefetch_persistent(const rota_compiler *c, const rota_buffer *buffer) {
+    const uint32_t hint = ra_load_relaxed(&buffer->compile_hint);
+    if (hint < c->buffers.count && ((const rota_plan_buffer *)c->buffers.data)[hint].buffer == buffer)
+        __builtin_prefetch(&ROTA_PHYSICALS(c)[hint]);
+    else if (c->gathering.hash)
+        __builtin_prefetch(&c->gathering.hash[hash_pointer(buffer) & c->gathering.hash_mask]);
 }
 
 rota_status rota_compile_own_buffer(rota_compiler *c, rota_buffer *buffer, uint32_t *out_index) {
@@ -92,37 +122,6 @@ rota_status rota_compile_own_buffer(rota_compiler *c, rota_buffer *buffer, uint3
 uint64_t rota_compile_own_reference(const rota_compiler *c, uint32_t index) {
     const uint64_t lane = c->graph->lane_count + 1;
     return lane << 32 | (uint64_t)(index - c->gathering.lane_base[lane]) << 1 | 1;
-}
-
-/* ---- Operations ---- */
-
-rota_operation *rota_compile_add_operation(rota_compiler *c, rota_operation_kind kind,
-                                           uint32_t access_count) {
-    if (!rota_vector_reserve(&c->operations, sizeof(rota_operation), 1) ||
-        !rota_vector_reserve(&c->accesses, sizeof(rota_exec_operand), access_count) ||
-        !rota_vector_reserve(&c->access_physical, sizeof(uint32_t), access_count))
-        return NULL;
-    rota_operation *operation = &ROTA_OPERATIONS(c)[c->operations.count++];
-    *operation = (rota_operation){.first_access = (uint32_t)c->accesses.count,
-                                  .access_count = (uint8_t)access_count,
-                                  .kind = (unsigned)kind & 0x7f};
-    c->accesses.count += access_count;
-    c->access_physical.count += access_count;
-    return operation;
-}
-
-void rota_compile_set_access(rota_compiler *c, uint32_t number, uint32_t physical, uint64_t offset,
-                             uint64_t size, rota_access_mode mode) {
-    uint32_t number_of_operation = (uint32_t)c->operations.count - 1;
-    uint32_t access = ROTA_OPERATIONS(c)[number_of_operation].first_access + number;
-    ROTA_ACCESSES(c)
-    [access] = (rota_exec_operand){
-        .offset_bytes = offset, .size_bytes = size, .memory = physical, .mode = (uint8_t)mode};
-    ROTA_ACCESS_PHYSICAL(c)[access] = physical;
-    if (physical == ROTA_NONE) return;
-    rota_physical *at = &ROTA_PHYSICALS(c)[physical];
-    if (at->first_operation == ROTA_NONE) at->first_operation = number_of_operation;
-    at->last_operation = number_of_operation;
 }
 
 uint32_t rota_compile_physical(rota_compiler *c, uint32_t buffer, uint32_t part) {
@@ -144,18 +143,8 @@ uint32_t rota_compile_physical(rota_compiler *c, uint32_t buffer, uint32_t part)
     }
     if (!rota_vector_reserve(&c->physicals, sizeof(rota_physical), 1)) return ROTA_NONE;
     uint32_t index = (uint32_t)c->physicals.count++;
-    const rota_buffer *root = ((rota_plan_buffer *)c->buffers.data)[buffer].buffer;
-    ROTA_PHYSICALS(c)
-    [index] =
-        (rota_physical){.buffer = buffer,
-                        .first_operation = ROTA_NONE,
-                        .last_operation = ROTA_NONE,
-                        .part = (uint8_t)part,
-                        .kind = root->kind,
-                        .packed = root->kind != ROTA_BUFFER_PERSISTENT && root->kind != ROTA_BUFFER_SLOT,
-                        .inplace_of = ROTA_NONE,
-                        .size_bytes = root->size_bytes,
-                        .memory = ROTA_NONE};
+    set_physical(&ROTA_PHYSICALS(c)[index], ((rota_plan_buffer *)c->buffers.data)[buffer].buffer, buffer,
+                 part);
     if (known) *known = index + 1;
     return index;
 }

@@ -123,8 +123,29 @@ typedef struct rota_compiler {
 #define ROTA_ACCESS_PHYSICAL(c) ((uint32_t *)(c)->access_physical.data)
 #define ROTA_PHYSICALS(c) ((rota_physical *)(c)->physicals.data)
 
-/* Plan buffer of an access record's buffer, a persistent one entered when first seen. */
-rota_status rota_compile_buffer_index(rota_compiler *compiler, uint64_t stored, uint32_t *out_index);
+/* The steps wait for memory more than they compute: operations and accesses are gone over in order, which the processor
+ * sees coming, but physicals and records are where they are. So each step asks for them some operations early. */
+enum { ROTA_OPERATIONS_AHEAD = 5, ROTA_ACCESSES_AHEAD = 16 };
+
+/* Asks for an element, of `bytes`, of an array by physical: that of the access so far ahead of this one. */
+static inline void rota_compile_prefetch(const rota_compiler *c, const void *by_physical, size_t bytes,
+                                         uint32_t access) {
+    if (access + ROTA_ACCESSES_AHEAD >= c->access_physical.count) return;
+    const uint32_t physical = ROTA_ACCESS_PHYSICAL(c)[access + ROTA_ACCESSES_AHEAD];
+    if (physical != ROTA_NONE) __builtin_prefetch((const uint8_t *)by_physical + physical * bytes);
+}
+
+/* Plan buffer of a persistent buffer, entered when first seen; the plan then holds it. */
+rota_status rota_compile_persistent_index(rota_compiler *compiler, rota_buffer *buffer, uint32_t *out_index);
+/* Asks for what that is about to look at beside the buffer: its physical, or where it will be entered. Plans of one
+ * part. */
+void rota_compile_prefetch_persistent(const rota_compiler *compiler, const rota_buffer *buffer);
+/* Plan buffer of an access record's buffer. */
+static inline rota_status rota_compile_buffer_index(rota_compiler *c, uint64_t stored, uint32_t *out_index) {
+    if (!(stored & 1)) return rota_compile_persistent_index(c, (rota_buffer *)(uintptr_t)stored, out_index);
+    *out_index = c->gathering.lane_base[stored >> 32] + ((uint32_t)stored >> 1);
+    return ROTA_OK;
+}
 /* Enters a transient of the plan's own, which takes the reference even on failure, and what stands for it in
  * an access record. */
 rota_status rota_compile_own_buffer(rota_compiler *compiler, rota_buffer *buffer, uint32_t *out_index);
@@ -132,18 +153,42 @@ uint64_t rota_compile_own_reference(const rota_compiler *compiler, uint32_t inde
 /* The physical of a buffer on a part (its memory_partition's), made if need be; ROTA_NONE when out of memory. */
 uint32_t rota_compile_physical(rota_compiler *compiler, uint32_t buffer, uint32_t part);
 /* Adds an operation with room for its accesses (to be set at once); NULL when out of memory. */
-rota_operation *rota_compile_add_operation(rota_compiler *compiler, rota_operation_kind kind,
-                                           uint32_t access_count);
+static inline rota_operation *rota_compile_add_operation(rota_compiler *c, rota_operation_kind kind,
+                                                         uint32_t access_count) {
+    if (!rota_vector_reserve(&c->operations, sizeof(rota_operation), 1) ||
+        !rota_vector_reserve(&c->accesses, sizeof(rota_exec_operand), access_count) ||
+        !rota_vector_reserve(&c->access_physical, sizeof(uint32_t), access_count))
+        return NULL;
+    rota_operation *operation = &ROTA_OPERATIONS(c)[c->operations.count++];
+    *operation = (rota_operation){.first_access = (uint32_t)c->accesses.count,
+                                  .access_count = (uint8_t)access_count,
+                                  .kind = (unsigned)kind & 0x7f};
+    c->accesses.count += access_count;
+    c->access_physical.count += access_count;
+    return operation;
+}
 /* Sets access `number` of the newest operation. `physical` ROTA_NONE: memory that no other operation touches.
  */
-void rota_compile_set_access(rota_compiler *compiler, uint32_t number, uint32_t physical, uint64_t offset,
-                             uint64_t size, rota_access_mode mode);
+static inline void rota_compile_set_access(rota_compiler *c, uint32_t number, uint32_t physical,
+                                           uint64_t offset, uint64_t size, rota_access_mode mode) {
+    const uint32_t newest = (uint32_t)c->operations.count - 1;
+    const uint32_t access = ROTA_OPERATIONS(c)[newest].first_access + number;
+    ROTA_ACCESSES(c)
+    [access] = (rota_exec_operand){
+        .offset_bytes = offset, .size_bytes = size, .memory = physical, .mode = (uint8_t)mode};
+    ROTA_ACCESS_PHYSICAL(c)[access] = physical;
+    if (physical == ROTA_NONE) return;
+    rota_physical *at = &ROTA_PHYSICALS(c)[physical];
+    if (at->first_operation == ROTA_NONE) at->first_operation = newest;
+    at->last_operation = newest;
+}
 /* Whether the part's device addresses are host pointers; not where the plan is only analysed. */
 bool rota_compile_is_unified(const rota_compiler *compiler, uint32_t part);
 /* Host memory ran out, said for this plan. */
 rota_status rota_compile_no_memory(const rota_compiler *compiler);
 
-/* Enters a buffer that no lane of the graph has yet. */
+/* Enters buffers that are not there yet. */
+rota_status rota_compile_add_buffers(rota_compiler *compiler, rota_buffer *const *list, uint32_t count);
 rota_status rota_compile_add_buffer(rota_compiler *compiler, rota_buffer *buffer);
 
 #endif

@@ -74,9 +74,9 @@ static rota_interval_map *piece_map(hazards *h, const rota_physical *at) {
     rota_interval_map **maps = &h->piece_map[at->part];
     uint32_t pieces = h->c->pieces.count[at->part];
     if (!*maps) {
-        *maps = rota_arena_alloc(h->arena, sizeof **maps * pieces, 16);
+        *maps = rota_arena_alloc(&h->arena, sizeof **maps * pieces, 16);
         if (!*maps) return NULL;
-        for (uint32_t i = 0; i < pieces; i++) rota_interval_map_init(&(*maps)[i], h->arena);
+        for (uint32_t i = 0; i < pieces; i++) rota_interval_map_init(&(*maps)[i], &h->arena);
     }
     return &(*maps)[at->piece];
 }
@@ -112,6 +112,42 @@ static rota_status take_memory(hazards *h, uint32_t physical) {
 
 /* ---- Edges ---- */
 
+/* Puts the operation behind one of its predecessors that is the last of its chain, or begins a chain. */
+static bool join_chain(hazards *h, rota_clock *clock, const candidate *list, uint64_t count) {
+    seen_chain *seen = h->seen.data;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint32_t chain = clock_of(h, list[i].from)->own_chain;
+        if (chain == ROTA_NONE || seen[chain].tail != list[i].from) continue;
+        clock->own_chain = chain;
+        seen[chain].tail = h->operation;
+        return true;
+    }
+    if (!rota_vector_reserve(&h->seen, sizeof(seen_chain), 1)) return false;
+    clock->own_chain = (uint32_t)h->seen.count++;
+    ((seen_chain *)h->seen.data)[clock->own_chain] = (seen_chain){.tail = h->operation};
+    return true;
+}
+
+static rota_status add_edges(hazards *h, rota_clock *clock, const candidate *list, uint64_t count) {
+    rota_compiler *c = h->c;
+    rota_vector *from = &c->edges.from, *kind = &c->edges.kind;
+    if (!rota_vector_reserve(from, sizeof(uint32_t), count) || !rota_vector_reserve(kind, 1, count))
+        return rota_compile_no_memory(c);
+    uint32_t *to_from = (uint32_t *)from->data + from->count;
+    uint8_t *to_kind = (uint8_t *)kind->data + kind->count;
+    uint32_t level = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        const uint32_t before = clock_of(h, list[i].from)->level;
+        if (before >= level) level = before + 1;
+        to_from[i] = list[i].from;
+        to_kind[i] = (uint8_t)list[i].kind;
+    }
+    ROTA_OPERATIONS(c)[h->operation].level = clock->level = level;
+    from->count += count;
+    kind->count += count;
+    return ROTA_OK;
+}
+
 static rota_status finish_operation(hazards *h) {
     rota_compiler *c = h->c;
     candidate *list = h->candidates.data;
@@ -119,31 +155,20 @@ static rota_status finish_operation(hazards *h) {
     if (count > 1) kept = rota_edges_reduce(h, list, count);
     c->plan->stats.edges_dropped += count - kept;
 
-    rota_clock *clock = &c->edges.clocks[h->operation];
-    clock->count = 0;
-    clock->own_chain = ROTA_NONE;
-    for (uint64_t i = 0; i < kept && clock->own_chain == ROTA_NONE; i++) {
-        uint32_t chain = clock_of(h, list[i].from)->own_chain;
-        if (chain != ROTA_NONE && h->chain_tail[chain] == list[i].from) clock->own_chain = chain;
-    }
-    if (clock->own_chain == ROTA_NONE) clock->own_chain = h->chain_count++;
-    h->chain_tail[clock->own_chain] = h->operation;
+    rota_clock *clock = &h->clocks[h->operation];
+    clock->count = clock->candidate_epoch = 0;
+    if (!join_chain(h, clock, list, kept)) return rota_compile_no_memory(c);
+    if (count > 1)
+        rota_edges_clock_reduced(h, clock);
+    else if (count)
+        rota_edges_clock_after(clock, clock_of(h, list[0].from), list[0].from);
 
     if (c->edges.from.count + c->edges.join_from.count + kept > ROTA_EDGES_MAX)
         return rota_fail(
             ROTA_OUT_OF_RANGE, "compile of graph '%s': %llu edges up to %s, and %llu more; at most %u",
             c->graph->name, (unsigned long long)(c->edges.from.count + c->edges.join_from.count),
             rota_operation_describe(c->plan, h->operation), (unsigned long long)kept, ROTA_EDGES_MAX);
-    if (!rota_vector_reserve(&c->edges.from, sizeof(uint32_t), kept) ||
-        !rota_vector_reserve(&c->edges.kind, 1, kept))
-        return rota_compile_no_memory(c);
-    for (uint64_t i = 0; i < kept; i++) {
-        uint32_t from = list[i].from;
-        rota_assert(from & ROTA_JOIN ? (from & ~ROTA_JOIN) < c->edges.joins.count : from < h->operation);
-        ((uint32_t *)c->edges.from.data)[c->edges.from.count++] = from;
-        ((uint8_t *)c->edges.kind.data)[c->edges.kind.count++] = (uint8_t)list[i].kind;
-        rota_edges_clock_join(clock, clock_of(h, from), from);
-    }
+    ROTA_TRY(add_edges(h, clock, list, kept));
     h->candidates.count = 0;
     return h->failed ? rota_compile_no_memory(c) : ROTA_OK;
 }
@@ -191,8 +216,6 @@ static rota_status pack_operation(hazards *h, const rota_operation *operation) {
 static rota_status visit_operations(hazards *h) {
     rota_compiler *c = h->c;
     const rota_operation *operations = ROTA_OPERATIONS(c);
-    const rota_exec_operand *accesses = ROTA_ACCESSES(c);
-    const uint32_t *access_physical = ROTA_ACCESS_PHYSICAL(c);
     const rota_after *afters = c->edges.afters.data;
     bool tight = c->plan->options.packing == ROTA_PACK_TIGHT;
     uint64_t after = 0;
@@ -201,20 +224,7 @@ static rota_status visit_operations(hazards *h) {
         h->operation = n;
         h->initial_count = 0;
         c->edges.first[n] = (uint32_t)c->edges.from.count;
-        /* Reads before writes: an operation in place reads what was there before it. */
-        bool writes = false;
-        for (uint32_t i = operation->first_access;
-             i < (uint32_t)operation->first_access + operation->access_count; i++) {
-            if (access_physical[i] == ROTA_NONE) continue;
-            if (accesses[i].mode == ROTA_READ)
-                ROTA_TRY(rota_edges_visit(h, &accesses[i], access_physical[i], operation));
-            else
-                writes = true;
-        }
-        for (uint32_t i = operation->first_access;
-             writes && i < (uint32_t)operation->first_access + operation->access_count; i++)
-            if (access_physical[i] != ROTA_NONE && accesses[i].mode != ROTA_READ)
-                ROTA_TRY(rota_edges_visit(h, &accesses[i], access_physical[i], operation));
+        ROTA_TRY(rota_edges_visit(h, operation));
         if (tight)
             for (uint32_t i = 0; i < h->initial_count; i++) {
                 const rota_physical *at = &ROTA_PHYSICALS(c)[h->initial[i]];
@@ -228,31 +238,29 @@ static rota_status visit_operations(hazards *h) {
         if (!tight) ROTA_TRY(pack_operation(h, operation));
     }
     c->edges.first[c->operations.count] = (uint32_t)c->edges.from.count;
-    return ROTA_OK;
+    return rota_edges_note_externals(h);
 }
 
 rota_status rota_compile_edges(rota_compiler *c) {
     ROTA_TRY(rota_edges_gather_afters(c));
     size_t count = (size_t)c->operations.count;
-    hazards h = {.c = c, .arena = &c->scratch, .one_timeline = rota_compile_on_one_queue(c)};
-    h.touched = rota_arena_calloc(&c->scratch, sizeof *h.touched * ((size_t)c->physicals.count + 1), 16);
-    h.candidate_epoch = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (count + 1), 16);
-    h.seen = rota_arena_calloc(&c->scratch, sizeof *h.seen * (count + 1), 16);
-    h.chain_tail = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (count + 1), 16);
-    c->edges.clocks = rota_arena_alloc(&c->scratch, sizeof *c->edges.clocks * (count + 1), 16);
+    hazards h = {.c = c, .one_timeline = rota_compile_on_one_queue(c)};
+    h.touched = rota_arena_calloc(&h.arena, sizeof *h.touched * ((size_t)c->physicals.count + 1), 64);
+    h.clocks = c->edges.clocks = rota_arena_alloc(&h.arena, sizeof *h.clocks * (count + 1), 64);
     c->edges.first = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (count + 1), 16);
     h.cons.count = 1; /* index 0 ends lists */
     rota_status status = ROTA_OK;
-    if (!h.touched || !h.candidate_epoch || !h.seen || !h.chain_tail || !c->edges.clocks || !c->edges.first ||
-        !rota_vector_reserve(&h.cons, sizeof(rota_cons), count))
+    if (!h.touched || !h.clocks || !c->edges.first || !rota_vector_reserve(&h.cons, sizeof(rota_cons), count))
         status = rota_compile_no_memory(c);
     else if (c->plan->options.packing == ROTA_PACK_CONCURRENT)
         status = rota_packer_create(c, &h.packer);
     if (status == ROTA_OK) status = visit_operations(&h);
     if (h.packer && status == ROTA_OK) status = rota_packer_finish(h.packer);
     rota_packer_free(h.packer);
-    rota_vector *const vectors[] = {&h.cons,        &h.candidates, &h.join_epoch,
-                                    &h.join_clocks, &h.joined,     &h.blocks};
+    rota_vector *const vectors[] = {&h.cons,   &h.candidates, &h.seen,   &h.join_clocks,
+                                    &h.joined, &h.blocks,     &h.reached};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
+    rota_arena_free(&h.arena); /* for what comes after */
+    c->edges.clocks = NULL;
     return status;
 }

@@ -16,7 +16,6 @@ uint32_t rota_edges_make_join(hazards *h, uint64_t base, rota_edge_kind kind) {
     if (h->failed || c->edges.joins.count >= ROTA_JOINS_MAX ||
         !rota_vector_reserve(&c->edges.joins, sizeof(rota_join), 1) ||
         !rota_vector_reserve(&c->edges.join_from, sizeof(uint32_t), count) ||
-        !rota_vector_reserve(&h->join_epoch, sizeof(uint32_t), 1) ||
         !rota_vector_reserve(&h->join_clocks, sizeof(rota_clock), 1)) {
         h->failed = true;
         return ROTA_NONE;
@@ -27,13 +26,11 @@ uint32_t rota_edges_make_join(hazards *h, uint64_t base, rota_edge_kind kind) {
                     .first_from = (uint32_t)c->edges.join_from.count,
                     .count = (uint32_t)count,
                     .kind = (uint8_t)kind};
-    ((uint32_t *)h->join_epoch.data)[h->join_epoch.count++] = 0;
     rota_clock *clock = (rota_clock *)h->join_clocks.data + h->join_clocks.count++;
     *clock = (rota_clock){.own_chain = ROTA_NONE};
-    for (uint64_t i = 0; i < count; i++) {
+    rota_edges_clock_reduced(h, clock);
+    for (uint64_t i = 0; i < count; i++)
         ((uint32_t *)c->edges.join_from.data)[c->edges.join_from.count++] = list[i].from;
-        rota_edges_clock_join(clock, clock_of(h, list[i].from), list[i].from);
-    }
     return id;
 }
 
@@ -52,7 +49,7 @@ static visit *find_visit(const hazards *h, uint32_t cell) {
 static void add_mark(hazards *h, uint32_t cell) {
     if (!h->visits || h->visit_count * 2 > h->visit_mask) {
         uint32_t size = h->visits ? (h->visit_mask + 1) * 2 : VISITS_START;
-        visit *grown = rota_arena_calloc(h->arena, sizeof *grown * size, 8);
+        visit *grown = rota_arena_calloc(&h->arena, sizeof *grown * size, 8);
         if (!grown) {
             h->failed = true;
             return;

@@ -25,14 +25,18 @@ enum {
  * writer it is kept plus 1. */
 #define INCOMING (ROTA_NONE - 1)
 
-/* What is known of one physical. */
+/* What is known of one physical: a cache line, which is all that most accesses need of it. */
 typedef struct touched {
-    uint64_t low, high; /* while map is NULL: the one range touched so far; empty: none */
+    _Alignas(64) uint64_t low; /* while map is NULL: the one range touched so far; empty: none */
+    uint64_t high;
     rota_range_state state;
     rota_interval_map *map;
     uint32_t memory_edges; /* list: what initial uses come after, because of memory */
     uint32_t last_uses;    /* list, once another physical took the memory over */
+    uint8_t external;      /* rota_external_flags of the one range, where all is one segment */
+    bool is_external;      /* PERSISTENT or SLOT; once touched */
 } touched;
+_Static_assert(sizeof(touched) == 64, "what is known of a physical is a cache line");
 
 /* Candidates for edges into the present operation, or into a join. */
 typedef struct candidate {
@@ -43,6 +47,7 @@ typedef struct candidate {
 typedef struct seen_chain {
     uint32_t epoch; /* the reduction for which `latest` holds */
     uint32_t latest;
+    uint32_t tail; /* the chain's last operation so far */
 } seen_chain;
 
 /* A cell of a long list that somebody went past: the next one joins what lies from there on. */
@@ -56,20 +61,18 @@ typedef struct hazards {
     touched *touched;
     rota_vector cons; /* rota_cons; index 0 unused */
     rota_vector candidates;
-    uint32_t *candidate_epoch; /* by operation: operation + 1 that has it as candidate */
-    rota_vector join_epoch;    /* uint32_t, the same by join */
-    rota_vector join_clocks;   /* rota_clock, of no chain */
-    rota_vector joined;        /* candidate: what a join is being made of */
-    rota_vector blocks;        /* uint32_t: cells that begin a block of a list */
-    visit *visits;             /* hash by cell */
+    rota_vector join_clocks; /* rota_clock, of no chain */
+    rota_vector joined;      /* candidate: what a join is being made of */
+    rota_vector blocks;      /* uint32_t: cells that begin a block of a list */
+    visit *visits;           /* hash by cell */
     uint32_t visit_mask, visit_count;
     bool one_timeline;
-    seen_chain *seen;
+    rota_clock *clocks; /* by operation */
+    rota_vector seen;   /* seen_chain, by chain */
     uint32_t reductions;
-    uint32_t *chain_tail;
-    uint32_t chain_count;
+    rota_vector reached; /* uint32_t: the chains that the last reduction saw, once each */
     rota_interval_map *piece_map[UINT8_MAX + 1];
-    rota_arena *arena;
+    rota_arena arena;
     rota_packer *packer; /* CONCURRENT only */
     uint32_t operation;
     /* Physicals with untouched ranges that this operation touches. */
@@ -78,10 +81,9 @@ typedef struct hazards {
     bool failed;
 } hazards;
 
-static inline const rota_clock *clock_of(const hazards *h, uint32_t id) {
-    if (__builtin_expect(id & ROTA_JOIN, 0))
-        return (const rota_clock *)h->join_clocks.data + (id & ~ROTA_JOIN);
-    return &h->c->edges.clocks[id];
+static inline rota_clock *clock_of(const hazards *h, uint32_t id) {
+    if (__builtin_expect(id & ROTA_JOIN, 0)) return (rota_clock *)h->join_clocks.data + (id & ~ROTA_JOIN);
+    return &h->clocks[id];
 }
 
 /* ---- Lists and candidates ---- */
@@ -111,10 +113,9 @@ static inline void append(hazards *h, rota_vector *candidates, uint32_t from, ro
 
 static inline void add_candidate(hazards *h, uint32_t from, rota_edge_kind kind) {
     if (from == h->operation || from == INCOMING) return;
-    uint32_t *epoch =
-        from & ROTA_JOIN ? (uint32_t *)h->join_epoch.data + (from & ~ROTA_JOIN) : &h->candidate_epoch[from];
-    if (*epoch == h->operation + 1) return;
-    *epoch = h->operation + 1;
+    rota_clock *clock = clock_of(h, from);
+    if (clock->candidate_epoch == h->operation + 1) return;
+    clock->candidate_epoch = h->operation + 1;
     append(h, &h->candidates, from, kind);
 }
 
@@ -122,8 +123,10 @@ static inline void add_candidate(hazards *h, uint32_t from, rota_edge_kind kind)
 
 /* Keeps the candidates that no other one implies, the latest first; returns how many. */
 uint64_t rota_edges_reduce(hazards *h, candidate *list, uint64_t count);
-/* Adds what a predecessor and what comes before it are in other chains. */
-void rota_edges_clock_join(rota_clock *restrict clock, const rota_clock *restrict other, uint32_t from);
+/* Fills a clock whose own chain is set: of what comes after the candidates that the last reduction kept. */
+void rota_edges_clock_reduced(const hazards *h, rota_clock *clock);
+/* The same of what comes after one operation or join. */
+void rota_edges_clock_after(rota_clock *restrict clock, const rota_clock *restrict other, uint32_t from);
 
 /* ---- edges_join.c ---- */
 
@@ -141,9 +144,10 @@ void rota_edges_join_list(hazards *h, uint32_t list, rota_edge_kind kind);
 
 /* ---- edges_ranges.c ---- */
 
-/* Adds what an access of the operation at hand comes after, and notes it for those to come. */
-rota_status rota_edges_visit(hazards *h, const rota_exec_operand *access, uint32_t physical,
-                             const rota_operation *operation);
+/* Adds what the accesses of the operation at hand come after, and notes them for those to come. */
+rota_status rota_edges_visit(hazards *h, const rota_operation *operation);
+/* Notes for externals.c what was gathered by physical, once all accesses were visited. */
+rota_status rota_edges_note_externals(hazards *h);
 
 /* ---- edges_after.c ---- */
 

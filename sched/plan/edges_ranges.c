@@ -146,8 +146,6 @@ static rota_status apply_map(hazards *h, uint32_t physical, uint64_t low, uint64
     touched *t = &h->touched[physical];
     rota_interval *first = rota_interval_map_cover(t->map, low, high);
     if (!first) return rota_compile_no_memory(h->c);
-    const bool external =
-        (at->kind == ROTA_BUFFER_PERSISTENT || at->kind == ROTA_BUFFER_SLOT) && !at->is_mirror;
     uint64_t looked_at = 0;
     bool all_written = true;
     rota_range_state merged = {0};
@@ -156,7 +154,7 @@ static rota_status apply_map(hazards *h, uint32_t physical, uint64_t low, uint64
         if (!is_written(&range->state)) {
             if (reads) ROTA_TRY(read_unwritten(h, at, range->low, range->high));
             /* Noted once is enough where the plan is one segment; others note it for each of theirs. */
-            if (reads && (!external || h->one_timeline))
+            if (reads && (!t->is_external || h->one_timeline))
                 range->state.writer = INCOMING + 1;
             else
                 all_written = false;
@@ -177,10 +175,20 @@ static rota_status apply_map(hazards *h, uint32_t physical, uint64_t low, uint64
     return ROTA_OK;
 }
 
-static rota_status to_map(hazards *h, touched *t) {
-    t->map = rota_arena_alloc(h->arena, sizeof *t->map, 16);
+/* The first access to a physical. */
+static void begin(const hazards *h, touched *t, uint32_t physical, uint64_t low, uint64_t high) {
+    const rota_physical *at = &ROTA_PHYSICALS(h->c)[physical];
+    t->low = low;
+    t->high = high;
+    t->is_external = (at->kind == ROTA_BUFFER_PERSISTENT || at->kind == ROTA_BUFFER_SLOT) && !at->is_mirror;
+}
+
+static rota_status to_map(hazards *h, touched *t, uint32_t physical) {
+    if (t->external)
+        ROTA_TRY(note_external(h, &ROTA_PHYSICALS(h->c)[physical], t->low, t->high, t->external));
+    t->map = rota_arena_alloc(&h->arena, sizeof *t->map, 16);
     if (!t->map) return rota_compile_no_memory(h->c);
-    rota_interval_map_init(t->map, h->arena);
+    rota_interval_map_init(t->map, &h->arena);
     rota_interval *range = rota_interval_map_cover(t->map, t->low, t->high);
     if (!range) return rota_compile_no_memory(h->c);
     range->state = t->state;
@@ -194,37 +202,73 @@ static bool commuting_accumulates(const rota_compiler *c, const rota_operation *
            ((flags & ROTA_KERNEL_INTEGER_ACCUMULATE) || c->graph->allow_reassociation);
 }
 
-rota_status rota_edges_visit(hazards *h, const rota_exec_operand *access, uint32_t physical,
-                             const rota_operation *operation) {
-    rota_physical *at = &ROTA_PHYSICALS(h->c)[physical];
+static inline __attribute__((always_inline)) rota_status touch(hazards *h, const rota_exec_operand *access,
+                                                               uint32_t physical, effect what, bool reads,
+                                                               uint32_t flags) {
     touched *t = &h->touched[physical];
     uint64_t low = access->offset_bytes, high = low + access->size_bytes;
-    /* No two devices add to one place at once: nobody promises that their atomics are each other's. */
-    effect what =
-        access->mode == ROTA_READ ? EFFECT_READ
-        : access->mode == ROTA_ACCUMULATE && !at->is_shared && commuting_accumulates(h->c, operation)
-            ? EFFECT_ACCUMULATE
-            : EFFECT_WRITE;
-    bool reads = access->mode != ROTA_WRITE;
-    bool external = (at->kind == ROTA_BUFFER_PERSISTENT || at->kind == ROTA_BUFFER_SLOT) && !at->is_mirror;
-    uint32_t flags =
-        (reads ? ROTA_EXTERNAL_READ : 0u) | (access->mode != ROTA_READ ? ROTA_EXTERNAL_WRITE : 0u);
-    if (!t->map && t->high == 0) {
-        t->low = low;
-        t->high = high;
-    } else if (!t->map && (t->low != low || t->high != high)) {
-        ROTA_TRY(to_map(h, t));
+    if (!t->map && (t->low != low || t->high != high)) {
+        if (t->high == 0)
+            begin(h, t, physical, low, high);
+        else
+            ROTA_TRY(to_map(h, t, physical));
     }
     if (t->map) {
-        if (external) ROTA_TRY(note_external(h, at, low, high, flags));
+        if (t->is_external) ROTA_TRY(note_external(h, &ROTA_PHYSICALS(h->c)[physical], low, high, flags));
         return apply_map(h, physical, low, high, what, reads);
     }
     if (is_untouched(&t->state)) note_initial(h, physical);
     bool incoming = reads && !is_written(&t->state);
-    if (external)
-        ROTA_TRY(note_external(h, at, low, high, flags | (incoming ? ROTA_EXTERNAL_INCOMING : 0u)));
-    else if (incoming)
-        ROTA_TRY(read_unwritten(h, at, low, high));
+    if (t->is_external) {
+        if (incoming) flags |= ROTA_EXTERNAL_INCOMING;
+        if (h->one_timeline)
+            t->external |= (uint8_t)flags;
+        else
+            ROTA_TRY(note_external(h, &ROTA_PHYSICALS(h->c)[physical], low, high, flags));
+    } else if (incoming) {
+        ROTA_TRY(read_unwritten(h, &ROTA_PHYSICALS(h->c)[physical], low, high));
+    }
     t->state = apply(h, t->state, what, reads);
+    return ROTA_OK;
+}
+
+static rota_status touch_to_write(hazards *h, const rota_exec_operand *access, uint32_t physical,
+                                  const rota_operation *operation) {
+    /* No two devices add to one place at once: nobody promises that their atomics are each other's. */
+    if (access->mode == ROTA_ACCUMULATE && !ROTA_PHYSICALS(h->c)[physical].is_shared &&
+        commuting_accumulates(h->c, operation))
+        return touch(h, access, physical, EFFECT_ACCUMULATE, true, ROTA_EXTERNAL_READ | ROTA_EXTERNAL_WRITE);
+    const bool reads = access->mode != ROTA_WRITE;
+    return touch(h, access, physical, EFFECT_WRITE, reads,
+                 (reads ? ROTA_EXTERNAL_READ : 0u) | ROTA_EXTERNAL_WRITE);
+}
+
+rota_status rota_edges_visit(hazards *h, const rota_operation *operation) {
+    const rota_compiler *c = h->c;
+    const rota_exec_operand *accesses = ROTA_ACCESSES(c);
+    const uint32_t *access_physical = ROTA_ACCESS_PHYSICAL(c);
+    const uint32_t first = operation->first_access, end = first + operation->access_count;
+    /* Reads before writes: an operation in place reads what was there before it. */
+    uint32_t first_write = end;
+    for (uint32_t i = end; i-- > first;) {
+        rota_compile_prefetch(c, h->touched, sizeof *h->touched, i);
+        rota_compile_prefetch(c, ROTA_PHYSICALS(c), sizeof(rota_physical), i);
+        if (accesses[i].mode != ROTA_READ) first_write = i;
+    }
+    for (uint32_t i = first; i < end; i++)
+        if (accesses[i].mode == ROTA_READ && access_physical[i] != ROTA_NONE)
+            ROTA_TRY(touch(h, &accesses[i], access_physical[i], EFFECT_READ, true, ROTA_EXTERNAL_READ));
+    for (uint32_t i = first_write; i < end; i++)
+        if (accesses[i].mode != ROTA_READ && access_physical[i] != ROTA_NONE)
+            ROTA_TRY(touch_to_write(h, &accesses[i], access_physical[i], operation));
+    return ROTA_OK;
+}
+
+rota_status rota_edges_note_externals(hazards *h) {
+    for (uint32_t i = 0; h->one_timeline && i < h->c->physicals.count; i++) {
+        const touched *t = &h->touched[i];
+        if (t->external && !t->map)
+            ROTA_TRY(note_external(h, &ROTA_PHYSICALS(h->c)[i], t->low, t->high, t->external));
+    }
     return ROTA_OK;
 }

@@ -21,67 +21,90 @@ static void sort_candidates(candidate *list, uint64_t count) {
     }
 }
 
-/* Returns how many entries there are then. */
-static inline uint32_t clock_add(rota_clock *clock, uint32_t count, uint32_t chain, uint32_t latest) {
-    for (uint32_t i = 0; i < count; i++)
-        if (clock->chain[i] == chain) {
-            if (clock->latest[i] < latest) clock->latest[i] = latest;
-            return count;
+/* The clock keeps the latest of what was reached. Operations differ, so it is the same in whatever order
+ * chains come. */
+void rota_edges_clock_reduced(const hazards *h, rota_clock *clock) {
+    const uint32_t *chains = h->reached.data, own = clock->own_chain;
+    const seen_chain *seen = h->seen.data;
+    uint32_t *restrict chain = clock->chain, *restrict latest = clock->latest, count = 0;
+    for (uint64_t i = 0; i < h->reached.count; i++) {
+        const uint32_t added = seen[chains[i]].latest;
+        if (chains[i] == own) continue;
+        uint32_t k = count;
+        if (count < ROTA_CLOCK_ENTRIES)
+            count++;
+        else if (latest[--k] > added)
+            continue;
+        for (; k && latest[k - 1] < added; k--) {
+            chain[k] = chain[k - 1];
+            latest[k] = latest[k - 1];
         }
-    uint32_t at = count;
-    if (at == ROTA_CLOCK_ENTRIES) {
-        at = 0;
-        for (uint32_t i = 1; i < ROTA_CLOCK_ENTRIES; i++)
-            if (clock->latest[i] < clock->latest[at]) at = i;
-        if (clock->latest[at] > latest) return count;
-        count--;
+        chain[k] = chains[i];
+        latest[k] = added;
     }
-    clock->chain[at] = chain;
-    clock->latest[at] = latest;
-    return count + 1;
+    clock->count = count;
 }
 
-/* Adds what a predecessor and what comes before it are in other chains. */
-void rota_edges_clock_join(rota_clock *restrict clock, const rota_clock *restrict other, uint32_t from) {
+void rota_edges_clock_after(rota_clock *restrict clock, const rota_clock *restrict other, uint32_t from) {
     const uint32_t own = clock->own_chain, others = other->count;
-    uint32_t count = clock->count;
-    if (count == 0) {
-        for (uint32_t k = 0; k < others; k++) {
-            clock->chain[count] = other->chain[k];
-            clock->latest[count] = other->latest[k];
-            count += other->chain[k] != own;
-        }
-    } else {
-        for (uint32_t k = 0; k < others; k++)
-            if (other->chain[k] != own) count = clock_add(clock, count, other->chain[k], other->latest[k]);
+    const bool is_elsewhere = other->own_chain != own && other->own_chain != ROTA_NONE;
+    uint32_t count = 0;
+    if (is_elsewhere) { /* later than all that it comes after */
+        clock->chain[0] = other->own_chain;
+        clock->latest[0] = from;
+        count = 1;
     }
-    if (other->own_chain != own && other->own_chain != ROTA_NONE)
-        count = clock_add(clock, count, other->own_chain, from);
+    for (uint32_t k = 0; k < others && count < ROTA_CLOCK_ENTRIES; k++) {
+        clock->chain[count] = other->chain[k];
+        clock->latest[count] = other->latest[k];
+        count += other->chain[k] != own;
+    }
     clock->count = count;
+}
+
+/* Notes how far a chain was seen; `reached` has room for it. Returns how many chains were reached. */
+static inline uint64_t see(seen_chain *seen, uint32_t epoch, uint32_t chain, uint32_t latest,
+                           uint32_t *reached, uint64_t reached_count) {
+    if (seen->epoch == epoch) {
+        if (seen->latest < latest) seen->latest = latest;
+        return reached_count;
+    }
+    seen->epoch = epoch;
+    seen->latest = latest;
+    reached[reached_count] = chain;
+    return reached_count + 1;
 }
 
 /* Keeps the candidates that no other one implies; the latest first, since only a later one can imply an
  * earlier. Joins come before all operations and stay: they are on no chain, and no clock knows them. */
 uint64_t rota_edges_reduce(hazards *h, candidate *list, uint64_t count) {
-    uint32_t epoch = ++h->reductions;
-    uint64_t kept = 0;
+    const uint32_t epoch = ++h->reductions;
+    uint64_t kept = 0, reached_count = 0;
+    h->reached.count = 0;
+    if (!rota_vector_reserve(&h->reached, sizeof(uint32_t), count * (ROTA_CLOCK_ENTRIES + 1))) {
+        h->failed = true;
+        return 0;
+    }
     sort_candidates(list, count);
+    seen_chain *const seen = h->seen.data;
+    uint32_t *const reached = h->reached.data;
     for (uint64_t i = 0; i < count; i++) {
-        uint32_t from = list[i].from;
-        const rota_clock *clock = clock_of(h, from);
-        if (!(from & ROTA_JOIN)) {
-            seen_chain *own = &h->seen[clock->own_chain];
-            if (own->epoch == epoch && own->latest >= from) continue;
-            *own = (seen_chain){epoch, from};
-        } else if (kept && list[kept - 1].from == from) {
+        const candidate next = list[i];
+        const rota_clock *clock = clock_of(h, next.from);
+        if (!(next.from & ROTA_JOIN)) {
+            const uint32_t chain = clock->own_chain;
+            if (seen[chain].epoch == epoch && seen[chain].latest >= next.from) continue;
+            reached_count = see(&seen[chain], epoch, chain, next.from, reached, reached_count);
+        } else if (kept && list[kept - 1].from == next.from) {
             continue;
         }
-        list[kept++] = list[i];
-        for (uint32_t k = 0; k < clock->count; k++) {
-            seen_chain *seen = &h->seen[clock->chain[k]];
-            if (seen->epoch != epoch || seen->latest < clock->latest[k])
-                *seen = (seen_chain){epoch, clock->latest[k]};
+        list[kept++] = next;
+        const uint32_t entries = clock->count;
+        for (uint32_t k = 0; k < entries; k++) {
+            const uint32_t chain = clock->chain[k];
+            reached_count = see(&seen[chain], epoch, chain, clock->latest[k], reached, reached_count);
         }
     }
+    h->reached.count = reached_count;
     return kept;
 }

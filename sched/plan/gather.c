@@ -13,6 +13,9 @@
 #include "sched/plan/hooks.h"
 #include "sched/plan/workspace.h"
 
+/* How far ahead of the record at hand what the compiler has of its buffers is asked for, in two steps. */
+enum { RECORDS_AHEAD = 4 };
+
 /* ---- Lanes ---- */
 
 static int compare_lanes(const void *left, const void *right) {
@@ -73,7 +76,6 @@ static rota_status sort_lanes(rota_compiler *c) {
         !rota_vector_reserve(&c->access_physical, sizeof(uint32_t), accesses + 32) ||
         !rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), buffers + held) ||
         !rota_vector_reserve(&c->physicals, sizeof(rota_physical), buffers + held) ||
-        !rota_vector_reserve(&c->externals, sizeof(rota_external_note), held) ||
         !rota_vector_reserve(&c->edges.kind, sizeof(uint8_t), nodes))
         return rota_compile_no_memory(c);
     info->operation_of_node = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (nodes + 1), 8);
@@ -83,13 +85,9 @@ static rota_status sort_lanes(rota_compiler *c) {
 /* ---- Buffers and copies ---- */
 
 static rota_status add_graph_buffers(rota_compiler *c) {
-    if (!rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), c->gathering.graph_buffer_count + 16) ||
-        !rota_vector_reserve(&c->physicals, sizeof(rota_physical), c->gathering.graph_buffer_count + 16))
-        return rota_compile_no_memory(c);
     for (uint32_t lane = 0; lane <= c->graph->lane_count; lane++) {
         const rota_recorder *recorder = lane ? c->graph->lanes[lane - 1] : &c->graph->own;
-        for (uint32_t i = 0; i < recorder->buffer_count; i++)
-            ROTA_TRY(rota_compile_add_buffer(c, recorder->buffers[i]));
+        ROTA_TRY(rota_compile_add_buffers(c, recorder->buffers, recorder->buffer_count));
     }
     return ROTA_OK;
 }
@@ -167,36 +165,45 @@ static rota_status place_node(rota_compiler *c, const rota_node_record *record, 
     return ROTA_OK;
 }
 
-static rota_status add_operation(rota_compiler *c, const rota_node_record *record, uint32_t node,
-                                 uint32_t part, uint32_t queue) {
-    const rota_access_record *accesses = rota_node_accesses(record);
-    uint32_t physicals[ROTA_KERNEL_OPERANDS_MAX];
-    for (uint32_t i = 0; i < record->access_count; i++) {
-        uint32_t buffer = ROTA_NONE;
-        ROTA_TRY(rota_compile_buffer_index(c, accesses[i].buffer, &buffer));
-        if (!c->spread.several_parts) {
-            const rota_physical *at = &ROTA_PHYSICALS(c)[buffer];
-            if (at->kind == ROTA_BUFFER_INPUT && at->first_operation == ROTA_NONE)
-                ROTA_TRY(add_transfer(c, buffer, 0, false));
-            physicals[i] = buffer;
-            continue;
-        }
-        if (plan_buffer(c, buffer)->kind == ROTA_BUFFER_INPUT &&
-            (buffer >= c->spread.valid.count || !((void **)c->spread.valid.data)[buffer]))
-            ROTA_TRY(add_transfer(c, buffer, part, false));
-        physicals[i] = buffer;
+/* Whether an INPUT's contents are still to be brought to the device. */
+static bool is_input_due(const rota_compiler *c, uint32_t buffer) {
+    if (!c->spread.several_parts) {
+        const rota_physical *at = &ROTA_PHYSICALS(c)[buffer];
+        return at->kind == ROTA_BUFFER_INPUT && at->first_operation == ROTA_NONE;
     }
-    uint64_t workspace_bytes = rota_compile_workspace_bytes(c, part, record, physicals);
-    /* Reads before writes: an operation in place reads what was there before it. */
-    for (int writes = 0; c->spread.several_parts && writes < 2; writes++)
+    return plan_buffer(c, buffer)->kind == ROTA_BUFFER_INPUT &&
+           (buffer >= c->spread.valid.count || !((void **)c->spread.valid.data)[buffer]);
+}
+
+/* Physicals for the accesses of a node, from their buffers. Reads before writes: an operation in place reads what was
+ * there before it. */
+static rota_status place_accesses(rota_compiler *c, const rota_node_record *record, uint32_t part,
+                                  uint32_t *physicals) {
+    const rota_access_record *accesses = rota_node_accesses(record);
+    for (int writes = 0; writes < 2; writes++)
         for (uint32_t i = 0; i < record->access_count; i++) {
             if ((ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ) != writes) continue;
             uint64_t low = ROTA_ACCESS_OFFSET(&accesses[i]);
             ROTA_TRY(rota_compile_place(c, part, physicals[i], low, low + accesses[i].size_bytes,
                                         ROTA_ACCESS_MODE(&accesses[i]), &physicals[i]));
         }
-    rota_operation *operation = rota_compile_add_operation(
-        c, ROTA_OPERATION_NODE, record->access_count + (workspace_bytes ? 1u : 0u));
+    return ROTA_OK;
+}
+
+static rota_status add_operation(rota_compiler *c, const rota_node_record *record, uint32_t node,
+                                 uint32_t part, uint32_t queue) {
+    const rota_access_record *accesses = rota_node_accesses(record);
+    const uint32_t count = record->access_count;
+    uint32_t physicals[ROTA_KERNEL_OPERANDS_MAX]; /* plan buffers, which are the same where all is one part */
+    for (uint32_t i = 0; i < count; i++) {
+        ROTA_TRY(rota_compile_buffer_index(c, accesses[i].buffer, &physicals[i]));
+        if (is_input_due(c, physicals[i])) ROTA_TRY(add_transfer(c, physicals[i], part, false));
+    }
+    const uint64_t workspace_bytes =
+        c->partitions.device[part] ? rota_compile_workspace_bytes(c, part, record, physicals) : 0;
+    if (c->spread.several_parts) ROTA_TRY(place_accesses(c, record, part, physicals));
+    rota_operation *operation =
+        rota_compile_add_operation(c, ROTA_OPERATION_NODE, count + (workspace_bytes ? 1u : 0u));
     if (!operation) return rota_compile_no_memory(c);
     operation->record = record;
     operation->node = node;
@@ -207,11 +214,11 @@ static rota_status add_operation(rota_compiler *c, const rota_node_record *recor
         operation->works_in_place = kernel->inplace_outputs && kernel->inplace_inputs;
     }
     operation->queue = queue & 0x7fu;
-    for (uint32_t i = 0; i < record->access_count; i++)
+    for (uint32_t i = 0; i < count; i++)
         rota_compile_set_access(c, i, physicals[i], ROTA_ACCESS_OFFSET(&accesses[i]), accesses[i].size_bytes,
                                 ROTA_ACCESS_MODE(&accesses[i]));
     if (!workspace_bytes) return ROTA_OK;
-    rota_compile_set_access(c, record->access_count, ROTA_NONE, 0, workspace_bytes, ROTA_WRITE);
+    rota_compile_set_access(c, count, ROTA_NONE, 0, workspace_bytes, ROTA_WRITE);
     return rota_compile_want_workspace(c, workspace_bytes);
 }
 
@@ -224,7 +231,7 @@ static rota_operation *newest(const rota_compiler *c) {
 static rota_status add_record(rota_compiler *c, const rota_node_record *record, uint32_t node, uint32_t part,
                               uint32_t queue, bool is_first, bool is_last) {
     uint32_t count = 0;
-    const rota_node_record *parts[ROTA_KERNEL_PARTS_MAX] = {record};
+    const rota_node_record *parts[ROTA_KERNEL_PARTS_MAX];
     if (record->kind == ROTA_NODE_KERNEL && record->u.kernel.kernel->parts)
         ROTA_TRY(rota_compile_parts(c, part, record, parts, &count));
     if (count == 0) {
@@ -335,6 +342,74 @@ static rota_status add_rewritten(rota_compiler *c, const rota_node_record **reco
     return ROTA_OK;
 }
 
+/* Where gathering is in a lane. */
+typedef struct lane_cursor {
+    const rota_lane_chunk *chunk;
+    const uint8_t *next; /* the record; NULL: past the last */
+} lane_cursor;
+
+static void enter_chunk(lane_cursor *cursor, const rota_lane_chunk *chunk) {
+    while (chunk && (const uint8_t *)(chunk + 1) == chunk->end) chunk = chunk->next;
+    cursor->chunk = chunk;
+    cursor->next = chunk ? (const uint8_t *)(chunk + 1) : NULL;
+}
+
+static const rota_node_record *take_record(lane_cursor *cursor) {
+    const rota_node_record *record = (const rota_node_record *)cursor->next;
+    if (!record) return NULL;
+    cursor->next += record->record_bytes;
+    if (cursor->next == cursor->chunk->end) enter_chunk(cursor, cursor->chunk->next);
+    return record;
+}
+
+/* Asks for what a record to come needs: the physicals of the graph's buffers, and other buffers, by which theirs are
+ * found later. Plans of one part: there a physical has its buffer's number. */
+static void prefetch_buffers(const rota_compiler *c, const rota_node_record *record) {
+    const rota_access_record *accesses = rota_node_accesses(record);
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        const uint64_t stored = accesses[i].buffer;
+        const uint32_t buffer =
+            stored & 1 ? c->gathering.lane_base[stored >> 32] + ((uint32_t)stored >> 1) : 0;
+        const uintptr_t line = stored & 1 ? (uintptr_t)&ROTA_PHYSICALS(c)[buffer] : (uintptr_t)stored;
+        __builtin_prefetch((const void *)line);
+    }
+}
+
+/* ... later. */
+static void prefetch_persistent(const rota_compiler *c, const rota_node_record *record) {
+    const rota_access_record *accesses = rota_node_accesses(record);
+    for (uint32_t i = 0; i < record->access_count; i++)
+        if (!(accesses[i].buffer & 1))
+            rota_compile_prefetch_persistent(c, (const rota_buffer *)(uintptr_t)accesses[i].buffer);
+}
+
+/* The operations of a lane's nodes, the first of which is number `node`. */
+static rota_status add_lane(rota_compiler *c, const rota_recorder *lane, uint32_t node) {
+    lane_cursor cursor, near, far;
+    enter_chunk(&cursor, lane->first_chunk);
+    near = far = cursor;
+    for (uint32_t i = 0; i < 2 * RECORDS_AHEAD; i++) {
+        const rota_node_record *later = take_record(&far);
+        if (i < RECORDS_AHEAD) (void)take_record(&near);
+        if (later && !c->spread.several_parts) prefetch_buffers(c, later);
+    }
+    rota_node handle = {lane->lane, 0};
+    for (const rota_node_record *record; (record = take_record(&cursor)); node++, handle.index++) {
+        const rota_node_record *soon = take_record(&near), *later = take_record(&far);
+        if (later && !c->spread.several_parts) prefetch_buffers(c, later);
+        if (soon && !c->spread.several_parts) prefetch_persistent(c, soon);
+        ROTA_TRY(add_node(c, record, node, handle));
+    }
+    return ROTA_OK;
+}
+
+/* Only where the records are. */
+static void list_lane(const rota_recorder *lane, const rota_node_record **records) {
+    lane_cursor cursor;
+    enter_chunk(&cursor, lane->first_chunk);
+    for (uint32_t i = 0; i < lane->node_count; i++) records[i] = take_record(&cursor);
+}
+
 rota_status rota_compile_gather(rota_compiler *c) {
     ROTA_TRY(sort_lanes(c));
     ROTA_TRY(choose_parts(c));
@@ -344,18 +419,12 @@ rota_status rota_compile_gather(rota_compiler *c) {
         records = rota_arena_alloc(&c->scratch, sizeof *records * ((size_t)c->node_count + 1), 8);
         if (!records) return rota_compile_no_memory(c);
     }
-    uint32_t node = 0;
     for (uint32_t i = 0; i < c->info->lane_count; i++) {
-        const rota_recorder *lane = c->info->lanes[i];
-        rota_node handle = {lane->lane, 0};
-        for (const rota_lane_chunk *chunk = lane->first_chunk; chunk; chunk = chunk->next)
-            for (const uint8_t *at = (const uint8_t *)(chunk + 1); at < chunk->end;
-                 at += ((const rota_node_record *)at)->record_bytes, node++, handle.index++) {
-                if (records)
-                    records[node] = (const rota_node_record *)at;
-                else
-                    ROTA_TRY(add_node(c, (const rota_node_record *)at, node, handle));
-            }
+        const uint32_t first = c->info->lane_first_node[i];
+        if (records)
+            list_lane(c->info->lanes[i], records + first);
+        else
+            ROTA_TRY(add_lane(c, c->info->lanes[i], first));
     }
     if (records) {
         ROTA_TRY(rota_compile_rewrite(c, records));

@@ -41,6 +41,7 @@ static rota_status add_arena_memories(lowering *l) {
 /* The pieces of arenas that several parts share are named by the others as they come up. */
 static rota_status prepare_foreign(lowering *l) {
     rota_compiler *c = l->c;
+    if (c->partitions.count == 1) return ROTA_OK;
     size_t count = (size_t)c->physicals.count * c->partitions.count;
     l->foreign_memory = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (count + 1), 8);
     if (!l->foreign_memory) return rota_compile_no_memory(c);
@@ -122,6 +123,7 @@ static rota_status patch_accesses(lowering *l, const rota_operation *operation) 
     const uint32_t *access_physical = ROTA_ACCESS_PHYSICAL(c);
     const uint32_t end = operation->first_access + operation->access_count;
     for (uint32_t i = operation->first_access; i < end; i++) {
+        rota_compile_prefetch(c, ROTA_PHYSICALS(c), sizeof(rota_physical), i);
         if (access_physical[i] == ROTA_NONE) continue;
         const rota_physical *at = &ROTA_PHYSICALS(c)[access_physical[i]];
         accesses[i].memory =
@@ -131,6 +133,22 @@ static rota_status patch_accesses(lowering *l, const rota_operation *operation) 
         if (at->kind == ROTA_BUFFER_SLOT) accesses[i].is_slot = 1;
     }
     return ROTA_OK;
+}
+
+/* The same of all accesses, where there is one part. */
+static void patch_all(const lowering *l) {
+    const rota_compiler *c = l->c;
+    rota_exec_operand *accesses = ROTA_ACCESSES(c);
+    const uint32_t *access_physical = ROTA_ACCESS_PHYSICAL(c);
+    const rota_physical *physicals = ROTA_PHYSICALS(c);
+    for (uint32_t i = 0; i < c->accesses.count; i++) {
+        rota_compile_prefetch(c, physicals, sizeof *physicals, i);
+        if (access_physical[i] == ROTA_NONE) continue;
+        const rota_physical *at = &physicals[access_physical[i]];
+        accesses[i].memory = at->memory;
+        accesses[i].offset_bytes += at->packed ? at->offset_bytes : 0;
+        accesses[i].is_slot |= at->kind == ROTA_BUFFER_SLOT;
+    }
 }
 
 /* The host side of uploads and read-backs: a word with the caller's pointer, or a place in staging memory. */
@@ -280,6 +298,34 @@ static void lower_joins(lowering *l, bool write) {
 
 /* ---- Commands and batches ---- */
 
+/* Counts commands, edges and levels; all are of the one segment. */
+static void count_plain(lowering *l) {
+    const rota_compiler *c = l->c;
+    const rota_operation *operations = ROTA_OPERATIONS(c);
+    part_builder *part = l->only_part;
+    uint32_t levels = 0;
+    for (uint32_t n = 0; n < c->operations.count; n++)
+        if (operations[n].level >= levels) levels = operations[n].level + 1;
+    l->level_count[0] = levels;
+    part->command_count = (uint32_t)c->operations.count;
+    part->edge_count = (uint32_t)c->edges.from.count;
+}
+
+static void count_of_segments(lowering *l) {
+    const rota_compiler *c = l->c;
+    const uint32_t *edges = c->edges.from.data;
+    for (uint32_t n = 0; n < c->operations.count; n++) {
+        const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
+        if (operation->level >= l->level_count[operation->segment])
+            l->level_count[operation->segment] = operation->level + 1;
+        part_builder *part = &l->parts[operation->part];
+        part->command_count++;
+        for (uint32_t e = c->edges.first[n]; e < c->edges.first[n + 1]; e++)
+            if (edges[e] & ROTA_JOIN || ROTA_OPERATIONS(c)[edges[e]].segment == operation->segment)
+                part->edge_count++;
+    }
+}
+
 /* Counts what each part gets, and resolves the operands on the way. */
 static rota_status count_commands(lowering *l) {
     rota_compiler *c = l->c;
@@ -287,20 +333,15 @@ static rota_status count_commands(lowering *l) {
     l->first_batch = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
     l->level_count = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
     if (!l->first_batch || !l->level_count) return rota_compile_no_memory(c);
-    const uint32_t *edges = c->edges.from.data;
-    for (uint32_t n = 0; n < c->operations.count; n++) {
-        const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
-        ROTA_TRY(patch_accesses(l, operation));
-        if (operation->level >= l->level_count[operation->segment])
-            l->level_count[operation->segment] = operation->level + 1;
-        part_builder *part = &l->parts[operation->part];
-        part->command_count++;
-        if (plan->segment_count == 1) continue;
-        for (uint32_t e = c->edges.first[n]; e < c->edges.first[n + 1]; e++)
-            if (edges[e] & ROTA_JOIN || ROTA_OPERATIONS(c)[edges[e]].segment == operation->segment)
-                part->edge_count++;
-    }
-    if (plan->segment_count == 1) l->parts[plan->segments[0].part].edge_count = (uint32_t)c->edges.from.count;
+    if (l->only_part)
+        count_plain(l);
+    else
+        count_of_segments(l);
+    if (c->partitions.count == 1)
+        patch_all(l);
+    else
+        for (uint32_t n = 0; n < c->operations.count; n++)
+            ROTA_TRY(patch_accesses(l, &ROTA_OPERATIONS(c)[n]));
     if (c->edges.joins.count) ROTA_TRY(count_joins(l));
     for (uint32_t i = 0; i < plan->segment_count; i++) {
         part_builder *part = &l->parts[plan->segments[i].part];
@@ -337,17 +378,17 @@ static rota_status size_parts(lowering *l) {
     return ROTA_OK;
 }
 
+static inline rota_exec_batch *batch_of(const lowering *l, const rota_operation *operation) {
+    if (l->only_part) return &l->only_part->batches[operation->level];
+    return &l->parts[operation->part].batches[l->first_batch[operation->segment] + operation->level];
+}
+
 /* The batches: levels in each segment, segments in plan order. Their counts are what place_command counts up
  * to again. */
 static void lay_out_batches(lowering *l) {
     rota_compiler *c = l->c;
     rota_plan *plan = c->plan;
-    for (uint32_t n = 0; n < c->operations.count; n++) {
-        const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
-        l->parts[operation->part]
-            .batches[l->first_batch[operation->segment] + operation->level]
-            .command_count++;
-    }
+    for (uint32_t n = 0; n < c->operations.count; n++) batch_of(l, &ROTA_OPERATIONS(c)[n])->command_count++;
     uint32_t cursor[UINT8_MAX + 1] = {0};
     for (uint32_t i = 0; i < plan->segment_count; i++) {
         uint32_t p = plan->segments[i].part;
@@ -375,8 +416,7 @@ static void lay_out_batches(lowering *l) {
 
 /* The operation's command number: record order inside a batch. */
 static void place_command(lowering *l, rota_operation *operation, uint32_t n) {
-    rota_exec_batch *batch =
-        &l->parts[operation->part].batches[l->first_batch[operation->segment] + operation->level];
+    rota_exec_batch *batch = batch_of(l, operation);
     l->command_of[n] = operation->command = batch->first_command + batch->command_count++;
 }
 
@@ -399,9 +439,8 @@ static bool runs_on_vk(const rota_kernel *kernel, uint32_t features) {
     return kernel->vk.words || ((features & ROTA_FEATURE_CUDA_IMAGES) && kernel->cuda.image);
 }
 
-static rota_status check_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel) {
-    const rota_device_traits *device = l->c->partitions.device[ROTA_OPERATIONS(l->c)[n].part];
-    if (!device) return ROTA_OK;
+static rota_status check_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel,
+                                const rota_device_traits *device) {
     bool there = device->kind == ROTA_EXEC_CPU  ? kernel->cpu.fn != NULL
                  : device->kind == ROTA_EXEC_VK ? runs_on_vk(kernel, device->features)
                                                 : kernel->cuda.image || kernel->cuda.call ||
@@ -412,9 +451,8 @@ static rota_status check_kernel(const lowering *l, uint32_t n, const rota_kernel
                      rota_operation_describe(l->c->plan, n), kernel->name, forms[device->kind], device->id);
 }
 
-static rota_status emit_command(lowering *l, uint32_t n) {
-    const rota_operation *operation = &ROTA_OPERATIONS(l->c)[n];
-    part_builder *part = &l->parts[operation->part];
+static rota_status emit_command(lowering *l, const rota_operation *operation, uint32_t n) {
+    part_builder *part = l->only_part ? l->only_part : &l->parts[operation->part];
     rota_exec_command *command = &part->commands[operation->command];
     *command = (rota_exec_command){.node = n,
                                    .kind = ROTA_EXEC_COMMAND_COPY,
@@ -424,7 +462,8 @@ static rota_status emit_command(lowering *l, uint32_t n) {
     if (!record) return ROTA_OK;
     switch ((rota_node_kind)record->kind) {
     case ROTA_NODE_KERNEL:
-        ROTA_TRY(check_kernel(l, n, record->u.kernel.kernel));
+        if (l->c->partitions.device[operation->part])
+            ROTA_TRY(check_kernel(l, n, record->u.kernel.kernel, l->c->partitions.device[operation->part]));
         command->kind = ROTA_EXEC_COMMAND_KERNEL;
         command->u.kernel.kernel = record->u.kernel.kernel;
         command->u.kernel.params = rota_node_params(record);
@@ -495,7 +534,7 @@ static __attribute__((noinline)) void emit_edges(lowering *l) {
 static void emit_plain_edges(lowering *l) {
     const rota_compiler *c = l->c;
     const uint32_t *edges = c->edges.from.data, *command_of = l->command_of, *first_edge = c->edges.first;
-    const part_builder *part = &l->parts[c->plan->segments[0].part];
+    const part_builder *part = l->only_part;
     uint32_t *first_successor = part->first_successor, *successor = part->successor;
     for (uint32_t n = 0; n < c->operations.count; n++)
         for (uint32_t e = first_edge[n]; e < first_edge[n + 1]; e++)
@@ -520,13 +559,13 @@ static rota_status lower_all(lowering *l) {
     ROTA_TRY(lower_transfers(l));
     ROTA_TRY(size_parts(l));
     lay_out_batches(l);
-    const bool plain = c->plan->segment_count == 1 && c->edges.joins.count == 0;
+    const bool plain = l->only_part && c->edges.joins.count == 0;
     for (uint32_t n = 0; n < c->operations.count; n++) {
         rota_operation *operation = &ROTA_OPERATIONS(c)[n];
         place_command(l, operation, n);
-        ROTA_TRY(emit_command(l, n));
+        ROTA_TRY(emit_command(l, operation, n));
         if (plain)
-            count_plain_edges(l, &l->parts[operation->part], operation->command, n);
+            count_plain_edges(l, l->only_part, operation->command, n);
         else
             count_edges(l, operation, n);
     }
@@ -542,6 +581,7 @@ static rota_status lower_all(lowering *l) {
 rota_status rota_compile_lower(rota_compiler *c) {
     lowering l = {.c = c};
     l.parts = rota_arena_calloc(&c->scratch, sizeof *l.parts * c->partitions.count, 8);
+    if (l.parts && c->plan->segment_count == 1) l.only_part = &l.parts[c->plan->segments[0].part];
     l.command_of = rota_arena_alloc(&c->scratch, sizeof(uint32_t) * ((size_t)c->operations.count + 1), 8);
     if (!l.parts || !l.command_of) return rota_compile_no_memory(c);
     rota_status status = lower_all(&l);

@@ -24,13 +24,15 @@ typedef struct part_builder {
 typedef struct lowering {
     rota_compiler *c;
     part_builder *parts;
+    part_builder *only_part;          /* of the plan's only segment; NULL: it has several */
     rota_vector words;                /* rota_plan_word */
     uint32_t *first_batch;            /* by plan segment, in its part */
     uint32_t *level_count;            /* by plan segment */
     uint32_t *command_of;             /* by operation: its command, dense for the passes over edges */
     uint32_t *first_join, *joins_end; /* by plan segment, in its part */
-    uint32_t *foreign_memory; /* by physical and part: its memory index (SLOT: word) in a part that does not
-                                 own it */
+    uint32_t
+        *foreign_memory; /* of several parts, by physical and part: its memory index (SLOT: word) in a part
+                                 that does not own it */
 } lowering;
 
 /* lower_parts.c: what executors get. */

@@ -60,6 +60,16 @@ static void pair_inplace(rota_compiler *c, const rota_operation *operation, uint
     }
 }
 
+/* Asks for what operation n reads of others' memory, some operations early. */
+static void prefetch_ahead(const rota_compiler *c, uint32_t n) {
+    const rota_operation *operation = &ROTA_OPERATIONS(c)[n], *later = operation + ROTA_OPERATIONS_AHEAD;
+    for (uint32_t i = 0; i < operation->access_count; i++)
+        rota_compile_prefetch(c, ROTA_PHYSICALS(c), sizeof(rota_physical), operation->first_access + i);
+    if (n + ROTA_OPERATIONS_AHEAD >= c->operations.count || !later->works_in_place) return;
+    __builtin_prefetch(&later->record->u);
+    __builtin_prefetch(&ROTA_ACCESSES(c)[later->first_access]);
+}
+
 /* Live bytes by part while operations go by. */
 typedef struct live_bytes {
     uint64_t now[UINT8_MAX + 1], peak[UINT8_MAX + 1];
@@ -73,6 +83,7 @@ static void count_operation(rota_compiler *c, live_bytes *live, uint32_t n, uint
     const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
     const uint32_t *physical = ROTA_ACCESS_PHYSICAL(c) + operation->first_access;
     uint32_t births = 0, deaths = 0;
+    prefetch_ahead(c, n);
     pair_inplace(c, operation, n);
     /* A physical may stand in several accesses: its phase says what was counted. */
     for (uint32_t i = 0; i < operation->access_count; i++) {
@@ -358,13 +369,16 @@ static bool give_block(space *s, uint32_t index, uint32_t tenant) {
     return true;
 }
 
-static rota_status check_size(const rota_compiler *c, const rota_physical *at) {
-    if (rota_aligned_size(at->size_bytes) <= rota_piece_limit(c, at->part)) return ROTA_OK;
+static __attribute__((cold)) rota_status refuse_size(const rota_compiler *c, const rota_physical *at) {
     const rota_buffer *root = ((rota_plan_buffer *)c->buffers.data)[at->buffer].buffer;
     return rota_fail(ROTA_OUT_OF_MEMORY,
                      "compile of graph '%s': %s buffer '%s' of %llu bytes; the device allocates at most %llu",
                      c->graph->name, rota_buffer_kind_name((rota_buffer_kind)at->kind), root->name,
                      (unsigned long long)at->size_bytes, (unsigned long long)rota_piece_limit(c, at->part));
+}
+
+static inline rota_status check_size(const space *s, const rota_physical *at) {
+    return rota_aligned_size(at->size_bytes) <= s->piece_limit ? ROTA_OK : refuse_size(s->c, at);
 }
 
 static rota_status space_init(space *s, rota_compiler *c, uint32_t part) {
@@ -404,7 +418,7 @@ static rota_status best_fit_operation(space *spaces, rota_compiler *c, const rot
         uint32_t number = physical[__builtin_ctz(births)];
         rota_physical *at = &ROTA_PHYSICALS(c)[number];
         space *s = &spaces[at->part];
-        ROTA_TRY(check_size(c, at));
+        ROTA_TRY(check_size(s, at));
         uint32_t index = at->inplace_of != ROTA_NONE
                              ? block_of[at->inplace_of]
                              : take_block(s, rota_aligned_size(at->size_bytes), number);
@@ -515,7 +529,7 @@ rota_status rota_packer_birth(rota_packer *packer, uint32_t physical, uint32_t o
     rota_physical *at = &ROTA_PHYSICALS(c)[physical];
     space *s = &packer->spaces[at->part];
     if (packer->block_of[physical]) return ROTA_OK;
-    ROTA_TRY(check_size(c, at));
+    ROTA_TRY(check_size(s, at));
     if (at->inplace_of != ROTA_NONE) {
         /* Every use of the input but this one must be proved done. */
         if (all_before(c, cons, inplace_uses, operation)) {

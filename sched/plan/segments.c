@@ -277,12 +277,13 @@ static rota_status visit(segmenter *s, uint32_t n) {
     return ROTA_OK;
 }
 
-/* One queue of one device: no cuts, no waits. */
+/* One queue of one device: no cuts, no waits. Levels stand already where no join has one. */
 static rota_status visit_all_on_one(rota_compiler *c) {
     rota_operation *operations = ROTA_OPERATIONS(c);
     const uint32_t *edges = c->edges.from.data;
     uint32_t place_of = 0;
     segmenter s = {.c = c, .timelines = 1, .place_of = &place_of};
+    if (c->edges.joins.count == 0) return ROTA_OK;
     for (uint32_t n = 0; n < c->operations.count; n++) {
         uint32_t level = 0;
         if (s.joins_done < c->edges.joins.count) ROTA_TRY(place_joins(&s, n));
@@ -297,7 +298,6 @@ static rota_status visit_all_on_one(rota_compiler *c) {
             }
             if (before >= level) level = before + 1;
         }
-        operations[n].segment = 0;
         operations[n].level = level;
     }
     return ROTA_OK;
