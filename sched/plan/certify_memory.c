@@ -27,8 +27,13 @@ static const rota_buffer *recorded_buffer(const certifier *c, uint64_t stored) {
     return index < recorder->buffer_count ? recorder->buffers[index] : NULL;
 }
 
+/* Neighbours stay neighbours, up to so many: a graph's buffers were made side by side, and are used so. */
+enum { HASH_NEIGHBOURS = 4096 };
 static uint32_t hash_of(uint64_t space, const rota_buffer *buffer) {
-    return (uint32_t)((space * 0x9e3779b97f4a7c15u ^ ((uintptr_t)buffer >> 4) * 0xc2b2ae3d27d4eb4fu) >> 32);
+    const uint64_t place = (uintptr_t)buffer / sizeof *buffer;
+    const uint64_t group =
+        (space / HASH_NEIGHBOURS * 0x9e3779b97f4a7c15u ^ place / HASH_NEIGHBOURS * 0xc2b2ae3d27d4eb4fu) >> 32;
+    return (uint32_t)(group + (place + space) % HASH_NEIGHBOURS);
 }
 
 static rota_status find_instance(certifier *c, uint64_t space, const rota_buffer *buffer, uint32_t *out) {
@@ -186,7 +191,10 @@ rota_status rota_certify_read_operands(certifier *c) {
     c->memory.hash_mask = size - 1;
     c->memory.instance_hash = rota_arena_calloc(&c->arena, sizeof(uint32_t) * size, 8);
     c->memory.instance_of = rota_arena_alloc(&c->arena, sizeof(uint32_t) * (operands + 1), 8);
-    if (!c->memory.instance_hash || !c->memory.instance_of) return rota_certify_no_memory(c);
+    /* Each buffer is in one memory, or in some. */
+    if (!c->memory.instance_hash || !c->memory.instance_of ||
+        !rota_vector_reserve(&c->memory.instances, sizeof(instance), c->plan->buffer_count))
+        return rota_certify_no_memory(c);
     for (uint32_t n = 0; n < c->operations; n++) {
         const uint32_t part = part_of(c, n);
         const rota_exec_command *command = command_of(c, n);

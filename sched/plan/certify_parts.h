@@ -222,7 +222,7 @@ static inline const rota_exec_command *command_of(const certifier *c, uint32_t n
 /* ---- certify_ranges.c: who comes after whom ---- */
 
 /* Sorts points and leaves each once. */
-uint32_t rota_certify_settle_points(uint64_t *points, uint64_t count);
+rota_status rota_certify_settle_points(certifier *c, uint64_t *points, uint64_t count, uint32_t *out_count);
 uint32_t rota_certify_leaf_of(const uint64_t *points, uint32_t count, uint64_t at);
 /* Gives each buffer that is touched in several ranges a tree over their ends. */
 rota_status rota_certify_make_trees(certifier *c);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <string.h>
 
 /* ---- Order of many ---- */
 
@@ -172,20 +173,47 @@ rota_status rota_certify_check_list(certifier *c, const meeting *m, uint32_t n, 
 
 /* ---- Trees over ranges ---- */
 
+/* Fewer are compared. */
+enum { FEW_POINTS = 512 };
+
 static int compare_points(const void *left, const void *right) {
     const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
     return a < b ? -1 : a > b;
 }
 
-/* Sorts points and leaves each once. */
-uint32_t rota_certify_settle_points(uint64_t *points, uint64_t count) {
+/* Sorts many points by their bytes, the lowest first; those bytes that are the same in all are passed over, and of the
+ * places in an arena these are half of them. */
+static rota_status sort_points(certifier *c, uint64_t *points, uint64_t count) {
+    uint64_t *from = points, *to = rota_arena_alloc(&c->arena, sizeof *to * (size_t)count, 8);
+    uint64_t differ = 0;
+    if (!to) return rota_certify_no_memory(c);
+    for (uint64_t i = 1; i < count; i++) differ |= points[i] ^ points[0];
+    for (uint32_t shift = 0; shift < 64; shift += 8) {
+        if (!(differ >> shift & 0xff)) continue;
+        uint64_t first[257] = {0};
+        for (uint64_t i = 0; i < count; i++) first[(from[i] >> shift & 0xff) + 1]++;
+        for (uint32_t k = 1; k < 257; k++) first[k] += first[k - 1];
+        for (uint64_t i = 0; i < count; i++) to[first[from[i] >> shift & 0xff]++] = from[i];
+        uint64_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != points) memcpy(points, from, sizeof *points * (size_t)count);
+    return ROTA_OK;
+}
+
+rota_status rota_certify_settle_points(certifier *c, uint64_t *points, uint64_t count, uint32_t *out_count) {
     bool sorted = true;
     for (uint64_t i = 1; i < count && sorted; i++) sorted = points[i - 1] <= points[i];
-    if (!sorted) qsort(points, (size_t)count, sizeof *points, compare_points);
+    if (!sorted && count < FEW_POINTS)
+        qsort(points, (size_t)count, sizeof *points, compare_points);
+    else if (!sorted)
+        ROTA_TRY(sort_points(c, points, count));
     uint64_t kept = 0;
     for (uint64_t i = 0; i < count; i++)
         if (!kept || points[kept - 1] != points[i]) points[kept++] = points[i];
-    return (uint32_t)kept;
+    *out_count = (uint32_t)kept;
+    return ROTA_OK;
 }
 
 uint32_t rota_certify_leaf_of(const uint64_t *points, uint32_t count, uint64_t at) {
@@ -228,8 +256,10 @@ rota_status rota_certify_make_trees(certifier *c) {
         at->tree = (uint32_t)trees;
         if (at->leaves > 1) {
             at->first_point -= 2 * at->access_count;
-            at->leaves =
-                rota_certify_settle_points(c->memory.points + at->first_point, 2ull * at->access_count) - 1;
+            uint32_t kept = 0;
+            ROTA_TRY(rota_certify_settle_points(c, c->memory.points + at->first_point,
+                                                2ull * at->access_count, &kept));
+            at->leaves = kept - 1;
             trees += 2ull * at->leaves - 1; /* nodes in depth first order */
         } else {
             trees++;

@@ -57,8 +57,10 @@ rota_status rota_certify_make_arenas(certifier *c) {
     uint64_t trees = 0;
     for (uint32_t k = 0; k < c->memory.arenas.count; k++) {
         if (!arenas[k].leaves) continue;
-        arenas[k].leaves =
-            rota_certify_settle_points(c->memory.ends + arenas[k].first_end, arenas[k].leaves) - 1;
+        uint32_t kept = 0;
+        ROTA_TRY(
+            rota_certify_settle_points(c, c->memory.ends + arenas[k].first_end, arenas[k].leaves, &kept));
+        arenas[k].leaves = kept - 1;
         arenas[k].tree = (uint32_t)trees;
         trees += 2ull * arenas[k].leaves;
     }

@@ -14,7 +14,8 @@ bool rota_compile_is_unified(const rota_compiler *c, uint32_t part) {
 
 /* ---- Buffers ---- */
 
-/* In place: a struct that is returned is copied in other pieces than it was written in, which the processor waits for. */
+/* In place: a struct that is returned is copied in other pieces than it was written in, which the processor
+ * waits for. */
 static inline void set_physical(rota_physical *out, const rota_buffer *root, uint32_t buffer, uint32_t part) {
     *out = (rota_physical){.buffer = buffer,
                            .first_operation = ROTA_NONE,
