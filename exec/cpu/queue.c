@@ -46,16 +46,13 @@ static bool grow_pool(rota_cpu_device *device) {
     return true;
 }
 
-static bool keeps_memory(const rota_cpu_work *work) {
-    return work->large_block || work->large_copies;
-}
-
 static void give_memory(rota_cpu_work *work) {
     free(work->large_block);
     free(work->large_copies);
     work->large_block = NULL;
     work->large_copies = NULL;
     work->large_words = work->large_copy_count = 0;
+    work->keeps_memory = false;
 }
 
 static rota_cpu_work *take_work(rota_cpu_device *device) {
@@ -66,17 +63,18 @@ static rota_cpu_work *take_work(rota_cpu_device *device) {
         if (!device->works.free && !grow_pool(device)) return NULL;
     }
     rota_cpu_work *work = device->works.free;
-    device->works.free = ra_load_relaxed(&work->next);
+    rota_cpu_work *next = device->works.free = ra_load_relaxed(&work->next);
+    if (next) ra_prefetch(next); /* it lies where the pump was last */
     ra_store_relaxed(&work->next, NULL);
     ra_store_relaxed(&work->done, 0);
-    if (keeps_memory(work)) (void)ra_fetch_add_relaxed(&device->recycled.large_kept, UINT32_MAX);
+    if (work->keeps_memory) (void)ra_fetch_add_relaxed(&device->recycled.large_kept, UINT32_MAX);
     return work;
 }
 
 /* Pump only. Several pushers are excluded, so the head cannot come back with another successor in between. */
 static void recycle(rota_cpu_device *device, rota_cpu_work *work) {
     /* Counted before it is free: take_work never takes off what was not added. */
-    if (keeps_memory(work) && ra_fetch_add_relaxed(&device->recycled.large_kept, 1) >= LARGE_KEPT) {
+    if (work->keeps_memory && ra_fetch_add_relaxed(&device->recycled.large_kept, 1) >= LARGE_KEPT) {
         (void)ra_fetch_add_relaxed(&device->recycled.large_kept, UINT32_MAX);
         give_memory(work);
     }
@@ -111,10 +109,7 @@ void rota_cpu_queues_free(rota_cpu_device *device) {
 /* ---- Submission ---- */
 
 static bool copy_block(rota_cpu_work *work, const uint64_t *block, uint32_t words) {
-    if (words == 0) {
-        work->block = NULL;
-        return true;
-    }
+    if (words == 0) return true;
     uint64_t *to = work->inline_block;
     if (words > ROTA_CPU_INLINE_WORDS) {
         if (work->large_words < words) {
@@ -122,11 +117,11 @@ static bool copy_block(rota_cpu_work *work, const uint64_t *block, uint32_t word
             if (!larger) return false;
             work->large_block = larger;
             work->large_words = words;
+            work->keeps_memory = true;
         }
         to = work->large_block;
     }
     memcpy(to, block, (size_t)words * sizeof *to);
-    work->block = to;
     return true;
 }
 
@@ -139,10 +134,10 @@ static bool take_copies(rota_cpu_work *work, const rota_exec_copy *copies, uint3
             if (!larger) return false;
             work->large_copies = larger;
             work->large_copy_count = count;
+            work->keeps_memory = true;
         }
         to = work->large_copies;
     }
-    work->copies = to;
     for (uint32_t i = 0; i < count; i++)
         to[i] = (rota_cpu_copy){(uint8_t *)copies[i].destination->host + copies[i].destination_offset,
                                 (const uint8_t *)copies[i].source->host + copies[i].source_offset,
@@ -209,7 +204,7 @@ static rota_status submit_one(rota_cpu_device *device, const rota_exec_work *in)
     work->cookie = in->cookie;
     work->signal_value = in->signal_value;
     work->segment = in->segment;
-    work->queue = in->queue;
+    work->queue = (uint8_t)in->queue;
     work->wait_count = 0;
     for (uint32_t i = 0; i < in->wait_count; i++)
         add_wait(device, work, in->waits[i].queue, in->waits[i].value);

@@ -25,25 +25,29 @@ typedef struct rota_cpu_copy {
     size_t size_bytes;
 } rota_cpu_copy;
 
+/* One of a plan that waits for nothing has all in the first cache line, or in two with its block: of thousands in
+ * flight each further line is a miss, for who submits and for who runs it. */
 struct rota_cpu_work {
     _Alignas(64) rota_cpu_task task;
     _Atomic(rota_cpu_work *) next; /* in its queue; in the free list while unused */
     rota_exec_instance *instance;
     void *cookie;
-    const uint64_t *block;
     uint64_t signal_value;
-    uint32_t segment, queue;
-    uint64_t inline_block[ROTA_CPU_INLINE_WORDS];
+    uint32_t segment;
     _Atomic uint32_t done;
-    uint32_t wait_count;
-    uint64_t *large_block; /* may be kept for the next use of this work */
-    uint32_t large_words;
-    uint32_t copy_count, large_copy_count;
-    const rota_cpu_copy *copies; /* one_copy or large_copies */
+    uint32_t copy_count;
+    uint8_t queue, wait_count;
+    bool keeps_memory; /* large_block or large_copies */
+    uint64_t inline_block[ROTA_CPU_INLINE_WORDS];
     rota_cpu_copy one_copy;
-    rota_cpu_copy *large_copies;               /* likewise */
+    /* May be kept for the next use of this work. */
+    uint64_t *large_block;
+    rota_cpu_copy *large_copies;
+    uint32_t large_words, large_copy_count;
     rota_cpu_wait waits[ROTA_EXEC_QUEUES_MAX]; /* those not met at submit, one per queue */
 };
+_Static_assert(offsetof(rota_cpu_work, inline_block) == 64, "what every work needs is one cache line");
+_Static_assert(ROTA_EXEC_QUEUES_MAX <= UINT8_MAX, "a work counts its waits in a byte");
 
 /* The submit thread's part of a queue. */
 typedef struct rota_cpu_queue_submit {
@@ -61,7 +65,7 @@ typedef struct rota_cpu_queue_shared {
     rota_cpu_work *blocked_head;
     uint64_t blocked_head_number;
     _Alignas(64) _Atomic uint64_t released; /* pump to submit: of the blocked, how many were started */
-    _Atomic uint64_t timeline;
+    _Alignas(64) _Atomic uint64_t timeline; /* apart from that, which who submits looks at for each work */
 } rota_cpu_queue_shared;
 
 /* The pump's part. */

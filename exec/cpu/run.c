@@ -35,6 +35,8 @@ static void report_failure(rota_cpu_device *device, const rota_cpu_work *work, c
 static rota_status prepare(const rota_cpu_work *work, const rota_cpu_record *record, prepared_call *out) {
     const rota_exec_instance *instance = work->instance;
     const rota_exec_program *program = instance->program;
+    const uint64_t *block =
+        program->block_words > ROTA_CPU_INLINE_WORDS ? work->large_block : work->inline_block;
     out->call.operands = instance->operands + record->first_operand;
     out->call.params = record->u.params;
     out->call.begin = 0;
@@ -45,7 +47,7 @@ static rota_status prepare(const rota_cpu_work *work, const rota_cpu_record *rec
         const uint32_t *words = program->operand_word + record->first_operand;
         for (uint32_t i = 0; i < record->operand_count; i++) {
             uintptr_t address = (uintptr_t)instance->operands[record->first_operand + i];
-            if (words[i] != ROTA_CPU_NONE) address += (uintptr_t)work->block[words[i]];
+            if (words[i] != ROTA_CPU_NONE) address += (uintptr_t)block[words[i]];
             out->operands[i] = (void *)address;
         }
         out->call.operands = out->operands;
@@ -58,7 +60,7 @@ static rota_status prepare(const rota_cpu_work *work, const rota_cpu_record *rec
             const rota_exec_binding *binding = &program->desc->bindings[command->first_binding + i];
             const rota_kernel_bindable *bindable = &kernel->bindables[binding->bindable];
             /* The low 4 bytes of a word come first: see the assertion above. */
-            memcpy(out->params + bindable->offset_bytes, &work->block[binding->word], bindable->size_bytes);
+            memcpy(out->params + bindable->offset_bytes, &block[binding->word], bindable->size_bytes);
         }
         out->call.params = out->params;
         if (kernel->cpu.items)
@@ -294,8 +296,9 @@ static void run_copies(rota_cpu_device *device, const rota_cpu_work *work) {
     const rota_exec_host *host = &device->host;
     bool watched = ra_load_acquire(host->poison_active) != 0; /* see must_skip */
     if (watched && host->must_skip(host->user, work->cookie, NULL, 0)) return;
+    const rota_cpu_copy *copies = work->copy_count > 1 ? work->large_copies : &work->one_copy;
     for (uint32_t i = 0; i < work->copy_count; i++)
-        memcpy(work->copies[i].destination, work->copies[i].source, work->copies[i].size_bytes);
+        memcpy(copies[i].destination, copies[i].source, copies[i].size_bytes);
     if (watched && !ra_load_acquire(&device->end.stop)) /* pairs with close */
         host->succeeded(host->user, work->cookie, NULL, 0);
 }
