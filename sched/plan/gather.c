@@ -5,7 +5,6 @@
 #include <string.h>
 #include "base/atomic.h"
 #include "sched/plan/check.h"
-#include "sched/plan/externals.h"
 #include "sched/plan/interval.h"
 #include "sched/plan/parts.h"
 #include "sched/plan/place.h"
