@@ -29,6 +29,7 @@ static inline void set_physical(rota_physical *out, const rota_buffer *root, uin
 }
 
 rota_status rota_compile_add_buffers(rota_compiler *c, rota_buffer *const *list, uint32_t count) {
+    if (count == 0) return ROTA_OK; /* and there may be no memory yet */
     if (!rota_vector_reserve(&c->buffers, sizeof(rota_plan_buffer), count) ||
         !rota_vector_reserve(&c->physicals, sizeof(rota_physical), count))
         return rota_compile_no_memory(c);

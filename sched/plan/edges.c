@@ -133,8 +133,9 @@ static rota_status add_edges(hazards *h, rota_clock *clock, const candidate *lis
     rota_vector *from = &c->edges.from, *kind = &c->edges.kind;
     if (!rota_vector_reserve(from, sizeof(uint32_t), count) || !rota_vector_reserve(kind, 1, count))
         return rota_compile_no_memory(c);
-    uint32_t *to_from = (uint32_t *)from->data + from->count;
-    uint8_t *to_kind = (uint8_t *)kind->data + kind->count;
+    /* Without an edge there may be no memory yet. */
+    uint32_t *to_from = count ? (uint32_t *)from->data + from->count : NULL;
+    uint8_t *to_kind = count ? (uint8_t *)kind->data + kind->count : NULL;
     uint32_t level = 0;
     for (uint64_t i = 0; i < count; i++) {
         const uint32_t before = clock_of(h, list[i].from)->level;
