@@ -152,11 +152,11 @@ static rota_status apply_to_nothing(rota_tape *tape, const rota_op_use *use) {
     const char *name = NULL, *full_name = NULL;
     for (uint32_t i = 0; i < use->input_count + use->output_count; i++) {
         const bool is_input = i < use->input_count;
-        const uint32_t at = is_input ? i : i - use->input_count;
-        const rota_tensor *x = is_input ? &use->inputs[at] : &use->outputs[at];
+        const uint32_t n = is_input ? i : i - use->input_count;
+        const rota_tensor *x = is_input ? &use->inputs[n] : &use->outputs[n];
         if (!x->buffer) continue;
-        const bool written = !is_input || use->op->input_modes[at] != ROTA_READ;
-        const char *const called = is_input ? use->op->input_names[at] : use->op->output_names[at];
+        const bool written = !is_input || use->op->input_modes[n] != ROTA_READ;
+        const char *const called = is_input ? use->op->input_names[n] : use->op->output_names[n];
         if (rota_tensor_is_empty(x) && !empty) {
             empty = x;
             name = called;

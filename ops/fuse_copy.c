@@ -18,9 +18,9 @@ typedef struct aliases {
 } aliases;
 
 static alias *entry_of(const aliases *a, const rota_buffer *buffer) {
-    uint64_t at = rota_buffer_hash(buffer) & (a->capacity - 1);
-    while (a->entries[at].from && a->entries[at].from != buffer) at = (at + 1) & (a->capacity - 1);
-    return &a->entries[at];
+    uint64_t i = rota_buffer_hash(buffer) & (a->capacity - 1);
+    while (a->entries[i].from && a->entries[i].from != buffer) i = (i + 1) & (a->capacity - 1);
+    return &a->entries[i];
 }
 
 /* No more than half of the entries are ever taken: each copy makes one. */

@@ -13,11 +13,10 @@
 
 /* ---- Uses of buffers ---- */
 
-static uint64_t place_of(const rota_fuse_uses *uses, const rota_buffer *buffer) {
-    uint64_t at = rota_buffer_hash(buffer) & (uses->capacity - 1);
-    while (uses->entries[at].buffer && uses->entries[at].buffer != buffer)
-        at = (at + 1) & (uses->capacity - 1);
-    return at;
+static uint64_t entry_of(const rota_fuse_uses *uses, const rota_buffer *buffer) {
+    uint64_t i = rota_buffer_hash(buffer) & (uses->capacity - 1);
+    while (uses->entries[i].buffer && uses->entries[i].buffer != buffer) i = (i + 1) & (uses->capacity - 1);
+    return i;
 }
 
 static bool grow_uses(rota_fuse_uses *uses) {
@@ -26,7 +25,7 @@ static bool grow_uses(rota_fuse_uses *uses) {
     if (!larger.entries) return false;
     for (uint64_t i = 0; i < uses->capacity; i++)
         if (uses->entries[i].buffer)
-            larger.entries[place_of(&larger, uses->entries[i].buffer)] = uses->entries[i];
+            larger.entries[entry_of(&larger, uses->entries[i].buffer)] = uses->entries[i];
     free(uses->entries);
     *uses = larger;
     return true;
@@ -34,16 +33,16 @@ static bool grow_uses(rota_fuse_uses *uses) {
 
 bool rota_fuse_uses_add(rota_fuse_uses *uses, const rota_buffer *buffer, uint64_t node) {
     if (2 * (uses->count + 1) > uses->capacity && !grow_uses(uses)) return false;
-    const uint64_t at = place_of(uses, buffer);
-    if (!uses->entries[at].buffer) uses->count++;
-    uses->entries[at].buffer = buffer;
-    uses->entries[at].last = node;
+    const uint64_t i = entry_of(uses, buffer);
+    if (!uses->entries[i].buffer) uses->count++;
+    uses->entries[i].buffer = buffer;
+    uses->entries[i].last = node;
     return true;
 }
 
 uint64_t rota_fuse_uses_last(const rota_fuse_uses *uses, const rota_buffer *buffer) {
-    const uint64_t at = place_of(uses, buffer);
-    return uses->entries[at].buffer ? uses->entries[at].last : 0;
+    const uint64_t i = entry_of(uses, buffer);
+    return uses->entries[i].buffer ? uses->entries[i].last : 0;
 }
 
 void rota_fuse_uses_free(rota_fuse_uses *uses) {
@@ -53,26 +52,26 @@ void rota_fuse_uses_free(rota_fuse_uses *uses) {
 
 /* ---- Places ---- */
 
-static bool overlap(const rota_fuse_place *place, const rota_access *access) {
-    return place->buffer == access->buffer &&
-           place->offset_bytes < access->offset_bytes + access->size_bytes &&
-           access->offset_bytes < place->offset_bytes + place->size_bytes;
+static bool overlap(const rota_fuse_range *range, const rota_access *access) {
+    return range->buffer == access->buffer &&
+           range->offset_bytes < access->offset_bytes + access->size_bytes &&
+           access->offset_bytes < range->offset_bytes + range->size_bytes;
 }
 
-static bool exactly(const rota_fuse_place *place, const rota_access *access) {
-    return place->buffer == access->buffer && place->offset_bytes == access->offset_bytes &&
-           place->size_bytes == access->size_bytes;
+static bool exactly(const rota_fuse_range *range, const rota_access *access) {
+    return range->buffer == access->buffer && range->offset_bytes == access->offset_bytes &&
+           range->size_bytes == access->size_bytes;
 }
 
-static rota_fuse_place *add_place(rota_fuse_group *group, const rota_access *access) {
-    if (group->place_count == ROTA_FUSE_PLACES_MAX) return NULL;
-    rota_fuse_place *place = &group->places[group->place_count++];
-    *place = (rota_fuse_place){.buffer = access->buffer,
+static rota_fuse_range *add_range(rota_fuse_group *group, const rota_access *access) {
+    if (group->range_count == ROTA_FUSE_RANGES_MAX) return NULL;
+    rota_fuse_range *range = &group->ranges[group->range_count++];
+    *range = (rota_fuse_range){.buffer = access->buffer,
                                .offset_bytes = access->offset_bytes,
                                .size_bytes = access->size_bytes,
                                .read = ROTA_FUSED_NONE,
                                .written = ROTA_FUSED_NONE};
-    return place;
+    return range;
 }
 
 static uint8_t add_value(rota_fuse_group *group, uint32_t div, uint32_t mod, uint8_t dtype, bool input) {
@@ -85,18 +84,18 @@ static uint8_t add_value(rota_fuse_group *group, uint32_t div, uint32_t mod, uin
 /* The value that a read finds; NONE: it can't be part of the group. *out_shared: the group had it before. */
 static uint8_t value_of_read(rota_fuse_group *group, const rota_fuse_read *read, uint8_t step,
                              bool *out_shared) {
-    rota_fuse_place *found = NULL;
-    for (uint32_t p = 0; p < group->place_count; p++) {
-        rota_fuse_place *place = &group->places[p];
-        if (!overlap(place, &read->access)) continue;
-        if (exactly(place, &read->access) && place->dtype == read->dtype) {
-            if (place->written != ROTA_FUSED_NONE) {
+    rota_fuse_range *found = NULL;
+    for (uint32_t p = 0; p < group->range_count; p++) {
+        rota_fuse_range *range = &group->ranges[p];
+        if (!overlap(range, &read->access)) continue;
+        if (exactly(range, &read->access) && range->dtype == read->dtype) {
+            if (range->written != ROTA_FUSED_NONE) {
                 if (read->mod) return ROTA_FUSED_NONE;
                 *out_shared = true;
-                return place->written;
+                return range->written;
             }
-            if (place->div == read->div && place->mod == read->mod) found = place;
-        } else if (place->written != ROTA_FUSED_NONE) {
+            if (range->div == read->div && range->mod == read->mod) found = range;
+        } else if (range->written != ROTA_FUSED_NONE) {
             return ROTA_FUSED_NONE;
         }
     }
@@ -107,7 +106,7 @@ static uint8_t value_of_read(rota_fuse_group *group, const rota_fuse_read *read,
         found->last_read_step = step;
         return found->read;
     }
-    found = add_place(group, &read->access);
+    found = add_range(group, &read->access);
     if (!found) return ROTA_FUSED_NONE;
     found->div = read->div;
     found->mod = read->mod;
@@ -117,17 +116,17 @@ static uint8_t value_of_read(rota_fuse_group *group, const rota_fuse_read *read,
     return found->read = add_value(group, read->div, read->mod, read->dtype, true);
 }
 
-/* Writes the result: over a whole place of the group, or where the group touches nothing yet. */
+/* Writes the result: over a whole range of the group, or where the group touches nothing yet. */
 static bool put_result(rota_fuse_group *group, const rota_fuse_piece *piece, uint8_t step, uint8_t value) {
-    rota_fuse_place *found = NULL;
-    for (uint32_t p = 0; p < group->place_count; p++) {
-        rota_fuse_place *place = &group->places[p];
-        if (!overlap(place, &piece->result)) continue;
-        if (found || !exactly(place, &piece->result) || place->mod || place->dtype != piece->result_dtype)
+    rota_fuse_range *found = NULL;
+    for (uint32_t p = 0; p < group->range_count; p++) {
+        rota_fuse_range *range = &group->ranges[p];
+        if (!overlap(range, &piece->result)) continue;
+        if (found || !exactly(range, &piece->result) || range->mod || range->dtype != piece->result_dtype)
             return false;
-        found = place;
+        found = range;
     }
-    if (!found && !(found = add_place(group, &piece->result))) return false;
+    if (!found && !(found = add_range(group, &piece->result))) return false;
     found->dtype = piece->result_dtype;
     found->written = value;
     found->write_step = step;
@@ -137,75 +136,75 @@ static bool put_result(rota_fuse_group *group, const rota_fuse_piece *piece, uin
 /* ---- What a group would be ---- */
 
 /* Nobody reads what the group leaves there. */
-static bool is_dead(const rota_fuse_group *group, const rota_fuse_place *place) {
-    return rota_buffer_get_kind(place->buffer) == ROTA_BUFFER_TRANSIENT &&
-           rota_fuse_uses_last(group->uses, place->buffer) <= group->positions[group->shape.step_count - 1];
+static bool is_dead(const rota_fuse_group *group, const rota_fuse_range *range) {
+    return rota_buffer_get_kind(range->buffer) == ROTA_BUFFER_TRANSIENT &&
+           rota_fuse_uses_last(group->uses, range->buffer) <= group->positions[group->shape.step_count - 1];
 }
 
-static bool is_stored(const rota_fuse_group *group, const rota_fuse_place *place) {
-    return place->written != ROTA_FUSED_NONE && !is_dead(group, place);
+static bool is_stored(const rota_fuse_group *group, const rota_fuse_range *range) {
+    return range->written != ROTA_FUSED_NONE && !is_dead(group, range);
 }
 
 /* Whether the result left at `out` may lie where `in` was read: it is written after the last read, or by the
  * same step, of a kernel that allows it. */
-static bool may_replace(const rota_fuse_place *out, const rota_fuse_place *in) {
+static bool may_replace(const rota_fuse_range *out, const rota_fuse_range *in) {
     return in->last_read_step < out->write_step ||
            (in->last_read_step == out->write_step && in->may_be_replaced);
 }
 
 /* Nothing else of the group reads any of it, so that it may be given up for a result. */
-static bool is_apart(const rota_fuse_group *group, const rota_fuse_place *place) {
-    const rota_access whole = {place->buffer, place->offset_bytes, place->size_bytes, ROTA_READ};
-    for (uint32_t p = 0; p < group->place_count; p++)
-        if (&group->places[p] != place && overlap(&group->places[p], &whole)) return false;
+static bool is_apart(const rota_fuse_group *group, const rota_fuse_range *range) {
+    const rota_access whole = {range->buffer, range->offset_bytes, range->size_bytes, ROTA_READ};
+    for (uint32_t p = 0; p < group->range_count; p++)
+        if (&group->ranges[p] != range && overlap(&group->ranges[p], &whole)) return false;
     return true;
 }
 
-/* The operands, reads first, with the places that they are; and which results may lie in which reads' place:
+/* The operands, reads first, with the ranges that they are; and which results may lie in which reads' place:
  * all pairs of the two masks. False: there are too many, or the group's own order does not allow what it does
  * in place. */
-static bool find_operands(const rota_fuse_group *group, uint8_t operand_place[ROTA_FUSED_OPERANDS_MAX],
+static bool find_operands(const rota_fuse_group *group, uint8_t operand_range[ROTA_FUSED_OPERANDS_MAX],
                           uint32_t *out_reads, uint32_t *out_count, uint32_t *out_outputs,
                           uint32_t *out_inputs) {
     uint32_t count = 0;
     for (int written = 0; written < 2; written++) {
-        for (uint32_t p = 0; p < group->place_count; p++) {
-            const rota_fuse_place *place = &group->places[p];
-            if (written ? !is_stored(group, place) : place->read == ROTA_FUSED_NONE) continue;
+        for (uint32_t p = 0; p < group->range_count; p++) {
+            const rota_fuse_range *range = &group->ranges[p];
+            if (written ? !is_stored(group, range) : range->read == ROTA_FUSED_NONE) continue;
             if (count == ROTA_FUSED_OPERANDS_MAX) return false;
-            operand_place[count++] = (uint8_t)p;
+            operand_range[count++] = (uint8_t)p;
         }
         if (!written) *out_reads = count;
     }
     *out_count = count;
     uint32_t inputs = 0, outputs = 0, last = ROTA_FUSED_NONE;
     for (uint32_t o = *out_reads; o < count; o++) {
-        const rota_fuse_place *out = &group->places[operand_place[o]];
-        if (last == ROTA_FUSED_NONE || out->write_step > group->places[operand_place[last]].write_step)
+        const rota_fuse_range *out = &group->ranges[operand_range[o]];
+        if (last == ROTA_FUSED_NONE || out->write_step > group->ranges[operand_range[last]].write_step)
             last = o;
         if (out->read == ROTA_FUSED_NONE) continue;
         outputs |= 1u << o;
         for (uint32_t i = 0; i < *out_reads; i++)
-            if (operand_place[i] == operand_place[o]) inputs |= 1u << i;
+            if (operand_range[i] == operand_range[o]) inputs |= 1u << i;
     }
     if (!outputs && last != ROTA_FUSED_NONE) outputs = 1u << last;
     for (uint32_t o = *out_reads; o < count; o++)
         for (uint32_t i = 0; i < *out_reads; i++)
             if ((outputs >> o & 1) && (inputs >> i & 1) &&
-                !may_replace(&group->places[operand_place[o]], &group->places[operand_place[i]]))
+                !may_replace(&group->ranges[operand_range[o]], &group->ranges[operand_range[i]]))
                 return false;
     for (uint32_t i = 0; i < *out_reads; i++) {
-        const rota_fuse_place *in = &group->places[operand_place[i]];
+        const rota_fuse_range *in = &group->ranges[operand_range[i]];
         bool good = in->mod == 0 && is_apart(group, in);
         for (uint32_t o = *out_reads; o < count && good; o++)
-            good = !(outputs >> o & 1) || may_replace(&group->places[operand_place[o]], in);
+            good = !(outputs >> o & 1) || may_replace(&group->ranges[operand_range[o]], in);
         if (good) inputs |= 1u << i;
     }
     for (uint32_t o = *out_reads; o < count; o++) {
         bool good = true;
         for (uint32_t i = 0; i < *out_reads && good; i++)
             good = !(inputs >> i & 1) ||
-                   may_replace(&group->places[operand_place[o]], &group->places[operand_place[i]]);
+                   may_replace(&group->ranges[operand_range[o]], &group->ranges[operand_range[i]]);
         if (good) outputs |= 1u << o;
     }
     *out_outputs = inputs ? outputs : 0;
@@ -215,9 +214,9 @@ static bool find_operands(const rota_fuse_group *group, uint8_t operand_place[RO
 
 /* Whether it could end as it is. */
 static bool is_possible(const rota_fuse_group *group) {
-    uint8_t operand_place[ROTA_FUSED_OPERANDS_MAX];
+    uint8_t operand_range[ROTA_FUSED_OPERANDS_MAX];
     uint32_t reads, operands, outputs, inputs;
-    if (!find_operands(group, operand_place, &reads, &operands, &outputs, &inputs)) return false;
+    if (!find_operands(group, operand_range, &reads, &operands, &outputs, &inputs)) return false;
     const bool for_vk = !group->target.known || group->target.kind == ROTA_EXEC_VK;
     return !for_vk || rota_vk_fused_fits(&group->shape, operands);
 }
@@ -282,9 +281,9 @@ bool rota_fuse_group_touches(const rota_fuse_group *group, const rota_node_view 
     if (group->shape.step_count == 0) return false;
     if (view->ordered) return true;
     for (uint32_t a = 0; a < view->access_count; a++)
-        for (uint32_t p = 0; p < group->place_count; p++)
-            if (overlap(&group->places[p], &view->accesses[a]) &&
-                (view->accesses[a].mode != ROTA_READ || group->places[p].written != ROTA_FUSED_NONE))
+        for (uint32_t p = 0; p < group->range_count; p++)
+            if (overlap(&group->ranges[p], &view->accesses[a]) &&
+                (view->accesses[a].mode != ROTA_READ || group->ranges[p].written != ROTA_FUSED_NONE))
                 return true;
     return false;
 }
@@ -317,12 +316,12 @@ static void assign_slots(rota_fused_shape *shape) {
 
 /* Puts the program's node in the place of the group's. */
 static rota_status put_node(const rota_fuse_group *group, const rota_fused_program *program,
-                            const uint8_t *operand_place, uint32_t reads, rota_rewriter *rewriter) {
+                            const uint8_t *operand_range, uint32_t reads, rota_rewriter *rewriter) {
     const rota_fused_shape *shape = &group->shape;
     rota_access accesses[ROTA_FUSED_OPERANDS_MAX];
     for (uint32_t o = 0; o < shape->operand_count; o++) {
-        const rota_fuse_place *place = &group->places[operand_place[o]];
-        accesses[o] = (rota_access){place->buffer, place->offset_bytes, place->size_bytes,
+        const rota_fuse_range *range = &group->ranges[operand_range[o]];
+        accesses[o] = (rota_access){range->buffer, range->offset_bytes, range->size_bytes,
                                     o < reads ? ROTA_READ : ROTA_WRITE};
     }
     rota_fused_params params = {.program = program, .count = group->count};
@@ -344,23 +343,23 @@ static rota_status put_node(const rota_fuse_group *group, const rota_fused_progr
 }
 
 static rota_status end_run(rota_fuse_group *group, rota_rewriter *rewriter) {
-    uint8_t operand_place[ROTA_FUSED_OPERANDS_MAX];
+    uint8_t operand_range[ROTA_FUSED_OPERANDS_MAX];
     rota_fused_shape *shape = &group->shape;
     uint32_t reads;
-    if (!find_operands(group, operand_place, &reads, &shape->operand_count, &shape->inplace_outputs,
+    if (!find_operands(group, operand_range, &reads, &shape->operand_count, &shape->inplace_outputs,
                        &shape->inplace_inputs))
         return ROTA_OK;
     if (reads == shape->operand_count) return ROTA_OK; /* nobody needs any of it */
     for (uint32_t o = 0; o < shape->operand_count; o++) {
-        const rota_fuse_place *place = &group->places[operand_place[o]];
-        shape->values[o < reads ? place->read : place->written].operand = (uint8_t)o;
+        const rota_fuse_range *range = &group->ranges[operand_range[o]];
+        shape->values[o < reads ? range->read : range->written].operand = (uint8_t)o;
     }
     assign_slots(shape);
     const rota_fused_program *program = rota_fused_program_get(shape);
     if (!program) return rota_fail(ROTA_OUT_OF_MEMORY, "fusion: no host memory for a program");
     char reason[400], note[512];
     if (rota_fused_prepare(program, &group->target, reason, sizeof reason))
-        return put_node(group, program, operand_place, reads, rewriter);
+        return put_node(group, program, operand_range, reads, rewriter);
     (void)snprintf(note, sizeof note, "not fused with %u nodes around it: %s", shape->step_count - 1, reason);
     for (uint32_t s = 0; s < shape->step_count; s++)
         ROTA_TRY(rota_rewriter_note(rewriter, group->positions[s], note));

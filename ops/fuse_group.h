@@ -50,7 +50,7 @@ void rota_fuse_uses_free(rota_fuse_uses *uses);
 /* ---- The group (fuse_group.c) ---- */
 
 /* A range that the group touches. */
-typedef struct rota_fuse_place {
+typedef struct rota_fuse_range {
     rota_buffer *buffer;
     uint64_t offset_bytes, size_bytes;
     uint32_t div, mod; /* of what is read there from before the group */
@@ -59,9 +59,9 @@ typedef struct rota_fuse_place {
     uint8_t written; /* value that the group leaves there; NONE: it doesn't write it */
     uint8_t last_read_step, write_step;
     bool may_be_replaced; /* by a result of last_read_step */
-} rota_fuse_place;
+} rota_fuse_range;
 
-enum { ROTA_FUSE_PLACES_MAX = 32 };
+enum { ROTA_FUSE_RANGES_MAX = 32 };
 
 typedef struct rota_fuse_group {
     uint32_t count; /* elements */
@@ -71,8 +71,8 @@ typedef struct rota_fuse_group {
     rota_fused_shape shape; /* steps and values; operands come at the end */
     uint32_t words[ROTA_FUSED_WORDS_MAX];
     rota_slot slots[ROTA_FUSED_WORDS_MAX];
-    rota_fuse_place places[ROTA_FUSE_PLACES_MAX];
-    uint32_t place_count;
+    rota_fuse_range ranges[ROTA_FUSE_RANGES_MAX];
+    uint32_t range_count;
     const rota_fuse_uses *uses;
     struct rota_fuse_group *trial; /* where a join is tried */
 } rota_fuse_group;

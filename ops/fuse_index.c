@@ -5,10 +5,10 @@
 #include "ops/buffer_hash.h"
 
 static struct rota_fuse_chain *chain_of(const rota_fuse_index *index, const rota_buffer *buffer) {
-    uint64_t at = rota_buffer_hash(buffer) & (index->chain_capacity - 1);
-    while (index->chains[at].buffer && index->chains[at].buffer != buffer)
-        at = (at + 1) & (index->chain_capacity - 1);
-    return &index->chains[at];
+    uint64_t i = rota_buffer_hash(buffer) & (index->chain_capacity - 1);
+    while (index->chains[i].buffer && index->chains[i].buffer != buffer)
+        i = (i + 1) & (index->chain_capacity - 1);
+    return &index->chains[i];
 }
 
 static bool grow_chains(rota_fuse_index *index) {

@@ -16,17 +16,17 @@ bool rota_fuse_is_elementwise(const rota_kernel *kernel) {
 static bool repetition(const uint32_t shape[ROTA_KERNEL_DIMS], const uint32_t stride[ROTA_KERNEL_DIMS],
                        uint32_t count, uint32_t *out_div, uint32_t *out_mod) {
     uint32_t div = 1, mod = 1;
-    enum { INSIDE, WITHIN, OUTSIDE } at = INSIDE;
+    enum { INSIDE, WITHIN, OUTSIDE } region = INSIDE;
     for (int d = ROTA_KERNEL_DIMS - 1; d >= 0; d--) {
         if (shape[d] == 1) continue;
         if (stride[d] == 0) {
-            if (at == INSIDE)
+            if (region == INSIDE)
                 div *= shape[d];
             else
-                at = OUTSIDE;
+                region = OUTSIDE;
         } else {
-            if (at == OUTSIDE || stride[d] != mod) return false;
-            at = WITHIN;
+            if (region == OUTSIDE || stride[d] != mod) return false;
+            region = WITHIN;
             mod *= shape[d];
         }
     }

@@ -14,27 +14,27 @@ static rota_status no_memory(void) {
 
 static rota_status ranges_insert(rota_tape *tape, rota_gradient_region *region, uint64_t begin,
                                  uint64_t end) {
-    rota_byte_range **at = &region->written;
-    while (*at && (*at)->end < begin) at = &(*at)->next;
-    while (*at && (*at)->begin <= end) {
-        begin = (*at)->begin < begin ? (*at)->begin : begin;
-        end = (*at)->end > end ? (*at)->end : end;
-        *at = (*at)->next;
+    rota_byte_range **link = &region->written;
+    while (*link && (*link)->end < begin) link = &(*link)->next;
+    while (*link && (*link)->begin <= end) {
+        begin = (*link)->begin < begin ? (*link)->begin : begin;
+        end = (*link)->end > end ? (*link)->end : end;
+        *link = (*link)->next;
     }
     rota_byte_range *range = rota_arena_alloc(&tape->arena, sizeof *range, 8);
     if (!range) return no_memory();
-    *range = (rota_byte_range){*at, begin, end};
-    *at = range;
+    *range = (rota_byte_range){*link, begin, end};
+    *link = range;
     return ROTA_OK;
 }
 
 static rota_status ranges_remove(rota_tape *tape, rota_gradient_region *region, uint64_t begin,
                                  uint64_t end) {
-    rota_byte_range **at = &region->written;
-    while (*at && (*at)->begin < end) {
-        rota_byte_range *range = *at;
+    rota_byte_range **link = &region->written;
+    while (*link && (*link)->begin < end) {
+        rota_byte_range *range = *link;
         if (range->end <= begin) {
-            at = &range->next;
+            link = &range->next;
             continue;
         }
         if (range->begin < begin && range->end > end) {
@@ -47,12 +47,12 @@ static rota_status ranges_remove(rota_tape *tape, rota_gradient_region *region, 
         }
         if (range->begin < begin) {
             range->end = begin;
-            at = &range->next;
+            link = &range->next;
         } else if (range->end > end) {
             range->begin = end;
-            at = &range->next;
+            link = &range->next;
         } else {
-            *at = range->next;
+            *link = range->next;
         }
     }
     return ROTA_OK;
@@ -69,19 +69,19 @@ static bool ranges_touch(const rota_gradient_region *region, uint64_t begin, uin
 static rota_status zero_bytes(rota_tape *tape, const rota_gradient_region *region, uint64_t from,
                               uint64_t to) {
     rota_buffer *buffer = region->memory.buffer;
-    uint64_t at = region->memory.offset_bytes + from - region->begin, end = at + to - from;
-    while (at < end) {
-        const uint64_t words = at % 4 == 0 ? (end - at) / 4 * 4 : 0;
+    uint64_t offset = region->memory.offset_bytes + from - region->begin, end = offset + to - from;
+    while (offset < end) {
+        const uint64_t words = offset % 4 == 0 ? (end - offset) / 4 * 4 : 0;
         if (words) {
-            ROTA_TRY(rota_record_zero(tape, buffer, at, words));
-            at += words;
+            ROTA_TRY(rota_record_zero(tape, buffer, offset, words));
+            offset += words;
             continue;
         }
-        rota_tensor zero, half = {.buffer = buffer, .offset_bytes = at, .dtype = ROTA_F16};
+        rota_tensor zero, half = {.buffer = buffer, .offset_bytes = offset, .dtype = ROTA_F16};
         ROTA_TRY(rota_tape_temporary(tape, "zero", ROTA_F16, 0, NULL, &zero));
         ROTA_TRY(rota_record_zero(tape, zero.buffer, 0, 4));
         ROTA_TRY(rota_record_strided(tape, &zero, &half, 1.0f, false));
-        at += 2;
+        offset += 2;
     }
     return ROTA_OK;
 }
@@ -120,10 +120,10 @@ rota_status rota_gradient_region_add(rota_tape *tape, const rota_tensor *x, cons
     region->memory = *memory;
     region->given = given;
     /* Those that were given first: one of the whole buffer would cover them. */
-    rota_gradient_region **at = &entry->regions;
-    while (!given && *at) at = &(*at)->next;
-    region->next = *at;
-    *at = region;
+    rota_gradient_region **link = &entry->regions;
+    while (!given && *link) link = &(*link)->next;
+    region->next = *link;
+    *link = region;
     *out_region = region;
     return ROTA_OK;
 }
@@ -220,16 +220,16 @@ rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool writ
     ROTA_TRY(region_of(tape, y, &region));
     if (!region) return ROTA_OK;
     rota_tensor dy = mirror(region, y);
-    rota_gradient_view **at = &region->views;
-    while (*at)
-        if (rota_tensors_overlap(&(*at)->tensor, &dy) && rota_tensor_is_dense(&dy) &&
-            rota_tensor_begin(&(*at)->tensor) >= rota_tensor_begin(&dy) &&
-            rota_tensor_begin(&(*at)->tensor) + rota_tensor_extent_bytes(&(*at)->tensor) <=
+    rota_gradient_view **link = &region->views;
+    while (*link)
+        if (rota_tensors_overlap(&(*link)->tensor, &dy) && rota_tensor_is_dense(&dy) &&
+            rota_tensor_begin(&(*link)->tensor) >= rota_tensor_begin(&dy) &&
+            rota_tensor_begin(&(*link)->tensor) + rota_tensor_extent_bytes(&(*link)->tensor) <=
                 rota_tensor_begin(&dy) + rota_tensor_extent_bytes(&dy)) {
-            *at = (*at)->next;
+            *link = (*link)->next;
             region->view_count--;
         } else {
-            at = &(*at)->next;
+            link = &(*link)->next;
         }
     const uint64_t begin = rota_tensor_begin(y);
     if (rota_tensor_is_dense(y) && begin <= region->begin &&

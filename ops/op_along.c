@@ -55,12 +55,12 @@ static rota_status chunk_sums(rota_tape *tape, extents e, uint32_t chunk, uint32
 
 static rota_status run_gather(rota_tape *tape, const rota_tensor *x, const rota_tensor *index, uint32_t axis,
                               const rota_tensor *y) {
-    rota_tensor from, at;
+    rota_tensor from, indices;
     ROTA_TRY(rota_record_contiguous(tape, x, &from));
-    ROTA_TRY(rota_record_contiguous(tape, index, &at));
+    ROTA_TRY(rota_record_contiguous(tape, index, &indices));
     const extents e = extents_of(x, axis);
     const rota_gather_params params = {e.outer, e.n, (uint32_t)index->shape[axis], e.inner, x->dtype};
-    rota_access accesses[] = {rota_tensor_access(&from, ROTA_READ), rota_tensor_access(&at, ROTA_READ),
+    rota_access accesses[] = {rota_tensor_access(&from, ROTA_READ), rota_tensor_access(&indices, ROTA_READ),
                               rota_tensor_write(y)};
     return rota_tape_kernel(tape, &rota_kernel_gather, accesses, 3, &params, NULL, 0);
 }
@@ -68,12 +68,12 @@ static rota_status run_gather(rota_tape *tape, const rota_tensor *x, const rota_
 /* Contiguous f32 y += x. */
 static rota_status run_scatter(rota_tape *tape, const rota_tensor *x, const rota_tensor *index, uint32_t axis,
                                const rota_tensor *y) {
-    rota_tensor from, at;
+    rota_tensor from, indices;
     ROTA_TRY(rota_record_contiguous(tape, x, &from));
-    ROTA_TRY(rota_record_contiguous(tape, index, &at));
+    ROTA_TRY(rota_record_contiguous(tape, index, &indices));
     const extents e = extents_of(y, axis);
     const rota_gather_params params = {e.outer, e.n, (uint32_t)index->shape[axis], e.inner, x->dtype};
-    rota_access accesses[] = {rota_tensor_access(&from, ROTA_READ), rota_tensor_access(&at, ROTA_READ),
+    rota_access accesses[] = {rota_tensor_access(&from, ROTA_READ), rota_tensor_access(&indices, ROTA_READ),
                               rota_tensor_access(y, ROTA_READWRITE)};
     return rota_tape_kernel(tape, &rota_kernel_scatter_add, accesses, 3, &params, NULL, 0);
 }

@@ -35,10 +35,10 @@ static rota_status concat_shape(const rota_tensor *tensors, uint32_t count, uint
 static rota_status copy_parts(rota_tape *tape, const rota_tensor *tensors, uint32_t count, uint32_t axis,
                               const rota_tensor *y) {
     rota_tensor part;
-    uint64_t at = 0;
+    uint64_t begin = 0;
     bool gaps = false;
-    for (uint32_t t = 0; t < count; at += tensors[t++].shape[axis]) {
-        ROTA_TRY(rota_tensor_slice(y, axis, at, tensors[t].shape[axis], &part));
+    for (uint32_t t = 0; t < count; begin += tensors[t++].shape[axis]) {
+        ROTA_TRY(rota_tensor_slice(y, axis, begin, tensors[t].shape[axis], &part));
         gaps = gaps || !rota_tensor_is_dense(&part) || part.offset_bytes % 4 != 0;
     }
     if (gaps) {
@@ -48,9 +48,9 @@ static rota_status copy_parts(rota_tape *tape, const rota_tensor *tensors, uint3
         tape->remember = remembered;
         ROTA_TRY(status);
     }
-    at = 0;
-    for (uint32_t t = 0; t < count; at += tensors[t++].shape[axis]) {
-        ROTA_TRY(rota_tensor_slice(y, axis, at, tensors[t].shape[axis], &part));
+    begin = 0;
+    for (uint32_t t = 0; t < count; begin += tensors[t++].shape[axis]) {
+        ROTA_TRY(rota_tensor_slice(y, axis, begin, tensors[t].shape[axis], &part));
         ROTA_TRY(rota_op_copy_into(tape, tensors[t], part));
     }
     return ROTA_OK;

@@ -61,7 +61,7 @@ static uint64_t norm_chunks(const rota_tensor *x) {
 
 rota_status rota_record_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
                                     float max_norm, const rota_tensor *out) {
-    uint64_t chunks = 0, at = 0;
+    uint64_t chunks = 0, begin = 0;
     for (uint32_t i = 0; i < count; i++) chunks += norm_chunks(&tensors[i]);
     const bool nothing = chunks == 0; /* its norm is 0: a sum of one 0 */
     if (nothing) chunks = 1;
@@ -73,7 +73,7 @@ rota_status rota_record_global_norm(rota_tape *tape, const rota_tensor *tensors,
         if (rota_tensor_is_empty(&tensors[i])) continue;
         ROTA_TRY(rota_record_contiguous(tape, &tensors[i], &x));
         const uint64_t elements = rota_tensor_count(&x), own = norm_chunks(&x);
-        ROTA_TRY(rota_tensor_slice(&partial, 0, at, own, &part));
+        ROTA_TRY(rota_tensor_slice(&partial, 0, begin, own, &part));
         rota_reduce_params params = {.op = ROTA_REDUCE_SUM_SQUARES,
                                      .outer = 1,
                                      .n = (uint32_t)elements,
@@ -84,7 +84,7 @@ rota_status rota_record_global_norm(rota_tape *tape, const rota_tensor *tensors,
                                      .to = ROTA_F32};
         rota_access accesses[] = {rota_tensor_access(&x, ROTA_READ), rota_tensor_write(&part)};
         ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_reduce, accesses, 2, &params, NULL, 0));
-        at += own;
+        begin += own;
     }
     rota_global_norm_params params = {.count = (uint32_t)chunks, .max_norm = max_norm};
     rota_access accesses[] = {rota_tensor_access(&partial, ROTA_READ), rota_tensor_write(out)};

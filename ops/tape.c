@@ -118,9 +118,9 @@ rota_status rota_tape_label_of(rota_tape *tape, const char *text, const char *su
 /* ---- Buffers by address ---- */
 
 static rota_tape_buffer *find(rota_tape_buffer *map, uint64_t capacity, const rota_buffer *root) {
-    uint64_t at = hash(root) & (capacity - 1);
-    while (map[at].root && map[at].root != root) at = (at + 1) & (capacity - 1);
-    return &map[at];
+    uint64_t i = hash(root) & (capacity - 1);
+    while (map[i].root && map[i].root != root) i = (i + 1) & (capacity - 1);
+    return &map[i];
 }
 
 static bool grow(rota_tape *tape) {

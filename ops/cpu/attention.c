@@ -42,7 +42,7 @@ static rota_status scratch_of(rota_dtype dtype, uint64_t floats, float **out_scr
                      (unsigned long long)floats);
 }
 
-static uint64_t place(const uint32_t stride[3], uint64_t batch, uint64_t head, uint64_t row) {
+static uint64_t element_of(const uint32_t stride[3], uint64_t batch, uint64_t head, uint64_t row) {
     return batch * stride[0] + head * stride[1] + row * stride[2];
 }
 
@@ -51,25 +51,25 @@ ROTA_INLINE float widen(rota_dtype dtype, const void *x, uint64_t i) {
     return dtype == ROTA_F16 ? rota_cpu_from_f16(half) : rota_cpu_from_bf16(half);
 }
 
-static void narrow(rota_dtype dtype, const float *x, uint64_t rows, uint64_t columns, void *y, uint64_t at,
+static void narrow(rota_dtype dtype, const float *x, uint64_t rows, uint64_t columns, void *y, uint64_t first,
                    uint64_t stride) {
     for (uint64_t r = 0; r < rows; r++)
         for (uint64_t c = 0; c < columns; c++) {
             const float value = x[r * columns + c];
-            ((uint16_t *)y)[at + r * stride + c] =
+            ((uint16_t *)y)[first + r * stride + c] =
                 dtype == ROTA_F16 ? rota_cpu_to_f16(value) : rota_cpu_to_bf16(value);
         }
 }
 
 /* Rows of one head, as f32: where they lie, or widened into `buffer`. */
 typedef struct matrix {
-    const float *at;
+    const float *data;
     uint64_t stride;
 } matrix;
 
 static matrix matrix_of(rota_dtype dtype, const void *operand, const uint32_t stride[3], uint64_t batch,
                         uint64_t head, uint64_t row, uint64_t rows, uint64_t columns, float *buffer) {
-    const uint64_t from = place(stride, batch, head, row);
+    const uint64_t from = element_of(stride, batch, head, row);
     if (dtype == ROTA_F32) return (matrix){(const float *)operand + from, stride[2]};
     for (uint64_t r = 0; r < rows; r++)
         for (uint64_t c = 0; c < columns; c++)
@@ -140,8 +140,8 @@ rota_status rota_cpu_attention(const rota_kernel_call *call) {
         uint64_t rows = least(p->queries - q0, QUERIES);
         const matrix q =
             matrix_of(dtype, call->operands[0], p->q_stride, batch, head, q0, rows, p->dim, scratch);
-        const uint64_t out_at = place(p->out_stride, batch, head, q0);
-        float *out = dtype == ROTA_F32 ? (float *)call->operands[3] + out_at : own_out;
+        const uint64_t first = element_of(p->out_stride, batch, head, q0);
+        float *out = dtype == ROTA_F32 ? (float *)call->operands[3] + first : own_out;
         const uint64_t out_stride = dtype == ROTA_F32 ? p->out_stride[2] : p->dim;
         float *lse = (float *)call->operands[4] + (batch * p->heads + head) * p->queries + q0;
         for (uint64_t r = 0; r < QUERIES; r++) maximum[r] = -INFINITY;
@@ -152,15 +152,15 @@ rota_status rota_cpu_attention(const rota_kernel_call *call) {
                 matrix_of(dtype, call->operands[1], p->k_stride, batch, head, k0, columns, p->dim, own_k);
             const matrix v =
                 matrix_of(dtype, call->operands[2], p->v_stride, batch, head, k0, columns, p->dim, own_v);
-            rota_cpu_sgemm(false, true, rows, columns, p->dim, p->scale, q.at, q.stride, k.at, k.stride, 0.0f,
-                           scores, columns);
+            rota_cpu_sgemm(false, true, rows, columns, p->dim, p->scale, q.data, q.stride, k.data, k.stride,
+                           0.0f, scores, columns);
             tile_softmax(causal, q0, k0, p->queries, p->keys, rows, columns, scores, maximum, sum, out,
                          out_stride, p->dim);
-            rota_cpu_sgemm(false, false, rows, p->dim, columns, 1.0f, scores, columns, v.at, v.stride,
+            rota_cpu_sgemm(false, false, rows, p->dim, columns, 1.0f, scores, columns, v.data, v.stride,
                            k0 == 0 ? 0.0f : 1.0f, out, out_stride);
         }
         finish(rows, maximum, sum, out, out_stride, p->dim, lse);
-        if (dtype != ROTA_F32) narrow(dtype, out, rows, p->dim, call->operands[3], out_at, p->out_stride[2]);
+        if (dtype != ROTA_F32) narrow(dtype, out, rows, p->dim, call->operands[3], first, p->out_stride[2]);
     }
     free(scratch);
     return ROTA_OK;
@@ -190,16 +190,16 @@ rota_status rota_cpu_attention_backward_prepare(const rota_kernel_call *call) {
     for (uint64_t item = call->begin; item < call->end; item++) {
         uint64_t query = item % p->queries, head = item / p->queries % p->heads,
                  batch = item / p->queries / p->heads;
-        uint64_t at = batch * p->out_stride[0] + head * p->out_stride[1] + query * p->out_stride[2];
+        uint64_t first = batch * p->out_stride[0] + head * p->out_stride[1] + query * p->out_stride[2];
         stats[2 * item] = lse[item];
         if (dtype == ROTA_F32) {
-            stats[2 * item + 1] =
-                dot((const float *)call->operands[0] + at, (const float *)call->operands[1] + at, p->dim);
+            stats[2 * item + 1] = dot((const float *)call->operands[0] + first,
+                                      (const float *)call->operands[1] + first, p->dim);
             continue;
         }
         float sum = 0.0f;
         for (uint64_t d = 0; d < p->dim; d++)
-            sum += widen(dtype, call->operands[0], at + d) * widen(dtype, call->operands[1], at + d);
+            sum += widen(dtype, call->operands[0], first + d) * widen(dtype, call->operands[1], first + d);
         stats[2 * item + 1] = sum;
     }
     return ROTA_OK;
@@ -257,10 +257,10 @@ ROTA_VECTOR static void tile_gradient(const rota_attention_backward_params *p, u
 static void tile(const head_view *h, const matrix *q, const matrix *dout, const matrix *k, const matrix *v,
                  uint64_t q0, uint64_t k0, uint64_t rows, uint64_t columns, float *scores, float *dp) {
     const rota_attention_backward_params *p = h->call->params;
-    rota_cpu_sgemm(false, true, rows, columns, p->dim, p->scale, q->at, q->stride, k->at, k->stride, 0.0f,
+    rota_cpu_sgemm(false, true, rows, columns, p->dim, p->scale, q->data, q->stride, k->data, k->stride, 0.0f,
                    scores, columns);
-    rota_cpu_sgemm(false, true, rows, columns, p->dim, 1.0f, dout->at, dout->stride, v->at, v->stride, 0.0f,
-                   dp, columns);
+    rota_cpu_sgemm(false, true, rows, columns, p->dim, 1.0f, dout->data, dout->stride, v->data, v->stride,
+                   0.0f, dp, columns);
     tile_gradient(p, q0, k0, rows, columns, h->stats, scores, dp);
 }
 
@@ -281,8 +281,8 @@ rota_status rota_cpu_attention_backward_query(const rota_kernel_call *call) {
     for (uint64_t item = call->begin; item < call->end; item++) {
         uint64_t q0 = item % count * QUERIES, index = item / count, rows = least(p->queries - q0, QUERIES);
         const head_view h = head_of(call, index, scratch);
-        const uint64_t at = place(p->q_stride, h.batch, h.head, q0);
-        float *dq = scratch ? scratch + HEAD_SCRATCH(p->dim) : (float *)call->operands[5] + at;
+        const uint64_t first = element_of(p->q_stride, h.batch, h.head, q0);
+        float *dq = scratch ? scratch + HEAD_SCRATCH(p->dim) : (float *)call->operands[5] + first;
         const uint64_t stride = scratch ? p->dim : p->q_stride[2];
         const matrix q = part(&h, 0, q0, rows), dout = part(&h, 3, q0, rows);
         uint64_t end = key_limit(p->flags & ROTA_ATTENTION_CAUSAL, q0 + rows - 1, p->queries, p->keys);
@@ -290,10 +290,10 @@ rota_status rota_cpu_attention_backward_query(const rota_kernel_call *call) {
             uint64_t columns = least(end - k0, KEYS);
             const matrix k = part(&h, 1, k0, columns), v = part(&h, 2, k0, columns);
             tile(&h, &q, &dout, &k, &v, q0, k0, rows, columns, scores, dp);
-            rota_cpu_sgemm(false, false, rows, p->dim, columns, p->scale, dp, columns, k.at, k.stride,
+            rota_cpu_sgemm(false, false, rows, p->dim, columns, p->scale, dp, columns, k.data, k.stride,
                            k0 == 0 ? 0.0f : 1.0f, dq, stride);
         }
-        if (scratch) narrow(dtype, dq, rows, p->dim, call->operands[5], at, p->q_stride[2]);
+        if (scratch) narrow(dtype, dq, rows, p->dim, call->operands[5], first, p->q_stride[2]);
     }
     free(scratch);
     return ROTA_OK;
@@ -316,9 +316,9 @@ rota_status rota_cpu_attention_backward_key_value(const rota_kernel_call *call) 
     for (uint64_t item = call->begin; item < call->end; item++) {
         uint64_t k0 = item % count * KEYS, index = item / count, columns = least(p->keys - k0, KEYS);
         const head_view h = head_of(call, index, scratch);
-        const uint64_t at = place(p->kv_stride, h.batch, h.head, k0);
-        float *dk = scratch ? scratch + HEAD_SCRATCH(p->dim) : (float *)call->operands[5] + at;
-        float *dv = scratch ? dk + results : (float *)call->operands[6] + at;
+        const uint64_t first = element_of(p->kv_stride, h.batch, h.head, k0);
+        float *dk = scratch ? scratch + HEAD_SCRATCH(p->dim) : (float *)call->operands[5] + first;
+        float *dv = scratch ? dk + results : (float *)call->operands[6] + first;
         const uint64_t stride = scratch ? p->dim : p->kv_stride[2];
         const matrix k = part(&h, 1, k0, columns), v = part(&h, 2, k0, columns);
         /* The first query that sees key k0; every key is seen by the last query. */
@@ -329,14 +329,14 @@ rota_status rota_cpu_attention_backward_key_value(const rota_kernel_call *call) 
             float beta = q0 == start ? 0.0f : 1.0f;
             const matrix q = part(&h, 0, q0, rows), dout = part(&h, 3, q0, rows);
             tile(&h, &q, &dout, &k, &v, q0, k0, rows, columns, scores, dp);
-            rota_cpu_sgemm(true, false, columns, p->dim, rows, 1.0f, scores, columns, dout.at, dout.stride,
+            rota_cpu_sgemm(true, false, columns, p->dim, rows, 1.0f, scores, columns, dout.data, dout.stride,
                            beta, dv, stride);
-            rota_cpu_sgemm(true, false, columns, p->dim, rows, p->scale, dp, columns, q.at, q.stride, beta,
+            rota_cpu_sgemm(true, false, columns, p->dim, rows, p->scale, dp, columns, q.data, q.stride, beta,
                            dk, stride);
         }
         if (!scratch) continue;
-        narrow(dtype, dk, columns, p->dim, call->operands[5], at, p->kv_stride[2]);
-        narrow(dtype, dv, columns, p->dim, call->operands[6], at, p->kv_stride[2]);
+        narrow(dtype, dk, columns, p->dim, call->operands[5], first, p->kv_stride[2]);
+        narrow(dtype, dv, columns, p->dim, call->operands[6], first, p->kv_stride[2]);
     }
     free(scratch);
     return ROTA_OK;

@@ -10,7 +10,7 @@ static void elements(uint32_t count, uint64_t *out_items, uint64_t *out_grain) {
     *out_grain = ROTA_CPU_GRAIN;
 }
 
-static uint64_t place(const uint32_t *shape, const uint32_t *stride, uint64_t i) {
+static uint64_t element_of(const uint32_t *shape, const uint32_t *stride, uint64_t i) {
     uint64_t offset = 0;
     for (int d = last; d >= 0; d--) {
         offset += i % shape[d] * stride[d];
@@ -26,11 +26,11 @@ static uint64_t run_of(const uint32_t *shape, uint64_t i, uint64_t end, uint64_t
     return count < step ? count : step;
 }
 
-/* `count` elements `stride` apart from `at` on, as f32. Of stride 0 one. */
-static const float *gather(uint32_t dtype, const void *x, uint64_t at, uint64_t stride, uint64_t count,
+/* `count` elements `stride` apart from `first` on, as f32. Of stride 0 one. */
+static const float *gather(uint32_t dtype, const void *x, uint64_t first, uint64_t stride, uint64_t count,
                            float *buffer) {
-    if (stride <= 1) return rota_cpu_widen(dtype, x, at, stride ? count : 1, buffer);
-    for (uint64_t i = 0; i < count; i++) buffer[i] = rota_cpu_get(dtype, x, at + i * stride);
+    if (stride <= 1) return rota_cpu_widen(dtype, x, first, stride ? count : 1, buffer);
+    for (uint64_t i = 0; i < count; i++) buffer[i] = rota_cpu_get(dtype, x, first + i * stride);
     return buffer;
 }
 
@@ -109,8 +109,8 @@ rota_status rota_cpu_binary(const rota_kernel_call *call) {
     float buffer[3][ROTA_CPU_BLOCK];
     for (uint64_t i = call->begin, count; i < call->end; i += count) {
         count = run_of(p->shape, i, call->end, step);
-        const float *b =
-            gather(p->dtype, call->operands[1], place(p->shape, p->b_stride, i), stride, count, buffer[1]);
+        const float *b = gather(p->dtype, call->operands[1], element_of(p->shape, p->b_stride, i), stride,
+                                count, buffer[1]);
         binary_row(p->op, rota_cpu_widen(p->dtype, call->operands[0], i, count, buffer[0]), b, stride,
                    rota_cpu_results(p->dtype, call->operands[2], i, buffer[2]), count);
         rota_cpu_narrow(p->dtype, buffer[2], call->operands[2], i, count);
@@ -163,8 +163,8 @@ rota_status rota_cpu_binary_backward(const rota_kernel_call *call) {
     float buffer[5][ROTA_CPU_BLOCK];
     for (uint64_t i = call->begin, count; i < call->end; i += count) {
         count = run_of(p->shape, i, call->end, ROTA_CPU_BLOCK);
-        const float *b =
-            gather(p->dtype, call->operands[1], place(p->shape, p->b_stride, i), stride, count, buffer[1]);
+        const float *b = gather(p->dtype, call->operands[1], element_of(p->shape, p->b_stride, i), stride,
+                                count, buffer[1]);
         const float *dy = rota_cpu_widen(p->dtype, call->operands[2], i, count, buffer[2]);
         float *da = NULL, *db = NULL;
         if (p->flags & ROTA_BINARY_BACKWARD_A)
@@ -206,8 +206,9 @@ rota_status rota_cpu_where(const rota_kernel_call *call) {
     rota_cpu_put(p->dtype == ROTA_F32 ? ROTA_BF16 : p->dtype, &half, 0, p->number);
     for (uint64_t i = call->begin, count; i < call->end; i += count) {
         count = run_of(p->shape, i, call->end, UINT64_MAX);
-        const uint64_t c = place(p->shape, p->c_stride, i), cs = p->c_stride[last];
-        const uint64_t b = number ? 0 : place(p->shape, p->b_stride, i), bs = number ? 0 : p->b_stride[last];
+        const uint64_t c = element_of(p->shape, p->c_stride, i), cs = p->c_stride[last];
+        const uint64_t b = number ? 0 : element_of(p->shape, p->b_stride, i),
+                       bs = number ? 0 : p->b_stride[last];
         if (p->dtype == ROTA_F32)
             where_uint32_t((const uint32_t *)call->operands[0] + c, cs,
                            (const uint32_t *)call->operands[1] + i,

@@ -116,10 +116,10 @@ static void offsets(const params_t *p, int dims, uint64_t index, uint64_t *out_x
     *out_x = p->x_offset;
     *out_y = p->y_offset;
     for (int d = dims - 1; d >= 0; d--) {
-        uint64_t at = index % p->shape[d];
+        uint64_t i = index % p->shape[d];
         index /= p->shape[d];
-        *out_x += at * p->x_stride[d];
-        *out_y += at * p->y_stride[d];
+        *out_x += i * p->x_stride[d];
+        *out_y += i * p->y_stride[d];
     }
 }
 
@@ -132,9 +132,9 @@ rota_status rota_cpu_copy_strided(const rota_kernel_call *call) {
     if (is_transpose(p)) {
         const uint64_t height = p->shape[last - 1], blocks = (height + BLOCK - 1) / BLOCK;
         for (uint64_t item = call->begin; item < call->end; item++) {
-            uint64_t x_at, y_at, r0 = item % blocks * BLOCK;
-            offsets(p, last - 1, item / blocks, &x_at, &y_at);
-            transpose_rows(p, (const float *)x + x_at, xs, (float *)y + y_at, p->y_stride[last - 1], r0,
+            uint64_t x_first, y_first, r0 = item % blocks * BLOCK;
+            offsets(p, last - 1, item / blocks, &x_first, &y_first);
+            transpose_rows(p, (const float *)x + x_first, xs, (float *)y + y_first, p->y_stride[last - 1], r0,
                            r0 + BLOCK < height ? r0 + BLOCK : height, row);
         }
         return ROTA_OK;
@@ -142,13 +142,13 @@ rota_status rota_cpu_copy_strided(const rota_kernel_call *call) {
     const uint64_t cut = pieces(row);
     const uint32_t bytes = rota_dtype_bytes((rota_dtype)p->dtype);
     for (uint64_t item = call->begin; item < call->end; item++) {
-        uint64_t x_at, y_at, from = item % cut * ROTA_CPU_GRAIN;
+        uint64_t x_first, y_first, from = item % cut * ROTA_CPU_GRAIN;
         const uint64_t count = row - from < ROTA_CPU_GRAIN ? row - from : ROTA_CPU_GRAIN;
-        offsets(p, last, item / cut, &x_at, &y_at);
-        x_at += from * xs;
-        y_at += from * ys;
-        const uint8_t *from_x = x + x_at * bytes;
-        uint8_t *to_y = y + y_at * bytes;
+        offsets(p, last, item / cut, &x_first, &y_first);
+        x_first += from * xs;
+        y_first += from * ys;
+        const uint8_t *from_x = x + x_first * bytes;
+        uint8_t *to_y = y + y_first * bytes;
         if (!(p->flags & (ROTA_COPY_SCALE | ROTA_COPY_ACCUMULATE)))
             row_bits(bytes, from_x, xs, to_y, ys, count);
         else if (p->dtype == ROTA_F32)

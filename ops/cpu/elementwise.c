@@ -58,18 +58,18 @@ ROTA_VECTOR static void dropout(const rota_dropout_params *p, const float *x, co
         const uint64_t from = first * 4 < begin ? begin : first * 4;
         const uint64_t to = (first + PHILOX_BLOCKS) * 4 > end ? end : (first + PHILOX_BLOCKS) * 4;
         const uint32_t *word = inorder + (from - first * 4);
-        const uint64_t at = from - begin;
+        const uint64_t offset = from - begin;
         if (residual) {
             ROTA_IVDEP
             for (uint64_t i = 0; i < to - from; i++) {
-                float kept = x[at + i] * scale;
-                y[at + i] = residual[at + i] + (word[i] >= threshold ? kept : 0.0f);
+                float kept = x[offset + i] * scale;
+                y[offset + i] = residual[offset + i] + (word[i] >= threshold ? kept : 0.0f);
             }
         } else {
             ROTA_IVDEP
             for (uint64_t i = 0; i < to - from; i++) {
-                float kept = x[at + i] * scale;
-                y[at + i] = word[i] >= threshold ? kept : 0.0f;
+                float kept = x[offset + i] * scale;
+                y[offset + i] = word[i] >= threshold ? kept : 0.0f;
             }
         }
     }

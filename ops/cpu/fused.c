@@ -117,12 +117,12 @@ static void get_ready(const rota_fused_shape *shape, const rota_fused_step *step
 
 /* Where a kernel that starts at element `begin` finds a value: in its operand, or in a scratch block that
  * holds the elements from `begin` on. */
-static void *place_of(const rota_fused_shape *shape, const uint8_t *slot_of, float scratch[][BLOCK],
-                      const rota_kernel_call *call, uint8_t value, uint64_t begin) {
-    const rota_fused_value *at = &shape->values[value];
-    if (at->operand != ROTA_FUSED_NONE) return call->operands[at->operand];
+static void *memory_of(const rota_fused_shape *shape, const uint8_t *slot_of, float scratch[][BLOCK],
+                       const rota_kernel_call *call, uint8_t value, uint64_t begin) {
+    const rota_fused_value *entry = &shape->values[value];
+    if (entry->operand != ROTA_FUSED_NONE) return call->operands[entry->operand];
     const uintptr_t first = (uintptr_t)scratch[slot_of[value]];
-    return (void *)(first - begin * rota_dtype_bytes((rota_dtype)at->dtype));
+    return (void *)(first - begin * rota_dtype_bytes((rota_dtype)entry->dtype));
 }
 
 rota_status rota_cpu_fused(const rota_kernel_call *call) {
@@ -148,8 +148,8 @@ rota_status rota_cpu_fused(const rota_kernel_call *call) {
                                                                     : step->source_count;
             for (uint32_t k = 0; k < reads; k++)
                 operands[k] =
-                    place_of(shape, slot_of, scratch, call, step->source[k < step->source_count ? k : 0], i);
-            operands[reads] = place_of(shape, slot_of, scratch, call, step->result, i);
+                    memory_of(shape, slot_of, scratch, call, step->source[k < step->source_count ? k : 0], i);
+            operands[reads] = memory_of(shape, slot_of, scratch, call, step->result, i);
             ROTA_TRY(ready[s].fn(&(rota_kernel_call){.operands = operands,
                                                      .params = &ready[s].params,
                                                      .begin = i,

@@ -27,9 +27,9 @@ const float *rota_cpu_widen(uint32_t dtype, const void *x, uint64_t from, uint64
     return buffer;
 }
 
-void rota_cpu_narrow(uint32_t dtype, const float *buffer, void *y, uint64_t at, uint64_t count) {
+void rota_cpu_narrow(uint32_t dtype, const float *buffer, void *y, uint64_t first, uint64_t count) {
     if (dtype == ROTA_F16)
-        narrow_f16(buffer, count, (uint16_t *)y + at);
+        narrow_f16(buffer, count, (uint16_t *)y + first);
     else if (dtype == ROTA_BF16)
-        narrow_bf16(buffer, count, (uint16_t *)y + at);
+        narrow_bf16(buffer, count, (uint16_t *)y + first);
 }

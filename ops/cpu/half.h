@@ -42,12 +42,12 @@ enum { ROTA_CPU_BLOCK = 1024 };
 /* Elements [from, from + count) of a dtype of real numbers as f32: where they lie if they are that, else
  * widened into `buffer`. */
 const float *rota_cpu_widen(uint32_t dtype, const void *x, uint64_t from, uint64_t count, float *buffer);
-/* Where to put results for elements from `at` on: their own place if they are f32, else `buffer`, from where
+/* Where to put results for elements from `first` on: their own place if they are f32, else `buffer`, from where
  * rota_cpu_narrow rounds them to it. */
-ROTA_INLINE float *rota_cpu_results(uint32_t dtype, void *y, uint64_t at, float *buffer) {
-    return dtype == ROTA_F32 ? (float *)y + at : buffer;
+ROTA_INLINE float *rota_cpu_results(uint32_t dtype, void *y, uint64_t first, float *buffer) {
+    return dtype == ROTA_F32 ? (float *)y + first : buffer;
 }
-void rota_cpu_narrow(uint32_t dtype, const float *buffer, void *y, uint64_t at, uint64_t count);
+void rota_cpu_narrow(uint32_t dtype, const float *buffer, void *y, uint64_t first, uint64_t count);
 
 ROTA_INLINE float rota_cpu_get(uint32_t dtype, const void *x, uint64_t i) {
     if (dtype == ROTA_F32) return ((const float *)x)[i];

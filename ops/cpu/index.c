@@ -2,9 +2,9 @@
 #include "cpu.h"
 #include "half.h"
 
-rota_status rota_cpu_outside(const char *kernel, uint64_t at, int32_t index, uint32_t n) {
+rota_status rota_cpu_outside(const char *kernel, uint64_t position, int32_t index, uint32_t n) {
     return rota_fail(ROTA_NODE_FAILED, "%s: index %llu is %d, expected 0 to %u", kernel,
-                     (unsigned long long)at, index, n - 1);
+                     (unsigned long long)position, index, n - 1);
 }
 
 /* An item is a result. */

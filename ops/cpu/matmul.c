@@ -67,41 +67,41 @@ void rota_cpu_items_matmul_bf16(const void *params, const uint64_t *operand_byte
 }
 
 /* Where an item's tile begins in the three matrices, in elements. */
-typedef struct place {
+typedef struct item_tile {
     uint64_t a, b, c;
     uint64_t row, column, height, width;
-} place;
+} item_tile;
 
-static place locate(const rota_matmul_params *p, const tiling *t, uint64_t item) {
-    place at = {0};
-    at.column = item % t->columns * t->width;
+static item_tile locate(const rota_matmul_params *p, const tiling *t, uint64_t item) {
+    item_tile tile = {0};
+    tile.column = item % t->columns * t->width;
     item /= t->columns;
-    at.row = item % t->rows * t->height;
+    tile.row = item % t->rows * t->height;
     item /= t->rows;
     for (int d = 2; d >= 0; d--) {
         uint64_t i = item % p->batch[d];
         item /= p->batch[d];
-        at.a += i * p->a_batch_stride[d];
-        at.b += i * p->b_batch_stride[d];
-        at.c += i * p->c_batch_stride[d];
+        tile.a += i * p->a_batch_stride[d];
+        tile.b += i * p->b_batch_stride[d];
+        tile.c += i * p->c_batch_stride[d];
     }
-    at.height = p->m - at.row < t->height ? p->m - at.row : t->height;
-    at.width = p->n - at.column < t->width ? p->n - at.column : t->width;
-    at.a += p->flags & ROTA_MATMUL_TRANSPOSE_A ? at.row : at.row * p->lda;
-    at.b += p->flags & ROTA_MATMUL_TRANSPOSE_B ? at.column * p->ldb : at.column;
-    at.c += at.row * p->ldc + at.column;
-    return at;
+    tile.height = p->m - tile.row < t->height ? p->m - tile.row : t->height;
+    tile.width = p->n - tile.column < t->width ? p->n - tile.column : t->width;
+    tile.a += p->flags & ROTA_MATMUL_TRANSPOSE_A ? tile.row : tile.row * p->lda;
+    tile.b += p->flags & ROTA_MATMUL_TRANSPOSE_B ? tile.column * p->ldb : tile.column;
+    tile.c += tile.row * p->ldc + tile.column;
+    return tile;
 }
 
 rota_status rota_cpu_matmul(const rota_kernel_call *call) {
     const rota_matmul_params *p = call->params;
     const tiling t = tile(p, false);
     for (uint64_t item = call->begin; item < call->end; item++) {
-        place at = locate(p, &t, item);
-        rota_cpu_sgemm(p->flags & ROTA_MATMUL_TRANSPOSE_A, p->flags & ROTA_MATMUL_TRANSPOSE_B, at.height,
-                       at.width, p->k, p->alpha, (const float *)call->operands[0] + at.a, p->lda,
-                       (const float *)call->operands[1] + at.b, p->ldb,
-                       p->flags & ROTA_MATMUL_ACCUMULATE ? 1.0f : 0.0f, (float *)call->operands[2] + at.c,
+        item_tile tile = locate(p, &t, item);
+        rota_cpu_sgemm(p->flags & ROTA_MATMUL_TRANSPOSE_A, p->flags & ROTA_MATMUL_TRANSPOSE_B, tile.height,
+                       tile.width, p->k, p->alpha, (const float *)call->operands[0] + tile.a, p->lda,
+                       (const float *)call->operands[1] + tile.b, p->ldb,
+                       p->flags & ROTA_MATMUL_ACCUMULATE ? 1.0f : 0.0f, (float *)call->operands[2] + tile.c,
                        p->ldc);
     }
     return ROTA_OK;
@@ -127,30 +127,30 @@ ROTA_VECTOR static void narrow(bool bf16, const float *restrict x, uint16_t *res
         for (uint64_t c = 0; c < count; c++) y[c] = rota_cpu_to_f16(x[c]);
 }
 
-static void wide_tile(const rota_kernel_call *call, bool bf16, const place *at) {
+static void wide_tile(const rota_kernel_call *call, bool bf16, const item_tile *tile) {
     const rota_matmul_params *p = call->params;
     const bool ta = p->flags & ROTA_MATMUL_TRANSPOSE_A, tb = p->flags & ROTA_MATMUL_TRANSPOSE_B;
-    const uint16_t *a = (const uint16_t *)call->operands[0] + at->a;
-    const uint16_t *b = (const uint16_t *)call->operands[1] + at->b;
+    const uint16_t *a = (const uint16_t *)call->operands[0] + tile->a;
+    const uint16_t *b = (const uint16_t *)call->operands[1] + tile->b;
     float wide_a[WIDE_M * WIDE_K], wide_b[WIDE_K * WIDE_N], sum[WIDE_M * WIDE_N];
     for (uint64_t k0 = 0; k0 < p->k; k0 += WIDE_K) {
         uint64_t depth = p->k - k0 < WIDE_K ? p->k - k0 : WIDE_K;
-        widen(bf16, ta ? a + k0 * p->lda : a + k0, p->lda, ta ? depth : at->height, ta ? at->height : depth,
-              wide_a);
-        widen(bf16, tb ? b + k0 : b + k0 * p->ldb, p->ldb, tb ? at->width : depth, tb ? depth : at->width,
+        widen(bf16, ta ? a + k0 * p->lda : a + k0, p->lda, ta ? depth : tile->height,
+              ta ? tile->height : depth, wide_a);
+        widen(bf16, tb ? b + k0 : b + k0 * p->ldb, p->ldb, tb ? tile->width : depth, tb ? depth : tile->width,
               wide_b);
-        rota_cpu_sgemm(ta, tb, at->height, at->width, depth, p->alpha, wide_a, ta ? at->height : depth,
-                       wide_b, tb ? depth : at->width, k0 == 0 ? 0.0f : 1.0f, sum, at->width);
+        rota_cpu_sgemm(ta, tb, tile->height, tile->width, depth, p->alpha, wide_a, ta ? tile->height : depth,
+                       wide_b, tb ? depth : tile->width, k0 == 0 ? 0.0f : 1.0f, sum, tile->width);
     }
-    for (uint64_t r = 0; r < at->height; r++) {
-        const float *row = sum + r * at->width;
-        uint64_t to = at->c + r * p->ldc;
+    for (uint64_t r = 0; r < tile->height; r++) {
+        const float *row = sum + r * tile->width;
+        uint64_t to = tile->c + r * p->ldc;
         if (p->c_dtype != ROTA_F32) {
-            narrow(bf16, row, (uint16_t *)call->operands[2] + to, at->width);
+            narrow(bf16, row, (uint16_t *)call->operands[2] + to, tile->width);
             continue;
         }
         float *c = (float *)call->operands[2] + to;
-        for (uint64_t i = 0; i < at->width; i++)
+        for (uint64_t i = 0; i < tile->width; i++)
             c[i] = p->flags & ROTA_MATMUL_ACCUMULATE ? c[i] + row[i] : row[i];
     }
 }
@@ -158,8 +158,8 @@ static void wide_tile(const rota_kernel_call *call, bool bf16, const place *at) 
 static rota_status wide(const rota_kernel_call *call, bool bf16) {
     const tiling t = tile(call->params, true);
     for (uint64_t item = call->begin; item < call->end; item++) {
-        place at = locate(call->params, &t, item);
-        wide_tile(call, bf16, &at);
+        item_tile tile = locate(call->params, &t, item);
+        wide_tile(call, bf16, &tile);
     }
     return ROTA_OK;
 }

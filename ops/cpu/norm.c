@@ -84,16 +84,16 @@ static rota_status forward(const rota_kernel_call *call, const char *name, bool 
     if (p->flags & ROTA_NORM_WEIGHT) weight = rota_cpu_widen(dtype, a.weight, 0, dim, scratch);
     if (p->flags & ROTA_NORM_BIAS && a.bias)
         bias = rota_cpu_widen(dtype, a.bias, 0, dim, rota_cpu_part(scratch, dim));
-    float *const at = rota_cpu_part(scratch, 2 * dim);
+    float *const wide = rota_cpu_part(scratch, 2 * dim);
     for (uint64_t row = call->begin; row < call->end; row++) {
-        const float *x = rota_cpu_widen(dtype, a.x, row * dim, dim, at);
+        const float *x = rota_cpu_widen(dtype, a.x, row * dim, dim, wide);
         if (a.r) {
-            float *sum = rota_cpu_results(dtype, a.sum, row * dim, at);
-            add_rows(x, rota_cpu_widen(dtype, a.r, row * dim, dim, rota_cpu_part(at, dim)), sum, dim);
+            float *sum = rota_cpu_results(dtype, a.sum, row * dim, wide);
+            add_rows(x, rota_cpu_widen(dtype, a.r, row * dim, dim, rota_cpu_part(wide, dim)), sum, dim);
             rota_cpu_narrow(dtype, sum, a.sum, row * dim, dim);
-            x = rota_cpu_widen(dtype, a.sum, row * dim, dim, at); /* as it was rounded */
+            x = rota_cpu_widen(dtype, a.sum, row * dim, dim, wide); /* as it was rounded */
         }
-        float mean, rstd, *y = rota_cpu_results(dtype, a.y, row * dim, rota_cpu_part(at, 2 * dim));
+        float mean, rstd, *y = rota_cpu_results(dtype, a.y, row * dim, rota_cpu_part(wide, 2 * dim));
         moments(x, dim, p->eps, centered, &mean, &rstd);
         normalize_row(x, mean, rstd, weight, bias, y, dim);
         rota_cpu_narrow(dtype, y, a.y, row * dim, dim);
@@ -161,12 +161,12 @@ static rota_status run_backward(const rota_kernel_call *call, const char *name, 
     float *scratch;
     if (!rota_cpu_scratch(dtype, 4 * dim, &scratch)) return rota_cpu_no_scratch(name, 4 * dim);
     if (p->flags & ROTA_NORM_WEIGHT) weight = rota_cpu_widen(dtype, call->operands[1], 0, dim, scratch);
-    float *const at = rota_cpu_part(scratch, dim);
+    float *const wide = rota_cpu_part(scratch, dim);
     for (uint64_t r = call->begin; r < call->end; r++) {
-        const float *x = rota_cpu_widen(dtype, call->operands[0], r * dim, dim, at);
-        const float *dy = rota_cpu_widen(dtype, call->operands[3], r * dim, dim, rota_cpu_part(at, dim));
-        float *dx = rota_cpu_results(dtype, call->operands[4], r * dim, rota_cpu_part(at, 2 * dim));
-        if (add && at) rota_cpu_widen(dtype, call->operands[4], r * dim, dim, dx);
+        const float *x = rota_cpu_widen(dtype, call->operands[0], r * dim, dim, wide);
+        const float *dy = rota_cpu_widen(dtype, call->operands[3], r * dim, dim, rota_cpu_part(wide, dim));
+        float *dx = rota_cpu_results(dtype, call->operands[4], r * dim, rota_cpu_part(wide, 2 * dim));
+        if (add && wide) rota_cpu_widen(dtype, call->operands[4], r * dim, dim, dx);
         row_backward(centered, add, x, centered ? stats[2 * r] : 0.0f, stats[centered ? 2 * r + 1 : r],
                      weight, dy, dx, dim);
         rota_cpu_narrow(dtype, dx, call->operands[4], r * dim, dim);

@@ -44,11 +44,13 @@ rota_status rota_cpu_adamw(const rota_kernel_call *call) {
     const float factor = o->flags & ROTA_UPDATE_FACTOR ? *(const float *)call->operands[4] : 1.0f;
     const float step_size = (float)((double)o->lr / first), root_factor = (float)(1.0 / sqrt(second));
     float *p = call->operands[0], *m = call->operands[2], *v = call->operands[3], wide[BLOCK];
-    for (uint64_t at = call->begin; at < call->end; at += BLOCK) {
-        const uint64_t count = call->end - at < BLOCK ? call->end - at : BLOCK;
-        const float *g = rota_cpu_widen(o->g_dtype, call->operands[1], at, count, wide);
-        if (!(factor < 0.0f)) adamw(o, factor, step_size, root_factor, p + at, g, m + at, v + at, count);
-        if (o->flags & ROTA_UPDATE_HALF) rota_cpu_narrow(o->half_dtype, p + at, call->operands[5], at, count);
+    for (uint64_t begin = call->begin; begin < call->end; begin += BLOCK) {
+        const uint64_t count = call->end - begin < BLOCK ? call->end - begin : BLOCK;
+        const float *g = rota_cpu_widen(o->g_dtype, call->operands[1], begin, count, wide);
+        if (!(factor < 0.0f))
+            adamw(o, factor, step_size, root_factor, p + begin, g, m + begin, v + begin, count);
+        if (o->flags & ROTA_UPDATE_HALF)
+            rota_cpu_narrow(o->half_dtype, p + begin, call->operands[5], begin, count);
     }
     return ROTA_OK;
 }
@@ -78,11 +80,13 @@ rota_status rota_cpu_momentum(const rota_kernel_call *call) {
     const rota_momentum_params *o = call->params;
     const float factor = o->flags & ROTA_UPDATE_FACTOR ? *(const float *)call->operands[3] : 1.0f;
     float *p = call->operands[0], *m = call->operands[2], wide[BLOCK];
-    for (uint64_t at = call->begin; at < call->end; at += BLOCK) {
-        const uint64_t count = call->end - at < BLOCK ? call->end - at : BLOCK;
-        const float *g = rota_cpu_widen(o->g_dtype, call->operands[1], at, count, wide);
-        if (!(factor < 0.0f)) (o->flags & ROTA_UPDATE_SIGN ? lion : sgd)(o, factor, p + at, g, m + at, count);
-        if (o->flags & ROTA_UPDATE_HALF) rota_cpu_narrow(o->half_dtype, p + at, call->operands[4], at, count);
+    for (uint64_t begin = call->begin; begin < call->end; begin += BLOCK) {
+        const uint64_t count = call->end - begin < BLOCK ? call->end - begin : BLOCK;
+        const float *g = rota_cpu_widen(o->g_dtype, call->operands[1], begin, count, wide);
+        if (!(factor < 0.0f))
+            (o->flags & ROTA_UPDATE_SIGN ? lion : sgd)(o, factor, p + begin, g, m + begin, count);
+        if (o->flags & ROTA_UPDATE_HALF)
+            rota_cpu_narrow(o->half_dtype, p + begin, call->operands[4], begin, count);
     }
     return ROTA_OK;
 }

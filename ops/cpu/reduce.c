@@ -154,9 +154,9 @@ rota_status rota_cpu_max_backward(const rota_kernel_call *call) {
         const float dy = rota_cpu_get(p->dtype, call->operands[2], item);
         bool found = false;
         for (uint64_t k = 0; k < p->n; k++) {
-            uint64_t at = base + k * p->inner;
-            bool here = !found && rota_cpu_get(p->dtype, x, at) == y;
-            rota_cpu_put(p->dtype, call->operands[3], at, here ? dy : 0.0f);
+            uint64_t i = base + k * p->inner;
+            bool here = !found && rota_cpu_get(p->dtype, x, i) == y;
+            rota_cpu_put(p->dtype, call->operands[3], i, here ? dy : 0.0f);
             found = found || here;
         }
     }

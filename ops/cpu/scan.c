@@ -27,9 +27,9 @@ rota_status rota_cpu_cumulative_sum(const rota_kernel_call *call) {
             const float high = (float)before, low = (float)(before - (double)high);
             float sum = 0.0f;
             for (uint64_t k = first; k < end; k++) {
-                const uint64_t at = base + (p->reverse ? p->n - 1 - k : k) * p->inner;
-                sum += rota_cpu_get(p->dtype, call->operands[0], at);
-                rota_cpu_put(p->dtype, call->operands[1], at, high + (low + sum));
+                const uint64_t i = base + (p->reverse ? p->n - 1 - k : k) * p->inner;
+                sum += rota_cpu_get(p->dtype, call->operands[0], i);
+                rota_cpu_put(p->dtype, call->operands[1], i, high + (low + sum));
             }
             before += (double)sum;
         }

@@ -78,7 +78,7 @@ uint64_t rota_cuda_workspace_attention_backward(const void *params, const uint64
     return piece_of(&whole, &piece) ? rota_cudnn_attention_workspace(&piece, target) : 0;
 }
 
-static uint64_t place(const uint32_t stride[3], uint32_t batch, uint32_t head) {
+static uint64_t element_of(const uint32_t stride[3], uint32_t batch, uint32_t head) {
     return ((uint64_t)batch * stride[0] + (uint64_t)head * stride[1]) * ELEMENT_BYTES;
 }
 
@@ -92,8 +92,9 @@ static rota_status backward_by_cudnn(const rota_cuda_call *call) {
     const uint64_t workspace = rota_attention_workspace(call, ROTA_ATTENTION_BACKWARD_OPERANDS, &bytes);
     for (uint32_t b = 0; b < p->batch; b += piece.batch)
         for (uint32_t h = 0; h < p->heads; h += piece.heads) {
-            const uint64_t q = place(p->q_stride, b, h), kv = place(p->kv_stride, b, h),
-                           out = place(p->out_stride, b, h), row = ((uint64_t)b * p->heads + h) * p->queries;
+            const uint64_t q = element_of(p->q_stride, b, h), kv = element_of(p->kv_stride, b, h),
+                           out = element_of(p->out_stride, b, h),
+                           row = ((uint64_t)b * p->heads + h) * p->queries;
             const rota_cudnn_attention_operands operands = {
                 .q = o[ROTA_ATTENTION_BACKWARD_Q] + q,
                 .k = o[ROTA_ATTENTION_BACKWARD_K] + kv,

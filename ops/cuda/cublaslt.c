@@ -332,15 +332,16 @@ rota_status rota_cublaslt_run(const rota_cublaslt_product *product, const rota_c
                          (unsigned long long)algorithm->workspace_bytes, (unsigned long long)workspace_bytes);
     for (uint32_t i = 0; i < product->outer[0]; i++)
         for (uint32_t j = 0; j < product->outer[1]; j++) {
-            uint64_t at[3];
+            uint64_t addresses[3];
             for (int o = 0; o < 3; o++)
-                at[o] = operands[o] + (i * product->outer_stride[o][0] + j * product->outer_stride[o][1]) *
-                                          (o == 2 ? product->c_element_bytes : product->element_bytes);
-            void *d = pointer(at[2]), *c = product->addend ? pointer(product->addend) : d;
-            ROTA_TRY(check(lt.Matmul(product->handle, product->operation, &product->alpha, pointer(at[1]),
-                                     product->b, pointer(at[0]), product->a, &product->beta, c, product->c, d,
-                                     product->c, &chosen, pointer(workspace), workspace_bytes,
-                                     (cudaStream_t)stream),
+                addresses[o] =
+                    operands[o] + (i * product->outer_stride[o][0] + j * product->outer_stride[o][1]) *
+                                      (o == 2 ? product->c_element_bytes : product->element_bytes);
+            void *d = pointer(addresses[2]), *c = product->addend ? pointer(product->addend) : d;
+            ROTA_TRY(check(lt.Matmul(product->handle, product->operation, &product->alpha,
+                                     pointer(addresses[1]), product->b, pointer(addresses[0]), product->a,
+                                     &product->beta, c, product->c, d, product->c, &chosen,
+                                     pointer(workspace), workspace_bytes, (cudaStream_t)stream),
                            "cublasLtMatmul"));
         }
     return ROTA_OK;

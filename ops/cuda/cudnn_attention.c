@@ -39,11 +39,12 @@ static descriptor operand(builder *b, int64_t id, uint32_t strides_of, uint32_t 
                              (const int64_t[4]){stride[0], stride[1], step[0], step[1]});
 }
 
-static descriptor contiguous(builder *b, rota_cudnn_place place, int64_t id, cudnnDataType_t type,
+static descriptor contiguous(builder *b, rota_cudnn_storage storage, int64_t id, cudnnDataType_t type,
                              uint32_t rows, uint32_t columns) {
     const rota_cudnn_attention *a = b->about;
     const int64_t plane = (int64_t)rows * columns;
-    return rota_cudnn_tensor(b->graph, place, id, type, (const int64_t[4]){a->batch, a->heads, rows, columns},
+    return rota_cudnn_tensor(b->graph, storage, id, type,
+                             (const int64_t[4]){a->batch, a->heads, rows, columns},
                              (const int64_t[4]){a->heads * plane, plane, columns, 1});
 }
 
@@ -51,8 +52,8 @@ static descriptor contiguous(builder *b, rota_cudnn_place place, int64_t id, cud
 static descriptor scores(builder *b, cudnnDataType_t type) {
     return contiguous(b, ROTA_CUDNN_VIRTUAL, 0, type, b->about->queries, b->about->keys);
 }
-static descriptor rows(builder *b, rota_cudnn_place place, int64_t id) {
-    return contiguous(b, place, id, CUDNN_DATA_FLOAT, b->about->queries, 1);
+static descriptor rows(builder *b, rota_cudnn_storage storage, int64_t id) {
+    return contiguous(b, storage, id, CUDNN_DATA_FLOAT, b->about->queries, 1);
 }
 
 static descriptor value(builder *b, int64_t id, cudnnDataType_t type) {

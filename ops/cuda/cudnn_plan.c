@@ -117,22 +117,22 @@ static void set_descriptor(rota_cudnn_graph *graph, cudnnBackendDescriptor_t des
 /* Ids from here on are virtual tensors', which nobody asks for. */
 #define VIRTUAL_IDS INT64_C(1000)
 
-cudnnBackendDescriptor_t rota_cudnn_tensor(rota_cudnn_graph *graph, rota_cudnn_place place, int64_t id,
+cudnnBackendDescriptor_t rota_cudnn_tensor(rota_cudnn_graph *graph, rota_cudnn_storage storage, int64_t id,
                                            cudnnDataType_t type, const int64_t shape[4],
                                            const int64_t stride[4]) {
     static const char what[] = "a tensor of cuDNN";
     const bool yes = true;
     const int64_t alignment = ALIGNMENT;
-    if (place == ROTA_CUDNN_VIRTUAL) id = VIRTUAL_IDS + graph->virtual_count++;
+    if (storage == ROTA_CUDNN_VIRTUAL) id = VIRTUAL_IDS + graph->virtual_count++;
     cudnnBackendDescriptor_t tensor = create(graph, CUDNN_BACKEND_TENSOR_DESCRIPTOR, what);
     set(graph, tensor, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, what);
     set(graph, tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, shape, what);
     set(graph, tensor, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, stride, what);
     set(graph, tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &id, what);
     set(graph, tensor, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment, what);
-    if (place == ROTA_CUDNN_VIRTUAL)
+    if (storage == ROTA_CUDNN_VIRTUAL)
         set(graph, tensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &yes, what);
-    if (place == ROTA_CUDNN_BY_VALUE)
+    if (storage == ROTA_CUDNN_BY_VALUE)
         set(graph, tensor, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &yes, what);
     finalize(graph, tensor, what);
     return tensor;

@@ -22,11 +22,11 @@ uint64_t rota_cudnn_version(void);
 #define ROTA_CUDNN_OPERANDS_MAX 16
 
 /* Where a tensor's elements are when the plan runs. */
-typedef enum rota_cudnn_place {
+typedef enum rota_cudnn_storage {
     ROTA_CUDNN_IN_MEMORY, /* of the device */
     ROTA_CUDNN_VIRTUAL,   /* nowhere: within the plan's kernels */
     ROTA_CUDNN_BY_VALUE   /* one element, given by the host */
-} rota_cudnn_place;
+} rota_cudnn_storage;
 
 /* A graph that is being described. The first failure stays in `status`, and everything after it does nothing:
  * one check at the end tells. */
@@ -47,7 +47,7 @@ typedef struct rota_cudnn_plan {
 
 /* A tensor of four dimensions. `id`: by which rota_cudnn_run knows it; of virtual ones it is not looked at.
  */
-cudnnBackendDescriptor_t rota_cudnn_tensor(rota_cudnn_graph *graph, rota_cudnn_place place, int64_t id,
+cudnnBackendDescriptor_t rota_cudnn_tensor(rota_cudnn_graph *graph, rota_cudnn_storage storage, int64_t id,
                                            cudnnDataType_t type, const int64_t shape[4],
                                            const int64_t stride[4]);
 

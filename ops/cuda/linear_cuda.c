@@ -38,7 +38,7 @@ static void product_of(const rota_cuda_call *call, bool alone, product_call *out
     const uint32_t c = is_gradient(p)   ? ROTA_LINEAR_GRADIENT_OPERAND_C
                        : alone && keeps ? ROTA_LINEAR_OPERAND_KEPT
                                         : ROTA_LINEAR_OPERAND_Y;
-    const uint32_t places[] = {0, 1, c, own};
+    const uint32_t indices[] = {0, 1, c, own};
     out->params = rota_linear_product(p);
     if (alone) out->params.flags &= ~(uint32_t)ROTA_LINEAR_EPILOGUE;
     out->call = *call;
@@ -47,8 +47,8 @@ static void product_of(const rota_cuda_call *call, bool alone, product_call *out
     out->call.operand_bytes = out->bytes;
     out->call.operand_count = call->operand_count > own ? 4 : 3;
     for (uint32_t i = 0; i < out->call.operand_count; i++) {
-        out->operands[i] = call->operands[places[i]];
-        out->bytes[i] = call->operand_bytes[places[i]];
+        out->operands[i] = call->operands[indices[i]];
+        out->bytes[i] = call->operand_bytes[indices[i]];
     }
 }
 

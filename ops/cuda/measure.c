@@ -153,14 +153,14 @@ rota_status rota_measure_fastest(const rota_measure *measure, uint32_t *out_best
 /* ---- Operands ---- */
 
 /* Repeats the pattern over the memory. */
-static rota_status fill(const rota_cuda_driver *cu, CUstream stream, CUdeviceptr at, uint64_t bytes,
+static rota_status fill(const rota_cuda_driver *cu, CUstream stream, CUdeviceptr address, uint64_t bytes,
                         const void *pattern, uint64_t pattern_bytes) {
     uint64_t filled = bytes < pattern_bytes ? bytes : pattern_bytes;
     if (bytes == 0) return ROTA_OK;
-    CUresult result = cu->MemcpyHtoDAsync(at, pattern, filled, stream);
+    CUresult result = cu->MemcpyHtoDAsync(address, pattern, filled, stream);
     while (result == CUDA_SUCCESS && filled < bytes) {
         const uint64_t more = bytes - filled < filled ? bytes - filled : filled;
-        result = cu->MemcpyDtoDAsync(at + filled, at, more, stream);
+        result = cu->MemcpyDtoDAsync(address + filled, address, more, stream);
         filled += more;
     }
     return rota_cuda_driver_check(cu, result, "filling operands to measure with");
