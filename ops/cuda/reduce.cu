@@ -2,6 +2,7 @@
 #include "ops/cuda/typed.cuh"
 
 constexpr uint32_t WARPS = ROTA_CUDA_THREADS / 32;
+constexpr uint32_t IN_FLIGHT = 8; /* rows of columns that a warp loads before it adds them up */
 
 template <int OP> ROTA_DEVICE float first_value() {
     return OP == ROTA_REDUCE_MAX ? negative_infinity() : OP == ROTA_REDUCE_MIN ? -negative_infinity() : 0.0f;
@@ -105,8 +106,18 @@ template <int OP, typename T> ROTA_DEVICE void reduce_column(const reduction<T> 
     for (uint32_t j = 0; j < W; j++) total[j] = first_value<OP>();
     const T *x = r.elements(oc / r.chunks, c) + column;
     if (column + W <= r.inner && r.inner % W == 0 && aligned_to<vector>(r.x)) {
-#pragma unroll 8
-        for (uint32_t k = warp; k < length; k += WARPS) {
+        uint32_t k = warp;
+        for (; k + (IN_FLIGHT - 1) * WARPS < length; k += IN_FLIGHT * WARPS) {
+            vector value[IN_FLIGHT];
+#pragma unroll
+            for (uint32_t f = 0; f < IN_FLIGHT; f++)
+                value[f] = *reinterpret_cast<const vector *>(x + (k + f * WARPS) * r.inner);
+#pragma unroll
+            for (uint32_t f = 0; f < IN_FLIGHT; f++)
+#pragma unroll
+                for (uint32_t j = 0; j < W; j++) total[j] = take<OP>(total[j], widen(value[f].v[j]));
+        }
+        for (; k < length; k += WARPS) {
             const vector value = *reinterpret_cast<const vector *>(x + k * r.inner);
 #pragma unroll
             for (uint32_t j = 0; j < W; j++) total[j] = take<OP>(total[j], widen(value.v[j]));
