@@ -1,8 +1,8 @@
 /* CUDA kernels that follow indices: embedding, embedding_backward, index_add. */
 #include "ops/cuda/values.cuh"
 
-/* A thread has eight elements in groups of W neighbours, where rows are whole groups, else one by one. An index outside gives
- * NaN. */
+/* A thread has eight elements in groups of W neighbours, where rows are whole groups, else one by one. An index outside
+ * gives NaN. */
 template <bool HALF, int W, typename A> ROTA_DEVICE void embedding_groups(const A &args) {
     const rota_embedding_params &p = args.params;
     const values<HALF> table(rota_operand<const void>(args, 0), 0, p.dtype), y(rota_operand<void>(args, 2), 0, p.dtype);
@@ -35,8 +35,9 @@ ROTA_KERNEL(embedding, 3, rota_embedding_params, ROTA_CUDA_THREADS) {
         embedding_groups<true, 1>(args);
 }
 
-/* A block owns some classes, and the columns of one warp, of the table. Its warps take turns at walking over the index, and
- * each lists the rows of those classes that it meets; when a list may overflow, and at the end, the listed rows are added to
+/* A block owns every so many-th class, and the columns of one warp, of the table: neighbours are often used alike (the
+ * first tokens of a vocabulary are the most frequent ones). Its warps take turns at walking over the index, and each
+ * lists the rows of those classes that it meets; when a list may overflow, and at the end, the listed rows are added to
  * the table: where a class has few, all of them by one warp; where it has many, each list by its own warp, and then the
  * warps' sums. Which row is added where follows from the index alone: no atomics, the same whatever the timing. */
 constexpr uint32_t WARPS = ROTA_CUDA_THREADS / 32;
@@ -61,10 +62,16 @@ ROTA_DEVICE uint4 load_index(const uint32_t *index, uint64_t row, uint64_t rows,
     return make_uint4(v[0], v[1], v[2], v[3]);
 }
 
+/* Which of the block's classes it is, those being class0 and every 2^shift-th after it; of all others, something
+ * larger: what is shifted out below comes back as the highest bits. */
+ROTA_DEVICE uint32_t own_class(uint32_t given, uint32_t class0, uint32_t shift) {
+    return __funnelshift_r(given - class0, given - class0, shift);
+}
+
 /* Lists those of the warp's next TURN rows whose class is one of the block's; how many are listed now. */
 template <int W>
 ROTA_DEVICE uint32_t list_rows(const uint32_t *index, uint64_t first, uint64_t rows, uint64_t base, uint32_t class0,
-                               uint32_t classes, uint32_t listed, listed_rows<W> &list) {
+                               uint32_t shift, uint32_t classes, uint32_t listed, listed_rows<W> &list) {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, below = (1u << lane) - 1u;
     const bool whole = aligned16(index);
     uint4 given[ROUNDS];
@@ -72,7 +79,8 @@ ROTA_DEVICE uint32_t list_rows(const uint32_t *index, uint64_t first, uint64_t r
     for (uint32_t r = 0; r < ROUNDS; r++) given[r] = load_index(index, first + (r * 32 + lane) * 4, rows, whole);
 #pragma unroll
     for (uint32_t r = 0; r < ROUNDS; r++) {
-        const uint32_t own[4] = {given[r].x - class0, given[r].y - class0, given[r].z - class0, given[r].w - class0};
+        const uint32_t own[4] = {own_class(given[r].x, class0, shift), own_class(given[r].y, class0, shift),
+                                 own_class(given[r].z, class0, shift), own_class(given[r].w, class0, shift)};
         if (!__any_sync(0xFFFFFFFFu, min(min(own[0], own[1]), min(own[2], own[3])) < classes)) continue;
         uint32_t at = listed;
 #pragma unroll
@@ -121,10 +129,11 @@ ROTA_DEVICE void add_list(const values<HALF> &dy, uint64_t dim, uint64_t base, u
     }
 }
 
-/* Adds the listed rows to the block's part of the table. fresh: what is there does not count. */
+/* Adds the listed rows to the block's part of the table, whose rows are `step` elements apart. fresh: what is there
+ * does not count. */
 template <bool HALF, int W>
-ROTA_DEVICE void add_listed(const values<HALF> &dy, const values<HALF> &dtable, uint64_t dim, uint64_t base, uint32_t classes,
-                            uint32_t columns, bool fresh, listed_rows<W> &list) {
+ROTA_DEVICE void add_listed(const values<HALF> &dy, const values<HALF> &dtable, uint64_t dim, uint64_t step,
+                            uint64_t base, uint32_t classes, uint32_t columns, bool fresh, listed_rows<W> &list) {
     const bool whole = dy.aligned() && dtable.aligned();
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = lane * W;
     const bool inside = column < columns;
@@ -132,10 +141,10 @@ ROTA_DEVICE void add_listed(const values<HALF> &dy, const values<HALF> &dtable, 
         const uint32_t count = list.of_class[own];
         if (count > FEW || (count == 0 && !fresh)) continue;
         pack<W> total = {};
-        if (inside && !fresh) total = dtable.template load<W>(own * dim + column, whole);
+        if (inside && !fresh) total = dtable.template load<W>(own * step + column, whole);
         for (uint32_t w = 0; count && w < WARPS; w++)
             add_list<HALF, W>(dy, dim, base, own, column, inside, whole, w, list, total);
-        if (inside) dtable.template store<W>(own * dim + column, total, whole);
+        if (inside) dtable.template store<W>(own * step + column, total, whole);
     }
     for (uint32_t own = 0; own < classes; own++) {
         if (list.of_class[own] <= FEW) continue;
@@ -147,23 +156,23 @@ ROTA_DEVICE void add_listed(const values<HALF> &dy, const values<HALF> &dtable, 
         __syncthreads();
         if (warp != 0 || !inside) continue;
         pack<W> sum = {};
-        if (!fresh) sum = dtable.template load<W>(own * dim + column, whole);
+        if (!fresh) sum = dtable.template load<W>(own * step + column, whole);
 #pragma unroll
         for (int j = 0; j < W; j++)
 #pragma unroll
             for (uint32_t w = 0; w < WARPS; w++) sum.v[j] += list.part[w][j][lane];
-        dtable.template store<W>(own * dim + column, sum, whole);
+        dtable.template store<W>(own * step + column, sum, whole);
     }
 }
 
 template <bool HALF, int W, typename A> ROTA_DEVICE void embedding_backward_block(const A &args, listed_rows<W> &list) {
     const rota_embedding_params &p = args.params;
     const uint32_t *index = rota_operand<const uint32_t>(args, 1); /* a negative one is far outside */
-    const uint32_t class_step = rota_cuda_embedding_classes(p.classes), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const uint32_t shift = rota_cuda_embedding_shift(p.classes), lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const uint32_t parts = (p.dim + 32 * W - 1) / (32 * W);
-    const uint64_t group = rota_group_index(), class_at = group / parts * class_step;
-    if (class_at >= p.classes) return;
-    const uint32_t class0 = static_cast<uint32_t>(class_at), classes = min(class_step, p.classes - class0);
+    const uint64_t group = rota_group_index(), step = static_cast<uint64_t>(p.dim) << shift;
+    if (group / parts >= p.classes) return;
+    const uint32_t class0 = static_cast<uint32_t>(group / parts), classes = ((p.classes - class0 - 1) >> shift) + 1;
     const uint32_t column0 = static_cast<uint32_t>(group % parts) * (32 * W), columns = min(32u * W, p.dim - column0);
     const values<HALF> dy(rota_operand<const void>(args, 0), column0, p.dtype);
     const values<HALF> dtable(rota_operand<void>(args, 2), static_cast<uint64_t>(class0) * p.dim + column0, p.dtype);
@@ -173,13 +182,13 @@ template <bool HALF, int W, typename A> ROTA_DEVICE void embedding_backward_bloc
     for (uint32_t i = threadIdx.x; i < CLASSES; i += ROTA_CUDA_THREADS) list.of_class[i] = 0;
     __syncthreads();
     for (uint64_t first = 0; first < p.rows;) {
-        listed = list_rows<W>(index, first + warp * TURN, p.rows, base, class0, classes, listed, list);
+        listed = list_rows<W>(index, first + warp * TURN, p.rows, base, class0, shift, classes, listed, list);
         first += WARPS * TURN;
         const bool full = listed > LISTED - TURN || first + WARPS * TURN - base > 1u << ROW_BITS;
         if (!__syncthreads_or(full || first >= p.rows)) continue;
         if (lane == 0) list.count[warp] = listed;
         __syncthreads();
-        add_listed<HALF, W>(dy, dtable, p.dim, base, classes, columns, fresh, list);
+        add_listed<HALF, W>(dy, dtable, p.dim, step, base, classes, columns, fresh, list);
         __syncthreads(); /* before the lists and counts are of other rows */
         for (uint32_t i = threadIdx.x; i < CLASSES; i += ROTA_CUDA_THREADS) list.of_class[i] = 0;
         __syncthreads();
@@ -189,7 +198,7 @@ template <bool HALF, int W, typename A> ROTA_DEVICE void embedding_backward_bloc
     }
 }
 
-ROTA_KERNEL(embedding_backward, 3, rota_embedding_params, ROTA_CUDA_THREADS) {
+ROTA_KERNEL_BLOCKS(embedding_backward, 3, rota_embedding_params, ROTA_CUDA_THREADS, 3) {
     __shared__ __align__(16) unsigned char room[sizeof(listed_rows<8>)];
     if (args.params.dtype == DTYPE_F32) {
         if (args.params.dim % 4 == 0)

@@ -109,7 +109,13 @@ ELEMENTS(batch_norm, rota_batch_norm_params, (uint64_t)p->outer * p->channels * 
 ELEMENTS(batch_norm_backward, rota_batch_norm_params, (uint64_t)p->outer * p->channels * p->inner)
 THREADS(rope, rota_rope_params, (uint64_t)p->rows *(p->dim - p->rotary / 2))
 
-LAUNCH(layernorm, rota_norm_params, rota_cuda_norm_blocks(p), ROTA_CUDA_THREADS)
+/* Rows that a warp's registers hold go to warps in turns, of as many blocks as the device has room for. */
+static uint64_t layernorm_blocks(const rota_norm_params *p, const rota_cuda_target *target) {
+    const uint64_t blocks = rota_cuda_row_blocks(p->rows, p->dim);
+    const uint64_t most = (uint64_t)ROTA_CUDA_NORM_BLOCKS * (target ? target->multiprocessors : 0);
+    return rota_cuda_norm_by_vectors(p) && most && most < blocks ? most : blocks;
+}
+LAUNCH(layernorm, rota_norm_params, layernorm_blocks(p, target), ROTA_CUDA_THREADS)
 ROWS(residual_layernorm, rota_norm_params, p->rows, p->dim)
 ROWS(layernorm_backward, rota_norm_params, p->rows, p->dim)
 /* Columns of a thread, as norm.cu has it. */

@@ -81,8 +81,7 @@ template <uint32_t K, bool WHOLE, typename A> ROTA_DEVICE void layernorm_rows_of
     float *stats = rota_operand<float>(args, 4);
     constexpr bool whole = WHOLE;
     const uint32_t lane = threadIdx.x % 32, column = lane * W, dim = p.dim;
-    const uint64_t rows_of_block = static_cast<uint64_t>(rota_cuda_norm_rows(p.rows)) * WARPS;
-    const uint64_t begin = rota_group_index() * rows_of_block, end = min(begin + rows_of_block, static_cast<uint64_t>(p.rows));
+    const uint64_t step = static_cast<uint64_t>(gridDim.x) * gridDim.y * WARPS, end = p.rows;
     uint4 now[K], next[K];
     auto fetch = [&](uint64_t row) {
 #pragma unroll
@@ -91,13 +90,13 @@ template <uint32_t K, bool WHOLE, typename A> ROTA_DEVICE void layernorm_rows_of
     };
     const row_threads<false> t;
     const float inverse = 1.0f / static_cast<float>(dim);
-    uint64_t row = begin + threadIdx.x / 32;
+    uint64_t row = rota_group_index() * WARPS + threadIdx.x / 32;
     if (row < end) fetch(row);
-    for (; row < end; row += WARPS) {
+    for (; row < end; row += step) {
         const uint64_t first = row * dim + column;
 #pragma unroll
         for (uint32_t k = 0; k < K; k++) now[k] = next[k];
-        if (row + WARPS < end) fetch(row + WARPS);
+        if (row + step < end) fetch(row + step);
         float mean = 0.0f, squares = 0.0f;
 #pragma unroll
         for (uint32_t k = 0; k < K; k++) {
@@ -172,7 +171,7 @@ template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void residual_la
 template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void rmsnorm_row(const A &args) {
     norm_row<HALF, BLOCK, W, false, false>(args);
 }
-ROTA_KERNEL_BLOCKS(layernorm, 5, rota_norm_params, ROTA_CUDA_ROW_THREADS, 3) {
+ROTA_KERNEL_BLOCKS(layernorm, 5, rota_norm_params, ROTA_CUDA_ROW_THREADS, ROTA_CUDA_NORM_BLOCKS) {
     if (rota_cuda_norm_by_vectors(&args.params))
         ROTA_BY_VECTORS(args.params.dim, layernorm_rows, args);
     else

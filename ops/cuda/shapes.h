@@ -18,6 +18,8 @@ enum {
     /* Elements of a block of an elementwise kernel: two vectors of four a thread, so that two loads of each
      * operand are in flight. */
     ROTA_CUDA_ELEMENTS = 2048,
+    /* Blocks of layernorm that fit on a multiprocessor. */
+    ROTA_CUDA_NORM_BLOCKS = 3,
     /* A row up to this length is a warp's, a longer one a block's of so many threads. */
     ROTA_CUDA_WARP_ROW = 1024,
     ROTA_CUDA_ROW_THREADS = 256,
@@ -68,16 +70,6 @@ ROTA_SHAPE_FN uint32_t rota_cuda_row_threads(uint64_t n) {
 ROTA_SHAPE_FN bool rota_cuda_norm_by_vectors(const rota_norm_params *p) {
     return p->dtype != 0 && p->dim <= ROTA_CUDA_WARP_ROW && p->dim % 8 == 0;
 }
-/* ... layernorm: rows of a warp then, several where that leaves enough warps for a large device. */
-ROTA_SHAPE_FN uint32_t rota_cuda_norm_rows(uint32_t rows) {
-    const uint32_t share = rows / 8192;
-    return share < 1 ? 1 : share > 4 ? 4 : share;
-}
-ROTA_SHAPE_FN uint64_t rota_cuda_norm_blocks(const rota_norm_params *p) {
-    if (!rota_cuda_norm_by_vectors(p)) return rota_cuda_row_blocks(p->rows, p->dim);
-    const uint64_t rows_of_block = (uint64_t)rota_cuda_norm_rows(p->rows) * (ROTA_CUDA_THREADS / 32);
-    return (p->rows + rows_of_block - 1) / rows_of_block;
-}
 
 /* The dimension along which x is contiguous, where y is contiguous along the innermost and a transposing copy
  * pays; -1 elsewhere. */
@@ -108,16 +100,17 @@ ROTA_SHAPE_FN rota_cuda_reduction rota_cuda_reduction_of(const rota_reduce_param
     return p->inner < 32 ? ROTA_CUDA_REDUCE_NARROW : ROTA_CUDA_REDUCE_COLUMN;
 }
 
-/* embedding_backward: classes of a block (many only where there are many); it has the columns of a warp, each
- * lane a vector of 16 bytes where rows are made of whole ones, else an element. */
-ROTA_SHAPE_FN uint32_t rota_cuda_embedding_classes(uint32_t classes) {
-    const uint32_t share = classes / 256;
-    return share < 1 ? 1 : share > ROTA_CUDA_EMBEDDING_CLASSES ? ROTA_CUDA_EMBEDDING_CLASSES : share;
+/* embedding_backward: a block has every 2^shift-th class (several only where there are many); it has the columns
+ * of a warp, each lane a vector of 16 bytes where rows are made of whole ones, else an element. */
+ROTA_SHAPE_FN uint32_t rota_cuda_embedding_shift(uint32_t classes) {
+    uint32_t shift = 8;
+    while (((uint64_t)ROTA_CUDA_EMBEDDING_CLASSES << shift) < classes) shift++;
+    return shift;
 }
 ROTA_SHAPE_FN uint64_t rota_cuda_embedding_blocks(const rota_embedding_params *p) {
     const uint32_t vector = p->dtype == 0 ? 4 : 8, columns = 32 * (p->dim % vector == 0 ? vector : 1);
-    const uint32_t step = rota_cuda_embedding_classes(p->classes);
-    return ((uint64_t)p->classes + step - 1) / step * (((uint64_t)p->dim + columns - 1) / columns);
+    const uint64_t groups = (uint64_t)1 << rota_cuda_embedding_shift(p->classes);
+    return (groups < p->classes ? groups : p->classes) * (((uint64_t)p->dim + columns - 1) / columns);
 }
 
 #endif
