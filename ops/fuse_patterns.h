@@ -21,4 +21,8 @@ rota_status rota_fuse_losses(rota_rewriter *rewriter, const rota_fuse_index *ind
 rota_status rota_fuse_classifiers(rota_rewriter *rewriter, const rota_fuse_index *index, uint64_t least_bytes,
                                   uint64_t piece_bytes);
 
+/* A product whose result goes through GELU's gradient (linear_gelu_gradient) and nowhere else: one node where the
+ * device has a kernel that does both. */
+rota_status rota_fuse_gelus(rota_rewriter *rewriter, const rota_fuse_index *index);
+
 #endif

@@ -111,9 +111,23 @@ static rota_status record_linear(rota_tape *tape, rota_op_use *use) {
 
 /* ---- Gradient ---- */
 
-/* Chunks of rows that gelu_gradient sums: some for each of a large device's workers, and few to be added up. */
+/* Rows of a chunk whose columns gelu_gradient sums: of many, those of a tile of a product that has the sums with it
+ * (ops/cuda/linear_sm90.cuh); of few, so that each of a large device's workers has a chunk; of very many, so that few
+ * sums are to be added up. */
+#define GELU_CHUNK 128u
+#define GELU_ROWS_MANY 2048u
 #define GELU_CHUNKS 128u
+#define GELU_CHUNKS_MOST 1024u
 #define GELU_CHUNK_LEAST 8u
+
+static uint64_t gelu_chunk(uint64_t rows) {
+    if (rows >= GELU_ROWS_MANY) {
+        const uint64_t share = rows / GELU_CHUNKS_MOST / GELU_CHUNK * GELU_CHUNK;
+        return share < GELU_CHUNK ? GELU_CHUNK : share;
+    }
+    const uint64_t share = rows / GELU_CHUNKS / GELU_CHUNK_LEAST * GELU_CHUNK_LEAST;
+    return share < GELU_CHUNK_LEAST ? GELU_CHUNK_LEAST : share;
+}
 
 /* dz = dy through GELU at what was kept, with the bias' gradient, which is the sum of its rows. */
 static rota_status gelu_gradient(rota_tape *tape, const rota_op_use *use, const rota_tensor *kept,
@@ -122,9 +136,7 @@ static rota_status gelu_gradient(rota_tape *tape, const rota_op_use *use, const 
     rota_tensor partial;
     rota_gradient_write write;
     const uint64_t n = dz->shape[dz->rank - 1], rows = rota_tensor_count(dz) / n;
-    const uint64_t share = rows / GELU_CHUNKS / GELU_CHUNK_LEAST * GELU_CHUNK_LEAST,
-                   chunk = share < GELU_CHUNK_LEAST ? GELU_CHUNK_LEAST : share,
-                   chunks = (rows + chunk - 1) / chunk;
+    const uint64_t chunk = gelu_chunk(rows), chunks = (rows + chunk - 1) / chunk;
     ROTA_TRY(rota_tape_temporary(tape, "partial", ROTA_F32, 2, (const uint64_t[]){chunks, n}, &partial));
     const rota_linear_params params = {
         .m = (uint32_t)rows, .n = (uint32_t)n, .dtype = dz->dtype, .chunk = (uint32_t)chunk};

@@ -1,10 +1,11 @@
-/* The linear kernels as library nodes: a product by cuBLASLt with all that follows it in its epilogue; where
- * cuBLASLt refuses that, or was measured to be slower with it, the fastest product and rota's kernels after
- * it. */
+/* The linear kernels as library nodes: a product by cuBLASLt, or by rota's Hopper kernel, with all that follows it in
+ * its epilogue, whichever was measured to be the faster; where neither can, or both were slower so, the fastest
+ * product and rota's kernels after it. */
 #include "ops/cuda/linear_cuda.h"
 
 #include "ops/cuda/image.h"
 #include "ops/cuda/matmul_cuda.h"
+#include "ops/cuda/matmul_sm90.h"
 #include "ops/linear.h"
 
 bool rota_linear_by_library(const rota_linear_params *p) {
@@ -81,6 +82,20 @@ static rota_status call_separately(const rota_cuda_call *call) {
     return ROTA_OK;
 }
 
+/* For what rota_linear_sm90_takes takes. */
+static rota_status call_by_sm90(const rota_cuda_call *call) {
+    const rota_linear_params *p = call->params;
+    const rota_matmul_params product = rota_linear_product(p);
+    const rota_linear_sm90_operands operands = {.a = call->operands[ROTA_LINEAR_OPERAND_X],
+                                                .b = call->operands[ROTA_LINEAR_OPERAND_W],
+                                                .c = call->operands[ROTA_LINEAR_OPERAND_Y],
+                                                .kept = call->operands[ROTA_LINEAR_OPERAND_KEPT],
+                                                .other = call->operands[ROTA_LINEAR_OPERAND_BIAS]};
+    if (!rota_linear_sm90_aligned(&operands))
+        return rota_fail(ROTA_UNSUPPORTED, "an operand of a linear layer is at no multiple of 16 bytes");
+    return rota_linear_sm90_run(call, &product, (rota_dtype)p->dtype, false, &operands);
+}
+
 static rota_status call_linear(const rota_cuda_call *call) {
     const rota_linear_params *p = call->params;
     const rota_dtype dtype = (rota_dtype)p->dtype;
@@ -90,8 +105,13 @@ static rota_status call_linear(const rota_cuda_call *call) {
     rota_matmul_choice choice;
     const bool measured = rota_matmul_choice_find(&fused.params, dtype, call->target, &choice);
     if (measured && choice.way == ROTA_MATMUL_SEPARATELY) return call_separately(call);
+    if (measured && choice.way == ROTA_MATMUL_BY_SM90) {
+        const rota_status done = call_by_sm90(call);
+        if (done != ROTA_UNSUPPORTED) return done;
+    }
     const rota_cublaslt_extra extra = extra_of(call);
-    rota_status status = rota_cuda_call_cublaslt(&fused.call, dtype, &extra, measured ? &choice : NULL);
+    rota_status status = rota_cuda_call_cublaslt(
+        &fused.call, dtype, &extra, measured && choice.way == ROTA_MATMUL_BY_CUBLASLT ? &choice : NULL);
     return status == ROTA_UNSUPPORTED ? call_separately(call) : status;
 }
 
@@ -106,7 +126,7 @@ static rota_status tune_linear(const rota_cuda_call *call) {
         return ROTA_OK;
     ROTA_TRY(rota_matmul_choice_measure(&alone.call, dtype, NULL));
     if (!(fused.params.flags & ROTA_LINEAR_EPILOGUE)) return ROTA_OK;
-    const rota_matmul_epilogue epilogue = {extra_of(call), call, call_separately};
+    const rota_matmul_epilogue epilogue = {extra_of(call), call, call_separately, call_by_sm90};
     return rota_matmul_choice_measure(&fused.call, dtype, &epilogue);
 }
 

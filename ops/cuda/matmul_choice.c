@@ -15,7 +15,7 @@ void rota_matmul_choice_key(const rota_matmul_params *p, rota_dtype dtype, const
                             char *out_key, size_t capacity) {
     snprintf(out_key, capacity,
              "matmul|%s|%u|%s|cublasLt %" PRIu64
-             ", f32 sums|tiles %d|%s>%s|%ux%ux%u|%u %u %u|%u%s|%u %u %u|%u %u %u|%u %u %u|"
+             ", f32 sums|tiles %d, 1 of linear|%s>%s|%ux%ux%u|%u %u %u|%u%s|%u %u %u|%u %u %u|%u %u %u|"
              "%u %u %u",
              target->name, target->multiprocessors, target->driver, rota_cublaslt_version(),
              ROTA_MATMUL_SM90_TILE_COUNT, rota_dtype_name(dtype), rota_dtype_name((rota_dtype)p->c_dtype),
@@ -32,8 +32,10 @@ bool rota_matmul_choice_find(const rota_matmul_params *p, rota_dtype dtype, cons
     if (!rota_choices_find(target->cache_dir, key, out_choice, sizeof *out_choice)) return false;
     if (out_choice->way == ROTA_MATMUL_BY_CUBLASLT) return rota_cublaslt_present();
     if (out_choice->way == ROTA_MATMUL_SEPARATELY) return (p->flags & ROTA_LINEAR_EPILOGUE) != 0;
-    return out_choice->way == ROTA_MATMUL_BY_SM90 && out_choice->tile < ROTA_MATMUL_SM90_TILE_COUNT &&
-           rota_matmul_sm90_takes(p, dtype, target);
+    if (out_choice->way != ROTA_MATMUL_BY_SM90 || out_choice->tile >= ROTA_MATMUL_SM90_TILE_COUNT)
+        return false;
+    return p->flags & ROTA_LINEAR_EPILOGUE ? rota_linear_sm90_takes(p, dtype, target)
+                                           : rota_matmul_sm90_takes(p, dtype, target);
 }
 
 void rota_matmul_choice_keep(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target,
@@ -63,7 +65,9 @@ static rota_status run(void *user, uint32_t candidate) {
     const bench *b = user;
     const rota_matmul_choice *choice = &b->candidates[candidate];
     if (choice->way == ROTA_MATMUL_SEPARATELY) return b->epilogue->separately(b->epilogue->call);
-    if (choice->way == ROTA_MATMUL_BY_SM90) return rota_matmul_sm90_run(b->call, b->dtype, choice->tile);
+    if (choice->way == ROTA_MATMUL_BY_SM90)
+        return b->epilogue ? b->epilogue->by_sm90(b->epilogue->call)
+                           : rota_matmul_sm90_run(b->call, b->dtype, choice->tile);
     return rota_cublaslt_run(&b->product, &choice->algorithm, b->call->operands,
                              b->call->operand_count > 3 ? b->call->operands[3] : 0,
                              workspace_bytes_of(b->call), b->call->stream);
@@ -91,6 +95,8 @@ static rota_status find_candidates(bench *b) {
     }
     if (b->epilogue) {
         add_candidate(b, &(rota_matmul_choice){.way = ROTA_MATMUL_SEPARATELY});
+        if (rota_linear_sm90_takes(p, b->dtype, call->target))
+            add_candidate(b, &(rota_matmul_choice){.way = ROTA_MATMUL_BY_SM90});
         return ROTA_OK;
     }
     if (rota_matmul_sm90_takes(p, b->dtype, call->target) && rota_matmul_sm90_aligned(call->operands))

@@ -18,12 +18,13 @@ typedef struct rota_matmul_epilogue {
     rota_cublaslt_extra extra;
     const rota_cuda_call *call; /* of the linear kernel, whose operands are overwritten by measuring */
     rota_status (*separately)(const rota_cuda_call *call);
+    rota_status (*by_sm90)(const rota_cuda_call *call); /* where rota_linear_sm90_takes says so */
 } rota_matmul_epilogue;
 
 /* Kept in files: plain bytes. */
 typedef struct rota_matmul_choice {
     uint32_t way;  /* rota_matmul_way */
-    uint32_t tile; /* rota_matmul_sm90_tiles */
+    uint32_t tile; /* rota_matmul_sm90_tiles; 0 of a product with an epilogue */
     rota_cublaslt_algorithm algorithm;
 } rota_matmul_choice;
 

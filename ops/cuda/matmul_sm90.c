@@ -46,16 +46,34 @@ _Static_assert(sizeof(prepared) == ROTA_MATMUL_SM90_PREPARED_BYTES, "as the kern
 
 static const rota_kernel image = {.cuda = {ROTA_CUDA_IMAGE_matmul_sm90}};
 
-bool rota_matmul_sm90_takes(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target) {
+/* Whatever follows the product. */
+static bool takes_product(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target) {
     if (!image.cuda.image || target->compute_capability != 90) return false;
     if ((dtype != ROTA_F16 && dtype != ROTA_BF16) || p->c_dtype != (uint32_t)dtype) return false;
-    if (p->flags & (ROTA_MATMUL_ACCUMULATE | ROTA_LINEAR_EPILOGUE)) return false;
+    if (p->flags & ROTA_MATMUL_ACCUMULATE) return false;
     if (p->batch[0] != 1 || p->batch[1] != 1 || p->batch[2] != 1) return false;
     if (p->m == 0 || p->n == 0 || p->k == 0) return false;
     if (p->m > INT32_MAX || p->n > INT32_MAX || p->k > INT32_MAX) return false; /* coordinates */
     for (uint32_t i = 0; i < ROTA_MATMUL_SM90_TILE_COUNT; i++)
         if (rota_matmul_sm90_tiles[i].shared_bytes > target->shared_bytes_max) return false;
     return p->lda % 8 == 0 && p->ldb % 8 == 0 && p->ldc % 8 == 0;
+}
+
+bool rota_matmul_sm90_takes(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target) {
+    return !(p->flags & ROTA_LINEAR_EPILOGUE) && takes_product(p, dtype, target);
+}
+
+bool rota_linear_sm90_takes(const rota_matmul_params *p, rota_dtype dtype, const rota_cuda_target *target) {
+    const uint32_t gelu = ROTA_LINEAR_GELU | ROTA_LINEAR_KEEP, flags = p->flags & ROTA_LINEAR_EPILOGUE;
+    return (flags & gelu) == gelu && (flags & ~gelu & ~ROTA_LINEAR_BIAS) == 0 && p->alpha == 1.0f &&
+           ROTA_LINEAR_SM90_SHARED <= target->shared_bytes_max && !(p->flags & ROTA_MATMUL_TRANSPOSE_A) &&
+           takes_product(p, dtype, target);
+}
+
+bool rota_linear_sm90_takes_gradient(const rota_matmul_params *p, rota_dtype dtype,
+                                     const rota_cuda_target *target) {
+    return p->alpha == 1.0f && ROTA_LINEAR_SM90_SHARED <= target->shared_bytes_max &&
+           !(p->flags & ROTA_MATMUL_TRANSPOSE_A) && rota_matmul_sm90_takes(p, dtype, target);
 }
 
 static uint64_t divide_up(uint64_t a, uint64_t b) {
@@ -96,9 +114,8 @@ static rota_matmul_sm90_map operand_map(uint64_t address, uint64_t places, uint6
     return map;
 }
 
-void rota_matmul_sm90_maps(const rota_matmul_params *p, uint32_t tile, const uint64_t operands[3],
-                           rota_matmul_sm90_map out_maps[3]) {
-    const rota_matmul_sm90_tile *t = &rota_matmul_sm90_tiles[tile];
+static void maps_of(const rota_matmul_params *p, const rota_matmul_sm90_tile *t, const uint64_t operands[3],
+                    rota_matmul_sm90_map out_maps[3]) {
     out_maps[0] = operand_map(operands[0], p->m, p->k, p->lda, (p->flags & ROTA_MATMUL_TRANSPOSE_A) != 0,
                               t->rows, t->cluster_n);
     out_maps[1] = operand_map(operands[1], p->n, p->k, p->ldb, (p->flags & ROTA_MATMUL_TRANSPOSE_B) == 0,
@@ -107,9 +124,13 @@ void rota_matmul_sm90_maps(const rota_matmul_params *p, uint32_t tile, const uin
         operands[2], p->n, p->m, (uint64_t)p->ldc * 2, ROTA_MATMUL_SM90_PIECE, ROTA_MATMUL_SM90_PIECE};
 }
 
-void rota_matmul_sm90_launch_of(const rota_matmul_params *p, uint32_t tile, const rota_cuda_target *target,
-                                rota_cuda_launch *out_launch) {
-    const rota_matmul_sm90_tile *t = &rota_matmul_sm90_tiles[tile];
+void rota_matmul_sm90_maps(const rota_matmul_params *p, uint32_t tile, const uint64_t operands[3],
+                           rota_matmul_sm90_map out_maps[3]) {
+    maps_of(p, &rota_matmul_sm90_tiles[tile], operands, out_maps);
+}
+
+static void launch_of(const rota_matmul_params *p, const rota_matmul_sm90_tile *t,
+                      const rota_cuda_target *target, rota_cuda_launch *out_launch) {
     const uint32_t cluster = t->cluster_m * t->cluster_n;
     uint64_t clusters = cluster_tiles(p, t), most = clusters_at_once(t, target);
     if (clusters > most) clusters = most;
@@ -117,6 +138,11 @@ void rota_matmul_sm90_launch_of(const rota_matmul_params *p, uint32_t tile, cons
                                      .block = {(t->warpgroups + 1) * 128, 1, 1},
                                      .cluster = {cluster, 1, 1},
                                      .shared_bytes = t->shared_bytes};
+}
+
+void rota_matmul_sm90_launch_of(const rota_matmul_params *p, uint32_t tile, const rota_cuda_target *target,
+                                rota_cuda_launch *out_launch) {
+    launch_of(p, &rota_matmul_sm90_tiles[tile], target, out_launch);
 }
 
 bool rota_matmul_sm90_aligned(const uint64_t operands[3]) {
@@ -168,22 +194,15 @@ static rota_status encode(const rota_cuda_driver *cu, const rota_matmul_sm90_map
     return ROTA_OK;
 }
 
-rota_status rota_matmul_sm90_run(const rota_cuda_call *call, rota_dtype dtype, uint32_t tile) {
+/* Of the product in kernel_args, which has its operands' maps in `tensor_maps`. */
+static rota_status put(const rota_cuda_call *call, const rota_matmul_sm90_tile *t, const char *name,
+                       kernel_args *args, void *tensor_maps) {
     const rota_cuda_driver *cu;
-    const rota_matmul_params *p = call->params;
-    const uint32_t layout =
-        (p->flags & ROTA_MATMUL_TRANSPOSE_A ? 2u : 0u) + (p->flags & ROTA_MATMUL_TRANSPOSE_B ? 1u : 0u);
-    ROTA_TRY(rota_cuda_driver_get(&cu));
     rota_cuda_launch launch;
-    rota_matmul_sm90_launch_of(p, tile, call->target, &launch);
     CUfunction function;
-    ROTA_TRY(kernel_get(cu, call->target, names[tile][dtype == ROTA_BF16][layout], launch.shared_bytes,
-                        &function));
-    kernel_args args = {.operands = {call->operands[0], call->operands[1], call->operands[2]}, .params = *p};
-    prepared tensor_maps = {.group = rota_matmul_sm90_tiles[tile].group};
-    rota_matmul_sm90_map maps[3];
-    rota_matmul_sm90_maps(p, tile, call->operands, maps);
-    for (int i = 0; i < 3; i++) ROTA_TRY(encode(cu, &maps[i], dtype, tensor_maps.maps[i]));
+    ROTA_TRY(rota_cuda_driver_get(&cu));
+    launch_of(&args->params, t, call->target, &launch);
+    ROTA_TRY(kernel_get(cu, call->target, name, launch.shared_bytes, &function));
     CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
                                  .value.clusterDim = {launch.cluster[0], 1, 1}};
     const CUlaunchConfig config = {.gridDimX = launch.groups[0],
@@ -196,7 +215,68 @@ rota_status rota_matmul_sm90_run(const rota_cuda_call *call, rota_dtype dtype, u
                                    .hStream = (CUstream)call->stream,
                                    .attrs = &cluster,
                                    .numAttrs = 1};
-    void *parameters[] = {&args, &tensor_maps};
+    void *parameters[] = {args, tensor_maps};
     return rota_cuda_driver_check(cu, cu->LaunchKernelEx(&config, function, parameters, NULL),
                                   "cuLaunchKernelEx of a Hopper product");
+}
+
+rota_status rota_matmul_sm90_run(const rota_cuda_call *call, rota_dtype dtype, uint32_t tile) {
+    const rota_cuda_driver *cu;
+    const rota_matmul_params *p = call->params;
+    const uint32_t layout =
+        (p->flags & ROTA_MATMUL_TRANSPOSE_A ? 2u : 0u) + (p->flags & ROTA_MATMUL_TRANSPOSE_B ? 1u : 0u);
+    ROTA_TRY(rota_cuda_driver_get(&cu));
+    kernel_args args = {.operands = {call->operands[0], call->operands[1], call->operands[2]}, .params = *p};
+    prepared tensor_maps = {.group = rota_matmul_sm90_tiles[tile].group};
+    rota_matmul_sm90_map maps[3];
+    rota_matmul_sm90_maps(p, tile, call->operands, maps);
+    for (int i = 0; i < 3; i++) ROTA_TRY(encode(cu, &maps[i], dtype, tensor_maps.maps[i]));
+    return put(call, &rota_matmul_sm90_tiles[tile], names[tile][dtype == ROTA_BF16][layout], &args,
+               &tensor_maps);
+}
+
+/* ---- Products with what follows them ---- */
+
+/* linear_prepared of linear_sm90.cuh. */
+typedef struct linear_prepared {
+    uint64_t maps[4][16];
+    uint32_t group, unused[15];
+} linear_prepared;
+_Static_assert(sizeof(linear_prepared) == ROTA_LINEAR_SM90_PREPARED_BYTES, "as the kernels have it");
+
+static const rota_matmul_sm90_tile linear_tile = {.rows = ROTA_LINEAR_SM90_ROWS,
+                                                  .columns = ROTA_LINEAR_SM90_COLUMNS,
+                                                  .warpgroups = 2,
+                                                  .stages = ROTA_LINEAR_SM90_STAGES,
+                                                  .cluster_m = ROTA_LINEAR_SM90_CLUSTER,
+                                                  .cluster_n = 1,
+                                                  .group = 8,
+                                                  .shared_bytes = ROTA_LINEAR_SM90_SHARED};
+
+#define LINEAR_NAMES(what)                                                                                   \
+    {                                                                                                        \
+        {TEXT(ROTA_LINEAR_SM90_NAME(what, f16, nn)), TEXT(ROTA_LINEAR_SM90_NAME(what, f16, nt))},            \
+            {TEXT(ROTA_LINEAR_SM90_NAME(what, bf16, nn)), TEXT(ROTA_LINEAR_SM90_NAME(what, bf16, nt))},      \
+    }
+static const char *const linear_names[2][2][2] = {LINEAR_NAMES(gelu), LINEAR_NAMES(gelu_gradient)};
+
+bool rota_linear_sm90_aligned(const rota_linear_sm90_operands *o) {
+    return (o->a | o->b | o->c | o->kept) % 16 == 0;
+}
+
+rota_status rota_linear_sm90_run(const rota_cuda_call *call, const rota_matmul_params *p, rota_dtype dtype,
+                                 bool gradient, const rota_linear_sm90_operands *o) {
+    const rota_cuda_driver *cu;
+    const uint64_t operands[] = {o->a, o->b, o->c};
+    ROTA_TRY(rota_cuda_driver_get(&cu));
+    kernel_args args = {.operands = {o->other}, .params = *p};
+    linear_prepared tensor_maps = {.group = linear_tile.group};
+    rota_matmul_sm90_map maps[4];
+    maps_of(p, &linear_tile, operands, maps);
+    maps[3] = maps[2];
+    maps[3].address = o->kept;
+    for (int i = 0; i < 4; i++) ROTA_TRY(encode(cu, &maps[i], dtype, tensor_maps.maps[i]));
+    const bool transposed = (p->flags & ROTA_MATMUL_TRANSPOSE_B) != 0;
+    return put(call, &linear_tile, linear_names[gradient][dtype == ROTA_BF16][transposed], &args,
+               &tensor_maps);
 }

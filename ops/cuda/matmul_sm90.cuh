@@ -129,8 +129,8 @@ __device__ __forceinline__ void matmul_load(uint32_t to, const tensor_map *map, 
     }
 }
 
-template <class tile, bool a_across, bool b_across>
-__device__ __forceinline__ void matmul_copy(const matmul_params &p, const matmul_prepared &prepared) {
+template <class tile, bool a_across, bool b_across, typename P>
+__device__ __forceinline__ void matmul_copy(const matmul_params &p, const P &prepared) {
     const matmul_shared<tile> shared;
     matmul_walk<tile> walk(p, prepared.group);
     /* Blocks of a cluster are numbered along the rows first. */

@@ -44,4 +44,22 @@ bool rota_matmul_sm90_aligned(const uint64_t operands[3]);
 /* Puts the product on call->stream. For products that are taken, and aligned. */
 rota_status rota_matmul_sm90_run(const rota_cuda_call *call, rota_dtype dtype, uint32_t tile);
 
+/* ---- Products with what follows them (linear_sm90.cuh) ---- */
+
+/* other: the bias (if there is one); of a gradient, f32 sums of c's columns, [ceil(m / ROTA_LINEAR_SM90_ROWS), n]. */
+typedef struct rota_linear_sm90_operands {
+    uint64_t a, b, c, kept, other;
+} rota_linear_sm90_operands;
+
+/* A product with GELU and KEEP, and perhaps BIAS, among its flags, and nothing else of ROTA_LINEAR_EPILOGUE; a not
+ * transposed. */
+bool rota_linear_sm90_takes(const rota_matmul_params *params, rota_dtype dtype,
+                            const rota_cuda_target *target);
+/* A product without an epilogue's flags whose result is to be multiplied with GELU's derivative at kept. */
+bool rota_linear_sm90_takes_gradient(const rota_matmul_params *params, rota_dtype dtype,
+                                     const rota_cuda_target *target);
+bool rota_linear_sm90_aligned(const rota_linear_sm90_operands *operands);
+rota_status rota_linear_sm90_run(const rota_cuda_call *call, const rota_matmul_params *params,
+                                 rota_dtype dtype, bool gradient, const rota_linear_sm90_operands *operands);
+
 #endif

@@ -29,6 +29,19 @@
     (1024 + (stages) * ((rows) + (columns)) * ROTA_MATMUL_SM90_STEP * 2 +                                    \
      (warpgroups) * (staging)*ROTA_MATMUL_SM90_PIECE * ROTA_MATMUL_SM90_STEP * 2 + 2 * (stages)*8)
 
+/* Products with what follows them (linear_sm90.cuh): a tile of each of two warpgroups in turns, of which all four
+ * pieces are in shared memory; half of its columns' sums, and a barrier for each warpgroup. */
+#define ROTA_LINEAR_SM90_ROWS 128
+#define ROTA_LINEAR_SM90_COLUMNS 128
+#define ROTA_LINEAR_SM90_STAGES 5
+#define ROTA_LINEAR_SM90_CLUSTER 2
+#define ROTA_LINEAR_SM90_PREPARED_BYTES (4 * 128 + 64)
+#define ROTA_LINEAR_SM90_SHARED                                                                              \
+    (ROTA_MATMUL_SM90_SHARED(ROTA_LINEAR_SM90_ROWS, ROTA_LINEAR_SM90_COLUMNS, 2, ROTA_LINEAR_SM90_STAGES,    \
+                             4) +                                                                            \
+     2 * 8 + 2 * 4 * ROTA_LINEAR_SM90_COLUMNS)
+#define ROTA_LINEAR_SM90_NAME(what, type, layout) linear_sm90_##what##_##type##_##layout
+
 /* The kernels' names, and their order in the host's table: by type, layout, tile. */
 #define ROTA_MATMUL_SM90_NAME(type, layout, rows, columns, stages, cluster)                                  \
     matmul_sm90_##type##_##layout##_##rows##x##columns##_##stages##_##cluster

@@ -167,6 +167,134 @@ static void test_every_tile(void **state) {
     cuda_kit_close(&kit);
 }
 
+/* ---- Products with what follows them ---- */
+
+/* 16-bit values of an operand of its own, as f32, and where it is. */
+typedef struct array {
+    uint64_t count, address;
+    float *values;
+} array;
+
+static array array_make(cuda_kit *kit, rota_dtype dtype, uint64_t count, float size, uint32_t seed) {
+    array a = {count, cuda_kit_alloc(kit, count * 2), malloc(count * sizeof *a.values)};
+    uint16_t *data = malloc(count * sizeof *data);
+    assert_true(data && a.values);
+    for (uint64_t i = 0; i < count; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        element_set(data, dtype, i, size * ((float)(seed >> 8) / (1 << 23) - 1));
+        a.values[i] = element_get(data, dtype, i);
+    }
+    cuda_kit_write(kit, a.address, data, count * 2);
+    free(data);
+    return a;
+}
+
+static void array_read(cuda_kit *kit, const array *a, rota_dtype dtype) {
+    void *data = malloc(a->count * 4);
+    assert_non_null(data);
+    cuda_kit_read(kit, a->address, data, a->count * rota_dtype_bytes(dtype));
+    for (uint64_t i = 0; i < a->count; i++) a->values[i] = element_get(data, dtype, i);
+    free(data);
+}
+
+static void array_free(cuda_kit *kit, array *a) {
+    cuda_kit_free(kit, a->address);
+    free(a->values);
+}
+
+static double slope_of_gelu(double x, double *out_gelu) {
+    const double u = 0.7978845608028654 * (x + 0.044715 * x * x * x), t = tanh(u);
+    *out_gelu = 0.5 * x * (1 + t);
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+}
+
+static void assert_near(const char *what, const rota_matmul_params *p, uint64_t at, float value,
+                        double expected, double bound) {
+    if (!(fabs((double)value - expected) <= bound))
+        fail_msg("%s, %u x %u x %u, flags %u: element %llu is %.9g, expected %.9g within %.2g", what, p->m,
+                 p->n, p->k, p->flags, (unsigned long long)at, (double)value, expected, bound);
+}
+
+/* kept = x w + bias and y = GELU of that; or dz = x w times GELU's slope at kept, with sums of its columns. */
+static void check_linear(cuda_kit *kit, const rota_matmul_params *p, rota_dtype dtype, bool gradient) {
+    const uint64_t chunk = ROTA_LINEAR_SM90_ROWS, chunks = (p->m + chunk - 1) / chunk;
+    const double unit = dtype == ROTA_F16 ? 0x1p-11 : 0x1p-8;
+    array x = array_make(kit, dtype, (uint64_t)p->m * p->k, 1, 1),
+          w = array_make(kit, dtype, (uint64_t)p->n * p->k, 0.5f, 2),
+          bias = array_make(kit, dtype, p->n, 2, 3),
+          kept = array_make(kit, dtype, (uint64_t)p->m * p->n, 4, 4),
+          y = array_make(kit, dtype, (uint64_t)p->m * p->n, 1, 5),
+          sums = array_make(kit, dtype, 2 * chunks * p->n, 1, 6);
+    const rota_linear_sm90_operands operands = {x.address, w.address, y.address, kept.address,
+                                                gradient ? sums.address : bias.address};
+    const rota_cuda_call call = {.target = &kit->target, .stream = kit->stream};
+    assert_true(gradient ? rota_linear_sm90_takes_gradient(p, dtype, &kit->target)
+                         : rota_linear_sm90_takes(p, dtype, &kit->target));
+    assert_true(rota_linear_sm90_aligned(&operands));
+    assert_ok(rota_linear_sm90_run(&call, p, dtype, gradient, &operands));
+    cuda_kit_finish(kit);
+    array_read(kit, &y, dtype);
+    if (!gradient) array_read(kit, &kept, dtype);
+    for (uint32_t i = 0; i < p->m; i++)
+        for (uint32_t j = 0; j < p->n; j++) {
+            const uint64_t at = (uint64_t)i * p->n + j;
+            double sum = 0, size = 0, gelu;
+            for (uint32_t s = 0; s < p->k; s++) {
+                const double product =
+                    (double)x.values[(uint64_t)i * p->k + s] *
+                    (double)w.values[p->flags & ROTA_MATMUL_TRANSPOSE_B ? (uint64_t)j * p->k + s
+                                                                        : (uint64_t)s * p->n + j];
+                sum += product;
+                size += fabs(product);
+            }
+            const double error = (size + 1) * p->k * 0x1p-24 + 1e-5;
+            if (gradient) {
+                const double slope = slope_of_gelu((double)kept.values[at], &gelu);
+                assert_near("dz", p, at, y.values[at], sum * slope,
+                            fabs(sum * slope) * unit + 1.2 * error + fabs(sum) * 1e-5);
+            } else {
+                if (p->flags & ROTA_LINEAR_BIAS) sum += (double)bias.values[j];
+                (void)slope_of_gelu(sum, &gelu);
+                assert_near("kept", p, at, kept.values[at], sum, fabs(sum) * unit + error);
+                assert_near("y", p, at, y.values[at], gelu,
+                            fabs(gelu) * unit + 1.2 * error + fabs(sum) * 1e-5);
+            }
+        }
+    for (uint64_t c = 0; c < chunks && gradient; c++)
+        for (uint32_t j = 0; j < p->n; j++) {
+            double sum = 0, size = 0;
+            for (uint64_t i = c * chunk; i < (c + 1) * chunk && i < p->m; i++) {
+                sum += (double)y.values[i * p->n + j];
+                size += fabs((double)y.values[i * p->n + j]);
+            }
+            float got;
+            cuda_kit_read(kit, sums.address + (c * p->n + j) * sizeof got, &got, sizeof got);
+            assert_near("sums", p, c * p->n + j, got, sum, size * 0x1p-20 + 1e-6);
+        }
+    array_free(kit, &x), array_free(kit, &w), array_free(kit, &bias);
+    array_free(kit, &kept), array_free(kit, &y), array_free(kit, &sums);
+}
+
+static void test_linear(void **state) {
+    (void)state;
+    cuda_kit kit;
+    skip_without_hopper(&kit);
+    /* One tile, rows and columns beyond it, long and short sums, and more tiles than there are multiprocessors. */
+    static const uint32_t shapes[][3] = {{128, 128, 64}, {8, 8, 8},        {136, 72, 520},
+                                         {640, 392, 72}, {256, 1024, 704}, {1900, 2304, 40}};
+    const uint32_t gelu = ROTA_LINEAR_GELU | ROTA_LINEAR_KEEP;
+    for (uint32_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (uint32_t way = 0; way < 8; way++) {
+            const uint32_t transposed = way & 1 ? ROTA_MATMUL_TRANSPOSE_B : 0;
+            const rota_dtype dtype = way & 2 ? ROTA_BF16 : ROTA_F16;
+            const uint32_t flags = way & 4 ? 0 : gelu | ((s + way) % 3 ? ROTA_LINEAR_BIAS : 0);
+            const rota_matmul_params p =
+                cuda_kit_product(shapes[s][0], shapes[s][1], shapes[s][2], transposed | flags, dtype);
+            check_linear(&kit, &p, dtype, (way & 4) != 0);
+        }
+    cuda_kit_close(&kit);
+}
+
 /* What select gives: measured or not, captured into a graph, replayed; aligned and not; one batch and many.
  */
 static void test_library_nodes(void **state) {
@@ -238,6 +366,7 @@ static void test_library_nodes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_tile),
+        cmocka_unit_test(test_linear),
         cmocka_unit_test(test_library_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
