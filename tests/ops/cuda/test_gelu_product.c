@@ -62,9 +62,8 @@ static void call(uint64_t b) {
     const uint64_t addresses[] = {(uint64_t)(uintptr_t)operands.a,       b,
                                   (uint64_t)(uintptr_t)operands.kept,    (uint64_t)(uintptr_t)operands.dz,
                                   (uint64_t)(uintptr_t)operands.partial, (uint64_t)(uintptr_t)operands.own};
-    const uint64_t bytes[] = {sizeof operands.a,       N * K * 2,
-                              sizeof operands.kept,    sizeof operands.dz,
-                              sizeof operands.partial, sizeof operands.own};
+    const uint64_t bytes[] = {sizeof operands.a,  (uint64_t)N * K * 2,     sizeof operands.kept,
+                              sizeof operands.dz, sizeof operands.partial, sizeof operands.own};
     cublaslt_standin.products = launch_count = 0;
     cublaslt_standin.launched = launched;
     rota_choices_forget();
