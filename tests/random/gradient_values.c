@@ -124,7 +124,18 @@ static void group_norm(const program_item *item, operand *in, double *out) {
     }
 }
 
-static void grouped_attention(const program_item *item, operand *in, double *out) {
+static double unit_of(rota_dtype dtype) {
+    return dtype == ROTA_F16 ? 0x1p-11 : dtype == ROTA_BF16 ? 0x1p-8 : dtype == ROTA_F32 ? 0x1p-24 : 0;
+}
+
+/* -1 to 1. */
+static double random_share(uint64_t *random) {
+    return (double)((int64_t)test_random(random) >> 11) * 0x1p-52;
+}
+
+/* With noise what flows back through each weight is rounded by itself: keys that are alike, of which none counts more
+ * than another whatever they are, have a gradient of 0 only without. */
+static void grouped_attention(const program_item *item, operand *in, double *out, uint64_t noise) {
     const uint64_t *q = item->in[0].tensor.shape, *k = item->in[1].tensor.shape;
     const uint64_t heads = q[1], queries = q[2], keys = k[2], dim = q[3], share = heads / k[1];
     for (uint64_t row = 0; row < q[0] * heads * queries; row++) {
@@ -137,8 +148,10 @@ static void grouped_attention(const program_item *item, operand *in, double *out
         for (uint64_t j = 0; j < seen; j++) {
             double score = 0;
             for (uint64_t d = 0; d < dim; d++) score += in[0][row * dim + d] * key[j * dim + d];
-            const double weight = exp(score / sqrt((double)dim));
+            score /= sqrt((double)dim);
+            double weight = exp(score);
             sum += weight;
+            if (noise) weight *= 1 + unit_of(item->out[0].tensor.dtype) * random_share(&noise) * score;
             for (uint64_t d = 0; d < dim; d++) out[row * dim + d] += weight * value[j * dim + d];
         }
         for (uint64_t d = 0; d < dim; d++) out[row * dim + d] /= sum;
@@ -163,7 +176,7 @@ static void op_of_table(const program_item *item, operand *in, operand *out) {
         for (uint32_t e = 0; e < PROGRAM_VIEW; e++) out[0][e] = NAN;
 }
 
-static void evaluate(const program_item *item, operand *in, operand *out) {
+static void evaluate(const program_item *item, operand *in, operand *out, uint64_t noise) {
     switch (item->kind) {
     case PROGRAM_CONCAT:
         concat(item, in, out[0]);
@@ -180,15 +193,11 @@ static void evaluate(const program_item *item, operand *in, operand *out) {
         group_norm(item, in, out[0]);
         return;
     case PROGRAM_ATTENTION:
-        grouped_attention(item, in, out[0]);
+        grouped_attention(item, in, out[0], noise);
         return;
     default:
         op_of_table(item, in, out);
     }
-}
-
-static double unit_of(rota_dtype dtype) {
-    return dtype == ROTA_F16 ? 0x1p-11 : dtype == ROTA_BF16 ? 0x1p-8 : dtype == ROTA_F32 ? 0x1p-24 : 0;
 }
 
 /* Values become what they might be after a rounding, by the operand of the item. */
@@ -196,8 +205,7 @@ static void add_noise(const program_view *view, uint32_t item, uint32_t operand_
                       double *values) {
     const double unit = unit_of(view->tensor.dtype);
     uint64_t random = (noise * 1000003 + item) * 64 + operand_index;
-    for (uint32_t e = 0; e < program_count(view); e++)
-        values[e] *= 1 + unit * (double)((int64_t)test_random(&random) >> 11) * 0x1p-52;
+    for (uint32_t e = 0; e < program_count(view); e++) values[e] *= 1 + unit * random_share(&random);
 }
 
 static void copy_view(const program *p, const program_view *view, double *values, const double *from) {
@@ -226,7 +234,7 @@ static void step(const program *p, uint32_t index, double *values, const double 
         program_read(p, &item->in[i], values, in[i]);
         if (noise) add_noise(&item->in[i], index, ROTA_OP_OUTPUTS_MAX + i, noise, in[i]);
     }
-    evaluate(item, in, out);
+    evaluate(item, in, out, noise);
     for (uint32_t i = 0; i < item->output_count; i++) {
         if (item->out[i].root == PROGRAM_NONE) continue;
         if (noise) add_noise(&item->out[i], index, i, noise, out[i]);
@@ -451,9 +459,12 @@ static void expect_call(const program *p, state *states, uint32_t c, program_exp
             g->value[s] = slope(p, states, c, i, g->element[s], 0);
             largest = fmax(largest, fabs(g->value[s]));
         }
+        /* Each at least once: there may be one alone that the loss depends on. */
         for (uint64_t noise = 1; noise <= NOISES; noise++)
-            for (uint32_t s = (uint32_t)noise - 1; s < g->count; s += 1 + g->count / NOISY_SAMPLES)
-                change[i] = fmax(change[i], fabs(slope(p, states, c, i, g->element[s], noise) - g->value[s]));
+            for (uint32_t s = 0; s < g->count; s++)
+                if (s % NOISES == noise - 1 || s % (1 + g->count / NOISY_SAMPLES) == noise - 1)
+                    change[i] =
+                        fmax(change[i], fabs(slope(p, states, c, i, g->element[s], noise) - g->value[s]));
     }
     const double unit = largest_unit(p), floor = unit > 0x1p-20 ? 48 * unit : 1e-4;
     for (uint32_t i = 0; i < call->param_count; i++) {
