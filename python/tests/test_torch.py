@@ -207,6 +207,38 @@ def test_training(name: str) -> None:
     assert got[-1] < got[0]
 
 
+# Without resnet18: the gradient of batch norm with its input in bf16 fails (README.md).
+@pytest.mark.parametrize("name", sorted(zoo.MODELS.keys() - {"resnet18"}))
+def test_training_in_bf16(name: str) -> None:
+    expected = zoo.train(name, 50, bf16=True)
+    torch._dynamo.reset()
+    got = zoo.train(name, 50, backend="rota", bf16=True)
+    assert got == pytest.approx(expected, rel=0, abs=0.02)
+    assert got[-1] < 0.9 * got[0]
+
+
+@pytest.mark.parametrize("options", [{}, {"bias": False}], ids=str)
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent(kind: Any, options: dict[str, Any]) -> None:
+    model = kind(5, 7, batch_first=True, **options)
+    x = torch.randn(3, 6, 5, requires_grad=True)
+
+    def values(called: Any) -> tuple[Any, Any]:
+        outputs, state = called(x)
+        outputs = [outputs, *(state if isinstance(state, tuple) else [state])]
+        grads = torch.autograd.grad(sum(one.square().sum() for one in outputs), [x, *model.parameters()])
+        return [one.detach() for one in outputs], grads
+
+    outputs, grads = values(model)
+    with torch._dynamo.config.patch(allow_rnn=True):
+        got, got_grads = values(compiled(model))
+    assert max(map(zoo.off, got, outputs)) <= zoo.FORWARD_MAX
+    assert max(map(zoo.off, got_grads, grads)) <= zoo.GRADIENTS_MAX
+    assert rota.torch.ops()["rota"]["aten.tanh.default"] >= x.shape[1]
+    assert rota.torch.ops()["torch"] == {}
+    no_host()
+
+
 def test_checkpointing() -> None:
     from torch.utils.checkpoint import checkpoint
 

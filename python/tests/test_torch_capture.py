@@ -116,6 +116,35 @@ def test_capture_arguments() -> None:
     assert len(called.plans) == 3  # one for each shape and exponent; the scale is an argument
 
 
+def test_capture_scales_a_loss() -> None:
+    """What a GradScaler does, with the scale as an argument that changes from step to step."""
+
+    def losses(captured: bool) -> tuple[list[float], Any]:
+        model, batch = zoo.make("lstm")
+        optimizer = OPTIMIZERS["AdamW"](model.parameters())
+
+        def step(scale: float, unscale: float, *batch: Any) -> Any:
+            optimizer.zero_grad()
+            loss, _ = model(*batch)
+            (loss * scale).backward()
+            for parameter in model.parameters():
+                parameter.grad.mul_(unscale)
+            nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+            optimizer.step()
+            return loss
+
+        called = rota.torch.capture(step) if captured else step
+        got = [float(called(scale, 1 / scale, *batch).detach()) for scale in [1024.0, 2048.0, 4096.0, 512.0, 65536.0]]
+        if captured:
+            assert isinstance(called, rota.torch.Captured) and len(called.plans) == 1
+            assert all(plan is not None for plan, _ in called.plans.values())
+        return got, model.state_dict()
+
+    (expected, state), (got, other) = losses(False), losses(True)
+    assert got == pytest.approx(expected, abs=1e-5)
+    torch.testing.assert_close(other, state, rtol=1e-4, atol=1e-5)
+
+
 def test_capture_leaves_tensors_where_they_are() -> None:
     small = Small()
     called = small.captured()

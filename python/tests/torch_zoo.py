@@ -284,15 +284,17 @@ def compare(name: str, full: bool = False) -> tuple[float, float]:
     return off(got, outputs), worst
 
 
-def train(name: str, steps: int, full: bool = False, backend: str | None = None) -> list[float]:
-    """The losses of some steps."""
+def train(name: str, steps: int, full: bool = False, backend: str | None = None, bf16: bool = False) -> list[float]:
+    """The losses of some steps, with the forward pass under autocast to bf16 or not."""
     model, batch = make(name, full)
     called = model if backend is None else torch.compile(model, backend=backend)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     losses = []
     for _ in range(steps):
         optimizer.zero_grad()
-        loss, _ = called(*batch)
+        # Around the forward pass alone: the weights that autocast has cast are kept until it ends.
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            loss, _ = called(*batch)
         loss.backward()
         optimizer.step()
         losses.append(float(loss.detach()))
