@@ -203,10 +203,10 @@ static int add_chunk(rota_arena *arena, size_t size) {
 
 void *rota_arena_alloc(rota_arena *arena, size_t size, size_t alignment) {
     for (;;) {
-        uintptr_t at = ((uintptr_t)arena->next + alignment - 1) & ~(uintptr_t)(alignment - 1);
-        if (arena->next && at <= (uintptr_t)arena->end && size <= (uintptr_t)arena->end - at) {
-            arena->next = (uint8_t *)at + size;
-            return (void *)at;
+        uintptr_t start = ((uintptr_t)arena->next + alignment - 1) & ~(uintptr_t)(alignment - 1);
+        if (arena->next && start <= (uintptr_t)arena->end && size <= (uintptr_t)arena->end - start) {
+            arena->next = (uint8_t *)start + size;
+            return (void *)start;
         }
         if (size > SIZE_MAX - alignment || !add_chunk(arena, size + alignment)) return NULL;
     }

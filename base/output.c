@@ -29,17 +29,17 @@ rota_status rota_output_close(rota_output *output, rota_status status) {
 
 void rota_output_escape(FILE *file, const char *text) {
     size_t left = strlen(text);
-    for (const unsigned char *at = (const unsigned char *)text; left;) {
-        const size_t length = rota_utf8_length(at, left);
+    for (const unsigned char *next = (const unsigned char *)text; left;) {
+        const size_t length = rota_utf8_length(next, left);
         if (!length)
             fputs(ROTA_UTF8_REPLACEMENT, file);
-        else if (*at == '"' || *at == '\\')
-            fprintf(file, "\\%c", *at);
-        else if (*at < 0x20)
-            fprintf(file, "\\u%04x", *at);
+        else if (*next == '"' || *next == '\\')
+            fprintf(file, "\\%c", *next);
+        else if (*next < 0x20)
+            fprintf(file, "\\u%04x", *next);
         else
-            fwrite(at, 1, length, file);
-        at += length ? length : 1;
+            fwrite(next, 1, length, file);
+        next += length ? length : 1;
         left -= length ? length : 1;
     }
 }

@@ -1,4 +1,4 @@
-/* Objects of 64 bytes in blocks of a page: a word that says which places are free, and 63 places. */
+/* Objects of 64 bytes in blocks of a page: a word that says which are free, and 63 objects. */
 #include "base/slab.h"
 
 #include <stdlib.h>
@@ -20,16 +20,16 @@ void rota_slab_free(rota_slab *slab, void *object) {
 #else
 
 enum { BLOCK_BYTES = 4096, CHUNK_MAX_BYTES = 2 << 20 };
-enum { PLACES = BLOCK_BYTES / ROTA_SLAB_OBJECT_BYTES };
+enum { OBJECTS = BLOCK_BYTES / ROTA_SLAB_OBJECT_BYTES };
 
 /* At the start of a block, in the place of object 0. */
 struct rota_slab_block {
     _Atomic uint64_t free; /* bit i: object i was freed */
     rota_slab_block *next;
 };
-_Static_assert(sizeof(rota_slab_block) <= ROTA_SLAB_OBJECT_BYTES && PLACES == 64, "a bit for each place");
+_Static_assert(sizeof(rota_slab_block) <= ROTA_SLAB_OBJECT_BYTES && OBJECTS == 64, "a bit for each object");
 
-/* With the mutex held: the cursor on a new block, all of whose places are free. */
+/* With the mutex held: the cursor on a new block, all of whose objects are free. */
 static int add_block(rota_slab *slab) {
     if (slab->unused == slab->unused_end) {
         size_t bytes = slab->chunk_bytes ? slab->chunk_bytes * 2 : BLOCK_BYTES, usable;
@@ -50,24 +50,24 @@ static int add_block(rota_slab *slab) {
         slab->first = block;
     slab->last = slab->cursor = block;
     slab->block_count++;
-    slab->places = ~(uint64_t)1;
+    slab->available = ~(uint64_t)1;
     return 1;
 }
 
-/* With the mutex held: the cursor on the next block with free places. It starts over only when a quarter of
- * all places were freed since it last did, which pays for the way. */
+/* With the mutex held: the cursor on the next block with free objects. It starts over only when a quarter of
+ * all objects were freed since it last did, which pays for the way. */
 static int advance(rota_slab *slab) {
-    while (!slab->places) {
+    while (!slab->available) {
         rota_slab_block *next = slab->cursor ? slab->cursor->next : NULL;
         if (!next) {
             uint64_t freed = ra_load_relaxed(&slab->freed);
-            if (freed < slab->block_count * (PLACES / 4) || freed == 0) return add_block(slab);
+            if (freed < slab->block_count * (OBJECTS / 4) || freed == 0) return add_block(slab);
             (void)ra_fetch_add_relaxed(&slab->freed, 0 - freed);
             next = slab->first;
         }
         slab->cursor = next;
         /* Acquire pairs with rota_slab_free: the last use of an object is before its next. */
-        slab->places = ra_exchange_acq_rel(&next->free, 0);
+        slab->available = ra_exchange_acq_rel(&next->free, 0);
     }
     return 1;
 }
@@ -76,9 +76,9 @@ void *rota_slab_alloc(rota_slab *slab) {
     void *object = NULL;
     (void)pthread_mutex_lock(&slab->mutex);
     if (advance(slab)) {
-        uint32_t place = (uint32_t)__builtin_ctzll(slab->places);
-        slab->places &= slab->places - 1;
-        object = (uint8_t *)slab->cursor + (size_t)place * ROTA_SLAB_OBJECT_BYTES;
+        uint32_t index = (uint32_t)__builtin_ctzll(slab->available);
+        slab->available &= slab->available - 1;
+        object = (uint8_t *)slab->cursor + (size_t)index * ROTA_SLAB_OBJECT_BYTES;
     }
     (void)pthread_mutex_unlock(&slab->mutex);
     return object;

@@ -23,7 +23,7 @@ typedef struct rota_slab {
     pthread_mutex_t mutex;  /* what follows */
     rota_slab_block *first, *last;
     rota_slab_block *cursor;
-    uint64_t places; /* of the cursor's block, a bit each: free, and to be given next */
+    uint64_t available; /* of the cursor's block, a bit each: free, and to be given next */
     uint64_t block_count;
     uint8_t *unused, *unused_end; /* part of the newest chunk */
     size_t chunk_bytes;           /* of the newest chunk */

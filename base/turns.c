@@ -10,7 +10,7 @@
 static _Atomic uint32_t *word_of(rota_turns *turns, uint64_t number) {
     return &turns->words[number % ROTA_TURN_WORDS];
 }
-static _Atomic uint64_t *place_of(rota_turns *turns, uint64_t number) {
+static _Atomic uint64_t *left_of(rota_turns *turns, uint64_t number) {
     return &turns->left[number % ROTA_TURN_PLACES];
 }
 
@@ -22,7 +22,7 @@ static void end_turn(rota_turns *turns, uint64_t number) {
         uint64_t expected = number;
         if (!ra_cas_seq_cst(&turns->serving, &expected, number + 1)) return; /* somebody else has */
         number++;
-    } while (ra_load_seq_cst(place_of(turns, number)) == number + 1);
+    } while (ra_load_seq_cst(left_of(turns, number)) == number + 1);
     (void)ra_fetch_add_seq_cst(word_of(turns, number), 1); /* with rota_turns_sleep */
     rota_futex_wake(word_of(turns, number), INT32_MAX);
 }
@@ -68,7 +68,7 @@ rota_turn rota_turns_look(rota_turns *turns, uint64_t number, bool has_room, uin
 }
 
 void rota_turns_leave(rota_turns *turns, uint64_t number) {
-    ra_store_seq_cst(place_of(turns, number), number + 1);
+    ra_store_seq_cst(left_of(turns, number), number + 1);
     if (ra_load_seq_cst(&turns->serving) == number) end_turn(turns, number);
 }
 
