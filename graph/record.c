@@ -119,41 +119,41 @@ typedef struct context {
 #define AT_ARGUMENTS(c) (c)->name, (c)->lane, (c)->index
 
 /* What is wrong with an access that resolve_access refused. */
-static __attribute__((cold, noinline)) rota_status refuse_access(const context *at, uint32_t number,
+static __attribute__((cold, noinline)) rota_status refuse_access(const context *where, uint32_t number,
                                                                  const rota_access *access) {
     const rota_buffer *buffer = access->buffer;
     if (!buffer)
-        return rota_fail(ROTA_INVALID_ARGUMENT, AT "access %u has no buffer", AT_ARGUMENTS(at), number);
+        return rota_fail(ROTA_INVALID_ARGUMENT, AT "access %u has no buffer", AT_ARGUMENTS(where), number);
     uint64_t offset = access->offset_bytes, size = access->size_bytes;
     if (size == ROTA_WHOLE && offset <= buffer->size_bytes) size = buffer->size_bytes - offset;
     if (offset > buffer->size_bytes || size > buffer->size_bytes - offset || size == 0)
         return rota_fail(ROTA_OUT_OF_RANGE, AT "access %u: bytes [%llu, +%llu) of buffer '%s' of %llu bytes",
-                         AT_ARGUMENTS(at), number, (unsigned long long)offset, (unsigned long long)size,
+                         AT_ARGUMENTS(where), number, (unsigned long long)offset, (unsigned long long)size,
                          buffer->root->name, (unsigned long long)buffer->size_bytes);
     if ((unsigned)access->mode >= ROTA_ACCESS_MODE_COUNT)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          AT "access %u: mode %d, expected READ, WRITE, READWRITE or ACCUMULATE",
-                         AT_ARGUMENTS(at), number, (int)access->mode);
+                         AT_ARGUMENTS(where), number, (int)access->mode);
     if (buffer->is_read_only && access->mode != ROTA_READ)
         return rota_fail(ROTA_INVALID_ARGUMENT, AT "access %u: %s of %s buffer '%s', which nodes only read",
-                         AT_ARGUMENTS(at), number, rota_access_mode_name(access->mode),
+                         AT_ARGUMENTS(where), number, rota_access_mode_name(access->mode),
                          buffer->kind == ROTA_BUFFER_INPUT ? "INPUT" : "read-only", buffer->root->name);
-    if (buffer->graph && buffer->graph != at->graph)
+    if (buffer->graph && buffer->graph != where->graph)
         return rota_fail(ROTA_INVALID_ARGUMENT,
-                         AT "access %u: buffer '%s' belongs to graph '%s', not to '%s'", AT_ARGUMENTS(at),
-                         number, buffer->root->name, ((rota_graph *)buffer->graph)->name, at->graph->name);
+                         AT "access %u: buffer '%s' belongs to graph '%s', not to '%s'", AT_ARGUMENTS(where),
+                         number, buffer->root->name, ((rota_graph *)buffer->graph)->name, where->graph->name);
     return rota_fail(
         ROTA_MISALIGNED, AT "access %u starts at byte %llu of buffer '%s', expected a multiple of 4",
-        AT_ARGUMENTS(at), number, (unsigned long long)(buffer->root_offset + offset), buffer->root->name);
+        AT_ARGUMENTS(where), number, (unsigned long long)(buffer->root_offset + offset), buffer->root->name);
 }
 
 /* Fills the record of one access. `alignment` is that of the first byte, 1 or 4: kernels may read words. */
-static inline __attribute__((always_inline)) rota_status resolve_access(const context *at, uint32_t number,
+static inline __attribute__((always_inline)) rota_status resolve_access(const context *where, uint32_t number,
                                                                         const rota_access *access,
                                                                         uint64_t alignment,
                                                                         rota_access_record *out) {
     const rota_buffer *buffer = access->buffer;
-    if (__builtin_expect(!buffer, 0)) return refuse_access(at, number, access);
+    if (__builtin_expect(!buffer, 0)) return refuse_access(where, number, access);
     uint64_t offset = access->offset_bytes, size = access->size_bytes;
     uint64_t left = buffer->size_bytes - offset; /* nonsense if the offset is outside, which is seen below */
     if (size == ROTA_WHOLE) size = left;
@@ -161,9 +161,9 @@ static inline __attribute__((always_inline)) rota_status resolve_access(const co
     if (__builtin_expect(offset > buffer->size_bytes || size > left || size == 0 ||
                              (unsigned)access->mode >= ROTA_ACCESS_MODE_COUNT ||
                              (buffer->is_read_only && access->mode != ROTA_READ) ||
-                             (buffer->graph != at->graph && buffer->graph) || start % alignment != 0,
+                             (buffer->graph != where->graph && buffer->graph) || start % alignment != 0,
                          0))
-        return refuse_access(at, number, access);
+        return refuse_access(where, number, access);
     out->buffer = buffer->graph ? buffer->graph_key : (uint64_t)(uintptr_t)buffer->root;
     out->offset_mode = start | (uint64_t)access->mode << 56;
     out->size_bytes = size;
@@ -184,7 +184,7 @@ static inline uint64_t buffer_bit(const rota_access_record *access) {
 /* Two accesses of one node may overlap if neither writes, if they are the same range and the kernel's
  * in-place masks pair them, or if both write and the kernel interleaves what it writes. `kernel` is NULL for
  * nodes that allow no overlap. */
-static __attribute__((noinline)) rota_status check_overlaps(const context *at, const rota_kernel *kernel,
+static __attribute__((noinline)) rota_status check_overlaps(const context *where, const rota_kernel *kernel,
                                                             const rota_access_record *accesses,
                                                             const rota_access *given, uint32_t count) {
     for (uint32_t j = 1; j < count; j++)
@@ -202,16 +202,16 @@ static __attribute__((noinline)) rota_status check_overlaps(const context *at, c
             }
             return rota_fail(
                 ROTA_OVERLAP, AT "accesses %u (%s) and %u (%s) overlap in buffer '%s'%s; %s allows %s",
-                AT_ARGUMENTS(at), i, rota_access_mode_name(ROTA_ACCESS_MODE(&accesses[i])), j,
+                AT_ARGUMENTS(where), i, rota_access_mode_name(ROTA_ACCESS_MODE(&accesses[i])), j,
                 rota_access_mode_name(ROTA_ACCESS_MODE(&accesses[j])), given[i].buffer->root->name,
-                same ? "" : " in part", kernel ? kernel->name : at->name,
+                same ? "" : " in part", kernel ? kernel->name : where->name,
                 kernel && kernel->inplace_outputs ? "only whole operands in place" : "no overlap");
         }
     return ROTA_OK;
 }
 
 /* What is patched in at each replay must lie in the parameters. */
-static rota_status check_bindables(const context *at, const rota_kernel *kernel) {
+static rota_status check_bindables(const context *where, const rota_kernel *kernel) {
     for (uint32_t i = 0; i < kernel->bindable_count; i++) {
         const rota_kernel_bindable *bindable = &kernel->bindables[i];
         const bool fits = bindable->type == ROTA_VALUE_ANY ||
@@ -225,7 +225,7 @@ static rota_status check_bindables(const context *at, const rota_kernel *kernel)
                          AT
                          "parameter '%s' of kernel '%s' has %u bytes at byte %u of %u, expected 4 or 8 bytes "
                          "(f32, u32: 4, u64: 8), aligned to their size, inside the parameters",
-                         AT_ARGUMENTS(at), bindable->name, kernel->name, bindable->size_bytes,
+                         AT_ARGUMENTS(where), bindable->name, kernel->name, bindable->size_bytes,
                          bindable->offset_bytes, kernel->param_bytes);
     }
     return ROTA_OK;
@@ -235,7 +235,7 @@ static const char *const type_names[] = {"any", "f32", "u32", "u64"};
 
 /* The first node to say a type gives it to the slot. Relaxed: the type is all there is to see; lanes that say
  * different ones at once are both wrong, and one of them is told. */
-static rota_status check_type(const context *at, const rota_kernel *kernel,
+static rota_status check_type(const context *where, const rota_kernel *kernel,
                               const rota_kernel_bindable *bindable, rota_slot_info *slot) {
     uint32_t known = ra_load_relaxed(&slot->type);
     if (bindable->type == ROTA_VALUE_ANY || known == bindable->type) return ROTA_OK;
@@ -244,37 +244,37 @@ static rota_status check_type(const context *at, const rota_kernel *kernel,
     if (known == bindable->type) return ROTA_OK;
     return rota_fail(ROTA_INVALID_ARGUMENT,
                      AT "parameter '%s' of kernel '%s' is %s, but slot '%s' is bound to one that is %s",
-                     AT_ARGUMENTS(at), bindable->name, kernel->name, type_names[bindable->type], slot->name,
-                     type_names[known]);
+                     AT_ARGUMENTS(where), bindable->name, kernel->name, type_names[bindable->type],
+                     slot->name, type_names[known]);
 }
 
-static rota_status check_bindings(const context *at, const rota_kernel_node *node) {
+static rota_status check_bindings(const context *where, const rota_kernel_node *node) {
     const rota_kernel *kernel = node->kernel;
     uint32_t bound = 0;
-    ROTA_TRY(check_bindables(at, kernel));
+    ROTA_TRY(check_bindables(where, kernel));
     for (uint32_t i = 0; i < node->binding_count; i++) {
         const rota_param_binding *binding = &node->bindings[i];
         if (binding->bindable >= kernel->bindable_count)
             return rota_fail(ROTA_INVALID_ARGUMENT,
                              AT "binding %u names bindable parameter %u of kernel '%s', which has %u",
-                             AT_ARGUMENTS(at), i, binding->bindable, kernel->name, kernel->bindable_count);
+                             AT_ARGUMENTS(where), i, binding->bindable, kernel->name, kernel->bindable_count);
         const rota_kernel_bindable *bindable = &kernel->bindables[binding->bindable];
         if (bound >> binding->bindable & 1)
             return rota_fail(ROTA_INVALID_ARGUMENT, AT "parameter '%s' of kernel '%s' is bound twice",
-                             AT_ARGUMENTS(at), bindable->name, kernel->name);
+                             AT_ARGUMENTS(where), bindable->name, kernel->name);
         bound |= 1u << binding->bindable;
         if (binding->slot.index == ROTA_SLOT_CONSTANT.index) continue;
         /* Acquire pairs with add_slot's release. */
-        if (binding->slot.index == 0 || binding->slot.index > ra_load_acquire(&at->graph->slot_count))
+        if (binding->slot.index == 0 || binding->slot.index > ra_load_acquire(&where->graph->slot_count))
             return rota_fail(ROTA_INVALID_ARGUMENT,
                              AT "parameter '%s' is bound to slot %u; graph '%s' has no such slot",
-                             AT_ARGUMENTS(at), bindable->name, binding->slot.index, at->graph->name);
-        rota_slot_info *slot = rota_graph_slot_info(at->graph, binding->slot.index);
+                             AT_ARGUMENTS(where), bindable->name, binding->slot.index, where->graph->name);
+        rota_slot_info *slot = rota_graph_slot_info(where->graph, binding->slot.index);
         if (slot->size_bytes != bindable->size_bytes)
             return rota_fail(ROTA_INVALID_ARGUMENT, AT "parameter '%s' has %u bytes, slot '%s' has %u",
-                             AT_ARGUMENTS(at), bindable->name, bindable->size_bytes, slot->name,
+                             AT_ARGUMENTS(where), bindable->name, bindable->size_bytes, slot->name,
                              slot->size_bytes);
-        ROTA_TRY(check_type(at, kernel, bindable, slot));
+        ROTA_TRY(check_type(where, kernel, bindable, slot));
     }
     for (uint32_t i = 0; i < kernel->bindable_count; i++)
         if (kernel->bindables[i].varies_by_step && !(bound >> i & 1))
@@ -282,17 +282,17 @@ static rota_status check_bindings(const context *at, const rota_kernel_node *nod
                              AT "parameter '%s' of kernel '%s' changes from step to step and was given as a "
                                 "plain value; bind "
                                 "it to a slot, or say ROTA_CONSTANT",
-                             AT_ARGUMENTS(at), kernel->bindables[i].name, kernel->name);
+                             AT_ARGUMENTS(where), kernel->bindables[i].name, kernel->name);
     return ROTA_OK;
 }
 
 /* What is wrong with a node that check_kernel refused. */
-static __attribute__((cold, noinline)) rota_status refuse_kernel(const context *at,
+static __attribute__((cold, noinline)) rota_status refuse_kernel(const context *where,
                                                                  const rota_kernel_node *node) {
     const rota_kernel *kernel = node->kernel;
     if (node->access_count != kernel->operand_count || node->access_count > ROTA_KERNEL_OPERANDS_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT, AT "%u accesses, kernel '%s' has %u operands (at most %d)",
-                         AT_ARGUMENTS(at), node->access_count, kernel->name, kernel->operand_count,
+                         AT_ARGUMENTS(where), node->access_count, kernel->name, kernel->operand_count,
                          ROTA_KERNEL_OPERANDS_MAX);
     if (kernel->param_bytes > ROTA_KERNEL_PARAM_BYTES_MAX || kernel->param_bytes % 4 != 0 ||
         kernel->bindable_count > ROTA_KERNEL_BINDABLE_MAX)
@@ -300,17 +300,17 @@ static __attribute__((cold, noinline)) rota_status refuse_kernel(const context *
                          AT "kernel '%s' has %u bytes of parameters and %u bindable ones, expected at most "
                             "%d (a multiple of 4) "
                             "and %d",
-                         AT_ARGUMENTS(at), kernel->name, kernel->param_bytes, kernel->bindable_count,
+                         AT_ARGUMENTS(where), kernel->name, kernel->param_bytes, kernel->bindable_count,
                          ROTA_KERNEL_PARAM_BYTES_MAX, ROTA_KERNEL_BINDABLE_MAX);
     if (kernel->param_bytes && !node->params)
         return rota_fail(ROTA_INVALID_ARGUMENT, AT "no parameters, kernel '%s' has %u bytes of them",
-                         AT_ARGUMENTS(at), kernel->name, kernel->param_bytes);
+                         AT_ARGUMENTS(where), kernel->name, kernel->param_bytes);
     return rota_fail(ROTA_INVALID_ARGUMENT, AT "placement on device %u, queue %u; expected below %u and %u",
-                     AT_ARGUMENTS(at), node->placement.device_plus_1 - 1, node->placement.queue_plus_1 - 1,
+                     AT_ARGUMENTS(where), node->placement.device_plus_1 - 1, node->placement.queue_plus_1 - 1,
                      UINT8_MAX, UINT16_MAX);
 }
 
-static inline __attribute__((always_inline)) rota_status check_kernel(const context *at,
+static inline __attribute__((always_inline)) rota_status check_kernel(const context *where,
                                                                       const rota_kernel_node *node) {
     const rota_kernel *kernel = node->kernel;
     if (__builtin_expect(
@@ -319,8 +319,8 @@ static inline __attribute__((always_inline)) rota_status check_kernel(const cont
                 kernel->bindable_count > ROTA_KERNEL_BINDABLE_MAX || (kernel->param_bytes && !node->params) ||
                 node->placement.device_plus_1 > UINT8_MAX || node->placement.queue_plus_1 > UINT16_MAX,
             0))
-        return refuse_kernel(at, node);
-    if (kernel->bindable_count || node->binding_count) return check_bindings(at, node);
+        return refuse_kernel(where, node);
+    if (kernel->bindable_count || node->binding_count) return check_bindings(where, node);
     return ROTA_OK;
 }
 
@@ -333,21 +333,21 @@ size_t rota_kernel_record_bytes(const rota_kernel_node *node) {
 }
 
 static inline __attribute__((always_inline)) rota_status
-build_kernel(const context *at, const rota_kernel_node *node, size_t record_bytes, rota_node_record *record,
-             uint32_t *out_persistent) {
-    ROTA_TRY(check_kernel(at, node));
+build_kernel(const context *where, const rota_kernel_node *node, size_t record_bytes,
+             rota_node_record *record, uint32_t *out_persistent) {
+    ROTA_TRY(check_kernel(where, node));
     rota_access_record *accesses = (rota_access_record *)(record + 1);
     const uint32_t count = node->access_count;
     uint64_t seen = 0, seen_twice = 0;
     uint32_t persistent = 0;
     for (uint32_t i = 0; i < count; i++) {
-        ROTA_TRY(resolve_access(at, i, &node->accesses[i], 4, &accesses[i]));
+        ROTA_TRY(resolve_access(where, i, &node->accesses[i], 4, &accesses[i]));
         uint64_t bit = buffer_bit(&accesses[i]);
         seen_twice |= seen & bit;
         seen |= bit;
         persistent |= (uint32_t) !(accesses[i].buffer & 1) << i;
     }
-    if (seen_twice) ROTA_TRY(check_overlaps(at, node->kernel, accesses, node->accesses, count));
+    if (seen_twice) ROTA_TRY(check_overlaps(where, node->kernel, accesses, node->accesses, count));
     *out_persistent = persistent;
     *record =
         (rota_node_record){.record_bytes = (uint32_t)record_bytes,
@@ -368,9 +368,9 @@ build_kernel(const context *at, const rota_kernel_node *node, size_t record_byte
 
 rota_status rota_kernel_record_build(rota_graph *graph, const rota_kernel_node *node,
                                      rota_node_record *out_record) {
-    context at = {graph, "rewrite", 0, node->name ? node->name : node->kernel->name};
+    context where = {graph, "rewrite", 0, node->name ? node->name : node->kernel->name};
     uint32_t persistent;
-    return build_kernel(&at, node, rota_kernel_record_bytes(node), out_record, &persistent);
+    return build_kernel(&where, node, rota_kernel_record_bytes(node), out_record, &persistent);
 }
 
 static inline rota_status begin_record(rota_recorder *lane, size_t bytes, const char *name) {
@@ -421,40 +421,42 @@ rota_status rota_record_kernel(rota_recorder *recorder, const rota_kernel_node *
     if (__builtin_expect(!node->kernel, 0))
         return rota_fail(ROTA_INVALID_ARGUMENT, "node '%s' (lane '%s', node %u): no kernel",
                          node->name ? node->name : "", recorder->name, recorder->node_count);
-    context at = {recorder->graph, recorder->name, recorder->node_count,
-                  node->name ? node->name : node->kernel->name};
+    context where = {recorder->graph, recorder->name, recorder->node_count,
+                     node->name ? node->name : node->kernel->name};
     if (__builtin_expect(node->binding_count > ROTA_KERNEL_BINDABLE_MAX, 0))
-        return rota_fail(ROTA_INVALID_ARGUMENT, AT "%u bindings, expected at most %d", AT_ARGUMENTS(&at),
+        return rota_fail(ROTA_INVALID_ARGUMENT, AT "%u bindings, expected at most %d", AT_ARGUMENTS(&where),
                          node->binding_count, ROTA_KERNEL_BINDABLE_MAX);
-    if (__builtin_expect(node->access_count > ROTA_KERNEL_OPERANDS_MAX, 0)) return refuse_kernel(&at, node);
+    if (__builtin_expect(node->access_count > ROTA_KERNEL_OPERANDS_MAX, 0))
+        return refuse_kernel(&where, node);
     for (uint32_t i = 0; i < node->access_count; i++) __builtin_prefetch(node->accesses[i].buffer);
     size_t bytes = rota_kernel_record_bytes(node);
-    ROTA_TRY(begin_record(recorder, bytes, at.name));
+    ROTA_TRY(begin_record(recorder, bytes, where.name));
     uint32_t persistent;
-    ROTA_TRY(build_kernel(&at, node, bytes, (rota_node_record *)recorder->next, &persistent));
+    ROTA_TRY(build_kernel(&where, node, bytes, (rota_node_record *)recorder->next, &persistent));
     return commit_record(recorder, node->accesses, persistent, out_node);
 }
 
 /* Nodes without kernel: a header and accesses. */
 static rota_status record_plain(rota_recorder *lane, const rota_node_record *header,
                                 const rota_access *accesses, rota_node *out_node) {
-    context at = {lane->graph, lane->name, lane->node_count, rota_node_record_name(header)};
-    ROTA_TRY(begin_record(lane, header->record_bytes, at.name));
+    context where = {lane->graph, lane->name, lane->node_count, rota_node_record_name(header)};
+    ROTA_TRY(begin_record(lane, header->record_bytes, where.name));
     rota_node_record *record = (rota_node_record *)lane->next;
     *record = *header;
     rota_access_record *resolved = (rota_access_record *)(record + 1);
     uint32_t persistent = 0;
     for (uint32_t i = 0; i < header->access_count; i++) {
-        ROTA_TRY(resolve_access(&at, i, &accesses[i], header->kind == ROTA_NODE_HOST ? 4 : 1, &resolved[i]));
+        ROTA_TRY(
+            resolve_access(&where, i, &accesses[i], header->kind == ROTA_NODE_HOST ? 4 : 1, &resolved[i]));
         persistent |= (uint32_t) !(resolved[i].buffer & 1) << i;
     }
     if (header->kind == ROTA_NODE_FILL &&
         (ROTA_ACCESS_OFFSET(resolved) % 4 != 0 || resolved->size_bytes % 4 != 0))
         return rota_fail(ROTA_MISALIGNED,
                          AT "fill of bytes [%llu, +%llu) of buffer '%s', expected multiples of 4",
-                         AT_ARGUMENTS(&at), (unsigned long long)ROTA_ACCESS_OFFSET(resolved),
+                         AT_ARGUMENTS(&where), (unsigned long long)ROTA_ACCESS_OFFSET(resolved),
                          (unsigned long long)resolved->size_bytes, accesses->buffer->root->name);
-    ROTA_TRY(check_overlaps(&at, NULL, resolved, accesses, header->access_count));
+    ROTA_TRY(check_overlaps(&where, NULL, resolved, accesses, header->access_count));
     return commit_record(lane, accesses, persistent, out_node);
 }
 
