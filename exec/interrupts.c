@@ -48,15 +48,15 @@ static void read_counts(rota_interrupts *interrupts, uint32_t index, uint32_t *f
     if (length <= 0) return;
     text[length] = 0;
     uint32_t *seen = interrupts->seen + (size_t)index * CPU_SETSIZE;
-    const char *at = text;
+    const char *next = text;
     for (uint32_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         char *end;
-        uint32_t value = (uint32_t)strtoul(at, &end, 10);
-        if (end == at) break;
+        uint32_t value = (uint32_t)strtoul(next, &end, 10);
+        if (end == next) break;
         fresh[cpu] += value - seen[cpu]; /* the kernel's counts wrap */
         seen[cpu] = value;
         if (*end != ',') break;
-        at = end + 1;
+        next = end + 1;
     }
 }
 

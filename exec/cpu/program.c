@@ -172,10 +172,10 @@ static rota_status make_record(rota_exec_program *program, const rota_cpu_estima
     };
     for (uint32_t i = 0; i < command->operand_count; i++) {
         const rota_exec_operand *operand = &desc->operands[command->first_operand + i];
-        uint32_t at = program->operand_count++;
-        program->operand_bytes[at] = operand->size_bytes;
-        program->operand_word[at] = operand->is_slot ? operand->memory : ROTA_CPU_NONE;
-        program->operand_source[at] = command->first_operand + i;
+        uint32_t operand_index = program->operand_count++;
+        program->operand_bytes[operand_index] = operand->size_bytes;
+        program->operand_word[operand_index] = operand->is_slot ? operand->memory : ROTA_CPU_NONE;
+        program->operand_source[operand_index] = command->first_operand + i;
         if (operand->is_slot) record->flags |= ROTA_CPU_RECORD_SLOTS;
     }
     const void *params = NULL;

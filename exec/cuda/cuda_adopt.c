@@ -30,20 +30,20 @@ static rota_status ask(rota_cuda_device *device, CUdeviceptr address, known *out
 static rota_status check_range(rota_cuda_device *device, const rota_exec_foreign *from, const char *name) {
     const CUdeviceptr begin = (CUdeviceptr)(uintptr_t)from->memory, end = begin + from->size_bytes;
     const char *id = device->base.info.id;
-    for (CUdeviceptr at = begin; at < end;) {
+    for (CUdeviceptr address = begin; address < end;) {
         known is;
-        ROTA_TRY(ask(device, at, &is));
-        const unsigned long long missing = (unsigned long long)(at - begin);
+        ROTA_TRY(ask(device, address, &is));
+        const unsigned long long missing = (unsigned long long)(address - begin);
         if (is.type != CU_MEMORYTYPE_DEVICE || is.bytes == 0)
             return rota_fail(
                 ROTA_INVALID_ARGUMENT,
                 "%s: byte %llu of the %llu of '%s', at %llx, is no device memory that the driver "
                 "knows",
-                id, missing, (unsigned long long)from->size_bytes, name, (unsigned long long)at);
+                id, missing, (unsigned long long)from->size_bytes, name, (unsigned long long)address);
         if (is.ordinal != device->handle)
             return rota_fail(ROTA_INVALID_ARGUMENT, "%s: '%s' at %llx is memory of device %d", id, name,
-                             (unsigned long long)at, is.ordinal);
-        at = is.begin + is.bytes;
+                             (unsigned long long)address, is.ordinal);
+        address = is.begin + is.bytes;
     }
     return ROTA_OK;
 }

@@ -196,12 +196,12 @@ static rota_status add_timestamp(building *b, uint32_t command, bool end, const 
     return add_kernel(b, b->device->helpers.timestamp, &one, parameters, before, before_count, out_node);
 }
 
-static rota_status add_command(building *b, uint32_t place) {
-    uint32_t index = b->segment->first_command + place;
+static rota_status add_command(building *b, uint32_t position) {
+    uint32_t index = b->segment->first_command + position;
     const rota_exec_command *command = &b->desc->commands[index];
     const rota_cuda_dispatch *dispatch = &b->program->dispatches[index];
     size_t count = 0;
-    for (uint32_t e = b->fold.first[place]; e < b->fold.first[place + 1]; e++)
+    for (uint32_t e = b->fold.first[position]; e < b->fold.first[position + 1]; e++)
         b->before[count++] = b->nodes[b->fold.before[e]];
     if (count == 0 && b->head) b->before[count++] = b->head;
     if (b->instance->timestamps) {
@@ -232,7 +232,7 @@ static rota_status add_command(building *b, uint32_t place) {
         return rota_fail_context(status, "node '%s': ", name ? name : "unnamed");
     }
     if (b->instance->timestamps) ROTA_TRY(add_timestamp(b, index, true, &node, 1, &node));
-    b->nodes[place] = node;
+    b->nodes[position] = node;
     return ROTA_OK;
 }
 

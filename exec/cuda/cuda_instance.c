@@ -69,13 +69,13 @@ static rota_status make_variants(const rota_cuda_program *program, uint32_t segm
 
 rota_status rota_cuda_instance_exec(rota_cuda_device *device, rota_cuda_instance *instance, uint32_t segment,
                                     const uint64_t *block, CUgraphExec *out_exec) {
-    rota_cuda_segment_instance *at = &instance->segments[segment];
-    *out_exec = at->exec;
-    if (!at->variants) return ROTA_OK;
-    rota_cuda_variant *oldest = &at->variants[0];
+    rota_cuda_segment_instance *own = &instance->segments[segment];
+    *out_exec = own->exec;
+    if (!own->variants) return ROTA_OK;
+    rota_cuda_variant *oldest = &own->variants[0];
     instance->launches++;
     for (uint32_t v = 0; v < ROTA_CUDA_VARIANTS; v++) {
-        rota_cuda_variant *variant = &at->variants[v];
+        rota_cuda_variant *variant = &own->variants[v];
         if (variant->used < oldest->used) oldest = variant;
         if (!variant->exec) continue;
         word_visit visit = {.block = block, .words = variant->words};
@@ -106,11 +106,11 @@ static rota_status make_blocks(rota_cuda_device *device, rota_cuda_instance *ins
     ROTA_TRY(rota_cuda_piece_take(device, &device->objects.pinned, bytes, &instance->host_block));
     ROTA_TRY(rota_cuda_piece_take(device, &device->objects.blocks, bytes * instance->program->block_segments,
                                   &instance->device_block));
-    uint64_t at = instance->device_block.address;
+    uint64_t address = instance->device_block.address;
     for (uint32_t s = 0; s < desc->segment_count; s++) {
         if (!instance->program->segments[s].uses_block) continue;
-        instance->segments[s].block_address = at;
-        at += bytes;
+        instance->segments[s].block_address = address;
+        address += bytes;
     }
     return ROTA_OK;
 }
@@ -152,13 +152,13 @@ static rota_status make_instance(rota_cuda_device *device, rota_cuda_instance *i
 /* The context is current; calls fail on a lost device, which holds nothing any more. */
 void rota_cuda_instance_free(rota_cuda_device *device, rota_cuda_instance *instance) {
     for (uint32_t s = 0; s < instance->segment_count; s++) {
-        rota_cuda_segment_instance *at = &instance->segments[s];
-        if (at->exec) (void)device->cu->GraphExecDestroy(at->exec);
-        if (!at->variants) continue;
+        rota_cuda_segment_instance *segment = &instance->segments[s];
+        if (segment->exec) (void)device->cu->GraphExecDestroy(segment->exec);
+        if (!segment->variants) continue;
         for (uint32_t v = 0; v < ROTA_CUDA_VARIANTS; v++)
-            if (at->variants[v].exec) (void)device->cu->GraphExecDestroy(at->variants[v].exec);
-        free(at->variants[0].words);
-        free(at->variants);
+            if (segment->variants[v].exec) (void)device->cu->GraphExecDestroy(segment->variants[v].exec);
+        free(segment->variants[0].words);
+        free(segment->variants);
     }
     rota_cuda_timestamps_destroy(device, instance);
     rota_cuda_piece_give(device, &device->objects.pinned, &instance->host_block);

@@ -123,10 +123,10 @@ static bool alike(const tuned_set *set, uint32_t a, uint32_t b) {
 
 /* Whether a node like it was there before; if not, it is now. */
 static bool seen(tuned_set *set, uint32_t command) {
-    uint32_t at = (uint32_t)hash_node(set, command) & (set->size - 1);
-    for (; set->table[at]; at = (at + 1) & (set->size - 1))
-        if (alike(set, set->table[at] - 1, command)) return true;
-    set->table[at] = command + 1;
+    uint32_t entry = (uint32_t)hash_node(set, command) & (set->size - 1);
+    for (; set->table[entry]; entry = (entry + 1) & (set->size - 1))
+        if (alike(set, set->table[entry] - 1, command)) return true;
+    set->table[entry] = command + 1;
     return false;
 }
 

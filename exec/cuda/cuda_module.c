@@ -12,18 +12,18 @@
 static void hash_image(const void *image, size_t size_bytes, uint64_t out_hash[2]) {
     const uint8_t *bytes = image;
     uint64_t a = 0xCBF29CE484222325ull, b = size_bytes;
-    size_t at = 0;
-    for (; at + 8 <= size_bytes; at += 8) {
+    size_t offset = 0;
+    for (; offset + 8 <= size_bytes; offset += 8) {
         uint64_t word;
-        memcpy(&word, bytes + at, 8);
+        memcpy(&word, bytes + offset, 8);
         a = (a ^ word) * 0x100000001B3ull;
         a ^= a >> 29;
         b = (b + word) * 0x9E3779B97F4A7C15ull;
         b ^= b >> 32;
     }
-    for (; at < size_bytes; at++) {
-        a = (a ^ bytes[at]) * 0x100000001B3ull;
-        b = (b + bytes[at]) * 0x9E3779B97F4A7C15ull;
+    for (; offset < size_bytes; offset++) {
+        a = (a ^ bytes[offset]) * 0x100000001B3ull;
+        b = (b + bytes[offset]) * 0x9E3779B97F4A7C15ull;
     }
     out_hash[0] = a;
     out_hash[1] = b;

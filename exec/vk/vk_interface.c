@@ -29,32 +29,32 @@ typedef struct module {
     uint32_t block;    /* the struct of the push constants; 0: none */
 } module;
 
-static uint32_t code_at(const module *m, size_t at) {
-    return m->words[at] & 0xffffu;
+static uint32_t code_at(const module *m, size_t word) {
+    return m->words[word] & 0xffffu;
 }
-static uint32_t words_at(const module *m, size_t at) {
-    return m->words[at] >> 16;
+static uint32_t words_at(const module *m, size_t word) {
+    return m->words[word] >> 16;
 }
 
 /* Where a type or constant of this kind stands; 0: that id is none. */
 static uint32_t find(const module *m, uint32_t id, uint32_t code, uint32_t words) {
-    const uint32_t at = id < m->bound ? m->defined[id] : 0;
-    return at && code_at(m, at) == code && words_at(m, at) >= words ? at : 0;
+    const uint32_t word = id < m->bound ? m->defined[id] : 0;
+    return word && code_at(m, word) == code && words_at(m, word) >= words ? word : 0;
 }
 
-static void see(module *m, size_t at) {
-    const uint32_t count = words_at(m, at), *w = m->words + at;
-    switch (code_at(m, at)) {
+static void see(module *m, size_t word) {
+    const uint32_t count = words_at(m, word), *w = m->words + word;
+    switch (code_at(m, word)) {
     case OP_TYPE_INT:
     case OP_TYPE_FLOAT:
     case OP_TYPE_VECTOR:
     case OP_TYPE_ARRAY:
     case OP_TYPE_STRUCT:
     case OP_TYPE_POINTER:
-        if (count > 1 && w[1] < m->bound) m->defined[w[1]] = (uint32_t)at;
+        if (count > 1 && w[1] < m->bound) m->defined[w[1]] = (uint32_t)word;
         break;
     case OP_CONSTANT:
-        if (count > 3 && w[2] < m->bound) m->defined[w[2]] = (uint32_t)at;
+        if (count > 3 && w[2] < m->bound) m->defined[w[2]] = (uint32_t)word;
         break;
     case OP_DECORATE:
         if (count > 3 && w[2] == DECORATION_ARRAY_STRIDE && w[1] < m->bound) m->stride[w[1]] = w[3];
@@ -79,15 +79,15 @@ static uint32_t length_of(const module *m, uint32_t type) {
 
 /* Bytes of a type of numbers; 0: of another. */
 static uint64_t bytes_of(const module *m, uint32_t type) {
-    uint32_t at = find(m, type, OP_TYPE_INT, 3);
-    if (!at) at = find(m, type, OP_TYPE_FLOAT, 3);
-    if (at) return m->words[at + 2] / 8;
+    uint32_t word = find(m, type, OP_TYPE_INT, 3);
+    if (!word) word = find(m, type, OP_TYPE_FLOAT, 3);
+    if (word) return m->words[word + 2] / 8;
     const uint32_t length = length_of(m, type);
     if (length) return (uint64_t)length * m->stride[type];
-    at = find(m, type, OP_TYPE_VECTOR, 4);
-    const uint32_t element = at ? find(m, m->words[at + 2], OP_TYPE_FLOAT, 3) : 0;
-    const uint32_t integer = at && !element ? find(m, m->words[at + 2], OP_TYPE_INT, 3) : element;
-    return integer ? (uint64_t)(m->words[integer + 2] / 8) * m->words[at + 3] : 0;
+    word = find(m, type, OP_TYPE_VECTOR, 4);
+    const uint32_t element = word ? find(m, m->words[word + 2], OP_TYPE_FLOAT, 3) : 0;
+    const uint32_t integer = word && !element ? find(m, m->words[word + 2], OP_TYPE_INT, 3) : element;
+    return integer ? (uint64_t)(m->words[integer + 2] / 8) * m->words[word + 3] : 0;
 }
 
 static bool is_u64(const module *m, uint32_t type) {
@@ -96,10 +96,11 @@ static bool is_u64(const module *m, uint32_t type) {
 
 /* The offset of a member; UINT32_MAX: none is said. */
 static uint32_t offset_of(const module *m, uint32_t member) {
-    for (size_t at = HEADER_WORDS; at < m->count; at += words_at(m, at))
-        if (code_at(m, at) == OP_MEMBER_DECORATE && words_at(m, at) > 4 && m->words[at + 1] == m->block &&
-            m->words[at + 2] == member && m->words[at + 3] == DECORATION_OFFSET)
-            return m->words[at + 4];
+    for (size_t word = HEADER_WORDS; word < m->count; word += words_at(m, word))
+        if (code_at(m, word) == OP_MEMBER_DECORATE && words_at(m, word) > 4 &&
+            m->words[word + 1] == m->block && m->words[word + 2] == member &&
+            m->words[word + 3] == DECORATION_OFFSET)
+            return m->words[word + 4];
     return UINT32_MAX;
 }
 
@@ -137,7 +138,7 @@ rota_status rota_spirv_check_interface(const uint32_t *words, size_t size_bytes,
     m.defined = calloc(2 * (size_t)m.bound, sizeof *m.defined);
     if (!m.defined) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for %u ids", m.bound);
     m.stride = m.defined + m.bound;
-    for (size_t at = HEADER_WORDS; at < m.count; at += words_at(&m, at)) see(&m, at);
+    for (size_t word = HEADER_WORDS; word < m.count; word += words_at(&m, word)) see(&m, word);
     const rota_status status = m.block < m.bound ? check(&m, operand_count, param_bytes) : ROTA_OK;
     free(m.defined);
     return status;

@@ -53,18 +53,18 @@ enum { FUNCTION = 1, LABEL = 2 };
 
 typedef struct instruction {
     const uint32_t *words;
-    size_t at;
+    size_t first_word;
     uint32_t code, count;
 } instruction;
 
 static rota_status wrong(const instruction *i, const char *what) {
-    return rota_fail(ROTA_INVALID_ARGUMENT, "instruction %u at word %zu %s", i->code, i->at, what);
+    return rota_fail(ROTA_INVALID_ARGUMENT, "instruction %u at word %zu %s", i->code, i->first_word, what);
 }
 
 static rota_status needs(const instruction *i, uint32_t words) {
     if (i->count >= words) return ROTA_OK;
     return rota_fail(ROTA_INVALID_ARGUMENT, "instruction %u at word %zu has %u words, expected at least %u",
-                     i->code, i->at, i->count, words);
+                     i->code, i->first_word, i->count, words);
 }
 
 /* Characters are packed from the low byte on; the last word has a zero. */
@@ -147,36 +147,36 @@ static rota_status check_declaration(module *m, const instruction *i) {
     return ROTA_OK;
 }
 
-typedef enum place { OUTSIDE, BETWEEN_BLOCKS, IN_BLOCK } place;
+typedef enum nesting { OUTSIDE, BETWEEN_BLOCKS, IN_BLOCK } nesting;
 
 static bool ends_block(uint32_t code) {
     return (code >= OP_BRANCH && code <= OP_UNREACHABLE) || code == OP_TERMINATE_INVOCATION;
 }
 
 /* Where the next instruction is, after this one; marks the ids of functions and labels. */
-static rota_status step(module *m, const instruction *i, place *at) {
+static rota_status step(module *m, const instruction *i, nesting *depth) {
     if (i->code == OP_LINE || i->code == OP_NO_LINE) return ROTA_OK;
     switch (i->code) {
     case OP_FUNCTION:
         ROTA_TRY(needs(i, 5));
-        if (*at != OUTSIDE) return wrong(i, "begins a function inside another");
+        if (*depth != OUTSIDE) return wrong(i, "begins a function inside another");
         break;
     case OP_FUNCTION_END:
-        if (*at != BETWEEN_BLOCKS) return wrong(i, "ends a function that is not there, or inside a block");
-        *at = OUTSIDE;
+        if (*depth != BETWEEN_BLOCKS) return wrong(i, "ends a function that is not there, or inside a block");
+        *depth = OUTSIDE;
         return ROTA_OK;
     case OP_LABEL:
         ROTA_TRY(needs(i, 2));
-        if (*at != BETWEEN_BLOCKS)
+        if (*depth != BETWEEN_BLOCKS)
             return wrong(i, "begins a block outside a function, or inside another block");
         break;
     case OP_FUNCTION_PARAMETER:
-        if (*at != BETWEEN_BLOCKS) return wrong(i, "is not at the beginning of a function");
+        if (*depth != BETWEEN_BLOCKS) return wrong(i, "is not at the beginning of a function");
         return ROTA_OK;
     default:
-        if (*at == BETWEEN_BLOCKS) return wrong(i, "is in a function, but in none of its blocks");
-        if (*at == OUTSIDE) return check_declaration(m, i);
-        if (ends_block(i->code)) *at = BETWEEN_BLOCKS;
+        if (*depth == BETWEEN_BLOCKS) return wrong(i, "is in a function, but in none of its blocks");
+        if (*depth == OUTSIDE) return check_declaration(m, i);
+        if (ends_block(i->code)) *depth = BETWEEN_BLOCKS;
         return ROTA_OK;
     }
     const bool is_function = i->code == OP_FUNCTION;
@@ -184,7 +184,7 @@ static rota_status step(module *m, const instruction *i, place *at) {
     if (!in_bound(m, id)) return wrong(i, "has an id that is not below the bound");
     if (m->ids[id]) return wrong(i, "has an id that is another's");
     m->ids[id] = is_function ? FUNCTION : LABEL;
-    *at = is_function ? BETWEEN_BLOCKS : IN_BLOCK;
+    *depth = is_function ? BETWEEN_BLOCKS : IN_BLOCK;
     return ROTA_OK;
 }
 
@@ -196,8 +196,8 @@ static rota_status target(const module *m, const instruction *i, uint32_t word, 
 }
 
 /* With all functions and labels known. */
-static rota_status check_targets(module *m, const instruction *i, place *at) {
-    (void)at;
+static rota_status check_targets(module *m, const instruction *i, nesting *depth) {
+    (void)depth;
     switch (i->code) {
     case OP_FUNCTION_CALL:
         return target(m, i, 3, FUNCTION);
@@ -217,9 +217,9 @@ static rota_status check_targets(module *m, const instruction *i, place *at) {
     }
 }
 
-static rota_status each(module *m, rota_status (*fn)(module *m, const instruction *i, place *at),
+static rota_status each(module *m, rota_status (*fn)(module *m, const instruction *i, nesting *depth),
                         bool strings) {
-    place at = OUTSIDE;
+    nesting depth = OUTSIDE;
     for (size_t w = HEADER_WORDS; w < m->count;) {
         const instruction i = {m->words + w, w, m->words[w] & 0xffffu, m->words[w] >> 16};
         if (!i.count || i.count > m->count - w)
@@ -227,10 +227,10 @@ static rota_status each(module *m, rota_status (*fn)(module *m, const instructio
                              "instruction %u at word %zu has %u words, of which %zu are there", i.code, w,
                              i.count, m->count - w);
         if (strings) ROTA_TRY(check_string(&i));
-        ROTA_TRY(fn(m, &i, &at));
+        ROTA_TRY(fn(m, &i, &depth));
         w += i.count;
     }
-    if (at != OUTSIDE) return rota_fail(ROTA_INVALID_ARGUMENT, "the last function does not end");
+    if (depth != OUTSIDE) return rota_fail(ROTA_INVALID_ARGUMENT, "the last function does not end");
     return ROTA_OK;
 }
 

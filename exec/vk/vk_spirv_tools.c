@@ -76,8 +76,8 @@ static bool knows(spv_context context, const uint32_t header[5], const uint32_t 
 /* The first capability that the library has not heard of; UINT32_MAX: it knows them all. They stand first. */
 static uint32_t unknown_capability(spv_context context, const uint32_t *words, size_t count) {
     enum { OP_CAPABILITY = 17 };
-    for (size_t at = 5; at + 1 < count && words[at] == (2u << 16 | OP_CAPABILITY); at += 2)
-        if (!knows(context, words, words + at)) return words[at + 1];
+    for (size_t word = 5; word + 1 < count && words[word] == (2u << 16 | OP_CAPABILITY); word += 2)
+        if (!knows(context, words, words + word)) return words[word + 1];
     return UINT32_MAX;
 }
 
