@@ -217,7 +217,7 @@ def test_training_in_bf16(name: str) -> None:
     assert got[-1] < 0.9 * got[0]
 
 
-@pytest.mark.parametrize("options", [{}, {"bias": False}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False}], ids=str)
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
 def test_recurrent(kind: Any, options: dict[str, Any]) -> None:
     model = kind(5, 7, batch_first=True, **options)
@@ -232,10 +232,15 @@ def test_recurrent(kind: Any, options: dict[str, Any]) -> None:
     outputs, grads = values(model)
     with torch._dynamo.config.patch(allow_rnn=True):
         got, got_grads = values(compiled(model))
-    assert max(map(zoo.off, got, outputs)) <= zoo.FORWARD_MAX
-    assert max(map(zoo.off, got_grads, grads)) <= zoo.GRADIENTS_MAX
+    assert got[0].shape == outputs[0].shape
+    if kind is nn.LSTM:  # PyTorch's decomposition gives its last states a dimension of 1 too many, with each backend
+        got[1:] = [state.squeeze(1) for state in got[1:]]
+    for one, other in zip(got, outputs, strict=True):
+        assert one.shape == other.shape and zoo.off(one, other) <= zoo.FORWARD_MAX
+    for one, other in zip(got_grads, grads, strict=True):
+        assert one.shape == other.shape and zoo.off(one, other) <= zoo.GRADIENTS_MAX
     assert rota.torch.ops()["rota"]["aten.tanh.default"] >= x.shape[1]
-    assert rota.torch.ops()["torch"] == {}
+    assert set(rota.torch.ops()["torch"]) <= {"aten.flip.default"}  # of the direction that goes back
     no_host()
 
 
