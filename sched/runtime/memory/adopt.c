@@ -21,12 +21,13 @@ static void give_back(rota_adopted *adopted) {
     free(adopted);
 }
 
-void rota_adopted_end(rota_residency *residency) {
+void rota_adopted_end(rota_residency *residency, bool is_closing) {
     rota_adopted *adopted = residency->adopted;
     rota_device *device = adopted->device;
     residency->adopted = NULL;
     rota_exec_memory *memory = ra_exchange_acq_rel(&residency->memory[device->index], NULL);
-    if (memory && device->exec->vtable->memory_return(device->exec, memory)) {
+    const bool has_let_go = memory && device->exec->vtable->memory_return(device->exec, memory);
+    if (has_let_go && !is_closing) {
         give_back(adopted);
         return;
     }

@@ -15,8 +15,9 @@ typedef struct rota_adopted {
 } rota_adopted;
 
 /* The buffer's last use has passed, or its runtime closes: the application has its memory back, at once or, where a
- * lost device may still touch it, when that is closed. */
-void rota_adopted_end(rota_residency *residency);
+ * lost device may still touch it, when that is closed. While the runtime closes always then: `release` may drop what
+ * the application still holds, this buffer too, of which all is to be at its end before. */
+void rota_adopted_end(rota_residency *residency, bool is_closing);
 /* The devices are closed but for those of the mask, which may go on: what others kept goes back. */
 void rota_adopted_return(rota_runtime *runtime, uint64_t left);
 

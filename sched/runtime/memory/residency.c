@@ -119,7 +119,7 @@ void rota_residency_destroy(rota_residency *residency, bool keep_struct) {
     uint64_t imported = ra_load_relaxed(&residency->imported);
     const uint32_t devices = ra_load_acquire(&residency->runtime->device_count);
     bool kept = false;
-    if (residency->adopted) rota_adopted_end(residency);
+    if (residency->adopted) rota_adopted_end(residency, keep_struct);
     for (uint32_t owners = 0; owners < 2; owners++)
         for (uint32_t d = 0; d < devices; d++) {
             if ((imported >> d & 1u) == owners) continue; /* imports first */

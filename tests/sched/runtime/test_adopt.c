@@ -301,6 +301,41 @@ static void closed_before_release(void **state) {
     free(p);
 }
 
+typedef struct held {
+    owned memory;
+    rota_buffer *buffers[2]; /* that go with it; NULL: none */
+} held;
+
+static void drops(void *user) {
+    held *mine = user;
+    released(&mine->memory);
+    for (uint32_t i = 0; i < 2; i++) rota_buffer_release(mine->buffers[i]);
+}
+
+/* Close calls `release`, which drops the reference to its own buffer and to one that close came to later. */
+static void closed_then_dropped(void **state) {
+    (void)state;
+    rota_runtime *runtime;
+    rota_device *cpu;
+    held mine[2] = {{.memory = own(0)}, {.memory = own(0)}};
+    rota_buffer *buffers[2];
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = PATIENCE_NS), &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &cpu));
+    for (uint32_t i = 0; i < 2; i++) {
+        rota_adopt_options options = options_of(&mine[i].memory, "mine");
+        options.release = drops;
+        options.user = &mine[i];
+        assert_ok(rota_buffer_adopt(cpu, &options, &buffers[i]));
+    }
+    mine[1].buffers[0] = buffers[1];
+    mine[1].buffers[1] = buffers[0];
+    assert_ok(rota_runtime_close(runtime, 0));
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(ra_load_seq_cst(&mine[i].memory.releases), 1);
+        free(mine[i].memory.words);
+    }
+}
+
 /* `keeps`: the executor does not know whether the device goes on, and has the memory until it is closed. */
 static void lost(bool keeps) {
     pair *p = open_pair();
@@ -510,6 +545,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(refused, runtime_setup, runtime_teardown),
         cmocka_unit_test(moves),
         cmocka_unit_test(closed_before_release),
+        cmocka_unit_test(closed_then_dropped),
         cmocka_unit_test(lost_device),
         cmocka_unit_test(lost_device_keeps),
         cmocka_unit_test(vulkan_host),
