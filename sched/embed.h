@@ -49,14 +49,15 @@ typedef struct rota_adopt_options {
 /* A PERSISTENT buffer whose memory on `device` is the application's: no byte is copied, and the address there is the
  * one given (rota_buffer_address; of host memory on a Vulkan device it is what that maps it to). It counts in no
  * memory limit. The memory stays the application's, which neither frees nor writes it, nor reads what nodes write,
- * while submissions that touch it are unfinished: it waits for their tickets, or has rota wait for it
- * (rota_submit_options.after). The bytes in it count as written, unless `is_undefined`.
+ * while submissions that touch it are unfinished: it waits for their tickets. The bytes in it count as written, unless
+ * `is_undefined`.
  *
  * A buffer's bytes are where they were written last. Where a plan on another device writes them, the memory has them
  * again once a node or a copy on `device` needs them. Other devices, of the same GPU too, have memory of their own.
  *
  * The caller owns one reference; after an error `release` is not called. May block in the driver. MISALIGNED;
- * INVALID_ARGUMENT: size 0, a pointer that the driver does not know, or knows to be shorter or another device's;
+ * INVALID_ARGUMENT: size 0, memory beyond the last address or the descriptor's allocation, a pointer that the driver
+ * does not know, or knows to be shorter or another device's;
  * UNSUPPORTED: memory of a kind that the device does not take; DEVICE_LOST; OUT_OF_MEMORY. */
 ROTA_API rota_status rota_buffer_adopt(rota_device *device, const rota_adopt_options *options,
                                        rota_buffer **out_buffer);

@@ -71,6 +71,11 @@ static rota_status check(const rota_device *device, const rota_adopt_options *op
     if (begin % ROTA_ADOPT_ALIGNMENT != 0)
         return rota_fail(ROTA_MISALIGNED, "buffer '%s': memory at %llx, expected a multiple of %d", name,
                          (unsigned long long)begin, ROTA_ADOPT_ALIGNMENT);
+    const uint64_t end = is_fd ? options->allocation_bytes : UINT64_MAX;
+    if (begin > end || options->size_bytes > end - begin)
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT, "buffer '%s': %llu bytes from %llu on, expected them to end by %llu", name,
+            (unsigned long long)options->size_bytes, (unsigned long long)begin, (unsigned long long)end);
     if (!device->exec->vtable->memory_adopt)
         return rota_fail(ROTA_UNSUPPORTED, "buffer '%s': device '%s' adopts no memory", name, device->id);
     return ROTA_OK;

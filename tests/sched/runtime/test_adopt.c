@@ -224,7 +224,16 @@ static void refused(void **state) {
     options.kind = ROTA_MEMORY_FD;
     assert_status(rota_buffer_adopt(f->device, &options, &buffer), ROTA_INVALID_ARGUMENT);
     options.memory = NULL;
+    options.allocation_bytes = BYTES;
     assert_status(rota_buffer_adopt(f->device, &options, &buffer), ROTA_UNSUPPORTED);
+    options.offset_bytes = 64;
+    assert_status(rota_buffer_adopt(f->device, &options, &buffer), ROTA_INVALID_ARGUMENT);
+    expect_said("16384 bytes from 64 on, expected them to end by 16384");
+    options.offset_bytes = UINT64_MAX - 255; /* the sum wraps */
+    assert_status(rota_buffer_adopt(f->device, &options, &buffer), ROTA_INVALID_ARGUMENT);
+    options = options_of(&mine, "last");
+    options.memory = (void *)(UINTPTR_MAX - 4095);
+    assert_status(rota_buffer_adopt(f->device, &options, &buffer), ROTA_INVALID_ARGUMENT);
     options = options_of(&mine, "device");
     options.kind = ROTA_MEMORY_DEVICE;
     assert_status(rota_buffer_adopt(f->device, &options, &buffer), ROTA_UNSUPPORTED);
