@@ -31,15 +31,6 @@ typedef struct classifier {
     bool dw_of_x;
 } classifier;
 
-static bool same_range(const rota_access *a, const rota_access *b) {
-    return a->buffer == b->buffer && a->offset_bytes == b->offset_bytes && a->size_bytes == b->size_bytes;
-}
-
-static bool overlap(const rota_access *a, const rota_access *b) {
-    return a->buffer == b->buffer && a->offset_bytes < b->offset_bytes + b->size_bytes &&
-           b->offset_bytes < a->offset_bytes + a->size_bytes;
-}
-
 /* The node is a product of matrices of the scores' dtype that writes all of its result, where the loss is. */
 static rota_status take_product(rota_rewriter *rewriter, const classifier *c, uint64_t position, product *out,
                                 bool *out_is) {
@@ -65,7 +56,7 @@ static bool is_of(const rota_matmul_params *p, uint32_t m, uint32_t n, uint32_t 
 
 static bool makes_scores(const classifier *c) {
     const product *s = &c->scores;
-    return same_range(&s->accesses[C], &c->accesses[LOGITS]) &&
+    return rota_fuse_same_range(&s->accesses[C], &c->accesses[LOGITS]) &&
            !(s->params.flags & ROTA_MATMUL_TRANSPOSE_A) &&
            is_of(&s->params, c->params.rows, c->params.pitch, s->params.k) &&
            s->params.ldc == c->params.pitch && s->params.c_dtype == c->params.dtype;
@@ -74,10 +65,10 @@ static bool makes_scores(const classifier *c) {
 /* dx = dscores w^T */
 static bool makes_dx(const classifier *c, const product *d) {
     const product *s = &c->scores;
-    return same_range(&d->accesses[A], &c->accesses[LOGITS]) &&
-           same_range(&d->accesses[B], &s->accesses[B]) && !(d->params.flags & ROTA_MATMUL_TRANSPOSE_A) &&
-           d->params.lda == c->params.pitch && d->params.ldb == s->params.ldb &&
-           (d->params.flags ^ s->params.flags) & ROTA_MATMUL_TRANSPOSE_B &&
+    return rota_fuse_same_range(&d->accesses[A], &c->accesses[LOGITS]) &&
+           rota_fuse_same_range(&d->accesses[B], &s->accesses[B]) &&
+           !(d->params.flags & ROTA_MATMUL_TRANSPOSE_A) && d->params.lda == c->params.pitch &&
+           d->params.ldb == s->params.ldb && (d->params.flags ^ s->params.flags) & ROTA_MATMUL_TRANSPOSE_B &&
            is_of(&d->params, c->params.rows, s->params.k, c->params.pitch) &&
            d->params.c_dtype == c->params.dtype;
 }
@@ -86,13 +77,13 @@ static bool makes_dx(const classifier *c, const product *d) {
 static bool makes_dw(const classifier *c, const product *d, bool *out_of_x) {
     const product *s = &c->scores;
     const rota_matmul_params *p = &d->params;
-    const uint32_t of_scores = same_range(&d->accesses[A], &c->accesses[LOGITS]) ? A : B,
+    const uint32_t of_scores = rota_fuse_same_range(&d->accesses[A], &c->accesses[LOGITS]) ? A : B,
                    of_x = 1 - of_scores;
     *out_of_x = of_x == A;
     const uint32_t m = *out_of_x ? s->params.k : c->params.pitch,
                    n = *out_of_x ? c->params.pitch : s->params.k;
-    return same_range(&d->accesses[of_scores], &c->accesses[LOGITS]) &&
-           same_range(&d->accesses[of_x], &s->accesses[A]) && p->flags & ROTA_MATMUL_TRANSPOSE_A &&
+    return rota_fuse_same_range(&d->accesses[of_scores], &c->accesses[LOGITS]) &&
+           rota_fuse_same_range(&d->accesses[of_x], &s->accesses[A]) && p->flags & ROTA_MATMUL_TRANSPOSE_A &&
            !(p->flags & ROTA_MATMUL_TRANSPOSE_B) && is_of(p, m, n, c->params.rows) && p->ldc == n &&
            (of_scores == A ? p->lda : p->ldb) == c->params.pitch &&
            (of_x == A ? p->lda : p->ldb) == s->params.lda;
@@ -134,7 +125,7 @@ static bool is_apart(const classifier *c) {
     enum { ALL = sizeof all / sizeof *all, WRITTEN = 4 };
     for (uint32_t i = 0; i < WRITTEN; i++)
         for (uint32_t k = i + 1; k < ALL; k++)
-            if (overlap(all[i], all[k])) return false;
+            if (rota_fuse_overlap(all[i], all[k])) return false;
     return true;
 }
 
@@ -149,9 +140,11 @@ static rota_status stands_alone(rota_rewriter *rewriter, const classifier *c, bo
         for (uint32_t i = 0; i < view.access_count; i++) {
             const rota_access *a = &view.accesses[i];
             const bool reads = a->mode == ROTA_READ;
-            if (!reads && (overlap(a, &c->scores.accesses[A]) || overlap(a, &c->scores.accesses[B])))
+            if (!reads && (rota_fuse_overlap(a, &c->scores.accesses[A]) ||
+                           rota_fuse_overlap(a, &c->scores.accesses[B])))
                 return ROTA_OK;
-            if (n > c->position && (overlap(a, &c->dx.accesses[C]) || overlap(a, &c->dw.accesses[C])))
+            if (n > c->position &&
+                (rota_fuse_overlap(a, &c->dx.accesses[C]) || rota_fuse_overlap(a, &c->dw.accesses[C])))
                 return ROTA_OK;
         }
     }

@@ -20,11 +20,6 @@ typedef struct pattern {
     const char *name;
 } pattern;
 
-static bool overlap(const rota_access *a, const rota_access *b) {
-    return a->buffer == b->buffer && a->offset_bytes < b->offset_bytes + b->size_bytes &&
-           b->offset_bytes < a->offset_bytes + a->size_bytes;
-}
-
 /* The buffer is all that the product writes, and nobody but the two nodes touches it. */
 static bool is_between(const rota_fuse_index *index, const rota_access *dy, uint64_t gradient,
                        uint64_t *out_product) {
@@ -70,12 +65,13 @@ static rota_status stays(rota_rewriter *rewriter, const pattern *f, bool *out_st
         ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
         for (uint32_t i = 0; i < view.access_count; i++) {
             const rota_access *a = &view.accesses[i];
-            if (a->mode != ROTA_READ && (overlap(a, &f->accesses[ROTA_CUDA_GELU_PRODUCT_A]) ||
-                                         overlap(a, &f->accesses[ROTA_CUDA_GELU_PRODUCT_B])))
+            if (a->mode != ROTA_READ && (rota_fuse_overlap(a, &f->accesses[ROTA_CUDA_GELU_PRODUCT_A]) ||
+                                         rota_fuse_overlap(a, &f->accesses[ROTA_CUDA_GELU_PRODUCT_B])))
                 return ROTA_OK;
         }
     }
-    *out_stays = !overlap(&f->accesses[ROTA_CUDA_GELU_PRODUCT_KEPT], &f->accesses[ROTA_CUDA_GELU_PRODUCT_DZ]);
+    *out_stays = !rota_fuse_overlap(&f->accesses[ROTA_CUDA_GELU_PRODUCT_KEPT],
+                                    &f->accesses[ROTA_CUDA_GELU_PRODUCT_DZ]);
     return ROTA_OK;
 }
 

@@ -22,6 +22,15 @@ typedef struct rota_fuse_index {
     uint64_t chain_count, chain_capacity;
 } rota_fuse_index;
 
+/* Of accesses of one graph. */
+static inline bool rota_fuse_same_range(const rota_access *a, const rota_access *b) {
+    return a->buffer == b->buffer && a->offset_bytes == b->offset_bytes && a->size_bytes == b->size_bytes;
+}
+static inline bool rota_fuse_overlap(const rota_access *a, const rota_access *b) {
+    return a->buffer == b->buffer && a->offset_bytes < b->offset_bytes + b->size_bytes &&
+           b->offset_bytes < a->offset_bytes + a->size_bytes;
+}
+
 /* Looks at all nodes: linear in their accesses. OUT_OF_MEMORY; either way rota_fuse_index_free takes it. */
 rota_status rota_fuse_index_make(rota_rewriter *rewriter, rota_fuse_index *out_index);
 void rota_fuse_index_free(rota_fuse_index *index);

@@ -14,10 +14,6 @@
 enum { LOGITS, LABELS, LOSSES, LSE, FORWARD_OPERANDS };
 enum { OF_LOGITS, OF_LABELS, OF_LSE, OF_LOSS_GRADIENT, OF_INVERSE, OF_RESULT };
 
-static bool same_range(const rota_access *a, const rota_access *b) {
-    return a->buffer == b->buffer && a->offset_bytes == b->offset_bytes && a->size_bytes == b->size_bytes;
-}
-
 /* The node that touches the buffer, which node n touches, first after that; NULL: none. */
 static const rota_fuse_touch *touch_after(const rota_fuse_index *index, const rota_buffer *buffer,
                                           uint64_t n) {
@@ -33,7 +29,8 @@ static bool is_one(rota_rewriter *rewriter, const rota_fuse_index *index, const 
         if (looks == LOOKS_MAX || (t->access.mode != ROTA_READ && writer)) return false;
         if (t->access.mode != ROTA_READ) writer = t;
     }
-    if (!writer || !same_range(&writer->access, access) || access->size_bytes != sizeof(float)) return false;
+    if (!writer || !rota_fuse_same_range(&writer->access, access) || access->size_bytes != sizeof(float))
+        return false;
     rota_node_view view = ROTA_NODE_VIEW();
     return rota_rewriter_view(rewriter, writer->node, &view) == ROTA_OK &&
            view.fill_plus_1 == (uint64_t)ONE + 1;
@@ -59,8 +56,9 @@ static rota_status is_gradient(rota_rewriter *rewriter, const rota_fuse_index *i
         memcmp(view.params, p, sizeof *p) != 0)
         return ROTA_OK;
     const rota_access *a = view.accesses;
-    if (!same_range(&a[OF_LOGITS], &of[LOGITS]) || !same_range(&a[OF_RESULT], &of[LOGITS]) ||
-        !same_range(&a[OF_LABELS], &of[LABELS]) || !same_range(&a[OF_LSE], &of[LSE]))
+    if (!rota_fuse_same_range(&a[OF_LOGITS], &of[LOGITS]) ||
+        !rota_fuse_same_range(&a[OF_RESULT], &of[LOGITS]) ||
+        !rota_fuse_same_range(&a[OF_LABELS], &of[LABELS]) || !rota_fuse_same_range(&a[OF_LSE], &of[LSE]))
         return ROTA_OK;
     const rota_access one = a[OF_LOSS_GRADIENT], inverse = a[OF_INVERSE];
     /* inverse is what the mean of this loss gives: it counts the same labels. */
@@ -69,7 +67,8 @@ static rota_status is_gradient(rota_rewriter *rewriter, const rota_fuse_index *i
         return ROTA_OK;
     ROTA_TRY(rota_rewriter_view(rewriter, mean->node, &view));
     *out_is = view.kernel == &rota_kernel_cross_entropy_mean && memcmp(view.params, p, sizeof *p) == 0 &&
-              same_range(&view.accesses[1], &of[LABELS]) && same_range(&view.accesses[3], &inverse) &&
+              rota_fuse_same_range(&view.accesses[1], &of[LABELS]) &&
+              rota_fuse_same_range(&view.accesses[3], &inverse) &&
               stays(index, inverse.buffer, mean->node, position);
     return ROTA_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "ops/cuda/choices.h"
 #include "ops/cuda/image.h"
+#include "ops/cuda/linear_cuda.h"
 #include "ops/cuda/matmul_choice.h"
 #include "ops/cuda/matmul_cuda.h"
 #include "ops/cuda/measure.h"
@@ -28,13 +29,6 @@ static void key_of(const rota_cuda_call *call, char out_key[ROTA_CHOICE_KEY_MAX]
                            ROTA_CHOICE_KEY_MAX - sizeof prefix + 1);
 }
 
-static uint64_t workspace_bytes(const void *params, const uint64_t *operand_bytes,
-                                const rota_cuda_target *target) {
-    (void)operand_bytes;
-    const rota_matmul_params product = rota_linear_product(params);
-    return rota_cuda_product_workspace(&product, target);
-}
-
 static rota_status call_at_once(const rota_cuda_call *call) {
     const rota_linear_params *p = call->params;
     const rota_matmul_params product = rota_linear_product(p);
@@ -50,24 +44,8 @@ static rota_status call_at_once(const rota_cuda_call *call) {
 }
 
 /* The product alone, to where dz is going to be. */
-typedef struct product_call {
-    rota_matmul_params params;
-    uint64_t operands[4], bytes[4];
-    rota_cuda_call call;
-} product_call;
-
-static void product_of(const rota_cuda_call *call, product_call *out) {
-    const uint32_t places[] = {A, B, DZ, OWN};
-    out->params = rota_linear_product(call->params);
-    out->call = *call;
-    out->call.params = &out->params;
-    out->call.operands = out->operands;
-    out->call.operand_bytes = out->bytes;
-    out->call.operand_count = call->operand_count > OWN ? 4 : 3;
-    for (uint32_t i = 0; i < out->call.operand_count; i++) {
-        out->operands[i] = call->operands[places[i]];
-        out->bytes[i] = call->operand_bytes[places[i]];
-    }
+static void product_of(const rota_cuda_call *call, rota_linear_product_call *out) {
+    rota_linear_product_call_of(call, (const uint32_t[]){A, B, DZ, OWN}, out);
 }
 
 static rota_status call_separately(const rota_cuda_call *call) {
@@ -75,7 +53,7 @@ static rota_status call_separately(const rota_cuda_call *call) {
     const rota_linear_params gradient = {.m = p->m, .n = p->n, .dtype = p->dtype, .chunk = p->chunk};
     const uint32_t places[ROTA_LINEAR_GELU_OPERANDS] = {KEPT, DZ, DZ, PARTIAL};
     uint64_t operands[ROTA_LINEAR_GELU_OPERANDS], bytes[ROTA_LINEAR_GELU_OPERANDS];
-    product_call product;
+    rota_linear_product_call product;
     product_of(call, &product);
     ROTA_TRY(rota_cuda_call_product(&product.call, (rota_dtype)p->dtype));
     for (uint32_t i = 0; i < ROTA_LINEAR_GELU_OPERANDS; i++) {
@@ -104,7 +82,7 @@ static rota_status tune_gelu_product(const rota_cuda_call *call) {
     const rota_dtype dtype = (rota_dtype)((const rota_linear_params *)call->params)->dtype;
     char key[ROTA_CHOICE_KEY_MAX];
     choice chosen;
-    product_call product;
+    rota_linear_product_call product;
     key_of(call, key);
     if (rota_choices_find(call->target->cache_dir, key, &chosen, sizeof chosen) && chosen.way == AT_ONCE)
         return ROTA_OK;
@@ -132,13 +110,12 @@ const rota_kernel rota_cuda_gelu_product = {
     .param_bytes = sizeof(rota_linear_params),
     .flags = ROTA_KERNEL_PURE,
     .work = work,
-    .cuda = {.call = call_gelu_product, .tune = tune_gelu_product, .workspace = workspace_bytes},
+    .cuda = {.call = call_gelu_product, .tune = tune_gelu_product, .workspace = rota_cuda_workspace_linear},
 };
 
 bool rota_cuda_gelu_product_takes(const rota_linear_params *p, const rota_cuda_target *target) {
     const rota_matmul_params product = rota_linear_product(p);
-    return target && rota_cublaslt_present() && rota_kernel_linear_gelu_gradient.cuda.image &&
+    return target && rota_linear_by_library(p) && rota_kernel_linear_gelu_gradient.cuda.image &&
            p->chunk == ROTA_LINEAR_SM90_ROWS &&
-           (uint64_t)p->m * p->n * p->k >= ROTA_CUDA_SMALL_MULTIPLICATIONS &&
            rota_linear_sm90_takes_gradient(&product, (rota_dtype)p->dtype, target);
 }

@@ -14,6 +14,7 @@
 #include "rota.h"
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/ops/cuda/cublaslt_standin.h"
+#include "tests/ops/cuda/hopper.h"
 
 static uint32_t losses_made, casts;
 
@@ -79,12 +80,6 @@ static void launched(const char *kernel, const void *args) {
 /* ---- The node ---- */
 
 enum { ROWS = 37, K = 24, CLASSES = 13, PITCH = 16, PIECE = 16 };
-static const rota_cuda_target target = {.compute_capability = 90,
-                                        .multiprocessors = 132,
-                                        .l2_bytes = 60 << 20,
-                                        .shared_bytes_max = 232448,
-                                        .name = "a Hopper GPU",
-                                        .driver = "580"};
 
 /* w is [PITCH, K], or [K, PITCH] where dw is of x. */
 static rota_cuda_classifier_params params_of(bool of_x, uint32_t dw_dtype) {
@@ -174,13 +169,13 @@ static void pieces_are_the_whole(void **state) {
                             0};
         uint64_t addresses[8];
         for (int i = 0; i < 8; i++) addresses[i] = (uint64_t)(uintptr_t)all[i];
-        bytes[7] = rota_cuda_classifier_in_pieces.cuda.workspace(&p, bytes, &target);
+        bytes[7] = rota_cuda_classifier_in_pieces.cuda.workspace(&p, bytes, &hopper);
         assert_true(bytes[7] >= PIECE * PITCH * 2 && bytes[7] < sizeof operands.workspace);
         cublaslt_standin.products = losses_made = casts = 0;
         cublaslt_standin.launched = launched;
         rota_choices_forget();
         assert_ok(rota_cuda_classifier_in_pieces.cuda.call(
-            &(rota_cuda_call){.target = &target,
+            &(rota_cuda_call){.target = &hopper,
                               .stream = pointer(CUBLASLT_STANDIN_STREAM),
                               .operands = addresses,
                               .operand_bytes = bytes,

@@ -16,16 +16,11 @@
 #include "rota.h"
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/ops/cuda/cublaslt_standin.h"
+#include "tests/ops/cuda/hopper.h"
 
 /* ---- The node ---- */
 
 enum { M = 16, N = 8, K = 24 };
-static const rota_cuda_target target = {.compute_capability = 90,
-                                        .multiprocessors = 132,
-                                        .l2_bytes = 60 << 20,
-                                        .shared_bytes_max = 232448,
-                                        .name = "a Hopper GPU",
-                                        .driver = "580"};
 
 static struct {
     _Alignas(16) uint16_t a[M * K];
@@ -68,7 +63,7 @@ static void call(uint64_t b) {
     cublaslt_standin.launched = launched;
     rota_choices_forget();
     assert_ok(rota_cuda_gelu_product.cuda.call(
-        &(rota_cuda_call){.target = &target,
+        &(rota_cuda_call){.target = &hopper,
                           .stream = (void *)(uintptr_t)CUBLASLT_STANDIN_STREAM,
                           .operands = addresses,
                           .operand_bytes = bytes,

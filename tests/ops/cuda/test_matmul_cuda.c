@@ -12,13 +12,7 @@
 #include "ops/cuda/matmul_choice.h"
 #include "ops/cuda/matmul_cuda.h"
 #include "tests/ops/cuda/cuda_kit.h"
-
-static const rota_cuda_target h200 = {.compute_capability = 90,
-                                      .multiprocessors = 132,
-                                      .l2_bytes = 60 << 20,
-                                      .shared_bytes_max = 232448,
-                                      .name = "a Hopper GPU",
-                                      .driver = "580"};
+#include "tests/ops/cuda/hopper.h"
 
 /* ---- Files of choices ---- */
 
@@ -101,7 +95,7 @@ static void test_choices_make_their_folder(void **state) {
 static void test_choice_kept_unmeasured(void **state) {
     (void)state;
     folder f = folder_make();
-    rota_cuda_target target = h200;
+    rota_cuda_target target = hopper;
     target.cache_dir = f.path;
     const rota_matmul_params p = cuda_kit_product(256, 256, 256, 0, ROTA_F16);
     rota_matmul_choice choice = {.way = ROTA_MATMUL_BY_CUBLASLT, .algorithm.bytes = {1, 2, 3}}, got;
@@ -219,7 +213,7 @@ static void test_choice_of_a_product(void **state) {
     rota_choices_forget();
     const rota_matmul_params p = cuda_kit_product(2048, 2048, 2048, 0, ROTA_F16);
     char key[ROTA_CHOICE_KEY_MAX], longest[ROTA_CHOICE_KEY_MAX];
-    rota_matmul_choice_key(&p, ROTA_F16, &h200, key, sizeof key);
+    rota_matmul_choice_key(&p, ROTA_F16, &hopper, key, sizeof key);
     /* Every field is part of the key. */
     for (size_t i = 0; i < sizeof p / 4; i++) {
         rota_matmul_params changed = p;
@@ -227,12 +221,12 @@ static void test_choice_of_a_product(void **state) {
         memcpy(&word, (char *)&changed + 4 * i, 4);
         word = i == 6 ? 1 : i == 7 ? ROTA_F32 : word + 1;
         memcpy((char *)&changed + 4 * i, &word, 4);
-        rota_matmul_choice_key(&changed, ROTA_F16, &h200, longest, sizeof longest);
+        rota_matmul_choice_key(&changed, ROTA_F16, &hopper, longest, sizeof longest);
         assert_string_not_equal(key, longest);
     }
-    rota_matmul_choice_key(&p, ROTA_BF16, &h200, longest, sizeof longest);
+    rota_matmul_choice_key(&p, ROTA_BF16, &hopper, longest, sizeof longest);
     assert_string_not_equal(key, longest);
-    rota_cuda_target other = h200;
+    rota_cuda_target other = hopper;
     other.driver = "590";
     rota_matmul_choice_key(&p, ROTA_F16, &other, longest, sizeof longest);
     assert_string_not_equal(key, longest);
@@ -240,21 +234,21 @@ static void test_choice_of_a_product(void **state) {
     rota_matmul_params large;
     memset(&large, 0xff, sizeof large);
     large.c_dtype = ROTA_F16;
-    rota_matmul_choice_key(&large, ROTA_F16, &h200, longest, sizeof longest);
+    rota_matmul_choice_key(&large, ROTA_F16, &hopper, longest, sizeof longest);
     assert_true(strlen(longest) < sizeof longest - 64);
 
     rota_matmul_choice choice = {.way = ROTA_MATMUL_BY_SM90, .tile = ROTA_MATMUL_SM90_TILE_COUNT}, got;
     rota_choices_remember(NULL, key, &choice, sizeof choice);
-    assert_false(rota_matmul_choice_find(&p, ROTA_F16, &h200, &got)); /* a tile that isn't there */
+    assert_false(rota_matmul_choice_find(&p, ROTA_F16, &hopper, &got)); /* a tile that isn't there */
     rota_choices_forget();
     choice.tile = 1;
     rota_choices_remember(NULL, key, &choice, sizeof choice);
-    assert_int_equal(rota_matmul_choice_find(&p, ROTA_F16, &h200, &got),
-                     rota_matmul_sm90_takes(&p, ROTA_F16, &h200));
+    assert_int_equal(rota_matmul_choice_find(&p, ROTA_F16, &hopper, &got),
+                     rota_matmul_sm90_takes(&p, ROTA_F16, &hopper));
     rota_choices_forget();
     choice.way = 77;
     rota_choices_remember(NULL, key, &choice, sizeof choice);
-    assert_false(rota_matmul_choice_find(&p, ROTA_F16, &h200, &got));
+    assert_false(rota_matmul_choice_find(&p, ROTA_F16, &hopper, &got));
     rota_choices_forget();
 }
 
@@ -315,44 +309,44 @@ static void test_grids(void **state) {
     (void)state;
     rota_cuda_launch launch;
     rota_matmul_params p = cuda_kit_product(2048, 2048, 2048, 0, ROTA_F16);
-    rota_matmul_sm90_launch_of(&p, find_tile(128, 256, 1), &h200, &launch);
+    rota_matmul_sm90_launch_of(&p, find_tile(128, 256, 1), &hopper, &launch);
     assert_int_equal(launch.groups[0], 128);
     assert_int_equal(launch.block[0], 384);
     p = cuda_kit_product(3072, 3072, 3072, 0, ROTA_F16);
-    rota_matmul_sm90_launch_of(&p, find_tile(128, 256, 2), &h200, &launch);
+    rota_matmul_sm90_launch_of(&p, find_tile(128, 256, 2), &hopper, &launch);
     assert_int_equal(launch.groups[0], 132);
     assert_int_equal(launch.cluster[0], 2);
-    rota_matmul_sm90_launch_of(&p, find_tile(192, 192, 1), &h200, &launch);
+    rota_matmul_sm90_launch_of(&p, find_tile(192, 192, 1), &hopper, &launch);
     assert_int_equal(launch.groups[0], 132);
     assert_int_equal(launch.block[0], 512);
     p = cuda_kit_product(1, 8, 8, 0, ROTA_F16);
-    rota_matmul_sm90_launch_of(&p, find_tile(128, 192, 2), &h200, &launch);
+    rota_matmul_sm90_launch_of(&p, find_tile(128, 192, 2), &hopper, &launch);
     assert_int_equal(launch.groups[0], 2);
     for (uint32_t t = 0; t < ROTA_MATMUL_SM90_TILE_COUNT; t++)
-        assert_true(rota_matmul_sm90_tiles[t].shared_bytes <= h200.shared_bytes_max);
+        assert_true(rota_matmul_sm90_tiles[t].shared_bytes <= hopper.shared_bytes_max);
 
     /* 3072: 288 tiles of 128 x 256 take three rounds of 132 multiprocessors, 256 of 192 x 192 take two. */
     p = cuda_kit_product(3072, 3072, 3072, 0, ROTA_F16);
-    assert_true(rota_matmul_sm90_cost(&p, &h200, find_tile(192, 192, 1)) == 1);
-    assert_float_equal(rota_matmul_sm90_cost(&p, &h200, find_tile(128, 256, 1)), 4.0 / 3, 1e-9);
+    assert_true(rota_matmul_sm90_cost(&p, &hopper, find_tile(192, 192, 1)) == 1);
+    assert_float_equal(rota_matmul_sm90_cost(&p, &hopper, find_tile(128, 256, 1)), 4.0 / 3, 1e-9);
     p = cuda_kit_product(2048, 2048, 2048, 0, ROTA_F16);
-    assert_true(rota_matmul_sm90_cost(&p, &h200, find_tile(128, 256, 1)) == 1);
+    assert_true(rota_matmul_sm90_cost(&p, &hopper, find_tile(128, 256, 1)) == 1);
 }
 
 static void test_takes(void **state) {
     (void)state;
     rota_matmul_params p = cuda_kit_product(512, 512, 512, 0, ROTA_F16);
-    if (!rota_matmul_sm90_takes(&p, ROTA_F16, &h200)) {
+    if (!rota_matmul_sm90_takes(&p, ROTA_F16, &hopper)) {
         print_message("skipped: the Hopper kernels were not compiled\n");
         skip();
     }
-    assert_true(rota_matmul_sm90_takes(&p, ROTA_F16, &h200));
-    assert_false(rota_matmul_sm90_takes(&p, ROTA_BF16, &h200)); /* results of another type */
-    assert_false(rota_matmul_sm90_takes(&p, ROTA_F32, &h200));
-    rota_cuda_target other = h200;
+    assert_true(rota_matmul_sm90_takes(&p, ROTA_F16, &hopper));
+    assert_false(rota_matmul_sm90_takes(&p, ROTA_BF16, &hopper)); /* results of another type */
+    assert_false(rota_matmul_sm90_takes(&p, ROTA_F32, &hopper));
+    rota_cuda_target other = hopper;
     other.compute_capability = 100;
     assert_false(rota_matmul_sm90_takes(&p, ROTA_F16, &other));
-    other = h200;
+    other = hopper;
     other.shared_bytes_max = 100000;
     assert_false(rota_matmul_sm90_takes(&p, ROTA_F16, &other));
     struct {
@@ -362,7 +356,7 @@ static void test_takes(void **state) {
     for (size_t i = 0; i < sizeof spoilt / sizeof *spoilt; i++) {
         const uint32_t kept = *spoilt[i].field;
         *spoilt[i].field = spoilt[i].value;
-        assert_false(rota_matmul_sm90_takes(&p, ROTA_F16, &h200));
+        assert_false(rota_matmul_sm90_takes(&p, ROTA_F16, &hopper));
         *spoilt[i].field = kept;
     }
     assert_true(rota_matmul_sm90_aligned((const uint64_t[]){16, 32, 4096}));
@@ -376,9 +370,9 @@ static void test_takes(void **state) {
 static void test_select(void **state) {
     (void)state;
     rota_matmul_params p = cuda_kit_product(8, 8, 8, ROTA_MATMUL_ALIGNED_16, ROTA_F16);
-    assert_null(rota_cuda_select_matmul_f16(&p, NULL, 0, &h200)); /* too small to gain */
+    assert_null(rota_cuda_select_matmul_f16(&p, NULL, 0, &hopper)); /* too small to gain */
     p = cuda_kit_product(512, 512, 512, ROTA_MATMUL_ALIGNED_16, ROTA_F16);
-    const rota_kernel *kernel = rota_cuda_select_matmul_f16(&p, NULL, 0, &h200);
+    const rota_kernel *kernel = rota_cuda_select_matmul_f16(&p, NULL, 0, &hopper);
     rota_matmul_params uneven = cuda_kit_product(512, 512, 512, 0, ROTA_F16);
     /* PatchTST's scores: 896 launches of 4 products of 42 x 42 x 4 took 47 ms. The general kernel takes them
      * in one; and where a launch is larger, or takes all batches, it is the library's. */
@@ -387,35 +381,35 @@ static void test_select(void **state) {
     many.a_batch_stride[1] = 672, many.a_batch_stride[2] = 168;
     many.b_batch_stride[1] = 2016, many.b_batch_stride[2] = 4;
     many.c_batch_stride[1] = 7056, many.c_batch_stride[2] = 1764;
-    const rota_kernel *general = rota_cuda_select_matmul(&many, NULL, 0, &h200);
+    const rota_kernel *general = rota_cuda_select_matmul(&many, NULL, 0, &hopper);
     assert_true(!general || !general->cuda.call);
     if (rota_cublaslt_present()) {
         many.m = many.n = many.k = 256;
-        assert_non_null(rota_cuda_select_matmul(&many, NULL, 0, &h200)->cuda.call);
+        assert_non_null(rota_cuda_select_matmul(&many, NULL, 0, &hopper)->cuda.call);
         many.m = many.n = 42, many.k = 4;
         many.b_batch_stride[1] = 672, many.b_batch_stride[2] = 168;
-        assert_non_null(rota_cuda_select_matmul(&many, NULL, 0, &h200)->cuda.call);
+        assert_non_null(rota_cuda_select_matmul(&many, NULL, 0, &hopper)->cuda.call);
         assert_non_null(kernel);
         assert_non_null(kernel->cuda.call);
         assert_int_equal(kernel->operand_count, 3);
         assert_int_equal(kernel->param_bytes, sizeof p);
-        assert_ptr_equal(rota_cuda_select_matmul_f16(&uneven, NULL, 1, &h200), kernel);
+        assert_ptr_equal(rota_cuda_select_matmul_f16(&uneven, NULL, 1, &hopper), kernel);
         p.c_dtype = ROTA_F32;
-        assert_non_null(rota_cuda_select_matmul(&p, NULL, 0, &h200));
+        assert_non_null(rota_cuda_select_matmul(&p, NULL, 0, &hopper));
         /* Scratch memory only where the sum is worth splitting. */
         assert_int_equal(
             kernel->cuda.workspace(&(rota_matmul_params){.m = 4096, .n = 4096, .k = 64, .batch = {1, 1, 1}},
-                                   NULL, &h200),
+                                   NULL, &hopper),
             0);
         assert_int_equal(
             kernel->cuda.workspace(&(rota_matmul_params){.m = 16, .n = 4096, .k = 4096, .batch = {1, 1, 1}},
-                                   NULL, &h200),
+                                   NULL, &hopper),
             4 << 20);
     } else {
-        assert_int_equal(kernel != NULL, rota_matmul_sm90_takes(&p, ROTA_F16, &h200));
-        assert_null(rota_cuda_select_matmul_f16(&uneven, NULL, 0, &h200));
-        assert_null(rota_cuda_select_matmul_f16(&p, NULL, 1, &h200));
-        assert_null(rota_cuda_select_matmul(&p, NULL, 0, &h200));
+        assert_int_equal(kernel != NULL, rota_matmul_sm90_takes(&p, ROTA_F16, &hopper));
+        assert_null(rota_cuda_select_matmul_f16(&uneven, NULL, 0, &hopper));
+        assert_null(rota_cuda_select_matmul_f16(&p, NULL, 1, &hopper));
+        assert_null(rota_cuda_select_matmul(&p, NULL, 0, &hopper));
     }
     assert_non_null(rota_cuda_library_get(ROTA_CUDA_LIBRARY_CUBLASLT)->lost);
     for (int i = 0; i < ROTA_CUDA_LIBRARY_COUNT; i++) {

@@ -13,6 +13,7 @@
 #include "ops/kernel_objects.h"
 #include "ops/linear.h"
 #include "tests/ops/cuda/cublaslt_standin.h"
+#include "tests/ops/cuda/hopper.h"
 
 /* ---- Kernels only are counted ---- */
 
@@ -26,12 +27,6 @@ static void count_launch(const char *kernel, const void *args) {
 /* ---- Calls ---- */
 
 enum { M = 6, N = 5, K = 7, MOST = 64 };
-static const rota_cuda_target target = {.compute_capability = 90,
-                                        .multiprocessors = 132,
-                                        .l2_bytes = 60 << 20,
-                                        .shared_bytes_max = 232448,
-                                        .name = "a Hopper GPU",
-                                        .driver = "580"};
 
 static double gelu(double x) {
     return 0.5 * x * (1.0 + tanh(0.7978845608 * (x + 0.044715 * x * x * x)));
@@ -54,7 +49,7 @@ static void call(rota_status (*function)(const rota_cuda_call *), const operands
                  const rota_linear_params *params) {
     cublaslt_standin.products = launches = 0;
     cublaslt_standin.launched = count_launch;
-    assert_ok(function(&(rota_cuda_call){.target = &target,
+    assert_ok(function(&(rota_cuda_call){.target = &hopper,
                                          .stream = (void *)(uintptr_t)CUBLASLT_STANDIN_STREAM,
                                          .operands = o->addresses,
                                          .operand_bytes = o->bytes,
@@ -206,7 +201,7 @@ static uint32_t parts_of_gradient(rota_exec_kind kind, uint32_t rows, uint32_t f
     rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX] = {0};
     const rota_linear_params p = {
         .m = 3072, .n = 768, .k = rows, .flags = flags, .dtype = ROTA_BF16, .chunk = 512};
-    const uint32_t count = rota_kernel_linear_gradient.parts(kind, &p, NULL, 0, &target, parts);
+    const uint32_t count = rota_kernel_linear_gradient.parts(kind, &p, NULL, 0, &hopper, parts);
     *out_first = count && parts[0].kernel == &rota_kernel_matmul_bf16;
     return count;
 }
