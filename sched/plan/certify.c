@@ -2,13 +2,13 @@
  * with the steps that find hazards, pack memory, cut segments and lower: it reads the graph's records and
  * what executors get.
  *
- * An operation's number is its place in record order, which every command carries. Then:
+ * An operation's number is its position in record order, which every command carries. Then:
  *   shape    every operation has one command, in one batch of one segment; segments are handed over in an
  * order in which each waits only for earlier ones; the last one is reached after all others. order    what is
  * complete when a segment starts, as how far each queue's timeline is (waits are cumulative along a queue,
  * and so is what a queue's value stands for): exact. Inside a segment by batches: exact. By edges: an edge,
  *            or a bounded vector clock over chains, or else a search backwards: exact.
- *   accesses each command's operands are the record's accesses, each buffer at one place. Operations are gone
+ *   accesses each command's operands are the record's accesses, each buffer at one offset. Operations are gone
  * through in record order; a buffer that is touched in several ranges has a tree over them, each of whose
  * nodes knows who touched all of it, and who some of it, since it was last overwritten. Each access must come
  * after those that it conflicts with. Where many meet many, each set is proved against an operation at once:
@@ -38,13 +38,13 @@ static rota_status read_externals(certifier *c) {
         if (first > plan->external_count || count > plan->external_count - first)
             return rota_certify_wrong(c, "segment %u has externals beyond the plan's", s);
         for (uint32_t i = first + count; i-- > first;) {
-            const rota_plan_external *at = &plan->externals[i], *next = at + 1;
-            const uint64_t end = at->offset_bytes + at->size_bytes;
+            const rota_plan_external *external = &plan->externals[i], *next = external + 1;
+            const uint64_t end = external->offset_bytes + external->size_bytes;
             const bool joins =
-                i + 1 < first + count && next->buffer == at->buffer && next->offset_bytes == end;
+                i + 1 < first + count && next->buffer == external->buffer && next->offset_bytes == end;
             for (int k = 0; k < 2; k++) {
-                const bool has = at->flags & (k == 0 ? ROTA_EXTERNAL_READ : ROTA_EXTERNAL_WRITE);
-                c->memory.reaches[k][i] = !has ? at->offset_bytes
+                const bool has = external->flags & (k == 0 ? ROTA_EXTERNAL_READ : ROTA_EXTERNAL_WRITE);
+                c->memory.reaches[k][i] = !has ? external->offset_bytes
                                           : joins && c->memory.reaches[k][i + 1] > end
                                               ? c->memory.reaches[k][i + 1]
                                               : end;
@@ -84,29 +84,29 @@ static rota_status check_external(const certifier *c, uint32_t n, uint32_t buffe
 /* ---- The pass ---- */
 
 static use_kind use_of(const certifier *c, const rota_exec_command *command, const rota_exec_operand *operand,
-                       const instance *at, bool *out_free_order) {
+                       const instance *it, bool *out_free_order) {
     *out_free_order = false;
     if (operand->mode == ROTA_READ) return USE_READ;
     if (operand->mode != ROTA_ACCUMULATE || command->kind != ROTA_EXEC_COMMAND_KERNEL) return USE_WRITE;
     const uint32_t flags = command->u.kernel.kernel->flags;
     if (!(flags & ROTA_KERNEL_INTEGER_ACCUMULATE) && !c->plan->graph->allow_reassociation) return USE_WRITE;
     /* Nobody promises that two devices' atomics are each other's. */
-    *out_free_order = !(flags & ROTA_KERNEL_ATOMIC_ACCUMULATE) || at->part == ROTA_NONE;
+    *out_free_order = !(flags & ROTA_KERNEL_ATOMIC_ACCUMULATE) || it->part == ROTA_NONE;
     return USE_ADD;
 }
 
 /* For messages: what the access at hand is of. */
 static void name_access(certifier *c, uint32_t index, const rota_exec_operand *operand) {
-    const instance *at = &INSTANCES(c)[index];
-    c->at_buffer = at->buffer ? name_of(at) : "host memory";
-    if (!at->buffer && (at->space >> 62 & 1))
-        c->at_buffer = c->plan->buffers[(uint32_t)at->space].buffer->name;
-    const uint32_t part = (uint32_t)(at->space >> 32);
-    if (!at->buffer && !(at->space >> 62) &&
-        c->plan->partitions[part].memories[(uint32_t)at->space].kind == ROTA_EXEC_BASE_PERSISTENT)
+    const instance *it = &INSTANCES(c)[index];
+    c->at_buffer = it->buffer ? name_of(it) : "host memory";
+    if (!it->buffer && (it->space >> 62 & 1))
+        c->at_buffer = c->plan->buffers[(uint32_t)it->space].buffer->name;
+    const uint32_t part = (uint32_t)(it->space >> 32);
+    if (!it->buffer && !(it->space >> 62) &&
+        c->plan->partitions[part].memories[(uint32_t)it->space].kind == ROTA_EXEC_BASE_PERSISTENT)
         c->at_buffer =
-            c->plan->buffers[c->plan->partitions[part].memories[(uint32_t)at->space].buffer].buffer->name;
-    c->at_low = operand->offset_bytes - (at->has_base ? at->base : 0);
+            c->plan->buffers[c->plan->partitions[part].memories[(uint32_t)it->space].buffer].buffer->name;
+    c->at_low = operand->offset_bytes - (it->has_base ? it->base : 0);
     c->at_high = c->at_low + operand->size_bytes;
 }
 
@@ -116,17 +116,17 @@ static rota_status check_operand(certifier *c, uint32_t n, const rota_exec_comma
     const uint64_t low = operand->offset_bytes, high = low + operand->size_bytes;
     name_access(c, index, operand);
     if (INSTANCES(c)[index].buffer) ROTA_TRY(rota_certify_use_memory(c, index, n));
-    const instance *at = &INSTANCES(c)[index];
+    const instance *it = &INSTANCES(c)[index];
     range_access a = {.n = n, .instance = index, .end = 1};
-    a.use = use_of(c, command, operand, at, &a.free_order);
-    if (at->leaves > 1) {
-        const uint64_t *points = c->memory.points + at->first_point;
-        a.first = rota_certify_leaf_of(points, at->leaves, low);
-        a.end = rota_certify_leaf_of(points, at->leaves + 1, high);
+    a.use = use_of(c, command, operand, it, &a.free_order);
+    if (it->leaves > 1) {
+        const uint64_t *points = c->memory.points + it->first_point;
+        a.first = rota_certify_leaf_of(points, it->leaves, low);
+        a.end = rota_certify_leaf_of(points, it->leaves + 1, high);
     }
     if (low < high)
         ROTA_TRY(
-            rota_certify_visit_range(c, &c->memory.ranges[at->tree], 0, at->leaves, 0, (between){0, 0}, &a));
+            rota_certify_visit_range(c, &c->memory.ranges[it->tree], 0, it->leaves, 0, (between){0, 0}, &a));
     const rota_plan *plan = c->plan;
     uint32_t outside = ROTA_NONE;
     if (operand->is_slot) {

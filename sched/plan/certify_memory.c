@@ -30,10 +30,10 @@ static const rota_buffer *recorded_buffer(const certifier *c, uint64_t stored) {
 /* Neighbours stay neighbours, up to so many: a graph's buffers were made side by side, and are used so. */
 enum { HASH_NEIGHBOURS = 4096 };
 static uint32_t hash_of(uint64_t space, const rota_buffer *buffer) {
-    const uint64_t place = (uintptr_t)buffer / sizeof *buffer;
+    const uint64_t index = (uintptr_t)buffer / sizeof *buffer;
     const uint64_t group =
-        (space / HASH_NEIGHBOURS * 0x9e3779b97f4a7c15u ^ place / HASH_NEIGHBOURS * 0xc2b2ae3d27d4eb4fu) >> 32;
-    return (uint32_t)(group + (place + space) % HASH_NEIGHBOURS);
+        (space / HASH_NEIGHBOURS * 0x9e3779b97f4a7c15u ^ index / HASH_NEIGHBOURS * 0xc2b2ae3d27d4eb4fu) >> 32;
+    return (uint32_t)(group + (index + space) % HASH_NEIGHBOURS);
 }
 
 static rota_status find_instance(certifier *c, uint64_t space, const rota_buffer *buffer, uint32_t *out) {
@@ -111,17 +111,17 @@ static rota_status offset_of_mirror(const certifier *c, uint32_t n, uint32_t par
     return ROTA_OK;
 }
 
-static void note_use(instance *at, const rota_exec_operand *operand, uint32_t part) {
-    if (at->access_count &&
-        (at->low != operand->offset_bytes || at->high != operand->offset_bytes + operand->size_bytes))
-        at->leaves = 2; /* several */
-    else if (!at->access_count)
-        at->leaves = 1;
-    at->access_count++;
-    if (at->low > operand->offset_bytes) at->low = operand->offset_bytes;
-    if (at->high < operand->offset_bytes + operand->size_bytes)
-        at->high = operand->offset_bytes + operand->size_bytes;
-    at->part = at->part == ROTA_NONE - 1 ? part : at->part == part ? part : ROTA_NONE;
+static void note_use(instance *it, const rota_exec_operand *operand, uint32_t part) {
+    if (it->access_count &&
+        (it->low != operand->offset_bytes || it->high != operand->offset_bytes + operand->size_bytes))
+        it->leaves = 2; /* several */
+    else if (!it->access_count)
+        it->leaves = 1;
+    it->access_count++;
+    if (it->low > operand->offset_bytes) it->low = operand->offset_bytes;
+    if (it->high < operand->offset_bytes + operand->size_bytes)
+        it->high = operand->offset_bytes + operand->size_bytes;
+    it->part = it->part == ROTA_NONE - 1 ? part : it->part == part ? part : ROTA_NONE;
 }
 
 /* Finds the buffer in its memory that an operand is of, and sees that it is what was recorded. */
@@ -161,18 +161,18 @@ static rota_status read_operand(certifier *c, uint32_t n, uint32_t part, uint32_
                                   rota_operation_describe(plan, n),
                                   memory ? (unsigned long long)memory->size_bytes : 0ull);
     ROTA_TRY(find_instance(c, space_of(plan, part, operand), name, out_instance));
-    instance *at = &INSTANCES(c)[*out_instance];
+    instance *it = &INSTANCES(c)[*out_instance];
     if (is_arena && want.buffer) {
         const uint64_t base = operand->offset_bytes - want.offset;
-        if (operand->offset_bytes < want.offset || (at->has_base && at->base != base))
+        if (operand->offset_bytes < want.offset || (it->has_base && it->base != base))
             return rota_certify_wrong(
                 c, "operand %u of %s has buffer '%s' at byte %lld of the arena, others at %llu", k,
                 rota_operation_describe(plan, n), want.buffer->name, (long long)base,
-                (unsigned long long)at->base);
-        at->base = base;
-        at->has_base = true;
+                (unsigned long long)it->base);
+        it->base = base;
+        it->has_base = true;
     }
-    note_use(at, operand, part);
+    note_use(it, operand, part);
     return ROTA_OK;
 }
 

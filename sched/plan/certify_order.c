@@ -11,7 +11,7 @@ bool rota_certify_search(certifier *c, uint32_t from, uint32_t earliest, uint32_
         const uint32_t node = c->nodes.stack[--depth];
         for (uint32_t e = c->nodes.first_predecessor[node]; e < c->nodes.first_predecessor[node + 1]; e++) {
             const uint32_t before = c->nodes.predecessor[e];
-            if (c->nodes.place[before] < earliest || c->nodes.visited[before] == c->nodes.visit) continue;
+            if (c->nodes.position[before] < earliest || c->nodes.visited[before] == c->nodes.visit) continue;
             if (wanted != ROTA_NONE && (before == wanted || known_before(c, wanted, before))) return true;
             c->nodes.visited[before] = c->nodes.visit;
             c->nodes.stack[depth++] = before;
@@ -22,7 +22,7 @@ bool rota_certify_search(certifier *c, uint32_t from, uint32_t earliest, uint32_
 
 static bool before_by_edges(certifier *c, uint32_t a, uint32_t b) {
     if (known_before(c, a, b)) return true;
-    return c->nodes.place[a] < c->nodes.place[b] && rota_certify_search(c, b, c->nodes.place[a], a);
+    return c->nodes.position[a] < c->nodes.position[b] && rota_certify_search(c, b, c->nodes.position[a], a);
 }
 
 /* Whether operation `a` completes before `b` starts; *out_by_edges: it is by edges that it does not. */

@@ -1,4 +1,4 @@
-/* What the certificate's files share: an operation is a number, its place in record order. Internal to
+/* What the certificate's files share: an operation is a number, its position in record order. Internal to
  * certify*.c. */
 #ifndef ROTA_SCHED_PLAN_CERTIFY_PARTS_H
 #define ROTA_SCHED_PLAN_CERTIFY_PARTS_H
@@ -12,7 +12,7 @@ enum { CLOCK_ENTRIES = 6, CROWD_AT = 64, WITNESSES = 4, HOPS = 16 };
 
 /* What comes before a node inside its segment, as far as remembered: of each chain the last. */
 typedef struct chain_clock {
-    uint32_t chain[CLOCK_ENTRIES], latest[CLOCK_ENTRIES]; /* latest: place in the topological order */
+    uint32_t chain[CLOCK_ENTRIES], latest[CLOCK_ENTRIES]; /* latest: position in the topological order */
     uint32_t count;
 } chain_clock;
 
@@ -87,7 +87,7 @@ typedef struct segment_order {
 typedef struct node_graph {
     uint32_t count, *part_first;
     uint32_t *segment, *first_predecessor, *predecessor;
-    uint32_t *place, *chain; /* in the topological order */
+    uint32_t *position, *chain; /* in the topological order */
     chain_clock *clock;
     uint32_t *is_before; /* node + 1 for which a node is a direct predecessor */
     uint32_t *visited, visit, *stack;
@@ -171,11 +171,11 @@ rota_status rota_certify_sort_nodes(certifier *c);
 
 /* By an edge into `b`, whose predecessors are remembered, or by its clock. */
 static inline bool known_before(const certifier *c, uint32_t a, uint32_t b) {
-    if (c->nodes.chain[a] == c->nodes.chain[b]) return c->nodes.place[a] < c->nodes.place[b];
+    if (c->nodes.chain[a] == c->nodes.chain[b]) return c->nodes.position[a] < c->nodes.position[b];
     if (c->nodes.is_before[a] == b + 1) return true;
     const chain_clock *clock = &c->nodes.clock[b];
     for (uint32_t i = 0; i < clock->count; i++)
-        if (clock->chain[i] == c->nodes.chain[a]) return c->nodes.place[a] <= clock->latest[i];
+        if (clock->chain[i] == c->nodes.chain[a]) return c->nodes.position[a] <= clock->latest[i];
     return false;
 }
 
@@ -206,8 +206,8 @@ static inline bool is_known_before(const certifier *c, uint32_t a, uint32_t b) {
 /* Finds the buffer and the memory of each operand, and sees that both are what was recorded. */
 rota_status rota_certify_read_operands(certifier *c);
 /* Scratch memory of one command is in the place of a buffer that nobody recorded: without a base. */
-static inline const char *name_of(const instance *at) {
-    return at->has_base ? at->buffer->name : "scratch memory";
+static inline const char *name_of(const instance *it) {
+    return it->has_base ? it->buffer->name : "scratch memory";
 }
 
 static inline uint32_t part_of(const certifier *c, uint32_t n) {
@@ -223,7 +223,7 @@ static inline const rota_exec_command *command_of(const certifier *c, uint32_t n
 
 /* Sorts points and leaves each once. */
 rota_status rota_certify_settle_points(certifier *c, uint64_t *points, uint64_t count, uint32_t *out_count);
-uint32_t rota_certify_leaf_of(const uint64_t *points, uint32_t count, uint64_t at);
+uint32_t rota_certify_leaf_of(const uint64_t *points, uint32_t count, uint64_t point);
 /* Gives each buffer that is touched in several ranges a tree over their ends. */
 rota_status rota_certify_make_trees(certifier *c);
 /* Operation n comes after all of the list, if it is not one of them. */

@@ -26,23 +26,23 @@ static rota_status crowd_of(certifier *c, op_list *list, crowd **out) {
     return ROTA_OK;
 }
 
-static rota_status sum_operation(certifier *c, crowd *at, uint32_t n) {
+static rota_status sum_operation(certifier *c, crowd *set, uint32_t n) {
     const uint32_t s = c->segment[n], t = c->order.timeline[s];
     uint32_t i = 0;
-    while (i < at->last_count && at->last[i].timeline != t) i++;
-    if (i == at->last_count) {
-        if (i == at->last_capacity) {
+    while (i < set->last_count && set->last[i].timeline != t) i++;
+    if (i == set->last_count) {
+        if (i == set->last_capacity) {
             const uint32_t room = i ? 2 * i : 2;
             last_on_queue *grown = rota_arena_alloc(&c->arena, sizeof *grown * room, 8);
             if (!grown) return rota_certify_no_memory(c);
-            if (i) memcpy(grown, at->last, sizeof *grown * i);
-            at->last = grown;
-            at->last_capacity = room;
+            if (i) memcpy(grown, set->last, sizeof *grown * i);
+            set->last = grown;
+            set->last_capacity = room;
         }
-        at->last[at->last_count++] = (last_on_queue){t, s, c->batch[n], 0};
+        set->last[set->last_count++] = (last_on_queue){t, s, c->batch[n], 0};
         return ROTA_OK;
     }
-    last_on_queue *last = &at->last[i];
+    last_on_queue *last = &set->last[i];
     const uint32_t ordinal = c->plan->segments[s].ordinal, known = c->plan->segments[last->segment].ordinal;
     if (ordinal > known) {
         last->earlier = known;
@@ -57,11 +57,11 @@ static rota_status sum_operation(certifier *c, crowd *at, uint32_t n) {
 }
 
 /* *out_meets: some are in n's own segment. */
-static bool crowd_is_before(const certifier *c, const crowd *at, uint32_t n, bool *out_meets) {
+static bool crowd_is_before(const certifier *c, const crowd *set, uint32_t n, bool *out_meets) {
     const uint32_t *start = c->order.start + (size_t)c->segment[n] * c->order.timelines;
     *out_meets = false;
-    for (uint32_t i = 0; i < at->last_count; i++) {
-        const last_on_queue *last = &at->last[i];
+    for (uint32_t i = 0; i < set->last_count; i++) {
+        const last_on_queue *last = &set->last[i];
         *out_meets = *out_meets || last->segment == c->segment[n];
         if (last->segment == c->segment[n]
                 ? last->batch >= c->batch[n] || start[last->timeline] < last->earlier
@@ -78,28 +78,28 @@ static bool is_join(const certifier *c, uint32_t node) {
 }
 
 /* Tries whether `node` comes after all of the list that is in its segment, and remembers it. */
-static bool bear_witness(certifier *c, const op_list *list, crowd *at, uint32_t node) {
+static bool bear_witness(certifier *c, const op_list *list, crowd *set, uint32_t node) {
     const uint32_t segment = c->nodes.segment[node];
     uint32_t covered = 0, earliest = UINT32_MAX, index = list->count;
     /* What a witness before this one covers need not be looked at again. */
     for (uint32_t w = 0; w < WITNESSES; w++)
-        if (at->covered[w] > covered && c->nodes.segment[at->witness[w]] == segment &&
-            known_before(c, at->witness[w], node))
-            covered = at->covered[w];
+        if (set->covered[w] > covered && c->nodes.segment[set->witness[w]] == segment &&
+            known_before(c, set->witness[w], node))
+            covered = set->covered[w];
     for (uint32_t hop = node, hops = 0; hop != ROTA_NONE && hops < HOPS; hops++) {
         uint32_t next = ROTA_NONE;
         for (uint32_t e = c->nodes.first_predecessor[hop]; e < c->nodes.first_predecessor[hop + 1]; e++) {
             const uint32_t before = c->nodes.predecessor[e];
             for (uint32_t w = 0; w < WITNESSES; w++)
-                if (at->covered[w] > covered && at->witness[w] == before) covered = at->covered[w];
+                if (set->covered[w] > covered && set->witness[w] == before) covered = set->covered[w];
             if (is_join(c, before)) next = before;
         }
         hop = next;
     }
     for (uint32_t link = list->head; index > covered; link = LINKS(c)[link].next, index--) {
         const uint32_t n = LINKS(c)[link].operation;
-        if (c->segment[n] == segment && c->nodes.place[c->node[n]] < earliest)
-            earliest = c->nodes.place[c->node[n]];
+        if (c->segment[n] == segment && c->nodes.position[c->node[n]] < earliest)
+            earliest = c->nodes.position[c->node[n]];
     }
     if (earliest != UINT32_MAX) (void)rota_certify_search(c, node, earliest, ROTA_NONE);
     index = list->count;
@@ -108,30 +108,30 @@ static bool bear_witness(certifier *c, const op_list *list, crowd *at, uint32_t 
         if (c->segment[n] == segment && c->node[n] != node && c->nodes.visited[c->node[n]] != c->nodes.visit)
             return false;
     }
-    at->witness[at->next_witness] = node;
-    at->covered[at->next_witness] = list->count;
-    at->next_witness = (at->next_witness + 1) % WITNESSES;
+    set->witness[set->next_witness] = node;
+    set->covered[set->next_witness] = list->count;
+    set->next_witness = (set->next_witness + 1) % WITNESSES;
     return true;
 }
 
 /* A predecessor of operation n's that may come after all of the list: a join, or the last of them. */
-static bool find_witness(certifier *c, const op_list *list, crowd *at, uint32_t n) {
+static bool find_witness(certifier *c, const op_list *list, crowd *set, uint32_t n) {
     const uint32_t node = c->node[n];
     uint32_t last = ROTA_NONE, tried = 0;
     for (uint32_t e = c->nodes.first_predecessor[node]; e < c->nodes.first_predecessor[node + 1]; e++) {
         const uint32_t before = c->nodes.predecessor[e];
-        if (last == ROTA_NONE || c->nodes.place[before] > c->nodes.place[last]) last = before;
-        if (is_join(c, before) && tried++ < WITNESSES && bear_witness(c, list, at, before)) return true;
+        if (last == ROTA_NONE || c->nodes.position[before] > c->nodes.position[last]) last = before;
+        if (is_join(c, before) && tried++ < WITNESSES && bear_witness(c, list, set, before)) return true;
     }
-    return last != ROTA_NONE && !tried && bear_witness(c, list, at, last);
+    return last != ROTA_NONE && !tried && bear_witness(c, list, set, last);
 }
 
-static uint32_t covered_for(const certifier *c, const crowd *at, uint32_t n) {
+static uint32_t covered_for(const certifier *c, const crowd *set, uint32_t n) {
     uint32_t covered = 0;
     for (uint32_t w = 0; w < WITNESSES; w++)
-        if (at->covered[w] > covered && c->nodes.segment[at->witness[w]] == c->segment[n] &&
-            (at->witness[w] == c->node[n] || known_before(c, at->witness[w], c->node[n])))
-            covered = at->covered[w];
+        if (set->covered[w] > covered && c->nodes.segment[set->witness[w]] == c->segment[n] &&
+            (set->witness[w] == c->node[n] || known_before(c, set->witness[w], c->node[n])))
+            covered = set->covered[w];
     return covered;
 }
 
@@ -155,19 +155,19 @@ rota_status rota_certify_check_list(certifier *c, const meeting *m, uint32_t n, 
     if (list->count && LINKS(c)[list->head].operation + 1 < m->since) *list = (op_list){0};
     if (list->count && LINKS(c)[list->head].operation + 1 < m->skip) return ROTA_OK;
     if (list->count <= CROWD_AT) return check_each(c, m, n, 0, why);
-    crowd *at = NULL;
-    ROTA_TRY(crowd_of(c, list, &at));
-    uint32_t fresh = list->count - at->summed;
+    crowd *set = NULL;
+    ROTA_TRY(crowd_of(c, list, &set));
+    uint32_t fresh = list->count - set->summed;
     for (uint32_t link = list->head; fresh; link = LINKS(c)[link].next, fresh--)
-        ROTA_TRY(sum_operation(c, at, LINKS(c)[link].operation));
-    at->summed = list->count;
+        ROTA_TRY(sum_operation(c, set, LINKS(c)[link].operation));
+    set->summed = list->count;
     bool meets;
-    if (!crowd_is_before(c, at, n, &meets)) /* says which, or that it is n itself */
+    if (!crowd_is_before(c, set, n, &meets)) /* says which, or that it is n itself */
         return check_each(c, m, n, 0, why);
     if (!meets) return ROTA_OK;
     /* By batches and waits all is well. By edges: what no witness covers, one by one. */
-    uint32_t covered = covered_for(c, at, n);
-    if (list->count - covered > CROWD_AT && find_witness(c, list, at, n)) covered = covered_for(c, at, n);
+    uint32_t covered = covered_for(c, set, n);
+    if (list->count - covered > CROWD_AT && find_witness(c, list, set, n)) covered = covered_for(c, set, n);
     return check_each(c, m, n, covered, why);
 }
 
@@ -182,7 +182,7 @@ static int compare_points(const void *left, const void *right) {
 }
 
 /* Sorts many points by their bytes, the lowest first; those bytes that are the same in all are passed over, and of the
- * places in an arena these are half of them. */
+ * offsets in an arena these are half of them. */
 static rota_status sort_points(certifier *c, uint64_t *points, uint64_t count) {
     uint64_t *from = points, *to = rota_arena_alloc(&c->arena, sizeof *to * (size_t)count, 8);
     uint64_t differ = 0;
@@ -216,11 +216,11 @@ rota_status rota_certify_settle_points(certifier *c, uint64_t *points, uint64_t 
     return ROTA_OK;
 }
 
-uint32_t rota_certify_leaf_of(const uint64_t *points, uint32_t count, uint64_t at) {
+uint32_t rota_certify_leaf_of(const uint64_t *points, uint32_t count, uint64_t point) {
     uint32_t low = 0, high = count;
     while (low < high) {
         const uint32_t middle = low + (high - low) / 2;
-        if (points[middle] < at)
+        if (points[middle] < point)
             low = middle + 1;
         else
             high = middle;
@@ -232,9 +232,9 @@ uint32_t rota_certify_leaf_of(const uint64_t *points, uint32_t count, uint64_t a
 rota_status rota_certify_make_trees(certifier *c) {
     uint64_t points = 0;
     for (uint32_t i = 0; i < c->memory.instances.count; i++) {
-        instance *at = &INSTANCES(c)[i];
-        at->first_point = (uint32_t)points;
-        if (at->leaves > 1) points += 2ull * at->access_count;
+        instance *it = &INSTANCES(c)[i];
+        it->first_point = (uint32_t)points;
+        if (it->leaves > 1) points += 2ull * it->access_count;
     }
     if (points > UINT32_MAX) return rota_certify_no_memory(c);
     c->memory.points = rota_arena_alloc(&c->arena, sizeof(uint64_t) * (points + 1), 8);
@@ -242,25 +242,25 @@ rota_status rota_certify_make_trees(certifier *c) {
     for (uint32_t n = 0; n < c->operations && points; n++) {
         const rota_exec_command *command = command_of(c, n);
         for (uint32_t k = 0; k < command->operand_count; k++) {
-            instance *at = &INSTANCES(c)[c->memory.instance_of[command->first_operand + k]];
-            if (at->leaves <= 1) continue;
+            instance *it = &INSTANCES(c)[c->memory.instance_of[command->first_operand + k]];
+            if (it->leaves <= 1) continue;
             const rota_exec_operand *operand =
                 &c->plan->partitions[part_of(c, n)].desc.operands[command->first_operand + k];
-            c->memory.points[at->first_point++] = operand->offset_bytes;
-            c->memory.points[at->first_point++] = operand->offset_bytes + operand->size_bytes;
+            c->memory.points[it->first_point++] = operand->offset_bytes;
+            c->memory.points[it->first_point++] = operand->offset_bytes + operand->size_bytes;
         }
     }
     uint64_t trees = 0;
     for (uint32_t i = 0; i < c->memory.instances.count; i++) {
-        instance *at = &INSTANCES(c)[i];
-        at->tree = (uint32_t)trees;
-        if (at->leaves > 1) {
-            at->first_point -= 2 * at->access_count;
+        instance *it = &INSTANCES(c)[i];
+        it->tree = (uint32_t)trees;
+        if (it->leaves > 1) {
+            it->first_point -= 2 * it->access_count;
             uint32_t kept = 0;
-            ROTA_TRY(rota_certify_settle_points(c, c->memory.points + at->first_point,
-                                                2ull * at->access_count, &kept));
-            at->leaves = kept - 1;
-            trees += 2ull * at->leaves - 1; /* nodes in depth first order */
+            ROTA_TRY(rota_certify_settle_points(c, c->memory.points + it->first_point,
+                                                2ull * it->access_count, &kept));
+            it->leaves = kept - 1;
+            trees += 2ull * it->leaves - 1; /* nodes in depth first order */
         } else {
             trees++;
         }
@@ -317,15 +317,15 @@ static bool is_covered(const range_uses *ranges, uint32_t low, uint32_t high, ui
 }
 
 static bool is_overwritten(const certifier *c, const meeting *m, uint32_t operation) {
-    const instance *at = &INSTANCES(c)[m->instance];
-    const uint64_t *points = c->memory.points + at->first_point;
+    const instance *it = &INSTANCES(c)[m->instance];
+    const uint64_t *points = c->memory.points + it->first_point;
     const rota_exec_command *command = command_of(c, operation);
     const rota_exec_operand *operands = c->plan->partitions[part_of(c, operation)].desc.operands;
     for (uint32_t k = command->first_operand; k < command->first_operand + command->operand_count; k++) {
         if (c->memory.instance_of[k] != m->instance) continue;
-        const uint32_t first = rota_certify_leaf_of(points, at->leaves, operands[k].offset_bytes);
+        const uint32_t first = rota_certify_leaf_of(points, it->leaves, operands[k].offset_bytes);
         const uint32_t end =
-            rota_certify_leaf_of(points, at->leaves + 1, operands[k].offset_bytes + operands[k].size_bytes);
+            rota_certify_leaf_of(points, it->leaves + 1, operands[k].offset_bytes + operands[k].size_bytes);
         if (first < m->high && end > m->low && !is_covered(m->parts, m->low, m->high, first, end, operation))
             return false;
     }

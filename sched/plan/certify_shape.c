@@ -210,12 +210,12 @@ rota_status rota_certify_sort_nodes(certifier *c) {
     const size_t bytes = sizeof(uint32_t) * ((size_t)c->nodes.count + 1);
     uint32_t *left = rota_arena_alloc(&c->arena, bytes, 8), *queue = rota_arena_alloc(&c->arena, bytes, 8);
     uint32_t *tail = rota_arena_alloc(&c->arena, bytes, 8);
-    c->nodes.place = rota_arena_alloc(&c->arena, bytes, 8);
+    c->nodes.position = rota_arena_alloc(&c->arena, bytes, 8);
     c->nodes.chain = rota_arena_alloc(&c->arena, bytes, 8);
     c->nodes.is_before = rota_arena_calloc(&c->arena, bytes, 8);
     c->nodes.visited = rota_arena_calloc(&c->arena, bytes, 8);
     c->nodes.clock = rota_arena_alloc(&c->arena, sizeof *c->nodes.clock * ((size_t)c->nodes.count + 1), 8);
-    if (!left || !queue || !tail || !c->nodes.place || !c->nodes.chain || !c->nodes.is_before ||
+    if (!left || !queue || !tail || !c->nodes.position || !c->nodes.chain || !c->nodes.is_before ||
         !c->nodes.visited || !c->nodes.clock)
         return rota_certify_no_memory(c);
     uint32_t count = 0, chains = 0;
@@ -223,11 +223,11 @@ rota_status rota_certify_sort_nodes(certifier *c) {
         left[i] = c->nodes.first_predecessor[i + 1] - c->nodes.first_predecessor[i];
         if (left[i] == 0) queue[count++] = i;
     }
-    for (uint32_t at = 0; at < count; at++) {
-        const uint32_t node = queue[at];
+    for (uint32_t position = 0; position < count; position++) {
+        const uint32_t node = queue[position];
         chain_clock *clock = &c->nodes.clock[node];
         clock->count = 0;
-        c->nodes.place[node] = at;
+        c->nodes.position[node] = position;
         c->nodes.chain[node] = ROTA_NONE;
         for (uint32_t e = c->nodes.first_predecessor[node]; e < c->nodes.first_predecessor[node + 1]; e++) {
             const uint32_t before = c->nodes.predecessor[e];
@@ -243,7 +243,7 @@ rota_status rota_certify_sort_nodes(certifier *c) {
                 if (other->chain[i] != c->nodes.chain[node])
                     clock_note(clock, other->chain[i], other->latest[i]);
             if (c->nodes.chain[before] != c->nodes.chain[node])
-                clock_note(clock, c->nodes.chain[before], c->nodes.place[before]);
+                clock_note(clock, c->nodes.chain[before], c->nodes.position[before]);
         }
         uint32_t part = 0;
         while (node >= c->nodes.part_first[part + 1]) part++;

@@ -32,12 +32,12 @@ rota_status rota_certify_make_arenas(certifier *c) {
         }
     arena_space *arenas = c->memory.arenas.data;
     for (uint32_t i = 0; i < c->memory.instances.count; i++) {
-        instance *at = &INSTANCES(c)[i];
-        if (!at->buffer) continue;
-        at->arena = arena_at(c, at->space);
-        if (at->arena == ROTA_NONE)
-            return rota_certify_wrong(c, "'%s' is in no arena of its own device", name_of(at));
-        arenas[at->arena].leaves += 2;
+        instance *it = &INSTANCES(c)[i];
+        if (!it->buffer) continue;
+        it->arena = arena_at(c, it->space);
+        if (it->arena == ROTA_NONE)
+            return rota_certify_wrong(c, "'%s' is in no arena of its own device", name_of(it));
+        arenas[it->arena].leaves += 2;
     }
     c->memory.ends = rota_arena_alloc(&c->arena, sizeof(uint64_t) * (2 * c->memory.instances.count + 1), 8);
     if (!c->memory.ends) return rota_certify_no_memory(c);
@@ -48,11 +48,11 @@ rota_status rota_certify_make_arenas(certifier *c) {
         arenas[k].leaves = 0;
     }
     for (uint32_t i = 0; i < c->memory.instances.count; i++) {
-        const instance *at = &INSTANCES(c)[i];
-        if (!at->buffer) continue;
-        arena_space *arena = &arenas[at->arena];
-        c->memory.ends[arena->first_end + arena->leaves++] = at->low;
-        c->memory.ends[arena->first_end + arena->leaves++] = at->high;
+        const instance *it = &INSTANCES(c)[i];
+        if (!it->buffer) continue;
+        arena_space *arena = &arenas[it->arena];
+        c->memory.ends[arena->first_end + arena->leaves++] = it->low;
+        c->memory.ends[arena->first_end + arena->leaves++] = it->high;
     }
     uint64_t trees = 0;
     for (uint32_t k = 0; k < c->memory.arenas.count; k++) {
@@ -69,14 +69,14 @@ rota_status rota_certify_make_arenas(certifier *c) {
 }
 
 static rota_status replace(certifier *c, uint32_t tenant, uint32_t by) {
-    instance *at = &INSTANCES(c)[by];
-    for (uint32_t link = at->predecessors, looked = 0; link && looked < 4;
+    instance *it = &INSTANCES(c)[by];
+    for (uint32_t link = it->predecessors, looked = 0; link && looked < 4;
          link = LINKS(c)[link].next, looked++)
         if (LINKS(c)[link].operation == tenant) return ROTA_OK;
     INSTANCES(c)[tenant].replaced = true;
     if (!rota_vector_reserve(&c->memory.links, sizeof(op_link), 1)) return rota_certify_no_memory(c);
-    LINKS(c)[c->memory.links.count] = (op_link){tenant, at->predecessors};
-    at->predecessors = (uint32_t)c->memory.links.count++;
+    LINKS(c)[c->memory.links.count] = (op_link){tenant, it->predecessors};
+    it->predecessors = (uint32_t)c->memory.links.count++;
     return ROTA_OK;
 }
 
@@ -105,8 +105,8 @@ static rota_status take_range(certifier *c, uint32_t *tree, uint32_t low, uint32
 /* Operation n, a use of the instance, comes after all uses of those that had its memory before, or
  * out_of_order is set. */
 static rota_status check_predecessors(certifier *c, uint32_t index, uint32_t n) {
-    const instance *at = &INSTANCES(c)[index];
-    for (uint32_t link = at->predecessors; link; link = LINKS(c)[link].next) {
+    const instance *it = &INSTANCES(c)[index];
+    for (uint32_t link = it->predecessors; link; link = LINKS(c)[link].next) {
         const instance *other = &INSTANCES(c)[LINKS(c)[link].operation];
         range_uses *uses = &c->memory.ranges[other->tree];
         for (uint32_t use = 0; use < USE_KINDS && !c->memory.out_of_order; use++) {
@@ -166,24 +166,24 @@ rota_status rota_certify_check_all_tenants(certifier *c) {
 }
 
 rota_status rota_certify_use_memory(certifier *c, uint32_t index, uint32_t n) {
-    instance *at = &INSTANCES(c)[index];
-    if (at->replaced) { /* by one that comes later in record order, and starts before its last use */
+    instance *it = &INSTANCES(c)[index];
+    if (it->replaced) { /* by one that comes later in record order, and starts before its last use */
         c->memory.out_of_order = true;
         return ROTA_OK;
     }
-    if (!at->first_checked) {
-        const arena_space *space = (const arena_space *)c->memory.arenas.data + at->arena;
+    if (!it->first_checked) {
+        const arena_space *space = (const arena_space *)c->memory.arenas.data + it->arena;
         const uint64_t *ends = c->memory.ends + space->first_end;
         ROTA_TRY(take_range(c, c->memory.tenant + space->tree, 0, space->leaves,
-                            rota_certify_leaf_of(ends, space->leaves, at->low),
-                            rota_certify_leaf_of(ends, space->leaves + 1, at->high), index));
-        at = &INSTANCES(c)[index];
-        at->first_checked = n + 1;
+                            rota_certify_leaf_of(ends, space->leaves, it->low),
+                            rota_certify_leaf_of(ends, space->leaves + 1, it->high), index));
+        it = &INSTANCES(c)[index];
+        it->first_checked = n + 1;
         return check_predecessors(c, index, n);
     }
-    if (!at->predecessors || at->first_checked == n + 1) return ROTA_OK;
+    if (!it->predecessors || it->first_checked == n + 1) return ROTA_OK;
     bool by_edges;
-    const uint32_t first = at->first_checked - 1;
+    const uint32_t first = it->first_checked - 1;
     if (rota_certify_is_before(c, first, n, &by_edges)) return ROTA_OK;
     return check_predecessors(c, index, n);
 }

@@ -50,8 +50,8 @@ static rota_access_record whole_shadow(const maker *m, int run, uint32_t operand
     return access_to(s->reference, 0, s->size_bytes, mode);
 }
 static rota_access_record in_shadow(const maker *m, int run, uint32_t operand, rota_access_mode mode) {
-    const rota_check_operand *at = &m->operands[operand];
-    return access_to(m->shadows[run][operand].reference, at->lead_bytes, at->size_bytes, mode);
+    const rota_check_operand *it = &m->operands[operand];
+    return access_to(m->shadows[run][operand].reference, it->lead_bytes, it->size_bytes, mode);
 }
 static rota_access_record at_original(const maker *m, uint32_t operand, rota_access_mode mode) {
     const rota_access_record *access = &m->accesses[operand];
@@ -90,16 +90,17 @@ static void find_scratch(maker *m, const rota_device_traits *device) {
     for (uint32_t p = 0; p < count; p++)
         for (uint32_t i = 0; i < parts[p].operand_count; i++)
             if (parts[p].operand[i] < m->node->access_count) {
-                rota_check_operand *at = &m->operands[parts[p].operand[i]];
-                at->is_scratch = at->mode == ROTA_WRITE && parts[p].mode[i] == ROTA_READ;
+                rota_check_operand *operand = &m->operands[parts[p].operand[i]];
+                operand->is_scratch = operand->mode == ROTA_WRITE && parts[p].mode[i] == ROTA_READ;
             }
 }
 
 /* The shadows of one run, with their pattern, and what the kernel may read. */
 static rota_status prepare_run(maker *m, int run, uint32_t pattern) {
     for (uint32_t i = 0; i < m->node->access_count; i++) {
-        const rota_check_operand *at = &m->operands[i];
-        const uint64_t bytes = (at->lead_bytes + at->size_bytes + ROTA_CHECK_BAND + 3) & ~(uint64_t)3;
+        const rota_check_operand *operand = &m->operands[i];
+        const uint64_t bytes =
+            (operand->lead_bytes + operand->size_bytes + ROTA_CHECK_BAND + 3) & ~(uint64_t)3;
         rota_buffer *buffer = rota_buffer_new(ROTA_BUFFER_TRANSIENT, "checked operand", bytes);
         if (!buffer) return rota_compile_no_memory(m->c);
         uint32_t index = ROTA_NONE;
@@ -109,7 +110,7 @@ static rota_status prepare_run(maker *m, int run, uint32_t pattern) {
         if (!fill) return rota_compile_no_memory(m->c);
         fill->u.fill.pattern = pattern;
         accesses_of(fill)[0] = whole_shadow(m, run, i, ROTA_WRITE);
-        if (at->mode == ROTA_WRITE) continue;
+        if (operand->mode == ROTA_WRITE) continue;
         rota_node_record *copy = add_record(m, ROTA_NODE_COPY, 2);
         if (!copy) return rota_compile_no_memory(m->c);
         accesses_of(copy)[0] = in_shadow(m, run, i, ROTA_WRITE);
@@ -144,14 +145,14 @@ static rota_status add_comparison(maker *m, uint32_t from, uint32_t to, uint32_t
         accesses[used++] = whole_shadow(m, 0, m->written[w], ROTA_READWRITE);
     }
     for (uint32_t i = from; i < to; i++) {
-        rota_check_operand *at = &m->operands[i];
+        rota_check_operand *operand = &m->operands[i];
         if (is_read(m, i)) {
-            at->first = used;
+            operand->first = used;
             accesses[used++] = whole_shadow(m, 0, i, ROTA_READ);
-            at->original = used;
+            operand->original = used;
             accesses[used++] = at_original(m, i, ROTA_READ);
         }
-        at->second = used;
+        operand->second = used;
         accesses[used++] = whole_shadow(m, 1, i, ROTA_READ);
     }
     return ROTA_OK;

@@ -10,13 +10,13 @@ static uint64_t first_other(const uint8_t *bytes, uint64_t from, uint64_t to, ui
 }
 
 static rota_status found(const rota_check *check, const rota_check_operand *operand, const char *what,
-                         uint64_t at, const char *remedy) {
+                         uint64_t byte, const char *remedy) {
     return rota_fail(
         ROTA_NODE_FAILED,
         "check_kernels: kernel '%s', operand %u (%s, %llu bytes of buffer '%s' from byte %llu): %s %llu%s",
         check->kernel->name, operand->number, rota_access_mode_name(operand->mode),
         (unsigned long long)operand->size_bytes, operand->buffer, (unsigned long long)operand->offset_bytes,
-        what, (unsigned long long)at, remedy);
+        what, (unsigned long long)byte, remedy);
 }
 
 /* The bands around an operand. */
@@ -40,9 +40,9 @@ static rota_status check_read(const rota_check *check, const rota_check_operand 
                               const uint8_t *shadow, const uint8_t *original) {
     const uint8_t *bytes = shadow + operand->lead_bytes;
     if (memcmp(bytes, original, operand->size_bytes) == 0) return ROTA_OK;
-    uint64_t at = 0;
-    while (bytes[at] == original[at]) at++;
-    return found(check, operand, "it changed byte", at, "; declare READWRITE, or leave it as it is");
+    uint64_t i = 0;
+    while (bytes[i] == original[i]) i++;
+    return found(check, operand, "it changed byte", i, "; declare READWRITE, or leave it as it is");
 }
 
 /* Bytes that keep the pattern in both runs were left. One that differs otherwise was made of what lay
@@ -80,20 +80,21 @@ rota_status rota_check_compare(void *user, void *const *operands, const uint64_t
     (void)operand_count;
     /* Bytes outside come first: what else is wrong may follow from them. */
     for (uint32_t i = 0; i < check->count; i++) {
-        const rota_check_operand *at = &check->operands[i];
-        ROTA_TRY(check_bands(check, at, operands[at->first], operand_bytes[at->first], ROTA_CHECK_PATTERN_A));
-        ROTA_TRY(
-            check_bands(check, at, operands[at->second], operand_bytes[at->second], ROTA_CHECK_PATTERN_B));
+        const rota_check_operand *operand = &check->operands[i];
+        ROTA_TRY(check_bands(check, operand, operands[operand->first], operand_bytes[operand->first],
+                             ROTA_CHECK_PATTERN_A));
+        ROTA_TRY(check_bands(check, operand, operands[operand->second], operand_bytes[operand->second],
+                             ROTA_CHECK_PATTERN_B));
     }
     for (uint32_t i = 0; i < check->count; i++) {
-        const rota_check_operand *at = &check->operands[i];
-        if (at->is_scratch) continue;
-        if (at->mode != ROTA_READ) {
-            ROTA_TRY(check_written(check, at, operands[at->first], operands[at->second]));
+        const rota_check_operand *operand = &check->operands[i];
+        if (operand->is_scratch) continue;
+        if (operand->mode != ROTA_READ) {
+            ROTA_TRY(check_written(check, operand, operands[operand->first], operands[operand->second]));
             continue;
         }
-        ROTA_TRY(check_read(check, at, operands[at->first], operands[at->original]));
-        ROTA_TRY(check_read(check, at, operands[at->second], operands[at->original]));
+        ROTA_TRY(check_read(check, operand, operands[operand->first], operands[operand->original]));
+        ROTA_TRY(check_read(check, operand, operands[operand->second], operands[operand->original]));
     }
     return ROTA_OK;
 }

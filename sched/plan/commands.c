@@ -7,8 +7,8 @@
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
 
-static rota_plan_command_kind kind_of(const rota_operation *at) {
-    switch ((rota_operation_kind)at->kind) {
+static rota_plan_command_kind kind_of(const rota_operation *operation) {
+    switch ((rota_operation_kind)operation->kind) {
     case ROTA_OPERATION_UPLOAD:
         return ROTA_PLAN_UPLOAD;
     case ROTA_OPERATION_DOWNLOAD:
@@ -18,7 +18,7 @@ static rota_plan_command_kind kind_of(const rota_operation *at) {
     case ROTA_OPERATION_NODE:
         break;
     }
-    switch (at->record->kind) {
+    switch (operation->record->kind) {
     case ROTA_NODE_COPY:
         return ROTA_PLAN_COPY;
     case ROTA_NODE_FILL:
@@ -36,9 +36,9 @@ bool rota_plan_is_transfer(const rota_plan *plan, uint32_t node) {
 }
 
 /* The same bytes read twice are read once: an absent operand is bound to another one's range. */
-static bool is_repeated(const rota_compile_info *info, const rota_operation *at, uint32_t access) {
-    const rota_exec_operand *operands = info->accesses + at->first_access;
-    const uint32_t *physical = info->access_physical + at->first_access;
+static bool is_repeated(const rota_compile_info *info, const rota_operation *operation, uint32_t access) {
+    const rota_exec_operand *operands = info->accesses + operation->first_access;
+    const uint32_t *physical = info->access_physical + operation->first_access;
     for (uint32_t i = 0; i < access; i++)
         if (operands[i].mode == operands[access].mode && physical[i] == physical[access] &&
             operands[i].memory == operands[access].memory &&
@@ -50,25 +50,25 @@ static bool is_repeated(const rota_compile_info *info, const rota_operation *at,
 
 static void fill_in(const rota_plan *plan, uint32_t n, rota_plan_command *out) {
     const rota_compile_info *info = plan->compile_info;
-    const rota_operation *at = &info->operations[n];
+    const rota_operation *operation = &info->operations[n];
     uint64_t bytes[ROTA_OPERATION_ACCESSES_MAX];
     *out = (rota_plan_command){.struct_size = sizeof *out,
                                .name = rota_operation_name(plan, n),
-                               .kind = kind_of(at),
-                               .device = plan->partitions[at->part].device,
-                               .queue = at->queue,
-                               .segment = at->segment,
-                               .batch = at->level};
-    for (uint32_t i = 0; i < at->access_count; i++) {
-        const rota_exec_operand *operand = &info->accesses[at->first_access + i];
+                               .kind = kind_of(operation),
+                               .device = plan->partitions[operation->part].device,
+                               .queue = operation->queue,
+                               .segment = operation->segment,
+                               .batch = operation->level};
+    for (uint32_t i = 0; i < operation->access_count; i++) {
+        const rota_exec_operand *operand = &info->accesses[operation->first_access + i];
         bytes[i] = operand->size_bytes;
-        if (is_repeated(info, at, i)) continue;
+        if (is_repeated(info, operation, i)) continue;
         if (operand->mode != ROTA_WRITE) out->read_bytes += operand->size_bytes;
         if (operand->mode != ROTA_READ) out->written_bytes += operand->size_bytes;
     }
     if (out->kind != ROTA_PLAN_KERNEL) return;
-    out->kernel = at->record->u.kernel.kernel;
-    if (out->kernel->work) out->work = out->kernel->work(rota_node_params(at->record), bytes);
+    out->kernel = operation->record->u.kernel.kernel;
+    if (out->kernel->work) out->work = out->kernel->work(rota_node_params(operation->record), bytes);
 }
 
 /* As pack.c counts them. */
@@ -77,16 +77,16 @@ static void count_live(const rota_plan *plan, uint8_t *ended, rota_plan_command 
     uint64_t now[UINT8_MAX + 1] = {0};
     enum { BORN = 1, DEAD = 2 };
     for (uint32_t n = 0; n < info->operation_count; n++) {
-        const rota_operation *at = &info->operations[n];
-        const uint32_t *physical = info->access_physical + at->first_access;
-        for (uint32_t i = 0; i < at->access_count; i++) {
+        const rota_operation *operation = &info->operations[n];
+        const uint32_t *physical = info->access_physical + operation->first_access;
+        for (uint32_t i = 0; i < operation->access_count; i++) {
             const rota_physical *p = physical[i] == ROTA_NONE ? NULL : &info->physicals[physical[i]];
             if (!p || !p->packed || p->first_operation != n || ended[physical[i]]) continue;
             ended[physical[i]] = BORN;
             if (p->inplace_of == ROTA_NONE) now[p->part] += p->size_bytes;
         }
-        out[n].live_bytes = now[at->part];
-        for (uint32_t i = 0; i < at->access_count; i++) {
+        out[n].live_bytes = now[operation->part];
+        for (uint32_t i = 0; i < operation->access_count; i++) {
             const rota_physical *p = physical[i] == ROTA_NONE ? NULL : &info->physicals[physical[i]];
             if (!p || !p->packed || p->last_operation != n || ended[physical[i]] != BORN) continue;
             ended[physical[i]] = DEAD;

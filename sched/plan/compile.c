@@ -15,7 +15,7 @@
 #include "sched/plan/lower.h"
 #include "sched/plan/names.h"
 #include "sched/plan/pack.h"
-#include "sched/plan/place.h"
+#include "sched/plan/placement.h"
 #include "sched/plan/segments.h"
 
 /* Compilations under a memory limit, each aiming at less than the last. */
@@ -96,7 +96,7 @@ static rota_status run_steps(rota_compiler *c) {
     ROTA_TRY(rota_compile_segments(c));
     ROTA_TRY(rota_compile_lower(c));
     ROTA_TRY(rota_compile_externals(c));
-    ROTA_TRY(rota_compile_placed(c));
+    ROTA_TRY(rota_compile_final_placement(c));
     rota_compile_info *info = c->info;
     info->own_base = c->gathering.lane_base[c->graph->lane_count + 1];
     info->first_edge = c->edges.first;
@@ -117,7 +117,7 @@ static void free_compiler(rota_compiler *c) {
         &c->buffers,         &c->operations,        &c->accesses,    &c->access_physical,    &c->physicals,
         &c->edges.from,      &c->edges.kind,        &c->externals,   &c->spread.physical_of, &c->spread.valid,
         &c->spread.mirrors,  &c->pieces.tenants,    &c->transfers,   &c->workspaces,         &c->edges.joins,
-        &c->edges.join_from, &c->edges.join_places, &c->edges.afters};
+        &c->edges.join_from, &c->edges.local_joins, &c->edges.afters};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
     rota_arena_free(&c->scratch);
 }
@@ -127,15 +127,15 @@ static void name_largest(const rota_compiler *c, char *text, size_t capacity) {
     enum { SHOWN = 3 };
     const rota_physical *largest[SHOWN] = {NULL};
     for (uint32_t i = 0; i < c->physicals.count; i++) {
-        const rota_physical *at = &ROTA_PHYSICALS(c)[i];
-        if (!at->packed || at->first_operation > c->peak_operation || at->last_operation == ROTA_NONE ||
-            at->last_operation < c->peak_operation)
+        const rota_physical *physical = &ROTA_PHYSICALS(c)[i];
+        if (!physical->packed || physical->first_operation > c->peak_operation ||
+            physical->last_operation == ROTA_NONE || physical->last_operation < c->peak_operation)
             continue;
-        for (uint32_t k = 0; k < SHOWN && at; k++) {
-            if (largest[k] && largest[k]->size_bytes >= at->size_bytes) continue;
+        for (uint32_t k = 0; k < SHOWN && physical; k++) {
+            if (largest[k] && largest[k]->size_bytes >= physical->size_bytes) continue;
             const rota_physical *smaller = largest[k];
-            largest[k] = at;
-            at = smaller;
+            largest[k] = physical;
+            physical = smaller;
         }
     }
     size_t length = 0;
@@ -242,9 +242,9 @@ bool rota_plan_needs_host(const rota_graph *graph, const rota_device_traits *dev
         /* Acquire pairs with rota_recorder_close. An open one is the compile's to refuse. */
         if (!ra_load_acquire(&lane->closed)) continue;
         for (const rota_lane_chunk *chunk = lane->first_chunk; chunk; chunk = chunk->next)
-            for (const uint8_t *at = (const uint8_t *)(chunk + 1); at < chunk->end;
-                 at += ((const rota_node_record *)at)->record_bytes)
-                if (((const rota_node_record *)at)->kind == ROTA_NODE_HOST) return true;
+            for (const uint8_t *record = (const uint8_t *)(chunk + 1); record < chunk->end;
+                 record += ((const rota_node_record *)record)->record_bytes)
+                if (((const rota_node_record *)record)->kind == ROTA_NODE_HOST) return true;
     }
     return false;
 }

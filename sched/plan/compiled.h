@@ -36,7 +36,7 @@ typedef struct rota_partition {
     rota_exec_program_desc desc;      /* desc.owner is this part */
     const rota_plan_memory *memories; /* desc.memory_count */
     const rota_plan *plan;
-    uint32_t memory_partition;                            /* the first part that shares memory with this one */
+    uint32_t memory_partition;                       /* the first part that shares memory with this one */
     uint32_t values_per_queue[ROTA_EXEC_QUEUES_MAX]; /* segments on each queue: what a replay adds to its
                                                         timeline */
 } rota_partition;
@@ -140,7 +140,7 @@ struct rota_plan {
     /* The ticket's point: the last segment, which waits (directly or not) for all others. */
     uint32_t final_segment;
 
-    void *compile_info; /* what dot, explain and traces need (sched/plan/operations.h) */
+    void *compile_info;          /* what dot, explain and traces need (sched/plan/operations.h) */
     rota_executable *executable; /* the runtime's: instances and their use; NULL: only analysed */
 };
 

@@ -6,7 +6,7 @@
  *   parts.c     kernels that are several on some devices
  *   check.c     kernels that are watched (check_kernels)
  *   workspace.c scratch memory that kernels ask for
- *   place.c     several devices: physical buffers per device, copies between them
+ *   placement.c several devices: physical buffers per device, copies between them
  *   pack.c      transient memory, from lifetimes in record order (TIGHT) or from proven order (CONCURRENT)
  *   edges.c     hazards by range, memory, rota_node_after; implied ones dropped by vector clocks
  *   segments.c  logical queues: segments, waits, levels
@@ -64,7 +64,7 @@ typedef struct rota_partition_table {
     uint32_t binding_count[UINT8_MAX + 1]; /* of its records */
 } rota_partition_table;
 
-/* Where buffers of plans of several parts are (place.c). */
+/* Where buffers of plans of several parts are (placement.c). */
 typedef struct rota_spread {
     bool several_parts;
     uint32_t part_stride;
@@ -79,7 +79,7 @@ typedef struct rota_edges {
     uint32_t *first;         /* by operation */
     rota_vector joins;       /* rota_join */
     rota_vector join_from;   /* uint32_t */
-    rota_vector join_places; /* rota_join_place */
+    rota_vector local_joins; /* rota_local_join */
     rota_clock *clocks;
     rota_vector afters; /* rota_after: operation numbers in .later.index, .earlier.index, sorted by later */
 } rota_edges;
@@ -89,7 +89,7 @@ typedef struct rota_pieces {
     uint32_t count[UINT8_MAX + 1];
     uint64_t *bytes[UINT8_MAX + 1];
     rota_vector tenants;             /* rota_cons with physicals; index 0 unused */
-    bool placed_anew[UINT8_MAX + 1]; /* a search changed places after tenants were noted */
+    bool packed_anew[UINT8_MAX + 1]; /* a search changed offsets after tenants were noted */
 } rota_pieces;
 
 typedef struct rota_compiler {
@@ -178,9 +178,9 @@ static inline void rota_compile_set_access(rota_compiler *c, uint32_t number, ui
         .offset_bytes = offset, .size_bytes = size, .memory = physical, .mode = (uint8_t)mode};
     ROTA_ACCESS_PHYSICAL(c)[access] = physical;
     if (physical == ROTA_NONE) return;
-    rota_physical *at = &ROTA_PHYSICALS(c)[physical];
-    if (at->first_operation == ROTA_NONE) at->first_operation = newest;
-    at->last_operation = newest;
+    rota_physical *it = &ROTA_PHYSICALS(c)[physical];
+    if (it->first_operation == ROTA_NONE) it->first_operation = newest;
+    it->last_operation = newest;
 }
 /* Whether the part's device addresses are host pointers; not where the plan is only analysed. */
 bool rota_compile_is_unified(const rota_compiler *compiler, uint32_t part);

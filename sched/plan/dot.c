@@ -10,17 +10,17 @@ static void write_dot_nodes(FILE *file, const rota_plan *plan) {
     for (uint32_t part = 0; part < plan->partition_count; part++)
         for (uint32_t i = 0; i < plan->partitions[part].desc.command_count; i++) {
             uint32_t n = plan->partitions[part].desc.commands[i].node;
-            const rota_operation *at = &info->operations[n];
-            if (at->segment != segment) {
+            const rota_operation *operation = &info->operations[n];
+            if (operation->segment != segment) {
                 if (segment != ROTA_NONE) fputs("  }\n", file);
-                segment = at->segment;
+                segment = operation->segment;
                 fprintf(file, "  subgraph cluster_%u {\n    label=\"segment %u, device %u, queue %u\";\n",
-                        segment, segment, at->part, at->queue);
+                        segment, segment, operation->part, operation->queue);
             }
             fprintf(file, "    n%u [label=\"", n);
             rota_output_escape(file, rota_operation_name(plan, n));
-            fprintf(file, "\\n#%u, batch %u\"%s];\n", n, at->level,
-                    at->kind == ROTA_OPERATION_NODE ? "" : ", style=dashed");
+            fprintf(file, "\\n#%u, batch %u\"%s];\n", n, operation->level,
+                    operation->kind == ROTA_OPERATION_NODE ? "" : ", style=dashed");
         }
     if (segment != ROTA_NONE) fputs("  }\n", file);
 }

@@ -70,33 +70,33 @@ static uint32_t last_uses_kept(hazards *h, uint32_t physical, uint32_t list) {
     return rota_edges_concatenate(h, list, t->last_uses, ROTA_EDGE_MEMORY);
 }
 
-static rota_interval_map *piece_map(hazards *h, const rota_physical *at) {
-    rota_interval_map **maps = &h->piece_map[at->part];
-    uint32_t pieces = h->c->pieces.count[at->part];
+static rota_interval_map *piece_map(hazards *h, const rota_physical *physical) {
+    rota_interval_map **maps = &h->piece_map[physical->part];
+    uint32_t pieces = h->c->pieces.count[physical->part];
     if (!*maps) {
         *maps = rota_arena_alloc(&h->arena, sizeof **maps * pieces, 16);
         if (!*maps) return NULL;
         for (uint32_t i = 0; i < pieces; i++) rota_interval_map_init(&(*maps)[i], &h->arena);
     }
-    return &(*maps)[at->piece];
+    return &(*maps)[physical->piece];
 }
 
 /* The physical takes over its memory in this operation: its initial uses come after the last uses of every
  * tenant of any of it. Older tenants come before those by the same rule. */
 static rota_status take_memory(hazards *h, uint32_t physical) {
-    const rota_physical *at = &ROTA_PHYSICALS(h->c)[physical];
+    const rota_physical *it = &ROTA_PHYSICALS(h->c)[physical];
     uint32_t list = 0, last = 0;
-    if (!h->c->pieces.placed_anew[at->part]) {
+    if (!h->c->pieces.packed_anew[it->part]) {
         /* The packer knows; in place the input is the only tenant. */
-        if (at->inplace_of != ROTA_NONE) list = last_uses_kept(h, at->inplace_of, list);
+        if (it->inplace_of != ROTA_NONE) list = last_uses_kept(h, it->inplace_of, list);
         const rota_cons *tenants = h->c->pieces.tenants.data;
-        for (uint32_t i = at->tenants; i; i = tenants[i].next)
+        for (uint32_t i = it->tenants; i; i = tenants[i].next)
             list = last_uses_kept(h, tenants[i].operation, list);
         h->touched[physical].memory_edges = list;
         return ROTA_OK;
     }
-    rota_interval_map *map = piece_map(h, at);
-    uint64_t low = at->offset_bytes, high = low + at->size_bytes;
+    rota_interval_map *map = piece_map(h, it);
+    uint64_t low = it->offset_bytes, high = low + it->size_bytes;
     rota_interval *range = map ? rota_interval_map_cover(map, low, high) : NULL;
     if (!range) return rota_compile_no_memory(h->c);
     for (; range && range->low < high; range = range->next[0]) {
@@ -180,8 +180,8 @@ static rota_status finish_operation(hazards *h) {
 static uint32_t latest_of(hazards *h, uint32_t list) {
     if (!rota_edges_is_long(h, list)) return list;
     const uint64_t base = h->joined.count;
-    for (uint32_t at = list; at; at = cell_at(h, at).next)
-        append(h, &h->joined, cell_at(h, at).operation - 1, ROTA_EDGE_MEMORY);
+    for (uint32_t cell = list; cell; cell = cell_at(h, cell).next)
+        append(h, &h->joined, cell_at(h, cell).operation - 1, ROTA_EDGE_MEMORY);
     candidate *uses = (candidate *)h->joined.data + base;
     uint64_t count = h->joined.count - base, kept = rota_edges_reduce(h, uses, count);
     h->joined.count = base;
@@ -198,17 +198,17 @@ static rota_status pack_operation(hazards *h, const rota_operation *operation) {
     const rota_exec_operand *accesses = ROTA_ACCESSES(c) + operation->first_access;
     for (uint32_t i = 0; i < operation->access_count; i++) {
         if (access_physical[i] == ROTA_NONE) continue;
-        const rota_physical *at = &ROTA_PHYSICALS(c)[access_physical[i]];
-        if (!at->packed || at->first_operation != h->operation) continue;
-        bool whole = accesses[i].mode == ROTA_WRITE && accesses[i].size_bytes == at->size_bytes;
-        uint32_t inplace_uses = at->inplace_of != ROTA_NONE ? last_uses(h, at->inplace_of) : 0;
+        const rota_physical *physical = &ROTA_PHYSICALS(c)[access_physical[i]];
+        if (!physical->packed || physical->first_operation != h->operation) continue;
+        bool whole = accesses[i].mode == ROTA_WRITE && accesses[i].size_bytes == physical->size_bytes;
+        uint32_t inplace_uses = physical->inplace_of != ROTA_NONE ? last_uses(h, physical->inplace_of) : 0;
         ROTA_TRY(rota_packer_birth(h->packer, access_physical[i], h->operation, whole, inplace_uses,
                                    h->cons.data));
     }
     for (uint32_t i = 0; i < operation->access_count; i++) {
         if (access_physical[i] == ROTA_NONE) continue;
-        const rota_physical *at = &ROTA_PHYSICALS(c)[access_physical[i]];
-        if (!at->packed || at->last_operation != h->operation) continue;
+        const rota_physical *physical = &ROTA_PHYSICALS(c)[access_physical[i]];
+        if (!physical->packed || physical->last_operation != h->operation) continue;
         rota_packer_death(h->packer, access_physical[i], latest_of(h, last_uses(h, access_physical[i])));
     }
     return ROTA_OK;
@@ -228,9 +228,9 @@ static rota_status visit_operations(hazards *h) {
         ROTA_TRY(rota_edges_visit(h, operation));
         if (tight)
             for (uint32_t i = 0; i < h->initial_count; i++) {
-                const rota_physical *at = &ROTA_PHYSICALS(c)[h->initial[i]];
-                if (!at->packed) continue;
-                if (at->first_operation == n) ROTA_TRY(take_memory(h, h->initial[i]));
+                const rota_physical *physical = &ROTA_PHYSICALS(c)[h->initial[i]];
+                if (!physical->packed) continue;
+                if (physical->first_operation == n) ROTA_TRY(take_memory(h, h->initial[i]));
                 rota_edges_add_list(h, h->touched[h->initial[i]].memory_edges, ROTA_EDGE_MEMORY);
             }
         for (; after < c->edges.afters.count && afters[after].later.index == n; after++)

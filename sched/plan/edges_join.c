@@ -46,7 +46,7 @@ static visit *find_visit(const hazards *h, uint32_t cell) {
     return found->cell ? found : NULL;
 }
 
-static void add_mark(hazards *h, uint32_t cell) {
+static void add_visit(hazards *h, uint32_t cell) {
     if (!h->visits || h->visit_count * 2 > h->visit_mask) {
         uint32_t size = h->visits ? (h->visit_mask + 1) * 2 : VISITS_START;
         visit *grown = rota_arena_calloc(&h->arena, sizeof *grown * size, 8);
@@ -63,33 +63,33 @@ static void add_mark(hazards *h, uint32_t cell) {
     h->visit_count++;
 }
 
-/* Joins a list from a marked cell on, block by block, the oldest first, as far as that was not done before.
+/* Joins a list from a visited cell on, block by block, the oldest first, as far as that was not done before.
  * Not while the operation at hand is in it itself, which comes after the rest: ROTA_NONE then. */
-static uint32_t join_from_mark(hazards *h, uint32_t cell, rota_edge_kind kind) {
+static uint32_t join_rest(hazards *h, uint32_t cell, rota_edge_kind kind) {
     uint32_t join = ROTA_NONE;
     h->blocks.count = 0;
-    for (uint32_t at = cell; at; at = cell_at(h, at).next) {
-        const visit *m = find_visit(h, at);
+    for (uint32_t i = cell; i; i = cell_at(h, i).next) {
+        const visit *m = find_visit(h, i);
         if (m && m->join != ROTA_NONE) {
             join = m->join;
             break;
         }
-        if (cell_at(h, at).operation == h->operation + 1) return ROTA_NONE;
+        if (cell_at(h, i).operation == h->operation + 1) return ROTA_NONE;
         if (!m) continue;
         if (!rota_vector_reserve(&h->blocks, sizeof(uint32_t), 1)) {
             h->failed = true;
             return ROTA_NONE;
         }
-        ((uint32_t *)h->blocks.data)[h->blocks.count++] = at;
+        ((uint32_t *)h->blocks.data)[h->blocks.count++] = i;
     }
     while (h->blocks.count && !h->failed) {
         const uint32_t first = ((uint32_t *)h->blocks.data)[--h->blocks.count];
         const uint64_t base = h->joined.count;
         if (join != ROTA_NONE) append(h, &h->joined, join, kind);
-        for (uint32_t at = first; at; at = cell_at(h, at).next) {
-            const visit *m = at == first ? NULL : find_visit(h, at);
+        for (uint32_t i = first; i; i = cell_at(h, i).next) {
+            const visit *m = i == first ? NULL : find_visit(h, i);
             if (m && m->join != ROTA_NONE) break;
-            append(h, &h->joined, cell_at(h, at).operation - 1, kind);
+            append(h, &h->joined, cell_at(h, i).operation - 1, kind);
         }
         join = rota_edges_make_join(h, base, kind);
         find_visit(h, first)->join = join;
@@ -98,25 +98,25 @@ static uint32_t join_from_mark(hazards *h, uint32_t cell, rota_edge_kind kind) {
 }
 
 /* The next of a long list as whoever comes after all of it should name them: operations one by one the first
- * time, which is marked at every JOIN_AT of them, and from where a mark is met a join of the rest. */
+ * time, which is noted as a visit at every JOIN_AT of them, and from where one is met a join of the rest. */
 typedef struct walk {
-    uint32_t at, passed;
+    uint32_t cell, passed;
     rota_edge_kind kind;
 } walk;
 
 static uint32_t walk_next(hazards *h, walk *w) {
-    const visit *m = find_visit(h, w->at);
+    const visit *m = find_visit(h, w->cell);
     if (m) {
-        uint32_t join = m->join != ROTA_NONE ? m->join : join_from_mark(h, w->at, w->kind);
+        uint32_t join = m->join != ROTA_NONE ? m->join : join_rest(h, w->cell, w->kind);
         if (join != ROTA_NONE) {
-            w->at = 0;
+            w->cell = 0;
             return join;
         }
     } else if (w->passed % JOIN_AT == 0) {
-        add_mark(h, w->at);
+        add_visit(h, w->cell);
     }
-    const rota_cons cell = cell_at(h, w->at);
-    w->at = cell.next;
+    const rota_cons cell = cell_at(h, w->cell);
+    w->cell = cell.next;
     w->passed++;
     return cell.operation - 1;
 }
@@ -130,7 +130,7 @@ bool rota_edges_is_long(const hazards *h, uint32_t list) {
 
 void rota_edges_add_list(hazards *h, uint32_t list, rota_edge_kind kind) {
     if (rota_edges_is_long(h, list)) {
-        for (walk w = {list, 0, kind}; w.at && !h->failed;) add_candidate(h, walk_next(h, &w), kind);
+        for (walk w = {list, 0, kind}; w.cell && !h->failed;) add_candidate(h, walk_next(h, &w), kind);
         return;
     }
     for (; list; list = cell_at(h, list).next) add_candidate(h, cell_at(h, list).operation - 1, kind);
@@ -140,7 +140,7 @@ void rota_edges_add_list(hazards *h, uint32_t list, rota_edge_kind kind) {
 uint32_t rota_edges_concatenate(hazards *h, uint32_t list, uint32_t more, rota_edge_kind kind) {
     if (!list) return more;
     if (rota_edges_is_long(h, more)) {
-        for (walk w = {more, 0, kind}; w.at && !h->failed;) list = push(h, list, walk_next(h, &w));
+        for (walk w = {more, 0, kind}; w.cell && !h->failed;) list = push(h, list, walk_next(h, &w));
         return list;
     }
     for (; more; more = cell_at(h, more).next) list = push(h, list, cell_at(h, more).operation - 1);
@@ -150,7 +150,7 @@ uint32_t rota_edges_concatenate(hazards *h, uint32_t list, uint32_t more, rota_e
 /* What a list adds to the join that is being made. */
 void rota_edges_join_list(hazards *h, uint32_t list, rota_edge_kind kind) {
     if (rota_edges_is_long(h, list)) {
-        for (walk w = {list, 0, kind}; w.at && !h->failed;) append(h, &h->joined, walk_next(h, &w), kind);
+        for (walk w = {list, 0, kind}; w.cell && !h->failed;) append(h, &h->joined, walk_next(h, &w), kind);
         return;
     }
     for (; list; list = cell_at(h, list).next) append(h, &h->joined, cell_at(h, list).operation - 1, kind);

@@ -46,30 +46,31 @@ static inline __attribute__((always_inline)) rota_range_state apply(hazards *h, 
     return state;
 }
 
-static rota_status undefined_read(const hazards *h, const rota_physical *at, uint64_t low, uint64_t high) {
-    const rota_buffer *root = h->c->plan->buffers[at->buffer].buffer;
+static rota_status undefined_read(const hazards *h, const rota_physical *physical, uint64_t low,
+                                  uint64_t high) {
+    const rota_buffer *root = h->c->plan->buffers[physical->buffer].buffer;
     return rota_fail(
         ROTA_UNDEFINED_DATA, "%s reads bytes [%llu, %llu) of %s buffer '%s', which nothing has written",
         rota_operation_describe(h->c->plan, h->operation), (unsigned long long)low, (unsigned long long)high,
         rota_buffer_kind_name((rota_buffer_kind)root->kind), root->name);
 }
 
-static rota_status note_external(hazards *h, const rota_physical *at, uint64_t low, uint64_t high,
+static rota_status note_external(hazards *h, const rota_physical *physical, uint64_t low, uint64_t high,
                                  uint32_t flags) {
     rota_vector *notes = &h->c->externals;
     if (!rota_vector_reserve(notes, sizeof(rota_external_note), 1)) return rota_compile_no_memory(h->c);
     ((rota_external_note *)notes->data)[notes->count++] =
-        (rota_external_note){at->buffer, h->operation, low, high, flags};
+        (rota_external_note){physical->buffer, h->operation, low, high, flags};
     return ROTA_OK;
 }
 
 /* A range not written by this plan is read: an error for the graph's own buffers, incoming data for others.
  */
-static rota_status read_unwritten(hazards *h, const rota_physical *at, uint64_t low, uint64_t high) {
-    if (at->is_mirror) return ROTA_OK;
-    if (at->kind == ROTA_BUFFER_PERSISTENT || at->kind == ROTA_BUFFER_SLOT)
-        return note_external(h, at, low, high, ROTA_EXTERNAL_READ | ROTA_EXTERNAL_INCOMING);
-    return h->c->plan->options.allow_undefined_reads ? ROTA_OK : undefined_read(h, at, low, high);
+static rota_status read_unwritten(hazards *h, const rota_physical *physical, uint64_t low, uint64_t high) {
+    if (physical->is_mirror) return ROTA_OK;
+    if (physical->kind == ROTA_BUFFER_PERSISTENT || physical->kind == ROTA_BUFFER_SLOT)
+        return note_external(h, physical, low, high, ROTA_EXTERNAL_READ | ROTA_EXTERNAL_INCOMING);
+    return h->c->plan->options.allow_undefined_reads ? ROTA_OK : undefined_read(h, physical, low, high);
 }
 
 static void note_initial(hazards *h, uint32_t physical) {
@@ -142,7 +143,7 @@ static rota_range_state merge_accumulate(hazards *h, const rota_interval *first,
 /* The same on an interval map. */
 static rota_status apply_map(hazards *h, uint32_t physical, uint64_t low, uint64_t high, effect what,
                              bool reads) {
-    rota_physical *at = &ROTA_PHYSICALS(h->c)[physical];
+    rota_physical *it = &ROTA_PHYSICALS(h->c)[physical];
     touched *t = &h->touched[physical];
     rota_interval *first = rota_interval_map_cover(t->map, low, high);
     if (!first) return rota_compile_no_memory(h->c);
@@ -152,7 +153,7 @@ static rota_status apply_map(hazards *h, uint32_t physical, uint64_t low, uint64
     for (rota_interval *range = first; range && range->low < high; range = range->next[0], looked_at++) {
         if (is_untouched(&range->state)) note_initial(h, physical);
         if (!is_written(&range->state)) {
-            if (reads) ROTA_TRY(read_unwritten(h, at, range->low, range->high));
+            if (reads) ROTA_TRY(read_unwritten(h, it, range->low, range->high));
             /* Noted once is enough where the plan is one segment; others note it for each of theirs. */
             if (reads && (!t->is_external || h->one_timeline))
                 range->state.writer = INCOMING + 1;
@@ -177,10 +178,10 @@ static rota_status apply_map(hazards *h, uint32_t physical, uint64_t low, uint64
 
 /* The first access to a physical. */
 static void begin(const hazards *h, touched *t, uint32_t physical, uint64_t low, uint64_t high) {
-    const rota_physical *at = &ROTA_PHYSICALS(h->c)[physical];
+    const rota_physical *it = &ROTA_PHYSICALS(h->c)[physical];
     t->low = low;
     t->high = high;
-    t->is_external = (at->kind == ROTA_BUFFER_PERSISTENT || at->kind == ROTA_BUFFER_SLOT) && !at->is_mirror;
+    t->is_external = (it->kind == ROTA_BUFFER_PERSISTENT || it->kind == ROTA_BUFFER_SLOT) && !it->is_mirror;
 }
 
 static rota_status to_map(hazards *h, touched *t, uint32_t physical) {
@@ -234,7 +235,7 @@ static inline __attribute__((always_inline)) rota_status touch(hazards *h, const
 
 static rota_status touch_to_write(hazards *h, const rota_exec_operand *access, uint32_t physical,
                                   const rota_operation *operation) {
-    /* No two devices add to one place at once: nobody promises that their atomics are each other's. */
+    /* No two devices add to the same bytes at once: nobody promises that their atomics are each other's. */
     if (access->mode == ROTA_ACCUMULATE && !ROTA_PHYSICALS(h->c)[physical].is_shared &&
         commuting_accumulates(h->c, operation))
         return touch(h, access, physical, EFFECT_ACCUMULATE, true, ROTA_EXTERNAL_READ | ROTA_EXTERNAL_WRITE);

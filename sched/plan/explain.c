@@ -23,8 +23,8 @@ static void say(text_out *out, const char *format, ...) {
 
 /* Bytes of the access in its own buffer: what packing added is taken off again. */
 static uint64_t buffer_offset(const rota_compile_info *info, uint32_t access) {
-    const rota_physical *at = &info->physicals[info->access_physical[access]];
-    return info->accesses[access].offset_bytes - (at->packed ? at->offset_bytes : 0);
+    const rota_physical *physical = &info->physicals[info->access_physical[access]];
+    return info->accesses[access].offset_bytes - (physical->packed ? physical->offset_bytes : 0);
 }
 
 /* The first pair of accesses that makes the edge a hazard. */
@@ -107,10 +107,10 @@ static void explain_join(text_out *out, const rota_plan *plan, uint32_t operatio
                          rota_edge_kind kind) {
     enum { NAMED = 4 };
     const rota_compile_info *info = rota_plan_info(plan);
-    const rota_join *at = &info->joins[join];
+    const rota_join *it = &info->joins[join];
     uint32_t named = 0, inner = ROTA_NONE;
-    for (uint32_t i = 0; i < at->count; i++) {
-        const uint32_t from = info->join_from[at->first_from + i];
+    for (uint32_t i = 0; i < it->count; i++) {
+        const uint32_t from = info->join_from[it->first_from + i];
         if (from & ROTA_JOIN)
             inner = from & ~ROTA_JOIN;
         else if (named++ < NAMED)
@@ -138,10 +138,10 @@ rota_status rota_plan_explain(const rota_plan *plan, rota_node node, char *text,
     if (capacity) text[0] = 0;
     ROTA_TRY(rota_plan_operation_of(plan, node, &operation));
     const rota_compile_info *info = rota_plan_info(plan);
-    const rota_operation *at = &info->operations[operation];
+    const rota_operation *it = &info->operations[operation];
     text_out out = {text, capacity, 0};
-    say(&out, "%s: queue %u, segment %u, batch %u\n", rota_operation_describe(plan, operation), at->queue,
-        at->segment, at->level);
+    say(&out, "%s: queue %u, segment %u, batch %u\n", rota_operation_describe(plan, operation), it->queue,
+        it->segment, it->level);
     const uint32_t number = info->lane_first_node[info->lane_rank[node.lane - 1]] + node.index;
     for (const rota_compile_note *note = info->notes; note; note = note->next)
         if (note->node == number) say(&out, "  %s\n", note->text);
@@ -149,10 +149,10 @@ rota_status rota_plan_explain(const rota_plan *plan, rota_node node, char *text,
         explain_edge(&out, plan, operation, e);
     if (info->first_edge[operation] == info->first_edge[operation + 1])
         say(&out, "  waits for no other node of the plan\n");
-    const rota_plan_segment *segment = &plan->segments[at->segment];
+    const rota_plan_segment *segment = &plan->segments[it->segment];
     for (uint32_t i = 0; i < segment->external_count; i++) {
         const rota_plan_external *external = &plan->externals[segment->first_external + i];
-        for (uint32_t k = at->first_access; k < at->first_access + at->access_count; k++)
+        for (uint32_t k = it->first_access; k < it->first_access + it->access_count; k++)
             if (info->access_physical[k] != ROTA_NONE &&
                 info->physicals[info->access_physical[k]].buffer == external->buffer &&
                 !info->physicals[info->access_physical[k]].is_mirror) {

@@ -6,14 +6,14 @@
 #include "sched/plan/externals.h"
 
 typedef struct boundary {
-    uint64_t at;
+    uint64_t offset;
     int32_t change; /* +1 a note begins, -1 it ends */
     uint32_t flags;
 } boundary;
 
 static int compare_boundaries(const void *left, const void *right) {
     const boundary *a = left, *b = right;
-    return a->at < b->at ? -1 : a->at > b->at;
+    return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
 typedef struct external_entry {
@@ -55,17 +55,17 @@ static bool merge_notes(rota_vector *out, rota_vector *scratch, uint32_t segment
     uint64_t since = 0;
     flags = 0;
     for (uint64_t i = 0; i < scratch->count;) {
-        uint64_t at = list[i].at;
+        uint64_t offset = list[i].offset;
         uint32_t before = flags;
-        for (; i < scratch->count && list[i].at == at; i++)
+        for (; i < scratch->count && list[i].offset == offset; i++)
             for (uint32_t bit = 0; bit < 3; bit++)
                 if (list[i].flags >> bit & 1) depth[bit] += list[i].change;
         flags = 0;
         for (uint32_t bit = 0; bit < 3; bit++)
             if (depth[bit]) flags |= 1u << bit;
         if (flags == before) continue;
-        if (!emit_external(out, segment, first->buffer, since, at, before)) return false;
-        since = at;
+        if (!emit_external(out, segment, first->buffer, since, offset, before)) return false;
+        since = offset;
     }
     return true;
 }

@@ -7,7 +7,7 @@
 #include "sched/plan/check.h"
 #include "sched/plan/interval.h"
 #include "sched/plan/parts.h"
-#include "sched/plan/place.h"
+#include "sched/plan/placement.h"
 #include "sched/plan/recompute.h"
 #include "sched/plan/hooks.h"
 #include "sched/plan/workspace.h"
@@ -101,7 +101,8 @@ static rota_status add_transfer(rota_compiler *c, uint32_t buffer, uint32_t part
     uint64_t size = plan_buffer(c, buffer)->size_bytes;
     uint32_t physical;
     if (c->spread.several_parts)
-        ROTA_TRY(rota_compile_place(c, part, buffer, 0, size, is_output ? ROTA_READ : ROTA_WRITE, &physical));
+        ROTA_TRY(
+            rota_compile_placement(c, part, buffer, 0, size, is_output ? ROTA_READ : ROTA_WRITE, &physical));
     else
         physical = buffer;
     rota_operation *operation =
@@ -167,8 +168,8 @@ static rota_status place_node(rota_compiler *c, const rota_node_record *record, 
 /* Whether an INPUT's contents are still to be brought to the device. */
 static bool is_input_due(const rota_compiler *c, uint32_t buffer) {
     if (!c->spread.several_parts) {
-        const rota_physical *at = &ROTA_PHYSICALS(c)[buffer];
-        return at->kind == ROTA_BUFFER_INPUT && at->first_operation == ROTA_NONE;
+        const rota_physical *physical = &ROTA_PHYSICALS(c)[buffer];
+        return physical->kind == ROTA_BUFFER_INPUT && physical->first_operation == ROTA_NONE;
     }
     return plan_buffer(c, buffer)->kind == ROTA_BUFFER_INPUT &&
            (buffer >= c->spread.valid.count || !((void **)c->spread.valid.data)[buffer]);
@@ -183,8 +184,8 @@ static rota_status place_accesses(rota_compiler *c, const rota_node_record *reco
         for (uint32_t i = 0; i < record->access_count; i++) {
             if ((ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ) != writes) continue;
             uint64_t low = ROTA_ACCESS_OFFSET(&accesses[i]);
-            ROTA_TRY(rota_compile_place(c, part, physicals[i], low, low + accesses[i].size_bytes,
-                                        ROTA_ACCESS_MODE(&accesses[i]), &physicals[i]));
+            ROTA_TRY(rota_compile_placement(c, part, physicals[i], low, low + accesses[i].size_bytes,
+                                            ROTA_ACCESS_MODE(&accesses[i]), &physicals[i]));
         }
     return ROTA_OK;
 }

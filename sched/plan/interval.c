@@ -11,16 +11,16 @@ void rota_interval_map_init(rota_interval_map *map, rota_arena *arena) {
 
 /* The pointers that a search for the first segment with high > low passes, level by level. */
 typedef struct path {
-    rota_interval **at[ROTA_INTERVAL_LEVELS];
+    rota_interval **links[ROTA_INTERVAL_LEVELS];
 } path;
 
 static rota_interval *search(rota_interval_map *map, uint64_t low, path *out) {
     rota_interval **links = map->head;
     for (int level = ROTA_INTERVAL_LEVELS - 1; level >= 0; level--) {
         while (links[level] && links[level]->high <= low) links = links[level]->next;
-        out->at[level] = &links[level];
+        out->links[level] = &links[level];
     }
-    return *out->at[0];
+    return *out->links[0];
 }
 
 rota_interval *rota_interval_map_find(const rota_interval_map *map, uint64_t low) {
@@ -59,21 +59,21 @@ static rota_interval *insert(rota_interval_map *map, const path *where, uint64_t
     segment->state = state;
     segment->height = height;
     for (uint32_t level = 0; level < height; level++) {
-        segment->next[level] = *where->at[level];
-        *where->at[level] = segment;
+        segment->next[level] = *where->links[level];
+        *where->links[level] = segment;
     }
     return segment;
 }
 
 /* Makes `at` a boundary if it lies inside a segment. */
-static bool cut(rota_interval_map *map, uint64_t at) {
+static bool cut(rota_interval_map *map, uint64_t boundary) {
     path where;
-    rota_interval *segment = search(map, at, &where);
-    if (!segment || segment->low >= at) return true;
+    rota_interval *segment = search(map, boundary, &where);
+    if (!segment || segment->low >= boundary) return true;
     /* The new segment is the lower part: the path in front of the old one is the path to it. */
     uint64_t low = segment->low;
-    segment->low = at;
-    if (insert(map, &where, low, at, segment->state)) return true;
+    segment->low = boundary;
+    if (insert(map, &where, low, boundary, segment->state)) return true;
     segment->low = low;
     return false;
 }
@@ -82,21 +82,21 @@ rota_interval *rota_interval_map_cover(rota_interval_map *map, uint64_t low, uin
     if (!cut(map, low) || !cut(map, high)) return NULL;
     rota_interval *first = NULL;
     const rota_range_state untouched = {0};
-    uint64_t at = low;
-    while (at < high) {
+    uint64_t offset = low;
+    while (offset < high) {
         path where;
-        rota_interval *segment = search(map, at, &where);
-        if (!segment || segment->low > at) {
+        rota_interval *segment = search(map, offset, &where);
+        if (!segment || segment->low > offset) {
             uint64_t end = segment && segment->low < high ? segment->low : high;
-            segment = insert(map, &where, at, end, untouched);
+            segment = insert(map, &where, offset, end, untouched);
             if (!segment) return NULL;
         }
         if (!first) first = segment;
-        at = segment->high;
+        offset = segment->high;
         /* Runs without gaps are walked, not searched. */
-        while (at < high && segment->next[0] && segment->next[0]->low == at) {
+        while (offset < high && segment->next[0] && segment->next[0]->low == offset) {
             segment = segment->next[0];
-            at = segment->high;
+            offset = segment->high;
         }
     }
     return first;
@@ -105,10 +105,10 @@ rota_interval *rota_interval_map_cover(rota_interval_map *map, uint64_t low, uin
 void rota_interval_map_merge(rota_interval_map *map, uint64_t low, uint64_t high, rota_range_state state) {
     path where;
     rota_interval *first = search(map, low, &where);
-    for (uint32_t level = 0; level < first->height; level++) where.at[level] = &first->next[level];
+    for (uint32_t level = 0; level < first->height; level++) where.links[level] = &first->next[level];
     for (rota_interval *segment = first->next[0]; segment && segment->low < high;) {
         rota_interval *next = segment->next[0];
-        for (uint32_t level = 0; level < segment->height; level++) *where.at[level] = segment->next[level];
+        for (uint32_t level = 0; level < segment->height; level++) *where.links[level] = segment->next[level];
         segment->next[0] = map->free[segment->height];
         map->free[segment->height] = segment;
         segment = next;

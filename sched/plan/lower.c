@@ -67,53 +67,54 @@ static rota_status add_value_words(lowering *l) {
 }
 
 /* Where a physical is found: a memory of its part, or for SLOT buffers a word. */
-static rota_status place_physicals(lowering *l) {
+static rota_status find_memories(lowering *l) {
     rota_compiler *c = l->c;
     for (uint32_t i = 0; i < c->physicals.count; i++) {
-        rota_physical *at = &ROTA_PHYSICALS(c)[i];
-        if (at->first_operation == ROTA_NONE) continue;
-        const rota_buffer *root = c->plan->buffers[at->buffer].buffer;
-        if (at->packed) {
-            at->memory = l->parts[at->part].first_piece + at->piece;
-        } else if (at->kind == ROTA_BUFFER_SLOT) {
-            at->memory = add_word(l, (rota_plan_word){ROTA_WORD_BUFFER, at->buffer, at->part, 8, root->name,
-                                                      true, ROTA_VALUE_ANY});
-        } else if (at->is_mirror) {
-            at->memory = add_memory(
-                l, at->part,
+        rota_physical *physical = &ROTA_PHYSICALS(c)[i];
+        if (physical->first_operation == ROTA_NONE) continue;
+        const rota_buffer *root = c->plan->buffers[physical->buffer].buffer;
+        if (physical->packed) {
+            physical->memory = l->parts[physical->part].first_piece + physical->piece;
+        } else if (physical->kind == ROTA_BUFFER_SLOT) {
+            physical->memory =
+                add_word(l, (rota_plan_word){ROTA_WORD_BUFFER, physical->buffer, physical->part, 8,
+                                             root->name, true, ROTA_VALUE_ANY});
+        } else if (physical->is_mirror) {
+            physical->memory = add_memory(
+                l, physical->part,
                 (rota_plan_memory){.kind = ROTA_EXEC_BASE_STAGING,
                                    .buffer = ROTA_NONE,
-                                   .size_bytes = at->size_bytes,
+                                   .size_bytes = physical->size_bytes,
                                    .flags = ROTA_EXEC_MEMORY_HOST_READ | ROTA_EXEC_MEMORY_HOST_WRITE,
                                    .foreign_part = ROTA_NONE});
         } else {
-            at->memory = add_memory(l, at->part,
-                                    (rota_plan_memory){.kind = ROTA_EXEC_BASE_PERSISTENT,
-                                                       .buffer = at->buffer,
-                                                       .size_bytes = at->size_bytes,
-                                                       .foreign_part = ROTA_NONE});
+            physical->memory = add_memory(l, physical->part,
+                                          (rota_plan_memory){.kind = ROTA_EXEC_BASE_PERSISTENT,
+                                                             .buffer = physical->buffer,
+                                                             .size_bytes = physical->size_bytes,
+                                                             .foreign_part = ROTA_NONE});
         }
-        if (at->memory == ROTA_NONE) return rota_compile_no_memory(c);
+        if (physical->memory == ROTA_NONE) return rota_compile_no_memory(c);
     }
     return ROTA_OK;
 }
 
 /* Memory of a physical in a part that does not own it: a mirror, or what devices of one GPU share. */
 static uint32_t foreign_memory(lowering *l, uint32_t physical, uint32_t part) {
-    const rota_physical *at = &ROTA_PHYSICALS(l->c)[physical];
+    const rota_physical *it = &ROTA_PHYSICALS(l->c)[physical];
     uint32_t *known = &l->foreign_memory[(size_t)physical * l->c->partitions.count + part];
-    if (at->packed) known = &l->parts[part].foreign_piece[at->piece];
+    if (it->packed) known = &l->parts[part].foreign_piece[it->piece];
     if (*known != ROTA_NONE) return *known;
-    if (at->kind == ROTA_BUFFER_SLOT) {
-        const rota_buffer *root = l->c->plan->buffers[at->buffer].buffer;
-        return *known = add_word(l, (rota_plan_word){ROTA_WORD_BUFFER, at->buffer, part, 8, root->name, true,
+    if (it->kind == ROTA_BUFFER_SLOT) {
+        const rota_buffer *root = l->c->plan->buffers[it->buffer].buffer;
+        return *known = add_word(l, (rota_plan_word){ROTA_WORD_BUFFER, it->buffer, part, 8, root->name, true,
                                                      ROTA_VALUE_ANY});
     }
-    rota_plan_memory *own = (rota_plan_memory *)l->parts[at->part].memories.data + at->memory;
-    if (at->packed) own->flags |= ROTA_EXEC_MEMORY_SHARED;
+    rota_plan_memory *own = (rota_plan_memory *)l->parts[it->part].memories.data + it->memory;
+    if (it->packed) own->flags |= ROTA_EXEC_MEMORY_SHARED;
     rota_plan_memory memory = *own;
-    memory.foreign_part = at->part;
-    memory.foreign_memory = at->memory;
+    memory.foreign_part = it->part;
+    memory.foreign_memory = it->memory;
     return *known = add_memory(l, part, memory);
 }
 
@@ -125,12 +126,13 @@ static rota_status patch_accesses(lowering *l, const rota_operation *operation) 
     for (uint32_t i = operation->first_access; i < end; i++) {
         rota_compile_prefetch(c, ROTA_PHYSICALS(c), sizeof(rota_physical), i);
         if (access_physical[i] == ROTA_NONE) continue;
-        const rota_physical *at = &ROTA_PHYSICALS(c)[access_physical[i]];
-        accesses[i].memory =
-            at->part == operation->part ? at->memory : foreign_memory(l, access_physical[i], operation->part);
+        const rota_physical *physical = &ROTA_PHYSICALS(c)[access_physical[i]];
+        accesses[i].memory = physical->part == operation->part
+                                 ? physical->memory
+                                 : foreign_memory(l, access_physical[i], operation->part);
         if (accesses[i].memory == ROTA_NONE) return rota_compile_no_memory(c);
-        if (at->packed) accesses[i].offset_bytes += at->offset_bytes;
-        if (at->kind == ROTA_BUFFER_SLOT) accesses[i].is_slot = 1;
+        if (physical->packed) accesses[i].offset_bytes += physical->offset_bytes;
+        if (physical->kind == ROTA_BUFFER_SLOT) accesses[i].is_slot = 1;
     }
     return ROTA_OK;
 }
@@ -144,14 +146,14 @@ static void patch_all(const lowering *l) {
     for (uint32_t i = 0; i < c->accesses.count; i++) {
         rota_compile_prefetch(c, physicals, sizeof *physicals, i);
         if (access_physical[i] == ROTA_NONE) continue;
-        const rota_physical *at = &physicals[access_physical[i]];
-        accesses[i].memory = at->memory;
-        accesses[i].offset_bytes += at->packed ? at->offset_bytes : 0;
-        accesses[i].is_slot |= at->kind == ROTA_BUFFER_SLOT;
+        const rota_physical *physical = &physicals[access_physical[i]];
+        accesses[i].memory = physical->memory;
+        accesses[i].offset_bytes += physical->packed ? physical->offset_bytes : 0;
+        accesses[i].is_slot |= physical->kind == ROTA_BUFFER_SLOT;
     }
 }
 
-/* The host side of uploads and read-backs: a word with the caller's pointer, or a place in staging memory. */
+/* The host side of uploads and read-backs: a word with the caller's pointer, or bytes of staging memory. */
 static rota_status lower_transfers(lowering *l) {
     rota_compiler *c = l->c;
     rota_plan *plan = c->plan;
@@ -201,21 +203,21 @@ static rota_status lower_transfers(lowering *l) {
 /* ---- Joins ---- */
 
 #define JOINS(c) ((const rota_join *)(c)->edges.joins.data)
-#define PLACES(c) ((rota_join_place *)(c)->edges.join_places.data)
+#define LOCALS(c) ((rota_local_join *)(c)->edges.local_joins.data)
 
 static uint32_t timeline_of(const rota_compiler *c, const rota_operation *operation) {
     return operation->part * c->queue_count + operation->queue;
 }
 
-static part_builder *part_of_place(const lowering *l, const rota_join_place *place) {
-    return &l->parts[place->timeline / l->c->queue_count];
+static part_builder *part_of_local(const lowering *l, const rota_local_join *local) {
+    return &l->parts[local->timeline / l->c->queue_count];
 }
 
 /* Of a join that another comes after: its node where they meet in the segment of `outer`; NULL: they don't.
  */
-static rota_join_place *inner_place(const rota_compiler *c, uint32_t join, const rota_join_place *outer) {
-    rota_join_place *place = rota_compile_join_place(c, join, outer->timeline);
-    return place && place->segment == outer->segment ? place : NULL;
+static rota_local_join *inner_local(const rota_compiler *c, uint32_t join, const rota_local_join *outer) {
+    rota_local_join *local = rota_compile_local_join(c, join, outer->timeline);
+    return local && local->segment == outer->segment ? local : NULL;
 }
 
 /* Numbers the nodes of joins in each part, those of a segment one after another and inner ones first, and
@@ -229,14 +231,14 @@ static rota_status count_joins(lowering *l) {
     l->first_join = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * (plan->segment_count + 1u), 8);
     if (!next || !l->first_join) return rota_compile_no_memory(c);
     for (uint32_t j = (uint32_t)c->edges.joins.count; j-- > 0;)
-        for (uint32_t k = 0; k < JOINS(c)[j].place_count; k++) {
-            const rota_join_place *place = &PLACES(c)[JOINS(c)[j].first_place + k];
-            if (place->node == ROTA_NONE) continue;
-            next[place->segment]++;
-            part_of_place(l, place)->edge_count += JOINS(c)[j].count; /* no more than that */
+        for (uint32_t k = 0; k < JOINS(c)[j].local_count; k++) {
+            const rota_local_join *local = &LOCALS(c)[JOINS(c)[j].first_local + k];
+            if (local->node == ROTA_NONE) continue;
+            next[local->segment]++;
+            part_of_local(l, local)->edge_count += JOINS(c)[j].count; /* no more than that */
             for (uint32_t i = 0; i < JOINS(c)[j].count; i++) {
                 const uint32_t id = from[JOINS(c)[j].first_from + i];
-                rota_join_place *inner = id & ROTA_JOIN ? inner_place(c, id & ~ROTA_JOIN, place) : NULL;
+                rota_local_join *inner = id & ROTA_JOIN ? inner_local(c, id & ~ROTA_JOIN, local) : NULL;
                 if (inner) inner->node = 0;
             }
         }
@@ -246,8 +248,8 @@ static rota_status count_joins(lowering *l) {
         part->join_count += next[i];
         next[i] = l->first_join[i];
     }
-    for (uint32_t i = 0; i < c->edges.join_places.count; i++)
-        if (PLACES(c)[i].node != ROTA_NONE) PLACES(c)[i].node = next[PLACES(c)[i].segment]++;
+    for (uint32_t i = 0; i < c->edges.local_joins.count; i++)
+        if (LOCALS(c)[i].node != ROTA_NONE) LOCALS(c)[i].node = next[LOCALS(c)[i].segment]++;
     return ROTA_OK;
 }
 
@@ -257,20 +259,20 @@ static uint32_t node_of(const lowering *l, uint32_t from, const rota_operation *
     const rota_compiler *c = l->c;
     if (!(from & ROTA_JOIN))
         return ROTA_OPERATIONS(c)[from].segment == to->segment ? l->command_of[from] : ROTA_NONE;
-    const rota_join_place *place = rota_compile_join_place(c, from & ~ROTA_JOIN, timeline_of(c, to));
-    return place && place->segment == to->segment ? l->parts[to->part].command_count + place->node
+    const rota_local_join *local = rota_compile_local_join(c, from & ~ROTA_JOIN, timeline_of(c, to));
+    return local && local->segment == to->segment ? l->parts[to->part].command_count + local->node
                                                   : ROTA_NONE;
 }
 
 /* The same of an edge into a join's node. */
-static uint32_t node_into_join(const lowering *l, uint32_t from, const rota_join_place *place) {
+static uint32_t node_into_join(const lowering *l, uint32_t from, const rota_local_join *local) {
     const rota_compiler *c = l->c;
     if (!(from & ROTA_JOIN)) {
         const rota_operation *operation = &ROTA_OPERATIONS(c)[from];
-        return operation->segment == place->segment ? l->command_of[from] : ROTA_NONE;
+        return operation->segment == local->segment ? l->command_of[from] : ROTA_NONE;
     }
-    const rota_join_place *inner = inner_place(c, from & ~ROTA_JOIN, place);
-    return inner ? part_of_place(l, place)->command_count + inner->node : ROTA_NONE;
+    const rota_local_join *inner = inner_local(c, from & ~ROTA_JOIN, local);
+    return inner ? part_of_local(l, local)->command_count + inner->node : ROTA_NONE;
 }
 
 /* Edges into joins: first counted as count_edges does, then written as emit_edges does. */
@@ -278,13 +280,13 @@ static void lower_joins(lowering *l, bool write) {
     const rota_compiler *c = l->c;
     const uint32_t *from = c->edges.join_from.data;
     for (uint32_t j = 0; j < c->edges.joins.count; j++)
-        for (uint32_t k = 0; k < JOINS(c)[j].place_count; k++) {
-            const rota_join_place *place = &PLACES(c)[JOINS(c)[j].first_place + k];
-            if (place->node == ROTA_NONE) continue;
-            part_builder *part = part_of_place(l, place);
-            const uint32_t own = part->command_count + place->node;
+        for (uint32_t k = 0; k < JOINS(c)[j].local_count; k++) {
+            const rota_local_join *local = &LOCALS(c)[JOINS(c)[j].first_local + k];
+            if (local->node == ROTA_NONE) continue;
+            part_builder *part = part_of_local(l, local);
+            const uint32_t own = part->command_count + local->node;
             for (uint32_t i = 0; i < JOINS(c)[j].count; i++) {
-                const uint32_t node = node_into_join(l, from[JOINS(c)[j].first_from + i], place);
+                const uint32_t node = node_into_join(l, from[JOINS(c)[j].first_from + i], local);
                 if (node == ROTA_NONE) continue;
                 if (write) {
                     part->successor[part->first_successor[node + 1]++] = own;
@@ -383,7 +385,7 @@ static inline rota_exec_batch *batch_of(const lowering *l, const rota_operation 
     return &l->parts[operation->part].batches[l->first_batch[operation->segment] + operation->level];
 }
 
-/* The batches: levels in each segment, segments in plan order. Their counts are what place_command counts up
+/* The batches: levels in each segment, segments in plan order. Their counts are what number_command counts up
  * to again. */
 static void lay_out_batches(lowering *l) {
     rota_compiler *c = l->c;
@@ -415,7 +417,7 @@ static void lay_out_batches(lowering *l) {
 }
 
 /* The operation's command number: record order inside a batch. */
-static void place_command(lowering *l, rota_operation *operation, uint32_t n) {
+static void number_command(lowering *l, rota_operation *operation, uint32_t n) {
     rota_exec_batch *batch = batch_of(l, operation);
     l->command_of[n] = operation->command = batch->first_command + batch->command_count++;
 }
@@ -554,7 +556,7 @@ static rota_status lower_all(lowering *l) {
     ROTA_TRY(add_arena_memories(l));
     ROTA_TRY(prepare_foreign(l));
     ROTA_TRY(add_value_words(l));
-    ROTA_TRY(place_physicals(l));
+    ROTA_TRY(find_memories(l));
     ROTA_TRY(count_commands(l));
     ROTA_TRY(lower_transfers(l));
     ROTA_TRY(size_parts(l));
@@ -562,7 +564,7 @@ static rota_status lower_all(lowering *l) {
     const bool plain = l->only_part && c->edges.joins.count == 0;
     for (uint32_t n = 0; n < c->operations.count; n++) {
         rota_operation *operation = &ROTA_OPERATIONS(c)[n];
-        place_command(l, operation, n);
+        number_command(l, operation, n);
         ROTA_TRY(emit_command(l, operation, n));
         if (plain)
             count_plain_edges(l, l->only_part, operation->command, n);

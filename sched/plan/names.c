@@ -10,10 +10,10 @@ const char *rota_edge_name(rota_edge_kind kind) {
 }
 
 const char *rota_operation_name(const rota_plan *plan, uint32_t operation) {
-    const rota_operation *at = &rota_plan_info(plan)->operations[operation];
-    switch ((rota_operation_kind)at->kind) {
+    const rota_operation *it = &rota_plan_info(plan)->operations[operation];
+    switch ((rota_operation_kind)it->kind) {
     case ROTA_OPERATION_NODE:
-        return rota_node_record_name(at->record);
+        return rota_node_record_name(it->record);
     case ROTA_OPERATION_UPLOAD:
         return "upload";
     case ROTA_OPERATION_DOWNLOAD:
@@ -27,14 +27,14 @@ const char *rota_operation_name(const rota_plan *plan, uint32_t operation) {
 const char *rota_operation_describe(const rota_plan *plan, uint32_t operation) {
     static _Thread_local char text[256];
     const rota_compile_info *info = rota_plan_info(plan);
-    const rota_operation *at = &info->operations[operation];
-    if (at->kind == ROTA_OPERATION_NODE) {
-        uint32_t lane = rota_lane_of_node(info, at->node);
+    const rota_operation *it = &info->operations[operation];
+    if (it->kind == ROTA_OPERATION_NODE) {
+        uint32_t lane = rota_lane_of_node(info, it->node);
         (void)snprintf(text, sizeof text, "node '%s' (lane %u '%s', node %u)",
-                       rota_node_record_name(at->record), info->lanes[lane]->lane, info->lanes[lane]->name,
-                       at->node - info->lane_first_node[lane]);
+                       rota_node_record_name(it->record), info->lanes[lane]->lane, info->lanes[lane]->name,
+                       it->node - info->lane_first_node[lane]);
     } else {
-        uint32_t access = at->first_access + (at->kind == ROTA_OPERATION_DOWNLOAD ? 1 : 0);
+        uint32_t access = it->first_access + (it->kind == ROTA_OPERATION_DOWNLOAD ? 1 : 0);
         const rota_physical *physical = &info->physicals[info->access_physical[access]];
         (void)snprintf(text, sizeof text, "%s of buffer '%s'", rota_operation_name(plan, operation),
                        plan->buffers[physical->buffer].buffer->name);

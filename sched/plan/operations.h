@@ -49,7 +49,7 @@ typedef struct rota_physical {
     uint8_t part;
     uint8_t kind;  /* rota_buffer_kind; mirrors: TRANSIENT */
     uint8_t phase; /* of the count of live bytes */
-    bool packed;   /* has a place in the part's arena */
+    bool packed;   /* has bytes of the part's arena */
     bool is_mirror;
     bool is_shared;        /* operations of several parts, which share memory, touch it */
     bool handed_on;        /* another physical takes its memory over in its last operation */
@@ -78,18 +78,18 @@ typedef enum rota_edge_kind {
 typedef struct rota_join {
     uint32_t before; /* an operation later than all that it joins, and not later than what comes after it */
     uint32_t first_from, count;        /* in join_from */
-    uint32_t first_place, place_count; /* in join_places, by timeline */
+    uint32_t first_local, local_count; /* in local_joins, by timeline */
     uint8_t kind;                      /* rota_edge_kind */
 } rota_join;
 
 /* A join on one logical queue (segments.c). */
-typedef struct rota_join_place {
+typedef struct rota_local_join {
     uint32_t timeline;
     uint32_t segment; /* the last there that has something it joins */
     uint32_t earlier; /* the one before that; ROTA_NONE: none */
     uint32_t level;   /* batch of the latest in `segment` */
     uint32_t node; /* among the joins of the part's program; ROTA_NONE: nothing in `segment` comes after it */
-} rota_join_place;
+} rota_local_join;
 
 /* A rewrite's sentence about a node. */
 typedef struct rota_compile_note {

@@ -1,8 +1,8 @@
-/* Transient memory, TIGHT: places in the arena from lifetimes in record order. The order that makes sharing
+/* Transient memory, TIGHT: offsets in the arena from lifetimes in record order. The order that makes sharing
  * safe is added as memory edges by edges.c, so the packer need not know what is ordered; it only promises
  * that two physicals whose lifetimes overlap in record order do not share a byte, except in place.
  *
- * One pass places everything best fit; pack_search.c then looks for something smaller. */
+ * One pass packs everything best fit; pack_search.c then looks for something smaller. */
 #include "sched/plan/pack.h"
 #include "sched/plan/pack_search.h"
 
@@ -39,8 +39,8 @@ static bool is_born_whole(const rota_compiler *c, const rota_operation *operatio
     const rota_exec_operand *access = ROTA_ACCESSES(c) + operation->first_access + out;
     const uint32_t physical = ROTA_ACCESS_PHYSICAL(c)[operation->first_access + out];
     if (access->mode != ROTA_WRITE || physical == ROTA_NONE) return false;
-    const rota_physical *at = &ROTA_PHYSICALS(c)[physical];
-    return at->packed && at->first_operation == n && access->size_bytes == at->size_bytes;
+    const rota_physical *it = &ROTA_PHYSICALS(c)[physical];
+    return it->packed && it->first_operation == n && access->size_bytes == it->size_bytes;
 }
 
 /* Pairs each output that starts here with an input that ends here, where the kernel works in place. */
@@ -88,18 +88,18 @@ static void count_operation(rota_compiler *c, live_bytes *live, uint32_t n, uint
     /* A physical may stand in several accesses: its phase says what was counted. */
     for (uint32_t i = 0; i < operation->access_count; i++) {
         if (physical[i] == ROTA_NONE) continue;
-        rota_physical *at = &physicals[physical[i]];
-        if (!at->packed) continue;
-        if (at->first_operation == n && at->phase == PHASE_UNBORN) {
-            at->phase = PHASE_LIVE;
+        rota_physical *it = &physicals[physical[i]];
+        if (!it->packed) continue;
+        if (it->first_operation == n && it->phase == PHASE_UNBORN) {
+            it->phase = PHASE_LIVE;
             births |= 1u << i;
-            if (at->inplace_of == ROTA_NONE)
-                live->now[at->part] += at->size_bytes;
+            if (it->inplace_of == ROTA_NONE)
+                live->now[it->part] += it->size_bytes;
             else
-                physicals[at->inplace_of].handed_on = true;
+                physicals[it->inplace_of].handed_on = true;
         }
-        if (at->last_operation == n && at->phase == PHASE_LIVE) {
-            at->phase = PHASE_DEAD;
+        if (it->last_operation == n && it->phase == PHASE_LIVE) {
+            it->phase = PHASE_DEAD;
             deaths |= 1u << i;
         }
     }
@@ -110,8 +110,8 @@ static void count_operation(rota_compiler *c, live_bytes *live, uint32_t n, uint
             c->peak_operation = n;
     }
     for (uint32_t left = deaths; left; left &= left - 1) {
-        const rota_physical *at = &physicals[physical[__builtin_ctz(left)]];
-        if (!at->handed_on) live->now[at->part] -= at->size_bytes;
+        const rota_physical *it = &physicals[physical[__builtin_ctz(left)]];
+        if (!it->handed_on) live->now[it->part] -= it->size_bytes;
     }
     *out_births = births;
     *out_deaths = deaths;
@@ -369,16 +369,17 @@ static bool give_block(space *s, uint32_t index, uint32_t tenant) {
     return true;
 }
 
-static __attribute__((cold)) rota_status refuse_size(const rota_compiler *c, const rota_physical *at) {
-    const rota_buffer *root = ((rota_plan_buffer *)c->buffers.data)[at->buffer].buffer;
+static __attribute__((cold)) rota_status refuse_size(const rota_compiler *c, const rota_physical *physical) {
+    const rota_buffer *root = ((rota_plan_buffer *)c->buffers.data)[physical->buffer].buffer;
     return rota_fail(ROTA_OUT_OF_MEMORY,
                      "compile of graph '%s': %s buffer '%s' of %llu bytes; the device allocates at most %llu",
-                     c->graph->name, rota_buffer_kind_name((rota_buffer_kind)at->kind), root->name,
-                     (unsigned long long)at->size_bytes, (unsigned long long)rota_piece_limit(c, at->part));
+                     c->graph->name, rota_buffer_kind_name((rota_buffer_kind)physical->kind), root->name,
+                     (unsigned long long)physical->size_bytes,
+                     (unsigned long long)rota_piece_limit(c, physical->part));
 }
 
-static inline rota_status check_size(const space *s, const rota_physical *at) {
-    return rota_aligned_size(at->size_bytes) <= s->piece_limit ? ROTA_OK : refuse_size(s->c, at);
+static inline rota_status check_size(const space *s, const rota_physical *physical) {
+    return rota_aligned_size(physical->size_bytes) <= s->piece_limit ? ROTA_OK : refuse_size(s->c, physical);
 }
 
 static rota_status space_init(space *s, rota_compiler *c, uint32_t part) {
@@ -409,28 +410,28 @@ static void space_free(space *s) {
     rota_vector_free(&s->piece_bytes);
 }
 
-/* Places what starts in an operation and frees what ends there, as count_operation gave it. block_of is
+/* Packs what starts in an operation and frees what ends there, as count_operation gave it. block_of is
  * indexed by physical. */
 static rota_status best_fit_operation(space *spaces, rota_compiler *c, const rota_operation *operation,
                                       uint32_t births, uint32_t deaths, uint32_t *block_of) {
     const uint32_t *physical = ROTA_ACCESS_PHYSICAL(c) + operation->first_access;
     for (; births; births &= births - 1) {
         uint32_t number = physical[__builtin_ctz(births)];
-        rota_physical *at = &ROTA_PHYSICALS(c)[number];
-        space *s = &spaces[at->part];
-        ROTA_TRY(check_size(s, at));
-        uint32_t index = at->inplace_of != ROTA_NONE
-                             ? block_of[at->inplace_of]
-                             : take_block(s, rota_aligned_size(at->size_bytes), number);
+        rota_physical *it = &ROTA_PHYSICALS(c)[number];
+        space *s = &spaces[it->part];
+        ROTA_TRY(check_size(s, it));
+        uint32_t index = it->inplace_of != ROTA_NONE
+                             ? block_of[it->inplace_of]
+                             : take_block(s, rota_aligned_size(it->size_bytes), number);
         if (!index) return rota_compile_no_memory(c);
         block_of[number] = index;
-        at->piece = BLOCKS(s)[index].piece;
-        at->offset_bytes = BLOCKS(s)[index].offset;
+        it->piece = BLOCKS(s)[index].piece;
+        it->offset_bytes = BLOCKS(s)[index].offset;
     }
     for (; deaths; deaths &= deaths - 1) {
         uint32_t number = physical[__builtin_ctz(deaths)];
-        const rota_physical *at = &ROTA_PHYSICALS(c)[number];
-        if (!at->handed_on && !give_block(&spaces[at->part], block_of[number], number))
+        const rota_physical *it = &ROTA_PHYSICALS(c)[number];
+        if (!it->handed_on && !give_block(&spaces[it->part], block_of[number], number))
             return rota_compile_no_memory(c);
     }
     return ROTA_OK;
@@ -526,22 +527,22 @@ static uint32_t find_proven(const space *s, uint64_t size, uint32_t n, const rot
 rota_status rota_packer_birth(rota_packer *packer, uint32_t physical, uint32_t operation, bool whole,
                               uint32_t inplace_uses, const rota_cons *cons) {
     rota_compiler *c = packer->c;
-    rota_physical *at = &ROTA_PHYSICALS(c)[physical];
-    space *s = &packer->spaces[at->part];
+    rota_physical *it = &ROTA_PHYSICALS(c)[physical];
+    space *s = &packer->spaces[it->part];
     if (packer->block_of[physical]) return ROTA_OK;
-    ROTA_TRY(check_size(s, at));
-    if (at->inplace_of != ROTA_NONE) {
+    ROTA_TRY(check_size(s, it));
+    if (it->inplace_of != ROTA_NONE) {
         /* Every use of the input but this one must be proved done. */
         if (all_before(c, cons, inplace_uses, operation)) {
-            packer->block_of[physical] = packer->block_of[at->inplace_of];
-            at->piece = ROTA_PHYSICALS(c)[at->inplace_of].piece;
-            at->offset_bytes = ROTA_PHYSICALS(c)[at->inplace_of].offset_bytes;
+            packer->block_of[physical] = packer->block_of[it->inplace_of];
+            it->piece = ROTA_PHYSICALS(c)[it->inplace_of].piece;
+            it->offset_bytes = ROTA_PHYSICALS(c)[it->inplace_of].offset_bytes;
             return ROTA_OK;
         }
-        ROTA_PHYSICALS(c)[at->inplace_of].handed_on = false;
-        at->inplace_of = ROTA_NONE;
+        ROTA_PHYSICALS(c)[it->inplace_of].handed_on = false;
+        it->inplace_of = ROTA_NONE;
     }
-    uint64_t size = rota_aligned_size(at->size_bytes);
+    uint64_t size = rota_aligned_size(it->size_bytes);
     uint32_t index = whole ? find_proven(s, size, operation, cons) : 0;
     if (index) {
         uint32_t uses = BLOCKS(s)[index].uses;
@@ -554,8 +555,8 @@ rota_status rota_packer_birth(rota_packer *packer, uint32_t physical, uint32_t o
         if (!index) return rota_compile_no_memory(c);
     }
     packer->block_of[physical] = index;
-    at->piece = BLOCKS(s)[index].piece;
-    at->offset_bytes = BLOCKS(s)[index].offset;
+    it->piece = BLOCKS(s)[index].piece;
+    it->offset_bytes = BLOCKS(s)[index].offset;
     return ROTA_OK;
 }
 

@@ -4,11 +4,11 @@
 
 #include "sched/plan/compiler.h"
 
-/* TIGHT packing: places everything, and counts lifetimes as it goes. */
+/* TIGHT packing: packs everything, and counts lifetimes as it goes. */
 rota_status rota_compile_pack_tight(rota_compiler *compiler);
 
 /* CONCURRENT packing, driven by edges.c as it goes. Physicals that start in an operation (`whole`: it
- * writes all of it, so every other use comes later) are placed after that operation's clock is known. `uses`:
+ * writes all of it, so every other use comes later) are packed after that operation's clock is known. `uses`:
  * list of last uses; `inplace_uses`: those of the physical whose memory it may take over. */
 typedef struct rota_packer rota_packer;
 rota_status rota_packer_create(rota_compiler *compiler, rota_packer **out_packer);

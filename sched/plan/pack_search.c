@@ -6,10 +6,10 @@
 
 #include "sched/plan/pack.h"
 
-/* Placing a physical costs a look at all those placed before it. */
+/* Packing a physical costs a look at all those packed before it. */
 enum { SEARCH_MAX = 2048 };
 
-/* One place in the arena: a physical and those that take it over in place. */
+/* One range of the arena: a physical and those that take it over in place. */
 typedef struct item {
     uint32_t first, last; /* operations */
     uint32_t physical;    /* first of the in-place chain */
@@ -39,27 +39,28 @@ static int by_life(const void *left, const void *right) {
     return by_size(left, right);
 }
 
-/* Puts each item, in the given order, into the smallest gap left by those it lives with. `placed` is sorted
+/* Puts each item, in the given order, into the smallest gap left by those it lives with. `packed` is sorted
  * by offset. */
-static uint64_t place_items(item *items, uint32_t count, uint32_t *placed) {
+static uint64_t fit_items(item *items, uint32_t count, uint32_t *packed) {
     uint64_t total = 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t at = 0, best = UINT64_MAX, best_gap = UINT64_MAX;
+        uint64_t offset = 0, best = UINT64_MAX, best_gap = UINT64_MAX;
         for (uint32_t k = 0; k < i; k++) {
-            const item *other = &items[placed[k]];
+            const item *other = &items[packed[k]];
             if (other->first > items[i].last || items[i].first > other->last) continue;
-            if (other->offset > at && other->offset - at >= items[i].size && other->offset - at < best_gap) {
-                best = at;
-                best_gap = other->offset - at;
+            if (other->offset > offset && other->offset - offset >= items[i].size &&
+                other->offset - offset < best_gap) {
+                best = offset;
+                best_gap = other->offset - offset;
             }
-            if (other->offset + other->size > at) at = other->offset + other->size;
+            if (other->offset + other->size > offset) offset = other->offset + other->size;
         }
-        if (best == UINT64_MAX) best = at;
+        if (best == UINT64_MAX) best = offset;
         items[i].offset = best;
         if (best + items[i].size > total) total = best + items[i].size;
         uint32_t k = i;
-        for (; k && items[placed[k - 1]].offset > best; k--) placed[k] = placed[k - 1];
-        placed[k] = i;
+        for (; k && items[packed[k - 1]].offset > best; k--) packed[k] = packed[k - 1];
+        packed[k] = i;
     }
     return total;
 }
@@ -71,19 +72,20 @@ static uint32_t gather_items(const rota_compiler *c, uint32_t part, item *items,
      * from their start. */
     for (uint32_t pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < c->physicals.count; i++) {
-            const rota_physical *at = &physicals[i];
-            if (!at->packed || at->first_operation == ROTA_NONE || at->part != part) continue;
+            const rota_physical *physical = &physicals[i];
+            if (!physical->packed || physical->first_operation == ROTA_NONE || physical->part != part)
+                continue;
             if (pass == 0) {
-                if (at->inplace_of != ROTA_NONE) continue;
+                if (physical->inplace_of != ROTA_NONE) continue;
                 item_of[i] = count;
-                items[count++] =
-                    (item){at->first_operation, at->last_operation, i, rota_aligned_size(at->size_bytes), 0};
-            } else if (at->inplace_of != ROTA_NONE) {
-                uint32_t root = at->inplace_of;
+                items[count++] = (item){physical->first_operation, physical->last_operation, i,
+                                        rota_aligned_size(physical->size_bytes), 0};
+            } else if (physical->inplace_of != ROTA_NONE) {
+                uint32_t root = physical->inplace_of;
                 while (physicals[root].inplace_of != ROTA_NONE) root = physicals[root].inplace_of;
                 item_of[i] = item_of[root];
                 item *whole = &items[item_of[root]];
-                if (whole->last < at->last_operation) whole->last = at->last_operation;
+                if (whole->last < physical->last_operation) whole->last = physical->last_operation;
             }
         }
     return count;
@@ -92,31 +94,32 @@ static uint32_t gather_items(const rota_compiler *c, uint32_t part, item *items,
 static uint32_t count_items(const rota_compiler *c, uint32_t part) {
     uint32_t items = 0;
     for (uint32_t i = 0; i < c->physicals.count; i++) {
-        const rota_physical *at = &ROTA_PHYSICALS(c)[i];
-        if (at->packed && at->first_operation != ROTA_NONE && at->part == part && at->inplace_of == ROTA_NONE)
+        const rota_physical *physical = &ROTA_PHYSICALS(c)[i];
+        if (physical->packed && physical->first_operation != ROTA_NONE && physical->part == part &&
+            physical->inplace_of == ROTA_NONE)
             items++;
     }
     return items;
 }
 
-/* Tries other placements of a part's items and takes the best one if it beats `best_bytes`. */
+/* Tries other packings of a part's items and takes the best one if it beats `best_bytes`. */
 static rota_status search_part(rota_compiler *c, uint32_t part, uint32_t item_count, uint64_t best_bytes) {
     static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_life};
     item *items = rota_arena_alloc(&c->scratch, sizeof *items * (item_count + 1u), 8);
-    uint32_t *placed = rota_arena_alloc(&c->scratch, sizeof *placed * (item_count + 1u), 8);
+    uint32_t *packed = rota_arena_alloc(&c->scratch, sizeof *packed * (item_count + 1u), 8);
     uint32_t *item_of = rota_arena_alloc(&c->scratch, sizeof *item_of * ((size_t)c->physicals.count + 1), 8);
     uint64_t *offset_of = rota_arena_alloc(&c->scratch, sizeof *offset_of * (item_count + 1u), 8);
-    if (!items || !placed || !item_of || !offset_of) return rota_compile_no_memory(c);
+    if (!items || !packed || !item_of || !offset_of) return rota_compile_no_memory(c);
     uint32_t count = gather_items(c, part, items, item_of);
     bool better = false;
     for (uint32_t i = 0; i < count; i++)
-        items[i].offset = i; /* remembers the item's number until it is placed */
+        items[i].offset = i; /* remembers the item's number until it is packed */
     item *sorted = rota_arena_alloc(&c->scratch, sizeof *sorted * (item_count + 1u), 8);
     if (!sorted) return rota_compile_no_memory(c);
     for (size_t order = 0; order < sizeof orders / sizeof *orders; order++) {
         memcpy(sorted, items, sizeof *items * count);
         qsort(sorted, count, sizeof *sorted, orders[order]);
-        uint64_t bytes = place_items(sorted, count, placed);
+        uint64_t bytes = fit_items(sorted, count, packed);
         if (bytes >= best_bytes) continue;
         best_bytes = bytes;
         better = true;
@@ -124,14 +127,14 @@ static rota_status search_part(rota_compiler *c, uint32_t part, uint32_t item_co
     }
     if (!better || best_bytes > rota_piece_limit(c, part)) return ROTA_OK;
     for (uint32_t i = 0; i < c->physicals.count; i++) {
-        rota_physical *at = &ROTA_PHYSICALS(c)[i];
-        if (!at->packed || at->first_operation == ROTA_NONE || at->part != part) continue;
-        at->offset_bytes = offset_of[item_of[i]];
-        at->piece = 0;
+        rota_physical *physical = &ROTA_PHYSICALS(c)[i];
+        if (!physical->packed || physical->first_operation == ROTA_NONE || physical->part != part) continue;
+        physical->offset_bytes = offset_of[item_of[i]];
+        physical->piece = 0;
     }
     c->pieces.count[part] = 1;
     c->pieces.bytes[part][0] = best_bytes;
-    c->pieces.placed_anew[part] = true; /* the tenants noted by the first pass no longer hold */
+    c->pieces.packed_anew[part] = true; /* the tenants noted by the first pass no longer hold */
     return ROTA_OK;
 }
 

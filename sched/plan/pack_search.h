@@ -4,7 +4,7 @@
 
 #include "sched/plan/compiler.h"
 
-/* Tries other placements of a part's transients, where they are few, and takes the best one if it beats
+/* Tries other packings of a part's transients, where they are few, and takes the best one if it beats
  * `best_bytes`. */
 rota_status rota_compile_pack_search(rota_compiler *compiler, uint32_t part, uint64_t best_bytes);
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 typedef struct offer {
-    uint32_t item, next; /* next: place + 1 of the next in its node's list; 0: none */
+    uint32_t item, next; /* next: index + 1 of the next in its node's list; 0: none */
 } offer;
 
 bool rota_peaks_init(rota_peaks *peaks, rota_arena *arena, uint32_t ticks) {
@@ -49,7 +49,8 @@ void rota_peaks_add(rota_peaks *peaks, int64_t first, int64_t last, int64_t byte
 
 uint64_t rota_peaks_most(const rota_peaks *peaks, uint32_t *out_tick) {
     uint32_t node = 1;
-    while (node < peaks->leaves) node = 2 * node + (peaks->most[2 * node + 1] > peaks->most[(size_t)2 * node]);
+    while (node < peaks->leaves)
+        node = 2 * node + (peaks->most[2 * node + 1] > peaks->most[(size_t)2 * node]);
     *out_tick = node - peaks->leaves;
     return peaks->most[1] > 0 ? (uint64_t)peaks->most[1] : 0;
 }

@@ -12,7 +12,7 @@ typedef struct rota_peaks {
     uint32_t leaves; /* a power of two */
     int64_t *added;  /* by tree node: to all ticks below it */
     int64_t *most;   /* by tree node: largest sum below it, with its own addition */
-    uint32_t *offer; /* by tree node: list of the intervals that cover it; place + 1 in offers */
+    uint32_t *offer; /* by tree node: list of the intervals that cover it; index + 1 in offers */
     rota_vector offers;
 } rota_peaks;
 

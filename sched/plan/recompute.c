@@ -302,8 +302,8 @@ static bool lower_later(state *s, uint32_t node, uint32_t to) {
 /* From when a buffer counts that is computed again before node `at`. What only other clones read counts from
  * the next tick on: most such buffers end with the clones that come there, one after the other, so the sum
  * there would be far too high; if it is too low, packing shows it, and less is aimed at (compile.c). */
-static int64_t again_from(const life *l, uint32_t at) {
-    return TICK_BEFORE(at) + (l->late == ROTA_NONE);
+static int64_t again_from(const life *l, uint32_t node) {
+    return TICK_BEFORE(node) + (l->late == ROTA_NONE);
 }
 
 /* The node's clone comes no later than before node `to`. */
@@ -351,8 +351,8 @@ static uint32_t needed_before(const state *s, const life *l) {
     uint32_t node = l->late;
     const clone_read *reads = s->reads.data;
     for (uint32_t r = l->clone_reads; r; r = reads[r - 1].next) {
-        const uint32_t at = s->restore[reads[r - 1].node];
-        if (TICK_BEFORE(at) > TICK_AFTER(l->early) && at < node) node = at;
+        const uint32_t restored = s->restore[reads[r - 1].node];
+        if (TICK_BEFORE(restored) > TICK_AFTER(l->early) && restored < node) node = restored;
     }
     return node;
 }

@@ -62,8 +62,8 @@ static inline const rota_buffer *buffer_at(const state *s, uint32_t buffer) {
 }
 
 /* Where a clone that comes before node `at` finds a buffer: in its first time of life, or computed again. */
-static inline bool in_first_life(const life *l, uint32_t at) {
-    return !l->given_up || l->end >= TICK_BEFORE(at);
+static inline bool in_first_life(const life *l, uint32_t node) {
+    return !l->given_up || l->end >= TICK_BEFORE(node);
 }
 
 /* recompute_write.c: the nodes that run again, and those that read what they make. */

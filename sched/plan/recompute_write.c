@@ -77,9 +77,9 @@ rota_status rota_recompute_write(state *s, rota_recomputed *out) {
     /* Those before one node in record order, so that they read what earlier ones wrote. */
     for (uint32_t node = 0; node < s->node_count; node++) {
         if (s->restore[node] == ROTA_NONE) continue;
-        const uint32_t at = out->first[s->restore[node] + 1]++;
-        out->nodes[at] = node;
-        ROTA_TRY(make_clone(s, node, &out->clones[at]));
+        const uint32_t i = out->first[s->restore[node] + 1]++;
+        out->nodes[i] = node;
+        ROTA_TRY(make_clone(s, node, &out->clones[i]));
     }
     for (uint32_t node = 0; node < s->node_count; node++) ROTA_TRY(redirect(s, node));
     return ROTA_OK;

@@ -41,11 +41,11 @@ typedef struct segmenter {
     rota_vector needed; /* uint32_t: ids, scratch */
     uint32_t closed_count;
     uint32_t joins_done;
-    uint32_t *place_of; /* by timeline: place of the join at hand plus 1; 0: none */
+    uint32_t *local_of; /* by timeline: index of the join at hand there, plus 1; 0: none */
 } segmenter;
 
 #define JOINS(c) ((rota_join *)(c)->edges.joins.data)
-#define PLACES(c) ((rota_join_place *)(c)->edges.join_places.data)
+#define LOCALS(c) ((rota_local_join *)(c)->edges.local_joins.data)
 #define OPENED(s) ((opened *)(s)->opened.data)
 
 static uint32_t timeline_of(const segmenter *s, uint32_t part, uint32_t queue) {
@@ -96,77 +96,77 @@ static rota_status add_wait(segmenter *s, uint32_t timeline, uint32_t id) {
 
 /* ---- Joins ---- */
 
-rota_join_place *rota_compile_join_place(const rota_compiler *c, uint32_t join, uint32_t timeline) {
-    uint32_t low = JOINS(c)[join].first_place, end = low + JOINS(c)[join].place_count, high = end;
+rota_local_join *rota_compile_local_join(const rota_compiler *c, uint32_t join, uint32_t timeline) {
+    uint32_t low = JOINS(c)[join].first_local, end = low + JOINS(c)[join].local_count, high = end;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (PLACES(c)[middle].timeline < timeline)
+        if (LOCALS(c)[middle].timeline < timeline)
             low = middle + 1;
         else
             high = middle;
     }
-    return low < end && PLACES(c)[low].timeline == timeline ? &PLACES(c)[low] : NULL;
+    return low < end && LOCALS(c)[low].timeline == timeline ? &LOCALS(c)[low] : NULL;
 }
 
 /* Notes that the join at hand has something in a segment. */
-static rota_status place_join(segmenter *s, uint32_t timeline, uint32_t segment, uint32_t earlier,
-                              uint32_t level) {
-    if (!s->place_of[timeline]) {
-        if (!rota_vector_reserve(&s->c->edges.join_places, sizeof(rota_join_place), 1))
+static rota_status add_local(segmenter *s, uint32_t timeline, uint32_t segment, uint32_t earlier,
+                             uint32_t level) {
+    if (!s->local_of[timeline]) {
+        if (!rota_vector_reserve(&s->c->edges.local_joins, sizeof(rota_local_join), 1))
             return rota_compile_no_memory(s->c);
-        PLACES(s->c)
-        [s->c->edges.join_places.count++] = (rota_join_place){timeline, segment, earlier, level, ROTA_NONE};
-        s->place_of[timeline] = (uint32_t)s->c->edges.join_places.count;
+        LOCALS(s->c)
+        [s->c->edges.local_joins.count++] = (rota_local_join){timeline, segment, earlier, level, ROTA_NONE};
+        s->local_of[timeline] = (uint32_t)s->c->edges.local_joins.count;
         return ROTA_OK;
     }
-    rota_join_place *place = &PLACES(s->c)[s->place_of[timeline] - 1];
-    if (segment == place->segment) {
-        if (level > place->level) place->level = level;
-        if (earlier != ROTA_NONE && (place->earlier == ROTA_NONE || earlier > place->earlier))
-            place->earlier = earlier;
-    } else if (segment > place->segment) { /* numbered in the order in which they were opened */
-        place->earlier = place->segment;
-        if (earlier != ROTA_NONE && earlier > place->earlier) place->earlier = earlier;
-        place->segment = segment;
-        place->level = level;
-    } else if (place->earlier == ROTA_NONE || segment > place->earlier) {
-        place->earlier = segment;
+    rota_local_join *local = &LOCALS(s->c)[s->local_of[timeline] - 1];
+    if (segment == local->segment) {
+        if (level > local->level) local->level = level;
+        if (earlier != ROTA_NONE && (local->earlier == ROTA_NONE || earlier > local->earlier))
+            local->earlier = earlier;
+    } else if (segment > local->segment) { /* numbered in the order in which they were opened */
+        local->earlier = local->segment;
+        if (earlier != ROTA_NONE && earlier > local->earlier) local->earlier = earlier;
+        local->segment = segment;
+        local->level = level;
+    } else if (local->earlier == ROTA_NONE || segment > local->earlier) {
+        local->earlier = segment;
     }
     return ROTA_OK;
 }
 
-static int compare_places(const void *left, const void *right) {
-    const rota_join_place *a = left, *b = right;
+static int compare_locals(const void *left, const void *right) {
+    const rota_local_join *a = left, *b = right;
     return a->timeline < b->timeline ? -1 : a->timeline > b->timeline;
 }
 
 /* Places the joins that operation `n` may be the first to come after. */
-static rota_status place_joins(segmenter *s, uint32_t n) {
+static rota_status localize_joins(segmenter *s, uint32_t n) {
     rota_compiler *c = s->c;
     for (; s->joins_done < c->edges.joins.count && JOINS(c)[s->joins_done].before <= n; s->joins_done++) {
         rota_join *join = &JOINS(c)[s->joins_done];
         const uint32_t *from = (const uint32_t *)c->edges.join_from.data + join->first_from;
-        uint32_t first = join->first_place = (uint32_t)c->edges.join_places.count;
+        uint32_t first = join->first_local = (uint32_t)c->edges.local_joins.count;
         if (first > UINT32_MAX - 2 - s->timelines)
             return rota_fail(ROTA_OUT_OF_RANGE, "compile of graph '%s': more than 2^32 places of joins",
                              c->graph->name);
         for (uint32_t i = 0; i < join->count; i++) {
             if (!(from[i] & ROTA_JOIN)) {
                 const rota_operation *operation = &ROTA_OPERATIONS(c)[from[i]];
-                ROTA_TRY(place_join(s, timeline_of(s, operation->part, operation->queue), operation->segment,
-                                    ROTA_NONE, operation->level));
+                ROTA_TRY(add_local(s, timeline_of(s, operation->part, operation->queue), operation->segment,
+                                   ROTA_NONE, operation->level));
                 continue;
             }
             const rota_join *inner = &JOINS(c)[from[i] & ~ROTA_JOIN];
-            for (uint32_t k = 0; k < inner->place_count; k++) {
-                const rota_join_place place = PLACES(c)[inner->first_place + k];
-                ROTA_TRY(place_join(s, place.timeline, place.segment, place.earlier, place.level));
+            for (uint32_t k = 0; k < inner->local_count; k++) {
+                const rota_local_join local = LOCALS(c)[inner->first_local + k];
+                ROTA_TRY(add_local(s, local.timeline, local.segment, local.earlier, local.level));
             }
         }
-        rota_join_place *places = PLACES(c) + first;
-        const uint32_t count = join->place_count = (uint32_t)c->edges.join_places.count - first;
-        for (uint32_t i = 0; i < count; i++) s->place_of[places[i].timeline] = 0;
-        if (count > 1) qsort(places, count, sizeof *places, compare_places);
+        rota_local_join *locals = LOCALS(c) + first;
+        const uint32_t count = join->local_count = (uint32_t)c->edges.local_joins.count - first;
+        for (uint32_t i = 0; i < count; i++) s->local_of[locals[i].timeline] = 0;
+        if (count > 1) qsort(locals, count, sizeof *locals, compare_locals);
     }
     return ROTA_OK;
 }
@@ -212,9 +212,9 @@ static rota_status collect_needed(segmenter *s, uint32_t n, uint32_t own) {
             continue;
         }
         const rota_join *join = &JOINS(c)[edges[e] & ~ROTA_JOIN];
-        for (uint32_t k = join->first_place; k < join->first_place + join->place_count; k++) {
-            ROTA_TRY(need(s, n, PLACES(c)[k].segment, own));
-            if (PLACES(c)[k].segment == own) ROTA_TRY(need(s, n, PLACES(c)[k].earlier, own));
+        for (uint32_t k = join->first_local; k < join->first_local + join->local_count; k++) {
+            ROTA_TRY(need(s, n, LOCALS(c)[k].segment, own));
+            if (LOCALS(c)[k].segment == own) ROTA_TRY(need(s, n, LOCALS(c)[k].earlier, own));
         }
     }
     /* Latest opened first: a later one may imply an earlier. */
@@ -235,7 +235,7 @@ static rota_status come_after(segmenter *s, uint32_t timeline, uint32_t segment,
 static rota_status visit(segmenter *s, uint32_t n) {
     rota_operation *operation = &ROTA_OPERATIONS(s->c)[n];
     uint32_t timeline = timeline_of(s, operation->part, operation->queue);
-    ROTA_TRY(place_joins(s, n));
+    ROTA_TRY(localize_joins(s, n));
     ROTA_TRY(collect_needed(s, n, s->open[timeline].id));
     const uint32_t *needed = s->needed.data;
     rota_plan_stats *stats = &s->c->plan->stats;
@@ -266,10 +266,10 @@ static rota_status visit(segmenter *s, uint32_t n) {
             continue;
         }
         /* Of other queues all are waited for already. */
-        rota_join_place *place = rota_compile_join_place(s->c, edges[e] & ~ROTA_JOIN, timeline);
-        if (!place) continue;
-        if (place->segment == own) place->node = 0;
-        ROTA_TRY(come_after(s, timeline, place->segment, place->level, &level));
+        rota_local_join *local = rota_compile_local_join(s->c, edges[e] & ~ROTA_JOIN, timeline);
+        if (!local) continue;
+        if (local->segment == own) local->node = 0;
+        ROTA_TRY(come_after(s, timeline, local->segment, local->level, &level));
     }
     operation->segment = own;
     operation->level = level;
@@ -281,18 +281,18 @@ static rota_status visit(segmenter *s, uint32_t n) {
 static rota_status visit_all_on_one(rota_compiler *c) {
     rota_operation *operations = ROTA_OPERATIONS(c);
     const uint32_t *edges = c->edges.from.data;
-    uint32_t place_of = 0;
-    segmenter s = {.c = c, .timelines = 1, .place_of = &place_of};
+    uint32_t local_of = 0;
+    segmenter s = {.c = c, .timelines = 1, .local_of = &local_of};
     if (c->edges.joins.count == 0) return ROTA_OK;
     for (uint32_t n = 0; n < c->operations.count; n++) {
         uint32_t level = 0;
-        if (s.joins_done < c->edges.joins.count) ROTA_TRY(place_joins(&s, n));
+        if (s.joins_done < c->edges.joins.count) ROTA_TRY(localize_joins(&s, n));
         for (uint32_t e = c->edges.first[n]; e < c->edges.first[n + 1]; e++) {
             uint32_t before;
             if (edges[e] & ROTA_JOIN) {
-                rota_join_place *place = &PLACES(c)[JOINS(c)[edges[e] & ~ROTA_JOIN].first_place];
-                place->node = 0;
-                before = place->level;
+                rota_local_join *local = &LOCALS(c)[JOINS(c)[edges[e] & ~ROTA_JOIN].first_local];
+                local->node = 0;
+                before = local->level;
             } else {
                 before = operations[edges[e]].level;
             }
@@ -351,8 +351,8 @@ static rota_status write_segments(segmenter *s) {
         rota_operation *operation = &ROTA_OPERATIONS(c)[n];
         operation->segment = OPENED(s)[operation->segment].closed_as;
     }
-    for (uint32_t i = 0; i < c->edges.join_places.count; i++)
-        PLACES(c)[i].segment = OPENED(s)[PLACES(c)[i].segment].closed_as;
+    for (uint32_t i = 0; i < c->edges.local_joins.count; i++)
+        LOCALS(c)[i].segment = OPENED(s)[LOCALS(c)[i].segment].closed_as;
     plan->final_segment = count - 1;
     plan->stats.queue_waits = s->waits.count;
     return ROTA_OK;
@@ -380,8 +380,8 @@ rota_status rota_compile_segments(rota_compiler *c) {
     s.open = rota_arena_alloc(&c->scratch, sizeof *s.open * s.timelines, 8);
     s.ordinals = rota_arena_calloc(&c->scratch, sizeof *s.ordinals * s.timelines, 8);
     s.known = rota_arena_calloc(&c->scratch, sizeof *s.known * s.timelines * s.timelines, 8);
-    s.place_of = rota_arena_calloc(&c->scratch, sizeof *s.place_of * s.timelines, 8);
-    if (!s.open || !s.ordinals || !s.known || !s.place_of) return rota_compile_no_memory(c);
+    s.local_of = rota_arena_calloc(&c->scratch, sizeof *s.local_of * s.timelines, 8);
+    if (!s.open || !s.ordinals || !s.known || !s.local_of) return rota_compile_no_memory(c);
     for (uint32_t t = 0; t < s.timelines; t++) s.open[t] = (open_segment){ROTA_NONE, 0};
     rota_status status = run_segmenter(&s);
     rota_vector_free(&s.opened);

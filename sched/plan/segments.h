@@ -7,7 +7,7 @@
 rota_status rota_compile_segments(rota_compiler *compiler);
 /* Whether all operations run on the first queue of the first part. */
 bool rota_compile_on_one_queue(const rota_compiler *compiler);
-/* The place of a join on a timeline; NULL: it joins nothing there. */
-rota_join_place *rota_compile_join_place(const rota_compiler *compiler, uint32_t join, uint32_t timeline);
+/* A join on one timeline; NULL: it joins nothing there. */
+rota_local_join *rota_compile_local_join(const rota_compiler *compiler, uint32_t join, uint32_t timeline);
 
 #endif

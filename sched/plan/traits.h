@@ -5,7 +5,8 @@
 #include "exec/exec.h"
 
 typedef struct rota_device_traits {
-    rota_device *device; /* for those who run the plan; it and what is pointed to below outlive every plan for it */
+    rota_device
+        *device; /* for those who run the plan; it and what is pointed to below outlive every plan for it */
     const char *id;
     rota_exec_kind kind;
     uint32_t features;             /* rota_device_feature bits */

@@ -9,10 +9,10 @@
  *
  * Where many operations each read many ranges, some of those become one, valid only where all of them are: an
  * access pays for RANGES_PER_ACCESS, so that all of them together look at no more than that on average. */
-#include "sched/plan/place.h"
+#include "sched/plan/placement.h"
 #include "sched/plan/interval.h"
 
-/* As in hazards.c. */
+/* As in edges_parts.h. */
 #ifndef ROTA_RANGES_PER_ACCESS
 #define ROTA_RANGES_PER_ACCESS 4
 #endif
@@ -110,8 +110,8 @@ static void merge_valid(rota_interval_map *map, rota_interval *range, uint64_t h
     }
 }
 
-rota_status rota_compile_place(rota_compiler *c, uint32_t part, uint32_t buffer, uint64_t low, uint64_t high,
-                               rota_access_mode mode, uint32_t *out_physical) {
+rota_status rota_compile_placement(rota_compiler *c, uint32_t part, uint32_t buffer, uint64_t low,
+                                   uint64_t high, rota_access_mode mode, uint32_t *out_physical) {
     *out_physical = rota_compile_physical(c, buffer, part);
     if (*out_physical != ROTA_NONE && c->partitions.memory[part] != part)
         ROTA_PHYSICALS(c)[*out_physical].is_shared = true;
@@ -141,7 +141,7 @@ rota_status rota_compile_place(rota_compiler *c, uint32_t part, uint32_t buffer,
     return ROTA_OK;
 }
 
-rota_status rota_compile_placed(rota_compiler *c) {
+rota_status rota_compile_final_placement(rota_compiler *c) {
     rota_plan *plan = c->plan;
     rota_interval_map *const *maps = c->spread.valid.data;
     for (uint32_t pass = 0; pass < 2; pass++) {

@@ -1,14 +1,14 @@
 /* Several devices: physical buffers per device, and the copies between them. Internal. */
-#ifndef ROTA_SCHED_PLAN_PLACE_H
-#define ROTA_SCHED_PLAN_PLACE_H
+#ifndef ROTA_SCHED_PLAN_PLACEMENT_H
+#define ROTA_SCHED_PLAN_PLACEMENT_H
 
 #include "sched/plan/compiler.h"
 
 /* Before an operation on `part` touches the range: makes the copies that bring valid bytes there, notes what
  * becomes valid, and gives the buffer's physical there. */
-rota_status rota_compile_place(rota_compiler *compiler, uint32_t part, uint32_t buffer, uint64_t low,
-                               uint64_t high, rota_access_mode mode, uint32_t *out_physical);
+rota_status rota_compile_placement(rota_compiler *compiler, uint32_t part, uint32_t buffer, uint64_t low,
+                                   uint64_t high, rota_access_mode mode, uint32_t *out_physical);
 /* Plans of several parts: which of them hold what the plan writes, in the end. */
-rota_status rota_compile_placed(rota_compiler *compiler);
+rota_status rota_compile_final_placement(rota_compiler *compiler);
 
 #endif
