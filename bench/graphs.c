@@ -29,18 +29,18 @@ static uint32_t first_word(uint64_t number) {
 /* What is added to a node's seed in set 1. */
 #define OTHER_SEED UINT32_C(0x9e3779b9)
 
-/* ---- What each place holds ---- */
+/* ---- What each buffer holds ---- */
 
-static uint64_t train_place_size(const bench_graph *g, uint64_t in_layer) {
+static uint64_t train_buffer_bytes(const bench_graph *g, uint64_t in_layer) {
     if (g->options.real_sizes) return train_elements(in_layer) * 4;
     return in_layer == TRAIN_QKV || in_layer == TRAIN_DQKV ? 3 * 4 : 4;
 }
 
-/* Kind, size and name of a train graph's place; COUNT where the place is unused. */
-static rota_buffer_kind train_place(const bench_graph *g, uint64_t place, uint64_t *out_size, char *name,
-                                    size_t name_size) {
-    uint64_t block = place / TRAIN_STRIDE, in_layer = place % TRAIN_STRIDE;
-    *out_size = train_place_size(g, in_layer);
+/* Kind, size and name of a train graph's buffer; COUNT where there is none of that number. */
+static rota_buffer_kind train_kind(const bench_graph *g, uint64_t buffer, uint64_t *out_size, char *name,
+                                   size_t name_size) {
+    uint64_t block = buffer / TRAIN_STRIDE, in_layer = buffer % TRAIN_STRIDE;
+    *out_size = train_buffer_bytes(g, in_layer);
     snprintf(name, name_size, "%s.%" PRIu64, train_name(in_layer), block);
     if (block == 0) return in_layer == TRAIN_X2 ? ROTA_BUFFER_PERSISTENT : ROTA_BUFFER_KIND_COUNT;
     if (block == g->layers + 1)
@@ -51,11 +51,11 @@ static rota_buffer_kind train_place(const bench_graph *g, uint64_t place, uint64
     return ROTA_BUFFER_PERSISTENT;
 }
 
-static rota_buffer_kind place_kind(const bench_graph *g, uint64_t place, uint64_t *out_size, char *name,
-                                   size_t name_size) {
-    if (g->options.kind == BENCH_TRAIN) return train_place(g, place, out_size, name, name_size);
+static rota_buffer_kind buffer_kind_of(const bench_graph *g, uint64_t buffer, uint64_t *out_size, char *name,
+                                       size_t name_size) {
+    if (g->options.kind == BENCH_TRAIN) return train_kind(g, buffer, out_size, name, name_size);
     *out_size = g->options.real_sizes ? TRAIN_SIZE_X * 4 : 4;
-    snprintf(name, name_size, "b%" PRIu64, place);
+    snprintf(name, name_size, "b%" PRIu64, buffer);
     return ROTA_BUFFER_PERSISTENT;
 }
 
@@ -82,12 +82,12 @@ static void train_table_node(const bench_graph *g, uint64_t layer, uint32_t row,
     for (uint32_t i = 0; i < t->access_count; i++) {
         const train_access *a = &t->accesses[i];
         bench_access *access = &node->accesses[i];
-        access->place = (uint64_t)(base + a->place);
+        access->buffer = (uint64_t)(base + a->buffer);
         access->mode = (rota_access_mode)a->mode;
         access->offset_bytes = 0;
         access->size_bytes = ROTA_WHOLE;
         if (a->third) {
-            access->size_bytes = train_place_size(g, (uint64_t)a->place) / 3;
+            access->size_bytes = train_buffer_bytes(g, (uint64_t)a->buffer) / 3;
             access->offset_bytes = access->size_bytes * (a->third - 1u);
         }
     }
@@ -178,16 +178,16 @@ void bench_graph_node(const bench_graph *g, uint64_t index, bench_node *out_node
 
 /* ---- Building ---- */
 
-static rota_status make_persistent(bench_graph *g, uint64_t place, const char *name, uint64_t size) {
-    rota_buffer **out = g->options.slots ? &g->bound[place] : &g->buffers[place];
+static rota_status make_persistent(bench_graph *g, uint64_t buffer, const char *name, uint64_t size) {
+    rota_buffer **out = g->options.slots ? &g->bound[buffer] : &g->buffers[buffer];
     uint64_t number = g->persistent_count++;
-    g->persistent_number[place] = (uint32_t)number + 1;
+    g->persistent_number[buffer] = (uint32_t)number + 1;
     if (g->options.slots)
-        ROTA_TRY(rota_graph_buffer(g->graph, ROTA_BUFFER_SLOT, name, size, &g->buffers[place]));
+        ROTA_TRY(rota_graph_buffer(g->graph, ROTA_BUFFER_SLOT, name, size, &g->buffers[buffer]));
     if (!g->options.runtime) return rota_buffer_create(name, size, out);
     if (number / VIEWS_PER_ROOT == g->root_count) {
-        ROTA_TRY(rota_runtime_buffer(g->options.runtime, "bench root", (uint64_t)VIEW_SPACING * VIEWS_PER_ROOT,
-                                     &g->roots[g->root_count]));
+        ROTA_TRY(rota_runtime_buffer(g->options.runtime, "bench root",
+                                     (uint64_t)VIEW_SPACING * VIEWS_PER_ROOT, &g->roots[g->root_count]));
         g->root_count++;
     }
     return rota_buffer_view(g->roots[number / VIEWS_PER_ROOT], number % VIEWS_PER_ROOT * VIEW_SPACING, size,
@@ -195,14 +195,14 @@ static rota_status make_persistent(bench_graph *g, uint64_t place, const char *n
 }
 
 static rota_status make_buffers(bench_graph *g) {
-    for (uint64_t place = 0; place < g->buffer_count; place++) {
+    for (uint64_t buffer = 0; buffer < g->buffer_count; buffer++) {
         uint64_t size;
         char name[32];
-        rota_buffer_kind kind = place_kind(g, place, &size, name, sizeof name);
+        rota_buffer_kind kind = buffer_kind_of(g, buffer, &size, name, sizeof name);
         if (kind == ROTA_BUFFER_PERSISTENT)
-            ROTA_TRY(make_persistent(g, place, name, size));
+            ROTA_TRY(make_persistent(g, buffer, name, size));
         else if (kind != ROTA_BUFFER_KIND_COUNT)
-            ROTA_TRY(rota_graph_buffer(g->graph, kind, name, size, &g->buffers[place]));
+            ROTA_TRY(rota_graph_buffer(g->graph, kind, name, size, &g->buffers[buffer]));
     }
     return ROTA_OK;
 }
@@ -263,9 +263,9 @@ void bench_graph_release(bench_graph *g) {
     if (!g) return;
     /* The graph owns all but the persistent ones. */
     if (g->buffers && g->bound && g->persistent_number)
-        for (uint64_t place = 0; place < g->buffer_count; place++)
-            if (g->persistent_number[place])
-                rota_buffer_release(g->options.slots ? g->bound[place] : g->buffers[place]);
+        for (uint64_t buffer = 0; buffer < g->buffer_count; buffer++)
+            if (g->persistent_number[buffer])
+                rota_buffer_release(g->options.slots ? g->bound[buffer] : g->buffers[buffer]);
     for (uint64_t i = 0; i < g->root_count; i++) rota_buffer_release(g->roots[i]);
     rota_graph_release(g->graph);
     free(g->buffers);
@@ -285,9 +285,9 @@ static rota_status record_train_row(const bench_graph *g, rota_recorder *recorde
     rota_access accesses[BENCH_OPERANDS_MAX];
     for (uint32_t i = 0; i < t->access_count; i++) {
         const train_access *a = &t->accesses[i];
-        accesses[i] = (rota_access){base[a->place], 0, ROTA_WHOLE, (rota_access_mode)a->mode};
+        accesses[i] = (rota_access){base[a->buffer], 0, ROTA_WHOLE, (rota_access_mode)a->mode};
         if (a->third) {
-            accesses[i].size_bytes = train_place_size(g, (uint64_t)a->place) / 3;
+            accesses[i].size_bytes = train_buffer_bytes(g, (uint64_t)a->buffer) / 3;
             accesses[i].offset_bytes = accesses[i].size_bytes * (a->third - 1u);
         }
     }
@@ -303,12 +303,12 @@ static rota_status record_node(const bench_graph *g, rota_recorder *recorder, ui
     bench_node node;
     bench_graph_node(g, index, &node);
     if (!node.kernel) {
-        rota_buffer *to = g->buffers[node.accesses[0].place], *from = g->buffers[node.accesses[1].place];
+        rota_buffer *to = g->buffers[node.accesses[0].buffer], *from = g->buffers[node.accesses[1].buffer];
         return rota_record_copy(recorder, to, 0, from, 0, rota_buffer_size(to), NULL);
     }
     rota_access accesses[BENCH_OPERANDS_MAX];
     for (uint32_t a = 0; a < node.access_count; a++)
-        accesses[a] = (rota_access){g->buffers[node.accesses[a].place], node.accesses[a].offset_bytes,
+        accesses[a] = (rota_access){g->buffers[node.accesses[a].buffer], node.accesses[a].offset_bytes,
                                     node.accesses[a].size_bytes, node.accesses[a].mode};
     rota_kernel_node record = ROTA_KERNEL_NODE(.kernel = node.kernel, .name = node.name, .accesses = accesses,
                                                .access_count = node.access_count, .params = &node.params);
@@ -362,21 +362,21 @@ rota_status bench_graph_record_all(const bench_graph *g, uint32_t lanes) {
 
 /* ---- Running and checking ---- */
 
-/* The place whose buffer set `set` binds to a place: that of the next one in set 1, where all are alike. */
-static uint64_t bound_place(const bench_graph *g, uint64_t place, uint32_t set) {
-    if (!set || !g->options.slots || g->options.kind == BENCH_TRAIN) return place;
-    return (place + 1) % g->buffer_count;
+/* The buffer that set `set` binds to a slot: that of the next one in set 1, where all are alike. */
+static uint64_t bound_buffer(const bench_graph *g, uint64_t buffer, uint32_t set) {
+    if (!set || !g->options.slots || g->options.kind == BENCH_TRAIN) return buffer;
+    return (buffer + 1) % g->buffer_count;
 }
 
 rota_status bench_graph_bind(const bench_graph *g, rota_args *args, uint32_t set) {
     for (uint64_t i = 0; g->seed_slots && i < g->node_count; i++)
         ROTA_TRY(rota_args_set_u32(args, g->seed_slots[i], (uint32_t)i + (set ? OTHER_SEED : 0)));
-    for (uint64_t place = 0; place < g->buffer_count; place++) {
-        if (g->bound[place])
-            ROTA_TRY(rota_args_set_buffer(args, g->buffers[place], g->bound[bound_place(g, place, set)]));
-        if (g->buffers[place] && rota_buffer_get_kind(g->buffers[place]) == ROTA_BUFFER_INPUT)
-            ROTA_TRY(rota_args_set_input(args, g->buffers[place], input_words,
-                                         rota_buffer_size(g->buffers[place]), false));
+    for (uint64_t buffer = 0; buffer < g->buffer_count; buffer++) {
+        if (g->bound[buffer])
+            ROTA_TRY(rota_args_set_buffer(args, g->buffers[buffer], g->bound[bound_buffer(g, buffer, set)]));
+        if (g->buffers[buffer] && rota_buffer_get_kind(g->buffers[buffer]) == ROTA_BUFFER_INPUT)
+            ROTA_TRY(rota_args_set_input(args, g->buffers[buffer], input_words,
+                                         rota_buffer_size(g->buffers[buffer]), false));
     }
     return ROTA_OK;
 }
@@ -388,13 +388,14 @@ rota_status bench_graph_reset(const bench_graph *g, rota_device *device) {
     for (uint64_t r = 0; r < g->root_count && status == ROTA_OK; r++) {
         for (uint64_t i = 0; i < VIEWS_PER_ROOT; i++)
             words[i * (VIEW_SPACING / 4)] = first_word(r * VIEWS_PER_ROOT + i);
-        status = rota_buffer_write(g->roots[r], device, 0, words, (uint64_t)VIEWS_PER_ROOT * VIEW_SPACING, NULL);
+        status =
+            rota_buffer_write(g->roots[r], device, 0, words, (uint64_t)VIEWS_PER_ROOT * VIEW_SPACING, NULL);
     }
     free(words);
     return status;
 }
 
-/* All nodes once, in record order, on BENCH_WORDS_MAX words a place. */
+/* All nodes once, in record order, on BENCH_WORDS_MAX words a buffer. */
 static void run_in_order(const bench_graph *g, uint32_t *state, uint32_t set) {
     for (uint64_t i = 0; i < g->node_count; i++) {
         bench_node node;
@@ -402,7 +403,7 @@ static void run_in_order(const bench_graph *g, uint32_t *state, uint32_t set) {
         if (set) node.params.seed += OTHER_SEED;
         uint32_t *operands[BENCH_OPERANDS_MAX];
         for (uint32_t a = 0; a < node.access_count; a++)
-            operands[a] = state + bound_place(g, node.accesses[a].place, set) * BENCH_WORDS_MAX +
+            operands[a] = state + bound_buffer(g, node.accesses[a].buffer, set) * BENCH_WORDS_MAX +
                           node.accesses[a].offset_bytes / 4;
         if (node.kernel)
             bench_kernel_apply(&node.params, node.access_count, operands);
@@ -414,11 +415,11 @@ static void run_in_order(const bench_graph *g, uint32_t *state, uint32_t set) {
 uint32_t *bench_graph_state(const bench_graph *g, uint64_t replays, const uint8_t *sets) {
     uint32_t *state = calloc(g->buffer_count, BENCH_WORDS_MAX * sizeof *state);
     if (!state) return NULL;
-    for (uint64_t place = 0; place < g->buffer_count; place++) {
-        if (g->persistent_number[place])
-            state[place * BENCH_WORDS_MAX] = first_word(g->persistent_number[place] - 1);
-        else if (g->buffers[place] && rota_buffer_get_kind(g->buffers[place]) == ROTA_BUFFER_INPUT)
-            memcpy(state + place * BENCH_WORDS_MAX, input_words, sizeof input_words);
+    for (uint64_t buffer = 0; buffer < g->buffer_count; buffer++) {
+        if (g->persistent_number[buffer])
+            state[buffer * BENCH_WORDS_MAX] = first_word(g->persistent_number[buffer] - 1);
+        else if (g->buffers[buffer] && rota_buffer_get_kind(g->buffers[buffer]) == ROTA_BUFFER_INPUT)
+            memcpy(state + buffer * BENCH_WORDS_MAX, input_words, sizeof input_words);
     }
     for (uint64_t r = 0; r < replays; r++) run_in_order(g, state, sets ? sets[r] : 0);
     return state;
@@ -433,16 +434,16 @@ rota_status bench_graph_check(const bench_graph *g, uint64_t replays, const uint
         goto done;
     }
     uint64_t loaded = UINT64_MAX;
-    for (uint64_t place = 0; place < g->buffer_count && status == ROTA_OK; place++) {
-        if (!g->persistent_number[place]) continue;
-        uint64_t number = g->persistent_number[place] - 1, root = number / VIEWS_PER_ROOT;
+    for (uint64_t buffer = 0; buffer < g->buffer_count && status == ROTA_OK; buffer++) {
+        if (!g->persistent_number[buffer]) continue;
+        uint64_t number = g->persistent_number[buffer] - 1, root = number / VIEWS_PER_ROOT;
         if (root != loaded) {
             status = rota_buffer_read(g->roots[root], 0, seen, (uint64_t)VIEWS_PER_ROOT * VIEW_SPACING);
             if (status != ROTA_OK) break;
             loaded = root;
         }
         uint32_t got = seen[number % VIEWS_PER_ROOT * (VIEW_SPACING / 4)],
-                 expected = state[place * BENCH_WORDS_MAX];
+                 expected = state[buffer * BENCH_WORDS_MAX];
         if (got != expected)
             status = rota_fail(ROTA_INTERNAL,
                                "persistent buffer %" PRIu64 " of %" PRIu64 " holds %" PRIu32 " after %" PRIu64
@@ -465,19 +466,19 @@ uint64_t bench_graph_lower_bound(const bench_graph *g) {
     for (uint64_t i = 0; i < g->node_count; i++) {
         bench_node node;
         bench_graph_node(g, i, &node);
-        for (uint32_t a = 0; a < node.access_count; a++) last_use[node.accesses[a].place] = i;
+        for (uint32_t a = 0; a < node.access_count; a++) last_use[node.accesses[a].buffer] = i;
     }
     for (uint64_t i = 0; i < g->node_count; i++) {
         bench_node node;
         bench_graph_node(g, i, &node);
-        uint64_t taken_over = 0; /* places of inputs whose memory an output of this node took */
+        uint64_t taken_over = 0; /* inputs, as bits, whose memory an output of this node took */
         for (uint32_t a = 0; a < node.access_count; a++) {
-            rota_buffer *out = g->buffers[node.accesses[a].place];
-            if (live[node.accesses[a].place] || rota_buffer_get_kind(out) != ROTA_BUFFER_TRANSIENT) continue;
-            live[node.accesses[a].place] = true;
+            rota_buffer *out = g->buffers[node.accesses[a].buffer];
+            if (live[node.accesses[a].buffer] || rota_buffer_get_kind(out) != ROTA_BUFFER_TRANSIENT) continue;
+            live[node.accesses[a].buffer] = true;
             bool reused = false;
             for (uint32_t b = 0; b < node.access_count && node.kernel && !reused; b++) {
-                uint64_t in = node.accesses[b].place;
+                uint64_t in = node.accesses[b].buffer;
                 reused = (node.kernel->inplace_outputs >> a & 1) && (node.kernel->inplace_inputs >> b & 1) &&
                          !(taken_over >> b & 1) && last_use[in] == i && node.accesses[b].mode == ROTA_READ &&
                          rota_buffer_get_kind(g->buffers[in]) == ROTA_BUFFER_TRANSIENT &&
@@ -488,10 +489,10 @@ uint64_t bench_graph_lower_bound(const bench_graph *g) {
         }
         if (bytes > most) most = bytes;
         for (uint32_t a = 0; a < node.access_count; a++) {
-            uint64_t place = node.accesses[a].place;
-            if (!live[place] || last_use[place] != i) continue;
-            live[place] = false;
-            if (!(taken_over >> a & 1)) bytes -= rota_buffer_size(g->buffers[place]);
+            uint64_t buffer = node.accesses[a].buffer;
+            if (!live[buffer] || last_use[buffer] != i) continue;
+            live[buffer] = false;
+            if (!(taken_over >> a & 1)) bytes -= rota_buffer_size(g->buffers[buffer]);
         }
     }
 done:

@@ -37,18 +37,18 @@ typedef struct bench_graph {
     bench_graph_options options;
     rota_graph *graph;
     uint64_t layers, buffer_count, node_count; /* node_count: with the uploads */
-    rota_buffer **buffers;                     /* by place; NULL where a place is unused */
-    rota_buffer **bound;                       /* slots: the persistent buffer of each place */
+    rota_buffer **buffers;                     /* NULL where a number is unused */
+    rota_buffer **bound;                       /* slots: the persistent buffer of each */
     rota_slot *seed_slots;                     /* by node; NULL without seeds */
     rota_buffer **roots; /* with a runtime: the allocations of which the persistent buffers are views */
     uint64_t root_count, persistent_count;
     uint32_t train_modes[BENCH_LAYER_NODES]; /* bench_params.modes of each row of a layer */
-    uint32_t *persistent_number; /* by place: 1 + number among the persistent ones; 0: not persistent */
+    uint32_t *persistent_number; /* by buffer: 1 + number among the persistent ones; 0: not persistent */
 } bench_graph;
 
-/* One access of a node: bytes [offset, offset + size) of buffers[place]. */
+/* One access of a node: bytes [offset, offset + size) of buffers[buffer]. */
 typedef struct bench_access {
-    uint64_t place, offset_bytes, size_bytes;
+    uint64_t buffer, offset_bytes, size_bytes;
     rota_access_mode mode;
 } bench_access;
 
@@ -85,7 +85,7 @@ rota_status bench_graph_bind(const bench_graph *graph, rota_args *args, uint32_t
 rota_status bench_graph_reset(const bench_graph *graph, rota_device *device);
 rota_status bench_graph_check(const bench_graph *graph, uint64_t replays, const uint8_t *sets);
 
-/* What `replays` runs in record order, with such sets, leave in each place, BENCH_WORDS_MAX words a place,
+/* What `replays` runs in record order, with such sets, leave in each buffer, BENCH_WORDS_MAX words each,
  * from malloc; NULL out of memory. */
 #define BENCH_WORDS_MAX 3
 uint32_t *bench_graph_state(const bench_graph *graph, uint64_t replays, const uint8_t *sets);

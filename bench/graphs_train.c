@@ -1,14 +1,14 @@
 /* One layer of the train graph as a table: which node touches which of the layer's buffers how. */
 #include "bench/graphs_train.h"
 
-#define R(place)                                                                                             \
-    { TRAIN_##place, ROTA_READ, 0 }
-#define W(place)                                                                                             \
-    { TRAIN_##place, ROTA_WRITE, 0 }
-#define RW(place)                                                                                            \
-    { TRAIN_##place, ROTA_READWRITE, 0 }
-#define RW_THIRD(place, third)                                                                               \
-    { TRAIN_##place, ROTA_READWRITE, third }
+#define R(buffer)                                                                                            \
+    { TRAIN_##buffer, ROTA_READ, 0 }
+#define W(buffer)                                                                                            \
+    { TRAIN_##buffer, ROTA_WRITE, 0 }
+#define RW(buffer)                                                                                           \
+    { TRAIN_##buffer, ROTA_READWRITE, 0 }
+#define RW_THIRD(buffer, third)                                                                              \
+    { TRAIN_##buffer, ROTA_READWRITE, third }
 
 const train_node train_layer[BENCH_LAYER_NODES] = {
     {"norm1", false, 4, 1, {R(XIN), R(LN1), W(STAT1), W(N1)}},
@@ -53,18 +53,18 @@ const train_node train_layer[BENCH_LAYER_NODES] = {
 static const struct {
     const char *name;
     uint64_t elements;
-} places[TRAIN_STRIDE] = {
+} buffers[TRAIN_STRIDE] = {
 #define PLACE(name, elements) {#name, elements},
     TRAIN_TRANSIENTS(PLACE) TRAIN_PARAMETERS(PLACE)
 #undef PLACE
 #define PLACE(name, elements) {"GRAD_" #name, elements},
         TRAIN_PARAMETERS(PLACE)
 #undef PLACE
-            {"INPUT", 3 * TRAIN_WIDTH * TRAIN_WIDTH}};
+            {"INPUT", 3 * TRAIN_WIDTH *TRAIN_WIDTH}};
 
-uint64_t train_elements(uint64_t place) {
-    return places[place].elements;
+uint64_t train_elements(uint64_t buffer) {
+    return buffers[buffer].elements;
 }
-const char *train_name(uint64_t place) {
-    return places[place].name;
+const char *train_name(uint64_t buffer) {
+    return buffers[buffer].name;
 }

@@ -31,12 +31,12 @@
 /* clang-format on */
 
 enum {
-#define TRAIN_PLACE(name, elements) TRAIN_##name,
-    TRAIN_TRANSIENTS(TRAIN_PLACE) TRAIN_PARAMETERS(TRAIN_PLACE)
-#undef TRAIN_PLACE
-#define TRAIN_PLACE(name, elements) TRAIN_GRAD_##name,
-        TRAIN_PARAMETERS(TRAIN_PLACE)
-#undef TRAIN_PLACE
+#define TRAIN_BUFFER(name, elements) TRAIN_##name,
+    TRAIN_TRANSIENTS(TRAIN_BUFFER) TRAIN_PARAMETERS(TRAIN_BUFFER)
+#undef TRAIN_BUFFER
+#define TRAIN_BUFFER(name, elements) TRAIN_GRAD_##name,
+        TRAIN_PARAMETERS(TRAIN_BUFFER)
+#undef TRAIN_BUFFER
             TRAIN_INPUT, /* what WQKV is uploaded from, with uploads */
     TRAIN_STRIDE,
     TRAIN_XIN = -TRAIN_STRIDE + TRAIN_X2,   /* the layer below's output */
@@ -46,9 +46,9 @@ enum {
 };
 
 typedef struct train_access {
-    int16_t place; /* in the layer's buffers */
-    uint8_t mode;  /* rota_access_mode */
-    uint8_t third; /* 0: all of it; 1 to 3: that third */
+    int16_t buffer; /* in the layer's buffers */
+    uint8_t mode;   /* rota_access_mode */
+    uint8_t third;  /* 0: all of it; 1 to 3: that third */
 } train_access;
 
 typedef struct train_node {
@@ -63,7 +63,7 @@ extern const train_node train_layer[BENCH_LAYER_NODES];
 #define TRAIN_BACKWARD_NODES 24
 
 /* Elements and name of a layer's buffer. */
-uint64_t train_elements(uint64_t place);
-const char *train_name(uint64_t place);
+uint64_t train_elements(uint64_t buffer);
+const char *train_name(uint64_t buffer);
 
 #endif

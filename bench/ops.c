@@ -65,9 +65,9 @@ static double fill_value(rota_fill_kind kind, uint64_t i, uint64_t count, uint64
         return -0.5 - uniform;
     case ROTA_FILL_DISTINCT: {
         /* 7919 is prime: a permutation unless the count is a multiple of it. */
-        uint64_t place = i * 7919 % count;
-        return 2 * ((double)place + 0.5) / (double)count - 1 +
-               (place * 2 + 1 == count ? 0.25 / (double)count : 0);
+        uint64_t position = i * 7919 % count;
+        return 2 * ((double)position + 0.5) / (double)count - 1 +
+               (position * 2 + 1 == count ? 0.25 / (double)count : 0);
     }
     default:
         return 2 * uniform - 1;

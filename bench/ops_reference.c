@@ -176,9 +176,9 @@ static void ref_batch_norm(reference *r) {
         r->out[1][s.n + c] = a->evaluate ? variance : rstd;
         for (uint64_t o = 0; o < s.outer; o++)
             for (uint64_t i = 0; i < s.inner; i++) {
-                const uint64_t at = (o * s.n + c) * s.inner + i;
-                r->out[0][at] = (r->in[0][at] - mean) * rstd * (r->in[1] ? r->in[1][c] : 1) +
-                                (r->in[2] ? r->in[2][c] : 0);
+                const uint64_t element = (o * s.n + c) * s.inner + i;
+                r->out[0][element] = (r->in[0][element] - mean) * rstd * (r->in[1] ? r->in[1][c] : 1) +
+                                     (r->in[2] ? r->in[2][c] : 0);
             }
     }
 }

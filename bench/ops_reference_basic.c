@@ -259,12 +259,12 @@ static void ref_transpose(reference *r) {
     const rota_tensor *x = &r->use->inputs[0], *y = &r->use->outputs[0];
     uint32_t a = r->use->attributes.axis[0], b = r->use->attributes.axis[1];
     for (uint64_t i = 0; i < count_of(x); i++) {
-        uint64_t at[ROTA_RANK_MAX], rest = i, to = 0;
-        for (uint32_t d = x->rank; d-- > 0; rest /= x->shape[d]) at[d] = rest % x->shape[d];
-        uint64_t swap = at[a];
-        at[a] = at[b];
-        at[b] = swap;
-        for (uint32_t d = 0; d < y->rank; d++) to = to * y->shape[d] + at[d];
+        uint64_t index[ROTA_RANK_MAX], rest = i, to = 0;
+        for (uint32_t d = x->rank; d-- > 0; rest /= x->shape[d]) index[d] = rest % x->shape[d];
+        uint64_t swap = index[a];
+        index[a] = index[b];
+        index[b] = swap;
+        for (uint32_t d = 0; d < y->rank; d++) to = to * y->shape[d] + index[d];
         r->out[0][to] = r->in[0][i];
     }
 }
@@ -309,7 +309,7 @@ static void ref_min(reference *r) {
 /* ---- Along an axis ---- */
 
 /* Where element i of [outer, m, inner] reads in [outer, n, inner] with `index` in place of its own. */
-static uint64_t place_at(split s, uint64_t m, uint64_t i, double index) {
+static uint64_t indexed_element(split s, uint64_t m, uint64_t i, double index) {
     return (i / s.inner / m * s.n + (uint64_t)index) * s.inner + i % s.inner;
 }
 
@@ -317,7 +317,7 @@ static void ref_gather(reference *r) {
     const uint32_t axis = r->use->attributes.axis[0];
     split s = split_at(&r->use->inputs[0], axis);
     for (uint64_t i = 0; i < count_of(&r->use->outputs[0]); i++)
-        r->out[0][i] = r->in[0][place_at(s, r->use->inputs[1].shape[axis], i, r->in[1][i])];
+        r->out[0][i] = r->in[0][indexed_element(s, r->use->inputs[1].shape[axis], i, r->in[1][i])];
 }
 
 static void ref_scatter_add(reference *r) {
@@ -325,7 +325,7 @@ static void ref_scatter_add(reference *r) {
     split s = split_at(&r->use->inputs[0], axis);
     ref_same_order(r);
     for (uint64_t i = 0; i < count_of(&r->use->inputs[1]); i++)
-        r->out[0][place_at(s, r->use->inputs[1].shape[axis], i, r->in[1][i])] += r->in[2][i];
+        r->out[0][indexed_element(s, r->use->inputs[1].shape[axis], i, r->in[1][i])] += r->in[2][i];
 }
 
 static void ref_one_hot(reference *r) {
@@ -466,12 +466,12 @@ static int find(const char *name) {
 }
 
 bool reference_run_basic(reference *r) {
-    int at = find(r->use->op->name);
-    if (at >= 0) basics[at].run(r);
-    return at >= 0;
+    int i = find(r->use->op->name);
+    if (i >= 0) basics[i].run(r);
+    return i >= 0;
 }
 
 double reference_roundings_basic(const reference *r) {
-    int at = find(r->use->op->name);
-    return at >= 0 ? basics[at].roundings : -1;
+    int i = find(r->use->op->name);
+    return i >= 0 ? basics[i].roundings : -1;
 }

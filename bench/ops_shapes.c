@@ -19,9 +19,9 @@ static bool is_there(const rota_tensor *x) {
 
 static void collect(renaming *r, const rota_tensor *x) {
     for (uint32_t d = 0; is_there(x) && d < x->rank; d++) {
-        uint32_t at = 0;
-        while (at < r->count && r->from[at] != x->shape[d]) at++;
-        if (at < r->count || r->count == EXTENTS_MAX) continue;
+        uint32_t i = 0;
+        while (i < r->count && r->from[i] != x->shape[d]) i++;
+        if (i < r->count || r->count == EXTENTS_MAX) continue;
         r->from[r->count] = r->to[r->count] = x->shape[d];
         r->count++;
     }

@@ -96,7 +96,7 @@ static const char *choice_at(const void *user, size_t i) {
     return ((const choice_words *)user)->text[i];
 }
 
-/* The place of `word` in "a|b|c", or -1. */
+/* The index of `word` in "a|b|c", or -1. */
 static int choice_index(const char *form, const char *word) {
     const size_t length = strlen(word);
     for (int index = 0; *form; index++) {
@@ -224,7 +224,7 @@ static bool takes_next(const option *o, const char *value, const char *next) {
     return o->kind != OPTION_OPTIONAL || (next && next[0] != '-');
 }
 
-/* The place of the next argument that may be an option. */
+/* The index of the next argument that may be an option. */
 static int step_over(const option_table *table, int argc, char **argv, int a) {
     const char *value;
     const option *o = find(table, argv[a], &value);

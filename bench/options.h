@@ -20,7 +20,7 @@ typedef enum option_kind {
 
 typedef struct option {
     const char
-        *name; /* with its dashes; without: an argument that has its place, as in `quickstart DEVICE` */
+        *name; /* with its dashes; without: an argument that has its position, as in `quickstart DEVICE` */
     option_kind kind;
     void *value;      /* what it holds before the parse is the default that --help shows */
     const char *form; /* what the value looks like: FILE, SECONDS, f32|f16|bf16; NULL for flags */

@@ -130,12 +130,12 @@ static void zsh_value(FILE *stream, const option *o) {
 
 static void zsh_part(FILE *stream, const option_table *table) {
     fprintf(stream, "%s)\n    _arguments", command_of(table));
-    for (size_t i = 0, place = 1; i < table->option_count; i++) {
+    for (size_t i = 0, position = 1; i < table->option_count; i++) {
         const option *o = &table->options[i];
         if (!options_is_row(o)) continue;
         fputs(" \\\n        '", stream);
         if (options_is_argument(o))
-            fprintf(stream, "%zu", place++);
+            fprintf(stream, "%zu", position++);
         else {
             fprintf(stream, "%s[", o->name);
             quoted(stream, o->text, ":[]\\");

@@ -22,18 +22,18 @@ static bool is_command(const option_table *table) {
     return strchr(table->program, ' ') != NULL;
 }
 
-void options_print_wrapped(FILE *stream, size_t at, size_t indent, const char *text) {
+void options_print_wrapped(FILE *stream, size_t column, size_t indent, const char *text) {
     for (bool first = true; *text; first = false) {
         const size_t length = strcspn(text, " ");
-        if (!first && at + 1 + length > OPTIONS_HELP_COLUMNS) {
+        if (!first && column + 1 + length > OPTIONS_HELP_COLUMNS) {
             fprintf(stream, "\n%*s", (int)indent, "");
-            at = indent;
+            column = indent;
         } else if (!first) {
             fputc(' ', stream);
-            at++;
+            column++;
         }
         fwrite(text, 1, length, stream);
-        at += length;
+        column += length;
         text += length;
         text += strspn(text, " ");
     }
@@ -72,7 +72,7 @@ void options_default(const option *o, char *out_text, size_t capacity) {
     snprintf(out_text, capacity, "%s%s%s", *value ? " (default " : "", value, *value ? ")" : "");
 }
 
-/* The arguments that have their places: " DEVICE [THREADS]". */
+/* The arguments that have their positions: " DEVICE [THREADS]". */
 static void usage_arguments(const option_table *table, char *out_text, size_t capacity) {
     size_t used = 0;
     out_text[0] = 0;

@@ -20,7 +20,7 @@ typedef enum options_format {
 extern const char *const options_format_names[OPTIONS_FORMATS];
 
 /* Words in lines of at most OPTIONS_HELP_COLUMNS, from column `at` on and then indented by `indent`; ends the line. */
-void options_print_wrapped(FILE *stream, size_t at, size_t indent, const char *text);
+void options_print_wrapped(FILE *stream, size_t column, size_t indent, const char *text);
 void options_print_help(FILE *stream, const option_table *table);
 /* " (default 12)", or "" where the default is to have none. */
 void options_default(const option *o, char *out_text, size_t capacity);

@@ -39,7 +39,7 @@ raw_cpu *raw_cpu_create(const bench_graph *graph) {
         c->params = node.params;
         for (uint32_t a = 0; a < node.access_count; a++) {
             c->operands[a] =
-                raw->state + node.accesses[a].place * BENCH_WORDS_MAX + node.accesses[a].offset_bytes / 4;
+                raw->state + node.accesses[a].buffer * BENCH_WORDS_MAX + node.accesses[a].offset_bytes / 4;
             c->operand_bytes[a] = 4;
         }
         c->call = (rota_kernel_call){.operands = c->operands,
@@ -74,11 +74,11 @@ bool raw_cpu_check(const raw_cpu *raw, const bench_graph *graph) {
     uint32_t *expected = bench_graph_state(graph, raw->runs, NULL);
     if (!expected) return false;
     bool good = true;
-    for (uint64_t place = 0; place < graph->buffer_count && good; place++) {
-        if (!graph->persistent_number[place]) continue;
-        good = raw->state[place * BENCH_WORDS_MAX] == expected[place * BENCH_WORDS_MAX];
+    for (uint64_t buffer = 0; buffer < graph->buffer_count && good; buffer++) {
+        if (!graph->persistent_number[buffer]) continue;
+        good = raw->state[buffer * BENCH_WORDS_MAX] == expected[buffer * BENCH_WORDS_MAX];
         if (!good)
-            fprintf(stderr, "plain calls: place %" PRIu64 " is wrong after %" PRIu64 " runs\n", place,
+            fprintf(stderr, "plain calls: place %" PRIu64 " is wrong after %" PRIu64 " runs\n", buffer,
                     raw->runs);
     }
     free(expected);

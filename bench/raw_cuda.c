@@ -11,7 +11,7 @@
 #include <string.h>
 #include "base/clock.h"
 
-#define PLACE_BYTES 256
+#define BUFFER_BYTES 256
 
 /* name without "cu", the symbol's suffix, parameters. */
 #define FUNCTIONS(X)                                                                                         \
@@ -100,10 +100,10 @@ static bool open_device(raw_cuda *raw, uint32_t index) {
     return true;
 }
 
-/* Whoever last wrote each place, and who read it since. */
+/* Whoever last wrote each buffer, and who read it since. */
 typedef struct touched {
-    uint64_t *writer;       /* by place: node + 1 */
-    uint64_t *first_reader; /* by place: index + 1 in readers, of the last added */
+    uint64_t *writer;       /* by buffer: node + 1 */
+    uint64_t *first_reader; /* by buffer: index + 1 in readers, of the last added */
     struct reader {
         uint64_t node, next;
     } * readers;
@@ -113,10 +113,10 @@ typedef struct touched {
 static uint64_t gather(touched *t, const bench_node *node, const CUgraphNode *nodes, CUgraphNode *before) {
     uint64_t count = 0;
     for (uint32_t a = 0; a < node->access_count; a++) {
-        uint64_t place = node->accesses[a].place, reader = t->first_reader[place];
+        uint64_t buffer = node->accesses[a].buffer, reader = t->first_reader[buffer];
         bool writes = node->accesses[a].mode != ROTA_READ;
         /* Readers come after the writer, so that they stand for it. */
-        if (t->writer[place] && !(writes && reader)) before[count++] = nodes[t->writer[place] - 1];
+        if (t->writer[buffer] && !(writes && reader)) before[count++] = nodes[t->writer[buffer] - 1];
         for (; writes && reader; reader = t->readers[reader - 1].next)
             before[count++] = nodes[t->readers[reader - 1].node];
     }
@@ -132,13 +132,13 @@ static uint64_t gather(touched *t, const bench_node *node, const CUgraphNode *no
 
 static void touch(touched *t, const bench_node *node, uint64_t index) {
     for (uint32_t a = 0; a < node->access_count; a++) {
-        uint64_t place = node->accesses[a].place;
+        uint64_t buffer = node->accesses[a].buffer;
         if (node->accesses[a].mode == ROTA_READ) {
-            t->readers[t->reader_count] = (struct reader){index, t->first_reader[place]};
-            t->first_reader[place] = ++t->reader_count;
+            t->readers[t->reader_count] = (struct reader){index, t->first_reader[buffer]};
+            t->first_reader[buffer] = ++t->reader_count;
         } else {
-            t->writer[place] = index + 1;
-            t->first_reader[place] = 0;
+            t->writer[buffer] = index + 1;
+            t->first_reader[buffer] = 0;
         }
     }
 }
@@ -147,7 +147,7 @@ static bool add_node(raw_cuda *raw, const bench_node *node, const CUgraphNode *b
                      CUgraphNode *out_node) {
     arguments a = {0};
     for (uint32_t i = 0; i < node->access_count; i++)
-        a.words[i] = raw->memory + node->accesses[i].place * PLACE_BYTES + node->accesses[i].offset_bytes;
+        a.words[i] = raw->memory + node->accesses[i].buffer * BUFFER_BYTES + node->accesses[i].offset_bytes;
     memcpy(&a.words[node->access_count], &node->params, sizeof node->params);
     void *parameters[] = {&a};
     CUDA_KERNEL_NODE_PARAMS params = {
@@ -199,8 +199,8 @@ static bool write_first(raw_cuda *raw, const bench_graph *graph) {
     uint32_t *state = bench_graph_state(graph, 0, NULL);
     uint8_t *host = calloc(1, raw->bytes);
     bool good = state && host;
-    for (uint64_t place = 0; place < graph->buffer_count && good; place++)
-        memcpy(host + place * PLACE_BYTES, state + place * BENCH_WORDS_MAX, (size_t)BENCH_WORDS_MAX * 4);
+    for (uint64_t buffer = 0; buffer < graph->buffer_count && good; buffer++)
+        memcpy(host + buffer * BUFFER_BYTES, state + buffer * BENCH_WORDS_MAX, (size_t)BENCH_WORDS_MAX * 4);
     good =
         good &&
         check_result(raw->MemcpyHtoDAsync(raw->memory, host, raw->bytes, raw->stream), "cuMemcpyHtoDAsync") &&
@@ -215,7 +215,7 @@ static bool create(raw_cuda *raw, const bench_graph *graph, uint32_t index) {
         fprintf(stderr, "raw CUDA: this build has no CUDA kernels\n");
         return false;
     }
-    raw->bytes = graph->buffer_count * PLACE_BYTES;
+    raw->bytes = graph->buffer_count * BUFFER_BYTES;
     if (!open_device(raw, index)) return false;
     CHECK(raw->MemAlloc(&raw->memory, raw->bytes));
     return write_first(raw, graph) && build_graph(raw, graph) && raw_cuda_wait(raw);
@@ -273,16 +273,16 @@ bool raw_cuda_check(raw_cuda *raw, const bench_graph *graph, uint64_t replays) {
         host && state &&
         check_result(raw->MemcpyDtoHAsync(host, raw->memory, raw->bytes, raw->stream), "cuMemcpyDtoHAsync") &&
         raw_cuda_wait(raw);
-    for (uint64_t place = 0; place < graph->buffer_count && good; place++) {
-        if (!graph->persistent_number[place]) continue;
-        uint32_t got, expected = state[place * BENCH_WORDS_MAX];
-        memcpy(&got, host + place * PLACE_BYTES, 4);
+    for (uint64_t buffer = 0; buffer < graph->buffer_count && good; buffer++) {
+        if (!graph->persistent_number[buffer]) continue;
+        uint32_t got, expected = state[buffer * BENCH_WORDS_MAX];
+        memcpy(&got, host + buffer * BUFFER_BYTES, 4);
         good = got == expected;
         if (!good)
             fprintf(stderr,
                     "raw CUDA: place %" PRIu64 " holds %" PRIu32 " after %" PRIu64 " replays, not %" PRIu32
                     "\n",
-                    place, got, replays, expected);
+                    buffer, got, replays, expected);
     }
     free(host);
     free(state);

@@ -9,7 +9,7 @@
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan.h>
 
-#define PLACE_BYTES 256
+#define BUFFER_BYTES 256
 #define WAIT_NS UINT64_C(30000000000)
 #define MERGED_MAX 64
 
@@ -267,16 +267,16 @@ static void barrier(raw_vk *raw, VkCommandBuffer commands) {
         0, NULL, 0, NULL);
 }
 
-/* Which places were read and written since the last barrier. */
+/* Which buffers were read and written since the last barrier. */
 typedef struct touched {
-    uint64_t *read_since, *written_since; /* by place: number of barriers when it last was, plus 1 */
+    uint64_t *read_since, *written_since; /* by buffer: number of barriers when it last was, plus 1 */
 } touched;
 
 static bool needs_barrier(const touched *t, const bench_node *node, uint64_t barriers) {
     for (uint32_t a = 0; a < node->access_count; a++) {
-        uint64_t place = node->accesses[a].place;
-        if (t->written_since[place] == barriers + 1) return true;
-        if (node->accesses[a].mode != ROTA_READ && t->read_since[place] == barriers + 1) return true;
+        uint64_t buffer = node->accesses[a].buffer;
+        if (t->written_since[buffer] == barriers + 1) return true;
+        if (node->accesses[a].mode != ROTA_READ && t->read_since[buffer] == barriers + 1) return true;
     }
     return false;
 }
@@ -310,9 +310,9 @@ static bool record_graph(raw_vk *raw, const bench_graph *graph) {
         push_block push = {0};
         for (uint32_t a = 0; a < node.access_count; a++) {
             const bench_access *access = &node.accesses[a];
-            push.operands[a] = raw->address + access->place * PLACE_BYTES + access->offset_bytes;
-            if (access->mode != ROTA_WRITE) t.read_since[access->place] = raw->barriers + 1;
-            if (access->mode != ROTA_READ) t.written_since[access->place] = raw->barriers + 1;
+            push.operands[a] = raw->address + access->buffer * BUFFER_BYTES + access->offset_bytes;
+            if (access->mode != ROTA_WRITE) t.read_since[access->buffer] = raw->barriers + 1;
+            if (access->mode != ROTA_READ) t.written_since[access->buffer] = raw->barriers + 1;
         }
         unsigned char bytes[sizeof push + sizeof node.params];
         uint32_t pointers = 8 + 8 * node.access_count;
@@ -372,7 +372,7 @@ static bool submit(raw_vk *raw, VkCommandBuffer commands, uint32_t count) {
 }
 
 static bool create(raw_vk *raw, const bench_graph *graph, uint32_t index) {
-    raw->bytes = graph->buffer_count * PLACE_BYTES;
+    raw->bytes = graph->buffer_count * BUFFER_BYTES;
     if (!open_device(raw, index) || !make_buffer(raw, index, false, &raw->buffer, &raw->memory) ||
         !make_buffer(raw, index, true, &raw->staging, &raw->staging_memory) || !make_pipelines(raw))
         return false;
@@ -394,8 +394,8 @@ static bool create(raw_vk *raw, const bench_graph *graph, uint32_t index) {
     uint32_t *state = bench_graph_state(graph, 0, NULL);
     if (!state) return false;
     memset(raw->mapped, 0, raw->bytes);
-    for (uint64_t place = 0; place < graph->buffer_count; place++)
-        memcpy(raw->mapped + place * (PLACE_BYTES / 4), state + place * BENCH_WORDS_MAX,
+    for (uint64_t buffer = 0; buffer < graph->buffer_count; buffer++)
+        memcpy(raw->mapped + buffer * (BUFFER_BYTES / 4), state + buffer * BENCH_WORDS_MAX,
                (size_t)BENCH_WORDS_MAX * 4);
     free(state);
     return record_graph(raw, graph) && record_copy(raw, raw->upload_commands, raw->staging, raw->buffer) &&
@@ -468,15 +468,15 @@ bool raw_vk_check(raw_vk *raw, const bench_graph *graph, uint64_t replays) {
     uint32_t *state = bench_graph_state(graph, replays, NULL);
     if (!state) return false;
     bool good = true;
-    for (uint64_t place = 0; place < graph->buffer_count && good; place++) {
-        if (!graph->persistent_number[place]) continue;
-        uint32_t got = raw->mapped[place * (PLACE_BYTES / 4)], expected = state[place * BENCH_WORDS_MAX];
+    for (uint64_t buffer = 0; buffer < graph->buffer_count && good; buffer++) {
+        if (!graph->persistent_number[buffer]) continue;
+        uint32_t got = raw->mapped[buffer * (BUFFER_BYTES / 4)], expected = state[buffer * BENCH_WORDS_MAX];
         good = got == expected;
         if (!good)
             fprintf(stderr,
                     "raw Vulkan: place %" PRIu64 " holds %" PRIu32 " after %" PRIu64 " replays, not %" PRIu32
                     "\n",
-                    place, got, replays, expected);
+                    buffer, got, replays, expected);
     }
     free(state);
     return good;

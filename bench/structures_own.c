@@ -35,15 +35,15 @@ bool structure_ring_own(void *memory, uint64_t rounds) {
     bool right = true;
     for (uint64_t r = 0; r < rounds; r++) {
         for (uint32_t i = 0; i < STRUCTURE_ENTRIES; i++) {
-            const uint64_t at = ra_load_relaxed(&published);
-            right = at - ra_load_acquire(&taken) < CELLS && right; /* with the store below */
-            cells[at % CELLS] = &o->entries[i];
-            ra_store_release(&published, at + 1); /* with the load below */
+            const uint64_t number = ra_load_relaxed(&published);
+            right = number - ra_load_acquire(&taken) < CELLS && right; /* with the store below */
+            cells[number % CELLS] = &o->entries[i];
+            ra_store_release(&published, number + 1); /* with the load below */
         }
         for (uint32_t i = 0; i < STRUCTURE_ENTRIES; i++) {
-            const uint64_t at = ra_load_relaxed(&taken);
-            right = at < ra_load_acquire(&published) && cells[at % CELLS] == &o->entries[i] && right;
-            ra_store_release(&taken, at + 1);
+            const uint64_t number = ra_load_relaxed(&taken);
+            right = number < ra_load_acquire(&published) && cells[number % CELLS] == &o->entries[i] && right;
+            ra_store_release(&taken, number + 1);
         }
     }
     return right;
@@ -75,16 +75,16 @@ bool structure_pointers_own(void *memory, uint64_t rounds) {
     static const structure_object *cells[CELLS];
     memset(cells, 0, sizeof cells);
     for (uint32_t i = 0; i < STRUCTURE_OBJECTS; i++) {
-        uint64_t at = structure_hash_pointer(&o->objects[i]) % CELLS;
-        while (cells[at]) at = (at + 1) % CELLS;
-        cells[at] = &o->objects[i];
+        uint64_t cell = structure_hash_pointer(&o->objects[i]) % CELLS;
+        while (cells[cell]) cell = (cell + 1) % CELLS;
+        cells[cell] = &o->objects[i];
     }
     bool right = true;
     for (uint64_t r = 0; r < rounds; r++)
         for (uint32_t i = 0; i < STRUCTURE_OBJECTS; i++) {
-            uint64_t at = structure_hash_pointer(&o->objects[i]) % CELLS;
-            while (cells[at] && cells[at] != &o->objects[i]) at = (at + 1) % CELLS;
-            right = cells[at] == &o->objects[i] && right;
+            uint64_t cell = structure_hash_pointer(&o->objects[i]) % CELLS;
+            while (cells[cell] && cells[cell] != &o->objects[i]) cell = (cell + 1) % CELLS;
+            right = cells[cell] == &o->objects[i] && right;
         }
     return right;
 }

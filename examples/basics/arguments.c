@@ -40,7 +40,7 @@ static const option_table tables[] = {
      3, EXIT_CODES},
 };
 
-/* The examples read numbers without units. These have no options, so that an argument's place is its row's. */
+/* The examples read numbers without units. These have no options, so that an argument's position is its row's. */
 static void give_numbers(const option_table *table, int argc, char **argv) {
     static char digits[4][24];
     for (int a = 1; a < argc; a++) {

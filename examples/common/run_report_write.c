@@ -59,21 +59,21 @@ static void put_steps(FILE *file, const run_report *report) {
 /* Names and kernels are said once each. */
 typedef struct text_table {
     const char **texts;
-    uint32_t *slots; /* open addressing; place + 1 */
-    uint32_t count, slot_count;
+    uint32_t *entries; /* open addressing; index + 1 */
+    uint32_t count, entry_count;
 } text_table;
 
 static uint32_t text_index(text_table *table, const char *text) {
     uint32_t hash = 2166136261u;
     for (const char *c = text; *c; c++) hash = (hash ^ (unsigned char)*c) * 16777619u;
-    uint32_t at = hash % table->slot_count;
-    while (table->slots[at] && strcmp(table->texts[table->slots[at] - 1], text) != 0)
-        at = (at + 1) % table->slot_count;
-    if (!table->slots[at]) {
+    uint32_t entry = hash % table->entry_count;
+    while (table->entries[entry] && strcmp(table->texts[table->entries[entry] - 1], text) != 0)
+        entry = (entry + 1) % table->entry_count;
+    if (!table->entries[entry]) {
         table->texts[table->count++] = text;
-        table->slots[at] = table->count;
+        table->entries[entry] = table->count;
     }
-    return table->slots[at] - 1;
+    return table->entries[entry] - 1;
 }
 
 static const char *kind_name(rota_plan_command_kind kind) {
@@ -107,14 +107,14 @@ static void put_command(FILE *file, const run_report *report, text_table *table,
 
 static bool put_plan(FILE *file, const run_report *report) {
     const uint32_t most = (uint32_t)report->command_count * 2 + 1;
-    text_table table = {.slot_count = most * 2};
+    text_table table = {.entry_count = most * 2};
     if (!report->command_count) {
         fputs(",\n\"plan\":null", file);
         return true;
     }
     table.texts = calloc(most, sizeof *table.texts);
-    table.slots = calloc(table.slot_count, sizeof *table.slots);
-    const bool good = table.texts && table.slots;
+    table.entries = calloc(table.entry_count, sizeof *table.entries);
+    const bool good = table.texts && table.entries;
     if (good) {
         const rota_plan_stats *s = &report->stats;
         fprintf(file,
@@ -130,7 +130,7 @@ static bool put_plan(FILE *file, const run_report *report) {
         fputs("]}", file);
     }
     free(table.texts);
-    free(table.slots);
+    free(table.entries);
     return good;
 }
 
@@ -265,16 +265,16 @@ static bool put_data(FILE *file, run_report *report, const rota_device_info *inf
 }
 
 bool run_report_write(run_report *report, rota_device *device) {
-    static const char mark[] = "<!--DATA-->";
-    const char *page = (const char *)run_report_page, *place = strstr(page, mark);
+    static const char token[] = "<!--DATA-->";
+    const char *page = (const char *)run_report_page, *found = strstr(page, token);
     file_writer writer;
     if (!file_open(&writer, report->path)) return false;
     FILE *file = writer.file.stream;
-    fwrite(page, 1, (size_t)(place - page), file);
+    fwrite(page, 1, (size_t)(found - page), file);
     fputs("<script type=\"application/json\" id=\"data\">\n", file);
     const bool good = put_data(file, report, rota_device_get_info(device));
     fputs("</script>", file);
-    fputs(place + sizeof mark - 1, file);
+    fputs(found + sizeof token - 1, file);
     if (good) return file_commit(&writer);
     fprintf(stderr, "'%s' can't be written: no memory for its plan\n", report->path);
     file_abandon(&writer);

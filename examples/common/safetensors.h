@@ -30,7 +30,7 @@ typedef struct safetensors_file {
     cJSON *header;
     const cJSON *metadata;
     safetensors_tensor *tensors; /* in the header's order */
-    string_set names;            /* number = place in `tensors` */
+    string_set names;            /* number = index in `tensors` */
     uint64_t data_bytes;
 } safetensors_file;
 

@@ -65,20 +65,20 @@ const unsigned char *string_set_get(const string_set *strings, uint32_t number, 
     return strings->bytes ? strings->bytes + begin : (const unsigned char *)"";
 }
 
-/* Where the string is in the table, or the free place where it belongs. */
-static size_t place_of(const string_set *strings, const void *bytes, size_t size) {
-    size_t at = hash_of(strings->key, bytes, size) & (strings->table_size - 1);
-    for (;; at = (at + 1) & (strings->table_size - 1)) {
-        if (!strings->table[at]) return at;
+/* Where the string is in the table, or the free entry where it belongs. */
+static size_t entry_of(const string_set *strings, const void *bytes, size_t size) {
+    size_t entry = hash_of(strings->key, bytes, size) & (strings->table_size - 1);
+    for (;; entry = (entry + 1) & (strings->table_size - 1)) {
+        if (!strings->table[entry]) return entry;
         size_t other_size;
-        const unsigned char *other = string_set_get(strings, strings->table[at] - 1, &other_size);
-        if (other_size == size && (!size || memcmp(other, bytes, size) == 0)) return at;
+        const unsigned char *other = string_set_get(strings, strings->table[entry] - 1, &other_size);
+        if (other_size == size && (!size || memcmp(other, bytes, size) == 0)) return entry;
     }
 }
 
 uint32_t string_set_find(const string_set *strings, const void *bytes, size_t size) {
     if (!strings->table_size) return STRING_SET_NONE;
-    return strings->table[place_of(strings, bytes, size)] - 1;
+    return strings->table[entry_of(strings, bytes, size)] - 1;
 }
 
 static int grow_table(string_set *strings) {
@@ -92,15 +92,15 @@ static int grow_table(string_set *strings) {
     for (uint32_t i = 0; i < strings->count; i++) {
         size_t length;
         const unsigned char *bytes = string_set_get(strings, i, &length);
-        table[place_of(strings, bytes, length)] = i + 1;
+        table[entry_of(strings, bytes, length)] = i + 1;
     }
     return 1;
 }
 
 uint32_t string_set_add(string_set *strings, const void *bytes, size_t size) {
     if (strings->count >= strings->table_size / 2 && !grow_table(strings)) return STRING_SET_NONE;
-    size_t at = place_of(strings, bytes, size);
-    if (strings->table[at]) return strings->table[at] - 1;
+    size_t entry = entry_of(strings, bytes, size);
+    if (strings->table[entry]) return strings->table[entry] - 1;
     size_t begin = strings->count ? strings->ends[strings->count - 1] : 0, room = strings->room;
     unsigned char *all = array_grown(strings->bytes, 1, begin + size, &strings->byte_room);
     if (!all && begin + size) return STRING_SET_NONE;
@@ -111,7 +111,7 @@ uint32_t string_set_add(string_set *strings, const void *bytes, size_t size) {
     strings->room = (uint32_t)room;
     if (size) memcpy(all + begin, bytes, size);
     ends[strings->count] = begin + size;
-    strings->table[at] = ++strings->count;
+    strings->table[entry] = ++strings->count;
     return strings->count - 1;
 }
 
@@ -130,20 +130,20 @@ int min_heap_push(min_heap *heap, min_heap_entry entry) {
     min_heap_entry *entries = array_grown(heap->entries, sizeof *entries, heap->count + 1, &heap->room);
     if (!entries) return 0;
     heap->entries = entries;
-    size_t at = heap->count++;
-    for (; at && before(entry, entries[(at - 1) / 2]); at = (at - 1) / 2) entries[at] = entries[(at - 1) / 2];
-    entries[at] = entry;
+    size_t i = heap->count++;
+    for (; i && before(entry, entries[(i - 1) / 2]); i = (i - 1) / 2) entries[i] = entries[(i - 1) / 2];
+    entries[i] = entry;
     return 1;
 }
 
 min_heap_entry min_heap_pop(min_heap *heap) {
     min_heap_entry *entries = heap->entries, top = entries[0], last = entries[--heap->count];
-    size_t at = 0;
-    for (size_t child; (child = 2 * at + 1) < heap->count; at = child) {
+    size_t i = 0;
+    for (size_t child; (child = 2 * i + 1) < heap->count; i = child) {
         if (child + 1 < heap->count && before(entries[child + 1], entries[child])) child++;
         if (!before(entries[child], last)) break;
-        entries[at] = entries[child];
+        entries[i] = entries[child];
     }
-    entries[at] = last;
+    entries[i] = last;
     return top;
 }

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "examples/gpt/pieces.h"
 
-#define NO_PLACE UINT32_MAX
+#define NO_POSITION UINT32_MAX
 
 static bool no_memory(void) {
     fprintf(stderr, "no memory for byte-pair encoding\n");
@@ -89,11 +89,11 @@ typedef struct encoder {
     min_heap heap;
 } encoder;
 
-static bool offer(encoder *e, uint32_t at) {
-    if (at == NO_PLACE || e->next[at] == NO_PLACE) return true;
-    const uint32_t pair[2] = {e->string[at], e->string[e->next[at]]};
+static bool offer(encoder *e, uint32_t position) {
+    if (position == NO_POSITION || e->next[position] == NO_POSITION) return true;
+    const uint32_t pair[2] = {e->string[position], e->string[e->next[position]]};
     uint32_t rank = string_set_find(&e->bpe->pairs, pair, sizeof pair);
-    return rank == STRING_SET_NONE || min_heap_push(&e->heap, (min_heap_entry){rank, at, 0});
+    return rank == STRING_SET_NONE || min_heap_push(&e->heap, (min_heap_entry){rank, position, 0});
 }
 
 /* Leaves the merged word in the list that begins at 0. */
@@ -107,22 +107,23 @@ static bool merge_word(encoder *e, const unsigned char *word, size_t size) {
     e->next = grown;
     for (uint32_t i = 0; i < size; i++) {
         e->string[i] = string_set_find(&e->bpe->strings, word + i, 1);
-        e->prev[i] = i ? i - 1 : NO_PLACE;
-        e->next[i] = i + 1 < size ? i + 1 : NO_PLACE;
+        e->prev[i] = i ? i - 1 : NO_POSITION;
+        e->next[i] = i + 1 < size ? i + 1 : NO_POSITION;
     }
     for (uint32_t i = 0; i < size; i++)
         if (!offer(e, i)) return false;
     while (e->heap.count) {
         min_heap_entry top = min_heap_pop(&e->heap);
         const gpt_merge *merge = &e->bpe->merges[top.first];
-        uint32_t at = (uint32_t)top.second, gone = e->next[at];
+        uint32_t position = (uint32_t)top.second, gone = e->next[position];
         /* What has been merged since is no such pair any more. */
-        if (e->string[at] != merge->left || gone == NO_PLACE || e->string[gone] != merge->right) continue;
-        e->string[at] = merge->result;
+        if (e->string[position] != merge->left || gone == NO_POSITION || e->string[gone] != merge->right)
+            continue;
+        e->string[position] = merge->result;
         e->string[gone] = STRING_SET_NONE;
-        e->next[at] = e->next[gone];
-        if (e->next[at] != NO_PLACE) e->prev[e->next[at]] = at;
-        if (!offer(e, e->prev[at]) || !offer(e, at)) return false;
+        e->next[position] = e->next[gone];
+        if (e->next[position] != NO_POSITION) e->prev[e->next[position]] = position;
+        if (!offer(e, e->prev[position]) || !offer(e, position)) return false;
     }
     return true;
 }
@@ -131,11 +132,11 @@ static bool learn_word(encoder *e, const unsigned char *word, size_t size) {
     uint32_t number = e->words.count - 1;
     uint32_t end = number ? e->ends[number - 1] : 0;
     if (!merge_word(e, word, size)) return false;
-    for (uint32_t at = 0; at != NO_PLACE; at = e->next[at]) {
+    for (uint32_t position = 0; position != NO_POSITION; position = e->next[position]) {
         int32_t *tokens = array_grown(e->tokens, sizeof *tokens, (size_t)end + 1, &e->token_room);
         if (!tokens) return false;
         e->tokens = tokens;
-        uint32_t string = e->string[at];
+        uint32_t string = e->string[position];
         tokens[end++] = (int32_t)(e->bpe->token_of ? e->bpe->token_of[string] : string);
     }
     uint32_t *ends = array_grown(e->ends, sizeof *ends, e->words.count, &e->end_room);

@@ -27,8 +27,8 @@ static void list_characters(uint32_t out_codes[256]) {
 /* The bytes that printed characters stand for, in place; SIZE_MAX: one stands for none. */
 static size_t unprint(const uint32_t codes[256], unsigned char *text, size_t size) {
     size_t count = 0;
-    for (size_t at = 0, length; at < size; at += length) {
-        uint32_t code = gpt_utf8_decode(text + at, size - at, &length), b = 0;
+    for (size_t offset = 0, length; offset < size; offset += length) {
+        uint32_t code = gpt_utf8_decode(text + offset, size - offset, &length), b = 0;
         while (b < 256 && codes[b] != code) b++;
         if (b == 256) return SIZE_MAX;
         text[count++] = (unsigned char)b;

@@ -1,5 +1,5 @@
 /* Learning merges. Each different word is kept once, with how often it comes, as a list of tokens. Every pair
- * of tokens knows its count and the places where it was seen; a merge visits those places alone, and a heap
+ * of tokens knows its count and the positions where it was seen; a merge visits those positions alone, and a heap
  * finds the next. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,13 +7,14 @@
 #include "examples/gpt/bpe.h"
 #include "examples/gpt/pieces.h"
 
-#define NO_PLACE UINT32_MAX
+#define NO_POSITION UINT32_MAX
 #define LEAST_COUNT 2 /* a pair that comes once would be a token that is never seen again */
 
 typedef struct pair_record {
     int64_t count;
-    uint32_t *places; /* of the left token; may hold places that have changed since, or hold one twice */
-    size_t place_count, place_room;
+    uint32_t
+        *positions; /* of the left token; may hold positions that have changed since, or hold one twice */
+    size_t position_count, position_room;
 } pair_record;
 
 typedef struct learner {
@@ -60,15 +61,16 @@ static pair_record *record_of(learner *l, uint32_t left, uint32_t right) {
     return &l->records[number];
 }
 
-/* One more place, `at`, of the pair that begins there. */
-static bool add_place(learner *l, uint32_t at) {
-    pair_record *r = record_of(l, l->token[at], l->token[l->next[at]]);
+/* One more position of the pair that begins there. */
+static bool add_position(learner *l, uint32_t position) {
+    pair_record *r = record_of(l, l->token[position], l->token[l->next[position]]);
     if (!r) return false;
-    uint32_t *places = array_grown(r->places, sizeof *places, r->place_count + 1, &r->place_room);
-    if (!places) return false;
-    r->places = places;
-    places[r->place_count++] = at;
-    r->count += l->weight[at];
+    uint32_t *positions =
+        array_grown(r->positions, sizeof *positions, r->position_count + 1, &r->position_room);
+    if (!positions) return false;
+    r->positions = positions;
+    positions[r->position_count++] = position;
+    r->count += l->weight[position];
     uint32_t *touched = array_grown(l->touched, sizeof *touched, l->touched_count + 1, &l->touched_room);
     if (!touched) return false;
     l->touched = touched;
@@ -100,55 +102,57 @@ static bool offer_touched(learner *l) {
 }
 
 static bool lay_out(learner *l) {
-    size_t places = l->words.count ? l->words.ends[l->words.count - 1] : 0;
-    if (places >= NO_PLACE) return false;
-    l->token = malloc((places + 1) * sizeof *l->token);
-    l->prev = malloc((places + 1) * sizeof *l->prev);
-    l->next = malloc((places + 1) * sizeof *l->next);
-    l->weight = malloc((places + 1) * sizeof *l->weight);
+    size_t positions = l->words.count ? l->words.ends[l->words.count - 1] : 0;
+    if (positions >= NO_POSITION) return false;
+    l->token = malloc((positions + 1) * sizeof *l->token);
+    l->prev = malloc((positions + 1) * sizeof *l->prev);
+    l->next = malloc((positions + 1) * sizeof *l->next);
+    l->weight = malloc((positions + 1) * sizeof *l->weight);
     if (!l->token || !l->prev || !l->next || !l->weight) return false;
-    uint32_t at = 0;
+    uint32_t position = 0;
     for (uint32_t w = 0; w < l->words.count; w++) {
         size_t size;
         const unsigned char *word = string_set_get(&l->words, w, &size);
-        for (size_t i = 0; i < size; i++, at++) {
-            l->token[at] = string_set_find(&l->bpe->strings, word + i, 1);
-            l->prev[at] = i ? at - 1 : NO_PLACE;
-            l->next[at] = i + 1 < size ? at + 1 : NO_PLACE;
-            l->weight[at] = l->word_counts[w];
+        for (size_t i = 0; i < size; i++, position++) {
+            l->token[position] = string_set_find(&l->bpe->strings, word + i, 1);
+            l->prev[position] = i ? position - 1 : NO_POSITION;
+            l->next[position] = i + 1 < size ? position + 1 : NO_POSITION;
+            l->weight[position] = l->word_counts[w];
         }
     }
-    for (at = 0; at < places; at++)
-        if (l->next[at] != NO_PLACE && !add_place(l, at)) return false;
+    for (position = 0; position < positions; position++)
+        if (l->next[position] != NO_POSITION && !add_position(l, position)) return false;
     return offer_touched(l);
 }
 
 /* Merges the pair wherever it still is. */
 static bool merge(learner *l, uint32_t pair, uint32_t left, uint32_t right, uint32_t result) {
-    uint32_t *places = l->records[pair].places;
-    size_t count = l->records[pair].place_count;
+    uint32_t *positions = l->records[pair].positions;
+    size_t count = l->records[pair].position_count;
     l->records[pair] = (pair_record){0};
     /* "aaa" is aa, a: from the left, in each word. */
-    if (left == right && count) qsort(places, count, sizeof *places, by_number);
+    if (left == right && count) qsort(positions, count, sizeof *positions, by_number);
     bool good = true;
     for (size_t i = 0; i < count && good; i++) {
-        uint32_t at = places[i], gone = l->next[at];
-        if (l->token[at] != left || gone == NO_PLACE || l->token[gone] != right) continue;
-        uint32_t before = l->prev[at], after = l->next[gone];
+        uint32_t position = positions[i], gone = l->next[position];
+        if (l->token[position] != left || gone == NO_POSITION || l->token[gone] != right) continue;
+        uint32_t before = l->prev[position], after = l->next[gone];
         pair_record *r = NULL;
-        if (before != NO_PLACE && (r = record_of(l, l->token[before], left))) r->count -= l->weight[at];
-        if (before != NO_PLACE && !r) good = false;
+        if (before != NO_POSITION && (r = record_of(l, l->token[before], left)))
+            r->count -= l->weight[position];
+        if (before != NO_POSITION && !r) good = false;
         r = NULL;
-        if (after != NO_PLACE && (r = record_of(l, right, l->token[after]))) r->count -= l->weight[at];
-        if (after != NO_PLACE && !r) good = false;
-        l->token[at] = result;
+        if (after != NO_POSITION && (r = record_of(l, right, l->token[after])))
+            r->count -= l->weight[position];
+        if (after != NO_POSITION && !r) good = false;
+        l->token[position] = result;
         l->token[gone] = STRING_SET_NONE;
-        l->next[at] = after;
-        if (after != NO_PLACE) l->prev[after] = at;
-        good =
-            good && (before == NO_PLACE || add_place(l, before)) && (after == NO_PLACE || add_place(l, at));
+        l->next[position] = after;
+        if (after != NO_POSITION) l->prev[after] = position;
+        good = good && (before == NO_POSITION || add_position(l, before)) &&
+               (after == NO_POSITION || add_position(l, position));
     }
-    free(places);
+    free(positions);
     if (left == right) l->records[pair].count = 0;
     return good && offer_touched(l);
 }
@@ -175,7 +179,7 @@ bool gpt_bpe_train(const unsigned char *text, size_t size, uint32_t count, gpt_b
         fprintf(stderr,
                 "byte-pair encoding can't be learned from %zu bytes: see above, or too little memory\n",
                 size);
-    for (uint32_t i = 0; i < l.record_count; i++) free(l.records[i].places);
+    for (uint32_t i = 0; i < l.record_count; i++) free(l.records[i].positions);
     string_set_free(&l.words);
     string_set_free(&l.pairs);
     free(l.word_counts);

@@ -155,10 +155,10 @@ void gpt_text_free(gpt_text *text) {
 
 void gpt_text_batch(const gpt_text *text, size_t first, size_t end, uint64_t rows, uint64_t block,
                     random_state *random, int32_t *out_tokens, int32_t *out_targets) {
-    size_t places = end - first - block;
+    size_t starts = end - first - block;
     for (uint64_t r = 0; r < rows; r++) {
-        const int32_t *at = text->tokens + first + random_next(random) % places;
-        memcpy(out_tokens + r * block, at, block * sizeof *at);
-        memcpy(out_targets + r * block, at + 1, block * sizeof *at);
+        const int32_t *window = text->tokens + first + random_next(random) % starts;
+        memcpy(out_tokens + r * block, window, block * sizeof *window);
+        memcpy(out_targets + r * block, window + 1, block * sizeof *window);
     }
 }

@@ -31,7 +31,7 @@ typedef struct gpt_text {
 
 /* Reads the file. One sentence on stderr and false for one that can't be read, is empty, or has too few bytes
  * to leave a block and one token for training or two for validation. GPT_BIN: merges and token files that are
- * damaged, or a token out of range (with its place), too. */
+ * damaged, or a token out of range (with its position), too. */
 bool gpt_text_read(gpt_text *text, const gpt_source *source);
 /* Cuts it into tokens. False with a sentence: merges that are damaged, too few tokens. Merges that are
  * learned are kept in a file named by the text's hash and the number of tokens. */
@@ -40,7 +40,7 @@ bool gpt_text_tokenize(gpt_text *text, const gpt_source *source);
 bool gpt_text_vocabulary(gpt_text *text, const gpt_source *source);
 void gpt_text_free(gpt_text *text);
 
-/* `rows` windows of `block` tokens from random places in [first, end), and the tokens that follow each. */
+/* `rows` windows of `block` tokens from random positions in [first, end), and the tokens that follow each. */
 void gpt_text_batch(const gpt_text *text, size_t first, size_t end, uint64_t rows, uint64_t block,
                     random_state *random, int32_t *out_tokens, int32_t *out_targets);
 

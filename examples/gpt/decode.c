@@ -7,7 +7,7 @@
 #include "cuda/gpt_cache.h"
 #include "spv/gpt_cache.h"
 
-/* ---- A kernel of our own: rota has no op that writes to a place which an argument says ---- */
+/* ---- A kernel of our own: rota has no op that writes to a position which an argument says ---- */
 
 /* Field by field as in gpt_cache.comp and gpt_cache.cu. */
 typedef struct cache_params {
@@ -152,7 +152,7 @@ rota_status gpt_decoder_create(gpt_model *model, gpt_decoder *out) {
             model, &(gpt_plan_options){.name = "decode", .record = record_step, .user = out}, &out->plan);
     rota_args *args = out->plan.turns[0].args;
     if (status == ROTA_OK) status = rota_args_set_input(args, out->plan.tokens, &out->token, 4, true);
-    if (status == ROTA_OK) status = rota_args_set_input(args, out->here, &out->place, 4, true);
+    if (status == ROTA_OK) status = rota_args_set_input(args, out->here, &out->position_row, 4, true);
     if (status == ROTA_OK)
         status = rota_args_set_input(args, out->mask, out->mask_values, c->block * 4, true);
     if (status == ROTA_OK)
@@ -184,7 +184,7 @@ rota_status gpt_decoder_step(gpt_decoder *decoder, int32_t token, const float **
         return rota_fail(ROTA_WRONG_STATE, "all %" PRIu64 " places of the model's block are taken",
                          decoder->filled);
     decoder->token = token;
-    decoder->place = (int32_t)decoder->filled;
+    decoder->position_row = (int32_t)decoder->filled;
     decoder->mask_values[decoder->filled] = 0;
     ROTA_TRY(rota_args_set_u32(turn->args, decoder->position, (uint32_t)decoder->filled));
     ROTA_TRY(rota_submit_wait(decoder->plan.plan, turn->args, 0, &turn->ticket));

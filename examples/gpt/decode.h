@@ -1,5 +1,5 @@
 /* One token after the other: the keys and values of those before stay on the device, so that a step costs one
- * token's work and a look at the cache. The graph is one for all places: which one is an argument. */
+ * token's work and a look at the cache. The graph is one for all positions: which one is an argument. */
 #ifndef ROTA_EXAMPLES_GPT_DECODE_H
 #define ROTA_EXAMPLES_GPT_DECODE_H
 
@@ -9,10 +9,10 @@ typedef struct gpt_decoder {
     gpt_plan plan;
     rota_buffer **caches; /* keys and values of each layer, [heads, block, head dim] */
     uint64_t cache_count;
-    rota_buffer *here, *mask; /* INPUT: the place; 0 for the places up to it, minus infinity beyond */
+    rota_buffer *here, *mask; /* INPUT: the position; 0 for those up to it, minus infinity beyond */
     rota_slot position;
     float *mask_values, *logits;
-    int32_t token, place;
+    int32_t token, position_row;
     uint64_t filled; /* tokens so far */
 } gpt_decoder;
 

@@ -23,9 +23,9 @@ rota_status gpt_sampled_loss(const gpt_text *text, gpt_plan *plan, uint64_t seed
     return status;
 }
 
-/* Adds to sum the losses of `windows` windows from `at`, one after the other, `rows` at a time, with the plan
+/* Adds to sum the losses of `windows` windows from `first`, one after the other, `rows` at a time, with the plan
  * if it is for so many, else with one of their own. */
-static rota_status window_losses(gpt_model *model, const gpt_text *text, size_t at, uint64_t windows,
+static rota_status window_losses(gpt_model *model, const gpt_text *text, size_t first, uint64_t windows,
                                  uint64_t rows, uint64_t length, gpt_plan *plan,
                                  const volatile sig_atomic_t *stop, double *sum) {
     gpt_plan own = {0};
@@ -34,11 +34,11 @@ static rota_status window_losses(gpt_model *model, const gpt_text *text, size_t 
         plan = &own;
     }
     rota_status status = ROTA_OK;
-    for (uint64_t w = 0; w < windows && status == ROTA_OK && !*stop; w += rows, at += rows * length) {
+    for (uint64_t w = 0; w < windows && status == ROTA_OK && !*stop; w += rows, first += rows * length) {
         float loss;
         /* Windows stand side by side in the text, so a batch is one run of tokens; its targets are one
          * further. */
-        status = gpt_loss(plan, text->tokens + at, text->tokens + at + 1, &loss);
+        status = gpt_loss(plan, text->tokens + first, text->tokens + first + 1, &loss);
         if (status == ROTA_OK) *sum += (double)loss * (double)(rows * length);
     }
     gpt_plan_free(&own);
@@ -51,15 +51,15 @@ rota_status gpt_whole_loss(gpt_model *model, const gpt_text *text, gpt_plan *pla
     uint64_t predictions = text->count - text->train_count - 1, length = plan->length;
     uint64_t windows = predictions / length, rest = predictions % length,
              whole = windows / plan->rows * plan->rows;
-    size_t at = text->train_count;
+    size_t first = text->train_count;
     double sum = 0;
-    ROTA_TRY(window_losses(model, text, at, whole, plan->rows, length, plan, stop, &sum));
-    at += whole * length;
+    ROTA_TRY(window_losses(model, text, first, whole, plan->rows, length, plan, stop, &sum));
+    first += whole * length;
     /* One by one: products of another size would be measured first, in memory of their own. */
     if (windows > whole)
-        ROTA_TRY(window_losses(model, text, at, windows - whole, 1, length, plan, stop, &sum));
-    at += (windows - whole) * length;
-    if (rest) ROTA_TRY(window_losses(model, text, at, 1, 1, rest, plan, stop, &sum));
+        ROTA_TRY(window_losses(model, text, first, windows - whole, 1, length, plan, stop, &sum));
+    first += (windows - whole) * length;
+    if (rest) ROTA_TRY(window_losses(model, text, first, 1, 1, rest, plan, stop, &sum));
     *out_loss = sum / (double)predictions;
     return ROTA_OK;
 }

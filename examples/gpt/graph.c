@@ -37,12 +37,12 @@ static rota_status drop(gpt_recording *r, rota_tensor *x) {
                            ROTA_SLOT(r->plan->step), x);
 }
 
-/* y = x weight + bias; columns [first, first + count) of the weight at a place, and of its bias, if there is
+/* y = x weight + bias; columns [first, first + count) of the weight of a parameter, and of its bias, if there is
  * one, at the next. */
-static rota_status linear_columns(gpt_recording *r, const char *what, rota_tensor x, uint32_t place,
+static rota_status linear_columns(gpt_recording *r, const char *what, rota_tensor x, uint32_t parameter,
                                   uint64_t first, uint64_t count, rota_tensor *out_y) {
-    rota_tensor weight, bias = r->weights[place + 1];
-    ROTA_TRY(rota_tensor_slice(&r->weights[place], 1, first, count, &weight));
+    rota_tensor weight, bias = r->weights[parameter + 1];
+    ROTA_TRY(rota_tensor_slice(&r->weights[parameter], 1, first, count, &weight));
     if (bias.buffer) ROTA_TRY(rota_tensor_slice(&bias, 0, first, count, &bias));
     if (r->one_node) {
         ROTA_TRY(rota_op_linear(r->tape, x, weight, &ROTA_LINEAR(.bias = bias), out_y));
@@ -53,39 +53,40 @@ static rota_status linear_columns(gpt_recording *r, const char *what, rota_tenso
     return gpt_record_watch(r, what, *out_y);
 }
 
-static rota_status linear(gpt_recording *r, const char *what, rota_tensor x, uint32_t place,
+static rota_status linear(gpt_recording *r, const char *what, rota_tensor x, uint32_t parameter,
                           rota_tensor *out_y) {
-    return linear_columns(r, what, x, place, 0, r->weights[place].shape[1], out_y);
+    return linear_columns(r, what, x, parameter, 0, r->weights[parameter].shape[1], out_y);
 }
 
-static rota_status linear_gelu(gpt_recording *r, rota_tensor x, uint32_t place, rota_tensor *out_y) {
+static rota_status linear_gelu(gpt_recording *r, rota_tensor x, uint32_t parameter, rota_tensor *out_y) {
     if (r->one_node) {
         const rota_linear options =
-            ROTA_LINEAR(.bias = r->weights[place + 1], .activation = ROTA_ACTIVATION_GELU);
-        ROTA_TRY(rota_op_linear(r->tape, x, r->weights[place], &options, out_y));
+            ROTA_LINEAR(.bias = r->weights[parameter + 1], .activation = ROTA_ACTIVATION_GELU);
+        ROTA_TRY(rota_op_linear(r->tape, x, r->weights[parameter], &options, out_y));
     } else {
-        ROTA_TRY(linear(r, "widened", x, place, out_y));
+        ROTA_TRY(linear(r, "widened", x, parameter, out_y));
         ROTA_TRY(rota_op_gelu(r->tape, *out_y, out_y));
     }
     return gpt_record_watch(r, "gelu", *out_y);
 }
 
 /* x += dropout(y weight + bias) */
-static rota_status add_linear(gpt_recording *r, const char *what, rota_tensor y, uint32_t place,
+static rota_status add_linear(gpt_recording *r, const char *what, rota_tensor y, uint32_t parameter,
                               rota_tensor *x) {
     if (r->one_node && !r->dropout) {
-        const rota_linear options = ROTA_LINEAR(.bias = r->weights[place + 1], .residual = *x);
-        ROTA_TRY(rota_op_linear(r->tape, y, r->weights[place], &options, x));
+        const rota_linear options = ROTA_LINEAR(.bias = r->weights[parameter + 1], .residual = *x);
+        ROTA_TRY(rota_op_linear(r->tape, y, r->weights[parameter], &options, x));
     } else {
-        ROTA_TRY(linear(r, what, y, place, &y));
+        ROTA_TRY(linear(r, what, y, parameter, &y));
         ROTA_TRY(drop(r, &y));
         ROTA_TRY(rota_op_add(r->tape, *x, y, x));
     }
     return gpt_record_watch(r, "residual", *x);
 }
 
-static rota_status norm(gpt_recording *r, rota_tensor x, uint32_t place, rota_tensor *out_y) {
-    ROTA_TRY(rota_op_layernorm(r->tape, x, r->weights[place], r->weights[place + 1], NORM_EPS, out_y));
+static rota_status norm(gpt_recording *r, rota_tensor x, uint32_t parameter, rota_tensor *out_y) {
+    ROTA_TRY(
+        rota_op_layernorm(r->tape, x, r->weights[parameter], r->weights[parameter + 1], NORM_EPS, out_y));
     return gpt_record_watch(r, "norm", *out_y);
 }
 
@@ -105,15 +106,16 @@ rota_status gpt_record_qkv(gpt_recording *r, uint64_t layer, rota_tensor x, rota
     char name[48];
     snprintf(name, sizeof name, "layer %" PRIu64 " attention", layer);
     ROTA_TRY(gpt_record_part(r, name));
-    ROTA_TRY(norm(r, x, gpt_place(layer, GPT_NORM1), &h));
+    ROTA_TRY(norm(r, x, gpt_parameter_index(layer, GPT_NORM1), &h));
     if (r->dropout) { /* gradients of what attend_dropping reads are added to slices one by one */
         for (uint64_t i = 0; i < 3; i++) {
-            ROTA_TRY(linear_columns(r, what[i], h, gpt_place(layer, GPT_QKV), i * dim, dim, &qkv[i]));
+            ROTA_TRY(
+                linear_columns(r, what[i], h, gpt_parameter_index(layer, GPT_QKV), i * dim, dim, &qkv[i]));
             ROTA_TRY(head_view(r, &qkv[i], &qkv[i]));
         }
         return ROTA_OK;
     }
-    ROTA_TRY(linear(r, "queries, keys and values", h, gpt_place(layer, GPT_QKV), &h));
+    ROTA_TRY(linear(r, "queries, keys and values", h, gpt_parameter_index(layer, GPT_QKV), &h));
     for (uint64_t i = 0; i < 3; i++) {
         ROTA_TRY(rota_tensor_slice(&h, 2, i * dim, dim, &qkv[i]));
         ROTA_TRY(head_view(r, &qkv[i], &qkv[i]));
@@ -133,12 +135,12 @@ rota_status gpt_record_rest(gpt_recording *r, uint64_t layer, rota_tensor merged
     snprintf(name, sizeof name, "layer %" PRIu64 " attention", layer);
     ROTA_TRY(gpt_record_part(r, name));
     ROTA_TRY(gpt_record_watch(r, "mixed values", merged));
-    ROTA_TRY(add_linear(r, "projection", merged, gpt_place(layer, GPT_PROJECT), x));
+    ROTA_TRY(add_linear(r, "projection", merged, gpt_parameter_index(layer, GPT_PROJECT), x));
     snprintf(name, sizeof name, "layer %" PRIu64 " wide", layer);
     ROTA_TRY(gpt_record_part(r, name));
-    ROTA_TRY(norm(r, *x, gpt_place(layer, GPT_NORM2), &h));
-    ROTA_TRY(linear_gelu(r, h, gpt_place(layer, GPT_WIDEN), &h));
-    return add_linear(r, "narrowed", h, gpt_place(layer, GPT_NARROW), x);
+    ROTA_TRY(norm(r, *x, gpt_parameter_index(layer, GPT_NORM2), &h));
+    ROTA_TRY(linear_gelu(r, h, gpt_parameter_index(layer, GPT_WIDEN), &h));
+    return add_linear(r, "narrowed", h, gpt_parameter_index(layer, GPT_NARROW), x);
 }
 
 rota_status gpt_record_head(gpt_recording *r, rota_tensor x, rota_tensor table, rota_tensor *out_logits) {
@@ -294,8 +296,8 @@ static rota_status record_train(gpt_recording *r) {
     rota_tensor *params = calloc(model->parameter_count, sizeof *params);
     if (!params) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the parameters' descriptions");
     for (uint32_t i = 0; i < model->parameter_count; i++) {
-        const uint32_t place = model->parameters[i].place;
-        params[i] = place == GPT_TOKENS ? r->table : r->weights[place];
+        const uint32_t index = model->parameters[i].index;
+        params[i] = index == GPT_TOKENS ? r->table : r->weights[index];
     }
     rota_status status = gpt_gradients_make(r, &g);
     if (status == ROTA_OK) status = record_backward(r, params, &g, losses);
@@ -349,7 +351,7 @@ rota_status gpt_plan_make(gpt_model *model, const gpt_plan_options *options, gpt
     for (uint32_t i = 0; i < model->parameter_count && status == ROTA_OK; i++)
         status = gpt_part_tensor(&model->parameters[i],
                                  r.dtype == ROTA_F32 ? model->parts[GPT_VALUES] : model->copies, r.dtype,
-                                 &r.weights[model->parameters[i].place]);
+                                 &r.weights[model->parameters[i].index]);
     if (status == ROTA_OK) status = gpt_table_tensor(model, r.weights[GPT_TOKENS].buffer, r.dtype, &r.table);
     if (status == ROTA_OK) status = rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = name), &out->graph);
     if (status == ROTA_OK && model->fuse) status = rota_graph_fuse(out->graph);

@@ -76,7 +76,7 @@ typedef struct gpt_recording {
     gpt_plan *plan;
     rota_recorder *recorder;
     rota_tape *tape;
-    rota_tensor *weights; /* of the dtype, by place; none where the arch has no such parameter */
+    rota_tensor *weights; /* of the dtype, by index; none where the arch has no such parameter */
     rota_tensor table; /* the token table with all of its rows in memory: logits then have so many columns */
     rota_dtype dtype;  /* of weights and activations */
     uint64_t rows;     /* of a micro-batch */

@@ -44,12 +44,12 @@ static rota_status check_sizes(const gpt_config *c, const rota_device_info *info
     return ROTA_OK;
 }
 
-static void add_parameter(gpt_model *model, uint32_t place, const char *name, uint64_t rows, uint64_t columns,
+static void add_parameter(gpt_model *model, uint32_t index, const char *name, uint64_t rows, uint64_t columns,
                           double deviation) {
     const bool bias = strcmp(name + strlen(name) - 5, ".bias") == 0;
     if (bias && model->config.arch == GPT_PLAIN) return;
     gpt_parameter *p = &model->parameters[model->parameter_count++];
-    *p = (gpt_parameter){.place = place,
+    *p = (gpt_parameter){.index = index,
                          .rank = rows ? 2 : 1,
                          .shape = {rows ? rows : columns, rows ? columns : 1},
                          .count = (rows ? rows : 1) * columns,
@@ -86,7 +86,8 @@ static void describe_parameters(gpt_model *model) {
         for (uint32_t i = 0; i < GPT_LAYER_PLACES; i++) {
             char name[36];
             snprintf(name, sizeof name, "h.%" PRIu64 ".%s", l, layer[i].name);
-            add_parameter(model, gpt_place(l, i), name, layer[i].rows, layer[i].columns, layer[i].deviation);
+            add_parameter(model, gpt_parameter_index(l, i), name, layer[i].rows, layer[i].columns,
+                          layer[i].deviation);
         }
     add_parameter(model, GPT_LAST_NORM(c->layers), "ln_f.weight", 0, dim, one);
     add_parameter(model, GPT_LAST_NORM(c->layers) + 1, "ln_f.bias", 0, dim, 0);
@@ -98,17 +99,17 @@ static uint64_t round_up(uint64_t count, uint64_t unit) {
 
 uint64_t gpt_model_table_rows(const gpt_model *model) {
     const uint64_t rows = model->config.vocabulary;
-    return round_up(rows,
-                    rows >= (uint64_t)16 * GPT_VOCABULARY_LINES ? GPT_VOCABULARY_LINES : GPT_VOCABULARY_ALIGNMENT);
+    return round_up(rows, rows >= (uint64_t)16 * GPT_VOCABULARY_LINES ? GPT_VOCABULARY_LINES
+                                                                      : GPT_VOCABULARY_ALIGNMENT);
 }
 
-static void place_parameters(gpt_model *model) {
+static void lay_out_parameters(gpt_model *model) {
     for (uint32_t rank = 2; rank > 0; rank--) {
         for (uint32_t i = 0; i < model->parameter_count; i++) {
             gpt_parameter *p = &model->parameters[i];
             if (p->rank != rank) continue;
             const uint64_t own =
-                p->place == GPT_TOKENS ? gpt_model_table_rows(model) * p->shape[1] : p->count;
+                p->index == GPT_TOKENS ? gpt_model_table_rows(model) * p->shape[1] : p->count;
             p->first = model->element_count;
             p->room = round_up(own, GPT_ALIGNMENT);
             model->element_count += p->room;
@@ -123,9 +124,9 @@ static rota_status clear(gpt_model *model, rota_buffer *buffer, uint64_t bytes) 
     void *zeroes = calloc(1, piece);
     if (!zeroes) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " zeroes", piece);
     rota_status status = ROTA_OK;
-    for (uint64_t at = 0; at < bytes && status == ROTA_OK; at += piece)
-        status = rota_buffer_write(buffer, model->device, at, zeroes, bytes - at < piece ? bytes - at : piece,
-                                   NULL);
+    for (uint64_t offset = 0; offset < bytes && status == ROTA_OK; offset += piece)
+        status = rota_buffer_write(buffer, model->device, offset, zeroes,
+                                   bytes - offset < piece ? bytes - offset : piece, NULL);
     free(zeroes);
     return status;
 }
@@ -155,7 +156,7 @@ rota_status gpt_model_create(const gpt_config *config, rota_runtime *runtime, ro
         return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the parameters of %" PRIu64 " layers",
                          config->layers);
     describe_parameters(out);
-    place_parameters(out);
+    lay_out_parameters(out);
     return make_buffers(out);
 }
 

@@ -23,12 +23,12 @@ typedef struct gpt_config {
 /* A parameter: a range of the model's buffers. */
 typedef struct gpt_parameter {
     char name[48];
-    uint32_t place; /* in the list of all parameters that either arch has */
+    uint32_t index; /* in the list of all parameters that either arch has */
     uint32_t rank;
     uint64_t shape[2];
     uint64_t count;   /* elements */
     uint64_t room;    /* elements from `first` on that are its own, or gaps */
-    uint64_t first;   /* place of its first element in each buffer */
+    uint64_t first;   /* index of its first element in each buffer */
     double deviation; /* of the normal distribution it starts with; 0: at zero; below: at 1 */
 } gpt_parameter;
 
@@ -60,17 +60,17 @@ enum {
     GPT_NARROW_BIAS,
     GPT_LAYER_PLACES
 };
-static inline uint32_t gpt_place(uint64_t layer, uint32_t which) {
+static inline uint32_t gpt_parameter_index(uint64_t layer, uint32_t which) {
     return (uint32_t)(GPT_FIRST_LAYER + layer * GPT_LAYER_PLACES + which);
 }
-#define GPT_LAST_NORM(layers) gpt_place(layers, 0)
+#define GPT_LAST_NORM(layers) gpt_parameter_index(layers, 0)
 #define GPT_PLACES(layers) (GPT_LAST_NORM(layers) + 2)
 
 typedef struct gpt_model {
     gpt_config config;
     rota_runtime *runtime;
     rota_device *device;
-    gpt_parameter *parameters; /* by place */
+    gpt_parameter *parameters; /* by index */
     uint32_t parameter_count;
     uint64_t weight_count;                 /* elements of all parameters */
     uint64_t decayed_count, element_count; /* of a buffer: what decays, which comes first; all */

@@ -16,7 +16,7 @@ rota_status gpt_part_tensor(const gpt_parameter *p, rota_buffer *buffer, rota_dt
 
 rota_status gpt_table_tensor(const gpt_model *model, rota_buffer *buffer, rota_dtype dtype,
                              rota_tensor *out) {
-    const gpt_parameter *p = &model->parameters[0]; /* by place: it is the first */
+    const gpt_parameter *p = &model->parameters[0]; /* by index: it is the first */
     return rota_tensor_of(buffer, p->first * rota_dtype_bytes(dtype), dtype,
                           ROTA_SHAPE(gpt_model_table_rows(model), p->shape[1]), out);
 }

@@ -15,9 +15,10 @@ static const char pattern[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^"
                               "\\p{L}\\p{N}]+|[" SPACE "]+(?![^" SPACE "])|[" SPACE "]+";
 
 static size_t valid_run(const unsigned char *text, size_t size) {
-    size_t at = 0, length;
-    while (at < size && gpt_utf8_decode(text + at, size - at, &length) < GPT_RAW_BYTE) at += length;
-    return at;
+    size_t offset = 0, length;
+    while (offset < size && gpt_utf8_decode(text + offset, size - offset, &length) < GPT_RAW_BYTE)
+        offset += length;
+    return offset;
 }
 
 static bool fail(const char *what, int error) {
@@ -37,20 +38,21 @@ bool gpt_pieces_each(const unsigned char *text, size_t size, gpt_piece_fn fn, vo
     pcre2_match_data *match = pcre2_match_data_create_from_pattern(code, NULL);
     bool good = match != NULL;
     if (!match) fprintf(stderr, "no memory to match a pattern\n");
-    for (size_t at = 0; at < size && good;) {
+    for (size_t offset = 0; offset < size && good;) {
         /* Runs are checked here, once: PCRE2 would check all that is left at each match. */
-        size_t end = at + valid_run(text + at, size - at);
-        while (at < end && good) {
-            int found = pcre2_match(code, text, end, at, PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, match, NULL);
+        size_t end = offset + valid_run(text + offset, size - offset);
+        while (offset < end && good) {
+            int found =
+                pcre2_match(code, text, end, offset, PCRE2_NO_UTF_CHECK | PCRE2_ANCHORED, match, NULL);
             if (found < 0) {
                 good = fail("GPT-2's pattern can't be matched", found);
                 break;
             }
             size_t next = pcre2_get_ovector_pointer(match)[1];
-            good = fn(user, text + at, next - at);
-            at = next;
+            good = fn(user, text + offset, next - offset);
+            offset = next;
         }
-        if (good && at < size) good = fn(user, text + at, 1), at++;
+        if (good && offset < size) good = fn(user, text + offset, 1), offset++;
     }
     pcre2_match_data_free(match);
     pcre2_code_free(code);

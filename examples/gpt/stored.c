@@ -16,8 +16,8 @@ static const char *const tokenizer_names[] = {"char", "byte", "bpe", "bin"};
 /* JSON is UTF-8, which names of files and of tokens need not be. */
 static bool is_utf8(const char *text) {
     const size_t size = strlen(text);
-    for (size_t at = 0, length; at < size; at += length)
-        if (gpt_utf8_decode((const unsigned char *)text + at, size - at, &length) >= GPT_RAW_BYTE)
+    for (size_t offset = 0, length; offset < size; offset += length)
+        if (gpt_utf8_decode((const unsigned char *)text + offset, size - offset, &length) >= GPT_RAW_BYTE)
             return false;
     return true;
 }

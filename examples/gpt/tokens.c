@@ -36,8 +36,8 @@ bool gpt_tokens_read(const char *path, int32_t **tokens, size_t *count) {
         fprintf(stderr, "no memory for the %zu tokens of '%s'\n", more, path);
         goto done;
     }
-    const unsigned char *at = (const unsigned char *)data + HEADER_BYTES;
-    for (size_t i = 0; i < more; i++, at += 2) all[*count + i] = at[0] | at[1] << 8;
+    const unsigned char *bytes = (const unsigned char *)data + HEADER_BYTES;
+    for (size_t i = 0; i < more; i++, bytes += 2) all[*count + i] = bytes[0] | bytes[1] << 8;
     *tokens = all;
     *count += more;
     good = true;

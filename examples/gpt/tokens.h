@@ -10,7 +10,7 @@
 /* Appends the file's tokens to *tokens [*count], from malloc. False with one sentence: unreadable, no such
  * file, truncated. */
 bool gpt_tokens_read(const char *path, int32_t **tokens, size_t *count);
-/* Under a temporary name, renamed. False with one sentence; a token above 65535 is one (its place and value).
+/* Under a temporary name, renamed. False with one sentence; a token above 65535 is one (its position and value).
  */
 bool gpt_tokens_write(const char *path, const int32_t *tokens, size_t count);
 

@@ -10,8 +10,8 @@
 bool gpt_vocabulary_chars(gpt_vocabulary *vocabulary, const unsigned char *text, size_t size) {
     *vocabulary = (gpt_vocabulary){.kind = GPT_CHAR};
     unsigned char *occurs = calloc(CODES, 1);
-    for (size_t at = 0, length; occurs && at < size; at += length)
-        occurs[gpt_utf8_decode(text + at, size - at, &length)] = 1;
+    for (size_t offset = 0, length; occurs && offset < size; offset += length)
+        occurs[gpt_utf8_decode(text + offset, size - offset, &length)] = 1;
     for (uint32_t code = 0; occurs && code < CODES; code++) vocabulary->count += occurs[code];
     vocabulary->codes = occurs ? malloc((vocabulary->count + 1) * sizeof *vocabulary->codes) : NULL;
     if (vocabulary->codes)
@@ -46,14 +46,14 @@ static bool encode_chars(const gpt_vocabulary *vocabulary, const unsigned char *
     for (uint32_t i = 0; i < vocabulary->count; i++) numbers[vocabulary->codes[i]] = i + 1;
     size_t count = 0;
     bool good = true;
-    for (size_t at = 0, length; at < size && good; at += length) {
-        uint32_t code = gpt_utf8_decode(text + at, size - at, &length);
+    for (size_t offset = 0, length; offset < size && good; offset += length) {
+        uint32_t code = gpt_utf8_decode(text + offset, size - offset, &length);
         good = numbers[code] != 0;
         if (good)
             out_tokens[count++] = (int32_t)numbers[code] - 1;
         else
             fprintf(stderr, "'%.*s' at byte %zu is not one of the vocabulary's %" PRIu32 " characters\n",
-                    (int)length, (const char *)text + at, at, vocabulary->count);
+                    (int)length, (const char *)text + offset, offset, vocabulary->count);
     }
     free(numbers);
     *out_count = count;

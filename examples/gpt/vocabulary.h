@@ -26,7 +26,7 @@ bool gpt_vocabulary_bytes(gpt_vocabulary *vocabulary);
 void gpt_vocabulary_free(gpt_vocabulary *vocabulary);
 
 /* Tokens of a text into out_tokens, which has room for `size`. False: a character that the vocabulary doesn't
- * have, named with its place; or the vocabulary knows numbers only. */
+ * have, named with its position; or the vocabulary knows numbers only. */
 bool gpt_vocabulary_encode(const gpt_vocabulary *vocabulary, const unsigned char *text, size_t size,
                            int32_t *out_tokens, size_t *out_count);
 /* A token that stands for nothing known prints as its number between angle brackets. */

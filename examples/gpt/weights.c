@@ -12,12 +12,12 @@
 
 void gpt_differs(gpt_differences *differences, const char *name, const char *format, ...) {
     if (differences->count++ >= NAMES_SHOWN) return;
-    char *at = differences->text + differences->length;
+    char *end = differences->text + differences->length;
     const size_t room = sizeof differences->text - differences->length;
     va_list list;
     va_start(list, format);
-    int length = snprintf(at, room, "%s'%.64s' ", differences->count > 1 ? "; " : "", name);
-    length += vsnprintf(at + length, room - (size_t)length, format, list);
+    int length = snprintf(end, room, "%s'%.64s' ", differences->count > 1 ? "; " : "", name);
+    length += vsnprintf(end + length, room - (size_t)length, format, list);
     va_end(list);
     differences->length += (size_t)length;
 }
@@ -57,7 +57,7 @@ static void compare(gpt_differences *d, const gpt_parameter *p, const safetensor
     /* Of the positions, as many as the model has are taken. */
     bool same =
         tensor->rank == p->rank && (p->rank == 1 || tensor->shape[1] == p->shape[1]) &&
-        (p->place == GPT_POSITIONS ? tensor->shape[0] >= p->shape[0] : tensor->shape[0] == p->shape[0]);
+        (p->index == GPT_POSITIONS ? tensor->shape[0] >= p->shape[0] : tensor->shape[0] == p->shape[0]);
     char theirs[64], ours[64];
     shape_text(tensor->shape, tensor->rank, theirs);
     shape_text(p->shape, p->rank, ours);

@@ -63,7 +63,7 @@ static void list_parts(const patchtst_model *model, float *best, part out[PART_C
     memcpy(out, parts, sizeof parts);
 }
 
-/* Tensor `i` of a part: its name and place. */
+/* Tensor `i` of a part: its name and index. */
 static uint32_t tensors_of(const patchtst_model *model, const part *p) {
     return p->suffix ? model->parameter_count : 1;
 }
@@ -175,7 +175,7 @@ static bool read_part(const safetensors_file *file, const char *path, const patc
 bool patchtst_checkpoint_load(const char *dir, const patchtst_model *model, patchtst_progress *progress) {
     bool good = false;
     safetensors_file file = {0};
-    uint64_t numbers[PROGRESS_COUNT], total = 0, at = 0;
+    uint64_t numbers[PROGRESS_COUNT], total = 0, offset = 0;
     part parts[PART_COUNT];
     list_parts(model, progress->best, parts);
     for (int p = 0; p < PART_COUNT; p++) total += parts[p].count;
@@ -186,12 +186,12 @@ bool patchtst_checkpoint_load(const char *dir, const patchtst_model *model, patc
         !read_metadata(file.metadata, path, model, numbers))
         goto done;
     /* All is read before anything is written. */
-    for (int p = 0; p < PART_COUNT; at += parts[p++].count)
-        if (!read_part(&file, path, model, &parts[p], values + at)) goto done;
-    at = 0;
-    for (int p = 0; p < PART_COUNT; at += parts[p++].count) {
-        if (parts[p].host) memcpy(parts[p].host, values + at, parts[p].count * 4);
-        if (parts[p].buffer && rota_buffer_write(parts[p].buffer, model->device, 0, values + at,
+    for (int p = 0; p < PART_COUNT; offset += parts[p++].count)
+        if (!read_part(&file, path, model, &parts[p], values + offset)) goto done;
+    offset = 0;
+    for (int p = 0; p < PART_COUNT; offset += parts[p++].count) {
+        if (parts[p].host) memcpy(parts[p].host, values + offset, parts[p].count * 4);
+        if (parts[p].buffer && rota_buffer_write(parts[p].buffer, model->device, 0, values + offset,
                                                  parts[p].count * 4, NULL) != ROTA_OK) {
             fprintf(stderr, "'%s' can't be loaded: %s\n", path, rota_last_error());
             goto done;

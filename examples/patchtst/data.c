@@ -12,13 +12,13 @@ static const char *const part_names[SERIES_PARTS] = {"training", "validation", "
 
 /* ---- Lines and fields ---- */
 
-/* Ends the line at *at and moves on to the next; NULL where there is none. */
-static char *next_line(char **at, const char *end) {
-    char *line = *at;
+/* Ends the line at *cursor and moves on to the next; NULL where there is none. */
+static char *next_line(char **cursor, const char *end) {
+    char *line = *cursor;
     if (line >= end) return NULL;
     char *stop = memchr(line, '\n', (size_t)(end - line));
     if (!stop) stop = line + strlen(line);
-    *at = stop + 1;
+    *cursor = stop + 1;
     *stop = 0;
     if (stop > line && stop[-1] == '\r') stop[-1] = 0;
     return line;
@@ -30,10 +30,10 @@ static uint64_t count_fields(const char *line) {
     return count;
 }
 
-/* Ends the field at *at and moves on to the next. */
-static char *next_field(char **at) {
-    char *field = *at, *stop = strchr(field, ',');
-    *at = stop ? stop + 1 : field + strlen(field);
+/* Ends the field at *cursor and moves on to the next. */
+static char *next_field(char **cursor) {
+    char *field = *cursor, *stop = strchr(field, ',');
+    *cursor = stop ? stop + 1 : field + strlen(field);
     if (stop) *stop = 0;
     return field;
 }
@@ -85,7 +85,7 @@ static bool parse_line(const series_source *source, series *s, const char *names
 }
 
 static bool parse(const series_source *source, char *text, size_t size, series *s) {
-    char *at = text, *end = text + size;
+    char *cursor = text, *end = text + size;
     /* Lines that the file ends with and that are empty are no rows. */
     while (end > text && (end[-1] == '\n' || end[-1] == '\r')) *--end = 0;
     if (memchr(text, 0, (size_t)(end - text))) {
@@ -93,7 +93,7 @@ static bool parse(const series_source *source, char *text, size_t size, series *
         return false;
     }
     for (const char *line = text; (line = memchr(line, '\n', (size_t)(end - line))); line++) s->rows++;
-    const char *names = next_line(&at, end);
+    const char *names = next_line(&cursor, end);
     if (!names || !s->rows || count_fields(names) < 2) {
         fprintf(stderr,
                 "'%s' is no table: expected a line of column names, a time's first, and lines of numbers\n",
@@ -101,14 +101,14 @@ static bool parse(const series_source *source, char *text, size_t size, series *
         return false;
     }
     s->channels = count_fields(names) - 1;
-    if (!check_columns(source, s, at, end)) return false;
+    if (!check_columns(source, s, cursor, end)) return false;
     s->values = calloc(s->channels * s->rows, sizeof *s->values);
     if (!s->values) {
         fprintf(stderr, "no memory for the %" PRIu64 " rows of '%s'\n", s->rows, source->path);
         return false;
     }
     for (uint64_t row = 0; row < s->rows; row++)
-        if (!parse_line(source, s, names, next_line(&at, end), row)) return false;
+        if (!parse_line(source, s, names, next_line(&cursor, end), row)) return false;
     return true;
 }
 

@@ -15,16 +15,16 @@ typedef struct recording {
     patchtst_plan *plan;
     const patchtst_config *config;
     rota_tape *tape;
-    rota_tensor *weights;   /* by place */
+    rota_tensor *weights;   /* by index */
     uint64_t rows, patches; /* rows: channels of all windows of the batch, each for itself */
     uint32_t norms;         /* recorded so far */
 } recording;
 
 /* ---- Parts ---- */
 
-static rota_status linear(recording *r, rota_tensor x, uint32_t place, rota_tensor *out_y) {
-    ROTA_TRY(rota_op_matmul(r->tape, x, r->weights[place], false, false, out_y));
-    return rota_op_add(r->tape, *out_y, r->weights[place + 1], out_y);
+static rota_status linear(recording *r, rota_tensor x, uint32_t parameter, rota_tensor *out_y) {
+    ROTA_TRY(rota_op_matmul(r->tape, x, r->weights[parameter], false, false, out_y));
+    return rota_op_add(r->tape, *out_y, r->weights[parameter + 1], out_y);
 }
 
 static rota_status drop(recording *r, rota_tensor *x) {
@@ -39,11 +39,11 @@ static rota_status add_dropped(recording *r, rota_tensor x, double p, rota_tenso
                                     ROTA_SLOT(r->plan->step), residual);
 }
 
-static rota_status norm(recording *r, uint32_t place, rota_tensor *x) {
+static rota_status norm(recording *r, uint32_t parameter, rota_tensor *x) {
     const uint64_t dim = r->config->dim;
     rota_batch_norm options =
         ROTA_BATCH_NORM(.axis = 2, .eps = NORM_EPS, .momentum = NORM_MOMENTUM, .evaluate = !r->plan->train,
-                        .weight = r->weights[place], .bias = r->weights[place + 1]);
+                        .weight = r->weights[parameter], .bias = r->weights[parameter + 1]);
     rota_tensor *const running[] = {&options.running_mean, &options.running_variance};
     for (uint32_t i = 0; i < 2; i++)
         ROTA_TRY(rota_tensor_of(r->plan->model->statistics, (2 * r->norms + i) * dim * 4, ROTA_F32,
@@ -98,7 +98,7 @@ static rota_status layer(recording *r, uint64_t l, rota_tensor *scores, rota_ten
     char name[48];
     snprintf(name, sizeof name, "layer %" PRIu64 " attention", l);
     ROTA_TRY(rota_tape_name(r->tape, name));
-    ROTA_TRY(linear(r, *x, patchtst_place(l, PATCHTST_QKV), &all));
+    ROTA_TRY(linear(r, *x, patchtst_parameter_index(l, PATCHTST_QKV), &all));
     for (uint32_t i = 0; i < 3; i++) {
         ROTA_TRY(rota_tensor_slice(&all, 2, i * c->dim, c->dim, &part[i]));
         ROTA_TRY(head_view(r, part[i], &part[i]));
@@ -106,18 +106,18 @@ static rota_status layer(recording *r, uint64_t l, rota_tensor *scores, rota_ten
     ROTA_TRY(rota_op_attention_residual(r->tape, part[0], part[1], part[2], *scores, 0, &h, scores));
     ROTA_TRY(rota_tensor_transpose(&h, 1, 2, &h));
     ROTA_TRY(rota_op_reshape(r->tape, h, ROTA_SHAPE(r->rows, r->patches, c->dim), &h));
-    ROTA_TRY(linear(r, h, patchtst_place(l, PATCHTST_PROJECT), &h));
+    ROTA_TRY(linear(r, h, patchtst_parameter_index(l, PATCHTST_PROJECT), &h));
     /* As published there are two dropouts, one after the other: together they keep what both keep. */
     ROTA_TRY(add_dropped(r, h, 1 - (1 - c->dropout) * (1 - c->dropout), x));
-    ROTA_TRY(norm(r, patchtst_place(l, PATCHTST_NORM1), x));
+    ROTA_TRY(norm(r, patchtst_parameter_index(l, PATCHTST_NORM1), x));
     snprintf(name, sizeof name, "layer %" PRIu64 " wide", l);
     ROTA_TRY(rota_tape_name(r->tape, name));
-    ROTA_TRY(linear(r, *x, patchtst_place(l, PATCHTST_WIDEN), &h));
+    ROTA_TRY(linear(r, *x, patchtst_parameter_index(l, PATCHTST_WIDEN), &h));
     ROTA_TRY(rota_op_gelu_erf(r->tape, h, &h));
     ROTA_TRY(drop(r, &h));
-    ROTA_TRY(linear(r, h, patchtst_place(l, PATCHTST_NARROW), &h));
+    ROTA_TRY(linear(r, h, patchtst_parameter_index(l, PATCHTST_NARROW), &h));
     ROTA_TRY(add_dropped(r, h, c->dropout, x));
-    return norm(r, patchtst_place(l, PATCHTST_NORM2), x);
+    return norm(r, patchtst_parameter_index(l, PATCHTST_NORM2), x);
 }
 
 /* From windows [rows, look-back + horizon] to the forecast [rows, horizon]. */

@@ -38,10 +38,10 @@ enum {
     PATCHTST_NORM2_BIAS,
     PATCHTST_LAYER_PLACES
 };
-static inline uint32_t patchtst_place(uint64_t layer, uint32_t which) {
+static inline uint32_t patchtst_parameter_index(uint64_t layer, uint32_t which) {
     return (uint32_t)(PATCHTST_FIRST_LAYER + layer * PATCHTST_LAYER_PLACES + which);
 }
-#define PATCHTST_HEAD(layers) patchtst_place(layers, 0)
+#define PATCHTST_HEAD(layers) patchtst_parameter_index(layers, 0)
 #define PATCHTST_PLACES(layers) (PATCHTST_HEAD(layers) + 2)
 
 typedef struct patchtst_parameter {
@@ -56,7 +56,7 @@ typedef struct patchtst_model {
     patchtst_config config;
     rota_runtime *runtime;
     rota_device *device;
-    patchtst_parameter *parameters; /* by place */
+    patchtst_parameter *parameters; /* by index */
     uint32_t parameter_count;
     uint64_t weight_count, statistic_count; /* elements */
     /* f32: weights and their two moments; running mean and variance [dim] of each norm, in the order of the
