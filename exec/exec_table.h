@@ -11,6 +11,7 @@
 #include "exec/exec_memory.h"
 #include "exec/exec_program.h"
 #include "exec/exec_work.h"
+#include "exec/locality.h"
 
 typedef struct rota_exec_device rota_exec_device;
 
@@ -94,7 +95,8 @@ struct rota_exec_device {
     const rota_exec_device_vtable *vtable;
     rota_exec_caps caps;
     rota_device_info info;
-    uint8_t gpu[16]; /* which GPU it is, as its vendor tells them apart; with caps.shares_memory */
+    uint8_t gpu[16];        /* which GPU it is, as its vendor tells them apart; with caps.shares_memory */
+    rota_locality locality; /* threads that serve it are near it, and the host's memory that it works on */
     const rota_cuda_target *cuda; /* what CUDA kernels are chosen by; NULL on other devices */
 };
 

@@ -1,13 +1,52 @@
-/* Which CPUs are near a PCI device. Internal; not installed. */
+/* Where a device is in the machine: the CPUs and memories near it, and threads that stay with those CPUs, which are of
+ * those that the process may use. It is best effort: where the system refuses, threads run anywhere, and the log says
+ * so once a device, at debug level. Internal; not installed. */
 #ifndef ROTA_EXEC_LOCALITY_H
 #define ROTA_EXEC_LOCALITY_H
 
+#include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/log.h"
 
-/* Of the CPUs that the process may use, those near the device `pci` ("0000:01:00.0"), by hwloc: of the memory, or the
- * package, that it hangs on. False where all are as near, none may be used, or nothing is known of the device. Any
- * thread; reads the machine's topology, which takes some milliseconds. */
-bool rota_locality_cpus(const char *pci, cpu_set_t *out_cpus);
+#define ROTA_NODES_MAX 1024u
+
+/* Memories, by the system's numbers, a bit each. */
+typedef struct rota_nodes {
+    unsigned long bits[ROTA_NODES_MAX / (8 * sizeof(unsigned long))];
+} rota_nodes;
+
+/* Zeroes: nothing is near. Filled when the device is opened; only `told` changes then. */
+typedef struct rota_locality {
+    cpu_set_t cpus;     /* none: all are as near, or too few are */
+    rota_nodes nodes;   /* none: all are as near, or it is not known */
+    const char *device; /* its id */
+    const rota_log *log;
+    _Atomic uint32_t told; /* bits of what the log was told */
+} rota_locality;
+
+static inline bool rota_nodes_has(const rota_nodes *nodes, uint32_t node) {
+    const uint32_t width = 8 * sizeof nodes->bits[0];
+    return node < ROTA_NODES_MAX && nodes->bits[node / width] >> node % width & 1;
+}
+
+/* A number that is too high is left out. */
+static inline void rota_nodes_add(rota_nodes *nodes, uint32_t node) {
+    const uint32_t width = 8 * sizeof nodes->bits[0];
+    if (node < ROTA_NODES_MAX) nodes->bits[node / width] |= 1ul << node % width;
+}
+
+uint32_t rota_nodes_count(const rota_nodes *nodes);
+
+/* Fills cpus and nodes with those around the device `pci` ("0000:01:00.0"; "": not known), by hwloc: of the memory, or
+ * the package, that it hangs on. Any thread; reads the machine's topology, which takes some milliseconds. */
+void rota_locality_find(rota_locality *locality, const char *pci);
+
+/* pthread_create, of a thread that stays on `cpus`; NULL or none: on those near the device, if there are such. */
+int rota_locality_start(rota_locality *locality, const cpu_set_t *cpus, pthread_t *out_thread,
+                        void *(*main)(void *), void *user);
 
 #endif

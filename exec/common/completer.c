@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/thread_time.h"
-#include "exec/locality.h"
 
 /* A sleeper looks again after this long, so that no wait is without a deadline. */
 #define IDLE_SLICE_NS (1000ull * 1000000ull)
@@ -12,13 +11,10 @@
 #define CUT_NS 100000000ull
 
 rota_status rota_completer_start(rota_completer_shared *completer, void *(*main)(void *), void *device,
-                                 const char *id, const char *pci) {
-    cpu_set_t near;
-    if (pthread_create(&completer->thread, NULL, main, device) != 0)
+                                 const char *id, rota_locality *locality) {
+    if (rota_locality_start(locality, NULL, &completer->thread, main, device) != 0)
         return rota_fail(ROTA_SYSTEM, "the completion thread of %s could not be started", id);
     completer->is_started = true;
-    /* A hint: where the system refuses the set, the thread runs anywhere. */
-    if (rota_locality_cpus(pci, &near)) (void)pthread_setaffinity_np(completer->thread, sizeof near, &near);
     return ROTA_OK;
 }
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include "base/atomic.h"
 #include "base/status.h"
+#include "exec/locality.h"
 
 typedef enum rota_completer_close {
     ROTA_COMPLETER_WORKS,
@@ -38,10 +39,10 @@ typedef enum rota_completer_end {
 /* Whether the thread has something to do; asked with seq_cst loads after its sleep is visible. */
 typedef bool (*rota_completer_work_fn)(void *user);
 
-/* Starts main(device), which calls rota_completer_is_done as its last deed. SYSTEM names the device. `pci`
- * ("0000:01:00.0"; "": not known) is where the device is: the thread stays near it, if not all CPUs are. */
+/* Starts main(device), which calls rota_completer_is_done as its last deed; it stays near the device. SYSTEM names
+ * that. */
 rota_status rota_completer_start(rota_completer_shared *completer, void *(*main)(void *), void *device,
-                                 const char *id, const char *pci);
+                                 const char *id, rota_locality *locality);
 /* Close's: lets the thread end, and waits until the deadline; then it is cut short. */
 rota_completer_end rota_completer_stop(rota_completer_shared *completer, uint64_t deadline_ns);
 /* The thread's last deed: what it did is visible to close. */

@@ -131,14 +131,8 @@ static void close_device(rota_exec_device *base, uint64_t deadline_ns, uint64_t 
 /* ---- Open ---- */
 
 static rota_status start_worker(rota_cpu_device *device, rota_cpu_worker *worker, const cpu_set_t *set) {
-    pthread_attr_t attributes;
-    int error = pthread_attr_init(&attributes);
-    if (error) return rota_fail(ROTA_SYSTEM, "cpu: thread attributes: %s", strerror(error));
-    /* Placement is a hint: where the system refuses the set, the thread runs anywhere. */
-    if (set) (void)pthread_attr_setaffinity_np(&attributes, sizeof *set, set);
-    error = pthread_create(&worker->thread, &attributes, rota_cpu_worker_main, worker);
-    if (error && set) error = pthread_create(&worker->thread, NULL, rota_cpu_worker_main, worker);
-    (void)pthread_attr_destroy(&attributes);
+    const int error =
+        rota_locality_start(&device->base.locality, set, &worker->thread, rota_cpu_worker_main, worker);
     if (error)
         return rota_fail(ROTA_SYSTEM, "cpu: worker %u of %u cannot be started: %s", worker->index,
                          device->worker_count, strerror(error));
@@ -191,6 +185,8 @@ static rota_status fill_device(rota_cpu_device *device, const rota_exec_open_opt
     device->base.caps = (rota_exec_caps){
         .unified_host = true, .reuse_in_flight = true, .submit_never_blocks = true, .runs_host_nodes = true};
     device->host = options->host;
+    device->base.locality.device = device->base.info.id;
+    device->base.locality.log = &device->host.log;
     device->queue_count = options->queue_count;
     device->diagnostics = options->diagnostics;
     device->worker_count = options->worker_threads ? options->worker_threads : core_count;

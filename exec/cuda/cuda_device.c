@@ -197,6 +197,17 @@ static rota_status open_in_context(rota_cuda_device *device) {
     return ROTA_OK;
 }
 
+static void find_locality(rota_cuda_device *device) {
+    char pci[40];
+    snprintf(pci, sizeof pci, "%04x:%02x:%02x.0",
+             (unsigned)attribute(device->cu, device->handle, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
+             (unsigned)attribute(device->cu, device->handle, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID),
+             (unsigned)attribute(device->cu, device->handle, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
+    device->base.locality.device = device->base.info.id;
+    device->base.locality.log = &device->host.log;
+    rota_locality_find(&device->base.locality, pci);
+}
+
 static rota_status open_device(rota_cuda_device *device, uint32_t index) {
     uint32_t count;
     rota_device_info *info = &device->base.info;
@@ -210,17 +221,14 @@ static rota_status open_device(rota_cuda_device *device, uint32_t index) {
     if (!info->usable)
         return rota_fail(ROTA_UNSUPPORTED, "%s (%s) lacks %s", info->id, info->name, info->missing);
     open_target(device, index);
+    find_locality(device);
     ROTA_TRY(open_context(device));
     ROTA_TRY(rota_cuda_enter(device));
     rota_status status = open_in_context(device);
     rota_cuda_leave(device);
     ROTA_TRY(status);
-    char pci[40];
-    snprintf(pci, sizeof pci, "%04x:%02x:%02x.0",
-             (unsigned)attribute(device->cu, device->handle, CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
-             (unsigned)attribute(device->cu, device->handle, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID),
-             (unsigned)attribute(device->cu, device->handle, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
-    return rota_completer_start(&device->completer, rota_cuda_complete_main, device, info->id, pci);
+    return rota_completer_start(&device->completer, rota_cuda_complete_main, device, info->id,
+                                &device->base.locality);
 }
 
 /* ---- Closing ---- */

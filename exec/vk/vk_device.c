@@ -253,6 +253,9 @@ static rota_status open_physical(rota_vk_device *device, uint32_t index) {
     if (!device->base.info.usable)
         return rota_fail(ROTA_UNSUPPORTED, "%s (%s) lacks %s", device->base.info.id, device->base.info.name,
                          device->base.info.missing);
+    device->base.locality.device = device->base.info.id;
+    device->base.locality.log = &device->host.log;
+    rota_locality_find(&device->base.locality, device->physical.pci);
     ROTA_TRY(rota_vk_physical_open(&device->instance, &device->physical, &device->handle));
     ROTA_TRY(rota_vk_device_load(&device->instance.vk, device->handle, &device->vk));
     device->base.caps.shares_memory = device->physical.sharing.memory && device->vk.GetMemoryFdKHR;
@@ -284,7 +287,7 @@ static rota_status open_device(rota_vk_device *device, uint32_t index) {
         rota_interrupts_open(&device->watch.interrupts, folder, "/sys/kernel/irq");
     }
     return rota_completer_start(&device->completer, rota_vk_complete_main, device, device->base.info.id,
-                                device->physical.pci);
+                                &device->base.locality);
 }
 
 static rota_status vk_open(const rota_exec_driver *driver, uint32_t index,

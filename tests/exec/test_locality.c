@@ -1,91 +1,24 @@
-/* Which CPUs are near a device, of a machine that is made up: two packages of two memories, with a device on
- * a core, one on a memory and one on a package; and an executor's thread that serves one. */
-#include <hwloc.h>
+/* What is near a device, of a machine that is made up, and an executor's thread that serves one. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "base/clock.h"
 #include "exec/common/completer.h"
 #include "exec/locality.h"
+#include "tests/kit/made_up_machine.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/support.h"
 
-static char path[] = "/tmp/rota-test-XXXXXX";
+enum { SECOND_MEMORY = 4, SECOND_PACKAGE = 8 }; /* their first CPUs */
 
-/* `text` after the first `mark` behind `*at`; `*at` is behind it then. */
-static void insert(char **at, const char *mark, const char *text) {
-    char *place = strstr(*at, mark);
-    assert_non_null(place);
-    place += strlen(mark);
-    memmove(place + strlen(text), place, strlen(place) + 1);
-    memcpy(place, text, strlen(text));
-    *at = place + strlen(text);
-}
-
-/* As hwloc writes it of a real machine, with the devices put in: on the first core, on the second
- * memory, and on the second package. */
-static int open_machine(void **state) {
-    (void)state;
-    hwloc_topology_t topology;
-    char *text;
-    int length;
-    assert_int_equal(hwloc_topology_init(&topology), 0);
-    assert_int_equal(hwloc_topology_set_synthetic(topology, "pack:2 node:2 l3:2 core:2 pu:1"), 0);
-    assert_int_equal(hwloc_topology_load(topology), 0);
-    assert_int_equal(hwloc_topology_export_xmlbuffer(topology, &text, &length, 0), 0);
-    char *xml = calloc(1, (size_t)length + 4096), *at = xml;
-    assert_non_null(xml);
-    memcpy(xml, text, strlen(text));
-    hwloc_free_xmlbuffer(topology, text);
-    hwloc_topology_destroy(topology);
-    insert(&at, "type=\"PU\"", "");
-    insert(&at, "/>\n",
-           "            <object type=\"Bridge\" gp_index=\"904\" bridge_type=\"0-1\" depth=\"0\" "
-           "bridge_pci=\"0000:[30-31]\">\n"
-           "              <object type=\"PCIDev\" gp_index=\"905\" pci_busid=\"0000:31:00.0\" "
-           "pci_type=\"0302 [10de:2330] [10de:16c1] a1\" pci_link_speed=\"0.000000\"/>\n"
-           "            </object>\n");
-    at = xml;
-    /* A Group is what has a memory. Its end is that of its second cache. */
-    for (int group = 0; group < 2; group++) {
-        at = strstr(at, "type=\"Group\"");
-        assert_non_null(at);
-        at++;
-    }
-    insert(&at, "        </object>\n        <object type=\"L3Cache\"", "");
-    insert(&at, "\n        </object>\n",
-           "        <object type=\"Bridge\" gp_index=\"900\" bridge_type=\"0-1\" depth=\"0\" "
-           "bridge_pci=\"0000:[10-11]\">\n"
-           "          <object type=\"PCIDev\" gp_index=\"901\" pci_busid=\"0000:11:00.0\" "
-           "pci_type=\"0302 [10de:2330] [10de:16c1] a1\" pci_link_speed=\"0.000000\"/>\n"
-           "        </object>\n");
-    for (int group = 0; group < 2; group++) insert(&at, "\n      </object>\n", "");
-    insert(&at, "\n      </object>\n",
-           "      <object type=\"Bridge\" gp_index=\"902\" bridge_type=\"0-1\" depth=\"0\" "
-           "bridge_pci=\"0000:[20-21]\">\n"
-           "        <object type=\"PCIDev\" gp_index=\"903\" pci_busid=\"0000:21:00.0\" "
-           "pci_type=\"0302 [10de:2330] [10de:16c1] a1\" pci_link_speed=\"0.000000\"/>\n"
-           "      </object>\n");
-    const int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, xml, strlen(xml)), strlen(xml));
-    assert_int_equal(close(fd), 0);
-    free(xml);
-    return 0;
-}
-
-static int remove_machine(void **state) {
-    (void)state;
-    return unlink(path);
-}
-
-static bool cpus_near(const char *pci, cpu_set_t *out) {
-    CPU_ZERO(out);
-    assert_int_equal(setenv("HWLOC_XMLFILE", path, 1), 0);
-    const bool found = rota_locality_cpus(pci, out);
-    assert_int_equal(unsetenv("HWLOC_XMLFILE"), 0);
-    return found;
+/* Where the process may use `count` CPUs from `first` on; 0: all. */
+static rota_locality locality_of(const char *pci, unsigned first, unsigned count) {
+    rota_locality locality = {.told = 0};
+    made_up_machine_begin(first, count);
+    rota_locality_find(&locality, pci);
+    made_up_machine_end();
+    return locality;
 }
 
 static void expect_cpus(const cpu_set_t *cpus, int first, int count) {
@@ -93,27 +26,74 @@ static void expect_cpus(const cpu_set_t *cpus, int first, int count) {
     for (int i = 0; i < count; i++) assert_true(CPU_ISSET((size_t)(first + i), cpus));
 }
 
+static void expect_nodes(const rota_nodes *nodes, uint32_t first, uint32_t count) {
+    assert_int_equal(rota_nodes_count(nodes), count);
+    for (uint32_t i = 0; i < count; i++) assert_true(rota_nodes_has(nodes, first + i));
+}
+
 static void those_of_what_it_hangs_on(void **state) {
     (void)state;
-    cpu_set_t cpus;
-    assert_true(cpus_near("0000:11:00.0", &cpus));
-    expect_cpus(&cpus, 4, 4);
-    assert_true(cpus_near("0000:21:00.0", &cpus));
-    expect_cpus(&cpus, 8, 8);
-    assert_true(cpus_near("0000:31:00.0", &cpus));
-    expect_cpus(&cpus, 0, 1);
+    rota_locality locality = locality_of("0000:11:00.0", 0, 0);
+    expect_cpus(&locality.cpus, SECOND_MEMORY, 4);
+    expect_nodes(&locality.nodes, 1, 1);
+    /* Two memories of the host's; the GPU's own is none of them. */
+    locality = locality_of("0000:21:00.0", 0, 0);
+    expect_cpus(&locality.cpus, SECOND_PACKAGE, 8);
+    expect_nodes(&locality.nodes, 2, 2);
+    /* One CPU is too few for its threads. */
+    locality = locality_of("0000:31:00.0", 0, 0);
+    expect_cpus(&locality.cpus, 0, 0);
+    expect_nodes(&locality.nodes, 0, 1);
+    /* All are as near. */
+    locality = locality_of("0000:41:00.0", 0, 0);
+    expect_cpus(&locality.cpus, 0, 0);
+    expect_nodes(&locality.nodes, 0, 0);
+}
+
+/* Memory is the system's to refuse; CPUs are the process's own. */
+static void only_what_the_process_may_use(void **state) {
+    (void)state;
+    rota_locality locality = locality_of("0000:21:00.0", 6, 8);
+    expect_cpus(&locality.cpus, SECOND_PACKAGE, 6);
+    expect_nodes(&locality.nodes, 2, 2);
+    locality = locality_of("0000:11:00.0", SECOND_MEMORY, 4); /* it has no others */
+    expect_cpus(&locality.cpus, 0, 0);
+    expect_nodes(&locality.nodes, 1, 1);
+    locality = locality_of("0000:11:00.0", SECOND_PACKAGE, 8); /* none is near */
+    expect_cpus(&locality.cpus, 0, 0);
+    locality = locality_of("0000:11:00.0", 5, 11); /* three are, too few */
+    expect_cpus(&locality.cpus, 0, 0);
 }
 
 static void nothing_is_known(void **state) {
     (void)state;
-    cpu_set_t cpus;
-    assert_false(cpus_near("0000:41:00.0", &cpus));
-    assert_false(cpus_near("no bus id", &cpus));
-    assert_false(cpus_near("", &cpus));
+    const char *const unknown[] = {"0000:51:00.0", "no bus id", ""};
+    for (uint32_t i = 0; i < 3; i++) {
+        const rota_locality locality = locality_of(unknown[i], 0, 0);
+        expect_cpus(&locality.cpus, 0, 0);
+        expect_nodes(&locality.nodes, 0, 0);
+    }
+    rota_locality locality = {.told = 0};
     assert_int_equal(setenv("HWLOC_XMLFILE", "/nowhere/at/all", 1), 0);
-    assert_false(rota_locality_cpus("0000:11:00.0", &cpus));
+    rota_locality_find(&locality, "0000:11:00.0");
     assert_int_equal(unsetenv("HWLOC_XMLFILE"), 0);
+    expect_cpus(&locality.cpus, 0, 0);
+    expect_nodes(&locality.nodes, 0, 0);
 }
+
+static void numbers_of_memories(void **state) {
+    (void)state;
+    rota_nodes nodes = {{0}};
+    rota_nodes_add(&nodes, 0);
+    rota_nodes_add(&nodes, 64);
+    rota_nodes_add(&nodes, ROTA_NODES_MAX - 1);
+    rota_nodes_add(&nodes, ROTA_NODES_MAX);
+    assert_int_equal(rota_nodes_count(&nodes), 3);
+    assert_true(rota_nodes_has(&nodes, 64) && rota_nodes_has(&nodes, ROTA_NODES_MAX - 1));
+    assert_false(rota_nodes_has(&nodes, 1) || rota_nodes_has(&nodes, ROTA_NODES_MAX));
+}
+
+/* ---- Threads ---- */
 
 static void *until_close(void *user) {
     rota_completer_shared *completer = user;
@@ -122,14 +102,11 @@ static void *until_close(void *user) {
     return NULL;
 }
 
-/* Where an executor's thread runs that serves such a device. */
-static cpu_set_t cpus_of_thread(const char *pci) {
+/* Where an executor's thread begins that serves such a device. */
+static cpu_set_t cpus_of_thread(rota_locality *locality) {
     rota_completer_shared completer = {0};
-    cpu_set_t cpus;
-    assert_int_equal(setenv("HWLOC_XMLFILE", path, 1), 0);
-    assert_ok(rota_completer_start(&completer, until_close, &completer, "made up", pci));
-    assert_int_equal(unsetenv("HWLOC_XMLFILE"), 0);
-    assert_int_equal(pthread_getaffinity_np(completer.thread, sizeof cpus, &cpus), 0);
+    assert_ok(rota_completer_start(&completer, until_close, &completer, "made up", locality));
+    const cpu_set_t cpus = made_up_machine_cpus(completer.thread);
     assert_int_equal(rota_completer_stop(&completer, rota_deadline_after(10000000000u)),
                      ROTA_COMPLETER_QUIET);
     return cpus;
@@ -137,20 +114,54 @@ static cpu_set_t cpus_of_thread(const char *pci) {
 
 static void a_thread_stays_near_its_device(void **state) {
     (void)state;
-    cpu_set_t all, cpus;
-    assert_int_equal(pthread_getaffinity_np(pthread_self(), sizeof all, &all), 0);
-    if (CPU_COUNT(&all) < 2 || !CPU_ISSET(0, &all)) skip();
-    cpus = cpus_of_thread("0000:31:00.0");
-    expect_cpus(&cpus, 0, 1);
-    cpus = cpus_of_thread("");
-    assert_true(CPU_EQUAL(&cpus, &all));
-    cpus = cpus_of_thread("0000:41:00.0");
-    assert_true(CPU_EQUAL(&cpus, &all));
+    rota_locality locality = locality_of("0000:11:00.0", 0, 0);
+    cpu_set_t cpus = cpus_of_thread(&locality);
+    expect_cpus(&cpus, SECOND_MEMORY, 4);
+    locality = locality_of("0000:41:00.0", 0, 0);
+    cpus = cpus_of_thread(&locality);
+    expect_cpus(&cpus, 0, 0);
+}
+
+typedef struct heard {
+    uint32_t count;
+    rota_log_level level;
+    char text[256];
+} heard;
+
+static void hear(void *user, rota_log_level level, const char *message) {
+    heard *h = user;
+    h->count++;
+    h->level = level;
+    (void)snprintf(h->text, sizeof h->text, "%s", message);
+}
+
+/* It runs anywhere then, and the log says so once. */
+static void refused_cpus_are_told_once(void **state) {
+    (void)state;
+    heard h = {0};
+    const rota_log log = {hear, &h, ROTA_LOG_DEBUG};
+    rota_locality locality = locality_of("0000:11:00.0", 0, 0);
+    locality.device = "gpu:7";
+    locality.log = &log;
+    made_up_machine_refuse(EINVAL);
+    for (uint32_t i = 0; i < 3; i++) {
+        const cpu_set_t cpus = cpus_of_thread(&locality);
+        expect_cpus(&cpus, 0, 0);
+    }
+    made_up_machine_refuse(0);
+    assert_int_equal(h.count, 1);
+    assert_int_equal(h.level, ROTA_LOG_DEBUG);
+    assert_non_null(strstr(h.text, "gpu:7: its threads run anywhere"));
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(those_of_what_it_hangs_on),
-                                       cmocka_unit_test(nothing_is_known),
-                                       cmocka_unit_test(a_thread_stays_near_its_device)};
-    return cmocka_run_group_tests(tests, open_machine, remove_machine);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(those_of_what_it_hangs_on),
+        cmocka_unit_test(only_what_the_process_may_use),
+        cmocka_unit_test(nothing_is_known),
+        cmocka_unit_test(numbers_of_memories),
+        cmocka_unit_test(a_thread_stays_near_its_device),
+        cmocka_unit_test(refused_cpus_are_told_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

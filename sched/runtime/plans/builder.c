@@ -10,6 +10,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "exec/locality.h"
 #include "sched/runtime/plans/builder.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/instances.h"
@@ -57,7 +58,8 @@ static void *builder_main(void *user) {
 }
 
 rota_status rota_builders_start(rota_device *device) {
-    int error = pthread_create(&device->building.thread, NULL, builder_main, device);
+    int error =
+        rota_locality_start(&device->exec->locality, NULL, &device->building.thread, builder_main, device);
     if (error != 0)
         return rota_fail(ROTA_SYSTEM, "device '%s': no thread to make instances: %s", device->id,
                          strerror(error));

@@ -6,6 +6,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "exec/locality.h"
 #include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/batch_memory.h"
@@ -139,7 +140,8 @@ rota_status rota_handover_start(rota_device *device) {
     if (!device->handover.ring || !device->outbox || !device->submitter)
         return rota_fail(ROTA_OUT_OF_MEMORY, "device '%s': no host memory", device->id);
     device->submitter->device = device;
-    int error = pthread_create(&device->handover.thread, NULL, submit_thread, device);
+    int error =
+        rota_locality_start(&device->exec->locality, NULL, &device->handover.thread, submit_thread, device);
     if (error != 0)
         return rota_fail(ROTA_SYSTEM, "device '%s': no submit thread: %s", device->id, strerror(error));
     device->handover.thread_started = true;

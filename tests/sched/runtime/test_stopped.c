@@ -81,6 +81,7 @@ static const place outside[] = {
     {"base/output.c", "*"},
     {"base/slab.c", "advance"},
     {"base/thread_cpus.c", "*"},
+    {"exec/locality.c", "*"},
     {"graph/buffer.c", "rota_buffer_create"},
     {"graph/graph.c", "add_slot"},
     {"graph/graph.c", "check_open"},
