@@ -1,14 +1,21 @@
-/* See locality.h. */
+/* See locality.h.
+ *
+ * hwloc says where things are; the placing is by Linux's own calls, so that it is the same on a machine that hwloc was
+ * told of (HWLOC_XMLFILE, HWLOC_SYNTHETIC), and no topology need be kept. */
 #include "exec/locality.h"
 
+#include <errno.h>
 #include <hwloc.h>
 #include <hwloc/glibc-sched.h>
+#include <linux/mempolicy.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/atomic.h"
 #include "base/thread_cpus.h"
 
-enum { TOLD_OF_THREADS = 1 };
+enum { TOLD_OF_THREADS = 1, TOLD_OF_MEMORY = 2 };
 
 /* ---- Where it is ---- */
 
@@ -91,4 +98,42 @@ int rota_locality_start(rota_locality *locality, const cpu_set_t *cpus, pthread_
         tell(locality, TOLD_OF_THREADS, "its threads run anywhere, as the system refuses their CPUs",
              refused);
     return error;
+}
+
+/* How pages come from the nodes; MPOL_DEFAULT: from anywhere, as there are none, or somebody has placed what this
+ * thread uses. */
+static int policy_of(rota_locality *locality) {
+    const uint32_t count = rota_nodes_count(&locality->nodes);
+    if (count == 0) return MPOL_DEFAULT;
+    int placed = MPOL_DEFAULT;
+    if (syscall(SYS_get_mempolicy, &placed, NULL, 0ul, NULL, 0ul) != 0) {
+        tell(locality, TOLD_OF_MEMORY,
+             "its memory comes from anywhere, as the system does not say how it is placed", errno);
+        return MPOL_DEFAULT;
+    }
+    if (placed != MPOL_DEFAULT) return MPOL_DEFAULT;
+    return count == 1 ? MPOL_PREFERRED : MPOL_INTERLEAVE;
+}
+
+static const char refused_memory[] = "its memory comes from anywhere, as the system refuses to place it";
+
+/* Both calls take one bit fewer than they are told. */
+
+void rota_locality_place(rota_locality *locality, void *begin, size_t size_bytes) {
+    const int policy = policy_of(locality);
+    if (policy == MPOL_DEFAULT) return;
+    if (syscall(SYS_mbind, begin, size_bytes, policy, locality->nodes.bits, ROTA_NODES_MAX + 1ul, 0u) != 0)
+        tell(locality, TOLD_OF_MEMORY, refused_memory, errno);
+}
+
+bool rota_locality_enter(rota_locality *locality) {
+    const int policy = policy_of(locality);
+    if (policy == MPOL_DEFAULT) return false;
+    if (syscall(SYS_set_mempolicy, policy, locality->nodes.bits, ROTA_NODES_MAX + 1ul) == 0) return true;
+    tell(locality, TOLD_OF_MEMORY, refused_memory, errno);
+    return false;
+}
+
+void rota_locality_leave(bool entered) {
+    if (entered) (void)syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0ul);
 }

@@ -1,6 +1,7 @@
-/* Where a device is in the machine: the CPUs and memories near it, and threads that stay with those CPUs, which are of
- * those that the process may use. It is best effort: where the system refuses, threads run anywhere, and the log says
- * so once a device, at debug level. Internal; not installed. */
+/* Where a device is in the machine: the CPUs and memories near it, threads that stay with those CPUs, and memory that
+ * comes from those memories. The CPUs are of those that the process may use, and memory of a thread that has a policy
+ * of its own (numactl) is left to that. All of it is best effort: where the system refuses, threads run and pages come
+ * from anywhere, and the log says so once a device, at debug level. Internal; not installed. */
 #ifndef ROTA_EXEC_LOCALITY_H
 #define ROTA_EXEC_LOCALITY_H
 
@@ -48,5 +49,12 @@ void rota_locality_find(rota_locality *locality, const char *pci);
 /* pthread_create, of a thread that stays on `cpus`; NULL or none: on those near the device, if there are such. */
 int rota_locality_start(rota_locality *locality, const cpu_set_t *cpus, pthread_t *out_thread,
                         void *(*main)(void *), void *user);
+
+/* Pages that are touched from now on come from the nodes: of one as long as it has any, of several in turns. `begin`
+ * is a page's. Two system calls. */
+void rota_locality_place(rota_locality *locality, void *begin, size_t size_bytes);
+/* The same for what this thread lets the system, or a driver, make between the two. True: to be left. */
+bool rota_locality_enter(rota_locality *locality);
+void rota_locality_leave(bool entered);
 
 #endif

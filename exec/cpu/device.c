@@ -151,8 +151,8 @@ static rota_status start_workers(rota_cpu_device *device, const rota_cpu_core *c
     bool is_placed = device->worker_count <= core_count;
     for (uint32_t i = 0; is_placed && i < device->worker_count; i++)
         device->workers[i].near = rota_cpu_near_cut(&cores[i].near, device->worker_count);
-    /* Else threads that write what workers read would have it in their own memory, whichever that is. */
-    device->memory_node = is_placed ? rota_cpu_home(cores, device->worker_count) : -1;
+    /* Else large memory, which any worker may read, would be where somebody happened to write it first. */
+    rota_cpu_nodes(cores, is_placed ? device->worker_count : core_count, &device->base.locality.nodes);
     while (started < device->worker_count && status == ROTA_OK) {
         status = start_worker(device, &device->workers[started], is_placed ? &cores[started].set : NULL);
         if (status == ROTA_OK) started++;

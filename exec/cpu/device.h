@@ -57,7 +57,6 @@ struct rota_cpu_device {
     rota_exec_device base;
     rota_exec_host host;
     uint32_t queue_count, worker_count;
-    int32_t memory_node; /* that its memory comes from; -1: from wherever it is touched first */
     bool diagnostics;
     bool is_abandoned; /* open failed and a worker that was started does not end */
     rota_cpu_device *next_abandoned;

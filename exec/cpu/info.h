@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "exec/cpu/near.h"
 #include "exec/device.h"
+#include "exec/locality.h"
 
 #define ROTA_CPU_WORKERS_MAX 256
 
@@ -16,11 +17,10 @@ typedef struct rota_cpu_core {
     int32_t node; /* the system's number of its memory; -1: there is one only, or it is not known */
 } rota_cpu_core;
 
-/* The memory of all of these cores; -1: they have none in common. */
-static inline int32_t rota_cpu_home(const rota_cpu_core *cores, uint32_t count) {
-    for (uint32_t i = 1; i < count; i++)
-        if (cores[i].node != cores[0].node) return -1;
-    return count ? cores[0].node : -1;
+/* Adds the memories of these cores. */
+static inline void rota_cpu_nodes(const rota_cpu_core *cores, uint32_t count, rota_nodes *nodes) {
+    for (uint32_t i = 0; i < count; i++)
+        if (cores[i].node >= 0) rota_nodes_add(nodes, (uint32_t)cores[i].node);
 }
 
 /* What the machine is. If out_cores is not NULL it gets one for each of the info's compute_units, which are

@@ -3,11 +3,8 @@
  * Threads: any at once; blocks in malloc, mmap and the device's list mutex. */
 #include "exec/cpu/memory.h"
 
-#include <linux/mempolicy.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "exec/cpu/device.h"
 
@@ -45,17 +42,6 @@ static void unreserve(rota_cpu_device *device, uint64_t size) {
     pthread_mutex_unlock(&device->objects.mutex);
 }
 
-/* Pages come from the node's memory as long as that has any. Only advice: a system that does not follow it gives
- * them from where they are touched first. */
-static void prefer_node(void *begin, size_t bytes, int32_t node) {
-    enum { NODES_MAX = 1024, WORD_BITS = 8 * sizeof(unsigned long) };
-    if (node < 0 || node >= NODES_MAX) return;
-    unsigned long mask[NODES_MAX / WORD_BITS] = {0};
-    mask[(size_t)node / WORD_BITS] = 1ul << (size_t)node % WORD_BITS;
-    /* The call takes one bit fewer than it is told. */
-    (void)syscall(SYS_mbind, begin, bytes, MPOL_PREFERRED, mask, NODES_MAX + 1ul, 0u);
-}
-
 rota_status rota_cpu_memory_create(rota_exec_device *base, uint64_t size_bytes, uint32_t flags,
                                    const char *name, rota_exec_memory **out_memory) {
     rota_cpu_device *device = rota_cpu_device_of(base);
@@ -77,7 +63,7 @@ rota_status rota_cpu_memory_create(rota_exec_device *base, uint64_t size_bytes, 
         /* Only advice: without large pages everything works. */
         else if (size_bytes >= HUGE_MIN_BYTES)
             (void)madvise(host, (size_t)rounded, MADV_HUGEPAGE);
-        if (host) prefer_node(host, (size_t)rounded, device->memory_node);
+        if (host) rota_locality_place(&device->base.locality, host, (size_t)rounded);
         memory->is_mapped = true;
     } else if (memory) {
         host = aligned_alloc(ROTA_BUFFER_ALIGNMENT, (size_t)rounded);

@@ -93,8 +93,11 @@ rota_status rota_cuda_pin(rota_cuda_device *device, uint64_t size_bytes, const c
                           uint64_t *out_address) {
     void *host = NULL;
     CUdeviceptr address = 0;
+    /* The driver has its pages from where this thread has its own. */
+    const bool entered = rota_locality_enter(&device->base.locality);
     CUresult result =
         device->cu->MemHostAlloc(&host, size_bytes, CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
+    rota_locality_leave(entered);
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return rota_fail(ROTA_OUT_OF_MEMORY,
                          "%s: '%s' asks for %llu bytes of pinned host memory; rota holds %llu",

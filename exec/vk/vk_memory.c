@@ -102,7 +102,10 @@ static VkResult get_memory(rota_vk_device *device, const request *wish, uint64_t
         import.fd = fcntl(wish->from->fd, F_DUPFD_CLOEXEC, 0);
         if (import.fd < 0) return VK_ERROR_INVALID_EXTERNAL_HANDLE;
     }
+    /* The driver has the host's pages from where this thread has its own. */
+    const bool entered = wish->map && rota_locality_enter(&device->base.locality);
     VkResult result = device->vk.AllocateMemory(device->handle, &info, NULL, &memory->memory);
+    rota_locality_leave(entered);
     if (result != VK_SUCCESS && wish->from) (void)close(import.fd);
     memory->allocation_bytes = info.allocationSize;
     return result;

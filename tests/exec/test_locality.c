@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "base/clock.h"
 #include "exec/common/completer.h"
 #include "exec/locality.h"
 #include "tests/kit/made_up_machine.h"
+#include "tests/kit/memory_policy.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/support.h"
 
@@ -154,6 +156,51 @@ static void refused_cpus_are_told_once(void **state) {
     assert_non_null(strstr(h.text, "gpu:7: its threads run anywhere"));
 }
 
+/* ---- Memory ---- */
+
+static void what_is_made_meanwhile_is_near(void **state) {
+    (void)state;
+    bool node_0;
+    rota_locality locality = locality_of("0001:01:01.0", 0, 0), several = locality_of("0000:21:00.0", 0, 0);
+    rota_locality none = locality_of("0000:41:00.0", 0, 0);
+    if (!test_policy_set(MPOL_DEFAULT)) skip();
+    assert_true(rota_locality_enter(&locality));
+    assert_int_equal(test_policy(NULL, &node_0), MPOL_PREFERRED);
+    assert_true(node_0);
+    assert_false(rota_locality_enter(&locality)); /* it has been placed */
+    rota_locality_leave(false);
+    assert_int_equal(test_policy(NULL, &node_0), MPOL_PREFERRED);
+    rota_locality_leave(true);
+    assert_int_equal(test_policy(NULL, &node_0), MPOL_DEFAULT);
+    assert_false(rota_locality_enter(&none));
+    assert_int_equal(test_policy(NULL, &node_0), MPOL_DEFAULT);
+    rota_nodes_add(&several.nodes, 0); /* 2 and 3 may not be there */
+    assert_true(rota_locality_enter(&several));
+    assert_int_equal(test_policy(NULL, &node_0), MPOL_INTERLEAVE);
+    rota_locality_leave(true);
+    assert_int_equal(test_policy(NULL, &node_0), MPOL_DEFAULT);
+}
+
+/* Of a memory that there is not, or in a container that allows none of it. */
+static void refused_memory_is_told_once(void **state) {
+    (void)state;
+    heard h = {0};
+    const rota_log log = {hear, &h, ROTA_LOG_DEBUG};
+    rota_locality locality = {.device = "gpu:7", .log = &log};
+    rota_nodes_add(&locality.nodes, ROTA_NODES_MAX - 1);
+    void *memory = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(memory != MAP_FAILED);
+    for (uint32_t i = 0; i < 3; i++) {
+        rota_locality_place(&locality, memory, 1 << 20);
+        assert_false(rota_locality_enter(&locality));
+    }
+    memset(memory, 1, 1 << 20);
+    assert_int_equal(munmap(memory, 1 << 20), 0);
+    assert_int_equal(h.count, 1);
+    assert_int_equal(h.level, ROTA_LOG_DEBUG);
+    assert_non_null(strstr(h.text, "gpu:7: its memory comes from anywhere"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(those_of_what_it_hangs_on),
@@ -162,6 +209,8 @@ int main(void) {
         cmocka_unit_test(numbers_of_memories),
         cmocka_unit_test(a_thread_stays_near_its_device),
         cmocka_unit_test(refused_cpus_are_told_once),
+        cmocka_unit_test(what_is_made_meanwhile_is_near),
+        cmocka_unit_test(refused_memory_is_told_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,8 @@
 /* The process may use so many CPUs from the first on; 0: all. */
 void made_up_machine_begin(unsigned first, unsigned count);
 void made_up_machine_end(void);
+/* The same of whichever machine hwloc is told of, until the end. */
+void made_up_machine_allow(unsigned first, unsigned count);
 /* Threads that are to begin on CPUs of their own are refused from now on; 0: no more. */
 void made_up_machine_refuse(int error);
 /* What a thread was to begin on, as far as that went to pthread_create; none: wherever its maker was. */

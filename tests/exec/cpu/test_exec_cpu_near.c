@@ -3,12 +3,12 @@
 #include "tests/exec/cpu/exec_cpu_kit.h"
 
 #include <hwloc.h>
-#include <linux/mempolicy.h>
 #include <stdio.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include "exec/cpu/device.h"
 #include "exec/cpu/info.h"
+#include "tests/kit/made_up_machine.h"
+#include "tests/kit/memory_policy.h"
 
 /* Two packages of two memories, of two caches, of two cores. */
 static const char two_by_two[] = "pack:2 node:2 l3:2 core:2 pu:1";
@@ -182,50 +182,104 @@ static void work_is_shared(void **state) {
     kit_free(p);
 }
 
+/* Each worker on a core of its own, of those that the process may use; where there are too few, anywhere. */
+static void workers_stand_on_allowed_cores(void **state) {
+    (void)state;
+    enum { FIRST = 3, CORES = 4 };
+    for (uint32_t workers = 0; workers <= CORES + 1; workers++) {
+        kit_host host;
+        assert_int_equal(setenv("HWLOC_SYNTHETIC", two_by_two, 1), 0);
+        made_up_machine_allow(FIRST, CORES);
+        rota_exec_device *device = kit_open(&host, workers, 1, false);
+        made_up_machine_allow(0, 0);
+        assert_int_equal(unsetenv("HWLOC_SYNTHETIC"), 0);
+        assert_int_equal(device->info.compute_units, CORES);
+        const rota_cpu_device *cpu = rota_cpu_device_of(device);
+        assert_int_equal(cpu->worker_count, workers ? workers : CORES);
+        for (uint32_t i = 0; i < cpu->worker_count; i++) {
+            const cpu_set_t cpus = made_up_machine_cpus(cpu->workers[i].thread);
+            assert_int_equal(CPU_COUNT(&cpus), workers <= CORES);
+            if (workers <= CORES) assert_true(CPU_ISSET(FIRST + i, &cpus));
+        }
+        kit_close(device);
+    }
+}
+
 /* ---- Memory ---- */
 
-static void cores_have_a_memory_in_common(void **state) {
+static void cores_have_memories(void **state) {
     (void)state;
     rota_cpu_core *cores = describe(two_by_two, 16);
-    for (uint32_t first = 0; first < 16; first += 4)
-        for (uint32_t count = 1; count <= 16 - first; count++)
-            assert_int_equal(rota_cpu_home(cores + first, count), count <= 4 ? (int32_t)first / 4 : -1);
-    assert_int_equal(rota_cpu_home(cores, 0), -1);
+    for (uint32_t first = 0; first < 16; first++)
+        for (uint32_t count = 0; count <= 16 - first; count++) {
+            rota_nodes nodes = {{0}};
+            rota_cpu_nodes(cores + first, count, &nodes);
+            for (uint32_t node = 0; node < 5; node++)
+                assert_int_equal(rota_nodes_has(&nodes, node),
+                                 count && first / 4 <= node && node <= (first + count - 1) / 4);
+        }
     free(cores);
 }
 
-/* How the system places a device's large memory, and whether on node 0; -1: it does not tell. */
-static int policy_with(const char *synthetic, uint32_t workers, bool *out_node_0) {
+/* A device of so many workers, of a machine that is made up, and large memory of its own. */
+typedef struct large_memory {
     kit_host host;
-    assert_int_equal(setenv("HWLOC_SYNTHETIC", synthetic, 1), 0);
-    rota_exec_device *device = kit_open(&host, workers, 1, false);
-    assert_int_equal(unsetenv("HWLOC_SYNTHETIC"), 0);
+    rota_exec_device *device;
     rota_exec_memory *memory;
-    assert_ok(device->vtable->memory_create(device, 4 << 20, ROTA_EXEC_MEMORY_HOST_READ, "large", &memory));
-    int policy = -1;
-    unsigned long nodes[16] = {0};
-    if (syscall(SYS_get_mempolicy, &policy, nodes, 8 * sizeof nodes, memory->host,
-                (unsigned long)MPOL_F_ADDR) != 0)
-        policy = -1;
-    *out_node_0 = nodes[0] == 1;
-    device->vtable->memory_destroy(device, memory);
-    kit_close(device);
-    return policy;
+} large_memory;
+
+static void large_open(large_memory *m, const char *synthetic, uint32_t workers) {
+    assert_int_equal(setenv("HWLOC_SYNTHETIC", synthetic, 1), 0);
+    m->device = kit_open(&m->host, workers, 1, false);
+    assert_int_equal(unsetenv("HWLOC_SYNTHETIC"), 0);
+    assert_ok(m->device->vtable->memory_create(m->device, 4 << 20, ROTA_EXEC_MEMORY_HOST_READ, "large",
+                                               &m->memory));
 }
 
-/* All workers are near one memory: theirs comes from there, whoever touches it first. Node 0 is there on every
- * machine, whatever this test says that it is. */
+static void large_close(large_memory *m) {
+    m->device->vtable->memory_destroy(m->device, m->memory);
+    kit_close(m->device);
+}
+
+/* Its memory comes from `nodes` of the machine's, from the first on, and by such a policy. */
+static void expect_policy(const char *synthetic, uint32_t workers, uint32_t nodes, int expected) {
+    large_memory m;
+    bool node_0;
+    large_open(&m, synthetic, workers);
+    assert_int_equal(rota_nodes_count(&m.device->locality.nodes), nodes);
+    for (uint32_t i = 0; i < nodes; i++) assert_true(rota_nodes_has(&m.device->locality.nodes, i));
+    const int policy = test_policy(m.memory->host, &node_0);
+    /* A container may refuse it, and a machine lack the other nodes. */
+    if (policy >= 0 && test_policy_set(MPOL_DEFAULT)) {
+        assert_int_equal(policy, expected);
+        if (nodes == 1) assert_true(node_0);
+    }
+    large_close(&m);
+}
+
+/* Of one if all workers are near that, whoever touches it first; else of all that they are near, in turns. */
 static void memory_is_near_the_workers(void **state) {
     (void)state;
+    expect_policy(two_by_two, 4, 1, MPOL_PREFERRED);
+    expect_policy(two_by_two, 5, 2, MPOL_INTERLEAVE);
+    expect_policy(two_by_two, 16, 4, MPOL_INTERLEAVE);
+    /* Workers that have no core of their own run on any. */
+    expect_policy(two_by_two, 17, 4, MPOL_INTERLEAVE);
+    expect_policy("pack:1 l3:1 core:6 pu:1", 4, 0, MPOL_DEFAULT);
+}
+
+/* Who has placed the process's memory has done it for a reason. */
+static void memory_that_is_placed_stays(void **state) {
+    (void)state;
     bool node_0;
-    const int policy = policy_with(two_by_two, 4, &node_0);
-    if (policy < 0 || syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0ul) != 0) skip();
-    assert_int_equal(policy, MPOL_PREFERRED);
-    assert_true(node_0);
-    /* Workers near two memories, workers that have no core of their own, one memory: as the process has it. */
-    assert_int_equal(policy_with(two_by_two, 5, &node_0), MPOL_DEFAULT);
-    assert_int_equal(policy_with(two_by_two, 17, &node_0), MPOL_DEFAULT);
-    assert_int_equal(policy_with("pack:1 l3:1 core:6 pu:1", 4, &node_0), MPOL_DEFAULT);
+    large_memory m;
+    if (!test_policy_set(MPOL_INTERLEAVE)) skip();
+    large_open(&m, two_by_two, 4);
+    const int policy = test_policy(m.memory->host, &node_0), own = test_policy(NULL, &node_0);
+    large_close(&m);
+    assert_true(test_policy_set(MPOL_DEFAULT));
+    assert_int_equal(policy, MPOL_DEFAULT); /* none of its own: as whoever touches it has it */
+    assert_int_equal(own, MPOL_INTERLEAVE);
 }
 
 int main(void) {
@@ -235,8 +289,10 @@ int main(void) {
         cmocka_unit_test(fewer_workers),
         cmocka_unit_test(the_nearest_first),
         cmocka_unit_test(work_is_shared),
-        cmocka_unit_test(cores_have_a_memory_in_common),
+        cmocka_unit_test(workers_stand_on_allowed_cores),
+        cmocka_unit_test(cores_have_memories),
         cmocka_unit_test(memory_is_near_the_workers),
+        cmocka_unit_test(memory_that_is_placed_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

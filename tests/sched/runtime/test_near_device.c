@@ -1,9 +1,11 @@
-/* A device's threads stay near it, those of the runtime that serve it too: the CUDA executor over the stand-in, on a
- * machine that is made up. */
+/* A device's threads stay near it, those of the runtime that serve it too, and its staging memory is there: the CUDA
+ * executor over the stand-in, on a machine that is made up. */
 #include <stdio.h>
+#include <string.h>
 #include "sched/runtime/shared/runtime.h"
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/kit/made_up_machine.h"
+#include "tests/kit/memory_policy.h"
 #include "tests/kit/runtime_support.h"
 #include "tests/kit/support.h"
 
@@ -46,12 +48,51 @@ static void its_threads_are_near(void **state) {
     expect_threads(8, 8, 0);  /* none of them */
 }
 
+static uint32_t pinned, pinned_near;
+
+static CUresult look_at_pinned(const char *name) {
+    bool node_0 = false;
+    if (strcmp(name, "MemHostAlloc") != 0) return CUDA_SUCCESS;
+    pinned++;
+    pinned_near += test_policy(NULL, &node_0) == MPOL_PREFERRED && node_0;
+    return CUDA_SUCCESS;
+}
+
+/* The upload ring, and blocks for writes and reads, come from the device's memory; the threads that make them get what
+ * is their own from anywhere. */
+static void its_staging_memory_is_near(void **state) {
+    (void)state;
+    enum { WORDS = 1 << 20 };
+    rota_runtime *runtime;
+    rota_device *device;
+    bool node_0;
+    if (!test_policy_set(MPOL_DEFAULT)) skip();
+    pinned = pinned_near = 0;
+    cuda_stub_start(5, 1);
+    cuda_stub_watch(look_at_pinned);
+    assert_ok(rota_runtime_open(NULL, &runtime));
+    made_up_machine_begin(0, 0);
+    assert_ok(rota_device_open(runtime, "cuda:0", &device));
+    made_up_machine_end();
+    const uint32_t ring = pinned;
+    assert_true(ring != 0);
+    rota_buffer *words = test_words(device, "words", WORDS, 3);
+    test_expect_words(words, WORDS, 3);
+    assert_true(pinned > ring);
+    assert_int_equal(pinned_near, pinned);
+    assert_int_equal(test_policy(NULL, &node_0), MPOL_DEFAULT);
+    rota_buffer_release(words);
+    assert_ok(rota_runtime_close(runtime, 10000000000u));
+    cuda_stub_stop();
+}
+
 int main(void) {
     if (!rota_smoke_kernel.cuda.size_bytes) {
         puts("skipped: this build has no CUDA images");
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(its_threads_are_near)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(its_threads_are_near),
+                                       cmocka_unit_test(its_staging_memory_is_near)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
