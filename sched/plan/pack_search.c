@@ -21,7 +21,7 @@ static int by_size(const void *left, const void *right) {
     if (a->size != b->size) return a->size < b->size ? 1 : -1;
     uint32_t life_a = a->last - a->first, life_b = b->last - b->first;
     if (life_a != life_b) return life_a < life_b ? 1 : -1;
-    return a->physical < b->physical ? -1 : 1;
+    return a->physical < b->physical ? -1 : a->physical > b->physical;
 }
 
 static int by_area(const void *left, const void *right) {
@@ -29,7 +29,7 @@ static int by_area(const void *left, const void *right) {
     double area_a = (double)a->size * (a->last - a->first + 1.0),
            area_b = (double)b->size * (b->last - b->first + 1.0);
     if (area_a != area_b) return area_a < area_b ? 1 : -1;
-    return a->physical < b->physical ? -1 : 1;
+    return a->physical < b->physical ? -1 : a->physical > b->physical;
 }
 
 static int by_life(const void *left, const void *right) {

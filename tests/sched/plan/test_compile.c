@@ -1,5 +1,5 @@
 /* sched's compiler: edges, packing, queues, and what it says. Plans here are only analysed; running them is
- * the business of the conformance suite and the fuzzer. */
+ * the business of the conformance suite and the fuzzer. Linked with --wrap for qsort. */
 #include "tests/kit/support.h"
 
 #include <stdio.h>
@@ -197,6 +197,46 @@ static void chain(fixture *f, const rota_kernel *kernel, int n) {
         map(f, kernel, x, y, ROTA_WRITE);
         x = y;
     }
+}
+
+/* ---- Sorting ---- */
+
+static uint64_t sorts;
+void __real_qsort(void *items, size_t count, size_t bytes, int (*compare)(const void *, const void *));
+void __wrap_qsort(void *items, size_t count, size_t bytes, int (*compare)(const void *, const void *));
+
+/* C leaves it open which items are compared, an item with itself included, and forbids answers that contradict each
+ * other. */
+void __wrap_qsort(void *items, size_t count, size_t bytes, int (*compare)(const void *, const void *)) {
+    const char *item = items;
+    for (size_t i = 0; i < count; i++, item += bytes) {
+        assert_int_equal(compare(item, item), 0);
+        if (i == 0) continue;
+        const int order = compare(item - bytes, item), back = compare(item, item - bytes);
+        assert_true((order < 0) == (back > 0) && (order > 0) == (back < 0));
+    }
+    sorts++;
+    __real_qsort(items, count, bytes, compare);
+}
+
+/* A gap that the first way to pack leaves makes it look for a better one: by size, area and life. */
+static void items_are_compared_without_contradiction(void **state) {
+    (void)state;
+    fixture f;
+    set_up(&f);
+    rota_buffer *kept[8];
+    const uint64_t before = sorts;
+    for (uint32_t i = 0; i < 8; i++) {
+        rota_buffer *large = transient(&f, "large", 1000 + 3000 * i), *small = transient(&f, "small", 700);
+        fill(&f, large);
+        map(&f, &strict1_write1, large, small, ROTA_WRITE);
+        kept[i] = transient(&f, "kept", 500 + 2500 * (uint64_t)(i % 3));
+        map(&f, &strict1_write1, small, kept[i], ROTA_WRITE);
+    }
+    for (uint32_t i = 1; i < 8; i++) map(&f, &strict1_write1, kept[i - 1], kept[i], ROTA_READWRITE);
+    rota_plan *plan = compile(&f, &ROTA_COMPILE_OPTIONS(.packing = ROTA_PACK_TIGHT));
+    assert_true(sorts >= before + 3);
+    finish(&f, plan);
 }
 
 static void packing_reuses_memory_in_place_and_not(void **state) {
@@ -434,6 +474,7 @@ int main(void) {
         cmocka_unit_test(partial_ranges_depend_only_where_they_meet),
         cmocka_unit_test(undefined_reads_name_node_lane_and_buffer),
         cmocka_unit_test(lanes_merge_by_key_and_keys_differ),
+        cmocka_unit_test(items_are_compared_without_contradiction),
         cmocka_unit_test(packing_reuses_memory_in_place_and_not),
         cmocka_unit_test(queues_wait_and_the_last_segment_joins_all),
         cmocka_unit_test(rewriting_removes_and_replaces),
