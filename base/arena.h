@@ -21,8 +21,8 @@ typedef struct rota_arena {
 #define ROTA_ARENA_INIT                                                                                      \
     { 0 }
 
-/* `size` bytes aligned to `alignment` (a power of two, at most 4096), not cleared; NULL when out of memory.
- * May block in malloc when a chunk runs out. O(1). */
+/* `size` bytes aligned to `alignment` (a power of two, at most 4096), not cleared; NULL only when out of memory: 0
+ * bytes have an address, too. May block in malloc when a chunk runs out. O(1). */
 void *rota_arena_alloc(rota_arena *arena, size_t size, size_t alignment);
 
 /* Same, cleared to zero. */

@@ -2,6 +2,7 @@
 #include "exec/vk/vk_loader.h"
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 static pthread_once_t load_once = PTHREAD_ONCE_INIT;
@@ -20,19 +21,19 @@ static void load(void) {
     void *library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         const char *reason = dlerror();
-        strncpy(load_error, reason ? reason : "unknown reason", sizeof load_error - 1);
+        (void)snprintf(load_error, sizeof load_error, "%s", reason ? reason : "unknown reason");
         return;
     }
     rota_vk_global table;
     table.GetInstanceProcAddr = (PFN_vkGetInstanceProcAddr)symbol(library, "vkGetInstanceProcAddr");
     if (!table.GetInstanceProcAddr) {
-        strncpy(load_error, "libvulkan.so.1 has no vkGetInstanceProcAddr", sizeof load_error - 1);
+        (void)snprintf(load_error, sizeof load_error, "libvulkan.so.1 has no vkGetInstanceProcAddr");
         return;
     }
 #define ROTA_VK_LOAD(name)                                                                                   \
     table.name = (PFN_vk##name)table.GetInstanceProcAddr(VK_NULL_HANDLE, "vk" #name);                        \
     if (!table.name) {                                                                                       \
-        strncpy(load_error, "libvulkan.so.1 has no vk" #name, sizeof load_error - 1);                        \
+        (void)snprintf(load_error, sizeof load_error, "libvulkan.so.1 has no vk" #name);                     \
         return;                                                                                              \
     }
     ROTA_VK_GLOBAL_FUNCTIONS(ROTA_VK_LOAD)

@@ -247,7 +247,7 @@ rota_status rota_compile_edges(rota_compiler *c) {
     size_t count = (size_t)c->operations.count;
     hazards h = {.c = c, .one_timeline = rota_compile_on_one_queue(c)};
     h.touched = rota_arena_calloc(&h.arena, sizeof *h.touched * ((size_t)c->physicals.count + 1), 64);
-    h.clocks = c->edges.clocks = rota_arena_alloc(&h.arena, sizeof *h.clocks * (count + 1), 64);
+    h.clocks = c->edges.clocks = rota_arena_alloc(&h.arena, sizeof *h.clocks * count, 64);
     c->edges.first = rota_arena_alloc(&c->plan->arena, sizeof(uint32_t) * (count + 1), 16);
     h.cons.count = 1; /* index 0 ends lists */
     rota_status status = ROTA_OK;

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/assert.h"
 
 enum { PHASE_UNBORN, PHASE_LIVE, PHASE_DEAD };
 enum { CLASSES = 64 * 4, SCAN_MAX = 32 };
@@ -166,11 +167,11 @@ typedef struct space {
 #define BLOCKS(s) ((block *)(s)->blocks.data)
 #define GRANULES(s) ((granule *)(s)->granules.data)
 
-/* Four classes a power of two. */
+/* Four classes a power of two; of sizes that rota_aligned_size gives. */
 static uint32_t class_of(uint64_t size) {
+    rota_assert(size >= ROTA_BUFFER_ALIGNMENT);
     uint32_t log = 63u - (uint32_t)__builtin_clzll(size);
-    uint32_t quarter = log >= 2 ? (uint32_t)(size >> (log - 2)) & 3 : 0;
-    return log * 4 + quarter;
+    return log * 4 + ((uint32_t)(size >> (log - 2)) & 3);
 }
 
 static void class_remove(space *s, uint32_t index) {

@@ -42,11 +42,11 @@ static rota_status count_accesses(state *s) {
         if (s->records[node]) accesses += s->records[node]->access_count;
     rota_arena *arena = &s->c->scratch;
     s->first_access = rota_arena_alloc(arena, sizeof(uint32_t) * ((size_t)s->node_count + 1), 8);
-    s->buffer_of = rota_arena_alloc(arena, sizeof(uint32_t) * (size_t)(accesses + 1), 8);
-    s->uses = rota_arena_alloc(arena, sizeof(uint32_t) * (size_t)(accesses + 1), 8);
-    s->writes = rota_arena_alloc(arena, sizeof(uint32_t) * (size_t)(accesses + 1), 8);
-    s->slot_writes = rota_arena_alloc(arena, sizeof(uint32_t) * (size_t)(accesses + 1), 8);
-    s->external_writes = rota_arena_alloc(arena, sizeof(uint32_t) * (size_t)(accesses + 1), 8);
+    s->buffer_of = rota_arena_alloc(arena, sizeof(uint32_t) * (size_t)accesses, 8);
+    s->uses = rota_arena_alloc(arena, sizeof(uint32_t) * (size_t)accesses, 8);
+    s->writes = rota_arena_alloc(arena, sizeof(uint32_t) * (size_t)accesses, 8);
+    s->slot_writes = rota_arena_alloc(arena, sizeof(uint32_t) * (size_t)accesses, 8);
+    s->external_writes = rota_arena_alloc(arena, sizeof(uint32_t) * (size_t)accesses, 8);
     if (!s->first_access || !s->buffer_of || !s->uses || !s->writes || !s->slot_writes || !s->external_writes)
         return rota_compile_no_memory(s->c);
     uint32_t access = 0;

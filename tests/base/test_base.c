@@ -39,8 +39,11 @@ static void arena_blocks_are_aligned_and_disjoint(void **state) {
     }
     for (int i = 0; i < 1000; i++)
         for (int k = 0; k < i * 37 % 5000 + 1; k++) assert_int_equal(blocks[i][k], i & 0xff);
+    assert_non_null(rota_arena_alloc(&arena, 0, 64));
     rota_arena_free(&arena);
     assert_null(arena.chunks);
+    assert_non_null(rota_arena_alloc(&arena, 0, 64)); /* the first one, too */
+    rota_arena_free(&arena);
     rota_chunk_cache_trim();
 }
 
