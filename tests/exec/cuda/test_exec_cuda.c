@@ -1,9 +1,16 @@
 /* exec/cuda over a stand-in for the CUDA driver (cuda_stub.h), beside what the contract asks of every executor
  * (exec_contract.h): the cases that hold on a device too, and what only the stand-in shows: the driver's
- * absence, the graphs made, which contexts are current. Library nodes are test_exec_cuda_library.c's. */
+ * absence, the graphs made, which contexts are current. Library nodes are test_exec_cuda_library.c's. Linked with
+ * --wrap for calloc, which gives nothing for nothing here, as C allows and Glibc's does not. */
 #include "tests/kit/support.h"
 #include <malloc.h>
 #include <stdio.h>
+
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes) {
+    return count && bytes ? __real_calloc(count, bytes) : NULL;
+}
 
 #ifdef ROTA_HAVE_CUDA
 #include <string.h>
@@ -231,6 +238,51 @@ static void test_graphs(void **state) {
     cuda_close(f);
 }
 
+/* A device that a plan names and gives nothing to do has a program without segments. */
+static void test_without_segments(void **state) {
+    (void)state;
+    cuda_fixture *f = cuda_open(NULL);
+    test_program *p = test_program_new(QUEUES, 0, 0);
+    rota_exec_program *program = NULL;
+    rota_exec_instance *instance = NULL;
+    p->desc.segment_count = 0;
+    assert_ok(f->device->vtable->program_create(f->device, &p->desc, &program));
+    assert_ok(f->device->vtable->instance_create(f->device, program, NULL, &instance));
+    f->device->vtable->instance_destroy(f->device, instance);
+    f->device->vtable->program_destroy(f->device, program);
+    free(p);
+    cuda_close(f);
+}
+
+static _Thread_local uint64_t upload_ends_ns, upload_looks;
+
+static CUresult upload_takes_long(const char *name) {
+    if (!upload_ends_ns || strcmp(name, "EventQuery") != 0) return CUDA_SUCCESS;
+    upload_looks++;
+    return rota_clock_ns() < upload_ends_ns ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+/* Who waits for a graph's upload looks at it now and then, and leaves the processor to others between. */
+static void test_long_upload(void **state) {
+    (void)state;
+    enum { UPLOAD_NS = 50000000, LOOKS_MAX = 5000 }; /* one in 20 us, and those of the first 30 us */
+    cuda_fixture *f = cuda_open(NULL);
+    rota_exec_memory *memories[] = {cuda_memory(f, 2 * BYTES, 0)};
+    contract_step_params params = {COUNT, 1, 0};
+    test_program *p = contract_chain(1, &params);
+    cuda_stub_watch(upload_takes_long);
+    upload_ends_ns = rota_deadline_after(UPLOAD_NS);
+    contract_loaded l = cuda_load(f, p, memories);
+    assert_true(rota_clock_ns() >= upload_ends_ns);
+    upload_ends_ns = 0;
+    cuda_stub_watch(NULL);
+    assert_in_range(upload_looks, 2, LOOKS_MAX);
+    cuda_unload(f, l);
+    free(p);
+    f->device->vtable->memory_destroy(f->device, memories[0]);
+    cuda_close(f);
+}
+
 /* ---- Waits ---- */
 
 /* Waits that the stream's order, an earlier wait or completion implies cost no call; a work's value is not
@@ -408,6 +460,8 @@ int main(void) {
         cmocka_unit_test(test_contexts),
         cmocka_unit_test(test_capture_elsewhere),
         cmocka_unit_test(test_graphs),
+        cmocka_unit_test(test_without_segments),
+        cmocka_unit_test(test_long_upload),
         cmocka_unit_test(test_waits),
         cmocka_unit_test(test_bound),
         cmocka_unit_test(test_reported_apart),

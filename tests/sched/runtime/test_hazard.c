@@ -1,9 +1,10 @@
 /* What the sequencer decides, asked of a runtime with neither threads nor drivers, whose points pass when the
- * test says so: who waits for whom, which waits are dropped, what is held for a lost device, and when a
- * ticket has ended. */
+ * test says so: who waits for whom, which waits are dropped, what is held for a lost device, when a ticket has ended,
+ * and when the memory of tickets is there for others. Linked with --wrap for mmap. */
 #include "tests/kit/support.h"
 
 #include <string.h>
+#include <sys/mman.h>
 #include "base/atomic.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/memory/ranges.h"
@@ -246,6 +247,21 @@ static void the_own_queue_is_waited_for(void **state) {
     assert_int_equal(work.wait_count, 0);
 }
 
+/* Waits for the own queue tell its clock nothing, so they push nothing out of its history: as many as that is long
+ * later, its first work still proves what it came after. */
+static void waits_for_the_own_queue_take_no_history(void **state) {
+    (void)state;
+    desk *d = desk_new();
+    (void)settle(d, 0, 0, 1, (uint64_t[]){rota_point(0, 2, 9)}, 1);
+    for (uint64_t value = 2; value < 2 + ROTA_CLOCK_HISTORY; value++) {
+        const rota_work step = settle(d, 0, 0, value, (uint64_t[]){rota_point(0, 0, value - 1)}, 1);
+        assert_int_equal(step.wait_count, 1);
+    }
+    const rota_work work = settle(d, 0, 1, 1, (uint64_t[]){rota_point(0, 0, 1), rota_point(0, 2, 9)}, 2);
+    assert_int_equal(work.wait_count, 1);
+    expect_wait(d, 0, 0, 1);
+}
+
 /* A wait for another device may end without having been kept, where that one is lost. So it proves nothing of
  * what that device's work came after: not of the own device, at once or later, and not of a third. Nor does a
  * value of the own device prove one of another. */
@@ -371,6 +387,41 @@ static void a_ticket_ends_after_its_inputs_were_taken(void **state) {
         }
 }
 
+static bool no_pages;
+void *__real_mmap(void *where, size_t bytes, int protection, int flags, int file, off_t offset);
+void *__wrap_mmap(void *where, size_t bytes, int protection, int flags, int file, off_t offset);
+void *__wrap_mmap(void *where, size_t bytes, int protection, int flags, int file, off_t offset) {
+    return no_pages ? MAP_FAILED : __real_mmap(where, bytes, protection, flags, file, offset);
+}
+
+/* Where there is no memory but for those chunks that ROTA_TICKET_HISTORY tickets and the newest ones are in, a lane
+ * goes on for ever, each chunk being taken again as soon as its last ticket is old enough. */
+static void a_lane_gets_on_with_the_chunks_it_has(void **state) {
+    (void)state;
+    enum { MORE = ROTA_TICKET_HISTORY / ROTA_CHUNK_CELLS, FIRST = 1 };
+    static rota_cell_chunk more[MORE];
+    desk *d = desk_new();
+    rota_lane *lane = &d->lane;
+    memset(more, 0, sizeof more);
+    for (uint32_t i = 0; i < MORE; i++) {
+        more[i].next_free = d->runtime.lanes.chunks.free_chunks;
+        d->runtime.lanes.chunks.free_chunks = &more[i];
+    }
+    lane->store = &d->store;
+    lane->first_chunk = FIRST;
+    d->store.first.unsequenced = ROTA_CHUNK_CELLS;
+    ra_store_relaxed(&d->store.chunks[FIRST], &d->store.first);
+    ra_store_relaxed(&lane->chunk_end, FIRST + 1);
+    no_pages = true;
+    for (uint64_t sequence = FIRST * ROTA_CHUNK_CELLS; sequence < 40 * ROTA_CHUNK_CELLS; sequence++) {
+        const bool is_there = sequence / ROTA_CHUNK_CELLS < ra_load_relaxed(&lane->chunk_end);
+        if (!is_there) no_pages = false;
+        assert_true(is_there);
+        rota_lane_take(&d->runtime, lane, sequence)->unfinished--; /* it ends at once */
+    }
+    no_pages = false;
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_move_waits_for_whom_others_stand_for),
@@ -379,9 +430,11 @@ int main(void) {
         cmocka_unit_test(waits_of_the_own_device_prove),
         cmocka_unit_test(earlier_values_prove_nothing),
         cmocka_unit_test(the_own_queue_is_waited_for),
+        cmocka_unit_test(waits_for_the_own_queue_take_no_history),
         cmocka_unit_test(waits_for_other_devices_prove_nothing),
         cmocka_unit_test(a_lost_devices_works_hold_buffers),
         cmocka_unit_test(a_ticket_ends_after_its_inputs_were_taken),
+        cmocka_unit_test(a_lane_gets_on_with_the_chunks_it_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/arena.h"
+#include "base/atomic.h"
+#include "sched/runtime/shared/runtime.h"
 
 enum { BURST = 2000, SLOTS = 100, CHUNKS = 64, CHUNK_BYTES = 1 << 16, STRUCTS_BYTES = 1350 };
 #define PATIENCE_NS UINT64_C(4000000000)
@@ -123,8 +125,42 @@ static uint64_t cpu_ns(void) {
 }
 
 /* Threads that have nothing to do sleep, however often they look: a second of a runtime that was at work
- * takes less of a processor than 1 of 50, even while others share it. */
+ * takes less of a processor than 1 of 50, even while others share it. Nor is what nobody needs looked for where there
+ * is none, however soon it would be given back. */
 static void threads_sleep(void **state) {
+    (void)state;
+    for (uint32_t soon = 0; soon < 2; soon++) {
+        rota_runtime *runtime;
+        rota_device *device;
+        rota_ticket ticket;
+        assert_ok(rota_runtime_open(
+            &ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .staging_idle_ns = soon ? 1 : 0), &runtime));
+        assert_ok(rota_device_open(runtime, "cpu", &device));
+        rota_buffer *x = test_words(device, "x", 1, 0);
+        rota_plan *plan = test_plan_1(device, "step", &test_increment, x, ROTA_READWRITE);
+        for (uint32_t i = 0; i < 100; i++) assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
+        assert_ok(rota_wait(ticket, 0));
+        test_expect_words(x, 1, 100);
+        usleep(200000);
+        const uint64_t before = cpu_ns();
+        usleep(1000000);
+        assert_in_range(cpu_ns() - before, 0, 20000000);
+        rota_plan_release(plan);
+        rota_buffer_release(x);
+        assert_ok(rota_runtime_close(runtime, 0));
+    }
+}
+
+static void expect_interest(rota_runtime *runtime, uint32_t expected) {
+    const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
+    while (ra_load_seq_cst(&runtime->sequencing.interest) != expected && rota_clock_ns() < deadline)
+        usleep(1000);
+    assert_int_equal(ra_load_seq_cst(&runtime->sequencing.interest), expected);
+}
+
+/* The sequencer is woken by what devices reach while something that was released waits for it, and is let alone from
+ * then on: each wake costs a device's thread more than what it reports. */
+static void devices_wake_nobody_for_nothing(void **state) {
     (void)state;
     rota_runtime *runtime;
     rota_device *device;
@@ -132,22 +168,21 @@ static void threads_sleep(void **state) {
     assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u), &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
     rota_buffer *x = test_words(device, "x", 1, 0);
-    rota_plan *plan = test_plan_1(device, "step", &test_increment, x, ROTA_READWRITE);
-    for (uint32_t i = 0; i < 100; i++) assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
-    assert_ok(rota_wait(ticket, 0));
-    test_expect_words(x, 1, 100);
-    usleep(200000);
-    const uint64_t before = cpu_ns();
-    usleep(1000000);
-    assert_in_range(cpu_ns() - before, 0, 20000000);
-    rota_plan_release(plan);
+    rota_plan *gate = test_plan_1(device, "gate", &test_gate, x, ROTA_READWRITE);
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
+    rota_plan_release(gate);
     rota_buffer_release(x);
+    expect_interest(runtime, 1);
+    test_gate_open(true);
+    assert_ok(rota_wait(ticket, 0));
+    expect_interest(runtime, 0);
     assert_ok(rota_runtime_close(runtime, 0));
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(memory_of_graphs),
-                                       cmocka_unit_test(a_burst_of_submissions),
-                                       cmocka_unit_test(threads_sleep)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(memory_of_graphs), cmocka_unit_test(a_burst_of_submissions),
+        cmocka_unit_test(threads_sleep), cmocka_unit_test(devices_wake_nobody_for_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* Opening a runtime and its devices: options that are refused, what is kept of them, and what an application
- * sees of rota's threads. */
+ * sees of rota's threads; what closing leaves. Linked with --wrap for making and destroying mutexes. */
 #include "tests/kit/runtime_support.h"
 
 #include <dirent.h>
@@ -290,6 +290,54 @@ static void of_one_gpu_cuda_comes_first(void **state) {
     }
 }
 
+static _Atomic int mutexes;
+int __real_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
+int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes);
+int __real_pthread_mutex_destroy(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex);
+int __wrap_pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes) {
+    const int error = __real_pthread_mutex_init(mutex, attributes);
+    if (error == 0) mutexes++;
+    return error;
+}
+int __wrap_pthread_mutex_destroy(pthread_mutex_t *mutex) {
+    const int error = __real_pthread_mutex_destroy(mutex);
+    if (error == 0) mutexes--;
+    return error;
+}
+
+/* A mutex may have memory of its own that only its end gives back: each one has an end, of a runtime, of its devices
+ * and of what was made with them. */
+static void every_mutex_is_destroyed(void **state) {
+    (void)state;
+    static const char *const ids[] = {"cpu", "adversary", "vk:0"};
+    for (uint32_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        adversary_options adversary = {.seed = 1};
+        rota_runtime *runtime;
+        rota_device *device;
+        rota_ticket ticket;
+        const int before = mutexes;
+        assert_ok(adversary_runtime_open(&adversary, &ROTA_RUNTIME_OPTIONS(.diagnostics = true), &runtime));
+        assert_true(mutexes > before);
+        if (rota_device_open(runtime, ids[i], &device) == ROTA_OK) {
+            rota_buffer *x = test_words(device, "x", 16, 5);
+            const test_node node = {&test_increment, "step", {{x, 0, ROTA_WHOLE, ROTA_READWRITE}}, 1};
+            if (strcmp(ids[i], "vk:0") != 0) { /* whose kernels are shaders */
+                rota_plan *plan = test_plan(device, "step", &node, 1);
+                assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
+                assert_ok(rota_wait(ticket, 0));
+                rota_plan_release(plan);
+            }
+            rota_buffer_release(x);
+        } else {
+            print_message("no %s: %s\n", ids[i], rota_last_error());
+            assert_string_equal(ids[i], "vk:0");
+        }
+        assert_ok(rota_runtime_close(runtime, 0));
+        assert_int_equal(mutexes, before);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(impossible_options_are_refused),
@@ -299,6 +347,7 @@ int main(void) {
         cmocka_unit_test(the_choice_is_made_once),
         cmocka_unit_test(the_choice_gives_its_reason),
         cmocka_unit_test(of_one_gpu_cuda_comes_first),
+        cmocka_unit_test(every_mutex_is_destroyed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
