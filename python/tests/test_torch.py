@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import rota.torch
-from rota.torch import program, segment
+from rota.torch import kernels, program, segment
 
 
 @pytest.fixture(autouse=True)
@@ -207,8 +207,7 @@ def test_training(name: str) -> None:
     assert got[-1] < got[0]
 
 
-# Without resnet18: the gradient of batch norm with its input in bf16 fails (README.md).
-@pytest.mark.parametrize("name", sorted(zoo.MODELS.keys() - {"resnet18"}))
+@pytest.mark.parametrize("name", zoo.MODELS)
 def test_training_in_bf16(name: str) -> None:
     expected = zoo.train(name, 50, bf16=True)
     torch._dynamo.reset()
@@ -217,16 +216,39 @@ def test_training_in_bf16(name: str) -> None:
     assert got[-1] < 0.9 * got[0]
 
 
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("affine", [True, False])
+def test_batch_norm_in_bf16(training: bool, affine: bool) -> None:
+    """Its statistics are f32, though what it normalizes is bf16."""
+    model = nn.Sequential(nn.Linear(7, 9), nn.BatchNorm1d(9, affine=affine), nn.Tanh()).train(training)
+    x = torch.randn(33, 7)
+    state = {key: value.clone() for key, value in model.state_dict().items()}
+
+    def values(called: Any) -> tuple[Any, Any]:
+        model.load_state_dict(state)
+        with torch.autocast("cpu", torch.bfloat16):
+            y = called(x)
+        return y.detach(), torch.autograd.grad(y.float().square().sum(), list(model.parameters()))
+
+    (expected, grads), (got, others) = values(model), values(compiled(model))
+    assert got.dtype == torch.bfloat16 and zoo.off(got, expected) <= 0.02
+    largest = max(float(grad.abs().max()) for grad in grads)
+    assert all(float((one - other).abs().max()) <= 0.03 * largest for one, other in zip(others, grads, strict=True))
+    no_host()
+
+
+@pytest.mark.parametrize("of_input", [True, False], ids=["gradient of the input", "of the weights alone"])
 @pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False}], ids=str)
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
-def test_recurrent(kind: Any, options: dict[str, Any]) -> None:
+def test_recurrent(kind: Any, options: dict[str, Any], of_input: bool) -> None:
     model = kind(5, 7, batch_first=True, **options)
-    x = torch.randn(3, 6, 5, requires_grad=True)
+    x = torch.randn(3, 6, 5, requires_grad=of_input)
+    wanted = [x, *model.parameters()] if of_input else list(model.parameters())
 
     def values(called: Any) -> tuple[Any, Any]:
         outputs, state = called(x)
         outputs = [outputs, *(state if isinstance(state, tuple) else [state])]
-        grads = torch.autograd.grad(sum(one.square().sum() for one in outputs), [x, *model.parameters()])
+        grads = torch.autograd.grad(sum(one.square().sum() for one in outputs), wanted)
         return [one.detach() for one in outputs], grads
 
     outputs, grads = values(model)
@@ -242,6 +264,38 @@ def test_recurrent(kind: Any, options: dict[str, Any]) -> None:
     assert rota.torch.ops()["rota"]["aten.tanh.default"] >= x.shape[1]
     assert set(rota.torch.ops()["torch"]) <= {"aten.flip.default"}  # of the direction that goes back
     no_host()
+
+
+def test_an_lstm_without_gradients_is_onednns() -> None:
+    model, x = nn.LSTM(5, 7), torch.randn(6, 3, 5)
+    with torch.no_grad(), torch._dynamo.config.patch(allow_rnn=True):
+        torch.testing.assert_close(compiled(model)(x)[0], model(x)[0])
+    assert torch.backends.mkldnn.enabled
+    assert rota.torch.ops()["torch"] == {"aten.mkldnn_rnn_layer.default": 1}
+
+
+def test_the_gradient_of_onednns_lstm_is_refused() -> None:
+    """It reads a workspace that PyTorch does not pass on: called, it would bring the process down."""
+    weights = [one.detach() for one in nn.LSTM(5, 7).parameters()]
+    weights[0].requires_grad_()
+    state = torch.zeros(1, 3, 7)
+
+    def run(x: Any) -> Any:
+        return torch.mkldnn_rnn_layer(x, *weights, state, state, False, [], 2, 7, 1, True, False, False, True)[0]
+
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="the gradient reads a workspace"):
+        compiled(run)(torch.randn(6, 3, 5))
+
+
+def test_a_kernel_that_gives_another_shape_fails() -> None:
+    place = kernels.Place(0, 12, torch.float32, (3,), (1,), 0)
+    made = torch.zeros(3)
+    spec = torch.utils._pytree.tree_flatten(((), {}))[1]
+    kernels.Call(lambda: torch.ones(3), [], spec, [place])([made.data_ptr()])
+    assert made.eq(1).all()
+    for wrong in (torch.ones(1), None):
+        with pytest.raises(RuntimeError, match=r"a result of shape \[3\] is expected"):
+            kernels.Call(lambda wrong=wrong: wrong, [], spec, [place])([made.data_ptr()])
 
 
 def test_checkpointing() -> None:

@@ -145,6 +145,31 @@ def test_capture_scales_a_loss() -> None:
     torch.testing.assert_close(other, state, rtol=1e-4, atol=1e-5)
 
 
+def test_capture_of_an_lstm() -> None:
+    """Whose input needs no gradient, so that PyTorch would take oneDNN's."""
+
+    def losses(captured: bool) -> list[float]:
+        torch.manual_seed(1)
+        model, x = nn.LSTM(5, 7), torch.randn(6, 3, 5)
+        optimizer = OPTIMIZERS["AdamW"](model.parameters())
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = (model(x)[0] - 0.1).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        called = rota.torch.capture(step) if captured else step
+        got = [float(called(x).detach()) for _ in range(4)]
+        if captured:
+            assert isinstance(called, rota.torch.Captured)
+            assert all(plan is not None for plan, _ in called.plans.values())
+        return got
+
+    assert losses(True) == pytest.approx(losses(False), rel=1e-5)
+
+
 def test_capture_leaves_tensors_where_they_are() -> None:
     small = Small()
     called = small.captured()

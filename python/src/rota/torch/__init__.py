@@ -9,7 +9,7 @@ from typing import Any
 from .capture import Captured as Captured
 from .capture import adopt as adopt
 from .capture import capture as capture
-from .decompositions import decompositions
+from .decompositions import decompositions, unrolled
 from .devices import device as device
 from .program import Program, ran_on_host
 from .segment import ran_on_rota, ran_on_torch
@@ -33,7 +33,8 @@ def backend(module: Any, inputs: Any) -> Any:
         decompositions=decompositions(),
         partition_fn=default_partition,
     )
-    return compiled(module, inputs)
+    with unrolled(module, inputs):
+        return compiled(module, inputs)
 
 
 def make_boxed(program: Program) -> Any:

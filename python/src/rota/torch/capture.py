@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from .._rota import Tensor
 from ..errors import InvalidArgument
-from .decompositions import decompositions
+from .decompositions import decompositions, unrolled
 from .devices import device, tensor_in, words_of
 from .lower import LOWERED
 from .program import is_host, signature_of
@@ -220,7 +220,10 @@ class Captured:
         random = torch.get_rng_state()
         try:
             given = [*tensors, *rates, *inputs, *grads.values()]
-            module = make_fx(traced, decomposition_table=decompositions(), tracing_mode="fake")(*given)
+            with contextlib.ExitStack() as traced_so:
+                for one in self.modules:
+                    traced_so.enter_context(unrolled(one, list(one.parameters())))
+                module = make_fx(traced, decomposition_table=decompositions(), tracing_mode="fake")(*given)
         finally:
             torch.set_rng_state(random)
         for node in reversed(module.graph.nodes):

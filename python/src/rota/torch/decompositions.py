@@ -1,6 +1,7 @@
 """Which ops of PyTorch's are taken apart into others before a plan is made of them."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -51,6 +52,32 @@ def decompositions() -> dict[Any, Any]:
     table = torch._decomp._core_aten_decompositions_post_autograd()
     kept = {op: function for op, function in table.items() if op._schema.name.removeprefix("aten::") not in WHOLE}
     return {**kept, **ON_LISTS}
+
+
+@contextlib.contextmanager
+def unrolled(module: Any, inputs: Sequence[Any]) -> Iterator[None]:
+    """Where a graph with an LSTM is taken apart, so that its gradient can be.
+
+    PyTorch makes one op of oneDNN's of a layer whose input needs no gradient, and asks it for none, whatever its
+    weights need: the gradient's op then reads a workspace that was never made. Without oneDNN, meanwhile, the layer is
+    cells. What other threads call meanwhile runs on PyTorch's other kernels."""
+    needs_gradient = torch.is_grad_enabled() and any(getattr(value, "requires_grad", False) for value in inputs)
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(before and not (needs_gradient and has_lstm(module)))
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
+
+
+def has_lstm(module: Any) -> bool:
+    for one in module.modules():
+        if isinstance(one, torch.nn.LSTM):
+            return True
+        nodes = one.graph.nodes if isinstance(one, torch.fx.GraphModule) else []
+        if any(getattr(node.target, "__name__", "") == "lstm" for node in nodes):
+            return True
+    return False
 
 
 # Clipping by the global norm is on lists.

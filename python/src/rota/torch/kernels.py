@@ -64,4 +64,14 @@ class Call:
             results = self.target(*args, **kwargs)
             for result, operand in zip(pytree.tree_leaves(results), self.results, strict=True):
                 if operand is not None:
-                    operand.at(addresses).copy_(result)
+                    self._keep(operand, result, addresses)
+
+    def _keep(self, operand: Operand, result: Any, addresses: Sequence[int]) -> None:
+        """Brings a result to where the plan has it. What has no element may be no tensor, either."""
+        shape = operand.place.shape
+        given = None if result is None else tuple(result.shape)
+        if given != shape and not (given is None and 0 in shape):
+            what = "no tensor" if given is None else f"one of shape {list(given)}"
+            raise RuntimeError(f"a result of shape {list(shape)} is expected, {self.target} gave {what}")
+        if result is not None:
+            operand.at(addresses).copy_(result)

@@ -12,8 +12,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from .._rota import Device
-from ..errors import NodeFailed
+from ..errors import NodeFailed, Unsupported
 from .lower import LOWERED
+from .results import why_not
 from .segment import OPERANDS_MAX, Segment
 
 LOG = logging.getLogger("rota.torch")
@@ -154,6 +155,9 @@ class Program:
         self.module = module  # has what get_attr names
         self.attributes = Attributes(module)
         nodes = list(module.graph.nodes)
+        refused = [why for node in nodes if (why := why_not(node.target, name))]
+        if refused:
+            raise Unsupported(refused[0])
         self.inputs = [node for node in nodes if node.op == "placeholder"]
         (self.output,) = [node for node in nodes if node.op == "output"]
         self.steps = self._cut([node for node in nodes if node.op not in ("placeholder", "output")])

@@ -13,6 +13,7 @@ from .._rota import Device, Graph, Memory, Plan, Tensor, cast, graph
 from ..errors import Error
 from .devices import tensor_in, words_of
 from .kernels import Call, Place
+from .results import results_of
 
 LOG = logging.getLogger("rota.torch")
 
@@ -282,7 +283,7 @@ class Segment:
             return
         args, kwargs = self.given_to(node)
         with self.mode:
-            self.env[node] = node.target(*args, **kwargs)
+            self.env[node] = results_of(node.target, args, kwargs)
         fakes = tensors_of(self.env[node])
         is_known = all(n in self.constants or not tensors_of(self.env[n]) for n in node.all_input_nodes)
         if (
@@ -400,7 +401,10 @@ class Segment:
                 return leaf
             return Place(order.get(id_of(leaf), 0), bytes_of(leaf), leaf.dtype, *place_of(leaf))
 
-        outs = [place_of_leaf(leaf) if is_in(leaf, written) else None for leaf in pytree.tree_leaves(results)]
+        def is_result(leaf: Any) -> bool:
+            return isinstance(leaf, torch.Tensor) and (is_in(leaf, written) or bytes_of(leaf) == 0)
+
+        outs = [place_of_leaf(leaf) if is_result(leaf) else None for leaf in pytree.tree_leaves(results)]
         index = self.graph.call_memory(
             Call(target, [place_of_leaf(leaf) for leaf in leaves], spec, outs),
             [self.storage(fake).memory() for fake in reads.values()],
