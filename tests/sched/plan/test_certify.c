@@ -451,6 +451,29 @@ static void crowds_are_looked_at(void **state) {
     rota_buffer_release(y);
 }
 
+/* A segment that says it has more externals than the plan, or has them behind the plan's. */
+static void externals_are_within_the_plans(void **state) {
+    (void)state;
+    rota_buffer *x, *y;
+    assert_ok(rota_buffer_create("x", CROWD * BLOCK, &x));
+    assert_ok(rota_buffer_create("y", CROWD * BLOCK, &y));
+    rota_plan *plan = compile_crowd((crowd_shape)0, 1, x, y);
+    rota_plan_segment *segment = &plan->segments[0];
+    const rota_plan_segment good = *segment;
+    assert_true(plan->external_count > 0);
+    for (uint32_t behind = 0; behind < 2; behind++) {
+        segment->first_external = behind ? plan->external_count + 1 : 0;
+        segment->external_count = behind ? 0 : plan->external_count + 1;
+        assert_true(rota_plan_certify(plan) != ROTA_OK);
+        assert_non_null(strstr(rota_last_error(), "segment 0 has externals beyond the plan's"));
+        *segment = good;
+        assert_ok(rota_plan_certify(plan));
+    }
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+}
+
 enum { WORDS = 1024 };
 
 /* c[i] = a[i] + b[n - 1 - i] */
@@ -515,6 +538,7 @@ int main(void) {
         cmocka_unit_test(damaged_plans_are_refused),
         cmocka_unit_test(damaged_plans_of_devices_are_refused),
         cmocka_unit_test(crowds_are_looked_at),
+        cmocka_unit_test(externals_are_within_the_plans),
         cmocka_unit_test(what_is_read_twice_is_not_overwritten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

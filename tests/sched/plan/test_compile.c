@@ -266,6 +266,41 @@ static uint32_t alternate(void *user, rota_node node, uint32_t queue_count) {
     return node.index % queue_count;
 }
 
+enum { SHARED = 300 };
+static rota_buffer *shared[SHARED];
+
+/* Half way another graph with the same buffers is compiled, in whose plan they have other places. */
+static uint32_t compile_another(void *user, rota_node node, uint32_t queue_count) {
+    uint32_t *compiled = user;
+    (void)queue_count;
+    if (node.index != SHARED || (*compiled)++) return 0;
+    fixture f;
+    set_up(&f);
+    for (uint32_t i = SHARED; i-- > 0;) fill(&f, shared[i]);
+    finish(&f, compile(&f, NULL));
+    return 0;
+}
+
+/* What a buffer remembers of its place in a plan is a guess: each of many is there once, whatever others wrote there
+ * meanwhile. */
+static void buffers_are_found_without_their_hint(void **state) {
+    (void)state;
+    fixture f;
+    uint32_t compiled = 0;
+    set_up(&f);
+    for (uint32_t i = 0; i < SHARED; i++) {
+        assert_ok(rota_buffer_create("shared", 64, &shared[i]));
+        fill(&f, shared[i]);
+    }
+    for (uint32_t i = 1; i < SHARED; i++) map(&f, &strict1_write1, shared[i - 1], shared[i], ROTA_READWRITE);
+    rota_plan *plan = compile(&f, &ROTA_COMPILE_OPTIONS(.queues = 2, .queue_policy = compile_another,
+                                                        .queue_policy_user = &compiled));
+    assert_true(compiled > 0);
+    assert_int_equal(plan->buffer_count, SHARED);
+    finish(&f, plan);
+    for (uint32_t i = 0; i < SHARED; i++) rota_buffer_release(shared[i]);
+}
+
 static void queues_wait_and_the_last_segment_joins_all(void **state) {
     (void)state;
     fixture f;
@@ -476,6 +511,7 @@ int main(void) {
         cmocka_unit_test(lanes_merge_by_key_and_keys_differ),
         cmocka_unit_test(items_are_compared_without_contradiction),
         cmocka_unit_test(packing_reuses_memory_in_place_and_not),
+        cmocka_unit_test(buffers_are_found_without_their_hint),
         cmocka_unit_test(queues_wait_and_the_last_segment_joins_all),
         cmocka_unit_test(rewriting_removes_and_replaces),
         cmocka_unit_test(dot_is_written_whole_or_not_at_all),
