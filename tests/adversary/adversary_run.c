@@ -47,16 +47,16 @@ static void *stray(adversary_device *device, uint64_t bytes) {
 /* Cuts [0, items) at multiples of the grain into a few pieces. */
 static void cut_pieces(adversary_device *device, adversary_running *running, uint64_t items, uint64_t grain) {
     running->items = items;
-    uint64_t cuts = grain ? items / grain : 0, at = 0;
+    uint64_t cuts = grain ? items / grain : 0, begin = 0;
     uint32_t pieces = draw(device, 2) ? 1 : 1 + draw(device, ADVERSARY_PIECES_MAX);
-    for (uint32_t p = 0; p < pieces && at < items; p++) {
+    for (uint32_t p = 0; p < pieces && begin < items; p++) {
         uint64_t end = items;
         if (p + 1 < pieces && cuts > 1)
-            end = at + grain * (1 + draw(device, (uint32_t)(cuts > 1u << 20 ? 1u << 20 : cuts)));
+            end = begin + grain * (1 + draw(device, (uint32_t)(cuts > 1u << 20 ? 1u << 20 : cuts)));
         if (end > items || p + 1 == pieces) end = items;
-        running->piece_begin[running->piece_count] = at;
+        running->piece_begin[running->piece_count] = begin;
         running->piece_end[running->piece_count++] = end;
-        at = end;
+        begin = end;
     }
 }
 

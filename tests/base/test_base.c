@@ -159,18 +159,18 @@ static void a_slab_gives_freed_objects_again(void **state) {
 static rota_slab shared_slab = ROTA_SLAB_INIT;
 
 static void *slab_thread(void *argument) {
-    uint8_t mark = (uint8_t)(uintptr_t)argument;
+    uint8_t fill = (uint8_t)(uintptr_t)argument;
     uint8_t *mine[64] = {0};
     uintptr_t wrong = 0;
     for (uint32_t i = 0; i < 20000; i++) {
-        uint8_t **place = &mine[i * 2654435761u >> 26];
-        if (*place) {
-            for (int k = 0; k < ROTA_SLAB_OBJECT_BYTES; k++) wrong += (*place)[k] != mark;
-            rota_slab_free(&shared_slab, *place);
-            *place = NULL;
+        uint8_t **object = &mine[i * 2654435761u >> 26];
+        if (*object) {
+            for (int k = 0; k < ROTA_SLAB_OBJECT_BYTES; k++) wrong += (*object)[k] != fill;
+            rota_slab_free(&shared_slab, *object);
+            *object = NULL;
         } else {
-            *place = rota_slab_alloc(&shared_slab);
-            if (*place) memset(*place, mark, ROTA_SLAB_OBJECT_BYTES);
+            *object = rota_slab_alloc(&shared_slab);
+            if (*object) memset(*object, fill, ROTA_SLAB_OBJECT_BYTES);
         }
     }
     for (int i = 0; i < 64; i++) rota_slab_free(&shared_slab, mine[i]);

@@ -37,12 +37,12 @@ static void turns_are_in_order(void **state) {
     uint64_t numbers[COUNT], now = 1000 * MS;
     assert_true(rota_turns_are_none(turns));
     for (uint32_t i = 0; i < COUNT; i++) numbers[i] = rota_turns_take(turns);
-    for (uint32_t at = 0; at < COUNT; at++) {
-        for (uint32_t i = COUNT; i-- > at + 1;)
+    for (uint32_t turn = 0; turn < COUNT; turn++) {
+        for (uint32_t i = COUNT; i-- > turn + 1;)
             assert_int_equal(rota_turns_look(turns, numbers[i], true, now), ROTA_TURN_LATER);
         assert_false(rota_turns_lapse(turns, now));
-        assert_int_equal(rota_turns_look(turns, numbers[at], true, now), ROTA_TURN_NOW);
-        rota_turns_leave(turns, numbers[at]);
+        assert_int_equal(rota_turns_look(turns, numbers[turn], true, now), ROTA_TURN_NOW);
+        rota_turns_leave(turns, numbers[turn]);
     }
     assert_true(rota_turns_are_none(turns));
     free(turns);

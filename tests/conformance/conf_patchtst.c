@@ -45,23 +45,23 @@ enum {
     X(HEAD_BIAS, 0, 1, 0)
 
 enum {
-#define PLACE(name, rows, columns, deviation) name,
-    PARAMETER_LIST(PLACE)
-#undef PLACE
-        PLACES
+#define NAME(name, rows, columns, deviation) name,
+    PARAMETER_LIST(NAME)
+#undef NAME
+        WEIGHTS
 };
 
 static const struct {
     const char *name;
     uint64_t rows, columns;
-} parameters[PLACES] = {
+} parameters[WEIGHTS] = {
 #define DESCRIBE(name, rows, columns, deviation) {#name, rows, columns},
     PARAMETER_LIST(DESCRIBE)
 #undef DESCRIBE
 };
 
-static uint64_t count_of(uint32_t place) {
-    return (parameters[place].rows ? parameters[place].rows : 1) * parameters[place].columns;
+static uint64_t count_of(uint32_t weight) {
+    return (parameters[weight].rows ? parameters[weight].rows : 1) * parameters[weight].columns;
 }
 
 /* ---- Data and first values ---- */
@@ -74,13 +74,13 @@ static double normal(uint64_t *random) {
 
 static void first_values(uint64_t seed, float *out) {
     uint64_t random = seed;
-    static const uint32_t places = PLACES;
+    static const uint32_t count = WEIGHTS;
     const double deviations[] = {
 #define DEVIATION(name, rows, columns, deviation) deviation,
         PARAMETER_LIST(DEVIATION)
 #undef DEVIATION
     };
-    for (uint32_t p = 0; p < places; p++)
+    for (uint32_t p = 0; p < count; p++)
         for (uint64_t i = 0; i < count_of(p); i++)
             *out++ = deviations[p] < 0   ? 1.0f
                      : deviations[p] > 0 ? (float)(deviations[p] * normal(&random))
@@ -103,20 +103,20 @@ static void make_samples(float *x, float *labels) {
 
 typedef struct training {
     rota_tensor x, labels, all, m, v; /* all: the parameters, side by side */
-    rota_tensor weights[PLACES];
+    rota_tensor weights[WEIGHTS];
     rota_slot step;
     rota_buffer *loss;
 } training;
 
-static rota_status linear(rota_tape *tape, const training *t, rota_tensor x, uint32_t place,
+static rota_status linear(rota_tape *tape, const training *t, rota_tensor x, uint32_t weight,
                           rota_tensor *out_y) {
-    ROTA_TRY(rota_op_matmul(tape, x, t->weights[place], false, false, out_y));
-    return rota_op_add(tape, *out_y, t->weights[place + 1], out_y);
+    ROTA_TRY(rota_op_matmul(tape, x, t->weights[weight], false, false, out_y));
+    return rota_op_add(tape, *out_y, t->weights[weight + 1], out_y);
 }
 
-static rota_status heads_of(rota_tape *tape, const training *t, rota_tensor h, uint32_t place,
+static rota_status heads_of(rota_tape *tape, const training *t, rota_tensor h, uint32_t weight,
                             rota_tensor *out) {
-    ROTA_TRY(linear(tape, t, h, place, out));
+    ROTA_TRY(linear(tape, t, h, weight, out));
     ROTA_TRY(rota_tensor_reshape(out, ROTA_SHAPE(SAMPLES, PATCHES, HEADS, DIM / HEADS), out));
     return rota_tensor_transpose(out, 1, 2, out);
 }
@@ -148,7 +148,7 @@ static rota_status forward(rota_tape *tape, const training *t, rota_tensor *out_
 
 /* The loss before the update, then AdamW, the gradient clipped to a norm of 1. */
 static rota_status record(rota_tape *tape, training *t) {
-    rota_tensor loss, out, gradient, grads[PLACES], norm_factor, factor;
+    rota_tensor loss, out, gradient, grads[WEIGHTS], norm_factor, factor;
     ROTA_TRY(rota_graph_slot(rota_tape_graph(tape), "step", 4, &t->step));
     ROTA_TRY(forward(tape, t, &loss));
     ROTA_TRY(rota_tape_tensor(tape, ROTA_BUFFER_OUTPUT, "loss", ROTA_F32, ROTA_SHAPE(1), &out));
@@ -156,10 +156,10 @@ static rota_status record(rota_tape *tape, training *t) {
     ROTA_TRY(rota_op_copy_into(tape, loss, out));
     ROTA_TRY(rota_tape_tensor(tape, ROTA_BUFFER_TRANSIENT, "gradient", ROTA_F32, ROTA_SHAPE(PARAMETERS),
                               &gradient));
-    for (uint32_t p = 0; p < PLACES; p++)
+    for (uint32_t p = 0; p < WEIGHTS; p++)
         ROTA_TRY(rota_tensor_of(gradient.buffer, t->weights[p].offset_bytes, ROTA_F32, t->weights[p].rank,
                                 t->weights[p].shape, &grads[p]));
-    ROTA_TRY(rota_backward(tape, loss, t->weights, PLACES, grads, NULL));
+    ROTA_TRY(rota_backward(tape, loss, t->weights, WEIGHTS, grads, NULL));
     ROTA_TRY(rota_op_global_norm(tape, &gradient, 1, 1.0f, &norm_factor));
     ROTA_TRY(rota_tensor_slice(&norm_factor, 0, 1, 1, &factor));
     return rota_op_adamw(tape, t->all, gradient, t->m, t->v,
@@ -181,7 +181,7 @@ static bool make_tensors(conf *c, rota_device *device, uint64_t seed, training *
     CONF_TRY(conf_write_f32(c, &t->labels, device, labels));
     CONF_TRY(conf_write_f32(c, &t->all, device, first));
     uint64_t offset = 0;
-    for (uint32_t p = 0; p < PLACES; offset += 4 * count_of(p++)) {
+    for (uint32_t p = 0; p < WEIGHTS; offset += 4 * count_of(p++)) {
         const uint64_t shape[] = {parameters[p].rows ? parameters[p].rows : parameters[p].columns,
                                   parameters[p].columns};
         CONF_OK(c, rota_tensor_of(t->all.buffer, offset, ROTA_F32, parameters[p].rows ? 2 : 1, shape,
@@ -215,7 +215,7 @@ static bool train(conf *c, rota_device *device, float losses[EPOCHS]) {
         if (e != 9) continue;
         CONF_TRY(conf_read_f32(c, &t.all, then));
         const float *a = first, *b = then;
-        for (uint32_t p = 0; p < PLACES; a += count_of(p), b += count_of(p), p++)
+        for (uint32_t p = 0; p < WEIGHTS; a += count_of(p), b += count_of(p), p++)
             CONF_CHECK(c, memcmp(a, b, count_of(p) * sizeof *a) != 0, "%s is after 10 epochs what it was",
                        parameters[p].name);
     }

@@ -228,11 +228,11 @@ static bool out_of_memory(conf *c) {
     rota_runtime *runtime;
     rota_device *device;
     uint32_t refused = 0;
-    for (uint32_t at = 1; at <= 6; at++) {
+    for (uint32_t nth = 1; nth <= 6; nth++) {
         CONF_TRY(conf_open(c, NULL, &runtime, &device));
         rota_tensor x;
         CONF_TRY(conf_tensor(c, runtime, device, "x", ROTA_SHAPE(64), 1, 0, &x));
-        c->adversary.faults.memory_fails_in = c->no_faults ? 0 : at;
+        c->adversary.faults.memory_fails_in = c->no_faults ? 0 : nth;
         conf_graph graph;
         CONF_TRY(conf_graph_begin(c, &graph));
         rota_tensor y;

@@ -160,9 +160,9 @@ static bool table_thread(void *one) {
     for (uint32_t round = 0; round < rounds; round++) {
         for (uint32_t i = 0; i < 3; i++) {
             /* Threads start at different places of the table. */
-            uint32_t at = (i + task->index) % 3;
-            CONF_TRY(attention_round(task, WEIGHTED, &weighted[at]));
-            CONF_TRY(attention_round(task, FUSED, &attention[at]));
+            uint32_t entry = (i + task->index) % 3;
+            CONF_TRY(attention_round(task, WEIGHTED, &weighted[entry]));
+            CONF_TRY(attention_round(task, FUSED, &attention[entry]));
         }
         CONF_TRY(attention_round(task, ONES, &ones));
         CONF_TRY(attention_round(task, BOTH, &both));
@@ -249,9 +249,9 @@ static bool private_thread(void *one) {
         conf_graph graph;
         rota_plan *plan;
         CONF_TRY(conf_graph_begin(c, &graph));
-        rota_tensor at = x;
-        for (uint32_t a = 0; a + 1 < adds; a++) CONF_OK(c, rota_op_add(graph.tape, at, y, &at));
-        CONF_OK(c, rota_op_add_into(graph.tape, at, y, x));
+        rota_tensor sum = x;
+        for (uint32_t a = 0; a + 1 < adds; a++) CONF_OK(c, rota_op_add(graph.tape, sum, y, &sum));
+        CONF_OK(c, rota_op_add_into(graph.tape, sum, y, x));
         CONF_TRY(conf_graph_end(c, &graph, task->device, NULL, &plan));
         CONF_OK(c, rota_submit_wait(plan, NULL, CONF_PATIENCE_NS, NULL));
         rota_plan_release(plan);

@@ -29,7 +29,7 @@ static bool take(conf *c, const rota_tensor *tensor, op_result *result) {
 static bool run_example(conf *c, rota_device *device, example_run *run, op_result *out_result) {
     rota_runtime *runtime = rota_device_runtime(device);
     memset(out_result, 0, sizeof *out_result);
-    CONF_TRY(example_place(c, run, runtime, device, true));
+    CONF_TRY(example_write(c, run, runtime, device, true));
     uint64_t address[ROTA_OP_OUTPUTS_MAX], now;
     rota_buffer *handle[ROTA_OP_OUTPUTS_MAX];
     for (uint32_t o = 0; o < run->op->output_count; o++) {

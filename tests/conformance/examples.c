@@ -95,7 +95,7 @@ void example_free(example_run *run) {
     for (uint32_t i = 0; i < ROTA_OP_INPUTS_MAX; i++) free(run->inputs[i]);
 }
 
-bool example_place(conf *c, example_run *run, rota_runtime *runtime, rota_device *device, bool destinations) {
+bool example_write(conf *c, example_run *run, rota_runtime *runtime, rota_device *device, bool destinations) {
     for (uint32_t i = 0; i < run->use.input_count; i++) {
         rota_tensor *tensor = &run->use.inputs[i];
         if (!run->inputs[i]) {

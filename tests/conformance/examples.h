@@ -20,7 +20,7 @@ void example_free(example_run *run);
 
 /* Makes persistent buffers: inputs with their contents, and, with `destinations`, outputs prefilled with the
  * f32 -999 (as a byte pattern whatever the dtype). */
-bool example_place(conf *c, example_run *run, rota_runtime *runtime, rota_device *device, bool destinations);
+bool example_write(conf *c, example_run *run, rota_runtime *runtime, rota_device *device, bool destinations);
 void example_release(example_run *run);
 
 /* Records the op. */

@@ -193,8 +193,8 @@ static void late_writes_are_seen(void **state) {
         assert_ok(exec->vtable->memory_create(exec, SIZE, 0, "late", &memory));
         uint8_t *bytes = (uint8_t *)(uintptr_t)memory->address;
         exec->vtable->memory_destroy(exec, memory);
-        const uint32_t places[] = {0, SIZE / 2, SIZE - 1};
-        if (written < 3) bytes[places[written]] = 1;
+        const uint32_t changed[] = {0, SIZE / 2, SIZE - 1};
+        if (written < 3) bytes[changed[written]] = 1;
         assert_ok(rota_runtime_close(runtime, 0));
         assert_int_equal(atomic_load(&options.violations), written < 3 ? 1 : 0);
         if (written < 3) assert_non_null(strstr(options.violation, "destroyed memory 'late' was written"));

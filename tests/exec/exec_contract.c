@@ -168,15 +168,15 @@ test_program *contract_chain(uint32_t length, const contract_step_params *params
 }
 
 /* The edges of one command, to all of the batch behind its own. Written where `successor` is not NULL. */
-static uint32_t add_edges(const test_program *p, const rota_exec_batch *next, uint32_t at,
+static uint32_t add_edges(const test_program *p, const rota_exec_batch *next, uint32_t edge,
                           uint32_t *successor, uint32_t *predecessor_count) {
     (void)p;
-    for (uint32_t n = 0; next && n < next->command_count; n++, at++) {
+    for (uint32_t n = 0; next && n < next->command_count; n++, edge++) {
         if (!successor) continue;
-        successor[at] = next->first_command + n;
+        successor[edge] = next->first_command + n;
         predecessor_count[next->first_command + n]++;
     }
-    return at;
+    return edge;
 }
 
 uint32_t *contract_edges(test_program *p) {
@@ -184,18 +184,18 @@ uint32_t *contract_edges(test_program *p) {
     const uint32_t count = p->desc.command_count;
     uint32_t *first = NULL, *successor = NULL, *predecessors = NULL, total = 0;
     for (uint32_t pass = 0; pass < 2; pass++) {
-        uint32_t at = 0;
+        uint32_t edge = 0;
         for (uint32_t s = 0; s < p->desc.segment_count; s++)
             for (uint32_t b = 0; b < p->segments[s].batch_count; b++) {
                 const rota_exec_batch *batch = &p->batches[p->segments[s].first_batch + b];
                 const rota_exec_batch *next = b + 1 < p->segments[s].batch_count ? batch + 1 : NULL;
                 for (uint32_t c = 0; c < batch->command_count; c++) {
-                    if (pass) first[batch->first_command + c] = at;
-                    at = add_edges(p, next, at, successor, predecessors);
+                    if (pass) first[batch->first_command + c] = edge;
+                    edge = add_edges(p, next, edge, successor, predecessors);
                 }
             }
-        if (pass) first[count] = at;
-        total = at;
+        if (pass) first[count] = edge;
+        total = edge;
         if (pass) break;
         first = calloc(2 * (size_t)count + 2 + total, sizeof *first);
         assert_non_null(first);

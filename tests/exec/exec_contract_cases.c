@@ -387,10 +387,10 @@ static void times(const contract_kit *kit) {
     const contract_step_params params = {COUNT, 1, 0};
     test_program *p = contract_chain(CHAIN, &params);
     contract_loaded l = contract_load(c, p, memories);
-    rota_exec_time at[CHAIN], never[CHAIN] = {0};
-    memset(at, 0xff, sizeof at);
-    assert_ok(c->v->times(c->device, l.instance, at));
-    assert_memory_equal(at, never, sizeof at);
+    rota_exec_time got[CHAIN], never[CHAIN] = {0};
+    memset(got, 0xff, sizeof got);
+    assert_ok(c->v->times(c->device, l.instance, got));
+    assert_memory_equal(got, never, sizeof got);
     const uint64_t begin = rota_clock_ns();
     for (uint32_t i = 0; i < 2; i++) {
         const rota_exec_wait wait = {.queue = 0, .value = c->next[0]};
@@ -399,11 +399,11 @@ static void times(const contract_kit *kit) {
     }
     contract_wait(c, 0);
     const uint64_t end = rota_clock_ns(), slack = 2000000;
-    assert_ok(c->v->times(c->device, l.instance, at));
+    assert_ok(c->v->times(c->device, l.instance, got));
     for (uint32_t i = 0; i < CHAIN; i++) {
-        assert_true(at[i].begin_ns + slack >= begin && at[i].end_ns <= end + slack);
-        assert_true(at[i].begin_ns && at[i].begin_ns <= at[i].end_ns);
-        if (i) assert_true(at[i].begin_ns >= at[i - 1].end_ns);
+        assert_true(got[i].begin_ns + slack >= begin && got[i].end_ns <= end + slack);
+        assert_true(got[i].begin_ns && got[i].begin_ns <= got[i].end_ns);
+        if (i) assert_true(got[i].begin_ns >= got[i - 1].end_ns);
     }
     uint32_t node;
     assert_false(c->v->stuck_node(c->device, l.instance, &node));

@@ -15,13 +15,13 @@
 #include "base/status.h"
 
 enum {
-    PLACES = 192, /* atomic objects */
-    STORES = 128, /* to one of them in an execution */
+    OBJECTS = 192, /* atomic objects */
+    STORES = 128,  /* to one of them in an execution */
     VIEWS = 1024,
     STEPS = 4000, /* operations in an execution; more: it does not end */
     CHOICES = 4096,
     STACK_BYTES = 128 * 1024,
-    INDEX = 1024,   /* of places; a power of two */
+    INDEX = 1024,   /* of objects; a power of two */
     SHADOW = 16384, /* granules of plain data; a power of two */
     NAMES = 64,
     HEAP_BYTES = 256 * 1024,
@@ -30,11 +30,11 @@ enum {
     CLOCK_STEP_NS = 20000 /* that a look at the clock takes, so that loops that spin for a time end */
 };
 
-/* What a thread knows of: the oldest store of each place that it may load, and how far it has seen each
+/* What a thread knows of: the oldest store of each object that it may load, and how far it has seen each
  * thread's plain accesses. */
 typedef struct view {
     uint32_t clock[EXPLORE_THREADS];
-    uint16_t seen[PLACES];
+    uint16_t seen[OBJECTS];
 } view;
 
 typedef struct store {
@@ -42,10 +42,10 @@ typedef struct store {
     int32_t view; /* that it releases; NOBODY: none */
 } store;
 
-/* Of one atomic object. The first two stay from one execution to the next, as all have one order of places.
+/* Of one atomic object. The first two stay from one execution to the next, as all have one order of objects.
  */
-typedef struct place {
-    const volatile void *at;
+typedef struct object {
+    const volatile void *address;
     unsigned size, users; /* threads that ever used it, a bit each */
     bool is_written, is_shared;
     uint64_t execution; /* in which the rest is valid */
@@ -54,18 +54,18 @@ typedef struct place {
     uint32_t sleeper_count;
     uint8_t sleepers[EXPLORE_THREADS];
     store stores[STORES];
-} place;
+} object;
 
 typedef enum state { ABSENT, RUNNABLE, BLOCKED, STOPPED, ENDED } state;
 
 typedef struct thread {
-    jmp_buf base, at;
+    jmp_buf base, resume;
     bool is_fresh;
     state state;
     view view;
     uint64_t chain; /* of what it did and saw */
     uint64_t clock_ns, deadline_ns;
-    uint32_t word; /* place that it sleeps on */
+    uint32_t word; /* object that it sleeps on */
     bool timed_out;
     uint8_t *stack;
 } thread;
@@ -84,7 +84,7 @@ typedef struct granule {
 typedef struct step {
     const explore_site *site;
     const char *what;
-    uint32_t place;
+    uint32_t object;
     int thread;
     uint64_t value, put;
     uint32_t behind;
@@ -100,18 +100,18 @@ static struct {
     uint64_t execution, base_ns;
     size_t heap_used;
     unsigned used_preemptions, used_stale;
-    uint32_t place_count, view_count, step_count, depth, choice_count;
+    uint32_t object_count, view_count, step_count, depth, choice_count;
 } x = {.current = NOBODY};
 
 static thread threads[EXPLORE_THREADS];
-static place places[PLACES];
+static object objects[OBJECTS];
 static uint16_t index_of[INDEX];
 static view views[VIEWS];
 static choice choices[CHOICES];
 static step steps[STEPS + 1];
 static granule shadow[SHADOW];
 static struct {
-    const volatile uint8_t *at;
+    const volatile uint8_t *address;
     size_t bytes;
     const char *name;
 } names[NAMES];
@@ -169,15 +169,15 @@ static uint64_t *table_at(table *t, uint64_t key) {
 /* How an error begins that is the explorer's own. */
 #define LIMIT "limit: "
 
-static const char *name_of(const volatile void *at, char *out, size_t bytes) {
+static const char *name_of(const volatile void *address, char *out, size_t bytes) {
     for (unsigned i = 0; i < name_count; i++) {
-        const ptrdiff_t offset = (const volatile uint8_t *)at - names[i].at;
+        const ptrdiff_t offset = (const volatile uint8_t *)address - names[i].address;
         if (offset >= 0 && (size_t)offset < names[i].bytes) {
             (void)snprintf(out, bytes, "%s+%td", names[i].name, offset);
             return out;
         }
     }
-    (void)snprintf(out, bytes, "%p", (const void *)(uintptr_t)at);
+    (void)snprintf(out, bytes, "%p", (const void *)(uintptr_t)address);
     return out;
 }
 
@@ -187,8 +187,8 @@ static void print_trace(void) {
     for (uint32_t i = 0; i < x.step_count; i++) {
         const step *s = &steps[i];
         printf("    %d  %-12s", s->thread, s->what);
-        if (s->place < PLACES) {
-            printf(" %-24s %llx", name_of(places[s->place].at, name, sizeof name),
+        if (s->object < OBJECTS) {
+            printf(" %-24s %llx", name_of(objects[s->object].address, name, sizeof name),
                    (unsigned long long)s->value);
             if (s->put != s->value) printf(" -> %llx", (unsigned long long)s->put);
             if (s->behind) printf(" (%u behind)", s->behind);
@@ -238,8 +238,8 @@ static uint64_t state_hash(void) {
     uint64_t sum = mix((uint64_t)(x.current + 1), x.base_ns);
     for (unsigned t = 0; t < EXPLORE_THREADS; t++)
         if (threads[t].state != ABSENT) sum += mix(threads[t].chain, t + 1);
-    for (uint32_t p = 0; p < x.place_count; p++)
-        if (places[p].execution == x.execution && places[p].chain) sum += mix(places[p].chain, p + 1000);
+    for (uint32_t p = 0; p < x.object_count; p++)
+        if (objects[p].execution == x.execution && objects[p].chain) sum += mix(objects[p].chain, p + 1000);
     return sum;
 }
 
@@ -276,12 +276,12 @@ static _Noreturn void go_to(unsigned t) {
         threads[t].is_fresh = false;
         _longjmp(threads[t].base, 1);
     }
-    _longjmp(threads[t].at, 1);
+    _longjmp(threads[t].resume, 1);
 }
 
 static void switch_to(unsigned t) {
     if ((int)t == x.current) return;
-    if (_setjmp(threads[x.current].at) == 0) go_to(t);
+    if (_setjmp(threads[x.current].resume) == 0) go_to(t);
 }
 
 static unsigned others(uint8_t out[EXPLORE_THREADS]) {
@@ -291,8 +291,8 @@ static unsigned others(uint8_t out[EXPLORE_THREADS]) {
     return count;
 }
 
-static place *place_at(unsigned p) {
-    return &places[p];
+static object *object_at(unsigned p) {
+    return &objects[p];
 }
 
 /* The current thread can't go on, or has ended: who does. */
@@ -321,7 +321,7 @@ static unsigned next_thread(void) {
             fail("thread %d sleeps, and nobody will wake it", first);
         /* Its time has come. */
         thread *woken = &threads[first];
-        place *p = place_at(woken->word);
+        object *p = object_at(woken->word);
         uint32_t kept = 0;
         for (uint32_t i = 0; i < p->sleeper_count; i++)
             if (p->sleepers[i] != first) p->sleepers[kept++] = p->sleepers[i];
@@ -334,7 +334,7 @@ static unsigned next_thread(void) {
 }
 
 /* Before an operation on an object that others use, too: another thread may come first. */
-static void point(const place *p) {
+static void point(const object *p) {
     if (!p->is_shared) return;
     cut_if_known();
     uint8_t list[EXPLORE_THREADS];
@@ -376,7 +376,7 @@ bool explore_has_ended(unsigned t) {
 }
 
 _Noreturn void explore_stop(void) {
-    note("stops", PLACES, NULL, 0, 0, 0);
+    note("stops", OBJECTS, NULL, 0, 0, 0);
     threads[x.current].state = STOPPED;
     threads[x.current].chain = mix(threads[x.current].chain, 2);
     go_to(next_thread());
@@ -410,32 +410,32 @@ uint64_t rota_deadline_after(uint64_t ns) {
 
 /* ---- Atomic objects ---- */
 
-static uint64_t peek(const volatile void *at, unsigned size) {
+static uint64_t peek(const volatile void *address, unsigned size) {
     switch (size) {
     case 1:
-        return *(const volatile uint8_t *)at;
+        return *(const volatile uint8_t *)address;
     case 2:
-        return *(const volatile uint16_t *)at;
+        return *(const volatile uint16_t *)address;
     case 4:
-        return *(const volatile uint32_t *)at;
+        return *(const volatile uint32_t *)address;
     default:
-        return *(const volatile uint64_t *)at;
+        return *(const volatile uint64_t *)address;
     }
 }
 
-static void poke(volatile void *at, unsigned size, uint64_t value) {
+static void poke(volatile void *address, unsigned size, uint64_t value) {
     switch (size) {
     case 1:
-        *(volatile uint8_t *)at = (uint8_t)value;
+        *(volatile uint8_t *)address = (uint8_t)value;
         break;
     case 2:
-        *(volatile uint16_t *)at = (uint16_t)value;
+        *(volatile uint16_t *)address = (uint16_t)value;
         break;
     case 4:
-        *(volatile uint32_t *)at = (uint32_t)value;
+        *(volatile uint32_t *)address = (uint32_t)value;
         break;
     default:
-        *(volatile uint64_t *)at = value;
+        *(volatile uint64_t *)address = value;
         break;
     }
 }
@@ -444,22 +444,22 @@ static uint64_t cut_to(uint64_t value, unsigned size) {
     return size == 8 ? value : value & (((uint64_t)1 << size * 8) - 1);
 }
 
-static place *find_place(const volatile void *at, unsigned size, bool writes) {
-    uint32_t i = (uint32_t)(((uintptr_t)at >> 2) * 2654435761u) & (INDEX - 1);
-    while (index_of[i] && places[index_of[i] - 1].at != at) i = (i + 1) & (INDEX - 1);
+static object *find_object(const volatile void *address, unsigned size, bool writes) {
+    uint32_t i = (uint32_t)(((uintptr_t)address >> 2) * 2654435761u) & (INDEX - 1);
+    while (index_of[i] && objects[index_of[i] - 1].address != address) i = (i + 1) & (INDEX - 1);
     if (!index_of[i]) {
-        if (x.place_count == PLACES) fail(LIMIT "more than %d atomic objects", PLACES);
-        places[x.place_count] = (place){.at = at, .size = size};
-        index_of[i] = (uint16_t)++x.place_count;
+        if (x.object_count == OBJECTS) fail(LIMIT "more than %d atomic objects", OBJECTS);
+        objects[x.object_count] = (object){.address = address, .size = size};
+        index_of[i] = (uint16_t)++x.object_count;
     }
-    place *p = &places[index_of[i] - 1];
+    object *p = &objects[index_of[i] - 1];
     if (p->size != size) fail(LIMIT "an atomic object used with %u and with %u bytes", p->size, size);
     if (p->execution != x.execution) {
         p->execution = x.execution;
         p->chain = 0;
         p->count = 1;
         p->floor = p->sleeper_count = 0;
-        p->stores[0] = (store){peek(at, size), mix((uint64_t)(p - places), 7), NOBODY};
+        p->stores[0] = (store){peek(address, size), mix((uint64_t)(p - objects), 7), NOBODY};
     }
     p->users |= 1u << x.current;
     p->is_written |= writes;
@@ -467,36 +467,36 @@ static place *find_place(const volatile void *at, unsigned size, bool writes) {
     return p;
 }
 
-static uint32_t number_of(const place *p) {
-    return (uint32_t)(p - places);
+static uint32_t number_of(const object *p) {
+    return (uint32_t)(p - objects);
 }
 
 static void join(view *into, const view *from) {
     for (unsigned t = 0; t < EXPLORE_THREADS; t++)
         if (into->clock[t] < from->clock[t]) into->clock[t] = from->clock[t];
-    for (uint32_t p = 0; p < x.place_count; p++)
+    for (uint32_t p = 0; p < x.object_count; p++)
         into->seen[p] = into->seen[p] < from->seen[p] ? from->seen[p] : into->seen[p];
 }
 
 static void copy_view(view *to, const view *from) {
     memcpy(to->clock, from->clock, sizeof to->clock);
-    memcpy(to->seen, from->seen, x.place_count * sizeof to->seen[0]);
-    memset(to->seen + x.place_count, 0, (PLACES - x.place_count) * sizeof to->seen[0]);
+    memcpy(to->seen, from->seen, x.object_count * sizeof to->seen[0]);
+    memset(to->seen + x.object_count, 0, (OBJECTS - x.object_count) * sizeof to->seen[0]);
 }
 
-static void saw(thread *me, place *p, uint32_t at, explore_order order) {
-    const store *s = &p->stores[at];
-    me->view.seen[number_of(p)] = (uint16_t)at;
+static void saw(thread *me, object *p, uint32_t index, explore_order order) {
+    const store *s = &p->stores[index];
+    me->view.seen[number_of(p)] = (uint16_t)index;
     if ((order & EXPLORE_ACQUIRE) && s->view != NOBODY) join(&me->view, &views[s->view]);
-    if (order == EXPLORE_SEQ_CST && p->floor < at) p->floor = at;
+    if (order == EXPLORE_SEQ_CST && p->floor < index) p->floor = index;
     me->chain = mix(me->chain, s->id);
 }
 
 /* Adds a store; `carried` is the view of the store that a read-modify-write saw. */
-static void put(thread *me, place *p, uint64_t value, explore_order order, int32_t carried) {
+static void put(thread *me, object *p, uint64_t value, explore_order order, int32_t carried) {
     if (p->count == STORES) fail(LIMIT "more than %d stores to an object", STORES);
-    const uint32_t at = p->count++;
-    me->view.seen[number_of(p)] = (uint16_t)at;
+    const uint32_t index = p->count++;
+    me->view.seen[number_of(p)] = (uint16_t)index;
     int32_t released = carried;
     if (order & EXPLORE_RELEASE) {
         if (x.view_count == VIEWS) fail(LIMIT "more than %d releases", VIEWS);
@@ -507,21 +507,22 @@ static void put(thread *me, place *p, uint64_t value, explore_order order, int32
     }
     value = cut_to(value, p->size);
     me->chain = mix(me->chain, value);
-    p->stores[at] = (store){value, mix(me->chain, (uint64_t)x.current), released};
-    p->chain = mix(p->chain, p->stores[at].id);
-    if (order == EXPLORE_SEQ_CST) p->floor = at;
-    poke((volatile void *)(uintptr_t)p->at, p->size, value);
+    p->stores[index] = (store){value, mix(me->chain, (uint64_t)x.current), released};
+    p->chain = mix(p->chain, p->stores[index].id);
+    if (order == EXPLORE_SEQ_CST) p->floor = index;
+    poke((volatile void *)(uintptr_t)p->address, p->size, value);
 }
 
-static uint32_t oldest_for(const thread *me, const place *p, explore_order order) {
+static uint32_t oldest_for(const thread *me, const object *p, explore_order order) {
     const uint32_t seen = me->view.seen[number_of(p)];
     return order == EXPLORE_SEQ_CST && p->floor > seen ? p->floor : seen;
 }
 
-uint64_t explore_load(const volatile void *at, unsigned size, explore_order order, const explore_site *site) {
-    if (x.current == NOBODY) return peek(at, size);
+uint64_t explore_load(const volatile void *address, unsigned size, explore_order order,
+                      const explore_site *site) {
+    if (x.current == NOBODY) return peek(address, size);
     thread *me = &threads[x.current];
-    place *p = find_place(at, size, false);
+    object *p = find_object(address, size, false);
     point(p);
     const uint32_t newest = p->count - 1, oldest = oldest_for(me, p, order);
     uint32_t behind = 0;
@@ -533,26 +534,26 @@ uint64_t explore_load(const volatile void *at, unsigned size, explore_order orde
     return value;
 }
 
-void explore_store(volatile void *at, unsigned size, uint64_t value, explore_order order,
+void explore_store(volatile void *address, unsigned size, uint64_t value, explore_order order,
                    const explore_site *site) {
     if (x.current == NOBODY) {
-        poke(at, size, value);
+        poke(address, size, value);
         return;
     }
-    place *p = find_place(at, size, true);
+    object *p = find_object(address, size, true);
     point(p);
     note("store", number_of(p), site, cut_to(value, size), cut_to(value, size), 0);
     put(&threads[x.current], p, value, order, NOBODY);
 }
 
-uint64_t explore_rmw(volatile void *at, unsigned size, explore_rmw_kind kind, uint64_t operand,
+uint64_t explore_rmw(volatile void *address, unsigned size, explore_rmw_kind kind, uint64_t operand,
                      explore_order order, const explore_site *site) {
-    place *p = NULL;
+    object *p = NULL;
     if (x.current != NOBODY) {
-        p = find_place(at, size, true);
+        p = find_object(address, size, true);
         point(p);
     }
-    const uint64_t old = peek(at, size);
+    const uint64_t old = peek(address, size);
     const uint64_t value = cut_to(kind == EXPLORE_SET   ? operand
                                   : kind == EXPLORE_ADD ? old + operand
                                   : kind == EXPLORE_SUB ? old - operand
@@ -560,7 +561,7 @@ uint64_t explore_rmw(volatile void *at, unsigned size, explore_rmw_kind kind, ui
                                                         : old & operand,
                                   size);
     if (!p) {
-        poke(at, size, value);
+        poke(address, size, value);
         return old;
     }
     const uint32_t newest = p->count - 1;
@@ -570,16 +571,16 @@ uint64_t explore_rmw(volatile void *at, unsigned size, explore_rmw_kind kind, ui
     return old;
 }
 
-bool explore_cas(volatile void *at, unsigned size, uint64_t *expected, uint64_t desired, explore_order order,
-                 explore_order failure, const explore_site *site) {
+bool explore_cas(volatile void *address, unsigned size, uint64_t *expected, uint64_t desired,
+                 explore_order order, explore_order failure, const explore_site *site) {
     if (x.current == NOBODY) {
-        const uint64_t old = peek(at, size), wanted = cut_to(*expected, size);
-        if (old == wanted) poke(at, size, desired);
+        const uint64_t old = peek(address, size), wanted = cut_to(*expected, size);
+        if (old == wanted) poke(address, size, desired);
         *expected = old;
         return old == wanted;
     }
     thread *me = &threads[x.current];
-    place *p = find_place(at, size, true);
+    object *p = find_object(address, size, true);
     point(p);
     const uint64_t wanted = cut_to(*expected, size);
     const uint32_t newest = p->count - 1;
@@ -611,7 +612,7 @@ bool explore_cas(volatile void *at, unsigned size, uint64_t *expected, uint64_t 
 
 bool rota_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t deadline_ns) {
     thread *me = &threads[x.current];
-    place *p = find_place(word, sizeof *word, false);
+    object *p = find_object(word, sizeof *word, false);
     point(p);
     const uint32_t value = (uint32_t)p->stores[p->count - 1].value;
     me->chain = mix(me->chain, value);
@@ -635,7 +636,7 @@ bool rota_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t deadlin
 
 void rota_futex_wake(_Atomic uint32_t *word, int count) {
     if (x.current == NOBODY) return;
-    place *p = find_place(word, sizeof *word, true);
+    object *p = find_object(word, sizeof *word, true);
     point(p);
     thread *me = &threads[x.current];
     me->chain = mix(me->chain, 6);
@@ -653,10 +654,11 @@ void rota_futex_wake(_Atomic uint32_t *word, int count) {
 static _Alignas(64) uint8_t heap[HEAP_BYTES];
 
 void *explore_aligned_alloc(size_t alignment, size_t bytes) {
-    const size_t at = (x.heap_used + alignment - 1) / alignment * alignment;
-    if (bytes > HEAP_BYTES || at > HEAP_BYTES - bytes) fail(LIMIT "more than %d bytes allocated", HEAP_BYTES);
-    x.heap_used = at + bytes;
-    return heap + at;
+    const size_t offset = (x.heap_used + alignment - 1) / alignment * alignment;
+    if (bytes > HEAP_BYTES || offset > HEAP_BYTES - bytes)
+        fail(LIMIT "more than %d bytes allocated", HEAP_BYTES);
+    x.heap_used = offset + bytes;
+    return heap + offset;
 }
 
 __attribute__((weak)) rota_status rota_fail(rota_status status, const char *format, ...) {
@@ -688,12 +690,12 @@ int explore_mutex_unlock(pthread_mutex_t *mutex) {
 
 /* ---- Plain data: what gcc's instrumentation calls ---- */
 
-static void plain(uintptr_t at, size_t bytes, bool writes) {
+static void plain(uintptr_t address, size_t bytes, bool writes) {
     if (x.current == NOBODY) return;
     thread *me = &threads[x.current];
-    if (at - (uintptr_t)me->stack < STACK_BYTES) return;
+    if (address - (uintptr_t)me->stack < STACK_BYTES) return;
     const uint32_t self = (uint32_t)x.current;
-    for (uintptr_t key = at >> 2; key <= (at + bytes - 1) >> 2; key++) {
+    for (uintptr_t key = address >> 2; key <= (address + bytes - 1) >> 2; key++) {
         uint32_t i = (uint32_t)(key * 2654435761u) & (SHADOW - 1), probes = 0;
         while (shadow[i].key && shadow[i].key != key) {
             i = (i + 1) & (SHADOW - 1);
@@ -730,34 +732,34 @@ void *explore_memcpy(void *to, const void *from, size_t bytes) {
 }
 
 #define HOOKS(bytes)                                                                                         \
-    void __tsan_read##bytes(void *at);                                                                       \
-    void __tsan_read##bytes(void *at) {                                                                      \
-        plain((uintptr_t)at, bytes, false);                                                                  \
+    void __tsan_read##bytes(void *address);                                                                  \
+    void __tsan_read##bytes(void *address) {                                                                 \
+        plain((uintptr_t)address, bytes, false);                                                             \
     }                                                                                                        \
-    void __tsan_write##bytes(void *at);                                                                      \
-    void __tsan_write##bytes(void *at) {                                                                     \
-        plain((uintptr_t)at, bytes, true);                                                                   \
+    void __tsan_write##bytes(void *address);                                                                 \
+    void __tsan_write##bytes(void *address) {                                                                \
+        plain((uintptr_t)address, bytes, true);                                                              \
     }                                                                                                        \
-    void __tsan_unaligned_read##bytes(void *at);                                                             \
-    void __tsan_unaligned_read##bytes(void *at) {                                                            \
-        plain((uintptr_t)at, bytes, false);                                                                  \
+    void __tsan_unaligned_read##bytes(void *address);                                                        \
+    void __tsan_unaligned_read##bytes(void *address) {                                                       \
+        plain((uintptr_t)address, bytes, false);                                                             \
     }                                                                                                        \
-    void __tsan_unaligned_write##bytes(void *at);                                                            \
-    void __tsan_unaligned_write##bytes(void *at) {                                                           \
-        plain((uintptr_t)at, bytes, true);                                                                   \
+    void __tsan_unaligned_write##bytes(void *address);                                                       \
+    void __tsan_unaligned_write##bytes(void *address) {                                                      \
+        plain((uintptr_t)address, bytes, true);                                                              \
     }
 HOOKS(1)
 HOOKS(2)
 HOOKS(4)
 HOOKS(8)
 HOOKS(16)
-void __tsan_read_range(void *at, size_t bytes);
-void __tsan_read_range(void *at, size_t bytes) {
-    if (bytes) plain((uintptr_t)at, bytes, false);
+void __tsan_read_range(void *address, size_t bytes);
+void __tsan_read_range(void *address, size_t bytes) {
+    if (bytes) plain((uintptr_t)address, bytes, false);
 }
-void __tsan_write_range(void *at, size_t bytes);
-void __tsan_write_range(void *at, size_t bytes) {
-    if (bytes) plain((uintptr_t)at, bytes, true);
+void __tsan_write_range(void *address, size_t bytes);
+void __tsan_write_range(void *address, size_t bytes) {
+    if (bytes) plain((uintptr_t)address, bytes, true);
 }
 void __tsan_init(void);
 void __tsan_init(void) {}
@@ -770,11 +772,11 @@ void __tsan_func_exit(void) {}
 
 /* ---- The search ---- */
 
-void explore_name(const volatile void *at, size_t bytes, const char *name) {
+void explore_name(const volatile void *address, size_t bytes, const char *name) {
     for (unsigned i = 0; i < name_count; i++)
-        if (names[i].at == at) return;
+        if (names[i].address == address) return;
     if (name_count == NAMES) abort();
-    names[name_count].at = at;
+    names[name_count].address = address;
     names[name_count].bytes = bytes;
     names[name_count++].name = name;
 }
@@ -848,7 +850,7 @@ static void run(const explore_scenario *scenario, bool has_trace, unsigned preem
     x.has_trace = has_trace;
     x.preemptions = preemptions < BOUND ? preemptions : BOUND;
     x.stale = stale < BOUND ? stale : BOUND;
-    x.place_count = x.choice_count = 0;
+    x.object_count = x.choice_count = 0;
     x.restart = false;
     memset(index_of, 0, sizeof index_of);
     memset(shadow, 0, sizeof shadow);

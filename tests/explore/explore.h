@@ -51,13 +51,14 @@ typedef struct explore_site {
 
 /* ---- What the shadow of base/atomic.h calls ---- */
 
-uint64_t explore_load(const volatile void *at, unsigned size, explore_order order, const explore_site *site);
-void explore_store(volatile void *at, unsigned size, uint64_t value, explore_order order,
+uint64_t explore_load(const volatile void *address, unsigned size, explore_order order,
+                      const explore_site *site);
+void explore_store(volatile void *address, unsigned size, uint64_t value, explore_order order,
                    const explore_site *site);
-uint64_t explore_rmw(volatile void *at, unsigned size, explore_rmw_kind kind, uint64_t operand,
+uint64_t explore_rmw(volatile void *address, unsigned size, explore_rmw_kind kind, uint64_t operand,
                      explore_order order, const explore_site *site);
-bool explore_cas(volatile void *at, unsigned size, uint64_t *expected, uint64_t desired, explore_order order,
-                 explore_order failure, const explore_site *site);
+bool explore_cas(volatile void *address, unsigned size, uint64_t *expected, uint64_t desired,
+                 explore_order order, explore_order failure, const explore_site *site);
 
 /* ---- What a protocol says ---- */
 
@@ -104,7 +105,7 @@ _Noreturn void explore_stop(void);
 /* The thread may be stopped for ever here, or not: both are explored. */
 void explore_may_stop(void);
 /* For traces: what lies there. `name` is kept; said once. */
-void explore_name(const volatile void *at, size_t bytes, const char *name);
+void explore_name(const volatile void *address, size_t bytes, const char *name);
 
 /* ---- In place of what the sources call ---- */
 

@@ -94,8 +94,8 @@ static void submit(unsigned producer, unsigned index) {
     rota_ticket ticket;
     while (rota_lane_publish(&runtime, ROTA_RECORD_PLAN, (void *)(uintptr_t)words[0], NULL, words, words_each,
                              &ticket) == ROTA_BUSY) {
-        uint32_t at;
-        rota_lane *lane = rota_lane_of_thread(&runtime, &at);
+        uint32_t entry;
+        rota_lane *lane = rota_lane_of_thread(&runtime, &entry);
         explore_check(ra_load_relaxed(&lane->tail) - lane->head_seen >= ROTA_LANE_RECORDS ||
                           lane->words_tail - lane->words_head_seen > ROTA_LANE_WORDS - words_each,
                       "there is no chunk for a ticket, though all before it have ended");

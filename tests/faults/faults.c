@@ -1,13 +1,13 @@
 /* Every allocation, every thread that is started, every driver call and every call for files, pages and the
  * machine's shape fails once, in a run of: open, compile, first and 100th replay, read, write, close. After
  * each: what failed says so in a sentence, what is OK is right, what failed changed no memory of the
- * caller's, the other device works, nothing is left. A point is a call by its place (a hash of the stack),
+ * caller's, the other device works, nothing is left. A point is a call by its site (a hash of the stack),
  * the phase, and its number there.
  *
  * rota-faults [--device cpu|cuda-stub|vk:0] [--diagnostics] [--cache cold|warm]
  *             [--full | --parts N | --some N | --sample N] [--plant forgotten|wrong|silent|leak]
  *             [--seed S] [--only N] [--verbose]
- * Runs the first call of each place and N others; --some: about N drawn from all; --full: all; --parts: every
+ * Runs the first call of each site and N others; --some: about N drawn from all; --full: all; --parts: every
  * Nth of all, others each day, so that all were run after N days; $ROTA_DRAW, the day's number, repeats one.
  * With a plant the library errs from the failure on, and the program succeeds if it finds that. */
 #include <dirent.h>
@@ -46,7 +46,7 @@ enum {
 static const char *const phase_names[PHASES] = {"open",    "device",       "buffers", "record",
                                                 "compile", "first replay", "replay",  "100th replay",
                                                 "read",    "write",        "release", "close"};
-static struct { uint32_t place, ordinal, result; } points[POINTS_MAX];
+static struct { uint32_t site, ordinal, result; } points[POINTS_MAX];
 static uint32_t point_count;
 
 /* ---- One run ---- */
@@ -426,7 +426,7 @@ __attribute__((noinline)) static void run_once(run *r) {
     atomic_store(&fired, false);
     atomic_store(&vk_lost, false);
     rota_chunk_cache_trim();
-    for (uint32_t i = 0; i < PLACES_MAX; i++) places[i].seen = 0;
+    for (uint32_t i = 0; i < SITES_MAX; i++) sites[i].seen = 0;
     planted = planting;
     const uint32_t before = live - kept_with_handle(), abandoned = rota_devices_abandoned();
     const int made_before = made;
@@ -487,9 +487,9 @@ __attribute__((noinline)) static void run_once(run *r) {
     }
 #endif
     /* The loader keeps one instance from the first run on. */
-    if (wanted_place != UINT32_MAX && made != made_before)
+    if (wanted_site != UINT32_MAX && made != made_before)
         trouble(r, "%d objects left in the driver", made - made_before);
-    if (wanted_place != UINT32_MAX && live - kept_with_handle() != before) {
+    if (wanted_site != UINT32_MAX && live - kept_with_handle() != before) {
         trouble(r, "%d blocks of memory left", (int)(live - kept_with_handle() - before));
         if (verbose) print_left();
     }
@@ -500,7 +500,7 @@ __attribute__((noinline)) static void run_once(run *r) {
 static uint32_t current = UINT32_MAX;
 
 static void describe(uint32_t number) {
-    const place *p = &places[points[number].place];
+    const site *p = &sites[points[number].site];
     fprintf(stderr, "point %u: %s, %s, number %u, result %u, at", number, phase_names[p->phase], p->call,
             points[number].ordinal, points[number].result);
     for (uint32_t i = 0; i < FRAMES && p->frames[i]; i++)
@@ -508,9 +508,9 @@ static void describe(uint32_t number) {
     fprintf(stderr, "\n");
 }
 
-/* By its place and number, as how many there are, and so their order, is not the same in each process. */
+/* By its site and number, as how many there are, and so their order, is not the same in each process. */
 static uint32_t part_of(uint32_t number, uint32_t parts) {
-    const uint64_t key = places[points[number].place].key >> 8;
+    const uint64_t key = sites[points[number].site].key >> 8;
     return (uint32_t)((key + points[number].ordinal + points[number].result) % parts);
 }
 
@@ -537,20 +537,20 @@ static plant plant_of(const char *name) {
 }
 
 static void list_points(void) {
-    uint32_t per_phase[PHASES] = {0}, place_count = 0;
-    for (uint32_t p = 0; p < PLACES_MAX; p++) {
-        if (!places[p].key) continue;
-        place_count++;
-        places[p].count = places[p].seen;
-        for (uint32_t n = 1; n <= places[p].count && point_count + RESULTS_MAX < POINTS_MAX; n++)
-            for (uint32_t result = 0; result < places[p].results; result++) {
-                points[point_count].place = p;
+    uint32_t per_phase[PHASES] = {0}, site_count = 0;
+    for (uint32_t p = 0; p < SITES_MAX; p++) {
+        if (!sites[p].key) continue;
+        site_count++;
+        sites[p].count = sites[p].seen;
+        for (uint32_t n = 1; n <= sites[p].count && point_count + RESULTS_MAX < POINTS_MAX; n++)
+            for (uint32_t result = 0; result < sites[p].results; result++) {
+                points[point_count].site = p;
                 points[point_count].ordinal = n;
                 points[point_count++].result = result;
-                per_phase[places[p].phase]++;
+                per_phase[sites[p].phase]++;
             }
     }
-    fprintf(stderr, "%s: %u points at %u places:", under_test, point_count, place_count);
+    fprintf(stderr, "%s: %u points at %u places:", under_test, point_count, site_count);
     for (int i = 0; i < PHASES; i++) fprintf(stderr, " %s %u", phase_names[i], per_phase[i]);
     fprintf(stderr, "\n");
 }
@@ -600,9 +600,9 @@ int main(int argc, char **argv) {
     static run r;
     uint32_t runs = 0, missed = 0, troubles = 0, number = 0;
     /* The first two without a failure: what is made once a process is there after the first, and the second's
-     * places are counted. All runs are called from here, as that is part of their places. */
+     * sites are counted. All runs are called from here, as that is part of their sites. */
     for (uint32_t turn = 0; turn < 2 || number < point_count; turn++) {
-        if (turn == 1) memset(places, 0, sizeof places);
+        if (turn == 1) memset(sites, 0, sizeof sites);
         if (turn >= 2) {
             const uint32_t now = number++;
             const bool is_sample = sample && test_random(&seed) % point_count < sample;
@@ -611,7 +611,7 @@ int main(int argc, char **argv) {
                 : some             ? test_random(&seed) % point_count >= some
                                    : !full && points[now].ordinal > 1 && !is_sample)
                 continue;
-            wanted_place = points[now].place;
+            wanted_site = points[now].site;
             wanted_ordinal = points[now].ordinal;
             wanted_result = points[now].result;
             current = now;

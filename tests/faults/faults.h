@@ -8,22 +8,22 @@
 #include <stdint.h>
 #include "tests/exec/cuda/cuda_stub.h"
 
-enum { FRAMES = 8, PLACES_MAX = 1 << 14, RESULTS_MAX = 2 };
+enum { FRAMES = 8, SITES_MAX = 1 << 14, RESULTS_MAX = 2 };
 
 /* A call, by a hash of its stack and the phase. */
-typedef struct place {
+typedef struct site {
     uint64_t key; /* 0: free */
     uint32_t count, seen;
     int phase;
     const char *call;
     uint32_t results; /* different ones that it can fail with */
     void *frames[FRAMES];
-} place;
-extern place places[PLACES_MAX];
+} site;
+extern site sites[SITES_MAX];
 
 extern atomic_bool counting; /* calls are counted, and the wanted one fails */
 extern atomic_int phase;
-extern uint32_t wanted_place, wanted_ordinal; /* which call that is; place UINT32_MAX: none */
+extern uint32_t wanted_site, wanted_ordinal; /* which call that is; site UINT32_MAX: none */
 extern atomic_uint wanted_result;
 extern atomic_bool fired;
 extern void *outermost; /* where main calls run_once: compilers have several copies of the call */

@@ -1,4 +1,4 @@
-/* What fails in rota-faults (faults.c): memory, threads, files, and drivers' calls, each told by its place;
+/* What fails in rota-faults (faults.c): memory, threads, files, and drivers' calls, each told by its site;
  * and what is counted of them. */
 #include "tests/faults/faults.h"
 
@@ -24,11 +24,11 @@
 
 enum { BLOCKS_MAX = 1 << 18 };
 
-place places[PLACES_MAX];
+site sites[SITES_MAX];
 atomic_bool counting, fired, vk_lost;
 atomic_int phase;
 atomic_uint wanted_result;
-uint32_t wanted_place = UINT32_MAX, wanted_ordinal;
+uint32_t wanted_site = UINT32_MAX, wanted_ordinal;
 void *outermost;
 plant planted;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -44,14 +44,14 @@ static bool fails(const char *call, uint32_t results) {
     for (const char *c = call; *c; c++) key = (key ^ (uint64_t)*c) * 1099511628211u;
     key |= 1;
     pthread_mutex_lock(&lock);
-    uint32_t at = (uint32_t)(key >> 20) % PLACES_MAX;
-    while (places[at].key && places[at].key != key) at = (at + 1) % PLACES_MAX;
-    place *p = &places[at];
+    uint32_t entry = (uint32_t)(key >> 20) % SITES_MAX;
+    while (sites[entry].key && sites[entry].key != key) entry = (entry + 1) % SITES_MAX;
+    site *p = &sites[entry];
     if (!p->key) {
-        *p = (place){.key = key, .phase = atomic_load(&phase), .call = call, .results = results};
+        *p = (site){.key = key, .phase = atomic_load(&phase), .call = call, .results = results};
         for (int i = 2; i < depth; i++) p->frames[i - 2] = frames[i];
     }
-    const bool hit = ++p->seen == wanted_ordinal && at == wanted_place;
+    const bool hit = ++p->seen == wanted_ordinal && entry == wanted_site;
     if (hit) atomic_store(&fired, true);
     pthread_mutex_unlock(&lock);
     return hit;
@@ -92,10 +92,10 @@ static void *taken(void *memory) {
 static void given(void *memory) {
     if (!memory) return;
     pthread_mutex_lock(&lock);
-    for (uint32_t *at = &heads[bucket_of(memory)]; *at; at = &blocks[*at].next)
-        if (blocks[*at].memory == memory) {
-            const uint32_t b = *at;
-            *at = blocks[b].next;
+    for (uint32_t *link = &heads[bucket_of(memory)]; *link; link = &blocks[*link].next)
+        if (blocks[*link].memory == memory) {
+            const uint32_t b = *link;
+            *link = blocks[b].next;
             blocks[b] = (block){.next = free_blocks};
             free_blocks = b;
             live--;
@@ -308,8 +308,8 @@ WRAP_INT(int, renameat, (int from, const char *old, int to, const char *new), (f
          ENOSPC)
 WRAP_INT(int, mkdir, (const char *path, mode_t mode), (path, mode), -1, EACCES)
 WRAP_INT(ssize_t, getrandom, (void *to, size_t size, unsigned flags), (to, size, flags), -1, EINTR)
-WRAP_INT(void *, mmap, (void *at, size_t size, int protection, int flags, int file, off_t offset),
-         (at, size, protection, flags, file, offset), MAP_FAILED, ENOMEM)
+WRAP_INT(void *, mmap, (void *address, size_t size, int protection, int flags, int file, off_t offset),
+         (address, size, protection, flags, file, offset), MAP_FAILED, ENOMEM)
 WRAP_INT(int, hwloc_topology_init, (hwloc_topology_t * out), (out), -1, ENOMEM)
 WRAP_INT(int, hwloc_topology_load, (hwloc_topology_t topology), (topology), -1, ENOMEM)
 

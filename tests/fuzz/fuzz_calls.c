@@ -101,15 +101,15 @@ static void make_graph_buffer(caller *c, uint32_t g) {
 
 static void record_copy(caller *c, uint32_t g) {
     rota_buffer *to = some_buffer(c, g), *from = some_buffer(c, g);
-    const uint64_t at = number(c), of = number(c), size = number(c);
+    const uint64_t offset = number(c), from_offset = number(c), size = number(c);
     if (c->recorders[g] && to && from)
-        (void)said(rota_record_copy(c->recorders[g], to, at, from, of, size, &c->nodes[g]));
+        (void)said(rota_record_copy(c->recorders[g], to, offset, from, from_offset, size, &c->nodes[g]));
 }
 
 static void record_fill(caller *c, uint32_t g) {
     rota_buffer *to = some_buffer(c, g);
-    const uint64_t at = number(c), size = below(c, 2) ? ROTA_WHOLE : number(c);
-    if (c->recorders[g] && to) (void)said(rota_record_fill(c->recorders[g], to, at, size, byte(c), NULL));
+    const uint64_t offset = number(c), size = below(c, 2) ? ROTA_WHOLE : number(c);
+    if (c->recorders[g] && to) (void)said(rota_record_fill(c->recorders[g], to, offset, size, byte(c), NULL));
 }
 
 static void record_host(caller *c, uint32_t g) {
@@ -290,7 +290,7 @@ static void use_ticket(caller *c) {
     rota_ticket ticket = c->tickets[below(c, c->ticket_count + 1)];
     if (below(c, 8) == 0) ticket.id ^= (uint64_t)1 << below(c, 64);
     if (below(c, 16) == 0) ticket = (rota_ticket){c->runtime, number(c)};
-    uint64_t place;
+    uint64_t order;
     switch (below(c, 5)) {
     case 0:
         (void)said(rota_poll(ticket));
@@ -299,7 +299,7 @@ static void use_ticket(caller *c) {
         (void)said(rota_wait_inputs_taken(ticket, 1000000u * (1 + below(c, 3))));
         return;
     case 2:
-        (void)said(rota_ticket_number(ticket, &place));
+        (void)said(rota_ticket_number(ticket, &order));
         return;
     case 3:
         (void)said(rota_ticket_on_complete(ticket, counted, NULL));

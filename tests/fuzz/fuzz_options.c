@@ -12,12 +12,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size) memcpy(text, data, size);
     text[size] = 0;
     int count = 0;
-    for (char *at = text; count < ARGUMENTS_MAX && *at;) {
-        char *end = strchr(at, '\n');
-        arguments[count++] = at;
+    for (char *line = text; count < ARGUMENTS_MAX && *line;) {
+        char *end = strchr(line, '\n');
+        arguments[count++] = line;
         if (!end) break;
         *end = 0;
-        at = end + 1;
+        line = end + 1;
     }
     const char *string = NULL, *output = NULL, *optional = NULL;
     uint64_t small = 7, large = 0;

@@ -4,7 +4,7 @@
 
 static void check(const gpt_vocabulary *vocabulary, const uint8_t *text, size_t size) {
     int32_t *tokens = malloc((size + 1) * sizeof *tokens);
-    size_t count = 0, at = 0, length = 0;
+    size_t count = 0, offset = 0, length = 0;
     char *written = NULL;
     FUZZ_CHECK(tokens && gpt_vocabulary_encode(vocabulary, text, size, tokens, &count) && count <= size);
     FILE *stream = open_memstream(&written, &length);
@@ -14,7 +14,7 @@ static void check(const gpt_vocabulary *vocabulary, const uint8_t *text, size_t 
         gpt_vocabulary_print(vocabulary, tokens[i], stream);
     }
     fclose(stream);
-    FUZZ_CHECK(length == size && (!size || memcmp(written + at, text, size) == 0));
+    FUZZ_CHECK(length == size && (!size || memcmp(written + offset, text, size) == 0));
     free(written);
     free(tokens);
 }

@@ -24,7 +24,7 @@ typedef struct outcome {
     char said[256];
 } outcome;
 static struct {
-    volatile uint32_t at;
+    volatile uint32_t current;
     volatile bool begun; /* the world is made: what happens now is the call's doing */
     outcome of[];
 } * shared;
@@ -66,9 +66,9 @@ void misuse_ended(void *user, rota_status status, const char *message) {
     (void)user, (void)status, (void)message;
 }
 
-rota_tensor misuse_tensor(uint32_t place, rota_dtype dtype, uint32_t rank, const uint64_t *shape) {
+rota_tensor misuse_tensor(uint32_t number, rota_dtype dtype, uint32_t rank, const uint64_t *shape) {
     rota_tensor tensor;
-    MUST(rota_tensor_of(w.buffer, (uint64_t)place * MISUSE_PLACE_BYTES, dtype, rank, shape, &tensor));
+    MUST(rota_tensor_of(w.buffer, (uint64_t)number * MISUSE_TENSOR_BYTES, dtype, rank, shape, &tensor));
     return tensor;
 }
 
@@ -157,7 +157,7 @@ int misuse_eventfd(void) {
 }
 
 const rota_gradient_write *misuse_begun(void) {
-    if (probe->place == MISUSE_GRADIENT) MUST(rota_gradient_begin(w.tape, &w.use.inputs[0], &w.write));
+    if (probe->context == MISUSE_GRADIENT) MUST(rota_gradient_begin(w.tape, &w.use.inputs[0], &w.write));
     return &w.write;
 }
 
@@ -276,7 +276,7 @@ static void close_probe(bool runtime_ended) {
 static bool was_called;
 
 static void call(void) {
-    outcome *out = &shared->of[shared->at];
+    outcome *out = &shared->of[shared->current];
     was_called = true;
     (void)rota_fail(ROTA_INTERNAL, UNTOUCHED);
     out->status = probe->call();
@@ -322,7 +322,7 @@ static void call_in_place(void) {
     rota_tensor x = misuse_tensor(6, ROTA_F32, 1, one), gradient = ROTA_TENSOR_NONE;
     rota_op_use use = {&gradient_op, 1, 1, .inputs = {x}};
     rota_plan *plan;
-    switch (probe->place) {
+    switch (probe->context) {
     case MISUSE_REWRITE:
         rota_recorder_close(misuse_take_recorder());
         MUST(rota_graph_add_rewrite(w.graph, in_rewrite, NULL));
@@ -358,7 +358,7 @@ static void run(void) {
     if (probe->end == MISUSE_RECORDER) w.recorder = NULL; /* closed */
     close_probe(probe->end == MISUSE_RUNTIME);
     shared->begun = false;
-    shared->of[shared->at].ended = true;
+    shared->of[shared->current].ended = true;
 }
 
 /* ---- All of them ---- */
@@ -373,7 +373,7 @@ static void child(uint32_t first, const char *function) {
     for (uint32_t i = first; i < misuse_probe_count; i++) {
         probe = &misuse_probes[i];
         if (!is_asked_for(probe, function)) continue;
-        shared->at = i;
+        shared->current = i;
         alarm(PROBE_SECONDS);
         run();
     }
@@ -401,7 +401,7 @@ int main(int argc, char **argv) {
     if (shared == MAP_FAILED) return perror("mmap"), 1;
     uint32_t faults = 0, deaths = 0, probes = 0, functions = 0;
     for (uint32_t next = 0; next < misuse_probe_count;) {
-        shared->at = UINT32_MAX;
+        shared->current = UINT32_MAX;
         shared->begun = false;
         const pid_t process = fork();
         if (process < 0) return perror("fork"), 1;
@@ -409,19 +409,19 @@ int main(int argc, char **argv) {
         int status;
         if (waitpid(process, &status, 0) != process) return perror("waitpid"), 1;
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
-        const uint32_t at = shared->at;
-        if (at == UINT32_MAX || !shared->begun) {
+        const uint32_t current = shared->current;
+        if (current == UINT32_MAX || !shared->begun) {
             fprintf(stderr, "%s: no world to call in\n",
-                    at == UINT32_MAX ? "the first" : misuse_probes[at].function);
+                    current == UINT32_MAX ? "the first" : misuse_probes[current].function);
             return 1;
         }
         const int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-        printf("%s, %s: %s\n", misuse_probes[at].function, misuse_probes[at].what,
+        printf("%s, %s: %s\n", misuse_probes[current].function, misuse_probes[current].what,
                number == SIGALRM ? "it does not return"
                : number          ? strsignal(number)
                                  : "the process ended");
         deaths++;
-        next = at + 1;
+        next = current + 1;
     }
     for (uint32_t i = 0; i < misuse_probe_count; i++) {
         const misuse_probe *one = &misuse_probes[i];

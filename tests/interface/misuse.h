@@ -8,7 +8,7 @@
 
 enum {
     MISUSE_BUFFER_BYTES = 64 << 10,
-    MISUSE_PLACE_BYTES = 1 << 10, /* of the buffer, for each tensor */
+    MISUSE_TENSOR_BYTES = 1 << 10, /* of the buffer, for each tensor */
 };
 
 /* Objects to call with. Those above the line live as long as the process, the others as long as a probe. */
@@ -60,8 +60,8 @@ rota_status misuse_host(void *user, void *const *operands, const uint64_t *opera
                         uint32_t operand_count);
 rota_status misuse_rewrite(void *user, rota_rewriter *rewriter);
 void misuse_ended(void *user, rota_status status, const char *message);
-/* A dense tensor in a place of the buffer. */
-rota_tensor misuse_tensor(uint32_t place, rota_dtype dtype, uint32_t rank, const uint64_t *shape);
+/* A dense tensor, by its number in the buffer. */
+rota_tensor misuse_tensor(uint32_t number, rota_dtype dtype, uint32_t rank, const uint64_t *shape);
 /* The same, wrong: what it says in its dtype, rank, or offset. */
 rota_tensor misuse_tensor_dtype(rota_tensor tensor);
 rota_tensor misuse_tensor_rank(rota_tensor tensor);
@@ -83,7 +83,7 @@ extern uint8_t misuse_pages[64];
 const rota_gradient_write *misuse_begun(void);
 
 /* Where a call is made. */
-typedef enum misuse_place { MISUSE_PLAIN, MISUSE_REWRITE, MISUSE_GRADIENT } misuse_place;
+typedef enum misuse_context { MISUSE_PLAIN, MISUSE_REWRITE, MISUSE_GRADIENT } misuse_context;
 /* What was ended before. */
 typedef enum misuse_end { MISUSE_NOTHING, MISUSE_RECORDER, MISUSE_RUNTIME } misuse_end;
 
@@ -97,7 +97,7 @@ typedef enum misuse_expected {
 
 typedef struct misuse_probe {
     const char *function, *what;
-    misuse_place place;
+    misuse_context context;
     misuse_end end;
     misuse_expected expected;
     rota_status (*call)(void);

@@ -207,14 +207,14 @@ static void judge_later(const char *type, size_t size, const void *whole, rota_s
     assert_ok(call(bytes));
     ((unsigned char *)bytes)[size + BEYOND] = 1; /* behind it */
     assert_ok(call(bytes));
-    for (size_t at = size; at < size + BEYOND; at += BEYOND - 1) {
+    for (size_t offset = size; offset < size + BEYOND; offset += BEYOND - 1) {
         char said[128];
-        ((unsigned char *)bytes)[at] = 1;
+        ((unsigned char *)bytes)[offset] = 1;
         assert_status(call(bytes), ROTA_INVALID_ARGUMENT);
         (void)snprintf(said, sizeof said, "%s of %zu bytes has something at byte %zu;", type, size + BEYOND,
-                       at);
+                       offset);
         assert_non_null(strstr(rota_last_error(), said));
-        ((unsigned char *)bytes)[at] = 0;
+        ((unsigned char *)bytes)[offset] = 0;
     }
 }
 
@@ -392,9 +392,10 @@ static void judge_filled(const char *type, size_t size, rota_status (*fill)(void
         bytes[0] = length;
         assert_ok(fill(bytes));
         assert_int_equal(bytes[0], length);
-        for (size_t at = size; at < length; at++) assert_int_equal(((unsigned char *)bytes)[at], 0);
-        for (size_t at = length; at < length + BEYOND; at++)
-            assert_int_equal(((unsigned char *)bytes)[at], GARBAGE);
+        for (size_t offset = size; offset < length; offset++)
+            assert_int_equal(((unsigned char *)bytes)[offset], 0);
+        for (size_t offset = length; offset < length + BEYOND; offset++)
+            assert_int_equal(((unsigned char *)bytes)[offset], GARBAGE);
         /* What time changes is not compared. */
         if (strcmp(type, "rota_runtime_stats") != 0 && strcmp(type, "rota_node_view") != 0 && length <= size)
             assert_memory_equal((char *)bytes + sizeof(size_t), (char *)whole + sizeof(size_t),

@@ -434,11 +434,11 @@ void kernel_check_variants(const rota_kernel *kernel, const void *params, const 
         for (uint32_t j = 0; j < i; j++)
             old = old || memcmp(&variants[j], &variants[i], sizeof *variants) == 0;
         if (old) continue;
-        uint32_t at = 0;
-        while (at < kept_count && memcmp(&kept[at], &variants[i], sizeof *variants) != 0) at++;
-        assert_true(at < sizeof kept / sizeof *kept);
-        if (at == kept_count) kept[kept_count++] = variants[i];
-        kernel_check(&kept[at], params, arrays, count, tolerance);
+        uint32_t known = 0;
+        while (known < kept_count && memcmp(&kept[known], &variants[i], sizeof *variants) != 0) known++;
+        assert_true(known < sizeof kept / sizeof *kept);
+        if (known == kept_count) kept[kept_count++] = variants[i];
+        kernel_check(&kept[known], params, arrays, count, tolerance);
     }
 }
 

@@ -64,7 +64,7 @@ static rota_status look(void *user, rota_rewriter *rewriter) {
     return ROTA_OK;
 }
 
-static uint8_t *place(seen *s, const rota_access *access) {
+static uint8_t *bytes_of(seen *s, const rota_access *access) {
     return s->buffers[buffer_index(s, access->buffer)].now + GUARD + access->offset_bytes;
 }
 
@@ -81,9 +81,9 @@ static bool is_in_place(const seen_node *node, uint32_t k) {
 /* Copies and fills between the kernels: done here, so that the next kernel has its inputs. */
 static void do_on_host(seen *s, const seen_node *node) {
     if (node->access_count == 2)
-        memcpy(place(s, &node->access[0]), place(s, &node->access[1]), node->access[0].size_bytes);
+        memcpy(bytes_of(s, &node->access[0]), bytes_of(s, &node->access[1]), node->access[0].size_bytes);
     else
-        memset(place(s, &node->access[0]), 0, node->access[0].size_bytes);
+        memset(bytes_of(s, &node->access[0]), 0, node->access[0].size_bytes);
 }
 
 static rota_status compile_alone(seen *s, const seen_node *node, rota_device *device, rota_plan **out_plan) {
@@ -131,7 +131,7 @@ static bool in_declared_write(const seen *s, const seen_node *node, uint32_t buf
 static void run_over(seen *s, const seen_node *node, rota_plan *plan, rota_device *device, int poison) {
     for (uint32_t k = 0; k < node->access_count; k++)
         if (node->access[k].mode == ROTA_WRITE && !is_in_place(node, k))
-            memset(place(s, &node->access[k]), poison, node->access[k].size_bytes);
+            memset(bytes_of(s, &node->access[k]), poison, node->access[k].size_bytes);
     for (uint32_t b = 0; b < s->buffer_count; b++) {
         uint64_t bytes = s->buffers[b].bytes + 2 * GUARD;
         memcpy(s->buffers[b].before, s->buffers[b].now, bytes);
@@ -212,7 +212,7 @@ static void make_buffers(seen *s, rota_runtime *runtime) {
 static rota_graph *collect_nodes(conf *c, rota_runtime *runtime, rota_device *device, example_run *run,
                                  bool backward, seen *s) {
     conf_graph graph;
-    if (!example_place(c, run, runtime, device, true) || !conf_graph_begin(c, &graph)) fail_msg("%s", c->why);
+    if (!example_write(c, run, runtime, device, true) || !conf_graph_begin(c, &graph)) fail_msg("%s", c->why);
     assert_ok(rota_graph_add_rewrite(graph.graph, look, s));
     if (!example_record(c, run, graph.tape)) fail_msg("%s", c->why);
     if (backward) {

@@ -37,8 +37,8 @@ static void check_against_differences(const op_trial *trial, uint32_t input, con
     const double unit = x->dtype == ROTA_F16 ? 0x1p-11 : x->dtype == ROTA_BF16 ? 0x1p-8 : 0;
     const double half = unit * (trial->example.use.op->saved_outputs ? 4 : 2) * largest;
     for (uint64_t s = 0; s < samples; s++) {
-        uint64_t at = s * count / samples;
-        double *value = &trial->reference.in[input][at], kept = *value;
+        uint64_t element = s * count / samples;
+        double *value = &trial->reference.in[input][element], kept = *value;
         *value = kept + step;
         double above = reference_loss(trial, weights);
         *value = kept - step;
@@ -47,13 +47,13 @@ static void check_against_differences(const op_trial *trial, uint32_t input, con
         /* The difference is off by some step^2 times the third derivative; the gradient by roundings of f32.
          */
         double expected = (above - below) / (2 * step), bound = 2e-5 * largest + 1e-5 + half;
-        const double gradient = element_load(x->dtype, data, at);
+        const double gradient = element_load(x->dtype, data, element);
         if (is_step(trial->example.use.op) && expected != 0) continue; /* a step lies in between */
         if (fabs(expected - gradient) > bound)
             fail_msg("%s (%s): gradient of '%s'[%llu] is %.9g, the difference %.9g, bound %.2g",
                      trial->example.use.op->name, trial->example.label,
-                     trial->example.use.op->input_names[input], (unsigned long long)at, gradient, expected,
-                     bound);
+                     trial->example.use.op->input_names[input], (unsigned long long)element, gradient,
+                     expected, bound);
     }
 }
 

@@ -257,8 +257,8 @@ static void query_groups_share_their_keys(void **state) {
     for (int g = 1; g < 3; g++)
         for (int i = 0; i < K; i++) {
             const float *all = op_kit_f32(&kit, grad_at[1][g]);
-            const int at = i / (KEYS * DIM) * 2 * KEYS * DIM + i % (KEYS * DIM);
-            const double sum = (double)all[at] + (double)all[at + KEYS * DIM];
+            const int element = i / (KEYS * DIM) * 2 * KEYS * DIM + i % (KEYS * DIM);
+            const double sum = (double)all[element] + (double)all[element + KEYS * DIM];
             assert_true(fabs((double)op_kit_f32(&kit, grad_at[0][g])[i] - sum) <= 1e-6 * fmax(1, fabs(sum)));
         }
     op_kit_close(&kit);

@@ -186,7 +186,7 @@ static void what_is_made_of_others_has_one_name(void **state) {
     (void)state;
     fixture f;
     rota_tensor x, y, z, out, more, heads, twice[2];
-    uint64_t at[24];
+    uint64_t first[24];
     const char *names[24];
     uint32_t count = 0;
     open_graph(&f);
@@ -194,7 +194,7 @@ static void what_is_made_of_others_has_one_name(void **state) {
     do {                                                                                                     \
         names[count] = NAME;                                                                                 \
         assert_ok(CALL);                                                                                     \
-        at[count++] = nodes_of(&f);                                                                          \
+        first[count++] = nodes_of(&f);                                                                       \
     } while (0)
     assert_ok(rota_tape_tensor(f.tape, ROTA_BUFFER_TRANSIENT, "x", ROTA_F32, ROTA_SHAPE(6, 6), &x));
     assert_ok(rota_tape_tensor(f.tape, ROTA_BUFFER_TRANSIENT, "y", ROTA_F32, ROTA_SHAPE(6, 6), &y));
@@ -230,10 +230,10 @@ static void what_is_made_of_others_has_one_name(void **state) {
 #undef OP
     compile(&f);
     uint64_t from = 0;
-    at[count - 1] = f.count;
-    for (uint32_t i = 0; i < count; from = at[i++]) {
-        if (at[i] == from) fail_msg("'%s' has no node", names[i]);
-        expect_names(&f, from, at[i], names[i]);
+    first[count - 1] = f.count;
+    for (uint32_t i = 0; i < count; from = first[i++]) {
+        if (first[i] == from) fail_msg("'%s' has no node", names[i]);
+        expect_names(&f, from, first[i], names[i]);
     }
     close_graph(&f);
 }
@@ -303,25 +303,25 @@ static void an_op_from_outside_may_be_gone(void **state) {
                     .gradient = twice_gradient,
                     .differentiable = 1};
     assert_ok(rota_tape_tensor(f.tape, ROTA_BUFFER_TRANSIENT, "x", ROTA_F32, ROTA_SHAPE(8), &x));
-    uint64_t at[3];
+    uint64_t first[3];
     for (uint32_t i = 0; i < 2; i++) { /* another op in the same place */
         (void)snprintf(name, 6, "mine%u", i);
         rota_op_use use = {.op = op, .input_count = 1, .output_count = 1, .inputs = {x}};
         assert_ok(rota_op_apply(f.tape, &use));
-        at[i] = nodes_of(&f);
+        first[i] = nodes_of(&f);
         loss = use.outputs[0];
     }
     assert_ok(rota_op_mse(f.tape, loss, x, &loss));
-    at[2] = nodes_of(&f);
+    first[2] = nodes_of(&f);
     assert_ok(rota_backward(f.tape, loss, &x, 1, &gradient, NULL));
     memset(name, '?', 5);
     free(name);
     free(op);
     compile(&f);
-    expect_names(&f, 0, at[0], "mine0");
-    expect_names(&f, at[0], at[1], "mine1");
+    expect_names(&f, 0, first[0], "mine0");
+    expect_names(&f, first[0], first[1], "mine1");
     uint32_t own = 0;
-    for (uint64_t i = at[2]; i < f.count; i++) {
+    for (uint64_t i = first[2]; i < f.count; i++) {
         const char *is = f.commands[i].name;
         own += strcmp(is, "mine1_backward") == 0;
         assert_true(!strstr(is, "add") && !strstr(is, "scale"));

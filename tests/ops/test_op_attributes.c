@@ -110,13 +110,13 @@ static void keep_nodes(recording *r) {
     r->size = 0;
     for (rota_lane_chunk *chunk = r->recorder->first_chunk; chunk; chunk = chunk->next) {
         const uint8_t *end = chunk == r->recorder->chunk ? r->recorder->next : chunk->end;
-        for (const uint8_t *at = (const uint8_t *)(chunk + 1); at < end;) {
-            const rota_node_record *node = (const void *)at;
+        for (const uint8_t *record = (const uint8_t *)(chunk + 1); record < end;) {
+            const rota_node_record *node = (const void *)record;
             assert_true(r->size + node->record_bytes <= sizeof r->bytes);
             memcpy(r->bytes + r->size, node, node->record_bytes);
             memset(r->bytes + r->size + offsetof(rota_node_record, name), 0, sizeof node->name);
             r->size += node->record_bytes;
-            at += node->record_bytes;
+            record += node->record_bytes;
         }
         if (chunk == r->recorder->chunk) break;
     }

@@ -65,10 +65,10 @@ static void argmax(op_kit *kit, const uint64_t *n) {
 
 static void top_k(op_kit *kit, const uint64_t *n) {
     const rota_tensor x = input(kit, n[4] ? ROTA_BF16 : ROTA_F32, 3, n, 1);
-    rota_tensor y, at;
-    assert_ok(rota_op_top_k(kit->tape, x, 1, n[3], &y, &at));
+    rota_tensor y, indices;
+    assert_ok(rota_op_top_k(kit->tape, x, 1, n[3], &y, &indices));
     (void)op_kit_output(kit, y);
-    (void)op_kit_output(kit, at);
+    (void)op_kit_output(kit, indices);
     put_gradient(kit, y, x);
 }
 
@@ -206,7 +206,7 @@ static void compare(const long_case *c, const op_kit *cpu, const op_kit *vk) {
         const rota_dtype dtype = c->n[4] && o != c->integer ? ROTA_BF16 : ROTA_F32;
         const uint64_t count = cpu->output_bytes[o] / (dtype == ROTA_F32 ? 4 : 2);
         double largest = 0, worst = 0;
-        uint64_t place = 0;
+        uint64_t element = 0;
         for (uint64_t i = 0; i < count; i++) {
             const double expected = element_load(dtype, cpu->output_data[o], i);
             double difference = fabs(element_load(dtype, vk->output_data[o], i) - expected);
@@ -214,11 +214,11 @@ static void compare(const long_case *c, const op_kit *cpu, const op_kit *vk) {
             if (fabs(expected) > largest) largest = fabs(expected);
             if (difference <= worst) continue;
             worst = difference;
-            place = i;
+            element = i;
         }
         if (!(worst <= c->tolerance * largest))
             fail_msg("%s, output %u: element %llu of %llu differs by %.3g, the largest is %.3g", c->name, o,
-                     (unsigned long long)place, (unsigned long long)count, worst, largest);
+                     (unsigned long long)element, (unsigned long long)count, worst, largest);
     }
 }
 

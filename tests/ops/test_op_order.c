@@ -49,12 +49,12 @@ typedef struct rows {
 
 enum { LOW, ALL_LOW, ZEROES, FILLS }; /* what the rest of a row is: numbers in (-1, 1); -infinity; 0 or -0 */
 
-static rows make_rows(uint64_t n, uint64_t inner, const uint64_t *places, uint64_t place_count) {
-    rows r = {.count = place_count * PAIRS * FILLS, .n = n, .inner = inner};
+static rows make_rows(uint64_t n, uint64_t inner, const uint64_t *positions, uint64_t position_count) {
+    rows r = {.count = position_count * PAIRS * FILLS, .n = n, .inner = inner};
     r.x = malloc(r.count * n * inner * sizeof *r.x);
     assert_non_null(r.x);
     for (uint64_t row = 0; row < r.count; row++) {
-        const uint64_t place = places[row / FILLS / PAIRS], fill = row % FILLS;
+        const uint64_t position = positions[row / FILLS / PAIRS], fill = row % FILLS;
         const float *pair = pairs[row / FILLS % PAIRS];
         for (uint64_t k = 0; k < n; k++)
             for (uint64_t c = 0; c < inner; c++) {
@@ -63,8 +63,8 @@ static rows make_rows(uint64_t n, uint64_t inner, const uint64_t *places, uint64
                 *x = fill == ALL_LOW  ? -INFINITY
                      : fill == ZEROES ? (k % 3 ? 0.0f : -0.0f)
                                       : (float)((k * 7 + row) % 5) / 8 - 0.25f;
-                if (turned == place) *x = pair[0];
-                if (turned == (place + n / 3 + 1) % n && n > 1) *x = pair[1];
+                if (turned == position) *x = pair[0];
+                if (turned == (position + n / 3 + 1) % n && n > 1) *x = pair[1];
             }
     }
     return r;
@@ -122,9 +122,9 @@ static void check_rows(rota_dtype dtype, const rows *r, uint64_t k, const char *
             for (uint64_t i = 0; i < r->n; i++)
                 if (!taken[i] && (best == r->n || before(from, r->inner, i, best))) best = i;
             taken[best] = 1;
-            const uint64_t at = (row * k + j) * r->inner + c;
-            const int32_t got = ((const int32_t *)kit.output_data[of_index])[at];
-            const double value = element_load(dtype, kit.output_data[of_values], at);
+            const uint64_t element = (row * k + j) * r->inner + c;
+            const int32_t got = ((const int32_t *)kit.output_data[of_index])[element];
+            const double value = element_load(dtype, kit.output_data[of_values], element);
             if (got != (int32_t)best || !same(value, (double)from[best * r->inner]))
                 fail_msg("%s: top_k %llu of row %llu, column %llu is %d (%g), expected %llu (%g)", how,
                          (unsigned long long)j, (unsigned long long)row, (unsigned long long)c, got, value,
@@ -184,14 +184,14 @@ static void along_an_axis(void **state) {
 static void along_a_long_axis(void **state) {
     (void)state;
     static const struct {
-        uint64_t n, k, places[3];
+        uint64_t n, k, positions[3];
     } cases[] = {
         {66001, 1, {0, 16383, 66000}},
         {66001, 2, {65535, 65536, 43000}},
         {1100, 1099, {0, 64, 1099}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const rows r = make_rows(cases[i].n, 1, cases[i].places, i < 2 ? 1 : 3);
+        const rows r = make_rows(cases[i].n, 1, cases[i].positions, i < 2 ? 1 : 3);
         for (int d = 0; d < DEVICES; d++) {
             if (!op_kit_use_device(devices[d])) continue;
             char how[64];
@@ -467,13 +467,13 @@ static void check_loss(rota_dtype dtype, const char *how) {
     enum { N = 21 };
     static const float singles[] = {NAN, INFINITY, -INFINITY};
     for (int s = 0; s < 3; s++)
-        for (uint64_t at = 0; at < N; at++) {
+        for (uint64_t position = 0; position < N; position++) {
             op_kit kit;
             op_kit_open(&kit);
             float x[N];
             const int32_t label = 3;
             double sum = 0;
-            for (uint64_t k = 0; k < N; k++) x[k] = k == at ? singles[s] : (float)(k % 4) / 4;
+            for (uint64_t k = 0; k < N; k++) x[k] = k == position ? singles[s] : (float)(k % 4) / 4;
             for (uint64_t k = 0; k < N; k++) sum += exp((double)x[k]);
             rota_tensor loss;
             assert_ok(rota_op_cross_entropy(kit.tape, input(&kit, dtype, ROTA_SHAPE(1, N), x),
@@ -484,7 +484,7 @@ static void check_loss(rota_dtype dtype, const char *how) {
             const double got = (double)op_kit_f32(&kit, output)[0];
             if (!same(got, expected) && !(isfinite(expected) && fabs(got - expected) <= 0.01))
                 fail_msg("%s: cross_entropy with %g at %llu is %g, expected %g", how, (double)singles[s],
-                         (unsigned long long)at, got, expected);
+                         (unsigned long long)position, got, expected);
             op_kit_close(&kit);
         }
 }
@@ -492,15 +492,15 @@ static void check_loss(rota_dtype dtype, const char *how) {
 /* A key that is NaN makes every query's result NaN, one whose score is -infinity counts for nothing. */
 static void check_attention(const char *how) {
     enum { QUERIES = 5, KEYS = 70, DIM = 8 };
-    static const uint64_t places[] = {0, 1, 31, 32, 63, 64, 69};
+    static const uint64_t positions[] = {0, 1, 31, 32, 63, 64, 69};
     for (int s = 0; s < 2; s++)
-        for (size_t at = 0; at < sizeof places / sizeof *places; at++) {
+        for (size_t p = 0; p < sizeof positions / sizeof *positions; p++) {
             op_kit kit;
             op_kit_open(&kit);
             float q[QUERIES * DIM], k[KEYS * DIM], v[KEYS * DIM];
             for (int i = 0; i < QUERIES * DIM; i++) q[i] = 0.5f;
             for (int i = 0; i < KEYS * DIM; i++) {
-                const bool here = (uint64_t)(i / DIM) == places[at];
+                const bool here = (uint64_t)(i / DIM) == positions[p];
                 k[i] = here ? (s ? -INFINITY : NAN) : 0.25f;
                 v[i] = here ? 1000 : (float)(i % DIM);
             }
@@ -516,7 +516,7 @@ static void check_attention(const char *how) {
                              expected = s ? (double)(i % DIM) : (double)NAN;
                 if (!same(got, expected) && !(s && fabs(got - expected) <= 1e-4))
                     fail_msg("%s: attention with a key of %g at %llu is %g, expected %g", how,
-                             s ? -(double)INFINITY : (double)NAN, (unsigned long long)places[at], got,
+                             s ? -(double)INFINITY : (double)NAN, (unsigned long long)positions[p], got,
                              expected);
             }
             op_kit_close(&kit);
@@ -548,11 +548,11 @@ static void norms(void **state) {
     for (int d = 0; d < DEVICES; d++) {
         if (!op_kit_use_device(devices[d])) continue;
         for (int s = 0; s < 4; s++)
-            for (uint64_t at = 0; at < N; at++) {
+            for (uint64_t position = 0; position < N; position++) {
                 op_kit kit;
                 op_kit_open(&kit);
                 float x[N] = {0}, state_data[] = {1024, 0};
-                x[at] = singles[s];
+                x[position] = singles[s];
                 rota_tensor t = input(&kit, ROTA_F32, ROTA_SHAPE(N), x), norm_factor, norm, factor,
                             scale = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(2), state_data);
                 const rota_loss_scale options =

@@ -31,7 +31,7 @@ static void wide_strides_are_refused(void **state) {
     for (uint32_t o = 0; o < rota_op_count(); o++) {
         rota_op_example example;
         for (uint32_t i = 0; rota_op_get_example(rota_op_at(o), i, 0, &example); i++)
-            for (uint32_t at = 0; at < example.use.input_count; at++) {
+            for (uint32_t input = 0; input < example.use.input_count; input++) {
                 op_kit kit;
                 op_kit_open(&kit);
                 rota_op_use use = example.use;
@@ -42,7 +42,7 @@ static void wide_strides_are_refused(void **state) {
                         (use.op->optional_inputs >> k & 1 && x->rank == 0 && rota_dtype_bytes(x->dtype) == 0))
                         continue;
                     x->buffer = huge(&kit);
-                    for (uint32_t d = 0; k == at && d < x->rank && !has_wide; d++)
+                    for (uint32_t d = 0; k == input && d < x->rank && !has_wide; d++)
                         if (x->shape[d] > 1 && x->shape[d] < 4096) { /* more would pass the buffer */
                             x->stride[d] = wide;
                             has_wide = true;
@@ -52,7 +52,7 @@ static void wide_strides_are_refused(void **state) {
                     const rota_status status = rota_op_apply(kit.tape, &use);
                     if (status == ROTA_OK)
                         fail_msg("%s (%s): '%s' of stride %llu was taken", use.op->name, example.label,
-                                 use.op->input_names[at], (unsigned long long)wide);
+                                 use.op->input_names[input], (unsigned long long)wide);
                     refused++;
                     if (status == ROTA_UNSUPPORTED) {
                         assert_message("4294967301");

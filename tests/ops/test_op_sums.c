@@ -30,18 +30,18 @@ static float *contents(int kind, uint64_t n) {
     return x;
 }
 
-static void check(const char *what, int kind, uint64_t at, double got, long double expected,
+static void check(const char *what, int kind, uint64_t element, double got, long double expected,
                   long double bound) {
     if (!(fabsl((long double)got - expected) <= bound))
         fail_msg("%s, contents %d: element %llu is %.9g, expected %.9Lg within %.3Lg", what, kind,
-                 (unsigned long long)at, got, expected, bound);
+                 (unsigned long long)element, got, expected, bound);
 }
 
 /* Some elements of a row of n. */
 enum { SOME = 5 };
 static uint64_t some(uint64_t n, int s) {
-    const uint64_t places[SOME] = {0, 1, n / 3, n - 2, n - 1};
-    return places[s];
+    const uint64_t positions[SOME] = {0, 1, n / 3, n - 2, n - 1};
+    return positions[s];
 }
 
 static void put_some(op_kit *kit, rota_tensor y, uint64_t n, uint32_t *out) {

@@ -23,8 +23,8 @@ typedef struct placed {
 } placed;
 
 /* An operand with these contents, or (NULL) to be written. */
-static placed place(op_kit *kit, const rota_tensor *like, const void *data, bool written, int kind,
-                    uint64_t odd) {
+static placed lay_out(op_kit *kit, const rota_tensor *like, const void *data, bool written, int kind,
+                      uint64_t odd) {
     const uint64_t size = rota_dtype_bytes(like->dtype), bytes = rota_tensor_count(like) * size,
                    count = rota_tensor_count(like) + odd + AFTER;
     uint8_t *all = malloc(count * size);
@@ -95,12 +95,12 @@ static void run(const op_trial *trial, int kind, uint64_t odd, results *r) {
     if (kind == WHOLE) odd = 0;
     for (uint32_t i = 0; i < use->input_count; i++) {
         if (!trial->data[i]) continue;
-        r->inputs[i] = place(kit, &trial->example.use.inputs[i], trial->data[i],
-                             use->op->input_modes[i] != ROTA_READ, kind, odd);
+        r->inputs[i] = lay_out(kit, &trial->example.use.inputs[i], trial->data[i],
+                               use->op->input_modes[i] != ROTA_READ, kind, odd);
         use->inputs[i] = r->inputs[i].view;
     }
     for (uint32_t o = 0; o < use->output_count; o++) {
-        r->outputs[o] = place(kit, &trial->result[o], NULL, true, kind, odd);
+        r->outputs[o] = lay_out(kit, &trial->result[o], NULL, true, kind, odd);
         use->outputs[o] = r->outputs[o].view;
     }
     if (rota_op_apply(kit->tape, use) != ROTA_OK)
@@ -215,7 +215,7 @@ static void on_the_cpu(void **state) {
 static void operands_and_results_share_a_word(void **state) {
     (void)state;
     enum { COUNT = 6, PAIRS = 3 };
-    static const uint64_t places[PAIRS][3] = {{1, 0, 1}, {0, 1, 1}, {3, 0, 3}}; /* to, from, elements */
+    static const uint64_t copies[PAIRS][3] = {{1, 0, 1}, {0, 1, 1}, {3, 0, 3}}; /* to, from, elements */
     const char *const names[] = {"copy", "neg", "stop_gradient", "add"};
     for (uint32_t n = 0; n < 4; n++)
         for (uint32_t k = 0; k < PAIRS; k++) {
@@ -224,8 +224,8 @@ static void operands_and_results_share_a_word(void **state) {
             op_kit kit;
             op_kit_open(&kit);
             rota_tensor all = op_kit_variable(&kit, ROTA_F16, ROTA_SHAPE(COUNT), data), from, to;
-            assert_ok(rota_tensor_slice(&all, 0, places[k][1], places[k][2], &from));
-            assert_ok(rota_tensor_slice(&all, 0, places[k][0], places[k][2], &to));
+            assert_ok(rota_tensor_slice(&all, 0, copies[k][1], copies[k][2], &from));
+            assert_ok(rota_tensor_slice(&all, 0, copies[k][0], copies[k][2], &to));
             rota_op_use use = {.op = rota_op_find(names[n]), .output_count = 1, .inputs = {from, from}};
             use.input_count = use.op->input_count;
             use.outputs[0] = to;
@@ -233,10 +233,10 @@ static void operands_and_results_share_a_word(void **state) {
             const uint32_t output = op_kit_output(&kit, all);
             op_kit_run(&kit);
             for (uint64_t e = 0; e < COUNT; e++) {
-                const bool written = e >= places[k][0] && e < places[k][0] + places[k][2];
+                const bool written = e >= copies[k][0] && e < copies[k][0] + copies[k][2];
                 double expected = (double)(e + 1);
                 if (written)
-                    expected = (double)(e - places[k][0] + places[k][1] + 1) * (n == 1 ? -1 : n == 3 ? 2 : 1);
+                    expected = (double)(e - copies[k][0] + copies[k][1] + 1) * (n == 1 ? -1 : n == 3 ? 2 : 1);
                 assert_true(element_load(ROTA_F16, kit.output_data[output], e) == expected);
             }
             op_kit_close(&kit);

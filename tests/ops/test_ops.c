@@ -146,9 +146,9 @@ static void check_strided_inputs(const op_trial *trial) {
         void *turned = calloc(rota_tensor_count(x), 4);
         assert_non_null(turned);
         for (uint64_t e = 0; e < rota_tensor_count(x); e++) {
-            uint64_t rest = e, at[ROTA_RANK_MAX], to = 0;
-            for (uint32_t d = x->rank; d-- > 0; rest /= x->shape[d]) at[d] = rest % x->shape[d];
-            for (uint32_t d = 0; d < x->rank; d++) to = to * shape[d] + at[order[d]];
+            uint64_t rest = e, index[ROTA_RANK_MAX], to = 0;
+            for (uint32_t d = x->rank; d-- > 0; rest /= x->shape[d]) index[d] = rest % x->shape[d];
+            for (uint32_t d = 0; d < x->rank; d++) to = to * shape[d] + index[order[d]];
             memcpy((uint8_t *)turned + to * rota_dtype_bytes(x->dtype),
                    (uint8_t *)trial->data[i] + e * rota_dtype_bytes(x->dtype), rota_dtype_bytes(x->dtype));
         }
@@ -251,7 +251,7 @@ static void parts_are_put_together(void **state) {
     }
 }
 
-/* More elements than f32 counts: indices and places stay whole. The sanitizers' builds take too long over it.
+/* More elements than f32 counts: indices stay whole. The sanitizers' builds take too long over it.
  */
 static void check_counts(void) {
     enum { COUNT = (1 << 24) + 5 };
@@ -260,7 +260,7 @@ static void check_counts(void) {
     for (uint32_t i = 0; i < COUNT; i++)
         data[i] = (uint16_t)(0x3F80 + (i * 2654435761u >> 26)); /* 1 to 1.5 */
     data[COUNT - 2] = 0x4000;                                   /* 2 */
-    const int32_t places[3] = {COUNT - 2, 0, COUNT - 1};
+    const int32_t indices[3] = {COUNT - 2, 0, COUNT - 1};
     double total = 0, magnitude = 0;
     for (uint64_t i = 0; i < COUNT; i++) {
         const double value = element_load(ROTA_BF16, data, i);
@@ -271,17 +271,17 @@ static void check_counts(void) {
     op_kit_open(&kit);
     rota_tensor x = op_kit_input(&kit, ROTA_BF16, ROTA_SHAPE(COUNT), data), index, odd, top, doubled, picked,
                 squares;
-    rota_tensor at_places = op_kit_input(&kit, ROTA_I32, ROTA_SHAPE(3), places);
+    rota_tensor chosen = op_kit_input(&kit, ROTA_I32, ROTA_SHAPE(3), indices);
     assert_ok(rota_op_argmax(kit.tape, x, 0, true, &index));
     assert_ok(rota_op_max(kit.tape, x, 0, true, &top));
     assert_ok(rota_tensor_slice(&x, 0, 1, COUNT - 1, &odd));
     assert_ok(rota_op_add(kit.tape, odd, top, &doubled));
-    assert_ok(rota_op_gather(kit.tape, x, 0, at_places, &picked));
+    assert_ok(rota_op_gather(kit.tape, x, 0, chosen, &picked));
     assert_ok(rota_op_sum_squares(kit.tape, x, &squares));
-    uint32_t at = op_kit_output(&kit, index), sum = op_kit_output(&kit, doubled),
+    uint32_t found = op_kit_output(&kit, index), sum = op_kit_output(&kit, doubled),
              picks = op_kit_output(&kit, picked), square = op_kit_output(&kit, squares);
     op_kit_run(&kit);
-    assert_int_equal(*(const int32_t *)kit.output_data[at], COUNT - 2);
+    assert_int_equal(*(const int32_t *)kit.output_data[found], COUNT - 2);
     for (uint64_t i = 0; i + 1 < COUNT; i++) {
         const double expected = element_load(ROTA_BF16, data, i + 1) + 2;
         if (fabs(element_load(ROTA_BF16, kit.output_data[sum], i) - expected) > 0x1p-8 * expected)
@@ -289,7 +289,7 @@ static void check_counts(void) {
     }
     for (uint64_t i = 0; i < 3; i++)
         assert_true(element_load(ROTA_BF16, kit.output_data[picks], i) ==
-                    element_load(ROTA_BF16, data, (uint64_t)places[i]));
+                    element_load(ROTA_BF16, data, (uint64_t)indices[i]));
     /* In pieces of 1024 and trees of them: each term passes through some thousand roundings at the most. */
     assert_true(fabs((double)op_kit_f32(&kit, square)[0] - total) <= 2048 * 0x1p-24 * magnitude);
     op_kit_close(&kit);
@@ -483,10 +483,10 @@ static void ties_and_bad_indices(void **state) {
     rota_tensor top, index, first, x = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(6), values);
     assert_ok(rota_op_top_k(kit.tape, x, 0, 6, &top, &index));
     assert_ok(rota_op_argmax(kit.tape, op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(4), odd), 0, true, &first));
-    uint32_t places = op_kit_output(&kit, index), nan = op_kit_output(&kit, first);
+    uint32_t order = op_kit_output(&kit, index), nan = op_kit_output(&kit, first);
     op_kit_run(&kit);
     const int32_t expected[6] = {1, 3, 0, 2, 4, 5};
-    assert_memory_equal(kit.output_data[places], expected, sizeof expected);
+    assert_memory_equal(kit.output_data[order], expected, sizeof expected);
     assert_int_equal(*(const int32_t *)kit.output_data[nan], 1);
     op_kit_close(&kit);
     static const char *const messages[] = {"gather: index 1 is 6, expected 0 to 5",
@@ -495,13 +495,13 @@ static void ties_and_bad_indices(void **state) {
     const int32_t bad[2] = {2, 6};
     for (int which = 0; which < 3; which++) {
         op_kit_open(&kit);
-        rota_tensor y, at = op_kit_input(&kit, ROTA_I32, ROTA_SHAPE(2), bad);
+        rota_tensor y, indices = op_kit_input(&kit, ROTA_I32, ROTA_SHAPE(2), bad);
         if (which < 2) x = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(6), values);
-        if (which == 0) assert_ok(rota_op_gather(kit.tape, x, 0, at, &y));
+        if (which == 0) assert_ok(rota_op_gather(kit.tape, x, 0, indices, &y));
         if (which == 1)
-            assert_ok(rota_op_scatter_add(kit.tape, x, 0, at,
+            assert_ok(rota_op_scatter_add(kit.tape, x, 0, indices,
                                           op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(2), odd), &y));
-        if (which == 2) assert_ok(rota_op_one_hot(kit.tape, at, 6, ROTA_BF16, &y));
+        if (which == 2) assert_ok(rota_op_one_hot(kit.tape, indices, 6, ROTA_BF16, &y));
         (void)op_kit_output(&kit, y);
         assert_status(op_kit_try_run(&kit), ROTA_NODE_FAILED);
         assert_message(messages[which]);
@@ -516,16 +516,16 @@ static void bad_contents_fail_the_node(void **state) {
     for (int bad = 0; bad < 4; bad++) {
         op_kit kit;
         op_kit_open(&kit);
-        rota_tensor y, rows, at;
+        rota_tensor y, rows, indices;
         values[20000] = NAN;
         index[1] = bad == 2 ? -7 : 2;
         if (bad < 2) rows = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(3, 4), table);
-        if (bad < 3) at = op_kit_input(&kit, ROTA_I32, ROTA_SHAPE(3), index);
-        if (bad == 0) assert_ok(rota_op_embedding(kit.tape, rows, at, &y));
-        if (bad == 1) assert_ok(rota_op_cross_entropy(kit.tape, rows, at, &y));
+        if (bad < 3) indices = op_kit_input(&kit, ROTA_I32, ROTA_SHAPE(3), index);
+        if (bad == 0) assert_ok(rota_op_embedding(kit.tape, rows, indices, &y));
+        if (bad == 1) assert_ok(rota_op_cross_entropy(kit.tape, rows, indices, &y));
         if (bad == 2) {
             y = op_kit_variable(&kit, ROTA_I32, ROTA_SHAPE(3), table);
-            assert_ok(rota_op_index_add(kit.tape, at, 1, y));
+            assert_ok(rota_op_index_add(kit.tape, indices, 1, y));
         }
         if (bad == 3)
             assert_ok(
@@ -559,7 +559,7 @@ static void every_kernel_is_found_by_its_name(void **state) {
     assert_null(rota_kernel_find(NULL));
 }
 
-/* The list from which places come, and the arrays that it counts through, say the same. */
+/* The list from which indices come, and the arrays that it counts through, say the same. */
 static void ops_stand_where_the_list_says(void **state) {
     (void)state;
     static const char *const names[] = {

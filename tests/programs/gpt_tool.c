@@ -58,9 +58,9 @@ static int decode(const char *tokens_path, const char *merges_path, const char *
     char *text = file_read(tokens_path, &size);
     bool good = text && gpt_bpe_load(merges_path, vocabulary_path, &bpe);
     if (good) {
-        for (char *at = strtok(text, "\n"); at; at = strtok(NULL, "\n")) {
+        for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
             size_t length;
-            const unsigned char *bytes = gpt_bpe_bytes(&bpe, (uint32_t)atoi(at), &length);
+            const unsigned char *bytes = gpt_bpe_bytes(&bpe, (uint32_t)atoi(line), &length);
             fwrite(bytes, 1, length, stdout);
         }
         gpt_bpe_free(&bpe);

@@ -317,10 +317,10 @@ static bool check_replays(run *r) {
             const mirror_buffer *buffer = &graph->buffers[b];
             if (buffer->kind != ROTA_BUFFER_OUTPUT || buffer->is_view) continue;
             const mirror_replay *replay = &r->replays[i].replay;
-            int64_t at = reference_compare(buffer, replay->expected[b], replay->data[b]);
-            if (at >= 0)
-                return differ(r, "output", buffer->name, i, (uint32_t)at, replay->expected[b][at],
-                              replay->data[b][at]);
+            int64_t word = reference_compare(buffer, replay->expected[b], replay->data[b]);
+            if (word >= 0)
+                return differ(r, "output", buffer->name, i, (uint32_t)word, replay->expected[b][word],
+                              replay->data[b][word]);
         }
     }
     return true;

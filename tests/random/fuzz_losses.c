@@ -194,18 +194,18 @@ static void lose_at(world *w, uint32_t i) {
 
 /* ---- Operations ---- */
 
-static void begin_read(world *w, op *at, uint32_t b) {
+static void begin_read(world *w, op *it, uint32_t b) {
     const uint64_t deadline = rota_deadline_after(WAIT_NS);
     rota_status status = ROTA_BUSY;
-    memcpy(at->wanted, w->values[b], sizeof at->wanted);
-    at->words = calloc(ALL, sizeof *at->words);
-    assert_non_null(at->words);
+    memcpy(it->wanted, w->values[b], sizeof it->wanted);
+    it->words = calloc(ALL, sizeof *it->words);
+    assert_non_null(it->words);
     while (status == ROTA_BUSY && rota_clock_ns() < deadline) {
-        status = rota_buffer_read_async(w->buffers[b], 0, at->words, ALL * sizeof *at->words, &at->ticket);
+        status = rota_buffer_read_async(w->buffers[b], 0, it->words, ALL * sizeof *it->words, &it->ticket);
         if (status == ROTA_BUSY) test_nap();
     }
     assert_ok(status);
-    at->waits = true;
+    it->waits = true;
 }
 
 /* Refused where the device is lost, or for want of memory: then nothing was written. */
@@ -219,10 +219,10 @@ static rota_status write_half(world *w, rota_device *device, uint32_t b, uint32_
     return status;
 }
 
-static void begin_write(world *w, op *at) {
+static void begin_write(world *w, op *it) {
     const uint32_t b = draw(w, BUFFERS), half = draw(w, 2), value = draw(w, 1000);
     rota_device *device = w->devices[draw(w, DEVICES)];
-    at->waits = write_half(w, device, b, half, value, &at->ticket) == ROTA_OK;
+    it->waits = write_half(w, device, b, half, value, &it->ticket) == ROTA_OK;
 }
 
 static uint32_t queue_of(const world *w, uint32_t d, uint32_t src, uint32_t dst, uint32_t half) {
@@ -264,24 +264,24 @@ static rota_plan *compile(world *w, plan_kind kind, uint32_t d, uint32_t src, ui
     return plan;
 }
 
-static void begin_plan_of(world *w, op *at, plan_kind kind, uint32_t d, uint32_t src, uint32_t dst,
+static void begin_plan_of(world *w, op *it, plan_kind kind, uint32_t d, uint32_t src, uint32_t dst,
                           uint32_t half) {
     const uint32_t last = (dst + 1) % BUFFERS == src ? (dst + 2) % BUFFERS : (dst + 1) % BUFFERS;
     rota_plan **plan = &w->plans[kind][d][src][dst][half];
     if (!*plan) *plan = compile(w, kind, d, src, dst, half);
     if (!*plan) return;
-    assert_ok(rota_submit_wait(*plan, NULL, 0, &at->ticket));
-    at->waits = true;
+    assert_ok(rota_submit_wait(*plan, NULL, 0, &it->ticket));
+    it->waits = true;
     if (kind != COPY) w->values[dst][half] += w->values[src][0] + w->values[src][1] + 1;
     if (kind == COPY) memcpy(w->values[dst], w->values[src], sizeof w->values[dst]);
     if (kind == SUM_AND_COPY) memcpy(w->values[last], w->values[dst], sizeof w->values[last]);
 }
 
-static void begin_plan(world *w, op *at) {
+static void begin_plan(world *w, op *it) {
     const plan_kind kind = draw(w, 4) ? draw(w, 2) : SUM_AND_COPY;
     const uint32_t d = draw(w, DEVICES), src = draw(w, BUFFERS), half = draw(w, 2);
     const uint32_t dst = (src + 1 + draw(w, BUFFERS - 1)) % BUFFERS;
-    begin_plan_of(w, at, kind, d, src, dst, half);
+    begin_plan_of(w, it, kind, d, src, dst, half);
 }
 
 /* ---- An order through a lost device ---- */
@@ -348,25 +348,25 @@ static uint32_t run_order(world *w, uint32_t i) {
 
 /* ---- What became of them ---- */
 
-static void expect_words(uint32_t at, const uint32_t *words, const uint32_t *wanted) {
+static void expect_words(uint32_t number, const uint32_t *words, const uint32_t *wanted) {
     for (uint32_t i = 0; i < ALL; i++)
         if (words[i] != wanted[i / HALF])
-            fail_msg("operation %u: word %u is %u, not %u", at, i, words[i], wanted[i / HALF]);
+            fail_msg("operation %u: word %u is %u, not %u", number, i, words[i], wanted[i / HALF]);
 }
 
-static void expect_end(const world *w, uint32_t at, rota_status status) {
+static void expect_end(const world *w, uint32_t number, rota_status status) {
     if (status != ROTA_OK && status != ROTA_DEVICE_LOST && !(w->limit && status == ROTA_OUT_OF_MEMORY))
-        fail_msg("operation %u: %s: %s", at, rota_status_name(status), rota_last_error());
+        fail_msg("operation %u: %s: %s", number, rota_status_name(status), rota_last_error());
 }
 
 static void check(world *w, uint32_t i) {
-    const op *at = &w->ops[i];
-    if (!at->waits) return;
-    const rota_status status = rota_wait(at->ticket, WAIT_NS);
+    const op *it = &w->ops[i];
+    if (!it->waits) return;
+    const rota_status status = rota_wait(it->ticket, WAIT_NS);
     expect_end(w, i, status);
     if (status != ROTA_OK) return;
     if (i > w->when[0] || i > w->when[1]) w->well_after++;
-    if (at->words) expect_words(i, at->words, at->wanted);
+    if (it->words) expect_words(i, it->words, it->wanted);
 }
 
 /* The CPU is never lost. A write that comes after what a lost device left fails with it; the next comes after

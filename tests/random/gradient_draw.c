@@ -64,7 +64,7 @@ static bool direct_output(drawing *d, program_item *item, uint32_t output) {
     for (uint32_t attempt = 0; attempt < 4 && (form >= 4 || only_into) && p->root_count > 0; attempt++) {
         const uint32_t root = draw_below(d, p->root_count);
         if (p->roots[root].dtype != shape.dtype || !is_writable(d, root)) continue;
-        if (!draw_place(d, root, shape.rank, shape.shape, true, out)) continue;
+        if (!draw_layout(d, root, shape.rank, shape.shape, true, out)) continue;
         p->roots[root].written = true;
         return true;
     }
@@ -114,17 +114,17 @@ static bool add_item(drawing *d, program_item *item) {
 }
 
 /* What a step that was not kept has made. */
-typedef struct mark {
+typedef struct state_before {
     uint32_t roots, values, items;
     program_root root[PROGRAM_ROOTS];
-} mark;
+} state_before;
 
-static void keep_mark(const drawing *d, mark *m) {
-    *m = (mark){.roots = d->p->root_count, .values = d->p->value_count, .items = d->p->item_count};
+static void keep_state(const drawing *d, state_before *m) {
+    *m = (state_before){.roots = d->p->root_count, .values = d->p->value_count, .items = d->p->item_count};
     memcpy(m->root, d->p->roots, sizeof m->root);
 }
 
-static void go_back(drawing *d, const mark *m, const double *values) {
+static void go_back(drawing *d, const state_before *m, const double *values) {
     d->p->root_count = m->roots;
     d->p->value_count = m->values;
     d->p->item_count = m->items;
@@ -151,10 +151,10 @@ static bool add_masked_softmax(drawing *d, program_item *item) {
 }
 
 static bool add_step(drawing *d) {
-    static _Thread_local mark m;
+    static _Thread_local state_before m;
     static _Thread_local double values[PROGRAM_VALUES];
     program_item item;
-    keep_mark(d, &m);
+    keep_state(d, &m);
     memcpy(values, d->values, sizeof values);
     bool good = draw_operands(d, &item) && shape_outputs(&item);
     if (good && item.kind == PROGRAM_OP && strcmp(item.op->name, "causal_mask") == 0)

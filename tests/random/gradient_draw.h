@@ -24,9 +24,9 @@ uint32_t draw_root(drawing *d, rota_dtype dtype, uint32_t count);
 void draw_contents(drawing *d, uint32_t root, contents what, uint32_t classes);
 /* A view's strides become row-major. */
 void draw_dense(program_view *view);
-/* Strides and a place for a view of this shape in a root; false if it is too small. */
-bool draw_place(drawing *d, uint32_t root, uint32_t rank, const uint64_t *shape, bool injective,
-                program_view *out);
+/* Strides and an offset for a view of this shape in a root; false if it is too small. */
+bool draw_layout(drawing *d, uint32_t root, uint32_t rank, const uint64_t *shape, bool injective,
+                 program_view *out);
 uint64_t draw_product(uint32_t rank, const uint64_t *shape);
 /* Some view of this shape, of a root that is there or of a new one. */
 bool draw_view(drawing *d, rota_dtype dtype, uint32_t rank, const uint64_t *shape, contents what,

@@ -144,27 +144,27 @@ static bool draw_axes(drawing *d, program_item *item) {
 }
 
 static bool draw_gather(drawing *d, program_item *item) {
-    uint64_t shape[ROTA_RANK_MAX], at[ROTA_RANK_MAX];
+    uint64_t shape[ROTA_RANK_MAX], index_shape[ROTA_RANK_MAX];
     const uint32_t rank = shape_of(d, 1, 3, shape), axis = draw_below(d, rank);
     item->attributes.axis[0] = axis;
-    memcpy(at, shape, sizeof at);
-    at[axis] = 1 + draw_below(d, 4);
-    return real(d, item, rank, shape, ANY) && index_of(d, item, rank, at, shape[axis]) &&
-           (item->op->input_count == 2 || real(d, item, rank, at, ANY));
+    memcpy(index_shape, shape, sizeof index_shape);
+    index_shape[axis] = 1 + draw_below(d, 4);
+    return real(d, item, rank, shape, ANY) && index_of(d, item, rank, index_shape, shape[axis]) &&
+           (item->op->input_count == 2 || real(d, item, rank, index_shape, ANY));
 }
 
 static bool draw_embedding(drawing *d, program_item *item) {
-    uint64_t table[2] = {2 + draw_below(d, 4), size_of_axis(d)}, at[2];
-    const uint32_t rank = shape_of(d, 1, 2, at);
-    return real(d, item, 2, table, ANY) && index_of(d, item, rank, at, table[0]);
+    uint64_t table[2] = {2 + draw_below(d, 4), size_of_axis(d)}, index_shape[2];
+    const uint32_t rank = shape_of(d, 1, 2, index_shape);
+    return real(d, item, 2, table, ANY) && index_of(d, item, rank, index_shape, table[0]);
 }
 
 static bool draw_one_hot(drawing *d, program_item *item) {
-    uint64_t at[2];
+    uint64_t index_shape[2];
     item->attributes.length = 2 + draw_below(d, 3);
     item->attributes.dtype = real_dtype(d);
-    const uint32_t rank = shape_of(d, 1, 2, at);
-    return index_of(d, item, rank, at, item->attributes.length);
+    const uint32_t rank = shape_of(d, 1, 2, index_shape);
+    return index_of(d, item, rank, index_shape, item->attributes.length);
 }
 
 static bool draw_matmul(drawing *d, program_item *item) {

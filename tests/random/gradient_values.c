@@ -26,14 +26,14 @@ uint64_t program_end(const program_view *view) {
 }
 
 /* Where each element of a view is in the values. */
-static uint32_t places(const program *p, const program_view *view, uint32_t *out) {
+static uint32_t offsets_of(const program *p, const program_view *view, uint32_t *out) {
     const rota_tensor *t = &view->tensor;
     const uint32_t count = program_count(view);
     const uint64_t first = p->roots[view->root].base + t->offset_bytes / rota_dtype_bytes(t->dtype);
     for (uint32_t e = 0; e < count; e++) {
-        uint64_t rest = e, at = first;
-        for (uint32_t d = t->rank; d-- > 0; rest /= t->shape[d]) at += rest % t->shape[d] * t->stride[d];
-        out[e] = (uint32_t)at;
+        uint64_t rest = e, offset = first;
+        for (uint32_t d = t->rank; d-- > 0; rest /= t->shape[d]) offset += rest % t->shape[d] * t->stride[d];
+        out[e] = (uint32_t)offset;
     }
     return count;
 }
@@ -41,27 +41,27 @@ static uint32_t places(const program *p, const program_view *view, uint32_t *out
 bool program_view_is_injective(const program_view *view) {
     const program whole = {.roots = {{.base = 0}}};
     program_view alone = *view;
-    uint32_t at[PROGRAM_VIEW];
+    uint32_t offsets[PROGRAM_VIEW];
     static _Thread_local uint8_t seen[PROGRAM_VALUES];
     alone.root = 0;
     alone.tensor.offset_bytes = 0;
-    const uint32_t count = places(&whole, &alone, at);
+    const uint32_t count = offsets_of(&whole, &alone, offsets);
     bool injective = true;
-    for (uint32_t e = 0; e < count; e++) injective = injective && !seen[at[e]]++;
-    for (uint32_t e = 0; e < count; e++) seen[at[e]] = 0;
+    for (uint32_t e = 0; e < count; e++) injective = injective && !seen[offsets[e]]++;
+    for (uint32_t e = 0; e < count; e++) seen[offsets[e]] = 0;
     return injective;
 }
 
 void program_read(const program *p, const program_view *view, const double *values, double *out) {
-    uint32_t at[PROGRAM_VIEW];
-    const uint32_t count = places(p, view, at);
-    for (uint32_t e = 0; e < count; e++) out[e] = values[at[e]];
+    uint32_t offsets[PROGRAM_VIEW];
+    const uint32_t count = offsets_of(p, view, offsets);
+    for (uint32_t e = 0; e < count; e++) out[e] = values[offsets[e]];
 }
 
 static void write_view(const program *p, const program_view *view, double *values, const double *from) {
-    uint32_t at[PROGRAM_VIEW];
-    const uint32_t count = places(p, view, at);
-    for (uint32_t e = 0; e < count; e++) values[at[e]] = from[e];
+    uint32_t offsets[PROGRAM_VIEW];
+    const uint32_t count = offsets_of(p, view, offsets);
+    for (uint32_t e = 0; e < count; e++) values[offsets[e]] = from[e];
 }
 
 /* ---- Items ---- */
@@ -71,13 +71,13 @@ typedef double operand[PROGRAM_VIEW];
 static void concat(const program_item *item, operand *in, double *out) {
     const uint32_t axis = item->attributes.axis[0];
     const rota_tensor *y = &item->out[0].tensor;
-    uint64_t inner = 1, at = 0;
+    uint64_t inner = 1, begin = 0;
     for (uint32_t d = axis + 1; d < y->rank; d++) inner *= y->shape[d];
     for (uint32_t i = 0; i < item->input_count; i++) {
         const uint64_t n = item->in[i].tensor.shape[axis];
         for (uint64_t e = 0; e < program_count(&item->in[i]); e++)
-            out[(e / (n * inner) * y->shape[axis] + at + e / inner % n) * inner + e % inner] = in[i][e];
-        at += n;
+            out[(e / (n * inner) * y->shape[axis] + begin + e / inner % n) * inner + e % inner] = in[i][e];
+        begin += n;
     }
 }
 
@@ -404,15 +404,15 @@ static double loss_at(const program *p, state *states, uint32_t call, uint32_t p
     const program_view *x = &p->calls[call].param[param];
     const uint32_t end = item_of(p, call);
     uint32_t item = first_known(p, call), made;
-    uint32_t at[PROGRAM_VIEW];
+    uint32_t offsets[PROGRAM_VIEW];
     double values[PROGRAM_VALUES];
     memcpy(values, states[item], p->value_count * sizeof *values);
-    places(p, x, at);
+    offsets_of(p, x, offsets);
     (void)maker_of(p, call, x, &made);
-    if (made == PROGRAM_NONE) values[at[element]] += change;
+    if (made == PROGRAM_NONE) values[offsets[element]] += change;
     for (; item < end; item++) {
         step(p, item, values, states[item + 1], noise);
-        if (item == made) values[at[element]] += change;
+        if (item == made) values[offsets[element]] += change;
     }
     return total_loss(p, &p->calls[call], values);
 }
@@ -482,16 +482,16 @@ static bool saves(const program_item *item, uint32_t index, bool output) {
     return ((output ? item->op->saved_outputs : item->op->saved_inputs) & 1u << index) != 0;
 }
 
-static bool writes(const program_item *item, const program_view *place) {
+static bool writes(const program_item *item, const program_view *view) {
     for (uint32_t i = 0; i < item->output_count; i++)
-        if (ranges_meet(&item->out[i], place)) return true;
+        if (ranges_meet(&item->out[i], view)) return true;
     return false;
 }
 
-static bool changes(const program_item *item, const program_view *place) {
+static bool changes(const program_item *item, const program_view *view) {
     for (uint32_t i = 0; i < item->input_count && item->kind == PROGRAM_OP; i++)
-        if (item->op->input_modes[i] != ROTA_READ && ranges_meet(&item->in[i], place)) return true;
-    return writes(item, place);
+        if (item->op->input_modes[i] != ROTA_READ && ranges_meet(&item->in[i], view)) return true;
+    return writes(item, view);
 }
 
 bool program_item_overwrites(const program *p, uint32_t k, uint32_t from) {

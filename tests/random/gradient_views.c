@@ -52,9 +52,9 @@ void draw_dense(program_view *view) {
         view->tensor.stride[i] = stride;
 }
 
-/* Strides and a place for a view of this shape in a root; false if it is too small. */
-bool draw_place(drawing *d, uint32_t root, uint32_t rank, const uint64_t *shape, bool injective,
-                program_view *out) {
+/* Strides and an offset for a view of this shape in a root; false if it is too small. */
+bool draw_layout(drawing *d, uint32_t root, uint32_t rank, const uint64_t *shape, bool injective,
+                 program_view *out) {
     const program_root *r = &d->p->roots[root];
     rota_tensor *t = &out->tensor;
     *out = (program_view){root, {.dtype = r->dtype, .rank = rank}};
@@ -120,7 +120,7 @@ static bool make_leaf(drawing *d, rota_dtype dtype, uint32_t rank, const uint64_
     program_root *r = &d->p->roots[root];
     r->input = draw_one_in(d, 2);
     r->constant = what == ZERO_OR_ONE || what == INDEX || draw_one_in(d, 3);
-    return draw_place(d, root, rank, shape, false, out);
+    return draw_layout(d, root, rank, shape, false, out);
 }
 
 /* Some view of this shape, of a root that is there or of a new one. */
@@ -136,7 +136,7 @@ bool draw_view(drawing *d, rota_dtype dtype, uint32_t rank, const uint64_t *shap
         if (r->hidden || r->dtype != dtype || (what == INDEX && r->classes != classes)) continue;
         /* Whoever chooses by it, chooses the same wherever parameters go. */
         if (what == ZERO_OR_ONE && (!r->constant || r->written || r->made_by != PROGRAM_NONE)) continue;
-        if (draw_place(d, root, rank, shape, false, out) && holds(d, out, what)) return true;
+        if (draw_layout(d, root, rank, shape, false, out) && holds(d, out, what)) return true;
     }
     return make_leaf(d, dtype, rank, shape, what, classes, out);
 }

@@ -265,13 +265,13 @@ static void make_lanes(generator *g) {
     mirror_graph *graph = g->graph;
     graph->lane_count = 1 + below(g, MIRROR_LANES_MAX);
     uint64_t key = below(g, 5);
-    uint32_t at = 0;
+    uint32_t node = 0;
     for (uint32_t l = 0; l < graph->lane_count; l++) {
         graph->lane_key[l] = key;
         key += 1 + below(g, 1000);
         uint32_t end =
-            l + 1 == graph->lane_count ? graph->node_count : at + below(g, graph->node_count - at + 1);
-        for (; at < end; at++) graph->nodes[at].lane = l;
+            l + 1 == graph->lane_count ? graph->node_count : node + below(g, graph->node_count - node + 1);
+        for (; node < end; node++) graph->nodes[node].lane = l;
     }
     graph->after_count = graph->node_count > 1 && chance(g, 40) ? below(g, 4) : 0;
     graph->afters = need(calloc(graph->after_count + 1, sizeof *graph->afters));

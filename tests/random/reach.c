@@ -74,17 +74,17 @@ static void walk_edges(reach *r, const rota_exec_program_desc *desc, const rota_
         if (left[c] == 0) ready[ready_count++] = c;
     }
     while (ready_count) {
-        uint32_t c = ready[--ready_count], at = c < commands ? base + c : joins + c;
+        uint32_t c = ready[--ready_count], node = c < commands ? base + c : joins + c;
         const uint64_t *own =
-            c < commands ? set_of(r, r->before, first + at) : set_of(r, r->joins, c - commands);
-        for (uint32_t e = desc->first_successor[at]; e < desc->first_successor[at + 1]; e++) {
+            c < commands ? set_of(r, r->before, first + node) : set_of(r, r->joins, c - commands);
+        for (uint32_t e = desc->first_successor[node]; e < desc->first_successor[node + 1]; e++) {
             uint32_t to = desc->successor[e] < desc->command_count ? desc->successor[e] - base
                                                                    : desc->successor[e] - joins;
             uint64_t *set =
                 to < commands ? set_of(r, r->before, first + base + to) : set_of(r, r->joins, to - commands);
             if (r->part_edges + e + 1 != r->breaks->edge) {
                 unite(r, set, own);
-                if (c < commands) put(set, first + at);
+                if (c < commands) put(set, first + node);
             }
             if (--left[to] == 0) ready[ready_count++] = to;
         }
@@ -129,7 +129,7 @@ static void walk_segments(reach *r) {
 /* ---- Accesses ---- */
 
 typedef struct reach_access {
-    uint64_t place; /* part and memory, or part and slot word */
+    uint64_t memory; /* part and memory, or part and slot word */
     uint64_t low, high;
     uint32_t command, operation, physical, part, number;
     uint8_t mode;
@@ -137,7 +137,7 @@ typedef struct reach_access {
     const rota_kernel *kernel;
 } reach_access;
 
-static uint64_t place_of(const rota_plan *plan, uint32_t part, const rota_exec_operand *operand) {
+static uint64_t memory_of(const rota_plan *plan, uint32_t part, const rota_exec_operand *operand) {
     uint32_t memory = operand->memory;
     if (operand->is_slot &&
         plan->words[memory].kind == ROTA_WORD_BUFFER) /* one memory for parts that share it */
@@ -149,9 +149,9 @@ static uint64_t place_of(const rota_plan *plan, uint32_t part, const rota_exec_o
     return (uint64_t)part << 32 | memory;
 }
 
-static int by_place(const void *a, const void *b) {
+static int by_memory(const void *a, const void *b) {
     const reach_access *x = a, *y = b;
-    if (x->place != y->place) return x->place < y->place ? -1 : 1;
+    if (x->memory != y->memory) return x->memory < y->memory ? -1 : 1;
     if (x->low != y->low) return x->low < y->low ? -1 : 1;
     return x->command < y->command ? -1 : x->command > y->command;
 }
@@ -171,7 +171,7 @@ static reach_access *collect(reach *r, uint32_t *out_count) {
         for (uint32_t k = 0; k < command->operand_count && count < capacity; k++) {
             const rota_exec_operand *operand = &desc->operands[command->first_operand + k];
             list[count++] = (reach_access){
-                .place = place_of(plan, operation->part, operand),
+                .memory = memory_of(plan, operation->part, operand),
                 .low = operand->offset_bytes,
                 .high = operand->offset_bytes + operand->size_bytes,
                 .command = r->part_first[operation->part] + operation->command,
@@ -186,7 +186,7 @@ static reach_access *collect(reach *r, uint32_t *out_count) {
             };
         }
     }
-    qsort(list, count, sizeof *list, by_place);
+    qsort(list, count, sizeof *list, by_memory);
     *out_count = count;
     return list;
 }
@@ -262,7 +262,7 @@ static bool check_pairs(reach *r, const reach_access *list, uint32_t count, char
     }
     bool good = true;
     for (uint32_t i = 0; i < count && good; i++)
-        for (uint32_t j = i + 1; j < count && good && list[j].place == list[i].place; j++) {
+        for (uint32_t j = i + 1; j < count && good && list[j].memory == list[i].memory; j++) {
             const reach_access *a = &list[i], *b = &list[j];
             if (a->physical != b->physical && a->physical < physicals && b->physical < physicals &&
                 low[a->physical] < high[b->physical] && low[b->physical] < high[a->physical]) {

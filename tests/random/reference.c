@@ -8,7 +8,7 @@ static uint8_t *address_of(const mirror_graph *graph, const mirror_access *acces
     return graph->buffers[buffer->root].storage + buffer->root_offset + access->offset;
 }
 
-static void place_storage(mirror_case *mirror, mirror_graph *graph, const mirror_replay *replay) {
+static void assign_storage(mirror_case *mirror, mirror_graph *graph, const mirror_replay *replay) {
     for (uint32_t b = 0; b < graph->buffer_count; b++) {
         mirror_buffer *buffer = &graph->buffers[b];
         if (buffer->is_view) continue;
@@ -58,7 +58,7 @@ static void run_node(const mirror_graph *graph, const mirror_node *node, const m
 }
 
 void reference_run(mirror_case *mirror, mirror_graph *graph, mirror_replay *replay) {
-    place_storage(mirror, graph, replay);
+    assign_storage(mirror, graph, replay);
     for (uint32_t n = 0; n < graph->node_count; n++) run_node(graph, &graph->nodes[n], replay);
     for (uint32_t b = 0; b < graph->buffer_count; b++) {
         mirror_buffer *buffer = &graph->buffers[b];

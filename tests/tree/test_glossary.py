@@ -9,7 +9,7 @@ import re
 import sys
 import tempfile
 
-ROOMS = ["base", "graph", "sched", "exec", "ops", "bench", "examples"]
+ROOMS = ["base", "graph", "sched", "exec", "ops", "bench", "examples", "tests"]
 SECTIONS = ["Words", "Identifiers that are gone", "What is renamed", "Files that differ by a letter"]
 
 

@@ -114,7 +114,7 @@ typedef struct kit_program {
     uint32_t *level;
     uint32_t *first_successor, *successor, *predecessor_count;
     rota_exec_batch *batches;
-    uint32_t *place; /* of each recorded node: its command */
+    uint32_t *command_of; /* of each recorded node: its command */
 } kit_program;
 
 static inline kit_program *kit_begin(uint32_t capacity, uint32_t memory_count, uint32_t block_words) {
@@ -217,10 +217,10 @@ static inline const rota_exec_program_desc *kit_finish(kit_program *p, uint32_t 
         p->batches[l].first_command = p->batches[l - 1].first_command + p->batches[l - 1].command_count;
     uint32_t *next = calloc(levels + 1, sizeof *next);
     rota_exec_command *sorted = calloc(n + 1, sizeof *sorted);
-    p->place = calloc(n + 1, sizeof *p->place);
+    p->command_of = calloc(n + 1, sizeof *p->command_of);
     for (uint32_t i = 0; i < n; i++) {
-        p->place[i] = p->batches[p->level[i]].first_command + next[p->level[i]]++;
-        sorted[p->place[i]] = p->nodes[i];
+        p->command_of[i] = p->batches[p->level[i]].first_command + next[p->level[i]]++;
+        sorted[p->command_of[i]] = p->nodes[i];
     }
     free(p->nodes);
     p->nodes = sorted;
@@ -228,7 +228,7 @@ static inline const rota_exec_program_desc *kit_finish(kit_program *p, uint32_t 
     p->predecessor_count = calloc((size_t)n + 1, sizeof *p->predecessor_count);
     p->successor = calloc((size_t)edge_count + 1, sizeof *p->successor);
     for (uint32_t e = 0; e < edge_count; e++)
-        edges[e] = (kit_edge){p->place[edges[e].from], p->place[edges[e].to]};
+        edges[e] = (kit_edge){p->command_of[edges[e].from], p->command_of[edges[e].to]};
     qsort(edges, edge_count, sizeof *edges, kit_compare);
     for (uint32_t e = 0; e < edge_count; e++) {
         p->first_successor[edges[e].from + 1]++;
@@ -256,7 +256,8 @@ static inline const rota_exec_program_desc *kit_finish(kit_program *p, uint32_t 
 }
 
 static inline void kit_free(kit_program *p) {
-    free(p->nodes), free(p->operands), free(p->bindings), free(p->level), free(p->batches), free(p->place);
+    free(p->nodes), free(p->operands), free(p->bindings), free(p->level), free(p->batches),
+        free(p->command_of);
     free(p->first_successor), free(p->successor), free(p->predecessor_count), free(p);
 }
 

@@ -505,7 +505,7 @@ static void failures_are_reported_and_the_rest_goes_on(void **state) {
         assert_string_equal(host.message, "row 9 of 4 in a test");
         rota_exec_time times[4];
         assert_ok(device->vtable->times(device, instance, times));
-        for (uint32_t i = 0; i < 4; i++) assert_int_equal(times[p->place[i]].end_ns != 0, i != 1);
+        for (uint32_t i = 0; i < 4; i++) assert_int_equal(times[p->command_of[i]].end_ns != 0, i != 1);
         assert_true(*(uint64_t *)memories[1]->host == 0);
         assert_true(*(uint64_t *)memories[2]->host == mix(0, 5));
         assert_true(*(uint64_t *)memories[0]->host == mix(0, 5));
@@ -514,8 +514,8 @@ static void failures_are_reported_and_the_rest_goes_on(void **state) {
         assert_true(successes == 1 || successes == 2);
         /* Nothing is asked or reported once the poison is gone. */
         ra_store_release(&host.poison, 0);
-        p->nodes[p->place[0]].u.kernel.kernel = &mix_split;
-        p->nodes[p->place[0]].u.kernel.params = &salt;
+        p->nodes[p->command_of[0]].u.kernel.kernel = &mix_split;
+        p->nodes[p->command_of[0]].u.kernel.params = &salt;
         rota_exec_program *good;
         rota_exec_instance *good_instance;
         assert_ok(device->vtable->program_create(device, &p->desc, &good));

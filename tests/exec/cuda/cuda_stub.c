@@ -229,8 +229,9 @@ CUresult CUDAAPI stub_PointerGetAttributes(unsigned count, CUpointer_attribute *
     ENTER(PointerGetAttributes);
     const stub_mapping *found = NULL;
     for (uint32_t i = 0; i < MAPPINGS_MAX; i++) {
-        const stub_mapping *at = &stub.allocated[i];
-        if (at->address && address >= at->address && address < at->address + at->bytes) found = at;
+        const stub_mapping *mapping = &stub.allocated[i];
+        if (mapping->address && address >= mapping->address && address < mapping->address + mapping->bytes)
+            found = mapping;
     }
     for (uint32_t i = 0; i < count; i++) switch ((int)attributes[i]) {
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
@@ -340,9 +341,9 @@ CUresult CUDAAPI stub_MemAddressReserve(CUdeviceptr *out, size_t bytes, size_t a
                                         unsigned long long flags) {
     (void)alignment, (void)wish, (void)flags;
     ENTER(MemAddressReserve);
-    void *place = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (place == MAP_FAILED) abort();
-    *out = (CUdeviceptr)(uintptr_t)place;
+    void *memory = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) abort();
+    *out = (CUdeviceptr)(uintptr_t)memory;
     stub.alive[RESERVED]++;
     return stub_leave(CUDA_SUCCESS);
 }
@@ -359,17 +360,18 @@ CUresult CUDAAPI stub_MemMap(CUdeviceptr address, size_t bytes, size_t offset,
     struct stat about;
     if (fstat((int)handle, &about) != 0 || (size_t)about.st_size != bytes)
         stub_violate("memory mapped with another size than it was made with");
-    void *place = (void *)(uintptr_t)address;
-    if (mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (int)handle, 0) != place) abort();
-    memset(place, 0xCD, bytes);
+    void *memory = (void *)(uintptr_t)address;
+    if (mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (int)handle, 0) != memory)
+        abort();
+    memset(memory, 0xCD, bytes);
     stub.alive[MAPPED]++;
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_MemUnmap(CUdeviceptr address, size_t bytes) {
     ENTER_END(MemUnmap);
     stub_give(MAPPED);
-    void *place = (void *)(uintptr_t)address;
-    if (mmap(place, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != place) abort();
+    void *memory = (void *)(uintptr_t)address;
+    if (mmap(memory, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != memory) abort();
     return stub_leave(result_);
 }
 CUresult CUDAAPI stub_MemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access,

@@ -274,7 +274,7 @@ CUresult CUDAAPI stub_StreamDestroy(CUstream stream) {
     while (stream->first) {
         operation *op = stream->first;
         stream->first = op->next;
-        let_go(op->mark);
+        let_go(op->recorded);
         stub_launch_free(&op->launch);
         if (op->exec && --op->exec->in_flight == 0 && !op->exec->graph) free(op->exec);
         free(op);
@@ -306,7 +306,7 @@ CUresult CUDAAPI stub_StreamWaitEvent(CUstream stream, CUevent event, unsigned f
     if (!event->last) stub_violate("a wait for an event that was never recorded");
     if (!event->last) return stub_leave(CUDA_ERROR_INVALID_VALUE);
     event->last->references++;
-    push(stream, (operation){.kind = WAIT, .mark = event->last});
+    push(stream, (operation){.kind = WAIT, .recorded = event->last});
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_StreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
@@ -352,7 +352,7 @@ CUresult CUDAAPI stub_EventRecord(CUevent event, CUstream stream) {
     event->last->references = 2;
     event->last->stream = stream;
     event->last->number = stream->put;
-    push(stream, (operation){.kind = RECORD, .mark = event->last});
+    push(stream, (operation){.kind = RECORD, .recorded = event->last});
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_EventQuery(CUevent event) {
@@ -478,7 +478,7 @@ static void run_graph(CUgraph graph) {
 
 static bool can_run(const struct CUstream_st *stream) {
     const operation *op = stream ? stream->first : NULL;
-    if (!op || (op->kind == WAIT && !op->mark->done)) return false;
+    if (!op || (op->kind == WAIT && !op->recorded->done)) return false;
     if (op->kind == SEMAPHORE_WAIT && atomic_load(op->semaphore->word) < op->value) return false;
     if (op->kind == LAUNCH && is_hung(op->exec->graph)) return false;
     return true;
@@ -494,14 +494,14 @@ static void run_first(CUstream stream) {
     } else if (op->kind == COPY) {
         memmove((void *)(uintptr_t)op->to, (const void *)(uintptr_t)op->from, op->bytes);
     } else if (op->kind == RECORD && !stub.sticky) {
-        op->mark->done = true;
+        op->recorded->done = true;
     } else if (op->kind == SEMAPHORE_SIGNAL && !stub.sticky) {
         atomic_store(op->semaphore->word, op->value);
     }
     if (op->semaphore) op->semaphore->in_flight--;
     stream->first = op->next;
     if (!stream->first) stream->last = NULL;
-    let_go(op->mark);
+    let_go(op->recorded);
     stub_launch_free(&op->launch);
     free(op);
 }

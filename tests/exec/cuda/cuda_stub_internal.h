@@ -84,7 +84,7 @@ typedef struct operation {
     stub_launch launch;
     CUdeviceptr to, from;
     size_t bytes;
-    record *mark;
+    record *recorded;
     stub_semaphore *semaphore;
     uint64_t value;
 } operation;

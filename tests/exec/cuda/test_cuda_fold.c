@@ -20,17 +20,17 @@ typedef struct random_dag {
 } random_dag;
 
 static void describe(random_dag *dag) {
-    uint32_t at = 0;
+    uint32_t edge = 0;
     memset(dag->predecessors, 0, sizeof dag->predecessors);
     for (uint32_t i = 0; i < dag->count; i++) {
-        dag->first[i] = at;
+        dag->first[i] = edge;
         for (uint32_t j = i + 1; j < dag->count; j++)
             if (dag->edge[i][j]) {
-                dag->successor[at++] = j;
+                dag->successor[edge++] = j;
                 dag->predecessors[j]++;
             }
     }
-    dag->first[dag->count] = at;
+    dag->first[dag->count] = edge;
     dag->desc = (rota_exec_program_desc){.command_count = dag->count,
                                          .first_successor = dag->first,
                                          .successor = dag->successor,

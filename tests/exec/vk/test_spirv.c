@@ -29,8 +29,8 @@ static void every_cut_is_seen(void **state) {
 
 /* The place of the first instruction of this code. */
 static size_t find(uint32_t code) {
-    for (size_t at = 5; at < WORDS; at += rota_spv_test_saxpy[at] >> 16)
-        if ((rota_spv_test_saxpy[at] & 0xffff) == code) return at;
+    for (size_t offset = 5; offset < WORDS; offset += rota_spv_test_saxpy[offset] >> 16)
+        if ((rota_spv_test_saxpy[offset] & 0xffff) == code) return offset;
     fail_msg("the module has no instruction %u", code);
     return 0;
 }
@@ -47,7 +47,7 @@ static void absurd_words_are_seen(void **state) {
         RETURN = 253
     };
     const struct {
-        size_t at;
+        size_t offset;
         uint32_t word;
         const char *says;
     } cases[] = {
@@ -77,19 +77,19 @@ static void absurd_words_are_seen(void **state) {
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         uint32_t words[WORDS];
         memcpy(words, rota_spv_test_saxpy, sizeof words);
-        words[cases[c].at] = cases[c].word;
+        words[cases[c].offset] = cases[c].word;
         expect_refusal(words, sizeof words, "main", cases[c].says);
     }
     expect_refusal(rota_spv_test_saxpy, sizeof rota_spv_test_saxpy, "mai", "no entry point 'mai'");
     expect_refusal(rota_spv_test_saxpy, sizeof rota_spv_test_saxpy, "main2", "no entry point 'main2'");
     /* A branch to nowhere: of each branch, the target. */
     uint32_t branches = 0;
-    for (size_t at = 5; at < WORDS; at += rota_spv_test_saxpy[at] >> 16) {
-        const uint32_t code = rota_spv_test_saxpy[at] & 0xffff;
+    for (size_t offset = 5; offset < WORDS; offset += rota_spv_test_saxpy[offset] >> 16) {
+        const uint32_t code = rota_spv_test_saxpy[offset] & 0xffff;
         if (code != 249 && code != 250 && code != 247) continue;
         uint32_t words[WORDS];
         memcpy(words, rota_spv_test_saxpy, sizeof words);
-        words[at + (code == 250 ? 2 : 1)] = 1;
+        words[offset + (code == 250 ? 2 : 1)] = 1;
         expect_refusal(words, sizeof words, "main", "goes to a block that is not there");
         branches++;
     }

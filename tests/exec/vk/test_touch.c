@@ -23,10 +23,10 @@ static uint64_t first_seed = 500001, case_count = 1000;
 /* ---- What is expected ---- */
 
 typedef struct access {
-    uint64_t place, begin, end; /* place: memory, or slot word */
-    uint32_t batch, command;    /* batch: of those of the segment that are not empty */
-    uint8_t mode, kind;         /* kind: ROTA_VK_DISPATCH or ROTA_VK_TRANSFER */
-    bool sum;                   /* an atomic accumulate */
+    uint64_t memory, begin, end; /* place: memory, or slot word */
+    uint32_t batch, command;     /* batch: of those of the segment that are not empty */
+    uint8_t mode, kind;          /* kind: ROTA_VK_DISPATCH or ROTA_VK_TRANSFER */
+    bool sum;                    /* an atomic accumulate */
 } access;
 
 typedef struct expectation {
@@ -54,7 +54,7 @@ static uint32_t collect(const rota_exec_program_desc *desc, uint32_t batch, cons
         const rota_exec_command *command = &desc->commands[c];
         for (uint32_t i = 0; i < command->operand_count; i++) {
             const rota_exec_operand *operand = operand_of(desc, command, i);
-            out[count++] = (access){.place = (uint64_t)operand->is_slot << 32 | operand->memory,
+            out[count++] = (access){.memory = (uint64_t)operand->is_slot << 32 | operand->memory,
                                     .begin = operand->offset_bytes,
                                     .end = operand->offset_bytes + operand->size_bytes,
                                     .batch = batch,
@@ -70,7 +70,7 @@ static uint32_t collect(const rota_exec_program_desc *desc, uint32_t batch, cons
 }
 
 static bool conflict(const access *a, const access *b) {
-    if (a->place != b->place || a->end <= b->begin || b->end <= a->begin || a->command == b->command)
+    if (a->memory != b->memory || a->end <= b->begin || b->end <= a->begin || a->command == b->command)
         return false;
     return !(a->mode == ROTA_READ && b->mode == ROTA_READ) && !(a->sum && b->sum);
 }

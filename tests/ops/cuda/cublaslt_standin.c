@@ -162,20 +162,20 @@ static float gelu(float x) {
 }
 
 /* op(x)[row, column] of a matrix by columns. */
-static double at(const void *x, const layout *l, bool transposed, uint64_t row, uint64_t column) {
+static double element_of(const void *x, const layout *l, bool transposed, uint64_t row, uint64_t column) {
     const uint64_t i = transposed ? column : row, j = transposed ? row : column,
-                   place = i + j * (uint64_t)l->ld;
+                   offset = i + j * (uint64_t)l->ld;
     assert_true(i < l->rows && j < l->columns);
-    return l->type == CUDA_R_32F ? (double)((const float *)x)[place]
-                                 : (double)cublaslt_of_bf16(((const uint16_t *)x)[place]);
+    return l->type == CUDA_R_32F ? (double)((const float *)x)[offset]
+                                 : (double)cublaslt_of_bf16(((const uint16_t *)x)[offset]);
 }
 
 static void put(void *x, const layout *l, uint64_t row, uint64_t column, float value) {
-    const uint64_t place = row + column * (uint64_t)l->ld;
+    const uint64_t offset = row + column * (uint64_t)l->ld;
     if (l->type == CUDA_R_32F)
-        ((float *)x)[place] = value;
+        ((float *)x)[offset] = value;
     else
-        ((uint16_t *)x)[place] = cublaslt_to_bf16(value);
+        ((uint16_t *)x)[offset] = cublaslt_to_bf16(value);
 }
 
 static cublasStatus_t lt_Matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t described, const void *alpha,
@@ -207,20 +207,21 @@ static cublasStatus_t lt_Matmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t de
     for (uint64_t i = 0; i < m; i++)
         for (uint64_t j = 0; j < n; j++) {
             double sum = 0;
-            for (uint64_t l = 0; l < k; l++) sum += at(a, la, ta, i, l) * at(b, lb, tb, l, j);
+            for (uint64_t l = 0; l < k; l++) sum += element_of(a, la, ta, i, l) * element_of(b, lb, tb, l, j);
             sum *= (double)*(const float *)alpha;
-            if (*(const float *)beta != 0) sum += (double)*(const float *)beta * at(c, lc, false, i, j);
+            if (*(const float *)beta != 0)
+                sum += (double)*(const float *)beta * element_of(c, lc, false, i, j);
             if (biased) sum += (double)o->bias[i];
             if (keeps) o->kept[i + j * (uint64_t)o->kept_ld] = (float)sum;
             put(d, ld, i, j, is_gelu ? gelu((float)sum) : is_relu && sum < 0 ? 0 : (float)sum);
         }
     for (uint64_t i = 0; e == CUBLASLT_EPILOGUE_BGRADA && i < m; i++) {
         o->bias[i] = 0;
-        for (uint64_t l = 0; l < k; l++) o->bias[i] += (float)at(a, la, ta, i, l);
+        for (uint64_t l = 0; l < k; l++) o->bias[i] += (float)element_of(a, la, ta, i, l);
     }
     for (uint64_t j = 0; e == CUBLASLT_EPILOGUE_BGRADB && j < n; j++) {
         o->bias[j] = 0;
-        for (uint64_t l = 0; l < k; l++) o->bias[j] += (float)at(b, lb, tb, l, j);
+        for (uint64_t l = 0; l < k; l++) o->bias[j] += (float)element_of(b, lb, tb, l, j);
     }
     return CUBLAS_STATUS_SUCCESS;
 }

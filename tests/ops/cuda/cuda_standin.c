@@ -65,7 +65,7 @@ static struct CUevent_st events[2];
 static int next_event;
 static unsigned int shared_bytes_allowed = 48 * 1024;
 
-static void *at(CUdeviceptr address) {
+static void *pointer_to(CUdeviceptr address) {
     return (void *)(uintptr_t)address;
 }
 static CUresult event_create(CUevent *out, unsigned int flags) {
@@ -88,14 +88,14 @@ static CUresult synchronize(CUstream stream) {
     return stream ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 static CUresult copy_down(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
-    memcpy(at(to), from, bytes);
+    memcpy(pointer_to(to), from, bytes);
     return synchronize(stream);
 }
 static CUresult copy(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    return copy_down(to, at(from), bytes, stream);
+    return copy_down(to, pointer_to(from), bytes, stream);
 }
 static CUresult copy_up(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
-    memcpy(to, at(from), bytes);
+    memcpy(to, pointer_to(from), bytes);
     return synchronize(stream);
 }
 static CUresult load(CUlibrary *out, const void *image, CUjit_option *options, void **values,

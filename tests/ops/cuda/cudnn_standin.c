@@ -244,10 +244,10 @@ static const int64_t *stride_of(const descriptor *t) {
 }
 
 /* Where the element is that takes part at `at` of a larger shape. */
-static int64_t place(const descriptor *t, const int64_t at[4]) {
+static int64_t offset_of(const descriptor *t, const int64_t index[4]) {
     int64_t offset = 0;
     for (int i = 0; i < 4; i++)
-        if (shape_of(t)[i] > 1) offset += at[i] * stride_of(t)[i];
+        if (shape_of(t)[i] > 1) offset += index[i] * stride_of(t)[i];
     return offset;
 }
 
@@ -269,8 +269,8 @@ static double load_at(const descriptor *t, int64_t offset) {
     }
 }
 
-static double load(const descriptor *t, const int64_t at[4]) {
-    return load_at(t, place(t, at));
+static double load(const descriptor *t, const int64_t index[4]) {
+    return load_at(t, offset_of(t, index));
 }
 
 static void store_at(descriptor *t, int64_t offset, double value) {
@@ -294,13 +294,13 @@ static void store_at(descriptor *t, int64_t offset, double value) {
     }
 }
 
-#define EACH(at, shape)                                                                                      \
-    for (at[0] = 0; at[0] < (shape)[0]; at[0]++)                                                             \
-        for (at[1] = 0; at[1] < (shape)[1]; at[1]++)                                                         \
-            for (at[2] = 0; at[2] < (shape)[2]; at[2]++)                                                     \
-                for (at[3] = 0; at[3] < (shape)[3]; at[3]++)
+#define EACH(index, shape)                                                                                   \
+    for (index[0] = 0; index[0] < (shape)[0]; index[0]++)                                                    \
+        for (index[1] = 0; index[1] < (shape)[1]; index[1]++)                                                \
+            for (index[2] = 0; index[2] < (shape)[2]; index[2]++)                                            \
+                for (index[3] = 0; index[3] < (shape)[3]; index[3]++)
 
-static double pointwise_at(int32_t mode, int64_t axis, const int64_t at[4], double x, double b, double t) {
+static double pointwise_at(int32_t mode, int64_t axis, const int64_t index[4], double x, double b, double t) {
     switch (mode) {
     case CUDNN_POINTWISE_MUL:
         return x * b;
@@ -315,7 +315,7 @@ static double pointwise_at(int32_t mode, int64_t axis, const int64_t at[4], doub
     case CUDNN_POINTWISE_LOG:
         return log(x);
     case CUDNN_POINTWISE_GEN_INDEX:
-        return (double)at[axis];
+        return (double)index[axis];
     case CUDNN_POINTWISE_CMP_GE:
         return x >= b ? 1.0 : 0.0;
     case CUDNN_POINTWISE_BINARY_SELECT:
@@ -330,18 +330,18 @@ static void run_pointwise(const descriptor *operation, descriptor *x, descriptor
     const descriptor *kind = descriptor_in(operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
     const attribute *axis = find(kind, CUDNN_ATTR_POINTWISE_AXIS);
     const int32_t mode = number_in(kind, CUDNN_ATTR_POINTWISE_MODE);
-    int64_t at[4];
-    EACH(at, shape_of(y))
-    store_at(y, place(y, at),
-             pointwise_at(mode, axis ? *(int64_t *)axis->values : 0, at, load(x, at), b ? load(b, at) : 0,
-                          t ? load(t, at) : 0));
+    int64_t index[4];
+    EACH(index, shape_of(y))
+    store_at(y, offset_of(y, index),
+             pointwise_at(mode, axis ? *(int64_t *)axis->values : 0, index, load(x, index),
+                          b ? load(b, index) : 0, t ? load(t, index) : 0));
 }
 
 /* Rows of one matrix, or of it transposed, one after the other. */
 static double *gather(const descriptor *t, int64_t batch, int64_t head, bool transposed) {
     const int64_t rows = shape_of(t)[transposed ? 3 : 2], columns = shape_of(t)[transposed ? 2 : 3];
     const int64_t step[2] = {stride_of(t)[transposed ? 3 : 2], stride_of(t)[transposed ? 2 : 3]};
-    const int64_t first = place(t, (const int64_t[4]){batch, head, 0, 0});
+    const int64_t first = offset_of(t, (const int64_t[4]){batch, head, 0, 0});
     double *all = malloc((size_t)(rows * columns) * sizeof *all);
     for (int64_t i = 0; all && i < rows * columns; i++)
         all[i] = load_at(t, first + i / columns * step[0] + i % columns * step[1]);
@@ -358,7 +358,8 @@ static cudnnStatus_t run_matmul(descriptor *a, descriptor *b, descriptor *c) {
         for (int64_t e = 0; left && right && e < shape[2] * shape[3]; e++) {
             double sum = 0;
             for (int64_t n = 0; n < k; n++) sum += left[e / shape[3] * k + n] * right[e % shape[3] * k + n];
-            store_at(c, place(c, (const int64_t[4]){i / shape[1], i % shape[1], e / shape[3], e % shape[3]}),
+            store_at(c,
+                     offset_of(c, (const int64_t[4]){i / shape[1], i % shape[1], e / shape[3], e % shape[3]}),
                      sum);
         }
         const bool done = left && right;
@@ -373,22 +374,22 @@ static cudnnStatus_t run_matmul(descriptor *a, descriptor *b, descriptor *c) {
 static void run_reduction(const descriptor *operation, descriptor *x, descriptor *y) {
     const descriptor *kind = descriptor_in(operation, CUDNN_ATTR_OPERATION_REDUCTION_DESC);
     const bool is_max = number_in(kind, CUDNN_ATTR_REDUCTION_OPERATOR) == CUDNN_REDUCE_TENSOR_MAX;
-    int64_t at[4];
-    EACH(at, shape_of(y)) {
+    int64_t index[4];
+    EACH(index, shape_of(y)) {
         double result = is_max ? -INFINITY : 0;
         for (int64_t k = 0; k < shape_of(x)[3]; k++) {
-            const double value = load(x, (const int64_t[4]){at[0], at[1], at[2], k});
+            const double value = load(x, (const int64_t[4]){index[0], index[1], index[2], k});
             result = is_max ? fmax(result, value) : result + value;
         }
-        store_at(y, place(y, at), result);
+        store_at(y, offset_of(y, index), result);
     }
 }
 
 /* Another shape and other strides of the same memory. */
 static void run_reshape(descriptor *x, descriptor *y) {
-    int64_t at[4];
-    EACH(at, shape_of(y)) {
-        const int64_t offset = place(y, at);
+    int64_t index[4];
+    EACH(index, shape_of(y)) {
+        const int64_t offset = offset_of(y, index);
         store_at(y, offset, load_at(x, offset));
     }
 }

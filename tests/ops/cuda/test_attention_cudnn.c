@@ -133,10 +133,10 @@ static void drop(tensors *t) {
     free(t->stats);
 }
 
-static double at(const tensors *t, const uint16_t *x, const uint32_t stride[3], uint32_t b, uint32_t h,
-                 uint32_t row, uint32_t column) {
-    const uint64_t place = (uint64_t)b * stride[0] + (uint64_t)h * stride[1] + (uint64_t)row * stride[2];
-    return (double)to_float((rota_dtype)(t->p.flags >> ROTA_ATTENTION_DTYPE_SHIFT), x[place + column]);
+static double element(const tensors *t, const uint16_t *x, const uint32_t stride[3], uint32_t b, uint32_t h,
+                      uint32_t row, uint32_t column) {
+    const uint64_t first = (uint64_t)b * stride[0] + (uint64_t)h * stride[1] + (uint64_t)row * stride[2];
+    return (double)to_float((rota_dtype)(t->p.flags >> ROTA_ATTENTION_DTYPE_SHIFT), x[first + column]);
 }
 
 static void close_to(const tensors *t, double got, double expected, const char *what) {
@@ -151,9 +151,9 @@ static void check_head(const tensors *t, uint32_t b, uint32_t h) {
     double *s = calloc(p->keys, sizeof *s), *dk = calloc((size_t)p->keys * p->dim, sizeof *dk),
            *dv = calloc((size_t)p->keys * p->dim, sizeof *dv), *dq = calloc(p->dim, sizeof *dq);
     assert_true(s && dk && dv && dq);
-#define QUERY(x, i, c) at(t, t->x, p->q_stride, b, h, i, c)
-#define KEY(x, j, c) at(t, t->x, p->kv_stride, b, h, j, c)
-#define OUT(x, i, c) at(t, t->x, p->out_stride, b, h, i, c)
+#define QUERY(x, i, c) element(t, t->x, p->q_stride, b, h, i, c)
+#define KEY(x, j, c) element(t, t->x, p->kv_stride, b, h, j, c)
+#define OUT(x, i, c) element(t, t->x, p->out_stride, b, h, i, c)
     for (uint32_t i = 0; i < p->queries; i++) {
         const uint32_t seen = p->flags & ROTA_ATTENTION_CAUSAL ? i + p->keys - p->queries + 1 : p->keys;
         double sum = 0, delta = 0;

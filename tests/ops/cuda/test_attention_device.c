@@ -129,14 +129,14 @@ static void node_close(node *n) {
 static uint8_t *run(node *n, bool by_rota, uint32_t first, uint32_t count) {
     uint64_t bytes = 0;
     for (uint32_t i = first; i < first + count; i++) bytes += n->bytes[i];
-    uint8_t *results = malloc(bytes), *at = results;
+    uint8_t *results = malloc(bytes), *result = results;
     assert_non_null(results);
     n->call.again = by_rota;
     cuda_kit_capture_begin(&kit);
     assert_ok(n->kernel->cuda.call(&n->call));
     cuda_kit_capture_end_and_run(&kit);
-    for (uint32_t i = first; i < first + count; at += n->bytes[i++])
-        cuda_kit_read(&kit, n->operands[i], at, n->bytes[i]);
+    for (uint32_t i = first; i < first + count; result += n->bytes[i++])
+        cuda_kit_read(&kit, n->operands[i], result, n->bytes[i]);
     if (lines) fail_msg("cuDNN did not run it: %s", last_line);
     return results;
 }
@@ -172,12 +172,13 @@ static void expect_close(const shape *s, rota_dtype dtype, const uint8_t *got, c
 static void check(node *n, uint32_t first, uint32_t count, const char *const *names) {
     uint8_t *one = run(n, false, first, count), *two = run(n, false, first, count);
     uint8_t *own = run(n, true, first, count);
-    uint64_t at = 0;
-    for (uint32_t i = 0; i < count; at += n->bytes[first + i++]) {
+    uint64_t offset = 0;
+    for (uint32_t i = 0; i < count; offset += n->bytes[first + i++]) {
         const bool is_lse = strcmp(names[i], "lse") == 0;
-        if (memcmp(one + at, two + at, n->bytes[first + i]) != 0) fail_msg("%s: other bits", names[i]);
-        expect_close(n->shape, is_lse ? ROTA_F32 : n->shape->dtype, one + at, own + at, n->bytes[first + i],
-                     names[i]);
+        if (memcmp(one + offset, two + offset, n->bytes[first + i]) != 0)
+            fail_msg("%s: other bits", names[i]);
+        expect_close(n->shape, is_lse ? ROTA_F32 : n->shape->dtype, one + offset, own + offset,
+                     n->bytes[first + i], names[i]);
     }
     print_message("  cuDNN %.1f us, rota %.1f us; workspace %llu bytes\n", time_runs(n, false),
                   time_runs(n, true), (unsigned long long)n->bytes[n->call.operand_count - 1]);

@@ -134,10 +134,10 @@ static void expect(const rota_cuda_classifier_params *p, bool of_x) {
         loss_of_row(&p->loss, row, operands.labels[r], counted, &expected.losses[r], &expected.lse[r]);
         for (int c = 0; c < PITCH; c++)
             for (int k = 0; k < K; k++) {
-                const int place = of_x ? k * PITCH + c : c * K + k;
+                const int weight = of_x ? k * PITCH + c : c * K + k;
                 expected.dx[r * K + k] +=
-                    (double)cublaslt_of_bf16(row[c]) * (double)cublaslt_of_bf16(operands.w[place]);
-                expected.dw[place] +=
+                    (double)cublaslt_of_bf16(row[c]) * (double)cublaslt_of_bf16(operands.w[weight]);
+                expected.dw[weight] +=
                     (double)cublaslt_of_bf16(row[c]) * (double)cublaslt_of_bf16(operands.x[r * K + k]);
             }
     }

@@ -77,9 +77,9 @@ static void trial_check(cuda_kit *kit, const trial *t, const char *what) {
                         const float *b = t->values[1] + (uint64_t)x * p->b_batch_stride[0] +
                                          (uint64_t)y * p->b_batch_stride[1] +
                                          (uint64_t)z * p->b_batch_stride[2];
-                        const uint64_t at = (uint64_t)i * p->ldc + j + (uint64_t)x * p->c_batch_stride[0] +
-                                            (uint64_t)y * p->c_batch_stride[1] +
-                                            (uint64_t)z * p->c_batch_stride[2];
+                        const uint64_t element =
+                            (uint64_t)i * p->ldc + j + (uint64_t)x * p->c_batch_stride[0] +
+                            (uint64_t)y * p->c_batch_stride[1] + (uint64_t)z * p->c_batch_stride[2];
                         double sum = 0, size = 0;
                         for (uint32_t s = 0; s < p->k; s++) {
                             double product_ =
@@ -91,9 +91,9 @@ static void trial_check(cuda_kit *kit, const trial *t, const char *what) {
                             size += fabs(product_);
                         }
                         sum *= (double)p->alpha;
-                        if (p->flags & ROTA_MATMUL_ACCUMULATE) sum += (double)t->values[2][at];
-                        expected[at] = (float)sum;
-                        bound[at] = (float)(fabs(sum) * unit + (size + 1) * p->k * 0x1p-24 + 1e-6);
+                        if (p->flags & ROTA_MATMUL_ACCUMULATE) sum += (double)t->values[2][element];
+                        expected[element] = (float)sum;
+                        bound[element] = (float)(fabs(sum) * unit + (size + 1) * p->k * 0x1p-24 + 1e-6);
                     }
     for (uint64_t i = 0; i < t->count[2]; i++) {
         const float value = element_get(got, type, i);
@@ -208,11 +208,11 @@ static double slope_of_gelu(double x, double *out_gelu) {
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
 }
 
-static void assert_near(const char *what, const rota_matmul_params *p, uint64_t at, float value,
+static void assert_near(const char *what, const rota_matmul_params *p, uint64_t element, float value,
                         double expected, double bound) {
     if (!(fabs((double)value - expected) <= bound))
         fail_msg("%s, %u x %u x %u, flags %u: element %llu is %.9g, expected %.9g within %.2g", what, p->m,
-                 p->n, p->k, p->flags, (unsigned long long)at, (double)value, expected, bound);
+                 p->n, p->k, p->flags, (unsigned long long)element, (double)value, expected, bound);
 }
 
 /* kept = x w + bias and y = GELU of that; or dz = x w times GELU's slope at kept, with sums of its columns. */
@@ -237,7 +237,7 @@ static void check_linear(cuda_kit *kit, const rota_matmul_params *p, rota_dtype 
     if (!gradient) array_read(kit, &kept, dtype);
     for (uint32_t i = 0; i < p->m; i++)
         for (uint32_t j = 0; j < p->n; j++) {
-            const uint64_t at = (uint64_t)i * p->n + j;
+            const uint64_t element = (uint64_t)i * p->n + j;
             double sum = 0, size = 0, gelu;
             for (uint32_t s = 0; s < p->k; s++) {
                 const double product =
@@ -249,14 +249,14 @@ static void check_linear(cuda_kit *kit, const rota_matmul_params *p, rota_dtype 
             }
             const double error = (size + 1) * p->k * 0x1p-24 + 1e-5;
             if (gradient) {
-                const double slope = slope_of_gelu((double)kept.values[at], &gelu);
-                assert_near("dz", p, at, y.values[at], sum * slope,
+                const double slope = slope_of_gelu((double)kept.values[element], &gelu);
+                assert_near("dz", p, element, y.values[element], sum * slope,
                             fabs(sum * slope) * unit + 1.2 * error + fabs(sum) * 1e-5);
             } else {
                 if (p->flags & ROTA_LINEAR_BIAS) sum += (double)bias.values[j];
                 (void)slope_of_gelu(sum, &gelu);
-                assert_near("kept", p, at, kept.values[at], sum, fabs(sum) * unit + error);
-                assert_near("y", p, at, y.values[at], gelu,
+                assert_near("kept", p, element, kept.values[element], sum, fabs(sum) * unit + error);
+                assert_near("y", p, element, y.values[element], gelu,
                             fabs(gelu) * unit + 1.2 * error + fabs(sum) * 1e-5);
             }
         }
@@ -335,8 +335,9 @@ static void test_library_nodes(void **state) {
             uint64_t scratch[4], total = 0;
             for (int o = 0; o < 3; o++) total += bytes[o] + 256;
             const uint64_t memory = cuda_kit_alloc(&kit, total);
-            uint64_t at = memory;
-            for (int o = 0; o < 3; o++) scratch[o] = at, at = (at + bytes[o] + 255) & ~UINT64_C(255);
+            uint64_t address = memory;
+            for (int o = 0; o < 3; o++)
+                scratch[o] = address, address = (address + bytes[o] + 255) & ~UINT64_C(255);
             scratch[3] = operands[3];
             rota_cuda_call tune = call;
             tune.operands = scratch;

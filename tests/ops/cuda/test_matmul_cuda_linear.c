@@ -107,18 +107,18 @@ static void what_follows_is_one_call(void **state) {
             assert_int_equal(launches, 0);
             for (uint32_t i = 0; i < M; i++)
                 for (uint32_t j = 0; j < N; j++) {
-                    const uint32_t place = i * N + j;
+                    const uint32_t element = i * N + j;
                     double z = product(&p, o.values[0], o.values[1], i, j);
                     if (p.flags & ROTA_LINEAR_BIAS) z += (double)before.values[ROTA_LINEAR_OPERAND_BIAS][j];
-                    expect(o.values[ROTA_LINEAR_OPERAND_KEPT][place],
+                    expect(o.values[ROTA_LINEAR_OPERAND_KEPT][element],
                            p.flags & ROTA_LINEAR_KEEP
                                ? z
-                               : (double)before.values[ROTA_LINEAR_OPERAND_KEPT][place]);
+                               : (double)before.values[ROTA_LINEAR_OPERAND_KEPT][element]);
                     if (p.flags & ROTA_LINEAR_GELU) z = gelu(z);
                     if (p.flags & ROTA_LINEAR_RELU && z < 0) z = 0;
                     if (p.flags & ROTA_LINEAR_RESIDUAL)
-                        z += (double)before.values[ROTA_LINEAR_OPERAND_RESIDUAL][place];
-                    expect(o.values[ROTA_LINEAR_OPERAND_Y][place], z);
+                        z += (double)before.values[ROTA_LINEAR_OPERAND_RESIDUAL][element];
+                    expect(o.values[ROTA_LINEAR_OPERAND_Y][element], z);
                 }
             for (uint32_t i = 0; i < ROTA_LINEAR_OPERAND_KEPT; i++)
                 assert_memory_equal(o.values[i], before.values[i], sizeof o.values[i]);

@@ -65,9 +65,9 @@ static void each_of_a_compile(void **state) {
         rota_graph *graph = record(x);
         const rota_compile_options options = ROTA_COMPILE_OPTIONS(.queues = queues, .certify = true);
         uint32_t failed = 0;
-        for (uint32_t at = 1;; at++) {
+        for (uint32_t nth = 1;; nth++) {
             rota_plan *plan = NULL;
-            arena_fails_in = at;
+            arena_fails_in = nth;
             const rota_status status = rota_compile(NULL, graph, &options, &plan);
             const bool over = arena_fails_in != 0;
             arena_fails_in = 0;

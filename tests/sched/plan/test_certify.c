@@ -29,7 +29,7 @@ static const char *const damage_names[DAMAGES] = {"barriers", "edges", "waits", 
 /* ---- What is damaged, and put back ---- */
 
 typedef struct saved {
-    void *at, *copy;
+    void *original, *copy;
     size_t bytes;
 } saved;
 
@@ -38,18 +38,18 @@ typedef struct backup {
     uint32_t count;
 } backup;
 
-static void save(backup *b, const void *at, size_t bytes) {
+static void save(backup *b, const void *original, size_t bytes) {
     assert_true(b->count < sizeof b->list / sizeof *b->list);
     saved *entry = &b->list[b->count++];
-    *entry = (saved){(void *)(uintptr_t)at, malloc(bytes + 1), bytes};
+    *entry = (saved){(void *)(uintptr_t)original, malloc(bytes + 1), bytes};
     assert_non_null(entry->copy);
-    memcpy(entry->copy, at, bytes);
+    memcpy(entry->copy, original, bytes);
 }
 
 static void restore(backup *b) {
     while (b->count) {
         saved *entry = &b->list[--b->count];
-        memcpy(entry->at, entry->copy, entry->bytes);
+        memcpy(entry->original, entry->copy, entry->bytes);
         free(entry->copy);
     }
 }
@@ -159,12 +159,12 @@ static bool damage_offset(rota_plan *plan, uint64_t *random, bool *out_wrong) {
     const bool in_arena = memory && memory->kind == ROTA_EXEC_BASE_ARENA;
     if (in_arena && (uses == 1 || test_below(random, 2))) {
         /* All of the buffer, somewhere else in the arena. */
-        const rota_physical *at = &info->physicals[physical];
+        const rota_physical *it = &info->physicals[physical];
         const uint64_t to =
-            test_below(random, (uint32_t)(memory->size_bytes - at->size_bytes + 1)) & ~(uint64_t)3;
-        if (to == at->offset_bytes) return false;
+            test_below(random, (uint32_t)(memory->size_bytes - it->size_bytes + 1)) & ~(uint64_t)3;
+        if (to == it->offset_bytes) return false;
         for (uint32_t i = 0; i < info->access_count; i++)
-            if (info->access_physical[i] == physical) info->accesses[i].offset_bytes += to - at->offset_bytes;
+            if (info->access_physical[i] == physical) info->accesses[i].offset_bytes += to - it->offset_bytes;
         return true;
     }
     if (physical == ROTA_NONE || uses < 2)

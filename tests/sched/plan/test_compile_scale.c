@@ -101,13 +101,13 @@ static void wide(scene *s) {
 static void random_ranges(scene *s) {
     rota_buffer *x = persistent(s, s->n * SLICE);
     for (uint64_t i = 0; i < s->n; i++) {
-        const uint64_t at = test_random(&s->seed) % s->n;
+        const uint64_t first = test_random(&s->seed) % s->n;
         uint64_t size = 1 + test_random(&s->seed) % 4;
         if (test_random(&s->seed) % 16 == 0) size = s->n;
-        if (size > s->n - at) size = s->n - at;
+        if (size > s->n - first) size = s->n - first;
         static const rota_access_mode modes[] = {ROTA_READ, ROTA_WRITE, ROTA_READWRITE, ROTA_ACCUMULATE};
         const rota_access_mode mode = modes[test_random(&s->seed) % 4];
-        touch(s, mode == ROTA_ACCUMULATE ? &sum : &one, x, at * SLICE, size * SLICE, mode);
+        touch(s, mode == ROTA_ACCUMULATE ? &sum : &one, x, first * SLICE, size * SLICE, mode);
     }
 }
 
@@ -195,9 +195,9 @@ static void slots(scene *s) {
     whole(s, s->n / 2, slot, ROTA_READ);
 }
 
-static uint32_t by_turns(void *user, rota_node at, uint32_t queues) {
+static uint32_t by_turns(void *user, rota_node node, uint32_t queues) {
     (void)user;
-    return (at.index ^ at.index / 7) % queues;
+    return (node.index ^ node.index / 7) % queues;
 }
 
 static void queues(scene *s) {

@@ -79,8 +79,8 @@ static void a_wait_left_out_is_noticed(void **state) {
 /* Without timelines the host orders the two, as well. */
 static void without_timelines(void **state) {
     (void)state;
-    for (uint32_t at = 1; at <= 3; at++) {
-        pair *p = open_pair(3, 10000000000u, at);
+    for (uint32_t nth = 1; nth <= 3; nth++) {
+        pair *p = open_pair(3, 10000000000u, nth);
         assert_non_null(strstr(p->told, "ordered by the host"));
         rota_buffer *x = test_words(p->devices[0], "x", WORDS, 5);
         rota_plan *plan = alternating(p, x, 8);

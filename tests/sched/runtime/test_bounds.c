@@ -48,10 +48,10 @@ typedef struct block_head {
 static void *block_in(uint8_t *from, _Atomic uint64_t *used, size_t bytes, size_t alignment) {
     if (bytes > AREA_BYTES / 2) return NULL;
     const size_t pages = (sizeof(block_head) + bytes + alignment + page - 1) / page;
-    const uint64_t at = ra_fetch_add_relaxed(used, (pages + 1) * page);
-    if (at + (pages + 1) * page > AREA_BYTES) return NULL;
-    if (mprotect(from + at, pages * page, PROT_READ | PROT_WRITE) != 0) return NULL;
-    uint8_t *block = from + at + pages * page - bytes;
+    const uint64_t offset = ra_fetch_add_relaxed(used, (pages + 1) * page);
+    if (offset + (pages + 1) * page > AREA_BYTES) return NULL;
+    if (mprotect(from + offset, pages * page, PROT_READ | PROT_WRITE) != 0) return NULL;
+    uint8_t *block = from + offset + pages * page - bytes;
     block -= (uintptr_t)block % alignment;
     memcpy(block - sizeof(block_head), &(block_head){bytes, pages}, sizeof(block_head));
     ra_fetch_add_relaxed(&blocks, 1);

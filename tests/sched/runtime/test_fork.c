@@ -204,11 +204,11 @@ static uint32_t check_header(const char *header) {
     assert_non_null(file);
     uint32_t found = 0;
     while (fgets(line, sizeof line, file)) {
-        char *at = strncmp(line, "ROTA_API ", 9) == 0 ? strchr(line, '(') : NULL;
-        if (!at) continue;
-        *at = 0;
-        while (at > line && (isalnum((unsigned char)at[-1]) || at[-1] == '_')) at--;
-        if (!is_known(at)) fail_msg("%s: %s is in no list of this test", header, at);
+        char *cursor = strncmp(line, "ROTA_API ", 9) == 0 ? strchr(line, '(') : NULL;
+        if (!cursor) continue;
+        *cursor = 0;
+        while (cursor > line && (isalnum((unsigned char)cursor[-1]) || cursor[-1] == '_')) cursor--;
+        if (!is_known(cursor)) fail_msg("%s: %s is in no list of this test", header, cursor);
         found++;
     }
     (void)fclose(file);

@@ -155,16 +155,16 @@ static bool simulate(const mixed *m) {
 
 static bool is_given_up;
 
-static void check_span(uint64_t seed, uint32_t at, const span *s) {
+static void check_span(uint64_t seed, uint32_t step, const span *s) {
     uint32_t words[WORDS_ALL];
     bool fails = any_failed(s);
     rota_status status = rota_buffer_read(buffers[s->buffer], s->begin * 4u, words, (s->end - s->begin) * 4u);
     if ((status != ROTA_OK) != fails && !(is_given_up && status != ROTA_OK))
-        fail_msg("seed %llu at %u: buffer %u [%u, %u) is %s, should %s", (unsigned long long)seed, at,
+        fail_msg("seed %llu at %u: buffer %u [%u, %u) is %s, should %s", (unsigned long long)seed, step,
                  s->buffer, s->begin, s->end, rota_status_name(status), fails ? "have failed" : "be good");
     for (uint32_t i = s->begin; status == ROTA_OK && i < s->end; i++)
         if (words[i - s->begin] != model[s->buffer][i].value)
-            fail_msg("seed %llu at %u: buffer %u word %u is %u, not %u", (unsigned long long)seed, at,
+            fail_msg("seed %llu at %u: buffer %u word %u is %u, not %u", (unsigned long long)seed, step,
                      s->buffer, i, words[i - s->begin], model[s->buffer][i].value);
 }
 

@@ -16,7 +16,7 @@
 
 typedef struct strike {
     rota_device *first, *second;
-    uint32_t at, seen; /* operations of the submit thread, from its first look on */
+    uint32_t operation, seen; /* operations of the submit thread, from its first look on */
     _Atomic bool armed, struck, submitted;
 } strike;
 
@@ -39,7 +39,7 @@ static void at_mark(void *user, const rota_mark_site *site) {
     strike *s = user;
     if (!atomic_load(&s->armed)) return;
     if (s->seen == 0 && strcmp(site->function, "rota_device_is_lost") != 0) return;
-    if (s->seen++ != s->at) return;
+    if (s->seen++ != s->operation) return;
     rota_mark_hook = NULL;
     atomic_store(&s->armed, false);
     rota_device_set_lost(s->first, "given up by the test");
@@ -91,7 +91,7 @@ static void begin_copy(pair *p, rota_plan *copy, bool on_device) {
 }
 
 /* False: the work was with its device before that operation. */
-static bool loss_at(uint32_t at, bool on_device) {
+static bool loss_at(uint32_t operation, bool on_device) {
     pair *p = open_pair(7, 10000000000u, on_device ? 0 : 1);
     rota_buffer *x = test_words(p->devices[0], "x", WORDS, 1);
     rota_buffer *y = test_words(p->devices[1], "y", WORDS, 1), *v = test_words(p->devices[1], "v", WORDS, 1);
@@ -104,7 +104,7 @@ static bool loss_at(uint32_t at, bool on_device) {
     memset((void *)&now, 0, sizeof now);
     now.first = p->devices[0];
     now.second = p->devices[1];
-    now.at = at;
+    now.operation = operation;
     p->options.on_submit_user = &now;
     atomic_store(&p->options.on_submit, on_submit);
     /* Once round: from then on the first signals what the second waits for. */
@@ -126,7 +126,8 @@ static bool loss_at(uint32_t at, bool on_device) {
     assert_true(struck || atomic_load(&now.submitted));
     if (!struck) test_gate_open(true);
     const rota_status status = rota_wait(ticket, 0), wanted = struck ? ROTA_DEVICE_LOST : ROTA_OK;
-    if (status != wanted) fail_msg("lost at operation %u: the ticket says %s", at, rota_status_name(status));
+    if (status != wanted)
+        fail_msg("lost at operation %u: the ticket says %s", operation, rota_status_name(status));
     static uint32_t words[WORDS];
     assert_status(rota_buffer_read(v, 0, words, sizeof words), wanted);
     for (uint32_t w = 0; !struck && w < WORDS; w++) assert_int_equal(words[w], 3);
@@ -151,15 +152,15 @@ enum { STEP = 1 };
 
 static void waits_on_the_device(void **state) {
     (void)state;
-    uint32_t at = 0;
-    while (at < 200 && loss_at(at, true)) at += STEP;
-    assert_in_range(at, 10, 199);
+    uint32_t operation = 0;
+    while (operation < 200 && loss_at(operation, true)) operation += STEP;
+    assert_in_range(operation, 10, 199);
 }
 
 /* The thread goes on looking: more operations than one look has. */
 static void waits_of_the_host(void **state) {
     (void)state;
-    for (uint32_t at = 0; at < 12; at += STEP) assert_true(loss_at(at, false));
+    for (uint32_t operation = 0; operation < 12; operation += STEP) assert_true(loss_at(operation, false));
 }
 
 int main(void) {

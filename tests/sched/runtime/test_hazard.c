@@ -152,11 +152,11 @@ static void ranges_of_one_priority(void **state) {
         rota_hazard_write(&d->sequencer, &d->sequencer.wanted, &d->residency, i * PART, (i + 2) * PART,
                           writers[i], 1);
         assert_int_equal(take_wanted(d, 0, 0), i + 2);
-        for (uint32_t at = 0; at < PARTS; at++) {
-            const rota_range *range = rota_ranges_find(&d->residency, at * PART);
+        for (uint32_t part = 0; part < PARTS; part++) {
+            const rota_range *range = rota_ranges_find(&d->residency, part * PART);
             assert_non_null(range);
-            assert_in_range(at * PART, range->begin, range->end - 1);
-            assert_int_equal(range->writer, writers[at]);
+            assert_in_range(part * PART, range->begin, range->end - 1);
+            assert_int_equal(range->writer, writers[part]);
         }
     }
     assert_int_equal(d->residency.range_count, PARTS / 2);
@@ -187,9 +187,9 @@ static rota_work settle(desk *d, uint32_t device, uint32_t queue, uint64_t value
     return work;
 }
 
-static void expect_wait(const desk *d, uint32_t at, uint32_t queue, uint64_t value) {
-    assert_int_equal(d->waits[at].queue, queue);
-    assert_int_equal(d->waits[at].value, value);
+static void expect_wait(const desk *d, uint32_t index, uint32_t queue, uint64_t value) {
+    assert_int_equal(d->waits[index].queue, queue);
+    assert_int_equal(d->waits[index].value, value);
 }
 
 /* A wait for a value of the own device proves what that came after, at once and later; the order in which
@@ -294,12 +294,19 @@ static void waits_for_other_devices_prove_nothing(void **state) {
 
 /* ---- What is held for lost devices ---- */
 
-typedef enum undrained { IN_RING, IN_OVERFLOW, IN_DIRECT, BEHIND_GATE, WITH_EXECUTOR, PLACES } undrained;
+typedef enum undrained {
+    IN_RING,
+    IN_OVERFLOW,
+    IN_DIRECT,
+    BEHIND_GATE,
+    WITH_EXECUTOR,
+    UNDRAINED_COUNT
+} undrained;
 
-static void put_work(desk *d, undrained place, bool there) {
+static void put_work(desk *d, undrained where, bool there) {
     rota_device *device = &d->devices[1];
     static rota_work work;
-    switch (place) {
+    switch (where) {
     case IN_RING:
         ra_store_relaxed(&device->handover.published, there);
         break;
@@ -315,7 +322,7 @@ static void put_work(desk *d, undrained place, bool there) {
     case WITH_EXECUTOR:
         ra_store_relaxed(&timeline(d, 1, 7)->handed_over, there);
         break;
-    case PLACES:
+    case UNDRAINED_COUNT:
         break;
     }
 }
@@ -325,7 +332,7 @@ static void put_work(desk *d, undrained place, bool there) {
  * well, however much that has to do. */
 static void a_lost_devices_works_hold_buffers(void **state) {
     (void)state;
-    for (undrained place = 0; place < PLACES; place++)
+    for (undrained where = 0; where < UNDRAINED_COUNT; where++)
         for (uint32_t has_memory = 0; has_memory < 2; has_memory++)
             for (uint32_t lost = 0; lost < 2; lost++) {
                 desk *d = desk_new();
@@ -334,14 +341,14 @@ static void a_lost_devices_works_hold_buffers(void **state) {
                 const bool stays = has_memory && lost;
                 ra_store_relaxed(&d->devices[1].life, lost ? ROTA_LIFE_LOST : ROTA_LIFE_OPEN);
                 ra_store_relaxed(&d->residency.memory[has_memory ? 1 : 0], &memory);
-                put_work(d, place, true);
+                put_work(d, where, true);
                 rota_reclaim_sweep(&d->sequencer, dead);
                 assert_ptr_equal(d->last_uses.retained, stays ? dead : NULL);
                 assert_ptr_equal(ra_load_relaxed(&d->runtime.reclaiming.unused.head),
                                  stays ? NULL : &dead->entry);
                 rota_reclaim_sweep(&d->sequencer, NULL);
                 assert_ptr_equal(d->last_uses.retained, stays ? dead : NULL);
-                put_work(d, place, false);
+                put_work(d, where, false);
                 rota_reclaim_sweep(&d->sequencer, NULL);
                 assert_null(d->last_uses.retained);
                 assert_ptr_equal(ra_load_relaxed(&d->runtime.reclaiming.unused.head), &dead->entry);

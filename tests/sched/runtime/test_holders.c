@@ -91,10 +91,10 @@ static void expect_halt(void) {
 }
 
 /* It goes on to the next place, and rests for good there if that is NULL. */
-static void go_on(const char *function, uint32_t at) {
+static void go_on(const char *function, uint32_t stop) {
     const uint32_t before = ra_load_seq_cst(&sleeps);
     halts_in = function;
-    halts_at = at;
+    halts_at = stop;
     ra_store_seq_cst(&is_halted, 0);
     ra_store_seq_cst(&goes_on, 1);
     if (function) {
@@ -108,7 +108,7 @@ static void go_on(const char *function, uint32_t at) {
 }
 
 /* Halts the device's thread, by way of that plan of its, which is the next that its driver gets. */
-static void halt(pair *p, rota_device *device, rota_plan *plan, const char *function, uint32_t at) {
+static void halt(pair *p, rota_device *device, rota_plan *plan, const char *function, uint32_t stop) {
     rota_ticket ticket;
     assert_ok(rota_submit_wait(plan, NULL, 0, &ticket)); /* what came before is sequenced by then */
     assert_ok(rota_wait(ticket, SOON_NS));
@@ -117,7 +117,7 @@ static void halt(pair *p, rota_device *device, rota_plan *plan, const char *func
     assert_true(rota_device_is_finished(device));
     halting = device;
     halts_in = function;
-    halts_at = at;
+    halts_at = stop;
     ra_store_seq_cst(&is_hooked, 0);
     ra_store_seq_cst(&is_halted, 0);
     ra_store_seq_cst(&sleeps, 0);

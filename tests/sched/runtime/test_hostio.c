@@ -58,14 +58,14 @@ static bool all_are(const uint8_t *bytes, uint64_t size, uint8_t value) {
 
 typedef enum device_kind { ON_CPU, ON_ADVERSARY, ON_UNIFIED_ADVERSARY, ON_VULKAN, DEVICE_KINDS } device_kind;
 
-typedef struct place {
+typedef struct rig {
     adversary_options options;
     rota_runtime *runtime;
     rota_device *device;
-} place;
+} rig;
 
 /* False: there is no such device. */
-static bool open_place(place *p, device_kind kind, const rota_runtime_options *wanted) {
+static bool open_rig(rig *p, device_kind kind, const rota_runtime_options *wanted) {
     rota_runtime_options options = *wanted;
     if (options.timeout_ns == 0) options.timeout_ns = PATIENCE_NS;
     memset(p, 0, sizeof *p);
@@ -85,7 +85,7 @@ static bool open_place(place *p, device_kind kind, const rota_runtime_options *w
     return true;
 }
 
-static void close_place(place *p) {
+static void close_rig(rig *p) {
     assert_ok(rota_runtime_close(p->runtime, 0));
     if (p->options.violations) fail_msg("%s", p->options.violation);
     assert_int_equal(p->options.live_memories, 0);
@@ -122,7 +122,7 @@ static void *read_main(void *user) {
     return NULL;
 }
 
-/* The submission's place in the order, which is also how many there were up to it. */
+/* The submission's number in the order, which is also how many there were up to it. */
 static uint64_t number_of(rota_ticket ticket) {
     uint64_t number = 0, deadline = rota_deadline_after(PATIENCE_NS);
     while (rota_ticket_number(ticket, &number) == ROTA_BUSY && rota_clock_ns() < deadline) nap_us(50);
@@ -143,8 +143,8 @@ enum { TORN_BYTES = 5 << 20 };
 /* Whatever a ring of two slots of 1 MiB lets a write of 5 MiB do while the buffer is in use, a read that
  * comes then sees all of it or nothing; and the ticket is that of the whole. */
 static void read_beside_a_large_write(device_kind kind) {
-    place p;
-    if (!open_place(&p, kind, &ROTA_RUNTIME_OPTIONS(.staging_slots = 2))) return;
+    rig p;
+    if (!open_rig(&p, kind, &ROTA_RUNTIME_OPTIONS(.staging_slots = 2))) return;
     uint8_t *old = bytes_of(TORN_BYTES, 1), *new = bytes_of(TORN_BYTES, 2), *got = bytes_of(TORN_BYTES, 3);
     rota_buffer *buffer = test_buffer(p.runtime, "large", TORN_BYTES);
     assert_ok(rota_buffer_write(buffer, p.device, 0, old, TORN_BYTES, NULL));
@@ -177,7 +177,7 @@ static void read_beside_a_large_write(device_kind kind) {
     free(old);
     free(new);
     free(got);
-    close_place(&p);
+    close_rig(&p);
 }
 
 static void no_read_sees_a_part_of_a_write(void **state) {
@@ -188,8 +188,8 @@ static void no_read_sees_a_part_of_a_write(void **state) {
 /* A write that does not get through in time has written nothing. */
 static void a_write_is_all_or_nothing(void **state) {
     (void)state;
-    place p;
-    assert_true(open_place(&p, ON_CPU, &ROTA_RUNTIME_OPTIONS(.staging_slots = 2, .timeout_ns = 200000000u)));
+    rig p;
+    assert_true(open_rig(&p, ON_CPU, &ROTA_RUNTIME_OPTIONS(.staging_slots = 2, .timeout_ns = 200000000u)));
     uint8_t *old = bytes_of(TORN_BYTES, 1), *new = bytes_of(TORN_BYTES, 2), *got = bytes_of(TORN_BYTES, 3);
     rota_buffer *buffer = test_buffer(p.runtime, "large", TORN_BYTES);
     assert_ok(rota_buffer_write(buffer, p.device, 0, old, TORN_BYTES, NULL));
@@ -210,7 +210,7 @@ static void a_write_is_all_or_nothing(void **state) {
     free(old);
     free(new);
     free(got);
-    close_place(&p);
+    close_rig(&p);
 }
 
 enum { ROUNDS_BYTES = 5 << 20, ROUNDS_WORDS = ROUNDS_BYTES / 4 };
@@ -237,8 +237,8 @@ static void *write_rounds(void *user) {
 static void no_read_of_many_is_torn(void **state) {
     (void)state;
     for (device_kind kind = ON_CPU; kind < DEVICE_KINDS; kind++) {
-        place p;
-        if (!open_place(&p, kind, &ROTA_RUNTIME_OPTIONS(.staging_limit_bytes = 16 * MIB))) continue;
+        rig p;
+        if (!open_rig(&p, kind, &ROTA_RUNTIME_OPTIONS(.staging_limit_bytes = 16 * MIB))) continue;
         rounds r = {.buffer = test_buffer(p.runtime, "large", ROUNDS_BYTES)};
         uint32_t *words = calloc(ROUNDS_WORDS, 4);
         assert_non_null(words);
@@ -260,7 +260,7 @@ static void no_read_of_many_is_torn(void **state) {
         assert_int_equal(torn, 0);
         free(words);
         rota_buffer_release(r.buffer);
-        close_place(&p);
+        close_rig(&p);
     }
 }
 
@@ -269,12 +269,12 @@ static void no_read_of_many_is_torn(void **state) {
 static void a_read_of_300_mib_is_one_submission(void **state) {
     (void)state;
     enum { MIBS = 300 / SCALE, FIRST = MIBS - 10 };
-    place p;
-    assert_true(open_place(&p, ON_CPU, &ROTA_RUNTIME_OPTIONS(.staging_idle_ns = 10000000u)));
+    rig p;
+    assert_true(open_rig(&p, ON_CPU, &ROTA_RUNTIME_OPTIONS(.staging_idle_ns = 10000000u)));
     rota_buffer *buffer = test_buffer(p.runtime, "huge", MIBS * MIB);
     uint8_t *data = bytes_of(MIBS * MIB, 9), *part = bytes_of(10 * MIB, 5);
-    for (uint32_t at = 0; at < FIRST; at += 10)
-        assert_ok(rota_buffer_write(buffer, p.device, at * MIB, part, 10 * MIB, NULL));
+    for (uint32_t mib = 0; mib < FIRST; mib += 10)
+        assert_ok(rota_buffer_write(buffer, p.device, mib * MIB, part, 10 * MIB, NULL));
     assert_status(rota_buffer_read(buffer, 0, data, MIBS * MIB), ROTA_UNDEFINED_DATA);
     assert_true(all_are(data, MIBS * MIB, 9));
     assert_ok(rota_buffer_write(buffer, p.device, FIRST * MIB, part, 10 * MIB, NULL));
@@ -287,7 +287,7 @@ static void a_read_of_300_mib_is_one_submission(void **state) {
     rota_buffer_release(buffer);
     free(data);
     free(part);
-    close_place(&p);
+    close_rig(&p);
 }
 
 /* ---- Reads and the history of writes ---- */
@@ -308,8 +308,8 @@ static void reads_do_not_pay_for_past_writes(void **state) {
     (void)state;
     static const device_kind kinds[] = {ON_CPU, ON_UNIFIED_ADVERSARY};
     for (uint32_t k = 0; k < 2; k++) {
-        place p;
-        assert_true(open_place(&p, kinds[k], &ROTA_RUNTIME_OPTIONS()));
+        rig p;
+        assert_true(open_rig(&p, kinds[k], &ROTA_RUNTIME_OPTIONS()));
         rota_buffer *table = test_buffer(p.runtime, "table", (uint64_t)ROWS * ROW);
         const rota_residency *residency = table->residency;
         uint8_t *all = bytes_of((uint64_t)ROWS * ROW, 0), row[ROW];
@@ -318,9 +318,9 @@ static void reads_do_not_pay_for_past_writes(void **state) {
         for (uint8_t salt = 1; salt <= 2; salt++) {
             uint64_t begin = rota_clock_ns();
             for (uint32_t i = 0; i < ROWS; i++) {
-                uint32_t at = (uint32_t)((uint64_t)i * 7919 % ROWS);
-                memset(row, (uint8_t)(at * 7 + salt), ROW);
-                assert_ok(rota_buffer_write(table, p.device, (uint64_t)at * ROW, row, ROW, NULL));
+                uint32_t number = (uint32_t)((uint64_t)i * 7919 % ROWS);
+                memset(row, (uint8_t)(number * 7 + salt), ROW);
+                assert_ok(rota_buffer_write(table, p.device, (uint64_t)number * ROW, row, ROW, NULL));
             }
             uint64_t before = memory_bytes(p.runtime);
             for (uint32_t i = 0; i < 5; i++) {
@@ -335,7 +335,7 @@ static void reads_do_not_pay_for_past_writes(void **state) {
         assert_true(residency->fold_at <= 128);
         rota_buffer_release(table);
         free(all);
-        close_place(&p);
+        close_rig(&p);
     }
 }
 
@@ -345,9 +345,9 @@ static void reads_do_not_pay_for_past_writes(void **state) {
 static void unfinished_writes_are_joined_later(void **state) {
     (void)state;
     enum { SLOTS = 64 };
-    place p;
+    rig p;
     assert_true(
-        open_place(&p, ON_CPU, &ROTA_RUNTIME_OPTIONS(.staging_slots = SLOTS, .staging_slot_bytes = 256)));
+        open_rig(&p, ON_CPU, &ROTA_RUNTIME_OPTIONS(.staging_slots = SLOTS, .staging_slot_bytes = 256)));
     rota_buffer *table = test_buffer(p.runtime, "table", 2 * SLOTS * ROW);
     const rota_residency *residency = table->residency;
     uint8_t *all = bytes_of(2 * SLOTS * ROW, 1);
@@ -378,15 +378,15 @@ static void unfinished_writes_are_joined_later(void **state) {
     rota_buffer_release(table);
     rota_buffer_release(other);
     free(all);
-    close_place(&p);
+    close_rig(&p);
 }
 
 /* Rows that lie on two devices in turn are gathered by one work on each, into its size of staging memory. */
 static void a_read_gathers_from_several_devices(void **state) {
     (void)state;
     enum { PIECES = 200 };
-    place p;
-    assert_true(open_place(&p, ON_ADVERSARY, &ROTA_RUNTIME_OPTIONS()));
+    rig p;
+    assert_true(open_rig(&p, ON_ADVERSARY, &ROTA_RUNTIME_OPTIONS()));
     rota_device *cpu;
     assert_ok(rota_device_open(p.runtime, "cpu", &cpu));
     rota_buffer *table = test_buffer(p.runtime, "table", PIECES * ROW);
@@ -437,7 +437,7 @@ static void a_read_gathers_from_several_devices(void **state) {
     rota_buffer_release(wide);
     free(all);
     free(data);
-    close_place(&p);
+    close_rig(&p);
 }
 
 /* ---- Staging memory ---- */
@@ -446,9 +446,9 @@ static void a_read_gathers_from_several_devices(void **state) {
  * alone. */
 static void large_writes_stay_within_the_limit(void **state) {
     (void)state;
-    place p;
-    assert_true(open_place(&p, ON_CPU,
-                           &ROTA_RUNTIME_OPTIONS(.staging_limit_bytes = 8 * MIB, .timeout_ns = 300000000u)));
+    rig p;
+    assert_true(open_rig(&p, ON_CPU,
+                         &ROTA_RUNTIME_OPTIONS(.staging_limit_bytes = 8 * MIB, .timeout_ns = 300000000u)));
     rota_buffer *buffer = test_buffer(p.runtime, "large", 32 * MIB);
     uint8_t *data = bytes_of(32 * MIB, 1);
     rota_ticket ticket;
@@ -475,7 +475,7 @@ static void large_writes_stay_within_the_limit(void **state) {
     rota_plan_release(gate);
     rota_buffer_release(buffer);
     free(data);
-    close_place(&p);
+    close_rig(&p);
 }
 
 /* Staging memory counts in the runtime's limit: what does not fit is refused with its name before anything is
@@ -483,10 +483,10 @@ static void large_writes_stay_within_the_limit(void **state) {
 static void staging_memory_makes_room(void **state) {
     (void)state;
     for (device_kind kind = ON_CPU; kind <= ON_UNIFIED_ADVERSARY; kind++) {
-        place p;
+        rig p;
         rota_runtime_options options =
             ROTA_RUNTIME_OPTIONS(.memory_limit_bytes = 40 * MIB, .staging_slots = 1);
-        assert_true(open_place(&p, kind, &options));
+        assert_true(open_rig(&p, kind, &options));
         rota_buffer *x = test_buffer(p.runtime, "x", 13 * MIB), *y = test_buffer(p.runtime, "y", 15 * MIB),
                     *z = test_buffer(p.runtime, "z", 13 * MIB);
         uint8_t *data = bytes_of(13 * MIB, 1), *got = bytes_of(13 * MIB, 0);
@@ -517,7 +517,7 @@ static void staging_memory_makes_room(void **state) {
         rota_buffer_release(z);
         free(data);
         free(got);
-        close_place(&p);
+        close_rig(&p);
     }
 }
 
@@ -543,9 +543,9 @@ static void *read_under_limit(void *user) {
 static void reads_under_a_limit_take_turns(void **state) {
     (void)state;
     enum { THREADS = 6 };
-    place p;
+    rig p;
     rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.memory_limit_bytes = 24 * MIB, .staging_slots = 1);
-    assert_true(open_place(&p, ON_CPU, &options));
+    assert_true(open_rig(&p, ON_CPU, &options));
     uint8_t *data = bytes_of(6 * MIB, 1);
     rota_buffer *buffer = test_buffer(p.runtime, "buffer", 6 * MIB);
     assert_ok(rota_buffer_write(buffer, p.device, 0, data, 6 * MIB, NULL));
@@ -578,7 +578,7 @@ static void reads_under_a_limit_take_turns(void **state) {
     rota_buffer_release(buffer);
     free(data);
     free(other);
-    close_place(&p);
+    close_rig(&p);
 }
 
 /* What no transfer needs for the idle time goes, without any further call, but for a small block of each
@@ -586,8 +586,8 @@ static void reads_under_a_limit_take_turns(void **state) {
 static void idle_staging_memory_is_given_back(void **state) {
     (void)state;
     for (device_kind kind = ON_CPU; kind < DEVICE_KINDS; kind++) {
-        place p;
-        if (!open_place(&p, kind, &ROTA_RUNTIME_OPTIONS(.staging_idle_ns = 10000000u))) continue;
+        rig p;
+        if (!open_rig(&p, kind, &ROTA_RUNTIME_OPTIONS(.staging_idle_ns = 10000000u))) continue;
         rota_buffer *buffer = test_buffer(p.runtime, "large", 24 * MIB);
         uint8_t *data = bytes_of(24 * MIB, 1);
         assert_ok(rota_buffer_prepare(buffer, p.device));
@@ -601,7 +601,7 @@ static void idle_staging_memory_is_given_back(void **state) {
         }
         rota_buffer_release(buffer);
         free(data);
-        close_place(&p);
+        close_rig(&p);
     }
 }
 
@@ -609,8 +609,8 @@ static void idle_staging_memory_is_given_back(void **state) {
 static void trimming_says_whether_it_helped(void **state) {
     (void)state;
     for (device_kind kind = ON_CPU; kind < DEVICE_KINDS; kind++) {
-        place p;
-        if (!open_place(&p, kind, &ROTA_RUNTIME_OPTIONS(.staging_idle_ns = PATIENCE_NS))) continue;
+        rig p;
+        if (!open_rig(&p, kind, &ROTA_RUNTIME_OPTIONS(.staging_idle_ns = PATIENCE_NS))) continue;
         rota_buffer *buffer = test_buffer(p.runtime, "x", MIB);
         uint8_t *data = bytes_of(MIB, 1);
         assert_ok(rota_buffer_write(buffer, p.device, 0, data, MIB, NULL));
@@ -622,7 +622,7 @@ static void trimming_says_whether_it_helped(void **state) {
         assert_false(rota_staging_trim(p.runtime, UINT64_MAX));
         rota_buffer_release(buffer);
         free(data);
-        close_place(&p);
+        close_rig(&p);
     }
 }
 
@@ -631,10 +631,10 @@ static void trimming_says_whether_it_helped(void **state) {
 /* How many of the reads that follow rounds of writes, all by way of the same blocks, are wrong. */
 static uint32_t wrong_after_reuse(bool early_signals) {
     enum { BUFFERS = 4, SIZE = 12 << 10, ROUNDS = 12 };
-    place p;
+    rig p;
     uint32_t wrong = 0;
     rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.staging_slots = 2, .staging_slot_bytes = 4096);
-    assert_true(open_place(&p, ON_ADVERSARY, &options));
+    assert_true(open_rig(&p, ON_ADVERSARY, &options));
     rota_buffer *buffers[BUFFERS];
     uint8_t *data = bytes_of(SIZE, 0);
     for (uint32_t b = 0; b < BUFFERS; b++) buffers[b] = test_buffer(p.runtime, "b", SIZE);
@@ -655,7 +655,7 @@ static uint32_t wrong_after_reuse(bool early_signals) {
     if (early_signals)
         (void)rota_runtime_close(p.runtime, 0);
     else
-        close_place(&p);
+        close_rig(&p);
     return wrong;
 }
 
@@ -672,7 +672,7 @@ static void blocks_are_not_used_again_too_soon(void **state) {
 enum { SITES_MAX = 256, OTHER_BYTES = 96 << 10, OTHERS = 3 };
 
 typedef struct halting {
-    const rota_mark_site *at; /* NULL: the sites are collected */
+    const rota_mark_site *site; /* NULL: the sites are collected */
     const rota_mark_site *sites[SITES_MAX];
     uint32_t site_count;
     bool was_halted;
@@ -687,13 +687,13 @@ typedef struct halting {
 static void on_mark(void *user, const rota_mark_site *site) {
     halting *h = user;
     if (!strstr(site->file, "sched/")) return; /* executors may make memory under a lock */
-    if (!h->at) {
+    if (!h->site) {
         for (uint32_t i = 0; i < h->site_count; i++)
             if (h->sites[i] == site) return;
         if (h->site_count < SITES_MAX) h->sites[h->site_count++] = site;
         return;
     }
-    if (h->was_halted || site != h->at) return;
+    if (h->was_halted || site != h->site) return;
     h->was_halted = true;
     atomic_store(&h->halted, true);
     while (!atomic_load(&h->go_on)) nap_us(50);
@@ -750,14 +750,14 @@ static void others_finish(rota_device *device, const halting *h) {
         void *status;
         pthread_join(threads[i], &status);
         if (*(rota_status *)status != ROTA_OK)
-            fail_msg("another thread, with one halted at %s:%d: %s", h->at->file, h->at->line,
+            fail_msg("another thread, with one halted at %s:%d: %s", h->site->file, h->site->line,
                      rota_status_name(*(rota_status *)status));
     }
 }
 
 /* `gate`: large writes have no room until it is opened, with the thread in its call or halted there. */
-static void halt_one(const place *p, halting *h, rota_plan *gate, const rota_mark_site *at) {
-    h->at = at;
+static void halt_one(const rig *p, halting *h, rota_plan *gate, const rota_mark_site *site) {
+    h->site = site;
     h->was_halted = false;
     atomic_store(&h->halted, false);
     atomic_store(&h->go_on, false);
@@ -793,11 +793,11 @@ static void stopped_threads_keep_their_own(void **state) {
                  {"read", read_waiting, false},
                  {"asynchronous read", read_async, false}};
     for (uint32_t c = 0; c < sizeof calls / sizeof *calls; c++) {
-        place p;
+        rig p;
         rota_runtime_options options =
             ROTA_RUNTIME_OPTIONS(.staging_limit_bytes = 128 << 10, .memory_limit_bytes = 64 * MIB,
                                  .staging_slots = 2, .staging_slot_bytes = 16 << 10);
-        assert_true(open_place(&p, ON_CPU, &options));
+        assert_true(open_rig(&p, ON_CPU, &options));
         static halting h;
         h = (halting){.call = calls[c].call, .data = bytes_of(OTHER_BYTES, 3)};
         h.buffer = test_buffer(p.runtime, "victim's", OTHER_BYTES);
@@ -816,7 +816,7 @@ static void stopped_threads_keep_their_own(void **state) {
         rota_plan_release(gate);
         rota_buffer_release(h.buffer);
         free(h.data);
-        close_place(&p);
+        close_rig(&p);
     }
 }
 
@@ -841,8 +841,8 @@ static void async_reads_bring_the_bytes_before_their_ticket(void **state) {
     (void)state;
     enum { SIZE = 4096, READS = 500 };
     for (device_kind kind = ON_CPU; kind <= ON_UNIFIED_ADVERSARY; kind++) {
-        place p;
-        assert_true(open_place(&p, kind, &ROTA_RUNTIME_OPTIONS()));
+        rig p;
+        assert_true(open_rig(&p, kind, &ROTA_RUNTIME_OPTIONS()));
         rota_buffer *buffer = test_buffer(p.runtime, "b", SIZE);
         uint8_t *one = bytes_of(SIZE, 1), *two = bytes_of(SIZE, 2),
                 *got = bytes_of((uint64_t)SIZE * READS, 0xee), *late = bytes_of(SIZE, 0xee);
@@ -872,7 +872,7 @@ static void async_reads_bring_the_bytes_before_their_ticket(void **state) {
         assert_ok(rota_wait(last, 0));
         assert_true(all_are(late, SIZE, 2));
         rota_plan_release(gate);
-        close_place(&p); /* the callback has run */
+        close_rig(&p); /* the callback has run */
         assert_int_equal(got[(size_t)READS * SIZE - 1], 0xaa);
         free(one);
         free(two);
@@ -885,8 +885,8 @@ static void async_reads_bring_the_bytes_before_their_ticket(void **state) {
  * only when what comes before it has been brought, since its caller may then free the memory. */
 static void async_reads_are_delivered_in_order(void **state) {
     (void)state;
-    place p;
-    assert_true(open_place(&p, ON_ADVERSARY, &ROTA_RUNTIME_OPTIONS()));
+    rig p;
+    assert_true(open_rig(&p, ON_ADVERSARY, &ROTA_RUNTIME_OPTIONS()));
     rota_device *cpu;
     assert_ok(rota_device_open(p.runtime, "cpu", &cpu));
     rota_buffer *slow = test_words(cpu, "slow", 64, 1), *quick = test_words(p.device, "quick", 64, 2),
@@ -917,15 +917,15 @@ static void async_reads_are_delivered_in_order(void **state) {
     rota_buffer_release(slow);
     rota_buffer_release(quick);
     rota_buffer_release(never);
-    close_place(&p);
+    close_rig(&p);
 }
 
 /* What they cannot bring they leave alone, with the cause. */
 static void async_reads_that_fail(void **state) {
     (void)state;
     enum { WORDS = 1024 };
-    place p;
-    assert_true(open_place(&p, ON_ADVERSARY, &ROTA_RUNTIME_OPTIONS(.timeout_ns = 5000000000u)));
+    rig p;
+    assert_true(open_rig(&p, ON_ADVERSARY, &ROTA_RUNTIME_OPTIONS(.timeout_ns = 5000000000u)));
     rota_device *cpu;
     assert_ok(rota_device_open(p.runtime, "cpu", &cpu));
     rota_buffer *failed = test_words(cpu, "failed", WORDS, 1), *never = test_buffer(p.runtime, "never", 64),

@@ -6,17 +6,17 @@
 #include "tests/kit/random.h"
 #include "tests/kit/support.h"
 
-enum { MARKS = 400, PLACES = 3, SPACE = 1000, STEPS = 20000 };
+enum { MARKS = 400, OBJECTS = 3, SPACE = 1000, STEPS = 20000 };
 
 typedef struct listed {
     rota_mark mark;
     bool in;
 } listed;
 
-static rota_memory_range random_place(uint64_t *random, const char *places) {
+static rota_memory_range random_range(uint64_t *random, const char *objects) {
     uint64_t begin = test_below(random, SPACE);
     uint64_t size = 1 + test_below(random, test_below(random, 4) == 0 ? SPACE : 20);
-    return (rota_memory_range){.of = places + test_below(random, PLACES),
+    return (rota_memory_range){.of = objects + test_below(random, OBJECTS),
                                .part = test_below(random, 2),
                                .memory = test_below(random, 2),
                                .begin = begin,
@@ -61,11 +61,11 @@ static void expect_taken(listed *all, rota_mark *taken, const rota_memory_range 
 static void marks_agree_with_a_list(void **state) {
     (void)state;
     static listed all[MARKS];
-    static const char places[PLACES];
+    static const char objects[OBJECTS];
     uint64_t random = 11;
     rota_mark *root = NULL;
     for (uint32_t step = 0; step < STEPS; step++) {
-        rota_memory_range where = random_place(&random, places);
+        rota_memory_range where = random_range(&random, objects);
         rota_moment turn = random_turn(&random);
         listed *entry = &all[test_below(&random, MARKS)];
         if (!entry->in) {
@@ -73,7 +73,7 @@ static void marks_agree_with_a_list(void **state) {
             rota_marks_put(&root, &entry->mark);
             entry->in = true;
         }
-        where = random_place(&random, places);
+        where = random_range(&random, objects);
         turn = random_turn(&random);
         const rota_mark *oldest = rota_marks_oldest(root, &where, turn);
         const rota_mark *expected = NULL;
@@ -100,8 +100,8 @@ static void marks_agree_with_a_list(void **state) {
         if (choice == 0) expect_taken(all, rota_marks_take_of(&root, where.of), &where, none, true);
         if (choice > 16) expect_taken(all, rota_marks_take(&root, &where, turn), &where, turn, false);
     }
-    for (uint32_t p = 0; p < PLACES; p++) {
-        rota_memory_range where = {.of = places + p};
+    for (uint32_t p = 0; p < OBJECTS; p++) {
+        rota_memory_range where = {.of = objects + p};
         expect_taken(all, rota_marks_take_of(&root, where.of), &where, (rota_moment){0, 0}, true);
     }
     assert_null(root);
@@ -115,8 +115,8 @@ static uint64_t thread_ns(void) {
 
 /* As many replays leave one mark each of one range, and who comes after each asks for the oldest. */
 static double mark_and_ask_ns(rota_mark *marks, uint32_t count) {
-    static const char place;
-    const rota_memory_range where = {.of = &place, .end = 64, .copies = 1};
+    static const char object;
+    const rota_memory_range where = {.of = &object, .end = 64, .copies = 1};
     rota_mark *root = NULL;
     const uint64_t begin = thread_ns();
     for (uint32_t i = 0; i < count; i++) {

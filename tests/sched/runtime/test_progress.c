@@ -27,10 +27,10 @@ void *__real_aligned_alloc(size_t alignment, size_t bytes);
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
 void __real_free(void *memory);
 void __wrap_free(void *memory);
-void *__real_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
-void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
-int __real_munmap(void *at, size_t bytes);
-int __wrap_munmap(void *at, size_t bytes);
+void *__real_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset);
+int __real_munmap(void *address, size_t bytes);
+int __wrap_munmap(void *address, size_t bytes);
 int __real_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 
@@ -54,13 +54,13 @@ void __wrap_free(void *memory) {
     if (memory) count("free");
     __real_free(memory);
 }
-void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset) {
+void *__wrap_mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset) {
     count("mmap");
-    return __real_mmap(at, bytes, protection, flags, fd, offset);
+    return __real_mmap(address, bytes, protection, flags, fd, offset);
 }
-int __wrap_munmap(void *at, size_t bytes) {
+int __wrap_munmap(void *address, size_t bytes) {
     count("munmap");
-    return __real_munmap(at, bytes);
+    return __real_munmap(address, bytes);
 }
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex) {
     count("pthread_mutex_lock");

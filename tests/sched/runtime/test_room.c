@@ -311,8 +311,8 @@ static void closed_while_writes_are_kept(void **state) {
 static void write_pieces(rota_buffer *x, rota_device *device, const uint8_t *bytes, uint32_t size,
                          uint32_t piece) {
     rota_ticket ticket;
-    for (uint32_t at = 0; at < size; at += piece)
-        assert_ok(rota_buffer_write(x, device, at, bytes, piece, &ticket));
+    for (uint32_t offset = 0; offset < size; offset += piece)
+        assert_ok(rota_buffer_write(x, device, offset, bytes, piece, &ticket));
     assert_ok(rota_wait(ticket, SOON_NS));
 }
 
@@ -422,8 +422,8 @@ static void starved_beside(starved what) {
     uint8_t *bytes = calloc(1, LARGE);
     rota_ticket ticket;
     assert_non_null(bytes);
-    for (uint32_t at = 0; at < LARGE; at += PIECE)
-        assert_ok(rota_buffer_write(x, what == MOVE_OUT ? other : cpu, at, bytes, PIECE, &ticket));
+    for (uint32_t offset = 0; offset < LARGE; offset += PIECE)
+        assert_ok(rota_buffer_write(x, what == MOVE_OUT ? other : cpu, offset, bytes, PIECE, &ticket));
     assert_ok(rota_wait(ticket, SOON_NS));
     if (moves) {
         rota_device *to = what == MOVE_OUT ? cpu : other;

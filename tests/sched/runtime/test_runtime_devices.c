@@ -86,9 +86,9 @@ static void bytes_follow_their_readers_on(bool unified) {
         uint32_t other = (b + 1) % BUFFERS;
         switch (test_random(&random) % 8) {
         case 0: {
-            uint32_t words[100], at = (uint32_t)(test_random(&random) % (WORDS - 100));
-            for (uint32_t i = 0; i < 100; i++) words[i] = expected[b][at + i] = step * 100 + i;
-            assert_ok(rota_buffer_write(buffers[b], where[v], at * 4, words, sizeof words, NULL));
+            uint32_t words[100], first = (uint32_t)(test_random(&random) % (WORDS - 100));
+            for (uint32_t i = 0; i < 100; i++) words[i] = expected[b][first + i] = step * 100 + i;
+            assert_ok(rota_buffer_write(buffers[b], where[v], first * 4, words, sizeof words, NULL));
             break;
         }
         case 1:
@@ -361,13 +361,13 @@ static void a_silent_device_meets_the_deadline(void **state) {
 
 static void allocation_failures_are_errors(void **state) {
     (void)state;
-    for (uint32_t at = 1; at <= 6; at++) {
+    for (uint32_t nth = 1; nth <= 6; nth++) {
         adversary_options *options = calloc(1, sizeof *options);
         assert_non_null(options);
         rota_runtime *runtime;
         rota_device *device;
         assert_ok(adversary_runtime_open(options, NULL, &runtime));
-        options->faults.memory_fails_in = at;
+        options->faults.memory_fails_in = nth;
         rota_status status = rota_device_open(runtime, "adversary", &device);
         assert_true(status == ROTA_OK || status == ROTA_OUT_OF_MEMORY || status == ROTA_REFUSED);
         if (status != ROTA_OK) {

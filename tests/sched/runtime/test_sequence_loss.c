@@ -18,7 +18,7 @@ typedef enum scenario { A_MOVE, A_READ, BOTH_PARTS, A_WRITE, SCENARIOS } scenari
 typedef struct strike {
     rota_runtime *runtime;
     rota_device *victim;
-    uint32_t at, seen; /* operations of the sequencer, from where it takes the record on */
+    uint32_t operation, seen; /* operations of the sequencer, from where it takes the record on */
     _Atomic bool hooks, armed, struck, passed;
 } strike;
 
@@ -33,7 +33,7 @@ static void at_mark(void *user, const rota_mark_site *site) {
         atomic_store(&s->passed, true);
         return;
     }
-    if (s->seen++ != s->at) return;
+    if (s->seen++ != s->operation) return;
     atomic_store(&s->armed, false);
     atomic_store(&s->struck, true);
     rota_device_set_lost(s->victim, "given up by the test");
@@ -86,11 +86,12 @@ static void await_judgement(void) {
     assert_true(atomic_load(&now.struck) || atomic_load(&now.passed));
 }
 
-static void expect_end(rota_ticket ticket, uint32_t at, uint32_t victim, scenario what, rota_status *out) {
+static void expect_end(rota_ticket ticket, uint32_t operation, uint32_t victim, scenario what,
+                       rota_status *out) {
     const rota_status status = rota_wait(ticket, 0);
     if (status != ROTA_OK && status != ROTA_DEVICE_LOST)
-        fail_msg("scenario %d, device %u lost at operation %u: the ticket says %s: %s", (int)what, victim, at,
-                 rota_status_name(status), rota_last_error());
+        fail_msg("scenario %d, device %u lost at operation %u: the ticket says %s: %s", (int)what, victim,
+                 operation, rota_status_name(status), rota_last_error());
     if (status != ROTA_OK && !atomic_load(&now.struck)) fail_msg("scenario %d failed by itself", (int)what);
     *out = status;
 }
@@ -107,7 +108,7 @@ static void close_and_keep(pair *p) {
 }
 
 /* `unified`, `linked`: what the devices are. False: the submission was made before that operation. */
-static bool loss_at(scenario what, uint32_t victim, bool linked, bool unified, uint32_t at) {
+static bool loss_at(scenario what, uint32_t victim, bool linked, bool unified, uint32_t operation) {
     static uint32_t words[WORDS], bytes[WORDS];
     pair *p = open_hooked(linked, unified);
     rota_device *other = p->devices[1 - victim];
@@ -127,7 +128,7 @@ static bool loss_at(scenario what, uint32_t victim, bool linked, bool unified, u
     test_expect_words(y, WORDS, 1); /* all of that has been sequenced */
     test_expect_words(w, WORDS, 1);
     now.victim = p->devices[victim];
-    now.at = at;
+    now.operation = operation;
     memset(bytes, 0xee, sizeof bytes);
     for (uint32_t i = 0; i < WORDS; i++) words[i] = 9;
     atomic_store(&now.armed, true);
@@ -137,7 +138,7 @@ static bool loss_at(scenario what, uint32_t victim, bool linked, bool unified, u
     if (what == A_WRITE) assert_ok(rota_buffer_write(x, p->devices[victim], 0, words, sizeof words, &ticket));
     await_judgement();
     assert_ok(rota_submit_wait(alone, NULL, 0, &behind));
-    expect_end(ticket, at, victim, what, &status);
+    expect_end(ticket, operation, victim, what, &status);
     assert_ok(rota_wait(behind, 0));
     test_expect_words(w, WORDS, 2);
     if (what == A_READ && status == ROTA_OK)
@@ -147,7 +148,7 @@ static bool loss_at(scenario what, uint32_t victim, bool linked, bool unified, u
     const rota_status got = rota_buffer_read(written, 0, bytes, sizeof bytes);
     if (got != ROTA_OK && got != ROTA_DEVICE_LOST) fail_msg("%s", rota_last_error());
     if (status != ROTA_OK && what != A_READ && got == ROTA_OK)
-        fail_msg("what failed reads as good at %u", at);
+        fail_msg("what failed reads as good at %u", operation);
     for (uint32_t i = 0; got == ROTA_OK && i < WORDS; i++) assert_int_equal(bytes[i], value);
     const bool struck = atomic_load(&now.struck);
     rota_plan *plans[] = {alone, copy, turns};
@@ -170,10 +171,11 @@ enum { STEP = 7 };
 
 static void sweep(scenario what) {
     for (uint32_t way = 0; way < 6; way++) {
-        uint32_t at = 0;
-        while (at < 2000 && loss_at(what, way & 1u, way >= 4, way >> 1 & 1u, at)) at += STEP;
-        print_message("scenario %d, way %u: %u operations\n", (int)what, way, at);
-        assert_in_range(at, 10, 1999);
+        uint32_t operation = 0;
+        while (operation < 2000 && loss_at(what, way & 1u, way >= 4, way >> 1 & 1u, operation))
+            operation += STEP;
+        print_message("scenario %d, way %u: %u operations\n", (int)what, way, operation);
+        assert_in_range(operation, 10, 1999);
     }
 }
 

@@ -405,12 +405,12 @@ static void an_import_that_fails(void **state) {
     rota_plan *plan;
     rota_args *args;
     uint32_t failed = 0;
-    for (uint32_t at = 1;; at++) {
-        p->options.faults.import_fails_in = at;
+    for (uint32_t nth = 1;; nth++) {
+        p->options.faults.import_fails_in = nth;
         rota_status status = compile_both(p, x, &slot, &plan);
         if (status == ROTA_OK) break;
         assert_int_equal(status, ROTA_OUT_OF_MEMORY);
-        if (at == 1) assert_non_null(strstr(rota_last_error(), "memory of 'x' on device 'adversary:1'"));
+        if (nth == 1) assert_non_null(strstr(rota_last_error(), "memory of 'x' on device 'adversary:1'"));
         failed++;
     }
     assert_true(failed >= 1);

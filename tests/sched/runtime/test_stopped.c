@@ -23,13 +23,13 @@ extern const rota_mark_site *const __start_rota_marks[], *const __stop_rota_mark
 
 /* ---- What belongs to the calls ---- */
 
-typedef struct place {
+typedef struct listed_function {
     const char *file, *function; /* function "*": all of the file's that are not named */
-} place;
+} listed_function;
 
 /* Parts of record, submit, poll, wait and release, and of what is promised with them (retain, the numbers of
  * tickets, setting arguments). */
-static const place inside[] = {
+static const listed_function inside[] = {
     {"base/slab.c", "rota_slab_free"},
     {"graph/buffer.c", "rota_buffer_retain"},
     {"graph/buffer.c", "rota_buffer_release"},
@@ -76,7 +76,7 @@ static const place inside[] = {
 };
 
 /* Not parts of them: rota's own threads, and calls that may block. */
-static const place outside[] = {
+static const listed_function outside[] = {
     {"base/arena.c", "rota_chunk_cache_sweep"},
     {"base/output.c", "*"},
     {"base/slab.c", "advance"},
@@ -185,14 +185,14 @@ static const place outside[] = {
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
 /* How well a site is named: 2 by function, 1 by "*", 0 not at all. A file that ends with '/' is a folder. */
-static int named(const place *places, size_t count, const rota_mark_site *site) {
+static int named(const listed_function *listed, size_t count, const rota_mark_site *site) {
     int best = 0;
     for (size_t i = 0; i < count; i++) {
-        size_t length = strlen(places[i].file);
-        const char *at = strstr(site->file, places[i].file);
-        if (!at || (places[i].file[length - 1] != '/' && at[length])) continue;
-        if (strcmp(places[i].function, site->function) == 0) return 2;
-        if (places[i].function[0] == '*') best = 1;
+        size_t length = strlen(listed[i].file);
+        const char *found = strstr(site->file, listed[i].file);
+        if (!found || (listed[i].file[length - 1] != '/' && found[length])) continue;
+        if (strcmp(listed[i].function, site->function) == 0) return 2;
+        if (listed[i].function[0] == '*') best = 1;
     }
     return best;
 }
@@ -209,8 +209,8 @@ static bool is_inside(const rota_mark_site *site) {
     return in > out;
 }
 
-/* A place of an inline function stands once for each file that has the function. */
-static bool is_same_place(const rota_mark_site *a, const rota_mark_site *b) {
+/* A site of an inline function stands once for each file that has the function. */
+static bool is_same_site(const rota_mark_site *a, const rota_mark_site *b) {
     return a == b || (a->line == b->line && strcmp(a->file, b->file) == 0);
 }
 
@@ -343,16 +343,16 @@ static void expect_recycled(const world *w, const char *when) {
 }
 
 /* A thread in the call, halted at `at` (NULL: nowhere); the others run meanwhile. */
-static void round_of(const situation *in, const rota_mark_site *at, halting *h) {
+static void round_of(const situation *in, const rota_mark_site *site, halting *h) {
     char when[256];
     world w;
-    snprintf(when, sizeof when, "%s, halted at %s:%d", in->name, at ? at->file : "no point",
-             at ? at->line : 0);
+    snprintf(when, sizeof when, "%s, halted at %s:%d", in->name, site ? site->file : "no point",
+             site ? site->line : 0);
     memset(h, 0, sizeof *h);
     assert_ok(world_open(&w));
     h->v.w = &w;
     h->in = in;
-    h->halt_at = at;
+    h->halt_at = site;
     if (in->set_up) assert_ok(in->set_up(&w));
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, victim_main, h), 0);
@@ -407,7 +407,7 @@ static void nobody_waits_for_a_stopped_thread(void **state) {
         if (!is_inside(*site)) continue;
         all++;
         bool found = false;
-        for (uint32_t i = 0; i < halted_count && !found; i++) found = is_same_place(halted_at[i], *site);
+        for (uint32_t i = 0; i < halted_count && !found; i++) found = is_same_site(halted_at[i], *site);
         /* Passed by when the sites were collected, on a busy machine. */
         for (uint32_t tries = 0; tries < TRIES / 10 && !found; tries++)
             for (const situation *in = situations; in->name && !found; in++) {

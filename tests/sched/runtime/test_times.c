@@ -114,8 +114,8 @@ static void expect_times(rota_plan *plan, rota_args *args, rota_status expected)
     assert_non_null(file);
     double duration_us = -1;
     while (fgets(line, sizeof line, file)) {
-        const char *at = strstr(line, "\"handed over to complete\"") ? strstr(line, "\"dur\":") : NULL;
-        if (at) assert_int_equal(sscanf(at, "\"dur\":%lf", &duration_us), 1);
+        const char *found = strstr(line, "\"handed over to complete\"") ? strstr(line, "\"dur\":") : NULL;
+        if (found) assert_int_equal(sscanf(found, "\"dur\":%lf", &duration_us), 1);
     }
     (void)fclose(file);
     (void)unlink(path);

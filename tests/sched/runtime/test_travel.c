@@ -137,7 +137,7 @@ static void sketch_open(sketch *s) {
     assert_ok(rota_recorder_open(s->graph, 0, NULL, &s->recorder));
 }
 
-static uint32_t place(sketch *s, rota_device *device) {
+static uint32_t number_of(sketch *s, rota_device *device) {
     for (uint32_t d = 0; d < s->device_count; d++)
         if (s->devices[d] == device) return d + 1;
     s->devices[s->device_count++] = device;
@@ -153,7 +153,7 @@ static void add_source_to(sketch *s, const house *h, source_kind kind, rota_acce
     rota_kernel_node node =
         ROTA_KERNEL_NODE(.kernel = &source_kernel, .accesses = &access, .access_count = 1, .params = &bit,
                          .placement = {.device_plus_1 =
-                                           place(s, h->devices[kind == CPU_KERNEL ? CPU : ADVERSARY])});
+                                           number_of(s, h->devices[kind == CPU_KERNEL ? CPU : ADVERSARY])});
     assert_ok(rota_record_kernel(s->recorder, &node, NULL));
 }
 
@@ -175,7 +175,7 @@ static void add_map_of(sketch *s, rota_placement placement, rota_access from, ro
 }
 
 static void add_map(sketch *s, rota_device *device, rota_buffer *from, rota_buffer *to) {
-    add_map_of(s, (rota_placement){.device_plus_1 = place(s, device)},
+    add_map_of(s, (rota_placement){.device_plus_1 = number_of(s, device)},
                (rota_access){from, 0, ROTA_WHOLE, ROTA_READ}, (rota_access){to, 0, ROTA_WHOLE, ROTA_WRITE},
                WORDS);
 }
@@ -183,7 +183,7 @@ static void add_map(sketch *s, rota_device *device, rota_buffer *from, rota_buff
 static rota_plan *sketch_compile(sketch *s, const house *h, const char *name) {
     rota_plan *plan;
     rota_recorder_close(s->recorder);
-    if (s->device_count == 0) (void)place(s, h->devices[CPU]);
+    if (s->device_count == 0) (void)number_of(s, h->devices[CPU]);
     rota_compile_options options = ROTA_COMPILE_OPTIONS(.name = name, .devices = s->devices,
                                                         .device_count = s->device_count, .queues = s->queues);
     assert_ok(rota_compile(h->runtime, s->graph, &options, &plan));
@@ -391,8 +391,8 @@ static void copied_out(const house *h, source_kind kind, uint32_t first, uint32_
     if (!across) add_source(&s, h, kind, c.x);
     add_map(&s, h->devices[first], c.x, c.y);
     add_map(&s, h->devices[second], c.y, outs[FROM_MAPPED]);
-    const rota_placement on_first = {.device_plus_1 = place(&s, h->devices[first])},
-                         on_second = {.device_plus_1 = place(&s, h->devices[second])};
+    const rota_placement on_first = {.device_plus_1 = number_of(&s, h->devices[first])},
+                         on_second = {.device_plus_1 = number_of(&s, h->devices[second])};
     add_map_of(&s, on_second, (rota_access){c.x, 0, ROTA_WHOLE, ROTA_READ},
                (rota_access){outs[FROM_SOURCE], 0, ROTA_WHOLE, ROTA_WRITE}, WORDS);
     add_map_of(&s, on_first, (rota_access){c.y, 0, WORDS, ROTA_READ},
@@ -552,7 +552,7 @@ static void written_twice(const house *h, uint32_t device, bool source_is_last, 
     chain c = chain_make(h);
     sketch s;
     sketch_open(&s);
-    (void)place(&s, h->devices[source_has_first_part ? CPU : device]);
+    (void)number_of(&s, h->devices[source_has_first_part ? CPU : device]);
     if (!source_is_last) add_source(&s, h, CPU_KERNEL, c.x);
     add_map(&s, h->devices[device], c.a, c.x);
     if (source_is_last) add_source(&s, h, CPU_KERNEL, c.x);
@@ -633,10 +633,11 @@ static void gathered(const house *h, source_kind kind, uint32_t device) {
     describe(when, sizeof when, "gathered", kind, CPU, device);
     chain c = chain_make(h);
     /* The CPU has the first quarter and the last one. */
-    const uint64_t at = kind == ADVERSARY_KERNEL ? 320 : 832, other = kind == ADVERSARY_KERNEL ? 832 : 320;
+    const uint64_t offset = kind == ADVERSARY_KERNEL ? 320 : 832,
+                   other = kind == ADVERSARY_KERNEL ? 832 : 320;
     sketch s;
     sketch_open(&s);
-    add_source_to(&s, h, kind, (rota_access){c.x, at, 64, ROTA_WRITE}, 0);
+    add_source_to(&s, h, kind, (rota_access){c.x, offset, 64, ROTA_WRITE}, 0);
     rota_plan *part = sketch_compile(&s, h, "part");
     for (uint32_t fails = 2; fails-- != 0;) {
         uint32_t words[WORDS], out[WORDS];
@@ -652,9 +653,9 @@ static void gathered(const house *h, source_kind kind, uint32_t device) {
         open_gate(true);
         for (uint32_t t = 0; t < 2; t++) expect_ticket(tickets[t], fails, when);
         for (uint32_t i = 0; i < WORDS; i++) {
-            const uint32_t value = i / 16 == at / 64    ? 7
-                                   : i >= 64 && i < 192 ? 3
-                                                        : 1,
+            const uint32_t value = i / 16 == offset / 64 ? 7
+                                   : i >= 64 && i < 192  ? 3
+                                                         : 1,
                            want = fails ? 0xeeeeeeee : value;
             if (out[i] != want) fail_msg("%s: word %u is %u, expected %u", when, i, out[i], want);
         }
@@ -854,7 +855,7 @@ static void random_plan_make(world *w, random_plan *p, uint32_t *bits) {
             node->device = kind == ADVERSARY_KERNEL ? ADVERSARY : CPU;
             add_source_to(&s, w->h, kind, to, node->bit);
         } else {
-            rota_placement placement = {.device_plus_1 = place(&s, w->h->devices[node->device]),
+            rota_placement placement = {.device_plus_1 = number_of(&s, w->h->devices[node->device]),
                                         .queue_plus_1 = (uint8_t)(1 + test_below(&w->random, s.queues))};
             add_map_of(&s, placement, half_of(buffers[node->from], node->from_half, node->parts, ROTA_READ),
                        to, node->parts * WORDS / HALVES);
