@@ -1,6 +1,7 @@
 /* The adversarial executor: devices, programs, submission and the checks of the caller. Its memory is
  * adversary_memory.c, running the works adversary_run.c. */
 #include "tests/adversary/adversary_internal.h"
+#include "tests/kit/nap.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -125,8 +126,7 @@ static rota_status instance_create(rota_exec_device *base, rota_exec_program *ba
     adversary_device *device = (adversary_device *)base;
     const uint32_t mine = atomic_fetch_add(&device->options->instance_creations, 1) + 1;
     const uint64_t over = rota_deadline_after(atomic_load(&device->options->faults.instance_ns));
-    while (stays(device->options, mine) || rota_clock_ns() < over)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    while (stays(device->options, mine) || rota_clock_ns() < over) test_nap_ms(1);
     adversary_program *program = (adversary_program *)base_program;
     const rota_exec_program_desc *desc = program->desc;
     adversary_instance *instance = calloc(1, sizeof *instance);
@@ -301,8 +301,7 @@ static rota_status submit(rota_exec_device *base, const rota_exec_work *works, u
     adversary_device *device = (adversary_device *)base;
     void (*on_submit)(void *, uint32_t) = atomic_load(&device->options->on_submit);
     if (on_submit) on_submit(device->options->on_submit_user, device->index);
-    while (atomic_load(&device->options->faults.submits_stay) >> device->index & 1u)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    while (atomic_load(&device->options->faults.submits_stay) >> device->index & 1u) test_nap_ms(1);
     for (uint32_t i = 0; i < count; i++) {
         bool lost = atomic_load(&device->lost);
         bool fail = adversary_strikes(&device->options->faults.submit_fails_in);

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 #include "graph/buffer.h"
 #include "tests/adversary/adversary_internal.h"
+#include "tests/kit/nap.h"
 
 /* Destroyed memory is kept, poisoned, up to this much, so that a late use reads poison and a late write is
  * seen. */
@@ -61,7 +61,7 @@ rota_status adversary_memory_create(rota_exec_device *base, uint64_t size_bytes,
         return rota_fail(ROTA_INVALID_ARGUMENT, "%s: '%s' asks for 0 bytes", base->info.id, name);
     while (flags & ROTA_EXEC_MEMORY_HOST_READ && strcmp(name, "staging") == 0 &&
            atomic_load(&device->options->faults.memories_stay) >> device->index & 1u)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        test_nap_ms(1);
     bool fail = adversary_strikes(&device->options->faults.memory_fails_in);
     if (fail || size_bytes > base->info.max_allocation_bytes)
         return rota_fail(ROTA_OUT_OF_MEMORY, "%s: '%s' asks for %llu bytes, 0 free", base->info.id, name,
@@ -194,11 +194,11 @@ void adversary_memory_destroy(rota_exec_device *base, rota_exec_memory *base_mem
     if (!memory) return;
     if (free_waits(device)) {
         atomic_fetch_add(&device->options->frees_waiting, 1);
-        while (free_waits(device)) (void)nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+        while (free_waits(device)) test_nap_us(200);
         atomic_fetch_sub(&device->options->frees_waiting, 1);
     }
     const uint64_t takes_ns = atomic_load(&device->options->faults.free_ns);
-    if (takes_ns) (void)nanosleep(&(struct timespec){.tv_nsec = (long)takes_ns}, NULL);
+    if (takes_ns) test_nap_ns(takes_ns);
     pthread_mutex_lock(&device->lock);
     if (memory->magic != ADVERSARY_LIVE) {
         pthread_mutex_unlock(&device->lock);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 #include "base/clock.h"
+#include "tests/kit/nap.h"
 #include "tests/kit/random.h"
 
 /* Between two looks at what other devices signal. */
@@ -318,7 +319,7 @@ static void step(adversary_device *device, adversary_work *work) {
     adversary_running *running = work->running[slot];
     if (device->options->faults.slow_command_ns) {
         uint64_t ns = device->options->faults.slow_command_ns;
-        nanosleep(&(struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)}, NULL);
+        test_nap_ns(ns);
     }
     if (running->piece_count > 0) {
         uint32_t piece = draw(device, running->piece_count);

@@ -1,5 +1,6 @@
 /* Who waits for room has it in turn (base/turns.h), and any number of threads may wait for a timeline's
  * values (base/sleep.h). */
+#include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 
 #include <pthread.h>
@@ -7,18 +8,12 @@
 #include <string.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/futex.h"
 #include "base/turns.h"
 #include "graph/buffer_internal.h"
 #include "sched/plan.h"
 #include "sched/runtime/shared/runtime.h"
 
 #define MS 1000000ull
-static _Atomic uint32_t never;
-
-static void nap_us(uint64_t us) {
-    (void)rota_futex_wait(&never, 0, rota_deadline_after(us * 1000));
-}
 
 /* ---- The turns themselves ---- */
 
@@ -155,7 +150,7 @@ static void *wait_for_room(void *user) {
 
 static void until_next(rota_turns *turns, uint64_t next) {
     const uint64_t deadline = rota_deadline_after(20000 * MS);
-    while (ra_load_seq_cst(&turns->next) < next && rota_clock_ns() < deadline) nap_us(50);
+    while (ra_load_seq_cst(&turns->next) < next && rota_clock_ns() < deadline) test_nap_us(50);
     assert_true(ra_load_seq_cst(&turns->next) == next);
 }
 
@@ -168,7 +163,7 @@ static void fill(rota_plan *gate, rota_plan *plan) {
     while (rota_clock_ns() < deadline) {
         status = rota_submit(plan, NULL, NULL);
         if (status == ROTA_BUSY && strstr(rota_last_error(), "works unfinished")) return;
-        if (status == ROTA_BUSY) nap_us(50);
+        if (status == ROTA_BUSY) test_nap_us(50);
     }
     fail_msg("the device is never full: %s", rota_status_name(status));
 }
@@ -280,7 +275,7 @@ static void *sleep_for_value(void *user) {
 
 static void until(_Atomic uint32_t *count, uint32_t expected) {
     const uint64_t deadline = rota_deadline_after(20000 * MS);
-    while (ra_load_seq_cst(count) < expected && rota_clock_ns() < deadline) nap_us(50);
+    while (ra_load_seq_cst(count) < expected && rota_clock_ns() < deadline) test_nap_us(50);
     assert_int_equal(ra_load_seq_cst(count), expected);
 }
 
@@ -297,7 +292,7 @@ static void sleepers_have_no_limit(void **state) {
         assert_int_equal(pthread_create(&threads[i], NULL, sleep_for_value, &each[i]), 0);
     }
     until(&all->about_to, SLEEPERS);
-    nap_us(20000);
+    test_nap_us(20000);
     assert_int_equal(ra_load_seq_cst(&all->returned), 0);
     for (uint64_t value = 1; value <= 10; value++) {
         ra_store_seq_cst(&all->reached, value);

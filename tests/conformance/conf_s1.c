@@ -1,11 +1,7 @@
 /* S1: smoke, upload reuse, bounded waits. */
 #include <stdlib.h>
-#include <time.h>
 #include "tests/conformance/conformance.h"
-
-static void idle_ms(uint32_t ms) {
-    nanosleep(&(struct timespec){ms / 1000, (long)(ms % 1000) * 1000000}, NULL);
-}
+#include "tests/kit/nap.h"
 
 /* The smoke test that a device passes when it is opened, again and again, with pauses. */
 static bool smoke(conf *c) {
@@ -59,7 +55,7 @@ static bool smoke_graph(conf *c) {
         CONF_TRY(conf_read_f32(c, &sum, got));
         for (uint32_t i = 0; i < SMOKE_COUNT; i++)
             CONF_CHECK(c, got[i] == 3.0f, "round %u: element %u is %g, expected 3", round, i, (double)got[i]);
-        idle_ms(round % 10 == 9 ? 5 : 0);
+        test_nap_ms(round % 10 == 9 ? 5 : 0);
     }
     free(values);
     free(got);

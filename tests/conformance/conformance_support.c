@@ -2,9 +2,9 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <time.h>
 #include "sched/testing.h"
 #include "tests/conformance/conformance.h"
+#include "tests/kit/nap.h"
 
 uint64_t conf_patience_ns = 120u * 1000000000ull;
 
@@ -181,10 +181,7 @@ bool conf_threads(conf *c, uint32_t count, bool (*fn)(void *one), void *users, s
 static rota_status run_slow(const rota_kernel_call *call) {
     const conf_slow_params *params = call->params;
     float *x = call->operands[0];
-    if (params->sleep_us && call->begin == 0)
-        nanosleep(&(struct timespec){(time_t)(params->sleep_us / 1000000u),
-                                     (long)(params->sleep_us % 1000000u) * 1000},
-                  NULL);
+    if (params->sleep_us && call->begin == 0) test_nap_us(params->sleep_us);
     if (params->fail) return rota_fail(ROTA_NODE_FAILED, "conf_slow: told to fail");
     for (uint64_t i = call->begin; i < call->end; i++) x[i] = params->alpha * x[i] + params->beta;
     return ROTA_OK;

@@ -1,12 +1,12 @@
 /* Cases of the executor contract: what is refused, what fails, what is left, and ends. */
 #include "tests/exec/exec_contract.h"
+#include "tests/kit/nap.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 #include "base/atomic.h"
 #include "base/clock.h"
 
@@ -223,10 +223,10 @@ void contract_idle(const contract_kit *kit) {
     }
     for (uint32_t q = 0; q < ROTA_EXEC_QUEUES_MAX; q++) contract_wait(c, q);
     if (kit->idle_ms_max) {
-        (void)usleep(100000);
+        test_nap_ms(100);
         struct timespec before, after;
         assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before), 0);
-        (void)usleep(1000000);
+        test_nap_ms(1000);
         assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after), 0);
         const double took_ms =
             (double)(after.tv_sec - before.tv_sec) * 1e3 + (double)(after.tv_nsec - before.tv_nsec) * 1e-6;
@@ -260,7 +260,7 @@ void contract_loss(const contract_kit *kit) {
         for (uint32_t i = 0; i < 16; i++) works[i] = contract_work(c, l, 0, 0, NULL, NULL);
         const rota_status status = c->v->submit(c->device, works, 16);
         if (status != ROTA_OK) assert_status(status, ROTA_DEVICE_LOST);
-        (void)usleep(1000);
+        test_nap_ms(1);
     }
     assert_int_equal(ra_load_acquire(&c->host.lost), 1);
     const uint64_t reached = ra_load_acquire(&c->host.reached[0]);
@@ -269,7 +269,7 @@ void contract_loss(const contract_kit *kit) {
         const rota_status status = c->v->submit(c->device, &work, 1);
         if (status != ROTA_OK) assert_status(status, ROTA_DEVICE_LOST);
     }
-    (void)usleep(20000);
+    test_nap_ms(20);
     assert_int_equal(ra_load_acquire(&c->host.reached[0]), reached);
     assert_int_equal(ra_load_acquire(&c->host.lost), 1);
     contract_unload(c, l);

@@ -1,4 +1,5 @@
 /* Runs one built-in kernel on a GPU and its CPU kernel on the same random operands, and compares. */
+#include "tests/kit/nap.h"
 #include "tests/ops/kernel_case.h"
 
 #include <math.h>
@@ -6,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "exec/vk/vk_device.h"
@@ -273,7 +273,7 @@ static void run_on_device(const rota_kernel *kernel, const void *params, uint32_
     while (ra_load_acquire(&reached) < submitted) { /* with on_advanced's store */
         if (rota_clock_ns() > deadline) fail_msg("%s did not end in time", kernel->name);
         if (ra_load_relaxed(&errors)) fail_msg("%s failed", kernel->name);
-        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+        test_nap_us(20);
     }
     memcpy(block, memory->host, l->total);
     device->vtable->instance_destroy(device, instance);

@@ -5,10 +5,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "exec/exec.h"
+#include "tests/kit/nap.h"
 #include "tests/kit/support.h"
 
 /* What the executor told the host. */
@@ -94,8 +94,7 @@ static inline void kit_wait(kit_host *host, uint32_t queue, uint64_t value) {
         if (rota_clock_ns() > deadline)
             fail_msg("queue %u stands at %llu, not %llu", queue,
                      (unsigned long long)ra_load_acquire(&host->timeline[queue]), (unsigned long long)value);
-        struct timespec pause = {0, 20000};
-        (void)nanosleep(&pause, NULL);
+        test_nap_us(20);
     }
 }
 

@@ -3,9 +3,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/resource.h>
-#include <time.h>
 
 #include "tests/exec/cpu/exec_cpu_kit.h"
+#include "tests/kit/nap.h"
 
 /* ---- Random graphs against serial execution ---- */
 
@@ -325,7 +325,7 @@ static rota_status reach(void *user, void *const *operands, const uint64_t *byte
     for (uint32_t i = 0; i < p->after_count; i++) {
         if (!ra_load_relaxed(&p->after[i]->done)) ra_fetch_add_relaxed(p->violations, 1);
     }
-    if (p->nap_us) (void)nanosleep(&(struct timespec){0, (long)p->nap_us * 1000}, NULL);
+    if (p->nap_us) test_nap_us(p->nap_us);
     ra_store_relaxed(&p->done, 1); /* relaxed on purpose: the executor must order it */
     return ROTA_OK;
 }
@@ -425,7 +425,7 @@ static void works_overlap_and_queue_up(void **state) {
     counted.done = 0;
     rota_exec_wait wait = {0, 1};
     for (uint64_t i = 1; i <= WORKS; i++) kit_submit(device, instance[1], 1, i, NULL, i == 1, &wait);
-    (void)nanosleep(&(struct timespec){0, 20000000}, NULL);
+    test_nap_ms(20);
     assert_int_equal(ra_load_acquire(&host.timeline[1]), 0);
     assert_int_equal(ra_load_acquire(&counted.done), 0);
     ra_store_release(&gate, 1);

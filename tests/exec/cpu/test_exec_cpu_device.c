@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "tests/exec/cpu/exec_cpu_kit.h"
+#include "tests/kit/nap.h"
 
 /* ---- Description, memory, programs ---- */
 
@@ -165,14 +165,13 @@ static void idle_workers_use_no_time(void **state) {
     rota_exec_device *device = kit_open(&host, 4, 2, false);
     for (uint64_t i = 1; i <= 20; i++) {
         kit_submit(device, NULL, 0, i, NULL, 0, NULL);
-        (void)nanosleep(&(struct timespec){0, 2000000},
-                        NULL); /* long enough to fall asleep: wakes are tested too */
+        test_nap_ms(2); /* long enough to fall asleep: wakes are tested too */
     }
     kit_wait(&host, 0, 20);
-    (void)nanosleep(&(struct timespec){0, 50000000}, NULL);
+    test_nap_ms(50);
     uint32_t threads, again;
     uint64_t before = workers_time_ns(&threads);
-    (void)nanosleep(&(struct timespec){0, 400000000}, NULL);
+    test_nap_ms(400);
     uint64_t used = workers_time_ns(&again) - before;
     assert_int_equal(threads, 4);
     assert_int_equal(again, 4);
@@ -231,7 +230,7 @@ static void close_keeps_its_deadline(void **state) {
         ra_store_release(&stuck_release, 1);
         deadline = rota_deadline_after(20000000000u);
         while (ra_load_acquire(&stuck_inside) != 2) assert_true(rota_clock_ns() < deadline);
-        (void)nanosleep(&(struct timespec){0, 20000000}, NULL);
+        test_nap_ms(20);
     }
 }
 

@@ -2,6 +2,7 @@
  * (exec_contract.h): the cases that hold on a device too, and what only the stand-in shows: the driver's
  * absence, the graphs made, which contexts are current. Library nodes are test_exec_cuda_library.c's. Linked with
  * --wrap for calloc, which gives nothing for nothing here, as C allows and Glibc's does not. */
+#include "tests/kit/nap.h"
 #include "tests/kit/support.h"
 #include <malloc.h>
 #include <stdio.h>
@@ -14,7 +15,6 @@ void *__wrap_calloc(size_t count, size_t bytes) {
 
 #ifdef ROTA_HAVE_CUDA
 #include <string.h>
-#include <unistd.h>
 #include "tests/exec/cuda/exec_cuda_kit.h"
 
 /* ---- The loader ---- */
@@ -327,7 +327,7 @@ static void test_waits(void **state) {
 
 /* A submit that finds the queue full waits, and goes on when there is room. */
 static void *release_later(void *unused) {
-    usleep(50000);
+    test_nap_ms(50);
     cuda_stub_pause(false);
     return unused;
 }

@@ -1,6 +1,7 @@
 /* exec/cuda through its contract on a device; every case is skipped by name where there is none. What ends
  * the context, or the device's patience, runs in a process of its own, begun before this one opens the
  * driver. */
+#include "tests/kit/nap.h"
 #include "tests/kit/support.h"
 #include <stdio.h>
 
@@ -171,7 +172,7 @@ static int child(bool fault) {
         WANT(strstr(rota_last_error(), "new process"));
         return CHILD_GOOD;
     }
-    usleep(300000);
+    test_nap_ms(300);
     WANT(atomic_load(&host.host.reached[0]) == 0);
     WANT(v->stuck_node(device, instance, &node) && node == 1);
     /* Another queue goes on. */

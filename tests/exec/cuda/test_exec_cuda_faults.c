@@ -1,4 +1,5 @@
 /* exec/cuda over a driver that fails: each function in turn, kernels that fault or do not end. */
+#include "tests/kit/nap.h"
 #include "tests/kit/support.h"
 #include <stdio.h>
 
@@ -12,7 +13,7 @@ static bool wait_either(lost_host *host, uint32_t queue, uint64_t value) {
     uint64_t deadline = rota_deadline_after(10000000000ull);
     while (atomic_load(&host->host.reached[queue]) < value && !atomic_load(&host->host.lost)) {
         if (rota_clock_ns() > deadline) return false;
-        usleep(100);
+        test_nap_us(100);
     }
     return true;
 }
@@ -271,7 +272,7 @@ static void test_endless(void **state) {
                               {.queue = 1, .signal_value = 1}};
     assert_ok(v->submit(device, works, 2));
     assert_true(wait_either(host, 1, 1)); /* the other queue goes on */
-    usleep(20000);
+    test_nap_ms(20);
     assert_int_equal(atomic_load(&host->host.reached[0]), 0);
     uint64_t begin = rota_clock_ns(), abandoned = 0;
     v->close(device, begin + 200000000ull, &abandoned);

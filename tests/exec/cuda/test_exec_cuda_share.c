@@ -1,5 +1,6 @@
 /* What exec/cuda takes over from other drivers of the GPU, over the stand-in: timelines. Memory is in
  * exec_cuda_cases.c. */
+#include "tests/kit/nap.h"
 #include "tests/kit/support.h"
 #include <stdio.h>
 
@@ -45,7 +46,7 @@ static void test_timelines(void **state) {
                             .timeline_wait_count = 1,
                             .timeline = timelines[1]};
         cuda_submit(f, &w, 1);
-        if (round == 1) usleep(20000);
+        if (round == 1) test_nap_ms(20);
         assert_true(atomic_load(words[1]) < f->next[1]);
         if (round % 2)
             atomic_store(words[0], round * 2);

@@ -1,6 +1,7 @@
 /* What is exec/vk's own, under the validation layer, with programs put together by hand; what the contract asks
  * of every executor is exec_contract.h's. Without a Vulkan device every case is skipped by name. */
 #include "tests/exec/vk/exec_vk_kit.h"
+#include "tests/kit/nap.h"
 #include "tests/kit/random.h"
 #include <dirent.h>
 #include <dlfcn.h>
@@ -494,7 +495,7 @@ static void run_and_look(fixture *f, uint64_t least_ns) {
             fail_msg("looked for %llu ns of %llu",
                      (unsigned long long)atomic_load(&device->completer.spin_ns),
                      (unsigned long long)least_ns);
-        usleep(1000);
+        test_nap_ms(1);
     }
     unload(f, l);
     free(p);
@@ -521,7 +522,7 @@ static _Atomic uint32_t is_kept, sleeps_on;
 bool __wrap_rota_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t deadline_ns) {
     if (ra_load_seq_cst(&kept_at) == (uintptr_t)word) {
         ra_store_seq_cst(&is_kept, 1);
-        while (ra_load_seq_cst(&kept_at)) usleep(100);
+        while (ra_load_seq_cst(&kept_at)) test_nap_us(100);
         ra_store_seq_cst(&sleeps_on, ra_load_seq_cst(word) == expected);
     }
     return __real_rota_futex_wait(word, expected, deadline_ns);
@@ -539,7 +540,7 @@ static void test_sleep(void **state) {
     loaded l = load(f, p, memories);
     ra_store_seq_cst(&kept_at, (uintptr_t) & ((rota_vk_device *)f->device)->completer.sleeping);
     const uint64_t deadline = rota_deadline_after(10000000000ull);
-    while (!ra_load_seq_cst(&is_kept) && rota_clock_ns() < deadline) usleep(100);
+    while (!ra_load_seq_cst(&is_kept) && rota_clock_ns() < deadline) test_nap_us(100);
     const bool was_kept = ra_load_seq_cst(&is_kept);
     rota_exec_work w = work(f, l, 0, 0, NULL, 0, NULL);
     submit(f, &w, 1);

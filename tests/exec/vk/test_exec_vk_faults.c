@@ -1,7 +1,7 @@
 /* exec/vk over drivers that fail: functions of the real driver replaced by others. */
 #include "tests/exec/vk/exec_vk_kit.h"
+#include "tests/kit/nap.h"
 #include <string.h>
-#include <unistd.h>
 
 /* Drivers that fail, put under the executor in place of the real functions. */
 static VKAPI_ATTR VkResult VKAPI_CALL submit_lost(VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos,
@@ -31,7 +31,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate_fails(VkDevice device, const VkMe
 
 static void wait_lost_flag(fixture *f) {
     uint64_t deadline = rota_deadline_after(5000000000ull);
-    while (!atomic_load(&f->host.lost) && rota_clock_ns() < deadline) usleep(1000);
+    while (!atomic_load(&f->host.lost) && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_int_equal(atomic_load(&f->host.lost), 1);
 }
 
@@ -83,7 +83,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL compile_slowly(VkDevice device, VkPipeline
                                                      VkPipeline *pipelines) {
     uint64_t deadline = rota_deadline_after(3000000000ull);
     atomic_store(&compiling, 1);
-    while (!atomic_load(&compile_now) && rota_clock_ns() < deadline) usleep(1000);
+    while (!atomic_load(&compile_now) && rota_clock_ns() < deadline) test_nap_ms(1);
     return real_compile(device, cache, count, infos, callbacks, pipelines);
 }
 
@@ -115,7 +115,7 @@ static void test_slow_compiler(void **state) {
     device->vk.CreateComputePipelines = compile_slowly;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, compile, f), 0);
-    while (!atomic_load(&compiling)) usleep(1000);
+    while (!atomic_load(&compiling)) test_nap_ms(1);
     uint64_t begin = rota_clock_ns();
     rota_exec_memory *c = shared(f, BYTES);
     rota_exec_instance *instance;

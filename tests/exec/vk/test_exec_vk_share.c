@@ -1,4 +1,5 @@
 /* What exec/vk shares with other drivers of the GPU: memory, and timelines that works wait for and signal. */
+#include "tests/kit/nap.h"
 #include "tests/kit/support.h"
 #include <string.h>
 #include <unistd.h>
@@ -101,7 +102,7 @@ static void test_timelines(void **state) {
                                    .timeline_waits = &second,
                                    .timeline_wait_count = 1}};
         submit(f, works, 2);
-        if (round == 1) usleep(20000);
+        if (round == 1) test_nap_ms(20);
         assert_true(atomic_load(&f->host.reached[0]) < f->next[0]);
         assert_true(atomic_load(&f->host.reached[1]) < f->next[1]);
         assert_ok(v->timeline_signal(device, theirs, round * 3));

@@ -5,17 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "tests/kit/nap.h"
 #include "tests/kit/sequenced.h"
 #include "tests/sched/runtime/across_kit.h"
 
 static void log_line(void *user, rota_log_level level, const char *message) {
     pair *p = user;
     (void)level;
-    if (strstr(message, "is lost"))
-        (void)nanosleep(&(struct timespec){.tv_nsec = (long)ra_load_relaxed(&p->loss_ms) * 1000000}, NULL);
+    if (strstr(message, "is lost")) test_nap_ms(ra_load_relaxed(&p->loss_ms));
     if (strstr(message, "order")) (void)snprintf(p->told, sizeof p->told, "%s", message);
 }
 
@@ -148,10 +147,9 @@ void scene_wait_on_device(scene *s) {
     assert_ok(rota_submit_wait(s->next, NULL, 0, &s->next_ticket));
     assert_ok(rota_submit_wait(s->alone, NULL, 0, &s->alone_ticket));
     uint64_t deadline = rota_deadline_after(5000000000u);
-    while (s->p->options.timeline_waits == before && rota_clock_ns() < deadline)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    while (s->p->options.timeline_waits == before && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_true(s->p->options.timeline_waits > before);
-    (void)nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    test_nap_ms(20);
     assert_int_equal(rota_poll(s->copy_ticket), ROTA_BUSY);
 }
 

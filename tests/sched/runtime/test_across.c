@@ -1,13 +1,13 @@
 /* Devices of one GPU that wait for each other without the host: that they do, that nothing is believed before
  * it is so, and what becomes of works whose wait ends because the other device is lost. The adversary stands
  * in for both. */
+#include "tests/kit/nap.h"
 #include "tests/sched/runtime/across_kit.h"
 
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -334,12 +334,11 @@ static void what_is_lost_keeps_what_it_has(void **state) {
     assert_int_equal(stats.reclaim_pending, 2);
     test_gate_open(true);
     uint64_t deadline = rota_deadline_after(5000000000u);
-    while (!ra_load_seq_cst(&late_calls) && rota_clock_ns() < deadline)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    while (!ra_load_seq_cst(&late_calls) && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_int_equal(ra_load_seq_cst(&late_calls), 1);
     /* Through with it: the buffer goes, the plan when the runtime is closed. */
     do {
-        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        test_nap_ms(1);
         rota_runtime_get_stats(p->runtime, &stats);
     } while (stats.reclaim_pending != 1 && rota_clock_ns() < deadline);
     assert_int_equal(stats.reclaim_pending, 1);
@@ -456,15 +455,14 @@ static void keep_third(void *user, uint32_t device) {
     (void)user;
     while (device == 2 && ra_load_acquire(&keeps_third) && rota_clock_ns() < deadline) {
         ra_store_release(&third_is_kept, 1);
-        (void)nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+        test_nap_us(20);
     }
 }
 
 static void pause_until_passed(const lateness *l, const rota_work *work) {
     const uint64_t point = rota_point(work->device->index, work->queue, work->value);
     const uint64_t deadline = rota_deadline_after(2000000000u);
-    while (!rota_point_passed(l->p->runtime, point) && rota_clock_ns() < deadline)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    while (!rota_point_passed(l->p->runtime, point) && rota_clock_ns() < deadline) test_nap_us(20);
 }
 
 /* Called by who says that the second device is lost, before anybody is told. The first one's thread, which
@@ -492,8 +490,7 @@ static void gets_on_late(void *user, rota_log_level level, const char *message) 
     }
     l->out_has_failed = ra_load_acquire(&l->out->failed);
     test_gate_open(true);
-    while (!rota_device_is_finished(second) && rota_clock_ns() < deadline)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    while (!rota_device_is_finished(second) && rota_clock_ns() < deadline) test_nap_us(20);
     if (!l->is_given) rota_gate_unlock(first);
     pause_until_passed(l, l->out);
     ra_store_release(&keeps_third, 0);
@@ -540,14 +537,13 @@ static void moves_in_vain(bool is_given) {
     ra_store_release(&keeps_third, 1);
     ra_store_seq_cst(&p->options.on_submit, keep_third);
     assert_ok(rota_submit_wait(busy, NULL, 0, NULL));
-    while (!ra_load_acquire(&third_is_kept)) (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    while (!ra_load_acquire(&third_is_kept)) test_nap_us(100);
     rota_device *device = p->devices[0];
     uint64_t published = ra_load_acquire(&device->handover.published);
     if (!is_given) {
         rota_gate_lock(device);
         assert_ok(rota_submit_wait(alone, NULL, 0, NULL));
-        while (ra_load_acquire(&device->handover.taken) <= published)
-            (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+        while (ra_load_acquire(&device->handover.taken) <= published) test_nap_us(100);
         published = ra_load_acquire(&device->handover.published);
     }
     assert_ok(rota_submit_wait(look, NULL, 0, &ticket));
@@ -561,8 +557,7 @@ static void moves_in_vain(bool is_given) {
     assert_int_equal(late.out->kind, ROTA_WORK_MIGRATE_OUT);
     assert_int_equal(late.in->kind, ROTA_WORK_MIGRATE_IN);
     const rota_timeline *timeline = &device->timelines[late.out->queue];
-    while (is_given && ra_load_acquire(&timeline->handed_over) < late.out->value)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    while (is_given && ra_load_acquire(&timeline->handed_over) < late.out->value) test_nap_us(100);
     late_one = &late;
     rota_device_set_lost(p->devices[1], "given up");
     assert_true(late.out_has_failed);
@@ -638,21 +633,20 @@ static void lost_before_it_gets(bool both) {
     const uint64_t taken = ra_load_acquire(&device->handover.taken);
     assert_ok(rota_submit_wait(plans[2], NULL, 0, NULL));
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (ra_load_acquire(&device->handover.taken) == taken && rota_clock_ns() < deadline)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    while (ra_load_acquire(&device->handover.taken) == taken && rota_clock_ns() < deadline) test_nap_us(100);
     assert_ok(rota_submit_wait(plans[1], NULL, 0, &ticket));
     while (!(rota_staging_is_busy(device) && rota_staging_is_busy(third)) && rota_clock_ns() < deadline)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+        test_nap_us(100);
     assert_true(rota_staging_is_busy(device) && rota_staging_is_busy(third));
     rota_device_set_lost(device, "given up");
     if (!both) rota_gate_unlock(device);
     assert_status(rota_wait(ticket, SOON_NS), ROTA_DEVICE_LOST);
     if (both) {
-        (void)nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+        test_nap_ms(100);
         rota_gate_unlock(device);
     }
     while ((rota_staging_is_busy(device) || rota_staging_is_busy(third)) && rota_clock_ns() < deadline)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+        test_nap_us(100);
     assert_false(rota_staging_is_busy(device));
     assert_false(rota_staging_is_busy(third));
     for (uint32_t i = 0; i < 3; i++) rota_plan_release(plans[i]);

@@ -16,6 +16,7 @@ int main(void) {
 #include "rota.h"
 #include "tests/exec/cuda/exec_cuda_kit.h"
 #include "tests/kernels/kernels.h"
+#include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 
 enum { VK, CUDA, DEVICES };
@@ -185,7 +186,7 @@ static int child(way how, uint32_t first) {
     WANT(rota_submit_wait(s.copy, NULL, 0, &copied) == ROTA_OK);
     WANT(rota_submit_wait(s.next, NULL, 0, &followed) == ROTA_OK);
     WANT(rota_submit_wait(s.alone, NULL, 0, &alone) == ROTA_OK);
-    usleep(30000);
+    test_nap_ms(30);
     rota_runtime_get_stats(s.runtime, &after);
     printf("   %llu works wait on the GPU\n", (unsigned long long)(after.device_waits - before.device_waits));
     WANT(after.device_waits > before.device_waits);

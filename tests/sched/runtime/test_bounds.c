@@ -13,6 +13,7 @@
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/runtime.h"
 #include "tests/adversary/adversary.h"
+#include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 
 /* ---- Blocks ---- */
@@ -306,7 +307,7 @@ static void of_a_held_work(void **state) {
     assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
     assert_ok(rota_submit_wait(copy, NULL, 0, &ticket));
     const uint64_t deadline = rota_deadline_after(5000000000u);
-    while (!is_watched(runtime, devices[0]) && rota_clock_ns() < deadline) usleep(100);
+    while (!is_watched(runtime, devices[0]) && rota_clock_ns() < deadline) test_nap_us(100);
     assert_true(is_watched(runtime, devices[0]));
     test_gate_open(true);
     assert_ok(rota_wait(ticket, 0));

@@ -1,10 +1,10 @@
 /* Works of two linked devices and a third one at random, some of which fail: each ticket, and each range of a
  * buffer, is as if they had run one at a time, whatever passes the gate (sched/runtime/submitter/gate.c). */
+#include "tests/kit/nap.h"
 #include "tests/sched/runtime/across_kit.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
@@ -25,7 +25,7 @@ static uint64_t word_count(const rota_kernel_call *call) {
 static _Atomic uint64_t slow_ns;
 static rota_status slow(const rota_kernel_call *call) {
     uint64_t ns = ra_load_relaxed(&slow_ns);
-    if (ns) (void)nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+    if (ns) test_nap_ns(ns);
     uint32_t *x = call->operands[0];
     for (uint64_t i = 0; i < word_count(call); i++) x[i]++;
     return ROTA_OK;
@@ -220,8 +220,7 @@ static void mix(uint64_t seed, bool gpu, uint32_t lost_in) {
             memset(model[b], 0, sizeof model[b]);
         }
         const uint64_t until = rota_deadline_after(50000000u);
-        while (ra_load_acquire(&p->runtime->failed.active) && rota_clock_ns() < until)
-            (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+        while (ra_load_acquire(&p->runtime->failed.active) && rota_clock_ns() < until) test_nap_us(100);
         for (uint32_t k = 0; k < OPS; k++) {
             pending *q = &all[k];
             uint32_t what = test_below(&dice, 20);

@@ -4,13 +4,13 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
+#include "tests/kit/nap.h"
 #include "tests/kit/sequenced.h"
 #include "tests/sched/runtime/across_kit.h"
 
@@ -31,8 +31,7 @@ static bool is_through(const rota_device *device) {
 
 static void wait_until_through(const rota_device *device, uint32_t ms) {
     const uint64_t deadline = rota_deadline_after(ms * 1000000u);
-    while (!is_through(device) && rota_clock_ns() < deadline)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    while (!is_through(device) && rota_clock_ns() < deadline) test_nap_us(100);
 }
 
 static void at_mark(void *user, const rota_mark_site *site) {
@@ -45,7 +44,7 @@ static void at_mark(void *user, const rota_mark_site *site) {
     rota_device_set_lost(s->first, "given up by the test");
     /* What waited on the device before has been let go, unless this thread keeps the gate. */
     wait_until_through(s->second, 50);
-    (void)nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    test_nap_ms(2);
     atomic_store(&s->struck, true);
 }
 
@@ -86,8 +85,7 @@ static void begin_copy(pair *p, rota_plan *copy, bool on_device) {
     rota_ticket ticket;
     assert_ok(rota_submit_wait(copy, NULL, 0, &ticket));
     test_sequenced(ticket);
-    while (on_device && p->options.timeline_waits == before && rota_clock_ns() < deadline)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    while (on_device && p->options.timeline_waits == before && rota_clock_ns() < deadline) test_nap_us(100);
 }
 
 /* False: the work was with its device before that operation. */
@@ -121,7 +119,7 @@ static bool loss_at(uint32_t operation, bool on_device) {
     assert_ok(rota_submit_wait(reader, NULL, 0, &ticket));
     const uint64_t deadline = rota_deadline_after(5000000000u);
     while (!atomic_load(&now.struck) && !atomic_load(&now.submitted) && rota_clock_ns() < deadline)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+        test_nap_us(100);
     const bool struck = atomic_load(&now.struck);
     assert_true(struck || atomic_load(&now.submitted));
     if (!struck) test_gate_open(true);

@@ -1,12 +1,12 @@
 /* Host reads and writes: one call is one submission whatever its size, reads don't pay for the history of
  * writes, staging memory is bounded and given back, and reads that nobody waits for in the call. */
+#include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
@@ -24,10 +24,6 @@ enum { SCALE = 10 };
 #else
 enum { SCALE = 1 };
 #endif
-
-static void nap_us(uint64_t us) {
-    nanosleep(&(struct timespec){0, (long)us * 1000}, NULL);
-}
 
 static uint64_t submissions(rota_runtime *runtime) {
     rota_runtime_stats stats = ROTA_RUNTIME_STATS();
@@ -125,7 +121,7 @@ static void *read_main(void *user) {
 /* The submission's number in the order, which is also how many there were up to it. */
 static uint64_t number_of(rota_ticket ticket) {
     uint64_t number = 0, deadline = rota_deadline_after(PATIENCE_NS);
-    while (rota_ticket_number(ticket, &number) == ROTA_BUSY && rota_clock_ns() < deadline) nap_us(50);
+    while (rota_ticket_number(ticket, &number) == ROTA_BUSY && rota_clock_ns() < deadline) test_nap_us(50);
     assert_ok(rota_ticket_number(ticket, &number));
     return number;
 }
@@ -134,7 +130,7 @@ static uint64_t number_of(rota_ticket ticket) {
 static void wait_for_submissions(rota_runtime *runtime, uint64_t count, const _Atomic bool *done) {
     uint64_t deadline = rota_deadline_after(PATIENCE_NS);
     while (submissions(runtime) < count && !(done && atomic_load(done)) && rota_clock_ns() < deadline)
-        nap_us(50);
+        test_nap_us(50);
     assert_true(submissions(runtime) >= count || (done && atomic_load(done)));
 }
 
@@ -596,7 +592,8 @@ static void idle_staging_memory_is_given_back(void **state) {
             assert_ok(rota_buffer_write(buffer, p.device, 0, data, 24 * MIB, NULL));
             assert_ok(rota_buffer_read(buffer, 0, data, 24 * MIB));
             uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-            while (memory_bytes(p.runtime) > before + MIB / 4 && rota_clock_ns() < deadline) nap_us(1000);
+            while (memory_bytes(p.runtime) > before + MIB / 4 && rota_clock_ns() < deadline)
+                test_nap_us(1000);
             assert_true(memory_bytes(p.runtime) <= before + MIB / 4);
         }
         rota_buffer_release(buffer);
@@ -616,9 +613,10 @@ static void trimming_says_whether_it_helped(void **state) {
         assert_ok(rota_buffer_write(buffer, p.device, 0, data, MIB, NULL));
         assert_ok(rota_buffer_read(buffer, 0, data, MIB));
         const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-        while (rota_staging_is_busy(p.device) && rota_clock_ns() < deadline) nap_us(1000);
+        while (rota_staging_is_busy(p.device) && rota_clock_ns() < deadline) test_nap_us(1000);
         assert_true(rota_staging_trim(p.runtime, UINT64_MAX));
-        while (ra_load_acquire(&p.runtime->budget.staging_dying) && rota_clock_ns() < deadline) nap_us(1000);
+        while (ra_load_acquire(&p.runtime->budget.staging_dying) && rota_clock_ns() < deadline)
+            test_nap_us(1000);
         assert_false(rota_staging_trim(p.runtime, UINT64_MAX));
         rota_buffer_release(buffer);
         free(data);
@@ -696,7 +694,7 @@ static void on_mark(void *user, const rota_mark_site *site) {
     if (h->was_halted || site != h->site) return;
     h->was_halted = true;
     atomic_store(&h->halted, true);
-    while (!atomic_load(&h->go_on)) nap_us(50);
+    while (!atomic_load(&h->go_on)) test_nap_us(50);
 }
 
 static void *halting_main(void *user) {
@@ -771,9 +769,10 @@ static void halt_one(const rig *p, halting *h, rota_plan *gate, const rota_mark_
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, halting_main, h), 0);
     uint64_t release_at = rota_deadline_after(gate ? 5000000u : PATIENCE_NS);
-    while (!atomic_load(&h->halted) && !atomic_load(&h->done) && rota_clock_ns() < release_at) nap_us(20);
+    while (!atomic_load(&h->halted) && !atomic_load(&h->done) && rota_clock_ns() < release_at)
+        test_nap_us(20);
     if (gate) test_gate_open(true);
-    while (!atomic_load(&h->halted) && !atomic_load(&h->done)) nap_us(20);
+    while (!atomic_load(&h->halted) && !atomic_load(&h->done)) test_nap_us(20);
     if (atomic_load(&h->halted)) others_finish(p->device, h);
     atomic_store(&h->go_on, true);
     pthread_join(thread, NULL);

@@ -1,11 +1,11 @@
 /* Memory that a burst needed is given back when nothing needs it any more: of submissions, and of recording
  * and compiling. Nor do threads that have nothing to do take any time. */
+#include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 
 #include <malloc.h>
 #include <stdio.h>
 #include <time.h>
-#include <unistd.h>
 #include "base/arena.h"
 #include "base/atomic.h"
 #include "sched/runtime/shared/runtime.h"
@@ -65,7 +65,7 @@ static void a_burst_of_submissions(void **state) {
         for (uint32_t i = 0; i < BURST; i++) assert_ok(rota_submit_wait(plan, args, 0, &ticket));
         uint64_t full = in_use(), deadline = rota_deadline_after(PATIENCE_NS);
         while (full <= before + BURST * (STRUCTS_BYTES + 900) && rota_clock_ns() < deadline) {
-            usleep(1000); /* until the device has all of them */
+            test_nap_ms(1); /* until the device has all of them */
             full = in_use();
         }
         test_gate_open(true);
@@ -76,7 +76,7 @@ static void a_burst_of_submissions(void **state) {
         /* The structs stay, the sequencer's and the executor's, of as many as were ever in use at once. */
         const uint64_t expected = before + BURST * STRUCTS_BYTES;
         while (left > expected && rota_clock_ns() < deadline) {
-            usleep(10000);
+            test_nap_ms(10);
             left = in_use();
         }
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
@@ -111,7 +111,7 @@ static void memory_of_graphs(void **state) {
     rota_runtime *runtime;
     assert_ok(rota_runtime_open(NULL, &runtime));
     const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-    while (rota_chunk_cache_bytes() > before / 2 && rota_clock_ns() < deadline) usleep(1000);
+    while (rota_chunk_cache_bytes() > before / 2 && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_in_range(rota_chunk_cache_bytes(), 1, before / 2);
     assert_ok(rota_runtime_close(runtime, 0));
     assert_int_equal(rota_chunk_cache_bytes(), 0);
@@ -141,9 +141,9 @@ static void threads_sleep(void **state) {
         for (uint32_t i = 0; i < 100; i++) assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
         assert_ok(rota_wait(ticket, 0));
         test_expect_words(x, 1, 100);
-        usleep(200000);
+        test_nap_ms(200);
         const uint64_t before = cpu_ns();
-        usleep(1000000);
+        test_nap_ms(1000);
         assert_in_range(cpu_ns() - before, 0, 20000000);
         rota_plan_release(plan);
         rota_buffer_release(x);
@@ -154,7 +154,7 @@ static void threads_sleep(void **state) {
 static void expect_interest(rota_runtime *runtime, uint32_t expected) {
     const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
     while (ra_load_seq_cst(&runtime->sequencing.interest) != expected && rota_clock_ns() < deadline)
-        usleep(1000);
+        test_nap_ms(1);
     assert_int_equal(ra_load_seq_cst(&runtime->sequencing.interest), expected);
 }
 

@@ -1,4 +1,5 @@
 /* How much may be unfinished or open at once: tickets of a thread, threads, devices. */
+#include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 
 #include <pthread.h>
@@ -165,7 +166,7 @@ static void a_stopped_message_keeps_no_tickets(void **state) {
     const uint64_t deadline = rota_deadline_after(10000000000u);
     while (rota_submission_pin(pinned, number) && rota_clock_ns() < deadline) {
         rota_submission_unpin(f->runtime, pinned);
-        usleep(1000);
+        test_nap_ms(1);
     }
     assert_null(rota_submission_pin(pinned, number));
     rota_plan_release(gate);

@@ -2,7 +2,6 @@
  * stays good, whatever became of copies of it. Two devices are one GPU and have one memory for a buffer, so
  * that what is in the lost one's can be read by the other; others have memories of their own. Moves between
  * them are met wherever the loss may meet them. */
-#include <time.h>
 
 #include "base/atomic.h"
 #include "base/clock.h"
@@ -21,8 +20,7 @@ static _Atomic uint32_t late_may;
 static rota_status late(const rota_kernel_call *call) {
     uint32_t *x = call->operands[0];
     const uint64_t deadline = rota_deadline_after(20000000000u);
-    while (!ra_load_acquire(&late_may) && rota_clock_ns() < deadline)
-        (void)nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    while (!ra_load_acquire(&late_may) && rota_clock_ns() < deadline) test_nap_us(100);
     for (uint64_t i = 0; i < call->operand_bytes[0] / 4; i++) x[i]++;
     return ROTA_OK;
 }

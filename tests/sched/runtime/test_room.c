@@ -1,5 +1,6 @@
 /* Room for the host's reads and writes: what waits for kernels or other devices takes none that others need,
  * is bounded by itself, and who waits for room has it in turn (sched/runtime/caller/room.c). */
+#include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 
 #include <pthread.h>
@@ -7,7 +8,6 @@
 #include <string.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/futex.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/memory/residency.h"
 #include "sched/runtime/memory/staging.h"
@@ -20,11 +20,6 @@
 enum { SLOTS = 4, SLOT_BYTES = 4096, LIMIT = 32 << 10 };
 #define SOON_NS 8000000000u /* for what nothing keeps: the runtime's deadline is later */
 #define LATE_NS 20000000000u
-
-static _Atomic uint32_t never;
-static void nap_us(uint64_t us) {
-    (void)rota_futex_wait(&never, 0, rota_deadline_after(us * 1000));
-}
 
 /* ---- What is kept ---- */
 
@@ -164,7 +159,7 @@ static void start(writer *w, stage *s, rota_buffer *buffer, uint64_t size) {
 /* The `count`th to wait in these turns. */
 static void until_waiting(rota_turns *turns, uint64_t count) {
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (ra_load_seq_cst(&turns->next) < count && rota_clock_ns() < deadline) nap_us(50);
+    while (ra_load_seq_cst(&turns->next) < count && rota_clock_ns() < deadline) test_nap_us(50);
     assert_int_equal(ra_load_seq_cst(&turns->next), count);
 }
 
@@ -179,7 +174,7 @@ static bool more_than_may_be_kept(keeper by) {
     const uint64_t deadline = rota_deadline_after(SOON_NS);
     for (uint32_t i = 0; i < MORE; i++) {
         start(&more[i], s, s->y, LIMIT / 2);
-        while (!ra_load_acquire(&residency->turns) && rota_clock_ns() < deadline) nap_us(50);
+        while (!ra_load_acquire(&residency->turns) && rota_clock_ns() < deadline) test_nap_us(50);
         assert_non_null(ra_load_acquire(&residency->turns));
         until_waiting(ra_load_acquire(&residency->turns), i + 1);
     }
@@ -232,7 +227,7 @@ static void kept_reads_are_bounded(void **state) {
                 break;
             } else { /* the thread's own lane is full until the sequencer has taken some */
                 assert_int_equal(status, ROTA_BUSY);
-                nap_us(20);
+                test_nap_us(20);
             }
         }
         assert_int_equal(status, ROTA_BUSY);
@@ -244,7 +239,7 @@ static void kept_reads_are_bounded(void **state) {
         /* All have ended: soon the sequencer knows. */
         const uint64_t end = rota_deadline_after(SOON_NS);
         while (rota_buffer_read_async(s->y, 0, words, 4, &ticket) == ROTA_BUSY && rota_clock_ns() < end)
-            nap_us(20);
+            test_nap_us(20);
         assert_ok(rota_wait(ticket, SOON_NS));
         close_stage(s);
     }
@@ -252,7 +247,7 @@ static void kept_reads_are_bounded(void **state) {
 
 static void *open_later(void *unused) {
     (void)unused;
-    nap_us(50000);
+    test_nap_us(50000);
     test_gate_open(true);
     return NULL;
 }
@@ -271,7 +266,7 @@ static void kept_by_a_device_that_is_lost(void **state) {
     const uint64_t deadline = rota_deadline_after(SOON_NS);
     while ((!ra_load_acquire(&residency->turns) || ra_load_relaxed(&residency->kept) < SLOTS + 3) &&
            rota_clock_ns() < deadline)
-        nap_us(50);
+        test_nap_us(50);
     assert_int_equal(ra_load_relaxed(&residency->kept), SLOTS + 3);
     rota_device_set_lost(s->device, "as the test says");
     for (uint32_t i = 0; i < SLOTS + 3; i++) assert_status(rota_wait(kept[i], SOON_NS), ROTA_DEVICE_LOST);
@@ -355,7 +350,7 @@ static void a_free_keeps_no_others(void **state) {
     ra_store_seq_cst(&options.faults.frees, ADVERSARY_FREES_NEVER);
     const uint64_t deadline = rota_deadline_after(SOON_NS);
     rota_buffer_release(spare);
-    while (!options.frees_waiting && rota_clock_ns() < deadline) nap_us(50);
+    while (!options.frees_waiting && rota_clock_ns() < deadline) test_nap_us(50);
     const uint64_t begin = rota_clock_ns();
     assert_ok(rota_buffer_read_async(x, 0, bytes, LARGE, &ticket));
     for (uint32_t i = 0; i < 4; i++) {
@@ -392,7 +387,7 @@ static void read_when_there_is_room(rota_buffer *x, void *bytes, uint64_t size, 
     rota_status status;
     while ((status = rota_buffer_read_async(x, 0, bytes, size, out_ticket)) == ROTA_BUSY &&
            rota_clock_ns() < deadline)
-        nap_us(50);
+        test_nap_us(50);
     assert_ok(status);
 }
 
@@ -438,7 +433,7 @@ static void starved_beside(starved what) {
     ra_store_seq_cst(&options.faults.frees, ADVERSARY_FREES_NEVER);
     rota_buffer_release(spare);
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (!options.frees_waiting && rota_clock_ns() < deadline) nap_us(50);
+    while (!options.frees_waiting && rota_clock_ns() < deadline) test_nap_us(50);
     assert_int_equal(options.frees_waiting, 1);
     bool has_passed = false; /* at once where this thread runs as often as it wants to */
     for (uint32_t i = 0; i < 4 && !has_passed; i++) {
@@ -509,7 +504,7 @@ static void what_starves_keeps_no_copies(void **state) {
     ra_store_seq_cst(&options.faults.frees, ADVERSARY_FREES_NEVER);
     rota_buffer_release(spare);
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (!options.frees_waiting && rota_clock_ns() < deadline) nap_us(50);
+    while (!options.frees_waiting && rota_clock_ns() < deadline) test_nap_us(50);
     assert_int_equal(options.frees_waiting, 1);
     test_gate_open(false);
     assert_ok(rota_submit_wait(gate, NULL, 0, &gated));
@@ -564,7 +559,7 @@ static void what_is_too_little_is_not_needed(void **state) {
     assert_null(rota_staging_take(device, 2 * LARGE, ROTA_EXEC_MEMORY_HOST_READ));
     sweep_idle(runtime);
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (rota_runtime_staging_bytes(runtime) >= LARGE && rota_clock_ns() < deadline) nap_us(50);
+    while (rota_runtime_staging_bytes(runtime) >= LARGE && rota_clock_ns() < deadline) test_nap_us(50);
     assert_true(rota_runtime_staging_bytes(runtime) < LARGE);
     assert_ok(rota_runtime_close(runtime, 5000000000u));
     if (options.violations) fail_msg("%s", options.violation);
@@ -691,7 +686,7 @@ static void a_stopped_waiter_holds_up_nobody(void **state) {
     const uint64_t deadline = rota_deadline_after(SOON_NS);
     while (rota_buffer_read_async(s->z, 0, s->bytes, LIMIT, &ticket) == ROTA_BUSY &&
            rota_clock_ns() < deadline)
-        nap_us(1000);
+        test_nap_us(1000);
     assert_ok(rota_wait(ticket, SOON_NS));
     for (uint32_t i = 0; i < 3; i++) assert_true(rota_turns_are_none(all[i]));
     close_stage(s);
@@ -706,7 +701,7 @@ static void a_stopped_waiter_for_kept_room_holds_up_nobody(void **state) {
     assert_ok(rota_buffer_read_async(s->y, 0, &word, 4, &kept));
     rota_residency *residency = s->y->residency;
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (ra_load_relaxed(&residency->kept) != 1 && rota_clock_ns() < deadline) nap_us(50);
+    while (ra_load_relaxed(&residency->kept) != 1 && rota_clock_ns() < deadline) test_nap_us(50);
     assert_int_equal(ra_load_relaxed(&residency->kept), 1);
     assert_int_equal(ra_load_relaxed(&residency->kept_bytes), 0);
     rota_turns *turns = aligned_alloc(_Alignof(rota_turns), sizeof *turns); /* as the first waiter's */

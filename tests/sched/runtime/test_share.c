@@ -1,11 +1,11 @@
 /* Devices of one GPU: one memory for both, orders that hold across them, imports that fail, and a device of
  * the two that is lost. The adversary stands in for both; each maps the memory at an address of its own. */
+#include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "base/log.h"
 #include "graph/buffer_internal.h"
 #include "sched/plan/compiled.h"
@@ -355,7 +355,7 @@ static void orders_hold_across(void **state) {
         test_gate_open(false);
         if (round == 0) assert_ok(rota_submit_wait(first, NULL, 0, NULL));
         assert_ok(rota_submit_wait(round == 0 ? second : both, NULL, 0, &ticket));
-        (void)nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+        test_nap_ms(50);
         assert_int_equal(rota_poll(ticket), ROTA_BUSY);
         test_gate_open(true);
         assert_ok(rota_wait(ticket, 0));

@@ -6,6 +6,7 @@
  * That none is left out is checked against the list of all marked points that the program has: each function
  * of the library with marked points is known here to be part of those calls or not, and of those that are
  * every point must have been halted at. */
+#include "tests/kit/nap.h"
 #include "tests/kit/support.h"
 
 #include <pthread.h>
@@ -13,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "base/atomic.h"
 #include "tests/sched/runtime/stopped_calls.h"
 
@@ -228,10 +228,6 @@ typedef struct halting {
     char message[512];
 } halting;
 
-static void nap_us(uint64_t us) {
-    nanosleep(&(struct timespec){(time_t)(us / 1000000u), (long)(us % 1000000u) * 1000}, NULL);
-}
-
 static void on_mark(void *user, const rota_mark_site *site) {
     halting *h = user;
     if (!h->halt_at) {
@@ -243,7 +239,7 @@ static void on_mark(void *user, const rota_mark_site *site) {
     if (h->was_halted || site != h->halt_at) return;
     h->was_halted = true;
     atomic_store(&h->halted, 1);
-    while (!atomic_load(&h->go_on)) nap_us(50);
+    while (!atomic_load(&h->go_on)) test_nap_us(50);
 }
 
 static rota_status victim_work(halting *h) {
@@ -335,7 +331,7 @@ static void expect_recycled(const world *w, const char *when) {
     do {
         rota_runtime_get_stats(w->runtime, &stats);
         if (stats.reclaim_pending <= 1 && stats.completed + 2 >= stats.submissions) return;
-        nap_us(100);
+        test_nap_us(100);
     } while (rota_clock_ns() < deadline);
     fail_msg("%s: %llu objects are not freed, and of %llu submissions %llu are recycled", when,
              (unsigned long long)stats.reclaim_pending, (unsigned long long)stats.submissions,
@@ -356,13 +352,13 @@ static void round_of(const situation *in, const rota_mark_site *site, halting *h
     if (in->set_up) assert_ok(in->set_up(&w));
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, victim_main, h), 0);
-    while (!atomic_load(&h->calling)) nap_us(20);
+    while (!atomic_load(&h->calling)) test_nap_us(20);
     uint64_t release_at = rota_clock_ns() + RELEASE_AFTER_MS * 1000000ull;
     while (!atomic_load(&h->halted) && !atomic_load(&h->done) &&
            (!in->release || rota_clock_ns() < release_at))
-        nap_us(20);
+        test_nap_us(20);
     if (in->release) assert_ok(in->release(&w));
-    while (!atomic_load(&h->halted) && !atomic_load(&h->done)) nap_us(20);
+    while (!atomic_load(&h->halted) && !atomic_load(&h->done)) test_nap_us(20);
     bool halted = atomic_load(&h->halted);
     if (halted) {
         others_finish(&w, when);
@@ -441,7 +437,7 @@ static void a_message_keeps_what_it_is_made_of(void **state) {
     assert_ok(in->set_up(&w));
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, victim_main, &h), 0);
-    while (!atomic_load(&h.halted) && !atomic_load(&h.done)) nap_us(20);
+    while (!atomic_load(&h.halted) && !atomic_load(&h.done)) test_nap_us(20);
     assert_true(atomic_load(&h.halted));
     assert_ok(in->release(&w));
     assert_ok(rota_wait(h.v.ticket, STOPPED_PATIENCE_NS));

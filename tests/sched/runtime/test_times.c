@@ -1,15 +1,14 @@
 /* Times of a replay on the host (diagnostics): they are those of the replay, whenever they are asked for. */
 #include "tests/adversary/adversary.h"
+#include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/futex.h"
 #include "base/log.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/end_times.h"
@@ -24,10 +23,6 @@
 #else
 #define HAS_VULKAN true
 #endif
-
-static void sleep_ms(long ms) {
-    (void)nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
-}
 
 /* False: there is no such device. */
 static bool open_device(const char *id, rota_runtime **out_runtime, rota_device **out_device) {
@@ -75,7 +70,7 @@ static rota_plan *copy_plan(rota_device *device, const char *name, rota_buffer *
 /* Longer than the sequencer looks before it sleeps. */
 static rota_status take_long(const rota_kernel_call *call) {
     (void)call;
-    sleep_ms(5);
+    test_nap_ms(5);
     return ROTA_OK;
 }
 static const rota_kernel slow = {.name = "slow", .operand_count = 1, .cpu = {.fn = take_long}};
@@ -94,7 +89,7 @@ static void expect_times(rota_plan *plan, rota_args *args, rota_status expected)
     assert_ok(rota_submit_wait(plan, args, 0, &ticket));
     assert_status(rota_wait(ticket, 0), expected);
     const uint64_t waited = rota_clock_ns();
-    sleep_ms(LATER_MS);
+    test_nap_ms(LATER_MS);
     rota_plan_replay replay = replay_of(plan);
     assert_true(before <= replay.submitted_ns);
     assert_true(replay.submitted_ns <= replay.sequenced_ns);
@@ -219,7 +214,7 @@ static void a_lost_stamp_leaves_the_next_one(void **state) {
     }
     test_hold_end(&hold);
     assert_ok(rota_wait(with_output_ticket, 0));
-    sleep_ms(LATER_MS);
+    test_nap_ms(LATER_MS);
     rota_plan_replay replay = replay_of(with_output);
     assert_true(replay.completed_ns >= waited[LOST - 1]);
     assert_true(replay.completed_ns <= waited[LOST]);
