@@ -13,7 +13,6 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/futex.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/shared/loss.h"
@@ -340,7 +339,7 @@ static uint32_t run_order(world *w, uint32_t i) {
     begin_plan_of(w, &ops[i++], COPY, reader, third, y, beside);
     if (ops[i - 1].waits) test_sequenced(ops[i - 1].ticket);
     rota_device_set_lost(w->devices[lost], "given up by the test");
-    rota_nap_until(rota_deadline_after(1000000u << draw(w, 7)));
+    test_nap_ms(1u << draw(w, 7));
     ra_store_seq_cst(&is_gate_open, 1);
     begin_read(w, &ops[i++], to);
     return i;

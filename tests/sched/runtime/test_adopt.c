@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/futex.h"
 #include "exec/smoke_kernel.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
@@ -54,7 +53,7 @@ static rota_buffer *adopt(rota_device *device, owned *mine, const char *name) {
 static void expect_releases(owned *mine, uint32_t count) {
     const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
     while (ra_load_seq_cst(&mine->releases) < count && rota_clock_ns() < deadline)
-        rota_nap_until(rota_deadline_after(1000000));
+        test_nap_ms(1);
     assert_int_equal(ra_load_seq_cst(&mine->releases), count);
 }
 
@@ -129,7 +128,7 @@ static void released_after_last_use(void **state) {
     test_gates_running(1);
     rota_plan_release(plan);
     rota_buffer_release(view);
-    rota_nap_until(rota_deadline_after(50000000));
+    test_nap_ms(50);
     assert_int_equal(ra_load_seq_cst(&mine.releases), 0);
     test_gate_open(true);
     assert_ok(rota_wait(ticket, 0));
@@ -368,7 +367,7 @@ static void lost(bool keeps) {
     rota_plan_release(plan);
     rota_buffer_release(buffer);
     if (!keeps) expect_releases(&mine, 1);
-    rota_nap_until(rota_deadline_after(50000000));
+    test_nap_ms(50);
     assert_int_equal(ra_load_seq_cst(&mine.releases), keeps ? 0 : 1);
     (void)rota_runtime_close(p->runtime, 0);
     assert_int_equal(ra_load_seq_cst(&mine.releases), 1);
