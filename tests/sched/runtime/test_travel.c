@@ -7,7 +7,6 @@
 #include <string.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "graph/buffer_internal.h"
 #include "sched/runtime/shared/runtime.h"
 #include "tests/kernels/kernels.h"
 #include "tests/kit/nap.h"
