@@ -1,8 +1,7 @@
-/* The explorer: threads as coroutines, memory as lists of stores, and the search. See explore.h. */
+/* The explorer: threads as coroutines, and the search. See explore.h. */
 #undef _FORTIFY_SOURCE
-#include "explore.h"
+#include "explore_state.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,75 +10,18 @@
 #include <ucontext.h>
 
 #include "base/clock.h"
-#include "base/futex.h"
-#include "base/status.h"
 
 enum {
-    OBJECTS = 192, /* atomic objects */
-    STORES = 128,  /* to one of them in an execution */
-    VIEWS = 1024,
     STEPS = 4000, /* operations in an execution; more: it does not end */
     CHOICES = 4096,
-    STACK_BYTES = 128 * 1024,
-    INDEX = 1024,   /* of objects; a power of two */
-    SHADOW = 16384, /* granules of plain data; a power of two */
     NAMES = 64,
-    HEAP_BYTES = 256 * 1024,
     BOUND = 7,
-    NOBODY = -1,
     CLOCK_STEP_NS = 20000 /* that a look at the clock takes, so that loops that spin for a time end */
 };
-
-/* What a thread knows of: the oldest store of each object that it may load, and how far it has seen each
- * thread's plain accesses. */
-typedef struct view {
-    uint32_t clock[EXPLORE_THREADS];
-    uint16_t seen[OBJECTS];
-} view;
-
-typedef struct store {
-    uint64_t value, id;
-    int32_t view; /* that it releases; NOBODY: none */
-} store;
-
-/* Of one atomic object. The first two stay from one execution to the next, as all have one order of objects.
- */
-typedef struct object {
-    const volatile void *address;
-    unsigned size, users; /* threads that ever used it, a bit each */
-    bool is_written, is_shared;
-    uint64_t execution; /* in which the rest is valid */
-    uint64_t chain;     /* of its stores and of who slept */
-    uint32_t count, floor;
-    uint32_t sleeper_count;
-    uint8_t sleepers[EXPLORE_THREADS];
-    store stores[STORES];
-} object;
-
-typedef enum state { ABSENT, RUNNABLE, BLOCKED, STOPPED, ENDED } state;
-
-typedef struct thread {
-    jmp_buf base, resume;
-    bool is_fresh;
-    state state;
-    view view;
-    uint64_t chain; /* of what it did and saw */
-    uint64_t clock_ns, deadline_ns;
-    uint32_t word; /* object that it sleeps on */
-    bool timed_out;
-    uint8_t *stack;
-} thread;
 
 typedef struct choice {
     uint16_t count, taken;
 } choice;
-
-typedef struct granule {
-    uintptr_t key;
-    uint64_t execution;
-    uint32_t write_clock, read_clock[EXPLORE_THREADS];
-    uint8_t writer;
-} granule;
 
 typedef struct step {
     const explore_site *site;
@@ -90,39 +32,16 @@ typedef struct step {
     uint32_t behind;
 } step;
 
-static struct {
-    const explore_scenario *scenario;
-    explore_result *result;
-    bool has_trace, restart, is_over;
-    unsigned preemptions, stale; /* bounds */
-    jmp_buf main;
-    int current;
-    uint64_t execution, base_ns;
-    size_t heap_used;
-    unsigned used_preemptions, used_stale;
-    uint32_t object_count, view_count, step_count, depth, choice_count;
-} x = {.current = NOBODY};
-
-static thread threads[EXPLORE_THREADS];
-static object objects[OBJECTS];
-static uint16_t index_of[INDEX];
-static view views[VIEWS];
+exploration explored = {.current = NOBODY};
+thread explore_threads[EXPLORE_THREADS];
 static choice choices[CHOICES];
 static step steps[STEPS + 1];
-static granule shadow[SHADOW];
 static struct {
     const volatile uint8_t *address;
     size_t bytes;
     const char *name;
 } names[NAMES];
 static unsigned name_count;
-
-static uint64_t mix(uint64_t a, uint64_t b) {
-    a ^= b * 0x9e3779b97f4a7c15u + 0x7f4a7c159e3779b9u + (a << 6) + (a >> 2);
-    a ^= a >> 29;
-    a *= 0xbf58476d1ce4e5b9u;
-    return a ^ a >> 32;
-}
 
 /* ---- A table of states: which bounds were used when one was reached ---- */
 
@@ -166,10 +85,7 @@ static uint64_t *table_at(table *t, uint64_t key) {
 
 /* ---- Ends of an execution ---- */
 
-/* How an error begins that is the explorer's own. */
-#define LIMIT "limit: "
-
-static const char *name_of(const volatile void *address, char *out, size_t bytes) {
+const char *explore_name_of(const volatile void *address, char *out, size_t bytes) {
     for (unsigned i = 0; i < name_count; i++) {
         const ptrdiff_t offset = (const volatile uint8_t *)address - names[i].address;
         if (offset >= 0 && (size_t)offset < names[i].bytes) {
@@ -183,12 +99,12 @@ static const char *name_of(const volatile void *address, char *out, size_t bytes
 
 static void print_trace(void) {
     char name[64];
-    printf("  %s: %s\n", x.scenario->name, x.result->error);
-    for (uint32_t i = 0; i < x.step_count; i++) {
+    printf("  %s: %s\n", explored.scenario->name, explored.result->error);
+    for (uint32_t i = 0; i < explored.step_count; i++) {
         const step *s = &steps[i];
         printf("    %d  %-12s", s->thread, s->what);
         if (s->object < OBJECTS) {
-            printf(" %-24s %llx", name_of(objects[s->object].address, name, sizeof name),
+            printf(" %-24s %llx", explore_name_of(explore_object_address(s->object), name, sizeof name),
                    (unsigned long long)s->value);
             if (s->put != s->value) printf(" -> %llx", (unsigned long long)s->put);
             if (s->behind) printf(" (%u behind)", s->behind);
@@ -200,17 +116,16 @@ static void print_trace(void) {
 
 /* Ends the execution, from a thread of it or from the search. */
 static _Noreturn void leave(void) {
-    x.current = NOBODY;
-    _longjmp(x.main, 1);
+    explored.current = NOBODY;
+    _longjmp(explored.main, 1);
 }
 
-static _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static _Noreturn void fail(const char *format, ...) {
+_Noreturn void explore_fail(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(x.result->error, sizeof x.result->error, format, arguments);
+    (void)vsnprintf(explored.result->error, sizeof explored.result->error, format, arguments);
     va_end(arguments);
-    if (x.has_trace) print_trace();
+    if (explored.has_trace) print_trace();
     leave();
 }
 
@@ -218,29 +133,29 @@ void explore_check(bool holds, const char *format, ...) {
     if (holds) return;
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(x.result->error, sizeof x.result->error, format, arguments);
+    (void)vsnprintf(explored.result->error, sizeof explored.result->error, format, arguments);
     va_end(arguments);
-    if (x.has_trace) print_trace();
+    if (explored.has_trace) print_trace();
     leave();
 }
 
 /* ---- Choices ---- */
 
-static unsigned choose(unsigned count) {
+unsigned explore_choose(unsigned count) {
     if (count <= 1) return 0;
-    if (x.depth == CHOICES) fail(LIMIT "more than %d choices", CHOICES);
-    if (x.depth == x.choice_count) choices[x.choice_count++] = (choice){(uint16_t)count, 0};
-    if (choices[x.depth].count != count) fail(LIMIT "an execution went another way when it was repeated");
-    return choices[x.depth++].taken;
+    if (explored.depth == CHOICES) explore_fail(LIMIT "more than %d choices", CHOICES);
+    if (explored.depth == explored.choice_count)
+        choices[explored.choice_count++] = (choice){(uint16_t)count, 0};
+    if (choices[explored.depth].count != count)
+        explore_fail(LIMIT "an execution went another way when it was repeated");
+    return choices[explored.depth++].taken;
 }
 
 static uint64_t state_hash(void) {
-    uint64_t sum = mix((uint64_t)(x.current + 1), x.base_ns);
+    uint64_t sum = mix((uint64_t)(explored.current + 1), explored.base_ns);
     for (unsigned t = 0; t < EXPLORE_THREADS; t++)
-        if (threads[t].state != ABSENT) sum += mix(threads[t].chain, t + 1);
-    for (uint32_t p = 0; p < x.object_count; p++)
-        if (objects[p].execution == x.execution && objects[p].chain) sum += mix(objects[p].chain, p + 1000);
-    return sum;
+        if (explore_threads[t].state != ABSENT) sum += mix(explore_threads[t].chain, t + 1);
+    return sum + explore_objects_hash();
 }
 
 /* Bits of the pairs of used bounds that are no more than these. */
@@ -252,523 +167,151 @@ static uint64_t covered_by(unsigned preemptions, unsigned stale) {
 
 /* Before an operation that was not done before after the same choices. */
 static void cut_if_known(void) {
-    if (x.depth != x.choice_count) return;
+    if (explored.depth != explored.choice_count) return;
     uint64_t *used = table_at(&visited, state_hash());
-    if (*used & covered_by(x.used_preemptions, x.used_stale)) {
-        x.result->cut++;
+    if (*used & covered_by(explored.used_preemptions, explored.used_stale)) {
+        explored.result->cut++;
         leave();
     }
-    *used |= (uint64_t)1 << (x.used_preemptions * 8 + x.used_stale);
+    *used |= (uint64_t)1 << (explored.used_preemptions * 8 + explored.used_stale);
 }
 
 /* ---- Threads ---- */
 
-static void note(const char *what, uint32_t p, const explore_site *site, uint64_t value, uint64_t put,
-                 uint32_t behind) {
-    if (x.step_count >= STEPS) fail("no end after %d operations", STEPS);
-    steps[x.step_count++] = (step){site, what, p, x.current, value, put, behind};
+void explore_note(const char *what, uint32_t p, const explore_site *site, uint64_t value, uint64_t put,
+                  uint32_t behind) {
+    if (explored.step_count >= STEPS) explore_fail("no end after %d operations", STEPS);
+    steps[explored.step_count++] = (step){site, what, p, explored.current, value, put, behind};
 }
 
 /* The current thread's context must be saved. */
 static _Noreturn void go_to(unsigned t) {
-    x.current = (int)t;
-    if (threads[t].is_fresh) {
-        threads[t].is_fresh = false;
-        _longjmp(threads[t].base, 1);
+    explored.current = (int)t;
+    if (explore_threads[t].is_fresh) {
+        explore_threads[t].is_fresh = false;
+        _longjmp(explore_threads[t].base, 1);
     }
-    _longjmp(threads[t].resume, 1);
+    _longjmp(explore_threads[t].resume, 1);
 }
 
-static void switch_to(unsigned t) {
-    if ((int)t == x.current) return;
-    if (_setjmp(threads[x.current].resume) == 0) go_to(t);
+void explore_switch_to(unsigned t) {
+    if ((int)t == explored.current) return;
+    if (_setjmp(explore_threads[explored.current].resume) == 0) go_to(t);
 }
 
 static unsigned others(uint8_t out[EXPLORE_THREADS]) {
     unsigned count = 0;
     for (unsigned t = 0; t < EXPLORE_THREADS; t++)
-        if ((int)t != x.current && threads[t].state == RUNNABLE) out[count++] = (uint8_t)t;
+        if ((int)t != explored.current && explore_threads[t].state == RUNNABLE) out[count++] = (uint8_t)t;
     return count;
 }
 
-static object *object_at(unsigned p) {
-    return &objects[p];
-}
-
-/* The current thread can't go on, or has ended: who does. */
-static unsigned next_thread(void) {
+unsigned explore_next_thread(void) {
     uint8_t list[EXPLORE_THREADS];
     for (;;) {
-        const int self = x.current;
-        x.current = NOBODY;
+        const int self = explored.current;
+        explored.current = NOBODY;
         const unsigned count = others(list);
         if (count > 1) cut_if_known();
-        const unsigned chosen = choose(count);
-        x.current = self;
+        const unsigned chosen = explore_choose(count);
+        explored.current = self;
         if (count) return list[chosen];
         unsigned blocked = 0;
         int first = NOBODY;
         for (unsigned t = 0; t < EXPLORE_THREADS; t++) {
-            if (threads[t].state != BLOCKED) continue;
+            if (explore_threads[t].state != BLOCKED) continue;
             blocked |= 1u << t;
-            if (first == NOBODY || threads[t].deadline_ns < threads[first].deadline_ns) first = (int)t;
+            if (first == NOBODY || explore_threads[t].deadline_ns < explore_threads[first].deadline_ns)
+                first = (int)t;
         }
-        if ((blocked & ~x.scenario->may_remain) == 0) {
-            x.is_over = true;
+        if ((blocked & ~explored.scenario->may_remain) == 0) {
+            explored.is_over = true;
             leave();
         }
-        if (!x.scenario->has_deadlines || threads[first].deadline_ns == UINT64_MAX)
-            fail("thread %d sleeps, and nobody will wake it", first);
+        if (!explored.scenario->has_deadlines || explore_threads[first].deadline_ns == UINT64_MAX)
+            explore_fail("thread %d sleeps, and nobody will wake it", first);
         /* Its time has come. */
-        thread *woken = &threads[first];
-        object *p = object_at(woken->word);
-        uint32_t kept = 0;
-        for (uint32_t i = 0; i < p->sleeper_count; i++)
-            if (p->sleepers[i] != first) p->sleepers[kept++] = p->sleepers[i];
-        p->sleeper_count = kept;
-        if (x.base_ns < woken->deadline_ns) x.base_ns = woken->deadline_ns;
+        thread *woken = &explore_threads[first];
+        explore_object_leave(woken->word, (unsigned)first);
+        if (explored.base_ns < woken->deadline_ns) explored.base_ns = woken->deadline_ns;
         woken->chain = mix(woken->chain, 5);
         woken->timed_out = true;
         woken->state = RUNNABLE;
     }
 }
 
-/* Before an operation on an object that others use, too: another thread may come first. */
-static void point(const object *p) {
-    if (!p->is_shared) return;
+void explore_point(void) {
     cut_if_known();
     uint8_t list[EXPLORE_THREADS];
-    const unsigned count = x.used_preemptions < x.preemptions ? others(list) : 0;
+    const unsigned count = explored.used_preemptions < explored.preemptions ? others(list) : 0;
     if (count == 0) return;
-    const unsigned chosen = choose(count + 1);
+    const unsigned chosen = explore_choose(count + 1);
     if (chosen == 0) return;
-    x.used_preemptions++;
-    switch_to(list[chosen - 1]);
+    explored.used_preemptions++;
+    explore_switch_to(list[chosen - 1]);
 }
 
 static void thread_main(unsigned t) {
-    if (_setjmp(threads[t].base) == 0) _longjmp(x.main, 1);
+    if (_setjmp(explore_threads[t].base) == 0) _longjmp(explored.main, 1);
     /* Each execution begins here. */
-    x.scenario->thread[x.current]();
-    threads[x.current].state = ENDED;
-    threads[x.current].chain = mix(threads[x.current].chain, 1);
-    go_to(next_thread());
+    explored.scenario->thread[explored.current]();
+    explore_threads[explored.current].state = ENDED;
+    explore_threads[explored.current].chain = mix(explore_threads[explored.current].chain, 1);
+    go_to(explore_next_thread());
 }
 
 static void make_thread(unsigned t) {
     static ucontext_t context, back;
-    threads[t].stack = malloc(STACK_BYTES);
-    if (!threads[t].stack) abort();
+    explore_threads[t].stack = malloc(STACK_BYTES);
+    if (!explore_threads[t].stack) abort();
     (void)getcontext(&context);
-    context.uc_stack.ss_sp = threads[t].stack;
+    context.uc_stack.ss_sp = explore_threads[t].stack;
     context.uc_stack.ss_size = STACK_BYTES;
     context.uc_link = NULL;
     makecontext(&context, (void (*)(void))thread_main, 1, t);
-    if (_setjmp(x.main) == 0) (void)swapcontext(&back, &context);
+    if (_setjmp(explored.main) == 0) (void)swapcontext(&back, &context);
 }
 
 unsigned explore_self(void) {
-    return (unsigned)x.current;
+    return (unsigned)explored.current;
 }
 
 bool explore_has_ended(unsigned t) {
-    return threads[t].state == ENDED;
+    return explore_threads[t].state == ENDED;
 }
 
 _Noreturn void explore_stop(void) {
-    note("stops", OBJECTS, NULL, 0, 0, 0);
-    threads[x.current].state = STOPPED;
-    threads[x.current].chain = mix(threads[x.current].chain, 2);
-    go_to(next_thread());
+    explore_note("stops", OBJECTS, NULL, 0, 0, 0);
+    explore_threads[explored.current].state = STOPPED;
+    explore_threads[explored.current].chain = mix(explore_threads[explored.current].chain, 2);
+    go_to(explore_next_thread());
 }
 
 void explore_may_stop(void) {
-    if (choose(2)) explore_stop();
+    if (explore_choose(2)) explore_stop();
 }
 
 int explore_yield(void) {
-    if (x.current == NOBODY) return 0;
+    if (explored.current == NOBODY) return 0;
     uint8_t list[EXPLORE_THREADS];
-    threads[x.current].chain = mix(threads[x.current].chain, 3);
+    explore_threads[explored.current].chain = mix(explore_threads[explored.current].chain, 3);
     const unsigned count = others(list);
     if (count == 0) return 0;
     if (count > 1) cut_if_known();
-    switch_to(list[choose(count)]);
+    explore_switch_to(list[explore_choose(count)]);
     return 0;
 }
 
 uint64_t rota_clock_ns(void) {
-    if (x.current == NOBODY) return x.base_ns;
-    threads[x.current].clock_ns += CLOCK_STEP_NS;
-    return x.base_ns + threads[x.current].clock_ns;
+    if (explored.current == NOBODY) return explored.base_ns;
+    explore_threads[explored.current].clock_ns += CLOCK_STEP_NS;
+    return explored.base_ns + explore_threads[explored.current].clock_ns;
 }
 
 uint64_t rota_deadline_after(uint64_t ns) {
     const uint64_t now = rota_clock_ns();
     return ns > UINT64_MAX - now ? UINT64_MAX : now + ns;
 }
-
-/* ---- Atomic objects ---- */
-
-static uint64_t peek(const volatile void *address, unsigned size) {
-    switch (size) {
-    case 1:
-        return *(const volatile uint8_t *)address;
-    case 2:
-        return *(const volatile uint16_t *)address;
-    case 4:
-        return *(const volatile uint32_t *)address;
-    default:
-        return *(const volatile uint64_t *)address;
-    }
-}
-
-static void poke(volatile void *address, unsigned size, uint64_t value) {
-    switch (size) {
-    case 1:
-        *(volatile uint8_t *)address = (uint8_t)value;
-        break;
-    case 2:
-        *(volatile uint16_t *)address = (uint16_t)value;
-        break;
-    case 4:
-        *(volatile uint32_t *)address = (uint32_t)value;
-        break;
-    default:
-        *(volatile uint64_t *)address = value;
-        break;
-    }
-}
-
-static uint64_t cut_to(uint64_t value, unsigned size) {
-    return size == 8 ? value : value & (((uint64_t)1 << size * 8) - 1);
-}
-
-static object *find_object(const volatile void *address, unsigned size, bool writes) {
-    uint32_t i = (uint32_t)(((uintptr_t)address >> 2) * 2654435761u) & (INDEX - 1);
-    while (index_of[i] && objects[index_of[i] - 1].address != address) i = (i + 1) & (INDEX - 1);
-    if (!index_of[i]) {
-        if (x.object_count == OBJECTS) fail(LIMIT "more than %d atomic objects", OBJECTS);
-        objects[x.object_count] = (object){.address = address, .size = size};
-        index_of[i] = (uint16_t)++x.object_count;
-    }
-    object *p = &objects[index_of[i] - 1];
-    if (p->size != size) fail(LIMIT "an atomic object used with %u and with %u bytes", p->size, size);
-    if (p->execution != x.execution) {
-        p->execution = x.execution;
-        p->chain = 0;
-        p->count = 1;
-        p->floor = p->sleeper_count = 0;
-        p->stores[0] = (store){peek(address, size), mix((uint64_t)(p - objects), 7), NOBODY};
-    }
-    p->users |= 1u << x.current;
-    p->is_written |= writes;
-    if (!p->is_shared && p->is_written && (p->users & (p->users - 1))) p->is_shared = x.restart = true;
-    return p;
-}
-
-static uint32_t number_of(const object *p) {
-    return (uint32_t)(p - objects);
-}
-
-static void join(view *into, const view *from) {
-    for (unsigned t = 0; t < EXPLORE_THREADS; t++)
-        if (into->clock[t] < from->clock[t]) into->clock[t] = from->clock[t];
-    for (uint32_t p = 0; p < x.object_count; p++)
-        into->seen[p] = into->seen[p] < from->seen[p] ? from->seen[p] : into->seen[p];
-}
-
-static void copy_view(view *to, const view *from) {
-    memcpy(to->clock, from->clock, sizeof to->clock);
-    memcpy(to->seen, from->seen, x.object_count * sizeof to->seen[0]);
-    memset(to->seen + x.object_count, 0, (OBJECTS - x.object_count) * sizeof to->seen[0]);
-}
-
-static void saw(thread *me, object *p, uint32_t index, explore_order order) {
-    const store *s = &p->stores[index];
-    me->view.seen[number_of(p)] = (uint16_t)index;
-    if ((order & EXPLORE_ACQUIRE) && s->view != NOBODY) join(&me->view, &views[s->view]);
-    if (order == EXPLORE_SEQ_CST && p->floor < index) p->floor = index;
-    me->chain = mix(me->chain, s->id);
-}
-
-/* Adds a store; `carried` is the view of the store that a read-modify-write saw. */
-static void put(thread *me, object *p, uint64_t value, explore_order order, int32_t carried) {
-    if (p->count == STORES) fail(LIMIT "more than %d stores to an object", STORES);
-    const uint32_t index = p->count++;
-    me->view.seen[number_of(p)] = (uint16_t)index;
-    int32_t released = carried;
-    if (order & EXPLORE_RELEASE) {
-        if (x.view_count == VIEWS) fail(LIMIT "more than %d releases", VIEWS);
-        released = (int32_t)x.view_count++;
-        copy_view(&views[released], &me->view);
-        if (carried != NOBODY) join(&views[released], &views[carried]);
-        me->view.clock[x.current]++;
-    }
-    value = cut_to(value, p->size);
-    me->chain = mix(me->chain, value);
-    p->stores[index] = (store){value, mix(me->chain, (uint64_t)x.current), released};
-    p->chain = mix(p->chain, p->stores[index].id);
-    if (order == EXPLORE_SEQ_CST) p->floor = index;
-    poke((volatile void *)(uintptr_t)p->address, p->size, value);
-}
-
-static uint32_t oldest_for(const thread *me, const object *p, explore_order order) {
-    const uint32_t seen = me->view.seen[number_of(p)];
-    return order == EXPLORE_SEQ_CST && p->floor > seen ? p->floor : seen;
-}
-
-uint64_t explore_load(const volatile void *address, unsigned size, explore_order order,
-                      const explore_site *site) {
-    if (x.current == NOBODY) return peek(address, size);
-    thread *me = &threads[x.current];
-    object *p = find_object(address, size, false);
-    point(p);
-    const uint32_t newest = p->count - 1, oldest = oldest_for(me, p, order);
-    uint32_t behind = 0;
-    if (oldest < newest && x.used_stale < x.stale) behind = choose(newest - oldest + 1);
-    if (behind) x.used_stale++;
-    saw(me, p, newest - behind, order);
-    const uint64_t value = p->stores[newest - behind].value;
-    note("load", number_of(p), site, value, value, behind);
-    return value;
-}
-
-void explore_store(volatile void *address, unsigned size, uint64_t value, explore_order order,
-                   const explore_site *site) {
-    if (x.current == NOBODY) {
-        poke(address, size, value);
-        return;
-    }
-    object *p = find_object(address, size, true);
-    point(p);
-    note("store", number_of(p), site, cut_to(value, size), cut_to(value, size), 0);
-    put(&threads[x.current], p, value, order, NOBODY);
-}
-
-uint64_t explore_rmw(volatile void *address, unsigned size, explore_rmw_kind kind, uint64_t operand,
-                     explore_order order, const explore_site *site) {
-    object *p = NULL;
-    if (x.current != NOBODY) {
-        p = find_object(address, size, true);
-        point(p);
-    }
-    const uint64_t old = peek(address, size);
-    const uint64_t value = cut_to(kind == EXPLORE_SET   ? operand
-                                  : kind == EXPLORE_ADD ? old + operand
-                                  : kind == EXPLORE_SUB ? old - operand
-                                  : kind == EXPLORE_OR  ? old | operand
-                                                        : old & operand,
-                                  size);
-    if (!p) {
-        poke(address, size, value);
-        return old;
-    }
-    const uint32_t newest = p->count - 1;
-    note("change", number_of(p), site, old, value, 0);
-    saw(&threads[x.current], p, newest, order);
-    put(&threads[x.current], p, value, order, p->stores[newest].view);
-    return old;
-}
-
-bool explore_cas(volatile void *address, unsigned size, uint64_t *expected, uint64_t desired,
-                 explore_order order, explore_order failure, const explore_site *site) {
-    if (x.current == NOBODY) {
-        const uint64_t old = peek(address, size), wanted = cut_to(*expected, size);
-        if (old == wanted) poke(address, size, desired);
-        *expected = old;
-        return old == wanted;
-    }
-    thread *me = &threads[x.current];
-    object *p = find_object(address, size, true);
-    point(p);
-    const uint64_t wanted = cut_to(*expected, size);
-    const uint32_t newest = p->count - 1;
-    uint32_t found = newest;
-    if (x.used_stale < x.stale) {
-        /* Fails on an older store, too, if that differs from what is expected. */
-        uint32_t list[STORES], count = 0;
-        list[count++] = newest;
-        for (uint32_t i = oldest_for(me, p, failure); i < newest; i++)
-            if (p->stores[i].value != wanted) list[count++] = i;
-        const unsigned chosen = choose(count);
-        found = list[chosen];
-        if (chosen) x.used_stale++;
-    }
-    const uint64_t old = p->stores[found].value;
-    if (found != newest || old != wanted) {
-        note("cas fails", number_of(p), site, old, old, newest - found);
-        saw(me, p, found, failure);
-        *expected = old;
-        return false;
-    }
-    note("cas", number_of(p), site, old, cut_to(desired, size), 0);
-    saw(me, p, newest, order);
-    put(me, p, desired, order, p->stores[newest].view);
-    return true;
-}
-
-/* ---- Futexes: the kernel looks at the newest value, and orders nothing ---- */
-
-bool rota_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t deadline_ns) {
-    thread *me = &threads[x.current];
-    object *p = find_object(word, sizeof *word, false);
-    point(p);
-    const uint32_t value = (uint32_t)p->stores[p->count - 1].value;
-    me->chain = mix(me->chain, value);
-    if (value != expected) {
-        me->chain = mix(me->chain, p->stores[p->count - 1].id);
-        note("no sleep", number_of(p), NULL, value, value, 0);
-        return true;
-    }
-    note("sleeps", number_of(p), NULL, value, value, 0);
-    me->state = BLOCKED;
-    me->word = number_of(p);
-    me->deadline_ns = deadline_ns;
-    me->timed_out = false;
-    me->chain = mix(me->chain, 4);
-    p->sleepers[p->sleeper_count++] = (uint8_t)x.current;
-    p->chain = mix(p->chain, mix(me->chain, 4));
-    const unsigned next = next_thread();
-    switch_to(next);
-    return !me->timed_out;
-}
-
-void rota_futex_wake(_Atomic uint32_t *word, int count) {
-    if (x.current == NOBODY) return;
-    object *p = find_object(word, sizeof *word, true);
-    point(p);
-    thread *me = &threads[x.current];
-    me->chain = mix(me->chain, 6);
-    note("wakes", number_of(p), NULL, p->sleeper_count, p->sleeper_count, 0);
-    p->chain = mix(p->chain, mix(me->chain, 6));
-    uint32_t woken = 0;
-    for (; woken < p->sleeper_count && count > 0; woken++, count--)
-        threads[p->sleepers[woken]].state = RUNNABLE;
-    for (uint32_t i = woken; i < p->sleeper_count; i++) p->sleepers[i - woken] = p->sleepers[i];
-    p->sleeper_count -= woken;
-}
-
-/* ---- Memory and messages ---- */
-
-static _Alignas(64) uint8_t heap[HEAP_BYTES];
-
-void *explore_aligned_alloc(size_t alignment, size_t bytes) {
-    const size_t offset = (x.heap_used + alignment - 1) / alignment * alignment;
-    if (bytes > HEAP_BYTES || offset > HEAP_BYTES - bytes)
-        fail(LIMIT "more than %d bytes allocated", HEAP_BYTES);
-    x.heap_used = offset + bytes;
-    return heap + offset;
-}
-
-__attribute__((weak)) rota_status rota_fail(rota_status status, const char *format, ...) {
-    (void)format;
-    return status;
-}
-
-const char *rota_last_error(void) {
-    return "";
-}
-
-/* ---- Mutexes: a word that is 1 while it is held ---- */
-
-static const explore_site locks = {"", "", "lock", 0}, unlocks = {"", "", "unlock", 0};
-
-int explore_mutex_lock(pthread_mutex_t *mutex) {
-    _Atomic uint32_t *word = (_Atomic uint32_t *)(void *)mutex;
-    for (uint64_t expected = 0; !explore_cas(word, 4, &expected, 1, EXPLORE_ACQUIRE, EXPLORE_RELAXED, &locks);
-         expected = 0)
-        (void)rota_futex_wait(word, 1, UINT64_MAX);
-    return 0;
-}
-
-int explore_mutex_unlock(pthread_mutex_t *mutex) {
-    explore_store((volatile uint32_t *)(void *)mutex, 4, 0, EXPLORE_RELEASE, &unlocks);
-    rota_futex_wake((_Atomic uint32_t *)(void *)mutex, 1);
-    return 0;
-}
-
-/* ---- Plain data: what gcc's instrumentation calls ---- */
-
-static void plain(uintptr_t address, size_t bytes, bool writes) {
-    if (x.current == NOBODY) return;
-    thread *me = &threads[x.current];
-    if (address - (uintptr_t)me->stack < STACK_BYTES) return;
-    const uint32_t self = (uint32_t)x.current;
-    for (uintptr_t key = address >> 2; key <= (address + bytes - 1) >> 2; key++) {
-        uint32_t i = (uint32_t)(key * 2654435761u) & (SHADOW - 1), probes = 0;
-        while (shadow[i].key && shadow[i].key != key) {
-            i = (i + 1) & (SHADOW - 1);
-            if (++probes == SHADOW) fail(LIMIT "more plain data than there is room for");
-        }
-        granule *g = &shadow[i];
-        g->key = key;
-        if (g->execution != x.execution)
-            *g = (granule){.key = key, .execution = x.execution, .writer = UINT8_MAX};
-        bool is_race =
-            g->writer != UINT8_MAX && g->writer != self && g->write_clock > me->view.clock[g->writer];
-        for (unsigned t = 0; writes && t < EXPLORE_THREADS; t++)
-            is_race |= t != self && g->read_clock[t] > me->view.clock[t];
-        if (is_race) {
-            char name[64];
-            fail("a race: thread %u %s %s, which another thread's access did not happen before", self,
-                 writes ? "writes" : "reads", name_of((const volatile void *)(key << 2), name, sizeof name));
-        }
-        if (writes) {
-            g->writer = (uint8_t)self;
-            g->write_clock = me->view.clock[self];
-        } else {
-            g->read_clock[self] = me->view.clock[self];
-        }
-    }
-}
-
-void *explore_memcpy(void *to, const void *from, size_t bytes) {
-    if (bytes) {
-        plain((uintptr_t)from, bytes, false);
-        plain((uintptr_t)to, bytes, true);
-    }
-    return memcpy(to, from, bytes);
-}
-
-#define HOOKS(bytes)                                                                                         \
-    void __tsan_read##bytes(void *address);                                                                  \
-    void __tsan_read##bytes(void *address) {                                                                 \
-        plain((uintptr_t)address, bytes, false);                                                             \
-    }                                                                                                        \
-    void __tsan_write##bytes(void *address);                                                                 \
-    void __tsan_write##bytes(void *address) {                                                                \
-        plain((uintptr_t)address, bytes, true);                                                              \
-    }                                                                                                        \
-    void __tsan_unaligned_read##bytes(void *address);                                                        \
-    void __tsan_unaligned_read##bytes(void *address) {                                                       \
-        plain((uintptr_t)address, bytes, false);                                                             \
-    }                                                                                                        \
-    void __tsan_unaligned_write##bytes(void *address);                                                       \
-    void __tsan_unaligned_write##bytes(void *address) {                                                      \
-        plain((uintptr_t)address, bytes, true);                                                              \
-    }
-HOOKS(1)
-HOOKS(2)
-HOOKS(4)
-HOOKS(8)
-HOOKS(16)
-void __tsan_read_range(void *address, size_t bytes);
-void __tsan_read_range(void *address, size_t bytes) {
-    if (bytes) plain((uintptr_t)address, bytes, false);
-}
-void __tsan_write_range(void *address, size_t bytes);
-void __tsan_write_range(void *address, size_t bytes) {
-    if (bytes) plain((uintptr_t)address, bytes, true);
-}
-void __tsan_init(void);
-void __tsan_init(void) {}
-void __tsan_func_entry(void *from);
-void __tsan_func_entry(void *from) {
-    (void)from;
-}
-void __tsan_func_exit(void);
-void __tsan_func_exit(void) {}
 
 /* ---- The search ---- */
 
@@ -782,49 +325,50 @@ void explore_name(const volatile void *address, size_t bytes, const char *name) 
 }
 
 static void begin_execution(void) {
-    x.execution++;
-    x.base_ns = 1000000000;
-    x.used_preemptions = x.used_stale = 0;
-    x.view_count = x.step_count = x.depth = 0;
-    x.is_over = false;
-    x.heap_used = 0;
+    explored.execution++;
+    explored.base_ns = 1000000000;
+    explored.used_preemptions = explored.used_stale = 0;
+    explored.view_count = explored.step_count = explored.depth = 0;
+    explored.is_over = false;
+    explored.heap_used = 0;
     for (unsigned t = 0; t < EXPLORE_THREADS; t++) {
-        thread *th = &threads[t];
-        th->state = x.scenario->thread[t] ? RUNNABLE : ABSENT;
+        thread *th = &explore_threads[t];
+        th->state = explored.scenario->thread[t] ? RUNNABLE : ABSENT;
         th->is_fresh = true;
         th->chain = 0;
         th->clock_ns = 0;
         memset(&th->view, 0, sizeof th->view);
         th->view.clock[t] = 1;
     }
-    if (x.scenario->begin) x.scenario->begin();
+    if (explored.scenario->begin) explored.scenario->begin();
 }
 
 /* The next sequence of choices; false: there is none. */
 static bool advance(void) {
-    while (x.choice_count && choices[x.choice_count - 1].taken + 1 == choices[x.choice_count - 1].count)
-        x.choice_count--;
-    if (x.choice_count == 0) return false;
-    choices[x.choice_count - 1].taken++;
+    while (explored.choice_count &&
+           choices[explored.choice_count - 1].taken + 1 == choices[explored.choice_count - 1].count)
+        explored.choice_count--;
+    if (explored.choice_count == 0) return false;
+    choices[explored.choice_count - 1].taken++;
     return true;
 }
 
 static void search(void) {
     for (;;) {
         begin_execution();
-        if (_setjmp(x.main) == 0) go_to(next_thread());
-        if (x.result->error[0]) return;
-        if (x.is_over) {
-            x.result->executions++;
+        if (_setjmp(explored.main) == 0) go_to(explore_next_thread());
+        if (explored.result->error[0]) return;
+        if (explored.is_over) {
+            explored.result->executions++;
             *table_at(&traces, state_hash()) = 1;
-            if (x.scenario->end && _setjmp(x.main) == 0) x.scenario->end();
-            if (x.result->error[0]) return;
+            if (explored.scenario->end && _setjmp(explored.main) == 0) explored.scenario->end();
+            if (explored.result->error[0]) return;
         }
         /* An object turned out to be shared: operations on it were not looked at as they should be. */
-        if (x.restart) {
-            x.restart = false;
-            x.choice_count = 0;
-            x.result->executions = x.result->cut = 0;
+        if (explored.restart) {
+            explored.restart = false;
+            explored.choice_count = 0;
+            explored.result->executions = explored.result->cut = 0;
             table_clear(&visited);
             table_clear(&traces);
             continue;
@@ -843,17 +387,16 @@ static double seconds_now(void) {
 static void run(const explore_scenario *scenario, bool has_trace, unsigned preemptions, unsigned stale,
                 explore_result *out_result) {
     for (unsigned t = 0; t < EXPLORE_THREADS; t++)
-        if (!threads[t].stack) make_thread(t);
+        if (!explore_threads[t].stack) make_thread(t);
     *out_result = (explore_result){.executions = 0};
-    x.scenario = scenario;
-    x.result = out_result;
-    x.has_trace = has_trace;
-    x.preemptions = preemptions < BOUND ? preemptions : BOUND;
-    x.stale = stale < BOUND ? stale : BOUND;
-    x.object_count = x.choice_count = 0;
-    x.restart = false;
-    memset(index_of, 0, sizeof index_of);
-    memset(shadow, 0, sizeof shadow);
+    explored.scenario = scenario;
+    explored.result = out_result;
+    explored.has_trace = has_trace;
+    explored.preemptions = preemptions < BOUND ? preemptions : BOUND;
+    explored.stale = stale < BOUND ? stale : BOUND;
+    explored.object_count = explored.choice_count = 0;
+    explored.restart = false;
+    explore_objects_forget();
     table_clear(&visited);
     table_clear(&traces);
     const double from = seconds_now();
@@ -892,7 +435,7 @@ int explore_main(const explore_scenario *scenarios, unsigned count, int argc, ch
             run(scenario, !planted, minus(most, less), minus(scenario->stale, less), &result);
             printf("  %-34s %u preemptions %u stale: %8llu distinct of %8llu executions, %8llu cut, %.1f "
                    "s%s%s\n",
-                   scenario->name, x.preemptions, x.stale, (unsigned long long)result.distinct,
+                   scenario->name, explored.preemptions, explored.stale, (unsigned long long)result.distinct,
                    (unsigned long long)result.executions, (unsigned long long)result.cut, result.seconds,
                    result.error[0] ? ": " : "", result.error);
             (void)fflush(stdout);

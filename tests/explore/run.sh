@@ -31,7 +31,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
 compile=(gcc -std=gnu17 -O2 -g -D_GNU_SOURCE -w "-I$here" "-I$root")
-# The calls before each plain access are ours (explore.c).
+# The calls before each plain access are ours (explore_memory.c).
 hooked=("${compile[@]}" -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -Dsched_yield=explore_yield -Dmemcpy=explore_memcpy
   -Daligned_alloc=explore_aligned_alloc -Dpthread_mutex_lock=explore_mutex_lock
   -Dpthread_mutex_unlock=explore_mutex_unlock -ffunction-sections -O1)
@@ -40,7 +40,7 @@ if ! "${hooked[@]}" -c -o "$work/empty.o" "$work/empty.c" 2>/dev/null; then
   echo "skipped: no gcc whose -fsanitize=thread leaves functions' entries alone"
   exit 77
 fi
-"${compile[@]}" -c -o "$work/explore.o" explore.c
+for part in explore explore_memory; do "${compile[@]}" -c -o "$work/$part.o" $part.c; done
 
 # replace FROM TO TEXT REPLACEMENT
 replace() {
@@ -79,7 +79,7 @@ build() {
     objects+=("$2.${file//\//_}.o")
     "${compile[@]:0:1}" "-I$here" "-I$2" "-I$work/smaller" "${hooked[@]:1}" -c -o "$2.${file//\//_}.o" "$from"
   done
-  gcc -Wl,--gc-sections -o "$1" "${objects[@]}" "$work/explore.o"
+  gcc -Wl,--gc-sections -o "$1" "${objects[@]}" "$work/explore.o" "$work/explore_memory.o"
 }
 
 # shellcheck disable=SC2120 # the .plants call it
