@@ -33,9 +33,9 @@ void stage_lanes(uint64_t lanes, uint stride, uint count, uint first, uint width
     const uint quads = (width + 3u) / 4u;
     for (uint e = gl_LocalInvocationIndex; e < LANES * quads; e += LANES) {
         const uint lane = e / quads, d = e % quads * 4u;
-        const uint64_t place = value_at(lanes, uint64_t(lane) * stride + first);
+        const uint64_t address = value_at(lanes, uint64_t(lane) * stride + first);
         vec4 value = vec4(0.0);
-        if (lane < count) value = load4_any(place, d, width, d + 4u <= width && aligned_any(place));
+        if (lane < count) value = load4_any(address, d, width, d + 4u <= width && aligned_any(address));
         lane_tile[lane * PITCH + d / 4u] = value;
     }
 }
@@ -50,9 +50,9 @@ void dots(uint64_t rows, uint row_stride, uint row_count, uint64_t lanes, uint l
         barrier(); /* readers of what was staged before, and of weights, are done */
         for (uint e = t; e < ROWS * quads; e += LANES) {
             const uint row = e / quads, d = e % quads * 4u;
-            const uint64_t place = value_at(rows, uint64_t(row) * row_stride + first);
+            const uint64_t address = value_at(rows, uint64_t(row) * row_stride + first);
             vec4 value = vec4(0.0);
-            if (row < row_count) value = load4_any(place, d, width, d + 4u <= width && aligned_any(place));
+            if (row < row_count) value = load4_any(address, d, width, d + 4u <= width && aligned_any(address));
             row_tile[row * (PIECE / 4u) + d / 4u] = value;
         }
         stage_lanes(lanes, lane_stride, lane_count, first, width);

@@ -40,7 +40,7 @@ void main() {
             dots(v, pc.kv_stride[2], rows, dout, pc.out_stride[2], lanes, pc.dim, dp);
             float lse = 0.0, delta = 0.0;
             if (t < lanes) {
-                const uint64_t stats = at(rota_operand(4), (uint64_t(pair) * pc.queries + query + t) * 2ul);
+                const uint64_t stats = element_at(rota_operand(4), (uint64_t(pair) * pc.queries + query + t) * 2ul);
                 lse = load(stats, 0u);
                 delta = load(stats, 1u);
             }
@@ -58,9 +58,9 @@ void main() {
         }
         FOR_KEPT(width, {
             if (row < rows) {
-                const uint64_t place = uint64_t(row) * pc.kv_stride[2] + first;
-                store4_any(value_at(dk, place), quad * 4u, width, false, pc.scale * total_k[i]);
-                store4_any(value_at(dv, place), quad * 4u, width, false, total_v[i]);
+                const uint64_t element = uint64_t(row) * pc.kv_stride[2] + first;
+                store4_any(value_at(dk, element), quad * 4u, width, false, pc.scale * total_k[i]);
+                store4_any(value_at(dv, element), quad * 4u, width, false, total_v[i]);
             }
         })
     }

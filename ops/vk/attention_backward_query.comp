@@ -24,7 +24,7 @@ void main() {
     const uint end = CAUSAL ? min(pc.keys, query + rows + behind) : pc.keys;
     const uint64_t q = PLACE(0, pc.q_stride, b, h, query), dout = PLACE(3, pc.out_stride, b, h, query);
     const uint64_t dq = PLACE(5, pc.q_stride, b, h, query);
-    const uint64_t stats = at(rota_operand(4), (uint64_t(pair) * pc.queries + query) * 2ul);
+    const uint64_t stats = element_at(rota_operand(4), (uint64_t(pair) * pc.queries + query) * 2ul);
 
     for (uint first = 0u; first < pc.dim; first += COLUMNS) {
         const uint width = min(COLUMNS, pc.dim - first);

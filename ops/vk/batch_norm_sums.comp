@@ -33,10 +33,10 @@ void main() {
     if ((pc.flags & MEAN) == 0u) mean = load(rota_operand(1), c);
     if ((pc.flags & BACKWARD) != 0u) rstd = rstd_of(c);
     for (uint e = begin; e < end; ++e) {
-        const uint64_t place = (uint64_t(e / pc.inner) * pc.channels + c) * pc.inner + e % pc.inner;
-        const float x = get(value_at(rota_operand(0), place), 0u) - mean;
+        const uint64_t element = (uint64_t(e / pc.inner) * pc.channels + c) * pc.inner + e % pc.inner;
+        const float x = get(value_at(rota_operand(0), element), 0u) - mean;
         if ((pc.flags & BACKWARD) != 0u) {
-            const float dy = get(value_at(rota_operand(3), place), 0u);
+            const float dy = get(value_at(rota_operand(3), element), 0u);
             sum += dy * (x * rstd);
             more += dy;
         } else {
@@ -44,5 +44,5 @@ void main() {
         }
     }
     store(rota_operand(4), at_result, sum);
-    if ((pc.flags & BACKWARD) != 0u) store(at(rota_operand(4), uint64_t(chunks) * pc.channels), at_result, more);
+    if ((pc.flags & BACKWARD) != 0u) store(element_at(rota_operand(4), uint64_t(chunks) * pc.channels), at_result, more);
 }

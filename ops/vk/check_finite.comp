@@ -13,22 +13,22 @@ ROTA_KERNEL_END
 
 /* By words, two elements each of f16 (rota_dtype 1) and bf16. */
 bool not_finite(uint64_t x, uint i) {
-    if (pc.dtype == 0u) return (rota_u32(at(x, i)).v[0] & 0x7F800000u) == 0x7F800000u;
+    if (pc.dtype == 0u) return (rota_u32(element_at(x, i)).v[0] & 0x7F800000u) == 0x7F800000u;
     const uint mask = pc.dtype == 1u ? 0x7C00u : 0x7F80u;
-    return (rota_u32(at(x, i / 2u)).v[0] >> (i % 2u * 16u) & mask) == mask;
+    return (rota_u32(element_at(x, i / 2u)).v[0] >> (i % 2u * 16u) & mask) == mask;
 }
 
 void main() {
     if (rota_index() > (pc.count - 1u) / 4u) return;
     const uint first = rota_index() * 4u;
     const uint64_t x = rota_operand(0);
-    uint bad = 0u, place = 0xFFFFFFFFu;
+    uint bad = 0u, position = 0xFFFFFFFFu;
     for (uint j = 0u; j < 4u && j < pc.count - first; ++j) {
         if (!not_finite(x, first + j)) continue;
-        if (bad == 0u) place = first + j;
+        if (bad == 0u) position = first + j;
         ++bad;
     }
     if (bad == 0u) return;
     atomicAdd(rota_u32(rota_operand(1)).v[0], bad);
-    atomicMin(rota_u32(rota_operand(1)).v[1], place);
+    atomicMin(rota_u32(rota_operand(1)).v[1], position);
 }

@@ -29,10 +29,10 @@ void main() {
     uint64_t from = pc.x_offset, to = pc.y_offset;
     [[unroll]] for (int d = 5; d >= 0; --d) {
         if (6u - uint(d) > DIMS) break;
-        const uint place = 6u - uint(d) == DIMS ? rest : rest % pc.shape[d];
+        const uint index = 6u - uint(d) == DIMS ? rest : rest % pc.shape[d];
         rest /= pc.shape[d];
-        from += uint64_t(place) * pc.x_stride[d];
-        to += uint64_t(place) * pc.y_stride[d];
+        from += uint64_t(index) * pc.x_stride[d];
+        to += uint64_t(index) * pc.y_stride[d];
     }
     const uint64_t x = rota_operand(0), y = rota_operand(1);
     if (FLAGS == 0u) { /* as bits: integers, and NaNs unchanged */

@@ -23,17 +23,17 @@ void main() {
     const bool whole = count - i >= 4u && values_aligned(logits | dlogits);
     const vec4 x = get4(logits, i, count, whole);
     const float scale = load(rota_operand(3), 0u) * load(rota_operand(4), 0u);
-    uint row = i / pc.pitch, place = i % pc.pitch;
+    uint row = i / pc.pitch, column = i % pc.pitch;
     int given = load_i32(rota_operand(1), row);
     float lse = load(rota_operand(2), row);
     vec4 result;
     [[unroll]] for (uint j = 0u; j < 4u; ++j) {
         const uint label = uint(given);
-        const float hot = place == label ? 1.0 - pc.smoothing : 0.0;
+        const float hot = column == label ? 1.0 - pc.smoothing : 0.0;
         const float gradient = (exp(x[j] - lse) - hot - pc.smoothing / float(pc.classes)) * scale;
-        result[j] = given == pc.ignored || place >= pc.classes ? 0.0 : label < pc.classes ? gradient : ROTA_NAN;
-        if (++place == pc.pitch && row + 1u < pc.rows) {
-            place = 0u;
+        result[j] = given == pc.ignored || column >= pc.classes ? 0.0 : label < pc.classes ? gradient : ROTA_NAN;
+        if (++column == pc.pitch && row + 1u < pc.rows) {
+            column = 0u;
             ++row;
             given = load_i32(rota_operand(1), row);
             lse = load(rota_operand(2), row);

@@ -18,7 +18,7 @@ ROTA_KERNEL_END
 
 shared float sums[64];
 
-uint64_t place(uint64_t base, uint k) { return base + uint64_t(pc.reverse != 0u ? pc.n - 1u - k : k) * pc.inner; }
+uint64_t element(uint64_t base, uint k) { return base + uint64_t(pc.reverse != 0u ? pc.n - 1u - k : k) * pc.inner; }
 
 void main() {
     const uint t = gl_LocalInvocationIndex, item = PER_INVOCATION ? rota_index() : rota_group_index();
@@ -27,14 +27,14 @@ void main() {
     float carry = 0.0;
     if (PER_INVOCATION) {
         for (uint k = 0u; k < pc.n; ++k) {
-            carry += load_any(rota_operand(0), place(base, k));
-            store_any(rota_operand(1), place(base, k), carry);
+            carry += load_any(rota_operand(0), element(base, k));
+            store_any(rota_operand(1), element(base, k), carry);
         }
         return;
     }
     for (uint first = 0u; first < pc.n; first += 64u) {
         const uint k = first + t;
-        float sum = k < pc.n ? load_any(rota_operand(0), place(base, k)) : 0.0;
+        float sum = k < pc.n ? load_any(rota_operand(0), element(base, k)) : 0.0;
         sums[t] = sum;
         barrier();
         for (uint step = 1u; step < 64u; step <<= 1) {
@@ -44,7 +44,7 @@ void main() {
             sums[t] = sum;
             barrier();
         }
-        if (k < pc.n) store_any(rota_operand(1), place(base, k), carry + sum);
+        if (k < pc.n) store_any(rota_operand(1), element(base, k), carry + sum);
         carry += sums[63];
         barrier();
     }

@@ -22,19 +22,19 @@ void main() {
     const uint64_t first = (row * pc.n + begin) * pc.inner + column;
     const bool reverse = pc.reverse != 0u, alone = reverse ? c + 1u == chunks : c == 0u;
     float carry = 0.0;
-    if (!alone) carry = rota_f32(at(rota_operand(1), (row * chunks + (reverse ? c + 1u : c - 1u)) * pc.inner + column)).v[0];
+    if (!alone) carry = rota_f32(element_at(rota_operand(1), (row * chunks + (reverse ? c + 1u : c - 1u)) * pc.inner + column)).v[0];
     if (PER_INVOCATION) {
         ROTA_EACH(k, 0u, length, 1u, {
-            const uint64_t place = first + uint64_t(reverse ? length - 1u - k : k) * pc.inner;
-            carry += load_any(rota_operand(0), place);
-            store_any(rota_operand(2), place, carry);
+            const uint64_t element = first + uint64_t(reverse ? length - 1u - k : k) * pc.inner;
+            carry += load_any(rota_operand(0), element);
+            store_any(rota_operand(2), element, carry);
         })
         return;
     }
     for (uint from = 0u; from < length; from += 64u) {
         const uint k = from + t;
-        const uint64_t place = first + uint64_t(reverse ? length - 1u - k : k) * pc.inner;
-        float sum = k < length ? load_any(rota_operand(0), place) : 0.0;
+        const uint64_t element = first + uint64_t(reverse ? length - 1u - k : k) * pc.inner;
+        float sum = k < length ? load_any(rota_operand(0), element) : 0.0;
         sums[t] = sum;
         barrier();
         for (uint step = 1u; step < 64u; step <<= 1) {
@@ -44,7 +44,7 @@ void main() {
             sums[t] = sum;
             barrier();
         }
-        if (k < length) store_any(rota_operand(2), place, carry + sum);
+        if (k < length) store_any(rota_operand(2), element, carry + sum);
         carry += sums[63];
         barrier();
     }

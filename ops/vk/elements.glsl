@@ -11,7 +11,7 @@ void store(uint64_t base, uint i, float value) { rota_f32(base + uint64_t(i) * 4
 int load_i32(uint64_t base, uint i) { return rota_i32(base + uint64_t(i) * 4ul).v[0]; }
 
 /* Base moved by i elements of 4 bytes. */
-uint64_t at(uint64_t base, uint64_t i) { return base + i * 4ul; }
+uint64_t element_at(uint64_t base, uint64_t i) { return base + i * 4ul; }
 
 bool aligned16(uint64_t address) { return (uint(address) & 15u) == 0u; }
 

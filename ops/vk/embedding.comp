@@ -17,8 +17,8 @@ ROTA_KERNEL_END
 void main() {
     if (rota_beyond(pc.rows * pc.dim)) return;
     const uint i = rota_index();
-    const uint place = uint(load_i32(rota_operand(1), i / pc.dim)); /* a negative one is far outside */
+    const uint row = uint(load_i32(rota_operand(1), i / pc.dim)); /* a negative one is far outside */
     float value = ROTA_NAN;
-    if (place < pc.classes) value = get(value_at(rota_operand(0), uint64_t(place) * pc.dim), i % pc.dim);
+    if (row < pc.classes) value = get(value_at(rota_operand(0), uint64_t(row) * pc.dim), i % pc.dim);
     put(rota_operand(2), i, value);
 }

@@ -35,12 +35,12 @@ void main() {
             const bool here = row + t < pc.rows && uint(load_i32(rota_operand(1), row + t)) == group;
             if (here) atomicOr(matches[t / 32u], 1u << (t % 32u));
             barrier();
-            uint count = 0u, place = bitCount(matches[t / 32u] & ((1u << (t % 32u)) - 1u));
+            uint count = 0u, before = bitCount(matches[t / 32u] & ((1u << (t % 32u)) - 1u));
             [[unroll]] for (uint word = 0u; word < 4u; ++word) {
                 count += bitCount(matches[word]);
-                if (word < t / 32u) place += bitCount(matches[word]);
+                if (word < t / 32u) before += bitCount(matches[word]);
             }
-            if (here) found[place] = row + t;
+            if (here) found[before] = row + t;
             barrier();
             for (uint m = 0u; m < count; m += 4u) /* four a turn, as each.glsl says; mostly there are none */
                 [[unroll]] for (uint ahead = 0u; ahead < 4u; ++ahead)

@@ -16,9 +16,9 @@ ROTA_KERNEL_END
 
 void main() {
     if (rota_beyond(pc.outer * pc.m * pc.inner)) return;
-    const uint i = rota_index(), place = uint(load_i32(rota_operand(1), i)); /* a negative one is far outside */
-    const uint64_t from = (uint64_t(i / pc.inner / pc.m) * pc.n + place) * pc.inner + i % pc.inner;
+    const uint i = rota_index(), index = uint(load_i32(rota_operand(1), i)); /* a negative one is far outside */
+    const uint64_t from = (uint64_t(i / pc.inner / pc.m) * pc.n + index) * pc.inner + i % pc.inner;
     float value = ROTA_NAN;
-    if (place < pc.n) value = load_any(rota_operand(0), from);
+    if (index < pc.n) value = load_any(rota_operand(0), from);
     store_any(rota_operand(2), i, value);
 }

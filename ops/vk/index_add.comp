@@ -14,6 +14,6 @@ ROTA_KERNEL_END
 void main() {
     const uint row = rota_index();
     if (rota_beyond(pc.rows)) return;
-    const uint place = uint(load_i32(rota_operand(0), row)); /* a negative one is far outside */
-    if (place < pc.size) atomicAdd(rota_i32(at(rota_operand(1), place)).v[0], pc.value);
+    const uint index = uint(load_i32(rota_operand(0), row)); /* a negative one is far outside */
+    if (index < pc.size) atomicAdd(rota_i32(element_at(rota_operand(1), index)).v[0], pc.value);
 }

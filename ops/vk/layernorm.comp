@@ -61,8 +61,8 @@ void main() {
 #ifdef RMS
         store(rota_operand(STATS), row, rstd);
 #else
-        store(at(rota_operand(STATS), uint64_t(row) * 2ul), 0u, mean);
-        store(at(rota_operand(STATS), uint64_t(row) * 2ul), 1u, rstd);
+        store(element_at(rota_operand(STATS), uint64_t(row) * 2ul), 0u, mean);
+        store(element_at(rota_operand(STATS), uint64_t(row) * 2ul), 1u, rstd);
 #endif
     }
 }

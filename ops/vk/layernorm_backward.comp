@@ -29,7 +29,7 @@ void main() {
 #ifdef RMS
     const float mean = 0.0, rstd = load(rota_operand(2), row);
 #else
-    const uint64_t stats = at(rota_operand(2), uint64_t(row) * 2ul);
+    const uint64_t stats = element_at(rota_operand(2), uint64_t(row) * 2ul);
     const float mean = load(stats, 0u), rstd = load(stats, 1u);
 #endif
     precise float sum = 0.0, sum_h = 0.0;

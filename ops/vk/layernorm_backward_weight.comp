@@ -23,18 +23,18 @@ void main() {
     const uint end = pc.rows - begin < pc.chunk ? pc.rows : begin + pc.chunk;
     float sum = 0.0, sum_h = 0.0;
     for (uint row = begin; row < end; ++row) {
-        const uint64_t place = uint64_t(row) * pc.dim + d;
-        const float dy = get(value_at(rota_operand(2), place), 0u), x = get(value_at(rota_operand(0), place), 0u);
+        const uint64_t element = uint64_t(row) * pc.dim + d;
+        const float dy = get(value_at(rota_operand(2), element), 0u), x = get(value_at(rota_operand(0), element), 0u);
 #ifdef RMS
         sum_h += dy * x * load(rota_operand(1), row);
 #else
-        const uint64_t stats = at(rota_operand(1), uint64_t(row) * 2ul);
+        const uint64_t stats = element_at(rota_operand(1), uint64_t(row) * 2ul);
         sum_h += dy * (x - load(stats, 0u)) * load(stats, 1u);
         sum += dy;
 #endif
     }
     store(rota_operand(3), i, sum_h);
 #ifndef RMS
-    store(at(rota_operand(3), uint64_t(chunks) * pc.dim), i, sum);
+    store(element_at(rota_operand(3), uint64_t(chunks) * pc.dim), i, sum);
 #endif
 }

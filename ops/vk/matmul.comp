@@ -69,41 +69,41 @@ vec4 unpack(uint low, uint high) {
 
 /* Four elements of a row of memory; zero beyond rows or columns. whole: all are there, and aligned. */
 vec4 fetch(uint64_t base, uint stride, uint row, uint column, uint rows, uint columns, bool whole) {
-    const uint64_t place = base + (uint64_t(row) * stride + column) * uint64_t(ELEMENT_BYTES);
+    const uint64_t address = base + (uint64_t(row) * stride + column) * uint64_t(ELEMENT_BYTES);
 #ifdef ROTA_USE_F16
     if (whole) {
-        const uvec2 bits = unpackUint2x32(rota_u64(place).v[0]);
+        const uvec2 bits = unpackUint2x32(rota_u64(address).v[0]);
         return unpack(bits.x, bits.y);
     }
     uvec4 bits = uvec4(0u);
     if (row < rows)
         [[unroll]] for (uint j = 0u; j < 4u; ++j)
-            if (column + j < columns) bits[j] = uint(rota_u16(place).v[j]);
+            if (column + j < columns) bits[j] = uint(rota_u16(address).v[j]);
     return unpack(bits.x | bits.y << 16, bits.z | bits.w << 16);
 #else
-    if (whole) return rota_vec4(place).v[0];
+    if (whole) return rota_vec4(address).v[0];
     vec4 value = vec4(0.0);
     if (row < rows)
         [[unroll]] for (uint j = 0u; j < 4u; ++j)
-            if (column + j < columns) value[j] = rota_f32(place).v[j];
+            if (column + j < columns) value[j] = rota_f32(address).v[j];
     return value;
 #endif
 }
 
 /* Where group number e of four lies in a tile, as (i, k): along k if memory runs along k, else along i. */
-uvec2 place_of(uint e, bool along_k) {
+uvec2 position_of(uint e, bool along_k) {
     return along_k ? uvec2(e / (DEPTH / 4u), e % (DEPTH / 4u) * 4u) : uvec2(e % (TILE / 4u) * 4u, e / (TILE / 4u));
 }
 
-void put(inout float total, uint64_t c, uint64_t place) {
+void put(inout float total, uint64_t c, uint64_t element) {
     const float value = pc.alpha * total;
 #ifdef ROTA_USE_F16
     if (C_DTYPE != DTYPE_F32) {
-        rota_u16(c + place * 2ul).v[0] = uint16_t(C_DTYPE == DTYPE_F16 ? to_f16(value) : rota_to_bf16(value));
+        rota_u16(c + element * 2ul).v[0] = uint16_t(C_DTYPE == DTYPE_F16 ? to_f16(value) : rota_to_bf16(value));
         return;
     }
 #endif
-    const uint64_t address = at(c, place);
+    const uint64_t address = element_at(c, element);
     rota_f32(address).v[0] = ADD ? rota_f32(address).v[0] + value : value;
 }
 
@@ -111,8 +111,8 @@ void main() {
     const uint rows = (pc.m - 1u) / TILE + 1u, columns = (pc.n - 1u) / TILE + 1u;
     const uint product = rota_group_index() / (rows * columns), id = rota_group_index() % (rows * columns);
     if (product >= pc.batch[0] * pc.batch[1] * pc.batch[2]) return;
-    const uint band = id / (BAND * columns), height = min(rows - band * BAND, BAND), place = id % (BAND * columns);
-    const uint row = (band * BAND + place % height) * TILE, column = place / height * TILE;
+    const uint band = id / (BAND * columns), height = min(rows - band * BAND, BAND), in_band = id % (BAND * columns);
+    const uint row = (band * BAND + in_band % height) * TILE, column = in_band / height * TILE;
     const uvec3 index = uvec3(product / pc.batch[2] / pc.batch[1], product / pc.batch[2] % pc.batch[1],
                               product % pc.batch[2]);
     uint64_t a = 0ul, b = 0ul, c = 0ul;
@@ -136,7 +136,7 @@ void main() {
         if (step < steps) { /* global loads of the next tiles are in flight during the arithmetic on this one */
             const bool whole = inside && k + DEPTH <= pc.k;
             [[unroll]] for (uint i = 0u; i < LOADS; ++i) {
-                const uvec2 p = place_of(i * THREADS + t, !TRANSPOSE_A), q = place_of(i * THREADS + t, TRANSPOSE_B);
+                const uvec2 p = position_of(i * THREADS + t, !TRANSPOSE_A), q = position_of(i * THREADS + t, TRANSPOSE_B);
                 a_next[i] = TRANSPOSE_A ? fetch(a, pc.lda, k + p.y, row + p.x, pc.k, pc.m, whole)
                                         : fetch(a, pc.lda, row + p.x, k + p.y, pc.m, pc.k, whole);
                 b_next[i] = TRANSPOSE_B ? fetch(b, pc.ldb, column + q.x, k + q.y, pc.n, pc.k, whole)
@@ -158,7 +158,7 @@ void main() {
         }
         if (step < steps) {
             [[unroll]] for (uint i = 0u; i < LOADS; ++i) {
-                const uvec2 p = place_of(i * THREADS + t, !TRANSPOSE_A), q = place_of(i * THREADS + t, TRANSPOSE_B);
+                const uvec2 p = position_of(i * THREADS + t, !TRANSPOSE_A), q = position_of(i * THREADS + t, TRANSPOSE_B);
                 if (TRANSPOSE_A)
                     a_tile[current][p.y * PITCH + p.x / 4u] = a_next[i];
                 else

@@ -21,9 +21,9 @@ void main() {
     const float picked = load_any(rota_operand(1), column), gradient = load_any(rota_operand(2), column);
     bool found = false;
     for (uint k = 0u; k < pc.n; ++k) {
-        const uint64_t place = first + uint64_t(k) * pc.inner;
-        const bool here = !found && load_any(x, place) == picked;
-        store_any(dx, place, here ? gradient : 0.0);
+        const uint64_t element = first + uint64_t(k) * pc.inner;
+        const bool here = !found && load_any(x, element) == picked;
+        store_any(dx, element, here ? gradient : 0.0);
         found = found || here;
     }
 }

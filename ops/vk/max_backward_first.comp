@@ -20,5 +20,5 @@ void main() {
     ROTA_EACH(k, begin, chunk_end(begin), 1u, {
         if (first == pc.n && load_any(rota_operand(0), x + uint64_t(k) * pc.inner) == picked) first = k;
     })
-    rota_u32(at(rota_operand(2), i)).v[0] = first;
+    rota_u32(element_at(rota_operand(2), i)).v[0] = first;
 }

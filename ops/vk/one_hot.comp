@@ -14,6 +14,6 @@ ROTA_KERNEL_END
 
 void main() {
     if (rota_beyond(pc.rows * pc.classes)) return;
-    const uint i = rota_index(), place = uint(load_i32(rota_operand(0), i / pc.classes));
-    store_any(rota_operand(1), i, place >= pc.classes ? ROTA_NAN : place == i % pc.classes ? 1.0 : 0.0);
+    const uint i = rota_index(), index = uint(load_i32(rota_operand(0), i / pc.classes));
+    store_any(rota_operand(1), i, index >= pc.classes ? ROTA_NAN : index == i % pc.classes ? 1.0 : 0.0);
 }

@@ -43,7 +43,7 @@ float element(uint64_t i) {
 #ifdef HALF
     return load_as64(FROM, rota_operand(0), i);
 #else
-    return rota_f32(at(rota_operand(0), i)).v[0];
+    return rota_f32(element_at(rota_operand(0), i)).v[0];
 #endif
 }
 

@@ -20,16 +20,16 @@ layout(constant_id = 3) const uint PIECES = 1u;
 
 const uint AHEAD = 8u; /* indices on their way together; each.glsl says what else that is for */
 
-/* The place last added to, from the piece's first, and its sum. */
+/* The index last added to, from the piece's first, and its sum. */
 uint now;
 float sum;
 
-void add(uint place, uint64_t x, uint64_t y, uint mine) {
-    if (place >= mine) return;
-    if (place != now) {
-        if (now < mine) rota_f32(at(y, uint64_t(now) * pc.inner)).v[0] = sum;
-        now = place;
-        sum = rota_f32(at(y, uint64_t(place) * pc.inner)).v[0];
+void add(uint index, uint64_t x, uint64_t y, uint mine) {
+    if (index >= mine) return;
+    if (index != now) {
+        if (now < mine) rota_f32(element_at(y, uint64_t(now) * pc.inner)).v[0] = sum;
+        now = index;
+        sum = rota_f32(element_at(y, uint64_t(index) * pc.inner)).v[0];
     }
     sum += load_any(rota_operand(0), x);
 }
@@ -40,20 +40,20 @@ void main() {
     const uint64_t row = rota_index() / pc.inner / PIECES;
     const uint width = (pc.n - 1u) / PIECES + 1u, low = piece * width, mine = min(width, pc.n - low);
     const uint64_t x = row * pc.m * pc.inner + column;
-    const uint64_t y = at(rota_operand(2), (row * pc.n + low) * pc.inner + column);
+    const uint64_t y = element_at(rota_operand(2), (row * pc.n + low) * pc.inner + column);
     now = mine;
     sum = 0.0;
     uint j = 0u;
     for (; j + (AHEAD - 1u) < pc.m; j += AHEAD) { /* no sum beyond 2^32 */
-        uint place[AHEAD]; /* from the piece's first; outside of all: skipped */
+        uint index[AHEAD]; /* from the piece's first; outside of all: skipped */
         bool some = false;
         [[unroll]] for (uint a = 0u; a < AHEAD; ++a)
-            place[a] = uint(rota_i32(at(rota_operand(1), x + uint64_t(j + a) * pc.inner)).v[0]) - low;
-        [[unroll]] for (uint a = 0u; a < AHEAD; ++a) some = some || place[a] < mine;
+            index[a] = uint(rota_i32(element_at(rota_operand(1), x + uint64_t(j + a) * pc.inner)).v[0]) - low;
+        [[unroll]] for (uint a = 0u; a < AHEAD; ++a) some = some || index[a] < mine;
         if (some)
-            [[unroll]] for (uint a = 0u; a < AHEAD; ++a) add(place[a], x + uint64_t(j + a) * pc.inner, y, mine);
+            [[unroll]] for (uint a = 0u; a < AHEAD; ++a) add(index[a], x + uint64_t(j + a) * pc.inner, y, mine);
     }
     for (; j < pc.m; ++j)
-        add(uint(rota_i32(at(rota_operand(1), x + uint64_t(j) * pc.inner)).v[0]) - low, x + uint64_t(j) * pc.inner, y, mine);
-    if (now < mine) rota_f32(at(y, uint64_t(now) * pc.inner)).v[0] = sum;
+        add(uint(rota_i32(element_at(rota_operand(1), x + uint64_t(j) * pc.inner)).v[0]) - low, x + uint64_t(j) * pc.inner, y, mine);
+    if (now < mine) rota_f32(element_at(y, uint64_t(now) * pc.inner)).v[0] = sum;
 }

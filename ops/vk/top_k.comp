@@ -41,7 +41,7 @@ void main() {
         if (t == 0u) {
             const uint64_t to = (row * pc.k + k) * pc.inner + column;
             const uint chosen = ~before.y;
-            rota_i32(at(rota_operand(2), to)).v[0] = int(chosen);
+            rota_i32(element_at(rota_operand(2), to)).v[0] = int(chosen);
             store_any(rota_operand(1), to, load_any(rota_operand(0), (row * pc.n + chosen) * pc.inner + column));
         }
     }

@@ -1,5 +1,5 @@
 /* Last part of rota_kernel_top_k_long: an invocation per candidate, the chunks' best or all of x, counts those above it,
- * which is its place. */
+ * which is its position. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #define DTYPE_ID 2
@@ -16,9 +16,9 @@ ROTA_LONG(4) /* x, keys, values, index */
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer rota_keys { uvec2 v[]; };
 
 uvec2 candidate(uint64_t first, uint j) {
-    const uint64_t place = first + uint64_t(j) * pc.inner;
-    if (OF_ALL) return key_of(load_any(rota_operand(0), place), j);
-    return rota_keys(rota_operand(1) + place * 8ul).v[0];
+    const uint64_t element = first + uint64_t(j) * pc.inner;
+    if (OF_ALL) return key_of(load_any(rota_operand(0), element), j);
+    return rota_keys(rota_operand(1) + element * 8ul).v[0];
 }
 
 void main() {
@@ -33,6 +33,6 @@ void main() {
     if (above >= pc.k) return;
     const uint chosen = ~own.y;
     const uint64_t to = (row * pc.k + above) * pc.inner + column;
-    rota_i32(at(rota_operand(3), to)).v[0] = int(chosen);
+    rota_i32(element_at(rota_operand(3), to)).v[0] = int(chosen);
     store_any(rota_operand(2), to, load_any(rota_operand(0), (row * pc.n + chosen) * pc.inner + column));
 }

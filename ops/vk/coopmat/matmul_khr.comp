@@ -41,12 +41,12 @@ shared uvec4 b_tile[2][B_SIZE];
 
 /* Eight elements of a row of memory, as bits; zero beyond rows or columns. whole: all are there, and aligned. */
 uvec4 fetch(uint64_t base, uint stride, uint row, uint column, uint rows, uint columns, bool whole) {
-    const uint64_t place = base + (uint64_t(row) * stride + column) * 2ul;
-    if (whole) return rota_uvec4(place).v[0];
+    const uint64_t address = base + (uint64_t(row) * stride + column) * 2ul;
+    if (whole) return rota_uvec4(address).v[0];
     uvec4 bits = uvec4(0u);
     if (row < rows)
         for (uint j = 0u; j < 8u && column + j < columns; ++j)
-            bits[j / 2u] |= uint(rota_u16(place).v[j]) << (j % 2u * 16u);
+            bits[j / 2u] |= uint(rota_u16(address).v[j]) << (j % 2u * 16u);
     return bits;
 }
 
@@ -126,18 +126,18 @@ void main() {
             total[i][j] = total[i][j] * pc.alpha;
             if (C_DTYPE == 2u)
                 [[unroll]] for (uint e = 0u; e < total[i][j].length(); ++e) total[i][j][e] = as_stored(total[i][j][e]);
-            const uint64_t place = uint64_t(row) * pc.ldc + column;
+            const uint64_t element = uint64_t(row) * pc.ldc + column;
             if (row + 16u <= pc.m && column + 16u <= pc.n) {
                 if (ADD) {
                     MATRIX(float, Accumulator) before;
-                    coopMatLoad(before, rota_f32(tile.c + place * 4ul).v, 0, pc.ldc, gl_CooperativeMatrixLayoutRowMajor);
+                    coopMatLoad(before, rota_f32(tile.c + element * 4ul).v, 0, pc.ldc, gl_CooperativeMatrixLayoutRowMajor);
                     total[i][j] = total[i][j] + before;
                 }
                 if (C_DTYPE == 0u)
-                    coopMatStore(total[i][j], rota_f32(tile.c + place * 4ul).v, 0, pc.ldc,
+                    coopMatStore(total[i][j], rota_f32(tile.c + element * 4ul).v, 0, pc.ldc,
                                  gl_CooperativeMatrixLayoutRowMajor);
                 else
-                    coopMatStore(MATRIX(float16_t, Accumulator)(total[i][j]), rota_u16(tile.c + place * 2ul).v, 0,
+                    coopMatStore(MATRIX(float16_t, Accumulator)(total[i][j]), rota_u16(tile.c + element * 2ul).v, 0,
                                  pc.ldc, gl_CooperativeMatrixLayoutRowMajor);
                 continue;
             }

@@ -36,11 +36,11 @@ struct rota_tile {
 rota_tile tile_of_group() {
     const uint rows = (pc.m - 1u) / TILE_M + 1u, columns = (pc.n - 1u) / TILE_N + 1u;
     const uint product = rota_group_index() / (rows * columns), id = rota_group_index() % (rows * columns);
-    const uint band = id / (BAND * columns), height = min(rows - band * BAND, BAND), place = id % (BAND * columns);
+    const uint band = id / (BAND * columns), height = min(rows - band * BAND, BAND), in_band = id % (BAND * columns);
     rota_tile tile;
     tile.there = product < pc.batch[0] * pc.batch[1] * pc.batch[2];
-    tile.row = (band * BAND + place % height) * TILE_M;
-    tile.column = place / height * TILE_N;
+    tile.row = (band * BAND + in_band % height) * TILE_M;
+    tile.column = in_band / height * TILE_N;
     const uvec3 index = uvec3(product / pc.batch[2] / pc.batch[1], product / pc.batch[2] % pc.batch[1],
                               product % pc.batch[2]);
     tile.a = tile.b = tile.c = 0ul;
