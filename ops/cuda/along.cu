@@ -8,11 +8,11 @@ ROTA_KERNEL(gather, 3, rota_gather_params, ROTA_CUDA_THREADS) {
     const rota_gather_params &p = args.params;
     const uint64_t i = rota_index();
     if (i >= static_cast<uint64_t>(p.outer) * p.m * p.inner) return;
-    const uint32_t place = static_cast<uint32_t>(rota_operand<const int32_t>(args, 1)[i]); /* a negative one is far outside */
-    const uint64_t from = (i / p.inner / p.m * p.n + place) * p.inner + i % p.inner;
+    const uint32_t index = static_cast<uint32_t>(rota_operand<const int32_t>(args, 1)[i]); /* a negative one is far outside */
+    const uint64_t from = (i / p.inner / p.m * p.n + index) * p.inner + i % p.inner;
     by_dtype(p.dtype, [&](auto type) {
         using T = decltype(type);
-        rota_operand<T>(args, 2)[i] = place < p.n ? rota_operand<const T>(args, 0)[from] : narrow<T>(not_a_number());
+        rota_operand<T>(args, 2)[i] = index < p.n ? rota_operand<const T>(args, 0)[from] : narrow<T>(not_a_number());
     });
 }
 
@@ -29,28 +29,28 @@ ROTA_KERNEL(scatter_add, 3, rota_gather_params, ROTA_CUDA_THREADS) {
     float *y = rota_operand<float>(args, 2) + (row * p.n + low) * p.inner + column;
     by_dtype(p.dtype, [&](auto type) {
         const auto *x = rota_operand<const decltype(type)>(args, 0) + row * p.m * p.inner + column;
-        uint32_t now = mine; /* the place last added to, from the piece's first, and its sum */
+        uint32_t now = mine; /* the index last added to, from the piece's first, and its sum */
         float sum = 0.0f;
-        const auto add = [&](uint32_t place, uint64_t j) {
-            if (place >= mine) return;
-            if (place != now) {
+        const auto add = [&](uint32_t target, uint64_t j) {
+            if (target >= mine) return;
+            if (target != now) {
                 if (now < mine) y[static_cast<uint64_t>(now) * p.inner] = sum;
-                now = place;
-                sum = y[static_cast<uint64_t>(place) * p.inner];
+                now = target;
+                sum = y[static_cast<uint64_t>(target) * p.inner];
             }
             sum += widen(x[j * p.inner]);
         };
         uint64_t j = 0;
         for (; j + AHEAD <= p.m; j += AHEAD) {
-            uint32_t place[AHEAD]; /* outside of all pieces: skipped */
+            uint32_t target[AHEAD]; /* outside of all pieces: skipped */
             bool some = false;
 #pragma unroll
-            for (uint32_t a = 0; a < AHEAD; a++) place[a] = static_cast<uint32_t>(index[(j + a) * p.inner]) - low;
+            for (uint32_t a = 0; a < AHEAD; a++) target[a] = static_cast<uint32_t>(index[(j + a) * p.inner]) - low;
 #pragma unroll
-            for (uint32_t a = 0; a < AHEAD; a++) some |= place[a] < mine;
+            for (uint32_t a = 0; a < AHEAD; a++) some |= target[a] < mine;
             if (!some) continue;
 #pragma unroll
-            for (uint32_t a = 0; a < AHEAD; a++) add(place[a], j + a);
+            for (uint32_t a = 0; a < AHEAD; a++) add(target[a], j + a);
         }
         for (; j < p.m; j++) add(static_cast<uint32_t>(index[j * p.inner]) - low, j);
         if (now < mine) y[static_cast<uint64_t>(now) * p.inner] = sum;
@@ -61,8 +61,8 @@ ROTA_KERNEL(one_hot, 2, rota_one_hot_params, ROTA_CUDA_THREADS) {
     const rota_one_hot_params &p = args.params;
     const uint64_t i = rota_index();
     if (i >= static_cast<uint64_t>(p.rows) * p.classes) return;
-    const uint32_t place = static_cast<uint32_t>(rota_operand<const int32_t>(args, 0)[i / p.classes]);
-    const float value = place >= p.classes ? not_a_number() : place == i % p.classes ? 1.0f : 0.0f;
+    const uint32_t index = static_cast<uint32_t>(rota_operand<const int32_t>(args, 0)[i / p.classes]);
+    const float value = index >= p.classes ? not_a_number() : index == i % p.classes ? 1.0f : 0.0f;
     by_dtype(p.dtype, [&](auto type) { rota_operand<decltype(type)>(args, 1)[i] = narrow<decltype(type)>(value); });
 }
 
@@ -115,7 +115,7 @@ ROTA_KERNEL(cumulative_sum, 2, rota_cumulative_sum_params, ROTA_CUDA_THREADS) {
     const uint64_t item = rows ? t.row : rota_index();
     if (item >= static_cast<uint64_t>(p.outer) * p.inner) return;
     const uint64_t base = item / p.inner * p.n * p.inner + item % p.inner;
-    auto place = [&](uint64_t k) { return base + (p.reverse ? p.n - 1 - k : k) * p.inner; };
+    auto element = [&](uint64_t k) { return base + (p.reverse ? p.n - 1 - k : k) * p.inner; };
     by_dtype(p.dtype, [&](auto type) {
         using T = decltype(type);
         const T *x = rota_operand<const T>(args, 0);
@@ -123,20 +123,20 @@ ROTA_KERNEL(cumulative_sum, 2, rota_cumulative_sum_params, ROTA_CUDA_THREADS) {
         float carry = 0.0f;
         if (!rows) {
             for (uint64_t k = 0; k < p.n; k++) {
-                carry += widen(x[place(k)]);
-                y[place(k)] = narrow<T>(carry);
+                carry += widen(x[element(k)]);
+                y[element(k)] = narrow<T>(carry);
             }
             return;
         }
         for (uint64_t first = 0; first < p.n; first += 32) {
             const uint64_t k = first + t.lane;
-            float sum = k < p.n ? widen(x[place(k)]) : 0.0f;
+            float sum = k < p.n ? widen(x[element(k)]) : 0.0f;
 #pragma unroll
             for (uint32_t step = 1; step < 32; step *= 2) {
                 const float left = __shfl_up_sync(0xFFFFFFFFu, sum, step);
                 if (t.lane >= step) sum += left;
             }
-            if (k < p.n) y[place(k)] = narrow<T>(carry + sum);
+            if (k < p.n) y[element(k)] = narrow<T>(carry + sum);
             carry += __shfl_sync(0xFFFFFFFFu, sum, 31);
         }
     });

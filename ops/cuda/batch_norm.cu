@@ -18,10 +18,10 @@ template <bool HALF, typename A> ROTA_DEVICE void sums_of(const A &args) {
     float sum = 0.0f, more = 0.0f;
 #pragma unroll 4
     for (uint64_t e = begin; e < end; e++) {
-        const uint64_t place = (e / p.inner * p.channels + c) * p.inner + e % p.inner;
-        const float value = x.at(place) - mean;
+        const uint64_t element = (e / p.inner * p.channels + c) * p.inner + e % p.inner;
+        const float value = x.at(element) - mean;
         if (backward) {
-            const float g = dy.at(place);
+            const float g = dy.at(element);
             sum = fmaf(g, value * rstd, sum);
             more += g;
         } else

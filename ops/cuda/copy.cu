@@ -22,14 +22,14 @@ template <typename T> ROTA_DEVICE T result(const rota_copy_strided_params &p, T 
     return x;
 }
 
-ROTA_DEVICE void places(const rota_copy_strided_params &p, uint32_t i, uint64_t &from, uint64_t &to) {
+ROTA_DEVICE void offsets(const rota_copy_strided_params &p, uint32_t i, uint64_t &from, uint64_t &to) {
     from = p.x_offset;
     to = p.y_offset;
     for (int d = LAST; d >= 0 && i != 0; d--) {
-        const uint64_t at = i % p.shape[d];
+        const uint64_t index = i % p.shape[d];
         i /= p.shape[d];
-        from += at * p.x_stride[d];
-        to += at * p.y_stride[d];
+        from += index * p.x_stride[d];
+        to += index * p.y_stride[d];
     }
 }
 
@@ -44,7 +44,7 @@ template <typename T, int W> ROTA_DEVICE void copy(const rota_copy_strided_param
     for (int g = 0; g < GROUPS; g++) {
         const uint64_t i = base + static_cast<uint64_t>(g * ROTA_CUDA_THREADS + threadIdx.x) * W;
         if (i >= p.count) break;
-        places(p, static_cast<uint32_t>(i), from[g], to[g]);
+        offsets(p, static_cast<uint32_t>(i), from[g], to[g]);
         if (W > 1 && xs == 1 && aligned_to<vector>(x + from[g]))
             value[g] = *reinterpret_cast<const vector *>(x + from[g]);
         else
@@ -55,16 +55,16 @@ template <typename T, int W> ROTA_DEVICE void copy(const rota_copy_strided_param
     for (int g = 0; g < GROUPS; g++) {
         const uint64_t i = base + static_cast<uint64_t>(g * ROTA_CUDA_THREADS + threadIdx.x) * W;
         if (i >= p.count) return;
-        T *at = y + to[g];
-        if (W > 1 && ys == 1 && aligned_to<vector>(at)) {
+        T *target = y + to[g];
+        if (W > 1 && ys == 1 && aligned_to<vector>(target)) {
             vector before = {};
-            if (p.flags & ROTA_COPY_ACCUMULATE) before = *reinterpret_cast<const vector *>(at);
+            if (p.flags & ROTA_COPY_ACCUMULATE) before = *reinterpret_cast<const vector *>(target);
 #pragma unroll
             for (int j = 0; j < W; j++) value[g].v[j] = result(p, value[g].v[j], &before.v[j]);
-            *reinterpret_cast<vector *>(at) = value[g];
+            *reinterpret_cast<vector *>(target) = value[g];
         } else {
 #pragma unroll
-            for (int j = 0; j < W; j++) at[ys * j] = result(p, value[g].v[j], at + ys * j);
+            for (int j = 0; j < W; j++) target[ys * j] = result(p, value[g].v[j], target + ys * j);
         }
     }
 }
@@ -82,10 +82,10 @@ template <typename T> ROTA_DEVICE void transpose(const rota_copy_strided_params 
     uint64_t from = p.x_offset, to = p.y_offset;
     for (int d = LAST - 1; d >= 0; d--) {
         if (d == dim) continue;
-        const uint64_t at = rest % p.shape[d];
+        const uint64_t index = rest % p.shape[d];
         rest /= p.shape[d];
-        from += at * p.x_stride[d];
-        to += at * p.y_stride[d];
+        from += index * p.x_stride[d];
+        to += index * p.y_stride[d];
     }
     if (rest != 0) return; /* the padding of a folded grid */
     const uint32_t lane = threadIdx.x % TILE, group = threadIdx.x / TILE;
@@ -98,8 +98,8 @@ template <typename T> ROTA_DEVICE void transpose(const rota_copy_strided_params 
 #pragma unroll
     for (uint32_t k = group; k < TILE; k += STEP)
         if (row + k < height && column + lane < width) {
-            T *at = y + to + static_cast<uint64_t>(row + k) * p.y_stride[dim] + column + lane;
-            *at = result(p, tile[lane][k], at);
+            T *target = y + to + static_cast<uint64_t>(row + k) * p.y_stride[dim] + column + lane;
+            *target = result(p, tile[lane][k], target);
         }
 }
 

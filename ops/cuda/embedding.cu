@@ -14,11 +14,11 @@ template <bool HALF, int W, typename A> ROTA_DEVICE void embedding_groups(const 
     for (int g = 0; g < GROUPS; g++) {
         const uint64_t i = rota_group_index() * ROTA_CUDA_ELEMENTS + (g * ROTA_CUDA_THREADS + threadIdx.x) * W;
         if (i >= count) return;
-        const uint32_t place = index[i / p.dim];
+        const uint32_t row = index[i / p.dim];
         pack<W> value;
 #pragma unroll
         for (int j = 0; j < W; j++) value.v[j] = not_a_number();
-        if (place < p.classes) value = table.template load<W>(static_cast<uint64_t>(place) * p.dim + i % p.dim, whole);
+        if (row < p.classes) value = table.template load<W>(static_cast<uint64_t>(row) * p.dim + i % p.dim, whole);
         y.template store<W>(i, value, whole);
     }
 }
@@ -82,18 +82,18 @@ ROTA_DEVICE uint32_t list_rows(const uint32_t *index, uint64_t first, uint64_t r
         const uint32_t own[4] = {own_class(given[r].x, class0, shift), own_class(given[r].y, class0, shift),
                                  own_class(given[r].z, class0, shift), own_class(given[r].w, class0, shift)};
         if (!__any_sync(0xFFFFFFFFu, min(min(own[0], own[1]), min(own[2], own[3])) < classes)) continue;
-        uint32_t at = listed;
+        uint32_t next = listed;
 #pragma unroll
         for (int k = 0; k < 4; k++) {
             const uint32_t hits = __ballot_sync(0xFFFFFFFFu, own[k] < classes);
-            at += __popc(hits & below);
+            next += __popc(hits & below);
             listed += __popc(hits);
         }
         const uint32_t row = static_cast<uint32_t>(first - base) + (r * 32 + lane) * 4;
 #pragma unroll
         for (int k = 0; k < 4; k++)
             if (own[k] < classes) {
-                list.entry[warp][at++] = own[k] << ROW_BITS | (row + k);
+                list.entry[warp][next++] = own[k] << ROW_BITS | (row + k);
                 atomicAdd(&list.of_class[own[k]], 1u); /* of integers: in any order */
             }
     }
@@ -216,6 +216,6 @@ ROTA_KERNEL(index_add, 2, rota_index_add_params, ROTA_CUDA_THREADS) {
     const rota_index_add_params &p = args.params;
     const uint64_t row = rota_index();
     if (row >= p.rows) return;
-    const uint32_t place = rota_operand<const uint32_t>(args, 0)[row]; /* a negative one is far outside */
-    if (place < p.size) atomicAdd(rota_operand<int32_t>(args, 1) + place, p.value);
+    const uint32_t element = rota_operand<const uint32_t>(args, 0)[row]; /* a negative one is far outside */
+    if (element < p.size) atomicAdd(rota_operand<int32_t>(args, 1) + element, p.value);
 }

@@ -219,14 +219,14 @@ template <typename T, typename A> ROTA_DEVICE void max_backward_of(const A &args
     }
     const uint64_t result = index + threadIdx.x;
     if (result >= results) return;
-    const uint64_t place = result / p.inner * p.n * p.inner + result % p.inner;
+    const uint64_t first = result / p.inner * p.n * p.inner + result % p.inner;
     const float picked = widen(y[result]);
     const T gradient = dy[result];
     bool found = false;
     for (uint64_t k = 0; k < p.n; k++) {
-        const uint64_t at = place + k * p.inner;
-        const bool here = !found && widen(x[at]) == picked;
-        dx[at] = here ? gradient : zero;
+        const uint64_t element = first + k * p.inner;
+        const bool here = !found && widen(x[element]) == picked;
+        dx[element] = here ? gradient : zero;
         found = found || here;
     }
 }
