@@ -20,15 +20,15 @@ template <int OUT, typename A> ROTA_DEVICE void attention_columns(const A &args,
     const rota_attention_params &p = args.params;
     const bool causal = p.flags & ROTA_ATTENTION_CAUSAL;
     const attention_thread t;
-    const attention_place at(p.batch, p.heads, p.queries, causal);
-    if (at.beyond) return;
-    const uint32_t rows = min(ROWS, p.queries - at.first), behind = p.keys - p.queries;
-    const uint32_t end = causal ? min(p.keys, at.first + rows + behind) : p.keys;
-    const strided_rows q(rota_operand<const float>(args, 0) + at.offset(p.q_stride, at.first), p.q_stride[2], rows, p.dim);
-    const float *k = rota_operand<const float>(args, 1) + at.offset(p.k_stride, 0);
-    const float *v = rota_operand<const float>(args, 2) + at.offset(p.v_stride, 0);
-    float *out = rota_operand<float>(args, 3) + at.offset(p.out_stride, at.first);
-    float *lse = rota_operand<float>(args, 4) + at.pair * p.queries + at.first;
+    const attention_block block(p.batch, p.heads, p.queries, causal);
+    if (block.beyond) return;
+    const uint32_t rows = min(ROWS, p.queries - block.first), behind = p.keys - p.queries;
+    const uint32_t end = causal ? min(p.keys, block.first + rows + behind) : p.keys;
+    const strided_rows q(rota_operand<const float>(args, 0) + block.offset(p.q_stride, block.first), p.q_stride[2], rows, p.dim);
+    const float *k = rota_operand<const float>(args, 1) + block.offset(p.k_stride, 0);
+    const float *v = rota_operand<const float>(args, 2) + block.offset(p.v_stride, 0);
+    float *out = rota_operand<float>(args, 3) + block.offset(p.out_stride, block.first);
+    float *lse = rota_operand<float>(args, 4) + block.pair * p.queries + block.first;
     const float scale = p.scale * LOG2_E; /* scores in powers of 2 */
 
     for (uint32_t first = 0; first < p.dim; first += OUT) {
@@ -41,7 +41,7 @@ template <int OUT, typename A> ROTA_DEVICE void attention_columns(const A &args,
             const uint32_t lanes = min(LANES, p.keys - key);
             float score[R][L];
             dots(t, s, q, {k + static_cast<uint64_t>(key) * p.k_stride[2], p.k_stride[2], lanes, p.dim}, score);
-            const bool masked = lanes < LANES || (causal && key + LANES - 1 > at.first + behind);
+            const bool masked = lanes < LANES || (causal && key + LANES - 1 > block.first + behind);
 #pragma unroll
             for (int i = 0; i < R; i++) {
                 float highest = maximum[i];
@@ -49,7 +49,7 @@ template <int OUT, typename A> ROTA_DEVICE void attention_columns(const A &args,
                 for (int j = 0; j < L; j++) {
                     const uint32_t lane = t.lane(j);
                     score[i][j] *= scale;
-                    if (masked && (lane >= lanes || (causal && key + lane > at.first + t.row(i) + behind)))
+                    if (masked && (lane >= lanes || (causal && key + lane > block.first + t.row(i) + behind)))
                         score[i][j] = negative_infinity();
                     highest = fmaxf(highest, score[i][j]);
                 }

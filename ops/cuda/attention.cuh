@@ -38,12 +38,12 @@ struct strided_rows {
     ROTA_DEVICE float4 four(uint32_t row, uint32_t column) const {
         float4 value = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         if (row >= count || column >= dim) return value;
-        const float *at = from + row * stride + column;
-        if (aligned && column + 4 <= dim) return *reinterpret_cast<const float4 *>(at);
-        value.x = at[0];
-        if (column + 1 < dim) value.y = at[1];
-        if (column + 2 < dim) value.z = at[2];
-        if (column + 3 < dim) value.w = at[3];
+        const float *group = from + row * stride + column;
+        if (aligned && column + 4 <= dim) return *reinterpret_cast<const float4 *>(group);
+        value.x = group[0];
+        if (column + 1 < dim) value.y = group[1];
+        if (column + 2 < dim) value.z = group[2];
+        if (column + 3 < dim) value.w = group[3];
         return value;
     }
 };
@@ -127,12 +127,12 @@ template <int OUT> struct attention_result {
                     float w[C];
 #pragma unroll
                     for (int c = 0; c < C; c += W) {
-                        const float *at = s.staged + (k + q) * OUT + column(t, c);
+                        const float *values = s.staged + (k + q) * OUT + column(t, c);
                         if (W == 4) {
-                            const float4 four = *reinterpret_cast<const float4 *>(at);
+                            const float4 four = *reinterpret_cast<const float4 *>(values);
                             w[c] = four.x, w[c + 1] = four.y, w[c + W - 2] = four.z, w[c + W - 1] = four.w;
                         } else {
-                            const float2 two = *reinterpret_cast<const float2 *>(at);
+                            const float2 two = *reinterpret_cast<const float2 *>(values);
                             w[c] = two.x, w[c + 1] = two.y;
                         }
                     }
@@ -157,15 +157,15 @@ template <int OUT> struct attention_result {
             float *row = to + t.row(i) * stride;
 #pragma unroll
             for (int c = 0; c < C; c += W) {
-                const uint32_t at = first + column(t, c);
-                if (W == 4 && aligned && at + 4 <= dim) {
-                    *reinterpret_cast<float4 *>(row + at) = make_float4(v[i][c] * scale[i], v[i][c + 1] * scale[i],
+                const uint32_t begin = first + column(t, c);
+                if (W == 4 && aligned && begin + 4 <= dim) {
+                    *reinterpret_cast<float4 *>(row + begin) = make_float4(v[i][c] * scale[i], v[i][c + 1] * scale[i],
                                                                         v[i][c + W - 2] * scale[i], v[i][c + W - 1] * scale[i]);
                     continue;
                 }
 #pragma unroll
                 for (int w = 0; w < W; w++)
-                    if (at + w < dim) row[at + w] = v[i][c + w] * scale[i];
+                    if (begin + w < dim) row[begin + w] = v[i][c + w] * scale[i];
             }
         }
     }
@@ -179,11 +179,11 @@ ROTA_DEVICE void put_weights(const attention_thread &t, attention_shared &s, con
 }
 
 /* Which rows a block has: the head, and the first row. LAST_FIRST: the blocks that walk farthest begin first. */
-struct attention_place {
+struct attention_block {
     uint64_t batch, head, pair;
     uint32_t first;
     bool beyond;
-    ROTA_DEVICE attention_place(uint32_t batches, uint32_t heads, uint32_t rows, bool last_first) {
+    ROTA_DEVICE attention_block(uint32_t batches, uint32_t heads, uint32_t rows, bool last_first) {
         const uint64_t blocks = (rows - 1) / ROWS + 1, group = rota_group_index();
         const uint64_t block = group % blocks;
         pair = group / blocks;

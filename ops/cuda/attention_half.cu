@@ -13,12 +13,12 @@ template <typename T, int D, int BLOCKS, typename A> ROTA_DEVICE void forward(co
     static_assert(ROWS * D * 2 + 4 * TILE == ROTA_CUDA_ATTENTION_FORWARD_SHARED(D, ROWS), "launched with so much");
     const rota_attention_params &p = args.params;
     const bool causal = p.flags & ROTA_ATTENTION_CAUSAL;
-    const half_place<ROWS> at(p.batch, p.heads, p.queries, causal);
-    if (at.beyond) return;
-    const uint32_t rows = min(ROWS, p.queries - at.first), behind = p.keys - p.queries;
-    const uint32_t end = causal ? min(p.keys, at.first + rows + behind) : p.keys, tiles = (end - 1) / LANES + 1;
-    const T *k = rota_operand<const T>(args, 1) + at.offset(p.k_stride, 0);
-    const T *v = rota_operand<const T>(args, 2) + at.offset(p.v_stride, 0);
+    const half_block<ROWS> block(p.batch, p.heads, p.queries, causal);
+    if (block.beyond) return;
+    const uint32_t rows = min(ROWS, p.queries - block.first), behind = p.keys - p.queries;
+    const uint32_t end = causal ? min(p.keys, block.first + rows + behind) : p.keys, tiles = (end - 1) / LANES + 1;
+    const T *k = rota_operand<const T>(args, 1) + block.offset(p.k_stride, 0);
+    const T *v = rota_operand<const T>(args, 2) + block.offset(p.v_stride, 0);
     const uint32_t k_unit = copy_unit(k, p.k_stride[2]), v_unit = copy_unit(v, p.v_stride[2]);
     const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_vectors));
     const rows_in_shared<D> queries = {shared};
@@ -31,7 +31,7 @@ template <typename T, int D, int BLOCKS, typename A> ROTA_DEVICE void forward(co
                                                                 p.v_stride[2], there, p.dim, v_unit);
         copies_commit();
     };
-    const T *q = rota_operand<const T>(args, 0) + at.offset(p.q_stride, at.first);
+    const T *q = rota_operand<const T>(args, 0) + block.offset(p.q_stride, block.first);
     queries.template copy<ROWS>(q, p.q_stride[2], rows, p.dim, copy_unit(q, p.q_stride[2]));
     copy(0);
     copies_wait<0>();
@@ -70,7 +70,7 @@ template <typename T, int D, int BLOCKS, typename A> ROTA_DEVICE void forward(co
 #pragma unroll
                 for (int b = 0; b < BLOCKS; b++) score[b].template add<T>(n, left[b][i], r);
             }
-        const bool masked = key + LANES > p.keys || (causal && key + LANES - 1 > at.first + own + behind);
+        const bool masked = key + LANES > p.keys || (causal && key + LANES - 1 > block.first + own + behind);
 #pragma unroll
         for (int b = 0; b < BLOCKS; b++) {
             float highest[2] = {maximum[b][0], maximum[b][1]};
@@ -81,7 +81,7 @@ template <typename T, int D, int BLOCKS, typename A> ROTA_DEVICE void forward(co
                     float &x = score[b].v[n][c];
                     x *= scale;
                     if (masked) {
-                        const uint32_t lane = key + score[b].column(n, c), row = at.first + own + b * 16 + score[b].row(c);
+                        const uint32_t lane = key + score[b].column(n, c), row = block.first + own + b * 16 + score[b].row(c);
                         if (lane >= p.keys || (causal && lane > row + behind)) x = negative_infinity();
                     }
                     highest[c / 2] = fmaxf(highest[c / 2], x);
@@ -119,8 +119,8 @@ template <typename T, int D, int BLOCKS, typename A> ROTA_DEVICE void forward(co
             }
         }
     }
-    T *out = rota_operand<T>(args, 3) + at.offset(p.out_stride, at.first);
-    float *lse = rota_operand<float>(args, 4) + at.pair * p.queries + at.first;
+    T *out = rota_operand<T>(args, 3) + block.offset(p.out_stride, block.first);
+    float *lse = rota_operand<float>(args, 4) + block.pair * p.queries + block.first;
 #pragma unroll
     for (int b = 0; b < BLOCKS; b++) {
         const uint32_t first = own + b * 16;
@@ -144,15 +144,15 @@ template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backwa
     static_assert(2 * ROWS * D * 2 + 4 * TILE <= ROTA_CUDA_ATTENTION_BACKWARD_SHARED(D, LANES), "launched with so much");
     const rota_attention_backward_params &p = args.params;
     const bool causal = p.flags & ROTA_ATTENTION_CAUSAL;
-    const half_place<ROWS> at(p.batch, p.heads, p.queries, causal);
-    if (at.beyond) return;
-    const uint32_t rows = min(ROWS, p.queries - at.first), behind = p.keys - p.queries;
-    const uint32_t end = causal ? min(p.keys, at.first + rows + behind) : p.keys, tiles = (end - 1) / LANES + 1;
-    const uint64_t q_at = at.offset(p.q_stride, at.first), kv_at = at.offset(p.kv_stride, 0);
+    const half_block<ROWS> block(p.batch, p.heads, p.queries, causal);
+    if (block.beyond) return;
+    const uint32_t rows = min(ROWS, p.queries - block.first), behind = p.keys - p.queries;
+    const uint32_t end = causal ? min(p.keys, block.first + rows + behind) : p.keys, tiles = (end - 1) / LANES + 1;
+    const uint64_t q_at = block.offset(p.q_stride, block.first), kv_at = block.offset(p.kv_stride, 0);
     const T *q = rota_operand<const T>(args, 0) + q_at;
     const T *k = rota_operand<const T>(args, 1) + kv_at, *v = rota_operand<const T>(args, 2) + kv_at;
-    const T *dout = rota_operand<const T>(args, 3) + at.offset(p.out_stride, at.first);
-    const float *stats = rota_operand<const float>(args, 4) + 2 * (at.pair * p.queries + at.first);
+    const T *dout = rota_operand<const T>(args, 3) + block.offset(p.out_stride, block.first);
+    const float *stats = rota_operand<const float>(args, 4) + 2 * (block.pair * p.queries + block.first);
     const uint32_t k_unit = copy_unit(k, p.kv_stride[2]), v_unit = copy_unit(v, p.kv_stride[2]);
     const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_vectors));
     const rows_in_shared<D> queries = {shared}, douts = {shared + ROWS * D * 2};
@@ -200,12 +200,12 @@ template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backwa
         dp.clear();
         add_products<T, D, LANES>(q_left, keys, score);
         add_products<T, D, LANES>(dout_left, values, dp);
-        const bool masked = key + LANES > p.keys || (causal && key + LANES - 1 > at.first + own + behind);
+        const bool masked = key + LANES > p.keys || (causal && key + LANES - 1 > block.first + own + behind);
 #pragma unroll
         for (int n = 0; n < score.BLOCKS; n++)
 #pragma unroll
             for (int c = 0; c < 4; c++) {
-                const uint32_t lane = key + score.column(n, c), row = at.first + own + score.row(c);
+                const uint32_t lane = key + score.column(n, c), row = block.first + own + score.row(c);
                 const bool seen = !masked || (lane < p.keys && (!causal || lane <= row + behind));
                 const float weight = power_of_2(fmaf(score.v[n][c], scale, -lse[c / 2]));
                 score.v[n][c] = seen ? weight * (dp.v[n][c] - delta[c / 2]) : 0.0f;
@@ -224,16 +224,16 @@ template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backwa
                   "launched with so much");
     const rota_attention_backward_params &p = args.params;
     const bool causal = p.flags & ROTA_ATTENTION_CAUSAL;
-    const half_place<ROWS> at(p.batch, p.heads, p.keys, false);
-    if (at.beyond) return;
-    const uint32_t rows = min(ROWS, p.keys - at.first), behind = p.keys - p.queries;
-    const uint32_t begin = causal && at.first > behind ? (at.first - behind) / LANES * LANES : 0;
+    const half_block<ROWS> block(p.batch, p.heads, p.keys, false);
+    if (block.beyond) return;
+    const uint32_t rows = min(ROWS, p.keys - block.first), behind = p.keys - p.queries;
+    const uint32_t begin = causal && block.first > behind ? (block.first - behind) / LANES * LANES : 0;
     const uint32_t tiles = (p.queries - 1 - begin) / LANES + 1; /* keys - behind are queries: one sees a key of ours */
-    const uint64_t kv_at = at.offset(p.kv_stride, at.first);
+    const uint64_t kv_at = block.offset(p.kv_stride, block.first);
     const T *k = rota_operand<const T>(args, 1) + kv_at, *v = rota_operand<const T>(args, 2) + kv_at;
-    const T *q = rota_operand<const T>(args, 0) + at.offset(p.q_stride, 0);
-    const T *dout = rota_operand<const T>(args, 3) + at.offset(p.out_stride, 0);
-    const float *stats = rota_operand<const float>(args, 4) + 2 * at.pair * p.queries;
+    const T *q = rota_operand<const T>(args, 0) + block.offset(p.q_stride, 0);
+    const T *dout = rota_operand<const T>(args, 3) + block.offset(p.out_stride, 0);
+    const float *stats = rota_operand<const float>(args, 4) + 2 * block.pair * p.queries;
     const uint32_t q_unit = copy_unit(q, p.q_stride[2]), dout_unit = copy_unit(dout, p.out_stride[2]);
     const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_vectors));
     const rows_in_shared<D> keys = {shared}, values = {shared + ROWS * D * 2};
@@ -274,7 +274,7 @@ template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backwa
         dp.clear();
         add_products<T, D, LANES>(keys, own, queries, score);
         add_products<T, D, LANES>(values, own, douts, dp);
-        const bool masked = query + LANES > p.queries || (causal && at.first + own + 15 > query + behind);
+        const bool masked = query + LANES > p.queries || (causal && block.first + own + 15 > query + behind);
 #pragma unroll
         for (int n = 0; n < score.BLOCKS; n++)
 #pragma unroll
@@ -283,7 +283,7 @@ template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backwa
                 const uint32_t lane = query + score.column(n, side);
 #pragma unroll
                 for (int c = side; c < 4; c += 2) {
-                    const uint32_t row = at.first + own + score.row(c);
+                    const uint32_t row = block.first + own + score.row(c);
                     const bool seen = !masked || (lane < p.queries && (!causal || row <= lane + behind));
                     const float weight = power_of_2(fmaf(score.v[n][c], scale, -stat.x * LOG2_E));
                     score.v[n][c] = seen ? weight : 0.0f;
@@ -305,8 +305,8 @@ template <typename T, typename A> ROTA_DEVICE void backward_prepare(const A &arg
     const row_threads<false> t;
     if (t.row >= static_cast<uint64_t>(p.batch) * p.heads * p.queries) return;
     const uint64_t pair = t.row / p.queries;
-    const uint64_t at = pair / p.heads * p.out_stride[0] + pair % p.heads * p.out_stride[1] + t.row % p.queries * p.out_stride[2];
-    const T *out = rota_operand<const T>(args, 0) + at, *dout = rota_operand<const T>(args, 1) + at;
+    const uint64_t element = pair / p.heads * p.out_stride[0] + pair % p.heads * p.out_stride[1] + t.row % p.queries * p.out_stride[2];
+    const T *out = rota_operand<const T>(args, 0) + element, *dout = rota_operand<const T>(args, 1) + element;
     float sum = 0.0f;
     t.walk<1>(p.dim, [&](uint32_t d) { sum = fmaf(static_cast<float>(out[d]), static_cast<float>(dout[d]), sum); });
     sum = t.sum(sum);

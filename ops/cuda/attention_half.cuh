@@ -30,9 +30,9 @@ ROTA_DEVICE uint32_t two(__nv_bfloat16, float a, float b) {
  * chunks of one column lie in different banks. */
 template <int D> struct rows_in_shared {
     static constexpr int CHUNKS = D / 8;
-    uint32_t at;
-    ROTA_DEVICE uint32_t place(uint32_t row, uint32_t chunk) const {
-        return at + (row * CHUNKS + (chunk ^ (row & 7))) * 16;
+    uint32_t address;
+    ROTA_DEVICE uint32_t address_of(uint32_t row, uint32_t chunk) const {
+        return address + (row * CHUNKS + (chunk ^ (row & 7))) * 16;
     }
     /* Copies ROWS rows of `from`, of which `count` are there. */
     template <int ROWS, typename T>
@@ -41,23 +41,23 @@ template <int D> struct rows_in_shared {
         for (uint32_t e = threadIdx.x; e < ROWS * CHUNKS; e += HALF_THREADS) {
             const uint32_t row = e / CHUNKS, column = e % CHUNKS * 8;
             const uint32_t there = row < count && column < dim ? min(dim - column, 8u) : 0;
-            copy_chunk(place(row, e % CHUNKS), there ? from + row * stride + column : from, there, unit);
+            copy_chunk(address_of(row, e % CHUNKS), there ? from + row * stride + column : from, there, unit);
         }
     }
     /* A of 16 rows from `row` and 16 columns from `column`. */
     ROTA_DEVICE void left(uint32_t row, uint32_t column, uint32_t (&r)[4]) const {
         const uint32_t lane = threadIdx.x % 32;
-        load_matrices<false>(place(row + lane % 16, column / 8 + lane / 16), r);
+        load_matrices<false>(address_of(row + lane % 16, column / 8 + lane / 16), r);
     }
     /* B whose columns are 16 rows from `row`, along `column` and on: two times two registers. */
     ROTA_DEVICE void right_across(uint32_t row, uint32_t column, uint32_t (&r)[4]) const {
         const uint32_t lane = threadIdx.x % 32;
-        load_matrices<false>(place(row + lane % 8 + lane / 16 * 8, column / 8 + lane / 8 % 2), r);
+        load_matrices<false>(address_of(row + lane % 8 + lane / 16 * 8, column / 8 + lane / 8 % 2), r);
     }
     /* B of 16 rows from `row` and 16 columns from `column`. */
     ROTA_DEVICE void right(uint32_t row, uint32_t column, uint32_t (&r)[4]) const {
         const uint32_t lane = threadIdx.x % 32;
-        load_matrices<true>(place(row + lane % 16, column / 8 + lane / 16), r);
+        load_matrices<true>(address_of(row + lane % 16, column / 8 + lane / 16), r);
     }
 };
 
@@ -92,16 +92,16 @@ template <int N> struct warp_result {
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             if (row(2 * h) >= count) continue;
-            T *at = to + row(2 * h) * stride;
+            T *target = to + row(2 * h) * stride;
 #pragma unroll
             for (int n = 0; n < BLOCKS; n++) {
                 const uint32_t first = column(n, 0);
                 const float a = v[n][2 * h] * factor[h], b = v[n][2 * h + 1] * factor[h];
                 if (pairs && first + 2 <= dim) {
-                    *reinterpret_cast<uint32_t *>(at + first) = two(T(), a, b);
+                    *reinterpret_cast<uint32_t *>(target + first) = two(T(), a, b);
                 } else {
-                    if (first < dim) at[first] = static_cast<T>(a);
-                    if (first + 1 < dim) at[first + 1] = static_cast<T>(b);
+                    if (first < dim) target[first] = static_cast<T>(a);
+                    if (first + 1 < dim) target[first + 1] = static_cast<T>(b);
                 }
             }
         }
@@ -152,12 +152,12 @@ ROTA_DEVICE void add_weighted(const warp_result<LANES> &weights, const rows_in_s
     }
 }
 
-/* Which rows a block has; see attention_place of attention.cuh. */
-template <uint32_t ROWS> struct half_place {
+/* Which rows a block has; see attention_block of attention.cuh. */
+template <uint32_t ROWS> struct half_block {
     uint64_t batch, head, pair;
     uint32_t first;
     bool beyond;
-    ROTA_DEVICE half_place(uint32_t batches, uint32_t heads, uint32_t rows, bool last_first) {
+    ROTA_DEVICE half_block(uint32_t batches, uint32_t heads, uint32_t rows, bool last_first) {
         const uint64_t blocks = (rows - 1) / ROWS + 1, group = rota_group_index(), block = group % blocks;
         pair = group / blocks;
         batch = pair / heads;

@@ -13,7 +13,7 @@ ROTA_DEVICE float widen(__half x) { return __half2float(x); }
 ROTA_DEVICE float widen(__nv_bfloat16 x) { return __bfloat162float(x); }
 
 /* A block's tile: the first row and column, and where the product's matrices begin. */
-struct matmul_place {
+struct matmul_block {
     uint32_t row, column;
     uint64_t a, b, c; /* in elements */
     bool beyond;      /* the padding of a folded grid */
@@ -22,26 +22,26 @@ struct matmul_place {
 /* Rows of tiles that are worked through together, so that their operands stay in the L2 cache. */
 constexpr uint32_t BAND = 8;
 
-template <uint32_t TILE_M, uint32_t TILE_N> ROTA_DEVICE matmul_place place_of(const rota_matmul_params &p) {
+template <uint32_t TILE_M, uint32_t TILE_N> ROTA_DEVICE matmul_block block_of(const rota_matmul_params &p) {
     const uint32_t rows = (p.m - 1) / TILE_M + 1, columns = (p.n - 1) / TILE_N + 1;
     const uint64_t tiles = static_cast<uint64_t>(rows) * columns, group = rota_group_index();
     uint64_t product = group / tiles, id = group % tiles;
     const uint64_t band = id / (static_cast<uint64_t>(BAND) * columns);
     const uint32_t height = min(rows - static_cast<uint32_t>(band) * BAND, BAND);
     id %= static_cast<uint64_t>(BAND) * columns;
-    matmul_place at = {};
-    at.row = (static_cast<uint32_t>(band) * BAND + static_cast<uint32_t>(id % height)) * TILE_M;
-    at.column = static_cast<uint32_t>(id / height) * TILE_N;
+    matmul_block block = {};
+    block.row = (static_cast<uint32_t>(band) * BAND + static_cast<uint32_t>(id % height)) * TILE_M;
+    block.column = static_cast<uint32_t>(id / height) * TILE_N;
 #pragma unroll
     for (int d = 2; d >= 0; d--) {
         const uint64_t i = product % p.batch[d];
         product /= p.batch[d];
-        at.a += i * p.a_batch_stride[d];
-        at.b += i * p.b_batch_stride[d];
-        at.c += i * p.c_batch_stride[d];
+        block.a += i * p.a_batch_stride[d];
+        block.b += i * p.b_batch_stride[d];
+        block.c += i * p.c_batch_stride[d];
     }
-    at.beyond = product != 0;
-    return at;
+    block.beyond = product != 0;
+    return block;
 }
 
 /* Writes COUNT neighbouring results (alpha times the sums) that begin at (row, column). T: what was multiplied; the results of
@@ -50,10 +50,10 @@ template <typename T, int COUNT>
 ROTA_DEVICE void put(const rota_matmul_params &p, void *c, uint64_t base, uint32_t row, uint32_t column,
                      const float (&sum)[COUNT]) {
     if (row >= p.m) return;
-    const uint64_t place = base + static_cast<uint64_t>(row) * p.ldc + column;
+    const uint64_t element = base + static_cast<uint64_t>(row) * p.ldc + column;
     const bool all = column + COUNT <= p.n;
     if (sizeof(T) == 4 || p.c_dtype == DTYPE_F32) {
-        float *to = static_cast<float *>(c) + place;
+        float *to = static_cast<float *>(c) + element;
         float value[COUNT];
         const bool vector = all && (reinterpret_cast<uint64_t>(to) & (4 * COUNT - 1)) == 0;
         const bool add = p.flags & ROTA_MATMUL_ACCUMULATE;
@@ -72,7 +72,7 @@ ROTA_DEVICE void put(const rota_matmul_params &p, void *c, uint64_t base, uint32
                 if (column + j < p.n) to[j] = value[j];
         return;
     }
-    uint16_t *to = static_cast<uint16_t *>(c) + place, bits[COUNT];
+    uint16_t *to = static_cast<uint16_t *>(c) + element, bits[COUNT];
 #pragma unroll
     for (int j = 0; j < COUNT; j++)
         bits[j] = p.c_dtype == DTYPE_F16 ? __half_as_ushort(__float2half_rn(p.alpha * sum[j]))
@@ -106,7 +106,7 @@ template <typename T, int EXTENT, int DEPTH, int THREADS, bool ALONG_K> struct s
         aligned = stride % 4 == 0 && reinterpret_cast<uint64_t>(from) % (4 * sizeof(T)) == 0;
     }
     /* Where group number e of four elements lies in the tile. */
-    ROTA_DEVICE static void place(int e, int &i, int &k) {
+    ROTA_DEVICE static void position(int e, int &i, int &k) {
         i = ALONG_K ? e / (DEPTH / 4) : e % (EXTENT / 4) * 4;
         k = ALONG_K ? e % (DEPTH / 4) * 4 : e / (EXTENT / 4);
     }
@@ -114,10 +114,10 @@ template <typename T, int EXTENT, int DEPTH, int THREADS, bool ALONG_K> struct s
 #pragma unroll
         for (int l = 0; l < LOADS; l++) {
             int i, k;
-            place(l * THREADS + threadIdx.x, i, k);
+            position(l * THREADS + threadIdx.x, i, k);
             const uint32_t row = ALONG_K ? first + i : k0 + k, column = ALONG_K ? k0 + k : first + i;
             const uint32_t rows = ALONG_K ? extent : depth, columns = ALONG_K ? depth : extent;
-            const T *at = from + row * stride + column;
+            const T *source = from + row * stride + column;
 #pragma unroll
             for (int j = 0; j < 4; j++) next[l][j] = 0.0f;
             if (row >= rows) continue;
@@ -125,20 +125,20 @@ template <typename T, int EXTENT, int DEPTH, int THREADS, bool ALONG_K> struct s
                 struct alignas(4 * sizeof(T)) vector {
                     T v[4];
                 };
-                const vector value = *reinterpret_cast<const vector *>(at);
+                const vector value = *reinterpret_cast<const vector *>(source);
 #pragma unroll
                 for (int j = 0; j < 4; j++) next[l][j] = widen(value.v[j]);
             } else
 #pragma unroll
                 for (int j = 0; j < 4; j++)
-                    if (column + j < columns) next[l][j] = widen(at[j]);
+                    if (column + j < columns) next[l][j] = widen(source[j]);
         }
     }
     ROTA_DEVICE void stage(float *tile) const {
 #pragma unroll
         for (int l = 0; l < LOADS; l++) {
             int i, k;
-            place(l * THREADS + threadIdx.x, i, k);
+            position(l * THREADS + threadIdx.x, i, k);
             if (ALONG_K) {
 #pragma unroll
                 for (int j = 0; j < 4; j++) tile[(k + j) * PITCH + i] = next[l][j];
@@ -152,11 +152,11 @@ template <typename T, int EXTENT, int DEPTH, int THREADS, bool ALONG_K> struct s
 /* COUNT values of a thread in vectors of WIDTH: vector v holds elements v * SIDE * WIDTH + number * WIDTH and on. */
 template <int COUNT, int SIDE> struct simt_share {
     static constexpr int WIDTH = COUNT < 4 ? COUNT : 4;
-    ROTA_DEVICE static int at(int number, int i) { return i / WIDTH * SIDE * WIDTH + number * WIDTH + i % WIDTH; }
+    ROTA_DEVICE static int element(int number, int i) { return i / WIDTH * SIDE * WIDTH + number * WIDTH + i % WIDTH; }
     ROTA_DEVICE static void read(const float *row, int number, float (&out)[COUNT]) {
 #pragma unroll
         for (int i = 0; i < COUNT; i += WIDTH) {
-            const float *from = row + at(number, i);
+            const float *from = row + element(number, i);
             if (WIDTH == 4) {
                 const float4 q = *reinterpret_cast<const float4 *>(from);
                 out[i] = q.x, out[i + 1] = q.y, out[i + WIDTH - 2] = q.z, out[i + WIDTH - 1] = q.w;
@@ -177,9 +177,9 @@ template <typename T, int TILE_M, int TILE_N, int DEPTH, int ROWS, int COLUMNS> 
     float total[ROWS][COLUMNS] = {};
 
     template <bool TRANSPOSE_A, bool TRANSPOSE_B>
-    ROTA_DEVICE void add(const rota_matmul_params &p, const matmul_place &place, const T *a, const T *b, float *shared) {
-        simt_side<T, TILE_M, DEPTH, THREADS, !TRANSPOSE_A> left(a, p.lda, place.row, p.m, p.k);
-        simt_side<T, TILE_N, DEPTH, THREADS, TRANSPOSE_B> right(b, p.ldb, place.column, p.n, p.k);
+    ROTA_DEVICE void add(const rota_matmul_params &p, const matmul_block &block, const T *a, const T *b, float *shared) {
+        simt_side<T, TILE_M, DEPTH, THREADS, !TRANSPOSE_A> left(a, p.lda, block.row, p.m, p.k);
+        simt_side<T, TILE_N, DEPTH, THREADS, TRANSPOSE_B> right(b, p.ldb, block.column, p.n, p.k);
         constexpr int A_FLOATS = left.BYTES / 4, STAGE = (left.BYTES + right.BYTES) / 4;
         const int x = threadIdx.x % SIDE_N, y = threadIdx.x / SIDE_N;
         int current = 1;
@@ -209,7 +209,7 @@ template <typename T, int TILE_M, int TILE_N, int DEPTH, int ROWS, int COLUMNS> 
         }
     }
 
-    ROTA_DEVICE void write(const rota_matmul_params &p, const matmul_place &place, void *c, float *) const {
+    ROTA_DEVICE void write(const rota_matmul_params &p, const matmul_block &block, void *c, float *) const {
         const int x = threadIdx.x % SIDE_N, y = threadIdx.x / SIDE_N;
 #pragma unroll
         for (int i = 0; i < ROWS; i++)
@@ -218,7 +218,7 @@ template <typename T, int TILE_M, int TILE_N, int DEPTH, int ROWS, int COLUMNS> 
                 float sum[share_n::WIDTH];
 #pragma unroll
                 for (int w = 0; w < share_n::WIDTH; w++) sum[w] = total[i][j + w];
-                put<T>(p, c, place.c, place.row + share_m::at(y, i), place.column + share_n::at(x, j), sum);
+                put<T>(p, c, block.c, block.row + share_m::element(y, i), block.column + share_n::element(x, j), sum);
             }
     }
 };
@@ -226,25 +226,25 @@ template <typename T, int TILE_M, int TILE_N, int DEPTH, int ROWS, int COLUMNS> 
 /* A product by a tile type: its sums, as the flags say, then its results. */
 template <typename TILE, typename T, typename A> ROTA_DEVICE void matmul_by(const A &args, float *shared) {
     const rota_matmul_params &p = args.params;
-    const matmul_place place = place_of<TILE::HEIGHT, TILE::WIDTH>(p);
-    if (place.beyond) return;
-    const T *a = rota_operand<const T>(args, 0) + place.a, *b = rota_operand<const T>(args, 1) + place.b;
+    const matmul_block block = block_of<TILE::HEIGHT, TILE::WIDTH>(p);
+    if (block.beyond) return;
+    const T *a = rota_operand<const T>(args, 0) + block.a, *b = rota_operand<const T>(args, 1) + block.b;
     TILE tile;
     switch (p.flags & (ROTA_MATMUL_TRANSPOSE_A | ROTA_MATMUL_TRANSPOSE_B)) {
     case 0:
-        tile.template add<false, false>(p, place, a, b, shared);
+        tile.template add<false, false>(p, block, a, b, shared);
         break;
     case ROTA_MATMUL_TRANSPOSE_A:
-        tile.template add<true, false>(p, place, a, b, shared);
+        tile.template add<true, false>(p, block, a, b, shared);
         break;
     case ROTA_MATMUL_TRANSPOSE_B:
-        tile.template add<false, true>(p, place, a, b, shared);
+        tile.template add<false, true>(p, block, a, b, shared);
         break;
     default:
-        tile.template add<true, true>(p, place, a, b, shared);
+        tile.template add<true, true>(p, block, a, b, shared);
         break;
     }
-    tile.write(p, place, rota_operand<void>(args, 2), shared);
+    tile.write(p, block, rota_operand<void>(args, 2), shared);
 }
 
 #endif

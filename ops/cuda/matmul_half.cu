@@ -27,34 +27,34 @@ template <typename T, int EXTENT, int THREADS, bool ALONG_K> struct mma_side {
         : from(from), stride(stride), first(first), rows_or_columns(extent), depth(depth) {
         unit = copy_unit(from, stride);
     }
-    ROTA_DEVICE static uint32_t place(uint32_t row, uint32_t chunk) {
+    ROTA_DEVICE static uint32_t chunk_offset(uint32_t row, uint32_t chunk) {
         return row * (CHUNKS * 16) + ((chunk ^ (ALONG_K ? row >> 1 & 3 : row & 7)) * 16);
     }
     /* Chunk number e of the tile at k0: how many of its elements there are, where they are, and where they go. */
-    ROTA_DEVICE uint32_t chunk(uint32_t e, uint32_t k0, uint32_t tile, const T *&at, uint32_t &to) const {
+    ROTA_DEVICE uint32_t chunk(uint32_t e, uint32_t k0, uint32_t tile, const T *&source, uint32_t &to) const {
         const uint32_t rows = ALONG_K ? rows_or_columns : depth, columns = ALONG_K ? depth : rows_or_columns;
         const uint32_t r = e / CHUNKS, row = (ALONG_K ? first : k0) + r;
         const uint32_t column = (ALONG_K ? k0 : first) + e % CHUNKS * 8;
         const uint32_t there = row < rows && column < columns ? min(columns - column, 8u) : 0;
-        at = there ? from + row * stride + column : from;
-        to = tile + place(r, e % CHUNKS);
+        source = there ? from + row * stride + column : from;
+        to = tile + chunk_offset(r, e % CHUNKS);
         return there;
     }
     ROTA_DEVICE void copy(uint32_t k0, uint32_t tile) const {
-        const T *at;
+        const T *source;
         uint32_t to;
         if (unit == 16) {
 #pragma unroll
             for (int l = 0; l < LOADS; l++) {
-                const uint32_t there = chunk(l * THREADS + threadIdx.x, k0, tile, at, to);
-                copy16(to, at, there * 2);
+                const uint32_t there = chunk(l * THREADS + threadIdx.x, k0, tile, source, to);
+                copy16(to, source, there * 2);
             }
             return;
         }
 #pragma unroll 1
         for (int l = 0; l < LOADS; l++) {
-            const uint32_t there = chunk(l * THREADS + threadIdx.x, k0, tile, at, to);
-            copy_chunk(to, at, there, unit);
+            const uint32_t there = chunk(l * THREADS + threadIdx.x, k0, tile, source, to);
+            copy_chunk(to, source, there, unit);
         }
     }
 };
@@ -69,11 +69,11 @@ template <typename T, int TILE_M, int TILE_N, int STAGES> struct mma_tile {
     float total[BLOCKS_M][BLOCKS_N][4] = {};
 
     template <bool TRANSPOSE_A, bool TRANSPOSE_B>
-    ROTA_DEVICE void add(const rota_matmul_params &p, const matmul_place &place, const T *a, const T *b, float *shared_memory) {
+    ROTA_DEVICE void add(const rota_matmul_params &p, const matmul_block &block, const T *a, const T *b, float *shared_memory) {
         using side_a = mma_side<T, TILE_M, THREADS, !TRANSPOSE_A>;
         using side_b = mma_side<T, TILE_N, THREADS, TRANSPOSE_B>;
-        const side_a left(a, p.lda, place.row, p.m, p.k);
-        const side_b right(b, p.ldb, place.column, p.n, p.k);
+        const side_a left(a, p.lda, block.row, p.m, p.k);
+        const side_b right(b, p.ldb, block.column, p.n, p.k);
         const uint32_t shared = static_cast<uint32_t>(__cvta_generic_to_shared(shared_memory));
         const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
         const uint32_t warp_m = warp / WARPS_N * ROWS, warp_n = warp % WARPS_N * COLUMNS;
@@ -98,16 +98,16 @@ template <typename T, int TILE_M, int TILE_N, int STAGES> struct mma_tile {
                 for (int i = 0; i < BLOCKS_M; i++) {
                     const uint32_t m = warp_m + i * 16;
                     load_matrices<TRANSPOSE_A>(
-                        tile_a + (TRANSPOSE_A ? side_a::place(k + lane % 8 + lane / 16 * 8, m / 8 + lane / 8 % 2)
-                                              : side_a::place(m + lane % 16, k / 8 + lane / 16)),
+                        tile_a + (TRANSPOSE_A ? side_a::chunk_offset(k + lane % 8 + lane / 16 * 8, m / 8 + lane / 8 % 2)
+                                              : side_a::chunk_offset(m + lane % 16, k / 8 + lane / 16)),
                         u[i]);
                 }
 #pragma unroll
                 for (int j = 0; j < BLOCKS_N / 2; j++) {
                     const uint32_t n = warp_n + j * 16;
                     load_matrices<!TRANSPOSE_B>(
-                        tile_b + (TRANSPOSE_B ? side_b::place(n + lane % 8 + lane / 16 * 8, k / 8 + lane / 8 % 2)
-                                              : side_b::place(k + lane % 16, n / 8 + lane / 16)),
+                        tile_b + (TRANSPOSE_B ? side_b::chunk_offset(n + lane % 8 + lane / 16 * 8, k / 8 + lane / 8 % 2)
+                                              : side_b::chunk_offset(k + lane % 16, n / 8 + lane / 16)),
                         v[j]);
                 }
 #pragma unroll
@@ -121,11 +121,11 @@ template <typename T, int TILE_M, int TILE_N, int STAGES> struct mma_tile {
     }
 
     /* Sixteen rows of a warp at a time go through shared memory, so that memory is written in long runs. */
-    ROTA_DEVICE void write(const rota_matmul_params &p, const matmul_place &place, void *c, float *shared) const {
+    ROTA_DEVICE void write(const rota_matmul_params &p, const matmul_block &block, void *c, float *shared) const {
         constexpr uint32_t PITCH = COLUMNS + 4;
         static_assert(4 * 16 * PITCH * 4 <= SHARED_BYTES, "the strips of four warps");
         const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-        const uint32_t row = place.row + warp / WARPS_N * ROWS, column = place.column + warp % WARPS_N * COLUMNS;
+        const uint32_t row = block.row + warp / WARPS_N * ROWS, column = block.column + warp % WARPS_N * COLUMNS;
         float *strip = shared + warp * (16 * PITCH);
 #pragma unroll
         for (int i = 0; i < BLOCKS_M; i++) {
@@ -139,9 +139,9 @@ template <typename T, int TILE_M, int TILE_N, int STAGES> struct mma_tile {
             __syncwarp();
 #pragma unroll 1
             for (uint32_t e = lane; e < 16 * COLUMNS / 4; e += 32) {
-                const uint32_t r = e / (COLUMNS / 4), at = e % (COLUMNS / 4) * 4;
-                const float4 q = *reinterpret_cast<const float4 *>(strip + r * PITCH + at);
-                put<T>(p, c, place.c, row + i * 16 + r, column + at, {q.x, q.y, q.z, q.w});
+                const uint32_t r = e / (COLUMNS / 4), offset = e % (COLUMNS / 4) * 4;
+                const float4 q = *reinterpret_cast<const float4 *>(strip + r * PITCH + offset);
+                put<T>(p, c, block.c, row + i * 16 + r, column + offset, {q.x, q.y, q.z, q.w});
             }
         }
     }
