@@ -20,16 +20,4 @@ ROTA_DEVICE void wait_for_copies() {
 #endif
 }
 
-/* The end of a group of a thread's copies, which may be empty; and the wait for all groups but the last. */
-ROTA_DEVICE void end_of_copies() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-ROTA_DEVICE void wait_for_copies_but_last() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group 1;" ::: "memory");
-#endif
-}
-
 #endif

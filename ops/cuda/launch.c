@@ -1,6 +1,7 @@
 /* Blocks and threads of the built-in kernels on CUDA. */
 #include "ops/cuda/launch.h"
 
+#include "ops/cuda/norm_gradient.h"
 #include "ops/cuda/shapes.h"
 #include "ops/scatter_pieces.h"
 
@@ -128,5 +129,5 @@ ROWS(rmsnorm_backward, rota_norm_params, p->rows, p->dim)
 THREADS(rmsnorm_backward_weight, rota_norm_params, norm_weight_threads(p))
 LAUNCH(linear_gelu_gradient, rota_linear_params,
        divide_up(p->m, p->chunk) * divide_up(p->n, ROTA_CUDA_REDUCE_TILE_HALF), ROTA_CUDA_THREADS)
-LAUNCH(layernorm_gradient, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_THREADS)
-LAUNCH(rmsnorm_gradient, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_THREADS)
+LAUNCH(layernorm_gradient, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_NORM_GRADIENT_THREADS)
+LAUNCH(rmsnorm_gradient, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_NORM_GRADIENT_THREADS)

@@ -1,6 +1,6 @@
 /* CUDA kernels: layernorm (with or without a sum before it) and rmsnorm, forward, backward, and the partial sums of their
  * weights' gradients. */
-#include "ops/cuda/ahead.h"
+#include "ops/cuda/norm_gradient.h"
 #include "ops/cuda/values.cuh"
 
 /* y = (x - mean) * rstd * weight + bias: mean first, then the variance around it. */
@@ -282,147 +282,153 @@ template <bool LAYER, typename A> ROTA_DEVICE void norm_backward_weight(const A 
 ROTA_KERNEL(layernorm_backward_weight, 4, rota_norm_params, ROTA_CUDA_THREADS) { norm_backward_weight<true>(args); }
 ROTA_KERNEL(rmsnorm_backward_weight, 4, rota_norm_params, ROTA_CUDA_THREADS) { norm_backward_weight<false>(args); }
 
-/* Both of the above in one pass. A block has a chunk of rows, dealt to its warps in turns; of each row a lane has the same
- * columns, K vectors, whose sums it keeps in registers, and in the end the warps' sums are added up in their order. What a lane
- * reads of its next row is copied to shared memory, to places of its own, while it calculates. */
-template <uint32_t K, bool LAYER, bool WHOLE, typename A> ROTA_DEVICE void norm_gradient_block(const A &args, uint4 *slots) {
-    using array = values<true>;
-    constexpr uint32_t W = array::VECTOR, WARPS = ROTA_CUDA_THREADS / 32, SPAN = 32 * W, ARRAY = K * ROTA_CUDA_THREADS;
-    const rota_norm_params &p = args.params;
-    const bool has_weight = p.flags & ROTA_NORM_WEIGHT, add = p.flags & ROTA_NORM_ACCUMULATE;
-    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, column = lane * W, dim = p.dim;
-    const uint64_t chunk = rota_group_index(), chunks = (static_cast<uint64_t>(p.rows) + p.chunk - 1) / p.chunk;
-    if (chunk >= chunks) return;
-    const uint64_t begin = chunk * p.chunk, end = min(begin + p.chunk, static_cast<uint64_t>(p.rows));
-    const array x(rota_operand<const void>(args, 0), 0, p.dtype), dy(rota_operand<const void>(args, 3), 0, p.dtype);
-    const array weight(rota_operand<const void>(args, 1), 0, p.dtype), dx(rota_operand<void>(args, 4), 0, p.dtype);
-    const float *stats = rota_operand<const float>(args, 2);
-    constexpr bool whole = WHOLE;
-    const row_threads<false> t;
-    const float inverse = 1.0f / static_cast<float>(dim);
-    uint4 *mine = slots + threadIdx.x;
-    auto bring = [&](uint4 *to, const array &from, uint64_t i) {
-        if (whole)
-            copy_ahead(to, from.p + i);
-        else
-            *to = from.fetch(i, false);
-    };
-    /* Two groups of copies a row: what is read first, then what dx is added to. */
-    auto fetch = [&](uint64_t row) {
-#pragma unroll
-        for (uint32_t k = 0; row < end && k < K; k++) {
-            if (column + k * SPAN >= dim) continue;
-            bring(mine + k * ROTA_CUDA_THREADS, x, row * dim + column + k * SPAN);
-            bring(mine + ARRAY + k * ROTA_CUDA_THREADS, dy, row * dim + column + k * SPAN);
-        }
-        end_of_copies();
-    };
-    auto fetch_before = [&](uint64_t row) {
-#pragma unroll
-        for (uint32_t k = 0; add && row < end && k < K; k++)
-            if (column + k * SPAN < dim) bring(mine + 2 * ARRAY + k * ROTA_CUDA_THREADS, dx, row * dim + column + k * SPAN);
-        end_of_copies();
-    };
-    float next_mean = 0.0f, next_rstd = 0.0f;
-    auto fetch_stats = [&](uint64_t row) {
-        if (row >= end) return;
-        if (LAYER) next_mean = stats[2 * row];
-        next_rstd = stats[LAYER ? 2 * row + 1 : row];
-    };
-    pack<W> sum[K] = {}, sum_h[K] = {};
-    uint64_t row = begin + warp;
-    fetch(row);
-    fetch_before(row);
-    fetch_stats(row);
-    for (; row < end; row += WARPS) {
-        const uint64_t first = row * dim + column;
-        uint4 xs[K], dys[K];
-        const float mean = next_mean, rstd = next_rstd;
-        fetch_stats(row + WARPS);
-        wait_for_copies_but_last();
-#pragma unroll
-        for (uint32_t k = 0; k < K; k++) {
-            if (column + k * SPAN >= dim) continue;
-            xs[k] = mine[k * ROTA_CUDA_THREADS];
-            dys[k] = mine[ARRAY + k * ROTA_CUDA_THREADS];
-        }
-        fetch(row + WARPS);
-        float total = 0.0f, total_h = 0.0f;
-#pragma unroll
-        for (uint32_t k = 0; k < K; k++) {
-            if (column + k * SPAN >= dim) continue;
-            const pack<W> value = x.open(xs[k]);
-            pack<W> g = dy.open(dys[k]), w;
-            if (has_weight) w = weight.open(weight.fetch(column + k * SPAN, whole));
-#pragma unroll
-            for (uint32_t j = 0; j < W; j++) {
-                const float h = (value.v[j] - mean) * rstd;
-                sum_h[k].v[j] = fmaf(g.v[j], h, sum_h[k].v[j]);
-                if (LAYER) sum[k].v[j] += g.v[j];
-                if (has_weight) g.v[j] *= w.v[j];
-                if (LAYER) total += g.v[j];
-                total_h = fmaf(g.v[j], h, total_h);
-            }
-        }
-        forget(xs);
-        forget(dys);
-        total = LAYER ? t.sum(total) * inverse : 0.0f;
-        total_h = t.sum(total_h) * inverse;
-        wait_for_copies_but_last();
-#pragma unroll
-        for (uint32_t k = 0; k < K; k++) {
-            if (column + k * SPAN >= dim) continue;
-            const pack<W> value = x.open(xs[k]);
-            pack<W> g = dy.open(dys[k]), w, b;
-            if (has_weight) w = weight.open(weight.fetch(column + k * SPAN, whole));
-            if (add) b = dx.open(mine[2 * ARRAY + k * ROTA_CUDA_THREADS]);
-#pragma unroll
-            for (uint32_t j = 0; j < W; j++) {
-                if (has_weight) g.v[j] *= w.v[j];
-                g.v[j] = rstd * (g.v[j] - total - (value.v[j] - mean) * rstd * total_h);
-                if (add) g.v[j] += b.v[j];
-            }
-            dx.place(first + k * SPAN, dx.close(g), whole);
-        }
-        fetch_before(row + WARPS);
+/* Both of the above in one pass. A block has a chunk of rows, which its groups of warps take in turns: a row has as many whole
+ * warps as it has vectors for, and a thread has the same vector of every one. So it keeps its columns' sums in registers, and in
+ * the end the groups' sums are added up in their order. */
+struct norm_group {
+    static constexpr uint32_t W = values<true>::VECTOR, WARPS = ROTA_CUDA_NORM_GRADIENT_THREADS / 32;
+    uint32_t warps, groups, group, column, parity = 0; /* warps: of a row */
+    float2 *parts;                                     /* of the block, [2][WARPS] */
+    ROTA_DEVICE norm_group(uint32_t dim, float2 *parts) : parts(parts) {
+        const uint32_t warp = threadIdx.x / 32;
+        warps = (dim + 32 * W - 1) / (32 * W);
+        groups = WARPS / warps;
+        group = warp / warps;
+        column = (threadIdx.x - group * warps * 32) * W;
     }
-    float *shared = reinterpret_cast<float *>(slots);
-    __syncthreads();
-    float *partial = rota_operand<float>(args, 5);
+    /* Sums over a row, for all of its threads; by turns in one half of the parts, so that nobody writes what another still
+     * reads: whoever comes back to a half has met all the others, who are through with it, at the other one. */
+    ROTA_DEVICE float2 sum(float a, float b) {
 #pragma unroll
-    for (int half = 0; half < (LAYER ? 2 : 1); half++) {
-        if (half) __syncthreads();
-#pragma unroll
-        for (uint32_t k = 0; k < K; k++)
-            if (column + k * SPAN < dim)
-#pragma unroll
-                for (uint32_t j = 0; j < W; j++) shared[warp * dim + column + k * SPAN + j] = (half ? sum : sum_h)[k].v[j];
-        __syncthreads();
-        for (uint32_t i = threadIdx.x; i < dim; i += ROTA_CUDA_THREADS) {
-            float all = shared[i];
-#pragma unroll
-            for (uint32_t w = 1; w < WARPS; w++) all += shared[w * dim + i];
-            partial[(half * chunks + chunk) * dim + i] = all;
+        for (int step = 16; step > 0; step /= 2) {
+            a += __shfl_xor_sync(0xFFFFFFFFu, a, step);
+            b += __shfl_xor_sync(0xFFFFFFFFu, b, step);
         }
+        if (warps == 1) return make_float2(a, b);
+        float2 *mine = parts + parity * WARPS + group * warps;
+        parity ^= 1;
+        if (threadIdx.x % 32 == 0) mine[threadIdx.x / 32 - group * warps] = make_float2(a, b);
+        asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "r"(warps * 32) : "memory");
+        float2 all = mine[0];
+#pragma unroll
+        for (uint32_t w = 1; w < ROTA_CUDA_WARP_ROW / (32 * W); w++)
+            if (w < warps) all.x += mine[w].x, all.y += mine[w].y;
+        return all;
+    }
+};
+static_assert(norm_group::WARPS % 3 == 0 && norm_group::WARPS % 4 == 0, "rows of one to four warps share a block out");
+
+struct norm_gradient_shared {
+    float2 parts[2 * norm_group::WARPS];
+    float weight[ROTA_CUDA_WARP_ROW];
+    float sums[2 * norm_group::WARPS * 32 * norm_group::W]; /* [halves, groups, dim] */
+};
+
+/* The sums of all groups of the block, by way of memory that nobody else touches. */
+ROTA_DEVICE void norm_gradient_sums(const norm_group &g, uint32_t dim, const pack<norm_group::W> &own, float *shared,
+                                    float *partial) {
+    if (g.column < dim)
+        values<false>(shared, g.group * dim + g.column, DTYPE_F32).template store<norm_group::W>(0, own, true);
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < dim; i += ROTA_CUDA_NORM_GRADIENT_THREADS) {
+        float total = shared[i];
+        for (uint32_t group = 1; group < g.groups; group++) total += shared[group * dim + i];
+        partial[i] = total;
     }
 }
 
-template <uint32_t K, bool LAYER, typename A> ROTA_DEVICE void norm_gradient(const A &args, uint4 *slots) {
-    if (all_aligned(args, 0, 1, 3, 4))
-        norm_gradient_block<K, LAYER, true>(args, slots);
-    else
-        norm_gradient_block<K, LAYER, false>(args, slots);
-}
-template <uint32_t K, typename A> ROTA_DEVICE void layernorm_gradient_block(const A &args, uint4 *slots) {
-    norm_gradient<K, true>(args, slots);
-}
-template <uint32_t K, typename A> ROTA_DEVICE void rmsnorm_gradient_block(const A &args, uint4 *slots) {
-    norm_gradient<K, false>(args, slots);
-}
-#define ROTA_NORM_GRADIENT(name)                                                                             \
-    ROTA_KERNEL_BLOCKS(name, 6, rota_norm_params, ROTA_CUDA_THREADS, 2) {                                    \
-        __shared__ uint4 slots[3 * (ROTA_CUDA_WARP_ROW / 256) * ROTA_CUDA_THREADS];                          \
-        ROTA_BY_VECTORS(args.params.dim, name##_block, args, slots);                                         \
+template <bool LAYER, uint32_t DTYPE, bool WHOLE, typename A>
+ROTA_DEVICE void norm_gradient_block(const A &args, norm_gradient_shared &shared) {
+    using array = values<true>;
+    constexpr uint32_t W = norm_group::W;
+    const rota_norm_params &p = args.params;
+    const uint32_t dim = p.dim;
+    const uint64_t chunk = rota_group_index(), chunks = (static_cast<uint64_t>(p.rows) + p.chunk - 1) / p.chunk;
+    if (chunk >= chunks) return;
+    norm_group g(dim, shared.parts);
+    const bool mine = g.column < dim, add = p.flags & ROTA_NORM_ACCUMULATE;
+    const uint64_t begin = chunk * p.chunk, end = min(begin + p.chunk, static_cast<uint64_t>(p.rows));
+    const array x(rota_operand<const void>(args, 0), g.column, DTYPE), dy(rota_operand<const void>(args, 3), g.column, DTYPE);
+    const array weight(rota_operand<const void>(args, 1), g.column, DTYPE), dx(rota_operand<void>(args, 4), g.column, DTYPE);
+    const float *stats = rota_operand<const float>(args, 2);
+    uint4 next_x = {}, next_dy = {}, next_before = {};
+    float next_mean = 0.0f, next_rstd = 0.0f;
+    uint64_t row = begin + g.group, next = row * dim; /* what is fetched next, while rows are left */
+    uint32_t left = row < end ? static_cast<uint32_t>((end - row + g.groups - 1) / g.groups) : 0;
+    auto fetch = [&] {
+        if (left == 0) return;
+        if (mine) {
+            next_x = x.fetch(next, WHOLE);
+            next_dy = dy.fetch(next, WHOLE);
+            if (add) next_before = dx.fetch(next, WHOLE);
+        }
+        if (LAYER) next_mean = stats[2 * row];
+        next_rstd = stats[LAYER ? 2 * row + 1 : row];
+    };
+    pack<W> sum = {}, sum_h = {};
+    fetch();
+    const values<false> scale(shared.weight, g.column, DTYPE_F32);
+    if (g.group == 0) {
+        pack<W> all = {};
+        if (mine && p.flags & ROTA_NORM_WEIGHT) all = weight.open(weight.fetch(0, WHOLE));
+#pragma unroll
+        for (uint32_t j = 0; j < W; j++) all.v[j] = p.flags & ROTA_NORM_WEIGHT ? all.v[j] : 1.0f;
+        scale.template store<W>(0, all, true);
     }
-ROTA_NORM_GRADIENT(layernorm_gradient)
-ROTA_NORM_GRADIENT(rmsnorm_gradient)
+    __syncthreads();
+    const float inverse = 1.0f / static_cast<float>(dim);
+    while (left > 0) {
+        const uint64_t here = next;
+        const float mean = next_mean, rstd = next_rstd;
+        const uint4 before = next_before;
+        pack<W> h = x.open(next_x), gradient = dy.open(next_dy);
+        row += g.groups;
+        next += g.groups * dim;
+        left--;
+        fetch();
+        float total = 0.0f, total_h = 0.0f;
+        const pack<W> w = scale.template load<W>(0, true);
+#pragma unroll
+        for (uint32_t j = 0; j < W; j++) {
+            h.v[j] = (h.v[j] - mean) * rstd;
+            sum_h.v[j] = fmaf(gradient.v[j], h.v[j], sum_h.v[j]);
+            if (LAYER) sum.v[j] += gradient.v[j];
+            gradient.v[j] *= w.v[j];
+            if (LAYER) total += gradient.v[j];
+            total_h = fmaf(gradient.v[j], h.v[j], total_h);
+        }
+        const float2 all = g.sum(total, total_h);
+        total = all.x * inverse;
+        total_h = all.y * inverse;
+        const pack<W> addend = dx.open(before);
+#pragma unroll
+        for (uint32_t j = 0; j < W; j++) {
+            gradient.v[j] = rstd * fmaf(-h.v[j], total_h, gradient.v[j] - total);
+            if (add) gradient.v[j] += addend.v[j];
+        }
+        if (mine) dx.place(here, dx.close(gradient), WHOLE);
+    }
+    float *partial = rota_operand<float>(args, 5) + chunk * dim;
+    norm_gradient_sums(g, dim, sum_h, shared.sums, partial);
+    if (LAYER) norm_gradient_sums(g, dim, sum, shared.sums + g.groups * dim, partial + chunks * dim);
+}
+
+template <bool LAYER, uint32_t DTYPE, typename A> ROTA_DEVICE void norm_gradient_of(const A &args, norm_gradient_shared &shared) {
+    if (all_aligned(args, 0, 1, 3, 4))
+        norm_gradient_block<LAYER, DTYPE, true>(args, shared);
+    else
+        norm_gradient_block<LAYER, DTYPE, false>(args, shared);
+}
+template <bool LAYER, typename A> ROTA_DEVICE void norm_gradient(const A &args, norm_gradient_shared &shared) {
+    if (args.params.dtype == DTYPE_BF16)
+        norm_gradient_of<LAYER, DTYPE_BF16>(args, shared);
+    else
+        norm_gradient_of<LAYER, DTYPE_F16>(args, shared);
+}
+#define ROTA_NORM_GRADIENT(name, LAYER)                                                                      \
+    ROTA_KERNEL_BLOCKS(name, 6, rota_norm_params, ROTA_CUDA_NORM_GRADIENT_THREADS, 2) {                      \
+        __shared__ norm_gradient_shared shared;                                                              \
+        norm_gradient<LAYER>(args, shared);                                                                  \
+    }
+ROTA_NORM_GRADIENT(layernorm_gradient, true)
+ROTA_NORM_GRADIENT(rmsnorm_gradient, false)
