@@ -145,7 +145,7 @@ static rota_status gelu_gradient(rota_tape *tape, const rota_op_use *use, const 
     ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_linear_gelu_gradient, accesses, ROTA_LINEAR_GELU_OPERANDS,
                               &params, NULL, 0));
     ROTA_TRY(rota_gradient_begin(tape, bias, &write));
-    ROTA_TRY(rota_record_partial_sums(tape, chunks, n, &partial, &write.dx));
+    ROTA_TRY(rota_record_partial_sums(tape, 1, chunks, n, &partial, &write.dx));
     return rota_gradient_end(tape, bias, &write);
 }
 

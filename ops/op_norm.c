@@ -98,17 +98,56 @@ static rota_status record_norm(rota_tape *tape, rota_op_use *use) {
     return rota_tape_kernel(tape, kernel, accesses, count, &params, NULL, 0);
 }
 
-/* Adds up one of the partial sums [chunks, dim] that begin at `offset` elements into the gradient of w. */
-static rota_status add_partial(rota_tape *tape, const rota_tensor *w, rota_tensor partial, uint64_t offset,
-                               uint64_t chunks, uint64_t dim) {
-    if (!w->buffer || !rota_gradient_wanted(tape, w)) return ROTA_OK;
+/* Adds up one of the partial sums [chunks, dim], the half-th, into dw. */
+static rota_status add_half(rota_tape *tape, const rota_tensor *partial, uint32_t half, uint64_t chunks,
+                            uint64_t dim, const rota_tensor *dw) {
+    rota_tensor sums;
+    ROTA_TRY(rota_tensor_of(partial->buffer, partial->offset_bytes + half * chunks * dim * sizeof(float),
+                            ROTA_F32, ROTA_SHAPE(chunks, dim), &sums));
+    return rota_record_partial_sums(tape, 1, chunks, dim, &sums, dw);
+}
+
+static rota_status add_partial(rota_tape *tape, const rota_tensor *w, const rota_tensor *partial,
+                               uint32_t half, uint64_t chunks, uint64_t dim) {
     rota_gradient_write write;
-    partial.offset_bytes += offset * sizeof(float);
-    ROTA_TRY(
-        rota_tensor_of(partial.buffer, partial.offset_bytes, ROTA_F32, ROTA_SHAPE(chunks, dim), &partial));
     ROTA_TRY(rota_gradient_begin(tape, w, &write));
-    ROTA_TRY(rota_record_partial_sums(tape, chunks, dim, &partial, &write.dx));
+    ROTA_TRY(add_half(tape, partial, half, chunks, dim, &write.dx));
     return rota_gradient_end(tape, w, &write);
+}
+
+static bool follows(const rota_tensor *a, const rota_tensor *b) {
+    return a->buffer == b->buffer && a->dtype == b->dtype &&
+           b->offset_bytes == a->offset_bytes + rota_tensor_count(a) * rota_dtype_bytes(a->dtype);
+}
+
+/* Adds up the partial sums of both: at once where the gradients lie one after the other. */
+static rota_status add_both(rota_tape *tape, const rota_tensor *weight, const rota_tensor *bias,
+                            const rota_tensor *partial, uint64_t chunks, uint64_t dim) {
+    rota_gradient_write of_weight, of_bias;
+    rota_tensor to;
+    ROTA_TRY(rota_gradient_begin(tape, weight, &of_weight));
+    ROTA_TRY(rota_gradient_begin(tape, bias, &of_bias));
+    if (follows(&of_weight.dx, &of_bias.dx)) {
+        ROTA_TRY(rota_tensor_of(of_weight.dx.buffer, of_weight.dx.offset_bytes, of_weight.dx.dtype,
+                                ROTA_SHAPE(2, dim), &to));
+        ROTA_TRY(rota_record_partial_sums(tape, 2, chunks, dim, partial, &to));
+    } else {
+        ROTA_TRY(add_half(tape, partial, 0, chunks, dim, &of_weight.dx));
+        ROTA_TRY(add_half(tape, partial, 1, chunks, dim, &of_bias.dx));
+    }
+    ROTA_TRY(rota_gradient_end(tape, weight, &of_weight));
+    return rota_gradient_end(tape, bias, &of_bias);
+}
+
+static rota_status add_partials(rota_tape *tape, const rota_op_use *use, const rota_tensor *partial,
+                                uint64_t chunks, uint64_t dim) {
+    const rota_tensor *weight = &use->inputs[1], *bias = &use->inputs[2];
+    const bool wants_weight = weight->buffer && rota_gradient_wanted(tape, weight),
+               wants_bias = is_layernorm(use) && bias->buffer && rota_gradient_wanted(tape, bias);
+    if (wants_weight && wants_bias && !rota_tensors_overlap(weight, bias))
+        return add_both(tape, weight, bias, partial, chunks, dim);
+    if (wants_weight) ROTA_TRY(add_partial(tape, weight, partial, 0, chunks, dim));
+    return wants_bias ? add_partial(tape, bias, partial, 1, chunks, dim) : ROTA_OK;
 }
 
 /* dx is added in place to what x's gradient holds already: a residual stream's is read and written once. It
@@ -171,11 +210,7 @@ static rota_status gradient_norm(rota_tape *tape, const rota_op_use *use) {
             tape, layer ? &rota_kernel_layernorm_backward_weight : &rota_kernel_rmsnorm_backward_weight,
             accesses, 4, &params, NULL, 0));
     }
-    if (weights) {
-        ROTA_TRY(add_partial(tape, &use->inputs[1], partial, 0, chunks, params.dim));
-        if (layer)
-            ROTA_TRY(add_partial(tape, &use->inputs[2], partial, chunks * params.dim, chunks, params.dim));
-    }
+    if (weights) ROTA_TRY(add_partials(tape, use, &partial, chunks, params.dim));
     if (!wants_x || at_once) return ROTA_OK;
     return gradient_of_x(tape, &use->inputs[0],
                          layer ? &rota_kernel_layernorm_backward : &rota_kernel_rmsnorm_backward, params,

@@ -231,10 +231,10 @@ uint64_t rota_reduce_chunk(uint64_t outer, uint64_t n, uint64_t inner) {
     return n >= 2 * chunk && outer * ((inner + 63) / 64) < REDUCE_OUTPUTS_FEW ? chunk : n;
 }
 
-rota_status rota_record_partial_sums(rota_tape *tape, uint64_t rows, uint64_t columns, const rota_tensor *x,
-                                     const rota_tensor *y) {
+rota_status rota_record_partial_sums(rota_tape *tape, uint64_t outer, uint64_t rows, uint64_t columns,
+                                     const rota_tensor *x, const rota_tensor *y) {
     const rota_reduce_params params = {.op = ROTA_REDUCE_SUM,
-                                       .outer = 1,
+                                       .outer = (uint32_t)outer,
                                        .n = (uint32_t)rows,
                                        .inner = (uint32_t)columns,
                                        .chunk = (uint32_t)rows,

@@ -143,9 +143,10 @@ rota_status rota_record_matrix(rota_tape *tape, const rota_tensor *x, rota_tenso
                                bool *out_transposed, uint64_t *out_ld);
 /* The reduction of rows that rota_record_reduce makes in two nodes: rows of a partial sum; n: in one. */
 uint64_t rota_reduce_chunk(uint64_t outer, uint64_t n, uint64_t inner);
-/* y [columns] = the sums of the columns of x [rows, columns], partial sums so few that they are added at once. */
-rota_status rota_record_partial_sums(rota_tape *tape, uint64_t rows, uint64_t columns, const rota_tensor *x,
-                                     const rota_tensor *y);
+/* y [outer, columns] = the sums of the columns of x [outer, rows, columns], partial sums so few that they are added at
+ * once. */
+rota_status rota_record_partial_sums(rota_tape *tape, uint64_t outer, uint64_t rows, uint64_t columns,
+                                     const rota_tensor *x, const rota_tensor *y);
 /* out [2] = {norm, factor} of the contiguous tensors together. */
 rota_status rota_record_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
                                     float max_norm, const rota_tensor *out);

@@ -556,6 +556,46 @@ static void a_norm_has_its_gradient_at_an_odd_element(void **state) {
     check_half(&kit, sum_of(&kit, y, z), p, normalized, x);
 }
 
+static double norm_with(const double *x, const double *weight, const double *bias) {
+    double sum = 0, mean = 0, variance = 0;
+    for (int c = 0; c < 4; c++) mean += x[c] / 4;
+    for (int c = 0; c < 4; c++) variance += (x[c] - mean) * (x[c] - mean) / 4;
+    for (int c = 0; c < 4; c++) sum += ((x[c] - mean) / sqrt(variance + 0.5) * weight[c] + bias[c]) * (c + 1);
+    return sum;
+}
+static double weight_first(const double *x) {
+    return norm_with(x, x + 4, x + 8);
+}
+static double bias_first(const double *x) {
+    return norm_with(x, x + 8, x + 4);
+}
+
+/* Nodes of a norm's gradient by all of one memory, which is checked. */
+static uint64_t nodes_of_norm(double (*f)(const double *x), uint64_t weight, uint64_t bias) {
+    const float columns[4] = {1, 2, 3, 4};
+    float x[N];
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tensor p = parameter(&kit, x), w = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(4), columns), y;
+    assert_ok(rota_op_layernorm(kit.tape, PART(p, 0, (1, 4), 4, 1), PART(p, weight, (4), 1),
+                                PART(p, bias, (4), 1), 0.5f, &y));
+    assert_ok(rota_op_mul(kit.tape, y, w, &y));
+    rota_tensor grad = ROTA_TENSOR_NONE;
+    assert_ok(rota_backward(kit.tape, total(&kit, y), &p, 1, &grad, NULL));
+    const uint32_t output = op_kit_output(&kit, grad);
+    op_kit_run(&kit);
+    check_function(f, x, op_kit_f32(&kit, output), "a norm");
+    const uint64_t count = rota_graph_node_count(kit.graph);
+    op_kit_close(&kit);
+    return count;
+}
+
+/* The two gradients' partial sums are added up by one node where they lie one after the other. */
+static void the_gradients_of_weight_and_bias_are_neighbours(void **state) {
+    (void)state;
+    assert_int_equal(nodes_of_norm(weight_first, 4, 8) + 1, nodes_of_norm(bias_first, 8, 4));
+}
+
 static double attended_by_windows(const double *x) {
     double sum = 0;
     for (int q = 0; q < 3; q++) {
@@ -761,6 +801,7 @@ int main(void) {
         cmocka_unit_test(a_result_lies_beside_its_parameter),
         cmocka_unit_test(buffers_of_half_words_have_gradients),
         cmocka_unit_test(a_norm_has_its_gradient_at_an_odd_element),
+        cmocka_unit_test(the_gradients_of_weight_and_bias_are_neighbours),
         cmocka_unit_test(logits_among_others_keep_their_place),
         cmocka_unit_test(logits_share_a_word_with_others),
         cmocka_unit_test(logits_of_others_stay),
