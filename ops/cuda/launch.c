@@ -1,7 +1,7 @@
 /* Blocks and threads of the built-in kernels on CUDA. */
 #include "ops/cuda/launch.h"
 
-#include "ops/cuda/norm_gradient.h"
+#include "ops/cuda/norm_groups.h"
 #include "ops/cuda/shapes.h"
 #include "ops/scatter_pieces.h"
 
@@ -110,13 +110,20 @@ ELEMENTS(batch_norm, rota_batch_norm_params, (uint64_t)p->outer * p->channels * 
 ELEMENTS(batch_norm_backward, rota_batch_norm_params, (uint64_t)p->outer * p->channels * p->inner)
 THREADS(rope, rota_rope_params, (uint64_t)p->rows *(p->dim - p->rotary / 2))
 
-/* Rows that a warp's registers hold go to warps in turns, of as many blocks as the device has room for. */
-static uint64_t layernorm_blocks(const rota_norm_params *p, const rota_cuda_target *target) {
-    const uint64_t blocks = rota_cuda_row_blocks(p->rows, p->dim);
-    const uint64_t most = (uint64_t)ROTA_CUDA_NORM_BLOCKS * (target ? target->multiprocessors : 0);
-    return rota_cuda_norm_by_vectors(p) && most && most < blocks ? most : blocks;
+/* Pairs of rows that registers hold go to groups of warps in turns, of as many blocks as the device has room for. */
+static rota_cuda_launch layernorm_launch(const rota_norm_params *p, const rota_cuda_target *target) {
+    if (!rota_cuda_norm_by_vectors(p))
+        return rota_cuda_fold(rota_cuda_row_blocks(p->rows, p->dim), rota_cuda_row_threads(p->dim));
+    const uint64_t groups = ROTA_CUDA_NORM_THREADS / 32 / rota_cuda_norm_warps(p->dim);
+    const uint64_t blocks = divide_up(p->rows, 2 * groups);
+    const uint64_t most = (uint64_t)ROTA_CUDA_NORM_GROUP_BLOCKS * (target ? target->multiprocessors : 0);
+    return rota_cuda_fold(most && most < blocks ? most : blocks, ROTA_CUDA_NORM_THREADS);
 }
-LAUNCH(layernorm, rota_norm_params, layernorm_blocks(p, target), ROTA_CUDA_THREADS)
+void rota_cuda_launch_layernorm(const void *params, const uint64_t *operand_bytes,
+                                const rota_cuda_target *target, rota_cuda_launch *out_launch) {
+    (void)operand_bytes;
+    *out_launch = layernorm_launch(params, target);
+}
 ROWS(residual_layernorm, rota_norm_params, p->rows, p->dim)
 ROWS(layernorm_backward, rota_norm_params, p->rows, p->dim)
 /* Columns of a thread, as norm.cu has it. */
@@ -129,5 +136,5 @@ ROWS(rmsnorm_backward, rota_norm_params, p->rows, p->dim)
 THREADS(rmsnorm_backward_weight, rota_norm_params, norm_weight_threads(p))
 LAUNCH(linear_gelu_gradient, rota_linear_params,
        divide_up(p->m, p->chunk) * divide_up(p->n, ROTA_CUDA_REDUCE_TILE_HALF), ROTA_CUDA_THREADS)
-LAUNCH(layernorm_gradient, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_NORM_GRADIENT_THREADS)
-LAUNCH(rmsnorm_gradient, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_NORM_GRADIENT_THREADS)
+LAUNCH(layernorm_gradient, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_NORM_THREADS)
+LAUNCH(rmsnorm_gradient, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_NORM_THREADS)

@@ -1,6 +1,6 @@
 /* CUDA kernels: layernorm (with or without a sum before it) and rmsnorm, forward, backward, and the partial sums of their
  * weights' gradients. */
-#include "ops/cuda/norm_gradient.h"
+#include "ops/cuda/norm_groups.h"
 #include "ops/cuda/values.cuh"
 
 /* y = (x - mean) * rstd * weight + bias: mean first, then the variance around it. */
@@ -61,106 +61,127 @@ template <bool HALF, bool BLOCK, int W, bool LAYER, bool RESIDUAL, typename A> R
     stats[LAYER ? 2 * t.row + 1 : t.row] = rstd;
 }
 
-/* The compiler takes what follows for other bits: it does not keep in registers, over a reduction, what is quickly made of them
- * again. */
-template <uint32_t K> ROTA_DEVICE void forget(uint4 (&bits)[K]) {
-#pragma unroll
-    for (uint32_t k = 0; k < K; k++) asm volatile("" : "+r"(bits[k].x), "+r"(bits[k].y), "+r"(bits[k].z), "+r"(bits[k].w));
-}
-
-/* layernorm of 16-bit rows of whole vectors that a warp's registers hold, K vectors a lane, as they lie in memory: what they
- * are as f32 is made anew in each pass, and weights come from the caches, so that many warps fit on a multiprocessor. A warp has
- * several rows, and loads the next one before it calculates. */
-template <uint32_t K, bool WHOLE, typename A> ROTA_DEVICE void layernorm_rows_of(const A &args) {
-    using array = values<true>;
-    constexpr uint32_t W = array::VECTOR, WARPS = ROTA_CUDA_THREADS / 32, SPAN = 32 * W;
-    const rota_norm_params &p = args.params;
-    const bool has_weight = p.flags & ROTA_NORM_WEIGHT, has_bias = p.flags & ROTA_NORM_BIAS;
-    const array x(rota_operand<const void>(args, 0), 0, p.dtype), y(rota_operand<void>(args, 3), 0, p.dtype);
-    const array weight(rota_operand<const void>(args, 1), 0, p.dtype), bias(rota_operand<const void>(args, 2), 0, p.dtype);
-    float *stats = rota_operand<float>(args, 4);
-    constexpr bool whole = WHOLE;
-    const uint32_t lane = threadIdx.x % 32, column = lane * W, dim = p.dim;
-    const uint64_t step = static_cast<uint64_t>(gridDim.x) * gridDim.y * WARPS, end = p.rows;
-    uint4 now[K], next[K];
-    auto fetch = [&](uint64_t row) {
-#pragma unroll
-        for (uint32_t k = 0; k < K; k++)
-            if (column + k * SPAN < dim) next[k] = x.fetch(row * dim + column + k * SPAN, whole);
-    };
-    const row_threads<false> t;
-    const float inverse = 1.0f / static_cast<float>(dim);
-    uint64_t row = rota_group_index() * WARPS + threadIdx.x / 32;
-    if (row < end) fetch(row);
-    for (; row < end; row += step) {
-        const uint64_t first = row * dim + column;
-#pragma unroll
-        for (uint32_t k = 0; k < K; k++) now[k] = next[k];
-        if (row + step < end) fetch(row + step);
-        float mean = 0.0f, squares = 0.0f;
-#pragma unroll
-        for (uint32_t k = 0; k < K; k++) {
-            if (column + k * SPAN >= dim) continue;
-            const pack<W> value = x.open(now[k]);
-#pragma unroll
-            for (uint32_t j = 0; j < W; j++) mean += value.v[j];
-        }
-        forget(now);
-        mean = t.sum(mean) * inverse;
-#pragma unroll
-        for (uint32_t k = 0; k < K; k++) {
-            if (column + k * SPAN >= dim) continue;
-            const pack<W> value = x.open(now[k]);
-#pragma unroll
-            for (uint32_t j = 0; j < W; j++) squares = fmaf(value.v[j] - mean, value.v[j] - mean, squares);
-        }
-        forget(now);
-        const float rstd = 1.0f / sqrtf(t.sum(squares) * inverse + p.eps);
-#pragma unroll
-        for (uint32_t k = 0; k < K; k++) {
-            if (column + k * SPAN >= dim) continue;
-            pack<W> value = x.open(now[k]), w, b;
-            if (has_weight) w = weight.template load<W>(column + k * SPAN, whole);
-            if (has_bias) b = bias.template load<W>(column + k * SPAN, whole);
-#pragma unroll
-            for (uint32_t j = 0; j < W; j++) {
-                value.v[j] = (value.v[j] - mean) * rstd;
-                if (has_weight) value.v[j] *= w.v[j];
-                if (has_bias) value.v[j] += b.v[j];
-            }
-            y.place(first + k * SPAN, y.close(value), whole);
-        }
-        if (lane != 0) continue;
-        stats[2 * row] = mean;
-        stats[2 * row + 1] = rstd;
-    }
-}
-
 /* Whether all of these operands, or'ed together, lie at multiples of 16 bytes. */
 template <typename A, typename... I> ROTA_DEVICE bool all_aligned(const A &args, I... operands) {
     return ((reinterpret_cast<uint64_t>(rota_operand<const void>(args, operands)) | ...) & 15u) == 0;
 }
 
-/* An absent weight or bias is bound to an operand that is read anyway. */
-template <uint32_t K, typename A> ROTA_DEVICE void layernorm_rows(const A &args) {
-    if (all_aligned(args, 0, 1, 2, 3))
-        layernorm_rows_of<K, true>(args);
-    else
-        layernorm_rows_of<K, false>(args);
+/* Rows of 16 bits that are whole vectors: each is of as many whole warps of a block as it has vectors for, and a thread has the
+ * same vector of every row that its group of warps takes. */
+struct norm_group {
+    static constexpr uint32_t W = values<true>::VECTOR, WARPS = ROTA_CUDA_NORM_THREADS / 32;
+    uint32_t warps, groups, group, column, parity = 0; /* warps: of a row */
+    float2 *parts;                                     /* of the block, [2][WARPS] */
+    ROTA_DEVICE norm_group(uint32_t dim, float2 *parts) : parts(parts) {
+        const uint32_t warp = threadIdx.x / 32;
+        warps = rota_cuda_norm_warps(dim);
+        groups = WARPS / warps;
+        group = warp / warps;
+        column = (threadIdx.x - group * warps * 32) * W;
+    }
+    /* Two sums over the group's threads, for all of them; by turns in one half of the parts, so that nobody writes what another
+     * still reads: whoever comes back to a half has met all the others, who are through with it, at the other one. */
+    ROTA_DEVICE float2 sum(float a, float b) {
+#pragma unroll
+        for (int step = 16; step > 0; step /= 2) {
+            a += __shfl_xor_sync(0xFFFFFFFFu, a, step);
+            b += __shfl_xor_sync(0xFFFFFFFFu, b, step);
+        }
+        if (warps == 1) return make_float2(a, b);
+        float2 *mine = parts + parity * WARPS + group * warps;
+        parity ^= 1;
+        if (threadIdx.x % 32 == 0) mine[threadIdx.x / 32 - group * warps] = make_float2(a, b);
+        asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "r"(warps * 32) : "memory");
+        float2 all = mine[0];
+#pragma unroll
+        for (uint32_t w = 1; w < ROTA_CUDA_WARP_ROW / (32 * W); w++)
+            if (w < warps) all.x += mine[w].x, all.y += mine[w].y;
+        return all;
+    }
+    /* A row's weight or bias as f32 in shared memory, for all groups; `otherwise` where there is none. */
+    template <bool WHOLE> ROTA_DEVICE void share(float *to, const values<true> &from, bool there, float otherwise) const {
+        if (group != 0) return;
+        pack<W> value = {};
+        if (there) value = from.open(from.fetch(0, WHOLE));
+#pragma unroll
+        for (uint32_t j = 0; j < W; j++) value.v[j] = there ? value.v[j] : otherwise;
+        values<false>(to, column, DTYPE_F32).template store<W>(0, value, true);
+    }
+};
+static_assert(norm_group::WARPS % 3 == 0 && norm_group::WARPS % 4 == 0, "rows of one to four warps share a block out");
+
+struct layernorm_shared {
+    float2 parts[2 * norm_group::WARPS];
+    float weight[ROTA_CUDA_WARP_ROW], bias[ROTA_CUDA_WARP_ROW];
+};
+
+/* layernorm: groups take pairs of rows in turns, and load the next pair before they calculate. */
+template <uint32_t DTYPE, bool WHOLE, typename A> ROTA_DEVICE void layernorm_pairs(const A &args, layernorm_shared &shared) {
+    using array = values<true>;
+    constexpr uint32_t W = norm_group::W;
+    const rota_norm_params &p = args.params;
+    norm_group g(p.dim, shared.parts);
+    const bool mine = g.column < p.dim;
+    const array x(rota_operand<const void>(args, 0), g.column, DTYPE), y(rota_operand<void>(args, 3), g.column, DTYPE);
+    const array weight(rota_operand<const void>(args, 1), g.column, DTYPE);
+    const array bias(rota_operand<const void>(args, 2), g.column, DTYPE);
+    float *stats = rota_operand<float>(args, 4);
+    const uint64_t step = 2 * static_cast<uint64_t>(gridDim.x) * gridDim.y * g.groups, end = p.rows;
+    uint64_t row = 2 * (rota_group_index() * g.groups + g.group);
+    uint4 next[2] = {};
+    auto fetch = [&](uint64_t first) {
+#pragma unroll
+        for (uint32_t r = 0; r < 2; r++)
+            if (mine && first + r < end) next[r] = x.fetch((first + r) * p.dim, WHOLE);
+    };
+    fetch(row);
+    g.share<WHOLE>(shared.weight, weight, mine && p.flags & ROTA_NORM_WEIGHT, 1.0f);
+    g.share<WHOLE>(shared.bias, bias, mine && p.flags & ROTA_NORM_BIAS, 0.0f);
+    __syncthreads();
+    const float inverse = 1.0f / static_cast<float>(p.dim);
+    for (; row < end; row += step) {
+        pack<W> value[2] = {x.open(next[0]), x.open(next[1])};
+        fetch(row + step);
+        float mean[2] = {}, spread[2] = {};
+#pragma unroll
+        for (uint32_t r = 0; r < 2; r++)
+#pragma unroll
+            for (uint32_t j = 0; j < W; j++) mean[r] += value[r].v[j];
+        float2 both = g.sum(mean[0], mean[1]);
+        mean[0] = both.x * inverse;
+        mean[1] = both.y * inverse;
+#pragma unroll
+        for (uint32_t r = 0; r < 2; r++)
+#pragma unroll
+            for (uint32_t j = 0; j < W; j++) {
+                value[r].v[j] -= mean[r];
+                spread[r] = fmaf(value[r].v[j], value[r].v[j], spread[r]);
+            }
+        both = g.sum(mine ? spread[0] : 0.0f, mine ? spread[1] : 0.0f);
+        const float rstd[2] = {1.0f / sqrtf(both.x * inverse + p.eps), 1.0f / sqrtf(both.y * inverse + p.eps)};
+        if (!mine) continue;
+        const pack<W> w = values<false>(shared.weight, g.column, DTYPE_F32).template load<W>(0, true),
+                      b = values<false>(shared.bias, g.column, DTYPE_F32).template load<W>(0, true);
+#pragma unroll
+        for (uint32_t r = 0; r < 2; r++) {
+            if (row + r >= end) continue;
+#pragma unroll
+            for (uint32_t j = 0; j < W; j++) value[r].v[j] = value[r].v[j] * rstd[r] * w.v[j] + b.v[j];
+            y.place((row + r) * p.dim, y.close(value[r]), WHOLE);
+            if (g.column != 0) continue;
+            stats[2 * (row + r)] = mean[r];
+            stats[2 * (row + r) + 1] = rstd[r];
+        }
+    }
 }
 
-/* run<K>: K vectors of 16 bytes a lane, for what rota_cuda_norm_by_vectors says. */
-#define ROTA_BY_VECTORS(dim, run, ...)                                                                       \
-    do {                                                                                                     \
-        if ((dim) <= 256)                                                                                    \
-            run<1>(__VA_ARGS__);                                                                             \
-        else if ((dim) <= 512)                                                                               \
-            run<2>(__VA_ARGS__);                                                                             \
-        else if ((dim) <= 768)                                                                               \
-            run<3>(__VA_ARGS__);                                                                             \
-        else                                                                                                 \
-            run<4>(__VA_ARGS__);                                                                             \
-    } while (0)
+/* An absent weight or bias is bound to an operand that is read anyway. */
+template <uint32_t DTYPE, typename A> ROTA_DEVICE void layernorm_of(const A &args, layernorm_shared &shared) {
+    if (all_aligned(args, 0, 1, 2, 3))
+        layernorm_pairs<DTYPE, true>(args, shared);
+    else
+        layernorm_pairs<DTYPE, false>(args, shared);
+}
 
 template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void layernorm_row(const A &args) {
     norm_row<HALF, BLOCK, W, true, false>(args);
@@ -171,11 +192,14 @@ template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void residual_la
 template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void rmsnorm_row(const A &args) {
     norm_row<HALF, BLOCK, W, false, false>(args);
 }
-ROTA_KERNEL_BLOCKS(layernorm, 5, rota_norm_params, ROTA_CUDA_ROW_THREADS, ROTA_CUDA_NORM_BLOCKS) {
-    if (rota_cuda_norm_by_vectors(&args.params))
-        ROTA_BY_VECTORS(args.params.dim, layernorm_rows, args);
-    else
+ROTA_KERNEL_BLOCKS(layernorm, 5, rota_norm_params, ROTA_CUDA_NORM_THREADS, ROTA_CUDA_NORM_GROUP_BLOCKS) {
+    __shared__ layernorm_shared shared;
+    if (!rota_cuda_norm_by_vectors(&args.params))
         ROTA_BY_VALUES(args.params.dtype, args.params.dim, layernorm_row, args);
+    else if (args.params.dtype == DTYPE_BF16)
+        layernorm_of<DTYPE_BF16>(args, shared);
+    else
+        layernorm_of<DTYPE_F16>(args, shared);
 }
 ROTA_KERNEL(residual_layernorm, 7, rota_norm_params, ROTA_CUDA_ROW_THREADS) {
     ROTA_BY_VALUES(args.params.dtype, args.params.dim, residual_layernorm_row, args);
@@ -282,42 +306,8 @@ template <bool LAYER, typename A> ROTA_DEVICE void norm_backward_weight(const A 
 ROTA_KERNEL(layernorm_backward_weight, 4, rota_norm_params, ROTA_CUDA_THREADS) { norm_backward_weight<true>(args); }
 ROTA_KERNEL(rmsnorm_backward_weight, 4, rota_norm_params, ROTA_CUDA_THREADS) { norm_backward_weight<false>(args); }
 
-/* Both of the above in one pass. A block has a chunk of rows, which its groups of warps take in turns: a row has as many whole
- * warps as it has vectors for, and a thread has the same vector of every one. So it keeps its columns' sums in registers, and in
- * the end the groups' sums are added up in their order. */
-struct norm_group {
-    static constexpr uint32_t W = values<true>::VECTOR, WARPS = ROTA_CUDA_NORM_GRADIENT_THREADS / 32;
-    uint32_t warps, groups, group, column, parity = 0; /* warps: of a row */
-    float2 *parts;                                     /* of the block, [2][WARPS] */
-    ROTA_DEVICE norm_group(uint32_t dim, float2 *parts) : parts(parts) {
-        const uint32_t warp = threadIdx.x / 32;
-        warps = (dim + 32 * W - 1) / (32 * W);
-        groups = WARPS / warps;
-        group = warp / warps;
-        column = (threadIdx.x - group * warps * 32) * W;
-    }
-    /* Sums over a row, for all of its threads; by turns in one half of the parts, so that nobody writes what another still
-     * reads: whoever comes back to a half has met all the others, who are through with it, at the other one. */
-    ROTA_DEVICE float2 sum(float a, float b) {
-#pragma unroll
-        for (int step = 16; step > 0; step /= 2) {
-            a += __shfl_xor_sync(0xFFFFFFFFu, a, step);
-            b += __shfl_xor_sync(0xFFFFFFFFu, b, step);
-        }
-        if (warps == 1) return make_float2(a, b);
-        float2 *mine = parts + parity * WARPS + group * warps;
-        parity ^= 1;
-        if (threadIdx.x % 32 == 0) mine[threadIdx.x / 32 - group * warps] = make_float2(a, b);
-        asm volatile("bar.sync %0, %1;" ::"r"(1 + group), "r"(warps * 32) : "memory");
-        float2 all = mine[0];
-#pragma unroll
-        for (uint32_t w = 1; w < ROTA_CUDA_WARP_ROW / (32 * W); w++)
-            if (w < warps) all.x += mine[w].x, all.y += mine[w].y;
-        return all;
-    }
-};
-static_assert(norm_group::WARPS % 3 == 0 && norm_group::WARPS % 4 == 0, "rows of one to four warps share a block out");
-
+/* Both of the above in one pass. A block has a chunk of rows, which its groups of warps take in turns. A thread keeps its
+ * columns' sums in registers, and in the end the groups' sums are added up in their order. */
 struct norm_gradient_shared {
     float2 parts[2 * norm_group::WARPS];
     float weight[ROTA_CUDA_WARP_ROW];
@@ -330,7 +320,7 @@ ROTA_DEVICE void norm_gradient_sums(const norm_group &g, uint32_t dim, const pac
     if (g.column < dim)
         values<false>(shared, g.group * dim + g.column, DTYPE_F32).template store<norm_group::W>(0, own, true);
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < dim; i += ROTA_CUDA_NORM_GRADIENT_THREADS) {
+    for (uint32_t i = threadIdx.x; i < dim; i += ROTA_CUDA_NORM_THREADS) {
         float total = shared[i];
         for (uint32_t group = 1; group < g.groups; group++) total += shared[group * dim + i];
         partial[i] = total;
@@ -367,14 +357,7 @@ ROTA_DEVICE void norm_gradient_block(const A &args, norm_gradient_shared &shared
     };
     pack<W> sum = {}, sum_h = {};
     fetch();
-    const values<false> scale(shared.weight, g.column, DTYPE_F32);
-    if (g.group == 0) {
-        pack<W> all = {};
-        if (mine && p.flags & ROTA_NORM_WEIGHT) all = weight.open(weight.fetch(0, WHOLE));
-#pragma unroll
-        for (uint32_t j = 0; j < W; j++) all.v[j] = p.flags & ROTA_NORM_WEIGHT ? all.v[j] : 1.0f;
-        scale.template store<W>(0, all, true);
-    }
+    g.share<WHOLE>(shared.weight, weight, mine && p.flags & ROTA_NORM_WEIGHT, 1.0f);
     __syncthreads();
     const float inverse = 1.0f / static_cast<float>(dim);
     while (left > 0) {
@@ -387,7 +370,7 @@ ROTA_DEVICE void norm_gradient_block(const A &args, norm_gradient_shared &shared
         left--;
         fetch();
         float total = 0.0f, total_h = 0.0f;
-        const pack<W> w = scale.template load<W>(0, true);
+        const pack<W> w = values<false>(shared.weight, g.column, DTYPE_F32).template load<W>(0, true);
 #pragma unroll
         for (uint32_t j = 0; j < W; j++) {
             h.v[j] = (h.v[j] - mean) * rstd;
@@ -413,7 +396,8 @@ ROTA_DEVICE void norm_gradient_block(const A &args, norm_gradient_shared &shared
     if (LAYER) norm_gradient_sums(g, dim, sum, shared.sums + g.groups * dim, partial + chunks * dim);
 }
 
-template <bool LAYER, uint32_t DTYPE, typename A> ROTA_DEVICE void norm_gradient_of(const A &args, norm_gradient_shared &shared) {
+template <bool LAYER, uint32_t DTYPE, typename A>
+ROTA_DEVICE void norm_gradient_of(const A &args, norm_gradient_shared &shared) {
     if (all_aligned(args, 0, 1, 3, 4))
         norm_gradient_block<LAYER, DTYPE, true>(args, shared);
     else
@@ -426,7 +410,7 @@ template <bool LAYER, typename A> ROTA_DEVICE void norm_gradient(const A &args, 
         norm_gradient_of<LAYER, DTYPE_F16>(args, shared);
 }
 #define ROTA_NORM_GRADIENT(name, LAYER)                                                                      \
-    ROTA_KERNEL_BLOCKS(name, 6, rota_norm_params, ROTA_CUDA_NORM_GRADIENT_THREADS, 2) {                      \
+    ROTA_KERNEL_BLOCKS(name, 6, rota_norm_params, ROTA_CUDA_NORM_THREADS, ROTA_CUDA_NORM_GROUP_BLOCKS) {                      \
         __shared__ norm_gradient_shared shared;                                                              \
         norm_gradient<LAYER>(args, shared);                                                                  \
     }
