@@ -12,7 +12,7 @@ enum { GAP_MAX = 8 };
 /* Scores of so many bytes are not all there at once, but in pieces of so many: the more pieces, the more often
  * the weights' gradient is read and written. */
 #define SCORES_BYTES_MOST (UINT64_C(1) << 30)
-#define PIECE_BYTES_MOST (UINT64_C(5) << 26)
+#define PIECE_BYTES_MOST (UINT64_C(19) << 24)
 
 /* Whether it makes sense to look further: two nodes that may be fused. */
 static rota_status any_fusable(rota_rewriter *rewriter, uint64_t count, bool *out_any) {

@@ -204,6 +204,7 @@ static void rows_of_a_piece(void **state) {
     /* All fit; the last piece is the smaller one; fewer than a tile, or than eight, fit. */
     assert_int_equal(rota_cuda_classifier_piece(100, 10, 1000), 100);
     assert_int_equal(rota_cuda_classifier_piece(32768, 100608, UINT64_C(5) << 26), 3328);
+    assert_int_equal(rota_cuda_classifier_piece(32768, 100608, UINT64_C(19) << 24), 3072);
     assert_int_equal(rota_cuda_classifier_piece(4096, 1000, 1024 * 1000), 1024);
     assert_int_equal(rota_cuda_classifier_piece(4096, 1000, 100 * 1000), 8);
     assert_int_equal(rota_cuda_classifier_piece(4096, 1000, 10), 8);
