@@ -1,5 +1,5 @@
 /* The extension module rota._rota. */
-#include "core.h"
+#include "plan.h"
 
 NB_MODULE(_rota, m) {
     m.doc() = "rota's objects; import rota has them all.";
@@ -13,4 +13,5 @@ NB_MODULE(_rota, m) {
     bind_memory(m);
     bind_ops(m);
     bind_layers(m);
+    bind_xla(m);
 }

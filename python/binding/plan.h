@@ -53,4 +53,6 @@ struct Ticket {
     std::vector<Output> outputs;
 };
 
+void bind_xla(nb::module_ &m);
+
 #endif

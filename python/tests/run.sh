@@ -1,21 +1,30 @@
 #!/usr/bin/env bash
 # Builds the Python package over a release build's library, in a virtual environment of its own, and runs its tests and
-# the type checker there. run.sh BUILD [--torch]
+# the type checker there. run.sh BUILD [--torch | --jax]
 # Exits with 77, which is skipped, only where the Python registry does not answer.
 set -euo pipefail
 build=$(realpath "$1")
 here=$(dirname "$(realpath "$0")")
-venv=$build/python-venv
+with=${2:-}
+# JAX has an environment of its own, in which the tests are those that need it.
+name=python
+tests=(.)
 packages=(-r "$here/requirements.txt")
-if [ "${2:-}" = --torch ]; then packages+=(-r "$here/requirements-torch.txt"); fi
+if [ "$with" = --torch ]; then packages+=(-r "$here/requirements-torch.txt"); fi
+if [ "$with" = --jax ]; then
+  name=python-jax
+  tests=(test_jax.py test_training.py::test_readme)
+  packages+=(-r "$here/requirements-jax.txt")
+fi
+venv=$build/$name-venv
 
 . "$here/../../scripts/pip_install.sh"
 rota_pip_install "$venv" "${packages[@]}"
 "$venv/bin/pip" install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
-  -C cmake.define.ROTA_BUILT="$build" -C build-dir="$build/python-build" "$here/.."
+  -C cmake.define.ROTA_BUILT="$build" -C build-dir="$build/$name-build" "$here/.."
 cd "$here"
 gpt_tool=()
 if [ -x "$build/tests/gpt_tool" ]; then gpt_tool=(--gpt-tool "$build/tests/gpt_tool"); fi
-"$venv/bin/pytest" -q -rs -p no:cacheprovider "${gpt_tool[@]}" .
-"$venv/bin/mypy" --config-file ../pyproject.toml --cache-dir "$build/python-mypy" . ../examples
-"$venv/bin/mypy" --config-file ../pyproject.toml --cache-dir "$build/python-mypy" -p rota
+"$venv/bin/pytest" -q -rs -p no:cacheprovider "${gpt_tool[@]}" "${tests[@]}"
+"$venv/bin/mypy" --config-file ../pyproject.toml --cache-dir "$build/$name-mypy" . ../examples
+"$venv/bin/mypy" --config-file ../pyproject.toml --cache-dir "$build/$name-mypy" -p rota

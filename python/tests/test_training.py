@@ -126,13 +126,13 @@ def test_trainer(device: rota.Device) -> None:
 
 
 def test_readme(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each listing of the README runs, one after the other; those with torch where it is."""
+    """Each listing of the README runs, one after the other; those with torch or JAX where it is."""
     text = (HERE.parent / "README.md").read_text()
     names: dict[str, Any] = {}
     listings = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(listings) > 3
     for listing in listings:
-        if "import torch" in listing and find_spec("torch") is None:
+        if any(f"import {other}" in listing and find_spec(other) is None for other in ("torch", "jax")):
             continue
         exec(compile(listing, "README.md", "exec"), names)
     assert names["loss"] < 1e-3
