@@ -165,8 +165,7 @@ static void copy_axis(const Found &found, size_t axis, const char *from, uint32_
                   end);
 }
 
-HostArray borrow_any(nb::handle array, rota_tensor *out_like, const std::string &what) {
-    Found found = find(array, false, what);
+static void take_kind(const Found &found, rota_tensor *out_like, const std::string &what) {
     if (!found.known)
         fail(ROTA_INVALID_ARGUMENT,
              what + ": an array is " + found.dtype + "; rota has f32, f16, bf16, i32, u32");
@@ -177,12 +176,25 @@ HostArray borrow_any(nb::handle array, rota_tensor *out_like, const std::string 
     out_like->dtype = dtype_of(found.dtype);
     out_like->rank = static_cast<uint32_t>(found.shape.size());
     for (size_t i = 0; i < found.shape.size(); i++) out_like->shape[i] = found.shape[i];
+}
+
+HostArray borrow_any(nb::handle array, rota_tensor *out_like, const std::string &what) {
+    const Found found = find(array, false, what);
+    take_kind(found, out_like, what);
     if (found.contiguous) return found.memory;
     HostArray dense = host_memory(*out_like);
     char *end = static_cast<char *>(dense.data);
     copy_axis(found, 0, static_cast<const char *>(found.memory.data), rota_dtype_bytes(out_like->dtype),
               &end);
     return dense;
+}
+
+HostArray borrow_whole(nb::handle array, rota_tensor *out_like, const std::string &what) {
+    const Found found = find(array, true, what);
+    take_kind(found, out_like, what);
+    if (!found.contiguous)
+        fail(ROTA_INVALID_ARGUMENT, what + ": the array has gaps, and is not to be copied");
+    return found.memory;
 }
 
 HostArray host_memory(const rota_tensor &like) {

@@ -58,23 +58,19 @@ class Locked {
 
 struct Submission;
 
-/* Buffers of a device's that arrays of other libraries lie in, by address. Its mutex is held for a few steps, in
- * which nothing of Python's is called. */
+/* Buffers of a device's that arrays of other libraries lie in, by address; of adopted memory there may be several. Its
+ * mutex is held for a few steps, in which nothing of Python's is called. */
 class SharedMemory {
   public:
     void add(uintptr_t begin, rota_buffer *buffer);
-    void remove(uintptr_t begin);
+    void remove(uintptr_t begin, rota_buffer *buffer);
     uint64_t count();
     /* The bytes from an address on as a buffer of the caller's, or NULL where they are none of a shared one. */
     rota_buffer *find(uintptr_t address, uint64_t size_bytes);
 
   private:
-    struct Lent {
-        rota_buffer *buffer;
-        uint64_t arrays;
-    };
     std::mutex mutex_;
-    std::map<uintptr_t, Lent> lent_;
+    std::map<std::pair<uintptr_t, rota_buffer *>, uint64_t> lent_; /* how many arrays each has */
 };
 
 /* A runtime with one device. */
@@ -230,6 +226,8 @@ uint64_t nanoseconds(const std::optional<double> &seconds);
 HostArray borrow(nb::handle array, const rota_tensor &like, bool writable, const std::string &what);
 /* The elements of an array of any dtype, shape and strides, row-major: where they lie, if they lie so, else copied. */
 HostArray borrow_any(nb::handle array, rota_tensor *out_like, const std::string &what);
+/* The memory of a contiguous, writable host array of any dtype of rota's and any shape, without a copy. */
+HostArray borrow_whole(nb::handle array, rota_tensor *out_like, const std::string &what);
 /* New memory for a tensor's elements, row-major, and the array over it: numpy's, or one of no library, which
  * every other takes by DLPack. */
 HostArray host_memory(const rota_tensor &like);

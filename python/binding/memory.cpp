@@ -2,6 +2,8 @@
  * are given addresses. rota.torch is made of it; addresses are taken as they are. */
 #include "plan.h"
 
+#include <nanobind/stl/pair.h>
+
 #include <cstring>
 
 /* Bytes of a graph, of no dtype yet. Holds what has the buffer: the graph, or a device's tensor. */
@@ -13,31 +15,38 @@ struct Memory {
 
 void SharedMemory::add(uintptr_t begin, rota_buffer *buffer) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    lent_.try_emplace(begin, Lent{buffer, 0}).first->second.arrays++;
+    lent_[{begin, buffer}]++;
 }
 
-void SharedMemory::remove(uintptr_t begin) {
+void SharedMemory::remove(uintptr_t begin, rota_buffer *buffer) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = lent_.find(begin);
-    if (--found->second.arrays == 0) lent_.erase(found);
+    const auto found = lent_.find({begin, buffer});
+    if (--found->second == 0) lent_.erase(found);
 }
 
 uint64_t SharedMemory::count() {
     const std::lock_guard<std::mutex> lock(mutex_);
     uint64_t arrays = 0;
-    for (const auto &one : lent_) arrays += one.second.arrays;
+    for (const auto &one : lent_) arrays += one.second;
     return arrays;
 }
 
 rota_buffer *SharedMemory::find(uintptr_t address, uint64_t size_bytes) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    auto found = lent_.upper_bound(address);
+    auto found = lent_.lower_bound({address + 1, nullptr});
     if (found == lent_.begin()) return nullptr;
-    const auto &[begin, one] = *--found;
-    const uint64_t offset = address - begin, there = rota_buffer_size(one.buffer);
-    if (offset % 4 != 0 || offset > there || size_bytes > there - offset) return nullptr;
-    rota_buffer *view = nullptr;
-    return rota_buffer_view(one.buffer, offset, size_bytes, &view) == ROTA_OK ? view : nullptr;
+    const uintptr_t begin = (--found)->first.first;
+    const uint64_t offset = address - begin;
+    if (offset % 4 != 0) return nullptr;
+    for (;; --found) {
+        rota_buffer *const buffer = found->first.second;
+        const uint64_t there = rota_buffer_size(buffer);
+        rota_buffer *view = nullptr;
+        if (offset <= there && size_bytes <= there - offset &&
+            rota_buffer_view(buffer, offset, size_bytes, &view) == ROTA_OK)
+            return view;
+        if (found == lent_.begin() || std::prev(found)->first.first != begin) return nullptr;
+    }
 }
 
 /* A buffer that arrays lie in, with its device. */
@@ -52,7 +61,7 @@ nb::object lend(const std::shared_ptr<DeviceCore> &device, rota_buffer *buffer, 
     device->shared.add(address, buffer);
     return nb::capsule(new LentBuffer{device, buffer, address}, [](void *memory) noexcept {
         auto *lent = static_cast<LentBuffer *>(memory);
-        lent->device->shared.remove(lent->address);
+        lent->device->shared.remove(lent->address, lent->buffer);
         rota_buffer_release(lent->buffer);
         delete lent;
     });
@@ -79,11 +88,43 @@ static nb::object new_memory(const std::shared_ptr<DeviceCore> &core, uint64_t s
     return array_over({reinterpret_cast<void *>(address), owner}, like, false);
 }
 
+/* Gives an array back that a buffer was over; on the library's reclaiming thread, or in a close. */
+static void give_back(void *owner) {
+    const auto drop = [](void *array) {
+        Py_DecRef(static_cast<PyObject *>(array));
+        return 0;
+    };
+    drop_later(drop, owner);
+}
+
+/* A tensor over a host array's own memory, which is held until nothing of the library's touches it any more. */
+static Tensor adopt(const std::shared_ptr<DeviceCore> &core, nb::handle array,
+                    const std::optional<std::string> &name) {
+    Use use(*core);
+    const std::string what = name ? "tensor '" + *name + "'" : std::string("a tensor");
+    rota_tensor like{};
+    HostArray host = borrow_whole(array, &like, what);
+    rota_adopt_options options = ROTA_ADOPT_OPTIONS();
+    options.name = name ? name->c_str() : nullptr;
+    options.kind = ROTA_MEMORY_HOST;
+    options.memory = host.data;
+    options.size_bytes = rota_shape_bytes(like.dtype, like.rank, like.shape);
+    options.release = give_back;
+    options.user = host.owner.ptr();
+    check(rota_buffer_adopt(core->device, &options, &like.buffer));
+    host.owner.release(); /* give_back's from now on */
+    uint64_t stride = 1;
+    for (uint32_t i = like.rank; i-- > 0; stride *= like.shape[i]) like.stride[i] = stride;
+    const Tensor tensor(like, nullptr, core);
+    rota_buffer_release(like.buffer); /* the tensor has its own reference */
+    return tensor;
+}
+
 static std::vector<bool> are_shared(const std::shared_ptr<DeviceCore> &core,
-                                    const std::vector<uintptr_t> &addresses) {
+                                    const std::vector<std::pair<uintptr_t, uint64_t>> &ranges) {
     std::vector<bool> shared;
-    for (const uintptr_t address : addresses) {
-        rota_buffer *const found = core->shared.find(address, 1);
+    for (const auto &[address, size_bytes] : ranges) {
+        rota_buffer *const found = core->shared.find(address, size_bytes);
         shared.push_back(found != nullptr);
         rota_buffer_release(found);
     }
@@ -339,9 +380,15 @@ void bind_memory(nb::module_ &m) {
         .def("new_memory", &new_memory, "size_bytes"_a,
              nb::sig("def new_memory(self, size_bytes: int) -> typing.Any"),
              "Memory of a CPU device's, shared with whoever has the array of 32-bit words.")
-        .def("are_shared", &are_shared, "addresses"_a,
-             nb::sig("def are_shared(self, addresses: typing.Sequence[int]) -> list[bool]"),
-             "Which addresses are in memory that is shared.");
+        .def("are_shared", &are_shared, "ranges"_a,
+             nb::sig("def are_shared(self, ranges: typing.Sequence[tuple[int, int]]) -> list[bool]"),
+             "Whether addresses, with so many bytes behind, are of the device's shared memory.")
+        .def("adopt", &adopt, "array"_a, nb::kw_only(), "name"_a = nb::none(),
+             nb::sig("def adopt(self, array: object, *, name: str | None = None) -> Tensor"),
+             "A tensor that lives across replays in the memory of a contiguous array, of any library with "
+             "buffers or DLPack, which begins at a multiple of 16 bytes: nothing is copied. Plans read and "
+             "write "
+             "the array, which is held; others do neither to what a submission that has not ended writes.");
     nb::class_<Plan> plan = nb::borrow<nb::class_<Plan>>(m.attr("Plan"));
     plan.def("run_memory", &run, "addresses"_a, "keep"_a,
              nb::sig("def run_memory(self, addresses: typing.Sequence[int], keep: object) -> None"),

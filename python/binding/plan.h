@@ -53,6 +53,10 @@ struct Ticket {
     std::vector<Output> outputs;
 };
 
+/* Has the main thread drop an object of Python's when it comes by. For threads that may hold locks which somebody with
+ * the interpreter's lock waits for. */
+void drop_later(int (*drop)(void *object), void *object);
+
 void bind_xla(nb::module_ &m);
 
 #endif

@@ -41,6 +41,13 @@ static uint64_t number(const Ticket &ticket) {
     return order;
 }
 
+void drop_later(int (*drop)(void *object), void *object) {
+    if (!nb::is_alive()) return; /* the interpreter has ended, and what it had with it */
+    if (Py_AddPendingCall(drop, object) == 0) return;
+    const nb::gil_scoped_acquire acquired; /* so many wait for the main thread already */
+    drop(object);
+}
+
 /* A function of Python's that a ticket calls: what is given to the library, and freed by the call. */
 struct Callback {
     nb::object function;

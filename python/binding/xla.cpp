@@ -109,18 +109,14 @@ static XlaError *error_of(const XlaApi *api, rota_status status) {
 
 static XlaTypeId state_type;
 
-/* Whoever drops the last reference of a plan has the interpreter's lock. XLA destroys states on any thread, under
- * locks of its own, so the main thread does it when it comes by. */
-static int drop_state(void *state) {
-    delete static_cast<std::shared_ptr<ForeignCall> *>(state);
-    return 0;
-}
-
+/* Whoever drops the last reference of a plan has the interpreter's lock; XLA destroys states on any thread, under
+ * locks of its own. */
 static void destroy_state(void *state) {
-    if (!nb::is_alive()) return; /* the interpreter has ended, and what it held with it */
-    if (Py_AddPendingCall(drop_state, state) == 0) return;
-    const nb::gil_scoped_acquire acquired; /* so many wait for the main thread already */
-    drop_state(state);
+    const auto drop = [](void *dropped) {
+        delete static_cast<std::shared_ptr<ForeignCall> *>(dropped);
+        return 0;
+    };
+    drop_later(drop, state);
 }
 
 static XlaTypeInfo state_info{{sizeof(XlaTypeInfo), nullptr}, destroy_state};

@@ -486,6 +486,69 @@ def test_memory_that_is_shared(device: rota.Device) -> None:
         np.from_dlpack(device.empty(3), copy=False)
 
 
+def aligned(count: int, offset: int = 0) -> Any:
+    """An array whose memory begins so many bytes behind a multiple of 64."""
+    memory = np.zeros(count * 4 + 128, np.uint8)
+    begin = -memory.ctypes.data % 64 + offset
+    return memory[begin : begin + count * 4].view(np.float32)
+
+
+def test_memory_that_is_adopted(cpu: rota.Device) -> None:
+    """An array is a tensor's memory, which plans read and write, until nothing of rota's is over it."""
+    count = 1 << 20
+    array = aligned(count)
+    array[:] = np.arange(count) % 7
+    before = cpu.stats["memory_bytes"]
+    x = cpu.adopt(array.reshape(1024, 1024), name="mine")
+    assert (x.shape, x.dtype, x.name, x.kind) == ((1024, 1024), "f32", "mine", "PERSISTENT")
+    assert cpu.stats["memory_bytes"] == before
+    with rota.graph(cpu) as g:
+        rota.scale(x, 2, out=x)
+        g.output("first", x[0, :4])
+    plan = g.compile()
+    assert plan().result()["first"].tolist() == [0, 2, 4, 6] and array[:8].tolist() == [0, 2, 4, 6, 8, 10, 12, 0]
+    array[:4] = 5
+    assert plan().result()["first"].tolist() == [10, 10, 10, 10] and x.numpy()[0, 0] == 10
+    shared = np.from_dlpack(x, copy=False)
+    assert shared.ctypes.data == array.ctypes.data
+    gone: list[int] = []
+    weakref.finalize(array.base, gone.append, 1)
+    del array, x, g, plan
+    gc.collect()
+    assert shared[0, 0] == 10 and gone == []
+    del shared
+    end = time.monotonic() + 10
+    while not gone and time.monotonic() < end:
+        gc.collect()
+        time.sleep(0.001)
+    assert gone == [1]
+
+
+def test_two_buffers_over_the_same_memory(cpu: rota.Device) -> None:
+    array = aligned(8)
+    arrays = [np.from_dlpack(cpu.adopt(part), copy=False) for part in (array[:4], array, array[:4])]
+    assert cpu.shared == 3 and cpu.are_shared([(array.ctypes.data, n) for n in (1, 32, 36)]) == [True, True, False]
+    del arrays[1]
+    gc.collect()
+    assert cpu.are_shared([(array.ctypes.data, n) for n in (16, 32)]) == [True, False]
+    arrays.clear()
+    gc.collect()
+    assert cpu.shared == 0 and cpu.are_shared([(array.ctypes.data, 1)]) == [False]
+
+
+def test_what_can_not_be_adopted(cpu: rota.Device) -> None:
+    with pytest.raises(rota.errors.Misaligned, match="16"):
+        cpu.adopt(aligned(8, 4))
+    with pytest.raises(rota.errors.InvalidArgument, match="has gaps, and is not to be copied"):
+        cpu.adopt(aligned(8)[::2])
+    frozen = aligned(8)
+    frozen.flags.writeable = False
+    with pytest.raises(rota.errors.InvalidArgument, match="a writable array is expected"):
+        cpu.adopt(frozen)
+    with pytest.raises(rota.errors.InvalidArgument, match="float64"):
+        cpu.adopt(np.zeros(8))
+
+
 def test_shared_memory_keeps_its_device_open() -> None:
     device = rota.open("cpu")
     shared = np.from_dlpack(device.zeros(3), copy=False)

@@ -323,16 +323,15 @@ def kinds_of(made: list[program.Program]) -> list[dict[str, int]]:
     return [dict(Counter(str(command["kind"]) for command in of_plan)) for of_plan in commands]
 
 
-def test_results_are_not_copied_nor_is_what_is_adopted(programs: list[program.Program]) -> None:
+@pytest.mark.parametrize("adopts", [False, True])
+def test_neither_results_nor_parameters_are_copied(programs: list[program.Program], adopts: bool) -> None:
+    """Parameters by themselves, buffers where they are adopted; each stays where PyTorch has it."""
     model = nn.Sequential(nn.Linear(7, 9), nn.Tanh(), nn.Linear(9, 7), nn.BatchNorm1d(7))
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    weight = model[0].weight
-    rota.torch.adopt(model)
-    assert model[0].weight is weight
-    torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
-    place = weight.data_ptr()
-    rota.torch.adopt(model)
-    assert weight.data_ptr() == place
+    weight, views = model[0].weight, [value.detach() for value in model.state_dict().values()]
+    places = [value.data_ptr() for value in model.state_dict().values()]
+    if adopts:
+        rota.torch.adopt(model)
     expected = nn.Sequential(nn.Linear(7, 9), nn.Tanh(), nn.Linear(9, 7), nn.BatchNorm1d(7))
     expected.load_state_dict(before)
     run = compiled(model)
@@ -342,9 +341,39 @@ def test_results_are_not_copied_nor_is_what_is_adopted(programs: list[program.Pr
     for one, other in zip(model.parameters(), expected.parameters(), strict=True):
         torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-5)
     forward, backward = kinds_of(programs)
-    # The input, in both graphs, and what autograd gives the second.
-    assert forward["upload"] == 1 and backward["upload"] <= 2
+    # The input, in both graphs, what autograd gives the second, and statistics that were not adopted.
+    assert forward["upload"] == (1 if adopts else 4) and backward["upload"] <= (2 if adopts else 4)
     assert "read back" not in forward and "read back" not in backward
+    assert model[0].weight is weight and [value.data_ptr() for value in model.state_dict().values()] == places
+    for value, view in zip(model.state_dict().values(), views, strict=True):
+        torch.testing.assert_close(value, view, rtol=0, atol=0)
+
+
+def test_parameters_whose_memory_changes_or_overlaps() -> None:
+    """Another memory in a parameter's place, its parts as parameters of their own, an address that none can have."""
+    model = nn.Linear(7, 7)
+    run = compiled(lambda x, *more: model(x) + sum(one.sum() for one in more))
+    for value in (1.0, 2.0):
+        model.weight.data = torch.full((7, 7), value)
+        torch.testing.assert_close(run(X), F.linear(X, model.weight, model.bias))
+    flat = torch.randn(50)
+    for begin, end in [(0, 8), (0, 50), (4, 8), (1, 9), (8, 9)]:
+        part = nn.Parameter(flat[begin:end])
+        torch.testing.assert_close(run(X, part), model(X) + part.sum(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(run(X, flat, nn.Parameter(flat[:12])), model(X) + flat.sum() + flat[:12].sum())
+
+
+def test_adopted_memory_goes_with_its_parameter() -> None:
+    gc.collect()
+    before = rota.torch.device().shared
+    model = nn.Linear(7, 7)
+    with torch.no_grad():
+        compiled(model)(X)
+    assert rota.torch.device().shared == before + 2
+    torch._dynamo.reset()
+    del model
+    gc.collect()
+    assert rota.torch.device().shared == before
 
 
 def test_results_live_as_long_as_they_are_held() -> None:

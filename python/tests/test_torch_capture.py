@@ -189,6 +189,47 @@ def test_capture_leaves_tensors_where_they_are() -> None:
     assert weight.data_ptr() == place
 
 
+def test_capture_of_a_parameter_that_gets_another_memory() -> None:
+    one, other = Small(), Small()
+    called = other.captured()
+    for i in range(5):
+        if i in (2, 3):
+            for small in (one, other):
+                small.model[0].weight.data = torch.full_like(small.model[0].weight, 0.1 * i)
+        torch.manual_seed(1)
+        expected = float(one.step(X).detach())
+        torch.manual_seed(1)
+        assert float(called(X).detach()) == pytest.approx(expected, rel=1e-4)
+    assert len(called.plans) == 1
+    torch.testing.assert_close(one.model.state_dict(), other.model.state_dict(), rtol=1e-4, atol=1e-5)
+
+
+def test_capture_refuses_tensors_that_overlap(caplog: pytest.LogCaptureFixture) -> None:
+    """A plan would take each one's bytes for bytes of its own."""
+
+    def step(made: list[Any]) -> Callable[[Any], Any]:
+        model = nn.Linear(7, 7)
+        model.weight.data.fill_(0.1)
+        model.bias.data = model.weight.data[2]
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        made.append((model, optimizer))
+
+        def run(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return run
+
+    made: list[Any] = []
+    expected, plain = step(made), step(made)
+    model, optimizer = made[1]
+    expect_alike(rota.torch.capture(plain, modules=[model], optimizers=[optimizer]), expected, 3)
+    assert any("memory together" in record.message for record in caplog.records)
+
+
 def test_capture_of_what_a_step_makes_and_changes() -> None:
     """Tensors that are made of no argument and are written to in place begin anew at each call."""
     one, other = Small(), Small()

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from .._rota import Tensor
 from ..errors import InvalidArgument
 from .decompositions import decompositions, unrolled
-from .devices import device, tensor_in, words_of
+from .devices import adopted, device, range_of, tensor_in, words_of
 from .lower import LOWERED
 from .program import is_host, signature_of
 from .segment import Segment
@@ -39,33 +39,50 @@ def found_in(step: Callable[..., Any], kind: type) -> list[Any]:
 
 
 class State:
-    """A tensor that lives across steps: its elements are moved into a tensor of the device's, which PyTorch's then is
-    a view of."""
+    """A tensor that lives across steps: its memory is a tensor's of the device, which plans write to. Where it can't
+    be, the elements are moved into memory of the device's, which PyTorch's tensor then is a view of."""
 
     def __init__(self, real: Any) -> None:
         self.real = real
         self.tensor: Tensor | None = None
         self.place: Any = None
 
+    def is_there(self) -> bool:
+        """Whether plans that have the tensor write where PyTorch's has its elements."""
+        return self.tensor is not None and place_in_memory(self.real) == self.place
+
     def adopt(self) -> Tensor:
-        """Moves the elements where plans write them, unless they are there."""
+        if self.tensor is None or not self.is_there():
+            own = adopted(self.real)
+            self.tensor = self._move() if own is None else own
+            self.place = place_in_memory(self.real)
+        return self.tensor
+
+    def _move(self) -> Tensor:
         real = self.real
-        if self.tensor is not None and place_in_memory(real) == self.place:
-            return self.tensor
         if not real.is_contiguous() or real.device.type != "cpu" or real.numel() == 0:
             raise Uncapturable(
                 f"a tensor of the state is {real.dtype} {tuple(real.shape)} on {real.device}, or has gaps"
             )
-        self.tensor = device().tensor(words_of(real), name="state")
-        words = torch.from_dlpack(self.tensor, copy=False)
+        tensor = device().tensor(words_of(real), name="state")
+        words = torch.from_dlpack(tensor, copy=False)
         with torch.no_grad():
             real.data = tensor_in(words, real)
-        self.place = place_in_memory(real)
-        return self.tensor
+        return tensor
 
 
 def place_in_memory(real: Any) -> tuple[Any, ...]:
     return real.data_ptr(), tuple(real.shape), tuple(real.stride())
+
+
+def overlap(tensors: Sequence[Any]) -> bool:
+    """Whether two tensors have bytes together, which a plan would take for bytes of each."""
+    end = 0
+    for address, size in sorted(map(range_of, tensors)):
+        if size and address < end:
+            return True
+        end = max(end, address + size)
+    return False
 
 
 class Captured:
@@ -104,6 +121,9 @@ class Captured:
         # A plan that clears the gradients does so whether there are any or not.
         clears = any(parameter.grad is not None for parameter in self._parameters())
         made = self.plans.get((key, True)) or (None if clears else self.plans.get((key, False)))
+        if made is not None and made[0] is not None and not self._are_there(tensors):
+            self.plans.clear()  # they have memory that somebody has put another in the place of
+            made = None
         if made is None:
             if len(self.plans) >= PLANS_MAX:
                 self.plans.pop(next(iter(self.plans)))
@@ -112,7 +132,6 @@ class Captured:
         segment, results = made
         if segment is None:
             return self.step(*args, **kwargs)
-        self._adopt(tensors)
         for parameter in self._parameters():
             parameter.grad = None
         values = segment.run([*tensors, *rates, *inputs])
@@ -146,6 +165,9 @@ class Captured:
                 self.states[id(tensor)] = State(tensor)
         return [self.states[id(tensor)].adopt() for tensor in tensors]
 
+    def _are_there(self, tensors: Sequence[Any]) -> bool:
+        return all(id(tensor) in self.states and self.states[id(tensor)].is_there() for tensor in tensors)
+
     # ---- Compiling ----
 
     def _compile(
@@ -167,7 +189,9 @@ class Captured:
             for node in body:
                 if is_host(node, in_place=True):
                     raise Uncapturable(f"{node.target} needs the host")
-            adopted = self._adopt(tensors)
+            if overlap(tensors):
+                raise Uncapturable("tensors of the state have memory together")
+            states = self._adopt(tensors)
             segment = Segment(
                 device(),
                 body,
@@ -178,7 +202,7 @@ class Captured:
                 LOWERED,
                 "step",
                 [False] * len(placeholders),
-                dict(enumerate(adopted)),
+                dict(enumerate(states)),
             )
         except Exception as error:  # whatever it is, PyTorch can run the step
             LOG.warning("the step runs eagerly: %s: %s", type(error).__name__, error, exc_info=True)
@@ -293,14 +317,13 @@ class Attributes:
 
 
 def adopt(*modules: Any) -> None:
-    """Moves the elements of modules' parameters and buffers into memory of rota's device, once: plans then read them
-    there, and copy them no more at each call. The tensors stay the same, but what was made of one's storage before
-    (`p.data`, views) is not one's view any more. Those that can't be moved stay where they are."""
+    """Makes the memory of modules' parameters and buffers known to rota's device: plans then read them there, and copy
+    them no more at each call. Parameters are so at their first call by themselves. What can't be (a size that is no
+    multiple of 4 bytes, an address that is none of 16) is copied on."""
     for module in modules:
         for tensor in [*module.parameters(), *module.buffers()]:
-            with contextlib.suppress(Uncapturable):
-                if not device().are_shared([tensor.data_ptr()])[0]:
-                    State(tensor).adopt()
+            if not device().are_shared([range_of(tensor)])[0]:
+                adopted(tensor)
 
 
 def capture(
@@ -310,10 +333,9 @@ def capture(
 
     `modules` and `optimizers` are what it changes; those that it refers to, if none are given. It begins with no
     gradients, which it is to make anew (`optimizer.zero_grad()`), and leaves none behind. Parameters, buffers and the
-    optimizers' state stay the tensors that they are, with their elements in the device's memory, where plans change
-    them in place. `lr` of the optimizers' groups is read at every call, and numbers that are floats are arguments of
-    the plan, tensors inside of the step; what else is no tensor is fixed in a plan, of which there is one for each that
-    comes, as for each combination of shapes.
+    optimizers' state stay the tensors that they are, and plans change them in place. `lr` of the optimizers' groups is
+    read at every call, and numbers that are floats are arguments of the plan, tensors inside of the step; what else is
+    no tensor is fixed in a plan, of which there is one for each that comes, as for each combination of shapes.
     """
     of_modules = found_in(step, torch.nn.Module) if modules is None else list(modules)
     of_optimizers = found_in(step, torch.optim.Optimizer) if optimizers is None else list(optimizers)

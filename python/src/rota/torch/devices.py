@@ -1,11 +1,12 @@
-"""The device of all plans of PyTorch's graphs."""
+"""The device of all plans of PyTorch's graphs, and PyTorch's own memory as the device's."""
 
 import threading
+import weakref
 from typing import Any
 
 import torch
 
-from .._rota import Device, open
+from .._rota import Device, Tensor, open
 
 # A kernel of PyTorch's may take its time, and is no progress to rota meanwhile.
 TIMEOUT = 600.0
@@ -23,6 +24,36 @@ def tensor_in(words: Any, like: Any) -> Any:
     """A tensor with a dtype, shape and strides in memory that an array of words has. It is no view of that array."""
     storage = torch.from_dlpack(words).untyped_storage()
     return torch.empty(0, dtype=like.dtype).set_(storage, 0, like.shape, like.stride())
+
+
+def range_of(real: Any) -> tuple[int, int]:
+    """Where a tensor's elements lie: an address, and the bytes from there to the last one's end."""
+    if real.is_contiguous():
+        return real.data_ptr(), real.nbytes
+    if real.layout is not torch.strided or real.numel() == 0:
+        return 0, 0
+    last = sum((extent - 1) * stride for extent, stride in zip(real.shape, real.stride(), strict=True))
+    return real.data_ptr(), (last + 1) * real.itemsize
+
+
+# What a tensor's memory begins at a multiple of, to be a buffer's of rota.
+ALIGNMENT = 16
+
+# Arrays over memory that was adopted, by the tensor that has it: as long as there is one, plans find it by its address.
+_shared: dict[int, Any] = {}
+
+
+def adopted(real: Any) -> Tensor | None:
+    """A tensor of the device's in a tensor's own memory, whole words; none: it can't be. Nothing is copied. It is
+    known by its address as long as the tensor has it; plans that have it hold the memory longer."""
+    address, size = range_of(real)
+    if real.device.type != "cpu" or not real.is_contiguous() or size == 0 or size % 4 or address % ALIGNMENT:
+        return None
+    tensor = device().adopt(words_of(real), name="adopted")
+    if id(real) not in _shared:
+        weakref.finalize(real, _shared.pop, id(real), None)
+    _shared[id(real)] = torch.from_dlpack(tensor, copy=False)
+    return tensor
 
 
 _mutex = threading.Lock()

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from .._rota import Device
 from ..errors import NodeFailed, Unsupported
+from .devices import adopted, range_of
 from .lower import LOWERED
 from .results import why_not
 from .segment import OPERANDS_MAX, Segment
@@ -71,7 +72,11 @@ class Piece:
     def segment(self, values: Sequence[Any]) -> Segment | None:
         """The plan for inputs like these; none: there is none."""
         device = self.program.device()
-        shared = device.are_shared([value.data_ptr() if isinstance(value, torch.Tensor) else 0 for value in values])
+        shared = device.are_shared([range_of(value) if isinstance(value, torch.Tensor) else (0, 0) for value in values])
+        for i, value in enumerate(values):
+            # What lives as long as a model is read where it lies; the rest is copied, for it changes from call to call.
+            if not shared[i] and isinstance(value, torch.nn.Parameter):
+                shared[i] = adopted(value) is not None
         key = (device, *shared, *map(signature_of, values))
         with self.mutex:
             if key in self.segments:
