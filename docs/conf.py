@@ -7,11 +7,14 @@ import subprocess
 import sys
 
 from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 import headers  # noqa: E402  docs/headers.py
+import python_names  # noqa: E402  docs/python_names.py
 
 project = "rota"
 author = "the authors of rota"
@@ -29,6 +32,9 @@ html_show_sphinx = False
 html_copy_source = False
 html_show_sourcelink = False
 pygments_style = "friendly"
+add_module_names = False
+# Longer ones have a line for each argument.
+python_maximum_signature_line_length = 80
 # `none` has no colours; text that no language fits says so.
 highlight_language = "none"
 
@@ -67,6 +73,20 @@ class Programs(SphinxDirective):
         return sections
 
 
+class PythonNames(SphinxDirective):
+    """A part of the Python package's names. One that says nothing of itself is a warning, which is an error."""
+
+    required_arguments = 1
+
+    def run(self):
+        written = python_names.write(self.arguments[0])
+        for name in written.silent:
+            logging.getLogger(__name__).warning("%s has no docstring", name, location=self.get_location())
+        node = nodes.container()
+        self.state.nested_parse(StringList(written.lines, self.arguments[0]), 0, node)
+        return node.children
+
+
 def plain(app, lines, transform, options):
     """Comments are plain sentences: what reStructuredText would take for markup stands for itself. One with lists or
     columns keeps its lines."""
@@ -76,4 +96,5 @@ def plain(app, lines, transform, options):
 
 def setup(app):
     app.add_directive("programs", Programs)
+    app.add_directive("python-names", PythonNames)
     app.connect("hawkmoth-process-docstring", plain)

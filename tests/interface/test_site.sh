@@ -14,6 +14,10 @@ if [ "${3:-}" != --browser ]; then
   for word in rota_submit rota_runtime_options rota_op_matmul; do
     grep -q "id=\"c.$word\"" "$site/reference/c.html" || fail "the reference lacks $word"
   done
+  for name in rota.softmax rota.Device.adopt rota.Tensor.shape rota.trainer rota.errors.Timeout rota.torch.capture \
+    rota.jax.function; do
+    grep -q "id=\"$name\"" "$site/reference/python.html" || fail "the Python reference lacks $name"
+  done
   grep -q -- '--memory-limit' "$site/reference/programs.html" || fail "the programs' options are not there"
   # Each planted fault is found, and nothing else.
   cp -r "$site" "$work/site"

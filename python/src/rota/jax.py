@@ -122,7 +122,7 @@ class _Made:
         self.of, self.tree, self.kinds = of, tree, list(kinds)
         self.mutex = threading.Lock()
         self.gradient: ForeignCall | None = None
-        with graph(of.device(), name=of.name, gradients=False) as g:
+        with graph(of._device(), name=of.name, gradients=False) as g:
             results = self._record(g)
             for i, result in enumerate(results):
                 g.output(f"result {i}", result)
@@ -152,7 +152,7 @@ class _Made:
         """The plan that gives the gradients of the real arguments, of those and of the real results' gradients."""
         with self.mutex:
             if self.gradient is None:
-                with graph(self.of.device(), name=f"gradient of {self.of.name}") as g:
+                with graph(self.of._device(), name=f"gradient of {self.of.name}") as g:
                     results = self._record(g)
                     names, losses = self._names(), []
                     for i, result in enumerate(results):
@@ -188,10 +188,11 @@ class Function:
         self.mutex = threading.Lock()
         self.made: dict[Any, _Made] = {}
 
-    def device(self) -> Device:
+    def _device(self) -> Device:
         return device() if self.on is None else self.on
 
     def __call__(self, *arguments: Any) -> Any:
+        """Calls the plan for these shapes, which is made where there is none yet."""
         leaves, tree = jax.tree_util.tree_flatten(arguments)
         leaves = [jnp.asarray(leaf) for leaf in leaves]
         for leaf in leaves:

@@ -54,5 +54,6 @@ def ops() -> dict[str, dict[str, int]]:
 
 
 def reset_ops() -> None:
+    """Begins counting anew."""
     for counts in (ran_on_rota, ran_on_torch, ran_on_host):
         counts.clear()

@@ -97,6 +97,7 @@ class Captured:
         self.has_begun = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The step, or a replay of it: gives what the step gives."""
         with self.mutex:
             if not self.has_begun:
                 self.has_begun = True
