@@ -357,8 +357,8 @@ def test_parameters_whose_memory_changes_or_overlaps() -> None:
         model.weight.data = torch.full((7, 7), value)
         torch.testing.assert_close(run(X), F.linear(X, model.weight, model.bias))
     flat = torch.randn(50)
-    for begin, end in [(0, 8), (0, 50), (4, 8), (1, 9), (8, 9)]:
-        part = nn.Parameter(flat[begin:end])
+    parts = [nn.Parameter(flat[begin:end]) for begin, end in [(0, 8), (0, 50), (4, 8), (1, 9), (8, 9)]]
+    for part in parts:
         torch.testing.assert_close(run(X, part), model(X) + part.sum(), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(run(X, flat, nn.Parameter(flat[:12])), model(X) + flat.sum() + flat[:12].sum())
 
