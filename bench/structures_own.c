@@ -1,5 +1,5 @@
 /* The same structures in C11, as they are or were in rota. */
-#ifndef ROTA_TEST_MARKS /* or base/atomic.h says so itself */
+#ifndef ROTA_TEST_STOPS /* or base/atomic.h says so itself */
 #define ROTA_ATOMICS_ARE_SEEN 1
 #endif
 #include <stdlib.h>

@@ -346,7 +346,7 @@ def tests_of(build):
 
 LAUNCHER = """#!/bin/sh
 case "$*" in
-  *rota_marks.dir/sched/*|*rota_marks.dir/exec/*|*rota_marks.dir/graph/*|*rota_plain.dir/ops/gradient*)
+  *rota_stops.dir/sched/*|*rota_stops.dir/exec/*|*rota_stops.dir/graph/*|*rota_plain.dir/ops/gradient*)
     exec "$@" -O0 --coverage -fprofile-update=prefer-atomic ;;
 esac
 exec %s "$@"
@@ -467,12 +467,12 @@ class Suite:
         for place, source in changed.items():
             outputs = self.compiles[place]
             own = [output for output in outputs if output in link]  # the program has its own object of the file
-            output = own[0] if own else next(o for o in outputs if "rota_marks" in o or "rota_plain" in o)
+            output = own[0] if own else next(o for o in outputs if "rota_stops" in o or "rota_plain" in o)
             made = self.compiled(place, source, output, folder)
             if own:
                 link[link.index(output)] = made
             else:
-                link.insert(next(i for i, word in enumerate(link) if word.endswith("librota_marks.a")), made)
+                link.insert(next(i for i, word in enumerate(link) if word.endswith("librota_stops.a")), made)
         said, code, _ = command(link, self.build, 600)
         if code != 0:
             raise DoesNotBuild(said[-300:])

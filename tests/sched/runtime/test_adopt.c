@@ -52,8 +52,7 @@ static rota_buffer *adopt(rota_device *device, owned *mine, const char *name) {
 
 static void expect_releases(owned *mine, uint32_t count) {
     const uint64_t deadline = rota_deadline_after(PATIENCE_NS);
-    while (ra_load_seq_cst(&mine->releases) < count && rota_clock_ns() < deadline)
-        test_nap_ms(1);
+    while (ra_load_seq_cst(&mine->releases) < count && rota_clock_ns() < deadline) test_nap_ms(1);
     assert_int_equal(ra_load_seq_cst(&mine->releases), count);
 }
 

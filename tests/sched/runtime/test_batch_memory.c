@@ -22,25 +22,25 @@ enum { WORDS = 512, QUEUES = 3, FAKES = 3, READS = 5, LARGE = 1 << 20, TIMEOUT_M
 
 /* By device: its thread is to stay in submit until it may go on, and then gets this hook. */
 static _Atomic uint32_t is_to_stay[FAKES], is_in_submit[FAKES], leaves_submit;
-static _Atomic(rota_mark_fn) hook_of[FAKES];
+static _Atomic(rota_stop_fn) hook_of[FAKES];
 /* In staging.c, where memory has just been made. */
 static _Atomic uint32_t halted, goes_on, made;
 
-static bool is_at_memory(const rota_mark_site *site) {
+static bool is_at_memory(const rota_stop_site *site) {
     return strcmp(site->function, "acquire") == 0;
 }
 
-static void make_slowly(void *user, const rota_mark_site *site) {
+static void make_slowly(void *user, const rota_stop_site *site) {
     (void)user;
     if (!is_at_memory(site)) return;
     (void)ra_fetch_add_seq_cst(&made, 1);
     test_nap_ms(TIMEOUT_MS / 2);
 }
 
-static void halt(void *user, const rota_mark_site *site) {
+static void halt(void *user, const rota_stop_site *site) {
     (void)user;
     if (!is_at_memory(site)) return;
-    rota_mark_hook = NULL;
+    rota_stop_hook = NULL;
     (void)ra_fetch_add_seq_cst(&halted, 1);
     const uint64_t deadline = rota_deadline_after(4 * (uint64_t)SOON_NS);
     while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) test_nap_ms(1);
@@ -51,7 +51,7 @@ static void on_submit(void *user, uint32_t device) {
     if (!ra_exchange_acq_rel(&is_to_stay[device], 0)) return;
     ra_store_seq_cst(&is_in_submit[device], 1);
     while (!ra_load_seq_cst(&leaves_submit)) test_nap_ms(1);
-    rota_mark_hook = ra_load_seq_cst(&hook_of[device]);
+    rota_stop_hook = ra_load_seq_cst(&hook_of[device]);
 }
 
 static void await(_Atomic uint32_t *value, uint32_t wanted) {
@@ -108,7 +108,7 @@ static void world_close(world *w) {
 }
 
 /* The thread of the device stays in submit: what comes now it takes as one batch, and then with that hook. */
-static void stay_in_submit(world *w, uint32_t device, rota_mark_fn hook) {
+static void stay_in_submit(world *w, uint32_t device, rota_stop_fn hook) {
     ra_store_seq_cst(&leaves_submit, 0);
     ra_store_seq_cst(&hook_of[device], hook);
     ra_store_seq_cst(&is_to_stay[device], 1);

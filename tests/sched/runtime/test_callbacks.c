@@ -362,10 +362,10 @@ static void those_before_their_turn_cost_others_nothing(void **state) {
 static _Atomic uint32_t hooks, halts, goes_on;
 
 /* Halts the sequencer where all works of a submission are handed on and its ticket has no point yet. */
-static void before_point(void *user, const rota_mark_site *site) {
+static void before_point(void *user, const rota_stop_site *site) {
     (void)user;
     if (strcmp(site->function, "rota_submission_publish") != 0) return;
-    rota_mark_hook = NULL;
+    rota_stop_hook = NULL;
     ra_store_seq_cst(&halts, 1);
     const uint64_t deadline = rota_deadline_after(4 * (uint64_t)PATIENCE_NS);
     while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) (void)sched_yield();
@@ -373,7 +373,7 @@ static void before_point(void *user, const rota_mark_site *site) {
 
 static void hook_sequencer(void *user, uint32_t device) {
     (void)user, (void)device;
-    if (ra_exchange_acq_rel(&hooks, 0)) rota_mark_hook = before_point;
+    if (ra_exchange_acq_rel(&hooks, 0)) rota_stop_hook = before_point;
 }
 
 /* How late the callback is of a ticket whose device was through with it before it had a point. */

@@ -23,13 +23,13 @@ enum { WORDS = 64 };
 static _Atomic uint32_t is_to_hook, halts_at, is_halted, goes_on;
 /* Of note_hand_over by this thread since it was hooked; and the first mark in there. */
 static _Thread_local uint32_t calls;
-static _Thread_local const rota_mark_site *first_mark;
+static _Thread_local const rota_stop_site *first_mark;
 
-static void at_note(void *user, const rota_mark_site *site) {
+static void at_note(void *user, const rota_stop_site *site) {
     (void)user;
     if (!first_mark && strcmp(site->function, "rota_handover_note") == 0) first_mark = site;
     if (site != first_mark || ++calls != ra_load_seq_cst(&halts_at)) return;
-    rota_mark_hook = NULL;
+    rota_stop_hook = NULL;
     ra_store_seq_cst(&is_halted, 1);
     const uint64_t deadline = rota_deadline_after(SOON_NS);
     while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) test_nap_ms(1);
@@ -40,7 +40,7 @@ static void hook(void *user, uint32_t device) {
     if (!ra_exchange_acq_rel(&is_to_hook, 0)) return;
     calls = 0;
     first_mark = NULL;
-    rota_mark_hook = at_note;
+    rota_stop_hook = at_note;
 }
 
 /* ---- The CPU goes on with something else all the time ---- */

@@ -34,12 +34,12 @@ static void wait_until_through(const rota_device *device, uint32_t ms) {
     while (!is_through(device) && rota_clock_ns() < deadline) test_nap_us(100);
 }
 
-static void at_mark(void *user, const rota_mark_site *site) {
+static void at_stop(void *user, const rota_stop_site *site) {
     strike *s = user;
     if (!atomic_load(&s->armed)) return;
     if (s->seen == 0 && strcmp(site->function, "rota_device_is_lost") != 0) return;
     if (s->seen++ != s->operation) return;
-    rota_mark_hook = NULL;
+    rota_stop_hook = NULL;
     atomic_store(&s->armed, false);
     rota_device_set_lost(s->first, "given up by the test");
     /* What waited on the device before has been let go, unless this thread keeps the gate. */
@@ -51,10 +51,10 @@ static void at_mark(void *user, const rota_mark_site *site) {
 static void on_submit(void *user, uint32_t device) {
     strike *s = user;
     if (device != 1) return;
-    rota_mark_user = s;
-    rota_mark_hook = at_mark;
+    rota_stop_user = s;
+    rota_stop_hook = at_stop;
     if (!atomic_exchange(&s->armed, false)) return;
-    rota_mark_hook = NULL;
+    rota_stop_hook = NULL;
     atomic_store(&s->submitted, true);
 }
 

@@ -60,10 +60,10 @@ static bool rests_well(rota_device *device) {
     return well;
 }
 
-static void at_mark(void *user, const rota_mark_site *site) {
+static void at_stop(void *user, const rota_stop_site *site) {
     static uint32_t seen;
     (void)user;
-    rota_mark_hook = NULL; /* what is called below has marks, too */
+    rota_stop_hook = NULL; /* what is called below has marks, too */
     if (strcmp(site->function, "rota_sleeper_wait") == 0) {
         if (!rests_well(halting)) (void)ra_fetch_add_seq_cst(&bad_sleeps, 1);
         (void)ra_fetch_add_seq_cst(&sleeps, 1);
@@ -75,13 +75,13 @@ static void at_mark(void *user, const rota_mark_site *site) {
         const uint64_t deadline = rota_deadline_after(SOON_NS);
         while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) test_nap();
     }
-    rota_mark_hook = at_mark;
+    rota_stop_hook = at_stop;
 }
 
 static void hook(void *user, uint32_t device) {
     (void)user;
     if (device != halting->index || ra_exchange_acq_rel(&is_hooked, 1)) return;
-    rota_mark_hook = at_mark;
+    rota_stop_hook = at_stop;
 }
 
 static void expect_halt(void) {

@@ -246,8 +246,8 @@ static void blocks_are_not_used_again_too_soon(void **state) {
 enum { SITES_MAX = 256, OTHER_BYTES = 96 << 10, OTHERS = 3 };
 
 typedef struct halting {
-    const rota_mark_site *site; /* NULL: the sites are collected */
-    const rota_mark_site *sites[SITES_MAX];
+    const rota_stop_site *site; /* NULL: the sites are collected */
+    const rota_stop_site *sites[SITES_MAX];
     uint32_t site_count;
     bool was_halted;
     _Atomic bool halted, go_on, done;
@@ -258,7 +258,7 @@ typedef struct halting {
     rota_status status;
 } halting;
 
-static void on_mark(void *user, const rota_mark_site *site) {
+static void on_stop(void *user, const rota_stop_site *site) {
     halting *h = user;
     if (!strstr(site->file, "sched/")) return; /* executors may make memory under a lock */
     if (!h->site) {
@@ -275,10 +275,10 @@ static void on_mark(void *user, const rota_mark_site *site) {
 
 static void *halting_main(void *user) {
     halting *h = user;
-    rota_mark_user = h;
-    rota_mark_hook = on_mark;
+    rota_stop_user = h;
+    rota_stop_hook = on_stop;
     h->status = h->call(h);
-    rota_mark_hook = NULL;
+    rota_stop_hook = NULL;
     atomic_store(&h->done, true);
     return NULL;
 }
@@ -330,7 +330,7 @@ static void others_finish(rota_device *device, const halting *h) {
 }
 
 /* `gate`: large writes have no room until it is opened, with the thread in its call or halted there. */
-static void halt_one(const rig *p, halting *h, rota_plan *gate, const rota_mark_site *site) {
+static void halt_one(const rig *p, halting *h, rota_plan *gate, const rota_stop_site *site) {
     h->site = site;
     h->was_halted = false;
     atomic_store(&h->halted, false);
@@ -386,7 +386,7 @@ static void stopped_threads_keep_their_own(void **state) {
             halt_one(&p, &h, waits, h.sites[i]);
             halted += h.was_halted;
         }
-        print_message("%s: halted at %u of %u marked points\n", calls[c].name, halted, count);
+        print_message("%s: halted at %u of %u stops\n", calls[c].name, halted, count);
         assert_true(halted > 10); /* some are passed only where it has to wait */
         rota_plan_release(gate);
         rota_buffer_release(h.buffer);

@@ -22,10 +22,10 @@ static rota_plan *copying(rota_device *device, rota_buffer *from, rota_buffer *t
 }
 
 static _Atomic uint32_t stays, goes_on, stays_for_memory, is_to_hook;
-static void at_memory(void *user, const rota_mark_site *site) {
+static void at_memory(void *user, const rota_stop_site *site) {
     (void)user;
     if (strcmp(site->function, "acquire") != 0) return; /* staging.c: before the driver is asked for memory */
-    rota_mark_hook = NULL;
+    rota_stop_hook = NULL;
     ra_store_seq_cst(&stays_for_memory, 0);
     while (!ra_load_seq_cst(&goes_on)) test_nap_ms(1);
 }
@@ -33,7 +33,7 @@ static void at_memory(void *user, const rota_mark_site *site) {
 static void on_submit(void *user, uint32_t device) {
     (void)user;
     if (device != 0) return;
-    if (ra_exchange_acq_rel(&is_to_hook, 0)) rota_mark_hook = at_memory;
+    if (ra_exchange_acq_rel(&is_to_hook, 0)) rota_stop_hook = at_memory;
     if (!ra_exchange_acq_rel(&stays, 0)) return;
     while (!ra_load_seq_cst(&goes_on)) test_nap_ms(1);
 }

@@ -24,7 +24,7 @@ typedef struct strike {
 
 static strike now;
 
-static void at_mark(void *user, const rota_mark_site *site) {
+static void at_stop(void *user, const rota_stop_site *site) {
     strike *s = user;
     if (!atomic_load(&s->armed)) return;
     if (s->seen == 0 && strcmp(site->function, "rota_sequence_record") != 0) return;
@@ -45,8 +45,8 @@ static void on_submit(void *user, uint32_t device) {
     (void)device;
     if (!atomic_load(&s->hooks) || !pthread_equal(pthread_self(), s->runtime->sequencing.thread)) return;
     atomic_store(&s->hooks, false);
-    rota_mark_user = s;
-    rota_mark_hook = at_mark;
+    rota_stop_user = s;
+    rota_stop_hook = at_stop;
 }
 
 /* As open_pair_with, with the hook in place before there is a second device. */

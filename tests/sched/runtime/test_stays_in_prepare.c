@@ -20,10 +20,10 @@ static _Atomic uint32_t is_to_hook, is_halted, goes_on;
 static const char *const making = "acquire", *const giving_back = "rota_staging_free_memory";
 static const char *_Atomic stays_in;
 
-static void at_prepare(void *user, const rota_mark_site *site) {
+static void at_prepare(void *user, const rota_stop_site *site) {
     (void)user;
     if (strcmp(site->function, stays_in) != 0) return; /* not by a wrapper, which is a mark itself */
-    rota_mark_hook = NULL;
+    rota_stop_hook = NULL;
     ra_store_seq_cst(&is_halted, 1);
     const uint64_t deadline = rota_deadline_after(6 * (uint64_t)SOON_NS);
     while (!ra_load_seq_cst(&goes_on) && rota_clock_ns() < deadline) test_nap_ms(1);
@@ -32,7 +32,7 @@ static void at_prepare(void *user, const rota_mark_site *site) {
 
 static void hook(void *user, uint32_t device) {
     (void)user, (void)device;
-    if (ra_exchange_acq_rel(&is_to_hook, 0)) rota_mark_hook = at_prepare;
+    if (ra_exchange_acq_rel(&is_to_hook, 0)) rota_stop_hook = at_prepare;
 }
 
 static void await_halt(void) {

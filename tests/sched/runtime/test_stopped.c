@@ -1,10 +1,10 @@
-/* Stopped threads (P4): a thread halted at any marked point inside record, submit, poll, wait or release
- * delays nobody. The marked points are the atomic operations of base/atomic.h. Every one that a call reaches
+/* Stopped threads (P4): a thread halted at any stop inside record, submit, poll, wait or release
+ * delays nobody. The stops are the atomic operations of base/atomic.h. Every one that a call reaches
  * in a situation of stopped_calls.c is found first; then a thread is halted at each in turn while eight
  * others record, submit, wait and release, and then goes on, and its own work is checked.
  *
- * That none is left out is checked against the list of all marked points that the program has: each function
- * of the library with marked points is known here to be part of those calls or not, and of those that are
+ * That none is left out is checked against the list of all stops that the program has: each function
+ * of the library with stops is known here to be part of those calls or not, and of those that are
  * every point must have been halted at. */
 #include "tests/kit/nap.h"
 #include "tests/kit/support.h"
@@ -19,7 +19,7 @@
 
 enum { OTHERS = 8, EACH = 6, SITES_MAX = 256, TRIES = 50 };
 
-extern const rota_mark_site *const __start_rota_marks[], *const __stop_rota_marks[];
+extern const rota_stop_site *const __start_rota_stops[], *const __stop_rota_stops[];
 
 /* ---- What belongs to the calls ---- */
 
@@ -185,7 +185,7 @@ static const listed_function outside[] = {
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
 /* How well a site is named: 2 by function, 1 by "*", 0 not at all. A file that ends with '/' is a folder. */
-static int named(const listed_function *listed, size_t count, const rota_mark_site *site) {
+static int named(const listed_function *listed, size_t count, const rota_stop_site *site) {
     int best = 0;
     for (size_t i = 0; i < count; i++) {
         size_t length = strlen(listed[i].file);
@@ -199,10 +199,10 @@ static int named(const listed_function *listed, size_t count, const rota_mark_si
 
 static uint32_t unlisted;
 
-static bool is_inside(const rota_mark_site *site) {
+static bool is_inside(const rota_stop_site *site) {
     int in = named(inside, LENGTH(inside), site), out = named(outside, LENGTH(outside), site);
     if (in == out) {
-        print_message("%s:%d: %s has a marked point and is %s in this test's lists\n", site->file, site->line,
+        print_message("%s:%d: %s has a stop and is %s in this test's lists\n", site->file, site->line,
                       site->function, in ? "twice" : "not");
         unlisted++;
     }
@@ -210,7 +210,7 @@ static bool is_inside(const rota_mark_site *site) {
 }
 
 /* A site of an inline function stands once for each file that has the function. */
-static bool is_same_site(const rota_mark_site *a, const rota_mark_site *b) {
+static bool is_same_site(const rota_stop_site *a, const rota_stop_site *b) {
     return a == b || (a->line == b->line && strcmp(a->file, b->file) == 0);
 }
 
@@ -219,8 +219,8 @@ static bool is_same_site(const rota_mark_site *a, const rota_mark_site *b) {
 typedef struct halting {
     victim v;
     const situation *in;
-    const rota_mark_site *halt_at; /* NULL: only the sites are collected */
-    const rota_mark_site *sites[SITES_MAX];
+    const rota_stop_site *halt_at; /* NULL: only the sites are collected */
+    const rota_stop_site *sites[SITES_MAX];
     uint32_t site_count;
     _Atomic uint32_t halted, go_on, done, calling;
     bool was_halted; /* the thread's own */
@@ -228,7 +228,7 @@ typedef struct halting {
     char message[512];
 } halting;
 
-static void on_mark(void *user, const rota_mark_site *site) {
+static void on_stop(void *user, const rota_stop_site *site) {
     halting *h = user;
     if (!h->halt_at) {
         for (uint32_t i = 0; i < h->site_count; i++)
@@ -245,10 +245,10 @@ static void on_mark(void *user, const rota_mark_site *site) {
 static rota_status victim_work(halting *h) {
     if (h->in->prepare) ROTA_TRY(h->in->prepare(&h->v));
     atomic_store(&h->calling, 1);
-    rota_mark_user = h;
-    rota_mark_hook = on_mark;
+    rota_stop_user = h;
+    rota_stop_hook = on_stop;
     rota_status status = h->in->call(&h->v);
-    rota_mark_hook = NULL;
+    rota_stop_hook = NULL;
     return status;
 }
 
@@ -339,7 +339,7 @@ static void expect_recycled(const world *w, const char *when) {
 }
 
 /* A thread in the call, halted at `at` (NULL: nowhere); the others run meanwhile. */
-static void round_of(const situation *in, const rota_mark_site *site, halting *h) {
+static void round_of(const situation *in, const rota_stop_site *site, halting *h) {
     char when[256];
     world w;
     snprintf(when, sizeof when, "%s, halted at %s:%d", in->name, site ? site->file : "no point",
@@ -379,11 +379,11 @@ static void round_of(const situation *in, const rota_mark_site *site, halting *h
 static void nobody_waits_for_a_stopped_thread(void **state) {
     (void)state;
     static halting h;
-    static const rota_mark_site *halted_at[4096];
+    static const rota_stop_site *halted_at[4096];
     uint32_t halted_count = 0;
     assert_ok(crowd_open());
     for (const situation *in = situations; in->name; in++) {
-        const rota_mark_site *sites[SITES_MAX];
+        const rota_stop_site *sites[SITES_MAX];
         round_of(in, NULL, &h);
         uint32_t count = h.site_count;
         memcpy(sites, h.sites, count * sizeof *sites);
@@ -396,10 +396,10 @@ static void nobody_waits_for_a_stopped_thread(void **state) {
             if (h.was_halted) halted_at[halted_count++] = sites[i];
             h.was_halted = false;
         }
-        print_message("%-28s %u marked points\n", in->name, count);
+        print_message("%-28s %u stops\n", in->name, count);
     }
     uint32_t all = 0, missed = 0;
-    for (const rota_mark_site *const *site = __start_rota_marks; site < __stop_rota_marks; site++) {
+    for (const rota_stop_site *const *site = __start_rota_stops; site < __stop_rota_stops; site++) {
         if (!is_inside(*site)) continue;
         all++;
         bool found = false;
@@ -414,7 +414,7 @@ static void nobody_waits_for_a_stopped_thread(void **state) {
             print_message("not halted at: %s:%d (%s)\n", (*site)->file, (*site)->line, (*site)->function);
         missed += !found;
     }
-    print_message("halted at %u of the %u marked points inside the calls\n", all - missed, all);
+    print_message("halted at %u of the %u stops inside the calls\n", all - missed, all);
     assert_ok(crowd_close());
     assert_int_equal(unlisted, 0);
     assert_int_equal(missed, 0);
@@ -428,7 +428,7 @@ static void a_message_keeps_what_it_is_made_of(void **state) {
     world w;
     const situation *in = situations;
     while (strcmp(in->name, "wait past the deadline") != 0) in++;
-    const rota_mark_site *const *site = __start_rota_marks;
+    const rota_stop_site *const *site = __start_rota_stops;
     while (strcmp((*site)->function, "rota_submission_unpin") != 0) site++;
     assert_ok(world_open(&w));
     h.v.w = &w;

@@ -477,10 +477,10 @@ static void a_spread_ticket_ends_with_its_last_device(void **state) {
 static _Atomic uint32_t worker_halts, worker_goes_on;
 
 /* Halts the thread where it has found nothing to do and has not said yet that it sleeps. */
-static void before_sleep(void *user, const rota_mark_site *site) {
+static void before_sleep(void *user, const rota_stop_site *site) {
     (void)user;
     if (strcmp(site->function, "sleep_until_woken") != 0) return;
-    rota_mark_hook = NULL;
+    rota_stop_hook = NULL;
     ra_store_seq_cst(&worker_halts, 1);
     const uint64_t deadline = rota_deadline_after(20000 * MS);
     while (!ra_load_seq_cst(&worker_goes_on) && rota_clock_ns() < deadline)
@@ -489,7 +489,7 @@ static void before_sleep(void *user, const rota_mark_site *site) {
 
 static rota_status set_hook(const rota_kernel_call *call) {
     (void)call;
-    rota_mark_hook = before_sleep;
+    rota_stop_hook = before_sleep;
     return ROTA_OK;
 }
 static const rota_kernel hooking = {.name = "hooking", .operand_count = 1, .cpu = {.fn = set_hook}};
