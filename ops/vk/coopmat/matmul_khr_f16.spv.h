@@ -1,5 +1,5 @@
 /* matmul_khr.comp as SPIR-V, elements f16. Made by build.sh.
- * SHA-256 of its sources: bf1ae2e78ddaf5af4c3974c15944c063c2b32233b746c0929b8a533995352680 */
+ * SHA-256 of its sources: 2fa693232ddf9ee400c4e9ec8ea200332c2147d356a1f88fb00502b60bbaa13d */
 /* clang-format off */
 #include <stdint.h>
 static const uint32_t rota_spv_matmul_khr_f16[] = {

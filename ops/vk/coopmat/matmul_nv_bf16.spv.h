@@ -1,5 +1,5 @@
 /* matmul_nv.comp as SPIR-V, elements bf16. Made by build.sh.
- * SHA-256 of its sources: 9e6c795b0c282f726665b797ce570a8bea88ea91fb93b8c1e10da2f259cb9f8a */
+ * SHA-256 of its sources: 6d8f2659dbec60623f4a66624db408aad775958c28605a682adc4e7fd7173234 */
 /* clang-format off */
 #include <stdint.h>
 static const uint32_t rota_spv_matmul_nv_bf16[] = {
