@@ -103,8 +103,9 @@ ROTA_API rota_status rota_plan_write_dot(const rota_plan *plan, const char *path
 ROTA_API rota_status rota_plan_write_trace(rota_plan *plan, const char *path);
 
 /* Times of one node in the last completed replay, on rota_clock_ns's clock; both 0 if the node was skipped.
- * WRONG_STATE as above; NOT_FOUND: no such node in the plan; UNSUPPORTED: the device measures no times. Reads
- * the times of all the device's nodes: for many nodes rota_plan_write_trace is the cheaper way. */
+ * WRONG_STATE as above; NOT_FOUND: no such node in the plan; UNSUPPORTED: the device measures no times; BUSY: it
+ * or the host was too busy, for a second, for the two clocks to be compared. Reads the times of all the device's
+ * nodes: for many nodes rota_plan_write_trace is the cheaper way. */
 ROTA_API rota_status rota_plan_node_times(rota_plan *plan, rota_node node, uint64_t *out_begin_ns,
                                           uint64_t *out_end_ns);
 

@@ -14,6 +14,7 @@ typedef struct rota_cuda_private_shared {
     CUstream stream;
     rota_cuda_piece clock_piece; /* diagnostics: where a timestamp is written to compare clocks */
     int64_t clock_offset_ns;     /* rota_clock_ns less the device's timer */
+    bool clock_is_known;         /* that was found */
 } rota_cuda_private_shared;
 
 /* Captures the node's work alone into a graph of its own. block: the submission's words, NULL if it needs

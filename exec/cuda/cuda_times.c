@@ -8,7 +8,10 @@
 #include <string.h>
 
 #define CALIBRATIONS 8u
+/* Between the two looks; half of it is what times may be off by. */
 #define CALIBRATION_NS_MAX 2000000ull
+/* Until one such is found, without which there are no times. */
+#define PATIENCE_NS 1000000000ull
 
 rota_status rota_cuda_timestamps_create(rota_cuda_device *device, rota_cuda_instance *instance) {
     size_t bytes = 16 * (size_t)instance->program->desc->command_count;
@@ -32,30 +35,38 @@ void rota_cuda_timestamps_destroy(rota_cuda_device *device, rota_cuda_instance *
 }
 
 /* What rota_clock_ns and the device's timer are apart: the best of several timestamps, each written between two
- * looks at the clock. What was found earlier stands where the device does not get to it in time. */
+ * looks at the clock. What was found earlier stands where the device, or this thread, does not get to it in time. */
 static rota_status calibrate(rota_cuda_device *device) {
-    uint64_t best = UINT64_MAX;
+    uint64_t best = CALIBRATION_NS_MAX;
+    const uint64_t start = rota_clock_ns();
     uint64_t *word = (uint64_t *)(void *)device->own.clock_piece.host;
     rota_cuda_piece *piece = &device->own.clock_piece;
     if (!piece->taken) ROTA_TRY(rota_cuda_piece_take(device, &device->objects.pinned, sizeof *word, piece));
     word = (uint64_t *)(void *)piece->host;
-    for (uint32_t i = 0; i < CALIBRATIONS; i++) {
+    for (uint32_t i = 0;
+         i < CALIBRATIONS || (!device->own.clock_is_known && rota_clock_ns() - start < PATIENCE_NS); i++) {
         void *parameters[] = {&piece->address};
+        const uint64_t patience = device->own.clock_is_known ? CALIBRATION_NS_MAX : PATIENCE_NS;
         ra_store_relaxed((_Atomic uint64_t *)word, 0);
         uint64_t before = rota_clock_ns(), after = before, timestamp = 0;
         ROTA_TRY(rota_cuda_check(device,
                                  device->cu->LaunchKernel(device->helpers.timestamp, 1, 1, 1, 1, 1, 1, 0,
                                                           device->own.stream, parameters, NULL),
                                  "cuLaunchKernel"));
-        while ((timestamp = rota_cuda_timestamp_at(word, 0)) == 0 && after - before < CALIBRATION_NS_MAX)
+        while ((timestamp = rota_cuda_timestamp_at(word, 0)) == 0 && after - before < patience)
             after = rota_clock_ns();
         after = rota_clock_ns();
         if (!timestamp) break; /* the timestamp still to come may end a later try early: no more tries */
         if (after - before >= best) continue;
         best = after - before;
         device->own.clock_offset_ns = (int64_t)(before + best / 2 - timestamp);
+        device->own.clock_is_known = true;
     }
-    return ROTA_OK;
+    if (device->own.clock_is_known) return ROTA_OK;
+    return rota_fail(
+        ROTA_BUSY,
+        "%s: its timer could not be compared with the host's clock within %llu ms, as near as %llu ms",
+        device->base.info.id, PATIENCE_NS / 1000000, CALIBRATION_NS_MAX / 1000000);
 }
 
 rota_status rota_cuda_times(rota_exec_device *base, rota_exec_instance *handle, rota_exec_time *out) {

@@ -283,6 +283,42 @@ static void test_long_upload(void **state) {
     cuda_close(f);
 }
 
+static _Thread_local uint32_t slow_launches;
+
+static CUresult launches_are_slow(const char *name) {
+    if (slow_launches && strcmp(name, "LaunchKernel") == 0) {
+        slow_launches--;
+        test_nap_ms(8);
+    }
+    return CUDA_SUCCESS;
+}
+
+/* Where the host is too slow at first for the clocks to be compared they are compared until it is not. */
+static void test_slow_clock(void **state) {
+    (void)state;
+    enum { OFF_NS_MAX = 2000000 };
+    cuda_fixture *f = cuda_open(&(rota_exec_open_options){.diagnostics = true});
+    rota_exec_memory *memories[] = {cuda_memory(f, 2 * BYTES, 0)};
+    contract_step_params params = {COUNT, 1, 0};
+    test_program *p = contract_chain(1, &params);
+    contract_loaded l = cuda_load(f, p, memories);
+    const uint64_t begin = rota_clock_ns();
+    cuda_run(f, l, NULL, 1);
+    const uint64_t end = rota_clock_ns();
+    rota_exec_time time;
+    cuda_stub_watch(launches_are_slow);
+    slow_launches = 12;
+    assert_ok(f->device->vtable->times(f->device, l.instance, &time));
+    assert_int_equal(slow_launches, 0);
+    cuda_stub_watch(NULL);
+    assert_true(time.begin_ns + OFF_NS_MAX >= begin);
+    assert_true(time.end_ns <= end + OFF_NS_MAX);
+    cuda_unload(f, l);
+    free(p);
+    f->device->vtable->memory_destroy(f->device, memories[0]);
+    cuda_close(f);
+}
+
 /* ---- Waits ---- */
 
 /* Waits that the stream's order, an earlier wait or completion implies cost no call; a work's value is not
@@ -462,6 +498,7 @@ int main(void) {
         cmocka_unit_test(test_graphs),
         cmocka_unit_test(test_without_segments),
         cmocka_unit_test(test_long_upload),
+        cmocka_unit_test(test_slow_clock),
         cmocka_unit_test(test_waits),
         cmocka_unit_test(test_bound),
         cmocka_unit_test(test_reported_apart),
