@@ -51,14 +51,14 @@ static void product_of(const rota_cuda_call *call, rota_linear_product_call *out
 static rota_status call_separately(const rota_cuda_call *call) {
     const rota_linear_params *p = call->params;
     const rota_linear_params gradient = {.m = p->m, .n = p->n, .dtype = p->dtype, .chunk = p->chunk};
-    const uint32_t places[ROTA_LINEAR_GELU_OPERANDS] = {KEPT, DZ, DZ, PARTIAL};
+    const uint32_t indices[ROTA_LINEAR_GELU_OPERANDS] = {KEPT, DZ, DZ, PARTIAL};
     uint64_t operands[ROTA_LINEAR_GELU_OPERANDS], bytes[ROTA_LINEAR_GELU_OPERANDS];
     rota_linear_product_call product;
     product_of(call, &product);
     ROTA_TRY(rota_cuda_call_product(&product.call, (rota_dtype)p->dtype));
     for (uint32_t i = 0; i < ROTA_LINEAR_GELU_OPERANDS; i++) {
-        operands[i] = call->operands[places[i]];
-        bytes[i] = call->operand_bytes[places[i]];
+        operands[i] = call->operands[indices[i]];
+        bytes[i] = call->operand_bytes[indices[i]];
     }
     return rota_cuda_image_run(&rota_kernel_linear_gelu_gradient, call, operands, bytes, &gradient);
 }

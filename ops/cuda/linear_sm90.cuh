@@ -77,11 +77,11 @@ __device__ __forceinline__ float quick_gelu_derivative(float x) {
     return fmaf(x * fmaf(3.0f * GELU_SCALE * GELU_CUBE, square, GELU_SCALE), fmaf(-s, s, s), s);
 }
 
-/* Where a warpgroup's epilogue works, and a thread in it. */
-struct linear_place {
+/* A thread of a warpgroup, and where the epilogue of that works. */
+struct linear_member {
     uint32_t warpgroup, staging, kept_barrier, sums;
     uint32_t thread, lane, row; /* row: of a piece, whose address this thread gives for its warp */
-    __device__ linear_place(const matmul_shared<linear_tile> &shared, uint32_t warpgroup) : warpgroup(warpgroup) {
+    __device__ linear_member(const matmul_shared<linear_tile> &shared, uint32_t warpgroup) : warpgroup(warpgroup) {
         staging = shared.staging(warpgroup);
         kept_barrier = shared.empty(linear_tile::stages) + warpgroup * 8;
         sums = shared.empty(linear_tile::stages) + 16 + warpgroup * linear_tile::sums_bytes;
@@ -107,24 +107,24 @@ template <bool bf16> struct gelu_epilogue {
         : p(args.params), prepared(prepared), bias(rota_operand<const uint16_t>(args, 0)) {}
 
     /* Before the product: the bias' values are on their way meanwhile. */
-    __device__ __forceinline__ void begin(const linear_place &at, uint32_t, uint32_t column) {
+    __device__ __forceinline__ void begin(const linear_member &member, uint32_t, uint32_t column) {
 #pragma unroll
         for (int i = 0; i < linear_tile::parts * 8; i++) {
-            const uint32_t mine = column + i * 8 + at.lane % 4 * 2;
+            const uint32_t mine = column + i * 8 + member.lane % 4 * 2;
             added[i] = p.flags & ROTA_LINEAR_BIAS && mine < p.n
                            ? bias[mine] | static_cast<uint32_t>(bias[mine + 1]) << 16
                            : 0;
         }
     }
     __device__ __forceinline__ void end(const float (&sums)[linear_tile::slabs][linear_tile::columns / 2],
-                                        const linear_place &at, uint32_t row, uint32_t column) {
+                                        const linear_member &member, uint32_t row, uint32_t column) {
 #pragma unroll
         for (int slab = 0; slab < linear_tile::slabs; slab++)
 #pragma unroll
             for (int part = 0; part < linear_tile::parts; part++) {
                 /* Two pairs of pieces: of kept values, and of results. */
-                if (at.thread == 0) tile_store_wait_read<2>();
-                at.meet();
+                if (member.thread == 0) tile_store_wait_read<2>();
+                member.meet();
                 /* All of a piece before the first is stored: a warp has a scheduler almost to itself, and hides its
                  * latencies only by independent work. */
                 uint32_t kept[PIECE / 16][4], result[PIECE / 16][4];
@@ -143,13 +143,14 @@ template <bool bf16> struct gelu_epilogue {
                 }
 #pragma unroll
                 for (int i = 0; i < PIECE / 16; i++) {
-                    store_matrices(at.chunk(pair * 2, i), kept[i][0], kept[i][1], kept[i][2], kept[i][3]);
-                    store_matrices(at.chunk(pair * 2 + 1, i), result[i][0], result[i][1], result[i][2], result[i][3]);
+                    store_matrices(member.chunk(pair * 2, i), kept[i][0], kept[i][1], kept[i][2], kept[i][3]);
+                    store_matrices(member.chunk(pair * 2 + 1, i), result[i][0], result[i][1], result[i][2],
+                                   result[i][3]);
                 }
                 fence_shared_async();
-                at.meet();
-                if (at.thread == 0) {
-                    const uint32_t from = at.staging + pair * 2 * PIECE_BYTES;
+                member.meet();
+                if (member.thread == 0) {
+                    const uint32_t from = member.staging + pair * 2 * PIECE_BYTES;
                     tile_store(&prepared.kept, from, column + part * PIECE, row + slab * 64);
                     tile_store(&prepared.c, from + PIECE_BYTES, column + part * PIECE, row + slab * 64);
                 }
@@ -171,24 +172,24 @@ template <bool bf16> struct gelu_gradient_epilogue {
 
     /* Before the product: kept values come to where the results will be. All threads are through with what was there,
      * since they met after they read it. */
-    __device__ __forceinline__ void begin(const linear_place &at, uint32_t row, uint32_t column) {
-        if (at.thread != 0) return;
+    __device__ __forceinline__ void begin(const linear_member &member, uint32_t row, uint32_t column) {
+        if (member.thread != 0) return;
         tile_store_wait_read<0>();
-        barrier_expect_bytes(at.kept_barrier, linear_tile::staging * PIECE_BYTES);
+        barrier_expect_bytes(member.kept_barrier, linear_tile::staging * PIECE_BYTES);
 #pragma unroll
         for (int piece = 0; piece < linear_tile::staging; piece++)
-            tile_load(at.staging + piece * PIECE_BYTES, &prepared.kept, at.kept_barrier,
+            tile_load(member.staging + piece * PIECE_BYTES, &prepared.kept, member.kept_barrier,
                       column + piece % linear_tile::parts * PIECE, row + piece / linear_tile::parts * 64);
     }
     __device__ __forceinline__ void end(const float (&sums)[linear_tile::slabs][linear_tile::columns / 2],
-                                        const linear_place &at, uint32_t row, uint32_t column) {
-        barrier_wait(at.kept_barrier, parity);
+                                        const linear_member &member, uint32_t row, uint32_t column) {
+        barrier_wait(member.kept_barrier, parity);
         parity ^= 1;
 #pragma unroll
         for (int piece = 0; piece < linear_tile::staging; piece++) {
             uint32_t bits[PIECE / 16][4]; /* all of a piece at once, as gelu_epilogue has it */
 #pragma unroll
-            for (int i = 0; i < PIECE / 16; i++) load_matrices(at.chunk(piece, i), bits[i]);
+            for (int i = 0; i < PIECE / 16; i++) load_matrices(member.chunk(piece, i), bits[i]);
 #pragma unroll
             for (int i = 0; i < PIECE / 16; i++) {
                 const float *s = &sums[piece / linear_tile::parts][piece % linear_tile::parts * (PIECE / 2) + i * 8];
@@ -202,22 +203,22 @@ template <bool bf16> struct gelu_gradient_epilogue {
             }
 #pragma unroll
             for (int i = 0; i < PIECE / 16; i++)
-                store_matrices(at.chunk(piece, i), bits[i][0], bits[i][1], bits[i][2], bits[i][3]);
+                store_matrices(member.chunk(piece, i), bits[i][0], bits[i][1], bits[i][2], bits[i][3]);
         }
         fence_shared_async();
-        at.meet();
-        if (at.thread == 0)
+        member.meet();
+        if (member.thread == 0)
 #pragma unroll
             for (int piece = 0; piece < linear_tile::staging; piece++)
-                tile_store(&prepared.c, at.staging + piece * PIECE_BYTES, column + piece % linear_tile::parts * PIECE,
+                tile_store(&prepared.c, member.staging + piece * PIECE_BYTES, column + piece % linear_tile::parts * PIECE,
                            row + piece / linear_tile::parts * 64);
-        add_columns(at, row, column);
+        add_columns(member, row, column);
     }
 
 private:
     /* A thread has two neighbouring columns of half the rows. */
-    __device__ __forceinline__ void add_columns(const linear_place &at, uint32_t row, uint32_t column) const {
-        const uint32_t two = at.thread % 64, half = at.thread / 64, part = two / 32, word = two % 32;
+    __device__ __forceinline__ void add_columns(const linear_member &member, uint32_t row, uint32_t column) const {
+        const uint32_t two = member.thread % 64, half = member.thread / 64, part = two / 32, word = two % 32;
         float low = 0.0f, high = 0.0f;
 #pragma unroll
         for (int slab = 0; slab < linear_tile::slabs; slab++)
@@ -225,15 +226,15 @@ private:
             for (uint32_t r = 0; r < 32; r++) {
                 const uint32_t of = half * 32 + r;
                 float a, b;
-                open_two<bf16>(load_shared(at.staging + (slab * linear_tile::parts + part) * PIECE_BYTES + of * 128 +
+                open_two<bf16>(load_shared(member.staging + (slab * linear_tile::parts + part) * PIECE_BYTES + of * 128 +
                                            ((word / 4) ^ (of % 8)) * 16 + word % 4 * 4),
                                a, b);
                 low += a;
                 high += b;
             }
-        const uint32_t room = at.sums + two * 8;
+        const uint32_t room = member.sums + two * 8;
         if (half) asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(room), "f"(low), "f"(high) : "memory");
-        at.meet();
+        member.meet();
         const uint32_t mine = column + two * 2;
         if (half || mine >= p.n) return;
         float *to = partial + static_cast<uint64_t>(row / linear_tile::rows) * p.n + mine;
@@ -247,15 +248,15 @@ __device__ __forceinline__ void linear_multiply(const matmul_params &p, uint32_t
                                                 E &epilogue) {
     using tile = linear_tile;
     const matmul_shared<tile> shared;
-    const linear_place at(shared, warpgroup);
+    const linear_member member(shared, warpgroup);
     matmul_walk<tile> walk(p, group);
     uint32_t stage = 0, parity = 0;
     constexpr uint32_t a_step = 32 / 16, b_step = (b_across ? 16 * 128 : 32) / 16; /* as in matmul_multiply */
     auto release = [&](uint32_t of) {
         if constexpr (tile::cluster > 1) {
-            if (at.lane < tile::cluster) barrier_arrive_at(shared.empty(of), at.lane);
+            if (member.lane < tile::cluster) barrier_arrive_at(shared.empty(of), member.lane);
         } else {
-            if (at.lane == 0) barrier_arrive(shared.empty(of));
+            if (member.lane == 0) barrier_arrive(shared.empty(of));
         }
     };
     if (warpgroup == 1) named_arrive(TURN_BARRIER, 2 * WARPGROUP); /* the first turn is warpgroup 0's */
@@ -267,7 +268,7 @@ __device__ __forceinline__ void linear_multiply(const matmul_params &p, uint32_t
             continue;
         }
         float sums[tile::slabs][tile::columns / 2];
-        epilogue.begin(at, walk.row, walk.column);
+        epilogue.begin(member, walk.row, walk.column);
         /* A stage's barrier tells phases apart by their parity alone: none is waited for before the other warpgroup has
          * seen the one before it. */
         named_barrier(TURN_BARRIER + warpgroup, 2 * WARPGROUP);
@@ -291,9 +292,9 @@ __device__ __forceinline__ void linear_multiply(const matmul_params &p, uint32_t
         }
         products_wait<0>();
         release(stage == 0 ? tile::stages - 1 : stage - 1);
-        epilogue.end(sums, at, walk.row, walk.column);
+        epilogue.end(sums, member, walk.row, walk.column);
     }
-    if (at.thread == 0) tile_store_wait_read<0>();
+    if (member.thread == 0) tile_store_wait_read<0>();
 }
 
 template <bool bf16, bool transpose_b, template <bool> class E, typename A>

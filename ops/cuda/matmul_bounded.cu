@@ -84,17 +84,17 @@ constexpr uint32_t MAP_PLACES = 1024;
 __device__ map_pair map_places[MAP_PLACES];
 __device__ uint32_t map_places_taken[MAP_PLACES];
 
-__device__ __forceinline__ uint32_t map_place_take() {
-    uint32_t place;
-    asm volatile("mov.u32 %0, %%smid;" : "=r"(place));
-    place %= MAP_PLACES;
-    while (atomicCAS(&map_places_taken[place], 0u, 1u) != 0u) place = (place + 1) % MAP_PLACES;
+__device__ __forceinline__ uint32_t map_pair_take() {
+    uint32_t pair;
+    asm volatile("mov.u32 %0, %%smid;" : "=r"(pair));
+    pair %= MAP_PLACES;
+    while (atomicCAS(&map_places_taken[pair], 0u, 1u) != 0u) pair = (pair + 1) % MAP_PLACES;
     __threadfence(); /* after the giving back by who had it before */
-    return place;
+    return pair;
 }
-__device__ __forceinline__ void map_place_return(uint32_t place) {
+__device__ __forceinline__ void map_pair_return(uint32_t pair) {
     __threadfence();
-    atomicExch(&map_places_taken[place], 0u);
+    atomicExch(&map_places_taken[pair], 0u);
 }
 
 #define FIELD(name, bits, text, constraint, value)                                                                        \
@@ -128,12 +128,13 @@ __device__ __forceinline__ void map_make(uint32_t map, const void *address, uint
 }
 
 /* b for an a in registers. A thread's 16 bytes of a row of a are elements 8 t to 8 t + 7 of a chunk; the products of a step
- * take its element 4 step + 2 half + side for place 2 t + 8 half + side of the sum. So a stage's rows are b's in this order:
- * by side, then t, then half. */
+ * take its element 4 step + 2 half + side for position 2 t + 8 half + side of the sum. So a stage's rows are b's in this
+ * order: by side, then t, then half. */
 template <bool bf16>
-__device__ __forceinline__ void map_make_ordered(uint32_t map, const void *address, uint32_t places, uint32_t sums, uint32_t ld) {
+__device__ __forceinline__ void map_make_ordered(uint32_t map, const void *address, uint32_t positions, uint32_t sums,
+                                                 uint32_t ld) {
     map_begin<bf16, 4, 3>(map, address);
-    AXIS("0", places, PIECE);
+    AXIS("0", positions, PIECE);
     AXIS("1", 2, 2);
     AXIS("2", sums / 8, CHUNK / 8);
     AXIS("3", 4, 2);
@@ -145,13 +146,13 @@ __device__ __forceinline__ void map_make_ordered(uint32_t map, const void *addre
 #undef AXIS
 #undef STRIDE
 
-/* An operand [places, sums], or [sums, places] in memory if it is across. */
+/* An operand [positions, sums], or [sums, positions] in memory if it is across. */
 template <bool bf16, bool across, int extent>
-__device__ __forceinline__ void map_operand(uint32_t map, const void *address, uint32_t places, uint32_t sums, uint32_t ld) {
+__device__ __forceinline__ void map_operand(uint32_t map, const void *address, uint32_t positions, uint32_t sums, uint32_t ld) {
     if constexpr (across)
-        map_make<bf16, PIECE, STEP>(map, address, places, sums, ld);
+        map_make<bf16, PIECE, STEP>(map, address, positions, sums, ld);
     else
-        map_make<bf16, STEP, extent>(map, address, sums, places, ld);
+        map_make<bf16, STEP, extent>(map, address, sums, positions, ld);
 }
 
 /* By a whole warp: to global memory, where lane 0 may copy by it. */
@@ -171,7 +172,7 @@ template <class tile, typename A> __device__ __forceinline__ uint32_t maps_open(
     for (uint32_t word = lane; word < sizeof(map_pair) / 4; word += 32)
         asm volatile("st.shared.u32 [%0], 0;" ::"r"(shared.map(0) + word * 4) : "memory");
     __syncwarp();
-    uint32_t place = 0;
+    uint32_t pair = 0;
     if (lane == 0) {
         const void *a = rota_operand<const void>(args, 0), *b = rota_operand<const void>(args, 1);
         if constexpr (tile::a_held) {
@@ -181,24 +182,25 @@ template <class tile, typename A> __device__ __forceinline__ uint32_t maps_open(
             map_operand<tile::bf16, tile::a_across, tile::rows>(shared.map(0), a, p.m, p.k, p.lda);
             map_operand<tile::bf16, tile::b_across, tile::columns>(shared.map(1), b, p.n, p.k, p.ldb);
         }
-        place = map_place_take();
+        pair = map_pair_take();
     }
-    place = __shfl_sync(0xFFFFFFFF, place, 0);
-    map_publish(&map_places[place].a, shared.map(0));
-    map_publish(&map_places[place].b, shared.map(1));
-    return place;
+    pair = __shfl_sync(0xFFFFFFFF, pair, 0);
+    map_publish(&map_places[pair].a, shared.map(0));
+    map_publish(&map_places[pair].b, shared.map(1));
+    return pair;
 }
 
 /* ---- Copying ---- */
 
 template <int extent, bool across>
-__device__ __forceinline__ void bounded_load(uint32_t to, const tensor_map *map, uint32_t barrier, int32_t place, int32_t k) {
+__device__ __forceinline__ void bounded_load(uint32_t to, const tensor_map *map, uint32_t barrier, int32_t position,
+                                             int32_t k) {
     if constexpr (across) {
 #pragma unroll
         for (int piece = 0; piece < extent / PIECE; piece++)
-            tile_load(to + piece * PIECE_BYTES, map, barrier, place + piece * PIECE, k);
+            tile_load(to + piece * PIECE_BYTES, map, barrier, position + piece * PIECE, k);
     } else {
-        tile_load(to, map, barrier, k, place);
+        tile_load(to, map, barrier, k, position);
     }
 }
 
@@ -206,56 +208,58 @@ __device__ __forceinline__ void tile_ask(const tensor_map *map, int32_t x, int32
     asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global [%0, {%1, %2}];" ::"l"(map), "r"(x), "r"(y) : "memory");
 }
 template <int extent, bool across>
-__device__ __forceinline__ void bounded_ask(const tensor_map *map, int32_t place, int32_t k) {
+__device__ __forceinline__ void bounded_ask(const tensor_map *map, int32_t position, int32_t k) {
     if constexpr (across) {
 #pragma unroll
-        for (int piece = 0; piece < extent / PIECE; piece++) tile_ask(map, place + piece * PIECE, k);
+        for (int piece = 0; piece < extent / PIECE; piece++) tile_ask(map, position + piece * PIECE, k);
     } else {
-        tile_ask(map, k, place);
+        tile_ask(map, k, position);
     }
 }
 
 /* b's stage `step`, in the order of map_make_ordered. */
 template <int extent>
-__device__ __forceinline__ void ordered_load(uint32_t to, const tensor_map *map, uint32_t barrier, int32_t place, uint32_t step) {
+__device__ __forceinline__ void ordered_load(uint32_t to, const tensor_map *map, uint32_t barrier, int32_t position,
+                                             uint32_t step) {
 #pragma unroll
     for (int piece = 0; piece < extent / PIECE; piece++)
         asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(
                          to + piece * PIECE_BYTES),
-                     "l"(map), "r"(barrier), "r"(place + piece * PIECE), "r"(0), "r"(step / 2 * (CHUNK / 8)), "r"(step % 2 * 2)
+                     "l"(map), "r"(barrier), "r"(position + piece * PIECE), "r"(0), "r"(step / 2 * (CHUNK / 8)),
+                     "r"(step % 2 * 2)
                      : "memory");
 }
-template <int extent> __device__ __forceinline__ void ordered_ask(const tensor_map *map, int32_t place, uint32_t step) {
+template <int extent> __device__ __forceinline__ void ordered_ask(const tensor_map *map, int32_t position, uint32_t step) {
 #pragma unroll
     for (int piece = 0; piece < extent / PIECE; piece++)
-        asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];" ::"l"(map), "r"(place + piece * PIECE),
-                     "r"(0), "r"(step / 2 * (CHUNK / 8)), "r"(step % 2 * 2)
+        asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];" ::"l"(map),
+                     "r"(position + piece * PIECE), "r"(0), "r"(step / 2 * (CHUNK / 8)), "r"(step % 2 * 2)
                      : "memory");
 }
 
 template <class tile>
 __device__ __forceinline__ void stage_load(const bounded_shared<tile> &shared, const map_pair *maps, uint32_t stage,
-                                           const bounded_walk<tile> &at, uint32_t step) {
+                                           const bounded_walk<tile> &walk, uint32_t step) {
     const uint32_t full = shared.full(stage);
     if constexpr (tile::a_held) {
-        ordered_load<tile::columns>(shared.b(stage), &maps->b, full, at.column, step);
+        ordered_load<tile::columns>(shared.b(stage), &maps->b, full, walk.column, step);
     } else {
-        bounded_load<tile::rows, tile::a_across>(shared.a(stage), &maps->a, full, at.row, step * STEP);
-        bounded_load<tile::columns, tile::b_across>(shared.b(stage), &maps->b, full, at.column, step * STEP);
+        bounded_load<tile::rows, tile::a_across>(shared.a(stage), &maps->a, full, walk.row, step * STEP);
+        bounded_load<tile::columns, tile::b_across>(shared.b(stage), &maps->b, full, walk.column, step * STEP);
     }
 }
 
 /* Asks for a step's operands, if it is this block's turn. */
 template <class tile>
-__device__ __forceinline__ void stage_ask(const map_pair *maps, const bounded_walk<tile> &at, uint32_t step) {
-    const uint32_t tile_row = at.row / tile::rows, tile_column = at.column / tile::columns;
+__device__ __forceinline__ void stage_ask(const map_pair *maps, const bounded_walk<tile> &walk, uint32_t step) {
+    const uint32_t tile_row = walk.row / tile::rows, tile_column = walk.column / tile::columns;
     if constexpr (tile::a_held) {
         constexpr uint32_t STEPS = PIECE / STEP; /* that one box has */
-        if (step % STEPS == 0 && (tile_column + step / STEPS) % TURNS == 0) tile_ask(&maps->a, step * STEP, at.row);
-        if ((tile_row + step) % TURNS == 1) ordered_ask<tile::columns>(&maps->b, at.column, step);
+        if (step % STEPS == 0 && (tile_column + step / STEPS) % TURNS == 0) tile_ask(&maps->a, step * STEP, walk.row);
+        if ((tile_row + step) % TURNS == 1) ordered_ask<tile::columns>(&maps->b, walk.column, step);
     } else {
-        if ((tile_column + step) % TURNS == 0) bounded_ask<tile::rows, tile::a_across>(&maps->a, at.row, step * STEP);
-        if ((tile_row + step) % TURNS == 1) bounded_ask<tile::columns, tile::b_across>(&maps->b, at.column, step * STEP);
+        if ((tile_column + step) % TURNS == 0) bounded_ask<tile::rows, tile::a_across>(&maps->a, walk.row, step * STEP);
+        if ((tile_row + step) % TURNS == 1) bounded_ask<tile::columns, tile::b_across>(&maps->b, walk.column, step * STEP);
     }
 }
 
@@ -333,14 +337,14 @@ __device__ __forceinline__ void bounded_write(const rota_matmul_params &p, uint1
                 w[i] = bounded_pack<tile::bf16>(p.alpha * s[0], p.alpha * s[1]);
             }
             quad_transpose(w);
-            const uint32_t at = column + (j + lane % 4) * 8;
+            const uint32_t first = column + (j + lane % 4) * 8;
             if (row >= p.m) continue;
-            if (at + 8 <= p.n) {
-                *reinterpret_cast<uint4 *>(to + at) = make_uint4(w[0], w[1], w[2], w[3]);
+            if (first + 8 <= p.n) {
+                *reinterpret_cast<uint4 *>(to + first) = make_uint4(w[0], w[1], w[2], w[3]);
             } else {
 #pragma unroll
                 for (int e = 0; e < 8; e++)
-                    if (at + e < p.n) to[at + e] = static_cast<uint16_t>(w[e / 2] >> e % 2 * 16);
+                    if (first + e < p.n) to[first + e] = static_cast<uint16_t>(w[e / 2] >> e % 2 * 16);
             }
         }
     }
@@ -484,10 +488,10 @@ template <class tile, typename A> __device__ __forceinline__ void matmul_bounded
             registers_give<tile::warpgroups == 2 ? 40 : 32>();
             if (threadIdx.x % WARPGROUP >= 32) return;
         }
-        const uint32_t place = maps_open<tile>(args);
+        const uint32_t pair = maps_open<tile>(args);
         if (threadIdx.x % 32 == 0) {
-            bounded_copy<tile>(p, &map_places[place]);
-            map_place_return(place);
+            bounded_copy<tile>(p, &map_places[pair]);
+            map_pair_return(pair);
         }
     } else {
         uint16_t *c = rota_operand<uint16_t>(args, 2);

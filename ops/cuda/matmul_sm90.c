@@ -102,15 +102,15 @@ double rota_matmul_sm90_cost(const rota_matmul_params *p, const rota_cuda_target
     return cost(p, target, tile) / least;
 }
 
-/* An operand [places, sums], or [sums, places] in memory if `across`: contiguous along the places. Blocks
- * that share it load a part each: of its places, or, across, of its sums. */
-static rota_matmul_sm90_map operand_map(uint64_t address, uint64_t places, uint64_t sums, uint64_t ld,
-                                        bool across, uint32_t tile_places, uint32_t sharers) {
+/* An operand [positions, sums], or [sums, positions] in memory if `across`: contiguous along the positions. Blocks
+ * that share it load a part each: of its positions, or, across, of its sums. */
+static rota_matmul_sm90_map operand_map(uint64_t address, uint64_t positions, uint64_t sums, uint64_t ld,
+                                        bool across, uint32_t tile_positions, uint32_t sharers) {
     rota_matmul_sm90_map map = {.address = address, .stride_y_bytes = ld * 2};
-    map.extent_x = across ? places : sums;
-    map.extent_y = across ? sums : places;
+    map.extent_x = across ? positions : sums;
+    map.extent_y = across ? sums : positions;
     map.box_x = across ? ROTA_MATMUL_SM90_PIECE : ROTA_MATMUL_SM90_STEP; /* NOLINT(bugprone-branch-clone): equal today */
-    map.box_y = (across ? ROTA_MATMUL_SM90_STEP : tile_places) / sharers;
+    map.box_y = (across ? ROTA_MATMUL_SM90_STEP : tile_positions) / sharers;
     return map;
 }
 

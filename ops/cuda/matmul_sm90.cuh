@@ -107,13 +107,13 @@ template <class tile> struct matmul_walk {
 /* One operand's part of a stage: [extent, STEP_K], of which this block loads its share and gives it to all blocks of
  * `blocks`. */
 template <int extent, bool across, int sharers>
-__device__ __forceinline__ void matmul_load(uint32_t to, const tensor_map *map, uint32_t barrier, int32_t place,
+__device__ __forceinline__ void matmul_load(uint32_t to, const tensor_map *map, uint32_t barrier, int32_t position,
                                             int32_t k, uint32_t share, uint16_t blocks) {
     if constexpr (across) { /* pieces of 64 along the contiguous axis; shared out along the sum */
 #pragma unroll
         for (int piece = 0; piece < extent / PIECE; piece++) {
             const uint32_t there = to + piece * PIECE_BYTES + share * (PIECE_BYTES / sharers);
-            const int32_t x = place + piece * PIECE, y = k + share * (STEP_K / sharers);
+            const int32_t x = position + piece * PIECE, y = k + share * (STEP_K / sharers);
             if constexpr (sharers > 1)
                 tile_load_multicast(there, map, barrier, x, y, blocks);
             else
@@ -123,9 +123,9 @@ __device__ __forceinline__ void matmul_load(uint32_t to, const tensor_map *map, 
         constexpr int part = extent / sharers;
         const uint32_t there = to + share * part * STEP_K * 2;
         if constexpr (sharers > 1)
-            tile_load_multicast(there, map, barrier, k, place + share * part, blocks);
+            tile_load_multicast(there, map, barrier, k, position + share * part, blocks);
         else
-            tile_load(there, map, barrier, k, place);
+            tile_load(there, map, barrier, k, position);
     }
 }
 
@@ -176,21 +176,21 @@ __device__ __forceinline__ void matmul_write(const float (&sums)[tile::slabs][ti
     for (int slab = 0; slab < tile::slabs; slab++) {
 #pragma unroll
         for (int part = 0; part < tile::columns / PIECE; part++) {
-            const uint32_t place = staging + piece * PIECE_BYTES;
+            const uint32_t staged = staging + piece * PIECE_BYTES;
             if (thread == 0) tile_store_wait_read<tile::staging - 1>();
             named_barrier(1 + warpgroup, WARPGROUP);
 #pragma unroll
             for (int i = 0; i < PIECE / 16; i++) {
                 const float *s = &sums[slab][part * (PIECE / 2) + i * 8];
                 const uint32_t chunk = (i * 2 + lane / 16) ^ (staged_row % 8);
-                store_matrices(place + staged_row * 128 + chunk * 16, matmul_pack<bf16>(alpha * s[0], alpha * s[1]),
+                store_matrices(staged + staged_row * 128 + chunk * 16, matmul_pack<bf16>(alpha * s[0], alpha * s[1]),
                                matmul_pack<bf16>(alpha * s[2], alpha * s[3]),
                                matmul_pack<bf16>(alpha * s[4], alpha * s[5]),
                                matmul_pack<bf16>(alpha * s[6], alpha * s[7]));
             }
             fence_shared_async();
             named_barrier(1 + warpgroup, WARPGROUP);
-            if (thread == 0) tile_store(map, place, column + part * PIECE, row + slab * 64);
+            if (thread == 0) tile_store(map, staged, column + part * PIECE, row + slab * 64);
             if (++piece == tile::staging) piece = 0;
         }
     }

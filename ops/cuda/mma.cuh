@@ -53,12 +53,12 @@ ROTA_DEVICE uint32_t copy_unit(const void *from, uint64_t stride) {
     return offsets % 16 == 0 ? 16 : offsets % 4 == 0 ? 4 : 2;
 }
 /* A chunk of 8 16-bit elements, of which `there` are there and the rest becomes 0. */
-ROTA_DEVICE void copy_chunk(uint32_t to, const void *at, uint32_t there, uint32_t unit) {
+ROTA_DEVICE void copy_chunk(uint32_t to, const void *from, uint32_t there, uint32_t unit) {
     if (unit == 16) {
-        copy16(to, at, there * 2);
+        copy16(to, from, there * 2);
         return;
     }
-    const uint16_t *bits = static_cast<const uint16_t *>(at);
+    const uint16_t *bits = static_cast<const uint16_t *>(from);
 #pragma unroll
     for (uint32_t j = 0; j < 8; j += 2) {
         const uint32_t some = there > j ? min(there - j, 2u) : 0;

@@ -88,20 +88,20 @@ ROTA_DEVICE void store_eight(uint32_t dtype, void *y, uint64_t count, const floa
     by_dtype(dtype, [&](auto type) { store_typed(static_cast<decltype(type) *>(y), count, v); });
 }
 
-/* The same of an operand with strides: the search for the place is shared by a group that lies in one innermost row. */
+/* The same of an operand with strides: the search for the address is shared by a group that lies in one innermost row. */
 template <typename T>
 ROTA_DEVICE void load_strided_typed(const T *x, const uint32_t *shape, const uint32_t *stride, uint64_t count,
                                     float (&v)[EIGHT]) {
     using mine = thread_elements<T>;
     using vector = several<T, mine::WIDTH>;
     constexpr int LAST_DIM = ROTA_KERNEL_DIMS - 1;
-    auto place = [&](uint32_t i) {
-        uint64_t at = 0;
+    auto address = [&](uint32_t i) {
+        uint64_t offset = 0;
         for (int d = LAST_DIM; d >= 0 && i != 0; d--) {
-            at += static_cast<uint64_t>(i % shape[d]) * stride[d];
+            offset += static_cast<uint64_t>(i % shape[d]) * stride[d];
             i /= shape[d];
         }
-        return x + at;
+        return x + offset;
     };
     const uint64_t step = stride[LAST_DIM];
     const bool together = shape[LAST_DIM] % mine::WIDTH == 0;
@@ -111,10 +111,10 @@ ROTA_DEVICE void load_strided_typed(const T *x, const uint32_t *shape, const uin
         float *to = v + g * mine::WIDTH;
         if (!together || i >= count) {
 #pragma unroll
-            for (int j = 0; j < mine::WIDTH; j++) to[j] = i + j < count ? widen(*place(static_cast<uint32_t>(i + j))) : 0.0f;
+            for (int j = 0; j < mine::WIDTH; j++) to[j] = i + j < count ? widen(*address(static_cast<uint32_t>(i + j))) : 0.0f;
             continue;
         }
-        const T *from = place(static_cast<uint32_t>(i));
+        const T *from = address(static_cast<uint32_t>(i));
         if (step == 1 && aligned_to<vector>(from)) {
             const vector value = *reinterpret_cast<const vector *>(from);
 #pragma unroll
