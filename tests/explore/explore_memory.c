@@ -400,23 +400,16 @@ void *explore_memcpy(void *to, const void *from, size_t bytes) {
     return memcpy(to, from, bytes);
 }
 
-#define HOOKS(bytes)                                                                                         \
-    void __tsan_read##bytes(void *address);                                                                  \
-    void __tsan_read##bytes(void *address) {                                                                 \
-        plain((uintptr_t)address, bytes, false);                                                             \
-    }                                                                                                        \
-    void __tsan_write##bytes(void *address);                                                                 \
-    void __tsan_write##bytes(void *address) {                                                                \
-        plain((uintptr_t)address, bytes, true);                                                              \
-    }                                                                                                        \
-    void __tsan_unaligned_read##bytes(void *address);                                                        \
-    void __tsan_unaligned_read##bytes(void *address) {                                                       \
-        plain((uintptr_t)address, bytes, false);                                                             \
-    }                                                                                                        \
-    void __tsan_unaligned_write##bytes(void *address);                                                       \
-    void __tsan_unaligned_write##bytes(void *address) {                                                      \
-        plain((uintptr_t)address, bytes, true);                                                              \
+#define HOOK(name, bytes, writes)                                                                            \
+    void __tsan_##name##bytes(void *address);                                                                \
+    void __tsan_##name##bytes(void *address) {                                                               \
+        plain((uintptr_t)address, bytes, writes);                                                            \
     }
+#define HOOKS(bytes)                                                                                         \
+    HOOK(read, bytes, false)                                                                                 \
+    HOOK(write, bytes, true)                                                                                 \
+    HOOK(unaligned_read, bytes, false)                                                                       \
+    HOOK(unaligned_write, bytes, true)
 HOOKS(1)
 HOOKS(2)
 HOOKS(4)
