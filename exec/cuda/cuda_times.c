@@ -39,10 +39,10 @@ void rota_cuda_timestamps_destroy(rota_cuda_device *device, rota_cuda_instance *
 static rota_status calibrate(rota_cuda_device *device) {
     uint64_t best = CALIBRATION_NS_MAX;
     const uint64_t start = rota_clock_ns();
-    uint64_t *word = (uint64_t *)(void *)device->own.clock_piece.host;
     rota_cuda_piece *piece = &device->own.clock_piece;
-    if (!piece->taken) ROTA_TRY(rota_cuda_piece_take(device, &device->objects.pinned, sizeof *word, piece));
-    word = (uint64_t *)(void *)piece->host;
+    if (!piece->taken)
+        ROTA_TRY(rota_cuda_piece_take(device, &device->objects.pinned, sizeof(uint64_t), piece));
+    uint64_t *word = (uint64_t *)(void *)piece->host;
     for (uint32_t i = 0;
          i < CALIBRATIONS || (!device->own.clock_is_known && rota_clock_ns() - start < PATIENCE_NS); i++) {
         void *parameters[] = {&piece->address};
