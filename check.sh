@@ -17,7 +17,8 @@ while :; do
   esac
   shift
 done
-if [ $level = full ]; then rota_packages+=(clang libclang-rt-dev abigail-tools man-db mandoc mmdebstrap zsh fish lintian); fi
+if [ $level = full ]; then rota_packages+=(clang libclang-rt-dev abigail-tools man-db mandoc mmdebstrap zsh fish \
+  lintian); fi
 rota_install_missing
 
 started=$SECONDS builds=()

@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 bool rota_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t deadline_ns) {
-    struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u), .tv_nsec = (long)(deadline_ns % 1000000000u)};
+    struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
+                             .tv_nsec = (long)(deadline_ns % 1000000000u)};
     /* FUTEX_WAIT_BITSET takes an absolute deadline, so that a spurious wake does not lengthen the wait. */
     long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected, &until, NULL,
                           FUTEX_BITSET_MATCH_ANY);

@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
 """PyTorch's best time for one training step of GPT-2, which rota's is held against.
 
-    bench/gpt2_torch_step.py --data TOKENS.bin [--batch 32] [--modes reduce-overhead,max-autotune] [--vocabularies 50257,50304]
+    bench/gpt2_torch_step.py --data TOKENS.bin [--batch 32] [--modes reduce-overhead,max-autotune]
+        [--vocabularies 50257,50304]
                              [--attentions flash,cudnn] [--steps 40] [--out FILE.json]
                              [--train-gpt build/examples/train_gpt]
 
-The model is GPT-2 as llm.c and train_gpt --arch gpt2 have it: learned positions, norms before attention and before the feed-forward
-part, GELU by tanh, the token table tied to the head, biases everywhere but in the head. Weights are f32, computed with in bf16
-under autocast, the loss in f32; the optimizer is AdamW (fused), after clipping the gradients' norm at 1. Forward and backward are
-compiled, with CUDA graphs in the modes reduce-overhead and max-autotune. A vocabulary of 50304 is 50257 padded to a multiple of 128,
-the padding's logits masked in the loss.
+The model is GPT-2 as llm.c and train_gpt --arch gpt2 have it: learned positions, norms before attention and before the
+feed-forward part, GELU by tanh, the token table tied to the head, biases everywhere but in the head. Weights are f32,
+computed with in bf16 under autocast, the loss in f32; the optimizer is AdamW (fused), after clipping the gradients'
+norm at 1. Forward and backward are compiled, with CUDA graphs in the modes reduce-overhead and max-autotune. A
+vocabulary of 50304 is 50257 padded to a multiple of 128, the padding's logits masked in the loss.
 
-Each variant runs in a process of its own, and nothing on the host waits between its steps. A step is timed by events, from its
-beginning to the next one's; reported are the median, the least and the most of the later two thirds of the steps, and the most
-memory PyTorch reserved. A variant counts only
-if its losses are finite, and its first is within 5 % of the logarithm of the vocabulary and its last below the first. With --train-gpt rota
-takes the same number of steps on the same tokens in the same call. Skips (77) without PyTorch or a CUDA device.
+Each variant runs in a process of its own, and nothing on the host waits between its steps. A step is timed by events,
+from its beginning to the next one's; reported are the median, the least and the most of the later two thirds of the
+steps, and the most memory PyTorch reserved. A variant counts only if its losses are finite, and its first is within
+5 % of the logarithm of the vocabulary and its last below the first. With --train-gpt rota takes the same number of
+steps on the same tokens in the same call. Skips (77) without PyTorch or a CUDA device.
 """
 import argparse
 import json
@@ -29,8 +30,10 @@ import tempfile
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True, help="tokens of 16 bits after a header of 256 words, as llm.c writes them")
-    for name, value in (("batch", 32), ("block", 1024), ("layers", 12), ("heads", 12), ("dim", 768), ("vocab", 50257), ("steps", 40),
+    parser.add_argument("--data", required=True,
+                        help="tokens of 16 bits after a header of 256 words, as llm.c writes them")
+    for name, value in (("batch", 32), ("block", 1024), ("layers", 12), ("heads", 12), ("dim", 768), ("vocab", 50257),
+                        ("steps", 40),
                         ("seed", 1337)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--modes", default="reduce-overhead,max-autotune", help="of torch.compile; eager: not compiled")
@@ -100,7 +103,8 @@ def run_variant(o, mode, padded, attention):
     torch.set_float32_matmul_precision("high")
     tokens = torch.from_numpy(np.fromfile(o.data, dtype=np.uint16)[512:].astype(np.int64)).cuda()
     model = make_model(o, padded, attention).cuda().train()
-    groups = [{"params": [p for p in model.parameters() if (p.dim() > 1) == decays], "weight_decay": 0.1 if decays else 0.0}
+    groups = [{"params": [p for p in model.parameters() if (p.dim() > 1) == decays], 
+               "weight_decay": 0.1 if decays else 0.0}
               for decays in (True, False)]
     optimizer = torch.optim.AdamW(groups, lr=torch.tensor(o.lr, device="cuda"), betas=(0.9, 0.95), eps=1e-8, fused=True)
     step_of = model if mode == "eager" else torch.compile(model, mode=mode, dynamic=False, fullgraph=True)
@@ -133,12 +137,15 @@ def run_variant(o, mode, padded, attention):
 def run_rota(o):
     with tempfile.TemporaryDirectory() as folder:
         log = os.path.join(folder, "log.jsonl")
-        command = [o.train_gpt, "--data", o.data, "--tokenizer", "bin", "--arch", "gpt2", "--dtype", "bf16", "--device", o.device,
-                   "--eval-iters", 0, "--iters", o.steps, "--lr", o.lr, "--weight-decay", 0.1, "--beta1", 0.9, "--beta2", 0.95,
+        command = [o.train_gpt, "--data", o.data, "--tokenizer", "bin", "--arch", "gpt2", "--dtype", "bf16", "--device",
+                   o.device,
+                   "--eval-iters", 0, "--iters", o.steps, "--lr", o.lr, "--weight-decay", 0.1, "--beta1", 0.9,
+                   "--beta2", 0.95,
                    "--grad-clip", 1, "--warmup", 1, "--schedule", "constant", "--log", log]
         for name in ("batch", "block", "layers", "heads", "dim", "vocab", "seed"):
             command += [f"--{name}", getattr(o, name)]
-        done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True)
         if done.returncode:
             sys.exit(f"train_gpt ended with {done.returncode}:\n{done.stdout}")
         with open(log) as file:
@@ -146,7 +153,8 @@ def run_rota(o):
     late = [step["ms"] for step in steps[len(steps) // 3:]]
     losses = [step["loss"] for step in steps]
     ok = all(map(math.isfinite, losses)) and abs(losses[0] / math.log(o.vocab) - 1) < 0.05 and losses[-1] < losses[0]
-    return {"mode": "rota", "device": o.device, "median_ms": statistics.median(late), "min_ms": min(late), "max_ms": max(late),
+    return {"mode": "rota", "device": o.device, "median_ms": statistics.median(late), "min_ms": min(late),
+            "max_ms": max(late),
             "first_loss": losses[0], "last_loss": losses[-1], "checked": ok}
 
 
@@ -156,7 +164,8 @@ def describe(row):
     name = "rota" if row["mode"] == "rota" else f"{row['mode']:16} {row['vocabulary']} {row['attention']:6}"
     memory = f", {row['reserved_mib']} MiB" if "reserved_mib" in row else ""
     return (f"{name:30} {row['median_ms']:8.3f} ms (min {row['min_ms']:.3f}, max {row['max_ms']:.3f}){memory}, loss "
-            f"{row['first_loss']:.4f} to {row['last_loss']:.4f}{'' if row['checked'] else ' NOT CHECKED: does not count'}")
+            f"{row['first_loss']:.4f} to {row['last_loss']:.4f}"
+             f"{'' if row['checked'] else ' NOT CHECKED: does not count'}")
 
 
 def main():
@@ -180,11 +189,13 @@ def main():
     for mode in o.modes.split(","):
         for padded in o.vocabularies.split(","):
             for attention in o.attentions.split(","):
-                done = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--variant", f"{mode}:{padded}:{attention}"],
+                done = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--variant",
+                                       f"{mode}:{padded}:{attention}"],
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                 if done.returncode:
                     last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-                    rows.append({"mode": mode, "vocabulary": int(padded), "attention": attention, "error": last, "checked": False})
+                    rows.append({"mode": mode, "vocabulary": int(padded), "attention": attention, "error": last,
+                                 "checked": False})
                 else:
                     rows.append(json.loads(done.stdout.strip().splitlines()[-1]))
                 print(describe(rows[-1]), flush=True)
@@ -196,7 +207,8 @@ def main():
             print(f"rota's step over PyTorch's best: {rows[0]['median_ms'] / best['median_ms']:.3f}")
     if o.out:
         with open(o.out, "w") as file:
-            json.dump({"batch": o.batch, "block": o.block, "layers": o.layers, "dim": o.dim, "rows": rows}, file, indent=1)
+            json.dump({"batch": o.batch, "block": o.block, "layers": o.layers, "dim": o.dim, "rows": rows}, file,
+                      indent=1)
     sys.exit(0 if rivals and all(row["checked"] for row in rows if row["mode"] == "rota") else 1)
 
 

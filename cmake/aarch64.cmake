@@ -1,5 +1,5 @@
-# Cross-builds for aarch64 Linux with Debian's compiler: cmake --toolchain cmake/aarch64.cmake -DROTA_SYSROOT=FOLDER, a folder with the
-# libraries, as scripts/check_aarch64.sh makes it. Tests run under qemu-user.
+# Cross-builds for aarch64 Linux with Debian's compiler: cmake --toolchain cmake/aarch64.cmake -DROTA_SYSROOT=FOLDER, a
+# folder with the libraries, as scripts/check_aarch64.sh makes it. Tests run under qemu-user.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

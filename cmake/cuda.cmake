@@ -1,16 +1,17 @@
 # CUDA images: rota_cuda_compile(<name> <source> [<virtual architecture>...]) makes of a .cu file
-#   generated/cuda/<name>.h   declares `rota_cuda_<name>` and defines ROTA_CUDA_IMAGE_<name>, the initializers .image and
-#                             .size_bytes of rota_kernel.cuda (NULL and 0 where there is no compiler for it), and
+#   generated/cuda/<name>.h   declares `rota_cuda_<name>` and defines ROTA_CUDA_IMAGE_<name>, the initializers .image
+#                             and .size_bytes of rota_kernel.cuda (NULL and 0 where there is no compiler for it), and
 #                             ROTA_CUDA_ENTRY_<name>(entry), an entry's name, which does not compile if there is none;
 #   generated/cuda/<name>.c   defines it, for whoever links with it,
-# and appends both to ROTA_CUDA_OUTPUTS. An image has machine code for each of ROTA_CUDA_ARCHITECTURES, made from the highest
-# virtual architecture given that it can run (75, if none is given), and PTX of the virtual ones, for every later device. A
-# virtual architecture with a letter (90a) serves that architecture alone, and leaves no PTX.
+# and appends both to ROTA_CUDA_OUTPUTS. An image has machine code for each of ROTA_CUDA_ARCHITECTURES, made from the
+# highest virtual architecture given that it can run (75, if none is given), and PTX of the virtual ones, for every
+# later device. A virtual architecture with a letter (90a) serves that architecture alone, and leaves no PTX.
 option(ROTA_CUDA "Compile the CUDA kernels, where nvcc is found" ON)
 set(ROTA_CUDA_ARCHITECTURES 75 80 86 89 90a 100 CACHE STRING
   "Architectures that CUDA images have machine code for, where the compiler knows them")
 
-find_program(ROTA_NVCC nvcc HINTS ENV CUDAToolkit_ROOT ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+find_program(ROTA_NVCC nvcc HINTS ENV CUDAToolkit_ROOT ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda
+  PATH_SUFFIXES bin)
 set(ROTA_CUDA_FLAGS -std=c++17 -O3 -allow-unsupported-compiler)
 if(ROTA_CUDA AND ROTA_NVCC)
   execute_process(COMMAND ${ROTA_NVCC} --version OUTPUT_VARIABLE ROTA_NVCC_VERSION RESULT_VARIABLE failed)
@@ -53,7 +54,8 @@ if(ROTA_CUDA_REAL)
   string(REGEX MATCH "release ([0-9.]+)" unused "${ROTA_NVCC_VERSION}")
   message(STATUS "CUDA kernels: nvcc ${CMAKE_MATCH_1} (${ROTA_NVCC}), for ${ROTA_CUDA_REAL}")
 else()
-  message(STATUS "CUDA kernels: left out (no nvcc on PATH or in /usr/local/cuda/bin, or ROTA_CUDA is off); CUDA devices will be listed as without kernels")
+  message(STATUS "CUDA kernels: left out (no nvcc on PATH or in /usr/local/cuda/bin, or ROTA_CUDA is off); "
+    "CUDA devices will be listed as without kernels")
 endif()
 
 # The -gencode flags for an image; empty: nothing to build.
@@ -104,11 +106,12 @@ function(rota_cuda_compile name source)
   set(ROTA_CUDA_OUTPUTS ${ROTA_CUDA_OUTPUTS} ${folder}/${name}.h ${folder}/${name}.c PARENT_SCOPE)
 endfunction()
 
-# Every exec/cuda/*.cu and ops/cuda/*.cu; a folder's images.cmake says which are made from other virtual architectures, as
-# set(ROTA_CUDA_VIRTUAL_<name> 75 80).
+# Every exec/cuda/*.cu and ops/cuda/*.cu; a folder's images.cmake says which are made from other virtual architectures,
+# as set(ROTA_CUDA_VIRTUAL_<name> 75 80).
 macro(rota_cuda_images)
   set(ROTA_CUDA_OUTPUTS)
-  file(GLOB rota_cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/exec/cuda/*.cu ${PROJECT_SOURCE_DIR}/ops/cuda/*.cu)
+  file(GLOB rota_cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/exec/cuda/*.cu
+    ${PROJECT_SOURCE_DIR}/ops/cuda/*.cu)
   include(${PROJECT_SOURCE_DIR}/ops/cuda/images.cmake OPTIONAL)
   foreach(source ${rota_cuda_sources})
     get_filename_component(name ${source} NAME_WE)

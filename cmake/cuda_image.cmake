@@ -1,8 +1,9 @@
-# Run by the build for one CUDA image (cmake/cuda.cmake): takes it from the cache, or compiles it into the cache, and writes
-# the header and the C file that embed it. The cache is shared by builds that may run at the same time: a lock per image, and
-# an image appears under its name whole. Its name has the hash of all that it was made from: the source and whatever of the
-# tree that and its headers include, which a file of dependencies tells the build. Beside it lies the list of its entries, from the compiler's intermediate PTX: the header turns an entry that an image lacks into a compile error. FLAGS
-# empty: there is no image.
+# Run by the build for one CUDA image (cmake/cuda.cmake): takes it from the cache, or compiles it into the cache, and
+# writes the header and the C file that embed it. The cache is shared by builds that may run at the same time: a lock
+# per image, and an image appears under its name whole. Its name has the hash of all that it was made from: the source
+# and whatever of the tree that and its headers include, which a file of dependencies tells the build. Beside it lies
+# the list of its entries, from the compiler's intermediate PTX: the header turns an entry that an image lacks into a
+# compile error. FLAGS empty: there is no image.
 include(${CMAKE_CURRENT_LIST_DIR}/image_cache.cmake)
 set(header ${FOLDER}/${NAME}.h)
 set(source ${FOLDER}/${NAME}.c)
@@ -10,7 +11,10 @@ set(guard "/* Made by cmake/cuda_image.cmake. */\n")
 file(MAKE_DIRECTORY ${FOLDER})
 if(NOT FLAGS)
   file(WRITE ${FOLDER}/${NAME}.d "")
-  file(WRITE ${header} "${guard}#define ROTA_CUDA_HAVE_${NAME} 0\n#define ROTA_CUDA_IMAGE_${NAME} .image = NULL, .size_bytes = 0\n#define ROTA_CUDA_ENTRY_${NAME}(name) #name\n")
+  file(WRITE ${header} "${guard}#define ROTA_CUDA_HAVE_${NAME} 0
+#define ROTA_CUDA_IMAGE_${NAME} .image = NULL, .size_bytes = 0
+#define ROTA_CUDA_ENTRY_${NAME}(name) #name
+")
   file(WRITE ${source} "${guard}typedef int rota_cuda_${NAME}_is_left_out;\n")
   return()
 endif()

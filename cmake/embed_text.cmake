@@ -1,5 +1,6 @@
-# Run by the build: writes OUT, a C file with the texts FILES (separated by |, relative to ROOT) as byte arrays, each ended by
-# a 0, and a table NAME of their paths and texts, ended by NULL. PATH=NAME: the table has that name in the path's place.
+# Run by the build: writes OUT, a C file with the texts FILES (separated by |, relative to ROOT) as byte arrays, each
+# ended by a 0, and a table NAME of their paths and texts, ended by NULL. PATH=NAME: the table has that name in the
+# path's place.
 string(REPLACE "|" ";" files "${FILES}")
 set(arrays "/* Made by cmake/embed_text.cmake. */\n#include \"ops/cuda/fused_texts.h\"\n")
 set(table "")

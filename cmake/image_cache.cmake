@@ -1,9 +1,10 @@
-# Included by cuda_image.cmake and shader.cmake. Trees at other places, and branches of one, share a cache: each has its own
-# image of a name for a while, and none takes away another's. The eight used last stay; builds have copies of what they use.
+# Included by cuda_image.cmake and shader.cmake. Trees at other places, and branches of one, share a cache: each has its
+# own image of a name for a while, and none takes away another's. The eight used last stay; builds have copies of what
+# they use.
 set(ROTA_IMAGES_KEPT 8)
 
-# Under the name's lock: `taken` was just used, of those that ${pattern} gives the oldest go, each with what lies beside it under its
-# name and .entries.
+# Under the name's lock: `taken` was just used, of those that ${pattern} gives the oldest go, each with what lies beside
+# it under its name and .entries.
 function(rota_image_cache_trim taken pattern)
   file(TOUCH ${taken})
   file(GLOB images ${pattern})

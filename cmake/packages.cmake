@@ -59,7 +59,8 @@ if(python IN_LIST ROTA_PACKAGES)
 print(f'python3 (>= {v[0]}.{v[1]})' + (f', python3 (<< {v[0]}.{v[1] + 1})' if v < (3, 12) else ''))"
     OUTPUT_STRIP_TRAILING_WHITESPACE OUTPUT_VARIABLE python_needs COMMAND_ERROR_IS_FATAL ANY)
   set(CPACK_DEBIAN_PYTHON_PACKAGE_DEPENDS "${python_needs}, python3-numpy")
-  install(DIRECTORY ${PROJECT_BINARY_DIR}/package/python/ DESTINATION lib/python3/dist-packages COMPONENT python EXCLUDE_FROM_ALL)
+  install(DIRECTORY ${PROJECT_BINARY_DIR}/package/python/ DESTINATION lib/python3/dist-packages COMPONENT python
+    EXCLUDE_FROM_ALL)
 endif()
 
 # What each Debian package has of its own: who may do what with it, and what changed. Not installed otherwise.
@@ -78,12 +79,14 @@ file(WRITE ${package_files}/copyright
   "Files: *\nCopyright: 2026 The rota authors\nLicense: Expat\n ${license}\n")
 string(TIMESTAMP now "%a, %d %b %Y %H:%M:%S +0000" UTC) # of the commit, where SOURCE_DATE_EPOCH says that
 file(WRITE ${package_files}/changelog
-  "rota (${PROJECT_VERSION}-1) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- ${CPACK_PACKAGE_CONTACT}  ${now}\n")
+  "rota (${PROJECT_VERSION}-1) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n"
+  " -- ${CPACK_PACKAGE_CONTACT}  ${now}\n")
 execute_process(COMMAND gzip -9nc ${package_files}/changelog OUTPUT_FILE ${package_files}/changelog.Debian.gz)
 execute_process(COMMAND gzip -9nc ${PROJECT_SOURCE_DIR}/CHANGELOG.md OUTPUT_FILE ${package_files}/changelog.gz)
 foreach(component ${CPACK_COMPONENTS_ALL})
   string(TOUPPER ${component} upper)
   install(FILES ${package_files}/copyright ${package_files}/changelog.Debian.gz ${package_files}/changelog.gz
-    DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME} COMPONENT ${component} EXCLUDE_FROM_ALL)
+    DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME} COMPONENT ${component}
+    EXCLUDE_FROM_ALL)
 endforeach()
 include(CPack)

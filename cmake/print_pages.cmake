@@ -1,5 +1,5 @@
-# cmake -DPROGRAM=... -DNAME=... -DFOLDER=... [-DEMULATOR=...] -P print_pages.cmake: a program's manual page and completions, as the
-# program itself prints them, under the names by which man and the shells find them.
+# cmake -DPROGRAM=... -DNAME=... -DFOLDER=... [-DEMULATOR=...] -P print_pages.cmake: a program's manual page and
+# completions, as the program itself prints them, under the names by which man and the shells find them.
 file(MAKE_DIRECTORY ${FOLDER})
 foreach(page "man=${NAME}.1" "bash=${NAME}" "zsh=_${NAME}" "fish=${NAME}.fish")
   string(REPLACE "=" ";" page ${page})

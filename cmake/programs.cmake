@@ -1,6 +1,6 @@
-# What make install takes of a program: itself, its manual page, and the completions of bash, zsh and fish. Who built the library
-# alone installs none (OPTIONAL). Programs under a sanitizer are for tests; built for another machine without an emulator, they
-# can't print their pages.
+# What make install takes of a program: itself, its manual page, and the completions of bash, zsh and fish. Who built
+# the library alone installs none (OPTIONAL). Programs under a sanitizer are for tests; built for another machine
+# without an emulator, they can't print their pages.
 function(rota_program name)
   if(ROTA_SANITIZE)
     return()
@@ -18,7 +18,9 @@ function(rota_program name)
   endif()
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools OPTIONAL)
   install(FILES ${folder}/${name}.1.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools OPTIONAL)
-  install(FILES ${folder}/${name} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tools OPTIONAL)
+  install(FILES ${folder}/${name} DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tools
+    OPTIONAL)
   install(FILES ${folder}/_${name} DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT tools OPTIONAL)
-  install(FILES ${folder}/${name}.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT tools OPTIONAL)
+  install(FILES ${folder}/${name}.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT tools
+    OPTIONAL)
 endfunction()

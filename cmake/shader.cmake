@@ -1,6 +1,6 @@
-# Run by the build for one shader (cmake/shaders.cmake): takes its header of SPIR-V words from the cache, or compiles it into
-# the cache. The cache is shared by builds that may run at the same time: a lock per shader, and a header appears under its
-# name whole. Its name has the hash of all that it was made from.
+# Run by the build for one shader (cmake/shaders.cmake): takes its header of SPIR-V words from the cache, or compiles it
+# into the cache. The cache is shared by builds that may run at the same time: a lock per shader, and a header appears
+# under its name whole. Its name has the hash of all that it was made from.
 include(${CMAKE_CURRENT_LIST_DIR}/image_cache.cmake)
 string(REPLACE "|" ";" inputs "${INPUTS}")
 string(REPLACE "|" ";" flags "${FLAGS}")

@@ -1,6 +1,7 @@
 # Compute shaders: ops/vk/<name>.comp and exec/vk/<name>.comp become the header generated/spv/<name>.h with the words
-# `rota_spv_<name>`. Variants by macro: rota_shader_variant(<variant name> <source> <definitions...>), in ops/vk/variants.cmake.
-# Compiled once for all builds of this tree (release, sanitizers), under their sources' hash: cmake/shader.cmake.
+# `rota_spv_<name>`. Variants by macro: rota_shader_variant(<variant name> <source> <definitions...>), in
+# ops/vk/variants.cmake. Compiled once for all builds of this tree (release, sanitizers), under their sources' hash:
+# cmake/shader.cmake.
 find_program(ROTA_GLSLANG glslangValidator REQUIRED)
 execute_process(COMMAND ${ROTA_GLSLANG} --version OUTPUT_VARIABLE ROTA_GLSLANG_VERSION)
 string(REGEX REPLACE "[^A-Za-z0-9.:]+" " " ROTA_GLSLANG_VERSION "${ROTA_GLSLANG_VERSION}")
@@ -12,13 +13,16 @@ function(rota_shader_compile name source)
   set(script ${PROJECT_SOURCE_DIR}/cmake/shader.cmake)
   get_filename_component(source ${source} ABSOLUTE)
   get_filename_component(folder ${source} DIRECTORY)
-  file(GLOB includes CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/exec/vk/*.glsl ${PROJECT_SOURCE_DIR}/ops/vk/*.glsl ${folder}/*.glsl)
+  file(GLOB includes CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/exec/vk/*.glsl ${PROJECT_SOURCE_DIR}/ops/vk/*.glsl
+    ${folder}/*.glsl)
   list(REMOVE_DUPLICATES includes)
-  string(JOIN "|" flags -V --quiet --target-env vulkan1.2 -I${PROJECT_SOURCE_DIR}/exec/vk -I${PROJECT_SOURCE_DIR}/ops/vk ${ARGN})
+  string(JOIN "|" flags -V --quiet --target-env vulkan1.2 -I${PROJECT_SOURCE_DIR}/exec/vk -I${PROJECT_SOURCE_DIR}/ops/vk
+    ${ARGN})
   string(JOIN "|" inputs ${source} ${includes})
   add_custom_command(OUTPUT ${out}
     COMMAND ${CMAKE_COMMAND} -DNAME=${name} -DSOURCE=${source} -DINPUTS=${inputs} -DGLSLANG=${ROTA_GLSLANG}
-            "-DVERSION=${ROTA_GLSLANG_VERSION}" "-DFLAGS=${flags}" -DROOT=${PROJECT_SOURCE_DIR} -DCACHE=${ROTA_IMAGE_CACHE}/spv
+            "-DVERSION=${ROTA_GLSLANG_VERSION}" "-DFLAGS=${flags}" -DROOT=${PROJECT_SOURCE_DIR}
+            -DCACHE=${ROTA_IMAGE_CACHE}/spv
             -DOUT=${out} -P ${script}
     DEPENDS ${source} ${includes} ${script} VERBATIM)
   set(ROTA_SHADER_OUTPUTS ${ROTA_SHADER_OUTPUTS} ${out} PARENT_SCOPE)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Opens each page of the site in Chromium, wide and as narrow as a telephone, light and dark, and says what a reader would
-stumble over: a page or a picture wider than the window, a picture that is not shown, text that can't be told from what is
-behind it, an error in the console. browse_site.py SITE CHROMIUM"""
+"""Opens each page of the site in Chromium, wide and as narrow as a telephone, light and dark, and says what a reader
+would stumble over: a page or a picture wider than the window, a picture that is not shown, text that can't be told from
+what is behind it, an error in the console. browse_site.py SITE CHROMIUM"""
 import pathlib
 import sys
 
@@ -15,7 +15,8 @@ LOOK = """() => {
         faults.push(`the page is ${root.scrollWidth} wide, the window ${root.clientWidth}`);
     for (const image of document.images)
         if (!image.complete || !image.naturalWidth) faults.push(`${image.src} is not shown`);
-        else if (image.getBoundingClientRect().width > root.clientWidth) faults.push(`${image.src} is wider than the window`);
+        else if (image.getBoundingClientRect().width > root.clientWidth)
+            faults.push(`${image.src} is wider than the window`);
     const light = (color) => {
         const [r, g, b, a] = (color.match(/[\\d.]+/g) || []).map(Number);
         return a === 0 ? null : (0.2126 * r + 0.7152 * g + 0.0722 * b) / 255;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Each link and picture of the site leads to a file of it, and to a place in that where it names one; each public header
-is in its reference; and the listings that are not files of the tree are lines of one. check_site.py ROOT SITE"""
+"""Each link and picture of the site leads to a file of it, and to a place in that where it names one; each public
+header is in its reference; and the listings that are not files of the tree are lines of one. check_site.py ROOT SITE"""
 import html.parser
 import pathlib
 import sys

@@ -1,4 +1,5 @@
-"""The site: these pages, as they stand, with a reference from the headers, the Python package and the programs themselves.
+"""The site: these pages, as they stand, with a reference from the headers, the Python package and the programs
+themselves.
 scripts/build_docs.sh builds it."""
 import os
 import pathlib

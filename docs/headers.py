@@ -1,5 +1,5 @@
-"""The public headers as hawkmoth reads them: a comment before a declaration, and one behind a member, become comments of
-documentation. Nothing else of a header changes, and nothing of it is kept."""
+"""The public headers as hawkmoth reads them: a comment before a declaration, and one behind a member, become comments
+of documentation. Nothing else of a header changes, and nothing of it is kept."""
 import pathlib
 import re
 import shutil

@@ -60,8 +60,8 @@ typedef struct rota_tensor {
 ROTA_API rota_status rota_tensor_of(rota_buffer *buffer, uint64_t offset_bytes, rota_dtype dtype,
                                     uint32_t rank, const uint64_t *shape, rota_tensor *out_tensor);
 
-/* A shape in place, as a rank and an array: rota_tensor_of(buffer, 0, ROTA_F32, ROTA_SHAPE(12, n, 128), &x). Extents need not be
- * constants. The array lives as long as the block around it, in C++ as the whole expression. */
+/* A shape in place, as a rank and an array: rota_tensor_of(buffer, 0, ROTA_F32, ROTA_SHAPE(12, n, 128), &x). Extents
+ * need not be constants. The array lives as long as the block around it, in C++ as the whole expression. */
 #ifdef __cplusplus
 extern "C++" {
 template <unsigned Rank> struct rota_shape_values {

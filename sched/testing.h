@@ -1,5 +1,5 @@
-/* What tests and benchmarks may ask of a runtime beyond the public calls: in builds with hooks alone (base/hooks.h), which
- * the library that is installed is not. Internal; not installed. */
+/* What tests and benchmarks may ask of a runtime beyond the public calls: in builds with hooks alone (base/hooks.h),
+ * which the library that is installed is not. Internal; not installed. */
 #ifndef ROTA_SCHED_TESTING_H
 #define ROTA_SCHED_TESTING_H
 

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""The binary interface of the public headers, and whether it still is that of a release: every struct's size and its members' places,
-every enumerator's value, every function's and callback's prototype.
+"""The binary interface of the public headers, and whether it still is that of a release: every struct's size and its
+members' places, every enumerator's value, every function's and callback's prototype.
 
   abi.py --write FILE [--root DIR]   describes it
-  abi.py --check FILE [--root DIR]   what a program that was built with the headers of FILE would notice; fails if there is anything
-  abi.py --stubs FILE [--root DIR]   a C file that defines each public function as nothing, for abidw, which reads a library
+  abi.py --check FILE [--root DIR]   what a program that was built with the headers of FILE would notice; fails if
+                                     there is anything
+  abi.py --stubs FILE [--root DIR]   a C file that defines each public function as nothing, for abidw, which reads
+                                     a library
 
-A struct that begins with struct_size may have grown: new members stand where it ended before. Other structs stay as they are. What is
-new is no difference. --root: another tree with the same headers."""
+A struct that begins with struct_size may have grown: new members stand where it ended before. Other structs stay as
+they are. What is new is no difference. --root: another tree with the same headers."""
 import pathlib
 import re
 import subprocess
@@ -18,7 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def preprocessed(root):
-    listed = re.search(r"^set\(ROTA_PUBLIC_HEADERS([^)]*)\)", (ROOT / "cmake/install.cmake").read_text(), re.M).group(1).split()
+    listed = re.search(r"^set\(ROTA_PUBLIC_HEADERS([^)]*)\)", (ROOT / "cmake/install.cmake").read_text(),
+                       re.M).group(1).split()
     includes = [word for header in listed if header.endswith(".h") for word in ("-include", header)]
     text = subprocess.run(["cc", "-E", "-I.", *includes, "-x", "c", "/dev/null"], cwd=root, check=True, text=True,
                           stdout=subprocess.PIPE).stdout
@@ -73,7 +76,8 @@ def members(body, bodies):
             continue
         for declarator in split(member, ","):
             function = re.search(r"\(\*\s*(\w+)\)", declarator)
-            names.append(function.group(1) if function else re.search(r"(\w+)\s*(\[[^\]]*\]\s*)*$", declarator).group(1))
+            plain = re.search(r"(\w+)\s*(\[[^\]]*\]\s*)*$", declarator)
+            names.append((function or plain).group(1))
     return names
 
 
@@ -83,7 +87,8 @@ def prototype(text):
     types = []
     for argument in split(arguments, ","):
         match = re.match(r"(.*[\s*])(\w+)\s*((?:\[[^\]]*\])*)$", argument)
-        types.append(f"{match.group(1).strip()}{'*' if match.group(3) else ''}" if match and argument != "void" else argument)
+        types.append(f"{match.group(1).strip()}{'*' if match.group(3) else ''}" if match and argument != "void"
+                     else argument)
     return f"{head}({', '.join(types)})"
 
 
@@ -98,7 +103,8 @@ def parsed(root):
         else:
             enums[match.group(2)] = [re.match(r"\w+", item).group(0) for item in split(body, ",")]
     structs = {name: members(body, bodies) for name, body in bodies.items()}
-    callbacks = dict((match.group(2), match.group(0)) for match in re.finditer(r"typedef ([^;{}]*?)\(\*(rota_\w+)\)\([^;{}]*\)(?=;)", text))
+    callbacks = dict((match.group(2), match.group(0))
+                     for match in re.finditer(r"typedef ([^;{}]*?)\(\*(rota_\w+)\)\([^;{}]*\)(?=;)", text))
     functions = {}
     for declaration in re.findall(r'extern __attribute__\(\(visibility\("default"\)\)\)\s*([^;{]*);', text):
         declaration = re.sub(r"__attribute__\s*\(\(.*?\)\)\)?", "", declaration).strip()
@@ -113,7 +119,8 @@ def described(root):
         of = f"struct {name}"
         lines.append(f'printf("struct {name} size %zu align %zu\\n", sizeof({of}), _Alignof({of}));')
         for path in paths:
-            lines.append(f'printf("member {name}.{path} at %zu size %zu\\n", offsetof({of}, {path}), sizeof((({of} *)0)->{path}));')
+            lines.append(f'printf("member {name}.{path} at %zu size %zu\\n", offsetof({of}, {path}), '
+                         f'sizeof((({of} *)0)->{path}));')
     for name, values in sorted(enums.items()):
         lines += [f'printf("enumerator {name} {value} %lld\\n", (long long){value});' for value in values]
     lines.append("return 0; }")
@@ -122,11 +129,13 @@ def described(root):
         source.write_text("\n".join(lines))
         subprocess.run(["cc", "-I.", *includes, str(source), "-o", str(program)], cwd=root, check=True)
         text = subprocess.run([str(program)], check=True, text=True, stdout=subprocess.PIPE).stdout
-    return text.splitlines() + [f"callback {name}: {text}" for name, text in sorted(callbacks.items())] + [f"function {name}: {prototype(text)}" for name, text in sorted(functions.items())]
+    return (text.splitlines() + [f"callback {name}: {text}" for name, text in sorted(callbacks.items())]
+            + [f"function {name}: {prototype(text)}" for name, text in sorted(functions.items())])
 
 
 def differences(before, after):
-    now = dict(line.rsplit(" at ", 1) if line.startswith("member") else line.split(" size ", 1) if line.startswith("struct") else
+    now = dict(line.rsplit(" at ", 1) if line.startswith("member") else line.split(" size ", 1)
+               if line.startswith("struct") else
                line.rsplit(" ", 1) if line.startswith("enumerator") else line.split(": ", 1) for line in after)
     sized = {key[len("member "):-len(".struct_size")] for key, value in now.items()
              if key.endswith(".struct_size") and value.startswith("0 ")}

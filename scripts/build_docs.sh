@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the site of docs/ into BUILD/site, in a virtual environment of its own (docs/requirements.txt): with the headers,
-# and with what the programs and the Python package of the build say of themselves. A warning is an error, and so is a link
-# inside that leads nowhere. build_docs.sh BUILD
+# Builds the site of docs/ into BUILD/site, in a virtual environment of its own (docs/requirements.txt): with the
+# headers, and with what the programs and the Python package of the build say of themselves. A warning is an error, and
+# so is a link inside that leads nowhere. build_docs.sh BUILD
 # Exits with 77, which is skipped, only where the Python registry does not answer.
 set -euo pipefail
 build=$(realpath "$1")
@@ -16,5 +16,6 @@ fi
 "$venv/bin/pip" install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
   -C cmake.define.ROTA_BUILT="$build" -C build-dir="$build/docs-python-build" "$root/python"
 rm -rf "$build/site" "$build/docs-generated"
-ROTA_BUILD=$build "$venv/bin/sphinx-build" -W --keep-going -q -d "$build/docs-doctrees" -b html "$root/docs" "$build/site"
+ROTA_BUILD=$build "$venv/bin/sphinx-build" -W --keep-going -q -d "$build/docs-doctrees" -b html "$root/docs" \
+  "$build/site"
 python3 "$root/docs/check_site.py" "$root" "$build/site"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds Debian's packages (librota1, librota-dev, rota-tools, python3-rota, rota-doc), a tarball, and what they are made
-# of as an SPDX document, into build-packages/out. build_packages.sh [cmake options]
+# Builds Debian's packages (librota1, librota-dev, rota-tools, python3-rota, rota-doc), a tarball, and what they are
+# made of as an SPDX document, into build-packages/out. build_packages.sh [cmake options]
 # Where the Python registry does not answer python3-rota and rota-doc are left out, and that is said.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -49,7 +49,8 @@ cmake -B build-packages -DROTA_PACKAGES="$components" >>build-packages/configure
 
 rm -rf build-packages/out
 for generator in DEB TGZ; do
-  (cd build-packages && cpack -G $generator -B out) >build-packages/cpack.log 2>&1 || { cat build-packages/cpack.log; exit 1; }
+  (cd build-packages && cpack -G $generator -B out) >build-packages/cpack.log 2>&1 ||
+    { cat build-packages/cpack.log; exit 1; }
 done
 rm -rf build-packages/out/_CPack_Packages
 python3 scripts/sbom.py . build-packages/out

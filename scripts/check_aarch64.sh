@@ -31,7 +31,8 @@ Dir::Etc::sourcelist "$apt/sources.list";
 Dir::Etc::sourceparts "-";
 Debug::NoLocking "true";
 EOF
-  echo "deb [arch=arm64] http://deb.debian.org/debian $(. /etc/os-release && echo "$VERSION_CODENAME") main" >"$apt/sources.list"
+  echo "deb [arch=arm64] http://deb.debian.org/debian $(. /etc/os-release && echo "$VERSION_CODENAME") main" \
+    >"$apt/sources.list"
   if ! { APT_CONFIG=$apt/apt.conf apt-get update &&
     APT_CONFIG=$apt/apt.conf apt-get install -y --download-only "${libraries[@]}"; } >"$log" 2>&1; then
     tail -n 20 "$log" >&2
@@ -61,11 +62,11 @@ if ! { cmake -S . -B "$folder" -G Ninja --toolchain "$PWD/cmake/aarch64.cmake" -
 fi
 grep -E 'warning:' "$log" >&2 || true
 
-# Left out: drivers (of Vulkan and CUDA devices), programs that a shell starts, and what takes long, in place of which some
-# hundred random graphs are run below; test_fork, as qemu 7.2 ends with an assertion of its own in a child that starts
-# threads; test_limits, which judges resident memory, of which most is qemu's here, and times; the models, the explored
-# protocols and the listing, which this machine's own compiler makes; and what this machine's Python, Sphinx, clang-tidy,
-# Rust and Go read or link.
+# Left out: drivers (of Vulkan and CUDA devices), programs that a shell starts, and what takes long, in place of which
+# some hundred random graphs are run below; test_fork, as qemu 7.2 ends with an assertion of its own in a child that
+# starts threads; test_limits, which judges resident memory, of which most is qemu's here, and times; the models, the
+# explored protocols and the listing, which this machine's own compiler makes; and what this machine's Python, Sphinx,
+# clang-tidy, Rust and Go read or link.
 left_out='_vk|shaders|touch|_device$|^fuzz_(cpu|adversary|two|three|shared|ordered|cuda|vk|touch)|_more$'
 left_out+='|conformance_(adversary|processes)|coopmat_sources|test_(cli|train|patchtst|inputs|oracle|gpt_bpe|gpt_model'
 left_out+='|check_device|report|install|exports|abi|python|tidy|site|rust|go|tensorboard'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the library, rota-bench and the examples with each compiler, with every warning an error: Debian 12's oldest, default
-# and newest gcc and clang (its default gcc is its newest). One that is not installed is left out, by name.
+# Builds the library, rota-bench and the examples with each compiler, with every warning an error: Debian 12's oldest,
+# default and newest gcc and clang (its default gcc is its newest). One that is not installed is left out, by name.
 # ./scripts/check_compilers.sh [--install] [COMPILER...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,7 +24,8 @@ for compiler in "${compilers[@]}"; do
   fi
   log=$(mktemp)
   folder=build-compilers/$compiler
-  if cmake -G Ninja -S . -B "$folder" -DCMAKE_C_COMPILER="$compiler" -DCMAKE_C_FLAGS=-Werror -DROTA_TESTS=OFF >"$log" 2>&1 &&
+  if cmake -G Ninja -S . -B "$folder" -DCMAKE_C_COMPILER="$compiler" -DCMAKE_C_FLAGS=-Werror -DROTA_TESTS=OFF >"$log" \
+    2>&1 &&
     cmake --build "$folder" >>"$log" 2>&1; then
     echo "$compiler: no warning"
     built=$((built + 1))

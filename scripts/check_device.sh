@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs on a machine with an NVIDIA GPU what a machine without one can't: tests and measurements in stages, from programs that are
-# already built, with a table of what came out at the end. Stages are in check_device_stages.sh; docs/measurements.md has the results.
+# Runs on a machine with an NVIDIA GPU what a machine without one can't: tests and measurements in stages, from programs
+# that are already built, with a table of what came out at the end. Stages are in check_device_stages.sh;
+# docs/measurements.md has the results.
 #
 # check_device.sh --bin DIR --data DIR --out DIR [options] STAGE...
 # check_device.sh --list [STAGE...] | --bundle-list
@@ -25,12 +26,14 @@ check_device.sh --bin DIR --data DIR --out DIR [options] STAGE...
   --tiny            small sizes and counts: whether every command is accepted, on any devices, such as --cuda cpu
   --list            each stage's commands, what each may take and what the stage takes
   --bundle-list     the programs to carry, one a line
-Exit codes: 0 all passed, 1 something failed, was skipped, timed out, was missing or not run (--tiny: skipped is good), 2 usage
+Exit codes: 0 all passed, 1 something failed, was skipped, timed out, was missing or not run (--tiny: skipped is good),
+2 usage
 END
 }
 
 # shellcheck disable=SC2034 # the stages use them
-bin='' data='' out='' only='' limit=540 width='' scratch='' cudnn='' python=python3 sanitizer='' cuda=cuda:0 vk=vk:0 tiny='' mode=run
+bin='' data='' out='' only='' limit=540 width='' scratch='' cudnn='' python=python3 sanitizer='' cuda=cuda:0 vk=vk:0 \
+  tiny='' mode=run
 stages=()
 while [ $# -gt 0 ]; do
   case $1 in
@@ -50,15 +53,17 @@ done
 
 # ---- Jobs: what a stage is made of ----
 
-job_limit=() job_width=() job_wave=() job_command=() job_want=() job_show=() job_env=() job_state=() job_code=() job_ms=()
+job_limit=() job_width=() job_wave=() job_command=() job_want=() job_show=() job_env=() job_state=() job_code=() \
+  job_ms=()
 wave=0 wave_width=1
 
-# The jobs that follow run N at a time, after all before them have ended. alone: one after the other, nothing beside them.
+# The jobs that follow run N at a time, after all before them have ended. alone: one after the other, nothing beside
+# them.
 together() { wave=$((wave + 1)) wave_width=${1:-$width}; }
 alone() { together 1; }
 
-# job [-w PATTERN] [-s PATTERN] [-e NAME=VALUE]... SECONDS COMMAND...: a program of --bin, or a function, and its timeout. -w: what a
-# good log has; -s: lines of the log that the table shows too.
+# job [-w PATTERN] [-s PATTERN] [-e NAME=VALUE]... SECONDS COMMAND...: a program of --bin, or a function, and its
+# timeout. -w: what a good log has; -s: lines of the log that the table shows too.
 job() {
   local want='' show='' environment=()
   while :; do
@@ -74,7 +79,8 @@ job() {
   shift
   if [ -n "$only" ] && ! [[ "$*" =~ $only ]]; then return; fi
   printf -v quoted '%q ' "$@"
-  job_limit+=("$seconds") job_width+=("$wave_width") job_wave+=("$wave") job_command+=("$quoted") job_want+=("$want") job_show+=("$show")
+  job_limit+=("$seconds") job_width+=("$wave_width") job_wave+=("$wave") job_command+=("$quoted") job_want+=("$want") \
+    job_show+=("$show")
   if [ ${#environment[@]} -gt 0 ]; then printf -v quoted '%q ' "${environment[@]}"; else quoted=''; fi
   job_env+=("$quoted")
 }
@@ -124,7 +130,8 @@ limited() {
 list() {
   local stage i environment previous=0
   echo "Programs to be built (release): cmake --build build --target ${programs[*]##*/}"
-  echo "and carried with scripts/, tests/conformance/conformance_processes.sh, tests/compute_sanitizer.xml and bench/gpt2_against_torch.py of the tree."
+  echo "and carried with scripts/, tests/conformance/conformance_processes.sh, tests/compute_sanitizer.xml and" \
+    "bench/gpt2_against_torch.py of the tree."
   for stage in "${stages[@]}"; do
     job_limit=() job_width=() job_wave=() job_command=() job_want=() job_show=() job_env=()
     "stage_$stage"
@@ -175,8 +182,8 @@ run_job() {
   echo "$code $(((${EPOCHREALTIME//[.,]/} - begin) / 1000))" >"$work/$n.end"
 }
 
-# All jobs of one stage, wave after wave. Each tells of its end through a pipe of its own: `wait -n` also returns for what
-# ended earlier.
+# All jobs of one stage, wave after wave. Each tells of its end through a pipe of its own: `wait -n` also returns for
+# what ended earlier.
 run_jobs() {
   local i running=0 previous=0 ended
   mkfifo "$work/ended"
@@ -214,7 +221,9 @@ judge() {
         127) state=MISSING ;;
         *) state=FAILED ;;
       esac
-      if [ "$state" = ok ] && [ -n "${job_want[i]}" ] && ! grep -qE -- "${job_want[i]}" "$log"; then state=FAILED code="0, no '${job_want[i]}'"; fi
+      if [ "$state" = ok ] && [ -n "${job_want[i]}" ] && ! grep -qE -- "${job_want[i]}" "$log"; then
+        state=FAILED code="0, no '${job_want[i]}'"
+      fi
       skipped=$(grep -oE '^\[  SKIPPED \] [a-z_]+$' "$log" | sort -u | wc -l)
       if [ "$skipped" -eq 0 ]; then skipped=$(grep -cE '^skipped( on [a-z0-9:]+)?[:,]' "$log"); fi
       if [ "$state" = ok ] && [ "$skipped" -gt 0 ]; then state="$skipped skipped"; fi
@@ -235,7 +244,9 @@ meaning() {
     ok | *skipped) ;;
     *) line=$(grep -m 1 -E 'FAILED|wrong:|ERROR SUMMARY: [1-9]|[Ee]rror|needed|unknown|accepted|missing' "$2") ;;
   esac
-  if [ -z "$line" ]; then line=$(tr '\r' '\n' <"$2" | grep -vE '^[[:space:]]*$|^\[=+\]|^=+ *$|SKIPPED TEST' | tail -n 1); fi
+  if [ -z "$line" ]; then
+    line=$(tr '\r' '\n' <"$2" | grep -vE '^[[:space:]]*$|^\[=+\]|^=+ *$|SKIPPED TEST' | tail -n 1)
+  fi
   printf '%s' "$line"
 }
 
@@ -253,9 +264,11 @@ table() {
       if [ ${#command} -gt 78 ]; then command="${command:0:58}...${command: -17}"; fi
       if [ "${job_state[i]}" = ok ] && [ -z "${job_show[i]}" ]; then line=${line:0:100}; else line=${line:0:220}; fi
     fi
-    printf '%-10s %4s %8s  %s | %s\n' "${job_state[i]}" "${job_code[i]}" "$((job_ms[i] / 1000)).$((job_ms[i] % 1000 / 100))" "$command" "$line"
+    printf '%-10s %4s %8s  %s | %s\n' "${job_state[i]}" "${job_code[i]}" \
+      "$((job_ms[i] / 1000)).$((job_ms[i] % 1000 / 100))" "$command" "$line"
     if [ -n "${job_show[i]}" ] && [ -e "$work/$i.log" ]; then
-      tr '\r' '\n' <"$work/$i.log" | grep -E -- "${job_show[i]}" | grep -vxF -- "$line" | head -n 12 | cut -c 1-230 | sed 's/^ */                /'
+      tr '\r' '\n' <"$work/$i.log" | grep -E -- "${job_show[i]}" | grep -vxF -- "$line" | head -n 12 | cut -c 1-230 |
+        sed 's/^ */                /'
     fi
   done
 }
@@ -303,13 +316,18 @@ tables=()
 finish_stage() {
   judge
   keep "$stage"
-  tables+=("$(printf '\n== %s: %s s (about %s expected)\n' "$stage" "$((SECONDS - stage_began))" "${expected[$stage]}"; table '')")
+  tables+=("$(printf '\n== %s: %s s (about %s expected)\n' "$stage" "$((SECONDS - stage_began))" "${expected[$stage]}"
+    table '')")
 }
 
 report() {
   printf '%s\n' ${tables[@]+"${tables[@]}"}
   echo
-  if [ "$bad" -eq 0 ]; then echo "all good, $SECONDS s; logs: $out"; else echo "$bad NOT PASSED, $SECONDS s; logs: $out"; fi
+  if [ "$bad" -eq 0 ]; then
+    echo "all good, $SECONDS s; logs: $out"
+  else
+    echo "$bad NOT PASSED, $SECONDS s; logs: $out"
+  fi
 }
 
 if [ $mode = bundle ]; then
@@ -343,9 +361,13 @@ bin=$(absolute "$bin") && data=$(absolute "$data") && out=$(absolute "$out") && 
 for tool in timeout awk sort sed grep tar od; do
   command -v $tool >/dev/null || { echo "check_device.sh: $tool is not installed" >&2; exit 2; }
 done
-if [ -z "$cudnn" ]; then cudnn=$("$python" -c 'import nvidia.cudnn as m; print(list(m.__path__)[0] + "/lib")' 2>/dev/null); fi
+if [ -z "$cudnn" ]; then
+  cudnn=$("$python" -c 'import nvidia.cudnn as m; print(list(m.__path__)[0] + "/lib")' 2>/dev/null)
+fi
 if [ ! -e "$cudnn/libcudnn.so.9" ]; then cudnn=/missing-libcudnn.so.9; fi
-if [ -z "$sanitizer" ]; then sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer || echo compute-sanitizer); fi
+if [ -z "$sanitizer" ]; then
+  sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer || echo compute-sanitizer)
+fi
 
 deadline=$((SECONDS + limit)) bad=0
 parent=$(mktemp -d)

@@ -1,15 +1,18 @@
 # Sourced by check_device.sh: what it can run, stage by stage, and what some results are boiled down to. In a stage
-# $bin, $data, $scratch, $made (what is kept beside the logs), $cuda, $vk, $cudnn and $tiny are set; job, together and alone
-# (check_device.sh) say what runs. Seconds expected are those of one H200 with 16 cores.
+# $bin, $data, $scratch, $made (what is kept beside the logs), $cuda, $vk, $cudnn and $tiny are set; job, together and
+# alone (check_device.sh) say what runs. Seconds expected are those of one H200 with 16 cores.
 # shellcheck shell=bash disable=SC2034,SC2154 # variables of check_device.sh
 tree=$(dirname "$here")
 
-programs=(bench/rota-bench tests/conformance tests/rota-fuzz tests/test_cuda_kernels tests/test_products tests/test_matmul_cuda_device
-  tests/test_attention_device tests/test_exec_cuda_device tests/test_share_device tests/test_across_device tests/test_custom_op tests/test_fuse tests/test_shaders
+programs=(bench/rota-bench tests/conformance tests/rota-fuzz tests/test_cuda_kernels tests/test_products \
+  tests/test_matmul_cuda_device
+  tests/test_attention_device tests/test_exec_cuda_device tests/test_share_device tests/test_across_device \
+    tests/test_custom_op tests/test_fuse tests/test_shaders
   examples/train_gpt examples/train_patchtst examples/custom_op)
 
 order=(smoke tests gpt2 torch matmul replay full_cuda full_vk sanitize sanitize_init sanitize_races trainers same large)
-declare -A expected=([smoke]=65 [tests]=400 [gpt2]=100 [torch]=90 [matmul]=140 [replay]=150 [full_cuda]=220 [full_vk]=380
+declare -A expected=([smoke]=65 [tests]=400 [gpt2]=100 [torch]=90 [matmul]=140 [replay]=150 [full_cuda]=220 \
+  [full_vk]=380
   [sanitize]=350 [sanitize_init]=300 [sanitize_races]=600 [trainers]=300 [same]=90 [large]=110)
 declare -A purpose=(
   [smoke]='Devices open and compute; attention by cuDNN and without.'
@@ -20,15 +23,18 @@ declare -A purpose=(
   [replay]='Replays beside the raw API, submitting, planning.'
   [full_cuda]='The conformance suite on CUDA with 1000 repetitions.'
   [full_vk]='The same on Vulkan.'
-  [sanitize]='The conformance suite under memcheck and synccheck, 3 repetitions; without contract.leaks, which would count what the tool
+  [sanitize]='The conformance suite under memcheck and synccheck, 3 repetitions; without contract.leaks, which would
+      count what the tool
     allocates.'
-  [sanitize_init]='The same under initcheck; one process at a time, since beside another initcheck it calls written memory uninitialised.'
+  [sanitize_init]='The same under initcheck; one process at a time, since beside another initcheck it calls written
+      memory uninitialised.'
   [sanitize_races]='The same under racecheck.'
   [trainers]='Char GPT and PatchTST to their end; reports: uploads beside a step.'
   [same]='Same seed, two processes: the same bits.'
   [large]='Every op with more than 2^24 elements.')
 
-# Timed programs and others have caches of their own: what was measured beside other programs shall not be kept for those.
+# Timed programs and others have caches of their own: what was measured beside other programs shall not be kept for
+# those.
 checked() { export XDG_CACHE_HOME=$scratch/checked; }
 timed() { export XDG_CACHE_HOME=$scratch/timed; }
 # pick FULL TINY
@@ -51,8 +57,8 @@ stage_smoke() {
   job 120 rota-bench ops --op attention --device "$vk" ${size[@]+"${size[@]}"}
 }
 
-# S1's trainer (SCENARIOS.md): 33 MB of text, a device opened long before it is used, 64 000 byte pairs; the first loss within 5 % of
-# their number's logarithm.
+# S1's trainer (SCENARIOS.md): 33 MB of text, a device opened long before it is used, 64 000 byte pairs; the first loss
+# within 5 % of their number's logarithm.
 scenario_trainer() {
   local text=text-${1%:*} kinds bytes
   kinds=$(pick 64000 300) bytes=$(pick 33000000 20000)
@@ -71,12 +77,14 @@ scenario_trainer() {
       print line "."
     }
   }' >"$text"
-  limited train_gpt --data "$text" --device "$1" --tokenizer bpe --vocab "$kinds" --iters 5 --batch 1 --dim 64 --heads 2 --layers 2 --block 64 \
+  limited train_gpt --data "$text" --device "$1" --tokenizer bpe --vocab "$kinds" --iters 5 --batch 1 --dim 64 \
+    --heads 2 --layers 2 --block 64 \
     --eval-iters 0 --log "$text.jsonl" || return $?
   steps_of "$text.jsonl"
   sed -nE 's/.*"loss": ([0-9.]+),.*/\1/p' "$text.jsonl" | awk -v kinds="$kinds" '
     NR == 1 { first = $1 / log(kinds) }
-    END { if (NR != 5 || first < 0.95 || first > 1.05) { print "FAILED: " NR " finite losses of 5, the first " first " of what it should be"; exit 2 }
+    END { if (NR != 5 || first < 0.95 || first > 1.05) {
+        print "FAILED: " NR " finite losses of 5, the first " first " of what it should be"; exit 2 }
       print "in five steps: a first loss of " first " times the logarithm of " kinds }'
 }
 
@@ -84,11 +92,13 @@ stage_tests() {
   checked
   local device seed name pair=("$cuda" "$vk") third=cpu few=() one=() kernels
   # shellcheck disable=SC2046 # a word each
-  mapfile -t kernels < <(first 'test_matmul_large test_embedding test_unary test_large_counts test_matmul test_binary' $(cases test_shaders))
+  mapfile -t kernels < <(first 'test_matmul_large test_embedding test_unary test_large_counts test_matmul test_binary' \
+    $(cases test_shaders))
   if [ -n "$tiny" ]; then
     pair=(adversary adversary:1) # on any machine two devices that share memory
     # shellcheck disable=SC2054 # one word
-    third=adversary few=(--repeats 1 --case s1.smoke_graph,s5.war,contract.undefined) one=(--op add) kernels=(test_rope test_loss_scale)
+    third=adversary few=(--repeats 1 --case s1.smoke_graph,s5.war,contract.undefined) one=(--op add) \
+      kernels=(test_rope test_loss_scale)
   fi
   # These let kernels fault or run for ever, and look at the clock.
   alone
@@ -96,45 +106,55 @@ stage_tests() {
   job -s 'us a replay|look on' 60 test_share_device
   job 60 test_across_device
   together
-  for device in "$vk" "$cuda"; do job -s FAILED 400 conformance --device "$device" --patience 120 ${few[@]+"${few[@]}"}; done
+  for device in "$vk" "$cuda"; do job -s FAILED 400 conformance --device "$device" --patience 120 \
+    ${few[@]+"${few[@]}"}; done
   for name in "${kernels[@]}"; do job 400 test_shaders "$name"; done
   job 400 test_products
   for device in "$cuda" "$vk"; do job -w 'in five steps' 300 scenario_trainer "$device"; done
   for device in "$cuda" "$vk"; do
     for seed in 1 2 3 4; do
       job 300 rota-bench ops --check-only --device "$device" --part $seed/4 ${one[@]+"${one[@]}"}
-      job 300 rota-bench ops --check-only --shapes random --seed "$seed" --device "$device" --part $seed/4 ${one[@]+"${one[@]}"}
+      job 300 rota-bench ops --check-only --shapes random --seed "$seed" --device "$device" --part $seed/4 \
+        ${one[@]+"${one[@]}"}
     done
     job 300 rota-bench ops --check-only --shapes empty --device "$device" ${one[@]+"${one[@]}"}
   done
   job 300 rota-fuzz --device "$cuda" --count "$(pick 300 5)" --seed 1001
   job 300 rota-fuzz --device "$vk" --count "$(pick 300 2)" --seed 2001
-  job 300 rota-fuzz --device "${pair[0]}" --second "${pair[1]}" --shared --nodes 120 --count "$(pick 150 20)" --seed 3001
-  job 300 rota-fuzz --device "${pair[0]}" --second "${pair[1]}" --third cpu --shared --ordered --nodes 120 --count "$(pick 150 200)" --seed 4001
-  job 300 rota-fuzz --device "${pair[1]}" --second "${pair[0]}" --third cpu --shared --ordered --nodes 120 --count "$(pick 150 200)" --seed 5001
+  job 300 rota-fuzz --device "${pair[0]}" --second "${pair[1]}" --shared --nodes 120 --count "$(pick 150 20)" \
+    --seed 3001
+  job 300 rota-fuzz --device "${pair[0]}" --second "${pair[1]}" --third cpu --shared --ordered --nodes 120 \
+    --count "$(pick 150 200)" --seed 4001
+  job 300 rota-fuzz --device "${pair[1]}" --second "${pair[0]}" --third cpu --shared --ordered --nodes 120 \
+    --count "$(pick 150 200)" --seed 5001
   job 300 rota-fuzz --device "$cuda" --second "$vk" --third $third --nodes 120 --count "$(pick 100 3)" --seed 6001
   for name in $(cases test_cuda_kernels); do job 300 test_cuda_kernels "$name"; done
   for name in test_matmul_cuda_device test_fuse test_custom_op; do job 300 $name; done
   for device in "$cuda" "$vk"; do job 120 custom_op "$device"; done
 }
 
-# Every case in a process of its own, those with the longest pauses or most rounds shared out over several; longest first.
+# Every case in a process of its own, those with the longest pauses or most rounds shared out over several; longest
+# first.
 full() {
   checked
   local device=$1 name part parts names small=()
-  local -A shares=([s1.smoke]=4 [s1.smoke_graph]=2 [s1.upload_storm]=4 [s2.table]=4 [s2.all_at_once]=4 [s4.random_queues]=4
+  local -A shares=([s1.smoke]=4 [s1.smoke_graph]=2 [s1.upload_storm]=4 [s2.table]=4 [s2.all_at_once]=4 \
+    [s4.random_queues]=4
     [s5.index_add]=2 [s5.attention_backward]=2 [s5.layernorm_backward]=2)
   # shellcheck disable=SC2046 # a word each
-  mapfile -t names < <(first 's2.all_at_once s2.table s4.random_queues s1.smoke s1.upload_storm contract.leaks' $(cases conformance))
+  mapfile -t names < <(first 's2.all_at_once s2.table s4.random_queues s1.smoke s1.upload_storm contract.leaks' \
+    $(cases conformance))
   if [ -n "$tiny" ]; then
     small=(--repeats 2)
-    mapfile -t names < <(printf '%s\n' "${names[@]}" | grep -vE '^(s2.table|s2.all_at_once|s4.random_queues|contract.leaks|s3.every_op|s3.patchtst)$')
+    mapfile -t names < <(printf '%s\n' "${names[@]}" |
+      grep -vE '^(s2.table|s2.all_at_once|s4.random_queues|contract.leaks|s3.every_op|s3.patchtst)$')
   fi
   together
   for name in "${names[@]}"; do
     parts=${shares[$name]:-1}
     for ((part = 1; part <= parts; part++)); do
-      job -s FAILED 500 conformance --device "$device" --case "$name" --part "$part/$parts" --full --patience 240 ${small[@]+"${small[@]}"}
+      job -s FAILED 500 conformance --device "$device" --case "$name" --part "$part/$parts" --full --patience 240 \
+        ${small[@]+"${small[@]}"}
     done
   done
 }
@@ -146,7 +166,8 @@ under() {
   local tool=$1 suppressions=()
   shift
   if [ "$tool" = initcheck ]; then suppressions=(--suppressions "$tree/tests/compute_sanitizer.xml"); fi
-  limited "$sanitizer" --tool "$tool" --error-exitcode 9 ${suppressions[@]+"${suppressions[@]}"} "$(path conformance)" "$@"
+  limited "$sanitizer" --tool "$tool" --error-exitcode 9 ${suppressions[@]+"${suppressions[@]}"} "$(path conformance)" \
+    "$@"
 }
 # sanitize TOOL N: S3's ops over N processes.
 sanitize() {
@@ -155,13 +176,15 @@ sanitize() {
   contract=$(cases conformance | grep '^contract' | grep -vx contract.leaks | paste -sd,)
   # shellcheck disable=SC2054 # one word
   local groups=(s2.table s2.all_at_once s2.shared_sum s1.many_in_flight s2.private_graphs,s2.views s4. s3.patchtst
-    s1.smoke,s1.smoke_,s1.upload,s1.sub,s1.sig,s1.dev,s1.out s3.reshape,s3.add,s3.into s5.raw,s5.war,s5.waw,s5.ind,s5.two
+    s1.smoke,s1.smoke_,s1.upload,s1.sub,s1.sig,s1.dev,s1.out s3.reshape,s3.add,s3.into \
+      s5.raw,s5.war,s5.waw,s5.ind,s5.two
     s5.att,s5.lay,s5.adam s5.dec,s5.arg,s5.drop,s5.cach,s5.part "${contract:-contract}")
   for ((part = 1; part <= ops; part++)); do groups+=("s3.every_op --part $part/$ops"); done
   if [ -n "$tiny" ]; then groups=(s5.war s1.many_in_flight "s3.every_op --part 3/90"); fi
   for cases in "${groups[@]}"; do
     # shellcheck disable=SC2086 # the parts of a group are words
-    job -w 'SUMMARY: 0 ' -s ' passed, |FAILED|Invalid|hazard|Barrier|ninitialized|not supported' 500 under "$tool" --device "$cuda" --repeats 3 --patience 300 --case $cases
+    job -w 'SUMMARY: 0 ' -s ' passed, |FAILED|Invalid|hazard|Barrier|ninitialized|not supported' 500 under "$tool" \
+      --device "$cuda" --repeats 3 --patience 300 --case $cases
   done
 }
 stage_sanitize() {
@@ -183,18 +206,22 @@ stage_replay() {
   alone
   local device graph turn threads nodes rounds=() short=() unmerged=(--merge 1 --seconds 0.3 --rounds 5)
   nodes=$(pick 1000 40) threads=$(pick 8 2)
-  if [ -n "$tiny" ]; then rounds=(--rounds 3) short=(--seconds 0.05 --rounds 1) unmerged=(--merge 1 --seconds 0.05 --rounds 1); fi
+  if [ -n "$tiny" ]; then rounds=(--rounds 3) short=(--seconds 0.05 --rounds 1) unmerged=(--merge 1 --seconds 0.05 \
+    --rounds 1); fi
   local all='^(closed|open|completed|raw|sequencer)' submit=(rota-bench submit --threads "$threads")
   for graph in wide chain; do
-    job -s "$all" 90 "${submit[@]}" --device "$vk" --graph $graph ${short[@]+"${short[@]}"} --out "$made/submit-vk-$graph.json"
-    job -s '^(completed|raw)' 90 "${submit[@]}" --device "$vk" --graph $graph "${unmerged[@]}" --out "$made/submit-vk-$graph-unmerged.json"
+    job -s "$all" 90 "${submit[@]}" --device "$vk" --graph $graph ${short[@]+"${short[@]}"} \
+      --out "$made/submit-vk-$graph.json"
+    job -s '^(completed|raw)' 90 "${submit[@]}" --device "$vk" --graph $graph "${unmerged[@]}" \
+      --out "$made/submit-vk-$graph-unmerged.json"
   done
   job -s "$all" 90 "${submit[@]}" --device cpu --graph wide ${short[@]+"${short[@]}"} --out "$made/submit-cpu.json"
   for turn in $(pick '1 2 3' 1); do
     for device in "$cuda" "$vk"; do
       for graph in chain 'chain --slots' wide 'chain --change' 'wide --change' 'wide --slots --change'; do
         # shellcheck disable=SC2086 # words
-        job -s 'ratio|every argument' 60 rota-bench replay --device "$device" --nodes "$nodes" --graph $graph ${rounds[@]+"${rounds[@]}"} \
+        job -s 'ratio|every argument' 60 rota-bench replay --device "$device" --nodes "$nodes" --graph $graph \
+          ${rounds[@]+"${rounds[@]}"} \
           --out "$made/replay-${device%:*}-${graph// /}-$turn.json"
       done
     done
@@ -235,7 +262,8 @@ stage_matmul() {
   local dtype shape against='' compare=(--compare torch)
   if [ -z "$tiny" ]; then against='ratio [0-9]'; fi
   one() { # DEVICE DTYPE N
-    job -w "$against" -s 'PyTorch|TFLOP' 120 rota-bench matmul --device "$1" --dtype "$2" --shapes "$3x$3x$3" --iters "$(pick 40 2)" \
+    job -w "$against" -s 'PyTorch|TFLOP' 120 rota-bench matmul --device "$1" --dtype "$2" --shapes "$3x$3x$3" \
+      --iters "$(pick 40 2)" \
       --repeat "$(pick 11 2)" "${compare[@]}" --out "$made/matmul-${1%:*}-$2-$3.json"
   }
   for shape in $(pick '4096 2048 3072 8192' 64); do
@@ -249,15 +277,16 @@ stage_matmul() {
 
 # ---- Training ----
 
-# Token files as llm.c writes them: the text, four times over so that the validation split has whole batches of 32 windows, by byte
-# pairs learnt from it. GPT-2's vocabulary has room for them; those it has beyond stay unused.
+# Token files as llm.c writes them: the text, four times over so that the validation split has whole batches of 32
+# windows, by byte pairs learnt from it. GPT-2's vocabulary has room for them; those it has beyond stay unused.
 tokens() {
   local text=$scratch/text tokens=$scratch/tokens.bin
   if [ -n "$tiny" ]; then
     head -c 60000 "$data/tinyshakespeare.txt" >"$text"
     limited train_gpt --data "$text" --tokenizer bpe --vocab 400 --block 32 --write-tokens "$tokens"
   else
-    cat "$data"/tinyshakespeare.txt "$data"/tinyshakespeare.txt "$data"/tinyshakespeare.txt "$data"/tinyshakespeare.txt >"$text"
+    cat "$data"/tinyshakespeare.txt "$data"/tinyshakespeare.txt "$data"/tinyshakespeare.txt \
+      "$data"/tinyshakespeare.txt >"$text"
     limited train_gpt --data "$text" --tokenizer bpe --vocab 50257 --block 1024 --write-tokens "$tokens"
   fi
 }
@@ -268,8 +297,11 @@ steps_of() {
     { loss[NR] = $1; ms[NR] = $3; if ($2 != "null" && (least == "" || $2 < least)) { least = $2; at = NR } }
     END {
       from = int(NR / 3) + 1
-      for (i = from; i <= NR; i++) { sum += ms[i]; if (i == from || ms[i] < low) low = ms[i]; if (ms[i] > high) high = ms[i] }
-      printf "%d steps, %.2f ms each (%.2f to %.2f) in the later two thirds; loss %s to %s%s\n", NR, sum / (NR - from + 1), low, high,
+      for (i = from; i <= NR; i++) {
+        sum += ms[i]; if (i == from || ms[i] < low) low = ms[i]; if (ms[i] > high) high = ms[i]
+      }
+      printf "%d steps, %.2f ms each (%.2f to %.2f) in the later two thirds; loss %s to %s%s\n",
+        NR, sum / (NR - from + 1), low, high,
         loss[1], loss[NR], least == "" ? "" : "; least validation loss " least " at step " at
     }'
 }
@@ -280,21 +312,25 @@ idle_of() {
     NR == 1 { first = end = $1 }
     { if ($1 > end) idle += $1 - end; if ($1 + $2 > end) end = $1 + $2 }
     END { if (NR == 0) { print "no node in the trace"; exit 1 }
-      printf "trace: %d nodes in %.3f ms; nothing ran for %.2f %% of it\n", NR, (end - first) / 1000, 100 * idle / (end - first) }'
+      printf "trace: %d nodes in %.3f ms; nothing ran for %.2f %% of it\n",
+        NR, (end - first) / 1000, 100 * idle / (end - first) }'
 }
 
 # Of a report: uploads that were under way while the step shown ran.
 uploads_of() {
   local step
   step=$(grep -o '^"replay":[^]]*' "$1" | cut -d '[' -f 2)
-  grep '^"uploads":' "$1" | grep -oE '\],?|[-0-9.]+,[-0-9.]+\]' | grep , | tr -d ']' | grep . | awk -F, -v step="$step" '
+  grep '^"uploads":' "$1" | grep -oE '\],?|[-0-9.]+,[-0-9.]+\]' | grep , | tr -d ']' | grep . |
+    awk -F, -v step="$step" '
     BEGIN { split(step, at, ",") }
     NF == 2 { if ($1 < at[4] && $2 > at[1]) { within++; if ($2 <= at[4]) done++ } }
-    END { printf "report: %d uploads under way during the step shown (%.3f ms), %d of them done before it ended\n", within, at[4] / 1000, done }'
+    END { printf "report: %d uploads under way during the step shown (%.3f ms), %d of them done before it ended\n",
+      within, at[4] / 1000, done }'
 }
 
-# trained NAME [memory|trace|report] PROGRAM ARGUMENTS...: runs a trainer with its metrics in NAME.jsonl, and says what they come to;
-# memory: the most that the GPU held; trace: of one step, how much of it nothing ran; report: uploads beside a step.
+# trained NAME [memory|trace|report] PROGRAM ARGUMENTS...: runs a trainer with its metrics in NAME.jsonl, and says what
+# they come to; memory: the most that the GPU held; trace: of one step, how much of it nothing ran; report: uploads
+# beside a step.
 trained() {
   local name=$1 code=0 poll='' before=0 more=()
   shift
@@ -327,28 +363,38 @@ summary='ms each|nothing ran|GPU memory|under way|not measured'
 stage_gpt2() {
   timed
   alone
-  local batch little=4 large=32 steps=45 fewer=15 library size=(--vocab 50257 --layers 12 --heads 12 --dim 768 --block 1024)
-  if [ -n "$tiny" ]; then little=2 large=3 steps=4 fewer=4 size=(--vocab 400 --layers 1 --heads 2 --dim 16 --block 32); fi
-  local gpt=(train_gpt --data "$scratch/tokens.bin" --tokenizer bin --arch gpt2 "${size[@]}" --dtype bf16) train=(--eval-iters 0 --iters)
+  local batch little=4 large=32 steps=45 fewer=15 library size=(--vocab 50257 --layers 12 --heads 12 --dim 768 \
+    --block 1024)
+  if [ -n "$tiny" ]; then little=2 large=3 steps=4 fewer=4 size=(--vocab 400 --layers 1 --heads 2 --dim 16 \
+    --block 32); fi
+  local gpt=(train_gpt --data "$scratch/tokens.bin" --tokenizer bin --arch gpt2 "${size[@]}" --dtype bf16) \
+    train=(--eval-iters 0 --iters)
   library=$(with_cudnn)
   job 30 tokens
   for batch in $little $large; do
-    job -s "$summary" -e "$library" 120 trained "gpt2-cudnn-$batch" memory "${gpt[@]}" --device "$cuda" --batch "$batch" "${train[@]}" $steps
-    job -s "$summary" 120 trained "gpt2-own-$batch" memory "${gpt[@]}" --device "$cuda" --batch "$batch" "${train[@]}" $steps
+    job -s "$summary" -e "$library" 120 trained "gpt2-cudnn-$batch" memory "${gpt[@]}" --device "$cuda" \
+      --batch "$batch" "${train[@]}" $steps
+    job -s "$summary" 120 trained "gpt2-own-$batch" memory "${gpt[@]}" --device "$cuda" --batch "$batch" "${train[@]}" \
+      $steps
   done
-  job -s "$summary" -e "$library" 120 trained gpt2-evaluations memory "${gpt[@]}" --device "$cuda" --batch $large --eval-iters 2 \
+  job -s "$summary" -e "$library" 120 trained gpt2-evaluations memory "${gpt[@]}" --device "$cuda" --batch $large \
+    --eval-iters 2 \
     --eval-interval 5 --iters $fewer
   for batch in $large $little; do
-    job -s "$summary" -e "$library" 120 trained "gpt2-trace-$batch" trace "${gpt[@]}" --device "$cuda" --batch "$batch" "${train[@]}" $fewer
+    job -s "$summary" -e "$library" 120 trained "gpt2-trace-$batch" trace "${gpt[@]}" --device "$cuda" \
+      --batch "$batch" "${train[@]}" $fewer
   done
-  job -s "$summary" -e "$library" 120 trained gpt2-report report "${gpt[@]}" --device "$cuda" --batch $large "${train[@]}" $fewer
+  job -s "$summary" -e "$library" 120 trained gpt2-report report "${gpt[@]}" --device "$cuda" --batch $large \
+    "${train[@]}" $fewer
   for batch in $little $large; do
-    job -s "$summary" 120 trained "gpt2-vk-$batch" "${gpt[@]}" --device "$vk" --batch "$batch" "${train[@]}" $((fewer + 5))
+    job -s "$summary" 120 trained "gpt2-vk-$batch" "${gpt[@]}" --device "$vk" --batch "$batch" "${train[@]}" \
+      $((fewer + 5))
   done
   job -s . 10 choices attention
 }
 
-against_torch() { limited "$python" "$tree/bench/gpt2_against_torch.py" "$(path train_gpt)" --data "$scratch/tokens.bin" "$@"; }
+against_torch() { limited "$python" "$tree/bench/gpt2_against_torch.py" "$(path train_gpt)" \
+  --data "$scratch/tokens.bin" "$@"; }
 
 stage_torch() {
   timed
@@ -356,7 +402,8 @@ stage_torch() {
   job 30 tokens
   local small=()
   if [ -n "$tiny" ]; then small=(--steps 3 --block 32 --vocab 400 --layers 1 --heads 2 --dim 16); fi
-  local beside=(against_torch --device "$cuda" --batch 4 --control ${small[@]+"${small[@]}"}) lines='largest|^step +(1|50|100):'
+  local beside=(against_torch --device "$cuda" --batch 4 --control ${small[@]+"${small[@]}"}) \
+    lines='largest|^step +(1|50|100):'
   job -s "$lines" -e "$(with_cudnn)" 300 "${beside[@]}"
   job -s "$lines" -e "$(with_cudnn)" 300 "${beside[@]}" --lr 3e-4 --warmup 10
 }
@@ -366,7 +413,8 @@ series=()
 small_models() {
   if [ -z "$tiny" ]; then return; fi
   chars=(--tokenizer char --layers 1 --heads 2 --dim 16 --block 16 --batch 4 --dropout 0.2)
-  series=(--train-rows 600 --val-rows 500 --test-rows 500 --look-back 32 --horizon 8 --patch 8 --stride 4 --layers 1 --heads 2 --dim 8 --wide 16)
+  series=(--train-rows 600 --val-rows 500 --test-rows 500 --look-back 32 --horizon 8 --patch 8 --stride 4 --layers 1 \
+    --heads 2 --dim 8 --wide 16)
 }
 
 stage_trainers() {
@@ -375,19 +423,23 @@ stage_trainers() {
   local seed epochs=() gpt=(train_gpt --data "$data/tinyshakespeare.txt" "${chars[@]}" --dtype bf16)
   local ett=(train_patchtst --data "$data/ETTh1.csv" ${series[@]+"${series[@]}"})
   alone
-  job -s "$summary" 200 trained char-vk "${gpt[@]}" --device "$vk" --iters "$(pick 5000 4)" --eval-interval "$(pick 250 2)" \
+  job -s "$summary" 200 trained char-vk "${gpt[@]}" --device "$vk" --iters "$(pick 5000 4)" \
+    --eval-interval "$(pick 250 2)" \
     --eval-iters "$(pick 20 1)"
-  job -s "$summary" 60 trained char-report-cuda report "${gpt[@]}" --device "$cuda" --iters "$(pick 200 4)" --eval-iters 0
+  job -s "$summary" 60 trained char-report-cuda report "${gpt[@]}" --device "$cuda" --iters "$(pick 200 4)" \
+    --eval-iters 0
   job -s "$summary" 60 trained char-report-vk report "${gpt[@]}" --device "$vk" --iters "$(pick 100 4)" --eval-iters 0
   job -s "$summary" 60 trained series-report-cuda report "${ett[@]}" --device "$cuda" --epochs "$(pick 2 1)"
   if [ -n "$tiny" ]; then epochs=(--epochs 1); fi
   together 3
   for seed in $(pick '1 2 3' 1); do
-    job -w 'test MSE' 300 trained "series-vk-$seed" "${ett[@]}" --device "$vk" --seed "$seed" ${epochs[@]+"${epochs[@]}"}
+    job -w 'test MSE' 300 trained "series-vk-$seed" "${ett[@]}" --device "$vk" --seed "$seed" \
+      ${epochs[@]+"${epochs[@]}"}
   done
 }
 
-# One after the other: the first keeps on disk which way it measured to be the fastest for each product, and the second takes that.
+# One after the other: the first keeps on disk which way it measured to be the fastest for each product, and the second
+# takes that.
 twice() {
   local name=$1 run code
   shift
@@ -403,15 +455,18 @@ twice() {
 stage_same() {
   checked
   small_models
-  local device gpt=(train_gpt --data "$data/tinyshakespeare.txt" "${chars[@]}" --iters "$(pick 200 3)" --eval-iters "$(pick 2 0)")
+  local device gpt=(train_gpt --data "$data/tinyshakespeare.txt" "${chars[@]}" --iters "$(pick 200 3)" \
+    --eval-iters "$(pick 2 0)")
   together 4
   for device in "$cuda" "$vk"; do
     job -w 'same in both' 200 twice "char-bf16-${device%:*}" "${gpt[@]}" --device "$device" --dtype bf16
     job -w 'same in both' 200 twice "char-f32-${device%:*}" "${gpt[@]}" --device "$device"
-    job -w 'same in both' 200 twice "series-${device%:*}" train_patchtst --data "$data/ETTh1.csv" ${series[@]+"${series[@]}"} \
+    job -w 'same in both' 200 twice "series-${device%:*}" train_patchtst --data "$data/ETTh1.csv" \
+      ${series[@]+"${series[@]}"} \
       --device "$device" --epochs "$(pick 3 1)"
   done
-  job -w 'all good' 120 "$tree/tests/conformance/conformance_processes.sh" "$(path conformance)" "$(pick "$cuda" cpu)" "$(pick "$vk" cpu)"
+  job -w 'all good' 120 "$tree/tests/conformance/conformance_processes.sh" "$(path conformance)" "$(pick "$cuda" cpu)" \
+    "$(pick "$vk" cpu)"
 }
 
 stage_large() {

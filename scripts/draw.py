@@ -4,7 +4,8 @@
     scripts/draw.py docs/drawings           writes NAME.svg beside each NAME.txt in there
     scripts/draw.py --check docs/drawings   says which SVG is not what its text gives, and fails if one is
 
-A text has one thing a line; lengths are in units of ten pixels, from the top left. | begins a new line of a label.
+A text has one thing a line, and goes on in lines that are indented; lengths are in units of ten pixels,
+from the top left. | begins a new line of a label.
 
     size WIDTH HEIGHT
     room X Y WIDTH HEIGHT LABEL           a frame with its name in the corner
@@ -16,6 +17,7 @@ A text has one thing a line; lengths are in units of ten pixels, from the top le
 import glob
 import html
 import os
+import re
 import sys
 
 UNIT, LINE = 10, 15
@@ -78,7 +80,7 @@ def arrow(a, b, label, dashed):
 def draw(source):
     boxes, rooms, under, over = {}, '', '', ''
     width = height = 0
-    for number, line in enumerate(source.splitlines(), 1):
+    for number, line in enumerate(re.sub(r'\n[ \t]+', ' ', source).splitlines(), 1):
         words = line.split()
         if not words or words[0].startswith('#'):
             continue
@@ -88,7 +90,8 @@ def draw(source):
                 width, height = (float(w) * UNIT for w in words[1:3])
             elif kind == 'room':
                 x, y, w, h = (float(v) * UNIT for v in words[1:5])
-                rooms += f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" fill="#f4f1ea" stroke="#bbb" rx="4"/>\n'
+                rooms += (f'<rect x="{x:g}" y="{y:g}" width="{w:g}" height="{h:g}" fill="#f4f1ea" stroke="#bbb" '
+                          'rx="4"/>\n')
                 label = ' '.join(words[5:])
                 rooms += lines(x + 6, y + 11 + label.count('|') * LINE / 2, label, 'start', 12)
             elif kind == 'box':
@@ -105,8 +108,9 @@ def draw(source):
         except (KeyError, ValueError, IndexError) as error:
             sys.exit(f'line {number}: {line!r}: {error}')
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
-            f'height="{height:g}" font-family="sans-serif">\n<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" '
-            f'markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" fill="#444"/></marker></defs>\n'
+            f'height="{height:g}" font-family="sans-serif">\n<defs><marker id="head" viewBox="0 0 8 8" '
+            f'refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" '
+            f'fill="#444"/></marker></defs>\n'
             f'<rect width="100%" height="100%" fill="#fff"/>\n{rooms}{under}{over}</svg>\n')
 
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The shared library's version script (cmake/rota.map) against what the public headers declare with ROTA_API: prints what differs, and
-fails. --write: adds what is missing to the script's newest version, and takes out what is declared no more. --list: prints the names
-declared. A version that was released is never changed: what comes later gets a version of its own, appended by hand as
-`ROTA_0.3 { global: rota_new; } ROTA_0.2;`, and what is gone wants another SONAME (ROTA_ABI in CMakeLists.txt)."""
+"""The shared library's version script (cmake/rota.map) against what the public headers declare with ROTA_API: prints
+what differs, and fails. --write: adds what is missing to the script's newest version, and takes out what is declared no
+more. --list: prints the names declared. A version that was released is never changed: what comes later gets a version
+of its own, appended by hand as `ROTA_0.3 { global: rota_new; } ROTA_0.2;`, and what is gone wants another SONAME
+(ROTA_ABI in CMakeLists.txt)."""
 import pathlib
 import re
 import subprocess
@@ -14,7 +15,8 @@ MAP = ROOT / "cmake/rota.map"
 
 def preprocessed():
     """All that the public headers declare."""
-    listed = re.search(r"^set\(ROTA_PUBLIC_HEADERS([^)]*)\)", (ROOT / "cmake/install.cmake").read_text(), re.M).group(1).split()
+    listed = re.search(r"^set\(ROTA_PUBLIC_HEADERS([^)]*)\)", (ROOT / "cmake/install.cmake").read_text(),
+                       re.M).group(1).split()
     includes = [word for header in listed if header.endswith(".h") for word in ("-include", header)]
     # Preprocessed, since many declarations come from lists; each ends with a semicolon and starts with the attribute.
     return subprocess.run(["cc", "-E", "-P", "-I.", *includes, "-x", "c", "/dev/null"], cwd=ROOT, check=True, text=True,

@@ -33,9 +33,11 @@ rota_install_missing() {
   echo "Installing ${missing[*]}"
   local log
   log=$(mktemp)
-  if ! { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}" ||
+  if ! { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}" \
+    ||
     { "${as_root[@]}" apt-get update &&
-      "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"; }; } \
+      "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}";
+      }; } \
     >"$log" 2>&1; then
     tail -n 20 "$log" >&2
     rm -f "$log"

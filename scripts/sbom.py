@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes rota.spdx.json: what the packages in a folder are made of (SPDX 2.3), with the versions that pkg-config says, and
-the packages' own checksums. sbom.py ROOT FOLDER"""
+"""Writes rota.spdx.json: what the packages in a folder are made of (SPDX 2.3), with the versions that pkg-config says,
+and the packages' own checksums. sbom.py ROOT FOLDER"""
 import datetime
 import hashlib
 import json
@@ -18,7 +18,8 @@ LINKED = (("hwloc", "BSD-3-Clause", "librota"), ("openblas", "BSD-3-Clause", "li
 
 def version_of(library):
     """As it is on this machine."""
-    return subprocess.run(["pkg-config", "--modversion", library], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(["pkg-config", "--modversion", library], check=True, capture_output=True,
+                          text=True).stdout.strip()
 
 
 def package(name, version, licence, **more):
@@ -31,7 +32,8 @@ def package(name, version, licence, **more):
 def document(root, folder):
     """The whole document, as JSON has it."""
     header = (root / "base/export.h").read_text()
-    version = ".".join(re.search(rf"ROTA_VERSION_{part} (\d+)", header).group(1) for part in ("MAJOR", "MINOR", "PATCH"))
+    version = ".".join(re.search(rf"ROTA_VERSION_{part} (\d+)", header).group(1)
+                       for part in ("MAJOR", "MINOR", "PATCH"))
     rota = package("rota", version, "MIT", supplier="Organization: The rota authors")
     packages, relations = [rota], [("SPDXRef-DOCUMENT", "DESCRIBES", rota["SPDXID"])]
     for name, licence, by in LINKED:
@@ -47,7 +49,8 @@ def document(root, folder):
         relations.append((made["SPDXID"], "GENERATED_FROM", rota["SPDXID"]))
     when = datetime.datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", 0)), datetime.timezone.utc)
     content = hashlib.sha256(json.dumps(packages, sort_keys=True).encode()).hexdigest()
-    return {"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": f"rota-{version}",
+    return {"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT",
+            "name": f"rota-{version}",
             "documentNamespace": f"https://spdx.org/spdxdocs/rota-{version}-{content[:32]}",
             "creationInfo": {"created": when.strftime("%Y-%m-%dT%H:%M:%SZ"), "creators": ["Tool: rota-sbom"]},
             "packages": packages,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# clang-tidy, as .clang-tidy says, over the sources that a build folder compiles: lists what it finds, and fails if that is anything.
-# Skipped where there is no clang-tidy of version 16 or later. tidy.sh BUILD_DIR [FILE...]
+# clang-tidy, as .clang-tidy says, over the sources that a build folder compiles: lists what it finds, and fails if that
+# is anything. Skipped where there is no clang-tidy of version 16 or later. tidy.sh BUILD_DIR [FILE...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1
@@ -35,7 +35,8 @@ one() { # WORK TIDY FILE...: a process that fails leaves what it says as well
 }
 export -f one
 xargs -P "$(nproc)" -n 4 bash -c 'one "$@"' one "$work" "$tidy" <"$work/files"
-cat "$work"/said.* 2>/dev/null | grep -E '^/.*: (warning|error): ' | grep -v 'no header providing .* \[misc-include-cleaner\]$' |
+cat "$work"/said.* 2>/dev/null | grep -E '^/.*: (warning|error): ' |
+  grep -v 'no header providing .* \[misc-include-cleaner\]$' |
   sed "s@^$PWD/@@" | sort -u >"$work/findings" || true
 cat "$work/findings" "$work"/failed.* 2>/dev/null || true
 findings=$(wc -l <"$work/findings") files=$(wc -l <"$work/files")

@@ -34,11 +34,13 @@ SEED = 20261123
 COUNT = 140
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build-mutants"
-FOLDERS = ["sched", "sched/plan", "sched/runtime/*", "sched/trials", "exec", "exec/common", "exec/cpu", "exec/vk", "exec/cuda",
+FOLDERS = ["sched", "sched/plan", "sched/runtime/*", "sched/trials", "exec", "exec/common", "exec/cpu", "exec/vk",
+           "exec/cuda",
            "graph"]
 GRADIENT = "ops/gradient*.c"
 # What cannot change what anybody sees: words for people, and what only measures.
-LEFT_OUT = {"sched/plan/explain.c", "sched/plan/dot.c", "sched/plan/names.c", "sched/plan/commands.c", "sched/runtime/plans/trace.c",
+LEFT_OUT = {"sched/plan/explain.c", "sched/plan/dot.c", "sched/plan/names.c", "sched/plan/commands.c",
+            "sched/runtime/plans/trace.c",
             "sched/runtime/plans/times.c", "exec/cuda/cuda_error.c"}
 # Tests that judge no behaviour of the release build: texts of proofs, and what judges shaders alone.
 LEFT_OUT_TESTS = r"test_proofs|test_models.*|explore_.*|test_shaders|test_cuda_kernels"

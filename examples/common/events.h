@@ -20,11 +20,11 @@ typedef struct event_value {
 } event_value;
 #define EVENT_VALUES_MOST 8
 
-/* A new file in DIR, which is made where it is missing; earlier ones stay, and TensorBoard reads all of them. `dir` NULL:
- * none, and the other calls do nothing. False with one sentence. */
+/* A new file in DIR, which is made where it is missing; earlier ones stay, and TensorBoard reads all of them. `dir`
+ * NULL: none, and the other calls do nothing. False with one sentence. */
 bool event_file_open(event_file *file, const char *dir);
-/* Values of a step, at most EVENT_VALUES_MOST. False with one sentence if they can't be written; the file then ends with
- * its last whole record. */
+/* Values of a step, at most EVENT_VALUES_MOST. False with one sentence if they can't be written; the file then ends
+ * with its last whole record. */
 bool event_file_add(event_file *file, uint64_t step, const event_value *values, size_t count);
 bool event_file_close(event_file *file);
 

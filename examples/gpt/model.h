@@ -39,7 +39,8 @@ enum { GPT_VALUES, GPT_FIRST_MOMENTS, GPT_SECOND_MOMENTS, GPT_PARTS };
 #define GPT_ALIGNMENT 64u
 /* The token table has its rows rounded up to a multiple of this in memory, zeroes that stay so: the logits'
  * rows then begin where the products' fast kernels can read them; and, of a vocabulary that is so large that this is
- * less than a sixteenth of it, where a line of a GPU's cache does, so that products read and write no parts of lines. */
+ * less than a sixteenth of it, where a line of a GPU's cache does, so that products read and write no parts of
+ * lines. */
 #define GPT_VOCABULARY_ALIGNMENT 16u
 #define GPT_VOCABULARY_LINES 64u
 

@@ -1,4 +1,5 @@
-/* What a checkpoint says of the run that made it: the model's sizes, what its tokens stand for, where they came from. */
+/* What a checkpoint says of the run that made it: the model's sizes, what its tokens stand for, where they came
+ * from. */
 #ifndef ROTA_EXAMPLES_GPT_STORED_H
 #define ROTA_EXAMPLES_GPT_STORED_H
 
@@ -20,8 +21,8 @@ void gpt_stored_free(gpt_stored *stored);
 /* The vocabulary of a checkpoint that says its tokenizer. False with one sentence: what it says makes no sense. */
 bool gpt_stored_vocabulary(const gpt_stored *stored, gpt_vocabulary *out);
 
-/* Adds it to the metadata of a checkpoint; names of files are NULL and `asked` 0 where there are none. False with one sentence: no
- * memory. */
+/* Adds it to the metadata of a checkpoint; names of files are NULL and `asked` 0 where there are none. False with one
+ * sentence: no memory. */
 bool gpt_stored_add(cJSON *metadata, const gpt_vocabulary *vocabulary, uint64_t asked, const char *data,
                     const char *val_data);
 

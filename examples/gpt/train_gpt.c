@@ -220,7 +220,8 @@ static bool take_stored_data(const option_table *table, gpt_settings *s) {
     return true;
 }
 
-/* What a checkpoint says of model, tokens and data is taken; a setting that is given and says otherwise is a mistake. */
+/* What a checkpoint says of model, tokens and data is taken; a setting that is given and says otherwise is a
+ * mistake. */
 static bool take_stored(const option_table *table, gpt_settings *s) {
     gpt_stored *stored = &s->stored;
     gpt_source *d = &s->source;

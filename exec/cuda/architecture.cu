@@ -1,5 +1,5 @@
-/* One empty kernel, named after the architecture that it was compiled for: who has loaded the image knows what the device
- * runs. */
+/* One empty kernel, named after the architecture that it was compiled for: who has loaded the image knows what the
+ * device runs. */
 #if __CUDA_ARCH__ >= 1210
 #define NAME architecture_121
 #elif __CUDA_ARCH__ >= 1200

@@ -27,8 +27,8 @@
  *                                     (ROTA_SLOT_MASK bit i): word index in the top 16 bits, byte offset in the low 48:
  *                                     the address is block.word[index] + offset
  *     parameters                      the kernel's param_bytes, as recorded. Where bindable j comes from a slot
- *                                     (ROTA_BIND_MASK bit j) its first 4 bytes hold the index of its block word instead;
- *                                     a 4-byte bindable is that word's low half.
+ *                                     (ROTA_BIND_MASK bit j) its first 4 bytes hold the index of its block word
+ *                                     instead; a 4-byte bindable is that word's low half.
  * Together they must fit maxPushConstantsSize: 128 bytes everywhere (lavapipe has no more), 256 on NVIDIA. So
  * 8 + 8 * operands + param_bytes <= 128 makes a kernel that runs on any device.
  *
@@ -36,8 +36,8 @@
  * combination of masks in use is a pipeline of its own, so a kernel with nothing in slots reads nothing from the block.
  * (local_size_x_id = 2 and the like work too.)
  *
- * Before the include, a kernel may define ROTA_USE_F16 (16-bit storage: types rota_f16 and rota_u16; also what bf16 kernels use;
- * needs ROTA_FEATURE_F16_STORAGE in required_features). Arithmetic in float16_t needs
+ * Before the include, a kernel may define ROTA_USE_F16 (16-bit storage: types rota_f16 and rota_u16; also what bf16
+ * kernels use; needs ROTA_FEATURE_F16_STORAGE in required_features). Arithmetic in float16_t needs
  * ROTA_FEATURE_F16_ARITHMETIC; converting to and from float does not.
  *
  * Other blocks' memory: a kernel that lets invocations of one dispatch talk through memory declares its own
@@ -96,8 +96,8 @@ layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer rot
         return (ROTA_BIND_MASK & (1u << j)) != 0u ? rota_word(uint(field)) : field;                          \
     }
 
-/* rota_operand(i): address of operand i's first byte, for the types above or the kernel's own buffer_reference types. Call
- * it with a constant. rota_param_f32/u32/u64(j, field): bindable j (its place in kernel->bindables), whose field
+/* rota_operand(i): address of operand i's first byte, for the types above or the kernel's own buffer_reference types.
+ * Call it with a constant. rota_param_f32/u32/u64(j, field): bindable j (its place in kernel->bindables), whose field
  * is `field`. */
 
 /* This invocation's number in the dispatch, workgroups counted along x, then y, then z: a grid larger than

@@ -1,5 +1,6 @@
 /* The touch mode's kernel: statically reads binding 0 and, in variant ROTA_TOUCH_WRITE, writes binding 1, which is what
- * synchronization validation goes by. The push constant is 0, so nothing is touched in fact and data stay as they are. */
+ * synchronization validation goes by. The push constant is 0, so nothing is touched in fact and data stay as they
+ * are. */
 #version 460
 layout(local_size_x = 1) in;
 layout(push_constant) uniform push { uint enabled; } pc;

@@ -8,7 +8,8 @@ ROTA_KERNEL(gather, 3, rota_gather_params, ROTA_CUDA_THREADS) {
     const rota_gather_params &p = args.params;
     const uint64_t i = rota_index();
     if (i >= static_cast<uint64_t>(p.outer) * p.m * p.inner) return;
-    const uint32_t index = static_cast<uint32_t>(rota_operand<const int32_t>(args, 1)[i]); /* a negative one is far outside */
+    const uint32_t index =
+        static_cast<uint32_t>(rota_operand<const int32_t>(args, 1)[i]); /* a negative one is far outside */
     const uint64_t from = (i / p.inner / p.m * p.n + index) * p.inner + i % p.inner;
     by_dtype(p.dtype, [&](auto type) {
         using T = decltype(type);
@@ -16,7 +17,8 @@ ROTA_KERNEL(gather, 3, rota_gather_params, ROTA_CUDA_THREADS) {
     });
 }
 
-/* A thread has a piece of a column of y to itself (scatter_pieces.h), walks all of the column's indices and adds in order. */
+/* A thread has a piece of a column of y to itself (scatter_pieces.h), walks all of the column's indices and adds in
+ * order. */
 ROTA_KERNEL(scatter_add, 3, rota_gather_params, ROTA_CUDA_THREADS) {
     constexpr uint32_t AHEAD = 8; /* indices on their way together */
     const rota_gather_params &p = args.params;
@@ -66,8 +68,8 @@ ROTA_KERNEL(one_hot, 2, rota_one_hot_params, ROTA_CUDA_THREADS) {
     by_dtype(p.dtype, [&](auto type) { rota_operand<decltype(type)>(args, 1)[i] = narrow<decltype(type)>(value); });
 }
 
-/* Ordered as the values are, NaN above all; and, of equal values, by the smaller index. No key is 0 or all ones, so that
- * each is between what the search begins with. */
+/* Ordered as the values are, NaN above all; and, of equal values, by the smaller index. No key is 0 or all ones, so
+ * that each is between what the search begins with. */
 ROTA_DEVICE uint64_t key_of(float value, uint32_t index) {
     const uint32_t bits = __float_as_uint(value + 0.0f);
     const uint32_t ordered = value != value ? 0xFFFFFFFEu : bits >> 31 ? ~bits : bits | 0x80000000u;

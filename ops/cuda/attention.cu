@@ -1,5 +1,5 @@
-/* CUDA kernel: attention, softmax(scale q k^T) v with a running maximum and sum (online softmax: Milakov and Gimelshein,
- * 2018). `attention` keeps up to 64 columns of results, `attention_wide` 128; both take any dim. */
+/* CUDA kernel: attention, softmax(scale q k^T) v with a running maximum and sum (online softmax: Milakov and
+ * Gimelshein, 2018). `attention` keeps up to 64 columns of results, `attention_wide` 128; both take any dim. */
 #include "ops/cuda/attention.cuh"
 
 constexpr float LOG2_E = 1.4426950408889634f, LN_2 = 0.6931471805599453f;
@@ -24,7 +24,8 @@ template <int OUT, typename A> ROTA_DEVICE void attention_columns(const A &args,
     if (block.beyond) return;
     const uint32_t rows = min(ROWS, p.queries - block.first), behind = p.keys - p.queries;
     const uint32_t end = causal ? min(p.keys, block.first + rows + behind) : p.keys;
-    const strided_rows q(rota_operand<const float>(args, 0) + block.offset(p.q_stride, block.first), p.q_stride[2], rows, p.dim);
+    const strided_rows q(rota_operand<const float>(args, 0) + block.offset(p.q_stride, block.first), p.q_stride[2],
+                         rows, p.dim);
     const float *k = rota_operand<const float>(args, 1) + block.offset(p.k_stride, 0);
     const float *v = rota_operand<const float>(args, 2) + block.offset(p.v_stride, 0);
     float *out = rota_operand<float>(args, 3) + block.offset(p.out_stride, block.first);

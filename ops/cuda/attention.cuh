@@ -1,6 +1,7 @@
-/* What the attention kernels share. A block of 128 threads owns 64 rows (queries, or keys for their gradients) and walks over
- * the others 64 at a time ("lanes"). Scores never leave the multiprocessor. Any dim: what is multiplied goes through shared
- * memory in pieces of 32 columns; results are kept for OUT columns at a time, and the walk is repeated for more.
+/* What the attention kernels share. A block of 128 threads owns 64 rows (queries, or keys for their gradients) and
+ * walks over the others 64 at a time ("lanes"). Scores never leave the multiprocessor. Any dim: what is multiplied goes
+ * through shared memory in pieces of 32 columns; results are kept for OUT columns at a time, and the walk is repeated
+ * for more.
  *
  * A thread has 8 rows, y + 8 i, and 4 lanes, x + 16 j: twelve vectors read for 128 multiply-adds. */
 #ifndef ROTA_OPS_CUDA_ATTENTION_CUH
@@ -57,9 +58,10 @@ ROTA_DEVICE void stage(const strided_rows &rows, uint32_t first, float *to) {
     }
 }
 
-/* result[i][j] = row i . lane j of this thread. Begins with a barrier: what was staged before, and weights, have been read. */
-ROTA_DEVICE void dots(const attention_thread &t, attention_shared &s, const strided_rows &rows, const strided_rows &lanes,
-                      float (&result)[R][L]) {
+/* result[i][j] = row i . lane j of this thread. Begins with a barrier: what was staged before, and weights, have been
+ * read. */
+ROTA_DEVICE void dots(const attention_thread &t, attention_shared &s, const strided_rows &rows,
+                      const strided_rows &lanes, float (&result)[R][L]) {
 #pragma unroll
     for (int i = 0; i < R; i++)
 #pragma unroll
@@ -106,15 +108,16 @@ template <int OUT> struct attention_result {
     }
     ROTA_DEVICE static uint32_t column(const attention_thread &t, int c) { return c / W * 16 * W + t.x * W + c % W; }
 
-    /* v += weights x lanes, columns [first, first + OUT). Weights beyond the lanes' count must be 0. Begins with a barrier:
-     * weights have been written. */
+    /* v += weights x lanes, columns [first, first + OUT). Weights beyond the lanes' count must be 0. Begins with a
+     * barrier: weights have been written. */
     ROTA_DEVICE void add(const attention_thread &t, attention_shared &s, const strided_rows &lanes, uint32_t first) {
 #pragma unroll 1
         for (uint32_t from = 0; from < lanes.count; from += DEPTH) {
             __syncthreads();
 #pragma unroll
             for (uint32_t e = threadIdx.x; e < DEPTH * OUT / 4; e += THREADS)
-                *reinterpret_cast<float4 *>(s.staged + e * 4) = lanes.four(from + e / (OUT / 4), first + e % (OUT / 4) * 4);
+                *reinterpret_cast<float4 *>(s.staged + e * 4) =
+                    lanes.four(from + e / (OUT / 4), first + e % (OUT / 4) * 4);
             __syncthreads();
 #pragma unroll 1
             for (uint32_t k = 0; k < DEPTH; k += 4) {
@@ -148,8 +151,8 @@ template <int OUT> struct attention_result {
     }
 
     /* Columns [first, ...) of `count` rows get scale[i] times the results. */
-    ROTA_DEVICE void write(const attention_thread &t, float *to, uint64_t stride, uint32_t count, uint32_t first, uint32_t dim,
-                           const float (&scale)[R]) const {
+    ROTA_DEVICE void write(const attention_thread &t, float *to, uint64_t stride, uint32_t count, uint32_t first,
+                           uint32_t dim, const float (&scale)[R]) const {
         const bool aligned = aligned16(to) && stride % 4 == 0;
 #pragma unroll
         for (int i = 0; i < R; i++) {
@@ -159,8 +162,9 @@ template <int OUT> struct attention_result {
             for (int c = 0; c < C; c += W) {
                 const uint32_t begin = first + column(t, c);
                 if (W == 4 && aligned && begin + 4 <= dim) {
-                    *reinterpret_cast<float4 *>(row + begin) = make_float4(v[i][c] * scale[i], v[i][c + 1] * scale[i],
-                                                                        v[i][c + W - 2] * scale[i], v[i][c + W - 1] * scale[i]);
+                    *reinterpret_cast<float4 *>(row + begin) =
+                        make_float4(v[i][c] * scale[i], v[i][c + 1] * scale[i], v[i][c + W - 2] * scale[i],
+                                    v[i][c + W - 1] * scale[i]);
                     continue;
                 }
 #pragma unroll

@@ -1,5 +1,5 @@
-/* CUDA kernels: the gradients of attention. With p = exp(scale * q k^T - lse) (0 where masked), dp = dout v^T and ds = p *
- * (dp - delta): dq = scale * ds k, dk = scale * ds^T q, dv = p^T dout. */
+/* CUDA kernels: the gradients of attention. With p = exp(scale * q k^T - lse) (0 where masked), dp = dout v^T and ds =
+ * p * (dp - delta): dq = scale * ds k, dk = scale * ds^T q, dv = p^T dout. */
 #include "ops/cuda/attention.cuh"
 
 /* {lse, out . dout} of each query, a warp per query. */
@@ -8,8 +8,10 @@ ROTA_KERNEL(attention_backward_prepare, 4, rota_attention_backward_params, ROTA_
     const row_threads<false> t;
     if (t.row >= static_cast<uint64_t>(p.batch) * p.heads * p.queries) return;
     const uint64_t pair = t.row / p.queries;
-    const uint64_t element = pair / p.heads * p.out_stride[0] + pair % p.heads * p.out_stride[1] + t.row % p.queries * p.out_stride[2];
-    const float *out = rota_operand<const float>(args, 0) + element, *dout = rota_operand<const float>(args, 1) + element;
+    const uint64_t element =
+        pair / p.heads * p.out_stride[0] + pair % p.heads * p.out_stride[1] + t.row % p.queries * p.out_stride[2];
+    const float *out = rota_operand<const float>(args, 0) + element,
+                *dout = rota_operand<const float>(args, 1) + element;
     float sum = 0.0f;
     t.walk<1>(p.dim, [&](uint32_t d) { sum = fmaf(out[d], dout[d], sum); });
     sum = t.sum(sum);
@@ -30,7 +32,8 @@ template <int OUT, typename A> ROTA_DEVICE void query_columns(const A &args, att
     const uint32_t end = causal ? min(p.keys, block.first + rows + behind) : p.keys;
     const uint64_t q_at = block.offset(p.q_stride, block.first), kv_at = block.offset(p.kv_stride, 0);
     const strided_rows q(rota_operand<const float>(args, 0) + q_at, p.q_stride[2], rows, p.dim);
-    const strided_rows dout(rota_operand<const float>(args, 3) + block.offset(p.out_stride, block.first), p.out_stride[2], rows, p.dim);
+    const strided_rows dout(rota_operand<const float>(args, 3) + block.offset(p.out_stride, block.first),
+                            p.out_stride[2], rows, p.dim);
     const float *k = rota_operand<const float>(args, 1) + kv_at, *v = rota_operand<const float>(args, 2) + kv_at;
     const float *stats = rota_operand<const float>(args, 4) + 2 * (block.pair * p.queries + block.first);
     float *dq = rota_operand<float>(args, 5) + q_at;
@@ -57,7 +60,8 @@ template <int OUT, typename A> ROTA_DEVICE void query_columns(const A &args, att
 #pragma unroll
                 for (int j = 0; j < L; j++) {
                     const uint32_t row = t.row(i), lane = t.lane(j);
-                    const bool seen = row < rows && lane < lanes && (!causal || key + lane <= block.first + row + behind);
+                    const bool seen =
+                        row < rows && lane < lanes && (!causal || key + lane <= block.first + row + behind);
                     score[i][j] = seen ? expf(score[i][j] * p.scale - lse[i]) * (dp[i][j] - delta[i]) : 0.0f;
                 }
             put_weights(t, s, score);
@@ -75,7 +79,8 @@ template <int OUT, typename A> ROTA_DEVICE void key_value_columns(const A &args,
     const attention_block block(p.batch, p.heads, p.keys, false);
     if (block.beyond) return;
     const uint32_t rows = min(ROWS, p.keys - block.first), behind = p.keys - p.queries;
-    const uint32_t begin = causal && block.first > behind ? block.first - behind : 0; /* the first query that sees a key of ours */
+    const uint32_t begin =
+        causal && block.first > behind ? block.first - behind : 0; /* the first query that sees a key of ours */
     const uint64_t kv_at = block.offset(p.kv_stride, block.first);
     const strided_rows k(rota_operand<const float>(args, 1) + kv_at, p.kv_stride[2], rows, p.dim);
     const strided_rows v(rota_operand<const float>(args, 2) + kv_at, p.kv_stride[2], rows, p.dim);
@@ -93,7 +98,8 @@ template <int OUT, typename A> ROTA_DEVICE void key_value_columns(const A &args,
         for (uint32_t query = begin; query < p.queries; query += LANES) {
             const uint32_t lanes = min(LANES, p.queries - query);
             const strided_rows queries(q + static_cast<uint64_t>(query) * p.q_stride[2], p.q_stride[2], lanes, p.dim);
-            const strided_rows douts(dout + static_cast<uint64_t>(query) * p.out_stride[2], p.out_stride[2], lanes, p.dim);
+            const strided_rows douts(dout + static_cast<uint64_t>(query) * p.out_stride[2], p.out_stride[2], lanes,
+                                     p.dim);
             float score[R][L], dp[R][L];
             dots(t, s, k, queries, score);
             dots(t, s, v, douts, dp);
@@ -105,7 +111,8 @@ template <int OUT, typename A> ROTA_DEVICE void key_value_columns(const A &args,
 #pragma unroll
                 for (int i = 0; i < R; i++) {
                     const uint32_t row = t.row(i);
-                    const bool seen = row < rows && lane < lanes && (!causal || block.first + row <= query + lane + behind);
+                    const bool seen =
+                        row < rows && lane < lanes && (!causal || block.first + row <= query + lane + behind);
                     score[i][j] = seen ? expf(score[i][j] * p.scale - lse) : 0.0f;
                     dp[i][j] = seen ? score[i][j] * (dp[i][j] - delta) : 0.0f;
                 }

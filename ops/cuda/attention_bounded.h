@@ -1,5 +1,6 @@
-/* What host and device agree on of the 16-bit attention kernels that Vulkan can launch too, whose blocks get by with less
- * shared memory (exec/vk/vk_image.c): dim up to 64, 64 rows a block, gradients walking over 32 lanes at a time. C and CUDA. */
+/* What host and device agree on of the 16-bit attention kernels that Vulkan can launch too, whose blocks get by with
+ * less shared memory (exec/vk/vk_image.c): dim up to 64, 64 rows a block, gradients walking over 32 lanes at a time. C
+ * and CUDA. */
 #ifndef ROTA_OPS_CUDA_ATTENTION_BOUNDED_H
 #define ROTA_OPS_CUDA_ATTENTION_BOUNDED_H
 

@@ -1,5 +1,5 @@
-/* CUDA kernels: attention of f16 and bf16, and its gradients, from compute capability 8.0 on; attention_half.cuh has their
- * parts, attention.cu and attention_backward.cu the formulas. `_64` and `_128`: the largest dim. */
+/* CUDA kernels: attention of f16 and bf16, and its gradients, from compute capability 8.0 on; attention_half.cuh has
+ * their parts, attention.cu and attention_backward.cu the formulas. `_64` and `_128`: the largest dim. */
 #include "ops/cuda/attention_bounded.h"
 #include "ops/cuda/attention_half.cuh"
 
@@ -25,8 +25,8 @@ template <typename T, int D, int BLOCKS, typename A> ROTA_DEVICE void forward(co
     const auto tile = [&](uint32_t number) { return shared + ROWS * D * 2 + number * TILE; };
     const auto copy = [&](uint32_t j) {
         const uint32_t first = j * LANES, there = rows_left(p.keys, first);
-        rows_in_shared<D>{tile(j % 2)}.template copy<LANES>(k + first * static_cast<uint64_t>(p.k_stride[2]), p.k_stride[2],
-                                                            there, p.dim, k_unit);
+        rows_in_shared<D>{tile(j % 2)}.template copy<LANES>(k + first * static_cast<uint64_t>(p.k_stride[2]),
+                                                            p.k_stride[2], there, p.dim, k_unit);
         rows_in_shared<D>{tile(2 + j % 2)}.template copy<LANES>(v + first * static_cast<uint64_t>(p.v_stride[2]),
                                                                 p.v_stride[2], there, p.dim, v_unit);
         copies_commit();
@@ -81,7 +81,8 @@ template <typename T, int D, int BLOCKS, typename A> ROTA_DEVICE void forward(co
                     float &x = score[b].v[n][c];
                     x *= scale;
                     if (masked) {
-                        const uint32_t lane = key + score[b].column(n, c), row = block.first + own + b * 16 + score[b].row(c);
+                        const uint32_t lane = key + score[b].column(n, c),
+                                       row = block.first + own + b * 16 + score[b].row(c);
                         if (lane >= p.keys || (causal && lane > row + behind)) x = negative_infinity();
                     }
                     highest[c / 2] = fmaxf(highest[c / 2], x);
@@ -133,15 +134,16 @@ template <typename T, int D, int BLOCKS, typename A> ROTA_DEVICE void forward(co
             const uint32_t row = first + total[b].row(2 * h);
             if (threadIdx.x % 4 == 0 && row < rows) lse[row] = (maximum[b][h] + log2f(sum[b][h])) * LN_2;
         }
-        total[b].write(out + first * static_cast<uint64_t>(p.out_stride[2]), p.out_stride[2], rows_left(rows, first), p.dim,
-                       inverse);
+        total[b].write(out + first * static_cast<uint64_t>(p.out_stride[2]), p.out_stride[2], rows_left(rows, first),
+                       p.dim, inverse);
     }
 }
 
 /* Rows are queries, lanes are keys. */
 template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backward_query(const A &args) {
     constexpr uint32_t ROWS = WARPS * 16, TILE = LANES * D * 2;
-    static_assert(2 * ROWS * D * 2 + 4 * TILE <= ROTA_CUDA_ATTENTION_BACKWARD_SHARED(D, LANES), "launched with so much");
+    static_assert(2 * ROWS * D * 2 + 4 * TILE <= ROTA_CUDA_ATTENTION_BACKWARD_SHARED(D, LANES),
+                  "launched with so much");
     const rota_attention_backward_params &p = args.params;
     const bool causal = p.flags & ROTA_ATTENTION_CAUSAL;
     const half_block<ROWS> block(p.batch, p.heads, p.queries, causal);
@@ -241,8 +243,8 @@ template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backwa
     constexpr uint32_t STATS = 2 * ROWS * D * 2 + 4 * TILE;
     const auto copy = [&](uint32_t j) {
         const uint32_t first = begin + j * LANES, there = rows_left(p.queries, first);
-        rows_in_shared<D>{tile(j % 2)}.template copy<LANES>(q + first * static_cast<uint64_t>(p.q_stride[2]), p.q_stride[2],
-                                                            there, p.dim, q_unit);
+        rows_in_shared<D>{tile(j % 2)}.template copy<LANES>(q + first * static_cast<uint64_t>(p.q_stride[2]),
+                                                            p.q_stride[2], there, p.dim, q_unit);
         rows_in_shared<D>{tile(2 + j % 2)}.template copy<LANES>(dout + first * static_cast<uint64_t>(p.out_stride[2]),
                                                                 p.out_stride[2], there, p.dim, dout_unit);
         if (threadIdx.x < 2 * LANES) {
@@ -266,8 +268,8 @@ template <typename T, int D, uint32_t LANES, typename A> ROTA_DEVICE void backwa
         __syncthreads();
         if (j + 1 < tiles) copy(j + 1);
         const rows_in_shared<D> queries = {tile(j % 2)}, douts = {tile(2 + j % 2)};
-        const float2 *of_lane = reinterpret_cast<const float2 *>(reinterpret_cast<const char *>(shared_vectors) + STATS) +
-                                j % 2 * LANES;
+        const float2 *of_lane =
+            reinterpret_cast<const float2 *>(reinterpret_cast<const char *>(shared_vectors) + STATS) + j % 2 * LANES;
         const uint32_t query = begin + j * LANES;
         warp_result<LANES> score, dp;
         score.clear();
@@ -305,7 +307,8 @@ template <typename T, typename A> ROTA_DEVICE void backward_prepare(const A &arg
     const row_threads<false> t;
     if (t.row >= static_cast<uint64_t>(p.batch) * p.heads * p.queries) return;
     const uint64_t pair = t.row / p.queries;
-    const uint64_t element = pair / p.heads * p.out_stride[0] + pair % p.heads * p.out_stride[1] + t.row % p.queries * p.out_stride[2];
+    const uint64_t element =
+        pair / p.heads * p.out_stride[0] + pair % p.heads * p.out_stride[1] + t.row % p.queries * p.out_stride[2];
     const T *out = rota_operand<const T>(args, 0) + element, *dout = rota_operand<const T>(args, 1) + element;
     float sum = 0.0f;
     t.walk<1>(p.dim, [&](uint32_t d) { sum = fmaf(static_cast<float>(out[d]), static_cast<float>(dout[d]), sum); });

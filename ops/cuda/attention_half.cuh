@@ -1,7 +1,8 @@
-/* Attention of f16 and bf16 by matrix units, sums in f32 (after Dao, FlashAttention-2, 2023). A block of 4 warps owns rows
- * (queries, or keys for their gradients), 16 or 32 of them a warp, and walks over the others LANES at a time, the next of which
- * are copied meanwhile. Scores stay in registers: what the matrix units leave as a result is what they take as an operand.
- * D is dim rounded up to 64 or 128; columns beyond dim are 0. What a block sums follows from the parameters alone. */
+/* Attention of f16 and bf16 by matrix units, sums in f32 (after Dao, FlashAttention-2, 2023). A block of 4 warps owns
+ * rows (queries, or keys for their gradients), 16 or 32 of them a warp, and walks over the others LANES at a time, the
+ * next of which are copied meanwhile. Scores stay in registers: what the matrix units leave as a result is what they
+ * take as an operand. D is dim rounded up to 64 or 128; columns beyond dim are 0. What a block sums follows from the
+ * parameters alone. */
 #ifndef ROTA_OPS_CUDA_ATTENTION_HALF_CUH
 #define ROTA_OPS_CUDA_ATTENTION_HALF_CUH
 
@@ -26,8 +27,8 @@ ROTA_DEVICE uint32_t two(__nv_bfloat16, float a, float b) {
     return *reinterpret_cast<const uint32_t *>(&both);
 }
 
-/* Rows of a strided matrix as they lie in shared memory: chunks of 8 columns, permuted by the row's number so that eight rows'
- * chunks of one column lie in different banks. */
+/* Rows of a strided matrix as they lie in shared memory: chunks of 8 columns, permuted by the row's number so that
+ * eight rows' chunks of one column lie in different banks. */
 template <int D> struct rows_in_shared {
     static constexpr int CHUNKS = D / 8;
     uint32_t address;
@@ -61,7 +62,8 @@ template <int D> struct rows_in_shared {
     }
 };
 
-/* Results of 16 rows and N columns: element [n][c] is of row lane / 4 + c / 2 * 8 and column 8 n + lane % 4 * 2 + c % 2. */
+/* Results of 16 rows and N columns: element [n][c] is of row lane / 4 + c / 2 * 8 and column 8 n + lane % 4 * 2 + c %
+ * 2. */
 template <int N> struct warp_result {
     static constexpr int BLOCKS = N / 8;
     float v[BLOCKS][4];

@@ -8,10 +8,12 @@ ROTA_DEVICE float rstd_of(const rota_batch_norm_params &p, float spread) {
 /* A thread adds up a chunk of the elements of one channel, in order. */
 template <bool HALF, typename A> ROTA_DEVICE void sums_of(const A &args) {
     const rota_batch_norm_params &p = args.params;
-    const uint64_t n = static_cast<uint64_t>(p.outer) * p.inner, chunks = (n + p.chunk - 1) / p.chunk, result = rota_index();
+    const uint64_t n = static_cast<uint64_t>(p.outer) * p.inner, chunks = (n + p.chunk - 1) / p.chunk,
+                   result = rota_index();
     if (result >= chunks * p.channels) return;
     const uint64_t c = result % p.channels, begin = result / p.channels * p.chunk, end = min(begin + p.chunk, n);
-    const values<HALF> x(rota_operand<const void>(args, 0), 0, p.dtype), dy(rota_operand<const void>(args, 3), 0, p.dtype);
+    const values<HALF> x(rota_operand<const void>(args, 0), 0, p.dtype),
+        dy(rota_operand<const void>(args, 3), 0, p.dtype);
     const bool backward = p.flags & ROTA_BATCH_NORM_BACKWARD, squares = p.flags & ROTA_BATCH_NORM_SQUARES;
     const float mean = p.flags & ROTA_BATCH_NORM_MEAN ? 0.0f : rota_operand<const float>(args, 1)[c];
     const float rstd = backward ? rstd_of(p, rota_operand<const float>(args, 2)[c]) : 0.0f;
@@ -65,7 +67,8 @@ template <typename A, typename F> ROTA_DEVICE void each_element(const A &args, F
 template <bool HALF, typename A> ROTA_DEVICE void normalize(const A &args) {
     const rota_batch_norm_params &p = args.params;
     const values<HALF> x(rota_operand<const void>(args, 0), 0, p.dtype), y(rota_operand<void>(args, 5), 0, p.dtype);
-    const values<HALF> weight(rota_operand<const void>(args, 3), 0, p.dtype), bias(rota_operand<const void>(args, 4), 0, p.dtype);
+    const values<HALF> weight(rota_operand<const void>(args, 3), 0, p.dtype),
+        bias(rota_operand<const void>(args, 4), 0, p.dtype);
     const float *mean = rota_operand<const float>(args, 1), *spread = rota_operand<const float>(args, 2);
     each_element(args, [&](uint64_t i, uint32_t c) {
         float value = (x.at(i) - mean[c]) * rstd_of(p, spread[c]);
@@ -84,8 +87,10 @@ ROTA_KERNEL(batch_norm, 6, rota_batch_norm_params, ROTA_CUDA_THREADS) {
 
 template <bool HALF, typename A> ROTA_DEVICE void normalize_backward(const A &args) {
     const rota_batch_norm_params &p = args.params;
-    const values<HALF> x(rota_operand<const void>(args, 0), 0, p.dtype), dy(rota_operand<const void>(args, 4), 0, p.dtype);
-    const values<HALF> weight(rota_operand<const void>(args, 3), 0, p.dtype), dx(rota_operand<void>(args, 6), 0, p.dtype);
+    const values<HALF> x(rota_operand<const void>(args, 0), 0, p.dtype),
+        dy(rota_operand<const void>(args, 4), 0, p.dtype);
+    const values<HALF> weight(rota_operand<const void>(args, 3), 0, p.dtype),
+        dx(rota_operand<void>(args, 6), 0, p.dtype);
     const float *mean = rota_operand<const float>(args, 1), *spread = rota_operand<const float>(args, 2);
     const float *sums = rota_operand<const float>(args, 5);
     const float n = static_cast<float>(static_cast<uint64_t>(p.outer) * p.inner);
@@ -116,11 +121,13 @@ template <bool HALF, typename A> ROTA_DEVICE void turn(const A &args) {
     const uint64_t row = rota_index() / units;
     if (row >= p.rows) return;
     const uint32_t i = static_cast<uint32_t>(rota_index() % units);
-    const values<HALF> x(rota_operand<const void>(args, 0), row * p.dim, p.dtype), y(rota_operand<void>(args, 1), row * p.dim, p.dtype);
+    const values<HALF> x(rota_operand<const void>(args, 0), row * p.dim, p.dtype),
+        y(rota_operand<void>(args, 1), row * p.dim, p.dtype);
     if (i >= pairs) return y.put(i + pairs, x.at(i + pairs));
     const bool interleaved = p.flags & ROTA_ROPE_INTERLEAVED;
     const uint32_t a = interleaved ? 2 * i : i, b = interleaved ? a + 1 : i + pairs;
-    const float position = static_cast<float>(rota_param_u32(args, 0, p.offset) + static_cast<uint32_t>(row % p.sequence));
+    const float position =
+        static_cast<float>(rota_param_u32(args, 0, p.offset) + static_cast<uint32_t>(row % p.sequence));
     const float angle = position * exp2f(-2.0f * static_cast<float>(i) / static_cast<float>(p.rotary) * log2f(p.base));
     float s, c;
     sincosf(angle, &s, &c);

@@ -62,8 +62,8 @@ ROTA_DEVICE uint64_t element_of(int group) {
     return rota_group_index() * ROTA_CUDA_ELEMENTS + (group * ROTA_CUDA_THREADS + threadIdx.x) * 4u;
 }
 
-/* out[i] = f(in[0][i], in[1][i], ...) for all i < count; `out` may be one of the inputs. Blocks of ROTA_CUDA_THREADS, one for
- * each ROTA_CUDA_ELEMENTS. */
+/* out[i] = f(in[0][i], in[1][i], ...) for all i < count; `out` may be one of the inputs. Blocks of ROTA_CUDA_THREADS,
+ * one for each ROTA_CUDA_ELEMENTS. */
 template <int INPUTS, typename F>
 ROTA_DEVICE void each(const float *const (&in)[INPUTS], float *out, uint64_t count, F f) {
     bool aligned = aligned16(out);
@@ -131,8 +131,9 @@ template <bool BLOCK> struct row_threads {
     }
 };
 
-/* A thread's elements of a row of each of INPUTS arrays, in registers: all are loaded before the first is used, so that many
- * loads are in flight, and once for all passes over rows of up to `size * KEPT` elements. Longer ones are loaded again. */
+/* A thread's elements of a row of each of INPUTS arrays, in registers: all are loaded before the first is used, so that
+ * many loads are in flight, and once for all passes over rows of up to `size * KEPT` elements. Longer ones are loaded
+ * again. */
 template <bool BLOCK, int W, int INPUTS = 1> struct kept_row {
     static constexpr uint32_t KEPT = W == 4 ? 32 : 8, K = KEPT / W, SPAN = row_threads<BLOCK>::size * KEPT;
     const float *x[INPUTS];

@@ -1,5 +1,5 @@
-/* CUDA kernel: copy_strided. A vector of up to 16 bytes at a time along the innermost dimension; where x is contiguous along
- * another dimension than y, tiles through shared memory, so that both sides are read and written in long runs. */
+/* CUDA kernel: copy_strided. A vector of up to 16 bytes at a time along the innermost dimension; where x is contiguous
+ * along another dimension than y, tiles through shared memory, so that both sides are read and written in long runs. */
 #include "ops/cuda/typed.cuh"
 
 constexpr int LAST = ROTA_KERNEL_DIMS - 1, TILE = ROTA_CUDA_TRANSPOSE_TILE;
@@ -9,9 +9,12 @@ ROTA_DEVICE float number_of(const rota_copy_strided_params &, uint32_t bits) { r
 ROTA_DEVICE float number_of(const rota_copy_strided_params &p, uint16_t bits) {
     return p.dtype == DTYPE_F16 ? widen(__ushort_as_half(bits)) : widen(__ushort_as_bfloat16(bits));
 }
-ROTA_DEVICE void set_bits(const rota_copy_strided_params &, float value, uint32_t &bits) { bits = __float_as_uint(value); }
+ROTA_DEVICE void set_bits(const rota_copy_strided_params &, float value, uint32_t &bits) {
+    bits = __float_as_uint(value);
+}
 ROTA_DEVICE void set_bits(const rota_copy_strided_params &p, float value, uint16_t &bits) {
-    bits = p.dtype == DTYPE_F16 ? __half_as_ushort(narrow<__half>(value)) : __bfloat16_as_ushort(narrow<__nv_bfloat16>(value));
+    bits = p.dtype == DTYPE_F16 ? __half_as_ushort(narrow<__half>(value))
+                                : __bfloat16_as_ushort(narrow<__nv_bfloat16>(value));
 }
 
 /* What goes to y: bits as they are, or a number scaled and added. */

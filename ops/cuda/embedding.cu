@@ -41,7 +41,8 @@ ROTA_KERNEL(embedding, 3, rota_embedding_params, ROTA_CUDA_THREADS) {
  * the table: where a class has few, all of them by one warp; where it has many, each list by its own warp, and then the
  * warps' sums. Which row is added where follows from the index alone: no atomics, the same whatever the timing. */
 constexpr uint32_t WARPS = ROTA_CUDA_THREADS / 32;
-constexpr uint32_t ROUNDS = 4, TURN = 32 * 4 * ROUNDS; /* rows that a warp looks at in a turn: four a lane, so many times */
+constexpr uint32_t ROUNDS = 4,
+                   TURN = 32 * 4 * ROUNDS; /* rows that a warp looks at in a turn: four a lane, so many times */
 constexpr uint32_t LISTED = 704 + TURN; /* WARPS * 704 rows are added at a time where they are spread evenly */
 constexpr uint32_t ROW_BITS = 26, FEW = 32, IN_FLIGHT = 4;
 constexpr uint32_t CLASSES = ROTA_CUDA_EMBEDDING_CLASSES;
@@ -102,8 +103,8 @@ ROTA_DEVICE uint32_t list_rows(const uint32_t *index, uint64_t first, uint64_t r
 
 /* Adds to `total` the rows of a class that one warp has listed, in order. */
 template <bool HALF, int W>
-ROTA_DEVICE void add_list(const values<HALF> &dy, uint64_t dim, uint64_t base, uint32_t own, uint32_t column, bool inside,
-                          bool whole, uint32_t of_warp, const listed_rows<W> &list, pack<W> &total) {
+ROTA_DEVICE void add_list(const values<HALF> &dy, uint64_t dim, uint64_t base, uint32_t own, uint32_t column,
+                          bool inside, bool whole, uint32_t of_warp, const listed_rows<W> &list, pack<W> &total) {
     const uint32_t lane = threadIdx.x % 32, count = list.count[of_warp];
     const uint32_t *entry = list.entry[of_warp];
     for (uint32_t e = 0; e < count; e += 32) {

@@ -1,6 +1,6 @@
-/* CUDA kernel: linear_gelu_gradient: the gradient through GELU (its form by tanh) of 16-bit values, and partial sums of its columns, in
- * one pass. A block has a tile of columns of a chunk of rows, a lane a vector of them; its warps take rows in turns, and in the
- * end their sums are added up in their order. */
+/* CUDA kernel: linear_gelu_gradient: the gradient through GELU (its form by tanh) of 16-bit values, and partial sums of
+ * its columns, in one pass. A block has a tile of columns of a chunk of rows, a lane a vector of them; its warps take
+ * rows in turns, and in the end their sums are added up in their order. */
 #include "ops/cuda/activation.cuh"
 #include "ops/cuda/values.cuh"
 
@@ -23,7 +23,8 @@ ROTA_KERNEL(linear_gelu_gradient, 4, rota_linear_params, ROTA_CUDA_THREADS) {
     const uint32_t tile = static_cast<uint32_t>(rota_group_index() % tiles) * TILE, column = tile + lane * W;
     if (first >= p.m) return;
     const uint64_t end = min(first + p.chunk, static_cast<uint64_t>(p.m));
-    const values<true> v(rota_operand<const void>(args, 0), 0, p.dtype), dy(rota_operand<const void>(args, 1), 0, p.dtype);
+    const values<true> v(rota_operand<const void>(args, 0), 0, p.dtype),
+        dy(rota_operand<const void>(args, 1), 0, p.dtype);
     const values<true> dz(rota_operand<void>(args, 2), 0, p.dtype);
     const bool whole = v.aligned() && dy.aligned() && dz.aligned();
     pack<W> sum = {};

@@ -29,8 +29,9 @@ __device__ __forceinline__ void barrier_expect_bytes(uint32_t barrier, uint32_t 
 __device__ __forceinline__ void barrier_arrive(uint32_t barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-/* At the same barrier of the cluster's block `rank`. Relaxed: it says that asynchronous reads of shared memory are over,
- * and orders no access of this thread (a release to the cluster waits for all of the thread's memory accesses). */
+/* At the same barrier of the cluster's block `rank`. Relaxed: it says that asynchronous reads of shared memory are
+ * over, and orders no access of this thread (a release to the cluster waits for all of the thread's memory
+ * accesses). */
 __device__ __forceinline__ void barrier_arrive_at(uint32_t barrier, uint32_t rank) {
     asm volatile("{\n.reg .b32 there;\n"
                  "mapa.shared::cluster.u32 there, %0, %1;\n"
@@ -78,7 +79,8 @@ __device__ __forceinline__ void tile_prefetch_map(const tensor_map *map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 __device__ __forceinline__ void tile_load(uint32_t to, const tensor_map *map, uint32_t barrier, int32_t x, int32_t y) {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];" ::"r"(to),
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4}], [%2];" ::"r"(to),
                  "l"(map), "r"(barrier), "r"(x), "r"(y)
                  : "memory");
 }
@@ -145,27 +147,37 @@ template <int left> __device__ __forceinline__ void products_wait() {
  * contiguous axis is not the summed one. */
 template <int columns, bool bf16, bool a_across, bool b_across> struct warpgroup_product;
 
-#define ROTA_10(X, tens) X(tens##0), X(tens##1), X(tens##2), X(tens##3), X(tens##4), X(tens##5), X(tens##6), X(tens##7), X(tens##8), X(tens##9)
+#define ROTA_10(X, tens)                                                                                        \
+    X(tens##0), X(tens##1), X(tens##2), X(tens##3), X(tens##4), X(tens##5), X(tens##6), X(tens##7), X(tens##8), \
+        X(tens##9)
 #define ROTA_TEXT(i) "%" #i
-#define ROTA_TEXT_10(tens) "%" #tens "0, %" #tens "1, %" #tens "2, %" #tens "3, %" #tens "4, %" #tens "5, %" #tens "6, %" #tens "7, %" #tens "8, %" #tens "9"
-#define ROTA_NAMES_60 ROTA_TEXT_10() ", " ROTA_TEXT_10(1) ", " ROTA_TEXT_10(2) ", " ROTA_TEXT_10(3) ", " ROTA_TEXT_10(4) ", " ROTA_TEXT_10(5)
+#define ROTA_TEXT_10(tens)                                                                                            \
+    "%" #tens "0, %" #tens "1, %" #tens "2, %" #tens "3, %" #tens "4, %" #tens "5, %" #tens "6, %" #tens "7, %" #tens \
+    "8, %" #tens "9"
+#define ROTA_NAMES_60 \
+    ROTA_TEXT_10()    \
+    ", " ROTA_TEXT_10(1) ", " ROTA_TEXT_10(2) ", " ROTA_TEXT_10(3) ", " ROTA_TEXT_10(4) ", " ROTA_TEXT_10(5)
 #define ROTA_NAMES_64 ROTA_NAMES_60 ", %60, %61, %62, %63"
 #define ROTA_NAMES_90 ROTA_NAMES_60 ", " ROTA_TEXT_10(6) ", " ROTA_TEXT_10(7) ", " ROTA_TEXT_10(8)
 #define ROTA_NAMES_96 ROTA_NAMES_90 ", %90, %91, %92, %93, %94, %95"
-#define ROTA_NAMES_128 ROTA_NAMES_90 ", " ROTA_TEXT_10(9) ", " ROTA_TEXT_10(10) ", " ROTA_TEXT_10(11) ", %120, %121, %122, %123, %124, %125, %126, %127"
+#define ROTA_NAMES_128                                                          \
+    ROTA_NAMES_90 ", " ROTA_TEXT_10(9) ", " ROTA_TEXT_10(10) ", " ROTA_TEXT_10(11) \
+        ", %120, %121, %122, %123, %124, %125, %126, %127"
 #define ROTA_OUT(i) "+f"(d[i])
 #define ROTA_OUT_4(i) ROTA_OUT(i), ROTA_OUT(i + 1), ROTA_OUT(i + 2), ROTA_OUT(i + 3)
-#define ROTA_OUT_32(i) ROTA_OUT_4(i), ROTA_OUT_4(i + 4), ROTA_OUT_4(i + 8), ROTA_OUT_4(i + 12), ROTA_OUT_4(i + 16), ROTA_OUT_4(i + 20), ROTA_OUT_4(i + 24), ROTA_OUT_4(i + 28)
+#define ROTA_OUT_32(i)                                                                                               \
+    ROTA_OUT_4(i), ROTA_OUT_4(i + 4), ROTA_OUT_4(i + 8), ROTA_OUT_4(i + 12), ROTA_OUT_4(i + 16), ROTA_OUT_4(i + 20), \
+        ROTA_OUT_4(i + 24), ROTA_OUT_4(i + 28)
 #define ROTA_OUT_64 ROTA_OUT_32(0), ROTA_OUT_32(32)
 #define ROTA_OUT_96 ROTA_OUT_64, ROTA_OUT_32(64)
 #define ROTA_OUT_128 ROTA_OUT_96, ROTA_OUT_32(96)
 
 /* A, B, ADD, TA, TB: the operands' numbers that follow the accumulators. */
-#define ROTA_WGMMA(COLUMNS, REGISTERS, TYPE, A, B, ADD, TA, TB)                                                        \
-    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #ADD ", 0;\n"                                               \
-                 "wgmma.mma_async.sync.aligned.m64n" #COLUMNS "k16.f32." TYPE "." TYPE " {" ROTA_NAMES_##REGISTERS   \
-                 "}, %" #A ", %" #B ", add, 1, 1, %" #TA ", %" #TB ";\n}"                                              \
-                 : ROTA_OUT_##REGISTERS                                                                                 \
+#define ROTA_WGMMA(COLUMNS, REGISTERS, TYPE, A, B, ADD, TA, TB)                                                    \
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #ADD ", 0;\n"                                            \
+                 "wgmma.mma_async.sync.aligned.m64n" #COLUMNS "k16.f32." TYPE "." TYPE " {" ROTA_NAMES_##REGISTERS \
+                 "}, %" #A ", %" #B ", add, 1, 1, %" #TA ", %" #TB ";\n}"                                          \
+                 : ROTA_OUT_##REGISTERS                                                                            \
                  : "l"(a), "l"(b), "r"(add), "n"(a_across), "n"(b_across))
 #define ROTA_WARPGROUP_PRODUCT(COLUMNS, REGISTERS, A, B, ADD, TA, TB)                                                  \
     template <bool bf16, bool a_across, bool b_across>                                                                 \

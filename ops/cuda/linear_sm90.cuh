@@ -210,8 +210,8 @@ template <bool bf16> struct gelu_gradient_epilogue {
         if (member.thread == 0)
 #pragma unroll
             for (int piece = 0; piece < linear_tile::staging; piece++)
-                tile_store(&prepared.c, member.staging + piece * PIECE_BYTES, column + piece % linear_tile::parts * PIECE,
-                           row + piece / linear_tile::parts * 64);
+                tile_store(&prepared.c, member.staging + piece * PIECE_BYTES,
+                           column + piece % linear_tile::parts * PIECE, row + piece / linear_tile::parts * 64);
         add_columns(member, row, column);
     }
 
@@ -226,8 +226,8 @@ private:
             for (uint32_t r = 0; r < 32; r++) {
                 const uint32_t of = half * 32 + r;
                 float a, b;
-                open_two<bf16>(load_shared(member.staging + (slab * linear_tile::parts + part) * PIECE_BYTES + of * 128 +
-                                           ((word / 4) ^ (of % 8)) * 16 + word % 4 * 4),
+                open_two<bf16>(load_shared(member.staging + (slab * linear_tile::parts + part) * PIECE_BYTES +
+                                           of * 128 + ((word / 4) ^ (of % 8)) * 16 + word % 4 * 4),
                                a, b);
                 low += a;
                 high += b;

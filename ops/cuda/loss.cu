@@ -1,6 +1,7 @@
-/* CUDA kernels: cross_entropy_in_place: the loss of rows of 16-bit scores and its gradient, which takes their place, in one read
- * and one write; cross_entropy_piece: the same of some of the rows. Blocks take rows in turns. A thread keeps its vectors of a
- * row in shared memory, each at a place that is its own, and has those of the next row copied there as it writes the gradient. */
+/* CUDA kernels: cross_entropy_in_place: the loss of rows of 16-bit scores and its gradient, which takes their place, in
+ * one read and one write; cross_entropy_piece: the same of some of the rows. Blocks take rows in turns. A thread keeps
+ * its vectors of a row in shared memory, each at a place that is its own, and has those of the next row copied there as
+ * it writes the gradient. */
 #include "ops/cuda/ahead.h"
 #include "ops/cuda/loss_params.h"
 #include "ops/cuda/values.cuh"
@@ -65,7 +66,8 @@ ROTA_DEVICE void take(row_sums &s, pack<8> value, uint32_t i, const rota_cross_e
 }
 
 /* Rows [first, end) of all that the labels count; the scores begin with row `first`. */
-template <typename A> ROTA_DEVICE void rows_in_place(const A &args, const rota_cross_entropy_params &p, uint64_t first, uint64_t end) {
+template <typename A>
+ROTA_DEVICE void rows_in_place(const A &args, const rota_cross_entropy_params &p, uint64_t first, uint64_t end) {
     extern __shared__ uint4 slots[];
     __shared__ float warps[THREADS / 32];
     __shared__ int counted;
@@ -100,7 +102,8 @@ template <typename A> ROTA_DEVICE void rows_in_place(const A &args, const rota_c
             if (ignored)
                 loss = 0.0f;
             else if (label < p.classes)
-                loss = lse - hot * at_label - (p.smoothing != 0.0f ? p.smoothing * total / static_cast<float>(p.classes) : 0.0f);
+                loss = lse - hot * at_label -
+                       (p.smoothing != 0.0f ? p.smoothing * total / static_cast<float>(p.classes) : 0.0f);
             rota_operand<float>(args, 2)[row] = loss;
             rota_operand<float>(args, 3)[row] = lse;
         }
@@ -130,5 +133,6 @@ ROTA_KERNEL_BLOCKS(cross_entropy_in_place, 4, rota_cross_entropy_params, ROTA_CU
     rows_in_place(args, args.params, 0, args.params.rows);
 }
 ROTA_KERNEL_BLOCKS(cross_entropy_piece, 4, rota_cuda_loss_piece_params, ROTA_CUDA_LOSS_THREADS, 2) {
-    rows_in_place(args, args.params.all, args.params.first, static_cast<uint64_t>(args.params.first) + args.params.count);
+    rows_in_place(args, args.params.all, args.params.first,
+                  static_cast<uint64_t>(args.params.first) + args.params.count);
 }

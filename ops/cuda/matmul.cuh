@@ -1,5 +1,6 @@
-/* What the matrix products share: where a block's tile lies, how results are written, and a tile without matrix units: staged
- * k-major through two shared-memory buffers, each thread keeping ROWS x COLUMNS sums in registers. Sums run over k in order.
+/* What the matrix products share: where a block's tile lies, how results are written, and a tile without matrix units:
+ * staged k-major through two shared-memory buffers, each thread keeping ROWS x COLUMNS sums in registers. Sums run over
+ * k in order.
  */
 #ifndef ROTA_OPS_CUDA_MATMUL_CUH
 #define ROTA_OPS_CUDA_MATMUL_CUH
@@ -44,8 +45,8 @@ template <uint32_t TILE_M, uint32_t TILE_N> ROTA_DEVICE matmul_block block_of(co
     return block;
 }
 
-/* Writes COUNT neighbouring results (alpha times the sums) that begin at (row, column). T: what was multiplied; the results of
- * floats are floats. */
+/* Writes COUNT neighbouring results (alpha times the sums) that begin at (row, column). T: what was multiplied; the
+ * results of floats are floats. */
 template <typename T, int COUNT>
 ROTA_DEVICE void put(const rota_matmul_params &p, void *c, uint64_t base, uint32_t row, uint32_t column,
                      const float (&sum)[COUNT]) {
@@ -177,13 +178,15 @@ template <typename T, int TILE_M, int TILE_N, int DEPTH, int ROWS, int COLUMNS> 
     float total[ROWS][COLUMNS] = {};
 
     template <bool TRANSPOSE_A, bool TRANSPOSE_B>
-    ROTA_DEVICE void add(const rota_matmul_params &p, const matmul_block &block, const T *a, const T *b, float *shared) {
+    ROTA_DEVICE void add(const rota_matmul_params &p, const matmul_block &block, const T *a, const T *b,
+                         float *shared) {
         simt_side<T, TILE_M, DEPTH, THREADS, !TRANSPOSE_A> left(a, p.lda, block.row, p.m, p.k);
         simt_side<T, TILE_N, DEPTH, THREADS, TRANSPOSE_B> right(b, p.ldb, block.column, p.n, p.k);
         constexpr int A_FLOATS = left.BYTES / 4, STAGE = (left.BYTES + right.BYTES) / 4;
         const int x = threadIdx.x % SIDE_N, y = threadIdx.x / SIDE_N;
         int current = 1;
-        for (uint64_t ahead = 0; ahead < static_cast<uint64_t>(p.k) + DEPTH; ahead += DEPTH, current ^= 1) { /* fetched; used a step later */
+        for (uint64_t ahead = 0; ahead < static_cast<uint64_t>(p.k) + DEPTH;
+             ahead += DEPTH, current ^= 1) { /* fetched; used a step later */
             if (ahead < p.k) {
                 left.fetch(static_cast<uint32_t>(ahead));
                 right.fetch(static_cast<uint32_t>(ahead));

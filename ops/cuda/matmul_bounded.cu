@@ -1,16 +1,17 @@
-/* A product of 16-bit matrices on Hopper (sm_90a), f32 sums, in at most 47 KiB of shared memory and with nothing prepared by
- * the host, which is what VK_NVX_binary_import can launch: c = alpha op(a) op(b).
+/* A product of 16-bit matrices on Hopper (sm_90a), f32 sums, in at most 47 KiB of shared memory and with nothing
+ * prepared by the host, which is what VK_NVX_binary_import can launch: c = alpha op(a) op(b).
  *
- * As in matmul_sm90.cuh, one thread copies by the copy engine into a ring of stages, warpgroups multiply, and blocks are
- * persistent. What differs:
- * - The block makes the tensor maps itself. The copy engine reads maps from global memory only, so the image has places for
- *   them, of which each block takes one while it runs.
- * - A stage is one product deep (16 along the sum), so that three of a large tile fit. Throughput is what is on its way over
- *   how long it takes; so what is needed soon is asked for into the L2 cache, and a copy waits for that cache only.
- * - Where both operands are as they lie and the sum is a multiple of 32 long, a goes from memory to the registers of the
- *   threads that multiply by it, and the stages are b's alone: five of a large tile.
- * - One warp copies, not a warpgroup: registers are shared out by quarters of a multiprocessor, and so the tiles' sums fit.
- *   (Where a is in registers, a whole warpgroup is there to give its own away.)
+ * As in matmul_sm90.cuh, one thread copies by the copy engine into a ring of stages, warpgroups multiply, and blocks
+ * are persistent. What differs:
+ * - The block makes the tensor maps itself. The copy engine reads maps from global memory only, so the image has places
+ *   for them, of which each block takes one while it runs.
+ * - A stage is one product deep (16 along the sum), so that three of a large tile fit. Throughput is what is on its way
+ *   over how long it takes; so what is needed soon is asked for into the L2 cache, and a copy waits for that cache
+ *   only.
+ * - Where both operands are as they lie and the sum is a multiple of 32 long, a goes from memory to the registers of
+ *   the threads that multiply by it, and the stages are b's alone: five of a large tile.
+ * - One warp copies, not a warpgroup: registers are shared out by quarters of a multiprocessor, and so the tiles' sums
+ *   fit. (Where a is in registers, a whole warpgroup is there to give its own away.)
  * - Results go straight from registers to memory. */
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -20,7 +21,8 @@
 
 constexpr int STEP = 16;   /* elements of a stage along the sum */
 constexpr int CHUNK = 32;  /* of a in registers: 16 bytes of a row a thread, two products deep */
-constexpr int HELD = 4;    /* chunks of a in registers, those on their way with them: memory takes longer than a chunk's products */
+constexpr int HELD =
+    4; /* chunks of a in registers, those on their way with them: memory takes longer than a chunk's products */
 constexpr int PIECE = 64;  /* rows of a that one product takes; elements of a 128-byte row */
 constexpr int PIECE_BYTES = PIECE * STEP * 2;
 constexpr int ALIGNMENT = 1024; /* the period of the 128-byte swizzle */
@@ -29,15 +31,17 @@ constexpr uint32_t BAND = 8;  /* rows of tiles that are walked together, for the
 constexpr uint32_t AHEAD = 8; /* steps from asking to copying; 24 was slower on an H200 */
 constexpr uint32_t TURNS = 4; /* a block asks in one of so many steps; others that need the same do in between */
 
-/* rows x columns of a block's tile, 64 rows a warpgroup that multiplies. An operand is `across` where its contiguous axis is
- * not the summed one: stages then lie in pieces of [16, 64], rows of 128 bytes, else in rows of 32. `a_held`: a is in registers. */
+/* rows x columns of a block's tile, 64 rows a warpgroup that multiplies. An operand is `across` where its contiguous
+ * axis is not the summed one: stages then lie in pieces of [16, 64], rows of 128 bytes, else in rows of 32. `a_held`: a
+ * is in registers. */
 template <int rows_, int columns_, bool bf16_, bool a_across_, bool b_across_, bool a_held_> struct bounded_tile {
     static constexpr int rows = rows_, columns = columns_, warpgroups = rows / PIECE;
     static constexpr bool bf16 = bf16_, a_across = a_across_, b_across = b_across_, a_held = a_held_;
     static constexpr int threads = warpgroups * WARPGROUP + (a_held ? WARPGROUP : 32);
     static constexpr int a_bytes = a_held ? 0 : rows * STEP * 2, stage_bytes = a_bytes + columns * STEP * 2;
-    static constexpr int stages = (ROTA_CUDA_MATMUL_BOUNDED_SHARED - ALIGNMENT - 2 * static_cast<int>(sizeof(tensor_map))) /
-                                  (stage_bytes + 2 * 8);
+    static constexpr int stages =
+        (ROTA_CUDA_MATMUL_BOUNDED_SHARED - ALIGNMENT - 2 * static_cast<int>(sizeof(tensor_map))) /
+        (stage_bytes + 2 * 8);
     static_assert(rows % PIECE == 0 && columns % PIECE == 0 && a_bytes % ALIGNMENT == 0 && stages >= 3);
     static_assert(!a_held || (!a_across && b_across), "its order along the sum is the one that b's map gives");
 };
@@ -51,7 +55,9 @@ template <class tile> struct bounded_shared {
     }
     __device__ uint32_t a(uint32_t stage) const { return base + stage * tile::stage_bytes; }
     __device__ uint32_t b(uint32_t stage) const { return a(stage) + tile::a_bytes; }
-    __device__ uint32_t map(uint32_t i) const { return a(tile::stages) + i * static_cast<uint32_t>(sizeof(tensor_map)); }
+    __device__ uint32_t map(uint32_t i) const {
+        return a(tile::stages) + i * static_cast<uint32_t>(sizeof(tensor_map));
+    }
     __device__ uint32_t full(uint32_t stage) const { return map(2) + stage * 8; }
     __device__ uint32_t empty(uint32_t stage) const { return full(tile::stages) + stage * 8; }
 };
@@ -97,15 +103,18 @@ __device__ __forceinline__ void map_pair_return(uint32_t pair) {
     atomicExch(&map_places_taken[pair], 0u);
 }
 
-#define FIELD(name, bits, text, constraint, value)                                                                        \
-    asm volatile("tensormap.replace.tile." name ".shared::cta.b1024." bits " [%0], " text "%1;" ::"r"(map), constraint(value) : "memory")
-#define AXIS(number, extent, box)                                                                                         \
-    FIELD("global_dim", "b32", number ", ", "r", extent);                                                                 \
-    FIELD("box_dim", "b32", number ", ", "r", box);                                                                       \
+#define FIELD(name, bits, text, constraint, value)                                                          \
+    asm volatile("tensormap.replace.tile." name ".shared::cta.b1024." bits " [%0], " text "%1;" ::"r"(map), \
+                 constraint(value)                                                                          \
+                 : "memory")
+#define AXIS(number, extent, box)                         \
+    FIELD("global_dim", "b32", number ", ", "r", extent); \
+    FIELD("box_dim", "b32", number ", ", "r", box);       \
     FIELD("element_stride", "b32", number ", ", "r", 1)
 #define STRIDE(number, elements) FIELD("global_stride", "b64", number ", ", "l", static_cast<uint64_t>(elements) * 2)
 
-/* Into the map at `map` (shared memory, all zeros), what all maps have; numbers as in PTX's table for tensormap.replace. */
+/* Into the map at `map` (shared memory, all zeros), what all maps have; numbers as in PTX's table for
+ * tensormap.replace. */
 template <bool bf16, int rank, int swizzle>
 __device__ __forceinline__ void map_begin(uint32_t map, const void *address) {
     FIELD("global_address", "b64", "", "l", address);
@@ -127,9 +136,9 @@ __device__ __forceinline__ void map_make(uint32_t map, const void *address, uint
     STRIDE("0", stride_y);
 }
 
-/* b for an a in registers. A thread's 16 bytes of a row of a are elements 8 t to 8 t + 7 of a chunk; the products of a step
- * take its element 4 step + 2 half + side for position 2 t + 8 half + side of the sum. So a stage's rows are b's in this
- * order: by side, then t, then half. */
+/* b for an a in registers. A thread's 16 bytes of a row of a are elements 8 t to 8 t + 7 of a chunk; the products of a
+ * step take its element 4 step + 2 half + side for position 2 t + 8 half + side of the sum. So a stage's rows are b's
+ * in this order: by side, then t, then half. */
 template <bool bf16>
 __device__ __forceinline__ void map_make_ordered(uint32_t map, const void *address, uint32_t positions, uint32_t sums,
                                                  uint32_t ld) {
@@ -148,7 +157,8 @@ __device__ __forceinline__ void map_make_ordered(uint32_t map, const void *addre
 
 /* An operand [positions, sums], or [sums, positions] in memory if it is across. */
 template <bool bf16, bool across, int extent>
-__device__ __forceinline__ void map_operand(uint32_t map, const void *address, uint32_t positions, uint32_t sums, uint32_t ld) {
+__device__ __forceinline__ void map_operand(uint32_t map, const void *address, uint32_t positions, uint32_t sums,
+                                            uint32_t ld) {
     if constexpr (across)
         map_make<bf16, PIECE, STEP>(map, address, positions, sums, ld);
     else
@@ -157,11 +167,13 @@ __device__ __forceinline__ void map_operand(uint32_t map, const void *address, u
 
 /* By a whole warp: to global memory, where lane 0 may copy by it. */
 __device__ __forceinline__ void map_publish(const tensor_map *to, uint32_t from) {
-    asm volatile("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;" ::"l"(
-                     __cvta_generic_to_global(to)),
-                 "r"(from)
-                 : "memory");
-    if (threadIdx.x % 32 == 0) asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(to) : "memory");
+    asm volatile(
+        "tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;" ::"l"(
+            __cvta_generic_to_global(to)),
+        "r"(from)
+        : "memory");
+    if (threadIdx.x % 32 == 0)
+        asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(to) : "memory");
     __syncwarp();
 }
 
@@ -223,13 +235,14 @@ __device__ __forceinline__ void ordered_load(uint32_t to, const tensor_map *map,
                                              uint32_t step) {
 #pragma unroll
     for (int piece = 0; piece < extent / PIECE; piece++)
-        asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(
-                         to + piece * PIECE_BYTES),
+        asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                     "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to + piece * PIECE_BYTES),
                      "l"(map), "r"(barrier), "r"(position + piece * PIECE), "r"(0), "r"(step / 2 * (CHUNK / 8)),
                      "r"(step % 2 * 2)
                      : "memory");
 }
-template <int extent> __device__ __forceinline__ void ordered_ask(const tensor_map *map, int32_t position, uint32_t step) {
+template <int extent>
+__device__ __forceinline__ void ordered_ask(const tensor_map *map, int32_t position, uint32_t step) {
 #pragma unroll
     for (int piece = 0; piece < extent / PIECE; piece++)
         asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global [%0, {%1, %2, %3, %4}];" ::"l"(map),
@@ -259,7 +272,8 @@ __device__ __forceinline__ void stage_ask(const map_pair *maps, const bounded_wa
         if ((tile_row + step) % TURNS == 1) ordered_ask<tile::columns>(&maps->b, walk.column, step);
     } else {
         if ((tile_column + step) % TURNS == 0) bounded_ask<tile::rows, tile::a_across>(&maps->a, walk.row, step * STEP);
-        if ((tile_row + step) % TURNS == 1) bounded_ask<tile::columns, tile::b_across>(&maps->b, walk.column, step * STEP);
+        if ((tile_row + step) % TURNS == 1)
+            bounded_ask<tile::columns, tile::b_across>(&maps->b, walk.column, step * STEP);
     }
 }
 
@@ -286,7 +300,8 @@ template <class tile> __device__ __forceinline__ void bounded_copy(const rota_ma
 
 /* ---- Multiplying ---- */
 
-/* Where a product finds an operand: pieces of 128-byte rows under the 128-byte swizzle, or 32-byte rows under that of 32. */
+/* Where a product finds an operand: pieces of 128-byte rows under the 128-byte swizzle, or 32-byte rows under that of
+ * 32. */
 template <bool across> __device__ __forceinline__ uint64_t bounded_descriptor(uint32_t address) {
     if constexpr (across) return matrix_descriptor(address, PIECE_BYTES, 8 * 128);
     return matrix_descriptor(address, 0, 8 * 32) | UINT64_C(3) << 62;
@@ -319,10 +334,12 @@ __device__ __forceinline__ void quad_transpose(uint32_t (&w)[4]) {
     }
 }
 
-/* One warpgroup's results. A thread has two neighbours of each 8 columns: four threads exchange theirs for 16 bytes each. */
+/* One warpgroup's results. A thread has two neighbours of each 8 columns: four threads exchange theirs for 16 bytes
+ * each. */
 template <class tile>
-__device__ __forceinline__ void bounded_write(const rota_matmul_params &p, uint16_t *c, const float (&sums)[tile::columns / 2],
-                                              uint32_t first_row, uint32_t column) {
+__device__ __forceinline__ void bounded_write(const rota_matmul_params &p, uint16_t *c,
+                                              const float (&sums)[tile::columns / 2], uint32_t first_row,
+                                              uint32_t column) {
     const uint32_t lane = threadIdx.x % 32;
 #pragma unroll
     for (int half = 0; half < 2; half++) {
@@ -389,23 +406,24 @@ __device__ __forceinline__ void bounded_multiply(const rota_matmul_params &p, ui
     }
 }
 
-/* As warpgroup_product (hopper.cuh), with a in registers: d [64, columns] = a [64, 16] b [16, columns] (+ d where `add`). */
+/* As warpgroup_product (hopper.cuh), with a in registers: d [64, columns] = a [64, 16] b [16, columns] (+ d where
+ * `add`). */
 template <int columns, bool bf16> struct held_product;
-#define HELD_WGMMA(COLUMNS, REGISTERS, TYPE, A0, A1, A2, A3, B, ADD)                                                      \
-    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #ADD ", 0;\n"                                                   \
-                 "wgmma.mma_async.sync.aligned.m64n" #COLUMNS "k16.f32." TYPE "." TYPE " {" ROTA_NAMES_##REGISTERS        \
-                 "}, {%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #B ", add, 1, 1, 1;\n}"                                 \
-                 : ROTA_OUT_##REGISTERS                                                                                    \
+#define HELD_WGMMA(COLUMNS, REGISTERS, TYPE, A0, A1, A2, A3, B, ADD)                                               \
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %" #ADD ", 0;\n"                                            \
+                 "wgmma.mma_async.sync.aligned.m64n" #COLUMNS "k16.f32." TYPE "." TYPE " {" ROTA_NAMES_##REGISTERS \
+                 "}, {%" #A0 ", %" #A1 ", %" #A2 ", %" #A3 "}, %" #B ", add, 1, 1, 1;\n}"                          \
+                 : ROTA_OUT_##REGISTERS                                                                            \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add))
-#define HELD_PRODUCT(COLUMNS, REGISTERS, ...)                                                                             \
-    template <bool bf16> struct held_product<COLUMNS, bf16> {                                                             \
-        static __device__ __forceinline__ void add_to(float (&d)[REGISTERS], const uint32_t (&a)[4], uint64_t b,          \
-                                                      uint32_t add) {                                                     \
-            if constexpr (bf16)                                                                                           \
-                HELD_WGMMA(COLUMNS, REGISTERS, "bf16", __VA_ARGS__);                                                      \
-            else                                                                                                          \
-                HELD_WGMMA(COLUMNS, REGISTERS, "f16", __VA_ARGS__);                                                       \
-        }                                                                                                                 \
+#define HELD_PRODUCT(COLUMNS, REGISTERS, ...)                                                                    \
+    template <bool bf16> struct held_product<COLUMNS, bf16> {                                                    \
+        static __device__ __forceinline__ void add_to(float (&d)[REGISTERS], const uint32_t (&a)[4], uint64_t b, \
+                                                      uint32_t add) {                                            \
+            if constexpr (bf16)                                                                                  \
+                HELD_WGMMA(COLUMNS, REGISTERS, "bf16", __VA_ARGS__);                                             \
+            else                                                                                                 \
+                HELD_WGMMA(COLUMNS, REGISTERS, "f16", __VA_ARGS__);                                              \
+        }                                                                                                        \
     };
 HELD_PRODUCT(192, 96, 96, 97, 98, 99, 100, 101)
 HELD_PRODUCT(256, 128, 128, 129, 130, 131, 132, 133)
@@ -419,16 +437,16 @@ struct held_rows {
     }
 };
 
-/* The two products of a chunk. While the first runs, a later chunk is asked for, into registers that the chunk before has
- * done with. */
+/* The two products of a chunk. While the first runs, a later chunk is asked for, into registers that the chunk before
+ * has done with. */
 template <class tile>
-__device__ __forceinline__ void chunk_multiply(stage_ring<tile> &ring, float (&sums)[tile::columns / 2], const held_rows &now,
-                                               held_rows &later, const uint16_t *low_row, const uint16_t *high_row,
-                                               uint32_t chunk, uint32_t chunks) {
+__device__ __forceinline__ void chunk_multiply(stage_ring<tile> &ring, float (&sums)[tile::columns / 2],
+                                               const held_rows &now, held_rows &later, const uint16_t *low_row,
+                                               const uint16_t *high_row, uint32_t chunk, uint32_t chunks) {
 #pragma unroll
     for (int step = 0; step < 2; step++) {
-        const uint32_t a[4] = {step ? now.low.z : now.low.x, step ? now.high.z : now.high.x, step ? now.low.w : now.low.y,
-                               step ? now.high.w : now.high.y};
+        const uint32_t a[4] = {step ? now.low.z : now.low.x, step ? now.high.z : now.high.x,
+                               step ? now.low.w : now.low.y, step ? now.high.w : now.high.y};
         ring.wait_full();
         const uint64_t b = bounded_descriptor<true>(ring.shared.b(ring.stage));
         products_begin();
@@ -461,8 +479,8 @@ __device__ __forceinline__ void bounded_multiply_held(const rota_matmul_params &
 #pragma unroll
             for (uint32_t i = 0; i < HELD; i++)
                 if (first_chunk + i < chunks)
-                    chunk_multiply<tile>(ring, sums, held[i], held[(i + HELD - 1) % HELD], low_row, high_row, first_chunk + i,
-                                         chunks);
+                    chunk_multiply<tile>(ring, sums, held[i], held[(i + HELD - 1) % HELD], low_row, high_row,
+                                         first_chunk + i, chunks);
         }
         products_wait<0>();
         ring.release_last();
@@ -505,21 +523,21 @@ template <class tile, typename A> __device__ __forceinline__ void matmul_bounded
 }
 
 /* By orientation (n: as it lies, t: transposed; held: both as they lie, a in registers), type and tile. */
-#define PRODUCT(name, type, rows, columns, ...)                                                                          \
-    ROTA_KERNEL_BLOCKS(matmul_bounded_##name##_##type##_##rows##x##columns, 3, rota_matmul_params,                       \
-                       (bounded_tile<rows, columns, __VA_ARGS__>::threads), 1) {                                         \
-        matmul_bounded<bounded_tile<rows, columns, __VA_ARGS__>>(args);                                                  \
+#define PRODUCT(name, type, rows, columns, ...)                                                    \
+    ROTA_KERNEL_BLOCKS(matmul_bounded_##name##_##type##_##rows##x##columns, 3, rota_matmul_params, \
+                       (bounded_tile<rows, columns, __VA_ARGS__>::threads), 1) {                   \
+        matmul_bounded<bounded_tile<rows, columns, __VA_ARGS__>>(args);                            \
     }
-#define PRODUCTS(type, bf16)                                                                                             \
-    PRODUCT(held, type, 128, 256, bf16, false, true, true)                                                               \
-    PRODUCT(held, type, 192, 192, bf16, false, true, true)                                                               \
-    PRODUCT(held, type, 128, 192, bf16, false, true, true)                                                               \
-    PRODUCT(nn, type, 128, 256, bf16, false, true, false)                                                                \
-    PRODUCT(nn, type, 192, 192, bf16, false, true, false)                                                                \
-    PRODUCT(nn, type, 128, 192, bf16, false, true, false)                                                                \
-    PRODUCT(nt, type, 128, 256, bf16, false, false, false)                                                               \
-    PRODUCT(nt, type, 128, 192, bf16, false, false, false)                                                               \
-    PRODUCT(tn, type, 128, 256, bf16, true, true, false)                                                                 \
+#define PRODUCTS(type, bf16)                               \
+    PRODUCT(held, type, 128, 256, bf16, false, true, true) \
+    PRODUCT(held, type, 192, 192, bf16, false, true, true) \
+    PRODUCT(held, type, 128, 192, bf16, false, true, true) \
+    PRODUCT(nn, type, 128, 256, bf16, false, true, false)  \
+    PRODUCT(nn, type, 192, 192, bf16, false, true, false)  \
+    PRODUCT(nn, type, 128, 192, bf16, false, true, false)  \
+    PRODUCT(nt, type, 128, 256, bf16, false, false, false) \
+    PRODUCT(nt, type, 128, 192, bf16, false, false, false) \
+    PRODUCT(tn, type, 128, 256, bf16, true, true, false)   \
     PRODUCT(tn, type, 128, 192, bf16, true, true, false)
 PRODUCTS(f16, false)
 PRODUCTS(bf16, true)

@@ -1,6 +1,6 @@
-/* CUDA kernels: matmul_f16, matmul_bf16, sums in f32. From compute capability 8.0 on by matrix units (mma.sync), operands
- * staged through several shared-memory buffers by copies that run beside the arithmetic; before, as matmul does.
- * ops/cuda/matmul_tiles.c chooses between the tiles. */
+/* CUDA kernels: matmul_f16, matmul_bf16, sums in f32. From compute capability 8.0 on by matrix units (mma.sync),
+ * operands staged through several shared-memory buffers by copies that run beside the arithmetic; before, as matmul
+ * does. ops/cuda/matmul_tiles.c chooses between the tiles. */
 #include "ops/cuda/matmul.cuh"
 #include "ops/cuda/mma.cuh"
 
@@ -12,8 +12,8 @@ constexpr int DEPTH = 32; /* of k, a step */
 /* ---- Operands ---- */
 
 /* One operand's side of a tile: EXTENT rows of a (or columns of b), DEPTH of k, as rows of memory lie, in chunks of 8
- * elements. ALONG_K: memory runs along k. The chunks of a row are permuted by the row's number, so that eight rows' chunks of
- * one column lie in different banks. */
+ * elements. ALONG_K: memory runs along k. The chunks of a row are permuted by the row's number, so that eight rows'
+ * chunks of one column lie in different banks. */
 template <typename T, int EXTENT, int THREADS, bool ALONG_K> struct mma_side {
     static constexpr int BYTES = EXTENT * DEPTH * 2;
     static constexpr int CHUNKS = (ALONG_K ? DEPTH : EXTENT) / 8; /* of a row */
@@ -69,7 +69,8 @@ template <typename T, int TILE_M, int TILE_N, int STAGES> struct mma_tile {
     float total[BLOCKS_M][BLOCKS_N][4] = {};
 
     template <bool TRANSPOSE_A, bool TRANSPOSE_B>
-    ROTA_DEVICE void add(const rota_matmul_params &p, const matmul_block &block, const T *a, const T *b, float *shared_memory) {
+    ROTA_DEVICE void add(const rota_matmul_params &p, const matmul_block &block, const T *a, const T *b,
+                         float *shared_memory) {
         using side_a = mma_side<T, TILE_M, THREADS, !TRANSPOSE_A>;
         using side_b = mma_side<T, TILE_N, THREADS, TRANSPOSE_B>;
         const side_a left(a, p.lda, block.row, p.m, p.k);

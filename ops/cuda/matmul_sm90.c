@@ -109,7 +109,8 @@ static rota_matmul_sm90_map operand_map(uint64_t address, uint64_t positions, ui
     rota_matmul_sm90_map map = {.address = address, .stride_y_bytes = ld * 2};
     map.extent_x = across ? positions : sums;
     map.extent_y = across ? sums : positions;
-    map.box_x = across ? ROTA_MATMUL_SM90_PIECE : ROTA_MATMUL_SM90_STEP; /* NOLINT(bugprone-branch-clone): equal today */
+    /* NOLINTNEXTLINE(bugprone-branch-clone): equal today */
+    map.box_x = across ? ROTA_MATMUL_SM90_PIECE : ROTA_MATMUL_SM90_STEP;
     map.box_y = (across ? ROTA_MATMUL_SM90_STEP : tile_positions) / sharers;
     return map;
 }

@@ -32,12 +32,13 @@ static uint64_t tiles(const rota_matmul_params *p, uint32_t side) {
 LAUNCH(matmul, SMALL_TILE, ROTA_CUDA_THREADS, ROTA_CUDA_MATMUL_SMALL_SHARED)
 LAUNCH_HALF(matmul_f16, SMALL_TILE, ROTA_CUDA_MATMUL_HALF_SMALL_SHARED)
 LAUNCH_HALF(matmul_bf16, SMALL_TILE, ROTA_CUDA_MATMUL_HALF_SMALL_SHARED)
-static LAUNCH(matmul_large, LARGE_TILE, ROTA_CUDA_THREADS, ROTA_CUDA_MATMUL_LARGE_SHARED) static LAUNCH(
-    matmul_fine, FINE_TILE, ROTA_CUDA_THREADS,
-    ROTA_CUDA_MATMUL_FINE_SHARED) static LAUNCH_HALF(matmul_f16_large, LARGE_TILE,
-                                                     ROTA_CUDA_MATMUL_HALF_LARGE_SHARED) static LAUNCH_HALF(matmul_bf16_large,
-                                                                                                            LARGE_TILE,
-                                                                                                            ROTA_CUDA_MATMUL_HALF_LARGE_SHARED)
+/* clang-format takes what comes one after the other without a semicolon for one. */
+// clang-format off
+static LAUNCH(matmul_large, LARGE_TILE, ROTA_CUDA_THREADS, ROTA_CUDA_MATMUL_LARGE_SHARED)
+static LAUNCH(matmul_fine, FINE_TILE, ROTA_CUDA_THREADS, ROTA_CUDA_MATMUL_FINE_SHARED)
+static LAUNCH_HALF(matmul_f16_large, LARGE_TILE, ROTA_CUDA_MATMUL_HALF_LARGE_SHARED)
+static LAUNCH_HALF(matmul_bf16_large, LARGE_TILE, ROTA_CUDA_MATMUL_HALF_LARGE_SHARED)
+// clang-format on
 
 #define KERNEL(kernel, image_name)                                                                           \
     static const rota_kernel kernel = {                                                                      \

@@ -1,5 +1,5 @@
-/* Matrix units for 16-bit floats (mma.sync, from compute capability 8.0 on), and the instructions that bring operands to them:
- * copies that run beside the arithmetic, and loads of 8 x 8 matrices from shared memory. */
+/* Matrix units for 16-bit floats (mma.sync, from compute capability 8.0 on), and the instructions that bring operands
+ * to them: copies that run beside the arithmetic, and loads of 8 x 8 matrices from shared memory. */
 #ifndef ROTA_OPS_CUDA_MMA_CUH
 #define ROTA_OPS_CUDA_MMA_CUH
 

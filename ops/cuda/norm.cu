@@ -1,10 +1,11 @@
-/* CUDA kernels: layernorm (with or without a sum before it) and rmsnorm, forward, backward, and the partial sums of their
- * weights' gradients. */
+/* CUDA kernels: layernorm (with or without a sum before it) and rmsnorm, forward, backward, and the partial sums of
+ * their weights' gradients. */
 #include "ops/cuda/norm_groups.h"
 #include "ops/cuda/values.cuh"
 
 /* y = (x - mean) * rstd * weight + bias: mean first, then the variance around it. */
-template <bool HALF, bool BLOCK, int W, bool LAYER, bool RESIDUAL, typename A> ROTA_DEVICE void norm_row(const A &args) {
+template <bool HALF, bool BLOCK, int W, bool LAYER, bool RESIDUAL, typename A>
+ROTA_DEVICE void norm_row(const A &args) {
     using array = values<HALF>;
     const rota_norm_params &p = args.params;
     const row_threads<BLOCK> t;
@@ -19,8 +20,8 @@ template <bool HALF, bool BLOCK, int W, bool LAYER, bool RESIDUAL, typename A> R
     const array weight(rota_operand<const void>(args, WEIGHT), 0, p.dtype);
     const array bias(rota_operand<const void>(args, BIAS), 0, p.dtype);
     float *stats = rota_operand<float>(args, STATS);
-    const bool whole = x.aligned() && y.aligned() && (!has_weight || weight.aligned()) && (!has_bias || bias.aligned()) &&
-                       (!RESIDUAL || (r.aligned() && sum.aligned()));
+    const bool whole = x.aligned() && y.aligned() && (!has_weight || weight.aligned()) &&
+                       (!has_bias || bias.aligned()) && (!RESIDUAL || (r.aligned() && sum.aligned()));
     if (RESIDUAL) /* what a thread reads again it wrote itself */
         t.template walk<W>(p.dim, [&](uint32_t i) {
             pack<W> a = x.template load<W>(i, whole);
@@ -66,8 +67,8 @@ template <typename A, typename... I> ROTA_DEVICE bool all_aligned(const A &args,
     return ((reinterpret_cast<uint64_t>(rota_operand<const void>(args, operands)) | ...) & 15u) == 0;
 }
 
-/* Rows of 16 bits that are whole vectors: each is of as many whole warps of a block as it has vectors for, and a thread has the
- * same vector of every row that its group of warps takes. */
+/* Rows of 16 bits that are whole vectors: each is of as many whole warps of a block as it has vectors for, and a thread
+ * has the same vector of every row that its group of warps takes. */
 struct norm_group {
     static constexpr uint32_t W = values<true>::VECTOR, WARPS = ROTA_CUDA_NORM_THREADS / 32;
     uint32_t warps, groups, group, column, parity = 0; /* warps: of a row */
@@ -79,8 +80,9 @@ struct norm_group {
         group = warp / warps;
         column = (threadIdx.x - group * warps * 32) * W;
     }
-    /* Two sums over the group's threads, for all of them; by turns in one half of the parts, so that nobody writes what another
-     * still reads: whoever comes back to a half has met all the others, who are through with it, at the other one. */
+    /* Two sums over the group's threads, for all of them; by turns in one half of the parts, so that nobody writes what
+     * another still reads: whoever comes back to a half has met all the others, who are through with it, at the other
+     * one. */
     ROTA_DEVICE float2 sum(float a, float b) {
 #pragma unroll
         for (int step = 16; step > 0; step /= 2) {
@@ -99,7 +101,8 @@ struct norm_group {
         return all;
     }
     /* A row's weight or bias as f32 in shared memory, for all groups; `otherwise` where there is none. */
-    template <bool WHOLE> ROTA_DEVICE void share(float *to, const values<true> &from, bool there, float otherwise) const {
+    template <bool WHOLE>
+    ROTA_DEVICE void share(float *to, const values<true> &from, bool there, float otherwise) const {
         if (group != 0) return;
         pack<W> value = {};
         if (there) value = from.open(from.fetch(0, WHOLE));
@@ -116,7 +119,8 @@ struct layernorm_shared {
 };
 
 /* layernorm: groups take pairs of rows in turns, and load the next pair before they calculate. */
-template <uint32_t DTYPE, bool WHOLE, typename A> ROTA_DEVICE void layernorm_pairs(const A &args, layernorm_shared &shared) {
+template <uint32_t DTYPE, bool WHOLE, typename A>
+ROTA_DEVICE void layernorm_pairs(const A &args, layernorm_shared &shared) {
     using array = values<true>;
     constexpr uint32_t W = norm_group::W;
     const rota_norm_params &p = args.params;
@@ -208,8 +212,8 @@ ROTA_KERNEL(rmsnorm, 4, rota_norm_params, ROTA_CUDA_ROW_THREADS) {
     ROTA_BY_VALUES(args.params.dtype, args.params.dim, rmsnorm_row, args);
 }
 
-/* dx = (dx +) rstd * (g - mean(g) - h * mean(g * h)) with g = dy * weight and h = (x - mean) * rstd; without mean(g) where the
- * mean was not subtracted. */
+/* dx = (dx +) rstd * (g - mean(g) - h * mean(g * h)) with g = dy * weight and h = (x - mean) * rstd; without mean(g)
+ * where the mean was not subtracted. */
 template <bool HALF, bool BLOCK, int W, bool LAYER, typename A> ROTA_DEVICE void norm_backward_row(const A &args) {
     using array = values<HALF>;
     const rota_norm_params &p = args.params;
@@ -217,7 +221,8 @@ template <bool HALF, bool BLOCK, int W, bool LAYER, typename A> ROTA_DEVICE void
     if (t.row >= p.rows) return;
     const bool has_weight = p.flags & ROTA_NORM_WEIGHT, add = p.flags & ROTA_NORM_ACCUMULATE;
     const uint64_t first = t.row * p.dim;
-    const array x(rota_operand<const void>(args, 0), first, p.dtype), dy(rota_operand<const void>(args, 3), first, p.dtype);
+    const array x(rota_operand<const void>(args, 0), first, p.dtype),
+        dy(rota_operand<const void>(args, 3), first, p.dtype);
     const array weight(rota_operand<const void>(args, 1), 0, p.dtype), dx(rota_operand<void>(args, 4), first, p.dtype);
     const float *stats = rota_operand<const float>(args, 2);
     const float mean = LAYER ? stats[2 * t.row] : 0.0f, rstd = stats[LAYER ? 2 * t.row + 1 : t.row];
@@ -272,7 +277,8 @@ template <bool HALF, int W, bool LAYER, typename A> ROTA_DEVICE void norm_backwa
     const rota_norm_params &p = args.params;
     const uint64_t chunks = (static_cast<uint64_t>(p.rows) + p.chunk - 1) / p.chunk, i = rota_index() * W;
     if (i >= chunks * p.dim) return;
-    const uint64_t column = i % p.dim, begin = i / p.dim * p.chunk, end = min(begin + p.chunk, static_cast<uint64_t>(p.rows));
+    const uint64_t column = i % p.dim, begin = i / p.dim * p.chunk,
+                   end = min(begin + p.chunk, static_cast<uint64_t>(p.rows));
     const values<HALF> x(rota_operand<const void>(args, 0), column, p.dtype);
     const values<HALF> dy(rota_operand<const void>(args, 2), column, p.dtype);
     const float *stats = rota_operand<const float>(args, 1);
@@ -306,8 +312,8 @@ template <bool LAYER, typename A> ROTA_DEVICE void norm_backward_weight(const A 
 ROTA_KERNEL(layernorm_backward_weight, 4, rota_norm_params, ROTA_CUDA_THREADS) { norm_backward_weight<true>(args); }
 ROTA_KERNEL(rmsnorm_backward_weight, 4, rota_norm_params, ROTA_CUDA_THREADS) { norm_backward_weight<false>(args); }
 
-/* Both of the above in one pass. A block has a chunk of rows, which its groups of warps take in turns. A thread keeps its
- * columns' sums in registers, and in the end the groups' sums are added up in their order. */
+/* Both of the above in one pass. A block has a chunk of rows, which its groups of warps take in turns. A thread keeps
+ * its columns' sums in registers, and in the end the groups' sums are added up in their order. */
 struct norm_gradient_shared {
     float2 parts[2 * norm_group::WARPS];
     float weight[ROTA_CUDA_WARP_ROW];
@@ -338,8 +344,10 @@ ROTA_DEVICE void norm_gradient_block(const A &args, norm_gradient_shared &shared
     norm_group g(dim, shared.parts);
     const bool mine = g.column < dim, add = p.flags & ROTA_NORM_ACCUMULATE;
     const uint64_t begin = chunk * p.chunk, end = min(begin + p.chunk, static_cast<uint64_t>(p.rows));
-    const array x(rota_operand<const void>(args, 0), g.column, DTYPE), dy(rota_operand<const void>(args, 3), g.column, DTYPE);
-    const array weight(rota_operand<const void>(args, 1), g.column, DTYPE), dx(rota_operand<void>(args, 4), g.column, DTYPE);
+    const array x(rota_operand<const void>(args, 0), g.column, DTYPE),
+        dy(rota_operand<const void>(args, 3), g.column, DTYPE);
+    const array weight(rota_operand<const void>(args, 1), g.column, DTYPE),
+        dx(rota_operand<void>(args, 4), g.column, DTYPE);
     const float *stats = rota_operand<const float>(args, 2);
     uint4 next_x = {}, next_dy = {}, next_before = {};
     float next_mean = 0.0f, next_rstd = 0.0f;
@@ -409,10 +417,10 @@ template <bool LAYER, typename A> ROTA_DEVICE void norm_gradient(const A &args, 
     else
         norm_gradient_of<LAYER, DTYPE_F16>(args, shared);
 }
-#define ROTA_NORM_GRADIENT(name, LAYER)                                                                      \
-    ROTA_KERNEL_BLOCKS(name, 6, rota_norm_params, ROTA_CUDA_NORM_THREADS, ROTA_CUDA_NORM_GROUP_BLOCKS) {                      \
-        __shared__ norm_gradient_shared shared;                                                              \
-        norm_gradient<LAYER>(args, shared);                                                                  \
+#define ROTA_NORM_GRADIENT(name, LAYER)                                                                  \
+    ROTA_KERNEL_BLOCKS(name, 6, rota_norm_params, ROTA_CUDA_NORM_THREADS, ROTA_CUDA_NORM_GROUP_BLOCKS) { \
+        __shared__ norm_gradient_shared shared;                                                          \
+        norm_gradient<LAYER>(args, shared);                                                              \
     }
 ROTA_NORM_GRADIENT(layernorm_gradient, true)
 ROTA_NORM_GRADIENT(rmsnorm_gradient, false)

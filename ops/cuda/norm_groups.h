@@ -11,7 +11,8 @@ enum {
     ROTA_CUDA_NORM_GROUP_BLOCKS = ROTA_CUDA_NORM_BLOCKS * ROTA_CUDA_THREADS / ROTA_CUDA_NORM_THREADS,
 };
 
-/* Warps of a row, for what rota_cuda_norm_by_vectors says: a block has as many rows at a time as it has groups of them. */
+/* Warps of a row, for what rota_cuda_norm_by_vectors says: a block has as many rows at a time as it has groups of
+ * them. */
 ROTA_SHAPE_FN uint32_t rota_cuda_norm_warps(uint32_t dim) {
     return (dim + 255) / 256;
 }

@@ -1,4 +1,5 @@
-/* CUDA kernels: adamw, momentum, loss_scale. The first two are bound by memory: a thread has eight neighbouring elements. */
+/* CUDA kernels: adamw, momentum, loss_scale. The first two are bound by memory: a thread has eight neighbouring
+ * elements. */
 #include "ops/cuda/values.cuh"
 
 constexpr int EACH = ROTA_CUDA_ELEMENTS / ROTA_CUDA_THREADS;
@@ -15,7 +16,8 @@ ROTA_DEVICE float one_minus_power(float beta, uint32_t n) {
 }
 
 /* Elements [i, i + 8) of `count`; beyond it 0, or nothing. */
-template <bool HALF> ROTA_DEVICE pack<EACH> load_eight(const values<HALF> &x, uint64_t i, uint64_t count, bool aligned) {
+template <bool HALF>
+ROTA_DEVICE pack<EACH> load_eight(const values<HALF> &x, uint64_t i, uint64_t count, bool aligned) {
     if (i + EACH <= count) return x.template load<EACH>(i, aligned);
     pack<EACH> value = {};
     for (int j = 0; j < EACH; j++)
@@ -29,8 +31,9 @@ ROTA_DEVICE void store_eight(const values<HALF> &y, uint64_t i, uint64_t count, 
         if (i + j < count) y.put(i + j, value.v[j]);
 }
 
-/* f(state, g, p) for each element: STATES arrays of f32 beside p, which f changes in place with p. Operands: p, g, states,
- * factor, half. G_HALF: the gradient is 16-bit. begin: what all threads of a block do before f, meanwhile the elements come. */
+/* f(state, g, p) for each element: STATES arrays of f32 beside p, which f changes in place with p. Operands: p, g,
+ * states, factor, half. G_HALF: the gradient is 16-bit. begin: what all threads of a block do before f, meanwhile the
+ * elements come. */
 template <bool G_HALF, int STATES, typename A, typename B, typename F>
 ROTA_DEVICE void update(const A &args, B begin, F f) {
     const uint64_t count = args.params.count, i = rota_index() * EACH;

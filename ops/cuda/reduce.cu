@@ -24,7 +24,9 @@ ROTA_DEVICE float first_value_of(uint32_t op) {
 }
 ROTA_DEVICE float take_as(uint32_t op, float total, float x) {
     if (op == ROTA_REDUCE_SUM) return total + x;
-    return op == ROTA_REDUCE_SUM_SQUARES ? fmaf(x, x, total) : op == ROTA_REDUCE_MAX ? larger(x, total) : smaller(x, total);
+    return op == ROTA_REDUCE_SUM_SQUARES ? fmaf(x, x, total)
+           : op == ROTA_REDUCE_MAX       ? larger(x, total)
+                                         : smaller(x, total);
 }
 ROTA_DEVICE float join_as(uint32_t op, float a, float b) {
     return op == ROTA_REDUCE_MAX ? larger(a, b) : op == ROTA_REDUCE_MIN ? smaller(a, b) : a + b;
@@ -93,11 +95,13 @@ template <int OP, typename T, bool BLOCK> ROTA_DEVICE void reduce_row(const redu
 /* A block has a tile of columns of a chunk, a lane neighbouring ones; warp w takes rows w, w + WARPS, and so on. */
 template <int OP, typename T> ROTA_DEVICE void reduce_column(const reduction<T> &r) {
     constexpr uint32_t W = sizeof(T) == 4 ? 1 : 8, TILE = 32 * W;
-    static_assert(TILE == (sizeof(T) == 4 ? ROTA_CUDA_REDUCE_TILE : ROTA_CUDA_REDUCE_TILE_HALF), "as the host counts blocks");
+    static_assert(TILE == (sizeof(T) == 4 ? ROTA_CUDA_REDUCE_TILE : ROTA_CUDA_REDUCE_TILE_HALF),
+                  "as the host counts blocks");
     using vector = several<T, W>;
     float(*part)[TILE] = reinterpret_cast<float(*)[TILE]>(r.shared);
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const uint64_t tiles = (r.inner + TILE - 1) / TILE, tile = rota_group_index() % tiles, oc = rota_group_index() / tiles;
+    const uint64_t tiles = (r.inner + TILE - 1) / TILE, tile = rota_group_index() % tiles,
+                   oc = rota_group_index() / tiles;
     if (oc >= r.outer * r.chunks) return;
     const uint64_t c = oc % r.chunks, column = tile * TILE + lane * W;
     const uint32_t length = r.length(c);
@@ -140,7 +144,8 @@ template <int OP, typename T> ROTA_DEVICE void reduce_column(const reduction<T> 
     }
 }
 
-/* A block reads a chunk of few columns as one run; its step is a multiple of the columns, so each thread stays in one. */
+/* A block reads a chunk of few columns as one run; its step is a multiple of the columns, so each thread stays in
+ * one. */
 template <typename T> ROTA_DEVICE void reduce_narrow(const reduction<T> &r) {
     float *part = r.shared;
     const uint64_t oc = rota_group_index();
@@ -172,8 +177,17 @@ template <int OP, typename T> ROTA_DEVICE void reduce_as(rota_cuda_reduction kin
 template <typename T, typename A> ROTA_DEVICE void reduce_from(const A &args, float *shared) {
     const rota_reduce_params &p = args.params;
     const rota_cuda_reduction kind = rota_cuda_reduction_of(&p);
-    const reduction<T> r = {rota_operand<const T>(args, 0), rota_operand<void>(args, 1), p.op, p.to, shared, p.outer, p.n,
-                            p.inner, p.chunk, (static_cast<uint64_t>(p.n) + p.chunk - 1) / p.chunk, p.scale};
+    const reduction<T> r = {rota_operand<const T>(args, 0),
+                            rota_operand<void>(args, 1),
+                            p.op,
+                            p.to,
+                            shared,
+                            p.outer,
+                            p.n,
+                            p.inner,
+                            p.chunk,
+                            (static_cast<uint64_t>(p.n) + p.chunk - 1) / p.chunk,
+                            p.scale};
     if (kind == ROTA_CUDA_REDUCE_EACH) return reduce_each(r);
     if (kind == ROTA_CUDA_REDUCE_NARROW) return reduce_narrow(r);
     switch (p.op) {
@@ -196,7 +210,8 @@ ROTA_KERNEL(reduce, 2, rota_reduce_params, ROTA_CUDA_ROW_THREADS) {
 /* A warp per result where rows are contiguous, else a thread: neighbours read neighbours. */
 template <typename T, typename A> ROTA_DEVICE void max_backward_of(const A &args) {
     const rota_max_backward_params &p = args.params;
-    const T *x = rota_operand<const T>(args, 0), *y = rota_operand<const T>(args, 1), *dy = rota_operand<const T>(args, 2);
+    const T *x = rota_operand<const T>(args, 0), *y = rota_operand<const T>(args, 1),
+            *dy = rota_operand<const T>(args, 2);
     T *dx = rota_operand<T>(args, 3);
     const T zero = narrow<T>(0.0f);
     const uint64_t results = static_cast<uint64_t>(p.outer) * p.inner, index = rota_group_index() * ROTA_CUDA_THREADS;

@@ -51,7 +51,9 @@ template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void softmax_row
     clear_from<HALF, BLOCK, W>(t, y, seen, p.n, whole);
 }
 
-ROTA_KERNEL(softmax, 2, rota_softmax_params, ROTA_CUDA_ROW_THREADS) { ROTA_BY_VALUES(args.params.dtype, args.params.n, softmax_row, args); }
+ROTA_KERNEL(softmax, 2, rota_softmax_params, ROTA_CUDA_ROW_THREADS) {
+    ROTA_BY_VALUES(args.params.dtype, args.params.n, softmax_row, args);
+}
 
 template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void softmax_backward_row(const A &args) {
     const rota_softmax_params &p = args.params;
@@ -108,8 +110,8 @@ ROTA_KERNEL(causal_mask, 2, rota_causal_mask_params, ROTA_CUDA_ROW_THREADS) {
     ROTA_BY_VALUES(args.params.dtype, args.params.n, causal_mask_row, args);
 }
 
-/* A label outside gives NaN, an ignored one 0. Maximum and sum in one pass (online softmax: Milakov and Gimelshein, 2018): the
- * sum so far is rescaled where a vector holds a new maximum. */
+/* A label outside gives NaN, an ignored one 0. Maximum and sum in one pass (online softmax: Milakov and Gimelshein,
+ * 2018): the sum so far is rescaled where a vector holds a new maximum. */
 template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void cross_entropy_row(const A &args) {
     const rota_cross_entropy_params &p = args.params;
     const row_threads<BLOCK> t;

@@ -1,6 +1,6 @@
-/* Elements of kernels of any real dtype: read as f32, computed in f32, rounded once where they are stored. A thread of an
- * elementwise kernel has eight elements, which come and go in vectors of 16 bytes where the addresses allow: of f32 two
- * groups of four, of f16 and bf16 one of eight. */
+/* Elements of kernels of any real dtype: read as f32, computed in f32, rounded once where they are stored. A thread of
+ * an elementwise kernel has eight elements, which come and go in vectors of 16 bytes where the addresses allow: of f32
+ * two groups of four, of f16 and bf16 one of eight. */
 #ifndef ROTA_OPS_CUDA_TYPED_CUH
 #define ROTA_OPS_CUDA_TYPED_CUH
 
@@ -20,7 +20,9 @@ template <> ROTA_DEVICE __nv_bfloat16 narrow<__nv_bfloat16>(float x) { return __
 template <typename T, int N> struct alignas(N * sizeof(T)) several {
     T v[N];
 };
-template <typename V> ROTA_DEVICE bool aligned_to(const void *p) { return reinterpret_cast<uint64_t>(p) % sizeof(V) == 0; }
+template <typename V> ROTA_DEVICE bool aligned_to(const void *p) {
+    return reinterpret_cast<uint64_t>(p) % sizeof(V) == 0;
+}
 
 /* f(a value of the type that `dtype` means). */
 template <typename F> ROTA_DEVICE void by_dtype(uint32_t dtype, F f) {
@@ -39,7 +41,8 @@ static_assert(EIGHT == 8, "a thread has one vector of eight 16-bit elements, or 
 template <typename T> struct thread_elements {
     static constexpr int WIDTH = 16 / sizeof(T), GROUPS = EIGHT / WIDTH;
     static ROTA_DEVICE uint64_t first(int group) {
-        return rota_group_index() * ROTA_CUDA_ELEMENTS + static_cast<uint64_t>(group * ROTA_CUDA_THREADS + threadIdx.x) * WIDTH;
+        return rota_group_index() * ROTA_CUDA_ELEMENTS +
+               static_cast<uint64_t>(group * ROTA_CUDA_THREADS + threadIdx.x) * WIDTH;
     }
 };
 
@@ -88,7 +91,8 @@ ROTA_DEVICE void store_eight(uint32_t dtype, void *y, uint64_t count, const floa
     by_dtype(dtype, [&](auto type) { store_typed(static_cast<decltype(type) *>(y), count, v); });
 }
 
-/* The same of an operand with strides: the search for the address is shared by a group that lies in one innermost row. */
+/* The same of an operand with strides: the search for the address is shared by a group that lies in one innermost
+ * row. */
 template <typename T>
 ROTA_DEVICE void load_strided_typed(const T *x, const uint32_t *shape, const uint32_t *stride, uint64_t count,
                                     float (&v)[EIGHT]) {
@@ -111,7 +115,8 @@ ROTA_DEVICE void load_strided_typed(const T *x, const uint32_t *shape, const uin
         float *to = v + g * mine::WIDTH;
         if (!together || i >= count) {
 #pragma unroll
-            for (int j = 0; j < mine::WIDTH; j++) to[j] = i + j < count ? widen(*address(static_cast<uint32_t>(i + j))) : 0.0f;
+            for (int j = 0; j < mine::WIDTH; j++)
+                to[j] = i + j < count ? widen(*address(static_cast<uint32_t>(i + j))) : 0.0f;
             continue;
         }
         const T *from = address(static_cast<uint32_t>(i));

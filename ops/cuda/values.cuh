@@ -1,5 +1,6 @@
-/* Arrays whose dtype is a parameter of the kernel: f32 (HALF false), or f16 or bf16, told apart at run time, since that costs
- * a kernel bound by memory nothing and halves what there is to compile. Calculation is in f32, rounded once when stored. */
+/* Arrays whose dtype is a parameter of the kernel: f32 (HALF false), or f16 or bf16, told apart at run time, since that
+ * costs a kernel bound by memory nothing and halves what there is to compile. Calculation is in f32, rounded once when
+ * stored. */
 #ifndef ROTA_OPS_CUDA_VALUES_CUH
 #define ROTA_OPS_CUDA_VALUES_CUH
 
@@ -37,16 +38,16 @@ ROTA_DEVICE uint32_t narrow_two_bf16(float first, float second) {
 #endif
 }
 
-/* exp for exponents that are 0 or less, or close to it: two instructions, and a relative error of |x| 2^-24 or so; 0 below
- * 2^-126. */
+/* exp for exponents that are 0 or less, or close to it: two instructions, and a relative error of |x| 2^-24 or so; 0
+ * below 2^-126. */
 ROTA_DEVICE float quick_exp(float x) {
     float y;
     asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.4426950408889634f));
     return y;
 }
 
-/* values::fetch and ::place move VECTOR neighbours as they lie, for a kernel that keeps many of them; ::open and ::close are
- * between those and f32. */
+/* values::fetch and ::place move VECTOR neighbours as they lie, for a kernel that keeps many of them; ::open and
+ * ::close are between those and f32. */
 template <bool HALF> struct values;
 
 template <> struct values<false> {
@@ -133,7 +134,8 @@ template <> struct values<true> {
             for (int j = 0; j < 8; j++) value.v[j] = widen_f16(word[j / 2] >> 16 * (j % 2));
         } else {
 #pragma unroll
-            for (int j = 0; j < 8; j++) value.v[j] = __uint_as_float(j % 2 ? word[j / 2] & 0xFFFF0000u : word[j / 2] << 16);
+            for (int j = 0; j < 8; j++)
+                value.v[j] = __uint_as_float(j % 2 ? word[j / 2] & 0xFFFF0000u : word[j / 2] << 16);
         }
         return value;
     }
@@ -194,7 +196,8 @@ template <bool HALF, bool BLOCK, int W, int INPUTS = 1> struct kept_values {
     }
 };
 
-/* Calls run<HALF, BLOCK, W>(args) for rows of n elements of a dtype: W a vector of 16 bytes where rows are whole vectors. */
+/* Calls run<HALF, BLOCK, W>(args) for rows of n elements of a dtype: W a vector of 16 bytes where rows are whole
+ * vectors. */
 #define ROTA_BY_VALUES(dtype, n, run, args)                                                                  \
     do {                                                                                                     \
         const bool by_warp_ = (n) <= ROTA_CUDA_WARP_ROW;                                                     \

@@ -1,10 +1,11 @@
 /* Elementary and activation functions, and their derivatives, for the elementwise shaders. */
 /* rota_unary */
 const uint UNARY_AFFINE = 0u, UNARY_NEG = 1u, UNARY_EXP = 2u, UNARY_LOG = 3u, UNARY_SQRT = 4u, UNARY_RELU = 5u,
-           UNARY_GELU = 6u, UNARY_SILU = 7u, UNARY_ABS = 8u, UNARY_SQUARE = 9u, UNARY_RECIPROCAL = 10u, UNARY_RSQRT = 11u,
-           UNARY_TANH = 12u, UNARY_SIGMOID = 13u, UNARY_SIN = 14u, UNARY_COS = 15u, UNARY_SIGN = 16u, UNARY_FLOOR = 17u,
-           UNARY_CEIL = 18u, UNARY_ROUND = 19u, UNARY_GELU_ERF = 20u, UNARY_SOFTPLUS = 21u, UNARY_HARDSWISH = 22u,
-           UNARY_LEAKY_RELU = 23u, UNARY_ELU = 24u, UNARY_POW = 25u, UNARY_CLAMP = 26u, UNARY_SOFTCAP = 27u;
+           UNARY_GELU = 6u, UNARY_SILU = 7u, UNARY_ABS = 8u, UNARY_SQUARE = 9u, UNARY_RECIPROCAL = 10u,
+           UNARY_RSQRT = 11u, UNARY_TANH = 12u, UNARY_SIGMOID = 13u, UNARY_SIN = 14u, UNARY_COS = 15u, UNARY_SIGN = 16u,
+           UNARY_FLOOR = 17u, UNARY_CEIL = 18u, UNARY_ROUND = 19u, UNARY_GELU_ERF = 20u, UNARY_SOFTPLUS = 21u,
+           UNARY_HARDSWISH = 22u, UNARY_LEAKY_RELU = 23u, UNARY_ELU = 24u, UNARY_POW = 25u, UNARY_CLAMP = 26u,
+           UNARY_SOFTCAP = 27u;
 
 const float GELU_A = 0.7978845608028654; /* sqrt(2 / pi) */
 const float GELU_B = 0.044715;
@@ -68,8 +69,8 @@ float softplus(float x) {
     return (x > 0.0 ? x : 0.0) + (back == 0.0 ? e : log(u) * (e / back));
 }
 
-/* sin and cos (of x + pi / 2): x less the nearest multiple of pi / 2, in three parts of it, whose products with the first are
- * exact for |x| < 1e4, and polynomials on what is left. Vulkan asks of a driver's own only 2^-11. */
+/* sin and cos (of x + pi / 2): x less the nearest multiple of pi / 2, in three parts of it, whose products with the
+ * first are exact for |x| < 1e4, and polynomials on what is left. Vulkan asks of a driver's own only 2^-11. */
 float sine(float x, uint quarters) {
     if (isinf(x) || isnan(x)) return ROTA_NAN;
     const float n = roundEven(x * 0.63661977);
@@ -78,7 +79,8 @@ float sine(float x, uint quarters) {
     r = r - n * 7.549789948768648e-8;
     const float s = r * r;
     const float odd = r + r * s * (-1.66666667e-1 + s * (8.33333333e-3 + s * (-1.98412698e-4 + s * 2.75573192e-6)));
-    const float even = 1.0 + s * (-0.5 + s * (4.16666667e-2 + s * (-1.38888889e-3 + s * (2.48015873e-5 - s * 2.75573192e-7))));
+    const float even =
+        1.0 + s * (-0.5 + s * (4.16666667e-2 + s * (-1.38888889e-3 + s * (2.48015873e-5 - s * 2.75573192e-7))));
     const uint quadrant = (uint(int(n)) + quarters) & 3u;
     const float y = (quadrant & 1u) != 0u ? even : odd;
     return (quadrant & 2u) != 0u ? -y : y;

@@ -82,7 +82,8 @@ void main() {
             for (uint i = 0u; i < PARTS; ++i) denominator += partial[t * PARTS + i];
             row_factor[t] = denominator;
             if (t < rows && first == 0u)
-                store(element_at(rota_operand(4), uint64_t(pair) * pc.queries), query + t, row_maximum[t] + log(denominator));
+                store(element_at(rota_operand(4), uint64_t(pair) * pc.queries), query + t,
+                      row_maximum[t] + log(denominator));
         }
         barrier();
         FOR_KEPT(width, {

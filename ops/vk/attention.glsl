@@ -1,8 +1,8 @@
 /* What the attention kernels share. A workgroup of 64 owns 8 rows (queries, or keys for their gradients) and walks over
  * the others 64 at a time, one an invocation ("lanes"). Scores never leave shared memory. Any dim: what is multiplied
- * goes through shared memory in pieces of 32 columns, as vectors of four; results are kept for 128 columns at a time and
- * walked again for more. Sums of products are fma, so that no compiler chooses what is rounded there. (A kernel with its
- * operands in slots is compiled apart, and may still differ in the last bits: tests/ops/kernel_case.c.) */
+ * goes through shared memory in pieces of 32 columns, as vectors of four; results are kept for 128 columns at a time
+ * and walked again for more. Sums of products are fma, so that no compiler chooses what is rounded there. (A kernel
+ * with its operands in slots is compiled apart, and may still differ in the last bits: tests/ops/kernel_case.c.) */
 #define DTYPE_ID 2
 #include "typed.glsl"
 

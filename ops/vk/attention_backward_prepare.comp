@@ -22,9 +22,9 @@ ROTA_KERNEL_END
 void main() {
     if (rota_beyond(pc.batch * pc.heads * pc.queries)) return;
     const uint i = rota_index(), pair = i / pc.queries;
-    const uint64_t element = uint64_t(pair / pc.heads) * pc.out_stride[0] + uint64_t(pair % pc.heads) * pc.out_stride[1] +
-                           uint64_t(i % pc.queries) * pc.out_stride[2];
-    #ifdef HALF
+    const uint64_t element = uint64_t(pair / pc.heads) * pc.out_stride[0] +
+                             uint64_t(pair % pc.heads) * pc.out_stride[1] + uint64_t(i % pc.queries) * pc.out_stride[2];
+#ifdef HALF
     const uint64_t bytes = 2ul;
 #else
     const uint64_t bytes = 4ul;

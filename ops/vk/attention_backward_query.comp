@@ -46,7 +46,8 @@ void main() {
         }
         FOR_KEPT(width, {
             if (row < rows)
-                store4_any(value_at(dq, uint64_t(row) * pc.q_stride[2] + first), quad * 4u, width, false, pc.scale * total[i]);
+                store4_any(value_at(dq, uint64_t(row) * pc.q_stride[2] + first), quad * 4u, width, false,
+                           pc.scale * total[i]);
         })
     }
 }

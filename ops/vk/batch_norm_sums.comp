@@ -44,5 +44,6 @@ void main() {
         }
     }
     store(rota_operand(4), at_result, sum);
-    if ((pc.flags & BACKWARD) != 0u) store(element_at(rota_operand(4), uint64_t(chunks) * pc.channels), at_result, more);
+    if ((pc.flags & BACKWARD) != 0u)
+        store(element_at(rota_operand(4), uint64_t(chunks) * pc.channels), at_result, more);
 }

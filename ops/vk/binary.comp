@@ -7,7 +7,8 @@
 
 layout(local_size_x = 256) in;
 layout(constant_id = 2) const uint OP = 0u;   /* rota_binary */
-layout(constant_id = 3) const uint DIMS = 6u; /* innermost dimensions in use; 0: b is contiguous; BY_ROWS: it is a row */
+layout(constant_id = 3) const uint DIMS =
+    6u; /* innermost dimensions in use; 0: b is contiguous; BY_ROWS: it is a row */
 const uint BY_ROWS = 7u;
 
 ROTA_KERNEL_BEGIN(3)

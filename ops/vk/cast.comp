@@ -28,7 +28,8 @@ void main() {
     const uint first = rota_index() * 4u;
     for (uint j = 0u; j < 4u && j < pc.count - first; ++j) {
         const uint i = first + j;
-        const float value = FROM == DTYPE_I32 ? float(rota_i32(element_at(rota_operand(0), i)).v[0]) : load_as(FROM, rota_operand(0), i);
+        const float value = FROM == DTYPE_I32 ? float(rota_i32(element_at(rota_operand(0), i)).v[0])
+                                              : load_as(FROM, rota_operand(0), i);
         if (TO == DTYPE_I32)
             rota_i32(element_at(rota_operand(1), i)).v[0] = to_i32(value);
         else

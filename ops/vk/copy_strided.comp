@@ -1,5 +1,5 @@
-/* rota_kernel_copy_strided: y[...] = x[...] (scaled, added), one element an invocation. Elements of 4 bytes, and with HALF
- * of 2. */
+/* rota_kernel_copy_strided: y[...] = x[...] (scaled, added), one element an invocation. Elements of 4 bytes, and with
+ * HALF of 2. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #define DTYPE_ID 4

@@ -1,4 +1,5 @@
-/* rota_kernel_cross_entropy_mean: the mean of the losses of rows that are not ignored, and 1 / their number. One workgroup. */
+/* rota_kernel_cross_entropy_mean: the mean of the losses of rows that are not ignored, and 1 / their number. One
+ * workgroup. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "elements.glsl"

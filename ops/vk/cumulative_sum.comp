@@ -1,5 +1,5 @@
-/* rota_kernel_cumulative_sum: a workgroup per row, 64 elements at a time, or, of columns, an invocation each (neighbours read
- * neighbours). */
+/* rota_kernel_cumulative_sum: a workgroup per row, 64 elements at a time, or, of columns, an invocation each
+ * (neighbours read neighbours). */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #define DTYPE_ID 3

@@ -1,5 +1,5 @@
-/* Last part of rota_kernel_cumulative_sum_long: as cumulative_sum.comp, but of each chunk, on top of the cumulative sum of
- * the chunks before it. */
+/* Last part of rota_kernel_cumulative_sum_long: as cumulative_sum.comp, but of each chunk, on top of the cumulative sum
+ * of the chunks before it. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #define DTYPE_ID 3
@@ -22,7 +22,9 @@ void main() {
     const uint64_t first = (row * pc.n + begin) * pc.inner + column;
     const bool reverse = pc.reverse != 0u, alone = reverse ? c + 1u == chunks : c == 0u;
     float carry = 0.0;
-    if (!alone) carry = rota_f32(element_at(rota_operand(1), (row * chunks + (reverse ? c + 1u : c - 1u)) * pc.inner + column)).v[0];
+    if (!alone)
+        carry = rota_f32(element_at(rota_operand(1), (row * chunks + (reverse ? c + 1u : c - 1u)) * pc.inner + column))
+                    .v[0];
     if (PER_INVOCATION) {
         ROTA_EACH(k, 0u, length, 1u, {
             const uint64_t element = first + uint64_t(reverse ? length - 1u - k : k) * pc.inner;

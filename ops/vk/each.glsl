@@ -1,6 +1,6 @@
-/* ROTA_EACH(k, begin, end, step, body): the body for k = begin, begin + step, and so on below `end`, in this order. Eight
- * a turn, so that their loads are on their way together, and since llvmpipe ends the loops of an invocation after 65 535
- * turns (turns.c counts them). `break` leaves a turn only; the body has no comma outside of parentheses. */
+/* ROTA_EACH(k, begin, end, step, body): the body for k = begin, begin + step, and so on below `end`, in this order.
+ * Eight a turn, so that their loads are on their way together, and since llvmpipe ends the loops of an invocation after
+ * 65 535 turns (turns.c counts them). `break` leaves a turn only; the body has no comma outside of parentheses. */
 #ifndef ROTA_OPS_EACH_GLSL
 #define ROTA_OPS_EACH_GLSL
 

@@ -1,5 +1,5 @@
-/* rota_kernel_embedding_backward: a workgroup per class finds the rows of that class among 128 at a time, and sums them in
- * row order: no atomics on floats, and the same sum whatever the timing. */
+/* rota_kernel_embedding_backward: a workgroup per class finds the rows of that class among 128 at a time, and sums them
+ * in row order: no atomics on floats, and the same sum whatever the timing. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #define VALUE_ID 2

@@ -1,5 +1,6 @@
-/* Fused nodes: what a run of elementwise nodes computes stands in specialization constants (ops/vk/fused.c), from which the
- * driver's compiler makes straight-line code. Four elements an invocation. Compiled with HALF for runs with 16-bit floats. */
+/* Fused nodes: what a run of elementwise nodes computes stands in specialization constants (ops/vk/fused.c), from which
+ * the driver's compiler makes straight-line code. Four elements an invocation. Compiled with HALF for runs with 16-bit
+ * floats. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #ifdef HALF
@@ -22,7 +23,8 @@ layout(constant_id = 6) const uint STEP_4 = 0u;
 layout(constant_id = 7) const uint STEP_5 = 0u;
 layout(constant_id = 8) const uint STEP_6 = 0u;
 layout(constant_id = 9) const uint STEP_7 = 0u;
-/* An operand, four to a word: value : 4, dtype : 2, how : 2 (whole, repeated as the first or the second says, result). */
+/* An operand, four to a word: value : 4, dtype : 2, how : 2 (whole, repeated as the first or the second says,
+ * result). */
 layout(constant_id = 10) const uint OPERANDS_0 = 0u;
 layout(constant_id = 11) const uint OPERANDS_1 = 0u;
 layout(constant_id = 12) const uint OPERAND_COUNT = 1u;
@@ -70,7 +72,8 @@ vec4 load_whole(uint dtype, uint64_t base, uint i, uint count) {
     if (dtype == DTYPE_F32) return load4(base, i, count, all && aligned16(base));
     if (all && (uint(base) & 7u) == 0u) {
         const uvec2 w = rota_words2(base + uint64_t(i) * 2ul).v[0];
-        return vec4(widen(dtype, w.x & 0xFFFFu), widen(dtype, w.x >> 16), widen(dtype, w.y & 0xFFFFu), widen(dtype, w.y >> 16));
+        return vec4(widen(dtype, w.x & 0xFFFFu), widen(dtype, w.x >> 16), widen(dtype, w.y & 0xFFFFu),
+                    widen(dtype, w.y >> 16));
     }
     vec4 value = vec4(0.0);
     for (uint j = 0u; j < 4u && j < count - i; ++j) value[j] = load_as(dtype, base, i + j);
@@ -81,8 +84,8 @@ void store_whole(uint dtype, uint64_t base, uint i, uint count, vec4 value) {
     if (dtype == DTYPE_F32) {
         store4(base, i, count, all && aligned16(base), value);
     } else if (all && (uint(base) & 7u) == 0u) {
-        rota_words2(base + uint64_t(i) * 2ul).v[0] =
-            uvec2(narrow(dtype, value.x) | narrow(dtype, value.y) << 16, narrow(dtype, value.z) | narrow(dtype, value.w) << 16);
+        rota_words2(base + uint64_t(i) * 2ul).v[0] = uvec2(narrow(dtype, value.x) | narrow(dtype, value.y) << 16,
+                                                           narrow(dtype, value.z) | narrow(dtype, value.w) << 16);
     } else {
         for (uint j = 0u; j < 4u && j < count - i; ++j) store_as(dtype, base, i + j, value[j]);
     }
@@ -125,8 +128,8 @@ void write_operand(uint k, uint i, uint count) {
     if (about >> 6 == HOW_RESULT) store_whole(about >> 4 & 3u, operand_address(k), i, count, values[about & 15u]);
 }
 
-/* Results pass through an integer operation that no compiler sees through, so that a product and another step's sum are not
- * contracted to one rounding. `zero` is 0. */
+/* Results pass through an integer operation that no compiler sees through, so that a product and another step's sum are
+ * not contracted to one rounding. `zero` is 0. */
 void run_step(uint about, uint i, uint zero) {
     const uint kind = about & 7u, op = about >> 3 & 31u, dtype = about >> 24 & 3u, first = about >> 26;
     if (kind == 0u) return;
@@ -142,11 +145,13 @@ void run_step(uint about, uint i, uint zero) {
         [[unroll]] for (uint j = 0u; j < 4u; ++j) y[j] = binary(op, a[j], b[j]);
     } else if (kind == WHERE) { /* op: ROTA_WHERE_ flags */
         const vec4 other = (op & 2u) != 0u ? vec4(uintBitsToFloat(parameter(3u + first))) : c;
-        [[unroll]] for (uint j = 0u; j < 4u; ++j) y[j] = ((floatBitsToUint(a[j]) & 0x7FFFFFFFu) != 0u) != ((op & 1u) != 0u) ? b[j] : other[j];
+        [[unroll]] for (uint j = 0u; j < 4u; ++j) y[j] =
+            ((floatBitsToUint(a[j]) & 0x7FFFFFFFu) != 0u) != ((op & 1u) != 0u) ? b[j] : other[j];
     } else if (kind == CAST) {
         y = a;
     } else { /* dropout; op: whether there is a residual, b */
-        const uvec4 random = philox(uvec4(i / 4u, word_u32(first + 2u), word_u32(first + 4u), 0u), uvec2(word_u32(first + 3u), 0u));
+        const uvec4 random =
+            philox(uvec4(i / 4u, word_u32(first + 2u), word_u32(first + 4u), 0u), uvec2(word_u32(first + 3u), 0u));
         const uint threshold = word_u32(first);
         const float scale = word_f32(first + 1u);
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {

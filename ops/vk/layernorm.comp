@@ -1,5 +1,5 @@
-/* rota_kernel_layernorm, with RMS rota_kernel_rmsnorm, with RESIDUAL rota_kernel_residual_layernorm: a workgroup per row;
- * mean, then variance, then result. */
+/* rota_kernel_layernorm, with RMS rota_kernel_rmsnorm, with RESIDUAL rota_kernel_residual_layernorm: a workgroup per
+ * row; mean, then variance, then result. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #define VALUE_ID 3

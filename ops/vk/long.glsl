@@ -1,5 +1,5 @@
-/* Parameters of the kernels that walk long axes by chunks, as rota_long_params (ops/long_axis.c). ROTA_LONG(3): with three
- * operands. */
+/* Parameters of the kernels that walk long axes by chunks, as rota_long_params (ops/long_axis.c). ROTA_LONG(3): with
+ * three operands. */
 #include "each.glsl"
 
 #define ROTA_LONG(operands)                                                                                  \

@@ -1,11 +1,11 @@
-/* rota_kernel_matmul, and with INPUT_F16 or INPUT_BF16 the 16-bit products on devices without cooperative matrices: tiles
- * of TILE x TILE results a workgroup, staged through two shared-memory buffers, each invocation keeping PATCH x PATCH sums
- * in registers. Sums run over k in order.
+/* rota_kernel_matmul, and with INPUT_F16 or INPUT_BF16 the 16-bit products on devices without cooperative matrices:
+ * tiles of TILE x TILE results a workgroup, staged through two shared-memory buffers, each invocation keeping PATCH x
+ * PATCH sums in registers. Sums run over k in order.
  *
- * TILE 128, PATCH 8: for large results, with twice the arithmetic for each value read from shared memory (H200, 4096^3, f32:
- * NN 31, NT 32, TN 38 TFLOP/s). TILE 64, PATCH 4: for the rest (25, 24, 32), and what lavapipe does best. TILE 32 with
- * steps of 32, f32 only: for a GPU where 64 would leave most processors idle and k is long, as in the gradients of weights
- * (H200, 128 x 512 x 768: 26 us against 45). */
+ * TILE 128, PATCH 8: for large results, with twice the arithmetic for each value read from shared memory (H200, 4096^3,
+ * f32: NN 31, NT 32, TN 38 TFLOP/s). TILE 64, PATCH 4: for the rest (25, 24, 32), and what lavapipe does best. TILE 32
+ * with steps of 32, f32 only: for a GPU where 64 would leave most processors idle and k is long, as in the gradients of
+ * weights (H200, 128 x 512 x 768: 26 us against 45). */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #if defined(INPUT_F16) || defined(INPUT_BF16)
@@ -136,7 +136,8 @@ void main() {
         if (step < steps) { /* global loads of the next tiles are in flight during the arithmetic on this one */
             const bool whole = inside && k + DEPTH <= pc.k;
             [[unroll]] for (uint i = 0u; i < LOADS; ++i) {
-                const uvec2 p = position_of(i * THREADS + t, !TRANSPOSE_A), q = position_of(i * THREADS + t, TRANSPOSE_B);
+                const uvec2 p = position_of(i * THREADS + t, !TRANSPOSE_A),
+                            q = position_of(i * THREADS + t, TRANSPOSE_B);
                 a_next[i] = TRANSPOSE_A ? fetch(a, pc.lda, k + p.y, row + p.x, pc.k, pc.m, whole)
                                         : fetch(a, pc.lda, row + p.x, k + p.y, pc.m, pc.k, whole);
                 b_next[i] = TRANSPOSE_B ? fetch(b, pc.ldb, column + q.x, k + q.y, pc.n, pc.k, whole)
@@ -158,7 +159,8 @@ void main() {
         }
         if (step < steps) {
             [[unroll]] for (uint i = 0u; i < LOADS; ++i) {
-                const uvec2 p = position_of(i * THREADS + t, !TRANSPOSE_A), q = position_of(i * THREADS + t, TRANSPOSE_B);
+                const uvec2 p = position_of(i * THREADS + t, !TRANSPOSE_A),
+                            q = position_of(i * THREADS + t, TRANSPOSE_B);
                 if (TRANSPOSE_A)
                     a_tile[current][p.y * PITCH + p.x / 4u] = a_next[i];
                 else

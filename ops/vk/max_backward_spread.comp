@@ -1,5 +1,5 @@
-/* Last part of rota_kernel_max_backward_long: the gradient at the first position of all chunks, zeroes elsewhere. An invocation
- * per chunk and column. */
+/* Last part of rota_kernel_max_backward_long: the gradient at the first position of all chunks, zeroes elsewhere. An
+ * invocation per chunk and column. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #define DTYPE_ID 2

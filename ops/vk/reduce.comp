@@ -1,5 +1,5 @@
-/* rota_kernel_reduce: sum, maximum, minimum or sum of squares over chunks of the middle axis of [outer, n, inner]. Two shapes of
- * work, chosen by the host from the parameters: a workgroup per result (long chunks, short inner axis), or an
+/* rota_kernel_reduce: sum, maximum, minimum or sum of squares over chunks of the middle axis of [outer, n, inner]. Two
+ * shapes of work, chosen by the host from the parameters: a workgroup per result (long chunks, short inner axis), or an
  * invocation per result (neighbours read neighbours). */
 #version 460
 #extension GL_GOOGLE_include_directive : require

@@ -24,7 +24,8 @@ void main() {
     const uint pairs = pc.rotary / 2u, units = pc.dim - pairs; /* of a row */
     if (rota_beyond(pc.rows * units)) return;
     const uint row = rota_index() / units, i = rota_index() % units;
-    const uint64_t x = value_at(rota_operand(0), uint64_t(row) * pc.dim), y = value_at(rota_operand(1), uint64_t(row) * pc.dim);
+    const uint64_t x = value_at(rota_operand(0), uint64_t(row) * pc.dim),
+                   y = value_at(rota_operand(1), uint64_t(row) * pc.dim);
     if (i >= pairs) {
         put(y, i + pairs, get(x, i + pairs));
         return;

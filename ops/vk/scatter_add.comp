@@ -1,5 +1,5 @@
-/* rota_kernel_scatter_add: y += x by index along an axis; an invocation has a column's piece to itself, walks all of the
- * column's indices and adds in order. */
+/* rota_kernel_scatter_add: y += x by index along an axis; an invocation has a column's piece to itself, walks all of
+ * the column's indices and adds in order. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #define DTYPE_ID 2
@@ -54,6 +54,7 @@ void main() {
             [[unroll]] for (uint a = 0u; a < AHEAD; ++a) add(index[a], x + uint64_t(j + a) * pc.inner, y, mine);
     }
     for (; j < pc.m; ++j)
-        add(uint(rota_i32(element_at(rota_operand(1), x + uint64_t(j) * pc.inner)).v[0]) - low, x + uint64_t(j) * pc.inner, y, mine);
+        add(uint(rota_i32(element_at(rota_operand(1), x + uint64_t(j) * pc.inner)).v[0]) - low,
+            x + uint64_t(j) * pc.inner, y, mine);
     if (now < mine) rota_f32(element_at(y, uint64_t(now) * pc.inner)).v[0] = sum;
 }

@@ -20,7 +20,8 @@ void main() {
     const uint row = rota_group_index(), t = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
     if (row >= pc.rows) return;
     const uint visible = pc.causal != 0u ? row % pc.queries + pc.n - pc.queries + 1u : pc.n;
-    const uint64_t first = uint64_t(row) * pc.n, x = value_at(rota_operand(0), first), y = value_at(rota_operand(1), first);
+    const uint64_t first = uint64_t(row) * pc.n, x = value_at(rota_operand(0), first),
+                   y = value_at(rota_operand(1), first);
     float maximum = ROTA_NEGATIVE_INFINITY;
     ROTA_EACH(k, t, visible, size, { maximum = rota_larger(maximum, pc.scale * get(x, k)); })
     maximum = workgroup_max(maximum);

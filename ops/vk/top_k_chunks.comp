@@ -1,5 +1,5 @@
-/* First part of rota_kernel_top_k_long: the keys of the k largest of each chunk, by a workgroup as in top_k.comp; 0 where a
- * chunk has fewer. */
+/* First part of rota_kernel_top_k_long: the keys of the k largest of each chunk, by a workgroup as in top_k.comp; 0
+ * where a chunk has fewer. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #define DTYPE_ID 2
@@ -36,6 +36,7 @@ void main() {
         before = tree[0];
         barrier();
         if (t == 0u)
-            rota_keys(rota_operand(1) + ((uint64_t(group / pc.inner) * pc.k + k) * pc.inner + column) * 8ul).v[0] = before;
+            rota_keys(rota_operand(1) + ((uint64_t(group / pc.inner) * pc.k + k) * pc.inner + column) * 8ul).v[0] =
+                before;
     }
 }

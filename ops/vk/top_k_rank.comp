@@ -1,5 +1,5 @@
-/* Last part of rota_kernel_top_k_long: an invocation per candidate, the chunks' best or all of x, counts those above it,
- * which is its position. */
+/* Last part of rota_kernel_top_k_long: an invocation per candidate, the chunks' best or all of x, counts those above
+ * it, which is its position. */
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #define DTYPE_ID 2

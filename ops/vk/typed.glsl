@@ -1,6 +1,6 @@
 /* Elements of a kernel's real dtype, read as f32 and rounded once where they are stored. A shader that includes this is
- * compiled twice (variants.cmake): as it is for f32, and with HALF for f16 and bf16, by specialization constant DTYPE_ID;
- * that needs 16-bit storage. */
+ * compiled twice (variants.cmake): as it is for f32, and with HALF for f16 and bf16, by specialization constant
+ * DTYPE_ID; that needs 16-bit storage. */
 #ifndef ROTA_OPS_TYPED_GLSL
 #define ROTA_OPS_TYPED_GLSL
 

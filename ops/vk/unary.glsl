@@ -31,7 +31,8 @@ float unary(uint op, float x, float alpha, float beta) {
     case UNARY_LEAKY_RELU: return x > 0.0 ? x : alpha * x;
     case UNARY_ELU: return x > 0.0 ? x : alpha * expm1(x);
     case UNARY_POW: return power(x, alpha);
-    case UNARY_CLAMP: return isnan(x) ? x : x < alpha ? alpha : x > beta ? beta : x; // else a min and a max, which lose it
+    case UNARY_CLAMP:
+        return isnan(x) ? x : x < alpha ? alpha : x > beta ? beta : x; // else a min and a max, which lose it
     default: return alpha * safe_tanh(x / alpha);
     }
 }

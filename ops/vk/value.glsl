@@ -1,5 +1,5 @@
-/* Elements of arrays whose dtype is a parameter: f32, or in the variant of a shader with HALF defined f16 or bf16, whichever
- * specialization constant VALUE_ID says. Include in the place of elements.glsl. */
+/* Elements of arrays whose dtype is a parameter: f32, or in the variant of a shader with HALF defined f16 or bf16,
+ * whichever specialization constant VALUE_ID says. Include in the place of elements.glsl. */
 #ifndef ROTA_OPS_VALUE_GLSL
 #define ROTA_OPS_VALUE_GLSL
 
@@ -22,7 +22,8 @@ bool values_aligned(uint64_t address) { return (uint(address) & 7u) == 0u; }
 vec4 get4(uint64_t base, uint i, uint count, bool whole) {
     if (whole) {
         const uvec2 w = value_words(base + uint64_t(i) * 2ul).v[0];
-        return vec4(value_widen(w.x & 0xFFFFu), value_widen(w.x >> 16), value_widen(w.y & 0xFFFFu), value_widen(w.y >> 16));
+        return vec4(value_widen(w.x & 0xFFFFu), value_widen(w.x >> 16), value_widen(w.y & 0xFFFFu),
+                    value_widen(w.y >> 16));
     }
     vec4 value = vec4(0.0);
     for (uint j = 0u; j < 4u && j < count - i; ++j) value[j] = get(base, i + j);

@@ -1,6 +1,6 @@
-# Shaders that are compiled more than once, with other definitions. Those of the kernels come from ops/kernels.def: a kernel
-# without a <name>.comp of its own is another's with definitions, as said here; one with a shader for 16-bit floats (typed.glsl,
-# value.glsl, halves.c) is compiled again with HALF.
+# Shaders that are compiled more than once, with other definitions. Those of the kernels come from ops/kernels.def: a
+# kernel without a <name>.comp of its own is another's with definitions, as said here; one with a shader for 16-bit
+# floats (typed.glsl, value.glsl, halves.c) is compiled again with HALF.
 set(shader_of_rmsnorm layernorm -DRMS)
 set(shader_of_rmsnorm_backward layernorm_backward -DRMS)
 set(shader_of_rmsnorm_backward_weight layernorm_backward_weight -DRMS)

@@ -1,6 +1,6 @@
-/* Lanes and the sequencer (sched/runtime/shared/lanes.c, sched/runtime/sequencer/sequencer.c): threads publish records, each in a lane of its
- * own, and the sequencer takes them. Rings, chunks and their number are small (lanes.plants), and what
- * becomes of a record is not here: it is judged when it is taken, and its ticket has ended then. */
+/* Lanes and the sequencer (sched/runtime/shared/lanes.c, sched/runtime/sequencer/sequencer.c): threads publish records,
+ * each in a lane of its own, and the sequencer takes them. Rings, chunks and their number are small (lanes.plants), and
+ * what becomes of a record is not here: it is judged when it is taken, and its ticket has ended then. */
 #include <string.h>
 
 #include "base/atomic.h"

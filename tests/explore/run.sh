@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# rota's own functions explored: each of the programs here with the sources that it is about, as they are, and once for each of
-# its planted errors, a change of a source's text, which must be found. What is changed stands in NAME.plants:
+# rota's own functions explored: each of the programs here with the sources that it is about, as they are, and once for
+# each of its planted errors, a change of a source's text, which must be found. What is changed stands in NAME.plants:
 #
 #    change FILE TEXT REPLACEMENT              before `sources`: for the program, too, to make it smaller
 #    sources FILE...                           what the program explores
 #    plant FILE TEXT REPLACEMENT WHAT [SCENARIO]
-#                                              TEXT must be there exactly once; it is looked for in that scenario before all
+#                                              TEXT must be there exactly once; it is looked for in that scenario before
+#                                              all
 #
 # run.sh [--full] [--draw] [NAME...]   --full: a preemption more each, without the planted errors
 # --draw: some of the programs, others each day, by ROTA_DRAW where that is set (tests/draw.sh)
@@ -32,7 +33,8 @@ trap 'rm -rf "$work"' EXIT
 failures=0
 compile=(gcc -std=gnu17 -O2 -g -D_GNU_SOURCE -w "-I$here" "-I$root")
 # The calls before each plain access are ours (explore_memory.c).
-hooked=("${compile[@]}" -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -Dsched_yield=explore_yield -Dmemcpy=explore_memcpy
+hooked=("${compile[@]}" -fsanitize=thread --param=tsan-instrument-func-entry-exit=0 -Dsched_yield=explore_yield \
+  -Dmemcpy=explore_memcpy
   -Daligned_alloc=explore_aligned_alloc -Dpthread_mutex_lock=explore_mutex_lock
   -Dpthread_mutex_unlock=explore_mutex_unlock -ffunction-sections -O1)
 echo 'int main(void) { return 0; }' >"$work/empty.c"

@@ -1,5 +1,5 @@
-/* In place of what the sequencer and lanes call beside what is explored: each does nothing. Included once, by a program that
- * has `preparing`, whose calls those of `begin` are. */
+/* In place of what the sequencer and lanes call beside what is explored: each does nothing. Included once, by a program
+ * that has `preparing`, whose calls those of `begin` are. */
 #ifndef ROTA_TESTS_EXPLORE_SEQUENCER_REST_H
 #define ROTA_TESTS_EXPLORE_SEQUENCER_REST_H
 

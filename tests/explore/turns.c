@@ -26,7 +26,8 @@ static void begin(void) {
     explore_name(&room, 4, "room");
 }
 
-/* As sched/runtime/caller/submit.c waits for a device's room, with a clock that stands: what is slept through is lost. */
+/* As sched/runtime/caller/submit.c waits for a device's room, with a clock that stands: what is slept through is
+ * lost. */
 static void wait_for_turn(void) {
     const uint64_t number = rota_turns_take(&turns);
     for (;;) {

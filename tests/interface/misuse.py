@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the probes of test_misuse (tests/interface/misuse.c): for each function that the public headers declare, a call with everything right,
-and calls with one argument wrong each: a pointer NULL, an enum out of its range, a count of 0, a number far too large, a tensor, ticket,
-node or slot that is none. A function is known by its declaration alone; what no table here has a value for is an error, so that a new
-one is not forgotten. misuse.py OUTPUT"""
+"""Writes the probes of test_misuse (tests/interface/misuse.c): for each function that the public headers declare, a
+call with everything right, and calls with one argument wrong each: a pointer NULL, an enum out of its range, a count of
+0, a number far too large, a tensor, ticket, node or slot that is none. A function is known by its declaration alone;
+what no table here has a value for is an error, so that a new one is not forgotten. misuse.py OUTPUT"""
 import pathlib
 import re
 import sys
@@ -14,30 +14,38 @@ import exports  # noqa: E402
 VALUES = {
     "rota_runtime *": "w.runtime", "rota_device *": "w.device", "rota_buffer *": "w.buffer", "rota_graph *": "w.graph",
     "rota_recorder *": "w.recorder", "rota_tape *": "w.tape", "rota_plan *": "w.plan", "rota_args *": "w.args",
-    "rota_rewriter *": "w.rewriter", "rota_ticket": "w.ticket", "rota_op *": 'rota_op_find("add")', "rota_op_use *": "&w.use",
+    "rota_rewriter *": "w.rewriter", "rota_ticket": "w.ticket", "rota_op *": 'rota_op_find("add")',
+    "rota_op_use *": "&w.use",
     "rota_kernel *": "&misuse_kernel", "rota_access *": "w.accesses", "rota_param_binding *": "w.bindings",
     "rota_kernel_node *": "&ROTA_KERNEL_NODE(.kernel = &misuse_kernel, .accesses = w.accesses, .access_count = 1, "
                           ".params = w.params, .bindings = w.bindings, .binding_count = 1)",
     "rota_host_node *": "&ROTA_HOST_NODE(.fn = misuse_host, .accesses = w.accesses, .access_count = 1)",
     "rota_placement *": "&(rota_placement){0}", "rota_log *": "&(rota_log){0}", "rota_log_level": "ROTA_LOG_INFO",
     "rota_ticket_fn": "misuse_ended", "rota_rewrite_fn": "misuse_rewrite",
-    "rota_status": "ROTA_BUSY", "rota_buffer_kind": "ROTA_BUFFER_TRANSIENT", "rota_access_mode": "ROTA_READ", "rota_dtype": "ROTA_F32",
-    "rota_slot": "w.slot", "rota_value": "ROTA_PLAIN(1)", "float": "1", "double": "1", "int32_t": "1", "int": "misuse_eventfd()", "_Bool": "1", "...": '"text"',
-    "char *": '"text"', "void *": "w.data", "rota_tensor *": "&w.tensor", "uint64_t *": "&w.out_u64", "uint32_t *": "&w.out_u32",
-    "_Bool *": "&w.out_bool", "rota_slot *": "&w.out_slot", "rota_node *": "&w.out_node", "rota_ticket *": "&w.out_ticket",
-    "rota_dtype *": "&w.out_dtype", "rota_gradient_write *": "&w.write", "rota_device_info *": "w.infos", "rota_plan_command *": "w.plan_commands",
+    "rota_status": "ROTA_BUSY", "rota_buffer_kind": "ROTA_BUFFER_TRANSIENT", "rota_access_mode": "ROTA_READ",
+    "rota_dtype": "ROTA_F32",
+    "rota_slot": "w.slot", "rota_value": "ROTA_PLAIN(1)", "float": "1", "double": "1", "int32_t": "1",
+    "int": "misuse_eventfd()", "_Bool": "1", "...": '"text"',
+    "char *": '"text"', "void *": "w.data", "rota_tensor *": "&w.tensor", "uint64_t *": "&w.out_u64",
+    "uint32_t *": "&w.out_u32",
+    "_Bool *": "&w.out_bool", "rota_slot *": "&w.out_slot", "rota_node *": "&w.out_node",
+    "rota_ticket *": "&w.out_ticket",
+    "rota_dtype *": "&w.out_dtype", "rota_gradient_write *": "&w.write", "rota_device_info *": "w.infos",
+    "rota_plan_command *": "w.plan_commands",
     "rota_plan_time *": "w.times", "rota_plan_replay *": "&ROTA_PLAN_REPLAY()", "rota_node_view *": "&ROTA_NODE_VIEW()",
     "rota_rewrite_target *": "&ROTA_REWRITE_TARGET()", "rota_op_example *": "&(rota_op_example){0}",
     "rota_runtime_stats *": "&ROTA_RUNTIME_STATS()", "rota_plan_stats *": "&ROTA_PLAN_STATS()",
     "rota_runtime_options *": '&ROTA_RUNTIME_OPTIONS(.worker_threads = 1, .cache_dir = "")',
     "rota_graph_options *": "&ROTA_GRAPH_OPTIONS()", "rota_compile_options *": "&ROTA_COMPILE_OPTIONS()",
     "rota_adopt_options *": "&ROTA_ADOPT_OPTIONS(.memory = misuse_pages, .size_bytes = 64)",
-    "rota_submit_options *": "&ROTA_SUBMIT_OPTIONS(.args = w.args)", "rota_tape_options *": "&ROTA_TAPE_OPTIONS()", "rota_backward_options *": "&ROTA_BACKWARD_OPTIONS()",
+    "rota_submit_options *": "&ROTA_SUBMIT_OPTIONS(.args = w.args)", "rota_tape_options *": "&ROTA_TAPE_OPTIONS()",
+    "rota_backward_options *": "&ROTA_BACKWARD_OPTIONS()",
     "rota_linear *": "&ROTA_LINEAR()", "rota_classifier *": "&ROTA_CLASSIFIER(.ignored = -100)",
     "rota_rope *": "&ROTA_ROPE(.offset = ROTA_CONSTANT(0), .base = 10000)",
-    "rota_batch_norm *": "&ROTA_BATCH_NORM(.axis = 1, .eps = 1e-5f, .momentum = 0.1f, .running_mean = TENSOR(20, ROTA_F32, 4), "
-                         ".running_variance = TENSOR(21, ROTA_F32, 4))",
-    "rota_adamw *": "&ROTA_ADAMW(.lr = ROTA_CONSTANT(0.1), .step = ROTA_CONSTANT(1), .beta1 = 0.9f, .beta2 = 0.9f, .eps = 1e-8f)",
+    "rota_batch_norm *": "&ROTA_BATCH_NORM(.axis = 1, .eps = 1e-5f, .momentum = 0.1f, "
+                         ".running_mean = TENSOR(20, ROTA_F32, 4), .running_variance = TENSOR(21, ROTA_F32, 4))",
+    "rota_adamw *": "&ROTA_ADAMW(.lr = ROTA_CONSTANT(0.1), .step = ROTA_CONSTANT(1), .beta1 = 0.9f, .beta2 = 0.9f, "
+                    ".eps = 1e-8f)",
     "rota_sgd *": "&ROTA_SGD(.lr = ROTA_CONSTANT(0.1), .momentum = 0.9f)",
     "rota_lion *": "&ROTA_LION(.lr = ROTA_CONSTANT(0.1), .beta1 = 0.9f, .beta2 = 0.9f)",
     "rota_loss_scale *": "&ROTA_LOSS_SCALE(.interval = 10, .growth = 2, .backoff = 0.5f, .max_norm = 1)",
@@ -48,20 +56,26 @@ VALUES |= {f"rota_{name} **": f"(rota_{name} **)&w.out_object" for name in OBJEC
 # By type and name, of every function; then, in OF, by function and name.
 NAMED = {
     "rota_tensor *": {
-        "out_views": "w.out_tensors", "tensors": "w.tensors", "losses": "&w.loss", "params": "w.tensors", "grads": "w.grads",
+        "out_views": "w.out_tensors", "tensors": "w.tensors", "losses": "&w.loss", "params": "w.tensors",
+        "grads": "w.grads",
         "out_index": "&w.out_tensors[1]", "out_scores": "&w.out_tensors[1]", "out_sum": "&w.out_tensors[1]"},
     "uint64_t *": {"shape": "w.shape", "out_shape": "w.out_shape", "out_end_ns": "&w.out_u64_b"},
     "uint32_t *": {"order": "w.order"}, "char *": {"path": '"/dev/null"', "format": '"%s"'},
-    "rota_buffer *": {"destination": "w.other", "input": "w.input", "output": "w.output", "slot_buffer": "w.slot_buffer"},
-    "rota_node": {"later": "w.later", "earlier": "w.earlier", "node": "w.planned_node"}, "void *": {"user": "&w", "params": "w.params"},
+    "rota_buffer *": {"destination": "w.other", "input": "w.input", "output": "w.output",
+                      "slot_buffer": "w.slot_buffer"},
+    "rota_node": {"later": "w.later", "earlier": "w.earlier", "node": "w.planned_node"},
+    "void *": {"user": "&w", "params": "w.params"},
     "rota_value": {"seed": "ROTA_CONSTANT(1)", "step": "ROTA_CONSTANT(1)", "low": "ROTA_PLAIN(0)"},
     "float": {"p": "0.5f", "eps": "1e-5f", "decay": "0.9f"}, "_Bool": {"transpose_a": "0", "transpose_b": "0"},
 }
 NUMBERS = {
-    "capacity": "sizeof w.text", "rank": "2", "axis": "0", "axis_a": "0", "axis_b": "1", "count": "1", "loss_count": "1", "start": "0",
-    "length": "4", "size_bytes": "64", "offset_bytes": "0", "destination_offset_bytes": "0", "source_offset_bytes": "64",
+    "capacity": "sizeof w.text", "rank": "2", "axis": "0", "axis_a": "0", "axis_b": "1", "count": "1",
+    "loss_count": "1", "start": "0",
+    "length": "4", "size_bytes": "64", "offset_bytes": "0", "destination_offset_bytes": "0",
+    "source_offset_bytes": "64",
     "param_bytes": "4", "nodes": "1", "accesses": "1", "order_key": "7", "pattern": "0", "position": "2", "into": "3",
-    "timeout_ns": "1000000000", "idle_ns": "0", "value": "1", "groups": "2", "classes": "4", "k": "2", "index": "0", "size": "0",
+    "timeout_ns": "1000000000", "idle_ns": "0", "value": "1", "groups": "2", "classes": "4", "k": "2", "index": "0",
+    "size": "0",
     "output": "0", "inputs": "3", "binding_count": "1", "bindable": "0",
 }
 OF = {
@@ -70,20 +84,23 @@ OF = {
     "rota_args_release": {"args": "misuse_new_args()"}, "rota_recorder_close": {"recorder": "misuse_take_recorder()"},
     "rota_tape_destroy": {"tape": "misuse_take_tape()"},
     "rota_device_open": {"id": '"cpu"'}, "rota_open": {"id": '"cpu"'}, "rota_close": {"device": "misuse_new_device()"},
-    "rota_tape_compile": {"tape": "misuse_device_tape()"}, "rota_tape_submit": {"tape": "misuse_device_tape()", "options": "&ROTA_SUBMIT_OPTIONS()"},
+    "rota_tape_compile": {"tape": "misuse_device_tape()"}, "rota_tape_submit": {"tape": "misuse_device_tape()",
+            "options": "&ROTA_SUBMIT_OPTIONS()"},
     "rota_devices": {"capacity": "4"},
     "rota_args_set_f32": {"slot": "w.f32_slot"}, "rota_args_set_u32": {"slot": "w.u32_slot"},
     "rota_args_set_u64": {"slot": "w.u64_slot"}, "rota_args_set_buffer": {"buffer": "w.other"},
     "rota_plan_get_commands": {"out": "w.plan_commands", "capacity": "w.commands"},
     "rota_plan_command_times": {"out": "w.times", "capacity": "w.commands"},
     "rota_rewriter_note": {"text": '"note"'}, 
-    "rota_compile": {"graph": "misuse_closed_graph()"}, "rota_kernel_find": {"name": '"matmul"'}, "rota_op_find": {"name": '"add"'},
+    "rota_compile": {"graph": "misuse_closed_graph()"}, "rota_kernel_find": {"name": '"matmul"'},
+    "rota_op_find": {"name": '"add"'},
     "rota_tensor_split": {"count": "2"}, "rota_value_bind": {"count": "&w.out_u32"},
     "rota_graph_slot": {"name": '"another"', "size_bytes": "4"},
     "rota_backward": {"loss": "w.loss"},
     "rota_op_concat": {"count": "2"}, "rota_op_global_norm": {"count": "2"}, "rota_op_clip_global_norm": {"count": "2"},
     "rota_gradient_end": {"write": "misuse_begun()"},
-    "rota_op_cast": {"dtype": "ROTA_F16"}, "rota_tensor_describe": {"text": "w.text"}, "rota_plan_explain": {"text": "w.text"},
+    "rota_op_cast": {"dtype": "ROTA_F16"}, "rota_tensor_describe": {"text": "w.text"},
+    "rota_plan_explain": {"text": "w.text"},
 }
 for gradient in ("wanted", "add", "target", "begin", "end"):
     OF.setdefault(f"rota_gradient_{gradient}", {})["x"] = "&w.use.inputs[0]"
@@ -91,7 +108,8 @@ OF["rota_gradient_add"]["contribution"] = "&w.use.inputs[0]"
 
 # Dtype and shape of tensors; without an entry f32 [4, 4]. An op's form with a destination has the same.
 TENSORS = {
-    "bias_gelu": {"bias": "F32 4"}, "gather": {"index": "I32 4,4"}, "scatter_add": {"index": "I32 4,4"}, "cast": {"y": "F16 4,4"},
+    "bias_gelu": {"bias": "F32 4"}, "gather": {"index": "I32 4,4"}, "scatter_add": {"index": "I32 4,4"},
+    "cast": {"y": "F16 4,4"},
     "concat": {"y": "F32 8,4"}, "one_hot": {"index": "I32 4"}, "variance": {"y": "F32 1,4"}, "sum": {"y": "F32 1,4"},
     "mean": {"y": "F32 1,4"}, "max": {"y": "F32 1,4"}, "min": {"y": "F32 1,4"}, "argmax": {"y": "I32 1,4"},
     "sum_squares": {"y": "F32 1"}, "embedding": {"index": "I32 4"}, "layernorm": {"weight": "F32 4", "bias": "F32 4"},
@@ -106,21 +124,27 @@ for op in ("attention", "attention_separate", "attention_residual", "weighted_ma
 # What may be NULL, as documented, by function and name; "any": of every function.
 OPTIONAL = {
     "any": {"options", "user", "out_ticket", "out_node"},
-    "rota_buffer_create": {"name"}, "rota_runtime_buffer": {"name"}, "rota_recorder_open": {"name"}, "rota_graph_buffer": {"name"},
-    "rota_recorder_buffer": {"name"}, "rota_tape_name": {"name"}, "rota_tape_tensor": {"name"}, "rota_tape_temporary": {"name"},
+    "rota_buffer_create": {"name"}, "rota_runtime_buffer": {"name"}, "rota_recorder_open": {"name"},
+    "rota_graph_buffer": {"name"},
+    "rota_recorder_buffer": {"name"}, "rota_tape_name": {"name"}, "rota_tape_tensor": {"name"},
+    "rota_tape_temporary": {"name"},
     "rota_device_open": {"id"}, "rota_devices": {"out_infos"}, "rota_buffer_write": {"device"}, "rota_submit": {"args"},
-    "rota_submit_wait": {"args"}, "rota_plan_explain": {"out_length", "text"}, "rota_plan_command_times": {"out_replay"},
+    "rota_submit_wait": {"args"}, "rota_plan_explain": {"out_length", "text"},
+    "rota_plan_command_times": {"out_replay"},
     "rota_op_check_finite": {"out_found"}, "rota_tensor_of": {"buffer"}, "rota_tape_kernel": {"params", "bindings"},
-    "rota_op_fail": {"op"}, "rota_runtime_close": {"runtime"}, "rota_compile": {"runtime"}, "rota_open": {"id"}, "rota_close": {"device"},
+    "rota_op_fail": {"op"}, "rota_runtime_close": {"runtime"}, "rota_compile": {"runtime"}, "rota_open": {"id"},
+    "rota_close": {"device"},
     "rota_device_tensor": {"name", "data"},
 }
-REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion", "rota_op_loss_scale"}  # options
+REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion",
+            "rota_op_loss_scale"}  # options
 NONE_ALLOWED = {"layernorm": {"weight", "bias"}, "rmsnorm": {"weight"}, "residual_layernorm": {"weight", "bias"},
                 "group_norm": {"weight", "bias"}, "attention_residual": {"previous"}, "sgd": {"m"}}
 # Whose status is what it was given.
 GIVEN_STATUS = {"rota_fail", "rota_fail_context", "rota_op_fail"}
 # Calls that wait, or take what a number counts.
-NOT_LARGE = {"timeout_ns", "idle_ns", "capacity", "count", "loss_count", "binding_count", "order_key", "pattern", "value", "eventfd",
+NOT_LARGE = {"timeout_ns", "idle_ns", "capacity", "count", "loss_count", "binding_count", "order_key", "pattern",
+             "value", "eventfd",
              "inputs", "bindable", "size", "correction"}
 FREELY = {"rota_recorder_reserve"}  # sizes that memory must be there for
 
@@ -154,7 +178,8 @@ def value(function, parameter, place):
         return NUMBERS[parameter.name]
     if parameter.type in VALUES:
         return VALUES[parameter.type]
-    sys.exit(f"{function}: no value is known for `{parameter.type} {parameter.name}`: add it to the tables of {sys.argv[0]}")
+    sys.exit(f"{function}: no value is known for `{parameter.type} {parameter.name}`: add it to the tables of "
+             f"{sys.argv[0]}")
 
 
 def wrong(function, parameter, right, enums):
@@ -226,7 +251,8 @@ class Function:
 def probes(function, enums):
     """Of each call: what is wrong, where it is made, what ended before, what is expected, and the arguments."""
     right = [value(function.name, parameter, place) for place, parameter in enumerate(function.parameters)]
-    yield "with everything right", function.place, "NOTHING", "NO_STATUS" if function.name in GIVEN_STATUS else "RIGHT", right
+    expected = "NO_STATUS" if function.name in GIVEN_STATUS else "RIGHT"
+    yield "with everything right", function.place, "NOTHING", expected, right
     for at, parameter in enumerate(function.parameters):
         for what, argument, expected in wrong(function.name, parameter, right[at], enums):
             if function.name in GIVEN_STATUS:
@@ -238,7 +264,8 @@ def probes(function, enums):
     if function.place == "PLAIN" and function.has("rota_recorder *", "rota_tape *", "rota_graph *"):
         yield "after the recorder was closed and the graph compiled", "PLAIN", "RECORDER", "ALLOWED", right
     # What a device's end leaves of it can't be known.
-    if function.has("rota_runtime *", "rota_plan *", "rota_args *", "rota_ticket", "rota_buffer *") and not function.has("rota_device *"):
+    if function.has("rota_runtime *", "rota_plan *", "rota_args *", "rota_ticket",
+                    "rota_buffer *") and not function.has("rota_device *"):
         yield "after the runtime was closed", "PLAIN", "RUNTIME", "ALLOWED", right
 
 
@@ -259,7 +286,8 @@ def main():
             else:
                 body, expected = f"(void){call}; return ROTA_OK;", "NO_STATUS"
             lines.append(f"static rota_status probe_{len(table)}(void) {{ {body} }}")
-            table.append(f'    {{"{function.name}", "{what}", MISUSE_{place}, MISUSE_{end}, MISUSE_{expected}, probe_{len(table)}}},')
+            table.append(f'    {{"{function.name}", "{what}", MISUSE_{place}, MISUSE_{end}, MISUSE_{expected}, '
+                         f'probe_{len(table)}}},')
     lines += ["", "const misuse_probe misuse_probes[] = {", *table, "};",
               f"const uint32_t misuse_probe_count = {len(table)};", ""]
     pathlib.Path(sys.argv[1]).write_text("\n".join(lines))

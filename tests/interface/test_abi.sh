@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Programs that were built with 0.2.0 run with this library: nothing that they were compiled with has changed (tests/interface/abi), and a program
-# runs that was compiled with earlier headers, with later ones, and with these.
+# Programs that were built with 0.2.0 run with this library: nothing that they were compiled with has changed
+# (tests/interface/abi), and a program runs that was compiled with earlier headers, with later ones, and with these.
 # test_abi.sh SOURCE_DIR BUILD_DIR
 # test_abi.sh --write SOURCE_DIR: describes 0.2.0 anew, which is right only until it is released.
 set -euo pipefail
@@ -22,7 +22,8 @@ fi
 "$source_dir/scripts/abi.py" --check "$stored.txt"
 
 # And it notices. Trees of the public headers with one change each.
-headers=$(sed -n '/^set(ROTA_PUBLIC_HEADERS/,/)/p' "$source_dir/cmake/install.cmake" | sed 's/^set(ROTA_PUBLIC_HEADERS//' | tr -d ')')
+headers=$(sed -n '/^set(ROTA_PUBLIC_HEADERS/,/)/p' "$source_dir/cmake/install.cmake" |
+  sed 's/^set(ROTA_PUBLIC_HEADERS//' | tr -d ')')
 tree() {
   mkdir -p "$work/$1/rota"
   (cd "$source_dir" && cp --parents $headers "$work/$1/rota")
@@ -38,7 +39,8 @@ open(path, "w").write(text.replace(old, new))
 PYTHON
 }
 noticed() { # NAME, what is said of it
-  if "$source_dir/scripts/abi.py" --check "$stored.txt" --root "$work/$1/rota" >"$work/said" || ! grep -q "$2" "$work/said"; then
+  if "$source_dir/scripts/abi.py" --check "$stored.txt" --root "$work/$1/rota" >"$work/said" ||
+    ! grep -q "$2" "$work/said"; then
     echo "$1 went unnoticed; expected '$2' in:"
     cat "$work/said"
     exit 1
@@ -82,19 +84,22 @@ for path in root.glob("*/*.h"):
         text = text[:match.start(1)] + body + text[match.end(1):]
     path.write_text(text)
 PYTHON
-  cc -std=c17 -Wall -Wextra -Werror ${edition:+"-D${edition^^}"} -I "$work/$edition" "$source_dir/tests/interface/abi/client.c" -o "$work/client_$edition" \
+  cc -std=c17 -Wall -Wextra -Werror ${edition:+"-D${edition^^}"} -I "$work/$edition" \
+    "$source_dir/tests/interface/abi/client.c" -o "$work/client_$edition" \
     -L "$build_dir" -lrota -Wl,-rpath,"$build_dir"
   said=$(XDG_CACHE_HOME=$work "$work/client_$edition")
   echo "$edition: $said"
 done
-sizes=$(for edition in earlier now later; do XDG_CACHE_HOME=$work "$work/client_$edition" | sed 's/.* of //'; done | sort -nu | wc -l)
+sizes=$(for edition in earlier now later; do XDG_CACHE_HOME=$work "$work/client_$edition" | sed 's/.* of //'; done |
+  sort -nu | wc -l)
 [ "$sizes" = 3 ] || { echo "the three clients were compiled with $sizes sizes of options"; exit 1; }
 
 if command -v abidiff >/dev/null; then
   describe >"$work/now.abi"
   status=0
   abidiff "$stored.abi" "$work/now.abi" >"$work/said" || status=$?
-  if ((status & 11)); then # it failed, was misused, or found what can't be compatible; 4, alone: what scripts/abi.py judges
+  # it failed, was misused, or found what can't be compatible; 4, alone: what scripts/abi.py judges
+  if ((status & 11)); then
     cat "$work/said"
     exit 1
   fi

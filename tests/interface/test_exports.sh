@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The shared library exports exactly what the public headers declare with ROTA_API, which is what its version script lists: functions,
-# no data. Its SONAME changes with the interface and not with the version.
+# The shared library exports exactly what the public headers declare with ROTA_API, which is what its version script
+# lists: functions, no data. Its SONAME changes with the interface and not with the version.
 # test_exports.sh SOURCE_DIR LIBRARY
 set -euo pipefail
 cd "$1"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The hooks of tests are in the tests' library and in no other: what sched/testing.h declares, barriers left out and touch
-# mode. test_hooks.sh ROOT TEST-LIBRARY LIBRARY...
+# The hooks of tests are in the tests' library and in no other: what sched/testing.h declares, barriers left out and
+# touch mode. test_hooks.sh ROOT TEST-LIBRARY LIBRARY...
 set -euo pipefail
 root=$1 with=$2
 shift 2

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs into a temporary prefix, builds an example outside the tree with pkg-config (shared and static) and with the
-# CMake package, and runs each on the CPU; then in a project that takes rota's tree in. All in folders with spaces in their names.
+# CMake package, and runs each on the CPU; then in a project that takes rota's tree in. All in folders with spaces in
+# their names.
 # test_install.sh SOURCE_DIR BUILD_DIR
 set -euo pipefail
 source_dir=$1 build_dir=$2
@@ -18,7 +19,8 @@ if [ -f "$build_dir/build.ninja" ]; then
   # shellcheck disable=SC2086
   ninja -C "$build_dir" -t graph $targets >"$work/graph"
   for library in librota.a librota.so; do
-    grep -q "\"$library" "$work/graph" || { echo "demo.sh builds no $library, which cmake --install wants: $targets"; exit 1; }
+    grep -q "\"$library" "$work/graph" || { echo "demo.sh builds no $library, which cmake --install wants: $targets";
+    exit 1; }
   done
 fi
 
@@ -30,7 +32,8 @@ if [ -x "$build_dir/bench/rota-bench" ]; then
     [ -s "$prefix/share/$file" ] || { echo "share/$file was not installed"; exit 1; }
   done
   if man --version 2>/dev/null | grep -q man; then
-    MANPATH="$prefix/share/man" LC_ALL=C.UTF-8 man -P cat rota-bench >"$work/page" || { echo "man rota-bench finds nothing"; exit 1; }
+    MANPATH="$prefix/share/man" LC_ALL=C.UTF-8 man -P cat rota-bench >"$work/page" ||
+      { echo "man rota-bench finds nothing"; exit 1; }
     grep -q 'rota-bench plan' "$work/page" || { echo "man rota-bench does not have its commands"; exit 1; }
   fi
 fi
@@ -42,7 +45,8 @@ if find "$prefix/include" -name '*internal*' | grep .; then
 fi
 cd "$prefix/include"
 while read -r header; do
-  printf '#include <rota/%s>\nextern int here;\n' "$header" | cc -x c -std=c17 -fsyntax-only -Wall -Wextra -Wpedantic -Werror -I. - ||
+  printf '#include <rota/%s>\nextern int here;\n' "$header" |
+    cc -x c -std=c17 -fsyntax-only -Wall -Wextra -Wpedantic -Werror -I. - ||
     { echo "rota/$header does not stand on its own"; exit 1; }
 done < <(cd rota && find . -name '*.h' | sed 's,^\./,,')
 
@@ -51,13 +55,15 @@ mkdir "$work/app"
 cd "$work/app"
 cp "$source_dir/examples/basics/quickstart.c" .
 pc=$(find "$prefix" -name rota.pc)
-eval "libdir=$(PKG_CONFIG_PATH=${pc%/*} pkg-config --variable=libdir rota)" # pkg-config quotes spaces, for a shell to read
+# pkg-config quotes spaces, for a shell to read
+eval "libdir=$(PKG_CONFIG_PATH=${pc%/*} pkg-config --variable=libdir rota)"
 [ -e "$libdir/librota.so" ] || { echo "rota.pc says libdir=$libdir, where no library is"; exit 1; }
 without() { env -u PKG_CONFIG_PATH PKG_CONFIG_LIBDIR="${pc%/*}" "$@"; }
 eval "flags=($(without pkg-config --cflags --libs rota))"
 cc -std=c17 -Wall -Wextra -Werror quickstart.c -o shared "${flags[@]}"
 LD_LIBRARY_PATH=$libdir ./shared cpu
-quietly without cmake -S "$source_dir/tests/interface/client" -B package -DHOW=package -DROTA_SOURCE="$source_dir" -DCMAKE_PREFIX_PATH="$prefix"
+quietly without cmake -S "$source_dir/tests/interface/client" -B package -DHOW=package -DROTA_SOURCE="$source_dir" \
+  -DCMAKE_PREFIX_PATH="$prefix"
 quietly cmake --build package
 ./package/with_rota cpu
 [ ! -e package/with_rota_static ] || { echo "the static library was offered without what it is linked with"; exit 1; }
@@ -67,7 +73,8 @@ for program in shared package/with_rota; do
     exit 1
   fi
 done
-if without cmake -S "$source_dir/tests/interface/client" -B refused -DHOW=package -DCOMPONENTS=static -DROTA_SOURCE="$source_dir" \
+if without cmake -S "$source_dir/tests/interface/client" -B refused -DHOW=package -DCOMPONENTS=static \
+  -DROTA_SOURCE="$source_dir" \
   -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 || ! grep -q "hwloc, openblas, ck" "$work/log"; then
   echo "the static library was asked for without what it is linked with:"
   cat "$work/log"
@@ -80,7 +87,8 @@ eval "libraries=($(PKG_CONFIG_PATH=${pc%/*} pkg-config --static --libs rota | se
 cc -std=c17 -Wall -Wextra -Werror quickstart.c -o static "${flags[@]}" "$libdir/librota.a" "${libraries[@]}"
 ./static cpu
 rm -r package
-quietly cmake -S "$source_dir/tests/interface/client" -B package -DHOW=package -DCOMPONENTS=static -DROTA_SOURCE="$source_dir" \
+quietly cmake -S "$source_dir/tests/interface/client" -B package -DHOW=package -DCOMPONENTS=static \
+  -DROTA_SOURCE="$source_dir" \
   -DCMAKE_PREFIX_PATH="$prefix"
 quietly cmake --build package
 ./package/with_rota cpu
@@ -92,7 +100,8 @@ generator=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$build_dir/CMakeCache.txt"
 images=$(sed -n 's/^ROTA_IMAGE_CACHE:PATH=//p' "$build_dir/CMakeCache.txt")
 launcher=$(sed -n 's/^CMAKE_C_COMPILER_LAUNCHER:[A-Z]*=//p' "$build_dir/CMakeCache.txt")
 for how in add fetch; do
-  quietly cmake -G "$generator" -S "$work/client" -B taken -DHOW=$how -DROTA_SOURCE="$source_dir" -DROTA_IMAGE_CACHE="$images" \
+  quietly cmake -G "$generator" -S "$work/client" -B taken -DHOW=$how -DROTA_SOURCE="$source_dir" \
+    -DROTA_IMAGE_CACHE="$images" \
     "-DCMAKE_C_COMPILER_LAUNCHER=$work/client/compile_some.sh${launcher:+;$launcher}"
   ROTA_REUSE=$build_dir quietly cmake --build taken -j 2
   ./taken/with_rota cpu

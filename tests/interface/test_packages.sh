@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Debian's packages are built, and what lintian says of them is named here; unpacked into a folder of their own, a program is
-# compiled and run with them; installed in a clean root, too, where mmdebstrap can make one. test_packages.sh SOURCE_DIR
+# Debian's packages are built, and what lintian says of them is named here; unpacked into a folder of their own, a
+# program is compiled and run with them; installed in a clean root, too, where mmdebstrap can make one. test_packages.sh
+# SOURCE_DIR
 set -euo pipefail
 source_dir=$1 out=$1/build-packages/out
 work=$(mktemp -d)
@@ -21,21 +22,24 @@ done
 field() { dpkg-deb -f "$out/$1"_*.deb "$2"; }
 [[ $(field librota1 Depends) == *libhwloc15* ]] || fail "librota1 depends on $(field librota1 Depends)"
 [[ $(field rota-tools Depends) == *libpcre2-8-0* ]] || fail "rota-tools depends on $(field rota-tools Depends)"
-[[ $(field librota-dev Depends) == "librota1 (= $version-1)"* ]] || fail "librota-dev depends on $(field librota-dev Depends)"
+[[ $(field librota-dev Depends) == "librota1 (= $version-1)"* ]] ||
+  fail "librota-dev depends on $(field librota-dev Depends)"
 
 # Those that need the Python registry are there or said to be missing.
 for pair in python:python3-rota documentation:rota-doc; do
-  [ -n "$(find "$out" -name "${pair#*:}_*.deb")" ] || grep -q "^left out: .* ${pair%:*}$" "$work/built" || fail "there is no ${pair#*:}"
+  [ -n "$(find "$out" -name "${pair#*:}_*.deb")" ] || grep -q "^left out: .* ${pair%:*}$" "$work/built" ||
+    fail "there is no ${pair#*:}"
 done
 
-# No address is published yet; it is no upload to Debian; cpack calls ldconfig beside the trigger that does. The site comes
-# with its theme's scripts, an empty one among them.
+# No address is published yet; it is no upload to Debian; cpack calls ldconfig beside the trigger that does. The site
+# comes with its theme's scripts, an empty one among them.
 expected='bogus-mail-host|bogus-mail-host-in-debian-changelog|initial-upload-closes-no-bugs|maintscript-calls-ldconfig'
 expected+='|embedded-javascript-library|zero-byte-file-in-doc-directory'
 if command -v lintian >/dev/null; then
   lintian --allow-root --tag-display-limit 0 "$out"/*.deb >"$work/lintian" 2>"$work/errors" || true
   grep -q 'bogus-mail-host' "$work/lintian" || { cat "$work/lintian" "$work/errors"; fail "lintian does not work"; }
-  if grep -E '^[EW]:' "$work/lintian" | grep -vE "^[EW]: [a-z0-9-]+: ($expected)( |$)"; then fail "lintian has something to say"; fi
+  if grep -E '^[EW]:' "$work/lintian" | grep -vE "^[EW]: [a-z0-9-]+: ($expected)( |$)"; then fail \
+    "lintian has something to say"; fi
 else
   echo "skipped: no lintian"
 fi
@@ -49,15 +53,18 @@ said=$(LD_LIBRARY_PATH=$libdir "$work/quickstart" cpu)
 [[ $said == *': 1 + 1 + 2 + 3 = 7' ]] || fail "quickstart says $said"
 [ "$("$work/root/usr/bin/rota-bench" --version)" = "rota-bench $version" ] || fail "rota-bench is of another version"
 "$work/root/usr/bin/rota-bench" smoke --device cpu >/dev/null
-gzip -dc "$work/root/usr/share/man/man1/rota-bench.1.gz" | grep -q 'rota\\-bench plan' || fail "the manual page has no commands"
+gzip -dc "$work/root/usr/share/man/man1/rota-bench.1.gz" | grep -q 'rota\\-bench plan' ||
+  fail "the manual page has no commands"
 
 # In a root that has nothing else: what a package needs beside rota's own is what it says.
 clean=$work/clean
 inside() { chroot "$clean" env DEBIAN_FRONTEND=noninteractive "$@"; }
 if ! command -v mmdebstrap >/dev/null || [ "$(id -u)" -ne 0 ]; then
   echo "skipped: a clean root, which needs mmdebstrap and root"
-elif ! mmdebstrap --mode=root --variant=minbase "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$clean" >"$work/clean.log" 2>&1; then
-  grep -qE 'Could not (connect|resolve)|Temporary failure' "$work/clean.log" || { tail -n 30 "$work/clean.log"; fail "there is no clean root"; }
+elif ! mmdebstrap --mode=root --variant=minbase "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$clean" \
+  >"$work/clean.log" 2>&1; then
+  grep -qE 'Could not (connect|resolve)|Temporary failure' "$work/clean.log" ||
+    { tail -n 30 "$work/clean.log"; fail "there is no clean root"; }
   echo "skipped: a clean root, since Debian's mirror does not answer"
 else
   mount -t proc proc "$clean/proc"
@@ -69,7 +76,8 @@ else
   [ "$(inside rota-bench --version)" = "rota-bench $version" ] || fail "the installed rota-bench is of another version"
   if [ -e "$clean/usr/lib/python3/dist-packages/rota" ]; then
     # The first listing of the package's own page.
-    awk '/^```python/ { inside = 1; next } /^```/ && inside { exit } inside' "$source_dir/python/README.md" >"$clean/tmp/three_lines.py"
+    awk '/^```python/ { inside = 1; next } /^```/ && inside { exit } inside' "$source_dir/python/README.md" \
+      >"$clean/tmp/three_lines.py"
     echo 'print("the loss ends below 0.01:", float(loss) < 0.01)' >>"$clean/tmp/three_lines.py"
     said=$(inside python3 /tmp/three_lines.py)
     [ "$said" = 'the loss ends below 0.01: True' ] || fail "three lines of Python say $said"
@@ -77,9 +85,11 @@ else
   inside apt-get install -y --no-install-recommends gcc libc6-dev pkg-config >"$work/clean.log" 2>&1 ||
     { tail -n 30 "$work/clean.log"; fail "no compiler in the clean root"; }
   # shellcheck disable=SC2016 # in there
-  said=$(inside sh -c 'cc -std=c17 /tmp/quickstart.c -o /tmp/quickstart $(pkg-config --cflags --libs rota) && /tmp/quickstart cpu')
+  said=$(inside sh -c 'cc -std=c17 /tmp/quickstart.c -o /tmp/quickstart $(pkg-config --cflags --libs rota) &&
+    /tmp/quickstart cpu')
   [[ $said == *': 1 + 1 + 2 + 3 = 7' ]] || fail "the quickstart in a clean root says $said"
-  inside apt-get purge -y '*rota*' >"$work/clean.log" 2>&1 || { tail -n 30 "$work/clean.log"; fail "the packages do not go away"; }
+  inside apt-get purge -y '*rota*' >"$work/clean.log" 2>&1 ||
+    { tail -n 30 "$work/clean.log"; fail "the packages do not go away"; }
   left=$(find "$clean/usr" -name '*rota*' ! -name '*rotat*' | head)
   [ -z "$left" ] || fail "what is left of the packages: $left"
 fi

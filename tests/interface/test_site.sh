@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The site builds without a warning, with no link inside that leads nowhere; with --browser it is opened in Chromium, wide
-# and narrow, light and dark. Planted faults must be found. test_site.sh SOURCE_DIR BUILD_DIR [--browser]
+# The site builds without a warning, with no link inside that leads nowhere; with --browser it is opened in Chromium,
+# wide and narrow, light and dark. Planted faults must be found. test_site.sh SOURCE_DIR BUILD_DIR [--browser]
 # Exits with 77, which is skipped, where the Python registry does not answer or there is no Chromium.
 set -euo pipefail
 source_dir=$1 build_dir=$2 site=$2/site
@@ -44,7 +44,8 @@ fi
 browse() { "$venv/bin/python" "$source_dir/docs/browse_site.py" "$1" "$chromium"; }
 browse "$site"
 mkdir "$work/planted"
-page() { printf '<!doctype html><html><body><article><p>text</p>%s</article></body></html>' "$1" >"$work/planted/page.html"; }
+page() { printf '<!doctype html><html><body><article><p>text</p>%s</article></body></html>' "$1" \
+  >"$work/planted/page.html"; }
 page ''
 browse "$work/planted" >/dev/null || fail "a page without faults is judged"
 for fault in '<div style="width:2000px">wide</div>' '<img src="none.png">' '<script>console.error("planted")</script>' \

@@ -1,5 +1,5 @@
-/* Does not end within any deadline, whatever it is bound to: tests/exec/vk/endless_layer.c puts it in the place of others. As long
- * as it is since some drivers end loops after 65 535 turns in all. */
+/* Does not end within any deadline, whatever it is bound to: tests/exec/vk/endless_layer.c puts it in the place of
+ * others. As long as it is since some drivers end loops after 65 535 turns in all. */
 #version 460
 
 layout(local_size_x = 1024) in;

@@ -1,4 +1,5 @@
-/* The integer kernels of tests/kernels/kernels.c, and those of tests/kernels/test_saxpy.comp and test_step.comp, in CUDA C. */
+/* The integer kernels of tests/kernels/kernels.c, and those of tests/kernels/test_saxpy.comp and test_step.comp, in
+ * CUDA C. */
 #include "rota_kernel.cuh"
 
 struct test_params {

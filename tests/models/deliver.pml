@@ -1,7 +1,8 @@
-/* Outputs in the order of submissions: sched/runtime/order/deliver.c and the deliveries of sched/runtime/completer/complete.c.
+/* Outputs in the order of submissions: sched/runtime/order/deliver.c and the deliveries of
+ * sched/runtime/completer/complete.c.
  *
- * Submissions 1 to N write the same host range, each on a queue of its own that passes when it likes, or whose device is
- * lost, or which fails; the sequencer notes for each the one before it that is not over, and the completer delivers.
+ * Submissions 1 to N write the same host range, each on a queue of its own that passes when it likes, or whose device
+ * is lost, or which fails; the sequencer notes for each the one before it that is not over, and the completer delivers.
  * Ends of tickets go to callers who may then free the memory.
  *
  * Asked: the range is never written after a later ticket has ended, nor by a submission that failed or was lost; each

@@ -1,6 +1,8 @@
-/* Held work and the gate: submitter/blocked.c, sched/runtime/submitter/gate.c, and who wakes a submit thread (sched/runtime/shared/timeline.c, sched/runtime/shared/loss.c, sched/runtime/plans/builder.c,
- * sched/runtime/submitter/device_wait.c). Works go over to device 1 that come after works of device 0: without links the host holds them, on
- * their own queues as side_queues.c lays them; with -DLINKED the device waits, and the gate keeps what it says.
+/* Held work and the gate: submitter/blocked.c, sched/runtime/submitter/gate.c, and who wakes a submit thread
+ * (sched/runtime/shared/timeline.c, sched/runtime/shared/loss.c, sched/runtime/plans/builder.c,
+ * sched/runtime/submitter/device_wait.c). Works go over to device 1 that come after works of device 0: without links
+ * the host holds them, on their own queues as side_queues.c lays them; with -DLINKED the device waits, and the gate
+ * keeps what it says.
  *
  * Asked: works of a queue go over in order, and none before what it waits for on its own device; where everything rests
  * each work has ended but those that come after what hangs, those beside the gate too (-DPASSES), whatever has failed
@@ -8,11 +10,12 @@
  * after a loss; a loss that came after what was waited for fails nothing; who waits for others to leave the gate finds
  * some there; with -DPATIENCE: a device that is well is not given up.
  *
- * Left out: full batches and rings, the direct way, spins before sleep, works that come last, staging and inputs, choosing
- * queues, three devices and more, the gate's room; where no device may be lost a look at one work (is_ready) is one step.
- * A lost device does nothing more, or gets on late. A sleep ends by itself in PATIENCE only, so that elsewhere a lost
- * wake-up shows. There time passes (a deadline, at once) only while device 0 and its thread have nothing that they could
- * do and the other thread sleeps too; with -DDRIVER device 0's thread hands something over while it holds the work.
+ * Left out: full batches and rings, the direct way, spins before sleep, works that come last, staging and inputs,
+ * choosing queues, three devices and more, the gate's room; where no device may be lost a look at one work (is_ready)
+ * is one step. A lost device does nothing more, or gets on late. A sleep ends by itself in PATIENCE only, so that
+ * elsewhere a lost wake-up shows. There time passes (a deadline, at once) only while device 0 and its thread have
+ * nothing that they could do and the other thread sleeps too; with -DDRIVER device 0's thread hands something over
+ * while it holds the work.
  *
  * run safe held: -DHELD
  * run safe nearer: -DNEARER
@@ -32,14 +35,14 @@
  * plant 4 safe: -DHELD | a work goes over though its queue has held ones
  * plant 5 safe: -DHELD | what a work waits for on its own device may be held
  * plant 6 safe: -DMAKER | who made an instance wakes before it says so
- * plant 7 safe: -DLINKED -DLOSS -DGIVEN -DW=2 -DREVERSE | that the point has passed is asked before whether the device is lost
+ * plant 7 safe: -DLINKED -DLOSS -DGIVEN -DW=2 -DREVERSE | a point is asked before whether the device is lost
  * plant 8 safe: -DLINKED | the gate publishes before it judges
  * plant 9 safe: -DLINKED -DLOSS -DGIVEN -DW=2 | the gate is told after the device has the work
  * plant 10 safe: -DLINKED | a device that gets on looks at its own gate only
  * plant 11 safe: -DPATIENCE -DREVERSE | blocked_count falls before it is noted when works were handed over
  * plant 12 safe: -DPATIENCE -DREVERSE | blocked_count falls with handed_over, before it is noted when
  * plant 13 safe: -DLOST -DLOSS | a work is let go for a loss after the look that would have failed it
- * plant 14 safe: -DLINKED -DLOSS -DGIVEN -DW=2 -DREVERSE | who enters the gate does not look whether it comes after the rescue
+ * plant 14 safe: -DLINKED -DLOSS -DGIVEN -DW=2 -DREVERSE | who enters the gate does not look for the rescue
  * plant 15 safe: -DLINKED -DPASSES -DW=3 | the gate keeps all that comes after a work that waits
  * plant 16 safe: -DLINKED | what waits for a work in the gate passes it on another queue
  * plant 17 safe: -DLINKED -DPASSES | who lets a work leave the gate does not wake the thread that waits for that
@@ -78,8 +81,8 @@
 #define Q 2
 #define AT(d, q) ((d) * Q + (q))
 
-/* The works, in the order of submissions: device, queue, value; the work of device 0 and that of its own device it comes
- * after; the next one of its queue. */
+/* The works, in the order of submissions: device, queue, value; the work of device 0 and that of its own device it
+ * comes after; the next one of its queue. */
 #ifdef HELD
 #define DEV(w) ((w) == 1 -> 0 : 1)
 #define QUE(w) ((w) <= 3 -> 0 : 1)
@@ -374,7 +377,8 @@ inline look(w) {
         ready = true;
 #if PLANT == 1
         if
-        :: (blocked_first[0] != 0 && blocked_first[0] < w) || (blocked_first[1] != 0 && blocked_first[1] < w) -> ready = false
+        :: (blocked_first[0] != 0 && blocked_first[0] < w) ||
+           (blocked_first[1] != 0 && blocked_first[1] < w) -> ready = false
         :: else
         fi;
 #endif
@@ -861,7 +865,8 @@ proctype clock() {
 end_clock:
     do
     :: atomic {
-            is_resting[0] && asleep[0] && is_resting[1] && given_to[0] == completed[0] && given_to[1] == completed[1] && !(handed_is_old && progress_is_old && since_is_old) ->
+            is_resting[0] && asleep[0] && is_resting[1] && given_to[0] == completed[0] &&
+            given_to[1] == completed[1] && !(handed_is_old && progress_is_old && since_is_old) ->
             handed_is_old = true;
             progress_is_old = true;
             since_is_old = true

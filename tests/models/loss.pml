@@ -1,14 +1,14 @@
-/* End and loss of a device: sched/runtime/shared/loss.c, submitter/handover.c, complete.c, tickets.c, last_use.c, close.c, and the CPU executor's
- * end and loss (exec/cpu/wake.c, queue.c).
+/* End and loss of a device: sched/runtime/shared/loss.c, submitter/handover.c, complete.c, tickets.c, last_use.c,
+ * close.c, and the CPU executor's end and loss (exec/cpu/wake.c, queue.c).
  *
  * Submissions 1 to N on device A take inputs out of the caller's memory, run on two workers, and are delivered into the
- * caller's memory; the last, on device B, reads what N wrote. All use one buffer, which the caller has released. A has no memory
- * for another work (OOM: its executor says that it is lost), or is given up while it is still at work, and may get on
- * late (LATE). The caller frees its memory as tickets end. Then close, which may have to go without A.
+ * caller's memory; the last, on device B, reads what N wrote. All use one buffer, which the caller has released. A has
+ * no memory for another work (OOM: its executor says that it is lost), or is given up while it is still at work, and
+ * may get on late (LATE). The caller frees its memory as tickets end. Then close, which may have to go without A.
  *
  * Asked: nobody touches memory that is freed; a ticket says OK only where what its work read was good; each ticket ends
- * unless A hangs and nobody gives it up; close ends, and what it does not free is counted as abandoned; without a close the
- * buffer is freed unless A is still at work.
+ * unless A hangs and nobody gives it up; close ends, and what it does not free is counted as abandoned; without a close
+ * the buffer is freed unless A is still at work.
  *
  * Left out: sleeps and wakes (pump.pml, gate.pml; a thread here goes on when it can), devices that wait for each other
  * (gate.pml), who frees submissions (reclaim.pml), several outputs (deliver.pml), tickets over several devices.

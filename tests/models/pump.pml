@@ -1,15 +1,16 @@
 /* The CPU executor's pump and sleepers: exec/cpu/queue.c, exec/cpu/wake.c.
  *
- * A submit thread hands over works on two queues, the later ones of queue 1 blocked until queue 0 has passed; workers take
- * them, run them, and pump.
+ * A submit thread hands over works on two queues, the later ones of queue 1 blocked until queue 0 has passed; workers
+ * take them, run them, and pump.
  *
  * Asked: where everything rests each work has ended, whoever sleeps (no sleep ends by itself, so that a lost wake-up
- * shows); works of a queue start in order, once, and when what they wait for has passed; `advanced` is called by one thread
- * at a time, with rising values; where everything rests nobody counts as searching; a work that never ends holds up
- * none that does not come after it.
+ * shows); works of a queue start in order, once, and when what they wait for has passed; `advanced` is called by one
+ * thread at a time, with rising values; where everything rests nobody counts as searching; a work that never ends holds
+ * up none that does not come after it.
  *
- * Left out: deques (all tasks lie in one pool, where who looks finds one that is there, in one step), the overflow list,
- * units and splits, recycling of works, copies, the stop and the loss (loss.pml has those), how long a search goes on.
+ * Left out: deques (all tasks lie in one pool, where who looks finds one that is there, in one step), the overflow
+ * list, units and splits, recycling of works, copies, the stop and the loss (loss.pml has those), how long a search
+ * goes on.
  *
  * run safe two_works: -DWORKERS=2 -DW=2
  * run safe hang: -DWORKERS=2 -DHANGS

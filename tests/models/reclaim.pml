@@ -1,5 +1,5 @@
-/* Who owns a completed submission's memory, and close: sequencer/reap.c (recycling), last_use.c, reclaimer.c, args.c, pins.c,
- * complete.c and callbacks.c (as far as they let go), close.c.
+/* Who owns a completed submission's memory, and close: sequencer/reap.c (recycling), last_use.c, reclaimer.c, args.c,
+ * pins.c, complete.c and callbacks.c (as far as they let go), close.c.
  *
  * Three records on one queue of one device: two replays of a plan with copies of inputs in one argument set, of which
  * the second may fail when it is sequenced, and a write to a buffer. Set, plan and buffer are each released by the
@@ -11,8 +11,9 @@
  * hangs; without a close all that was released is freed, also where that thread is halted; no wake-up is lost.
  *
  * Left out: time (a sleep ends by itself only with SLICE, and the completer's where something is pending; a deadline
- * passes where the device hangs), several devices and losses, order among outputs (deliver.pml), weak memory. To set a word and to look who sleeps for it
- * is one step, as is the look at several words before a thread sleeps; that it sleeps is said in a step before.
+ * passes where the device hangs), several devices and losses, order among outputs (deliver.pml), weak memory. To set a
+ * word and to look who sleeps for it is one step, as is the look at several words before a thread sleeps; that it
+ * sleeps is said in a step before.
  *
  * BY is who releases the set: 0 the caller at once, 1 the callback, 2 the caller after close.
  *
@@ -61,7 +62,8 @@ byte tail, head;
 byte point[RECORDS]; /* 0: not sequenced */
 bool is_done[RECORDS];
 byte struct_of[RECORDS]; /* rota_cell.submission, 1 + index */
-#define HAS_ENDED(r) (point[r] == PASSED || (point[r] != 0 && completed >= point[r] && (r != 0 || !HOSTED || is_done[r])))
+#define HAS_ENDED(r) \
+    (point[r] == PASSED || (point[r] != 0 && completed >= point[r] && (r != 0 || !HOSTED || is_done[r])))
 
 /* Structs of submissions */
 byte number[RECORDS]; /* 0: free; 1 + the record */
@@ -284,7 +286,8 @@ inline take_released() {
     }
 }
 
-#define HAS_WORK (released[0] || released[1] || released[2] || told[SEQUENCER] || reap_requested != reap_done || tail != head)
+#define HAS_WORK \
+    (released[0] || released[1] || released[2] || told[SEQUENCER] || reap_requested != reap_done || tail != head)
 
 proctype sequencer() {
     byte s, o, limit, requested;
@@ -402,11 +405,12 @@ inline pass() {
     if
     :: has_outputs && completed >= 1 -> /* finish_delivery: the first record is the first value */
         atomic { assert(number[struct_of[0] - 1] == 1 && !freed[PLAN]); is_done[0] = true }
-        atomic { assert(number[struct_of[0] - 1] == 1 && !freed[PLAN]); is_delivered[struct_of[0] - 1] = true; has_outputs = false }
+        atomic { assert(number[struct_of[0] - 1] == 1 && !freed[PLAN]);
+                 is_delivered[struct_of[0] - 1] = true; has_outputs = false }
     :: else
     fi;
     if
-    :: atomic { has_watch && HAS_ENDED(0) -> has_watch = false; call_pushed = true } /* try_watch, rota_callbacks_push */
+    :: atomic { has_watch && HAS_ENDED(0) -> has_watch = false; call_pushed = true } /* try_watch */
     :: else
     fi
 }

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Models of rota's protocols in Promela, explored to the end by SPIN. Each is to hold, and each of its planted errors to be
-# found. What is run stands in the models' first comments:
+# Models of rota's protocols in Promela, explored to the end by SPIN. Each is to hold, and each of its planted errors to
+# be found. What is run stands in the models' first comments:
 #
 #    run MODE NAME: DEFINITIONS          holds, and is explored completely
 #    full MODE NAME: DEFINITIONS         the same, larger, which --full runs instead of all others
 #    plant N MODE: DEFINITIONS | WHAT    with PLANT=N an error is found
 #
-# MODE safe: assertions and deadlocks. live: the formula `live` under weak fairness. With -DREVERSE among the definitions the
-# last process comes first, which finds some errors sooner.
+# MODE safe: assertions and deadlocks. live: the formula `live` under weak fairness. With -DREVERSE among the
+# definitions the last process comes first, which finds some errors sooner.
 #
 # run.sh [--full] [MODEL...]   77 where there is no SPIN.
 set -euo pipefail
@@ -42,7 +42,8 @@ explore() {
   if [ "$full" ]; then flags+=(-O2); fi # takes longer to compile than a small model takes to run
   if [[ " $* " == *" -DREVERSE "* ]]; then flags+=(-DREVERSE); fi
   rm -f pan* ./*.trail
-  spin -a "$@" "$here/$model" >spin.out 2>&1 && cc -w -DVECTORSZ=2048 -DMEMLIM=3000 "${flags[@]}" -o pan pan.c 2>cc.out ||
+  spin -a "$@" "$here/$model" >spin.out 2>&1 &&
+    cc -w -DVECTORSZ=2048 -DMEMLIM=3000 "${flags[@]}" -o pan pan.c 2>cc.out ||
     { cat spin.out cc.out; return 1; }
   ./pan -w18 "${options[@]}" >out 2>&1 || { cat out; return 1; }
 }

@@ -41,8 +41,8 @@ absent() {
   done
 }
 
-# interrupt_after LINES FILE COMMAND...: runs it, presses Ctrl-C once FILE has so many lines, and returns its exit code; what it
-# prints is in stopped.txt.
+# interrupt_after LINES FILE COMMAND...: runs it, presses Ctrl-C once FILE has so many lines, and returns its exit code;
+# what it prints is in stopped.txt.
 interrupt_after() {
   local lines=$1 file=$2 running
   shift 2

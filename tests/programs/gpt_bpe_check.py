@@ -19,9 +19,11 @@ def awkward():
     rng = random.Random(7)
     letters = "abcdeéßñЖдя漢字かなकखश्रीﬁǅªº٣٤²½Ⅷ0123456789"
     signs = "!?.,;:-_()[]{}'\"’“”€™°§¶<>|~^`@#\\/…—🙂👩‍👩‍👧\u0301\u200d\ufeff"
-    spaces = [" ", "  ", "\n", "\t", "\r\n", "\u00a0", "\u2003", "\u3000", "\u180e", "\u200b", "\u2028", "\x85", "\x0b", "\x1c", " \n "]
+    spaces = [" ", "  ", "\n", "\t", "\r\n", "\u00a0", "\u2003", "\u3000", "\u180e", "\u200b", "\u2028", "\x85", "\x0b",
+              "\x1c", " \n "]
     contractions = ["'s", "'t", "'re", "'ve", "'m", "'ll", "'d", "'S", "'x", "don't", "it's", "we'll've"]
-    texts = ["", " ", "   ", "a", "aaaaaaaaaaaaaaaa", "aaa aaa", " a  b   c    ", "\n\n\n", "x" * 5000, " " * 3000 + "y", "ab" * 2000]
+    texts = ["", " ", "   ", "a", "aaaaaaaaaaaaaaaa", "aaa aaa", " a  b   c    ", "\n\n\n", "x" * 5000, " " * 3000
+             + "y", "ab" * 2000]
     for _ in range(300):
         parts = []
         for _ in range(rng.randrange(1, 60)):
@@ -35,7 +37,8 @@ def awkward():
             elif kind == 3:
                 parts.append(rng.choice(contractions))
             else:
-                parts.append(" " + rng.choice(["the", "quick", "brown", "fox", "return", "static", "naïve", "Straße"]))
+                parts.append(" " + rng.choice(["the", "quick", "brown", "fox", "return", "static", "naïve",
+                                               "Straße"]))
         texts.append("".join(parts))
     return texts
 
@@ -76,12 +79,13 @@ def visible():
 
 
 def plain():
-    """A slow learner and encoder: no lists, no heap, everything counted again for each merge. ASCII, whose pieces need no
-    tables of Unicode's."""
+    """A slow learner and encoder: no lists, no heap, everything counted again for each merge. ASCII, whose pieces need
+    no tables of Unicode's."""
     import re
     pieces = re.compile(r"'s|'t|'re|'ve|'m|'ll|'d| ?[A-Za-z]+| ?[0-9]+| ?[^\s0-9A-Za-z]+|\s+(?!\S)|\s+", re.ASCII)
     rng = random.Random(3)
-    words = ["the", "then", "there", "banana", "aaaa", "aaa", "it's", "don't", "x1", "42", "1999", "...", "->", "  ", "\n\n", "\t"]
+    words = ["the", "then", "there", "banana", "aaaa", "aaa", "it's", "don't", "x1", "42", "1999", "...", "->", "  ",
+             "\n\n", "\t"]
     text = " ".join(rng.choice(words) for _ in range(4000)) + " aaaaaaaaa"
     table, prints = visible()
     order = prints + [b for b in range(256) if b not in prints]
@@ -127,7 +131,8 @@ def plain():
     write("corpus", text)
     run("learn", "corpus", str(len(strings) + 1), "merges.txt")
     lines = open("merges.txt", encoding="utf-8").read().split("\n")[1:-1]
-    printed = ["".join(table[b] for b in strings[l]) + " " + "".join(table[b] for b in strings[r]) for (l, r), _ in merges]
+    printed = ["".join(table[b] for b in strings[l]) + " " + "".join(table[b] for b in strings[r]) for (l, r),
+               _ in merges]
     check(lines == printed, "the merges differ from the slow learner's at line %d" %
           next((i for i, (a, b) in enumerate(zip(lines, printed)) if a != b), min(len(lines), len(printed))))
     check(len(lines) > 50, "the slow learner made only %d merges" % len(lines))
@@ -148,7 +153,8 @@ def plain():
     whole = open("merges.txt", "rb").read()
     write("cut.txt", whole[: len(whole) // 2])
     cut = subprocess.run([tool, "encode", "text", "cut.txt"], capture_output=True)
-    check(cut.returncode == 1 and b"cut.txt" in cut.stderr and cut.stderr.count(b"\n") == 1, "a truncated merges file: %r" % cut.stderr)
+    check(cut.returncode == 1 and b"cut.txt" in cut.stderr and cut.stderr.count(b"\n") == 1,
+          "a truncated merges file: %r" % cut.stderr)
     print("the same merges (%d) and tokens as the slow learner and encoder" % len(merges))
 
 
@@ -184,9 +190,11 @@ def with_tokenizers():
     other.pre_tokenizer = oracle.pre_tokenizer
     for sample in texts[:120]:
         ids = other.encode(sample).ids
-        check(encoded(sample, "theirs.txt", "vocab.json") == ids, "tokens of %r differ under vocab.json's numbers" % sample[:60])
+        check(encoded(sample, "theirs.txt", "vocab.json") == ids, "tokens of %r differ under vocab.json's numbers"
+              % sample[:60])
         write("tokens", "\n".join(map(str, ids)))
-        check(run("decode", "tokens", "theirs.txt", "vocab.json") == sample.encode(), "%r doesn't come back" % sample[:60])
+        check(run("decode", "tokens", "theirs.txt", "vocab.json") == sample.encode(), "%r doesn't come back"
+              % sample[:60])
     print("the same merges (%d) and tokens (%d texts) as the tokenizers library" % (len(ours), len(texts)))
 
 

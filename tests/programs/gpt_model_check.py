@@ -22,7 +22,8 @@ def sampling():
     """Frequencies over many draws against the probabilities that temperature, top-k and top-p leave."""
     logits = [0.5, 2.0, -1.0, 1.9, 0.0, 2.0, -30.0, 1.0]
     draws = 200000
-    cases = [(1, 0, 1), (0.5, 0, 1), (2, 0, 1), (1, 3, 1), (0.7, 1, 1), (1, 0, 0.6), (1, 0, 1e-6), (1.3, 5, 0.8), (0, 0, 1), (1, 100, 1)]
+    cases = [(1, 0, 1), (0.5, 0, 1), (2, 0, 1), (1, 3, 1), (0.7, 1, 1), (1, 0, 0.6), (1, 0, 1e-6), (1.3, 5, 0.8),
+             (0, 0, 1), (1, 100, 1)]
     for temperature, top_k, top_p in cases:
         order = sorted(range(len(logits)), key=lambda i: (-logits[i], i))
         if temperature == 0:
@@ -43,7 +44,8 @@ def sampling():
             chance = expected.get(i, 0.0)
             # Five standard deviations of a binomial.
             bound = 5 * math.sqrt(draws * chance * (1 - chance))
-            check(abs(count - draws * chance) <= bound, f"temperature {temperature}, k {top_k}, p {top_p}: token {i} came "
+            check(abs(count - draws * chance) <= bound,
+                  f"temperature {temperature}, k {top_k}, p {top_p}: token {i} came "
                   f"{count} times of {draws}, expected {draws * chance:.0f} +- {bound:.0f}")
     print(f"sampling: {len(cases)} cases draw as often as they should")
 
@@ -138,11 +140,13 @@ def logits():
     from safetensors.numpy import load_file, save_file
     rng = np.random.default_rng(11)
     devices = ["cpu"]
-    if subprocess.run([tool, "logits", "vk:0", "none", "gpt2", "5", "4", "1", "1", "4", "0"], capture_output=True).returncode != 3:
+    if subprocess.run([tool, "logits", "vk:0", "none", "gpt2", "5", "4", "1", "1", "4", "0"],
+                      capture_output=True).returncode != 3:
         devices.append("vk:0")
     else:
         print("skipped, logits on Vulkan: there is no device vk:0")
-    for arch, prefix, vocabulary, block, layers, heads, dim in [("gpt2", "transformer.", 67, 24, 3, 4, 32), ("gpt2", "", 301, 17, 2, 3, 24),
+    for arch, prefix, vocabulary, block, layers, heads, dim in [("gpt2", "transformer.", 67, 24, 3, 4, 32),
+                                                                ("gpt2", "", 301, 17, 2, 3, 24),
                                                                 ("plain", "transformer.", 50, 9, 1, 1, 8)]:
         weights = random_weights(np, rng, arch, vocabulary, block, layers, dim)
         sizes = [vocabulary, block, layers, heads, dim]
@@ -154,7 +158,8 @@ def logits():
         save_file(tensors, "f32.safetensors", metadata={"format": "pt"})
         save_file({n: x.astype(np.float16) for n, x in tensors.items()}, "f16.safetensors")
         save_bf16(np, "bf16.safetensors", tensors)
-        rounded = {"f32": lambda x: x, "f16": lambda x: x.astype(np.float16), "bf16": lambda x: from_bf16(np, to_bf16(np, x))}
+        rounded = {"f32": lambda x: x, "f16": lambda x: x.astype(np.float16),
+                   "bf16": lambda x: from_bf16(np, to_bf16(np, x))}
         for dtype, round_ in rounded.items():
             exact = {n: round_(x).astype(np.float64) for n, x in weights.items()}
             expected = reference(exact, tokens, layers, heads, np)
@@ -163,7 +168,8 @@ def logits():
                 compare(np, f"{arch} {dtype} on {device}", text, expected)
         # Fewer positions than the file has, and one token only.
         expected = reference({n: x.astype(np.float64) for n, x in weights.items()}, tokens[:1], layers, heads, np)
-        compare(np, "one token", run(tool, "logits", "cpu", "f32.safetensors", arch, vocabulary, 5, layers, heads, dim, tokens[0]), expected)
+        compare(np, "one token", run(tool, "logits", "cpu", "f32.safetensors", arch, vocabulary, 5, layers, heads, dim,
+                                     tokens[0]), expected)
 
     # What the trainer saves is what it loaded, in each type, to the bit: f32, and f16 and bf16 rounded to even.
     arch, vocabulary, block, layers, heads, dim = "gpt2", 256, 16, 2, 2, 16
@@ -171,8 +177,10 @@ def logits():
     weights["wte.weight"][:6, 0] = [65519.0, 65520.0, 1e-7, 3e-8, 2.0**-25, -6.1e-5]  # the edges of f16
     save_file({"transformer." + n: x for n, x in weights.items()}, "in.safetensors")
     open("text", "w").write("some words to learn from, " * 40)
-    options = [train, "--data", "text", "--tokenizer", "byte", "--device", "cpu", "--arch", arch, "--block", block, "--layers", layers,
-               "--heads", heads, "--dim", dim, "--init-from", "in.safetensors", "--iters", 1, "--lr", 0, "--min-lr", 0, "--eval-iters", 0]
+    options = [train, "--data", "text", "--tokenizer", "byte", "--device", "cpu", "--arch", arch, "--block", block,
+               "--layers", layers,
+               "--heads", heads, "--dim", dim, "--init-from", "in.safetensors", "--iters", 1, "--lr", 0, "--min-lr", 0,
+               "--eval-iters", 0]
     for dtype in ("f32", "f16", "bf16"):
         run(*options, "--save-weights", "out.safetensors", "--weights-dtype", dtype)
         if dtype == "bf16":
@@ -187,7 +195,8 @@ def logits():
         else:
             saved = load_file("out.safetensors")
             with np.errstate(over="ignore"):
-                expected = {"transformer." + n: x.astype(np.float16 if dtype == "f16" else np.float32) for n, x in weights.items()}
+                expected = {"transformer." + n: x.astype(np.float16 if dtype == "f16" else np.float32) for n,
+                            x in weights.items()}
         check(set(saved) == set(expected), f"{dtype}: other names were saved: {set(saved) ^ set(expected)}")
         for name, x in expected.items():
             check(saved[name].tobytes() == x.tobytes(), f"{dtype}: {name} was saved otherwise")
@@ -199,11 +208,13 @@ def logits():
     save_file(few, "few.safetensors")
     options[options.index("in.safetensors")] = "few.safetensors"
     message = run(*options, code=1)
-    check(message.count("\n") == 1 and message.count("'transformer.h.1.") == 5 and "is missing" in message and "and 9 more" in message,
+    check(message.count("\n") == 1 and message.count("'transformer.h.1.") == 5 and "is missing" in message
+          and "and 9 more" in message,
           f"another model's weights: {message}")
     options[options.index("--layers") + 1] = 1
     message = run(*options, code=1)
-    check("'transformer.ln_f.weight' is 17 there, 16 here" in message and "'transformer.h.7.extra' is not in this model" in message,
+    check("'transformer.ln_f.weight' is 17 there, 16 here" in message
+          and "'transformer.h.7.extra' is not in this model" in message,
           f"another shape: {message}")
     options[options.index("--layers") + 1] = layers
     whole = open("in.safetensors", "rb").read()

@@ -1,4 +1,5 @@
-"""What test_oracle.sh compares: a GPT's and a PatchTST's training step against JAX in f64. oracle_check.py ORACLE_TOOL"""
+"""What test_oracle.sh compares: a GPT's and a PatchTST's training step against JAX in f64. oracle_check.py
+ORACLE_TOOL"""
 import subprocess
 import sys
 
@@ -44,12 +45,14 @@ def compare(what, got, start, loss, gradients, beta2, decay, prefix=""):
     largest = max(np.abs(g).max() for g in gradients.values())
     for name, expected in gradients.items():
         mine = got[prefix + name + ".gradient"]
-        if np.abs(expected).max() < 1e-12 * largest:  # what a norm takes away again has no influence: nothing but rounding
+        # What a norm takes away again has no influence: nothing but rounding.
+        if np.abs(expected).max() < 1e-12 * largest:
             near(f"{what}: {name}, whose gradient is 0", mine, np.zeros(mine.shape), 1e-2 * largest)
         else:
             worst = max(worst, near(f"{what}: gradient of {name}", mine, np.asarray(expected)))
         before, g = start[name].astype(np.float64), mine.astype(np.float64).reshape(start[name].shape)
-        after = before * (1 - LR * (decay if before.ndim == 2 else 0)) - LR * g / (np.sqrt((1 - beta2) * g * g / (1 - beta2)) + 1e-8)
+        after = before * (1 - LR * (decay if before.ndim == 2 else 0)) - LR * g / (np.sqrt((1 - beta2) * g * g / (1
+                - beta2)) + 1e-8)
         near(f"{what}: {name} after the step", got[prefix + name], after, max(np.abs(after).max(), LR))
     return worst
 
@@ -70,7 +73,8 @@ def gpt_loss(w, tokens, targets, layers, heads):
     dim = x.shape[-1]
     for layer in range(layers):
         h = f"h.{layer}."
-        q, k, v = (p.reshape(rows, count, heads, dim // heads) for p in jnp.split(linear(norm(x, h + "ln_1"), h + "attn.c_attn"), 3, -1))
+        q, k, v = (p.reshape(rows, count, heads, dim // heads)
+                   for p in jnp.split(linear(norm(x, h + "ln_1"), h + "attn.c_attn"), 3, -1))
         scores = jnp.einsum("bihd,bjhd->bhij", q, k) / np.sqrt(dim // heads)
         weights = jax.nn.softmax(jnp.where(np.tril(np.ones((count, count), bool)), scores, -jnp.inf), -1)
         x = x + linear(jnp.einsum("bhij,bjhd->bihd", weights, v).reshape(rows, count, dim), h + "attn.c_proj")
@@ -95,7 +99,8 @@ def gpt_weights(arch, vocabulary, block, layers, dim):
 
 
 def gpt(devices):
-    for arch, vocabulary, block, layers, heads, dim, rows, micro in [("gpt2", 37, 12, 2, 2, 16, 3, 2), ("plain", 61, 9, 1, 3, 24, 4, 1)]:
+    for arch, vocabulary, block, layers, heads, dim, rows, micro in [("gpt2", 37, 12, 2, 2, 16, 3, 2),
+                                                                     ("plain", 61, 9, 1, 3, 24, 4, 1)]:
         weights = gpt_weights(arch, vocabulary, block, layers, dim)
         save_file({"transformer." + name: x for name, x in weights.items()}, "in.safetensors")
         tokens = rng.integers(0, vocabulary, (rows * micro, block + 1))
@@ -103,7 +108,8 @@ def gpt(devices):
             wide(weights), tokens[:, :-1], tokens[:, 1:], layers, heads)
         norm = np.sqrt(sum((np.asarray(g) ** 2).sum() for g in gradients.values()))
         for device in devices:
-            got = run("gpt", device, "in.safetensors", "out.safetensors", arch, vocabulary, block, layers, heads, dim, rows, micro, 10,
+            got = run("gpt", device, "in.safetensors", "out.safetensors", arch, vocabulary, block, layers, heads, dim,
+                      rows, micro, 10,
                       *tokens.ravel())
             what = f"GPT, {arch}, on {device}"
             near(what + ": norm of the gradient", got["norm"], np.atleast_1d(norm))
@@ -115,7 +121,8 @@ def gpt(devices):
 
 
 def patchtst_forecast(w, x, statistics, sizes, train):
-    """x [rows, look-back]; statistics [layers, 2 norms, mean and variance, dim]. The forecast, and the statistics afterwards."""
+    """x [rows, look-back]; statistics [layers, 2 norms, mean and variance, dim]. The forecast, and the statistics
+    afterwards."""
     patch, stride, layers, heads, dim = sizes
     mean = x.mean(-1, keepdims=True)
     deviation = jnp.sqrt(((x - mean) ** 2).mean(-1, keepdims=True) + 1e-5)
@@ -167,7 +174,8 @@ def patchtst_weights(look_back, horizon, patch, stride, layers, dim, widened):
     weights["positions"] = rng.normal(0, 0.3, (patches, dim))
     for layer in range(layers):
         h = f"layers.{layer}."
-        for name, rows, columns in [("qkv", dim, 3 * dim), ("project", dim, dim), ("widen", dim, widened), ("narrow", widened, dim)]:
+        for name, rows, columns in [("qkv", dim, 3 * dim), ("project", dim, dim), ("widen", dim, widened),
+                                    ("narrow", widened, dim)]:
             linear(h + name, rows, columns)
         for name in ("norm1", "norm2"):
             weights[h + name + ".weight"] = rng.normal(1, 0.2, dim)
@@ -182,17 +190,20 @@ def patchtst(devices):
             (devices, 3, 25, 6, 8, 4, 3, 2, 8, 12, 5), (["cpu"], 3, 168, 5, 8, 4, 1, 2, 8, 16, 66)]:
         weights = patchtst_weights(look_back, horizon, patch, stride, layers, dim, widened)
         windows = rng.normal(0, 1, (batch, channels, look_back + horizon)).cumsum(-1).astype(np.float32)
-        statistics = np.stack([rng.normal(0, 0.5, (layers * 2, dim)), rng.uniform(0.5, 2, (layers * 2, dim))], 1).astype(np.float32)
+        statistics = np.stack([rng.normal(0, 0.5, (layers * 2, dim)), rng.uniform(0.5, 2, (layers * 2, dim))],
+                              1).astype(np.float32)
         save_file({**weights, "windows": windows, "statistics": statistics.ravel()}, "in.safetensors")
         sizes = patch, stride, layers, heads, dim
         rows = windows.reshape(-1, look_back + horizon).astype(np.float64)
         (loss, after), gradients = jax.jit(jax.value_and_grad(patchtst_loss, has_aux=True), static_argnums=(3, 4))(
             wide(weights), rows, statistics.astype(np.float64), look_back, sizes)
-        forecast, _ = jax.jit(patchtst_forecast, static_argnums=(3, 4))(wide(weights), rows[:, :look_back], statistics.astype(np.float64),
+        forecast, _ = jax.jit(patchtst_forecast, static_argnums=(3, 4))(wide(weights), rows[:, :look_back],
+                statistics.astype(np.float64),
                                                                        sizes, False)
         error = np.asarray(forecast - rows[:, look_back:]).reshape(batch, -1)
         for device in on:
-            got = run("patchtst", device, "in.safetensors", "out.safetensors", channels, look_back, horizon, patch, stride, layers, heads,
+            got = run("patchtst", device, "in.safetensors", "out.safetensors", channels, look_back, horizon, patch,
+                      stride, layers, heads,
                       dim, widened, batch)
             what = f"PatchTST of {layers} layers on {device}"
             near(what + ": errors in evaluation", got["errors"], np.stack([(error**2).mean(1), np.abs(error).mean(1)]))

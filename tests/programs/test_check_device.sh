@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# scripts/check_device.sh where there is no GPU: its commands are accepted, and nothing that did not run counts as passed.
+# scripts/check_device.sh where there is no GPU: its commands are accepted, and nothing that did not run counts as
+# passed.
 # test_check_device.sh SOURCE_DIR BUILD_DIR
 set -euo pipefail
 check=$1/scripts/check_device.sh build=$2

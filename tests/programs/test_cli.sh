@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The programs' command lines: exit codes, one clear line for bad input, valid JSON, nothing half-written, checkpoints that
-# resume bit-equal.
+# The programs' command lines: exit codes, one clear line for bad input, valid JSON, nothing half-written, checkpoints
+# that resume bit-equal.
 # test_cli.sh BUILD_DIR
 set -euo pipefail
 bench=$1/bench/rota-bench
@@ -47,12 +47,14 @@ expect 0 'passed' "$bench" smoke --device cpu --out smoke.json
 fields smoke.json timestamp device passed
 for graph in chain wide train random; do
   expect 0 'ns/node' "$bench" plan --graph $graph --nodes 200 --threads 2 --dot plan.dot --out plan.json
-  fields plan.json nodes threads record_ns_per_node compile_ns_per_node edges barriers batches bytes_per_node arena_bytes \
+  fields plan.json nodes threads record_ns_per_node compile_ns_per_node edges barriers batches bytes_per_node \
+    arena_bytes \
     arena_lower_bound_bytes
   grep -q '^digraph' plan.dot || { echo "FAILED: plan.dot is no graph"; failures=$((failures + 1)); }
   for slots in '' --slots; do
     expect 0 'all checked' "$bench" replay --device cpu --graph $graph --nodes 100 --rounds 3 $slots --out replay.json
-    fields replay.json submit_ns_p50 submit_ns_p99 done_us device_ns_per_node raw_submit_ns_p50 raw_device_ns_per_node ratio
+    fields replay.json submit_ns_p50 submit_ns_p99 done_us device_ns_per_node raw_submit_ns_p50 raw_device_ns_per_node \
+      ratio
   done
 done
 expect 0 '4 examples, 0 wrong elements' "$bench" ops --device cpu --shapes large --check-only --op sum_squares
@@ -84,11 +86,14 @@ expect 1 'auto, cpu, vk:0' "$bench" soak --device gpu
 expect 1 "'/dev/full' can't be written" "$bench" plan --nodes 100 --out /dev/full
 expect 1 "'nowhere/plan.json' can't be written" "$bench" plan --nodes 100 --out nowhere/plan.json
 # Before the work, not after it: so many nodes would take minutes.
-expect 1 "--out: 'nowhere/plan.json' can't be written" timeout 5 "$bench" plan --nodes 16000000 --builds 9 --out nowhere/plan.json
+expect 1 "--out: 'nowhere/plan.json' can't be written" timeout 5 "$bench" plan --nodes 16000000 --builds 9 \
+  --out nowhere/plan.json
 expect 1 "can't write '/dev/full'" "$bench" plan --nodes 100 --dot /dev/full
 expect 1 "--dot: '\.' can't be written" "$bench" plan --nodes 100 --dot .
 expect 1 "'\.' can't be written" "$bench" plan --nodes 100 --out .
-for words in "$bench plan --nodes 100" "$train --data $here/test_cli.sh --iters 2 --eval-iters 0 --batch 2 --block 8 --layers 1 --heads 1 --dim 8 --device cpu"; do
+for words in "$bench plan --nodes 100" \
+  "$train --data $here/test_cli.sh --iters 2 --eval-iters 0 --batch 2 --block 8 --layers 1 --heads 1 --dim 8 \
+    --device cpu"; do
   expect 1 "standard output can't be written" sh -c "$words >/dev/full"
 done
 [ -c /dev/full ] || { echo "FAILED: /dev/full was replaced"; failures=$((failures + 1)); }
@@ -126,7 +131,8 @@ expect 1 "'/proc/nothing' can't be made" "$train" "${small[@]}" --iters 3 --chec
 one_line
 
 # ---- train_gpt: training, metrics, checkpoints ----
-expect 0 'validation loss' "$train" "${small[@]}" --iters 60 --eval-interval 20 --checkpoint whole --log whole.jsonl --sample 20
+expect 0 'validation loss' "$train" "${small[@]}" --iters 60 --eval-interval 20 --checkpoint whole --log whole.jsonl \
+  --sample 20
 python3 - whole.jsonl 60 <<'PY' || failures=$((failures + 1))
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
@@ -151,11 +157,13 @@ if [ "$code" -ne 0 ] || ! grep -q 'stopped after step' stopped.txt || [ "$done_s
   cat stopped.txt
   failures=$((failures + 1))
 fi
-expect 0 "resumed after step $done_steps" "$train" "${long[@]}" --resume stopped --checkpoint stopped --log stopped.jsonl
+expect 0 "resumed after step $done_steps" "$train" "${long[@]}" --resume stopped --checkpoint stopped \
+  --log stopped.jsonl
 cmp straight/checkpoint.safetensors stopped/checkpoint.safetensors || failures=$((failures + 1))
 python3 - straight.jsonl stopped.jsonl <<'PY' || failures=$((failures + 1))
 import json, sys
-a, b = ([{k: v for k, v in json.loads(line).items() if k not in ("ms", "tok_s")} for line in open(name)] for name in sys.argv[1:])
+a, b = ([{k: v for k, v in json.loads(line).items() if k not in ("ms", "tok_s")} for line in open(name)]
+        for name in sys.argv[1:])
 assert a == b, "the resumed run's metrics differ"
 PY
 
@@ -185,9 +193,11 @@ size=$(stat -c %s whole/checkpoint.safetensors)
 for keep in 0 4 100 $((size / 2)) $((size - 1)); do
   head -c "$keep" whole/checkpoint.safetensors >cut/checkpoint.safetensors
   expect 1 'truncated|not a safetensors' "$train" "${small[@]}" --iters 70 --resume cut
-  [ "$(stat -c %s cut/checkpoint.safetensors)" -eq "$keep" ] || { echo "FAILED: a bad checkpoint was changed"; failures=$((failures + 1)); }
+  [ "$(stat -c %s cut/checkpoint.safetensors)" -eq "$keep" ] ||
+    { echo "FAILED: a bad checkpoint was changed"; failures=$((failures + 1)); }
 done
-expect 1 "--dim 32 contradicts 'whole/checkpoint.safetensors', which was made with --dim 16" "$train" "${small[@]:0:8}" --dim 32 --block 16 --resume whole
+expect 1 "--dim 32 contradicts 'whole/checkpoint.safetensors', which was made with --dim 16" "$train" \
+  "${small[@]:0:8}" --dim 32 --block 16 --resume whole
 cp whole/checkpoint.safetensors before
 # A limit on file sizes stands for the full disk: writes fail in the middle.
 expect 1 "checkpoint.safetensors' can't be written" bash -c 'trap "" XFSZ; ulimit -f 4; exec "$@"' - \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Programs whose device meets a kernel that never ends (endless_layer.c): each is over within its deadline, at most 30 s, and 5 s more
-# (SECONDS in all; on a busy machine a program takes some before its deadline begins), with a code that is not 0, though the
-# driver's exit handlers would wait for ever.
+# Programs whose device meets a kernel that never ends (endless_layer.c): each is over within its deadline, at most 30
+# s, and 5 s more (SECONDS in all; on a busy machine a program takes some before its deadline begins), with a code that
+# is not 0, though the driver's exit handlers would wait for ever.
 # test_endless.sh FOLDER_OF_PROGRAMS LAYER.so [DEVICE [SECONDS]]
 set -euo pipefail
 bin=$(readlink -f "$1") layer=$(readlink -f "$2") device=${3:-vk:0} most=${4:-300}
@@ -20,7 +20,8 @@ head -c 20000 /dev/zero | tr '\0' 'a' >text
 find_program() { find "$bin" -maxdepth 2 -name "$1" -type f -perm -u+x | head -n 1; }
 
 touch passed
-# look MODULES_BEFORE PATTERN CODES PROGRAM ARGUMENTS...: in the background; a line of its output in `passed` when all is as it should be.
+# look MODULES_BEFORE PATTERN CODES PROGRAM ARGUMENTS...: in the background; a line of its output in `passed` when all
+# is as it should be.
 number=0
 look() {
   number=$((number + 1))
@@ -44,7 +45,8 @@ look() {
 look 0 'REFUSED.*smoke' 3 rota-bench smoke --device "$device"
 # With one of the program's own. What close says, and that the exit handlers are left out.
 look 2 'deadline passed' 1 quickstart "$device"
-look 4 "did not come to an end" 4 train_gpt --timeout 10 --data text --device "$device" --tokenizer char --iters 5 --batch 1 --dim 16 --heads 2 \
+look 4 "did not come to an end" 4 train_gpt --timeout 10 --data text --device "$device" --tokenizer char --iters 5 \
+  --batch 1 --dim 16 --heads 2 \
   --layers 1 --block 16 --eval-iters 0
 # A device that was asked for and is refused is no reason to skip its tests.
 look 0 'FAILED, every case: .*REFUSED' 1 conformance --device "$device" --patience 10

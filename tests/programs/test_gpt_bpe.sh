@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Byte-pair encoding against Hugging Face's tokenizers, which this installs into a virtual environment of its own, and against a
-# slow obvious one: the merges learned are the same, and so are the tokens of texts with all that is awkward.
+# Byte-pair encoding against Hugging Face's tokenizers, which this installs into a virtual environment of its own, and
+# against a slow obvious one: the merges learned are the same, and so are the tokens of texts with all that is awkward.
 # test_gpt_bpe.sh GPT_TOOL [plain]    plain: only against the obvious one
 set -euo pipefail
 tool=$1

@@ -48,7 +48,8 @@ put("wide", 9 << 20, b"{" + b" " * ((9 << 20) - 2) + b"}")
 put("words", 2, b"{]")
 # The model's first name, described by numbers that no tensor can have: it must not be taken for one of some shape.
 name = "transformer.wte.weight"
-for i, (shape, offsets) in enumerate((([0, 1e30], [0, 0]), ([1e30], [0, 64]), ([16], [-64, 0]), ([16], [0.5, 64.5]), ([2.5], [0, 10]),
+for i, (shape, offsets) in enumerate((([0, 1e30], [0, 0]), ([1e30], [0, 64]), ([16], [-64, 0]),
+                                          ([16], [0.5, 64.5]), ([2.5], [0, 10]),
                                       ([2**53, 2**11], [0, 0]), ([16], [1e300, 64]))):
     header = json.dumps({name: {"dtype": "F32", "shape": shape, "data_offsets": offsets}}).encode()
     put(f"absurd{i}", len(header), header, bytes(64))
@@ -57,7 +58,8 @@ weights "'endless' has a header of 18446744073709551615 bytes, more than the 838
 weights "'beyond' is truncated: its header has 100 bytes, of which 2 are there" beyond
 weights "'wide' has a header of 9437184 bytes, more than the 8388608" wide
 weights "'words' is not a safetensors file: its header is not JSON" words
-for file in absurd*; do weights "'$file' has the weights of another model: 'transformer.wpe.weight' is missing" "$file"; done
+for file in absurd*; do weights "'$file' has the weights of another model: 'transformer.wpe.weight' is missing" \
+  "$file"; done
 # Names that collide under a hash that anybody can compute: 24 s for these, if they do.
 python3 - <<'PY'
 import random, struct
@@ -77,7 +79,8 @@ header = b"{" + b",".join(out) + b"}"
 open("collide", "wb").write(struct.pack("<Q", len(header)) + header)
 PY
 # In time of the processor: the machine may be busy.
-expect 1 "'collide' has the weights of another model" bash -c 'ulimit -t 8; exec "$@"' - "$train" --data text "${model[@]}" --init-from collide
+expect 1 "'collide' has the weights of another model" bash -c 'ulimit -t 8; exec "$@"' - "$train" --data text \
+  "${model[@]}" --init-from collide
 
 # ---- Byte pairs ----
 # Merges that make "<|endoftext|>" themselves, and one after them that vocab.json lacks.
@@ -87,17 +90,22 @@ end = "<|endoftext|>"
 lines = ["#version: 0.2"] + [end[:i] + " " + end[i] for i in range(1, len(end))] + ["t h"]
 open("merges.txt", "w").write("\n".join(lines) + "\n")
 prints = [b for b in range(256) if 0x20 < b < 0x7F or (b > 0xA0 and b != 0xAD)]
-names = [chr(b) for b in prints] + [chr(0x100 + i) for i in range(256 - len(prints))] + [end[:i] for i in range(2, len(end) + 1)]
+names = [chr(b) for b in prints] + [chr(0x100 + i) for i in range(256 - len(prints))]
+names += [end[:i] for i in range(2, len(end) + 1)]
 json.dump({t: i for i, t in enumerate(names)}, open("lacks.json", "w"), ensure_ascii=False)
 json.dump({t: i for i, t in enumerate(names + ["th"])}, open("whole.json", "w"), ensure_ascii=False)
-json.dump({t: i + (0.5 if t == "th" else 0) for i, t in enumerate(names + ["th"])}, open("half.json", "w"), ensure_ascii=False)
+json.dump({t: i + (0.5 if t == "th" else 0) for i, t in enumerate(names + ["th"])}, open("half.json", "w"),
+          ensure_ascii=False)
 PY
 pairs=(--data text --block 16 --tokenizer bpe --merges merges.txt)
-expect 1 "'lacks.json' has no number for 'th', which the merges make" "$train" "${pairs[@]}" --merges-vocab lacks.json --write-tokens lacks.bin
+expect 1 "'lacks.json' has no number for 'th', which the merges make" "$train" "${pairs[@]}" --merges-vocab lacks.json \
+  --write-tokens lacks.bin
 one_line
-expect 1 "'half.json' gives token 'th' no number" "$train" "${pairs[@]}" --merges-vocab half.json --write-tokens half.bin
+expect 1 "'half.json' gives token 'th' no number" "$train" "${pairs[@]}" --merges-vocab half.json \
+  --write-tokens half.bin
 python3 -c 'print("{" + " " * (9 << 20) + "}")' >wide.json
-expect 1 "'wide.json' has 9437187 bytes, more than the 8388608" "$train" "${pairs[@]}" --merges-vocab wide.json --write-tokens wide.bin
+expect 1 "'wide.json' has 9437187 bytes, more than the 8388608" "$train" "${pairs[@]}" --merges-vocab wide.json \
+  --write-tokens wide.bin
 expect 0 'of 269 kinds' "$train" "${pairs[@]}" --merges-vocab whole.json --write-tokens whole.bin
 
 # Kept merges are believed only with the first line that says how many they are, and only if they are the user's own.
@@ -137,7 +145,8 @@ absent relative
 # ---- A table of many columns and many rows, but not both at once: no memory for their product is asked for ----
 python3 -c 'print("," * 100000 + "\n" * 100000 + "1", end="")' >wide.csv
 limit='ulimit -v 8000000; exec "$@"'
-if grep -q '^ROTA_SANITIZE:STRING=.' "$1/CMakeCache.txt"; then limit='exec "$@"'; fi # sanitizers take terabytes of addresses
+# sanitizers take terabytes of addresses
+if grep -q '^ROTA_SANITIZE:STRING=.' "$1/CMakeCache.txt"; then limit='exec "$@"'; fi
 expect 1 "'wide.csv' line 2 has 1 columns, and the first line has 100001" bash -c "$limit" - \
   "$1/examples/train_patchtst" --data wide.csv --device cpu
 
@@ -146,7 +155,8 @@ closed=("$train" --data whole.bin --tokenizer bin --device vk:99 "${model[@]:2}"
 expect 1 "'whole.bin': token [0-9]+ is [0-9]+, but the vocabulary has 5" "${closed[@]}" --vocab 5
 one_line
 expect 1 "vocab 5 is too few: 'merges.txt' makes 269 tokens" "${closed[@]}" --vocab 5 --merges merges.txt
-expect 1 "vocab 5 is too few: 'merges.txt' makes 269 tokens" "$train" --generate --init-from kept/checkpoint.safetensors --tokenizer bin --merges merges.txt --vocab 5 \
+expect 1 "vocab 5 is too few: 'merges.txt' makes 269 tokens" "$train" --generate \
+  --init-from kept/checkpoint.safetensors --tokenizer bin --merges merges.txt --vocab 5 \
   --device vk:99
 one_line
 expect 3 'vk:99' "${closed[@]}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What comes from the programs' tables of options: --help, errors that name what was meant, sizes with units, manual pages, and
-# the completions of bash, zsh and fish. What is not installed here is named as skipped.
+# What comes from the programs' tables of options: --help, errors that name what was meant, sizes with units, manual
+# pages, and the completions of bash, zsh and fish. What is not installed here is named as skipped.
 # test_options.sh SOURCE_DIR BUILD_DIR
 set -euo pipefail
 source_dir=$1 build=$2
@@ -118,7 +118,8 @@ for program in "${programs[@]}"; do
     [ ! -s lint ] || { cat lint; fail "mandoc has something to say of $name.1"; }
   fi
   if man --version 2>/dev/null | grep -q man; then
-    LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l "$name.1" >page.txt 2>warnings || fail "man can't read $name.1"
+    LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -E UTF-8 -l "$name.1" >page.txt 2>warnings ||
+      fail "man can't read $name.1"
     [ ! -s warnings ] || { cat warnings; fail "man warns of $name.1"; }
     grep -A1 '^NAME' page.txt | grep -q "$name" || fail "$name.1 has no name line"
   else
@@ -130,7 +131,8 @@ done
 completed() { # EXPECTED WORD...: by bash, of the last word
   local expected=$1 got
   shift
-  got=$(bash -c 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); "_${1//-/_}"; echo "${COMPREPLY[*]}"' - \
+  got=$(bash -c 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); "_${1//-/_}"; echo "${COMPREPLY[*]}"' \
+    - \
     "$(basename "$1").bash" "$@")
   [ "$got" = "$expected" ] || fail "bash completes $*: '$got', not '$expected'"
 }

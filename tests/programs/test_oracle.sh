@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The training steps of train_gpt and train_patchtst against an independent autodiff, JAX on the CPU: identical weights and data, loss and
-# every gradient. JAX is installed into a virtual environment in the user's cache folder, once.
+# The training steps of train_gpt and train_patchtst against an independent autodiff, JAX on the CPU: identical weights
+# and data, loss and every gradient. JAX is installed into a virtual environment in the user's cache folder, once.
 # test_oracle.sh ORACLE_TOOL
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
@@ -13,7 +13,8 @@ python=$env/bin/python
 if ! "$python" -c 'import jax, safetensors' 2>/dev/null; then
   mkdir -p "$(dirname "$env")"
   # Made elsewhere and moved, since two runs may come here at once; the modules don't mind where they are.
-  if ! { python3 -m venv "$env.$$" && "$env.$$/bin/pip" install -q --disable-pip-version-check jax safetensors; } >install.txt 2>&1; then
+  if ! { python3 -m venv "$env.$$" && "$env.$$/bin/pip" install -q --disable-pip-version-check jax safetensors; } \
+    >install.txt 2>&1; then
     rm -rf "$env.$$"
     echo "skipped, comparison with JAX: jax and safetensors can't be installed ($(tail -n 1 install.txt))"
     exit 0

@@ -23,7 +23,8 @@ small=(--data text "${model[@]}")
 losses() {
   python3 - "$@" <<'PY' || failures=$((failures + 1))
 import json, sys
-a, b = ([{k: v for k, v in json.loads(line).items() if k not in ("ms", "tok_s")} for line in open(name)] for name in sys.argv[1:])
+a, b = ([{k: v for k, v in json.loads(line).items() if k not in ("ms", "tok_s")} for line in open(name)]
+        for name in sys.argv[1:])
 assert a and a == b, f"FAILED: the metrics of {sys.argv[1]} and {sys.argv[2]} differ"
 PY
 }
@@ -36,7 +37,8 @@ merges=$(echo cache/rota/bpe-*-300.txt)
 touch -d '2000-01-01' "$merges"
 expect 0 'of 300 kinds' "$train" "${bpe[@]}" --log kept.jsonl
 losses learned.jsonl kept.jsonl
-[ "$(stat -c %Y "$merges")" -lt 1000000000 ] || { echo "FAILED: the merges were learned again"; failures=$((failures + 1)); }
+[ "$(stat -c %Y "$merges")" -lt 1000000000 ] ||
+  { echo "FAILED: the merges were learned again"; failures=$((failures + 1)); }
 # Fused nodes compute the same bits.
 expect 0 'of 300 kinds' "$train" "${bpe[@]}" --dropout 0.1 --log fused.jsonl
 expect 0 'of 300 kinds' "$train" "${bpe[@]}" --dropout 0.1 --no-fuse --log separate.jsonl
@@ -52,7 +54,8 @@ expect 0 'tokens of 300 kinds are in tokens.bin' "$train" "${bpe[@]}" --write-to
 expect 0 'of 300 kinds' "$train" --data tokens.bin --tokenizer bin --vocab 300 "${model[@]}" --iters 12 --log bin.jsonl
 losses learned.jsonl bin.jsonl
 expect 0 '<[0-9]+>' "$train" --data tokens.bin --tokenizer bin --vocab 300 "${model[@]}" --iters 2 --sample 5
-expect 0 'of 300 kinds' "$train" --data tokens.bin --val-data tokens.bin --tokenizer bin --merges merges.txt "${model[@]}" --iters 2
+expect 0 'of 300 kinds' "$train" --data tokens.bin --val-data tokens.bin --tokenizer bin --merges merges.txt \
+  "${model[@]}" --iters 2
 # The header that llm.c's readers look for.
 python3 - tokens.bin <<'PY' || failures=$((failures + 1))
 import struct, sys
@@ -63,7 +66,8 @@ tokens = list(struct.unpack(f"<{count}H", data[1024:]))
 tokens[77] = 4242
 open("wild.bin", "wb").write(data[:1024] + struct.pack(f"<{count}H", *tokens))
 PY
-expect 1 "'wild.bin': token 77 is 4242, but the vocabulary has 300" "$train" --data wild.bin --tokenizer bin --vocab 300 "${model[@]}"
+expect 1 "'wild.bin': token 77 is 4242, but the vocabulary has 300" "$train" --data wild.bin --tokenizer bin \
+  --vocab 300 "${model[@]}"
 expect 1 "token 77 is 4242" "$train" --data tokens.bin --val-data wild.bin --tokenizer bin --vocab 300 "${model[@]}"
 head -c 2000 tokens.bin >short.bin
 expect 1 "'short.bin' is truncated: it has 488 tokens of [0-9]+" "$train" --data short.bin --tokenizer bin "${model[@]}"
@@ -79,26 +83,32 @@ expect 1 'at least 257' "$train" "${small[@]}" --tokenizer bpe --vocab 100
 # A checkpoint knows what its tokens stood for.
 expect 0 'validation loss' "$train" "${bpe[@]}" --checkpoint pairs
 sed '5{h;d};6{G}' merges.txt | sed 's/^#.*/#version: 0.2/' >swapped.txt
-expect 1 'was trained with other tokens' "$train" "${small[@]}" --tokenizer bpe --merges swapped.txt --iters 20 --resume pairs
+expect 1 'was trained with other tokens' "$train" "${small[@]}" --tokenizer bpe --merges swapped.txt --iters 20 \
+  --resume pairs
 expect 1 "--tokenizer char contradicts 'pairs/checkpoint.safetensors', which was made with --tokenizer bpe" \
   "$train" "${small[@]}" --tokenizer char --iters 20 --resume pairs
-# Weights of another model: the first five names that differ, and how many more; tokens of another number are one of them.
+# Weights of another model: the first five names that differ, and how many more; tokens of another number are one of
+# them.
 expect 0 'validation loss' "$train" "${small[@]}" --iters 2 --save-weights shallow.safetensors
-expect 1 "'shallow.safetensors' has the weights of another model: ('transformer.h.[12].[a-z_0-9.]+' is missing; ){5}and 7 more" \
-  "$train" --data text --device cpu --layers 3 --heads 2 --dim 16 --block 16 --batch 4 --iters 2 --init-from shallow.safetensors
-expect 1 "'transformer.wte.weight' is [0-9]+x16 there, 256x16 here" "$train" "${small[@]}" --tokenizer byte --iters 2 --init-from shallow.safetensors
+of_another="'shallow.safetensors' has the weights of another model: "
+expect 1 "$of_another('transformer.h.[12].[a-z_0-9.]+' is missing; ){5}and 7 more" \
+  "$train" --data text --device cpu --layers 3 --heads 2 --dim 16 --block 16 --batch 4 --iters 2 \
+  --init-from shallow.safetensors
+expect 1 "'transformer.wte.weight' is [0-9]+x16 there, 256x16 here" "$train" "${small[@]}" --tokenizer byte --iters 2 \
+  --init-from shallow.safetensors
 
 # ---- Training options ----
 # Four micro-batches of one window are a batch of four: the same windows, the same mean, summed otherwise.
 expect 0 'validation loss' "$train" "${small[@]}" --iters 15 --log once.jsonl
 expect 0 'validation loss' "$train" "${small[@]/#4/1}" --accumulate 4 --iters 15 --log parts.jsonl
 # ---- 16 bits ----
-# f32 weights and moments, 16-bit copies, activations and gradients. This model's logits stay below 1/2, so the last rounding of
-# one is at most 2^-10 of bf16, and what was rounded before it (weights, norms, the stream, each once a layer) adds as much again:
-# losses differ by less than 2e-3, with f16's 3 further bits by an eighth of it.
+# f32 weights and moments, 16-bit copies, activations and gradients. This model's logits stay below 1/2, so the last
+# rounding of one is at most 2^-10 of bf16, and what was rounded before it (weights, norms, the stream, each once a
+# layer) adds as much again: losses differ by less than 2e-3, with f16's 3 further bits by an eighth of it.
 for dtype in bf16 f16; do
   expect 0 'validation loss' "$train" "${small[@]}" --iters 15 --dtype $dtype --find-nan --log $dtype.jsonl
-  expect 0 'validation loss' "$train" "${small[@]/#4/1}" --accumulate 4 --iters 15 --dtype $dtype --log $dtype-parts.jsonl
+  expect 0 'validation loss' "$train" "${small[@]/#4/1}" --accumulate 4 --iters 15 --dtype $dtype \
+    --log $dtype-parts.jsonl
 done
 python3 - <<'PY' || failures=$((failures + 1))
 import json
@@ -124,7 +134,8 @@ for dtype in f32 bf16 f16; do
     continue
   fi
   [ "$code" -eq 0 ] || cat vk.txt
-  python3 - $dtype.jsonl vk-$dtype.jsonl "$([ $dtype = bf16 ] && echo 2e-3 || echo 2.5e-4)" <<'PY' || failures=$((failures + 1))
+  python3 - $dtype.jsonl vk-$dtype.jsonl "$([ $dtype = bf16 ] && echo 2e-3 || echo 2.5e-4)" <<'PY' \
+    || failures=$((failures + 1))
 import json, sys
 cpu, vk = ([json.loads(line)["loss"] for line in open(name)] for name in sys.argv[1:3])
 apart = [abs(a - b) for a, b in zip(cpu, vk)]
@@ -136,7 +147,8 @@ assert sum(ms < took[len(took) // 2] / 50 for ms in took) <= 3, took
 PY
   [ $dtype != f16 ] || continue
   # There too, to the bit: another process, whose driver has one thread.
-  LP_NUM_THREADS=1 "$train" "${small[@]/#cpu/vk:0}" --iters 15 --dtype $dtype --log vk-alone.jsonl >vk.txt 2>&1 || cat vk.txt
+  LP_NUM_THREADS=1 "$train" "${small[@]/#cpu/vk:0}" --iters 15 --dtype $dtype --log vk-alone.jsonl >vk.txt 2>&1 ||
+    cat vk.txt
   losses vk-$dtype.jsonl vk-alone.jsonl
 done
 # Resumed, bit for bit: the copies are the values' rounded, and f16 has its loss scale.
@@ -148,7 +160,8 @@ for dtype in bf16 f16; do
   cmp $dtype-straight/checkpoint.safetensors $dtype-resumed/checkpoint.safetensors || failures=$((failures + 1))
 done
 expect 0 'resumed after step 12' "$train" "${small[@]}" --iters 13 --resume f16-straight
-# A loss scale far too large: the first steps' gradients overflow f16. They are skipped, and counted, until it is small enough.
+# A loss scale far too large: the first steps' gradients overflow f16. They are skipped, and counted, until it is small
+# enough.
 python3 - f16-resumed/checkpoint.safetensors <<'PY'
 import json, struct, sys
 data = bytearray(open(sys.argv[1], "rb").read())
@@ -172,14 +185,16 @@ expect 1 '.--dtype.*f32' "$train" "${small[@]}" --dtype f64
 
 # lr of each schedule: warm-up to the peak, then down to the least at the last step.
 for schedule in cosine linear constant; do
-  expect 0 'validation loss' "$train" "${small[@]}" --iters 12 --lr 0.01 --min-lr 0.002 --schedule $schedule --log $schedule.jsonl
+  expect 0 'validation loss' "$train" "${small[@]}" --iters 12 --lr 0.01 --min-lr 0.002 --schedule $schedule \
+    --log $schedule.jsonl
 done
 python3 - <<'PY' || failures=$((failures + 1))
 import json, math
 read = lambda name: [json.loads(line) for line in open(name + ".jsonl")]
 apart = [abs(a["loss"] - b["loss"]) for a, b in zip(read("once"), read("parts"))]
 assert len(apart) == 15 and max(apart) < 1e-5, apart
-for name, part in (("cosine", lambda x: 0.5 * (1 + math.cos(math.pi * x))), ("linear", lambda x: 1 - x), ("constant", lambda x: 1)):
+for name, part in (("cosine", lambda x: 0.5 * (1 + math.cos(math.pi * x))), ("linear", lambda x: 1 - x),
+                   ("constant", lambda x: 1)):
     for line in read(name):
         step = line["step"]
         expected = 0.01 * step / 2 if step <= 2 else 0.002 + 0.008 * part((step - 2) / 10)
@@ -201,13 +216,17 @@ cmp straight/checkpoint.safetensors stopped/checkpoint.safetensors || failures=$
 cmp straight/best.safetensors stopped/best.safetensors || failures=$((failures + 1))
 
 # More than the device may give: need, budget and the largest tensors, in one line.
-expect 1 "'train' needs [0-9]+ bytes on device 'cpu': [0-9]+ of the memory limit of 40000000 are free.*the largest tensors: a layer's widened rows 8192000, logits 4096000," \
-  "$train" --data text --device cpu --layers 1 --heads 2 --dim 16 --block 16 --batch 2000 --iters 2 --eval-iters 0 --memory-limit 40000000
-[ "$(grep -c 'memory limit' output)" -eq 1 ] || { echo "FAILED: too little memory took several lines"; failures=$((failures + 1)); }
+free="'train' needs [0-9]+ bytes on device 'cpu': [0-9]+ of the memory limit of 40000000 are free"
+expect 1 "$free.*the largest tensors: a layer's widened rows 8192000, logits 4096000," \
+  "$train" --data text --device cpu --layers 1 --heads 2 --dim 16 --block 16 --batch 2000 --iters 2 --eval-iters 0 \
+  --memory-limit 40000000
+[ "$(grep -c 'memory limit' output)" -eq 1 ] ||
+  { echo "FAILED: too little memory took several lines"; failures=$((failures + 1)); }
 
 # ---- Writing ----
 expect 0 'validation loss' "$train" "${bpe[@]}" --checkpoint writer --save-weights writer.safetensors
-write=("$train" --generate --device cpu --layers 1 --heads 2 --dim 16 --block 16 --tokenizer bpe --merges merges.txt --prompt 'the quick')
+write=("$train" --generate --device cpu --layers 1 --heads 2 --dim 16 --block 16 --tokenizer bpe --merges merges.txt \
+  --prompt 'the quick')
 expect 0 '^the quick' "${write[@]}" --resume writer --sample 40 --seed 3
 cp output first
 expect 0 '^the quick' "${write[@]}" --resume writer --sample 40 --seed 3
@@ -218,8 +237,10 @@ expect 0 '^the quick' "${write[@]}" --resume writer --sample 40 --seed 4 --tempe
 cmp -s first output && { echo "FAILED: another seed wrote the same"; failures=$((failures + 1)); }
 expect 0 '^the quick' "${write[@]}" --resume writer --temperature 0 --sample 10 --seed 8
 # A model may have more rows than there are merges, where --vocab says so.
-expect 0 'validation loss' "$train" --data tokens.bin --tokenizer bin --vocab 320 "${model[@]}" --iters 3 --save-weights padded.safetensors
-padded=("$train" --generate --device cpu --layers 1 --heads 2 --dim 16 --block 16 --tokenizer bin --merges merges.txt --prompt 'the quick')
+expect 0 'validation loss' "$train" --data tokens.bin --tokenizer bin --vocab 320 "${model[@]}" --iters 3 \
+  --save-weights padded.safetensors
+padded=("$train" --generate --device cpu --layers 1 --heads 2 --dim 16 --block 16 --tokenizer bin --merges merges.txt \
+  --prompt 'the quick')
 expect 0 '^the quick' "${padded[@]}" --vocab 320 --init-from padded.safetensors --sample 40
 expect 1 'is 320x16 there, 300x16 here' "${padded[@]}" --init-from padded.safetensors --sample 40
 expect 1 'another model.*is 300x16 there' "$train" "${small[@]}" --init-from writer.safetensors
@@ -279,8 +300,10 @@ expect 1 '--generate TEXT and --prompt TEXT both' "$train" --generate a --prompt
 # Training goes on with its data, wherever it is called; other data is taken where it is given.
 folder=$PWD
 sed 's/fox/jug/' text >big-enough
-expect 0 'resumed after step 3' env -C / "$train" --device cpu --resume "$folder/carries-bpe" --iters 5 --eval-iters 0 --batch 2
-expect 0 'resumed after step 3' "$train" --device cpu --resume carries-bpe --iters 5 --eval-iters 0 --batch 2 --data big-enough
+expect 0 'resumed after step 3' env -C / "$train" --device cpu --resume "$folder/carries-bpe" --iters 5 --eval-iters 0 \
+  --batch 2
+expect 0 'resumed after step 3' "$train" --device cpu --resume carries-bpe --iters 5 --eval-iters 0 --batch 2 \
+  --data big-enough
 # What contradicts it is named, with both values.
 for pair in block:8:16 layers:2:1 heads:4:2 dim:32:16 arch:gpt2:plain tokenizer:byte:char seed:5:1337; do
   IFS=: read -r name given there <<<"$pair"
@@ -290,7 +313,8 @@ for pair in block:8:16 layers:2:1 heads:4:2 dim:32:16 arch:gpt2:plain tokenizer:
 done
 expect 1 "--vocab 310 contradicts 'carries-bpe/checkpoint.safetensors', which was made with --vocab 300" \
   "$train" --resume carries-bpe --vocab 310
-expect 0 'resumed after step 3' "$train" --device cpu --resume carries-char --iters 4 --eval-iters 0 --batch 2 --dim 16 --heads 2
+expect 0 'resumed after step 3' "$train" --device cpu --resume carries-char --iters 4 --eval-iters 0 --batch 2 \
+  --dim 16 --heads 2
 # Older checkpoints say their sizes only, and one may be damaged.
 python3 - <<'PY'
 import json, os, struct
@@ -316,7 +340,8 @@ for name, value in ("heads", "0"), ("arch", "7"), ("dim", "99999999999"):
 PY
 expect 1 'what tokens stand for must be known' "$train" --device cpu --generate --resume older
 expect 0 '^the quick' "$train" --device cpu --generate 'the quick' --tokenizer byte --resume older
-expect 0 'resumed after step 3' "$train" --device cpu --resume older --tokenizer byte --data text --iters 4 --eval-iters 0 --batch 2
+expect 0 'resumed after step 3' "$train" --device cpu --resume older --tokenizer byte --data text --iters 4 \
+  --eval-iters 0 --batch 2
 expect 1 'its 256 characters make no sense from the 2th on' "$train" --device cpu --generate --resume damaged
 for name in heads arch dim; do
   expect 1 "is damaged: it says $name [079]" "$train" --device cpu --generate --resume damaged-$name
@@ -337,7 +362,8 @@ with open("big", "w") as file:
         file.write(line)
         left -= len(line)
 PY
-expect 0 'of 64000 kinds' "$train" --data big --device cpu --tokenizer bpe --vocab 64000 --iters 5 --batch 1 --dim 64 --heads 2 \
+expect 0 'of 64000 kinds' "$train" --data big --device cpu --tokenizer bpe --vocab 64000 --iters 5 --batch 1 --dim 64 \
+  --heads 2 \
   --layers 2 --block 64 --eval-iters 0 --log s1.jsonl
 python3 - s1.jsonl <<'PY' || failures=$((failures + 1))
 import json, math, sys

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Which source files of the library call one another in a circle, and which rooms call upwards: from the symbols of the
-object files, so that calls and data count, and includes do not. circles.py OBJECTS, a file with an object file a line."""
+object files, so that calls and data count, and includes do not. circles.py OBJECTS, a file with an object file a
+line."""
 import collections
 import pathlib
 import re

@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""No struct of the library has more than 25 members, no header more than 250 lines (but what is made of shaders), no file
-more than 600, no function more than 60. Members of structs and unions without a name count where they stand; a member of a type with a name of
-its own is one. sizes.py ROOT"""
+"""No struct of the library has more than 25 members, no header more than 250 lines (but what is made of shaders), no
+file more than 600, no function more than 60. Members of structs and unions without a name count where they stand; a
+member of a type with a name of its own is one. sizes.py ROOT"""
+import os
 import pathlib
 import re
 import sys
 import tempfile
 
-MEMBERS_MAX, HEADER_MAX, FILE_MAX, FUNCTION_MAX = 25, 250, 600, 60
+MEMBERS_MAX, HEADER_MAX, FILE_MAX, FUNCTION_MAX, COLUMNS_MAX = 25, 250, 600, 60, 120
 FOLDERS = ["base", "graph", "sched", "exec", "ops"]
+# What people write, by how its name ends; and what of that programs write, or is data.
+WRITTEN = (".c", ".h", ".hpp", ".cpp", ".def", ".cu", ".cuh", ".comp", ".glsl", ".py", ".sh", ".cmake", ".in", ".md",
+           ".pml", ".plants", ".rs", ".go", ".supp", ".clang-tidy", ".clang-format", "CMakeLists.txt")
+MADE = re.compile(r"\.spv\.h$|^tests/fuzz/corpus/|^build|/build|^\.git/|__pycache__|\.egg-info")
 
 
 def blank(text):
@@ -75,6 +80,24 @@ def functions_of(text):
         yield name[1] if name else head, first, text.count("\n", 0, close) + 2 - first
 
 
+def long_lines_of(root):
+    """Of each text of the tree, and of the drawings' sources: what has more columns than may be."""
+    faults, seen = [], 0
+    for folder, below, names in os.walk(root):
+        below[:] = [name for name in below if not name.startswith((".", "build"))]
+        for name in sorted(names):
+            path = os.path.relpath(os.path.join(folder, name), root)
+            if not (path.endswith(WRITTEN) or path.startswith("docs/drawings/") and path.endswith(".txt")):
+                continue
+            if MADE.search(path):
+                continue
+            seen += 1
+            with open(os.path.join(root, path), encoding="utf-8") as file:
+                faults += [f"{path}:{number}: {len(line)} columns, at most {COLUMNS_MAX}"
+                           for number, line in enumerate(file.read().splitlines(), 1) if len(line) > COLUMNS_MAX]
+    return faults, seen
+
+
 def faults_of(root):
     faults, seen = [], [0, 0, 0]
     for folder in FOLDERS:
@@ -110,31 +133,37 @@ int %s(void) {
 
 
 def check_itself():
-    """It notices one member, line and function too many, and no fault where there are as many as may be."""
+    """It notices one member, line, column and function too many, and no fault where there are as many as may be."""
     for more in (0, 1):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             (root / "base").mkdir()
             # a b c call, d e f, g, many: nine
-            members = " ".join(f"int m{i};" for i in range(MEMBERS_MAX - 9 + more))
+            members = "\n    ".join(f"int m{i};" for i in range(MEMBERS_MAX - 9 + more))
             text = PLANTED % ("planted", members, "planted_call", "    planted();\n" * (FUNCTION_MAX - 2 + more))
             (root / "base/planted.c").write_text(text, encoding="utf-8")
             (root / "base/planted.h").write_text("\n" * (HEADER_MAX + more), encoding="utf-8")
             (root / "base/long.c").write_text("\n" * (FILE_MAX + more), encoding="utf-8")
-            faults = faults_of(root)[0]
-            if len(faults) != 4 * more:
-                return [f"of {4 * more} planted faults it found: {faults}"]
+            (root / "base/wide.sh").write_text("x" * (COLUMNS_MAX + more) + "\n", encoding="utf-8")
+            (root / "base/wide.spv.h").write_text("x" * (COLUMNS_MAX + 1) + "\n", encoding="utf-8")
+            faults = faults_of(root)[0] + long_lines_of(root)[0]
+            if len(faults) != 5 * more:
+                return [f"of {5 * more} planted faults it found: {faults}"]
     return []
 
 
 def main():
-    faults, seen = faults_of(pathlib.Path(sys.argv[1]))
-    faults += check_itself()
+    root = pathlib.Path(sys.argv[1])
+    faults, seen = faults_of(root)
+    wide, texts = long_lines_of(root)
+    faults += wide + check_itself()
     if seen[0] < 200 or seen[1] < 200 or seen[2] < 2000:
         faults.append(f"only {seen[0]} files, {seen[1]} structs and {seen[2]} functions were seen: the tree has moved")
+    if texts < 900:
+        faults.append(f"only {texts} texts were seen: the tree has moved")
     for fault in faults:
         print(f"FAILED: {fault}")
-    print(f"{seen[0]} files, {seen[1]} structs, {seen[2]} functions")
+    print(f"{seen[0]} files, {seen[1]} structs, {seen[2]} functions; lines of {texts} texts")
     return 1 if faults else 0
 
 

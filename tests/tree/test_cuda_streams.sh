@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# P6: nothing of the CUDA runtime API and no default stream in exec/cuda and ops/cuda. The names are looked for in the code,
-# comments left out; that a default stream cannot be reached by a NULL is the stand-in's to see (tests/exec/cuda/cuda_stub.c).
+# P6: nothing of the CUDA runtime API and no default stream in exec/cuda and ops/cuda. The names are looked for in the
+# code, comments left out; that a default stream cannot be reached by a NULL is the stand-in's to see
+# (tests/exec/cuda/cuda_stub.c).
 set -euo pipefail
 cd "${1:-$(dirname "$0")/../..}"
 
-forbidden='cuda_runtime|cudart|\bcuda[A-Z][A-Za-z]*\(|<<<|CU_STREAM_LEGACY|CU_STREAM_PER_THREAD|CU_STREAM_DEFAULT|_ptsz|_ptds|CU_GET_PROC_ADDRESS_PER_THREAD|API_PER_THREAD_DEFAULT_STREAM'
+forbidden='cuda_runtime|cudart|\bcuda[A-Z][A-Za-z]*\(|<<<|CU_STREAM_LEGACY|CU_STREAM_PER_THREAD|CU_STREAM_DEFAULT'
+forbidden+='|_ptsz|_ptds|CU_GET_PROC_ADDRESS_PER_THREAD|API_PER_THREAD_DEFAULT_STREAM'
 
 code() { # a file without its comments
-  sed -e 's@//.*$@@' "$1" | awk 'BEGIN { RS = "/[*]|[*]/"; inside = 0 } { if (!inside) printf "%s", $0; inside = !inside }'
+  sed -e 's@//.*$@@' "$1" | awk \
+    'BEGIN { RS = "/[*]|[*]/"; inside = 0 } { if (!inside) printf "%s", $0; inside = !inside }'
 }
 look() { # files...: prints what is forbidden
   local found=0 file
@@ -24,7 +27,8 @@ look "${files[@]}" || exit 1
 # And it notices.
 planted=$(mktemp -d)
 trap 'rm -rf "$planted"' EXIT
-for line in '#include <cuda_runtime.h>' 'cudaMalloc(&p, 1);' 'kernel<<<1, 1>>>();' 'cuStreamQuery(CU_STREAM_LEGACY);'; do
+for line in '#include <cuda_runtime.h>' 'cudaMalloc(&p, 1);' 'kernel<<<1, 1>>>();' 'cuStreamQuery(CU_STREAM_LEGACY);';
+do
   echo "$line /* a comment */" >"$planted/planted.c"
   if look "$planted/planted.c" >/dev/null; then echo "'$line' went unnoticed"; exit 1; fi
 done

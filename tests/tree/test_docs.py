@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""README.md, the pages beside it and those of docs name files that are there: each path in their text, and in that of the
-drawings that they show, is a file of the tree or the end of one's path; each link leads to a file, and to a heading
+"""README.md, the pages beside it and those of docs name files that are there: each path in their text, and in that of
+the drawings that they show, is a file of the tree or the end of one's path; each link leads to a file, and to a heading
 where it names one. No line is over 120 columns, and the citation is of the version that the headers have.
 test_docs.py ROOT"""
 import fnmatch
@@ -14,7 +14,8 @@ AT_THE_TOP = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
 # Pages that name files as they are planned to be: only their lines are measured.
 PLANS = ["docs/house*.md", "docs/glossary.md"]
 # Named in pages, and no files of this tree: of other projects, of users, or as installed.
-ELSEWHERE = {"book.txt", "build-packages/out", "llm.c", "merges.txt", "rota/rota.h", "rota/rota.hpp", "share/doc/rota/html",
+ELSEWHERE = {"book.txt", "build-packages/out", "llm.c", "merges.txt", "rota/rota.h", "rota/rota.hpp",
+             "share/doc/rota/html",
              "share/rota", "stdio.h", "tinyshakespeare.txt"}
 ENDINGS = "abi|c|cmake|comp|cpp|cu|cuh|def|glsl|h|hpp|map|md|plants|pml|py|sh|svg|txt|xml"
 # A path, or a pattern for some; not a part of a longer word, nor one member of a struct after another.
@@ -59,7 +60,8 @@ def judge(root):
     known_folders = "".join(f"/{path}\n" for path in sorted(folders))
     faults, seen = [], 0
     header = read(os.path.join(root, "base/export.h"))
-    version = ".".join(re.search(rf"ROTA_VERSION_{part} (\d+)", header).group(1) for part in ("MAJOR", "MINOR", "PATCH"))
+    version = ".".join(re.search(rf"ROTA_VERSION_{part} (\d+)", header).group(1)
+                       for part in ("MAJOR", "MINOR", "PATCH"))
     if f"\nversion: {version}\n" not in read(os.path.join(root, "CITATION.cff")):
         faults.append(f"CITATION.cff is not of version {version}, which base/export.h has")
     pages = sorted(path for path in files if path in AT_THE_TOP or fnmatch.fnmatchcase(path, "docs/*.md"))

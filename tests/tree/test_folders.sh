@@ -1,13 +1,21 @@
 #!/usr/bin/env bash
 # An #include points down in DESIGN.md's picture or stays in its folder; anything else is listed, and fails.
-#   ops > sched > exec/cpu, exec/vk, exec/cuda > exec/common > exec > graph > base; tests, bench and examples may know everything public.
-# Executors know neither sched nor ops nor one another; sched knows executors only through exec/*.h; graph knows no device.
-# sched/plan knows of sched what everybody may know; sched/trials stands above both.
+#   ops > sched > exec/cpu, exec/vk, exec/cuda > exec/common > exec > graph > base; tests, bench and examples may know
+#   everything public.
+# Executors know neither sched nor ops nor one another; sched knows executors only through exec/*.h; graph knows no
+# device. sched/plan knows of sched what everybody may know; sched/trials stands above both.
 set -euo pipefail
 script=$(realpath "$0")
 cd "${1:-$(dirname "$0")/../..}"
 
 outside="sched sched/plan exec graph base" # what each room of the runtime may include
+in=sched/runtime
+shared="$in/shared $outside"
+memory="$in/memory $shared"
+plans="$in/plans $memory"
+order="$in/order $plans"
+kinds="$in/kinds $order"
+submitter="$in/submitter $in/kinds $order"
 declare -A allowed=(
   [base]="base"
   [graph]="graph base"
@@ -16,20 +24,20 @@ declare -A allowed=(
   [exec/cpu]="exec/cpu exec/common exec graph base"
   [exec/vk]="exec/vk exec/common exec graph base spv cuda vulkan"
   [exec/cuda]="exec/cuda exec/common exec graph base cuda"
-    [sched]="sched sched/plan exec graph base"
+  [sched]="sched sched/plan exec graph base"
   [sched/plan]="sched/plan sched/plan.h sched/rewrite.h sched/runtime.h exec graph base"
-  [sched/runtime/shared]="sched/runtime/shared $outside"
-  [sched/runtime/memory]="sched/runtime/memory sched/runtime/shared $outside"
-  [sched/runtime/plans]="sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
-  [sched/runtime/order]="sched/runtime/order sched/runtime/memory sched/runtime/plans sched/runtime/shared $outside"
-  [sched/runtime/kinds]="sched/runtime/kinds sched/runtime/order sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
-  [sched/runtime/submitter]="sched/runtime/submitter sched/runtime/kinds sched/runtime/order sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
-  [sched/runtime/sequencer]="sched/runtime/sequencer sched/runtime/submitter sched/runtime/kinds sched/runtime/order sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
-  [sched/runtime/reclaimer]="sched/runtime/reclaimer sched/runtime/sequencer sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
-  [sched/runtime/completer]="sched/runtime/completer sched/runtime/submitter sched/runtime/kinds sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
-  [sched/runtime/caller]="sched/runtime/caller sched/runtime/kinds sched/runtime/plans sched/runtime/memory sched/runtime/shared sched/runtime/order $outside"
-  [sched/runtime/life]="sched/runtime/life sched/runtime/caller sched/runtime/completer sched/runtime/reclaimer sched/runtime/sequencer sched/runtime/submitter sched/runtime/kinds sched/runtime/order sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
-  [sched/trials]="sched/trials sched/runtime/life sched/runtime/plans sched/runtime/memory sched/runtime/shared $outside"
+  [sched/runtime/shared]="$shared"
+  [sched/runtime/memory]="$memory"
+  [sched/runtime/plans]="$in/plans $memory"
+  [sched/runtime/order]="$order"
+  [sched/runtime/kinds]="$kinds"
+  [sched/runtime/submitter]="$submitter"
+  [sched/runtime/sequencer]="$in/sequencer $submitter"
+  [sched/runtime/reclaimer]="$in/reclaimer $in/sequencer $plans"
+  [sched/runtime/completer]="$in/completer $in/submitter $in/kinds $plans"
+  [sched/runtime/caller]="$in/caller $in/kinds $order"
+  [sched/runtime/life]="$in/life $in/caller $in/completer $in/reclaimer $in/sequencer $submitter"
+  [sched/trials]="sched/trials $in/life $plans"
   [ops]="ops ops/cpu ops/vk ops/cuda sched exec graph base spv"
   [ops/cpu]="ops ops/cpu exec graph base"
   [ops/cuda]="ops ops/cuda exec graph base cuda"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Trees that share a cache of images don't take away one another's: what is compiled again is what nobody had compiled, and old images
-# go by and by. The compilers are stand-ins that count how often they run. test_image_cache.sh SOURCE_DIR
+# Trees that share a cache of images don't take away one another's: what is compiled again is what nobody had compiled,
+# and old images go by and by. The compilers are stand-ins that count how often they run. test_image_cache.sh SOURCE_DIR
 set -euo pipefail
 cmake=$1/cmake work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -26,7 +26,8 @@ runs() { wc -l <runs; }
 shader() { # TREE TEXT
   mkdir -p "trees/$1"
   echo "$2" >"trees/$1/one.comp"
-  cmake -DNAME=one -DSOURCE="trees/$1/one.comp" -DINPUTS="trees/$1/one.comp" -DGLSLANG="$work/compile" -DVERSION=1 -DFLAGS=-V \
+  cmake -DNAME=one -DSOURCE="trees/$1/one.comp" -DINPUTS="trees/$1/one.comp" -DGLSLANG="$work/compile" -DVERSION=1 \
+    -DFLAGS=-V \
     -DROOT="$work/trees/$1" -DCACHE="$work/cache/spv" -DOUT="$work/trees/$1/one.h" -P "$cmake/shader.cmake"
 }
 image() { # TREE TEXT
@@ -48,8 +49,8 @@ for what in shader image; do
   expect 23 "$what: twenty more"
   [ "$(cat trees/a/one.*h 2>/dev/null | wc -l)" -gt 0 ]
 done
-# An image is made anew when a header changes that it includes, through another one, too; and not for one that it does not.
-# What it depends on is told to the build.
+# An image is made anew when a header changes that it includes, through another one, too; and not for one that it does
+# not. What it depends on is told to the build.
 mkdir -p trees/a/below trees/b/below
 for tree in a b; do
   printf '#include "above.h"\n' >trees/$tree/below/deep.h
@@ -67,7 +68,8 @@ echo "changed" >trees/a/above.h; image a "$including"
 expect 2 "image: a header that its header includes"
 image b "$including"
 expect 2 "image: the other tree, as it was"
-if image a '#include "nowhere.h"' 2>said || ! grep -q nowhere.h said; then echo "a header that is not there is accepted"; exit 1; fi
+if image a '#include "nowhere.h"' 2>said || ! grep -q nowhere.h said; then echo \
+  "a header that is not there is accepted"; exit 1; fi
 for pattern in 'spv/one-*.h' 'one-*.fatbin' 'one-*.fatbin.entries'; do
   # shellcheck disable=SC2086
   left=$(ls -d cache/$pattern | wc -l)

@@ -27,7 +27,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 sed -e 's/#.*//' -e '/^ *$/d' variants.txt | while read -r name source type definitions; do
   # shellcheck disable=SC2086 # the definitions are words
-  glslangValidator -V --quiet -g0 --target-env vulkan1.3 -I. -I../../../exec/vk $definitions "$source" -o "$work/$name.spv"
+  glslangValidator -V --quiet -g0 --target-env vulkan1.3 -I. -I../../../exec/vk $definitions "$source" \
+    -o "$work/$name.spv"
   spirv-val --target-env vulkan1.3 "$work/$name.spv"
   python3 bfloat16.py "$type" "rota_spv_$name" "$source" "$(hash_of "$source")" "$work/$name.spv" >"$name.spv.h"
   echo "$name.spv.h"

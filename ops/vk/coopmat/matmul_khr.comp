@@ -1,6 +1,6 @@
-/* Products of 16-bit matrices with f32 sums through VK_KHR_cooperative_matrix: a workgroup makes TILE_M x TILE_N results,
- * each of its subgroups of 32 a part of PART_M x PART_N as 16 x 16 matrices. Operands go through two shared-memory
- * buffers: while one step of TILE_K is multiplied, the next is on its way from memory in registers.
+/* Products of 16-bit matrices with f32 sums through VK_KHR_cooperative_matrix: a workgroup makes TILE_M x TILE_N
+ * results, each of its subgroups of 32 a part of PART_M x PART_N as 16 x 16 matrices. Operands go through two
+ * shared-memory buffers: while one step of TILE_K is multiplied, the next is on its way from memory in registers.
  *
  * Written for float16; build.sh makes the bfloat16 module from it by retyping every 16-bit float: elements are moved as
  * bits, and only cooperative matrices are of that type. */
@@ -54,7 +54,8 @@ void main() {
     const rota_tile tile = tile_of_group();
     if (!tile.there) return;
     const uint t = gl_LocalInvocationIndex;
-    const uint part_row = gl_SubgroupID / (TILE_N / PART_N) * PART_M, part_column = gl_SubgroupID % (TILE_N / PART_N) * PART_N;
+    const uint part_row = gl_SubgroupID / (TILE_N / PART_N) * PART_M,
+               part_column = gl_SubgroupID % (TILE_N / PART_N) * PART_N;
     const bool inside = tile.row + TILE_M <= pc.m && tile.column + TILE_N <= pc.n &&
                         ((pc.lda | pc.ldb) & 7u) == 0u && (uint(tile.a | tile.b) & 15u) == 0u;
 
@@ -130,7 +131,8 @@ void main() {
             if (row + 16u <= pc.m && column + 16u <= pc.n) {
                 if (ADD) {
                     MATRIX(float, Accumulator) before;
-                    coopMatLoad(before, rota_f32(tile.c + element * 4ul).v, 0, pc.ldc, gl_CooperativeMatrixLayoutRowMajor);
+                    coopMatLoad(before, rota_f32(tile.c + element * 4ul).v, 0, pc.ldc,
+                                gl_CooperativeMatrixLayoutRowMajor);
                     total[i][j] = total[i][j] + before;
                 }
                 if (C_DTYPE == 0u)

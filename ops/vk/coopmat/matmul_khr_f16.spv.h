@@ -1,5 +1,5 @@
 /* matmul_khr.comp as SPIR-V, elements f16. Made by build.sh.
- * SHA-256 of its sources: 2fa693232ddf9ee400c4e9ec8ea200332c2147d356a1f88fb00502b60bbaa13d */
+ * SHA-256 of its sources: 7245d9335a940077cf4e7e2d729ab153f136c7810363db78cdc80e59bd1777f8 */
 /* clang-format off */
 #include <stdint.h>
 static const uint32_t rota_spv_matmul_khr_f16[] = {

@@ -1,8 +1,8 @@
 /* Products of 16-bit matrices with f32 sums through VK_NV_cooperative_matrix2: a workgroup holds a tile of TILE_M x
  * TILE_N results as one matrix, and the driver stages the operands, which it reads by tensor layout.
  *
- * The loop over k carries no unrolling hint: with [[dont_unroll]] the driver does not overlap the loads of one step with
- * the products of the last (H200, 4096^3, 128 x 256 x 32: 180 TFLOP/s against 263). Tiles of 128 x 128 x 32 by 128
+ * The loop over k carries no unrolling hint: with [[dont_unroll]] the driver does not overlap the loads of one step
+ * with the products of the last (H200, 4096^3, 128 x 256 x 32: 180 TFLOP/s against 263). Tiles of 128 x 128 x 32 by 128
  * invocations did best there of some twenty shapes (260; NT 239, TN 288), 64 x 64 x 64 where a large tile would leave
  * processors idle (1024^3: 112 against 78).
  *

@@ -1,5 +1,5 @@
 /* matmul_nv.comp as SPIR-V, elements f16. Made by build.sh.
- * SHA-256 of its sources: 6d8f2659dbec60623f4a66624db408aad775958c28605a682adc4e7fd7173234 */
+ * SHA-256 of its sources: 4dd8e43c2209e5994e29b50a62ffa309c036c07a8449b7c3c167756ff1a70c50 */
 /* clang-format off */
 #include <stdint.h>
 static const uint32_t rota_spv_matmul_nv_f16[] = {

@@ -21,8 +21,8 @@ uint b_batch_stride[3];
 uint c_batch_stride[3];
 ROTA_KERNEL_END
 
-/* A result as it goes into C: a driver's own conversion to bfloat16 may cut bits off (NVIDIA's does), so what it converts is
- * rounded to nearest even already. */
+/* A result as it goes into C: a driver's own conversion to bfloat16 may cut bits off (NVIDIA's does), so what it
+ * converts is rounded to nearest even already. */
 float as_stored(float value) { return C_DTYPE == 2u ? rota_from_bf16(rota_to_bf16(value)) : value; }
 
 const uint BAND = 8u; /* rows of tiles that are worked through together, so that their operands stay in the L2 cache */

@@ -108,8 +108,8 @@ uint64_t rota_staging_charge(const rota_runtime *runtime, uint64_t size_bytes);
 /* The sequencer's: the upload's span is free once the point has passed, and with it so much of `uploading`.
  */
 void rota_staging_retire(rota_staging *span, uint64_t bytes, uint64_t uploading, uint64_t point);
-/* The sequencer's: gives back what uploads no longer need, none on `quiet` devices (bits); and the memory of what nobody needed since the
- * last call of the second. */
+/* The sequencer's: gives back what uploads no longer need, none on `quiet` devices (bits); and the memory of what
+ * nobody needed since the last call of the second. */
 void rota_staging_sweep(rota_runtime *runtime, uint64_t quiet);
 void rota_staging_sweep_idle(rota_runtime *runtime);
 /* Whether there is idle memory that a later sweep may give back. */

@@ -32,8 +32,8 @@ bool rota_deliver_to(rota_sequencer *sequencer, rota_wanted *wanted, rota_submis
  * wanted values. `*next` begins at 0. */
 void rota_deliver_segment(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission,
                           uint32_t segment, uint64_t point, uint32_t *next);
-/* A submission of a kind that writes host memory ends without having been handed over: whether its ticket must wait all the same, since
- * what was submitted before will still write memory that it names. Needs no memory. */
+/* A submission of a kind that writes host memory ends without having been handed over: whether its ticket must wait all
+ * the same, since what was submitted before will still write memory that it names. Needs no memory. */
 bool rota_deliver_is_behind(rota_sequencer *sequencer, const rota_submission *submission);
 /* If so: it takes its place. False, with nothing changed: no host memory for that. */
 bool rota_deliver_nothing(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission);

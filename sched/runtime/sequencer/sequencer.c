@@ -1,9 +1,9 @@
 /* The sequencer thread: takes records of all lanes in the order of their order numbers.
  *
- * An order number is drawn before its record is published, so a lower order number may appear after a higher one. Each round
- * scans all lanes twice and takes, in order number order, what the second scan holds up to the highest order number of the
- * first: a record that was published before that order number was drawn is in the second scan; one that comes later
- * was submitted by a call that had not returned then, so nobody can tell that it comes after. A thread
+ * An order number is drawn before its record is published, so a lower order number may appear after a higher one. Each
+ * round scans all lanes twice and takes, in order number order, what the second scan holds up to the highest order
+ * number of the first: a record that was published before that order number was drawn is in the second scan; one that
+ * comes later was submitted by a call that had not returned then, so nobody can tell that it comes after. A thread
  * stopped between order number and publication holds up nobody. */
 #include <sched.h>
 #include <stdlib.h>

@@ -72,8 +72,8 @@ void rota_handover_note(rota_device *device) {
 }
 
 /* The device is lost, and what the works were to come after on other devices is over, or the gate's business:
- * so it is for who comes after them (foreign_wait_is_over). Another thread comes to later ones of a queue only when it has
- * seen these dropped (has_left_before), so there is one that stores at a time. */
+ * so it is for who comes after them (foreign_wait_is_over). Another thread comes to later ones of a queue only when it
+ * has seen these dropped (has_left_before), so there is one that stores at a time. */
 void rota_handover_drop(rota_device *device, rota_work *const *works, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const rota_work_row *row = rota_work_row_of(works[i]);

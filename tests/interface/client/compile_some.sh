@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A compiler launcher: takes objects of rota's from a build of the same sources (ROTA_REUSE), but for some, which include what
-# the build makes and what lies outside the tree, and everything else.
+# A compiler launcher: takes objects of rota's from a build of the same sources (ROTA_REUSE), but for some, which
+# include what the build makes and what lies outside the tree, and everything else.
 set -eu
 object=
 for ((i = 1; i < $#; i++)); do

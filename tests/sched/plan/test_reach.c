@@ -1,5 +1,5 @@
-/* True reachability of compiled plans, on random graphs that no device runs: every pair of conflicting accesses is ordered,
- * and the checker that says so notices when an edge, a barrier or a wait is taken away. */
+/* True reachability of compiled plans, on random graphs that no device runs: every pair of conflicting accesses is
+ * ordered, and the checker that says so notices when an edge, a barrier or a wait is taken away. */
 #include "tests/kit/support.h"
 
 #include "sched/plan/compiled.h"
@@ -38,9 +38,9 @@ static void conflicting_accesses_are_ordered(void **state) {
     }
 }
 
-/* Kept edges are a transitive reduction, batches stand as early as they can, and waits that a vector clock proves implied
- * are dropped: so nearly every one that is taken away must be missed. rota_node_after orders nodes that share nothing, and
- * a forgotten clock entry may keep an edge that is implied: those may go unnoticed. */
+/* Kept edges are a transitive reduction, batches stand as early as they can, and waits that a vector clock proves
+ * implied are dropped: so nearly every one that is taken away must be missed. rota_node_after orders nodes that share
+ * nothing, and a forgotten clock entry may keep an edge that is implied: those may go unnoticed. */
 static void the_checker_notices(void **state) {
     (void)state;
     char message[384];

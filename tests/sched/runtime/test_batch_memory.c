@@ -1,6 +1,6 @@
-/* Staging memory for a batch of works: a driver that takes its time for each of them gets on; two devices are lost while
- * both of their threads stay there; what is before and behind a work that starves goes over; and a runtime is closed
- * meanwhile. */
+/* Staging memory for a batch of works: a driver that takes its time for each of them gets on; two devices are lost
+ * while both of their threads stay there; what is before and behind a work that starves goes over; and a runtime is
+ * closed meanwhile. */
 #include "tests/kit/runtime_support.h"
 
 #include <pthread.h>

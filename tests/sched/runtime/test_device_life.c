@@ -1,5 +1,5 @@
-/* A device's life is one word, which goes by the table alone: what may follow what, as it is drawn in docs, that nothing goes
- * back, and that a loss that comes at any time stays known. */
+/* A device's life is one word, which goes by the table alone: what may follow what, as it is drawn in docs, that
+ * nothing goes back, and that a loss that comes at any time stays known. */
 #include "tests/kit/support.h"
 
 #include <pthread.h>

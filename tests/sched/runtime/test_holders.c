@@ -1,6 +1,6 @@
-/* What a submit thread rests with is ended by somebody (submitter/blocked.c, sched/runtime/submitter/gate.c): as it goes to sleep,
- * each point that keeps a work of its is watched for, and a gate from which works are to leave has some. It
- * is halted where it looks, and what it sees next is changed then. A slice of 50 ms would hide a lost wake-up
+/* What a submit thread rests with is ended by somebody (submitter/blocked.c, sched/runtime/submitter/gate.c): as it
+ * goes to sleep, each point that keeps a work of its is watched for, and a gate from which works are to leave has some.
+ * It is halted where it looks, and what it sees next is changed then. A slice of 50 ms would hide a lost wake-up
  * from who only measures. */
 #include "tests/kit/nap.h"
 #include "tests/sched/runtime/across_kit.h"

@@ -1,5 +1,5 @@
-/* What belongs to a thread of the runtime is called by that thread alone: a call from another one ends the program, in builds
- * that have assertions. */
+/* What belongs to a thread of the runtime is called by that thread alone: a call from another one ends the program, in
+ * builds that have assertions. */
 #include "tests/kit/support.h"
 
 #include <signal.h>
