@@ -38,12 +38,12 @@ def state_after_weights(o):
 
 
 def draw_batches(tokens, o):
-    places, state = int(len(tokens) * 0.9) - o.block, state_after_weights(o)
+    starts, state = int(len(tokens) * 0.9) - o.block, state_after_weights(o)
     for _ in range(o.steps):
         rows = []
         for _ in range(o.batch):
             state, number = next_random(state)
-            rows.append(tokens[number % places:number % places + o.block + 1])
+            rows.append(tokens[number % starts:number % starts + o.block + 1])
         yield rows
 
 
@@ -112,8 +112,8 @@ def run_torch(o, model, tokens, where):
 def largest(losses, theirs):
     """(largest difference, its step); NaN is larger than all."""
     differences = [abs(a - b) for a, (b, _) in zip(losses, theirs)]
-    at = max(range(len(differences)), key=lambda i: (math.isnan(differences[i]), differences[i]))
-    return differences[at], at + 1
+    step = max(range(len(differences)), key=lambda i: (math.isnan(differences[i]), differences[i]))
+    return differences[step], step + 1
 
 
 def main():
@@ -164,10 +164,10 @@ def main():
               + (f" {control[step - 1][0]:.5f}" if control else "") +
               f"; gradient norm {mine['grad_norm']:.4f}, torch {norm:.4f}"
               + (f" {control[step - 1][1]:.4f}" if control else ""))
-    worst, at = largest([s["loss"] for s in rota], theirs)
+    worst, step = largest([s["loss"] for s in rota], theirs)
     same = [s["loss"] for s in rota] == [s["loss"] for s in again]
     print(f"{len(rota)} steps on {o.device}, {o.dtype}, batch {o.batch}, lr {o.lr} after {o.warmup}: largest "
-          f"difference {worst:.5f}, at step {at}; bound {o.bound}; two runs of train_gpt "
+          f"difference {worst:.5f}, at step {step}; bound {o.bound}; two runs of train_gpt "
           f"{'agree bit for bit' if same else 'DIFFER'}; PyTorch {torch.__version__}")
     if control:
         print("PyTorch against itself: largest difference %.5f, at step %d"

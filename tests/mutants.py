@@ -81,10 +81,10 @@ def changes_of(line, before):
     if branch:
         depth, end = 0, None
         start = code.index("if (") + 4
-        for at in range(start, len(code)):
-            depth += {"(": 1, ")": -1}.get(code[at], 0)
+        for i in range(start, len(code)):
+            depth += {"(": 1, ")": -1}.get(code[i], 0)
             if depth < 0:
-                end = at
+                end = i
                 break
         if end is not None:
             found.append(("swapped branch", line[:start] + "!(" + line[start:end] + ")" + line[end:]))
@@ -94,9 +94,9 @@ def changes_of(line, before):
             found.append(("condition", line[:start] + new + line[start + len(old):]))
     chosen = re.search(r" \? ([\w>.\-]+) : ([\w>.\-]+)(?=[,;)])", code)
     if chosen:
-        at = chosen.span()
-        found.append(("swapped branch", f"{line[:at[0]]} ? {line[chosen.start(2):chosen.end(2)]} : "
-                      f"{line[chosen.start(1):chosen.end(1)]}{line[at[1]:]}"))
+        span = chosen.span()
+        found.append(("swapped branch", f"{line[:span[0]]} ? {line[chosen.start(2):chosen.end(2)]} : "
+                      f"{line[chosen.start(1):chosen.end(1)]}{line[span[1]:]}"))
     return [(kind, new) for kind, new in found if new != line]
 
 
@@ -106,7 +106,7 @@ def sources():
 
 
 class Mutant(NamedTuple):
-    place: str  # the file
+    path: str  # the file
     number: int  # of the line
     kind: str
     line: str
@@ -114,7 +114,7 @@ class Mutant(NamedTuple):
     occurrence: int  # among the file's equal lines with this change, from 1
 
     def key(self):
-        return f"{self.place}|{self.kind}|{self.line.strip()}|{self.new.strip()}|{self.occurrence}"
+        return f"{self.path}|{self.kind}|{self.line.strip()}|{self.new.strip()}|{self.occurrence}"
 
 
 def lines_of_code(path):
@@ -364,14 +364,14 @@ def counted_lines(build, tree, texts, data, notes):
     output = subprocess.run(gcov, cwd=build, capture_output=True, text=True).stdout
     for document in filter(str.strip, output.splitlines()):
         for file in json.loads(document)["files"]:
-            place = os.path.relpath(os.path.join(build, file["file"]), tree)
-            if place not in texts:
+            path = os.path.relpath(os.path.join(build, file["file"]), tree)
+            if path not in texts:
                 continue
-            lines = files.setdefault(place, {"text": texts[place], "runs": set(), "lines": set()})
+            lines = files.setdefault(path, {"text": texts[path], "runs": set(), "lines": set()})
             lines["lines"].update(line["line_number"] for line in file["lines"])
             lines["runs"].update(line["line_number"] for line in file["lines"] if line["count"])
-    return {place: {"text": l["text"], "runs": sorted(l["runs"]), "lines": sorted(l["lines"])}
-            for place, l in files.items()}
+    return {path: {"text": l["text"], "runs": sorted(l["runs"]), "lines": sorted(l["lines"])}
+            for path, l in files.items()}
 
 
 def text_hash(path):
@@ -445,14 +445,14 @@ class Suite:
                 self.links[executable] = shlex.split(re.sub(r"^: && | && :.*$", "", last))
             return list(self.links[executable])
 
-    def compiled(self, place, source, output, folder):
-        made = folder / (hashlib.sha256(f"{place}|{output}".encode()).hexdigest()[:16] + ".o")
+    def compiled(self, path, source, output, folder):
+        made = folder / (hashlib.sha256(f"{path}|{output}".encode()).hexdigest()[:16] + ".o")
         if not made.exists():
-            words = list(self.compiles[place][output])
+            words = list(self.compiles[path][output])
             partial = made.with_suffix(f".{threading.get_ident()}")
             words[words.index("-o") + 1] = str(partial)
             words[words.index("-c") + 1] = str(source)
-            words[words.index("-c"):words.index("-c")] = ["-iquote", str((self.tree / place).parent)]
+            words[words.index("-c"):words.index("-c")] = ["-iquote", str((self.tree / path).parent)]
             said, code, _ = command(words, self.build, 600)
             if code != 0:
                 raise DoesNotBuild(said[-300:])
@@ -460,17 +460,17 @@ class Suite:
         return str(made)
 
     def program(self, executable, changed, folder):
-        """A test's program with files, {place: source}, compiled alone and linked before the library's archive."""
+        """A test's program with files, {path: source}, compiled alone and linked before the library's archive."""
         program = folder / executable
         if program.exists():
             return program
         link = self.link_of(executable)
         link[link.index("-o") + 1] = str(program)
-        for place, source in changed.items():
-            outputs = self.compiles[place]
+        for path, source in changed.items():
+            outputs = self.compiles[path]
             own = [output for output in outputs if output in link]  # the program has its own object of the file
             output = own[0] if own else next(o for o in outputs if "rota_stops" in o or "rota_plain" in o)
-            made = self.compiled(place, source, output, folder)
+            made = self.compiled(path, source, output, folder)
             if own:
                 link[link.index(output)] = made
             else:
@@ -480,9 +480,9 @@ class Suite:
             raise DoesNotBuild(said[-300:])
         return program
 
-    def candidates(self, place, number):
+    def candidates(self, path, number):
         """Names of the tests that execute a line, the shortest first; those of which nothing is known count."""
-        found, options, text = [], self.options, text_hash(self.tree / place)
+        found, options, text = [], self.options, text_hash(self.tree / path)
         for name, test in self.tests.items():
             if options.tests and not re.fullmatch(options.tests, name):
                 continue
@@ -493,7 +493,7 @@ class Suite:
             if seconds > options.seconds:
                 continue
             if covered and not options.tests:
-                lines = covered["files"].get(place)
+                lines = covered["files"].get(path)
                 if not lines:
                     continue  # its program does not even contain the file
                 if lines["text"] == text:
@@ -506,12 +506,12 @@ class Suite:
     def run(self, name, program, limit, home):
         return run_test(program, self.tests[name].arguments, self.build / "tests", limit, home)
 
-    def control(self, places, names):
+    def control(self, paths, names):
         """Runs these tests with these files, all of them as they are, compiled and linked as a mutant is."""
         self.unchanged = WORK / f"{self.options.copy}-control"
         shutil.rmtree(self.unchanged, ignore_errors=True)
         self.unchanged.mkdir(parents=True)
-        files = {place: self.tree / place for place in places}
+        files = {path: self.tree / path for path in paths}
         executables = sorted({self.tests[name].executable for name in names})
         share(self.options.jobs, executables, lambda _, executable: self.program(executable, files, self.unchanged))
 
@@ -537,15 +537,15 @@ class Suite:
             return "doubtful", first.seconds
         return again.how, first.seconds + again.seconds
 
-    def judge(self, place, text, number, folder, passed=(), first=None):
+    def judge(self, path, text, number, folder, passed=(), first=None):
         """A verdict: state; of what is killed by what and by which test; the tests that passed, with those that did
         before; what they took in seconds. The test `first` runs first."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        changed = folder / Path(place).name
+        changed = folder / Path(path).name
         changed.write_text(text)
         verdict = {"state": "lives", "passed": list(passed), "doubtful": [], "seconds": 0.0, "tree": self.state}
-        chosen = [name for name in self.candidates(place, number) if name in self.usual]
+        chosen = [name for name in self.candidates(path, number) if name in self.usual]
         chosen.sort(key=lambda name: (name != first, self.usual[name]))
         if not chosen:
             return dict(verdict, state="no test ran")
@@ -553,7 +553,7 @@ class Suite:
             if name in passed:
                 continue
             try:
-                program = self.program(self.tests[name].executable, {place: changed}, folder)
+                program = self.program(self.tests[name].executable, {path: changed}, folder)
             except DoesNotBuild as problem:
                 return dict(verdict, state="does not build", said=str(problem))
             by, seconds = self.kills(name, program, 4 * self.usual[name] + 8, folder / "home")
@@ -583,54 +583,54 @@ def run(options):
         is_known = verdict.get("tree") == suite.state and verdict["state"] in ("killed", "does not build")
         if (wanted is None or index in wanted) and (options.again or not is_known):
             chosen.append((index, mutant, passed, verdict.get("test")))
-            tests.update(name for name in suite.candidates(mutant.place, mutant.number) if name not in passed)
-    suite.control({mutant.place for _, mutant, _, _ in chosen}, tests)
+            tests.update(name for name in suite.candidates(mutant.path, mutant.number) if name not in passed)
+    suite.control({mutant.path for _, mutant, _, _ in chosen}, tests)
 
     def one(number, thing):
         index, mutant, passed, first = thing
-        lines = (suite.tree / mutant.place).read_text().splitlines(keepends=True)
+        lines = (suite.tree / mutant.path).read_text().splitlines(keepends=True)
         if lines[mutant.number - 1] != mutant.line:
-            raise Problem(f"{mutant.place} has changed since the copy was made")
+            raise Problem(f"{mutant.path} has changed since the copy was made")
         lines[mutant.number - 1] = mutant.new
         folder = WORK / f"{options.copy}-worker{number}"
-        verdict = suite.judge(mutant.place, "".join(lines), mutant.number, folder, passed, first)
+        verdict = suite.judge(mutant.path, "".join(lines), mutant.number, folder, passed, first)
         with lock, open(WORK / "results.lock", "w") as other_runs:
             fcntl.flock(other_runs, fcntl.LOCK_EX)
             results = known()
             results[mutant.key()] = verdict
             keep(results)
-            print(f"{index:3} {mutant.place}:{mutant.number} {mutant.kind}: {said_of(verdict)}", flush=True)
+            print(f"{index:3} {mutant.path}:{mutant.number} {mutant.kind}: {said_of(verdict)}", flush=True)
 
     share(options.jobs, chosen, one)
 
 
 def first_changed_line(diff):
     """(file, number) of a unified diff's first change"""
-    place = re.search(r"^\+\+\+ (?:b/)?(\S+)", diff, re.M)[1]
+    path = re.search(r"^\+\+\+ (?:b/)?(\S+)", diff, re.M)[1]
     number = int(re.search(r"^@@ -(\d+)", diff, re.M)[1])
     for line in diff[diff.index("\n@@"):].split("\n")[2:]:
         if line[:1] in "+-":
             break
         number += 1
-    return place, number
+    return path, number
 
 
 def attempt(options):
     """Changes of one's own: each file is a diff of one file of the library."""
     suite = Suite(options)
     diffs = {Path(file): first_changed_line(Path(file).read_text()) for file in sorted(options.files)}
-    tests = {name for place, number in diffs.values() for name in suite.candidates(place, number)}
-    suite.control({place for place, _ in diffs.values()}, tests)
+    tests = {name for path, number in diffs.values() for name in suite.candidates(path, number)}
+    suite.control({path for path, _ in diffs.values()}, tests)
 
     def one(thread, thing):
-        diff, (place, number) = thing
+        diff, (path, number) = thing
         target = WORK / f"{options.copy}-worker{thread}.c"
-        patch = ["patch", "-s", "-o", str(target), str(suite.tree / place), str(diff.resolve())]
+        patch = ["patch", "-s", "-o", str(target), str(suite.tree / path), str(diff.resolve())]
         said, code, _ = command(patch, WORK, 60)
         if code != 0:
             raise Problem(f"{diff}: {said}")
-        verdict = suite.judge(place, target.read_text(), number, WORK / f"{options.copy}-worker{thread}")
-        print(f"{diff.name} {place}:{number}: {said_of(verdict)}", flush=True)
+        verdict = suite.judge(path, target.read_text(), number, WORK / f"{options.copy}-worker{thread}")
+        print(f"{diff.name} {path}:{number}: {said_of(verdict)}", flush=True)
 
     share(options.jobs, diffs.items(), one)
 
@@ -648,13 +648,13 @@ def report(options):
         counts[said] = counts.get(said, 0) + 1
         if not said.startswith(("killed by an assertion", "killed by a crash")):
             line, new = (text.strip().replace("|", "\\|") for text in (mutant.line, mutant.new))
-            print(f"| {index} | `{mutant.place}:{mutant.number}` | `{line}` to `{new}` | {said} |")
+            print(f"| {index} | `{mutant.path}:{mutant.number}` | `{line}` to `{new}` | {said} |")
     print("\n" + "; ".join(f"{count} {said}" for said, count in sorted(counts.items())))
 
 
 def show(options):
     for index, mutant in enumerate(draw(options), 1):
-        print(f"{index:3} {mutant.place}:{mutant.number} {mutant.kind}")
+        print(f"{index:3} {mutant.path}:{mutant.number} {mutant.kind}")
         print(f"    - {mutant.line.strip()}\n    + {mutant.new.strip()}")
 
 

@@ -288,14 +288,14 @@ def test_the_gradient_of_onednns_lstm_is_refused() -> None:
 
 
 def test_a_kernel_that_gives_another_shape_fails() -> None:
-    place = kernels.Place(0, 12, torch.float32, (3,), (1,), 0)
+    layout = kernels.Layout(0, 12, torch.float32, (3,), (1,), 0)
     made = torch.zeros(3)
     spec = torch.utils._pytree.tree_flatten(((), {}))[1]
-    kernels.Call(lambda: torch.ones(3), [], spec, [place])([made.data_ptr()])
+    kernels.Call(lambda: torch.ones(3), [], spec, [layout])([made.data_ptr()])
     assert made.eq(1).all()
     for wrong in (torch.ones(1), None):
         with pytest.raises(RuntimeError, match=r"a result of shape \[3\] is expected"):
-            kernels.Call(lambda wrong=wrong: wrong, [], spec, [place])([made.data_ptr()])
+            kernels.Call(lambda wrong=wrong: wrong, [], spec, [layout])([made.data_ptr()])
 
 
 def test_checkpointing() -> None:
@@ -329,7 +329,7 @@ def test_neither_results_nor_parameters_are_copied(programs: list[program.Progra
     model = nn.Sequential(nn.Linear(7, 9), nn.Tanh(), nn.Linear(9, 7), nn.BatchNorm1d(7))
     before = {key: value.clone() for key, value in model.state_dict().items()}
     weight, views = model[0].weight, [value.detach() for value in model.state_dict().values()]
-    places = [value.data_ptr() for value in model.state_dict().values()]
+    addresses = [value.data_ptr() for value in model.state_dict().values()]
     if adopts:
         rota.torch.adopt(model)
     expected = nn.Sequential(nn.Linear(7, 9), nn.Tanh(), nn.Linear(9, 7), nn.BatchNorm1d(7))
@@ -344,7 +344,7 @@ def test_neither_results_nor_parameters_are_copied(programs: list[program.Progra
     # The input, in both graphs, what autograd gives the second, and statistics that were not adopted.
     assert forward["upload"] == (1 if adopts else 4) and backward["upload"] <= (2 if adopts else 4)
     assert "read back" not in forward and "read back" not in backward
-    assert model[0].weight is weight and [value.data_ptr() for value in model.state_dict().values()] == places
+    assert model[0].weight is weight and [value.data_ptr() for value in model.state_dict().values()] == addresses
     for value, view in zip(model.state_dict().values(), views, strict=True):
         torch.testing.assert_close(value, view, rtol=0, atol=0)
 

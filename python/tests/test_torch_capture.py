@@ -176,17 +176,17 @@ def test_capture_leaves_tensors_where_they_are() -> None:
     weight = small.model[0].weight
     called(X)
     called(X)
-    place = weight.data_ptr()
+    address = weight.data_ptr()
     kept = {key: value.clone() for key, value in small.model.state_dict().items()}
     called(X)
-    assert small.model[0].weight is weight and weight.data_ptr() == place and weight.grad is None
+    assert small.model[0].weight is weight and weight.data_ptr() == address and weight.grad is None
     assert not weight.eq(kept["0.weight"]).all()
     small.model.load_state_dict(kept)
     small.model.eval()
     first = float(called(X).detach())
     small.model.load_state_dict(kept)
     assert float(called(X).detach()) == first
-    assert weight.data_ptr() == place
+    assert weight.data_ptr() == address
 
 
 def test_capture_of_a_parameter_that_gets_another_memory() -> None:

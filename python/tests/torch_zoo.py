@@ -68,14 +68,14 @@ class GPT(nn.Module):
 
     def __init__(self, words: int, length: int, width: int, heads: int, layers: int) -> None:
         super().__init__()
-        self.words, self.places = nn.Embedding(words, width), nn.Embedding(length, width)
+        self.words, self.positions = nn.Embedding(words, width), nn.Embedding(length, width)
         self.blocks = nn.ModuleList(Block(width, heads, True) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
-        for table in (self.words, self.places):
+        for table in (self.words, self.positions):
             nn.init.normal_(table.weight, std=0.02)
 
     def forward(self, tokens: Any) -> Any:
-        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
+        x = self.words(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.blocks:
             x = block(x)
         return F.linear(self.norm(x), self.words.weight)
@@ -108,13 +108,13 @@ class ViT(nn.Module):
         super().__init__()
         self.patches = nn.Conv2d(3, width, patch, patch)
         self.token = nn.Parameter(torch.zeros(1, 1, width))
-        self.places = nn.Parameter(0.02 * torch.randn(1, (size // patch) ** 2 + 1, width))
+        self.positions = nn.Parameter(0.02 * torch.randn(1, (size // patch) ** 2 + 1, width))
         self.blocks = nn.ModuleList(Block(width, heads, False) for _ in range(layers))
         self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, classes)
 
     def forward(self, images: Any) -> Any:
         x = self.patches(images).flatten(2).transpose(1, 2)
-        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.places
+        x = torch.cat([self.token.expand(len(x), -1, -1), x], 1) + self.positions
         for block in self.blocks:
             x = block(x)
         return self.head(self.norm(x)[:, 0])

@@ -161,7 +161,7 @@ def base_op(function):
     return function.removeprefix("rota_op_").removesuffix("_into")
 
 
-def value(function, parameter, place):
+def value(function, parameter, position):
     """A right value, as C has it."""
     twin = function.removesuffix("_into")
     for known in (OF.get(function, {}), OF.get(twin, {})):
@@ -169,7 +169,7 @@ def value(function, parameter, place):
             return known[parameter.name]
     if parameter.type == "rota_tensor":
         dtype, shape = TENSORS.get(base_op(function), {}).get(parameter.name, "F32 4,4").split()
-        return f"TENSOR({place + 8}, ROTA_{dtype}, {shape})"
+        return f"TENSOR({position + 8}, ROTA_{dtype}, {shape})"
     if parameter.name in NAMED.get(parameter.type, {}):
         return NAMED[parameter.type][parameter.name]
     if parameter.type == "rota_tensor *" and parameter.name.startswith("out"):
@@ -238,11 +238,11 @@ class Function:
         found = re.fullmatch(r"(.*?)(\w+)\((.*)\)", declaration)
         self.result, self.name = found[1].strip(), found[2]
         self.parameters = [] if found[3] == "void" else [Parameter(text) for text in found[3].split(", ")]
-        self.place = "PLAIN"
+        self.context = "PLAIN"
         if any(parameter.type == "rota_rewriter *" for parameter in self.parameters):
-            self.place = "REWRITE"
+            self.context = "REWRITE"
         elif self.name.startswith("rota_gradient_"):
-            self.place = "GRADIENT"
+            self.context = "GRADIENT"
 
     def has(self, *types):
         return any(parameter.type in types for parameter in self.parameters)
@@ -250,18 +250,18 @@ class Function:
 
 def probes(function, enums):
     """Of each call: what is wrong, where it is made, what ended before, what is expected, and the arguments."""
-    right = [value(function.name, parameter, place) for place, parameter in enumerate(function.parameters)]
+    right = [value(function.name, parameter, position) for position, parameter in enumerate(function.parameters)]
     expected = "NO_STATUS" if function.name in GIVEN_STATUS else "RIGHT"
-    yield "with everything right", function.place, "NOTHING", expected, right
-    for at, parameter in enumerate(function.parameters):
-        for what, argument, expected in wrong(function.name, parameter, right[at], enums):
+    yield "with everything right", function.context, "NOTHING", expected, right
+    for index, parameter in enumerate(function.parameters):
+        for what, argument, expected in wrong(function.name, parameter, right[index], enums):
             if function.name in GIVEN_STATUS:
                 expected = "NO_STATUS"
-            arguments = right[:at] + [argument] + right[at + 1:]
-            yield f"{parameter.name} {what}", function.place, "NOTHING", expected, arguments
-    if function.place == "GRADIENT":
+            arguments = right[:index] + [argument] + right[index + 1:]
+            yield f"{parameter.name} {what}", function.context, "NOTHING", expected, arguments
+    if function.context == "GRADIENT":
         yield "outside of a gradient", "PLAIN", "NOTHING", "ALLOWED", right
-    if function.place == "PLAIN" and function.has("rota_recorder *", "rota_tape *", "rota_graph *"):
+    if function.context == "PLAIN" and function.has("rota_recorder *", "rota_tape *", "rota_graph *"):
         yield "after the recorder was closed and the graph compiled", "PLAIN", "RECORDER", "ALLOWED", right
     # What a device's end leaves of it can't be known.
     if function.has("rota_runtime *", "rota_plan *", "rota_args *", "rota_ticket",
@@ -279,14 +279,14 @@ def main():
              "#define TENSOR(place, dtype, ...) misuse_tensor(place, dtype, ROTA_SHAPE(__VA_ARGS__))",
              "static void *volatile misuse_null;", ""]
     for function in functions:
-        for what, place, end, expected, arguments in probes(function, enums):
+        for what, context, end, expected, arguments in probes(function, enums):
             call = f"{function.name}({', '.join(arguments)})"
             if function.result == "rota_status":
                 body = f"return {call};"
             else:
                 body, expected = f"(void){call}; return ROTA_OK;", "NO_STATUS"
             lines.append(f"static rota_status probe_{len(table)}(void) {{ {body} }}")
-            table.append(f'    {{"{function.name}", "{what}", MISUSE_{place}, MISUSE_{end}, MISUSE_{expected}, '
+            table.append(f'    {{"{function.name}", "{what}", MISUSE_{context}, MISUSE_{end}, MISUSE_{expected}, '
                          f'probe_{len(table)}}},')
     lines += ["", "const misuse_probe misuse_probes[] = {", *table, "};",
               f"const uint32_t misuse_probe_count = {len(table)};", ""]

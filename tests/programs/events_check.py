@@ -20,37 +20,37 @@ def checksum(data):
 
 def records(data):
     """The records of a file."""
-    at = 0
-    while at < len(data):
-        size, of_size = struct.unpack_from("<QI", data, at)
-        assert of_size == checksum(data[at:at + 8]), f"the length at {at}"
-        body = data[at + 12:at + 12 + size]
-        assert struct.unpack_from("<I", data, at + 12 + size)[0] == checksum(body), f"the record at {at}"
+    offset = 0
+    while offset < len(data):
+        size, of_size = struct.unpack_from("<QI", data, offset)
+        assert of_size == checksum(data[offset:offset + 8]), f"the length at {offset}"
+        body = data[offset + 12:offset + 12 + size]
+        assert struct.unpack_from("<I", data, offset + 12 + size)[0] == checksum(body), f"the record at {offset}"
         yield body
-        at += size + 16
+        offset += size + 16
 
 
 def fields(data):
     """Numbers and values of a message's fields."""
     def varint():
-        nonlocal at
+        nonlocal offset
         value = shift = 0
         while True:
-            byte = data[at]
-            at += 1
+            byte = data[offset]
+            offset += 1
             value |= (byte & 127) << shift
             shift += 7
             if byte < 128:
                 return value
-    at = 0
-    while at < len(data):
+    offset = 0
+    while offset < len(data):
         key = varint()
         if key & 7 == 0:
             yield key >> 3, varint()
             continue
         size = {1: 8, 5: 4}.get(key & 7) or varint()
-        yield key >> 3, data[at:at + size]
-        at += size
+        yield key >> 3, data[offset:offset + size]
+        offset += size
 
 
 def read_plainly(folder):
@@ -86,7 +86,8 @@ def main():
         name, tag = name.split("=")
         step = "epoch" if "epoch" in lines[0] else "step"
         expected = [(line[step], line[name]) for line in lines if step in line and line.get(name) is not None]
-        assert expected and [at for at, _ in found[tag]] == [at for at, _ in expected], (tag, found.get(tag))
+        assert expected, tag
+        assert [number for number, _ in found[tag]] == [number for number, _ in expected], (tag, found.get(tag))
         for (_, value), (_, logged) in zip(found[tag], expected):
             assert abs(value - logged) <= 1e-5 * abs(logged) + 1e-30, (tag, value, logged)
     print(f"{sum(map(len, found.values()))} values of {len(found)} names")

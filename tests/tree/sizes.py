@@ -34,27 +34,27 @@ def closing(text, begin):
 
 
 def count_members(body):
-    count, at = 0, 0
-    while at < len(body):
-        end = body.find(";", at)
-        brace = body.find("{", at)
+    count, start = 0, 0
+    while start < len(body):
+        end = body.find(";", start)
+        brace = body.find("{", start)
         if end < 0:
             break
         if 0 <= brace < end:  # a struct or union inside; of an enum only what is declared with it
             close = closing(body, brace)
             end = body.find(";", close) if close is not None else -1
-            is_group = re.search(r"\b(struct|union)\b", body[at:brace])
+            is_group = re.search(r"\b(struct|union)\b", body[start:brace])
             if close is None or end < 0:
                 break
             names = body[close + 1:end]
             count += count_members(body[brace + 1:close]) if is_group else names.count(",") + 1
         else:
-            declaration = body[at:end]
+            declaration = body[start:end]
             while re.search(r"\([^()]*\)", declaration):  # a function's parameters are no members
                 declaration = re.sub(r"\([^()]*\)", "", declaration)
-            if declaration.strip() and "_Static_assert" not in body[at:end]:
+            if declaration.strip() and "_Static_assert" not in body[start:end]:
                 count += declaration.count(",") + 1
-        at = end + 1
+        start = end + 1
     return count
 
 

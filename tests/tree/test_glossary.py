@@ -9,7 +9,9 @@ import re
 import sys
 import tempfile
 
-ROOMS = ["base", "graph", "sched", "exec", "ops", "bench", "examples", "tests"]
+ROOMS = ["base", "graph", "sched", "exec", "ops", "bench", "examples", "tests", "python", "scripts", "docs"]
+C_TEXT = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"'
+PYTHON_TEXT = r'"""(?:\\.|[^\\])*?"""|#[^\n]*|"(?:\\.|[^"\\\n])*"|' + r"'(?:\\.|[^'\\\n])*'"
 SECTIONS = ["Words", "Identifiers that are gone", "What is renamed", "Files that differ by a letter"]
 
 
@@ -19,15 +21,15 @@ def read(path):
 
 
 def sources(root):
-    """{path: its identifiers}: comments and strings left out, and functions of CUDA C++: views have an at()."""
+    """{path: its identifiers}: comments and strings left out, and functions of C++ and Python: views have an at()."""
     found = {}
     for room in ROOMS:
         for folder, _, names in os.walk(os.path.join(root, room)):
             for name in names:
-                if name.endswith((".c", ".h", ".def", ".cu", ".cuh")):
+                if name.endswith((".c", ".h", ".def", ".cu", ".cuh", ".cpp", ".hpp", ".py")):
                     path = os.path.join(folder, name)
-                    code = re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', " ", read(path), flags=re.S)
-                    identifier = r"[A-Za-z_]\w*\b" + (r"(?!\()" if name.endswith((".cu", ".cuh")) else "")
+                    code = re.sub(PYTHON_TEXT if name.endswith(".py") else C_TEXT, " ", read(path), flags=re.S)
+                    identifier = r"[A-Za-z_]\w*\b" + ("" if name.endswith((".c", ".h", ".def")) else r"(?!\()")
                     found[os.path.relpath(path, root)] = set(re.findall(identifier, code))
     return found
 
@@ -119,13 +121,15 @@ def plant():
         for name, text in {"docs/glossary.md": page, "base/ops.c": "int old_name;", "graph/edges.c": "",
                            "graph/edge.c": "int old_elsewhere;",
                            "base/op.c": 'int still_here; /* old_comment */ char *s = "old_text";',
-                           "base/kernel.cu": "int old_index = array.old_call(1);"}.items():
+                           "base/kernel.cu": "int old_index = array.old_call(1);",
+                           "base/script.py": "old_value = a.old_call('old_text')  # old_comment\n\"\"\"old_doc\"\"\"",
+                           }.items():
             os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
             with open(os.path.join(root, name), "w", encoding="utf-8") as file:
                 file.write(text)
         faults, _ = judge(root)
     expected = ["'a' stands behind 'b'", "'c' has no meaning", "base/ops.c: old_name", "base/kernel.cu: old_index",
-                "no_more: no identifier", "graph/edge and graph/edges"]
+                "base/script.py: old_value", "no_more: no identifier", "graph/edge and graph/edges"]
     missed = [what for what in expected if not any(what in fault for fault in faults)]
     if missed or len(faults) != len(expected):
         sys.exit(f"planted, and not found: {missed}; found: {faults}")

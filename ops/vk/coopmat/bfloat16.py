@@ -24,11 +24,11 @@ def string(text):
 
 
 def retype(words):
-    out, at, extended = words[:5], 5, False
-    while at < len(words):
-        count, op = words[at] >> 16, words[at] & 0xFFFF
-        operands = words[at + 1 : at + count]
-        at += count
+    out, offset, extended = words[:5], 5, False
+    while offset < len(words):
+        count, op = words[offset] >> 16, words[offset] & 0xFFFF
+        operands = words[offset + 1 : offset + count]
+        offset += count
         if op == OP_CAPABILITY and operands == [CAPABILITY_FLOAT16]:
             out += instruction(op, [CAPABILITY_BFLOAT16_TYPE]) + instruction(op, [CAPABILITY_BFLOAT16_MATRIX])
             continue
@@ -53,8 +53,8 @@ def main():
     print("/* clang-format off */")
     print("#include <stdint.h>")
     print("static const uint32_t %s[] = {" % name)
-    for at in range(0, len(words), 12):
-        print("    " + " ".join("0x%08x," % word for word in words[at : at + 12]))
+    for offset in range(0, len(words), 12):
+        print("    " + " ".join("0x%08x," % word for word in words[offset : offset + 12]))
     print("};")
 
 

@@ -1,5 +1,5 @@
 /* matmul_khr.comp as SPIR-V, elements bf16. Made by build.sh.
- * SHA-256 of its sources: 7245d9335a940077cf4e7e2d729ab153f136c7810363db78cdc80e59bd1777f8 */
+ * SHA-256 of its sources: 9ac8ea01899237056262ff0a805a042db94efa6bc7e811e00d6b44092982b15f */
 /* clang-format off */
 #include <stdint.h>
 static const uint32_t rota_spv_matmul_khr_bf16[] = {

@@ -1,5 +1,5 @@
 /* matmul_nv.comp as SPIR-V, elements bf16. Made by build.sh.
- * SHA-256 of its sources: 4dd8e43c2209e5994e29b50a62ffa309c036c07a8449b7c3c167756ff1a70c50 */
+ * SHA-256 of its sources: 2b5ac3c5c2491b69280518ef7db2787da76a479d037e85368086b9f532e665fc */
 /* clang-format off */
 #include <stdint.h>
 static const uint32_t rota_spv_matmul_nv_small_bf16[] = {

@@ -45,17 +45,17 @@ class State:
     def __init__(self, real: Any) -> None:
         self.real = real
         self.tensor: Tensor | None = None
-        self.place: Any = None
+        self.memory: Any = None
 
     def is_there(self) -> bool:
         """Whether plans that have the tensor write where PyTorch's has its elements."""
-        return self.tensor is not None and place_in_memory(self.real) == self.place
+        return self.tensor is not None and memory_of(self.real) == self.memory
 
     def adopt(self) -> Tensor:
         if self.tensor is None or not self.is_there():
             own = adopted(self.real)
             self.tensor = self._move() if own is None else own
-            self.place = place_in_memory(self.real)
+            self.memory = memory_of(self.real)
         return self.tensor
 
     def _move(self) -> Tensor:
@@ -71,7 +71,7 @@ class State:
         return tensor
 
 
-def place_in_memory(real: Any) -> tuple[Any, ...]:
+def memory_of(real: Any) -> tuple[Any, ...]:
     return real.data_ptr(), tuple(real.shape), tuple(real.stride())
 
 
@@ -235,9 +235,9 @@ class Captured:
                 returned = self.step(*args, **kwargs)
             flat, of_results = pytree.tree_flatten(returned)
             outs = [leaf.detach() for leaf in flat if isinstance(leaf, torch.Tensor)]
-            places = iter(range(len(outs)))
+            positions = iter(range(len(outs)))
             results[:] = [
-                [next(places) if isinstance(leaf, torch.Tensor) else Known(leaf) for leaf in flat],
+                [next(positions) if isinstance(leaf, torch.Tensor) else Known(leaf) for leaf in flat],
                 of_results,
             ]
             return outs

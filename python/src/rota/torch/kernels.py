@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 TENSORS_KEPT = 4
 
 
-class Place(NamedTuple):
+class Layout(NamedTuple):
     """A tensor as a part of one of a node's memories."""
 
     memory: int
@@ -33,15 +33,15 @@ class Place(NamedTuple):
 class Operand:
     """A tensor of a node, kept for addresses that it had lately."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
         self.kept: dict[int, Any] = {}
 
     def at(self, addresses: Sequence[int]) -> Any:
-        address = addresses[self.place.memory]
+        address = addresses[self.layout.memory]
         tensor = self.kept.get(address)
         if tensor is None:
-            tensor = self.place.tensor(address)
+            tensor = self.layout.tensor(address)
             kept = dict(self.kept) if len(self.kept) < TENSORS_KEPT else {}  # replays may overlap
             kept[address] = tensor
             self.kept = kept
@@ -49,13 +49,13 @@ class Operand:
 
 
 class Call:
-    """A node's function: an op of PyTorch's, on arguments of which some are tensors, and its results' places."""
+    """A node's function: an op of PyTorch's, on arguments of which some are tensors, and its results' layouts."""
 
-    def __init__(self, target: Any, leaves: Sequence[Any], spec: Any, results: Sequence[Place | None]) -> None:
+    def __init__(self, target: Any, leaves: Sequence[Any], spec: Any, results: Sequence[Layout | None]) -> None:
         self.target = target
-        self.leaves = [Operand(leaf) if isinstance(leaf, Place) else leaf for leaf in leaves]
+        self.leaves = [Operand(leaf) if isinstance(leaf, Layout) else leaf for leaf in leaves]
         self.spec = spec
-        self.results = [None if place is None else Operand(place) for place in results]
+        self.results = [None if layout is None else Operand(layout) for layout in results]
 
     def __call__(self, addresses: Sequence[int]) -> None:
         leaves = [leaf.at(addresses) if isinstance(leaf, Operand) else leaf for leaf in self.leaves]
@@ -68,7 +68,7 @@ class Call:
 
     def _keep(self, operand: Operand, result: Any, addresses: Sequence[int]) -> None:
         """Brings a result to where the plan has it. What has no element may be no tensor, either."""
-        shape = operand.place.shape
+        shape = operand.layout.shape
         given = None if result is None else tuple(result.shape)
         if given != shape and not (given is None and 0 in shape):
             what = "no tensor" if given is None else f"one of shape {list(given)}"

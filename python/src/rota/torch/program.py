@@ -169,7 +169,7 @@ class Program:
 
     def _cut(self, nodes: Sequence[Any]) -> list[Any]:
         """Plans as large as can be, and what the host runs between them."""
-        place = {node: i for i, node in enumerate([*self.inputs, *nodes])}
+        position = {node: i for i, node in enumerate([*self.inputs, *nodes])}
         groups: list[tuple[bool, list[Any]]] = []
         for node in nodes:
             host = is_host(node)
@@ -184,7 +184,7 @@ class Program:
             inside = set(group)
             inputs = {used for node in group for used in node.all_input_nodes if used not in inside}
             outputs = [node for node in group if any(user not in inside for user in node.users)]
-            steps.append(Piece(self, group, sorted(inputs, key=place.__getitem__), outputs))
+            steps.append(Piece(self, group, sorted(inputs, key=position.__getitem__), outputs))
         return steps
 
     def run(self, arguments: list[Any]) -> list[Any]:

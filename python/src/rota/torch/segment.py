@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 from .._rota import Device, Graph, Memory, Plan, Tensor, cast, graph
 from ..errors import Error
 from .devices import tensor_in, words_of
-from .kernels import Call, Place
+from .kernels import Call, Layout
 from .results import results_of
 
 LOG = logging.getLogger("rota.torch")
@@ -48,7 +48,7 @@ def bytes_of(tensor: Any) -> int:
     return int(tensor.untyped_storage().nbytes())
 
 
-def place_of(tensor: Any) -> tuple[Any, ...]:
+def layout_of(tensor: Any) -> tuple[Any, ...]:
     return tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset())
 
 
@@ -167,8 +167,8 @@ class Output:
 
     def __init__(self, source: tuple[str, int], fake: Any, base: Any) -> None:
         self.source = source
-        self.whole = place_of(fake) == place_of(base)
-        self.shape, self.stride, self.offset = place_of(fake)
+        self.whole = layout_of(fake) == layout_of(base)
+        self.shape, self.stride, self.offset = layout_of(fake)
 
     def of(self, bases: Mapping[str, Sequence[Any]]) -> Any:
         base = bases[self.source[0]][self.source[1]]
@@ -396,17 +396,17 @@ class Segment:
         if len(order) > OPERANDS_MAX:
             raise NotLowered(f"{name} has {len(order)} operands; a node has at most {OPERANDS_MAX}")
 
-        def place_of_leaf(leaf: Any) -> Any:
+        def layout_of_leaf(leaf: Any) -> Any:
             if not isinstance(leaf, torch.Tensor):
                 return leaf
-            return Place(order.get(id_of(leaf), 0), bytes_of(leaf), leaf.dtype, *place_of(leaf))
+            return Layout(order.get(id_of(leaf), 0), bytes_of(leaf), leaf.dtype, *layout_of(leaf))
 
         def is_result(leaf: Any) -> bool:
             return isinstance(leaf, torch.Tensor) and (is_in(leaf, written) or bytes_of(leaf) == 0)
 
-        outs = [place_of_leaf(leaf) if is_result(leaf) else None for leaf in pytree.tree_leaves(results)]
+        outs = [layout_of_leaf(leaf) if is_result(leaf) else None for leaf in pytree.tree_leaves(results)]
         index = self.graph.call_memory(
-            Call(target, [place_of_leaf(leaf) for leaf in leaves], spec, outs),
+            Call(target, [layout_of_leaf(leaf) for leaf in leaves], spec, outs),
             [self.storage(fake).memory() for fake in reads.values()],
             [written_of(self.storage(fake)) for fake in written.values()],
             [self.storage(fake).memory() for fake in updates.values()],
