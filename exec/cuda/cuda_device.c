@@ -176,7 +176,7 @@ static rota_status open_helpers(rota_cuda_device *device) {
         const char *entry;
         CUfunction *out;
     } helpers[] = {{"rota_upload", &device->helpers.upload},
-                   {"rota_stamp", &device->helpers.timestamp},
+                   {"rota_timestamp", &device->helpers.timestamp},
                    {"rota_fill", &device->helpers.fill}};
     for (uint32_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
         rota_kernel kernel = rota_cuda_copy_kernel; /* of the same image */

@@ -1,5 +1,5 @@
 // The executor's own kernels: a copy and a fill, whose operands may be in slots, the upload of an argument block, and a
-// stamp of the device's timer.
+// timestamp by the device's timer.
 #include "rota_kernel.cuh"
 
 struct copy_params {
@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(1024) rota_upload(uint64_t *to, con
 }
 
 // One thread: the time to pinned memory.
-extern "C" __global__ void __launch_bounds__(32) rota_stamp(uint64_t *to) {
+extern "C" __global__ void __launch_bounds__(32) rota_timestamp(uint64_t *to) {
     uint64_t now;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
     *reinterpret_cast<volatile uint64_t *>(to) = now;

@@ -29,11 +29,11 @@
  * full safe passes_and_follows: -DLINKED -DPASSES
  * full safe linked_loss_and_failures: -DLINKED -DLOSS -DFAILS -DW=2
  * full safe driver: -DPATIENCE -DDRIVER
- * plant 1 safe: -DHELD | everything behind the first held work is held
+ * plant 1 safe: -DHELD | everything behind the first blocked work is blocked
  * plant 2 safe: -DHELD | a hold is watched for after the last look
  * plant 3 safe: -DNEARER | what is watched for is not lowered for a nearer hold
- * plant 4 safe: -DHELD | a work goes over though its queue has held ones
- * plant 5 safe: -DHELD | what a work waits for on its own device may be held
+ * plant 4 safe: -DHELD | a work goes over though its queue has blocked ones
+ * plant 5 safe: -DHELD | what a work waits for on its own device may be blocked
  * plant 6 safe: -DMAKER | who made an instance wakes before it says so
  * plant 7 safe: -DLINKED -DLOSS -DGIVEN -DW=2 -DREVERSE | a point is asked before whether the device is lost
  * plant 8 safe: -DLINKED | the gate publishes before it judges
@@ -768,7 +768,7 @@ spared:
 }
 
 #if !defined(PATIENCE) && !defined(GIVEN)
-/* hand_over of device 0, where nothing is held */
+/* hand_over of device 0, where nothing is blocked */
 proctype hand_over_0() {
     byte w = 1;
     do

@@ -60,7 +60,7 @@ typedef struct rota_work_row {
     bool (*is_decided)(const rota_work *work);
     /* Whether the bytes that it brings are there to be brought. */
     bool (*has_source)(const rota_work *work);
-    /* The staging memory that it needs; it may have it from when it was sequenced, or held. */
+    /* The staging memory that it needs; it may have it from when it was sequenced, or while it was blocked. */
     rota_need (*need)(const rota_work *work);
     /* Its device is lost and is not given it: gives back what is not kept with its submission. */
     void (*give_back)(const rota_work *work);

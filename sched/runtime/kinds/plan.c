@@ -335,7 +335,7 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
     r.wanted = wanted;
     r.submission = submission;
     r.instance_wait = choose_instance(runtime, submission);
-    /* One that is in use by a replay that is not held itself has its works held on their own queues: where
+    /* One that is in use by a replay that is not blocked itself has its works blocked on their own queues: where
      * those of that replay are, behind which nothing would end any sooner. */
     r.is_made = rota_instance_ask(executable, submission->instance);
     const bool is_waiting = !r.is_made || !rota_side_queue_is_at_hand(sequencer, r.instance_wait);

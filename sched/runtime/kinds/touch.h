@@ -1,4 +1,4 @@
-/* Places that works touch: which of them failed is asked of failed_ranges.h. With failed.mutex held.
+/* Ranges that works touch: which of them failed is asked of failed_ranges.h. With failed.mutex held.
  * Internal; not installed. */
 #ifndef ROTA_SCHED_RUNTIME_KINDS_TOUCH_H
 #define ROTA_SCHED_RUNTIME_KINDS_TOUCH_H

@@ -207,7 +207,7 @@ rota_work *rota_work_add_copy(rota_submission *submission, const rota_prospect *
     return work;
 }
 
-/* Under a memory limit a copy whose staging memory does not lie idle may have to be held until there is some:
+/* Under a memory limit a copy whose staging memory does not lie idle may have to be blocked until there is some:
  * it is late. What goes over soon has its own from here on. */
 void rota_work_provide(rota_sequencer *sequencer, rota_prospect *prospect, uint64_t size, uint32_t flags,
                        rota_staging **out_span) {

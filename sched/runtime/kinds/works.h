@@ -52,7 +52,7 @@ rota_work *rota_work_add(rota_submission *submission, rota_device *device, uint3
 /* The works of a submission that come with no plan, and those that move bytes for one. */
 rota_work *rota_work_add_copy(rota_submission *submission, const rota_prospect *prospect, rota_work_kind kind,
                               uint32_t index);
-/* Under a memory limit a copy whose staging memory does not lie idle may have to be held until there is some:
+/* Under a memory limit a copy whose staging memory does not lie idle may have to be blocked until there is some:
  * it is late. What goes over soon has its own from here on. */
 void rota_work_provide(rota_sequencer *sequencer, rota_prospect *prospect, uint64_t size, uint32_t flags,
                        rota_staging **out_span);

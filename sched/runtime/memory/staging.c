@@ -12,7 +12,7 @@
  * limit reads and large writes are promised their memory before they are submitted, or wait until others have
  * returned theirs: once submitted they have their place in the order, and cannot. What is then still on its
  * way back, since a driver takes its time to free, is waited for by who needs it: a caller in its call, and a
- * work that is to be handed over by being held (batch_memory.c). */
+ * work that is to be handed over by being blocked (batch_memory.c). */
 #include <stdlib.h>
 
 #include "base/atomic.h"

@@ -54,7 +54,7 @@ typedef struct rota_staging_shared {
     rota_staging_shelf shelves[2][ROTA_STAGING_CLASSES]; /* for the host to write, and to read */
     /* Bytes of writes that are under way, but for kept ones (rota_residency.kept). */
     _Atomic int64_t uploading;
-    /* The sequencer's: those writes, by queue, since one that is held on a side queue ends after later ones. */
+    /* The sequencer's: those writes, by queue, since one that is blocked on a side queue ends after later ones. */
     rota_staging *oldest[ROTA_EXEC_QUEUES_MAX], *newest[ROTA_EXEC_QUEUES_MAX];
     rota_turns turns, slot_turns; /* of callers that wait for `uploading`, and for a slot */
     _Atomic uint32_t next_slot;   /* of the ring, where the next claim begins to look */

@@ -3,9 +3,9 @@
  *
  * The works of a queue go over in order, and its timeline passes one only when all before have ended. So
  *   - a work that is *late*, since it waits for something that its device can't wait for (a work of another
- *     device that has not passed, one of its own that is held itself, or, of copies under a memory limit,
+ *     device that has not passed, one of its own that is blocked itself, or, of copies under a memory limit,
  *     staging memory that others are to give back), goes to a side queue, with all works of
- *     its submission that are of the same queue. Works on plans' own queues are then never held for another
+ *     its submission that are of the same queue. Works on plans' own queues are then never blocked for another
  *     device, and what follows them isn't either;
  *   - copies that come with no plan (host reads and writes, moves) go to one where their queue has works
  *     before them whose end depends on more than copies (*risky* ones, and copies *behind* such), and which
@@ -16,7 +16,7 @@
  * What is on a side queue is a work of a queue like any other to hazards, clocks and executors: an order that two
  * submissions have from a shared queue is a wait in settle, which the executor may find to hold already, and
  * the clocks are those of timelines, whichever they are. Among works that are late those for one timeline
- * share a side queue, in the order of its values, so that none is held for another one's sake; with all side queues
+ * share a side queue, in the order of its values, so that none is blocked for another one's sake; with all side queues
  * taken, one that has few works is shared. */
 #include "base/atomic.h"
 #include "sched/runtime/memory/ranges.h"

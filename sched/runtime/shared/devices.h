@@ -40,7 +40,7 @@ typedef struct rota_gate_shared {
  * through what it holds, from all but the first of these. */
 typedef enum rota_hands_over {
     ROTA_HANDS_NOTHING, /* it takes works, or rests: never in a driver */
-    ROTA_HANDS_MEMORY, /* makes staging memory for what it took, which goes back to what is held where one looks */
+    ROTA_HANDS_MEMORY, /* makes staging memory for what it took, which goes back to what is blocked where one looks */
     ROTA_HANDS_AWAY,  /* that went back, and the thread has not come back */
     ROTA_HANDS_OVER,  /* what it took is its own: it may be copying, and then hands it over */
     ROTA_HANDS_LOOKED /* another one looks */

@@ -75,7 +75,7 @@ typedef struct rota_timeline {
     _Atomic uint64_t signalled;
     _Atomic uint64_t
         blocked_for[ROTA_DEVICES_MAX]; /* by device of `holders`: from which value on to wake it */
-    /* By device, its submit thread's: the newest value that the first of a queue there was held for, whether that
+    /* By device, its submit thread's: the newest value that the first of a queue there was blocked for, whether that
      * thread sleeps or not (blocked.c). */
     _Atomic uint64_t kept_for[ROTA_DEVICES_MAX];
 } rota_timeline;

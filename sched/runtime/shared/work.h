@@ -38,7 +38,7 @@ typedef struct rota_migration {
 
 struct rota_work {
     rota_submission *submission;
-    rota_work *next; /* overflow, held */
+    rota_work *next; /* overflow, blocked */
     rota_device *device;
     uint8_t kind;
     bool is_sidelined; /* it was to wait when it was sequenced */

@@ -2,12 +2,13 @@
  *
  * One place makes it, the submit thread between taking works and handing them over, since a driver may keep who asks
  * for memory, and under a memory limit also who gives some back for it. Meanwhile the works are nobody's in particular
- * (ROTA_HANDS_MEMORY): where the device is lost another thread may put them back to what is held. Whether a work may
+ * (ROTA_HANDS_MEMORY): where the device is lost another thread may put them back to what is blocked. Whether a work may
  * be taken only asks what was found here before (rota_work_starves).
  *
  * Under a memory limit there may be none. Then what lies idle is given back, and the work, with all that was taken
- * behind it, is held again as rota_staging_trim waits: while the reclaimer gets on with that. What was taken before it
- * does not come after it, has its memory, and goes over; so no held work keeps memory that another one is held for. */
+ * behind it, is blocked again as rota_staging_trim waits: while the reclaimer gets on with that. What was taken before
+ * it does not come after it, has its memory, and goes over; so no blocked work keeps memory that another one is blocked
+ * for. */
 #include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/shared/loss.h"
@@ -36,7 +37,7 @@ void rota_batch_memory_ask(const rota_submitter *submitter, rota_batch_memory *m
     }
 }
 
-/* False: the work is to be held until memory is back. */
+/* False: the work is to be blocked until memory is back. */
 static bool try_to_make(rota_submitter *submitter, const rota_work *work, const rota_need *need,
                         rota_staging **out_span, rota_status *out_status) {
     rota_device *device = submitter->device;

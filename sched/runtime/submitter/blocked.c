@@ -1,6 +1,6 @@
 /* Works that wait for what their device cannot wait for: the submit thread's.
  *
- * A work that waits for something that its device can't wait for is held, and with it what comes later on its
+ * A work that waits for something that its device can't wait for is blocked, and with it what comes later on its
  * logical queue; works of other queues pass it. A work goes over once
  *   - what it waits for on other devices has passed there, or its own device can wait for it; where the other
  * is lost it won't run, and stays until what the lost work was to come after is over;
@@ -10,7 +10,7 @@
  *   - the gate takes it (gate.c): what that needs is with devices already;
  *   - it was not found to lack staging memory under a memory limit (batch_memory.c), or that is back, or won't be: what
  *     is waited for there comes from the reclaimer, in a bounded time.
- * All of that comes earlier in the one order of submissions, so the earliest work that is held anywhere waits
+ * All of that comes earlier in the one order of submissions, so the earliest work that is blocked anywhere waits
  * for no other: there is no circle. Which queue a work is on, and so what it can hold up, is the sequencer's
  * business (side_queues.c). */
 #include <sched.h>
@@ -56,7 +56,7 @@ static bool has_left_before(const rota_device *lost, const rota_work *work) {
 
 /* A lost device's thread, that would look through what it holds, may not come back from the driver: then this
  * one does, and gives up on who keeps it. What that thread has taken stays its own, but for what it only makes memory
- * for: that goes back to what is held, and is looked at like all of that. */
+ * for: that goes back to what is blocked, and is looked at like all of that. */
 static void look_for_thread(rota_device *lost) {
     uint32_t state = ra_load_relaxed(&lost->handover.hands_over);
     if (state == ROTA_HANDS_NOTHING || state == ROTA_HANDS_LOOKED) return;
@@ -89,7 +89,7 @@ static bool is_through_before(rota_device *lost, uint64_t point) {
     return rota_gate_is_through(lost, queue, value);
 }
 
-/* Whether what a work of the device is held for has come about; `*lost`: it will not, since the other device
+/* Whether what a work of the device is blocked for has come about; `*lost`: it will not, since the other device
  * is lost. Then it is over when what was to come before is. A lost device waits for nothing itself. */
 static bool foreign_wait_is_over(const rota_device *device, uint64_t foreign, rota_device **lost) {
     rota_runtime *runtime = device->runtime;
@@ -149,7 +149,7 @@ static bool is_oldest(const rota_submitter *submitter, const rota_work *work) {
     return true;
 }
 
-/* What the work waits for on its own device. While nothing is held all that came before has gone over. */
+/* What the work waits for on its own device. While nothing is blocked all that came before has gone over. */
 static bool is_next(const rota_submitter *submitter, const rota_work *work) {
     const rota_device *device = submitter->device;
     if (ra_load_relaxed(&device->handover.blocked_count) == 0) return true;
@@ -206,7 +206,7 @@ static void begin_to_wait(rota_submitter *submitter, rota_work *work) {
     for_points(submitter->device, work, note_point);
 }
 
-/* What is held and waits for a lost device fails at once, wherever it stands: nobody waits for its end
+/* What is blocked and waits for a lost device fails at once, wherever it stands: nobody waits for its end
  * (is_at_work in reap.c) who needs but that. Once for each loss. */
 static void see_losses(rota_submitter *submitter) {
     rota_device *device = submitter->device;
@@ -250,7 +250,7 @@ void rota_blocked_put_back(rota_submitter *submitter, uint32_t first) {
     submitter->batch_count = first;
 }
 
-/* Takes works that were held and may go; one may let another one go. */
+/* Takes works that were blocked and may go; one may let another one go. */
 static uint32_t take_blocked(rota_submitter *submitter, rota_work **works) {
     rota_device *device = submitter->device;
     uint32_t count = 0;
@@ -277,7 +277,7 @@ static uint32_t take_blocked(rota_submitter *submitter, rota_work **works) {
     return count;
 }
 
-/* Takes what is to go over next; what must wait is held. */
+/* Takes what is to go over next; what must wait is blocked. */
 uint32_t rota_blocked_take(rota_submitter *submitter, rota_work **works) {
     rota_device *device = submitter->device;
     rota_assert_submitter(submitter);
@@ -297,7 +297,7 @@ uint32_t rota_blocked_take(rota_submitter *submitter, rota_work **works) {
     return count;
 }
 
-/* ---- While works are held ---- */
+/* ---- While works are blocked ---- */
 
 /* Whether a work of the other device is kept by a value of this one. By what that one's thread noted, not by whether it
  * sleeps: one that looks for work, or has some all the time, is kept no less. A lost device's values come no more:

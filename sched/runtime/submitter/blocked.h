@@ -9,10 +9,11 @@
 typedef struct rota_work rota_work;
 typedef struct rota_submitter rota_submitter; /* submitter.h */
 
-/* Takes what is to go over next out of the ring and from what is held, at most ROTA_HANDOVER_BATCH works;
- * what must wait is held. Returns how many. O(works taken + queues), and once after a loss O(held). */
+/* Takes what is to go over next out of the ring and from what is blocked, at most ROTA_HANDOVER_BATCH works;
+ * what must wait is blocked. Returns how many. O(works taken + queues), and once after a loss O(blocked). */
 uint32_t rota_blocked_take(rota_submitter *submitter, rota_work **works);
-/* What was taken last, the batch, is held again from the work of this index on, before what is held of the same queues.
+/* What was taken last, the batch, is blocked again from the work of this index on, before what is blocked of the same
+ * queues.
  */
 void rota_blocked_put_back(rota_submitter *submitter, uint32_t first);
 /* Whether the first of some queue may go. */

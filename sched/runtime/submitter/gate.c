@@ -268,7 +268,7 @@ static uint64_t progress_of(const rota_device *device) {
     return latest;
 }
 
-/* Whether another device was held for what of the lost one has not ended, which may be for the end of this gate.
+/* Whether another device was blocked for what of the lost one has not ended, which may be for the end of this gate.
  * Relaxed: only the time is taken by it, and it is looked at again. */
 static bool is_awaited(const rota_device *lost, uint32_t devices) {
     for (uint32_t q = 0; q < lost->runtime->queue_count; q++) {

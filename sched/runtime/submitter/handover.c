@@ -44,7 +44,7 @@ static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait 
     if (!work->skipped &&
         (reason.cause || (!work->gated && !device->asks_poison && rota_poison_of_work(work, &reason))))
         rota_work_skip(work, reason, false);
-    /* All that it was held for is over: what of that was not written is known. */
+    /* All that it was blocked for is over: what of that was not written is known. */
     if (work->skipped) rota_poison_undone(work);
     if (linked) rota_gate_unlock(device);
 }
@@ -64,8 +64,8 @@ static uint32_t wait_for_all(const rota_device *device, rota_work *const *works,
     return count;
 }
 
-/* Before the works are seen as handed over, or as held no longer, or the thread on its way to the driver: who waits for
- * one must not find it with its device and the time when something else was given to that, long ago. */
+/* Before the works are seen as handed over, or as blocked no longer, or the thread on its way to the driver: who waits
+ * for one must not find it with its device and the time when something else was given to that, long ago. */
 void rota_handover_note(rota_device *device) {
     if (ra_load_relaxed(&device->runtime->device_count) > 1) /* others may wait for it */
         ra_store_relaxed(&device->handover.handed_ns, rota_clock_ns());

@@ -18,8 +18,8 @@ void rota_hand_over(rota_device *device, rota_work **works, uint32_t count, cons
 /* They are not handed over, since the device is lost, and what they were to come after on other devices is
  * over, or the gate's business: so it is for who comes after them. */
 void rota_handover_drop(rota_device *device, rota_work *const *works, uint32_t count);
-/* Before works are seen as handed over, or as held no longer, and before the thread is seen to be at that; and when it
- * has made memory for one of them. */
+/* Before works are seen as handed over, or as blocked no longer, and before the thread is seen to be at that; and when
+ * it has made memory for one of them. */
 void rota_handover_note(rota_device *device);
 /* The work won't run. */
 void rota_work_skip(rota_work *work, rota_reason reason, bool first);

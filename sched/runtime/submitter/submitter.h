@@ -11,7 +11,7 @@
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/shared/devices.h"
 
-/* The work of a queue, by value, that is held for staging memory, or was last. */
+/* The work of a queue, by value, that is blocked for staging memory, or was last. */
 typedef struct rota_starving {
     uint64_t value;
     uint32_t rounds;
@@ -28,7 +28,7 @@ struct rota_submitter {
     rota_work *batch[ROTA_HANDOVER_BATCH]; /* what it took last; with handover.hands_over */
     uint32_t batch_count;
     rota_starving starving[ROTA_EXEC_QUEUES_MAX];
-    bool starves;         /* one of the first was found to be held for that */
+    bool starves;         /* one of the first was found to be blocked for that */
     uint64_t losses_seen; /* devices, as bits */
     uint64_t keepers_ns;  /* when it last looked whether to give up on who keeps what it holds */
     uint64_t looked_at;   /* with handover.hands_over: works that others dropped, not yet in `consumed` */

@@ -69,15 +69,15 @@ static void rest(rota_submitter *submitter) {
 }
 
 /* Whether the works that were taken, the batch, are the thread's own now, those that have the memory that they need or
- * are to fail; one that is to be held for that is held again, with what was taken behind it. While a driver makes the
- * memory another thread may put all of them back, where the device is lost: false, and it is given back. Not later:
+ * are to fail; one that is to be blocked for that is blocked again, with what was taken behind it. While a driver makes
+ * the memory another thread may put all of them back, where the device is lost: false, and it is given back. Not later:
  * what copies is not to be done with before it is. */
 static bool begin_to_hand_over(rota_submitter *submitter, rota_batch_memory *memory) {
     rota_device *device = submitter->device;
     rota_batch_memory_ask(submitter, memory);
     rota_handover_note(device); /* first: released by the next, to give_up_on */
     if (memory->is_needed) {
-        /* Releases the batch, and what is held, to look_for_thread. */
+        /* Releases the batch, and what is blocked, to look_for_thread. */
         ra_store_release(&device->handover.hands_over, ROTA_HANDS_MEMORY);
         rota_batch_memory_make(submitter, memory);
         uint32_t expected = ROTA_HANDS_MEMORY; /* until now nobody else had it, and from now on nobody will */
@@ -106,7 +106,7 @@ static void serve(rota_submitter *submitter) {
             continue;
         }
         const bool hands_over = begin_to_hand_over(submitter, &memory);
-        /* What went back to what is held counts where it is taken once more. */
+        /* What went back to what is blocked counts where it is taken once more. */
         const uint32_t count = hands_over ? submitter->batch_count : 0;
         if (count != 0) rota_hand_over(device, submitter->batch, count, &memory);
         /* Acquires what another one took meanwhile, which does not take long. */
