@@ -34,7 +34,7 @@ ROTA_API rota_status rota_shape_require_real(const rota_op_use *use, uint32_t in
 ROTA_API rota_status rota_shape_broadcast(const rota_op_use *use, uint32_t inputs, uint32_t *out_rank,
                                           uint64_t *out_shape);
 /* *out is a contiguous tensor of x's shape, without a buffer. */
-ROTA_API rota_status rota_shape_like(const rota_tensor *x, rota_dtype dtype, rota_tensor *out);
+ROTA_API rota_status rota_shape_like(const rota_tensor *x, rota_dtype dtype, rota_tensor *out_tensor);
 
 /* ---- Nodes ---- */
 

@@ -95,10 +95,10 @@ rota_status rota_shape_require_u32(const rota_op_use *use, uint32_t index, const
                         UINT32_MAX);
 }
 
-rota_status rota_shape_like(const rota_tensor *x, rota_dtype dtype, rota_tensor *out) {
+rota_status rota_shape_like(const rota_tensor *x, rota_dtype dtype, rota_tensor *out_tensor) {
     ROTA_GIVEN(x);
-    ROTA_GIVEN(out);
-    return rota_tensor_of(NULL, 0, dtype, x->rank, x->shape, out);
+    ROTA_GIVEN(out_tensor);
+    return rota_tensor_of(NULL, 0, dtype, x->rank, x->shape, out_tensor);
 }
 
 void rota_example_input(rota_op_example *example, uint32_t input, rota_dtype dtype, uint32_t rank,

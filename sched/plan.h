@@ -17,7 +17,7 @@ typedef uint32_t (*rota_queue_policy)(void *user, rota_node node, uint32_t queue
 
 typedef struct rota_compile_options {
     size_t struct_size; /* sizeof, by ROTA_COMPILE_OPTIONS() */
-    const char *name; /* copied; NULL: the graph's */
+    const char *name;   /* copied; NULL: the graph's */
     /* Devices that placements may name; devices[0] is the graph's default. Borrowed. NULL with device_count
      * 0: the plan is only analysed (statistics, dot, explain), and can't be submitted. */
     rota_device *const *devices;
@@ -78,7 +78,7 @@ typedef struct rota_plan_stats {
     uint64_t nodes, accesses, commands; /* commands: nodes and the copies that rota inserted */
     uint64_t edges;                     /* kept, with those into joins */
     uint64_t joins; /* points without work behind many nodes, so that as many after them need one edge each */
-    uint64_t edges_dropped;             /* hazards proved implied by what is kept */
+    uint64_t edges_dropped; /* hazards proved implied by what is kept */
     uint64_t edges_raw, edges_war, edges_waw, edges_memory, edges_after; /* of the kept ones, by cause */
     uint64_t barriers, batches, segments, queue_waits, queue_waits_dropped;
     uint64_t arena_bytes, arena_lower_bound_bytes;
@@ -122,7 +122,7 @@ typedef enum rota_plan_command_kind {
 /* A command of a plan: a node, or a copy that rota inserted. */
 typedef struct rota_plan_command {
     size_t struct_size; /* sizeof, by ROTA_PLAN_COMMAND() */
-    const char *name; /* lives as long as the plan */
+    const char *name;   /* lives as long as the plan */
     rota_plan_command_kind kind;
     const rota_kernel *kernel; /* of KERNEL, else NULL */
     rota_device *device;       /* NULL in a plan that is only analysed */
@@ -134,10 +134,11 @@ typedef struct rota_plan_command {
 } rota_plan_command;
 #define ROTA_PLAN_COMMAND(...) ROTA_SIZED(rota_plan_command, __VA_ARGS__)
 
-/* All commands (rota_plan_stats.commands of them) in record order. out[0].struct_size is the size of each
+/* All commands (rota_plan_stats.commands of them) in record order. out_commands[0].struct_size is the size of each
  * element (base/sized.h; INVALID_ARGUMENT), which all get it. OUT_OF_RANGE: less room than that;
  * OUT_OF_MEMORY. Any thread. Linear in nodes and accesses. */
-ROTA_API rota_status rota_plan_get_commands(const rota_plan *plan, rota_plan_command *out, uint64_t capacity);
+ROTA_API rota_status rota_plan_get_commands(const rota_plan *plan, rota_plan_command *out_commands,
+                                            uint64_t capacity);
 
 typedef struct rota_plan_time {
     uint64_t begin_ns, end_ns; /* both 0: skipped, or nothing to do on that device */
@@ -154,7 +155,7 @@ typedef struct rota_plan_replay {
 /* When each command ran in the last completed replay, in the order of rota_plan_get_commands; out_replay may
  * be NULL. Where another replay of the plan is under way, times of that one may stand among them. Errors as
  * of rota_plan_node_times and the former's. May block in a driver. Linear in commands. */
-ROTA_API rota_status rota_plan_command_times(rota_plan *plan, rota_plan_time *out, uint64_t capacity,
+ROTA_API rota_status rota_plan_command_times(rota_plan *plan, rota_plan_time *out_times, uint64_t capacity,
                                              rota_plan_replay *out_replay);
 
 /* Why a node waits, on what, by which buffer and range, in sentences, into text[0..capacity); always

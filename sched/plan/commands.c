@@ -102,13 +102,14 @@ rota_status rota_plan_check_capacity(const rota_plan *plan, uint64_t capacity) {
                      info->operation_count, (unsigned long long)capacity);
 }
 
-rota_status rota_plan_get_commands(const rota_plan *plan, rota_plan_command *out, uint64_t capacity) {
+rota_status rota_plan_get_commands(const rota_plan *plan, rota_plan_command *out_commands,
+                                   uint64_t capacity) {
     ROTA_GIVEN(plan);
-    ROTA_GIVEN_ARRAY(out, capacity);
+    ROTA_GIVEN_ARRAY(out_commands, capacity);
     const rota_compile_info *info = plan->compile_info;
     ROTA_TRY(rota_plan_check_capacity(plan, capacity));
     if (info->operation_count == 0) return ROTA_OK;
-    const size_t stride = out->struct_size;
+    const size_t stride = out_commands->struct_size;
     ROTA_TRY(rota_sized_check(stride, "rota_plan_command"));
     uint8_t *ended = calloc(info->physical_count + 1u, 1);
     rota_plan_command *commands = calloc(info->operation_count, sizeof *commands);
@@ -120,7 +121,7 @@ rota_status rota_plan_get_commands(const rota_plan *plan, rota_plan_command *out
     for (uint32_t n = 0; n < info->operation_count; n++) fill_in(plan, n, &commands[n]);
     count_live(plan, ended, commands);
     for (uint32_t n = 0; n < info->operation_count; n++) {
-        void *element = (char *)out + n * stride;
+        void *element = (char *)out_commands + n * stride;
         memcpy(element, &stride, sizeof stride);
         rota_sized_out(element, &commands[n], sizeof *commands);
     }

@@ -74,10 +74,10 @@ rota_status rota_plan_node_times(rota_plan *plan, rota_node node, uint64_t *out_
     return status;
 }
 
-rota_status rota_plan_command_times(rota_plan *plan, rota_plan_time *out, uint64_t capacity,
+rota_status rota_plan_command_times(rota_plan *plan, rota_plan_time *out_times, uint64_t capacity,
                                     rota_plan_replay *out_replay) {
     ROTA_GIVEN(plan);
-    ROTA_GIVEN_ARRAY(out, capacity);
+    ROTA_GIVEN_ARRAY(out_times, capacity);
     const rota_compile_info *info = plan->compile_info;
     rota_plan_replay_times replay;
     if (out_replay) ROTA_TRY(rota_sized_check(out_replay->struct_size, "rota_plan_replay"));
@@ -96,7 +96,7 @@ rota_status rota_plan_command_times(rota_plan *plan, rota_plan_time *out, uint64
         for (uint32_t n = 0; status == ROTA_OK && n < info->operation_count; n++) {
             const rota_operation *it = &info->operations[n];
             if (it->part == p)
-                out[n] = (rota_plan_time){times[it->command].begin_ns, times[it->command].end_ns};
+                out_times[n] = (rota_plan_time){times[it->command].begin_ns, times[it->command].end_ns};
         }
         free(times);
         ROTA_TRY(status);
