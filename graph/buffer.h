@@ -3,8 +3,8 @@
  * Kinds:
  *
  * - PERSISTENT: the runtime's; lives across replays (parameters, optimizer state). Made by
- * rota_runtime_buffer (sched/runtime.h), or by rota_buffer_create with no runtime for graphs that are only
- * compiled, never run.
+ *   rota_runtime_buffer (sched/runtime.h), or by rota_buffer_create with no runtime for graphs that are only
+ *   compiled, never run.
  *
  * - INPUT: host memory given at each replay; read-only for nodes. The host memory is borrowed until the
  *   ticket's inputs-taken point, or copied at submit on request.

@@ -40,6 +40,8 @@ rota_status rota_graph_create(const rota_graph_options *options, rota_graph **ou
         rota_graph_release(graph);
         return rota_fail(ROTA_OUT_OF_MEMORY, "graph: no host memory");
     }
+    graph->release = options ? options->release : NULL;
+    graph->user = options ? options->user : NULL;
     *out_graph = graph;
     return ROTA_OK;
 }
@@ -75,7 +77,10 @@ void rota_graph_release(rota_graph *graph) {
     rota_set_end(&graph->slot_names);
     rota_arena_free(&graph->arena);
     pthread_mutex_destroy(&graph->mutex);
+    const rota_release_fn release = graph->release;
+    void *user = graph->user;
     free(graph);
+    if (release) release(user);
 }
 
 static rota_status lane_buffer(rota_recorder *lane, rota_buffer_kind kind, const char *name,

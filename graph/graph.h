@@ -66,6 +66,9 @@ typedef struct rota_placement {
     uint32_t queue_plus_1; /* 1 + logical queue; 0: the policy's choice */
 } rota_placement;
 
+/* What somebody lent is needed no longer. */
+typedef void (*rota_release_fn)(void *user);
+
 typedef struct rota_graph_options {
     size_t struct_size;       /* sizeof, by ROTA_GRAPH_OPTIONS() */
     const char *name;         /* copied; NULL: "graph" */
@@ -75,6 +78,12 @@ typedef struct rota_graph_options {
      * first that cost least a byte: the results of nodes whose kernels are marked PURE, of copies and of
      * fills. Results don't change. 0: no limit. */
     uint64_t memory_limit_bytes;
+    /* NULL, or: called once, when neither the graph nor a plan of it is there any more: kernels, names and what
+     * is for host functions (`user`), which nodes borrow, are needed no longer. On the thread that gave back the
+     * last reference, which may be rota's own; it may call nothing of rota's that blocks. Not called where no
+     * graph was made, nor where close abandons a device that plans of it run on (rota_devices_abandoned). */
+    rota_release_fn release;
+    void *user;
 } rota_graph_options;
 #define ROTA_GRAPH_OPTIONS(...) ROTA_SIZED(rota_graph_options, __VA_ARGS__)
 

@@ -139,6 +139,8 @@ struct rota_graph {
     rota_set slot_names; /* of rota_slot_info */
     rota_rewrite_hook *hooks;
     uint32_t hook_count, hook_capacity;
+    rota_release_fn release; /* of what nodes borrow */
+    void *user;
 };
 
 /* Slot by index (from 1), which is in range. */
@@ -146,9 +148,9 @@ static inline rota_slot_info *rota_graph_slot_info(const rota_graph *graph, uint
     return &graph->slot_blocks[(index - 1) / ROTA_SLOT_BLOCK][(index - 1) % ROTA_SLOT_BLOCK];
 }
 
-/* Stores a rewrite hook (sched/rewrite.h gives it its type). */
 /* From here on nothing can be recorded; recorders that are open still are the compile's to refuse. */
 void rota_graph_freeze(rota_graph *graph);
+/* Stores a rewrite hook (sched/rewrite.h gives it its type). */
 rota_status rota_graph_add_hook(rota_graph *graph, rota_rewrite_opaque_fn fn, void *user);
 
 /* As rota_record_fill, with a name, which is borrowed for the life of graph and plans; NULL: "fill". */

@@ -36,6 +36,7 @@ typedef struct rota_kernel_call {
     uint64_t begin, end, items;
     uint32_t operand_count;
     const uint64_t *operand_bytes; /* size of each access */
+    void *user;                    /* the kernel's */
 } rota_kernel_call;
 
 /* Returns ROTA_OK, or the result of rota_fail with a sentence: the node fails, and what depends on it. */
@@ -45,9 +46,15 @@ typedef rota_status (*rota_cpu_fn)(const rota_kernel_call *call);
  * fails), and the smallest piece worth a task of its own. */
 typedef void (*rota_cpu_items_fn)(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
                                   uint64_t *out_grain);
+/* The same, with the kernel's `user`. */
+typedef void (*rota_cpu_items_with_fn)(void *user, const void *params, const uint64_t *operand_bytes,
+                                       uint64_t *out_items, uint64_t *out_grain);
 
 /* Workgroup counts of a GPU dispatch, from the parameters. */
 typedef void (*rota_grid_fn)(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]);
+/* The same, with the kernel's `user`. */
+typedef void (*rota_grid_with_fn)(void *user, const void *params, const uint64_t *operand_bytes,
+                                  uint32_t out_groups[3]);
 
 /* A CUDA device, for what depends on it. Strings live as long as the device is open. */
 typedef struct rota_cuda_target {
@@ -83,6 +90,7 @@ typedef struct rota_cuda_call {
     uint32_t operand_count;
     const void *params; /* bindables in slots: the values of this submission */
     bool again;         /* in `call`: the first time failed */
+    void *user;         /* the kernel's */
 } rota_cuda_call;
 
 /* ROTA_OK, or the result of rota_fail with a sentence. */
@@ -133,8 +141,9 @@ typedef enum rota_kernel_flags {
 
 /* What runs it on CPU devices. */
 typedef struct rota_kernel_cpu {
-    rota_cpu_fn fn;          /* NULL: not on this executor */
-    rota_cpu_items_fn items; /* NULL: one item */
+    rota_cpu_fn fn;                    /* NULL: not on this executor */
+    rota_cpu_items_fn items;           /* NULL: one item */
+    rota_cpu_items_with_fn items_with; /* NULL, or in the place of `items` */
 } rota_kernel_cpu;
 
 /* On Vulkan devices. */
@@ -165,6 +174,7 @@ typedef struct rota_kernel_vk {
      * loops after so many without saying so, as llvmpipe does after 65 535: a node that would take more
      * there is UNSUPPORTED. Without this function nothing looks after that. */
     uint64_t (*turns)(const void *params);
+    rota_grid_with_fn grid_with; /* NULL, or in the place of `grid` */
 } rota_kernel_vk;
 
 /* On CUDA devices. */
@@ -192,6 +202,7 @@ typedef struct rota_kernel_cuda {
     /* NULL, or: as vk.select. Bit i of slot_mask: operand i comes from a slot. */
     const rota_kernel *(*select)(const void *params, const uint64_t *operand_bytes, uint32_t slot_mask,
                                  const rota_cuda_target *target);
+    rota_grid_with_fn grid_with; /* NULL, or in the place of `grid` */
 } rota_kernel_cuda;
 
 struct rota_kernel {
@@ -219,6 +230,7 @@ struct rota_kernel {
     rota_kernel_cpu cpu;
     rota_kernel_vk vk;
     rota_kernel_cuda cuda;
+    void *user; /* for cpu.fn, cuda.call and functions `..._with`; borrowed like the kernel */
 };
 
 #endif

@@ -6,10 +6,13 @@
  * (where it is differentiable) `gradient` are functions like these:
  *
  *     shape     fails with rota_op_fail, or gives every output dtype, rank, shape and contiguous strides, for
- * which rota_shape_like and rota_tensor_of(NULL, ...) do record    records the nodes: the use's outputs have
- * buffers, contiguous ones at multiples of 4 bytes (but of an op with strided_output); inputs may be any
- * views, which rota_record_contiguous copies where needed gradient  records nodes that add to the gradients
- * of the inputs, from those of the outputs
+ *               which rota_shape_like and rota_tensor_of(NULL, ...) do
+ *     record    records the nodes: the use's outputs have buffers, contiguous ones at multiples of 4 bytes
+ *               (but of an op with strided_output); inputs may be any views, which rota_record_contiguous
+ *               copies where needed
+ *     gradient  records nodes that add to the gradients of the inputs, from those of the outputs
+ *
+ * Each gets the use, whose op has a pointer of yours (rota_op.user).
  *
  * and a function of yours calls rota_op_apply with a use. It checks the op as well as the use;
  * INVALID_ARGUMENT says what an op lacks. All of this is called by the thread that uses the tape; the

@@ -47,18 +47,10 @@ typedef struct rota_value {
     double number;
 } rota_value;
 
-static inline rota_value rota_value_plain(double number) {
-    rota_value value = {ROTA_VALUE_PLAIN, {0}, number};
-    return value;
-}
-static inline rota_value rota_value_slot(rota_slot slot) {
-    rota_value value = {ROTA_VALUE_SLOT, slot, 0};
-    return value;
-}
-static inline rota_value rota_value_constant(double number) {
-    rota_value value = {ROTA_VALUE_CONSTANT, {0}, number};
-    return value;
-}
+/* Wait-free. */
+ROTA_API rota_value rota_value_plain(double number);
+ROTA_API rota_value rota_value_slot(rota_slot slot);
+ROTA_API rota_value rota_value_constant(double number);
 #define ROTA_PLAIN(number) rota_value_plain((double)(number))
 #define ROTA_SLOT(slot) rota_value_slot(slot)
 #define ROTA_CONSTANT(number) rota_value_constant((double)(number))

@@ -30,6 +30,18 @@ rota_status rota_tape_kernel(rota_tape *tape, const rota_kernel *kernel, const r
     return rota_record_kernel(tape->recorder, &node, NULL);
 }
 
+rota_value rota_value_plain(double number) {
+    return (rota_value){.kind = ROTA_VALUE_PLAIN, .number = number};
+}
+
+rota_value rota_value_slot(rota_slot slot) {
+    return (rota_value){.kind = ROTA_VALUE_SLOT, .slot = slot};
+}
+
+rota_value rota_value_constant(double number) {
+    return (rota_value){.kind = ROTA_VALUE_CONSTANT, .number = number};
+}
+
 float rota_value_f32(rota_value value) {
     return value.kind == ROTA_VALUE_SLOT ? 0.0f : (float)value.number;
 }

@@ -119,6 +119,7 @@ struct rota_op {
     /* Fills in example `index`, or returns false past the last. size 0: small and odd (tests); 1: benchmark
      * sizes. */
     bool (*example)(uint32_t index, uint32_t size, rota_op_example *out_example);
+    void *user; /* for the functions, which find it by use->op; borrowed like the op */
 };
 
 /* Op number `index`; NULL past the last. Wait-free. */

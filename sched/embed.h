@@ -24,13 +24,6 @@ typedef enum rota_memory_kind {
  * allocation. */
 #define ROTA_ADOPT_ALIGNMENT 16
 
-/* Called once, when nothing of rota's touches the memory any more: the buffer, its views, the graphs and plans that
- * it is in are released, and all that used it has ended; or its runtime was closed. On rota's reclaiming thread, or in
- * rota_runtime_close; while it runs no memory is reclaimed, and close waits for it up to its deadline. It may call
- * anything here but rota_runtime_close. Not called where close abandons the device (rota_devices_abandoned), which may
- * go on to touch the memory. */
-typedef void (*rota_release_fn)(void *user);
-
 typedef struct rota_adopt_options {
     size_t struct_size; /* sizeof, by ROTA_ADOPT_OPTIONS() */
     const char *name;   /* copied; NULL: unnamed */
@@ -41,7 +34,12 @@ typedef struct rota_adopt_options {
     uint64_t size_bytes;
     bool is_undefined; /* there is nothing in it to be read before it is written */
     bool read_only;    /* nodes and the host only read it: recording anything else is INVALID_ARGUMENT */
-    rota_release_fn release; /* NULL: nobody wants to know */
+    /* NULL, or: called once, when nothing of rota's touches the memory any more: the buffer, its views, the graphs and
+     * plans that it is in are released, and all that used it has ended; or its runtime was closed. On rota's
+     * reclaiming thread, or in rota_runtime_close; while it runs no memory is reclaimed, and close waits for it up to
+     * its deadline. It may call anything here but rota_runtime_close. Not called where close abandons the device
+     * (rota_devices_abandoned), which may go on to touch the memory. */
+    rota_release_fn release;
     void *user;
 } rota_adopt_options;
 #define ROTA_ADOPT_OPTIONS(...) ROTA_SIZED(rota_adopt_options, __VA_ARGS__)

@@ -87,8 +87,7 @@ pub struct Tape<'d> {
 impl<'d> Tape<'d> {
     /// y = factor * x + y, in place: the accesses say that it reads what was written before.
     pub fn add_scaled(&mut self, x: &Tensor<'d>, factor: f64, y: &Tensor<'d>) -> Result<(), Error> {
-        let kind = ffi::rota_value_kind_ROTA_VALUE_PLAIN;
-        let factor = ffi::rota_value { kind, number: factor, ..unsafe { mem::zeroed() } };
+        let factor = unsafe { ffi::rota_value_plain(factor) };
         let mut scaled = unsafe { mem::zeroed() };
         check(unsafe { ffi::rota_op_scale(self.raw, x.raw, factor, &mut scaled) })?;
         check(unsafe { ffi::rota_op_add_into(self.raw, scaled, y.raw, y.raw) })

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/common/kernel_size.h"
 #include "exec/cpu/cluster.h"
 #include "exec/cpu/device.h"
 
@@ -128,8 +129,8 @@ static rota_cpu_estimate estimate(const rota_exec_command *command, const uint64
     switch ((rota_exec_command_kind)command->kind) {
     case ROTA_EXEC_COMMAND_KERNEL: {
         const rota_kernel *kernel = command->u.kernel.kernel;
-        has_items = kernel->cpu.items != NULL;
-        if (has_items) kernel->cpu.items(command->u.kernel.params, operand_bytes, &out.items, &out.grain);
+        has_items =
+            rota_kernel_items(kernel, command->u.kernel.params, operand_bytes, &out.items, &out.grain);
         break;
     }
     case ROTA_EXEC_COMMAND_COPY:
@@ -183,6 +184,7 @@ static rota_status make_record(rota_exec_program *program, const rota_cpu_estima
     switch ((rota_exec_command_kind)command->kind) {
     case ROTA_EXEC_COMMAND_KERNEL:
         record->fn.kernel = command->u.kernel.kernel->cpu.fn;
+        if (command->u.kernel.kernel->user) record->flags |= ROTA_CPU_RECORD_USER;
         params = command->u.kernel.params;
         param_bytes = command->u.kernel.kernel->param_bytes;
         break;

@@ -18,7 +18,8 @@ typedef struct rota_cpu_device rota_cpu_device;
 typedef enum rota_cpu_record_flags {
     ROTA_CPU_RECORD_SLOTS = 1u << 0,    /* an operand's base is in the block */
     ROTA_CPU_RECORD_BINDINGS = 1u << 1, /* a parameter is in the block */
-    ROTA_CPU_RECORD_HOST = 1u << 2
+    ROTA_CPU_RECORD_HOST = 1u << 2,
+    ROTA_CPU_RECORD_USER = 1u << 3 /* the kernel has something for its function */
 } rota_cpu_record_flags;
 
 /* One command as the hot loop reads it, in execution order. */

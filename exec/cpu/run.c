@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "exec/common/kernel_size.h"
 #include "exec/cpu/device.h"
 #include "exec/cpu/instance.h"
 
@@ -43,6 +44,9 @@ static rota_status prepare(const rota_cpu_work *work, const rota_cpu_record *rec
     out->call.end = out->call.items = record->items;
     out->call.operand_count = record->operand_count;
     out->call.operand_bytes = program->operand_bytes + record->first_operand;
+    out->call.user = record->flags & ROTA_CPU_RECORD_USER
+                         ? program->desc->commands[record->command].u.kernel.kernel->user
+                         : NULL;
     if (record->flags & ROTA_CPU_RECORD_SLOTS) {
         const uint32_t *words = program->operand_word + record->first_operand;
         for (uint32_t i = 0; i < record->operand_count; i++) {
@@ -63,8 +67,7 @@ static rota_status prepare(const rota_cpu_work *work, const rota_cpu_record *rec
             memcpy(out->params + bindable->offset_bytes, &block[binding->word], bindable->size_bytes);
         }
         out->call.params = out->params;
-        if (kernel->cpu.items)
-            kernel->cpu.items(out->params, out->call.operand_bytes, &out->call.items, &out->grain);
+        (void)rota_kernel_items(kernel, out->params, out->call.operand_bytes, &out->call.items, &out->grain);
         out->call.end = out->call.items;
         if (out->call.items > ROTA_CPU_ITEMS_MAX)
             return rota_fail(ROTA_NODE_FAILED, "%s: %llu items of the parameters in slots, at most %llu",

@@ -98,6 +98,7 @@ static rota_status prepare(building *b, const rota_exec_command *command, const 
         .operand_bytes = operand_bytes,
         .operand_count = command->operand_count,
         .params = command->u.kernel.params,
+        .user = dispatch->kernel->user,
     };
     return dispatch->kernel->cuda.prepare(&call, b->prepared);
 }

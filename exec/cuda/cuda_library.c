@@ -67,6 +67,7 @@ rota_status rota_cuda_library_capture(rota_cuda_device *device, const rota_cuda_
         .operand_bytes = bytes,
         .operand_count = command->operand_count,
         .params = params,
+        .user = kernel->user,
     };
     /* Where another thread measures on the private stream, on one of its own: the submit thread may be here.
      */
@@ -162,6 +163,7 @@ static rota_status tune(rota_cuda_device *device, const rota_cuda_program *progr
         .operand_bytes = bytes,
         .operand_count = command->operand_count,
         .params = command->u.kernel.params,
+        .user = kernel->user,
     };
     pthread_mutex_lock(&device->own.lock);
     rota_status status = kernel->cuda.tune(&call);

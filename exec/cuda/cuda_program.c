@@ -2,6 +2,7 @@
  * kernels with their function and launch. */
 #include "exec/cuda/cuda_program.h"
 #include "exec/common/checks.h"
+#include "exec/common/kernel_size.h"
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_library.h"
@@ -182,10 +183,8 @@ static rota_status make_launch(maker *m, const rota_kernel *kernel, const void *
         for (uint32_t i = 0; i < 3; i++)
             if (launch->groups[i] == 0) launch->groups[i] = 1;
     } else {
-        if (kernel->cuda.grid)
-            kernel->cuda.grid(params, operand_bytes, launch->groups);
-        else
-            memcpy(launch->groups, given_groups, sizeof launch->groups);
+        rota_kernel_groups(kernel, kernel->cuda.grid, kernel->cuda.grid_with, params, operand_bytes,
+                           given_groups, launch->groups);
         memcpy(launch->block, kernel->cuda.block, sizeof launch->block);
         launch->shared_bytes = kernel->cuda.shared_bytes;
     }

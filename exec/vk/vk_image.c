@@ -5,6 +5,7 @@
  * driver loads the best that the device can run. */
 #include "cuda/architecture.h"
 #include "exec/vk/vk_image.h"
+#include "exec/common/kernel_size.h"
 #include "exec/vk/vk_device.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,9 +186,9 @@ rota_status rota_vk_image_launch(const rota_vk_device *device, const rota_kernel
         return rota_fail(ROTA_UNSUPPORTED, "the CUDA image of kernel '%s' needs %s, which %s can't give it",
                          kernel->name, kernel->cuda.prepare ? "prepared parameters" : "a workspace", id);
     rota_cuda_launch launch = {.shared_bytes = kernel->cuda.shared_bytes};
-    memcpy(launch.groups, given_groups, sizeof launch.groups);
     memcpy(launch.block, kernel->cuda.block, sizeof launch.block);
-    if (kernel->cuda.grid) kernel->cuda.grid(params, operand_bytes, launch.groups);
+    rota_kernel_groups(kernel, kernel->cuda.grid, kernel->cuda.grid_with, params, operand_bytes, given_groups,
+                       launch.groups);
     if (kernel->cuda.launch) kernel->cuda.launch(params, operand_bytes, &device->target, &launch);
     uint64_t threads = 1, cluster = 1;
     for (uint32_t i = 0; i < 3; i++) {

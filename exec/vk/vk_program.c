@@ -3,6 +3,7 @@
 #include "exec/vk/vk_program.h"
 #include <stdio.h>
 #include "exec/common/checks.h"
+#include "exec/common/kernel_size.h"
 #include "exec/vk/vk_device.h"
 #include "spv/vk_copy.h"
 #include "spv/vk_copy_bytes.h"
@@ -190,10 +191,8 @@ static rota_status make_dispatch(maker *m, const rota_exec_command *command, con
     if (kernel->vk.spec_count) kernel->vk.spec(params, key.spec);
     ROTA_TRY(find_pipeline(m, &key, &out_dispatch->pipeline));
     uint32_t *groups = out_dispatch->launch.groups;
-    if (kernel->vk.grid)
-        kernel->vk.grid(params, operand_bytes, groups);
-    else
-        memcpy(groups, given_groups, 3 * sizeof *groups);
+    rota_kernel_groups(kernel, kernel->vk.grid, kernel->vk.grid_with, params, operand_bytes, given_groups,
+                       groups);
     return check_grid(m, kernel, groups);
 }
 

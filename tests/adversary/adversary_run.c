@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 #include "base/clock.h"
+#include "exec/common/kernel_size.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/random.h"
 
@@ -73,7 +74,7 @@ static void begin_kernel(adversary_device *device, const adversary_work *work,
         memcpy(running->params + bindable->offset_bytes, &block[binding->word], bindable->size_bytes);
     }
     uint64_t items = 1, grain = 1;
-    if (kernel->cpu.items) kernel->cpu.items(running->params, running->operand_bytes, &items, &grain);
+    (void)rota_kernel_items(kernel, running->params, running->operand_bytes, &items, &grain);
     cut_pieces(device, running, items, grain);
     if (!device->options->breaks.stray_writes || !adversary_breaks_program(device, work->desc)) return;
     for (uint32_t k = 0; k < command->operand_count; k++)
@@ -152,9 +153,16 @@ static rota_status run_piece(const adversary_work *work, adversary_running *runn
     const rota_exec_command *command = &work->desc->commands[running->command];
     switch (command->kind) {
     case ROTA_EXEC_COMMAND_KERNEL: {
-        rota_kernel_call call = {running->operands,      running->params,       begin, end, running->items,
-                                 command->operand_count, running->operand_bytes};
-        return command->u.kernel.kernel->cpu.fn(&call);
+        const rota_kernel *kernel = command->u.kernel.kernel;
+        rota_kernel_call call = {.operands = running->operands,
+                                 .params = running->params,
+                                 .begin = begin,
+                                 .end = end,
+                                 .items = running->items,
+                                 .operand_count = command->operand_count,
+                                 .operand_bytes = running->operand_bytes,
+                                 .user = kernel->user};
+        return kernel->cpu.fn(&call);
     }
     case ROTA_EXEC_COMMAND_COPY:
         memcpy((uint8_t *)running->operands[0] + begin, (const uint8_t *)running->operands[1] + begin,

@@ -157,7 +157,7 @@ static void make_library_map(void) {
 static void run_kernel(uint32_t k, const test_params *params, uint32_t *a, uint32_t *b) {
     void *operands[] = {a, b};
     const uint64_t bytes[] = {BYTES, BYTES};
-    const rota_kernel_call call = {operands, params, 0, WORDS, WORDS, 2, bytes};
+    const rota_kernel_call call = {operands, params, 0, WORDS, WORDS, 2, bytes, NULL};
     (void)test_kernels[k].kernel.cpu.fn(&call);
 }
 

@@ -29,7 +29,8 @@ FIRST = {
 EXCEPTED = {
     "rota_tensor_of": "rota_buffer", "rota_record_contiguous": "rota_tape", "rota_op_at": "uint32_t",
     "rota_op_count": "void", "rota_op_find": "char", "rota_op_get_example": "rota_op", "rota_op_fail": "rota_op",
-    "rota_op_submit": "rota_device", "rota_device_choice": "rota_runtime",
+    "rota_op_submit": "rota_device", "rota_device_choice": "rota_runtime", "rota_value_plain": "double",
+    "rota_value_slot": "rota_slot", "rota_value_constant": "double",
 }
 
 

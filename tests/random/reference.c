@@ -49,7 +49,7 @@ static void run_node(const mirror_graph *graph, const mirror_node *node, const m
         if (node->p_slot) params.p = (uint32_t)replay->slot_value[node->p_slot - 1];
         if (node->seed_slot) params.seed = replay->slot_value[node->seed_slot - 1];
         const rota_kernel *kernel = &test_kernels[node->kind].kernel;
-        rota_kernel_call call = {operands, &params, 0, 0, 0, node->access_count, bytes};
+        rota_kernel_call call = {operands, &params, 0, 0, 0, node->access_count, bytes, NULL};
         uint64_t grain;
         kernel->cpu.items(&params, bytes, &call.items, &grain);
         call.end = call.items;

@@ -3,7 +3,7 @@
  * A work that waits for something that its device can't wait for is blocked, and with it what comes later on its
  * logical queue; works of other queues pass it. A work goes over once
  *   - what it waits for on other devices has passed there, or its own device can wait for it; where the other
- * is lost it won't run, and stays until what the lost work was to come after is over;
+ *     is lost it won't run, and stays until what the lost work was to come after is over;
  *   - its instance is made;
  *   - all that it waits for on its own device has gone over before: the executor hears of no value later than
  *     of a wait for it;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "exec/common/kernel_size.h"
 
 /* rota_args of exec/cuda/rota_kernel.cuh. */
 typedef struct arguments {
@@ -58,7 +59,7 @@ static void run_c_function(const rota_kernel *kernel, const arguments *a) {
         memcpy(field, &a->block[word], kernel->bindables[j].size_bytes);
     }
     uint64_t items = 1, grain = 1;
-    if (kernel->cpu.items) kernel->cpu.items(params, sizes, &items, &grain);
+    (void)rota_kernel_items(kernel, params, sizes, &items, &grain);
     rota_kernel_call call = {.operands = operands,
                              .params = params,
                              .end = items,
