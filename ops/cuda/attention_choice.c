@@ -10,8 +10,6 @@
 #include "ops/cuda/image.h"
 #include "ops/cuda/measure.h"
 
-typedef enum way { BY_CUDNN = 1, BY_ROTA = 2 } way;
-
 /* Kept in files: plain bytes. */
 typedef struct choice {
     uint32_t way;
@@ -29,18 +27,20 @@ static void key_of(const rota_cudnn_attention *a, const rota_cuda_target *target
                            a->stride[i][0], a->stride[i][1], a->stride[i][2]);
 }
 
-rota_status rota_attention_choice_call(const rota_attention_ways *ways, const rota_cuda_call *call) {
+rota_attention_way rota_attention_choice_find(const rota_cudnn_attention *about,
+                                              const rota_cuda_target *target, bool *out_known) {
     char key[ROTA_CHOICE_KEY_MAX];
     choice chosen = {0};
-    key_of(&ways->about, call->target, key);
-    const bool known = rota_choices_find(call->target->cache_dir, key, &chosen, sizeof chosen);
-    rota_status status = ROTA_UNSUPPORTED;
-    if (!call->again && (!known || chosen.way != BY_ROTA)) status = ways->by_cudnn(call);
-    if (status == ROTA_UNSUPPORTED) return ways->by_rota(call);
-    /* What it computes to the last bit shall not depend on which plan was made before a measurement. */
-    if (status == ROTA_OK && !known)
-        rota_choices_remember(NULL, key, &(choice){.way = BY_CUDNN}, sizeof chosen);
-    return status;
+    key_of(about, target, key);
+    *out_known = rota_choices_find(target->cache_dir, key, &chosen, sizeof chosen);
+    return *out_known && chosen.way == ROTA_ATTENTION_BY_ROTA ? ROTA_ATTENTION_BY_ROTA
+                                                              : ROTA_ATTENTION_BY_CUDNN;
+}
+
+void rota_attention_choice_keep(const rota_cudnn_attention *about, const rota_cuda_target *target) {
+    char key[ROTA_CHOICE_KEY_MAX];
+    key_of(about, target, key);
+    rota_choices_remember(NULL, key, &(choice){.way = ROTA_ATTENTION_BY_CUDNN}, sizeof(choice));
 }
 
 rota_status rota_attention_run_image(const rota_kernel *kernel, const rota_cuda_call *call,
@@ -57,23 +57,59 @@ rota_status rota_attention_run_image(const rota_kernel *kernel, const rota_cuda_
 
 /* ---- Measuring ---- */
 
-typedef struct bench {
-    const rota_attention_ways *ways;
+struct rota_attention_measuring {
+    const rota_attention_work *work;
     const rota_cuda_call *call;
-} bench;
+    rota_measure *measure; /* NULL: it is over */
+    uint32_t best, reads;
+    uint8_t *results; /* of two runs of cuDNN's, where that is the faster */
+    uint64_t result_bytes;
+    rota_status status;
+};
 
-static rota_status run(void *user, uint32_t candidate) {
-    const bench *b = user;
-    return candidate == 0 ? b->ways->by_cudnn(b->call) : b->ways->by_rota(b->call);
+rota_status rota_attention_measure_begin(const rota_attention_work *work, const rota_cuda_call *call,
+                                         rota_attention_measuring **out_measuring) {
+    ROTA_TRY(rota_measure_fill((CUstream)call->stream, (rota_dtype)work->about.dtype, call->operands,
+                               call->operand_bytes, call->operand_count));
+    rota_attention_measuring *m = calloc(1, sizeof *m);
+    if (!m) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory to measure attention");
+    m->work = work;
+    m->call = call;
+    for (uint32_t i = 0; i < work->result_count; i++)
+        m->result_bytes += call->operand_bytes[work->first_result + i];
+    const rota_status status = rota_measure_begin((CUstream)call->stream, 2, &m->measure);
+    if (status == ROTA_OK)
+        *out_measuring = m;
+    else
+        free(m);
+    return status;
 }
 
-/* Runs cuDNN's way and reads what it wrote. */
-static rota_status run_and_read(const bench *b, const rota_cuda_driver *cu, uint8_t *out) {
-    const rota_cuda_call *call = b->call;
-    const uint32_t first = b->ways->first_result;
-    ROTA_TRY(b->ways->by_cudnn(call));
+bool rota_attention_measure_next(rota_attention_measuring *m, rota_attention_way *out_way) {
+    uint32_t candidate;
+    if (m->measure && rota_measure_next(m->measure, &candidate)) {
+        *out_way = candidate == 0 ? ROTA_ATTENTION_BY_CUDNN : ROTA_ATTENTION_BY_ROTA;
+        return true;
+    }
+    if (m->measure) {
+        m->status = rota_measure_end(m->measure, &m->best);
+        m->measure = NULL;
+        if (m->status == ROTA_OK && m->best == 0 && !(m->results = malloc(2 * m->result_bytes)))
+            m->status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory to compare runs of attention");
+    }
+    *out_way = ROTA_ATTENTION_BY_CUDNN;
+    return m->status == ROTA_OK && m->best == 0 && m->reads < 2;
+}
+
+/* What cuDNN wrote. */
+static rota_status read_results(rota_attention_measuring *m) {
+    const rota_cuda_call *call = m->call;
+    const rota_cuda_driver *cu;
+    const uint32_t first = m->work->first_result;
+    uint8_t *out = m->results + m->reads * m->result_bytes;
+    ROTA_TRY(rota_cuda_driver_get(&cu));
     CUresult result = CUDA_SUCCESS;
-    for (uint32_t i = first; i < first + b->ways->result_count && result == CUDA_SUCCESS; i++) {
+    for (uint32_t i = first; i < first + m->work->result_count && result == CUDA_SUCCESS; i++) {
         result = cu->MemcpyDtoHAsync(out, call->operands[i], call->operand_bytes[i], call->stream);
         out += call->operand_bytes[i];
     }
@@ -82,55 +118,42 @@ static rota_status run_and_read(const bench *b, const rota_cuda_driver *cu, uint
                                   "reading what attention computed");
 }
 
-/* Two runs of cuDNN's give the same bits. */
-static rota_status compare_runs(const bench *b, bool *out_same) {
-    const rota_cuda_driver *cu;
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < b->ways->result_count; i++)
-        bytes += b->call->operand_bytes[b->ways->first_result + i];
-    ROTA_TRY(rota_cuda_driver_get(&cu));
-    uint8_t *results = malloc(2 * bytes);
-    if (!results) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory to compare runs of attention");
-    rota_status status = run_and_read(b, cu, results);
-    if (status == ROTA_OK) status = run_and_read(b, cu, results + bytes);
-    *out_same = status == ROTA_OK && memcmp(results, results + bytes, bytes) == 0;
-    free(results);
-    return status;
+void rota_attention_measure_ran(rota_attention_measuring *m, rota_status status) {
+    if (m->measure) {
+        rota_measure_ran(m->measure, status);
+        return;
+    }
+    m->status = status == ROTA_OK ? read_results(m) : status;
+    m->reads++;
 }
 
-static rota_status measure(const bench *b, choice *out_choice) {
-    const rota_cuda_call *call = b->call;
-    bool same = true;
-    uint32_t best = 0;
-    ROTA_TRY(rota_measure_fill((CUstream)call->stream, (rota_dtype)b->ways->about.dtype, call->operands,
-                               call->operand_bytes, call->operand_count));
-    ROTA_TRY(rota_measure_fastest(
-        &(rota_measure){.stream = (CUstream)call->stream, .count = 2, .run = run, .user = (void *)b}, &best));
-    if (best == 0) ROTA_TRY(compare_runs(b, &same));
+static void say(const rota_attention_measuring *m, bool same) {
+    const rota_cudnn_attention *about = &m->work->about;
+    const rota_cuda_target *target = m->call->target;
     if (!same)
-        rota_log_write(call->target->log, ROTA_LOG_WARNING,
+        rota_log_write(target->log, ROTA_LOG_WARNING,
                        "cuDNN's attention isn't the same bits in two runs on %s: rota's own kernels take it",
-                       call->target->name);
-    else if (best != 0)
-        rota_log_write(call->target->log, ROTA_LOG_INFO,
+                       target->name);
+    else if (m->best != 0)
+        rota_log_write(target->log, ROTA_LOG_INFO,
                        "attention%s of %u x %u heads of %u on %s: rota's own kernels are faster than cuDNN's",
-                       b->ways->about.backward ? "'s gradient" : "", b->ways->about.batch,
-                       b->ways->about.heads, b->ways->about.queries, call->target->name);
-    out_choice->way = best == 0 && same ? BY_CUDNN : BY_ROTA;
-    return ROTA_OK;
+                       about->backward ? "'s gradient" : "", about->batch, about->heads, about->queries,
+                       target->name);
 }
 
-rota_status rota_attention_choice_measure(const rota_attention_ways *ways, const rota_cuda_call *call) {
-    const bench b = {ways, call};
+rota_status rota_attention_measure_end(rota_attention_measuring *m) {
+    const rota_cuda_target *target = m->call->target;
+    const rota_status status = m->status;
     char key[ROTA_CHOICE_KEY_MAX];
-    choice chosen = {0};
-    key_of(&ways->about, call->target, key);
-    const bool known = rota_choices_find(call->target->cache_dir, key, &chosen, sizeof chosen);
-    if (known && chosen.way == BY_ROTA) return ROTA_OK;
-    rota_status status = ways->by_cudnn(call);
-    if (status == ROTA_OK && !known) status = measure(&b, &chosen);
-    if (status == ROTA_UNSUPPORTED) return ROTA_OK; /* the call goes the other way, or says why it can't */
-    if (status == ROTA_OK && !known)
-        rota_choices_remember(call->target->cache_dir, key, &chosen, sizeof chosen);
+    if (status == ROTA_OK) {
+        const bool same =
+            m->best != 0 || memcmp(m->results, m->results + m->result_bytes, m->result_bytes) == 0;
+        choice chosen = {.way = m->best == 0 && same ? ROTA_ATTENTION_BY_CUDNN : ROTA_ATTENTION_BY_ROTA};
+        say(m, same);
+        key_of(&m->work->about, target, key);
+        rota_choices_remember(target->cache_dir, key, &chosen, sizeof chosen);
+    }
+    free(m->results);
+    free(m);
     return status;
 }

@@ -5,21 +5,34 @@
 
 #include "ops/cuda/cudnn_attention.h"
 
-/* A node's two ways. */
-typedef struct rota_attention_ways {
-    rota_cudnn_attention about; /* all of the node's work */
-    rota_status (*by_cudnn)(const rota_cuda_call *call);
-    rota_status (*by_rota)(const rota_cuda_call *call);
+typedef enum rota_attention_way {
+    ROTA_ATTENTION_BY_CUDNN = 1,
+    ROTA_ATTENTION_BY_ROTA = 2
+} rota_attention_way;
+
+/* All of a node's work. */
+typedef struct rota_attention_work {
+    rota_cudnn_attention about;
     uint32_t first_result, result_count; /* operands that are compared run with run */
-} rota_attention_ways;
+} rota_attention_work;
 
-/* Puts the work on call->stream: the way that was measured, else by cuDNN. */
-rota_status rota_attention_choice_call(const rota_attention_ways *ways, const rota_cuda_call *call);
+/* The way that was measured, else cuDNN. */
+rota_attention_way rota_attention_choice_find(const rota_cudnn_attention *about,
+                                              const rota_cuda_target *target, bool *out_known);
 
-/* Lets cuDNN load its code, which it does when it first runs, and measures both ways if that was not done
- * before. Overwrites the operands. A gradient of cuDNN's that isn't the same bits in two runs is not taken.
- */
-rota_status rota_attention_choice_measure(const rota_attention_ways *ways, const rota_cuda_call *call);
+/* cuDNN's was taken, unmeasured, and is from now on, for the life of the process: what is computed to the last
+ * bit shall not depend on which plan was made before a measurement. */
+void rota_attention_choice_keep(const rota_cudnn_attention *about, const rota_cuda_target *target);
+
+/* Measuring both ways, which their owner puts on the stream (measure.h): where cuDNN's is the faster it is run
+ * twice more, since a way that isn't the same bits in two runs is not taken. Overwrites the operands. `work` and
+ * `call` are there until the end, which remembers what is taken. */
+typedef struct rota_attention_measuring rota_attention_measuring;
+rota_status rota_attention_measure_begin(const rota_attention_work *work, const rota_cuda_call *call,
+                                         rota_attention_measuring **out_measuring);
+bool rota_attention_measure_next(rota_attention_measuring *measuring, rota_attention_way *out_way);
+void rota_attention_measure_ran(rota_attention_measuring *measuring, rota_status status);
+rota_status rota_attention_measure_end(rota_attention_measuring *measuring);
 
 /* A kernel of rota's CUDA images put on the stream, the one that `kernel` selects, with these of the call's
  * operands. */

@@ -58,22 +58,36 @@ static rota_status forward_by_rota(const rota_cuda_call *call) {
     return rota_attention_run_image(rota_cuda_attention_by_rota(p, call->target), call, operands, p);
 }
 
-static rota_attention_ways forward_ways(const rota_cuda_call *call) {
-    return (rota_attention_ways){.about = forward_of(call->params),
-                                 .by_cudnn = forward_by_cudnn,
-                                 .by_rota = forward_by_rota,
-                                 .first_result = OPERAND_OUT,
-                                 .result_count = 2};
-}
-
 static rota_status call_attention(const rota_cuda_call *call) {
-    const rota_attention_ways ways = forward_ways(call);
-    return rota_attention_choice_call(&ways, call);
+    const rota_cudnn_attention about = forward_of(call->params);
+    bool known;
+    const rota_attention_way way = rota_attention_choice_find(&about, call->target, &known);
+    rota_status status =
+        way == ROTA_ATTENTION_BY_CUDNN && !call->again ? forward_by_cudnn(call) : ROTA_UNSUPPORTED;
+    if (status == ROTA_UNSUPPORTED) return forward_by_rota(call);
+    if (status == ROTA_OK && !known) rota_attention_choice_keep(&about, call->target);
+    return status;
 }
 
+/* Lets cuDNN load its code, which it does when it first runs, and measures both ways if that was not done
+ * before. */
 static rota_status tune_attention(const rota_cuda_call *call) {
-    const rota_attention_ways ways = forward_ways(call);
-    return rota_attention_choice_measure(&ways, call);
+    const rota_attention_work work = {
+        .about = forward_of(call->params), .first_result = OPERAND_OUT, .result_count = 2};
+    bool known;
+    rota_attention_way way = rota_attention_choice_find(&work.about, call->target, &known);
+    if (way == ROTA_ATTENTION_BY_ROTA) return ROTA_OK;
+    rota_status status = forward_by_cudnn(call);
+    rota_attention_measuring *measuring;
+    if (status == ROTA_OK && !known) {
+        status = rota_attention_measure_begin(&work, call, &measuring);
+        while (status == ROTA_OK && rota_attention_measure_next(measuring, &way))
+            rota_attention_measure_ran(measuring, way == ROTA_ATTENTION_BY_CUDNN ? forward_by_cudnn(call)
+                                                                                 : forward_by_rota(call));
+        if (status == ROTA_OK) status = rota_attention_measure_end(measuring);
+    }
+    return status == ROTA_UNSUPPORTED ? ROTA_OK
+                                      : status; /* the call goes the other way, or says why it can't */
 }
 
 static uint64_t workspace_attention(const void *params, const uint64_t *operand_bytes,

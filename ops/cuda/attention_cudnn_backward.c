@@ -121,20 +121,34 @@ static rota_status backward_by_rota(const rota_cuda_call *call) {
     return ROTA_OK;
 }
 
-static rota_attention_ways backward_ways(const rota_cuda_call *call) {
-    return (rota_attention_ways){.about = backward_of(call->params),
-                                 .by_cudnn = backward_by_cudnn,
-                                 .by_rota = backward_by_rota,
-                                 .first_result = ROTA_ATTENTION_BACKWARD_DQ,
-                                 .result_count = 3};
-}
-
 rota_status rota_cuda_call_attention_backward(const rota_cuda_call *call) {
-    const rota_attention_ways ways = backward_ways(call);
-    return rota_attention_choice_call(&ways, call);
+    const rota_cudnn_attention about = backward_of(call->params);
+    bool known;
+    const rota_attention_way way = rota_attention_choice_find(&about, call->target, &known);
+    rota_status status =
+        way == ROTA_ATTENTION_BY_CUDNN && !call->again ? backward_by_cudnn(call) : ROTA_UNSUPPORTED;
+    if (status == ROTA_UNSUPPORTED) return backward_by_rota(call);
+    if (status == ROTA_OK && !known) rota_attention_choice_keep(&about, call->target);
+    return status;
 }
 
+/* Lets cuDNN load its code, which it does when it first runs, and measures both ways if that was not done
+ * before. */
 rota_status rota_cuda_tune_attention_backward(const rota_cuda_call *call) {
-    const rota_attention_ways ways = backward_ways(call);
-    return rota_attention_choice_measure(&ways, call);
+    const rota_attention_work work = {
+        .about = backward_of(call->params), .first_result = ROTA_ATTENTION_BACKWARD_DQ, .result_count = 3};
+    bool known;
+    rota_attention_way way = rota_attention_choice_find(&work.about, call->target, &known);
+    if (way == ROTA_ATTENTION_BY_ROTA) return ROTA_OK;
+    rota_status status = backward_by_cudnn(call);
+    rota_attention_measuring *measuring;
+    if (status == ROTA_OK && !known) {
+        status = rota_attention_measure_begin(&work, call, &measuring);
+        while (status == ROTA_OK && rota_attention_measure_next(measuring, &way))
+            rota_attention_measure_ran(measuring, way == ROTA_ATTENTION_BY_CUDNN ? backward_by_cudnn(call)
+                                                                                 : backward_by_rota(call));
+        if (status == ROTA_OK) status = rota_attention_measure_end(measuring);
+    }
+    return status == ROTA_UNSUPPORTED ? ROTA_OK
+                                      : status; /* the call goes the other way, or says why it can't */
 }

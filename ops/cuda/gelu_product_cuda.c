@@ -73,11 +73,6 @@ static rota_status call_gelu_product(const rota_cuda_call *call) {
     return status == ROTA_UNSUPPORTED ? call_separately(call) : status;
 }
 
-static rota_status run(void *user, uint32_t candidate) {
-    const rota_cuda_call *call = user;
-    return candidate == AT_ONCE ? call_at_once(call) : call_separately(call);
-}
-
 static rota_status tune_gelu_product(const rota_cuda_call *call) {
     const rota_dtype dtype = (rota_dtype)((const rota_linear_params *)call->params)->dtype;
     char key[ROTA_CHOICE_KEY_MAX];
@@ -87,13 +82,15 @@ static rota_status tune_gelu_product(const rota_cuda_call *call) {
     if (rota_choices_find(call->target->cache_dir, key, &chosen, sizeof chosen) && chosen.way == AT_ONCE)
         return ROTA_OK;
     product_of(call, &product);
-    ROTA_TRY(rota_matmul_choice_measure(&product.call, dtype, NULL));
+    ROTA_TRY(rota_matmul_choice_measure(&product.call, dtype));
     if (rota_choices_find(call->target->cache_dir, key, &chosen, sizeof chosen)) return ROTA_OK;
     ROTA_TRY(rota_measure_fill((CUstream)call->stream, dtype, call->operands, call->operand_bytes, PARTIAL));
-    ROTA_TRY(rota_measure_fastest(
-        &(rota_measure){
-            .stream = (CUstream)call->stream, .count = WAYS, .run = run, .user = (void *)(uintptr_t)call},
-        &chosen.way));
+    rota_measure *measure;
+    uint32_t way;
+    ROTA_TRY(rota_measure_begin((CUstream)call->stream, WAYS, &measure));
+    while (rota_measure_next(measure, &way))
+        rota_measure_ran(measure, way == AT_ONCE ? call_at_once(call) : call_separately(call));
+    ROTA_TRY(rota_measure_end(measure, &chosen.way));
     rota_choices_remember(call->target->cache_dir, key, &chosen, sizeof chosen);
     return ROTA_OK;
 }

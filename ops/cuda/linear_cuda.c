@@ -121,10 +121,17 @@ static rota_status tune_linear(const rota_cuda_call *call) {
     if (rota_matmul_choice_find(&fused.params, dtype, call->target, &choice) &&
         choice.way != ROTA_MATMUL_SEPARATELY)
         return ROTA_OK;
-    ROTA_TRY(rota_matmul_choice_measure(&alone.call, dtype, NULL));
+    ROTA_TRY(rota_matmul_choice_measure(&alone.call, dtype));
     if (!(fused.params.flags & ROTA_LINEAR_EPILOGUE)) return ROTA_OK;
-    const rota_matmul_epilogue epilogue = {extra_of(call), call, call_separately, call_by_sm90};
-    return rota_matmul_choice_measure(&fused.call, dtype, &epilogue);
+    const rota_cublaslt_extra extra = extra_of(call);
+    rota_matmul_measuring *measuring;
+    ROTA_TRY(rota_matmul_measure_begin(&fused.call, dtype, &extra, call, &measuring));
+    while (rota_matmul_measure_next(measuring, &choice))
+        rota_matmul_measure_ran(measuring, choice.way == ROTA_MATMUL_SEPARATELY ? call_separately(call)
+                                           : choice.way == ROTA_MATMUL_BY_SM90
+                                               ? call_by_sm90(call)
+                                               : rota_matmul_measure_put(measuring, &choice));
+    return rota_matmul_measure_end(measuring);
 }
 
 rota_status rota_cuda_call_linear(const rota_cuda_call *call) {

@@ -46,105 +46,134 @@ void rota_matmul_choice_keep(const rota_matmul_params *p, rota_dtype dtype, cons
     rota_choices_remember(NULL, key, &kept, sizeof kept);
 }
 
-/* One measurement. */
-typedef struct bench {
-    const rota_cuda_call *call;
-    const rota_matmul_epilogue *epilogue; /* NULL: a product alone */
+struct rota_matmul_measuring {
+    const rota_cuda_call *call, *whole;
     rota_dtype dtype;
     rota_cublaslt_product product;
     bool has_cublaslt;
+    rota_measure *measure;
     uint32_t count;
     rota_matmul_choice candidates[ROTA_MATMUL_CANDIDATES_MAX];
-} bench;
+};
 
 static uint64_t workspace_bytes_of(const rota_cuda_call *call) {
     return call->operand_count > 3 ? call->operand_bytes[3] : 0;
 }
 
-static rota_status run(void *user, uint32_t candidate) {
-    const bench *b = user;
-    const rota_matmul_choice *choice = &b->candidates[candidate];
-    if (choice->way == ROTA_MATMUL_SEPARATELY) return b->epilogue->separately(b->epilogue->call);
-    if (choice->way == ROTA_MATMUL_BY_SM90)
-        return b->epilogue ? b->epilogue->by_sm90(b->epilogue->call)
-                           : rota_matmul_sm90_run(b->call, b->dtype, choice->tile);
-    return rota_cublaslt_run(&b->product, &choice->algorithm, b->call->operands,
-                             b->call->operand_count > 3 ? b->call->operands[3] : 0,
-                             workspace_bytes_of(b->call), b->call->stream);
+static void add_candidate(rota_matmul_measuring *m, const rota_matmul_choice *choice) {
+    for (uint32_t i = 0; i < m->count; i++)
+        if (memcmp(&m->candidates[i], choice, sizeof *choice) == 0) return;
+    if (m->count < ROTA_MATMUL_CANDIDATES_MAX) m->candidates[m->count++] = *choice;
 }
 
-static void add_candidate(bench *b, const rota_matmul_choice *choice) {
-    for (uint32_t i = 0; i < b->count; i++)
-        if (memcmp(&b->candidates[i], choice, sizeof *choice) == 0) return;
-    if (b->count < ROTA_MATMUL_CANDIDATES_MAX) b->candidates[b->count++] = *choice;
-}
-
-static rota_status find_candidates(bench *b) {
-    const rota_cuda_call *call = b->call;
+static rota_status find_candidates(rota_matmul_measuring *m) {
+    const rota_cuda_call *call = m->call;
     const rota_matmul_params *p = call->params;
     rota_cublaslt_algorithm algorithms[ROTA_MATMUL_CANDIDATES_MAX / 2];
     const uint64_t workspaces[] = {workspace_bytes_of(call), 0};
-    for (uint32_t w = 0; b->has_cublaslt && w < 2; w++) {
+    for (uint32_t w = 0; m->has_cublaslt && w < 2; w++) {
         uint32_t found;
-        rota_status status = rota_cublaslt_candidates(&b->product, call->operands, workspaces[w], algorithms,
+        rota_status status = rota_cublaslt_candidates(&m->product, call->operands, workspaces[w], algorithms,
                                                       ROTA_MATMUL_CANDIDATES_MAX / 2, &found);
         if (status != ROTA_OK && status != ROTA_UNSUPPORTED) return status;
-        for (uint32_t i = 0; status == ROTA_OK && i < found && b->count < ROTA_MATMUL_CANDIDATES_MAX / 2; i++)
-            add_candidate(b,
+        for (uint32_t i = 0; status == ROTA_OK && i < found && m->count < ROTA_MATMUL_CANDIDATES_MAX / 2; i++)
+            add_candidate(m,
                           &(rota_matmul_choice){.way = ROTA_MATMUL_BY_CUBLASLT, .algorithm = algorithms[i]});
     }
-    if (b->epilogue) {
-        add_candidate(b, &(rota_matmul_choice){.way = ROTA_MATMUL_SEPARATELY});
-        if (rota_linear_sm90_takes(p, b->dtype, call->target))
-            add_candidate(b, &(rota_matmul_choice){.way = ROTA_MATMUL_BY_SM90});
+    if (m->whole) {
+        add_candidate(m, &(rota_matmul_choice){.way = ROTA_MATMUL_SEPARATELY});
+        if (rota_linear_sm90_takes(p, m->dtype, call->target))
+            add_candidate(m, &(rota_matmul_choice){.way = ROTA_MATMUL_BY_SM90});
         return ROTA_OK;
     }
-    if (rota_matmul_sm90_takes(p, b->dtype, call->target) && rota_matmul_sm90_aligned(call->operands))
+    if (rota_matmul_sm90_takes(p, m->dtype, call->target) && rota_matmul_sm90_aligned(call->operands))
         for (uint32_t t = 0; t < ROTA_MATMUL_SM90_TILE_COUNT; t++)
             if (rota_matmul_sm90_cost(p, call->target, t) <= COST_MAX)
-                add_candidate(b, &(rota_matmul_choice){.way = ROTA_MATMUL_BY_SM90, .tile = t});
+                add_candidate(m, &(rota_matmul_choice){.way = ROTA_MATMUL_BY_SM90, .tile = t});
     return ROTA_OK;
 }
 
-static rota_status measure_all(bench *b, rota_matmul_choice *out_choice) {
-    const rota_cuda_call *whole = b->epilogue ? b->epilogue->call : b->call;
-    uint32_t best;
-    ROTA_TRY(find_candidates(b));
-    /* The result, too: what ACCUMULATE adds to. */
-    ROTA_TRY(rota_measure_fill(whole->stream, b->dtype, whole->operands, whole->operand_bytes,
-                               b->epilogue ? whole->operand_count : 3));
-    ROTA_TRY(rota_measure_fastest(
-        &(rota_measure){.stream = b->call->stream, .count = b->count, .run = run, .user = b}, &best));
-    *out_choice = b->candidates[best];
-    return ROTA_OK;
-}
-
-rota_status rota_matmul_choice_measure(const rota_cuda_call *call, rota_dtype dtype,
-                                       const rota_matmul_epilogue *epilogue) {
-    const rota_matmul_params *p = call->params;
-    rota_matmul_choice choice = {0};
-    if (rota_matmul_choice_find(p, dtype, call->target, &choice)) return ROTA_OK;
-    bench *b = calloc(1, sizeof *b);
-    if (!b) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory to measure a matrix product");
-    b->call = call;
-    b->epilogue = epilogue;
-    b->dtype = dtype;
-    rota_status status = ROTA_OK;
-    b->has_cublaslt = rota_cublaslt_present();
-    if (b->has_cublaslt)
-        status = rota_cublaslt_open(p, dtype, epilogue ? &epilogue->extra : NULL, &b->product);
-    if (epilogue && status == ROTA_UNSUPPORTED) { /* it is left to the kernels of its own */
-        b->has_cublaslt = false;
-        status = ROTA_OK;
+static rota_status begin(rota_matmul_measuring *m, const rota_cublaslt_extra *extra) {
+    const rota_cuda_call *all = m->whole ? m->whole : m->call;
+    m->has_cublaslt = rota_cublaslt_present();
+    if (m->has_cublaslt) {
+        const rota_status status = rota_cublaslt_open(m->call->params, m->dtype, extra, &m->product);
+        m->has_cublaslt = status == ROTA_OK;
+        /* Of a product with an epilogue it is left to the kernels of its own. */
+        if (!m->whole || status != ROTA_UNSUPPORTED) ROTA_TRY(status);
     }
-    if (status == ROTA_OK) status = measure_all(b, &choice);
-    if (b->has_cublaslt) rota_cublaslt_close(&b->product);
-    free(b);
+    ROTA_TRY(find_candidates(m));
+    /* The result, too: what ACCUMULATE adds to. */
+    ROTA_TRY(rota_measure_fill(all->stream, m->dtype, all->operands, all->operand_bytes,
+                               m->whole ? all->operand_count : 3));
+    return rota_measure_begin(m->call->stream, m->count, &m->measure);
+}
+
+static void give_back(rota_matmul_measuring *m) {
+    if (m->has_cublaslt) rota_cublaslt_close(&m->product);
+    free(m);
+}
+
+rota_status rota_matmul_measure_begin(const rota_cuda_call *call, rota_dtype dtype,
+                                      const rota_cublaslt_extra *extra, const rota_cuda_call *whole,
+                                      rota_matmul_measuring **out_measuring) {
+    rota_matmul_choice choice = {0};
+    *out_measuring = NULL;
+    if (rota_matmul_choice_find(call->params, dtype, call->target, &choice)) return ROTA_OK;
+    rota_matmul_measuring *m = calloc(1, sizeof *m);
+    if (!m) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory to measure a matrix product");
+    m->call = call;
+    m->whole = whole;
+    m->dtype = dtype;
+    const rota_status status = begin(m, extra);
+    if (status == ROTA_OK)
+        *out_measuring = m;
+    else
+        give_back(m);
     /* That nothing takes it is for the call to say. */
+    return status == ROTA_UNSUPPORTED ? ROTA_OK : status;
+}
+
+bool rota_matmul_measure_next(rota_matmul_measuring *m, rota_matmul_choice *out_choice) {
+    uint32_t candidate = 0;
+    const bool more = m && rota_measure_next(m->measure, &candidate);
+    if (more) *out_choice = m->candidates[candidate];
+    return more;
+}
+
+rota_status rota_matmul_measure_put(rota_matmul_measuring *m, const rota_matmul_choice *choice) {
+    const rota_cuda_call *call = m->call;
+    if (choice->way == ROTA_MATMUL_BY_SM90) return rota_matmul_sm90_run(call, m->dtype, choice->tile);
+    return rota_cublaslt_run(&m->product, &choice->algorithm, call->operands,
+                             call->operand_count > 3 ? call->operands[3] : 0, workspace_bytes_of(call),
+                             call->stream);
+}
+
+void rota_matmul_measure_ran(rota_matmul_measuring *m, rota_status status) {
+    rota_measure_ran(m->measure, status);
+}
+
+rota_status rota_matmul_measure_end(rota_matmul_measuring *m) {
+    uint32_t best = 0;
+    if (!m) return ROTA_OK;
+    const rota_cuda_call *call = m->call;
+    const rota_dtype dtype = m->dtype;
+    const rota_status status = rota_measure_end(m->measure, &best);
+    rota_matmul_choice choice = m->candidates[best];
+    give_back(m);
     if (status == ROTA_UNSUPPORTED) return ROTA_OK;
     ROTA_TRY(status);
     char key[ROTA_CHOICE_KEY_MAX];
-    rota_matmul_choice_key(p, dtype, call->target, key, sizeof key);
+    rota_matmul_choice_key(call->params, dtype, call->target, key, sizeof key);
     rota_choices_remember(call->target->cache_dir, key, &choice, sizeof choice);
     return ROTA_OK;
+}
+
+rota_status rota_matmul_choice_measure(const rota_cuda_call *call, rota_dtype dtype) {
+    rota_matmul_measuring *m;
+    rota_matmul_choice choice;
+    ROTA_TRY(rota_matmul_measure_begin(call, dtype, NULL, NULL, &m));
+    while (rota_matmul_measure_next(m, &choice))
+        rota_matmul_measure_ran(m, rota_matmul_measure_put(m, &choice));
+    return rota_matmul_measure_end(m);
 }

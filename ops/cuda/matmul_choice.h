@@ -13,14 +13,6 @@ typedef enum rota_matmul_way {
     ROTA_MATMUL_SEPARATELY = 3 /* of a product with an epilogue: that is a kernel of its own */
 } rota_matmul_way;
 
-/* A product with an epilogue, whose flags are in the product's parameters. */
-typedef struct rota_matmul_epilogue {
-    rota_cublaslt_extra extra;
-    const rota_cuda_call *call; /* of the linear kernel, whose operands are overwritten by measuring */
-    rota_status (*separately)(const rota_cuda_call *call);
-    rota_status (*by_sm90)(const rota_cuda_call *call); /* where rota_linear_sm90_takes says so */
-} rota_matmul_epilogue;
-
 /* Kept in files: plain bytes. */
 typedef struct rota_matmul_choice {
     uint32_t way;  /* rota_matmul_way */
@@ -43,9 +35,24 @@ bool rota_matmul_choice_find(const rota_matmul_params *params, rota_dtype dtype,
 void rota_matmul_choice_keep(const rota_matmul_params *params, rota_dtype dtype,
                              const rota_cuda_target *target, const rota_matmul_choice *choice);
 
-/* Measures the candidates on call->stream and remembers the fastest. Overwrites the operands. `epilogue`:
- * NULL for a product alone. */
-rota_status rota_matmul_choice_measure(const rota_cuda_call *call, rota_dtype dtype,
-                                       const rota_matmul_epilogue *epilogue);
+/* Measures the candidates for a product alone on call->stream and remembers the fastest. Overwrites the
+ * operands. */
+rota_status rota_matmul_choice_measure(const rota_cuda_call *call, rota_dtype dtype);
+
+/* The same, step by step, where somebody else puts some of the candidates on the stream: of a product with an
+ * epilogue, whose flags are in the product's parameters. `whole`: the linear kernel's call, whose operands are
+ * overwritten; calls and `extra` are there until the end. NULL is given where there is nothing to be measured, and
+ * taken by next and end. */
+typedef struct rota_matmul_measuring rota_matmul_measuring;
+rota_status rota_matmul_measure_begin(const rota_cuda_call *call, rota_dtype dtype,
+                                      const rota_cublaslt_extra *extra, const rota_cuda_call *whole,
+                                      rota_matmul_measuring **out_measuring);
+/* What is to be put on the stream next; false: there is no more. */
+bool rota_matmul_measure_next(rota_matmul_measuring *measuring, rota_matmul_choice *out_choice);
+/* Puts it there: by cuBLASLt, or, of a product alone, by rota's Hopper kernel. */
+rota_status rota_matmul_measure_put(rota_matmul_measuring *measuring, const rota_matmul_choice *choice);
+void rota_matmul_measure_ran(rota_matmul_measuring *measuring, rota_status status);
+/* Remembers the fastest. */
+rota_status rota_matmul_measure_end(rota_matmul_measuring *measuring);
 
 #endif

@@ -93,7 +93,7 @@ rota_status rota_cuda_call_product(const rota_cuda_call *call, rota_dtype dtype)
         return rota_cuda_call_product(call, dtype);                                                          \
     }                                                                                                        \
     static rota_status tune_##kernel(const rota_cuda_call *call) {                                           \
-        return rota_matmul_choice_measure(call, dtype, NULL);                                                \
+        return rota_matmul_choice_measure(call, dtype);                                                      \
     }                                                                                                        \
     static const rota_kernel kernel = {                                                                      \
         .name = #kernel,                                                                                     \

@@ -21,83 +21,66 @@
 /* Random elements, repeated; a prime, so that rows don't repeat one another. */
 #define PATTERN_ELEMENTS 262139u
 
-typedef struct bench {
-    const rota_measure *about;
+/* What the runs are for that are under way, all of one candidate and one after the other. Timed are all but the
+ * first of a candidate, which load code or bring the clock to where it is for this one. */
+typedef enum phase {
+    FIRST,       /* of each candidate: some can't */
+    SETTLE_ONE,  /* how long it takes */
+    SETTLE_MANY, /* until the clock has settled: an idle GPU's is a fraction of what it is under load */
+    LOOK,        /* the first look at each */
+    LOOK_AGAIN,  /* at what looks hopeless: what else went on may have held it up */
+    ROUND_FIRST, /* in each round, of each that is left */
+    ROUND,
+    OVER
+} phase;
+
+struct rota_measure {
     const rota_cuda_driver *cu;
+    CUstream stream;
     CUevent begin, end;
+    uint32_t asked; /* candidates */
+    rota_status status;
+    phase phase, after; /* `after`: comes when the clock has settled */
+    uint32_t candidate, runs, left;
+    double left_ms, left_runs; /* for the clock to settle */
+    uint32_t i, round;
     uint32_t count; /* of those that are still measured */
-    uint32_t candidates[ROTA_MEASURE_CANDIDATES_MAX];
+    float least;    /* of the first looks */
+    uint32_t candidates[ROTA_MEASURE_CANDIDATES_MAX], best;
     float first_ms[ROTA_MEASURE_CANDIDATES_MAX];
     float ms[ROTA_MEASURE_CANDIDATES_MAX][ROUNDS];
-} bench;
-
-static rota_status run(const bench *b, uint32_t candidate) {
-    return b->about->run(b->about->user, candidate);
-}
-
-/* Milliseconds of one of `runs` runs. */
-static rota_status time_runs(const bench *b, uint32_t candidate, uint32_t runs, float *out_ms) {
-    const rota_cuda_driver *cu = b->cu;
-    CUstream stream = b->about->stream;
-    ROTA_TRY(rota_cuda_driver_check(cu, cu->EventRecord(b->begin, stream), "cuEventRecord"));
-    for (uint32_t i = 0; i < runs; i++) ROTA_TRY(run(b, candidate));
-    ROTA_TRY(rota_cuda_driver_check(cu, cu->EventRecord(b->end, stream), "cuEventRecord"));
-    ROTA_TRY(rota_cuda_driver_check(cu, cu->EventSynchronize(b->end), "cuEventSynchronize"));
-    ROTA_TRY(
-        rota_cuda_driver_check(cu, cu->EventElapsedTime(out_ms, b->begin, b->end), "cuEventElapsedTime"));
-    *out_ms /= (float)runs;
-    return ROTA_OK;
-}
+};
 
 static uint32_t runs_for(double ms, float each_ms, double least, double most) {
     double runs = ms / (each_ms > 1e-4f ? (double)each_ms : 1e-4);
     return (uint32_t)(runs < least ? least : runs > most ? most : runs);
 }
 
-/* Runs the candidate until the clock has settled: an idle GPU's is a fraction of what it is under load. */
-static rota_status settle(const bench *b, uint32_t candidate) {
-    double left_ms = WARM_MS, left_runs = WARM_RUNS_MAX;
-    while (left_ms > 0 && left_runs > 0) {
-        float each_ms;
-        ROTA_TRY(time_runs(b, candidate, 1, &each_ms));
-        const uint32_t runs = runs_for(left_ms, each_ms, 1, left_runs);
-        left_ms -= (double)each_ms;
-        ROTA_TRY(time_runs(b, candidate, runs, &each_ms));
-        left_ms -= (double)each_ms * runs;
-        left_runs -= 1.0 + runs;
-    }
-    return ROTA_OK;
+static bool is_timed(const rota_measure *m) {
+    return m->phase != FIRST && m->phase != ROUND_FIRST;
 }
 
-/* Runs each once unmeasured (the first run loads code) and then measured; drops those that can't, and those
- * without hope. On a GPU that was idle the first ones would look hopeless beside the later ones. */
-static rota_status look_first(bench *b) {
-    float least = 0;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < b->about->count; i++) {
-        rota_status status = run(b, i);
-        if (status == ROTA_UNSUPPORTED) continue;
-        ROTA_TRY(status);
-        if (kept == 0) ROTA_TRY(settle(b, i));
-        b->candidates[kept] = i;
-        ROTA_TRY(time_runs(b, i, LOOK_RUNS, &b->first_ms[kept]));
-        if (kept == 0 || b->first_ms[kept] < least) least = b->first_ms[kept];
-        kept++;
-    }
-    b->count = 0;
-    for (uint32_t i = 0; i < kept; i++) {
-        /* Before one is dropped it is looked at once more: what else went on may have held it up. */
-        float again_ms;
-        if (b->first_ms[i] > least * (float)HOPELESS) {
-            ROTA_TRY(time_runs(b, b->candidates[i], 1, &again_ms));
-            if (again_ms < b->first_ms[i]) b->first_ms[i] = again_ms;
-        }
-        if (b->first_ms[i] <= least * (float)HOPELESS) {
-            b->candidates[b->count] = b->candidates[i];
-            b->first_ms[b->count++] = b->first_ms[i];
-        }
-    }
-    return ROTA_OK;
+static void go_on(rota_measure *m, phase next, uint32_t candidate, uint32_t runs) {
+    m->phase = next;
+    m->candidate = candidate;
+    m->runs = m->left = runs;
+}
+
+/* Before the first look and before the rounds: to the power of work in a row, without a look between. */
+static void settle(rota_measure *m, uint32_t candidate, phase after) {
+    m->after = after;
+    m->left_ms = WARM_MS;
+    m->left_runs = WARM_RUNS_MAX;
+    go_on(m, SETTLE_ONE, candidate, 1);
+}
+
+/* Nobody is always after the same one's power. */
+static uint32_t in_turn(const rota_measure *m) {
+    return (m->i + m->round) % m->count;
+}
+
+static void begin_round(rota_measure *m) {
+    go_on(m, ROUND_FIRST, m->candidates[in_turn(m)], 1);
 }
 
 static int by_value(const void *a, const void *b) {
@@ -105,48 +88,185 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static rota_status compare(bench *b, uint32_t *out_best) {
+/* By their medians. */
+static void choose(rota_measure *m) {
     float least = 0;
-    ROTA_TRY(settle(b, b->candidates[0])); /* to the power of work in a row, without a look between */
-    for (uint32_t round = 0; round < ROUNDS; round++)
-        for (uint32_t i = 0; i < b->count; i++) {
-            const uint32_t c = (i + round) % b->count; /* nobody is always after the same one's power */
-            const uint32_t runs = runs_for(ROUND_MS, b->first_ms[c], ROUND_RUNS_MIN, ROUND_RUNS_MAX);
-            ROTA_TRY(run(b, b->candidates[c]));
-            ROTA_TRY(time_runs(b, b->candidates[c], runs, &b->ms[c][round]));
-        }
-    for (uint32_t i = 0; i < b->count; i++) {
-        qsort(b->ms[i], ROUNDS, sizeof b->ms[i][0], by_value);
-        if (i == 0 || b->ms[i][ROUNDS / 2] < least) {
-            least = b->ms[i][ROUNDS / 2];
-            *out_best = b->candidates[i];
+    for (uint32_t i = 0; i < m->count; i++) {
+        qsort(m->ms[i], ROUNDS, sizeof m->ms[i][0], by_value);
+        if (i == 0 || m->ms[i][ROUNDS / 2] < least) {
+            least = m->ms[i][ROUNDS / 2];
+            m->best = m->candidates[i];
         }
     }
+    m->phase = OVER;
+}
+
+/* Drops those without hope, when each of them was looked at again. */
+static void begin_rounds(rota_measure *m) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < m->count; i++)
+        if (m->first_ms[i] <= m->least * (float)HOPELESS) {
+            m->candidates[kept] = m->candidates[i];
+            m->first_ms[kept++] = m->first_ms[i];
+        }
+    m->count = kept;
+    if (kept == 0) {
+        m->status = rota_fail(ROTA_UNSUPPORTED, "none of %u ways can be run", m->asked);
+        return;
+    }
+    m->best = m->candidates[0];
+    m->phase = OVER;
+    m->i = m->round = 0;
+    if (kept > 1) settle(m, m->candidates[0], ROUND_FIRST);
+}
+
+/* From candidate m->i on: those that look hopeless. */
+static void look_again(rota_measure *m) {
+    while (m->i < m->count && m->first_ms[m->i] <= m->least * (float)HOPELESS) m->i++;
+    if (m->i < m->count)
+        go_on(m, LOOK_AGAIN, m->candidates[m->i], 1);
+    else
+        begin_rounds(m);
+}
+
+static void look_at_next(rota_measure *m) {
+    if (m->candidate + 1 < m->asked) {
+        go_on(m, FIRST, m->candidate + 1, 1);
+    } else {
+        m->i = 0;
+        look_again(m);
+    }
+}
+
+/* On a GPU that was idle the first ones would look hopeless beside the later ones. */
+static void first_ran(rota_measure *m, bool can) {
+    if (!can)
+        look_at_next(m);
+    else if (m->count == 0)
+        settle(m, m->candidate, LOOK);
+    else
+        go_on(m, LOOK, m->candidate, LOOK_RUNS);
+}
+
+static void settled_for(rota_measure *m, float each_ms) {
+    if (m->phase == SETTLE_ONE) {
+        const uint32_t runs = runs_for(m->left_ms, each_ms, 1, m->left_runs);
+        m->left_ms -= (double)each_ms;
+        go_on(m, SETTLE_MANY, m->candidate, runs);
+        return;
+    }
+    m->left_ms -= (double)each_ms * m->runs;
+    m->left_runs -= 1.0 + m->runs;
+    if (m->left_ms > 0 && m->left_runs > 0)
+        go_on(m, SETTLE_ONE, m->candidate, 1);
+    else if (m->after == LOOK)
+        go_on(m, LOOK, m->candidate, LOOK_RUNS);
+    else
+        begin_round(m);
+}
+
+static void round_ran(rota_measure *m, float each_ms) {
+    m->ms[in_turn(m)][m->round] = each_ms;
+    if (++m->i == m->count) {
+        m->i = 0;
+        m->round++;
+    }
+    if (m->round < ROUNDS)
+        begin_round(m);
+    else
+        choose(m);
+}
+
+/* All runs of a phase are over, which took so long each, where that was timed. */
+static void advance(rota_measure *m, bool can, float each_ms) {
+    switch (m->phase) {
+    case FIRST:
+        first_ran(m, can);
+        break;
+    case SETTLE_ONE:
+    case SETTLE_MANY:
+        settled_for(m, each_ms);
+        break;
+    case LOOK:
+        m->candidates[m->count] = m->candidate;
+        m->first_ms[m->count] = each_ms;
+        if (m->count == 0 || each_ms < m->least) m->least = each_ms;
+        m->count++;
+        look_at_next(m);
+        break;
+    case LOOK_AGAIN:
+        if (each_ms < m->first_ms[m->i]) m->first_ms[m->i] = each_ms;
+        m->i++;
+        look_again(m);
+        break;
+    case ROUND_FIRST:
+        go_on(m, ROUND, m->candidate,
+              runs_for(ROUND_MS, m->first_ms[in_turn(m)], ROUND_RUNS_MIN, ROUND_RUNS_MAX));
+        break;
+    case ROUND:
+        round_ran(m, each_ms);
+        break;
+    case OVER:
+        break;
+    }
+}
+
+rota_status rota_measure_begin(CUstream stream, uint32_t count, rota_measure **out_measure) {
+    rota_measure *m = calloc(1, sizeof *m);
+    if (!m) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory to measure %u ways", count);
+    m->stream = stream;
+    m->asked = count;
+    m->status = rota_cuda_driver_get(&m->cu);
+    if (m->status == ROTA_OK)
+        m->status =
+            rota_cuda_driver_check(m->cu, m->cu->EventCreate(&m->begin, CU_EVENT_DEFAULT), "cuEventCreate");
+    if (m->status == ROTA_OK)
+        m->status =
+            rota_cuda_driver_check(m->cu, m->cu->EventCreate(&m->end, CU_EVENT_DEFAULT), "cuEventCreate");
+    if (count)
+        go_on(m, FIRST, 0, 1);
+    else
+        begin_rounds(m); /* says that there is none */
+    *out_measure = m;
     return ROTA_OK;
 }
 
-static rota_status find_fastest(bench *b, uint32_t *out_best) {
-    ROTA_TRY(look_first(b));
-    if (b->count == 0) return rota_fail(ROTA_UNSUPPORTED, "none of %u ways can be run", b->about->count);
-    *out_best = b->candidates[0];
-    return b->count > 1 ? compare(b, out_best) : ROTA_OK;
+bool rota_measure_next(rota_measure *m, uint32_t *out_candidate) {
+    if (m->status == ROTA_OK && m->phase != OVER && m->left == m->runs && is_timed(m))
+        m->status = rota_cuda_driver_check(m->cu, m->cu->EventRecord(m->begin, m->stream), "cuEventRecord");
+    *out_candidate = m->candidate;
+    return m->status == ROTA_OK && m->phase != OVER;
 }
 
-rota_status rota_measure_fastest(const rota_measure *measure, uint32_t *out_best) {
-    bench *b = calloc(1, sizeof *b);
-    if (!b) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory to measure %u ways", measure->count);
-    b->about = measure;
-    rota_status status = rota_cuda_driver_get(&b->cu);
-    if (status == ROTA_OK)
-        status =
-            rota_cuda_driver_check(b->cu, b->cu->EventCreate(&b->begin, CU_EVENT_DEFAULT), "cuEventCreate");
-    if (status == ROTA_OK)
-        status =
-            rota_cuda_driver_check(b->cu, b->cu->EventCreate(&b->end, CU_EVENT_DEFAULT), "cuEventCreate");
-    if (status == ROTA_OK) status = find_fastest(b, out_best);
-    if (b->begin) (void)b->cu->EventDestroy(b->begin);
-    if (b->end) (void)b->cu->EventDestroy(b->end);
-    free(b);
+/* Milliseconds of one of the runs that are on the stream. */
+static rota_status read_clock(rota_measure *m, float *out_ms) {
+    const rota_cuda_driver *cu = m->cu;
+    ROTA_TRY(rota_cuda_driver_check(cu, cu->EventRecord(m->end, m->stream), "cuEventRecord"));
+    ROTA_TRY(rota_cuda_driver_check(cu, cu->EventSynchronize(m->end), "cuEventSynchronize"));
+    ROTA_TRY(
+        rota_cuda_driver_check(cu, cu->EventElapsedTime(out_ms, m->begin, m->end), "cuEventElapsedTime"));
+    *out_ms /= (float)m->runs;
+    return ROTA_OK;
+}
+
+void rota_measure_ran(rota_measure *m, rota_status status) {
+    const bool can = status == ROTA_OK;
+    float each_ms = 0;
+    if (!can && (m->phase != FIRST || status != ROTA_UNSUPPORTED)) {
+        m->status = status;
+        return;
+    }
+    if (--m->left != 0) return;
+    if (is_timed(m)) m->status = read_clock(m, &each_ms);
+    if (m->status == ROTA_OK) advance(m, can, each_ms);
+}
+
+rota_status rota_measure_end(rota_measure *m, uint32_t *out_best) {
+    const rota_status status = m->status;
+    if (status == ROTA_OK) *out_best = m->best;
+    if (m->begin) (void)m->cu->EventDestroy(m->begin);
+    if (m->end) (void)m->cu->EventDestroy(m->end);
+    free(m);
     return status;
 }
 

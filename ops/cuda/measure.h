@@ -3,22 +3,36 @@
 #ifndef ROTA_OPS_CUDA_MEASURE_H
 #define ROTA_OPS_CUDA_MEASURE_H
 
+#include <stdbool.h>
+
 #include "base/status.h"
 #include "ops/cuda/driver.h"
 #include "ops/tensor.h"
 
 #define ROTA_MEASURE_CANDIDATES_MAX 32
 
-typedef struct rota_measure {
-    CUstream stream; /* not captured; its context is current */
-    uint32_t count;  /* candidates, at most ROTA_MEASURE_CANDIDATES_MAX */
-    /* Puts a candidate's work on the stream. UNSUPPORTED: this one can't, and is left out. */
-    rota_status (*run)(void *user, uint32_t candidate);
-    void *user;
-} rota_measure;
+/* A measurement, whose candidates its owner puts on the stream:
+ *
+ *     ROTA_TRY(rota_measure_begin(stream, count, &measure));
+ *     while (rota_measure_next(measure, &candidate)) rota_measure_ran(measure, put_on_stream(candidate));
+ *     status = rota_measure_end(measure, &best);
+ */
+typedef struct rota_measure rota_measure;
 
-/* The candidate with the least median. UNSUPPORTED: none can. Waits for the stream. */
-rota_status rota_measure_fastest(const rota_measure *measure, uint32_t *out_best);
+/* Of `count` candidates, at most ROTA_MEASURE_CANDIDATES_MAX, on a stream that is not captured; its context is
+ * current. What begins is ended. */
+rota_status rota_measure_begin(CUstream stream, uint32_t count, rota_measure **out_measure);
+
+/* The candidate whose work comes next on the stream; false: there is no more to be run. Waits for the stream
+ * now and then, as the next does. */
+bool rota_measure_next(rota_measure *measure, uint32_t *out_candidate);
+
+/* It was put there. UNSUPPORTED, of its first run: this one can't, and is left out; another failure ends the
+ * measurement. */
+void rota_measure_ran(rota_measure *measure, rota_status status);
+
+/* The candidate with the least median, or what went wrong. UNSUPPORTED: none can. */
+rota_status rota_measure_end(rota_measure *measure, uint32_t *out_best);
 
 /* Fills memory on the device with random numbers of a real dtype, of magnitudes from 1/4 to 1. Waits. */
 rota_status rota_measure_fill(CUstream stream, rota_dtype dtype, const uint64_t *addresses,

@@ -53,12 +53,22 @@ static void what_the_driver_has(void **state) {
     *newer = NULL;
 }
 
+static rota_status measure_all(device *d, uint32_t count, uint32_t *out_best) {
+    rota_measure *measure;
+    uint32_t candidate;
+    d->clock_ms = standin_clock_ms;
+    assert_ok(rota_measure_begin((CUstream)(void *)&some_stream, count, &measure));
+    while (rota_measure_next(measure, &candidate)) {
+        assert_in_range(candidate, 0, count - 1);
+        rota_measure_ran(measure, run(d, candidate));
+    }
+    assert_false(rota_measure_next(measure, &candidate));
+    return rota_measure_end(measure, out_best);
+}
+
 static uint32_t fastest(device *d, uint32_t count) {
     uint32_t best = UINT32_MAX;
-    d->clock_ms = standin_clock_ms;
-    assert_ok(rota_measure_fastest(
-        &(rota_measure){.stream = (CUstream)(void *)&some_stream, .count = count, .run = run, .user = d},
-        &best));
+    assert_ok(measure_all(d, count, &best));
     return best;
 }
 
@@ -87,13 +97,31 @@ static void left_out(void **state) {
     assert_true(d.worked_ms < 4 * 100 + 200);
     d = (device){.takes_ms = (double[]){0, 0}};
     uint32_t best;
-    d.clock_ms = standin_clock_ms;
-    assert_int_equal(
-        rota_measure_fastest(
-            &(rota_measure){.stream = (CUstream)(void *)&some_stream, .count = 2, .run = run, .user = &d},
-            &best),
-        ROTA_UNSUPPORTED);
+    assert_status(measure_all(&d, 2, &best), ROTA_UNSUPPORTED);
     assert_non_null(strstr(rota_last_error(), "none of 2 ways"));
+}
+
+/* None at all; and one that fails ends it, with its status, at whichever of its runs. */
+static void fails(void **state) {
+    (void)state;
+    rota_measure *measure;
+    uint32_t best, candidate;
+    assert_ok(rota_measure_begin((CUstream)(void *)&some_stream, 0, &measure));
+    assert_false(rota_measure_next(measure, &candidate));
+    assert_status(rota_measure_end(measure, &best), ROTA_UNSUPPORTED);
+    device whole = {.takes_ms = (double[]){1, 1.2, 3}};
+    assert_int_equal(fastest(&whole, 3), 0);
+    for (uint32_t failing = 1; failing <= whole.runs; failing++) {
+        device d = {.takes_ms = whole.takes_ms, .clock_ms = standin_clock_ms};
+        assert_ok(rota_measure_begin((CUstream)(void *)&some_stream, 3, &measure));
+        uint32_t runs = 0;
+        while (rota_measure_next(measure, &candidate)) {
+            assert_true(runs < failing);
+            rota_measure_ran(measure, ++runs == failing ? ROTA_INTERNAL : run(&d, candidate));
+        }
+        assert_int_equal(runs, failing);
+        assert_status(rota_measure_end(measure, &best), ROTA_INTERNAL);
+    }
 }
 
 /* The fastest isn't lost, though something else holds it up for a moment, whenever that is. */
@@ -115,9 +143,10 @@ static void no_time_at_all(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(cold_device), cmocka_unit_test(left_out),
-                                       cmocka_unit_test(held_up), cmocka_unit_test(no_time_at_all),
-                                       cmocka_unit_test(what_the_driver_has)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cold_device),    cmocka_unit_test(left_out),
+        cmocka_unit_test(fails),          cmocka_unit_test(held_up),
+        cmocka_unit_test(no_time_at_all), cmocka_unit_test(what_the_driver_has)};
     return cmocka_run_group_tests(tests, open_standin, NULL);
 }
 
