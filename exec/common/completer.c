@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/futex.h"
+#include "base/spin.h"
 #include "base/thread_time.h"
 
 /* A sleeper looks again after this long, so that no wait is without a deadline. */
@@ -62,14 +63,11 @@ void rota_completer_sleep(rota_completer_shared *completer, rota_completer_work_
 
 void rota_completer_rest(rota_completer_shared *completer, rota_completer_work_fn has_work, void *user,
                          uint64_t spin_ns) {
-    uint64_t begin = rota_clock_ns(), now = begin;
+    const rota_spin spin = rota_spin_begin(spin_ns);
     bool work = false;
-    while (!work && now - begin < spin_ns) {
+    while (!work && rota_spin_pauses(&spin))
         work = has_work(user) || ra_load_acquire(&completer->closing); /* pairs with stop */
-        ra_pause();
-        now = rota_clock_ns();
-    }
-    ra_fetch_add_relaxed(&completer->spin_ns, now - begin);
+    ra_fetch_add_relaxed(&completer->spin_ns, rota_spin_ns(&spin));
     if (!work) rota_completer_sleep(completer, has_work, user, rota_deadline_after(IDLE_SLICE_NS));
 }
 

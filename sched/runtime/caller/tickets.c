@@ -1,11 +1,11 @@
 /* Tickets: asked for, waited for and watched. */
-#include <sched.h>
 #include <stdlib.h>
 
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/given.h"
+#include "base/spin.h"
 #include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/lanes.h"
@@ -102,11 +102,11 @@ typedef struct waiting {
     bool (*done)(rota_ticket ticket);
     rota_lane *lane;
     rota_progress progress;
-    uint64_t point;     /* that it sleeps for */
-    bool is_sequenced;  /* and its chain watched */
+    uint64_t point;      /* that it sleeps for */
+    bool is_sequenced;   /* and its chain watched */
     bool is_by_delivery; /* it ends when the completer has delivered it */
-    uint64_t sequenced; /* until then: how many submissions were */
-    uint64_t delivered; /* how many deliveries were over */
+    uint64_t sequenced;  /* until then: how many submissions were */
+    uint64_t delivered;  /* how many deliveries were over */
 } waiting;
 
 static bool ended(rota_ticket ticket) {
@@ -205,10 +205,9 @@ static rota_status wait_until(rota_ticket ticket, bool (*done)(rota_ticket), uin
     const uint64_t asked = runtime->options.spin_ns;
     uint64_t spin = asked > WAIT_SPIN_NS ? asked : WAIT_SPIN_NS;
     if (spin > timeout_ns) spin = timeout_ns;
-    for (uint64_t now = start; now - start < spin; now = rota_clock_ns()) {
-        (void)sched_yield(); /* rota's threads may need this core to bring the end about */
+    const rota_spin looking = rota_spin_begin(spin);
+    while (rota_spin_yields(&looking)) /* rota's threads may need this core to bring the end about */
         if (done(ticket)) return ROTA_OK;
-    }
     rota_progress_begin(&wait.progress, runtime);
     wait.progress.since_ns = start;
     wait.sequenced = ra_load_relaxed(&runtime->stats.submissions);

@@ -13,10 +13,10 @@
  * All of that comes earlier in the one order of submissions, so the earliest work that is blocked anywhere waits
  * for no other: there is no circle. Which queue a work is on, and so what it can hold up, is the sequencer's
  * business (side_queues.c). */
-#include <sched.h>
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/spin.h"
 #include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
@@ -439,14 +439,10 @@ bool rota_blocked_look_for_signal(rota_submitter *submitter) {
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
         if (submitter->blocked_first[q])
             worth = worth || !for_keepers(device, submitter->blocked_first[q], awaits_hand_over);
-    const uint64_t begin = rota_clock_ns();
-    uint64_t now = begin;
-    while (worth && !over && now - begin < ACROSS_SPIN_NS) {
-        (void)sched_yield(); /* whoever hands it over may need this core */
+    const rota_spin spin = rota_spin_begin(ACROSS_SPIN_NS);
+    while (worth && !over && rota_spin_yields(&spin)) /* whoever hands it over may need this core */
         over = rota_blocked_any_ready(submitter) || ra_load_acquire(&device->runtime->stop) ||
                ra_load_acquire(&device->handover.published) != ra_load_relaxed(&device->handover.taken);
-        now = rota_clock_ns();
-    }
-    (void)ra_fetch_add_relaxed(&device->runtime->stats.spin_ns, now - begin);
+    (void)ra_fetch_add_relaxed(&device->runtime->stats.spin_ns, rota_spin_ns(&spin));
     return over;
 }

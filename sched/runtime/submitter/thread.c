@@ -6,13 +6,14 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/spin.h"
 #include "exec/locality.h"
 #include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/batch_memory.h"
 #include "sched/runtime/submitter/blocked.h"
 #include "sched/runtime/submitter/handover.h"
-#include "sched/runtime/submitter/ring.h" /* IWYU pragma: keep */
+#include "sched/runtime/submitter/ring.h"      /* IWYU pragma: keep */
 #include "sched/runtime/submitter/submitter.h" /* IWYU pragma: keep */
 #include "sched/runtime/submitter/thread.h"
 
@@ -34,17 +35,15 @@ static bool look_for_work(rota_submitter *submitter) {
     rota_device *device = submitter->device;
     rota_runtime *runtime = device->runtime;
     if (runtime->options.spin_ns == 0) return false;
-    const uint64_t begin = rota_clock_ns(), taken = ra_load_relaxed(&device->handover.taken);
-    uint64_t now = begin;
+    const uint64_t taken = ra_load_relaxed(&device->handover.taken);
+    const rota_spin spin = rota_spin_begin(runtime->options.spin_ns);
     bool found = false;
-    while (!found && now - begin < runtime->options.spin_ns) {
-        (void)sched_yield(); /* whoever brings the work may need this core */
+    while (!found && rota_spin_yields(&spin)) { /* whoever brings the work may need this core */
         look_at_keepers(submitter);
         found = ra_load_acquire(&device->handover.published) != taken || /* pairs with push_ring */
                 ra_load_acquire(&runtime->stop) || rota_blocked_any_ready(submitter);
-        now = rota_clock_ns();
     }
-    (void)ra_fetch_add_relaxed(&runtime->stats.spin_ns, now - begin);
+    (void)ra_fetch_add_relaxed(&runtime->stats.spin_ns, rota_spin_ns(&spin));
     return found;
 }
 
