@@ -73,10 +73,14 @@ static void set_modes(bench_node *node, uint64_t index, uint32_t words) {
     }
 }
 
+static const char *row_name(const bench_graph *g, uint64_t layer, uint32_t row) {
+    return g->layer_names ? g->layer_names[layer * BENCH_LAYER_NODES + row] : train_layer[row].name;
+}
+
 static void train_table_node(const bench_graph *g, uint64_t layer, uint32_t row, bench_node *node) {
     const train_node *t = &train_layer[row];
     int64_t base = (int64_t)(layer + 1) * TRAIN_STRIDE;
-    node->name = t->name;
+    node->name = row_name(g, layer, row);
     node->kernel = kernel_for(t->access_count, t->inplace);
     node->access_count = t->access_count;
     for (uint32_t i = 0; i < t->access_count; i++) {
@@ -207,6 +211,18 @@ static rota_status make_buffers(bench_graph *g) {
     return ROTA_OK;
 }
 
+static rota_status make_layer_names(bench_graph *g) {
+    if (!g->options.layer_names || g->options.kind != BENCH_TRAIN) return ROTA_OK;
+    const uint64_t count = g->layers * BENCH_LAYER_NODES;
+    g->layer_names = calloc(count, sizeof *g->layer_names);
+    if (!g->layer_names)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the names of %" PRIu64 " nodes", count);
+    for (uint64_t i = 0; i < count; i++)
+        snprintf(g->layer_names[i], sizeof *g->layer_names, "layer %" PRIu64 " %s", i / BENCH_LAYER_NODES,
+                 train_layer[i % BENCH_LAYER_NODES].name);
+    return ROTA_OK;
+}
+
 rota_status bench_graph_create(const bench_graph_options *options, bench_graph **out_graph) {
     if (options->kind == BENCH_TRAIN && options->nodes < BENCH_LAYER_NODES)
         return rota_fail(ROTA_INVALID_ARGUMENT, "a train graph has at least %d nodes, not %" PRIu64,
@@ -244,6 +260,7 @@ rota_status bench_graph_create(const bench_graph_options *options, bench_graph *
     rota_status status = ROTA_OK;
     if (!g->buffers || !g->bound || !g->roots || !g->persistent_number || (options->seeds && !g->seed_slots))
         status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " buffers", g->buffer_count);
+    if (status == ROTA_OK) status = make_layer_names(g);
     if (status == ROTA_OK) status = rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "bench"), &g->graph);
     if (status == ROTA_OK) status = make_buffers(g);
     for (uint64_t i = 0; options->seeds && i < g->node_count && status == ROTA_OK; i++) {
@@ -270,6 +287,7 @@ void bench_graph_release(bench_graph *g) {
     rota_graph_release(g->graph);
     free(g->buffers);
     free(g->bound);
+    free(g->layer_names);
     free(g->seed_slots);
     free(g->roots);
     free(g->persistent_number);
@@ -294,7 +312,7 @@ static rota_status record_train_row(const bench_graph *g, rota_recorder *recorde
     const bench_params params = {.seed = (uint32_t)index, .modes = g->train_modes[row], .words = t->words};
     return rota_record_kernel(recorder,
                               &ROTA_KERNEL_NODE(.kernel = kernel_for(t->access_count, t->inplace),
-                                                .name = t->name, .accesses = accesses,
+                                                .name = row_name(g, layer, row), .accesses = accesses,
                                                 .access_count = t->access_count, .params = &params),
                               NULL);
 }

@@ -18,6 +18,7 @@ typedef enum bench_graph_kind {
 } bench_graph_kind;
 #define BENCH_GRAPH_FORM "chain|wide|train|random"
 #define BENCH_LAYER_NODES 36
+#define BENCH_NAME_MAX 40
 #define BENCH_TRAIN_OPTIMIZER_MAX (BENCH_LAYER_NODES - 1)
 
 typedef struct bench_graph_options {
@@ -30,6 +31,7 @@ typedef struct bench_graph_options {
     bool seeds;   /* each node's seed is in a slot; there are two sets of seeds to bind */
     bool uploads; /* train: each layer's largest attention weight is uploaded at each replay into a transient
                    */
+    bool layer_names;      /* train: nodes of layers are called after them, "layer 3 softmax"; for pictures */
     rota_runtime *runtime; /* whose persistent buffers; NULL: for compiling only */
 } bench_graph_options;
 
@@ -39,6 +41,7 @@ typedef struct bench_graph {
     uint64_t layers, buffer_count, node_count; /* node_count: with the uploads */
     rota_buffer **buffers;                     /* NULL where a number is unused */
     rota_buffer **bound;                       /* slots: the persistent buffer of each */
+    char (*layer_names)[BENCH_NAME_MAX];       /* by layer and row; NULL without */
     rota_slot *seed_slots;                     /* by node; NULL without seeds */
     rota_buffer **roots; /* with a runtime: the allocations of which the persistent buffers are views */
     uint64_t root_count, persistent_count;

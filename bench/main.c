@@ -16,7 +16,7 @@ static const option_table commands = {
     "measures rota and shows what it does",
     "rota-bench devices\n"
     "rota-bench matmul --shapes 1024x1024x1024 --dtype f16 --out matmul.json\n"
-    "rota-bench plan --graph train --nodes 100K --dot plan.dot\n"
+    "rota-bench plan --graph train --nodes 100K --svg plan.svg --collapse\n"
     "rota-bench replay --help",
     rows,
     COMMAND_COUNT,

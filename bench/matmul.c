@@ -8,6 +8,7 @@
 #include "bench/commands.h"
 #include "bench/half.h"
 #include "bench/options.h"
+#include "bench/pictures.h"
 #include "bench/report.h"
 #include "bench/torch.h"
 #include "ops/ops.h"
@@ -35,7 +36,8 @@ typedef struct settings {
     uint64_t iters, warmup, repeat;
     double atol, rtol;
     bool compare;
-    const char *dot, *trace;
+    plan_pictures pictures;
+    const char *trace;
 } settings;
 
 typedef struct check {
@@ -375,7 +377,7 @@ static int time_shape(const settings *s, const opened_device *opened, const shap
     for (uint64_t set = 0; set < p.sets && code == EXIT_GOOD; set++)
         REPORT_TRY(check_set(&p, s->dtype, set, SAMPLED_ROWS, s->atol, s->rtol, result));
     if (code == EXIT_GOOD) add_row(rows, of, &t);
-    if (code == EXIT_GOOD && s->dot) REPORT_TRY(rota_plan_write_dot(p.plan, s->dot));
+    if (code == EXIT_GOOD) REPORT_TRY(plan_pictures_write(&s->pictures, p.plan));
     if (code == EXIT_GOOD && s->trace) REPORT_TRY(rota_plan_write_trace(p.plan, s->trace));
 done:
     if (compared) torch_stop(&child);
@@ -461,7 +463,7 @@ int bench_matmul(int argc, char **argv) {
         {"--check-rtol", OPTION_REAL, &s.rtol, "X", 0, 1e6, false, "and relative to what is right"},
         {"--compare", OPTION_CHOICE, &compare, "torch", 0, 0, false,
          "time PyTorch in between, on the same operands"},
-        OPTION_ROW_DOT(s.dot),
+        OPTION_ROWS_PICTURES(s.pictures),
         OPTION_ROW_TRACE(s.trace),
         OPTION_ROW_OUT(out)};
     const option_table table = {
@@ -473,6 +475,7 @@ int bench_matmul(int argc, char **argv) {
         NULL};
     const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    if (!plan_pictures_good(&table, &s.pictures)) return EXIT_BAD_ARGUMENT;
     uint32_t one;
     bool good = parse_shapes(shapes, s.shapes, SHAPES_MAX, &s.shape_count);
     if (!good || !parse_shapes(check_text, &s.check_shape, 1, &one)) {

@@ -49,8 +49,6 @@ typedef struct option_table {
     }
 #define OPTION_ROW_OUT(variable)                                                                             \
     { "--out", OPTION_OUTPUT, &(variable), "FILE", 0, 0, false, "write the result there as JSON" }
-#define OPTION_ROW_DOT(variable)                                                                             \
-    { "--dot", OPTION_OUTPUT, &(variable), "FILE", 0, 0, false, "write the plan there for Graphviz" }
 #define OPTION_ROW_TRACE(variable)                                                                           \
     {                                                                                                        \
         "--trace", OPTION_OUTPUT, &(variable), "FILE", 0, 0, false,                                          \

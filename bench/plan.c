@@ -6,6 +6,7 @@
 #include "bench/commands.h"
 #include "bench/graphs.h"
 #include "bench/options.h"
+#include "bench/pictures.h"
 #include "bench/report.h"
 
 #define PROGRAM "rota-bench plan"
@@ -16,6 +17,7 @@ typedef struct plan_settings {
     bench_graph_options graph;
     uint32_t threads;
     bool certify;
+    plan_pictures pictures;
     rota_compile_options compile;
 } plan_settings;
 
@@ -90,7 +92,7 @@ static rota_status record_timed(const bench_graph *graph, uint32_t threads, uint
     return status;
 }
 
-static rota_status build(const plan_settings *settings, const char *dot, plan_build *out) {
+static rota_status build(const plan_settings *settings, plan_build *out) {
     bench_graph *graph = NULL;
     rota_plan *plan = NULL;
     uint64_t begin = rota_clock_ns(), record_ns = 0;
@@ -108,7 +110,6 @@ static rota_status build(const plan_settings *settings, const char *dot, plan_bu
     if (status == ROTA_OK) {
         out->stats = ROTA_PLAN_STATS();
         rota_plan_get_stats(plan, &out->stats);
-        if (dot) status = rota_plan_write_dot(plan, dot);
     }
     if (status == ROTA_OK && settings->certify) {
         rota_compile_options options = settings->compile;
@@ -119,6 +120,22 @@ static rota_status build(const plan_settings *settings, const char *dot, plan_bu
         out->certified_ns = (double)(rota_clock_ns() - begin) / nodes;
         rota_plan_release(certified);
     }
+    rota_plan_release(plan);
+    bench_graph_release(graph);
+    return status;
+}
+
+/* A build of its own, since names that say the layer are not what is timed. */
+static rota_status draw(const plan_settings *settings) {
+    if (!settings->pictures.dot && !settings->pictures.svg) return ROTA_OK;
+    bench_graph_options options = settings->graph;
+    bench_graph *graph = NULL;
+    rota_plan *plan = NULL;
+    options.layer_names = true;
+    ROTA_TRY(bench_graph_create(&options, &graph));
+    rota_status status = bench_graph_record_all(graph, 1);
+    if (status == ROTA_OK) status = rota_compile(NULL, graph->graph, &settings->compile, &plan);
+    if (status == ROTA_OK) status = plan_pictures_write(&settings->pictures, plan);
     rota_plan_release(plan);
     bench_graph_release(graph);
     return status;
@@ -187,18 +204,18 @@ static cJSON *described(const plan_settings *settings, const char *graph, uint64
 }
 
 /* Builds the graph's plan `builds` times; what that took, and whether the arena can be. */
-static int run_plan(const plan_settings *settings, const char *graph, uint64_t builds, const char *dot,
-                    const char *out) {
+static int run_plan(const plan_settings *settings, const char *graph, uint64_t builds, const char *out) {
     double record_ns[BUILDS_MAX], compile_ns[BUILDS_MAX], buffers_ns[BUILDS_MAX], certified_ns[BUILDS_MAX];
     plan_build last;
-    rota_status status = build(settings, NULL, &last); /* warms up */
+    rota_status status = build(settings, &last); /* warms up */
     for (uint64_t b = 0; b < builds && status == ROTA_OK; b++) {
-        status = build(settings, b + 1 == builds ? dot : NULL, &last);
+        status = build(settings, &last);
         record_ns[b] = last.record_ns;
         compile_ns[b] = last.compile_ns;
         buffers_ns[b] = last.buffers_ns;
         certified_ns[b] = last.certified_ns;
     }
+    if (status == ROTA_OK) status = draw(settings);
     if (status != ROTA_OK) return report_failure(PROGRAM, status);
     sample_stats record = samples_describe(record_ns, builds), compile = samples_describe(compile_ns, builds);
     sample_stats buffers = samples_describe(buffers_ns, builds);
@@ -225,7 +242,8 @@ int bench_plan(int argc, char **argv) {
     int kind = BENCH_TRAIN, packing = ROTA_PACK_TIGHT;
     uint64_t nodes = 100000, threads = 1, builds = 5, queues = 1, limit = 0;
     bool uploads = false, slots = false, certify = false;
-    const char *out = NULL, *dot = NULL;
+    const char *out = NULL;
+    plan_pictures pictures = {0};
     const option options[] = {
         {"--graph", OPTION_CHOICE, &kind, BENCH_GRAPH_FORM, 0, 0, false,
          "how the nodes depend on each other"},
@@ -242,19 +260,20 @@ int bench_plan(int argc, char **argv) {
          "of the train graph: a weight of each layer is uploaded at each replay"},
         {"--slots", OPTION_FLAG, &slots, NULL, 0, 0, false, "persistent buffers are bound at each replay"},
         {"--certify", OPTION_FLAG, &certify, NULL, 0, 0, false, "check the plan against the record"},
-        OPTION_ROW_DOT(dot),
+        OPTION_ROWS_PICTURES(pictures),
         OPTION_ROW_OUT(out),
     };
     const option_table table = {
         PROGRAM,
         bench_text(PROGRAM),
         "rota-bench plan --graph train --nodes 1M --certify\n"
-        "rota-bench plan --graph train --nodes 10K --memory-limit 512Mi --dot plan.dot",
+        "rota-bench plan --graph train --nodes 10K --memory-limit 512Mi --svg plan.svg --collapse",
         options,
         sizeof options / sizeof *options,
         NULL};
     const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    if (!plan_pictures_good(&table, &pictures)) return EXIT_BAD_ARGUMENT;
     if (kind == BENCH_TRAIN && nodes < BENCH_LAYER_NODES) {
         options_bad(&table, "--graph train needs --nodes of at least %d, not %" PRIu64, BENCH_LAYER_NODES,
                     nodes);
@@ -271,9 +290,10 @@ int bench_plan(int argc, char **argv) {
                                         .uploads = uploads},
                               .threads = (uint32_t)threads,
                               .certify = certify,
+                              .pictures = pictures,
                               .compile = ROTA_COMPILE_OPTIONS(.packing = (rota_packing)packing,
                                                               .queues = (uint32_t)queues,
                                                               .transfer_queue = uploads && queues > 1,
                                                               .memory_limit_bytes = limit)};
-    return run_plan(&settings, kinds[kind], builds, dot, out);
+    return run_plan(&settings, kinds[kind], builds, out);
 }

@@ -8,6 +8,7 @@
 #include "bench/commands.h"
 #include "bench/graphs.h"
 #include "bench/options.h"
+#include "bench/pictures.h"
 #include "bench/raw_cpu.h"
 #include "bench/raw_cuda.h"
 #include "bench/raw_vk.h"
@@ -21,7 +22,8 @@ static const char program[] = "rota-bench replay";
 typedef struct settings {
     bench_graph_options graph;
     uint64_t rounds;
-    const char *dot, *trace;
+    plan_pictures pictures;
+    const char *trace;
 } settings;
 
 /* Samples of one side. */
@@ -307,7 +309,7 @@ static int run(const settings *s, const char *id, const char *out) {
     }
     code = measure(&b);
     if (code == EXIT_GOOD) report(&b, result);
-    if (code == EXIT_GOOD && s->dot) REPORT_TRY(rota_plan_write_dot(b.plan, s->dot));
+    if (code == EXIT_GOOD) REPORT_TRY(plan_pictures_write(&s->pictures, b.plan));
     if (code == EXIT_GOOD && s->trace) REPORT_TRY(rota_plan_write_trace(b.plan, s->trace));
 done:
     raw_vk_destroy(b.raw_vk);
@@ -339,7 +341,7 @@ int bench_replay(int argc, char **argv) {
         {"--change", OPTION_FLAG, &s.graph.seeds, NULL, 0, 0, false,
          "each node has an argument that changes at each replay"},
         {"--rounds", OPTION_COUNT, &s.rounds, "N", 3, 10000, false, "how often each way is timed, in turn"},
-        OPTION_ROW_DOT(s.dot),
+        OPTION_ROWS_PICTURES(s.pictures),
         OPTION_ROW_TRACE(s.trace),
         OPTION_ROW_OUT(out)};
     const option_table table = {program,
@@ -350,6 +352,7 @@ int bench_replay(int argc, char **argv) {
                                 NULL};
     const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    if (!plan_pictures_good(&table, &s.pictures)) return EXIT_BAD_ARGUMENT;
     s.graph.kind = (bench_graph_kind)kind;
     if (s.graph.kind == BENCH_TRAIN && s.graph.nodes < BENCH_LAYER_NODES) {
         options_bad(&table, "--graph train needs --nodes of at least %d, not %" PRIu64, BENCH_LAYER_NODES,

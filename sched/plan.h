@@ -92,9 +92,30 @@ typedef struct rota_plan_stats {
 /* What compiling counted; constant. INVALID_ARGUMENT: out_stats->struct_size (base/sized.h). Wait-free. */
 ROTA_API rota_status rota_plan_get_stats(const rota_plan *plan, rota_plan_stats *out_stats);
 
-/* Graphviz: nodes, edges by hazard kind and memory, queues, batches. Written to a random name beside it and
- * renamed (a device or pipe is written directly). SYSTEM names the file and the reason. Any thread. Linear in
- * nodes and edges. */
+typedef enum rota_draw_format {
+    ROTA_DRAW_DOT, /* Graphviz's language */
+    ROTA_DRAW_SVG  /* a picture, nodes by level: each is below all that it waits for */
+} rota_draw_format;
+
+typedef struct rota_draw_options {
+    size_t struct_size; /* sizeof, by ROTA_DRAW_OPTIONS() */
+    rota_draw_format format;
+    /* Each section is one node, and all edges between two are one. Else its nodes stand in a field of their
+     * own. A section: nodes in a row of the record order whose names begin alike, up to the first word that
+     * ends with a digit ("layer 3 attention", "h.0.attn"), else up to the first '.', '/' or ':', else all of
+     * them. */
+    bool collapse;
+} rota_draw_options;
+#define ROTA_DRAW_OPTIONS(...) ROTA_SIZED(rota_draw_options, __VA_ARGS__)
+
+/* Draws the plan: nodes with their kernels, edges by hazard kind and memory, queues, batches, and what the
+ * colours mean. Written to a random name beside it and renamed (a device or pipe is written directly).
+ * `options` may be NULL. SYSTEM names the file and the reason; INVALID_ARGUMENT: options; OUT_OF_MEMORY. Any
+ * thread. Linear in nodes and edges, of SVG n log n in the nodes that are drawn. */
+ROTA_API rota_status rota_plan_draw(const rota_plan *plan, const rota_draw_options *options,
+                                    const char *path);
+
+/* rota_plan_draw for Graphviz, without options. */
 ROTA_API rota_status rota_plan_write_dot(const rota_plan *plan, const char *path);
 
 /* Chrome trace JSON of the last completed replay: per-node device times, queues as tracks, submissions,

@@ -3,6 +3,7 @@
 #define ROTA_EXAMPLES_GPT_TRAIN_H
 
 #include <signal.h>
+#include "bench/pictures.h"
 #include "bench/report.h"
 #include "examples/gpt/checkpoint.h"
 #include "examples/gpt/graph.h"
@@ -15,8 +16,9 @@ typedef enum gpt_schedule { GPT_COSINE, GPT_LINEAR, GPT_CONSTANT } gpt_schedule;
 
 /* What the command line says. */
 typedef struct gpt_settings {
-    const char *device, *checkpoint, *resume, *init_from, *save_weights, *log, *tensorboard, *dot, *trace,
-        *report, *prompt, *write_tokens;
+    const char *device, *checkpoint, *resume, *init_from, *save_weights, *log, *tensorboard, *trace, *report,
+        *prompt, *write_tokens;
+    plan_pictures pictures;
     int argc; /* the command line, for the report */
     char **argv;
     const char *generate; /* what the text begins with, or ""; NULL: training */

@@ -58,7 +58,7 @@ static int prepare_training(gpt_trainer *t) {
     if (status != ROTA_OK) return gpt_memory_failure(program, status, &t->model);
     if (s->eval_iters)
         REPORT_TRY(gpt_plan_loss(&t->model, s->config.batch, s->config.block, &t->train, &t->loss));
-    if (s->dot) REPORT_TRY(rota_plan_write_dot(t->train.plan, s->dot));
+    REPORT_TRY(plan_pictures_write(&s->pictures, t->train.plan));
     rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(t->train.plan, &stats);
     printf("%zu tokens of %u kinds; %" PRIu64 " weights; one step is a graph of %" PRIu64 " nodes in %" PRIu64
@@ -411,7 +411,7 @@ int main(int argc, char **argv) {
          "write a line of JSON there for each step"},
         {"--tensorboard", OPTION_STRING, &s.tensorboard, "DIR", 0, 0, false,
          "write the same there for TensorBoard"},
-        OPTION_ROW_DOT(s.dot),
+        OPTION_ROWS_PICTURES(s.pictures),
         OPTION_ROW_TRACE(s.trace),
         {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false,
          "write there a page with curves and times"},
@@ -437,7 +437,7 @@ int main(int argc, char **argv) {
     if (s.resume && !take_stored(&table, &s)) goto done;
     if (!s.source.data && !s.generate)
         options_bad(&table, "--data FILE is needed, except with --generate");
-    else if (check_settings(&s))
+    else if (plan_pictures_good(&table, &s.pictures) && check_settings(&s))
         code = run(&s);
 done:
     gpt_stored_free(&s.stored);

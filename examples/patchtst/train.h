@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include "bench/pictures.h"
 #include "bench/report.h"
 #include "examples/patchtst/checkpoint.h"
 #include "examples/patchtst/data.h"
@@ -14,6 +15,7 @@
 /* What the command line says. */
 typedef struct patchtst_settings {
     const char *device, *checkpoint, *resume, *log, *tensorboard, *report, *trace;
+    plan_pictures pictures;
     int argc; /* the command line, for the report */
     char **argv;
     uint64_t epochs, seed, memory_limit;

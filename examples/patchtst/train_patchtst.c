@@ -52,6 +52,7 @@ static int prepare(patchtst_trainer *t, const opened_device *opened) {
     rota_status status = patchtst_plan_train(&t->model, &t->train);
     if (status == ROTA_OK) status = patchtst_plan_errors(&t->model, &t->errors);
     if (status != ROTA_OK) return plan_failure(status, &config);
+    REPORT_TRY(plan_pictures_write(&s->pictures, t->train.plan));
     rota_plan_get_stats(t->train.plan, &stats);
     printf("%" PRIu64 " rows of %" PRIu64 " channels: %" PRIu64 " windows to train on, %" PRIu64
            " to validate, %" PRIu64 " to test\n",
@@ -175,6 +176,7 @@ int main(int argc, char **argv) {
         {"--timeout", OPTION_COUNT, &s.timeout, "SECONDS", 1, 1e9, false,
          "how long a device may get no further"},
         OPTION_ROW_HEADING("What is written of the run"),
+        OPTION_ROWS_PICTURES(s.pictures),
         OPTION_ROW_TRACE(s.trace),
         {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false,
          "write there a page with curves and times"},
@@ -194,6 +196,7 @@ int main(int argc, char **argv) {
         NULL};
     const option_result parsed = options_parse(&table, argc - 1, argv + 1);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    if (!plan_pictures_good(&table, &s.pictures)) return EXIT_BAD_ARGUMENT;
     s.source.look_back = c->look_back;
     s.source.horizon = c->horizon;
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};

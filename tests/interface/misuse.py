@@ -37,6 +37,7 @@ VALUES = {
     "rota_runtime_stats *": "&ROTA_RUNTIME_STATS()", "rota_plan_stats *": "&ROTA_PLAN_STATS()",
     "rota_runtime_options *": '&ROTA_RUNTIME_OPTIONS(.worker_threads = 1, .cache_dir = "")',
     "rota_graph_options *": "&ROTA_GRAPH_OPTIONS()", "rota_compile_options *": "&ROTA_COMPILE_OPTIONS()",
+    "rota_draw_options *": "&ROTA_DRAW_OPTIONS()",
     "rota_adopt_options *": "&ROTA_ADOPT_OPTIONS(.memory = misuse_pages, .size_bytes = 64)",
     "rota_submit_options *": "&ROTA_SUBMIT_OPTIONS(.args = w.args)", "rota_tape_options *": "&ROTA_TAPE_OPTIONS()",
     "rota_backward_options *": "&ROTA_BACKWARD_OPTIONS()",

@@ -91,6 +91,25 @@ static rota_status call_compile_options(const void *given) {
     rota_graph_release(graph);
     return status;
 }
+static rota_plan *analysed(void) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_fill(recorder, s.x.buffer, 0, 64, 1, NULL));
+    assert_ok(rota_record_fill(recorder, s.w.buffer, 0, 64, 1, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(NULL, graph, NULL, &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+static rota_status call_draw_options(const void *given) {
+    rota_plan *plan = analysed();
+    rota_status status = rota_plan_draw(plan, given, "/dev/null");
+    rota_plan_release(plan);
+    return status;
+}
 static rota_status call_tape_options(const void *given) {
     rota_tape *tape;
     rota_status status = rota_tape_create(s.recorder, given, &tape);
@@ -158,6 +177,7 @@ static void all_given(void (*judge)(const char *type, size_t size, const void *w
     GIVEN(runtime_options, .worker_threads = 1);
     GIVEN(graph_options, .name = "sized");
     GIVEN(compile_options, .name = "sized");
+    GIVEN(draw_options, .format = ROTA_DRAW_SVG);
     GIVEN(tape_options, .no_gradients = true);
     GIVEN(backward_options, .accumulate = false);
     GIVEN(linear, .bias = s.table);
@@ -280,19 +300,6 @@ static void a_member_that_is_cut_off_has_its_default(void **state) {
 
 static rota_status fill_runtime_stats(void *out) {
     return rota_runtime_get_stats(s.runtime, out);
-}
-static rota_plan *analysed(void) {
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_plan *plan;
-    assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(rota_record_fill(recorder, s.x.buffer, 0, 64, 1, NULL));
-    assert_ok(rota_record_fill(recorder, s.w.buffer, 0, 64, 1, NULL));
-    rota_recorder_close(recorder);
-    assert_ok(rota_compile(NULL, graph, NULL, &plan));
-    rota_graph_release(graph);
-    return plan;
 }
 static rota_status fill_plan_stats(void *out) {
     rota_plan *plan = analysed();

@@ -57,6 +57,31 @@ for graph in chain wide train random; do
       ratio
   done
 done
+# Pictures: XML, with a box for each node, or for each layer's forward and backward part and what follows them.
+expect 0 'ns/node' "$bench" plan --graph train --nodes 370 --svg plan.svg --dot plan.dot
+expect 0 'ns/node' "$bench" plan --graph train --nodes 370 --svg small.svg --dot small.dot --collapse
+# Also of a graph that Graphviz does not end with; seconds are for a busy machine.
+expect 0 'ns/node' timeout 60 "$bench" plan --graph random --nodes 50K --svg random.svg
+expect 0 'ns/node' timeout 60 "$bench" plan --graph wide --nodes 50K --svg wide.svg
+python3 - <<'PY' || failures=$((failures + 1))
+import re
+import xml.etree.ElementTree as tree
+def boxes(path):
+    svg = tree.parse(path).getroot()
+    assert svg.tag == "{http://www.w3.org/2000/svg}svg", svg.tag
+    width, found = float(svg.get("width")), svg.findall(".//{*}g/{*}rect")
+    for box in found:
+        assert 0 <= float(box.get("x")) and float(box.get("x")) + float(box.get("width")) <= width, box.attrib
+    corners = [(box.get("x"), box.get("y")) for box in found]
+    assert len(set(corners)) == len(corners), f"{path}: boxes lie on one another"
+    return len(found)
+assert boxes("plan.svg") == 370, boxes("plan.svg")
+assert boxes("small.svg") == 10 + 10 - 1 + 1, boxes("small.svg")  # the last layer goes on backward at once
+assert boxes("random.svg") == boxes("wide.svg") == 50000
+dot = open("small.dot").read()
+assert re.search(r's0 \[.*label="layer 0\\n12 operations', dot) and "s0 -> s1 [" in dot, dot[:2000]
+assert open("plan.dot").read().count("subgraph cluster_") == 20, "clusters"
+PY
 expect 0 '4 examples, 0 wrong elements' "$bench" ops --device cpu --shapes large --check-only --op sum_squares
 expect 0 ' 0 of ' "$bench" matmul --device cpu --shapes 64x48x80,33x17x129 --iters 5 --warmup 1 --repeat 2 \
   --check-shape 65x67x69 --trace matmul.trace --out matmul.json
@@ -89,6 +114,8 @@ expect 1 "'nowhere/plan.json' can't be written" "$bench" plan --nodes 100 --out 
 expect 1 "--out: 'nowhere/plan.json' can't be written" timeout 5 "$bench" plan --nodes 16000000 --builds 9 \
   --out nowhere/plan.json
 expect 1 "can't write '/dev/full'" "$bench" plan --nodes 100 --dot /dev/full
+expect 1 "can't write '/dev/full'" "$bench" plan --nodes 100 --svg /dev/full
+expect 1 '--collapse goes with --dot or --svg' "$bench" plan --nodes 100 --collapse
 expect 1 "--dot: '\.' can't be written" "$bench" plan --nodes 100 --dot .
 expect 1 "'\.' can't be written" "$bench" plan --nodes 100 --out .
 for words in "$bench plan --nodes 100" \

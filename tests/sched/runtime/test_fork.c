@@ -182,10 +182,10 @@ enum { CALLS = sizeof calls / sizeof *calls };
 
 /* Those of the same headers that are on no runtime, give no status, or only free. */
 static const char *const others[] = {
-    "rota_runtime_open",   "rota_runtime_close",     "rota_device_choice",     "rota_device_get_info",
-    "rota_device_runtime", "rota_args_release",      "rota_runtime_get_stats", "rota_plan_retain",
-    "rota_plan_release",   "rota_plan_get_stats",    "rota_plan_write_dot",    "rota_plan_get_commands",
-    "rota_plan_explain",   "rota_devices_abandoned",
+    "rota_runtime_open",   "rota_runtime_close",  "rota_device_choice",     "rota_device_get_info",
+    "rota_device_runtime", "rota_args_release",   "rota_runtime_get_stats", "rota_plan_retain",
+    "rota_plan_release",   "rota_plan_get_stats", "rota_plan_write_dot",    "rota_plan_get_commands",
+    "rota_plan_explain",   "rota_plan_draw",      "rota_devices_abandoned",
 };
 
 static bool is_known(const char *name) {
