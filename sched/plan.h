@@ -118,9 +118,10 @@ ROTA_API rota_status rota_plan_draw(const rota_plan *plan, const rota_draw_optio
 /* rota_plan_draw for Graphviz, without options. */
 ROTA_API rota_status rota_plan_write_dot(const rota_plan *plan, const char *path);
 
-/* Chrome trace JSON of the last completed replay: per-node device times, queues as tracks, submissions,
- * waits. Written as the former. WRONG_STATE: no diagnostics in the runtime's options, no replay completed
- * yet, the plan is only analysed, or its runtime was closed. May block in a driver. */
+/* Chrome trace JSON of the last completed replay: per-node device times, queues as tracks (several, where
+ * nodes overlap), submissions, waits, arrows along the plan's edges, bytes of the arenas in use. Written as
+ * the former. WRONG_STATE: no diagnostics in the runtime's options, no replay completed yet, the plan is only
+ * analysed, or its runtime was closed. OUT_OF_MEMORY. May block in a driver. O(n log n) in commands. */
 ROTA_API rota_status rota_plan_write_trace(rota_plan *plan, const char *path);
 
 /* Times of one node in the last completed replay, on rota_clock_ns's clock; both 0 if the node was skipped.

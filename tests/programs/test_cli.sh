@@ -86,7 +86,11 @@ expect 0 '4 examples, 0 wrong elements' "$bench" ops --device cpu --shapes large
 expect 0 ' 0 of ' "$bench" matmul --device cpu --shapes 64x48x80,33x17x129 --iters 5 --warmup 1 --repeat 2 \
   --check-shape 65x67x69 --trace matmul.trace --out matmul.json
 fields matmul.json timestamp iters warmup repeat dtype shapes device check rows
-fields matmul.trace traceEvents
+"$here/trace_check.py" matmul.trace || failures=$((failures + 1))
+for graph in chain wide train; do
+  expect 0 'all checked' "$bench" replay --device cpu --graph $graph --nodes 100 --rounds 3 --trace replay.trace
+  "$here/trace_check.py" replay.trace $graph || failures=$((failures + 1))
+done
 expect 2 'wrong' "$bench" matmul --device cpu --shapes 64x64x64 --iters 1 --repeat 1 --check-atol 0 --check-rtol 0
 expect 0 'submissions' "$bench" submit --device cpu --threads 2 --seconds 0.2 --out submit.json
 fields submit.json threads submissions_per_s caller_ns_p50 caller_ns_p99 caller_ns_p999 mutex_submissions_per_s \

@@ -91,7 +91,7 @@ expect 0 'test MSE' "$train" --data good.csv "${small[@]}" --device cpu --epochs
 expect 0 'test MSE' "$train" --data good.csv "${small[@]}" --device cpu --epochs 1 --fuse --trace trace.json \
   --log fused.jsonl
 same once.jsonl fused.jsonl
-fields trace.json traceEvents
+"$here/trace_check.py" trace.json || failures=$((failures + 1))
 few=("${model[@]}" --train-rows 110 --val-rows 20 --test-rows 20)
 expect 0 'test MSE' "$train" --data good.csv "${few[@]}" --device cpu --epochs 1 --log cpu.jsonl
 if timeout 60 "$train" --data good.csv "${few[@]}" --device vk:0 --epochs 1 --log vk.jsonl >output 2>&1; then
