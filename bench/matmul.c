@@ -38,6 +38,7 @@ typedef struct settings {
     bool compare;
     plan_pictures pictures;
     const char *trace;
+    bool debug_names;
 } settings;
 
 typedef struct check {
@@ -409,7 +410,8 @@ static bool parse_shapes(const char *text, shape *out, uint32_t capacity, uint32
 static int run(const settings *s, const char *id, const char *shapes, const char *out) {
     opened_device opened;
     const rota_runtime_options runtime_options =
-        ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace != NULL, .spin_ns = s->compare ? COMPARED_SPIN_NS : 0);
+        ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace != NULL, .debug_names = s->debug_names,
+                             .spin_ns = s->compare ? COMPARED_SPIN_NS : 0);
     int code = report_open(program, id, &runtime_options, &opened);
     if (code != EXIT_GOOD) return code;
     cJSON *result = report_new();
@@ -465,6 +467,7 @@ int bench_matmul(int argc, char **argv) {
          "time PyTorch in between, on the same operands"},
         OPTION_ROWS_PICTURES(s.pictures),
         OPTION_ROW_TRACE(s.trace),
+        OPTION_ROW_DEBUG_NAMES(s.debug_names),
         OPTION_ROW_OUT(out)};
     const option_table table = {
         program,

@@ -55,6 +55,12 @@ typedef struct option_table {
             "write there when each node of the last replay ran, as a Chrome trace"                           \
     }
 
+#define OPTION_ROW_DEBUG_NAMES(variable)                                                                     \
+    {                                                                                                        \
+        "--debug-names", OPTION_FLAG, &(variable), NULL, 0, 0, false,                                        \
+            "names of plans and nodes for RenderDoc and Nsight (VK_EXT_debug_utils, NVTX)"                   \
+    }
+
 typedef enum option_result { OPTIONS_OK, OPTIONS_HELP, OPTIONS_BAD } option_result;
 
 /* Reads argv[0..argc): "--name value" or "--name=value"; of an option that is given twice the last value counts. A

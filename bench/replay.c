@@ -24,6 +24,7 @@ typedef struct settings {
     uint64_t rounds;
     plan_pictures pictures;
     const char *trace;
+    bool debug_names;
 } settings;
 
 /* Samples of one side. */
@@ -276,7 +277,9 @@ static void report(bench *b, cJSON *result) {
 static int run(const settings *s, const char *id, const char *out) {
     static const char *const kinds[] = {"chain", "wide", "train", "random"};
     bench b = {.settings = s};
-    int code = report_open(program, id, &ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace != NULL), &b.opened);
+    int code = report_open(
+        program, id, &ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace != NULL, .debug_names = s->debug_names),
+        &b.opened);
     if (code != EXIT_GOOD) return code;
     settings with_runtime = *s;
     with_runtime.graph.runtime = b.opened.runtime;
@@ -343,6 +346,7 @@ int bench_replay(int argc, char **argv) {
         {"--rounds", OPTION_COUNT, &s.rounds, "N", 3, 10000, false, "how often each way is timed, in turn"},
         OPTION_ROWS_PICTURES(s.pictures),
         OPTION_ROW_TRACE(s.trace),
+        OPTION_ROW_DEBUG_NAMES(s.debug_names),
         OPTION_ROW_OUT(out)};
     const option_table table = {program,
                                 bench_text(program),

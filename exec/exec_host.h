@@ -56,6 +56,7 @@ typedef struct rota_exec_open_options {
         spin_ns; /* exec/vk, exec/cuda: how long the completion thread looks before it naps; 0: its default */
     uint32_t max_in_flight; /* bound on driver submissions not yet complete; 0: the executor's default */
     bool validation;        /* exec/vk: enable the Khronos validation layer; messages count as errors */
+    bool debug_names;       /* exec/vk, exec/cuda: names of plans and nodes for tools */
     void *test;             /* test executors' own options */
 } rota_exec_open_options;
 

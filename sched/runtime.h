@@ -58,6 +58,12 @@ typedef struct rota_runtime_options {
      * $XDG_CACHE_HOME/rota, else $HOME/.cache/rota, of which a relative one counts as none; "": none. A file
      * there is used only if it belongs to the user or to root and nobody else may write it. */
     const char *cache_dir;
+    /* Names of plans and nodes for tools. Vulkan: by VK_EXT_debug_utils, labels around each segment and node in
+     * its command buffers, and names of buffers and pipelines, which RenderDoc and Nsight Graphics show. CUDA: by
+     * NVTX, which Nsight Systems shows: a range around each launch of a segment, and one around each node while
+     * its CUDA graph is built. Made when plans are; a launch costs a range where a tool is there. Without that
+     * extension, or a tool that takes NVTX, there are none. */
+    bool debug_names;
 } rota_runtime_options;
 #define ROTA_RUNTIME_OPTIONS(...) ROTA_SIZED(rota_runtime_options, __VA_ARGS__)
 

@@ -41,6 +41,10 @@ def document(root, folder):
         library["comment"] = f"linked dynamically by {by}"
         packages.append(library)
         relations.append((rota["SPDXID"], "DYNAMIC_LINK", library["SPDXID"]))
+    nvtx = package("NVTX", "3", "Apache-2.0 WITH LLVM-exception")
+    nvtx["comment"] = "its headers are compiled into librota where CUDA's are there"
+    packages.append(nvtx)
+    relations.append((rota["SPDXID"], "STATIC_LINK", nvtx["SPDXID"]))
     for path in sorted(folder.glob("*.deb")) + sorted(folder.glob("*.tar.gz")):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         made = package(path.name, version, "MIT", packageFileName=path.name,

@@ -19,6 +19,7 @@ typedef struct gpt_settings {
     const char *device, *checkpoint, *resume, *init_from, *save_weights, *log, *tensorboard, *trace, *report,
         *prompt, *write_tokens;
     plan_pictures pictures;
+    bool debug_names;
     int argc; /* the command line, for the report */
     char **argv;
     const char *generate; /* what the text begins with, or ""; NULL: training */

@@ -162,11 +162,11 @@ static int run(const gpt_settings *s) {
         return good ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
     }
     opened_device opened;
-    int code = report_open(program, s->device,
-                           &ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report,
-                                                 .timeout_ns = s->timeout * 1000000000u,
-                                                 .memory_limit_bytes = s->memory_limit),
-                           &opened);
+    int code = report_open(
+        program, s->device,
+        &ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report, .debug_names = s->debug_names,
+                              .timeout_ns = s->timeout * 1000000000u, .memory_limit_bytes = s->memory_limit),
+        &opened);
     if (code == EXIT_GOOD && s->source.data && !gpt_text_tokenize(&t.text, &s->source))
         code = EXIT_BAD_ARGUMENT;
     if (code == EXIT_GOOD) code = prepare_model(&t, &opened);
@@ -413,6 +413,7 @@ int main(int argc, char **argv) {
          "write the same there for TensorBoard"},
         OPTION_ROWS_PICTURES(s.pictures),
         OPTION_ROW_TRACE(s.trace),
+        OPTION_ROW_DEBUG_NAMES(s.debug_names),
         {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false,
          "write there a page with curves and times"},
     };

@@ -16,6 +16,7 @@
 typedef struct patchtst_settings {
     const char *device, *checkpoint, *resume, *log, *tensorboard, *report, *trace;
     plan_pictures pictures;
+    bool debug_names;
     int argc; /* the command line, for the report */
     char **argv;
     uint64_t epochs, seed, memory_limit;

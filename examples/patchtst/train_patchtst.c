@@ -84,6 +84,7 @@ static int run(const patchtst_settings *s) {
     if (code == EXIT_GOOD)
         code = report_open(program, s->device,
                            &ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report,
+                                                 .debug_names = s->debug_names,
                                                  .timeout_ns = s->timeout * 1000000000u,
                                                  .memory_limit_bytes = s->memory_limit),
                            &opened);
@@ -178,6 +179,7 @@ int main(int argc, char **argv) {
         OPTION_ROW_HEADING("What is written of the run"),
         OPTION_ROWS_PICTURES(s.pictures),
         OPTION_ROW_TRACE(s.trace),
+        OPTION_ROW_DEBUG_NAMES(s.debug_names),
         {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false,
          "write there a page with curves and times"},
         {"--tensorboard", OPTION_STRING, &s.tensorboard, "DIR", 0, 0, false,

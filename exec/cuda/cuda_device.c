@@ -8,6 +8,7 @@
 #include "exec/cuda/cuda_instance.h"
 #include "exec/cuda/cuda_adopt.h"
 #include "exec/cuda/cuda_memory.h"
+#include "exec/cuda/cuda_names.h"
 #include "exec/cuda/cuda_program.h"
 #include "exec/cuda/cuda_running.h"
 #include "exec/cuda/cuda_share.h"
@@ -227,6 +228,7 @@ static rota_status open_device(rota_cuda_device *device, uint32_t index) {
     rota_status status = open_in_context(device);
     rota_cuda_leave(device);
     ROTA_TRY(status);
+    device->names = rota_cuda_names_open(device);
     return rota_completer_start(&device->completer, rota_cuda_complete_main, device, info->id,
                                 &device->base.locality);
 }
@@ -297,6 +299,7 @@ static uint64_t destroy_device(rota_cuda_device *device) {
         rota_cuda_leave(device);
         (void)device->cu->DevicePrimaryCtxRelease(device->handle);
     }
+    rota_cuda_names_close(device->names);
     pthread_mutex_destroy(&device->objects.lock);
     pthread_mutex_destroy(&device->modules.lock);
     pthread_mutex_destroy(&device->own.lock);

@@ -59,6 +59,7 @@ struct rota_cuda_device {
     const rota_cuda_api *cu;
     rota_cuda_target target;
     char *cache_dir; /* NULL: none */
+    void *names;     /* for tools (cuda_names.h); NULL: none */
     CUdevice handle;
     CUcontext context;
     uint64_t granularity; /* of memory that can be exported; 0: the driver has none */

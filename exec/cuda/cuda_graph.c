@@ -6,6 +6,7 @@
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_library.h"
+#include "exec/cuda/cuda_names.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -327,7 +328,12 @@ static rota_status build(building *b, uint32_t segment, CUgraphExec *out_exec) {
         return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a graph of %u commands", b->fold.count);
     ROTA_TRY(rota_cuda_check(b->device, b->device->cu->GraphCreate(&b->graph, 0), "cuGraphCreate"));
     ROTA_TRY(add_head(b, &b->program->segments[segment]));
-    for (uint32_t i = 0; i < b->fold.count; i++) ROTA_TRY(add_command(b, i));
+    for (uint32_t i = 0; i < b->fold.count; i++) {
+        rota_cuda_range_node(b->device, b->desc, &b->desc->commands[b->segment->first_command + i]);
+        const rota_status status = add_command(b, i);
+        rota_cuda_range_end(b->device->names);
+        if (status != ROTA_OK) return status;
+    }
     return instantiate(b, out_exec);
 }
 

@@ -7,6 +7,7 @@
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_instance.h"
+#include "exec/cuda/cuda_names.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -132,7 +133,10 @@ static rota_status launch(rota_cuda_device *device, rota_cuda_queue *queue, cons
     write_block(instance, work->block);
     ROTA_TRY(rota_cuda_instance_exec(device, instance, work->segment, work->block, &exec));
     if (!exec) return ROTA_OK;
-    return rota_cuda_check(device, device->cu->GraphLaunch(exec, queue->stream), "cuGraphLaunch");
+    rota_cuda_range_segment(device->names, instance->program->desc, work->segment);
+    const CUresult result = device->cu->GraphLaunch(exec, queue->stream);
+    rota_cuda_range_end(device->names);
+    return rota_cuda_check(device, result, "cuGraphLaunch");
 }
 
 static rota_status copy(rota_cuda_device *device, rota_cuda_queue *queue, const rota_exec_work *work) {

@@ -1,6 +1,7 @@
 /* The VkInstance: layers, the validation messenger, and the driver's list of devices. */
 #include "exec/vk/vk_instance.h"
 #include "exec/vk/vk_device.h"
+#include "exec/vk/vk_names.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,6 +90,9 @@ static rota_status create(rota_vk_instance *instance, const VkDebugUtilsMessenge
         info.ppEnabledLayerNames = layers;
         info.enabledExtensionCount = 2;
         info.ppEnabledExtensionNames = extensions;
+    } else if (instance->names) {
+        info.enabledExtensionCount = 1; /* the first */
+        info.ppEnabledExtensionNames = extensions;
     }
     VkResult result = instance->global->CreateInstance(&info, NULL, &instance->handle);
     if (result != VK_SUCCESS) {
@@ -116,6 +120,7 @@ rota_status rota_vk_instance_open(rota_vk_device *device, bool validation, rota_
         rota_log_write(&device->host.log, ROTA_LOG_WARNING,
                        "validation was asked for, but " VALIDATION_LAYER " is not installed");
 
+    instance.names = device && device->options.debug_names && rota_vk_names_there(instance.global);
     VkDebugUtilsMessengerCreateInfoEXT messenger = {0};
     if (instance.validation) messenger = messenger_info(device);
     ROTA_TRY(create(&instance, instance.validation ? &messenger : NULL));
@@ -127,6 +132,12 @@ rota_status rota_vk_instance_open(rota_vk_device *device, bool validation, rota_
                       instance.handle, &messenger, NULL, &device->messages.messenger)) != VK_SUCCESS)
             status = rota_vk_fail(result, "vkCreateDebugUtilsMessengerEXT");
     }
+    instance.names = instance.names && instance.vk.SetDebugUtilsObjectNameEXT &&
+                     instance.vk.CmdBeginDebugUtilsLabelEXT && instance.vk.CmdEndDebugUtilsLabelEXT;
+    if (device && device->options.debug_names && !instance.names)
+        rota_log_write(
+            &device->host.log, ROTA_LOG_WARNING,
+            "names for tools were asked for, but Vulkan has no " VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
     if (status != ROTA_OK) {
         if (instance.vk.DestroyInstance) instance.vk.DestroyInstance(instance.handle, NULL);
         return status;

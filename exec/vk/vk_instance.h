@@ -25,6 +25,7 @@ typedef struct rota_vk_instance {
     rota_vk_instance_table vk;
     uint32_t api_version;
     bool validation; /* the layer is on */
+    bool names;      /* of nodes and objects, for tools (vk_names.h) */
 } rota_vk_instance;
 
 /* Makes an instance; with `validation` the Khronos layer where it is installed, its messages going to

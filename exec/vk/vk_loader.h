@@ -30,6 +30,9 @@
 #define ROTA_VK_INSTANCE_OPTIONAL(X)                                                                         \
     X(CreateDebugUtilsMessengerEXT)                                                                          \
     X(DestroyDebugUtilsMessengerEXT)                                                                         \
+    X(SetDebugUtilsObjectNameEXT)                                                                            \
+    X(CmdBeginDebugUtilsLabelEXT)                                                                            \
+    X(CmdEndDebugUtilsLabelEXT)                                                                              \
     X(GetPhysicalDeviceCooperativeMatrixPropertiesKHR)                                                       \
     X(GetPhysicalDeviceCalibrateableTimeDomainsEXT)
 

@@ -2,6 +2,7 @@
 #include "exec/vk/vk_memory.h"
 #include "exec/vk/vk_device.h"
 #include "exec/vk/vk_loss.h"
+#include "exec/vk/vk_names.h"
 #include "graph/buffer.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -206,6 +207,8 @@ static rota_status allocate(rota_vk_device *device, const request *wish, rota_vk
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkAllocateMemory");
     result = device->vk.BindBufferMemory(device->handle, memory->buffer, memory->memory, 0);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkBindBufferMemory");
+    rota_vk_name(device, VK_OBJECT_TYPE_BUFFER, (uint64_t)memory->buffer, "%s", name);
+    rota_vk_name(device, VK_OBJECT_TYPE_DEVICE_MEMORY, (uint64_t)memory->memory, "%s", name);
     return find_addresses(device, wish, memory);
 }
 

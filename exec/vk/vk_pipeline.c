@@ -3,6 +3,7 @@
 #include "exec/vk/vk_pipeline.h"
 #include "exec/vk/vk_spirv.h"
 #include "exec/vk/vk_device.h"
+#include "exec/vk/vk_names.h"
 #include "exec/vk/vk_loss.h"
 #include <stdlib.h>
 #include <string.h>
@@ -88,6 +89,7 @@ static rota_status build(rota_vk_device *device, const rota_vk_pipeline_key *key
     device->vk.DestroyShaderModule(device->handle, module, NULL);
     if (result == VK_ERROR_DEVICE_LOST) return rota_vk_lose(device, result, "vkCreateComputePipelines");
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateComputePipelines");
+    rota_vk_name(device, VK_OBJECT_TYPE_PIPELINE, (uint64_t)pipeline->handle, "%s", kernel->name);
     return ROTA_OK;
 }
 

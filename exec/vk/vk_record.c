@@ -2,6 +2,7 @@
  * argument block, for any number of submissions. */
 #include "exec/vk/vk_record.h"
 #include "exec/vk/vk_device.h"
+#include "exec/vk/vk_names.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,7 +193,9 @@ static rota_status record_batches(recording *r, const rota_exec_segment *segment
             if (r->recorded->queries)
                 device->vk.CmdWriteTimestamp2(r->buffer, VK_PIPELINE_STAGE_2_TOP_OF_PIPE_BIT,
                                               r->recorded->queries, 2 * command);
+            rota_vk_label_node(device, r->buffer, desc, &desc->commands[command]);
             ROTA_TRY(record_command(r, command));
+            rota_vk_label_end(device, r->buffer);
             if (r->recorded->queries)
                 device->vk.CmdWriteTimestamp2(r->buffer, VK_PIPELINE_STAGE_2_BOTTOM_OF_PIPE_BIT,
                                               r->recorded->queries, 2 * command + 1);
@@ -231,6 +234,7 @@ static rota_status record_segment(recording *r, uint32_t index) {
                                       .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
     result = device->vk.BeginCommandBuffer(r->buffer, &begin);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkBeginCommandBuffer");
+    rota_vk_label_segment(device, r->buffer, r->program->desc, index);
     r->bound = VK_NULL_HANDLE;
     r->writes_mapped = false;
     r->after_dispatch = r->after_transfer = 0;
@@ -241,6 +245,7 @@ static rota_status record_segment(recording *r, uint32_t index) {
     ROTA_TRY(record_batches(r, segment));
     if (r->writes_mapped) rota_vk_record_host_barrier(device, r->buffer, r->program->segment_kinds[index]);
     if (r->recorded->results) record_results(r, segment);
+    rota_vk_label_end(device, r->buffer);
     result = device->vk.EndCommandBuffer(r->buffer);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkEndCommandBuffer");
     r->recorded->buffers[index] = r->buffer;

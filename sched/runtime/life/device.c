@@ -89,6 +89,7 @@ static rota_status start_device(rota_device *device, const rota_driver_entry *en
         .diagnostics = runtime->options.diagnostics,
         .cache_dir = runtime->options.cache_dir,
         .validation = runtime->options.validation,
+        .debug_names = runtime->options.debug_names,
         .test = entry->test,
         .touch = rota_hooks_touch(&runtime->hooks),
     };

@@ -60,6 +60,7 @@ cuda_fixture *cuda_open(const rota_exec_open_options *changes) {
     options.host.node_name = name_of;
     if (changes) {
         options.diagnostics = changes->diagnostics;
+        options.debug_names = changes->debug_names;
         options.max_in_flight = changes->max_in_flight;
         if (changes->queue_count) options.queue_count = changes->queue_count;
     }

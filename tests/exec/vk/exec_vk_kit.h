@@ -70,6 +70,8 @@ static inline fixture *open_as(const rota_exec_open_options *changes, bool valid
     if (changes) {
         options.diagnostics = changes->diagnostics;
         options.touch = changes->touch;
+        options.debug_names = changes->debug_names;
+        if (changes->host.node_name) options.host.node_name = changes->host.node_name;
         options.max_in_flight = changes->max_in_flight;
         options.spin_ns = changes->spin_ns;
         if (changes->cache_dir) options.cache_dir = changes->cache_dir;
