@@ -2,6 +2,7 @@
 #include "bench/ops_reference.h"
 
 #include "bench/ops_reference_basic.h"
+#include "bench/ops_reference_window.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -363,7 +364,7 @@ bool reference_run(reference *r) {
             references[i].run(r);
             return true;
         }
-    return reference_run_basic(r);
+    return reference_run_window(r) || reference_run_basic(r);
 }
 
 /* Additions one after the other: their roundings, which go both ways, add up like the square root where they
@@ -384,6 +385,7 @@ static double longest_sum(const rota_op_use *use) {
     if (strcmp(name, "scatter_add") == 0)
         return 4 * additions((double)use->inputs[1].shape[use->attributes.axis[0]]);
     if (strcmp(name, "sum_squares") == 0 || strcmp(name, "global_norm") == 0) return 20000;
+    if (reference_sum_window(use) > 0) return additions(reference_sum_window(use));
     if (strcmp(name, "matmul") == 0)
         return additions((double)x->shape[x->rank - (use->attributes.transpose_a ? 2 : 1)]);
     if (strncmp(name, "linear", 6) == 0) return (double)x->shape[x->rank - 1];

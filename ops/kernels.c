@@ -49,6 +49,13 @@ static double work_attention_key_value(const void *params, const uint64_t *opera
     return work_attention_query(params, operand_bytes) * 4 / 3;
 }
 
+static double work_conv(const void *params, const uint64_t *operand_bytes) {
+    const rota_conv_params *p = params;
+    (void)operand_bytes;
+    return 2.0 * p->batch * p->groups * p->in_channels * p->out_channels * p->out[0] * p->out[1] *
+           p->window[0] * p->window[1];
+}
+
 static const rota_kernel_bindable slots_rope[] = {
     {"offset", offsetof(rota_rope_params, offset), 4, true, ROTA_VALUE_U32},
 };

@@ -21,6 +21,7 @@
 
 #include "../graph/kernel.h"
 #include "kernel_params.h"
+#include "window_params.h"
 #include "tensor.h"
 
 /* A built-in kernel by its name, by which kernel_params.h describes it ("matmul"); NULL if there is none.

@@ -34,6 +34,7 @@
 #include "ops_linear.h"
 #include "ops_norm.h"
 #include "ops_attention.h"
+#include "ops_window.h"
 #include "ops_train.h"
 
 #endif

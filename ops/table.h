@@ -8,6 +8,15 @@
 #define ROTA_OP_INPUTS_MAX 6
 #define ROTA_OP_OUTPUTS_MAX 3
 
+/* Of ops whose windows slide over height and width. */
+typedef struct rota_op_window {
+    uint32_t extent[2]; /* of pooling */
+    uint32_t stride[2], padding[2], dilation[2];
+    uint32_t output_padding[2]; /* of conv_transpose2d */
+    uint32_t groups;
+    bool ceil_mode, exclude_padding;
+} rota_op_window;
+
 /* The scalar attributes of any op; each op reads its own (rota_op.attributes lists them). */
 typedef struct rota_op_attributes {
     rota_value value[2]; /* affine: alpha, beta; dropout: seed, step; adamw: lr, step; masked_fill: number */
@@ -23,6 +32,7 @@ typedef struct rota_op_attributes {
     uint32_t flags; /* optimizers: ROTA_UPDATE_ */
     uint32_t stream;
     rota_tensor kept; /* linear_gelu: what its gradient needs, made where it may have one */
+    rota_op_window window;
 } rota_op_attributes;
 
 typedef enum rota_attribute_type {

@@ -108,6 +108,24 @@ THREADS(batch_norm_sums, rota_batch_norm_params,
 THREADS(batch_norm_update, rota_batch_norm_params, p->channels)
 ELEMENTS(batch_norm, rota_batch_norm_params, (uint64_t)p->outer * p->channels * p->inner)
 ELEMENTS(batch_norm_backward, rota_batch_norm_params, (uint64_t)p->outer * p->channels * p->inner)
+/* conv.cu's tiles of a product: of each group, and of each chunk of a weight's gradient. */
+static uint64_t conv_tiles(uint64_t rows, uint64_t columns) {
+    return divide_up(rows, ROTA_CONV_TILE) * divide_up(columns, ROTA_CONV_TILE);
+}
+static uint64_t conv_windows(const rota_conv_params *p) {
+    return (uint64_t)p->batch * p->out[0] * p->out[1];
+}
+LAUNCH(conv2d, rota_conv_params, p->groups *conv_tiles(p->out_channels, conv_windows(p)), ROTA_CUDA_THREADS)
+LAUNCH(conv2d_backward_input, rota_conv_params,
+       p->groups *conv_tiles(p->in_channels, (uint64_t)p->batch * p->in[0] * p->in[1]), ROTA_CUDA_THREADS)
+LAUNCH(conv2d_backward_weight, rota_conv_params,
+       divide_up(conv_windows(p), p->chunk) * p->groups *
+           conv_tiles(p->out_channels, (uint64_t)p->in_channels * p->window[0] * p->window[1]),
+       ROTA_CUDA_THREADS)
+THREADS(max_pool, rota_pool_params, (uint64_t)p->planes * p->out[0] * p->out[1])
+THREADS(avg_pool, rota_pool_params, (uint64_t)p->planes * p->out[0] * p->out[1])
+THREADS(max_pool_backward, rota_pool_params, (uint64_t)p->planes * p->in[0] * p->in[1])
+THREADS(avg_pool_backward, rota_pool_params, (uint64_t)p->planes * p->in[0] * p->in[1])
 THREADS(rope, rota_rope_params, (uint64_t)p->rows *(p->dim - p->rotary / 2))
 
 /* Pairs of rows that registers hold go to groups of warps in turns, of as many blocks as the device has room for. */

@@ -206,6 +206,24 @@ GRID(batch_norm_sums, rota_batch_norm_params,
 GRID(batch_norm_update, rota_batch_norm_params, divide_up(p->channels, SMALL_GROUP))
 GRID(batch_norm, rota_batch_norm_params, divide_up(batch_norm_elements(p) * p->channels, ELEMENTWISE_GROUP))
 SPEC_DTYPE(batch_norm, rota_batch_norm_params)
+/* conv2d.comp's tiles of a product: of each group, and of each chunk of a weight's gradient. */
+static uint64_t conv_tiles(uint64_t rows, uint64_t columns) {
+    return divide_up(rows, ROTA_CONV_TILE) * divide_up(columns, ROTA_CONV_TILE);
+}
+static uint64_t conv_window(const rota_conv_params *p) {
+    return (uint64_t)p->window[0] * p->window[1];
+}
+GRID(conv2d, rota_conv_params,
+     p->groups *conv_tiles(p->out_channels, (uint64_t)p->batch * p->out[0] * p->out[1]))
+GRID(conv2d_backward_input, rota_conv_params,
+     p->groups *conv_tiles(p->in_channels, (uint64_t)p->batch * p->in[0] * p->in[1]))
+GRID(conv2d_backward_weight, rota_conv_params,
+     divide_up((uint64_t)p->batch * p->out[0] * p->out[1], p->chunk) * p->groups *
+         conv_tiles(p->out_channels, p->in_channels *conv_window(p)))
+SPEC_DTYPE(conv2d, rota_conv_params)
+GRID(pool, rota_pool_params, divide_up((uint64_t)p->planes * p->out[0] * p->out[1], ELEMENTWISE_GROUP))
+GRID(pool_backward, rota_pool_params, divide_up((uint64_t)p->planes * p->in[0] * p->in[1], ELEMENTWISE_GROUP))
+SPEC_DTYPE(pool, rota_pool_params)
 GRID(rope, rota_rope_params, divide_up((uint64_t)p->rows *(p->dim - p->rotary / 2), ELEMENTWISE_GROUP))
 SPEC_DTYPE(rope, rota_rope_params)
 

@@ -61,6 +61,22 @@ TURNS(attention, rota_attention_params, attention(p->keys, p->dim, 1, 1))
 TURNS(attention_backward_query, rota_attention_backward_params, attention(p->keys, p->dim, 2, 1))
 TURNS(attention_backward_key_value, rota_attention_backward_params, attention(p->queries, p->dim, 2, 2))
 
+static uint64_t most_windows(const rota_pool_params *p) {
+    uint64_t turns[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t over = ((uint64_t)p->window[i] - 1) * p->dilation[i] / p->stride[i] + 1;
+        turns[i] = (over < p->window[i] ? p->window[i] : over) + LEAVE;
+    }
+    return turns[0] * turns[1] + LEAVE;
+}
+/* A window's rows and columns, or as many windows as reach over an element at the most. */
+TURNS(pool, rota_pool_params, most_windows(p))
+
+/* A step of the summed dimension each. */
+TURNS(conv2d, rota_conv_params, divide_up((uint64_t)p->in_channels * p->window[0] * p->window[1], 16) + LEAVE)
+TURNS(conv2d_backward_input, rota_conv_params,
+      divide_up((uint64_t)p->out_channels * p->window[0] * p->window[1], 16) + LEAVE)
+TURNS(conv2d_backward_weight, rota_conv_params, divide_up(p->chunk, 16) + LEAVE)
 /* A step of the inner dimension each. */
 TURNS(matmul, rota_matmul_params, divide_up(p->k, 16) + 1 + LEAVE)
 TURNS(matmul_large, rota_matmul_params, divide_up(p->k, 8) + 1 + LEAVE)

@@ -248,5 +248,6 @@ void bind_kernel(nb::module_ &m);
 void bind_memory(nb::module_ &m);
 void bind_ops(nb::module_ &m);
 void bind_layers(nb::module_ &m);
+void bind_windows(nb::module_ &m);
 
 #endif

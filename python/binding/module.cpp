@@ -13,5 +13,6 @@ NB_MODULE(_rota, m) {
     bind_memory(m);
     bind_ops(m);
     bind_layers(m);
+    bind_windows(m);
     bind_xla(m);
 }

@@ -47,6 +47,26 @@ def rope(x: Array, offset: int) -> Array:
     return np.concatenate([a * np.cos(angle) - b * np.sin(angle), b * np.cos(angle) + a * np.sin(angle)], -1)
 
 
+def windows(x: Array, kh: int, kw: int, stride: int, filled: float) -> Array:
+    """[batch, channels, oh, ow, kh, kw] of x with padding of 1."""
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=filled)
+    return np.lib.stride_tricks.sliding_window_view(padded, (kh, kw), (2, 3))[:, :, ::stride, ::stride]
+
+
+def conv2d(x: Array, w: Array, bias: Array) -> Array:
+    return np.einsum("nchwij,ocij->nohw", windows(x, *w.shape[2:], 2, 0), w) + bias[:, None, None]
+
+
+def conv_transpose2d(x: Array, w: Array) -> Array:
+    """By stride 2 with padding of 1."""
+    (batch, _, height, width), (_, out, kh, kw) = x.shape, w.shape
+    y = np.zeros((batch, out, 2 * height - 2 + kh, 2 * width - 2 + kw), x.dtype)
+    for i in range(height):
+        for j in range(width):
+            y[:, :, 2 * i : 2 * i + kh, 2 * j : 2 * j + kw] += np.einsum("nc,coij->noij", x[:, :, i, j], w)
+    return y[:, :, 1:-1, 1:-1]
+
+
 def cross_entropy(x: Array, labels: Array) -> Array:
     rows = np.log(softmax(x))[np.arange(len(labels)), labels]
     return -rows[labels != -100].mean(keepdims=True)
@@ -91,6 +111,7 @@ LABELS = index(5, 3)
 WEIGHT, BIAS = positive(5), normal(5)
 Q, K, V = normal(2, 3, 4, 8), normal(2, 3, 6, 8), normal(2, 3, 6, 8)
 CHANNELS = normal(4, 6, 3)
+IMAGE, WINDOW, BIAS_OF_WINDOW, TURNED = normal(2, 3, 5, 6), normal(4, 3, 3, 2), normal(4), normal(3, 2, 4, 3)
 
 Case = tuple[str, Callable[..., Any], Callable[..., Any], list[Array]]
 CASES: list[Case] = [
@@ -204,6 +225,30 @@ CASES: list[Case] = [
     ("log_softmax", rota.log_softmax, lambda x: np.log(softmax(x)), [X]),
     ("causal_mask", lambda x: rota.softmax(rota.causal_mask(x)), lambda x: softmax(causal(x)), [X]),
     ("rope", lambda x: rota.rope(x, rota.Constant(3)), lambda x: rope(x, 3), [Q]),
+    (
+        "conv2d",
+        lambda x, w, b: rota.conv2d(x, w, b, stride=2, padding=1),
+        conv2d,
+        [IMAGE, WINDOW, BIAS_OF_WINDOW],
+    ),
+    (
+        "conv_transpose2d",
+        lambda x, w: rota.conv_transpose2d(x, w, stride=2, padding=(1, 1)),
+        conv_transpose2d,
+        [IMAGE, TURNED],
+    ),
+    (
+        "max_pool2d",
+        lambda x: rota.max_pool2d(x, 3, stride=2, padding=1)[0],
+        lambda x: windows(x, 3, 3, 2, -np.inf).max((-1, -2)),
+        [IMAGE],
+    ),
+    (
+        "avg_pool2d",
+        lambda x: rota.avg_pool2d(x, (3, 2), stride=2, padding=1),
+        lambda x: windows(x, 3, 2, 2, 0).mean((-1, -2)),
+        [IMAGE],
+    ),
     ("attention", rota.attention, attention, [Q, K, V]),
     (
         "attention causal",

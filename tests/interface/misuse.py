@@ -43,6 +43,7 @@ VALUES = {
     "rota_backward_options *": "&ROTA_BACKWARD_OPTIONS()",
     "rota_linear *": "&ROTA_LINEAR()", "rota_classifier *": "&ROTA_CLASSIFIER(.ignored = -100)",
     "rota_rope *": "&ROTA_ROPE(.offset = ROTA_CONSTANT(0), .base = 10000)",
+    "rota_conv *": "&ROTA_CONV(.stride = {1, 1})", "rota_pool *": "&ROTA_POOL(.window = {1, 1})",
     "rota_batch_norm *": "&ROTA_BATCH_NORM(.axis = 1, .eps = 1e-5f, .momentum = 0.1f, "
                          ".running_mean = TENSOR(20, ROTA_F32, 4), .running_variance = TENSOR(21, ROTA_F32, 4))",
     "rota_adamw *": "&ROTA_ADAMW(.lr = ROTA_CONSTANT(0.1), .step = ROTA_CONSTANT(1), .beta1 = 0.9f, .beta2 = 0.9f, "
@@ -119,6 +120,10 @@ TENSORS = {
     "classifier": {"labels": "I32 4"}, "index_add": {"index": "I32 4", "y": "I32 4"},
     "loss_scale": {"norm": "F32 1", "state": "F32 2"},
 }
+for op in ("conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d"):
+    TENSORS[op] = {"x": "F32 1,4,2,2", "w": "F32 4,4,1,1", "y": "F32 1,4,2,2"}
+for op in ("conv1d", "max_pool1d", "avg_pool1d"):
+    TENSORS[op] = {"x": "F32 1,4,4", "w": "F32 4,4,1"}
 for op in ("attention", "attention_separate", "attention_residual", "weighted_matmul"):
     TENSORS[op] = dict.fromkeys(("q", "k", "v", "y", "previous", "weight", "value"), "F32 1,1,4,4")
 
@@ -132,12 +137,14 @@ OPTIONAL = {
     "rota_device_open": {"id"}, "rota_devices": {"out_infos"}, "rota_buffer_write": {"device"}, "rota_submit": {"args"},
     "rota_submit_wait": {"args"}, "rota_plan_explain": {"out_length", "text"},
     "rota_plan_command_times": {"out_replay"},
+    "rota_op_max_pool1d": {"out_index"}, "rota_op_max_pool2d": {"out_index"},
     "rota_op_check_finite": {"out_found"}, "rota_tensor_of": {"buffer"}, "rota_tape_kernel": {"params", "bindings"},
     "rota_op_fail": {"op"}, "rota_runtime_close": {"runtime"}, "rota_compile": {"runtime"}, "rota_open": {"id"},
     "rota_close": {"device"},
     "rota_device_tensor": {"name", "data"},
 }
-REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion",
+REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_max_pool1d", "rota_op_max_pool2d",
+            "rota_op_avg_pool1d", "rota_op_avg_pool2d", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion",
             "rota_op_loss_scale"}  # options
 NONE_ALLOWED = {"layernorm": {"weight", "bias"}, "rmsnorm": {"weight"}, "residual_layernorm": {"weight", "bias"},
                 "group_norm": {"weight", "bias"}, "attention_residual": {"previous"}, "sgd": {"m"}}

@@ -130,6 +130,17 @@ static rota_status call_batch_norm(const void *given) {
     rota_tensor y;
     return rota_op_batch_norm(s.tape, s.x, given, &y);
 }
+static rota_status call_conv(const void *given) {
+    rota_tensor x, w, y;
+    assert_ok(rota_tensor_reshape(&s.x, ROTA_SHAPE(1, 4, 2, 2), &x));
+    assert_ok(rota_tensor_reshape(&s.w, ROTA_SHAPE(4, 4, 1, 1), &w));
+    return rota_op_conv2d(s.tape, x, w, given, &y);
+}
+static rota_status call_pool(const void *given) {
+    rota_tensor x, y;
+    assert_ok(rota_tensor_reshape(&s.x, ROTA_SHAPE(1, 4, 2, 2), &x));
+    return rota_op_max_pool2d(s.tape, x, given, &y, NULL);
+}
 static rota_status call_rope(const void *given) {
     rota_tensor y;
     return rota_op_rope(s.tape, s.x, given, &y);
@@ -182,6 +193,8 @@ static void all_given(void (*judge)(const char *type, size_t size, const void *w
     GIVEN(backward_options, .accumulate = false);
     GIVEN(linear, .bias = s.table);
     GIVEN(batch_norm, .axis = 1, .running_mean = s.table, .running_variance = s.other);
+    GIVEN(conv, .bias = s.table);
+    GIVEN(pool, .window = {1, 2}, .padding = {0, 1});
     GIVEN(rope, .offset = ROTA_CONSTANT(0), .base = 10000);
     GIVEN(classifier, .ignored = ROTA_IGNORED_LABEL);
     GIVEN(adamw, .lr = ROTA_CONSTANT(1), .step = ROTA_CONSTANT(1));

@@ -50,6 +50,10 @@ bool kernel_case_is_one(const rota_kernel *kernel, const void *params);
 int kernel_case_judge(void **state);
 #define KERNEL_CASE(test) cmocka_unit_test_teardown(test, kernel_case_judge)
 
+/* Convolutions and pooling (kernel_cases_window.c). */
+void test_conv(void **state);
+void test_pool(void **state);
+
 /* The cases (kernel_cases.c), for kernel_case_main. */
 extern const struct CMUnitTest kernel_cases[];
 extern const size_t kernel_case_count;

@@ -703,5 +703,6 @@ const struct CMUnitTest kernel_cases[] = {
     KERNEL_CASE(test_cross_entropy), KERNEL_CASE(test_attention),   KERNEL_CASE(test_attention_half),
     KERNEL_CASE(test_dropout),       KERNEL_CASE(test_optimizer),   KERNEL_CASE(test_loss_scale),
     KERNEL_CASE(test_batch_norm),    KERNEL_CASE(test_rope),        KERNEL_CASE(test_large_counts),
+    KERNEL_CASE(test_conv),          KERNEL_CASE(test_pool),
 };
 const size_t kernel_case_count = sizeof kernel_cases / sizeof *kernel_cases;

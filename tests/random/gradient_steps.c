@@ -243,6 +243,48 @@ static bool draw_batch_norm(drawing *d, program_item *item) {
     return true;
 }
 
+/* Along an axis: of x, a window, its stride, padding and dilation. */
+static void draw_window(drawing *d, program_item *item, uint32_t axis, uint64_t *size, uint64_t *extent) {
+    rota_op_window *a = &item->attributes.window;
+    *size = 1 + draw_below(d, 4);
+    *extent = 1 + draw_below(d, 3);
+    a->stride[axis] = 1 + draw_below(d, 3);
+    a->dilation[axis] = draw_one_in(d, 3) ? 2 : 1;
+    a->padding[axis] = draw_below(d, 2);
+}
+
+static bool draw_conv(drawing *d, program_item *item) {
+    const bool transposed = strcmp(item->op->name, "conv_transpose2d") == 0;
+    const uint64_t groups = 1 + draw_below(d, 2), channels = groups * (1 + draw_below(d, 2)),
+                   others = 1 + draw_below(d, 2);
+    uint64_t x[4] = {1 + draw_below(d, 2), channels},
+             w[4] = {transposed ? channels : groups * others, transposed ? others : channels / groups};
+    for (uint32_t i = 0; i < 2; i++) {
+        draw_window(d, item, i, &x[2 + i], &w[2 + i]);
+        if (transposed)
+            item->attributes.window.output_padding[i] = draw_below(d, item->attributes.window.stride[i]);
+    }
+    item->attributes.window.groups = (uint32_t)groups;
+    const uint64_t results = groups * others;
+    return real(d, item, 4, x, ANY) && real(d, item, 4, w, ANY) &&
+           maybe(d, item, 1, transposed ? &results : &w[0]);
+}
+
+static bool draw_pool(drawing *d, program_item *item) {
+    const bool is_max = strcmp(item->op->name, "max_pool2d") == 0;
+    rota_op_window *a = &item->attributes.window;
+    uint64_t x[4] = {1 + draw_below(d, 2), 1 + draw_below(d, 2)}, extent;
+    for (uint32_t i = 0; i < 2; i++) {
+        draw_window(d, item, i, &x[2 + i], &extent);
+        a->extent[i] = (uint32_t)extent;
+        if (a->padding[i] > extent / 2) a->padding[i] = 0;
+        if (!is_max) a->dilation[i] = 1;
+    }
+    a->ceil_mode = draw_one_in(d, 3);
+    a->exclude_padding = !is_max && draw_one_in(d, 2);
+    return real(d, item, 4, x, is_max ? DISTINCT : ANY);
+}
+
 static bool draw_rope(drawing *d, program_item *item) {
     uint64_t x[ROTA_RANK_MAX];
     const uint32_t rank = shape_of(d, 2, 3, x);
@@ -401,6 +443,8 @@ static const struct {
     {draw_linear, PROGRAM_OP, "linear linear_gelu linear_relu"},
     {draw_norm, PROGRAM_OP, "layernorm rmsnorm residual_layernorm"},
     {draw_batch_norm, PROGRAM_OP, "batch_norm"},
+    {draw_conv, PROGRAM_OP, "conv2d conv_transpose2d"},
+    {draw_pool, PROGRAM_OP, "max_pool2d avg_pool2d"},
     {draw_rope, PROGRAM_OP, "rope"},
     {draw_loss, PROGRAM_OP, "cross_entropy classifier classifier"},
     {draw_attention, PROGRAM_OP, "attention"},

@@ -269,6 +269,15 @@ static bool distinct_along(const program_view *view, uint32_t axis, const double
     return true;
 }
 
+/* No two elements of a plane, the last two axes, are nearly alike. */
+static bool distinct_in_planes(const program_view *view, const double *x, double margin) {
+    const uint64_t *shape = view->tensor.shape, plane = shape[2] * shape[3];
+    for (uint64_t e = 0; e < program_count(view); e++)
+        for (uint64_t other = e + 1; other < (e / plane + 1) * plane; other++)
+            if (fabs(x[e] - x[other]) < margin) return false;
+    return true;
+}
+
 static bool is_any(const char *name, const char *const *names) {
     while (*names && strcmp(name, *names) != 0) names++;
     return *names != NULL;
@@ -319,6 +328,7 @@ static bool corners_apart(const program *p, uint32_t index, const double *before
     }
     if (is_any(name, of_sides)) return sides_apart(p, index, before, margin);
     if (is_any(name, of_order)) return distinct_along(&item->in[0], item->attributes.axis[0], in[0], margin);
+    if (strcmp(name, "max_pool2d") == 0) return distinct_in_planes(&item->in[0], in[0], margin);
     if (strcmp(name, "linear_relu") == 0) {
         program_item product = *item;
         product.op = rota_op_find("linear");

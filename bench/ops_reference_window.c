@@ -1,0 +1,107 @@
+/* Convolutions and pooling, one window after the other, in f64. */
+#include "bench/ops_reference_window.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Element of x that tap `k` of window `p` reads along an axis; false outside x. */
+static bool reads(const rota_op_window *a, uint32_t axis, uint64_t p, uint64_t k, uint64_t size,
+                  uint64_t *out) {
+    const uint64_t padded = p * a->stride[axis] + k * a->dilation[axis];
+    *out = padded - a->padding[axis];
+    return padded >= a->padding[axis] && *out < size;
+}
+
+/* A product for each window over the wide side, each channel and each element of the window: into narrow, or into wide. */
+static void each_product(const rota_op_use *use, const rota_tensor *wide, const rota_tensor *narrow,
+                         double *of_wide, const double *w, double *of_narrow, bool into_wide) {
+    const rota_op_window *a = &use->attributes.window;
+    const uint64_t *s = use->inputs[1].shape, *x = wide->shape, *y = narrow->shape,
+                   of_group = y[1] / a->groups;
+    for (uint64_t plane = 0; plane < y[0] * y[1]; plane++)
+        for (uint64_t p = 0; p < y[2] * y[3]; p++) {
+            const uint64_t first = plane / y[1] * x[1] + plane % y[1] / of_group * s[1], p_row = p / y[3];
+            const double *weight = w + plane % y[1] * s[1] * s[2] * s[3];
+            double *narrow_element = of_narrow + plane * y[2] * y[3] + p;
+            for (uint64_t c = 0; c < s[1]; c++)
+                for (uint64_t i = 0; i < s[2]; i++)
+                    for (uint64_t j = 0; j < s[3]; j++, weight++) {
+                        uint64_t row, column;
+                        if (!reads(a, 0, p_row, i, x[2], &row) || !reads(a, 1, p % y[3], j, x[3], &column))
+                            continue;
+                        double *wide_element = of_wide + ((first + c) * x[2] + row) * x[3] + column;
+                        if (into_wide)
+                            *wide_element += *narrow_element * *weight;
+                        else
+                            *narrow_element += *wide_element * *weight;
+                    }
+        }
+}
+
+static void with_bias(reference *r) {
+    const rota_tensor *y = &r->use->outputs[0];
+    for (uint64_t i = 0; i < rota_tensor_count(y); i++)
+        r->out[0][i] = r->in[2] ? r->in[2][i / (y->shape[2] * y->shape[3]) % y->shape[1]] : 0;
+}
+
+static void ref_conv2d(reference *r) {
+    with_bias(r);
+    each_product(r->use, &r->use->inputs[0], &r->use->outputs[0], r->in[0], r->in[1], r->out[0], false);
+}
+static void ref_conv_transpose2d(reference *r) {
+    with_bias(r);
+    each_product(r->use, &r->use->outputs[0], &r->use->inputs[0], r->out[0], r->in[1], r->in[0], true);
+}
+
+static void ref_pool(reference *r) {
+    const bool is_max = strcmp(r->use->op->name, "max_pool2d") == 0;
+    const rota_op_window *a = &r->use->attributes.window;
+    const uint64_t *x = r->use->inputs[0].shape, *y = r->use->outputs[0].shape;
+    for (uint64_t i = 0; i < rota_tensor_count(&r->use->outputs[0]); i++) {
+        const uint64_t p[2] = {i / y[3] % y[2], i % y[3]}, plane = i / (y[2] * y[3]) * x[2] * x[3];
+        double most = -INFINITY, found = -1, sum = 0, count = 0, of[2] = {0, 0};
+        for (uint32_t axis = 0; axis < 2; axis++)
+            for (uint64_t k = 0; k < a->extent[axis]; k++)
+                of[axis] += p[axis] * a->stride[axis] + k < x[2 + axis] + 2 * (uint64_t)a->padding[axis];
+        for (uint64_t k = 0; k < (uint64_t)a->extent[0] * a->extent[1]; k++) {
+            uint64_t row, column;
+            if (!reads(a, 0, p[0], k / a->extent[1], x[2], &row) ||
+                !reads(a, 1, p[1], k % a->extent[1], x[3], &column))
+                continue;
+            const double value = r->in[0][plane + row * x[3] + column];
+            sum += value;
+            count++;
+            if (found >= 0 && !(value > most) && !(isnan(value) && !isnan(most))) continue;
+            most = value;
+            found = (double)(row * x[3] + column);
+        }
+        if (!a->exclude_padding) count = count > 0 ? of[0] * of[1] : 0;
+        r->out[0][i] = is_max ? most : count > 0 ? sum / count : 0;
+        if (is_max) r->out[1][i] = found;
+    }
+}
+
+bool reference_run_window(reference *r) {
+    static const struct {
+        const char *name;
+        void (*run)(reference *r);
+    } references[] = {{"conv2d", ref_conv2d},
+                      {"conv_transpose2d", ref_conv_transpose2d},
+                      {"max_pool2d", ref_pool},
+                      {"avg_pool2d", ref_pool}};
+    for (size_t i = 0; i < sizeof references / sizeof *references; i++)
+        if (strcmp(references[i].name, r->use->op->name) == 0) {
+            references[i].run(r);
+            return true;
+        }
+    return false;
+}
+
+double reference_sum_window(const rota_op_use *use) {
+    const uint64_t *w = use->inputs[1].shape;
+    const rota_op_window *a = &use->attributes.window;
+    if (strcmp(use->op->name, "conv2d") == 0) return (double)(w[1] * w[2] * w[3]);
+    if (strcmp(use->op->name, "conv_transpose2d") == 0) return (double)(w[0] / a->groups * w[2] * w[3]);
+    if (strcmp(use->op->name, "avg_pool2d") == 0) return (double)a->extent[0] * a->extent[1];
+    return strcmp(use->op->name, "max_pool2d") == 0 ? 1 : 0;
+}

@@ -1,0 +1,297 @@
+/* Ops: conv2d, conv_transpose2d. Either is the other's gradient by its input: with the side that windows slide
+ * over called wide and the side with an element per window narrow, conv2d goes from wide to narrow,
+ * conv_transpose2d from narrow to wide, and the weight's gradient is made of both. */
+#include "ops/kernel_objects.h"
+#include "ops/op.h"
+#include "ops/window.h"
+
+enum { CONV, TRANSPOSE };
+
+static bool is_transposed(const rota_op_use *use) {
+    return use->op == &rota_ops_conv[TRANSPOSE];
+}
+
+static rota_status fail_shapes(const rota_op_use *use, const char *expected) {
+    char x[ROTA_TENSOR_TEXT_MAX], w[ROTA_TENSOR_TEXT_MAX];
+    return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "x is %s, w is %s, of %u groups; expected %s",
+                        rota_tensor_describe(&use->inputs[0], x, sizeof x),
+                        rota_tensor_describe(&use->inputs[1], w, sizeof w), use->attributes.window.groups,
+                        expected);
+}
+
+/* Ranks, channels and groups. `channels`: those of the result. */
+static rota_status check_channels(const rota_op_use *use, uint64_t *out_channels) {
+    const rota_tensor *x = &use->inputs[0], *w = &use->inputs[1], *bias = &use->inputs[2];
+    const uint64_t groups = use->attributes.window.groups;
+    const bool transposed = is_transposed(use);
+    char text[ROTA_TENSOR_TEXT_MAX];
+    if (x->rank != 4 || w->rank != 4)
+        return fail_shapes(use, transposed ? "[batch, in, height, width] and [in, out / groups, kh, kw]"
+                                           : "[batch, in, height, width] and [out, in / groups, kh, kw]");
+    if (groups == 0 || w->shape[0] % groups != 0)
+        return fail_shapes(use, "groups of as many of w's first axis each");
+    if (transposed ? x->shape[1] != w->shape[0] : x->shape[1] != w->shape[1] * groups)
+        return fail_shapes(use, transposed
+                                    ? "as many channels of x as w's first axis is long"
+                                    : "as many channels of x as w's second axis is long in all groups");
+    if (w->shape[2] == 0 || w->shape[3] == 0) return fail_shapes(use, "a window of at least one element");
+    *out_channels = transposed ? w->shape[1] * groups : w->shape[0];
+    const bool has_bias = bias->buffer || bias->rank > 0; /* an example's has no buffer */
+    if (has_bias && (bias->rank != 1 || bias->shape[0] != *out_channels))
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "bias is %s; expected %s [%llu]",
+                            rota_tensor_describe(bias, text, sizeof text), rota_dtype_name(x->dtype),
+                            (unsigned long long)*out_channels);
+    return ROTA_OK;
+}
+
+static rota_status shape_conv(const rota_op_use *use, rota_tensor *out) {
+    const rota_tensor *x = &use->inputs[0], *w = &use->inputs[1];
+    rota_dtype dtype;
+    uint64_t channels, size[2];
+    ROTA_TRY(rota_shape_require_real(use, 7, &dtype));
+    ROTA_TRY(rota_window_check(use));
+    ROTA_TRY(check_channels(use, &channels));
+    for (uint32_t i = 0; i < 2; i++)
+        ROTA_TRY(rota_window_count(use, i, x->shape[2 + i], w->shape[2 + i], false, &size[i]));
+    return rota_tensor_of(NULL, 0, dtype, ROTA_SHAPE(x->shape[0], channels, size[0], size[1]), out);
+}
+
+static rota_status shape_transpose(const rota_op_use *use, rota_tensor *out) {
+    static const char *const axes[2] = {"height", "width"};
+    const rota_tensor *x = &use->inputs[0], *w = &use->inputs[1];
+    const rota_op_window *a = &use->attributes.window;
+    rota_dtype dtype;
+    uint64_t channels, size[2], windows;
+    ROTA_TRY(rota_shape_require_real(use, 7, &dtype));
+    ROTA_TRY(rota_window_check(use));
+    ROTA_TRY(check_channels(use, &channels));
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t rest = a->output_padding[i];
+        if (rest >= a->stride[i] && rest >= a->dilation[i])
+            return rota_op_fail(
+                use->op, ROTA_INVALID_ARGUMENT,
+                "output_padding along %s is %u, stride %u and dilation %u; expected less than one of them",
+                axes[i], rest, a->stride[i], a->dilation[i]);
+        if (x->shape[2 + i] == 0 || x->shape[2 + i] > INT32_MAX || w->shape[2 + i] > INT32_MAX)
+            return fail_shapes(use, "1 to 2^31 - 1 elements along height and width");
+        const uint64_t padded =
+            (x->shape[2 + i] - 1) * a->stride[i] + rota_window_reach(w->shape[2 + i], a->dilation[i]);
+        const uint64_t padding = 2 * (uint64_t)a->padding[i];
+        if (padded + rest <= padding)
+            return rota_op_fail(
+                use->op, ROTA_INVALID_ARGUMENT,
+                "the windows reach over %llu elements along %s, of which padding takes %llu; expected some "
+                "to be left",
+                (unsigned long long)padded, axes[i], (unsigned long long)padding);
+        size[i] = padded + rest - padding;
+        ROTA_TRY(rota_window_count(use, i, size[i], w->shape[2 + i], false, &windows)); /* not too many */
+    }
+    return rota_tensor_of(NULL, 0, dtype, ROTA_SHAPE(x->shape[0], channels, size[0], size[1]), out);
+}
+
+static rota_conv_params params_of(const rota_op_use *use) {
+    const bool transposed = is_transposed(use);
+    const rota_tensor *wide = transposed ? &use->outputs[0] : &use->inputs[0];
+    const rota_tensor *narrow = transposed ? &use->inputs[0] : &use->outputs[0];
+    const rota_op_window *a = &use->attributes.window;
+    rota_conv_params params = {.batch = (uint32_t)wide->shape[0],
+                               .groups = a->groups,
+                               .in_channels = (uint32_t)wide->shape[1] / a->groups,
+                               .out_channels = (uint32_t)narrow->shape[1] / a->groups,
+                               .dtype = wide->dtype};
+    for (uint32_t i = 0; i < 2; i++) {
+        params.in[i] = (uint32_t)wide->shape[2 + i];
+        params.out[i] = (uint32_t)narrow->shape[2 + i];
+        params.window[i] = (uint32_t)use->inputs[1].shape[2 + i];
+        params.stride[i] = a->stride[i];
+        params.padding[i] = a->padding[i];
+        params.dilation[i] = a->dilation[i];
+    }
+    return params;
+}
+
+/* y of x and w, from wide to narrow or back. */
+static rota_status run(rota_tape *tape, rota_conv_params params, bool back, const rota_tensor *x,
+                       const rota_tensor *w, const rota_tensor *bias, const rota_tensor *y) {
+    rota_tensor from, weight, added;
+    ROTA_TRY(rota_record_contiguous(tape, x, &from));
+    ROTA_TRY(rota_record_contiguous(tape, w, &weight));
+    added = weight;
+    if (bias && bias->buffer) {
+        ROTA_TRY(rota_record_contiguous(tape, bias, &added));
+        params.flags |= ROTA_CONV_BIAS;
+    }
+    const rota_access accesses[] = {rota_tensor_access(&from, ROTA_READ),
+                                    rota_tensor_access(&weight, ROTA_READ),
+                                    rota_tensor_access(&added, ROTA_READ), rota_tensor_write(y)};
+    return rota_tape_kernel(tape, back ? &rota_kernel_conv2d_backward_input : &rota_kernel_conv2d, accesses,
+                            4, &params, NULL, 0);
+}
+
+static rota_status record_conv(rota_tape *tape, rota_op_use *use) {
+    return run(tape, params_of(use), is_transposed(use), &use->inputs[0], &use->inputs[1], &use->inputs[2],
+               &use->outputs[0]);
+}
+
+/* The sums of chunks, added up; those of one chunk in f32 are the gradient. */
+static rota_status gradient_of_weight(rota_tape *tape, rota_conv_params params, const rota_tensor *w,
+                                      const rota_tensor *wide, const rota_tensor *narrow) {
+    if (!rota_gradient_wanted(tape, w)) return ROTA_OK;
+    const uint64_t positions = (uint64_t)params.batch * params.out[0] * params.out[1],
+                   count = rota_tensor_count(w);
+    params.chunk = rota_conv_chunk(&params);
+    const uint64_t chunks = (positions - 1) / params.chunk + 1;
+    rota_gradient_write write;
+    ROTA_TRY(rota_gradient_begin(tape, w, &write));
+    const bool at_once = chunks == 1 && w->dtype == ROTA_F32;
+    rota_tensor x, dy, partial = write.dx;
+    ROTA_TRY(rota_record_contiguous(tape, wide, &x));
+    ROTA_TRY(rota_record_contiguous(tape, narrow, &dy));
+    if (!at_once)
+        ROTA_TRY(rota_tape_temporary(tape, "partial", ROTA_F32, ROTA_SHAPE(chunks, count), &partial));
+    const rota_access accesses[] = {rota_tensor_access(&x, ROTA_READ), rota_tensor_access(&dy, ROTA_READ),
+                                    rota_tensor_write(&partial)};
+    ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_conv2d_backward_weight, accesses, 3, &params, NULL, 0));
+    if (!at_once)
+        ROTA_TRY(rota_record_reduce(tape, ROTA_REDUCE_SUM, 1.0f, 1, chunks, count, &partial, &write.dx));
+    return rota_gradient_end(tape, w, &write);
+}
+
+static rota_status gradient_of_bias(rota_tape *tape, const rota_tensor *bias, const rota_tensor *dy) {
+    if (!bias->buffer || !rota_gradient_wanted(tape, bias)) return ROTA_OK;
+    rota_tensor per_channel, contribution;
+    ROTA_TRY(rota_tensor_reshape(bias, ROTA_SHAPE(bias->shape[0], 1, 1), &per_channel));
+    ROTA_TRY(rota_record_contiguous(tape, dy, &contribution));
+    return rota_gradient_add(tape, &per_channel, &contribution, 1.0f);
+}
+
+static rota_status gradient_conv(rota_tape *tape, const rota_op_use *use) {
+    const rota_conv_params params = params_of(use);
+    const rota_tensor *x = &use->inputs[0], *w = &use->inputs[1], *dy = rota_gradient_output(tape, 0);
+    const bool transposed = is_transposed(use);
+    ROTA_TRY(gradient_of_bias(tape, &use->inputs[2], dy));
+    ROTA_TRY(gradient_of_weight(tape, params, w, transposed ? dy : x, transposed ? x : dy));
+    if (!rota_gradient_wanted(tape, x)) return ROTA_OK;
+    rota_gradient_write write;
+    ROTA_TRY(rota_gradient_begin(tape, x, &write));
+    ROTA_TRY(run(tape, params, !transposed, dy, w, NULL, &write.dx));
+    return rota_gradient_end(tape, x, &write);
+}
+
+/* ---- Examples ---- */
+
+typedef struct conv_example {
+    const char *label;
+    rota_dtype dtype;
+    uint64_t x[4], w[4];
+    bool bias;
+    rota_op_window window;
+} conv_example;
+
+/* clang-format off */
+#define WINDOW(GROUPS, SH, SW, PH, PW, DH, DW)                                                               \
+    {.groups = (GROUPS), .stride = {SH, SW}, .padding = {PH, PW}, .dilation = {DH, DW}}
+static const conv_example conv_examples[] = {
+    {"3 x 3, padded", ROTA_F32, {2, 3, 7, 9}, {5, 3, 3, 3}, true, WINDOW(1, 1, 1, 1, 1, 1, 1)},
+    {"strided, dilated", ROTA_F32, {2, 4, 11, 8}, {6, 4, 3, 2}, true, WINDOW(1, 2, 3, 2, 1, 2, 1)},
+    {"groups", ROTA_F32, {3, 6, 5, 7}, {4, 3, 3, 1}, false, WINDOW(2, 1, 2, 1, 0, 1, 1)},
+    {"a channel a group", ROTA_F32, {2, 5, 6, 8}, {10, 1, 3, 3}, true, WINDOW(5, 1, 1, 1, 1, 1, 1)},
+    {"1 x 1", ROTA_F32, {2, 37, 3, 5}, {19, 37, 1, 1}, false, WINDOW(1, 1, 1, 0, 0, 1, 1)},
+    {"one element", ROTA_F32, {1, 1, 1, 1}, {1, 1, 1, 1}, true, WINDOW(1, 1, 1, 0, 0, 1, 1)},
+    {"height 1", ROTA_F32, {2, 3, 1, 33}, {4, 3, 1, 5}, true, WINDOW(1, 1, 2, 0, 2, 1, 1)},
+    {"more than one tile", ROTA_F32, {1, 2, 18, 35}, {66, 2, 3, 4}, true, WINDOW(1, 1, 1, 0, 0, 1, 1)},
+    {"long sums", ROTA_F32, {2, 40, 6, 7}, {3, 40, 3, 3}, true, WINDOW(1, 2, 1, 1, 0, 1, 1)},
+    {"padding beyond the window", ROTA_F32, {1, 2, 4, 3}, {3, 2, 2, 2}, true, WINDOW(1, 3, 1, 5, 4, 1, 1)},
+    {"3 x 3, padded, f16", ROTA_F16, {2, 3, 7, 9}, {5, 3, 3, 3}, true, WINDOW(1, 1, 1, 1, 1, 1, 1)},
+    {"groups, strided, bf16", ROTA_BF16, {3, 6, 9, 7}, {4, 3, 3, 1}, true, WINDOW(2, 2, 2, 1, 0, 1, 1)},
+    {"more than one tile, f16", ROTA_F16, {1, 2, 18, 35}, {66, 2, 3, 4}, false, WINDOW(1, 1, 1, 0, 0, 1, 1)},
+}, large_convs[] = {
+    {"8 x 64 x 56 x 56, 3 x 3", ROTA_F32, {8, 64, 56, 56}, {64, 64, 3, 3}, false, WINDOW(1, 1, 1, 1, 1, 1, 1)},
+    {"8 x 64 x 56 x 56, 3 x 3, bf16", ROTA_BF16, {8, 64, 56, 56}, {64, 64, 3, 3}, false, WINDOW(1, 1, 1, 1, 1, 1, 1)},
+    {"8 x 256 x 28 x 28, 1 x 1", ROTA_F32, {8, 256, 28, 28}, {128, 256, 1, 1}, false, WINDOW(1, 1, 1, 0, 0, 1, 1)},
+}, transpose_examples[] = {
+    {"3 x 3, padded", ROTA_F32, {2, 5, 7, 9}, {5, 3, 3, 3}, true, WINDOW(1, 1, 1, 1, 1, 1, 1)},
+    {"twice as large", ROTA_F32, {2, 6, 5, 4}, {6, 3, 4, 4}, true, WINDOW(1, 2, 2, 1, 1, 1, 1)},
+    {"groups, dilated", ROTA_F32, {2, 4, 5, 6}, {4, 3, 3, 2}, false, WINDOW(2, 2, 3, 1, 0, 2, 1)},
+    {"one element", ROTA_F32, {1, 1, 1, 1}, {1, 1, 1, 1}, true, WINDOW(1, 1, 1, 0, 0, 1, 1)},
+    {"more than one tile", ROTA_F32, {1, 3, 9, 20}, {3, 67, 2, 3}, true, WINDOW(1, 2, 1, 0, 0, 1, 1)},
+    {"with a rest", ROTA_F32, {2, 3, 4, 5}, {3, 4, 3, 3}, true,
+     {.groups = 1, .stride = {2, 3}, .padding = {1, 1}, .dilation = {1, 1}, .output_padding = {1, 2}}},
+    {"twice as large, f16", ROTA_F16, {2, 6, 5, 4}, {6, 3, 4, 4}, true, WINDOW(1, 2, 2, 1, 1, 1, 1)},
+    {"groups, bf16", ROTA_BF16, {2, 4, 5, 6}, {4, 3, 3, 2}, true, WINDOW(2, 2, 3, 1, 0, 2, 1)},
+}, large_transposes[] = {
+    {"8 x 128 x 14 x 14, 4 x 4, to twice as large", ROTA_F32, {8, 128, 14, 14}, {128, 64, 4, 4}, false,
+     WINDOW(1, 2, 2, 1, 1, 1, 1)},
+};
+/* clang-format on */
+#define COUNT_OF(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
+
+static void fill_in(const conv_example *e, bool transposed, rota_op_example *out) {
+    const uint64_t channels = transposed ? e->w[1] * e->window.groups : e->w[0];
+    *out = (rota_op_example){.label = e->label};
+    rota_example_input(out, 0, e->dtype, 4, e->x, ROTA_FILL_UNIFORM);
+    rota_example_input(out, 1, e->dtype, 4, e->w, ROTA_FILL_UNIFORM);
+    if (e->bias)
+        rota_example_input(out, 2, e->dtype, 1, &channels, ROTA_FILL_UNIFORM);
+    else
+        rota_example_absent(out, 2);
+    out->use.attributes.window = e->window;
+    rota_tensor y;
+    rota_op_use use = out->use;
+    use.op = &rota_ops_conv[transposed ? TRANSPOSE : CONV];
+    if ((transposed ? shape_transpose : shape_conv)(&use, &y) != ROTA_OK) return;
+    /* A product for each element of w and each position that its window comes to. */
+    const uint64_t positions =
+        transposed ? e->x[0] * e->x[2] * e->x[3] : y.shape[0] * y.shape[2] * y.shape[3];
+    out->flops = 2.0 * (double)rota_tensor_count(&use.inputs[1]) * (double)positions;
+    rota_example_bytes(out, &y, 1);
+}
+
+static bool example_conv(uint32_t index, uint32_t size, rota_op_example *out) {
+    if (index >= (size ? COUNT_OF(large_convs) : COUNT_OF(conv_examples))) return false;
+    fill_in(size ? &large_convs[index] : &conv_examples[index], false, out);
+    return true;
+}
+
+static bool example_transpose(uint32_t index, uint32_t size, rota_op_example *out) {
+    if (index >= (size ? COUNT_OF(large_transposes) : COUNT_OF(transpose_examples))) return false;
+    fill_in(size ? &large_transposes[index] : &transpose_examples[index], true, out);
+    return true;
+}
+
+static const rota_kernel *const conv_kernels[] = {&rota_kernel_conv2d, &rota_kernel_copy_strided, NULL};
+static const rota_kernel *const transpose_kernels[] = {&rota_kernel_conv2d_backward_input,
+                                                       &rota_kernel_copy_strided, NULL};
+
+/* clang-format off */
+#define WINDOW_ATTRIBUTES                                                                                    \
+    ATTRIBUTE(stride_h, window.stride[0]), ATTRIBUTE(stride_w, window.stride[1]),                            \
+        ATTRIBUTE(padding_h, window.padding[0]), ATTRIBUTE(padding_w, window.padding[1]),                    \
+        ATTRIBUTE(dilation_h, window.dilation[0]), ATTRIBUTE(dilation_w, window.dilation[1]),                \
+        ATTRIBUTE(groups, window.groups)
+#define CONVOLUTION                                                                                          \
+    .input_count = 3, .optional_inputs = 4, .output_count = 1, .input_names = {"x", "w", "bias"},            \
+    .output_names = {"y"}, .input_modes = {ROTA_READ, ROTA_READ, ROTA_READ}, .record = record_conv,          \
+    .gradient = gradient_conv, .differentiable = 7, .saved_inputs = 3
+/* clang-format on */
+
+const rota_op rota_ops_conv[] = {
+    {
+        .name = "conv2d",
+        CONVOLUTION,
+        .attributes = ATTRIBUTES(WINDOW_ATTRIBUTES),
+        .kernels = conv_kernels,
+        .shape = shape_conv,
+        .example = example_conv,
+    },
+    {
+        .name = "conv_transpose2d",
+        CONVOLUTION,
+        .attributes = ATTRIBUTES(WINDOW_ATTRIBUTES, ATTRIBUTE(output_padding_h, window.output_padding[0]),
+                                 ATTRIBUTE(output_padding_w, window.output_padding[1])),
+        .kernels = transpose_kernels,
+        .shape = shape_transpose,
+        .example = example_transpose,
+    },
+    {0},
+};

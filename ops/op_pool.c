@@ -1,0 +1,191 @@
+/* Ops: max_pool2d, avg_pool2d. */
+#include "ops/kernel_objects.h"
+#include "ops/op.h"
+#include "ops/window.h"
+
+enum { MAX, AVG };
+
+static bool is_max(const rota_op_use *use) {
+    return use->op == &rota_ops_pool[MAX];
+}
+
+static rota_status shape_pool(const rota_op_use *use, rota_tensor *out) {
+    const rota_tensor *x = &use->inputs[0];
+    const rota_op_window *a = &use->attributes.window;
+    char text[ROTA_TENSOR_TEXT_MAX];
+    rota_dtype dtype;
+    uint64_t size[2];
+    ROTA_TRY(rota_shape_require_real(use, 1, &dtype));
+    ROTA_TRY(rota_window_check(use));
+    if (x->rank != 4)
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
+                            "x is %s; expected [batch, channels, height, width]",
+                            rota_tensor_describe(x, text, sizeof text));
+    for (uint32_t i = 0; i < 2; i++) {
+        if (a->padding[i] > a->extent[i] / 2)
+            return rota_op_fail(
+                use->op, ROTA_INVALID_ARGUMENT,
+                "the window is of %u x %u, the padding of %u x %u; expected at most half the window",
+                a->extent[0], a->extent[1], a->padding[0], a->padding[1]);
+        if (!is_max(use) && a->dilation[i] != 1)
+            return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "dilation is %u x %u; expected 1 x 1",
+                                a->dilation[0], a->dilation[1]);
+        ROTA_TRY(rota_window_count(use, i, x->shape[2 + i], a->extent[i], a->ceil_mode, &size[i]));
+    }
+    if (is_max(use) && x->shape[2] * x->shape[3] > INT32_MAX) /* each below 2^31: counted */
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "x is %s; expected planes of at most %d elements",
+                            rota_tensor_describe(x, text, sizeof text), INT32_MAX);
+    ROTA_TRY(rota_tensor_of(NULL, 0, dtype, ROTA_SHAPE(x->shape[0], x->shape[1], size[0], size[1]), &out[0]));
+    return is_max(use) ? rota_shape_like(&out[0], ROTA_I32, &out[1]) : ROTA_OK;
+}
+
+static rota_pool_params params_of(const rota_op_use *use) {
+    const rota_tensor *x = &use->inputs[0], *y = &use->outputs[0];
+    const rota_op_window *a = &use->attributes.window;
+    rota_pool_params params = {.planes = (uint32_t)(x->shape[0] * x->shape[1]),
+                               .flags = is_max(use) || a->exclude_padding ? 0 : ROTA_POOL_PADDED,
+                               .dtype = x->dtype};
+    for (uint32_t i = 0; i < 2; i++) {
+        params.in[i] = (uint32_t)x->shape[2 + i];
+        params.out[i] = (uint32_t)y->shape[2 + i];
+        params.window[i] = a->extent[i];
+        params.stride[i] = a->stride[i];
+        params.padding[i] = a->padding[i];
+        params.dilation[i] = a->dilation[i];
+    }
+    return params;
+}
+
+static rota_status record_pool(rota_tape *tape, rota_op_use *use) {
+    const rota_pool_params params = params_of(use);
+    rota_tensor x;
+    ROTA_TRY(rota_record_contiguous(tape, &use->inputs[0], &x));
+    rota_access accesses[3] = {rota_tensor_access(&x, ROTA_READ), rota_tensor_write(&use->outputs[0])};
+    if (is_max(use)) accesses[2] = rota_tensor_write(&use->outputs[1]);
+    return rota_tape_kernel(tape, is_max(use) ? &rota_kernel_max_pool : &rota_kernel_avg_pool, accesses,
+                            is_max(use) ? 3 : 2, &params, NULL, 0);
+}
+
+static rota_status gradient_pool(rota_tape *tape, const rota_op_use *use) {
+    const rota_pool_params params = params_of(use);
+    const rota_tensor *x = &use->inputs[0];
+    rota_gradient_write write;
+    rota_tensor dy, index;
+    if (!rota_gradient_wanted(tape, x)) return ROTA_OK;
+    ROTA_TRY(rota_gradient_begin(tape, x, &write));
+    ROTA_TRY(rota_record_contiguous(tape, rota_gradient_output(tape, 0), &dy));
+    rota_access accesses[3] = {rota_tensor_access(&dy, ROTA_READ), rota_tensor_write(&write.dx)};
+    if (is_max(use)) {
+        ROTA_TRY(rota_record_contiguous(tape, &use->outputs[1], &index));
+        accesses[2] = accesses[1];
+        accesses[1] = rota_tensor_access(&index, ROTA_READ);
+    }
+    ROTA_TRY(rota_tape_kernel(tape,
+                              is_max(use) ? &rota_kernel_max_pool_backward : &rota_kernel_avg_pool_backward,
+                              accesses, is_max(use) ? 3 : 2, &params, NULL, 0));
+    return rota_gradient_end(tape, x, &write);
+}
+
+/* ---- Examples ---- */
+
+typedef struct pool_example {
+    const char *label;
+    rota_dtype dtype;
+    uint64_t x[4];
+    rota_op_window window;
+} pool_example;
+
+/* clang-format off */
+#define WINDOW(KH, KW, SH, SW, PH, PW)                                                                       \
+    .extent = {KH, KW}, .stride = {SH, SW}, .padding = {PH, PW}
+static const pool_example examples[] = {
+    {"2 x 2", ROTA_F32, {2, 3, 8, 6}, {WINDOW(2, 2, 2, 2, 0, 0), .dilation = {1, 1}}},
+    {"3 x 3, overlapping, padded", ROTA_F32, {2, 5, 7, 9}, {WINDOW(3, 3, 2, 1, 1, 1), .dilation = {1, 1}}},
+    {"rounded up", ROTA_F32, {1, 2, 10, 8}, {WINDOW(3, 4, 2, 3, 1, 2), .dilation = {1, 1}, .ceil_mode = true}},
+    {"x alone counts", ROTA_F32, {2, 3, 7, 5},
+     {WINDOW(3, 2, 2, 2, 1, 1), .dilation = {1, 1}, .ceil_mode = true, .exclude_padding = true}},
+    {"height 1", ROTA_F32, {2, 3, 1, 37}, {WINDOW(1, 5, 1, 3, 0, 2), .dilation = {1, 1}}},
+    {"apart from one another", ROTA_F32, {1, 2, 9, 11}, {WINDOW(2, 1, 4, 3, 0, 0), .dilation = {1, 1}}},
+    {"one element", ROTA_F32, {1, 1, 1, 1}, {WINDOW(1, 1, 1, 1, 0, 0), .dilation = {1, 1}}},
+    {"f16", ROTA_F16, {2, 3, 9, 7}, {WINDOW(3, 3, 2, 2, 1, 1), .dilation = {1, 1}}},
+    {"rounded up, bf16", ROTA_BF16, {1, 3, 10, 8},
+     {WINDOW(3, 4, 2, 3, 1, 2), .dilation = {1, 1}, .ceil_mode = true, .exclude_padding = true}},
+    {"dilated", ROTA_F32, {2, 2, 11, 12}, {WINDOW(3, 2, 1, 2, 1, 1), .dilation = {3, 4}}},
+    {"dilated, rounded up, bf16", ROTA_BF16, {2, 2, 11, 12},
+     {WINDOW(3, 2, 2, 3, 1, 1), .dilation = {3, 4}, .ceil_mode = true}},
+}, large[] = {
+    {"8 x 64 x 112 x 112, 3 x 3", ROTA_F32, {8, 64, 112, 112}, {WINDOW(3, 3, 2, 2, 1, 1), .dilation = {1, 1}}},
+};
+/* clang-format on */
+enum { DILATED = 2, EXAMPLES = sizeof examples / sizeof *examples };
+
+static bool example_pool(bool of_max, uint32_t index, uint32_t size, rota_op_example *out) {
+    const uint32_t count = size ? 1 : of_max ? EXAMPLES : EXAMPLES - DILATED;
+    if (index >= count) return false;
+    const pool_example *e = size ? &large[index] : &examples[index];
+    *out = (rota_op_example){.label = e->label};
+    rota_example_input(out, 0, e->dtype, 4, e->x, of_max ? ROTA_FILL_DISTINCT : ROTA_FILL_UNIFORM);
+    out->use.attributes.window = e->window;
+    rota_tensor y[2];
+    rota_op_use use = out->use;
+    use.op = &rota_ops_pool[of_max ? MAX : AVG];
+    if (shape_pool(&use, y) != ROTA_OK) return false;
+    out->flops = (double)e->window.extent[0] * e->window.extent[1] * (double)rota_tensor_count(&y[0]);
+    rota_example_bytes(out, y, of_max ? 2 : 1);
+    return true;
+}
+
+static bool example_max(uint32_t index, uint32_t size, rota_op_example *out) {
+    return example_pool(true, index, size, out);
+}
+
+static bool example_avg(uint32_t index, uint32_t size, rota_op_example *out) {
+    return example_pool(false, index, size, out);
+}
+
+static const rota_kernel *const max_kernels[] = {&rota_kernel_max_pool, &rota_kernel_copy_strided, NULL};
+static const rota_kernel *const avg_kernels[] = {&rota_kernel_avg_pool, &rota_kernel_copy_strided, NULL};
+
+/* clang-format off */
+#define WINDOW_ATTRIBUTES                                                                                    \
+    ATTRIBUTE(window_h, window.extent[0]), ATTRIBUTE(window_w, window.extent[1]),                            \
+        ATTRIBUTE(stride_h, window.stride[0]), ATTRIBUTE(stride_w, window.stride[1]),                        \
+        ATTRIBUTE(padding_h, window.padding[0]), ATTRIBUTE(padding_w, window.padding[1]),                    \
+        ATTRIBUTE(dilation_h, window.dilation[0]), ATTRIBUTE(dilation_w, window.dilation[1]),                \
+        ATTRIBUTE(ceil_mode, window.ceil_mode)
+/* clang-format on */
+
+const rota_op rota_ops_pool[] = {
+    {
+        .name = "max_pool2d",
+        .input_count = 1,
+        .output_count = 2,
+        .input_names = {"x"},
+        .output_names = {"y", "index"},
+        .input_modes = {ROTA_READ},
+        .attributes = ATTRIBUTES(WINDOW_ATTRIBUTES),
+        .kernels = max_kernels,
+        .shape = shape_pool,
+        .record = record_pool,
+        .gradient = gradient_pool,
+        .differentiable = 1,
+        .saved_outputs = 2,
+        .example = example_max,
+    },
+    {
+        .name = "avg_pool2d",
+        .input_count = 1,
+        .output_count = 1,
+        .input_names = {"x"},
+        .output_names = {"y"},
+        .input_modes = {ROTA_READ},
+        .attributes = ATTRIBUTES(WINDOW_ATTRIBUTES, ATTRIBUTE(exclude_padding, window.exclude_padding)),
+        .kernels = avg_kernels,
+        .shape = shape_pool,
+        .record = record_pool,
+        .gradient = gradient_pool,
+        .differentiable = 1,
+        .example = example_avg,
+    },
+    {0},
+};
