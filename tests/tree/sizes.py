@@ -12,7 +12,7 @@ MEMBERS_MAX, HEADER_MAX, FILE_MAX, FUNCTION_MAX, COLUMNS_MAX = 25, 250, 600, 60,
 FOLDERS = ["base", "graph", "sched", "exec", "ops"]
 # What people write, by how its name ends; and what of that programs write, or is data.
 WRITTEN = (".c", ".h", ".hpp", ".cpp", ".def", ".cu", ".cuh", ".comp", ".glsl", ".py", ".sh", ".cmake", ".in", ".md",
-           ".pml", ".plants", ".rs", ".go", ".supp", ".clang-tidy", ".clang-format", "CMakeLists.txt")
+           ".pml", ".plants", ".rs", ".go", ".html", ".supp", ".clang-tidy", ".clang-format", "CMakeLists.txt")
 MADE = re.compile(r"\.spv\.h$|^tests/fuzz/corpus/|^build|/build|^\.git/|__pycache__|\.egg-info")
 
 
