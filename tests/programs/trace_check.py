@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""A trace is what the Trace Event Format asks for, as far as rota uses it: each event has what its phase needs, slices of a
-track lie in one another or apart, both ends of a flow lie in slices and it goes on in time, a counter is of whole numbers
-that are not negative and ends at 0. trace_check.py FILE [chain|wide|train]: also the flows and counters of such a graph of
-rota-bench replay. Where Perfetto's trace processor is at hand it must read the file without an error."""
+"""A trace is what the Trace Event Format asks for, as far as rota uses it: each event has what its phase needs, slices
+of a track lie in one another or apart, both ends of a flow lie in slices and it goes on in time, a counter is of whole
+numbers that are not negative and ends at 0. trace_check.py FILE [chain|wide|train]: also the flows and counters of such
+a graph of rota-bench replay. Where Perfetto's trace processor is at hand it must read the file without an error."""
 import collections
 import json
 import shutil
@@ -30,7 +30,8 @@ def judge_fields(event):
         return [f"unknown phase: {event}"]
     faults = [f"{name} is missing or of a wrong type: {event}" for name, kind in needed.items()
               if not isinstance(event.get(name), kind) or isinstance(event.get(name), bool)]
-    faults += [f"{name} belongs to no event of this phase: {event}" for name in event if name not in needed and name not in ("ph", "tid")]
+    faults += [f"{name} belongs to no event of this phase: {event}" for name in event if name not in needed
+               and name not in ("ph", "tid")]
     if not faults and event["ph"] == "X" and event["dur"] < 0:
         faults.append(f"it takes less than no time: {event}")
     if not faults and event["ph"] == "M":
@@ -38,7 +39,8 @@ def judge_fields(event):
         if not isinstance(event["args"].get(name), kind):
             faults.append(f"unknown metadata: {event}")
     if not faults and event["ph"] == "C":
-        faults += [f"no whole number of bytes: {event}" for value in event["args"].values() if not isinstance(value, int) or value < 0]
+        faults += [f"no whole number of bytes: {event}" for value in event["args"].values()
+                   if not isinstance(value, int) or value < 0]
     return faults
 
 
@@ -77,7 +79,8 @@ def judge_flows(events, tracks):
             continue
         start, finish = both["s"], both["f"]
         around = [slice_around(tracks, end) for end in (start, finish)]
-        if start["name"] != finish["name"] or start["cat"] != finish["cat"] or finish["bp"] != "e" or start["name"] not in HAZARDS:
+        if start["name"] != finish["name"] or start["cat"] != finish["cat"] or finish["bp"] != "e" or \
+                start["name"] not in HAZARDS:
             faults.append(f"its ends are not of one flow: {both}")
         elif None in around:
             faults.append(f"it begins or ends in no slice: {both}")
@@ -123,16 +126,19 @@ def main():
         flow_faults, pairs = judge_flows(events, tracks)
         counter_faults, most = judge_counters(events)
         nodes = [event for event in events if event["ph"] == "X" and event["cat"] == "node"]
-        faults = judge_tracks(tracks) + flow_faults + counter_faults + judge_graph((sys.argv[2:] or [""])[0], nodes, pairs, most)
+        faults = judge_tracks(tracks) + flow_faults + counter_faults
+        faults += judge_graph((sys.argv[2:] or [""])[0], nodes, pairs, most)
         if not nodes:
             faults.append("there are no nodes")
     processor = shutil.which("trace_processor_shell")
     if processor and not faults:
-        asked = subprocess.run([processor, "--query-string", "select value from stats where severity = 'error' and value > 0",
+        asked = subprocess.run([processor, "--query-string",
+                                "select value from stats where severity = 'error' and value > 0",
                                 sys.argv[1]], capture_output=True, text=True, check=False)
         if asked.returncode or any(line.strip().isdigit() for line in asked.stdout.splitlines()):
             faults.append(f"Perfetto's trace processor: {asked.stdout}{asked.stderr}")
-    print("\n".join(f"{sys.argv[1]}: {fault}" for fault in faults[:20]) or f"{sys.argv[1]}: {len(events)} events, all as they should be")
+    print("\n".join(f"{sys.argv[1]}: {fault}" for fault in faults[:20])
+          or f"{sys.argv[1]}: {len(events)} events, all as they should be")
     return 1 if faults else 0
 
 

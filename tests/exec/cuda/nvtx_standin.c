@@ -1,5 +1,5 @@
-/* Stands in for a tool that takes NVTX's calls: a library that a process is told of by NVTX_INJECTION64_PATH. Keeps what
- * was said, for test_cuda_names. */
+/* Stands in for a tool that takes NVTX's calls: a library that a process is told of by NVTX_INJECTION64_PATH. Keeps
+ * what was said, for test_cuda_names. */
 #include <nvtx3/nvToolsExt.h>
 
 #include <pthread.h>

@@ -193,8 +193,8 @@ static void wrong_options_are_refused(void **state) {
 
 enum { NODES_MOST = 400, BUFFERS = 3 };
 
-/* Long lists of nodes without order among them, before and after one another: there the compiler puts joins. Sections end
- * in the middle of some, and go on over the ends of others. */
+/* Long lists of nodes without order among them, before and after one another: there the compiler puts joins. Sections
+ * end in the middle of some, and go on over the ends of others. */
 static rota_plan *random_plan(fixture *f, uint64_t *random) {
     static const char *const names[] = {"a 1 x", "a 1 y", "a 2 x", "b.c", "b.d", "c"};
     rota_buffer *buffers[BUFFERS];
