@@ -325,6 +325,14 @@ static void sequence_segment(replay *r, uint32_t s) {
     r->started[device->index] |= (uint64_t)1 << segment->queue;
 }
 
+static void own_externals(const rota_submission *submission) {
+    const rota_plan *plan = submission->plan;
+    for (uint32_t e = 0; e < plan->external_count; e++) {
+        uint64_t begin;
+        rota_replay_own(plan->executable, rota_submission_external(submission, &plan->externals[e], &begin));
+    }
+}
+
 static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission) {
     rota_runtime *runtime = sequencer->runtime;
     rota_plan *plan = submission->plan;
@@ -361,8 +369,9 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
     r.notes = r.notes && !r.sidelined; /* whose waits are for queues of its own */
     for (uint32_t s = 0; s < plan->segment_count; s++) sequence_segment(&r, s);
     if (!r.known) place_written(submission);
-    rota_replay_end(sequencer, executable, r.base, timelines, r.known, r.notes,
-                    submission->made.migration_count != 0 || r.sidelined);
+    if (rota_replay_end(sequencer, executable, r.base, timelines, r.known, r.notes,
+                        submission->made.migration_count != 0 || r.sidelined))
+        own_externals(submission);
     if (r.sidelined) begin_sidelined(sequencer, submission);
     const uint64_t final = submission->made.segment_points[plan->final_segment];
     if (executable->has_arena) executable->order.arena_points[r.arena] = final;
@@ -395,6 +404,8 @@ bool rota_kind_plan_sequence(rota_sequencing *s) {
     uint32_t moves = 0;
     if (s->has_record) executable->order.unreaped++;
     bool ok = take_arguments(s);
+    if (executable->arguments.slot_buffer_count)
+        rota_replay_bind(executable, rota_submission_bound(submission, 0));
     submission->by_delivery = executable->has_staging && plan->transfer_count > plan->input_count;
     ok = ok && check(s, &moves) &&
          (moves == 0 ||

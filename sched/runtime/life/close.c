@@ -162,6 +162,13 @@ static bool is_retained(const rota_released *released, uint64_t stuck) {
     return true;
 }
 
+/* Before the first buffer goes: plans own those that were in their slots, too. */
+static void release_replays(rota_runtime *runtime) {
+    for (rota_executable *executable = runtime->objects.executables; executable;
+         executable = executable->next)
+        rota_replay_release(executable);
+}
+
 /* Frees what was released and can't be in use; what a stuck device may touch is left, in `dead`. */
 static void free_released(rota_runtime *runtime, uint64_t stuck) {
     rota_released *released = runtime->sequencer->last_uses->released, *left = NULL;
@@ -178,7 +185,6 @@ static void free_released(rota_runtime *runtime, uint64_t stuck) {
             released->next = left;
             left = released;
         } else {
-            if (released->kind == ROTA_RELEASED_PLAN) rota_replay_release((rota_executable *)released);
             rota_reclaim_free(released); /* args may release a plan, which then is next */
         }
         released = next;
@@ -197,7 +203,6 @@ static void empty_objects(rota_runtime *runtime, uint64_t stuck) {
             executable->next = abandoned;
             abandoned = executable;
         } else {
-            rota_replay_release(executable);
             rota_executable_destroy(executable);
         }
         executable = next;
@@ -320,6 +325,7 @@ static void close_devices(rota_runtime *runtime, closing *c, uint64_t deadline_n
     }
     close_devices_of(runtime, c, first, deadline_ns);
     let_go_of_all_reads(runtime, c->stuck);
+    release_replays(runtime);
     free_released(runtime, c->stuck);
     empty_objects(runtime, c->stuck);
     if (c->left) leave(runtime, c, exposed_devices(runtime, c->left));

@@ -44,6 +44,7 @@ struct rota_residency {
     uint64_t settled[ROTA_SETTLED_MAX];
     uint32_t settled_count;
     rota_replay *owner; /* the plan whose replays alone touched it since they were last resolved */
+    rota_residency *next_owned, *previous_owned; /* in the owner's list */
     /* The sequencer's, and read by who submits: the host's reads and writes that are *kept*, since their end
      * comes after more than copies, and have not been recycled; and the bytes of such writes in the pool. */
     _Atomic uint32_t kept;

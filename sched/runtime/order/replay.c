@@ -6,7 +6,12 @@
  * waits on that replay are the ones noted when it was last resolved, at values moved by what replays have
  * added since. The points stored in the ranges are then out of date by that much; whoever else comes first
  * has them brought up to date (rota_replay_disown), one residency at a time. A replay so costs the sequencer
- * nothing per buffer. */
+ * nothing per buffer.
+ *
+ * Buffers in slots are no different while each replay has the same bound to them; where one has others it is
+ * resolved. What it does not touch any more is disowned then, before the values that its points are counted from
+ * are forgotten. A buffer is disowned, too, before anybody judges whether its last use has passed, so none goes
+ * while it is owned, and no other comes in its place unseen. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +49,8 @@ struct rota_replay {
     uint32_t *first_wait;    /* by segment, one more than there are segments */
     noted_wait *waits;
     uint32_t wait_count, wait_capacity;
+    rota_residency *owned; /* a list */
+    uint64_t *bound;       /* to the plan's slots, by its last replay */
 };
 
 static void destroy(rota_replay *replay) {
@@ -53,11 +60,17 @@ static void destroy(rota_replay *replay) {
     free(replay->count);
     free(replay->first_wait);
     free(replay->waits);
+    free(replay->bound);
     free(replay);
 }
 
+static size_t bound_bytes(const rota_executable *executable) {
+    return 2 * sizeof(uint64_t) * executable->arguments.slot_buffer_count;
+}
+
 /* Without memory there is no replay object, and every replay is resolved. */
-static rota_replay *create(rota_runtime *runtime, const rota_plan *plan) {
+static rota_replay *create(rota_runtime *runtime, const rota_executable *executable) {
+    const rota_plan *plan = executable->plan;
     rota_replay *replay = calloc(1, sizeof *replay);
     if (!replay) return NULL;
     replay->timelines = ROTA_DEVICES_MAX * runtime->queue_count;
@@ -65,7 +78,9 @@ static rota_replay *create(rota_runtime *runtime, const rota_plan *plan) {
     replay->last_base = calloc(replay->timelines, sizeof *replay->last_base);
     replay->count = calloc(replay->timelines, sizeof *replay->count);
     replay->first_wait = calloc((size_t)plan->segment_count + 1, sizeof *replay->first_wait);
-    if (!replay->resolved_base || !replay->last_base || !replay->count || !replay->first_wait) {
+    replay->bound = calloc(1, bound_bytes(executable) + 1);
+    if (!replay->resolved_base || !replay->last_base || !replay->count || !replay->first_wait ||
+        !replay->bound) {
         destroy(replay);
         return NULL;
     }
@@ -88,6 +103,11 @@ void rota_replay_disown(rota_residency *residency) {
     rota_replay *replay = residency->owner;
     if (!replay) return;
     residency->owner = NULL;
+    if (residency->next_owned) residency->next_owned->previous_owned = residency->previous_owned;
+    if (residency->previous_owned)
+        residency->previous_owned->next_owned = residency->next_owned;
+    else
+        replay->owned = residency->next_owned;
     replay->state = REPLAY_NONE;
     for (rota_range *range = &residency->first; range; range = range->next) {
         range->writer = moved(residency->runtime, replay, range->writer);
@@ -96,19 +116,29 @@ void rota_replay_disown(rota_residency *residency) {
     }
 }
 
+static void disown_all(rota_replay *replay) {
+    while (replay->owned) rota_replay_disown(replay->owned);
+}
+
+void rota_replay_own(rota_executable *executable, rota_residency *residency) {
+    rota_replay *replay = executable->order.replay;
+    if (residency->owner == replay) return; /* another of the plan's externals lies in it */
+    residency->owner = replay;
+    residency->next_owned = replay->owned;
+    residency->previous_owned = NULL;
+    if (replay->owned) replay->owned->previous_owned = residency;
+    replay->owned = residency;
+}
+
 void rota_replay_release(rota_executable *executable) {
     if (!executable->order.replay) return;
-    const rota_plan *plan = executable->plan;
-    for (uint32_t e = 0; e < plan->external_count; e++) {
-        rota_residency *residency = plan->buffers[plan->externals[e].buffer].buffer->residency;
-        if (residency && residency->owner == executable->order.replay) rota_replay_disown(residency);
-    }
+    disown_all(executable->order.replay);
     destroy(executable->order.replay);
     executable->order.replay = NULL;
 }
 
 static bool is_worth_it(const rota_executable *executable) {
-    return executable->plan->external_count >= OWN_AT && executable->arguments.slot_buffer_count == 0;
+    return executable->plan->external_count >= OWN_AT;
 }
 
 bool rota_replay_is_known(const rota_executable *executable) {
@@ -118,6 +148,14 @@ bool rota_replay_is_known(const rota_executable *executable) {
 void rota_replay_forget(rota_executable *executable) {
     /* Residencies keep their owner until they are looked at, which brings them up to date. */
     if (executable->order.replay) executable->order.replay->state = REPLAY_NONE;
+}
+
+void rota_replay_bind(rota_executable *executable, const uint64_t *bound) {
+    rota_replay *replay = executable->order.replay;
+    const size_t bytes = bound_bytes(executable);
+    if (!replay || bytes == 0 || memcmp(replay->bound, bound, bytes) == 0) return;
+    memcpy(replay->bound, bound, bytes);
+    rota_replay_forget(executable);
 }
 
 uint32_t rota_replay_begin(rota_sequencer *sequencer, rota_executable *executable, uint64_t *out_base) {
@@ -192,27 +230,25 @@ void rota_replay_note(rota_sequencer *sequencer, rota_wanted *wanted, rota_execu
     replay->first_wait[segment + 1] = replay->wait_count;
 }
 
-void rota_replay_end(rota_sequencer *sequencer, rota_executable *executable, const uint64_t *base,
+bool rota_replay_end(rota_sequencer *sequencer, rota_executable *executable, const uint64_t *base,
                      uint32_t timelines, bool known, bool noted, bool moves) {
     rota_runtime *runtime = sequencer->runtime;
     rota_assert_sequencer(sequencer);
-    const rota_plan *plan = executable->plan;
     if (known) {
         memcpy(executable->order.replay->last_base, base, timelines * sizeof *base);
-        return;
+        return false;
     }
     if (!is_worth_it(executable) || moves) {
         if (executable->order.replay) executable->order.replay->state = REPLAY_NONE;
-        return;
+        return false;
     }
-    if (!executable->order.replay) executable->order.replay = create(runtime, plan);
+    if (!executable->order.replay) executable->order.replay = create(runtime, executable);
     rota_replay *replay = executable->order.replay;
-    if (!replay) return;
+    if (!replay) return false;
+    /* What this replay looked at is disowned already. */
+    disown_all(replay);
     memcpy(replay->resolved_base, base, timelines * sizeof *base);
     memcpy(replay->last_base, base, timelines * sizeof *base);
-    for (uint32_t e = 0; e < plan->external_count; e++) {
-        rota_residency *residency = plan->buffers[plan->externals[e].buffer].buffer->residency;
-        residency->owner = replay;
-    }
     replay->state = noted ? REPLAY_KNOWN : REPLAY_OWNED;
+    return true;
 }

@@ -19,6 +19,9 @@ void rota_replay_release(rota_executable *executable);
 bool rota_replay_is_known(const rota_executable *executable);
 /* The next replay goes by other queues than the one before: it is resolved, and so is the one after it. */
 void rota_replay_forget(rota_executable *executable);
+/* What is bound to the plan's slots for the next replay, as its arguments have it: likewise if that is not what
+ * it was. */
+void rota_replay_bind(rota_executable *executable, const uint64_t *bound);
 uint32_t rota_replay_begin(rota_sequencer *sequencer, rota_executable *executable, uint64_t *out_base);
 /* Known: adds the noted waits of a segment to the wanted values. */
 void rota_replay_want(rota_sequencer *sequencer, rota_wanted *wanted, const rota_executable *executable,
@@ -28,7 +31,9 @@ void rota_replay_want(rota_sequencer *sequencer, rota_wanted *wanted, const rota
 bool rota_replay_notes(const rota_executable *executable);
 void rota_replay_note(rota_sequencer *sequencer, rota_wanted *wanted, rota_executable *executable,
                       const uint64_t *base, uint32_t segment, bool *notes);
-void rota_replay_end(rota_sequencer *sequencer, rota_executable *executable, const uint64_t *base,
+/* True: the plan is to own (rota_replay_own) the residencies of all its externals. */
+bool rota_replay_end(rota_sequencer *sequencer, rota_executable *executable, const uint64_t *base,
                      uint32_t timelines, bool known, bool noted, bool moves);
+void rota_replay_own(rota_executable *executable, rota_residency *residency);
 
 #endif

@@ -20,14 +20,15 @@ static bool range_passed(rota_runtime *runtime, const rota_range *range) {
 }
 
 /* Whether every use has passed and no submission record names the object any more. */
-static bool is_unused(rota_runtime *runtime, const rota_released *released) {
+static bool is_unused(rota_runtime *runtime, rota_released *released) {
     if (released->kind == ROTA_RELEASED_PLAN) {
         const rota_executable *executable = (const rota_executable *)released;
         return executable->order.unreaped == 0;
     }
     if (released->kind == ROTA_RELEASED_ARGS) return rota_args_idle((const rota_args *)released);
-    const rota_residency *residency = rota_residency_of_released(released);
+    rota_residency *residency = rota_residency_of_released(released);
     if (ra_load_relaxed(&residency->kept)) return false;
+    if (residency->owner) rota_replay_disown(residency); /* it was in a slot of replays since */
     for (const rota_range *range = &residency->first; range; range = range->next)
         if (!range_passed(runtime, range)) return false;
     return true;

@@ -7,10 +7,12 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
+#include "sched/runtime/order/replay.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
 #include "tests/adversary/adversary.h"
+#include "tests/kit/random.h"
 
 enum { WORDS = 16, OTHERS = 10, REPLAYS = 8, ROUNDS = 24 };
 
@@ -287,11 +289,124 @@ static void more_works_than_the_ring_takes(void **state) {
     assert_int_equal(options.violations, 0);
 }
 
+enum { SLOTS = 9, POOL = 16, FIXED = 4, STEPS = 120 };
+
+/* A plan whose buffers are in slots, what there is to bind to them, and another plan of some of that. */
+typedef struct bound_anew {
+    rota_runtime *runtime;
+    rota_device *device;
+    rota_plan *plan, *other;
+    rota_args *args;
+    rota_buffer *slots[SLOTS], *pool[POOL];
+    uint32_t in_slot[SLOTS], value[POOL], made;
+    uint64_t seed;
+} bound_anew;
+
+static void make_plans(bound_anew *b) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    const rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.devices = &b->device, .device_count = 1, .queues = 4, .instances = 8);
+    assert_ok(rota_graph_create(NULL, &graph));
+    for (uint32_t i = 0; i < SLOTS; i++)
+        assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_SLOT, "slot", WORDS * 4, &b->slots[i]));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < SLOTS; i++)
+        record(recorder, &triple_kernel, i % 4, b->slots[i], ROTA_READWRITE, NULL);
+    for (uint32_t i = 0; i < SLOTS; i += 2)
+        record(recorder, &add_up_kernel, (i + 1) % 4, b->slots[i], ROTA_READWRITE, b->slots[(i + 1) % SLOTS]);
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(b->runtime, graph, &options, &b->plan));
+    rota_graph_release(graph);
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < FIXED; i++)
+        record(recorder, &triple_kernel, i % 4, b->pool[i], ROTA_READWRITE, NULL);
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(b->runtime, graph, &options, &b->other));
+    rota_graph_release(graph);
+}
+
+static void submit_bound(bound_anew *b) {
+    assert_ok(rota_submit_wait(b->plan, b->args, 0, NULL));
+    for (uint32_t i = 0; i < SLOTS; i++) b->value[b->in_slot[i]] = 3 * b->value[b->in_slot[i]] + 1;
+    for (uint32_t i = 0; i < SLOTS; i += 2) b->value[b->in_slot[i]] += b->value[b->in_slot[(i + 1) % SLOTS]];
+}
+
+static bool is_bound(const bound_anew *b, uint32_t p) {
+    for (uint32_t i = 0; i < SLOTS; i++)
+        if (b->in_slot[i] == p) return true;
+    return false;
+}
+
+/* One slot gets another buffer; the one that it had is released, while replays with it may be in flight. */
+static void bind_anew(bound_anew *b, bool releases) {
+    const uint32_t slot = test_below(&b->seed, SLOTS), before = b->in_slot[slot];
+    uint32_t p = test_below(&b->seed, POOL);
+    while (is_bound(b, p)) p = (p + 1) % POOL;
+    b->in_slot[slot] = p;
+    assert_ok(rota_args_set_buffer(b->args, b->slots[slot], b->pool[p]));
+    if (!releases || before < FIXED) return;
+    rota_buffer_release(b->pool[before]);
+    b->value[before] = 1000 + b->made++;
+    b->pool[before] = test_words(b->device, "anew", WORDS, b->value[before]);
+}
+
+static void step(bound_anew *b) {
+    const uint32_t what = test_below(&b->seed, 24), p = test_below(&b->seed, POOL);
+    if (what == 0) {
+        test_expect_words(b->pool[p], WORDS, b->value[p]);
+    } else if (what == 1) {
+        assert_ok(rota_submit_wait(b->other, NULL, 0, NULL));
+        for (uint32_t i = 0; i < FIXED; i++) b->value[i] = 3 * b->value[i] + 1;
+    } else if (what < 4) {
+        bind_anew(b, what == 2);
+    } else {
+        submit_bound(b);
+    }
+}
+
+/* Replays with the same buffers in their slots are counted on like others, until other buffers are bound, or the
+ * same are touched, read or released by others. */
+static void slots_are_bound_anew(void **state) {
+    (void)state;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        adversary_options options = {.seed = round};
+        bound_anew b = {.seed = round + 1};
+        assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .queues_per_device = 4),
+                                    &b.runtime));
+        assert_ok(rota_runtime_add_driver(b.runtime, &adversary_driver, &options));
+        assert_ok(rota_device_open(b.runtime, "adversary", &b.device));
+        for (uint32_t p = 0; p < POOL; p++) b.pool[p] = test_words(b.device, "pool", WORDS, b.value[p] = p);
+        make_plans(&b);
+        assert_ok(rota_args_create(b.plan, &b.args));
+        for (uint32_t i = 0; i < SLOTS; i++) {
+            b.in_slot[i] = i;
+            assert_ok(rota_args_set_buffer(b.args, b.slots[i], b.pool[i]));
+        }
+        for (uint32_t i = 0; i < STEPS; i++) step(&b);
+        for (uint32_t p = 0; p < POOL; p++) test_expect_words(b.pool[p], WORDS, b.value[p]);
+        for (uint32_t i = 0; i < 6; i++) {
+            rota_ticket ticket;
+            assert_ok(rota_submit_wait(b.plan, b.args, 0, &ticket));
+            assert_ok(rota_wait(ticket, 0));
+        }
+        assert_true(rota_replay_is_known(b.plan->executable));
+        /* The plan goes first, or what was in its slots does. */
+        if (round % 2) rota_args_release(b.args), rota_plan_release(b.plan);
+        for (uint32_t p = 0; p < POOL; p++) rota_buffer_release(b.pool[p]);
+        if (round % 2 == 0) rota_args_release(b.args), rota_plan_release(b.plan);
+        rota_plan_release(b.other);
+        assert_ok(rota_runtime_close(b.runtime, 0));
+        assert_int_equal(options.violations, 0);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sums_stay_in_their_replay),
-                                       cmocka_unit_test(plans_share_an_arena),
-                                       cmocka_unit_test(more_works_than_the_ring_takes),
-                                       cmocka_unit_test_setup_teardown(arenas_are_shared_as_far_as_they_go,
-                                                                       runtime_setup, runtime_teardown)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_stay_in_their_replay), cmocka_unit_test(slots_are_bound_anew),
+        cmocka_unit_test(plans_share_an_arena), cmocka_unit_test(more_works_than_the_ring_takes),
+        cmocka_unit_test_setup_teardown(arenas_are_shared_as_far_as_they_go, runtime_setup,
+                                        runtime_teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
