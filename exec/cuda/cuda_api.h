@@ -93,6 +93,8 @@
     X(GraphAddEmptyNode, 10000, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t))                       \
     X(GraphAddChildGraphNode, 10000, (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, CUgraph))         \
     X(GraphInstantiateWithFlags, 11040, (CUgraphExec *, CUgraph, unsigned long long))                        \
+    X(GraphExecKernelNodeSetParams, 12000, (CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS *))      \
+    X(GraphNodeSetEnabled, 11060, (CUgraphExec, CUgraphNode, unsigned))                                      \
     X(GraphUpload, 11010, (CUgraphExec, CUstream))                                                           \
     X(GraphLaunch, 10000, (CUgraphExec, CUstream))                                                           \
     X(GraphExecDestroy, 10000, (CUgraphExec))

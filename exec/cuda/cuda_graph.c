@@ -2,11 +2,13 @@
 #include "exec/cuda/cuda_graph.h"
 #include "base/clock.h"
 #include "base/futex.h"
-#include "exec/cuda/cuda_fold.h"
+#include "exec/cuda/cuda_arguments.h"
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_fold.h"
 #include "exec/cuda/cuda_library.h"
 #include "exec/cuda/cuda_names.h"
+#include "exec/cuda/cuda_steady.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +26,8 @@ typedef struct building {
     rota_exec_memory *const *memories;
     const uint64_t *block; /* the submission's words, where library nodes take some */
     const rota_exec_segment *segment;
-    uint64_t block_address; /* of the segment's copy of the block */
+    uint64_t block_address;   /* of the segment's copy of the block */
+    rota_cuda_steady *steady; /* NULL: nothing is rewritten */
     CUgraph graph;
     rota_cuda_fold fold;
     CUgraphNode head;    /* what everything comes after; NULL: nothing */
@@ -33,27 +36,10 @@ typedef struct building {
     uint8_t *prepared;
 } building;
 
-/* rota_args of rota_kernel.cuh, for any kernel. */
-typedef struct argument_space {
-    uint64_t block;
-    uint32_t slot_mask, bind_mask;
-    uint64_t words[ROTA_CUDA_OPERANDS_MAX + (ROTA_KERNEL_PARAM_BYTES_MAX + 7) / 8];
-} argument_space;
-
 static rota_status add_kernel(building *b, CUfunction function, const rota_cuda_launch *launch,
                               void **parameters, const CUgraphNode *before, size_t before_count,
                               CUgraphNode *out_node) {
-    CUDA_KERNEL_NODE_PARAMS params = {
-        .func = function,
-        .gridDimX = launch->groups[0],
-        .gridDimY = launch->groups[1],
-        .gridDimZ = launch->groups[2],
-        .blockDimX = launch->block[0],
-        .blockDimY = launch->block[1],
-        .blockDimZ = launch->block[2],
-        .sharedMemBytes = launch->shared_bytes,
-        .kernelParams = parameters,
-    };
+    const CUDA_KERNEL_NODE_PARAMS params = rota_cuda_node_params(function, launch, parameters);
     CUresult result = b->device->cu->GraphAddKernelNode(out_node, b->graph, before, before_count, &params);
     if (result != CUDA_SUCCESS) return rota_cuda_check(b->device, result, "cuGraphAddKernelNode");
     if (launch->cluster[0] * launch->cluster[1] * launch->cluster[2] <= 1) return ROTA_OK;
@@ -65,29 +51,11 @@ static rota_status add_kernel(building *b, CUfunction function, const rota_cuda_
 }
 
 static uint64_t address_of(const building *b, const rota_exec_operand *operand) {
-    if (operand->is_slot) return ((uint64_t)operand->memory << 48) | operand->offset_bytes;
     return b->memories[operand->memory]->address + operand->offset_bytes;
 }
 
-static void fill_arguments(const building *b, const rota_exec_command *command,
-                           const rota_cuda_dispatch *dispatch, argument_space *out) {
-    const rota_exec_operand *operands = b->desc->operands + command->first_operand;
-    memset(out, 0, sizeof *out);
-    out->slot_mask = dispatch->slot_mask;
-    out->bind_mask = dispatch->bind_mask;
-    if (out->slot_mask | out->bind_mask) out->block = b->block_address;
-    for (uint32_t i = 0; i < command->operand_count; i++) out->words[i] = address_of(b, &operands[i]);
-    uint8_t *params = (uint8_t *)&out->words[command->operand_count];
-    rota_cuda_fill_params own;
-    const void *given = rota_cuda_command_params(b->desc, command, &own);
-    if (dispatch->kernel->param_bytes) memcpy(params, given, dispatch->kernel->param_bytes);
-    const rota_exec_binding *bindings = b->desc->bindings + command->first_binding;
-    for (uint32_t i = 0; i < command->binding_count; i++)
-        memcpy(params + dispatch->kernel->bindables[bindings[i].bindable].offset_bytes, &bindings[i].word, 4);
-}
-
 static rota_status prepare(building *b, const rota_exec_command *command, const rota_cuda_dispatch *dispatch,
-                           const argument_space *arguments) {
+                           const rota_cuda_arguments *arguments) {
     const rota_exec_operand *operands = b->desc->operands + command->first_operand;
     uint64_t operand_bytes[ROTA_CUDA_OPERANDS_MAX];
     for (uint32_t i = 0; i < command->operand_count; i++) operand_bytes[i] = operands[i].size_bytes;
@@ -104,15 +72,18 @@ static rota_status prepare(building *b, const rota_exec_command *command, const 
     return dispatch->kernel->cuda.prepare(&call, b->prepared);
 }
 
-static rota_status add_command_kernel(building *b, const rota_exec_command *command,
-                                      const rota_cuda_dispatch *dispatch, size_t before_count,
+static rota_status add_command_kernel(building *b, uint32_t position, size_t before_count,
                                       CUgraphNode *out_node) {
-    argument_space arguments;
-    fill_arguments(b, command, dispatch, &arguments);
+    const uint32_t index = b->segment->first_command + position;
+    const rota_cuda_dispatch *dispatch = &b->program->dispatches[index];
+    rota_cuda_arguments arguments;
+    rota_cuda_arguments_fill(b->program, index, b->memories, b->block_address, NULL, &arguments);
     void *parameters[2] = {&arguments, b->prepared};
-    if (dispatch->kernel->cuda.prepare) ROTA_TRY(prepare(b, command, dispatch, &arguments));
-    return add_kernel(b, dispatch->function, &dispatch->launch, parameters, b->before, before_count,
-                      out_node);
+    if (dispatch->kernel->cuda.prepare) ROTA_TRY(prepare(b, &b->desc->commands[index], dispatch, &arguments));
+    ROTA_TRY(
+        add_kernel(b, dispatch->function, &dispatch->launch, parameters, b->before, before_count, out_node));
+    if (b->steady && (dispatch->slot_mask | dispatch->bind_mask)) b->steady->kernels[position] = *out_node;
+    return ROTA_OK;
 }
 
 static rota_status add_memcpy(building *b, const rota_exec_command *command, size_t before_count,
@@ -219,7 +190,7 @@ static rota_status add_command(building *b, uint32_t position) {
         status = add_empty(b, count, &node);
         break;
     case ROTA_CUDA_KERNEL:
-        status = add_command_kernel(b, command, dispatch, count, &node);
+        status = add_command_kernel(b, position, count, &node);
         break;
     case ROTA_CUDA_MEMCPY:
         status = add_memcpy(b, command, count, &node);
@@ -241,7 +212,7 @@ static rota_status add_command(building *b, uint32_t position) {
 /* The first nodes: the timestamps of an earlier launch cleared, and the argument block brought to the device. */
 static rota_status add_head(building *b, const rota_cuda_segment *about) {
     if (b->instance->timestamps) {
-        argument_space arguments = {0};
+        rota_cuda_arguments arguments = {0};
         uint64_t bytes = 16 * (uint64_t)b->segment->command_count;
         rota_cuda_launch few = {.groups = {1, 1, 1}, .block = {256, 1, 1}, .cluster = {1, 1, 1}};
         arguments.words[0] = b->instance->timestamps_address + 16 * (uint64_t)b->segment->first_command;
@@ -257,8 +228,10 @@ static rota_status add_head(building *b, const rota_cuda_segment *about) {
     if (words > UPLOAD_THREADS_MAX) one.block[0] = UPLOAD_THREADS_MAX;
     void *parameters[] = {&to, &from, &words};
     CUgraphNode before = b->head;
-    return add_kernel(b, b->device->helpers.upload, &one, parameters, before ? &before : NULL, before != NULL,
-                      &b->head);
+    ROTA_TRY(add_kernel(b, b->device->helpers.upload, &one, parameters, before ? &before : NULL,
+                        before != NULL, &b->head));
+    if (b->steady) b->steady->upload = b->head;
+    return ROTA_OK;
 }
 
 /* Looks until the event has come, for a moment without sleeping: an upload takes about 10 us. */
@@ -349,9 +322,12 @@ rota_status rota_cuda_graph_build(rota_cuda_device *device, rota_cuda_instance *
         .block = block,
         .segment = &instance->program->desc->segments[segment],
         .block_address = instance->segments[segment].block_address,
+        .steady = instance->segments[segment].steady,
     };
     rota_status status = build(&b, segment, out_exec);
-    if (b.graph) {
+    if (b.graph && b.steady) {
+        b.steady->graph = b.graph;
+    } else if (b.graph) {
         CUresult result = device->cu->GraphDestroy(b.graph);
         if (status == ROTA_OK && result != CUDA_SUCCESS) {
             (void)device->cu->GraphExecDestroy(*out_exec);

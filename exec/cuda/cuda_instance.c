@@ -4,6 +4,7 @@
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_graph.h"
+#include "exec/cuda/cuda_steady.h"
 #include "exec/cuda/cuda_times.h"
 #include <stdlib.h>
 #include <string.h>
@@ -71,6 +72,7 @@ rota_status rota_cuda_instance_exec(rota_cuda_device *device, rota_cuda_instance
                                     const uint64_t *block, CUgraphExec *out_exec) {
     rota_cuda_segment_instance *own = &instance->segments[segment];
     *out_exec = own->exec;
+    if (own->steady && block) ROTA_TRY(rota_cuda_steady_follow(device, instance, segment, block));
     if (!own->variants) return ROTA_OK;
     rota_cuda_variant *oldest = &own->variants[0];
     instance->launches++;
@@ -143,6 +145,8 @@ static rota_status make_instance(rota_cuda_device *device, rota_cuda_instance *i
             ROTA_TRY(keep_memories(instance, memories));
             ROTA_TRY(make_variants(instance->program, s, &instance->segments[s]));
         } else {
+            ROTA_TRY(rota_cuda_steady_create(instance->program, s, &instance->segments[s].steady));
+            if (instance->segments[s].steady) ROTA_TRY(keep_memories(instance, memories));
             ROTA_TRY(rota_cuda_graph_build(device, instance, memories, s, NULL, &instance->segments[s].exec));
         }
     }
@@ -154,6 +158,7 @@ void rota_cuda_instance_free(rota_cuda_device *device, rota_cuda_instance *insta
     for (uint32_t s = 0; s < instance->segment_count; s++) {
         rota_cuda_segment_instance *segment = &instance->segments[s];
         if (segment->exec) (void)device->cu->GraphExecDestroy(segment->exec);
+        rota_cuda_steady_free(device, segment->steady);
         if (!segment->variants) continue;
         for (uint32_t v = 0; v < ROTA_CUDA_VARIANTS; v++)
             if (segment->variants[v].exec) (void)device->cu->GraphExecDestroy(segment->variants[v].exec);

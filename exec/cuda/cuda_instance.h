@@ -19,16 +19,19 @@ typedef struct rota_cuda_variant {
     uint64_t used; /* the count of launches when it was used last */
 } rota_cuda_variant;
 
+typedef struct rota_cuda_steady rota_cuda_steady;
+
 typedef struct rota_cuda_segment_instance {
     CUgraphExec exec;            /* NULL: no commands, or variants */
     rota_cuda_variant *variants; /* ROTA_CUDA_VARIANTS of them, or NULL */
+    rota_cuda_steady *steady;    /* NULL: exec is never rewritten */
     uint64_t block_address;      /* of its copy of the argument block */
 } rota_cuda_segment_instance;
 
 struct rota_cuda_instance {
     rota_link link;
     rota_cuda_program *program;  /* NULL: destroyed, but for what close is to free */
-    rota_exec_memory **memories; /* for variants; NULL where there are none */
+    rota_exec_memory **memories; /* for variants and rewriting; NULL where there is neither */
     rota_cuda_segment_instance *segments;
     uint32_t segment_count;
     rota_cuda_piece host_block, device_block;

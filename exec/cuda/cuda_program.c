@@ -6,6 +6,7 @@
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_library.h"
+#include "exec/cuda/cuda_steady.h"
 #include "cuda/exec_helpers.h"
 #include <stdlib.h>
 #include <string.h>
@@ -319,6 +320,7 @@ static rota_status make_program(maker *m) {
     }
     ROTA_TRY(rota_check_queues(&m->device->base, desc, m->device->options.queue_count));
     describe_segments(m);
+    ROTA_TRY(rota_cuda_readers_create(m->program));
     return rota_cuda_library_tune(m->device, m->program);
 }
 
@@ -352,6 +354,7 @@ void rota_cuda_program_destroy(rota_exec_device *base, rota_exec_program *progra
     (void)base;
     rota_cuda_program *program = (rota_cuda_program *)program_base;
     if (!program) return;
+    rota_cuda_readers_free(program);
     free(program->dispatches);
     free(program->segments);
     free(program);

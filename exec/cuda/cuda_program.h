@@ -3,6 +3,7 @@
 #define ROTA_EXEC_CUDA_CUDA_PROGRAM_H
 
 #include <stdbool.h>
+#include "exec/common/steady.h"
 #include "exec/cuda/cuda_api.h"
 #include "exec/exec.h"
 
@@ -23,7 +24,7 @@ typedef struct rota_cuda_dispatch {
     CUfunction function;
     rota_cuda_launch launch;
     uint32_t slot_mask, bind_mask;
-    uint8_t form; /* rota_cuda_form */
+    uint8_t form;      /* rota_cuda_form */
 } rota_cuda_dispatch;
 
 typedef struct rota_cuda_segment {
@@ -35,6 +36,7 @@ typedef struct rota_cuda_program {
     const rota_exec_program_desc *desc;
     rota_cuda_dispatch *dispatches; /* per command */
     rota_cuda_segment *segments;
+    rota_readers *readers;   /* per segment (cuda_steady.h) */
     uint32_t block_segments; /* how many use the block */
 } rota_cuda_program;
 

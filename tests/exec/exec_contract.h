@@ -128,5 +128,7 @@ void contract_idle(const contract_kit *kit);
 void contract_listing(const contract_kit *kit);
 /* Of exec_contract_random.c. */
 void contract_random(const contract_kit *kit);
+/* Of exec_contract_words.c. */
+void contract_steady_words(const contract_kit *kit);
 
 #endif

@@ -417,6 +417,7 @@ const contract_case contract_cases[] = {
     {"refusals", contract_refusals},
     {"fixed", fixed},
     {"slots", slots},
+    {"steady words", contract_steady_words},
     {"transfers", transfers},
     {"many", many},
     {"queues", queues},

@@ -136,6 +136,7 @@ static const plant plants[] = {
     {.name = "refusals", .what = "a kernel without code is taken", .create = create_anything},
     {.name = "fixed", .what = "barriers are not kept", .breaks = {.barrier = ADVERSARY_ALL}, .chance = 8},
     {.name = "slots", .what = "commands see the words before", .breaks = {.stale_block = true}},
+    {.name = "steady words", .what = "commands see the words before", .breaks = {.stale_block = true}},
     {.name = "transfers", .what = "barriers are not kept", .breaks = {.barrier = ADVERSARY_ALL}, .chance = 8},
     {.name = "many", .what = "waits are not kept", .breaks = {.wait = ADVERSARY_ALL}, .chance = 8},
     {.name = "queues", .what = "waits are not kept", .breaks = {.wait = ADVERSARY_ALL}, .chance = 8},

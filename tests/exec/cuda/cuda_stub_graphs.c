@@ -167,6 +167,22 @@ CUresult CUDAAPI stub_GraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph,
     (*out)->graph = graph_copy(graph);
     return stub_leave(CUDA_SUCCESS);
 }
+CUresult CUDAAPI stub_GraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode of,
+                                                   const CUDA_KERNEL_NODE_PARAMS *params) {
+    ENTER(GraphExecKernelNodeSetParams);
+    if (exec->in_flight) stub_violate("an executable graph rewritten in flight");
+    CUgraphNode node = exec->graph->nodes[of->index];
+    if (node->kind != NODE_KERNEL) return stub_leave(CUDA_ERROR_INVALID_VALUE);
+    stub_launch_free(&node->launch);
+    node->launch = stub_launch_new((stub_kernel *)(void *)params->func, params->kernelParams);
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_GraphNodeSetEnabled(CUgraphExec exec, CUgraphNode of, unsigned enabled) {
+    ENTER(GraphNodeSetEnabled);
+    if (exec->in_flight) stub_violate("an executable graph rewritten in flight");
+    exec->graph->nodes[of->index]->disabled = enabled == 0;
+    return stub_leave(CUDA_SUCCESS);
+}
 static operation *push(CUstream stream, operation what) {
     operation *op = malloc(sizeof *op);
     if (!op) abort();
@@ -461,7 +477,7 @@ static void run_graph(CUgraph graph) {
         uint32_t pick = (uint32_t)(test_random(&stub.seed) % ready_count), index = ready[pick];
         ready[pick] = ready[--ready_count];
         CUgraphNode node = graph->nodes[index];
-        if (node->kind == NODE_KERNEL) run_kernel(&node->launch);
+        if (node->kind == NODE_KERNEL && !node->disabled) run_kernel(&node->launch);
         if (node->kind == NODE_MEMCPY)
             memmove((void *)(uintptr_t)node->copy.dstDevice, (const void *)(uintptr_t)node->copy.srcDevice,
                     node->copy.WidthInBytes);

@@ -52,6 +52,7 @@ struct CUgraphNode_st {
     CUgraph graph;
     node_kind kind;
     uint32_t index, before_count, cluster;
+    bool disabled;    /* of an executable graph's: it does nothing */
     uint32_t *before; /* indices */
     stub_launch launch;
     CUDA_MEMCPY3D copy;

@@ -238,6 +238,52 @@ static void test_graphs(void **state) {
     cuda_close(f);
 }
 
+/* Kernels are told what stays the same in their argument blocks, once, and no block is brought to the device when
+ * nobody reads it; a word that changes concerns those alone that read it. */
+static void test_steady(void **state) {
+    (void)state;
+    enum { STEPS = 40, READERS = 3 };
+    cuda_fixture *f = cuda_open(NULL);
+    rota_exec_memory *memories[] = {cuda_shared(f, 2 * BYTES), cuda_shared(f, 2 * BYTES)};
+    for (uint32_t m = 0; m < 2; m++) memset(memories[m]->host, 0, (size_t)2 * BYTES);
+    contract_step_params params = {COUNT, 1, 0};
+    test_program *p = test_program_new(QUEUES, 1, 2);
+    test_program_segment(p, 0);
+    for (uint32_t i = 0; i < STEPS; i++) {
+        test_program_batch(p);
+        test_program_kernel(p, &contract_step, &params);
+        test_program_operand(p, 0, true, 0, BYTES, ROTA_READWRITE);
+        test_program_operand(p, 0, true, BYTES, BYTES, ROTA_READ);
+        if (i < READERS) test_program_binding(p, 0, 1);
+    }
+    contract_loaded l = cuda_load(f, p, memories);
+    uint64_t block[2] = {memories[0]->address, 1};
+    cuda_run(f, l, block, 2);
+    assert_int_equal(cuda_stub_calls("GraphExecKernelNodeSetParams"), 0);
+    /* The word that all read comes first and takes a launch's share, and more. */
+    cuda_run(f, l, block, 10);
+    assert_int_equal(cuda_stub_calls("GraphExecKernelNodeSetParams"), STEPS + READERS);
+    assert_int_equal(cuda_stub_calls("GraphNodeSetEnabled"), 1);
+    block[1] = 2;
+    cuda_run(f, l, block, 1);
+    assert_int_equal(cuda_stub_calls("GraphExecKernelNodeSetParams"), STEPS + 2 * READERS);
+    assert_int_equal(cuda_stub_calls("GraphNodeSetEnabled"), 2);
+    cuda_run(f, l, block, 10);
+    assert_int_equal(cuda_stub_calls("GraphExecKernelNodeSetParams"), STEPS + 3 * READERS);
+    assert_int_equal(cuda_stub_calls("GraphNodeSetEnabled"), 3);
+    block[0] = memories[1]->address;
+    cuda_run(f, l, block, 1);
+    assert_int_equal(cuda_stub_calls("GraphExecKernelNodeSetParams"), 2 * STEPS + 3 * READERS);
+    /* Nothing is left of what was: the second memory has had one round, of which three steps add 2. */
+    uint32_t expected = 0;
+    for (uint32_t i = 0; i < STEPS; i++) expected = expected * 3 + (i < READERS ? 2 : 1);
+    assert_int_equal(((const uint32_t *)memories[1]->host)[0], expected);
+    cuda_unload(f, l);
+    free(p);
+    for (uint32_t m = 0; m < 2; m++) f->device->vtable->memory_destroy(f->device, memories[m]);
+    cuda_close(f);
+}
+
 /* A device that a plan names and gives nothing to do has a program without segments. */
 static void test_without_segments(void **state) {
     (void)state;
@@ -496,6 +542,7 @@ int main(void) {
         cmocka_unit_test(test_contexts),
         cmocka_unit_test(test_capture_elsewhere),
         cmocka_unit_test(test_graphs),
+        cmocka_unit_test(test_steady),
         cmocka_unit_test(test_without_segments),
         cmocka_unit_test(test_long_upload),
         cmocka_unit_test(test_slow_clock),
