@@ -5,6 +5,7 @@
 #include "exec/common/checks.h"
 #include "exec/common/kernel_size.h"
 #include "exec/vk/vk_device.h"
+#include "exec/vk/vk_steady.h"
 #include "spv/vk_copy.h"
 #include "spv/vk_copy_bytes.h"
 #include "spv/vk_fill.h"
@@ -190,6 +191,10 @@ static rota_status make_dispatch(maker *m, const rota_exec_command *command, con
     key.kernel = kernel;
     if (kernel->vk.spec_count) kernel->vk.spec(params, key.spec);
     ROTA_TRY(find_pipeline(m, &key, &out_dispatch->pipeline));
+    if (!m->device->options.touch && (key.slot_mask | key.bind_mask)) {
+        key.slot_mask = key.bind_mask = 0;
+        ROTA_TRY(find_pipeline(m, &key, &out_dispatch->told));
+    }
     uint32_t *groups = out_dispatch->launch.groups;
     rota_kernel_groups(kernel, kernel->vk.grid, kernel->vk.grid_with, params, operand_bytes, given_groups,
                        groups);
@@ -261,7 +266,7 @@ static rota_status make_program(maker *m) {
         bool split = m->device->logical[desc->segments[i].queue].split;
         m->program->segment_real[i] = split && !(kinds & ROTA_VK_DISPATCH);
     }
-    return ROTA_OK;
+    return m->device->options.touch ? ROTA_OK : rota_vk_readers_create(m->program);
 }
 
 rota_status rota_vk_program_create(rota_exec_device *base, const rota_exec_program_desc *desc,
@@ -289,6 +294,7 @@ void rota_vk_program_destroy(rota_exec_device *base, rota_exec_program *program_
     (void)base;
     rota_vk_program *program = (rota_vk_program *)program_base;
     if (!program) return;
+    rota_vk_readers_free(program);
     free(program->dispatches);
     free(program->segment_real);
     free(program->segment_kinds);

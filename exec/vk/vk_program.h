@@ -3,6 +3,7 @@
 #define ROTA_EXEC_VK_VK_PROGRAM_H
 
 #include <stdbool.h>
+#include "exec/common/steady.h"
 #include "exec/exec.h"
 #include "exec/vk/vk_image.h"
 #include "exec/vk/vk_pipeline.h"
@@ -11,6 +12,7 @@
  * neither for a copy or fill by the transfer commands. */
 typedef struct rota_vk_dispatch {
     const rota_vk_pipeline *pipeline;
+    const rota_vk_pipeline *told; /* beside it, where something is in slots: reads nothing from the block */
     const rota_vk_image *image;
     uint32_t slot_mask, bind_mask; /* with an image */
     rota_cuda_launch launch;       /* with a pipeline, `groups` alone */
@@ -29,6 +31,7 @@ typedef struct rota_vk_program {
     rota_vk_dispatch *dispatches; /* per command */
     uint8_t *segment_real;        /* real queue of each segment */
     uint8_t *segment_kinds;       /* ROTA_VK_DISPATCH and ROTA_VK_TRANSFER bits of each segment */
+    rota_readers *readers;        /* per segment (vk_steady.h) */
 } rota_vk_program;
 
 /* The kernels with which slot operands are copied and filled, whose addresses no transfer command takes. */

@@ -51,6 +51,7 @@ typedef struct recording {
     const rota_vk_program *program;
     rota_vk_recorded *recorded;
     const rota_vk_memory *const *memories;
+    const rota_steady *steady; /* NULL: whatever is in slots is read from the block */
     VkCommandBuffer buffer;
     VkPipeline bound;
     uint32_t barriers;
@@ -59,42 +60,66 @@ typedef struct recording {
     bool writes_mapped; /* a command of the segment writes memory that the host may read */
 } recording;
 
+/* Whether the command is told all that it has in slots, so that it reads nothing from the block. */
+static bool is_told(const recording *r, const rota_exec_command *command) {
+    const rota_exec_program_desc *desc = r->program->desc;
+    if (!r->steady) return false;
+    for (uint32_t i = 0; i < command->operand_count; i++) {
+        const rota_exec_operand *operand = &desc->operands[command->first_operand + i];
+        if (operand->is_slot && !rota_steady_is(r->steady, operand->memory)) return false;
+    }
+    for (uint32_t i = 0; i < command->binding_count; i++)
+        if (!rota_steady_is(r->steady, desc->bindings[command->first_binding + i].word)) return false;
+    return true;
+}
+
+static uint64_t operand_word(const recording *r, const rota_exec_operand *operand, bool told) {
+    if (!operand->is_slot) return r->memories[operand->memory]->base.address + operand->offset_bytes;
+    if (told) return r->steady->values[operand->memory] + operand->offset_bytes;
+    return ((uint64_t)operand->memory << 48) | operand->offset_bytes;
+}
+
 /* A command's operands and parameters as kernels take them: addresses, words in place of what is in slots. */
-static void write_arguments(const recording *r, const rota_exec_command *command, const void *params,
-                            uint32_t param_bytes, uint64_t *out_words) {
+static void write_arguments(const recording *r, const rota_exec_command *command, bool told,
+                            const void *params, uint32_t param_bytes, uint64_t *out_words) {
     const rota_exec_program_desc *desc = r->program->desc;
     const rota_exec_operand *operands = desc->operands + command->first_operand;
-    for (uint32_t i = 0; i < command->operand_count; i++)
-        out_words[i] = operands[i].is_slot
-                           ? ((uint64_t)operands[i].memory << 48) | operands[i].offset_bytes
-                           : r->memories[operands[i].memory]->base.address + operands[i].offset_bytes;
+    for (uint32_t i = 0; i < command->operand_count; i++) out_words[i] = operand_word(r, &operands[i], told);
     uint8_t *param_area = (uint8_t *)&out_words[command->operand_count];
     if (param_bytes) memcpy(param_area, params, param_bytes);
     if (command->kind != ROTA_EXEC_COMMAND_KERNEL) return;
     const rota_exec_binding *bindings = desc->bindings + command->first_binding;
     const rota_kernel *kernel = command->u.kernel.kernel;
-    for (uint32_t i = 0; i < command->binding_count; i++)
-        memcpy(param_area + kernel->bindables[bindings[i].bindable].offset_bytes, &bindings[i].word, 4);
+    for (uint32_t i = 0; i < command->binding_count; i++) {
+        const rota_kernel_bindable *bindable = &kernel->bindables[bindings[i].bindable];
+        if (told)
+            memcpy(param_area + bindable->offset_bytes, &r->steady->values[bindings[i].word],
+                   bindable->size_bytes);
+        else
+            memcpy(param_area + bindable->offset_bytes, &bindings[i].word, 4);
+    }
 }
 
 static void record_dispatch(recording *r, const rota_exec_command *command, const rota_vk_dispatch *dispatch,
                             const void *params, uint32_t param_bytes) {
     const rota_vk_table *vk = &r->device->vk;
+    const bool told = is_told(r, command);
     /* Push constants begin with the block's address; a rota_args of exec/cuda/rota_kernel.cuh with that and
      * the masks. */
     uint64_t words[2 + ROTA_KERNEL_OPERANDS_MAX + ROTA_KERNEL_PARAM_BYTES_MAX / 8] = {
         r->recorded->block.address};
     if (dispatch->image) {
-        words[1] = dispatch->slot_mask | (uint64_t)dispatch->bind_mask << 32;
-        write_arguments(r, command, params, param_bytes, words + 2);
+        words[1] = told ? 0 : dispatch->slot_mask | (uint64_t)dispatch->bind_mask << 32;
+        write_arguments(r, command, told, params, param_bytes, words + 2);
         rota_vk_image_record(r->device, r->buffer, dispatch->image, &dispatch->launch, words);
         r->bound = VK_NULL_HANDLE; /* nothing says that a bound pipeline stays */
         return;
     }
-    write_arguments(r, command, params, param_bytes, words + 1);
-    if (r->bound != dispatch->pipeline->handle) {
-        vk->CmdBindPipeline(r->buffer, VK_PIPELINE_BIND_POINT_COMPUTE, dispatch->pipeline->handle);
-        r->bound = dispatch->pipeline->handle;
+    write_arguments(r, command, told, params, param_bytes, words + 1);
+    const VkPipeline pipeline = told && dispatch->told ? dispatch->told->handle : dispatch->pipeline->handle;
+    if (r->bound != pipeline) {
+        vk->CmdBindPipeline(r->buffer, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+        r->bound = pipeline;
     }
     vk->CmdPushConstants(r->buffer, r->device->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                          8 + 8 * (uint32_t)command->operand_count + param_bytes, words);
@@ -216,20 +241,22 @@ static void record_results(const recording *r, const rota_exec_segment *segment)
     rota_vk_record_host_barrier(r->device, r->buffer, ROTA_VK_TRANSFER);
 }
 
-static rota_status record_segment(recording *r, uint32_t index) {
+/* Into *buffer, anew, or into one of the pool. */
+static rota_status record_segment(recording *r, uint32_t index, VkCommandPool pool, VkCommandBuffer *buffer) {
     const rota_exec_segment *segment = &r->program->desc->segments[index];
     rota_vk_device *device = r->device;
     if (segment->command_count == 0) return ROTA_OK;
     VkCommandBufferAllocateInfo allocate_info = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = r->recorded->pools[r->program->segment_real[index]],
+        .commandPool = pool,
         .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
         .commandBufferCount = 1,
     };
     VkResult result = VK_SUCCESS;
-    r->buffer = r->recorded->buffers[index]; /* recorded anew */
+    r->buffer = *buffer;
     if (!r->buffer) result = device->vk.AllocateCommandBuffers(device->handle, &allocate_info, &r->buffer);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkAllocateCommandBuffers");
+    *buffer = r->buffer;
     VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                       .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
     result = device->vk.BeginCommandBuffer(r->buffer, &begin);
@@ -248,7 +275,6 @@ static rota_status record_segment(recording *r, uint32_t index) {
     rota_vk_label_end(device, r->buffer);
     result = device->vk.EndCommandBuffer(r->buffer);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkEndCommandBuffer");
-    r->recorded->buffers[index] = r->buffer;
     return ROTA_OK;
 }
 
@@ -294,9 +320,34 @@ static rota_status record_run(rota_vk_device *device, rota_vk_recorded *recorded
     recording r = {
         .device = device, .program = recorded->program, .recorded = recorded, .memories = memories};
     if (device->options.touch) ROTA_TRY(rota_vk_touch_begin(device, recorded));
-    for (uint32_t i = 0; i < recorded->program->desc->segment_count; i++) ROTA_TRY(record_segment(&r, i));
+    for (uint32_t i = 0; i < recorded->program->desc->segment_count; i++)
+        ROTA_TRY(record_segment(&r, i, recorded->pools[recorded->program->segment_real[i]],
+                                &recorded->buffers[i]));
     ra_store_relaxed(&device->counts.barriers_recorded, r.barriers);
     return ROTA_OK;
+}
+
+rota_status rota_vk_record_steady(rota_vk_device *device, rota_vk_recorded *recorded, uint32_t segment,
+                                  VkCommandPool pool, VkCommandBuffer *buffer) {
+    recording r = {.device = device,
+                   .program = recorded->program,
+                   .recorded = recorded,
+                   .memories = recorded->memories,
+                   .steady = &recorded->steady[segment].words};
+    return record_segment(&r, segment, pool, buffer);
+}
+
+/* What recording a segment again takes. */
+static rota_status keep_for_steady(rota_vk_recorded *recorded, const rota_vk_memory *const *memories) {
+    const rota_exec_program_desc *desc = recorded->program->desc;
+    if (!recorded->program->readers || desc->block_words == 0) return ROTA_OK;
+    recorded->memories = calloc(desc->memory_count + (size_t)1, sizeof *recorded->memories);
+    if (!recorded->memories)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for an instance of program '%s'",
+                         desc->name);
+    if (desc->memory_count)
+        memcpy(recorded->memories, memories, desc->memory_count * sizeof *recorded->memories);
+    return rota_vk_steady_create(recorded);
 }
 
 static rota_status make_run(rota_vk_device *device, rota_vk_recorded *recorded,
@@ -310,6 +361,7 @@ static rota_status make_run(rota_vk_device *device, rota_vk_recorded *recorded,
     if (desc->block_words) ROTA_TRY(rota_vk_block_take(device, desc->block_words, &recorded->block));
     ROTA_TRY(make_queries(device, recorded));
     ROTA_TRY(make_pools(device, recorded));
+    ROTA_TRY(keep_for_steady(recorded, memories));
     if (device->options.touch) ROTA_TRY(rota_vk_touch_run_create(recorded, memories));
     return recorded->touch.has_slots ? ROTA_OK : record_run(device, recorded, memories);
 }
@@ -330,6 +382,8 @@ void rota_vk_recorded_free(rota_vk_device *device, rota_vk_recorded *recorded) {
     if (recorded->queries) device->vk.DestroyQueryPool(device->handle, recorded->queries, NULL);
     rota_vk_touch_run_free(device, recorded);
     rota_vk_block_give(device, &recorded->block);
+    rota_vk_steady_free(device, recorded);
+    free(recorded->memories);
     free(recorded->buffers);
     free(recorded->block_copy);
     free(recorded->looked_at);

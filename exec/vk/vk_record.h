@@ -8,6 +8,7 @@
 #include "exec/exec.h"
 #include "exec/vk/vk_block.h"
 #include "exec/vk/vk_program.h"
+#include "exec/vk/vk_steady.h"
 #include "exec/vk/vk_submit.h"
 #include "exec/vk/vk_touch.h"
 
@@ -23,6 +24,8 @@ struct rota_vk_recorded {
     rota_vk_program *program;
     VkCommandPool pools[ROTA_VK_REALS_MAX];
     VkCommandBuffer *buffers; /* per segment; VK_NULL_HANDLE where a segment has no commands */
+    rota_vk_steady *steady;   /* per segment; NULL where the program has nothing in slots, or in touch mode */
+    const rota_vk_memory **memories; /* with steady */
     rota_vk_block block;
     uint64_t *block_copy; /* what the block holds, readable: the block itself may be write-combined */
     bool block_written;
@@ -41,6 +44,11 @@ void rota_vk_recorded_free(rota_vk_device *device, rota_vk_recorded *recorded);
 /* Touch mode: records the instance's command buffers again, with the addresses that its argument block holds
  * now. No submission of it may be in flight. */
 rota_status rota_vk_recorded_anew(rota_vk_device *device, rota_vk_recorded *recorded);
+
+/* A segment's commands with the values of words that are steady, into a buffer of the pool, or again into
+ * *buffer, which is not in flight. */
+rota_status rota_vk_record_steady(rota_vk_device *device, rota_vk_recorded *recorded, uint32_t segment,
+                                  VkCommandPool pool, VkCommandBuffer *buffer);
 
 /* A barrier: what came before and ran as `from` (kinds), before what follows and runs as `to`. */
 void rota_vk_record_barrier(rota_vk_device *device, VkCommandBuffer buffer, uint32_t from, uint32_t to);

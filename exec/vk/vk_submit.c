@@ -358,7 +358,8 @@ static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) 
 
     ROTA_TRY(make_point_room(device, logical));
     if (recorded) ROTA_TRY(write_block(device, recorded, work->block));
-    VkCommandBuffer buffer = recorded ? recorded->buffers[work->segment] : VK_NULL_HANDLE;
+    VkCommandBuffer buffer = VK_NULL_HANDLE;
+    if (recorded) buffer = rota_vk_steady_buffer(device, recorded, work->segment, work->block);
     if (!recorded && work->copy_count) ROTA_TRY(record_copies(device, real, work, &buffer));
     if (gather->buffer_count + 2 > ROTA_VK_BUFFERS_MAX) ROTA_TRY(flush_real(device, real));
     needs wanted = {0};
