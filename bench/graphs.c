@@ -148,13 +148,17 @@ static uint32_t train_graph_node(const bench_graph *g, uint64_t index, bench_nod
     return 1;
 }
 
-static void random_node(uint64_t index, bench_node *node) {
+static const rota_kernel *simple_kernel(const bench_graph *g, uint32_t access_count) {
+    return g->options.plain ? &bench_kernels_plain[access_count - 1] : kernel_for(access_count, false);
+}
+
+static void random_node(const bench_graph *g, uint64_t index, bench_node *node) {
     uint64_t bits = mix(index * UINT64_C(0x9e3779b97f4a7c15) + 1);
     uint64_t a = bits % RANDOM_BUFFERS, b = (bits >> 20) % RANDOM_BUFFERS, c = (bits >> 40) % RANDOM_BUFFERS;
     /* A write may not overlap a read of the same node. */
     while (c == a || c == b) c = (c + 1) % RANDOM_BUFFERS;
     node->name = "random";
-    node->kernel = kernel_for(3, false);
+    node->kernel = simple_kernel(g, 3);
     node->access_count = 3;
     node->accesses[0] = (bench_access){a, 0, ROTA_WHOLE, ROTA_READ};
     node->accesses[1] = (bench_access){b, 0, ROTA_WHOLE, ROTA_READ};
@@ -168,11 +172,11 @@ void bench_graph_node(const bench_graph *g, uint64_t index, bench_node *out_node
         words = train_graph_node(g, index, out_node);
         break;
     case BENCH_RANDOM:
-        random_node(index, out_node);
+        random_node(g, index, out_node);
         break;
     default:
         out_node->name = g->options.kind == BENCH_CHAIN ? "link" : "lone";
-        out_node->kernel = kernel_for(1, false);
+        out_node->kernel = simple_kernel(g, 1);
         out_node->access_count = 1;
         out_node->accesses[0] =
             (bench_access){g->options.kind == BENCH_CHAIN ? 0 : index, 0, ROTA_WHOLE, ROTA_READWRITE};

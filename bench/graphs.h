@@ -28,6 +28,7 @@ typedef struct bench_graph_options {
      * each is one to three words, to be run. */
     bool real_sizes;
     bool slots;   /* the persistent buffers are SLOT buffers, to be bound at each replay */
+    bool plain;   /* chain, wide and random without seeds: bench_kernels_plain */
     bool seeds;   /* each node's seed is in a slot; there are two sets of seeds to bind */
     bool uploads; /* train: each layer's largest attention weight is uploaded at each replay into a transient
                    */

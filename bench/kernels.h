@@ -20,6 +20,8 @@ extern const rota_kernel bench_kernels[BENCH_OPERANDS_MAX];
 extern const rota_kernel bench_kernels_inplace[BENCH_OPERANDS_MAX];
 /* Those of bench_kernels with a bindable seed. */
 extern const rota_kernel bench_kernels_seeded[BENCH_OPERANDS_MAX];
+/* Those of bench_kernels that CUDA does not launch early (exec/cuda/rota_kernel_early.cuh). */
+extern const rota_kernel bench_kernels_plain[BENCH_OPERANDS_MAX];
 
 /* What the kernels compute, on word pointers. */
 void bench_kernel_apply(const bench_params *params, uint32_t operand_count, uint32_t *const *operands);

@@ -94,9 +94,9 @@ static bool open_device(raw_cuda *raw, uint32_t index) {
     CHECK(raw->DevicePrimaryCtxRetain(&raw->context, raw->device));
     CHECK(raw->CtxPushCurrent(raw->context));
     CHECK(raw->StreamCreate(&raw->stream, CU_STREAM_NON_BLOCKING));
-    CHECK(raw->ModuleLoadData(&raw->module, bench_kernels[0].cuda.image));
+    CHECK(raw->ModuleLoadData(&raw->module, bench_kernels_plain[0].cuda.image));
     for (uint32_t i = 0; i < BENCH_OPERANDS_MAX; i++)
-        CHECK(raw->ModuleGetFunction(&raw->functions[i], raw->module, bench_kernels[i].cuda.entry));
+        CHECK(raw->ModuleGetFunction(&raw->functions[i], raw->module, bench_kernels_plain[i].cuda.entry));
     return true;
 }
 
@@ -211,7 +211,7 @@ static bool write_first(raw_cuda *raw, const bench_graph *graph) {
 }
 
 static bool create(raw_cuda *raw, const bench_graph *graph, uint32_t index) {
-    if (!bench_kernels[0].cuda.image) {
+    if (!bench_kernels_plain[0].cuda.image) {
         fprintf(stderr, "raw CUDA: this build has no CUDA kernels\n");
         return false;
     }

@@ -100,7 +100,20 @@
     X(GraphExecDestroy, 10000, (CUgraphExec))
 
 /* Those that a newer driver has; NULL in the table of an older one. */
-#define ROTA_CUDA_NEWER_FUNCTIONS(X) X(FuncGetParamInfo, 12040, (CUfunction, size_t, size_t *, size_t *))
+#define ROTA_CUDA_NEWER_FUNCTIONS(X)                                                                         \
+    X(FuncGetParamInfo, 12040, (CUfunction, size_t, size_t *, size_t *))                                     \
+    X(FuncGetName, 12030, (const char **, CUfunction))                                                       \
+    X(ModuleGetFunctionCount, 12040, (unsigned *, CUmodule))                                                 \
+    X(ModuleEnumerateFunctions, 12040, (CUfunction *, unsigned, CUmodule))                                   \
+    X(GraphAddDependencies, 13000,                                                                           \
+      (CUgraph, const CUgraphNode *, const CUgraphNode *, const rota_cuda_edge *, size_t))
+
+/* CUgraphEdgeData and what of its values is used, which older headers lack. */
+typedef struct rota_cuda_edge {
+    unsigned char from_port, to_port, type, reserved[5];
+} rota_cuda_edge;
+#define ROTA_CUDA_PORT_PROGRAMMATIC 1
+#define ROTA_CUDA_EDGE_PROGRAMMATIC 1
 
 typedef struct rota_cuda_api {
 #define ROTA_CUDA_MEMBER(name, version, parameters) CUresult(CUDAAPI *name) parameters;

@@ -182,7 +182,7 @@ static rota_status open_helpers(rota_cuda_device *device) {
     for (uint32_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
         rota_kernel kernel = rota_cuda_copy_kernel; /* of the same image */
         kernel.name = kernel.cuda.entry = helpers[i].entry;
-        ROTA_TRY(rota_cuda_function_get(device, &kernel, helpers[i].out));
+        ROTA_TRY(rota_cuda_function_get(device, &kernel, helpers[i].out, NULL));
     }
     return ROTA_OK;
 }

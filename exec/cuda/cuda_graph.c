@@ -50,6 +50,26 @@ static rota_status add_kernel(building *b, CUfunction function, const rota_cuda_
     return rota_cuda_check(b->device, result, "cuGraphKernelNodeSetAttribute");
 }
 
+/* The node may be launched while the kernel before it runs, and waits itself until that is complete and what it
+ * wrote is visible. */
+static rota_status add_early_edge(building *b, CUgraphNode before, CUgraphNode node) {
+    const rota_cuda_edge edge = {.from_port = ROTA_CUDA_PORT_PROGRAMMATIC,
+                                 .type = ROTA_CUDA_EDGE_PROGRAMMATIC};
+    return rota_cuda_check(b->device, b->device->cu->GraphAddDependencies(b->graph, &before, &node, &edge, 1),
+                           "cuGraphAddDependencies");
+}
+
+/* Whether the command's kernel comes after one other kernel and nothing else. That edge alone may be such: of
+ * whatever is behind this node both are complete when it is, since none of its threads ends before the other
+ * kernel has (rota_kernel_early.cuh). */
+static bool starts_early(const building *b, uint32_t position) {
+    const rota_cuda_dispatch *dispatches = b->program->dispatches + b->segment->first_command;
+    const uint32_t first = b->fold.first[position];
+    return dispatches[position].starts_early && !b->instance->timestamps &&
+           b->fold.first[position + 1] - first == 1 &&
+           dispatches[b->fold.before[first]].form == ROTA_CUDA_KERNEL;
+}
+
 static uint64_t address_of(const building *b, const rota_exec_operand *operand) {
     return b->memories[operand->memory]->address + operand->offset_bytes;
 }
@@ -80,8 +100,10 @@ static rota_status add_command_kernel(building *b, uint32_t position, size_t bef
     rota_cuda_arguments_fill(b->program, index, b->memories, b->block_address, NULL, &arguments);
     void *parameters[2] = {&arguments, b->prepared};
     if (dispatch->kernel->cuda.prepare) ROTA_TRY(prepare(b, &b->desc->commands[index], dispatch, &arguments));
-    ROTA_TRY(
-        add_kernel(b, dispatch->function, &dispatch->launch, parameters, b->before, before_count, out_node));
+    const bool early = starts_early(b, position);
+    ROTA_TRY(add_kernel(b, dispatch->function, &dispatch->launch, parameters, b->before,
+                        early ? 0 : before_count, out_node));
+    if (early) ROTA_TRY(add_early_edge(b, b->before[0], *out_node));
     if (b->steady && (dispatch->slot_mask | dispatch->bind_mask)) b->steady->kernels[position] = *out_node;
     return ROTA_OK;
 }

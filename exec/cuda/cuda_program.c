@@ -62,6 +62,7 @@ typedef struct known_function {
     int threads_max;
     uint32_t shared_bytes; /* allowed so far */
     uint32_t cluster;
+    bool starts_early;
 } known_function;
 
 #define KNOWN_MAX 64u
@@ -97,7 +98,7 @@ static rota_status find_function(maker *m, const rota_kernel *kernel, known_func
     *out_known = known;
     if (known->kernel == kernel) return ROTA_OK;
     *known = (known_function){0};
-    ROTA_TRY(rota_cuda_function_get(m->device, kernel, &known->function));
+    ROTA_TRY(rota_cuda_function_get(m->device, kernel, &known->function, &known->starts_early));
     ROTA_TRY(check_parameters(m->device, kernel, known->function));
     ROTA_TRY(rota_cuda_check(m->device,
                              m->device->cu->FuncGetAttribute(&known->threads_max,
@@ -198,6 +199,7 @@ static rota_status make_launch(maker *m, const rota_kernel *kernel, const void *
     ROTA_TRY(check_launch(m, known, launch));
     ROTA_TRY(allow(m, known, launch));
     out->function = known->function;
+    out->starts_early = known->starts_early;
     out->form = is_empty(launch) ? ROTA_CUDA_NOTHING : ROTA_CUDA_KERNEL;
     return ROTA_OK;
 }

@@ -25,6 +25,7 @@ typedef struct rota_cuda_dispatch {
     rota_cuda_launch launch;
     uint32_t slot_mask, bind_mask;
     uint8_t form;      /* rota_cuda_form */
+    bool starts_early; /* a kernel that waits itself for what it comes after */
 } rota_cuda_dispatch;
 
 typedef struct rota_cuda_segment {

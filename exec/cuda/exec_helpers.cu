@@ -1,6 +1,6 @@
 // The executor's own kernels: a copy and a fill, whose operands may be in slots, the upload of an argument block, and a
 // timestamp by the device's timer.
-#include "rota_kernel.cuh"
+#include "rota_kernel_early.cuh"
 
 struct copy_params {
     uint64_t size_bytes;

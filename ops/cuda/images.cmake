@@ -6,6 +6,8 @@ set(ROTA_CUDA_VIRTUAL_attention_half 75 80)
 foreach(image binary copy elementwise embedding gelu loss norm reduce rows unary)
   set(ROTA_CUDA_VIRTUAL_${image} 75 80)
 endforeach()
+# Kernels that are launched early (rota_kernel_early.cuh) wait with an instruction of 90.
+set(ROTA_CUDA_VIRTUAL_exec_helpers 75 90)
 # wgmma and setmaxnreg are of this one architecture.
 set(ROTA_CUDA_VIRTUAL_matmul_sm90 90a)
 set(ROTA_CUDA_VIRTUAL_matmul_bounded 90a)

@@ -1,6 +1,6 @@
 /* The integer kernels of tests/kernels/kernels.c, and those of tests/kernels/test_saxpy.comp and test_step.comp, in
  * CUDA C. */
-#include "rota_kernel.cuh"
+#include "rota_kernel_early.cuh"
 
 struct test_params {
     uint32_t n, m, p, q;

@@ -406,6 +406,25 @@ CUresult CUDAAPI stub_ModuleGetFunction(CUfunction *out, CUmodule module, const 
         }
     return stub_leave(CUDA_ERROR_NOT_FOUND);
 }
+static const stub_kernel starts_early = {.entry = "rota_starts_early"};
+CUresult CUDAAPI stub_ModuleGetFunctionCount(unsigned *out, CUmodule module) {
+    (void)module;
+    ENTER(ModuleGetFunctionCount);
+    *out = stub.kernel_count + stub.starts_early;
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_ModuleEnumerateFunctions(CUfunction *out, unsigned count, CUmodule module) {
+    (void)module;
+    ENTER(ModuleEnumerateFunctions);
+    for (unsigned i = 0; i < count; i++)
+        out[i] = (CUfunction)(void *)(uintptr_t)(i < stub.kernel_count ? &stub.kernels[i] : &starts_early);
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_FuncGetName(const char **out, CUfunction function) {
+    ENTER(FuncGetName);
+    *out = ((const stub_kernel *)(void *)function)->entry;
+    return stub_leave(CUDA_SUCCESS);
+}
 CUresult CUDAAPI stub_FuncGetAttribute(int *out, CUfunction_attribute which, CUfunction function) {
     (void)function;
     ENTER(FuncGetAttribute);
@@ -449,7 +468,7 @@ void cuda_stub_start(uint64_t seed, int devices) {
     stub.seed = seed;
     stub.devices = devices;
     stub.sticky = CUDA_SUCCESS;
-    stub.paused = stub.captures_elsewhere = false;
+    stub.paused = stub.captures_elsewhere = stub.starts_early = false;
     stub.hang = stub.fault = NULL;
     stub.fail_id = -1;
     stub.lacking = 0;
@@ -555,6 +574,9 @@ void cuda_stub_fault(const char *entry) {
 }
 void cuda_stub_lack(CUdevice_attribute attribute) {
     SET(lacking, attribute);
+}
+void cuda_stub_starts_early(bool early) {
+    SET(starts_early, early);
 }
 void cuda_stub_capture_clusters(uint32_t blocks) {
     stub.captured_cluster = blocks;

@@ -58,11 +58,15 @@ void cuda_stub_fault(const char *entry);
 void cuda_stub_lack(CUdevice_attribute attribute);
 void cuda_stub_compute_mode(int mode);
 
+/* Kernels of images loaded from now on wait themselves for what they come after (rota_kernel_early.cuh). */
+void cuda_stub_starts_early(bool early);
+
 /* Kernels that are put on a captured stream from now on are launched in clusters of so many blocks. */
 void cuda_stub_capture_clusters(uint32_t blocks);
 
 typedef struct cuda_stub_graph {
     uint32_t nodes, edges, roots, kernels, memcpys, children, empties;
+    uint32_t early_edges; /* of the edges: programmatic ones */
     uint32_t widest_cluster;
 } cuda_stub_graph;
 /* Of the last graph that was made executable. */

@@ -146,11 +146,30 @@ CUresult CUDAAPI stub_GraphAddChildGraphNode(CUgraphNode *out, CUgraph graph, co
     return stub_leave(CUDA_SUCCESS);
 }
 
+CUresult CUDAAPI stub_GraphAddDependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to,
+                                           const rota_cuda_edge *edges, size_t count) {
+    ENTER(GraphAddDependencies);
+    for (size_t i = 0; i < count; i++) {
+        CUgraphNode node = to[i];
+        if (from[i]->graph != graph || node->graph != graph) stub_violate("an edge from another graph");
+        /* Who starts early waits for one kernel, and says that it does. */
+        if (edges[i].type != ROTA_CUDA_EDGE_PROGRAMMATIC ||
+            edges[i].from_port != ROTA_CUDA_PORT_PROGRAMMATIC || edges[i].to_port ||
+            from[i]->kind != NODE_KERNEL || node->kind != NODE_KERNEL || !stub.starts_early ||
+            node->before_count)
+            stub_violate("an early edge that is none between two kernels");
+        node->before[node->before_count++] = from[i]->index; /* there is room for one */
+        node->early_count++;
+    }
+    return stub_leave(CUDA_SUCCESS);
+}
+
 static void describe_graph(CUgraph graph) {
     stub.last = (cuda_stub_graph){.nodes = graph->count};
     for (uint32_t i = 0; i < graph->count; i++) {
         CUgraphNode node = graph->nodes[i];
         stub.last.edges += node->before_count;
+        stub.last.early_edges += node->early_count;
         stub.last.roots += node->before_count == 0;
         stub.last.kernels += node->kind == NODE_KERNEL;
         stub.last.memcpys += node->kind == NODE_MEMCPY;

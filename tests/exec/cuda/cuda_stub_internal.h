@@ -51,7 +51,7 @@ typedef enum node_kind { NODE_KERNEL, NODE_MEMCPY, NODE_EMPTY, NODE_CHILD } node
 struct CUgraphNode_st {
     CUgraph graph;
     node_kind kind;
-    uint32_t index, before_count, cluster;
+    uint32_t index, before_count, early_count, cluster;
     bool disabled;    /* of an executable graph's: it does nothing */
     uint32_t *before; /* indices */
     stub_launch launch;
@@ -110,7 +110,7 @@ typedef struct stub_state {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;
-    bool running, paused, captures_elsewhere;
+    bool running, paused, captures_elsewhere, starts_early;
     uint64_t seed;
     int devices, retained[DEVICES_MAX];
     CUresult sticky;

@@ -238,6 +238,42 @@ static void test_graphs(void **state) {
     cuda_close(f);
 }
 
+/* A kernel that comes after one other is launched early where its image says that it waits, and where its times
+ * are not taken; one that comes after several things, or a copy, is not. */
+static void test_early(void **state) {
+    (void)state;
+#if defined ROTA_CUDA_HAVE_test_kernels && ROTA_CUDA_HAVE_test_kernels
+    const bool is_of_another_image = true; /* than the executor's own, which was loaded before */
+#else
+    const bool is_of_another_image = false;
+#endif
+    contract_step_params params = {COUNT, 1, 0};
+    for (uint32_t way = 0; way < 3; way++) {
+        cuda_fixture *f = cuda_open(&(rota_exec_open_options){.diagnostics = way == 2});
+        cuda_stub_starts_early(way != 0);
+        rota_exec_memory *memories[] = {cuda_memory(f, 4 * BYTES, 0)};
+        assert_int_equal(graph_of(f, contract_chain(10, &params), memories).early_edges,
+                         way == 1 && is_of_another_image ? 9 : 0);
+        test_program *p = test_program_new(QUEUES, 1, 0);
+        test_program_segment(p, 0);
+        for (uint32_t i = 0; i < 4; i++) {
+            test_program_batch(p);
+            if (i == 2) test_program_copy(p);
+            for (uint32_t k = 0; i != 2 && k < (i == 0 ? 2 : 1); k++) {
+                test_program_kernel(p, &contract_step, &params);
+                test_program_operand(p, 0, false, 2 * k * (uint64_t)BYTES, BYTES, ROTA_READWRITE);
+                test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+            }
+            if (i != 2) continue;
+            test_program_operand(p, 0, false, 3 * (uint64_t)BYTES, BYTES, ROTA_WRITE);
+            test_program_operand(p, 0, false, 0, BYTES, ROTA_READ);
+        }
+        assert_int_equal(graph_of(f, p, memories).early_edges, 0);
+        f->device->vtable->memory_destroy(f->device, memories[0]);
+        cuda_close(f);
+    }
+}
+
 /* Kernels are told what stays the same in their argument blocks, once, and no block is brought to the device when
  * nobody reads it; a word that changes concerns those alone that read it. */
 static void test_steady(void **state) {
@@ -542,6 +578,7 @@ int main(void) {
         cmocka_unit_test(test_contexts),
         cmocka_unit_test(test_capture_elsewhere),
         cmocka_unit_test(test_graphs),
+        cmocka_unit_test(test_early),
         cmocka_unit_test(test_steady),
         cmocka_unit_test(test_without_segments),
         cmocka_unit_test(test_long_upload),

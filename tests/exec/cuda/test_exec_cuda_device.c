@@ -40,7 +40,7 @@ static void test_tripwire(void **state) {
     CUfunction function;
     assert_int_equal(cu->CtxPushCurrent(device->context),
                      CUDA_SUCCESS); /* and it stays current, as an application would have it */
-    assert_ok(rota_cuda_function_get(device, &spin, &function));
+    assert_ok(rota_cuda_function_get(device, &spin, &function, NULL));
     struct {
         uint64_t block, masks, operand, params;
     } arguments = {.operand = flag->address};

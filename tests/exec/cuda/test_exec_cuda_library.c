@@ -58,7 +58,7 @@ static rota_kernel library_kernel(void) {
 static void find_step(cuda_fixture *f) {
     rota_cuda_device *device = (rota_cuda_device *)f->device;
     assert_ok(rota_cuda_enter(device));
-    assert_ok(rota_cuda_function_get(device, &contract_step, &lib.step));
+    assert_ok(rota_cuda_function_get(device, &contract_step, &lib.step, NULL));
     rota_cuda_leave(device);
 }
 

@@ -189,7 +189,7 @@ static run run_on(const char *id, rota_dtype dtype, bool replays) {
     if (strcmp(id, "cpu") != 0) {
         rota_cuda_device *device = (rota_cuda_device *)rota_device_exec(r.device);
         assert_ok(rota_cuda_enter(device));
-        assert_ok(rota_cuda_function_get(device, &call_kernel, &call_function));
+        assert_ok(rota_cuda_function_get(device, &call_kernel, &call_function, NULL));
         rota_cuda_leave(device);
     }
     rota_graph *graph = record_graph(&r, inputs, outputs);
