@@ -18,6 +18,10 @@ static const char program[] = "rota-bench replay";
 /* A round is about this long, so that what one submission costs beside the nodes does not show. */
 #define ROUND_NS 30e6
 #define REPLAYS_MAX 256
+/* Replays of plans with slots that are no samples, if that is no more rounds than WARM_ROUNDS_MAX: until all
+ * instances are there, and the device knows what stays the same in their slots. */
+#define WARM_REPLAYS 400u
+#define WARM_ROUNDS_MAX 32u
 
 typedef struct settings {
     bench_graph_options graph;
@@ -46,7 +50,7 @@ typedef struct bench {
     raw_cpu *raw_cpu;
     double compile_ns;
     uint64_t per_round, replays;
-    double *done_us;
+    double *done_us, *raw_done_us;
     uint64_t done_count;
     samples rota, changed, raw; /* changed: every submission has other arguments than the last */
     double raw_cpu_ns;          /* of the caller, all rounds */
@@ -96,6 +100,23 @@ static rota_status one_replay(bench *b, double *out_us) {
     return ROTA_OK;
 }
 
+static bool raw_wait(bench *b) {
+    if (b->raw_vk) return raw_vk_wait(b->raw_vk);
+    return b->raw_cuda ? raw_cuda_wait(b->raw_cuda) : true;
+}
+
+/* The same through the raw API, waited for as one does who wants to know soon. */
+static bool one_raw(bench *b, double *out_us) {
+    bool good = true;
+    uint64_t begin = rota_clock_ns();
+    if (b->raw_cpu)
+        raw_cpu_run(b->raw_cpu);
+    else
+        good = (b->raw_vk ? raw_vk_submit(b->raw_vk) : raw_cuda_submit(b->raw_cuda)) && raw_wait(b);
+    *out_us = (double)(rota_clock_ns() - begin) / 1e3;
+    return good;
+}
+
 /* A round of rota: submissions back to back, then a wait for the last. */
 static rota_status rota_round(bench *b, bool change, samples *s) {
     rota_ticket ticket = {0};
@@ -132,8 +153,7 @@ static bool raw_round(bench *b) {
         b->raw.submit_ns[b->raw.submits++] = (double)(rota_clock_ns() - before);
     }
     b->raw_cpu_ns += thread_cpu_ns() - cpu;
-    if (b->raw_vk && !raw_vk_wait(b->raw_vk)) return false;
-    if (b->raw_cuda && !raw_cuda_wait(b->raw_cuda)) return false;
+    if (!raw_wait(b)) return false;
     b->raw.device_ns[b->raw.rounds++] =
         (double)(rota_clock_ns() - begin) / (double)b->per_round / (double)b->graph->node_count;
     return true;
@@ -152,33 +172,49 @@ static bool samples_create(samples *s, uint64_t submits, uint64_t rounds) {
     return s->submit_ns && s->device_ns && s->cpu_ns;
 }
 
+/* A first round makes the instances and is no sample. */
+static uint64_t warm_rounds(const bench *b) {
+    if (!b->settings->graph.slots && !b->settings->graph.seeds) return 1;
+    const uint64_t rounds = (WARM_REPLAYS + b->per_round - 1) / b->per_round;
+    return rounds < WARM_ROUNDS_MAX ? rounds : WARM_ROUNDS_MAX;
+}
+
 /* Runs everything; the exit code. */
 static int measure(bench *b) {
     int code = EXIT_GOOD;
     const uint64_t singles = 20;
-    double us = 0;
+    double us = 0, raw_us = 0;
     b->done_us = calloc(singles, sizeof *b->done_us);
+    b->raw_done_us = calloc(singles, sizeof *b->raw_done_us);
     /* The first replay allocates and compiles; it is no sample. */
     REPORT_TRY(one_replay(b, &us));
     for (uint64_t i = 0; i < singles && (i < 3 || us < 1e6); i++) {
         REPORT_TRY(one_replay(b, &us));
-        if (b->done_us) b->done_us[b->done_count++] = us;
+        if (!one_raw(b, &raw_us)) {
+            code = EXIT_DEVICE_GONE;
+            goto done;
+        }
+        if (!b->done_us || !b->raw_done_us) continue;
+        b->done_us[b->done_count] = us;
+        b->raw_done_us[b->done_count++] = raw_us;
     }
     b->per_round = (uint64_t)(ROUND_NS / (us * 1e3)) + 1;
     if (b->per_round > REPLAYS_MAX) b->per_round = REPLAYS_MAX;
     const uint64_t rounds = b->settings->rounds, submits = b->per_round * rounds;
     const bool change = b->settings->graph.seeds;
-    b->sets = calloc(b->replays + (2 * rounds + 1) * b->per_round, 1);
-    if (!b->done_us || !b->sets || !samples_create(&b->rota, submits, rounds) ||
+    const uint64_t warm = warm_rounds(b);
+    b->sets = calloc(b->replays + (2 * rounds + warm) * b->per_round, 1);
+    if (!b->done_us || !b->raw_done_us || !b->sets || !samples_create(&b->rota, submits, rounds) ||
         !samples_create(&b->raw, submits, rounds) ||
         (change && !samples_create(&b->changed, submits, rounds))) {
         fprintf(stderr, "%s: out of memory\n", program);
         code = EXIT_BAD_ARGUMENT;
         goto done;
     }
-    /* A first round makes the instances and is no sample. */
-    REPORT_TRY(rota_round(b, change, &b->rota));
-    b->rota.submits = b->rota.rounds = 0;
+    for (uint64_t r = 0; r < warm; r++) {
+        REPORT_TRY(rota_round(b, change, &b->rota));
+        b->rota.submits = b->rota.rounds = 0;
+    }
     /* Interleaved, so that both see the same machine. */
     for (uint64_t r = 0; r < b->settings->rounds; r++) {
         REPORT_TRY(rota_round(b, false, &b->rota));
@@ -218,6 +254,7 @@ static void report_changed(bench *b, cJSON *result, double submit_ns, double cpu
 
 static void report(bench *b, cJSON *result) {
     sample_stats done = samples_describe(b->done_us, b->done_count);
+    sample_stats raw_done = samples_describe(b->raw_done_us, b->done_count);
     sample_stats submit = samples_describe(b->rota.submit_ns, b->rota.submits);
     sample_stats device = samples_describe(b->rota.device_ns, b->rota.rounds);
     sample_stats raw_submit = samples_describe(b->raw.submit_ns, b->raw.submits);
@@ -233,6 +270,7 @@ static void report(bench *b, cJSON *result) {
     add(result, "submit_ns_p50", submit.median);
     add(result, "submit_ns_p99", submit.p99);
     add(result, "done_us", done.median);
+    add(result, "raw_done_us", raw_done.median);
     add(result, "device_ns_per_node", device.median);
     add(result, "device_ns_per_node_min", device.least);
     add(result, "device_ns_per_node_max", device.most);
@@ -256,7 +294,8 @@ static void report(bench *b, cJSON *result) {
     printf("%" PRIu64 " nodes, %" PRIu64 " barriers; %" PRIu64 " replays, all checked\n",
            b->graph->node_count, stats.barriers, b->replays);
     printf("caller's submit   p50 %8.0f ns   p99 %8.0f ns\n", submit.median, submit.p99);
-    printf("submit to done    %10.1f us   (%.1f to %.1f)\n", done.median, done.least, done.most);
+    printf("submit to done    %10.1f us   (%.1f to %.1f); raw %.1f us (%.1f to %.1f)\n", done.median,
+           done.least, done.most, raw_done.median, raw_done.least, raw_done.most);
     printf("per node, saturated  %7.1f ns (%.1f to %.1f)\n", device.median, device.least, device.most);
     printf("%s  %7.1f ns (%.1f to %.1f), ratio %.3f\n",
            b->raw_vk     ? "the same, raw Vulkan"
@@ -291,6 +330,7 @@ static int run(const settings *s, const char *id, const char *out) {
     add(result, "nodes", (double)s->graph.nodes);
     cJSON_AddBoolToObject(result, "slots", s->graph.slots);
     cJSON_AddBoolToObject(result, "change", s->graph.seeds);
+    cJSON_AddBoolToObject(result, "plain", s->graph.plain);
     rota_status prepared = prepare_rota(&b);
     if (prepared == ROTA_UNSUPPORTED && (s->graph.slots || s->graph.seeds)) {
         /* The device was opened and takes these kernels: it is the arguments that are too many. */
@@ -323,6 +363,7 @@ done:
     bench_graph_release(b.graph);
     report_close(&b.opened);
     free(b.done_us);
+    free(b.raw_done_us);
     free(b.sets);
     samples_free(&b.rota);
     samples_free(&b.changed);
@@ -341,6 +382,8 @@ int bench_replay(int argc, char **argv) {
         {"--nodes", OPTION_COUNT, &s.graph.nodes, "N", 1, 4e6, false, "nodes of the graph"},
         {"--slots", OPTION_FLAG, &s.graph.slots, NULL, 0, 0, false,
          "persistent buffers are bound at each replay"},
+        {"--plain", OPTION_FLAG, &s.graph.plain, NULL, 0, 0, false,
+         "kernels of a chain, wide or random graph that CUDA does not launch early"},
         {"--change", OPTION_FLAG, &s.graph.seeds, NULL, 0, 0, false,
          "each node has an argument that changes at each replay"},
         {"--rounds", OPTION_COUNT, &s.rounds, "N", 3, 10000, false, "how often each way is timed, in turn"},
@@ -361,6 +404,10 @@ int bench_replay(int argc, char **argv) {
     if (s.graph.kind == BENCH_TRAIN && s.graph.nodes < BENCH_LAYER_NODES) {
         options_bad(&table, "--graph train needs --nodes of at least %d, not %" PRIu64, BENCH_LAYER_NODES,
                     s.graph.nodes);
+        return EXIT_BAD_ARGUMENT;
+    }
+    if (s.graph.plain && (s.graph.kind == BENCH_TRAIN || s.graph.seeds)) {
+        options_bad(&table, "--plain is for chain, wide and random graphs without --change");
         return EXIT_BAD_ARGUMENT;
     }
     return run(&s, id, out);
