@@ -8,15 +8,16 @@
  * nothing else.
  *
  * Measured on an H200 (driver 580), 1 000 independent trivial kernels, device time a node and CPU time of a
- * launch: 1 lane 0.79 us, 4.8 us; 2: 0.46, 4.5; 4: 0.27, 6.2; 6: 0.19, 8.6; 8: 0.18, 10.9; 16: 0.18, 20; 1
- * 000: 1.03, 1 038. Joins by empty nodes cost 3 us of CPU each, edges from several predecessors next to
- * nothing. */
+ * launch: 1 lane 0.93 us, 5.2 us; 2: 0.53, 4.7; 4: 0.29, 7.5; 6: 0.21, 8.2; 8: 0.18, 13.7; 12: 0.18, 22; 16: 0.18,
+ * 32; 1 000: 1.03, 1 038. Launched early (rota_kernel_early.cuh), 4 lanes and more take 0.17. Joins by empty nodes
+ * cost 3 us of CPU each, edges from several predecessors next to nothing. With 8 lanes rather than 6 rota-bench's
+ * random graph takes 0.26 us a node rather than 0.32, and its train graph as long. */
 #ifndef ROTA_EXEC_CUDA_CUDA_FOLD_H
 #define ROTA_EXEC_CUDA_CUDA_FOLD_H
 
 #include "exec/exec.h"
 
-#define ROTA_CUDA_LANES 6u
+#define ROTA_CUDA_LANES 8u
 
 /* Commands of the segment by their place in it; before[first[i] .. first[i + 1]) are those that i waits for.
  */
