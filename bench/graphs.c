@@ -178,8 +178,8 @@ void bench_graph_node(const bench_graph *g, uint64_t index, bench_node *out_node
         out_node->name = g->options.kind == BENCH_CHAIN ? "link" : "lone";
         out_node->kernel = simple_kernel(g, 1);
         out_node->access_count = 1;
-        out_node->accesses[0] =
-            (bench_access){g->options.kind == BENCH_CHAIN ? 0 : index, 0, ROTA_WHOLE, ROTA_READWRITE};
+        out_node->accesses[0] = (bench_access){g->options.kind == BENCH_CHAIN ? g->options.skip : index, 0,
+                                               ROTA_WHOLE, ROTA_READWRITE};
     }
     set_modes(out_node, index, words);
 }
@@ -248,7 +248,8 @@ rota_status bench_graph_create(const bench_graph_options *options, bench_graph *
         g->buffer_count = options->nodes;
         break;
     default:
-        g->buffer_count = options->slots && options->seeds ? 2 : 1; /* the second is for set 1 */
+        g->buffer_count =
+            options->slots && options->seeds ? 2 : 1 + options->skip; /* the second is for set 1 */
     }
     g->buffers = calloc(g->buffer_count, sizeof *g->buffers);
     g->bound = calloc(g->buffer_count, sizeof *g->bound);

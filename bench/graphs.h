@@ -27,10 +27,11 @@ typedef struct bench_graph_options {
     /* Buffers as large as in training (batch 8, 256 tokens, width 384, 6 heads), to be compiled only; else
      * each is one to three words, to be run. */
     bool real_sizes;
-    bool slots;   /* the persistent buffers are SLOT buffers, to be bound at each replay */
-    bool plain;   /* chain, wide and random without seeds: bench_kernels_plain */
-    bool seeds;   /* each node's seed is in a slot; there are two sets of seeds to bind */
-    bool uploads; /* train: each layer's largest attention weight is uploaded at each replay into a transient
+    bool slots;    /* the persistent buffers are SLOT buffers, to be bound at each replay */
+    uint64_t skip; /* chain without seeds: so many buffers before the one that it uses */
+    bool plain;    /* chain, wide and random without seeds: bench_kernels_plain */
+    bool seeds;    /* each node's seed is in a slot; there are two sets of seeds to bind */
+    bool uploads;  /* train: each layer's largest attention weight is uploaded at each replay into a transient
                    */
     bool layer_names;      /* train: nodes of layers are called after them, "layer 3 softmax"; for pictures */
     rota_runtime *runtime; /* whose persistent buffers; NULL: for compiling only */

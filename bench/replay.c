@@ -382,6 +382,8 @@ int bench_replay(int argc, char **argv) {
         {"--nodes", OPTION_COUNT, &s.graph.nodes, "N", 1, 4e6, false, "nodes of the graph"},
         {"--slots", OPTION_FLAG, &s.graph.slots, NULL, 0, 0, false,
          "persistent buffers are bound at each replay"},
+        {"--skip", OPTION_COUNT, &s.graph.skip, "N", 0, 1e5, false,
+         "buffers of 256 bytes before the one of a chain: how far it is from a multiprocessor shows"},
         {"--plain", OPTION_FLAG, &s.graph.plain, NULL, 0, 0, false,
          "kernels of a chain, wide or random graph that CUDA does not launch early"},
         {"--change", OPTION_FLAG, &s.graph.seeds, NULL, 0, 0, false,
@@ -408,6 +410,10 @@ int bench_replay(int argc, char **argv) {
     }
     if (s.graph.plain && (s.graph.kind == BENCH_TRAIN || s.graph.seeds)) {
         options_bad(&table, "--plain is for chain, wide and random graphs without --change");
+        return EXIT_BAD_ARGUMENT;
+    }
+    if (s.graph.skip && (s.graph.kind != BENCH_CHAIN || s.graph.seeds)) {
+        options_bad(&table, "--skip is for a chain without --change");
         return EXIT_BAD_ARGUMENT;
     }
     return run(&s, id, out);
