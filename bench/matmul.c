@@ -9,6 +9,7 @@
 #include "bench/half.h"
 #include "bench/options.h"
 #include "bench/pictures.h"
+#include "bench/progress.h"
 #include "bench/report.h"
 #include "bench/torch.h"
 #include "ops/ops.h"
@@ -263,6 +264,9 @@ static void compare_once(comparison *with, uint64_t iters, uint64_t repeat) {
     if (!answered) with->child = NULL;
 }
 
+static progress_bar bar;
+static uint64_t measured;
+
 static int time_replays(const settings *s, const products *p, torch_child *child, timing *out) {
     int code = EXIT_GOOD;
     double *ms = calloc(s->repeat, sizeof *ms), *submit_us = calloc(s->repeat, sizeof *submit_us);
@@ -292,6 +296,7 @@ static int time_replays(const settings *s, const products *p, torch_child *child
         }
         REPORT_TRY(replay(p, &ms[r], &submit_us[r]));
         ms[r] /= (double)s->iters;
+        progress_at(&bar, ++measured);
         out->replays++;
         compare_once(&with, s->iters, r);
     }
@@ -339,6 +344,7 @@ static void add_row(cJSON *rows, const shape *of, const timing *t) {
     cJSON_AddNumberToObject(row, "submit_us", t->submit_us);
     cJSON_AddNumberToObject(row, "barriers", (double)t->stats.barriers);
     cJSON_AddNumberToObject(row, "reused_command_buffers", (double)(t->replays - 1));
+    progress_clear(&bar);
     printf("%-18s %10.4f ms  (%.4f to %.4f)  %8.3f TFLOP/s", text, t->ms.median, t->ms.least, t->ms.most,
            tflops);
     if (!isnan(t->torch_ms)) printf("  PyTorch %.4f ms", t->torch_ms);
@@ -424,8 +430,10 @@ static int run(const settings *s, const char *id, const char *shapes, const char
     check result_check = {0};
     cJSON *rows = cJSON_CreateArray();
     code = check_shape(s, &opened, &result_check);
+    progress_begin(&bar, "measuring", "runs", s->shape_count * s->repeat);
     for (uint32_t i = 0; i < s->shape_count && code == EXIT_GOOD; i++)
         code = time_shape(s, &opened, &s->shapes[i], rows, &result_check);
+    progress_end(&bar);
     cJSON *checks = cJSON_AddObjectToObject(result, "check");
     cJSON_AddNumberToObject(checks, "max_abs", result_check.max_abs);
     cJSON_AddNumberToObject(checks, "max_rel", result_check.max_rel);

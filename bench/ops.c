@@ -10,6 +10,7 @@
 #include "bench/ops_reference.h"
 #include "bench/ops_shapes.h"
 #include "bench/options.h"
+#include "bench/progress.h"
 #include "bench/report.h"
 #include "ops/ops.h"
 #include "ops/table.h"
@@ -296,6 +297,8 @@ static const rota_tensor *shown(const rota_op *op, const rota_op_example *exampl
     return op->input_count ? &example->use.inputs[0] : &example->use.outputs[0];
 }
 
+static progress_bar bar;
+
 /* One example; adds its row. UNSUPPORTED on this device is a row that says so, and so is an INVALID_ARGUMENT
  * where the shapes are not the example's own. */
 static rota_status run_example(const rota_op *op, rota_op_example *example, bool timed, bool changed,
@@ -328,6 +331,7 @@ static rota_status run_example(const rota_op *op, rota_op_example *example, bool
     cJSON_AddNumberToObject(row, "fails", (double)v.fails);
     cJSON_AddNumberToObject(row, "total", (double)v.total);
     cJSON_AddNumberToObject(row, "max_abs", v.max_abs);
+    if (timed || v.fails || large) progress_clear(&bar);
     if (status == ROTA_OK && (timed || v.fails)) {
         printf("%-16s %-5s %-38s", op->name, dtype, example->label);
         if (timed) {
@@ -398,8 +402,10 @@ static rota_status run_op(const ops_settings *s, const rota_op *op, opened_devic
                 ROTA_TRY(run_example(op, &changed, size == 1, s->shapes != SHAPES_AS_GIVEN, is_large,
                                      s->repeat, opened, rows, out_fails));
             }
-        if (is_large && !large[ROTA_F32] && !large[ROTA_I32])
+        if (is_large && !large[ROTA_F32] && !large[ROTA_I32]) {
+            progress_clear(&bar);
             printf("%-16s skipped: none of its examples can be made so large by one axis\n", op->name);
+        }
     }
     return ROTA_OK;
 }
@@ -445,15 +451,21 @@ int bench_ops(int argc, char **argv) {
     cJSON *result = report_new();
     cJSON_AddItemToObject(result, "device", report_device(rota_device_get_info(opened.device)));
     cJSON *rows = cJSON_AddArrayToObject(result, "rows");
-    uint64_t fails = 0, examples = 0;
+    uint64_t fails = 0, examples = 0, ops = 0, done = 0;
     const rota_op *op;
+    for (uint32_t o = 0; (op = rota_op_at(o)) != NULL; o++)
+        ops += o % parts == part && (!only || strcmp(only, op->name) == 0);
+    progress_begin(&bar, "checking", "ops", ops);
     for (uint32_t o = 0; (op = rota_op_at(o)) != NULL; o++) {
         if (o % parts != part || (only && strcmp(only, op->name) != 0)) continue;
         REPORT_TRY(run_op(&s, op, &opened, rows, &fails, &examples));
+        progress_at(&bar, ++done);
     }
+    progress_clear(&bar);
     printf("%" PRIu64 " examples, %" PRIu64 " wrong elements\n", examples, fails);
     if (fails) code = EXIT_CHECK_FAILED;
 done:
+    progress_end(&bar);
     report_close(&opened);
     return report_write(result, out, code);
 }

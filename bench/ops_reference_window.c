@@ -12,7 +12,8 @@ static bool reads(const rota_op_window *a, uint32_t axis, uint64_t p, uint64_t k
     return padded >= a->padding[axis] && *out < size;
 }
 
-/* A product for each window over the wide side, each channel and each element of the window: into narrow, or into wide. */
+/* A product for each window over the wide side, each channel and each element of the window: into narrow, or
+ * into wide. */
 static void each_product(const rota_op_use *use, const rota_tensor *wide, const rota_tensor *narrow,
                          double *of_wide, const double *w, double *of_narrow, bool into_wide) {
     const rota_op_window *a = &use->attributes.window;

@@ -7,6 +7,7 @@
 #include "bench/graphs.h"
 #include "bench/options.h"
 #include "bench/pictures.h"
+#include "bench/progress.h"
 #include "bench/report.h"
 
 #define PROGRAM "rota-bench plan"
@@ -207,14 +208,18 @@ static cJSON *described(const plan_settings *settings, const char *graph, uint64
 static int run_plan(const plan_settings *settings, const char *graph, uint64_t builds, const char *out) {
     double record_ns[BUILDS_MAX], compile_ns[BUILDS_MAX], buffers_ns[BUILDS_MAX], certified_ns[BUILDS_MAX];
     plan_build last;
+    progress_bar bar;
+    progress_begin(&bar, "building", "builds", builds + 1);
     rota_status status = build(settings, &last); /* warms up */
     for (uint64_t b = 0; b < builds && status == ROTA_OK; b++) {
+        progress_at(&bar, b + 1);
         status = build(settings, &last);
         record_ns[b] = last.record_ns;
         compile_ns[b] = last.compile_ns;
         buffers_ns[b] = last.buffers_ns;
         certified_ns[b] = last.certified_ns;
     }
+    progress_end(&bar);
     if (status == ROTA_OK) status = draw(settings);
     if (status != ROTA_OK) return report_failure(PROGRAM, status);
     sample_stats record = samples_describe(record_ns, builds), compile = samples_describe(compile_ns, builds);

@@ -9,6 +9,7 @@
 #include "bench/graphs.h"
 #include "bench/options.h"
 #include "bench/pictures.h"
+#include "bench/progress.h"
 #include "bench/raw_cpu.h"
 #include "bench/raw_cuda.h"
 #include "bench/raw_vk.h"
@@ -202,6 +203,8 @@ static int measure(bench *b) {
     if (b->per_round > REPLAYS_MAX) b->per_round = REPLAYS_MAX;
     const uint64_t rounds = b->settings->rounds, submits = b->per_round * rounds;
     const bool change = b->settings->graph.seeds;
+    progress_bar bar;
+    bool measures = false;
     const uint64_t warm = warm_rounds(b);
     b->sets = calloc(b->replays + (2 * rounds + warm) * b->per_round, 1);
     if (!b->done_us || !b->raw_done_us || !b->sets || !samples_create(&b->rota, submits, rounds) ||
@@ -216,7 +219,10 @@ static int measure(bench *b) {
         b->rota.submits = b->rota.rounds = 0;
     }
     /* Interleaved, so that both see the same machine. */
+    progress_begin(&bar, "measuring", "rounds", b->settings->rounds);
+    measures = true;
     for (uint64_t r = 0; r < b->settings->rounds; r++) {
+        progress_at(&bar, r);
         REPORT_TRY(rota_round(b, false, &b->rota));
         if (change) REPORT_TRY(rota_round(b, true, &b->changed));
         if (!raw_round(b)) {
@@ -230,6 +236,7 @@ static int measure(bench *b) {
                                   : raw_vk_check(b->raw_vk, b->graph, raw_vk_submitted(b->raw_vk) - 1);
     if (!raw_good) code = EXIT_CHECK_FAILED;
 done:
+    if (measures) progress_end(&bar);
     return code;
 }
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "bench/commands.h"
 #include "bench/options.h"
+#include "bench/progress.h"
 #include "bench/report.h"
 #include "sched/testing.h"
 
@@ -177,11 +178,14 @@ static uint64_t sum(const soak_thread *threads, uint32_t count, bool rounds) {
     return total;
 }
 
+static progress_bar bar;
+
 static void print_line(const soak *s, const soak_thread *threads, uint32_t count, double seconds, memory now,
                        uint64_t staging, cJSON *list) {
     rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(s->runtime, &stats);
     uint64_t rounds = sum(threads, count, true), failures = sum(threads, count, false);
+    progress_clear(&bar);
     printf("%8.0f s  %12" PRIu64 " submissions  %8" PRIu64
            " failed as asked for  RSS %8.2f MiB  heap %8.2f MiB  staging %7.2f MiB  "
            "%10" PRIu64 " rounds  %" PRIu64 " failures\n",
@@ -253,10 +257,14 @@ static void look_until(soak *s, const soak_thread *threads, uint32_t count, uint
                        uint64_t memory_before, line out_lines[2], cJSON *list) {
     uint64_t begin = rota_clock_ns(), due = begin, minute = begin;
     memory now_used = {0};
+    progress_begin(&bar, "running", NULL, length_ns);
     while (!atomic_load(&s->stop) && rota_clock_ns() - begin < length_ns) {
         due += LOOK_NS;
         if (due > begin + length_ns) due = begin + length_ns;
-        while (rota_clock_ns() < due && !atomic_load(&s->stop)) usleep(20000);
+        while (rota_clock_ns() < due && !atomic_load(&s->stop)) {
+            usleep(20000);
+            progress_at(&bar, rota_clock_ns() - begin);
+        }
         uint64_t staging = rota_runtime_staging_bytes(s->runtime);
         bool rests = resident_at_rest(s, count, memory_before, &now_used);
         uint64_t now = rota_clock_ns();
@@ -269,6 +277,7 @@ static void look_until(soak *s, const soak_thread *threads, uint32_t count, uint
         minute += MINUTE_NS;
         print_line(s, threads, count, seconds, now_used, staging, list);
     }
+    progress_end(&bar);
 }
 
 /* What the runtime still counts once everything was released, after a while in which it may give back what is

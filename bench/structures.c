@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include "bench/commands.h"
 #include "bench/options.h"
+#include "bench/progress.h"
+#include "bench/progress.h"
 #include "bench/report.h"
 
 static const char program[] = "rota-bench structures";
@@ -48,6 +50,9 @@ static double time_of(structure_fn *fn, const structure_pair *pair, void *memory
     return (double)(rota_clock_ns() - begin) / (double)(rounds * pair->operations);
 }
 
+static progress_bar bar;
+static uint64_t measured;
+
 static bool measure(const structure_pair *pair, uint64_t rounds, uint64_t repeats, double *samples,
                     void *memory, cJSON *list) {
     double *kit = samples, *own = samples + repeats, *ratio = samples + 2 * repeats;
@@ -59,9 +64,11 @@ static bool measure(const structure_pair *pair, uint64_t rounds, uint64_t repeat
             return false;
         }
         ratio[i] = kit[i] / own[i];
+        progress_at(&bar, ++measured);
     }
     const sample_stats k = samples_describe(kit, repeats), o = samples_describe(own, repeats),
                        r = samples_describe(ratio, repeats);
+    progress_clear(&bar);
     printf("%-32s %8.2f ns %8.2f ns   %.3f (%.3f to %.3f)\n", pair->name, k.median, o.median, r.median,
            r.least, r.most);
     cJSON *row = cJSON_CreateObject();
@@ -103,10 +110,12 @@ int bench_structures(int argc, char **argv) {
     if (code == EXIT_GOOD)
         printf("%-32s %11s %11s   kit's over C11's (least to most of %llu)\n", "an operation of", "kit's",
                "C11's", (unsigned long long)repeats);
+    progress_begin(&bar, "measuring", NULL, PAIRS * repeats);
     for (size_t i = 0; code == EXIT_GOOD && i < PAIRS; i++) {
         const uint64_t here = rounds * STRUCTURE_ENTRIES / pairs[i].operations;
         if (!measure(&pairs[i], here ? here : 1, repeats, samples, memory, list)) code = EXIT_CHECK_FAILED;
     }
+    progress_end(&bar);
     structures_free(memory);
     free(samples);
     return report_write(result, json, code);

@@ -11,6 +11,7 @@
 #include "bench/commands.h"
 #include "bench/graphs.h"
 #include "bench/options.h"
+#include "bench/progress.h"
 #include "bench/raw_vk.h"
 #include "bench/report.h"
 #include "sched/testing.h"
@@ -109,6 +110,9 @@ static void *caller_main(void *argument) {
     return NULL;
 }
 
+static progress_bar bar;
+static uint64_t phases_done;
+
 /* Runs a phase; `scratch` holds THREADS * SAMPLES_MAX. */
 static int run_phase(caller *callers, uint32_t threads, phase *p, double seconds, double *scratch,
                      result *out) {
@@ -133,6 +137,7 @@ static int run_phase(caller *callers, uint32_t threads, phase *p, double seconds
     for (uint32_t t = 0; t < threads; t++) {
         caller *c = &callers[t];
         pthread_join(ids[t], NULL);
+        progress_at(&bar, phases_done += t + 1 == threads);
         if (c->begin_ns < begin) begin = c->begin_ns;
         if (c->end_ns > end) end = c->end_ns;
         out->calls += c->calls;
@@ -315,6 +320,7 @@ static rota_status measure_asleep(caller *c, cJSON *json) {
 }
 
 #define ROUNDS_MAX 64
+#define OTHER_PHASES 3u /* beside two a round: the warm one and two open loops */
 
 static int measure(const opened_device *opened, caller *callers, uint32_t threads, double seconds,
                    uint64_t rounds, double *scratch, cJSON *json) {
@@ -323,6 +329,7 @@ static int measure(const opened_device *opened, caller *callers, uint32_t thread
     result open, mutex_open, warm;
     phase free_phase = {.name = "closed loop", .submit = rota_submit};
     phase locked_phase = {.name = "closed loop, mutex", .submit = rota_submit_locked};
+    progress_begin(&bar, "measuring", NULL, 2 * rounds + OTHER_PHASES);
     code = run_phase(callers, threads, &free_phase, seconds / 4, scratch, &warm);
     rota_runtime_stats before = ROTA_RUNTIME_STATS(), after = ROTA_RUNTIME_STATS();
     double cpu_ns[ROUNDS_MAX], submissions = 0, driver_submits = 0;
@@ -353,6 +360,7 @@ static int measure(const opened_device *opened, caller *callers, uint32_t thread
         REPORT_TRY(bench_graph_check(callers[t].graph, callers[t].submissions, NULL));
     if (code != EXIT_GOOD) goto done;
 
+    progress_clear(&bar);
     print_result("closed loop", best);
     print_result("closed loop, mutex", mutex);
     print_result("open loop", &open);
@@ -370,6 +378,7 @@ static int measure(const opened_device *opened, caller *callers, uint32_t thread
     cJSON_AddNumberToObject(json, "submissions_per_driver_submit",
                             submissions / (driver_submits > 0 ? driver_submits : 1));
 done:
+    progress_end(&bar);
     return code;
 }
 

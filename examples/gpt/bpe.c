@@ -77,6 +77,8 @@ const unsigned char *gpt_bpe_bytes(const gpt_bpe *bpe, uint32_t token, size_t *o
 /* A word is merged once, however often it comes: its tokens are kept. */
 typedef struct encoder {
     const gpt_bpe *bpe;
+    const unsigned char *text;
+    progress_bar *progress;
     int32_t *out;
     size_t count;
     string_set words;
@@ -153,12 +155,13 @@ static bool encode_piece(void *user, const unsigned char *piece, size_t size) {
     uint32_t begin = number ? e->ends[number - 1] : 0, end = e->ends[number];
     memcpy(e->out + e->count, e->tokens + begin, (end - begin) * sizeof *e->out);
     e->count += end - begin;
+    progress_at(e->progress, (uint64_t)(piece - e->text));
     return true;
 }
 
-bool gpt_bpe_encode(const gpt_bpe *bpe, const unsigned char *text, size_t size, int32_t *out_tokens,
-                    size_t *out_count) {
-    encoder e = {.bpe = bpe, .out = out_tokens};
+bool gpt_bpe_encode(const gpt_bpe *bpe, const unsigned char *text, size_t size, progress_bar *progress,
+                    int32_t *out_tokens, size_t *out_count) {
+    encoder e = {.bpe = bpe, .text = text, .progress = progress, .out = out_tokens};
     bool good = gpt_pieces_each(text, size, encode_piece, &e);
     *out_count = e.count;
     string_set_free(&e.words);

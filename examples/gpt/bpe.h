@@ -7,6 +7,7 @@
 #define ROTA_EXAMPLES_GPT_BPE_H
 
 #include <stdbool.h>
+#include "bench/progress.h"
 #include "examples/common/strings.h"
 
 #define GPT_BPE_LEAST 257  /* bytes and end of text */
@@ -34,8 +35,10 @@ typedef struct gpt_bpe {
 
 /* Learns from a text until there are `count` tokens, or no pair of tokens comes twice any more. The pair that
  * comes most often is merged next, of equals that of the lower numbers. Time grows with the number of
- * different words and of merges done in them, not with their product. */
-bool gpt_bpe_train(const unsigned char *text, size_t size, uint32_t count, gpt_bpe *out);
+ * different words and of merges done in them, not with their product. `progress`, which may be NULL, gets the tokens
+ * there are. */
+bool gpt_bpe_train(const unsigned char *text, size_t size, uint32_t count, progress_bar *progress,
+                   gpt_bpe *out);
 
 /* From merges.txt, and, where `vocabulary_path` isn't NULL, with the numbers of a vocab.json. */
 bool gpt_bpe_load(const char *merges_path, const char *vocabulary_path, gpt_bpe *out);
@@ -53,9 +56,9 @@ char *gpt_bpe_print_numbers(const gpt_bpe *bpe);
 bool gpt_bpe_read(const char *name, const char *merges, const char *numbers, gpt_bpe *out);
 void gpt_bpe_free(gpt_bpe *bpe);
 
-/* Tokens of a text into out_tokens, which has room for `size`. */
-bool gpt_bpe_encode(const gpt_bpe *bpe, const unsigned char *text, size_t size, int32_t *out_tokens,
-                    size_t *out_count);
+/* Tokens of a text into out_tokens, which has room for `size`. `progress`, which may be NULL, gets the bytes done. */
+bool gpt_bpe_encode(const gpt_bpe *bpe, const unsigned char *text, size_t size, progress_bar *progress,
+                    int32_t *out_tokens, size_t *out_count);
 /* The bytes that a token stands for. */
 const unsigned char *gpt_bpe_bytes(const gpt_bpe *bpe, uint32_t token, size_t *out_size);
 

@@ -19,6 +19,7 @@ typedef struct pair_record {
 
 typedef struct learner {
     gpt_bpe *bpe;
+    progress_bar *progress;
     string_set words;
     uint32_t *word_counts;
     size_t word_room;
@@ -159,6 +160,7 @@ static bool merge(learner *l, uint32_t pair, uint32_t left, uint32_t right, uint
 
 static bool learn(learner *l, uint32_t count) {
     while (l->bpe->count + 1 < count && l->heap.count) {
+        progress_at(l->progress, l->bpe->count);
         min_heap_entry top = min_heap_pop(&l->heap);
         if (UINT64_MAX - top.first != (uint64_t)l->records[top.value].count) {
             if (!offer(l, top.value)) return false; /* it has become rarer since */
@@ -171,8 +173,9 @@ static bool learn(learner *l, uint32_t count) {
     return true;
 }
 
-bool gpt_bpe_train(const unsigned char *text, size_t size, uint32_t count, gpt_bpe *out) {
-    learner l = {.bpe = out};
+bool gpt_bpe_train(const unsigned char *text, size_t size, uint32_t count, progress_bar *progress,
+                   gpt_bpe *out) {
+    learner l = {.bpe = out, .progress = progress};
     bool good = gpt_bpe_begin(out) && gpt_pieces_each(text, size, count_word, &l) && lay_out(&l) &&
                 learn(&l, count) && gpt_bpe_finish(out);
     if (!good)

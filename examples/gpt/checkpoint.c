@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include "bench/progress.h"
 #include "examples/common/checkpoint.h"
 #include "examples/gpt/weights.h"
 
@@ -137,7 +138,9 @@ bool gpt_checkpoint_load(const char *dir, gpt_model *model, const gpt_text *text
     bool good = false;
     safetensors_file file = {0};
     gpt_progress progress;
-    uint64_t largest = 1;
+    progress_bar bar;
+    bool loads = false;
+    uint64_t largest = 1, values_done = 0;
     for (uint32_t i = 0; i < model->parameter_count; i++)
         if (model->parameters[i].count > largest) largest = model->parameters[i].count;
     float *values = malloc(largest * sizeof *values);
@@ -146,6 +149,8 @@ bool gpt_checkpoint_load(const char *dir, gpt_model *model, const gpt_text *text
     if (!path || !values || !safetensors_read(path, &file) ||
         !read_metadata(file.metadata, path, model, text, &progress))
         goto done;
+    progress_begin(&bar, "loading the checkpoint", "values", model->weight_count * GPT_PARTS);
+    loads = true;
     /* All is checked before anything is written. */
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < model->parameter_count; i++)
@@ -162,6 +167,7 @@ bool gpt_checkpoint_load(const char *dir, gpt_model *model, const gpt_text *text
                     fprintf(stderr, "'%s' can't be loaded: %s\n", path, rota_last_error());
                     goto done;
                 }
+                progress_at(&bar, values_done += p->count);
             }
     /* A checkpoint of another dtype has none: the scale then begins anew. */
     const safetensors_tensor *scale = model->scale ? safetensors_find(&file, GPT_LOSS_SCALE) : NULL;
@@ -173,6 +179,7 @@ bool gpt_checkpoint_load(const char *dir, gpt_model *model, const gpt_text *text
     *out_progress = progress;
     good = true;
 done:
+    if (loads) progress_end(&bar);
     safetensors_free(&file);
     free(values);
     free(path);

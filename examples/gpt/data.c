@@ -35,7 +35,10 @@ static bool learn_or_load(gpt_bpe *bpe, const gpt_source *s, const gpt_text *tex
     char *name = cached_name(s, text);
     bool good = name && access(name, F_OK) == 0 && gpt_bpe_load_kept(name, s->count, bpe);
     if (!good) {
-        good = gpt_bpe_train((const unsigned char *)text->data, text->size, (uint32_t)s->count, bpe);
+        progress_bar bar;
+        progress_begin(&bar, "learning byte pairs", "tokens", s->count);
+        good = gpt_bpe_train((const unsigned char *)text->data, text->size, (uint32_t)s->count, &bar, bpe);
+        progress_end(&bar);
         /* Without the file it is learned again next time. */
         if (good && name) (void)gpt_bpe_keep(bpe, name);
     }
@@ -135,8 +138,11 @@ bool gpt_text_tokenize(gpt_text *text, const gpt_source *s) {
         text->tokens = malloc(text->size * sizeof *text->tokens);
         if (!text->tokens)
             fprintf(stderr, "no memory for the tokens of '%s' (%zu bytes)\n", s->data, text->size);
-        good =
-            text->tokens && gpt_vocabulary_encode(vocabulary, data, text->size, text->tokens, &text->count);
+        progress_bar bar;
+        progress_begin(&bar, "tokenising", "bytes", text->size);
+        good = text->tokens &&
+               gpt_vocabulary_encode(vocabulary, data, text->size, &bar, text->tokens, &text->count);
+        progress_end(&bar);
         text->train_count = (size_t)((double)text->count * 0.9);
         good = good && enough(s, text->count, text->train_count, "tokens");
     }

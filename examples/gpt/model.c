@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "bench/progress.h"
 #include "examples/common/safetensors.h"
 
 /* The largest tensor the ops count: 2^32 - 1 elements. */
@@ -191,6 +192,9 @@ rota_status gpt_model_initialize(gpt_model *model, random_state *random) {
     float *values = malloc(largest * sizeof *values);
     rota_status status = ROTA_OK;
     if (!values) status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " first values", largest);
+    progress_bar bar;
+    progress_begin(&bar, "first weights", "values", model->weight_count);
+    uint64_t done = 0;
     for (uint32_t i = 0; i < model->parameter_count && status == ROTA_OK; i++) {
         const gpt_parameter *p = &model->parameters[i];
         for (uint64_t e = 0; e < p->count; e++)
@@ -198,7 +202,9 @@ rota_status gpt_model_initialize(gpt_model *model, random_state *random) {
                         : p->deviation == 0 ? 0.0f
                                             : (float)(p->deviation * random_normal(random));
         status = gpt_model_write(model, p, GPT_VALUES, values);
+        progress_at(&bar, done += p->count);
     }
+    progress_end(&bar);
     free(values);
     return status;
 }

@@ -54,10 +54,15 @@ static int prepare_training(gpt_trainer *t) {
     const gpt_settings *s = t->settings;
     int code = EXIT_GOOD;
     uint64_t begin = rota_clock_ns();
+    progress_bar bar;
+    progress_begin(&bar, "compiling", NULL, 0);
     rota_status status = gpt_plan_train(&t->model, s->find_nan, &t->train);
-    if (status != ROTA_OK) return gpt_memory_failure(program, status, &t->model);
-    if (s->eval_iters)
-        REPORT_TRY(gpt_plan_loss(&t->model, s->config.batch, s->config.block, &t->train, &t->loss));
+    const bool made = status == ROTA_OK;
+    if (made && s->eval_iters)
+        status = gpt_plan_loss(&t->model, s->config.batch, s->config.block, &t->train, &t->loss);
+    progress_end(&bar);
+    if (!made) return gpt_memory_failure(program, status, &t->model);
+    REPORT_TRY(status);
     REPORT_TRY(plan_pictures_write(&s->pictures, t->train.plan));
     rota_plan_stats stats = ROTA_PLAN_STATS();
     rota_plan_get_stats(t->train.plan, &stats);
@@ -88,7 +93,7 @@ static int write_sample(gpt_trainer *t) {
                 : vocabulary->bpe.count ? (int32_t)gpt_bpe_end_of_text(&vocabulary->bpe)
                                         : '\n';
     if (s->prompt &&
-        !gpt_vocabulary_encode(vocabulary, (const unsigned char *)s->prompt, size, prompt, &count)) {
+        !gpt_vocabulary_encode(vocabulary, (const unsigned char *)s->prompt, size, NULL, prompt, &count)) {
         code = EXIT_BAD_ARGUMENT;
         goto done;
     }

@@ -37,7 +37,7 @@ void gpt_vocabulary_free(gpt_vocabulary *vocabulary) {
 }
 
 static bool encode_chars(const gpt_vocabulary *vocabulary, const unsigned char *text, size_t size,
-                         int32_t *out_tokens, size_t *out_count) {
+                         progress_bar *progress, int32_t *out_tokens, size_t *out_count) {
     uint32_t *numbers = calloc(CODES, sizeof *numbers); /* 1 + the token of a code point */
     if (!numbers) {
         fprintf(stderr, "no memory for the numbers of characters\n");
@@ -49,6 +49,7 @@ static bool encode_chars(const gpt_vocabulary *vocabulary, const unsigned char *
     for (size_t offset = 0, length; offset < size && good; offset += length) {
         uint32_t code = gpt_utf8_decode(text + offset, size - offset, &length);
         good = numbers[code] != 0;
+        if (count % 65536 == 0) progress_at(progress, offset);
         if (good)
             out_tokens[count++] = (int32_t)numbers[code] - 1;
         else
@@ -61,9 +62,11 @@ static bool encode_chars(const gpt_vocabulary *vocabulary, const unsigned char *
 }
 
 bool gpt_vocabulary_encode(const gpt_vocabulary *vocabulary, const unsigned char *text, size_t size,
-                           int32_t *out_tokens, size_t *out_count) {
-    if (vocabulary->kind == GPT_CHAR) return encode_chars(vocabulary, text, size, out_tokens, out_count);
-    if (vocabulary->bpe.count) return gpt_bpe_encode(&vocabulary->bpe, text, size, out_tokens, out_count);
+                           progress_bar *progress, int32_t *out_tokens, size_t *out_count) {
+    if (vocabulary->kind == GPT_CHAR)
+        return encode_chars(vocabulary, text, size, progress, out_tokens, out_count);
+    if (vocabulary->bpe.count)
+        return gpt_bpe_encode(&vocabulary->bpe, text, size, progress, out_tokens, out_count);
     if (vocabulary->kind == GPT_BIN) {
         fprintf(stderr, "a token file says no words: text needs --merges FILE\n");
         return false;

@@ -26,9 +26,10 @@ bool gpt_vocabulary_bytes(gpt_vocabulary *vocabulary);
 void gpt_vocabulary_free(gpt_vocabulary *vocabulary);
 
 /* Tokens of a text into out_tokens, which has room for `size`. False: a character that the vocabulary doesn't
- * have, named with its position; or the vocabulary knows numbers only. */
+ * have, named with its position; or the vocabulary knows numbers only.
+ * `progress`, which may be NULL, gets the bytes done. */
 bool gpt_vocabulary_encode(const gpt_vocabulary *vocabulary, const unsigned char *text, size_t size,
-                           int32_t *out_tokens, size_t *out_count);
+                           progress_bar *progress, int32_t *out_tokens, size_t *out_count);
 /* A token that stands for nothing known prints as its number between angle brackets. */
 void gpt_vocabulary_print(const gpt_vocabulary *vocabulary, int32_t token, FILE *stream);
 

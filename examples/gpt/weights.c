@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include "bench/progress.h"
 #include "examples/common/safetensors.h"
 
 #define PREFIX "transformer."
@@ -105,6 +106,9 @@ bool gpt_weights_load(const char *path, gpt_model *model) {
     safetensors_file file;
     if (!safetensors_read(path, &file)) return false;
     bool good = check(&file, path, model);
+    progress_bar bar;
+    progress_begin(&bar, "loading weights", "values", model->weight_count);
+    uint64_t done = 0;
     for (uint32_t i = 0; i < model->parameter_count && good; i++) {
         const gpt_parameter *p = &model->parameters[i];
         float *values = malloc(p->count * sizeof *values);
@@ -113,7 +117,9 @@ bool gpt_weights_load(const char *path, gpt_model *model) {
         if (!good)
             fprintf(stderr, "'%s' can't be loaded: %s\n", path, values ? rota_last_error() : "out of memory");
         free(values);
+        progress_at(&bar, done += p->count);
     }
+    progress_end(&bar);
     safetensors_free(&file);
     return good;
 }

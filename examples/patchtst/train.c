@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "bench/progress.h"
 
 static const char program[] = "train_patchtst";
 
@@ -72,23 +73,29 @@ rota_status patchtst_errors(patchtst_trainer *t, series_part part, double *out_m
     const uint64_t batch = t->settings->config.batch, count = t->series.count[part],
                    batches = (count + batch - 1) / batch;
     double squared = 0, absolute = 0;
-    for (uint64_t sent = 0, done = 0; done < batches; done++) {
-        for (; sent < batches && sent - done < PATCHTST_TURNS; sent++) {
+    progress_bar bar;
+    rota_status status = ROTA_OK;
+    progress_begin(&bar, "evaluating", "windows", count);
+    for (uint64_t sent = 0, done = 0; done < batches && status == ROTA_OK; done++) {
+        for (; sent < batches && sent - done < PATCHTST_TURNS && status == ROTA_OK; sent++) {
             patchtst_turn *turn = &t->errors.turns[sent % PATCHTST_TURNS];
             fill_in_order(t, part, sent * batch, turn);
-            ROTA_TRY(patchtst_send(&t->errors, turn, NULL));
-            ROTA_TRY(patchtst_submit(&t->errors, turn, NULL));
+            status = patchtst_send(&t->errors, turn, NULL);
+            if (status == ROTA_OK) status = patchtst_submit(&t->errors, turn, NULL);
         }
         patchtst_turn *turn = &t->errors.turns[done % PATCHTST_TURNS];
-        ROTA_TRY(patchtst_wait(turn));
+        if (status == ROTA_OK) status = patchtst_wait(turn);
+        if (status != ROTA_OK) break;
+        progress_at(&bar, (done + 1) * batch);
         for (uint64_t w = 0; w < batch && done * batch + w < count; w++) {
             squared += (double)turn->out[w];
             absolute += (double)turn->out[batch + w];
         }
     }
+    progress_end(&bar);
     *out_mse = squared / (double)count;
     *out_mae = absolute / (double)count;
-    return ROTA_OK;
+    return status;
 }
 
 /* ---- The weights of the best epoch ---- */
@@ -169,9 +176,8 @@ static bool is_reported(const patchtst_trainer *t, uint64_t step) {
 
 /* Steps until the epoch's end, or until interrupted and what was submitted is over. While one runs, the
  * batches of the next ones are put together and sent. */
-static int run_steps(patchtst_trainer *t, const uint32_t *order, uint64_t epoch) {
+static int steps_until_end(patchtst_trainer *t, progress_bar *bar, const uint32_t *order, uint64_t epoch) {
     const uint64_t steps = steps_of_epoch(t);
-    const bool terminal = isatty(STDOUT_FILENO) == 1;
     uint64_t done = t->progress.step % steps, submitted = done, sent = done;
     int code = EXIT_GOOD;
     while (done < steps) {
@@ -184,6 +190,7 @@ static int run_steps(patchtst_trainer *t, const uint32_t *order, uint64_t epoch)
         patchtst_turn *turn = &t->train.turns[done % PATCHTST_TURNS];
         REPORT_TRY(patchtst_wait(turn));
         if (!isfinite(turn->out[0])) {
+            progress_clear(bar);
             fprintf(stderr, "%s: the loss of step %" PRIu64 " is not finite; nothing was saved\n", program,
                     t->progress.step + 1);
             return EXIT_CHECK_FAILED;
@@ -194,14 +201,22 @@ static int run_steps(patchtst_trainer *t, const uint32_t *order, uint64_t epoch)
         /* Another may have been submitted behind the first of them before. */
         if (submitted == done && is_reported(t, done))
             REPORT_TRY(run_report_take_plan(t->report, t->train.plan));
-        if (terminal) {
-            printf("\repoch %" PRIu64 "/%" PRIu64 "  step %" PRIu64 "/%" PRIu64 "  loss %.4f ", epoch,
-                   t->settings->epochs, done, steps, (double)turn->out[0]);
-            fflush(stdout);
-        }
+        progress_at(bar, t->progress.step);
+        progress_note(bar, "loss %.4f", (double)turn->out[0]);
     }
-    if (terminal) printf("\r%60s\r", "");
 done:
+    return code;
+}
+
+/* The bar is of all epochs: what is left of the training is what one waits for. */
+static int run_steps(patchtst_trainer *t, const uint32_t *order, uint64_t epoch) {
+    char what[48];
+    progress_bar bar;
+    snprintf(what, sizeof what, "epoch %" PRIu64 "/%" PRIu64, epoch, t->settings->epochs);
+    progress_begin(&bar, what, "steps", t->settings->epochs * steps_of_epoch(t));
+    progress_from(&bar, t->progress.step);
+    const int code = steps_until_end(t, &bar, order, epoch);
+    progress_end(&bar);
     return code;
 }
 

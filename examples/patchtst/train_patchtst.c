@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include "base/clock.h"
 #include "bench/options.h"
+#include "bench/progress.h"
 #include "examples/common/checkpoint.h"
 #include "examples/patchtst/train.h"
 
@@ -49,8 +50,11 @@ static int prepare(patchtst_trainer *t, const opened_device *opened) {
     REPORT_TRY(patchtst_model_create(&config, opened->runtime, opened->device, &t->model));
     REPORT_TRY(patchtst_progress_create(&t->model, s->seed, &t->progress));
     REPORT_TRY(patchtst_model_initialize(&t->model, &t->progress.random));
+    progress_bar bar;
+    progress_begin(&bar, "compiling", NULL, 0);
     rota_status status = patchtst_plan_train(&t->model, &t->train);
     if (status == ROTA_OK) status = patchtst_plan_errors(&t->model, &t->errors);
+    progress_end(&bar);
     if (status != ROTA_OK) return plan_failure(status, &config);
     REPORT_TRY(plan_pictures_write(&s->pictures, t->train.plan));
     rota_plan_get_stats(t->train.plan, &stats);

@@ -34,8 +34,8 @@ struct sizes {
         : p(p), window(p.window[0] * p.window[1]), in_plane(p.in[0] * p.in[1]), out_plane(p.out[0] * p.out[1]) {}
     ROTA_DEVICE tap tap_of(uint32_t k) const {
         const uint32_t in_window = k % window;
-        return {k / window, static_cast<int32_t>(in_window / p.window[1] * p.dilation[0]) - static_cast<int32_t>(p.padding[0]),
-                static_cast<int32_t>(in_window % p.window[1] * p.dilation[1]) - static_cast<int32_t>(p.padding[1])};
+        const int32_t row = in_window / p.window[1] * p.dilation[0], column = in_window % p.window[1] * p.dilation[1];
+        return {k / window, row - static_cast<int32_t>(p.padding[0]), column - static_cast<int32_t>(p.padding[1])};
     }
     ROTA_DEVICE spot spot_of(uint32_t position, uint32_t width, uint32_t plane) const {
         const uint32_t rest = position % plane;
@@ -113,7 +113,8 @@ struct conv_tiles {
 template <bool HALF, typename A>
 ROTA_DEVICE void stage_weight(const A &args, const sizes &s, const conv_block &b, const tap (&taps)[LOADS], uint32_t k,
                               conv_tiles &tiles) {
-    const values<HALF> x(rota_operand<const void>(args, 0), 0, s.p.dtype), dy(rota_operand<const void>(args, 1), 0, s.p.dtype);
+    const values<HALF> x(rota_operand<const void>(args, 0), 0, s.p.dtype);
+    const values<HALF> dy(rota_operand<const void>(args, 1), 0, s.p.dtype);
     const uint32_t depth = b.last - k, in_k = threadIdx.x % DEPTH, first = threadIdx.x / DEPTH;
     const spot window = s.spot_of(k + min(in_k, depth - 1), s.p.out[1], s.out_plane);
     const uint32_t channels = (window.image * s.p.groups + b.group) * s.p.out_channels;
@@ -121,16 +122,20 @@ ROTA_DEVICE void stage_weight(const A &args, const sizes &s, const conv_block &b
 #pragma unroll
     for (uint32_t l = 0; l < LOADS; l++) {
         const uint32_t r = first + l * (THREADS / DEPTH);
-        const bool inside = in_k < depth;
-        tiles.left[in_k][r] = inside && b.row + r < b.rows ? dy.at((channels + b.row + r) * s.out_plane + position) : 0.0f;
-        tiles.right[in_k][r] = inside && b.column + r < b.columns ? x_of<HALF>(s, x, b.group, window, taps[l]) : 0.0f;
+        float left = 0.0f, right = 0.0f;
+        if (in_k < depth && b.row + r < b.rows) left = dy.at((channels + b.row + r) * s.out_plane + position);
+        if (in_k < depth && b.column + r < b.columns) right = x_of<HALF>(s, x, b.group, window, taps[l]);
+        tiles.left[in_k][r] = left;
+        tiles.right[in_k][r] = right;
     }
 }
 
 /* ... of the others: rows of weights along k, columns along positions. */
 template <bool HALF, conv_product PRODUCT, typename A>
-ROTA_DEVICE void stage(const A &args, const sizes &s, const conv_block &b, const spot &column, uint32_t k, conv_tiles &tiles) {
-    const values<HALF> x(rota_operand<const void>(args, 0), 0, s.p.dtype), w(rota_operand<const void>(args, 1), 0, s.p.dtype);
+ROTA_DEVICE void stage(const A &args, const sizes &s, const conv_block &b, const spot &column, uint32_t k,
+                       conv_tiles &tiles) {
+    const values<HALF> x(rota_operand<const void>(args, 0), 0, s.p.dtype);
+    const values<HALF> w(rota_operand<const void>(args, 1), 0, s.p.dtype);
     const uint32_t depth = b.last - k, left_k = threadIdx.x % DEPTH, left_row = threadIdx.x / DEPTH;
     const uint32_t right_column = threadIdx.x % TILE, right_first = threadIdx.x / TILE;
     const uint32_t channel = (k + left_k) / s.window, in_window = (k + left_k) % s.window;

@@ -8,7 +8,8 @@
 struct taps {
     int32_t first, count, padded;
     ROTA_DEVICE taps(const rota_pool_params &p, int axis, uint32_t position) {
-        const int32_t size = p.in[axis], dilation = p.dilation[axis], window = p.window[axis], padding = p.padding[axis];
+        const int32_t size = p.in[axis], dilation = p.dilation[axis];
+        const int32_t window = p.window[axis], padding = p.padding[axis];
         const int32_t begin = static_cast<int32_t>(position * p.stride[axis]) - padding;
         const int32_t skipped = begin < 0 ? (-begin - 1) / dilation + 1 : 0;
         first = begin + skipped * dilation;
@@ -47,8 +48,9 @@ template <bool HALF, typename A> ROTA_DEVICE void max_of(const A &args) {
         int32_t found = -1;
         for (int32_t r = 0; r < rows.count; r++)
             for (int32_t c = 0; c < columns.count; c++) {
-                const int32_t element = (rows.first + r * static_cast<int32_t>(p.dilation[0])) * static_cast<int32_t>(p.in[1]) +
-                                        columns.first + c * static_cast<int32_t>(p.dilation[1]);
+                const int32_t column_of = columns.first + c * static_cast<int32_t>(p.dilation[1]);
+                const int32_t row_of = rows.first + r * static_cast<int32_t>(p.dilation[0]);
+                const int32_t element = row_of * static_cast<int32_t>(p.in[1]) + column_of;
                 const float value = x.at(plane * p.in[0] * p.in[1] + element);
                 if (found >= 0 && !(value > most) && !(value != value && most == most)) continue;
                 most = value;

@@ -68,7 +68,8 @@ spot spot_of(uint position, uint width, uint plane) {
 /* What the tap of a window at `where` reads of x. */
 float x_of(uint group, spot where, tap t) {
     const ivec2 element = where.coordinate * ivec2(pc.stride[0], pc.stride[1]) + t.shift;
-    if (any(lessThan(element, ivec2(0))) || element.x >= int(pc.in_size[0]) || element.y >= int(pc.in_size[1])) return 0.0;
+    const ivec2 size = ivec2(pc.in_size[0], pc.in_size[1]);
+    if (any(lessThan(element, ivec2(0))) || any(greaterThanEqual(element, size))) return 0.0;
     const uint channel = (where.image * pc.groups + group) * pc.in_channels + t.channel;
     return get(rota_operand(0), channel * in_plane() + uint(element.x) * pc.in_size[1] + uint(element.y));
 }
@@ -78,7 +79,8 @@ float dy_of(uint group, spot where, tap t) {
     const ivec2 from = where.coordinate - t.shift, strides = ivec2(pc.stride[0], pc.stride[1]);
     if (any(lessThan(from, ivec2(0)))) return 0.0;
     const ivec2 position = from / strides;
-    if (position * strides != from || position.x >= int(pc.out_size[0]) || position.y >= int(pc.out_size[1])) return 0.0;
+    const ivec2 size = ivec2(pc.out_size[0], pc.out_size[1]);
+    if (position * strides != from || any(greaterThanEqual(position, size))) return 0.0;
     const uint channel = (where.image * pc.groups + group) * pc.out_channels + t.channel;
     return get(rota_operand(0), channel * out_plane() + uint(position.x) * pc.out_size[1] + uint(position.y));
 }
@@ -109,7 +111,8 @@ void main() {
     const uint first = piece * pc.chunk;
     const uint last = positions - first < pc.chunk ? positions : first + pc.chunk;
     tap taps[LOADS];
-    [[unroll]] for (uint l = 0u; l < LOADS; ++l) taps[l] = tap_of(min(column + left_row + l * (THREADS / DEPTH), columns - 1u));
+    [[unroll]] for (uint l = 0u; l < LOADS; ++l)
+        taps[l] = tap_of(min(column + left_row + l * (THREADS / DEPTH), columns - 1u));
 #else
     const uint first = 0u;
     const uint right_column = t % TILE, right_k = t / TILE;

@@ -6,7 +6,7 @@ static void encode(const gpt_bpe *bpe, const uint8_t *text, size_t size) {
     int32_t *tokens = malloc((size + 1) * sizeof *tokens);
     size_t count = 0, offset = 0, length;
     FUZZ_CHECK(tokens);
-    FUZZ_CHECK(gpt_bpe_encode(bpe, text, size, tokens, &count) && count <= size);
+    FUZZ_CHECK(gpt_bpe_encode(bpe, text, size, NULL, tokens, &count) && count <= size);
     for (size_t i = 0; i < count; i++, offset += length) {
         FUZZ_CHECK(tokens[i] >= 0 && (uint32_t)tokens[i] < bpe->count);
         const unsigned char *bytes = gpt_bpe_bytes(bpe, (uint32_t)tokens[i], &length);

@@ -6,7 +6,8 @@ static void check(const gpt_vocabulary *vocabulary, const uint8_t *text, size_t 
     int32_t *tokens = malloc((size + 1) * sizeof *tokens);
     size_t count = 0, offset = 0, length = 0;
     char *written = NULL;
-    FUZZ_CHECK(tokens && gpt_vocabulary_encode(vocabulary, text, size, tokens, &count) && count <= size);
+    FUZZ_CHECK(tokens && gpt_vocabulary_encode(vocabulary, text, size, NULL, tokens, &count) &&
+               count <= size);
     FILE *stream = open_memstream(&written, &length);
     FUZZ_CHECK(stream);
     for (size_t i = 0; i < count; i++) {
@@ -23,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 2) return 0;
     gpt_vocabulary pairs = {.kind = GPT_BPE}, chars;
     const uint32_t most = GPT_BPE_LEAST + data[0];
-    if (data[0] % 2 == 0 && gpt_bpe_train(data + 1, size - 1, most, &pairs.bpe)) {
+    if (data[0] % 2 == 0 && gpt_bpe_train(data + 1, size - 1, most, NULL, &pairs.bpe)) {
         pairs.count = pairs.bpe.count;
         FUZZ_CHECK(pairs.count <= most);
         check(&pairs, data + 1, size - 1);

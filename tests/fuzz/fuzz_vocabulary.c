@@ -11,7 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (gpt_bpe_load(path, fuzz_file("vocab.json", data + 1, size - 1), &bpe)) {
         int32_t tokens[8];
         size_t count;
-        FUZZ_CHECK(gpt_bpe_encode(&bpe, (const unsigned char *)"the <|e", 7, tokens, &count) && count <= 7);
+        FUZZ_CHECK(gpt_bpe_encode(&bpe, (const unsigned char *)"the <|e", 7, NULL, tokens, &count) &&
+                   count <= 7);
         for (size_t i = 0; i < count; i++) FUZZ_CHECK(tokens[i] >= 0 && (uint32_t)tokens[i] < bpe.count);
         gpt_bpe_free(&bpe);
     }

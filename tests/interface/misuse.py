@@ -137,15 +137,15 @@ OPTIONAL = {
     "rota_device_open": {"id"}, "rota_devices": {"out_infos"}, "rota_buffer_write": {"device"}, "rota_submit": {"args"},
     "rota_submit_wait": {"args"}, "rota_plan_explain": {"out_length", "text"},
     "rota_plan_command_times": {"out_replay"},
-    "rota_op_max_pool1d": {"out_index"}, "rota_op_max_pool2d": {"out_index"},
-    "rota_op_check_finite": {"out_found"}, "rota_tensor_of": {"buffer"}, "rota_tape_kernel": {"params", "bindings"},
+    "rota_op_check_finite": {"out_found"}, "rota_op_max_pool1d": {"out_index"}, "rota_op_max_pool2d": {"out_index"},
+    "rota_tensor_of": {"buffer"}, "rota_tape_kernel": {"params", "bindings"},
     "rota_op_fail": {"op"}, "rota_runtime_close": {"runtime"}, "rota_compile": {"runtime"}, "rota_open": {"id"},
     "rota_close": {"device"},
     "rota_device_tensor": {"name", "data"},
 }
-REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_max_pool1d", "rota_op_max_pool2d",
-            "rota_op_avg_pool1d", "rota_op_avg_pool2d", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion",
-            "rota_op_loss_scale"}  # options
+REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion",
+            "rota_op_loss_scale", "rota_op_max_pool1d", "rota_op_max_pool2d", "rota_op_avg_pool1d",
+            "rota_op_avg_pool2d"}  # options
 NONE_ALLOWED = {"layernorm": {"weight", "bias"}, "rmsnorm": {"weight"}, "residual_layernorm": {"weight", "bias"},
                 "group_norm": {"weight", "bias"}, "attention_residual": {"previous"}, "sgd": {"m"}}
 # Whose status is what it was given.

@@ -24,7 +24,7 @@ static int learn(const char *text_path, const char *count, const char *merges_pa
     char *text = file_read(text_path, &size);
     if (!text) return 1;
     uint64_t begin = rota_clock_ns();
-    bool good = gpt_bpe_train((unsigned char *)text, size, (uint32_t)atoi(count), &bpe);
+    bool good = gpt_bpe_train((unsigned char *)text, size, (uint32_t)atoi(count), NULL, &bpe);
     if (good) {
         printf("%" PRIu32 " tokens in %.2f s\n", bpe.count, (double)(rota_clock_ns() - begin) / 1e9);
         good = gpt_bpe_save(&bpe, merges_path);
@@ -42,7 +42,7 @@ static int encode(const char *text_path, const char *merges_path, const char *vo
     int32_t *tokens = malloc((size + 1) * sizeof *tokens);
     bool good = text && tokens && gpt_bpe_load(merges_path, vocabulary_path, &bpe);
     if (good) {
-        good = gpt_bpe_encode(&bpe, (unsigned char *)text, size, tokens, &count);
+        good = gpt_bpe_encode(&bpe, (unsigned char *)text, size, NULL, tokens, &count);
         for (size_t i = 0; good && i < count; i++) printf("%" PRId32 "\n", tokens[i]);
         gpt_bpe_free(&bpe);
     }

@@ -30,8 +30,8 @@ def judge_fields(event):
         return [f"unknown phase: {event}"]
     faults = [f"{name} is missing or of a wrong type: {event}" for name, kind in needed.items()
               if not isinstance(event.get(name), kind) or isinstance(event.get(name), bool)]
-    faults += [f"{name} belongs to no event of this phase: {event}" for name in event if name not in needed
-               and name not in ("ph", "tid")]
+    faults += [f"{name} belongs to no event of this phase: {event}" for name in event
+               if name not in needed and name not in ("ph", "tid")]
     if not faults and event["ph"] == "X" and event["dur"] < 0:
         faults.append(f"it takes less than no time: {event}")
     if not faults and event["ph"] == "M":
@@ -79,8 +79,8 @@ def judge_flows(events, tracks):
             continue
         start, finish = both["s"], both["f"]
         around = [slice_around(tracks, end) for end in (start, finish)]
-        if start["name"] != finish["name"] or start["cat"] != finish["cat"] or finish["bp"] != "e" or \
-                start["name"] not in HAZARDS:
+        alike = start["name"] == finish["name"] and start["cat"] == finish["cat"]
+        if not alike or finish["bp"] != "e" or start["name"] not in HAZARDS:
             faults.append(f"its ends are not of one flow: {both}")
         elif None in around:
             faults.append(f"it begins or ends in no slice: {both}")
@@ -132,13 +132,13 @@ def main():
             faults.append("there are no nodes")
     processor = shutil.which("trace_processor_shell")
     if processor and not faults:
-        asked = subprocess.run([processor, "--query-string",
-                                "select value from stats where severity = 'error' and value > 0",
-                                sys.argv[1]], capture_output=True, text=True, check=False)
+        query = "select value from stats where severity = 'error' and value > 0"
+        asked = subprocess.run([processor, "--query-string", query, sys.argv[1]],
+                               capture_output=True, text=True, check=False)
         if asked.returncode or any(line.strip().isdigit() for line in asked.stdout.splitlines()):
             faults.append(f"Perfetto's trace processor: {asked.stdout}{asked.stderr}")
-    print("\n".join(f"{sys.argv[1]}: {fault}" for fault in faults[:20])
-          or f"{sys.argv[1]}: {len(events)} events, all as they should be")
+    print("\n".join(f"{sys.argv[1]}: {fault}" for fault in faults[:20]) or
+          f"{sys.argv[1]}: {len(events)} events, all as they should be")
     return 1 if faults else 0
 
 
