@@ -62,4 +62,31 @@ typedef struct rota_adopt_options {
 ROTA_API rota_status rota_buffer_adopt(rota_device *device, const rota_adopt_options *options,
                                        rota_buffer **out_buffer);
 
+/* ---- Points of the application's ----
+ *
+ * A timeline is a number that only rises; a point of it is reached once the number is at least the point's value.
+ * Submissions come after points by rota_submit_options.after, and points are reached by tickets
+ * (rota_ticket_export). So rota's work and the application's are put in order without a thread that waits. */
+
+/* A timeline at 0. `name` is copied (NULL: unnamed). The caller owns one reference; submissions and tickets that name it
+ * hold it. May block in malloc. */
+ROTA_API rota_status rota_external_timeline_create(rota_runtime *runtime, const char *name,
+                                                   rota_external_timeline **out_timeline);
+/* One reference less. Any thread, also after the runtime was closed; the last one may block in malloc. NULL is
+ * ignored. */
+ROTA_API void rota_external_timeline_release(rota_external_timeline *timeline);
+
+/* All points up to `value` are reached: what the calling thread wrote before is seen by what comes after them. A value
+ * that the timeline has passed changes nothing. Any thread; lock-free: it may be called from a driver's callback.
+ * Also while the runtime closes, which waits for what is held up to its deadline; WRONG_STATE after that, and in a
+ * child after a fork, though the value rises then too. */
+ROTA_API rota_status rota_external_timeline_signal(rota_external_timeline *timeline, uint64_t value);
+/* Where it is. What was to be done before is visible to the calling thread. Wait-free. */
+ROTA_API rota_status rota_external_timeline_value(const rota_external_timeline *timeline,
+                                                  uint64_t *out_value);
+
+/* The point is reached when the ticket is complete or failed; which of the two, rota_poll says. It is rota's completer
+ * that moves the timeline then. May block in malloc. INVALID_ARGUMENT: also a timeline of another runtime. */
+ROTA_API rota_status rota_ticket_export(rota_ticket ticket, rota_external_timeline *timeline, uint64_t value);
+
 #endif

@@ -127,6 +127,12 @@ rota_args *misuse_new_args(void) {
     return rota_args_create(w.plan, &args) == ROTA_OK ? args : NULL;
 }
 
+rota_external_timeline *misuse_new_timeline(void) {
+    rota_external_timeline *timeline;
+    /* Likewise. */
+    return rota_external_timeline_create(w.runtime, "new", &timeline) == ROTA_OK ? timeline : NULL;
+}
+
 rota_device *misuse_new_device(void) {
     rota_device *device;
     MUST(rota_open("cpu", &ROTA_RUNTIME_OPTIONS(.worker_threads = 1, .cache_dir = ""), &device));
@@ -226,6 +232,7 @@ static void open_world(void) {
     MUST(rota_buffer_write(w.buffer, w.device, 0, zeroes, sizeof zeroes, NULL));
     MUST(rota_buffer_write(w.other, w.device, 0, zeroes, sizeof zeroes, NULL));
     MUST(rota_buffer_create("loose", 4096, &w.loose));
+    MUST(rota_external_timeline_create(w.runtime, "timeline", &w.timeline));
     make_plan();
 }
 
@@ -268,6 +275,7 @@ static void close_probe(bool runtime_ended) {
     rota_buffer_release(w.buffer);
     rota_buffer_release(w.other);
     rota_buffer_release(w.loose);
+    rota_external_timeline_release(w.timeline);
     open_world();
 }
 

@@ -14,7 +14,7 @@ import exports  # noqa: E402
 VALUES = {
     "rota_runtime *": "w.runtime", "rota_device *": "w.device", "rota_buffer *": "w.buffer", "rota_graph *": "w.graph",
     "rota_recorder *": "w.recorder", "rota_tape *": "w.tape", "rota_plan *": "w.plan", "rota_args *": "w.args",
-    "rota_rewriter *": "w.rewriter", "rota_ticket": "w.ticket", "rota_op *": 'rota_op_find("add")', "rota_op_use *": "&w.use",
+    "rota_rewriter *": "w.rewriter", "rota_ticket": "w.ticket", "rota_external_timeline *": "w.timeline", "rota_op *": 'rota_op_find("add")', "rota_op_use *": "&w.use",
     "rota_kernel *": "&misuse_kernel", "rota_access *": "w.accesses", "rota_param_binding *": "w.bindings",
     "rota_kernel_node *": "&ROTA_KERNEL_NODE(.kernel = &misuse_kernel, .accesses = w.accesses, .access_count = 1, "
                           ".params = w.params, .bindings = w.bindings, .binding_count = 1)",
@@ -42,7 +42,7 @@ VALUES = {
     "rota_lion *": "&ROTA_LION(.lr = ROTA_CONSTANT(0.1), .beta1 = 0.9f, .beta2 = 0.9f)",
     "rota_loss_scale *": "&ROTA_LOSS_SCALE(.interval = 10, .growth = 2, .backoff = 0.5f, .max_norm = 1)",
 }
-OBJECTS = ("buffer", "graph", "recorder", "tape", "plan", "args", "runtime", "device")
+OBJECTS = ("buffer", "graph", "recorder", "tape", "plan", "args", "runtime", "device", "external_timeline")
 VALUES |= {f"rota_{name} **": f"(rota_{name} **)&w.out_object" for name in OBJECTS}
 
 # By type and name, of every function; then, in OF, by function and name.
@@ -69,6 +69,7 @@ OF = {
     "rota_graph_release": {"graph": "misuse_new_graph()"}, "rota_plan_release": {"plan": "misuse_new_plan()"},
     "rota_args_release": {"args": "misuse_new_args()"}, "rota_recorder_close": {"recorder": "misuse_take_recorder()"},
     "rota_tape_destroy": {"tape": "misuse_take_tape()"},
+    "rota_external_timeline_release": {"timeline": "misuse_new_timeline()"},
     "rota_device_open": {"id": '"cpu"'}, "rota_open": {"id": '"cpu"'}, "rota_close": {"device": "misuse_new_device()"},
     "rota_tape_compile": {"tape": "misuse_device_tape()"}, "rota_tape_submit": {"tape": "misuse_device_tape()", "options": "&ROTA_SUBMIT_OPTIONS()"},
     "rota_devices": {"capacity": "4"},
@@ -106,7 +107,7 @@ for op in ("attention", "attention_separate", "attention_residual", "weighted_ma
 # What may be NULL, as documented, by function and name; "any": of every function.
 OPTIONAL = {
     "any": {"options", "user", "out_ticket", "out_node"},
-    "rota_buffer_create": {"name"}, "rota_runtime_buffer": {"name"}, "rota_recorder_open": {"name"}, "rota_graph_buffer": {"name"},
+    "rota_buffer_create": {"name"}, "rota_runtime_buffer": {"name"}, "rota_external_timeline_create": {"name"}, "rota_recorder_open": {"name"}, "rota_graph_buffer": {"name"},
     "rota_recorder_buffer": {"name"}, "rota_tape_name": {"name"}, "rota_tape_tensor": {"name"}, "rota_tape_temporary": {"name"},
     "rota_device_open": {"id"}, "rota_devices": {"out_infos"}, "rota_buffer_write": {"device"}, "rota_submit": {"args"},
     "rota_submit_wait": {"args"}, "rota_plan_explain": {"out_length", "text"}, "rota_plan_command_times": {"out_replay"},
@@ -238,7 +239,7 @@ def probes(function, enums):
     if function.place == "PLAIN" and function.has("rota_recorder *", "rota_tape *", "rota_graph *"):
         yield "after the recorder was closed and the graph compiled", "PLAIN", "RECORDER", "ALLOWED", right
     # What a device's end leaves of it can't be known.
-    if function.has("rota_runtime *", "rota_plan *", "rota_args *", "rota_ticket", "rota_buffer *") and not function.has("rota_device *"):
+    if function.has("rota_runtime *", "rota_plan *", "rota_args *", "rota_ticket", "rota_external_timeline *", "rota_buffer *") and not function.has("rota_device *"):
         yield "after the runtime was closed", "PLAIN", "RUNTIME", "ALLOWED", right
 
 

@@ -25,6 +25,7 @@
 #include "sched/runtime/completer/rescue.h"
 #include "sched/runtime/kinds/read.h"
 #include "sched/runtime/plans/executable.h"
+#include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/loss.h"
@@ -352,7 +353,13 @@ static void end_watch(rota_runtime *runtime, rota_completion *completion, rota_s
         rota_callbacks_push(runtime, completion);
         return;
     }
-    add_to_eventfd(completion);
+    if (completion->kind == ROTA_COMPLETION_EXTERNAL) {
+        const rota_external_point *point = &completion->u.watch.external;
+        (void)rota_external_timeline_signal(point->timeline, point->value); /* closing changes nothing */
+        rota_external_timeline_release(point->timeline);
+    } else {
+        add_to_eventfd(completion);
+    }
     free(completion);
 }
 

@@ -244,7 +244,7 @@ static bool steps_aside(const rota_plan *plan, bool known, rota_prospect *prospe
 }
 
 /* The devices, as bits, whose works of this submission go to side queues; and what they are late for. `is_waiting`:
- * for the instance. */
+ * for the instance, or the application. */
 static uint64_t choose_sidelined(rota_sequencer *sequencer, const rota_submission *submission,
                                  bool is_waiting, bool known, uint32_t arena, rota_prospect *prospects) {
     rota_runtime *runtime = sequencer->runtime;
@@ -255,6 +255,7 @@ static uint64_t choose_sidelined(rota_sequencer *sequencer, const rota_submissio
         rota_prospect *prospect = &prospects[p];
         *prospect = (rota_prospect){.device = plan->partitions[p].device};
         look_at_prospect(submission, known, arena, prospect);
+        rota_prospect_add_external(prospect, &submission->made.after);
         if (waits_for_other_parts(plan, prospect->device)) prospect->waiting_for = 2;
         if (prospect->waiting_for || is_waiting || steps_aside(plan, known, prospect))
             sidelined |= (uint64_t)1 << prospect->device->index;
@@ -338,7 +339,8 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
     /* One that is in use by a replay that is not held itself has its works held on their own queues: where
      * those of that replay are, behind which nothing would end any sooner. */
     r.is_made = rota_instance_ask(executable, submission->instance);
-    const bool is_waiting = !r.is_made || !rota_side_queue_is_at_hand(sequencer, r.instance_wait);
+    const bool is_waiting =
+        submission->made.after.count || !r.is_made || !rota_side_queue_is_at_hand(sequencer, r.instance_wait);
     submission->output.before = executable->instances[submission->instance].outputs_issued;
     if (submission->by_delivery) executable->instances[submission->instance].outputs_issued++;
     r.arena = submission->instance % executable->arenas.count;
@@ -371,14 +373,24 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
     return final;
 }
 
+/* From now on it waits for the application, whose points are in the payload. */
+static void begin_after(const rota_runtime *runtime, rota_external_wait *after, const uint64_t *words) {
+    after->words = words;
+    after->count = (uint32_t)words[0];
+    after->since_ns = rota_clock_ns();
+    after->timeout_ns = words[1] ? words[1] : runtime->options.timeout_ns;
+    ra_store_relaxed(&after->outcome, (uint32_t)ROTA_EXTERNAL_WAIT_PENDING); /* published with its works */
+}
+
 /* Room for its works, but for what it moves between devices: that is not known before its arguments are. */
 static bool take_arguments(rota_sequencing *s) {
     rota_submission *submission = s->submission;
     const rota_plan *plan = submission->plan;
-    const uint32_t words = plan->executable->arguments.payload_words;
+    const uint32_t own = plan->executable->arguments.payload_words, words = own + s->after_words;
     if (s->has_record &&
         rota_submission_reserve(s->runtime, submission, plan->segment_count, plan->segment_count, 0, words)) {
         if (words) memcpy(submission->made.payload, s->words, words * sizeof *submission->made.payload);
+        if (s->after_words) begin_after(s->runtime, &submission->made.after, submission->made.payload + own);
         return true;
     }
     /* Without room for the arguments they are read where the caller left them. */
@@ -399,7 +411,7 @@ bool rota_kind_plan_sequence(rota_sequencing *s) {
     ok = ok && check(s, &moves) &&
          (moves == 0 ||
           rota_submission_reserve(runtime, submission, plan->segment_count + 2u * moves, plan->segment_count,
-                                  moves, executable->arguments.payload_words)) &&
+                                  moves, executable->arguments.payload_words + s->after_words)) &&
          rota_deliver_outputs(s->sequencer, s->wanted, submission);
     ra_store_relaxed(&submission->shared.inputs_left, executable->stages_inputs ? plan->input_count : 0);
     if (!ok) return false;

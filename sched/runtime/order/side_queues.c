@@ -17,7 +17,8 @@
  * submissions have from a shared queue is a wait in settle, which the executor may find to hold already, and
  * the clocks are those of timelines, whichever they are. Among works that are late those for one timeline
  * share a side queue, in the order of its values, so that none is held for another one's sake; with all side queues
- * taken, one that has few works is shared. */
+ * taken, one that has few works is shared. A timeline of the application's counts as one, too; but what comes after its
+ * points may never go over, so one queue is kept from that, and others rather share one that has none of it. */
 #include "base/atomic.h"
 #include "sched/runtime/memory/ranges.h"
 #include "sched/runtime/order/clocks.h"
@@ -25,6 +26,7 @@
 #include "sched/runtime/order/order.h"
 #include "sched/runtime/order/replay.h"
 #include "sched/runtime/order/side_queues.h"
+#include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/timeline.h"
@@ -40,6 +42,24 @@ bool rota_side_queue_is_at_hand(rota_sequencer *sequencer, uint64_t point) {
     rota_assert_sequencer(sequencer);
     return point == ROTA_POINT_NONE ||
            is_at_hand(rota_runtime_timeline(runtime, point), rota_point_value(point));
+}
+
+/* Whether something there comes after points of the application's, itself or what it waits for. */
+static bool has_held(const rota_timeline *timeline) {
+    return timeline->order.held > ra_load_relaxed(&timeline->completed);
+}
+
+/* The timeline by its index. */
+static void late_for(rota_prospect *prospect, uint32_t index, uint64_t value) {
+    if (prospect->waiting_for == 0) {
+        prospect->waiting_for = 1;
+        prospect->timeline = index;
+        prospect->value = value;
+    } else if (prospect->timeline != index) {
+        prospect->waiting_for = 2;
+    } else if (prospect->value < value) {
+        prospect->value = value;
+    }
 }
 
 void rota_prospect_add(rota_prospect *prospect, uint64_t point) {
@@ -58,15 +78,17 @@ void rota_prospect_add(rota_prospect *prospect, uint64_t point) {
         prospect->crosses = true;
         return;
     }
-    const uint32_t index = rota_point_device(point) * runtime->queue_count + queue;
-    if (prospect->waiting_for == 0) {
-        prospect->waiting_for = 1;
-        prospect->timeline = index;
-        prospect->value = value;
-    } else if (prospect->timeline != index) {
-        prospect->waiting_for = 2;
-    } else if (prospect->value < value) {
-        prospect->value = value;
+    if (has_held(timeline)) prospect->is_held = true;
+    late_for(prospect, rota_point_device(point) * runtime->queue_count + queue, value);
+}
+
+void rota_prospect_add_external(rota_prospect *prospect, const rota_external_wait *after) {
+    for (uint32_t i = 0; i < after->count; i++) {
+        rota_external_timeline *timeline = rota_external_wait_timeline(after->words, i);
+        const uint64_t value = rota_external_wait_value(after->words, i);
+        prospect->is_held = true;
+        if (!rota_external_timeline_has(timeline, value))
+            late_for(prospect, ROTA_TIMELINES_MAX + timeline->index, value);
     }
 }
 
@@ -89,8 +111,10 @@ static bool has_crossing(const rota_timeline *timeline) {
     return timeline->order.crosses > ra_load_relaxed(&timeline->completed);
 }
 
-/* Whether another one would rather be on this queue: none there waits on the device, or there are fewer. */
+/* Whether another one would rather be on this queue: none there is held for the application, or waits on the device, or
+ * there are fewer. */
 static bool is_better(const rota_timeline *timeline, const rota_timeline *other) {
+    if (has_held(timeline) != has_held(other)) return has_held(other);
     if (has_crossing(timeline) != has_crossing(other)) return has_crossing(other);
     return unfinished(timeline) < unfinished(other);
 }
@@ -99,7 +123,8 @@ uint32_t rota_side_queue_choose(const rota_prospect *prospect) {
     const rota_device *device = prospect->device;
     const rota_runtime *runtime = device->runtime;
     uint32_t idle = ROTA_NONE, alike = ROTA_NONE, least = runtime->plan_queue_count;
-    for (uint32_t q = runtime->plan_queue_count; q < runtime->queue_count; q++) {
+    const uint32_t end = runtime->queue_count - (prospect->is_held ? 1 : 0);
+    for (uint32_t q = runtime->plan_queue_count; q < end; q++) {
         const rota_timeline *timeline = &device->timelines[q];
         if (unfinished(timeline) == 0) {
             if (idle == ROTA_NONE) idle = q;
@@ -182,6 +207,7 @@ void rota_side_queue_note(rota_work *work, const rota_prospect *prospect) {
             timeline->order.waiting_value = prospect->value;
         }
         timeline->order.sidelined = work->value;
+        if (prospect && prospect->is_held) timeline->order.held = work->value;
     }
     if (work->step != 0 || work->is_sidelined || work->foreign_wait_count != 0) {
         timeline->order.after_kernels = work->value;

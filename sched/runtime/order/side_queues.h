@@ -12,12 +12,14 @@ typedef struct rota_prospect {
     rota_device *device;
     uint32_t queues;      /* bit for each where they would be; 0: they can't wait for other devices there */
     bool crosses;         /* they wait on the device for another one */
+    bool is_held;         /* they come after points of the application's, or after what does */
     uint32_t waiting_for; /* timelines whose works can't be waited for on the device yet: 0, 1, or 2 */
-    uint32_t timeline;    /* the one, as an index over all devices */
+    uint32_t timeline;    /* the one, as an index over all devices, and then those of the application's */
     uint64_t value;       /* of it */
     uint64_t wanted[ROTA_EXEC_QUEUES_MAX]; /* of its own device's queues; 0: nothing */
 } rota_prospect;
 void rota_prospect_add(rota_prospect *prospect, uint64_t point);
+void rota_prospect_add_external(rota_prospect *prospect, const rota_external_wait *after);
 /* An access to bytes [begin, end). */
 void rota_prospect_access(rota_prospect *prospect, rota_residency *residency, uint64_t begin, uint64_t end,
                           bool writes);

@@ -30,12 +30,13 @@ typedef struct rota_timeline_order {
      * work that is no copy, or whose end depends on several such; and the newest of a copy whose end depends
      * on those of one queue of its device, up to a value. */
     uint64_t sidelined, waiting_value;
-    uint32_t waiting_for_plus_1; /* that one timeline, as an index over all devices; 0: several, or none */
+    uint32_t waiting_for_plus_1; /* that one timeline, as a prospect has it; 0: several, or none */
     uint32_t behind_queue;
     uint64_t after_kernels, after_those, after_those_value;
     uint64_t
-        crosses; /* the newest value whose work waits on the device for another one, or may come after one
+        crosses;   /* the newest value whose work waits on the device for another one, or may come after one
                           that does */
+    uint64_t held; /* the newest value that comes after points of the application's */
     uint64_t made_for; /* the newest value whose work was to wait for an instance */
     rota_clock_entry history[ROTA_CLOCK_HISTORY];
     uint32_t history_next;

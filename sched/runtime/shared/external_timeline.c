@@ -1,0 +1,145 @@
+/* Timelines that the application moves: its streams' and semaphores' points, and its own, as rota sees them.
+ *
+ * A timeline belongs to nobody's device. Who moves it stores the value and looks who may be asleep for it; a submit
+ * thread that is about to sleep notes itself and looks at the value: each a seq_cst store and then a seq_cst load, as
+ * argued in base/sleep.h, so that one of the two sees the other. */
+#include "sched/runtime/shared/external_timeline.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "base/given.h"
+#include "sched/runtime/shared/runtime.h"
+
+rota_status rota_external_timeline_create(rota_runtime *runtime, const char *name,
+                                          rota_external_timeline **out_timeline) {
+    ROTA_GIVEN(out_timeline);
+    *out_timeline = NULL;
+    ROTA_TRY(rota_runtime_check(runtime));
+    rota_external_timeline *timeline = aligned_alloc(_Alignof(rota_external_timeline), sizeof *timeline);
+    char *copy = strdup(name ? name : "");
+    if (!timeline || !copy) {
+        free(timeline);
+        free(copy);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "external timeline '%s': no host memory", name ? name : "");
+    }
+    memset(timeline, 0, sizeof *timeline);
+    atomic_init(&timeline->references, 1);
+    timeline->opened = rota_opened_now(runtime);
+    timeline->name = copy;
+    timeline->index = ra_fetch_add_relaxed(&runtime->external.made, 1);
+    *out_timeline = timeline;
+    return ROTA_OK;
+}
+
+void rota_external_timeline_retain(rota_external_timeline *timeline) {
+    (void)ra_fetch_add_relaxed(&timeline->references, 1);
+}
+
+void rota_external_timeline_release(rota_external_timeline *timeline) {
+    /* acq_rel: publishes this thread's use; the last one sees all others'. */
+    if (!timeline || ra_fetch_sub_acq_rel(&timeline->references, 1) != 1) return;
+    free(timeline->name);
+    free(timeline);
+}
+
+bool rota_external_timeline_has(rota_external_timeline *timeline, uint64_t value) {
+    return ra_load_seq_cst(&timeline->reached) >= value;
+}
+
+rota_status rota_external_timeline_value(const rota_external_timeline *timeline, uint64_t *out_value) {
+    ROTA_GIVEN(out_value);
+    *out_value = 0;
+    ROTA_GIVEN(timeline);
+    *out_value = ra_load_acquire(&timeline->reached); /* with signal */
+    return ROTA_OK;
+}
+
+rota_status rota_external_timeline_signal(rota_external_timeline *timeline, uint64_t value) {
+    ROTA_GIVEN(timeline);
+    uint64_t before = ra_load_relaxed(&timeline->reached);
+    if (before < value)
+        ra_store_relaxed(&timeline->moved_ns, rota_clock_ns()); /* first: with rota_external_wait_look */
+    /* Releases what the application wrote; each signal that fails here found a later value. */
+    while (before < value && !ra_cas_seq_cst(&timeline->reached, &before, value)) {
+    }
+    /* Also while the runtime closes, which waits for what is held; and later: handles are never freed, and a thread of
+     * a later runtime that has this one's is woken for nothing. */
+    rota_runtime *runtime = timeline->opened.runtime;
+    for (uint64_t left = ra_load_seq_cst(&timeline->holders); left; left &= left - 1)
+        rota_sleeper_wake(&runtime->handle.submitters[__builtin_ctzll(left)]);
+    return rota_opened_check_lasts(timeline->opened);
+}
+
+/* ---- What submissions come after ---- */
+
+void rota_external_wait_retain(const uint64_t *words) {
+    for (uint32_t i = 0; i < words[0]; i++)
+        rota_external_timeline_retain(rota_external_wait_timeline(words, i));
+}
+
+void rota_external_wait_release(const uint64_t *words) {
+    for (uint32_t i = 0; i < words[0]; i++)
+        rota_external_timeline_release(rota_external_wait_timeline(words, i));
+}
+
+bool rota_external_wait_is_reached(const uint64_t *words) {
+    for (uint32_t i = 0; i < words[0]; i++)
+        if (!rota_external_timeline_has(rota_external_wait_timeline(words, i),
+                                        rota_external_wait_value(words, i)))
+            return false;
+    return true;
+}
+
+void rota_external_wait_watch(const rota_external_wait *after, uint32_t device) {
+    for (uint32_t i = 0; i < after->count; i++)
+        (void)ra_fetch_or_seq_cst(&rota_external_wait_timeline(after->words, i)->holders,
+                                  (uint64_t)1 << device);
+}
+
+void rota_external_wait_watch_nothing(const rota_external_wait *after, uint32_t device) {
+    for (uint32_t i = 0; i < after->count; i++)
+        (void)ra_fetch_and_seq_cst(&rota_external_wait_timeline(after->words, i)->holders,
+                                   ~((uint64_t)1 << device));
+}
+
+/* When the last of what is waited for got on: each of its timelines has its own time. */
+static uint64_t last_move(const rota_external_wait *after) {
+    uint64_t last = after->since_ns;
+    for (uint32_t i = 0; i < after->count; i++) {
+        const uint64_t moved = ra_load_relaxed(&rota_external_wait_timeline(after->words, i)->moved_ns);
+        if (moved > last) last = moved;
+    }
+    return last;
+}
+
+rota_external_outcome rota_external_wait_look(rota_external_wait *after, bool closes) {
+    uint32_t outcome = ra_load_acquire(&after->outcome); /* with the exchange, whose thread saw the values */
+    if (outcome != ROTA_EXTERNAL_WAIT_PENDING) return outcome;
+    uint32_t decided = ROTA_EXTERNAL_WAIT_PENDING;
+    const uint64_t from = last_move(after), now = rota_clock_ns();
+    if (rota_external_wait_is_reached(after->words))
+        decided = ROTA_EXTERNAL_WAIT_REACHED;
+    else if (now > from && now - from > after->timeout_ns)
+        decided = ROTA_EXTERNAL_WAIT_EXPIRED;
+    else if (closes)
+        decided = ROTA_EXTERNAL_WAIT_CLOSED;
+    if (decided == ROTA_EXTERNAL_WAIT_PENDING || ra_cas_acq_rel(&after->outcome, &outcome, decided))
+        return decided;
+    return outcome;
+}
+
+void rota_external_wait_describe(const rota_external_wait *after, char *text, size_t capacity) {
+    text[0] = 0;
+    for (uint32_t i = 0; i < after->count && !text[0]; i++) {
+        rota_external_timeline *timeline = rota_external_wait_timeline(after->words, i);
+        const uint64_t value = rota_external_wait_value(after->words, i);
+        if (!rota_external_timeline_has(timeline, value))
+            (void)snprintf(text, capacity, "external timeline '%s' at %llu, of which %llu is waited for",
+                           timeline->name, (unsigned long long)ra_load_relaxed(&timeline->reached),
+                           (unsigned long long)value);
+    }
+}
