@@ -294,6 +294,7 @@ static int try_all(int report) {
     rota_plan_release(p.plan);
     rota_buffer_release(p.buffer);
     rota_graph_release(p.graph);
+    rota_external_timeline_release(p.timeline);
     if (rota_runtime_close(p.runtime, 0) != ROTA_OK) return 4;
     /* A runtime of the child's own works. */
     runtime_fixture f;
@@ -325,13 +326,14 @@ static void every_call_says_so(void **state) {
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
     /* The parent has noticed nothing. */
-    assert_ok(rota_external_timeline_create(p.runtime, NULL, &p.timeline));
+    assert_ok(rota_external_timeline_signal(p.timeline, 2));
     assert_ok(rota_submit(p.plan, p.args, &p.ticket));
     assert_ok(rota_wait(p.ticket, 0));
     rota_args_release(p.args);
     rota_plan_release(p.plan);
     rota_graph_release(p.graph);
     rota_buffer_release(p.buffer);
+    rota_external_timeline_release(p.timeline);
     assert_ok(rota_runtime_close(p.runtime, 0));
 }
 
