@@ -1,5 +1,6 @@
 /* Runs the probes that tests/interface/misuse.py wrote, each in a process that may die of it: one goes on with the next
  * probes as long as it lives. test_misuse [FUNCTION]: only those of one function, and what each said. */
+#include "ops/dlpack_abi.h"
 #include "tests/interface/misuse.h"
 
 #include <signal.h>
@@ -125,6 +126,18 @@ rota_args *misuse_new_args(void) {
     rota_args *args;
     /* Not of a runtime that was closed. */
     return rota_args_create(w.plan, &args) == ROTA_OK ? args : NULL;
+}
+
+void *misuse_managed(void) {
+    static int64_t shape[] = {4};
+    static rota_dlpack_unversioned managed = {.tensor = {.device_type = ROTA_DLPACK_CPU,
+                                                         .rank = 1,
+                                                         .code = ROTA_DLPACK_FLOAT,
+                                                         .bits = 32,
+                                                         .lanes = 1,
+                                                         .shape = shape}};
+    managed.tensor.data = misuse_pages;
+    return &managed;
 }
 
 rota_external_timeline *misuse_new_timeline(void) {

@@ -79,6 +79,7 @@ rota_device *misuse_new_device(void);
 rota_tape *misuse_device_tape(void);
 rota_tape *misuse_take_tape(void);
 rota_external_timeline *misuse_new_timeline(void);
+void *misuse_managed(void); /* DLPack's unversioned struct, which nobody ends */
 int misuse_eventfd(void);
 extern uint8_t misuse_pages[64];
 /* What rota_gradient_begin gave. */

@@ -23,7 +23,7 @@ VALUES = {
     "rota_ticket_fn": "misuse_ended", "rota_rewrite_fn": "misuse_rewrite",
     "rota_status": "ROTA_BUSY", "rota_buffer_kind": "ROTA_BUFFER_TRANSIENT", "rota_access_mode": "ROTA_READ", "rota_dtype": "ROTA_F32",
     "rota_slot": "w.slot", "rota_value": "ROTA_PLAIN(1)", "float": "1", "double": "1", "int32_t": "1", "int": "misuse_eventfd()", "_Bool": "1", "...": '"text"',
-    "char *": '"text"', "void *": "w.data", "rota_tensor *": "&w.tensor", "uint64_t *": "&w.out_u64", "uint32_t *": "&w.out_u32",
+    "char *": '"text"', "void *": "w.data", "void **": "&w.out_object", "rota_dlpack_form": "ROTA_DLPACK_FORM_UNVERSIONED", "rota_tensor *": "&w.tensor", "uint64_t *": "&w.out_u64", "uint32_t *": "&w.out_u32",
     "_Bool *": "&w.out_bool", "rota_slot *": "&w.out_slot", "rota_node *": "&w.out_node", "rota_ticket *": "&w.out_ticket",
     "rota_dtype *": "&w.out_dtype", "rota_gradient_write *": "&w.write", "rota_device_info *": "w.infos", "rota_plan_command *": "w.plan_commands",
     "rota_plan_time *": "w.times", "rota_plan_replay *": "&ROTA_PLAN_REPLAY()", "rota_node_view *": "&ROTA_NODE_VIEW()",
@@ -69,6 +69,7 @@ OF = {
     "rota_graph_release": {"graph": "misuse_new_graph()"}, "rota_plan_release": {"plan": "misuse_new_plan()"},
     "rota_args_release": {"args": "misuse_new_args()"}, "rota_recorder_close": {"recorder": "misuse_take_recorder()"},
     "rota_tape_destroy": {"tape": "misuse_take_tape()"},
+    "rota_tensor_from_dlpack": {"managed": "misuse_managed()"},
     "rota_external_timeline_release": {"timeline": "misuse_new_timeline()"},
     "rota_device_open": {"id": '"cpu"'}, "rota_open": {"id": '"cpu"'}, "rota_close": {"device": "misuse_new_device()"},
     "rota_tape_compile": {"tape": "misuse_device_tape()"}, "rota_tape_submit": {"tape": "misuse_device_tape()", "options": "&ROTA_SUBMIT_OPTIONS()"},
@@ -107,7 +108,7 @@ for op in ("attention", "attention_separate", "attention_residual", "weighted_ma
 # What may be NULL, as documented, by function and name; "any": of every function.
 OPTIONAL = {
     "any": {"options", "user", "out_ticket", "out_node"},
-    "rota_buffer_create": {"name"}, "rota_runtime_buffer": {"name"}, "rota_external_timeline_create": {"name"}, "rota_recorder_open": {"name"}, "rota_graph_buffer": {"name"},
+    "rota_buffer_create": {"name"}, "rota_runtime_buffer": {"name"}, "rota_external_timeline_create": {"name"}, "rota_tensor_from_dlpack": {"name"}, "rota_recorder_open": {"name"}, "rota_graph_buffer": {"name"},
     "rota_recorder_buffer": {"name"}, "rota_tape_name": {"name"}, "rota_tape_tensor": {"name"}, "rota_tape_temporary": {"name"},
     "rota_device_open": {"id"}, "rota_devices": {"out_infos"}, "rota_buffer_write": {"device"}, "rota_submit": {"args"},
     "rota_submit_wait": {"args"}, "rota_plan_explain": {"out_length", "text"}, "rota_plan_command_times": {"out_replay"},
