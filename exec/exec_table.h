@@ -74,6 +74,10 @@ typedef struct rota_exec_device_vtable {
      * Wait-free, as who asks is inside a wait: takes what the executor's own threads have noted, enters no
      * driver. */
     bool (*stuck_node)(rota_exec_device *device, rota_exec_instance *instance, uint32_t *out_node);
+    /* NULL, or: `fn` is called once, on a thread of the driver's, when what the application has put on its stream so
+     * far is done; after an error, and where that never is, not. INVALID_ARGUMENT: not a stream of this device;
+     * WRONG_STATE: one that is being captured. */
+    rota_status (*stream_call)(rota_exec_device *device, void *stream, void (*fn)(void *user), void *user);
     /* NULL, or: the CPU time so far of the threads with which the executor watches the device (not of those
      * that run kernels), spinning excluded. Any thread. */
     uint64_t (*own_cpu_ns)(rota_exec_device *device);

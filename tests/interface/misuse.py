@@ -70,6 +70,7 @@ OF = {
     "rota_args_release": {"args": "misuse_new_args()"}, "rota_recorder_close": {"recorder": "misuse_take_recorder()"},
     "rota_tape_destroy": {"tape": "misuse_take_tape()"},
     "rota_tensor_from_dlpack": {"managed": "misuse_managed()"},
+    "rota_stream_signal": {"stream": "w.data"},
     "rota_external_timeline_release": {"timeline": "misuse_new_timeline()"},
     "rota_device_open": {"id": '"cpu"'}, "rota_open": {"id": '"cpu"'}, "rota_close": {"device": "misuse_new_device()"},
     "rota_tape_compile": {"tape": "misuse_device_tape()"}, "rota_tape_submit": {"tape": "misuse_device_tape()", "options": "&ROTA_SUBMIT_OPTIONS()"},
@@ -119,6 +120,8 @@ OPTIONAL = {
 REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion", "rota_op_loss_scale"}  # options
 NONE_ALLOWED = {"layernorm": {"weight", "bias"}, "rmsnorm": {"weight"}, "residual_layernorm": {"weight", "bias"},
                 "group_norm": {"weight", "bias"}, "attention_residual": {"previous"}, "sgd": {"m"}}
+# What the world's device, the CPU, has not: a sentence says so.
+NOT_ON_CPU = {"rota_stream_signal"}
 # Whose status is what it was given.
 GIVEN_STATUS = {"rota_fail", "rota_fail_context", "rota_op_fail"}
 # Calls that wait, or take what a number counts.
@@ -228,7 +231,8 @@ class Function:
 def probes(function, enums):
     """Of each call: what is wrong, where it is made, what ended before, what is expected, and the arguments."""
     right = [value(function.name, parameter, place) for place, parameter in enumerate(function.parameters)]
-    yield "with everything right", function.place, "NOTHING", "NO_STATUS" if function.name in GIVEN_STATUS else "RIGHT", right
+    yield "with everything right", function.place, "NOTHING", ("NO_STATUS" if function.name in GIVEN_STATUS else
+                                                                            "REFUSED" if function.name in NOT_ON_CPU else "RIGHT"), right
     for at, parameter in enumerate(function.parameters):
         for what, argument, expected in wrong(function.name, parameter, right[at], enums):
             if function.name in GIVEN_STATUS:

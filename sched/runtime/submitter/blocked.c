@@ -157,9 +157,9 @@ static bool after_is_over(rota_work *work) {
     if (outcome == ROTA_EXTERNAL_WAIT_EXPIRED)
         (void)snprintf(until, sizeof until, "within %.3f s", (double)after->timeout_ns * 1e-9);
     rota_reason reason = {NULL, work->submission->number};
-    reason.cause =
-        rota_cause_new(runtime, ROTA_TIMEOUT, "plan '%s', submission " ROTA_CAUSE_NUMBER ", was held for %s, %s",
-                       work->submission->plan->name, clause, until);
+    reason.cause = rota_cause_new(runtime, ROTA_TIMEOUT,
+                                  "plan '%s', submission " ROTA_CAUSE_NUMBER ", was held for %s, %s",
+                                  work->submission->plan->name, clause, until);
     rota_work_skip(work, reason, true);
     return true;
 }

@@ -12,7 +12,7 @@
 #include "sched/runtime/submitter/batch_memory.h"
 #include "sched/runtime/submitter/blocked.h"
 #include "sched/runtime/submitter/handover.h"
-#include "sched/runtime/submitter/ring.h" /* IWYU pragma: keep */
+#include "sched/runtime/submitter/ring.h"      /* IWYU pragma: keep */
 #include "sched/runtime/submitter/submitter.h" /* IWYU pragma: keep */
 #include "sched/runtime/submitter/thread.h"
 
@@ -61,8 +61,8 @@ static void rest(rota_submitter *submitter) {
     if (ra_load_seq_cst(&device->handover.published) == ra_load_relaxed(&device->handover.taken) &&
         !ra_load_seq_cst(&runtime->stop) && !rota_blocked_any_ready(submitter))
         rota_sleeper_wait(device->handover.sleeper, rota_deadline_after(submitter->starves ? STARVED_SLICE_NS
-                                                                         : holds            ? HOLD_SLICE_NS
-                                                                                            : 1000000000u));
+                                                                        : holds            ? HOLD_SLICE_NS
+                                                                                           : 1000000000u));
     else
         rota_sleeper_cancel(device->handover.sleeper);
     if (holds) rota_blocked_watch_nothing(submitter);

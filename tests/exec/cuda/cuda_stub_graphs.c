@@ -264,6 +264,7 @@ CUresult CUDAAPI stub_StreamCreate(CUstream *out, unsigned flags) {
     while (stub.streams[i]) i++;
     if (i == STREAMS_MAX) abort();
     *out = stub.streams[i] = stub_take(STREAM, sizeof(struct CUstream_st));
+    (*out)->context = stub_current();
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_StreamDestroy(CUstream stream) {
@@ -307,6 +308,26 @@ CUresult CUDAAPI stub_StreamWaitEvent(CUstream stream, CUevent event, unsigned f
     if (!event->last) return stub_leave(CUDA_ERROR_INVALID_VALUE);
     event->last->references++;
     push(stream, (operation){.kind = WAIT, .recorded = event->last});
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_StreamGetCtx(CUstream stream, CUcontext *out) {
+    ENTER(StreamGetCtx);
+    stub_check_stream(stream);
+    *out = stream->context;
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_StreamIsCapturing(CUstream stream, CUstreamCaptureStatus *out) {
+    ENTER(StreamIsCapturing);
+    stub_check_stream(stream);
+    *out = stream->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_LaunchHostFunc(CUstream stream, CUhostFn fn, void *user) {
+    ENTER(LaunchHostFunc);
+    stub_check_stream(stream);
+    if (stream->capturing) stub_violate("a function on a stream that is captured");
+    stream->works = true;
+    push(stream, (operation){.kind = CALL, .fn = fn, .user = user});
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_StreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
@@ -497,6 +518,15 @@ static void run_first(CUstream stream) {
         op->recorded->done = true;
     } else if (op->kind == SEMAPHORE_SIGNAL && !stub.sticky) {
         atomic_store(op->semaphore->word, op->value);
+    }
+    if (op->kind == CALL && !stub.sticky) { /* outside of the driver, which it must not enter */
+        stub_inside = false;
+        stub_calls = true;
+        (void)pthread_mutex_unlock(&stub.lock);
+        op->fn(op->user);
+        (void)pthread_mutex_lock(&stub.lock);
+        stub_calls = false;
+        stub_inside = true;
     }
     if (op->semaphore) op->semaphore->in_flight--;
     stream->first = op->next;

@@ -64,6 +64,9 @@ static rota_status call_external_timeline_create(void) {
 static rota_status call_external_timeline_signal(void) {
     return rota_external_timeline_signal(p.timeline, 1);
 }
+static rota_status call_stream_signal(void) {
+    return rota_stream_signal(p.device, p.memory, p.timeline, 1);
+}
 static rota_status call_ticket_export(void) {
     return rota_ticket_export(p.ticket, p.timeline, 1);
 }
@@ -165,6 +168,7 @@ static const struct {
     CALL(buffer_adopt),
     CALL(external_timeline_create),
     CALL(external_timeline_signal),
+    CALL(stream_signal),
     CALL(ticket_export),
     CALL(buffer_prepare),
     CALL(buffer_address),
@@ -246,7 +250,7 @@ static void no_call_is_left_out(void **state) {
     assert_true(check_header("sched/runtime.h") >= 14);
     assert_true(check_header("sched/submit.h") >= 14);
     assert_true(check_header("sched/plan.h") >= 10);
-    assert_true(check_header("sched/embed.h") >= 6);
+    assert_true(check_header("sched/embed.h") >= 7);
 }
 
 /* ---- The fork ---- */
