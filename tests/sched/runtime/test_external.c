@@ -158,6 +158,56 @@ static void replays(void **state) {
     both(replays_on);
 }
 
+/* A plan on both devices, x there, y = x here, x again there: all parts are held, and all fail together. */
+static void parts(void **state) {
+    (void)state;
+    scene *s = open_scene(false, PATIENCE_NS);
+    rota_device *devices[] = {s->cpu, s->other};
+    rota_buffer *x = test_words(s->other, "x", WORDS, 1), *y = test_buffer(s->runtime, "y", BYTES);
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < 3; i++) {
+        const rota_access accesses[] = {{x, 0, ROTA_WHOLE, i == 1 ? ROTA_READ : ROTA_READWRITE},
+                                        {y, 0, ROTA_WHOLE, ROTA_WRITE}};
+        assert_ok(rota_record_kernel(recorder,
+                                     &ROTA_KERNEL_NODE(.kernel = i == 1 ? &test_copy : &test_increment,
+                                                       .accesses = accesses, .access_count = i == 1 ? 2 : 1,
+                                                       .placement = {.device_plus_1 = i == 1 ? 1 : 2}),
+                                     NULL));
+    }
+    rota_recorder_close(recorder);
+    assert_ok(
+        rota_compile(s->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = 2), &plan));
+    rota_graph_release(graph);
+    for (uint32_t round = 0; round < 6; round++) {
+        const rota_ticket held = submit_after(plan, s->timeline, round + 1), next = submit(plan);
+        nap(MOMENT_NS / 4);
+        assert_status(rota_poll(held), ROTA_BUSY);
+        assert_ok(rota_external_timeline_signal(s->timeline, round + 1));
+        assert_ok(rota_wait(next, 0));
+        assert_ok(rota_poll(held));
+        test_expect_words(x, WORDS, 1 + 4 * (round + 1));
+        test_expect_words(y, WORDS, 4 * (round + 1));
+    }
+    const rota_external_point never = {s->timeline, 1000};
+    rota_ticket ticket;
+    assert_ok(rota_submit_with(
+        plan, &ROTA_SUBMIT_OPTIONS(.after = &never, .after_count = 1, .after_timeout_ns = MOMENT_NS),
+        &ticket));
+    assert_status(rota_wait(ticket, 0), ROTA_TIMEOUT);
+    expect_said("was held for external timeline 'frames' at 6, of which 1000 is waited for");
+    uint32_t word;
+    assert_int_not_equal(rota_buffer_read(x, 0, &word, 4), ROTA_OK);
+    assert_int_not_equal(rota_buffer_read(y, 0, &word, 4), ROTA_OK);
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    close_scene(s);
+}
+
 /* What is held for one timeline holds up nothing that is held for another, in whatever order they move; and no copy
  * between devices, which is late as well, is held up by any of them, however many there are. */
 enum { APART = 5, HELD = 9 };
@@ -394,9 +444,9 @@ static void crowd(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(held),      cmocka_unit_test(values),   cmocka_unit_test(moves),
-        cmocka_unit_test(arguments), cmocka_unit_test(replays),  cmocka_unit_test(apart),
-        cmocka_unit_test(patience),  cmocka_unit_test(exported), cmocka_unit_test(refused),
-        cmocka_unit_test(crowd),
+        cmocka_unit_test(arguments), cmocka_unit_test(replays),  cmocka_unit_test(parts),
+        cmocka_unit_test(apart),     cmocka_unit_test(patience), cmocka_unit_test(exported),
+        cmocka_unit_test(refused),   cmocka_unit_test(crowd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
