@@ -16,9 +16,10 @@
  * What is on a side queue is a work of a queue like any other to hazards, clocks and executors: an order that two
  * submissions have from a shared queue is a wait in settle, which the executor may find to hold already, and
  * the clocks are those of timelines, whichever they are. Among works that are late those for one timeline
- * share a side queue, in the order of its values, so that none is held for another one's sake; with all side queues
- * taken, one that has few works is shared. A timeline of the application's counts as one, too; but what comes after its
- * points may never go over, so one queue is kept from that, and others rather share one that has none of it. */
+ * share a side queue, in the order of its values, and of the deadlines of the application's, so that none is held for
+ * another one's sake; with all side queues taken, one that has few works is shared. A timeline of the application's
+ * counts as one, too; but what comes after its points may never go over, so one queue is kept from that, and others
+ * rather share one that has none of it. */
 #include "base/atomic.h"
 #include "sched/runtime/memory/ranges.h"
 #include "sched/runtime/order/clocks.h"
@@ -83,6 +84,7 @@ void rota_prospect_add(rota_prospect *prospect, uint64_t point) {
 }
 
 void rota_prospect_add_external(rota_prospect *prospect, const rota_external_wait *after) {
+    if (after->count) prospect->timeout_ns = after->timeout_ns;
     for (uint32_t i = 0; i < after->count; i++) {
         rota_external_timeline *timeline = rota_external_wait_timeline(after->words, i);
         const uint64_t value = rota_external_wait_value(after->words, i);
@@ -134,6 +136,7 @@ uint32_t rota_side_queue_choose(const rota_prospect *prospect) {
         if (prospect->wanted[q] && prospect->wanted[q] == ra_load_relaxed(&timeline->issued)) return q;
         if (prospect->waiting_for == 1 && timeline->order.waiting_for_plus_1 == prospect->timeline + 1 &&
             timeline->order.waiting_value <= prospect->value &&
+            timeline->order.waiting_timeout_ns <= prospect->timeout_ns && /* it fails no earlier */
             !is_at_hand(timeline, timeline->order.sidelined))
             alike = q;
         if (is_better(timeline, &device->timelines[least])) least = q;
@@ -205,6 +208,7 @@ void rota_side_queue_note(rota_work *work, const rota_prospect *prospect) {
         else if (prospect->timeline != device->index * device->runtime->queue_count + work->queue) {
             timeline->order.waiting_for_plus_1 = prospect->timeline + 1;
             timeline->order.waiting_value = prospect->value;
+            timeline->order.waiting_timeout_ns = prospect->timeout_ns;
         }
         timeline->order.sidelined = work->value;
         if (prospect && prospect->is_held) timeline->order.held = work->value;

@@ -16,6 +16,7 @@ typedef struct rota_prospect {
     uint32_t waiting_for; /* timelines whose works can't be waited for on the device yet: 0, 1, or 2 */
     uint32_t timeline;    /* the one, as an index over all devices, and then those of the application's */
     uint64_t value;       /* of it */
+    uint64_t timeout_ns;  /* until they fail, where it is one of the application's */
     uint64_t wanted[ROTA_EXEC_QUEUES_MAX]; /* of its own device's queues; 0: nothing */
 } rota_prospect;
 void rota_prospect_add(rota_prospect *prospect, uint64_t point);

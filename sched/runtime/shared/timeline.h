@@ -29,7 +29,7 @@ typedef struct rota_timeline_order {
     /* For side_queues.c: the newest value whose work was to wait here, and what that is late for; the newest of a
      * work that is no copy, or whose end depends on several such; and the newest of a copy whose end depends
      * on those of one queue of its device, up to a value. */
-    uint64_t sidelined, waiting_value;
+    uint64_t sidelined, waiting_value, waiting_timeout_ns;
     uint32_t waiting_for_plus_1; /* that one timeline, as a prospect has it; 0: several, or none */
     uint32_t behind_queue;
     uint64_t after_kernels, after_those, after_those_value;

@@ -1,0 +1,70 @@
+/* Points of the application's where order, deadlines and references cross. */
+#include "tests/sched/runtime/external_kit.h"
+
+static rota_ticket submit_for(rota_plan *plan, rota_external_timeline *timeline, uint64_t value,
+                              uint64_t timeout_ns) {
+    const rota_external_point point = {timeline, value};
+    rota_ticket ticket;
+    assert_ok(rota_submit_with(
+        plan, &ROTA_SUBMIT_OPTIONS(.after = &point, .after_count = 1, .after_timeout_ns = timeout_ns),
+        &ticket));
+    return ticket;
+}
+
+/* One with a short deadline is not kept by an earlier one of the same timeline that has a long one. */
+static void deadlines_on(bool on_other) {
+    enum { SHORT_NS = 60000000 };
+    scene *s = open_scene(on_other, PATIENCE_NS);
+    rota_buffer *x = test_words(s->device, "x", WORDS, 1), *y = test_words(s->device, "y", WORDS, 1);
+    rota_plan *patient = test_plan_1(s->device, "patient", &test_increment, x, ROTA_READWRITE);
+    rota_plan *hasty = test_plan_1(s->device, "hasty", &test_increment, y, ROTA_READWRITE);
+    const rota_ticket first = submit_for(patient, s->timeline, 1, PATIENCE_NS);
+    const rota_ticket second = submit_for(hasty, s->timeline, 2, SHORT_NS);
+    assert_status(rota_wait(second, 20 * (uint64_t)SHORT_NS), ROTA_TIMEOUT);
+    assert_status(rota_poll(second), ROTA_TIMEOUT); /* it has ended, and not only the wait for it */
+    assert_status(rota_poll(first), ROTA_BUSY);
+    assert_ok(rota_external_timeline_signal(s->timeline, 1));
+    assert_ok(rota_wait(first, 0));
+    rota_plan_release(patient);
+    rota_plan_release(hasty);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    close_scene(s);
+}
+static void deadlines(void **state) {
+    (void)state;
+    both(deadlines_on);
+}
+
+/* Values of one timeline that fall: each is on a queue of its own, as long as there are any. */
+static void falling_on(bool on_other) {
+    enum { COUNT = 5 };
+    scene *s = open_scene(on_other, PATIENCE_NS);
+    rota_buffer *x[COUNT];
+    rota_plan *plans[COUNT];
+    rota_ticket tickets[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++) {
+        x[i] = test_words(s->device, "x", WORDS, 1);
+        plans[i] = test_plan_1(s->device, "falling", &test_increment, x[i], ROTA_READWRITE);
+        tickets[i] = submit_after(plans[i], s->timeline, COUNT - i);
+    }
+    for (uint32_t i = COUNT; i-- > 0;) {
+        assert_ok(rota_external_timeline_signal(s->timeline, COUNT - i));
+        const rota_status status = rota_wait(tickets[i], 1000000000);
+        if (status != ROTA_OK) fail_msg("value %u: %s", COUNT - i, rota_last_error());
+    }
+    for (uint32_t i = 0; i < COUNT; i++) {
+        rota_plan_release(plans[i]);
+        rota_buffer_release(x[i]);
+    }
+    close_scene(s);
+}
+static void falling(void **state) {
+    (void)state;
+    both(falling_on);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(deadlines), cmocka_unit_test(falling)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
