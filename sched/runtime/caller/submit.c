@@ -233,6 +233,7 @@ static rota_status take_points(const rota_plan *plan, const rota_submit_options 
             return rota_fail(ROTA_INVALID_ARGUMENT,
                              "external timeline '%s' is of another runtime than plan '%s'", timeline->name,
                              plan->name);
+        ROTA_TRY(rota_opened_check(timeline->opened)); /* a later runtime may have the handle */
         out_words[2 + 2 * i] = (uint64_t)(uintptr_t)timeline;
         out_words[3 + 2 * i] = options->after[i].value;
     }

@@ -64,7 +64,31 @@ static void falling(void **state) {
     both(falling_on);
 }
 
+/* A timeline of a runtime that was closed, by a later one that has its handle. */
+static void stale(void **state) {
+    (void)state;
+    scene *s = open_scene(false, PATIENCE_NS);
+    rota_external_timeline *old;
+    assert_ok(rota_external_timeline_create(s->runtime, "old", &old));
+    const rota_runtime *handle = s->runtime;
+    close_scene(s);
+    s = open_scene(false, PATIENCE_NS);
+    assert_ptr_equal(s->runtime, handle);
+    rota_buffer *x = test_words(s->device, "x", WORDS, 1);
+    rota_plan *plan = test_plan_1(s->device, "plan", &test_increment, x, ROTA_READWRITE);
+    const rota_external_point point = {old, 1};
+    const rota_status status =
+        rota_submit_with(plan, &ROTA_SUBMIT_OPTIONS(.after = &point, .after_count = 1), NULL);
+    (void)rota_external_timeline_signal(old, 1);
+    assert_status(status, ROTA_WRONG_STATE);
+    rota_external_timeline_release(old);
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+    close_scene(s);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(deadlines), cmocka_unit_test(falling)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(deadlines), cmocka_unit_test(falling),
+                                       cmocka_unit_test(stale)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

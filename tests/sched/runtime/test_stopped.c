@@ -68,6 +68,7 @@ static const listed_function inside[] = {
     {"sched/runtime/caller/tickets.c", "last_progress"},
     {"sched/runtime/caller/tickets.c", "wait_until"},
     {"sched/runtime/caller/tickets.c", "rota_ticket_number"},
+    {"sched/runtime/shared/handle.c", "rota_opened_check"},
     {"sched/runtime/shared/handle.c", "rota_opened_check_lasts"},
     {"sched/runtime/shared/external_timeline.c", "rota_external_timeline_signal"},
     {"sched/runtime/shared/external_timeline.c", "rota_external_timeline_value"},
@@ -154,7 +155,6 @@ static const listed_function outside[] = {
     {"sched/runtime/plans/times.c", "*"},
     {"sched/runtime/shared/handle.c", "forked"},
     {"sched/runtime/shared/handle.c", "find_handle"},
-    {"sched/runtime/shared/handle.c", "rota_opened_check"}, /* calls of ops/direct.h may compile */
     {"sched/runtime/shared/handle.c", "rota_opened_now"},
     {"sched/runtime/shared/handle.c", "rota_runtime_take_handle"},
     {"sched/runtime/shared/handle.c", "rota_runtime_note_opened"},
