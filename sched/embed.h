@@ -77,7 +77,9 @@ ROTA_API rota_status rota_external_timeline_create(rota_runtime *runtime, const 
 ROTA_API void rota_external_timeline_release(rota_external_timeline *timeline);
 
 /* All points up to `value` are reached: what the calling thread wrote before is seen by what comes after them. A value
- * that the timeline has passed changes nothing. Any thread; lock-free: it may be called from a driver's callback.
+ * that the timeline has passed changes nothing. Any thread; lock-free: it may be called from a driver's callback. Who
+ * comes after the point may release the timeline before the call is over: where that was the last reference, the call
+ * frees it, and may block in malloc.
  * Also while the runtime closes, which waits for what is held up to its deadline; WRONG_STATE after that, and in a
  * child after a fork, though the value rises then too. */
 ROTA_API rota_status rota_external_timeline_signal(rota_external_timeline *timeline, uint64_t value);

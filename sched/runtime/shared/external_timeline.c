@@ -60,6 +60,10 @@ rota_status rota_external_timeline_value(const rota_external_timeline *timeline,
 
 rota_status rota_external_timeline_signal(rota_external_timeline *timeline, uint64_t value) {
     ROTA_GIVEN(timeline);
+    /* Who comes after the point may give back all other references before this call is over. Relaxed: the exchange
+     * below releases it to whoever saw the value. */
+    rota_external_timeline_retain(timeline);
+    const rota_opened opened = timeline->opened;
     uint64_t before = ra_load_relaxed(&timeline->reached);
     if (before < value)
         ra_store_relaxed(&timeline->moved_ns, rota_clock_ns()); /* first: with rota_external_wait_look */
@@ -68,10 +72,11 @@ rota_status rota_external_timeline_signal(rota_external_timeline *timeline, uint
     }
     /* Also while the runtime closes, which waits for what is held; and later: handles are never freed, and a thread of
      * a later runtime that has this one's is woken for nothing. */
-    rota_runtime *runtime = timeline->opened.runtime;
+    rota_runtime *runtime = opened.runtime;
     for (uint64_t left = ra_load_seq_cst(&timeline->holders); left; left &= left - 1)
         rota_sleeper_wake(&runtime->handle.submitters[__builtin_ctzll(left)]);
-    return rota_opened_check_lasts(timeline->opened);
+    rota_external_timeline_release(timeline);
+    return rota_opened_check_lasts(opened);
 }
 
 /* ---- What submissions come after ---- */

@@ -1,6 +1,9 @@
 /* Points of the application's where order, deadlines and references cross. */
 #include "tests/sched/runtime/external_kit.h"
 
+#include <pthread.h>
+#include "base/atomic.h"
+
 static rota_ticket submit_for(rota_plan *plan, rota_external_timeline *timeline, uint64_t value,
                               uint64_t timeout_ns) {
     const rota_external_point point = {timeline, value};
@@ -87,8 +90,63 @@ static void stale(void **state) {
     close_scene(s);
 }
 
+/* ---- Who waits for what is held releases the timeline while it is signalled ---- */
+
+typedef struct halt {
+    rota_external_timeline *timeline;
+    uint32_t target, passed; /* which stop of the signal's it halts at, and how many it has passed */
+    _Atomic uint32_t is_halted, goes_on;
+} halt;
+
+static void stop(void *user, const rota_stop_site *site) {
+    halt *h = user;
+    (void)site;
+    if (h->passed++ != h->target) return;
+    ra_store_release(&h->is_halted, 1);
+    while (!ra_load_acquire(&h->goes_on)) nap(100000);
+}
+
+static void *signal_halting(void *user) {
+    halt *h = user;
+    rota_stop_user = h;
+    rota_stop_hook = stop;
+    (void)rota_external_timeline_signal(h->timeline, 1);
+    rota_stop_hook = NULL;
+    ra_store_release(&h->is_halted, 1); /* there are no more stops */
+    return NULL;
+}
+
+static void released(void **state) {
+    (void)state;
+    for (uint32_t target = 0; target < 16; target++) {
+        scene *s = open_scene(false, PATIENCE_NS);
+        rota_buffer *x = test_words(s->device, "x", WORDS, 1);
+        rota_plan *plan = test_plan_1(s->device, "plan", &test_increment, x, ROTA_READWRITE);
+        halt h = {.target = target};
+        assert_ok(rota_external_timeline_create(s->runtime, "once", &h.timeline));
+        const rota_ticket ticket = submit_after(plan, h.timeline, 1);
+        nap(MOMENT_NS);
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, signal_halting, &h), 0);
+        while (!ra_load_acquire(&h.is_halted)) nap(100000);
+        uint64_t value;
+        assert_ok(rota_external_timeline_value(h.timeline, &value));
+        if (value == 0) ra_store_release(&h.goes_on, 1); /* the reference is lent to the call until then */
+        assert_ok(rota_wait(ticket, 0));
+        rota_external_timeline_release(h.timeline);
+        for (uint32_t i = 0; i < 4; i++)
+            assert_ok(rota_wait(submit(plan), 0)); /* the held one is forgotten */
+        nap(MOMENT_NS);
+        ra_store_release(&h.goes_on, 1);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        rota_plan_release(plan);
+        rota_buffer_release(x);
+        close_scene(s);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(deadlines), cmocka_unit_test(falling),
-                                       cmocka_unit_test(stale)};
+                                       cmocka_unit_test(stale), cmocka_unit_test(released)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
