@@ -3,12 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "base/clock.h"
-#include "base/futex.h"
-
-void nap(uint64_t ns) {
-    rota_nap_until(rota_deadline_after(ns));
-}
 
 void expect_said(const char *text) {
     if (!strstr(rota_last_error(), text)) fail_msg("'%s' is not in: %s", text, rota_last_error());

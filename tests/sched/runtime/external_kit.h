@@ -3,6 +3,7 @@
 #define ROTA_TESTS_EXTERNAL_KIT_H
 
 #include "tests/adversary/adversary.h"
+#include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 
 enum { WORDS = 512, BYTES = 4 * WORDS };
@@ -22,7 +23,6 @@ void close_scene(scene *s);
 rota_ticket submit_after(rota_plan *plan, rota_external_timeline *timeline, uint64_t value);
 rota_ticket submit(rota_plan *plan);
 void both(void (*fn)(bool on_other));
-void nap(uint64_t ns);
 /* The text is in the last error. */
 void expect_said(const char *text);
 

@@ -18,7 +18,7 @@ static void held_on(bool on_other) {
     for (uint32_t i = 0; i < 20; i++) assert_ok(rota_wait(submit(free_plan), 0));
     test_expect_words(y, WORDS, 25);
     assert_ok(rota_external_timeline_signal(s->timeline, 1));
-    nap(MOMENT_NS);
+    test_nap_ns(MOMENT_NS);
     assert_status(rota_poll(ticket), ROTA_BUSY);
     assert_status(rota_poll(later), ROTA_BUSY);
     assert_status(rota_wait(ticket, MOMENT_NS), ROTA_TIMEOUT);
@@ -77,9 +77,9 @@ static void moves(void **state) {
     rota_ticket ticket;
     assert_ok(rota_submit_with(plan, &ROTA_SUBMIT_OPTIONS(.after = points, .after_count = 2, .no_wait = true),
                                &ticket));
-    nap(MOMENT_NS);
+    test_nap_ns(MOMENT_NS);
     assert_ok(rota_external_timeline_signal(s->timeline, 1));
-    nap(MOMENT_NS);
+    test_nap_ns(MOMENT_NS);
     for (uint32_t i = 0; i < WORDS; i++) words[i] = 77; /* the application's until the second point */
     assert_status(rota_poll(ticket), ROTA_BUSY);
     assert_ok(rota_external_timeline_signal(second, 8));
@@ -184,7 +184,7 @@ static void parts(void **state) {
     rota_graph_release(graph);
     for (uint32_t round = 0; round < 6; round++) {
         const rota_ticket held = submit_after(plan, s->timeline, round + 1), next = submit(plan);
-        nap(MOMENT_NS / 4);
+        test_nap_ns(MOMENT_NS / 4);
         assert_status(rota_poll(held), ROTA_BUSY);
         assert_ok(rota_external_timeline_signal(s->timeline, round + 1));
         assert_ok(rota_wait(next, 0));
@@ -270,7 +270,7 @@ static void patience_on(bool on_other) {
         plan, &ROTA_SUBMIT_OPTIONS(.after = &point, .after_count = 1, .after_timeout_ns = PATIENCE_NS),
         &ticket));
     const rota_ticket after = submit(copies);
-    nap(6 * TIMEOUT_NS);
+    test_nap_ns(6 * TIMEOUT_NS);
     assert_status(rota_poll(after), ROTA_BUSY);
     assert_ok(rota_external_timeline_signal(s->timeline, 1));
     assert_ok(rota_wait(ticket, PATIENCE_NS));
@@ -299,7 +299,7 @@ static void exported(void **state) {
     const rota_ticket a = submit(first);
     assert_ok(rota_ticket_export(a, s->timeline, 6));
     const rota_ticket b = submit_after(second, s->timeline, 6);
-    nap(MOMENT_NS);
+    test_nap_ns(MOMENT_NS);
     uint64_t value;
     assert_ok(rota_external_timeline_value(s->timeline, &value));
     assert_int_equal(value, 0);
@@ -399,7 +399,7 @@ static void *signal_many(void *user) {
     worker *w = user;
     for (uint32_t i = 1; i <= STEPS; i += 1 + i % 3) {
         assert_ok(rota_external_timeline_signal(w->timeline, i));
-        if (i % 16 == 0) nap(50000);
+        if (i % 16 == 0) test_nap_ns(50000);
     }
     assert_ok(rota_external_timeline_signal(w->timeline, STEPS));
     return NULL;

@@ -23,7 +23,7 @@ static void expires_on(bool on_other) {
     after = submit(held);
     assert_ok(rota_wait(submit(other), 0));
     assert_status(rota_poll(ticket), ROTA_BUSY);
-    nap(100000000);
+    test_nap_ns(100000000);
     assert_ok(rota_external_timeline_signal(s->timeline, 4)); /* it moves: the time counts anew */
     assert_status(rota_wait(ticket, 0), ROTA_TIMEOUT);
     assert_true(rota_clock_ns() - begin > 240000000u);

@@ -103,7 +103,7 @@ static void stop(void *user, const rota_stop_site *site) {
     (void)site;
     if (h->passed++ != h->target) return;
     ra_store_release(&h->is_halted, 1);
-    while (!ra_load_acquire(&h->goes_on)) nap(100000);
+    while (!ra_load_acquire(&h->goes_on)) test_nap_ns(100000);
 }
 
 static void *signal_halting(void *user) {
@@ -125,10 +125,10 @@ static void released(void **state) {
         halt h = {.target = target};
         assert_ok(rota_external_timeline_create(s->runtime, "once", &h.timeline));
         const rota_ticket ticket = submit_after(plan, h.timeline, 1);
-        nap(MOMENT_NS);
+        test_nap_ns(MOMENT_NS);
         pthread_t thread;
         assert_int_equal(pthread_create(&thread, NULL, signal_halting, &h), 0);
-        while (!ra_load_acquire(&h.is_halted)) nap(100000);
+        while (!ra_load_acquire(&h.is_halted)) test_nap_ns(100000);
         uint64_t value;
         assert_ok(rota_external_timeline_value(h.timeline, &value));
         if (value == 0) ra_store_release(&h.goes_on, 1); /* the reference is lent to the call until then */
@@ -136,7 +136,7 @@ static void released(void **state) {
         rota_external_timeline_release(h.timeline);
         for (uint32_t i = 0; i < 4; i++)
             assert_ok(rota_wait(submit(plan), 0)); /* the held one is forgotten */
-        nap(MOMENT_NS);
+        test_nap_ns(MOMENT_NS);
         ra_store_release(&h.goes_on, 1);
         assert_int_equal(pthread_join(thread, NULL), 0);
         rota_plan_release(plan);

@@ -4,17 +4,13 @@
 
 #include <string.h>
 #include "base/clock.h"
-#include "base/futex.h"
 #include "tests/exec/cuda/cuda_stub.h"
+#include "tests/kit/nap.h"
 
 #ifdef ROTA_HAVE_CUDA
 enum { WORDS = 256, BYTES = 4 * WORDS };
 #define PATIENCE_NS 20000000000u
 #define MOMENT_NS 20000000u
-
-static void nap(uint64_t ns) {
-    rota_nap_until(rota_deadline_after(ns));
-}
 
 static void expect_said(const char *text) {
     if (!strstr(rota_last_error(), text)) fail_msg("'%s' is not in: %s", text, rota_last_error());
@@ -112,7 +108,7 @@ static void after_a_stream(void **state) {
         cuda_stub_pause(true);
         write_on_stream(&s, 100 + round, round);
         const rota_ticket ticket = submit_after(&s, round);
-        if (round == 1) nap(MOMENT_NS);
+        if (round == 1) test_nap_ns(MOMENT_NS);
         assert_status(rota_poll(ticket), ROTA_BUSY);
         cuda_stub_pause(false);
         assert_ok(rota_wait(ticket, 0));
