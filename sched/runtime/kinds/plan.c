@@ -243,26 +243,6 @@ static bool steps_aside(const rota_plan *plan, bool known, rota_prospect *prospe
     return rota_side_queue_is_crossed(prospect);
 }
 
-/* The devices, as bits, whose works of this submission go to side queues; and what they are late for. `is_waiting`:
- * for the instance, or the application. */
-static uint64_t choose_sidelined(rota_sequencer *sequencer, const rota_submission *submission,
-                                 bool is_waiting, bool known, uint32_t arena, rota_prospect *prospects) {
-    rota_runtime *runtime = sequencer->runtime;
-    const rota_plan *plan = submission->plan;
-    uint64_t sidelined = 0;
-    if (!is_waiting && sequencer->sidelined == 0 && ra_load_relaxed(&runtime->device_count) == 1) return 0;
-    for (uint32_t p = 0; p < plan->partition_count; p++) {
-        rota_prospect *prospect = &prospects[p];
-        *prospect = (rota_prospect){.device = plan->partitions[p].device};
-        look_at_prospect(submission, known, arena, prospect);
-        rota_prospect_add_external(prospect, &submission->made.after);
-        if (waits_for_other_parts(plan, prospect->device)) prospect->waiting_for = 2;
-        if (prospect->waiting_for || is_waiting || steps_aside(plan, known, prospect))
-            sidelined |= (uint64_t)1 << prospect->device->index;
-    }
-    return sidelined;
-}
-
 /* A replay while its works are made. */
 typedef struct replay {
     rota_runtime *runtime;
@@ -282,6 +262,27 @@ typedef struct replay {
                  [ROTA_PLAN_QUEUES_MAX]; /* by part and queue, of those that are sidelined */
     uint64_t started[ROTA_DEVICES_MAX];  /* queues that have a work of this replay already */
 } replay;
+
+/* The devices, as bits, whose works of this submission go to side queues; and what they are late for. `is_waiting`:
+ * for the instance, or the application. */
+static uint64_t choose_sidelined(replay *r, bool is_waiting, bool known) {
+    const rota_submission *submission = r->submission;
+    const rota_plan *plan = submission->plan;
+    uint64_t sidelined = 0;
+    if (!is_waiting && r->sequencer->sidelined == 0 && ra_load_relaxed(&r->runtime->device_count) == 1)
+        return 0;
+    for (uint32_t p = 0; p < plan->partition_count; p++) {
+        rota_prospect *prospect = &r->prospects[p];
+        *prospect = (rota_prospect){.device = plan->partitions[p].device};
+        look_at_prospect(submission, known, r->arena, prospect);
+        rota_prospect_add_instance(prospect, r->instance_wait);
+        rota_prospect_add_external(prospect, &submission->made.after);
+        if (waits_for_other_parts(plan, prospect->device)) prospect->waiting_for = 2;
+        if (prospect->waiting_for || is_waiting || steps_aside(plan, known, prospect))
+            sidelined |= (uint64_t)1 << prospect->device->index;
+    }
+    return sidelined;
+}
 
 /* The queue of the segment's work. `is_first`: none of the replay's is on it. */
 static uint32_t choose_queue(replay *r, const rota_plan_segment *segment, bool is_first, bool is_sidelined) {
@@ -347,8 +348,7 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
     for (uint32_t p = 0; p < plan->partition_count; p++) r.started[plan->partitions[p].device->index] = 0;
     r.direct = 0;
     const bool like_before = rota_replay_is_known(executable);
-    r.sidelined =
-        like_before ? choose_sidelined(sequencer, submission, is_waiting, true, r.arena, r.prospects) : 0;
+    r.sidelined = like_before ? choose_sidelined(&r, is_waiting, true) : 0;
     if (r.sidelined) rota_replay_forget(executable);
     r.known = like_before && !r.sidelined;
     r.notes = !r.known && rota_replay_notes(executable);
@@ -358,8 +358,7 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
     for (uint32_t s = 0; s < plan->segment_count && !r.known; s++)
         bring_incoming(sequencer, wanted, submission, &plan->segments[s],
                        plan->partitions[plan->segments[s].part].device);
-    if (!r.known)
-        r.sidelined = choose_sidelined(sequencer, submission, is_waiting, false, r.arena, r.prospects);
+    if (!r.known) r.sidelined = choose_sidelined(&r, is_waiting, false);
     r.notes = r.notes && !r.sidelined; /* whose waits are for queues of its own */
     for (uint32_t s = 0; s < plan->segment_count; s++) sequence_segment(&r, s);
     if (!r.known) place_written(submission);

@@ -83,6 +83,13 @@ void rota_prospect_add(rota_prospect *prospect, uint64_t point) {
     late_for(prospect, rota_point_device(point) * runtime->queue_count + queue, value);
 }
 
+void rota_prospect_add_instance(rota_prospect *prospect, uint64_t point) {
+    if (point == ROTA_POINT_NONE || rota_point_passed(prospect->device->runtime, point)) return;
+    const rota_timeline *timeline = rota_runtime_timeline(prospect->device->runtime, point);
+    if (has_held(timeline) && !is_at_hand(timeline, rota_point_value(point)))
+        rota_prospect_add(prospect, point);
+}
+
 void rota_prospect_add_external(rota_prospect *prospect, const rota_external_wait *after) {
     if (after->count) prospect->timeout_ns = after->timeout_ns;
     for (uint32_t i = 0; i < after->count; i++) {

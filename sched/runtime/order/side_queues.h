@@ -20,6 +20,8 @@ typedef struct rota_prospect {
     uint64_t wanted[ROTA_EXEC_QUEUES_MAX]; /* of its own device's queues; 0: nothing */
 } rota_prospect;
 void rota_prospect_add(rota_prospect *prospect, uint64_t point);
+/* The end of the replay that has the instance: what is held for the application counts as if they came after it. */
+void rota_prospect_add_instance(rota_prospect *prospect, uint64_t point);
 void rota_prospect_add_external(rota_prospect *prospect, const rota_external_wait *after);
 /* An access to bytes [begin, end). */
 void rota_prospect_access(rota_prospect *prospect, rota_residency *residency, uint64_t begin, uint64_t end,

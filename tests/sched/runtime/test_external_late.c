@@ -67,6 +67,85 @@ static void falling(void **state) {
     both(falling_on);
 }
 
+/* Fills the slot's buffer with 9, with one instance. */
+static rota_plan *filling_plan(scene *s, rota_graph **out_graph, rota_buffer **out_slot) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_SLOT, "slot", BYTES, out_slot));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_fill(recorder, *out_slot, 0, BYTES, 9, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(s->runtime, graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &s->device, .device_count = 1, .instances = 1),
+                           &plan));
+    *out_graph = graph; /* the slot's */
+    return plan;
+}
+
+/* A plan whose one instance a held replay has: what waits for that instance goes with it, and keeps no other work. */
+static void instance_on(bool on_other) {
+    enum { HELD = 5 };
+    scene *s = open_scene(on_other, PATIENCE_NS);
+    rota_device *elsewhere = on_other ? s->cpu : s->other;
+    rota_external_timeline *timelines[HELD];
+    rota_buffer *x[HELD], *slot, *filled[2], *source = test_words(elsewhere, "source", WORDS, 3);
+    rota_plan *plans[HELD];
+    rota_ticket tickets[HELD], filling[2];
+    rota_args *args;
+    rota_graph *graph;
+    rota_plan *plan = filling_plan(s, &graph, &slot);
+    assert_ok(rota_args_create(plan, &args));
+    for (uint32_t i = 0; i < HELD; i++) {
+        assert_ok(rota_external_timeline_create(s->runtime, "held", &timelines[i]));
+        x[i] = test_words(s->device, "x", WORDS, 1);
+        plans[i] = test_plan_1(s->device, "held", &test_increment, x[i], ROTA_READWRITE);
+        if (i + 1 < HELD) tickets[i] = submit_after(plans[i], timelines[i], 1);
+    }
+    const rota_external_point point = {timelines[HELD - 1], 1};
+    for (uint32_t i = 0; i < 2; i++) {
+        filled[i] = test_words(s->device, "filled", WORDS, 1);
+        assert_ok(rota_args_set_buffer(args, slot, filled[i]));
+        assert_ok(rota_submit_with(
+            plan, &ROTA_SUBMIT_OPTIONS(.args = args, .after = i ? NULL : &point, .after_count = i ? 0 : 1),
+            &filling[i]));
+    }
+    for (uint32_t i = 0; i < 4; i++) { /* late as well: for copies between the devices */
+        rota_buffer *y = test_buffer(s->runtime, "y", BYTES);
+        const test_node node = {
+            &test_copy, "copy", {{source, 0, ROTA_WHOLE, ROTA_READWRITE}, {y, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
+        rota_plan *copies = test_plan(i % 2 ? elsewhere : s->device, "copies", &node, 1);
+        assert_ok(rota_wait(submit(copies), 4000000000u));
+        rota_plan_release(copies);
+        rota_buffer_release(y);
+    }
+    assert_status(rota_poll(filling[0]), ROTA_BUSY);
+    assert_ok(rota_external_timeline_signal(timelines[HELD - 1], 1));
+    for (uint32_t i = 0; i < 2; i++) { /* though the other timelines have not moved */
+        assert_ok(rota_wait(filling[i], 4000000000u));
+        test_expect_words(filled[i], WORDS, 9);
+        rota_buffer_release(filled[i]);
+    }
+    for (uint32_t i = 0; i < HELD; i++) {
+        if (i + 1 < HELD) assert_status(rota_poll(tickets[i]), ROTA_BUSY);
+        assert_ok(rota_external_timeline_signal(timelines[i], 1));
+        if (i + 1 < HELD) assert_ok(rota_wait(tickets[i], 0));
+        rota_external_timeline_release(timelines[i]);
+        rota_plan_release(plans[i]);
+        rota_buffer_release(x[i]);
+    }
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+    rota_buffer_release(source);
+    close_scene(s);
+}
+static void instance(void **state) {
+    (void)state;
+    both(instance_on);
+}
+
 /* A timeline of a runtime that was closed, by a later one that has its handle. */
 static void stale(void **state) {
     (void)state;
@@ -147,6 +226,7 @@ static void released(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(deadlines), cmocka_unit_test(falling),
-                                       cmocka_unit_test(stale), cmocka_unit_test(released)};
+                                       cmocka_unit_test(instance), cmocka_unit_test(stale),
+                                       cmocka_unit_test(released)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
