@@ -30,7 +30,7 @@ rota_status rota_external_timeline_create(rota_runtime *runtime, const char *nam
     atomic_init(&timeline->references, 1);
     timeline->opened = rota_opened_now(runtime);
     timeline->name = copy;
-    timeline->index = ra_fetch_add_relaxed(&runtime->external.made, 1);
+    timeline->index = (uint32_t)ra_fetch_add_relaxed(&runtime->external.made, 1);
     *out_timeline = timeline;
     return ROTA_OK;
 }
@@ -58,6 +58,14 @@ rota_status rota_external_timeline_value(const rota_external_timeline *timeline,
     return ROTA_OK;
 }
 
+/* That it moves now: a thread that read the clock, and was then kept for long, takes back nothing of another one's. */
+static void note_move(rota_external_timeline *timeline) {
+    const uint64_t now = rota_clock_ns();
+    uint64_t before = ra_load_relaxed(&timeline->moved_ns);
+    while (before < now && !ra_cas_acq_rel(&timeline->moved_ns, &before, now)) {
+    }
+}
+
 rota_status rota_external_timeline_signal(rota_external_timeline *timeline, uint64_t value) {
     ROTA_GIVEN(timeline);
     /* Who comes after the point may give back all other references before this call is over. Relaxed: the exchange
@@ -65,8 +73,7 @@ rota_status rota_external_timeline_signal(rota_external_timeline *timeline, uint
     rota_external_timeline_retain(timeline);
     const rota_opened opened = timeline->opened;
     uint64_t before = ra_load_relaxed(&timeline->reached);
-    if (before < value)
-        ra_store_relaxed(&timeline->moved_ns, rota_clock_ns()); /* first: with rota_external_wait_look */
+    if (before < value) note_move(timeline); /* first: with rota_external_wait_look */
     /* Releases what the application wrote; each signal that fails here found a later value. */
     while (before < value && !ra_cas_seq_cst(&timeline->reached, &before, value)) {
     }
@@ -91,12 +98,17 @@ void rota_external_wait_release(const uint64_t *words) {
         rota_external_timeline_release(rota_external_wait_timeline(words, i));
 }
 
+/* The first of the points that is not reached; how many they are where all are. */
+static uint32_t first_missing(const uint64_t *words) {
+    uint32_t i = 0;
+    while (i < words[0] && rota_external_timeline_has(rota_external_wait_timeline(words, i),
+                                                      rota_external_wait_value(words, i)))
+        i++;
+    return i;
+}
+
 bool rota_external_wait_is_reached(const uint64_t *words) {
-    for (uint32_t i = 0; i < words[0]; i++)
-        if (!rota_external_timeline_has(rota_external_wait_timeline(words, i),
-                                        rota_external_wait_value(words, i)))
-            return false;
-    return true;
+    return first_missing(words) == words[0];
 }
 
 void rota_external_wait_watch(const rota_external_wait *after, uint32_t device) {
@@ -121,30 +133,44 @@ static uint64_t last_move(const rota_external_wait *after) {
     return last;
 }
 
+#define OUTCOME_BITS 4
+
+static rota_external_outcome outcome_of(uint32_t word) {
+    return (rota_external_outcome)(word & ((1u << OUTCOME_BITS) - 1));
+}
+
 rota_external_outcome rota_external_wait_look(rota_external_wait *after, bool closes) {
-    uint32_t outcome = ra_load_acquire(&after->outcome); /* with the exchange, whose thread saw the values */
-    if (outcome != ROTA_EXTERNAL_WAIT_PENDING) return outcome;
+    uint32_t word = ra_load_acquire(&after->outcome); /* with the exchange, whose thread saw the values */
+    if (word != ROTA_EXTERNAL_WAIT_PENDING) return outcome_of(word);
     uint32_t decided = ROTA_EXTERNAL_WAIT_PENDING;
-    const uint64_t from = last_move(after), now = rota_clock_ns();
-    if (rota_external_wait_is_reached(after->words))
+    const uint64_t now = rota_clock_ns(); /* first: what moves by then is seen to have */
+    const uint64_t from = last_move(after);
+    const uint32_t missing = first_missing(after->words);
+    if (missing == after->count)
         decided = ROTA_EXTERNAL_WAIT_REACHED;
     else if (now > from && now - from > after->timeout_ns)
-        decided = ROTA_EXTERNAL_WAIT_EXPIRED;
+        decided = ROTA_EXTERNAL_WAIT_EXPIRED | missing << OUTCOME_BITS;
     else if (closes)
-        decided = ROTA_EXTERNAL_WAIT_CLOSED;
-    if (decided == ROTA_EXTERNAL_WAIT_PENDING || ra_cas_acq_rel(&after->outcome, &outcome, decided))
-        return decided;
-    return outcome;
+        decided = ROTA_EXTERNAL_WAIT_CLOSED | missing << OUTCOME_BITS;
+    if (decided != ROTA_EXTERNAL_WAIT_PENDING && !ra_cas_acq_rel(&after->outcome, &word, decided))
+        decided = word;
+    return outcome_of(decided);
 }
 
 void rota_external_wait_describe(const rota_external_wait *after, char *text, size_t capacity) {
     text[0] = 0;
-    for (uint32_t i = 0; i < after->count && !text[0]; i++) {
-        rota_external_timeline *timeline = rota_external_wait_timeline(after->words, i);
-        const uint64_t value = rota_external_wait_value(after->words, i);
-        if (!rota_external_timeline_has(timeline, value))
-            (void)snprintf(text, capacity, "external timeline '%s' at %llu, of which %llu is waited for",
-                           timeline->name, (unsigned long long)ra_load_relaxed(&timeline->reached),
-                           (unsigned long long)value);
-    }
+    if (after->count == 0) return;
+    const uint32_t word = ra_load_acquire(&after->outcome); /* as there */
+    const bool is_late = outcome_of(word) > ROTA_EXTERNAL_WAIT_REACHED;
+    const uint32_t i = is_late ? word >> OUTCOME_BITS : first_missing(after->words);
+    if (i == after->count) return;
+    rota_external_timeline *timeline = rota_external_wait_timeline(after->words, i);
+    const unsigned long long value = rota_external_wait_value(after->words, i);
+    const unsigned long long reached = ra_load_relaxed(&timeline->reached);
+    if (reached < value)
+        (void)snprintf(text, capacity, "external timeline '%s' at %llu, of which %llu is waited for",
+                       timeline->name, reached, value);
+    else if (is_late)
+        (void)snprintf(text, capacity, "external timeline '%s', which reached %llu too late", timeline->name,
+                       value);
 }

@@ -10,7 +10,7 @@
 
 struct rota_external_timeline {
     _Alignas(64) _Atomic uint64_t reached;
-    _Atomic uint64_t moved_ns; /* when, stored before it */
+    _Atomic uint64_t moved_ns; /* when, stored before it; never falls */
     _Atomic uint64_t holders;  /* bit per device whose submit thread may sleep until it moves */
     _Atomic uint32_t references;
     uint32_t index; /* among those of its runtime, which begin again after 2^32 */
@@ -33,8 +33,9 @@ typedef enum rota_external_outcome {
 typedef struct rota_external_wait {
     const uint64_t *words; /* in its payload */
     uint32_t count;        /* 0: nothing */
-    _Atomic uint32_t
-        outcome; /* rota_external_outcome: decided once, by the submit thread that sees it first */
+    /* rota_external_outcome, decided once, by the submit thread that sees it first; above those bits which of the
+     * points was not reached then. */
+    _Atomic uint32_t outcome;
     uint64_t since_ns, timeout_ns;
 } rota_external_wait;
 
@@ -58,7 +59,7 @@ void rota_external_wait_watch_nothing(const rota_external_wait *after, uint32_t 
 /* Decides, where it can be decided by now. `closes`: the runtime does, whose deadline has
  * passed. */
 rota_external_outcome rota_external_wait_look(rota_external_wait *after, bool closes);
-/* The first of its points that was not reached, as a clause; "" where all were. */
+/* The first of its points that is not reached, or was not when that was decided, as a clause; "" where all were. */
 void rota_external_wait_describe(const rota_external_wait *after, char *text, size_t capacity);
 
 #endif

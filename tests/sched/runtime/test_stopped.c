@@ -70,6 +70,7 @@ static const listed_function inside[] = {
     {"sched/runtime/caller/tickets.c", "rota_ticket_number"},
     {"sched/runtime/shared/handle.c", "rota_opened_check"},
     {"sched/runtime/shared/handle.c", "rota_opened_check_lasts"},
+    {"sched/runtime/shared/external_timeline.c", "note_move"},
     {"sched/runtime/shared/external_timeline.c", "rota_external_timeline_signal"},
     {"sched/runtime/shared/external_timeline.c", "rota_external_timeline_value"},
     {"sched/runtime/shared/external_timeline.c", "rota_external_timeline_has"},
