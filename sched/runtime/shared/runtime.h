@@ -174,7 +174,8 @@ typedef struct rota_failed_shared {
 
 /* Timelines of the application's: how many were made, and whether the runtime closes over what waits for them. */
 typedef struct rota_external_shared {
-    _Atomic uint32_t made, is_over;
+    _Atomic uint64_t made;
+    _Atomic uint32_t is_over;
 } rota_external_shared;
 
 typedef struct rota_causes_shared {
