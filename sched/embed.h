@@ -93,7 +93,7 @@ ROTA_API rota_status rota_external_timeline_value(const rota_external_timeline *
  * CU_STREAM_PER_THREAD, not NULL. May block in malloc and the driver. UNSUPPORTED: a device without streams;
  * INVALID_ARGUMENT: also a stream of another context, a timeline of another runtime; WRONG_STATE: also a stream that
  * is being captured; DEVICE_LOST. Where the context fails meanwhile the point is not reached, and what comes after it
- * has its deadline. */
+ * has its deadline. The call holds the timeline until the driver has called, which it does in that case, too. */
 ROTA_API rota_status rota_stream_signal(rota_device *device, void *stream, rota_external_timeline *timeline,
                                         uint64_t value);
 

@@ -72,7 +72,7 @@
     X(StreamWaitEvent, 3020, (CUstream, CUevent, unsigned))                                                  \
     X(StreamGetCtx, 9020, (CUstream, CUcontext *))                                                           \
     X(StreamIsCapturing, 10000, (CUstream, CUstreamCaptureStatus *))                                         \
-    X(LaunchHostFunc, 10000, (CUstream, CUhostFn, void *))                                                   \
+    X(StreamAddCallback, 5000, (CUstream, CUstreamCallback, void *, unsigned))                               \
     X(StreamQuery, 2000, (CUstream))                                                                         \
     X(StreamSynchronize, 2000, (CUstream))                                                                   \
     X(StreamBeginCapture, 10010, (CUstream, CUstreamCaptureMode))                                            \

@@ -21,12 +21,20 @@ static rota_status check_stream(rota_cuda_device *device, CUstream stream) {
     return ROTA_OK;
 }
 
-rota_status rota_cuda_stream_call(rota_exec_device *base, void *stream, void (*fn)(void *user), void *user) {
+static void CUDA_CB answer(CUstream stream, CUresult result, void *user) {
+    rota_exec_stream_call *call = user;
+    (void)stream;
+    call->fn(call, result == CUDA_SUCCESS);
+}
+
+/* By a callback, not by cuLaunchHostFunc, whose function is not called where the context fails before. */
+rota_status rota_cuda_stream_call(rota_exec_device *base, void *stream, rota_exec_stream_call *call) {
     rota_cuda_device *device = (rota_cuda_device *)base;
     ROTA_TRY(rota_cuda_enter(device));
     rota_status status = check_stream(device, stream);
     if (status == ROTA_OK)
-        status = rota_cuda_check(device, device->cu->LaunchHostFunc(stream, fn, user), "cuLaunchHostFunc");
+        status = rota_cuda_check(device, device->cu->StreamAddCallback(stream, answer, call, 0),
+                                 "cuStreamAddCallback");
     rota_cuda_leave(device);
     return status;
 }

@@ -4,6 +4,6 @@
 
 #include "exec/exec.h"
 
-rota_status rota_cuda_stream_call(rota_exec_device *device, void *stream, void (*fn)(void *user), void *user);
+rota_status rota_cuda_stream_call(rota_exec_device *device, void *stream, rota_exec_stream_call *call);
 
 #endif

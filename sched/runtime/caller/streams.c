@@ -4,19 +4,22 @@
 #include "base/given.h"
 #include "sched/embed.h"
 #include "sched/opened.h"
+#include "sched/runtime/shared/devices.h"
 #include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/loss.h"
-#include "sched/runtime/shared/runtime.h"
 
 typedef struct stream_point {
+    rota_exec_stream_call call;       /* first */
     rota_external_timeline *timeline; /* held */
     uint64_t value;
 } stream_point;
 
-/* On a thread of the driver's, which may come after the runtime was closed. */
-static void reach(void *user) {
-    stream_point *point = user;
-    (void)rota_external_timeline_signal(point->timeline, point->value); /* closed: nobody waits */
+/* On a thread of the driver's, which may come after the runtime was closed. A point that the stream does not come to is
+ * not reached, and only given back. */
+static void reach(rota_exec_stream_call *call, bool is_done) {
+    stream_point *point = (stream_point *)call;
+    if (is_done)
+        (void)rota_external_timeline_signal(point->timeline, point->value); /* closed: nobody waits */
     rota_external_timeline_release(point->timeline);
     free(point);
 }
@@ -41,9 +44,9 @@ rota_status rota_stream_signal(rota_device *device, void *stream, rota_external_
     ROTA_TRY(check(device, timeline));
     stream_point *point = malloc(sizeof *point);
     if (!point) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory to watch a stream");
-    *point = (stream_point){timeline, value};
+    *point = (stream_point){{reach}, timeline, value};
     rota_external_timeline_retain(timeline);
-    const rota_status status = device->exec->vtable->stream_call(device->exec, stream, reach, point);
+    const rota_status status = device->exec->vtable->stream_call(device->exec, stream, &point->call);
     if (status != ROTA_OK) {
         rota_external_timeline_release(timeline);
         free(point);

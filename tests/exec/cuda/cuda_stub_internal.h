@@ -87,7 +87,7 @@ typedef struct operation {
     record *recorded;
     stub_semaphore *semaphore;
     uint64_t value;
-    CUhostFn fn;
+    CUstreamCallback fn; /* NULL: called */
     void *user;
 } operation;
 

@@ -3,7 +3,9 @@
 #include "tests/kit/runtime_support.h"
 
 #include <string.h>
+#include "base/atomic.h"
 #include "base/clock.h"
+#include "sched/runtime/shared/external_timeline.h"
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/kit/nap.h"
 
@@ -140,6 +142,49 @@ static void after_close(void **state) {
     close_scene(&s);
 }
 
+/* The context fails before the stream is there: the point is not reached, and nobody holds the timeline for it. */
+static void after_a_fault(void **state) {
+    (void)state;
+    scene s;
+    uint64_t value;
+    open_scene(&s);
+    rota_external_timeline *timeline;
+    assert_ok(rota_external_timeline_create(s.runtime, "never", &timeline));
+    cuda_stub_pause(true);
+    for (uint64_t point = 1; point <= 3; point++) {
+        assert_int_equal(s.cu->MemcpyAsync(s.theirs, s.from, BYTES, s.stream), CUDA_SUCCESS);
+        assert_ok(rota_stream_signal(s.device, s.stream, timeline, point));
+    }
+    assert_int_equal(ra_load_acquire(&timeline->references), 4);
+    cuda_stub_fail("MemcpyAsync", 0, CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(s.cu->MemcpyAsync(s.theirs, s.from, BYTES, s.stream), CUDA_ERROR_ILLEGAL_ADDRESS);
+    cuda_stub_pause(false);
+    for (const uint64_t until = rota_deadline_after(PATIENCE_NS);
+         ra_load_acquire(&timeline->references) != 1 && rota_clock_ns() < until;)
+        test_nap();
+    assert_int_equal(ra_load_acquire(&timeline->references), 1);
+    assert_ok(rota_external_timeline_value(timeline, &value));
+    assert_int_equal(value, 0);
+    assert_status(rota_stream_signal(s.device, s.stream, timeline, 4), ROTA_DEVICE_LOST);
+    rota_external_timeline_release(timeline);
+    CUcontext before;
+    assert_int_equal(s.cu->CtxPopCurrent(&before), CUDA_SUCCESS);
+    rota_plan_release(s.plan);
+    rota_buffer_release(s.source);
+    rota_buffer_release(s.copy);
+    rota_external_timeline_release(s.timeline);
+    (void)rota_runtime_close(s.runtime, 0);
+    (void)s.cu->CtxPushCurrent(s.contexts[0]);
+    (void)s.cu->StreamDestroy(s.stream);
+    (void)s.cu->MemFree(s.theirs);
+    (void)s.cu->MemFree(s.from);
+    (void)s.cu->CtxPopCurrent(&before);
+    for (int i = 0; i < 2; i++) (void)s.cu->DevicePrimaryCtxRelease(i);
+    char text[256];
+    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
+    cuda_stub_stop();
+}
+
 static void refused(void **state) {
     (void)state;
     scene s;
@@ -161,7 +206,7 @@ static void refused(void **state) {
     expect_said("is being captured");
     assert_int_equal(s.cu->StreamEndCapture(s.stream, &graph), CUDA_SUCCESS);
     assert_int_equal(s.cu->GraphDestroy(graph), CUDA_SUCCESS);
-    cuda_stub_fail("LaunchHostFunc", 0, CUDA_ERROR_OUT_OF_MEMORY);
+    cuda_stub_fail("StreamAddCallback", 0, CUDA_ERROR_OUT_OF_MEMORY);
     assert_status(rota_stream_signal(s.device, s.stream, s.timeline, 1), ROTA_OUT_OF_MEMORY);
     assert_ok(rota_device_open(s.runtime, "cpu", &cpu));
     assert_status(rota_stream_signal(cpu, s.stream, s.timeline, 1), ROTA_UNSUPPORTED);
@@ -184,7 +229,7 @@ static void refused(void **state) {
 int main(void) {
 #ifdef ROTA_HAVE_CUDA
     const struct CMUnitTest tests[] = {cmocka_unit_test(after_a_stream), cmocka_unit_test(after_close),
-                                       cmocka_unit_test(refused)};
+                                       cmocka_unit_test(refused), cmocka_unit_test(after_a_fault)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 #else
     return 77;

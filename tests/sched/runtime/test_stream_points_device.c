@@ -1,7 +1,10 @@
 /* A submission comes after what the application has put on streams of its own (rota_stream_signal), on a CUDA device.
  * Skipped where there is none. */
 #include <stdio.h>
+#include "base/atomic.h"
 #include "base/clock.h"
+#include "sched/runtime/shared/external_timeline.h"
+#include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 
 #ifdef ROTA_HAVE_CUDA
@@ -118,8 +121,54 @@ static void after_streams(void **state) {
     close_scene(&s);
 }
 
+static const char faulting[] =
+    ".version 7.0\n.target sm_70\n.address_size 64\n.visible .entry fault()\n{\n\ttrap;\n}\n";
+
+/* The context fails before the stream is there: the driver calls, the points are not reached, and what comes after them
+ * has its deadline. The last case, since the process has no device afterwards. */
+static void after_a_fault(void **state) {
+    (void)state;
+    enum { POINTS = 3 };
+    scene s;
+    if (!open_scene(&s)) skip();
+    CUstream stream;
+    CUmodule module;
+    CUfunction fault;
+    uint64_t value = 1;
+    assert_int_equal(s.cu->StreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    assert_int_equal(s.cu->ModuleLoadDataEx(&module, faulting, 0, NULL, NULL), CUDA_SUCCESS);
+    assert_int_equal(s.cu->ModuleGetFunction(&fault, module, "fault"), CUDA_SUCCESS);
+    for (uint32_t i = 0; i < COPIES; i++)
+        assert_int_equal(s.cu->MemcpyAsync(s.from, (CUdeviceptr)(uintptr_t)s.host, BYTES, stream),
+                         CUDA_SUCCESS);
+    assert_int_equal(s.cu->LaunchKernel(fault, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL), CUDA_SUCCESS);
+    for (uint64_t point = 1; point <= POINTS; point++)
+        assert_ok(rota_stream_signal(s.own.device, stream, s.timeline, point));
+    const uint32_t before = ra_load_acquire(&s.timeline->references);
+    const rota_external_point after = {s.timeline, POINTS};
+    rota_ticket ticket;
+    assert_ok(rota_submit_with(
+        s.plan, &ROTA_SUBMIT_OPTIONS(.after = &after, .after_count = 1, .after_timeout_ns = 500000000),
+        &ticket));
+    assert_int_not_equal(rota_wait(ticket, 20000000000u), ROTA_OK);
+    printf("after a fault: %s\n", rota_last_error());
+    for (const uint64_t until = rota_deadline_after(20000000000u);
+         ra_load_acquire(&s.timeline->references) > 2 && rota_clock_ns() < until;)
+        test_nap();
+    assert_ok(rota_external_timeline_value(s.timeline, &value));
+    printf("%u references before, %u now; at %llu\n", before, ra_load_acquire(&s.timeline->references),
+           (unsigned long long)value);
+    assert_true(ra_load_acquire(&s.timeline->references) <= 2); /* this one, and the submission's */
+    assert_int_equal(value, 0);
+    rota_plan_release(s.plan);
+    rota_buffer_release(s.source);
+    rota_buffer_release(s.copy);
+    rota_external_timeline_release(s.timeline);
+    (void)rota_runtime_close(s.own.runtime, 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(after_streams)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(after_streams), cmocka_unit_test(after_a_fault)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
