@@ -126,7 +126,8 @@ typedef struct rota_submit_options {
      * earlier one for its timeline. With more, some of those wait for others of those too, beyond their deadlines. If
      * the points are not reached within after_timeout_ns, counted from when one of their timelines moved last, it fails
      * with TIMEOUT, naming one. What it takes from arguments is taken at once; of a plan without an argument set whose
-     * slots, which no node uses, have more than 64 words, it is INVALID_ARGUMENT. The array is borrowed during the call. */
+     * slots, which no node uses, have more than 64 words, it is INVALID_ARGUMENT. The array is borrowed during the
+     * call. */
     const rota_external_point *after;
     uint64_t after_timeout_ns; /* 0: the runtime's timeout_ns */
     uint32_t after_count;      /* at most ROTA_AFTER_MAX */

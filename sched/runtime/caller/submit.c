@@ -40,8 +40,8 @@ static rota_status check(const rota_plan *plan) {
     return rota_plan_check(plan);
 }
 
-/* The points stand behind the plan's own words: in the arguments' memory, which has room for them, or, of a plan without
- * arguments, which has hardly any, here. */
+/* The points stand behind the plan's own words: in the arguments' memory, which has room for them, or, of a plan
+ * without arguments, which has hardly any, here. */
 static rota_status publish_after(rota_plan *plan, rota_args *args, const uint64_t *payload,
                                  const uint64_t *after, rota_ticket *out_ticket) {
     uint64_t words[WORDS_WITHOUT_ARGS + ROTA_AFTER_WORDS];

@@ -142,8 +142,8 @@ static void look_for_loss(rota_work *work) {
 }
 
 /* Whether what the work's submission comes after outside is over, and so is told of; where a deadline passed first, or
- * the runtime closes, the work fails, and goes over when all else that it waits for is. Also of a lost device: who comes
- * after the work comes after that. */
+ * the runtime closes, the work fails, and goes over when all else that it waits for is. Also of a lost device: who
+ * comes after the work comes after that. */
 static bool after_is_over(rota_work *work) {
     rota_runtime *runtime = work->device->runtime;
     rota_external_wait *after = &work->submission->made.after;
