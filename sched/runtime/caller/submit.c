@@ -15,6 +15,8 @@
 #include "sched/runtime/shared/progress.h"
 #include "sched/runtime/shared/runtime.h"
 
+_Static_assert(ROTA_PAYLOAD_WORDS_MAX + ROTA_AFTER_WORDS <= ROTA_LANE_WORDS / 2, "an empty lane has room");
+
 /* Of a plan without an argument set: words of slots that no node uses. */
 #define WORDS_WITHOUT_ARGS 64
 

@@ -2,7 +2,9 @@
 #include "tests/sched/runtime/external_kit.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include "base/atomic.h"
+#include "sched/runtime/shared/limits.h"
 
 static rota_ticket submit_for(rota_plan *plan, rota_external_timeline *timeline, uint64_t value,
                               uint64_t timeout_ns) {
@@ -146,6 +148,48 @@ static void instance(void **state) {
     both(instance_on);
 }
 
+/* Points behind as many words as a plan may have, in a lane's ring of words that stands where the rest is too short. */
+static void words(void **state) {
+    (void)state;
+    scene *s = open_scene(false, PATIENCE_NS);
+    rota_buffer *x = test_words(s->device, "x", WORDS, 1);
+    rota_external_point points[ROTA_AFTER_MAX];
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    rota_args *args;
+    assert_ok(rota_graph_create(NULL, &graph));
+    for (uint32_t i = 0; i < ROTA_PAYLOAD_WORDS_MAX; i++) {
+        char name[16];
+        rota_slot slot;
+        (void)snprintf(name, sizeof name, "%u", i);
+        assert_ok(rota_graph_slot(graph, name, 4, &slot));
+    }
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_fill(recorder, x, 0, BYTES, 9, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(s->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &s->device, .device_count = 1),
+                           &plan));
+    assert_ok(rota_args_create(plan, &args));
+    for (uint32_t i = 0; i < ROTA_AFTER_MAX; i++) points[i] = (rota_external_point){s->timeline, 1};
+    for (uint32_t count = 1; count <= ROTA_AFTER_MAX; count++) {
+        rota_ticket ticket;
+        assert_ok(rota_submit(plan, args, &ticket));
+        assert_ok(rota_wait(ticket, 0));
+        assert_ok(rota_submit_with(plan,
+                                   &ROTA_SUBMIT_OPTIONS(.args = args, .timeout_ns = 1000000000,
+                                                        .after = points, .after_count = count),
+                                   &ticket));
+        assert_ok(rota_external_timeline_signal(s->timeline, 1));
+        assert_ok(rota_wait(ticket, 0));
+    }
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+    rota_buffer_release(x);
+    close_scene(s);
+}
+
 /* A timeline of a runtime that was closed, by a later one that has its handle. */
 static void stale(void **state) {
     (void)state;
@@ -226,7 +270,7 @@ static void released(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(deadlines), cmocka_unit_test(falling),
-                                       cmocka_unit_test(instance), cmocka_unit_test(stale),
-                                       cmocka_unit_test(released)};
+                                       cmocka_unit_test(instance),  cmocka_unit_test(words),
+                                       cmocka_unit_test(stale),     cmocka_unit_test(released)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
