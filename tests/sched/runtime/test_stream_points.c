@@ -1,5 +1,5 @@
-/* A submission comes after what the application has put on a stream of its own (rota_stream_signal), over the stand-in for
- * the CUDA driver. */
+/* A submission comes after what the application has put on a stream of its own (rota_stream_signal), over the stand-in
+ * for the CUDA driver. */
 #include "tests/kit/runtime_support.h"
 
 #include <string.h>
