@@ -121,10 +121,10 @@ typedef struct rota_submit_options {
     bool no_wait;        /* BUSY where there is no room, as rota_submit; timeout_ns is 0 then */
     /* Points of the application's (embed.h) that the submission comes after: nothing of it begins before all of them
      * are reached. What depends on it waits with it, and so may later replays of its plan, which share its instances;
-     * everything else passes. On one device that holds for submissions that wait for points of up to five timelines;
-     * each counts as one more that waits for several, or whose value or after_timeout_ns is less than that of an
-     * earlier one for its timeline. With more, some of those wait for others of those too, beyond their deadlines. If
-     * the points are not reached within after_timeout_ns, counted from when one of their timelines moved last, it fails
+     * everything else passes. On one device that holds for up to five rows of submissions that wait: one belongs to
+     * the row of an earlier one if it has all timelines of that one, none at a lesser value, and no lesser
+     * after_timeout_ns. With more rows, some of those wait for others of those too, beyond their deadlines. If the
+     * points are not reached within after_timeout_ns, counted from when one of their timelines moved last, it fails
      * with TIMEOUT, naming one. What it takes from arguments is taken at once; of a plan without an argument set whose
      * slots, which no node uses, have more than 64 words, it is INVALID_ARGUMENT. The array is borrowed during the
      * call. */

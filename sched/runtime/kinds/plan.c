@@ -278,7 +278,7 @@ static uint64_t choose_sidelined(replay *r, bool is_waiting, bool known) {
         rota_prospect_add_instance(prospect, r->instance_wait);
         rota_prospect_add_external(prospect, &submission->made.after);
         if (waits_for_other_parts(plan, prospect->device)) prospect->waiting_for = 2;
-        if (prospect->waiting_for || is_waiting || steps_aside(plan, known, prospect))
+        if (rota_prospect_is_late(prospect) || is_waiting || steps_aside(plan, known, prospect))
             sidelined |= (uint64_t)1 << prospect->device->index;
     }
     return sidelined;

@@ -212,7 +212,7 @@ rota_work *rota_work_add_copy(rota_submission *submission, const rota_prospect *
 void rota_work_provide(rota_sequencer *sequencer, rota_prospect *prospect, uint64_t size, uint32_t flags,
                        rota_staging **out_span) {
     rota_runtime *runtime = sequencer->runtime;
-    if (!rota_runtime_is_limited(runtime) || prospect->waiting_for) return;
+    if (!rota_runtime_is_limited(runtime) || rota_prospect_is_late(prospect)) return;
     *out_span = rota_staging_take(prospect->device, size, flags);
     if (!*out_span) prospect->waiting_for = 2;
 }

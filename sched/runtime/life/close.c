@@ -98,7 +98,7 @@ static void end_external_waits(rota_runtime *runtime) {
     ra_store_seq_cst(&runtime->external.is_over, 1); /* with after_is_over, before its thread sleeps */
     const uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) rota_sleeper_wake(runtime->devices[d]->handover.sleeper);
-    if (ra_load_relaxed(&runtime->external.made) == 0) return; /* nothing was ever held so */
+    if (!ra_load_relaxed(&runtime->external.is_used)) return; /* nothing was ever held so */
     const uint64_t until = rota_deadline_after(RESCUE_NS);
     while (!is_finished(runtime) && rota_clock_ns() < until) nap();
 }

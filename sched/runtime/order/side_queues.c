@@ -16,9 +16,9 @@
  * What is on a side queue is a work of a queue like any other to hazards, clocks and executors: an order that two
  * submissions have from a shared queue is a wait in settle, which the executor may find to hold already, and
  * the clocks are those of timelines, whichever they are. Among works that are late those for one timeline
- * share a side queue, in the order of its values, and of the deadlines of the application's, so that none is held for
- * another one's sake; with all side queues taken, one that has few works is shared. A timeline of the application's
- * counts as one, too; but what comes after its points may never go over, so one queue is kept from that, and others
+ * share a side queue, in the order of its values, so that none is held for another one's sake, and so do works that
+ * come after points of the application's, each set of which covers the one before; with all side queues taken, one that
+ * has few works is shared. What comes after such points may never go over, so one queue is kept from that, and others
  * rather share one that has none of it. */
 #include "base/atomic.h"
 #include "sched/runtime/memory/ranges.h"
@@ -50,7 +50,6 @@ static bool has_held(const rota_timeline *timeline) {
     return timeline->order.held > ra_load_relaxed(&timeline->completed);
 }
 
-/* The timeline by its index. */
 static void late_for(rota_prospect *prospect, uint32_t index, uint64_t value) {
     if (prospect->waiting_for == 0) {
         prospect->waiting_for = 1;
@@ -91,14 +90,9 @@ void rota_prospect_add_instance(rota_prospect *prospect, uint64_t point) {
 }
 
 void rota_prospect_add_external(rota_prospect *prospect, const rota_external_wait *after) {
-    if (after->count) prospect->timeout_ns = after->timeout_ns;
-    for (uint32_t i = 0; i < after->count; i++) {
-        rota_external_timeline *timeline = rota_external_wait_timeline(after->words, i);
-        const uint64_t value = rota_external_wait_value(after->words, i);
-        prospect->is_held = true;
-        if (!rota_external_timeline_has(timeline, value))
-            late_for(prospect, ROTA_TIMELINES_MAX + timeline->index, value);
-    }
+    if (after->count == 0) return;
+    prospect->is_held = true;
+    if (!rota_external_wait_is_reached(after->words)) prospect->after = after;
 }
 
 void rota_prospect_access(rota_prospect *prospect, rota_residency *residency, uint64_t begin, uint64_t end,
@@ -128,6 +122,18 @@ static bool is_better(const rota_timeline *timeline, const rota_timeline *other)
     return unfinished(timeline) < unfinished(other);
 }
 
+/* Whether what keeps the newest work there is over whenever what keeps these is. */
+static bool is_alike(const rota_prospect *prospect, const rota_timeline *timeline) {
+    const rota_timeline_order *order = &timeline->order;
+    if (is_at_hand(timeline, order->sidelined)) return false;
+    if (prospect->after) /* of a submission that is there as long as its work is not through */
+        return prospect->waiting_for == 0 && order->external &&
+               order->external_value > ra_load_relaxed(&timeline->completed) &&
+               rota_external_wait_covers(prospect->after, order->external);
+    return prospect->waiting_for == 1 && order->waiting_for_plus_1 == prospect->timeline + 1 &&
+           order->waiting_value <= prospect->value;
+}
+
 uint32_t rota_side_queue_choose(const rota_prospect *prospect) {
     const rota_device *device = prospect->device;
     const rota_runtime *runtime = device->runtime;
@@ -141,11 +147,7 @@ uint32_t rota_side_queue_choose(const rota_prospect *prospect) {
         }
         /* It comes after all that is there in any case. */
         if (prospect->wanted[q] && prospect->wanted[q] == ra_load_relaxed(&timeline->issued)) return q;
-        if (prospect->waiting_for == 1 && timeline->order.waiting_for_plus_1 == prospect->timeline + 1 &&
-            timeline->order.waiting_value <= prospect->value &&
-            timeline->order.waiting_timeout_ns <= prospect->timeout_ns && /* it fails no earlier */
-            !is_at_hand(timeline, timeline->order.sidelined))
-            alike = q;
+        if (is_alike(prospect, timeline)) alike = q;
         if (is_better(timeline, &device->timelines[least])) least = q;
     }
     return alike != ROTA_NONE ? alike : idle != ROTA_NONE ? idle : least;
@@ -184,7 +186,7 @@ bool rota_side_queue_is_crossed(const rota_prospect *prospect) {
 
 uint32_t rota_side_queue_for_copies(const rota_prospect *prospect, bool *is_sidelined) {
     const rota_device *device = prospect->device;
-    *is_sidelined = prospect->waiting_for != 0;
+    *is_sidelined = rota_prospect_is_late(prospect);
     if (*is_sidelined) return rota_side_queue_choose(prospect);
     if (is_clear(prospect, device->io_queue)) return device->io_queue;
     for (uint32_t q = device->runtime->plan_queue_count; q < device->runtime->queue_count; q++)
@@ -203,20 +205,27 @@ static bool crosses(const rota_work *work) {
     return false;
 }
 
+/* What the newest work of the timeline of that index is late for. One that is late for an earlier one there is late for
+ * what that is late for. */
+static void note_late(rota_timeline *timeline, const rota_prospect *prospect, uint32_t index,
+                      uint64_t value) {
+    rota_timeline_order *order = &timeline->order;
+    const bool for_one = prospect && !prospect->after && prospect->waiting_for == 1;
+    if (for_one && prospect->timeline == index) return;
+    order->waiting_for_plus_1 = for_one ? prospect->timeline + 1 : 0;
+    order->waiting_value = for_one ? prospect->value : 0;
+    order->external = prospect && prospect->waiting_for == 0 ? prospect->after : NULL;
+    order->external_value = value;
+}
+
 void rota_side_queue_note(rota_work *work, const rota_prospect *prospect) {
     const rota_device *device = work->device;
     rota_timeline *timeline = &device->timelines[work->queue];
     if (ra_load_relaxed(&device->linked) && crosses(work)) timeline->order.crosses = work->value;
     if (work->is_sidelined ||
         (work->foreign_wait_count != 0 && work->queue >= device->runtime->plan_queue_count)) {
-        /* One that is late for an earlier one here is late for what that is late for. */
-        if (!prospect || prospect->waiting_for != 1)
-            timeline->order.waiting_for_plus_1 = 0;
-        else if (prospect->timeline != device->index * device->runtime->queue_count + work->queue) {
-            timeline->order.waiting_for_plus_1 = prospect->timeline + 1;
-            timeline->order.waiting_value = prospect->value;
-            timeline->order.waiting_timeout_ns = prospect->timeout_ns;
-        }
+        note_late(timeline, prospect, device->index * device->runtime->queue_count + work->queue,
+                  work->value);
         timeline->order.sidelined = work->value;
         if (prospect && prospect->is_held) timeline->order.held = work->value;
     }

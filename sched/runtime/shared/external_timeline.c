@@ -30,7 +30,7 @@ rota_status rota_external_timeline_create(rota_runtime *runtime, const char *nam
     atomic_init(&timeline->references, 1);
     timeline->opened = rota_opened_now(runtime);
     timeline->name = copy;
-    timeline->index = (uint32_t)ra_fetch_add_relaxed(&runtime->external.made, 1);
+    ra_store_relaxed(&runtime->external.is_used, 1);
     *out_timeline = timeline;
     return ROTA_OK;
 }
@@ -109,6 +109,18 @@ static uint32_t first_missing(const uint64_t *words) {
 
 bool rota_external_wait_is_reached(const uint64_t *words) {
     return first_missing(words) == words[0];
+}
+
+bool rota_external_wait_covers(const rota_external_wait *later, const rota_external_wait *earlier) {
+    bool covers = later->timeout_ns >= earlier->timeout_ns;
+    for (uint32_t i = 0; covers && i < earlier->count; i++) {
+        covers = false;
+        for (uint32_t k = 0; !covers && k < later->count; k++)
+            covers = rota_external_wait_timeline(later->words, k) ==
+                         rota_external_wait_timeline(earlier->words, i) &&
+                     rota_external_wait_value(later->words, k) >= rota_external_wait_value(earlier->words, i);
+    }
+    return covers;
 }
 
 void rota_external_wait_watch(const rota_external_wait *after, uint32_t device) {

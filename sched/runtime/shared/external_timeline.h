@@ -13,7 +13,6 @@ struct rota_external_timeline {
     _Atomic uint64_t moved_ns; /* when, stored before it; never falls */
     _Atomic uint64_t holders;  /* bit per device whose submit thread may sleep until it moves */
     _Atomic uint32_t references;
-    uint32_t index; /* among those of its runtime, which begin again after 2^32 */
     rota_opened opened;
     char *name;
 };
@@ -53,6 +52,9 @@ bool rota_external_timeline_has(rota_external_timeline *timeline, uint64_t value
 void rota_external_wait_retain(const uint64_t *words);
 void rota_external_wait_release(const uint64_t *words);
 bool rota_external_wait_is_reached(const uint64_t *words);
+/* Whether the earlier one, which began to wait before, is over wherever the later one is: it has no timeline that that
+ * has not, nor a higher value of one or a longer deadline. */
+bool rota_external_wait_covers(const rota_external_wait *later, const rota_external_wait *earlier);
 /* Has the device's submit thread woken when one of the timelines moves; and not any more. */
 void rota_external_wait_watch(const rota_external_wait *after, uint32_t device);
 void rota_external_wait_watch_nothing(const rota_external_wait *after, uint32_t device);

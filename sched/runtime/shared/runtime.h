@@ -172,10 +172,9 @@ typedef struct rota_failed_shared {
     _Atomic uint32_t active;
 } rota_failed_shared;
 
-/* Timelines of the application's: how many were made, and whether the runtime closes over what waits for them. */
+/* Timelines of the application's: whether one was made, and whether the runtime closes over what waits for them. */
 typedef struct rota_external_shared {
-    _Atomic uint64_t made;
-    _Atomic uint32_t is_over;
+    _Atomic uint32_t is_used, is_over;
 } rota_external_shared;
 
 typedef struct rota_causes_shared {

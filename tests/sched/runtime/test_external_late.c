@@ -69,6 +69,53 @@ static void falling(void **state) {
     both(falling_on);
 }
 
+/* Submissions that come after several timelines, all of which rise, are a row, and share a queue: they leave others to
+ * other timelines. One for which a value falls does not, as long as there are queues. */
+static void rows_on(bool on_other) {
+    enum { COUNT = 9, OTHERS = 3, FALLS = COUNT, ALL = COUNT + 1 + OTHERS };
+    scene *s = open_scene(on_other, PATIENCE_NS);
+    rota_external_timeline *second, *others[OTHERS];
+    rota_buffer *x[ALL];
+    rota_plan *plans[ALL];
+    rota_ticket tickets[ALL];
+    assert_ok(rota_external_timeline_create(s->runtime, "second", &second));
+    for (uint32_t i = 0; i < ALL; i++) {
+        x[i] = test_words(s->device, "x", WORDS, 1);
+        plans[i] = test_plan_1(s->device, "row", &test_increment, x[i], ROTA_READWRITE);
+        if (i <= FALLS) { /* the last of them at the first one's values */
+            const rota_external_point points[] = {{s->timeline, i < FALLS ? i + 2 : 2},
+                                                  {second, i < FALLS ? i + 1 : 1}};
+            assert_ok(rota_submit_with(plans[i], &ROTA_SUBMIT_OPTIONS(.after = points, .after_count = 2),
+                                       &tickets[i]));
+        } else {
+            assert_ok(rota_external_timeline_create(s->runtime, "other", &others[i - FALLS - 1]));
+            tickets[i] = submit_after(plans[i], others[i - FALLS - 1], 1);
+        }
+    }
+    for (uint32_t i = ALL; --i > FALLS;) {
+        assert_ok(rota_external_timeline_signal(others[i - FALLS - 1], 1));
+        assert_ok(rota_wait(tickets[i], 1000000000));
+        rota_external_timeline_release(others[i - FALLS - 1]);
+    }
+    for (uint32_t i = 0; i < COUNT; i++) {
+        assert_ok(rota_external_timeline_signal(s->timeline, i + 2));
+        assert_status(rota_poll(tickets[i]), ROTA_BUSY);
+        assert_ok(rota_external_timeline_signal(second, i + 1));
+        assert_ok(rota_wait(tickets[i], 1000000000));
+        assert_ok(rota_wait(tickets[FALLS], 1000000000));
+    }
+    rota_external_timeline_release(second);
+    for (uint32_t i = 0; i < ALL; i++) {
+        rota_plan_release(plans[i]);
+        rota_buffer_release(x[i]);
+    }
+    close_scene(s);
+}
+static void rows(void **state) {
+    (void)state;
+    both(rows_on);
+}
+
 /* Fills the slot's buffer with 9, with one instance. */
 static rota_plan *filling_plan(scene *s, rota_graph **out_graph, rota_buffer **out_slot) {
     rota_graph *graph;
@@ -270,7 +317,8 @@ static void released(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(deadlines), cmocka_unit_test(falling),
-                                       cmocka_unit_test(instance),  cmocka_unit_test(words),
-                                       cmocka_unit_test(stale),     cmocka_unit_test(released)};
+                                       cmocka_unit_test(rows),      cmocka_unit_test(instance),
+                                       cmocka_unit_test(words),     cmocka_unit_test(stale),
+                                       cmocka_unit_test(released)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
