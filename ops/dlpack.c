@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 #include "base/given.h"
-#include "graph/buffer_internal.h"
+#include "graph/buffer_internal.h" /* IWYU pragma: keep */
 #include "ops/dlpack_abi.h"
 #include "ops/layout.h"
 #include "sched/embed.h"

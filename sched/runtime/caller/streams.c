@@ -4,7 +4,7 @@
 #include "base/given.h"
 #include "sched/embed.h"
 #include "sched/opened.h"
-#include "sched/runtime/shared/devices.h"
+#include "sched/runtime/shared/devices.h" /* IWYU pragma: keep */
 #include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/loss.h"
 

@@ -25,7 +25,6 @@
 #include "sched/runtime/completer/rescue.h"
 #include "sched/runtime/kinds/read.h"
 #include "sched/runtime/plans/executable.h"
-#include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/loss.h"
