@@ -77,6 +77,7 @@ rota_status rota_external_timeline_signal(rota_external_timeline *timeline, uint
     /* Releases what the application wrote; each signal that fails here found a later value. */
     while (before < value && !ra_cas_seq_cst(&timeline->reached, &before, value)) {
     }
+    if (before < value) note_move(timeline); /* again: it may have been kept in between */
     /* Also while the runtime closes, which waits for what is held; and later: handles are never freed, and a thread of
      * a later runtime that has this one's is woken for nothing. */
     rota_runtime *runtime = opened.runtime;
@@ -112,7 +113,7 @@ bool rota_external_wait_is_reached(const uint64_t *words) {
 }
 
 bool rota_external_wait_covers(const rota_external_wait *later, const rota_external_wait *earlier) {
-    bool covers = later->timeout_ns >= earlier->timeout_ns;
+    bool covers = earlier->count != 0 && later->timeout_ns >= earlier->timeout_ns;
     for (uint32_t i = 0; covers && i < earlier->count; i++) {
         covers = false;
         for (uint32_t k = 0; !covers && k < later->count; k++)

@@ -73,6 +73,39 @@ static void moved_later(void **state) {
     assert_true(stops > 4);
 }
 
+/* A call that was kept before its timeline moved counts from when it did. */
+static void nap_once(void *user, const rota_stop_site *site) {
+    scene *s = user;
+    (void)site;
+    if (s->passed++ != s->target) return;
+    uint64_t value;
+    rota_stop_hook = NULL;
+    test_nap_ms(5);
+    assert_ok(rota_external_timeline_value(s->timelines[0], &value));
+    if (value == 0) s->done_ns = rota_clock_ns(); /* not before that */
+    rota_stop_hook = nap_once;
+}
+
+static void moved_late(void **state) {
+    (void)state;
+    uint32_t stops = 0;
+    for (bool ends = false; !ends; stops++) {
+        scene s;
+        open_scene(&s);
+        s.target = stops;
+        rota_stop_user = &s;
+        rota_stop_hook = nap_once;
+        assert_ok(rota_external_timeline_signal(s.timelines[0], 1));
+        rota_stop_hook = NULL;
+        ends = s.passed <= s.target;
+        if (ra_load_seq_cst(&s.timelines[0]->moved_ns) < s.done_ns)
+            fail_msg("stop %u: it moved %llu ns after what was noted", stops,
+                     (unsigned long long)(s.done_ns - ra_load_seq_cst(&s.timelines[0]->moved_ns)));
+        close_scene(&s);
+    }
+    assert_true(stops > 4);
+}
+
 /* ---- A move before the deadline is not missed ---- */
 
 static void move_before_deadline(void *user, const rota_stop_site *site) {
@@ -148,7 +181,7 @@ static void named(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(moved_later), cmocka_unit_test(moved_in_time),
-                                       cmocka_unit_test(named)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(moved_later), cmocka_unit_test(moved_late),
+                                       cmocka_unit_test(moved_in_time), cmocka_unit_test(named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
