@@ -123,11 +123,12 @@ typedef struct rota_submit_options {
      * are reached. What depends on it waits with it, and so may later replays of its plan, which share its instances;
      * everything else passes. On one device that holds for up to five rows of submissions that wait: one belongs to
      * the row of an earlier one if it has all timelines of that one, none at a lesser value, and no lesser
-     * after_timeout_ns. With more rows, some of those wait for others of those too, beyond their deadlines. If the
-     * points are not reached within after_timeout_ns, counted from when one of their timelines moved last, it fails
-     * with TIMEOUT, naming one. What it takes from arguments is taken at once; of a plan without an argument set whose
-     * slots, which no node uses, have more than 64 words, it is INVALID_ARGUMENT. The array is borrowed during the
-     * call. */
+     * after_timeout_ns, and nothing keeps either but points and their row; a move between devices does, and a part of
+     * the plan on another one, and an instance that is in use. With more rows, some of those wait for others of those
+     * too, beyond their deadlines. If the points are not reached within after_timeout_ns, counted from when one of
+     * their timelines moved last, it fails with TIMEOUT, naming one. What it takes from arguments is taken at once; of
+     * a plan without an argument set whose slots, which no node uses, have more than 64 words, it is INVALID_ARGUMENT.
+     * The array is borrowed during the call. */
     const rota_external_point *after;
     uint64_t after_timeout_ns; /* 0: the runtime's timeout_ns */
     uint32_t after_count;      /* at most ROTA_AFTER_MAX */

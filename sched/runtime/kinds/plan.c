@@ -275,7 +275,7 @@ static uint64_t choose_sidelined(replay *r, bool is_waiting, bool known) {
         rota_prospect *prospect = &r->prospects[p];
         *prospect = (rota_prospect){.device = plan->partitions[p].device};
         look_at_prospect(submission, known, r->arena, prospect);
-        rota_prospect_add_instance(prospect, r->instance_wait);
+        rota_prospect_add_instance(prospect, r->instance_wait, r->is_made);
         rota_prospect_add_external(prospect, &submission->made.after);
         if (waits_for_other_parts(plan, prospect->device)) prospect->waiting_for = 2;
         if (rota_prospect_is_late(prospect) || is_waiting || steps_aside(plan, known, prospect))

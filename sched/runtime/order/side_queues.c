@@ -82,8 +82,10 @@ void rota_prospect_add(rota_prospect *prospect, uint64_t point) {
     late_for(prospect, rota_point_device(point) * runtime->queue_count + queue, value);
 }
 
-void rota_prospect_add_instance(rota_prospect *prospect, uint64_t point) {
+void rota_prospect_add_instance(rota_prospect *prospect, uint64_t point, bool is_made) {
+    prospect->wants_instance = !is_made;
     if (point == ROTA_POINT_NONE || rota_point_passed(prospect->device->runtime, point)) return;
+    prospect->wants_instance = true;
     const rota_timeline *timeline = rota_runtime_timeline(prospect->device->runtime, point);
     if (has_held(timeline) && !is_at_hand(timeline, rota_point_value(point)))
         rota_prospect_add(prospect, point);
@@ -122,14 +124,24 @@ static bool is_better(const rota_timeline *timeline, const rota_timeline *other)
     return unfinished(timeline) < unfinished(other);
 }
 
+/* Whether they are late for works on the queue of that index at most. */
+static bool is_late_there_only(const rota_prospect *prospect, uint32_t index) {
+    return prospect->waiting_for == 0 || (prospect->waiting_for == 1 && prospect->timeline == index);
+}
+
+/* Whether the row of works there goes on with these: all that keeps what is there is over whenever their points are. */
+static bool covers_row(const rota_prospect *prospect, const rota_timeline *timeline) {
+    const rota_timeline_order *order = &timeline->order;
+    /* A submission whose work is through may be forgotten; a forgotten one is covered by nothing. */
+    return order->external && order->external_value > ra_load_relaxed(&timeline->completed) &&
+           rota_external_wait_covers(prospect->after, order->external);
+}
+
 /* Whether what keeps the newest work there is over whenever what keeps these is. */
-static bool is_alike(const rota_prospect *prospect, const rota_timeline *timeline) {
+static bool is_alike(const rota_prospect *prospect, const rota_timeline *timeline, uint32_t index) {
     const rota_timeline_order *order = &timeline->order;
     if (is_at_hand(timeline, order->sidelined)) return false;
-    if (prospect->after) /* of a submission that is there as long as its work is not through */
-        return prospect->waiting_for == 0 && order->external &&
-               order->external_value > ra_load_relaxed(&timeline->completed) &&
-               rota_external_wait_covers(prospect->after, order->external);
+    if (prospect->after) return is_late_there_only(prospect, index) && covers_row(prospect, timeline);
     return prospect->waiting_for == 1 && order->waiting_for_plus_1 == prospect->timeline + 1 &&
            order->waiting_value <= prospect->value;
 }
@@ -147,7 +159,7 @@ uint32_t rota_side_queue_choose(const rota_prospect *prospect) {
         }
         /* It comes after all that is there in any case. */
         if (prospect->wanted[q] && prospect->wanted[q] == ra_load_relaxed(&timeline->issued)) return q;
-        if (is_alike(prospect, timeline)) alike = q;
+        if (is_alike(prospect, timeline, device->index * runtime->queue_count + q)) alike = q;
         if (is_better(timeline, &device->timelines[least])) least = q;
     }
     return alike != ROTA_NONE ? alike : idle != ROTA_NONE ? idle : least;
@@ -211,11 +223,19 @@ static void note_late(rota_timeline *timeline, const rota_prospect *prospect, ui
                       uint64_t value) {
     rota_timeline_order *order = &timeline->order;
     const bool for_one = prospect && !prospect->after && prospect->waiting_for == 1;
-    if (for_one && prospect->timeline == index) return;
+    const bool is_here = for_one && prospect->timeline == index;
+    if (!prospect || prospect->wants_instance || !is_late_there_only(prospect, index)) {
+        order->external = NULL;
+    } else if (prospect->after) { /* a row begins where nothing is held, not behind others */
+        const bool goes_on = is_at_hand(timeline, order->sidelined) || covers_row(prospect, timeline);
+        order->external = goes_on ? prospect->after : NULL;
+        order->external_value = value;
+    } else if (!is_here) {
+        order->external = NULL;
+    }
+    if (is_here) return;
     order->waiting_for_plus_1 = for_one ? prospect->timeline + 1 : 0;
     order->waiting_value = for_one ? prospect->value : 0;
-    order->external = prospect && prospect->waiting_for == 0 ? prospect->after : NULL;
-    order->external_value = value;
 }
 
 void rota_side_queue_note(rota_work *work, const rota_prospect *prospect) {

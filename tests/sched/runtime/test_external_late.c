@@ -116,8 +116,8 @@ static void rows(void **state) {
     both(rows_on);
 }
 
-/* Fills the slot's buffer with 9, with one instance. */
-static rota_plan *filling_plan(scene *s, rota_graph **out_graph, rota_buffer **out_slot) {
+/* Fills the slot's buffer with 9, with so many instances. */
+static rota_plan *filling_plan(scene *s, uint32_t instances, rota_graph **out_graph, rota_buffer **out_slot) {
     rota_graph *graph;
     rota_recorder *recorder;
     rota_plan *plan;
@@ -126,9 +126,9 @@ static rota_plan *filling_plan(scene *s, rota_graph **out_graph, rota_buffer **o
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     assert_ok(rota_record_fill(recorder, *out_slot, 0, BYTES, 9, NULL));
     rota_recorder_close(recorder);
-    assert_ok(rota_compile(s->runtime, graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &s->device, .device_count = 1, .instances = 1),
-                           &plan));
+    assert_ok(rota_compile(
+        s->runtime, graph,
+        &ROTA_COMPILE_OPTIONS(.devices = &s->device, .device_count = 1, .instances = instances), &plan));
     *out_graph = graph; /* the slot's */
     return plan;
 }
@@ -144,7 +144,7 @@ static void instance_on(bool on_other) {
     rota_ticket tickets[HELD], filling[2];
     rota_args *args;
     rota_graph *graph;
-    rota_plan *plan = filling_plan(s, &graph, &slot);
+    rota_plan *plan = filling_plan(s, 1, &graph, &slot);
     assert_ok(rota_args_create(plan, &args));
     for (uint32_t i = 0; i < HELD; i++) {
         assert_ok(rota_external_timeline_create(s->runtime, "held", &timelines[i]));
@@ -193,6 +193,140 @@ static void instance_on(bool on_other) {
 static void instance(void **state) {
     (void)state;
     both(instance_on);
+}
+
+/* One row, though of each buffer's two increments the second comes after the first: it leaves queues to another
+ * timeline. `apart`: all firsts are before all seconds. */
+static void pairs_on(bool on_other, bool apart) {
+    enum { PAIRS = 5, COUNT = 2 * PAIRS };
+    scene *s = open_scene(on_other, PATIENCE_NS);
+    rota_external_timeline *other;
+    rota_buffer *x[PAIRS], *y = test_words(s->device, "y", WORDS, 1);
+    rota_plan *plans[PAIRS], *alone = test_plan_1(s->device, "alone", &test_increment, y, ROTA_READWRITE);
+    rota_ticket tickets[COUNT];
+    assert_ok(rota_external_timeline_create(s->runtime, "other", &other));
+    for (uint32_t i = 0; i < PAIRS; i++) {
+        x[i] = test_words(s->device, "x", WORDS, 1);
+        plans[i] = test_plan_1(s->device, "pair", &test_increment, x[i], ROTA_READWRITE);
+    }
+    for (uint32_t i = 0; i < COUNT; i++)
+        tickets[i] = submit_after(plans[apart ? i % PAIRS : i / 2], s->timeline, i + 1);
+    const rota_ticket ticket = submit_after(alone, other, 1);
+    test_nap_ns(MOMENT_NS);
+    assert_ok(rota_external_timeline_signal(other, 1));
+    assert_ok(rota_wait(ticket, 4000000000u));
+    for (uint32_t i = 0; i < COUNT; i++) {
+        assert_status(rota_poll(tickets[i]), ROTA_BUSY);
+        assert_ok(rota_external_timeline_signal(s->timeline, i + 1));
+        assert_ok(rota_wait(tickets[i], 4000000000u));
+    }
+    for (uint32_t i = 0; i < PAIRS; i++) {
+        test_expect_words(x[i], WORDS, 3);
+        rota_plan_release(plans[i]);
+        rota_buffer_release(x[i]);
+    }
+    rota_external_timeline_release(other);
+    rota_plan_release(alone);
+    rota_buffer_release(y);
+    close_scene(s);
+}
+static void pairs(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) pairs_on(i & 1u, i & 2u);
+}
+
+/* A sixth row shares a queue with another one; what comes later of it takes one that is free by then. */
+static void sixth_on(bool on_other) {
+    enum { ROWS = 6, SIXTH = ROWS - 1, COUNT = ROWS + 1 };
+    scene *s = open_scene(on_other, PATIENCE_NS);
+    rota_external_timeline *timelines[ROWS];
+    rota_buffer *x[COUNT];
+    rota_plan *plans[COUNT];
+    rota_ticket tickets[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++) {
+        x[i] = test_words(s->device, "x", WORDS, 1);
+        plans[i] = test_plan_1(s->device, "row", &test_increment, x[i], ROTA_READWRITE);
+    }
+    for (uint32_t i = 0; i < ROWS; i++) {
+        assert_ok(rota_external_timeline_create(s->runtime, "row", &timelines[i]));
+        tickets[i] = submit_after(plans[i], timelines[i], 1);
+    }
+    test_nap_ns(MOMENT_NS);
+    for (uint32_t i = 1; i < SIXTH; i++) {
+        assert_ok(rota_external_timeline_signal(timelines[i], 1));
+        assert_ok(rota_wait(tickets[i], 0));
+    }
+    tickets[ROWS] = submit_after(plans[ROWS], timelines[SIXTH], 2);
+    test_nap_ns(MOMENT_NS);
+    assert_ok(rota_external_timeline_signal(timelines[SIXTH], 2));
+    assert_ok(rota_wait(tickets[ROWS], 4000000000u));
+    assert_status(rota_poll(tickets[0]), ROTA_BUSY);
+    assert_ok(rota_external_timeline_signal(timelines[0], 1));
+    for (uint32_t i = 0; i < COUNT; i++) {
+        assert_ok(rota_wait(tickets[i], 0));
+        rota_plan_release(plans[i]);
+        rota_buffer_release(x[i]);
+        if (i < ROWS) rota_external_timeline_release(timelines[i]);
+    }
+    close_scene(s);
+}
+static void sixth(void **state) {
+    (void)state;
+    both(sixth_on);
+}
+
+/* One of a row waits for its instance as well, at which a driver stays: nothing of other plans is kept with it, neither
+ * where its point is reached nor where its deadline passes. */
+static void building(void **state) {
+    (void)state;
+    enum { SHORT_NS = 300000000 };
+    scene *s = open_scene(true, PATIENCE_NS);
+    rota_external_timeline *other;
+    rota_buffer *x[2], *slot, *filled[2];
+    rota_plan *plans[2];
+    rota_ticket tickets[2], filling[2];
+    rota_args *args;
+    rota_graph *graph;
+    rota_plan *plan = filling_plan(s, 2, &graph, &slot);
+    assert_ok(rota_args_create(plan, &args));
+    assert_ok(rota_external_timeline_create(s->runtime, "other", &other));
+    ra_store_seq_cst(&s->options.faults.instances_stay_from,
+                     ra_load_seq_cst(&s->options.instance_creations) + 3); /* but for the two plans below */
+    for (uint32_t i = 0; i < 2; i++) {
+        x[i] = test_words(s->device, "x", WORDS, 1);
+        plans[i] = test_plan_1(s->device, "plan", &test_increment, x[i], ROTA_READWRITE);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        const rota_external_point point = {i ? s->timeline : other, 1};
+        filled[i] = test_words(s->device, "filled", WORDS, 1);
+        assert_ok(rota_args_set_buffer(args, slot, filled[i]));
+        assert_ok(rota_submit_with(plan,
+                                   &ROTA_SUBMIT_OPTIONS(.args = args, .after = &point, .after_count = 1,
+                                                        .after_timeout_ns = SHORT_NS),
+                                   &filling[i]));
+    }
+    tickets[0] = submit_for(plans[0], s->timeline, 1, SHORT_NS);
+    tickets[1] = submit_for(plans[1], s->timeline, 2, SHORT_NS);
+    test_nap_ns(MOMENT_NS);
+    assert_ok(rota_external_timeline_signal(other, 1));
+    assert_ok(rota_external_timeline_signal(s->timeline, 1));
+    assert_ok(rota_wait(tickets[0], 4000000000u));
+    assert_status(rota_wait(tickets[1], 4000000000u), ROTA_TIMEOUT);
+    assert_status(rota_poll(tickets[1]), ROTA_TIMEOUT); /* it has ended, and not only the wait for it */
+    assert_status(rota_poll(filling[1]), ROTA_BUSY);
+    ra_store_seq_cst(&s->options.faults.instances_stay_from, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_ok(rota_wait(filling[i], 0));
+        test_expect_words(filled[i], WORDS, 9);
+        rota_buffer_release(filled[i]);
+        rota_plan_release(plans[i]);
+        rota_buffer_release(x[i]);
+    }
+    rota_external_timeline_release(other);
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+    close_scene(s);
 }
 
 /* Points behind as many words as a plan may have, in a lane's ring of words that stands where the rest is too short. */
@@ -318,7 +452,8 @@ static void released(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(deadlines), cmocka_unit_test(falling),
                                        cmocka_unit_test(rows),      cmocka_unit_test(instance),
-                                       cmocka_unit_test(words),     cmocka_unit_test(stale),
-                                       cmocka_unit_test(released)};
+                                       cmocka_unit_test(pairs),     cmocka_unit_test(sixth),
+                                       cmocka_unit_test(building),  cmocka_unit_test(words),
+                                       cmocka_unit_test(stale),     cmocka_unit_test(released)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
