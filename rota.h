@@ -20,6 +20,7 @@
 #include "ops/fuse.h"
 #include "ops/table.h"
 #include "ops/direct.h"
+#include "ops/dlpack.h"
 #include "ops/custom.h"
 
 #endif

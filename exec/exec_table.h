@@ -21,6 +21,12 @@ typedef struct rota_exec_time {
     uint64_t begin_ns, end_ns; /* both 0: not run */
 } rota_exec_time;
 
+/* To be called when what the application has put on a stream is done; begins the caller's own struct. `is_done`: false
+ * where it never will be, since the stream's context has failed. */
+typedef struct rota_exec_stream_call {
+    void (*fn)(struct rota_exec_stream_call *call, bool is_done);
+} rota_exec_stream_call;
+
 typedef struct rota_exec_device_vtable {
     /* Stops the device. Ends at the deadline whatever the driver does: what it may still touch, or call the
      * host from, is then abandoned, its bytes counted in out_abandoned_bytes (never 0 then). No calls follow.
@@ -74,6 +80,10 @@ typedef struct rota_exec_device_vtable {
      * Wait-free, as who asks is inside a wait: takes what the executor's own threads have noted, enters no
      * driver. */
     bool (*stuck_node)(rota_exec_device *device, rota_exec_instance *instance, uint32_t *out_node);
+    /* NULL, or: `call` is made once, on a thread of the driver's, when what the application has put on its stream so
+     * far is done or has failed, also after the device was closed; after an error not. INVALID_ARGUMENT: not a stream
+     * of this device; WRONG_STATE: one that is being captured. */
+    rota_status (*stream_call)(rota_exec_device *device, void *stream, rota_exec_stream_call *call);
     /* NULL, or: the CPU time so far of the threads with which the executor watches the device (not of those
      * that run kernels), spinning excluded. Any thread. */
     uint64_t (*own_cpu_ns)(rota_exec_device *device);

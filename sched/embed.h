@@ -1,5 +1,5 @@
-/* Inside an application: memory that it has already becomes a buffer's. Threads, progress and fork are as of runtime.h.
- */
+/* Inside an application: memory that it has already becomes a buffer's, and work comes after its own. Threads, progress
+ * and fork are as of runtime.h. */
 #ifndef ROTA_SCHED_EMBED_H
 #define ROTA_SCHED_EMBED_H
 
@@ -59,5 +59,44 @@ typedef struct rota_adopt_options {
  * UNSUPPORTED: memory of a kind that the device does not take; DEVICE_LOST; OUT_OF_MEMORY. */
 ROTA_API rota_status rota_buffer_adopt(rota_device *device, const rota_adopt_options *options,
                                        rota_buffer **out_buffer);
+
+/* ---- Points of the application's ----
+ *
+ * A timeline is a number that only rises; a point of it is reached once the number is at least the point's value.
+ * Submissions come after points by rota_submit_options.after, and points are reached by tickets
+ * (rota_ticket_export). So rota's work and the application's are put in order without a thread that waits. */
+
+/* A timeline at 0. `name` is copied (NULL: unnamed). The caller owns one reference; submissions, tickets and streams
+ * that name it hold it. May block in malloc. */
+ROTA_API rota_status rota_external_timeline_create(rota_runtime *runtime, const char *name,
+                                                   rota_external_timeline **out_timeline);
+/* One reference less. Any thread, also after the runtime was closed; the last one may block in malloc. NULL is
+ * ignored. */
+ROTA_API void rota_external_timeline_release(rota_external_timeline *timeline);
+
+/* All points up to `value` are reached: what the calling thread wrote before is seen by what comes after them. A value
+ * that the timeline has passed changes nothing. Any thread; lock-free: it may be called from a driver's callback. Who
+ * comes after the point may release the timeline before the call is over: where that was the last reference, the call
+ * frees it, and may block in malloc.
+ * Also while the runtime closes, which waits for what is held up to its deadline; WRONG_STATE after that, and in a
+ * child after a fork, though the value rises then too. */
+ROTA_API rota_status rota_external_timeline_signal(rota_external_timeline *timeline, uint64_t value);
+/* Where it is. What was to be done before is visible to the calling thread. Wait-free. */
+ROTA_API rota_status rota_external_timeline_value(const rota_external_timeline *timeline,
+                                                  uint64_t *out_value);
+
+/* The point is reached when all that was put on the application's CUDA stream so far is done: the driver calls, and
+ * nobody waits. So a submission comes after a stream's position, and after an event by cuStreamWaitEvent before.
+ * `stream` is a CUstream of the primary context of `device`; a default stream is CU_STREAM_LEGACY or
+ * CU_STREAM_PER_THREAD, not NULL. May block in malloc and the driver. UNSUPPORTED: a device without streams;
+ * INVALID_ARGUMENT: also a stream of another context, a timeline of another runtime; WRONG_STATE: also a stream that
+ * is being captured; DEVICE_LOST. Where the context fails meanwhile the point is not reached, and what comes after it
+ * has its deadline. The call holds the timeline until the driver has called, which it does in that case, too. */
+ROTA_API rota_status rota_stream_signal(rota_device *device, void *stream, rota_external_timeline *timeline,
+                                        uint64_t value);
+
+/* The point is reached when the ticket is complete or failed; which of the two, rota_poll says. It is rota's completer
+ * that moves the timeline then. May block in malloc. INVALID_ARGUMENT: also a timeline of another runtime. */
+ROTA_API rota_status rota_ticket_export(rota_ticket ticket, rota_external_timeline *timeline, uint64_t value);
 
 #endif

@@ -15,6 +15,8 @@ typedef struct rota_opened {
 rota_opened rota_opened_now(rota_runtime *runtime);
 /* ROTA_OK while it lasts; WRONG_STATE. Wait-free. */
 rota_status rota_opened_check(rota_opened opened);
+/* The same, and ROTA_OK also while the runtime closes, in a child after a fork as well. Wait-free. */
+rota_status rota_opened_check_lasts(rota_opened opened);
 rota_status rota_runtime_check(const rota_runtime *runtime);
 
 #endif

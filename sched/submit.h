@@ -68,7 +68,7 @@ ROTA_API void rota_args_release(rota_args *args);
 
 /* Each checks the slot's size, and its type where a kernel says one, against the record and names both on
  * error; NOT_FOUND: no slot (below: no such buffer) of the plan's graph. Wait-free where
- * nothing else is said. Goes over the plan's words of arguments, 16384 at most. */
+ * nothing else is said. Goes over the plan's words of arguments, 16350 at most. */
 ROTA_API rota_status rota_args_set_f32(rota_args *args, rota_slot slot, float value);
 ROTA_API rota_status rota_args_set_u32(rota_args *args, rota_slot slot, uint32_t value);
 ROTA_API rota_status rota_args_set_u64(rota_args *args, rota_slot slot, uint64_t value);
@@ -106,11 +106,32 @@ ROTA_API rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *
 ROTA_API rota_status rota_submit_wait(rota_plan *plan, rota_args *args, uint64_t timeout_ns,
                                       rota_ticket *out_ticket);
 
+/* A timeline that the application moves (embed.h), and a value of it. */
+typedef struct rota_external_timeline rota_external_timeline;
+typedef struct rota_external_point {
+    rota_external_timeline *timeline;
+    uint64_t value;
+} rota_external_point;
+#define ROTA_AFTER_MAX 16
+
 typedef struct rota_submit_options {
     size_t struct_size;  /* sizeof, by ROTA_SUBMIT_OPTIONS() */
     rota_args *args;     /* borrowed during the call; NULL: for a plan whose nodes take no arguments */
     uint64_t timeout_ns; /* how long to wait for room, as of rota_submit_wait; 0: the default */
     bool no_wait;        /* BUSY where there is no room, as rota_submit; timeout_ns is 0 then */
+    /* Points of the application's (embed.h) that the submission comes after: nothing of it begins before all of them
+     * are reached. What depends on it waits with it, and so may later replays of its plan, which share its instances;
+     * everything else passes. On one device that holds for up to five rows of submissions that wait: one belongs to
+     * the row of an earlier one if it has all timelines of that one, none at a lesser value, and no lesser
+     * after_timeout_ns, and nothing keeps either but points and their row; a move between devices does, and a part of
+     * the plan on another one, and an instance that is in use. With more rows, some of those wait for others of those
+     * too, beyond their deadlines. If the points are not reached within after_timeout_ns, counted from when one of
+     * their timelines moved last, it fails with TIMEOUT, naming one. What it takes from arguments is taken at once; of
+     * a plan without an argument set whose slots, which no node uses, have more than 64 words, it is INVALID_ARGUMENT.
+     * The array is borrowed during the call. */
+    const rota_external_point *after;
+    uint64_t after_timeout_ns; /* 0: the runtime's timeout_ns */
+    uint32_t after_count;      /* at most ROTA_AFTER_MAX */
 } rota_submit_options;
 #define ROTA_SUBMIT_OPTIONS(...) ROTA_SIZED(rota_submit_options, __VA_ARGS__)
 

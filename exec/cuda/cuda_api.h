@@ -70,6 +70,9 @@
     X(StreamCreate, 2000, (CUstream *, unsigned))                                                            \
     X(StreamDestroy, 4000, (CUstream))                                                                       \
     X(StreamWaitEvent, 3020, (CUstream, CUevent, unsigned))                                                  \
+    X(StreamGetCtx, 9020, (CUstream, CUcontext *))                                                           \
+    X(StreamIsCapturing, 10000, (CUstream, CUstreamCaptureStatus *))                                         \
+    X(StreamAddCallback, 5000, (CUstream, CUstreamCallback, void *, unsigned))                               \
     X(StreamQuery, 2000, (CUstream))                                                                         \
     X(StreamSynchronize, 2000, (CUstream))                                                                   \
     X(StreamBeginCapture, 10010, (CUstream, CUstreamCaptureMode))                                            \

@@ -9,6 +9,7 @@
 #include "exec/cuda/cuda_adopt.h"
 #include "exec/cuda/cuda_memory.h"
 #include "exec/cuda/cuda_names.h"
+#include "exec/cuda/cuda_stream.h"
 #include "exec/cuda/cuda_program.h"
 #include "exec/cuda/cuda_running.h"
 #include "exec/cuda/cuda_share.h"
@@ -327,6 +328,7 @@ static const rota_exec_device_vtable cuda_vtable = {
     .memory_export = rota_cuda_memory_export,
     .memory_import = rota_cuda_memory_import,
     .memory_adopt = rota_cuda_memory_adopt,
+    .stream_call = rota_cuda_stream_call,
     .memory_return = rota_cuda_memory_return,
     .timeline_create = rota_cuda_timeline_create,
     .timeline_signal = rota_cuda_timeline_signal,

@@ -1,14 +1,15 @@
 /* For kernels that may be launched early: included in place of rota_kernel.cuh it gives the ROTA_KERNEL macros another
  * body, and nothing else changes. On devices of compute capability 9.0 and later the CUDA executor launches such a
- * kernel, where it comes after a single other kernel, while that one still runs ("programmatic dependent launch"): it is
- * on its multiprocessors when the other ends. Until then it waits, before the body's first statement, so the body sees
- * what any kernel sees: all that it comes after is complete, and its writes are visible.
+ * kernel, where it comes after a single other kernel, while that one still runs ("programmatic dependent launch"): it
+ * is on its multiprocessors when the other ends. Until then it waits, before the body's first statement, so the body
+ * sees what any kernel sees: all that it comes after is complete, and its writes are visible.
  *
  * Worth it for kernels of a few microseconds. A block that waits keeps its registers and its shared memory, so a kernel
  * that has much of either, or runs beside others that do, is better launched when it can run.
  *
- * The image must be made for compute_90 or later, beside what older devices need: those have no such wait, and the kernel
- * is launched as others are. By the entry rota_starts_early the executor knows that the kernels of an image wait. */
+ * The image must be made for compute_90 or later, beside what older devices need: those have no such wait, and the
+ * kernel is launched as others are. By the entry rota_starts_early the executor knows that the kernels of an image
+ * wait. */
 #ifndef ROTA_KERNEL_EARLY_CUH
 #define ROTA_KERNEL_EARLY_CUH
 

@@ -178,7 +178,7 @@ static void begin_with(unsigned count, unsigned records) {
     runtime.sequencer->rounds = 0;
     runtime.lanes.chunks.free_chunks = NULL;
     runtime.lanes.chunks.slabs = NULL;
-    ra_store_relaxed(&runtime.generation, 1);
+    ra_store_relaxed(&runtime.handle.generation, 1);
     ra_store_relaxed(&runtime.lanes.ready, LANES);
     ra_store_relaxed(&runtime.handle.lanes_free, 0);
     ra_store_relaxed(&runtime.lanes.high, 0);

@@ -449,7 +449,7 @@ static void prepare(unsigned producer) {
     runtime.sequencer->pool->pinned = NULL;
     static _Atomic uint32_t next[2];
     ra_store_relaxed(&runtime.handle.lane_next[0], next);
-    ra_store_relaxed(&runtime.generation, 1);
+    ra_store_relaxed(&runtime.handle.generation, 1);
     ra_store_relaxed(&runtime.lanes.ready, 1);
     ra_store_relaxed(&runtime.handle.lanes_free, 0);
     ra_store_relaxed(&runtime.lanes.high, 0);

@@ -1,5 +1,6 @@
 /* Runs the probes that tests/interface/misuse.py wrote, each in a process that may die of it: one goes on with the next
  * probes as long as it lives. test_misuse [FUNCTION]: only those of one function, and what each said. */
+#include "ops/dlpack_abi.h"
 #include "tests/interface/misuse.h"
 
 #include <signal.h>
@@ -127,6 +128,24 @@ rota_args *misuse_new_args(void) {
     return rota_args_create(w.plan, &args) == ROTA_OK ? args : NULL;
 }
 
+void *misuse_managed(void) {
+    static int64_t shape[] = {4};
+    static rota_dlpack_unversioned managed = {.tensor = {.device_type = ROTA_DLPACK_CPU,
+                                                         .rank = 1,
+                                                         .code = ROTA_DLPACK_FLOAT,
+                                                         .bits = 32,
+                                                         .lanes = 1,
+                                                         .shape = shape}};
+    managed.tensor.data = misuse_pages;
+    return &managed;
+}
+
+rota_external_timeline *misuse_new_timeline(void) {
+    rota_external_timeline *timeline;
+    /* Likewise. */
+    return rota_external_timeline_create(w.runtime, "new", &timeline) == ROTA_OK ? timeline : NULL;
+}
+
 rota_device *misuse_new_device(void) {
     rota_device *device;
     MUST(rota_open("cpu", &ROTA_RUNTIME_OPTIONS(.worker_threads = 1, .cache_dir = ""), &device));
@@ -226,6 +245,7 @@ static void open_world(void) {
     MUST(rota_buffer_write(w.buffer, w.device, 0, zeroes, sizeof zeroes, NULL));
     MUST(rota_buffer_write(w.other, w.device, 0, zeroes, sizeof zeroes, NULL));
     MUST(rota_buffer_create("loose", 4096, &w.loose));
+    MUST(rota_external_timeline_create(w.runtime, "timeline", &w.timeline));
     make_plan();
 }
 
@@ -268,6 +288,7 @@ static void close_probe(bool runtime_ended) {
     rota_buffer_release(w.buffer);
     rota_buffer_release(w.other);
     rota_buffer_release(w.loose);
+    rota_external_timeline_release(w.timeline);
     open_world();
 }
 

@@ -23,6 +23,7 @@ typedef struct misuse_world {
     rota_node planned_node;
     rota_plan *plan; /* of `planned`, replayed */
     rota_ticket ticket;
+    rota_external_timeline *timeline;
     uint64_t commands; /* of the plan */
     /* ---- */
     rota_graph *graph;
@@ -77,6 +78,8 @@ rota_recorder *misuse_take_recorder(void);
 rota_device *misuse_new_device(void);
 rota_tape *misuse_device_tape(void);
 rota_tape *misuse_take_tape(void);
+rota_external_timeline *misuse_new_timeline(void);
+void *misuse_managed(void); /* DLPack's unversioned struct, which nobody ends */
 int misuse_eventfd(void);
 extern uint8_t misuse_pages[64];
 /* What rota_gradient_begin gave. */

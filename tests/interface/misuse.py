@@ -15,7 +15,7 @@ VALUES = {
     "rota_runtime *": "w.runtime", "rota_device *": "w.device", "rota_buffer *": "w.buffer", "rota_graph *": "w.graph",
     "rota_recorder *": "w.recorder", "rota_tape *": "w.tape", "rota_plan *": "w.plan", "rota_args *": "w.args",
     "rota_rewriter *": "w.rewriter", "rota_ticket": "w.ticket", "rota_op *": 'rota_op_find("add")',
-    "rota_op_use *": "&w.use",
+    "rota_op_use *": "&w.use", "rota_external_timeline *": "w.timeline",
     "rota_kernel *": "&misuse_kernel", "rota_access *": "w.accesses", "rota_param_binding *": "w.bindings",
     "rota_kernel_node *": "&ROTA_KERNEL_NODE(.kernel = &misuse_kernel, .accesses = w.accesses, .access_count = 1, "
                           ".params = w.params, .bindings = w.bindings, .binding_count = 1)",
@@ -26,7 +26,8 @@ VALUES = {
     "rota_dtype": "ROTA_F32",
     "rota_slot": "w.slot", "rota_value": "ROTA_PLAIN(1)", "float": "1", "double": "1", "int32_t": "1",
     "int": "misuse_eventfd()", "_Bool": "1", "...": '"text"',
-    "char *": '"text"', "void *": "w.data", "rota_tensor *": "&w.tensor", "uint64_t *": "&w.out_u64",
+    "char *": '"text"', "void *": "w.data", "void **": "&w.out_object",
+    "rota_dlpack_form": "ROTA_DLPACK_FORM_UNVERSIONED", "rota_tensor *": "&w.tensor", "uint64_t *": "&w.out_u64",
     "uint32_t *": "&w.out_u32",
     "_Bool *": "&w.out_bool", "rota_slot *": "&w.out_slot", "rota_node *": "&w.out_node",
     "rota_ticket *": "&w.out_ticket",
@@ -52,7 +53,7 @@ VALUES = {
     "rota_lion *": "&ROTA_LION(.lr = ROTA_CONSTANT(0.1), .beta1 = 0.9f, .beta2 = 0.9f)",
     "rota_loss_scale *": "&ROTA_LOSS_SCALE(.interval = 10, .growth = 2, .backoff = 0.5f, .max_norm = 1)",
 }
-OBJECTS = ("buffer", "graph", "recorder", "tape", "plan", "args", "runtime", "device")
+OBJECTS = ("buffer", "graph", "recorder", "tape", "plan", "args", "runtime", "device", "external_timeline")
 VALUES |= {f"rota_{name} **": f"(rota_{name} **)&w.out_object" for name in OBJECTS}
 
 # By type and name, of every function; then, in OF, by function and name.
@@ -85,6 +86,9 @@ OF = {
     "rota_graph_release": {"graph": "misuse_new_graph()"}, "rota_plan_release": {"plan": "misuse_new_plan()"},
     "rota_args_release": {"args": "misuse_new_args()"}, "rota_recorder_close": {"recorder": "misuse_take_recorder()"},
     "rota_tape_destroy": {"tape": "misuse_take_tape()"},
+    "rota_tensor_from_dlpack": {"managed": "misuse_managed()"},
+    "rota_stream_signal": {"stream": "w.data"},
+    "rota_external_timeline_release": {"timeline": "misuse_new_timeline()"},
     "rota_device_open": {"id": '"cpu"'}, "rota_open": {"id": '"cpu"'}, "rota_close": {"device": "misuse_new_device()"},
     "rota_tape_compile": {"tape": "misuse_device_tape()"}, "rota_tape_submit": {"tape": "misuse_device_tape()",
             "options": "&ROTA_SUBMIT_OPTIONS()"},
@@ -131,7 +135,7 @@ for op in ("attention", "attention_separate", "attention_residual", "weighted_ma
 OPTIONAL = {
     "any": {"options", "user", "out_ticket", "out_node"},
     "rota_buffer_create": {"name"}, "rota_runtime_buffer": {"name"}, "rota_recorder_open": {"name"},
-    "rota_graph_buffer": {"name"},
+    "rota_graph_buffer": {"name"}, "rota_external_timeline_create": {"name"}, "rota_tensor_from_dlpack": {"name"},
     "rota_recorder_buffer": {"name"}, "rota_tape_name": {"name"}, "rota_tape_tensor": {"name"},
     "rota_tape_temporary": {"name"},
     "rota_device_open": {"id"}, "rota_devices": {"out_infos"}, "rota_buffer_write": {"device"}, "rota_submit": {"args"},
@@ -148,6 +152,8 @@ REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_
             "rota_op_avg_pool2d"}  # options
 NONE_ALLOWED = {"layernorm": {"weight", "bias"}, "rmsnorm": {"weight"}, "residual_layernorm": {"weight", "bias"},
                 "group_norm": {"weight", "bias"}, "attention_residual": {"previous"}, "sgd": {"m"}}
+# What the world's device, the CPU, has not: a sentence says so.
+NOT_ON_CPU = {"rota_stream_signal"}
 # Whose status is what it was given.
 GIVEN_STATUS = {"rota_fail", "rota_fail_context", "rota_op_fail"}
 # Calls that wait, or take what a number counts.
@@ -259,7 +265,9 @@ class Function:
 def probes(function, enums):
     """Of each call: what is wrong, where it is made, what ended before, what is expected, and the arguments."""
     right = [value(function.name, parameter, position) for position, parameter in enumerate(function.parameters)]
-    expected = "NO_STATUS" if function.name in GIVEN_STATUS else "RIGHT"
+    expected = "REFUSED" if function.name in NOT_ON_CPU else "RIGHT"
+    if function.name in GIVEN_STATUS:
+        expected = "NO_STATUS"
     yield "with everything right", function.context, "NOTHING", expected, right
     for index, parameter in enumerate(function.parameters):
         for what, argument, expected in wrong(function.name, parameter, right[index], enums):
@@ -272,7 +280,7 @@ def probes(function, enums):
     if function.context == "PLAIN" and function.has("rota_recorder *", "rota_tape *", "rota_graph *"):
         yield "after the recorder was closed and the graph compiled", "PLAIN", "RECORDER", "ALLOWED", right
     # What a device's end leaves of it can't be known.
-    if function.has("rota_runtime *", "rota_plan *", "rota_args *", "rota_ticket",
+    if function.has("rota_runtime *", "rota_plan *", "rota_args *", "rota_ticket", "rota_external_timeline *",
                     "rota_buffer *") and not function.has("rota_device *"):
         yield "after the runtime was closed", "PLAIN", "RUNTIME", "ALLOWED", right
 

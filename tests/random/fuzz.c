@@ -15,6 +15,7 @@
 #include "tests/adversary/adversary.h"
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/kernels/kernels.h"
+#include "tests/random/held.h"
 #include "tests/random/mirror.h"
 #include "tests/kit/random.h"
 #include "tests/random/reach.h"
@@ -32,15 +33,17 @@ typedef struct fuzz {
     const char *dot; /* the last graph's plan goes there */
     bool touch, validation, print, trace, no_reach;
     bool watched;           /* kernels are (check_kernels) */
+    bool after;             /* submissions come after points of an application's */
     bool shared, apart;     /* the devices must share memory, the adversary's say so; they must not */
     bool ordered;           /* and some must have waited for each other without the host */
     uint64_t configuration; /* of the open runtime */
     adversary_options adversary;
     rota_runtime *runtime;
+    held *held; /* NULL: no submission comes after points */
     rota_device *devices[DEVICES_MAX];
     uint32_t device_count, queues;
     _Atomic uint32_t errors_logged;
-    uint64_t nodes, submissions, largest, device_waits;
+    uint64_t nodes, submissions, largest, device_waits, held_count;
 } fuzz;
 
 /* ---- The runtime ---- */
@@ -99,6 +102,11 @@ static int close_runtime(fuzz *f) {
     rota_runtime_stats stats = ROTA_RUNTIME_STATS();
     rota_runtime_get_stats(f->runtime, &stats);
     f->device_waits += stats.device_waits;
+    if (f->held) {
+        f->held_count += held_count(f->held);
+        held_close(f->held);
+        f->held = NULL;
+    }
     rota_status status = rota_runtime_close(f->runtime, patience_ns);
     f->runtime = NULL;
     if (status != ROTA_OK) return fail("closing the runtime");
@@ -157,6 +165,7 @@ static int open_runtime(fuzz *f, uint64_t seed) {
         (void)rota_fail(ROTA_SYSTEM, "the first two devices share no memory");
         return fail("opening the devices");
     }
+    if (status == ROTA_OK && f->after) f->held = held_open(f->runtime, seed);
     if (status == ROTA_OK) return 0;
     (void)fail("opening the device");
     /* A device that is there and fails its smoke test is no reason to skip. */
@@ -277,7 +286,9 @@ static bool submit(run *r, mirror_graph *graph) {
     bool copy = test_below(&r->random, 3) == 0;
     if (mirror_set_args(&r->mirror, graph, replay, copy) != ROTA_OK) return trouble(r, "setting arguments");
     reference_run(&r->mirror, graph, replay);
-    if (rota_submit_wait(graph->plan, graph->args, patience_ns, &r->replays[index].ticket) != ROTA_OK)
+    rota_submit_options options = ROTA_SUBMIT_OPTIONS(.args = graph->args, .timeout_ns = patience_ns);
+    if (r->f->held) held_draw(r->f->held, &r->random, &options);
+    if (rota_submit_with(graph->plan, &options, &r->replays[index].ticket) != ROTA_OK)
         return trouble(r, "submitting");
     r->f->submissions++;
     /* A copied input may be changed at once, a borrowed one after its inputs were taken. */
@@ -359,7 +370,10 @@ static bool run_case(fuzz *f, uint64_t seed) {
         for (uint32_t d = 0; d < f->device_count; d++) printf(" %s %s", device_option[d], f->ids[d]);
         printf(" --seed %" PRIu64 " --count 1 --nodes %u --bytes %u%s%s%s%s\n", seed, f->limits.nodes,
                f->limits.bytes, f->touch ? " --touch" : "", f->shared ? " --shared" : "",
-               f->apart ? " --apart" : "", f->watched ? " --watched" : "");
+               f->apart ? " --apart" : "",
+               f->watched ? " --watched"
+               : f->after ? " --after"
+                          : "");
     }
     if (good)
         for (uint32_t i = 0; i < r->replay_count; i++)
@@ -375,7 +389,7 @@ static const char usage[] =
     "rota-fuzz [--device cpu|adversary|vk:0|cuda:0|cuda-stub|...] [--second DEVICE [--third DEVICE]] "
     "[--shared [--ordered]] [--apart]\n"
     "          [--count N] [--seed S] [--nodes N] [--bytes N] [--touch] [--validation] [--no-reach] "
-    "[--no-host-nodes] [--watched] [--print]\n"
+    "[--no-host-nodes] [--watched] [--after] [--print]\n"
     "          [--trace] [--keep NODES] [--dot FILE] [--seconds N] [--mode 1|2|3 (either, batches, edges)] "
     "[--order N]\n";
 
@@ -426,6 +440,8 @@ static int run_all(int argc, char **argv) {
                 f.no_reach = true;
             else if (strcmp(option, "--watched") == 0)
                 f.watched = true;
+            else if (strcmp(option, "--after") == 0)
+                f.after = true;
             else if (strcmp(option, "--no-host-nodes") == 0)
                 f.limits.host_nodes = false;
             else if (strcmp(option, "--print") == 0)
@@ -460,6 +476,7 @@ static int run_all(int argc, char **argv) {
            "), %" PRIu64 " submissions, %" PRIu64 " waits of a device for another, %.1f s%s\n",
            f.ids[0], done, f.seed, f.nodes, f.largest, f.submissions, f.device_waits,
            (double)(rota_clock_ns() - begin) * 1e-9, result ? ", FAILED" : "");
+    if (f.after) printf("%" PRIu64 " submissions came after points\n", f.held_count);
     if (f.ordered && result == 0 && f.device_waits == 0) {
         fprintf(stderr, "rota-fuzz: no device waited for another one without the host\n");
         return 2;

@@ -2,10 +2,11 @@
  * the order of submissions: what is read is what the model has, or its reader is told of a loss, and nothing
  * waits for ever. What is written anew on a device that is well can be read again.
  *
- *   rota-fuzz-losses [--seed N] [--count N] [--limit KIB]
+ *   rota-fuzz-losses [--seed N] [--count N] [--limit KIB] [--after 1]
  *
  * Each seed is a runtime of its own; the last line names one that failed. --limit: that much memory for the
- * devices together, where what is refused for want of it may fail, too. */
+ * devices together, where what is refused for want of it may fail, too. --after 1: plans come after points of timelines
+ * that a thread moves meanwhile. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include "tests/kit/random.h"
 #include "tests/kit/runtime_support.h"
 #include "tests/kit/sequenced.h"
+#include "tests/random/held.h"
 
 /* The adversary's devices come first. */
 enum { HALF = 4096, ALL = 2 * HALF, BUFFERS = 5, DEVICES = 4, FAKES = 3, OPS = 70, KINDS = 4 };
@@ -66,6 +68,7 @@ typedef struct world {
     uint64_t seed, limit, random;
     uint32_t queues;
     rota_runtime *runtime;
+    held *held; /* NULL: no plan comes after points */
     rota_device *devices[DEVICES];
     rota_buffer *buffers[BUFFERS];
     rota_plan *plans[KINDS][DEVICES][BUFFERS][BUFFERS][2];
@@ -141,6 +144,7 @@ static void world_open(world *w, uint64_t seed, uint64_t limit) {
 }
 
 static void world_close(world *w) {
+    if (w->held) held_close(w->held);
     ra_store_seq_cst(&w->options.faults.submits_stay, 0);
     ra_store_seq_cst(&w->options.faults.memories_stay, 0);
     for (uint32_t i = 0; i < OPS; i++) free(w->ops[i].words);
@@ -269,7 +273,9 @@ static void begin_plan_of(world *w, op *it, plan_kind kind, uint32_t d, uint32_t
     rota_plan **plan = &w->plans[kind][d][src][dst][half];
     if (!*plan) *plan = compile(w, kind, d, src, dst, half);
     if (!*plan) return;
-    assert_ok(rota_submit_wait(*plan, NULL, 0, &it->ticket));
+    rota_submit_options options = ROTA_SUBMIT_OPTIONS(.timeout_ns = 0);
+    if (w->held && w->order_at == OPS) held_draw(w->held, &w->random, &options);
+    assert_ok(rota_submit_with(*plan, &options, &it->ticket));
     it->waits = true;
     if (kind != COPY) w->values[dst][half] += w->values[src][0] + w->values[src][1] + 1;
     if (kind == COPY) memcpy(w->values[dst], w->values[src], sizeof w->values[dst]);
@@ -398,8 +404,9 @@ static void check_end(world *w) {
     }
 }
 
-static uint32_t run(world *w, uint64_t seed, uint64_t limit) {
+static uint32_t run(world *w, uint64_t seed, uint64_t limit, bool after) {
     world_open(w, seed, limit);
+    if (after) w->held = held_open(w->runtime, seed);
     draw_losses(w);
     for (uint32_t i = 0; i < OPS; i++) {
         lose_at(w, i);
@@ -422,13 +429,14 @@ static uint32_t run(world *w, uint64_t seed, uint64_t limit) {
 }
 
 static uint64_t first = 1, limit_bytes, current;
+static bool is_after;
 
 static void what_is_read_is_so(void **state) {
     (void)state;
     uint32_t well = 0;
     for (uint32_t i = 0; i < world_count; i++) {
         current = first + i;
-        well += run(&worlds[i], current, limit_bytes);
+        well += run(&worlds[i], current, limit_bytes, is_after);
     }
     if (world_count >= 8) assert_int_not_equal(well, 0); /* else nothing was looked at */
 }
@@ -443,6 +451,8 @@ int main(int argc, char **argv) {
             world_count = (uint32_t)value;
         else if (strcmp(argv[i], "--limit") == 0)
             limit_bytes = value << 10;
+        else if (strcmp(argv[i], "--after") == 0)
+            is_after = value != 0;
         else
             return fprintf(stderr, "%s: no such option\n", argv[i]), 2;
     }
@@ -451,7 +461,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_read_is_so)};
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (failed)
-        printf("rota-fuzz-losses --seed %llu --limit %llu fails\n", (unsigned long long)current,
-               (unsigned long long)limit_bytes >> 10);
+        printf("rota-fuzz-losses --seed %llu --limit %llu --after %d fails\n", (unsigned long long)current,
+               (unsigned long long)limit_bytes >> 10, is_after);
     return failed;
 }

@@ -1,4 +1,6 @@
 /* rota_submit: what a caller does. Lock-free; nothing here allocates or enters a driver. */
+#include <string.h>
+
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/futex.h"
@@ -6,11 +8,17 @@
 #include "sched/runtime/plans/args.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/handle.h"
+#include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/progress.h"
 #include "sched/runtime/shared/runtime.h"
+
+_Static_assert(ROTA_PAYLOAD_WORDS_MAX + ROTA_AFTER_WORDS <= ROTA_LANE_WORDS / 2, "an empty lane has room");
+
+/* Of a plan without an argument set: words of slots that no node uses. */
+#define WORDS_WITHOUT_ARGS 64
 
 /* Whether the device has so much unfinished that more would only pile up. What waits on side queues keeps its own
  * plan from more, and no other. */
@@ -34,13 +42,43 @@ static rota_status check(const rota_plan *plan) {
     return rota_plan_check(plan);
 }
 
+/* The points stand behind the plan's own words: in the arguments' memory, which has room for them, or, of a plan
+ * without arguments, which has hardly any, here. */
+static rota_status publish_after(rota_plan *plan, rota_args *args, const uint64_t *payload,
+                                 const uint64_t *after, rota_ticket *out_ticket) {
+    uint64_t words[WORDS_WITHOUT_ARGS + ROTA_AFTER_WORDS];
+    const uint32_t own = plan->executable->arguments.payload_words, more = 2 + 2 * (uint32_t)after[0];
+    if (!args && own > WORDS_WITHOUT_ARGS)
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT,
+            "plan '%s' has %u words of arguments, though no node takes one, and comes after points: it "
+            "needs an argument set (rota_args_create)",
+            plan->name, own);
+    uint64_t *all = args ? args->payload : words;
+    if (!args) memcpy(words, payload, own * sizeof *words);
+    memcpy(all + own, after, more * sizeof *all);
+    rota_external_wait_retain(after); /* first: the sequencer's from then on */
+    rota_ticket ticket;
+    const rota_status status =
+        rota_lane_publish(plan->runtime, ROTA_RECORD_PLAN_AFTER, plan,
+                          args && rota_args_copies(args) ? args : NULL, all, own + more, &ticket);
+    if (status != ROTA_OK) {
+        rota_external_wait_release(after);
+        return status;
+    }
+    if (args) rota_args_submitted(args, ticket);
+    if (out_ticket) *out_ticket = ticket;
+    return ROTA_OK;
+}
+
 /* To the devices that let it in. */
-static rota_status publish(rota_plan *plan, rota_args *args, rota_ticket *out_ticket) {
+static rota_status publish(rota_plan *plan, rota_args *args, const uint64_t *after, rota_ticket *out_ticket) {
     if (ra_load_relaxed(&plan->executable->sidelined) >= ROTA_SIDELINED_MAX)
         return rota_fail(ROTA_BUSY, "plan '%s': %d of its submissions wait for other devices, at most %d may",
                          plan->name, ROTA_SIDELINED_MAX, ROTA_SIDELINED_MAX);
     const uint64_t *payload;
     ROTA_TRY(rota_args_payload(plan, args, &payload));
+    if (after) return publish_after(plan, args, payload, after, out_ticket);
     rota_ticket ticket;
     ROTA_TRY(rota_lane_publish(plan->runtime, ROTA_RECORD_PLAN, plan,
                                args && rota_args_copies(args) ? args : NULL, payload,
@@ -50,7 +88,8 @@ static rota_status publish(rota_plan *plan, rota_args *args, rota_ticket *out_ti
     return ROTA_OK;
 }
 
-rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *out_ticket) {
+static rota_status submit_now(rota_plan *plan, rota_args *args, const uint64_t *after,
+                              rota_ticket *out_ticket) {
     if (out_ticket) *out_ticket = (rota_ticket){NULL, 0};
     ROTA_TRY(check(plan));
     for (uint32_t p = 0; p < plan->partition_count; p++) {
@@ -62,13 +101,18 @@ rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *out_ticke
             return rota_fail(ROTA_BUSY, "plan '%s': other calls wait for room on device '%s'", plan->name,
                              device->id);
     }
-    return publish(plan, args, out_ticket);
+    return publish(plan, args, after, out_ticket);
+}
+
+rota_status rota_submit(rota_plan *plan, rota_args *args, rota_ticket *out_ticket) {
+    return submit_now(plan, args, NULL, out_ticket);
 }
 
 /* ---- Waiting for room ---- */
 
 typedef struct waiter {
     rota_plan *plan;
+    const uint64_t *after; /* what it comes after outside, as a record has it; NULL: nothing */
     bool from_progress;
     uint64_t start_ns, timeout_ns, pause_ns;
     rota_progress progress;
@@ -140,7 +184,7 @@ static rota_status wait_for_lane(waiter *w, rota_args *args, rota_ticket *out_ti
     uint32_t index;
     w->pause_ns = 20000;
     for (;;) {
-        rota_status status = publish(w->plan, args, out_ticket);
+        rota_status status = publish(w->plan, args, w->after, out_ticket);
         if (w->turns && status == ROTA_OK) rota_turns_count(w->turns);
         leave_turn(w);
         if (status != ROTA_BUSY) return status;
@@ -149,11 +193,13 @@ static rota_status wait_for_lane(waiter *w, rota_args *args, rota_ticket *out_ti
     }
 }
 
-rota_status rota_submit_wait(rota_plan *plan, rota_args *args, uint64_t timeout_ns, rota_ticket *out_ticket) {
-    rota_status status = rota_submit(plan, args, out_ticket);
+static rota_status submit_waiting(rota_plan *plan, rota_args *args, const uint64_t *after,
+                                  uint64_t timeout_ns, rota_ticket *out_ticket) {
+    rota_status status = submit_now(plan, args, after, out_ticket);
     if (status != ROTA_BUSY) return status;
     waiter w; /* its list of what is watched begins empty */
     w.plan = plan;
+    w.after = after;
     w.from_progress = timeout_ns == 0;
     w.timeout_ns = w.from_progress ? plan->runtime->options.timeout_ns : timeout_ns;
     w.seen = 0;
@@ -168,15 +214,46 @@ rota_status rota_submit_wait(rota_plan *plan, rota_args *args, uint64_t timeout_
     return status;
 }
 
+rota_status rota_submit_wait(rota_plan *plan, rota_args *args, uint64_t timeout_ns, rota_ticket *out_ticket) {
+    return submit_waiting(plan, args, NULL, timeout_ns, out_ticket);
+}
+
+/* The points as a record has them. */
+static rota_status take_points(const rota_plan *plan, const rota_submit_options *options,
+                               uint64_t *out_words) {
+    if (options->after_count > ROTA_AFTER_MAX || !options->after)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "rota_submit_options has %u points at %p, expected at most %d", options->after_count,
+                         (const void *)options->after, ROTA_AFTER_MAX);
+    out_words[0] = options->after_count;
+    out_words[1] = options->after_timeout_ns;
+    for (uint32_t i = 0; i < options->after_count; i++) {
+        rota_external_timeline *timeline = options->after[i].timeline;
+        if (!timeline)
+            return rota_fail(ROTA_INVALID_ARGUMENT, "rota_submit_options.after[%u].timeline is NULL", i);
+        if (plan && plan->runtime && timeline->opened.runtime != plan->runtime)
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             "external timeline '%s' is of another runtime than plan '%s'", timeline->name,
+                             plan->name);
+        ROTA_TRY(rota_opened_check(timeline->opened)); /* a later runtime may have the handle */
+        out_words[2 + 2 * i] = (uint64_t)(uintptr_t)timeline;
+        out_words[3 + 2 * i] = options->after[i].value;
+    }
+    return ROTA_OK;
+}
+
 rota_status rota_submit_with(rota_plan *plan, const rota_submit_options *options, rota_ticket *out_ticket) {
     rota_submit_options room = ROTA_SUBMIT_OPTIONS();
     if (out_ticket) *out_ticket = (rota_ticket){NULL, 0};
     options = options ? ROTA_SIZED_IN(rota_submit_options, options, &room) : &room;
     if (!options) return ROTA_INVALID_ARGUMENT;
-    if (!options->no_wait) return rota_submit_wait(plan, options->args, options->timeout_ns, out_ticket);
+    uint64_t words[ROTA_AFTER_WORDS];
+    const uint64_t *after = options->after_count ? words : NULL;
+    if (after) ROTA_TRY(take_points(plan, options, words));
+    if (!options->no_wait) return submit_waiting(plan, options->args, after, options->timeout_ns, out_ticket);
     if (options->timeout_ns)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "rota_submit_options has no_wait, and a timeout_ns of %llu; expected one of them",
                          (unsigned long long)options->timeout_ns);
-    return rota_submit(plan, options->args, out_ticket);
+    return submit_now(plan, options->args, after, out_ticket);
 }

@@ -7,6 +7,7 @@
 #include "base/given.h"
 #include "base/spin.h"
 #include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/mailboxes.h"
@@ -273,4 +274,23 @@ rota_status rota_ticket_eventfd(rota_ticket ticket, int eventfd) {
     rota_status status = rota_ticket_status(ticket);
     if (status == ROTA_INVALID_ARGUMENT || status == ROTA_WRONG_STATE) return status;
     return watch(ticket, NULL, NULL, eventfd);
+}
+
+rota_status rota_ticket_export(rota_ticket ticket, rota_external_timeline *timeline, uint64_t value) {
+    ROTA_GIVEN(timeline);
+    ROTA_TRY(check_ticket(ticket));
+    if (timeline->opened.runtime != ticket.runtime)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "external timeline '%s' is of another runtime than the ticket", timeline->name);
+    ROTA_TRY(rota_opened_check(timeline->opened));
+    const rota_status status = rota_ticket_status(ticket);
+    if (status == ROTA_INVALID_ARGUMENT || status == ROTA_WRONG_STATE) return status;
+    rota_completion *completion = calloc(1, sizeof *completion);
+    if (!completion) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory to watch a ticket");
+    completion->kind = ROTA_COMPLETION_EXTERNAL;
+    completion->u.watch.ticket = ticket;
+    completion->u.watch.external = (rota_external_point){timeline, value};
+    rota_external_timeline_retain(timeline);
+    rota_completer_push(ticket.runtime, completion);
+    return ROTA_OK;
 }

@@ -352,7 +352,13 @@ static void end_watch(rota_runtime *runtime, rota_completion *completion, rota_s
         rota_callbacks_push(runtime, completion);
         return;
     }
-    add_to_eventfd(completion);
+    if (completion->kind == ROTA_COMPLETION_EXTERNAL) {
+        const rota_external_point *point = &completion->u.watch.external;
+        (void)rota_external_timeline_signal(point->timeline, point->value); /* closing changes nothing */
+        rota_external_timeline_release(point->timeline);
+    } else {
+        add_to_eventfd(completion);
+    }
     free(completion);
 }
 

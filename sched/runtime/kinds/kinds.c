@@ -2,6 +2,7 @@
 #include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/kinds/migration.h"
 #include "sched/runtime/kinds/plan.h"
+#include "sched/runtime/kinds/plan_after.h"
 #include "sched/runtime/kinds/plan_touch.h"
 #include "sched/runtime/kinds/read.h"
 #include "sched/runtime/kinds/works.h"
@@ -18,6 +19,17 @@ const rota_kind rota_kinds[] = {
                           .uncount = rota_kind_plan_uncount,
                           .end = rota_kind_plan_end,
                           .forget = rota_kind_plan_forget},
+    [ROTA_RECORD_PLAN_AFTER] = {.noun = "plan",
+                                .writes_host = true,
+                                .name = rota_kind_plan_name,
+                                .describe = rota_kind_after_describe,
+                                .drop = rota_kind_after_drop,
+                                .sequence = rota_kind_after_sequence,
+                                .for_written = rota_kind_plan_for_written,
+                                .note_end = rota_kind_plan_note_end,
+                                .uncount = rota_kind_plan_uncount,
+                                .end = rota_kind_plan_end,
+                                .forget = rota_kind_after_forget},
     [ROTA_RECORD_WRITE] = {.noun = "write to buffer",
                            .name = rota_kind_host_name,
                            .drop = rota_kind_write_drop,

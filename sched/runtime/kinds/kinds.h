@@ -25,8 +25,8 @@ typedef struct rota_kind {
 
     /* ---- The sequencer's, or who closes ---- */
 
-    /* A record will not be sequenced: gives back what it holds. */
-    void (*drop)(void *object);
+    /* A record will not be sequenced: gives back what it holds, it and its words. */
+    void (*drop)(void *object, const uint64_t *words);
     /* Makes the submission and its works, all settled, of a record; false: status and reason say why it
      * failed, and no work was made. */
     bool (*sequence)(rota_sequencing *sequencing);

@@ -243,25 +243,6 @@ static bool steps_aside(const rota_plan *plan, bool known, rota_prospect *prospe
     return rota_side_queue_is_crossed(prospect);
 }
 
-/* The devices, as bits, whose works of this submission go to side queues; and what they are late for. `is_waiting`:
- * for the instance. */
-static uint64_t choose_sidelined(rota_sequencer *sequencer, const rota_submission *submission,
-                                 bool is_waiting, bool known, uint32_t arena, rota_prospect *prospects) {
-    rota_runtime *runtime = sequencer->runtime;
-    const rota_plan *plan = submission->plan;
-    uint64_t sidelined = 0;
-    if (!is_waiting && sequencer->sidelined == 0 && ra_load_relaxed(&runtime->device_count) == 1) return 0;
-    for (uint32_t p = 0; p < plan->partition_count; p++) {
-        rota_prospect *prospect = &prospects[p];
-        *prospect = (rota_prospect){.device = plan->partitions[p].device};
-        look_at_prospect(submission, known, arena, prospect);
-        if (waits_for_other_parts(plan, prospect->device)) prospect->waiting_for = 2;
-        if (prospect->waiting_for || is_waiting || steps_aside(plan, known, prospect))
-            sidelined |= (uint64_t)1 << prospect->device->index;
-    }
-    return sidelined;
-}
-
 /* A replay while its works are made. */
 typedef struct replay {
     rota_runtime *runtime;
@@ -281,6 +262,27 @@ typedef struct replay {
                  [ROTA_PLAN_QUEUES_MAX]; /* by part and queue, of those that are sidelined */
     uint64_t started[ROTA_DEVICES_MAX];  /* queues that have a work of this replay already */
 } replay;
+
+/* The devices, as bits, whose works of this submission go to side queues; and what they are late for. `is_waiting`:
+ * for the instance, or the application. */
+static uint64_t choose_sidelined(replay *r, bool is_waiting, bool known) {
+    const rota_submission *submission = r->submission;
+    const rota_plan *plan = submission->plan;
+    uint64_t sidelined = 0;
+    if (!is_waiting && r->sequencer->sidelined == 0 && ra_load_relaxed(&r->runtime->device_count) == 1)
+        return 0;
+    for (uint32_t p = 0; p < plan->partition_count; p++) {
+        rota_prospect *prospect = &r->prospects[p];
+        *prospect = (rota_prospect){.device = plan->partitions[p].device};
+        look_at_prospect(submission, known, r->arena, prospect);
+        rota_prospect_add_instance(prospect, r->instance_wait, r->is_made);
+        rota_prospect_add_external(prospect, &submission->made.after);
+        if (waits_for_other_parts(plan, prospect->device)) prospect->waiting_for = 2;
+        if (rota_prospect_is_late(prospect) || is_waiting || steps_aside(plan, known, prospect))
+            sidelined |= (uint64_t)1 << prospect->device->index;
+    }
+    return sidelined;
+}
 
 /* The queue of the segment's work. `is_first`: none of the replay's is on it. */
 static uint32_t choose_queue(replay *r, const rota_plan_segment *segment, bool is_first, bool is_sidelined) {
@@ -346,15 +348,15 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
     /* One that is in use by a replay that is not blocked itself has its works blocked on their own queues: where
      * those of that replay are, behind which nothing would end any sooner. */
     r.is_made = rota_instance_ask(executable, submission->instance);
-    const bool is_waiting = !r.is_made || !rota_side_queue_is_at_hand(sequencer, r.instance_wait);
+    const bool is_waiting =
+        submission->made.after.count || !r.is_made || !rota_side_queue_is_at_hand(sequencer, r.instance_wait);
     submission->output.before = executable->instances[submission->instance].outputs_issued;
     if (submission->by_delivery) executable->instances[submission->instance].outputs_issued++;
     r.arena = submission->instance % executable->arenas.count;
     for (uint32_t p = 0; p < plan->partition_count; p++) r.started[plan->partitions[p].device->index] = 0;
     r.direct = 0;
     const bool like_before = rota_replay_is_known(executable);
-    r.sidelined =
-        like_before ? choose_sidelined(sequencer, submission, is_waiting, true, r.arena, r.prospects) : 0;
+    r.sidelined = like_before ? choose_sidelined(&r, is_waiting, true) : 0;
     if (r.sidelined) rota_replay_forget(executable);
     r.known = like_before && !r.sidelined;
     r.notes = !r.known && rota_replay_notes(executable);
@@ -364,8 +366,7 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
     for (uint32_t s = 0; s < plan->segment_count && !r.known; s++)
         bring_incoming(sequencer, wanted, submission, &plan->segments[s],
                        plan->partitions[plan->segments[s].part].device);
-    if (!r.known)
-        r.sidelined = choose_sidelined(sequencer, submission, is_waiting, false, r.arena, r.prospects);
+    if (!r.known) r.sidelined = choose_sidelined(&r, is_waiting, false);
     r.notes = r.notes && !r.sidelined; /* whose waits are for queues of its own */
     for (uint32_t s = 0; s < plan->segment_count; s++) sequence_segment(&r, s);
     if (!r.known) place_written(submission);
@@ -380,14 +381,24 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
     return final;
 }
 
+/* From now on it waits for the application, whose points are in the payload. */
+static void begin_after(const rota_runtime *runtime, rota_external_wait *after, const uint64_t *words) {
+    after->words = words;
+    after->count = (uint32_t)words[0];
+    after->since_ns = rota_clock_ns();
+    after->timeout_ns = words[1] ? words[1] : runtime->options.timeout_ns;
+    ra_store_relaxed(&after->outcome, (uint32_t)ROTA_EXTERNAL_WAIT_PENDING); /* published with its works */
+}
+
 /* Room for its works, but for what it moves between devices: that is not known before its arguments are. */
 static bool take_arguments(rota_sequencing *s) {
     rota_submission *submission = s->submission;
     const rota_plan *plan = submission->plan;
-    const uint32_t words = plan->executable->arguments.payload_words;
+    const uint32_t own = plan->executable->arguments.payload_words, words = own + s->after_words;
     if (s->has_record &&
         rota_submission_reserve(s->runtime, submission, plan->segment_count, plan->segment_count, 0, words)) {
         if (words) memcpy(submission->made.payload, s->words, words * sizeof *submission->made.payload);
+        if (s->after_words) begin_after(s->runtime, &submission->made.after, submission->made.payload + own);
         return true;
     }
     /* Without room for the arguments they are read where the caller left them. */
@@ -410,7 +421,7 @@ bool rota_kind_plan_sequence(rota_sequencing *s) {
     ok = ok && check(s, &moves) &&
          (moves == 0 ||
           rota_submission_reserve(runtime, submission, plan->segment_count + 2u * moves, plan->segment_count,
-                                  moves, executable->arguments.payload_words)) &&
+                                  moves, executable->arguments.payload_words + s->after_words)) &&
          rota_deliver_outputs(s->sequencer, s->wanted, submission);
     ra_store_relaxed(&submission->shared.inputs_left, executable->stages_inputs ? plan->input_count : 0);
     if (!ok) return false;

@@ -59,7 +59,8 @@ void rota_host_read_deliver(rota_host_read *read, uint8_t *out) {
         read); /* at once, not when the sequencer next recycles, which looks at it only afterwards */
 }
 
-void rota_kind_read_drop(void *object) {
+void rota_kind_read_drop(void *object, const uint64_t *words) {
+    (void)words;
     rota_host_read_release(object);
 }
 

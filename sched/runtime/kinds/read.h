@@ -20,7 +20,7 @@ void rota_host_read_deliver(rota_host_read *read, uint8_t *out);
 
 /* ---- The submission ---- */
 
-void rota_kind_read_drop(void *object);
+void rota_kind_read_drop(void *object, const uint64_t *words);
 bool rota_kind_read_sequence(rota_sequencing *sequencing);
 void rota_kind_read_end(rota_sequencer *sequencer, rota_submission *submission);
 

@@ -16,6 +16,7 @@ typedef struct rota_sequencing {
     rota_submission *submission;
     void *object;          /* the record's */
     uint64_t *words;       /* its payload, where the caller left it */
+    uint32_t after_words;  /* behind the plan's own: what it comes after outside; 0: nothing */
     uint64_t *own_payload; /* the submission's, which has `words` in its place; NULL where that has none */
     bool has_record;       /* false: there was no memory for the submission, which is one to fail */
     uint64_t final;        /* the point of its end */

@@ -212,7 +212,7 @@ rota_work *rota_work_add_copy(rota_submission *submission, const rota_prospect *
 void rota_work_provide(rota_sequencer *sequencer, rota_prospect *prospect, uint64_t size, uint32_t flags,
                        rota_staging **out_span) {
     rota_runtime *runtime = sequencer->runtime;
-    if (!rota_runtime_is_limited(runtime) || prospect->waiting_for) return;
+    if (!rota_runtime_is_limited(runtime) || rota_prospect_is_late(prospect)) return;
     *out_span = rota_staging_take(prospect->device, size, flags);
     if (!*out_span) prospect->waiting_for = 2;
 }
@@ -252,6 +252,7 @@ static void move_range(rota_sequencer *sequencer, rota_wanted *wanted, rota_subm
     uint64_t out_point = ROTA_POINT_NONE;
     if (!from->exec->caps.unified_host) {
         rota_prospect prospect = {.device = from, .queues = 1u << from->io_queue};
+        rota_prospect_add_external(&prospect, &submission->made.after);
         rota_prospect_access(&prospect, residency, begin, end, false);
         rota_work_provide(sequencer, &prospect, end - begin, ROTA_EXEC_MEMORY_HOST_READ, &transfer->down);
         rota_work *out = rota_work_add_copy(submission, &prospect, ROTA_WORK_MIGRATE_OUT, index);
@@ -260,6 +261,7 @@ static void move_range(rota_sequencer *sequencer, rota_wanted *wanted, rota_subm
         rota_work_settle(sequencer, wanted, out, &prospect);
     }
     rota_prospect prospect = {.device = to}; /* such a work never waits for another device on its own */
+    rota_prospect_add_external(&prospect, &submission->made.after);
     rota_prospect_add(&prospect, out_point);
     rota_prospect_access(&prospect, residency, begin, end, true);
     if (!to->exec->caps.unified_host)

@@ -43,7 +43,8 @@ void rota_kind_write_give_back(const rota_submission *submission) {
     give_back(&submission->access.write);
 }
 
-void rota_kind_write_drop(void *object) {
+void rota_kind_write_drop(void *object, const uint64_t *words) {
+    (void)words;
     rota_host_write *write = object;
     give_back(write);
     free(write);

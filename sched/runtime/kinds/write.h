@@ -19,7 +19,7 @@ void rota_host_write_unstage(const rota_host_write *write);
 
 /* ---- The submission ---- */
 
-void rota_kind_write_drop(void *object);
+void rota_kind_write_drop(void *object, const uint64_t *words);
 bool rota_kind_write_sequence(rota_sequencing *sequencing);
 void rota_kind_write_give_back(const rota_submission *submission);
 void rota_kind_write_for_written(rota_runtime *runtime, const rota_submission *submission, rota_written_fn fn,

@@ -22,6 +22,7 @@
 #include "sched/runtime/sequencer/submission_pool.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/device_life.h"
+#include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/lanes.h"
@@ -72,7 +73,9 @@ static void drop_waiting(rota_runtime *runtime) {
         uint64_t tail = ra_load_acquire(&lane->tail), head = ra_load_relaxed(&lane->head);
         for (; head != tail; head++) {
             const rota_record *record = &lane->store->records[head % ROTA_LANE_RECORDS];
-            if (rota_kinds[record->kind].drop) rota_kinds[record->kind].drop(record->object);
+            if (rota_kinds[record->kind].drop)
+                rota_kinds[record->kind].drop(record->object,
+                                              &lane->store->words[record->payload_begin % ROTA_LANE_WORDS]);
         }
         ra_store_release(&lane->head, tail);
     }
@@ -88,6 +91,16 @@ static uint64_t unfinished_devices(rota_runtime *runtime) {
 
 static bool is_finished(rota_runtime *runtime) {
     return waiting_submissions(runtime) == 0 && unfinished_devices(runtime) == 0;
+}
+
+/* Those that are held for the application fail now, and what comes after them goes on. */
+static void end_external_waits(rota_runtime *runtime) {
+    ra_store_seq_cst(&runtime->external.is_over, 1); /* with after_is_over, before its thread sleeps */
+    const uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) rota_sleeper_wake(runtime->devices[d]->handover.sleeper);
+    if (!ra_load_relaxed(&runtime->external.is_used)) return; /* nothing was ever held so */
+    const uint64_t until = rota_deadline_after(RESCUE_NS);
+    while (!is_finished(runtime) && rota_clock_ns() < until) nap();
 }
 
 /* What did not end by the deadline. */
@@ -127,7 +140,7 @@ static stuck_threads stop_threads(rota_runtime *runtime, uint64_t deadline_ns) {
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
         (void)rota_device_move(device, ROTA_LIFE_CLOSING);
-        rota_sleeper_wake(&device->handover.sleeper);
+        rota_sleeper_wake(device->handover.sleeper);
         rota_sleeper_wake(&device->building.sleeper);
         for (uint32_t other = 0; other < devices; other++) rota_device_wake_waiters(runtime->devices[other]);
         if (outlasts(device->handover.thread, &device->handover.thread_ended, at_least(deadline_ns)))
@@ -238,6 +251,7 @@ static void let_go_of_all_reads(rota_runtime *runtime, uint64_t stuck) {
 
 static void free_submission(rota_submission *submission) {
     if (submission->read) rota_host_read_release(submission->read);
+    if (submission->made.after.count) rota_external_wait_release(submission->made.after.words);
     rota_submission_free(submission);
 }
 
@@ -424,6 +438,7 @@ rota_status rota_runtime_close(rota_runtime *runtime, uint64_t timeout_ns) {
     if (timeout_ns == 0) timeout_ns = runtime->options.timeout_ns;
     uint64_t deadline = rota_deadline_after(timeout_ns);
     while (!is_finished(runtime) && rota_clock_ns() < deadline) nap();
+    if (!is_finished(runtime)) end_external_waits(runtime);
     /* Who only waits on the GPU for a device that does not end can be ended. */
     uint64_t rescue = rota_deadline_after(RESCUE_NS);
     if (!is_finished(runtime)) rota_gate_watch(runtime, true);

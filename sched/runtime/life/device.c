@@ -45,6 +45,7 @@ static rota_device *new_device(rota_runtime *runtime, const rota_device_info *in
     device->info = *info;
     device->asks_poison = info->kind == ROTA_EXEC_CPU;
     memcpy(device->id, info->id, sizeof device->id);
+    device->handover.sleeper = &runtime->handle.submitters[device->index];
     (void)pthread_mutex_init(&device->gate.mutex, NULL);
     size_t bytes = (runtime->queue_count * sizeof *device->timelines + 63) / 64 * 64;
     device->timelines = aligned_alloc(64, bytes);

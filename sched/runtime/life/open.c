@@ -109,7 +109,7 @@ rota_status rota_runtime_open(const rota_runtime_options *options, rota_runtime 
     (void)pthread_mutex_init(&runtime->objects.mutex, NULL);
     (void)pthread_mutex_init(&runtime->failed.mutex, NULL);
     (void)pthread_mutex_init(&runtime->objects.times_mutex, NULL);
-    (void)ra_fetch_add_relaxed(&runtime->generation, 1);
+    (void)ra_fetch_add_relaxed(&runtime->handle.generation, 1);
     rota_status status = start(runtime);
     if (status != ROTA_OK) {
         rota_runtime_dismantle(runtime);

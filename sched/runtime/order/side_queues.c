@@ -16,8 +16,10 @@
  * What is on a side queue is a work of a queue like any other to hazards, clocks and executors: an order that two
  * submissions have from a shared queue is a wait in settle, which the executor may find to hold already, and
  * the clocks are those of timelines, whichever they are. Among works that are late those for one timeline
- * share a side queue, in the order of its values, so that none is blocked for another one's sake; with all side queues
- * taken, one that has few works is shared. */
+ * share a side queue, in the order of its values, so that none is blocked for another one's sake, and so do works that
+ * come after points of the application's, each set of which covers the one before; with all side queues taken, one that
+ * has few works is shared. What comes after such points may never go over, so one queue is kept from that, and others
+ * rather share one that has none of it. */
 #include "base/atomic.h"
 #include "sched/runtime/memory/ranges.h"
 #include "sched/runtime/order/clocks.h"
@@ -25,6 +27,7 @@
 #include "sched/runtime/order/order.h"
 #include "sched/runtime/order/replay.h"
 #include "sched/runtime/order/side_queues.h"
+#include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/timeline.h"
@@ -40,6 +43,23 @@ bool rota_side_queue_is_at_hand(rota_sequencer *sequencer, uint64_t point) {
     rota_assert_sequencer(sequencer);
     return point == ROTA_POINT_NONE ||
            is_at_hand(rota_runtime_timeline(runtime, point), rota_point_value(point));
+}
+
+/* Whether something there comes after points of the application's, itself or what it waits for. */
+static bool has_held(const rota_timeline *timeline) {
+    return timeline->order.held > ra_load_relaxed(&timeline->completed);
+}
+
+static void late_for(rota_prospect *prospect, uint32_t index, uint64_t value) {
+    if (prospect->waiting_for == 0) {
+        prospect->waiting_for = 1;
+        prospect->timeline = index;
+        prospect->value = value;
+    } else if (prospect->timeline != index) {
+        prospect->waiting_for = 2;
+    } else if (prospect->value < value) {
+        prospect->value = value;
+    }
 }
 
 void rota_prospect_add(rota_prospect *prospect, uint64_t point) {
@@ -58,16 +78,23 @@ void rota_prospect_add(rota_prospect *prospect, uint64_t point) {
         prospect->crosses = true;
         return;
     }
-    const uint32_t index = rota_point_device(point) * runtime->queue_count + queue;
-    if (prospect->waiting_for == 0) {
-        prospect->waiting_for = 1;
-        prospect->timeline = index;
-        prospect->value = value;
-    } else if (prospect->timeline != index) {
-        prospect->waiting_for = 2;
-    } else if (prospect->value < value) {
-        prospect->value = value;
-    }
+    if (has_held(timeline)) prospect->is_held = true;
+    late_for(prospect, rota_point_device(point) * runtime->queue_count + queue, value);
+}
+
+void rota_prospect_add_instance(rota_prospect *prospect, uint64_t point, bool is_made) {
+    prospect->wants_instance = !is_made;
+    if (point == ROTA_POINT_NONE || rota_point_passed(prospect->device->runtime, point)) return;
+    prospect->wants_instance = true;
+    const rota_timeline *timeline = rota_runtime_timeline(prospect->device->runtime, point);
+    if (has_held(timeline) && !is_at_hand(timeline, rota_point_value(point)))
+        rota_prospect_add(prospect, point);
+}
+
+void rota_prospect_add_external(rota_prospect *prospect, const rota_external_wait *after) {
+    if (after->count == 0) return;
+    prospect->is_held = true;
+    if (!rota_external_wait_is_reached(after->words)) prospect->after = after;
 }
 
 void rota_prospect_access(rota_prospect *prospect, rota_residency *residency, uint64_t begin, uint64_t end,
@@ -89,17 +116,42 @@ static bool has_crossing(const rota_timeline *timeline) {
     return timeline->order.crosses > ra_load_relaxed(&timeline->completed);
 }
 
-/* Whether another one would rather be on this queue: none there waits on the device, or there are fewer. */
+/* Whether another one would rather be on this queue: none there is held for the application, or waits on the device, or
+ * there are fewer. */
 static bool is_better(const rota_timeline *timeline, const rota_timeline *other) {
+    if (has_held(timeline) != has_held(other)) return has_held(other);
     if (has_crossing(timeline) != has_crossing(other)) return has_crossing(other);
     return unfinished(timeline) < unfinished(other);
+}
+
+/* Whether they are late for works on the queue of that index at most. */
+static bool is_late_there_only(const rota_prospect *prospect, uint32_t index) {
+    return prospect->waiting_for == 0 || (prospect->waiting_for == 1 && prospect->timeline == index);
+}
+
+/* Whether the row of works there goes on with these: all that keeps what is there is over whenever their points are. */
+static bool covers_row(const rota_prospect *prospect, const rota_timeline *timeline) {
+    const rota_timeline_order *order = &timeline->order;
+    /* A submission whose work is through may be forgotten; a forgotten one is covered by nothing. */
+    return order->external && order->external_value > ra_load_relaxed(&timeline->completed) &&
+           rota_external_wait_covers(prospect->after, order->external);
+}
+
+/* Whether what keeps the newest work there is over whenever what keeps these is. */
+static bool is_alike(const rota_prospect *prospect, const rota_timeline *timeline, uint32_t index) {
+    const rota_timeline_order *order = &timeline->order;
+    if (is_at_hand(timeline, order->sidelined)) return false;
+    if (prospect->after) return is_late_there_only(prospect, index) && covers_row(prospect, timeline);
+    return prospect->waiting_for == 1 && order->waiting_for_plus_1 == prospect->timeline + 1 &&
+           order->waiting_value <= prospect->value;
 }
 
 uint32_t rota_side_queue_choose(const rota_prospect *prospect) {
     const rota_device *device = prospect->device;
     const rota_runtime *runtime = device->runtime;
     uint32_t idle = ROTA_NONE, alike = ROTA_NONE, least = runtime->plan_queue_count;
-    for (uint32_t q = runtime->plan_queue_count; q < runtime->queue_count; q++) {
+    const uint32_t end = runtime->queue_count - (prospect->is_held ? 1 : 0);
+    for (uint32_t q = runtime->plan_queue_count; q < end; q++) {
         const rota_timeline *timeline = &device->timelines[q];
         if (unfinished(timeline) == 0) {
             if (idle == ROTA_NONE) idle = q;
@@ -107,10 +159,7 @@ uint32_t rota_side_queue_choose(const rota_prospect *prospect) {
         }
         /* It comes after all that is there in any case. */
         if (prospect->wanted[q] && prospect->wanted[q] == ra_load_relaxed(&timeline->issued)) return q;
-        if (prospect->waiting_for == 1 && timeline->order.waiting_for_plus_1 == prospect->timeline + 1 &&
-            timeline->order.waiting_value <= prospect->value &&
-            !is_at_hand(timeline, timeline->order.sidelined))
-            alike = q;
+        if (is_alike(prospect, timeline, device->index * runtime->queue_count + q)) alike = q;
         if (is_better(timeline, &device->timelines[least])) least = q;
     }
     return alike != ROTA_NONE ? alike : idle != ROTA_NONE ? idle : least;
@@ -149,7 +198,7 @@ bool rota_side_queue_is_crossed(const rota_prospect *prospect) {
 
 uint32_t rota_side_queue_for_copies(const rota_prospect *prospect, bool *is_sidelined) {
     const rota_device *device = prospect->device;
-    *is_sidelined = prospect->waiting_for != 0;
+    *is_sidelined = rota_prospect_is_late(prospect);
     if (*is_sidelined) return rota_side_queue_choose(prospect);
     if (is_clear(prospect, device->io_queue)) return device->io_queue;
     for (uint32_t q = device->runtime->plan_queue_count; q < device->runtime->queue_count; q++)
@@ -168,20 +217,37 @@ static bool crosses(const rota_work *work) {
     return false;
 }
 
+/* What the newest work of the timeline of that index is late for. One that is late for an earlier one there is late for
+ * what that is late for. */
+static void note_late(rota_timeline *timeline, const rota_prospect *prospect, uint32_t index,
+                      uint64_t value) {
+    rota_timeline_order *order = &timeline->order;
+    const bool for_one = prospect && !prospect->after && prospect->waiting_for == 1;
+    const bool is_here = for_one && prospect->timeline == index;
+    if (!prospect || prospect->wants_instance || !is_late_there_only(prospect, index)) {
+        order->external = NULL;
+    } else if (prospect->after) { /* a row begins where nothing is held, not behind others */
+        const bool goes_on = is_at_hand(timeline, order->sidelined) || covers_row(prospect, timeline);
+        order->external = goes_on ? prospect->after : NULL;
+        order->external_value = value;
+    } else if (!is_here) {
+        order->external = NULL;
+    }
+    if (is_here) return;
+    order->waiting_for_plus_1 = for_one ? prospect->timeline + 1 : 0;
+    order->waiting_value = for_one ? prospect->value : 0;
+}
+
 void rota_side_queue_note(rota_work *work, const rota_prospect *prospect) {
     const rota_device *device = work->device;
     rota_timeline *timeline = &device->timelines[work->queue];
     if (ra_load_relaxed(&device->linked) && crosses(work)) timeline->order.crosses = work->value;
     if (work->is_sidelined ||
         (work->foreign_wait_count != 0 && work->queue >= device->runtime->plan_queue_count)) {
-        /* One that is late for an earlier one here is late for what that is late for. */
-        if (!prospect || prospect->waiting_for != 1)
-            timeline->order.waiting_for_plus_1 = 0;
-        else if (prospect->timeline != device->index * device->runtime->queue_count + work->queue) {
-            timeline->order.waiting_for_plus_1 = prospect->timeline + 1;
-            timeline->order.waiting_value = prospect->value;
-        }
+        note_late(timeline, prospect, device->index * device->runtime->queue_count + work->queue,
+                  work->value);
         timeline->order.sidelined = work->value;
+        if (prospect && prospect->is_held) timeline->order.held = work->value;
     }
     if (work->step != 0 || work->is_sidelined || work->foreign_wait_count != 0) {
         timeline->order.after_kernels = work->value;

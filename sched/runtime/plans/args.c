@@ -36,7 +36,8 @@ rota_status rota_args_create(rota_plan *plan, rota_args **out_args) {
     memset(args, 0, sizeof *args);
     args->released.kind = ROTA_RELEASED_ARGS;
     args->runtime = plan->runtime;
-    args->payload = calloc(executable->arguments.payload_words + 1u, sizeof *args->payload);
+    args->payload =
+        calloc(executable->arguments.payload_words + 1u + ROTA_AFTER_WORDS, sizeof *args->payload);
     args->missing = calloc(executable->arguments.payload_words + 1u, 1);
     args->bound = calloc(executable->arguments.slot_buffer_count + 1u, sizeof(rota_buffer *));
     args->inputs = calloc(plan->input_count + 1u, sizeof *args->inputs);

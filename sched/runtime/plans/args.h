@@ -22,7 +22,8 @@ struct rota_args {
     rota_released released;
     rota_runtime *runtime;
     rota_plan *plan;   /* held */
-    uint64_t *payload; /* as a record carries it: block words, host pointers of transfers, bound buffers */
+    uint64_t *payload; /* as a record carries it: block words, host pointers of transfers, bound buffers; and
+                          room for points that it comes after */
     uint8_t *missing;  /* by payload word */
     uint32_t missing_count, copied_count;
     bool rebound; /* a slot was given another buffer since the bindings were last checked for overlaps */

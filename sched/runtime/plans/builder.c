@@ -29,7 +29,7 @@ static void answer(rota_device *device, rota_instance *instance) {
     }
     ra_store_release(&device->building.done_count, ra_load_relaxed(&device->building.done_count) + 1);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
-    for (uint32_t d = 0; d < devices; d++) rota_sleeper_wake(&runtime->devices[d]->handover.sleeper);
+    for (uint32_t d = 0; d < devices; d++) rota_sleeper_wake(runtime->devices[d]->handover.sleeper);
 }
 
 static void *builder_main(void *user) {

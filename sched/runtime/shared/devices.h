@@ -53,7 +53,7 @@ typedef struct rota_handover_shared {
     _Alignas(64) _Atomic uint64_t published;
     _Alignas(64) _Atomic uint64_t taken; /* out of the ring */
     _Atomic uint64_t consumed;           /* and how many of those were handed over */
-    rota_sleeper sleeper;                /* the submit thread's */
+    rota_sleeper *sleeper;               /* the submit thread's, which the runtime's handle keeps */
     _Atomic uint32_t blocked_count;      /* works that it holds */
     _Atomic uint32_t hands_over;         /* rota_hands_over: who has what it holds */
     _Atomic uint64_t handed_ns;          /* when works were handed over last, where there are other devices */

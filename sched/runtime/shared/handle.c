@@ -27,7 +27,7 @@ static void watch_forks(void) {
 }
 
 bool rota_runtime_is_forked(const rota_runtime *runtime) {
-    return runtime->handle.fork_generation != ra_load_relaxed(&forks);
+    return ra_load_relaxed(&runtime->handle.fork_generation) != ra_load_relaxed(&forks);
 }
 
 rota_status rota_runtime_check(const rota_runtime *runtime) {
@@ -42,12 +42,20 @@ rota_status rota_runtime_check(const rota_runtime *runtime) {
 }
 
 rota_opened rota_opened_now(rota_runtime *runtime) {
-    return (rota_opened){runtime, ra_load_relaxed(&runtime->generation)};
+    return (rota_opened){runtime, ra_load_relaxed(&runtime->handle.generation)};
 }
 
 rota_status rota_opened_check(rota_opened opened) {
     ROTA_TRY(rota_runtime_check(opened.runtime));
-    if (ra_load_relaxed(&opened.runtime->generation) == opened.generation) return ROTA_OK;
+    if (ra_load_relaxed(&opened.runtime->handle.generation) == opened.generation) return ROTA_OK;
+    return rota_fail(ROTA_WRONG_STATE, "the runtime was closed");
+}
+
+rota_status rota_opened_check_lasts(rota_opened opened) {
+    const rota_runtime *runtime = opened.runtime;
+    /* Acquire: closed, and then opened again, is seen as either of the two; with rota_runtime_open. */
+    if (ra_load_acquire(&runtime->state) != ROTA_RUNTIME_CLOSING) ROTA_TRY(rota_runtime_check(runtime));
+    if (ra_load_relaxed(&runtime->handle.generation) == opened.generation) return ROTA_OK;
     return rota_fail(ROTA_WRONG_STATE, "the runtime was closed");
 }
 
@@ -114,7 +122,7 @@ rota_runtime *rota_runtime_take_handle(void) {
     rota_runtime *runtime = find_handle();
     if (!runtime) return NULL;
     clear_handle(runtime);
-    runtime->handle.fork_generation = ra_load_relaxed(&forks);
+    ra_store_relaxed(&runtime->handle.fork_generation, ra_load_relaxed(&forks));
     return runtime;
 }
 

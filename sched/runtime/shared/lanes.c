@@ -67,7 +67,7 @@ static void give_back(cached_lane *entry) {
     if (!runtime) return;
     entry->runtime = NULL;
     /* Here all of it counts; the head, which a close changes, has the lower bits. */
-    if (entry->generation != ra_load_relaxed(&runtime->generation)) return;
+    if (entry->generation != ra_load_relaxed(&runtime->handle.generation)) return;
     uint64_t head = ra_load_acquire(&runtime->handle.lanes_free);
     do {
         if ((head & OPEN_MASK) != entry->opened) return; /* of a runtime that was closed */
@@ -301,14 +301,14 @@ static rota_lane *claim(rota_runtime *runtime, uint32_t *out_index) {
         if (!cache[k].runtime) entry = &cache[k];
     if (entry->runtime) entry = &cache[next_evicted++ % CACHED_LANES];
     give_back(entry);
-    *entry = (cached_lane){runtime, ra_load_relaxed(&runtime->generation), index, opened};
+    *entry = (cached_lane){runtime, ra_load_relaxed(&runtime->handle.generation), index, opened};
     (void)pthread_setspecific(exit_key, cache);
     *out_index = index;
     return lane;
 }
 
 rota_lane *rota_lane_of_thread(rota_runtime *runtime, uint32_t *out_index) {
-    uint32_t generation = ra_load_relaxed(&runtime->generation);
+    uint32_t generation = ra_load_relaxed(&runtime->handle.generation);
     for (int i = 0; i < CACHED_LANES; i++)
         if (cache[i].runtime == runtime) {
             if (cache[i].generation == generation) {

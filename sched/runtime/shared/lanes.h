@@ -16,7 +16,12 @@ typedef struct rota_failure_span {
     _Atomic uint32_t status;
 } rota_failure_span;
 
-typedef enum rota_record_kind { ROTA_RECORD_PLAN, ROTA_RECORD_WRITE, ROTA_RECORD_READ } rota_record_kind;
+typedef enum rota_record_kind {
+    ROTA_RECORD_PLAN,
+    ROTA_RECORD_WRITE,
+    ROTA_RECORD_READ,
+    ROTA_RECORD_PLAN_AFTER
+} rota_record_kind;
 
 typedef struct rota_record {
     uint64_t order_number;

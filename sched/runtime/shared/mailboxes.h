@@ -12,7 +12,8 @@ typedef struct rota_submission rota_submission;
 typedef enum rota_completion_kind {
     ROTA_COMPLETION_DELIVERY,
     ROTA_COMPLETION_CALLBACK,
-    ROTA_COMPLETION_EVENTFD
+    ROTA_COMPLETION_EVENTFD,
+    ROTA_COMPLETION_EXTERNAL
 } rota_completion_kind;
 
 typedef struct rota_completion {
@@ -29,6 +30,7 @@ typedef struct rota_completion {
             rota_ticket_fn fn;
             void *user;
             int eventfd;
+            rota_external_point external; /* whose timeline is held */
             /* Once it has ended; the message is the completion's, NULL: none. */
             rota_status status;
             char *message;

@@ -66,12 +66,15 @@ typedef struct rota_driver_entry {
 typedef struct rota_handle_shared {
     rota_runtime *next;       /* of those that are free: handle.c */
     rota_runtime *next_known; /* every handle there is: handle.c */
-    uint32_t fork_generation;
+    _Atomic uint32_t fork_generation;
+    _Atomic uint32_t generation; /* opens so far */
     /* Lanes that were given back, a stack through lane_next: see lanes.c. */
     _Atomic uint64_t lanes_free;
     _Atomic(_Atomic uint32_t *) lane_next[ROTA_LANE_BLOCKS];
     /* Ticket sequences at or below the first are nobody's, up to the second of earlier opens. */
     uint64_t sequence_first, sequence_base;
+    /* By device: of its submit thread. Here, since a timeline of the application's may be moved at any time. */
+    rota_sleeper submitters[ROTA_DEVICES_MAX];
 } rota_handle_shared;
 
 /* Where devices come from: under the mutex, by which they are opened one at a time. */
@@ -169,6 +172,11 @@ typedef struct rota_failed_shared {
     _Atomic uint32_t active;
 } rota_failed_shared;
 
+/* Timelines of the application's: whether one was made, and whether the runtime closes over what waits for them. */
+typedef struct rota_external_shared {
+    _Atomic uint32_t is_used, is_over;
+} rota_external_shared;
+
 typedef struct rota_causes_shared {
     _Atomic(rota_cause *) buckets[ROTA_CAUSE_BUCKETS];
     _Atomic uint32_t count;
@@ -186,7 +194,6 @@ struct rota_runtime {
     /* Outlives a close: up to here. */
     rota_handle_shared handle;
     _Atomic uint32_t state;
-    _Atomic uint32_t generation; /* opens so far */
 
     rota_runtime_options options;
     char *cache_dir;           /* the runtime's own copy, which the options name */
@@ -208,6 +215,7 @@ struct rota_runtime {
     rota_callbacks_shared callbacks;
     rota_reclaiming_shared reclaiming;
     rota_failed_shared failed;
+    rota_external_shared external;
     rota_causes_shared causes;
     rota_stats_shared stats;
     rota_hooks_shared hooks;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include "sched/runtime.h"
 #include "sched/runtime/shared/delivery.h"
+#include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/work.h"
@@ -31,6 +32,7 @@ typedef struct rota_submission_made {
     uint32_t work_count, wait_count, foreign_wait_count, migration_count;
     uint32_t work_capacity, wait_capacity, foreign_wait_capacity, payload_capacity, segment_capacity,
         migration_capacity, unwritten_capacity;
+    rota_external_wait after; /* written before the works are handed over, but for its outcome */
 } rota_submission_made;
 
 /* What threads that have the submission share. */
@@ -99,7 +101,7 @@ struct rota_submission {
     uint64_t ticket_id;
     rota_submission_made made;
     uint32_t instance;
-    uint8_t kind; /* rota_record_kind */
+    uint8_t kind;     /* rota_record_kind */
     bool by_delivery; /* over when the completer has delivered it */
     bool sidelined;   /* counted in the plan's `sidelined` */
     rota_submission_shared shared;

@@ -11,7 +11,7 @@ void rota_device_wake_holders(rota_runtime *runtime, rota_timeline *timeline, ui
     for (uint64_t holders = ra_load_seq_cst(&timeline->holders); holders; holders &= holders - 1) {
         uint32_t d = (uint32_t)__builtin_ctzll(holders);
         if (ra_load_seq_cst(&timeline->blocked_for[d]) <= value)
-            rota_sleeper_wake(&runtime->devices[d]->handover.sleeper);
+            rota_sleeper_wake(runtime->devices[d]->handover.sleeper);
     }
 }
 
@@ -35,7 +35,7 @@ void rota_device_wake_waiters(rota_device *device) {
     for (uint32_t q = 0; q < device->runtime->queue_count; q++)
         rota_wait_table_wake(&device->timelines[q].waiters, UINT64_MAX);
     uint32_t devices = ra_load_acquire(&device->runtime->device_count);
-    for (uint32_t d = 0; d < devices; d++) rota_sleeper_wake(&device->runtime->devices[d]->handover.sleeper);
+    for (uint32_t d = 0; d < devices; d++) rota_sleeper_wake(device->runtime->devices[d]->handover.sleeper);
     rota_wait_table_wake(&device->runtime->completing.delivery_waiters, UINT64_MAX);
 }
 

@@ -50,10 +50,11 @@ struct rota_work {
     uint64_t ordinal;  /* of those that went to the submit thread */
     uint64_t since_ns; /* it is the first of its queue to wait */
     uint32_t first_wait, wait_count, first_foreign_wait, foreign_wait_count;
-    bool acquires; /* comes after works of other devices, one of which shares memory with this one */
-    bool dropped;  /* taken when its device was lost, which won't have it */
-    bool gated;    /* was behind the gate when it was handed over, which judges it: judge.c */
-    bool by_host;  /* the host may put its bytes in place when it is handed over: its device waits for nothing
+    bool has_after; /* its submission comes after points of the application's that were not reached */
+    bool acquires;  /* comes after works of other devices, one of which shares memory with this one */
+    bool dropped;   /* taken when its device was lost, which won't have it */
+    bool gated;     /* was behind the gate when it was handed over, which judges it: judge.c */
+    bool by_host; /* the host may put its bytes in place when it is handed over: its device waits for nothing
                     */
     /* Failed as a whole, and what it was to write is marked. Release; with the acquires in judge.c. */
     _Atomic uint32_t failed;

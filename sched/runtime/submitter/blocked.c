@@ -5,6 +5,8 @@
  *   - what it waits for on other devices has passed there, or its own device can wait for it; where the other
  *     is lost it won't run, and stays until what the lost work was to come after is over;
  *   - its instance is made;
+ *   - points of the application's that its submission comes after are reached, or a deadline has passed: then it
+ *     won't run;
  *   - all that it waits for on its own device has gone over before: the executor hears of no value later than
  *     of a wait for it;
  *   - the gate takes it (gate.c): what that needs is with devices already;
@@ -13,11 +15,14 @@
  * All of that comes earlier in the one order of submissions, so the earliest work that is blocked anywhere waits
  * for no other: there is no circle. Which queue a work is on, and so what it can hold up, is the sequencer's
  * business (side_queues.c). */
+#include <stdio.h>
 
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/spin.h"
 #include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
@@ -136,6 +141,29 @@ static void look_for_loss(rota_work *work) {
     }
 }
 
+/* Whether what the work's submission comes after outside is over, and so is told of; where a deadline passed first, or
+ * the runtime closes, the work fails, and goes over when all else that it waits for is. Also of a lost device: who
+ * comes after the work comes after that. */
+static bool after_is_over(rota_work *work) {
+    rota_runtime *runtime = work->device->runtime;
+    rota_external_wait *after = &work->submission->made.after;
+    /* seq_cst: with the store in end_external_waits, whose thread then looks whether this one sleeps. */
+    const bool closes = ra_load_seq_cst(&runtime->external.is_over);
+    const rota_external_outcome outcome = rota_external_wait_look(after, closes);
+    if (outcome == ROTA_EXTERNAL_WAIT_PENDING) return false;
+    if (outcome == ROTA_EXTERNAL_WAIT_REACHED || work->skipped) return true;
+    char clause[256], until[64] = "when its runtime was closed";
+    rota_external_wait_describe(after, clause, sizeof clause);
+    if (outcome == ROTA_EXTERNAL_WAIT_EXPIRED)
+        (void)snprintf(until, sizeof until, "within %.3f s", (double)after->timeout_ns * 1e-9);
+    rota_reason reason = {NULL, work->submission->number};
+    reason.cause = rota_cause_new(runtime, ROTA_TIMEOUT,
+                                  "plan '%s', submission " ROTA_CAUSE_NUMBER ", was held for %s, %s",
+                                  work->submission->plan->name, clause, until);
+    rota_work_skip(work, reason, true);
+    return true;
+}
+
 static bool keeps(rota_device *device, rota_work *work, uint64_t foreign) {
     (void)device, (void)work, (void)foreign;
     return false;
@@ -172,6 +200,7 @@ static bool is_ready(rota_submitter *submitter, rota_work *work) {
         look_for_loss(work);
         if (!for_keepers(device, work, keeps)) return false;
     }
+    if (work->has_after && !after_is_over(work)) return false;
     if (!is_next(submitter, work) || (is_lost && !has_left_before(device, work))) return false;
     work->dropped = is_lost;
     return is_lost || (rota_gate_takes(work) && !rota_work_starves(submitter, work));
@@ -389,6 +418,7 @@ void rota_blocked_watch(rota_submitter *submitter, const rota_work *work) {
     rota_device *device = submitter->device;
     rota_assert_submitter(submitter);
     for_points(device, work, watch_for);
+    if (work->has_after) rota_external_wait_watch(&work->submission->made.after, device->index);
 }
 
 void rota_blocked_watch_nothing(rota_submitter *submitter) {
@@ -396,6 +426,11 @@ void rota_blocked_watch_nothing(rota_submitter *submitter) {
     rota_assert_submitter(submitter);
     rota_runtime *runtime = device->runtime;
     const uint64_t mine = (uint64_t)1 << device->index;
+    for (uint32_t q = 0; q < runtime->queue_count; q++) {
+        const rota_work *first = submitter->blocked_first[q];
+        if (first && first->has_after)
+            rota_external_wait_watch_nothing(&first->submission->made.after, device->index);
+    }
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
         for (uint32_t q = 0; q < runtime->queue_count; q++) {

@@ -173,7 +173,7 @@ static bool settle(rota_device *device) {
     /* Last, and releases what was published to `advanced`, which goes on without the gate. */
     if (empty) ra_store_seq_cst(&gate->pending, 0);
     rota_gate_unlock(device);
-    if (wakes) rota_sleeper_wake(&device->handover.sleeper);
+    if (wakes) rota_sleeper_wake(device->handover.sleeper);
     for (uint32_t q = 0; is_lost && q < runtime->queue_count; q++) /* rota_gate_is_through */
         rota_device_wake_holders(runtime, &device->timelines[q], UINT64_MAX);
     return moved;

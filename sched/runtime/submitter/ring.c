@@ -66,5 +66,5 @@ void rota_handover_flush(rota_device *device) {
     }
     /* What it holds is not brought on by this. */
     if (ra_load_acquire(&device->handover.taken) != ra_load_relaxed(&device->handover.published))
-        rota_sleeper_wake(&device->handover.sleeper);
+        rota_sleeper_wake(device->handover.sleeper);
 }

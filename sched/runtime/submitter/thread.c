@@ -53,17 +53,17 @@ static void rest(rota_submitter *submitter) {
     rota_runtime *runtime = device->runtime;
     const bool holds = ra_load_relaxed(&device->handover.blocked_count) != 0;
     if ((holds && rota_blocked_look_for_signal(submitter)) || look_for_work(submitter)) return;
-    rota_sleeper_prepare(&device->handover.sleeper);
+    rota_sleeper_prepare(device->handover.sleeper);
     for (uint32_t q = 0; holds && q < runtime->queue_count; q++)
         if (submitter->blocked_first[q]) rota_blocked_watch(submitter, submitter->blocked_first[q]);
     submitter->starves = false;
     if (ra_load_seq_cst(&device->handover.published) == ra_load_relaxed(&device->handover.taken) &&
         !ra_load_seq_cst(&runtime->stop) && !rota_blocked_any_ready(submitter))
-        rota_sleeper_wait(&device->handover.sleeper, rota_deadline_after(submitter->starves ? STARVED_SLICE_NS
-                                                                         : holds            ? HOLD_SLICE_NS
-                                                                                            : 1000000000u));
+        rota_sleeper_wait(device->handover.sleeper, rota_deadline_after(submitter->starves ? STARVED_SLICE_NS
+                                                                        : holds            ? HOLD_SLICE_NS
+                                                                                           : 1000000000u));
     else
-        rota_sleeper_cancel(&device->handover.sleeper);
+        rota_sleeper_cancel(device->handover.sleeper);
     if (holds) rota_blocked_watch_nothing(submitter);
 }
 

@@ -22,7 +22,7 @@ static const char *const kind_names[] = {"contexts", "streams", "events",      "
                                          "modules",  "memory",  "host memory", "handles", "reserved",
                                          "mapped",   "imports", "semaphores"};
 
-_Thread_local bool stub_inside;
+_Thread_local bool stub_inside, stub_calls;
 stub_state stub = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
 static _Thread_local CUcontext current[16];
@@ -47,6 +47,7 @@ static bool is_refused(int id) {
 CUresult stub_enter(int id, bool in_context) {
     pthread_mutex_lock(&stub.lock);
     stub_inside = true;
+    if (stub_calls) stub_violate("a call from a function on a stream");
     stub.calls[id]++;
     const CUresult told = stub.watch ? stub.watch(names[id]) : CUDA_SUCCESS;
     if (rota_cuda_is_fatal(told)) stub.sticky = told;
@@ -163,6 +164,10 @@ CUresult CUDAAPI stub_DevicePrimaryCtxRelease(CUdevice device) {
     if (depth) stub_violate("a context is released while it is current");
     return stub_leave(result);
 }
+CUcontext stub_current(void) {
+    return depth ? current[depth - 1] : NULL;
+}
+
 CUresult CUDAAPI stub_CtxPushCurrent(CUcontext context) {
     ENTER_FREE(CtxPushCurrent);
     if (stub.retained[(int *)(void *)context - stub.retained] == 0)

@@ -299,6 +299,7 @@ CUresult CUDAAPI stub_StreamCreate(CUstream *out, unsigned flags) {
     while (stub.streams[i]) i++;
     if (i == STREAMS_MAX) abort();
     *out = stub.streams[i] = stub_take(STREAM, sizeof(struct CUstream_st));
+    (*out)->context = stub_current();
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_StreamDestroy(CUstream stream) {
@@ -342,6 +343,26 @@ CUresult CUDAAPI stub_StreamWaitEvent(CUstream stream, CUevent event, unsigned f
     if (!event->last) return stub_leave(CUDA_ERROR_INVALID_VALUE);
     event->last->references++;
     push(stream, (operation){.kind = WAIT, .recorded = event->last});
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_StreamGetCtx(CUstream stream, CUcontext *out) {
+    ENTER(StreamGetCtx);
+    stub_check_stream(stream);
+    *out = stream->context;
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_StreamIsCapturing(CUstream stream, CUstreamCaptureStatus *out) {
+    ENTER(StreamIsCapturing);
+    stub_check_stream(stream);
+    *out = stream->capturing ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_StreamAddCallback(CUstream stream, CUstreamCallback fn, void *user, unsigned flags) {
+    ENTER(StreamAddCallback);
+    stub_check_stream(stream);
+    if (stream->capturing || flags) stub_violate("a function on a stream that is captured, or with flags");
+    stream->works = true;
+    push(stream, (operation){.kind = CALL, .fn = fn, .user = user});
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_StreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
@@ -519,6 +540,32 @@ static bool can_run(const struct CUstream_st *stream) {
     return true;
 }
 
+/* Outside of the driver, which it must not enter. */
+static void call(CUstream stream, operation *op) {
+    const CUstreamCallback fn = op->fn;
+    const CUresult result = stub.sticky;
+    void *user = op->user; /* the stream may be gone with it meanwhile, where the context has failed */
+    op->fn = NULL;
+    stub_inside = false;
+    stub_calls = true;
+    (void)pthread_mutex_unlock(&stub.lock);
+    fn(stream, result, user);
+    (void)pthread_mutex_lock(&stub.lock);
+    stub_calls = false;
+    stub_inside = true;
+}
+
+/* Where the context has failed, functions are called all the same, one at a time. */
+static bool call_failed(void) {
+    for (uint32_t i = 0; stub.sticky && i < STREAMS_MAX; i++)
+        for (operation *op = stub.streams[i] ? stub.streams[i]->first : NULL; op; op = op->next)
+            if (op->kind == CALL && op->fn) {
+                call(stub.streams[i], op);
+                return true;
+            }
+    return false;
+}
+
 static void run_first(CUstream stream) {
     operation *op = stream->first;
     if (op->kind == UPLOAD || op->kind == LAUNCH) {
@@ -533,6 +580,7 @@ static void run_first(CUstream stream) {
     } else if (op->kind == SEMAPHORE_SIGNAL && !stub.sticky) {
         atomic_store(op->semaphore->word, op->value);
     }
+    if (op->kind == CALL && op->fn) call(stream, op);
     if (op->semaphore) op->semaphore->in_flight--;
     stream->first = op->next;
     if (!stream->first) stream->last = NULL;
@@ -557,6 +605,7 @@ void *stub_run_main(void *unused) {
         uint32_t count = 0, able[STREAMS_MAX];
         for (uint32_t i = 0; i < STREAMS_MAX; i++)
             if (can_run(stub.streams[i])) able[count++] = i;
+        if (!stub.paused && call_failed()) continue;
         if (count == 0 || stub.paused || stub.sticky) {
             if (stub.alive[SEMAPHORE]) /* which others signal */
                 wait_shortly();

@@ -80,7 +80,7 @@ typedef struct stub_semaphore {
 
 typedef struct operation {
     struct operation *next;
-    enum { LAUNCH, UPLOAD, KERNEL, COPY, RECORD, WAIT, SEMAPHORE_WAIT, SEMAPHORE_SIGNAL } kind;
+    enum { LAUNCH, UPLOAD, KERNEL, COPY, RECORD, WAIT, SEMAPHORE_WAIT, SEMAPHORE_SIGNAL, CALL } kind;
     CUgraphExec exec;
     stub_launch launch;
     CUdeviceptr to, from;
@@ -88,11 +88,14 @@ typedef struct operation {
     record *recorded;
     stub_semaphore *semaphore;
     uint64_t value;
+    CUstreamCallback fn; /* NULL: called */
+    void *user;
 } operation;
 
 struct CUstream_st {
     operation *first, *last;
     CUgraph capturing;
+    CUcontext context;
     CUgraphNode captured; /* the last */
     bool uploads, works;  /* what was put on it: uploads of graphs; launches and waits for events */
     uint64_t put, seen;   /* operations put on it; up to where the host was told that they are done */
@@ -135,6 +138,8 @@ typedef struct stub_state {
 } stub_state;
 extern stub_state stub;
 extern _Thread_local bool stub_inside; /* this thread is in a function of the stand-in */
+extern _Thread_local bool stub_calls;  /* this thread is in a function that was put on a stream */
+CUcontext stub_current(void);          /* NULL: none */
 
 /* Something that no correct program does. */
 void stub_violate(const char *what);

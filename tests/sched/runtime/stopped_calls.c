@@ -118,6 +118,7 @@ void victim_drop(victim *v) {
     rota_buffer_release(v->view);
     rota_buffer_release(v->buffer);
     rota_graph_release(v->graph);
+    rota_external_timeline_release(v->timeline);
 }
 
 /* ---- Record ---- */
@@ -446,6 +447,29 @@ static rota_status submit_behind_another_queue(victim *v) {
     return ROTA_OK;
 }
 
+/* ---- Points of the application's ---- */
+
+static rota_status make_timeline(victim *v) {
+    world *w = v->w;
+    ROTA_TRY(words(w, "the victim's", 0, &v->buffer));
+    ROTA_TRY(plan_of(w->runtime, w->device, &test_increment, v->buffer, ROTA_READWRITE, &v->plan));
+    return rota_external_timeline_create(w->runtime, "the victim's", &v->timeline);
+}
+
+/* What is held is the victim's alone, and its submit thread asleep when it is let go. */
+static rota_status submit_and_signal(victim *v) {
+    const rota_external_point point = {v->timeline, 1};
+    uint64_t value;
+    ROTA_TRY(rota_submit_with(v->plan, &ROTA_SUBMIT_OPTIONS(.after = &point, .after_count = 1), &v->ticket));
+    ROTA_TRY(expect(rota_wait(v->ticket, 3000000), ROTA_TIMEOUT));
+    ROTA_TRY(rota_external_timeline_signal(v->timeline, 1));
+    ROTA_TRY(rota_external_timeline_value(v->timeline, &value));
+    if (value != 1) return rota_fail(ROTA_INTERNAL, "the timeline is not at 1");
+    rota_external_timeline_release(v->timeline);
+    v->timeline = NULL;
+    return rota_wait(v->ticket, STOPPED_PATIENCE_NS);
+}
+
 /* ---- Release ---- */
 
 static rota_status make_things(victim *v) {
@@ -488,6 +512,7 @@ const situation situations[] = {
     {"wait for another queue", close_gate, submit_behind_another_queue, wait_long, open_gate},
     {"wait to be sequenced", rest_sequencer, submit_one, wait_long, wake_sequencer},
     {"wait past the deadline", close_gate, submit_gate, wait_too_short, open_gate},
+    {"submit after a point, and reach it", NULL, make_timeline, submit_and_signal, NULL},
     {"release", NULL, make_things, release_things, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

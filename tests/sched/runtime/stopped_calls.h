@@ -32,6 +32,7 @@ typedef struct victim {
     rota_buffer *buffer, *view, *slot_buffer;
     rota_plan *plan;
     rota_args *args;
+    rota_external_timeline *timeline;
     uint32_t added, recorded; /* by the call: to the words of shared; nodes to the graph */
 } victim;
 

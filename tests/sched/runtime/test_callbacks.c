@@ -390,7 +390,7 @@ static uint64_t lateness(rota_runtime *runtime, rota_device *device, rota_plan *
     assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
     wait_for(&halts, 1);
     assert_ok(rota_ticket_on_complete(ticket, count, &b));
-    rota_sleeper_wake(&device->handover.sleeper);
+    rota_sleeper_wake(device->handover.sleeper);
     for (uint32_t q = 0; q < runtime->queue_count; q++)
         while (ra_load_seq_cst(&device->timelines[q].completed) <
                    ra_load_seq_cst(&device->timelines[q].issued) &&

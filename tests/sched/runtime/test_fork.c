@@ -26,6 +26,7 @@ static struct {
     rota_plan *plan;
     rota_args *args;
     rota_ticket ticket;
+    rota_external_timeline *timeline;
     _Alignas(16) uint32_t memory[WORDS];
 } p;
 
@@ -55,6 +56,19 @@ static rota_status call_runtime_buffer(void) {
 static rota_status call_buffer_adopt(void) {
     rota_buffer *buffer;
     return rota_buffer_adopt(p.device, &ROTA_ADOPT_OPTIONS(.memory = p.memory, .size_bytes = 64), &buffer);
+}
+static rota_status call_external_timeline_create(void) {
+    rota_external_timeline *timeline;
+    return rota_external_timeline_create(p.runtime, NULL, &timeline);
+}
+static rota_status call_external_timeline_signal(void) {
+    return rota_external_timeline_signal(p.timeline, 1);
+}
+static rota_status call_stream_signal(void) {
+    return rota_stream_signal(p.device, p.memory, p.timeline, 1);
+}
+static rota_status call_ticket_export(void) {
+    return rota_ticket_export(p.ticket, p.timeline, 1);
 }
 static rota_status call_buffer_prepare(void) {
     return rota_buffer_prepare(p.buffer, p.device);
@@ -152,6 +166,10 @@ static const struct {
     CALL(device_smoke),
     CALL(runtime_buffer),
     CALL(buffer_adopt),
+    CALL(external_timeline_create),
+    CALL(external_timeline_signal),
+    CALL(stream_signal),
+    CALL(ticket_export),
     CALL(buffer_prepare),
     CALL(buffer_address),
     CALL(poll),
@@ -182,10 +200,23 @@ enum { CALLS = sizeof calls / sizeof *calls };
 
 /* Those of the same headers that are on no runtime, give no status, or only free. */
 static const char *const others[] = {
-    "rota_runtime_open",   "rota_runtime_close",  "rota_device_choice",     "rota_device_get_info",
-    "rota_device_runtime", "rota_args_release",   "rota_runtime_get_stats", "rota_plan_retain",
-    "rota_plan_release",   "rota_plan_get_stats", "rota_plan_write_dot",    "rota_plan_get_commands",
-    "rota_plan_explain",   "rota_plan_draw",      "rota_devices_abandoned",
+    "rota_runtime_open",
+    "rota_runtime_close",
+    "rota_device_choice",
+    "rota_device_get_info",
+    "rota_device_runtime",
+    "rota_args_release",
+    "rota_runtime_get_stats",
+    "rota_plan_retain",
+    "rota_plan_release",
+    "rota_plan_get_stats",
+    "rota_plan_write_dot",
+    "rota_plan_get_commands",
+    "rota_plan_explain",
+    "rota_plan_draw",
+    "rota_devices_abandoned",
+    "rota_external_timeline_release",
+    "rota_external_timeline_value",
 };
 
 static bool is_known(const char *name) {
@@ -220,7 +251,7 @@ static void no_call_is_left_out(void **state) {
     assert_true(check_header("sched/runtime.h") >= 14);
     assert_true(check_header("sched/submit.h") >= 14);
     assert_true(check_header("sched/plan.h") >= 10);
-    assert_true(check_header("sched/embed.h") >= 1);
+    assert_true(check_header("sched/embed.h") >= 7);
 }
 
 /* ---- The fork ---- */
@@ -245,6 +276,7 @@ static void open_all(void) {
     assert_ok(rota_args_set_buffer(p.args, p.slot, p.buffer));
     assert_ok(rota_args_set_input(p.args, p.input, p.memory, BYTES, false));
     assert_ok(rota_args_set_output(p.args, p.output, p.memory, BYTES));
+    assert_ok(rota_external_timeline_create(p.runtime, NULL, &p.timeline));
     assert_ok(rota_submit(p.plan, p.args, &p.ticket));
     assert_ok(rota_wait(p.ticket, 0));
 }
@@ -267,6 +299,7 @@ static int try_all(int report) {
     rota_plan_release(p.plan);
     rota_buffer_release(p.buffer);
     rota_graph_release(p.graph);
+    rota_external_timeline_release(p.timeline);
     if (rota_runtime_close(p.runtime, 0) != ROTA_OK) return 4;
     /* A runtime of the child's own works. */
     runtime_fixture f;
@@ -298,12 +331,14 @@ static void every_call_says_so(void **state) {
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
     /* The parent has noticed nothing. */
+    assert_ok(rota_external_timeline_signal(p.timeline, 2));
     assert_ok(rota_submit(p.plan, p.args, &p.ticket));
     assert_ok(rota_wait(p.ticket, 0));
     rota_args_release(p.args);
     rota_plan_release(p.plan);
     rota_graph_release(p.graph);
     rota_buffer_release(p.buffer);
+    rota_external_timeline_release(p.timeline);
     assert_ok(rota_runtime_close(p.runtime, 0));
 }
 

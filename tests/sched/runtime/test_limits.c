@@ -339,7 +339,7 @@ static void end_after_opens(uint32_t opens) {
     assert_int_equal(ra_load_seq_cst(&c.submitted), 1);
     rota_plan_release(c.plan);
     rota_buffer_release(buffer);
-    const uint32_t generation = ra_load_seq_cst(&first->generation);
+    const uint32_t generation = ra_load_seq_cst(&first->handle.generation);
     assert_ok(rota_runtime_close(first, 0));
     assert_ok(rota_runtime_open(&options, &later));
     assert_ptr_equal(later, first); /* its shell */
@@ -347,16 +347,16 @@ static void end_after_opens(uint32_t opens) {
     const uint64_t one_open = (uint64_t)1 << 48;
     if (opens) {
         (void)ra_fetch_add_acq_rel(&later->handle.lanes_free, one_open * (opens - 1));
-        (void)ra_fetch_add_acq_rel(&later->generation, opens - 1);
+        (void)ra_fetch_add_acq_rel(&later->handle.generation, opens - 1);
     }
     assert_ok(rota_device_open(later, "cpu", &device));
     buffer = test_words(device, "x", 4, 3);
-    const uint32_t now = ra_load_seq_cst(&later->generation);
-    if (!opens) ra_store_seq_cst(&later->generation, generation);
+    const uint32_t now = ra_load_seq_cst(&later->handle.generation);
+    if (!opens) ra_store_seq_cst(&later->handle.generation, generation);
     ra_store_seq_cst(&c.go_on, 1);
     rota_futex_wake(&c.go_on, INT32_MAX);
     (void)pthread_join(thread, NULL); /* its ticket is of a runtime that was closed */
-    ra_store_seq_cst(&later->generation, now);
+    ra_store_seq_cst(&later->handle.generation, now);
     assert_true((ra_load_seq_cst(&later->handle.lanes_free) & (one_open - 1)) == 0);
     test_expect_words(buffer, 4, 3);
     rota_buffer_release(buffer);

@@ -1,0 +1,40 @@
+/* Streams of the application's, which are the only ones here that rota did not make: a function is called once what it
+ * has put on one is done. */
+#include "exec/cuda/cuda_stream.h"
+
+#include "exec/cuda/cuda_context.h"
+#include "exec/cuda/cuda_device.h"
+
+/* Of the device's context, and taking works now, not into a graph, which might run them any number of times. */
+static rota_status check_stream(rota_cuda_device *device, CUstream stream) {
+    const char *id = device->base.info.id;
+    CUcontext context = NULL;
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    ROTA_TRY(rota_cuda_check(device, device->cu->StreamGetCtx(stream, &context), "cuStreamGetCtx"));
+    if (context != device->context)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "%s: stream %p is of another context than the device's primary one", id,
+                         (void *)stream);
+    ROTA_TRY(rota_cuda_check(device, device->cu->StreamIsCapturing(stream, &capture), "cuStreamIsCapturing"));
+    if (capture != CU_STREAM_CAPTURE_STATUS_NONE)
+        return rota_fail(ROTA_WRONG_STATE, "%s: stream %p is being captured", id, (void *)stream);
+    return ROTA_OK;
+}
+
+static void CUDA_CB answer(CUstream stream, CUresult result, void *user) {
+    rota_exec_stream_call *call = user;
+    (void)stream;
+    call->fn(call, result == CUDA_SUCCESS);
+}
+
+/* By a callback, not by cuLaunchHostFunc, whose function is not called where the context fails before. */
+rota_status rota_cuda_stream_call(rota_exec_device *base, void *stream, rota_exec_stream_call *call) {
+    rota_cuda_device *device = (rota_cuda_device *)base;
+    ROTA_TRY(rota_cuda_enter(device));
+    rota_status status = check_stream(device, stream);
+    if (status == ROTA_OK)
+        status = rota_cuda_check(device, device->cu->StreamAddCallback(stream, answer, call, 0),
+                                 "cuStreamAddCallback");
+    rota_cuda_leave(device);
+    return status;
+}

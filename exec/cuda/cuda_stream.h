@@ -1,0 +1,9 @@
+/* Streams of the application's: see cuda_stream.c. Internal to exec/cuda. */
+#ifndef ROTA_EXEC_CUDA_CUDA_STREAM_H
+#define ROTA_EXEC_CUDA_CUDA_STREAM_H
+
+#include "exec/exec.h"
+
+rota_status rota_cuda_stream_call(rota_exec_device *device, void *stream, rota_exec_stream_call *call);
+
+#endif

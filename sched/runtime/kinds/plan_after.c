@@ -1,0 +1,49 @@
+/* A replay that comes after points of the application's: one like any other, whose works are on side queues and held
+ * there by the submit threads until the points are reached (blocked.c). One whose points are reached by now is no
+ * different from one that has none. */
+#include "sched/runtime/kinds/plan_after.h"
+
+#include "sched/runtime/kinds/plan.h"
+#include "sched/runtime/plans/executable.h"
+#include "sched/runtime/shared/external_timeline.h"
+#include "sched/runtime/shared/text.h"
+
+static const uint64_t *points_of(const rota_plan *plan, const uint64_t *words) {
+    return words + plan->executable->arguments.payload_words;
+}
+
+void rota_kind_after_drop(void *object, const uint64_t *words) {
+    rota_external_wait_release(points_of(object, words));
+}
+
+bool rota_kind_after_sequence(rota_sequencing *s) {
+    rota_submission *submission = s->submission;
+    const uint64_t *points = points_of(s->object, s->words);
+    const bool waits = s->has_record && !rota_external_wait_is_reached(points);
+    if (waits) s->after_words = 2 + 2 * (uint32_t)points[0];
+    const bool ok = rota_kind_plan_sequence(s);
+    if (!waits || !ok) {
+        submission->made.after.count = 0;
+        rota_external_wait_release(points);
+        return ok;
+    }
+    for (uint32_t i = 0; i < submission->made.work_count; i++) submission->made.works[i].has_after = true;
+    return true;
+}
+
+void rota_kind_after_forget(const rota_submission *submission) {
+    rota_submission *own = (rota_submission *)(uintptr_t)submission; /* nobody reads it any more */
+    if (own->made.after.count) {
+        rota_external_wait_release(own->made.after.words);
+        own->made.after.count = 0;
+    }
+    rota_kind_plan_forget(submission);
+}
+
+void rota_kind_after_describe(rota_runtime *runtime, const rota_submission *submission, char *text,
+                              size_t capacity, size_t *length) {
+    char clause[256];
+    rota_external_wait_describe(&submission->made.after, clause, sizeof clause);
+    if (clause[0]) rota_append(text, capacity, length, ", held for %s", clause);
+    rota_kind_plan_describe(runtime, submission, text, capacity, length);
+}
