@@ -80,65 +80,114 @@ static void gather_row(const rota_conv_params *p, const void *x, uint64_t row_be
     memset(to + (end - first), 0, (size_t)(last - end) * sizeof *to);
 }
 
-/* Elements [first, last) of a row of x: the gradients of the windows whose tap reads them, 0 where none does. */
-static void gather_row_back(const rota_conv_params *p, const void *dy, uint64_t row_begin, int64_t shift,
-                            int64_t first, int64_t last, float *to) {
-    const int64_t stride = p->stride[1], size = p->out[1];
-    const int64_t begin = clip(first - shift > 0 ? (first - shift + stride - 1) / stride : 0, 0, size);
-    const int64_t end = clip(last - shift > 0 ? (last - shift + stride - 1) / stride : 0, begin, size);
-    memset(to, 0, (size_t)(last - first) * sizeof *to);
-    if (stride == 1) {
-        if (begin < end)
-            copy_run(p->dtype, dy, row_begin + (uint64_t)begin, 1, (uint64_t)(end - begin),
-                     to + (begin + shift - first));
-        return;
-    }
-    for (int64_t o = begin; o < end; o++)
-        to[o * stride + shift - first] = rota_cpu_get(p->dtype, dy, row_begin + (uint64_t)o);
-}
-
 /* Rows [k, k + depth), columns [column, column + columns) of the matrix that an image's and group's x is read
- * as: row k what tap k reads, a column per position of a window. Back: of dy, a column per element of x. */
-static void gather(const rota_conv_params *p, bool back, const void *x, uint64_t first, uint64_t k,
-                   uint64_t depth, uint64_t column, uint64_t columns, float *to) {
-    const uint64_t width = back ? p->in[1] : p->out[1], height = back ? p->out[0] : p->in[0];
-    const uint64_t row_length = back ? p->out[1] : p->in[1];
+ * as: row k what tap k reads, a column per position of a window. */
+static void gather(const rota_conv_params *p, const void *x, uint64_t first, uint64_t k, uint64_t depth,
+                   uint64_t column, uint64_t columns, float *to) {
+    const uint64_t width = p->out[1];
     for (uint64_t i = 0; i < depth; i++) {
         const tap t = tap_of(p, k + i);
         for (uint64_t c = 0, count; c < columns; c += count, to += count) {
             const int64_t row = (int64_t)((column + c) / width), position = (int64_t)((column + c) % width);
+            const int64_t from = row * p->stride[0] + t.shift[0];
             count = least(columns - c, width - (uint64_t)position);
-            int64_t from = back ? row - t.shift[0] : row * p->stride[0] + t.shift[0];
-            const bool between = back && (from < 0 || from % p->stride[0] != 0);
-            if (back) from /= p->stride[0];
-            if (between || from < 0 || from >= (int64_t)height) {
+            if (from < 0 || from >= p->in[0]) {
                 memset(to, 0, count * sizeof *to);
                 continue;
             }
-            const uint64_t begin = first + (t.channel * height + (uint64_t)from) * row_length;
-            (back ? gather_row_back : gather_row)(p, x, begin, t.shift[1], position,
-                                                  position + (int64_t)count, to);
+            const uint64_t begin = first + (t.channel * p->in[0] + (uint64_t)from) * p->in[1];
+            gather_row(p, x, begin, t.shift[1], position, position + (int64_t)count, to);
         }
     }
 }
 
-/* Rows [row, row + rows), columns [k, k + depth) of a group's weights, a row per channel of the result, as
- * floats: those of conv2d lie so; of its gradient a row is a channel of x, and k counts channels of y and the
- * window. */
-static void gather_weights(const rota_conv_params *p, bool back, const void *w, uint64_t first, uint64_t row,
-                           uint64_t rows, uint64_t k, uint64_t depth, float *to) {
-    const uint64_t window = window_of(p), all = p->in_channels * window;
-    for (uint64_t r = row; r < row + rows; r++, to += depth) {
-        if (!back) {
-            copy_run(p->dtype, w, first + r * all + k, 1, depth, to);
-            continue;
-        }
-        for (uint64_t i = 0, count; i < depth; i += count) { /* what there is of one window at a time */
-            const uint64_t channel = (k + i) / window, in_window = (k + i) % window;
-            count = least(depth - i, window - in_window);
-            copy_run(p->dtype, w, first + channel * all + r * window + in_window, 1, count, to + i);
+/* ---- Phases ---- */
+
+/* Elements of x that the same taps of a window read: every stride-th along each axis. So no products are made
+ * of the zeroes that lie between windows. */
+typedef struct phase {
+    uint64_t first[2], size[2];            /* elements of x */
+    uint64_t tap[2], tap_step[2], taps[2]; /* elements of the window: the first, how far apart, how many */
+    int64_t shift[2]; /* the window whose first tap reads the first element; may be before them */
+} phase;
+
+static uint64_t phases_along(const rota_conv_params *p, uint32_t axis) {
+    return least(p->stride[axis], p->in[axis]);
+}
+static uint64_t phases_of(const rota_conv_params *p) {
+    return phases_along(p, 0) * phases_along(p, 1);
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b) {
+    while (b != 0) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static phase phase_of(const rota_conv_params *p, uint64_t number) {
+    const uint64_t along_width = phases_along(p, 1);
+    phase h = {.first = {number / along_width, number % along_width}};
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t stride = p->stride[i], window = p->window[i];
+        const int64_t padded = (int64_t)(h.first[i] + p->padding[i]);
+        h.size[i] = divide_up(p->in[i] - h.first[i], stride);
+        h.tap_step[i] = stride / common_divisor(stride, p->dilation[i]);
+        const uint64_t end = least(window, h.tap_step[i]);
+        while (h.tap[i] < end && (padded - (int64_t)(h.tap[i] * p->dilation[i])) % (int64_t)stride != 0)
+            h.tap[i]++;
+        if (h.tap[i] == end) continue; /* between all windows */
+        h.taps[i] = divide_up(window - h.tap[i], h.tap_step[i]);
+        h.shift[i] = (padded - (int64_t)(h.tap[i] * p->dilation[i])) / (int64_t)stride;
+    }
+    return h;
+}
+
+/* Which element of the window tap `t` of a phase is along an axis. */
+static uint64_t element_of(const phase *h, uint32_t axis, uint64_t t) {
+    return h->tap[axis] + t * h->tap_step[axis];
+}
+
+/* As gather, of dy: row k the gradients of the windows whose tap k reads the phase's elements, which are the
+ * columns. */
+static void gather_back(const rota_conv_params *p, const phase *h, const void *dy, uint64_t first, uint64_t k,
+                        uint64_t depth, uint64_t column, uint64_t columns, float *to) {
+    const uint64_t taps = h->taps[0] * h->taps[1], width = h->size[1];
+    for (uint64_t i = k; i < k + depth; i++) {
+        const uint64_t channel = i / taps, in_taps[2] = {i % taps / h->taps[1], i % taps % h->taps[1]};
+        int64_t shift[2];
+        for (uint32_t a = 0; a < 2; a++)
+            shift[a] = h->shift[a] - (int64_t)(in_taps[a] * h->tap_step[a] * p->dilation[a] / p->stride[a]);
+        for (uint64_t c = 0, count; c < columns; c += count, to += count) {
+            const int64_t row = (int64_t)((column + c) / width) + shift[0];
+            const int64_t from = (int64_t)((column + c) % width) + shift[1];
+            count = least(columns - c, width - (column + c) % width);
+            const int64_t begin = clip(from, 0, p->out[1]),
+                          end = clip(from + (int64_t)count, begin, p->out[1]);
+            memset(to, 0, count * sizeof *to);
+            if (row >= 0 && row < p->out[0] && begin < end)
+                copy_run(p->dtype, dy,
+                         first + (channel * p->out[0] + (uint64_t)row) * p->out[1] + (uint64_t)begin, 1,
+                         (uint64_t)(end - begin), to + (begin - from));
         }
     }
+}
+
+/* Rows [row, row + rows), columns [k, k + depth) of a group's weights as the gradient has them: a row per
+ * channel of x, k counts channels of y and a phase's taps. */
+static void gather_weights_back(const rota_conv_params *p, const phase *h, const void *w, uint64_t first,
+                                uint64_t row, uint64_t rows, uint64_t k, uint64_t depth, float *to) {
+    const uint64_t taps = h->taps[0] * h->taps[1], window = window_of(p);
+    uint64_t offset[BLOCK_DEPTH]; /* of each column, in the first channel of x */
+    for (uint64_t i = 0; i < depth; i++) {
+        const uint64_t t = (k + i) % taps;
+        offset[i] = first + (k + i) / taps * p->in_channels * window +
+                    element_of(h, 0, t / h->taps[1]) * p->window[1] + element_of(h, 1, t % h->taps[1]);
+    }
+    for (uint64_t r = row; r < row + rows; r++)
+        for (uint64_t i = 0; i < depth; i++) *to++ = rota_cpu_get(p->dtype, w, offset[i] + r * window);
 }
 
 /* ---- conv2d and its gradient by x ---- */
@@ -153,7 +202,9 @@ typedef struct product {
 static product product_of(const rota_conv_params *p, bool back) {
     product s = {.rows = back ? p->in_channels : p->out_channels,
                  .depth = (back ? p->out_channels : p->in_channels) * window_of(p),
-                 .columns = back ? plane_in(p) : plane_out(p)};
+                 .columns = plane_out(p)};
+    if (back) /* of the first phase, which has the most */
+        s.columns = divide_up(p->in[0], p->stride[0]) * divide_up(p->in[1], p->stride[1]);
     s.block_depth = least(s.depth, BLOCK_DEPTH);
     s.block_columns = least(s.columns, least(BLOCK_GATHERED / s.block_depth, BLOCK_COLUMNS));
     s.row_blocks = divide_up(s.rows, BLOCK_ROWS);
@@ -163,7 +214,7 @@ static product product_of(const rota_conv_params *p, bool back) {
 
 static void items_of(const rota_conv_params *p, bool back, uint64_t *out_items, uint64_t *out_grain) {
     const product s = product_of(p, back);
-    *out_items = (uint64_t)p->batch * p->groups * s.row_blocks * s.column_blocks;
+    *out_items = (uint64_t)p->batch * p->groups * (back ? phases_of(p) : 1) * s.row_blocks * s.column_blocks;
     *out_grain = 1 + TASK_WORK / (least(s.rows, BLOCK_ROWS) * s.block_columns * s.depth);
 }
 
@@ -190,8 +241,18 @@ static uint64_t scratch_of(const product *s) {
     return s->block_depth * s->block_columns + (uint64_t)BLOCK_ROWS * (s->block_depth + s->block_columns);
 }
 
-static void run_block(const rota_kernel_call *call, bool back, const product *s, uint64_t item,
-                      float *scratch) {
+/* Sums begin as the bias of their channel, or 0. */
+static void begin_sums(const rota_kernel_call *call, uint64_t channel, uint64_t rows, uint64_t columns,
+                       float *sums, uint64_t pitch) {
+    const rota_conv_params *p = call->params;
+    for (uint64_t r = 0; r < rows; r++) {
+        const float bias =
+            p->flags & ROTA_CONV_BIAS ? rota_cpu_get(p->dtype, call->operands[2], channel + r) : 0.0f;
+        for (uint64_t c = 0; c < columns; c++) sums[r * pitch + c] = bias;
+    }
+}
+
+static void run_block(const rota_kernel_call *call, const product *s, uint64_t item, float *scratch) {
     const rota_conv_params *p = call->params;
     const bool is_f32 = p->dtype == ROTA_F32, in_place = reads_in_place(p);
     const uint64_t row = item % s->row_blocks * BLOCK_ROWS, rows = least(s->rows - row, BLOCK_ROWS);
@@ -200,40 +261,78 @@ static void run_block(const rota_kernel_call *call, bool back, const product *s,
                    columns = least(s->columns - column, s->block_columns);
     const uint64_t plane = item / s->column_blocks,
                    group = plane % p->groups; /* plane: of images and groups */
-    const uint64_t x_first = plane * (back ? p->out_channels * plane_out(p) : p->in_channels * plane_in(p));
-    const uint64_t w_first = group * p->out_channels * p->in_channels * window_of(p);
-    const uint64_t y_first = (plane * s->rows + row) * s->columns + column;
+    const uint64_t x_first = plane * p->in_channels * plane_in(p),
+                   y_first = (plane * s->rows + row) * s->columns + column;
+    const uint64_t w_first = (group * p->out_channels + row) * s->depth;
     float *gathered = scratch, *weights = gathered + s->block_depth * s->block_columns;
     float *sums = is_f32 ? (float *)call->operands[3] + y_first : weights + BLOCK_ROWS * s->block_depth;
     const uint64_t pitch = is_f32 ? s->columns : columns;
-    const bool has_bias = p->flags & ROTA_CONV_BIAS;
-    for (uint64_t r = 0; r < rows && has_bias; r++) {
-        const float bias = rota_cpu_get(p->dtype, call->operands[2], group * s->rows + row + r);
-        for (uint64_t c = 0; c < columns; c++) sums[r * pitch + c] = bias;
-    }
+    begin_sums(call, group * s->rows + row, rows, columns, sums, pitch);
     for (uint64_t k = 0; k < s->depth; k += s->block_depth) {
         const uint64_t depth = least(s->depth - k, s->block_depth);
-        const float *left = (const float *)call->operands[1] + w_first + row * s->depth + k,
-                    *right = gathered;
-        const bool packed = !is_f32 || back;
-        if (packed) gather_weights(p, back, call->operands[1], w_first, row, rows, k, depth, weights);
+        const float *left = (const float *)call->operands[1] + w_first + k, *right = gathered;
+        for (uint64_t r = 0; r < rows && !is_f32; r++)
+            copy_run(p->dtype, call->operands[1], w_first + r * s->depth + k, 1, depth, weights + r * depth);
         if (in_place)
             right = (const float *)call->operands[0] + x_first + k * s->columns + column;
         else
-            gather(p, back, call->operands[0], x_first, k, depth, column, columns, gathered);
-        rota_cpu_sgemm(false, false, rows, columns, depth, 1.0f, packed ? weights : left,
-                       packed ? depth : s->depth, right, in_place ? s->columns : columns,
-                       k > 0 || has_bias ? 1.0f : 0.0f, sums, pitch);
+            gather(p, call->operands[0], x_first, k, depth, column, columns, gathered);
+        rota_cpu_sgemm(false, false, rows, columns, depth, 1.0f, is_f32 ? left : weights,
+                       is_f32 ? s->depth : depth, right, in_place ? s->columns : columns, 1.0f, sums, pitch);
     }
     for (uint64_t r = 0; r < rows && !is_f32; r++)
         rota_cpu_narrow(p->dtype, sums + r * columns, call->operands[3], y_first + r * s->columns, columns);
+}
+
+/* A phase's columns from `column` on of some channels of x, from dense sums. */
+static void scatter(const rota_kernel_call *call, const phase *h, uint64_t first, uint64_t rows,
+                    uint64_t column, uint64_t columns, const float *sums) {
+    const rota_conv_params *p = call->params;
+    for (uint64_t r = 0; r < rows; r++)
+        for (uint64_t c = column; c < column + columns; c++) {
+            const uint64_t in_row = h->first[0] + c / h->size[1] * p->stride[0];
+            const uint64_t in_column = h->first[1] + c % h->size[1] * p->stride[1];
+            rota_cpu_put(p->dtype, call->operands[3], first + r * plane_in(p) + in_row * p->in[1] + in_column,
+                         *sums++);
+        }
+}
+
+static void run_block_back(const rota_kernel_call *call, const product *s, uint64_t item, float *scratch) {
+    const rota_conv_params *p = call->params;
+    const uint64_t row = item % s->row_blocks * BLOCK_ROWS, rows = least(s->rows - row, BLOCK_ROWS);
+    item /= s->row_blocks;
+    const uint64_t column = item % s->column_blocks * s->block_columns, phases = phases_of(p);
+    item /= s->column_blocks;
+    const phase h = phase_of(p, item % phases);
+    const uint64_t plane = item / phases, group = plane % p->groups, all = h.size[0] * h.size[1];
+    if (column >= all) return; /* a phase of fewer elements */
+    const uint64_t columns = least(all - column, s->block_columns),
+                   dx_first = (plane * s->rows + row) * plane_in(p);
+    const uint64_t depth_all = p->out_channels * h.taps[0] * h.taps[1],
+                   dy_first = plane * p->out_channels * plane_out(p);
+    const uint64_t w_first = group * p->out_channels * p->in_channels * window_of(p);
+    const bool direct = p->dtype == ROTA_F32 && phases == 1;
+    float *gathered = scratch, *weights = gathered + s->block_depth * s->block_columns;
+    float *sums =
+        direct ? (float *)call->operands[3] + dx_first + column : weights + BLOCK_ROWS * s->block_depth;
+    const uint64_t pitch = direct ? all : columns;
+    begin_sums(call, group * s->rows + row, rows, columns, sums, pitch);
+    for (uint64_t k = 0; k < depth_all; k += s->block_depth) {
+        const uint64_t depth = least(depth_all - k, s->block_depth);
+        gather_weights_back(p, &h, call->operands[1], w_first, row, rows, k, depth, weights);
+        gather_back(p, &h, call->operands[0], dy_first, k, depth, column, columns, gathered);
+        rota_cpu_sgemm(false, false, rows, columns, depth, 1.0f, weights, depth, gathered, columns, 1.0f,
+                       sums, pitch);
+    }
+    if (!direct) scatter(call, &h, dx_first, rows, column, columns, sums);
 }
 
 static rota_status run(const rota_kernel_call *call, bool back, const char *name) {
     const product s = product_of(call->params, back);
     float *scratch = malloc(scratch_of(&s) * sizeof *scratch);
     if (!scratch) return rota_cpu_no_scratch(name, scratch_of(&s));
-    for (uint64_t item = call->begin; item < call->end; item++) run_block(call, back, &s, item, scratch);
+    for (uint64_t item = call->begin; item < call->end; item++)
+        (back ? run_block_back : run_block)(call, &s, item, scratch);
     free(scratch);
     return ROTA_OK;
 }
@@ -289,8 +388,8 @@ static void weight_block(const rota_kernel_call *call, const weight_blocks *b, u
                        of_group = image * p->groups + group;
         const uint64_t dy_first = (of_group * p->out_channels + row) * plane + position;
         count = least(least(end - first_of_run, plane - position), BLOCK_WEIGHTS);
-        gather(p, false, call->operands[0], of_group * p->in_channels * plane_in(p), column, columns,
-               position, count, gathered);
+        gather(p, call->operands[0], of_group * p->in_channels * plane_in(p), column, columns, position,
+               count, gathered);
         const float *dy = (const float *)call->operands[1] + dy_first;
         if (p->dtype != ROTA_F32) {
             for (uint64_t r = 0; r < rows; r++)
