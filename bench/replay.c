@@ -183,6 +183,8 @@ static uint64_t warm_rounds(const bench *b) {
 /* Runs everything; the exit code. */
 static int measure(bench *b) {
     int code = EXIT_GOOD;
+    progress_bar bar;
+    bool measures = false;
     const uint64_t singles = 20;
     double us = 0, raw_us = 0;
     b->done_us = calloc(singles, sizeof *b->done_us);
@@ -203,8 +205,6 @@ static int measure(bench *b) {
     if (b->per_round > REPLAYS_MAX) b->per_round = REPLAYS_MAX;
     const uint64_t rounds = b->settings->rounds, submits = b->per_round * rounds;
     const bool change = b->settings->graph.seeds;
-    progress_bar bar;
-    bool measures = false;
     const uint64_t warm = warm_rounds(b);
     b->sets = calloc(b->replays + (2 * rounds + warm) * b->per_round, 1);
     if (!b->done_us || !b->raw_done_us || !b->sets || !samples_create(&b->rota, submits, rounds) ||
