@@ -23,6 +23,9 @@ install(FILES exec/vk/rota_kernel.glsl exec/cuda/rota_kernel.cuh DESTINATION ${C
 # The site, where scripts/build_docs.sh has built it.
 install(DIRECTORY ${PROJECT_BINARY_DIR}/site/ DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/rota/html
   COMPONENT documentation OPTIONAL)
+# And with it the manual pages of section 3, which go with the headers.
+install(DIRECTORY ${PROJECT_BINARY_DIR}/man/man3/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3
+  COMPONENT development OPTIONAL)
 # Debian's packages have their own
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/rota COMPONENT plain)
 

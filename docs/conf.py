@@ -15,6 +15,7 @@ from sphinx.util.docutils import SphinxDirective
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 import headers  # noqa: E402  docs/headers.py
+import manual_pages  # noqa: E402  docs/manual_pages.py
 import python_names  # noqa: E402  docs/python_names.py
 
 project = "rota"
@@ -38,6 +39,8 @@ add_module_names = False
 python_maximum_signature_line_length = 80
 # `none` has no colours; text that no language fits says so.
 highlight_language = "none"
+man_pages = manual_pages.entries(ROOT)
+man_show_urls = False
 
 # Where the programs are; without them their pages can't be made.
 build = pathlib.Path(os.environ.get("ROTA_BUILD", ROOT / "build"))

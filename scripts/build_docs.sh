@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the site of docs/ into BUILD/site, in a virtual environment of its own (docs/requirements.txt): with the
-# headers, and with what the programs and the Python package of the build say of themselves. A warning is an error, and
-# so is a link inside that leads nowhere. build_docs.sh BUILD
+# Builds the site of docs/ into BUILD/site, and manual pages of the C interface into BUILD/man, in a virtual environment
+# of its own (docs/requirements.txt): with the headers, and with what the programs and the Python package of the build
+# say of themselves. A warning is an error, and so is a link inside that leads nowhere. build_docs.sh BUILD
 # Exits with 77, which is skipped, only where the Python registry does not answer.
 set -euo pipefail
 build=$(realpath "$1")
@@ -15,7 +15,11 @@ if ! cmp -s "$root/docs/requirements.txt" "$venv/installed.txt"; then
 fi
 "$venv/bin/pip" install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
   -C cmake.define.ROTA_BUILT="$build" -C build-dir="$build/docs-python-build" "$root/python"
-rm -rf "$build/site" "$build/docs-generated"
+rm -rf "$build/site" "$build/docs-generated" "$build/docs-man" "$build/man"
 ROTA_BUILD=$build "$venv/bin/sphinx-build" -W --keep-going -q -d "$build/docs-doctrees" -b html "$root/docs" \
   "$build/site"
+python3 "$root/docs/manual_pages.py" "$root" "$build/docs-man-source"
+ROTA_BUILD=$build "$venv/bin/sphinx-build" -W --keep-going -q -d "$build/docs-man-doctrees" -b man -c "$root/docs" \
+  "$build/docs-man-source" "$build/docs-man"
+python3 "$root/docs/manual_pages.py" "$root" "$build/docs-man-source" "$build/docs-man" "$build/man/man3"
 python3 "$root/docs/check_site.py" "$root" "$build/site"

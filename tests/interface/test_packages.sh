@@ -56,6 +56,11 @@ said=$(LD_LIBRARY_PATH=$libdir "$work/quickstart" cpu)
 gzip -dc "$work/root/usr/share/man/man1/rota-bench.1.gz" | grep -q 'rota\\-bench plan' ||
   fail "the manual page has no commands"
 
+if [ -n "$(find "$out" -name 'rota-doc_*.deb')" ]; then
+  gzip -dc "$work/root/usr/share/man/man3/rota_submit.3.gz" | grep -x '\.so man3/rota_submit\.h\.3' >/dev/null ||
+    fail "there is no manual page of rota_submit"
+fi
+
 # In a root that has nothing else: what a package needs beside rota's own is what it says.
 clean=$work/clean
 inside() { chroot "$clean" env DEBIAN_FRONTEND=noninteractive "$@"; }

@@ -19,6 +19,16 @@ if [ "${3:-}" != --browser ]; then
     grep -q "id=\"$name\"" "$site/reference/python.html" || fail "the Python reference lacks $name"
   done
   grep -q -- '--memory-limit' "$site/reference/programs.html" || fail "the programs' options are not there"
+  # A manual page for each header, and a name for each function that leads to its page.
+  for word in rota_submit rota_runtime_options rota_op_matmul rota_op_exp_into; do
+    page=$(gzip -dc "$build_dir/man/man3/$word.3.gz" | sed -n 's/^\.so man3\///p')
+    gzip -dc "$build_dir/man/man3/$page.gz" | grep "^\.B .*\b$word\b" >/dev/null || fail "no manual page has $word"
+    if gzip -dc "$build_dir/man/man3/$page.gz" | grep '%<'; then fail "$page has links"; fi
+  done
+  if command -v man >/dev/null; then # a small system's says that pages are left out, and shows none
+    said=$(MANWIDTH=100 man -M "$build_dir/man" 3 rota_submit 2>/dev/null | col -b || true)
+    [[ $said != *rota* || $said == *'rota_status rota_submit('* ]] || fail "man 3 rota_submit shows something else"
+  fi
   # Each planted fault is found, and nothing else.
   cp -r "$site" "$work/site"
   for fault in '<a href="nowhere.html">' '<a href="guide.html#no-such-place">' '<img src="_images/none.svg">'; do
