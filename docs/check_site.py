@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Each link and picture of the site leads to a file of it, and to a place in that where it names one; each public
 header is in its reference; and the listings that are not files of the tree are lines of one. check_site.py ROOT SITE"""
+import html
 import html.parser
 import pathlib
+import re
 import sys
 import urllib.parse
 
@@ -46,6 +48,21 @@ def judge_links(site):
     return faults, seen
 
 
+def judge_commands(root, site):
+    """The options that docs/tasks.md has programs called with are in what those say of themselves."""
+    said = html.unescape(re.sub(r"<[^>]*>", "", (site / "reference/programs.html").read_text(encoding="utf-8")))
+    faults, seen = [], 0
+    for block in (root / "docs/tasks.md").read_text().split("```sh\n")[1:]:
+        for line in block.split("```")[0].splitlines():
+            options = [word.split("=")[0] for word in line.split() if word.startswith("--")]
+            seen += 1
+            faults += [f"docs/tasks.md: {line}: there is no {option}" for option in options
+                       if not re.search(rf"{option}(?![\w-])", said)]
+            if not line.startswith(("rota-bench ", "train_gpt ", "train_patchtst ")):
+                faults.append(f"docs/tasks.md: {line} calls none of the programs")
+    return faults + ([] if seen else ["docs/tasks.md has no commands"])
+
+
 def judge_pages(root):
     """What a page has that should be elsewhere, too."""
     reference = (root / "docs/reference/c.md").read_text()
@@ -62,7 +79,7 @@ def main():
     """Prints the faults."""
     root, site = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
     faults, seen = judge_links(site)
-    faults += judge_pages(root)
+    faults += judge_pages(root) + judge_commands(root, site)
     print("\n".join(faults) or f"{seen} links and pictures of the site lead somewhere")
     return 1 if faults or not seen else 0
 

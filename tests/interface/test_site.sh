@@ -36,6 +36,14 @@ if [ "${3:-}" != --browser ]; then
     python3 "$source_dir/docs/check_site.py" "$source_dir" "$work/site" >"$work/said" && fail "not found: $fault"
     [ "$(wc -l <"$work/said")" -eq 1 ] || { cat "$work/said"; fail "found more than $fault"; }
   done
+  # So is an option that no program has.
+  mkdir "$work/root"
+  ln -s "$source_dir"/* "$work/root"
+  rm "$work/root/docs"
+  cp -r "$source_dir/docs" "$work/root/docs"
+  sed -i 's/ --collapse$/ --colapse/' "$work/root/docs/tasks.md"
+  python3 "$source_dir/docs/check_site.py" "$work/root" "$site" >"$work/said" && fail "not found: --colapse"
+  grep -q 'there is no --colapse' "$work/said" || { cat "$work/said"; fail "found something else than --colapse"; }
   exit 0
 fi
 
