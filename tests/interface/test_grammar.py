@@ -12,22 +12,24 @@ import exports  # noqa: E402
 
 # What is held by pointer, and changes as it is used.
 HANDLES = {f"rota_{name}" for name in ("runtime", "device", "buffer", "graph", "recorder", "tape", "plan", "args",
-                                       "rewriter")}
+                                       "rewriter", "external_timeline")}
 SIZES = {"size_bytes", "capacity"}  # of memory that the call fills, which they follow
 # Read and written, or written later: the page says why.
 BOTH = {("rota_backward", "grads"), ("rota_backward_losses", "grads"), ("rota_op_apply", "use"),
         ("rota_op_submit", "use"), ("rota_value_bind", "bindings"), ("rota_value_bind", "count"),
-        ("rota_args_set_output", "data"), ("rota_plan_explain", "text"), ("rota_tensor_describe", "text")}
+        ("rota_args_set_output", "data"), ("rota_stream_signal", "stream"), ("rota_tensor_from_dlpack", "managed"),
+        ("rota_plan_explain", "text"), ("rota_tensor_describe", "text")}
 # First arguments that are not of the family's own name.
 FIRST = {
     "access_mode": {"rota_access_mode"}, "buffer_kind": {"rota_buffer_kind"}, "dtype": {"rota_dtype"},
     "status": {"rota_status"}, "op": {"rota_tape"}, "gradient": {"rota_tape"}, "record": {"rota_recorder"},
     "node": {"rota_recorder"}, "shape": {"rota_op_use", "rota_tensor", "rota_dtype"}, "log": {"rota_log"},
-    "devices": {"rota_runtime", "void"}, "kernel": {"char", "uint32_t"}, "kernels": {"void"},
+    "stream": {"rota_device"}, "devices": {"rota_runtime", "void"}, "kernel": {"char", "uint32_t"}, "kernels": {"void"},
 }
 # And those that the page excepts by name.
 EXCEPTED = {
-    "rota_tensor_of": "rota_buffer", "rota_record_contiguous": "rota_tape", "rota_op_at": "uint32_t",
+    "rota_tensor_of": "rota_buffer", "rota_tensor_from_dlpack": "rota_device", "rota_record_contiguous": "rota_tape",
+    "rota_op_at": "uint32_t",
     "rota_op_count": "void", "rota_op_find": "char", "rota_op_get_example": "rota_op", "rota_op_fail": "rota_op",
     "rota_op_submit": "rota_device", "rota_device_choice": "rota_runtime", "rota_value_plain": "double",
     "rota_value_slot": "rota_slot", "rota_value_constant": "double",
@@ -55,7 +57,8 @@ class Call:
     def gives(self):
         """The thing that it gives by a pointer's pointer; None: none."""
         kind, stars, name, _ = self.parameters[-1]
-        return kind.removeprefix("rota_") if stars == "**" and name.startswith("out_") else None
+        is_thing = stars == "**" and name.startswith("out_") and kind.startswith("rota_")
+        return kind.removeprefix("rota_") if is_thing else None
 
 
 def section(page):
