@@ -24,6 +24,8 @@ BEFORE = {
         "rota_status snake_node(rota_tape *, const rota_op_use *, const rota_tensor *, const rota_tensor *);"
         "static rota_status snake_gradient(rota_tape *tape, const rota_op_use *use);"
         "rota_status (*used)(rota_tape *, const rota_op_use *) = snake_gradient;", "", False),
+    "const rota_external_point frame": (
+        "", "rota_external_timeline *timeline = 0, *results = 0; rota_plan *plan = 0; rota_ticket ticket;", True),
     "for (int round = 0;": ("", "rota_plan *plan = 0, *shared_plan = 0; int rounds = 3;", True),
 }
 TRY = '#define TRY(call) do { if ((call) != ROTA_OK) return 1; } while (0)\n'
