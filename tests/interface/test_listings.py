@@ -29,7 +29,7 @@ BEFORE = {
     "for (int round = 0;": ("", "rota_plan *plan = 0, *shared_plan = 0; int rounds = 3;", True),
 }
 TRY = '#define TRY(call) do { if ((call) != ROTA_OK) return 1; } while (0)\n'
-ELSEWHERE = {"", "python", "cmake", "{toctree}", "{literalinclude}"}  # the first: commands for a shell
+ELSEWHERE = {"", "sh", "python", "cmake", "{toctree}", "{literalinclude}"}  # the first two: for a shell
 
 
 def listings(page):
