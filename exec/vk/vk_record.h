@@ -25,6 +25,7 @@ struct rota_vk_recorded {
     VkCommandPool pools[ROTA_VK_REALS_MAX];
     VkCommandBuffer *buffers; /* per segment; VK_NULL_HANDLE where a segment has no commands */
     rota_vk_steady *steady;   /* per segment; NULL where the program has nothing in slots, or in touch mode */
+    uint32_t steady_count;    /* segments: at close the program may be gone */
     const rota_vk_memory **memories; /* with steady */
     rota_vk_block block;
     uint64_t *block_copy; /* what the block holds, readable: the block itself may be write-combined */

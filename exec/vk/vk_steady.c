@@ -38,6 +38,7 @@ rota_status rota_vk_steady_create(rota_vk_recorded *recorded) {
     if (!recorded->steady)
         return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for an instance of program '%s'",
                          desc->name);
+    recorded->steady_count = desc->segment_count;
     for (uint32_t s = 0; s < desc->segment_count; s++)
         if (program->readers[s].first)
             ROTA_TRY(rota_steady_create(desc->block_words, program->readers[s].first, &rules,
@@ -46,7 +47,7 @@ rota_status rota_vk_steady_create(rota_vk_recorded *recorded) {
 }
 
 void rota_vk_steady_free(rota_vk_device *device, rota_vk_recorded *recorded) {
-    for (uint32_t s = 0; recorded->steady && s < recorded->program->desc->segment_count; s++) {
+    for (uint32_t s = 0; recorded->steady && s < recorded->steady_count; s++) {
         rota_vk_steady *steady = &recorded->steady[s];
         rota_steady_free(&steady->words);
         if (steady->pool) device->vk.DestroyCommandPool(device->handle, steady->pool, NULL);
