@@ -16,8 +16,9 @@
  * run safe deadline: -DDEVICES=2 -DTIMELINES=1 -DSIGNALS=1 -DEXPIRES=1
  * run safe close: -DDEVICES=2 -DTIMELINES=1 -DSIGNALS=1 -DCLOSES=1
  * run live a_stop: -DDEVICES=2 -DTIMELINES=1 -DSIGNALS=1 -DEXPIRES=1 -DSTOPS=1 -DSLICES
- * full safe all_at_once: -DDEVICES=2 -DTIMELINES=2 -DSIGNALS=2 -DEXPIRES=1 -DCLOSES=1
- * full live a_stop_and_close: -DDEVICES=2 -DTIMELINES=2 -DSIGNALS=1 -DEXPIRES=1 -DCLOSES=1 -DSTOPS=1 -DSLICES
+ * full safe deadline_and_close: -DDEVICES=2 -DTIMELINES=1 -DSIGNALS=1 -DEXPIRES=1 -DCLOSES=1
+ * full safe two_timelines: -DDEVICES=1 -DTIMELINES=2 -DSIGNALS=1 -DEXPIRES=1 -DCLOSES=1
+ * full live a_stop_and_close: -DDEVICES=2 -DTIMELINES=1 -DSIGNALS=1 -DEXPIRES=1 -DCLOSES=1 -DSTOPS=1 -DSLICES
  * plant 1 safe: -DDEVICES=1 -DTIMELINES=1 -DSIGNALS=1 | who signals looks who sleeps before it moves the timeline
  * plant 2 safe: -DDEVICES=1 -DTIMELINES=1 -DSIGNALS=1 | a submit thread notes itself after it looked
  * plant 3 safe: -DDEVICES=1 -DTIMELINES=1 -DSIGNALS=1 | it says that it sleeps after it looked
