@@ -10,7 +10,11 @@ static rota_status check_stream(rota_cuda_device *device, CUstream stream) {
     const char *id = device->base.info.id;
     CUcontext context = NULL;
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    ROTA_TRY(rota_cuda_check(device, device->cu->StreamGetCtx(stream, &context), "cuStreamGetCtx"));
+    const CUresult result = device->cu->StreamGetCtx(stream, &context);
+    if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED) /* the stream's, not the device's, which was entered */
+        return rota_fail(ROTA_INVALID_ARGUMENT, "%s: stream %p is of a context that was destroyed", id,
+                         (void *)stream);
+    ROTA_TRY(rota_cuda_check(device, result, "cuStreamGetCtx"));
     if (context != device->context)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "%s: stream %p is of another context than the device's primary one", id,

@@ -142,6 +142,26 @@ static void after_close(void **state) {
     close_scene(&s);
 }
 
+/* Where the context has failed. */
+static void close_failed(scene *s) {
+    CUcontext before;
+    assert_int_equal(s->cu->CtxPopCurrent(&before), CUDA_SUCCESS);
+    rota_plan_release(s->plan);
+    rota_buffer_release(s->source);
+    rota_buffer_release(s->copy);
+    rota_external_timeline_release(s->timeline);
+    (void)rota_runtime_close(s->runtime, 0);
+    (void)s->cu->CtxPushCurrent(s->contexts[0]);
+    (void)s->cu->StreamDestroy(s->stream);
+    (void)s->cu->MemFree(s->theirs);
+    (void)s->cu->MemFree(s->from);
+    (void)s->cu->CtxPopCurrent(&before);
+    for (int i = 0; i < 2; i++) (void)s->cu->DevicePrimaryCtxRelease(i);
+    char text[256];
+    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
+    cuda_stub_stop();
+}
+
 /* The context fails before the stream is there: the point is not reached, and nobody holds the timeline for it. */
 static void after_a_fault(void **state) {
     (void)state;
@@ -167,22 +187,18 @@ static void after_a_fault(void **state) {
     assert_int_equal(value, 0);
     assert_status(rota_stream_signal(s.device, s.stream, timeline, 4), ROTA_DEVICE_LOST);
     rota_external_timeline_release(timeline);
-    CUcontext before;
-    assert_int_equal(s.cu->CtxPopCurrent(&before), CUDA_SUCCESS);
-    rota_plan_release(s.plan);
-    rota_buffer_release(s.source);
-    rota_buffer_release(s.copy);
-    rota_external_timeline_release(s.timeline);
-    (void)rota_runtime_close(s.runtime, 0);
-    (void)s.cu->CtxPushCurrent(s.contexts[0]);
-    (void)s.cu->StreamDestroy(s.stream);
-    (void)s.cu->MemFree(s.theirs);
-    (void)s.cu->MemFree(s.from);
-    (void)s.cu->CtxPopCurrent(&before);
-    for (int i = 0; i < 2; i++) (void)s.cu->DevicePrimaryCtxRelease(i);
-    char text[256];
-    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-    cuda_stub_stop();
+    close_failed(&s);
+}
+
+/* A stream of a context that the application has destroyed: that is not the device's. */
+static void of_a_destroyed_context(void **state) {
+    (void)state;
+    scene s;
+    open_scene(&s);
+    cuda_stub_fail("StreamGetCtx", 0, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    assert_status(rota_stream_signal(s.device, s.stream, s.timeline, 1), ROTA_INVALID_ARGUMENT);
+    expect_said("of a context that was destroyed");
+    close_failed(&s); /* as the stand-in takes that for one of its own */
 }
 
 static void refused(void **state) {
@@ -229,7 +245,8 @@ static void refused(void **state) {
 int main(void) {
 #ifdef ROTA_HAVE_CUDA
     const struct CMUnitTest tests[] = {cmocka_unit_test(after_a_stream), cmocka_unit_test(after_close),
-                                       cmocka_unit_test(refused), cmocka_unit_test(after_a_fault)};
+                                       cmocka_unit_test(refused), cmocka_unit_test(after_a_fault),
+                                       cmocka_unit_test(of_a_destroyed_context)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 #else
     return 77;
