@@ -35,7 +35,7 @@ void rota_kind_after_forget(const rota_submission *submission) {
     rota_submission *own = (rota_submission *)(uintptr_t)submission; /* nobody reads it any more */
     if (own->made.after.count) {
         rota_external_wait_release(own->made.after.words);
-        own->made.after.count = 0;
+        own->made.after.count = 0; /* a queue may still name it: covers_row in side_queues.c */
     }
     rota_kind_plan_forget(submission);
 }
