@@ -22,6 +22,10 @@
 
 /* Side of the tiles of results that a workgroup or block has. */
 #define ROTA_CONV_TILE 64
+/* Of a result of up to so many channels in a group, each the sum of up to so many products, an element is an
+ * invocation's or thread's own: few of a tile's rows would be in use. The sums are the same, in the same order. */
+#define ROTA_CONV_FEW 4
+#define ROTA_CONV_SHORT 8192
 
 typedef struct rota_conv_params {
     uint32_t batch, groups;

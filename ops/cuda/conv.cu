@@ -178,9 +178,44 @@ ROTA_DEVICE void write(const A &args, const sizes &s, const conv_block &b, const
         }
 }
 
+/* A result of few rows in a group: an element a thread, over k in order. */
+template <bool HALF, conv_product PRODUCT, typename A> ROTA_DEVICE void convolve_few(const A &args) {
+    const sizes s(args.params);
+    const rota_conv_params &p = s.p;
+    const uint32_t rows = PRODUCT == INPUT ? p.in_channels : p.out_channels;
+    const uint32_t plane = PRODUCT == INPUT ? s.in_plane : s.out_plane, columns = p.batch * plane;
+    const uint32_t column_groups = (columns - 1) / THREADS + 1;
+    const uint64_t id = rota_group_index(), of_row = id / column_groups;
+    const uint64_t column = id % column_groups * THREADS + threadIdx.x;
+    if (column >= columns || of_row >= static_cast<uint64_t>(p.groups) * rows) return;
+    const uint32_t group = static_cast<uint32_t>(of_row / rows), row = static_cast<uint32_t>(of_row % rows);
+    const spot where = s.spot_of(static_cast<uint32_t>(column), PRODUCT == INPUT ? p.in[1] : p.out[1], plane);
+    const values<HALF> x(rota_operand<const void>(args, 0), 0, p.dtype);
+    const values<HALF> w(rota_operand<const void>(args, 1), 0, p.dtype);
+    const values<HALF> bias(rota_operand<const void>(args, 2), 0, p.dtype);
+    const values<HALF> out(rota_operand<void>(args, 3), 0, p.dtype);
+    const uint32_t channels = PRODUCT == INPUT ? p.out_channels : p.in_channels, all = channels * s.window;
+    float sum = 0.0f;
+    for (uint32_t k = 0; k < all; k++) {
+        const tap t = s.tap_of(k);
+        if (PRODUCT == INPUT)
+            sum = fmaf(w.at(((group * channels + t.channel) * rows + row) * s.window + k % s.window),
+                       dy_of<HALF>(s, x, group, where, t), sum);
+        else
+            sum = fmaf(w.at((group * rows + row) * all + k), x_of<HALF>(s, x, group, where, t), sum);
+    }
+    const float added = p.flags & ROTA_CONV_BIAS ? bias.at(group * rows + row) : 0.0f;
+    out.put((static_cast<uint64_t>(where.image * p.groups + group) * rows + row) * plane + column % plane, sum + added);
+}
+
 template <bool HALF, conv_product PRODUCT, typename A> ROTA_DEVICE void convolve(const A &args, conv_tiles &tiles) {
     const sizes s(args.params);
     const conv_block b = block_of<PRODUCT>(s);
+    if constexpr (PRODUCT != WEIGHT)
+        if (b.rows <= ROTA_CONV_FEW && b.last <= ROTA_CONV_SHORT) {
+            convolve_few<HALF, PRODUCT>(args);
+            return;
+        }
     if (b.beyond) return;
     const uint32_t x = threadIdx.x % SIDE * PATCH, y = threadIdx.x / SIDE * PATCH;
     tap taps[LOADS] = {};

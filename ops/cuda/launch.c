@@ -115,12 +115,24 @@ static uint64_t conv_tiles(uint64_t rows, uint64_t columns) {
 static uint64_t conv_windows(const rota_conv_params *p) {
     return (uint64_t)p->batch * p->out[0] * p->out[1];
 }
-LAUNCH(conv2d, rota_conv_params, p->groups *conv_tiles(p->out_channels, conv_windows(p)), ROTA_CUDA_THREADS)
+static uint64_t conv_window(const rota_conv_params *p) {
+    return (uint64_t)p->window[0] * p->window[1];
+}
+/* Of a result of few channels in a group, of short sums, a block's elements of each. */
+static uint64_t conv_blocks(uint64_t rows, uint64_t columns, uint64_t depth) {
+    return rows <= ROTA_CONV_FEW && depth <= ROTA_CONV_SHORT ? rows * divide_up(columns, ROTA_CUDA_THREADS)
+                                                             : conv_tiles(rows, columns);
+}
+LAUNCH(conv2d, rota_conv_params,
+       p->groups *conv_blocks(p->out_channels, conv_windows(p), p->in_channels *conv_window(p)),
+       ROTA_CUDA_THREADS)
 LAUNCH(conv2d_backward_input, rota_conv_params,
-       p->groups *conv_tiles(p->in_channels, (uint64_t)p->batch * p->in[0] * p->in[1]), ROTA_CUDA_THREADS)
+       p->groups *conv_blocks(p->in_channels, (uint64_t)p->batch * p->in[0] * p->in[1],
+                              p->out_channels *conv_window(p)),
+       ROTA_CUDA_THREADS)
 LAUNCH(conv2d_backward_weight, rota_conv_params,
        divide_up(conv_windows(p), p->chunk) * p->groups *
-           conv_tiles(p->out_channels, (uint64_t)p->in_channels * p->window[0] * p->window[1]),
+           conv_tiles(p->out_channels, p->in_channels *conv_window(p)),
        ROTA_CUDA_THREADS)
 THREADS(max_pool, rota_pool_params, (uint64_t)p->planes * p->out[0] * p->out[1])
 THREADS(avg_pool, rota_pool_params, (uint64_t)p->planes * p->out[0] * p->out[1])

@@ -36,7 +36,7 @@ uint chunk;
 uint dtype;
 ROTA_KERNEL_END
 
-const uint BIAS = 1u;
+const uint BIAS = 1u, FEW = 4u, SHORT = 8192u; /* window_params.h: ROTA_CONV_FEW, ROTA_CONV_SHORT */
 
 shared float left_tile[DEPTH][PITCH], right_tile[DEPTH][PITCH];
 
@@ -85,6 +85,43 @@ float dy_of(uint group, spot where, tap t) {
     return get(rota_operand(0), channel * out_plane() + uint(position.x) * pc.out_size[1] + uint(position.y));
 }
 
+#ifndef BACKWARD_WEIGHT
+/* Element (row, column) of a group's result by one invocation, over k in order. */
+float sum_of(uint group, uint row, uint rows, spot where) {
+    float sum = 0.0;
+#ifdef BACKWARD_INPUT
+    const uint channels = pc.out_channels;
+#else
+    const uint channels = pc.in_channels;
+#endif
+    const uint taps = channels * window_size();
+    for (uint k = 0u; k < taps; ++k) {
+        const tap t = tap_of(k);
+#ifdef BACKWARD_INPUT
+        const uint w = ((group * channels + t.channel) * rows + row) * window_size() + k % window_size();
+        sum = fma(get(rota_operand(1), w), dy_of(group, where, t), sum);
+#else
+        sum = fma(get(rota_operand(1), (group * rows + row) * taps + k), x_of(group, where, t), sum);
+#endif
+    }
+    return sum;
+}
+
+void put_sum(uint group, uint row, uint rows, uint column, uint plane, float sum) {
+    if ((pc.flags & BIAS) != 0u) sum += get(rota_operand(2), group * rows + row);
+    put(rota_operand(3), ((column / plane * pc.groups + group) * rows + row) * plane + column % plane, sum);
+}
+
+/* A few rows: an invocation per element. */
+void run_few(uint rows, uint columns, uint width, uint plane) {
+    const uint column_groups = (columns - 1u) / gl_WorkGroupSize.x + 1u, id = rota_group_index();
+    const uint column = id % column_groups * gl_WorkGroupSize.x + gl_LocalInvocationIndex, of_row = id / column_groups;
+    if (column >= columns || of_row >= pc.groups * rows) return;
+    const uint group = of_row / rows, row = of_row % rows;
+    put_sum(group, row, rows, column, plane, sum_of(group, row, rows, spot_of(column, width, plane)));
+}
+#endif
+
 void main() {
 #if defined(BACKWARD_INPUT)
     const uint rows = pc.in_channels, columns = pc.batch * in_plane(), last = pc.out_channels * window_size();
@@ -95,6 +132,17 @@ void main() {
 #else
     const uint rows = pc.out_channels, columns = pc.batch * out_plane(), last = pc.in_channels * window_size();
     const uint chunks = 1u;
+#endif
+#if defined(BACKWARD_INPUT)
+    if (rows <= FEW && last <= SHORT) {
+        run_few(rows, columns, pc.in_size[1], in_plane());
+        return;
+    }
+#elif !defined(BACKWARD_WEIGHT)
+    if (rows <= FEW && last <= SHORT) {
+        run_few(rows, columns, pc.out_size[1], out_plane());
+        return;
+    }
 #endif
     const uint row_tiles = (rows - 1u) / TILE + 1u, column_tiles = (columns - 1u) / TILE + 1u;
     uint id = rota_group_index();
@@ -189,9 +237,7 @@ void main() {
 #else
             const uint plane = out_plane();
 #endif
-            float sum = total[i][j];
-            if ((pc.flags & BIAS) != 0u) sum += get(rota_operand(2), group * rows + from);
-            put(rota_operand(3), ((to / plane * pc.groups + group) * rows + from) * plane + to % plane, sum);
+            put_sum(group, from, rows, to, plane, total[i][j]);
 #endif
         }
     }

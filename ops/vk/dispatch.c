@@ -213,10 +213,17 @@ static uint64_t conv_tiles(uint64_t rows, uint64_t columns) {
 static uint64_t conv_window(const rota_conv_params *p) {
     return (uint64_t)p->window[0] * p->window[1];
 }
+/* Of a result of few channels in a group, of short sums, 256 elements of each. */
+static uint64_t conv_groups(uint64_t rows, uint64_t columns, uint64_t depth) {
+    return rows <= ROTA_CONV_FEW && depth <= ROTA_CONV_SHORT ? rows * divide_up(columns, ELEMENTWISE_GROUP)
+                                                             : conv_tiles(rows, columns);
+}
 GRID(conv2d, rota_conv_params,
-     p->groups *conv_tiles(p->out_channels, (uint64_t)p->batch * p->out[0] * p->out[1]))
+     p->groups *conv_groups(p->out_channels, (uint64_t)p->batch * p->out[0] * p->out[1],
+                            p->in_channels *conv_window(p)))
 GRID(conv2d_backward_input, rota_conv_params,
-     p->groups *conv_tiles(p->in_channels, (uint64_t)p->batch * p->in[0] * p->in[1]))
+     p->groups *conv_groups(p->in_channels, (uint64_t)p->batch * p->in[0] * p->in[1],
+                            p->out_channels *conv_window(p)))
 GRID(conv2d_backward_weight, rota_conv_params,
      divide_up((uint64_t)p->batch * p->out[0] * p->out[1], p->chunk) * p->groups *
          conv_tiles(p->out_channels, p->in_channels *conv_window(p)))

@@ -72,10 +72,13 @@ static uint64_t most_windows(const rota_pool_params *p) {
 /* A window's rows and columns, or as many windows as reach over an element at the most. */
 TURNS(pool, rota_pool_params, most_windows(p))
 
-/* A step of the summed dimension each. */
-TURNS(conv2d, rota_conv_params, divide_up((uint64_t)p->in_channels * p->window[0] * p->window[1], 16) + LEAVE)
-TURNS(conv2d_backward_input, rota_conv_params,
-      divide_up((uint64_t)p->out_channels * p->window[0] * p->window[1], 16) + LEAVE)
+/* A step of the summed dimension each, or for few channels of a result an element. */
+static uint64_t conv_turns(const rota_conv_params *p, uint64_t channels, uint32_t results) {
+    const uint64_t taps = channels * p->window[0] * p->window[1];
+    return (results <= ROTA_CONV_FEW && taps <= ROTA_CONV_SHORT ? taps : divide_up(taps, 16)) + LEAVE;
+}
+TURNS(conv2d, rota_conv_params, conv_turns(p, p->in_channels, p->out_channels))
+TURNS(conv2d_backward_input, rota_conv_params, conv_turns(p, p->out_channels, p->in_channels))
 TURNS(conv2d_backward_weight, rota_conv_params, divide_up(p->chunk, 16) + LEAVE)
 /* A step of the inner dimension each. */
 TURNS(matmul, rota_matmul_params, divide_up(p->k, 16) + 1 + LEAVE)

@@ -48,6 +48,7 @@ void test_conv(void **state) {
         {1, 1, 2, 3, {4, 3}, {5, 10}, {2, 2}, {3, 1}, {5, 4}, {1, 1}, 0, 17, 0},
         {4, 1, 9, 65, {10, 13}, {4, 6}, {4, 3}, {2, 2}, {0, 0}, {1, 1}, 0, 40, 0},
         {2, 1, 3, 4, {1, 333}, {1, 165}, {1, 5}, {1, 2}, {0, 0}, {1, 1}, 0, 64, 0},
+        {1, 1, 914, 2, {5, 4}, {3, 2}, {3, 3}, {1, 1}, {0, 0}, {1, 1}, 0, 6, 0}, /* few channels of long sums */
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (rota_dtype dtype = ROTA_F32; dtype <= ROTA_BF16; dtype++) conv_case(cases[i], dtype);
