@@ -1,8 +1,10 @@
 """Devices that tests run on: the CPU, and a Vulkan (lavapipe) and a CUDA device where they are there."""
 
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,3 +32,26 @@ def device(request: pytest.FixtureRequest) -> Iterator[rota.Device]:
 def cpu() -> Iterator[rota.Device]:
     with rota.open("cpu", threads=2) as opened:
         yield opened
+
+
+def gpu_marks() -> list[pytest.MarkDecorator]:
+    """Of tests that want a CUDA device of PyTorch's."""
+    import torch
+
+    return [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch has no CUDA device")]
+
+
+def on_gpu(test: Any) -> Any:
+    for mark in gpu_marks():
+        test = mark(test)
+    return test
+
+
+def side_by_side(count: int, work: Callable[[int], object]) -> None:
+    """work(0), work(1), ... each on a thread of its own, to their ends."""
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)

@@ -3,7 +3,6 @@
 import ctypes
 import gc
 import logging
-import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -16,6 +15,7 @@ pytest.importorskip("jax")
 
 import jax
 import jax.numpy as jnp
+from conftest import side_by_side
 
 import rota
 import rota.jax
@@ -155,12 +155,8 @@ def test_threads(one: rota.jax.Function) -> None:
             if not np.array_equal(np.asarray(run(X + i, W)), expected[i]):
                 wrong.append(i)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads) and wrong == []
+    side_by_side(8, work)
+    assert wrong == []
 
 
 # ---- Plans ----

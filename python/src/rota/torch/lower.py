@@ -472,17 +472,17 @@ def is_used(node: Any, index: int) -> bool:
 
 @lowers(aten.native_layer_norm.default)
 def layer_norm(s: Segment, node: Any, y: Any, x: Any, shape: Sequence[int], weight: Any, bias: Any, eps: float) -> None:
-    dtype = real(y[0])
-    if len(shape) != 1 or y[1].dtype != y[0].dtype:
+    """In the dtype of the means, which is f32 where a parameter is."""
+    dtype = real(y[1])
+    if len(shape) != 1:
         raise NotLowered
     value = s.read(x, dtype)
-    ops.layernorm(
-        value,
-        None if weight is None else s.read(weight, dtype),
-        None if bias is None else s.read(bias, dtype),
-        eps,
-        out=s.write(y[0]),
-    )
+    weight = None if weight is None else s.read(weight, dtype)
+    bias = None if bias is None else s.read(bias, dtype)
+    if y[1].dtype == y[0].dtype:
+        ops.layernorm(value, weight, bias, eps, out=s.write(y[0]))
+    else:
+        store(ops.layernorm(value, weight, bias, eps), s, y[0])
     if is_used(node, 1):
         ops.mean(value, -1, True, out=s.write(y[1]))
     if is_used(node, 2):

@@ -8,7 +8,9 @@ aten = torch.ops.aten
 
 REDUCED = (torch.bfloat16, torch.float16)
 
-BATCH_NORMS = (
+NORMS = (
+    aten.native_group_norm.default,
+    aten.native_layer_norm.default,
     aten._native_batch_norm_legit.default,
     aten._native_batch_norm_legit.no_stats,
     aten._native_batch_norm_legit_functional.default,
@@ -16,9 +18,9 @@ BATCH_NORMS = (
     aten.native_batch_norm.default,
 )
 
-def batch_norm(results: Any, x: Any, *parameters: Any) -> Any:
-    """A batch's mean and deviation are f32 where a parameter is, whatever the batch is. The gradient's kernel asks
-    for that; a fake tensor of them has the batch's dtype."""
+def norm(results: Any, x: Any, *parameters: Any) -> Any:
+    """Means and deviations are f32 where a parameter is, whatever is normed. Gradients' kernels ask for that; a fake
+    tensor of them has the other's dtype."""
     given = [one for one in parameters if isinstance(one, torch.Tensor)]
     if x.dtype not in REDUCED or all(one.dtype is not torch.float32 for one in given):
         return results
@@ -28,7 +30,7 @@ def batch_norm(results: Any, x: Any, *parameters: Any) -> Any:
 def results_of(target: Any, args: Any, kwargs: Any) -> Any:
     """What an op gives for fake tensors."""
     results = target(*args, **kwargs)
-    return batch_norm(results, *args, **kwargs) if target in BATCH_NORMS else results
+    return norm(results, *args, **kwargs) if target in NORMS else results
 
 
 ONEDNNS_LSTM = (aten.mkldnn_rnn_layer.default, aten.mkldnn_rnn_layer_backward.default)
