@@ -111,12 +111,24 @@ static std::string name_of_dlpack(const nb::dlpack::dtype &dtype, bool *out_know
     return kind + std::to_string(dtype.bits);
 }
 
-template <typename Array> static bool find_dlpack(nb::handle array, Found *out, const std::string &what) {
+/* An array keeps its memory, whatever becomes of the object that lent it. */
+template <typename Array> static nb::object owner_of(const Array &array) {
+    return nb::capsule(new Array(array), [](void *held) noexcept { delete static_cast<Array *>(held); });
+}
+
+/* In the host's memory, or in that of the CUDA device of an ordinal. */
+template <typename Array>
+static bool find_dlpack(nb::handle array, int ordinal, Found *out, const std::string &what) {
     Array found;
     if (PyObject_CheckBuffer(array.ptr()) || !nb::try_cast(array, found)) return false;
-    if (found.device_type() != nb::device::cpu::value)
+    const bool there = ordinal < 0
+                           ? found.device_type() == nb::device::cpu::value
+                           : found.device_type() == nb::device::cuda::value && found.device_id() == ordinal;
+    if (!there)
         fail(ROTA_UNSUPPORTED,
-             what + ": the array is in a device's memory, which can't be taken; copy it to the host");
+             what + ": the array is in " +
+                 (found.device_type() == nb::device::cpu::value ? "the host's" : "a device's") +
+                 " memory, which can't be taken here; copy it to the " + (ordinal < 0 ? "host" : "device's"));
     out->dtype = name_of_dlpack(found.dtype(), &out->known);
     out->memory.data = const_cast<void *>(found.data());
     const int64_t item_bytes = static_cast<int64_t>(found.itemsize());
@@ -125,15 +137,15 @@ template <typename Array> static bool find_dlpack(nb::handle array, Found *out, 
         out->stride_bytes.push_back(found.stride(i) * item_bytes);
     }
     out->contiguous = is_contiguous(out->shape, out->stride_bytes, item_bytes);
-    out->memory.owner = nb::borrow(array);
+    out->memory.owner = owner_of(found);
     return true;
 }
 
-static Found find(nb::handle array, bool writable, const std::string &what) {
+static Found find(nb::handle array, bool writable, const std::string &what, int ordinal = -1) {
     Found found;
-    if (find_buffer(array, writable, &found)) return found;
-    if (writable ? find_dlpack<nb::ndarray<>>(array, &found, what)
-                 : find_dlpack<nb::ndarray<nb::ro>>(array, &found, what))
+    if (ordinal < 0 && find_buffer(array, writable, &found)) return found;
+    if (writable ? find_dlpack<nb::ndarray<>>(array, ordinal, &found, what)
+                 : find_dlpack<nb::ndarray<nb::ro>>(array, ordinal, &found, what))
         return found;
     fail(ROTA_INVALID_ARGUMENT, what + (writable ? ": a writable" : ": an") + " array is expected, not " +
                                     nb::cast<std::string>(nb::repr(array.type())));
@@ -189,8 +201,9 @@ HostArray borrow_any(nb::handle array, rota_tensor *out_like, const std::string 
     return dense;
 }
 
-HostArray borrow_whole(nb::handle array, rota_tensor *out_like, const std::string &what) {
-    const Found found = find(array, true, what);
+HostArray borrow_whole(DeviceCore &device, nb::handle array, rota_tensor *out_like, const std::string &what) {
+    const nb::object from = device.ordinal < 0 ? nb::borrow(array) : capsule_from_cuda(device, array, what);
+    const Found found = find(from, true, what, device.ordinal);
     take_kind(found, out_like, what);
     if (!found.contiguous)
         fail(ROTA_INVALID_ARGUMENT, what + ": the array has gaps, and is not to be copied");
@@ -205,7 +218,7 @@ HostArray host_memory(const rota_tensor &like) {
     return {data, nb::capsule(data, [](void *memory) noexcept { free(memory); })};
 }
 
-nb::object array_over(const HostArray &memory, const rota_tensor &like, bool numpy) {
+nb::object array_over(const HostArray &memory, const rota_tensor &like, bool numpy, int ordinal) {
     using nb::dlpack::dtype_code;
     static const struct {
         dtype_code code;
@@ -224,5 +237,7 @@ nb::object array_over(const HostArray &memory, const rota_tensor &like, bool num
     for (uint32_t i = 0; i < like.rank; i++) shape[i] = like.shape[i];
     if (numpy)
         return nb::cast(nb::ndarray<nb::numpy>(memory.data, like.rank, shape, memory.owner, nullptr, dtype));
-    return nb::cast(nb::ndarray<>(memory.data, like.rank, shape, memory.owner, nullptr, dtype));
+    const int kind = ordinal < 0 ? nb::device::cpu::value : nb::device::cuda::value;
+    return nb::cast(nb::ndarray<>(memory.data, like.rank, shape, memory.owner, nullptr, dtype, kind,
+                                  ordinal < 0 ? 0 : ordinal));
 }

@@ -73,17 +73,21 @@ class SharedMemory {
     std::map<std::pair<uintptr_t, rota_buffer *>, uint64_t> lent_; /* how many arrays each has */
 };
 
+class CudaStream;
+
 /* A runtime with one device. */
 struct DeviceCore : std::enable_shared_from_this<DeviceCore> {
     rota_device *device = nullptr;
     rota_runtime *runtime = nullptr;
     std::string id;
+    int ordinal = -1; /* of a CUDA device, as its driver and DLPack have it */
     uint64_t timeout_ns = 0;
     std::atomic<bool> closing{false};
     std::atomic<bool> closed{false};
     std::atomic<uint64_t> users{0}; /* calls on the runtime that are running */
     std::mutex mutex;
     std::deque<std::shared_ptr<Submission>> flying; /* what holds host memory; oldest first */
+    std::shared_ptr<CudaStream> stream;             /* cuda.cpp; made when it is asked for */
 
     SharedMemory shared;
 
@@ -111,7 +115,7 @@ class Use {
     DeviceCore &core_;
 };
 
-/* Memory of a host array, as one of Python's lent it. */
+/* Memory of an array of Python's, as it lent it: the host's, or a CUDA device's. */
 struct HostArray {
     void *data = nullptr;
     nb::object owner;
@@ -226,12 +230,26 @@ uint64_t nanoseconds(const std::optional<double> &seconds);
 HostArray borrow(nb::handle array, const rota_tensor &like, bool writable, const std::string &what);
 /* The elements of an array of any dtype, shape and strides, row-major: where they lie, if they lie so, else copied. */
 HostArray borrow_any(nb::handle array, rota_tensor *out_like, const std::string &what);
-/* The memory of a contiguous, writable host array of any dtype of rota's and any shape, without a copy. */
-HostArray borrow_whole(nb::handle array, rota_tensor *out_like, const std::string &what);
+/* The memory of a contiguous, writable array of any dtype of rota's and any shape, without a copy: the host's, or, of
+ * a CUDA device, that device's, in which all is done then that its library has begun there. */
+HostArray borrow_whole(DeviceCore &device, nb::handle array, rota_tensor *out_like, const std::string &what);
 /* New memory for a tensor's elements, row-major, and the array over it: numpy's, or one of no library, which
- * every other takes by DLPack. */
+ * every other takes by DLPack; of a CUDA device's memory where an ordinal is given. */
 HostArray host_memory(const rota_tensor &like);
-nb::object array_over(const HostArray &memory, const rota_tensor &like, bool numpy);
+nb::object array_over(const HostArray &memory, const rota_tensor &like, bool numpy, int ordinal = -1);
+
+/* ---- Other libraries on a CUDA device (cuda.cpp) ---- */
+
+/* Whether an array says, by DLPack, that it is in the memory of CUDA's device. */
+bool is_on_cuda(nb::handle array);
+/* An array's DLPack capsule, once all is done that its library has begun on it. */
+nb::object capsule_from_cuda(DeviceCore &device, nb::handle array, const std::string &what);
+
+/* A tensor over an array's own memory, which is held until nothing of the library's touches it any more. */
+Tensor adopt(const std::shared_ptr<DeviceCore> &device, nb::handle array,
+             const std::optional<std::string> &name);
+/* A copy in memory of its own, on the device that has the tensor. */
+Tensor copied(const Tensor &x, const std::optional<std::string> &name);
 
 /* What holds a buffer for arrays of other libraries over it, and its device open. */
 nb::object lend(const std::shared_ptr<DeviceCore> &device, rota_buffer *buffer, uintptr_t address);

@@ -159,6 +159,7 @@ static Device open_device(const std::optional<std::string> &id, std::optional<do
     if (status != ROTA_OK) fail(status, sentence);
     core->runtime = rota_device_runtime(core->device);
     core->id = rota_device_get_info(core->device)->id;
+    if (core->id.rfind("cuda:", 0) == 0) core->ordinal = std::stoi(core->id.substr(5));
     core->timeout_ns = options.timeout_ns ? options.timeout_ns : 30ull * 1000 * 1000 * 1000;
     core->closed.store(false);
     open_devices(); /* forgets those that are gone */
@@ -221,6 +222,7 @@ static Tensor make_tensor(const Device &core, rota_dtype dtype, const std::vecto
 }
 
 static Tensor tensor_from(const Device &core, nb::handle array, const std::optional<std::string> &name) {
+    if (core->ordinal >= 0 && is_on_cuda(array)) return copied(adopt(core, array, std::nullopt), name);
     rota_tensor like{};
     const HostArray host =
         borrow_any(array, &like, name ? "tensor '" + *name + "'" : std::string("a tensor"));
@@ -296,7 +298,8 @@ void bind_device(nb::module_ &m) {
         .def("tensor", &tensor_from, "array"_a, nb::kw_only(), "name"_a = nb::none(),
              nb::sig("def tensor(self, array: object, *, name: str | None = None) -> Tensor"),
              "A tensor that lives on the device across replays, with a copy of an array's elements "
-             "(numpy's, or of any library with buffers or DLPack, in host memory).")
+             "(numpy's, or of any library with buffers or DLPack, in host memory; on a CUDA device also in "
+             "that device's, contiguous, after what its library has begun there).")
         .def("from_dlpack", &tensor_from, "array"_a, nb::kw_only(), "name"_a = nb::none(),
              nb::sig("def from_dlpack(self, array: object, *, name: str | None = None) -> Tensor"),
              "The same as `tensor`: a copy.")

@@ -97,26 +97,34 @@ static void give_back(void *owner) {
     drop_later(drop, owner);
 }
 
-/* A tensor over a host array's own memory, which is held until nothing of the library's touches it any more. */
-static Tensor adopt(const std::shared_ptr<DeviceCore> &core, nb::handle array,
-                    const std::optional<std::string> &name) {
+Tensor adopt(const std::shared_ptr<DeviceCore> &core, nb::handle array,
+             const std::optional<std::string> &name) {
     Use use(*core);
     const std::string what = name ? "tensor '" + *name + "'" : std::string("a tensor");
     rota_tensor like{};
-    HostArray host = borrow_whole(array, &like, what);
+    HostArray lent = borrow_whole(*core, array, &like, what);
     rota_adopt_options options = ROTA_ADOPT_OPTIONS();
     options.name = name ? name->c_str() : nullptr;
-    options.kind = ROTA_MEMORY_HOST;
-    options.memory = host.data;
+    options.kind = core->ordinal < 0 ? ROTA_MEMORY_HOST : ROTA_MEMORY_DEVICE;
+    options.memory = lent.data;
     options.size_bytes = rota_shape_bytes(like.dtype, like.rank, like.shape);
     options.release = give_back;
-    options.user = host.owner.ptr();
-    check(rota_buffer_adopt(core->device, &options, &like.buffer));
-    host.owner.release(); /* give_back's from now on */
-    uint64_t stride = 1;
-    for (uint32_t i = like.rank; i-- > 0; stride *= like.shape[i]) like.stride[i] = stride;
-    const Tensor tensor(like, nullptr, core);
-    rota_buffer_release(like.buffer); /* the tensor has its own reference */
+    options.user = lent.owner.ptr();
+    rota_buffer *buffer = nullptr;
+    rota_status status;
+    std::string sentence;
+    {
+        nb::gil_scoped_release released;
+        status = rota_buffer_adopt(core->device, &options, &buffer);
+        if (status != ROTA_OK) sentence = rota_last_error();
+    }
+    if (status != ROTA_OK) fail(status, sentence);
+    lent.owner.release(); /* give_back's from now on */
+    rota_tensor whole{};
+    status = rota_tensor_of(buffer, 0, like.dtype, like.rank, like.shape, &whole);
+    const Tensor tensor(whole, nullptr, core);
+    rota_buffer_release(buffer); /* the tensor has its own reference */
+    check(status);
     return tensor;
 }
 
@@ -208,6 +216,45 @@ static rota_status call_function(void *user, void *const *operands, const uint64
     }
 }
 
+/* On the thread that compiles, or makes an instance: `is_trial`, where nothing is captured yet. */
+static rota_status put_on_stream(const rota_cuda_call *call, bool is_trial) {
+    nb::gil_scoped_acquire acquired;
+    MemoryFunction *called;
+    memcpy(&called, call->params, sizeof called);
+    try {
+        nb::list addresses;
+        for (uint32_t i = 0; i < call->operand_count; i++) addresses.append(call->operands[i]);
+        called->function(addresses, reinterpret_cast<uintptr_t>(call->stream), is_trial);
+        return ROTA_OK;
+    } catch (nb::python_error &error) {
+        return raised(called->name, error);
+    } catch (const std::exception &error) {
+        return rota_fail(ROTA_NODE_FAILED, "'%s': %s", called->name.c_str(), error.what());
+    }
+}
+
+/* Kernels of such calls, by name and number of operands. Graphs and plans name kernels by their address and don't hold
+ * them: none is ever freed. */
+static const rota_kernel *captured_kernel(const std::string &name, uint32_t operands) {
+    struct Named {
+        std::string name;
+        rota_kernel kernel{};
+    };
+    static std::mutex mutex;
+    static auto *const made = new std::map<std::pair<std::string, uint32_t>, Named>;
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto [found, is_new] = made->try_emplace({name, operands});
+    Named &named = found->second;
+    if (!is_new) return &named.kernel;
+    named.name = name;
+    named.kernel.name = named.name.c_str();
+    named.kernel.operand_count = operands;
+    named.kernel.param_bytes = sizeof(MemoryFunction *);
+    named.kernel.cuda.call = [](const rota_cuda_call *call) { return put_on_stream(call, false); };
+    named.kernel.cuda.tune = [](const rota_cuda_call *call) { return put_on_stream(call, true); };
+    return &named.kernel;
+}
+
 static rota_access access_of(const Memory &memory, rota_access_mode mode) {
     rota_access access{};
     access.buffer = memory.buffer;
@@ -227,14 +274,24 @@ static uint32_t record_call(const Graph &core, nb::object function, const std::v
     for (const Memory *memory : reads) accesses.push_back(access_of(*memory, ROTA_READ));
     for (const Memory *memory : writes) accesses.push_back(access_of(*memory, ROTA_WRITE));
     for (const Memory *memory : updates) accesses.push_back(access_of(*memory, ROTA_READWRITE));
-    rota_host_node node = ROTA_HOST_NODE();
-    node.fn = call_function;
-    node.user = called;
-    node.name = called->name.c_str();
-    node.accesses = accesses.data();
-    node.access_count = static_cast<uint32_t>(accesses.size());
+    const auto count = static_cast<uint32_t>(accesses.size());
     rota_node made{};
-    check(rota_record_host(core->recorder, &node, &made));
+    if (core->device && core->device->ordinal >= 0) {
+        rota_kernel_node node = ROTA_KERNEL_NODE();
+        node.kernel = captured_kernel(name, count);
+        node.params = &called;
+        node.accesses = accesses.data();
+        node.access_count = count;
+        check(rota_record_kernel(core->recorder, &node, &made));
+    } else {
+        rota_host_node node = ROTA_HOST_NODE();
+        node.fn = call_function;
+        node.user = called;
+        node.name = called->name.c_str();
+        node.accesses = accesses.data();
+        node.access_count = count;
+        check(rota_record_host(core->recorder, &node, &made));
+    }
     if (after) check(rota_node_after(core->recorder, made, {made.lane, *after}));
     return made.index;
 }
@@ -317,7 +374,8 @@ static void run(const std::shared_ptr<Plan> &plan, const std::vector<uintptr_t> 
     Use use(*plan->device);
     rota_ticket ticket{};
     {
-        PlanArgs set(*plan);
+        PlanArgs<Locked> set(*plan);
+        check(set.status());
         for (size_t i = 0; i < addresses.size(); i++) {
             const Arg &arg = plan->args[i];
             rota_buffer *const buffer = arg.tensor.buffer;
@@ -367,12 +425,16 @@ void bind_memory(nb::module_ &m) {
         .def("memory_of", &memory_of, "tensor"_a, "A device's tensor, the whole of its buffer.")
         .def("call_memory", &record_call, "function"_a, "reads"_a, "writes"_a, "updates"_a, "name"_a,
              "after"_a = nb::none(),
-             nb::sig("def call_memory(self, function: collections.abc.Callable[[list[int]], object], reads: "
+             nb::sig("def call_memory(self, function: collections.abc.Callable[..., object], reads: "
                      "typing.Sequence[Memory], writes: typing.Sequence[Memory], updates: "
                      "typing.Sequence[Memory], name: str, after: int | None = None) -> int"),
              "A node that calls a function with the addresses of what it reads, then of what it writes, all "
              "of which it does, then of what it reads and writes. `after`: the index of a node that comes "
-             "before it. Gives its own.")
+             "before it. Gives its own. On a CUDA device the function is called with a stream, too, when a "
+             "plan "
+             "is compiled, and what it puts there is captured: what every replay does. Before that it is "
+             "called "
+             "once with scratch memory and a third argument that is true, and may wait.")
         .def("convert_memory", &record_convert, "source"_a, "from_dtype"_a, "destination"_a, "to_dtype"_a,
              "A node that converts elements, of or to a dtype that tensors have not.");
     nb::class_<DeviceCore> device = nb::borrow<nb::class_<DeviceCore>>(m.attr("Device"));
@@ -387,8 +449,10 @@ void bind_memory(nb::module_ &m) {
              nb::sig("def adopt(self, array: object, *, name: str | None = None) -> Tensor"),
              "A tensor that lives across replays in the memory of a contiguous array, of any library with "
              "buffers or DLPack, which begins at a multiple of 16 bytes: nothing is copied. Plans read and "
-             "write "
-             "the array, which is held; others do neither to what a submission that has not ended writes.");
+             "write the array, which is held; others do neither to what a submission that has not ended "
+             "writes. "
+             "On a CUDA device it is an array on that device: the call waits for what its library's current "
+             "stream has to do, and later a call of a plan is to come after such work has ended.");
     nb::class_<Plan> plan = nb::borrow<nb::class_<Plan>>(m.attr("Plan"));
     plan.def("run_memory", &run, "addresses"_a, "keep"_a,
              nb::sig("def run_memory(self, addresses: typing.Sequence[int], keep: object) -> None"),

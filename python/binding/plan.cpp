@@ -65,22 +65,20 @@ static PlanRef compile(const Graph &core, const std::shared_ptr<DeviceCore> &giv
 
 /* ---- Calling ---- */
 
-PlanArgs::PlanArgs(Plan &plan) : plan_(plan) {
-    if (plan.args.empty()) return;
-    {
-        Locked lock(plan.mutex);
-        if (!plan.idle.empty()) {
-            set_ = plan.idle.back();
-            plan.idle.pop_back();
-        }
+Number own_number(Plan &plan, const Arg &arg) {
+    if (arg.counts) {
+        const uint64_t call = plan.calls.fetch_add(1, std::memory_order_relaxed) + 1;
+        return {static_cast<double>(call), call};
     }
-    if (!set_) check(rota_args_create(plan.plan, &set_));
+    return {*arg.preset, arg.slot.type == ROTA_VALUE_F32 ? 0 : static_cast<uint64_t>(*arg.preset)};
 }
 
-PlanArgs::~PlanArgs() {
-    if (!set_) return;
-    Locked lock(plan_.mutex);
-    plan_.idle.push_back(set_);
+rota_status set_number(rota_args *set, const Arg &arg, Number number) {
+    if (arg.slot.type == ROTA_VALUE_F32)
+        return rota_args_set_f32(set, arg.slot.slot, static_cast<float>(number.real));
+    if (arg.slot.type == ROTA_VALUE_U32)
+        return rota_args_set_u32(set, arg.slot.slot, static_cast<uint32_t>(number.whole));
+    return rota_args_set_u64(set, arg.slot.slot, number.whole);
 }
 
 static std::string what_of(const Plan &plan, const Arg &arg) {
@@ -88,21 +86,15 @@ static std::string what_of(const Plan &plan, const Arg &arg) {
 }
 
 static void set_scalar(Plan &plan, rota_args *set, const Arg &arg, PyObject *given) {
-    double real = 0;
-    uint64_t whole = 0;
-    bool right = true;
-    if (!given && arg.counts) {
-        whole = plan.calls.fetch_add(1, std::memory_order_relaxed) + 1;
-    } else if (!given && !arg.preset) {
-        fail(ROTA_INVALID_ARGUMENT, what_of(plan, arg) + " is missing");
-    } else if (arg.slot.type == ROTA_VALUE_F32) {
-        real = given ? PyFloat_AsDouble(given) : *arg.preset;
-        right = !PyErr_Occurred();
-    } else {
-        whole = given ? PyLong_AsUnsignedLongLong(given) : static_cast<uint64_t>(*arg.preset);
-        right = !PyErr_Occurred() && (arg.slot.type == ROTA_VALUE_U64 || whole <= UINT32_MAX);
-    }
-    if (!right) {
+    if (!given && !arg.counts && !arg.preset) fail(ROTA_INVALID_ARGUMENT, what_of(plan, arg) + " is missing");
+    if (!given) return check(set_number(set, arg, own_number(plan, arg)));
+    Number number{};
+    if (arg.slot.type == ROTA_VALUE_F32)
+        number.real = PyFloat_AsDouble(given);
+    else
+        number.whole = PyLong_AsUnsignedLongLong(given);
+    const bool fits = arg.slot.type != ROTA_VALUE_U32 || number.whole <= UINT32_MAX;
+    if (PyErr_Occurred() || !fits) {
         PyErr_Clear();
         fail(ROTA_INVALID_ARGUMENT, what_of(plan, arg) + " is a number, " +
                                         (arg.slot.type == ROTA_VALUE_F32   ? "f32"
@@ -110,12 +102,7 @@ static void set_scalar(Plan &plan, rota_args *set, const Arg &arg, PyObject *giv
                                                                            : "u64") +
                                         ", not " + nb::cast<std::string>(nb::repr(given)));
     }
-    if (arg.slot.type == ROTA_VALUE_F32)
-        check(rota_args_set_f32(set, arg.slot.slot, static_cast<float>(real)));
-    else if (arg.slot.type == ROTA_VALUE_U32)
-        check(rota_args_set_u32(set, arg.slot.slot, static_cast<uint32_t>(whole)));
-    else
-        check(rota_args_set_u64(set, arg.slot.slot, whole));
+    check(set_number(set, arg, number));
 }
 
 static void set_buffer(Plan &plan, rota_args *set, const Arg &arg, nb::handle given) {
@@ -231,7 +218,8 @@ static Ticket call(const PlanRef &plan, nb::kwargs keywords) {
         submission->anchors = plan->graph->anchors;
     }
     {
-        PlanArgs set(*plan);
+        PlanArgs<Locked> set(*plan);
+        check(set.status());
         set_arguments(*plan, set.get(), keywords, submission.get(), &ticket);
         submit_plan(*plan, set.get(), &ticket.ticket);
     }

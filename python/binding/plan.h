@@ -22,19 +22,47 @@ struct Plan : std::enable_shared_from_this<Plan> {
     }
 };
 
-/* An argument set for one call, which is given back when the call is over. */
-class PlanArgs {
+/* An argument set for one call, which is given back when the call is over. `Lock` holds the plan's mutex: Locked with
+ * the interpreter's lock, std::lock_guard without. */
+template <typename Lock> class PlanArgs {
   public:
-    explicit PlanArgs(Plan &plan);
-    ~PlanArgs();
+    explicit PlanArgs(Plan &plan) : plan_(plan) {
+        if (plan.args.empty()) return;
+        {
+            Lock lock(plan.mutex);
+            if (!plan.idle.empty()) {
+                set_ = plan.idle.back();
+                plan.idle.pop_back();
+                return;
+            }
+        }
+        status_ = rota_args_create(plan.plan, &set_);
+    }
+    ~PlanArgs() {
+        if (!set_) return;
+        Lock lock(plan_.mutex);
+        plan_.idle.push_back(set_);
+    }
     PlanArgs(const PlanArgs &) = delete;
     PlanArgs &operator=(const PlanArgs &) = delete;
     rota_args *get() const { return set_; }
+    /* Whether there is one: not, where a plan takes no arguments (OK), or none could be made. */
+    rota_status status() const { return status_; }
 
   private:
     Plan &plan_;
     rota_args *set_ = nullptr;
+    rota_status status_ = ROTA_OK;
 };
+
+/* What is given for a slot, as its type has it: f32, or one of integers. */
+struct Number {
+    double real;
+    uint64_t whole;
+};
+/* What a plan gives a slot that counts or has a preset by itself. Needs no lock. */
+Number own_number(Plan &plan, const Arg &arg);
+rota_status set_number(rota_args *set, const Arg &arg, Number number);
 
 /* Submits a replay, waiting only where there is no room. */
 void submit_plan(Plan &plan, rota_args *set, rota_ticket *out_ticket);

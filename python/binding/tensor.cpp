@@ -51,13 +51,15 @@ static void write_data(const Tensor &x, nb::handle array) {
     if (status != ROTA_OK) fail(status, sentence);
 }
 
-/* The memory of a CPU device's tensor itself, once all that was submitted before has written it. Whoever has the
- * array holds the tensor; rota's order does not reach what is done with it. */
+/* The memory of a CPU or CUDA device's tensor itself, once all that was submitted before has written it. Whoever has
+ * the array holds the tensor; rota's order does not reach what is done with it. */
 static nb::object share_data(const Tensor &x) {
     DeviceCore &device = data_of(x, "sharing");
     Use use(device);
-    if (device.id != "cpu" || !rota_tensor_is_contiguous(&x.t) || rota_tensor_is_empty(&x.t))
-        throw nb::buffer_error("without a copy there are contiguous tensors of the CPU device alone");
+    const bool reachable = device.id == "cpu" || device.ordinal >= 0;
+    if (!reachable || !rota_tensor_is_contiguous(&x.t) || rota_tensor_is_empty(&x.t))
+        throw nb::buffer_error(
+            "without a copy there are contiguous tensors of the CPU and CUDA devices alone");
     uint64_t address = 0;
     rota_status status;
     std::string sentence;
@@ -76,17 +78,28 @@ static nb::object share_data(const Tensor &x) {
     }
     if (status != ROTA_OK) fail(status, sentence);
     const nb::object owner = lend(x.device, x.t.buffer, address);
-    return array_over({reinterpret_cast<void *>(address + x.t.offset_bytes), owner}, x.t, false);
+    return array_over({reinterpret_cast<void *>(address + x.t.offset_bytes), owner}, x.t, false,
+                      device.ordinal);
 }
 
-/* A copy in host memory, or, where none is asked for, the memory itself. */
+/* Where DLPack's consumers are given a tensor: a CUDA device's there, any other's in host memory. */
+static nb::tuple dlpack_device(const Tensor &x) {
+    const int ordinal = x.device ? x.device->ordinal : -1;
+    return ordinal < 0 ? nb::make_tuple(1, 0) : nb::make_tuple(2, ordinal);
+}
+
+/* A copy, or, where none is asked for, the memory itself. */
 static nb::object dlpack(const Tensor &x, nb::kwargs keywords) {
-    if (keywords.contains("copy") && !keywords["copy"].is_none() && !nb::cast<bool>(keywords["copy"]))
-        return share_data(x);
-    if (keywords.contains("dl_device") && !keywords["dl_device"].is_none() &&
-        !nb::object(keywords["dl_device"]).equal(nb::make_tuple(1, 0)))
-        throw nb::buffer_error("a rota tensor is exported to host memory, device (1, 0), alone");
-    return read_data(x, false);
+    const nb::tuple own = dlpack_device(x), host = nb::make_tuple(1, 0);
+    const bool keeps =
+        keywords.contains("copy") && !keywords["copy"].is_none() && !nb::cast<bool>(keywords["copy"]);
+    nb::object to = own;
+    if (keywords.contains("dl_device") && !keywords["dl_device"].is_none()) to = keywords["dl_device"];
+    if (!to.equal(own) && (keeps || !to.equal(host)))
+        throw nb::buffer_error(
+            "a rota tensor is exported to its own device without a copy, or to host memory, (1, 0)");
+    if (keeps) return share_data(x);
+    return to.equal(host) ? read_data(x, false) : share_data(copied(x, std::nullopt));
 }
 
 /* ---- Views ---- */
@@ -329,15 +342,17 @@ void bind_tensor(nb::module_ &m) {
             "uint16.")
         .def("write", &write_data, "array"_a, nb::sig("def write(self, array: object) -> None"),
              "Replaces all elements, ordered like a node: copied before the call returns.")
-        .def("__dlpack__", &dlpack,
-             nb::sig(
-                 "def __dlpack__(self, *, stream: object = None, max_version: tuple[int, int] | None = "
-                 "None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> typing.Any"),
-             "A copy of the elements in host memory; with copy=False, on the CPU device, the tensor's own "
-             "memory, in which plans go on reading and writing.")
         .def(
-            "__dlpack_device__", [](const Tensor &) { return nb::make_tuple(1, 0); },
-            nb::sig("def __dlpack_device__(self) -> tuple[int, int]"))
+            "__dlpack__", &dlpack,
+            nb::sig(
+                "def __dlpack__(self, *, stream: object = None, max_version: tuple[int, int] | None = "
+                "None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> typing.Any"),
+            "A copy of the elements: in the memory of a CUDA device that has the tensor, else, or where "
+            "dl_device is (1, 0), in host memory. With copy=False, on the CPU and on CUDA devices, it is the "
+            "tensor's own memory, in which plans go on reading and writing. Either is complete when the call "
+            "returns, on any stream. An array over a CUDA device's memory is let go of when its library's "
+            "streams are through with it.")
+        .def("__dlpack_device__", &dlpack_device, nb::sig("def __dlpack_device__(self) -> tuple[int, int]"))
         .def(
             "__array__", [](const Tensor &x, nb::args, nb::kwargs) { return read_data(x, true); },
             nb::sig("def __array__(self, *args: object, **keywords: object) -> typing.Any"))

@@ -200,19 +200,16 @@ static rota_status misfit(const Plan &plan, const Arg &arg) {
                      plan.name.c_str(), arg.name.c_str());
 }
 
-static rota_status set_number(Plan &plan, rota_args *set, const Arg &arg, const XlaBuffer *given) {
+static rota_status set_slot(Plan &plan, rota_args *set, const Arg &arg, const XlaBuffer *given) {
+    if (!given) return set_number(set, arg, own_number(plan, arg));
     const bool real = arg.slot.type == ROTA_VALUE_F32;
-    if (given) {
-        if (given->rank != 0 || given->dtype != (real ? XLA_F32 : XLA_U32)) return misfit(plan, arg);
-        return real ? rota_args_set_f32(set, arg.slot.slot, *static_cast<const float *>(given->data))
-                    : rota_args_set_u32(set, arg.slot.slot, *static_cast<const uint32_t *>(given->data));
-    }
-    const double number =
-        arg.counts ? double(plan.calls.fetch_add(1, std::memory_order_relaxed) + 1) : *arg.preset;
-    if (real) return rota_args_set_f32(set, arg.slot.slot, static_cast<float>(number));
-    if (arg.slot.type == ROTA_VALUE_U32)
-        return rota_args_set_u32(set, arg.slot.slot, static_cast<uint32_t>(number));
-    return rota_args_set_u64(set, arg.slot.slot, static_cast<uint64_t>(number));
+    if (given->rank != 0 || given->dtype != (real ? XLA_F32 : XLA_U32)) return misfit(plan, arg);
+    Number number{};
+    if (real)
+        number.real = *static_cast<const float *>(given->data);
+    else
+        number.whole = *static_cast<const uint32_t *>(given->data);
+    return set_number(set, arg, number);
 }
 
 static rota_status set_memory(Plan &plan, rota_args *set, const Arg &arg, const XlaBuffer &given) {
@@ -237,25 +234,11 @@ static rota_status set_all(ForeignCall &call, rota_args *set, const XlaFrame *fr
     for (size_t i = 0; i < plan.args.size(); i++) {
         const Arg &arg = plan.args[i];
         if (!given[i] && arg.kind != ArgKind::SCALAR) return misfit(plan, arg);
-        const rota_status status = arg.kind == ArgKind::SCALAR ? set_number(plan, set, arg, given[i])
+        const rota_status status = arg.kind == ArgKind::SCALAR ? set_slot(plan, set, arg, given[i])
                                                                : set_memory(plan, set, arg, *given[i]);
         if (status != ROTA_OK) return status;
     }
     return ROTA_OK;
-}
-
-/* An argument set of a plan's for one call; NULL: there is none, or, with a status, none could be made. */
-static rota_status take_set(Plan &plan, rota_args **out_set) {
-    if (plan.args.empty()) return ROTA_OK;
-    {
-        const std::lock_guard<std::mutex> lock(plan.mutex);
-        if (!plan.idle.empty()) {
-            *out_set = plan.idle.back();
-            plan.idle.pop_back();
-            return ROTA_OK;
-        }
-    }
-    return rota_args_create(plan.plan, out_set);
 }
 
 /* Says that a deadline has passed. */
@@ -282,14 +265,13 @@ static rota_status wait_to_the_end(rota_ticket ticket) {
 
 static rota_status run_call(ForeignCall &call, const XlaFrame *frame) {
     Plan &plan = *call.plan;
-    rota_args *set = nullptr;
     rota_ticket ticket{};
-    rota_status status = take_set(plan, &set);
-    if (status == ROTA_OK) status = set_all(call, set, frame);
-    if (status == ROTA_OK) status = rota_submit_wait(plan.plan, set, 0, &ticket);
-    if (set) {
-        const std::lock_guard<std::mutex> lock(plan.mutex);
-        plan.idle.push_back(set);
+    rota_status status;
+    {
+        const PlanArgs<std::lock_guard<std::mutex>> set(plan);
+        status = set.status();
+        if (status == ROTA_OK) status = set_all(call, set.get(), frame);
+        if (status == ROTA_OK) status = rota_submit_wait(plan.plan, set.get(), 0, &ticket);
     }
     return status == ROTA_OK ? wait_to_the_end(ticket) : status;
 }

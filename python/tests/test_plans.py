@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from conftest import side_by_side
 
 import rota
 
@@ -323,11 +324,7 @@ def test_threads_submit_at_once_bit_equal(device: rota.Device) -> None:
             if not np.array_equal(plan(x=xs[i], one=one).result()["y"], alone[i]):
                 wrong.append(i)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side(16, work)
     assert wrong == []
     assert count.numpy()[0] == 16 * 26
 
@@ -343,11 +340,7 @@ def test_threads_record_graphs_of_their_own(cpu: rota.Device) -> None:
             g.output("y", y)
         results[i] = g.compile()(x=np.zeros(4, np.float32)).result()["y"]
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    side_by_side(16, work)
     for i in range(16):
         np.testing.assert_array_equal(results[i], np.full(4, i + 1))
 
@@ -438,12 +431,12 @@ def test_arrays_with_gaps_are_copied_to_a_device(cpu: rota.Device) -> None:
 def test_dlpack(device: rota.Device) -> None:
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
     x = device.from_dlpack(array)
-    np.testing.assert_array_equal(np.from_dlpack(x), array)
+    np.testing.assert_array_equal(np.from_dlpack(x, device="cpu"), array)
     np.testing.assert_array_equal(np.asarray(x), array)
     x.write(array + 1)
-    np.testing.assert_array_equal(np.from_dlpack(x), array + 1)
-    assert x.__dlpack_device__() == (1, 0)
-    with pytest.raises(BufferError, match="contiguous tensors of the CPU device alone"):
+    np.testing.assert_array_equal(np.from_dlpack(x, device="cpu"), array + 1)
+    assert x.__dlpack_device__() == ((2, 0) if device.id == "cuda:0" else (1, 0))
+    with pytest.raises(BufferError, match="contiguous tensors of the CPU and CUDA devices alone"):
         x[:, :1].__dlpack__(copy=False)
     half = device.tensor(np.full(3, 0x3F80, np.uint16))
     assert half.dtype == "bf16" and half.numpy().tolist() == [0x3F80] * 3
@@ -466,10 +459,11 @@ def test_torch(device: rota.Device) -> None:
 def test_memory_that_is_shared(device: rota.Device) -> None:
     """Without a copy an array is the tensor's memory: plans write it, and read what is written to it."""
     x = device.tensor(np.arange(6, dtype=np.float32), name="x")
-    if device.id != "cpu":
-        with pytest.raises(BufferError, match="CPU device alone"):
+    if device.id == "vk:0":
+        with pytest.raises(BufferError, match="CPU and CUDA devices alone"):
             x.__dlpack__(copy=False)
-        return
+    if device.id != "cpu":
+        return  # numpy has no arrays in a GPU's memory; test_torch_fixed.py has PyTorch's
     with rota.graph(device) as g:
         rota.scale(x, 2, out=x)
     plan = g.compile()

@@ -1,8 +1,9 @@
 """Models that rota is compared with eager PyTorch on: each in a small size, for the suite, and in its own.
 
 Run as a program, it compares them all, and says which ops ran on whose kernels and how long a training step took:
-python torch_zoo.py [--full] [--time] [MODEL ...]. It exits with 1 where one is farther from eager than it may be. A
-model more is a function more in MODELS, which gives a module and a batch, of which the last is the classes.
+python torch_zoo.py [--full] [--time] [--device cuda] [MODEL ...]. It exits with 1 where one is farther from eager than
+it may be. A model more is a function more in MODELS, which gives a module and a batch, of which the last is the
+classes.
 """
 
 import argparse
@@ -247,11 +248,11 @@ MODELS: dict[str, Callable[[bool], Any]] = {
 }
 
 
-def make(name: str, full: bool = False) -> tuple[nn.Module, list[Any]]:
-    """A model with its loss, and a batch; the same each time."""
+def make(name: str, full: bool = False, device: str = "cpu") -> tuple[nn.Module, list[Any]]:
+    """A model with its loss, and a batch; the same each time, on each device."""
     torch.manual_seed(7)
     model, batch = MODELS[name](full)
-    return Loss(model, F.cross_entropy), batch
+    return Loss(model, F.cross_entropy).to(device), [one.to(device) for one in batch]
 
 
 def off(a: Any, b: Any) -> float:
@@ -266,10 +267,10 @@ def values(model: nn.Module, called: Any, batch: list[Any]) -> tuple[Any, dict[s
     return outputs.detach(), {name: p.grad.clone() for name, p in model.named_parameters()}
 
 
-def compare(name: str, full: bool = False) -> tuple[float, float]:
+def compare(name: str, full: bool = False, device: str = "cpu") -> tuple[float, float]:
     """How far outputs and gradients are from eager's. (A gradient that is 0 but for rounding is measured by the
     largest of all.)"""
-    model, batch = make(name, full)
+    model, batch = make(name, full, device)
     state = {key: value.clone() for key, value in model.state_dict().items()}
     outputs, grads = values(model, model, batch)
     model.load_state_dict(state)
@@ -284,16 +285,18 @@ def compare(name: str, full: bool = False) -> tuple[float, float]:
     return off(got, outputs), worst
 
 
-def train(name: str, steps: int, full: bool = False, backend: str | None = None, bf16: bool = False) -> list[float]:
+def train(
+    name: str, steps: int, full: bool = False, backend: str | None = None, bf16: bool = False, device: str = "cpu"
+) -> list[float]:
     """The losses of some steps, with the forward pass under autocast to bf16 or not."""
-    model, batch = make(name, full)
+    model, batch = make(name, full, device)
     called = model if backend is None else torch.compile(model, backend=backend)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     losses = []
     for _ in range(steps):
         optimizer.zero_grad()
         # Around the forward pass alone: the weights that autocast has cast are kept until it ends.
-        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        with torch.autocast(device, torch.bfloat16, enabled=bf16):
             loss, _ = called(*batch)
         loss.backward()
         optimizer.step()
@@ -301,18 +304,54 @@ def train(name: str, steps: int, full: bool = False, backend: str | None = None,
     return losses
 
 
-def time_step(name: str, full: bool, backend: str | None, repeats: int) -> tuple[float, float]:
+def ended(device: str) -> float:
+    """The time once a device has done what it was given."""
+    if device != "cpu":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def time_step(name: str, full: bool, backend: str | None, repeats: int, device: str) -> tuple[float, float]:
     """Seconds of the first step, with what it compiles, and the median of the others."""
     torch._dynamo.reset()
-    model, batch = make(name, full)
-    called = model if backend is None else torch.compile(model, backend=backend)
+    model, batch = make(name, full, device)
+    called = model if backend is None else torch.compile(model, **BACKENDS[backend])
     times = []
     for _ in range(repeats + 1):
         model.zero_grad()
-        begin = time.perf_counter()
+        begin = ended(device)
         called(*batch)[0].backward()
-        times.append(time.perf_counter() - begin)
+        times.append(ended(device) - begin)
     return times[0], sorted(times[1:])[repeats // 2]
+
+
+def time_captured(name: str, full: bool, repeats: int, device: str, captured: bool) -> tuple[float, float]:
+    """As time_step, of a training step with AdamW."""
+    model, batch = make(name, full, device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+
+    def step(*batch: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(*batch)[0]
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    called = rota.torch.capture(step) if captured else step
+    called(*batch)
+    times = []
+    for _ in range(repeats + 1):
+        begin = ended(device)
+        called(*batch)
+        times.append(ended(device) - begin)
+    return times[0], sorted(times[1:])[repeats // 2]
+
+
+BACKENDS: dict[str, dict[str, Any]] = {
+    "rota": {"backend": "rota"},
+    "inductor": {"backend": "inductor"},
+    "reduce-overhead": {"mode": "reduce-overhead"},
+}
 
 
 def main() -> int:
@@ -320,21 +359,28 @@ def main() -> int:
     parser.add_argument("models", nargs="*", choices=[*MODELS, []], default=[], help="which; all if none is named")
     parser.add_argument("--full", action="store_true", help="in their own sizes")
     parser.add_argument("--time", action="store_true", help="against eager and Inductor")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--repeats", type=int, default=5, help="timed steps")
     given = parser.parse_args()
     is_right = True
+    torch.backends.cudnn.allow_tf32 = False  # f32, whichever algorithm is chosen
     for name in given.models or MODELS:
         torch._dynamo.reset()
         rota.torch.reset_ops()
-        forward, backward = compare(name, given.full)
+        forward, backward = compare(name, given.full, given.device)
         is_right = is_right and forward <= FORWARD_MAX and backward <= GRADIENTS_MAX
         print(f"{name}: forward off by {forward:.1e}, gradients by {backward:.1e}")
         for kernels, counts in rota.torch.ops().items():
             text = ", ".join(f"{op.removeprefix('aten.')} {n}" for op, n in sorted(counts.items(), key=lambda c: -c[1]))
             print(f"  {kernels} ({sum(counts.values())}): {text}")
-        for backend in [None, "inductor", "rota"] if given.time else []:
-            first, step = time_step(name, given.full, backend, given.repeats)
+        faster = "inductor" if given.device == "cpu" else "reduce-overhead"
+        for backend in [None, faster, "rota"] if given.time else []:
+            first, step = time_step(name, given.full, backend, given.repeats, given.device)
             print(f"  {backend or 'eager'}: first step {first:.2f} s, then {1e3 * step:.2f} ms")
+        for captured in [False, True] if given.time else []:
+            first, step = time_captured(name, given.full, given.repeats, given.device, captured)
+            what = "captured" if captured else "eager"
+            print(f"  {what}, with AdamW: second step {first:.2f} s, then {1e3 * step:.2f} ms")
     return 0 if is_right else 1
 
 

@@ -14,9 +14,11 @@ from torch.utils import _pytree as pytree
 from .._rota import Tensor
 from ..errors import InvalidArgument
 from .decompositions import decompositions, unrolled
-from .devices import adopted, device, range_of, tensor_in, words_of
+from . import scaler as amp
+from .devices import CPU, adopted, can_be_adopted, device, range_of, tensor_in, words_of
+from .fixed import FixedSegment, current
 from .lower import LOWERED
-from .program import is_host, signature_of
+from .program import FIXED, elsewhere, is_host, signature_of, staying
 from .segment import Segment
 
 LOG = logging.getLogger("rota.torch")
@@ -51,19 +53,30 @@ class State:
         """Whether plans that have the tensor write where PyTorch's has its elements."""
         return self.tensor is not None and memory_of(self.real) == self.memory
 
-    def adopt(self) -> Tensor:
+    def adopt(self, home: Any) -> Tensor:
         if self.tensor is None or not self.is_there():
-            own = adopted(self.real)
-            self.tensor = self._move() if own is None else own
+            if not self.real.is_contiguous() or self.real.device != home or self.real.numel() == 0:
+                raise Uncapturable(
+                    f"a tensor of the state is {self.real.dtype} {tuple(self.real.shape)} on {self.real.device}, "
+                    "or has gaps"
+                )
+            self.tensor = self._adopt_fixed() if home.type in FIXED else adopted(self.real)
+            if self.tensor is None:
+                self.tensor = self._move()
             self.memory = memory_of(self.real)
         return self.tensor
 
+    def _adopt_fixed(self) -> Tensor:
+        real = self.real
+        if not can_be_adopted(real):
+            moved = words_of(real.detach().clone())
+            storage = moved.untyped_storage()
+            real.data = torch.empty(0, dtype=real.dtype, device=real.device).set_(storage, 0, real.shape, real.stride())
+            return device(real.device).adopt(moved, name="state")
+        return device(real.device).adopt(words_of(real), name="state")
+
     def _move(self) -> Tensor:
         real = self.real
-        if not real.is_contiguous() or real.device.type != "cpu" or real.numel() == 0:
-            raise Uncapturable(
-                f"a tensor of the state is {real.dtype} {tuple(real.shape)} on {real.device}, or has gaps"
-            )
         tensor = device().tensor(words_of(real), name="state")
         words = torch.from_dlpack(tensor, copy=False)
         with torch.no_grad():
@@ -89,8 +102,11 @@ class Captured:
     """A step that is called as the function it was made of. Its first call runs as it is, which makes the optimizer's
     state; those after it are replays."""
 
-    def __init__(self, step: Callable[..., Any], modules: Sequence[Any], optimizers: Sequence[Any]) -> None:
+    def __init__(
+        self, step: Callable[..., Any], modules: Sequence[Any], optimizers: Sequence[Any], scalers: Sequence[Any]
+    ) -> None:
         self.step, self.modules, self.optimizers = step, modules, optimizers
+        self.scalers = [scaler for scaler in scalers if scaler.is_enabled()]
         self.mutex = threading.Lock()
         self.states: dict[int, State] = {}
         self.plans: dict[Any, tuple[Segment | None, Any]] = {}
@@ -99,16 +115,25 @@ class Captured:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The step, or a replay of it: gives what the step gives."""
         with self.mutex:
-            if not self.has_begun:
-                self.has_begun = True
-                return self.step(*args, **kwargs)
-            return self._replay(args, kwargs)
+            return self._replay(args, kwargs) if self.has_begun else self._begin(args, kwargs)
+
+    def _begin(self, args: Any, kwargs: Any) -> Any:
+        """The step as it is. An optimizer whose step a scaler has skipped has no state yet."""
+        stepped: set[int] = set()
+        with contextlib.ExitStack() as hooks:
+            for optimizer in self.optimizers:
+                hook = optimizer.register_step_post_hook(lambda one, *_: stepped.add(id(one)))
+                hooks.callback(hook.remove)
+            result = self.step(*args, **kwargs)
+        self.has_begun = not self.scalers or len(stepped) == len(self.optimizers)
+        return result
 
     def _replay(self, args: Any, kwargs: Any) -> Any:
+        home = self._home()
         leaves, spec = pytree.tree_flatten((args, kwargs))
-        leaves = [torch.tensor(leaf) if isinstance(leaf, float) else leaf for leaf in leaves]
+        leaves = [torch.tensor(leaf, device=home) if isinstance(leaf, float) else leaf for leaf in leaves]
         inputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        rates = [torch.as_tensor(group["lr"], dtype=torch.float32) for _, group in self._groups()]
+        rates = [torch.as_tensor(group["lr"], dtype=torch.float32, device=home) for _, group in self._groups()]
         tensors = list(self._tensors().values())
         key = (
             spec,
@@ -118,6 +143,7 @@ class Captured:
             repr(
                 [{name: value for name, value in g.items() if name not in ("params", "lr")} for _, g in self._groups()]
             ),
+            tuple(map(amp.settings_of, self.scalers)),
         )
         # A plan that clears the gradients does so whether there are any or not.
         clears = any(parameter.grad is not None for parameter in self._parameters())
@@ -151,20 +177,31 @@ class Captured:
         parameters += [p for _, group in self._groups() for p in group["params"]]
         return list({id(p): p for p in parameters}.values())
 
+    def _home(self) -> Any:
+        """The device of the plans: the first GPU that a parameter is on, else the CPU. An optimizer's counts of steps
+        are PyTorch's on the host, unless it is `capturable`; they are moved there."""
+        home = next((p.device for p in self._parameters() if p.device.type == "cuda"), CPU)
+        for state in [state for optimizer in self.optimizers for state in optimizer.state.values()]:
+            for name, value in state.items():
+                if isinstance(value, torch.Tensor) and value.dim() == 0 and value.device != home:
+                    state[name] = value.to(home)
+        return home
+
     def _tensors(self) -> dict[int, Any]:
-        """Parameters, buffers and the optimizers' state, by identity."""
+        """Parameters, buffers, and the state of optimizers and scalers, by identity."""
         tensors = self._parameters()
         tensors += [buffer for module in self.modules for buffer in module.buffers()]
         for optimizer in self.optimizers:
             for state in optimizer.state.values():
                 tensors += [value for value in state.values() if isinstance(value, torch.Tensor)]
+        tensors += [value for scaler in self.scalers for value in amp.tensors_of(scaler)]
         return {id(tensor): tensor for tensor in tensors}
 
-    def _adopt(self, tensors: Sequence[Any]) -> list[Tensor]:
+    def _adopt(self, tensors: Sequence[Any], home: Any) -> list[Tensor]:
         for tensor in tensors:
             if id(tensor) not in self.states or self.states[id(tensor)].real is not tensor:
                 self.states[id(tensor)] = State(tensor)
-        return [self.states[id(tensor)].adopt() for tensor in tensors]
+        return [self.states[id(tensor)].adopt(home) for tensor in tensors]
 
     def _are_there(self, tensors: Sequence[Any]) -> bool:
         return all(id(tensor) in self.states and self.states[id(tensor)].is_there() for tensor in tensors)
@@ -187,23 +224,20 @@ class Captured:
             placeholders = [node for node in nodes if node.op == "placeholder"]
             (output,) = [node for node in nodes if node.op == "output"]
             body = [node for node in nodes if node.op not in ("placeholder", "output")]
+            home = self._home()
+            not_there = elsewhere(body, home)
             for node in body:
-                if is_host(node, in_place=True):
+                if is_host(node, in_place=True) or node in not_there:
                     raise Uncapturable(f"{node.target} needs the host")
             if overlap(tensors):
                 raise Uncapturable("tensors of the state have memory together")
-            states = self._adopt(tensors)
-            segment = Segment(
-                device(),
-                body,
-                placeholders,
-                output.args[0],
-                Attributes(module),
-                [*tensors, *rates, *inputs],
-                LOWERED,
-                "step",
-                [False] * len(placeholders),
-                dict(enumerate(states)),
+            with current(home):
+                states = dict(enumerate(self._adopt(tensors, home)))
+            shared = [False] * len(placeholders)
+            values = [*tensors, *rates, *inputs]
+            what = (body, placeholders, output.args[0], Attributes(module), values, LOWERED, "step", shared, states)
+            segment = (
+                FixedSegment(home, device(home), *what) if home.type in FIXED else Segment(device(home), *what)
             )
         except Exception as error:  # whatever it is, PyTorch can run the step
             LOG.warning("the step runs eagerly: %s: %s", type(error).__name__, error, exc_info=True)
@@ -232,7 +266,12 @@ class Captured:
             replaced = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
             args, kwargs = pytree.tree_unflatten(replaced, spec)
             with self._swapped(state, of_rates, dict(zip(grads, of_grads, strict=True))):
+                before = [len(optimizer.state) for optimizer in self.optimizers]
                 returned = self.step(*args, **kwargs)
+                if before != [len(optimizer.state) for optimizer in self.optimizers]:
+                    raise Uncapturable("an optimizer makes its state in it")
+                if any(scaler._per_optimizer_states for scaler in self.scalers):
+                    raise Uncapturable("a scaler's update() is not in it")
             flat, of_results = pytree.tree_flatten(returned)
             outs = [leaf.detach() for leaf in flat if isinstance(leaf, torch.Tensor)]
             positions = iter(range(len(outs)))
@@ -243,6 +282,7 @@ class Captured:
             return outs
 
         random = torch.get_rng_state()
+        of_gpu = [torch.cuda.get_rng_state(one.device) for one in tensors[:1] if one.device.type == "cuda"]
         try:
             given = [*tensors, *rates, *inputs, *grads.values()]
             with contextlib.ExitStack() as traced_so:
@@ -251,6 +291,8 @@ class Captured:
                 module = make_fx(traced, decomposition_table=decompositions(), tracing_mode="fake")(*given)
         finally:
             torch.set_rng_state(random)
+            for one in of_gpu:
+                torch.cuda.set_rng_state(one, tensors[0].device)
         for node in reversed(module.graph.nodes):
             if getattr(node.target, "namespace", "") == "profiler":  # an optimizer names its steps to profilers
                 module.graph.erase_node(node)
@@ -280,6 +322,12 @@ class Captured:
                 for parameter, values in optimizer.state.items():
                     swapped[of[id(parameter)]] = {name: of.get(id(value), value) for name, value in values.items()}
                 optimizer.state = swapped
+                if hasattr(optimizer, "_step_supports_amp_scaling"):
+                    supports = optimizer._step_supports_amp_scaling
+                    restored.callback(setattr, optimizer, "_step_supports_amp_scaling", supports)
+                    optimizer._step_supports_amp_scaling = False
+            for scaler in self.scalers:
+                restored.enter_context(amp.swapped(scaler, of))
             for (_, group), rate in zip(list(self._groups()), rates, strict=True):
                 restored.callback(group.update, dict(group))
                 group["params"] = [of[id(parameter)] for parameter in group["params"]]
@@ -323,23 +371,37 @@ def adopt(*modules: Any) -> None:
     multiple of 4 bytes, an address that is none of 16) is copied on."""
     for module in modules:
         for tensor in [*module.parameters(), *module.buffers()]:
-            if not device().are_shared([range_of(tensor)])[0]:
+            if tensor.device.type in FIXED:
+                staying[id(tensor)] = tensor
+            elif not device().are_shared([range_of(tensor)])[0]:
                 adopted(tensor)
 
 
 def capture(
-    step: Callable[..., Any], *, modules: Sequence[Any] | None = None, optimizers: Sequence[Any] | None = None
+    step: Callable[..., Any],
+    *,
+    modules: Sequence[Any] | None = None,
+    optimizers: Sequence[Any] | None = None,
+    scalers: Sequence[Any] | None = None,
 ) -> Captured:
     """A function that does a training step, as one plan from its second call on.
 
-    `modules` and `optimizers` are what it changes; those that it refers to, if none are given. It begins with no
-    gradients, which it is to make anew (`optimizer.zero_grad()`), and leaves none behind. Parameters, buffers and the
-    optimizers' state stay the tensors that they are, and plans change them in place. `lr` of the optimizers' groups is
-    read at every call, and numbers that are floats are arguments of the plan, tensors inside of the step; what else is
-    no tensor is fixed in a plan, of which there is one for each that comes, as for each combination of shapes.
+    `modules`, `optimizers` and `scalers` (torch.amp.GradScaler) are what it changes; those that it refers to, if none
+    are given. It begins with no gradients, which it is to make anew (`optimizer.zero_grad()`), and leaves none behind.
+    Parameters, buffers and the state of optimizers and scalers stay the tensors that they are, and plans change them in
+    place. `lr` of the optimizers' groups is read at every call, and numbers that are floats are arguments of the plan,
+    tensors inside of the step; what else is no tensor is fixed in a plan, of which there is one for each that comes, as
+    for each combination of shapes.
+
+    Where a scaler finds a gradient that is not finite, parameters and the optimizer's state are after the step what
+    they were before it, and the scale falls, all inside of the plan. The scaler's update() belongs to the step, and so
+    many first calls run as they are as it takes until each optimizer has made a step.
+
+    Where a parameter is on a GPU the plan is that GPU's, and an optimizer's counts of steps are moved there.
     """
     of_modules = found_in(step, torch.nn.Module) if modules is None else list(modules)
     of_optimizers = found_in(step, torch.optim.Optimizer) if optimizers is None else list(optimizers)
     if not of_modules or not of_optimizers:
         raise InvalidArgument("the step refers to no module, or to no optimizer: give modules= and optimizers=")
-    return Captured(step, of_modules, of_optimizers)
+    of_scalers = found_in(step, amp.GradScaler) if scalers is None else list(scalers)
+    return Captured(step, of_modules, of_optimizers, of_scalers)

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from .scaler import check_and_unscale
+
 # Ops that core ATen takes apart, but that are one kernel of PyTorch's where rota would need many, or whose random
 # numbers are to be those that eager has.
 WHOLE = (
@@ -80,8 +82,9 @@ def has_lstm(module: Any) -> bool:
     return False
 
 
-# Clipping by the global norm is on lists.
+# Clipping by the global norm is on lists, and so is a scaler's look for what is not finite.
 ON_LISTS = {
+    torch.ops.aten._amp_foreach_non_finite_check_and_unscale_.default: check_and_unscale,
     torch.ops.aten._foreach_norm.Scalar: each(torch.linalg.vector_norm),
     torch.ops.aten._foreach_mul.Tensor: each(torch.mul),
     torch.ops.aten._foreach_mul_.Tensor: each(torch.Tensor.mul_),

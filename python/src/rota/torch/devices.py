@@ -1,4 +1,4 @@
-"""The device of all plans of PyTorch's graphs, and PyTorch's own memory as the device's."""
+"""The devices of plans of PyTorch's graphs, and PyTorch's own memory as the devices'."""
 
 import threading
 import weakref
@@ -43,11 +43,15 @@ ALIGNMENT = 16
 _shared: dict[int, Any] = {}
 
 
-def adopted(real: Any) -> Tensor | None:
-    """A tensor of the device's in a tensor's own memory, whole words; none: it can't be. Nothing is copied. It is
-    known by its address as long as the tensor has it; plans that have it hold the memory longer."""
+def can_be_adopted(real: Any) -> bool:
     address, size = range_of(real)
-    if real.device.type != "cpu" or not real.is_contiguous() or size == 0 or size % 4 or address % ALIGNMENT:
+    return bool(real.is_contiguous()) and size != 0 and size % 4 == 0 and address % ALIGNMENT == 0
+
+
+def adopted(real: Any) -> Tensor | None:
+    """A tensor of the CPU's in a tensor's own memory, whole words; none: it can't be. Nothing is copied. It is
+    known by its address as long as the tensor has it; plans that have it hold the memory longer."""
+    if real.device.type != "cpu" or not can_be_adopted(real):
         return None
     tensor = device().adopt(words_of(real), name="adopted")
     if id(real) not in _shared:
@@ -56,14 +60,17 @@ def adopted(real: Any) -> Tensor | None:
     return tensor
 
 
+CPU = torch.device("cpu")
+
 _mutex = threading.Lock()
-_device: Device | None = None
+_devices: dict[str, Device] = {}
 
 
-def device() -> Device:
-    """The device of all plans: the CPU, opened when the first one is compiled."""
-    global _device
+def device(home: Any = CPU) -> Device:
+    """The device of the plans of tensors on a device of PyTorch's: the CPU, or the GPU that they are on, in PyTorch's
+    own context; opened when the first one is compiled."""
+    name = "cpu" if home.type == "cpu" else f"{home.type}:{home.index or 0}"
     with _mutex:
-        if _device is None or _device.closed:
-            _device = open("cpu", timeout=TIMEOUT, threads=torch.get_num_threads())
-        return _device
+        if name not in _devices or _devices[name].closed:
+            _devices[name] = open(name, timeout=TIMEOUT, threads=torch.get_num_threads())
+        return _devices[name]

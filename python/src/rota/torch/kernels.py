@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils import _pytree as pytree
 
+from .devices import CPU
+
 # Addresses for which an operand's tensor is kept: a plan's memory seldom moves, its inputs do.
 TENSORS_KEPT = 4
 
@@ -21,10 +23,16 @@ class Layout(NamedTuple):
     stride: tuple[int, ...]
     offset: int
 
+    device: Any = CPU
+
     def tensor(self, address: int) -> Any:
         """A tensor over memory that is there as long as the call."""
         if self.bytes == 0:
-            return torch.empty_strided(self.shape, self.stride, dtype=self.dtype)
+            return torch.empty_strided(self.shape, self.stride, dtype=self.dtype, device=self.device)
+        if self.device != CPU:
+            storage = torch._C._construct_storage_from_data_pointer(address, self.device, self.bytes)
+            made = torch.empty(0, dtype=self.dtype, device=self.device)
+            return made.set_(storage, self.offset, self.shape, self.stride)
         memory = (ctypes.c_uint8 * self.bytes).from_address(address)
         flat = torch.frombuffer(memory, dtype=self.dtype)
         return torch.as_strided(flat, self.shape, self.stride, self.offset)

@@ -4,19 +4,21 @@ import builtins
 import logging
 import operator
 import threading
+import weakref
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
 
-from .._rota import Device
+from .._rota import Device, Tensor
 from ..errors import NodeFailed, Unsupported
-from .devices import adopted, range_of
+from .devices import CPU, adopted, can_be_adopted, range_of, words_of
+from .fixed import FixedSegment, current, not_capturable
 from .lower import LOWERED
 from .results import why_not
-from .segment import OPERANDS_MAX, Segment
+from .segment import OPERANDS_MAX, Segment, is_random, tensors_of
 
 LOG = logging.getLogger("rota.torch")
 
@@ -24,6 +26,58 @@ LOG = logging.getLogger("rota.torch")
 PLANS_MAX = 16
 
 ran_on_host: Counter[str] = Counter()
+
+# Kinds of PyTorch's devices whose plans have memory of their own that stays where it is (fixed.py).
+FIXED = {"cuda"}
+
+
+def home_of(nodes: Sequence[Any]) -> Any:
+    """The device of a graph's plans: the first GPU that one of its tensors is on, else the CPU."""
+    for node in nodes:
+        for value in tensors_of(node.meta.get("val")):
+            if value.device.type == "cuda":
+                return value.device
+    return CPU
+
+
+# PyTorch's attention. What it gives beside its results is for dropout, and in the host's memory but in a capture.
+ATTENTION = "aten::_scaled_dot_product"
+
+
+def draws(node: Any) -> bool:
+    """Whether a node draws random numbers: attention does so only with dropout."""
+    if not is_random(node.target):
+        return False
+    arguments = [argument.name for argument in node.target._schema.arguments]
+    if not node.target._schema.name.startswith(ATTENTION) or "dropout_p" not in arguments:
+        return True
+    position = arguments.index("dropout_p")
+    dropout = node.args[position] if position < len(node.args) else node.kwargs.get("dropout_p", 0.0)
+    return bool(dropout != 0)
+
+
+def elsewhere(nodes: Sequence[Any], home: Any) -> set[Any]:
+    """Nodes that are no work of a GPU's plan: they read or give what is not there, or draw numbers, which PyTorch does
+    in captures of its own alone. What is made of nothing that a call gives may be anywhere."""
+    found: set[Any] = set()
+    known: set[Any] = set()
+    for node in nodes if home.type != "cpu" else []:
+        inputs = node.all_input_nodes
+        if node.op == "get_attr" or (node.op == "call_function" and known.issuperset(inputs) and not draws(node)):
+            known.add(node)
+        elif node.op == "call_function" and (draws(node) or is_away(node, known, home)):
+            found.add(node)
+        elif node.target is operator.getitem and node.args[0] in found:
+            found.add(node)
+    return found
+
+
+def is_away(node: Any, known: set[Any], home: Any) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    if node.target is operator.getitem or (schema is not None and schema.name.startswith(ATTENTION)):
+        return False
+    read = [one for one in node.all_input_nodes if one not in known]
+    return any(value.device != home for one in (node, *read) for value in tensors_of(one.meta.get("val")))
 
 
 def is_host(node: Any, in_place: bool = False) -> bool:
@@ -68,59 +122,106 @@ class Piece:
         self.nodes, self.inputs, self.outputs = nodes, inputs, outputs
         self.mutex = threading.Lock()
         self.segments: OrderedDict[Any, Segment | None] = OrderedDict()
+        self.parts: list[Any] | None = None  # in its place, where one of its ops can't be captured
 
     def segment(self, values: Sequence[Any]) -> Segment | None:
         """The plan for inputs like these; none: there is none."""
-        device = self.program.device()
+        if self.program.is_fixed:
+            return self.fixed_segment(values)
+        device = self.program.device(CPU)
         shared = device.are_shared([range_of(value) if isinstance(value, torch.Tensor) else (0, 0) for value in values])
         for i, value in enumerate(values):
             # What lives as long as a model is read where it lies; the rest is copied, for it changes from call to call.
             if not shared[i] and isinstance(value, torch.nn.Parameter):
                 shared[i] = adopted(value) is not None
         key = (device, *shared, *map(signature_of, values))
+        return self.kept(key, values, lambda: self.make(device, values, shared))
+
+    def fixed_segment(self, values: Sequence[Any]) -> Segment | None:
+        """Of a program whose plans have memory of their own. Parameters are read where they are, so that there is a
+        plan for each place of theirs."""
+        home = self.program.home
+        device = self.program.device(home)
+        there = {
+            i: value
+            for i, value in enumerate(values)
+            if stays(value) and is_plain(value, [home]) and can_be_adopted(value)
+        }
+        key = (device, *(value.data_ptr() for value in there.values()), *there, *map(signature_of, values))
+
+        def make() -> Segment:
+            with current(home):
+                states = {i: device.adopt(words_of(value), name="parameter") for i, value in there.items()}
+            return self.make(device, values, [False] * len(values), states)
+
+        return self.kept(key, values, make)
+
+    def kept(self, key: Any, values: Sequence[Any], make: Callable[[], Segment]) -> Segment | None:
         with self.mutex:
             if key in self.segments:
                 self.segments.move_to_end(key)
                 return self.segments[key]
-            made = self.make(values, shared)
+            made = self.made(values, make)
             self.segments[key] = made
             if len(self.segments) > PLANS_MAX:
                 self.segments.popitem(last=False)
             return made
 
-    def make(self, values: Sequence[Any], shared: Sequence[bool]) -> Segment | None:
+    def make(
+        self,
+        device: Device,
+        values: Sequence[Any],
+        shared: Sequence[bool],
+        states: Mapping[int, Tensor] | None = None,
+    ) -> Segment:
         program = self.program
-        if any(isinstance(value, torch.Tensor) and not is_plain(value) for value in values):
-            LOG.warning("%s runs eagerly: a tensor of it is not strided memory of the host's", program.name)
+        given = (self.nodes, self.inputs, self.outputs, program.attributes, values, LOWERED, program.name)
+        if program.is_fixed:
+            return FixedSegment(program.home, device, *given, shared, states)
+        return Segment(device, *given, shared)
+
+    def made(self, values: Sequence[Any], make: Callable[[], Segment]) -> Segment | None:
+        program = self.program
+        homes = (program.home, CPU) if program.is_fixed else (CPU,)  # what is the host's is copied
+        if any(isinstance(value, torch.Tensor) and not is_plain(value, homes) for value in values):
+            LOG.warning("%s runs eagerly: a tensor of it is not strided memory of %s", program.name, homes[0])
             return None
         try:
-            return Segment(
-                program.device(),
-                self.nodes,
-                self.inputs,
-                self.outputs,
-                program.attributes,
-                values,
-                LOWERED,
-                program.name,
-                shared,
-            )
+            return make()
         except Exception as error:  # whatever it is, PyTorch can run the graph
+            if any(node.target in not_capturable for node in self.nodes):
+                LOG.warning("%s is cut: %s: %s", program.name, type(error).__name__, error)
+                self.parts = program.cut(self.nodes)
+                return None
             LOG.warning("%s runs eagerly: %s: %s", program.name, type(error).__name__, error, exc_info=True)
             return None
 
     def run(self, env: dict[Any, Any]) -> None:
         values = [resolved(env[node]) for node in self.inputs]
-        segment = self.segment(values)
-        if segment is None:
-            for node in self.nodes:
-                run_node(node, env, self.program.attributes)
+        segment = self.segment(values) if self.parts is None else None
+        if segment is not None:
+            env.update(zip(self.outputs, segment.run(values), strict=True))
             return
-        env.update(zip(self.outputs, segment.run(values), strict=True))
+        for step in self.parts or [HostStep(self.program, node) for node in self.nodes]:
+            step.run(env)
+
+    def plans(self) -> list[Segment]:
+        if self.parts is not None:
+            return [segment for step in self.parts if isinstance(step, Piece) for segment in step.plans()]
+        return [segment for segment in self.segments.values() if segment is not None]
 
 
-def is_plain(value: Any) -> bool:
-    return value.layout is torch.strided and value.device.type == "cpu"
+def is_plain(value: Any, homes: Sequence[Any]) -> bool:
+    return value.layout is torch.strided and value.device in homes
+
+
+def stays(value: Any) -> bool:
+    """Whether a value is a tensor that lives as long as a model, so that a plan may have its memory."""
+    return isinstance(value, torch.nn.Parameter) or staying.get(id(value)) is value is not None
+
+
+# Tensors that rota.torch.adopt was given, by identity, on devices whose plans have fixed memory.
+staying: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
 def resolved(value: Any) -> Any:
@@ -142,6 +243,11 @@ def run_node(node: Any, env: dict[Any, Any], attributes: Any) -> None:
         ran_on_host[str(node.target)] += 1
 
 
+def of_op(node: Any) -> Any:
+    """The op of a node, or the one that gives what it picks from."""
+    return of_op(node.args[0]) if node.target is operator.getitem else node.target
+
+
 class HostStep:
     """A node that the calling thread runs, between plans."""
 
@@ -155,8 +261,10 @@ class HostStep:
 class Program:
     """A graph of PyTorch's, as plans and what the host runs between them."""
 
-    def __init__(self, module: Any, name: str, device: Callable[[], Device]) -> None:
+    def __init__(self, module: Any, name: str, device: Callable[[Any], Device]) -> None:
         self.name, self.device = name, device
+        self.home = home_of(module.graph.nodes)
+        self.is_fixed = self.home.type in FIXED
         self.module = module  # has what get_attr names
         self.attributes = Attributes(module)
         nodes = list(module.graph.nodes)
@@ -165,14 +273,15 @@ class Program:
             raise Unsupported(refused[0])
         self.inputs = [node for node in nodes if node.op == "placeholder"]
         (self.output,) = [node for node in nodes if node.op == "output"]
-        self.steps = self._cut([node for node in nodes if node.op not in ("placeholder", "output")])
+        self.position = {node: i for i, node in enumerate(nodes)}
+        self.elsewhere = elsewhere(nodes, self.home)
+        self.steps = self.cut([node for node in nodes if node.op not in ("placeholder", "output")])
 
-    def _cut(self, nodes: Sequence[Any]) -> list[Any]:
+    def cut(self, nodes: Sequence[Any]) -> list[Any]:
         """Plans as large as can be, and what the host runs between them."""
-        position = {node: i for i, node in enumerate([*self.inputs, *nodes])}
         groups: list[tuple[bool, list[Any]]] = []
         for node in nodes:
-            host = is_host(node)
+            host = is_host(node) or node in self.elsewhere or of_op(node) in not_capturable
             if host or not groups or groups[-1][0]:
                 groups.append((host, []))
             groups[-1][1].append(node)
@@ -184,7 +293,7 @@ class Program:
             inside = set(group)
             inputs = {used for node in group for used in node.all_input_nodes if used not in inside}
             outputs = [node for node in group if any(user not in inside for user in node.users)]
-            steps.append(Piece(self, group, sorted(inputs, key=position.__getitem__), outputs))
+            steps.append(Piece(self, group, sorted(inputs, key=self.position.__getitem__), outputs))
         return steps
 
     def run(self, arguments: list[Any]) -> list[Any]:
@@ -201,13 +310,7 @@ class Program:
 
     @property
     def plans(self) -> list[Segment]:
-        return [
-            segment
-            for step in self.steps
-            if isinstance(step, Piece)
-            for segment in step.segments.values()
-            if segment is not None
-        ]
+        return [segment for step in self.steps if isinstance(step, Piece) for segment in step.plans()]
 
 
 class Attributes:

@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from .._rota import Device, Graph, Memory, Plan, Tensor, cast, graph
 from ..errors import Error
-from .devices import tensor_in, words_of
+from .devices import CPU, tensor_in, words_of
 from .kernels import Call, Layout
 from .results import results_of
 
@@ -25,6 +25,7 @@ CONSTANT_BYTES_MAX = 64 << 20
 DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int32: "i32"}
 # What rota has no tensors of is read by its ops converted, as a whole: the dtypes that there are, and the usual one.
 CONVERTED = {torch.bool: ("f32",), torch.int64: ("i32", "f32")}
+NAMES = {torch.bool: "bool", torch.int64: "i64"}
 
 said: set[str] = set()
 ran_on_rota: Counter[str] = Counter()
@@ -122,7 +123,7 @@ class Storage:
         """The bytes in the storage's own dtype, as PyTorch's kernels read them."""
         if self.own is None or self.is_owed:
             name, made = next(iter(self.converted.items()))
-            self.segment.graph.convert_memory(made, name, self.make(), str(self.dtype).removeprefix("torch."))
+            self.segment.convert(made, name, self.make(), NAMES[self.dtype], self.count)
             self.is_owed = False
         assert self.own is not None
         return self.own
@@ -182,6 +183,9 @@ class Output:
 class Segment:
     """A plan of nodes of an FX graph for inputs of certain shapes. Immutable once it is made; any thread may run it."""
 
+    home = CPU  # the device that PyTorch has the tensors on
+    operands_max = OPERANDS_MAX
+
     def __init__(
         self,
         device: Device,
@@ -224,9 +228,12 @@ class Segment:
                 self._record(node)
             self.outputs = [pytree.tree_map_only(torch.Tensor, self._output, self.env[node]) for node in outputs]
         if self.graph.node_count:
-            self.plan = self.graph.compile(device)
+            self.plan = self.compile()
         # What was only needed to record; the functions of nodes hold no segment.
         self.env, self.storages, self.constants, self.bases = {}, {}, {}, {}
+
+    def compile(self) -> Plan:
+        return self.graph.compile(self.device)
 
     # ---- What there is ----
 
@@ -244,7 +251,7 @@ class Segment:
 
     def _base(self, real: Any, source: tuple[str, int]) -> Any:
         with self.mode:
-            fake = torch.empty_strided(real.shape, real.stride(), dtype=real.dtype)
+            fake = torch.empty_strided(real.shape, real.stride(), dtype=real.dtype, device=self.home)
         self.bases[id_of(fake)] = (source, fake)
         return fake
 
@@ -321,8 +328,12 @@ class Segment:
             real = storage.real.reshape(-1)
             return self.storage(self.constant_of(real.to(torch.int32 if name == "i32" else torch.float32))).memory()
         made = self.memory(storage.count * 4, None)
-        self.graph.convert_memory(storage.memory(), "bool" if storage.dtype is torch.bool else "i64", made, name)
+        self.convert(storage.memory(), NAMES[storage.dtype], made, name, storage.count)
         return made
+
+    def convert(self, source: Memory, of: str, made: Memory, to: str, count: int) -> None:
+        """A node that converts so many elements."""
+        self.graph.convert_memory(source, of, made, to)
 
     # ---- Operands ----
 
@@ -393,19 +404,21 @@ class Segment:
         if not written and not updates:
             return  # no element to write
         order = {key: i for i, key in enumerate([*reads, *written, *updates])}
-        if len(order) > OPERANDS_MAX:
-            raise NotLowered(f"{name} has {len(order)} operands; a node has at most {OPERANDS_MAX}")
+        if len(order) > self.operands_max:
+            raise NotLowered(f"{name} has {len(order)} operands; a node has at most {self.operands_max}")
 
         def layout_of_leaf(leaf: Any) -> Any:
             if not isinstance(leaf, torch.Tensor):
                 return leaf
-            return Layout(order.get(id_of(leaf), 0), bytes_of(leaf), leaf.dtype, *layout_of(leaf))
+            shape, stride, offset = layout_of(leaf)
+            memory = order.get(id_of(leaf), 0)
+            return Layout(memory, bytes_of(leaf), leaf.dtype, shape, stride, offset, self.home)
 
         def is_result(leaf: Any) -> bool:
             return isinstance(leaf, torch.Tensor) and (is_in(leaf, written) or bytes_of(leaf) == 0)
 
         outs = [layout_of_leaf(leaf) if is_result(leaf) else None for leaf in pytree.tree_leaves(results)]
-        index = self.graph.call_memory(
+        index = self.call(
             Call(target, [layout_of_leaf(leaf) for leaf in leaves], spec, outs),
             [self.storage(fake).memory() for fake in reads.values()],
             [written_of(self.storage(fake)) for fake in written.values()],
@@ -419,6 +432,18 @@ class Segment:
         if name not in said:
             said.add(name)
             LOG.info("%s runs on PyTorch's kernel: rota has no op for it, or not for these dtypes", name)
+
+    def call(
+        self,
+        called: Call,
+        reads: Sequence[Memory],
+        writes: Sequence[Memory],
+        updates: Sequence[Memory],
+        name: str,
+        after: int | None = None,
+    ) -> int:
+        """A node that calls a function of Python's; gives its index."""
+        return self.graph.call_memory(called, reads, writes, updates, name, after)
 
     # ---- Calls ----
 
@@ -452,4 +477,7 @@ class Segment:
         bases = {"input": values, "constant": self.given, "made": made}
         if self.plan is not None:
             self.plan.run_memory([bases[kind][index].data_ptr() for kind, index in self.sources], bases)
+        return self.outputs_of(bases)
+
+    def outputs_of(self, bases: Mapping[str, Sequence[Any]]) -> list[Any]:
         return [pytree.tree_map_only(Output, lambda output: output.of(bases), output) for output in self.outputs]
