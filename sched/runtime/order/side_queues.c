@@ -224,13 +224,12 @@ static void note_late(rota_timeline *timeline, const rota_prospect *prospect, ui
     rota_timeline_order *order = &timeline->order;
     const bool for_one = prospect && !prospect->after && prospect->waiting_for == 1;
     const bool is_here = for_one && prospect->timeline == index;
-    if (!prospect || prospect->wants_instance || !is_late_there_only(prospect, index)) {
-        order->external = NULL;
-    } else if (prospect->after) { /* a row begins where nothing is held, not behind others */
+    const bool in_row = prospect && !prospect->wants_instance && is_late_there_only(prospect, index);
+    if (in_row && prospect->after) { /* a row begins where nothing is held, not behind others */
         const bool goes_on = is_at_hand(timeline, order->sidelined) || covers_row(prospect, timeline);
         order->external = goes_on ? prospect->after : NULL;
         order->external_value = value;
-    } else if (!is_here) {
+    } else if (!in_row || !is_here) {
         order->external = NULL;
     }
     if (is_here) return;
