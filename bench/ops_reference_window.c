@@ -102,7 +102,10 @@ double reference_sum_window(const rota_op_use *use) {
     const uint64_t *w = use->inputs[1].shape;
     const rota_op_window *a = &use->attributes.window;
     if (strcmp(use->op->name, "conv2d") == 0) return (double)(w[1] * w[2] * w[3]);
-    if (strcmp(use->op->name, "conv_transpose2d") == 0) return (double)(w[0] / a->groups * w[2] * w[3]);
+    if (strcmp(use->op->name, "conv_transpose2d") == 0) {
+        const uint64_t in_group = w[0] / a->groups;
+        return (double)(in_group * w[2] * w[3]);
+    }
     if (strcmp(use->op->name, "avg_pool2d") == 0) return (double)a->extent[0] * a->extent[1];
     return strcmp(use->op->name, "max_pool2d") == 0 ? 1 : 0;
 }

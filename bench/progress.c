@@ -22,11 +22,11 @@ static void describe(double value, char text[16]) {
 }
 
 static void describe_seconds(double seconds, char text[24]) {
-    const uint64_t whole = (uint64_t)seconds, minutes = whole / 60;
+    const uint64_t whole = (uint64_t)seconds, minutes = whole / 60, hours = minutes / 60;
     if (minutes < 60)
         (void)snprintf(text, 24, "%u:%02u", (unsigned)minutes, (unsigned)(whole % 60));
     else
-        (void)snprintf(text, 24, "%.0f h %02u", (double)(minutes / 60), (unsigned)(minutes % 60));
+        (void)snprintf(text, 24, "%llu h %02u", (unsigned long long)hours, (unsigned)(minutes % 60));
 }
 
 /* Under the lock. */
