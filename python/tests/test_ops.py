@@ -54,7 +54,7 @@ def windows(x: Array, kh: int, kw: int, stride: int, filled: float) -> Array:
 
 
 def conv2d(x: Array, w: Array, bias: Array) -> Array:
-    return np.einsum("nchwij,ocij->nohw", windows(x, *w.shape[2:], 2, 0), w) + bias[:, None, None]
+    return np.einsum("nchwij,ocij->nohw", windows(x, w.shape[2], w.shape[3], 2, 0), w) + bias[:, None, None]
 
 
 def conv_transpose2d(x: Array, w: Array) -> Array:
