@@ -2,7 +2,7 @@
 #include "exec/cuda/cuda_names.h"
 
 #include <stdio.h>
-#include <string.h>
+#include "exec/common/names.h"
 #include "exec/cuda/cuda_device.h"
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
@@ -10,8 +10,6 @@
 #else
 #define HAS_NVTX 0
 #endif
-
-#define NAME_MAX_BYTES 256
 
 #if HAS_NVTX
 void *rota_cuda_names_open(rota_cuda_device *device) {
@@ -60,22 +58,15 @@ void rota_cuda_range_end(void *domain) {
 
 void rota_cuda_range_segment(void *domain, const rota_exec_program_desc *desc, uint32_t segment) {
     if (!domain) return;
-    char text[NAME_MAX_BYTES];
-    (void)snprintf(text, sizeof text, "%s, segment %u", desc->name ? desc->name : "plan", segment);
+    char text[ROTA_NAME_MAX_BYTES];
+    rota_segment_text(desc, segment, text);
     begin(domain, text);
 }
 
 void rota_cuda_range_node(rota_cuda_device *device, const rota_exec_program_desc *desc,
                           const rota_exec_command *command) {
     if (!device->names) return;
-    char text[NAME_MAX_BYTES];
-    const char *name = device->host.node_name ? device->host.node_name(desc->owner, command->node) : NULL;
-    const char *kernel = command->kind == ROTA_EXEC_COMMAND_KERNEL ? command->u.kernel.kernel->name : NULL;
-    const bool both = name && kernel && strcmp(name, kernel) != 0;
-    (void)snprintf(text, sizeof text, "%s%s%s",
-                   name     ? name
-                   : kernel ? kernel
-                            : "node",
-                   both ? ": " : "", both ? kernel : "");
+    char text[ROTA_NAME_MAX_BYTES];
+    rota_node_text(&device->host, desc, command, text);
     begin(device->names, text);
 }

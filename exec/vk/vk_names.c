@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "exec/common/names.h"
 #include "exec/vk/vk_device.h"
-
-#define NAME_MAX_BYTES 256
 
 bool rota_vk_names_there(const rota_vk_global *global) {
     uint32_t count = 0;
@@ -25,7 +24,7 @@ bool rota_vk_names_there(const rota_vk_global *global) {
 
 void rota_vk_name(rota_vk_device *device, VkObjectType type, uint64_t handle, const char *format, ...) {
     if (!device->instance.names) return;
-    char text[NAME_MAX_BYTES];
+    char text[ROTA_NAME_MAX_BYTES];
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
@@ -46,8 +45,8 @@ static void begin(rota_vk_device *device, VkCommandBuffer buffer, const char *te
 void rota_vk_label_segment(rota_vk_device *device, VkCommandBuffer buffer, const rota_exec_program_desc *desc,
                            uint32_t segment) {
     if (!device->instance.names) return;
-    char text[NAME_MAX_BYTES];
-    (void)snprintf(text, sizeof text, "%s, segment %u", desc->name ? desc->name : "plan", segment);
+    char text[ROTA_NAME_MAX_BYTES];
+    rota_segment_text(desc, segment, text);
     begin(device, buffer, text);
     rota_vk_name(device, VK_OBJECT_TYPE_COMMAND_BUFFER, (uint64_t)(uintptr_t)buffer, "%s", text);
 }
@@ -55,15 +54,8 @@ void rota_vk_label_segment(rota_vk_device *device, VkCommandBuffer buffer, const
 void rota_vk_label_node(rota_vk_device *device, VkCommandBuffer buffer, const rota_exec_program_desc *desc,
                         const rota_exec_command *command) {
     if (!device->instance.names) return;
-    char text[NAME_MAX_BYTES];
-    const char *name = device->host.node_name ? device->host.node_name(desc->owner, command->node) : NULL;
-    const char *kernel = command->kind == ROTA_EXEC_COMMAND_KERNEL ? command->u.kernel.kernel->name : NULL;
-    const bool both = name && kernel && strcmp(name, kernel) != 0;
-    (void)snprintf(text, sizeof text, "%s%s%s",
-                   name     ? name
-                   : kernel ? kernel
-                            : "node",
-                   both ? ": " : "", both ? kernel : "");
+    char text[ROTA_NAME_MAX_BYTES];
+    rota_node_text(&device->host, desc, command, text);
     begin(device, buffer, text);
 }
 
