@@ -15,13 +15,17 @@ static const rota_steady_rules rules = {.patience = 2, .pays = 4, .readers_least
 
 /* ---- Who reads what ---- */
 
-/* A kernel that is prepared for addresses is not rewritten, and library nodes have graphs by value. */
+/* A kernel that is prepared for addresses is not rewritten, nor one of clusters, which an update of its node leaves out;
+ * library nodes have graphs by value. */
 static bool can_follow(const rota_cuda_program *program, uint32_t segment) {
     const rota_exec_segment *about = &program->desc->segments[segment];
     if (!program->segments[segment].uses_block || program->segments[segment].has_variant) return false;
     for (uint32_t i = 0; i < about->command_count; i++) {
         const rota_cuda_dispatch *dispatch = &program->dispatches[about->first_command + i];
-        if ((dispatch->slot_mask | dispatch->bind_mask) && dispatch->kernel->cuda.prepare) return false;
+        const uint32_t *cluster = dispatch->launch.cluster;
+        if ((dispatch->slot_mask | dispatch->bind_mask) &&
+            (dispatch->kernel->cuda.prepare || cluster[0] * cluster[1] * cluster[2] > 1))
+            return false;
     }
     return true;
 }

@@ -276,7 +276,7 @@ static uint64_t choose_sidelined(replay *r, bool is_waiting, bool known) {
         *prospect = (rota_prospect){.device = plan->partitions[p].device};
         look_at_prospect(submission, known, r->arena, prospect);
         rota_prospect_add_instance(prospect, r->instance_wait, r->is_made);
-        rota_prospect_add_external(prospect, &submission->made.after);
+        if (submission->has_after) rota_prospect_add_external(prospect, &submission->after);
         if (waits_for_other_parts(plan, prospect->device)) prospect->waiting_for = 2;
         if (rota_prospect_is_late(prospect) || is_waiting || steps_aside(plan, known, prospect))
             sidelined |= (uint64_t)1 << prospect->device->index;
@@ -349,7 +349,7 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
      * those of that replay are, behind which nothing would end any sooner. */
     r.is_made = rota_instance_ask(executable, submission->instance);
     const bool is_waiting =
-        submission->made.after.count || !r.is_made || !rota_side_queue_is_at_hand(sequencer, r.instance_wait);
+        submission->has_after || !r.is_made || !rota_side_queue_is_at_hand(sequencer, r.instance_wait);
     submission->output.before = executable->instances[submission->instance].outputs_issued;
     if (submission->by_delivery) executable->instances[submission->instance].outputs_issued++;
     r.arena = submission->instance % executable->arenas.count;
@@ -382,7 +382,9 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
 }
 
 /* From now on it waits for the application, whose points are in the payload. */
-static void begin_after(const rota_runtime *runtime, rota_external_wait *after, const uint64_t *words) {
+static void begin_after(const rota_runtime *runtime, rota_submission *submission, const uint64_t *words) {
+    rota_external_wait *after = &submission->after;
+    submission->has_after = true;
     after->words = words;
     after->count = (uint32_t)words[0];
     after->since_ns = rota_clock_ns();
@@ -398,7 +400,7 @@ static bool take_arguments(rota_sequencing *s) {
     if (s->has_record &&
         rota_submission_reserve(s->runtime, submission, plan->segment_count, plan->segment_count, 0, words)) {
         if (words) memcpy(submission->made.payload, s->words, words * sizeof *submission->made.payload);
-        if (s->after_words) begin_after(s->runtime, &submission->made.after, submission->made.payload + own);
+        if (s->after_words) begin_after(s->runtime, submission, submission->made.payload + own);
         return true;
     }
     /* Without room for the arguments they are read where the caller left them. */

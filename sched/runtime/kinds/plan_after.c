@@ -16,6 +16,11 @@ void rota_kind_after_drop(void *object, const uint64_t *words) {
     rota_external_wait_release(points_of(object, words));
 }
 
+static void end_after(rota_submission *submission) {
+    submission->has_after = false;
+    submission->after.count = 0; /* a queue may still name it: covers_row in side_queues.c */
+}
+
 bool rota_kind_after_sequence(rota_sequencing *s) {
     rota_submission *submission = s->submission;
     const uint64_t *points = points_of(s->object, s->words);
@@ -23,7 +28,7 @@ bool rota_kind_after_sequence(rota_sequencing *s) {
     if (waits) s->after_words = 2 + 2 * (uint32_t)points[0];
     const bool ok = rota_kind_plan_sequence(s);
     if (!waits || !ok) {
-        submission->made.after.count = 0;
+        end_after(submission);
         rota_external_wait_release(points);
         return ok;
     }
@@ -33,9 +38,9 @@ bool rota_kind_after_sequence(rota_sequencing *s) {
 
 void rota_kind_after_forget(const rota_submission *submission) {
     rota_submission *own = (rota_submission *)(uintptr_t)submission; /* nobody reads it any more */
-    if (own->made.after.count) {
-        rota_external_wait_release(own->made.after.words);
-        own->made.after.count = 0; /* a queue may still name it: covers_row in side_queues.c */
+    if (own->has_after) {
+        rota_external_wait_release(own->after.words);
+        end_after(own);
     }
     rota_kind_plan_forget(submission);
 }
@@ -43,7 +48,7 @@ void rota_kind_after_forget(const rota_submission *submission) {
 void rota_kind_after_describe(rota_runtime *runtime, const rota_submission *submission, char *text,
                               size_t capacity, size_t *length) {
     char clause[256];
-    rota_external_wait_describe(&submission->made.after, clause, sizeof clause);
+    rota_external_wait_describe(&submission->after, clause, sizeof clause);
     if (clause[0]) rota_append(text, capacity, length, ", held for %s", clause);
     rota_kind_plan_describe(runtime, submission, text, capacity, length);
 }

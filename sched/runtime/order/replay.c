@@ -24,8 +24,10 @@
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/timeline.h"
 
-/* Below this many external accesses, resolving costs no more than this bookkeeping. */
-enum { OWN_AT = 8 };
+/* With fewer external accesses than FEW resolving costs little more than this bookkeeping. Once IN_VAIN replays in a row
+ * were resolved all the same, since something else touches the buffers between any two, it is done only for two in
+ * TRY_AGAIN: the first owns, the second notes, and the next is known if nothing came between. */
+enum { FEW = 8, IN_VAIN = 8, TRY_AGAIN = 64 };
 
 typedef enum replay_state {
     REPLAY_NONE,  /* something else touched a residency since */
@@ -51,6 +53,7 @@ struct rota_replay {
     uint32_t wait_count, wait_capacity;
     rota_residency *owned; /* a list */
     uint64_t *bound;       /* to the plan's slots, by its last replay */
+    uint32_t in_vain;      /* replays in a row that were resolved */
 };
 
 static void destroy(rota_replay *replay) {
@@ -138,7 +141,10 @@ void rota_replay_release(rota_executable *executable) {
 }
 
 static bool is_worth_it(const rota_executable *executable) {
-    return executable->plan->external_count >= OWN_AT;
+    const uint32_t count = executable->plan->external_count;
+    const rota_replay *replay = executable->order.replay;
+    if (count == 0 || count >= FEW || !replay) return count != 0;
+    return replay->state == REPLAY_KNOWN || replay->in_vain < IN_VAIN || replay->in_vain % TRY_AGAIN < 2;
 }
 
 bool rota_replay_is_known(const rota_executable *executable) {
@@ -165,9 +171,10 @@ uint32_t rota_replay_begin(rota_sequencer *sequencer, rota_executable *executabl
     uint32_t devices = ra_load_acquire(&runtime->device_count); /* with the open of the newest */
     for (uint32_t d = 0; d < devices; d++) {
         const rota_device *device = runtime->devices[d];
-        for (uint32_t q = 0; q < runtime->queue_count; q++)
-            out_base[d * runtime->queue_count + q] =
-                q < device->queues_used ? ra_load_relaxed(&device->timelines[q].issued) : 0;
+        uint64_t *base = out_base + (size_t)d * runtime->queue_count;
+        const uint32_t used = ra_load_relaxed(&device->queues_used);
+        for (uint32_t q = 0; q < used; q++) base[q] = ra_load_relaxed(&device->timelines[q].issued);
+        for (uint32_t q = used; q < runtime->queue_count; q++) base[q] = 0;
     }
     if (executable->order.replay && executable->order.replay->state != REPLAY_KNOWN)
         executable->order.replay->wait_count = 0;
@@ -236,12 +243,15 @@ bool rota_replay_end(rota_sequencer *sequencer, rota_executable *executable, con
     rota_assert_sequencer(sequencer);
     if (known) {
         memcpy(executable->order.replay->last_base, base, timelines * sizeof *base);
+        executable->order.replay->in_vain = 0;
         return false;
     }
-    if (!is_worth_it(executable) || moves) {
-        if (executable->order.replay) executable->order.replay->state = REPLAY_NONE;
-        return false;
+    const bool owns = is_worth_it(executable) && !moves; /* as in begin: nothing of it changed since */
+    if (executable->order.replay) {
+        executable->order.replay->in_vain++;
+        if (!owns) executable->order.replay->state = REPLAY_NONE;
     }
+    if (!owns) return false;
     if (!executable->order.replay) executable->order.replay = create(runtime, executable);
     rota_replay *replay = executable->order.replay;
     if (!replay) return false;

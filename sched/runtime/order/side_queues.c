@@ -92,7 +92,6 @@ void rota_prospect_add_instance(rota_prospect *prospect, uint64_t point, bool is
 }
 
 void rota_prospect_add_external(rota_prospect *prospect, const rota_external_wait *after) {
-    if (after->count == 0) return;
     prospect->is_held = true;
     if (!rota_external_wait_is_reached(after->words)) prospect->after = after;
 }

@@ -394,5 +394,8 @@ rota_status rota_lane_publish(rota_runtime *runtime, rota_record_kind kind, void
      * asleep. */
     ra_store_seq_cst(&lane->tail, tail + 1);
     rota_sleeper_wake(&runtime->sequencing.sleeper);
+    /* What the thread's next submission writes, and the sequencer or a waiter had last. */
+    ra_prefetch(&lane->store->records[(tail + 1) % ROTA_LANE_RECORDS]);
+    ra_prefetch(&lane->chunk->cells[(sequence + 1) % ROTA_CHUNK_CELLS]);
     return ROTA_OK;
 }

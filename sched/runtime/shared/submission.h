@@ -32,7 +32,6 @@ typedef struct rota_submission_made {
     uint32_t work_count, wait_count, foreign_wait_count, migration_count;
     uint32_t work_capacity, wait_capacity, foreign_wait_capacity, payload_capacity, segment_capacity,
         migration_capacity, unwritten_capacity;
-    rota_external_wait after; /* written before the works are handed over, but for its outcome */
 } rota_submission_made;
 
 /* What threads that have the submission share. */
@@ -104,6 +103,7 @@ struct rota_submission {
     uint8_t kind;     /* rota_record_kind */
     bool by_delivery; /* over when the completer has delivered it */
     bool sidelined;   /* counted in the plan's `sidelined` */
+    bool has_after;   /* comes after points of the application's that were not reached: `after` */
     rota_submission_shared shared;
     rota_submission_times times;
     rota_output_turn turn;
@@ -113,6 +113,9 @@ struct rota_submission {
     rota_submission_undone undone;
     rota_host_access access;
     rota_submission_links undelivered;
+    /* Where it has one: written before the works are handed over, but for its outcome. Here, apart from what every replay
+     * touches. */
+    rota_external_wait after;
 };
 
 #endif

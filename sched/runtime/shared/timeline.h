@@ -35,16 +35,16 @@ typedef struct rota_timeline_order {
     uint32_t behind_queue;
     uint64_t after_kernels, after_those, after_those_value;
     uint64_t
-        crosses;   /* the newest value whose work waits on the device for another one, or may come after one
+        crosses; /* the newest value whose work waits on the device for another one, or may come after one
                           that does */
-    uint64_t held; /* the newest value that comes after points of the application's */
-    const rota_external_wait *external; /* where that is all that the newest is late for; else NULL */
-    uint64_t external_value;            /* whose it is: the newest's, or that of one which that is late for */
-    uint64_t made_for;                  /* the newest value whose work was to wait for an instance */
+    uint64_t made_for; /* the newest value whose work was to wait for an instance */
     rota_clock_entry history[ROTA_CLOCK_HISTORY];
     uint32_t history_next;
     uint64_t issued_at_loss;       /* how many there were when a device was seen to be lost (last_use.c) */
     rota_submission *orphan_after; /* of a lost device, the one that was looked at last; NULL: none of it */
+    uint64_t held;                 /* the newest value that comes after points of the application's */
+    const rota_external_wait *external; /* where that is all that the newest is late for; else NULL */
+    uint64_t external_value;            /* whose it is: the newest's, or that of one which that is late for */
 } rota_timeline_order;
 
 /* The gate's, under its mutex (gate.c): what the executor reported; how many of the queue's works are in the

@@ -41,7 +41,8 @@ struct rota_work {
     rota_work *next; /* overflow, blocked */
     rota_device *device;
     uint8_t kind;
-    bool is_sidelined; /* it was to wait when it was sequenced */
+    bool is_sidelined : 1; /* it was to wait when it was sequenced */
+    bool has_after : 1;    /* as its submission has it */
     bool skipped;
     bool comes_last;  /* of all that its device was given before: it was to wait for one that is lost */
     uint32_t segment; /* of plan->segments; else index of the transfer, or of the read's part */
@@ -50,11 +51,10 @@ struct rota_work {
     uint64_t ordinal;  /* of those that went to the submit thread */
     uint64_t since_ns; /* it is the first of its queue to wait */
     uint32_t first_wait, wait_count, first_foreign_wait, foreign_wait_count;
-    bool has_after; /* its submission comes after points of the application's that were not reached */
-    bool acquires;  /* comes after works of other devices, one of which shares memory with this one */
-    bool dropped;   /* taken when its device was lost, which won't have it */
-    bool gated;     /* was behind the gate when it was handed over, which judges it: judge.c */
-    bool by_host; /* the host may put its bytes in place when it is handed over: its device waits for nothing
+    bool acquires; /* comes after works of other devices, one of which shares memory with this one */
+    bool dropped;  /* taken when its device was lost, which won't have it */
+    bool gated;    /* was behind the gate when it was handed over, which judges it: judge.c */
+    bool by_host;  /* the host may put its bytes in place when it is handed over: its device waits for nothing
                     */
     /* Failed as a whole, and what it was to write is marked. Release; with the acquires in judge.c. */
     _Atomic uint32_t failed;
