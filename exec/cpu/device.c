@@ -183,7 +183,12 @@ static rota_status fill_device(rota_cpu_device *device, const rota_exec_open_opt
                                const rota_cpu_core *cores, uint32_t core_count) {
     device->base.vtable = &vtable;
     device->base.caps = (rota_exec_caps){
-        .unified_host = true, .reuse_in_flight = true, .submit_never_blocks = true, .runs_host_nodes = true};
+        .unified_host = true,
+        .reuse_in_flight = true,
+        .submit_never_blocks = true,
+        .runs_host_nodes = true,
+        .asks_must_skip = true,
+    };
     device->host = options->host;
     device->base.locality.device = device->base.info.id;
     device->base.locality.log = &device->host.log;

@@ -164,8 +164,7 @@ static void share(rota_device *device) {
 static rota_status try_device(rota_device *device, rota_device **out_device) {
     rota_runtime *runtime = device->runtime;
     rota_status status = ROTA_OK;
-    /* In touch mode a Vulkan device computes nothing that could be checked. */
-    if (!(rota_hooks_touch(&runtime->hooks) && device->info.kind == ROTA_EXEC_VK))
+    if (!device->exec->caps.only_touches)
         status = rota_trial_smoke(device, 0, trial_patience(runtime));
     if (status != ROTA_OK) {
         char text[ROTA_ERROR_MESSAGE_MAX];

@@ -454,6 +454,7 @@ static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
     device->base.vtable = &vtable;
     device->base.caps.unified_host = device->options->unified_host;
     device->base.caps.runs_host_nodes = !device->options->no_host_nodes;
+    device->base.caps.asks_must_skip = true;
     device->base.caps.submit_never_blocks = device->options->submit_never_blocks;
     device->base.caps.shares_memory = device->options->shares_memory;
     device->base.caps.makes_timelines = device->options->timelines;

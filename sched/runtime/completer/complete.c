@@ -10,19 +10,16 @@
  * is not over lies in a tree by number, where the delivery finds it. So what happens costs what it ends and
  * O(log n), however many others wait; but all that is left is looked at when a device is lost, which does
  * not happen often, and when the sequencer has ended tickets itself (ended_directly). */
-#include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "sched/runtime/completer/callbacks.h"
 #include "sched/runtime/completer/complete.h"
 #include "sched/runtime/completer/completer.h"
 #include "sched/runtime/completer/rescue.h"
+#include "sched/runtime/completer/watches.h"
 #include "sched/runtime/kinds/read.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/shared/handle.h"
@@ -326,42 +323,6 @@ static void wait_for_turn(rota_submission *submission) {
 
 /* ---- Watches ---- */
 
-/* A descriptor that cannot take the 1 now (its count is at the highest, or it is no eventfd) is left alone: a
- * write that waits would hold up everything else. */
-static void add_to_eventfd(const rota_completion *completion) {
-    struct pollfd ready = {.fd = completion->u.watch.eventfd, .events = POLLOUT};
-    const rota_log *log = &completion->u.watch.ticket.runtime->options.log;
-    if (poll(&ready, 1, 0) != 1 || !(ready.revents & POLLOUT)) {
-        rota_log_write(log, ROTA_LOG_WARNING, "a ticket's eventfd %d takes nothing more", ready.fd);
-        return;
-    }
-    uint64_t one = 1;
-    ssize_t written;
-    do written = write(ready.fd, &one, sizeof one);
-    while (written < 0 && errno == EINTR);
-    if (written < 0)
-        rota_log_write(log, ROTA_LOG_WARNING, "a ticket's eventfd %d could not be written: %s", ready.fd,
-                       strerror(errno));
-}
-
-static void end_watch(rota_runtime *runtime, rota_completion *completion, rota_status status,
-                      const char *message) {
-    if (completion->kind == ROTA_COMPLETION_CALLBACK) {
-        completion->u.watch.status = status;
-        completion->u.watch.message = status == ROTA_OK ? NULL : strdup(message);
-        rota_callbacks_push(runtime, completion);
-        return;
-    }
-    if (completion->kind == ROTA_COMPLETION_EXTERNAL) {
-        const rota_external_point *point = &completion->u.watch.external;
-        (void)rota_external_timeline_signal(point->timeline, point->value); /* closing changes nothing */
-        rota_external_timeline_release(point->timeline);
-    } else {
-        add_to_eventfd(completion);
-    }
-    free(completion);
-}
-
 /* Ends it, or lays it where what it waits for finds it. What that is, is asked first: who ends the ticket
  * after this thread saw that it has not ended is this thread itself, later, or says so afterwards. */
 static void sort_in_watch(rota_completer *c, rota_completion *completion) {
@@ -372,7 +333,7 @@ static void sort_in_watch(rota_completer *c, rota_completion *completion) {
     const bool has_passed = rota_point_passed(runtime, point);
     const rota_status status = point == ROTA_POINT_NONE ? ROTA_BUSY : rota_ticket_status(ticket);
     if (status != ROTA_BUSY)
-        end_watch(runtime, completion, status, status == ROTA_OK ? "" : rota_last_error());
+        rota_watch_end(completion, status, status == ROTA_OK ? "" : rota_last_error());
     else if (point == ROTA_POINT_NONE)
         prepend(&c->unsequenced, completion);
     else if (has_passed)
@@ -401,17 +362,48 @@ static void end_watches(rota_completer *c, uint64_t number) {
     sort_in_tree(c, found);
 }
 
-/* ---- Passes ---- */
+/* ---- Kinds of completions ---- */
 
-/* Its value was reached, or its device is lost. */
-static void try_completion(rota_completer *c, rota_completion *completion) {
-    if (completion->kind != ROTA_COMPLETION_DELIVERY)
-        sort_in_watch(c, completion);
-    else if (is_reached(c->runtime, completion->u.submission))
-        try_delivery(c, completion->u.submission);
+static void arrive_delivery(rota_completer *c, rota_completion *completion) {
+    rota_submission *submission = completion->u.submission;
+    wait_for_turn(submission);
+    if (submission->final_point != ROTA_POINT_PASSED)
+        put(c, completion, submission->final_point);
     else
-        put(c, completion, completion->u.submission->final_point);
+        try_delivery(c, submission);
 }
+
+static void look_at_delivery(rota_completer *c, rota_completion *completion) {
+    rota_submission *submission = completion->u.submission;
+    if (is_reached(c->runtime, submission))
+        try_delivery(c, submission);
+    else
+        put(c, completion, submission->final_point);
+}
+
+static void give_up_watch(rota_completion *completion) {
+    rota_watch_end(completion, ROTA_TIMEOUT, "the runtime was closed before the submission ended");
+}
+
+/* What a completion is. */
+typedef struct completion_row {
+    /* It came: to where it waits, or it is over at once. */
+    void (*arrive)(rota_completer *c, rota_completion *completion);
+    /* The value that it waited for was reached, or the device is lost. */
+    void (*look)(rota_completer *c, rota_completion *completion);
+    /* The runtime closes, and what it waits for did not end. NULL: it is left to its submission. */
+    void (*give_up)(rota_completion *completion);
+} completion_row;
+
+/* By rota_completion_kind. */
+static const completion_row rows[] = {
+    [ROTA_COMPLETION_DELIVERY] = {arrive_delivery, look_at_delivery, NULL},
+    [ROTA_COMPLETION_CALLBACK] = {sort_in_watch, sort_in_watch, give_up_watch},
+    [ROTA_COMPLETION_EVENTFD] = {sort_in_watch, sort_in_watch, give_up_watch},
+    [ROTA_COMPLETION_EXTERNAL] = {sort_in_watch, sort_in_watch, give_up_watch},
+};
+
+/* ---- Passes ---- */
 
 /* What each delivery that was finished let go on, until nothing does. */
 static void finish_due(rota_completer *c) {
@@ -422,24 +414,13 @@ static void finish_due(rota_completer *c) {
     }
 }
 
-/* To where it waits, or it is over at once. */
-static void sort_in(rota_completer *c, rota_completion *completion) {
-    if (completion->kind != ROTA_COMPLETION_DELIVERY)
-        sort_in_watch(c, completion);
-    else if (completion->u.submission->final_point != ROTA_POINT_PASSED)
-        put(c, completion, completion->u.submission->final_point);
-    else
-        try_delivery(c, completion->u.submission);
-}
-
 static void take_completions(rota_completer *c) {
     /* With rota_completer_push. */
     rota_stack_entry *fresh = rota_stack_turned(rota_stack_take_upmc(&c->runtime->completing.completions));
     while (fresh) {
         rota_completion *completion = ROTA_STACK_OBJECT(fresh, rota_completion, entry);
         fresh = fresh->next;
-        if (completion->kind == ROTA_COMPLETION_DELIVERY) wait_for_turn(completion->u.submission);
-        sort_in(c, completion);
+        rows[completion->kind].arrive(c, completion);
         finish_due(c);
     }
 }
@@ -457,7 +438,7 @@ static void look_at_device(rota_completer *c, const rota_device *device) {
                 !rota_device_is_lost(device))
                 break;
             *heap = without_first(completion);
-            try_completion(c, completion);
+            rows[completion->kind].look(c, completion);
             finish_due(c);
         }
     }
@@ -520,25 +501,23 @@ static bool has_pending(const rota_completer *c) {
     return false;
 }
 
-/* Watches of what did not end. Deliveries are left to their submissions. */
-static void give_up(rota_completer *c, rota_completion *completion) {
-    if (completion->kind != ROTA_COMPLETION_DELIVERY)
-        end_watch(c->runtime, completion, ROTA_TIMEOUT, "the runtime was closed before the submission ended");
+static void give_up(rota_completion *completion) {
+    if (rows[completion->kind].give_up) rows[completion->kind].give_up(completion);
 }
 
-static void give_up_all(rota_completer *c, rota_completion *completions) {
+static void give_up_all(rota_completion *completions) {
     while (completions) {
         rota_completion *completion = completions;
         completions = completion->next;
-        give_up(c, completion);
+        give_up(completion);
     }
 }
 
-static void give_up_tree(rota_completer *c, rota_completion *tree) {
+static void give_up_tree(rota_completion *tree) {
     while (tree) {
         rota_completion *right = tree->sibling;
-        give_up_tree(c, tree->child);
-        give_up(c, tree);
+        give_up_tree(tree->child);
+        give_up(tree);
         tree = right;
     }
 }
@@ -573,14 +552,14 @@ void *rota_completer_main(void *user) {
     /* At the end nothing is in flight any more: tickets have ended, or their device is abandoned. Twice,
      * since a ticket's callback may stand before its outputs. */
     for (int i = 0; i < 2; i++) pass(c);
-    give_up_all(c, c->unsequenced);
-    give_up_all(c, c->late);
-    give_up_tree(c, c->ending);
+    give_up_all(c->unsequenced);
+    give_up_all(c->late);
+    give_up_tree(c->ending);
     for (uint32_t i = 0; i < sizeof c->heaps / sizeof *c->heaps; i++)
         while (c->heaps[i]) {
             rota_completion *completion = c->heaps[i];
             c->heaps[i] = without_first(completion);
-            give_up(c, completion);
+            give_up(completion);
         }
     c->unsequenced = c->late = c->ending = NULL;
     rota_owner_leave(&runtime->completing.owner);

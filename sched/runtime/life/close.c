@@ -8,6 +8,7 @@
 #include "sched/runtime/completer/complete.h"
 #include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/kinds/read.h"
+#include "sched/runtime/kinds/released.h"
 #include "sched/runtime/life/device.h"
 #include "sched/runtime/memory/adopt.h"
 #include "sched/runtime/memory/memory.h"
@@ -16,7 +17,6 @@
 #include "sched/runtime/order/deliver.h"
 #include "sched/runtime/order/replay.h"
 #include "sched/runtime/plans/executable.h"
-#include "sched/runtime/reclaimer/reclaimer.h"
 #include "sched/runtime/sequencer/last_use.h" /* IWYU pragma: keep */
 #include "sched/runtime/sequencer/sequencer.h"
 #include "sched/runtime/sequencer/submission_pool.h"
@@ -170,9 +170,8 @@ static stuck_threads stop_threads(rota_runtime *runtime, uint64_t deadline_ns) {
 /* Whether the object may be touched by a device of the mask. */
 static bool is_retained(const rota_released *released, uint64_t stuck) {
     if (stuck == 0) return false;
-    if (released->kind == ROTA_RELEASED_PLAN)
-        return (((const rota_executable *)released)->device_mask & stuck) != 0;
-    return true;
+    const rota_released_row *row = rota_released_row_of(released);
+    return !row->is_of || row->is_of(released, stuck);
 }
 
 /* Before the first buffer goes: plans own those that were in their slots, too. */
@@ -198,7 +197,7 @@ static void free_released(rota_runtime *runtime, uint64_t stuck) {
             released->next = left;
             left = released;
         } else {
-            rota_reclaim_free(released); /* args may release a plan, which then is next */
+            rota_released_row_of(released)->free(released); /* args may release a plan, which then is next */
         }
         released = next;
     }

@@ -43,7 +43,6 @@ static rota_device *new_device(rota_runtime *runtime, const rota_device_info *in
     device->runtime = runtime;
     device->index = device->domain = ra_load_relaxed(&runtime->device_count);
     device->info = *info;
-    device->asks_poison = info->kind == ROTA_EXEC_CPU;
     memcpy(device->id, info->id, sizeof device->id);
     device->handover.sleeper = &runtime->handle.submitters[device->index];
     (void)pthread_mutex_init(&device->gate.mutex, NULL);
@@ -99,7 +98,7 @@ static rota_status start_device(rota_device *device, const rota_driver_entry *en
     device->info = device->exec->info;
     device->info.struct_size = sizeof device->info;
     memcpy(device->id, device->info.id, sizeof device->id);
-    device->asks_poison = device->info.kind == ROTA_EXEC_CPU;
+    device->asks_poison = device->exec->caps.asks_must_skip;
     /* On host memory a queue of its own for copies brings nothing but waits between queues. */
     if (device->exec->caps.unified_host) device->transfer_queue = ROTA_EXEC_QUEUES_MAX;
     device->io_queue = device->transfer_queue < runtime->plan_queue_count ? device->transfer_queue : 0;

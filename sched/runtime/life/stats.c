@@ -7,7 +7,7 @@
 #include "sched/runtime/shared/runtime.h"
 
 static void read_stats(rota_runtime *runtime, rota_runtime_stats *out_stats) {
-    /* First: what is no longer pending here is no longer counted below; with the releases in reclaimer.c. */
+    /* First: what is no longer pending here is no longer counted below; with the releases in released.c. */
     out_stats->reclaim_pending = ra_load_acquire(&runtime->stats.reclaim_pending);
     out_stats->memory_bytes = ra_load_relaxed(&runtime->budget.memory_bytes);
     out_stats->memory_peak_bytes = ra_load_relaxed(&runtime->budget.memory_peak_bytes);

@@ -1,38 +1,15 @@
 /* Released objects until their last use has passed: pushed by whoever drops the last reference (lock-free),
  * held by the sequencer, and then the reclaimer's (reclaimer.c). */
-#include "base/atomic.h"
-#include "sched/runtime/memory/ranges.h"
-#include "sched/runtime/order/replay.h"
-#include "sched/runtime/plans/args.h"
 #include "sched/runtime/sequencer/last_use.h"
+
+#include "base/atomic.h"
+#include "sched/runtime/kinds/released.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/released.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/submitter/ring.h" /* IWYU pragma: keep */
-
-static bool range_passed(rota_runtime *runtime, const rota_range *range) {
-    if (!rota_point_passed(runtime, range->writer)) return false;
-    for (uint32_t r = 0; r < range->reader_count; r++)
-        if (!rota_point_passed(runtime, range->readers[r])) return false;
-    return true;
-}
-
-/* Whether every use has passed and no submission record names the object any more. */
-static bool is_unused(rota_runtime *runtime, rota_released *released) {
-    if (released->kind == ROTA_RELEASED_PLAN) {
-        const rota_executable *executable = (const rota_executable *)released;
-        return executable->order.unreaped == 0;
-    }
-    if (released->kind == ROTA_RELEASED_ARGS) return rota_args_idle((const rota_args *)released);
-    rota_residency *residency = rota_residency_of_released(released);
-    if (ra_load_relaxed(&residency->kept)) return false;
-    if (residency->owner) rota_replay_disown(residency); /* it was in a slot of replays since */
-    for (const rota_range *range = &residency->first; range; range = range->next)
-        if (!range_passed(runtime, range)) return false;
-    return true;
-}
 
 /* Whether all has passed that other devices had when these were seen to be lost. A submission of several
  * devices is looked at for what the lost ones left of it (rota_poison_undone) until then, though later ones
@@ -90,14 +67,10 @@ static uint64_t undrained_devices(rota_sequencer *sequencer) {
     return lost && (any_has || !others_are_past(sequencer, lost)) ? lost : mask;
 }
 
-/* Asked of what is unused: a loss that let its last use pass is seen here. Plans and arguments are held by
- * their submissions, which are kept. */
-static bool is_retained(rota_sequencer *sequencer, const rota_released *released) {
-    if (released->kind != ROTA_RELEASED_BUFFER) return false;
-    const rota_residency *residency = rota_residency_of_released(released);
-    for (uint64_t undrained = undrained_devices(sequencer); undrained; undrained &= undrained - 1)
-        if (ra_load_acquire(&residency->memory[__builtin_ctzll(undrained)])) return true;
-    return false;
+/* Asked of what is unused: a loss that let its last use pass is seen here. */
+static bool is_retained(rota_sequencer *sequencer, const rota_released_row *row,
+                        const rota_released *released) {
+    return row->is_touched_by && row->is_touched_by(released, undrained_devices(sequencer));
 }
 
 void rota_reclaim_sweep(rota_sequencer *sequencer, rota_released *fresh) {
@@ -112,17 +85,18 @@ void rota_reclaim_sweep(rota_sequencer *sequencer, rota_released *fresh) {
     rota_released_prepend(&sequencer->last_uses->released, fresh);
     for (rota_released **link = &sequencer->last_uses->released; *link;) {
         rota_released *released = *link;
-        if (!is_unused(runtime, released)) {
+        const rota_released_row *row = rota_released_row_of(released);
+        if (!row->is_unused(runtime, released)) {
             link = &released->next;
             continue;
         }
         *link = released->next;
-        if (is_retained(sequencer, released)) {
+        if (is_retained(sequencer, row, released)) {
             released->next = sequencer->last_uses->retained;
             sequencer->last_uses->retained = released;
             continue;
         }
-        if (released->kind == ROTA_RELEASED_PLAN) rota_replay_release((rota_executable *)released);
+        if (row->leave) row->leave(released);
         rota_reclaim_push_unused(runtime, released);
     }
 }

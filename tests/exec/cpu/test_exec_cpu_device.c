@@ -64,7 +64,8 @@ static void device_describes_itself(void **state) {
                   ROTA_INVALID_ARGUMENT);
     device = kit_open(&host, 0, 16, false);
     assert_true(device->caps.unified_host && device->caps.reuse_in_flight &&
-                device->caps.submit_never_blocks && device->caps.runs_host_nodes);
+                device->caps.submit_never_blocks && device->caps.runs_host_nodes &&
+                device->caps.asks_must_skip);
     kit_close(device);
 }
 

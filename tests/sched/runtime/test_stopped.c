@@ -145,7 +145,6 @@ static const listed_function outside[] = {
     {"sched/runtime/shared/pins.c", "rota_submission_publish"},
     {"sched/runtime/shared/pins.c", "rota_submission_unpublish"},
     {"sched/plan/", "*"},
-    {"sched/runtime/reclaimer/reclaimer.c", "rota_reclaim_free"},
     {"sched/runtime/reclaimer/reclaimer.c", "take_unused"},
     {"sched/runtime/reclaimer/reclaimer.c", "rota_reclaimer_main"},
     {"sched/runtime/order/replay.c", "*"},

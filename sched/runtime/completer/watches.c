@@ -1,0 +1,58 @@
+/* What a watch is for: a callback, which has its own thread, an eventfd, or a point of a timeline of the
+ * application's. */
+#include "sched/runtime/completer/watches.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "sched/embed.h"
+#include "sched/runtime/shared/runtime.h" /* IWYU pragma: keep */
+
+static void end_callback(rota_completion *completion, rota_status status, const char *message) {
+    completion->u.watch.status = status;
+    completion->u.watch.message = status == ROTA_OK ? NULL : strdup(message);
+    rota_callbacks_push(completion->u.watch.ticket.runtime, completion);
+}
+
+/* A descriptor that cannot take the 1 now (its count is at the highest, or it is no eventfd) is left alone: a
+ * write that waits would hold up everything else. */
+static void end_eventfd(rota_completion *completion, rota_status status, const char *message) {
+    (void)status, (void)message;
+    struct pollfd ready = {.fd = completion->u.watch.eventfd, .events = POLLOUT};
+    const rota_log *log = &completion->u.watch.ticket.runtime->options.log;
+    free(completion);
+    if (poll(&ready, 1, 0) != 1 || !(ready.revents & POLLOUT)) {
+        rota_log_write(log, ROTA_LOG_WARNING, "a ticket's eventfd %d takes nothing more", ready.fd);
+        return;
+    }
+    uint64_t one = 1;
+    ssize_t written;
+    do written = write(ready.fd, &one, sizeof one);
+    while (written < 0 && errno == EINTR);
+    if (written < 0)
+        rota_log_write(log, ROTA_LOG_WARNING, "a ticket's eventfd %d could not be written: %s", ready.fd,
+                       strerror(errno));
+}
+
+static void end_external(rota_completion *completion, rota_status status, const char *message) {
+    (void)status, (void)message;
+    const rota_external_point *point = &completion->u.watch.external;
+    (void)rota_external_timeline_signal(point->timeline, point->value); /* closing changes nothing */
+    rota_external_timeline_release(point->timeline);
+    free(completion);
+}
+
+/* By rota_completion_kind; a delivery is no watch. */
+static void (*const ends[])(rota_completion *completion, rota_status status, const char *message) = {
+    [ROTA_COMPLETION_CALLBACK] = end_callback,
+    [ROTA_COMPLETION_EVENTFD] = end_eventfd,
+    [ROTA_COMPLETION_EXTERNAL] = end_external,
+};
+
+void rota_watch_end(rota_completion *completion, rota_status status, const char *message) {
+    ends[completion->kind](completion, status, message);
+}
