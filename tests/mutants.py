@@ -34,9 +34,8 @@ SEED = 20261123
 COUNT = 140
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build-mutants"
-FOLDERS = ["sched", "sched/plan", "sched/runtime/*", "sched/trials", "exec", "exec/common", "exec/cpu", "exec/vk",
-           "exec/cuda",
-           "graph"]
+FOLDERS = ["sched", "sched/plan", "sched/runtime/*", "sched/trials", "sched/opening", "exec", "exec/common",
+           "exec/cpu", "exec/vk", "exec/cuda", "graph"]
 GRADIENT = "ops/gradient*.c"
 # What cannot change what anybody sees: words for people, and what only measures.
 LEFT_OUT = {"sched/plan/explain.c", "sched/plan/dot.c", "sched/plan/names.c", "sched/plan/commands.c",

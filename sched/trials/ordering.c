@@ -1,10 +1,10 @@
 /* Whether two devices wait for each other: a sum that goes to and fro between two buffers, by a plan on each.
  */
+#include "sched/trials/ordering.h"
+
 #include "exec/smoke_kernel.h"
-#include "sched/host_read.h"
 #include "sched/plan.h"
-#include "sched/runtime/plans/make.h"
-#include "sched/trials/trials.h"
+#include "sched/trials/read_within.h"
 
 enum { TRIAL_WORDS = 1024, TRIAL_TURNS = 32 };
 
@@ -25,8 +25,7 @@ static rota_status compile(rota_device *device, rota_buffer *from, rota_buffer *
         status = rota_record_kernel(recorder, &node, NULL);
         rota_recorder_close(recorder);
     }
-    if (status == ROTA_OK)
-        status = rota_plan_make(rota_device_runtime(device), graph, &options, NULL, out_plan);
+    if (status == ROTA_OK) status = rota_compile(rota_device_runtime(device), graph, &options, out_plan);
     rota_graph_release(graph);
     return status;
 }
@@ -47,7 +46,7 @@ static rota_status run(rota_device *const *devices, rota_buffer *const *buffers,
     for (uint32_t i = 0; i < TRIAL_TURNS; i++)
         ROTA_TRY(rota_submit_wait(plans[i % 2], NULL, patience_ns, &ticket));
     ROTA_TRY(rota_wait(ticket, patience_ns));
-    ROTA_TRY(rota_buffer_read_within(buffers[0], 0, data, sizeof data, patience_ns));
+    ROTA_TRY(rota_trial_read(buffers[0], data, sizeof data, patience_ns));
     for (uint32_t i = 0; i < TRIAL_WORDS; i++)
         if (data[i] != (float)(i + i % 5 * TRIAL_TURNS))
             return rota_fail(ROTA_REFUSED, "element %u of a sum taken in turns is %g instead of %u", i,

@@ -1,11 +1,11 @@
 /* Whether two devices have one memory for a buffer: what one wrote is read by the other. */
+#include "sched/trials/sharing.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/host_read.h"
 #include "sched/plan.h"
-#include "sched/runtime/plans/make.h"
-#include "sched/trials/trials.h"
+#include "sched/trials/read_within.h"
 
 /* One below the granularity at which executors allocate, one above where they allow that. */
 enum { TRIAL_SIZES = 2, TRIAL_SMALL = 4096, TRIAL_LARGE = 3 << 20 };
@@ -30,7 +30,7 @@ static rota_status compile(trial *t, rota_device *device) {
     if (status != ROTA_OK) return status;
     rota_compile_options options =
         ROTA_COMPILE_OPTIONS(.name = "sharing", .devices = &device, .device_count = 1);
-    return rota_plan_make(rota_device_runtime(device), t->graph, &options, NULL, &t->plan);
+    return rota_compile(rota_device_runtime(device), t->graph, &options, &t->plan);
 }
 
 /* Another for each device: what one trial leaves in memory is not taken for what the next one writes. */
@@ -58,7 +58,7 @@ static rota_status run(trial *t, rota_device *from, rota_device *to) {
     ROTA_TRY(rota_wait(ticket, t->patience_ns));
     for (uint32_t i = 0; i < TRIAL_SIZES; i++) {
         memset(t->host, 0, t->bytes[i]);
-        ROTA_TRY(rota_buffer_read_within(t->copied[i], 0, t->host, t->bytes[i], t->patience_ns));
+        ROTA_TRY(rota_trial_read(t->copied[i], t->host, t->bytes[i], t->patience_ns));
         for (uint32_t w = 0; w < t->bytes[i] / sizeof *t->host; w++)
             if (t->host[w] != w * 2654435761u + salt)
                 return rota_fail(ROTA_REFUSED, "word %u of %llu bytes written by '%s' is not what '%s' reads",

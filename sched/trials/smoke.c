@@ -1,15 +1,14 @@
 /* The smoke test (S1): two uploads back to back, fills, and an add, through everything that a user's plan
  * goes through. */
-#include "sched/trials/trials.h"
+#include "sched/trials/smoke.h"
 
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/futex.h"
 #include "exec/smoke_kernel.h"
-#include "sched/host_read.h"
 #include "sched/plan.h"
-#include "sched/runtime/plans/make.h"
+#include "sched/trials/read_within.h"
 
 #define ELEMENTS 65536u
 #define BYTES (ELEMENTS * sizeof(float))
@@ -53,12 +52,12 @@ static rota_status record(smoke *test) {
     if (status != ROTA_OK) return status;
     rota_compile_options options =
         ROTA_COMPILE_OPTIONS(.name = "smoke", .devices = &test->device, .device_count = 1);
-    return rota_plan_make(test->runtime, test->graph, &options, NULL, &test->plan);
+    return rota_compile(test->runtime, test->graph, &options, &test->plan);
 }
 
 static rota_status check(smoke *test, rota_buffer *buffer, float expected, const char *what) {
     for (uint32_t i = 0; i < ELEMENTS; i++) test->host[i] = -999.0f;
-    ROTA_TRY(rota_buffer_read_within(buffer, 0, test->host, BYTES, test->patience_ns));
+    ROTA_TRY(rota_trial_read(buffer, test->host, BYTES, test->patience_ns));
     for (uint32_t i = 0; i < ELEMENTS; i++)
         if (bits_of(test->host[i]) != bits_of(expected))
             return rota_fail(ROTA_REFUSED, "smoke test: element %u of %s is %g, expected %g", i, what,

@@ -14,7 +14,7 @@ STOREYS = [["base"], ["graph"], ["exec", "sched/plan"], ["sched/runtime/shared"]
            ["sched/runtime/plans"], ["sched/runtime/order"], ["sched/runtime/kinds"],
            ["sched/runtime/submitter"], ["sched/runtime/sequencer"],
            ["sched/runtime/reclaimer", "sched/runtime/completer", "sched/runtime/caller"], ["sched/runtime/life"],
-           ["sched/trials"], ["ops"]]
+           ["sched/trials"], ["sched/opening"], ["ops"]]
 
 
 def read_symbols(objects):

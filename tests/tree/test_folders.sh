@@ -3,12 +3,17 @@
 #   ops > sched > exec/cpu, exec/vk, exec/cuda > exec/common > exec > graph > base; tests, bench and examples may know
 #   everything public.
 # Executors know neither sched nor ops nor one another; sched knows executors only through exec/*.h; graph knows no
-# device. sched/plan knows of sched what everybody may know; sched/trials stands above both.
+# device. sched/plan knows of sched what everybody may know. sched/trials stands above both and knows what is installed,
+# with the smoke test's kernel as data; sched/opening is where the runtime is given its trials, by one header.
 set -euo pipefail
 script=$(realpath "$0")
 cd "${1:-$(dirname "$0")/../..}"
 
 outside="sched sched/plan exec graph base" # what each room of the runtime may include
+public= # what is installed; in a planted tree nothing is
+if [[ -e cmake/install.cmake ]]; then
+  public=$(sed -n '/^set(ROTA_PUBLIC_HEADERS/,/)/{s/set(ROTA_PUBLIC_HEADERS//;s/)//;p}' cmake/install.cmake)
+fi
 in=sched/runtime
 shared="$in/shared $outside"
 memory="$in/memory $shared"
@@ -37,7 +42,8 @@ declare -A allowed=(
   [sched/runtime/completer]="$in/completer $in/submitter $in/kinds $plans"
   [sched/runtime/caller]="$in/caller $in/kinds $order"
   [sched/runtime/life]="$in/life $in/caller $in/completer $in/reclaimer $in/sequencer $submitter"
-  [sched/trials]="sched/trials $in/life $plans"
+  [sched/trials]="sched/trials exec/smoke_kernel.h base $public"
+  [sched/opening]="sched/opening sched/trials $in/life/device_open.h sched/opened.h base $public"
   [ops]="ops ops/cpu ops/vk ops/cuda sched exec graph base spv"
   [ops/cpu]="ops ops/cpu exec graph base"
   [ops/cuda]="ops ops/cuda exec graph base cuda"
@@ -68,16 +74,20 @@ if [[ ${2:-} != small ]] && ((seen < 50)); then
   exit 1
 fi
 if ((bad)); then exit 1; fi
-# And it notices: a tree with one include that points up.
+# And it notices: trees with one include that points up, or past the door.
 if [[ ${2:-} != small ]]; then
   planted=$(mktemp -d)
   trap 'rm -rf "$planted"' EXIT
-  mkdir -p "$planted"/{graph,sched}
-  touch "$planted/sched/plan.h"
-  echo '#include "sched/plan.h"' >"$planted/graph/planted.c"
-  if "$script" "$planted" small >/dev/null; then
-    echo "a planted include from graph to sched went unnoticed"
-    exit 1
-  fi
+  for pair in graph:sched/plan.h sched/trials:sched/runtime/plans/make.h \
+    sched/opening:sched/runtime/shared/runtime.h; do
+    rm -rf "${planted:?}"/*
+    mkdir -p "$planted/${pair%:*}" "$planted/$(dirname "${pair#*:}")"
+    touch "$planted/${pair#*:}"
+    echo "#include \"${pair#*:}\"" >"$planted/${pair%:*}/planted.c"
+    if "$script" "$planted" small >/dev/null; then
+      echo "a planted include from ${pair%:*} of ${pair#*:} went unnoticed"
+      exit 1
+    fi
+  done
 fi
 echo "$seen includes point down"

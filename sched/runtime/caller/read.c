@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "sched/host_read.h"
 #include "sched/runtime/caller/room.h"
 #include "sched/runtime/kinds/read.h"
 #include "sched/runtime/memory/staging.h"
@@ -67,23 +66,18 @@ static rota_status submit_read(rota_residency *residency, uint64_t offset, uint6
     return status;
 }
 
-rota_status rota_buffer_read_within(rota_buffer *buffer, uint64_t offset_bytes, void *out_data,
-                                    uint64_t size_bytes, uint64_t timeout_ns) {
+rota_status rota_buffer_read(rota_buffer *buffer, uint64_t offset_bytes, void *out_data,
+                             uint64_t size_bytes) {
     rota_residency *residency;
     rota_host_read *read;
     rota_ticket ticket;
     ROTA_TRY(rota_host_check_range(buffer, offset_bytes, out_data, size_bytes, &residency));
     if (size_bytes == 0) return ROTA_OK;
     ROTA_TRY(submit_read(residency, buffer->root_offset + offset_bytes, size_bytes, NULL, &read, &ticket));
-    rota_status status = rota_wait(ticket, timeout_ns);
+    rota_status status = rota_wait(ticket, 0);
     if (status == ROTA_OK) rota_host_read_deliver(read, out_data);
     rota_host_read_release(read);
     return status;
-}
-
-rota_status rota_buffer_read(rota_buffer *buffer, uint64_t offset_bytes, void *out_data,
-                             uint64_t size_bytes) {
-    return rota_buffer_read_within(buffer, offset_bytes, out_data, size_bytes, 0);
 }
 
 rota_status rota_buffer_read_async(rota_buffer *buffer, uint64_t offset_bytes, void *out_data,

@@ -1,4 +1,6 @@
 /* Closing a runtime: within a deadline, whatever the devices do. */
+#include "sched/runtime/life/close.h"
+
 #include <stdlib.h>
 #include <string.h>
 

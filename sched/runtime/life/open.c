@@ -10,6 +10,7 @@
 #include "exec/drivers.h"
 #include "sched/runtime/completer/callbacks.h"
 #include "sched/runtime/completer/complete.h"
+#include "sched/runtime/life/close.h"
 #include "sched/runtime/reclaimer/reclaimer.h"
 #include "sched/runtime/sequencer/sequencer.h"
 #include "sched/runtime/shared/handle.h"

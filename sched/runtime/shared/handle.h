@@ -14,8 +14,6 @@ void rota_runtime_keep_handle(rota_runtime *runtime);
 void rota_runtime_note_closed(void);
 /* Keeps it for good, because a device that did not stop may still call into it. */
 void rota_runtime_abandon_handle(rota_runtime *runtime);
-/* Ends the threads and frees everything of a runtime with no devices (a failed open). */
-void rota_runtime_dismantle(rota_runtime *runtime);
 
 /* ROTA_OK, or WRONG_STATE with a sentence, in a closed runtime or a forked child. Wait-free. */
 rota_status rota_runtime_check(const rota_runtime *runtime);

@@ -50,6 +50,7 @@ typedef struct rota_executable rota_executable;
 typedef struct rota_residency rota_residency;
 typedef struct rota_sequencer rota_sequencer; /* order.h */
 typedef struct rota_completer rota_completer; /* completer.h */
+typedef struct rota_trials rota_trials;       /* device_open.h */
 
 typedef enum rota_runtime_state {
     ROTA_RUNTIME_CLOSED,
@@ -82,7 +83,8 @@ typedef struct rota_opening_shared {
     pthread_mutex_t mutex;
     rota_driver_entry drivers[ROTA_DRIVERS_MAX];
     uint32_t driver_count;
-    char choice[1400]; /* written once */
+    const rota_trials *trials; /* by the first call that opens a device, and then for good */
+    char choice[1400];         /* written once */
     _Atomic uint32_t is_chosen;
 } rota_opening_shared;
 

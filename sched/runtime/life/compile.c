@@ -1,6 +1,8 @@
 /* rota_compile: a plan, and the host's device for it where it needs that. */
 #include "base/given.h"
+#include "sched/runtime/life/device_open.h"
 #include "sched/runtime/plans/make.h"
+#include "sched/runtime/shared/runtime.h" /* IWYU pragma: keep */
 
 rota_status rota_compile(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
                          rota_plan **out_plan) {
@@ -8,7 +10,9 @@ rota_status rota_compile(rota_runtime *runtime, rota_graph *graph, const rota_co
     ROTA_GIVEN(out_plan);
     ROTA_TRY(rota_plan_make(runtime, graph, options, NULL, out_plan));
     if (*out_plan) return ROTA_OK;
+    /* It is for a device of this runtime's, which was opened before: by then the trials were settled. A trial's own
+     * plan has no host node, and so does not come here, where it would wait for the mutex that it was opened under. */
     rota_device *host;
-    ROTA_TRY(rota_device_open(runtime, "cpu", &host));
+    ROTA_TRY(rota_device_open_tried(runtime, "cpu", runtime->opening.trials, &host));
     return rota_plan_make(runtime, graph, options, host, out_plan);
 }
