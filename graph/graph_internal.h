@@ -68,9 +68,6 @@ static inline const void *rota_node_params(const rota_node_record *node) {
     return rota_node_bindings(node) + node->binding_count;
 }
 
-/* The name to show for a node; never NULL. */
-const char *rota_node_record_name(const rota_node_record *node);
-
 typedef struct rota_lane_chunk {
     struct rota_lane_chunk *next;
     size_t usable_bytes; /* of the block, header included */
@@ -152,15 +149,5 @@ static inline rota_slot_info *rota_graph_slot_info(const rota_graph *graph, uint
 void rota_graph_freeze(rota_graph *graph);
 /* Stores a rewrite hook (sched/rewrite.h gives it its type). */
 rota_status rota_graph_add_hook(rota_graph *graph, rota_rewrite_opaque_fn fn, void *user);
-
-/* As rota_record_fill, with a name, which is borrowed for the life of graph and plans; NULL: "fill". */
-rota_status rota_record_named_fill(rota_recorder *recorder, const char *name, rota_buffer *destination,
-                                   uint64_t offset_bytes, uint64_t size_bytes, uint32_t pattern);
-
-/* Builds a kernel node's record in memory of the caller (size from rota_kernel_record_bytes), after the same
- * checks as rota_record_kernel; for rewriting. */
-size_t rota_kernel_record_bytes(const rota_kernel_node *node);
-rota_status rota_kernel_record_build(rota_graph *graph, const rota_kernel_node *node,
-                                     rota_node_record *out_record);
 
 #endif

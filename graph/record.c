@@ -3,13 +3,15 @@
  * Within reserved room every call here is wait-free: it writes the lane's own memory, reads the graph's
  * constant parts, and takes a buffer reference (one atomic increment) for a persistent buffer not seen
  * lately. */
-#include "graph/graph_internal.h"
+#include "graph/record.h"
 
 #include <stdlib.h>
 #include <string.h>
+
 #include "base/atomic.h"
 #include "base/given.h"
 #include "base/sized_copy.h"
+#include "graph/graph_internal.h"
 
 enum { FIRST_CHUNK_BYTES = 4096, CHUNK_MAX_BYTES = 1 << 20 };
 /* Recording waits for memory more than it computes, so what it is about to touch is asked for early: the

@@ -1,6 +1,10 @@
 /* Applying an op: its operands checked, its results made, its nodes recorded, and the use remembered. */
-#include "ops/op.h"
+#include "ops/apply.h"
 #include "base/given.h"
+#include "ops/op.h"
+#include "ops/op_table.h"
+#include "ops/record.h"
+#include "ops/remember.h"
 
 /* ---- Checks ---- */
 

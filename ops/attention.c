@@ -3,7 +3,7 @@
 #include "ops/attention.h"
 
 #include "graph/graph.h"
-#include "ops/cuda/attention_cudnn.h"
+#include "ops/cuda/attention_cudnn_backward.h"
 #include "ops/kernel_objects.h"
 #include "ops/kernel_parts.h"
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/sized_copy.h"
+#include "ops/record.h"
 
 /* ---- What was asked ---- */
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/given.h"
+#include "ops/apply.h"
 #include "ops/tape.h"
 #include "sched/opened.h"
 

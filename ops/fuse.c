@@ -4,8 +4,12 @@
 #include "base/given.h"
 
 #include <stdlib.h>
-#include "ops/fuse_patterns.h"
+#include "ops/fuse_classifier.h"
+#include "ops/fuse_copy.h"
+#include "ops/fuse_gelu.h"
 #include "ops/fuse_group.h"
+#include "ops/fuse_loss.h"
+#include "ops/fuse_piece.h"
 
 /* Nodes that may stand between two of a group. */
 enum { GAP_MAX = 8 };

@@ -1,11 +1,13 @@
 /* A classifier in pieces of rows: the product that makes scores, their loss with its gradient, and the products
  * of that gradient with what the scores were made of, as one node that has the scores of some rows at a time.
  * Scores are the largest tensor of a language model by far, and nobody else looks at them. */
+#include "ops/fuse_classifier.h"
+
 #include <stdio.h>
 #include <string.h>
-#include "ops/cuda/classifier.h"
-#include "ops/cuda/loss.h"
-#include "ops/fuse_patterns.h"
+
+#include "ops/cuda/classifier_cuda.h"
+#include "ops/cuda/loss_cuda.h"
 #include "ops/kernel_objects.h"
 #include "ops/tensor.h"
 

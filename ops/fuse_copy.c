@@ -1,9 +1,11 @@
 /* Copies that nobody needs: of a whole transient buffer into another one, of which the one is not read any
  * more when the other is written again. Gradients of a residual stream begin with such a copy. */
+#include "ops/fuse_copy.h"
+
 #include <stdlib.h>
 #include <string.h>
+
 #include "ops/buffer_hash.h"
-#include "ops/fuse_patterns.h"
 #include "ops/kernel_objects.h"
 
 /* What became of a buffer that was copied into. */

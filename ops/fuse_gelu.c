@@ -1,8 +1,10 @@
 /* A product and the gradient of GELU that its result goes through, and nothing else: on devices that have a
  * kernel for both one node, whose multiplying units need not wait while the gradient is calculated. */
+#include "ops/fuse_gelu.h"
+
 #include <string.h>
-#include "ops/cuda/gelu_product.h"
-#include "ops/fuse_patterns.h"
+
+#include "ops/cuda/gelu_product_cuda.h"
 #include "ops/kernel_objects.h"
 #include "ops/linear.h"
 #include "ops/tensor.h"

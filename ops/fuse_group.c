@@ -9,7 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include "ops/buffer_hash.h"
+#include "ops/fuse_piece.h"
+#include "ops/fuse_program.h"
+#include "ops/vk/fused.h"
 
 /* ---- Uses of buffers ---- */
 

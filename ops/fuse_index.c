@@ -2,6 +2,7 @@
 #include "ops/fuse_index.h"
 
 #include <stdlib.h>
+
 #include "ops/buffer_hash.h"
 
 static struct rota_fuse_chain *chain_of(const rota_fuse_index *index, const rota_buffer *buffer) {

@@ -2,9 +2,11 @@
  * for the loss, they stay on the chip until their gradient takes their place. What the gradient is multiplied
  * by must be known by then: it is where the loss itself is what gradients are of, and so its own gradient
  * is 1. */
+#include "ops/fuse_loss.h"
+
 #include <string.h>
-#include "ops/cuda/loss.h"
-#include "ops/fuse_patterns.h"
+
+#include "ops/cuda/loss_cuda.h"
 #include "ops/kernel_objects.h"
 
 #define ONE 0x3F800000u /* 1.0f */

@@ -1,7 +1,9 @@
 /* What one recorded node would be in a group of fused ones: its step, what it reads and how that repeats, its
  * words. */
+#include "ops/fuse_piece.h"
+
 #include <string.h>
-#include "ops/fuse_group.h"
+
 #include "ops/kernel_objects.h"
 
 bool rota_fuse_is_elementwise(const rota_kernel *kernel) {

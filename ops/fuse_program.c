@@ -1,14 +1,19 @@
 /* Programs of fused nodes: one for each shape of group in the process, with the kernel object that its nodes
  * name. */
-#include "ops/fusion.h"
+#include "ops/fuse_program.h"
 
 #include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include "base/set.h"
+#include "ops/cpu/fused.h"
+#include "ops/cuda/fused.h"
+#include "ops/fusion.h"
 #include "ops/op.h"
+#include "ops/vk/fused.h"
 
 /* FNV-1a. */
 static uint64_t hash_of(const rota_fused_shape *shape) {

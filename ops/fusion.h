@@ -79,36 +79,4 @@ struct rota_fused_program {
     char entry[32]; /* the kernel's name in a CUDA image */
 };
 
-/* The program of that shape: made once, kept for the life of the process. NULL: no memory. Any thread. */
-const rota_fused_program *rota_fused_program_get(const rota_fused_shape *shape);
-
-/* Whether the program can run there; compiles it for a CUDA device. False: out_reason says why not. Any
- * thread; may block in the compiler. */
-bool rota_fused_prepare(const rota_fused_program *program, const rota_rewrite_target *target,
-                        char *out_reason, size_t capacity);
-
-/* The name of a step's operation: "gelu", "mul". */
-const char *rota_fused_step_name(const rota_fused_step *step);
-
-/* ---- Executors ---- */
-
-rota_status rota_cpu_fused(const rota_kernel_call *call);
-void rota_cpu_items_fused(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
-                          uint64_t *out_grain);
-
-/* Whether the shader has room for steps, values and words of that shape with so many operands. */
-bool rota_vk_fused_fits(const rota_fused_shape *shape, uint32_t operand_count);
-/* Fills in the kernel's part for Vulkan; leaves it empty where the shape does not fit. */
-void rota_vk_fused_kernel(const rota_fused_shape *shape, rota_kernel *kernel);
-
-void rota_cuda_launch_fused(const void *params, const uint64_t *operand_bytes, const rota_cuda_target *target,
-                            rota_cuda_launch *out_launch);
-/* The kernel with the image for the device, compiled if it has none yet; NULL: none can be had. */
-const rota_kernel *rota_cuda_select_fused(const void *params, const uint64_t *operand_bytes,
-                                          uint32_t slot_mask, const rota_cuda_target *target);
-bool rota_cuda_fused_prepare(const rota_fused_program *program, const rota_cuda_target *target,
-                             char *out_reason, size_t capacity);
-/* The program as CUDA C++ into text[0, capacity); the length that it has. */
-size_t rota_cuda_fused_source(const rota_fused_program *program, char *out_text, size_t capacity);
-
 #endif

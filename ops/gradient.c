@@ -3,6 +3,7 @@
  * knows which bytes hold something (are written or zeroed) and which views were added to. */
 #include "ops/gradient.h"
 #include "base/given.h"
+#include "ops/record.h"
 
 #include <string.h>
 

@@ -18,9 +18,6 @@ enum {
     ROTA_OPS_COUNT
 };
 
-/* Whether the op is one of the table's, whose names are static. */
-bool rota_op_is_listed(const rota_op *op);
-
 /* The attributes of an op, each with the member that has it; the type is the member's. (A dtype's is a u32's to
  * the compiler.) */
 #define ATTRIBUTES(...) ((const rota_op_attribute[]){__VA_ARGS__, {0}})
@@ -36,20 +33,5 @@ bool rota_op_is_listed(const rota_op *op);
         int32_t: ROTA_ATTRIBUTE_I32,                                                                         \
         float: ROTA_ATTRIBUTE_F32)
 /* clang-format on */
-
-/* Value `index` of the op, called `name`, is a u32 (a slot's is whatever it is filled with); else an error.
- */
-rota_status rota_shape_require_u32(const rota_op_use *use, uint32_t index, const char *name);
-void rota_example_input(rota_op_example *example, uint32_t input, rota_dtype dtype, uint32_t rank,
-                        const uint64_t *shape, rota_fill_kind fill);
-void rota_example_absent(rota_op_example *example, uint32_t input);
-/* Sets bytes to those of all inputs and of these outputs. */
-void rota_example_bytes(rota_op_example *example, const rota_tensor *outputs, uint32_t count);
-/* The same and with dtypes. */
-bool rota_example_typed(uint32_t index, uint32_t size, const char **out_label, rota_dtype *out_dtype,
-                        uint32_t *out_rank, const uint64_t **out_shape);
-/* Shapes that elementwise ops are tried with: false past the last. */
-bool rota_example_shape(uint32_t index, uint32_t size, const char **out_label, uint32_t *out_rank,
-                        const uint64_t **out_shape);
 
 #endif

@@ -3,6 +3,8 @@
 #include "ops/gradient.h"
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
+#include "ops/op_rules.h"
+#include "ops/record.h"
 
 #include <math.h>
 

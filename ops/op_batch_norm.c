@@ -2,6 +2,8 @@
  * ones). */
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
+#include "ops/op_rules.h"
+#include "ops/record.h"
 
 /* Elements of a channel in one partial sum. */
 #define CHUNK 128

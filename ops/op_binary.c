@@ -1,6 +1,8 @@
 /* Ops of two tensors, element by element, broadcast to each other. */
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
+#include "ops/op_rules.h"
+#include "ops/record.h"
 
 /* What each op of the table is to the kernel. */
 static const rota_binary kinds[] = {

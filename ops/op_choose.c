@@ -1,6 +1,8 @@
 /* Ops that choose element by element: where, masked_fill; dropout, residual_dropout. */
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
+#include "ops/op_rules.h"
+#include "ops/record.h"
 
 #include <math.h>
 

@@ -3,6 +3,8 @@
  * conv_transpose2d from narrow to wide, and the weight's gradient is made of both. */
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
+#include "ops/op_rules.h"
+#include "ops/record.h"
 #include "ops/window.h"
 
 enum { CONV, TRANSPOSE };

@@ -3,6 +3,9 @@
 #include "ops/kernel_objects.h"
 #include "ops/linear.h"
 #include "ops/op.h"
+#include "ops/op_matmul.h"
+#include "ops/op_rules.h"
+#include "ops/record.h"
 
 #include <string.h>
 

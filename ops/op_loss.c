@@ -3,6 +3,7 @@
 #include "ops/gradient.h"
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
+#include "ops/op_rules.h"
 
 enum { CROSS_ENTROPY, CLASSIFIER };
 

@@ -1,9 +1,13 @@
 /* Ops: matmul, weighted_matmul. */
+#include "ops/op_matmul.h"
+
+#include <string.h>
+
 #include "ops/gradient.h"
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
-
-#include <string.h>
+#include "ops/op_rules.h"
+#include "ops/record.h"
 
 /* A matrix of the last two axes of a batch, as op(a) reads it. */
 typedef struct operand {

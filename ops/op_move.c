@@ -5,6 +5,8 @@
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/half.h"
 #include "ops/kernel_objects.h"
+#include "ops/op_rules.h"
+#include "ops/record.h"
 
 enum { COPY, TRANSPOSE, SLICE, RESHAPE };
 

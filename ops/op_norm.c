@@ -1,6 +1,9 @@
 /* Ops: layernorm, rmsnorm, residual_layernorm. */
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
+#include "ops/op_rules.h"
+#include "ops/record.h"
+#include "ops/remember.h"
 
 enum { LAYERNORM, RMSNORM, RESIDUAL_LAYERNORM };
 

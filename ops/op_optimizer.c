@@ -5,6 +5,8 @@
  * tensors could not be one, and a table of ranges would be a search for every element. */
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
+#include "ops/op_rules.h"
+#include "ops/record.h"
 
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* Ops: max_pool2d, avg_pool2d. */
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
+#include "ops/op_rules.h"
 #include "ops/window.h"
 
 enum { MAX, AVG };

@@ -2,6 +2,8 @@
 #include "ops/kernel_objects.h"
 #include "ops/long_axis.h"
 #include "ops/op.h"
+#include "ops/op_rules.h"
+#include "ops/record.h"
 
 enum { SUM, MEAN, MAX, MIN };
 

@@ -1,6 +1,7 @@
 /* Op: rope, rotary position embedding. */
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
+#include "ops/op_rules.h"
 
 static rota_status shape_rope(const rota_op_use *use, rota_tensor *out) {
     const rota_tensor *x = &use->inputs[0];

@@ -1,9 +1,10 @@
 /* What the shape rules and examples of ops share. */
-#include "ops/op.h"
-#include "base/given.h"
+#include "ops/op_rules.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#include "base/given.h"
 
 rota_status rota_shape_require(const rota_op_use *use, uint32_t inputs, rota_dtype dtype) {
     ROTA_GIVEN(use);

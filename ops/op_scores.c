@@ -1,6 +1,8 @@
 /* Ops on scores and indices: embedding, softmax, log_softmax, causal_mask. */
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
+#include "ops/op_rules.h"
+#include "ops/record.h"
 
 #include <math.h>
 

@@ -1,7 +1,9 @@
 /* The table of ops, put together from its files. */
-#include "ops/op.h"
+#include "ops/op_table.h"
 
 #include <string.h>
+
+#include "ops/op.h"
 
 const rota_op *rota_op_at(uint32_t index) {
     static const rota_op *const ops[] = {

@@ -1,6 +1,7 @@
 /* Ops of one tensor, element by element. */
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
+#include "ops/op_rules.h"
 
 static rota_unary unary_of(const rota_op *op) {
     return (rota_unary)(op - rota_ops_unary);

@@ -1,6 +1,9 @@
 /* Ops of training that have no gradient: index_add, global_norm, check_finite. */
+#include "ops/op_update.h"
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
+#include "ops/op_rules.h"
+#include "ops/record.h"
 
 static rota_status fail_operand(const rota_op_use *use, uint32_t input, const char *expected) {
     char text[ROTA_TENSOR_TEXT_MAX];

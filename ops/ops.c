@@ -3,7 +3,9 @@
 #include <string.h>
 #include "base/given.h"
 #include "base/sized_copy.h"
+#include "ops/apply.h"
 #include "ops/op.h"
+#include "ops/op_update.h"
 
 /* Applies `use` of an op (ROTA_OP_) with its first output as given (NULL buffer: made), and hands that output
  * back. */

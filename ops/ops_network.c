@@ -2,6 +2,7 @@
 #include <math.h>
 #include "base/given.h"
 #include "base/sized_copy.h"
+#include "ops/apply.h"
 #include "ops/op.h"
 
 rota_status rota_op_batch_norm(rota_tape *tape, rota_tensor x, const rota_batch_norm *options,

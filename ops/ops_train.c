@@ -1,6 +1,7 @@
 /* The optimizers by name, and what goes with them: each fills in a use and applies it. */
 #include "base/sized_copy.h"
 #include "base/given.h"
+#include "ops/apply.h"
 #include "ops/op.h"
 
 /* The op `op` as the one that callers know as `name`. */

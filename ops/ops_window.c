@@ -1,6 +1,7 @@
 /* Convolutions and pooling by name: each fills in a use and applies it; of one axis as of height 1. */
 #include "base/given.h"
 #include "base/sized_copy.h"
+#include "ops/apply.h"
 #include "ops/op.h"
 
 static void pair(uint32_t *to, const uint32_t *given, bool one_axis, uint32_t of_height, uint32_t instead) {

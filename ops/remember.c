@@ -1,7 +1,9 @@
 /* Remembering ops on a tape: what rota_backward is to know of each. */
-#include "ops/tape.h"
+#include "ops/remember.h"
 
 #include <stdlib.h>
+
+#include "ops/tape.h"
 
 static rota_status note_write(rota_tape *tape, const rota_op *op, const rota_tensor *y, bool remembered) {
     rota_tape_buffer *entry = rota_tape_lookup(tape, y);

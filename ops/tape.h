@@ -73,12 +73,6 @@ rota_tape_buffer *rota_tape_lookup(rota_tape *tape, const rota_tensor *tensor);
 
 /* ---- Ops and their nodes' names ---- */
 
-/* rota_op_apply for an op of the library's, which is in order; its nodes are named `name`, which is static,
- * but where they are part of another op. */
-rota_status rota_tape_apply(rota_tape *tape, rota_op_use *use, const char *name);
-/* Checks a use as rota_op_apply does, takes its tensors in (they are of root buffers then), and says what its
- * outputs are to be. */
-rota_status rota_tape_expect(rota_op_use *use, rota_tensor *out_outputs);
 /* `text` with `suffix` behind it, for as long as the graph lives; without a suffix the text need not live on,
  * with one it does as long as the tape. OUT_OF_MEMORY. */
 rota_status rota_tape_label_of(rota_tape *tape, const char *text, const char *suffix, const char **out_made);
@@ -101,64 +95,6 @@ static inline void rota_tape_end_op(rota_tape *tape, const char *outer) {
         rota_tape_end_op(TAPE, outer_);                                                                      \
         return status_;                                                                                      \
     } while (0)
-
-/* ---- Nodes, beside those of ops/custom.h ---- */
-
-/* As rota_record_fill. */
-rota_status rota_tape_fill(rota_tape *tape, rota_buffer *buffer, uint64_t offset_bytes, uint64_t size_bytes,
-                           uint32_t pattern);
-
-/* y = alpha * x, or y += alpha * x; x is broadcast to y's shape; any strides, dtypes alike. alpha other than
- * 1, and accumulate, real numbers only. */
-rota_status rota_record_strided(rota_tape *tape, const rota_tensor *x, const rota_tensor *y, float alpha,
-                                bool accumulate);
-/* Every byte of a range of 4-byte elements. */
-rota_status rota_record_zero(rota_tape *tape, rota_buffer *buffer, uint64_t offset_bytes,
-                             uint64_t size_bytes);
-/* y = a op b; y contiguous; a and b broadcast to it; y may be exactly a or b, not overlap them otherwise. */
-rota_status rota_record_binary(rota_tape *tape, rota_binary op, const rota_tensor *a, const rota_tensor *b,
-                               const rota_tensor *y);
-/* x as an operand of a kernel that walks y's shape by strides: at an address that is a multiple of 4,
- * broadcast to y, axes merged into out_shape and out_stride [ROTA_KERNEL_DIMS]. out_x may be x. */
-rota_status rota_record_operand(rota_tape *tape, const rota_tensor *x, const rota_tensor *y,
-                                rota_tensor *out_x, uint32_t *out_shape, uint32_t *out_stride);
-/* x has y's shape, is contiguous and where kernels can take it as it is. */
-bool rota_record_fits(const rota_tensor *x, const rota_tensor *y);
-/* x's numbers in contiguous y's dtype. */
-rota_status rota_record_cast(rota_tape *tape, const rota_tensor *x, const rota_tensor *y);
-/* Contiguous x [outer, n, inner] to contiguous y [outer, inner], of any real dtypes; f32 in between. */
-rota_status rota_record_reduce(rota_tape *tape, rota_reduce op, float scale, uint64_t outer, uint64_t n,
-                               uint64_t inner, const rota_tensor *x, const rota_tensor *y);
-/* Sums what a broadcast of `shape`'s tensor to x's shape repeated: contiguous x to a contiguous tensor of
- * `like`'s shape (x itself if nothing was repeated). */
-rota_status rota_record_unbroadcast(rota_tape *tape, const rota_tensor *x, const rota_tensor *like,
-                                    rota_tensor *out_y);
-/* c = a b (+ c); transposes and batch broadcasting as rota_op_matmul; c any strides that are a matrix, else
- * it must not accumulate. */
-rota_status rota_record_matmul(rota_tape *tape, const rota_tensor *a, const rota_tensor *b, bool transpose_a,
-                               bool transpose_b, const rota_tensor *c, bool accumulate);
-/* A matrix as an operand of a product: x itself, or a contiguous copy where it lies neither by rows nor by
- * columns, or at an address that is no multiple of 4. *out_transposed: by columns, `ld` elements apart. */
-rota_status rota_record_matrix(rota_tape *tape, const rota_tensor *x, rota_tensor *out_x,
-                               bool *out_transposed, uint64_t *out_ld);
-/* The reduction of rows that rota_record_reduce makes in two nodes: rows of a partial sum; n: in one. */
-uint64_t rota_reduce_chunk(uint64_t outer, uint64_t n, uint64_t inner);
-/* y [outer, columns] = the sums of the columns of x [outer, rows, columns], partial sums so few that they are added at
- * once. */
-rota_status rota_record_partial_sums(rota_tape *tape, uint64_t outer, uint64_t rows, uint64_t columns,
-                                     const rota_tensor *x, const rota_tensor *y);
-/* out [2] = {norm, factor} of the contiguous tensors together. */
-rota_status rota_record_global_norm(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
-                                    float max_norm, const rota_tensor *out);
-
-/* What was recorded for another op, remembered for gradients as a use of this one (rota_op.remember). */
-rota_status rota_tape_remember_use(rota_tape *tape, const rota_op_use *use);
-
-/* Adds l^T r, both of as many rows, to the gradient of x, a weight. */
-rota_status rota_gradient_of_rows(rota_tape *tape, const rota_tensor *x, const rota_tensor *l,
-                                  const rota_tensor *r);
-/* Whether that sum is so long, and has so few results, that it is made in pieces. */
-bool rota_gradient_of_rows_is_cut(const rota_tensor *x, uint64_t rows);
 
 /* Frees what rota_backward left on the tape's buffers. */
 void rota_tape_forget(rota_tape *tape);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "exec/vk/vk_interface.h"
+#include "exec/vk/vk_spirv_tools.h"
 
 static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size) {
     const uint8_t *bytes = data;

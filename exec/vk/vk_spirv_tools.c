@@ -1,5 +1,5 @@
 /* SPIRV-Tools' validator, from its shared library where there is one: rota builds and runs without. */
-#include "exec/vk/vk_spirv.h"
+#include "exec/vk/vk_spirv_tools.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -16,9 +16,6 @@
                                uint64_t *out_grain);
 #include "ops/kernels.def"
 
-/* Fails the node for the index of `position`, which is not below n. */
-rota_status rota_cpu_outside(const char *kernel, uint64_t position, int32_t index, uint32_t n);
-
 /* One copy of a function per instruction set, chosen when the program is loaded. Results are bit-identical
  * only per machine. Sanitizers run before the chosen copy can be resolved, so their builds have the baseline
  * only. */

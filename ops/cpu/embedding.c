@@ -1,6 +1,7 @@
 /* CPU kernels that follow indices: embedding, embedding_backward, index_add. */
 #include "cpu.h"
 #include "half.h"
+#include "ops/cpu/index.h"
 #include "rows.h"
 
 #include <stdlib.h>

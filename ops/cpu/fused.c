@@ -1,8 +1,8 @@
 /* CPU kernel of fused nodes: runs the kernels of a run of nodes over one block of elements after another, so
  * that what one hands to the next stays in the first cache. Items are elements. The arithmetic is the
  * kernels' own: results are those of the nodes one by one, bit for bit. */
+#include "ops/cpu/fused.h"
 #include "cpu.h"
-
 #include "ops/fusion.h"
 
 /* Of a block of each value in scratch, 4 KiB: a few of them fit a first-level cache. */

@@ -1,4 +1,5 @@
 /* CPU kernels: gather, scatter_add, one_hot, top_k. */
+#include "ops/cpu/index.h"
 #include "cpu.h"
 #include "half.h"
 

@@ -4,6 +4,7 @@
 
 #include <string.h>
 #include "ops/cuda/attention_choice.h"
+#include "ops/cuda/attention_select.h"
 #include "ops/kernels.h" /* IWYU pragma: keep */
 
 /* Multiplications of a product of attention that are worth a plan, which takes up to half a second to make,

@@ -1,10 +1,12 @@
 /* The gradient of attention by cuDNN as a library node: the kernel's parameters as cuDNN wants them, pieces
  * of what would want too large a workspace, and what is left to rota's own kernels. */
-#include "ops/cuda/attention_cudnn.h"
+#include "ops/cuda/attention_cudnn_backward.h"
 
 #include <string.h>
+
 #include "ops/attention.h"
 #include "ops/cuda/attention_choice.h"
+#include "ops/cuda/attention_cudnn.h"
 
 /* Backward in a fixed order keeps 2 bytes for each score in its workspace (cuDNN pads both lengths to whole
  * tiles). What goes beyond this is computed piece by piece, one after the other, each with a tail of its own.

@@ -1,5 +1,6 @@
 /* Attention on CUDA: how its kernels are launched, and which take 16-bit floats, for which cuDNN is asked
  * first, and results of more than 64 columns. */
+#include "ops/cuda/attention_select.h"
 #include "cuda/attention.h"
 #include "cuda/attention_backward.h"
 #include "cuda/attention_half.h"

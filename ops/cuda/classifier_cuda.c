@@ -1,9 +1,8 @@
 /* classifier_in_pieces as a library node: for one piece of rows after the other the scores' product, the loss
  * with its gradient in their place, and the two products of that. The weights' gradient is added up in f32. */
-#include "ops/cuda/classifier.h"
-
+#include "ops/cuda/classifier_cuda.h"
 #include "ops/cuda/image.h"
-#include "ops/cuda/loss.h"
+#include "ops/cuda/loss_cuda.h"
 #include "ops/cuda/matmul_cuda.h"
 #include "ops/kernel_objects.h"
 

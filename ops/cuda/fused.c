@@ -4,11 +4,14 @@
  * The compiler may contract a product and a sum to one rounding inside a function, as it does in the built-in
  * kernels, but not across two steps, whose values those kernels round to memory: results pass through an
  * integer operation that it can't see through. */
+#include "ops/cuda/fused.h"
+
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include "ops/cuda/fused_texts.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/nvrtc.h"

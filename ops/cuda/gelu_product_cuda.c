@@ -1,8 +1,9 @@
 /* gelu_product as a library node: rota's Hopper product with GELU's gradient behind it, or, where that was
  * measured to be faster, the fastest product alone and then the kernel linear_gelu_gradient in its place. */
-#include "ops/cuda/gelu_product.h"
+#include "ops/cuda/gelu_product_cuda.h"
 
 #include <string.h>
+
 #include "ops/cuda/choices.h"
 #include "ops/cuda/image.h"
 #include "ops/cuda/linear_cuda.h"

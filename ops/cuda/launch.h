@@ -19,15 +19,6 @@ ROTA_CUDA_LAUNCH(rmsnorm_gradient)
  * number them by rota_group_index() and leave where it is past the last. */
 rota_cuda_launch rota_cuda_fold(uint64_t blocks, uint32_t threads);
 
-/* The portable matrix product whose tiles suit a shape; NULL: rota_kernel_matmul's own. */
-#define ROTA_CUDA_TILE(name)                                                                                 \
-    const rota_kernel *rota_cuda_tile_##name(const rota_matmul_params *params,                               \
-                                             const rota_cuda_target *target);
-ROTA_CUDA_TILE(matmul)
-ROTA_CUDA_TILE(matmul_f16)
-ROTA_CUDA_TILE(matmul_bf16)
-#undef ROTA_CUDA_TILE
-
 /* The choice among the kernels of an op (rota_kernel.cuda.select). Of matmul: matmul_cuda.h. */
 #define ROTA_CUDA_SELECT(name)                                                                               \
     const rota_kernel *rota_cuda_select_##name(const void *params, const uint64_t *operand_bytes,            \

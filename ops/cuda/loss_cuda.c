@@ -1,6 +1,5 @@
 /* The kernels cross_entropy_in_place and cross_entropy_piece: their launches, and what they take. */
-#include "ops/cuda/loss.h"
-
+#include "ops/cuda/loss_cuda.h"
 #include "cuda/loss.h"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/shapes.h"

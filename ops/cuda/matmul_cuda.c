@@ -5,6 +5,7 @@
 
 #include "ops/cuda/launch.h"
 #include "ops/cuda/matmul_choice.h"
+#include "ops/cuda/matmul_tiles.h"
 
 /* Multiplications of a launch that is worth its time, about 3 us, and a node. */
 #define SMALL_LAUNCH (UINT64_C(1) << 24)

@@ -1,5 +1,6 @@
 /* The general matrix products on CUDA: how each tile is launched, and which one a product of a given shape
  * takes. */
+#include "ops/cuda/matmul_tiles.h"
 #include "cuda/matmul.h"
 #include "cuda/matmul_half.h"
 #include "ops/cuda/launch.h"

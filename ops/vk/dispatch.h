@@ -24,7 +24,6 @@
 #undef GRID
 #undef SPEC
 #undef SPEC_TURNS
-uint64_t rota_vk_turns_matmul_large(const void *params);
 
 /* A grid of at least `groups` workgroups along x, and y where x alone would pass Vulkan's guaranteed 65535.
  * Shaders number them by rota_group_index() and leave where it is past the last. */

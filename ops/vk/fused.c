@@ -1,6 +1,9 @@
 /* Fused nodes on Vulkan: the program as specialization constants of one shader, fused.comp, which is compiled
  * when rota is built; so no compiler is needed but the driver's. */
+#include "ops/vk/fused.h"
+
 #include <string.h>
+
 #include "ops/fusion.h"
 #include "ops/tensor.h"
 #include "ops/vk/dispatch.h"

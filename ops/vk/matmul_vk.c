@@ -8,6 +8,7 @@
 #include "ops/vk/coopmat/matmul_nv_f16.spv.h"
 #include "ops/vk/coopmat/matmul_nv_small_bf16.spv.h"
 #include "ops/vk/coopmat/matmul_nv_small_f16.spv.h"
+#include "ops/vk/turns.h"
 #include "spv/matmul_bf16_large.h"
 #include "spv/matmul_f16_large.h"
 #include "spv/matmul_fine.h"

@@ -20,7 +20,13 @@
 
 #include <stdlib.h>
 
+#include "sched/plan/certify_memory.h"
+#include "sched/plan/certify_order.h"
 #include "sched/plan/certify_parts.h"
+#include "sched/plan/certify_ranges.h"
+#include "sched/plan/certify_shape.h"
+#include "sched/plan/certify_tenants.h"
+#include "sched/plan/certify_text.h"
 #include "sched/plan/names.h"
 
 /* ---- What outlives the plan ---- */

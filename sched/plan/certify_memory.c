@@ -1,6 +1,7 @@
 /* The certificate: which buffer in which memory an operand is of. */
+#include "sched/plan/certify_memory.h"
 #include "sched/plan/certify_parts.h"
-
+#include "sched/plan/certify_text.h"
 #include "sched/plan/names.h"
 
 static uint64_t space_of(const rota_plan *plan, uint32_t part, const rota_exec_operand *operand) {

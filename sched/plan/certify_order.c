@@ -1,5 +1,7 @@
 /* The certificate: whether one operation completes before another starts. */
+#include "sched/plan/certify_order.h"
 #include "sched/plan/certify_parts.h"
+#include "sched/plan/certify_text.h"
 
 /* Visits what comes before `from` and not before `earliest` in the topological order; until `wanted`
  * (ROTA_NONE: all). */

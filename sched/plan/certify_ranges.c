@@ -1,9 +1,13 @@
 /* The certificate: who touched a range comes before who touches it now; sets at once. */
-#include "sched/plan/certify_parts.h"
+#include "sched/plan/certify_ranges.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <string.h>
+
+#include "sched/plan/certify_memory.h"
+#include "sched/plan/certify_order.h"
+#include "sched/plan/certify_parts.h"
+#include "sched/plan/certify_text.h"
 
 /* ---- Order of many ---- */
 

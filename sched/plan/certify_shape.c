@@ -1,9 +1,11 @@
 /* The certificate: operations, commands, batches and segments, and the order that edges and waits make. */
-#include "sched/plan/certify_parts.h"
+#include "sched/plan/certify_shape.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "sched/plan/certify_parts.h"
+#include "sched/plan/certify_text.h"
 #include "sched/plan/names.h"
 
 static rota_status number_timelines(certifier *c) {

@@ -1,8 +1,13 @@
 /* The certificate: buffers that have the same memory, one after the other. */
-#include "sched/plan/certify_parts.h"
+#include "sched/plan/certify_tenants.h"
 
 #include <stdio.h>
 
+#include "sched/plan/certify_memory.h"
+#include "sched/plan/certify_order.h"
+#include "sched/plan/certify_parts.h"
+#include "sched/plan/certify_ranges.h"
+#include "sched/plan/certify_text.h"
 #include "sched/plan/names.h"
 
 static uint32_t arena_at(const certifier *c, uint64_t space) {

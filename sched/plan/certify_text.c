@@ -1,9 +1,10 @@
 /* Why a plan is wrong, in a sentence. */
-#include "sched/plan/certify_parts.h"
+#include "sched/plan/certify_text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "sched/plan/certify_parts.h"
 #include "sched/plan/names.h"
 
 rota_status rota_certify_no_memory(const certifier *c) {

@@ -3,6 +3,8 @@
 
 #include <string.h>
 #include "graph/buffer_internal.h"
+#include "graph/record.h"
+#include "sched/plan/check_compare.h"
 
 /* One of an operand's two shadows, as access records name it. */
 typedef struct shadow {

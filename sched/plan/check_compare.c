@@ -1,6 +1,7 @@
 /* Whether a kernel did what it declares: compares its two runs (check.h). */
+#include "sched/plan/check_compare.h"
+
 #include <string.h>
-#include "sched/plan/check.h"
 
 /* The first byte of [from, to) that is not the pattern's; `to`: none. */
 static uint64_t first_other(const uint8_t *bytes, uint64_t from, uint64_t to, uint32_t pattern) {

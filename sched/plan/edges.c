@@ -13,7 +13,11 @@
  * behind, joined from all that it saw. That orders later operations on some of those bytes behind the others'
  * too; writes leave one range anyway. */
 #include "sched/plan/edges.h"
+#include "sched/plan/edges_after.h"
+#include "sched/plan/edges_join.h"
 #include "sched/plan/edges_parts.h"
+#include "sched/plan/edges_ranges.h"
+#include "sched/plan/edges_reduce.h"
 #include "sched/plan/names.h"
 #include "sched/plan/segments.h"
 

@@ -1,10 +1,11 @@
 /* Edges that rota_node_after asks for. */
-#include "sched/plan/edges_parts.h"
-#include "sched/plan/names.h"
-#include "sched/plan/parts.h"
+#include "sched/plan/edges_after.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#include "sched/plan/names.h"
+#include "sched/plan/parts.h"
 
 static int compare_afters(const void *left, const void *right) {
     const rota_after *a = left, *b = right;

@@ -1,5 +1,7 @@
 /* Joins: points without work that come after all of a long list. */
+#include "sched/plan/edges_join.h"
 #include "sched/plan/edges_parts.h"
+#include "sched/plan/edges_reduce.h"
 
 enum { VISITS_START = 256 };
 

@@ -119,39 +119,4 @@ static inline void add_candidate(hazards *h, uint32_t from, rota_edge_kind kind)
     append(h, &h->candidates, from, kind);
 }
 
-/* ---- edges_reduce.c ---- */
-
-/* Keeps the candidates that no other one implies, the latest first; returns how many. */
-uint64_t rota_edges_reduce(hazards *h, candidate *list, uint64_t count);
-/* Fills a clock whose own chain is set: of what comes after the candidates that the last reduction kept. */
-void rota_edges_clock_reduced(const hazards *h, rota_clock *clock);
-/* The same of what comes after one operation or join. */
-void rota_edges_clock_after(rota_clock *restrict clock, const rota_clock *restrict other, uint32_t from);
-
-/* ---- edges_join.c ---- */
-
-/* A join of what stands in h->joined from `base` on, or what that comes to: one operation, INCOMING if none.
- * ROTA_NONE: out of memory. */
-uint32_t rota_edges_make_join(hazards *h, uint64_t base, rota_edge_kind kind);
-/* Longer than JOIN_AT. */
-bool rota_edges_is_long(const hazards *h, uint32_t list);
-/* Makes all of a list candidates, or joins of it. */
-void rota_edges_add_list(hazards *h, uint32_t list, rota_edge_kind kind);
-/* The list `list` with all of `more` before it. */
-uint32_t rota_edges_concatenate(hazards *h, uint32_t list, uint32_t more, rota_edge_kind kind);
-/* What a list adds to the join that is being made. */
-void rota_edges_join_list(hazards *h, uint32_t list, rota_edge_kind kind);
-
-/* ---- edges_ranges.c ---- */
-
-/* Adds what the accesses of the operation at hand come after, and notes them for those to come. */
-rota_status rota_edges_visit(hazards *h, const rota_operation *operation);
-/* Notes for externals.c what was gathered by physical, once all accesses were visited. */
-rota_status rota_edges_note_externals(hazards *h);
-
-/* ---- edges_after.c ---- */
-
-/* compiler->afters: what rota_node_after was told, by later operation. */
-rota_status rota_edges_gather_afters(rota_compiler *c);
-
 #endif

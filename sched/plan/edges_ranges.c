@@ -1,4 +1,6 @@
 /* Edges by byte range: what one access comes after, and what it leaves behind. */
+#include "sched/plan/edges_ranges.h"
+#include "sched/plan/edges_join.h"
 #include "sched/plan/edges_parts.h"
 #include "sched/plan/externals.h"
 #include "sched/plan/names.h"

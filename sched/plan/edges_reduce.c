@@ -1,7 +1,9 @@
 /* Which of the edges into an operation stay: what a vector clock proves implied is dropped. */
-#include "sched/plan/edges_parts.h"
+#include "sched/plan/edges_reduce.h"
 
 #include <stdlib.h>
+
+#include "sched/plan/edges_parts.h"
 
 static int compare_candidates(const void *left, const void *right) {
     uint32_t a = ((const candidate *)left)->from, b = ((const candidate *)right)->from;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
+#include "graph/record.h"
 #include "sched/plan/check.h"
 #include "sched/plan/interval.h"
 #include "sched/plan/parts.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/sized_copy.h"
+#include "graph/record.h"
 
 struct rota_rewriter {
     rota_compiler *c;

@@ -2,6 +2,7 @@
 #include "sched/plan/names.h"
 
 #include <stdio.h>
+#include "graph/record.h"
 #include "sched/plan/operations.h"
 
 const char *rota_edge_name(rota_edge_kind kind) {

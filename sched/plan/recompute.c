@@ -18,6 +18,7 @@
 
 #include "sched/plan/pack.h"
 #include "sched/plan/recompute_state.h"
+#include "sched/plan/recompute_write.h"
 
 #include <stdlib.h>
 #include <string.h>

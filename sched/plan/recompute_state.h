@@ -66,7 +66,4 @@ static inline bool in_first_life(const life *l, uint32_t node) {
     return !l->given_up || l->end >= TICK_BEFORE(node);
 }
 
-/* recompute_write.c: the nodes that run again, and those that read what they make. */
-rota_status rota_recompute_write(state *s, rota_recomputed *out);
-
 #endif

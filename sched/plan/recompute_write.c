@@ -1,8 +1,10 @@
 /* Under a memory limit: what the plan becomes. */
-#include "sched/plan/recompute_state.h"
+#include "sched/plan/recompute_write.h"
 
 #include <string.h>
+
 #include "graph/buffer_internal.h"
+#include "sched/plan/recompute_state.h"
 
 /* The plan's own transient in which a buffer is computed again, or which takes an output that nobody needs.
  */

@@ -1,6 +1,8 @@
 /* Fusion: random graphs of elementwise ops fused and not, with the same results; what ends a run; what a
  * fused node may be in place of. */
 #include "base/thread_time.h"
+#include "ops/cuda/fused.h"
+#include "ops/fuse_program.h"
 #include "tests/kit/support.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 #include "graph/graph_internal.h"
-#include "ops/op.h"
+#include "ops/op_table.h"
 #include "rota.h"
 #include "tests/kit/support.h"
 

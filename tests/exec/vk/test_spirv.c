@@ -1,5 +1,6 @@
 /* SPIR-V is looked at before a driver gets it: modules cut anywhere, with words that make no sense, or that
  * only SPIRV-Tools sees to be wrong. */
+#include "exec/vk/vk_spirv_tools.h"
 #include "tests/exec/vk/exec_vk_kit.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,6 @@
 /* Attention by cuDNN without a device: stand-ins for cuDNN and the driver take their places, and compute on
  * host memory what is described to them. */
+#include "ops/cuda/attention_cudnn_backward.h"
 #include "tests/kit/support.h"
 
 #if defined(ROTA_HAVE_CUDA) && __has_include(<cudnn.h>)

@@ -1,6 +1,7 @@
 /* Attention of 16-bit floats on a CUDA device: cuDNN's way of a library node against rota's own kernels,
  * measured and captured as plans do, whole and in pieces, and twice for the same bits; and how long each
  * takes. Skipped where there is no GPU or no cuDNN. */
+#include "ops/cuda/attention_cudnn_backward.h"
 #include "tests/kit/support.h"
 
 #if defined(ROTA_HAVE_CUDA) && __has_include(<cudnn.h>)

@@ -1,6 +1,7 @@
 /* A classifier in pieces of rows on CUDA devices: what fusion makes one node and what it leaves, and what that
  * node puts on its stream, by stand-ins for cuBLASLt and the driver that do on host memory what they are told.
  */
+#include "ops/fuse_classifier.h"
 #include "tests/kit/support.h"
 
 #if defined(ROTA_HAVE_CUDA) && __has_include(<cublasLt.h>)
@@ -8,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ops/cuda/choices.h"
-#include "ops/cuda/classifier.h"
-#include "ops/cuda/loss.h"
-#include "ops/fuse_patterns.h"
+#include "ops/cuda/classifier_cuda.h"
+#include "ops/cuda/loss_cuda.h"
 #include "rota.h"
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/ops/cuda/cublaslt_standin.h"

@@ -1,6 +1,7 @@
 /* A product and GELU's gradient behind it on CUDA devices: what fusion makes one node and what it leaves, and what that
  * node puts on its stream, by stand-ins for cuBLASLt and the driver. What the kernel calculates is for
  * test_matmul_cuda_device. */
+#include "ops/fuse_gelu.h"
 #include "tests/kit/support.h"
 
 #if defined(ROTA_HAVE_CUDA) && __has_include(<cublasLt.h>)
@@ -8,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "ops/cuda/choices.h"
-#include "ops/cuda/gelu_product.h"
+#include "ops/cuda/gelu_product_cuda.h"
 #include "ops/cuda/matmul_sm90_tiles.h"
-#include "ops/fuse_patterns.h"
 #include "ops/kernel_objects.h"
 #include "ops/linear.h"
 #include "rota.h"

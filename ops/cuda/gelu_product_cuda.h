@@ -1,6 +1,6 @@
 /* A product whose result goes through GELU's gradient, as one node (fuse_gelu.c). On CUDA devices alone. Internal. */
-#ifndef ROTA_OPS_CUDA_GELU_PRODUCT_H
-#define ROTA_OPS_CUDA_GELU_PRODUCT_H
+#ifndef ROTA_OPS_CUDA_GELU_PRODUCT_CUDA_H
+#define ROTA_OPS_CUDA_GELU_PRODUCT_CUDA_H
 
 #include "graph/graph.h"
 #include "ops/kernel_params.h"

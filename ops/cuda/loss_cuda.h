@@ -1,7 +1,7 @@
 /* The loss of a row of scores with its gradient in their place, on CUDA devices alone (fuse_loss.c).
  * Internal. */
-#ifndef ROTA_OPS_CUDA_LOSS_H
-#define ROTA_OPS_CUDA_LOSS_H
+#ifndef ROTA_OPS_CUDA_LOSS_CUDA_H
+#define ROTA_OPS_CUDA_LOSS_CUDA_H
 
 #include "graph/graph.h"
 #include "ops/cuda/loss_params.h"

@@ -1,8 +1,8 @@
 /* A classifier whose scores are never all there at once: the product that gives them, their loss, its gradient
  * and the products that take that, for some of the rows at a time (fuse_classifier.c). On CUDA devices alone.
  * Internal. */
-#ifndef ROTA_OPS_CUDA_CLASSIFIER_H
-#define ROTA_OPS_CUDA_CLASSIFIER_H
+#ifndef ROTA_OPS_CUDA_CLASSIFIER_CUDA_H
+#define ROTA_OPS_CUDA_CLASSIFIER_CUDA_H
 
 #include "graph/graph.h"
 #include "ops/kernel_params.h"
@@ -39,10 +39,6 @@ typedef struct rota_cuda_classifier_params {
     uint32_t dw_dtype;
     rota_cuda_classifier_product scores, dx, dw; /* dw is contiguous */
 } rota_cuda_classifier_params;
-
-/* Rows of a piece whose scores take at most piece_bytes, if eight do: a multiple of 8, and of 128 where so many
- * fit. `rows`: all fit. */
-uint32_t rota_cuda_classifier_piece(uint32_t rows, uint64_t row_bytes, uint64_t piece_bytes);
 
 #ifdef ROTA_HAVE_CUDA
 

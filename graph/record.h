@@ -1,0 +1,21 @@
+/* Recording as the library's own parts do it. Internal; not installed. */
+#ifndef ROTA_GRAPH_RECORD_H
+#define ROTA_GRAPH_RECORD_H
+
+#include <stddef.h>
+#include "graph/graph_internal.h"
+
+/* The name to show for a node; never NULL. */
+const char *rota_node_record_name(const rota_node_record *node);
+
+/* As rota_record_fill, with a name, which is borrowed for the life of graph and plans; NULL: "fill". */
+rota_status rota_record_named_fill(rota_recorder *recorder, const char *name, rota_buffer *destination,
+                                   uint64_t offset_bytes, uint64_t size_bytes, uint32_t pattern);
+
+/* Builds a kernel node's record in memory of the caller (size from rota_kernel_record_bytes), after the same
+ * checks as rota_record_kernel; for rewriting. */
+size_t rota_kernel_record_bytes(const rota_kernel_node *node);
+rota_status rota_kernel_record_build(rota_graph *graph, const rota_kernel_node *node,
+                                     rota_node_record *out_record);
+
+#endif
