@@ -3,6 +3,7 @@
 #include "sched/runtime/kinds/migration.h"
 #include "sched/runtime/kinds/plan.h"
 #include "sched/runtime/kinds/plan_after.h"
+#include "sched/runtime/kinds/plan_describe.h"
 #include "sched/runtime/kinds/plan_touch.h"
 #include "sched/runtime/kinds/read.h"
 #include "sched/runtime/kinds/works.h"

@@ -2,6 +2,7 @@
  * threads. */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "sched/runtime/kinds/plan.h"
@@ -23,7 +24,6 @@
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/runtime.h"
-#include "sched/runtime/shared/text.h"
 #include "sched/runtime/shared/timeline.h"
 
 #define OUTPUTS_SLICE_NS 50000000u
@@ -98,15 +98,21 @@ static uint32_t inner_boundaries(const rota_submission *submission, const rota_r
     return count;
 }
 
+/* A device of the plan's that is lost, for good; NULL: none. */
+static const rota_device *first_lost(const rota_plan *plan) {
+    for (uint32_t p = 0; p < plan->partition_count; p++)
+        if (rota_device_is_lost(plan->partitions[p].device)) return plan->partitions[p].device;
+    return NULL;
+}
+
 /* Whether it can run: its devices are there, and what it reads; counts the moves that takes. */
 static bool check(rota_sequencing *s, uint32_t *moves) {
     rota_runtime *runtime = s->runtime;
     rota_submission *submission = s->submission;
     const rota_plan *plan = submission->plan;
-    for (uint32_t p = 0; p < plan->partition_count; p++) {
-        rota_device *device = plan->partitions[p].device;
-        if (!rota_device_is_lost(device)) continue;
-        s->reason = (rota_reason){ra_load_acquire(&device->lost_cause), 0};
+    const rota_device *lost = first_lost(plan);
+    if (lost) {
+        s->reason = (rota_reason){ra_load_acquire(&lost->lost_cause), 0};
         s->status = ROTA_DEVICE_LOST;
         return false;
     }
@@ -521,8 +527,11 @@ rota_status rota_segment_prepare(rota_work *work, rota_exec_work *out) {
     const rota_plan_segment *segment = &plan->segments[work->segment];
     const rota_instance *instance = &executable->instances[submission->instance];
     if (!ra_load_acquire(&instance->created)) { /* with rota_instance_make */
-        /* Acquire: with answer, of this failure or of one after it. */
-        const rota_cause *failure = ra_load_acquire(&instance->failure);
+        /* By which of the two it was decided (rota_segment_is_decided). Acquire: with answer, of this failure or of
+         * one after it. */
+        const rota_device *lost = first_lost(plan);
+        const rota_cause *failure = ra_load_acquire(lost ? &lost->lost_cause : &instance->failure);
+        rota_assert(failure);
         return rota_fail(failure->status, "%s", failure->message);
     }
     if (executable->has_staging) {
@@ -548,54 +557,11 @@ rota_status rota_segment_prepare(rota_work *work, rota_exec_work *out) {
     return ROTA_OK;
 }
 
+/* Where a device of the plan is lost the replay fails, and does not wait for a driver that may stay for ever with what
+ * it makes there. The instance may be there yet before the work is prepared, and then serves. */
 bool rota_segment_is_decided(const rota_work *work) {
     const rota_submission *submission = work->submission;
     return !work->is_sidelined ||
-           rota_instance_is_decided(&submission->plan->executable->instances[submission->instance]);
-}
-
-/* ---- Described, by who waits for it ---- */
-
-const char *rota_kind_plan_name(const rota_submission *submission) {
-    return submission->plan->name;
-}
-
-static void describe_segment(const rota_submission *submission, const rota_work *work, char *text,
-                             size_t capacity, size_t *length) {
-    const rota_plan *plan = submission->plan;
-    const rota_plan_segment *segment = &plan->segments[work->segment];
-    const rota_partition *part = &plan->partitions[segment->part];
-    const rota_exec_segment *commands = &part->desc.segments[segment->index];
-    if (commands->command_count > 0) {
-        uint32_t first = part->desc.commands[commands->first_command].node;
-        uint32_t last = part->desc.commands[commands->first_command + commands->command_count - 1].node;
-        rota_append(text, capacity, length, ", segment %u of queue %u on '%s' from node '%s' to node '%s'",
-                    work->segment, work->queue, work->device->id, rota_plan_node_name(part, first),
-                    rota_plan_node_name(part, last));
-    }
-    const rota_exec_device_vtable *vtable = work->device->exec->vtable;
-    rota_executable *executable = plan->executable;
-    uint32_t node;
-    if (vtable->stuck_node && ra_load_acquire(&executable->instances[submission->instance].created) &&
-        vtable->stuck_node(work->device->exec,
-                           executable->instances[submission->instance].parts[segment->part], &node))
-        rota_append(text, capacity, length, ", stuck at node '%s'", rota_plan_node_name(part, node));
-}
-
-/* The smallest segment that has not passed. */
-void rota_kind_plan_describe(rota_runtime *runtime, const rota_submission *submission, char *text,
-                             size_t capacity, size_t *length) {
-    const rota_plan *plan = submission->plan;
-    const rota_work *smallest = NULL;
-    uint32_t smallest_size = UINT32_MAX;
-    for (uint32_t i = 0; i < submission->made.work_count; i++) {
-        const rota_work *work = &submission->made.works[i];
-        if (work->step == 0 || rota_point_passed(runtime, rota_work_point(work))) continue;
-        const rota_plan_segment *segment = &plan->segments[work->segment];
-        const uint32_t size = plan->partitions[segment->part].desc.segments[segment->index].command_count;
-        if (size == 0 || size >= smallest_size) continue;
-        smallest = work;
-        smallest_size = size;
-    }
-    if (smallest) describe_segment(submission, smallest, text, capacity, length);
+           rota_instance_is_decided(&submission->plan->executable->instances[submission->instance]) ||
+           first_lost(submission->plan);
 }

@@ -8,11 +8,8 @@
 #include "sched/runtime/shared/submission.h"
 #include "sched/runtime/shared/work.h"
 
-/* ---- The submission ---- */
+/* ---- The submission; described: plan_describe.h ---- */
 
-const char *rota_kind_plan_name(const rota_submission *submission);
-void rota_kind_plan_describe(rota_runtime *runtime, const rota_submission *submission, char *text,
-                             size_t capacity, size_t *length);
 bool rota_kind_plan_sequence(rota_sequencing *sequencing);
 void rota_kind_plan_for_written(rota_runtime *runtime, const rota_submission *submission, rota_written_fn fn,
                                 void *user);

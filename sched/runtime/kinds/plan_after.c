@@ -2,6 +2,7 @@
  * there by the submit threads until the points are reached (blocked.c). One whose points are reached by now is no
  * different from one that has none. */
 #include "sched/runtime/kinds/plan_after.h"
+#include "sched/runtime/kinds/plan_describe.h"
 
 #include "sched/runtime/kinds/plan.h"
 #include "sched/runtime/plans/executable.h"

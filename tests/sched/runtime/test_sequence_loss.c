@@ -11,6 +11,7 @@
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
+#include "tests/kit/sequenced.h"
 #include "tests/sched/runtime/across_kit.h"
 
 typedef enum scenario { A_MOVE, A_READ, BOTH_PARTS, A_WRITE, SCENARIOS } scenario;
@@ -19,6 +20,7 @@ typedef struct strike {
     rota_runtime *runtime;
     rota_device *victim;
     uint32_t operation, seen; /* operations of the sequencer, from where it takes the record on */
+    const char *function;     /* NULL; or the first one of this function instead */
     _Atomic bool hooks, armed, struck, passed;
 } strike;
 
@@ -33,7 +35,8 @@ static void at_stop(void *user, const rota_stop_site *site) {
         atomic_store(&s->passed, true);
         return;
     }
-    if (s->seen++ != s->operation) return;
+    const uint32_t operation = s->seen++;
+    if (s->function ? strcmp(site->function, s->function) != 0 : operation != s->operation) return;
     atomic_store(&s->armed, false);
     atomic_store(&s->struck, true);
     rota_device_set_lost(s->victim, "given up by the test");
@@ -196,12 +199,69 @@ static void writes(void **state) {
     sweep(A_WRITE);
 }
 
+/* A plan on both devices, a replay of which is held by a gate on the first, so that the next one has another instance
+ * made for it, which is chosen after its devices were looked at. One is lost in between. `stays`: a driver does not
+ * come back from making the instance, and yet nobody waits for it: not who waits for the replay, nor what comes after
+ * that on the other device. */
+static void loss_before_choice(uint32_t victim, bool linked, bool stays) {
+    static uint32_t from[WORDS], to[2][WORDS];
+    pair *p = open_hooked(linked, false);
+    rota_device *other = p->devices[1 - victim];
+    rota_buffer *behind = test_words(p->devices[0], "behind", WORDS, 1),
+                *w = test_words(other, "w", WORDS, 1), *in, *out;
+    rota_plan *alone = test_plan_1(other, "alone", &test_increment, w, ROTA_READWRITE);
+    rota_plan *gate = test_plan_1(p->devices[0], "gate", &test_gate, behind, ROTA_READWRITE);
+    rota_plan *plan = through_both(p, 0, behind, &in, &out);
+    rota_args *args[2];
+    rota_ticket tickets[2], after;
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_ok(rota_args_create(plan, &args[i]));
+        assert_ok(rota_args_set_input(args[i], in, from, sizeof from, false));
+        assert_ok(rota_args_set_output(args[i], out, to[i], sizeof to[i]));
+    }
+    test_expect_words(w, WORDS, 1);
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(gate, NULL, 0, NULL));
+    assert_ok(rota_submit_wait(plan, args[0], 0, &tickets[0]));
+    test_sequenced(tickets[0]);
+    now.victim = p->devices[victim];
+    now.function = "rota_instance_is_near";
+    const uint32_t made = atomic_load(&p->options.instance_creations);
+    if (stays) atomic_store(&p->options.faults.instances_stay_from, made + 1);
+    atomic_store(&now.armed, true);
+    assert_ok(rota_submit_wait(plan, args[1], 0, &tickets[1]));
+    await_judgement();
+    assert_true(atomic_load(&now.struck));
+    const uint64_t deadline = rota_deadline_after(20000000000u);
+    while (atomic_load(&p->options.instance_creations) == made && rota_clock_ns() < deadline) test_nap_ms(1);
+    assert_true(atomic_load(&p->options.instance_creations) > made); /* it was asked for */
+    test_gate_open(true);
+    assert_status(rota_wait(tickets[1], 5000000000u), ROTA_DEVICE_LOST);
+    const rota_status first = rota_wait(tickets[0], 5000000000u);
+    assert_true(first == ROTA_OK || first == ROTA_DEVICE_LOST);
+    assert_ok(rota_submit_wait(alone, NULL, 0, &after));
+    assert_ok(rota_wait(after, 5000000000u));
+    test_expect_words(w, WORDS, 2);
+    assert_status(rota_submit_wait(plan, args[0], 0, &after), ROTA_OK);
+    assert_status(rota_wait(after, 5000000000u), ROTA_DEVICE_LOST);
+    atomic_store(&p->options.faults.instances_stay_from, 0);
+    for (uint32_t i = 0; i < 2; i++) rota_args_release(args[i]);
+    rota_plan *plans[] = {alone, gate, plan};
+    for (uint32_t i = 0; i < 3; i++) rota_plan_release(plans[i]);
+    rota_buffer_release(behind);
+    rota_buffer_release(w);
+    close_and_keep(p);
+}
+
+static void instances(void **state) {
+    (void)state;
+    for (uint32_t way = 0; way < 8; way++) loss_before_choice(way & 1u, way >> 1 & 1u, way >> 2 & 1u);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(moves),
-        cmocka_unit_test(reads),
-        cmocka_unit_test(parts),
-        cmocka_unit_test(writes),
+        cmocka_unit_test(moves),  cmocka_unit_test(reads),     cmocka_unit_test(parts),
+        cmocka_unit_test(writes), cmocka_unit_test(instances),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,7 +60,7 @@ static const listed_function inside[] = {
     {"sched/runtime/shared/failures.c", "rota_failure_find"},
     {"sched/runtime/shared/ticket_state.c", "rota_ticket_view"},
     {"sched/runtime/shared/ticket_state.c", "rota_ticket_status"},
-    {"sched/runtime/kinds/plan.c", "describe_segment"},
+    {"sched/runtime/kinds/plan_describe.c", "describe_segment"},
     {"sched/runtime/caller/tickets.c", "devices_of"},
     {"sched/runtime/caller/tickets.c", "pin_viewed"},
     {"sched/runtime/caller/tickets.c", "timed_out"},
