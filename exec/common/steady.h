@@ -3,10 +3,10 @@
  * executors; one thread at a time.
  *
  * A word becomes steady when some launches in a row gave it the same value, and loose again with the launch that
- * gives another. What reads it is rewritten at both times. A word that did not stay steady for long enough to be
- * worth that has to keep its value for twice as long the next time.
- *
- */
+ * gives another. What reads it is then to be written anew: CUDA rewrites those nodes of the graph that read the word,
+ * at both times; Vulkan goes back to the command buffer that reads the whole block, and records another once words
+ * have been quiet. A word that did not stay steady for long enough to be worth that has to keep its value for twice
+ * as long the next time. */
 #ifndef ROTA_EXEC_COMMON_STEADY_H
 #define ROTA_EXEC_COMMON_STEADY_H
 
@@ -57,7 +57,7 @@ rota_status rota_steady_create(uint32_t word_count, const uint32_t *first_reader
                                const rota_steady_rules *rules, rota_steady *out_steady);
 void rota_steady_free(rota_steady *steady);
 
-/* Counts a launch with this block, and sets `turned`: before the launch its readers are to be rewritten. Steady
+/* Counts a launch with this block, and sets `turned`: before the launch no command may hold another value. Steady
  * words become loose whenever they must, others steady for a share of all readers at a launch. O(words), and no
  * more than a comparison where nothing changes any more. */
 void rota_steady_look(rota_steady *steady, const uint64_t *block);

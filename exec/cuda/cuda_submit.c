@@ -1,6 +1,6 @@
 /* Submission: works put on their queues' streams in order, with fences behind them. One thread per device;
- * nothing is allocated but where a library node has values of its arguments for the first time. See
- * cuda_device.h for fences. */
+ * nothing is allocated but where a library node has values of its arguments for the first time, and what the
+ * driver does to rewrite a graph's kernels (cuda_steady.c). See cuda_device.h for fences. */
 #include "exec/cuda/cuda_submit.h"
 #include "base/clock.h"
 #include "base/futex.h"

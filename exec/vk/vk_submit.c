@@ -1,5 +1,6 @@
 /* Submission: works gathered into as few vkQueueSubmit2 calls as their waits allow. One thread per device;
- * nothing is allocated. See vk_device.h for queues, sequences and waits. */
+ * nothing is allocated but where a segment is recorded with argument words that have stayed the same
+ * (vk_steady.c). See vk_device.h for queues, sequences and waits. */
 #include "exec/vk/vk_submit.h"
 #include "base/clock.h"
 #include "base/futex.h"

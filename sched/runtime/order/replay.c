@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/atomic.h"
 #include "sched/runtime/memory/ranges.h"
 #include "sched/runtime/order/order.h"
@@ -126,6 +127,8 @@ static void disown_all(rota_replay *replay) {
 void rota_replay_own(rota_executable *executable, rota_residency *residency) {
     rota_replay *replay = executable->order.replay;
     if (residency->owner == replay) return; /* another of the plan's externals lies in it */
+    /* This replay looked at it, and so it was disowned; or it would stay in the other's list. */
+    rota_assert(!residency->owner && replay->state != REPLAY_NONE);
     residency->owner = replay;
     residency->next_owned = replay->owned;
     residency->previous_owned = NULL;

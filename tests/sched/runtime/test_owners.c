@@ -1,6 +1,6 @@
 /* What belongs to a thread of the runtime is called by that thread alone: a call from another one ends the program, in
- * builds that have assertions. */
-#include "tests/kit/support.h"
+ * builds that have assertions. So does a plan that takes another's residency for its own. */
+#include "tests/kit/runtime_support.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -8,11 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "base/assert.h"
+#include "graph/buffer_internal.h"
 #include "sched/runtime/completer/callbacks.h"
 #include "sched/runtime/completer/completer.h"
 #include "sched/runtime/completer/rescue.h"
 #include "sched/runtime/order/chain.h"
 #include "sched/runtime/order/order.h"
+#include "sched/runtime/order/replay.h"
 #include "sched/runtime/sequencer/last_use.h"
 #include "sched/runtime/sequencer/sequencer.h"
 #include "sched/runtime/shared/point.h"
@@ -37,6 +39,24 @@ static void watch_callbacks(rota_runtime *runtime) {
 }
 static void rescue(rota_runtime *runtime) {
     rota_linked_rescue(runtime->completer);
+}
+
+/* A residency that a plan's replays own becomes another plan's, which was not given it. */
+static void own_anothers(rota_runtime *runtime) {
+    enum { BUFFERS = 8 }; /* as many externals as are worth owning */
+    rota_buffer *buffers[BUFFERS];
+    test_node nodes[BUFFERS];
+    rota_ticket ticket;
+    for (uint32_t i = 0; i < BUFFERS; i++) {
+        buffers[i] = test_words(runtime->devices[0], "x", 16, i);
+        nodes[i] = (test_node){&test_increment, "step", {{buffers[i], 0, ROTA_WHOLE, ROTA_READWRITE}}, 1};
+    }
+    rota_plan *owner = test_plan(runtime->devices[0], "owner", nodes, BUFFERS),
+              *other = test_plan(runtime->devices[0], "other", nodes, BUFFERS);
+    if (rota_submit_wait(owner, NULL, 0, &ticket) != ROTA_OK || rota_wait(ticket, 0) != ROTA_OK) _exit(1);
+    rota_residency *residency = buffers[0]->residency;
+    if (!residency->owner) _exit(2);
+    rota_replay_own(other->executable, residency);
 }
 
 typedef void (*call)(rota_runtime *runtime);
@@ -74,7 +94,15 @@ static void a_call_from_another_thread_ends_the_program(void **state) {
     }
 }
 
+static void a_residency_has_one_owner(void **state) {
+    (void)state;
+    if (!ROTA_ASSERTIONS) skip();
+    const int status = status_of(own_anothers);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_call_from_another_thread_ends_the_program)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_call_from_another_thread_ends_the_program),
+                                       cmocka_unit_test(a_residency_has_one_owner)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
