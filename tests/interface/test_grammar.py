@@ -7,8 +7,9 @@ import re
 import sys
 
 ROOT = pathlib.Path(sys.argv[1])
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests/kit")]
 import exports  # noqa: E402
+import report  # noqa: E402
 
 # What is held by pointer, and changes as it is used.
 HANDLES = {f"rota_{name}" for name in ("runtime", "device", "buffer", "graph", "recorder", "tape", "plan", "args",
@@ -192,11 +193,7 @@ def main():
         faults = check_itself(declarations, page)
     if seen < 300:
         faults.append(f"only {seen} calls were seen")
-    for fault in faults:
-        print(f"FAILED: {fault}")
-    print(f"{seen} calls keep the page's grammar" if not faults else f"{len(faults)} faults")
-    return 1 if faults else 0
+    report.end(faults, f"{seen} calls keep the page's grammar")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main()

@@ -9,6 +9,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "kit"))
+import report  # noqa: E402
+
 # What the page has before a listing, by how that begins; what stands at the top of the file, and whether the listing is
 # a function's body.
 BEFORE = {
@@ -109,11 +112,7 @@ def main():
         faults.append("README.md: its second listing is not in examples/basics/quickstart.c")
     if seen < 9:
         faults.append(f"only {seen} listings were seen")
-    for fault in faults:
-        print(f"FAILED: {fault}")
-    print(f"{seen} listings compile" if not faults else f"{len(faults)} faults")
-    return 1 if faults else 0
+    report.end(faults, f"{seen} listings compile")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main()

@@ -8,6 +8,9 @@ import re
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "kit"))
+import report  # noqa: E402
+
 CIRCLE_MAX = 3
 # Folders from the ground up: what stands in one may use what stands in it or in a lower line.
 STOREYS = [["base"], ["graph"], ["exec", "sched/plan"], ["sched/runtime/shared"], ["sched/runtime/memory"],
@@ -85,26 +88,22 @@ def main():
         for name in names:
             if owner.get(name, source) != source:
                 arrows[source][owner[name]].add(name)
-    faults = 0
+    faults = []
     for room in ("base", "graph", "exec", "sched", "ops"):
         files = [source for source in defined if source.startswith(room + "/")]
         inside = {source: [other for other in arrows[source] if other in files] for source in files}
         largest = max(find_circles(inside), key=len, default=[])
         print(f"{room}: {len(files)} files, the largest circle has {len(largest)}")
         if not files:
-            faults += 1
-            print("FAILED: there are none")
+            faults.append(f"{room}: there are no files")
         if len(largest) > CIRCLE_MAX:
-            faults += 1
-            print(f"FAILED: at most {CIRCLE_MAX}: {' '.join(largest)}")
+            faults.append(f"a circle of {len(largest)} files, at most {CIRCLE_MAX}: {' '.join(largest)}")
     for source in sorted(arrows):
         for other, names in sorted(arrows[source].items()):
             here, there = storey_of(source), storey_of(other)
             if here and there and here != there and there[0] >= here[0]:
-                faults += 1
-                print(f"FAILED: {source} uses {' '.join(sorted(names))} of {other}, which stands above it")
-    return 1 if faults else 0
+                faults.append(f"{source} uses {' '.join(sorted(names))} of {other}, which stands above it")
+    report.end(faults, f"calls of {len(arrows)} files point down")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main()

@@ -8,6 +8,9 @@ import re
 import sys
 import tempfile
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "kit"))
+import report  # noqa: E402
+
 MEMBERS_MAX, HEADER_MAX, FILE_MAX, FUNCTION_MAX, COLUMNS_MAX = 25, 250, 600, 60, 120
 FOLDERS = ["base", "graph", "sched", "exec", "ops"]
 # What people write, by how its name ends; and what of that programs write, or is data.
@@ -161,11 +164,7 @@ def main():
         faults.append(f"only {seen[0]} files, {seen[1]} structs and {seen[2]} functions were seen: the tree has moved")
     if texts < 900:
         faults.append(f"only {texts} texts were seen: the tree has moved")
-    for fault in faults:
-        print(f"FAILED: {fault}")
-    print(f"{seen[0]} files, {seen[1]} structs, {seen[2]} functions; lines of {texts} texts")
-    return 1 if faults else 0
+    report.end(faults, f"{seen[0]} files, {seen[1]} structs, {seen[2]} functions; lines of {texts} texts")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main()

@@ -9,6 +9,9 @@ import re
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../kit"))
+import report  # noqa: E402
+
 COLUMNS = 120
 AT_THE_TOP = {"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
 # Pages that name files as they are planned to be: only their lines are measured.
@@ -123,11 +126,9 @@ def main():
         sys.exit(__doc__)
     plant()
     faults, seen = judge(sys.argv[1])
-    if faults:
-        sys.exit("\n".join(faults))
     if seen < 100:
-        sys.exit(f"only {seen} paths and links were looked at: the pages have moved")
-    print(f"{seen} paths and links lead to what is there")
+        faults.append(f"only {seen} paths and links were looked at: the pages have moved")
+    report.end(faults, f"{seen} paths and links lead to what is there")
 
 
 main()

@@ -9,6 +9,9 @@ import re
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../kit"))
+import report  # noqa: E402
+
 ROOMS = ["base", "graph", "sched", "exec", "ops", "bench", "examples", "tests", "python", "scripts", "docs"]
 C_TEXT = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"'
 PYTHON_TEXT = r'"""(?:\\.|[^\\])*?"""|#[^\n]*|"(?:\\.|[^"\\\n])*"|' + r"'(?:\\.|[^'\\\n])*'"
@@ -140,11 +143,9 @@ def main():
         sys.exit(__doc__)
     plant()
     faults, seen = judge(sys.argv[1])
-    if faults:
-        sys.exit("\n".join(faults))
     if seen < 200:
-        sys.exit(f"only {seen} sources were looked at: the tree has moved")
-    print(f"{seen} sources use the glossary's words")
+        faults.append(f"only {seen} sources were looked at: the tree has moved")
+    report.end(faults, f"{seen} sources use the glossary's words")
 
 
 main()

@@ -156,6 +156,24 @@ static inline uint32_t stepped(uint32_t x, uint32_t y, uint32_t times) {
     return x;
 }
 
+/* saxpy of the first two of three arrays, one after the other in memory 0, into the third. */
+static inline void saxpy_node(test_program *p, const saxpy_params *params) {
+    test_program_kernel(p, &saxpy, params);
+    test_program_operand(p, 0, false, 0, BYTES, ROTA_READ);
+    test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+    test_program_operand(p, 0, false, 2 * BYTES, BYTES, ROTA_WRITE);
+}
+
+/* A program of one node of a kernel with saxpy's operands, to be made and never run: all are the same array. */
+static inline test_program *made_program(const rota_kernel *kernel, const void *params) {
+    test_program *p = test_program_new(QUEUES, 1, 0);
+    test_program_segment(p, 0);
+    test_program_batch(p);
+    test_program_kernel(p, kernel, params);
+    for (uint32_t i = 0; i < 3; i++) test_program_operand(p, 0, false, 0, BYTES, ROTA_READ);
+    return p;
+}
+
 #define CHAIN 200u
 
 static inline test_program *chain_program(uint32_t length, const contract_step_params *params) {

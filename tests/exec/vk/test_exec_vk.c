@@ -28,10 +28,7 @@ static void test_fixed(void **state) {
     test_program_operand(p, 0, false, 0, 2 * BYTES, ROTA_WRITE);
     test_program_operand(p, 1, false, 0, 2 * BYTES, ROTA_READ);
     test_program_batch(p);
-    test_program_kernel(p, &saxpy, &params);
-    test_program_operand(p, 0, false, 0, BYTES, ROTA_READ);
-    test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
-    test_program_operand(p, 0, false, 2 * BYTES, BYTES, ROTA_WRITE);
+    saxpy_node(p, &params);
     test_program_batch(p);
     test_program_copy(p);
     test_program_operand(p, 1, false, 2 * BYTES, BYTES, ROTA_WRITE);
@@ -150,11 +147,7 @@ static void test_refusals(void **state) {
     big.name = "big";
     big.param_bytes = ROTA_KERNEL_PARAM_BYTES_MAX;
     uint8_t params[ROTA_KERNEL_PARAM_BYTES_MAX] = {0};
-    test_program *p = test_program_new(QUEUES, 1, 0);
-    test_program_segment(p, 0);
-    test_program_batch(p);
-    test_program_kernel(p, &big, params);
-    for (uint32_t i = 0; i < 3; i++) test_program_operand(p, 0, false, 0, BYTES, ROTA_READ);
+    test_program *p = made_program(&big, params);
     rota_exec_program *program = NULL;
     if (f->device->info.max_push_constant_bytes < 288) {
         assert_status(v->program_create(f->device, &p->desc, &program), ROTA_UNSUPPORTED);
@@ -453,11 +446,7 @@ static void test_cache(void **state) {
     saxpy_params params = {COUNT, 1.0f};
     for (uint32_t round = 0; round < 3; round++) {
         fixture *f = open_with(&(rota_exec_open_options){.cache_dir = nested});
-        test_program *p = test_program_new(QUEUES, 1, 0);
-        test_program_segment(p, 0);
-        test_program_batch(p);
-        test_program_kernel(p, &saxpy, &params);
-        for (uint32_t i = 0; i < 3; i++) test_program_operand(p, 0, false, 0, BYTES, ROTA_READ);
+        test_program *p = made_program(&saxpy, &params);
         rota_exec_program *program = NULL;
         assert_ok(f->device->vtable->program_create(f->device, &p->desc, &program));
         f->device->vtable->program_destroy(f->device, program);

@@ -70,10 +70,7 @@ static void run(fixture *f) {
     test_program_segment(p, 0);
     for (uint32_t i = 0; i < 2; i++) {
         test_program_batch(p);
-        test_program_kernel(p, &saxpy, &params);
-        test_program_operand(p, 0, false, 0, BYTES, ROTA_READ);
-        test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
-        test_program_operand(p, 0, false, 2 * BYTES, BYTES, ROTA_WRITE);
+        saxpy_node(p, &params);
     }
     test_program_batch(p);
     test_program_copy(p);

@@ -158,11 +158,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL count_modules(VkDevice device, const VkSha
 }
 
 static rota_status make(fixture *f, const rota_kernel *kernel) {
-    test_program *p = test_program_new(QUEUES, 1, 0);
-    test_program_segment(p, 0);
-    test_program_batch(p);
-    test_program_kernel(p, kernel, &(saxpy_params){COUNT, 1.0f});
-    for (uint32_t i = 0; i < 3; i++) test_program_operand(p, 0, false, 0, BYTES, ROTA_READ);
+    test_program *p = made_program(kernel, &(saxpy_params){COUNT, 1.0f});
     rota_exec_program *program = NULL;
     const rota_status status = f->device->vtable->program_create(f->device, &p->desc, &program);
     if (status == ROTA_OK) f->device->vtable->program_destroy(f->device, program);
