@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "graph/buffer.h"
 #include "graph/kernel.h"
+#include "graph/kernel_functions.h"
 #include "graph/graph.h"
 #include "exec/device.h"
 #include "sched/runtime.h"

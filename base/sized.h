@@ -13,7 +13,7 @@
  * struct and its macro.
  *
  * Other structs (tensors, accesses, tickets, placements, slots, kernels, ops) stay as they are for as long as
- * the SONAME does. */
+ * the SONAME does; further functions of kernels are members of rota_kernel_functions, which may grow. */
 #ifndef ROTA_BASE_SIZED_H
 #define ROTA_BASE_SIZED_H
 

@@ -12,6 +12,7 @@
 #include "exec/exec_program.h"
 #include "exec/exec_work.h"
 #include "exec/locality.h"
+#include "graph/kernel_calls.h"
 
 typedef struct rota_exec_device rota_exec_device;
 
@@ -118,8 +119,7 @@ struct rota_exec_device {
 static inline const rota_kernel *rota_exec_cuda_kernel(const rota_kernel *kernel, const void *params,
                                                        const uint64_t *operand_bytes, uint32_t slot_mask,
                                                        const rota_cuda_target *target) {
-    const rota_kernel *other =
-        kernel->cuda.select ? kernel->cuda.select(params, operand_bytes, slot_mask, target) : NULL;
+    const rota_kernel *other = rota_kernel_cuda_select(kernel, params, operand_bytes, slot_mask, target);
     return other ? other : kernel;
 }
 

@@ -119,6 +119,7 @@ typedef struct rota_kernel_bindable {
 } rota_kernel_bindable;
 
 typedef struct rota_kernel rota_kernel;
+typedef struct rota_kernel_functions rota_kernel_functions; /* kernel_functions.h */
 
 /* One of the kernels that together do a node's work (rota_kernel.parts). */
 #define ROTA_KERNEL_PARTS_MAX 4
@@ -136,7 +137,8 @@ typedef enum rota_kernel_flags {
     ROTA_KERNEL_INTEGER_ACCUMULATE = 1u << 2, /* its ACCUMULATEs are integer sums: may be reordered */
     /* Operands that it writes may overlap one another: the elements of one lie between another's. Each range
      * is written whole by all of them together, where it is WRITE. */
-    ROTA_KERNEL_INTERLEAVED = 1u << 3
+    ROTA_KERNEL_INTERLEAVED = 1u << 3,
+    ROTA_KERNEL_HAS_FUNCTIONS = 1u << 4 /* its `functions` are there, and are not NULL */
 } rota_kernel_flags;
 
 /* What runs it on CPU devices. */
@@ -230,7 +232,10 @@ struct rota_kernel {
     rota_kernel_cpu cpu;
     rota_kernel_vk vk;
     rota_kernel_cuda cuda;
-    void *user; /* for cpu.fn, cuda.call and functions `..._with`; borrowed like the kernel */
+    void *user; /* for cpu.fn, cuda.call, functions `..._with`, and `functions`; borrowed like the kernel */
+    /* With ROTA_KERNEL_HAS_FUNCTIONS, else not looked at: functions that get `user`, in the place of those above
+     * that don't. */
+    const rota_kernel_functions *functions;
 };
 
 #endif

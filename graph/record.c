@@ -12,6 +12,7 @@
 #include "base/given.h"
 #include "base/sized_copy.h"
 #include "graph/graph_internal.h"
+#include "graph/kernel_calls.h"
 
 enum { FIRST_CHUNK_BYTES = 4096, CHUNK_MAX_BYTES = 1 << 20 };
 /* Recording waits for memory more than it computes, so what it is about to touch is asked for early: the
@@ -312,6 +313,12 @@ static __attribute__((cold, noinline)) rota_status refuse_kernel(const context *
                      UINT8_MAX, UINT16_MAX);
 }
 
+static __attribute__((noinline)) rota_status check_functions(const context *where,
+                                                             const rota_kernel *kernel) {
+    const rota_status status = rota_kernel_check_functions(kernel);
+    return status == ROTA_OK ? status : rota_fail_context(status, AT, AT_ARGUMENTS(where));
+}
+
 static inline __attribute__((always_inline)) rota_status check_kernel(const context *where,
                                                                       const rota_kernel_node *node) {
     const rota_kernel *kernel = node->kernel;
@@ -322,6 +329,7 @@ static inline __attribute__((always_inline)) rota_status check_kernel(const cont
                 node->placement.device_plus_1 > UINT8_MAX || node->placement.queue_plus_1 > UINT16_MAX,
             0))
         return refuse_kernel(where, node);
+    if (kernel->flags & ROTA_KERNEL_HAS_FUNCTIONS) ROTA_TRY(check_functions(where, kernel));
     if (kernel->bindable_count || node->binding_count) return check_bindings(where, node);
     return ROTA_OK;
 }

@@ -43,7 +43,9 @@ const rota_op *rota_op_find(const char *name) {
 }
 
 bool rota_op_get_example(const rota_op *op, uint32_t index, uint32_t size, rota_op_example *out_example) {
-    if (!op || !out_example || !op->example || !op->example(index, size, out_example)) return false;
+    if (!op || !out_example || !op->example) return false;
+    out_example->use.op = op; /* where the function finds its `user`; it may fill in the whole example */
+    if (!op->example(index, size, out_example)) return false;
     out_example->use.op = op;
     out_example->use.input_count = op->input_count;
     out_example->use.output_count = op->output_count;

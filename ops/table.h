@@ -127,7 +127,7 @@ struct rota_op {
     bool stops_gradient;                  /* in its place: none passes to the inputs, and that is no error */
     uint32_t saved_inputs, saved_outputs; /* those whose contents the gradient reads */
     /* Fills in example `index`, or returns false past the last. size 0: small and odd (tests); 1: benchmark
-     * sizes. */
+     * sizes. The example's use.op is the op already. */
     bool (*example)(uint32_t index, uint32_t size, rota_op_example *out_example);
     void *user; /* for the functions, which find it by use->op; borrowed like the op */
 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/common/kernel_size.h"
+#include "graph/kernel_calls.h"
 #include "exec/cpu/cluster.h"
 #include "exec/cpu/device.h"
 

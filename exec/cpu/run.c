@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "exec/common/kernel_size.h"
+#include "graph/kernel_calls.h"
 #include "exec/cpu/device.h"
 #include "exec/cpu/instance.h"
 

@@ -2,7 +2,7 @@
  * kernels with their function and launch. */
 #include "exec/cuda/cuda_program.h"
 #include "exec/common/checks.h"
-#include "exec/common/kernel_size.h"
+#include "graph/kernel_calls.h"
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_library.h"
@@ -180,8 +180,7 @@ static rota_status make_launch(maker *m, const rota_kernel *kernel, const void *
                                const uint64_t *operand_bytes, const uint32_t *given_groups,
                                rota_cuda_dispatch *out) {
     rota_cuda_launch *launch = &out->launch;
-    if (kernel->cuda.launch) {
-        kernel->cuda.launch(params, operand_bytes, &m->device->target, launch);
+    if (rota_kernel_cuda_launch(kernel, params, operand_bytes, &m->device->target, launch)) {
         for (uint32_t i = 0; i < 3; i++)
             if (launch->groups[i] == 0) launch->groups[i] = 1;
     } else {
@@ -210,6 +209,7 @@ static rota_status check_kernel(const maker *m, const rota_exec_command *command
     if (!kernel->cuda.image && !kernel->cuda.call)
         return rota_fail(ROTA_UNSUPPORTED, "kernel '%s' has no CUDA image; it does not run on %s",
                          kernel->name, info->id);
+    ROTA_TRY(rota_kernel_check_functions(kernel));
     if (command->operand_count == 0 || command->operand_count > ROTA_CUDA_OPERANDS_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT, "kernel '%s' has %u operands; CUDA kernels have 1 to %u",
                          kernel->name, command->operand_count, ROTA_CUDA_OPERANDS_MAX);

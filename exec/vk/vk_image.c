@@ -5,7 +5,7 @@
  * driver loads the best that the device can run. */
 #include "cuda/architecture.h"
 #include "exec/vk/vk_image.h"
-#include "exec/common/kernel_size.h"
+#include "graph/kernel_calls.h"
 #include "exec/vk/vk_device.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,14 +182,15 @@ rota_status rota_vk_image_launch(const rota_vk_device *device, const rota_kernel
     const char *id = device->base.info.id;
     if (!kernel->cuda.entry)
         return rota_fail(ROTA_INVALID_ARGUMENT, "kernel '%s' names no entry of its CUDA image", kernel->name);
-    if (kernel->cuda.prepare || kernel->cuda.workspace)
+    ROTA_TRY(rota_kernel_check_functions(kernel));
+    if (kernel->cuda.prepare || rota_kernel_has_workspace(kernel))
         return rota_fail(ROTA_UNSUPPORTED, "the CUDA image of kernel '%s' needs %s, which %s can't give it",
                          kernel->name, kernel->cuda.prepare ? "prepared parameters" : "a workspace", id);
     rota_cuda_launch launch = {.shared_bytes = kernel->cuda.shared_bytes};
     memcpy(launch.block, kernel->cuda.block, sizeof launch.block);
     rota_kernel_groups(kernel, kernel->cuda.grid, kernel->cuda.grid_with, params, operand_bytes, given_groups,
                        launch.groups);
-    if (kernel->cuda.launch) kernel->cuda.launch(params, operand_bytes, &device->target, &launch);
+    (void)rota_kernel_cuda_launch(kernel, params, operand_bytes, &device->target, &launch);
     uint64_t threads = 1, cluster = 1;
     for (uint32_t i = 0; i < 3; i++) {
         if (!launch.groups[i]) launch.groups[i] = 1;

@@ -3,7 +3,7 @@
 #include "exec/vk/vk_program.h"
 #include <stdio.h>
 #include "exec/common/checks.h"
-#include "exec/common/kernel_size.h"
+#include "graph/kernel_calls.h"
 #include "exec/vk/vk_device.h"
 #include "exec/vk/vk_steady.h"
 #include "spv/vk_copy.h"
@@ -96,6 +96,7 @@ static rota_status check_kernel(const maker *m, const rota_exec_command *command
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "kernel '%s' has %u specialization constants; at most %u are possible", kernel->name,
                          kernel->vk.spec_count, ROTA_KERNEL_SPEC_MAX);
+    ROTA_TRY(rota_kernel_check_functions(kernel));
     uint32_t push_bytes = 8 + 8 * (uint32_t)command->operand_count + kernel->param_bytes;
     if (push_bytes > m->device->push_bytes)
         return rota_fail(
@@ -135,16 +136,21 @@ static rota_status find_pipeline(maker *m, const rota_vk_pipeline_key *key,
 static const rota_kernel *select_image(const maker *m, const rota_kernel *kernel, const void *params,
                                        const uint64_t *operand_bytes, uint32_t slot_mask) {
     if (!(m->device->base.info.features & ROTA_FEATURE_CUDA_IMAGES)) return NULL;
-    if (kernel->vk.select_image)
-        return kernel->vk.select_image(params, operand_bytes, slot_mask, &m->device->target);
+    const rota_kernel *image;
+    if (rota_kernel_vk_select_image(kernel, params, operand_bytes, slot_mask, &m->device->target, &image))
+        return image;
     return kernel->vk.words || !kernel->cuda.image ? NULL : kernel;
 }
 
 static rota_status check_turns(const maker *m, const rota_kernel *kernel, const rota_kernel *chosen,
                                const void *params) {
     const uint32_t most = m->device->physical.turns_max;
-    if (chosen->vk.turns) kernel = chosen;
-    const uint64_t turns = most && kernel->vk.turns ? kernel->vk.turns(params) : 0;
+    uint64_t turns = 0;
+    if (!most) return ROTA_OK;
+    if (rota_kernel_vk_turns(chosen, params, &turns))
+        kernel = chosen;
+    else
+        (void)rota_kernel_vk_turns(kernel, params, &turns);
     if (turns <= most) return ROTA_OK;
     return rota_fail(
         ROTA_UNSUPPORTED,
@@ -182,14 +188,13 @@ static rota_status make_dispatch(maker *m, const rota_exec_command *command, con
         return rota_vk_image_get(m->device, image, &out_dispatch->image);
     }
     const rota_kernel *recorded = kernel;
-    if (kernel->vk.select) {
-        const rota_kernel *chosen = kernel->vk.select(params, operand_bytes, m->device->base.info.features);
-        if (chosen) kernel = chosen;
-    }
+    const rota_kernel *chosen =
+        rota_kernel_vk_select(kernel, params, operand_bytes, m->device->base.info.features);
+    if (chosen) kernel = chosen;
     ROTA_TRY(check_turns(m, recorded, kernel, params));
     ROTA_TRY(check_kernel(m, command, kernel));
     key.kernel = kernel;
-    if (kernel->vk.spec_count) kernel->vk.spec(params, key.spec);
+    if (kernel->vk.spec_count) rota_kernel_vk_spec(kernel, params, key.spec);
     ROTA_TRY(find_pipeline(m, &key, &out_dispatch->pipeline));
     if (!m->device->options.touch && (key.slot_mask | key.bind_mask)) {
         key.slot_mask = key.bind_mask = 0;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include "graph/buffer_internal.h"
+#include "graph/kernel_calls.h"
 #include "graph/record.h"
 #include "sched/plan/check_compare.h"
 
@@ -81,14 +82,14 @@ static rota_status describe(maker *m, uint32_t operand) {
  * what the last of them that has it reads. */
 static void find_scratch(maker *m, const rota_device_traits *device) {
     const rota_kernel *kernel = m->node->u.kernel.kernel;
-    if (!kernel->parts || !device) return;
+    if (!rota_kernel_has_parts(kernel) || !device) return;
     const void *params = rota_node_params(m->node);
     uint64_t bytes[ROTA_KERNEL_OPERANDS_MAX];
     for (uint32_t i = 0; i < m->node->access_count; i++) bytes[i] = m->operands[i].size_bytes;
     rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX] = {{0}};
-    if (kernel->parts(device->kind, params, bytes, 0, device->cuda, parts)) return;
+    if (rota_kernel_parts(kernel, device->kind, params, bytes, 0, device->cuda, parts)) return;
     memset(parts, 0, sizeof parts);
-    const uint32_t count = kernel->parts(ROTA_EXEC_CPU, params, bytes, 0, NULL, parts);
+    const uint32_t count = rota_kernel_parts(kernel, ROTA_EXEC_CPU, params, bytes, 0, NULL, parts);
     for (uint32_t p = 0; p < count; p++)
         for (uint32_t i = 0; i < parts[p].operand_count; i++)
             if (parts[p].operand[i] < m->node->access_count) {

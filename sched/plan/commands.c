@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/given.h"
 #include "base/sized_copy.h"
+#include "graph/kernel_calls.h"
 #include "sched/plan/commands.h"
 #include "sched/plan/names.h"
 #include "sched/plan/operations.h"
@@ -68,7 +69,7 @@ static void fill_in(const rota_plan *plan, uint32_t n, rota_plan_command *out) {
     }
     if (out->kind != ROTA_PLAN_KERNEL) return;
     out->kernel = operation->record->u.kernel.kernel;
-    if (out->kernel->work) out->work = out->kernel->work(rota_node_params(operation->record), bytes);
+    out->work = rota_kernel_work(out->kernel, rota_node_params(operation->record), bytes);
 }
 
 /* As pack.c counts them. */

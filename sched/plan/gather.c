@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
+#include "graph/kernel_calls.h"
 #include "graph/record.h"
 #include "sched/plan/check.h"
 #include "sched/plan/interval.h"
@@ -233,7 +234,7 @@ static rota_status add_record(rota_compiler *c, const rota_node_record *record, 
                               uint32_t queue, bool is_first, bool is_last) {
     uint32_t count = 0;
     const rota_node_record *parts[ROTA_KERNEL_PARTS_MAX];
-    if (record->kind == ROTA_NODE_KERNEL && record->u.kernel.kernel->parts)
+    if (record->kind == ROTA_NODE_KERNEL && rota_kernel_has_parts(record->u.kernel.kernel))
         ROTA_TRY(rota_compile_parts(c, part, record, parts, &count));
     if (count == 0) {
         parts[0] = record;

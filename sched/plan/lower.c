@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
+#include "graph/kernel_calls.h"
 
 static uint32_t add_memory(lowering *l, uint32_t part, rota_plan_memory memory) {
     rota_vector *memories = &l->parts[part].memories;
@@ -443,10 +444,11 @@ static bool runs_on_vk(const rota_kernel *kernel, uint32_t features) {
 
 static rota_status check_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel,
                                 const rota_device_traits *device) {
-    bool there = device->kind == ROTA_EXEC_CPU  ? kernel->cpu.fn != NULL
-                 : device->kind == ROTA_EXEC_VK ? runs_on_vk(kernel, device->features)
-                                                : kernel->cuda.image || kernel->cuda.call ||
-                                                      kernel->cuda.select; /* the executor asks it */
+    bool there = device->kind == ROTA_EXEC_CPU ? kernel->cpu.fn != NULL
+                 : device->kind == ROTA_EXEC_VK
+                     ? runs_on_vk(kernel, device->features)
+                     : kernel->cuda.image || kernel->cuda.call ||
+                           rota_kernel_has_cuda_select(kernel); /* which the executor asks */
     if (there) return ROTA_OK;
     static const char *const forms[ROTA_EXEC_KIND_COUNT] = {"C function", "SPIR-V", "CUDA image"};
     return rota_fail(ROTA_UNSUPPORTED, "%s: kernel '%s' brings no %s, which device %s needs",

@@ -1,6 +1,7 @@
 /* Kernels that are several on some devices (rota_kernel.parts): the records of what a node becomes there. To
  * the steps that follow, the parts are operations like any others; they share the node's number and name. */
 #include <string.h>
+#include "graph/kernel_calls.h"
 #include "sched/plan/parts.h"
 #include "sched/plan/workspace.h"
 
@@ -8,7 +9,7 @@ static rota_status check_part(const rota_node_record *record, const rota_kernel_
     bool fits = part->kernel && part->operand_count == part->kernel->operand_count &&
                 part->kernel->param_bytes <= ROTA_KERNEL_PARAM_BYTES_MAX;
     for (uint32_t i = 0; fits && i < part->operand_count; i++) fits = part->operand[i] < record->access_count;
-    if (fits) return ROTA_OK;
+    if (fits) return rota_kernel_check_functions(part->kernel);
     return rota_fail(ROTA_INVALID_ARGUMENT,
                      "kernel '%s' names as a part of it kernel '%s' with %u operands out of %u; it has %u",
                      record->u.kernel.kernel->name, part->kernel ? part->kernel->name : "none",
@@ -57,8 +58,8 @@ rota_status rota_compile_parts(rota_compiler *c, uint32_t part, const rota_node_
     const uint32_t slot_mask = rota_compile_operand_bytes(c, record, buffers, bytes);
     rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX];
     memset(parts, 0, sizeof parts); /* also what lies between parameters */
-    *out_count = kernel->parts(device ? device->kind : ROTA_EXEC_CPU, rota_node_params(record), bytes,
-                               slot_mask, device ? device->cuda : NULL, parts);
+    *out_count = rota_kernel_parts(kernel, device ? device->kind : ROTA_EXEC_CPU, rota_node_params(record),
+                                   bytes, slot_mask, device ? device->cuda : NULL, parts);
     for (uint32_t i = 0; i < *out_count; i++) ROTA_TRY(make_record(c, record, &parts[i], &out_records[i]));
     return ROTA_OK;
 }

@@ -15,6 +15,7 @@
  * changed by ranges of ticks (peaks.h), so giving up a buffer costs O(log nodes) for each buffer that its
  * clone reads. */
 #include "sched/plan/recompute.h"
+#include "graph/kernel_calls.h"
 
 #include "sched/plan/pack.h"
 #include "sched/plan/recompute_state.h"
@@ -199,8 +200,8 @@ static double cost_of(const state *s, uint32_t node) {
         sizes[i] = rota_node_accesses(record)[i].size_bytes;
         bytes += (double)sizes[i];
     }
-    if (record->kind != ROTA_NODE_KERNEL || !record->u.kernel.kernel->work) return bytes;
-    return bytes + (double)record->u.kernel.kernel->work(rota_node_params(record), sizes) / WORK_PER_BYTE;
+    if (record->kind != ROTA_NODE_KERNEL) return bytes;
+    return bytes + rota_kernel_work(record->u.kernel.kernel, rota_node_params(record), sizes) / WORK_PER_BYTE;
 }
 
 /* Whether what a node reads is still the same before node `to`. */

@@ -1,6 +1,7 @@
 /* Scratch memory that a kernel asks for on the device it is placed on (rota_kernel.cuda.workspace): a
  * transient buffer of the plan's own, written by that one node, so that it is packed like any other. */
 #include "graph/buffer_internal.h"
+#include "graph/kernel_calls.h"
 #include "sched/plan/workspace.h"
 
 /* A node that wants one. */
@@ -32,7 +33,7 @@ uint64_t rota_compile_workspace_bytes(const rota_compiler *c, uint32_t part, con
     const void *params = rota_node_params(record);
     const rota_kernel *kernel =
         rota_exec_cuda_kernel(record->u.kernel.kernel, params, bytes, slot_mask, target);
-    return kernel->cuda.workspace ? kernel->cuda.workspace(params, bytes, target) : 0;
+    return rota_kernel_cuda_workspace(kernel, params, bytes, target);
 }
 
 rota_status rota_compile_want_workspace(rota_compiler *c, uint64_t size_bytes) {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 #include "base/clock.h"
-#include "exec/common/kernel_size.h"
+#include "graph/kernel_calls.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/random.h"
 

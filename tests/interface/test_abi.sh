@@ -80,7 +80,8 @@ for path in root.glob("*/*.h"):
             body += "uint64_t later;"
         else: # less its last member, or the last that one line declares
             before, _, last = body.rstrip().rstrip(";").rpartition(";")
-            body = before + ";" + (last.rpartition(",")[0] + ";" if "," in last else "")
+            is_several = "," in re.sub(r"\([^()]*\)", "", last) # not the parameters of a function
+            body = before + ";" + (last.rpartition(",")[0] + ";" if is_several else "")
         text = text[:match.start(1)] + body + text[match.end(1):]
     path.write_text(text)
 PYTHON

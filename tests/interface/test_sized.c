@@ -166,6 +166,16 @@ static rota_status call_loss_scale(const void *given) {
 static rota_status call_kernel_node(const void *given) {
     return rota_record_kernel(s.recorder, given, NULL);
 }
+static double work_function(void *user, const void *params, const uint64_t *operand_bytes) {
+    (void)user, (void)params, (void)operand_bytes;
+    return 1;
+}
+static rota_status call_kernel_functions(const void *given) { /* the graph is never compiled */
+    static rota_kernel kernel = {.name = "sized", .operand_count = 1, .flags = ROTA_KERNEL_HAS_FUNCTIONS};
+    kernel.functions = given;
+    return rota_record_kernel(
+        s.recorder, &ROTA_KERNEL_NODE(.kernel = &kernel, .accesses = &s.access, .access_count = 1), NULL);
+}
 static rota_status call_host_node(const void *given) {
     return rota_record_host(s.recorder, given, NULL);
 }
@@ -202,6 +212,7 @@ static void all_given(void (*judge)(const char *type, size_t size, const void *w
     GIVEN(lion, .lr = ROTA_CONSTANT(1));
     GIVEN(loss_scale, .interval = 5);
     GIVEN(kernel_node, .kernel = &touches, .accesses = &s.access, .access_count = 1);
+    GIVEN(kernel_functions, .work = work_function);
     static _Alignas(64) uint8_t memory[64];
     GIVEN(adopt_options, .name = "sized", .memory = memory, .size_bytes = sizeof memory);
     GIVEN(host_node, .fn = host_function, .accesses = &s.access, .access_count = 1);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
-#include "exec/common/kernel_size.h"
+#include "graph/kernel_calls.h"
 
 /* rota_args of exec/cuda/rota_kernel.cuh. */
 typedef struct arguments {

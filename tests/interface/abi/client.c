@@ -46,6 +46,12 @@ enum { COUNT = 256, GUARD = 0x5a };
 #define REFUSED(options, call) (void)0
 #endif
 
+/* What a kernel of its own costs: its `user` says so. */
+static double work_of(void *user, const void *params, const uint64_t *operand_bytes) {
+    (void)params, (void)operand_bytes;
+    return *(const double *)user;
+}
+
 int main(void) {
     rota_runtime *runtime;
     rota_device *device;
@@ -93,8 +99,15 @@ int main(void) {
     /* And a node of its own: x + 1. */
     const rota_unary_params params = {COUNT, ROTA_UNARY_AFFINE, 1, 1, ROTA_F32};
     const rota_access accesses[] = {{buffer, 0, ROTA_WHOLE, ROTA_READ}, {buffer, 0, ROTA_WHOLE, ROTA_WRITE}};
-    rota_kernel_node node = ROTA_KERNEL_NODE(.kernel = rota_kernel_find("unary"), .accesses = accesses,
-                                             .access_count = 2, .params = &params);
+    double cost = 42;
+    rota_kernel_functions functions = ROTA_KERNEL_FUNCTIONS(.work = work_of);
+    rota_kernel own = *rota_kernel_find("unary");
+    own.flags |= ROTA_KERNEL_HAS_FUNCTIONS;
+    own.functions = &functions;
+    own.user = &cost;
+    rota_kernel_node node =
+        ROTA_KERNEL_NODE(.kernel = &own, .accesses = accesses, .access_count = 2, .params = &params);
+    REFUSED(functions, rota_record_kernel(recorder, &node, NULL));
     REFUSED(node, rota_record_kernel(recorder, &node, NULL));
     TRY(rota_record_kernel(recorder, &node, NULL));
     rota_tape_destroy(tape);
@@ -121,7 +134,7 @@ int main(void) {
     commands[0].struct_size = sizeof *commands;
     TRY(rota_plan_get_commands(plan, commands, 8));
     EXPECT(commands[2].struct_size == sizeof *commands && commands[2].device == device);
-    EXPECT(commands[2].kernel == rota_kernel_find("unary") && commands[2].read_bytes == sizeof data);
+    EXPECT(commands[2].kernel == &own && commands[2].read_bytes == sizeof data && commands[2].work == 42);
     FILLED_LATER(commands[2]);
     rota_plan_time times[8];
     GUARDED(plan_replay, replay);

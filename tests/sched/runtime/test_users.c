@@ -130,6 +130,13 @@ static rota_status record_bound(rota_tape *tape, rota_op_use *use) {
     return rota_op_scale_into(tape, use->inputs[0], ROTA_CONSTANT(*times), use->outputs[0]);
 }
 
+static bool example_of_bound(uint32_t index, uint32_t size, rota_op_example *out_example) {
+    (void)size;
+    const float *times = out_example->use.op->user;
+    *out_example = (rota_op_example){.label = "bound", .flops = (double)*times};
+    return index == 0;
+}
+
 static void ops(void **state) {
     runtime_fixture *f = *state;
     const float three = 3;
@@ -140,7 +147,12 @@ static void ops(void **state) {
                         .output_names = {"y"},
                         .shape = shape_of_bound,
                         .record = record_bound,
+                        .example = example_of_bound,
                         .user = (void *)(uintptr_t)&three};
+    rota_op_example example = {0};
+    assert_true(rota_op_get_example(&op, 0, 0, &example));
+    assert_true(example.flops == 3 && example.use.op == &op && example.use.input_count == 1);
+    assert_false(rota_op_get_example(&op, 1, 0, &example));
     const float values[] = {1, 2, 3, 4};
     float result[4];
     rota_tensor x;
