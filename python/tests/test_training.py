@@ -1,8 +1,6 @@
-"""Optimizers and ops that training needs, against numpy; the examples; the README."""
+"""Optimizers and ops that training needs, against numpy; the examples."""
 
-import re
 import runpy
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -123,20 +121,6 @@ def test_trainer(device: rota.Device) -> None:
     losses = [step(x=x, y=y) for _ in range(100)]
     assert losses[-1] < 1e-2 < 1 < losses[0]
     assert "call it with (x, y, lr=..., step=...)" in repr(step)
-
-
-def test_readme(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each listing of the README runs, one after the other; those with torch or JAX where it is."""
-    text = (HERE.parent / "README.md").read_text()
-    names: dict[str, Any] = {}
-    listings = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(listings) > 3
-    for listing in listings:
-        if any(f"import {other}" in listing and find_spec(other) is None for other in ("torch", "jax")):
-            continue
-        exec(compile(listing, "README.md", "exec"), names)
-    assert names["loss"] < 1e-3
-    names["device"].close()
 
 
 def test_example_fit(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
-"""Every listing of README.md and of docs/*.md compiles as it stands: a whole program by itself, a part of one in a
-function where what its page has before is declared. Kernels' are the examples'. Python's are run by the package's
-tests, rota.hpp's by test_cpp, what CMake is told by test_install. test_listings.py SOURCE BUILD"""
+"""Every listing of the tree's pages compiles as it stands: a whole program by itself, a part of one in a function where
+what its page has before is declared. Kernels' are the examples'. Python's are on a page that the package's tests run
+(python/tests/test_pages.py), rota.hpp's in the guide, whose test_cpp compiles, and CMake's are the calls of the project
+that test_install builds. Commands of rota's programs, wherever a page has them, have options that these know.
+test_listings.py SOURCE BUILD"""
+import ast
+import functools
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -32,11 +37,28 @@ BEFORE = {
     "for (int round = 0;": ("", "rota_plan *plan = 0, *shared_plan = 0; int rounds = 3;", True),
 }
 TRY = '#define TRY(call) do { if ((call) != ROTA_OK) return 1; } while (0)\n'
-ELSEWHERE = {"", "sh", "python", "cmake", "{toctree}", "{literalinclude}"}  # the first two: for a shell
+# Programs of a build, which pages show commands of; rota-bench has options by its first word.
+PROGRAMS = {"rota-bench": "bench/rota-bench", "train_gpt": "examples/train_gpt",
+            "train_patchtst": "examples/train_patchtst"}
+SEEN_LEAST = {"listings": 20, "commands": 20}
+
+
+def pages(root):
+    """The tree's, without what was built."""
+    return [path for path in sorted(root.rglob("*.md"))
+            if not any(part.startswith(("build", ".")) for part in path.relative_to(root).parts)]
 
 
 def listings(page):
     return re.findall(r"^```(\S*)[^\n]*\n(.*?)^```$", page, re.M | re.S)
+
+
+def commands(page):
+    """Of rota's programs: in lines for a shell, and between backquotes."""
+    page = page.replace("\\\n", " ")
+    names = "|".join(PROGRAMS)
+    lines = re.findall(rf"^ *(?:\$ )?(?:build/\w+/)?((?:{names}) [^\n]*)$", page, re.M)
+    return lines + [" ".join(words.split()) for words in re.findall(rf"`(?:build/\w+/)?((?:{names})\s[^`]*)`", page)]
 
 
 def compiled(command, source, name, folder):
@@ -59,8 +81,53 @@ def file_of(text):
     return None
 
 
+@functools.cache
+def help_of(program):
+    """What a program says of its options; None: it was not built."""
+    if not pathlib.Path(program[0]).exists():
+        return None
+    done = subprocess.run([*program, "--help"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.stdout if done.returncode == 0 else f"--help: exit code {done.returncode}"
+
+
+def judge_command(command, build):
+    words = shlex.split(command.split("#")[0].replace("...", ""))
+    program = [str(build / PROGRAMS[words[0]])]
+    if words[0] == "rota-bench":
+        program += [word for word in words[1:2] if not word.startswith("-") and word != "COMMAND"]
+    known = help_of(tuple(program))
+    if known is None:
+        return []
+    if known.startswith("--help: "):
+        return [f"`{command}`: {' '.join(program[1:])} {known}"]
+    options = [re.match(r"--[\w-]+", word.lstrip("["))[0] for word in words if re.match(r"\[?--\w", word)]
+    return [f"`{command}`: {words[0]} has no option {option}" for option in options
+            if not re.search(rf"{option}(?![\w-])", known)]
+
+
+def judge_elsewhere(name, language, text, root):
+    """What another test compiles or runs; None: a language of which nothing is known."""
+    if language == "python":
+        listed = (root / "python/tests/test_pages.py").read_text(encoding="utf-8")
+        run = ast.literal_eval(re.search(r"^PAGES = (\{.*?\})$", listed, re.M | re.S)[1])
+        return "" if str(name) in run else "python/tests/test_pages.py does not run this page"
+    if language == "c++" and "rota::" in text:
+        return "" if str(name) == "docs/guide.md" else "test_cpp compiles the guide's alone"
+    if language == "cmake":
+        client = (root / "tests/interface/client/CMakeLists.txt").read_text(encoding="utf-8")
+        for command, first in re.findall(r"^(\w+)\(([^ )]*(?: [\d.]+)?)", text, re.M):
+            expected = f"{command}({first}" if command == "find_package" else f"{command}("
+            if expected not in client:
+                return f"tests/interface/client/CMakeLists.txt has no {expected}"
+        return ""
+    return "" if language in ("", "sh") or language.startswith("{") else None
+
+
 def judge(name, page, root, build, folder):
-    faults, seen = [], 0
+    faults, seen = [], {"listings": 0, "commands": 0}
+    for command in commands(page):
+        seen["commands"] += 1
+        faults += [f"{name}: {fault}" for fault in judge_command(command, build)]
     c = ["cc", "-std=c17", "-Wall", "-Wextra", "-Wno-unused-but-set-variable", "-Werror", "-fsyntax-only", "-I",
          str(build / "include")]
     for language, text in listings(page):
@@ -82,11 +149,11 @@ def judge(name, page, root, build, folder):
                                 text, "listing.cu", folder)
             if text not in (root / "examples/basics/logistic.cu").read_text():
                 said = said or "it is not examples/basics/logistic.cu"
-        elif language in ELSEWHERE or language == "c++" and "rota::" in text:
-            continue
         else:
-            said = f"a listing in '{language}', of which nothing is known"
-        seen += 1
+            said = judge_elsewhere(name, language, text, root)
+            if said is None:
+                said = f"a listing in '{language}', of which nothing is known"
+        seen["listings"] += 1
         if said:
             faults.append(f"{name}: '{first}': {said}")
     return faults, seen
@@ -94,25 +161,30 @@ def judge(name, page, root, build, folder):
 
 def main():
     root, build = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
-    faults, seen = [], 0
+    faults, seen = [], dict.fromkeys(SEEN_LEAST, 0)
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
-        for path in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
-            more, count = judge(path.relative_to(root), path.read_text(encoding="utf-8"), root, build, folder)
+        for path in pages(root):
+            more, counts = judge(path.relative_to(root), path.read_text(encoding="utf-8"), root, build, folder)
             faults += more
-            seen += count
-        # It notices: what does not compile, and what nobody has said how to compile.
+            seen = {what: seen[what] + counts[what] for what in seen}
+        # It notices: what does not compile, what nobody runs, and what nobody has said how to compile.
         for text in ("```c\nfor (int round = 0; round < rounds; round++) rota_submit(plan);\n```\n",
                      "```c\nrota_new_call(plan);\n```\n", "```glsl\n#version 460\nvoid main() { x = 1; }\n```\n",
-                     "```fortran\nEND\n```\n"):
+                     "```fortran\nEND\n```\n", "```python\nimport rota\n```\n", "```c++\nrota::graph g;\n```\n",
+                     "```cmake\nfind_package(rota 0.1 REQUIRED)\n```\n", "```cmake\nrota_use(app)\n```\n"):
             if len(judge("planted", text, root, build, folder)[0]) != 1:
                 faults.append(f"a planted listing went unnoticed: {text}")
+        if (build / PROGRAMS["rota-bench"]).exists():
+            for text in ("    $ build/bench/rota-bench plan --no-such 1\n", "so `rota-bench\nplan --no-such`.\n",
+                         "```sh\nrota-bench \\\n  plan --no-such\n```\n", "`rota-bench no-such --device cpu`"):
+                if len(judge("planted", text, root, build, folder)[0]) != 1:
+                    faults.append(f"a planted command went unnoticed: {text}")
     quickstart = (root / "examples/basics/quickstart.c").read_text()
     if listings((root / "README.md").read_text())[1][1].rstrip() not in quickstart:
         faults.append("README.md: its second listing is not in examples/basics/quickstart.c")
-    if seen < 9:
-        faults.append(f"only {seen} listings were seen")
-    report.end(faults, f"{seen} listings compile")
+    faults += [f"only {seen[what]} {what} were seen" for what, least in SEEN_LEAST.items() if seen[what] < least]
+    report.end(faults, f"{seen['listings']} listings compile, here or elsewhere; {seen['commands']} commands")
 
 
 main()

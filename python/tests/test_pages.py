@@ -1,0 +1,41 @@
+"""The pages' listings of Python run as they stand."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rota
+
+ROOT = Path(__file__).parents[2]
+# Each page that has any, and how many: test_listings, of the C library's tests, looks whether one is forgotten.
+PAGES = {"python/README.md": 8, "docs/guide.md": 1, "docs/index.md": 1}
+
+
+def names_before(page: str, device: rota.Device) -> dict[str, Any]:
+    """What the page's words say is there already; the README begins with nothing."""
+    if page == "python/README.md":
+        return {}
+    x = np.random.default_rng(0).standard_normal((256, 8)).astype(np.float32)
+    y = x.sum(1, keepdims=True)
+    return {"rota": rota, "device": device, "x": x, "y": y, "w": device.tensor(np.zeros((8, 1), np.float32))}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_listings(page: str, cpu: rota.Device, capsys: pytest.CaptureFixture[str]) -> None:
+    """One after the other; those with torch or JAX where it is."""
+    listings = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+    assert len(listings) == PAGES[page]
+    names = names_before(page, cpu)
+    for listing in listings:
+        if any(f"import {other}" in listing and find_spec(other) is None for other in ("torch", "jax")):
+            continue
+        exec(compile(listing, page, "exec"), names)
+    if page == "docs/guide.md":
+        assert float(capsys.readouterr().out.strip(" []\n")) == pytest.approx(np.mean(names["y"] ** 2), rel=1e-3)
+    else:
+        assert names["loss"] < 1e-3
+        names["device"].close()
