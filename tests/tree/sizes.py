@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """No struct of the library has more than 25 members, no header more than 250 lines (but what is made of shaders), no
-file more than 600, no function more than 60. Members of structs and unions without a name count where they stand; a
-member of a type with a name of its own is one. sizes.py ROOT"""
+file more than 600, no function more than 60. Members of structs and unions that are declared inside count where they
+stand, with a name or without; a member of a type that is declared elsewhere is one. sizes.py ROOT"""
 import os
 import pathlib
 import re
@@ -125,7 +125,7 @@ def faults_of(root):
 PLANTED = """struct %s {
     int a, b[2], *c;
     void (*call)(int x, int y, int z);
-    union { struct { int d, e; } both; int f; } u;
+    union { struct tagged { int d; struct { int e; } deep[2]; } both; int f; } u, *v;
     enum { ONE, TWO } g;
     named many;
     %s
