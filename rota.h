@@ -23,5 +23,6 @@
 #include "ops/direct.h"
 #include "ops/dlpack.h"
 #include "ops/custom.h"
+#include "ops/deprecated.h"
 
 #endif

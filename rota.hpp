@@ -181,7 +181,7 @@ class buffer : public detail::reference<rota_buffer, rota_buffer_retain, rota_bu
     const char *name() const noexcept { return rota_buffer_name(get()); }
     buffer view(std::uint64_t offset_bytes, std::uint64_t size_bytes) const {
         rota_buffer *object;
-        check(rota_buffer_view(get(), offset_bytes, size_bytes, &object));
+        check(rota_buffer_create_view(get(), offset_bytes, size_bytes, &object));
         return buffer(object);
     }
     /* The elements are copied before it returns. An empty device: where the buffer's bytes are. */
@@ -367,7 +367,7 @@ class tape : public detail::owner<rota_tape, rota_tape_destroy> {
     }
     static rota_tape *made(device on, const rota_tape_options *options) {
         rota_tape *object;
-        check(rota_device_tape(on.get(), options, &object));
+        check(rota_tape_create_on(on.get(), options, &object));
         return object;
     }
 };
@@ -422,7 +422,7 @@ class runtime : public detail::owner<rota_runtime, detail::close_runtime> {
     /* A persistent buffer. */
     rota::buffer buffer(const char *name, std::uint64_t size_bytes) {
         rota_buffer *object;
-        check(rota_runtime_buffer(get(), name, size_bytes, &object));
+        check(rota_buffer_create_in(get(), name, size_bytes, &object));
         return rota::buffer(object);
     }
     /* A persistent buffer that holds these elements on a device. */

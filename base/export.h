@@ -12,6 +12,9 @@
 #define ROTA_PRINTF(format_index, first_argument)                                                            \
     __attribute__((format(printf, format_index, first_argument)))
 
+/* Of a call's declaration: compilers warn where it is called, and say what is called instead. */
+#define ROTA_DEPRECATED(instead) __attribute__((deprecated("call " instead)))
+
 #define ROTA_VERSION_MAJOR 0
 #define ROTA_VERSION_MINOR 2
 #define ROTA_VERSION_PATCH 0

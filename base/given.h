@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 
-/* Returns INVALID_ARGUMENT from a public function whose argument is NULL: "rota_buffer_view: parent is
+/* Returns INVALID_ARGUMENT from a public function whose argument is NULL: "rota_buffer_create_view: parent is
  * NULL". */
 #define ROTA_GIVEN(argument)                                                                                 \
     do {                                                                                                     \

@@ -33,10 +33,10 @@ static rota_status make_chain(const opened_device *opened, uint64_t rows, chain 
     for (uint64_t i = 0; i < count; i++)
         out->x_data[i] = (float)((i * 2654435761u) % 65536u) / 16384.0f - 2.0f;
     for (uint64_t i = 0; i < COLUMNS; i++) out->bias_data[i] = (float)(i % 64) / 64.0f - 0.5f;
-    ROTA_TRY(rota_runtime_buffer(opened->runtime, "x", count * 4, &out->x));
-    ROTA_TRY(rota_runtime_buffer(opened->runtime, "y", count * 4, &out->y));
-    ROTA_TRY(rota_runtime_buffer(opened->runtime, "bias", (uint64_t)COLUMNS * 4, &out->bias));
-    ROTA_TRY(rota_runtime_buffer(opened->runtime, "seen", 4, &out->seen));
+    ROTA_TRY(rota_buffer_create_in(opened->runtime, "x", count * 4, &out->x));
+    ROTA_TRY(rota_buffer_create_in(opened->runtime, "y", count * 4, &out->y));
+    ROTA_TRY(rota_buffer_create_in(opened->runtime, "bias", (uint64_t)COLUMNS * 4, &out->bias));
+    ROTA_TRY(rota_buffer_create_in(opened->runtime, "seen", 4, &out->seen));
     ROTA_TRY(rota_buffer_write(out->x, opened->device, 0, out->x_data, count * 4, NULL));
     return rota_buffer_write(out->bias, opened->device, 0, out->bias_data, (uint64_t)COLUMNS * 4, NULL);
 }

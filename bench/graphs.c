@@ -194,12 +194,12 @@ static rota_status make_persistent(bench_graph *g, uint64_t buffer, const char *
         ROTA_TRY(rota_graph_buffer(g->graph, ROTA_BUFFER_SLOT, name, size, &g->buffers[buffer]));
     if (!g->options.runtime) return rota_buffer_create(name, size, out);
     if (number / VIEWS_PER_ROOT == g->root_count) {
-        ROTA_TRY(rota_runtime_buffer(g->options.runtime, "bench root",
-                                     (uint64_t)VIEW_SPACING * VIEWS_PER_ROOT, &g->roots[g->root_count]));
+        ROTA_TRY(rota_buffer_create_in(g->options.runtime, "bench root",
+                                       (uint64_t)VIEW_SPACING * VIEWS_PER_ROOT, &g->roots[g->root_count]));
         g->root_count++;
     }
-    return rota_buffer_view(g->roots[number / VIEWS_PER_ROOT], number % VIEWS_PER_ROOT * VIEW_SPACING, size,
-                            out);
+    return rota_buffer_create_view(g->roots[number / VIEWS_PER_ROOT], number % VIEWS_PER_ROOT * VIEW_SPACING,
+                                   size, out);
 }
 
 static rota_status make_buffers(bench_graph *g) {

@@ -129,8 +129,8 @@ static rota_status make_operands(products *p, const opened_device *opened, rota_
             if (copy && o < 2 && fwrite(data, bytes, operands[o].count, copy) != operands[o].count)
                 status = rota_fail(ROTA_SYSTEM, "the operands for the comparison can't be written");
             if (status == ROTA_OK)
-                status = rota_runtime_buffer(opened->runtime, operands[o].name, operands[o].count * bytes,
-                                             operands[o].buffer);
+                status = rota_buffer_create_in(opened->runtime, operands[o].name, operands[o].count * bytes,
+                                               operands[o].buffer);
             if (status == ROTA_OK)
                 status = rota_buffer_write(*operands[o].buffer, opened->device, 0, data,
                                            operands[o].count * bytes, NULL);

@@ -91,7 +91,7 @@ static rota_status make_input(trial *t, uint32_t i, const opened_device *opened)
         set_number(data, x, e, fill_value(t->example.fill[i], e, count, t->example.classes, &state));
         t->reference.in[i][e] = element_number(data, x, e);
     }
-    if (status == ROTA_OK) status = rota_runtime_buffer(opened->runtime, "input", size, &t->inputs[i]);
+    if (status == ROTA_OK) status = rota_buffer_create_in(opened->runtime, "input", size, &t->inputs[i]);
     if (status == ROTA_OK) status = rota_buffer_write(t->inputs[i], opened->device, 0, data, size, NULL);
     x->buffer = t->inputs[i];
     free(data);
@@ -116,7 +116,7 @@ static rota_status make_outputs(trial *t, const opened_device *opened) {
             return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for output %u", i);
         }
         memset(data, 0xff, bytes);
-        rota_status status = rota_runtime_buffer(opened->runtime, "output", bytes, &t->outputs[i]);
+        rota_status status = rota_buffer_create_in(opened->runtime, "output", bytes, &t->outputs[i]);
         if (status == ROTA_OK)
             status = rota_buffer_write(t->outputs[i], opened->device, 0, data, bytes, NULL);
         free(data);

@@ -157,7 +157,7 @@ static int use_once(const soak *s) {
 static rota_status fill_rings(const soak *s) {
     void *bytes = calloc(1, SLOT_BYTES);
     rota_buffer *buffer = NULL;
-    rota_status status = bytes ? rota_runtime_buffer(s->runtime, "ring", SLOT_BYTES, &buffer)
+    rota_status status = bytes ? rota_buffer_create_in(s->runtime, "ring", SLOT_BYTES, &buffer)
                                : rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for %u bytes", SLOT_BYTES);
     for (uint32_t i = 0; i < 4 * RING_SLOTS * s->device_count && status == ROTA_OK; i++) {
         rota_ticket ticket;

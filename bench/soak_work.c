@@ -130,7 +130,7 @@ static bool host_access(soak_thread *t) {
         goto done;
     }
     fill_random(t, mirror, size);
-    GOOD(rota_runtime_buffer(t->soak->runtime, "soak", size, &buffer));
+    GOOD(rota_buffer_create_in(t->soak->runtime, "soak", size, &buffer));
     GOOD(rota_buffer_write(buffer, any_device(t), 0, mirror, size, NULL));
     for (uint32_t round = 0; round < 20; round++) {
         for (uint32_t i = 0; i < 2; i++) {
@@ -247,7 +247,7 @@ static bool arguments(soak_thread *t) {
     bool good = false, copied = below(t, 2);
     if (!m) return wrong(t, "no host memory for arguments");
     GOOD(argument_plan(t, filled, buffers, &graph, &plan));
-    GOOD(rota_runtime_buffer(t->soak->runtime, "bound", size, &bound));
+    GOOD(rota_buffer_create_in(t->soak->runtime, "bound", size, &bound));
     GOOD(rota_args_create(plan, &args));
     GOOD(rota_args_set_buffer(args, buffers[2], bound));
     GOOD(rota_args_set_input(args, buffers[0], m->in, size, copied));
@@ -333,7 +333,7 @@ static bool opener(soak_thread *t) {
     GOOD(rota_device_open(runtime, rota_device_get_info(any_device(t))->id, &device));
     rota_status status = ROTA_OK;
     for (; made < PIECES_MAX && status == ROTA_OK; made++) {
-        GOOD(rota_runtime_buffer(runtime, "piece", PIECE_BYTES, &pieces[made]));
+        GOOD(rota_buffer_create_in(runtime, "piece", PIECE_BYTES, &pieces[made]));
         status = rota_buffer_prepare(pieces[made], device);
     }
     WANT(ROTA_OUT_OF_MEMORY, status);
@@ -422,9 +422,9 @@ static bool failures(soak_thread *t) {
     rota_ticket ticket = {0};
     _Atomic uint32_t fails = 0;
     bool good = false;
-    GOOD(rota_runtime_buffer(t->soak->runtime, "x", sizeof words, &x));
-    GOOD(rota_runtime_buffer(t->soak->runtime, "y", sizeof words, &y));
-    GOOD(rota_runtime_buffer(t->soak->runtime, "other", sizeof words, &other));
+    GOOD(rota_buffer_create_in(t->soak->runtime, "x", sizeof words, &x));
+    GOOD(rota_buffer_create_in(t->soak->runtime, "y", sizeof words, &y));
+    GOOD(rota_buffer_create_in(t->soak->runtime, "other", sizeof words, &other));
     GOOD(failing_plan(t, x, y, &fails, &plan));
     for (uint32_t round = 0; round < 6; round++) {
         fill_random(t, (uint8_t *)words, sizeof words);

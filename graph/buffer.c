@@ -55,8 +55,8 @@ rota_status rota_buffer_create(const char *name, uint64_t size_bytes, rota_buffe
     return ROTA_OK;
 }
 
-rota_status rota_buffer_view(rota_buffer *parent, uint64_t offset_bytes, uint64_t size_bytes,
-                             rota_buffer **out_view) {
+rota_status rota_buffer_create_view(rota_buffer *parent, uint64_t offset_bytes, uint64_t size_bytes,
+                                    rota_buffer **out_view) {
     ROTA_GIVEN(parent);
     ROTA_GIVEN(out_view);
     *out_view = NULL;

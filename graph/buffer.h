@@ -3,7 +3,7 @@
  * Kinds:
  *
  * - PERSISTENT: the runtime's; lives across replays (parameters, optimizer state). Made by
- *   rota_runtime_buffer (sched/runtime.h), or by rota_buffer_create with no runtime for graphs that are only
+ *   rota_buffer_create_in (sched/runtime.h), or by rota_buffer_create with no runtime for graphs that are only
  *   compiled, never run.
  *
  * - INPUT: host memory given at each replay; read-only for nodes. The host memory is borrowed until the
@@ -51,10 +51,10 @@ typedef enum rota_buffer_kind {
 ROTA_API rota_status rota_buffer_create(const char *name, uint64_t size_bytes, rota_buffer **out_buffer);
 
 /* The part [offset, offset + size) of `parent` as a buffer of its own, which holds a reference to the
- * allocation. A view of a view is a view of the root. Any thread; may block in malloc. OUT_OF_RANGE names
- * both sizes. */
-ROTA_API rota_status rota_buffer_view(rota_buffer *parent, uint64_t offset_bytes, uint64_t size_bytes,
-                                      rota_buffer **out_view);
+ * allocation. A view of a view is a view of the root. The caller owns one reference. Any thread; may block in
+ * malloc. OUT_OF_RANGE names both sizes. */
+ROTA_API rota_status rota_buffer_create_view(rota_buffer *parent, uint64_t offset_bytes, uint64_t size_bytes,
+                                             rota_buffer **out_view);
 
 /* One reference more / one less. Any thread. Retain is wait-free. Release of a PERSISTENT buffer or a view of
  * one is lock-free, and when it drops the last reference it hands the memory to the runtime's reclaimer

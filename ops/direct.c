@@ -30,7 +30,7 @@ rota_status rota_close(rota_device *device, uint64_t timeout_ns) {
 
 /* ---- Tensors ---- */
 
-rota_status rota_device_tensor(rota_device *device, const char *name, rota_dtype dtype, uint32_t rank,
+rota_status rota_tensor_create(rota_device *device, const char *name, rota_dtype dtype, uint32_t rank,
                                const uint64_t *shape, const void *data, rota_tensor *out_tensor) {
     ROTA_GIVEN(device);
     ROTA_GIVEN_ARRAY(shape, rank);
@@ -42,7 +42,7 @@ rota_status rota_device_tensor(rota_device *device, const char *name, rota_dtype
     const uint64_t bytes = rota_shape_bytes(dtype, rank, tensor.shape);
     /* Whole words, which is what fills write, and at least one. */
     const uint64_t room = bytes ? (bytes + 3) / 4 * 4 : 4;
-    ROTA_TRY(rota_runtime_buffer(rota_device_runtime(device), name, room, &tensor.buffer));
+    ROTA_TRY(rota_buffer_create_in(rota_device_runtime(device), name, room, &tensor.buffer));
     const rota_status status = data ? rota_buffer_write(tensor.buffer, device, 0, data, bytes, NULL)
                                     : rota_buffer_prepare(tensor.buffer, device);
     if (status != ROTA_OK) {
@@ -64,7 +64,7 @@ static rota_status check_read(const rota_tensor *tensor, uint64_t size_bytes) {
     if (kind != ROTA_BUFFER_PERSISTENT)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "rota_tensor_read: the tensor is in buffer '%s', which is %s and has no contents "
-                         "outside of a replay: have an op write into a tensor of rota_device_tensor "
+                         "outside of a replay: have an op write into a tensor of rota_tensor_create "
                          "(rota_op_copy_into) and read that",
                          rota_buffer_name(tensor->buffer), rota_buffer_kind_name(kind));
     const uint64_t expected = rota_shape_bytes(tensor->dtype, tensor->rank, tensor->shape);
@@ -109,7 +109,7 @@ rota_status rota_tensor_read(const rota_tensor *tensor, void *out_data, uint64_t
 
 /* ---- Tapes ---- */
 
-rota_status rota_device_tape(rota_device *device, const rota_tape_options *options, rota_tape **out_tape) {
+rota_status rota_tape_create_on(rota_device *device, const rota_tape_options *options, rota_tape **out_tape) {
     ROTA_GIVEN(device);
     ROTA_GIVEN(out_tape);
     *out_tape = NULL;
@@ -135,7 +135,7 @@ static rota_status compile(rota_tape *tape) {
         return rota_fail(
             ROTA_WRONG_STATE,
             "the tape records into a recorder of the caller's: compile its graph (rota_compile), or "
-            "make the tape by rota_device_tape");
+            "make the tape by rota_tape_create_on");
     if (tape->plan) return ROTA_OK;
     ROTA_TRY(rota_opened_check(tape->opened));
     rota_recorder_close(tape->recorder);
@@ -164,7 +164,7 @@ rota_status rota_tape_submit(rota_tape *tape, const rota_submit_options *options
 
 static rota_status submit_use(rota_device *device, rota_op_use *use, rota_ticket *out_ticket) {
     rota_tape *tape;
-    ROTA_TRY(rota_device_tape(device, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape));
+    ROTA_TRY(rota_tape_create_on(device, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape));
     rota_status status = rota_op_apply(tape, use);
     if (status == ROTA_OK) status = rota_tape_submit(tape, NULL, out_ticket);
     rota_tape_destroy(tape);
@@ -182,7 +182,7 @@ rota_status rota_op_submit(rota_device *device, rota_op_use *use, rota_ticket *o
     uint32_t own = 0; /* bit i: output i is made here */
     for (uint32_t i = 0; i < made.output_count && status == ROTA_OK; i++) {
         if (made.outputs[i].buffer) continue;
-        status = rota_device_tensor(device, made.op->name, outputs[i].dtype, outputs[i].rank,
+        status = rota_tensor_create(device, made.op->name, outputs[i].dtype, outputs[i].rank,
                                     outputs[i].shape, NULL, &made.outputs[i]);
         if (status == ROTA_OK) own |= 1u << i;
     }

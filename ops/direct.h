@@ -26,9 +26,9 @@ ROTA_API rota_status rota_close(rota_device *device, uint64_t timeout_ns);
  * elements as the shape says, row-major, copied before the call returns; NULL: undefined until something
  * writes them (an op, or rota_buffer_write). `name`, of the buffer, is copied and may be NULL. The caller
  * owns one reference of the buffer: rota_buffer_release(out_tensor->buffer), at any time. Errors as of
- * rota_tensor_of, rota_runtime_buffer and rota_buffer_write; *out_tensor is none then. May block in malloc
+ * rota_tensor_of, rota_buffer_create_in and rota_buffer_write; *out_tensor is none then. May block in malloc
  * and the driver. */
-ROTA_API rota_status rota_device_tensor(rota_device *device, const char *name, rota_dtype dtype,
+ROTA_API rota_status rota_tensor_create(rota_device *device, const char *name, rota_dtype dtype,
                                         uint32_t rank, const uint64_t *shape, const void *data,
                                         rota_tensor *out_tensor);
 
@@ -44,10 +44,10 @@ ROTA_API rota_status rota_tensor_read(const rota_tensor *tensor, void *out_data,
 /* A tape with a graph and a recorder of its own (rota_tape_graph, rota_tape_recorder, which are the tape's
  * and stay open until it is submitted), for plans on this device. Ended by rota_tape_destroy, also while what
  * was submitted runs. Ops that make their result make a TRANSIENT, which lives inside the tape's submissions:
- * what is to be read is written into a tensor of rota_device_tensor (rota_op_<name>_into). `options` may be
+ * what is to be read is written into a tensor of rota_tensor_create (rota_op_<name>_into). `options` may be
  * NULL. One thread at a time. WRONG_STATE: the runtime is closed. May block in malloc. */
-ROTA_API rota_status rota_device_tape(rota_device *device, const rota_tape_options *options,
-                                      rota_tape **out_tape);
+ROTA_API rota_status rota_tape_create_on(rota_device *device, const rota_tape_options *options,
+                                         rota_tape **out_tape);
 
 /* The plan of what was recorded, for rota_args_create, rota_submit, statistics. The first call ends the
  * recording (ops on the tape are WRONG_STATE from then on) and compiles; later ones give the same plan. The
@@ -62,9 +62,9 @@ ROTA_API rota_status rota_tape_submit(rota_tape *tape, const rota_submit_options
                                       rota_ticket *out_ticket);
 
 /* Records one use of an op, compiles and submits it. Inputs and destinations lie in PERSISTENT buffers; an
- * output whose buffer is NULL is made by rota_device_tensor, and its buffer the caller's to release, each of
+ * output whose buffer is NULL is made by rota_tensor_create, and its buffer the caller's to release, each of
  * them where an op has several. Values are numbers, not slots. Each call compiles: what is repeated goes on a
- * tape of rota_device_tape. Waits for room, up to the default deadline. `out_ticket` may be NULL. Errors as
+ * tape of rota_tape_create_on. Waits for room, up to the default deadline. `out_ticket` may be NULL. Errors as
  * of rota_op_apply, rota_compile and rota_submit_wait; outputs that were made are gone then, and `use` is as
  * it was. Any thread, several at once. May block in malloc and drivers. */
 ROTA_API rota_status rota_op_submit(rota_device *device, rota_op_use *use, rota_ticket *out_ticket);

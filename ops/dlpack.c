@@ -120,8 +120,8 @@ static rota_status describe(const rota_dlpack_tensor *given, rota_tensor *tensor
 
 /* Nothing is adopted where there is nothing. */
 static rota_status take_empty(rota_device *device, const rota_adopt_options *adopt, rota_tensor *tensor) {
-    ROTA_TRY(
-        rota_runtime_buffer(rota_device_runtime(device), adopt->name, ROTA_ADOPT_ALIGNMENT, &tensor->buffer));
+    ROTA_TRY(rota_buffer_create_in(rota_device_runtime(device), adopt->name, ROTA_ADOPT_ALIGNMENT,
+                                   &tensor->buffer));
     adopt->release(adopt->user);
     return ROTA_OK;
 }

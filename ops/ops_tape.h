@@ -17,7 +17,7 @@ typedef struct rota_tape_options {
 /* A tape that records into `recorder`, which it borrows until destroyed. `options` may be NULL. */
 ROTA_API rota_status rota_tape_create(rota_recorder *recorder, const rota_tape_options *options,
                                       rota_tape **out_tape);
-/* Neither closes the recorder nor touches what was recorded (of rota_device_tape, ops/direct.h, it ends both,
+/* Neither closes the recorder nor touches what was recorded (of rota_tape_create_on, ops/direct.h, it ends both,
  * and lets go of the plan). NULL is ignored. */
 ROTA_API void rota_tape_destroy(rota_tape *tape);
 ROTA_API rota_recorder *rota_tape_recorder(const rota_tape *tape);

@@ -47,7 +47,7 @@ typedef struct rota_tape_buffer {
 struct rota_tape {
     rota_recorder *recorder;
     rota_graph *graph;
-    /* Of rota_device_tape, whose recorder and graph are its own; else NULL. */
+    /* Of rota_tape_create_on, whose recorder and graph are its own; else NULL. */
     rota_device *device; /* as long as `opened` lasts */
     rota_opened opened;
     rota_plan *plan; /* once it is compiled */

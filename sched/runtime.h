@@ -125,8 +125,8 @@ ROTA_API rota_runtime *rota_device_runtime(const rota_device *device);
 /* A PERSISTENT buffer. Memory on a device is allocated when the first plan that uses it there is compiled, or
  * at the first host write. Contents are undefined until written (reading them is UNDEFINED_DATA). The caller
  * owns one reference. */
-ROTA_API rota_status rota_runtime_buffer(rota_runtime *runtime, const char *name, uint64_t size_bytes,
-                                         rota_buffer **out_buffer);
+ROTA_API rota_status rota_buffer_create_in(rota_runtime *runtime, const char *name, uint64_t size_bytes,
+                                           rota_buffer **out_buffer);
 
 /* Gives the buffer memory on the device now, so that nothing later allocates. OUT_OF_MEMORY names asked, free
  * and limit. */

@@ -7,9 +7,9 @@ int main(void) {
     rota_device *device = NULL;
     rota_tape *tape = NULL;
     rota_tensor a = ROTA_TENSOR_NONE, b = ROTA_TENSOR_NONE, ax;
-    int failed = rota_open(NULL, NULL, &device) || rota_device_tape(device, NULL, &tape) ||
-                 rota_device_tensor(device, "x", ROTA_F32, ROTA_SHAPE(4), x, &a) ||
-                 rota_device_tensor(device, "y", ROTA_F32, ROTA_SHAPE(4), y, &b) ||
+    int failed = rota_open(NULL, NULL, &device) || rota_tape_create_on(device, NULL, &tape) ||
+                 rota_tensor_create(device, "x", ROTA_F32, ROTA_SHAPE(4), x, &a) ||
+                 rota_tensor_create(device, "y", ROTA_F32, ROTA_SHAPE(4), y, &b) ||
                  rota_op_scale(tape, a, ROTA_PLAIN(2), &ax) || rota_op_add_into(tape, ax, b, b) ||
                  rota_tape_submit(tape, NULL, NULL) || rota_tensor_read(&b, y, sizeof y);
     if (failed) fprintf(stderr, "%s\n", rota_last_error());

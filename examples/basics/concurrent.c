@@ -51,7 +51,7 @@ static int work(uintptr_t thread) {
     rota_buffer *buffer;
     rota_plan *plan;
     const float amount = (float)thread + 1;
-    TRY(rota_runtime_buffer(runtime, "private", sizeof zeroes, &buffer));
+    TRY(rota_buffer_create_in(runtime, "private", sizeof zeroes, &buffer));
     TRY(rota_buffer_write(buffer, device, 0, zeroes, sizeof zeroes, NULL));
     if (adding_plan(buffer, amount, &plan)) return 1;
     for (int round = 0; round < rounds; round++) {
@@ -85,7 +85,7 @@ int main(int argc, char **argv) {
 
     static float zeroes[COUNT], result[COUNT];
     rota_buffer *shared;
-    TRY(rota_runtime_buffer(runtime, "shared", sizeof zeroes, &shared));
+    TRY(rota_buffer_create_in(runtime, "shared", sizeof zeroes, &shared));
     TRY(rota_buffer_write(shared, device, 0, zeroes, sizeof zeroes, NULL));
     if (adding_plan(shared, 1, &shared_plan)) return 1;
 

@@ -82,7 +82,7 @@ int main(int argc, char **argv) {
     static float x[COUNT], expected[COUNT];
     rota_buffer *buffer, *half_way;
     for (int i = 0; i < COUNT; i++) x[i] = expected[i] = (float)(i + 1) / (COUNT + 1);
-    TRY(rota_runtime_buffer(runtime, "x", sizeof x, &buffer));
+    TRY(rota_buffer_create_in(runtime, "x", sizeof x, &buffer));
     TRY(rota_buffer_write(buffer, device, 0, x, sizeof x, NULL));
 
     rota_graph *graph;

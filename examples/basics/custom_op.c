@@ -113,7 +113,7 @@ int main(int argc, char **argv) {
     rota_buffer *buffer;
     TRY(rota_runtime_open(NULL, &runtime));
     TRY(rota_device_open(runtime, argc > 1 ? argv[1] : NULL, &device));
-    TRY(rota_runtime_buffer(runtime, "memory", sizeof memory, &buffer));
+    TRY(rota_buffer_create_in(runtime, "memory", sizeof memory, &buffer));
     TRY(rota_buffer_write(buffer, device, 0, memory, sizeof memory, NULL));
 
     rota_graph *graph;

@@ -29,8 +29,8 @@ int main(int argc, char **argv) {
     float ones[COUNT], result[COUNT];
     for (int i = 0; i < COUNT; i++) ones[i] = 1;
     rota_buffer *a_buffer, *sum_buffer;
-    TRY(rota_runtime_buffer(runtime, "a", sizeof ones, &a_buffer));
-    TRY(rota_runtime_buffer(runtime, "sum", sizeof ones, &sum_buffer));
+    TRY(rota_buffer_create_in(runtime, "a", sizeof ones, &a_buffer));
+    TRY(rota_buffer_create_in(runtime, "sum", sizeof ones, &sum_buffer));
     TRY(rota_buffer_write(a_buffer, device, 0, ones, sizeof ones, NULL));
     TRY(rota_buffer_write(sum_buffer, device, 0, ones, sizeof ones, NULL));
 

@@ -41,8 +41,8 @@ static rota_status measure(rota_runtime *runtime, rota_device *device, uint64_t 
     rota_plan *plan = NULL;
     rota_tensor x, y;
     *out_seconds = 0;
-    rota_status status = rota_runtime_buffer(runtime, "peak operand", bytes, &buffers[0]);
-    if (status == ROTA_OK) status = rota_runtime_buffer(runtime, "peak result", bytes, &buffers[1]);
+    rota_status status = rota_buffer_create_in(runtime, "peak operand", bytes, &buffers[0]);
+    if (status == ROTA_OK) status = rota_buffer_create_in(runtime, "peak result", bytes, &buffers[1]);
     if (status == ROTA_OK) status = rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "peak"), &graph);
     if (status == ROTA_OK) status = rota_recorder_open(graph, 0, NULL, &recorder);
     if (status == ROTA_OK)

@@ -52,7 +52,7 @@ func (d *Device) Tensor(name string, values []float32) (*Tensor, error) {
 	tensor, shape := &Tensor{count: len(values)}, C.uint64_t(len(values))
 	var raw C.rota_tensor // C writes to no memory of Go's that holds pointers
 	err := call(func() C.rota_status {
-		return C.rota_device_tensor(d.raw, text, C.ROTA_F32, 1, &shape, unsafe.Pointer(&values[0]), &raw)
+		return C.rota_tensor_create(d.raw, text, C.ROTA_F32, 1, &shape, unsafe.Pointer(&values[0]), &raw)
 	})
 	tensor.raw = raw
 	return tensor, err
@@ -75,7 +75,7 @@ type Tape struct{ raw *C.rota_tape }
 // Tape makes one.
 func (d *Device) Tape() (*Tape, error) {
 	tape := new(Tape)
-	return tape, call(func() C.rota_status { return C.rota_device_tape(d.raw, nil, &tape.raw) })
+	return tape, call(func() C.rota_status { return C.rota_tape_create_on(d.raw, nil, &tape.raw) })
 }
 
 // AddScaled records y = factor * x + y.

@@ -131,7 +131,7 @@ static rota_status make_caches(gpt_model *model, gpt_decoder *out) {
     /* What a mask hides is multiplied by zero: it must be finite. */
     for (uint64_t i = 0; i < 2 * c->layers && status == ROTA_OK; i++) {
         out->cache_count = i + 1;
-        status = rota_runtime_buffer(model->runtime, i % 2 ? "values" : "keys", bytes, &out->caches[i]);
+        status = rota_buffer_create_in(model->runtime, i % 2 ? "values" : "keys", bytes, &out->caches[i]);
         if (status == ROTA_OK)
             status = rota_buffer_write(out->caches[i], model->device, 0, zeroes, bytes, NULL);
     }

@@ -328,7 +328,7 @@ static rota_status make_turn(gpt_plan *plan, gpt_turn *turn) {
     if (!turn->tokens)
         return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a batch of %" PRIu64 " tokens", count);
     turn->targets = turn->tokens + count;
-    ROTA_TRY(rota_runtime_buffer(plan->model->runtime, "batch", 2 * count * 4, &turn->batch));
+    ROTA_TRY(rota_buffer_create_in(plan->model->runtime, "batch", 2 * count * 4, &turn->batch));
     ROTA_TRY(rota_buffer_prepare(turn->batch, plan->model->device));
     return rota_args_set_buffer(turn->args, plan->batch, turn->batch);
 }

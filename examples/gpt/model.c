@@ -136,15 +136,16 @@ static rota_status make_buffers(gpt_model *model) {
     static const char *const names[] = {"weights", "first moments", "second moments"};
     const gpt_config *c = &model->config;
     for (int i = 0; i < (c->batch ? GPT_PARTS : 1); i++) {
-        ROTA_TRY(rota_runtime_buffer(model->runtime, names[i], model->element_count * 4, &model->parts[i]));
+        ROTA_TRY(rota_buffer_create_in(model->runtime, names[i], model->element_count * 4, &model->parts[i]));
         ROTA_TRY(clear(model, model->parts[i], model->element_count * 4));
     }
     if (c->dtype == ROTA_F32) return ROTA_OK;
-    ROTA_TRY(rota_runtime_buffer(model->runtime, "16-bit weights", model->element_count * 2, &model->copies));
+    ROTA_TRY(
+        rota_buffer_create_in(model->runtime, "16-bit weights", model->element_count * 2, &model->copies));
     ROTA_TRY(clear(model, model->copies, model->element_count * 2));
     if (c->dtype != ROTA_F16 || !c->batch) return ROTA_OK;
     const float first_scale[] = {65536, 0};
-    ROTA_TRY(rota_runtime_buffer(model->runtime, "loss scale", sizeof first_scale, &model->scale));
+    ROTA_TRY(rota_buffer_create_in(model->runtime, "loss scale", sizeof first_scale, &model->scale));
     return rota_buffer_write(model->scale, model->device, 0, first_scale, sizeof first_scale, NULL);
 }
 

@@ -233,7 +233,7 @@ static rota_status make_turn(patchtst_plan *plan, patchtst_turn *turn) {
         return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a batch of %" PRIu64 " windows",
                          plan->model->config.batch);
     ROTA_TRY(rota_args_set_output(turn->args, plan->out, turn->out, plan->out_count * sizeof *turn->out));
-    ROTA_TRY(rota_runtime_buffer(plan->model->runtime, "windows", bytes, &turn->batch));
+    ROTA_TRY(rota_buffer_create_in(plan->model->runtime, "windows", bytes, &turn->batch));
     ROTA_TRY(rota_buffer_prepare(turn->batch, plan->model->device));
     return rota_args_set_buffer(turn->args, plan->batch, turn->batch);
 }

@@ -103,10 +103,10 @@ rota_status patchtst_model_create(const patchtst_config *config, rota_runtime *r
     describe_parameters(out);
     ROTA_TRY(check_memory(out, rota_device_get_info(device)));
     out->statistic_count = config->layers * 2 * 2 * config->dim;
-    ROTA_TRY(rota_runtime_buffer(runtime, "weights", out->weight_count * 4, &out->weights));
-    ROTA_TRY(rota_runtime_buffer(runtime, "weights.m", out->weight_count * 4, &out->m));
-    ROTA_TRY(rota_runtime_buffer(runtime, "weights.v", out->weight_count * 4, &out->v));
-    return rota_runtime_buffer(runtime, "statistics", out->statistic_count * 4, &out->statistics);
+    ROTA_TRY(rota_buffer_create_in(runtime, "weights", out->weight_count * 4, &out->weights));
+    ROTA_TRY(rota_buffer_create_in(runtime, "weights.m", out->weight_count * 4, &out->m));
+    ROTA_TRY(rota_buffer_create_in(runtime, "weights.v", out->weight_count * 4, &out->v));
+    return rota_buffer_create_in(runtime, "statistics", out->statistic_count * 4, &out->statistics);
 }
 
 void patchtst_model_free(patchtst_model *model) {

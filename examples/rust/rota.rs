@@ -42,14 +42,14 @@ impl Device {
         let name = CString::new(name).expect("no NUL in a name");
         let mut raw = unsafe { mem::zeroed() };
         check(unsafe {
-            ffi::rota_device_tensor(self.0, name.as_ptr(), ffi::rota_dtype_ROTA_F32, shape.len() as u32,
+            ffi::rota_tensor_create(self.0, name.as_ptr(), ffi::rota_dtype_ROTA_F32, shape.len() as u32,
                                     shape.as_ptr(), values.as_ptr().cast(), &mut raw)
         })?;
         Ok(Tensor { raw, count: values.len(), device: PhantomData })
     }
     pub fn tape(&self) -> Result<Tape<'_>, Error> {
         let mut raw = ptr::null_mut();
-        check(unsafe { ffi::rota_device_tape(self.0, ptr::null(), &mut raw) })?;
+        check(unsafe { ffi::rota_tape_create_on(self.0, ptr::null(), &mut raw) })?;
         Ok(Tape { raw, device: PhantomData })
     }
 }

@@ -150,7 +150,7 @@ Tensor copied(const Tensor &x, const std::optional<std::string> &name) {
     std::string sentence;
     {
         nb::gil_scoped_release released;
-        status = rota_device_tensor(x.device->device, name ? name->c_str() : nullptr, x.t.dtype, x.t.rank,
+        status = rota_tensor_create(x.device->device, name ? name->c_str() : nullptr, x.t.dtype, x.t.rank,
                                     x.t.shape, nullptr, &copy.outputs[0]);
         if (status == ROTA_OK) status = rota_op_submit(x.device->device, &copy, &ticket);
         if (status != ROTA_OK) sentence = rota_last_error();

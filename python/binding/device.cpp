@@ -211,7 +211,7 @@ static Tensor make_tensor(const Device &core, rota_dtype dtype, const std::vecto
     std::string sentence;
     {
         nb::gil_scoped_release released;
-        status = rota_device_tensor(core->device, name, dtype, static_cast<uint32_t>(shape.size()),
+        status = rota_tensor_create(core->device, name, dtype, static_cast<uint32_t>(shape.size()),
                                     shape.data(), data, &made);
         if (status != ROTA_OK) sentence = rota_last_error();
     }

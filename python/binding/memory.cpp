@@ -43,7 +43,7 @@ rota_buffer *SharedMemory::find(uintptr_t address, uint64_t size_bytes) {
         const uint64_t there = rota_buffer_size(buffer);
         rota_buffer *view = nullptr;
         if (offset <= there && size_bytes <= there - offset &&
-            rota_buffer_view(buffer, offset, size_bytes, &view) == ROTA_OK)
+            rota_buffer_create_view(buffer, offset, size_bytes, &view) == ROTA_OK)
             return view;
         if (found == lent_.begin() || std::prev(found)->first.first != begin) return nullptr;
     }
@@ -71,7 +71,7 @@ nb::object lend(const std::shared_ptr<DeviceCore> &device, rota_buffer *buffer, 
 static nb::object new_memory(const std::shared_ptr<DeviceCore> &core, uint64_t size_bytes) {
     Use use(*core);
     rota_buffer *buffer = nullptr;
-    check(rota_runtime_buffer(core->runtime, "shared", (size_bytes + 3) / 4 * 4, &buffer));
+    check(rota_buffer_create_in(core->runtime, "shared", (size_bytes + 3) / 4 * 4, &buffer));
     uint64_t address = 0;
     rota_status status = rota_buffer_prepare(buffer, core->device);
     if (status == ROTA_OK) status = rota_buffer_address(buffer, core->device, &address);

@@ -119,7 +119,7 @@ static void set_buffer(Plan &plan, rota_args *set, const Arg &arg, nb::handle gi
     }
     const uint64_t bytes = rota_shape_bytes(tensor->t.dtype, tensor->t.rank, tensor->t.shape);
     rota_buffer *view;
-    check(rota_buffer_view(tensor->t.buffer, tensor->t.offset_bytes, bytes, &view));
+    check(rota_buffer_create_view(tensor->t.buffer, tensor->t.offset_bytes, bytes, &view));
     const rota_status status = rota_args_set_buffer(set, arg.tensor.buffer, view);
     rota_buffer_release(view);
     check(status);

@@ -60,8 +60,8 @@ rota_status rota_trial_ordering(rota_device *a, rota_device *b, uint64_t patienc
     rota_buffer *buffers[3] = {NULL, NULL, NULL};
     rota_status status = ROTA_OK;
     for (uint32_t i = 0; i < 3 && status == ROTA_OK; i++)
-        status =
-            rota_runtime_buffer(rota_device_runtime(a), "ordering", TRIAL_WORDS * sizeof(float), &buffers[i]);
+        status = rota_buffer_create_in(rota_device_runtime(a), "ordering", TRIAL_WORDS * sizeof(float),
+                                       &buffers[i]);
     if (status == ROTA_OK) status = run(devices, buffers, patience_ns, plans);
     for (uint32_t d = 0; d < 2; d++) rota_plan_release(plans[d]);
     for (uint32_t i = 0; i < 3; i++) rota_buffer_release(buffers[i]);

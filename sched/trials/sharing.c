@@ -48,8 +48,8 @@ static rota_status run(trial *t, rota_device *from, rota_device *to) {
     uint32_t words = (uint32_t)(most / sizeof *t->host), salt = salt_of(from);
     for (uint32_t i = 0; i < words; i++) t->host[i] = i * 2654435761u + salt;
     for (uint32_t i = 0; i < TRIAL_SIZES; i++) {
-        ROTA_TRY(rota_runtime_buffer(rota_device_runtime(from), "shared", t->bytes[i], &t->written[i]));
-        ROTA_TRY(rota_runtime_buffer(rota_device_runtime(from), "copy", t->bytes[i], &t->copied[i]));
+        ROTA_TRY(rota_buffer_create_in(rota_device_runtime(from), "shared", t->bytes[i], &t->written[i]));
+        ROTA_TRY(rota_buffer_create_in(rota_device_runtime(from), "copy", t->bytes[i], &t->copied[i]));
         ROTA_TRY(rota_buffer_write(t->written[i], from, 0, t->host, t->bytes[i], NULL));
     }
     ROTA_TRY(compile(t, to));

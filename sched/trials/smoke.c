@@ -73,11 +73,11 @@ static rota_status upload(smoke *test, rota_buffer *buffer, float value) {
 static rota_status run(smoke *test) {
     test->host = malloc(BYTES);
     if (!test->host) return rota_fail(ROTA_OUT_OF_MEMORY, "smoke test: no host memory");
-    ROTA_TRY(rota_runtime_buffer(test->runtime, "smoke a", BYTES, &test->a));
-    ROTA_TRY(rota_runtime_buffer(test->runtime, "smoke b", BYTES, &test->b));
-    ROTA_TRY(rota_runtime_buffer(test->runtime, "smoke c", BYTES, &test->c));
-    ROTA_TRY(rota_runtime_buffer(test->runtime, "smoke upload 1", BYTES, &test->uploads[0]));
-    ROTA_TRY(rota_runtime_buffer(test->runtime, "smoke upload 2", BYTES, &test->uploads[1]));
+    ROTA_TRY(rota_buffer_create_in(test->runtime, "smoke a", BYTES, &test->a));
+    ROTA_TRY(rota_buffer_create_in(test->runtime, "smoke b", BYTES, &test->b));
+    ROTA_TRY(rota_buffer_create_in(test->runtime, "smoke c", BYTES, &test->c));
+    ROTA_TRY(rota_buffer_create_in(test->runtime, "smoke upload 1", BYTES, &test->uploads[0]));
+    ROTA_TRY(rota_buffer_create_in(test->runtime, "smoke upload 2", BYTES, &test->uploads[1]));
     ROTA_TRY(record(test));
     idle(test);
     /* Back to back: the second must not disturb the first while that is in flight. */

@@ -362,7 +362,7 @@ static bool undefined_read(conf *c) {
     CONF_TRY(conf_open(c, NULL, &runtime, &device));
     rota_buffer *buffer;
     uint32_t word[4] = {0};
-    CONF_OK(c, rota_runtime_buffer(runtime, "never written", 64, &buffer));
+    CONF_OK(c, rota_buffer_create_in(runtime, "never written", 64, &buffer));
     if (c->no_faults) CONF_OK(c, rota_buffer_write(buffer, device, 0, word, 16, NULL));
     rota_status status = rota_buffer_read(buffer, 0, word, 16);
     CONF_CHECK(c, status == ROTA_UNDEFINED_DATA, "reading what was never written gave %s",
@@ -577,9 +577,9 @@ static bool memory_limit(conf *c) {
     uint64_t limit = c->no_faults ? 0 : 64u << 20;
     CONF_TRY(conf_open(c, &ROTA_RUNTIME_OPTIONS(.memory_limit_bytes = limit), &runtime, &device));
     rota_buffer *small, *large;
-    CONF_OK(c, rota_runtime_buffer(runtime, "small", 1u << 20, &small));
+    CONF_OK(c, rota_buffer_create_in(runtime, "small", 1u << 20, &small));
     CONF_OK(c, rota_buffer_prepare(small, device));
-    CONF_OK(c, rota_runtime_buffer(runtime, "large", 128u << 20, &large));
+    CONF_OK(c, rota_buffer_create_in(runtime, "large", 128u << 20, &large));
     rota_status status = rota_buffer_prepare(large, device);
     CONF_CHECK(c, status == ROTA_OUT_OF_MEMORY, "passing the memory limit gave %s", rota_status_name(status));
     CONF_CHECK(c, strstr(rota_last_error(), "large"), "the buffer is not named: %s", rota_last_error());

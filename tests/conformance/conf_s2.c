@@ -140,7 +140,7 @@ static bool copy_round(const thread_task *task, uint32_t round) {
     rota_buffer *buffer = NULL;
     float up[4], down[4] = {0};
     for (uint32_t i = 0; i < 4; i++) up[i] = (float)(task->index * 1000 + round * 4 + i);
-    CONF_OK(c, rota_runtime_buffer(task->runtime, "private", sizeof up, &buffer));
+    CONF_OK(c, rota_buffer_create_in(task->runtime, "private", sizeof up, &buffer));
     CONF_OK(c, rota_buffer_write(buffer, task->device, 0, up, sizeof up, NULL));
     CONF_OK(c, rota_buffer_read(buffer, 0, down, sizeof down));
     CONF_CHECK(c, memcmp(up, down, sizeof up) == 0, "thread %u, round %u: a private copy came back changed",
@@ -282,8 +282,8 @@ static bool view_thread(void *one) {
     for (uint32_t i = 0; i < 1000; i++) {
         rota_buffer *view = NULL, *inner = NULL;
         uint32_t offset = test_below(&task->random, 1000) * 4;
-        CONF_OK(c, rota_buffer_view(task->root, offset, 96, &view));
-        CONF_OK(c, rota_buffer_view(view, 32, 64, &inner));
+        CONF_OK(c, rota_buffer_create_view(task->root, offset, 96, &view));
+        CONF_OK(c, rota_buffer_create_view(view, 32, 64, &inner));
         rota_buffer_release(view);
         if (i % 100 == 0) {
             float got[16];

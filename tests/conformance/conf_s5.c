@@ -123,7 +123,7 @@ static bool index_add(conf *c) {
     CONF_TRY(conf_tensor(c, runtime, device, "index", ROTA_SHAPE(WIDE), 0, 0, &zeros));
     CONF_OK(c, rota_tensor_of(zeros.buffer, 0, ROTA_I32, ROTA_SHAPE(WIDE), &index));
     rota_buffer *buffer = NULL;
-    CONF_OK(c, rota_runtime_buffer(runtime, "g", 1024 * 4, &buffer));
+    CONF_OK(c, rota_buffer_create_in(runtime, "g", 1024 * 4, &buffer));
     CONF_OK(c, rota_tensor_of(buffer, 0, ROTA_I32, ROTA_SHAPE(1024), &g));
     conf_graph graph;
     rota_plan *plan;
@@ -155,7 +155,7 @@ static bool two_outputs(conf *c) {
     uint32_t *host = malloc(WIDE * sizeof *host);
     CONF_CHECK(c, host, "out of memory");
     for (uint32_t i = 0; i < 4; i++) {
-        CONF_OK(c, rota_runtime_buffer(runtime, "two outputs", WIDE * 4, all[i]));
+        CONF_OK(c, rota_buffer_create_in(runtime, "two outputs", WIDE * 4, all[i]));
         for (uint32_t k = 0; k < WIDE; k++) host[k] = i == 0 ? k * 7 : 0x7fc00000u;
         CONF_OK(c, rota_buffer_write(*all[i], device, 0, host, WIDE * 4, NULL));
     }

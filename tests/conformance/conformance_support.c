@@ -122,7 +122,7 @@ bool conf_tensor(conf *c, rota_runtime *runtime, rota_device *device, const char
                  const uint64_t *shape, double start, double step, rota_tensor *out_tensor) {
     uint64_t bytes = rota_shape_bytes(ROTA_F32, rank, shape), count = bytes / sizeof(float);
     rota_buffer *buffer = NULL;
-    CONF_OK(c, rota_runtime_buffer(runtime, name, bytes, &buffer));
+    CONF_OK(c, rota_buffer_create_in(runtime, name, bytes, &buffer));
     CONF_OK(c, rota_tensor_of(buffer, 0, ROTA_F32, rank, shape, out_tensor));
     float *values = malloc(bytes);
     CONF_CHECK(c, values, "out of memory");

@@ -102,8 +102,8 @@ bool example_write(conf *c, example_run *run, rota_runtime *runtime, rota_device
             *tensor = ROTA_TENSOR_NONE;
             continue;
         }
-        CONF_OK(c, rota_runtime_buffer(runtime, run->op->input_names[i], (run->bytes[i] + 3) / 4 * 4,
-                                       &tensor->buffer));
+        CONF_OK(c, rota_buffer_create_in(runtime, run->op->input_names[i], (run->bytes[i] + 3) / 4 * 4,
+                                         &tensor->buffer));
         CONF_OK(c, rota_buffer_write(tensor->buffer, device, 0, run->inputs[i], run->bytes[i], NULL));
     }
     rota_tensor outputs[ROTA_OP_OUTPUTS_MAX] = {0};
@@ -115,7 +115,7 @@ bool example_write(conf *c, example_run *run, rota_runtime *runtime, rota_device
         CONF_CHECK(c, prefill, "out of memory");
         for (uint64_t i = 0; i < bytes / 4; i++) prefill[i] = -999;
         run->use.outputs[o] = outputs[o];
-        CONF_OK(c, rota_runtime_buffer(runtime, "destination", bytes, &run->use.outputs[o].buffer));
+        CONF_OK(c, rota_buffer_create_in(runtime, "destination", bytes, &run->use.outputs[o].buffer));
         CONF_OK(c, rota_buffer_write(run->use.outputs[o].buffer, device, 0, prefill, bytes, NULL));
         free(prefill);
     }

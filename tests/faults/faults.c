@@ -334,15 +334,16 @@ static bool middle(run *r, const char *id) {
     atomic_store(&phase, DEVICE);
     AGAIN(rota_device_open(r->runtime, id, &r->devices[0]));
     atomic_store(&phase, BUFFERS);
-    AGAIN(rota_runtime_buffer(r->runtime, "x", BYTES, &r->x));
-    AGAIN(rota_runtime_buffer(r->runtime, "y", BYTES, &r->y));
-    AGAIN(rota_runtime_buffer(r->runtime, "z", BYTES, &r->z));
-    AGAIN(rota_runtime_buffer(r->runtime, "large", sizeof large, &r->large));
-    AGAIN(rota_runtime_buffer(r->runtime, "l", BYTES, &r->l));
-    for (uint32_t i = 0; i < 2; i++) AGAIN(rota_runtime_buffer(r->runtime, i ? "w1" : "w0", BYTES, &r->w[i]));
+    AGAIN(rota_buffer_create_in(r->runtime, "x", BYTES, &r->x));
+    AGAIN(rota_buffer_create_in(r->runtime, "y", BYTES, &r->y));
+    AGAIN(rota_buffer_create_in(r->runtime, "z", BYTES, &r->z));
+    AGAIN(rota_buffer_create_in(r->runtime, "large", sizeof large, &r->large));
+    AGAIN(rota_buffer_create_in(r->runtime, "l", BYTES, &r->l));
+    for (uint32_t i = 0; i < 2; i++)
+        AGAIN(rota_buffer_create_in(r->runtime, i ? "w1" : "w0", BYTES, &r->w[i]));
     if (with_products) {
-        AGAIN(rota_runtime_buffer(r->runtime, "a", BYTES, &r->a));
-        AGAIN(rota_runtime_buffer(r->runtime, "c", BYTES, &r->c));
+        AGAIN(rota_buffer_create_in(r->runtime, "a", BYTES, &r->a));
+        AGAIN(rota_buffer_create_in(r->runtime, "c", BYTES, &r->c));
         for (uint32_t i = 0; i < WORDS; i++) r->ma[i] = (float)(i % 7);
         if (!write_words(r, r->a, r->ma)) return false;
     }
@@ -395,7 +396,7 @@ static void try_other(run *r) {
     uint32_t words[WORDS], back[WORDS] = {0};
     rota_buffer *buffer = NULL;
     for (uint32_t i = 0; i < WORDS; i++) words[i] = i * 11;
-    rota_status status = rota_runtime_buffer(r->runtime, "others", BYTES, &buffer);
+    rota_status status = rota_buffer_create_in(r->runtime, "others", BYTES, &buffer);
     if (status == ROTA_OK) status = rota_buffer_write(buffer, r->devices[1], 0, words, BYTES, NULL);
     if (status == ROTA_OK) status = rota_buffer_read(buffer, 0, back, BYTES);
     if (status != ROTA_OK)

@@ -315,8 +315,9 @@ static void make_buffer(caller *c, uint32_t b) {
     if (c->buffers[b]) return;
     rota_buffer *parent = c->buffers[below(c, BUFFERS)];
     const uint64_t offset = number(c), size = number(c);
-    if (said(parent && below(c, 2) ? rota_buffer_view(parent, offset, size, &c->buffers[b])
-                                   : rota_runtime_buffer(c->runtime, NULL, size, &c->buffers[b])) != ROTA_OK)
+    if (said(parent && below(c, 2)
+                 ? rota_buffer_create_view(parent, offset, size, &c->buffers[b])
+                 : rota_buffer_create_in(c->runtime, NULL, size, &c->buffers[b])) != ROTA_OK)
         c->buffers[b] = NULL;
 }
 

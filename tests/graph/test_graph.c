@@ -173,7 +173,7 @@ static void overlaps_need_the_kernels_leave(void **state) {
     assert_ok(record(&f, &plain, both_read, 2));
     /* Views of one buffer are that buffer. */
     rota_buffer *view;
-    assert_ok(rota_buffer_view(f.a, 32, 64, &view));
+    assert_ok(rota_buffer_create_view(f.a, 32, 64, &view));
     rota_access by_view[] = {{view, 0, 32, ROTA_READ}, {f.a, 0, 64, ROTA_WRITE}};
     assert_status(record(&f, &plain, by_view, 2), ROTA_OVERLAP);
     rota_buffer_release(view);
@@ -456,12 +456,12 @@ static void buffers_refuse_bad_sizes_and_views(void **state) {
     assert_status(rota_buffer_create("none", 0, &buffer), ROTA_INVALID_ARGUMENT);
     assert_status(rota_buffer_create("huge", ROTA_BUFFER_SIZE_MAX + 1, &buffer), ROTA_INVALID_ARGUMENT);
     assert_ok(rota_buffer_create("p", 100, &buffer));
-    assert_status(rota_buffer_view(buffer, 90, 20, &view), ROTA_OUT_OF_RANGE);
+    assert_status(rota_buffer_create_view(buffer, 90, 20, &view), ROTA_OUT_OF_RANGE);
     expect_words("'p'", "90", "100");
-    assert_status(rota_buffer_view(buffer, 101, UINT64_MAX, &view), ROTA_OUT_OF_RANGE);
-    assert_ok(rota_buffer_view(buffer, 10, 50, &view));
+    assert_status(rota_buffer_create_view(buffer, 101, UINT64_MAX, &view), ROTA_OUT_OF_RANGE);
+    assert_ok(rota_buffer_create_view(buffer, 10, 50, &view));
     rota_buffer *inner;
-    assert_ok(rota_buffer_view(view, 10, 20, &inner));
+    assert_ok(rota_buffer_create_view(view, 10, 20, &inner));
     rota_buffer_release(buffer);
     rota_buffer_release(view);
     assert_string_equal(rota_buffer_name(inner), "p");
@@ -474,7 +474,7 @@ static void *churn_views(void *argument) {
     rota_buffer *buffer = argument;
     for (uint64_t i = 0; i < 1000; i++) {
         rota_buffer *view;
-        if (rota_buffer_view(buffer, i, 8, &view) != ROTA_OK) return buffer;
+        if (rota_buffer_create_view(buffer, i, 8, &view) != ROTA_OK) return buffer;
         rota_buffer_release(view);
     }
     return NULL;

@@ -156,7 +156,7 @@ rota_device *misuse_new_device(void) {
 rota_tape *misuse_device_tape(void) {
     rota_tape *tape;
     if (probe->end == MISUSE_RUNTIME) return w.tape;
-    MUST(rota_device_tape(w.device, NULL, &tape));
+    MUST(rota_tape_create_on(w.device, NULL, &tape));
     MUST(rota_op_exp_into(tape, w.tensors[0], w.tensors[1]));
     return tape;
 }
@@ -240,8 +240,8 @@ static void open_world(void) {
                                                  .timeout_ns = 5000000000u, .diagnostics = true),
                            &w.runtime));
     MUST(rota_device_open(w.runtime, "cpu", &w.device));
-    MUST(rota_runtime_buffer(w.runtime, "buffer", MISUSE_BUFFER_BYTES, &w.buffer));
-    MUST(rota_runtime_buffer(w.runtime, "other", MISUSE_BUFFER_BYTES, &w.other));
+    MUST(rota_buffer_create_in(w.runtime, "buffer", MISUSE_BUFFER_BYTES, &w.buffer));
+    MUST(rota_buffer_create_in(w.runtime, "other", MISUSE_BUFFER_BYTES, &w.other));
     MUST(rota_buffer_write(w.buffer, w.device, 0, zeroes, sizeof zeroes, NULL));
     MUST(rota_buffer_write(w.other, w.device, 0, zeroes, sizeof zeroes, NULL));
     MUST(rota_buffer_create("loose", 4096, &w.loose));

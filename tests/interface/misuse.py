@@ -134,7 +134,8 @@ for op in ("attention", "attention_separate", "attention_residual", "weighted_ma
 # What may be NULL, as documented, by function and name; "any": of every function.
 OPTIONAL = {
     "any": {"options", "user", "out_ticket", "out_node"},
-    "rota_buffer_create": {"name"}, "rota_runtime_buffer": {"name"}, "rota_recorder_open": {"name"},
+    "rota_buffer_create": {"name"}, "rota_buffer_create_in": {"name"}, "rota_recorder_open": {"name"},
+    "rota_runtime_buffer": {"name"}, "rota_device_tensor": {"name", "data"},
     "rota_graph_buffer": {"name"}, "rota_external_timeline_create": {"name"}, "rota_tensor_from_dlpack": {"name"},
     "rota_recorder_buffer": {"name"}, "rota_tape_name": {"name"}, "rota_tape_tensor": {"name"},
     "rota_tape_temporary": {"name"},
@@ -145,7 +146,7 @@ OPTIONAL = {
     "rota_tensor_of": {"buffer"}, "rota_tape_kernel": {"params", "bindings"},
     "rota_op_fail": {"op"}, "rota_runtime_close": {"runtime"}, "rota_compile": {"runtime"}, "rota_open": {"id"},
     "rota_close": {"device"},
-    "rota_device_tensor": {"name", "data"},
+    "rota_tensor_create": {"name", "data"},
 }
 REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion",
             "rota_op_loss_scale", "rota_op_max_pool1d", "rota_op_max_pool2d", "rota_op_avg_pool1d",
@@ -292,6 +293,8 @@ def main():
     enums = exports.enums()
     table = []
     lines = ['/* Written by tests/interface/misuse.py. */', '#include "tests/interface/misuse.h"', "",
+             "/* What is deprecated takes misuse as well. */",
+             '#pragma GCC diagnostic ignored "-Wdeprecated-declarations"', "",
              "#define TENSOR(place, dtype, ...) misuse_tensor(place, dtype, ROTA_SHAPE(__VA_ARGS__))",
              "static void *volatile misuse_null;", ""]
     for function in functions:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Every exported call keeps the grammar that docs/guide.md states: its name is a family's or a verb's of the page, its
 first argument the thing that it is about, its outputs are last and called out_..., what it gives stands in the page's
-table with the one verb that ends it, and no call of the page is gone. test_grammar.py ROOT"""
+table with the one verb that ends it, and has a verb of making in its name where that is its caller's to call; and no
+call of the page is gone. What is deprecated has the arguments of what is called instead. test_grammar.py ROOT"""
 import pathlib
 import re
 import sys
@@ -29,8 +30,7 @@ FIRST = {
 }
 # And those that the page excepts by name.
 EXCEPTED = {
-    "rota_tensor_of": "rota_buffer", "rota_tensor_from_dlpack": "rota_device", "rota_record_contiguous": "rota_tape",
-    "rota_op_at": "uint32_t",
+    "rota_tensor_of": "rota_buffer", "rota_record_contiguous": "rota_tape", "rota_op_at": "uint32_t",
     "rota_op_count": "void", "rota_op_find": "char", "rota_op_get_example": "rota_op", "rota_op_fail": "rota_op",
     "rota_op_submit": "rota_device", "rota_device_choice": "rota_runtime", "rota_value_plain": "double",
     "rota_value_slot": "rota_slot", "rota_value_constant": "double",
@@ -41,6 +41,7 @@ class Call:
     """A call, from its declaration."""
 
     def __init__(self, declaration):
+        self.is_deprecated = "deprecated(" in declaration
         declaration = re.sub(r"\s*__attribute__.*", "", declaration)
         result, self.name, parameters = re.fullmatch(r"(.*?)(\w+)\((.*)\)", declaration).groups()
         self.result = result.strip()
@@ -80,6 +81,11 @@ def read_page(page):
             families += re.findall(r"`(\w+)`", cells[0])
     verbs = re.findall(r"`(rota_\w+)`", text[text.index("**Without a thing**"):])
     return things, families, verbs
+
+
+def paragraph(page, begin):
+    """One of the grammar's, by how it begins."""
+    return re.search(rf"^\*\*{begin}\*\*(.*?)\n\n", section(page), re.M | re.S)[1]
 
 
 def family_of(name, families):
@@ -151,16 +157,49 @@ def judge_ends(calls, things):
     return faults
 
 
+def judge_makers(calls, things, page):
+    """A verb of making is in the names of those that give what their callers end, and of no others."""
+    faults, text = [], paragraph(page, "Who ends it is in the name.")
+    making = set(re.findall(r"`(\w+)`", re.search(r"\((.*?)\)", text, re.S)[1]))
+    excepted = set(re.findall(r"the \w+ of `(rota_\w+)` ends with", " ".join(text.split())))
+    given = {maker: ender for rows in things.values() for makers, ender in rows for maker in makers}
+    for call in calls:
+        is_made = bool(making & set(call.name.split("_")))
+        if call.name in given and given[call.name] and not is_made:
+            faults.append(f"{call.name} gives what its caller ends, and none of {' '.join(sorted(making))} says so")
+        if is_made and call.name not in excepted and not given.get(call.name):
+            faults.append(f"{call.name} is named as what gives what its caller ends, and nothing of that is in the "
+                          "page's table")
+    return faults
+
+
+def judge_deprecated(calls, page):
+    """What is deprecated is so on the page as well, and is called as what is called instead."""
+    faults, by_name = [], {call.name: call for call in calls}
+    pairs = dict(re.findall(r"`(rota_\w+)`\s\(`(rota_\w+)`\)", paragraph(page, "Deprecated")))
+    for call in calls:
+        if call.is_deprecated != (call.name in pairs):
+            faults.append(f"{call.name} is deprecated {'by its header' if call.is_deprecated else 'on the page'} alone")
+    for old, new in pairs.items():
+        if new not in by_name or by_name[new].is_deprecated:
+            faults.append(f"{old}: {new}, which is called instead, is not there")
+        elif old in by_name and by_name[old].parameters != by_name[new].parameters:
+            faults.append(f"{old} has other arguments than {new}")
+    return faults
+
+
 def judge(declarations, page):
     things, families, verbs = read_page(page)
     calls = [Call(declaration) for declaration in declarations]
+    faults = judge_deprecated(calls, page)
+    calls = [call for call in calls if not call.is_deprecated]
     makers = {maker for rows in things.values() for makers, _ in rows for maker in makers}
-    faults = [fault for call in calls for fault in judge_name(call, families, verbs, makers) + judge_arguments(call)]
+    faults += [fault for call in calls for fault in judge_name(call, families, verbs, makers) + judge_arguments(call)]
     names = {call.name for call in calls}
     faults += [f"the page names {verb}, which is not there" for verb in verbs if verb not in names]
     faults += [f"the page has the family {family}, of which there is no call" for family in families
                if not any(family_of(name, families) == family for name in names)]
-    return faults + judge_ends(calls, things), len(calls)
+    return faults + judge_ends(calls, things) + judge_makers(calls, things, page), len(calls)
 
 
 def check_itself(declarations, page):
@@ -175,12 +214,20 @@ def check_itself(declarations, page):
         "void rota_plan_destroy(rota_plan *plan)": "destroy ends two things",
         "rota_status rota_plan_close(rota_plan *plan)": "has no deadline",
         "void rota_tape_retain(rota_tape *tape)": "without a release",
+        "rota_status rota_graph_create_node(rota_graph *graph)": "is named as what gives",
+        'void rota_plan_look(rota_plan *plan) __attribute__((deprecated("call rota_wait")))': "by its header alone",
     }
     missed = [f"{declaration}: '{what}' went unnoticed" for declaration, what in planted.items()
               if not any(what in fault for fault in judge([*declarations, declaration], page)[0])]
     for old, new, what in (("`rota_graph_create`", "`rota_graph_make`", "rota_graph_make, which is not there"),
                            ("`rota_poll` ", "", "rota_poll is of no family"),
-                           ("- (its graph's end)", "`rota_plan_release`", "buffer is ended by")):
+                           ("- (its graph's end)", "`rota_plan_release`", "buffer is ended by"),
+                           ("- (its graph's end)", "`rota_buffer_release`", "rota_graph_buffer gives what its caller"),
+                           ("`create` `open`", "`create`", "rota_runtime_open gives what its caller ends"),
+                           ("the device of `rota_device_open`", "no device", "rota_device_open is named as what gives"),
+                           ("(`rota_tape_create_on`)", "(`rota_wait`)", "rota_device_tape has other arguments"),
+                           ("(`rota_tape_create_on`)", "(`rota_tape_on`)", "which is called instead, is not there"),
+                           ("`rota_device_tape` (", "`rota_poll` (", "rota_poll is deprecated on the page alone")):
         if not any(what in fault for fault in judge(declarations, page.replace(old, new))[0]):
             missed.append(f"the page with {new or 'nothing'} for {old} went unnoticed")
     return missed

@@ -311,7 +311,7 @@ static void a_member_that_is_cut_off_has_its_default(void **state) {
         rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.memory_limit_bytes = 4096);
         if (cut) options.struct_size = offsetof(rota_runtime_options, memory_limit_bytes);
         assert_ok(rota_runtime_open(&options, &runtime));
-        assert_ok(rota_runtime_buffer(runtime, "large", 1 << 20, &buffer));
+        assert_ok(rota_buffer_create_in(runtime, "large", 1 << 20, &buffer));
         rota_status status = rota_device_open(runtime, "cpu", &device);
         if (status == ROTA_OK) status = rota_buffer_prepare(buffer, device);
         assert_int_equal(status == ROTA_OK, cut);

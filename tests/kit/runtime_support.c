@@ -142,7 +142,7 @@ rota_plan *test_plan_1(rota_device *device, const char *name, const rota_kernel 
 
 rota_buffer *test_buffer(rota_runtime *runtime, const char *name, uint64_t size_bytes) {
     rota_buffer *buffer;
-    assert_ok(rota_runtime_buffer(runtime, name, size_bytes, &buffer));
+    assert_ok(rota_buffer_create_in(runtime, name, size_bytes, &buffer));
     return buffer;
 }
 

@@ -203,7 +203,7 @@ static void make_buffers(seen *s, rota_runtime *runtime) {
         s->buffers[b].before = malloc(bytes);
         assert_true(s->buffers[b].now && s->buffers[b].before);
         memset(s->buffers[b].now, 0x5e, bytes); /* 4e18 as a float: finite, and easily seen */
-        assert_ok(rota_runtime_buffer(runtime, "stands in", bytes, &s->buffers[b].handle));
+        assert_ok(rota_buffer_create_in(runtime, "stands in", bytes, &s->buffers[b].handle));
     }
 }
 
@@ -376,7 +376,7 @@ static void bad_kernels_are_noticed(void **state) {
         s.buffers[0].before = before;
         s.nodes[0] =
             (seen_node){.kernel = &bad[k], .access = {{buffer, 0, 8, ROTA_WRITE}}, .access_count = 1};
-        assert_ok(rota_runtime_buffer(runtime, "stands in", sizeof now, &s.buffers[0].handle));
+        assert_ok(rota_buffer_create_in(runtime, "stands in", sizeof now, &s.buffers[0].handle));
         assert_int_equal(check_node(&s, &s.nodes[0], device, message, sizeof message), k ? STRAYS : LEAVES);
         rota_buffer_release(s.buffers[0].handle);
     }

@@ -37,7 +37,7 @@ static void expect_said(const char *part) {
 
 static rota_tensor vector_of(rota_device *device, const char *name, const float *data, uint64_t count) {
     rota_tensor tensor;
-    assert_ok(rota_device_tensor(device, name, ROTA_F32, ROTA_SHAPE(count), data, &tensor));
+    assert_ok(rota_tensor_create(device, name, ROTA_F32, ROTA_SHAPE(count), data, &tensor));
     return tensor;
 }
 
@@ -76,7 +76,7 @@ static void tensors_hold_what_they_were_given(void **state) {
     float data[6], got[6];
     rota_tensor x, view;
     memcpy(data, numbers, sizeof data);
-    assert_ok(rota_device_tensor(device, "x", ROTA_F32, ROTA_SHAPE(2, 3), data, &x));
+    assert_ok(rota_tensor_create(device, "x", ROTA_F32, ROTA_SHAPE(2, 3), data, &x));
     memset(data, 0, sizeof data); /* it was copied */
     assert_string_equal(rota_buffer_name(x.buffer), "x");
     expect_values(&x, numbers);
@@ -99,14 +99,14 @@ static void tensors_hold_what_they_were_given(void **state) {
     /* Half words, one element, none. */
     const uint16_t halves[3] = {0x3f80, 0x4000, 0x4040};
     uint16_t got_halves[3] = {0};
-    assert_ok(rota_device_tensor(device, NULL, ROTA_BF16, ROTA_SHAPE(3), halves, &x));
+    assert_ok(rota_tensor_create(device, NULL, ROTA_BF16, ROTA_SHAPE(3), halves, &x));
     assert_ok(rota_tensor_read(&x, got_halves, sizeof got_halves));
     assert_memory_equal(got_halves, halves, sizeof halves);
     rota_buffer_release(x.buffer);
-    assert_ok(rota_device_tensor(device, NULL, ROTA_F32, 0, NULL, numbers, &x));
+    assert_ok(rota_tensor_create(device, NULL, ROTA_F32, 0, NULL, numbers, &x));
     expect_values(&x, numbers);
     rota_buffer_release(x.buffer);
-    assert_ok(rota_device_tensor(device, NULL, ROTA_F32, ROTA_SHAPE(4, 0), NULL, &x));
+    assert_ok(rota_tensor_create(device, NULL, ROTA_F32, ROTA_SHAPE(4, 0), NULL, &x));
     assert_ok(rota_tensor_read(&x, NULL, 0));
     rota_buffer_release(x.buffer);
 }
@@ -117,15 +117,15 @@ static void tensors_that_cannot_be_are_refused(void **state) {
     const float numbers[4] = {1, 2, 3, 4};
     float got[4] = {-1, -1, -1, -1};
     rota_tensor x = {.rank = 3};
-    assert_status(rota_device_tensor(device, "x", (rota_dtype)77, ROTA_SHAPE(4), numbers, &x),
+    assert_status(rota_tensor_create(device, "x", (rota_dtype)77, ROTA_SHAPE(4), numbers, &x),
                   ROTA_INVALID_ARGUMENT);
     assert_true(!x.buffer && x.rank == 0);
-    assert_status(rota_device_tensor(device, "x", ROTA_F32, 9, (const uint64_t[9]){0}, numbers, &x),
+    assert_status(rota_tensor_create(device, "x", ROTA_F32, 9, (const uint64_t[9]){0}, numbers, &x),
                   ROTA_INVALID_ARGUMENT);
-    assert_status(rota_device_tensor(device, "x", ROTA_F32, ROTA_SHAPE(UINT32_MAX, 2), numbers, &x),
+    assert_status(rota_tensor_create(device, "x", ROTA_F32, ROTA_SHAPE(UINT32_MAX, 2), numbers, &x),
                   ROTA_INVALID_ARGUMENT);
-    assert_status(rota_device_tensor(NULL, "x", ROTA_F32, ROTA_SHAPE(4), numbers, &x), ROTA_INVALID_ARGUMENT);
-    assert_status(rota_device_tensor(device, "x", ROTA_F32, 1, NULL, numbers, &x), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_tensor_create(NULL, "x", ROTA_F32, ROTA_SHAPE(4), numbers, &x), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_tensor_create(device, "x", ROTA_F32, 1, NULL, numbers, &x), ROTA_INVALID_ARGUMENT);
     assert_int_equal(stats_of(device).buffers, 0);
     /* What nobody wrote. */
     x = vector_of(device, "x", NULL, 4);
@@ -143,12 +143,12 @@ static void tensors_that_cannot_be_are_refused(void **state) {
     rota_tape *tape;
     rota_tensor y;
     x = vector_of(device, "x", numbers, 4);
-    assert_ok(rota_device_tape(device, NULL, &tape));
+    assert_ok(rota_tape_create_on(device, NULL, &tape));
     assert_ok(rota_op_exp(tape, x, &y));
     assert_ok(rota_tape_submit(tape, NULL, NULL));
     assert_status(rota_tensor_read(&y, got, sizeof got), ROTA_INVALID_ARGUMENT);
     expect_said("TRANSIENT");
-    expect_said("rota_device_tensor");
+    expect_said("rota_tensor_create");
     rota_tape_destroy(tape);
     rota_buffer_release(x.buffer);
 }
@@ -163,7 +163,7 @@ static void a_tape_is_compiled_once(void **state) {
     rota_plan *plan, *same;
     rota_ticket ticket;
     expect_plans(device, 0); /* the smoke test had one */
-    assert_ok(rota_device_tape(device, NULL, &tape));
+    assert_ok(rota_tape_create_on(device, NULL, &tape));
     assert_ok(rota_op_scale(tape, x, ROTA_PLAIN(10), &scaled));
     assert_ok(rota_op_add_into(tape, scaled, y, y));
     for (int i = 0; i < 3; i++) assert_ok(rota_tape_submit(tape, NULL, &ticket));
@@ -195,7 +195,7 @@ static void a_tape_takes_arguments(void **state) {
     rota_slot k;
     rota_plan *plan;
     rota_args *args;
-    assert_ok(rota_device_tape(device, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape));
+    assert_ok(rota_tape_create_on(device, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape));
     assert_ok(rota_graph_slot(rota_tape_graph(tape), "k", 4, &k));
     assert_ok(rota_op_scale_into(tape, x, ROTA_SLOT(k), x));
     assert_ok(rota_tape_compile(tape, &plan));
@@ -217,14 +217,14 @@ static void a_tape_of_nothing_and_one_of_others(void **state) {
     rota_tape *tape;
     rota_plan *plan = (rota_plan *)state;
     rota_ticket ticket;
-    assert_ok(rota_device_tape(device, NULL, &tape));
+    assert_ok(rota_tape_create_on(device, NULL, &tape));
     rota_tape_destroy(tape);
-    assert_ok(rota_device_tape(device, NULL, &tape));
+    assert_ok(rota_tape_create_on(device, NULL, &tape));
     assert_ok(rota_tape_submit(tape, NULL, &ticket));
     assert_ok(rota_wait(ticket, 0));
     rota_tape_destroy(tape);
     rota_tape_options wrong = {.no_gradients = true};
-    assert_status(rota_device_tape(device, &wrong, &tape), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_tape_create_on(device, &wrong, &tape), ROTA_INVALID_ARGUMENT);
     assert_null(tape);
 
     rota_graph *graph;
@@ -234,7 +234,7 @@ static void a_tape_of_nothing_and_one_of_others(void **state) {
     assert_ok(rota_tape_create(recorder, NULL, &tape));
     assert_status(rota_tape_submit(tape, NULL, &ticket), ROTA_WRONG_STATE);
     assert_int_equal(ticket.id, 0);
-    expect_said("rota_device_tape");
+    expect_said("rota_tape_create_on");
     assert_status(rota_tape_compile(tape, &plan), ROTA_WRONG_STATE);
     assert_null(plan);
     rota_tape_destroy(tape);
@@ -247,7 +247,7 @@ static void a_tape_that_does_not_compile(void **state) {
     rota_device *device = device_of(state);
     rota_tape *tape;
     rota_tensor x, y;
-    assert_ok(rota_device_tape(device, NULL, &tape));
+    assert_ok(rota_tape_create_on(device, NULL, &tape));
     assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_TRANSIENT, "unwritten", ROTA_F32, ROTA_SHAPE(4), &x));
     assert_ok(rota_op_exp(tape, x, &y));
     for (int i = 0; i < 2; i++) {
@@ -292,7 +292,7 @@ static void one_op_at_once(void **state) {
     rota_buffer_release(top.outputs[1].buffer);
     /* No elements: nothing to do. */
     rota_tensor empty;
-    assert_ok(rota_device_tensor(device, "empty", ROTA_F32, ROTA_SHAPE(0), NULL, &empty));
+    assert_ok(rota_tensor_create(device, "empty", ROTA_F32, ROTA_SHAPE(0), NULL, &empty));
     rota_op_use nothing = {.op = rota_op_find("exp"), .input_count = 1, .output_count = 1, .inputs = {empty}};
     assert_ok(rota_op_submit(device, &nothing, NULL));
     assert_true(nothing.outputs[0].buffer && rota_tensor_is_empty(&nothing.outputs[0]));
@@ -345,8 +345,8 @@ static void what_is_left_when_a_device_was_closed(void **state) {
     float got[2];
     assert_ok(rota_open("cpu", &ROTA_RUNTIME_OPTIONS(.worker_threads = 1), &device));
     rota_tensor x = vector_of(device, "x", (const float[]){1, 2}, 2);
-    assert_ok(rota_device_tape(device, NULL, &compiled));
-    assert_ok(rota_device_tape(device, NULL, &recorded));
+    assert_ok(rota_tape_create_on(device, NULL, &compiled));
+    assert_ok(rota_tape_create_on(device, NULL, &recorded));
     assert_ok(rota_op_exp_into(compiled, x, x));
     assert_ok(rota_op_exp_into(recorded, x, x));
     assert_ok(rota_tape_submit(compiled, NULL, NULL));
@@ -385,7 +385,7 @@ static rota_status work(one_thread *t) {
     rota_op_use shared = own;
     shared.inputs[0] = shared.outputs[0] = t->shared;
     rota_tape *tape;
-    ROTA_TRY(rota_device_tape(t->device, NULL, &tape));
+    ROTA_TRY(rota_tape_create_on(t->device, NULL, &tape));
     rota_status status = rota_op_add_into(tape, t->own, t->ones, t->own);
     if (status == ROTA_OK) status = rota_op_add_into(tape, t->shared, t->ones, t->shared);
     for (int i = 0; i < ROUNDS && status == ROTA_OK; i++) {
@@ -467,8 +467,8 @@ typedef struct made {
 static rota_status make(made *m, rota_device *device) {
     const float numbers[4] = {1, 2, 3, 4};
     rota_tensor scaled, view;
-    ROTA_TRY(rota_device_tensor(device, "y", ROTA_F32, ROTA_SHAPE(2, 2), numbers, &m->y));
-    ROTA_TRY(rota_device_tape(device, NULL, &m->tape));
+    ROTA_TRY(rota_tensor_create(device, "y", ROTA_F32, ROTA_SHAPE(2, 2), numbers, &m->y));
+    ROTA_TRY(rota_tape_create_on(device, NULL, &m->tape));
     ROTA_TRY(rota_op_scale(m->tape, m->y, ROTA_PLAIN(2), &scaled));
     ROTA_TRY(rota_op_add_into(m->tape, scaled, m->y, m->y));
     ROTA_TRY(rota_tape_submit(m->tape, NULL, NULL));

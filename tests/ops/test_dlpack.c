@@ -105,7 +105,7 @@ static void expect_values(const rota_tensor *x, uint32_t count, const float *exp
 static void scale(rota_device *device, rota_tensor x) {
     rota_tape *tape;
     rota_ticket ticket;
-    assert_ok(rota_device_tape(device, NULL, &tape));
+    assert_ok(rota_tape_create_on(device, NULL, &tape));
     assert_ok(rota_op_scale_into(tape, x, ROTA_CONSTANT(2), x));
     assert_ok(rota_tape_submit(tape, NULL, &ticket));
     assert_ok(rota_wait(ticket, 0));
@@ -291,7 +291,7 @@ static void lent(void **state) {
     float data[12];
     void *managed;
     for (uint32_t i = 0; i < 12; i++) data[i] = (float)i;
-    assert_ok(rota_device_tensor(device, "x", ROTA_F32, ROTA_SHAPE(3, 4), data, &x));
+    assert_ok(rota_tensor_create(device, "x", ROTA_F32, ROTA_SHAPE(3, 4), data, &x));
     assert_ok(rota_tensor_slice(&x, 1, 1, 2, &y));
     expect_values(&y, 6, (float[]){1, 2, 5, 6, 9, 10}); /* which has waited for it */
     assert_ok(rota_buffer_address(x.buffer, device, &address));
@@ -325,7 +325,7 @@ static void lent(void **state) {
     runtime_fixture own;
     assert_ok(rota_runtime_open(NULL, &own.runtime));
     assert_ok(rota_device_open(own.runtime, "cpu", &own.device));
-    assert_ok(rota_device_tensor(own.device, "z", ROTA_F32, ROTA_SHAPE(12), data, &y));
+    assert_ok(rota_tensor_create(own.device, "z", ROTA_F32, ROTA_SHAPE(12), data, &y));
     expect_values(&y, 12, data);
     assert_ok(rota_tensor_to_dlpack(&y, own.device, ROTA_DLPACK_FORM_VERSIONED, &managed));
     rota_buffer_release(y.buffer);
@@ -362,7 +362,7 @@ static void not_lent(void **state) {
     rota_device *device = device_of(state);
     rota_tensor x, none = ROTA_TENSOR_NONE;
     void *managed = state;
-    assert_ok(rota_device_tensor(device, "x", ROTA_F32, ROTA_SHAPE(4), NULL, &x));
+    assert_ok(rota_tensor_create(device, "x", ROTA_F32, ROTA_SHAPE(4), NULL, &x));
     assert_status(rota_tensor_to_dlpack(&none, device, ROTA_DLPACK_FORM_VERSIONED, &managed),
                   ROTA_INVALID_ARGUMENT);
     assert_null(managed);
@@ -373,7 +373,7 @@ static void not_lent(void **state) {
                   ROTA_OUT_OF_RANGE);
     rota_buffer_release(x.buffer);
     rota_buffer *bare;
-    assert_ok(rota_runtime_buffer(rota_device_runtime(device), "bare", 64, &bare));
+    assert_ok(rota_buffer_create_in(rota_device_runtime(device), "bare", 64, &bare));
     assert_ok(rota_tensor_of(bare, 0, ROTA_F32, ROTA_SHAPE(4), &x));
     assert_status(rota_tensor_to_dlpack(&x, device, ROTA_DLPACK_FORM_VERSIONED, &managed), ROTA_NOT_FOUND);
     rota_buffer_release(bare);

@@ -35,7 +35,7 @@ static placed lay_out(op_kit *kit, const rota_tensor *like, const void *data, bo
     p.whole = (written ? op_kit_variable : op_kit_input)(kit, like->dtype, 1, &count, all);
     free(all);
     if (kind == BY_BUFFER) {
-        assert_ok(rota_buffer_view(p.whole.buffer, odd * size, bytes, &p.held));
+        assert_ok(rota_buffer_create_view(p.whole.buffer, odd * size, bytes, &p.held));
         assert_ok(rota_tensor_of(p.held, 0, like->dtype, like->rank, like->shape, &p.view));
     } else {
         assert_ok(rota_tensor_of(p.whole.buffer, odd * size, like->dtype, like->rank, like->shape, &p.view));

@@ -206,7 +206,7 @@ static bool make_persistents(run *r) {
         char name[16];
         snprintf(name, sizeof name, "p%u", p);
         mirror_persistent *persistent = &mirror->persistents[p];
-        if (rota_runtime_buffer(r->f->runtime, name, persistent->bytes, &persistent->handle) != ROTA_OK)
+        if (rota_buffer_create_in(r->f->runtime, name, persistent->bytes, &persistent->handle) != ROTA_OK)
             return trouble(r, "making a buffer");
         rota_device *device = test_below(&r->random, 2) ? r->f->devices[0] : NULL;
         if (!device && r->f->device_count > 1)

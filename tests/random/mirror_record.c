@@ -7,8 +7,8 @@ static rota_status make_buffers(mirror_case *mirror, mirror_graph *graph, rota_r
     for (uint32_t b = 0; b < graph->buffer_count; b++) {
         mirror_buffer *buffer = &graph->buffers[b];
         if (buffer->is_view)
-            ROTA_TRY(rota_buffer_view(graph->buffers[buffer->root].handle, buffer->root_offset, buffer->bytes,
-                                      &buffer->handle));
+            ROTA_TRY(rota_buffer_create_view(graph->buffers[buffer->root].handle, buffer->root_offset,
+                                             buffer->bytes, &buffer->handle));
         else if (buffer->kind == ROTA_BUFFER_PERSISTENT)
             buffer->handle = mirror->persistents[buffer->persistent].handle;
         else if (buffer->through_recorder)
@@ -136,7 +136,7 @@ rota_status mirror_set_args(const mirror_case *mirror, mirror_graph *graph, cons
             continue;
         }
         rota_buffer *view = NULL;
-        ROTA_TRY(rota_buffer_view(bound->handle, replay->bound_offset[b], buffer->bytes, &view));
+        ROTA_TRY(rota_buffer_create_view(bound->handle, replay->bound_offset[b], buffer->bytes, &view));
         rota_status status = rota_args_set_buffer(graph->args, buffer->handle, view);
         rota_buffer_release(view); /* What is bound holds it. */
         ROTA_TRY(status);

@@ -59,8 +59,8 @@ void rota_residency_show(rota_residency *residency) {
     (void)ra_fetch_add_relaxed(&runtime->objects.buffer_count, 1);
 }
 
-rota_status rota_runtime_buffer(rota_runtime *runtime, const char *name, uint64_t size_bytes,
-                                rota_buffer **out_buffer) {
+rota_status rota_buffer_create_in(rota_runtime *runtime, const char *name, uint64_t size_bytes,
+                                  rota_buffer **out_buffer) {
     ROTA_GIVEN(out_buffer);
     *out_buffer = NULL;
     ROTA_TRY(rota_runtime_check(runtime));

@@ -77,7 +77,7 @@ int main(void) {
     float data[COUNT], result[COUNT];
     for (int i = 0; i < COUNT; i++) data[i] = (float)i;
     rota_buffer *buffer;
-    TRY(rota_runtime_buffer(runtime, "x", sizeof data, &buffer));
+    TRY(rota_buffer_create_in(runtime, "x", sizeof data, &buffer));
     TRY(rota_buffer_write(buffer, device, 0, data, sizeof data, NULL));
 
     rota_graph *graph;

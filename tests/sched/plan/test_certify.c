@@ -264,8 +264,8 @@ static void judge(uint64_t seeds, uint64_t first_seed, uint32_t nodes, uint32_t 
         uint64_t random = seed;
         mirror_generate(&mirror, seed, &limits);
         for (uint32_t p = 0; p < mirror.persistent_count; p++)
-            assert_ok(runtime ? rota_runtime_buffer(runtime, "p", mirror.persistents[p].bytes,
-                                                    &mirror.persistents[p].handle)
+            assert_ok(runtime ? rota_buffer_create_in(runtime, "p", mirror.persistents[p].bytes,
+                                                      &mirror.persistents[p].handle)
                               : rota_buffer_create("p", mirror.persistents[p].bytes,
                                                    &mirror.persistents[p].handle));
         for (uint32_t g = 0; g < mirror.graph_count; g++) {
@@ -504,8 +504,8 @@ static void what_is_read_twice_is_not_overwritten(void **state) {
         rota_graph *graph;
         rota_recorder *recorder;
         rota_plan *plan;
-        assert_ok(rota_runtime_buffer(runtime, "in", sizeof words, &in));
-        assert_ok(rota_runtime_buffer(runtime, "out", sizeof words, &out));
+        assert_ok(rota_buffer_create_in(runtime, "in", sizeof words, &in));
+        assert_ok(rota_buffer_create_in(runtime, "out", sizeof words, &out));
         assert_ok(rota_buffer_write(in, device, 0, words, sizeof words, NULL));
         assert_ok(rota_graph_create(NULL, &graph));
         assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "x", sizeof words, &x));

@@ -174,9 +174,9 @@ static bool open_world(world *w, const char *id) {
         assert_ok(rota_runtime_close(w->runtime, 5000000000u));
         return false;
     }
-    assert_ok(rota_runtime_buffer(w->runtime, "x", WORDS * 4 + OFFSET, &w->x));
-    assert_ok(rota_runtime_buffer(w->runtime, "y", WORDS * 4, &w->y));
-    assert_ok(rota_runtime_buffer(w->runtime, "z", WORDS * 4, &w->z));
+    assert_ok(rota_buffer_create_in(w->runtime, "x", WORDS * 4 + OFFSET, &w->x));
+    assert_ok(rota_buffer_create_in(w->runtime, "y", WORDS * 4, &w->y));
+    assert_ok(rota_buffer_create_in(w->runtime, "z", WORDS * 4, &w->z));
     fill_buffers(w);
     return true;
 }

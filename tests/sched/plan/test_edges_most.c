@@ -16,7 +16,7 @@ static rota_status compile_chain(uint32_t nodes) {
     rota_buffer *x;
     rota_plan *plan = NULL;
     assert_ok(rota_runtime_open(NULL, &runtime));
-    assert_ok(rota_runtime_buffer(runtime, "x", 256, &x));
+    assert_ok(rota_buffer_create_in(runtime, "x", 256, &x));
     assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "chain"), &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     for (uint32_t i = 0; i < nodes; i++) {

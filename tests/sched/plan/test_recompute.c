@@ -474,7 +474,7 @@ static uint64_t train(rota_device *device, uint64_t limit, uint32_t steps, uint3
         float values[WIDTH * WIDTH];
         for (uint32_t i = 0; i < count; i++)
             values[i] = ((float)test_below(&random, 2001) - 1000.0f) / 6000.0f;
-        assert_ok(rota_runtime_buffer(runtime, "data", count * 4, &buffers[l]));
+        assert_ok(rota_buffer_create_in(runtime, "data", count * 4, &buffers[l]));
         assert_ok(rota_buffer_write(buffers[l], device, 0, values, count * 4, NULL));
         if (l < LAYERS)
             assert_ok(rota_tensor_of(buffers[l], 0, ROTA_F32, ROTA_SHAPE(WIDTH, WIDTH), &weights[l]));

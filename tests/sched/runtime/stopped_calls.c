@@ -56,7 +56,7 @@ rota_status world_record(world *w, rota_recorder *recorder, rota_node *out_node)
 static rota_status words(world *w, const char *name, uint32_t value, rota_buffer **out) {
     uint32_t values[STOPPED_WORDS];
     for (uint32_t i = 0; i < STOPPED_WORDS; i++) values[i] = value;
-    ROTA_TRY(rota_runtime_buffer(w->runtime, name, sizeof values, out));
+    ROTA_TRY(rota_buffer_create_in(w->runtime, name, sizeof values, out));
     return rota_buffer_write(*out, w->device, 0, values, sizeof values, NULL);
 }
 
@@ -233,7 +233,7 @@ rota_status crowd_open(void) {
     for (uint32_t i = 0; i < CROWD; i++) {
         ROTA_TRY(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.worker_threads = 1), &crowd[i].runtime));
         ROTA_TRY(rota_device_open(crowd[i].runtime, "cpu", &crowd[i].device));
-        ROTA_TRY(rota_runtime_buffer(crowd[i].runtime, "x", 256, &crowd[i].buffer));
+        ROTA_TRY(rota_buffer_create_in(crowd[i].runtime, "x", 256, &crowd[i].buffer));
         test_fail = 0;
         ROTA_TRY(plan_of(crowd[i].runtime, crowd[i].device, &test_failing, crowd[i].buffer, ROTA_WRITE,
                          &crowd[i].plan));
@@ -342,7 +342,7 @@ static rota_status lose_device(victim *v) {
     world *w = v->w;
     rota_device *device;
     ROTA_TRY(rota_device_open(w->runtime, "adversary", &device));
-    ROTA_TRY(rota_runtime_buffer(w->runtime, "the victim's", 256, &v->buffer));
+    ROTA_TRY(rota_buffer_create_in(w->runtime, "the victim's", 256, &v->buffer));
     ROTA_TRY(plan_of(w->runtime, device, &test_failing, v->buffer, ROTA_WRITE, &v->plan));
     /* Lost with works in flight and the sequencer at rest, so that nobody has made up for their timeline,
      * which never gets there. The device has both works before it begins, and begins when all is ready. */
@@ -475,9 +475,9 @@ static rota_status submit_and_signal(victim *v) {
 static rota_status make_things(victim *v) {
     world *w = v->w;
     ROTA_TRY(make_slot_plan(v));
-    ROTA_TRY(rota_runtime_buffer(w->runtime, "the victim's", 4096, &v->buffer));
+    ROTA_TRY(rota_buffer_create_in(w->runtime, "the victim's", 4096, &v->buffer));
     ROTA_TRY(rota_buffer_prepare(v->buffer, w->device));
-    ROTA_TRY(rota_buffer_view(v->buffer, 256, 256, &v->view));
+    ROTA_TRY(rota_buffer_create_view(v->buffer, 256, 256, &v->view));
     return rota_args_set_buffer(v->args, v->slot_buffer, v->view);
 }
 

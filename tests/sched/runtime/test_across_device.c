@@ -163,7 +163,7 @@ static int child(way how, uint32_t first) {
     static uint32_t zeros[LONG];
     for (uint32_t i = 0; i < BUFFERS; i++) {
         const uint64_t bytes = (i ? WORDS : LONG) * sizeof zeros[0];
-        WANT(rota_runtime_buffer(s.runtime, "words", bytes, buffers[i]) == ROTA_OK);
+        WANT(rota_buffer_create_in(s.runtime, "words", bytes, buffers[i]) == ROTA_OK);
         WANT(rota_buffer_write(*buffers[i], s.devices[s.first], 0, zeros, bytes, NULL) == ROTA_OK);
     }
     WANT(compile_good(&s) == ROTA_OK && measure(&s) == ROTA_OK && compile_bad(&s, how) == ROTA_OK);

@@ -118,7 +118,7 @@ static void released_after_last_use(void **state) {
     runtime_fixture *f = *state;
     owned mine = own(0);
     rota_buffer *buffer = adopt(f->device, &mine, "mine"), *view;
-    assert_ok(rota_buffer_view(buffer, 0, 64, &view));
+    assert_ok(rota_buffer_create_view(buffer, 0, 64, &view));
     rota_plan *plan = test_plan_1(f->device, "gate", &test_gate, buffer, ROTA_READWRITE);
     rota_buffer_release(buffer);
     test_gate_open(false);
@@ -161,7 +161,7 @@ static void read_only(void **state) {
     options.read_only = true;
     rota_buffer *buffer, *view, *slot;
     assert_ok(rota_buffer_adopt(f->device, &options, &buffer));
-    assert_ok(rota_buffer_view(buffer, 16, 16, &view));
+    assert_ok(rota_buffer_create_view(buffer, 16, 16, &view));
     uint32_t word = 1;
     assert_status(rota_buffer_write(view, NULL, 0, &word, 4, NULL), ROTA_INVALID_ARGUMENT);
     expect_said("'constants', which is read-only");

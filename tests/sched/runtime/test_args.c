@@ -340,7 +340,8 @@ static void names_of_one_buffer(void **state) {
                            &plan));
     rota_graph_release(graph);
     assert_ok(rota_args_create(plan, &args));
-    for (uint32_t i = 0; i < 2; i++) assert_ok(rota_buffer_view(two, i * WORDS * 4, WORDS * 4, &halves[i]));
+    for (uint32_t i = 0; i < 2; i++)
+        assert_ok(rota_buffer_create_view(two, i * WORDS * 4, WORDS * 4, &halves[i]));
     assert_ok(submit_bound(plan, args, slots, x, z));
     test_expect_words(z, WORDS, 1);
     assert_ok(submit_bound(plan, args, slots, halves[0], halves[1]));

@@ -49,9 +49,9 @@ static rota_status call_device_open(void) {
 static rota_status call_device_smoke(void) {
     return rota_device_smoke(p.device, 0);
 }
-static rota_status call_runtime_buffer(void) {
+static rota_status call_buffer_create_in(void) {
     rota_buffer *buffer;
-    return rota_runtime_buffer(p.runtime, "x", BYTES, &buffer);
+    return rota_buffer_create_in(p.runtime, "x", BYTES, &buffer);
 }
 static rota_status call_buffer_adopt(void) {
     rota_buffer *buffer;
@@ -164,7 +164,7 @@ static const struct {
     CALL(devices),
     CALL(device_open),
     CALL(device_smoke),
-    CALL(runtime_buffer),
+    CALL(buffer_create_in),
     CALL(buffer_adopt),
     CALL(external_timeline_create),
     CALL(external_timeline_signal),

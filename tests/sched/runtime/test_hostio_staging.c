@@ -305,7 +305,7 @@ static void *others_main(void *user) {
     rota_status *status = &statuses[atomic_fetch_add(&next, 1) % OTHERS];
     if (!data) abort();
     memset(data, 7, OTHER_BYTES);
-    *status = rota_runtime_buffer(rota_device_runtime(device), "own", OTHER_BYTES, &own);
+    *status = rota_buffer_create_in(rota_device_runtime(device), "own", OTHER_BYTES, &own);
     for (uint32_t i = 0; i < 2 && *status == ROTA_OK; i++) {
         *status = rota_buffer_write(own, device, 0, data, OTHER_BYTES, NULL);
         if (*status == ROTA_OK) *status = rota_buffer_write(own, device, 0, data, 64, NULL);

@@ -98,7 +98,7 @@ static void what_may_block_is_counted(void **state) {
     runtime_fixture *f = *state;
     rota_buffer *buffer;
     begin();
-    assert_ok(rota_runtime_buffer(f->runtime, "x", BYTES, &buffer));
+    assert_ok(rota_buffer_create_in(f->runtime, "x", BYTES, &buffer));
     is_counting = false;
     assert_true(counted >= 2);
     rota_buffer_release(buffer);
@@ -140,7 +140,7 @@ static void submissions_take_no_lock(void **state) {
     FREE_OK(rota_submit_with(plan, NULL, NULL));
     FREE_OK(rota_submit_with(plan, &ROTA_SUBMIT_OPTIONS(.no_wait = true), NULL));
     rota_tape *tape;
-    assert_ok(rota_device_tape(f->device, NULL, &tape));
+    assert_ok(rota_tape_create_on(f->device, NULL, &tape));
     assert_ok(rota_tape_submit(tape, NULL, NULL)); /* compiles */
     for (uint32_t i = 0; i < 300; i++) FREE_OK(rota_tape_submit(tape, NULL, NULL));
     rota_tape_destroy(tape);
@@ -190,7 +190,7 @@ static void arguments_take_no_lock(void **state) {
     rota_plan *plan;
     rota_args *args;
     rota_ticket ticket;
-    assert_ok(rota_buffer_view(bound, 0, BYTES, &view));
+    assert_ok(rota_buffer_create_view(bound, 0, BYTES, &view));
     assert_ok(rota_graph_create(NULL, &graph));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_SLOT, "slot", BYTES, &slot));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "input", BYTES, &input));
@@ -229,8 +229,8 @@ static void releases_take_no_lock(void **state) {
     skip();
 #endif
     rota_buffer *buffer = test_words(f->device, "a buffer with a name", WORDS, 0), *view, *inner;
-    assert_ok(rota_buffer_view(buffer, 64, 128, &view));
-    assert_ok(rota_buffer_view(view, 0, 64, &inner));
+    assert_ok(rota_buffer_create_view(buffer, 64, 128, &view));
+    assert_ok(rota_buffer_create_view(view, 0, 64, &inner));
     assert_string_equal(rota_buffer_name(inner), "a buffer with a name");
     FREE(rota_buffer_retain(view));
     FREE(rota_buffer_release(view));

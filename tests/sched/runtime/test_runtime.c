@@ -50,7 +50,7 @@ static void host_access_is_ordered(void **state) {
         test_expect_words(buffer, 64, round + 1);
     }
     /* Pieces of a buffer, through a view. */
-    assert_ok(rota_buffer_view(buffer, 16, 32, &view));
+    assert_ok(rota_buffer_create_view(buffer, 16, 32, &view));
     uint32_t two = 2, three[8];
     assert_ok(rota_buffer_write(view, NULL, 28, &two, 4, NULL));
     assert_ok(rota_buffer_read(view, 0, three, sizeof three));
@@ -553,8 +553,8 @@ static void the_memory_limit_holds(void **state) {
                                                       .staging_slot_bytes = 65536),
                                 &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
-    assert_ok(rota_runtime_buffer(runtime, "small", 1u << 20, &small));
-    assert_ok(rota_runtime_buffer(runtime, "large one", 8u << 20, &large));
+    assert_ok(rota_buffer_create_in(runtime, "small", 1u << 20, &small));
+    assert_ok(rota_buffer_create_in(runtime, "large one", 8u << 20, &large));
     assert_ok(rota_buffer_prepare(small, device));
     assert_status(rota_buffer_prepare(large, device), ROTA_OUT_OF_MEMORY);
     assert_non_null(strstr(rota_last_error(), "'large one' needs 8388608 bytes"));

@@ -159,7 +159,7 @@ static void fault_on_a_worker(int number) {
     (void)signal(number, end_by_fault);
     assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.cache_dir = ""), &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &device));
-    assert_ok(rota_runtime_buffer(runtime, "b", 64, &buffer));
+    assert_ok(rota_buffer_create_in(runtime, "b", 64, &buffer));
     assert_ok(rota_graph_create(NULL, &graph));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
     const rota_access access = {buffer, 0, 64, ROTA_WRITE};

@@ -159,8 +159,8 @@ static void views_have_addresses(void **state) {
     (void)state;
     pair *p = open_pair(0);
     rota_buffer *x = test_buffer(p->runtime, "x", WORDS * 4), *view, *inner;
-    assert_ok(rota_buffer_view(x, 64, 128, &view));
-    assert_ok(rota_buffer_view(view, 12, 32, &inner));
+    assert_ok(rota_buffer_create_view(x, 64, 128, &view));
+    assert_ok(rota_buffer_create_view(view, 12, 32, &inner));
     for (uint32_t d = 0; d < 2; d++) {
         uint64_t whole, address;
         assert_ok(rota_buffer_prepare(x, p->devices[d]));

@@ -613,8 +613,8 @@ static void large_writes_pass_one_that_is_held(void **state) {
     assert_ok(rota_device_open(runtime, "cpu", &cpu));
     assert_ok(rota_device_open(runtime, "adversary", &device));
     rota_buffer *x = test_words(cpu, "x", WORDS, 5), *y, *z;
-    assert_ok(rota_runtime_buffer(runtime, "y", LARGE, &y));
-    assert_ok(rota_runtime_buffer(runtime, "z", LARGE, &z));
+    assert_ok(rota_buffer_create_in(runtime, "y", LARGE, &y));
+    assert_ok(rota_buffer_create_in(runtime, "z", LARGE, &z));
     uint8_t *bytes = calloc(1, LARGE);
     assert_non_null(bytes);
     assert_ok(rota_buffer_write(y, device, 0, bytes, LARGE, NULL));

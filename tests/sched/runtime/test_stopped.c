@@ -291,7 +291,7 @@ static rota_status other_work(const other *o) {
         if (status == ROTA_OK) status = rota_submit_wait(w->plan, NULL, STOPPED_PATIENCE_NS, &ticket);
         if (status == ROTA_OK && rota_poll(ticket) != ROTA_BUSY) status = rota_poll(ticket);
         if (status == ROTA_OK) status = rota_wait(ticket, STOPPED_PATIENCE_NS);
-        if (status == ROTA_OK) status = rota_runtime_buffer(w->runtime, "another's", 256, &buffer);
+        if (status == ROTA_OK) status = rota_buffer_create_in(w->runtime, "another's", 256, &buffer);
         if (status == ROTA_OK) status = rota_buffer_write(buffer, w->device, 0, &word, 4, NULL);
         rota_buffer_release(buffer);
     }

@@ -156,12 +156,12 @@ static void ops(void **state) {
     const float values[] = {1, 2, 3, 4};
     float result[4];
     rota_tensor x;
-    assert_ok(rota_device_tensor(f->device, "x", ROTA_F32, ROTA_SHAPE(4), values, &x));
+    assert_ok(rota_tensor_create(f->device, "x", ROTA_F32, ROTA_SHAPE(4), values, &x));
     rota_tape *tape;
-    assert_ok(rota_device_tape(f->device, NULL, &tape));
+    assert_ok(rota_tape_create_on(f->device, NULL, &tape));
     rota_op_use use = {.op = &op, .input_count = 1, .output_count = 1, .inputs = {x}, .outputs = {x}};
     rota_tensor y;
-    assert_ok(rota_device_tensor(f->device, "y", ROTA_F32, ROTA_SHAPE(4), NULL, &y));
+    assert_ok(rota_tensor_create(f->device, "y", ROTA_F32, ROTA_SHAPE(4), NULL, &y));
     use.outputs[0] = y;
     assert_ok(rota_op_apply(tape, &use));
     assert_ok(rota_tape_submit(tape, NULL, NULL));
