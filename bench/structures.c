@@ -9,7 +9,6 @@
 #include "bench/commands.h"
 #include "bench/options.h"
 #include "bench/progress.h"
-#include "bench/progress.h"
 #include "bench/report.h"
 
 static const char program[] = "rota-bench structures";
@@ -17,8 +16,10 @@ static const char program[] = "rota-bench structures";
 static const structure_pair pairs[] = {
     {"stack: push 64, take all", STRUCTURE_ENTRIES, 1, structure_stack_kit, structure_stack_own},
     {"ring: push 64, take 64", STRUCTURE_ENTRIES, 1, structure_ring_kit, structure_ring_own},
+    {"ring: from thread to thread", STRUCTURE_ENTRIES, 1, structure_hand_off_kit, structure_hand_off_own},
     {"set of 1 000 names: get", STRUCTURE_OBJECTS, 1, structure_names_kit, structure_names_own},
     {"set of 1 000 pointers: get", STRUCTURE_OBJECTS, 1, structure_pointers_kit, structure_pointers_own},
+    {"the same by ck_ht", STRUCTURE_OBJECTS, 1, structure_keys_kit, structure_pointers_own},
     {"wake of who is awake", STRUCTURE_ENTRIES, 1, structure_wake_kit, structure_wake_own},
     {"the same by two threads", STRUCTURE_ENTRIES, 2, structure_wake_kit, structure_wake_own},
 };

@@ -16,7 +16,7 @@ typedef struct structure_pair {
     structure_fn *kit, *own;
 } structure_pair;
 
-enum { STRUCTURE_ENTRIES = 64, STRUCTURE_OBJECTS = 1000 };
+enum { STRUCTURE_ENTRIES = 64, STRUCTURE_OBJECTS = 1000, STRUCTURE_CELLS = 2048 };
 
 /* Memory for any of them. */
 void *structures_memory(void);
@@ -24,8 +24,10 @@ void structures_free(void *memory);
 
 structure_fn structure_stack_kit, structure_stack_own;
 structure_fn structure_ring_kit, structure_ring_own;
+structure_fn structure_hand_off_kit, structure_hand_off_own;
 structure_fn structure_names_kit, structure_names_own;
 structure_fn structure_pointers_kit, structure_pointers_own;
+structure_fn structure_keys_kit; /* of the same; beside structure_pointers_own */
 structure_fn structure_wake_kit, structure_wake_own;
 
 #endif

@@ -1,8 +1,9 @@
 /* Concurrency Kit's structures, as rota calls them where it does. */
 #include <ck_ec.h>
-#include <ck_ring.h>
+#include <ck_ht.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/ring_spsc.h" /* IWYU pragma: keep */
 #include "base/set.h"
 #include "base/stack_upmc.h" /* IWYU pragma: keep */
 #include "bench/structures.h"
@@ -14,30 +15,28 @@ bool structure_stack_kit(void *memory, uint64_t rounds) {
 #include "bench/structures_stack.h"
 }
 
-#else /* a sanitizer's build has no other stack than C11's */
+bool structure_ring_kit(void *memory, uint64_t rounds) {
+#include "bench/structures_ring.h"
+}
+
+#include "bench/structures_hand_off.h"
+bool structure_hand_off_kit(void *memory, uint64_t rounds) {
+    return hand_off_run(memory, rounds);
+}
+
+#else /* a sanitizer's build has no others than C11's */
 
 bool structure_stack_kit(void *memory, uint64_t rounds) {
     return structure_stack_own(memory, rounds);
 }
+bool structure_ring_kit(void *memory, uint64_t rounds) {
+    return structure_ring_own(memory, rounds);
+}
+bool structure_hand_off_kit(void *memory, uint64_t rounds) {
+    return structure_hand_off_own(memory, rounds);
+}
 
 #endif
-
-bool structure_ring_kit(void *memory, uint64_t rounds) {
-    structure_objects *o = memory;
-    static ck_ring_t ring;
-    static ck_ring_buffer_t cells[2 * STRUCTURE_ENTRIES];
-    ck_ring_init(&ring, 2 * STRUCTURE_ENTRIES);
-    bool right = true;
-    for (uint64_t r = 0; r < rounds; r++) {
-        for (uint32_t i = 0; i < STRUCTURE_ENTRIES; i++)
-            right = ck_ring_enqueue_spsc(&ring, cells, &o->entries[i]) && right;
-        for (uint32_t i = 0; i < STRUCTURE_ENTRIES; i++) {
-            void *entry = NULL;
-            right = ck_ring_dequeue_spsc(&ring, cells, &entry) && entry == &o->entries[i] && right;
-        }
-    }
-    return right;
-}
 
 static unsigned long hash_name(const void *object, unsigned long seed) {
     return structure_hash_name(object) ^ seed;
@@ -73,6 +72,49 @@ bool structure_names_kit(void *memory, uint64_t rounds) {
 bool structure_pointers_kit(void *memory, uint64_t rounds) {
     rota_set set = ROTA_SET(hash_pointer, same_pointer);
     return get_all(memory, &set, rounds);
+}
+
+/* By the pointer itself as a key of 64 bits, which no object is read for. */
+static void hash_key(ck_ht_hash_t *out, const void *key, size_t bytes, uint64_t seed) {
+    (void)bytes;
+    out->value = structure_hash_pointer(*(void *const *)key) ^ seed;
+}
+
+static void *table_malloc(size_t size) {
+    return malloc(size);
+}
+
+static void table_free(void *memory, size_t size, bool defer) {
+    (void)size;
+    (void)defer;
+    free(memory);
+}
+
+bool structure_keys_kit(void *memory, uint64_t rounds) {
+    structure_objects *o = memory;
+    static struct ck_malloc allocator = {.malloc = table_malloc, .free = table_free};
+    ck_ht_t table;
+    if (!ck_ht_init(&table, CK_HT_MODE_DIRECT, hash_key, &allocator, STRUCTURE_CELLS, 0)) return false;
+    bool right = true;
+    for (uint32_t i = 0; i < STRUCTURE_OBJECTS; i++) {
+        const uintptr_t key = (uintptr_t)&o->objects[i];
+        ck_ht_hash_t hash;
+        ck_ht_entry_t entry;
+        ck_ht_hash_direct(&hash, &table, key);
+        ck_ht_entry_set_direct(&entry, hash, key, i);
+        right = ck_ht_put_spmc(&table, hash, &entry) && right;
+    }
+    for (uint64_t r = 0; r < rounds; r++)
+        for (uint32_t i = 0; i < STRUCTURE_OBJECTS; i++) {
+            const uintptr_t key = (uintptr_t)&o->objects[i];
+            ck_ht_hash_t hash;
+            ck_ht_entry_t entry;
+            ck_ht_hash_direct(&hash, &table, key);
+            ck_ht_entry_key_set_direct(&entry, key);
+            right = ck_ht_get_spmc(&table, hash, &entry) && ck_ht_entry_value_direct(&entry) == i && right;
+        }
+    ck_ht_destroy(&table);
+    return right;
 }
 
 /* Nobody sleeps, so none of these is called. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <stdio.h>
+#include "base/ring_spsc.h" /* IWYU pragma: keep */
 #include "base/sleep.h"
 #include "base/stack_upmc.h" /* IWYU pragma: keep */
 #include "bench/structures.h"
@@ -25,28 +26,13 @@ bool structure_stack_own(void *memory, uint64_t rounds) {
 #include "bench/structures_stack.h"
 }
 
-/* A ring with one producer and one consumer, by positions that only rise. */
 bool structure_ring_own(void *memory, uint64_t rounds) {
-    structure_objects *o = memory;
-    enum { CELLS = 2 * STRUCTURE_ENTRIES };
-    static void *cells[CELLS];
-    static _Alignas(64) _Atomic uint64_t published;
-    static _Alignas(64) _Atomic uint64_t taken;
-    bool right = true;
-    for (uint64_t r = 0; r < rounds; r++) {
-        for (uint32_t i = 0; i < STRUCTURE_ENTRIES; i++) {
-            const uint64_t number = ra_load_relaxed(&published);
-            right = number - ra_load_acquire(&taken) < CELLS && right; /* with the store below */
-            cells[number % CELLS] = &o->entries[i];
-            ra_store_release(&published, number + 1); /* with the load below */
-        }
-        for (uint32_t i = 0; i < STRUCTURE_ENTRIES; i++) {
-            const uint64_t number = ra_load_relaxed(&taken);
-            right = number < ra_load_acquire(&published) && cells[number % CELLS] == &o->entries[i] && right;
-            ra_store_release(&taken, number + 1);
-        }
-    }
-    return right;
+#include "bench/structures_ring.h"
+}
+
+#include "bench/structures_hand_off.h"
+bool structure_hand_off_own(void *memory, uint64_t rounds) {
+    return hand_off_run(memory, rounds);
 }
 
 /* Chains in 256 buckets. */
@@ -71,7 +57,7 @@ bool structure_names_own(void *memory, uint64_t rounds) {
 /* Open addressing, at most half full. */
 bool structure_pointers_own(void *memory, uint64_t rounds) {
     structure_objects *o = memory;
-    enum { CELLS = 2048 };
+    enum { CELLS = STRUCTURE_CELLS };
     static const structure_object *cells[CELLS];
     memset(cells, 0, sizeof cells);
     for (uint32_t i = 0; i < STRUCTURE_OBJECTS; i++) {

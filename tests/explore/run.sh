@@ -20,14 +20,14 @@ for argument in "$@"; do
   --full) options=(--full) ;;
   --draw)
     . ../draw.sh
-    groups=("wait turns" cpu lanes tickets)
+    groups=("wait turns handover" cpu lanes tickets)
     read -ra names <<<"${groups[draw % ${#groups[@]}]}"
     echo "draw $draw (ROTA_DRAW=$draw repeats it): ${names[*]}"
     ;;
   *) names+=("$argument") ;;
   esac
 done
-[ ${#names[@]} -gt 0 ] || names=(litmus turns wait cpu lanes tickets)
+[ ${#names[@]} -gt 0 ] || names=(litmus turns wait cpu lanes tickets handover)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0

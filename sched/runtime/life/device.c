@@ -26,7 +26,7 @@ void rota_device_free(rota_device *device) {
         for (uint32_t h = 0; h < ROTA_CLOCK_HISTORY; h++) free(device->timelines[q].order.history[h].clock);
     }
     free(device->timelines);
-    free(device->handover.ring);
+    free(device->handover.ring.cells);
     free(device->outbox);
     free(device->submitter);
     free(device->uploads.slots);

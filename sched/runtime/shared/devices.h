@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/ring_spsc.h"
 #include "base/sleep.h"
 #include "base/stack_upmc.h"
 #include "base/turns.h"
@@ -15,7 +16,7 @@
 #include "sched/runtime/shared/limits.h"
 #include "sched/runtime/shared/timeline.h"
 
-#define ROTA_HANDOVER_RING 8192
+#define ROTA_HANDOVER_CELLS 8192
 #define ROTA_HANDOVER_BATCH 64
 
 typedef struct rota_work rota_work;
@@ -46,17 +47,17 @@ typedef enum rota_hands_over {
     ROTA_HANDS_LOOKED /* another one looks */
 } rota_hands_over;
 
-/* Works on their way to the driver. The sequencer publishes; whoever is allowed to (the submit thread, or the
- * sequencer while that has nothing) consumes. */
+/* Works on their way to the driver. The sequencer puts them into the ring; whoever has what the submit thread holds
+ * takes them (hands_over). The positions tell when all is handed over that was ever put there, which the ring's own, of
+ * 32 bits, do not: last uses are told by them (last_use.c). */
 typedef struct rota_handover_shared {
-    rota_work **ring;
-    _Alignas(64) _Atomic uint64_t published;
-    _Alignas(64) _Atomic uint64_t taken; /* out of the ring */
-    _Atomic uint64_t consumed;           /* and how many of those were handed over */
-    rota_sleeper *sleeper;               /* the submit thread's, which the runtime's handle keeps */
-    _Atomic uint32_t blocked_count;      /* works that it holds */
-    _Atomic uint32_t hands_over;         /* rota_hands_over: who has what it holds */
-    _Atomic uint64_t handed_ns;          /* when works were handed over last, where there are other devices */
+    rota_ring_spsc ring;                     /* ROTA_HANDOVER_CELLS */
+    _Alignas(64) _Atomic uint64_t published; /* works that were put there, which the sequencer alone counts */
+    _Alignas(64) _Atomic uint64_t consumed;  /* and how many of those were handed over */
+    rota_sleeper *sleeper;                   /* the submit thread's, which the runtime's handle keeps */
+    _Atomic uint32_t blocked_count;          /* works that it holds */
+    _Atomic uint32_t hands_over;             /* rota_hands_over: who has what it holds */
+    _Atomic uint64_t handed_ns; /* when works were handed over last, where there are other devices */
     pthread_t thread;
     bool thread_started;
     _Atomic uint32_t thread_ended;

@@ -310,11 +310,11 @@ static uint32_t take_blocked(rota_submitter *submitter, rota_work **works) {
 uint32_t rota_blocked_take(rota_submitter *submitter, rota_work **works) {
     rota_device *device = submitter->device;
     rota_assert_submitter(submitter);
-    uint64_t taken = ra_load_relaxed(&device->handover.taken);
-    const uint64_t published = ra_load_seq_cst(&device->handover.published); /* with push_ring */
+    rota_ring_spsc *ring = &device->handover.ring;
+    uint32_t left = rota_ring_count_spsc(ring); /* no more: what comes meanwhile keeps nobody here */
     uint32_t count = take_blocked(submitter, works);
-    while (count < ROTA_HANDOVER_BATCH && taken < published) {
-        rota_work *work = device->handover.ring[taken++ % ROTA_HANDOVER_RING];
+    for (; count < ROTA_HANDOVER_BATCH && left != 0; left--) {
+        rota_work *work = rota_ring_take_spsc(ring);
         if (submitter->blocked_first[work->queue] || !is_ready(submitter, work)) {
             hold_back(submitter, work);
         } else {
@@ -322,7 +322,6 @@ uint32_t rota_blocked_take(rota_submitter *submitter, rota_work **works) {
             works[count++] = work;
         }
     }
-    ra_store_release(&device->handover.taken, taken); /* with push_ring */
     return count;
 }
 
@@ -477,7 +476,7 @@ bool rota_blocked_look_for_signal(rota_submitter *submitter) {
     const rota_spin spin = rota_spin_begin(ACROSS_SPIN_NS);
     while (worth && !over && rota_spin_yields(&spin)) /* whoever hands it over may need this core */
         over = rota_blocked_any_ready(submitter) || ra_load_acquire(&device->runtime->stop) ||
-               ra_load_acquire(&device->handover.published) != ra_load_relaxed(&device->handover.taken);
+               !rota_ring_seems_empty_spsc(&device->handover.ring);
     (void)ra_fetch_add_relaxed(&device->runtime->stats.spin_ns, rota_spin_ns(&spin));
     return over;
 }

@@ -1,5 +1,14 @@
 /* The sequencer's side of a hand-over: works go into the ring of the device's submit thread, or the direct
- * way to executors whose submit never blocks. */
+ * way to executors whose submit never blocks.
+ *
+ * The ring (base/ring_spsc.h) has one producer, the sequencer, and one consumer at a time: the submit thread, or who
+ * looks through what a lost device's thread holds. `hands_over` gives the one's place to the other, by a release and an
+ * acquire (blocked.c). A work is put there whole and is the consumer's from then on. What finds no room waits in the
+ * outbox and goes before all that comes later, so that the order is that of the pushes.
+ *
+ * No wake is lost: the sequencer puts works there, announces them and then loads the thread's flag; the thread stores
+ * its flag and then asks whether the ring is empty (thread.c). A flush that finds the ring empty has nobody to wake:
+ * all that was put there has been taken. */
 #include "base/atomic.h"
 #include "sched/runtime/submitter/batch_memory.h"
 #include "sched/runtime/submitter/handover.h"
@@ -23,12 +32,10 @@ static void flush_direct(rota_device *device) {
 }
 
 static bool push_ring(rota_device *device, rota_work *work) {
-    uint64_t published = ra_load_relaxed(&device->handover.published);
-    /* Acquire: with the thread's release, after which it does not look there. */
-    if (published - ra_load_acquire(&device->handover.taken) >= ROTA_HANDOVER_RING) return false;
+    const uint64_t published = ra_load_relaxed(&device->handover.published);
     work->ordinal = published;
-    device->handover.ring[published % ROTA_HANDOVER_RING] = work;
-    ra_store_seq_cst(&device->handover.published, published + 1); /* seq_cst: with the thread's sleep flag */
+    if (!rota_ring_put_spsc(&device->handover.ring, work)) return false;
+    ra_store_relaxed(&device->handover.published, published + 1); /* the sequencer's */
     return true;
 }
 
@@ -64,7 +71,8 @@ void rota_handover_flush(rota_device *device) {
         device->outbox->overflow_first = next;
         if (!next) device->outbox->overflow_last = NULL;
     }
-    /* What it holds is not brought on by this. */
-    if (ra_load_acquire(&device->handover.taken) != ra_load_relaxed(&device->handover.published))
-        rota_sleeper_wake(device->handover.sleeper);
+    /* What the thread holds is not brought on by this. */
+    if (rota_ring_seems_empty_spsc(&device->handover.ring)) return;
+    rota_ring_announce_spsc(&device->handover.ring);
+    rota_sleeper_wake(device->handover.sleeper);
 }

@@ -35,13 +35,12 @@ static bool look_for_work(rota_submitter *submitter) {
     rota_device *device = submitter->device;
     rota_runtime *runtime = device->runtime;
     if (runtime->options.spin_ns == 0) return false;
-    const uint64_t taken = ra_load_relaxed(&device->handover.taken);
     const rota_spin spin = rota_spin_begin(runtime->options.spin_ns);
     bool found = false;
     while (!found && rota_spin_yields(&spin)) { /* whoever brings the work may need this core */
         look_at_keepers(submitter);
-        found = ra_load_acquire(&device->handover.published) != taken || /* pairs with push_ring */
-                ra_load_acquire(&runtime->stop) || rota_blocked_any_ready(submitter);
+        found = !rota_ring_seems_empty_spsc(&device->handover.ring) || ra_load_acquire(&runtime->stop) ||
+                rota_blocked_any_ready(submitter);
     }
     (void)ra_fetch_add_relaxed(&runtime->stats.spin_ns, rota_spin_ns(&spin));
     return found;
@@ -57,8 +56,9 @@ static void rest(rota_submitter *submitter) {
     for (uint32_t q = 0; holds && q < runtime->queue_count; q++)
         if (submitter->blocked_first[q]) rota_blocked_watch(submitter, submitter->blocked_first[q]);
     submitter->starves = false;
-    if (ra_load_seq_cst(&device->handover.published) == ra_load_relaxed(&device->handover.taken) &&
-        !ra_load_seq_cst(&runtime->stop) && !rota_blocked_any_ready(submitter))
+    /* With the announcement in rota_handover_flush. */
+    if (rota_ring_is_empty_spsc(&device->handover.ring) && !ra_load_seq_cst(&runtime->stop) &&
+        !rota_blocked_any_ready(submitter))
         rota_sleeper_wait(device->handover.sleeper, rota_deadline_after(submitter->starves ? STARVED_SLICE_NS
                                                                         : holds            ? HOLD_SLICE_NS
                                                                                            : 1000000000u));
@@ -133,10 +133,11 @@ static void *submit_thread(void *user) {
 }
 
 rota_status rota_handover_start(rota_device *device) {
-    device->handover.ring = calloc(ROTA_HANDOVER_RING, sizeof(rota_work *));
+    rota_ring_cell *cells = calloc(ROTA_HANDOVER_CELLS, sizeof *cells);
+    rota_ring_begin_spsc(&device->handover.ring, cells, ROTA_HANDOVER_CELLS);
     device->outbox = calloc(1, sizeof *device->outbox);
     device->submitter = calloc(1, sizeof *device->submitter);
-    if (!device->handover.ring || !device->outbox || !device->submitter)
+    if (!cells || !device->outbox || !device->submitter)
         return rota_fail(ROTA_OUT_OF_MEMORY, "device '%s': no host memory", device->id);
     device->submitter->device = device;
     int error =

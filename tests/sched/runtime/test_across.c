@@ -543,7 +543,9 @@ static void moves_in_vain(bool is_given) {
     if (!is_given) {
         rota_gate_lock(device);
         assert_ok(rota_submit_wait(alone, NULL, 0, NULL));
-        while (ra_load_acquire(&device->handover.taken) <= published) test_nap_us(100);
+        while (ra_load_acquire(&device->handover.published) <= published ||
+               !rota_ring_seems_empty_spsc(&device->handover.ring))
+            test_nap_us(100);
         published = ra_load_acquire(&device->handover.published);
     }
     assert_ok(rota_submit_wait(look, NULL, 0, &ticket));
@@ -552,7 +554,7 @@ static void moves_in_vain(bool is_given) {
     test_sequenced(next);
     lateness late = {
         .p = p, .queue = rota_point_queue(alone->executable->order.last_point), .is_given = is_given};
-    late.out = device->handover.ring[published % ROTA_HANDOVER_RING];
+    late.out = device->handover.ring.cells[published % ROTA_HANDOVER_CELLS].value;
     late.in = late.out + 1;
     assert_int_equal(late.out->kind, ROTA_WORK_MIGRATE_OUT);
     assert_int_equal(late.in->kind, ROTA_WORK_MIGRATE_IN);
@@ -630,10 +632,13 @@ static void lost_before_it_gets(bool both) {
     rota_sequencer_reap_now(p->runtime);
     assert_false(rota_staging_is_busy(device) || rota_staging_is_busy(third));
     rota_gate_lock(device); /* the thread stops before it gives its device the next work */
-    const uint64_t taken = ra_load_acquire(&device->handover.taken);
+    const uint64_t published = ra_load_acquire(&device->handover.published);
     assert_ok(rota_submit_wait(plans[2], NULL, 0, NULL));
     const uint64_t deadline = rota_deadline_after(SOON_NS);
-    while (ra_load_acquire(&device->handover.taken) == taken && rota_clock_ns() < deadline) test_nap_us(100);
+    while ((ra_load_acquire(&device->handover.published) == published ||
+            !rota_ring_seems_empty_spsc(&device->handover.ring)) &&
+           rota_clock_ns() < deadline)
+        test_nap_us(100);
     assert_ok(rota_submit_wait(plans[1], NULL, 0, &ticket));
     while (!(rota_staging_is_busy(device) && rota_staging_is_busy(third)) && rota_clock_ns() < deadline)
         test_nap_us(100);

@@ -244,7 +244,7 @@ static void more_works_than_the_ring_takes(void **state) {
     assert_ok(rota_compile(runtime, graph,
                            &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .queues = 4), &plan));
     rota_graph_release(graph);
-    assert_true((uint64_t)plan->segment_count * SUBMISSIONS > ROTA_HANDOVER_RING + ROTA_HANDOVER_BATCH);
+    assert_true((uint64_t)plan->segment_count * SUBMISSIONS > ROTA_HANDOVER_CELLS + ROTA_HANDOVER_BATCH);
     assert_ok(rota_graph_create(NULL, &graph));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", WORDS * 4, &output));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
@@ -268,12 +268,10 @@ static void more_works_than_the_ring_takes(void **state) {
     const uint64_t deadline = rota_deadline_after(10000000000u);
     uint64_t number = 0;
     while ((rota_ticket_number(ticket, &number) != ROTA_OK ||
-            ra_load_acquire(&device->handover.published) - ra_load_acquire(&device->handover.taken) !=
-                ROTA_HANDOVER_RING) &&
+            rota_ring_count_spsc(&device->handover.ring) != ROTA_HANDOVER_CELLS - 1) &&
            rota_clock_ns() < deadline) {
     }
-    assert_int_equal(ra_load_acquire(&device->handover.published) - ra_load_acquire(&device->handover.taken),
-                     ROTA_HANDOVER_RING);
+    assert_int_equal(rota_ring_count_spsc(&device->handover.ring), ROTA_HANDOVER_CELLS - 1);
     assert_int_equal(rota_poll(ticket), ROTA_BUSY);
     options.faults.submits_stay = 0;
     assert_ok(rota_wait(ticket, 0));
