@@ -187,7 +187,7 @@ static void block_work(rota_cpu_device *device, rota_cpu_queue *queue, rota_cpu_
     if (has_wait && ra_load_seq_cst(&device->queues[wait.queue].shared.timeline) < wait.value) return;
     if (!is_open && ra_load_seq_cst(&queue->shared.released) + 1 < queue->submit.blocked) return;
     ra_store_seq_cst(&device->pump.kick, 1);
-    rota_cpu_notify(device);
+    rota_cpu_notify(device, NULL);
 }
 
 static rota_status submit_one(rota_cpu_device *device, const rota_exec_work *in) {

@@ -228,7 +228,7 @@ static bool start_split(rota_cpu_worker *worker, rota_cpu_unit_state *state, con
     uint32_t pushed = 0;
     while (pushed < helpers && rota_cpu_deque_push(&worker->deque, &state->task)) {
         pushed++;
-        rota_cpu_notify(device);
+        rota_cpu_notify(device, &worker->near);
     }
     /* A full deque: fewer helpers. Ours is among the users left, so this does not take the count to zero. */
     if (pushed < helpers) ra_fetch_sub_acq_rel(&split->users, helpers - pushed);

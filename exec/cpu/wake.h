@@ -5,6 +5,7 @@
 #include "base/atomic.h"
 #include "exec/cpu/deque.h"
 #include "exec/cpu/info.h"
+#include "exec/cpu/near.h"
 
 typedef struct rota_cpu_device rota_cpu_device;
 typedef struct rota_cpu_worker rota_cpu_worker;
@@ -23,8 +24,9 @@ void rota_cpu_push(rota_cpu_worker *worker, rota_cpu_task *task);
 void rota_cpu_push_quietly(rota_cpu_worker *worker, rota_cpu_task *task);
 /* Pushes from the submit thread, and wakes. */
 void rota_cpu_inject(rota_cpu_device *device, rota_cpu_task *task);
-/* Something was pushed: wakes one sleeper if no worker is looking for tasks. */
-void rota_cpu_notify(rota_cpu_device *device);
+/* Something was pushed: wakes one sleeper if no worker is looking for tasks, the nearest to the worker that `near` is
+ * of; NULL: whoever pushed it is none. */
+void rota_cpu_notify(rota_cpu_device *device, const rota_cpu_near *near);
 /* What a full deque does not take, from `first` on to `last`. */
 void rota_cpu_push_overflow(rota_cpu_device *device, rota_cpu_task *first, rota_cpu_task *last);
 /* Gives the device up: its workers leave what they do after their present command, and the last of them tells

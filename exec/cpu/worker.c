@@ -42,7 +42,7 @@ static rota_cpu_task *take_overflow(rota_cpu_worker *worker) {
         rota_cpu_push_overflow(device, rest, last);
     }
     /* A worker may have found the list empty meanwhile and gone to sleep. */
-    rota_cpu_notify(device);
+    rota_cpu_notify(device, &worker->near);
     return task;
 }
 
@@ -82,7 +82,7 @@ static rota_cpu_task *find_task(rota_cpu_worker *worker) {
         task = rota_cpu_deque_steal(&worker->device->tasks.inject);
         if (task) {
             if (!rota_cpu_deque_is_empty(&worker->deque))
-                rota_cpu_notify(worker->device); /* see push_quietly */
+                rota_cpu_notify(worker->device, &worker->near); /* see push_quietly */
             return task;
         }
     }
@@ -121,7 +121,7 @@ static rota_cpu_task *search(rota_cpu_worker *worker) {
         }
     }
     ra_fetch_add_seq_cst(&device->tasks.searchers, UINT32_MAX);
-    if (task && is_work_left(device)) rota_cpu_notify(device);
+    if (task && is_work_left(device)) rota_cpu_notify(device, &worker->near);
     return task;
 }
 
@@ -143,7 +143,7 @@ static rota_cpu_task *sleep_until_woken(rota_cpu_worker *worker, bool *out_searc
     while (mask & bit) {
         if (!ra_cas_seq_cst(idle, &mask, mask & ~bit)) continue;
         /* Who pushed what else there is may have taken this worker for a searcher, and woken nobody. */
-        if (task && is_work_left(device)) rota_cpu_notify(device);
+        if (task && is_work_left(device)) rota_cpu_notify(device, &worker->near);
         return task;
     }
     /* A waker took the bit, and has counted this worker or is about to. Its write of wake_word comes after
@@ -154,7 +154,7 @@ static rota_cpu_task *sleep_until_woken(rota_cpu_worker *worker, bool *out_searc
     if (!task) return NULL;
     ra_fetch_add_seq_cst(&device->tasks.searchers, UINT32_MAX);
     *out_searching = false;
-    if (is_work_left(device)) rota_cpu_notify(device);
+    if (is_work_left(device)) rota_cpu_notify(device, &worker->near);
     return task;
 }
 

@@ -108,6 +108,13 @@ static void begin_asked(void) {
     ra_store_relaxed(&poison, 1);
 }
 
+/* The same, of workers that are near nobody: as on two packages. */
+static void begin_apart(void) {
+    begin_asked();
+    for (uint32_t i = 0; i < WORKERS; i++)
+        workers[i].near = (rota_cpu_near){.levels = {{i, 1}}, .level_count = 1};
+}
+
 static void work(void) {
     (void)rota_cpu_worker_main(&workers[explore_self() - 1]);
 }
@@ -276,6 +283,14 @@ int main(int argc, char **argv) {
          1,
          {submit_hung, work, work},
          begin_asked,
+         end_hung,
+         false,
+         SLEEP},
+        {"the same, of workers that are far from each other",
+         2,
+         1,
+         {submit_hung, work, work},
+         begin_apart,
          end_hung,
          false,
          SLEEP},

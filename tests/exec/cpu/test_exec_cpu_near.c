@@ -1,5 +1,5 @@
 /* Which cores are near one another, as hwloc tells it of machines that are made up, and that workers steal
- * from near ones first. */
+ * from near ones first, and wake near ones first. */
 #include "tests/exec/cpu/exec_cpu_kit.h"
 
 #include <hwloc.h>
@@ -150,6 +150,57 @@ static void the_nearest_first(void **state) {
     free(cores);
 }
 
+/* Tasks are pushed while all others sleep, or those of some distance: the nearest sleeper is woken, and one everywhere
+ * where none is near. Whoever is no worker wakes the first, and nobody is woken while somebody searches. */
+static void the_nearest_is_woken(void **state) {
+    (void)state;
+    enum { WORKERS = 160, NEAR = 5, FAR = 3 };
+    static rota_cpu_device device;
+    static rota_cpu_worker workers[WORKERS];
+    static rota_cpu_task task;
+    /* Levels of 5, 20 and 80: neighbourhoods that lie across the words of sleepers. */
+    rota_cpu_core *cores = describe("pack:2 node:4 l3:4 core:5 pu:1", WORKERS);
+    device.workers = workers;
+    device.worker_count = WORKERS;
+    for (uint32_t i = 0; i < WORKERS; i++) {
+        workers[i].device = &device;
+        workers[i].index = i;
+        workers[i].near = cores[i].near;
+        assert_int_equal(workers[i].near.level_count, 3);
+        assert_true(rota_cpu_deque_init(&workers[i].deque, 4));
+    }
+    static const uint32_t sizes[] = {NEAR, 20, 80, WORKERS};
+    for (uint32_t pusher = 0; pusher <= WORKERS; pusher++)
+        for (uint32_t away = 0; away <= FAR; away++) {
+            /* All sleep but the pusher and those that are nearer to it than `away` says. */
+            const uint32_t size = away ? sizes[away - 1] : 1;
+            uint32_t expected = WORKERS;
+            memset((void *)device.tasks.idle, 0, sizeof device.tasks.idle);
+            for (uint32_t i = WORKERS; i-- > 0;) {
+                ra_store_relaxed(&workers[i].wake_word, 0);
+                if (pusher < WORKERS && i / size == pusher / size) continue;
+                device.tasks.idle[i / 64] |= (uint64_t)1 << i % 64;
+                if (pusher == WORKERS || i / sizes[away] == pusher / sizes[away]) expected = i;
+            }
+            ra_store_relaxed(&device.tasks.searchers, 1);
+            rota_cpu_notify(&device, pusher < WORKERS ? &workers[pusher].near : NULL);
+            for (uint32_t i = 0; i < WORKERS; i++) assert_false(ra_load_relaxed(&workers[i].wake_word));
+            ra_store_relaxed(&device.tasks.searchers, 0);
+            if (pusher < WORKERS) {
+                rota_cpu_push(&workers[pusher], &task);
+                assert_ptr_equal(rota_cpu_deque_pop(&workers[pusher].deque), &task);
+            } else {
+                rota_cpu_notify(&device, NULL);
+            }
+            for (uint32_t i = 0; i < WORKERS; i++)
+                assert_int_equal(ra_load_relaxed(&workers[i].wake_word), i == expected);
+            assert_int_equal(device.tasks.idle[expected / 64] >> expected % 64 & 1u, 0);
+            assert_int_equal(ra_load_relaxed(&device.tasks.searchers), 1);
+        }
+    for (uint32_t i = 0; i < WORKERS; i++) rota_cpu_deque_free(&workers[i].deque);
+    free(cores);
+}
+
 /* Workers that are not as near to one another do the same work. */
 static void work_is_shared(void **state) {
     (void)state;
@@ -288,6 +339,7 @@ int main(void) {
         cmocka_unit_test(neighbourhoods_by_file),
         cmocka_unit_test(fewer_workers),
         cmocka_unit_test(the_nearest_first),
+        cmocka_unit_test(the_nearest_is_woken),
         cmocka_unit_test(work_is_shared),
         cmocka_unit_test(workers_stand_on_allowed_cores),
         cmocka_unit_test(cores_have_memories),
