@@ -347,7 +347,8 @@ def tests_of(build):
 
 LAUNCHER = """#!/bin/sh
 case "$*" in
-  *rota_stops.dir/sched/*|*rota_stops.dir/exec/*|*rota_stops.dir/graph/*|*rota_plain.dir/ops/gradient*)
+  *rota_stops.dir/sched/*|*rota_stops.dir/exec/*|*rota_stops.dir/graph/*|*rota_plain.dir/sched/*|\
+  *rota_plain.dir/ops/gradient*)
     exec "$@" -O0 --coverage -fprofile-update=prefer-atomic ;;
 esac
 exec %s "$@"
