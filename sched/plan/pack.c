@@ -445,6 +445,13 @@ static void sum_arenas(rota_compiler *c) {
     c->plan->stats.arena_bytes = total;
 }
 
+/* Whether much runs side by side on the part's device that memory would put into an order; where there is none, as if
+ * it did. */
+static bool overlaps(const rota_compiler *c, uint32_t part) {
+    const rota_device_traits *device = c->partitions.device[part];
+    return !device || device->kind != ROTA_EXEC_CPU;
+}
+
 rota_status rota_compile_pack_tight(rota_compiler *c) {
     uint32_t *block_of =
         rota_arena_calloc(&c->scratch, sizeof *block_of * ((size_t)c->physicals.count + 1), 8);
@@ -477,6 +484,9 @@ rota_status rota_compile_pack_tight(rota_compiler *c) {
             continue;
         ROTA_TRY(rota_compile_pack_search(c, part, bytes));
     }
+    for (uint32_t part = 0; part < c->partitions.count; part++)
+        if (overlaps(c, part) && c->pieces.count[part] == 1)
+            ROTA_TRY(rota_compile_pack_apart(c, part, c->pieces.bytes[part][0]));
     sum_arenas(c);
     return ROTA_OK;
 }
