@@ -364,11 +364,11 @@ rota_status gpt_plan_make(gpt_model *model, const gpt_plan_options *options, gpt
     free(r.weights);
     free(r.found);
     if (status == ROTA_OK)
-        status =
-            rota_compile(model->runtime, out->graph,
-                         &ROTA_COMPILE_OPTIONS(.devices = &model->device, .device_count = 1,
-                                               .arena_of = options->beside ? options->beside->plan : NULL),
-                         &out->plan);
+        status = rota_compile(
+            model->runtime, out->graph,
+            &ROTA_COMPILE_OPTIONS(.devices = &model->device, .device_count = 1, .packing = model->packing,
+                                  .arena_of = options->beside ? options->beside->plan : NULL),
+            &out->plan);
     for (int t = 0; t < (train ? GPT_TURNS : 1) && status == ROTA_OK; t++)
         status = make_turn(out, &out->turns[t]);
     if (status != ROTA_OK) gpt_plan_free(out);

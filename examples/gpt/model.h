@@ -78,7 +78,9 @@ typedef struct gpt_model {
     rota_buffer *parts[GPT_PARTS];         /* f32; the moments with training only */
     rota_buffer *copies; /* of the values, in the model's dtype, which graphs of that dtype read; or NULL */
     rota_buffer *scale;  /* f16 with training: f32 {of the loss, steps since it changed} */
-    bool fuse;           /* elementwise nodes of plans made from now on */
+    /* Of plans made from now on: elementwise nodes are fused; how transient memory is packed. */
+    bool fuse;
+    rota_packing packing;
 } gpt_model;
 
 /* Bytes that training needs on the device, about: parameters, optimizer state, gradients, activations.

@@ -14,6 +14,9 @@
 /* In the order of --schedule. */
 typedef enum gpt_schedule { GPT_COSINE, GPT_LINEAR, GPT_CONSTANT } gpt_schedule;
 
+/* In the order of --packing. */
+typedef enum gpt_packing { GPT_PACK_AUTO, GPT_PACK_TIGHT, GPT_PACK_CONCURRENT } gpt_packing;
+
 /* What the command line says. */
 typedef struct gpt_settings {
     const char *device, *checkpoint, *resume, *init_from, *save_weights, *log, *tensorboard, *trace, *report,
@@ -24,7 +27,7 @@ typedef struct gpt_settings {
     char **argv;
     const char *generate; /* what the text begins with, or ""; NULL: training */
     bool find_nan, no_fuse;
-    int schedule, weights_dtype;
+    int schedule, weights_dtype, packing;
     uint64_t iters, warmup, eval_interval, eval_iters, seed, sample, patience, memory_limit;
     uint64_t timeout; /* seconds in which a device may get no further */
     double lr, min_lr;

@@ -21,6 +21,20 @@ static void on_interrupt(int signal_number) {
     interrupted = 1;
 }
 
+/* Where all that training needs is little of a GPU's memory, it takes somewhat more and has nodes wait less: a step of
+ * GPT-2 124M with 4 windows by 1.6 % (docs/measurements.md). */
+#define LITTLE_OF_MEMORY 16
+
+static rota_packing packing_of(const gpt_settings *s, const gpt_config *config,
+                               const rota_device_info *info) {
+    if (s->packing != GPT_PACK_AUTO)
+        return s->packing == GPT_PACK_TIGHT ? ROTA_PACK_TIGHT : ROTA_PACK_CONCURRENT;
+    return info->kind == ROTA_EXEC_CUDA && !s->memory_limit &&
+                   LITTLE_OF_MEMORY * gpt_model_bytes(config) <= (double)info->memory_bytes
+               ? ROTA_PACK_CONCURRENT
+               : ROTA_PACK_TIGHT;
+}
+
 /* The model, its first weights, and where training stands. */
 static int prepare_model(gpt_trainer *t, opened_device *opened) {
     const gpt_settings *s = t->settings;
@@ -31,6 +45,7 @@ static int prepare_model(gpt_trainer *t, opened_device *opened) {
     if (s->generate) config.batch = 0, config.dtype = ROTA_F32;
     REPORT_TRY(gpt_model_create(&config, opened->runtime, opened->device, &t->model));
     t->model.fuse = !s->no_fuse;
+    t->model.packing = packing_of(s, &config, rota_device_get_info(opened->device));
     t->progress = (gpt_progress){.random = {s->seed}, .seed = s->seed};
     memcpy(&t->progress.best_bits, &infinite, sizeof infinite);
     if (s->resume) {
@@ -407,6 +422,8 @@ int main(int argc, char **argv) {
         {"--no-fuse", OPTION_FLAG, &s.no_fuse, NULL, 0, 0, false, "elementwise nodes one by one"},
         {"--find-nan", OPTION_FLAG, &s.find_nan, NULL, 0, 0, false,
          "stop at the first number that is not finite, and name its tensor"},
+        {"--packing", OPTION_CHOICE, &s.packing, "auto|tight|concurrent", 0, 0, false,
+         "of memory between nodes: the least, or so that they wait least; auto: by how much there is"},
         {"--memory-limit", OPTION_COUNT, &s.memory_limit, "BYTES", 1, 1e18, false,
          "device memory that is used at most; all by default"},
         {"--timeout", OPTION_COUNT, &s.timeout, "SECONDS", 1, 1e9, false,

@@ -43,6 +43,11 @@ losses learned.jsonl kept.jsonl
 expect 0 'of 300 kinds' "$train" "${bpe[@]}" --dropout 0.1 --log fused.jsonl
 expect 0 'of 300 kinds' "$train" "${bpe[@]}" --dropout 0.1 --no-fuse --log separate.jsonl
 losses fused.jsonl separate.jsonl
+# However the memory between nodes is packed.
+for packing in tight concurrent; do
+  expect 0 'of 300 kinds' "$train" "${bpe[@]}" --dropout 0.1 --packing $packing --log $packing.jsonl
+  losses fused.jsonl $packing.jsonl
+done
 # Kept merges that are damaged are said to be, and learned again.
 head -c 100 "$merges" >cut && cp cut "$merges"
 expect 0 'truncated|no merge' "$train" "${bpe[@]}" --log again.jsonl
