@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "ops/cuda/choices.h"
 #include "ops/cuda/cudnn_plan.h"
-#include "ops/cuda/image.h"
 #include "ops/cuda/measure.h"
 
 /* Kept in files: plain bytes. */
@@ -41,18 +40,6 @@ void rota_attention_choice_keep(const rota_cudnn_attention *about, const rota_cu
     char key[ROTA_CHOICE_KEY_MAX];
     key_of(about, target, key);
     rota_choices_remember(NULL, key, &(choice){.way = ROTA_ATTENTION_BY_CUDNN}, sizeof(choice));
-}
-
-rota_status rota_attention_run_image(const rota_kernel *kernel, const rota_cuda_call *call,
-                                     const uint8_t *operands, const void *params) {
-    uint64_t addresses[ROTA_KERNEL_OPERANDS_MAX], bytes[ROTA_KERNEL_OPERANDS_MAX];
-    for (uint32_t i = 0; i < kernel->operand_count; i++) {
-        addresses[i] = call->operands[operands[i]];
-        bytes[i] = call->operand_bytes[operands[i]];
-    }
-    const rota_kernel *selected =
-        kernel->cuda.select ? kernel->cuda.select(params, bytes, 0, call->target) : NULL;
-    return rota_cuda_image_run(selected ? selected : kernel, call, addresses, bytes, params);
 }
 
 /* ---- Measuring ---- */

@@ -34,9 +34,4 @@ bool rota_attention_measure_next(rota_attention_measuring *measuring, rota_atten
 void rota_attention_measure_ran(rota_attention_measuring *measuring, rota_status status);
 rota_status rota_attention_measure_end(rota_attention_measuring *measuring);
 
-/* A kernel of rota's CUDA images put on the stream, the one that `kernel` selects, with these of the call's
- * operands. */
-rota_status rota_attention_run_image(const rota_kernel *kernel, const rota_cuda_call *call,
-                                     const uint8_t *operands, const void *params);
-
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "ops/cuda/attention_choice.h"
 #include "ops/cuda/attention_select.h"
+#include "ops/cuda/image.h"
 #include "ops/kernels.h" /* IWYU pragma: keep */
 
 /* Multiplications of a product of attention that are worth a plan, which takes up to half a second to make,
@@ -56,7 +57,7 @@ static rota_status forward_by_cudnn(const rota_cuda_call *call) {
 static rota_status forward_by_rota(const rota_cuda_call *call) {
     static const uint8_t operands[OPERANDS] = {0, 1, 2, 3, 4};
     const rota_attention_params *p = call->params;
-    return rota_attention_run_image(rota_cuda_attention_by_rota(p, call->target), call, operands, p);
+    return rota_cuda_image_run_node(rota_cuda_attention_by_rota(p, call->target), call, operands, p);
 }
 
 static rota_status call_attention(const rota_cuda_call *call) {

@@ -7,6 +7,7 @@
 #include "ops/attention.h"
 #include "ops/cuda/attention_choice.h"
 #include "ops/cuda/attention_cudnn.h"
+#include "ops/cuda/image.h"
 
 /* Backward in a fixed order keeps 2 bytes for each score in its workspace (cuDNN pads both lengths to whole
  * tiles). What goes beyond this is computed piece by piece, one after the other, each with a tail of its own.
@@ -119,7 +120,7 @@ static rota_status backward_by_rota(const rota_cuda_call *call) {
     rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX] = {0};
     const uint32_t count = rota_attention_backward_parts(call->params, parts);
     for (uint32_t i = 0; i < count; i++)
-        ROTA_TRY(rota_attention_run_image(parts[i].kernel, call, parts[i].operand, parts[i].params));
+        ROTA_TRY(rota_cuda_image_run_node(parts[i].kernel, call, parts[i].operand, parts[i].params));
     return ROTA_OK;
 }
 

@@ -6,7 +6,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,9 +174,7 @@ typedef struct kept_plan {
     bool failed;        /* to run */
     char why[ROTA_ERROR_MESSAGE_MAX];
 } kept_plan;
-/* Also held while a handle is used, which takes one caller at a time. */
-static pthread_mutex_t plans_lock = PTHREAD_MUTEX_INITIALIZER;
-static kept_plan *plans;
+static kept_plan *plans; /* under rota_cudnn_lock */
 
 /* From 9.6 on cuDNN counts the keys of causal attention from the end; 9.10.0 and 9.10.1 compute attention
  * wrongly, and up to 9.15 backward wants keys in whole tiles (the checks of cuDNN's frontend). From compute
@@ -214,10 +211,11 @@ static rota_status make(kept_plan *kept, const rota_cuda_target *target) {
         describe_backward(&b);
     else
         describe_forward(&b);
-    return rota_cudnn_plan_make(&kept->plan, kept->handle);
+    const rota_cudnn_wish wish = {.way_count = 1, .workspace_bytes_max = UINT64_MAX};
+    return rota_cudnn_plan_make(&kept->plan, &wish, kept->handle);
 }
 
-/* The plan of the current context. plans_lock is held. NULL: out of memory. */
+/* The plan of the current context. The lock is held. NULL: out of memory. */
 static kept_plan *find(const rota_cudnn_attention *about, const rota_cuda_target *target,
                        unsigned long long context) {
     for (kept_plan *kept = plans; kept; kept = kept->next)
@@ -239,29 +237,15 @@ static kept_plan *find(const rota_cudnn_attention *about, const rota_cuda_target
     return kept;
 }
 
-/* Compiling asks on any thread: the device's context, which is its primary one, becomes current for it. */
 static rota_status with_plan(const rota_cudnn_attention *about, const rota_cuda_target *target,
                              kept_plan **out_kept) {
-    const rota_cuda_driver *cu;
-    CUdevice device;
-    CUcontext context, before;
-    unsigned long long id = 0;
-    ROTA_TRY(rota_cuda_driver_get(&cu));
-    ROTA_TRY(rota_cuda_driver_check(cu, cu->DeviceGet(&device, target->ordinal), "cuDeviceGet"));
-    ROTA_TRY(
-        rota_cuda_driver_check(cu, cu->DevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain"));
-    rota_status status = rota_cuda_driver_check(cu, cu->CtxPushCurrent(context), "cuCtxPushCurrent");
-    if (status == ROTA_OK) {
-        status = rota_cuda_driver_check(cu, cu->CtxGetId(context, &id), "cuCtxGetId");
-        pthread_mutex_lock(&plans_lock);
-        if (status == ROTA_OK) *out_kept = find(about, target, id);
-        pthread_mutex_unlock(&plans_lock);
-        if (status == ROTA_OK && !*out_kept)
-            status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a plan of cuDNN");
-        (void)cu->CtxPopCurrent(&before);
-    }
-    (void)cu->DevicePrimaryCtxRelease(device);
-    return status;
+    rota_cuda_scope scope;
+    ROTA_TRY(rota_cuda_scope_enter(target->ordinal, &scope));
+    rota_cudnn_lock();
+    *out_kept = find(about, target, scope.context);
+    rota_cudnn_unlock();
+    rota_cuda_scope_leave(&scope);
+    return *out_kept ? ROTA_OK : rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a plan of cuDNN");
 }
 
 bool rota_cudnn_attention_takes(const rota_cudnn_attention *about, const rota_cuda_target *target,
@@ -279,7 +263,7 @@ bool rota_cudnn_attention_takes(const rota_cudnn_attention *about, const rota_cu
 uint64_t rota_cudnn_attention_workspace(const rota_cudnn_attention *about, const rota_cuda_target *target) {
     kept_plan *kept;
     if (with_plan(about, target, &kept) != ROTA_OK || kept->status != ROTA_OK) return 0;
-    return kept->plan.workspace_bytes;
+    return kept->plan.ways[0].workspace_bytes;
 }
 
 static void *address(uint64_t value) {
@@ -294,9 +278,10 @@ rota_status rota_cudnn_attention_run(const rota_cudnn_attention *about, const ro
     kept_plan *kept;
     ROTA_TRY(with_plan(about, target, &kept));
     if (kept->status != ROTA_OK) return rota_fail(kept->status, "%s", kept->why);
-    if (workspace_bytes < kept->plan.workspace_bytes)
+    if (workspace_bytes < kept->plan.ways[0].workspace_bytes)
         return rota_fail(ROTA_INTERNAL, "attention by cuDNN got %llu bytes of workspace, it wants %llu",
-                         (unsigned long long)workspace_bytes, (unsigned long long)kept->plan.workspace_bytes);
+                         (unsigned long long)workspace_bytes,
+                         (unsigned long long)kept->plan.ways[0].workspace_bytes);
     float scale = about->scale, one = 1.0f, hidden = rota_cudnn_version() < 91000 ? -FLT_MAX : -INFINITY;
     int32_t keys = (int32_t)about->keys, queries = (int32_t)about->queries;
     const struct {
@@ -333,16 +318,16 @@ rota_status rota_cudnn_attention_run(const rota_cudnn_attention *about, const ro
         ids[count] = all[i].id;
         pointers[count++] = all[i].pointer;
     }
-    pthread_mutex_lock(&plans_lock);
-    if (!kept->failed && rota_cudnn_run(&kept->plan, kept->handle, count, ids, pointers, address(workspace),
-                                        stream) != ROTA_OK) {
+    rota_cudnn_lock();
+    if (!kept->failed && rota_cudnn_run(&kept->plan.ways[0], kept->handle, count, ids, pointers,
+                                        address(workspace), stream) != ROTA_OK) {
         kept->failed = true;
         snprintf(kept->why, sizeof kept->why, "%s", rota_last_error());
         rota_log_write(target->log, ROTA_LOG_WARNING, "rota's own kernels take attention%s on %s: %s",
                        about->backward ? "'s gradient" : "", target->name, kept->why);
     }
     const rota_status status = kept->failed ? rota_fail(ROTA_UNSUPPORTED, "%s", kept->why) : ROTA_OK;
-    pthread_mutex_unlock(&plans_lock);
+    rota_cudnn_unlock();
     return status;
 }
 

@@ -79,6 +79,16 @@ rota_status rota_cudnn_handle(cudnnHandle_t *out_handle) {
     return ROTA_OK;
 }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void rota_cudnn_lock(void) {
+    pthread_mutex_lock(&lock);
+}
+
+void rota_cudnn_unlock(void) {
+    pthread_mutex_unlock(&lock);
+}
+
 /* ---- Describing ---- */
 
 static void set(rota_cudnn_graph *graph, cudnnBackendDescriptor_t descriptor,
@@ -205,14 +215,95 @@ void rota_cudnn_reshape(rota_cudnn_graph *graph, cudnnBackendDescriptor_t x, cud
     operation_done(graph, operation, what);
 }
 
+/* A convolution's operation: what computes each of its tensors names them, and its numbers, differently. */
+typedef struct convolution_form {
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t window, x, w, y, alpha, beta;
+} convolution_form;
+
+void rota_cudnn_convolution(rota_cudnn_graph *graph, rota_cudnn_product product,
+                            const rota_cudnn_window *window, cudnnBackendDescriptor_t x,
+                            cudnnBackendDescriptor_t w, cudnnBackendDescriptor_t y) {
+    static const char what[] = "a convolution of cuDNN";
+    static const convolution_form forms[] = {
+        [ROTA_CUDNN_FORWARD] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                                CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+        [ROTA_CUDNN_INPUT] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+        [ROTA_CUDNN_WEIGHT] = {
+            CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}};
+    const convolution_form *form = &forms[product];
+    const cudnnDataType_t math = CUDNN_DATA_FLOAT;
+    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    const int64_t axes = 2;
+    const float one = 1.0f, zero = 0.0f;
+    cudnnBackendDescriptor_t kind = create(graph, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, what);
+    set(graph, kind, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &math, what);
+    set(graph, kind, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode, what);
+    set(graph, kind, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &axes, what);
+    set(graph, kind, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, window->stride, what);
+    set(graph, kind, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, window->dilation, what);
+    set(graph, kind, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, window->padding, what);
+    set(graph, kind, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, window->padding, what);
+    finalize(graph, kind, what);
+    cudnnBackendDescriptor_t operation = create(graph, form->type, what);
+    set_descriptor(graph, operation, form->window, kind, what);
+    set_descriptor(graph, operation, form->x, x, what);
+    set_descriptor(graph, operation, form->w, w, what);
+    set_descriptor(graph, operation, form->y, y, what);
+    set(graph, operation, form->alpha, CUDNN_TYPE_FLOAT, 1, &one, what);
+    set(graph, operation, form->beta, CUDNN_TYPE_FLOAT, 1, &zero, what);
+    operation_done(graph, operation, what);
+}
+
 /* ---- Plans ---- */
 
-#define ENGINES_MAX 8
+#define ENGINES_MAX 32
 
-static void make_execution(rota_cudnn_plan *plan, cudnnHandle_t handle,
-                           cudnnBackendDescriptor_t configuration) {
+/* The engine's number, and whether it has none of the notes that are refused. */
+static bool is_wanted(rota_cudnn_graph *graph, cudnnBackendDescriptor_t configuration, uint32_t refused_notes,
+                      int64_t *out_engine) {
+    static const char what[] = "an engine of cuDNN";
+    cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    cudnnBackendDescriptor_t engine;
+    int64_t count = 0;
+    graph->status = check(dnn.BackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine), what);
+    if (graph->status != ROTA_OK) return false;
+    graph->status = check(dnn.BackendGetAttribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE,
+                                                  CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine),
+                          what);
+    if (graph->status == ROTA_OK)
+        graph->status = check(dnn.BackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX,
+                                                      CUDNN_TYPE_INT64, 1, &count, out_engine),
+                              what);
+    if (graph->status == ROTA_OK)
+        graph->status =
+            check(dnn.BackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                          CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes),
+                  what);
+    bool wanted = graph->status == ROTA_OK;
+    for (int64_t i = 0; wanted && i < count; i++) wanted = !(refused_notes >> (uint32_t)notes[i] & 1u);
+    (void)dnn.BackendDestroyDescriptor(engine);
+    return wanted;
+}
+
+static void make_execution(rota_cudnn_graph *graph, cudnnHandle_t handle,
+                           cudnnBackendDescriptor_t configuration, rota_cudnn_way *out_way) {
     static const char what[] = "a plan of cuDNN";
-    rota_cudnn_graph *graph = &plan->graph;
     int64_t bytes = 0;
     cudnnBackendDescriptor_t execution = create(graph, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, what);
     set(graph, execution, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle, what);
@@ -222,8 +313,8 @@ static void make_execution(rota_cudnn_plan *plan, cudnnHandle_t handle,
         graph->status = check(dnn.BackendGetAttribute(execution, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                                                       CUDNN_TYPE_INT64, 1, NULL, &bytes),
                               "the workspace of a plan of cuDNN");
-    plan->execution = execution;
-    plan->workspace_bytes = (uint64_t)bytes;
+    out_way->execution = execution;
+    out_way->workspace_bytes = (uint64_t)bytes;
 }
 
 /* Configurations of engines, best guess first. */
@@ -246,25 +337,49 @@ static int64_t ask_heuristics(rota_cudnn_graph *graph, cudnnBackendDescriptor_t 
     return graph->status != ROTA_OK ? 0 : count < ENGINES_MAX ? count : ENGINES_MAX;
 }
 
-rota_status rota_cudnn_plan_make(rota_cudnn_plan *plan, cudnnHandle_t handle) {
-    static const char what[] = "a graph of cuDNN";
+/* Adds the ways of one mode of the heuristics that are as wished. UNSUPPORTED, or what the last one failed with,
+ * where there are none so far. */
+static rota_status add_ways(rota_cudnn_plan *plan, const rota_cudnn_wish *wish, cudnnHandle_t handle,
+                            cudnnBackendDescriptor_t operations, cudnnBackendHeurMode_t mode) {
     rota_cudnn_graph *graph = &plan->graph;
     cudnnBackendDescriptor_t configurations[ENGINES_MAX];
+    const int64_t count = ask_heuristics(graph, operations, mode, configurations);
+    ROTA_TRY(graph->status);
+    rota_status why =
+        rota_fail(ROTA_UNSUPPORTED, "cuDNN has no engine as wished for a graph of %u operations",
+                  graph->operation_count);
+    for (int64_t i = 0; i < count && plan->way_count < wish->way_count; i++) {
+        rota_cudnn_way way = {0};
+        if (!is_wanted(graph, configurations[i], wish->refused_notes, &way.engine) &&
+            graph->status == ROTA_OK)
+            continue;
+        make_execution(graph, handle, configurations[i], &way);
+        if (graph->status != ROTA_OK)
+            why = graph->status;
+        else if (way.workspace_bytes > wish->workspace_bytes_max)
+            why = rota_fail(ROTA_UNSUPPORTED, "engine %lld of cuDNN wants %llu bytes of workspace",
+                            (long long)way.engine, (unsigned long long)way.workspace_bytes);
+        else
+            plan->ways[plan->way_count++] = way;
+        graph->status = ROTA_OK;
+    }
+    return plan->way_count ? ROTA_OK : why;
+}
+
+rota_status rota_cudnn_plan_make(rota_cudnn_plan *plan, const rota_cudnn_wish *wish, cudnnHandle_t handle) {
+    static const char what[] = "a graph of cuDNN";
+    rota_cudnn_graph *graph = &plan->graph;
     cudnnBackendDescriptor_t operations = create(graph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, what);
     set(graph, operations, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
         graph->operation_count, graph->operations, what);
     set(graph, operations, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &handle, what);
     finalize(graph, operations, what);
-    const int64_t count = ask_heuristics(graph, operations, CUDNN_HEUR_MODE_A, configurations);
     ROTA_TRY(graph->status);
-    rota_status status = rota_fail(ROTA_UNSUPPORTED, "cuDNN has no engine for a graph of %u operations",
-                                   graph->operation_count);
-    for (int64_t i = 0; i < count; i++) {
-        make_execution(plan, handle, configurations[i]);
-        if (graph->status == ROTA_OK) return ROTA_OK;
-        status = graph->status; /* the last one's reason */
-        graph->status = ROTA_OK;
-    }
+    const rota_status status = add_ways(plan, wish, handle, operations, CUDNN_HEUR_MODE_A);
+    /* Of the best, many or all may be of a kind that is refused. */
+    if (wish->refused_notes && plan->way_count < wish->way_count &&
+        (status == ROTA_OK || status == ROTA_UNSUPPORTED))
+        return add_ways(plan, wish, handle, operations, CUDNN_HEUR_MODE_FALLBACK);
     return status;
 }
 
@@ -274,7 +389,7 @@ void rota_cudnn_plan_free(rota_cudnn_plan *plan) {
     *plan = (rota_cudnn_plan){0};
 }
 
-rota_status rota_cudnn_run(const rota_cudnn_plan *plan, cudnnHandle_t handle, uint32_t count,
+rota_status rota_cudnn_run(const rota_cudnn_way *way, cudnnHandle_t handle, uint32_t count,
                            const int64_t *ids, void *const *pointers, void *workspace, void *stream) {
     static const char what[] = "the tensors of a plan of cuDNN";
     rota_cudnn_graph pack = {0};
@@ -286,7 +401,7 @@ rota_status rota_cudnn_run(const rota_cudnn_plan *plan, cudnnHandle_t handle, ui
     rota_status status = pack.status;
     if (status == ROTA_OK) status = check(dnn.SetStream(handle, stream), "cudnnSetStream");
     if (status == ROTA_OK)
-        status = check(dnn.BackendExecute(handle, plan->execution, variants), "cudnnBackendExecute");
+        status = check(dnn.BackendExecute(handle, way->execution, variants), "cudnnBackendExecute");
     if (variants) (void)dnn.BackendDestroyDescriptor(variants);
     return status;
 }

@@ -17,9 +17,10 @@ uint64_t rota_cudnn_version(void);
 #if __has_include(<cudnn.h>)
 #include <cudnn.h>
 
-#define ROTA_CUDNN_DESCRIPTORS_MAX 128
+#define ROTA_CUDNN_DESCRIPTORS_MAX 192
 #define ROTA_CUDNN_OPERATIONS_MAX 40
 #define ROTA_CUDNN_OPERANDS_MAX 16
+#define ROTA_CUDNN_WAYS_MAX 8
 
 /* Where a tensor's elements are when the plan runs. */
 typedef enum rota_cudnn_storage {
@@ -38,12 +39,38 @@ typedef struct rota_cudnn_graph {
     cudnnBackendDescriptor_t operations[ROTA_CUDNN_OPERATIONS_MAX];
 } rota_cudnn_graph;
 
-/* A plan, and the descriptors that it was made of. */
-typedef struct rota_cudnn_plan {
-    rota_cudnn_graph graph;
+/* An engine with its settings, ready to run the graph. */
+typedef struct rota_cudnn_way {
     cudnnBackendDescriptor_t execution;
     uint64_t workspace_bytes;
+    int64_t engine; /* its number in this version of the library */
+} rota_cudnn_way;
+
+/* Which engines are asked for. */
+typedef struct rota_cudnn_wish {
+    uint32_t refused_notes; /* bit i: those that have cudnnBackendNumericalNote_t i */
+    uint32_t way_count;     /* at most, and ROTA_CUDNN_WAYS_MAX */
+    uint64_t workspace_bytes_max;
+} rota_cudnn_wish;
+
+/* Plans of a graph, best guess first, and the descriptors that they were made of. */
+typedef struct rota_cudnn_plan {
+    rota_cudnn_graph graph;
+    uint32_t way_count;
+    rota_cudnn_way ways[ROTA_CUDNN_WAYS_MAX];
 } rota_cudnn_plan;
+
+/* Windows that slide over the last two axes. */
+typedef struct rota_cudnn_window {
+    int64_t stride[2], padding[2], dilation[2];
+} rota_cudnn_window;
+
+/* Which of a convolution's three tensors is computed of the other two. */
+typedef enum rota_cudnn_product {
+    ROTA_CUDNN_FORWARD, /* y */
+    ROTA_CUDNN_INPUT,   /* x, a gradient */
+    ROTA_CUDNN_WEIGHT   /* w, a gradient */
+} rota_cudnn_product;
 
 /* A tensor of four dimensions. `id`: by which rota_cudnn_run knows it; of virtual ones it is not looked at.
  */
@@ -61,19 +88,28 @@ void rota_cudnn_matmul(rota_cudnn_graph *graph, cudnnBackendDescriptor_t a, cudn
 void rota_cudnn_reduction(rota_cudnn_graph *graph, cudnnReduceTensorOp_t op, cudnnBackendDescriptor_t x,
                           cudnnBackendDescriptor_t y);
 void rota_cudnn_reshape(rota_cudnn_graph *graph, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t y);
+/* x [batch, in, height, width], w [out, in / groups, kh, kw], y [batch, out, oh, ow]; sums in f32. */
+void rota_cudnn_convolution(rota_cudnn_graph *graph, rota_cudnn_product product,
+                            const rota_cudnn_window *window, cudnnBackendDescriptor_t x,
+                            cudnnBackendDescriptor_t w, cudnnBackendDescriptor_t y);
 
 /* A handle of the current context; kept for the life of the process, since a context may be gone before it.
  */
 rota_status rota_cudnn_handle(cudnnHandle_t *out_handle);
 
-/* Makes a plan of plan->graph by the first of the engines that cuDNN's heuristics name which takes it.
- * UNSUPPORTED: none does. Compiles: takes from milliseconds to seconds. */
-rota_status rota_cudnn_plan_make(rota_cudnn_plan *plan, cudnnHandle_t handle);
+/* Held by whoever uses a handle, which takes one caller at a time, or looks at plans that are kept: all that
+ * plan with cuDNN share the handles. */
+void rota_cudnn_lock(void);
+void rota_cudnn_unlock(void);
+
+/* Makes plans of plan->graph by the engines that cuDNN's heuristics name, best guess first, of those that take
+ * it and are as wished. UNSUPPORTED: none is. Compiles: takes from milliseconds to seconds. */
+rota_status rota_cudnn_plan_make(rota_cudnn_plan *plan, const rota_cudnn_wish *wish, cudnnHandle_t handle);
 void rota_cudnn_plan_free(rota_cudnn_plan *plan);
 
-/* Puts the plan on `stream` (a CUstream): pointers are addresses on the device, of by-value tensors on the
- * host. A handle takes one caller at a time. */
-rota_status rota_cudnn_run(const rota_cudnn_plan *plan, cudnnHandle_t handle, uint32_t count,
+/* Puts a way on `stream` (a CUstream): pointers are addresses on the device, of by-value tensors on the host.
+ * The lock is held. */
+rota_status rota_cudnn_run(const rota_cudnn_way *way, cudnnHandle_t handle, uint32_t count,
                            const int64_t *ids, void *const *pointers, void *workspace, void *stream);
 
 #endif

@@ -49,3 +49,29 @@ rota_status rota_cuda_driver_check(const rota_cuda_driver *driver, CUresult resu
     return rota_fail(result == CUDA_ERROR_OUT_OF_MEMORY ? ROTA_OUT_OF_MEMORY : ROTA_DEVICE_LOST,
                      "%s: %s (%d)", what, name, (int)result);
 }
+
+rota_status rota_cuda_scope_enter(int32_t ordinal, rota_cuda_scope *out_scope) {
+    const rota_cuda_driver *cu;
+    CUcontext context;
+    *out_scope = (rota_cuda_scope){0};
+    ROTA_TRY(rota_cuda_driver_get(&cu));
+    ROTA_TRY(rota_cuda_driver_check(cu, cu->DeviceGet(&out_scope->device, ordinal), "cuDeviceGet"));
+    ROTA_TRY(rota_cuda_driver_check(cu, cu->DevicePrimaryCtxRetain(&context, out_scope->device),
+                                    "cuDevicePrimaryCtxRetain"));
+    rota_status status = rota_cuda_driver_check(cu, cu->CtxPushCurrent(context), "cuCtxPushCurrent");
+    if (status != ROTA_OK) {
+        (void)cu->DevicePrimaryCtxRelease(out_scope->device);
+        return status;
+    }
+    status = rota_cuda_driver_check(cu, cu->CtxGetId(context, &out_scope->context), "cuCtxGetId");
+    if (status != ROTA_OK) rota_cuda_scope_leave(out_scope);
+    return status;
+}
+
+void rota_cuda_scope_leave(const rota_cuda_scope *scope) {
+    const rota_cuda_driver *cu;
+    CUcontext before;
+    if (rota_cuda_driver_get(&cu) != ROTA_OK) return;
+    (void)cu->CtxPopCurrent(&before);
+    (void)cu->DevicePrimaryCtxRelease(scope->device);
+}

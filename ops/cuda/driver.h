@@ -45,4 +45,13 @@ rota_status rota_cuda_driver_get(const rota_cuda_driver **out_driver);
 /* ROTA_OK, or fails with what was called and the driver's name for the error. */
 rota_status rota_cuda_driver_check(const rota_cuda_driver *driver, CUresult result, const char *what);
 
+/* A device's context, which is its primary one, being the calling thread's current one: whoever compiles asks on
+ * any thread. What is entered is left, by the same thread. */
+typedef struct rota_cuda_scope {
+    CUdevice device;
+    unsigned long long context; /* its number, which no other has in the life of the process */
+} rota_cuda_scope;
+rota_status rota_cuda_scope_enter(int32_t ordinal, rota_cuda_scope *out_scope);
+void rota_cuda_scope_leave(const rota_cuda_scope *scope);
+
 #endif

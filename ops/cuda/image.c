@@ -94,3 +94,15 @@ rota_status rota_cuda_image_run(const rota_kernel *kernel, const rota_cuda_call 
     void *parameters[] = {&args};
     return rota_cuda_driver_check(cu, cu->LaunchKernelEx(&config, function, parameters, NULL), kernel->name);
 }
+
+rota_status rota_cuda_image_run_node(const rota_kernel *kernel, const rota_cuda_call *call,
+                                     const uint8_t *operands, const void *params) {
+    uint64_t addresses[ROTA_KERNEL_OPERANDS_MAX], bytes[ROTA_KERNEL_OPERANDS_MAX];
+    for (uint32_t i = 0; i < kernel->operand_count; i++) {
+        addresses[i] = call->operands[operands[i]];
+        bytes[i] = call->operand_bytes[operands[i]];
+    }
+    const rota_kernel *selected =
+        kernel->cuda.select ? kernel->cuda.select(params, bytes, 0, call->target) : NULL;
+    return rota_cuda_image_run(selected ? selected : kernel, call, addresses, bytes, params);
+}

@@ -11,4 +11,9 @@
 rota_status rota_cuda_image_run(const rota_kernel *kernel, const rota_cuda_call *call,
                                 const uint64_t *operands, const uint64_t *operand_bytes, const void *params);
 
+/* The same of the kernel that `kernel` selects for a node with these parameters, whose operands are these of the
+ * call's. */
+rota_status rota_cuda_image_run_node(const rota_kernel *kernel, const rota_cuda_call *call,
+                                     const uint8_t *operands, const void *params);
+
 #endif

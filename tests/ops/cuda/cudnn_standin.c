@@ -10,10 +10,10 @@
 #include <string.h>
 #include "ops/cpu/cpu.h"
 #include "ops/cpu/half.h"
+#include "tests/ops/cuda/cudnn_standin.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define ATTRIBUTES_MAX 10
-#define NO_NAME ((cudnnBackendAttributeName_t)-1)
 
 /* What a test sets and reads. */
 EXPORT bool standin_refuses;            /* the heuristics name no engine */
@@ -23,7 +23,14 @@ EXPORT bool standin_idle;               /* calls write one element of each resul
 EXPORT bool standin_unsteady;           /* ... another one each time */
 EXPORT double standin_run_ms, *standin_clock_ms; /* what a call takes, by whose clock */
 EXPORT uint32_t standin_runs, standin_plans;
-EXPORT void *standin_stream; /* of the last call */
+/* How many engines take a graph, the notes of each (bit i: note i), and what it takes beyond standin_run_ms. */
+#define ENGINES_MAX 8
+/* (The last one's number is what the heuristics fall back to.) */
+EXPORT int standin_engines = 1;
+EXPORT uint32_t standin_notes[ENGINES_MAX];
+EXPORT double standin_engine_ms[ENGINES_MAX];
+EXPORT int64_t standin_engine; /* of the last call */
+EXPORT void *standin_stream;   /* of the last call */
 /* NULL, or: calls compute nothing by themselves, but are kept by number, which this is given to put them
  * on the stream; standin_finish does a call's work. What it says false to is idle. */
 EXPORT bool (*standin_put)(void *stream, uint32_t call);
@@ -41,6 +48,7 @@ typedef struct descriptor {
     uint32_t count;
     attribute attributes[ATTRIBUTES_MAX];
     struct descriptor *graph; /* of a configuration */
+    int64_t engine;           /* ... and of an engine */
     double *memory;           /* of a virtual tensor, while a plan runs */
     void *pointer;            /* of another */
     const int64_t *shape, *stride;
@@ -153,54 +161,9 @@ EXPORT cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t given,
     return CUDNN_STATUS_SUCCESS;
 }
 
-static const cudnnBackendAttributeName_t *wanted_of(cudnnBackendDescriptorType_t type) {
-    static const cudnnBackendAttributeName_t
-        none[] = {NO_NAME},
-        tensor[] = {CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_ATTR_TENSOR_DIMENSIONS,     CUDNN_ATTR_TENSOR_STRIDES,
-                    CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, NO_NAME},
-        pointwise[] = {CUDNN_ATTR_POINTWISE_MODE, CUDNN_ATTR_POINTWISE_MATH_PREC, NO_NAME},
-        pointwise_operation[] = {CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR,
-                                 CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_YDESC,
-                                 NO_NAME},
-        matmul[] = {CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_ATTR_OPERATION_MATMUL_BDESC,
-                    CUDNN_ATTR_OPERATION_MATMUL_CDESC, CUDNN_ATTR_OPERATION_MATMUL_DESC, NO_NAME},
-        reduction[] = {CUDNN_ATTR_OPERATION_REDUCTION_XDESC, CUDNN_ATTR_OPERATION_REDUCTION_YDESC,
-                       CUDNN_ATTR_OPERATION_REDUCTION_DESC, NO_NAME},
-        reshape[] = {CUDNN_ATTR_OPERATION_RESHAPE_XDESC, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, NO_NAME},
-        graph[] = {CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, NO_NAME},
-        heuristics[] = {CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_ATTR_ENGINEHEUR_MODE, NO_NAME},
-        plan[] = {CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, NO_NAME},
-        pack[] = {CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
-                  CUDNN_ATTR_VARIANT_PACK_WORKSPACE, NO_NAME};
-    switch ((int)type) {
-    case CUDNN_BACKEND_TENSOR_DESCRIPTOR:
-        return tensor;
-    case CUDNN_BACKEND_POINTWISE_DESCRIPTOR:
-        return pointwise;
-    case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
-        return pointwise_operation;
-    case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR:
-        return matmul;
-    case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
-        return reduction;
-    case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
-        return reshape;
-    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
-        return graph;
-    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
-        return heuristics;
-    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
-        return plan;
-    case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
-        return pack;
-    default:
-        return none;
-    }
-}
-
 EXPORT cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t given) {
     descriptor *d = given;
-    for (const cudnnBackendAttributeName_t *name = wanted_of(d->type); *name != NO_NAME; name++)
+    for (const cudnnBackendAttributeName_t *name = cudnn_standin_wanted(d->type); *name != NO_NAME; name++)
         if (!find(d, *name)) return fail(CUDNN_STATUS_BAD_PARAM, "an attribute is missing");
     if (d->type == CUDNN_BACKEND_TENSOR_DESCRIPTOR) {
         d->shape = find(d, CUDNN_ATTR_TENSOR_DIMENSIONS)->values;
@@ -220,11 +183,29 @@ EXPORT cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t given,
     (void)type;
     if (count) *count = 0;
     if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS && d->finalized) {
-        if (standin_refuses || room < 1) return CUDNN_STATUS_SUCCESS;
-        descriptor *configuration = ((descriptor **)values)[0];
-        configuration->graph = descriptor_in(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
-        configuration->finalized = true;
-        *count = 1;
+        const bool is_last = number_in(d, CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_FALLBACK;
+        while (!standin_refuses && *count < room && *count < (is_last ? 1 : standin_engines)) {
+            descriptor *configuration = ((descriptor **)values)[*count];
+            configuration->graph = descriptor_in(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+            configuration->engine = is_last ? ENGINES_MAX - 1 : *count;
+            configuration->finalized = true;
+            ++*count;
+        }
+        return CUDNN_STATUS_SUCCESS;
+    }
+    if (name == CUDNN_ATTR_ENGINECFG_ENGINE && d->finalized) {
+        descriptor *engine = *(descriptor **)values;
+        engine->engine = d->engine;
+        engine->finalized = true;
+        return CUDNN_STATUS_SUCCESS;
+    }
+    if (name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX && d->finalized) {
+        *(int64_t *)values = d->engine;
+        return CUDNN_STATUS_SUCCESS;
+    }
+    if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE && d->finalized) {
+        for (int32_t note = 0; note < 32 && *count < room; note++)
+            if (standin_notes[d->engine] >> note & 1u) ((int32_t *)values)[(*count)++] = note;
         return CUDNN_STATUS_SUCCESS;
     }
     if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && d->finalized) {
@@ -292,6 +273,14 @@ static void store_at(descriptor *t, int64_t offset, double value) {
     default:
         ((float *)t->pointer)[offset] = f;
     }
+}
+
+double cudnn_standin_load(const void *given, int64_t offset) {
+    return load_at(given, offset);
+}
+
+void cudnn_standin_store(void *given, int64_t offset, double value) {
+    store_at(given, offset, value);
 }
 
 #define EACH(index, shape)                                                                                   \
@@ -415,6 +404,37 @@ static cudnnStatus_t find_memory(descriptor *t, const descriptor *pack) {
     return CUDNN_STATUS_SUCCESS;
 }
 
+/* Forward, of the weights, of the data: in the order of their types' numbers. */
+static cudnnStatus_t run_convolution(const descriptor *operation, const descriptor *pack) {
+    static const struct {
+        cudnnBackendAttributeName_t window, x, w, y;
+        cudnn_standin_result result;
+    } forms[] = {
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, STANDIN_Y},
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+         STANDIN_W},
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+         STANDIN_X}};
+    const int form = (int)operation->type - (int)CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR;
+    const descriptor *kind = descriptor_in(operation, forms[form].window);
+    const cudnn_standin_window window = {find(kind, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES)->values,
+                                         find(kind, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS)->values,
+                                         find(kind, CUDNN_ATTR_CONVOLUTION_DILATIONS)->values};
+    const cudnnBackendAttributeName_t names[3] = {forms[form].x, forms[form].w, forms[form].y};
+    cudnn_standin_tensor t[3];
+    for (int i = 0; i < 3; i++) {
+        descriptor *operand = descriptor_in(operation, names[i]);
+        const cudnnStatus_t status = find_memory(operand, pack);
+        if (status != CUDNN_STATUS_SUCCESS) return status;
+        t[i] = (cudnn_standin_tensor){operand, shape_of(operand), stride_of(operand)};
+    }
+    const char *wrong = cudnn_standin_convolve(forms[form].result, &window, &t[0], &t[1], &t[2]);
+    return wrong ? fail(CUDNN_STATUS_BAD_PARAM, wrong) : CUDNN_STATUS_SUCCESS;
+}
+
 static cudnnStatus_t run_operation(const descriptor *operation, const descriptor *pack) {
     static const struct {
         int type;
@@ -430,6 +450,9 @@ static cudnnStatus_t run_operation(const descriptor *operation, const descriptor
          {CUDNN_ATTR_OPERATION_REDUCTION_XDESC, NO_NAME, NO_NAME, CUDNN_ATTR_OPERATION_REDUCTION_YDESC}},
         {CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
          {CUDNN_ATTR_OPERATION_RESHAPE_XDESC, NO_NAME, NO_NAME, CUDNN_ATTR_OPERATION_RESHAPE_YDESC}}};
+    if (operation->type >= CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR &&
+        operation->type <= CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR)
+        return run_convolution(operation, pack);
     for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
         if ((int)operation->type != forms[f].type) continue;
         descriptor *t[4];
@@ -463,8 +486,10 @@ static void forget(const descriptor *operation) {
 
 static cudnnStatus_t touch_results(const descriptor *operation, const descriptor *pack) {
     static const cudnnBackendAttributeName_t results[] = {
-        CUDNN_ATTR_OPERATION_POINTWISE_YDESC, CUDNN_ATTR_OPERATION_MATMUL_CDESC,
-        CUDNN_ATTR_OPERATION_REDUCTION_YDESC, CUDNN_ATTR_OPERATION_RESHAPE_YDESC};
+        CUDNN_ATTR_OPERATION_POINTWISE_YDESC,          CUDNN_ATTR_OPERATION_MATMUL_CDESC,
+        CUDNN_ATTR_OPERATION_REDUCTION_YDESC,          CUDNN_ATTR_OPERATION_RESHAPE_YDESC,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW};
     for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
         descriptor *t = descriptor_in(operation, results[i]);
         if (!t || flag_in(t, CUDNN_ATTR_TENSOR_IS_VIRTUAL)) continue;
@@ -536,12 +561,14 @@ EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescr
         return fail(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a plan, its tensors or the stream");
     if (standin_workspace_bytes && !*(void **)find(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE)->values)
         return fail(CUDNN_STATUS_BAD_PARAM_NULL_POINTER, "no workspace");
-    const descriptor *graph = descriptor_in(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)->graph;
+    const descriptor *configuration = descriptor_in(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG),
+                     *graph = configuration->graph;
     const attribute *operations = find(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
     descriptor *const *list = operations->values;
     cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
     if (standin_fails) return fail(CUDNN_STATUS_EXECUTION_FAILED, "it was told to fail");
-    if (standin_clock_ms) *standin_clock_ms += standin_run_ms;
+    standin_engine = configuration->engine;
+    if (standin_clock_ms) *standin_clock_ms += standin_run_ms + standin_engine_ms[standin_engine];
     if (standin_put && put_call(handle->stream, operations, pack))
         ;
     else if (standin_put || standin_idle)
