@@ -12,17 +12,18 @@ static bool reads(const rota_op_window *a, uint32_t axis, uint64_t p, uint64_t k
     return padded >= a->padding[axis] && *out < size;
 }
 
-/* A product for each window over the wide side, each channel and each element of the window: into narrow, or
- * into wide. */
+/* A product for each window over the wide side, each channel and each element of the window. */
+typedef enum direction { INTO_NARROW, INTO_WIDE, INTO_W } direction;
+
 static void each_product(const rota_op_use *use, const rota_tensor *wide, const rota_tensor *narrow,
-                         double *of_wide, const double *w, double *of_narrow, bool into_wide) {
+                         const rota_tensor *w, double *of_wide, double *of_w, double *of_narrow,
+                         direction into) {
     const rota_op_window *a = &use->attributes.window;
-    const uint64_t *s = use->inputs[1].shape, *x = wide->shape, *y = narrow->shape,
-                   of_group = y[1] / a->groups;
+    const uint64_t *s = w->shape, *x = wide->shape, *y = narrow->shape, of_group = y[1] / a->groups;
     for (uint64_t plane = 0; plane < y[0] * y[1]; plane++)
         for (uint64_t p = 0; p < y[2] * y[3]; p++) {
             const uint64_t first = plane / y[1] * x[1] + plane % y[1] / of_group * s[1], p_row = p / y[3];
-            const double *weight = w + plane % y[1] * s[1] * s[2] * s[3];
+            double *weight = of_w + plane % y[1] * s[1] * s[2] * s[3];
             double *narrow_element = of_narrow + plane * y[2] * y[3] + p;
             for (uint64_t c = 0; c < s[1]; c++)
                 for (uint64_t i = 0; i < s[2]; i++)
@@ -31,10 +32,12 @@ static void each_product(const rota_op_use *use, const rota_tensor *wide, const 
                         if (!reads(a, 0, p_row, i, x[2], &row) || !reads(a, 1, p % y[3], j, x[3], &column))
                             continue;
                         double *wide_element = of_wide + ((first + c) * x[2] + row) * x[3] + column;
-                        if (into_wide)
+                        if (into == INTO_WIDE)
                             *wide_element += *narrow_element * *weight;
-                        else
+                        else if (into == INTO_NARROW)
                             *narrow_element += *wide_element * *weight;
+                        else
+                            *weight += *wide_element * *narrow_element;
                     }
         }
 }
@@ -46,12 +49,22 @@ static void with_bias(reference *r) {
 }
 
 static void ref_conv2d(reference *r) {
+    const rota_op_use *use = r->use;
     with_bias(r);
-    each_product(r->use, &r->use->inputs[0], &r->use->outputs[0], r->in[0], r->in[1], r->out[0], false);
+    each_product(use, &use->inputs[0], &use->outputs[0], &use->inputs[1], r->in[0], r->in[1], r->out[0],
+                 INTO_NARROW);
 }
 static void ref_conv_transpose2d(reference *r) {
+    const rota_op_use *use = r->use;
     with_bias(r);
-    each_product(r->use, &r->use->outputs[0], &r->use->inputs[0], r->out[0], r->in[1], r->in[0], true);
+    each_product(use, &use->outputs[0], &use->inputs[0], &use->inputs[1], r->out[0], r->in[1], r->in[0],
+                 INTO_WIDE);
+}
+static void ref_weight(reference *r) {
+    const rota_op_use *use = r->use;
+    memset(r->out[0], 0, rota_tensor_count(&use->outputs[0]) * sizeof *r->out[0]);
+    each_product(use, &use->inputs[0], &use->inputs[1], &use->outputs[0], r->in[0], r->out[0], r->in[1],
+                 INTO_W);
 }
 
 static void ref_pool(reference *r) {
@@ -82,6 +95,33 @@ static void ref_pool(reference *r) {
     }
 }
 
+/* To where each window's largest was found, or to all that a window has, alike. */
+static void ref_pool_backward(reference *r) {
+    const bool is_max = strcmp(r->use->op->name, "max_pool2d_backward") == 0;
+    const rota_op_window *a = &r->use->attributes.window;
+    const uint64_t *y = r->use->inputs[0].shape, *x = r->use->outputs[0].shape;
+    memset(r->out[0], 0, rota_tensor_count(&r->use->outputs[0]) * sizeof *r->out[0]);
+    for (uint64_t i = 0; i < rota_tensor_count(&r->use->inputs[0]); i++) {
+        const uint64_t p[2] = {i / y[3] % y[2], i % y[3]}, plane = i / (y[2] * y[3]) * x[2] * x[3];
+        double inside = 0, of[2] = {0, 0};
+        for (uint32_t axis = 0; axis < 2; axis++)
+            for (uint64_t k = 0; k < a->extent[axis]; k++)
+                of[axis] += p[axis] * a->stride[axis] + k < x[2 + axis] + 2 * (uint64_t)a->padding[axis];
+        for (int adds = 0; adds < 2; adds++)
+            for (uint64_t k = 0; k < (uint64_t)a->extent[0] * a->extent[1]; k++) {
+                uint64_t row, column;
+                if (!reads(a, 0, p[0], k / a->extent[1], x[2], &row) ||
+                    !reads(a, 1, p[1], k % a->extent[1], x[3], &column))
+                    continue;
+                inside += !adds;
+                const double count = a->exclude_padding ? inside : of[0] * of[1];
+                const bool found = !is_max || r->in[1][i] == (double)(row * x[3] + column);
+                if (adds && found)
+                    r->out[0][plane + row * x[3] + column] += r->in[0][i] / (is_max ? 1 : count);
+            }
+    }
+}
+
 bool reference_run_window(reference *r) {
     static const struct {
         const char *name;
@@ -89,7 +129,10 @@ bool reference_run_window(reference *r) {
     } references[] = {{"conv2d", ref_conv2d},
                       {"conv_transpose2d", ref_conv_transpose2d},
                       {"max_pool2d", ref_pool},
-                      {"avg_pool2d", ref_pool}};
+                      {"avg_pool2d", ref_pool},
+                      {"conv2d_backward_weight", ref_weight},
+                      {"max_pool2d_backward", ref_pool_backward},
+                      {"avg_pool2d_backward", ref_pool_backward}};
     for (size_t i = 0; i < sizeof references / sizeof *references; i++)
         if (strcmp(references[i].name, r->use->op->name) == 0) {
             references[i].run(r);
@@ -107,5 +150,12 @@ double reference_sum_window(const rota_op_use *use) {
         return (double)(in_group * w[2] * w[3]);
     }
     if (strcmp(use->op->name, "avg_pool2d") == 0) return (double)a->extent[0] * a->extent[1];
+    if (strcmp(use->op->name, "conv2d_backward_weight") == 0) {
+        const uint64_t *dy = use->inputs[1].shape;
+        return (double)(dy[0] * dy[2] * dy[3]);
+    }
+    if (strcmp(use->op->name, "max_pool2d_backward") == 0 ||
+        strcmp(use->op->name, "avg_pool2d_backward") == 0)
+        return (double)a->extent[0] * a->extent[1];
     return strcmp(use->op->name, "max_pool2d") == 0 ? 1 : 0;
 }

@@ -1,13 +1,14 @@
-/* Ops: conv2d, conv_transpose2d. Either is the other's gradient by its input: with the side that windows slide
- * over called wide and the side with an element per window narrow, conv2d goes from wide to narrow,
- * conv_transpose2d from narrow to wide, and the weight's gradient is made of both. */
+/* Ops: conv2d, conv_transpose2d, conv2d_backward_weight. Either of the first is the other's gradient by its input:
+ * with the side that windows slide over called wide and the side with an element per window narrow, conv2d goes from
+ * wide to narrow, conv_transpose2d from narrow to wide, and the weight's gradient is made of both. */
+#include "ops/conv.h"
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
 #include "ops/op_rules.h"
 #include "ops/record.h"
 #include "ops/window.h"
 
-enum { CONV, TRANSPOSE };
+enum { CONV, TRANSPOSE, WEIGHT };
 
 static bool is_transposed(const rota_op_use *use) {
     return use->op == &rota_ops_conv[TRANSPOSE];
@@ -91,25 +92,54 @@ static rota_status shape_transpose(const rota_op_use *use, rota_tensor *out) {
     return rota_tensor_of(NULL, 0, dtype, ROTA_SHAPE(x->shape[0], channels, size[0], size[1]), out);
 }
 
-static rota_conv_params params_of(const rota_op_use *use) {
-    const bool transposed = is_transposed(use);
-    const rota_tensor *wide = transposed ? &use->outputs[0] : &use->inputs[0];
-    const rota_tensor *narrow = transposed ? &use->inputs[0] : &use->outputs[0];
+static rota_status shape_weight(const rota_op_use *use, rota_tensor *out) {
+    const rota_tensor *x = &use->inputs[0], *dy = &use->inputs[1];
     const rota_op_window *a = &use->attributes.window;
+    char text[2][ROTA_TENSOR_TEXT_MAX];
+    rota_dtype dtype;
+    uint64_t size[2] = {0, 0};
+    ROTA_TRY(rota_shape_require_real(use, 3, &dtype));
+    ROTA_TRY(rota_window_check(use));
+    bool fits = x->rank == 4 && dy->rank == 4 && x->shape[0] == dy->shape[0] && a->groups != 0 &&
+                x->shape[1] % a->groups == 0 && dy->shape[1] % a->groups == 0;
+    for (uint32_t i = 0; fits && i < 2; i++) {
+        ROTA_TRY(rota_window_count(use, i, x->shape[2 + i], a->extent[i], false, &size[i]));
+        fits = dy->shape[2 + i] == size[i];
+    }
+    if (!fits)
+        return rota_op_fail(
+            use->op, ROTA_INVALID_ARGUMENT,
+            "x is %s, dy is %s, of %u groups; expected [batch, in, height, width] and [batch, "
+            "out, oh, ow], both of whole groups, oh and ow as conv2d makes them of x",
+            rota_tensor_describe(x, text[0], sizeof text[0]),
+            rota_tensor_describe(dy, text[1], sizeof text[1]), a->groups);
+    return rota_tensor_of(NULL, 0, dtype,
+                          ROTA_SHAPE(dy->shape[1], x->shape[1] / a->groups, a->extent[0], a->extent[1]), out);
+}
+
+static rota_conv_params params_of(const rota_op_window *a, const rota_tensor *wide, const rota_tensor *narrow,
+                                  const rota_tensor *w) {
     rota_conv_params params = {.batch = (uint32_t)wide->shape[0],
                                .groups = a->groups,
                                .in_channels = (uint32_t)wide->shape[1] / a->groups,
                                .out_channels = (uint32_t)narrow->shape[1] / a->groups,
+                               .flags = a->allow_tf32 ? ROTA_CONV_TF32 : 0,
                                .dtype = wide->dtype};
     for (uint32_t i = 0; i < 2; i++) {
         params.in[i] = (uint32_t)wide->shape[2 + i];
         params.out[i] = (uint32_t)narrow->shape[2 + i];
-        params.window[i] = (uint32_t)use->inputs[1].shape[2 + i];
+        params.window[i] = (uint32_t)w->shape[2 + i];
         params.stride[i] = a->stride[i];
         params.padding[i] = a->padding[i];
         params.dilation[i] = a->dilation[i];
     }
     return params;
+}
+
+static rota_conv_params params_of_conv(const rota_op_use *use) {
+    const rota_tensor *x = &use->inputs[0], *y = &use->outputs[0];
+    const bool transposed = is_transposed(use);
+    return params_of(&use->attributes.window, transposed ? y : x, transposed ? x : y, &use->inputs[1]);
 }
 
 /* y of x and w, from wide to narrow or back. */
@@ -131,31 +161,41 @@ static rota_status run(rota_tape *tape, rota_conv_params params, bool back, cons
 }
 
 static rota_status record_conv(rota_tape *tape, rota_op_use *use) {
-    return run(tape, params_of(use), is_transposed(use), &use->inputs[0], &use->inputs[1], &use->inputs[2],
-               &use->outputs[0]);
+    return run(tape, params_of_conv(use), is_transposed(use), &use->inputs[0], &use->inputs[1],
+               &use->inputs[2], &use->outputs[0]);
 }
 
 /* The sums of chunks, added up; those of one chunk in f32 are the gradient. */
-static rota_status gradient_of_weight(rota_tape *tape, rota_conv_params params, const rota_tensor *w,
-                                      const rota_tensor *wide, const rota_tensor *narrow) {
-    if (!rota_gradient_wanted(tape, w)) return ROTA_OK;
-    const uint64_t positions = (uint64_t)params.batch * params.out[0] * params.out[1],
-                   count = rota_tensor_count(w);
+static rota_status run_weight(rota_tape *tape, rota_conv_params params, const rota_tensor *wide,
+                              const rota_tensor *narrow, const rota_tensor *dw) {
+    rota_tensor x, dy, partial;
     params.chunk = rota_conv_chunk(&params);
-    const uint64_t chunks = (positions - 1) / params.chunk + 1;
-    rota_gradient_write write;
-    ROTA_TRY(rota_gradient_begin(tape, w, &write));
-    const bool at_once = chunks == 1 && w->dtype == ROTA_F32;
-    rota_tensor x, dy, partial = write.dx;
+    const uint64_t chunks = rota_conv_chunks(&params);
     ROTA_TRY(rota_record_contiguous(tape, wide, &x));
     ROTA_TRY(rota_record_contiguous(tape, narrow, &dy));
-    if (!at_once)
-        ROTA_TRY(rota_tape_temporary(tape, "partial", ROTA_F32, ROTA_SHAPE(chunks, count), &partial));
-    const rota_access accesses[] = {rota_tensor_access(&x, ROTA_READ), rota_tensor_access(&dy, ROTA_READ),
-                                    rota_tensor_write(&partial)};
-    ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_conv2d_backward_weight, accesses, 3, &params, NULL, 0));
-    if (!at_once)
-        ROTA_TRY(rota_record_reduce(tape, ROTA_REDUCE_SUM, 1.0f, 1, chunks, count, &partial, &write.dx));
+    rota_access accesses[ROTA_CONV_WEIGHT_OPERANDS] = {
+        rota_tensor_access(&x, ROTA_READ), rota_tensor_access(&dy, ROTA_READ), rota_tensor_write(dw)};
+    if (chunks == 1 && dw->dtype == ROTA_F32)
+        return rota_tape_kernel(tape, &rota_kernel_conv2d_backward_weight, accesses, 3, &params, NULL, 0);
+    ROTA_TRY(
+        rota_tape_temporary(tape, "partial", ROTA_F32, ROTA_SHAPE(chunks, rota_tensor_count(dw)), &partial));
+    accesses[ROTA_CONV_WEIGHT_DW] = accesses[ROTA_CONV_WEIGHT_PARTIAL];
+    accesses[ROTA_CONV_WEIGHT_PARTIAL] = rota_tensor_write(&partial);
+    return rota_tape_kernel(tape, &rota_kernel_conv2d_weight_gradient, accesses, ROTA_CONV_WEIGHT_OPERANDS,
+                            &params, NULL, 0);
+}
+
+static rota_status record_weight(rota_tape *tape, rota_op_use *use) {
+    const rota_tensor *x = &use->inputs[0], *dy = &use->inputs[1], *dw = &use->outputs[0];
+    return run_weight(tape, params_of(&use->attributes.window, x, dy, dw), x, dy, dw);
+}
+
+static rota_status gradient_of_weight(rota_tape *tape, const rota_conv_params *params, const rota_tensor *w,
+                                      const rota_tensor *wide, const rota_tensor *narrow) {
+    rota_gradient_write write;
+    if (!rota_gradient_wanted(tape, w)) return ROTA_OK;
+    ROTA_TRY(rota_gradient_begin(tape, w, &write));
+    ROTA_TRY(run_weight(tape, *params, wide, narrow, &write.dx));
     return rota_gradient_end(tape, w, &write);
 }
 
@@ -168,11 +208,11 @@ static rota_status gradient_of_bias(rota_tape *tape, const rota_tensor *bias, co
 }
 
 static rota_status gradient_conv(rota_tape *tape, const rota_op_use *use) {
-    const rota_conv_params params = params_of(use);
+    const rota_conv_params params = params_of_conv(use);
     const rota_tensor *x = &use->inputs[0], *w = &use->inputs[1], *dy = rota_gradient_output(tape, 0);
     const bool transposed = is_transposed(use);
     ROTA_TRY(gradient_of_bias(tape, &use->inputs[2], dy));
-    ROTA_TRY(gradient_of_weight(tape, params, w, transposed ? dy : x, transposed ? x : dy));
+    ROTA_TRY(gradient_of_weight(tape, &params, w, transposed ? dy : x, transposed ? x : dy));
     if (!rota_gradient_wanted(tape, x)) return ROTA_OK;
     rota_gradient_write write;
     ROTA_TRY(rota_gradient_begin(tape, x, &write));
@@ -249,6 +289,24 @@ static void fill_in(const conv_example *e, bool transposed, rota_op_example *out
     rota_example_bytes(out, &y, 1);
 }
 
+/* conv2d's, with its result as what the gradient is of. */
+static bool example_weight(uint32_t index, uint32_t size, rota_op_example *out) {
+    if (index >= (size ? COUNT_OF(large_convs) : COUNT_OF(conv_examples))) return false;
+    const conv_example *e = size ? &large_convs[index] : &conv_examples[index];
+    rota_op_example conv;
+    rota_tensor y;
+    fill_in(e, false, &conv);
+    rota_op_use use = conv.use;
+    use.op = &rota_ops_conv[CONV];
+    if (shape_conv(&use, &y) != ROTA_OK) return false;
+    *out = (rota_op_example){.label = e->label, .flops = conv.flops, .bytes = conv.bytes};
+    rota_example_input(out, 0, e->dtype, 4, e->x, ROTA_FILL_UNIFORM);
+    rota_example_input(out, 1, e->dtype, 4, y.shape, ROTA_FILL_UNIFORM);
+    out->use.attributes.window = e->window;
+    for (uint32_t i = 0; i < 2; i++) out->use.attributes.window.extent[i] = (uint32_t)e->w[2 + i];
+    return true;
+}
+
 static bool example_conv(uint32_t index, uint32_t size, rota_op_example *out) {
     if (index >= (size ? COUNT_OF(large_convs) : COUNT_OF(conv_examples))) return false;
     fill_in(size ? &large_convs[index] : &conv_examples[index], false, out);
@@ -264,13 +322,16 @@ static bool example_transpose(uint32_t index, uint32_t size, rota_op_example *ou
 static const rota_kernel *const conv_kernels[] = {&rota_kernel_conv2d, &rota_kernel_copy_strided, NULL};
 static const rota_kernel *const transpose_kernels[] = {&rota_kernel_conv2d_backward_input,
                                                        &rota_kernel_copy_strided, NULL};
+static const rota_kernel *const weight_kernels[] = {&rota_kernel_conv2d_weight_gradient,
+                                                    &rota_kernel_conv2d_backward_weight,
+                                                    &rota_kernel_copy_strided, NULL};
 
 /* clang-format off */
 #define WINDOW_ATTRIBUTES                                                                                    \
     ATTRIBUTE(stride_h, window.stride[0]), ATTRIBUTE(stride_w, window.stride[1]),                            \
         ATTRIBUTE(padding_h, window.padding[0]), ATTRIBUTE(padding_w, window.padding[1]),                    \
         ATTRIBUTE(dilation_h, window.dilation[0]), ATTRIBUTE(dilation_w, window.dilation[1]),                \
-        ATTRIBUTE(groups, window.groups)
+        ATTRIBUTE(groups, window.groups), ATTRIBUTE(allow_tf32, window.allow_tf32)
 #define CONVOLUTION                                                                                          \
     .input_count = 3, .optional_inputs = 4, .output_count = 1, .input_names = {"x", "w", "bias"},            \
     .output_names = {"y"}, .input_modes = {ROTA_READ, ROTA_READ, ROTA_READ}, .record = record_conv,          \
@@ -294,6 +355,21 @@ const rota_op rota_ops_conv[] = {
         .kernels = transpose_kernels,
         .shape = shape_transpose,
         .example = example_transpose,
+    },
+    {
+        .name = "conv2d_backward_weight",
+        .input_count = 2,
+        .output_count = 1,
+        .input_names = {"x", "dy"},
+        .output_names = {"dw"},
+        .input_modes = {ROTA_READ, ROTA_READ},
+        .attributes = ATTRIBUTES(ATTRIBUTE(window_h, window.extent[0]), ATTRIBUTE(window_w, window.extent[1]),
+                                 WINDOW_ATTRIBUTES),
+        .of_nothing = ROTA_OF_NOTHING_ZERO,
+        .kernels = weight_kernels,
+        .shape = shape_weight,
+        .record = record_weight,
+        .example = example_weight,
     },
     {0},
 };

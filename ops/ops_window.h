@@ -1,5 +1,7 @@
 /* Convolutions and pooling: windows that slide over planes. f32, f16 or bf16, all alike; sums in f32, rounded
- * once. The rules that hold for all ops are in ops.h. What has two entries is of the height and of the width;
+ * once. (On CUDA devices a convolution of more than a few million products is cuDNN's where that is the fastest:
+ * its sums have a fixed order, too, of products that may be Winograd's; a bias is then added to what was
+ * rounded.) The rules that hold for all ops are in ops.h. What has two entries is of the height and of the width;
  * ops of one axis read the first. */
 #ifndef ROTA_OPS_OPS_WINDOW_H
 #define ROTA_OPS_OPS_WINDOW_H
@@ -14,6 +16,9 @@ typedef struct rota_conv {
     uint32_t dilation[2];       /* elements of x from one of a window to the next; 0: 1 */
     uint32_t groups;            /* of channels, each with weights of its own; 0: 1 */
     uint32_t output_padding[2]; /* conv_transpose2d alone */
+    bool
+        allow_tf32; /* of f32, on CUDA devices: factors may be rounded to TF32's 10 bits of mantissa, which is
+                        several times as fast; in gradients, too. Elsewhere it changes nothing */
 } rota_conv;
 #define ROTA_CONV(...) ROTA_SIZED(rota_conv, __VA_ARGS__)
 
@@ -36,6 +41,13 @@ ROTA_API rota_status rota_op_conv1d(rota_tape *tape, rota_tensor x, rota_tensor 
  * makes x's of. */
 ROTA_API rota_status rota_op_conv_transpose2d(rota_tape *tape, rota_tensor x, rota_tensor w,
                                               const rota_conv *options, rota_tensor *out_y);
+/* What conv2d's gradient is by w, as an op: x [batch, in, height, width], dy [batch, out, oh, ow]: dw [out, in /
+ * groups, kh, kw], dw[o, i, k] = sum over n and p of x[n, i, p * stride + k * dilation - padding] * dy[n, o, p]; oh
+ * and ow are those that conv2d makes of x. (conv_transpose2d's gradient by w: x and dy in each other's place.)
+ * `options` as conv2d's, without a bias. Has no gradient itself. */
+ROTA_API rota_status rota_op_conv2d_backward_weight(rota_tape *tape, rota_tensor x, rota_tensor dy,
+                                                    uint32_t kh, uint32_t kw, const rota_conv *options,
+                                                    rota_tensor *out_dw);
 
 typedef struct rota_pool {
     size_t struct_size;   /* sizeof, by ROTA_POOL() */
@@ -58,6 +70,14 @@ ROTA_API rota_status rota_op_max_pool2d(rota_tape *tape, rota_tensor x, const ro
                                         rota_tensor *out_y, rota_tensor *out_index);
 ROTA_API rota_status rota_op_avg_pool2d(rota_tape *tape, rota_tensor x, const rota_pool *options,
                                         rota_tensor *out_y);
+/* What their gradients are by x [batch, channels, height, width], as ops: dy and index (i32) [batch, channels, oh,
+ * ow], index as max_pool2d gives it: dx as x. `options`: those of the pool. Have no gradients themselves. */
+ROTA_API rota_status rota_op_max_pool2d_backward(rota_tape *tape, rota_tensor dy, rota_tensor index,
+                                                 uint32_t height, uint32_t width, const rota_pool *options,
+                                                 rota_tensor *out_dx);
+ROTA_API rota_status rota_op_avg_pool2d_backward(rota_tape *tape, rota_tensor dy, uint32_t height,
+                                                 uint32_t width, const rota_pool *options,
+                                                 rota_tensor *out_dx);
 /* x [batch, channels, length]. */
 ROTA_API rota_status rota_op_max_pool1d(rota_tape *tape, rota_tensor x, const rota_pool *options,
                                         rota_tensor *out_y, rota_tensor *out_index);

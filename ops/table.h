@@ -10,11 +10,13 @@
 
 /* Of ops whose windows slide over height and width. */
 typedef struct rota_op_window {
-    uint32_t extent[2]; /* of pooling */
+    uint32_t extent[2]; /* of pooling, and of a weight's gradient */
+    uint32_t size[2];   /* of x, where an op gives its gradient */
     uint32_t stride[2], padding[2], dilation[2];
     uint32_t output_padding[2]; /* of conv_transpose2d */
     uint32_t groups;
     bool ceil_mode, exclude_padding;
+    bool allow_tf32; /* of convolutions */
 } rota_op_window;
 
 /* The scalar attributes of any op; each op reads its own (rota_op.attributes lists them). */

@@ -16,9 +16,14 @@
  * ---- conv2d_backward_weight: x:READ, dy:READ, partial:WRITE f32 [chunks, groups, out_channels, in_channels,
  * window], chunks = ceil(batch * out / chunk): partial[c, g, o, i, k] = sum over the (n, p) of chunk c, in
  * order of n and p, of x[n, g, i, p * stride + k * dilation - padding] * dy[n, g, o, p]; then summed over c by
- * reduce ---- */
+ * reduce
+ * ---- conv2d_weight_gradient: x:READ, dy:READ, partial:WRITE f32 [chunks, groups, out_channels, in_channels,
+ * window], dw:WRITE [groups, out_channels, in_channels, window]. What conv2d_backward_weight and reduce do; runs
+ * as one call of a library where there is one for it, which leaves partial as it was ---- */
 
 #define ROTA_CONV_BIAS 1u
+/* A library may round the factors of f32's products to TF32. */
+#define ROTA_CONV_TF32 2u
 
 /* Side of the tiles of results that a workgroup or block has. */
 #define ROTA_CONV_TILE 64

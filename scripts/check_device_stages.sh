@@ -6,7 +6,8 @@ tree=$(dirname "$here")
 
 programs=(bench/rota-bench tests/conformance tests/rota-fuzz tests/test_cuda_kernels tests/test_products \
   tests/test_matmul_cuda_device
-  tests/test_attention_device tests/test_exec_cuda_device tests/test_share_device tests/test_across_device \
+  tests/test_attention_device tests/test_conv_device tests/test_exec_cuda_device tests/test_share_device \
+    tests/test_across_device \
     tests/test_stream_points_device \
     tests/test_custom_op tests/test_fuse tests/test_shaders
   examples/train_gpt examples/train_patchtst examples/custom_op)
@@ -49,6 +50,7 @@ stage_smoke() {
   job -w "$(pick '^cuDNN +libcudnn' .)" -s cuDNN -e "$(with_cudnn)" 60 rota-bench devices
   # First of all where cuDNN may fail: whole and in pieces, beside rota's own kernels.
   job -s 'heads of|us, rota' -e "$(with_cudnn)" 120 test_attention_device
+  job -s 'of cuDNN' -e "$(with_cudnn)" 180 test_conv_device
   job 60 rota-bench smoke --device "$cuda"
   job 60 rota-bench smoke --device "$vk"
   local size=()

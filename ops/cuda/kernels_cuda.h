@@ -21,6 +21,7 @@
 #include "cuda/reduce.h"
 #include "cuda/rows.h"
 #include "cuda/unary.h"
+#include "ops/cuda/conv_cudnn.h"
 #include "ops/cuda/launch.h"
 
 /* Without the toolkit's headers there is no CUDA executor either. */

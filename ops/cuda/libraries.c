@@ -23,7 +23,8 @@ static rota_cuda_library libraries[ROTA_CUDA_LIBRARY_COUNT] = {
          .files = cublaslt_files},
     [ROTA_CUDA_LIBRARY_CUDNN] =
         {.name = "cuDNN",
-         .lost = "attention of 16-bit floats: rota's own kernels take it, several times slower",
+         .lost = "attention of 16-bit floats, and convolutions: rota's own kernels take them, several times "
+                 "slower",
          .files = cudnn_files},
     [ROTA_CUDA_LIBRARY_NVRTC] = {.name = "NVRTC",
                                  .lost = "fusion on CUDA devices: elementwise nodes run one by one, and what "

@@ -107,6 +107,9 @@ OF = {
     "rota_gradient_end": {"write": "misuse_begun()"},
     "rota_op_cast": {"dtype": "ROTA_F16"}, "rota_tensor_describe": {"text": "w.text"},
     "rota_plan_explain": {"text": "w.text"},
+    "rota_op_conv2d_backward_weight": {"kh": "1", "kw": "1"},
+    "rota_op_max_pool2d_backward": {"height": "2", "width": "2"},
+    "rota_op_avg_pool2d_backward": {"height": "2", "width": "2"},
 }
 for gradient in ("wanted", "add", "target", "begin", "end"):
     OF.setdefault(f"rota_gradient_{gradient}", {})["x"] = "&w.use.inputs[0]"
@@ -126,6 +129,8 @@ TENSORS = {
 }
 for op in ("conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d"):
     TENSORS[op] = {"x": "F32 1,4,2,2", "w": "F32 4,4,1,1", "y": "F32 1,4,2,2"}
+for op in ("conv2d_backward_weight", "max_pool2d_backward", "avg_pool2d_backward"):
+    TENSORS[op] = {"x": "F32 1,4,2,2", "dy": "F32 1,4,2,2", "index": "I32 1,4,2,2"}
 for op in ("conv1d", "max_pool1d", "avg_pool1d"):
     TENSORS[op] = {"x": "F32 1,4,4", "w": "F32 4,4,1"}
 for op in ("attention", "attention_separate", "attention_residual", "weighted_matmul"):
@@ -150,7 +155,7 @@ OPTIONAL = {
 }
 REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion",
             "rota_op_loss_scale", "rota_op_max_pool1d", "rota_op_max_pool2d", "rota_op_avg_pool1d",
-            "rota_op_avg_pool2d"}  # options
+            "rota_op_avg_pool2d", "rota_op_max_pool2d_backward", "rota_op_avg_pool2d_backward"}  # options
 NONE_ALLOWED = {"layernorm": {"weight", "bias"}, "rmsnorm": {"weight"}, "residual_layernorm": {"weight", "bias"},
                 "group_norm": {"weight", "bias"}, "attention_residual": {"previous"}, "sgd": {"m"}}
 # What the world's device, the CPU, has not: a sentence says so.

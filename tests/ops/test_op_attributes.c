@@ -45,6 +45,8 @@ static const struct {
     MEMBER(stream, U32),
     MEMBER(window.extent[0], U32),
     MEMBER(window.extent[1], U32),
+    MEMBER(window.size[0], U32),
+    MEMBER(window.size[1], U32),
     MEMBER(window.stride[0], U32),
     MEMBER(window.stride[1], U32),
     MEMBER(window.padding[0], U32),
@@ -56,6 +58,7 @@ static const struct {
     MEMBER(window.groups, U32),
     MEMBER(window.ceil_mode, BOOL),
     MEMBER(window.exclude_padding, BOOL),
+    MEMBER(window.allow_tf32, BOOL),
 };
 enum { MEMBERS = sizeof members / sizeof *members };
 

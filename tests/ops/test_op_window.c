@@ -211,6 +211,46 @@ static void transposed_is_the_gradient(void **state) {
     on_each_device(check_transposed);
 }
 
+/* Gradients as ops are what gradients are: bit for bit the same kernels. */
+static void check_gradients_as_ops(void) {
+    float x[2 * 4 * 7 * 9], w[6 * 2 * 3 * 2];
+    for (int i = 0; i < 504; i++) x[i] = (float)(i * 7 % 31 - 15) / 8;
+    for (int i = 0; i < 72; i++) w[i] = (float)(i * 5 % 17 - 8) / 8;
+    const rota_conv conv = ROTA_CONV(.stride = {2, 3}, .padding = {1, 1}, .dilation = {1, 2}, .groups = 2);
+    const rota_pool pool = ROTA_POOL(.window = {3, 2}, .stride = {2, 1}, .padding = {1, 1}, .ceil_mode = true,
+                                     .exclude_padding = true);
+    for (int i = 0; i < 3; i++) {
+        op_kit kit;
+        op_kit_open(&kit);
+        rota_tensor a = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(2, 4, 7, 9), x),
+                    b = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(6, 2, 3, 2), w), p, y, dy, index, loss,
+                    product, grad = ROTA_TENSOR_NONE, as_op;
+        assert_ok(rota_op_scale(kit.tape, i == 0 ? b : a, rota_value_plain(0.5), &p)); /* any parameter */
+        if (i == 0) assert_ok(rota_op_conv2d(kit.tape, a, p, &conv, &y));
+        if (i == 1) assert_ok(rota_op_max_pool2d(kit.tape, p, &pool, &y, &index));
+        if (i == 2) assert_ok(rota_op_avg_pool2d(kit.tape, p, &pool, &y));
+        const uint64_t count = rota_tensor_count(&y);
+        assert_ok(rota_op_stop_gradient(kit.tape, y, &dy));
+        assert_ok(rota_op_mul(kit.tape, y, dy, &product));
+        assert_ok(rota_op_reshape(kit.tape, product, ROTA_SHAPE(count), &product));
+        assert_ok(rota_op_sum(kit.tape, product, 0, true, &loss));
+        assert_ok(rota_backward(kit.tape, loss, &p, 1, &grad, NULL));
+        if (i == 0) assert_ok(rota_op_conv2d_backward_weight(kit.tape, a, dy, 3, 2, &conv, &as_op));
+        if (i == 1) assert_ok(rota_op_max_pool2d_backward(kit.tape, dy, index, 7, 9, &pool, &as_op));
+        if (i == 2) assert_ok(rota_op_avg_pool2d_backward(kit.tape, dy, 7, 9, &pool, &as_op));
+        const uint32_t of_grad = op_kit_output(&kit, grad), of_op = op_kit_output(&kit, as_op);
+        op_kit_run(&kit);
+        assert_int_equal(kit.output_bytes[of_op], kit.output_bytes[of_grad]);
+        assert_memory_equal(op_kit_f32(&kit, of_op), op_kit_f32(&kit, of_grad), kit.output_bytes[of_op]);
+        op_kit_close(&kit);
+    }
+}
+
+static void gradients_as_ops_are_the_gradients(void **state) {
+    (void)state;
+    on_each_device(check_gradients_as_ops);
+}
+
 /* ---- Errors ---- */
 
 static void what_does_not_fit_is_said(void **state) {
@@ -266,6 +306,18 @@ static void what_does_not_fit_is_said(void **state) {
             "dilation is 1 x 2; expected 1 x 1");
     REFUSED(rota_op_avg_pool2d(kit.tape, x, &ROTA_POOL(.window = {6, 1}), &y),
             "reaches over 6 elements along height, of 5");
+    REFUSED(
+        rota_op_conv2d_backward_weight(kit.tape, x, x, 3, 3, NULL, &y),
+        "x is f32 [2, 4, 5, 6], dy is f32 [2, 4, 5, 6], of 1 groups; expected [batch, in, height, width]");
+    REFUSED(rota_op_conv2d_backward_weight(kit.tape, x, x, 1, 1, &ROTA_CONV(.groups = 3), &y), "of 3 groups");
+    REFUSED(rota_op_conv2d_backward_weight(kit.tape, x, x, 0, 1, NULL, &y),
+            "a window of 0 elements along height");
+    REFUSED(rota_op_conv2d_backward_weight(kit.tape, x, x, 1, 1, &ROTA_CONV(.bias = x), &y),
+            "a bias is given");
+    REFUSED(rota_op_avg_pool2d_backward(kit.tape, x, 5, 7, &ROTA_POOL(.window = {1, 1}), &y),
+            "dy is f32 [2, 4, 5, 6]; expected [batch, channels, 5, 7], the windows of planes of 5 x 7");
+    REFUSED(rota_op_max_pool2d_backward(kit.tape, x, x, 5, 6, &ROTA_POOL(.window = {1, 1}), &y),
+            "expected i32");
     op_kit_output(&kit, x);
     op_kit_run(&kit);
     assert_int_equal(rota_graph_node_count(kit.graph), 1); /* that one: nothing refused was recorded */
@@ -280,6 +332,7 @@ int main(void) {
         cmocka_unit_test(one_axis_is_height_1_without_a_copy),
         cmocka_unit_test(views_are_their_copies),
         cmocka_unit_test(transposed_is_the_gradient),
+        cmocka_unit_test(gradients_as_ops_are_the_gradients),
         cmocka_unit_test(what_does_not_fit_is_said),
     };
     return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
