@@ -157,7 +157,6 @@ ON_TORCH: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "i64": (lambda i: i * 2 + 1, (INDEX,)),
     "bool from i64": (lambda i: i > 1, (INDEX,)),
     "sort": (lambda a: a.sort(1)[0], (X,)),
-    "conv": (lambda a, w: F.conv2d(a[None, None], w[None, None, :3, :3]), (X, Y)),
     "index": (lambda a, i: a[i], (X, INDEX)),
     "where of i64": (lambda m, i: torch.where(m[0, :3], i, -1), (MASK, INDEX)),
     "bool to torch": (lambda a: (a > 0).any(1), (X,)),

@@ -6,6 +6,7 @@ calls PyTorch's own kernel.
 
 from typing import Any
 
+from . import windows as windows  # whose ops are in the table once it is here
 from .capture import Captured as Captured
 from .capture import adopt as adopt
 from .capture import capture as capture

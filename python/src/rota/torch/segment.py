@@ -349,7 +349,7 @@ class Segment:
 
     def write(self, fake: Any) -> Tensor:
         """A result of an op as its destination."""
-        name = DTYPES.get(fake.dtype) or ("f32" if fake.dtype is torch.bool else None)
+        name = DTYPES.get(fake.dtype) or CONVERTED.get(fake.dtype, (None,))[0]
         is_there = id_of(fake) in self.bases or id_of(fake) in self.storages  # an op in place writes to a part, maybe
         if name is None or fake.numel() == 0 or not (is_there or is_dense(fake)):
             raise NotLowered
