@@ -413,18 +413,48 @@ def amin(s: Segment, node: Any, y: Any, x: Any, axes: Any = (), keep: bool = Fal
     reduced_into(s, y, x, ops.min, axes_of(x, axes))
 
 
-def variance(s: Segment, y: Any, x: Any, axes: Sequence[int], correction: float) -> None:
-    """Of the axes together, which are moved to the end."""
+def planes(s: Segment, x: Any, axes: Sequence[int]) -> tuple[Tensor, Tensor, Callable[[Tensor], Tensor]] | None:
+    """Of axes of which some, but not all, are x's last: variance and mean over those, and what moves the others to the
+    end. None where x has to be copied for that, or what is between would be rounded."""
+    first = x.dim()
+    while first - 1 in axes:
+        first -= 1
+    head = [axis for axis in axes if axis < first]
+    if not head or first == x.dim() or not x.is_contiguous() or x.dtype is not torch.float32:
+        return None
+    rest = [i for i in range(first) if i not in head]
+    value = s.read(x).reshape(*x.shape[:first], math.prod(x.shape[first:]))
+
+    def moved(t: Tensor) -> Tensor:
+        return t.permute(*rest, *head).reshape(*(x.shape[i] for i in rest), math.prod(x.shape[i] for i in head))
+
+    return ops.variance(value, -1, 0, False), ops.mean(value, -1, False), moved
+
+
+def variance(s: Segment, y: Any, x: Any, axes: Sequence[int], correction: float, mean: Any = None) -> None:
+    """Of the axes together, and their mean. What is not along x's last axes is moved there, if it can be once the
+    others are summed: the variance is the mean of the planes' and that of their means (Chan, Golub and LeVeque,
+    Updating formulae and a pairwise algorithm for computing sample variances, 1979)."""
     if correction not in (0, 1) or not axes:
         raise NotLowered
     rest = [i for i in range(x.dim()) if i not in axes]
-    count = 1
-    for axis in axes:
-        count *= x.shape[axis]
+    count = math.prod(x.shape[axis] for axis in axes)
     if count <= correction:
         raise NotLowered
+    apart = planes(s, x, axes)
+    if apart is not None:
+        real(y)
+        within, centres, moved = apart
+        centres = moved(centres)
+        both = ops.add(ops.mean(moved(within), -1, False), ops.variance(centres, -1, 0, False))
+        store(ops.scale(both, count / (count - correction)).reshape(*y.shape), s, y)
+        if mean is not None:
+            store(ops.mean(centres, -1, False).reshape(*mean.shape), s, mean)
+        return
     value = s.read(x, real(y)).permute(*rest, *axes).reshape(*(x.shape[i] for i in rest), count)
     store(ops.variance(value, -1, int(correction), False).reshape(*y.shape), s, y)
+    if mean is not None:
+        reduced_into(s, mean, x, ops.mean, axes)
 
 
 @lowers(aten.var.correction)
@@ -438,8 +468,7 @@ def var(
 def var_mean(
     s: Segment, node: Any, y: Any, x: Any, axes: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> None:
-    variance(s, y[0], x, axes_of(x, axes), 1 if correction is None else correction)
-    reduced_into(s, y[1], x, ops.mean, axes_of(x, axes))
+    variance(s, y[0], x, axes_of(x, axes), 1 if correction is None else correction, y[1])
 
 
 def along_last(s: Segment, y: Any, x: Any, axis: int, op: Callable[..., Tensor]) -> None:
