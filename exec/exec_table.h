@@ -86,6 +86,10 @@ typedef struct rota_exec_device_vtable {
      * far is done or has failed, also after the device was closed; after an error not. INVALID_ARGUMENT: not a stream
      * of this device; WRONG_STATE: one that is being captured. */
     rota_status (*stream_call)(rota_exec_device *device, void *stream, rota_exec_stream_call *call);
+    /* NULL, or: what the application puts on its stream from now on comes after a value of a queue, for which the
+     * device waits. BUSY, without a sentence: the value was not handed over yet. Any thread, which waits for no other
+     * of the executor's; errors as stream_call. */
+    rota_status (*stream_wait)(rota_exec_device *device, void *stream, uint32_t queue, uint64_t value);
     /* NULL, or: the CPU time so far of the threads with which the executor watches the device (not of those
      * that run kernels), spinning excluded. Any thread. */
     uint64_t (*own_cpu_ns)(rota_exec_device *device);

@@ -3,6 +3,7 @@
 #include "base/given.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/sized_copy.h"
 #include "ops/record.h"
@@ -294,4 +295,97 @@ rota_status rota_backward_losses(rota_tape *tape, const rota_tensor *losses, uin
 rota_status rota_backward(rota_tape *tape, rota_tensor loss, const rota_tensor *params, uint32_t count,
                           rota_tensor *grads, const rota_backward_options *options) {
     return rota_backward_losses(tape, &loss, 1, params, count, grads, options);
+}
+
+/* ---- The gradient of one use ---- */
+
+/* dy as the gradient of y: where it lies if it lies as y does, since nothing is added to it; else copied. */
+static rota_status give_gradient(rota_tape *tape, const rota_tensor *y, const rota_tensor *dy) {
+    rota_tensor target;
+    bool fresh;
+    if (!rota_tensor_is_contiguous(y) || !rota_tensor_is_contiguous(dy) || dy->offset_bytes % 4 != 0) {
+        ROTA_TRY(rota_gradient_target(tape, y, &target, &fresh));
+        return rota_record_strided(tape, dy, &target, 1.0f, !fresh);
+    }
+    rota_gradient_region *region;
+    ROTA_TRY(rota_gradient_region_add(tape, y, dy, false, &region));
+    region->written = rota_arena_calloc(&tape->arena, sizeof *region->written, 8);
+    if (!region->written) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+    *region->written = (rota_byte_range){NULL, region->begin, region->end};
+    return ROTA_OK;
+}
+
+static rota_status check_gradient_use(const rota_op_use *use, const rota_tensor *expected, uint32_t wanted,
+                                      const rota_tensor *dy) {
+    const rota_op *op = use->op;
+    char text[ROTA_TENSOR_TEXT_MAX], other[ROTA_TENSOR_TEXT_MAX];
+    if (!op->gradient && !op->remember) return rota_op_fail(op, ROTA_UNSUPPORTED, "it has no gradient");
+    for (uint32_t i = 0; i < 32; i++) {
+        if (!(wanted & 1u << i)) continue;
+        if (i >= use->input_count || !(op->differentiable & 1u << i) || !use->inputs[i].buffer)
+            return rota_op_fail(op, ROTA_INVALID_ARGUMENT, "a gradient is wanted of input %u, which %s", i,
+                                i >= use->input_count             ? "there is none of"
+                                : !(op->differentiable & 1u << i) ? "gets none"
+                                                                  : "is absent");
+    }
+    for (uint32_t i = 0; i < use->output_count; i++)
+        if ((op->saved_outputs & 1u << i) && !use->outputs[i].buffer)
+            return rota_op_fail(op, ROTA_INVALID_ARGUMENT, "its gradient reads '%s', which is missing",
+                                op->output_names[i]);
+    if (dy->buffer && dy->dtype == expected->dtype && rota_shapes_equal(dy, expected))
+        return rota_tensor_check(dy);
+    return rota_op_fail(op, ROTA_INVALID_ARGUMENT, "the gradient of '%s' is %s, expected %s",
+                        op->output_names[0],
+                        dy->buffer ? rota_tensor_describe(dy, text, sizeof text) : "missing",
+                        rota_tensor_describe(expected, other, sizeof other));
+}
+
+/* Of a tape that remembers nothing else. */
+static rota_status record_gradient(rota_tape *tape, const rota_op_use *use, const rota_tensor *dy,
+                                   uint32_t wanted, rota_tensor *grads) {
+    rota_tensor params[ROTA_OP_INPUTS_MAX], made[ROTA_OP_INPUTS_MAX];
+    uint32_t count = 0;
+    ROTA_TRY(rota_tape_remember_use(tape, use));
+    tape->remember = false; /* ops that gradients are made of */
+    for (uint32_t i = 0; i < use->input_count; i++) {
+        if (!(wanted & 1u << i)) continue;
+        params[count] = use->inputs[i];
+        made[count++] = grads[i];
+    }
+    ROTA_TRY(open_parameters(tape, params, count, made, false));
+    ROTA_TRY(spread_wanted(tape));
+    if (!rota_tensor_is_empty(dy)) {
+        ROTA_TRY(give_gradient(tape, &use->outputs[0], dy));
+        for (uint64_t u = tape->use_count; u-- > 0;) ROTA_TRY(step_back(tape, tape->uses[u], false));
+    }
+    ROTA_TRY(close_parameters(tape, params, count));
+    for (uint32_t i = use->input_count; i-- > 0;)
+        if (wanted & 1u << i) grads[i] = made[--count];
+    return ROTA_OK;
+}
+
+rota_status rota_op_gradient(rota_tape *tape, const rota_op_use *given, rota_tensor dy, uint32_t wanted,
+                             rota_tensor *grads) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(given);
+    ROTA_GIVEN(grads);
+    rota_op_use use = *given;
+    rota_tensor expected[ROTA_OP_OUTPUTS_MAX];
+    ROTA_TRY(rota_tape_expect(&use, expected));
+    ROTA_TRY(check_gradient_use(&use, expected, wanted, &dy));
+    rota_tensor_resolve(&dy);
+    for (uint32_t i = 0; i < use.output_count; i++)
+        if (!use.outputs[i].buffer) /* stands for it: no node touches it */
+            ROTA_TRY(rota_tape_temporary(tape, use.op->output_names[i], expected[i].dtype, expected[i].rank,
+                                         expected[i].shape, &use.outputs[i]));
+    rota_tape apart = {.recorder = tape->recorder,
+                       .graph = tape->graph,
+                       .options = {.placement = tape->options.placement},
+                       .remember = true,
+                       .name = tape->name,
+                       .op_name = use.op->name};
+    const rota_status status = record_gradient(&apart, &use, &dy, wanted, grads);
+    rota_tape_forget(&apart);
+    free(apart.uses);
+    return status;
 }

@@ -151,6 +151,16 @@ ROTA_API bool rota_op_get_example(const rota_op *op, uint32_t index, uint32_t si
  * is not complete, or whose shape rule gives no shape; the sentence says what is missing. */
 ROTA_API rota_status rota_op_apply(rota_tape *tape, rota_op_use *use);
 
+/* Records the gradients of a use by its inputs, of the gradient `dy` of its first output, without what
+ * computed the use, which another graph or library may have done: remembers nothing, and needs no tape that
+ * does. Inputs have what they had then; of the outputs those that the gradient reads (rota_op.saved_outputs)
+ * do, the others may have no buffer. `wanted`, bit i: of input i, contiguous, whose gradient is grads[i]: a
+ * contiguous destination like the input, or, without a buffer, one that is made (TRANSIENT) and returned
+ * there. `grads` has a place for each input. Inputs whose gradients are wanted do not overlap. UNSUPPORTED: the op
+ * has no gradient; INVALID_ARGUMENT as rota_op_apply. */
+ROTA_API rota_status rota_op_gradient(rota_tape *tape, const rota_op_use *use, rota_tensor dy,
+                                      uint32_t wanted, rota_tensor *grads);
+
 /* Every built-in kernel. Static; wait-free. */
 ROTA_API const rota_kernel *const *rota_kernel_table(uint32_t *out_count);
 

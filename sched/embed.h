@@ -95,6 +95,15 @@ ROTA_API rota_status rota_external_timeline_value(const rota_external_timeline *
 ROTA_API rota_status rota_stream_signal(rota_device *device, void *stream, rota_external_timeline *timeline,
                                         uint64_t value);
 
+/* What is put on the application's CUDA stream after the call comes after the ticket: the device waits, and the call
+ * returns when the ticket's last work has been given to the driver. A ticket that ends elsewhere (work of several
+ * devices, bytes that go to the host), or that the driver has not been given within a millisecond, is waited for, as by
+ * rota_wait with `timeout_ns`. What was written before is visible to what comes after. A ticket that fails later does
+ * so for itself: rota_poll says that, and the stream goes on. `stream` as for rota_stream_signal, whose errors these
+ * are, too; also rota_wait's. May block in the driver. */
+ROTA_API rota_status rota_stream_wait(rota_device *device, void *stream, rota_ticket ticket,
+                                      uint64_t timeout_ns);
+
 /* The point is reached when the ticket is complete or failed; which of the two, rota_poll says. It is rota's completer
  * that moves the timeline then. May block in malloc. INVALID_ARGUMENT: also a timeline of another runtime. */
 ROTA_API rota_status rota_ticket_export(rota_ticket ticket, rota_external_timeline *timeline, uint64_t value);

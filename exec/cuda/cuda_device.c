@@ -329,6 +329,7 @@ static const rota_exec_device_vtable cuda_vtable = {
     .memory_import = rota_cuda_memory_import,
     .memory_adopt = rota_cuda_memory_adopt,
     .stream_call = rota_cuda_stream_call,
+    .stream_wait = rota_cuda_stream_wait,
     .memory_return = rota_cuda_memory_return,
     .timeline_create = rota_cuda_timeline_create,
     .timeline_signal = rota_cuda_timeline_signal,

@@ -1,5 +1,5 @@
 /* Streams of the application's, which are the only ones here that rota did not make: a function is called once what it
- * has put on one is done. */
+ * has put on one is done, and what it puts there comes after rota's works. */
 #include "exec/cuda/cuda_stream.h"
 
 #include "exec/cuda/cuda_context.h"
@@ -39,6 +39,26 @@ rota_status rota_cuda_stream_call(rota_exec_device *base, void *stream, rota_exe
     if (status == ROTA_OK)
         status = rota_cuda_check(device, device->cu->StreamAddCallback(stream, answer, call, 0),
                                  "cuStreamAddCallback");
+    rota_cuda_leave(device);
+    return status;
+}
+
+/* No lock of the submit thread's is taken, which a stopped caller would keep from it. The newest fence that was
+ * published covers the value: its event was recorded before the value was stored, and its place in the ring has the
+ * same event ever after. Where the place is taken again meanwhile, the event is that of a later fence of the queue,
+ * which is behind the value, too, and was given to the driver before: so nothing that the stream will hold waits for
+ * it. */
+rota_status rota_cuda_stream_wait(rota_exec_device *base, void *stream, uint32_t queue, uint64_t value) {
+    rota_cuda_device *device = (rota_cuda_device *)base;
+    rota_cuda_queue *from = &device->queues[queue];
+    if (ra_load_acquire(&from->published_value) < value) return ROTA_BUSY; /* pairs with set_fence */
+    const uint64_t head = ra_load_acquire(&from->published);
+    ROTA_TRY(rota_cuda_enter(device));
+    rota_status status = check_stream(device, stream);
+    if (status == ROTA_OK)
+        status = rota_cuda_check(
+            device, device->cu->StreamWaitEvent(stream, from->fences[(head - 1) % ROTA_CUDA_FENCES].event, 0),
+            "cuStreamWaitEvent");
     rota_cuda_leave(device);
     return status;
 }

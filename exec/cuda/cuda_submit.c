@@ -76,6 +76,7 @@ static rota_status set_fence(rota_cuda_device *device, rota_cuda_queue *queue) {
     queue->unfenced = 0;
     queue->head++;
     ra_store_seq_cst(&queue->published, queue->head); /* releases the fence to the completion thread */
+    ra_store_release(&queue->published_value, queue->fenced_value); /* with rota_cuda_stream_wait */
     wake_completion(device, tail + 1 == queue->head, fence->submitted_ns);
     return ROTA_OK;
 }

@@ -33,7 +33,8 @@ typedef struct rota_cuda_queue {
     rota_exec_timeline *timeline; /* submit thread: signalled with the next fence, and nobody's after it */
     uint64_t head;                /* submit thread: fences ever recorded */
     _Atomic uint64_t published;   /* head as the completion thread may see it */
-    _Atomic uint64_t tail;        /* fences seen complete by the completion thread */
+    _Atomic uint64_t published_value;         /* of the newest of those; stored after it */
+    _Atomic uint64_t tail;                    /* fences seen complete by the completion thread */
     rota_cuda_fence fences[ROTA_CUDA_FENCES]; /* at index % ROTA_CUDA_FENCES */
     uint64_t completed_ns;                    /* completion thread: when the last fence was seen complete */
     uint64_t each_ns;                         /* completion thread: what a fence takes, of late */

@@ -79,7 +79,7 @@ NUMBERS = {
     "param_bytes": "4", "nodes": "1", "accesses": "1", "order_key": "7", "pattern": "0", "position": "2", "into": "3",
     "timeout_ns": "1000000000", "idle_ns": "0", "value": "1", "groups": "2", "classes": "4", "k": "2", "index": "0",
     "size": "0",
-    "output": "0", "inputs": "3", "binding_count": "1", "bindable": "0",
+    "output": "0", "inputs": "3", "binding_count": "1", "bindable": "0", "wanted": "1",
 }
 OF = {
     "rota_runtime_close": {"runtime": "misuse_new_runtime()"}, "rota_buffer_release": {"buffer": "misuse_new_buffer()"},
@@ -87,7 +87,7 @@ OF = {
     "rota_args_release": {"args": "misuse_new_args()"}, "rota_recorder_close": {"recorder": "misuse_take_recorder()"},
     "rota_tape_destroy": {"tape": "misuse_take_tape()"},
     "rota_tensor_from_dlpack": {"managed": "misuse_managed()"},
-    "rota_stream_signal": {"stream": "w.data"},
+    "rota_stream_signal": {"stream": "w.data"}, "rota_stream_wait": {"stream": "w.data"},
     "rota_external_timeline_release": {"timeline": "misuse_new_timeline()"},
     "rota_device_open": {"id": '"cpu"'}, "rota_open": {"id": '"cpu"'}, "rota_close": {"device": "misuse_new_device()"},
     "rota_tape_compile": {"tape": "misuse_device_tape()"}, "rota_tape_submit": {"tape": "misuse_device_tape()",
@@ -159,7 +159,7 @@ REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_
 NONE_ALLOWED = {"layernorm": {"weight", "bias"}, "rmsnorm": {"weight"}, "residual_layernorm": {"weight", "bias"},
                 "group_norm": {"weight", "bias"}, "attention_residual": {"previous"}, "sgd": {"m"}}
 # What the world's device, the CPU, has not: a sentence says so.
-NOT_ON_CPU = {"rota_stream_signal"}
+NOT_ON_CPU = {"rota_stream_signal", "rota_stream_wait"}
 # Whose status is what it was given.
 GIVEN_STATUS = {"rota_fail", "rota_fail_context", "rota_op_fail"}
 # Calls that wait, or take what a number counts.

@@ -1,12 +1,22 @@
-/* rota_stream_signal: points of timelines that the application's streams reach. */
+/* The application's streams: points of timelines that they reach, and tickets that they come after. */
 #include <stdlib.h>
 
 #include "base/given.h"
+#include "base/spin.h"
 #include "sched/embed.h"
 #include "sched/opened.h"
 #include "sched/runtime/shared/devices.h" /* IWYU pragma: keep */
 #include "sched/runtime/shared/external_timeline.h"
+#include "sched/runtime/shared/handle.h"
+#include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/point.h"
+#include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/ticket_state.h"
+#include "sched/submit.h"
+
+/* A ticket whose work the driver has not been given for so long is waited for. */
+#define HANDOVER_NS 1000000u
 
 typedef struct stream_point {
     rota_exec_stream_call call;       /* first */
@@ -52,4 +62,51 @@ rota_status rota_stream_signal(rota_device *device, void *stream, rota_external_
         free(point);
     }
     return status;
+}
+
+static rota_status check_wait(const rota_device *device, rota_ticket ticket) {
+    if (!ticket.runtime || !ticket.id)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "the ticket names no submission");
+    if (!rota_runtime_is_known(ticket.runtime)) return rota_not_a_ticket();
+    ROTA_TRY(rota_runtime_check(ticket.runtime));
+    if (ticket.runtime != device->runtime)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "the ticket is of another runtime than device '%s'",
+                         device->id);
+    if (!device->exec->vtable->stream_wait)
+        return rota_fail(ROTA_UNSUPPORTED, "device '%s' has no streams", device->id);
+    return ROTA_OK;
+}
+
+/* Whether the ticket's end is that of a work of the device's: where others are at work for it, or it ends when
+ * something has been delivered to the host, no event on the device is its end. */
+static bool ends_on(const rota_device *device, const rota_cell_view *view) {
+    return device->runtime->devices[rota_point_device(view->point)] == device &&
+           !(view->state & (ROTA_CELL_BY_DELIVERY | ROTA_CELL_SPREAD));
+}
+
+/* BUSY: its last work is not the driver's yet; *out_ends_elsewhere: nor would that do. */
+static rota_status try_wait(rota_device *device, void *stream, rota_ticket ticket, bool *out_ends_elsewhere) {
+    const rota_status status = rota_ticket_status(ticket);
+    if (status != ROTA_BUSY) return status;
+    rota_cell_view view;
+    ROTA_TRY(rota_ticket_view(ticket, &view, NULL));
+    if (view.old || view.point == ROTA_POINT_NONE) return ROTA_BUSY; /* over just now; not sequenced */
+    *out_ends_elsewhere = !ends_on(device, &view);
+    return *out_ends_elsewhere
+               ? ROTA_BUSY
+               : device->exec->vtable->stream_wait(device->exec, stream, rota_point_queue(view.point),
+                                                   rota_point_value(view.point));
+}
+
+rota_status rota_stream_wait(rota_device *device, void *stream, rota_ticket ticket, uint64_t timeout_ns) {
+    ROTA_GIVEN(device);
+    ROTA_GIVEN(stream);
+    ROTA_TRY(check_wait(device, ticket));
+    bool ends_elsewhere = false;
+    const rota_spin looking = rota_spin_begin(HANDOVER_NS);
+    do {
+        const rota_status status = try_wait(device, stream, ticket, &ends_elsewhere);
+        if (status != ROTA_BUSY) return status;
+    } while (!ends_elsewhere && rota_spin_yields(&looking)); /* rota's threads may need this core */
+    return rota_wait(ticket, timeout_ns);
 }

@@ -67,6 +67,9 @@ static rota_status call_external_timeline_signal(void) {
 static rota_status call_stream_signal(void) {
     return rota_stream_signal(p.device, p.memory, p.timeline, 1);
 }
+static rota_status call_stream_wait(void) {
+    return rota_stream_wait(p.device, p.memory, p.ticket, 1000000);
+}
 static rota_status call_ticket_export(void) {
     return rota_ticket_export(p.ticket, p.timeline, 1);
 }
@@ -169,6 +172,7 @@ static const struct {
     CALL(external_timeline_create),
     CALL(external_timeline_signal),
     CALL(stream_signal),
+    CALL(stream_wait),
     CALL(ticket_export),
     CALL(buffer_prepare),
     CALL(buffer_address),

@@ -1,5 +1,5 @@
-/* A submission comes after what the application has put on a stream of its own (rota_stream_signal), over the stand-in
- * for the CUDA driver. */
+/* A submission comes after what the application has put on a stream of its own (rota_stream_signal), and that stream
+ * after a submission (rota_stream_wait), over the stand-in for the CUDA driver. */
 #include "tests/kit/runtime_support.h"
 
 #include <string.h>
@@ -120,6 +120,50 @@ static void after_a_stream(void **state) {
     close_scene(&s);
 }
 
+/* The stream's copy of what a plan makes comes after that, and nobody waits for it meanwhile. */
+static void before_a_stream(void **state) {
+    (void)state;
+    scene s;
+    open_scene(&s);
+    uint32_t *theirs = (uint32_t *)(uintptr_t)s.theirs, *read = (uint32_t *)(uintptr_t)s.from;
+    uint64_t copy;
+    assert_ok(rota_buffer_prepare(s.copy, s.device));
+    assert_ok(rota_buffer_address(s.copy, s.device, &copy));
+    for (uint32_t round = 1; round <= 100; round++) { /* more than there are fences */
+        for (uint32_t i = 0; i < WORDS; i++) theirs[i] = round;
+        const bool is_paused = round % 10 == 1;
+        if (is_paused) cuda_stub_pause(true);
+        rota_ticket ticket;
+        assert_ok(rota_submit(s.plan, NULL, &ticket));
+        assert_ok(rota_stream_wait(s.device, s.stream, ticket, 0));
+        assert_int_equal(s.cu->MemcpyAsync(s.from, copy, BYTES, s.stream), CUDA_SUCCESS);
+        if (is_paused) {
+            assert_status(rota_poll(ticket), ROTA_BUSY);
+            cuda_stub_pause(false);
+        }
+        assert_int_equal(s.cu->StreamSynchronize(s.stream), CUDA_SUCCESS);
+        for (uint32_t i = 0; i < WORDS; i++) assert_int_equal(read[i], round);
+        assert_ok(rota_wait(ticket, 0));
+        assert_ok(rota_stream_wait(s.device, s.stream, ticket, 0)); /* it is over */
+    }
+    drop_ours(&s);
+    close_scene(&s);
+}
+
+/* What the driver is not given is waited for, to its deadline. */
+static void before_a_stream_at_last(void **state) {
+    (void)state;
+    scene s;
+    open_scene(&s);
+    const rota_ticket held = submit_after(&s, 1);
+    assert_status(rota_stream_wait(s.device, s.stream, held, MOMENT_NS), ROTA_TIMEOUT);
+    assert_ok(rota_external_timeline_signal(s.timeline, 1));
+    assert_ok(rota_stream_wait(s.device, s.stream, held, 0));
+    assert_ok(rota_wait(held, 0));
+    drop_ours(&s);
+    close_scene(&s);
+}
+
 /* The driver calls when rota is gone already: only the timeline is left. */
 static void after_close(void **state) {
     (void)state;
@@ -215,6 +259,15 @@ static void refused(void **state) {
     assert_int_equal(s.cu->StreamCreate(&other, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
     assert_status(rota_stream_signal(s.device, other, s.timeline, 1), ROTA_INVALID_ARGUMENT);
     expect_said("is of another context");
+    rota_ticket ticket;
+    cuda_stub_pause(true); /* one that is over needs no stream */
+    assert_ok(rota_submit(s.plan, NULL, &ticket));
+    assert_status(rota_stream_wait(s.device, other, ticket, 0), ROTA_INVALID_ARGUMENT);
+    expect_said("is of another context");
+    assert_status(rota_stream_wait(s.device, NULL, ticket, 0), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_stream_wait(s.device, s.stream, (rota_ticket){0}, 0), ROTA_INVALID_ARGUMENT);
+    cuda_stub_pause(false);
+    assert_ok(rota_wait(ticket, 0));
     assert_int_equal(s.cu->StreamDestroy(other), CUDA_SUCCESS);
     assert_int_equal(s.cu->CtxPopCurrent(&before), CUDA_SUCCESS);
     assert_int_equal(s.cu->StreamBeginCapture(s.stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
@@ -227,6 +280,7 @@ static void refused(void **state) {
     assert_ok(rota_device_open(s.runtime, "cpu", &cpu));
     assert_status(rota_stream_signal(cpu, s.stream, s.timeline, 1), ROTA_UNSUPPORTED);
     expect_said("device 'cpu' has no streams");
+    assert_status(rota_stream_wait(cpu, s.stream, ticket, 0), ROTA_UNSUPPORTED);
     rota_runtime *runtime;
     rota_external_timeline *theirs;
     assert_ok(rota_runtime_open(NULL, &runtime));
@@ -244,8 +298,12 @@ static void refused(void **state) {
 
 int main(void) {
 #ifdef ROTA_HAVE_CUDA
-    const struct CMUnitTest tests[] = {cmocka_unit_test(after_a_stream), cmocka_unit_test(after_close),
-                                       cmocka_unit_test(refused), cmocka_unit_test(after_a_fault),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(after_a_stream),
+                                       cmocka_unit_test(before_a_stream),
+                                       cmocka_unit_test(before_a_stream_at_last),
+                                       cmocka_unit_test(after_close),
+                                       cmocka_unit_test(refused),
+                                       cmocka_unit_test(after_a_fault),
                                        cmocka_unit_test(of_a_destroyed_context)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 #else
