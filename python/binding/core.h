@@ -267,5 +267,6 @@ void bind_memory(nb::module_ &m);
 void bind_ops(nb::module_ &m);
 void bind_layers(nb::module_ &m);
 void bind_windows(nb::module_ &m);
+void bind_table(nb::module_ &m);
 
 #endif

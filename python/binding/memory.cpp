@@ -361,12 +361,25 @@ static void record_convert(const Graph &core, const Memory &source, const std::s
 
 /* ---- Replays ---- */
 
+static void order_stream(DeviceCore &device, rota_ticket ticket, uintptr_t stream) {
+    rota_status status;
+    std::string sentence;
+    {
+        nb::gil_scoped_release released;
+        status = rota_stream_wait(device.device, reinterpret_cast<void *>(stream), ticket, 0);
+        if (status != ROTA_OK) sentence = rota_last_error();
+    }
+    if (status != ROTA_OK) fail(status, sentence);
+}
+
 static std::string what_is_shared(const Plan &plan, const Arg &arg) {
     return "plan '" + plan.name + "': argument '" + arg.name + "' is to be shared memory of the device's";
 }
 
-/* Gives every argument its address, in the order in which they were added, then waits for the replay. */
-static void run(const std::shared_ptr<Plan> &plan, const std::vector<uintptr_t> &addresses, nb::object keep) {
+/* Gives every argument its address, in the order in which they were added, then waits for the replay, or has a stream
+ * of the application's wait for it. */
+static std::optional<Ticket> run(const std::shared_ptr<Plan> &plan, const std::vector<uintptr_t> &addresses,
+                                 nb::object keep, std::optional<uintptr_t> stream) {
     if (!plan->device) fail(ROTA_WRONG_STATE, "plan '" + plan->name + "' is only analysed: it has no device");
     if (addresses.size() != plan->args.size())
         fail(ROTA_INVALID_ARGUMENT, "plan '" + plan->name + "' takes " + std::to_string(plan->args.size()) +
@@ -403,12 +416,21 @@ static void run(const std::shared_ptr<Plan> &plan, const std::vector<uintptr_t> 
         plan->device->flying.push_back(std::move(submission));
     }
     try {
-        wait_for(*plan->device, ticket, 0);
+        if (stream)
+            order_stream(*plan->device, ticket, *stream);
+        else
+            wait_for(*plan->device, ticket, 0);
     } catch (...) {
         plan->device->sweep();
         throw;
     }
     plan->device->sweep();
+    if (!stream) return std::nullopt;
+    Ticket given;
+    given.ticket = ticket;
+    given.device = plan->device;
+    given.plan = plan->name;
+    return given;
 }
 
 void bind_memory(nb::module_ &m) {
@@ -454,8 +476,11 @@ void bind_memory(nb::module_ &m) {
              "On a CUDA device it is an array on that device: the call waits for what its library's current "
              "stream has to do, and later a call of a plan is to come after such work has ended.");
     nb::class_<Plan> plan = nb::borrow<nb::class_<Plan>>(m.attr("Plan"));
-    plan.def("run_memory", &run, "addresses"_a, "keep"_a,
-             nb::sig("def run_memory(self, addresses: typing.Sequence[int], keep: object) -> None"),
-             "Submits a replay with an address for each argument and waits for it. `keep` is held until it "
-             "has ended.");
+    plan.def(
+        "run_memory", &run, "addresses"_a, "keep"_a, "stream"_a = nb::none(),
+        nb::sig("def run_memory(self, addresses: typing.Sequence[int], keep: object, stream: int | None = "
+                "None) -> Ticket | None"),
+        "Submits a replay with an address for each argument and waits for it. With a CUDA stream of the "
+        "application's that one waits for the replay, in the call's place, which gives the ticket. `keep` is "
+        "held until the replay has ended.");
 }

@@ -14,5 +14,6 @@ NB_MODULE(_rota, m) {
     bind_ops(m);
     bind_layers(m);
     bind_windows(m);
+    bind_table(m);
     bind_xla(m);
 }

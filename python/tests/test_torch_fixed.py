@@ -27,7 +27,7 @@ def kind(request: pytest.FixtureRequest) -> Iterator[str]:
     torch._dynamo.reset()
     rota.torch.reset_ops()
     torch.manual_seed(1)
-    with torch.backends.cudnn.flags(allow_tf32=False):
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         yield str(request.param)
     if added:
         program.FIXED.discard(request.param)
@@ -274,3 +274,100 @@ def test_a_graph_on_two_devices_is_cut() -> None:
     x, y = torch.randn(5, device="cuda"), torch.randn(5)
     torch.testing.assert_close(called(x, y), (x * 2).cpu() + y)
     assert rota.torch.ops()["host"] != {}
+
+
+# ---- What is lent ----
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> list[program.Program]:
+    """What is compiled during a test."""
+    made: list[program.Program] = []
+    boxed = rota.torch.make_boxed
+    monkeypatch.setattr(rota.torch, "make_boxed", lambda one: made.append(one) or boxed(one))
+    return made
+
+
+def small(kind: str) -> tuple[nn.Module, Any]:
+    model = nn.Sequential(nn.Linear(7, 9), nn.GELU(), nn.Linear(9, 7), nn.Tanh()).to(kind)
+    return model, torch.compile(model, backend="rota")
+
+
+def grads_of(model: nn.Module) -> list[Any]:
+    return [parameter.grad.clone() for parameter in model.parameters()]
+
+
+def test_steps_one_after_the_other_have_one_plan_each_way(kind: str, programs: list[program.Program]) -> None:
+    """What the backward pass reads of the forward one, and gradients, are where the plans have them."""
+    model, called = small(kind)
+    addresses = set()
+    for i in range(4):
+        model.zero_grad()
+        x = torch.randn(5, 7, device=kind)
+        called(x).square().sum().backward()
+        got = grads_of(model)
+        addresses.add(tuple(parameter.grad.data_ptr() for parameter in model.parameters()))
+        model.zero_grad()
+        model(x).square().sum().backward()
+        for one, other in zip(got, grads_of(model), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert len(addresses) == 1
+    assert [len(one.plans) for one in programs] == [1, 1]
+    segments = [segment for one in programs for segment in one.plans]
+    assert all(isinstance(one, fixed.FixedSegment) and one.lent for one in segments)
+
+
+def test_what_is_lent_is_not_written_while_somebody_has_it(kind: str, programs: list[program.Program]) -> None:
+    """Several forward passes before the first backward one; gradients kept across, and added to."""
+    model, called = small(kind)
+    inputs = [torch.randn(5, 7, device=kind) for _ in range(4)]
+    losses = [called(x).square().sum() for x in inputs]
+    kept = []
+    for x, loss in zip(inputs, losses, strict=True):
+        model.zero_grad()
+        loss.backward()
+        kept.append(([parameter.grad for parameter in model.parameters()], x))
+    for grads, x in kept:
+        model.zero_grad()
+        model(x).square().sum().backward()
+        for one, other in zip(grads, grads_of(model), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    model.zero_grad()
+    for x in inputs:
+        called(x).square().sum().backward()
+    got = grads_of(model)
+    model.zero_grad()
+    sum(model(x).square().sum() for x in inputs).backward()
+    for one, other in zip(got, grads_of(model), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert max(len(one.plans) for one in programs) <= 4
+
+
+def test_a_backward_pass_twice(kind: str) -> None:
+    model, called = small(kind)
+    x = torch.randn(5, 7, device=kind)
+    loss = called(x).square().sum()
+    loss.backward(retain_graph=True)
+    once = grads_of(model)
+    loss.backward()
+    for one, other in zip(once, grads_of(model), strict=True):
+        torch.testing.assert_close(2 * one, other)
+
+
+@on_gpu
+def test_what_is_lent_is_read_to_the_end_on_another_stream() -> None:
+    torch._dynamo.reset()
+    model, called = small("cuda")
+    x = torch.randn(5, 7, device="cuda")
+    called(x).square().sum().backward()
+    expected = grads_of(model)
+    stream = torch.cuda.Stream()
+    for _ in range(3):
+        model.zero_grad()
+        with torch.cuda.stream(stream):
+            called(x).square().sum().backward()
+            late = slow(model[0].weight.grad).clone()
+        model.zero_grad()
+        called(x + 1).square().sum().backward()  # on this thread's stream, while the other one still reads
+        stream.synchronize()
+        assert late.equal(expected[0])

@@ -1,7 +1,7 @@
 """rota as a backend of torch.compile: `torch.compile(model, backend="rota")`.
 
-AOTAutograd's forward and backward graphs are recorded as plans for the CPU. What rota has no op for is a node that
-calls PyTorch's own kernel.
+AOTAutograd's forward and backward graphs are recorded as plans. What rota has no op for is a node that calls PyTorch's
+own kernel.
 """
 
 from typing import Any
@@ -12,13 +12,14 @@ from .capture import adopt as adopt
 from .capture import capture as capture
 from .decompositions import decompositions, unrolled
 from .devices import device as device
-from .program import Program, ran_on_host
+from .layouts import turn
+from .pairs import pair
+from .program import RESULTS, Program, ran_on_host
 from .segment import ran_on_rota, ran_on_torch
 
 
 def backend(module: Any, inputs: Any) -> Any:
     """What torch.compile calls with a graph of Dynamo's."""
-    from functorch.compile import default_partition
     from torch._dynamo.backends.common import aot_autograd
 
     def compiler(name: str) -> Any:
@@ -32,10 +33,21 @@ def backend(module: Any, inputs: Any) -> Any:
         bw_compiler=compiler("backward"),
         inference_compiler=compiler("inference"),
         decompositions=decompositions(),
-        partition_fn=default_partition,
+        partition_fn=partition,
     )
     with unrolled(module, inputs):
         return compiled(module, inputs)
+
+
+def partition(joint: Any, inputs: Any, *, num_fwd_outputs: int, **options: Any) -> tuple[Any, Any]:
+    """A graph of both passes as one of each."""
+    from functorch.compile import default_partition
+
+    pair(joint)
+    turn(joint)
+    forward, backward = default_partition(joint, inputs, num_fwd_outputs=num_fwd_outputs, **options)
+    forward.meta[RESULTS], backward.meta[RESULTS] = num_fwd_outputs, 0
+    return forward, backward
 
 
 def make_boxed(program: Program) -> Any:

@@ -17,9 +17,11 @@ from .decompositions import decompositions, unrolled
 from . import scaler as amp
 from .devices import CPU, adopted, can_be_adopted, device, range_of, tensor_in, words_of
 from .fixed import FixedSegment, current
+from .layouts import turn
 from .lower import LOWERED
-from .program import FIXED, elsewhere, is_host, signature_of, staying
-from .segment import Segment
+from .pairs import is_impure, pair
+from .program import FIXED, elsewhere, is_host, staying
+from .segment import Segment, signature_of
 
 LOG = logging.getLogger("rota.torch")
 
@@ -162,6 +164,7 @@ class Captured:
         for parameter in self._parameters():
             parameter.grad = None
         values = segment.run([*tensors, *rates, *inputs])
+        assert values is not None  # it lends nothing
         flat = [value.value if isinstance(value, Known) else values[value] for value in results[0]]
         return pytree.tree_unflatten(flat, results[1])
 
@@ -301,6 +304,8 @@ class Captured:
             if node.users:
                 raise Uncapturable("it uses gradients of a step before; zero_grad() is to let go of them")
             module.graph.erase_node(node)
+        pair(module)
+        turn(module)
         return module, results
 
     @contextlib.contextmanager
@@ -328,24 +333,27 @@ class Captured:
                     optimizer._step_supports_amp_scaling = False
             for scaler in self.scalers:
                 restored.enter_context(amp.swapped(scaler, of))
-            for (_, group), rate in zip(list(self._groups()), rates, strict=True):
+            for (optimizer, group), rate in zip(list(self._groups()), rates, strict=True):
                 restored.callback(group.update, dict(group))
                 group["params"] = [of[id(parameter)] for parameter in group["params"]]
                 # What has a gradient is not asked for its value.
                 group["lr"] = rate.detach().requires_grad_()
-                group.update({name: value for name, value in PLAIN.items() if name in group})
+                plain = PLAIN if is_fusable(optimizer, group) else NOT_FUSED
+                group.update({name: value for name, value in plain.items() if name in group})
             restored.callback(setattr, torch.compiler, "_is_compiling_flag", torch.compiler._is_compiling_flag)
             torch.compiler._is_compiling_flag = True
             yield
 
 
-# How optimizers are asked to compute: tensor by tensor, and nothing of it on the host.
-PLAIN = {"foreach": False, "fused": None, "capturable": True}
+# How optimizers are asked to compute: nothing of it on the host, Adam by PyTorch's one pass over a tensor's memory,
+# others op by op.
+PLAIN = {"foreach": False, "fused": True, "capturable": True}
+NOT_FUSED = PLAIN | {"fused": None}
 
 
-def is_impure(node: Any) -> bool:
-    schema = getattr(node.target, "_schema", None)
-    return node.op in ("placeholder", "output") or (schema is not None and bool(schema.is_mutable)) or node.is_impure()
+def is_fusable(optimizer: Any, group: dict[str, Any]) -> bool:
+    adam = isinstance(optimizer, torch.optim.Adam | torch.optim.AdamW)
+    return adam and all(parameter.dtype is torch.float32 for parameter in group["params"])
 
 
 class Known:

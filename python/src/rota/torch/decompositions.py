@@ -11,13 +11,16 @@ from .scaler import check_and_unscale
 # Ops that core ATen takes apart, but that are one kernel of PyTorch's where rota would need many, or whose random
 # numbers are to be those that eager has.
 WHOLE = (
+    "_log_softmax_backward_data",
     "_scaled_dot_product_flash_attention_for_cpu",
     "avg_pool2d_backward",
     "bernoulli",
     "col2im",
     "embedding_dense_backward",
+    "gelu_backward",
     "im2col",
     "native_batch_norm_backward",
+    "native_layer_norm_backward",
     "nll_loss2d_backward",
     "nll_loss2d_forward",
     "nll_loss_backward",
@@ -48,6 +51,34 @@ def each(op: Callable[..., Any]) -> Callable[..., Any]:
         return [op(x, *(at(value, i) for value in rest), **options) for i, x in enumerate(first)]
 
     return on_lists
+
+
+def each_in_place(op: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of an op that changes the first list, and gives nothing."""
+    on_lists = each(op)
+
+    def in_place(first: Sequence[Any], *rest: Any, **options: Any) -> None:
+        on_lists(first, *rest, **options)
+
+    return in_place
+
+
+# Tensors that an optimizer's op on lists changes at once: a node has a bounded number of operands.
+PIECE = 3
+
+
+def in_pieces(op: Callable[..., Any]) -> Callable[..., Any]:
+    """An op on lists that go together as several on parts of them."""
+
+    def on_parts(*lists: Sequence[Any], **options: Any) -> Any:
+        count = len(lists[0])
+        if count <= PIECE:
+            return NotImplemented  # it is taken as it is
+        for i in range(0, count, PIECE):
+            op(*(one[i : i + PIECE] for one in lists), **options)
+        return None
+
+    return on_parts
 
 
 def decompositions() -> dict[Any, Any]:
@@ -82,11 +113,17 @@ def has_lstm(module: Any) -> bool:
     return False
 
 
-# Clipping by the global norm is on lists, and so is a scaler's look for what is not finite.
+# Clipping by the global norm is on lists, and so are a scaler's look for what is not finite, and Adam.
 ON_LISTS = {
+    **{
+        op: in_pieces(op)
+        for packet in (torch.ops.aten._fused_adam_, torch.ops.aten._fused_adamw_)
+        for op in (packet.default, packet.tensor_lr)
+    },
     torch.ops.aten._amp_foreach_non_finite_check_and_unscale_.default: check_and_unscale,
+    torch.ops.aten._foreach_add_.Scalar: each_in_place(torch.Tensor.add_),
     torch.ops.aten._foreach_norm.Scalar: each(torch.linalg.vector_norm),
     torch.ops.aten._foreach_mul.Tensor: each(torch.mul),
-    torch.ops.aten._foreach_mul_.Tensor: each(torch.Tensor.mul_),
-    torch.ops.aten._foreach_mul_.Scalar: each(torch.Tensor.mul_),
+    torch.ops.aten._foreach_mul_.Tensor: each_in_place(torch.Tensor.mul_),
+    torch.ops.aten._foreach_mul_.Scalar: each_in_place(torch.Tensor.mul_),
 }

@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch.utils import _pytree as pytree
 from .._rota import Device, Memory, Plan, Tensor
 from .devices import words_of
 from .kernels import Call, Layout
-from .segment import NAMES, OPERANDS_MAX, Segment
+from .segment import NAMES, OPERANDS_MAX, Output, Segment
 
 LOG = logging.getLogger("rota.torch")
 
@@ -99,23 +100,69 @@ def flat(real: Any, count: int) -> Any:
     return real.as_strided((count,), (1,), real.storage_offset())
 
 
+class Lent:
+    """Memory of a plan's that a call gives as it is, in the place of a copy: `base` is over all of it."""
+
+    def __init__(self, device: Device, tensor: Tensor, base: Any) -> None:
+        self.device, self.tensor, self.base = device, tensor, base
+        self.storage = int(base.untyped_storage()._cdata)
+        self.holders = torch._C._storage_Use_Count(self.storage)
+
+    def is_free(self) -> bool:
+        """Whether no tensor of anybody's is over it any more."""
+        return bool(torch._C._storage_Use_Count(self.storage) == self.holders)
+
+
+# What plans lend, by its address, as long as the plan that made it lives.
+_lent: weakref.WeakValueDictionary[int, Lent] = weakref.WeakValueDictionary()
+
+
+def lent_at(device: Device, value: Any) -> Tensor | None:
+    """The plan's memory that a tensor has its elements in, from the first one on."""
+    found = _lent.get(value.data_ptr())
+    if found is None or found.device is not device or int(value.untyped_storage()._cdata) != found.storage:
+        return None
+    return found.tensor if value.layout is torch.strided else None
+
+
+def made_by(output: Any) -> list[int]:
+    """What an output is made of that a call makes."""
+    parts = [part for part in pytree.tree_leaves(output) if isinstance(part, Output)]
+    return [part.source[1] for part in parts if part.source[0] == "made"]
+
+
+# The default stream, as the driver names it.
+LEGACY_STREAM = 1
+
+
+def stream_number(stream: Any) -> int:
+    return int(stream.cuda_stream) or LEGACY_STREAM
+
+
 class FixedSegment(Segment):
     """A plan of which all that it reads and gives has its memory, PyTorch's, as long as the plan lives: kernels that a
     library launches are captured with their addresses. What a call is given is copied there, on PyTorch's current
-    stream, and what it gives from there; tensors of the state are read and changed where they are. A call comes after
-    all that its thread's current stream has to do, which it waits for, without the interpreter's lock, and has ended
-    when it returns; one call runs at a time."""
+    stream; tensors of the state, and what another plan lends, are read and changed where they are. What it gives is
+    copied from there, or, where `lends` says so of an output, lent: then no call runs before everybody has let go of
+    what the last one lent. A call comes after all that its thread's current stream has to do, and that of the call
+    before, which it waits for, without the interpreter's lock; that stream then comes after the replay, for which
+    nobody else waits; one call runs at a time."""
 
     operands_max = OPERANDS_MAX - 1  # and the turn
 
-    def __init__(self, home: Any, device: Device, *rest: Any) -> None:
+    def __init__(self, home: Any, device: Device, *rest: Any, lends: Sequence[bool] = ()) -> None:
         self.home = home
         self.together = shared_by(device, home)
         self.fixed: dict[tuple[str, int], Any] = {}  # bytes by what they are of
+        self.tensors: dict[tuple[str, int], Tensor] = {}  # of rota's, over them
         self.mutex = threading.Lock()
-        self.copied: Any = None  # an event: behind the copies of the last call's results
+        self.last: Any = None  # the stream of the last call
+        self.ticket: Any = None  # of that call
         with current(home):
             super().__init__(device, *rest)
+        self.lent = self._lend(lends)
+        self.inputs = [(key[1], memory) for key, memory in self.fixed.items() if key[0] == "input"]
+        self.tensors = {}
 
     def compile(self) -> Plan:
         # One instance: it is captured once, while it is compiled, by the thread that does that.
@@ -128,15 +175,31 @@ class FixedSegment(Segment):
             return super().memory(size, None)
         kind, index = source
         if kind == "constant":
-            return self._adopted(words_of(self.given[index].to(self.home)), "constant")
+            return self.graph.memory_of(self.device.adopt(words_of(self.given[index].to(self.home)), name="constant"))
         if kind == "input" and index in self.states:
             return super().memory(size, source)
         words = torch.empty((size + 3) // 4, dtype=torch.int32, device=self.home)
         self.fixed[source] = words.view(torch.uint8)[:size]
-        return self._adopted(words, kind)
+        self.tensors[source] = self.device.adopt(words, name=kind)
+        return self.graph.memory_of(self.tensors[source])
 
-    def _adopted(self, words: Any, name: str) -> Memory:
-        return self.graph.memory_of(self.device.adopt(words, name=name))
+    def _lend(self, lends: Sequence[bool]) -> dict[int, Lent]:
+        """What is made of which no output is kept, each with its own memory."""
+        if not any(lends):
+            return {}
+        of_kept = [made_by(output) for output, is_lent in zip(self.outputs, lends, strict=True) if not is_lent]
+        kept = {index for indices in of_kept for index in indices}
+        found: dict[int, Lent] = {}
+        for index, like in enumerate(self.made):
+            if index in kept or ("made", index) not in self.fixed:
+                continue
+            storage = self.fixed.pop(("made", index)).untyped_storage()
+            base = torch.empty(0, dtype=like.dtype, device=self.home)
+            base.set_(storage, 0, like.shape, like.stride())
+            del storage
+            found[index] = Lent(self.device, self.tensors["made", index], base)
+            _lent[base.data_ptr()] = found[index]
+        return found
 
     # ---- Nodes ----
 
@@ -168,24 +231,46 @@ class FixedSegment(Segment):
 
     # ---- Calls ----
 
-    def run(self, values: Sequence[Any]) -> list[Any]:
+    def run(self, values: Sequence[Any]) -> list[Any] | None:
+        """The outputs' values; none: what is lent is in use."""
         with self.mutex, torch.no_grad():
-            if self.copied is not None:
-                self.copied.synchronize()
-            for (kind, index), memory in self.fixed.items():
-                if kind == "input":
-                    elements = memory.view(values[index].dtype)
-                    elements.copy_(flat(values[index], elements.numel()))
-            if self.home.type == "cuda":
-                torch.cuda.current_stream(self.home).synchronize()
+            if not all(lent.is_free() for lent in self.lent.values()):
+                return None
+            self._order()
+            for index, memory in self.inputs:
+                elements = memory.view(values[index].dtype)
+                elements.copy_(flat(values[index], elements.numel()))
             if self.plan is not None:
-                self.plan.run_memory([], [*values, self])
+                self._replay()
             made = [self._taken(index) for index in range(len(self.made))]
-            if self.home.type == "cuda":
-                self.copied = torch.cuda.current_stream(self.home).record_event()
-        return self.outputs_of({"input": values, "constant": self.given, "made": made})
+            return self.outputs_of({"input": values, "constant": self.given, "made": made})
+
+    def _replay(self) -> None:
+        """Comes after this thread's stream, which then comes after the replay. Where the last one failed, which that
+        stream does not know, this is said now. What was given was copied, or is the plan's to hold."""
+        assert self.plan is not None
+        if self.home.type != "cuda":
+            self.plan.run_memory([], self)
+            return
+        stream = torch.cuda.current_stream(self.home)
+        stream.synchronize()
+        if self.ticket is not None:
+            self.ticket.wait()
+        self.ticket = self.plan.run_memory([], self, stream_number(stream))
+
+    def _order(self) -> None:
+        """Has this thread's stream wait for that of the last call, where it is another: what reads that one's results
+        there, copies of them among it, comes before this one's replay."""
+        if self.home.type != "cuda":
+            return
+        stream = torch.cuda.current_stream(self.home)
+        if self.last is not None and self.last != stream:
+            stream.wait_stream(self.last)
+        self.last = stream
 
     def _taken(self, index: int) -> Any:
+        if index in self.lent:
+            return self.lent[index].base.detach()
         like = self.made[index]
         made = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=self.home)
         if ("made", index) in self.fixed:

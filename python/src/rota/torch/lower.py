@@ -8,7 +8,7 @@ import torch
 
 from .. import _rota as ops
 from .._rota import Tensor
-from .segment import DTYPES, NotLowered, Segment
+from .segment import DTYPES, EACH, NotLowered, Segment
 
 aten = torch.ops.aten
 
@@ -269,6 +269,9 @@ def to_copy(s: Segment, node: Any, y: Any, x: Any, **options: Any) -> None:
     if y.dtype not in DTYPES or x.dtype is torch.int64:
         raise NotLowered  # an i64 may be none of i32's
     ops.copy(s.read(x, DTYPES[y.dtype]), out=s.write(y))
+
+
+EACH.update(LOWERED)  # all so far
 
 
 @lowers(aten.cat.default)

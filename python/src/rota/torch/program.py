@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils import _pytree as pytree
@@ -15,10 +15,10 @@ from torch.utils import _pytree as pytree
 from .._rota import Device, Tensor
 from ..errors import NodeFailed, Unsupported
 from .devices import CPU, adopted, can_be_adopted, range_of, words_of
-from .fixed import FixedSegment, current, not_capturable
+from .fixed import FixedSegment, current, lent_at, not_capturable
 from .lower import LOWERED
 from .results import why_not
-from .segment import OPERANDS_MAX, Segment, is_random, tensors_of
+from .segment import OPERANDS_MAX, Segment, is_random, signature_of, tensors_of
 
 LOG = logging.getLogger("rota.torch")
 
@@ -26,6 +26,9 @@ LOG = logging.getLogger("rota.torch")
 PLANS_MAX = 16
 
 ran_on_host: Counter[str] = Counter()
+
+# How many of a graph's outputs are the caller's: an entry of its module's `meta`; all, where there is none.
+RESULTS = "rota_results"
 
 # Kinds of PyTorch's devices whose plans have memory of their own that stays where it is (fixed.py).
 FIXED = {"cuda"}
@@ -108,10 +111,23 @@ def picks_by_truth(index: Any) -> bool:
     return value is None or value.dtype in (torch.bool, torch.uint8)
 
 
-def signature_of(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.shape, value.stride(), value.dtype
-    return value
+class Fit(NamedTuple):
+    """What a plan with memory of its own was made for: tensors at addresses, and what else was given."""
+
+    device: Device
+    lends: bool
+    addresses: Sequence[tuple[int, int]]
+    rest: Sequence[tuple[int, Any]]
+    segment: FixedSegment
+
+    def takes(self, device: Device, lends: bool, values: Sequence[Any]) -> bool:
+        """Whether a call may have such values. The plan holds what is at the addresses, so that nothing else is."""
+        if device is not self.device or lends != self.lends:
+            return False
+        for index, address in self.addresses:
+            if values[index].data_ptr() != address:
+                return False
+        return all(signature_of(values[index]) == signature for index, signature in self.rest)
 
 
 class Piece:
@@ -122,12 +138,11 @@ class Piece:
         self.nodes, self.inputs, self.outputs = nodes, inputs, outputs
         self.mutex = threading.Lock()
         self.segments: OrderedDict[Any, Segment | None] = OrderedDict()
+        self.fitting: list[Fit] = []  # the one that was used last first
         self.parts: list[Any] | None = None  # in its place, where one of its ops can't be captured
 
     def segment(self, values: Sequence[Any]) -> Segment | None:
         """The plan for inputs like these; none: there is none."""
-        if self.program.is_fixed:
-            return self.fixed_segment(values)
         device = self.program.device(CPU)
         shared = device.are_shared([range_of(value) if isinstance(value, torch.Tensor) else (0, 0) for value in values])
         for i, value in enumerate(values):
@@ -135,26 +150,55 @@ class Piece:
             if not shared[i] and isinstance(value, torch.nn.Parameter):
                 shared[i] = adopted(value) is not None
         key = (device, *shared, *map(signature_of, values))
-        return self.kept(key, values, lambda: self.make(device, values, shared))
 
-    def fixed_segment(self, values: Sequence[Any]) -> Segment | None:
-        """Of a program whose plans have memory of their own. Parameters are read where they are, so that there is a
-        plan for each place of theirs."""
+        def make() -> Segment:
+            return Segment(device, *self.of_graph(values), shared)
+
+        return self.kept(key, values, make)
+
+    def fixed_segment(self, values: Sequence[Any], lends: bool) -> FixedSegment | None:
+        """Of a program whose plans have memory of their own. Parameters, and what other plans lend, are read where
+        they are, so that there is a plan for each address of theirs. `lends`: whether this one lends, too."""
         home = self.program.home
         device = self.program.device(home)
-        there = {
-            i: value
-            for i, value in enumerate(values)
-            if stays(value) and is_plain(value, [home]) and can_be_adopted(value)
-        }
-        key = (device, *(value.data_ptr() for value in there.values()), *there, *map(signature_of, values))
+        for fit in self.fitting:
+            if fit.takes(device, lends, values):
+                return fit.segment
+        there: dict[int, Tensor | None] = {}
+        for i, value in enumerate(values):
+            if isinstance(value, torch.Tensor) and is_plain(value, [home]):
+                lent = lent_at(device, value)
+                if lent is not None or (stays(value) and can_be_adopted(value)):
+                    there[i] = lent
+        addresses = [(i, values[i].data_ptr()) for i in there]
+        key = (device, lends, *addresses, *map(signature_of, values))
 
         def make() -> Segment:
             with current(home):
-                states = {i: device.adopt(words_of(value), name="parameter") for i, value in there.items()}
-            return self.make(device, values, [False] * len(values), states)
+                states = {
+                    i: device.adopt(words_of(values[i]), name="parameter") if lent is None else lent
+                    for i, lent in there.items()
+                }
+            is_lent = [lends and node not in self.program.results for node in self.outputs]
+            shared = [False] * len(values)
+            return FixedSegment(home, device, *self.of_graph(values), shared, states, lends=is_lent)
 
-        return self.kept(key, values, make)
+        made = self.kept(key, values, make)
+        if not isinstance(made, FixedSegment):
+            return None
+        # A parameter of another shape is another graph of Dynamo's, and what is lent has the layout of its graph.
+        rest = [
+            (i, signature_of(value))
+            for i, value in enumerate(values)
+            if i not in there or (there[i] is None and not isinstance(value, torch.nn.Parameter))
+        ]
+        self.fitting = [Fit(device, lends, addresses, rest, made), *self.fitting][:PLANS_MAX]
+        return made
+
+    def of_graph(self, values: Sequence[Any]) -> Any:
+        """What a plan is made of."""
+        program = self.program
+        return self.nodes, self.inputs, self.outputs, program.attributes, values, LOWERED, program.name
 
     def kept(self, key: Any, values: Sequence[Any], make: Callable[[], Segment]) -> Segment | None:
         with self.mutex:
@@ -166,19 +210,6 @@ class Piece:
             if len(self.segments) > PLANS_MAX:
                 self.segments.popitem(last=False)
             return made
-
-    def make(
-        self,
-        device: Device,
-        values: Sequence[Any],
-        shared: Sequence[bool],
-        states: Mapping[int, Tensor] | None = None,
-    ) -> Segment:
-        program = self.program
-        given = (self.nodes, self.inputs, self.outputs, program.attributes, values, LOWERED, program.name)
-        if program.is_fixed:
-            return FixedSegment(program.home, device, *given, shared, states)
-        return Segment(device, *given, shared)
 
     def made(self, values: Sequence[Any], make: Callable[[], Segment]) -> Segment | None:
         program = self.program
@@ -198,12 +229,25 @@ class Piece:
 
     def run(self, env: dict[Any, Any]) -> None:
         values = [resolved(env[node]) for node in self.inputs]
-        segment = self.segment(values) if self.parts is None else None
-        if segment is not None:
-            env.update(zip(self.outputs, segment.run(values), strict=True))
+        results = self.replay(values) if self.parts is None else None
+        if results is not None:
+            env.update(zip(self.outputs, results, strict=True))
             return
         for step in self.parts or [HostStep(self.program, node) for node in self.nodes]:
             step.run(env)
+
+    def replay(self, values: Sequence[Any]) -> list[Any] | None:
+        """What the plan for such values gives; none: there is none."""
+        if not self.program.is_fixed:
+            segment = self.segment(values)
+            return None if segment is None else segment.run(values)
+        # Where somebody still has what the last call of the one lent, the other's results are copied.
+        for lends in (True, False):
+            fixed = self.fixed_segment(values, lends)
+            results = None if fixed is None else fixed.run(values)
+            if fixed is None or results is not None:
+                return results
+        raise AssertionError("a plan that lends nothing is never in use")
 
     def plans(self) -> list[Segment]:
         if self.parts is not None:
@@ -273,6 +317,9 @@ class Program:
             raise Unsupported(refused[0])
         self.inputs = [node for node in nodes if node.op == "placeholder"]
         (self.output,) = [node for node in nodes if node.op == "output"]
+        # What the caller gets to keep; the rest is for the backward graph, or gradients.
+        outputs = list(self.output.args[0])
+        self.results = set(outputs[: module.meta.get(RESULTS, len(outputs))])
         self.position = {node: i for i, node in enumerate(nodes)}
         self.elsewhere = elsewhere(nodes, self.home)
         self.steps = self.cut([node for node in nodes if node.op not in ("placeholder", "output")])

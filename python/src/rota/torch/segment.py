@@ -1,6 +1,7 @@
 """A piece of a graph of PyTorch's as a plan: what it reads and gives, where that lies, and whose kernels run."""
 
 import logging
+import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -32,6 +33,10 @@ ran_on_rota: Counter[str] = Counter()
 ran_on_torch: Counter[str] = Counter()
 
 
+# Ops whose result's elements are each made of those at its place: lower.py says which.
+EACH: set[Any] = set()
+
+
 class NotLowered(Exception):
     """rota has no op for this; PyTorch's kernel runs."""
 
@@ -51,6 +56,12 @@ def bytes_of(tensor: Any) -> int:
 
 def layout_of(tensor: Any) -> tuple[Any, ...]:
     return tuple(tensor.shape), tuple(tensor.stride()), int(tensor.storage_offset())
+
+
+def signature_of(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.shape, value.stride(), value.dtype
+    return value
 
 
 def is_changing(target: Any) -> bool:
@@ -97,6 +108,40 @@ def is_dense(tensor: Any) -> bool:
             return False
         expected *= extent
     return bool(expected * tensor.itemsize == bytes_of(tensor))
+
+
+def order_of(result: Any) -> list[int] | None:
+    """A dense tensor's axes from the longest stride to the shortest, in which it is contiguous; none: as it is."""
+    if not isinstance(result, torch.Tensor) or result.dim() < 2 or result.is_contiguous() or not is_dense(result):
+        return None
+    return sorted(range(result.dim()), key=lambda i: (-result.stride(i), i))
+
+
+def ordered(fake: Any, order: Sequence[int] | None) -> tuple[list[int], list[int]]:
+    """A tensor's shape and strides, with its axes, and leading ones that a broadcast would add, in an order."""
+    shape, stride = list(fake.shape), list(fake.stride())
+    if order is None:
+        return shape, stride
+    missing = len(order) - len(shape)
+    shape, stride = [1] * missing + shape, [0] * missing + stride
+    return [shape[i] for i in order], [stride[i] for i in order]
+
+
+def is_row_major(shape: Sequence[int], stride: Sequence[int]) -> bool:
+    expected = 1
+    for extent, step in zip(reversed(shape), reversed(stride), strict=True):
+        if extent > 1 and step != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def used_of(node: Any, results: Any) -> Any:
+    """An op's results, with None for those of several that nobody picks."""
+    if not isinstance(results, tuple | list) or any(user.target is not operator.getitem for user in node.users):
+        return results
+    picked = {user.args[1] for user in node.users}
+    return [one if i in picked or not isinstance(one, torch.Tensor) else None for i, one in enumerate(results)]
 
 
 class Storage:
@@ -218,6 +263,7 @@ class Segment:
         self.changed: set[Any] = set()  # nodes whose results an op in place writes to
         self.changed_ids: set[int] = set()
         self.last_random: int | None = None
+        self.order: list[int] | None = None  # of operands' axes, in which the op's result is contiguous
         self.mode = FakeTensorMode(allow_non_fake_inputs=True)
         self.graph: Graph = graph(device, name=name, gradients=False)
         self.plan: Plan | None = None
@@ -344,7 +390,7 @@ class Segment:
         if name is None or fake.numel() == 0:
             raise NotLowered
         memory = self.storage(fake).as_dtype(name)
-        tensor = memory.view(name, list(fake.shape), list(fake.stride()), int(fake.storage_offset()))
+        tensor = memory.view(name, *ordered(fake, self.order), int(fake.storage_offset()))
         return tensor if dtype in (None, name) else cast(tensor, str(dtype))
 
     def write(self, fake: Any) -> Tensor:
@@ -354,7 +400,7 @@ class Segment:
         if name is None or fake.numel() == 0 or not (is_there or is_dense(fake)):
             raise NotLowered
         memory = self.storage(fake).destination()
-        return memory.view(name, list(fake.shape), list(fake.stride()), int(fake.storage_offset()))
+        return memory.view(name, *ordered(fake, self.order), int(fake.storage_offset()))
 
     def number(self, value: Any) -> float | None:
         """A Python number, or what a constant of one element has."""
@@ -381,9 +427,11 @@ class Segment:
             return  # computed already, a view, or no tensor
         name = str(node.target)
         args, kwargs = self.given_to(node)
-        lower = self.lowered.get(out_of_place(node.target) if is_in_place else node.target)
+        target = out_of_place(node.target) if is_in_place else node.target
+        lower = self.lowered.get(target)
         if lower is not None and all(fake.dim() <= 8 for fake in [*results, *tensors_of((args, kwargs))]):
             self.graph.name_nodes(name)
+            self.order = order_of(self.env[node]) if target in EACH else None
             try:
                 lower(self, node, self.env[node], *args, **kwargs)
             except (NotLowered, Error) as error:
@@ -391,7 +439,9 @@ class Segment:
             else:
                 ran_on_rota[name] += 1
                 return
-        self._call(node.target, name, args, kwargs, self.env[node])
+            finally:
+                self.order = None
+        self._call(node.target, name, args, kwargs, used_of(node, self.env[node]))
 
     def _call(self, target: Any, name: str, args: Any, kwargs: Any, results: Any) -> None:
         """A node that calls PyTorch's kernel."""
@@ -471,8 +521,8 @@ class Segment:
             else torch.empty_strided(like.shape, like.stride(), dtype=like.dtype)
         )
 
-    def run(self, values: Sequence[Any]) -> list[Any]:
-        """The outputs' values, once the replay has ended."""
+    def run(self, values: Sequence[Any]) -> list[Any] | None:
+        """The outputs' values, once the replay has ended; none: it can't be run now."""
         made = [self._new(base) for base in self.made]
         bases = {"input": values, "constant": self.given, "made": made}
         if self.plan is not None:

@@ -1,0 +1,382 @@
+"""Ops of PyTorch's with their gradients' ops, found in a graph of both passes, as ops of rota's that hand on what the
+gradient needs: what PyTorch's would keep for it (a softmax of all classes, means and deviations apart) is not made."""
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._guards import detect_fake_mode
+from torch.fx.passes.shape_prop import _extract_tensor_metadata
+from torch.utils import _pytree as pytree
+
+from .. import _rota as ops
+from .._rota import Memory, Tensor
+from .lower import lowers, real
+from .segment import DTYPES, EACH, NotLowered, Segment, is_row_major, ordered
+
+aten = torch.ops.aten
+
+# ---- The ops, as PyTorch has them: what they compute where no plan does ----
+
+LIBRARY = torch.library.Library("rota", "DEF")
+
+
+def define(schema: str, function: Any, fake: Any) -> Any:
+    """An op that computes what a function does, and gives what the other gives for tensors without elements."""
+    name = schema.split("(")[0]
+    LIBRARY.define(schema)
+    LIBRARY.impl(name, function, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"rota::{name}", fake, lib=LIBRARY)
+    return getattr(torch.ops.rota, name).default
+
+
+def like(x: Any) -> Any:
+    """In rows as far apart as those of x."""
+    pitch = pitch_of(x)
+    return x.new_empty(x.shape) if pitch is None else x.new_empty(x.shape[0], pitch)[:, : x.shape[1]]
+
+
+def pitch_of(x: Any) -> int | None:
+    """How far a matrix's rows are apart, where that is more than they are long."""
+    is_so = x.dim() == 2 and x.stride(1) == 1 and x.stride(0) > x.shape[1]
+    return int(x.stride(0)) if is_so else None
+
+
+def real_numbers(x: Any, *shape: int) -> Any:
+    return x.new_empty(shape, dtype=torch.float32)
+
+
+def norm_and_stats(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any]:
+    """The norm along the last axis, and each row's mean and inverse deviation."""
+    y, mean, deviation = aten.native_layer_norm(x, [x.shape[-1]], weight, bias, eps)
+    return y, torch.stack([mean.reshape(-1), deviation.reshape(-1)], 1).to(torch.float32)
+
+
+def norm_gradients(
+    dy: Any, x: Any, stats: Any, weight: Any, bias: Any, eps: float, wanted: Sequence[bool]
+) -> tuple[Any, ...]:
+    """By x, weight and bias; of those that are not wanted, nothing."""
+    rows = [*x.shape[:-1], 1]
+    mean, deviation = (stats[:, i].reshape(rows).to(x.dtype).contiguous() for i in (0, 1))
+    shape = [x.shape[-1]]
+    grads = aten.native_layer_norm_backward(dy, x, shape, mean, deviation, weight, bias, list(wanted))
+    return tuple(x.new_empty(0) if grad is None else grad for grad in grads)
+
+
+def product_by_rows(a: Any, b: Any, pitch: int) -> Any:
+    """A product whose rows lie so many elements apart."""
+    rows = a.new_empty(a.shape[0], pitch)[:, : b.shape[1]]
+    return rows.copy_(a @ b)
+
+
+def loss_and_stats(logits: Any, labels: Any, ignored: int) -> tuple[Any, Any, Any]:
+    """The mean cross entropy, the logarithm of each row's sum, and 1 over how many rows count."""
+    logits = logits.to(torch.float32)
+    sums = logits.logsumexp(-1)
+    counts = labels != ignored
+    picked = logits.gather(1, torch.where(counts, labels, 0).unsqueeze(1)).squeeze(1)
+    inverse = counts.sum().to(torch.float32).reciprocal().reshape(1)
+    loss = torch.where(counts, sums - picked, 0.0).sum() * inverse.reshape(())
+    return loss, sums, inverse
+
+
+def loss_gradient(d: Any, logits: Any, labels: Any, sums: Any, inverse: Any, ignored: int) -> Any:
+    counts = (labels != ignored).unsqueeze(1)
+    chances = (logits.to(torch.float32) - sums.unsqueeze(1)).exp()
+    chances.scatter_add_(1, torch.where(counts, labels.unsqueeze(1), 0), torch.full_like(sums, -1).unsqueeze(1))
+    return (torch.where(counts, chances, 0.0) * (d * inverse)).to(logits.dtype)
+
+
+LAYER_NORM = define(
+    "layer_norm(Tensor x, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor)",
+    norm_and_stats,
+    lambda x, weight, bias, eps: (like(x), real_numbers(x, x.numel() // x.shape[-1], 2)),
+)
+LAYER_NORM_BACKWARD = define(
+    "layer_norm_backward(Tensor dy, Tensor x, Tensor stats, Tensor? weight, Tensor? bias, float eps, bool[3] wanted)"
+    " -> (Tensor, Tensor, Tensor)",
+    norm_gradients,
+    lambda dy, x, stats, weight, bias, eps, wanted: tuple(
+        like(one) if is_wanted else x.new_empty(0) for one, is_wanted in zip((x, weight, bias), wanted, strict=True)
+    ),
+)
+CROSS_ENTROPY = define(
+    "cross_entropy(Tensor logits, Tensor labels, int ignored) -> (Tensor, Tensor, Tensor)",
+    loss_and_stats,
+    lambda logits, labels, ignored: tuple(real_numbers(logits, *shape) for shape in ((), (len(logits),), (1,))),
+)
+CROSS_ENTROPY_BACKWARD = define(
+    "cross_entropy_backward(Tensor d, Tensor logits, Tensor labels, Tensor sums, Tensor inverse, int ignored)"
+    " -> Tensor",
+    loss_gradient,
+    lambda d, logits, *rest: like(logits),
+)
+
+MM_BY_ROWS = define(
+    "mm_by_rows(Tensor a, Tensor b, int pitch) -> Tensor",
+    product_by_rows,
+    lambda a, b, pitch: a.new_empty(a.shape[0], pitch)[:, : b.shape[1]],
+)
+
+# ---- On rota's kernels ----
+
+
+def read_or_none(s: Segment, x: Any) -> Any:
+    return None if x is None else s.read(x)
+
+
+def whole(s: Segment, x: Any) -> Any:
+    """As what a gradient is taken by: contiguous."""
+    return s.read(x) if is_row_major(*ordered(x, s.order)) else ops.copy(s.read(x))
+
+
+@lowers(LAYER_NORM)
+def layer_norm(s: Segment, node: Any, y: Any, x: Any, weight: Any, bias: Any, eps: float) -> None:
+    real(x)
+    inputs = [s.read(x), read_or_none(s, weight), read_or_none(s, bias)]
+    ops.apply("layernorm", inputs, [s.write(y[0]), s.write(y[1])], eps=eps)
+
+
+@lowers(LAYER_NORM_BACKWARD)
+def layer_norm_backward(
+    s: Segment,
+    node: Any,
+    y: Any,
+    dy: Any,
+    x: Any,
+    stats: Any,
+    weight: Any,
+    bias: Any,
+    eps: float,
+    wanted: Sequence[bool],
+) -> None:
+    real(x)
+    out = [s.write(one) if is_wanted else None for one, is_wanted in zip(y, wanted, strict=True)]
+    inputs = [whole(s, x), read_or_none(s, weight), read_or_none(s, bias)]
+    ops.gradient("layernorm", inputs, [None, s.read(stats)], s.read(dy), list(wanted), out, eps=eps)
+
+
+def by_rows(x: Any, memory: Memory) -> Tensor | None:
+    """A matrix with what lies between its rows, where all of that is there."""
+    pitch = pitch_of(x)
+    if pitch is None or x.storage_offset() != 0 or memory.size_bytes < x.shape[0] * pitch * x.itemsize:
+        return None
+    return memory.view(real(x), [x.shape[0], pitch], [pitch, 1], 0)
+
+
+@lowers(MM_BY_ROWS)
+def mm_by_rows(s: Segment, node: Any, y: Any, a: Any, b: Any, pitch: int) -> None:
+    out = s.storage(y).destination().view(real(y), list(y.shape), list(y.stride()), 0)
+    ops.matmul(s.read(a), s.read(b), out=out)
+
+
+def scores_of(s: Segment, logits: Any) -> tuple[Tensor, int]:
+    """Of whose columns so many are classes; 0: all."""
+    rows = by_rows(logits, s.storage(logits).as_dtype(real(logits)))
+    return (whole(s, logits), 0) if rows is None else (rows, int(logits.shape[1]))
+
+
+@lowers(CROSS_ENTROPY)
+def cross_entropy(s: Segment, node: Any, y: Any, logits: Any, labels: Any, ignored: int) -> None:
+    scores, classes = scores_of(s, logits)
+    out = [s.write(y[0]).reshape(1), s.write(y[1]), s.write(y[2])]
+    ops.apply("cross_entropy", [scores, s.read(labels, "i32")], out, ignored=ignored, classes=classes)
+
+
+@lowers(CROSS_ENTROPY_BACKWARD)
+def cross_entropy_backward(
+    s: Segment, node: Any, y: Any, d: Any, logits: Any, labels: Any, sums: Any, inverse: Any, ignored: int
+) -> None:
+    scores, classes = scores_of(s, logits)
+    if classes:
+        out = by_rows(y, s.storage(y).destination())
+    else:
+        out = s.write(y)
+    inputs, results = [scores, s.read(labels, "i32")], [None, s.read(sums), s.read(inverse)]
+    wanted, dy = [True, False], s.read(d).reshape(1)
+    ops.gradient("cross_entropy", inputs, results, dy, wanted, [out, None], ignored=ignored, classes=classes)
+
+
+@lowers(aten.embedding_dense_backward.default)
+def embedding_backward(
+    s: Segment, node: Any, y: Any, dy: Any, index: Any, count: int, padding: int, is_scaled: bool
+) -> None:
+    dtype = real(y)
+    if padding >= 0 or is_scaled or not y.is_contiguous():
+        raise NotLowered
+    # Of the table the gradient reads nothing.
+    table = s.memory(y.numel() * y.itemsize, None).view(dtype, list(y.shape), list(y.stride()), 0)
+    inputs = [table, s.read(index, "i32")]
+    ops.gradient("embedding", inputs, [None], s.read(dy, dtype), [True, False], [s.write(y), None])
+
+
+@lowers(aten.gelu_backward.default)
+def gelu_backward(s: Segment, node: Any, y: Any, dy: Any, x: Any, approximate: str = "none") -> None:
+    name = "gelu" if approximate == "tanh" else "gelu_erf"
+    ops.gradient(name, [whole_as(s, x, real(y))], [None], s.read(dy, real(y)), [True], [s.write(y)])
+
+
+EACH.add(aten.gelu_backward.default)
+
+
+def whole_as(s: Segment, x: Any, dtype: str) -> Any:
+    if real(x) != dtype:
+        raise NotLowered
+    return whole(s, x)
+
+
+# ---- Finding them ----
+
+# Elements of 16 bits that the rows of scores are multiples of, on GPUs, or, for tests, everywhere.
+ROW = 64
+GPU_ALONE = True
+
+
+def value_of(node: Any) -> Any:
+    return node.meta["val"]
+
+
+def user(node: Any, target: Any) -> Any:
+    """The one node that uses another, if it calls the op."""
+    (one,) = node.users if len(node.users) == 1 else (None,)
+    return one if one is not None and one.target is target else None
+
+
+def parts(node: Any) -> dict[int, Any]:
+    """The nodes that pick a result of several, by its place."""
+    return {one.args[1]: one for one in node.users if one.target is operator.getitem}
+
+
+class Rewriting:
+    """A graph in which pairs are put in the place of what they are of."""
+
+    def __init__(self, module: Any) -> None:
+        self.module, self.graph = module, module.graph
+
+    def insert(self, before: Any, target: Any, args: tuple[Any, ...]) -> Any:
+        """A call before a node, with what is said of that one."""
+        with self.graph.inserting_before(before):
+            node = self.graph.call_function(target, args)
+        node.meta = {name: value for name, value in before.meta.items() if name not in ("val", "tensor_meta")}
+        values = pytree.tree_map_only(torch.fx.Node, value_of, args)
+        if target is operator.getitem:
+            node.meta["val"] = values[0][values[1]]
+        else:
+            mode = detect_fake_mode(pytree.tree_leaves(values))
+            with mode, torch.no_grad():
+                node.meta["val"] = target(*values)
+        if isinstance(node.meta["val"], torch.Tensor):
+            node.meta["tensor_meta"] = _extract_tensor_metadata(node.meta["val"])
+        return node
+
+    def part(self, node: Any, index: int, before: Any) -> Any:
+        return self.insert(before, operator.getitem, (node, index))
+
+    def run(self) -> None:
+        for node in list(self.graph.nodes):
+            if node.target is aten.alias.default and all(one.op != "output" for one in node.users):
+                node.replace_all_uses_with(node.args[0])
+                self.graph.erase_node(node)
+        for node in list(self.graph.nodes):
+            if node.target is aten.native_layer_norm.default:
+                self.norm(node)
+            elif node.target is aten._log_softmax.default:
+                self.loss(node)
+        self.graph.eliminate_dead_code(is_impure)
+        self.graph.lint()
+        self.module.recompile()
+
+    def norm(self, node: Any) -> None:
+        x, shape, weight, bias, eps = node.args
+        given = [value_of(one) for one in (x, weight, bias) if one is not None]
+        found = parts(node)
+        backward = {one for i in (1, 2) for one in (found[i].users if i in found else ())}
+        if (
+            len(shape) != 1
+            or len(backward) != 1
+            or 0 not in found
+            or any(one.dtype != given[0].dtype or one.dtype not in DTYPES for one in given)
+        ):
+            return
+        (gradient,) = backward
+        if gradient.target is not aten.native_layer_norm_backward.default or gradient.args[1] is not x:
+            return
+        made = self.insert(node, LAYER_NORM, (x, weight, bias, eps))
+        y, stats = self.part(made, 0, node), self.part(made, 1, node)
+        found[0].replace_all_uses_with(y)
+        dy, wanted = gradient.args[0], list(gradient.args[7])
+        grads = self.insert(gradient, LAYER_NORM_BACKWARD, (dy, x, stats, weight, bias, eps, wanted))
+        for i, one in parts(gradient).items():
+            one.replace_all_uses_with(self.part(grads, i, one))
+
+    def loss(self, node: Any) -> None:
+        """Of a log_softmax, which stands between scores and the loss, and between the gradients of both."""
+        logits, axis, _ = node.args
+        forward = [one for one in node.users if one.target is aten.nll_loss_forward.default]
+        backward = [one for one in node.users if one.target is aten.nll_loss_backward.default]
+        if len(forward) != 1 or len(backward) != 1 or len(node.users) != 3 or value_of(logits).dim() != 2:
+            return
+        softened = user(backward[0], aten._log_softmax_backward_data.default)
+        is_mean = forward[0].args[2] is None and forward[0].args[3] == 1
+        found = parts(forward[0])
+        if softened is None or softened not in node.users or not is_mean or axis not in (-1, 1) or 0 not in found:
+            return
+        if 1 in found and set(found[1].users) != {backward[0]}:
+            return
+        if value_of(node).dtype is not torch.float32 or value_of(logits).dtype not in DTYPES:
+            return
+        _, labels, _, _, ignored = forward[0].args
+        source, last = logits, softened
+        # Scores of 16 bits are read as they are, and their gradient is rounded once.
+        of_16 = logits.args[0] if logits.target is aten._to_copy.default and len(logits.users) == 1 else None
+        rounded = user(softened, aten._to_copy.default)
+        if (
+            of_16 is not None
+            and rounded is not None
+            and value_of(of_16).dtype in DTYPES
+            and value_of(of_16).dtype == value_of(rounded).dtype
+        ):
+            source, last = of_16, rounded
+        source = self.by_rows(source)
+        made = self.insert(forward[0], CROSS_ENTROPY, (source, labels, ignored))
+        loss, sums, inverse = (self.part(made, i, forward[0]) for i in range(3))
+        found[0].replace_all_uses_with(loss)
+        d = backward[0].args[0]
+        grad = self.insert(last, CROSS_ENTROPY_BACKWARD, (d, source, labels, sums, inverse, ignored))
+        last.replace_all_uses_with(grad)
+
+
+    def by_rows(self, scores: Any) -> Any:
+        """The scores of 16 bits of a product, in rows that begin at multiples of 16 bytes, which products are faster
+        with. Nobody else reads them, so that nobody asks how they lie."""
+        views, product = [], scores
+        while product.target in (aten.view.default, aten._unsafe_view.default) and len(product.users) == 1:
+            if value_of(product.args[0]).shape[-1] != value_of(product).shape[-1]:
+                return scores
+            views.append(product)
+            product = product.args[0]
+        value = value_of(product)
+        is_gpus = value.device.type == "cuda" or not GPU_ALONE
+        if (
+            product.target is not aten.mm.default
+            or len(product.users) != 1
+            or value.dtype not in (torch.float16, torch.bfloat16)
+            or value.shape[1] % ROW == 0
+            or not is_gpus
+        ):
+            return scores
+        made = self.insert(product, MM_BY_ROWS, (*product.args, -(-value.shape[1] // ROW) * ROW))
+        for view in reversed(views):
+            made = self.insert(view, view.target, (made, view.args[1]))
+        return made
+
+
+def is_impure(node: Any) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return node.op in ("placeholder", "output") or (schema is not None and bool(schema.is_mutable)) or node.is_impure()
+
+
+def pair(module: Any) -> None:
+    """Puts pairs into a graph of both passes, in place."""
+    Rewriting(module).run()

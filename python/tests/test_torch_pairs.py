@@ -1,0 +1,212 @@
+"""Ops of PyTorch's that are taken with their gradients' (rota/torch/pairs.py): what they give, where they run, and what
+is left alone."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import rota.torch
+from rota.torch import layouts, pairs, program
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    torch._dynamo.reset()
+    rota.torch.reset_ops()
+    torch.manual_seed(3)
+
+
+class Scorer(nn.Module):
+    def __init__(self, ignored: int = -100, weight: Any = None, smoothing: float = 0.0) -> None:
+        super().__init__()
+        self.norm, self.out = nn.LayerNorm(12), nn.Linear(12, 17)
+        self.loss = nn.CrossEntropyLoss(weight, ignore_index=ignored, label_smoothing=smoothing)
+
+    def forward(self, x: Any, labels: Any) -> Any:
+        return self.loss(self.out(F.gelu(self.norm(x), approximate="tanh")), labels)
+
+
+def values(model: nn.Module, called: Callable[..., Any], bf16: bool = False) -> list[Any]:
+    model.zero_grad()
+    torch.manual_seed(5)
+    x, labels = torch.randn(9, 12, requires_grad=True), torch.randint(0, 17, (9,))
+    labels[2] = 4
+    with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+        loss = called(x, labels)
+    (loss * 3).backward()
+    return [loss.detach(), x.grad, *(parameter.grad for parameter in model.parameters())]
+
+
+def same(model: nn.Module, bf16: bool = False, atol: float = 1e-6) -> dict[str, int]:
+    expected, got = values(model, model, bf16), values(model, torch.compile(model, backend="rota"), bf16)
+    for one, other in zip(got, expected, strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape
+        torch.testing.assert_close(one, other, rtol=0.05 if bf16 else 1e-4, atol=0.01 if bf16 else atol)
+    assert rota.torch.ops()["host"] == {}
+    return rota.torch.ops()["rota"]
+
+
+@pytest.mark.parametrize("ignored", [-100, 4])
+@pytest.mark.parametrize("bf16", [False, True])
+def test_norm_and_loss_are_pairs(ignored: int, bf16: bool) -> None:
+    counts = same(Scorer(ignored), bf16)
+    for pair in (pairs.LAYER_NORM, pairs.LAYER_NORM_BACKWARD, pairs.CROSS_ENTROPY, pairs.CROSS_ENTROPY_BACKWARD):
+        assert counts[str(pair)] == 1
+    assert counts["aten.gelu_backward.default"] == 1
+    kept = [op for kind in rota.torch.ops().values() for op in kind if "softmax" in op or "nll" in op]
+    assert kept == []
+
+
+@pytest.mark.parametrize("options", [{"weight": torch.rand(17) + 0.5}, {"smoothing": 0.2}])
+def test_losses_of_other_kinds_are_not(options: dict[str, Any]) -> None:
+    assert str(pairs.CROSS_ENTROPY) not in same(Scorer(**options))
+
+
+def test_a_norm_without_parameters_and_of_a_view() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.out = nn.Linear(12, 9, bias=False)
+
+        def forward(self, x: Any, labels: Any) -> Any:
+            y = F.layer_norm(self.out(x).T, (9,))  # of what is not contiguous
+            return (F.layer_norm(y, (9,), eps=0.1) * labels).sum()
+
+    assert same(Model())[str(pairs.LAYER_NORM_BACKWARD)] == 2
+
+
+def test_frozen_parameters() -> None:
+    model = Scorer()
+    model.norm.weight.requires_grad_(False)
+    expected, got = (values_of_some(model, called) for called in (model, torch.compile(model, backend="rota")))
+    for one, other in zip(got, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+    assert rota.torch.ops()["rota"][str(pairs.LAYER_NORM_BACKWARD)] == 1
+
+
+def values_of_some(model: nn.Module, called: Callable[..., Any]) -> list[Any]:
+    return [one for one in values(model, called) if one is not None]
+
+
+def test_scores_that_are_given_too() -> None:
+    """Whoever reads the softmax keeps it."""
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.out = nn.Linear(12, 17)
+
+        def forward(self, x: Any, labels: Any) -> Any:
+            scores = self.out(x).log_softmax(-1)
+            return F.nll_loss(scores, labels) + scores.square().mean()
+
+    assert str(pairs.CROSS_ENTROPY) not in same(Model())
+
+
+def test_in_a_captured_step() -> None:
+    models = [Scorer(), Scorer()]
+    models[1].load_state_dict(models[0].state_dict())
+    losses = [captured_losses(model, bool(i)) for i, model in enumerate(models)]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    assert rota.torch.ops()["rota"][str(pairs.CROSS_ENTROPY_BACKWARD)] == 1
+
+
+def test_the_ops_where_no_plan_is() -> None:
+    """What the calling thread would run."""
+    x, weight, bias = torch.randn(4, 6), torch.rand(6) + 0.5, torch.randn(6)
+    y, stats = pairs.LAYER_NORM(x, weight, bias, 1e-5)
+    torch.testing.assert_close(y, F.layer_norm(x, (6,), weight, bias))
+    given = [one.clone().requires_grad_() for one in (x, weight, bias)]
+    dy = torch.randn(4, 6)
+    F.layer_norm(given[0], (6,), given[1], given[2]).backward(dy)
+    grads = pairs.LAYER_NORM_BACKWARD(dy, x, stats, weight, bias, 1e-5, [True, True, True])
+    for grad, one in zip(grads, given, strict=True):
+        torch.testing.assert_close(grad, one.grad)
+    logits, labels = torch.randn(5, 7, requires_grad=True), torch.tensor([0, 6, 3, 3, 1])
+    loss = F.cross_entropy(logits, labels, ignore_index=3)
+    loss.backward()
+    got, sums, inverse = pairs.CROSS_ENTROPY(logits.detach(), labels, 3)
+    torch.testing.assert_close(got, loss.detach())
+    grad = pairs.CROSS_ENTROPY_BACKWARD(torch.tensor(1.0), logits.detach(), labels, sums, inverse, 3)
+    torch.testing.assert_close(grad, logits.grad)
+
+
+# ---- How things lie ----
+
+
+def test_scores_of_16_bits_lie_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU: between the rows is room, which counts for nothing."""
+    monkeypatch.setattr(pairs, "GPU_ALONE", False)
+    monkeypatch.setattr(program, "FIXED", {"cpu"})
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.out = nn.Linear(12, 17, bias=False)
+
+        def forward(self, x: Any, labels: Any) -> Any:
+            scores = self.out(x.reshape(3, 3, 12))
+            return F.cross_entropy(scores.flatten(0, 1), labels)
+
+    assert same(Model(), bf16=True)[str(pairs.MM_BY_ROWS)] == 1
+    assert rota.torch.ops()["torch"] == {}
+
+
+class Images(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 6, 3), nn.GELU()
+        )
+        self.out = nn.Linear(6 * 4 * 4, 17)
+
+    def forward(self, x: Any, labels: Any) -> Any:
+        images = self.body(x[:, :, None, None].expand(9, 12, 12, 12)[:, :3])
+        return F.cross_entropy(self.out(images.flatten(1)), labels) + images.square().mean()
+
+
+def test_images_lie_by_channels_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU with convolutions in 16 bits or TF32; gradients lie as parameters do."""
+    turned: list[Any] = []
+    run = layouts.Turning.run
+    monkeypatch.setattr(layouts, "is_worth_it", lambda module: True)
+    monkeypatch.setattr(layouts.Turning, "run", lambda self: turned.append(run(self)))
+    torch.manual_seed(4)
+    same(Images(), atol=1e-5)  # sums are in another order
+    assert len(turned) == 1
+    model = Images()
+    values(model, torch.compile(model, backend="rota"))
+    assert all(parameter.grad.is_contiguous() for parameter in model.parameters())
+
+
+def test_images_in_a_captured_step(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(layouts, "is_worth_it", lambda module: True)
+    models = [Images(), Images()]
+    models[1].load_state_dict(models[0].state_dict())
+    losses = [captured_losses(model, bool(i)) for i, model in enumerate(models)]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+    assert not [record for record in caplog.records if record.levelno >= logging.INFO and "lie" in record.message]
+
+
+def captured_losses(model: nn.Module, is_captured: bool) -> list[float]:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+
+    def step(x: Any, labels: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x, labels)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    called = rota.torch.capture(step, modules=[model], optimizers=[optimizer]) if is_captured else step
+    torch.manual_seed(8)
+    x, labels = torch.randn(9, 12), torch.randint(0, 17, (9,))
+    return [float(called(x, labels).detach()) for _ in range(5)]
