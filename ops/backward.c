@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/sized_copy.h"
+#include "ops/apply.h"
 #include "ops/record.h"
+#include "ops/remember.h"
 
 /* ---- What was asked ---- */
 
