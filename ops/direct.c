@@ -6,7 +6,6 @@
 #include <string.h>
 #include "base/given.h"
 #include "ops/apply.h"
-#include "ops/tape.h"
 #include "sched/opened.h"
 
 /* ---- Devices ---- */

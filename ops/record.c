@@ -4,10 +4,8 @@
 #include <string.h>
 
 #include "base/given.h"
-#include "graph/graph_internal.h"
 #include "graph/record.h"
 #include "ops/kernel_objects.h"
-#include "ops/tape.h"
 
 rota_access rota_tensor_access(const rota_tensor *tensor, rota_access_mode mode) {
     if (!tensor) return (rota_access){.mode = mode};

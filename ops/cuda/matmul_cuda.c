@@ -3,7 +3,6 @@
  * have it. */
 #include "ops/cuda/matmul_cuda.h"
 
-#include "ops/cuda/launch.h"
 #include "ops/cuda/matmul_choice.h"
 #include "ops/cuda/matmul_tiles.h"
 

@@ -2,7 +2,7 @@
  * together: bounds (rota_kernel.vk.turns), which llvmpipe's limit needs. Others take some tens, or walk
  * chunks of some hundred. */
 #include "ops/vk/dispatch.h" /* IWYU pragma: keep */
-#include "ops/vk/turns.h"
+#include "ops/vk/turns.h" /* IWYU pragma: keep */
 
 /* The last turn of a loop finds that there is nothing more to do, and counts. */
 #define LEAVE 1u
