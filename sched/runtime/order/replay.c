@@ -25,9 +25,9 @@
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/timeline.h"
 
-/* With fewer external accesses than FEW resolving costs little more than this bookkeeping. Once IN_VAIN replays in a row
- * were resolved all the same, since something else touches the buffers between any two, it is done only for two in
- * TRY_AGAIN: the first owns, the second notes, and the next is known if nothing came between. */
+/* With fewer external accesses than FEW resolving costs little more than this bookkeeping. Once IN_VAIN replays in a
+ * row were resolved all the same, since something else touches the buffers between any two, it is done only for two
+ * in TRY_AGAIN: the first owns, the second notes, and the next is known if nothing came between. */
 enum { FEW = 8, IN_VAIN = 8, TRY_AGAIN = 64 };
 
 typedef enum replay_state {

@@ -113,8 +113,8 @@ struct rota_submission {
     rota_submission_undone undone;
     rota_host_access access;
     rota_submission_links undelivered;
-    /* Where it has one: written before the works are handed over, but for its outcome. Here, apart from what every replay
-     * touches. */
+    /* Where it has one: written before the works are handed over, but for its outcome. Here, apart from what every
+     * replay touches. */
     rota_external_wait after;
 };
 
