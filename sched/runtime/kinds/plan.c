@@ -282,7 +282,7 @@ static uint64_t choose_sidelined(replay *r, bool is_waiting, bool known) {
         *prospect = (rota_prospect){.device = plan->partitions[p].device};
         look_at_prospect(submission, known, r->arena, prospect);
         rota_prospect_add_instance(prospect, r->instance_wait, r->is_made);
-        if (submission->has_after) rota_prospect_add_external(prospect, &submission->after);
+        if (submission->has_after) rota_prospect_add_external(prospect, &submission->seldom.after);
         if (waits_for_other_parts(plan, prospect->device)) prospect->waiting_for = 2;
         if (rota_prospect_is_late(prospect) || is_waiting || steps_aside(plan, known, prospect))
             sidelined |= (uint64_t)1 << prospect->device->index;
@@ -389,7 +389,7 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
 
 /* From now on it waits for the application, whose points are in the payload. */
 static void begin_after(const rota_runtime *runtime, rota_submission *submission, const uint64_t *words) {
-    rota_external_wait *after = &submission->after;
+    rota_external_wait *after = &submission->seldom.after;
     submission->has_after = true;
     after->words = words;
     after->count = (uint32_t)words[0];

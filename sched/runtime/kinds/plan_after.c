@@ -19,7 +19,7 @@ void rota_kind_after_drop(void *object, const uint64_t *words) {
 
 static void end_after(rota_submission *submission) {
     submission->has_after = false;
-    submission->after.count = 0; /* a queue may still name it: covers_row in side_queues.c */
+    submission->seldom.after.count = 0; /* a queue may still name it: covers_row in side_queues.c */
 }
 
 bool rota_kind_after_sequence(rota_sequencing *s) {
@@ -40,7 +40,7 @@ bool rota_kind_after_sequence(rota_sequencing *s) {
 void rota_kind_after_forget(const rota_submission *submission) {
     rota_submission *own = (rota_submission *)(uintptr_t)submission; /* nobody reads it any more */
     if (own->has_after) {
-        rota_external_wait_release(own->after.words);
+        rota_external_wait_release(own->seldom.after.words);
         end_after(own);
     }
     rota_kind_plan_forget(submission);
@@ -49,7 +49,7 @@ void rota_kind_after_forget(const rota_submission *submission) {
 void rota_kind_after_describe(rota_runtime *runtime, const rota_submission *submission, char *text,
                               size_t capacity, size_t *length) {
     char clause[256];
-    rota_external_wait_describe(&submission->after, clause, sizeof clause);
+    rota_external_wait_describe(&submission->seldom.after, clause, sizeof clause);
     if (clause[0]) rota_append(text, capacity, length, ", held for %s", clause);
     rota_kind_plan_describe(runtime, submission, text, capacity, length);
 }

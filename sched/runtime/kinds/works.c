@@ -252,7 +252,7 @@ static void move_range(rota_sequencer *sequencer, rota_wanted *wanted, rota_subm
     uint64_t out_point = ROTA_POINT_NONE;
     if (!from->exec->caps.unified_host) {
         rota_prospect prospect = {.device = from, .queues = 1u << from->io_queue};
-        if (submission->has_after) rota_prospect_add_external(&prospect, &submission->after);
+        if (submission->has_after) rota_prospect_add_external(&prospect, &submission->seldom.after);
         rota_prospect_access(&prospect, residency, begin, end, false);
         rota_work_provide(sequencer, &prospect, end - begin, ROTA_EXEC_MEMORY_HOST_READ, &transfer->down);
         rota_work *out = rota_work_add_copy(submission, &prospect, ROTA_WORK_MIGRATE_OUT, index);
@@ -261,7 +261,7 @@ static void move_range(rota_sequencer *sequencer, rota_wanted *wanted, rota_subm
         rota_work_settle(sequencer, wanted, out, &prospect);
     }
     rota_prospect prospect = {.device = to}; /* such a work never waits for another device on its own */
-    if (submission->has_after) rota_prospect_add_external(&prospect, &submission->after);
+    if (submission->has_after) rota_prospect_add_external(&prospect, &submission->seldom.after);
     rota_prospect_add(&prospect, out_point);
     rota_prospect_access(&prospect, residency, begin, end, true);
     if (!to->exec->caps.unified_host)

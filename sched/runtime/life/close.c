@@ -252,7 +252,7 @@ static void let_go_of_all_reads(rota_runtime *runtime, uint64_t stuck) {
 
 static void free_submission(rota_submission *submission) {
     if (submission->read) rota_host_read_release(submission->read);
-    if (submission->has_after) rota_external_wait_release(submission->after.words);
+    if (submission->has_after) rota_external_wait_release(submission->seldom.after.words);
     rota_submission_free(submission);
 }
 

@@ -18,13 +18,14 @@
 #include "sched/runtime/shared/timeline.h"
 
 static void remove_undelivered(rota_sequencer *sequencer, const rota_submission *submission) {
-    rota_submission *before = submission->undelivered.before, *after = submission->undelivered.after;
+    rota_submission *before = submission->seldom.undelivered.before,
+                    *after = submission->seldom.undelivered.after;
     if (before)
-        before->undelivered.after = after;
+        before->seldom.undelivered.after = after;
     else
         sequencer->undelivered_first = after;
     if (after)
-        after->undelivered.before = before;
+        after->seldom.undelivered.before = before;
     else
         sequencer->undelivered_last = before;
 }

@@ -87,10 +87,10 @@ static bool end_without_works(rota_sequencer *sequencer, rota_wanted *wanted, ro
 }
 
 static void add_undelivered(rota_sequencer *sequencer, rota_submission *submission) {
-    submission->undelivered.before = sequencer->undelivered_last;
-    submission->undelivered.after = NULL;
+    submission->seldom.undelivered.before = sequencer->undelivered_last;
+    submission->seldom.undelivered.after = NULL;
     if (sequencer->undelivered_last)
-        sequencer->undelivered_last->undelivered.after = submission;
+        sequencer->undelivered_last->seldom.undelivered.after = submission;
     else
         sequencer->undelivered_first = submission;
     sequencer->undelivered_last = submission;
@@ -121,7 +121,7 @@ static void begin(rota_submission *submission, const rota_record *record, rota_c
     rota_deliver_begin(submission);
     submission->read = NULL;
     submission->instance = 0;
-    submission->undone = (rota_submission_undone){0};
+    submission->seldom.undone = (rota_submission_undone){0};
     ra_store_relaxed(&submission->shared.cause, NULL);
     ra_store_relaxed(&submission->shared.delivery_done, ROTA_DELIVERY_PENDING);
     submission->times.submitted_ns = record->submitted_ns;

@@ -338,6 +338,12 @@ static rota_status next_chunk(rota_runtime *runtime, rota_lane *lane, uint64_t s
         (ROTA_LANE_CHUNKS - 1) * ROTA_CHUNK_CELLS);
 }
 
+/* What the thread's next submission writes, and the sequencer or a waiter had last. */
+static void fetch_next(const rota_lane *lane, uint64_t tail, uint64_t sequence) {
+    ra_prefetch(&lane->store->records[tail % ROTA_LANE_RECORDS]);
+    ra_prefetch(&lane->chunk->cells[sequence % ROTA_CHUNK_CELLS]);
+}
+
 rota_status rota_lane_publish(rota_runtime *runtime, rota_record_kind kind, void *object, rota_args *args,
                               const uint64_t *payload, uint32_t payload_words, rota_ticket *out_ticket) {
     uint32_t index;
@@ -394,8 +400,6 @@ rota_status rota_lane_publish(rota_runtime *runtime, rota_record_kind kind, void
      * asleep. */
     ra_store_seq_cst(&lane->tail, tail + 1);
     rota_sleeper_wake(&runtime->sequencing.sleeper);
-    /* What the thread's next submission writes, and the sequencer or a waiter had last. */
-    ra_prefetch(&lane->store->records[(tail + 1) % ROTA_LANE_RECORDS]);
-    ra_prefetch(&lane->chunk->cells[(sequence + 1) % ROTA_CHUNK_CELLS]);
+    fetch_next(lane, tail + 1, sequence + 1);
     return ROTA_OK;
 }

@@ -83,6 +83,14 @@ typedef struct rota_submission_links {
     rota_submission *before, *after;
 } rota_submission_links;
 
+/* What few have, apart from what every replay touches. */
+typedef struct rota_submission_seldom {
+    rota_submission_undone undone;
+    rota_submission_links undelivered;
+    rota_external_wait
+        after; /* with has_after; written before the works are handed over, but for its outcome */
+} rota_submission_seldom;
+
 /* A submission's struct lies in memory that stays a submission's until the runtime closes. What every replay
  * touches comes first, in as few cache lines as it takes: with many in flight each is a miss. What is no part
  * with a name of its own is the sequencer's, settled before the point is published. */
@@ -103,19 +111,15 @@ struct rota_submission {
     uint8_t kind;     /* rota_record_kind */
     bool by_delivery; /* over when the completer has delivered it */
     bool sidelined;   /* counted in the plan's `sidelined` */
-    bool has_after;   /* comes after points of the application's that were not reached: `after` */
+    bool has_after;   /* comes after points of the application's that were not reached */
     rota_submission_shared shared;
     rota_submission_times times;
     rota_output_turn turn;
     rota_host_output output;
     rota_delivery delivery;
     struct rota_completion *completion; /* the sequencer's, and from when it is pushed the completer's */
-    rota_submission_undone undone;
     rota_host_access access;
-    rota_submission_links undelivered;
-    /* Where it has one: written before the works are handed over, but for its outcome. Here, apart from what every
-     * replay touches. */
-    rota_external_wait after;
+    rota_submission_seldom seldom;
 };
 
 #endif

@@ -146,7 +146,7 @@ static void look_for_loss(rota_work *work) {
  * comes after the work comes after that. */
 static bool after_is_over(rota_work *work) {
     rota_runtime *runtime = work->device->runtime;
-    rota_external_wait *after = &work->submission->after;
+    rota_external_wait *after = &work->submission->seldom.after;
     /* seq_cst: with the store in end_external_waits, whose thread then looks whether this one sleeps. */
     const bool closes = ra_load_seq_cst(&runtime->external.is_over);
     const rota_external_outcome outcome = rota_external_wait_look(after, closes);
@@ -417,7 +417,7 @@ void rota_blocked_watch(rota_submitter *submitter, const rota_work *work) {
     rota_device *device = submitter->device;
     rota_assert_submitter(submitter);
     for_points(device, work, watch_for);
-    if (work->has_after) rota_external_wait_watch(&work->submission->after, device->index);
+    if (work->has_after) rota_external_wait_watch(&work->submission->seldom.after, device->index);
 }
 
 void rota_blocked_watch_nothing(rota_submitter *submitter) {
@@ -428,7 +428,7 @@ void rota_blocked_watch_nothing(rota_submitter *submitter) {
     for (uint32_t q = 0; q < runtime->queue_count; q++) {
         const rota_work *first = submitter->blocked_first[q];
         if (first && first->has_after)
-            rota_external_wait_watch_nothing(&first->submission->after, device->index);
+            rota_external_wait_watch_nothing(&first->submission->seldom.after, device->index);
     }
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
