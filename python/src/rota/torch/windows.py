@@ -48,7 +48,7 @@ class Window:
         self.padding = pair(padding, axes, 0)
         self.dilation = pair(dilation, axes, 1)
         self.extent = pair(w.shape[2:], axes, 1)
-        self.options = {
+        self.options: dict[str, Any] = {
             "stride": self.stride,
             "padding": self.padding,
             "dilation": self.dilation,
@@ -86,13 +86,13 @@ def convolution(
     real(y)
     check_layout(s, x, w, y)
     window = Window(x, w, stride, padding, dilation, groups)
-    given = plane(s.read(x)), plane(s.read(w)), None if bias is None else s.read(bias)
+    value, weight, added = plane(s.read(x)), plane(s.read(w)), None if bias is None else s.read(bias)
     out = plane(s.write(y))
     if transposed:
         rest = pair(output_padding, x.dim() - 2, 0)
-        ops.conv_transpose2d(*given, output_padding=rest, **window.options, out=out)
+        ops.conv_transpose2d(value, weight, added, output_padding=rest, **window.options, out=out)
     else:
-        ops.conv2d(*given, **window.options, out=out)
+        ops.conv2d(value, weight, added, **window.options, out=out)
 
 
 @lowers(aten.convolution_backward.default)
@@ -132,7 +132,7 @@ def convolution_backward(
 # ---- Pooling ----
 
 
-def pooled(x: Any, window: Sequence[int], stride: Sequence[int], padding: Any, dilation: Any = 1) -> dict[str, Pair]:
+def pooled(x: Any, window: Sequence[int], stride: Sequence[int], padding: Any, dilation: Any = 1) -> dict[str, Any]:
     """The options that pools of all kinds have."""
     if x.dim() != 4:
         raise NotLowered
@@ -182,7 +182,7 @@ def max_pool_backward(
     options = pooled(x, window, stride, padding, dilation)
     found = s.read(index, "i32")
     ops.max_pool2d_backward(
-        s.read(dy), found, tuple(x.shape[2:]), **options, ceil_mode=ceil_mode, out=s.write(dx)
+        s.read(dy), found, (x.shape[2], x.shape[3]), **options, ceil_mode=ceil_mode, out=s.write(dx)
     )
 
 
@@ -230,7 +230,7 @@ def avg_pool_backward(
     options = pooled(x, window, stride, padding)
     ops.avg_pool2d_backward(
         s.read(dy),
-        tuple(x.shape[2:]),
+        (x.shape[2], x.shape[3]),
         **options,
         ceil_mode=ceil_mode,
         exclude_padding=not count_include_pad,
@@ -238,7 +238,7 @@ def avg_pool_backward(
     )
 
 
-def even(x: Any, y: Any) -> dict[str, Pair]:
+def even(x: Any, y: Any) -> dict[str, Any]:
     """Windows that are alike and do not overlap."""
     check = [x.shape[i] % y.shape[i] for i in (-2, -1)]
     if x.dim() != 4 or any(check):
@@ -258,4 +258,4 @@ def adaptive_avg_pool(s: Segment, node: Any, y: Any, x: Any, size: Sequence[int]
 def adaptive_avg_pool_backward(s: Segment, node: Any, dx: Any, dy: Any, x: Any) -> None:
     real(dx)
     check_layout(s, x, dy, dx)
-    ops.avg_pool2d_backward(s.read(dy), tuple(x.shape[2:]), **even(x, dy), out=s.write(dx))
+    ops.avg_pool2d_backward(s.read(dy), (x.shape[2], x.shape[3]), **even(x, dy), out=s.write(dx))
