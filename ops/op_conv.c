@@ -5,7 +5,6 @@
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
 #include "ops/op_rules.h"
-#include "ops/record.h"
 #include "ops/window.h"
 
 enum { CONV, TRANSPOSE, WEIGHT };

@@ -348,11 +348,38 @@ def test_gradient(
         np.testing.assert_allclose(grads[f"g{i}"].reshape(-1), expected, rtol=2e-3, atol=2e-4)
 
 
+@pytest.mark.parametrize("name", ["conv2d_backward_weight", "max_pool2d_backward", "avg_pool2d_backward"])
+def test_gradient_as_an_op(device: rota.Device, name: str) -> None:
+    """What backward makes of conv2d and pooling is also had for itself, of a gradient that is given."""
+    size = (IMAGE.shape[2], IMAGE.shape[3])
+    with rota.graph(device) as g:
+        x, w = device.tensor(IMAGE), device.tensor(WINDOW)
+        if name == "conv2d_backward_weight":
+            y, by = rota.conv2d(x, w, stride=2, padding=1), w
+        elif name == "max_pool2d_backward":
+            (y, chosen), by = rota.max_pool2d(x, 3, stride=2, padding=1), x
+        else:
+            y, by = rota.avg_pool2d(x, (3, 2), stride=2, padding=1), x
+        dy = device.tensor(np.random.default_rng(5).uniform(-1, 1, y.shape).astype(np.float32))
+        loss = rota.sum(rota.reshape(y * dy, [int(np.prod(y.shape))]), 0, keep=True)
+        g.output("expected", g.backward(loss, [by])[0])
+        if name == "conv2d_backward_weight":
+            alone = rota.conv2d_backward_weight(x, dy, (WINDOW.shape[2], WINDOW.shape[3]), stride=2, padding=1)
+        elif name == "max_pool2d_backward":
+            alone = rota.max_pool2d_backward(dy, chosen, size, 3, stride=2, padding=1)
+        else:
+            alone = rota.avg_pool2d_backward(dy, size, (3, 2), stride=2, padding=1)
+        g.output("alone", alone)
+    result = g.compile()().result()
+    assert np.abs(result["expected"]).max() > 0
+    np.testing.assert_allclose(result["alone"], result["expected"], rtol=1e-6, atol=1e-6)
+
+
 def test_every_op_of_the_table_is_there() -> None:
     named = {case[0].split()[0] for case in CASES}
     elsewhere = {
         "dropout", "residual_dropout", "fill", "batch_norm", "index_add", "adamw", "momentum", "ema", "loss_scale",
-        "check_finite",
+        "check_finite", "conv2d_backward_weight", "max_pool2d_backward", "avg_pool2d_backward",
     }  # fmt: skip
     assert set(rota.op_names()) - named - elsewhere == set()
     for name in set(rota.op_names()) - {"momentum", "linear_gelu", "linear_relu"}:

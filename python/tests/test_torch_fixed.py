@@ -284,7 +284,12 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> list[program.Program]:
     """What is compiled during a test."""
     made: list[program.Program] = []
     boxed = rota.torch.make_boxed
-    monkeypatch.setattr(rota.torch, "make_boxed", lambda one: made.append(one) or boxed(one))
+
+    def noted(one: program.Program) -> Any:
+        made.append(one)
+        return boxed(one)
+
+    monkeypatch.setattr(rota.torch, "make_boxed", noted)
     return made
 
 

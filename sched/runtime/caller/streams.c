@@ -11,7 +11,6 @@
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/point.h"
-#include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/ticket_state.h"
 #include "sched/submit.h"
 
