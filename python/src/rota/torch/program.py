@@ -195,7 +195,9 @@ class Piece:
         self.fitting = [Fit(device, lends, addresses, rest, made), *self.fitting][:PLANS_MAX]
         return made
 
-    def of_graph(self, values: Sequence[Any]) -> Any:
+    def of_graph(
+        self, values: Sequence[Any]
+    ) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any], Any, Sequence[Any], Mapping[Any, Any], str]:
         """What a plan is made of."""
         program = self.program
         return self.nodes, self.inputs, self.outputs, program.attributes, values, LOWERED, program.name
