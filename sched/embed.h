@@ -97,7 +97,7 @@ ROTA_API rota_status rota_stream_signal(rota_device *device, void *stream, rota_
 
 /* What is put on the application's CUDA stream after the call comes after the ticket: the device waits, and the call
  * returns when the ticket's last work has been given to the driver. A ticket that ends elsewhere (work of several
- * devices, bytes that go to the host), or that the driver has not been given within a millisecond, is waited for, as by
+ * devices, bytes that go to the host), or that the driver has not been given within a second, is waited for, as by
  * rota_wait with `timeout_ns`. What was written before is visible to what comes after. A ticket that fails later does
  * so for itself: rota_poll says that, and the stream goes on. `stream` as for rota_stream_signal, whose errors these
  * are, too; also rota_wait's. May block in the driver. */

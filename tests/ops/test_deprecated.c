@@ -7,7 +7,7 @@
 
 static void buffers(void **state) {
     runtime_fixture *f = *state;
-    rota_buffer *buffer, *view;
+    rota_buffer *buffer, *view, *none;
     const uint32_t words[4] = {1, 2, 3, 4};
     uint32_t read[2];
     assert_ok(rota_runtime_buffer(f->runtime, "words", sizeof words, &buffer));
@@ -16,7 +16,7 @@ static void buffers(void **state) {
     assert_ok(rota_buffer_view(buffer, 4, 8, &view));
     assert_ok(rota_buffer_read(view, 0, read, sizeof read));
     assert_true(read[0] == 2 && read[1] == 3);
-    assert_status(rota_buffer_view(buffer, 12, 8, &view), ROTA_OUT_OF_RANGE);
+    assert_status(rota_buffer_view(buffer, 12, 8, &none), ROTA_OUT_OF_RANGE);
     rota_buffer_release(view);
     rota_buffer_release(buffer);
 }

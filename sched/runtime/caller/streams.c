@@ -1,6 +1,8 @@
 /* The application's streams: points of timelines that they reach, and tickets that they come after. */
 #include <stdlib.h>
 
+#include "base/clock.h"
+#include "base/futex.h"
 #include "base/given.h"
 #include "base/spin.h"
 #include "sched/embed.h"
@@ -14,8 +16,11 @@
 #include "sched/runtime/shared/ticket_state.h"
 #include "sched/submit.h"
 
-/* A ticket whose work the driver has not been given for so long is waited for. */
+/* How long it is looked for that the driver is given a ticket's work: all the time first, then now and then, as where
+ * other threads have the cores. Then the ticket is waited for. */
 #define HANDOVER_NS 1000000u
+#define HANDOVER_MOST_NS 1000000000u
+#define HANDOVER_NAP_NS 50000u
 
 typedef struct stream_point {
     rota_exec_stream_call call;       /* first */
@@ -103,9 +108,13 @@ rota_status rota_stream_wait(rota_device *device, void *stream, rota_ticket tick
     ROTA_TRY(check_wait(device, ticket));
     bool ends_elsewhere = false;
     const rota_spin looking = rota_spin_begin(HANDOVER_NS);
+    const uint64_t until = rota_deadline_after(HANDOVER_MOST_NS);
     do {
         const rota_status status = try_wait(device, stream, ticket, &ends_elsewhere);
         if (status != ROTA_BUSY) return status;
-    } while (!ends_elsewhere && rota_spin_yields(&looking)); /* rota's threads may need this core */
+        if (ends_elsewhere) break;
+        if (!rota_spin_yields(&looking)) /* rota's threads may need this core */
+            rota_nap_until(rota_deadline_after(HANDOVER_NAP_NS));
+    } while (rota_clock_ns() < until);
     return rota_wait(ticket, timeout_ns);
 }
