@@ -16,6 +16,7 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/trials/open.h"
 #include "sched/trials/trials.h"
 
 /* ---- What there is ---- */
@@ -159,9 +160,7 @@ static void share(rota_device *device) {
     }
 }
 
-/* Lets the device be seen, if it computes what it should. One that does not stays where it is, invisible: the
- * next try is of the same one, unless something of this one's is still in flight: then it is lost. */
-static rota_status try_device(rota_device *device, rota_device **out_device) {
+rota_status rota_trial_admit(rota_device *device, rota_device **out_device) {
     rota_runtime *runtime = device->runtime;
     rota_status status = ROTA_OK;
     /* In touch mode a Vulkan device computes nothing that could be checked. */
@@ -188,8 +187,9 @@ static rota_status open_listed(rota_runtime *runtime, const listed *entry, rota_
         return rota_fail(ROTA_UNSUPPORTED, "device '%s' (%s) can't be used: %s", entry->info.id,
                          entry->info.name, entry->info.missing);
     rota_device *device = find_refused(runtime, entry->info.id);
-    if (!device) ROTA_TRY(rota_device_start(runtime, entry->entry, entry->index, &entry->info, &device));
-    return try_device(device, out_device);
+    const rota_device_source source = {.entry = entry->entry, .index = entry->index};
+    if (!device) ROTA_TRY(rota_device_start(runtime, &source, &entry->info, &device));
+    return rota_trial_admit(device, out_device);
 }
 
 /* Opens the device of this id; with opening.mutex held. */

@@ -354,8 +354,13 @@ static void end_watch(rota_runtime *runtime, rota_completion *completion, rota_s
     }
     if (completion->kind == ROTA_COMPLETION_EXTERNAL) {
         const rota_external_point *point = &completion->u.watch.external;
-        (void)rota_external_timeline_signal(point->timeline, point->value); /* closing changes nothing */
-        rota_external_timeline_release(point->timeline);
+        /* Closing changes nothing: devices are there for as long as this thread is. */
+        const rota_status reached = rota_external_timeline_reach(point->timeline, point->value);
+        if (reached != ROTA_OK)
+            rota_log_write(&runtime->options.log, ROTA_LOG_WARNING,
+                           "a ticket's external timeline '%s' could not be moved: %s", point->timeline->name,
+                           rota_last_error());
+        rota_external_timeline_drop(point->timeline);
     } else {
         add_to_eventfd(completion);
     }

@@ -53,6 +53,14 @@ static rota_status call_runtime_buffer(void) {
     rota_buffer *buffer;
     return rota_runtime_buffer(p.runtime, "x", BYTES, &buffer);
 }
+static rota_status call_device_open_vulkan(void) {
+    rota_device *device;
+    return rota_device_open_vulkan(p.runtime, &ROTA_VULKAN_DEVICE(), &device);
+}
+static rota_status call_device_open_cuda(void) {
+    rota_device *device;
+    return rota_device_open_cuda(p.runtime, &ROTA_CUDA_CONTEXT(), &device);
+}
 static rota_status call_buffer_adopt(void) {
     rota_buffer *buffer;
     return rota_buffer_adopt(p.device, &ROTA_ADOPT_OPTIONS(.memory = p.memory, .size_bytes = 64), &buffer);
@@ -60,6 +68,25 @@ static rota_status call_buffer_adopt(void) {
 static rota_status call_external_timeline_create(void) {
     rota_external_timeline *timeline;
     return rota_external_timeline_create(p.runtime, NULL, &timeline);
+}
+static rota_status call_external_timeline_adopt(void) {
+    rota_external_timeline *timeline;
+    return rota_external_timeline_adopt(p.device, p.memory, NULL, &timeline);
+}
+static rota_status call_external_timeline_import(void) {
+    rota_external_timeline *timeline;
+    return rota_external_timeline_import(p.device, -1, NULL, &timeline);
+}
+static rota_status call_external_timeline_export(void) {
+    int fd;
+    return rota_external_timeline_export(p.timeline, &fd);
+}
+static rota_status call_buffer_export(void) {
+    rota_memory_export made = ROTA_MEMORY_EXPORT();
+    return rota_buffer_export(p.buffer, p.device, &made);
+}
+static rota_status call_external_timeline_promise(void) {
+    return rota_external_timeline_promise(p.timeline, 1);
 }
 static rota_status call_external_timeline_signal(void) {
     return rota_external_timeline_signal(p.timeline, 1);
@@ -163,10 +190,17 @@ static const struct {
 } calls[] = {
     CALL(devices),
     CALL(device_open),
+    CALL(device_open_cuda),
+    CALL(device_open_vulkan),
     CALL(device_smoke),
     CALL(runtime_buffer),
     CALL(buffer_adopt),
+    CALL(buffer_export),
     CALL(external_timeline_create),
+    CALL(external_timeline_adopt),
+    CALL(external_timeline_import),
+    CALL(external_timeline_export),
+    CALL(external_timeline_promise),
     CALL(external_timeline_signal),
     CALL(stream_signal),
     CALL(ticket_export),

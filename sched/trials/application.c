@@ -1,0 +1,89 @@
+/* rota_device_open_vulkan, rota_device_open_cuda: a device of the application's passes the same trials as any other. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/atomic.h"
+#include "base/given.h"
+#include "base/sized_copy.h"
+#include "sched/embed.h"
+#include "sched/runtime/life/device.h"
+#include "sched/opened.h"
+#include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/runtime.h"
+#include "sched/trials/open.h"
+
+/* The executor of that kind; NULL: this build has none. */
+static const rota_driver_entry *driver_of(const rota_runtime *runtime, rota_exec_kind kind) {
+    for (uint32_t i = 0; i < runtime->opening.driver_count; i++)
+        if (runtime->opening.drivers[i].driver->kind == kind) return &runtime->opening.drivers[i];
+    return NULL;
+}
+
+/* The one that was made of this handle and is not lost. With opening.mutex held. */
+static rota_device *find_handle(rota_runtime *runtime, const void *handle) {
+    const uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++) {
+        rota_device *device = runtime->devices[d];
+        if (device->exec->application == handle && !rota_device_is_lost(device)) return device;
+    }
+    return NULL;
+}
+
+/* How many devices of this runtime were made of the application's: their ids count so. With opening.mutex held. */
+static uint32_t count_given(const rota_runtime *runtime) {
+    uint32_t count = 0;
+    const uint32_t devices = ra_load_acquire(&runtime->device_count);
+    for (uint32_t d = 0; d < devices; d++)
+        if (runtime->devices[d]->exec->application) count++;
+    return count;
+}
+
+/* `handle`: NULL, or by which the same is known again. */
+static rota_status open_given(rota_runtime *runtime, rota_exec_kind kind, rota_device_source source,
+                              const void *handle, rota_device **out_device) {
+    const char *const name = kind == ROTA_EXEC_VK ? "vk" : "cuda";
+    rota_device *device = handle ? find_handle(runtime, handle) : NULL;
+    if (device && ra_load_acquire(&device->is_seen))
+        return rota_fail(ROTA_INVALID_ARGUMENT, "%s %p is open already, as device '%s'",
+                         kind == ROTA_EXEC_VK ? "the VkDevice" : "the CUcontext", handle, device->id);
+    if (!device) {
+        rota_device_info info = {.kind = kind};
+        (void)snprintf(info.id, sizeof info.id, "%s:app%u", name, count_given(runtime));
+        source.entry = driver_of(runtime, kind);
+        if (!source.entry) return rota_fail(ROTA_UNSUPPORTED, "this runtime has no executor '%s'", name);
+        ROTA_TRY(rota_device_start(runtime, &source, &info, &device));
+    }
+    return rota_trial_admit(device, out_device);
+}
+
+rota_status rota_device_open_vulkan(rota_runtime *runtime, const rota_vulkan_device *vulkan,
+                                    rota_device **out_device) {
+    rota_vulkan_device room;
+    ROTA_GIVEN(out_device);
+    *out_device = NULL;
+    ROTA_GIVEN(vulkan);
+    vulkan = ROTA_SIZED_IN(rota_vulkan_device, vulkan, &room);
+    if (!vulkan) return ROTA_INVALID_ARGUMENT;
+    ROTA_TRY(rota_runtime_check(runtime));
+    (void)pthread_mutex_lock(&runtime->opening.mutex);
+    const rota_status status =
+        open_given(runtime, ROTA_EXEC_VK, (rota_device_source){.vulkan = vulkan}, vulkan->device, out_device);
+    (void)pthread_mutex_unlock(&runtime->opening.mutex);
+    return status;
+}
+
+rota_status rota_device_open_cuda(rota_runtime *runtime, const rota_cuda_context *cuda,
+                                  rota_device **out_device) {
+    rota_cuda_context room;
+    ROTA_GIVEN(out_device);
+    *out_device = NULL;
+    ROTA_GIVEN(cuda);
+    cuda = ROTA_SIZED_IN(rota_cuda_context, cuda, &room);
+    if (!cuda) return ROTA_INVALID_ARGUMENT;
+    ROTA_TRY(rota_runtime_check(runtime));
+    (void)pthread_mutex_lock(&runtime->opening.mutex);
+    const rota_status status =
+        open_given(runtime, ROTA_EXEC_CUDA, (rota_device_source){.cuda = cuda}, cuda->context, out_device);
+    (void)pthread_mutex_unlock(&runtime->opening.mutex);
+    return status;
+}
