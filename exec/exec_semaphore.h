@@ -19,7 +19,8 @@ struct rota_exec_semaphore {
      * none, and the handle is good until then. */
     rota_exec_look (*begin)(rota_exec_semaphore *semaphore);
     void (*end)(rota_exec_semaphore *semaphore, uint64_t value);
-    /* The executor does not know it any more: after NEVER, or since the device is closed. */
+    /* The executor does not know it any more: after NEVER, or since the device is closed: then before any
+     * of its objects is destroyed, and nothing is asked of the executor for it afterwards. */
     void (*forget)(rota_exec_semaphore *semaphore);
 };
 

@@ -153,6 +153,7 @@ static rota_status open_layout(rota_vk_device *device) {
 
 /* Everything made by open, in reverse; whatever is missing is skipped, so it also ends a failed open. */
 static void destroy_device(rota_vk_device *device) {
+    rota_vk_semaphores_forget(device); /* first: others may signal them until then */
     if (device->handle && device->vk.DestroyDevice) {
         while (!rota_link_is_alone(&device->objects.instances)) {
             rota_vk_recorded *recorded = ROTA_LINKED(device->objects.instances.next, rota_vk_recorded, link);
@@ -192,7 +193,6 @@ static void destroy_device(rota_vk_device *device) {
     for (uint32_t i = 0; i < ROTA_EXEC_QUEUES_MAX; i++) free(device->logical[i].points);
     free(device->reals);
     rota_interrupts_close(&device->watch.interrupts);
-    rota_vk_semaphores_forget(device);
     pthread_mutex_destroy(&device->compiled.lock);
     pthread_mutex_destroy(&device->objects.lock);
     pthread_mutex_destroy(&device->messages.lock);

@@ -34,8 +34,14 @@ static void end(rota_exec_semaphore *exec, uint64_t value) {
     rota_external_timeline_drop(timeline);
 }
 
+/* The executor does so before it destroys anything, so who found it not closed is through with both. A signal that the
+ * driver keeps is waited for. */
 static void forget(rota_exec_semaphore *exec) {
-    rota_external_semaphore_drop((rota_external_semaphore *)exec);
+    rota_external_semaphore *semaphore = (rota_external_semaphore *)exec;
+    (void)pthread_mutex_lock(&semaphore->mutex);
+    semaphore->is_closed = true;
+    (void)pthread_mutex_unlock(&semaphore->mutex);
+    rota_external_semaphore_drop(semaphore);
 }
 
 static rota_status check(const rota_device *device, const char *name, bool can) {
@@ -108,6 +114,14 @@ rota_status rota_external_timeline_export(rota_external_timeline *timeline, int 
                          "external timeline '%s' is no semaphore that others take over: expected one of "
                          "rota_external_timeline_import",
                          timeline->name);
-    rota_exec_device *exec = semaphore->device->exec;
-    return exec->vtable->semaphore_export(exec, semaphore->exec.handle, out_fd);
+    (void)pthread_mutex_lock(&semaphore->mutex);
+    rota_status status;
+    if (semaphore->is_closed) {
+        status = rota_fail(ROTA_WRONG_STATE, "the runtime was closed");
+    } else {
+        rota_exec_device *exec = semaphore->device->exec;
+        status = exec->vtable->semaphore_export(exec, semaphore->exec.handle, out_fd);
+    }
+    (void)pthread_mutex_unlock(&semaphore->mutex);
+    return status;
 }

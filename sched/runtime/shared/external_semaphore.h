@@ -19,6 +19,9 @@ typedef struct rota_external_semaphore {
      * timeline, and so neither its semaphore. */
     pthread_mutex_t mutex;
     rota_external_timeline *timeline;
+    /* Under it, too: device and handle may be used no more. Calls that began before the runtime closed look here, since
+     * what they looked at before may be long ago. */
+    bool is_closed;
     _Atomic uint64_t wanted;   /* somebody waits for up to here, on the host */
     _Atomic uint64_t promised; /* signals up to here are with the driver */
     _Atomic uint32_t references;

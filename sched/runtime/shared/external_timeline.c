@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/given.h"
 #include "sched/runtime/shared/external_semaphore.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 
 rota_status rota_external_timeline_create(rota_runtime *runtime, const char *name,
@@ -50,7 +51,9 @@ void rota_external_timeline_drop(rota_external_timeline *timeline) {
 
 void rota_external_timeline_release(rota_external_timeline *timeline) {
     if (!timeline) return;
-    if (timeline->semaphore) { /* from now on rota does not ask for it, nor signals it */
+    /* From now on rota does not ask for it, nor signals it. In a child after a fork nobody would, and a thread that the
+     * child has not may have had the mutex. */
+    if (timeline->semaphore && !rota_runtime_is_forked(timeline->opened.runtime)) {
         (void)pthread_mutex_lock(&timeline->semaphore->mutex);
         timeline->semaphore->timeline = NULL;
         (void)pthread_mutex_unlock(&timeline->semaphore->mutex);
@@ -100,18 +103,29 @@ void rota_external_timeline_raise(rota_external_timeline *timeline, uint64_t val
     rota_external_timeline_drop(timeline);
 }
 
+/* With the semaphore's mutex held. */
+static rota_status signal_semaphore(rota_external_semaphore *semaphore, uint64_t value) {
+    rota_exec_device *exec = semaphore->device->exec;
+    return exec->vtable->semaphore_signal(exec, semaphore->exec.handle, value);
+}
+
 rota_status rota_external_timeline_reach(rota_external_timeline *timeline, uint64_t value) {
     rota_external_semaphore *semaphore = timeline->semaphore;
+    bool is_closed = false;
     rota_status status = ROTA_OK;
     rota_external_timeline_retain(
         timeline); /* as in raise: also who waits for the semaphore may release it */
     if (semaphore) {
-        rota_exec_device *exec = semaphore->device->exec;
         (void)pthread_mutex_lock(&semaphore->mutex);
-        if (semaphore->timeline) status = exec->vtable->semaphore_signal(exec, semaphore->exec.handle, value);
+        is_closed = semaphore->is_closed;
+        if (is_closed)
+            status = rota_fail(ROTA_WRONG_STATE, "the runtime was closed");
+        else if (semaphore->timeline)
+            status = signal_semaphore(semaphore, value);
         (void)pthread_mutex_unlock(&semaphore->mutex);
     }
-    if (status == ROTA_OK) rota_external_timeline_raise(timeline, value);
+    /* Also where the driver does not take the signal: what other devices do after the point need not wait. */
+    if (!is_closed) rota_external_timeline_raise(timeline, value);
     rota_external_timeline_drop(timeline);
     return status;
 }

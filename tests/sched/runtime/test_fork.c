@@ -12,6 +12,8 @@
 #include "base/arena.h"
 #include "base/atomic.h"
 #include "sched/plan.h"
+#include "sched/runtime/shared/external_semaphore.h"
+#include "sched/runtime/shared/external_timeline.h"
 
 enum { WORDS = 64, BYTES = WORDS * 4 };
 
@@ -412,9 +414,41 @@ static void a_child_can_use_the_cache(void **state) {
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
 }
 
+/* ---- While another thread looks at a semaphore ---- */
+
+/* Which is one without a driver: this thread has its mutex, and so the child's never gets it. */
+static void a_child_can_release_a_semaphore(void **state) {
+    (void)state;
+    rota_runtime *runtime;
+    rota_external_timeline *timeline;
+    assert_ok(rota_runtime_open(NULL, &runtime));
+    assert_ok(rota_external_timeline_create(runtime, NULL, &timeline));
+    rota_external_semaphore *semaphore = calloc(1, sizeof *semaphore);
+    assert_non_null(semaphore);
+    assert_int_equal(pthread_mutex_init(&semaphore->mutex, NULL), 0);
+    semaphore->timeline = timeline;
+    atomic_init(&semaphore->references, 1);
+    timeline->semaphore = semaphore;
+    (void)pthread_mutex_lock(&semaphore->mutex);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)alarm(5);
+        rota_external_timeline_release(timeline);
+        _exit(0);
+    }
+    (void)pthread_mutex_unlock(&semaphore->mutex);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    rota_external_timeline_release(timeline);
+    assert_ok(rota_runtime_close(runtime, 0));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(no_call_is_left_out),
                                        cmocka_unit_test(every_call_says_so),
-                                       cmocka_unit_test(a_child_can_use_the_cache)};
+                                       cmocka_unit_test(a_child_can_use_the_cache),
+                                       cmocka_unit_test(a_child_can_release_a_semaphore)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
