@@ -136,13 +136,12 @@ rota_status rota_vk_application_open(rota_vk_device *device, const rota_vulkan_d
     return ROTA_OK;
 }
 
-VkResult rota_vk_queue_submit(const rota_vk_device *device, const rota_vk_real *real, uint32_t count,
-                              const VkSubmitInfo2 *infos, VkFence fence) {
-    const rota_vulkan_queue *given = &real->given;
-    if (given->lock) given->lock(given->user);
-    const VkResult result = device->vk.QueueSubmit2(real->queue, count, infos, fence);
-    if (given->unlock) given->unlock(given->user);
-    return result;
+void rota_vk_queue_lock(const rota_vk_real *real) {
+    if (real->given.lock) real->given.lock(real->given.user);
+}
+
+void rota_vk_queue_unlock(const rota_vk_real *real) {
+    if (real->given.unlock) real->given.unlock(real->given.user);
 }
 
 /* Behind what is there by now, the application's included: once the driver has come to the fence it is through with
@@ -150,7 +149,9 @@ VkResult rota_vk_queue_submit(const rota_vk_device *device, const rota_vk_real *
 static bool settle(rota_vk_device *device, const rota_vk_real *real) {
     /* Pairs with rota_completer_stop. */
     if (ra_load_acquire(&device->completer.closing) == ROTA_COMPLETER_STOPS) return false;
-    VkResult result = rota_vk_queue_submit(device, real, 0, NULL, real->settled);
+    rota_vk_queue_lock(real);
+    VkResult result = device->vk.QueueSubmit2(real->queue, 0, NULL, real->settled);
+    rota_vk_queue_unlock(real);
     while (result == VK_SUCCESS) {
         result = device->vk.WaitForFences(device->handle, 1, &real->settled, VK_TRUE, WAIT_SLICE_NS);
         if (result != VK_TIMEOUT) break;
@@ -165,8 +166,9 @@ bool rota_vk_queues_settle(rota_vk_device *device) {
     if (ra_load_acquire(&device->lost) && !ra_load_acquire(&device->noisy)) return true;
     for (uint32_t i = 0; i < device->real_count; i++) {
         const rota_vk_real *real = &device->reals[i];
-        if (real->settled && ra_load_relaxed(&real->shared.submitted) != 0 && !settle(device, real))
-            return false;
+        /* Also where nothing was submitted that this thread knows of: the submit thread may be about to, having had
+         * the lock when the device was not lost yet. */
+        if (real->settled && !settle(device, real)) return false;
     }
     return true;
 }

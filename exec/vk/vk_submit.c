@@ -98,15 +98,27 @@ static void publish(rota_vk_device *device, rota_vk_real *real) {
     rota_completer_wake(&device->completer);
 }
 
+/* Whether the device is lost is looked at when the lock is had, however long that took: by then semaphores that are
+ * waited for here may be gone, and the completion thread may have settled the queue, with the lock too, as it does after
+ * the loss: so what comes before is settled, and nothing comes after. What the completion thread is told of is with the
+ * driver at once, and it waits there for nothing that nobody has submitted. */
+static VkResult hand_over(rota_vk_device *device, rota_vk_real *real) {
+    const rota_vk_gather *gather = &real->submit.gather;
+    VkResult result = VK_ERROR_DEVICE_LOST;
+    rota_vk_queue_lock(real);
+    if (!ra_load_acquire(&device->lost)) { /* pairs with rota_vk_lose */
+        publish(device, real);
+        result = device->vk.QueueSubmit2(real->queue, gather->info_count, gather->infos, VK_NULL_HANDLE);
+    }
+    rota_vk_queue_unlock(real);
+    return result;
+}
+
 static rota_status flush_real(rota_vk_device *device, rota_vk_real *real) {
     rota_vk_gather *gather = &real->submit.gather;
     close_info(device, real);
     if (gather->info_count == 0) return ROTA_OK;
-    VkResult result = VK_ERROR_DEVICE_LOST;
-    if (!ra_load_acquire(&device->lost)) { /* pairs with rota_vk_lose */
-        publish(device, real);
-        result = rota_vk_queue_submit(device, real, gather->info_count, gather->infos, VK_NULL_HANDLE);
-    }
+    const VkResult result = hand_over(device, real);
     device->counts.submit_calls++;
     gather->info_count = gather->buffer_count = gather->wait_count = gather->signal_count = 0;
     if (result != VK_SUCCESS) return rota_vk_lose(device, result, "vkQueueSubmit2");
