@@ -19,12 +19,13 @@ static const rota_driver_entry *driver_of(const rota_runtime *runtime, rota_exec
     return NULL;
 }
 
-/* The one that was made of this handle and is not lost. With opening.mutex held. */
+/* The one that was made of this handle: also one that is lost or was refused, which keeps what it was given, and whose
+ * submit thread may be in a call for a queue. With opening.mutex held. */
 static rota_device *find_handle(rota_runtime *runtime, const void *handle) {
     const uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *device = runtime->devices[d];
-        if (device->exec->application == handle && !rota_device_is_lost(device)) return device;
+        if (device->exec->application == handle) return device;
     }
     return NULL;
 }
@@ -42,18 +43,27 @@ static uint32_t count_given(const rota_runtime *runtime) {
 static rota_status open_given(rota_runtime *runtime, rota_exec_kind kind, rota_device_source source,
                               const void *handle, rota_device **out_device) {
     const char *const name = kind == ROTA_EXEC_VK ? "vk" : "cuda";
+    const char *const what = kind == ROTA_EXEC_VK ? "the VkDevice" : "the CUcontext";
     rota_device *device = handle ? find_handle(runtime, handle) : NULL;
-    if (device && ra_load_acquire(&device->is_seen))
-        return rota_fail(ROTA_INVALID_ARGUMENT, "%s %p is open already, as device '%s'",
-                         kind == ROTA_EXEC_VK ? "the VkDevice" : "the CUcontext", handle, device->id);
-    if (!device) {
-        rota_device_info info = {.kind = kind};
-        (void)snprintf(info.id, sizeof info.id, "%s:app%u", name, count_given(runtime));
-        source.entry = driver_of(runtime, kind);
-        if (!source.entry) return rota_fail(ROTA_UNSUPPORTED, "this runtime has no executor '%s'", name);
-        ROTA_TRY(rota_device_start(runtime, &source, &info, &device));
-    }
-    return rota_trial_admit(device, out_device);
+    if (device && rota_device_is_lost(device))
+        return rota_fail(ROTA_DEVICE_LOST,
+                         "%s %p was lost or refused, and is device '%s' until the runtime is closed", what,
+                         handle, device->id);
+    if (device)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "%s %p is open already, as device '%s'", what, handle,
+                         device->id);
+    rota_device_info info = {.kind = kind};
+    (void)snprintf(info.id, sizeof info.id, "%s:app%u", name, count_given(runtime));
+    source.entry = driver_of(runtime, kind);
+    if (!source.entry) return rota_fail(ROTA_UNSUPPORTED, "this runtime has no executor '%s'", name);
+    ROTA_TRY(rota_device_start(runtime, &source, &info, &device));
+    const rota_status status = rota_trial_admit(device, out_device);
+    if (status == ROTA_OK) return ROTA_OK;
+    /* It is not tried again: a later call may give another lock or allocator, and this one keeps the first. */
+    char text[ROTA_ERROR_MESSAGE_MAX];
+    (void)snprintf(text, sizeof text, "%s", rota_last_error());
+    if (!rota_device_is_lost(device)) rota_device_set_lost(device, "failed its smoke test");
+    return rota_fail(status, "%s", text);
 }
 
 rota_status rota_device_open_vulkan(rota_runtime *runtime, const rota_vulkan_device *vulkan,

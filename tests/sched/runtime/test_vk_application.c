@@ -276,6 +276,29 @@ static void kept(void **state) {
     application_close(app);
 }
 
+/* Kept for the whole of the smoke test: the device is refused and not had again, and nothing more is put on the queue
+ * beside what may be on its way there. */
+static void refused(void **state) {
+    (void)state;
+    application *app = application_open(APPLICATION_VERSIONS);
+    rota_runtime *runtime;
+    rota_device *device;
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = MOMENT_NS, .cache_dir = ""), &runtime));
+    rota_vulkan_device given = application_given(app, true);
+    (void)pthread_mutex_lock(&app->lock);
+    assert_status(rota_device_open_vulkan(runtime, &given, &device), ROTA_REFUSED);
+    assert_null(device);
+    const uint64_t locked = ra_load_acquire(&app->locked);
+    assert_status(rota_device_open_vulkan(runtime, &given, &device), ROTA_DEVICE_LOST);
+    assert_null(device);
+    expect_said("was lost or refused, and is device 'vk:app0' until the runtime is closed");
+    assert_status(rota_device_open(runtime, "vk:app0", &device), ROTA_NOT_FOUND);
+    assert_int_equal(ra_load_acquire(&app->locked), locked);
+    (void)pthread_mutex_unlock(&app->lock);
+    assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
+    application_close(app);
+}
+
 /* And close ends at its own, leaving the device, and saying so; in a process of its own, which is left by _exit. */
 static int close_while_kept(bool has_works) {
     application *app = application_open(APPLICATION_VERSIONS);
@@ -318,7 +341,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(alone),         cmocka_unit_test(alone_with_little), cmocka_unit_test(shared),
         cmocka_unit_test(memory),        cmocka_unit_test(missing),           cmocka_unit_test(wrong),
         cmocka_unit_test(beside_others), cmocka_unit_test(at_once),           cmocka_unit_test(kept),
-        cmocka_unit_test(close_kept),
+        cmocka_unit_test(refused),       cmocka_unit_test(close_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
