@@ -29,6 +29,22 @@ void rota_vk_semaphore_adopt(rota_exec_device *base, rota_exec_semaphore *semaph
     pthread_mutex_unlock(&device->objects.lock);
 }
 
+static rota_status import(rota_vk_device *device, const rota_exec_timeline *timeline, int fd) {
+    VkImportSemaphoreFdInfoKHR info = {.sType = VK_STRUCTURE_TYPE_IMPORT_SEMAPHORE_FD_INFO_KHR,
+                                       .semaphore = rota_vk_timeline_handle(timeline),
+                                       .handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT,
+                                       .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
+    if (info.fd < 0)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "%s: %d is no file descriptor of a semaphore",
+                         device->base.info.id, fd);
+    const VkResult result = device->vk.ImportSemaphoreFdKHR(device->handle, &info);
+    if (result == VK_SUCCESS) return ROTA_OK; /* the driver has the copy */
+    (void)close(info.fd);
+    if (result != VK_ERROR_INVALID_EXTERNAL_HANDLE) return rota_vk_fail(result, "vkImportSemaphoreFdKHR");
+    return rota_fail(ROTA_INVALID_ARGUMENT, "%s: the descriptor %d is of no semaphore that the driver takes",
+                     device->base.info.id, fd);
+}
+
 rota_status rota_vk_semaphore_import(rota_exec_device *base, int fd, void **out_handle) {
     rota_vk_device *device = (rota_vk_device *)base;
     rota_exec_timeline *timeline;
@@ -43,20 +59,9 @@ rota_status rota_vk_semaphore_import(rota_exec_device *base, int fd, void **out_
         return rota_fail(ROTA_DEVICE_LOST, "%s is lost", base->info.id);
     ROTA_TRY(rota_vk_timeline_create(base, -1, &timeline));
     *out_handle = rota_vk_timeline_handle(timeline);
-    if (fd < 0) return ROTA_OK;
-    VkImportSemaphoreFdInfoKHR info = {.sType = VK_STRUCTURE_TYPE_IMPORT_SEMAPHORE_FD_INFO_KHR,
-                                       .semaphore = rota_vk_timeline_handle(timeline),
-                                       .handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT,
-                                       .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
-    if (info.fd < 0)
-        return rota_fail(ROTA_INVALID_ARGUMENT, "%s: %d is no file descriptor of a semaphore", base->info.id,
-                         fd);
-    const VkResult result = device->vk.ImportSemaphoreFdKHR(device->handle, &info);
-    if (result == VK_SUCCESS) return ROTA_OK; /* the driver has the copy */
-    (void)close(info.fd);
-    if (result != VK_ERROR_INVALID_EXTERNAL_HANDLE) return rota_vk_fail(result, "vkImportSemaphoreFdKHR");
-    return rota_fail(ROTA_INVALID_ARGUMENT, "%s: the descriptor %d is of no semaphore that the driver takes",
-                     base->info.id, fd);
+    const rota_status status = fd < 0 ? ROTA_OK : import(device, timeline, fd);
+    if (status != ROTA_OK) rota_vk_timeline_destroy(device, timeline);
+    return status;
 }
 
 rota_status rota_vk_semaphore_export(rota_exec_device *base, void *handle, int *out_fd) {

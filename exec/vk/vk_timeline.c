@@ -63,11 +63,24 @@ rota_status rota_vk_timeline_signal(rota_exec_device *base, rota_exec_timeline *
     return rota_vk_timeline_raise((rota_vk_device *)base, timeline->handle, value);
 }
 
+static void destroy(rota_vk_device *device, rota_exec_timeline *timeline) {
+    device->vk.DestroySemaphore(device->handle, timeline->handle, device->application.allocator);
+    free(timeline);
+}
+
+void rota_vk_timeline_destroy(rota_vk_device *device, rota_exec_timeline *timeline) {
+    pthread_mutex_lock(&device->objects.lock);
+    rota_exec_timeline **link = &device->objects.timelines;
+    while (*link != timeline) link = &(*link)->next;
+    *link = timeline->next;
+    pthread_mutex_unlock(&device->objects.lock);
+    destroy(device, timeline);
+}
+
 void rota_vk_timelines_free(rota_vk_device *device) {
     while (device->objects.timelines) {
         rota_exec_timeline *timeline = device->objects.timelines;
         device->objects.timelines = timeline->next;
-        device->vk.DestroySemaphore(device->handle, timeline->handle, device->application.allocator);
-        free(timeline);
+        destroy(device, timeline);
     }
 }

@@ -54,8 +54,9 @@ static rota_status check(const rota_device *device, const char *name, bool can) 
     return ROTA_OK;
 }
 
-static rota_status make(rota_device *device, void *handle, bool is_exportable, const char *name,
-                        rota_external_timeline **out_timeline) {
+/* All but what the driver has: nothing fails after that. */
+static rota_status prepare(rota_device *device, bool is_exportable, const char *name,
+                           rota_external_timeline **out_timeline) {
     rota_external_timeline *timeline;
     ROTA_TRY(rota_external_timeline_create(device->runtime, name, &timeline));
     rota_external_semaphore *semaphore = calloc(1, sizeof *semaphore);
@@ -63,17 +64,26 @@ static rota_status make(rota_device *device, void *handle, bool is_exportable, c
         rota_external_timeline_release(timeline);
         return rota_fail(ROTA_OUT_OF_MEMORY, "external timeline '%s': no host memory", name ? name : "");
     }
-    *semaphore =
-        (rota_external_semaphore){.exec = {.handle = handle, .begin = begin, .end = end, .forget = forget},
-                                  .device = device,
-                                  .timeline = timeline,
-                                  .is_exportable = is_exportable};
+    *semaphore = (rota_external_semaphore){.exec = {.begin = begin, .end = end, .forget = forget},
+                                           .device = device,
+                                           .timeline = timeline,
+                                           .is_exportable = is_exportable};
     (void)pthread_mutex_init(&semaphore->mutex, NULL);
-    atomic_init(&semaphore->references, 2);
+    atomic_init(&semaphore->references, 1);
     timeline->semaphore = semaphore;
-    device->exec->vtable->semaphore_adopt(device->exec, &semaphore->exec);
     *out_timeline = timeline;
     return ROTA_OK;
+}
+
+/* The executor's thread looks over what it has, and forgets those that were released, also where nobody ever waits on
+ * the host. */
+static void adopt(rota_external_timeline *timeline, void *handle) {
+    rota_external_semaphore *semaphore = timeline->semaphore;
+    rota_exec_device *exec = semaphore->device->exec;
+    semaphore->exec.handle = handle;
+    (void)ra_fetch_add_relaxed(&semaphore->references, 1);
+    exec->vtable->semaphore_adopt(exec, &semaphore->exec);
+    exec->vtable->semaphore_look(exec);
 }
 
 rota_status rota_external_timeline_adopt(rota_device *device, void *semaphore, const char *name,
@@ -85,7 +95,9 @@ rota_status rota_external_timeline_adopt(rota_device *device, void *semaphore, c
     ROTA_TRY(rota_runtime_check(device->runtime));
     const bool can = device->exec->vtable->semaphore_adopt && device->exec->application;
     ROTA_TRY(check(device, name, can));
-    return make(device, semaphore, false, name, out_timeline);
+    ROTA_TRY(prepare(device, false, name, out_timeline));
+    adopt(*out_timeline, semaphore);
+    return ROTA_OK;
 }
 
 rota_status rota_external_timeline_import(rota_device *device, int fd, const char *name,
@@ -98,9 +110,17 @@ rota_status rota_external_timeline_import(rota_device *device, int fd, const cha
         return rota_fail(ROTA_INVALID_ARGUMENT, "external timeline '%s': descriptor %d, expected one, or -1",
                          name ? name : "", fd);
     ROTA_TRY(check(device, name, device->exec->vtable->semaphore_import != NULL));
+    rota_external_timeline *timeline;
+    ROTA_TRY(prepare(device, true, name, &timeline));
     void *handle;
-    ROTA_TRY(device->exec->vtable->semaphore_import(device->exec, fd, &handle));
-    return make(device, handle, true, name, out_timeline);
+    const rota_status status = device->exec->vtable->semaphore_import(device->exec, fd, &handle);
+    if (status != ROTA_OK) {
+        rota_external_timeline_release(timeline);
+        return status;
+    }
+    adopt(timeline, handle);
+    *out_timeline = timeline;
+    return ROTA_OK;
 }
 
 rota_status rota_external_timeline_export(rota_external_timeline *timeline, int *out_fd) {

@@ -446,9 +446,8 @@ static void a_child_can_release_a_semaphore(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_call_is_left_out),
-                                       cmocka_unit_test(every_call_says_so),
-                                       cmocka_unit_test(a_child_can_use_the_cache),
-                                       cmocka_unit_test(a_child_can_release_a_semaphore)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_call_is_left_out), cmocka_unit_test(every_call_says_so),
+        cmocka_unit_test(a_child_can_use_the_cache), cmocka_unit_test(a_child_can_release_a_semaphore)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
