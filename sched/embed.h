@@ -13,8 +13,10 @@
 /* Opens a VkDevice that the application has made, beside whatever else it does with that. It is a device like any
  * other: it passes the smoke test, its id ("vk:app0") is found by rota_device_open, and it belongs to the runtime; in
  * rota_devices it is not. rota makes its objects on the VkDevice and destroys them in rota_runtime_close; instance,
- * device and queues are the application's, which keeps them until then. Where close abandons the device
- * (rota_devices_abandoned), the driver may still be at its work, and the VkDevice is not to be destroyed.
+ * device and queues are the application's, which keeps them, the queues' locks and the allocators until then: also
+ * where the call is REFUSED or the device is lost, for rota has its objects, and maybe works, on it as before. Where
+ * close abandons the device (rota_devices_abandoned), the driver may still be at its work, and a thread of rota's in a
+ * queue's lock: the application keeps all of that for good.
  *
  * Required are VK_QUEUE_COMPUTE_BIT of the queue's family, and, switched on when the VkDevice was made, the features
  * timelineSemaphore, bufferDeviceAddress, synchronization2 (of Vulkan 1.3 or VK_KHR_synchronization2), shaderInt64 and
@@ -24,8 +26,9 @@
  * VK_KHR_external_memory_fd, VK_KHR_external_semaphore_fd, VK_EXT_external_memory_host.
  *
  * INVALID_ARGUMENT names the member that is wrong, or the device that the VkDevice is open as; UNSUPPORTED names all
- * that the VkDevice was made without; REFUSED, OUT_OF_RANGE: as rota_device_open. May block, also for a queue's lock:
- * the smoke test's works are behind it. */
+ * that the VkDevice was made without; DEVICE_LOST: it was REFUSED to this runtime before, or its device is lost, and it
+ * is not tried again; REFUSED, OUT_OF_RANGE: as rota_device_open. May block, also for a queue's lock: the smoke test's
+ * works are behind it. */
 ROTA_API rota_status rota_device_open_vulkan(rota_runtime *runtime, const rota_vulkan_device *vulkan,
                                              rota_device **out_device);
 
@@ -33,7 +36,8 @@ ROTA_API rota_status rota_device_open_vulkan(rota_runtime *runtime, const rota_v
  * allocator, so that rota's and its own come from one pool (exec/application.h says how). It is a device like any other
  * (id "cuda:app0"), which may stand beside "cuda:0". A context that is given stays current where it was, and must live
  * until the runtime is closed. INVALID_ARGUMENT names the member that is wrong, or the device that the context is open
- * as; NOT_FOUND, UNSUPPORTED, REFUSED, OUT_OF_RANGE: as rota_device_open. May block. */
+ * as; DEVICE_LOST: as of rota_device_open_vulkan; NOT_FOUND, UNSUPPORTED, REFUSED, OUT_OF_RANGE: as rota_device_open.
+ * May block. */
 ROTA_API rota_status rota_device_open_cuda(rota_runtime *runtime, const rota_cuda_context *cuda,
                                            rota_device **out_device);
 
@@ -130,7 +134,8 @@ ROTA_API void rota_external_timeline_release(rota_external_timeline *timeline);
  * frees it, and may block in malloc.
  * Also while the runtime closes, which waits for what is held up to its deadline; WRONG_STATE after that, and in a
  * child after a fork, though the value rises then too. A semaphore's is signalled by the host (vkSignalSemaphore): that
- * may block in the driver, and is WRONG_STATE, with nothing changed, as soon as the runtime closes. */
+ * may block in the driver, and is WRONG_STATE, with nothing changed, as soon as the runtime closes. Where the driver
+ * does not take it (DEVICE_LOST, OUT_OF_MEMORY) the point is reached for rota all the same. */
 ROTA_API rota_status rota_external_timeline_signal(rota_external_timeline *timeline, uint64_t value);
 /* Where it is; a semaphore's as rota saw it last, which looks at those that something waits for. What was to be done
  * before is visible to the calling thread. Wait-free. */
@@ -148,8 +153,10 @@ ROTA_API rota_status rota_external_timeline_value(const rota_external_timeline *
  * (rota_external_timeline_promise) the device waits for itself.
  *
  * The semaphore stays the application's, which releases the timeline, in the runtime's life, before it destroys it, and
- * both when the tickets that come after it have ended: what is held for a released timeline has its deadline. The same
- * holds where the device is lost. May block in malloc. UNSUPPORTED: a device that is not an application's; DEVICE_LOST;
+ * both when the tickets that come after it have ended: what is held for a released timeline has its deadline. Where the
+ * device is lost, tickets end before the GPU is through, and the semaphore stays until the runtime is closed; where
+ * close abandons the device, for good. It is behind one timeline at a time: who adopts it once more has released
+ * the one before. May block in malloc. UNSUPPORTED: a device that is not an application's; DEVICE_LOST;
  * OUT_OF_MEMORY. */
 ROTA_API rota_status rota_external_timeline_adopt(rota_device *device, void *semaphore, const char *name,
                                                   rota_external_timeline **out_timeline);
@@ -185,8 +192,9 @@ ROTA_API rota_status rota_stream_signal(rota_device *device, void *stream, rota_
                                         uint64_t value);
 
 /* The point is reached when the ticket is complete or failed; which of the two, rota_poll says. It is rota's completer
- * that moves the timeline then: of a semaphore, a submit of the application's that waits for the value goes on. On a
- * queue that it shares with rota it may not wait for a ticket that is not complete, whose works may be behind it there.
+ * that moves the timeline then, also where a driver does not take a semaphore's signal, which the log says: of a
+ * semaphore, a submit of the application's that waits for the value goes on. On a queue that it shares with rota it may
+ * not wait for a ticket that is not complete, whose works may be behind it there.
  * May block in malloc. INVALID_ARGUMENT: also a timeline of another runtime. */
 ROTA_API rota_status rota_ticket_export(rota_ticket ticket, rota_external_timeline *timeline, uint64_t value);
 

@@ -99,9 +99,9 @@ static void publish(rota_vk_device *device, rota_vk_real *real) {
 }
 
 /* Whether the device is lost is looked at when the lock is had, however long that took: by then semaphores that are
- * waited for here may be gone, and the completion thread may have settled the queue, with the lock too, as it does after
- * the loss: so what comes before is settled, and nothing comes after. What the completion thread is told of is with the
- * driver at once, and it waits there for nothing that nobody has submitted. */
+ * waited for here may be gone, and the completion thread, which settles the queue after the loss, may have done so with
+ * the lock: what comes before is settled, and nothing comes after. What that thread is told of is with the driver at
+ * once, so that it waits there for nothing that nobody has submitted. */
 static VkResult hand_over(rota_vk_device *device, rota_vk_real *real) {
     const rota_vk_gather *gather = &real->submit.gather;
     VkResult result = VK_ERROR_DEVICE_LOST;
