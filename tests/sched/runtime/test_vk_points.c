@@ -3,6 +3,7 @@
 #include <string.h>
 #include "base/atomic.h"
 #include "exec/smoke_kernel.h"
+#include "sched/runtime/shared/external_timeline.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 #include "tests/kit/vulkan_application.h"
@@ -346,6 +347,11 @@ static void closed(void **state) {
     assert_int_equal(rota_devices_abandoned(), 0);
     assert_status(rota_external_timeline_signal(s.frames, 9), ROTA_WRONG_STATE);
     assert_status(rota_external_timeline_promise(s.frames, 9), ROTA_WRONG_STATE);
+    /* Who had seen it open goes on from there: the device is gone. */
+    assert_status(rota_external_timeline_reach(s.frames, 9), ROTA_WRONG_STATE);
+    uint64_t reached;
+    assert_ok(rota_external_timeline_value(s.frames, &reached));
+    assert_int_equal(reached, 0);
     assert_int_equal(application_value(s.app, s.semaphore), 0);
     rota_external_timeline_release(s.frames);
     s.app->vk.DestroySemaphore(s.app->device, s.semaphore, NULL);
