@@ -7,10 +7,8 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include "base/log.h"
-#include "ops/cuda/driver.h"
+#include "ops/cuda/cudnn_kept.h"
 #include "ops/tensor.h"
 
 /* Tensors in memory and values, by which a plan's call names them. */
@@ -162,19 +160,11 @@ static void describe_backward(builder *b) {
     rota_cudnn_matmul(b->graph, ds, k_again, dq);
 }
 
-/* ---- Plans that are kept: for the life of the process, as handles are ---- */
+/* ---- Plans ---- */
 
-typedef struct kept_plan {
-    struct kept_plan *next;
-    unsigned long long context;
-    rota_cudnn_attention about;
-    rota_cudnn_plan plan;
-    cudnnHandle_t handle;
-    rota_status status; /* of making it */
-    bool failed;        /* to run */
-    char why[ROTA_ERROR_MESSAGE_MAX];
-} kept_plan;
-static kept_plan *plans; /* under rota_cudnn_lock */
+static const rota_cudnn_attention *about_of(const rota_cudnn_kept *kept) {
+    return (const rota_cudnn_attention *)kept->about;
+}
 
 /* From 9.6 on cuDNN counts the keys of causal attention from the end; 9.10.0 and 9.10.1 compute attention
  * wrongly, and up to 9.15 backward wants keys in whole tiles (the checks of cuDNN's frontend). From compute
@@ -199,15 +189,16 @@ static rota_status refuse_known(const rota_cudnn_attention *a, const rota_cuda_t
     return ROTA_OK;
 }
 
-static rota_status make(kept_plan *kept, const rota_cuda_target *target) {
-    ROTA_TRY(refuse_known(&kept->about, target));
+static rota_status make(rota_cudnn_kept *kept, const rota_cuda_target *target) {
+    const rota_cudnn_attention *about = about_of(kept);
+    ROTA_TRY(refuse_known(about, target));
     ROTA_TRY(rota_cudnn_handle(&kept->handle));
-    builder b = {.about = &kept->about,
+    builder b = {.about = about,
                  .graph = &kept->plan.graph,
-                 .type = kept->about.dtype == ROTA_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16};
+                 .type = about->dtype == ROTA_F16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16};
     b.scale = value(&b, SCALE, CUDNN_DATA_FLOAT);
-    if (kept->about.causal) b.hidden = value(&b, HIDDEN, CUDNN_DATA_FLOAT);
-    if (kept->about.backward)
+    if (about->causal) b.hidden = value(&b, HIDDEN, CUDNN_DATA_FLOAT);
+    if (about->backward)
         describe_backward(&b);
     else
         describe_forward(&b);
@@ -215,45 +206,24 @@ static rota_status make(kept_plan *kept, const rota_cuda_target *target) {
     return rota_cudnn_plan_make(&kept->plan, &wish, kept->handle);
 }
 
-/* The plan of the current context. The lock is held. NULL: out of memory. */
-static kept_plan *find(const rota_cudnn_attention *about, const rota_cuda_target *target,
-                       unsigned long long context) {
-    for (kept_plan *kept = plans; kept; kept = kept->next)
-        if (kept->context == context && memcmp(&kept->about, about, sizeof *about) == 0) return kept;
-    kept_plan *kept = calloc(1, sizeof *kept);
-    if (!kept) return NULL;
-    kept->context = context;
-    kept->about = *about;
-    kept->status = make(kept, target);
-    if (kept->status != ROTA_OK) {
-        snprintf(kept->why, sizeof kept->why, "%s", rota_last_error());
-        if (kept->handle || kept->status != ROTA_UNSUPPORTED) /* it was asked */
-            rota_log_write(target->log, ROTA_LOG_WARNING, "rota's own kernels take attention%s on %s: %s",
-                           about->backward ? "'s gradient" : "", target->name, kept->why);
-        if (kept->plan.graph.descriptor_count) rota_cudnn_plan_free(&kept->plan);
-    }
-    kept->next = plans;
-    plans = kept;
-    return kept;
+static void say(const rota_cudnn_kept *kept, const rota_cuda_target *target) {
+    rota_log_write(target->log, ROTA_LOG_WARNING, "rota's own kernels take attention%s on %s: %s",
+                   about_of(kept)->backward ? "'s gradient" : "", target->name, kept->why);
 }
 
-static rota_status with_plan(const rota_cudnn_attention *about, const rota_cuda_target *target,
-                             kept_plan **out_kept) {
-    rota_cuda_scope scope;
-    ROTA_TRY(rota_cuda_scope_enter(target->ordinal, &scope));
-    rota_cudnn_lock();
-    *out_kept = find(about, target, scope.context);
-    rota_cudnn_unlock();
-    rota_cuda_scope_leave(&scope);
-    return *out_kept ? ROTA_OK : rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a plan of cuDNN");
+static void say_not_made(const rota_cudnn_kept *kept, const rota_cuda_target *target) {
+    if (kept->handle || kept->status != ROTA_UNSUPPORTED) say(kept, target); /* it was asked */
 }
+
+static rota_cudnn_keeper keeper = {
+    .about_bytes = sizeof(rota_cudnn_attention), .make = make, .say = say_not_made};
 
 bool rota_cudnn_attention_takes(const rota_cudnn_attention *about, const rota_cuda_target *target,
                                 char out_why[ROTA_ERROR_MESSAGE_MAX]) {
-    kept_plan *kept = NULL;
+    rota_cudnn_kept *kept = NULL;
     if (out_why) out_why[0] = 0;
     if (!rota_cudnn_present()) return false;
-    rota_status status = with_plan(about, target, &kept);
+    rota_status status = rota_cudnn_kept_get(&keeper, about, target, &kept);
     if (status == ROTA_OK) status = kept->status;
     if (status == ROTA_OK) return true;
     if (out_why) snprintf(out_why, ROTA_ERROR_MESSAGE_MAX, "%s", kept ? kept->why : rota_last_error());
@@ -261,22 +231,16 @@ bool rota_cudnn_attention_takes(const rota_cudnn_attention *about, const rota_cu
 }
 
 uint64_t rota_cudnn_attention_workspace(const rota_cudnn_attention *about, const rota_cuda_target *target) {
-    kept_plan *kept;
-    if (with_plan(about, target, &kept) != ROTA_OK || kept->status != ROTA_OK) return 0;
+    rota_cudnn_kept *kept;
+    if (rota_cudnn_kept_get(&keeper, about, target, &kept) != ROTA_OK || kept->status != ROTA_OK) return 0;
     return kept->plan.ways[0].workspace_bytes;
-}
-
-static void *address(uint64_t value) {
-    void *pointer;
-    memcpy(&pointer, &value, sizeof pointer);
-    return pointer;
 }
 
 rota_status rota_cudnn_attention_run(const rota_cudnn_attention *about, const rota_cuda_target *target,
                                      const rota_cudnn_attention_operands *o, uint64_t workspace,
                                      uint64_t workspace_bytes, void *stream) {
-    kept_plan *kept;
-    ROTA_TRY(with_plan(about, target, &kept));
+    rota_cudnn_kept *kept;
+    ROTA_TRY(rota_cudnn_kept_get(&keeper, about, target, &kept));
     if (kept->status != ROTA_OK) return rota_fail(kept->status, "%s", kept->why);
     if (workspace_bytes < kept->plan.ways[0].workspace_bytes)
         return rota_fail(ROTA_INTERNAL, "attention by cuDNN got %llu bytes of workspace, it wants %llu",
@@ -289,20 +253,20 @@ rota_status rota_cudnn_attention_run(const rota_cudnn_attention *about, const ro
         bool wanted;
         void *pointer;
     } all[] = {
-        {Q, true, address(o->q)},
-        {K, true, address(o->k)},
-        {V, true, address(o->v)},
-        {OUT, true, address(o->out)},
-        {LSE, true, address(o->lse)},
+        {Q, true, rota_cudnn_address(o->q)},
+        {K, true, rota_cudnn_address(o->k)},
+        {V, true, rota_cudnn_address(o->v)},
+        {OUT, true, rota_cudnn_address(o->out)},
+        {LSE, true, rota_cudnn_address(o->lse)},
         {SCALE, true, &scale},
         {HIDDEN, about->causal, &hidden},
         {KEYS, about->causal && keys != queries, &keys},
         {QUERIES, about->causal && keys != queries, &queries},
-        {DOUT, about->backward, address(o->dout)},
-        {DQ, about->backward, address(o->dq)},
-        {DK, about->backward, address(o->dk)},
-        {DV, about->backward, address(o->dv)},
-        {SUMS, about->backward, address(o->sums)},
+        {DOUT, about->backward, rota_cudnn_address(o->dout)},
+        {DQ, about->backward, rota_cudnn_address(o->dq)},
+        {DK, about->backward, rota_cudnn_address(o->dk)},
+        {DV, about->backward, rota_cudnn_address(o->dv)},
+        {SUMS, about->backward, rota_cudnn_address(o->sums)},
         {ONE, about->backward, &one},
     };
     int64_t ids[ROTA_CUDNN_OPERANDS_MAX];
@@ -320,11 +284,10 @@ rota_status rota_cudnn_attention_run(const rota_cudnn_attention *about, const ro
     }
     rota_cudnn_lock();
     if (!kept->failed && rota_cudnn_run(&kept->plan.ways[0], kept->handle, count, ids, pointers,
-                                        address(workspace), stream) != ROTA_OK) {
-        kept->failed = true;
+                                        rota_cudnn_address(workspace), stream) != ROTA_OK) {
+        kept->failed = 1;
         snprintf(kept->why, sizeof kept->why, "%s", rota_last_error());
-        rota_log_write(target->log, ROTA_LOG_WARNING, "rota's own kernels take attention%s on %s: %s",
-                       about->backward ? "'s gradient" : "", target->name, kept->why);
+        say(kept, target);
     }
     const rota_status status = kept->failed ? rota_fail(ROTA_UNSUPPORTED, "%s", kept->why) : ROTA_OK;
     rota_cudnn_unlock();

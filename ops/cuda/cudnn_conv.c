@@ -16,10 +16,8 @@ void rota_cudnn_conv_describe(const rota_cudnn_conv *about, char out_text[ROTA_C
 
 #if __has_include(<cudnn.h>)
 
-#include <stdlib.h>
-#include <string.h>
 #include "base/log.h"
-#include "ops/cuda/driver.h"
+#include "ops/cuda/cudnn_kept.h"
 
 /* Tensors, by which a plan's call names them. */
 enum { WIDE = 1, W, NARROW };
@@ -38,22 +36,13 @@ enum { WIDE = 1, W, NARROW };
 #define REFUSED_F32 (REFUSED | NOTE(DOWN_CONVERT_INPUTS))
 #define REFUSED_TF32 NOTE(TENSOR_CORE)
 
-/* For the life of the process, as handles are; under rota_cudnn_lock. */
-typedef struct kept_plan {
-    struct kept_plan *next;
-    unsigned long long context;
-    rota_cudnn_conv about;
-    rota_cudnn_plan plan;
-    cudnnHandle_t handle;
-    rota_status status; /* of making it */
-    uint32_t failed;    /* bit i: way i, to run */
-    char why[ROTA_ERROR_MESSAGE_MAX];
-} kept_plan;
-static kept_plan *plans;
+static const rota_cudnn_conv *about_of(const rota_cudnn_kept *kept) {
+    return (const rota_cudnn_conv *)kept->about;
+}
 
-static void say(const kept_plan *kept, const rota_cuda_target *target, const char *what) {
+static void say(const rota_cudnn_kept *kept, const rota_cuda_target *target, const char *what) {
     char text[ROTA_CUDNN_CONV_TEXT_MAX];
-    rota_cudnn_conv_describe(&kept->about, text);
+    rota_cudnn_conv_describe(about_of(kept), text);
     rota_log_write(target->log, ROTA_LOG_WARNING, "%s does not take %s on %s: %s", what, text, target->name,
                    kept->why);
 }
@@ -70,16 +59,18 @@ static cudnnBackendDescriptor_t tensor(rota_cudnn_graph *graph, int64_t id, rota
                              (const int64_t[4]){channels * plane, plane, size[1], 1});
 }
 
-static rota_status make(kept_plan *kept) {
+static rota_status make(rota_cudnn_kept *kept, const rota_cuda_target *target) {
+    (void)target;
     static const rota_cudnn_product products[] = {[ROTA_CUDNN_CONV_NARROW] = ROTA_CUDNN_FORWARD,
                                                   [ROTA_CUDNN_CONV_WIDE] = ROTA_CUDNN_INPUT,
                                                   [ROTA_CUDNN_CONV_W] = ROTA_CUDNN_WEIGHT};
-    const rota_conv_params *p = &kept->about.p;
+    const rota_cudnn_conv *about = about_of(kept);
+    const rota_conv_params *p = &about->p;
     const rota_dtype dtype = (rota_dtype)p->dtype;
     const int64_t in = (int64_t)p->groups * p->in_channels, out = (int64_t)p->groups * p->out_channels;
     rota_cudnn_wish wish = {
         .refused_notes = REFUSED, .way_count = WAYS, .workspace_bytes_max = WORKSPACE_BYTES_MAX};
-    if (dtype == ROTA_F32) wish.refused_notes = REFUSED_F32 | (kept->about.tf32 ? 0 : REFUSED_TF32);
+    if (dtype == ROTA_F32) wish.refused_notes = REFUSED_F32 | (about->tf32 ? 0 : REFUSED_TF32);
     ROTA_TRY(rota_cudnn_handle(&kept->handle));
     rota_cudnn_window window;
     for (int i = 0; i < 2; i++) {
@@ -91,47 +82,26 @@ static rota_status make(kept_plan *kept) {
     cudnnBackendDescriptor_t wide = tensor(graph, WIDE, dtype, p->batch, in, p->in);
     cudnnBackendDescriptor_t w = tensor(graph, W, dtype, out, p->in_channels, p->window);
     cudnnBackendDescriptor_t narrow = tensor(graph, NARROW, dtype, p->batch, out, p->out);
-    rota_cudnn_convolution(graph, products[kept->about.result], &window, wide, w, narrow);
+    rota_cudnn_convolution(graph, products[about->result], &window, wide, w, narrow);
     return rota_cudnn_plan_make(&kept->plan, &wish, kept->handle);
 }
 
-/* The plan of the current context. The lock is held. NULL: out of memory. */
-static kept_plan *find(const rota_cudnn_conv *about, const rota_cuda_target *target,
-                       unsigned long long context) {
-    for (kept_plan *kept = plans; kept; kept = kept->next)
-        if (kept->context == context && memcmp(&kept->about, about, sizeof *about) == 0) return kept;
-    kept_plan *kept = calloc(1, sizeof *kept);
-    if (!kept) return NULL;
-    kept->context = context;
-    kept->about = *about;
-    kept->status = make(kept);
-    if (kept->status != ROTA_OK) {
-        snprintf(kept->why, sizeof kept->why, "%s", rota_last_error());
-        say(kept, target, "cuDNN");
-        if (kept->plan.graph.descriptor_count) rota_cudnn_plan_free(&kept->plan);
-    }
-    kept->next = plans;
-    plans = kept;
-    return kept;
+static void say_not_made(const rota_cudnn_kept *kept, const rota_cuda_target *target) {
+    say(kept, target, "cuDNN");
 }
 
-/* Plans stay where they are once they are made. */
+static rota_cudnn_keeper keeper = {.about_bytes = sizeof(rota_cudnn_conv), .make = make, .say = say_not_made};
+
 static rota_status with_plan(const rota_cudnn_conv *about, const rota_cuda_target *target,
-                             kept_plan **out_kept) {
-    rota_cuda_scope scope;
+                             rota_cudnn_kept **out_kept) {
     if (!rota_cudnn_present()) return rota_fail(ROTA_UNSUPPORTED, "cuDNN is not there");
-    ROTA_TRY(rota_cuda_scope_enter(target->ordinal, &scope));
-    rota_cudnn_lock();
-    *out_kept = find(about, target, scope.context);
-    rota_cudnn_unlock();
-    rota_cuda_scope_leave(&scope);
-    if (!*out_kept) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a plan of cuDNN");
+    ROTA_TRY(rota_cudnn_kept_get(&keeper, about, target, out_kept));
     return (*out_kept)->status == ROTA_OK ? ROTA_OK : rota_fail((*out_kept)->status, "%s", (*out_kept)->why);
 }
 
 uint32_t rota_cudnn_conv_ways(const rota_cudnn_conv *about, const rota_cuda_target *target,
                               char out_why[ROTA_ERROR_MESSAGE_MAX]) {
-    kept_plan *kept;
+    rota_cudnn_kept *kept;
     if (out_why) out_why[0] = 0;
     if (with_plan(about, target, &kept) == ROTA_OK) return kept->plan.way_count;
     if (out_why) snprintf(out_why, ROTA_ERROR_MESSAGE_MAX, "%s", rota_last_error());
@@ -139,14 +109,14 @@ uint32_t rota_cudnn_conv_ways(const rota_cudnn_conv *about, const rota_cuda_targ
 }
 
 int64_t rota_cudnn_conv_engine(const rota_cudnn_conv *about, const rota_cuda_target *target, uint32_t way) {
-    kept_plan *kept;
+    rota_cudnn_kept *kept;
     if (with_plan(about, target, &kept) != ROTA_OK || way >= kept->plan.way_count) return -1;
     return kept->plan.ways[way].engine;
 }
 
 uint64_t rota_cudnn_conv_workspace(const rota_cudnn_conv *about, const rota_cuda_target *target,
                                    uint32_t way) {
-    kept_plan *kept;
+    rota_cudnn_kept *kept;
     uint64_t most = 0;
     if (with_plan(about, target, &kept) != ROTA_OK) return 0;
     for (uint32_t i = 0; i < kept->plan.way_count; i++)
@@ -155,20 +125,15 @@ uint64_t rota_cudnn_conv_workspace(const rota_cudnn_conv *about, const rota_cuda
     return most;
 }
 
-static void *address(uint64_t value) {
-    void *pointer;
-    memcpy(&pointer, &value, sizeof pointer);
-    return pointer;
-}
-
 /* The lock is held. */
-static rota_status run(kept_plan *kept, const rota_cuda_target *target, uint32_t way,
+static rota_status run(rota_cudnn_kept *kept, const rota_cuda_target *target, uint32_t way,
                        const rota_cudnn_conv_operands *operands, uint64_t workspace, void *stream) {
     const int64_t ids[] = {WIDE, W, NARROW};
-    void *const pointers[] = {address(operands->wide), address(operands->w), address(operands->narrow)};
+    void *const pointers[] = {rota_cudnn_address(operands->wide), rota_cudnn_address(operands->w),
+                              rota_cudnn_address(operands->narrow)};
     if (kept->failed >> way & 1u) return rota_fail(ROTA_UNSUPPORTED, "%s", kept->why);
-    const rota_status status =
-        rota_cudnn_run(&kept->plan.ways[way], kept->handle, 3, ids, pointers, address(workspace), stream);
+    const rota_status status = rota_cudnn_run(&kept->plan.ways[way], kept->handle, 3, ids, pointers,
+                                              rota_cudnn_address(workspace), stream);
     if (status == ROTA_OK) return ROTA_OK;
     kept->failed |= 1u << way;
     char what[64];
@@ -181,7 +146,7 @@ static rota_status run(kept_plan *kept, const rota_cuda_target *target, uint32_t
 rota_status rota_cudnn_conv_run(const rota_cudnn_conv *about, const rota_cuda_target *target, uint32_t way,
                                 const rota_cudnn_conv_operands *operands, uint64_t workspace,
                                 uint64_t workspace_bytes, void *stream) {
-    kept_plan *kept;
+    rota_cudnn_kept *kept;
     ROTA_TRY(with_plan(about, target, &kept));
     if (way >= kept->plan.way_count)
         return rota_fail(ROTA_UNSUPPORTED, "cuDNN has %u ways, %u was asked for", kept->plan.way_count, way);

@@ -16,6 +16,7 @@ uint64_t rota_cudnn_version(void);
 
 #if __has_include(<cudnn.h>)
 #include <cudnn.h>
+#include <string.h>
 
 #define ROTA_CUDNN_DESCRIPTORS_MAX 192
 #define ROTA_CUDNN_OPERATIONS_MAX 40
@@ -106,6 +107,13 @@ void rota_cudnn_unlock(void);
  * it and are as wished. UNSUPPORTED: none is. Compiles: takes from milliseconds to seconds. */
 rota_status rota_cudnn_plan_make(rota_cudnn_plan *plan, const rota_cudnn_wish *wish, cudnnHandle_t handle);
 void rota_cudnn_plan_free(rota_cudnn_plan *plan);
+
+/* An address on the device as rota_cudnn_run takes it. */
+static inline void *rota_cudnn_address(uint64_t value) {
+    void *pointer;
+    memcpy(&pointer, &value, sizeof pointer);
+    return pointer;
+}
 
 /* Puts a way on `stream` (a CUstream): pointers are addresses on the device, of by-value tensors on the host.
  * The lock is held. */
