@@ -279,18 +279,7 @@ def test_a_graph_on_two_devices_is_cut() -> None:
 # ---- What is lent ----
 
 
-@pytest.fixture
-def programs(monkeypatch: pytest.MonkeyPatch) -> list[program.Program]:
-    """What is compiled during a test."""
-    made: list[program.Program] = []
-    boxed = rota.torch.make_boxed
-
-    def noted(one: program.Program) -> Any:
-        made.append(one)
-        return boxed(one)
-
-    monkeypatch.setattr(rota.torch, "make_boxed", noted)
-    return made
+programs = test_torch.programs
 
 
 def small(kind: str) -> tuple[nn.Module, Any]:
