@@ -6,8 +6,8 @@
 # and appends both to ROTA_CUDA_OUTPUTS. An image has machine code for each of ROTA_CUDA_ARCHITECTURES, made from the
 # highest virtual architecture given that it can run (75, if none is given), and PTX of the virtual ones, for every
 # later device. A virtual architecture with a letter (90a) serves that architecture alone, and leaves no PTX. With
-# ROTA_QUICK, where there is no NVIDIA driver to run them, images have PTX of the last virtual architecture alone, and
-# that unoptimised: they compile, and have their entries.
+# ROTA_CUDA_ONLY_COMPILES, where there is no NVIDIA driver to run them, images have PTX of the last virtual architecture
+# alone, and that unoptimised: they compile, and have their entries.
 option(ROTA_CUDA "Compile the CUDA kernels, where nvcc is found" ON)
 set(ROTA_CUDA_ARCHITECTURES 75 80 86 89 90a 100 CACHE STRING
   "Architectures that CUDA images have machine code for, where the compiler knows them")
@@ -63,7 +63,7 @@ endif()
 # The -gencode flags for an image; empty: nothing to build.
 function(rota_cuda_codes out)
   set(codes)
-  if(ROTA_QUICK AND ROTA_CUDA_REAL AND NOT EXISTS /dev/nvidiactl)
+  if(ROTA_CUDA_ONLY_COMPILES AND ROTA_CUDA_REAL AND NOT EXISTS /dev/nvidiactl)
     list(GET ARGN -1 last)
     set(${out} -gencode=arch=compute_${last},code=compute_${last} -Xcicc -O0 PARENT_SCOPE)
     return()

@@ -48,12 +48,13 @@ rota_install_missing() {
 }
 
 # Configures a preset and builds targets quietly; shows the whole output only when a step fails.
-# rota_build PRESET [TARGET...]
+# rota_build PRESET [TARGET...]; the array rota_options goes to cmake, too
 rota_build() {
   local preset=$1 log
   shift
   log=$(mktemp)
-  if ! { cmake --preset "$preset" && cmake --build --preset "$preset" ${1:+--target "$@"}; } >"$log" 2>&1; then
+  if ! { cmake --preset "$preset" ${rota_options[@]+"${rota_options[@]}"} &&
+    cmake --build --preset "$preset" ${1:+--target "$@"}; } >"$log" 2>&1; then
     cat "$log" >&2
     rm -f "$log"
     echo "The $preset build failed." >&2
