@@ -6,7 +6,7 @@
  * Orders: all uses of `top`, and of `bottom` by thieves and pop, are seq_cst on the objects themselves: pop's
  * store of bottom before its load of top pairs with steal's load of top before its load of bottom, so of an
  * owner and a thief after the last task one at least sees the other, and the compare-and-swap of top settles
- * it. push's store of bottom also publishes the task's contents to the thief's load of it, and its seq_cst is
+ * it. show's store of bottom also publishes the tasks' contents to the thief's load of it, and its seq_cst is
  * what the sleep protocol of wake.c relies on. A cell is read before the swap of top; it can only have been
  * overwritten if top moved, and then the swap fails. */
 #ifndef ROTA_EXEC_CPU_DEQUE_H
@@ -34,13 +34,24 @@ typedef struct rota_cpu_deque {
     _Atomic(rota_cpu_task *) *cells;
 } rota_cpu_deque;
 
-/* Owner only. False when full. */
-static inline bool rota_cpu_deque_push(rota_cpu_deque *deque, rota_cpu_task *task) {
-    int64_t bottom = ra_load_relaxed(&deque->bottom); /* only the owner writes it */
-    int64_t top = ra_load_acquire(&deque->top);       /* pairs with the swap in steal: its cell was read */
+/* Owner only. Behind so many that were put there and are not shown; false when full. */
+static inline bool rota_cpu_deque_put(rota_cpu_deque *deque, rota_cpu_task *task, uint32_t hidden) {
+    int64_t bottom = ra_load_relaxed(&deque->bottom) + hidden; /* only the owner writes it */
+    int64_t top = ra_load_acquire(&deque->top); /* pairs with the swap in steal: its cell was read */
     if (bottom - top >= deque->capacity) return false;
     ra_store_relaxed(&deque->cells[bottom & (deque->capacity - 1)], task);
-    ra_store_seq_cst(&deque->bottom, bottom + 1);
+    return true;
+}
+
+/* Owner only: of what was put there, so many. */
+static inline void rota_cpu_deque_show(rota_cpu_deque *deque, uint32_t hidden) {
+    ra_store_seq_cst(&deque->bottom, ra_load_relaxed(&deque->bottom) + hidden);
+}
+
+/* Owner only. False when full. */
+static inline bool rota_cpu_deque_push(rota_cpu_deque *deque, rota_cpu_task *task) {
+    if (!rota_cpu_deque_put(deque, task, 0)) return false;
+    rota_cpu_deque_show(deque, 1);
     return true;
 }
 

@@ -20,7 +20,10 @@
 #include "exec/cpu/device.h"
 #include "exec/cpu/instance.h"
 
-enum { WORKS_PER_CHUNK = 128 };
+/* The pump gives works back so many at a time, of each queue: what it keeps is less than a chunk. */
+enum { WORKS_PER_CHUNK = 128, WORKS_PER_RETURN = 32 };
+/* Works that are ready are shown to workers so many at a time, or at the end of the call. */
+enum { WORKS_PER_INJECTION = 8 };
 /* Free works that keep the memory for large blocks and many copies: beyond these a burst's is given back. */
 #define LARGE_KEPT 64u
 
@@ -72,16 +75,28 @@ static rota_cpu_work *take_work(rota_cpu_device *device) {
 }
 
 /* Pump only. Several pushers are excluded, so the head cannot come back with another successor in between. */
-static void recycle(rota_cpu_device *device, rota_cpu_work *work) {
+static void give_back(rota_cpu_device *device, rota_cpu_queue_pump *pump) {
+    rota_cpu_work *head = ra_load_relaxed(&device->recycled.free);
+    do {
+        ra_store_relaxed(&pump->recycled_last->next, head);
+    } while (!ra_cas_acq_rel(&device->recycled.free, &head,
+                             pump->recycled_first)); /* pairs with the exchange in take_work */
+    pump->recycled_count = 0;
+}
+
+/* Pump only. */
+static void recycle(rota_cpu_device *device, rota_cpu_queue_pump *pump, rota_cpu_work *work) {
     /* Counted before it is free: take_work never takes off what was not added. */
     if (work->keeps_memory && ra_fetch_add_relaxed(&device->recycled.large_kept, 1) >= LARGE_KEPT) {
         (void)ra_fetch_add_relaxed(&device->recycled.large_kept, UINT32_MAX);
         give_memory(work);
     }
-    rota_cpu_work *head = ra_load_relaxed(&device->recycled.free);
-    do {
-        ra_store_relaxed(&work->next, head);
-    } while (!ra_cas_acq_rel(&device->recycled.free, &head, work)); /* pairs with the exchange in take_work */
+    if (pump->recycled_count == 0)
+        pump->recycled_last = work;
+    else
+        ra_store_relaxed(&work->next, pump->recycled_first);
+    pump->recycled_first = work;
+    if (++pump->recycled_count == WORKS_PER_RETURN) give_back(device, pump);
 }
 
 rota_status rota_cpu_queues_init(rota_cpu_device *device) {
@@ -163,34 +178,61 @@ static void add_wait(rota_cpu_device *device, rota_cpu_work *work, uint32_t queu
 
 static bool waits_met(rota_cpu_device *device, const rota_cpu_work *work) {
     for (uint32_t i = 0; i < work->wait_count; i++) {
-        /* Pairs with the store in retire; seq_cst for block_work. */
+        /* Pairs with the store in retire; seq_cst for publish_blocked. */
         if (ra_load_seq_cst(&device->queues[work->waits[i].queue].shared.timeline) < work->waits[i].value)
             return false;
     }
     return true;
 }
 
-/* Hands the queue's gate to the pump, or adds to what the pump already holds back. */
-static void block_work(rota_cpu_device *device, rota_cpu_queue *queue, rota_cpu_work *work, bool is_open) {
-    /* Copied: once published, the work may be started, completed and recycled at any time. */
-    bool has_wait = work->wait_count != 0;
-    rota_cpu_wait wait = has_wait ? work->waits[0] : (rota_cpu_wait){0};
+/* What one call of submit has made and nobody sees yet. */
+typedef struct submitted {
+    uint32_t ready; /* put in the injection deque */
+    uint32_t
+        queues; /* bits of those with works that are blocked; and for publish_blocked the first such of each: */
+    rota_cpu_blocked first[ROTA_EXEC_QUEUES_MAX];
+} submitted;
+
+/* Hands the queue's gate to the pump, or adds to what the pump already holds back; seen with publish_blocked. */
+static void block_work(submitted *made, rota_cpu_queue *queue, rota_cpu_work *work, bool is_open) {
     queue->submit.blocked++;
     if (is_open) {
         queue->shared.blocked_head = work;
         queue->shared.blocked_head_number = queue->submit.blocked;
     }
-    /* Publishes the work and blocked_head to release_blocked. seq_cst, here and in the loads that follow:
-     * either the pump, which stores a timeline or `released` and then loads this count, sees the new work, or
+    if (made->queues >> work->queue & 1u) return;
+    made->queues |= 1u << work->queue;
+    made->first[work->queue] =
+        (rota_cpu_blocked){queue->submit.blocked, work->wait_count ? work->waits[0] : (rota_cpu_wait){0, 0},
+                           work->wait_count != 0, is_open};
+}
+
+/* Shows the pump what is blocked on a queue, all at once. Of what this call blocked there only the first may be one
+ * that nobody will look at: the others come after it, and whoever starts it goes on with them. By then works may be
+ * started, completed and recycled at any time: `first` is a copy. */
+static void publish_blocked(rota_cpu_device *device, rota_cpu_queue *queue, const rota_cpu_blocked *first) {
+    /* Publishes the works and blocked_head to release_blocked. seq_cst, here and in the loads that follow:
+     * either the pump, which stores a timeline or `released` and then loads this count, sees the new works, or
      * we see what it stored and ask for another look. */
     ra_store_seq_cst(&queue->shared.blocked_published, queue->submit.blocked);
-    if (has_wait && ra_load_seq_cst(&device->queues[wait.queue].shared.timeline) < wait.value) return;
-    if (!is_open && ra_load_seq_cst(&queue->shared.released) + 1 < queue->submit.blocked) return;
+    if (first->has_wait &&
+        ra_load_seq_cst(&device->queues[first->wait.queue].shared.timeline) < first->wait.value)
+        return;
+    if (!first->is_open && ra_load_seq_cst(&queue->shared.released) + 1 < first->number) return;
     ra_store_seq_cst(&device->pump.kick, 1);
     rota_cpu_notify(device, NULL);
 }
 
-static rota_status submit_one(rota_cpu_device *device, const rota_exec_work *in) {
+static void publish(rota_cpu_device *device, submitted *made) {
+    if (made->ready) rota_cpu_inject(device, made->ready);
+    made->ready = 0;
+    for (; made->queues; made->queues &= made->queues - 1) {
+        const uint32_t q = (uint32_t)__builtin_ctz(made->queues);
+        publish_blocked(device, &device->queues[q], &made->first[q]);
+    }
+}
+
+static rota_status submit_one(rota_cpu_device *device, const rota_exec_work *in, submitted *made) {
     rota_cpu_work *work = take_work(device);
     rota_exec_instance *instance = in->instance;
     if (!work || !copy_block(work, in->block, instance ? instance->program->block_words : 0) ||
@@ -219,22 +261,25 @@ static rota_status submit_one(rota_cpu_device *device, const rota_exec_work *in)
     queue->submit.tail = work;
     /* Pairs with the store in release_blocked: all works blocked before have been started. */
     bool is_open = ra_load_acquire(&queue->shared.released) == queue->submit.blocked;
-    if (is_open && work->wait_count == 0)
-        rota_cpu_inject(device, &work->task);
-    else
-        block_work(device, queue, work, is_open);
+    if (!is_open || work->wait_count != 0)
+        block_work(made, queue, work, is_open);
+    else if (!rota_cpu_put(device, &work->task, &made->ready) || made->ready == WORKS_PER_INJECTION)
+        publish(device, made);
     return ROTA_OK;
 }
 
 rota_status rota_cpu_submit(rota_exec_device *base, const rota_exec_work *works, uint32_t count) {
     rota_cpu_device *device = rota_cpu_device_of(base);
+    submitted made; /* of `first` what `queues` says */
+    made.ready = made.queues = 0;
     for (uint32_t i = 0; i < count; i++) {
         /* No work runs any more, and the host is told of the loss by the last worker that leaves its command:
          * as long as one may still read or write the caller's memory, the host must not end what it runs. */
         if (ra_load_relaxed(&device->end.lost)) return ROTA_OK;
         /* Without memory works may be missing for ever, and no timeline may pass them. */
-        if (submit_one(device, &works[i]) != ROTA_OK) rota_cpu_lose(device, rota_last_error());
+        if (submit_one(device, &works[i], &made) != ROTA_OK) rota_cpu_lose(device, rota_last_error());
     }
+    publish(device, &made);
     return ROTA_OK;
 }
 
@@ -251,69 +296,76 @@ static void retire(rota_cpu_device *device, uint32_t index) {
         if (queue->pump.retired == queue->pump.last_released)
             queue->pump.is_last_retired = true;
         else
-            recycle(device, queue->pump.retired);
+            recycle(device, &queue->pump, queue->pump.retired);
         queue->pump.retired = next;
     }
     if (value == 0) return;
-    /* Pairs with add_wait and waits_met; seq_cst for block_work. */
+    /* Pairs with add_wait and waits_met; seq_cst for publish_blocked. */
     ra_store_seq_cst(&queue->shared.timeline, value);
     if (!ra_load_relaxed(&device->end.stop) && !ra_load_relaxed(&device->end.lost))
         device->host.advanced(device->host.user, index, value);
 }
 
-/* Starts the blocked works of one queue whose waits are met. True if one was empty and is complete with that.
- */
-static bool release_blocked(rota_cpu_worker *worker, uint32_t index, bool *is_first) {
+/* A work that was blocked may start: the pump's own worker runs the first one next, as waking another would only move it
+ * there; the others it shows. True if it is empty and complete with that. */
+static bool start_blocked(rota_cpu_worker *worker, rota_cpu_work *work) {
+    if (!work->instance && work->copy_count == 0) {
+        ra_store_release(&work->done, 1); /* pairs with the load in retire */
+        return true;
+    }
+    if (worker->handed)
+        rota_cpu_push(worker, &work->task);
+    else
+        worker->handed = &work->task;
+    return false;
+}
+
+/* Starts the blocked works of one queue whose waits are met. True if one was empty and is complete with that. */
+static bool release_blocked(rota_cpu_worker *worker, uint32_t index) {
     rota_cpu_device *device = worker->device;
     rota_cpu_queue *queue = &device->queues[index];
     uint64_t released = ra_load_relaxed(&queue->shared.released); /* only the pump writes it */
     bool completed = false;
-    /* Loaded again after each store of released: see block_work. */
-    while (released < ra_load_seq_cst(&queue->shared.blocked_published)) {
-        /* The next blocked work: where the gate was shut, else behind the last one released. */
-        rota_cpu_work *last = queue->pump.last_released;
-        rota_cpu_work *work = queue->shared.blocked_head_number == released + 1
-                                  ? queue->shared.blocked_head
-                                  : ra_load_acquire(&last->next);
-        if (!waits_met(device, work)) break;
-        released++;
-        queue->pump.last_released = work; /* kept out of the pool: its successor may be blocked */
-        if (queue->pump.is_last_retired) recycle(device, last);
-        queue->pump.is_last_retired = false;
-        if (work->instance || work->copy_count) {
-            /* The pump's own worker pops the first one next: waking another would only move it there. */
-            if (*is_first)
-                rota_cpu_push_quietly(worker, &work->task);
-            else
-                rota_cpu_push(worker, &work->task);
-            *is_first = false;
-        } else {
-            ra_store_release(&work->done, 1); /* pairs with the load in retire */
-            completed = true;
+    for (;;) {
+        /* Loaded again after each store of released: see publish_blocked. */
+        const uint64_t first = released, end = ra_load_seq_cst(&queue->shared.blocked_published);
+        while (released < end) {
+            /* The next blocked work: where the gate was shut, else behind the last one released. */
+            rota_cpu_work *last = queue->pump.last_released;
+            rota_cpu_work *work = queue->shared.blocked_head_number == released + 1
+                                      ? queue->shared.blocked_head
+                                      : ra_load_acquire(&last->next);
+            if (!waits_met(device, work)) break;
+            released++;
+            queue->pump.last_released = work; /* kept out of the pool: its successor may be blocked */
+            if (queue->pump.is_last_retired) recycle(device, &queue->pump, last);
+            queue->pump.is_last_retired = false;
+            if (start_blocked(worker, work)) completed = true;
         }
-        /* Pairs with the loads in submit_one and block_work. */
+        if (released == first) return completed;
+        /* Pairs with the loads in submit_one and publish_blocked. */
         ra_store_seq_cst(&queue->shared.released, released);
+        if (released != end) return completed; /* what comes next waits: who moves its timeline looks again */
     }
-    return completed;
 }
 
 void rota_cpu_pump(rota_cpu_worker *worker) {
     rota_cpu_device *device = worker->device;
     if (ra_fetch_add_acq_rel(&device->pump.events, 1) != 0) return;
     uint32_t seen = 1;
-    bool is_first = true;
     do {
         bool again;
         do {
             uint32_t queues = ra_load_acquire(&device->pump.queues_used); /* pairs with submit_one */
             for (uint32_t i = 0; i < queues; i++) retire(device, i);
             again = false;
-            /* After the timelines were stored, as the count of blocked works: see block_work. */
+            /* After the timelines were stored, as the count of blocked works: see publish_blocked. */
             queues = ra_load_seq_cst(&device->pump.queues_used);
-            for (uint32_t i = 0; i < queues; i++) again |= release_blocked(worker, i, &is_first);
+            for (uint32_t i = 0; i < queues; i++) again |= release_blocked(worker, i);
         } while (again);
         seen = ra_fetch_add_acq_rel(&device->pump.events, 0 - seen) -
-               seen; /* pairs with itself in all who leave an event */
+               seen;                                 /* pairs with itself in all who leave an event */
+        if (seen != 0) rota_cpu_show_handed(worker); /* it goes on, for as long as others leave events */
     } while (seen != 0);
 }
 

@@ -18,6 +18,14 @@ typedef struct rota_cpu_wait {
     uint64_t value;
 } rota_cpu_wait;
 
+/* A work that is blocked: its number among those of its queue, what it waits for, and whether the queue's gate was open
+ * until then. */
+typedef struct rota_cpu_blocked {
+    uint64_t number;
+    rota_cpu_wait wait; /* the first */
+    bool has_wait, is_open;
+} rota_cpu_blocked;
+
 /* A copy that came with a work, resolved. */
 typedef struct rota_cpu_copy {
     void *destination;
@@ -73,6 +81,9 @@ typedef struct rota_cpu_queue_pump {
     rota_cpu_work *retired; /* the newest work of the completed prefix; recycled when the next completes */
     rota_cpu_work *last_released; /* of the blocked; not recycled before the next one is released */
     bool is_last_retired;         /* it was left out when it should have been recycled */
+    /* Free, and given back some at a time. */
+    uint32_t recycled_count;
+    rota_cpu_work *recycled_first, *recycled_last;
 } rota_cpu_queue_pump;
 
 typedef struct rota_cpu_queue {

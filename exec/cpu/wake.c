@@ -31,14 +31,24 @@ void rota_cpu_push(rota_cpu_worker *worker, rota_cpu_task *task) {
     rota_cpu_notify(worker->device, &worker->near);
 }
 
-void rota_cpu_push_quietly(rota_cpu_worker *worker, rota_cpu_task *task) {
-    if (rota_cpu_deque_push(&worker->deque, task)) return;
-    rota_cpu_push_overflow(worker->device, task, task);
-    rota_cpu_notify(worker->device, &worker->near);
+void rota_cpu_show_handed(rota_cpu_worker *worker) {
+    rota_cpu_task *task = worker->handed;
+    worker->handed = NULL;
+    if (task) rota_cpu_push(worker, task);
 }
 
-void rota_cpu_inject(rota_cpu_device *device, rota_cpu_task *task) {
-    if (!rota_cpu_deque_push(&device->tasks.inject, task)) rota_cpu_push_overflow(device, task, task);
+bool rota_cpu_put(rota_cpu_device *device, rota_cpu_task *task, uint32_t *count) {
+    if (rota_cpu_deque_put(&device->tasks.inject, task, *count)) {
+        ++*count;
+        return true;
+    }
+    rota_cpu_push_overflow(device, task, task);
+    rota_cpu_notify(device, NULL);
+    return false;
+}
+
+void rota_cpu_inject(rota_cpu_device *device, uint32_t count) {
+    rota_cpu_deque_show(&device->tasks.inject, count);
     rota_cpu_notify(device, NULL);
 }
 

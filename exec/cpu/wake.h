@@ -20,10 +20,13 @@ typedef struct rota_cpu_tasks_shared {
 
 /* Pushes to the worker's own deque, or the overflow list, and wakes a sleeper if nobody is looking. */
 void rota_cpu_push(rota_cpu_worker *worker, rota_cpu_task *task);
-/* The same without waking anyone: for a task that this worker is about to pop itself. */
-void rota_cpu_push_quietly(rota_cpu_worker *worker, rota_cpu_task *task);
-/* Pushes from the submit thread, and wakes. */
-void rota_cpu_inject(rota_cpu_device *device, rota_cpu_task *task);
+/* Pushes what the worker was to run next, if there is anything. */
+void rota_cpu_show_handed(rota_cpu_worker *worker);
+/* Puts a task behind the *count that the submit thread put in the injection deque and nobody sees yet, and counts it;
+ * false where that is full: it is on the overflow list. */
+bool rota_cpu_put(rota_cpu_device *device, rota_cpu_task *task, uint32_t *count);
+/* Shows so many, and wakes. Submit thread. */
+void rota_cpu_inject(rota_cpu_device *device, uint32_t count);
 /* Something was pushed: wakes one sleeper if no worker is looking for tasks, the nearest to the worker that `near` is
  * of; NULL: whoever pushed it is none. */
 void rota_cpu_notify(rota_cpu_device *device, const rota_cpu_near *near);

@@ -75,16 +75,20 @@ rota_cpu_task *rota_cpu_steal(rota_cpu_worker *worker) {
 
 static rota_cpu_task *find_task(rota_cpu_worker *worker) {
     rota_cpu_task *task;
-    /* Pairs with block_work. What the pump starts lands in this worker's deque. */
+    /* Pairs with publish_blocked. What the pump starts is this worker's, or lands in its deque. */
     if (ra_load_seq_cst(&worker->device->pump.kick) && ra_exchange_seq_cst(&worker->device->pump.kick, 0))
         rota_cpu_pump(worker);
     if (++worker->tick % INJECT_EVERY == 0) {
         task = rota_cpu_deque_steal(&worker->device->tasks.inject);
         if (task) {
-            if (!rota_cpu_deque_is_empty(&worker->deque))
-                rota_cpu_notify(worker->device, &worker->near); /* see push_quietly */
+            rota_cpu_show_handed(worker);
             return task;
         }
+    }
+    if (worker->handed) {
+        task = worker->handed;
+        worker->handed = NULL;
+        return task;
     }
     task = rota_cpu_deque_pop(&worker->deque);
     if (!task) task = rota_cpu_deque_steal(&worker->device->tasks.inject);

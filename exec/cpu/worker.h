@@ -20,7 +20,8 @@ struct rota_cpu_worker {
     _Atomic(rota_exec_instance *) instance;
     _Atomic uint32_t node;
     uint32_t index;
-    uint32_t tick; /* tasks run: now and then the injection deque comes first */
+    uint32_t tick;         /* tasks run: now and then the injection deque comes first */
+    rota_cpu_task *handed; /* what it runs next: the pump started it, and nobody else sees it */
     uint64_t random;
     rota_cpu_near near;                      /* of the workers, as of the cores that they are on */
     _Alignas(64) _Atomic uint32_t wake_word; /* 1: woken by wake.c, which counted it as searching */

@@ -119,19 +119,38 @@ static void work(void) {
     (void)rota_cpu_worker_main(&workers[explore_self() - 1]);
 }
 
+enum { TOGETHER_MAX = 3 };
+typedef struct call {
+    rota_exec_work works[TOGETHER_MAX];
+    rota_exec_copy copies[TOGETHER_MAX];
+    rota_exec_wait waits[TOGETHER_MAX];
+    uint32_t count;
+} call;
+
 /* cells[to] = cells[from] on a queue, after a value of another one (0: none). to == from: no copy. */
+static void add(call *c, uint32_t queue, uint64_t signal, unsigned to, unsigned from, uint32_t other,
+                uint64_t value) {
+    const uint32_t i = c->count++;
+    c->copies[i] = (rota_exec_copy){&memories[to], &memories[from], 0, 0, 8};
+    c->waits[i] = (rota_exec_wait){other, value};
+    c->works[i] = (rota_exec_work){.copies = &c->copies[i],
+                                   .copy_count = to != from,
+                                   .cookie = cookie,
+                                   .queue = queue,
+                                   .signal_value = signal,
+                                   .waits = &c->waits[i],
+                                   .wait_count = value != 0};
+}
+
+static void hand_over(const call *c) {
+    explore_check(rota_cpu_submit(&device.base, c->works, c->count) == ROTA_OK, "submit fails");
+}
+
 static void submit(uint32_t queue, uint64_t signal, unsigned to, unsigned from, uint32_t other,
                    uint64_t value) {
-    rota_exec_copy copy = {&memories[to], &memories[from], 0, 0, 8};
-    rota_exec_wait wait = {other, value};
-    const rota_exec_work in = {.copies = &copy,
-                               .copy_count = to != from,
-                               .cookie = cookie,
-                               .queue = queue,
-                               .signal_value = signal,
-                               .waits = &wait,
-                               .wait_count = value != 0};
-    explore_check(rota_cpu_submit(&device.base, &in, 1) == ROTA_OK, "submit fails");
+    call c = {.count = 0};
+    add(&c, queue, signal, to, from, other, value);
+    hand_over(&c);
 }
 
 static void expect(uint64_t first, uint64_t second, unsigned cell, uint64_t value) {
@@ -192,6 +211,41 @@ static void submit_behind(void) {
 }
 static void end_behind(void) {
     expect(1, 2, 5, 5);
+}
+
+/* Works of a queue start in order, and do not wait for each other's ends. */
+static void submit_behind_hung(void) {
+    submit(0, 1, 1, 0, 0, 0);
+    cookie = &hung;
+    submit(1, 1, 2, 1, 0, 1);
+    cookie = NULL;
+    submit(1, 2, 5, 4, 0, 0);
+}
+static void end_behind_hung(void) {
+    expect(1, 0, 5, 5);
+}
+
+static void submit_three_at_once(void) {
+    call c = {.count = 0};
+    add(&c, 0, 1, 1, 0, 0, 0);
+    add(&c, 1, 1, 3, 2, 0, 0);
+    add(&c, 0, 2, 5, 4, 0, 0);
+    hand_over(&c);
+}
+static void end_three_at_once(void) {
+    expect(2, 1, 5, 5);
+}
+
+/* Both behind one that is held until the call before has been worked on. */
+static void submit_behind_at_once(void) {
+    submit_pair();
+    call c = {.count = 0};
+    add(&c, 1, 2, 5, 4, 0, 0);
+    add(&c, 1, 3, 3, 5, 1, 2);
+    hand_over(&c);
+}
+static void end_behind_at_once(void) {
+    expect(1, 3, 3, 5);
 }
 
 /* A work without copies, which the pump itself completes. */
@@ -276,8 +330,24 @@ int main(int argc, char **argv) {
         {"a deque and two thieves", 5, 3, {own, steal, steal_twice}, begin_deque, end_deque, false, 0},
         {"one worker, two works in order", 3, 2, {submit_pair, work}, begin, end_pair, false, SLEEP},
         {"a work behind one that is let go", 2, 1, {submit_behind, work}, begin, end_behind, false, SLEEP},
+        {"two works in one call behind one that is let go",
+         2,
+         1,
+         {submit_behind_at_once, work},
+         begin,
+         end_behind_at_once,
+         false,
+         SLEEP},
         {"one work", 3, 2, {submit_one, work, work}, begin, end_one, false, SLEEP},
         {"two works", 2, 1, {submit_two, work, work}, begin, end_two, false, SLEEP},
+        {"three works in one call",
+         1,
+         0,
+         {submit_three_at_once, work, work},
+         begin,
+         end_three_at_once,
+         false,
+         SLEEP},
         {"a work that never ends, and another",
          2,
          1,
@@ -292,6 +362,14 @@ int main(int argc, char **argv) {
          {submit_hung, work, work},
          begin_apart,
          end_hung,
+         false,
+         SLEEP},
+        {"a work behind one that is let go and never ends",
+         2,
+         1,
+         {submit_behind_hung, work, work},
+         begin_asked,
+         end_behind_hung,
          false,
          SLEEP},
         {"a work that waits", 2, 1, {submit_pair, work, work}, begin, end_pair, false, SLEEP},

@@ -1,7 +1,7 @@
 /* The CPU executor's pump and sleepers: exec/cpu/queue.c, exec/cpu/wake.c.
  *
- * A submit thread hands over works on two queues, the later ones of queue 1 blocked until queue 0 has passed; workers
- * take them, run them, and pump.
+ * A submit thread hands over works on two queues, the later ones of queue 1 blocked until queue 0 has passed, each in a
+ * call of its own or several in one; workers take them, run them, and pump.
  *
  * Asked: where everything rests each work has ended, whoever sleeps (no sleep ends by itself, so that a lost wake-up
  * shows); works of a queue start in order, once, and when what they wait for has passed; `advanced` is called by one
@@ -24,6 +24,7 @@
  * plant 7 safe: -DWORKERS=2 | the waker takes the sleeper's bit and leaves its word
  * plant 8 safe: -DWORKERS=2 -DHANGS | a searcher that found a task wakes nobody for the next one
  * plant 9 safe: -DWORKERS=2 -DHANGS | who finds a task at its last look before sleep wakes nobody for the next one
+ * plant 10 safe: -DWORKERS=2 -DW=2 | the end of a call does not show what is ready
  */
 #ifndef PLANT
 #define PLANT 0
@@ -44,7 +45,8 @@
 #define COUNT(q) ((q) == 0 -> (W == 4 -> 2 : 1) : (W == 2 -> 1 : 2))
 
 bool ready[5];       /* lies in a deque */
-bool started[5];     /* ghost */
+bool unseen[5];      /* put there by a call that has not ended */
+bool started[5], given[5]; /* ghost; the latter: somebody may start it */
 bool done[5], linked[5];
 byte tasks;          /* how many lie there */
 byte timeline[2], retired[2], released[2], blocked_published[2], first_blocked[2];
@@ -82,42 +84,89 @@ inline wake() {
 inline push(w) {
 #if PLANT == 3
     notify();
-    atomic { ready[w] = true; tasks++ }
+    atomic { ready[w] = true; tasks++; given[w] = true }
 #else
-    atomic { ready[w] = true; tasks++ }
+    atomic { ready[w] = true; tasks++; given[w] = true }
     notify()
 #endif
 }
 
-/* rota_cpu_submit: submit_one, block_work */
+/* What nobody sees yet is shown, by one store. */
+inline show_all() {
+    atomic {
+        u = 1;
+        do
+        :: u <= W ->
+            if
+            :: unseen[u] -> unseen[u] = false; ready[u] = true; tasks++; given[u] = true; is_shown = true
+            :: else
+            fi;
+            u++
+        :: else -> u = 0; break
+        od
+    }
+}
+
+/* publish */
+inline publish() {
+#if PLANT == 3
+    notify();
+    show_all();
+#elif PLANT != 10
+    show_all();
+    if
+    :: is_shown -> notify()
+    :: else
+    fi;
+#endif
+    is_shown = false;
+    q = 0;
+    do
+    :: q < 2 && first[q] == 0 -> q++
+    :: q < 2 && first[q] != 0 -> /* publish_blocked */
+        blocked_published[q] = blocked[q];
+#if PLANT != 4
+        if
+        :: WAIT_VALUE(first[q]) != 0 && timeline[WAIT_QUEUE(first[q])] < WAIT_VALUE(first[q])
+        :: else ->
+            if
+            :: !opened[q] && released[q] + 1 < VALUE(first[q]) - first_blocked[q]
+            :: else -> kick = true; notify()
+            fi
+        fi;
+#endif
+        first[q] = 0;
+        q++
+    :: else -> q = 0; break
+    od
+}
+
+/* rota_cpu_submit: submit_one, block_work; a call ends after any of the works, or at the last */
 proctype submitter() {
-    byte w = 1, woken, blocked[2];
-    bool is_open;
+    byte w = 1, q, u, woken, blocked[2], first[2];
+    bool is_open, is_shown, opened[2];
     do
     :: w <= W ->
         linked[w] = true;
         is_open = released[QUEUE(w)] == blocked[QUEUE(w)];
         if
-        :: is_open && (WAIT_VALUE(w) == 0 || timeline[WAIT_QUEUE(w)] >= WAIT_VALUE(w)) -> push(w)
+        :: is_open && (WAIT_VALUE(w) == 0 || timeline[WAIT_QUEUE(w)] >= WAIT_VALUE(w)) -> unseen[w] = true
         :: else ->
             blocked[QUEUE(w)]++;
             if
             :: is_open -> first_blocked[QUEUE(w)] = VALUE(w) - blocked[QUEUE(w)]
             :: else
             fi;
-            blocked_published[QUEUE(w)] = blocked[QUEUE(w)];
-#if PLANT != 4
             if
-            :: WAIT_VALUE(w) != 0 && timeline[WAIT_QUEUE(w)] < WAIT_VALUE(w)
-            :: else ->
-                if
-                :: !is_open && released[QUEUE(w)] + 1 < blocked[QUEUE(w)]
-                :: else -> kick = true; notify()
-                fi
+            :: first[QUEUE(w)] == 0 -> first[QUEUE(w)] = w; opened[QUEUE(w)] = is_open
+            :: else
             fi
-#endif
         fi;
-        w++
+        w++;
+        if
+        :: publish()
+        :: w <= W
+        fi
     :: else -> break
     od
 }
@@ -150,21 +199,45 @@ inline release_all() {
     :: q < 2 ->
         do
         :: released[q] < blocked_published[q] ->
-            u = WORK_AT(q, first_blocked[q] + released[q] + 1);
+            last = blocked_published[q];
+            v = released[q];
+            do
+            :: v < last ->
+                u = WORK_AT(q, first_blocked[q] + v + 1);
+                if
+                :: WAIT_VALUE(u) != 0 && timeline[WAIT_QUEUE(u)] < WAIT_VALUE(u) -> break
+                :: else
+                fi;
+                if
+                :: handed == 0 -> handed = u; given[u] = true
+                :: else -> push(u)
+                fi;
+                v++
+            :: else -> break
+            od;
             if
-            :: WAIT_VALUE(u) != 0 && timeline[WAIT_QUEUE(u)] < WAIT_VALUE(u) -> break
+            :: v == released[q] -> break
+            :: else -> released[q] = v
+            fi;
+            if
+            :: v != last -> break
             :: else
-            fi;
-            if
-            :: is_first -> atomic { ready[u] = true; tasks++; is_first = false } /* rota_cpu_push_quietly */
-            :: else -> push(u)
-            fi;
-            released[q]++
+            fi
         :: else -> break
         od;
+        v = 0;
+        last = 0;
         q++
     :: else -> q = 0; u = 0; break
     od
+}
+
+/* rota_cpu_show_handed */
+inline show_handed() {
+    if
+    :: handed != 0 -> push(handed); handed = 0
+    :: else
+    fi
 }
 
 /* rota_cpu_pump */
@@ -174,7 +247,6 @@ inline pump() {
     :: seen != 0 -> seen = 0
     :: else ->
         seen = 1;
-        is_first = true;
         do
         :: atomic { assert(!is_pumping); is_pumping = true }
 #if PLANT == 5
@@ -198,9 +270,9 @@ inline pump() {
                 :: else
                 fi
             }
+            show_handed()
 #endif
-        od;
-        is_first = false
+        od
     fi
 }
 
@@ -210,13 +282,21 @@ inline find_task() {
     :: atomic { kick -> kick = false } pump()
     :: else
     fi;
+    if
+    :: handed != 0 && tasks != 0 -> show_handed() /* now and then what lies in the deques comes first */
+    :: true
+    fi;
     atomic {
+        if
+        :: handed != 0 -> task = handed; handed = 0; ready[task] = true; tasks++
+        :: else ->
         if
         :: ready[1] -> task = 1
         :: ready[2] -> task = 2
         :: ready[3] -> task = 3
         :: ready[4] -> task = 4
         :: else -> task = 0
+        fi
         fi;
         if
         :: task != 0 ->
@@ -224,7 +304,7 @@ inline find_task() {
             tasks--;
             assert(!started[task]);
             assert(WAIT_VALUE(task) == 0 || timeline[WAIT_QUEUE(task)] >= WAIT_VALUE(task));
-            assert(VALUE(task) == 1 || started[WORK_AT(QUEUE(task), 1)] || ready[WORK_AT(QUEUE(task), 1)]);
+            assert(VALUE(task) == 1 || given[WORK_AT(QUEUE(task), 1)]);
             started[task] = true
         :: else
         fi
@@ -246,8 +326,8 @@ inline end_search() {
 
 /* rota_cpu_worker_main, next_task */
 proctype worker(byte me) {
-    byte task, seen, q, u, v, woken;
-    bool is_searching, is_mine, is_first;
+    byte task, handed, last, seen, q, u, v, woken;
+    bool is_searching, is_mine;
     do
     :: /* next_task */
         if
