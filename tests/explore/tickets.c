@@ -140,7 +140,7 @@ void rota_sequence_reap(rota_sequencer *of, bool all) {
     while (timeline->order.oldest && rota_point_passed(of->runtime, timeline->order.oldest->final_point)) {
         rota_submission *submission = timeline->order.oldest;
         if (submission->by_delivery &&
-            ra_load_acquire(&submission->shared.delivery_done) == ROTA_DELIVERY_PENDING)
+            ra_load_acquire(&submission->told.delivery_done) == ROTA_DELIVERY_PENDING)
             return;
         timeline->order.oldest = submission->next;
         if (!timeline->order.oldest) timeline->order.newest = NULL;
@@ -170,7 +170,7 @@ void rota_sequence_record(rota_sequencer *of, rota_lane *from, uint32_t index, c
     submission->by_delivery = fates[i].by_delivery;
     submission->access.name[0] = (char)('a' + i);
     submission->access.name[1] = 0;
-    ra_store_relaxed(&submission->shared.delivery_done, ROTA_DELIVERY_PENDING);
+    ra_store_relaxed(&submission->told.delivery_done, ROTA_DELIVERY_PENDING);
     (void)ra_fetch_or_acq_rel(
         &cell->state, (uint32_t)(ROTA_CELL_TAKEN | (fates[i].by_delivery ? ROTA_CELL_BY_DELIVERY : 0)));
     ra_store_release(&cell->submission, submission);
@@ -246,7 +246,7 @@ static void deliver_first(void) {
     }
     if (!fates[0].fails) results[0] = 1;
     (void)ra_fetch_or_seq_cst(&submission->cell->state, (uint32_t)ROTA_CELL_DONE);
-    ra_store_seq_cst(&submission->shared.delivery_done, ROTA_DELIVERY_COPIED);
+    ra_store_seq_cst(&submission->told.delivery_done, ROTA_DELIVERY_COPIED);
     if (ra_load_seq_cst(&runtime.sequencing.interest)) rota_sleeper_wake(&runtime.sequencing.sleeper);
     rota_wait_table_wake(&runtime.completing.delivery_waiters, 1);
 }

@@ -252,7 +252,7 @@ static void finish_delivery(rota_completer *c, rota_submission *submission) {
     end_turn(c, &submission->delivery);
     ra_store_relaxed(&runtime->completing.delivered, ra_load_relaxed(&runtime->completing.delivered) + 1);
     if (submission->turn.is_lost) { /* the caller's memory may be gone; the sequencer fails the ticket */
-        ra_store_release(&submission->shared.delivery_done, ROTA_DELIVERY_LOST);
+        ra_store_release(&submission->told.delivery_done, ROTA_DELIVERY_LOST);
         ra_store_seq_cst(&runtime->sequencing.lost_pending, 1);
         rota_sleeper_wake(&runtime->sequencing.sleeper);
         return;
@@ -262,7 +262,7 @@ static void finish_delivery(rota_completer *c, rota_submission *submission) {
     if (was_handed_over) {
         /* Releases the submission to the sequencer, which may recycle it after this. seq_cst, with its
          * interest: it finds this when it looks before it sleeps, or is woken. */
-        ra_store_seq_cst(&submission->shared.delivery_done, ROTA_DELIVERY_COPIED);
+        ra_store_seq_cst(&submission->told.delivery_done, ROTA_DELIVERY_COPIED);
         if (ra_load_seq_cst(&runtime->sequencing.interest)) rota_sleeper_wake(&runtime->sequencing.sleeper);
     } else {
         /* Likewise, to the take in rota_sequence_reap; ordered with the sequencer's sleep flag. */
@@ -452,7 +452,7 @@ static void look_again(rota_completer *c, rota_completion **list) {
         rota_completion *completion = completions;
         completions = completion->next;
         const uint32_t lane = rota_ticket_lane(completion->u.watch.ticket.id);
-        (void)ra_load_seq_cst(&rota_lane_at(&c->runtime->lanes, lane)->head); /* with tell_of_point */
+        (void)ra_load_seq_cst(&rota_lane_at(&c->runtime->lanes, lane)->head); /* with tell_lanes */
         sort_in_watch(c, completion);
     }
 }
@@ -536,7 +536,7 @@ void *rota_completer_main(void *user) {
         /* With `advanced`: it sees the interest, or the pass below sees the new value. */
         if (has_pending(c)) {
             ra_store_seq_cst(&runtime->completing.interest, 1);
-            if (awaits) ra_store_seq_cst(&runtime->completing.awaits, 1); /* with tell_of_point */
+            if (awaits) ra_store_seq_cst(&runtime->completing.awaits, 1); /* with tell_lanes */
             pass(c);
         }
         if (!rota_stack_is_empty_upmc(&runtime->completing.completions) ||

@@ -261,7 +261,9 @@ typedef struct replay {
     bool known;   /* its waits on the one before are noted; or, `notes`, they will be */
     bool notes;
     uint32_t arena;
-    uint32_t direct;    /* rota_deliver_segment */
+    uint32_t direct;  /* rota_deliver_segment */
+    uint64_t *points; /* by segment, of those whose works are made */
+    uint64_t one_point;
     uint64_t sidelined; /* devices, as bits, whose works of this replay go to side queues */
     rota_prospect prospects[ROTA_DEVICES_MAX]; /* by part */
     uint8_t lanes[ROTA_DEVICES_MAX]
@@ -313,14 +315,14 @@ static void sequence_segment(replay *r, uint32_t s) {
     work->step = s + 1;
     work->is_sidelined = is_sidelined;
     const uint64_t point = rota_work_point(work);
-    submission->made.segment_points[s] = point;
+    r->points[s] = point;
     if (r->known)
         rota_replay_want(r->sequencer, wanted, executable, r->base, s);
     else
         want_external(r->sequencer, wanted, submission, s, device, point, r->base, &r->notes);
     for (uint32_t w = 0; w < segment->wait_count; w++)
         rota_wanted_add(wanted, runtime->queue_count,
-                        submission->made.segment_points[plan->segment_waits[segment->first_wait + w]]);
+                        r->points[plan->segment_waits[segment->first_wait + w]]);
     if (executable->direct_count)
         rota_deliver_segment(r->sequencer, wanted, submission, s, point, &r->direct);
     if (executable->has_arena && is_first)
@@ -356,11 +358,13 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
     r.is_made = rota_instance_ask(executable, submission->instance);
     const bool is_waiting =
         submission->has_after || !r.is_made || !rota_side_queue_is_at_hand(sequencer, r.instance_wait);
-    submission->output.before = executable->instances[submission->instance].outputs_issued;
+    if (executable->has_staging)
+        submission->output.before = executable->instances[submission->instance].outputs_issued;
     if (submission->by_delivery) executable->instances[submission->instance].outputs_issued++;
     r.arena = submission->instance % executable->arenas.count;
     for (uint32_t p = 0; p < plan->partition_count; p++) r.started[plan->partitions[p].device->index] = 0;
     r.direct = 0;
+    r.points = plan->segment_count == 1 ? &r.one_point : submission->made.segment_points;
     const bool like_before = rota_replay_is_known(executable);
     r.sidelined = like_before ? choose_sidelined(&r, is_waiting, true) : 0;
     if (r.sidelined) rota_replay_forget(executable);
@@ -380,7 +384,7 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
                         submission->made.migration_count != 0 || r.sidelined))
         own_externals(submission);
     if (r.sidelined) begin_sidelined(sequencer, submission);
-    const uint64_t final = submission->made.segment_points[plan->final_segment];
+    const uint64_t final = r.points[plan->final_segment];
     if (executable->has_arena) executable->order.arena_points[r.arena] = final;
     executable->instances[submission->instance].last_point = final;
     executable->order.last_point = final;
@@ -431,14 +435,16 @@ bool rota_kind_plan_sequence(rota_sequencing *s) {
           rota_submission_reserve(runtime, submission, plan->segment_count + 2u * moves, plan->segment_count,
                                   moves, executable->arguments.payload_words + s->after_words)) &&
          rota_deliver_outputs(s->sequencer, s->wanted, submission);
-    ra_store_relaxed(&submission->shared.inputs_left, executable->stages_inputs ? plan->input_count : 0);
+    if (executable->stages_inputs) ra_store_relaxed(&submission->told.inputs_left, plan->input_count);
     if (!ok) return false;
     const uint32_t state =
         (submission->by_delivery ? ROTA_CELL_BY_DELIVERY : 0u) |
         (plan->partition_count > 1 || rota_submission_comes_after_others(submission) ? ROTA_CELL_SPREAD
                                                                                      : 0u) |
         (plan->input_count ? 0u : ROTA_CELL_TAKEN);
-    if (state) (void)ra_fetch_or_acq_rel(&submission->cell->state, state);
+    if (state)
+        ra_store_release(&submission->cell->state,
+                         state); /* nobody else writes it before the point is there */
     s->final = make_works(s->sequencer, s->wanted, submission);
     return true;
 }
@@ -461,7 +467,7 @@ void rota_kind_plan_for_written(rota_runtime *runtime, const rota_submission *su
  * is published afterwards of other queues is no part of what who waits for the ticket waits for. */
 void rota_kind_plan_note_end(rota_sequencer *sequencer, const rota_submission *submission) {
     rota_runtime *runtime = sequencer->runtime;
-    if (submission->times.submitted_ns == 0) return;
+    if (!runtime->options.diagnostics) return;
     rota_executable *executable = submission->plan->executable;
     uint64_t final = submission->final_point;
     uint64_t completed_ns =
@@ -469,7 +475,7 @@ void rota_kind_plan_note_end(rota_sequencer *sequencer, const rota_submission *s
     (void)pthread_mutex_lock(&runtime->objects.times_mutex);
     executable->times.replay = (rota_plan_replay_times){
         submission->times.submitted_ns, submission->times.sequenced_ns,
-        ra_load_relaxed(&submission->shared.handed_over_ns), completed_ns, submission->number};
+        ra_load_relaxed(&submission->told.handed_over_ns), completed_ns, submission->number};
     executable->times.instance = submission->instance;
     (void)pthread_mutex_unlock(&runtime->objects.times_mutex);
 }
@@ -491,7 +497,7 @@ void rota_kind_plan_forget(const rota_submission *submission) {
 /* ---- Prepared, by a submit thread ---- */
 
 static void inputs_taken(rota_runtime *runtime, rota_submission *submission, uint32_t count) {
-    if (count == 0 || ra_fetch_sub_acq_rel(&submission->shared.inputs_left, count) != count) return;
+    if (count == 0 || ra_fetch_sub_acq_rel(&submission->told.inputs_left, count) != count) return;
     (void)ra_fetch_or_seq_cst(&submission->cell->state,
                               (uint32_t)ROTA_CELL_TAKEN); /* seq_cst: as base/sleep.h argues */
     rota_wait_table_wake(&runtime->completing.delivery_waiters, 1);

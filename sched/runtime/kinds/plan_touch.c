@@ -176,11 +176,11 @@ void rota_segment_undone(rota_runtime *runtime, const rota_work *segment) {
     for (uint32_t p = 0; p < plan->partition_count; p++)
         if (rota_device_is_lost(plan->partitions[p].device))
             lost |= (uint64_t)1 << plan->partitions[p].device->index;
-    if (lost != submission->seldom.undone.devices) submission->seldom.undone.to = 0;
-    submission->seldom.undone.devices = lost;
-    for (const rota_work *work = submission->made.works + submission->seldom.undone.to; work < segment;
-         work++) {
-        submission->seldom.undone.to++;
+    rota_submission_undone *undone = &submission->seldom.undone;
+    if (undone->number != submission->number || undone->devices != lost)
+        *undone = (rota_submission_undone){submission->number, lost, 0};
+    for (const rota_work *work = submission->made.works + undone->to; work < segment; work++) {
+        undone->to++;
         if (work->step == 0 || !(lost >> work->device->index & 1u)) continue;
         rota_reason reason = {rota_cause_of_loss(runtime, rota_work_point(work)), 0};
         if (reason.cause) (void)rota_segment_touch(runtime, work, NULL, rota_touch_mark_early, &reason);

@@ -125,7 +125,7 @@ static bool deliver_read(rota_sequencer *sequencer, rota_wanted *wanted, rota_su
     if (!rota_deliver_to(sequencer, wanted, submission, read->data, read->size)) return false;
     uint32_t state =
         ROTA_CELL_BY_DELIVERY | (rota_submission_comes_after_others(submission) ? ROTA_CELL_SPREAD : 0u);
-    (void)ra_fetch_or_acq_rel(&submission->cell->state, state);
+    ra_store_release(&submission->cell->state, state); /* nobody else writes it before the point is there */
     return true;
 }
 

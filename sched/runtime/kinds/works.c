@@ -53,11 +53,22 @@ static bool room(void *array, uint32_t *capacity, uint64_t count, size_t element
     return true;
 }
 
-bool rota_submission_reserve(rota_runtime *runtime, rota_submission *submission, uint64_t works,
-                             uint64_t segments, uint64_t transfers, uint64_t payload) {
-    uint64_t timelines = (uint64_t)ra_load_acquire(&runtime->device_count) * runtime->queue_count;
-    return room(&submission->made.works, &submission->made.work_capacity, works,
-                sizeof *submission->made.works) &&
+/* The same for works, each of which begins with a cache line. */
+static bool room_for_works(rota_submission_made *made, uint64_t count) {
+    if (count <= made->work_capacity) return true;
+    const uint64_t twice = (uint64_t)made->work_capacity * 2u, wanted = twice > count ? twice : count;
+    if (wanted > UINT32_MAX) return false;
+    rota_work *works = aligned_alloc(_Alignof(rota_work), wanted * sizeof *works);
+    if (!works) return false;
+    free(made->works);
+    made->works = works;
+    made->work_capacity = (uint32_t)wanted;
+    return true;
+}
+
+static bool make_room(rota_submission *submission, uint64_t works, uint64_t timelines, uint64_t segments,
+                      uint64_t transfers, uint64_t payload) {
+    return room_for_works(&submission->made, works) &&
            room(&submission->made.waits, &submission->made.wait_capacity, works * timelines,
                 sizeof *submission->made.waits) &&
            room(&submission->made.foreign_waits, &submission->made.foreign_wait_capacity,
@@ -70,6 +81,25 @@ bool rota_submission_reserve(rota_runtime *runtime, rota_submission *submission,
                 sizeof *submission->made.unwritten) &&
            room(&submission->made.payload, &submission->made.payload_capacity, payload,
                 sizeof *submission->made.payload);
+}
+
+static uint16_t at_most_16_bits(uint64_t count) {
+    return count < UINT16_MAX ? (uint16_t)count : UINT16_MAX;
+}
+
+bool rota_submission_reserve(rota_runtime *runtime, rota_submission *submission, uint64_t works,
+                             uint64_t segments, uint64_t transfers, uint64_t payload) {
+    const uint64_t timelines = (uint64_t)ra_load_acquire(&runtime->device_count) * runtime->queue_count;
+    rota_submission_room *has = &submission->made.room;
+    if (works <= has->works && segments <= works && timelines <= has->timelines && payload <= has->payload &&
+        transfers == 0)
+        return true;
+    const uint64_t points = segments > works ? segments : works;
+    if (!make_room(submission, works, timelines, points, transfers, payload)) return false;
+    has->works = at_most_16_bits(works);
+    has->timelines = at_most_16_bits(timelines);
+    has->payload = (uint32_t)(payload < UINT32_MAX ? payload : UINT32_MAX);
+    return true;
 }
 
 void rota_submission_note_name(rota_submission *submission, const char *name) {
@@ -185,12 +215,12 @@ rota_work *rota_work_add(rota_submission *submission, rota_device *device, uint3
                          rota_work_kind kind, uint32_t index) {
     rota_timeline *timeline = &device->timelines[queue];
     rota_work *work = &submission->made.works[submission->made.work_count++];
-    memset(work, 0, sizeof *work);
+    memset(work, 0, offsetof(rota_work, next));
     work->submission = submission;
     work->device = device;
     work->kind = (uint8_t)kind;
     work->segment = index;
-    work->queue = queue;
+    work->queue = (uint8_t)queue;
     work->value = ra_load_relaxed(&timeline->issued) + 1;
     ra_store_release(&timeline->issued, work->value);
     if (ra_load_relaxed(&device->queues_used) <= queue) ra_store_relaxed(&device->queues_used, queue + 1);

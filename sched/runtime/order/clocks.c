@@ -12,6 +12,7 @@
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/runtime.h"
+#include "sched/runtime/shared/stats.h"
 
 const uint64_t *rota_hazard_clock(const rota_timeline *timeline, uint64_t value) {
     for (uint32_t back = 1; back <= ROTA_CLOCK_HISTORY; back++) {
@@ -141,7 +142,7 @@ void rota_hazard_settle(rota_sequencer *sequencer, rota_wanted *wanted, rota_wor
         entry->from_value = work->value;
         memcpy(entry->clock, own->order.clock, timelines * sizeof *entry->clock);
     }
-    work->wait_count = submission->made.wait_count - work->first_wait;
-    work->foreign_wait_count = submission->made.foreign_wait_count - work->first_foreign_wait;
-    if (dropped) (void)ra_fetch_add_relaxed(&runtime->stats.waits_dropped, dropped);
+    work->wait_count = (uint16_t)(submission->made.wait_count - work->first_wait);
+    work->foreign_wait_count = (uint16_t)(submission->made.foreign_wait_count - work->first_foreign_wait);
+    if (dropped) rota_stat_add(&runtime->stats.waits_dropped, dropped);
 }

@@ -211,8 +211,11 @@ static bool room(void *array, uint32_t *capacity, uint64_t count, size_t element
     return true;
 }
 
-void rota_deliver_begin(rota_submission *submission) {
+/* What others look at only of a submission that delivers is as it must be before it does. */
+static void begin(rota_submission *submission) {
     rota_delivery *delivery = &submission->delivery;
+    submission->delivers = true;
+    ra_store_relaxed(&submission->told.delivery_done, ROTA_DELIVERY_PENDING);
     delivery->submission = submission;
     delivery->number = submission->number;
     delivery->wait_count = delivery->point_count = delivery->after_count = 0;
@@ -270,6 +273,7 @@ bool rota_deliver_outputs(rota_sequencer *sequencer, rota_wanted *wanted, rota_s
     rota_delivery *delivery = &submission->delivery;
     const uint32_t outputs = plan->transfer_count - plan->input_count;
     if (outputs == 0) return true;
+    begin(submission);
     if (!room(&submission->output.bounces, &submission->output.bounce_capacity, outputs,
               sizeof *submission->output.bounces))
         return false;
@@ -315,6 +319,7 @@ bool rota_deliver_to(rota_sequencer *sequencer, rota_wanted *wanted, rota_submis
     rota_assert_sequencer(sequencer);
     const uint64_t address = (uint64_t)(uintptr_t)memory;
     overlap b = {0};
+    begin(submission);
     look(runtime, &submission->delivery, sequencer->deliveries.root, address, address + bytes, &b);
     if (!reserve(sequencer, submission, 1, b.ranges)) return false;
     take_over(sequencer, &submission->delivery, address, address + bytes, ROTA_POINT_NONE, 0);
@@ -376,6 +381,7 @@ bool rota_deliver_nothing(rota_sequencer *sequencer, rota_wanted *wanted, rota_s
     const rota_plan *plan = submission->plan;
     rota_delivery *delivery = &submission->delivery;
     const uint32_t outputs = plan->transfer_count - plan->input_count;
+    begin(submission);
     if (!reserve(sequencer, submission, outputs, overlapping_ranges(sequencer, submission))) return false;
     for (uint32_t t = plan->input_count; t < plan->transfer_count; t++) {
         const uint64_t address = address_of(submission, t);

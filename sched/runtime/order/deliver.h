@@ -19,8 +19,6 @@ typedef struct rota_deliveries {
 
 /* ---- The sequencer's ---- */
 
-/* Of every new submission: it delivers nothing so far. */
-void rota_deliver_begin(rota_submission *submission);
 /* Before a replay is handed over: finds what comes before its OUTPUTs and has them come before what follows.
  * May make it end by delivery. False, with nothing changed: no host memory. O(log n) for each OUTPUT, with n
  * those of unfinished submissions. */

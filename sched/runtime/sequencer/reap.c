@@ -143,7 +143,7 @@ static void orphan(rota_sequencer *sequencer, rota_device *device, rota_timeline
             break;
         }
         if (is_at_work(runtime, submission) || (rota_submission_comes_after_others(submission) &&
-                                                ra_load_acquire(&submission->shared.delivery_done) ==
+                                                ra_load_acquire(&submission->told.delivery_done) ==
                                                     ROTA_DELIVERY_PENDING)) { /* with complete.c */
             before = submission;
             continue;
@@ -273,7 +273,7 @@ void rota_sequence_reap(rota_sequencer *sequencer, bool all) {
                 rota_submission *submission = timeline->order.oldest;
                 /* With finish_delivery; seq_cst, with this thread's interest before it sleeps. */
                 uint32_t by_delivery = submission->by_delivery
-                                           ? ra_load_seq_cst(&submission->shared.delivery_done)
+                                           ? ra_load_seq_cst(&submission->told.delivery_done)
                                            : (uint32_t)ROTA_DELIVERY_COPIED;
                 if (by_delivery == ROTA_DELIVERY_PENDING) break;
                 const rota_device *behind = left_behind(runtime, submission);
@@ -284,7 +284,7 @@ void rota_sequence_reap(rota_sequencer *sequencer, bool all) {
                 }
                 if (by_delivery == ROTA_DELIVERY_LOST) {
                     fail_for_loss(runtime, submission, device);
-                    ra_store_relaxed(&submission->shared.delivery_done, ROTA_DELIVERY_COPIED); /* once */
+                    ra_store_relaxed(&submission->told.delivery_done, ROTA_DELIVERY_COPIED); /* once */
                 }
                 timeline->order.oldest = submission->next;
                 if (submission->next) rota_submission_fetch(submission->next);

@@ -117,16 +117,13 @@ static void begin(rota_submission *submission, const rota_record *record, rota_c
     submission->chunk = chunk;
     submission->made.work_count = submission->made.wait_count = submission->made.foreign_wait_count =
         submission->made.migration_count = 0;
-    submission->by_delivery = submission->sidelined = false;
-    rota_deliver_begin(submission);
-    submission->read = NULL;
+    submission->by_delivery = submission->sidelined = submission->delivers = false;
     submission->instance = 0;
-    submission->seldom.undone = (rota_submission_undone){0};
     ra_store_relaxed(&submission->shared.cause, NULL);
-    ra_store_relaxed(&submission->shared.delivery_done, ROTA_DELIVERY_PENDING);
+    if (!record->submitted_ns) return;
     submission->times.submitted_ns = record->submitted_ns;
-    submission->times.sequenced_ns = record->submitted_ns ? rota_clock_ns() : 0;
-    ra_store_relaxed(&submission->shared.handed_over_ns, 0);
+    submission->times.sequenced_ns = rota_clock_ns();
+    ra_store_relaxed(&submission->told.handed_over_ns, 0);
 }
 
 /* The submission has its works: they go to their devices, and its ticket is one that can be waited for. */

@@ -41,6 +41,12 @@ typedef struct rota_merge {
     uint64_t limits[ROTA_LANES_MAX]; /* by lane: end of what may be taken */
 } rota_merge;
 
+/* Lanes of which records were taken since the last flush. */
+typedef struct untold_lanes {
+    rota_lane *lanes[FLUSH_RECORDS];
+    uint32_t count;
+} untold_lanes;
+
 rota_status rota_sequencer_create(rota_runtime *runtime) {
     const uint32_t timelines = ROTA_DEVICES_MAX * runtime->queue_count;
     rota_sequencer *sequencer = runtime->sequencer = calloc(1, sizeof *sequencer);
@@ -136,28 +142,49 @@ static void wake_lane(rota_lane *lane) {
  * and then loads completing.awaits and the timeline; the completer stores that and then loads `head`
  * (look_again); the device moves the timeline and then loads completing.interest. So the completer sees the
  * point, or is woken here, or is woken by the device and sees the point then. */
-static void tell_of_point(rota_runtime *runtime, const rota_lane *lane, uint64_t sequence) {
-    const rota_cell *cell = rota_lane_cell(lane, sequence);
-    if (cell && rota_point_passed(runtime, ra_load_relaxed(&cell->point)))
+static void tell_of_points(rota_runtime *runtime, const rota_lane *lane) {
+    for (uint64_t sequence = lane->untold; sequence <= lane->taken; sequence++) {
+        const rota_cell *cell = rota_lane_cell(lane, sequence);
+        if (!cell || !rota_point_passed(runtime, ra_load_relaxed(&cell->point))) continue;
         rota_sleeper_wake(&runtime->completing.sleeper);
+        return;
+    }
+}
+
+/* Who sleeps until a record of a lane is taken is told once for all that were taken since the last flush: a store
+ * that comes before later loads is dear. `head` has its value already, by a release; the store of it here is the one
+ * that these loads come after. A sleeper whose load of `head` comes before it, in the one order of all seq_cst
+ * operations, had said before that it sleeps, and is seen; any other load of `head` sees this store, and the points. */
+static void tell_lanes(rota_runtime *runtime, untold_lanes *untold) {
+    for (uint32_t i = 0; i < untold->count; i++) {
+        rota_lane *lane = untold->lanes[i];
+        ra_store_seq_cst(&lane->head, ra_load_relaxed(&lane->head));
+        wake_lane(lane);
+        if (ra_load_seq_cst(&runtime->completing.awaits)) tell_of_points(runtime, lane);
+        lane->untold = 0;
+    }
+    untold->count = 0;
 }
 
 static void take_all(rota_sequencer *sequencer) {
     rota_runtime *runtime = sequencer->runtime;
     rota_merge *merge = sequencer->merge;
     uint32_t since_flush = 0;
+    untold_lanes untold; /* of `lanes` as many as it counts */
+    untold.count = 0;
     while (merge->count > 0) {
         uint32_t index = merge->lanes[0];
         rota_lane *lane = rota_lane_at(&runtime->lanes, index);
         uint64_t head = ra_load_relaxed(&lane->head);
         const rota_record *record = &lane->store->records[head % ROTA_LANE_RECORDS];
-        const uint64_t sequence = record->sequence;
+        if (!lane->untold) {
+            lane->untold = record->sequence;
+            untold.lanes[untold.count++] = lane;
+        }
         rota_sequence_record(sequencer, lane, index, record);
         /* Releases the record and its words to the producer. */
         ra_store_release(&lane->words_head, record->words_end);
-        ra_store_seq_cst(&lane->head, ++head);
-        wake_lane(lane);
-        if (ra_load_seq_cst(&runtime->completing.awaits)) tell_of_point(runtime, lane, sequence);
+        ra_store_release(&lane->head, ++head);
         if (head == merge->limits[index]) {
             merge->count--;
             merge->lanes[0] = merge->lanes[merge->count];
@@ -169,9 +196,11 @@ static void take_all(rota_sequencer *sequencer) {
         if (++since_flush == FLUSH_RECORDS) {
             since_flush = 0;
             flush(runtime);
+            tell_lanes(runtime, &untold);
         }
     }
     flush(runtime);
+    tell_lanes(runtime, &untold);
 }
 
 static bool has_work(rota_runtime *runtime) {

@@ -1,6 +1,7 @@
 /* Submissions: their structs, used again, and what each owns, given back when nothing has it any more. The
  * sequencer's. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/order/deliver.h"
@@ -16,10 +17,8 @@ rota_submission *rota_submission_take(rota_sequencer *sequencer) {
         const rota_submission *next = sequencer->pool->unused = submission->next;
         if (--sequencer->pool->unused_count < sequencer->pool->unused_fewest)
             sequencer->pool->unused_fewest = sequencer->pool->unused_count;
-        if (next && next->made.works) { /* one that failed before may have none */
-            ra_prefetch(next->made.works);
-            ra_prefetch((const unsigned char *)next->made.works + 64);
-        }
+        if (next && next->made.works)
+            ra_prefetch(next->made.works); /* one that failed before may have none */
         if (next && next->next) rota_submission_fetch(next->next);
         return submission;
     }
@@ -28,8 +27,10 @@ rota_submission *rota_submission_take(rota_sequencer *sequencer) {
         sequencer->pool->bare = submission->next;
         return submission;
     }
-    submission = calloc(1, sizeof *submission);
+    const size_t bytes = (sizeof *submission + 63) / 64 * 64;
+    submission = aligned_alloc(64, bytes);
     if (!submission) return NULL;
+    memset(submission, 0, bytes);
     submission->completion = calloc(1, sizeof *submission->completion);
     if (!submission->completion) {
         free(submission);
@@ -47,6 +48,7 @@ static void drop(void *array, uint32_t *capacity) {
 
 /* What the next use would free to make room for more of it. */
 static void strip(rota_submission *submission) {
+    submission->made.room = (rota_submission_room){0, 0, 0};
     drop(&submission->made.works, &submission->made.work_capacity);
     drop(&submission->made.waits, &submission->made.wait_capacity);
     drop(&submission->made.foreign_waits, &submission->made.foreign_wait_capacity);
@@ -101,9 +103,11 @@ static void forget(rota_sequencer *sequencer, rota_submission *submission) {
 void rota_submission_let_go(rota_sequencer *sequencer, rota_submission *submission) {
     const rota_kind *kind = &rota_kinds[submission->kind];
     kind->uncount(sequencer, submission);
-    if (submission->delivery.ranges) rota_deliver_end(sequencer, submission);
-    if (submission->output.bounce) free(submission->output.bounce);
-    submission->output.bounce = NULL;
+    if (submission->delivers) {
+        rota_deliver_end(sequencer, submission);
+        free(submission->output.bounce);
+        submission->output.bounce = NULL;
+    }
     if (submission->args) rota_args_ended(submission->args);
     if (kind->end) kind->end(sequencer, submission);
     /* Its ticket has ended, and nobody marks the cell any more. Before the pins: a thread that reads the

@@ -18,8 +18,7 @@ struct rota_submission_pool {
  * those before it are worked on. */
 static inline void rota_submission_fetch(const rota_submission *submission) {
     const unsigned char *bytes = (const unsigned char *)submission;
-    for (size_t offset = 0; offset < offsetof(rota_submission, completion); offset += 64)
-        ra_prefetch(bytes + offset);
+    for (size_t offset = 0; offset < ROTA_SUBMISSION_HOT_BYTES; offset += 64) ra_prefetch(bytes + offset);
 }
 
 /* One to be used; its fields are those of its last use. NULL: no host memory. */

@@ -90,6 +90,7 @@ typedef struct rota_lane {
     _Alignas(64) _Atomic uint64_t head;
     _Atomic uint64_t words_head;
     uint64_t taken;       /* sequence of the newest ticket that was */
+    uint64_t untold;      /* of the oldest of those that sleepers were not told of; 0: none */
     uint64_t first_chunk; /* numbers of the chunks that the lane may have */
     _Atomic uint64_t chunk_end;
     /* Sleepers until the sequencer took something from the lane. */

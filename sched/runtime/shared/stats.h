@@ -5,9 +5,12 @@
 #include <stdint.h>
 #include "base/atomic.h"
 
-/* Of a count that only the sequencer writes. */
+/* Of counts that only the sequencer writes. */
+static inline void rota_stat_add(_Atomic uint64_t *count, uint64_t more) {
+    ra_store_relaxed(count, ra_load_relaxed(count) + more);
+}
 static inline void rota_stat_count(_Atomic uint64_t *count) {
-    ra_store_relaxed(count, ra_load_relaxed(count) + 1);
+    rota_stat_add(count, 1);
 }
 
 #endif

@@ -3,6 +3,7 @@
 #define ROTA_SCHED_RUNTIME_SHARED_SUBMISSION_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "sched/runtime.h"
 #include "sched/runtime/shared/delivery.h"
@@ -20,16 +21,25 @@ typedef enum rota_delivery_done {
     ROTA_DELIVERY_LOST /* nothing: the device was lost before */
 } rota_delivery_done;
 
-/* What the sequencer makes of a record, in memory that is the submission's and used again. */
+/* What there was room for when it was last asked, beside migrations: as much again costs one look. 0: nothing. */
+typedef struct rota_submission_room {
+    uint16_t works, timelines;
+    uint32_t payload;
+} rota_submission_room;
+
+/* What the sequencer makes of a record, in memory that is the submission's and used again. What every replay touches
+ * comes first. */
 typedef struct rota_submission_made {
     rota_work *works;
     rota_exec_wait *waits;
-    uint64_t *foreign_waits;
     uint64_t *payload;
-    uint64_t *segment_points; /* payload-like scratch: value of each segment's work */
+    uint32_t work_count, wait_count, foreign_wait_count, migration_count;
+    rota_submission_room room;
+    uint64_t *foreign_waits;
+    uint64_t
+        *segment_points; /* payload-like scratch: value of each segment's work, where there are several */
     rota_migration *migrations;
     rota_unwritten *unwritten;
-    uint32_t work_count, wait_count, foreign_wait_count, migration_count;
     uint32_t work_capacity, wait_capacity, foreign_wait_capacity, payload_capacity, segment_capacity,
         migration_capacity, unwritten_capacity;
 } rota_submission_made;
@@ -37,10 +47,14 @@ typedef struct rota_submission_made {
 /* What threads that have the submission share. */
 typedef struct rota_submission_shared {
     _Atomic(const rota_cause *) cause; /* the first that it failed with */
-    _Atomic uint64_t handed_over_ns;   /* submitters */
-    _Atomic uint32_t inputs_left;      /* submitters */
-    _Atomic uint32_t delivery_done;    /* rota_delivery_done, by the completer */
 } rota_submission_shared;
+
+/* And what few have: with diagnostics, with inputs that are staged, with what is delivered. */
+typedef struct rota_submission_told {
+    _Atomic uint64_t handed_over_ns; /* submitters */
+    _Atomic uint32_t inputs_left;    /* submitters */
+    _Atomic uint32_t delivery_done;  /* rota_delivery_done, by the completer */
+} rota_submission_told;
 
 /* OUTPUTs, as the sequencer orders them; the completer reads it once it has the submission's completion. */
 typedef struct rota_host_output {
@@ -69,11 +83,12 @@ typedef struct rota_host_access {
 /* Under failed.mutex, for rota_poison_undone: bit per lost device, and up to which of the works those that it
  * left are marked. */
 typedef struct rota_submission_undone {
+    uint64_t number; /* of the submission that the rest is of; another one's is nothing */
     uint64_t devices;
     uint32_t to;
 } rota_submission_undone;
 
-/* Written by the caller, and by the sequencer. */
+/* Written by the caller, and by the sequencer, with diagnostics. */
 typedef struct rota_submission_times {
     uint64_t submitted_ns, sequenced_ns;
 } rota_submission_times;
@@ -91,12 +106,11 @@ typedef struct rota_submission_seldom {
         after; /* with has_after; written before the works are handed over, but for its outcome */
 } rota_submission_seldom;
 
-/* A submission's struct lies in memory that stays a submission's until the runtime closes. What every replay
- * touches comes first, in as few cache lines as it takes: with many in flight each is a miss. What is no part
- * with a name of its own is the sequencer's, settled before the point is published. */
+/* A submission's struct lies in memory that stays a submission's until the runtime closes, and begins with a cache
+ * line. What every replay touches are the first ROTA_SUBMISSION_HOT_BYTES: with many in flight each line is a miss. What
+ * is no part with a name of its own is the sequencer's, settled before the point is published. */
 struct rota_submission {
-    rota_submission *next;  /* of its final timeline, or free */
-    rota_stack_entry ended; /* on the way to the sequencer */
+    rota_submission *next; /* of its final timeline, or free */
     uint64_t final_point;
     _Atomic uint64_t pins; /* pins.c */
     uint64_t number;
@@ -104,15 +118,18 @@ struct rota_submission {
     rota_args *args;
     rota_cell *cell;
     rota_cell_chunk *chunk; /* the cell's */
-    rota_host_read *read;
-    uint64_t ticket_id;
-    rota_submission_made made;
-    uint32_t instance;
-    uint8_t kind;     /* rota_record_kind */
-    bool by_delivery; /* over when the completer has delivered it */
-    bool sidelined;   /* counted in the plan's `sidelined` */
-    bool has_after;   /* comes after points of the application's that were not reached */
     rota_submission_shared shared;
+    uint32_t instance;
+    uint8_t kind;       /* rota_record_kind */
+    bool by_delivery;   /* over when the completer has delivered it */
+    bool has_after;     /* comes after points of the application's that were not reached */
+    bool sidelined : 1; /* counted in the plan's `sidelined` */
+    bool delivers : 1;  /* or is to: its delivery, output and told.delivery_done are of this use */
+    rota_submission_made made;
+    rota_host_read *read;   /* NULL where it is none */
+    rota_stack_entry ended; /* on the way to the sequencer */
+    uint64_t ticket_id;
+    rota_submission_told told;
     rota_submission_times times;
     rota_output_turn turn;
     rota_host_output output;
@@ -121,5 +138,8 @@ struct rota_submission {
     rota_host_access access;
     rota_submission_seldom seldom;
 };
+#define ROTA_SUBMISSION_HOT_BYTES 128
+_Static_assert(offsetof(rota_submission, made.foreign_waits) == ROTA_SUBMISSION_HOT_BYTES,
+               "what every replay touches is two cache lines");
 
 #endif

@@ -4,6 +4,7 @@
 #define ROTA_SCHED_RUNTIME_SHARED_WORK_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include "exec/exec.h"
 #include "sched/runtime/shared/devices.h"
@@ -36,32 +37,37 @@ typedef struct rota_migration {
     rota_staging *down, *up;
 } rota_migration;
 
+/* What every work needs is one cache line, the first: with many in flight each line is a miss. */
 struct rota_work {
-    rota_submission *submission;
-    rota_work *next; /* overflow, blocked */
+    _Alignas(64) rota_submission *submission;
     rota_device *device;
-    uint8_t kind;
-    bool is_sidelined : 1; /* it was to wait when it was sequenced */
-    bool has_after : 1;    /* as its submission has it */
-    bool skipped;
-    bool comes_last;  /* of all that its device was given before: it was to wait for one that is lost */
-    uint32_t segment; /* of plan->segments; else index of the transfer, or of the read's part */
-    uint32_t queue;
     uint64_t value;
-    uint64_t ordinal;  /* of those that went to the submit thread */
-    uint64_t since_ns; /* it is the first of its queue to wait */
-    uint32_t first_wait, wait_count, first_foreign_wait, foreign_wait_count;
-    bool acquires; /* comes after works of other devices, one of which shares memory with this one */
-    bool dropped;  /* taken when its device was lost, which won't have it */
-    bool gated;    /* was behind the gate when it was handed over, which judges it: judge.c */
-    bool by_host;  /* the host may put its bytes in place when it is handed over: its device waits for nothing
-                    */
     /* Failed as a whole, and what it was to write is marked. Release; with the acquires in judge.c. */
     _Atomic uint32_t failed;
     _Atomic uint32_t in_vain; /* it was to come after one that was lost, and won't run */
+    uint32_t segment;         /* of plan->segments; else index of the transfer, or of the read's part */
     uint32_t step;            /* in the order of its submission's segments, from 1; 0: it is a copy */
+    uint32_t first_wait, first_foreign_wait;
+    uint16_t wait_count, foreign_wait_count;
+    uint8_t kind, queue;
+    bool is_sidelined : 1; /* it was to wait when it was sequenced */
+    bool has_after : 1;    /* as its submission has it */
+    bool acquires : 1;     /* comes after works of other devices, one of which shares memory with this one */
+    bool skipped;
+    bool comes_last; /* of all that its device was given before: it was to wait for one that is lost */
+    bool dropped;    /* taken when its device was lost, which won't have it */
+    bool gated;      /* was behind the gate when it was handed over, which judges it: judge.c */
+    bool
+        by_host; /* the host may put its bytes in place when it is handed over: its device waits for nothing */
+    /* Set by who uses them: of what is not handed over at once, and of copies. */
+    rota_work *next;   /* overflow, blocked */
+    uint64_t ordinal;  /* of those that went to the submit thread */
+    uint64_t since_ns; /* it is the first of its queue to wait */
     rota_exec_copy copy;
 };
+_Static_assert(offsetof(rota_work, next) == 64, "what every work needs is one cache line");
+_Static_assert(ROTA_TIMELINES_MAX < UINT16_MAX && ROTA_EXEC_QUEUES_MAX <= UINT8_MAX + 1,
+               "a work counts its waits in 16 bits, and names its queue in 8");
 
 typedef struct rota_host_write {
     rota_buffer *buffer;

@@ -125,8 +125,7 @@ void rota_hand_over(rota_device *device, rota_work **works, uint32_t count, cons
         }
         if (rota_device_is_lost(device)) continue; /* not handed over below */
         if (!work->skipped) prepare(work, memory ? memory->causes[i] : NULL, out);
-        if (submission->times.submitted_ns)
-            ra_store_relaxed(&submission->shared.handed_over_ns, rota_clock_ns());
+        if (runtime->options.diagnostics) ra_store_relaxed(&submission->told.handed_over_ns, rota_clock_ns());
     }
     if (rota_device_is_lost(device)) {
         rota_handover_drop(device, works, count);

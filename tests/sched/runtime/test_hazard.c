@@ -178,7 +178,7 @@ static void comes_after(desk *d, uint32_t device, uint32_t queue, uint64_t value
 static rota_work settle(desk *d, uint32_t device, uint32_t queue, uint64_t value, const uint64_t *points,
                         uint32_t count) {
     rota_work work = {
-        .submission = &d->submission, .device = &d->devices[device], .queue = queue, .value = value};
+        .submission = &d->submission, .device = &d->devices[device], .queue = (uint8_t)queue, .value = value};
     d->submission.made.wait_count = d->submission.made.foreign_wait_count = 0;
     for (uint32_t i = 0; i < count; i++) rota_wanted_add(&d->sequencer.wanted, QUEUES, points[i]);
     rota_hazard_settle(&d->sequencer, &d->sequencer.wanted, &work);

@@ -55,11 +55,18 @@ void *__wrap_malloc(size_t bytes) {
 }
 
 void *__wrap_calloc(size_t count, size_t bytes) {
-    const bool is_record = count == 1 && bytes == sizeof(rota_submission),
+    return refused_in && is_refused() ? NULL : __real_calloc(count, bytes);
+}
+
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
+    const bool is_record = alignment == 64 && bytes == (sizeof(rota_submission) + 63) / 64 * 64,
                refused = refused_in && is_refused();
     records += is_record;
     records_refused += is_record && refused;
-    return refused ? NULL : __real_calloc(count, bytes);
+    return refused ? NULL : __real_aligned_alloc(alignment, bytes);
 }
 
 void *__real_realloc(void *block, size_t bytes);
