@@ -66,8 +66,8 @@ static rota_cpu_work *take_work(rota_cpu_device *device) {
         if (!device->works.free && !grow_pool(device)) return NULL;
     }
     rota_cpu_work *work = device->works.free;
-    rota_cpu_work *next = device->works.free = ra_load_relaxed(&work->next);
-    if (next) ra_prefetch(next); /* it lies where the pump was last */
+    device->works.free = ra_load_relaxed(&work->next);
+    if (work->cookie) ra_prefetch(work->cookie); /* it lies where the pump was */
     ra_store_relaxed(&work->next, NULL);
     ra_store_relaxed(&work->done, 0);
     if (work->keeps_memory) (void)ra_fetch_add_relaxed(&device->recycled.large_kept, UINT32_MAX);
@@ -96,6 +96,9 @@ static void recycle(rota_cpu_device *device, rota_cpu_queue_pump *pump, rota_cpu
     else
         ra_store_relaxed(&work->next, pump->recycled_first);
     pump->recycled_first = work;
+    rota_cpu_work **place = &pump->newest[pump->newest_count++ % ROTA_CPU_WORKS_AHEAD];
+    work->cookie = *place;
+    *place = work;
     if (++pump->recycled_count == WORKS_PER_RETURN) give_back(device, pump);
 }
 

@@ -12,6 +12,7 @@ typedef struct rota_cpu_work rota_cpu_work;
 
 /* Argument blocks up to this size need no memory of their own. */
 enum { ROTA_CPU_INLINE_WORDS = 8 };
+enum { ROTA_CPU_WORKS_AHEAD = 4 };
 
 typedef struct rota_cpu_wait {
     uint32_t queue;
@@ -39,7 +40,7 @@ struct rota_cpu_work {
     _Alignas(64) rota_cpu_task task;
     _Atomic(rota_cpu_work *) next; /* in its queue; in the free list while unused */
     rota_exec_instance *instance;
-    void *cookie;
+    void *cookie; /* while unused: another one that was free so many before it, or NULL */
     uint64_t signal_value;
     uint32_t segment;
     _Atomic uint32_t done;
@@ -81,9 +82,10 @@ typedef struct rota_cpu_queue_pump {
     rota_cpu_work *retired; /* the newest work of the completed prefix; recycled when the next completes */
     rota_cpu_work *last_released; /* of the blocked; not recycled before the next one is released */
     bool is_last_retired;         /* it was left out when it should have been recycled */
-    /* Free, and given back some at a time. */
-    uint32_t recycled_count;
-    rota_cpu_work *recycled_first, *recycled_last;
+    /* Free, and given back some at a time; and those that were free last, which who takes one so many before has asked
+     * for: their lines are where the pump was. */
+    uint32_t recycled_count, newest_count;
+    rota_cpu_work *recycled_first, *recycled_last, *newest[ROTA_CPU_WORKS_AHEAD];
 } rota_cpu_queue_pump;
 
 typedef struct rota_cpu_queue {

@@ -302,6 +302,10 @@ int explore_yield(void) {
     return 0;
 }
 
+uint64_t rota_clock_by_ns(void) {
+    return rota_clock_ns();
+}
+
 uint64_t rota_clock_ns(void) {
     if (explored.current == NOBODY) return explored.base_ns;
     explore_threads[explored.current].clock_ns += CLOCK_STEP_NS;

@@ -164,7 +164,6 @@ void rota_sequence_record(rota_sequencer *of, rota_lane *from, uint32_t index, c
     submission->next = NULL;
     submission->kind = ROTA_RECORD_READ;
     submission->number = number;
-    submission->ticket_id = rota_ticket_id(record->sequence, index);
     submission->cell = cell;
     submission->chunk = chunk;
     submission->by_delivery = fates[i].by_delivery;
@@ -177,7 +176,7 @@ void rota_sequence_record(rota_sequencer *of, rota_lane *from, uint32_t index, c
     if (fates[i].early) {
         submission->final_point = ROTA_POINT_PASSED;
         rota_submission_publish(submission);
-        rota_ticket_set_failed(of->runtime, cell, submission->ticket_id, causes[i].status,
+        rota_ticket_set_failed(of->runtime, cell, ra_load_relaxed(&submission->cell->id), causes[i].status,
                                reason_of(i, number));
         ra_store_release(&cell->point, ROTA_POINT_PASSED);
         let_go(submission);
@@ -209,8 +208,8 @@ static void end_value(uint64_t value) {
     rota_submission *submission = by_value[value];
     const unsigned i = (unsigned)(submission - submissions);
     if (fates[i].fails) /* as judge.c */
-        rota_ticket_set_failed(&runtime, submission->cell, submission->ticket_id, causes[i].status,
-                               reason_of(i, submission->number));
+        rota_ticket_set_failed(&runtime, submission->cell, ra_load_relaxed(&submission->cell->id),
+                               causes[i].status, reason_of(i, submission->number));
     else if (!fates[i].by_delivery)
         results[i] = i + 1;
     rota_device_publish(&device, 0, value);

@@ -343,50 +343,75 @@ static void own_externals(const rota_submission *submission) {
     }
 }
 
+/* Of a plan of one segment whose waits on the replay before are noted: nothing else is to be found out. */
+static bool is_single(const replay *r) {
+    const rota_plan *plan = r->submission->plan;
+    return r->known && plan->segment_count == 1 && r->is_made && r->instance_wait == ROTA_POINT_NONE &&
+           !plan->executable->has_arena && plan->executable->direct_count == 0;
+}
+
+static uint64_t sequence_single(const replay *r) {
+    rota_submission *submission = r->submission;
+    const rota_plan_segment *segment = submission->plan->segments;
+    rota_device *device = submission->plan->partitions[segment->part].device;
+    rota_work *work = rota_work_add(submission, device, segment->queue, ROTA_WORK_SEGMENT, 0);
+    work->step = 1;
+    rota_hazard_settle_own(r->sequencer, work,
+                           rota_replay_next_single(r->sequencer, submission->plan->executable, work));
+    rota_side_queue_note(work, NULL);
+    return rota_work_point(work);
+}
+
+static uint64_t sequence_segments(replay *r, bool is_waiting) {
+    rota_submission *submission = r->submission;
+    const rota_plan *plan = submission->plan;
+    rota_executable *executable = plan->executable;
+    for (uint32_t p = 0; p < plan->partition_count; p++) r->started[plan->partitions[p].device->index] = 0;
+    r->direct = 0;
+    r->points = plan->segment_count == 1 ? &r->one_point : submission->made.segment_points;
+    r->notes = !r->known && rota_replay_notes(executable);
+    const uint32_t timelines = rota_replay_begin(r->sequencer, executable, r->base);
+    /* What a segment needs from before this replay moves first of all: an earlier segment on another device
+     * may overwrite it there, and nothing in the plan orders the two. */
+    for (uint32_t s = 0; s < plan->segment_count && !r->known; s++)
+        bring_incoming(r->sequencer, r->wanted, submission, &plan->segments[s],
+                       plan->partitions[plan->segments[s].part].device);
+    if (!r->known) r->sidelined = choose_sidelined(r, is_waiting, false);
+    r->notes = r->notes && !r->sidelined; /* whose waits are for queues of its own */
+    for (uint32_t s = 0; s < plan->segment_count; s++) sequence_segment(r, s);
+    if (!r->known) place_written(submission);
+    if (rota_replay_end(r->sequencer, executable, r->base, timelines, r->known, r->notes,
+                        submission->made.migration_count != 0 || r->sidelined))
+        own_externals(submission);
+    return r->points[plan->final_segment];
+}
+
 static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission) {
     rota_runtime *runtime = sequencer->runtime;
-    rota_plan *plan = submission->plan;
-    rota_executable *executable = plan->executable;
+    rota_executable *executable = submission->plan->executable;
     replay r; /* as much of it as the plan has parts is set */
     r.runtime = runtime;
     r.sequencer = sequencer;
     r.wanted = wanted;
     r.submission = submission;
     r.instance_wait = choose_instance(runtime, submission);
+    rota_instance *instance = &executable->instances[submission->instance];
     /* One that is in use by a replay that is not blocked itself has its works blocked on their own queues: where
      * those of that replay are, behind which nothing would end any sooner. */
     r.is_made = rota_instance_ask(executable, submission->instance);
     const bool is_waiting =
         submission->has_after || !r.is_made || !rota_side_queue_is_at_hand(sequencer, r.instance_wait);
-    if (executable->has_staging)
-        submission->output.before = executable->instances[submission->instance].outputs_issued;
-    if (submission->by_delivery) executable->instances[submission->instance].outputs_issued++;
+    if (executable->has_staging) submission->output.before = instance->outputs_issued;
+    if (submission->by_delivery) instance->outputs_issued++;
     r.arena = submission->instance % executable->arenas.count;
-    for (uint32_t p = 0; p < plan->partition_count; p++) r.started[plan->partitions[p].device->index] = 0;
-    r.direct = 0;
-    r.points = plan->segment_count == 1 ? &r.one_point : submission->made.segment_points;
     const bool like_before = rota_replay_is_known(executable);
     r.sidelined = like_before ? choose_sidelined(&r, is_waiting, true) : 0;
     if (r.sidelined) rota_replay_forget(executable);
     r.known = like_before && !r.sidelined;
-    r.notes = !r.known && rota_replay_notes(executable);
-    const uint32_t timelines = rota_replay_begin(sequencer, executable, r.base);
-    /* What a segment needs from before this replay moves first of all: an earlier segment on another device
-     * may overwrite it there, and nothing in the plan orders the two. */
-    for (uint32_t s = 0; s < plan->segment_count && !r.known; s++)
-        bring_incoming(sequencer, wanted, submission, &plan->segments[s],
-                       plan->partitions[plan->segments[s].part].device);
-    if (!r.known) r.sidelined = choose_sidelined(&r, is_waiting, false);
-    r.notes = r.notes && !r.sidelined; /* whose waits are for queues of its own */
-    for (uint32_t s = 0; s < plan->segment_count; s++) sequence_segment(&r, s);
-    if (!r.known) place_written(submission);
-    if (rota_replay_end(sequencer, executable, r.base, timelines, r.known, r.notes,
-                        submission->made.migration_count != 0 || r.sidelined))
-        own_externals(submission);
+    const uint64_t final = is_single(&r) ? sequence_single(&r) : sequence_segments(&r, is_waiting);
     if (r.sidelined) begin_sidelined(sequencer, submission);
-    const uint64_t final = r.points[plan->final_segment];
     if (executable->has_arena) executable->order.arena_points[r.arena] = final;
-    executable->instances[submission->instance].last_point = final;
+    instance->last_point = final;
     executable->order.last_point = final;
     return final;
 }

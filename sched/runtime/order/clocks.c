@@ -126,6 +126,29 @@ static bool write_out(rota_runtime *runtime, rota_wanted *wanted, rota_work *wor
     return learned;
 }
 
+/* Whether the value was reached is the executor's to find out, which looks again: `completed` is in use by other
+ * cores. */
+void rota_hazard_settle_own(rota_sequencer *sequencer, rota_work *work, uint64_t value) {
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
+    const rota_device *device = work->device;
+    rota_timeline *own = &device->timelines[work->queue];
+    uint64_t *known = &own->order.clock[device->index * runtime->queue_count + work->queue];
+    rota_assert(work == work->submission->made.works);
+    work->first_wait = work->first_foreign_wait = 0;
+    work->wait_count = work->foreign_wait_count = 0;
+    if (value == 0) return;
+    const bool is_known = *known >= value;
+    if (!is_known) *known = value;
+    if (is_known || (device->exec->caps.unified_host && own->order.seen >= value)) {
+        rota_stat_count(&runtime->stats.waits_dropped);
+        return;
+    }
+    work->submission->made.waits[0] = (rota_exec_wait){work->queue, value};
+    work->submission->made.wait_count = 1;
+    work->wait_count = 1;
+}
+
 void rota_hazard_settle(rota_sequencer *sequencer, rota_wanted *wanted, rota_work *work) {
     rota_runtime *runtime = sequencer->runtime;
     rota_assert_sequencer(sequencer);

@@ -13,6 +13,8 @@ typedef struct rota_work rota_work;
 /* Turns the wanted values into waits and holds of the work, dropping what the clocks prove; updates the
  * clocks. */
 void rota_hazard_settle(rota_sequencer *sequencer, rota_wanted *wanted, rota_work *work);
+/* The same for one that comes after nothing but a value of its own queue; 0: not even that. */
+void rota_hazard_settle_own(rota_sequencer *sequencer, rota_work *work, uint64_t value);
 /* What a work knows that waited for `value` of the timeline; NULL: nothing beyond the value. */
 const uint64_t *rota_hazard_clock(const rota_timeline *timeline, uint64_t value);
 

@@ -198,6 +198,20 @@ void rota_replay_want(rota_sequencer *sequencer, rota_wanted *wanted, const rota
     }
 }
 
+uint64_t rota_replay_next_single(rota_sequencer *sequencer, rota_executable *executable,
+                                 const rota_work *work) {
+    rota_runtime *runtime = sequencer->runtime;
+    rota_assert_sequencer(sequencer);
+    rota_replay *replay = executable->order.replay;
+    const uint32_t t = work->device->index * runtime->queue_count + work->queue;
+    rota_assert(replay->state == REPLAY_KNOWN && replay->count[t] == 1 && replay->wait_count <= 1);
+    uint64_t *last_base = &replay->last_base[t]; /* of the other timelines it has no works */
+    const uint64_t value = replay->wait_count ? *last_base + replay->waits[0].offset : 0;
+    *last_base = work->value - 1;
+    replay->in_vain = 0;
+    return value;
+}
+
 bool rota_replay_notes(const rota_executable *executable) {
     return executable->order.replay && executable->order.replay->state == REPLAY_OWNED;
 }

@@ -26,6 +26,10 @@ uint32_t rota_replay_begin(rota_sequencer *sequencer, rota_executable *executabl
 /* Known: adds the noted waits of a segment to the wanted values. */
 void rota_replay_want(rota_sequencer *sequencer, rota_wanted *wanted, const rota_executable *executable,
                       const uint64_t *base, uint32_t segment);
+/* Known, of a plan of one segment, instead of begin, want and end: what its work comes after, of the work's own queue
+ * alone, as that is where the replay before is; 0: nothing. */
+uint64_t rota_replay_next_single(rota_sequencer *sequencer, rota_executable *executable,
+                                 const rota_work *work);
 /* Not known: whether this replay follows its like, so that what its segments want can be noted; and notes it,
  * with nothing but external accesses in the wanted values. *notes becomes false without memory. */
 bool rota_replay_notes(const rota_executable *executable);

@@ -267,7 +267,8 @@ void rota_sequence_reap(rota_sequencer *sequencer, bool all) {
         for (uint32_t q = 0; q < device->queues_used; q++) {
             rota_timeline *timeline = &device->timelines[q];
             if (!timeline->order.oldest) continue;
-            uint64_t completed = ra_load_acquire(&timeline->completed); /* with advanced */
+            const uint64_t completed = timeline->order.seen =
+                ra_load_acquire(&timeline->completed); /* with advanced */
             while (timeline->order.oldest &&
                    rota_point_value(timeline->order.oldest->final_point) <= completed) {
                 rota_submission *submission = timeline->order.oldest;
@@ -287,7 +288,7 @@ void rota_sequence_reap(rota_sequencer *sequencer, bool all) {
                     ra_store_relaxed(&submission->told.delivery_done, ROTA_DELIVERY_COPIED); /* once */
                 }
                 timeline->order.oldest = submission->next;
-                if (submission->next) rota_submission_fetch(submission->next);
+                rota_submission_fetch(submission->ahead);
                 if (lost) timeline->order.orphan_after = NULL;
                 put_away(sequencer, submission, behind);
             }

@@ -1,4 +1,5 @@
 /* One record in order: number, hazards, instance, works. The sequencer's. */
+#include "base/assert.h"
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "sched/runtime/kinds/kinds.h"
@@ -79,7 +80,7 @@ static bool end_without_works(rota_sequencer *sequencer, rota_wanted *wanted, ro
     const bool has_turn = is_behind && has_record && rota_deliver_nothing(sequencer, wanted, submission);
     mark_unwritten(runtime, submission, reason);
     if (is_behind) (void)ra_fetch_or_acq_rel(&submission->cell->state, (uint32_t)ROTA_CELL_BY_DELIVERY);
-    rota_ticket_set_failed(runtime, submission->cell, submission->ticket_id, status, reason);
+    rota_ticket_set_failed(runtime, submission->cell, ra_load_relaxed(&submission->cell->id), status, reason);
     ra_store_release(&submission->cell->point, ROTA_POINT_PASSED);
     rota_sleeper_wake(&runtime->completing.sleeper); /* callbacks */
     if (is_behind && !has_turn) end_later(sequencer, submission->cell, submission->chunk);
@@ -105,14 +106,12 @@ static void push_delivery(rota_runtime *runtime, rota_submission *submission) {
 /* ---- A record ---- */
 
 /* As it is before its kind looks at the record. */
-static void begin(rota_submission *submission, const rota_record *record, rota_cell_chunk *chunk, uint64_t id,
+static void begin(rota_submission *submission, const rota_record *record, rota_cell_chunk *chunk,
                   uint64_t number) {
     submission->next = NULL;
     submission->kind = (uint8_t)record->kind;
     submission->plan = NULL;
-    submission->args = record->args;
     submission->number = number;
-    submission->ticket_id = id;
     submission->cell = &chunk->cells[record->sequence % ROTA_CHUNK_CELLS];
     submission->chunk = chunk;
     submission->made.work_count = submission->made.wait_count = submission->made.foreign_wait_count =
@@ -120,6 +119,8 @@ static void begin(rota_submission *submission, const rota_record *record, rota_c
     submission->by_delivery = submission->sidelined = submission->delivers = false;
     submission->instance = 0;
     ra_store_relaxed(&submission->shared.cause, NULL);
+    submission->has_args = record->args;
+    if (record->args) submission->args = record->args;
     if (!record->submitted_ns) return;
     submission->times.submitted_ns = record->submitted_ns;
     submission->times.sequenced_ns = rota_clock_ns();
@@ -140,6 +141,7 @@ static void start(rota_sequencing *s) {
     else
         timeline->order.oldest = submission;
     timeline->order.newest = submission;
+    rota_submission_put_on(&timeline->order.trail, submission, true);
     if (submission->by_delivery) push_delivery(runtime, submission);
     rota_submission_publish(submission);
     /* Release: who sees the point sees number and submission. */
@@ -152,7 +154,7 @@ static void fail_without_record(rota_sequencing *s) {
     (void)end_without_works(s->sequencer, s->wanted, submission, false, s->status, s->reason);
     if (submission->made.payload == s->words) submission->made.payload = s->own_payload;
     rota_chunk_ended(submission->chunk);
-    if (submission->args) rota_args_ended(submission->args);
+    if (submission->has_args) rota_args_ended(submission->args);
     const rota_kind *kind = &rota_kinds[submission->kind];
     if (kind->end) kind->end(s->sequencer, submission);
 }
@@ -191,6 +193,9 @@ void rota_sequence_record(rota_sequencer *sequencer, rota_lane *lane, uint32_t l
                           const rota_record *record) {
     rota_runtime *runtime = sequencer->runtime;
     rota_cell_chunk *chunk = rota_lane_take(runtime, lane, record->sequence);
+    (void)lane_index; /* where nothing is asserted */
+    rota_assert(ra_load_relaxed(&chunk->cells[record->sequence % ROTA_CHUNK_CELLS].id) ==
+                rota_ticket_id(record->sequence, lane_index));
     const uint64_t number = ++sequencer->next_number;
     ra_store_release(&chunk->cells[record->sequence % ROTA_CHUNK_CELLS].number, number);
     /* Without memory it fails below, as whatever else has no room for its works. */
@@ -204,7 +209,7 @@ void rota_sequence_record(rota_sequencer *sequencer, rota_lane *lane, uint32_t l
                                   .has_record = submission != NULL,
                                   .final = ROTA_POINT_NONE,
                                   .status = ROTA_OUT_OF_MEMORY};
-    begin(sequencing.submission, record, chunk, rota_ticket_id(record->sequence, lane_index), number);
+    begin(sequencing.submission, record, chunk, number);
     const bool ok = rota_kinds[record->kind].sequence(&sequencing);
     rota_stat_count(&runtime->stats.submissions);
     if (ok)

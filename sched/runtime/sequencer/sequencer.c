@@ -79,6 +79,13 @@ static uint64_t order_number_at(const rota_lane *lane, uint64_t position) {
     return lane->store->records[position % ROTA_LANE_RECORDS].order_number;
 }
 
+/* What the lane's next record will need comes from other cores: asked for while others are worked on. */
+static void fetch_next(const rota_lane *lane, uint64_t position, uint64_t sequence) {
+    ra_prefetch(&lane->store->records[position % ROTA_LANE_RECORDS]);
+    const rota_cell *cell = rota_lane_cell(lane, sequence);
+    if (cell) ra_prefetch(cell);
+}
+
 static void sift_down(rota_merge *merge, uint32_t i) {
     uint32_t lane = merge->lanes[i];
     uint64_t order_number = merge->order_numbers[i];
@@ -181,6 +188,7 @@ static void take_all(rota_sequencer *sequencer) {
             lane->untold = record->sequence;
             untold.lanes[untold.count++] = lane;
         }
+        fetch_next(lane, head + 1, record->sequence + 1);
         rota_sequence_record(sequencer, lane, index, record);
         /* Releases the record and its words to the producer. */
         ra_store_release(&lane->words_head, record->words_end);

@@ -17,9 +17,11 @@ rota_submission *rota_submission_take(rota_sequencer *sequencer) {
         const rota_submission *next = sequencer->pool->unused = submission->next;
         if (--sequencer->pool->unused_count < sequencer->pool->unused_fewest)
             sequencer->pool->unused_fewest = sequencer->pool->unused_count;
-        if (next && next->made.works)
-            ra_prefetch(next->made.works); /* one that failed before may have none */
-        if (next && next->next) rota_submission_fetch(next->next);
+        if (next && next->made.works) { /* one that failed before may have none */
+            ra_prefetch(next->made.works);
+            ra_prefetch(next->made.waits);
+        }
+        rota_submission_fetch(submission->ahead);
         return submission;
     }
     submission = sequencer->pool->bare;
@@ -74,6 +76,7 @@ static void recycle(rota_sequencer *sequencer, rota_submission *submission) {
     submission->next = sequencer->pool->unused;
     sequencer->pool->unused = submission;
     sequencer->pool->unused_count++;
+    rota_submission_put_on(&sequencer->pool->trail, submission, false);
 }
 
 /* Half at a time, so that a burst that comes now and then finds most of it, and so many at the most, since
@@ -108,7 +111,7 @@ void rota_submission_let_go(rota_sequencer *sequencer, rota_submission *submissi
         free(submission->output.bounce);
         submission->output.bounce = NULL;
     }
-    if (submission->args) rota_args_ended(submission->args);
+    if (submission->has_args) rota_args_ended(submission->args);
     if (kind->end) kind->end(sequencer, submission);
     /* Its ticket has ended, and nobody marks the cell any more. Before the pins: a thread that reads the
      * submission does not look at its cell, and if it is stopped the lane needs the chunk. */

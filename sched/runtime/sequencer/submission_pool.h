@@ -10,15 +10,26 @@ struct rota_submission_pool {
      * former are, and the fewest that they were since the last look. */
     rota_submission *unused, *bare;
     uint32_t unused_count, unused_fewest;
+    rota_submission_trail trail;    /* of the first */
     rota_submission *pinned;        /* over, but a thread's message is being made of each */
     rota_submission without_memory; /* for one that fails since there was none for its record */
 };
 
-/* What lies where many others have been used since comes from memory: early enough if it is asked for while
- * those before it are worked on. */
 static inline void rota_submission_fetch(const rota_submission *submission) {
     const unsigned char *bytes = (const unsigned char *)submission;
-    for (size_t offset = 0; offset < ROTA_SUBMISSION_HOT_BYTES; offset += 64) ra_prefetch(bytes + offset);
+    if (bytes)
+        for (size_t offset = 0; offset < ROTA_SUBMISSION_HOT_BYTES; offset += 64) ra_prefetch(bytes + offset);
+}
+
+/* It comes into a list: at its end, or as its first. */
+static inline void rota_submission_put_on(rota_submission_trail *trail, rota_submission *submission,
+                                          bool is_last) {
+    rota_submission **place = &trail->newest[trail->count++ % ROTA_SUBMISSIONS_AHEAD], *before = *place;
+    *place = submission;
+    if (!is_last)
+        submission->ahead = before;
+    else if (before)
+        before->ahead = submission;
 }
 
 /* One to be used; its fields are those of its last use. NULL: no host memory. */

@@ -116,7 +116,7 @@ void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, ro
         rota_status status = first && reason.cause->status != ROTA_UNDEFINED_DATA
                                  ? reason.cause->status
                                  : rota_cause_inherited(reason.cause);
-        set_failed(runtime, submission->cell, submission->ticket_id, status, reason);
+        set_failed(runtime, submission->cell, ra_load_relaxed(&submission->cell->id), status, reason);
         ra_store_release(&submission->shared.cause, reason.cause); /* also with is_good in complete.c */
     }
     (void)pthread_mutex_unlock(&runtime->failed.mutex);

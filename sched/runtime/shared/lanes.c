@@ -296,9 +296,8 @@ static rota_lane *claim(rota_runtime *runtime, uint32_t *out_index) {
         begin_chunk(lane, number, &lane->store->first);
         ra_store_release(&lane->sequence, runtime->handle.sequence_base); /* with rota_ticket_view */
     }
-    cached_lane *entry = &cache[0];
-    for (int k = 0; k < CACHED_LANES; k++)
-        if (!cache[k].runtime) entry = &cache[k];
+    cached_lane *entry = &cache[0]; /* the first that is free: it is found first */
+    for (int k = 0; k < CACHED_LANES && entry->runtime; k++) entry = &cache[k];
     if (entry->runtime) entry = &cache[next_evicted++ % CACHED_LANES];
     give_back(entry);
     *entry = (cached_lane){runtime, ra_load_relaxed(&runtime->handle.generation), index, opened};

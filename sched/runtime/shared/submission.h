@@ -110,12 +110,12 @@ typedef struct rota_submission_seldom {
  * line. What every replay touches are the first ROTA_SUBMISSION_HOT_BYTES: with many in flight each line is a miss. What
  * is no part with a name of its own is the sequencer's, settled before the point is published. */
 struct rota_submission {
-    rota_submission *next; /* of its final timeline, or free */
+    rota_submission *next;  /* of its final timeline, or free */
+    rota_submission *ahead; /* some further in that list, or in one before: asked for, and not looked at */
     uint64_t final_point;
     _Atomic uint64_t pins; /* pins.c */
     uint64_t number;
     rota_plan *plan;
-    rota_args *args;
     rota_cell *cell;
     rota_cell_chunk *chunk; /* the cell's */
     rota_submission_shared shared;
@@ -125,10 +125,11 @@ struct rota_submission {
     bool has_after;     /* comes after points of the application's that were not reached */
     bool sidelined : 1; /* counted in the plan's `sidelined` */
     bool delivers : 1;  /* or is to: its delivery, output and told.delivery_done are of this use */
+    bool has_args : 1;
     rota_submission_made made;
+    rota_args *args;        /* with has_args */
     rota_host_read *read;   /* NULL where it is none */
     rota_stack_entry ended; /* on the way to the sequencer */
-    uint64_t ticket_id;
     rota_submission_told told;
     rota_submission_times times;
     rota_output_turn turn;

@@ -23,7 +23,7 @@ void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value) {
         rota_end_times_add(timeline->end_times, value); /* first: who sees the value finds it */
     /* Each load below pairs with a store of somebody about to sleep; see base/sleep.h. Releases the works'
      * results. */
-    ra_store_relaxed(&timeline->progress_ns, rota_clock_ns()); /* with rota_progress_look */
+    ra_store_relaxed(&timeline->progress_ns, rota_clock_by_ns()); /* with rota_progress_look */
     ra_store_seq_cst(&timeline->completed, value);
     rota_wait_table_wake(&timeline->waiters, value);
     rota_device_wake_holders(runtime, timeline, value);

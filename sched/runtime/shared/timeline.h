@@ -21,12 +21,24 @@ typedef struct rota_clock_entry {
     uint64_t *clock;
 } rota_clock_entry;
 
+/* What lies where many others have been used since comes from memory, and from other cores: early enough if it is asked
+ * for while some before it are worked on, which a list does not lead to. So each that is put in a list is noted with the
+ * one that was put there so many before it. */
+enum { ROTA_SUBMISSIONS_AHEAD = 4 };
+typedef struct rota_submission_trail {
+    rota_submission *newest[ROTA_SUBMISSIONS_AHEAD];
+    uint32_t count;
+} rota_submission_trail;
+
 /* The sequencer's half of a timeline. */
 typedef struct rota_timeline_order {
     /* What every later work of this queue is known to come after, by timeline; how that was; and submissions
      * whose last work is here, oldest first. */
     uint64_t *clock;
     rota_submission *oldest, *newest;
+    rota_submission_trail trail; /* of that list */
+    uint64_t
+        seen; /* a value that was reached, and others that were since need not be looked at: they are of other cores */
     /* For side_queues.c: the newest value whose work was to wait here, and what that is late for; the newest of a
      * work that is no copy, or whose end depends on several such; and the newest of a copy whose end depends
      * on those of one queue of its device, up to a value. */
@@ -59,7 +71,7 @@ typedef struct rota_timeline_gate {
  * second. */
 typedef struct rota_timeline {
     _Alignas(64) _Atomic uint64_t completed; /* written by `advanced` */
-    _Atomic uint64_t progress_ns;            /* when, stored before it */
+    _Atomic uint64_t progress_ns;            /* by when (rota_clock_by_ns), stored before it */
     _Atomic uint64_t holders;                /* bit per device whose submit thread sleeps for a value of it */
     rota_end_times *end_times;               /* when values were published; NULL without diagnostics */
     rota_wait_table waiters;
