@@ -10,8 +10,8 @@ ROTA_API uint64_t rota_clock_ns(void);
 
 /* The kernel's slowest tick. */
 #define ROTA_CLOCK_TICK_NS 10000000u
-/* A time that it is by then at the latest, and at the earliest a tick before: at a fraction of what the clock costs, for
- * what deadlines of many ticks are counted from. Wait-free. */
+/* A time that it is by then at the latest, and at the earliest a tick before: at a fraction of what the clock costs,
+ * for what deadlines of many ticks are counted from. Wait-free. */
 uint64_t rota_clock_by_ns(void);
 
 /* now + timeout_ns, saturating. Wait-free. */

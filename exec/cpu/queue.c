@@ -96,9 +96,9 @@ static void recycle(rota_cpu_device *device, rota_cpu_queue_pump *pump, rota_cpu
     else
         ra_store_relaxed(&work->next, pump->recycled_first);
     pump->recycled_first = work;
-    rota_cpu_work **place = &pump->newest[pump->newest_count++ % ROTA_CPU_WORKS_AHEAD];
-    work->cookie = *place;
-    *place = work;
+    rota_cpu_work **entry = &pump->newest[pump->newest_count++ % ROTA_CPU_WORKS_UPCOMING];
+    work->cookie = *entry;
+    *entry = work;
     if (++pump->recycled_count == WORKS_PER_RETURN) give_back(device, pump);
 }
 
@@ -309,8 +309,8 @@ static void retire(rota_cpu_device *device, uint32_t index) {
         device->host.advanced(device->host.user, index, value);
 }
 
-/* A work that was blocked may start: the pump's own worker runs the first one next, as waking another would only move it
- * there; the others it shows. True if it is empty and complete with that. */
+/* A work that was blocked may start: the pump's own worker runs the first one next, as waking another would only
+ * move it there; the others it shows. True if it is empty and complete with that. */
 static bool start_blocked(rota_cpu_worker *worker, rota_cpu_work *work) {
     if (!work->instance && work->copy_count == 0) {
         ra_store_release(&work->done, 1); /* pairs with the load in retire */

@@ -12,7 +12,7 @@ typedef struct rota_cpu_work rota_cpu_work;
 
 /* Argument blocks up to this size need no memory of their own. */
 enum { ROTA_CPU_INLINE_WORDS = 8 };
-enum { ROTA_CPU_WORKS_AHEAD = 4 };
+enum { ROTA_CPU_WORKS_UPCOMING = 4 };
 
 typedef struct rota_cpu_wait {
     uint32_t queue;
@@ -85,7 +85,7 @@ typedef struct rota_cpu_queue_pump {
     /* Free, and given back some at a time; and those that were free last, which who takes one so many before has asked
      * for: their lines are where the pump was. */
     uint32_t recycled_count, newest_count;
-    rota_cpu_work *recycled_first, *recycled_last, *newest[ROTA_CPU_WORKS_AHEAD];
+    rota_cpu_work *recycled_first, *recycled_last, *newest[ROTA_CPU_WORKS_UPCOMING];
 } rota_cpu_queue_pump;
 
 typedef struct rota_cpu_queue {

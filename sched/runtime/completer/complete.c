@@ -266,7 +266,7 @@ static void finish_delivery(rota_completer *c, rota_submission *submission) {
         if (ra_load_seq_cst(&runtime->sequencing.interest)) rota_sleeper_wake(&runtime->sequencing.sleeper);
     } else {
         /* Likewise, to the take in rota_sequence_reap; ordered with the sequencer's sleep flag. */
-        rota_stack_push_upmc(&runtime->sequencing.ended, &submission->ended);
+        rota_stack_push_upmc(&runtime->sequencing.ended, &submission->seldom.ended);
         rota_sleeper_wake(&runtime->sequencing.sleeper);
     }
     rota_wait_table_wake(&runtime->completing.delivery_waiters, 1);

@@ -499,7 +499,7 @@ void rota_kind_plan_note_end(rota_sequencer *sequencer, const rota_submission *s
         rota_end_times_take(rota_runtime_timeline(runtime, final)->end_times, rota_point_value(final));
     (void)pthread_mutex_lock(&runtime->objects.times_mutex);
     executable->times.replay = (rota_plan_replay_times){
-        submission->times.submitted_ns, submission->times.sequenced_ns,
+        submission->told.submitted_ns, submission->told.sequenced_ns,
         ra_load_relaxed(&submission->told.handed_over_ns), completed_ns, submission->number};
     executable->times.instance = submission->instance;
     (void)pthread_mutex_unlock(&runtime->objects.times_mutex);

@@ -267,7 +267,7 @@ static void free_submissions(rota_submission *submission) {
 static void free_ended(rota_runtime *runtime) {
     rota_stack_entry *entry = rota_stack_take_upmc(&runtime->sequencing.ended);
     while (entry) {
-        rota_submission *submission = ROTA_STACK_OBJECT(entry, rota_submission, ended);
+        rota_submission *submission = ROTA_STACK_OBJECT(entry, rota_submission, seldom.ended);
         entry = entry->next;
         free_submission(submission);
     }

@@ -253,7 +253,7 @@ void rota_sequence_reap(rota_sequencer *sequencer, bool all) {
                                   ? NULL
                                   : rota_stack_take_upmc(&runtime->sequencing.ended);
     while (ended) {
-        rota_submission *submission = ROTA_STACK_OBJECT(ended, rota_submission, ended);
+        rota_submission *submission = ROTA_STACK_OBJECT(ended, rota_submission, seldom.ended);
         ended = ended->next;
         remove_undelivered(sequencer, submission);
         rota_submission_let_go(sequencer, submission);
@@ -288,7 +288,7 @@ void rota_sequence_reap(rota_sequencer *sequencer, bool all) {
                     ra_store_relaxed(&submission->told.delivery_done, ROTA_DELIVERY_COPIED); /* once */
                 }
                 timeline->order.oldest = submission->next;
-                rota_submission_fetch(submission->ahead);
+                rota_submission_fetch(submission->upcoming);
                 if (lost) timeline->order.orphan_after = NULL;
                 put_away(sequencer, submission, behind);
             }

@@ -120,10 +120,10 @@ static void begin(rota_submission *submission, const rota_record *record, rota_c
     submission->instance = 0;
     ra_store_relaxed(&submission->shared.cause, NULL);
     submission->has_args = record->args;
-    if (record->args) submission->args = record->args;
+    if (record->args) submission->seldom.args = record->args;
     if (!record->submitted_ns) return;
-    submission->times.submitted_ns = record->submitted_ns;
-    submission->times.sequenced_ns = rota_clock_ns();
+    submission->told.submitted_ns = record->submitted_ns;
+    submission->told.sequenced_ns = rota_clock_ns();
     ra_store_relaxed(&submission->told.handed_over_ns, 0);
 }
 
@@ -154,7 +154,7 @@ static void fail_without_record(rota_sequencing *s) {
     (void)end_without_works(s->sequencer, s->wanted, submission, false, s->status, s->reason);
     if (submission->made.payload == s->words) submission->made.payload = s->own_payload;
     rota_chunk_ended(submission->chunk);
-    if (submission->has_args) rota_args_ended(submission->args);
+    if (submission->has_args) rota_args_ended(submission->seldom.args);
     const rota_kind *kind = &rota_kinds[submission->kind];
     if (kind->end) kind->end(s->sequencer, submission);
 }

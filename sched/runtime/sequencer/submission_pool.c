@@ -21,7 +21,7 @@ rota_submission *rota_submission_take(rota_sequencer *sequencer) {
             ra_prefetch(next->made.works);
             ra_prefetch(next->made.waits);
         }
-        rota_submission_fetch(submission->ahead);
+        rota_submission_fetch(submission->upcoming);
         return submission;
     }
     submission = sequencer->pool->bare;
@@ -111,7 +111,7 @@ void rota_submission_let_go(rota_sequencer *sequencer, rota_submission *submissi
         free(submission->output.bounce);
         submission->output.bounce = NULL;
     }
-    if (submission->has_args) rota_args_ended(submission->args);
+    if (submission->has_args) rota_args_ended(submission->seldom.args);
     if (kind->end) kind->end(sequencer, submission);
     /* Its ticket has ended, and nobody marks the cell any more. Before the pins: a thread that reads the
      * submission does not look at its cell, and if it is stopped the lane needs the chunk. */

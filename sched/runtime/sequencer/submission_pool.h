@@ -24,12 +24,12 @@ static inline void rota_submission_fetch(const rota_submission *submission) {
 /* It comes into a list: at its end, or as its first. */
 static inline void rota_submission_put_on(rota_submission_trail *trail, rota_submission *submission,
                                           bool is_last) {
-    rota_submission **place = &trail->newest[trail->count++ % ROTA_SUBMISSIONS_AHEAD], *before = *place;
-    *place = submission;
+    rota_submission **entry = &trail->newest[trail->count++ % ROTA_SUBMISSIONS_UPCOMING], *before = *entry;
+    *entry = submission;
     if (!is_last)
-        submission->ahead = before;
+        submission->upcoming = before;
     else if (before)
-        before->ahead = submission;
+        before->upcoming = submission;
 }
 
 /* One to be used; its fields are those of its last use. NULL: no host memory. */

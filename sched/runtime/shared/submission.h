@@ -51,9 +51,10 @@ typedef struct rota_submission_shared {
 
 /* And what few have: with diagnostics, with inputs that are staged, with what is delivered. */
 typedef struct rota_submission_told {
-    _Atomic uint64_t handed_over_ns; /* submitters */
-    _Atomic uint32_t inputs_left;    /* submitters */
-    _Atomic uint32_t delivery_done;  /* rota_delivery_done, by the completer */
+    uint64_t submitted_ns, sequenced_ns; /* the caller, and the sequencer */
+    _Atomic uint64_t handed_over_ns;     /* submitters */
+    _Atomic uint32_t inputs_left;        /* submitters */
+    _Atomic uint32_t delivery_done;      /* rota_delivery_done, by the completer */
 } rota_submission_told;
 
 /* OUTPUTs, as the sequencer orders them; the completer reads it once it has the submission's completion. */
@@ -88,11 +89,6 @@ typedef struct rota_submission_undone {
     uint32_t to;
 } rota_submission_undone;
 
-/* Written by the caller, and by the sequencer, with diagnostics. */
-typedef struct rota_submission_times {
-    uint64_t submitted_ns, sequenced_ns;
-} rota_submission_times;
-
 /* The sequencer's: rota_sequencer.undelivered_first. */
 typedef struct rota_submission_links {
     rota_submission *before, *after;
@@ -100,6 +96,8 @@ typedef struct rota_submission_links {
 
 /* What few have, apart from what every replay touches. */
 typedef struct rota_submission_seldom {
+    rota_args *args;        /* with has_args */
+    rota_stack_entry ended; /* on the way to the sequencer */
     rota_submission_undone undone;
     rota_submission_links undelivered;
     rota_external_wait
@@ -107,11 +105,11 @@ typedef struct rota_submission_seldom {
 } rota_submission_seldom;
 
 /* A submission's struct lies in memory that stays a submission's until the runtime closes, and begins with a cache
- * line. What every replay touches are the first ROTA_SUBMISSION_HOT_BYTES: with many in flight each line is a miss. What
- * is no part with a name of its own is the sequencer's, settled before the point is published. */
+ * line. What every replay touches are the first ROTA_SUBMISSION_HOT_BYTES: with many in flight each line is a
+ * miss. What is no part with a name of its own is the sequencer's, settled before the point is published. */
 struct rota_submission {
-    rota_submission *next;  /* of its final timeline, or free */
-    rota_submission *ahead; /* some further in that list, or in one before: asked for, and not looked at */
+    rota_submission *next;     /* of its final timeline, or free */
+    rota_submission *upcoming; /* some further in that list, or in one before: asked for, and not looked at */
     uint64_t final_point;
     _Atomic uint64_t pins; /* pins.c */
     uint64_t number;
@@ -127,11 +125,8 @@ struct rota_submission {
     bool delivers : 1;  /* or is to: its delivery, output and told.delivery_done are of this use */
     bool has_args : 1;
     rota_submission_made made;
-    rota_args *args;        /* with has_args */
-    rota_host_read *read;   /* NULL where it is none */
-    rota_stack_entry ended; /* on the way to the sequencer */
+    rota_host_read *read; /* NULL where it is none */
     rota_submission_told told;
-    rota_submission_times times;
     rota_output_turn turn;
     rota_host_output output;
     rota_delivery delivery;

@@ -21,12 +21,12 @@ typedef struct rota_clock_entry {
     uint64_t *clock;
 } rota_clock_entry;
 
-/* What lies where many others have been used since comes from memory, and from other cores: early enough if it is asked
- * for while some before it are worked on, which a list does not lead to. So each that is put in a list is noted with the
- * one that was put there so many before it. */
-enum { ROTA_SUBMISSIONS_AHEAD = 4 };
+/* What lies where many others have been used since comes from memory, and from other cores: early enough if it is
+ * asked for while some before it are worked on, which a list does not lead to. So each that is put in a list is noted
+ * with the one that was put there so many before it. */
+enum { ROTA_SUBMISSIONS_UPCOMING = 4 };
 typedef struct rota_submission_trail {
-    rota_submission *newest[ROTA_SUBMISSIONS_AHEAD];
+    rota_submission *newest[ROTA_SUBMISSIONS_UPCOMING];
     uint32_t count;
 } rota_submission_trail;
 
