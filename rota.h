@@ -10,6 +10,7 @@
 #include "graph/kernel_functions.h"
 #include "graph/graph.h"
 #include "exec/device.h"
+#include "exec/application.h"
 #include "sched/runtime.h"
 #include "sched/submit.h"
 #include "sched/embed.h"

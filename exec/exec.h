@@ -30,6 +30,7 @@
 #include "exec/exec_host.h"
 #include "exec/exec_memory.h"
 #include "exec/exec_program.h"
+#include "exec/exec_semaphore.h"
 #include "exec/exec_table.h"
 #include "exec/exec_work.h"
 

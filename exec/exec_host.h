@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include "base/log.h"
 #include "base/status.h"
+#include "exec/application.h"
 
 /* What an executor calls back. All may be called from any executor thread. None waits for a device or for an
  * application thread; `advanced` takes no lock but such as are held for moments, where devices wait for each
@@ -57,7 +58,11 @@ typedef struct rota_exec_open_options {
     uint32_t max_in_flight; /* bound on driver submissions not yet complete; 0: the executor's default */
     bool validation;        /* exec/vk: enable the Khronos validation layer; messages count as errors */
     bool debug_names;       /* exec/vk, exec/cuda: names of plans and nodes for tools */
-    void *test;             /* test executors' own options */
+    const char *id;         /* of a device of the application's; NULL: by index */
+    const rota_vulkan_device
+        *vulkan; /* exec/vk: the application's, in place of one by index; read by open only */
+    const rota_cuda_context *cuda; /* exec/cuda: likewise */
+    void *test;                    /* test executors' own options */
 } rota_exec_open_options;
 
 #endif

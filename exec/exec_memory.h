@@ -32,6 +32,7 @@ typedef struct rota_exec_export {
     uint64_t allocation_bytes; /* of all that the descriptor stands for */
     uint64_t offset_bytes;     /* of the memory in it */
     uint64_t size_bytes;
+    uint32_t memory_type; /* Vulkan's index; of another driver's: 0 */
 } rota_exec_export;
 
 /* Memory of the application's, which a device takes over as it is: what kind, and where. */

@@ -10,6 +10,7 @@
 #include "exec/exec_host.h"
 #include "exec/exec_memory.h"
 #include "exec/exec_program.h"
+#include "exec/exec_semaphore.h"
 #include "exec/exec_work.h"
 #include "exec/locality.h"
 #include "graph/kernel_calls.h"
@@ -90,6 +91,17 @@ typedef struct rota_exec_device_vtable {
      * device waits. BUSY, without a sentence: the value was not handed over yet. Any thread, which waits for no other
      * of the executor's; errors as stream_call. */
     rota_status (*stream_wait)(rota_exec_device *device, void *stream, uint32_t queue, uint64_t value);
+    /* NULL, or: a timeline semaphore that the application may signal, of this device. A thread of the executor's looks
+     * at it from each semaphore_look on for as long as one is wanted, until it is to be forgotten, or close. */
+    void (*semaphore_adopt)(rota_exec_device *device, rota_exec_semaphore *semaphore);
+    /* NULL, or: the handle of a semaphore of the device's own that others have, too, for semaphore_adopt: of a
+     * descriptor, which stays the caller's, or new at 0 where fd is -1. It lives until close. */
+    rota_status (*semaphore_import)(rota_exec_device *device, int fd, void **out_handle);
+    rota_status (*semaphore_export)(rota_exec_device *device, void *handle, int *out_fd);
+    /* More of a semaphore is wanted than before. Wakes that thread; enters no driver. */
+    void (*semaphore_look)(rota_exec_device *device);
+    /* Lets a semaphore reach the value by the host; one that has is left alone. One thread at a time for each. */
+    rota_status (*semaphore_signal)(rota_exec_device *device, void *handle, uint64_t value);
     /* NULL, or: the CPU time so far of the threads with which the executor watches the device (not of those
      * that run kernels), spinning excluded. Any thread. */
     uint64_t (*own_cpu_ns)(rota_exec_device *device);
@@ -115,6 +127,7 @@ struct rota_exec_device {
     rota_device_info info;
     uint8_t gpu[16];        /* which GPU it is, as its vendor tells them apart; with caps.shares_memory */
     rota_locality locality; /* threads that serve it are near it, and the host's memory that it works on */
+    const void *application; /* handle of the application's device that it is; NULL: of one that rota made */
     const rota_cuda_target *cuda; /* what CUDA kernels are chosen by; NULL on other devices */
 };
 

@@ -16,14 +16,18 @@ typedef struct rota_exec_wait {
     uint64_t value;
 } rota_exec_wait;
 
-/* Most timeline_waits of one work. */
-#define ROTA_EXEC_TIMELINE_WAITS_MAX 4
+/* Most timeline_waits of one work, for other devices and for the application; and all together. */
+#define ROTA_EXEC_LINKED_WAITS_MAX 4
+#define ROTA_EXEC_SEMAPHORE_WAITS_MAX 4
+#define ROTA_EXEC_TIMELINE_WAITS_MAX (ROTA_EXEC_LINKED_WAITS_MAX + ROTA_EXEC_SEMAPHORE_WAITS_MAX)
 
-/* A wait, on the device, for another device of the same GPU: until a timeline that both have has the value.
+/* A wait, on the device, for another device of the same GPU: until a timeline that both have has the value. Or, where
+ * semaphore_adopt is, for a semaphore of the application's.
  */
 typedef struct rota_exec_timeline_wait {
     rota_exec_timeline *timeline; /* this device's object */
     uint64_t value;
+    void *semaphore; /* in place of the timeline: the application's handle */
 } rota_exec_timeline_wait;
 
 /* A copy that comes with a work instead of with a program: host reads and writes, moves between devices. Any
@@ -52,8 +56,8 @@ typedef struct rota_exec_work {
      * handed over after it. */
     bool acquires;
     /* Cumulative along the queue like waits. Each is for a value whose signal the other device's driver was
-     * given before, so what waits for what on the GPU follows the order of submission, and no circle can
-     * arise. */
+     * given before (the application said so of its semaphores), so what waits for what on the GPU follows the
+     * order of submission, and no circle can arise. */
     const rota_exec_timeline_wait *timeline_waits; /* read during submit only */
     uint32_t timeline_wait_count;
     /* NULL, or what other devices wait for instead of this queue: made to reach signal_value, or a later

@@ -1,11 +1,45 @@
-/* Inside an application: memory that it has already becomes a buffer's, and work comes after its own. Threads, progress
- * and fork are as of runtime.h. */
+/* Inside an application: devices and memory that it has already are rota's, too, and work comes after its own. Threads,
+ * progress and fork are as of runtime.h. */
 #ifndef ROTA_SCHED_EMBED_H
 #define ROTA_SCHED_EMBED_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "../exec/application.h"
 #include "runtime.h"
+
+/* ---- Devices of the application's ---- */
+
+/* Opens a VkDevice that the application has made, beside whatever else it does with that. It is a device like any
+ * other: it passes the smoke test, its id ("vk:app0") is found by rota_device_open, and it belongs to the runtime; in
+ * rota_devices it is not. rota makes its objects on the VkDevice and destroys them in rota_runtime_close; instance,
+ * device and queues are the application's, which keeps them, the queues' locks and the allocators until then: also
+ * where the call is REFUSED or the device is lost, for rota has its objects, and maybe works, on it as before. Where
+ * close abandons the device (rota_devices_abandoned), the driver may still be at its work, and a thread of rota's in a
+ * queue's lock: the application keeps all of that for good.
+ *
+ * Required are VK_QUEUE_COMPUTE_BIT of the queue's family, and, switched on when the VkDevice was made, the features
+ * timelineSemaphore, bufferDeviceAddress, synchronization2 (of Vulkan 1.3 or VK_KHR_synchronization2), shaderInt64 and
+ * scalarBlockLayout. What else kernels use where it is on: storageBuffer16BitAccess with shaderInt16, shaderFloat16,
+ * storageBuffer8BitAccess with shaderInt8, shaderBufferInt64Atomics, hostQueryReset, subgroupSizeControl,
+ * vulkanMemoryModel with cooperativeMatrix; VK_EXT_memory_budget, VK_EXT_calibrated_timestamps,
+ * VK_KHR_external_memory_fd, VK_KHR_external_semaphore_fd, VK_EXT_external_memory_host.
+ *
+ * INVALID_ARGUMENT names the member that is wrong, or the device that the VkDevice is open as; UNSUPPORTED names all
+ * that the VkDevice was made without; DEVICE_LOST: it was REFUSED to this runtime before, or its device is lost, and it
+ * is not tried again; REFUSED, OUT_OF_RANGE: as rota_device_open. May block, also for a queue's lock: the smoke test's
+ * works are behind it. */
+ROTA_API rota_status rota_device_open_vulkan(rota_runtime *runtime, const rota_vulkan_device *vulkan,
+                                             rota_device **out_device);
+
+/* Opens a GPU in a CUDA context of the application's, or in its primary one, with device memory from the application's
+ * allocator, so that rota's and its own come from one pool (exec/application.h says how). It is a device like any other
+ * (id "cuda:app0"), which may stand beside "cuda:0". A context that is given stays current where it was, and must live
+ * until the runtime is closed. INVALID_ARGUMENT names the member that is wrong, or the device that the context is open
+ * as; DEVICE_LOST: as of rota_device_open_vulkan; NOT_FOUND, UNSUPPORTED, REFUSED, OUT_OF_RANGE: as rota_device_open.
+ * May block. */
+ROTA_API rota_status rota_device_open_cuda(rota_runtime *runtime, const rota_cuda_context *cuda,
+                                           rota_device **out_device);
 
 /* ---- Memory of the application's ---- */
 
@@ -60,6 +94,26 @@ typedef struct rota_adopt_options {
 ROTA_API rota_status rota_buffer_adopt(rota_device *device, const rota_adopt_options *options,
                                        rota_buffer **out_buffer);
 
+/* A buffer's memory on a device as others of its GPU take it over. */
+typedef struct rota_memory_export {
+    size_t struct_size; /* sizeof, by ROTA_MEMORY_EXPORT() */
+    int fd; /* of the allocation, opaque: the caller's to close, or to give to an import that takes it */
+    uint64_t allocation_bytes, offset_bytes; /* how large that is, and where in it the buffer begins */
+    uint64_t size_bytes;                     /* of the buffer */
+    uint32_t memory_type; /* of a Vulkan device: the index of its type, by which an import is made */
+} rota_memory_export;
+#define ROTA_MEMORY_EXPORT(...) ROTA_SIZED(rota_memory_export, __VA_ARGS__)
+
+/* The other way: a descriptor of the memory that the buffer has on the device, made now if there is none, for Vulkan
+ * (VkImportMemoryFdInfoKHR) or CUDA (cuImportExternalMemory) of the application's, or another runtime's
+ * rota_buffer_adopt. The bytes are the buffer's as ever: who else touches them comes after the tickets that do, and
+ * says so to those that are later, by points; the buffer stays while an import is used. Where a plan on another device
+ * writes the buffer, the memory has its bytes again once a node or a copy on `device` needs them.
+ * INVALID_ARGUMENT: not a persistent buffer, or of another runtime, or out_export->struct_size; UNSUPPORTED: the device
+ * exports none, or the memory is not its own (adopted, or another device's); OUT_OF_MEMORY; DEVICE_LOST. May block. */
+ROTA_API rota_status rota_buffer_export(rota_buffer *buffer, rota_device *device,
+                                        rota_memory_export *out_export);
+
 /* ---- Points of the application's ----
  *
  * A timeline is a number that only rises; a point of it is reached once the number is at least the point's value.
@@ -70,8 +124,8 @@ ROTA_API rota_status rota_buffer_adopt(rota_device *device, const rota_adopt_opt
  * that name it hold it. May block in malloc. */
 ROTA_API rota_status rota_external_timeline_create(rota_runtime *runtime, const char *name,
                                                    rota_external_timeline **out_timeline);
-/* One reference less. Any thread, also after the runtime was closed; the last one may block in malloc. NULL is
- * ignored. */
+/* One reference less. Any thread, also after the runtime was closed; the last one may block in malloc, and one of a
+ * semaphore's for as long as a driver is asked for its value. NULL is ignored. */
 ROTA_API void rota_external_timeline_release(rota_external_timeline *timeline);
 
 /* All points up to `value` are reached: what the calling thread wrote before is seen by what comes after them. A value
@@ -79,19 +133,61 @@ ROTA_API void rota_external_timeline_release(rota_external_timeline *timeline);
  * comes after the point may release the timeline before the call is over: where that was the last reference, the call
  * frees it, and may block in malloc.
  * Also while the runtime closes, which waits for what is held up to its deadline; WRONG_STATE after that, and in a
- * child after a fork, though the value rises then too. */
+ * child after a fork, though the value rises then too. A semaphore's is signalled by the host (vkSignalSemaphore): that
+ * may block in the driver, and is WRONG_STATE, with nothing changed, as soon as the runtime closes. Where the driver
+ * does not take it (DEVICE_LOST, OUT_OF_MEMORY) the point is reached for rota all the same. */
 ROTA_API rota_status rota_external_timeline_signal(rota_external_timeline *timeline, uint64_t value);
-/* Where it is. What was to be done before is visible to the calling thread. Wait-free. */
+/* Where it is; a semaphore's as rota saw it last, which looks at those that something waits for. What was to be done
+ * before is visible to the calling thread. Wait-free. */
 ROTA_API rota_status rota_external_timeline_value(const rota_external_timeline *timeline,
                                                   uint64_t *out_value);
 
+/* A timeline that is a semaphore of the application's: `semaphore` is a VkSemaphore of VK_SEMAPHORE_TYPE_TIMELINE, made
+ * by the VkDevice that `device` was opened on (rota_device_open_vulkan). It is where the semaphore is: what the
+ * application's queues and threads signal are points of it, and a point that rota reaches (rota_ticket_export,
+ * rota_external_timeline_signal) is signalled on the semaphore, so that submits of the application's wait for it on the
+ * GPU. Each value is signalled by one of the two, in ascending order, as Vulkan wants it.
+ *
+ * A submission of any device comes after points of it: it is held without a thread of the application's waiting, while
+ * one of rota's looks at the semaphore, up to 2 ms late. What the application has promised
+ * (rota_external_timeline_promise) the device waits for itself.
+ *
+ * The semaphore stays the application's, which releases the timeline, in the runtime's life, before it destroys it, and
+ * both when the tickets that come after it have ended: what is held for a released timeline has its deadline. Where the
+ * device is lost, tickets end before the GPU is through, and the semaphore stays until the runtime is closed; where
+ * close abandons the device, for good. It is behind one timeline at a time: who adopts it once more has released
+ * the one before. May block in malloc. UNSUPPORTED: a device that is not an application's; DEVICE_LOST;
+ * OUT_OF_MEMORY. */
+ROTA_API rota_status rota_external_timeline_adopt(rota_device *device, void *semaphore, const char *name,
+                                                  rota_external_timeline **out_timeline);
+
+/* A timeline that is a semaphore of `device`, a Vulkan one of rota's or of the application's, which others have too: of
+ * an opaque file descriptor that Vulkan exported (vkGetSemaphoreFdKHR, of another VkDevice or process on the GPU, or
+ * rota_external_timeline_export), which stays the caller's; or, with fd -1, a new one at 0. It is as of
+ * rota_external_timeline_adopt, but that it is rota's, and lives until the runtime is closed. INVALID_ARGUMENT: also a
+ * descriptor that the driver does not take; UNSUPPORTED: a device that takes none over. May block in the driver. */
+ROTA_API rota_status rota_external_timeline_import(rota_device *device, int fd, const char *name,
+                                                   rota_external_timeline **out_timeline);
+/* A descriptor of such a semaphore, the caller's to close. UNSUPPORTED: a timeline that rota_external_timeline_import
+ * did not make. May block in the driver. */
+ROTA_API rota_status rota_external_timeline_export(rota_external_timeline *timeline, int *out_fd);
+
+/* The application says that the signals of all points of a semaphore up to `value` are submitted to their queues, or
+ * done. A submission whose works are all on the semaphore's device, and which comes after no more than 4 points of such
+ * semaphores, then waits for them on the GPU: it goes over at once, and nobody waits on the host. Without it that would
+ * not do: the queue would wait for a signal that may never be submitted, with all that is behind on it.
+ * May come before rota_submit_with or after. What was promised and does not come about keeps the device from there on,
+ * like a kernel that does not end. Any thread; lock-free. UNSUPPORTED: a timeline that is no semaphore; WRONG_STATE. */
+ROTA_API rota_status rota_external_timeline_promise(rota_external_timeline *timeline, uint64_t value);
+
 /* The point is reached when all that was put on the application's CUDA stream so far is done: the driver calls, and
  * nobody waits. So a submission comes after a stream's position, and after an event by cuStreamWaitEvent before.
- * `stream` is a CUstream of the primary context of `device`; a default stream is CU_STREAM_LEGACY or
- * CU_STREAM_PER_THREAD, not NULL. May block in malloc and the driver. UNSUPPORTED: a device without streams;
- * INVALID_ARGUMENT: also a stream of another context, a timeline of another runtime; WRONG_STATE: also a stream that
- * is being captured; DEVICE_LOST. Where the context fails meanwhile the point is not reached, and what comes after it
- * has its deadline. The call holds the timeline until the driver has called, which it does in that case, too. */
+ * `stream` is a CUstream of the context of `device`, mostly the GPU's primary one; a default stream is
+ * CU_STREAM_LEGACY or CU_STREAM_PER_THREAD, not NULL. May block in malloc and the driver. UNSUPPORTED: a device
+ * without streams; INVALID_ARGUMENT: also a stream of another context, a timeline of another runtime; WRONG_STATE:
+ * also a stream that is being captured; DEVICE_LOST. Where the context fails meanwhile the point is not reached, and
+ * what comes after it has its deadline. The call holds the timeline until the driver has called, which it does in that
+ * case, too. */
 ROTA_API rota_status rota_stream_signal(rota_device *device, void *stream, rota_external_timeline *timeline,
                                         uint64_t value);
 
@@ -105,7 +201,10 @@ ROTA_API rota_status rota_stream_wait(rota_device *device, void *stream, rota_ti
                                       uint64_t timeout_ns);
 
 /* The point is reached when the ticket is complete or failed; which of the two, rota_poll says. It is rota's completer
- * that moves the timeline then. May block in malloc. INVALID_ARGUMENT: also a timeline of another runtime. */
+ * that moves the timeline then, also where a driver does not take a semaphore's signal, which the log says: of a
+ * semaphore, a submit of the application's that waits for the value goes on. On a queue that it shares with rota it may
+ * not wait for a ticket that is not complete, whose works may be behind it there.
+ * May block in malloc. INVALID_ARGUMENT: also a timeline of another runtime. */
 ROTA_API rota_status rota_ticket_export(rota_ticket ticket, rota_external_timeline *timeline, uint64_t value);
 
 #endif

@@ -7,8 +7,8 @@ tree=$(dirname "$here")
 programs=(bench/rota-bench tests/conformance tests/rota-fuzz tests/test_cuda_kernels tests/test_products \
   tests/test_matmul_cuda_device
   tests/test_attention_device tests/test_conv_device tests/test_exec_cuda_device tests/test_share_device \
-    tests/test_across_device \
-    tests/test_stream_points_device \
+    tests/test_across_device tests/test_stream_points_device tests/test_vk_application tests/test_vk_points \
+    tests/test_vk_export_device tests/test_cuda_application_device \
     tests/test_custom_op tests/test_fuse tests/test_shaders
   examples/train_gpt examples/train_patchtst examples/custom_op)
 
@@ -109,6 +109,9 @@ stage_tests() {
   job -s 'us a replay|look on' 60 test_share_device
   job 60 test_across_device
   job -s 'were held' 60 test_stream_points_device
+  for name in test_vk_application test_vk_points test_vk_export_device test_cuda_application_device; do
+    job 60 "$name"
+  done
   together
   for device in "$vk" "$cuda"; do job -s FAILED 400 conformance --device "$device" --patience 120 \
     ${few[@]+"${few[@]}"}; done

@@ -51,7 +51,10 @@ static rota_status check_range(rota_cuda_device *device, const rota_exec_foreign
 rota_status rota_cuda_memory_adopt(rota_exec_device *base, const rota_exec_foreign *from, const char *name,
                                    rota_exec_memory **out_memory) {
     rota_cuda_device *device = (rota_cuda_device *)base;
-    const rota_exec_export fd = {from->fd, from->allocation_bytes, from->offset_bytes, from->size_bytes};
+    const rota_exec_export fd = {.fd = from->fd,
+                                 .allocation_bytes = from->allocation_bytes,
+                                 .offset_bytes = from->offset_bytes,
+                                 .size_bytes = from->size_bytes};
     if (from->kind == ROTA_EXEC_FOREIGN_FD) return rota_cuda_memory_import(base, &fd, name, out_memory);
     if (from->kind == ROTA_EXEC_FOREIGN_HOST)
         return rota_fail(ROTA_UNSUPPORTED, "%s: '%s' is host memory, expected a device pointer",

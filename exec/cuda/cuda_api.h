@@ -28,6 +28,7 @@
     X(DevicePrimaryCtxRelease, 11000, (CUdevice))                                                            \
     X(CtxPushCurrent, 4000, (CUcontext))                                                                     \
     X(CtxPopCurrent, 4000, (CUcontext *))                                                                    \
+    X(CtxGetDevice, 2000, (CUdevice *))                                                                      \
     X(ThreadExchangeStreamCaptureMode, 10010, (CUstreamCaptureMode *))                                       \
     X(MemGetInfo, 3020, (size_t *, size_t *))                                                                \
     X(MemAlloc, 3020, (CUdeviceptr *, size_t))                                                               \

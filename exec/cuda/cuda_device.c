@@ -125,6 +125,7 @@ static void open_target(rota_cuda_device *device, uint32_t index) {
 
 static rota_status open_context(rota_cuda_device *device) {
     const rota_device_info *info = &device->base.info;
+    if (device->application.has_context) return ROTA_OK;
     CUresult result = device->cu->DevicePrimaryCtxRetain(&device->context, device->handle);
     if (result == CUDA_SUCCESS) return ROTA_OK;
     device->context = NULL;
@@ -145,6 +146,7 @@ static rota_status open_context(rota_cuda_device *device) {
 }
 
 static void open_granularity(rota_cuda_device *device) {
+    if (device->application.given.allocate) return; /* its memory can't be exported */
     if (!attribute(device->cu, device->handle, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) ||
         !attribute(device->cu, device->handle,
                    CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
@@ -157,16 +159,17 @@ static void open_granularity(rota_cuda_device *device) {
     size_t bytes = 0;
     if (device->cu->MemGetAllocationGranularity(&bytes, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) ==
         CUDA_SUCCESS)
-        device->granularity = bytes;
+        device->bounds.granularity = bytes;
     /* A container may keep a process from making any. */
     rota_cuda_mapping first = {0};
-    if (device->granularity && rota_cuda_map(device, device->granularity, &first) == CUDA_SUCCESS)
+    if (device->bounds.granularity &&
+        rota_cuda_map(device, device->bounds.granularity, &first) == CUDA_SUCCESS)
         rota_cuda_unmap(device, &first);
     else
-        device->granularity = 0;
+        device->bounds.granularity = 0;
     CUuuid uuid;
     device->base.caps.shares_memory =
-        device->granularity && device->cu->DeviceGetUuid(&uuid, device->handle) == CUDA_SUCCESS;
+        device->bounds.granularity && device->cu->DeviceGetUuid(&uuid, device->handle) == CUDA_SUCCESS;
     if (!device->base.caps.shares_memory) return;
     memcpy(device->base.gpu, uuid.bytes, sizeof device->base.gpu);
     if (attribute(device->cu, device->handle, CU_DEVICE_ATTRIBUTE_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED))
@@ -214,17 +217,21 @@ static rota_status open_device(rota_cuda_device *device, uint32_t index) {
     uint32_t count;
     rota_device_info *info = &device->base.info;
     ROTA_TRY(count_devices(&device->cu, &count));
+    const rota_cuda_context *given = device->options.cuda;
+    if (given) ROTA_TRY(rota_cuda_application_open(device, given, &index));
     if (index >= count)
         return rota_fail(ROTA_NOT_FOUND, "there is no device cuda:%u; the CUDA driver lists %u", index,
                          count);
     CUresult result = device->cu->DeviceGet(&device->handle, (int)index);
     if (result != CUDA_SUCCESS) return rota_cuda_fail(device->cu, result, "cuDeviceGet");
     describe(device->cu, device->handle, index, info);
+    if (given) snprintf(info->id, sizeof info->id, "%s", device->options.id);
     if (!info->usable)
         return rota_fail(ROTA_UNSUPPORTED, "%s (%s) lacks %s", info->id, info->name, info->missing);
     open_target(device, index);
     find_locality(device);
     ROTA_TRY(open_context(device));
+    device->base.application = given ? device->context : NULL;
     ROTA_TRY(rota_cuda_enter(device));
     rota_status status = open_in_context(device);
     rota_cuda_leave(device);
@@ -298,7 +305,7 @@ static uint64_t destroy_device(rota_cuda_device *device) {
         }
         destroy_in_context(device);
         rota_cuda_leave(device);
-        (void)device->cu->DevicePrimaryCtxRelease(device->handle);
+        if (!device->application.has_context) (void)device->cu->DevicePrimaryCtxRelease(device->handle);
     }
     rota_cuda_names_close(device->names);
     pthread_mutex_destroy(&device->objects.lock);
@@ -354,14 +361,18 @@ static rota_status cuda_open(const rota_exec_driver *driver, uint32_t index,
     device->base.vtable = &cuda_vtable;
     device->host = options->host;
     device->options = *options;
-    snprintf(device->base.info.id, sizeof device->base.info.id, "cuda:%u", index);
+    if (options->id)
+        snprintf(device->base.info.id, sizeof device->base.info.id, "%s", options->id);
+    else
+        snprintf(device->base.info.id, sizeof device->base.info.id, "cuda:%u", index);
     rota_link_begin(&device->objects.memories);
     rota_link_begin(&device->objects.instances);
     rota_cuda_pool_begin(&device->objects.pinned, ROTA_CUDA_POOL_PINNED);
     rota_cuda_pool_begin(&device->objects.blocks, ROTA_CUDA_POOL_DEVICE);
     rota_cuda_pool_begin(&device->objects.shared, ROTA_CUDA_POOL_SHARED);
-    device->in_flight_max = options->max_in_flight ? options->max_in_flight : ROTA_CUDA_IN_FLIGHT_DEFAULT;
-    if (device->in_flight_max > ROTA_CUDA_FENCES) device->in_flight_max = ROTA_CUDA_FENCES;
+    device->bounds.in_flight_max =
+        options->max_in_flight ? options->max_in_flight : ROTA_CUDA_IN_FLIGHT_DEFAULT;
+    if (device->bounds.in_flight_max > ROTA_CUDA_FENCES) device->bounds.in_flight_max = ROTA_CUDA_FENCES;
     pthread_mutex_init(&device->objects.lock, NULL);
     pthread_mutex_init(&device->modules.lock, NULL);
     pthread_mutex_init(&device->own.lock, NULL);
@@ -376,6 +387,7 @@ static rota_status cuda_open(const rota_exec_driver *driver, uint32_t index,
         (void)destroy_device(device);
         return status;
     }
+    device->options.cuda = NULL; /* was borrowed */
     *out_device = &device->base;
     return ROTA_OK;
 }

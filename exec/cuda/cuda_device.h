@@ -1,6 +1,7 @@
 /* The CUDA executor's device, and how its contexts, queues and instances work. Internal to exec/cuda.
  *
- * Context. A device is the primary context of a GPU, retained while the device is open. It is pushed at the
+ * Context. A device is the primary context of a GPU, retained while the device is open, or one of the application's. It
+ * is pushed at the
  * start of each call and popped at its end (rota_cuda_enter, rota_cuda_leave), so that whatever context the
  * calling thread had is current again. Every stream is non-blocking and rota's own; the default streams are
  * never named.
@@ -24,6 +25,7 @@
 #include "exec/common/completer.h"
 #include "exec/common/link.h"
 #include "exec/cuda/cuda_api.h"
+#include "exec/cuda/cuda_application.h"
 #include "exec/cuda/cuda_library.h"
 #include "exec/cuda/cuda_module.h"
 #include "exec/cuda/cuda_pool.h"
@@ -52,6 +54,11 @@ typedef struct rota_cuda_helpers {
     CUfunction upload, timestamp, fill;
 } rota_cuda_helpers;
 
+typedef struct rota_cuda_bounds {
+    uint64_t granularity; /* of memory that can be exported; 0: the driver has none */
+    uint32_t in_flight_max;
+} rota_cuda_bounds;
+
 struct rota_cuda_device {
     rota_exec_device base; /* first: the contract's part */
     rota_exec_host host;
@@ -62,8 +69,8 @@ struct rota_cuda_device {
     void *names;     /* for tools (cuda_names.h); NULL: none */
     CUdevice handle;
     CUcontext context;
-    uint64_t granularity; /* of memory that can be exported; 0: the driver has none */
-    uint32_t in_flight_max;
+    rota_cuda_application application;
+    rota_cuda_bounds bounds;
     rota_cuda_helpers helpers;
     rota_cuda_modules_shared modules;
     rota_cuda_objects_shared objects;

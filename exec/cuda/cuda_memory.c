@@ -47,7 +47,8 @@ void rota_cuda_unmap(rota_cuda_device *device, rota_cuda_mapping *mapping) {
 CUresult rota_cuda_map(rota_cuda_device *device, uint64_t size_bytes, rota_cuda_mapping *mapping) {
     CUmemAllocationProp properties = exportable(device);
     CUmemAccessDesc access = {.location = properties.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    uint64_t bytes = (size_bytes + device->granularity - 1) / device->granularity * device->granularity;
+    uint64_t bytes = (size_bytes + device->bounds.granularity - 1) / device->bounds.granularity *
+                     device->bounds.granularity;
     CUresult result = device->cu->MemCreate(&mapping->handle, bytes, &properties, 0);
     if (result != CUDA_SUCCESS) return result;
     mapping->bytes = bytes;
@@ -67,12 +68,14 @@ CUresult rota_cuda_map(rota_cuda_device *device, uint64_t size_bytes, rota_cuda_
 
 static rota_status allocate_device(rota_cuda_device *device, uint64_t size_bytes, bool shared,
                                    const char *name, rota_cuda_memory *memory) {
-    if (shared && size_bytes <= device->granularity / 2) {
+    if (device->application.given.allocate)
+        return rota_cuda_application_allocate(device, size_bytes, name, memory);
+    if (shared && size_bytes <= device->bounds.granularity / 2) {
         ROTA_TRY(rota_cuda_piece_take(device, &device->objects.shared, size_bytes, &memory->piece));
         memory->base.address = memory->piece.address;
         return ROTA_OK;
     }
-    if (device->granularity && (shared || size_bytes >= device->granularity)) {
+    if (device->bounds.granularity && (shared || size_bytes >= device->bounds.granularity)) {
         CUresult result = rota_cuda_map(device, size_bytes, &memory->mapping);
         memory->base.address = memory->mapping.address;
         if (shared || (result != CUDA_ERROR_NOT_SUPPORTED && result != CUDA_ERROR_NOT_PERMITTED))
@@ -123,7 +126,9 @@ static void release(rota_cuda_device *device, rota_cuda_memory *memory) {
     } else if (memory->external) {
         if (memory->base.address) (void)device->cu->MemFree(memory->mapping.address);
         (void)device->cu->DestroyExternalMemory(memory->external);
-    } else if (memory->mapping.bytes)
+    } else if (memory->is_given)
+        rota_cuda_application_free(device, memory);
+    else if (memory->mapping.bytes)
         rota_cuda_unmap(device, &memory->mapping);
     else if (memory->piece.taken)
         rota_cuda_piece_give(device, &device->objects.shared, &memory->piece);

@@ -11,7 +11,7 @@
 typedef struct rota_cuda_device rota_cuda_device;
 
 /* Of one kind: a mapping, a piece of the pool of small memory that can be exported, an import, pinned memory,
- * the application's, or what cuMemAlloc gave. */
+ * the application's or its allocator's, or what cuMemAlloc gave. */
 typedef struct rota_cuda_memory {
     struct rota_exec_memory base; /* first: the contract's part */
     rota_link link;
@@ -19,6 +19,7 @@ typedef struct rota_cuda_memory {
     rota_cuda_piece piece;
     CUexternalMemory external; /* another device's */
     bool is_adopted;           /* the application's */
+    bool is_given;             /* by the application's allocator */
 } rota_cuda_memory;
 
 /* Memory that can be exported, of at least so many bytes. */

@@ -55,7 +55,7 @@ static rota_status page_add(rota_cuda_device *device, rota_cuda_pool *pool, uint
                             uint32_t *out_index) {
     rota_cuda_page page = {0};
     const uint64_t page_bytes =
-        pool->kind == ROTA_CUDA_POOL_SHARED ? device->granularity : (uint64_t)PAGE_BYTES;
+        pool->kind == ROTA_CUDA_POOL_SHARED ? device->bounds.granularity : (uint64_t)PAGE_BYTES;
     ROTA_TRY(rota_cell_page_begin(&page.cells, cell_bytes, page_bytes));
     ROTA_TRY(page_fill(device, pool, &page));
     rota_status status = rota_cell_pages_keep(&pool->pages, &page, out_index);

@@ -37,8 +37,10 @@ rota_status rota_cuda_memory_export(rota_exec_device *base, rota_exec_memory *me
                                                              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
     rota_status status = rota_cuda_check(device, result, "cuMemExportToShareableHandle");
     rota_cuda_leave(device);
-    *out_export = (rota_exec_export){fd, mapping.bytes, memory->base.address - mapping.address,
-                                     memory->base.size_bytes};
+    *out_export = (rota_exec_export){.fd = fd,
+                                     .allocation_bytes = mapping.bytes,
+                                     .offset_bytes = memory->base.address - mapping.address,
+                                     .size_bytes = memory->base.size_bytes};
     return status;
 }
 

@@ -16,8 +16,7 @@ static rota_status check_stream(rota_cuda_device *device, CUstream stream) {
                          (void *)stream);
     ROTA_TRY(rota_cuda_check(device, result, "cuStreamGetCtx"));
     if (context != device->context)
-        return rota_fail(ROTA_INVALID_ARGUMENT,
-                         "%s: stream %p is of another context than the device's primary one", id,
+        return rota_fail(ROTA_INVALID_ARGUMENT, "%s: stream %p is of another context than the device's", id,
                          (void *)stream);
     ROTA_TRY(rota_cuda_check(device, device->cu->StreamIsCapturing(stream, &capture), "cuStreamIsCapturing"));
     if (capture != CU_STREAM_CAPTURE_STATUS_NONE)

@@ -57,7 +57,7 @@ static rota_status set_fence(rota_cuda_device *device, rota_cuda_queue *queue) {
     if (queue->fenced_value == queue->last_value) return ROTA_OK;
     uint64_t tail =
         ra_load_acquire(&queue->tail); /* pairs with report: the thread is done with those fences */
-    if (queue->head - tail >= device->in_flight_max) {
+    if (queue->head - tail >= device->bounds.in_flight_max) {
         ROTA_TRY(wait_for_room(device, queue, tail));
         tail = ra_load_acquire(&queue->tail);
     }
@@ -166,7 +166,7 @@ static rota_status add_work(rota_cuda_device *device, const rota_exec_work *work
     if (work->timeline) queue->timeline = work->timeline;
     queue->unfenced++;
     const uint64_t in_flight = queue->head - ra_load_acquire(&queue->tail); /* pairs with report */
-    const bool few = in_flight < ROTA_CUDA_UNMERGED_MAX && in_flight < device->in_flight_max / 2;
+    const bool few = in_flight < ROTA_CUDA_UNMERGED_MAX && in_flight < device->bounds.in_flight_max / 2;
     return few || queue->unfenced >= ROTA_CUDA_MERGE_MAX ? set_fence(device, queue) : ROTA_OK;
 }
 

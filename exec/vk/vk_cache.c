@@ -69,11 +69,13 @@ rota_status rota_vk_cache_open(rota_vk_device *device) {
     uint8_t *data = read_kept(device, &size);
     VkPipelineCacheCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = size, .pInitialData = data};
-    VkResult result = device->vk.CreatePipelineCache(device->handle, &info, NULL, &device->compiled.cache);
+    VkResult result = device->vk.CreatePipelineCache(device->handle, &info, device->application.allocator,
+                                                     &device->compiled.cache);
     if (result != VK_SUCCESS && data) { /* the driver doesn't like it: without */
         info.initialDataSize = 0;
         info.pInitialData = NULL;
-        result = device->vk.CreatePipelineCache(device->handle, &info, NULL, &device->compiled.cache);
+        result = device->vk.CreatePipelineCache(device->handle, &info, device->application.allocator,
+                                                &device->compiled.cache);
     }
     free(data);
     return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, "vkCreatePipelineCache");

@@ -6,6 +6,7 @@
 #include "base/thread_time.h"
 #include "exec/vk/vk_device.h"
 #include "exec/vk/vk_loss.h"
+#include "exec/vk/vk_semaphore.h"
 #include "exec/vk/vk_times.h"
 #include <sys/prctl.h>
 #include <time.h>
@@ -45,7 +46,8 @@ static bool in_flight(rota_vk_device *device) {
 /* What the thread does not sleep through. */
 static bool has_work(void *user) {
     rota_vk_device *device = user;
-    return in_flight(device) || ra_load_acquire(&device->lost); /* pairs with rota_vk_lose */
+    return in_flight(device) || ra_load_seq_cst(&device->objects.look) || /* with rota_vk_semaphore_look */
+           ra_load_acquire(&device->lost);                                /* pairs with rota_vk_lose */
 }
 
 /* The signal value to wait for: of the first submission of a real queue that is not complete, or of one a few
@@ -130,6 +132,8 @@ static VkResult wait_slice(rota_vk_device *device) {
         values[count++] = end;
     }
     if (count == 0) return VK_TIMEOUT;
+    const uint64_t longest_ns = rota_vk_semaphores_slice(device);
+    if (longest_ns && slice_ns > longest_ns) slice_ns = longest_ns;
     VkSemaphoreWaitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
         .flags = count > 1 ? VK_SEMAPHORE_WAIT_ANY_BIT : 0,
@@ -253,9 +257,13 @@ void *rota_vk_complete_main(void *argument) {
     const uint64_t spin_ns = device->options.spin_ns > SPIN_NS ? device->options.spin_ns : SPIN_NS;
     uint64_t collected_ns = rota_clock_ns();
     while (!ra_load_acquire(&device->lost)) { /* pairs with rota_vk_lose */
+        const uint64_t nap_ns = rota_vk_semaphores_watch(device);
         if (!in_flight(device)) {
             if (ra_load_acquire(&device->completer.closing)) break; /* pairs with close */
-            rota_completer_rest(&device->completer, has_work, device, spin_ns);
+            if (nap_ns)
+                rota_completer_sleep(&device->completer, has_work, device, rota_deadline_after(nap_ns));
+            else
+                rota_completer_rest(&device->completer, has_work, device, spin_ns);
             collected_ns = rota_clock_ns(); /* what comes now begins now */
             continue;
         }
@@ -288,6 +296,7 @@ void *rota_vk_complete_main(void *argument) {
         if (completed) collected_ns = now_ns;
         watch_interrupts(device, completed, now_ns);
     }
+    device->watch.is_settled = rota_vk_queues_settle(device);
     rota_thread_cpus_end(&device->watch.thread_cpus);
     rota_completer_is_done(&device->completer);
     return NULL;

@@ -20,6 +20,9 @@ typedef struct rota_vk_watch {
      * stays once made. */
     uint64_t waited_ns, waited_cpu_ns;
     bool wait_works;
+    /* While semaphores of the application's are waited for: since when, and until it looks again. */
+    uint64_t semaphores_since_ns, semaphores_nap_ns;
+    bool is_settled; /* at its end: of rota_vk_queues_settle */
 } rota_vk_watch;
 
 void *rota_vk_complete_main(void *device);

@@ -7,6 +7,7 @@
 #include "exec/vk/vk_memory.h"
 #include "exec/vk/vk_program.h"
 #include "exec/vk/vk_record.h"
+#include "exec/vk/vk_semaphore.h"
 #include "exec/vk/vk_times.h"
 #include "exec/vk/vk_timeline.h"
 #include <stdio.h>
@@ -34,7 +35,7 @@ static rota_status vk_enumerate(const rota_exec_driver *driver, rota_device_info
         if (!physical)
             status = rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory while listing Vulkan devices");
         for (uint32_t i = 0; physical && i < count && i < capacity; i++) {
-            rota_vk_physical_query(&instance, handles[i], i, physical);
+            rota_vk_physical_query(&instance, handles[i], i, NULL, physical);
             out_infos[i] = physical->info;
         }
         free(physical);
@@ -47,19 +48,28 @@ static rota_status vk_enumerate(const rota_exec_driver *driver, rota_device_info
 
 /* ---- Queues ---- */
 
-static rota_status open_real(rota_vk_device *device, rota_vk_real *real, uint32_t family) {
+/* `given`: NULL, or which of its application's it is. */
+static rota_status open_real(rota_vk_device *device, rota_vk_real *real, uint32_t family,
+                             const rota_vulkan_queue *given) {
     real->family = family;
-    device->vk.GetDeviceQueue(device->handle, family, 0, &real->queue);
+    if (given) real->given = *given;
+    device->vk.GetDeviceQueue(device->handle, family, real->given.index, &real->queue);
     VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
                                       .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
     VkSemaphoreCreateInfo semaphore = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
-    VkResult result = device->vk.CreateSemaphore(device->handle, &semaphore, NULL, &real->timeline);
+    VkResult result = device->vk.CreateSemaphore(device->handle, &semaphore, device->application.allocator,
+                                                 &real->timeline);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateSemaphore");
+    VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    if (real->given.lock)
+        result =
+            device->vk.CreateFence(device->handle, &fence, device->application.allocator, &real->settled);
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateFence");
     VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                     .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT |
                                              VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
                                     .queueFamilyIndex = family};
-    result = device->vk.CreateCommandPool(device->handle, &pool, NULL, &real->pool);
+    result = device->vk.CreateCommandPool(device->handle, &pool, device->application.allocator, &real->pool);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateCommandPool");
     VkCommandBufferAllocateInfo buffers = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
                                            .commandPool = real->pool,
@@ -102,16 +112,18 @@ static rota_status open_queues(rota_vk_device *device) {
     const rota_vk_physical *physical = &device->physical;
     /* Timestamps and their resets need a compute queue, so diagnostics keep everything there. */
     const rota_vk_test_options *test = options->test;
-    bool transfer =
-        (physical->transfer_family != physical->compute_family || (test && test->split_transfer)) &&
-        options->transfer_queue < options->queue_count && !options->diagnostics;
+    const rota_vulkan_device *given = options->vulkan;
+    bool transfer = (physical->transfer_family != physical->compute_family ||
+                     (given && given->has_transfer) || (test && test->split_transfer)) &&
+                    options->transfer_queue < options->queue_count && !options->diagnostics;
     device->reals = calloc(ROTA_VK_REALS_MAX, sizeof *device->reals);
     if (!device->reals) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for queues");
     device->real_count = transfer ? 2 : 1;
-    ROTA_TRY(open_real(device, &device->reals[0], physical->compute_family));
+    ROTA_TRY(open_real(device, &device->reals[0], physical->compute_family, given ? &given->compute : NULL));
     ROTA_TRY(record_barriers(device, &device->reals[0], ROTA_VK_BOTH));
     if (transfer) {
-        ROTA_TRY(open_real(device, &device->reals[1], physical->transfer_family));
+        ROTA_TRY(open_real(device, &device->reals[1], physical->transfer_family,
+                           given && given->has_transfer ? &given->transfer : NULL));
         ROTA_TRY(record_barriers(device, &device->reals[1], ROTA_VK_TRANSFER));
     }
     for (uint32_t i = 0; i < options->queue_count; i++) {
@@ -132,7 +144,8 @@ static rota_status open_layout(rota_vk_device *device) {
     VkPipelineLayoutCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                        .pushConstantRangeCount = 1,
                                        .pPushConstantRanges = &range};
-    VkResult result = device->vk.CreatePipelineLayout(device->handle, &info, NULL, &device->layout);
+    VkResult result = device->vk.CreatePipelineLayout(device->handle, &info, device->application.allocator,
+                                                      &device->layout);
     return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, "vkCreatePipelineLayout");
 }
 
@@ -140,6 +153,7 @@ static rota_status open_layout(rota_vk_device *device) {
 
 /* Everything made by open, in reverse; whatever is missing is skipped, so it also ends a failed open. */
 static void destroy_device(rota_vk_device *device) {
+    rota_vk_semaphores_forget(device); /* first: others may signal them until then */
     if (device->handle && device->vk.DestroyDevice) {
         while (!rota_link_is_alone(&device->objects.instances)) {
             rota_vk_recorded *recorded = ROTA_LINKED(device->objects.instances.next, rota_vk_recorded, link);
@@ -153,21 +167,29 @@ static void destroy_device(rota_vk_device *device) {
         rota_vk_images_close(device);
         for (uint32_t i = 0; device->reals && i < device->real_count; i++) {
             rota_vk_real *real = &device->reals[i];
-            if (real->pool) device->vk.DestroyCommandPool(device->handle, real->pool, NULL);
-            if (real->timeline) device->vk.DestroySemaphore(device->handle, real->timeline, NULL);
+            if (real->pool)
+                device->vk.DestroyCommandPool(device->handle, real->pool, device->application.allocator);
+            if (real->settled)
+                device->vk.DestroyFence(device->handle, real->settled, device->application.allocator);
+            if (real->timeline)
+                device->vk.DestroySemaphore(device->handle, real->timeline, device->application.allocator);
         }
         rota_vk_timelines_free(device);
         if (device->compiled.cache)
-            device->vk.DestroyPipelineCache(device->handle, device->compiled.cache, NULL);
-        if (device->layout) device->vk.DestroyPipelineLayout(device->handle, device->layout, NULL);
-        rota_vk_cuda_lock();
-        device->vk.DestroyDevice(device->handle, NULL);
-        rota_vk_cuda_unlock();
+            device->vk.DestroyPipelineCache(device->handle, device->compiled.cache,
+                                            device->application.allocator);
+        if (device->layout)
+            device->vk.DestroyPipelineLayout(device->handle, device->layout, device->application.allocator);
+        if (!device->application.is_given) {
+            rota_vk_cuda_lock();
+            device->vk.DestroyDevice(device->handle, NULL);
+            rota_vk_cuda_unlock();
+        }
     }
     if (device->messages.messenger)
         device->instance.vk.DestroyDebugUtilsMessengerEXT(device->instance.handle, device->messages.messenger,
                                                           NULL);
-    rota_vk_instance_close(&device->instance);
+    if (!device->application.is_given) rota_vk_instance_close(&device->instance);
     for (uint32_t i = 0; i < ROTA_EXEC_QUEUES_MAX; i++) free(device->logical[i].points);
     free(device->reals);
     rota_interrupts_close(&device->watch.interrupts);
@@ -178,7 +200,7 @@ static void destroy_device(rota_vk_device *device) {
 }
 
 /* Whether the driver has done with everything it was given, or lost the device (it then touches nothing
- * more). Waits until the deadline. */
+ * more). Waits until the deadline. The completion thread has ended. */
 static bool driver_done(rota_vk_device *device, uint64_t deadline_ns) {
     for (uint32_t i = 0; i < device->real_count; i++) {
         rota_vk_real *real = &device->reals[i];
@@ -193,7 +215,12 @@ static bool driver_done(rota_vk_device *device, uint64_t deadline_ns) {
         if (result == VK_TIMEOUT) return false;
         /* The last value has been seen, so nothing is left to run, and this waits for the driver's own thread
          * only: Mesa's still uses the semaphores that a batch waited for after it has signalled the batch's
-         * end, and destroying them then is a use after free. A lost device has no such end. */
+         * end, and destroying them then is a use after free. A lost device has no such end. What is shared was
+         * settled by the completion thread (rota_vk_queues_settle). */
+        if (real->given.lock) {
+            if (!device->watch.is_settled) return false;
+            continue;
+        }
         if (result == VK_SUCCESS && device->vk.QueueWaitIdle(real->queue) == VK_ERROR_DEVICE_LOST)
             rota_log_write(&device->host.log, ROTA_LOG_WARNING, "%s was lost while it was closed",
                            device->base.info.id);
@@ -238,27 +265,42 @@ static const rota_exec_device_vtable vk_vtable = {
     .submit = rota_vk_submit,
     .times = rota_vk_times,
     .stuck_node = rota_vk_stuck_node,
+    .semaphore_adopt = rota_vk_semaphore_adopt,
+    .semaphore_import = rota_vk_semaphore_import,
+    .semaphore_export = rota_vk_semaphore_export,
+    .semaphore_look = rota_vk_semaphore_look,
+    .semaphore_signal = rota_vk_semaphore_signal,
     .own_cpu_ns = rota_vk_own_cpu_ns,
 };
 
-static rota_status open_physical(rota_vk_device *device, uint32_t index) {
+static rota_status find_physical(rota_vk_device *device, uint32_t index) {
     ROTA_TRY(rota_vk_instance_open(device, device->options.validation, &device->instance));
     VkPhysicalDevice handles[DEVICES_MAX];
     uint32_t count = 0;
     ROTA_TRY(rota_vk_physical_list(&device->instance, handles, DEVICES_MAX, &count));
     if (index >= count || index >= DEVICES_MAX)
         return rota_fail(ROTA_NOT_FOUND, "there is no device vk:%u; Vulkan lists %u", index, count);
-    rota_vk_physical_query(&device->instance, handles[index], index, &device->physical);
+    rota_vk_physical_query(&device->instance, handles[index], index, NULL, &device->physical);
+    const rota_device_info *info = &device->physical.info;
+    if (!info->usable)
+        return rota_fail(ROTA_UNSUPPORTED, "%s (%s) lacks %s", info->id, info->name, info->missing);
+    return ROTA_OK;
+}
+
+static rota_status open_physical(rota_vk_device *device, uint32_t index) {
+    if (device->options.vulkan)
+        ROTA_TRY(rota_vk_application_open(device, device->options.vulkan));
+    else
+        ROTA_TRY(find_physical(device, index));
     device->base.info = device->physical.info;
-    if (!device->base.info.usable)
-        return rota_fail(ROTA_UNSUPPORTED, "%s (%s) lacks %s", device->base.info.id, device->base.info.name,
-                         device->base.info.missing);
     device->base.locality.device = device->base.info.id;
     device->base.locality.log = &device->host.log;
     rota_locality_find(&device->base.locality, device->physical.pci);
-    ROTA_TRY(rota_vk_physical_open(&device->instance, &device->physical, &device->handle));
+    if (!device->application.is_given)
+        ROTA_TRY(rota_vk_physical_open(&device->instance, &device->physical, &device->handle));
     ROTA_TRY(rota_vk_device_load(&device->instance.vk, device->handle, &device->vk));
-    device->base.caps.shares_memory = device->physical.sharing.memory && device->vk.GetMemoryFdKHR;
+    device->base.caps.shares_memory =
+        device->physical.sharing.memory && device->vk.GetMemoryFdKHR && !device->application.allocate;
     memcpy(device->base.gpu, device->physical.uuid, sizeof device->base.gpu);
     return ROTA_OK;
 }
@@ -302,15 +344,18 @@ static rota_status vk_open(const rota_exec_driver *driver, uint32_t index,
     device->base.vtable = &vk_vtable;
     device->host = options->host;
     device->options = *options;
-    snprintf(device->base.info.id, sizeof device->base.info.id, "vk:%u", index);
+    if (options->id)
+        snprintf(device->base.info.id, sizeof device->base.info.id, "%s", options->id);
+    else
+        snprintf(device->base.info.id, sizeof device->base.info.id, "vk:%u", index);
     rota_link_begin(&device->objects.memories);
     rota_link_begin(&device->objects.instances);
     device->objects.pages.page_size = sizeof(rota_vk_block_page);
     device->counts.skip_barrier = -1;
     const rota_vk_test_options *test = options->test;
-    device->stall_ns = test && test->stall_ns ? test->stall_ns : ROTA_VK_STALL_NS;
-    device->in_flight_max = options->max_in_flight ? options->max_in_flight : ROTA_VK_IN_FLIGHT_DEFAULT;
-    if (device->in_flight_max > ROTA_VK_IN_FLIGHT_MAX) device->in_flight_max = ROTA_VK_IN_FLIGHT_MAX;
+    device->bounds.stall_ns = test && test->stall_ns ? test->stall_ns : ROTA_VK_STALL_NS;
+    const uint32_t most = options->max_in_flight ? options->max_in_flight : ROTA_VK_IN_FLIGHT_DEFAULT;
+    device->bounds.in_flight_max = most < ROTA_VK_IN_FLIGHT_MAX ? most : ROTA_VK_IN_FLIGHT_MAX;
     pthread_mutex_init(&device->compiled.lock, NULL);
     pthread_mutex_init(&device->objects.lock, NULL);
     pthread_mutex_init(&device->messages.lock, NULL);
@@ -319,6 +364,7 @@ static rota_status vk_open(const rota_exec_driver *driver, uint32_t index,
         destroy_device(device);
         return status;
     }
+    device->options.vulkan = NULL; /* was borrowed */
     *out_device = &device->base;
     return ROTA_OK;
 }

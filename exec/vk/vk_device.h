@@ -27,6 +27,7 @@
 #include "exec/common/link.h"
 #include "exec/common/cell_pages.h"
 #include "exec/exec.h"
+#include "exec/vk/vk_application.h"
 #include "exec/vk/vk_complete.h"
 #include "exec/vk/vk_instance.h"
 #include "exec/vk/vk_loader.h"
@@ -50,8 +51,16 @@ typedef struct rota_vk_objects_shared {
     rota_cell_pages pages; /* rota_vk_block_page */
     rota_link memories, instances;
     rota_exec_timeline *timelines;
+    rota_exec_semaphore *semaphores; /* the application's; taken out by the completion thread alone */
+    _Atomic uint32_t has_semaphores; /* ever */
+    _Atomic uint32_t look;           /* more of them is wanted: vk_semaphore.c */
     _Atomic uint64_t memory_bytes;
 } rota_vk_objects_shared;
+
+typedef struct rota_vk_bounds {
+    uint32_t in_flight_max;
+    uint64_t stall_ns; /* a full device that completes nothing for so long is given up */
+} rota_vk_bounds;
 
 struct rota_vk_device {
     rota_exec_device base; /* first: the contract's part */
@@ -59,13 +68,13 @@ struct rota_vk_device {
     rota_exec_open_options options;
     rota_vk_instance instance;
     rota_vk_physical physical;
+    rota_vk_application application;
     VkDevice handle;
     rota_vk_table vk;
     VkPipelineLayout layout; /* one for all kernels: push constants only */
     uint32_t push_bytes;
     rota_cuda_target target; /* with ROTA_FEATURE_CUDA_IMAGES */
-    uint32_t in_flight_max;
-    uint64_t stall_ns; /* a full device that completes nothing for so long is given up */
+    rota_vk_bounds bounds;
     uint32_t real_count;
     rota_vk_real *reals;
     rota_vk_logical logical[ROTA_EXEC_QUEUES_MAX];

@@ -39,8 +39,10 @@ struct rota_vk_image {
 
 static void image_free(rota_vk_device *device, rota_vk_image *image) {
     rota_vk_cuda_lock();
-    if (image->function) device->vk.DestroyCuFunctionNVX(device->handle, image->function, NULL);
-    if (image->module) device->vk.DestroyCuModuleNVX(device->handle, image->module, NULL);
+    if (image->function)
+        device->vk.DestroyCuFunctionNVX(device->handle, image->function, device->application.allocator);
+    if (image->module)
+        device->vk.DestroyCuModuleNVX(device->handle, image->module, device->application.allocator);
     rota_vk_cuda_unlock();
     free(image->bytes);
     free(image->entry);
@@ -54,11 +56,14 @@ static rota_status make_function(rota_vk_device *device, const void *bytes, size
     VkCuModuleCreateInfoNVX module_info = {
         .sType = VK_STRUCTURE_TYPE_CU_MODULE_CREATE_INFO_NVX, .dataSize = size_bytes, .pData = bytes};
     VkResult result = VK_SUCCESS;
-    if (!*out_module) result = device->vk.CreateCuModuleNVX(device->handle, &module_info, NULL, out_module);
+    if (!*out_module)
+        result = device->vk.CreateCuModuleNVX(device->handle, &module_info, device->application.allocator,
+                                              out_module);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateCuModuleNVX");
     VkCuFunctionCreateInfoNVX function_info = {
         .sType = VK_STRUCTURE_TYPE_CU_FUNCTION_CREATE_INFO_NVX, .module = *out_module, .pName = entry};
-    result = device->vk.CreateCuFunctionNVX(device->handle, &function_info, NULL, out_function);
+    result = device->vk.CreateCuFunctionNVX(device->handle, &function_info, device->application.allocator,
+                                            out_function);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateCuFunctionNVX");
     return ROTA_OK;
 }
@@ -80,10 +85,11 @@ static uint32_t find_capability(rota_vk_device *device) {
         VkCuFunctionNVX function = VK_NULL_HANDLE;
         if (make_function(device, probe.image, probe.size_bytes, entry, &module, &function) == ROTA_OK)
             found = known[i];
-        if (function) device->vk.DestroyCuFunctionNVX(device->handle, function, NULL);
+        if (function)
+            device->vk.DestroyCuFunctionNVX(device->handle, function, device->application.allocator);
         if (!module) break;
     }
-    if (module) device->vk.DestroyCuModuleNVX(device->handle, module, NULL);
+    if (module) device->vk.DestroyCuModuleNVX(device->handle, module, device->application.allocator);
     return found;
 }
 #else

@@ -82,6 +82,9 @@
     X(DestroyQueryPool)                                                                                      \
     X(GetQueryPoolResults)                                                                                   \
     X(ResetQueryPool)                                                                                        \
+    X(CreateFence)                                                                                           \
+    X(DestroyFence)                                                                                          \
+    X(WaitForFences)                                                                                         \
     X(CreateSemaphore)                                                                                       \
     X(DestroySemaphore)                                                                                      \
     X(WaitSemaphores)                                                                                        \
@@ -99,6 +102,7 @@
     X(GetMemoryFdKHR)                                                                                        \
     X(GetMemoryHostPointerPropertiesEXT)                                                                     \
     X(GetSemaphoreFdKHR)                                                                                     \
+    X(ImportSemaphoreFdKHR)                                                                                  \
     X(CreateCuModuleNVX)                                                                                     \
     X(DestroyCuModuleNVX)                                                                                    \
     X(CreateCuFunctionNVX)                                                                                   \

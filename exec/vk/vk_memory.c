@@ -57,8 +57,10 @@ static uint64_t heap_free(rota_vk_device *device, uint32_t heap) {
 }
 
 static void memory_release(rota_vk_device *device, rota_vk_memory *memory) {
-    if (memory->buffer) device->vk.DestroyBuffer(device->handle, memory->buffer, NULL);
-    if (memory->memory) device->vk.FreeMemory(device->handle, memory->memory, NULL);
+    if (memory->buffer)
+        device->vk.DestroyBuffer(device->handle, memory->buffer, device->application.allocator);
+    if (memory->memory) device->vk.FreeMemory(device->handle, memory->memory, device->application.allocator);
+    if (memory->given.memory) device->application.free(device->application.memory_user, &memory->given);
     free(memory);
 }
 
@@ -72,6 +74,26 @@ typedef struct request {
     uint64_t host_bytes, host_offset;
     const char *name;
 } request;
+
+/* A piece of the application's. */
+static VkResult get_piece(rota_vk_device *device, const request *wish, const VkMemoryRequirements *needs,
+                          uint32_t type, rota_vk_memory *memory) {
+    rota_vulkan_memory piece = {0};
+    if (!device->application.allocate(device->application.memory_user, needs->size, needs->alignment, type,
+                                      wish->map, &piece))
+        return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    memory->given = piece;
+    memory->allocation_bytes = needs->size;
+    memory->type = type;
+    if (piece.memory && piece.offset_bytes % needs->alignment == 0 && (piece.mapped || !wish->map))
+        return VK_SUCCESS;
+    rota_fail(ROTA_INVALID_ARGUMENT,
+              "%s: '%s': the application's memory is %p at offset %llu, mapped at %p; expected a multiple of "
+              "%llu%s",
+              device->base.info.id, wish->name, piece.memory, (unsigned long long)piece.offset_bytes,
+              piece.mapped, (unsigned long long)needs->alignment, wish->map ? ", mapped" : "");
+    return VK_ERROR_INITIALIZATION_FAILED;
+}
 
 /* For an import, a descriptor that the driver takes over. */
 static VkResult get_memory(rota_vk_device *device, const request *wish, uint64_t bytes, uint32_t type,
@@ -105,10 +127,12 @@ static VkResult get_memory(rota_vk_device *device, const request *wish, uint64_t
     }
     /* The driver has the host's pages from where this thread has its own. */
     const bool entered = wish->map && rota_locality_enter(&device->base.locality);
-    VkResult result = device->vk.AllocateMemory(device->handle, &info, NULL, &memory->memory);
+    VkResult result =
+        device->vk.AllocateMemory(device->handle, &info, device->application.allocator, &memory->memory);
     rota_locality_leave(entered);
     if (result != VK_SUCCESS && wish->from) (void)close(import.fd);
     memory->allocation_bytes = info.allocationSize;
+    memory->type = type;
     return result;
 }
 
@@ -129,7 +153,8 @@ static VkResult create_buffer(rota_vk_device *device, const request *wish, uint6
         .queueFamilyIndexCount = concurrent ? 2 : 0,
         .pQueueFamilyIndices = families,
     };
-    return device->vk.CreateBuffer(device->handle, &buffer_info, NULL, &memory->buffer);
+    return device->vk.CreateBuffer(device->handle, &buffer_info, device->application.allocator,
+                                   &memory->buffer);
 }
 
 /* The buffer has its memory: where the device and the host find what was asked for. */
@@ -154,8 +179,9 @@ static rota_status find_addresses(rota_vk_device *device, const request *wish, r
     memory->base.size_bytes = wish->size_bytes;
     memory->is_import = wish->from != NULL;
     if (wish->map) {
-        void *host = NULL;
-        VkResult result = device->vk.MapMemory(device->handle, memory->memory, 0, VK_WHOLE_SIZE, 0, &host);
+        void *host = memory->given.mapped;
+        VkResult result = VK_SUCCESS;
+        if (!host) result = device->vk.MapMemory(device->handle, memory->memory, 0, VK_WHOLE_SIZE, 0, &host);
         if (result != VK_SUCCESS) return rota_vk_fail(result, "vkMapMemory");
         memory->base.host = (uint8_t *)host + memory->buffer_offset;
     }
@@ -194,10 +220,13 @@ static rota_status allocate(rota_vk_device *device, const request *wish, rota_vk
     if (type == UINT32_MAX)
         return rota_fail(ROTA_UNSUPPORTED, "%s: no memory type fits '%s'", info->id, name);
     uint32_t heap = device->physical.memory.memoryTypes[type].heapIndex;
+    const bool is_given = device->application.allocate && !wish->from && !wish->host_pages;
     if (needs.size > device->physical.memory.memoryHeaps[heap].size)
         result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
     else
-        result = get_memory(device, wish, needs.size, type, memory);
+        result = is_given ? get_piece(device, wish, &needs, type, memory)
+                          : get_memory(device, wish, needs.size, type, memory);
+    if (is_given && result == VK_ERROR_INITIALIZATION_FAILED) return ROTA_INVALID_ARGUMENT; /* as it says */
     if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY || result == VK_ERROR_OUT_OF_HOST_MEMORY ||
         result == VK_ERROR_TOO_MANY_OBJECTS)
         return rota_fail(ROTA_OUT_OF_MEMORY, "%s: '%s' asks for %llu bytes; about %llu are free (%s)",
@@ -205,10 +234,11 @@ static rota_status allocate(rota_vk_device *device, const request *wish, rota_vk
                          (unsigned long long)heap_free(device, heap), rota_vk_result_name(result));
     if (result == VK_ERROR_DEVICE_LOST) return rota_vk_lose(device, result, "vkAllocateMemory");
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkAllocateMemory");
-    result = device->vk.BindBufferMemory(device->handle, memory->buffer, memory->memory, 0);
+    VkDeviceMemory of = is_given ? memory->given.memory : memory->memory;
+    result = device->vk.BindBufferMemory(device->handle, memory->buffer, of, memory->given.offset_bytes);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkBindBufferMemory");
     rota_vk_name(device, VK_OBJECT_TYPE_BUFFER, (uint64_t)memory->buffer, "%s", name);
-    rota_vk_name(device, VK_OBJECT_TYPE_DEVICE_MEMORY, (uint64_t)memory->memory, "%s", name);
+    if (!is_given) rota_vk_name(device, VK_OBJECT_TYPE_DEVICE_MEMORY, (uint64_t)memory->memory, "%s", name);
     return find_addresses(device, wish, memory);
 }
 
@@ -265,8 +295,11 @@ rota_status rota_vk_memory_export(rota_exec_device *base, rota_exec_memory *memo
     VkMemoryGetFdInfoKHR info = {.sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR,
                                  .memory = memory->memory,
                                  .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT};
-    *out_export =
-        (rota_exec_export){-1, memory->allocation_bytes, memory->buffer_offset, memory->base.size_bytes};
+    *out_export = (rota_exec_export){.fd = -1,
+                                     .allocation_bytes = memory->allocation_bytes,
+                                     .offset_bytes = memory->buffer_offset,
+                                     .size_bytes = memory->base.size_bytes,
+                                     .memory_type = memory->type};
     VkResult result = device->vk.GetMemoryFdKHR(device->handle, &info, &out_export->fd);
     return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, "vkGetMemoryFdKHR");
 }
@@ -315,7 +348,10 @@ static rota_status adopt_host(rota_vk_device *device, const rota_exec_foreign *f
 
 rota_status rota_vk_memory_adopt(rota_exec_device *base, const rota_exec_foreign *from, const char *name,
                                  rota_exec_memory **out_memory) {
-    const rota_exec_export fd = {from->fd, from->allocation_bytes, from->offset_bytes, from->size_bytes};
+    const rota_exec_export fd = {.fd = from->fd,
+                                 .allocation_bytes = from->allocation_bytes,
+                                 .offset_bytes = from->offset_bytes,
+                                 .size_bytes = from->size_bytes};
     switch (from->kind) {
     case ROTA_EXEC_FOREIGN_HOST:
         return adopt_host((rota_vk_device *)base, from, name, out_memory);

@@ -21,6 +21,8 @@ typedef struct rota_vk_memory {
     VkDeviceMemory memory;
     uint64_t buffer_offset; /* of base.address in buffer, which begins where `memory` does */
     uint64_t allocation_bytes;
+    uint32_t type;
+    rota_vulkan_memory given; /* of the application, in the place of `memory` */
     bool is_import;
 } rota_vk_memory;
 

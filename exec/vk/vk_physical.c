@@ -1,5 +1,6 @@
 /* Looking a physical device over, and creating the VkDevice with what it has. */
 #include "exec/vk/vk_physical.h"
+#include "exec/vk/vk_features.h"
 #include "exec/vk/vk_image.h"
 #include "exec/vk/vk_memory.h"
 #include <stdio.h>
@@ -84,42 +85,6 @@ static void query_matrices(const rota_vk_instance *instance, rota_vk_physical *p
     free(shapes);
 }
 
-/* Every feature structure that rota reads or switches on; the same chain serves both. */
-typedef struct feature_chain {
-    VkPhysicalDeviceFeatures2 core;
-    VkPhysicalDeviceVulkan11Features v11;
-    VkPhysicalDeviceVulkan12Features v12;
-    VkPhysicalDeviceSynchronization2Features sync2;
-    VkPhysicalDeviceSubgroupSizeControlFeatures subgroup;
-    VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix;
-    VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16;
-    VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2;
-} feature_chain;
-
-static void chain_push(feature_chain *chain, void *structure, VkStructureType type) {
-    VkBaseOutStructure *base = structure;
-    base->sType = type;
-    base->pNext = chain->core.pNext;
-    chain->core.pNext = base;
-}
-
-static void chain_build(feature_chain *chain, const rota_vk_physical *physical) {
-    memset(chain, 0, sizeof *chain);
-    chain->core.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
-    chain_push(chain, &chain->v11, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
-    chain_push(chain, &chain->v12, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
-    chain_push(chain, &chain->sync2, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SYNCHRONIZATION_2_FEATURES);
-    if (physical->core13 || physical->subgroup_control_extension)
-        chain_push(chain, &chain->subgroup, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
-    if (physical->cooperative_matrix)
-        chain_push(chain, &chain->matrix, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
-    if (physical->bfloat16)
-        chain_push(chain, &chain->bfloat16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR);
-    if (physical->cooperative_matrix_2)
-        chain_push(chain, &chain->matrix2,
-                   VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV);
-}
-
 static bool calibrated_to_monotonic(const rota_vk_instance *instance, VkPhysicalDevice handle) {
     PFN_vkGetPhysicalDeviceCalibrateableTimeDomainsEXT get =
         instance->vk.GetPhysicalDeviceCalibrateableTimeDomainsEXT;
@@ -164,8 +129,9 @@ static bool makes_timelines(const rota_vk_instance *instance, VkPhysicalDevice h
     return properties.externalSemaphoreFeatures & VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT;
 }
 
+/* What there is to be used of a device that is made with `extensions`: of an application's, what it switched on. */
 static void query_features(const rota_vk_instance *instance, const extension_list *extensions,
-                           rota_vk_physical *physical) {
+                           const VkDeviceCreateInfo *given, rota_vk_physical *physical) {
     rota_device_info *info = &physical->info;
     physical->subgroup_control_extension = has(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
     physical->memory_budget = has(extensions, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
@@ -184,14 +150,21 @@ static void query_features(const rota_vk_instance *instance, const extension_lis
                                   makes_timelines(instance, physical->handle);
     bool sync2 = physical->core13 || has(extensions, VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME);
 
-    feature_chain chain;
-    chain_build(&chain, physical);
-    instance->vk.GetPhysicalDeviceFeatures2(physical->handle, &chain.core);
+    rota_vk_features chain;
+    rota_vk_features_begin(physical, &chain);
+    if (given)
+        rota_vk_features_given(given, &chain);
+    else
+        instance->vk.GetPhysicalDeviceFeatures2(physical->handle, &chain.core);
     if (!chain.v12.timelineSemaphore) missing_add(info, "timelineSemaphore");
     if (!chain.v12.bufferDeviceAddress) missing_add(info, "bufferDeviceAddress");
     if (!sync2 || !chain.sync2.synchronization2) missing_add(info, "synchronization2");
     if (!chain.core.features.shaderInt64) missing_add(info, "shaderInt64");
     if (!chain.v12.scalarBlockLayout) missing_add(info, "scalarBlockLayout");
+
+    /* Kernels for such storage have arithmetic of its width, too: a driver has both, an application may not. */
+    if (given && !chain.core.features.shaderInt16) chain.v11.storageBuffer16BitAccess = VK_FALSE;
+    if (given && !chain.v12.shaderInt8) chain.v12.storageBuffer8BitAccess = VK_FALSE;
 
     physical->host_query_reset = chain.v12.hostQueryReset;
     physical->bytes_8bit = chain.v12.storageBuffer8BitAccess;
@@ -216,6 +189,17 @@ static extension_list extensions_of(const rota_vk_instance *instance, VkPhysical
     if (!list.items ||
         instance->vk.EnumerateDeviceExtensionProperties(handle, NULL, &list.count, list.items) < 0)
         list.count = 0;
+    return list;
+}
+
+/* Those that an application made its device with. */
+static extension_list extensions_given(const VkDeviceCreateInfo *given) {
+    extension_list list = {.count = given->enabledExtensionCount};
+    list.items = calloc(list.count ? list.count : 1, sizeof *list.items);
+    if (!list.items) list.count = 0;
+    for (uint32_t i = 0; i < list.count; i++)
+        (void)snprintf(list.items[i].extensionName, sizeof list.items[i].extensionName, "%s",
+                       given->ppEnabledExtensionNames[i]);
     return list;
 }
 
@@ -285,7 +269,7 @@ static void query_properties(const rota_vk_instance *instance, const extension_l
 }
 
 void rota_vk_physical_query(const rota_vk_instance *instance, VkPhysicalDevice handle, uint32_t index,
-                            rota_vk_physical *physical) {
+                            const VkDeviceCreateInfo *given, rota_vk_physical *physical) {
     memset(physical, 0, sizeof *physical);
     physical->handle = handle;
     rota_device_info *info = &physical->info;
@@ -312,40 +296,14 @@ void rota_vk_physical_query(const rota_vk_instance *instance, VkPhysicalDevice h
     query_memory(instance, physical);
     pick_families(instance, physical);
     if (physical->compute_family == UINT32_MAX) missing_add(info, "a compute queue");
-    query_features(instance, &extensions, physical);
+    if (given) {
+        free(extensions.items);
+        extensions = extensions_given(given);
+        if (!has(&extensions, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME))
+            physical->sharing.host_alignment = 0;
+    }
+    query_features(instance, &extensions, given, physical);
     free(extensions.items);
-}
-
-/* Asked again, and what rota may use left on. */
-static void choose_features(const rota_vk_instance *instance, const rota_vk_physical *physical,
-                            feature_chain *out_want) {
-    feature_chain have;
-    chain_build(&have, physical);
-    instance->vk.GetPhysicalDeviceFeatures2(physical->handle, &have.core);
-    chain_build(out_want, physical);
-    out_want->core.features.shaderInt64 = VK_TRUE;
-    out_want->core.features.shaderInt16 = have.core.features.shaderInt16;
-    out_want->v11.storageBuffer16BitAccess = have.v11.storageBuffer16BitAccess;
-    out_want->v12.timelineSemaphore = out_want->v12.bufferDeviceAddress = out_want->v12.scalarBlockLayout =
-        VK_TRUE;
-    out_want->v12.hostQueryReset = have.v12.hostQueryReset;
-    out_want->v12.shaderFloat16 = have.v12.shaderFloat16;
-    out_want->v12.shaderInt8 = have.v12.shaderInt8;
-    out_want->v12.storageBuffer8BitAccess = have.v12.storageBuffer8BitAccess;
-    out_want->v12.shaderBufferInt64Atomics = have.v12.shaderBufferInt64Atomics;
-    out_want->v12.vulkanMemoryModel = have.v12.vulkanMemoryModel;
-    out_want->v12.vulkanMemoryModelDeviceScope = have.v12.vulkanMemoryModelDeviceScope;
-    out_want->sync2.synchronization2 = VK_TRUE;
-    out_want->subgroup.subgroupSizeControl = have.subgroup.subgroupSizeControl;
-    out_want->subgroup.computeFullSubgroups = have.subgroup.computeFullSubgroups;
-    out_want->matrix.cooperativeMatrix = have.matrix.cooperativeMatrix;
-    out_want->bfloat16.shaderBFloat16Type = have.bfloat16.shaderBFloat16Type;
-    out_want->bfloat16.shaderBFloat16CooperativeMatrix = have.bfloat16.shaderBFloat16CooperativeMatrix;
-    void *matrix2_next = out_want->matrix2.pNext;
-    VkStructureType matrix2_type = out_want->matrix2.sType;
-    out_want->matrix2 = have.matrix2;
-    out_want->matrix2.pNext = matrix2_next;
-    out_want->matrix2.sType = matrix2_type;
 }
 
 enum { EXTENSIONS_MAX = 16 };
@@ -369,8 +327,10 @@ static uint32_t choose_extensions(const rota_vk_physical *physical, const char *
 
 rota_status rota_vk_physical_open(const rota_vk_instance *instance, const rota_vk_physical *physical,
                                   VkDevice *out_device) {
-    feature_chain want;
-    choose_features(instance, physical, &want);
+    rota_vk_features have, want; /* asked again, and what rota may use left on */
+    rota_vk_features_begin(physical, &have);
+    instance->vk.GetPhysicalDeviceFeatures2(physical->handle, &have.core);
+    rota_vk_features_choose(physical, &have, &want);
     const char *extensions[EXTENSIONS_MAX];
     const uint32_t count = choose_extensions(physical, extensions);
     float priority = 1.0f;

@@ -36,9 +36,10 @@ typedef struct rota_vk_physical {
     rota_device_info info;
 } rota_vk_physical;
 
-/* Looks a device over; info.usable and info.missing say whether rota can run on it. */
+/* Looks a device over; info.usable and info.missing say whether rota can run on it. `given`: NULL, or what an
+ * application made its VkDevice with, and only what that has is there. */
 void rota_vk_physical_query(const rota_vk_instance *instance, VkPhysicalDevice handle, uint32_t index,
-                            rota_vk_physical *out_physical);
+                            const VkDeviceCreateInfo *given, rota_vk_physical *out_physical);
 /* Creates the VkDevice with the queues and everything switched on that rota's kernels may use. */
 rota_status rota_vk_physical_open(const rota_vk_instance *instance, const rota_vk_physical *physical,
                                   VkDevice *out_device);

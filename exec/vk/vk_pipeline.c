@@ -48,7 +48,8 @@ static bool key_equal(const rota_vk_pipeline *p, uint64_t hash, const rota_vk_pi
 }
 
 static void pipeline_free(rota_vk_device *device, rota_vk_pipeline *pipeline) {
-    if (pipeline->handle) device->vk.DestroyPipeline(device->handle, pipeline->handle, NULL);
+    if (pipeline->handle)
+        device->vk.DestroyPipeline(device->handle, pipeline->handle, device->application.allocator);
     free(pipeline->words);
     free(pipeline->entry);
     free(pipeline);
@@ -73,7 +74,8 @@ static rota_status build(rota_vk_device *device, const rota_vk_pipeline_key *key
                                             .codeSize = kernel->vk.size_bytes,
                                             .pCode = kernel->vk.words};
     VkShaderModule module;
-    VkResult result = device->vk.CreateShaderModule(device->handle, &module_info, NULL, &module);
+    VkResult result =
+        device->vk.CreateShaderModule(device->handle, &module_info, device->application.allocator, &module);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateShaderModule");
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
@@ -85,9 +87,9 @@ static rota_status build(rota_vk_device *device, const rota_vk_pipeline_key *key
                   .pSpecializationInfo = &specialization},
         .layout = device->layout,
     };
-    result = device->vk.CreateComputePipelines(device->handle, device->compiled.cache, 1, &info, NULL,
-                                               &pipeline->handle);
-    device->vk.DestroyShaderModule(device->handle, module, NULL);
+    result = device->vk.CreateComputePipelines(device->handle, device->compiled.cache, 1, &info,
+                                               device->application.allocator, &pipeline->handle);
+    device->vk.DestroyShaderModule(device->handle, module, device->application.allocator);
     if (result == VK_ERROR_DEVICE_LOST) return rota_vk_lose(device, result, "vkCreateComputePipelines");
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateComputePipelines");
     rota_vk_name(device, VK_OBJECT_TYPE_PIPELINE, (uint64_t)pipeline->handle, "%s", kernel->name);

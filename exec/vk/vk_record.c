@@ -287,7 +287,8 @@ static rota_status make_pools(rota_vk_device *device, rota_vk_recorded *recorded
         if (!used[i]) continue;
         VkCommandPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                         .queueFamilyIndex = device->reals[i].family};
-        VkResult result = device->vk.CreateCommandPool(device->handle, &info, NULL, &recorded->pools[i]);
+        VkResult result = device->vk.CreateCommandPool(device->handle, &info, device->application.allocator,
+                                                       &recorded->pools[i]);
         if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateCommandPool");
     }
     return ROTA_OK;
@@ -301,7 +302,8 @@ static rota_status make_queries(rota_vk_device *device, rota_vk_recorded *record
     VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
                                   .queryType = VK_QUERY_TYPE_TIMESTAMP,
                                   .queryCount = 2 * count};
-    VkResult result = device->vk.CreateQueryPool(device->handle, &info, NULL, &recorded->queries);
+    VkResult result =
+        device->vk.CreateQueryPool(device->handle, &info, device->application.allocator, &recorded->queries);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateQueryPool");
     device->vk.ResetQueryPool(device->handle, recorded->queries, 0, 2 * count);
     if (device->physical.queries_wait) {
@@ -377,9 +379,11 @@ rota_status rota_vk_recorded_anew(rota_vk_device *device, rota_vk_recorded *reco
 
 void rota_vk_recorded_free(rota_vk_device *device, rota_vk_recorded *recorded) {
     for (uint32_t i = 0; i < ROTA_VK_REALS_MAX; i++)
-        if (recorded->pools[i]) device->vk.DestroyCommandPool(device->handle, recorded->pools[i], NULL);
+        if (recorded->pools[i])
+            device->vk.DestroyCommandPool(device->handle, recorded->pools[i], device->application.allocator);
     if (recorded->results) rota_vk_memory_give(device, recorded->results);
-    if (recorded->queries) device->vk.DestroyQueryPool(device->handle, recorded->queries, NULL);
+    if (recorded->queries)
+        device->vk.DestroyQueryPool(device->handle, recorded->queries, device->application.allocator);
     rota_vk_touch_run_free(device, recorded);
     rota_vk_block_give(device, &recorded->block);
     rota_vk_steady_free(device, recorded);

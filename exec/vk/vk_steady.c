@@ -50,7 +50,8 @@ void rota_vk_steady_free(rota_vk_device *device, rota_vk_recorded *recorded) {
     for (uint32_t s = 0; recorded->steady && s < recorded->steady_count; s++) {
         rota_vk_steady *steady = &recorded->steady[s];
         rota_steady_free(&steady->words);
-        if (steady->pool) device->vk.DestroyCommandPool(device->handle, steady->pool, NULL);
+        if (steady->pool)
+            device->vk.DestroyCommandPool(device->handle, steady->pool, device->application.allocator);
     }
     free(recorded->steady);
 }
@@ -62,7 +63,7 @@ static VkResult make_pool(rota_vk_device *device, const rota_vk_recorded *record
                                           .queueFamilyIndex =
                                               device->reals[recorded->program->segment_real[segment]].family};
     if (steady->pool) return device->vk.ResetCommandPool(device->handle, steady->pool, 0);
-    return device->vk.CreateCommandPool(device->handle, &info, NULL, &steady->pool);
+    return device->vk.CreateCommandPool(device->handle, &info, device->application.allocator, &steady->pool);
 }
 
 /* Without memory the other buffer does. */

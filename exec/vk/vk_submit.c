@@ -38,7 +38,7 @@ static rota_status wait_completed(rota_vk_device *device, rota_vk_real *real, ui
         uint32_t now = ra_load_seq_cst(&device->completer.progress);
         if (now != seen) last_progress = rota_clock_ns();
         seen = now;
-        if (rota_clock_ns() - last_progress > device->stall_ns)
+        if (rota_clock_ns() - last_progress > device->bounds.stall_ns)
             status = rota_vk_lose(device, VK_TIMEOUT, "no submission completed for too long");
     }
     ra_store_relaxed(&real->shared.room_sequence, 0);
@@ -99,15 +99,27 @@ static void publish(rota_vk_device *device, rota_vk_real *real) {
     rota_completer_wake(&device->completer);
 }
 
-static rota_status flush_real(rota_vk_device *device, rota_vk_real *real) {
-    rota_vk_gather *gather = &real->submit.gather;
-    close_info(device, real);
-    if (gather->info_count == 0) return ROTA_OK;
+/* Whether the device is lost is looked at when the lock is had, however long that took: by then semaphores that are
+ * waited for here may be gone, and the completion thread, which settles the queue after the loss, may have done so with
+ * the lock: what comes before is settled, and nothing comes after. What that thread is told of is with the driver at
+ * once, so that it waits there for nothing that nobody has submitted. */
+static VkResult hand_over(rota_vk_device *device, rota_vk_real *real) {
+    const rota_vk_gather *gather = &real->submit.gather;
     VkResult result = VK_ERROR_DEVICE_LOST;
+    rota_vk_queue_lock(real);
     if (!ra_load_acquire(&device->lost)) { /* pairs with rota_vk_lose */
         publish(device, real);
         result = device->vk.QueueSubmit2(real->queue, gather->info_count, gather->infos, VK_NULL_HANDLE);
     }
+    rota_vk_queue_unlock(real);
+    return result;
+}
+
+static rota_status flush_real(rota_vk_device *device, rota_vk_real *real) {
+    rota_vk_gather *gather = &real->submit.gather;
+    close_info(device, real);
+    if (gather->info_count == 0) return ROTA_OK;
+    const VkResult result = hand_over(device, real);
     device->counts.submit_calls++;
     gather->info_count = gather->buffer_count = gather->wait_count = gather->signal_count = 0;
     if (result != VK_SUCCESS) return rota_vk_lose(device, result, "vkQueueSubmit2");
@@ -135,11 +147,12 @@ static rota_status make_info_room(rota_vk_device *device, rota_vk_real *real) {
     while (own->end_tail != own->end_head &&
            is_completed(real, real->shared.ends[own->end_tail % ROTA_VK_IN_FLIGHT_MAX]))
         own->end_tail++;
-    if (own->end_head - own->end_tail < device->in_flight_max) return ROTA_OK;
+    if (own->end_head - own->end_tail < device->bounds.in_flight_max) return ROTA_OK;
     ROTA_TRY(flush_real(device, real));
     /* Until half is free, not one place: a saturated device then wakes this thread seldom. */
     return wait_completed(
-        device, real, real->shared.ends[(own->end_tail + device->in_flight_max / 2) % ROTA_VK_IN_FLIGHT_MAX]);
+        device, real,
+        real->shared.ends[(own->end_tail + device->bounds.in_flight_max / 2) % ROTA_VK_IN_FLIGHT_MAX]);
 }
 
 /* ---- Waits ---- */
@@ -245,7 +258,9 @@ static rota_status place_waits(rota_vk_device *device, rota_vk_real *real, uint3
     for (uint32_t i = 0; i < work->timeline_wait_count; i++, info->waitSemaphoreInfoCount++)
         gather->waits[gather->wait_count++] = (VkSemaphoreSubmitInfo){
             .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SUBMIT_INFO,
-            .semaphore = rota_vk_timeline_handle(work->timeline_waits[i].timeline),
+            .semaphore = work->timeline_waits[i].semaphore
+                             ? work->timeline_waits[i].semaphore
+                             : rota_vk_timeline_handle(work->timeline_waits[i].timeline),
             .value = work->timeline_waits[i].value,
             .stageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
         };
@@ -389,7 +404,8 @@ static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) 
         (rota_vk_point){.value = work->signal_value, .sequence = real->submit.sequence, .real = real_index};
     memcpy(point->last, logical->last_sequence, sizeof point->last);
     const uint64_t in_flight = real->submit.end_head - real->submit.end_tail;
-    if (in_flight < ROTA_VK_UNMERGED_MAX && in_flight < device->in_flight_max / 2) close_info(device, real);
+    if (in_flight < ROTA_VK_UNMERGED_MAX && in_flight < device->bounds.in_flight_max / 2)
+        close_info(device, real);
     return ROTA_OK;
 }
 

@@ -114,6 +114,8 @@ typedef struct rota_vk_real_watch {
 
 typedef struct rota_vk_real {
     VkQueue queue;
+    rota_vulkan_queue given; /* of an application's device: with its lock, or none */
+    VkFence settled;         /* where there is a lock */
     uint32_t family;
     VkSemaphore timeline;
     VkCommandPool pool;

@@ -22,10 +22,11 @@ rota_status rota_vk_timeline_create(rota_exec_device *base, int fd, rota_exec_ti
     VkExportSemaphoreCreateInfo exported = {.sType = VK_STRUCTURE_TYPE_EXPORT_SEMAPHORE_CREATE_INFO,
                                             .handleTypes = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT};
     VkSemaphoreTypeCreateInfo type = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
-                                      .pNext = device->base.caps.makes_timelines ? &exported : NULL,
+                                      .pNext = device->physical.sharing.timelines ? &exported : NULL,
                                       .semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE};
     VkSemaphoreCreateInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO, .pNext = &type};
-    VkResult result = device->vk.CreateSemaphore(device->handle, &info, NULL, &timeline->handle);
+    VkResult result =
+        device->vk.CreateSemaphore(device->handle, &info, device->application.allocator, &timeline->handle);
     if (result != VK_SUCCESS) {
         free(timeline);
         return rota_vk_fail(result, "vkCreateSemaphore");
@@ -47,23 +48,39 @@ rota_status rota_vk_timeline_export(rota_exec_device *base, rota_exec_timeline *
     return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, "vkGetSemaphoreFdKHR");
 }
 
-rota_status rota_vk_timeline_signal(rota_exec_device *base, rota_exec_timeline *timeline, uint64_t value) {
-    rota_vk_device *device = (rota_vk_device *)base;
+rota_status rota_vk_timeline_raise(rota_vk_device *device, VkSemaphore semaphore, uint64_t value) {
     uint64_t now = 0;
-    VkResult result = device->vk.GetSemaphoreCounterValue(device->handle, timeline->handle, &now);
+    VkResult result = device->vk.GetSemaphoreCounterValue(device->handle, semaphore, &now);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkGetSemaphoreCounterValue");
     if (now >= value) return ROTA_OK;
     VkSemaphoreSignalInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO, .semaphore = timeline->handle, .value = value};
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO, .semaphore = semaphore, .value = value};
     result = device->vk.SignalSemaphore(device->handle, &info);
     return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, "vkSignalSemaphore");
+}
+
+rota_status rota_vk_timeline_signal(rota_exec_device *base, rota_exec_timeline *timeline, uint64_t value) {
+    return rota_vk_timeline_raise((rota_vk_device *)base, timeline->handle, value);
+}
+
+static void destroy(rota_vk_device *device, rota_exec_timeline *timeline) {
+    device->vk.DestroySemaphore(device->handle, timeline->handle, device->application.allocator);
+    free(timeline);
+}
+
+void rota_vk_timeline_destroy(rota_vk_device *device, rota_exec_timeline *timeline) {
+    pthread_mutex_lock(&device->objects.lock);
+    rota_exec_timeline **link = &device->objects.timelines;
+    while (*link != timeline) link = &(*link)->next;
+    *link = timeline->next;
+    pthread_mutex_unlock(&device->objects.lock);
+    destroy(device, timeline);
 }
 
 void rota_vk_timelines_free(rota_vk_device *device) {
     while (device->objects.timelines) {
         rota_exec_timeline *timeline = device->objects.timelines;
         device->objects.timelines = timeline->next;
-        device->vk.DestroySemaphore(device->handle, timeline->handle, NULL);
-        free(timeline);
+        destroy(device, timeline);
     }
 }

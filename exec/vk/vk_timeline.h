@@ -11,6 +11,10 @@ rota_status rota_vk_timeline_create(rota_exec_device *device, int fd, rota_exec_
 rota_status rota_vk_timeline_export(rota_exec_device *device, rota_exec_timeline *timeline, int *out_fd);
 rota_status rota_vk_timeline_signal(rota_exec_device *device, rota_exec_timeline *timeline, uint64_t value);
 VkSemaphore rota_vk_timeline_handle(const rota_exec_timeline *timeline);
+/* Lets a semaphore reach the value, unless it has. */
+rota_status rota_vk_timeline_raise(rota_vk_device *device, VkSemaphore semaphore, uint64_t value);
+/* Of one that nobody was given yet. */
+void rota_vk_timeline_destroy(rota_vk_device *device, rota_exec_timeline *timeline);
 void rota_vk_timelines_free(rota_vk_device *device);
 
 #endif

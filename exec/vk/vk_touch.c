@@ -56,8 +56,8 @@ static rota_status make_layouts(rota_vk_device *device) {
     VkDescriptorSetLayoutCreateInfo set_info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
                                                 .bindingCount = 2,
                                                 .pBindings = bindings};
-    VkResult result =
-        device->vk.CreateDescriptorSetLayout(device->handle, &set_info, NULL, &touch->set_layout);
+    VkResult result = device->vk.CreateDescriptorSetLayout(device->handle, &set_info,
+                                                           device->application.allocator, &touch->set_layout);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateDescriptorSetLayout");
     VkPushConstantRange range = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = 4};
     VkPipelineLayoutCreateInfo layout_info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
@@ -65,7 +65,8 @@ static rota_status make_layouts(rota_vk_device *device) {
                                               .pSetLayouts = &touch->set_layout,
                                               .pushConstantRangeCount = 1,
                                               .pPushConstantRanges = &range};
-    result = device->vk.CreatePipelineLayout(device->handle, &layout_info, NULL, &touch->pipeline_layout);
+    result = device->vk.CreatePipelineLayout(device->handle, &layout_info, device->application.allocator,
+                                             &touch->pipeline_layout);
     return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, "vkCreatePipelineLayout");
 }
 
@@ -74,7 +75,8 @@ static rota_status make_pipeline(rota_vk_device *device, const uint32_t *words, 
     VkShaderModuleCreateInfo module_info = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = size_bytes, .pCode = words};
     VkShaderModule module;
-    VkResult result = device->vk.CreateShaderModule(device->handle, &module_info, NULL, &module);
+    VkResult result =
+        device->vk.CreateShaderModule(device->handle, &module_info, device->application.allocator, &module);
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateShaderModule");
     VkComputePipelineCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
@@ -84,9 +86,9 @@ static rota_status make_pipeline(rota_vk_device *device, const uint32_t *words, 
                   .pName = "main"},
         .layout = device->touch.pipeline_layout,
     };
-    result = device->vk.CreateComputePipelines(device->handle, device->compiled.cache, 1, &info, NULL,
-                                               out_pipeline);
-    device->vk.DestroyShaderModule(device->handle, module, NULL);
+    result = device->vk.CreateComputePipelines(device->handle, device->compiled.cache, 1, &info,
+                                               device->application.allocator, out_pipeline);
+    device->vk.DestroyShaderModule(device->handle, module, device->application.allocator);
     return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, "vkCreateComputePipelines");
 }
 
@@ -100,10 +102,14 @@ rota_status rota_vk_touch_open(rota_vk_device *device) {
 void rota_vk_touch_close(rota_vk_device *device) {
     rota_vk_touch *touch = &device->touch;
     for (uint32_t i = 0; i < 2; i++)
-        if (touch->pipelines[i]) device->vk.DestroyPipeline(device->handle, touch->pipelines[i], NULL);
+        if (touch->pipelines[i])
+            device->vk.DestroyPipeline(device->handle, touch->pipelines[i], device->application.allocator);
     if (touch->pipeline_layout)
-        device->vk.DestroyPipelineLayout(device->handle, touch->pipeline_layout, NULL);
-    if (touch->set_layout) device->vk.DestroyDescriptorSetLayout(device->handle, touch->set_layout, NULL);
+        device->vk.DestroyPipelineLayout(device->handle, touch->pipeline_layout,
+                                         device->application.allocator);
+    if (touch->set_layout)
+        device->vk.DestroyDescriptorSetLayout(device->handle, touch->set_layout,
+                                              device->application.allocator);
     memset(touch, 0, sizeof *touch);
 }
 
@@ -139,7 +145,7 @@ rota_status rota_vk_touch_run_create(rota_vk_recorded *recorded, const rota_vk_m
 void rota_vk_touch_run_free(rota_vk_device *device, rota_vk_recorded *recorded) {
     rota_vk_touch_run *touch = &recorded->touch;
     for (uint32_t i = 0; i < touch->pool_count; i++)
-        device->vk.DestroyDescriptorPool(device->handle, touch->pools[i], NULL);
+        device->vk.DestroyDescriptorPool(device->handle, touch->pools[i], device->application.allocator);
     free(touch->pools);
     free(touch->sums);
     free(touch->memories);
@@ -219,8 +225,8 @@ static rota_status take_set(rota_vk_device *device, rota_vk_touch_run *touch, Vk
                                            .maxSets = SETS_PER_POOL,
                                            .poolSizeCount = 1,
                                            .pPoolSizes = &size};
-        VkResult result =
-            device->vk.CreateDescriptorPool(device->handle, &info, NULL, &pools[touch->pool_count]);
+        VkResult result = device->vk.CreateDescriptorPool(
+            device->handle, &info, device->application.allocator, &pools[touch->pool_count]);
         if (result != VK_SUCCESS) return rota_vk_fail(result, "vkCreateDescriptorPool");
         touch->pool_count++;
     }

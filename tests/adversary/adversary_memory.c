@@ -98,7 +98,9 @@ rota_status adversary_memory_export(rota_exec_device *base, rota_exec_memory *ba
     if (atomic_load(&device->lost)) return rota_fail(ROTA_DEVICE_LOST, "%s is lost", base->info.id);
     if (memory->magic != ADVERSARY_LIVE || !(memory->flags & ROTA_EXEC_MEMORY_SHARED) || memory->is_import)
         adversary_violation(device, "memory '%s' is exported, which was not made for that", memory->name);
-    *out = (rota_exec_export){dup(memory->fd), memory->mapped_bytes, 0, memory->base.size_bytes};
+    *out = (rota_exec_export){.fd = dup(memory->fd),
+                              .allocation_bytes = memory->mapped_bytes,
+                              .size_bytes = memory->base.size_bytes};
     return out->fd >= 0 ? ROTA_OK : rota_fail(ROTA_SYSTEM, "%s: no descriptor", base->info.id);
 }
 

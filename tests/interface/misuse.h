@@ -46,6 +46,7 @@ typedef struct misuse_world {
     uint32_t order[ROTA_RANK_MAX], out_u32, params[4];
     rota_param_binding bindings[ROTA_KERNEL_BINDABLE_MAX];
     bool out_bool;
+    int out_int;
     rota_dtype out_dtype;
     float data[64];
     char text[512];

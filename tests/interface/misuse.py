@@ -29,7 +29,7 @@ VALUES = {
     "char *": '"text"', "void *": "w.data", "void **": "&w.out_object",
     "rota_dlpack_form": "ROTA_DLPACK_FORM_UNVERSIONED", "rota_tensor *": "&w.tensor", "uint64_t *": "&w.out_u64",
     "uint32_t *": "&w.out_u32",
-    "_Bool *": "&w.out_bool", "rota_slot *": "&w.out_slot", "rota_node *": "&w.out_node",
+    "_Bool *": "&w.out_bool", "int *": "&w.out_int", "rota_slot *": "&w.out_slot", "rota_node *": "&w.out_node",
     "rota_ticket *": "&w.out_ticket",
     "rota_dtype *": "&w.out_dtype", "rota_gradient_write *": "&w.write", "rota_device_info *": "w.infos",
     "rota_plan_command *": "w.plan_commands",
@@ -40,6 +40,8 @@ VALUES = {
     "rota_graph_options *": "&ROTA_GRAPH_OPTIONS()", "rota_compile_options *": "&ROTA_COMPILE_OPTIONS()",
     "rota_draw_options *": "&ROTA_DRAW_OPTIONS()",
     "rota_adopt_options *": "&ROTA_ADOPT_OPTIONS(.memory = misuse_pages, .size_bytes = 64)",
+    "rota_memory_export *": "&ROTA_MEMORY_EXPORT()", "rota_vulkan_device *": "&ROTA_VULKAN_DEVICE()",
+    "rota_cuda_context *": "&ROTA_CUDA_CONTEXT(.index = 77)",
     "rota_submit_options *": "&ROTA_SUBMIT_OPTIONS(.args = w.args)", "rota_tape_options *": "&ROTA_TAPE_OPTIONS()",
     "rota_backward_options *": "&ROTA_BACKWARD_OPTIONS()",
     "rota_linear *": "&ROTA_LINEAR()", "rota_classifier *": "&ROTA_CLASSIFIER(.ignored = -100)",
@@ -88,6 +90,7 @@ OF = {
     "rota_tape_destroy": {"tape": "misuse_take_tape()"},
     "rota_tensor_from_dlpack": {"managed": "misuse_managed()"},
     "rota_stream_signal": {"stream": "w.data"}, "rota_stream_wait": {"stream": "w.data"},
+    "rota_external_timeline_adopt": {"semaphore": "w.data"},
     "rota_external_timeline_release": {"timeline": "misuse_new_timeline()"},
     "rota_device_open": {"id": '"cpu"'}, "rota_open": {"id": '"cpu"'}, "rota_close": {"device": "misuse_new_device()"},
     "rota_tape_compile": {"tape": "misuse_device_tape()"}, "rota_tape_submit": {"tape": "misuse_device_tape()",
@@ -141,7 +144,8 @@ OPTIONAL = {
     "any": {"options", "user", "out_ticket", "out_node"},
     "rota_buffer_create": {"name"}, "rota_buffer_create_in": {"name"}, "rota_recorder_open": {"name"},
     "rota_runtime_buffer": {"name"}, "rota_device_tensor": {"name", "data"},
-    "rota_graph_buffer": {"name"}, "rota_external_timeline_create": {"name"}, "rota_tensor_from_dlpack": {"name"},
+    "rota_graph_buffer": {"name"}, "rota_external_timeline_create": {"name"}, "rota_external_timeline_adopt": {"name"},
+    "rota_external_timeline_import": {"name"}, "rota_tensor_from_dlpack": {"name"},
     "rota_recorder_buffer": {"name"}, "rota_tape_name": {"name"}, "rota_tape_tensor": {"name"},
     "rota_tape_temporary": {"name"},
     "rota_device_open": {"id"}, "rota_devices": {"out_infos"}, "rota_buffer_write": {"device"}, "rota_submit": {"args"},
@@ -159,7 +163,9 @@ REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_
 NONE_ALLOWED = {"layernorm": {"weight", "bias"}, "rmsnorm": {"weight"}, "residual_layernorm": {"weight", "bias"},
                 "group_norm": {"weight", "bias"}, "attention_residual": {"previous"}, "sgd": {"m"}}
 # What the world's device, the CPU, has not: a sentence says so.
-NOT_ON_CPU = {"rota_stream_signal", "rota_stream_wait"}
+NOT_ON_CPU = {"rota_stream_signal", "rota_stream_wait", "rota_device_open_vulkan", "rota_device_open_cuda",
+              "rota_external_timeline_adopt", "rota_external_timeline_promise", "rota_external_timeline_import",
+              "rota_external_timeline_export", "rota_buffer_export"}
 # Whose status is what it was given.
 GIVEN_STATUS = {"rota_fail", "rota_fail_context", "rota_op_fail"}
 # Calls that wait, or take what a number counts.

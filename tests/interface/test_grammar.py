@@ -19,8 +19,9 @@ SIZES = {"size_bytes", "capacity"}  # of memory that the call fills, which they 
 # Read and written, or written later: the page says why.
 BOTH = {("rota_backward", "grads"), ("rota_backward_losses", "grads"), ("rota_op_apply", "use"),
         ("rota_op_submit", "use"), ("rota_value_bind", "bindings"), ("rota_value_bind", "count"),
-        ("rota_args_set_output", "data"), ("rota_stream_signal", "stream"), ("rota_stream_wait", "stream"),
-        ("rota_op_gradient", "grads"), ("rota_tensor_from_dlpack", "managed"),
+         ("rota_args_set_output", "data"), ("rota_stream_signal", "stream"), ("rota_stream_wait", "stream"),
+         ("rota_op_gradient", "grads"), ("rota_external_timeline_adopt", "semaphore"),
+         ("rota_tensor_from_dlpack", "managed"),
         ("rota_plan_explain", "text"), ("rota_tensor_describe", "text")}
 # First arguments that are not of the family's own name.
 FIRST = {
@@ -162,7 +163,8 @@ def judge_makers(calls, things, page):
     """A verb of making is in the names of those that give what their callers end, and of no others."""
     faults, text = [], paragraph(page, "Who ends it is in the name.")
     making = set(re.findall(r"`(\w+)`", re.search(r"\((.*?)\)", text, re.S)[1]))
-    excepted = set(re.findall(r"the \w+ of `(rota_\w+)` ends with", " ".join(text.split())))
+    excepted = re.findall(r"the \w+ of ((?:`rota_\w+` )+)ends with", " ".join(text.split()))
+    excepted = set(re.findall(r"rota_\w+", " ".join(excepted)))
     given = {maker: ender for rows in things.values() for makers, ender in rows for maker in makers}
     for call in calls:
         is_made = bool(making & set(call.name.split("_")))

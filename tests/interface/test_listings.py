@@ -34,6 +34,13 @@ BEFORE = {
         "rota_status (*used)(rota_tape *, const rota_op_use *) = snake_gradient;", "", False),
     "const rota_external_point frame": (
         "", "rota_external_timeline *timeline = 0, *results = 0; rota_plan *plan = 0; rota_ticket ticket;", True),
+    "const rota_vulkan_device theirs": (
+        "#define VK_API_VERSION_1_3 0x403000u\nvoid lock_queue(void *); void unlock_queue(void *);",
+        "rota_runtime *runtime = 0; rota_device *device; void *instance = 0, *physical = 0, *vulkan = 0;"
+        "int info = 0, queue_mutex = 0;", True),
+    "TRY(rota_external_timeline_adopt": (
+        "", "rota_external_timeline *frames, *results; rota_plan *plan = 0; rota_ticket ticket;"
+        "rota_device *device = 0; void *drawn = 0, *computed = 0;", True),
     "for (int round = 0;": ("", "rota_plan *plan = 0, *shared_plan = 0; int rounds = 3;", True),
 }
 TRY = '#define TRY(call) do { if ((call) != ROTA_OK) return 1; } while (0)\n'

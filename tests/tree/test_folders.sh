@@ -4,7 +4,8 @@
 #   everything public.
 # Executors know neither sched nor ops nor one another; sched knows executors only through exec/*.h; graph knows no
 # device. sched/plan knows of sched what everybody may know. sched/trials stands above both and knows what is installed,
-# with the smoke test's kernel as data; sched/opening is where the runtime is given its trials, by one header.
+# with the smoke test's kernel as data; sched/opening is where the runtime is given its trials, by the headers of what
+# opens devices.
 set -euo pipefail
 script=$(realpath "$0")
 cd "${1:-$(dirname "$0")/../..}"
@@ -43,7 +44,7 @@ declare -A allowed=(
   [sched/runtime/caller]="$in/caller $in/kinds $order"
   [sched/runtime/life]="$in/life $in/caller $in/completer $in/reclaimer $in/sequencer $submitter"
   [sched/trials]="sched/trials exec/smoke_kernel.h base $public"
-  [sched/opening]="sched/opening sched/trials $in/life/device_open.h sched/opened.h base $public"
+  [sched/opening]="sched/opening sched/trials $in/life/device_open.h $in/life/application.h sched/opened.h base $public"
   [ops]="ops ops/cpu ops/vk ops/cuda sched exec graph base spv"
   [ops/cpu]="ops ops/cpu exec graph base"
   [ops/cuda]="ops ops/cuda exec graph base cuda"

@@ -34,7 +34,7 @@ static void reach(rota_exec_stream_call *call, bool is_done) {
     stream_point *point = (stream_point *)call;
     if (is_done)
         (void)rota_external_timeline_signal(point->timeline, point->value); /* closed: nobody waits */
-    rota_external_timeline_release(point->timeline);
+    rota_external_timeline_drop(point->timeline);
     free(point);
 }
 
@@ -62,7 +62,7 @@ rota_status rota_stream_signal(rota_device *device, void *stream, rota_external_
     rota_external_timeline_retain(timeline);
     const rota_status status = device->exec->vtable->stream_call(device->exec, stream, &point->call);
     if (status != ROTA_OK) {
-        rota_external_timeline_release(timeline);
+        rota_external_timeline_drop(timeline);
         free(point);
     }
     return status;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "sched/embed.h"
+#include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/runtime.h" /* IWYU pragma: keep */
 
 static void end_callback(rota_completion *completion, rota_status status, const char *message) {
@@ -41,8 +41,12 @@ static void end_eventfd(rota_completion *completion, rota_status status, const c
 static void end_external(rota_completion *completion, rota_status status, const char *message) {
     (void)status, (void)message;
     const rota_external_point *point = &completion->u.watch.external;
-    (void)rota_external_timeline_signal(point->timeline, point->value); /* closing changes nothing */
-    rota_external_timeline_release(point->timeline);
+    const rota_log *log = &completion->u.watch.ticket.runtime->options.log;
+    /* Closing changes nothing: devices are there for as long as this thread is. */
+    if (rota_external_timeline_reach(point->timeline, point->value) != ROTA_OK)
+        rota_log_write(log, ROTA_LOG_WARNING, "a ticket's external timeline '%s' could not be moved: %s",
+                       point->timeline->name, rota_last_error());
+    rota_external_timeline_drop(point->timeline);
     free(completion);
 }
 

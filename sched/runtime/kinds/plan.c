@@ -422,6 +422,7 @@ static void begin_after(const rota_runtime *runtime, rota_submission *submission
     submission->has_after = true;
     after->words = words;
     after->count = (uint32_t)words[0];
+    after->on = NULL;
     after->since_ns = rota_clock_ns();
     after->timeout_ns = words[1] ? words[1] : runtime->options.timeout_ns;
     ra_store_relaxed(&after->outcome, (uint32_t)ROTA_EXTERNAL_WAIT_PENDING); /* published with its works */

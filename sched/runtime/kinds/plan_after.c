@@ -33,7 +33,12 @@ bool rota_kind_after_sequence(rota_sequencing *s) {
         rota_external_wait_release(points);
         return ok;
     }
-    for (uint32_t i = 0; i < submission->made.work_count; i++) submission->made.works[i].has_after = true;
+    const rota_device *device = submission->made.work_count ? submission->made.works[0].device : NULL;
+    for (uint32_t i = 0; i < submission->made.work_count; i++) {
+        submission->made.works[i].has_after = true;
+        if (submission->made.works[i].device != device) device = NULL;
+    }
+    rota_external_wait_begin(&submission->seldom.after, device);
     return true;
 }
 

@@ -75,7 +75,7 @@ static rota_device *new_device(rota_runtime *runtime, const rota_device_info *in
     return NULL;
 }
 
-static rota_status start_device(rota_device *device, const rota_driver_entry *entry, uint32_t index) {
+static rota_status start_device(rota_device *device, const rota_device_source *source) {
     rota_runtime *runtime = device->runtime;
     device->transfer_queue =
         runtime->plan_queue_count > 1 ? runtime->plan_queue_count - 1 : ROTA_EXEC_QUEUES_MAX;
@@ -90,11 +90,14 @@ static rota_status start_device(rota_device *device, const rota_driver_entry *en
         .cache_dir = runtime->options.cache_dir,
         .validation = runtime->options.validation,
         .debug_names = runtime->options.debug_names,
-        .test = entry->test,
+        .id = source->vulkan || source->cuda ? device->id : NULL,
+        .vulkan = source->vulkan,
+        .cuda = source->cuda,
+        .test = source->entry->test,
         .touch = rota_hooks_touch(&runtime->hooks),
     };
-    const rota_exec_driver *driver = entry->driver;
-    ROTA_TRY(driver->open(driver, index, &options, &device->exec));
+    const rota_exec_driver *driver = source->entry->driver;
+    ROTA_TRY(driver->open(driver, source->index, &options, &device->exec));
     device->info = device->exec->info;
     device->info.struct_size = sizeof device->info;
     memcpy(device->id, device->info.id, sizeof device->id);
@@ -126,7 +129,7 @@ static void stop_unpublished(rota_device *device) {
     rota_device_note_abandoned(1);
 }
 
-rota_status rota_device_start(rota_runtime *runtime, const rota_driver_entry *entry, uint32_t index,
+rota_status rota_device_start(rota_runtime *runtime, const rota_device_source *source,
                               const rota_device_info *info, rota_device **out_device) {
     if (ra_load_relaxed(&runtime->device_count) == ROTA_DEVICES_MAX)
         return rota_fail(ROTA_OUT_OF_RANGE,
@@ -137,7 +140,7 @@ rota_status rota_device_start(rota_runtime *runtime, const rota_driver_entry *en
     /* The executor's threads, a driver's own and the submit thread. */
     sigset_t before;
     rota_signals_block(&before);
-    rota_status status = start_device(device, entry, index);
+    rota_status status = start_device(device, source);
     rota_signals_restore(&before);
     if (status != ROTA_OK) {
         stop_unpublished(device);

@@ -18,6 +18,12 @@
 
 /* ---- Trials ---- */
 
+void rota_device_take_trials(rota_runtime *runtime, const rota_trials *trials) {
+    rota_assert(!runtime->opening.trials || runtime->opening.trials == trials);
+    /* Once: whoever compiles reads it without the mutex, after a device was opened. */
+    if (!runtime->opening.trials) runtime->opening.trials = trials;
+}
+
 static rota_device *find_open(rota_runtime *runtime, const char *id) {
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
@@ -90,9 +96,7 @@ static void share(rota_device *device) {
     }
 }
 
-/* Lets the device be seen, if it computes what it should. One that does not stays where it is, invisible: the
- * next try is of the same one, unless something of this one's is still in flight: then it is lost. */
-static rota_status try_device(rota_device *device, rota_device **out_device) {
+rota_status rota_device_admit(rota_device *device, rota_device **out_device) {
     rota_runtime *runtime = device->runtime;
     rota_status status = ROTA_OK;
     if (!device->exec->caps.only_touches)
@@ -118,8 +122,9 @@ static rota_status open_listed(rota_runtime *runtime, const rota_listed *entry, 
         return rota_fail(ROTA_UNSUPPORTED, "device '%s' (%s) can't be used: %s", entry->info.id,
                          entry->info.name, entry->info.missing);
     rota_device *device = find_refused(runtime, entry->info.id);
-    if (!device) ROTA_TRY(rota_device_start(runtime, entry->entry, entry->index, &entry->info, &device));
-    return try_device(device, out_device);
+    const rota_device_source source = {.entry = entry->entry, .index = entry->index};
+    if (!device) ROTA_TRY(rota_device_start(runtime, &source, &entry->info, &device));
+    return rota_device_admit(device, out_device);
 }
 
 /* Opens the device of this id; with opening.mutex held. */
@@ -195,9 +200,7 @@ rota_status rota_device_open_tried(rota_runtime *runtime, const char *id, const 
         if (*out_device) return ROTA_OK;
     }
     (void)pthread_mutex_lock(&runtime->opening.mutex);
-    rota_assert(!runtime->opening.trials || runtime->opening.trials == trials);
-    /* Once: whoever compiles reads it without the mutex, after a device was opened. */
-    if (!runtime->opening.trials) runtime->opening.trials = trials;
+    rota_device_take_trials(runtime, trials);
     rota_catalog there;
     rota_status status = rota_catalog_make(runtime, &there);
     if (status == ROTA_OK)

@@ -17,6 +17,13 @@ typedef struct rota_trials {
     rota_status (*ordering)(rota_device *a, rota_device *b, uint64_t patience_ns);
 } rota_trials;
 
+/* The trials of the runtime's devices, the same at each call. With opening.mutex held. */
+void rota_device_take_trials(rota_runtime *runtime, const rota_trials *trials);
+/* Lets a device that was started be seen, if it computes what it should. One that does not stays where it is,
+ * invisible: the next try is of the same one, unless something of this one's is still in flight: then it is lost. With
+ * opening.mutex held. REFUSED. */
+rota_status rota_device_admit(rota_device *device, rota_device **out_device);
+
 /* As rota_device_open. `trials` live as long as the runtime, and are the same at each call. */
 rota_status rota_device_open_tried(rota_runtime *runtime, const char *id, const rota_trials *trials,
                                    rota_device **out_device);

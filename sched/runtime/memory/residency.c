@@ -4,7 +4,9 @@
 
 #include "base/atomic.h"
 #include "base/given.h"
+#include "base/sized_copy.h"
 #include "graph/buffer_internal.h"
+#include "sched/embed.h"
 #include "sched/runtime/memory/adopt.h"
 #include "sched/runtime/memory/import.h"
 #include "sched/runtime/memory/memory.h"
@@ -156,6 +158,30 @@ rota_status rota_buffer_prepare(rota_buffer *buffer, rota_device *device) {
         return rota_fail(ROTA_INVALID_ARGUMENT, "buffer '%s' and the device are of different runtimes",
                          rota_buffer_name(buffer));
     return rota_residency_prepare(residency, device);
+}
+
+rota_status rota_buffer_export(rota_buffer *buffer, rota_device *device, rota_memory_export *out_export) {
+    ROTA_GIVEN(device);
+    ROTA_GIVEN(out_export);
+    ROTA_TRY(rota_sized_check(out_export->struct_size, "rota_memory_export"));
+    ROTA_TRY(rota_buffer_prepare(buffer, device));
+    const rota_residency *residency = buffer->root->residency;
+    const uint64_t others = ra_load_relaxed(&residency->imported) | ra_load_relaxed(&residency->unshared);
+    if (!device->exec->caps.shares_memory)
+        return rota_fail(ROTA_UNSUPPORTED, "buffer '%s': device '%s' exports no memory",
+                         rota_buffer_name(buffer), device->id);
+    if (others >> device->index & 1u)
+        return rota_fail(ROTA_UNSUPPORTED, "buffer '%s': its memory on device '%s' is not that device's own",
+                         rota_buffer_name(buffer), device->id);
+    rota_exec_export made;
+    rota_exec_memory *memory = ra_load_acquire(&residency->memory[device->index]); /* with prepare */
+    ROTA_TRY(device->exec->vtable->memory_export(device->exec, memory, &made));
+    const rota_memory_export given =
+        ROTA_MEMORY_EXPORT(.fd = made.fd, .allocation_bytes = made.allocation_bytes,
+                           .offset_bytes = made.offset_bytes + buffer->root_offset,
+                           .size_bytes = rota_buffer_size(buffer), .memory_type = made.memory_type);
+    rota_sized_out(out_export, &given, sizeof given);
+    return ROTA_OK;
 }
 
 rota_status rota_buffer_address(rota_buffer *buffer, rota_device *device, uint64_t *out_address) {

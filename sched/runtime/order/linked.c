@@ -15,7 +15,7 @@ bool rota_linked_can_wait(const rota_device *device, uint32_t queues, uint64_t p
 
 uint64_t rota_linked_foreign_wait(const rota_work *work, uint64_t point, uint32_t *count) {
     rota_timeline *timeline = rota_runtime_timeline(work->device->runtime, point);
-    if (work->by_host || *count == ROTA_EXEC_TIMELINE_WAITS_MAX ||
+    if (work->by_host || *count == ROTA_EXEC_LINKED_WAITS_MAX ||
         !rota_linked_can_wait(work->device, 1u << work->queue, point))
         return point;
     if (!ra_load_relaxed(&timeline->awaited)) ra_store_relaxed(&timeline->awaited, 1);

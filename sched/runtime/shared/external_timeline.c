@@ -12,6 +12,8 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "base/given.h"
+#include "sched/runtime/shared/external_semaphore.h"
+#include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
 
 rota_status rota_external_timeline_create(rota_runtime *runtime, const char *name,
@@ -39,11 +41,24 @@ void rota_external_timeline_retain(rota_external_timeline *timeline) {
     (void)ra_fetch_add_relaxed(&timeline->references, 1);
 }
 
-void rota_external_timeline_release(rota_external_timeline *timeline) {
+void rota_external_timeline_drop(rota_external_timeline *timeline) {
     /* acq_rel: publishes this thread's use; the last one sees all others'. */
-    if (!timeline || ra_fetch_sub_acq_rel(&timeline->references, 1) != 1) return;
+    if (ra_fetch_sub_acq_rel(&timeline->references, 1) != 1) return;
+    rota_external_semaphore_drop(timeline->semaphore);
     free(timeline->name);
     free(timeline);
+}
+
+void rota_external_timeline_release(rota_external_timeline *timeline) {
+    if (!timeline) return;
+    /* From now on rota does not ask for it, nor signals it. In a child after a fork nobody would, and a thread that the
+     * child has not may have had the mutex. */
+    if (timeline->semaphore && !rota_runtime_is_forked(timeline->opened.runtime)) {
+        (void)pthread_mutex_lock(&timeline->semaphore->mutex);
+        timeline->semaphore->timeline = NULL;
+        (void)pthread_mutex_unlock(&timeline->semaphore->mutex);
+    }
+    rota_external_timeline_drop(timeline);
 }
 
 bool rota_external_timeline_has(rota_external_timeline *timeline, uint64_t value) {
@@ -66,25 +81,86 @@ static void note_move(rota_external_timeline *timeline) {
     }
 }
 
-rota_status rota_external_timeline_signal(rota_external_timeline *timeline, uint64_t value) {
-    ROTA_GIVEN(timeline);
+/* The submit threads that may be asleep until it moves. Also while the runtime closes, which waits for what is held;
+ * and later: handles are never freed, and a thread of a later runtime that has this one's is woken for nothing. */
+static void wake_holders(rota_external_timeline *timeline) {
+    rota_runtime *runtime = timeline->opened.runtime;
+    for (uint64_t left = ra_load_seq_cst(&timeline->holders); left; left &= left - 1)
+        rota_sleeper_wake(&runtime->handle.submitters[__builtin_ctzll(left)]);
+}
+
+void rota_external_timeline_raise(rota_external_timeline *timeline, uint64_t value) {
     /* Who comes after the point may give back all other references before this call is over. Relaxed: the exchange
      * below releases it to whoever saw the value. */
     rota_external_timeline_retain(timeline);
-    const rota_opened opened = timeline->opened;
     uint64_t before = ra_load_relaxed(&timeline->reached);
     if (before < value) note_move(timeline); /* first: with rota_external_wait_look */
     /* Releases what the application wrote; each signal that fails here found a later value. */
     while (before < value && !ra_cas_seq_cst(&timeline->reached, &before, value)) {
     }
     if (before < value) note_move(timeline); /* again: it may have been kept in between */
-    /* Also while the runtime closes, which waits for what is held; and later: handles are never freed, and a thread of
-     * a later runtime that has this one's is woken for nothing. */
-    rota_runtime *runtime = opened.runtime;
-    for (uint64_t left = ra_load_seq_cst(&timeline->holders); left; left &= left - 1)
-        rota_sleeper_wake(&runtime->handle.submitters[__builtin_ctzll(left)]);
-    rota_external_timeline_release(timeline);
+    wake_holders(timeline);
+    rota_external_timeline_drop(timeline);
+}
+
+/* With the semaphore's mutex held. */
+static rota_status signal_semaphore(rota_external_semaphore *semaphore, uint64_t value) {
+    rota_exec_device *exec = semaphore->device->exec;
+    return exec->vtable->semaphore_signal(exec, semaphore->exec.handle, value);
+}
+
+rota_status rota_external_timeline_reach(rota_external_timeline *timeline, uint64_t value) {
+    rota_external_semaphore *semaphore = timeline->semaphore;
+    bool is_closed = false;
+    rota_status status = ROTA_OK;
+    rota_external_timeline_retain(
+        timeline); /* as in raise: also who waits for the semaphore may release it */
+    if (semaphore) {
+        (void)pthread_mutex_lock(&semaphore->mutex);
+        is_closed = semaphore->is_closed;
+        if (is_closed)
+            status = rota_fail(ROTA_WRONG_STATE, "the runtime was closed");
+        else if (semaphore->timeline)
+            status = signal_semaphore(semaphore, value);
+        (void)pthread_mutex_unlock(&semaphore->mutex);
+    }
+    /* Also where the driver does not take the signal: what other devices do after the point need not wait. */
+    if (!is_closed) rota_external_timeline_raise(timeline, value);
+    rota_external_timeline_drop(timeline);
+    return status;
+}
+
+rota_status rota_external_timeline_signal(rota_external_timeline *timeline, uint64_t value) {
+    ROTA_GIVEN(timeline);
+    const rota_opened opened = timeline->opened; /* it may be gone afterwards */
+    if (timeline->semaphore) {
+        ROTA_TRY(rota_opened_check(opened));
+        return rota_external_timeline_reach(timeline, value);
+    }
+    rota_external_timeline_raise(timeline, value);
     return rota_opened_check_lasts(opened);
+}
+
+/* To the highest that anybody said; whether it is this one. */
+static bool rise(_Atomic uint64_t *to, uint64_t value) {
+    uint64_t before = ra_load_relaxed(to);
+    while (before < value && !ra_cas_seq_cst(to, &before, value)) {
+    }
+    return before < value;
+}
+
+rota_status rota_external_timeline_promise(rota_external_timeline *timeline, uint64_t value) {
+    ROTA_GIVEN(timeline);
+    ROTA_TRY(rota_opened_check(timeline->opened));
+    if (!timeline->semaphore)
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "external timeline '%s' is no semaphore: only its own signal moves it",
+                         timeline->name);
+    /* Released to who hands over a work that waits for it; seq_cst: with rota_external_wait_watch, as `reached`. */
+    rota_external_timeline_retain(timeline); /* as in raise */
+    if (rise(&timeline->semaphore->promised, value)) wake_holders(timeline);
+    rota_external_timeline_drop(timeline);
+    return ROTA_OK;
 }
 
 /* ---- What submissions come after ---- */
@@ -96,20 +172,62 @@ void rota_external_wait_retain(const uint64_t *words) {
 
 void rota_external_wait_release(const uint64_t *words) {
     for (uint32_t i = 0; i < words[0]; i++)
-        rota_external_timeline_release(rota_external_wait_timeline(words, i));
+        rota_external_timeline_drop(rota_external_wait_timeline(words, i));
 }
 
-/* The first of the points that is not reached; how many they are where all are. */
-static uint32_t first_missing(const uint64_t *words) {
+/* Whether the device waits for the point itself, where nobody else has to: its signal is with the driver. */
+static bool is_promised(const rota_external_timeline *timeline, uint64_t value, const rota_device *on) {
+    const rota_external_semaphore *semaphore = timeline->semaphore;
+    return on && semaphore && semaphore->device == on &&
+           ra_load_seq_cst(&semaphore->promised) >= value; /* with rota_external_timeline_promise */
+}
+
+/* The first of the points that is neither reached nor promised to that device; how many they are where all are. */
+static uint32_t first_missing(const uint64_t *words, const rota_device *on) {
     uint32_t i = 0;
-    while (i < words[0] && rota_external_timeline_has(rota_external_wait_timeline(words, i),
-                                                      rota_external_wait_value(words, i)))
-        i++;
+    for (; i < words[0]; i++) {
+        rota_external_timeline *timeline = rota_external_wait_timeline(words, i);
+        const uint64_t value = rota_external_wait_value(words, i);
+        if (!rota_external_timeline_has(timeline, value) && !is_promised(timeline, value, on)) break;
+    }
     return i;
 }
 
 bool rota_external_wait_is_reached(const uint64_t *words) {
-    return first_missing(words) == words[0];
+    return first_missing(words, NULL) == words[0];
+}
+
+void rota_external_wait_begin(rota_external_wait *after, const rota_device *device) {
+    uint32_t on_device = 0;
+    for (uint32_t i = 0; i < after->count; i++) {
+        const rota_external_semaphore *semaphore = rota_external_wait_timeline(after->words, i)->semaphore;
+        if (semaphore && semaphore->device == device) on_device++;
+    }
+    after->on = on_device && on_device <= ROTA_EXEC_SEMAPHORE_WAITS_MAX ? device : NULL;
+    for (uint32_t i = 0; i < after->count; i++) {
+        rota_external_timeline *timeline = rota_external_wait_timeline(after->words, i);
+        rota_external_semaphore *semaphore = timeline->semaphore;
+        const uint64_t value = rota_external_wait_value(after->words, i);
+        if (!semaphore || is_promised(timeline, value, after->on) ||
+            rota_external_timeline_has(timeline, value))
+            continue;
+        rota_exec_device *exec = semaphore->device->exec;
+        if (rise(&semaphore->wanted, value)) exec->vtable->semaphore_look(exec);
+    }
+}
+
+uint32_t rota_external_wait_semaphores(const rota_external_wait *after, rota_exec_timeline_wait *out_waits) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; after->on && i < after->count; i++) {
+        rota_external_timeline *timeline = rota_external_wait_timeline(after->words, i);
+        const uint64_t value = rota_external_wait_value(after->words, i);
+        if (!timeline->semaphore || timeline->semaphore->device != after->on ||
+            rota_external_timeline_has(timeline, value))
+            continue;
+        out_waits[count++] =
+            (rota_exec_timeline_wait){.value = value, .semaphore = timeline->semaphore->exec.handle};
+    }
+    return count;
 }
 
 bool rota_external_wait_covers(const rota_external_wait *later, const rota_external_wait *earlier) {
@@ -158,7 +276,7 @@ rota_external_outcome rota_external_wait_look(rota_external_wait *after, bool cl
     uint32_t decided = ROTA_EXTERNAL_WAIT_PENDING;
     const uint64_t now = rota_clock_ns(); /* first: what moves by then is seen to have */
     const uint64_t from = last_move(after);
-    const uint32_t missing = first_missing(after->words);
+    const uint32_t missing = first_missing(after->words, after->on);
     if (missing == after->count)
         decided = ROTA_EXTERNAL_WAIT_REACHED;
     else if (now > from && now - from > after->timeout_ns)
@@ -175,12 +293,15 @@ void rota_external_wait_describe(const rota_external_wait *after, char *text, si
     if (after->count == 0) return;
     const uint32_t word = ra_load_acquire(&after->outcome); /* as there */
     const bool is_late = outcome_of(word) > ROTA_EXTERNAL_WAIT_REACHED;
-    const uint32_t i = is_late ? word >> OUTCOME_BITS : first_missing(after->words);
+    const uint32_t i = is_late ? word >> OUTCOME_BITS : first_missing(after->words, NULL);
     if (i == after->count) return;
     rota_external_timeline *timeline = rota_external_wait_timeline(after->words, i);
     const unsigned long long value = rota_external_wait_value(after->words, i);
     const unsigned long long reached = ra_load_relaxed(&timeline->reached);
-    if (reached < value)
+    if (!is_late && is_promised(timeline, value, after->on))
+        (void)snprintf(text, capacity, "external timeline '%s', of which %llu was promised", timeline->name,
+                       value);
+    else if (reached < value)
         (void)snprintf(text, capacity, "external timeline '%s' at %llu, of which %llu is waited for",
                        timeline->name, reached, value);
     else if (is_late)

@@ -5,8 +5,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "exec/exec_work.h"
 #include "sched/embed.h"
 #include "sched/opened.h"
+
+typedef struct rota_external_semaphore rota_external_semaphore; /* external_semaphore.h */
 
 struct rota_external_timeline {
     _Alignas(64) _Atomic uint64_t reached;
@@ -15,6 +18,7 @@ struct rota_external_timeline {
     _Atomic uint32_t references;
     rota_opened opened;
     char *name;
+    rota_external_semaphore *semaphore; /* NULL, or what it stands for; settled */
 };
 
 /* As in a record, behind the plan's own words: how many points, the deadline (0: the runtime's), and of each point the
@@ -36,6 +40,8 @@ typedef struct rota_external_wait {
      * points was not reached then. */
     _Atomic uint32_t outcome;
     uint64_t since_ns, timeout_ns;
+    /* NULL, or the device that has all its works, and waits itself for those of its semaphores that were promised. */
+    const rota_device *on;
 } rota_external_wait;
 
 static inline rota_external_timeline *rota_external_wait_timeline(const uint64_t *words, uint32_t i) {
@@ -46,12 +52,24 @@ static inline uint64_t rota_external_wait_value(const uint64_t *words, uint32_t 
 }
 
 void rota_external_timeline_retain(rota_external_timeline *timeline);
+/* One reference less, of rota's own. */
+void rota_external_timeline_drop(rota_external_timeline *timeline);
+/* The value is reached: rota_external_timeline_signal for who saw that it is. The caller has a reference. */
+void rota_external_timeline_raise(rota_external_timeline *timeline, uint64_t value);
+/* The same, and a semaphore behind it is signalled; where the driver does not take that, it says why. WRONG_STATE, with
+ * nothing changed: the semaphore's device is closed. */
+rota_status rota_external_timeline_reach(rota_external_timeline *timeline, uint64_t value);
 /* Whether the value was reached. seq_cst: with rota_external_timeline_signal, around the sleep of who waits. */
 bool rota_external_timeline_has(rota_external_timeline *timeline, uint64_t value);
 /* Words as a record has them: each timeline once more, or once less, referred to; whether all points are reached. */
 void rota_external_wait_retain(const uint64_t *words);
 void rota_external_wait_release(const uint64_t *words);
 bool rota_external_wait_is_reached(const uint64_t *words);
+/* Has the points that are not reached looked for, where somebody must look. `device` has all works: it waits itself for
+ * what it can; NULL: they are of several. The sequencer's, before anybody has the works. */
+void rota_external_wait_begin(rota_external_wait *after, const rota_device *device);
+/* What is left for its device to wait for, at most ROTA_EXEC_SEMAPHORE_WAITS_MAX; how many. */
+uint32_t rota_external_wait_semaphores(const rota_external_wait *after, rota_exec_timeline_wait *out_waits);
 /* Whether the earlier one, which began to wait before, is over wherever the later one is: it has no timeline that that
  * has not, nor a higher value of one or a longer deadline. */
 bool rota_external_wait_covers(const rota_external_wait *later, const rota_external_wait *earlier);

@@ -5,8 +5,8 @@
  *   - what it waits for on other devices has passed there, or its own device can wait for it; where the other
  *     is lost it won't run, and stays until what the lost work was to come after is over;
  *   - its instance is made;
- *   - points of the application's that its submission comes after are reached, or a deadline has passed: then it
- *     won't run;
+ *   - points of the application's that its submission comes after are reached, or promised to its device, which waits
+ *     for them then; or a deadline has passed: then it won't run;
  *   - all that it waits for on its own device has gone over before: the executor hears of no value later than
  *     of a wait for it;
  *   - the gate takes it (gate.c): what that needs is with devices already;

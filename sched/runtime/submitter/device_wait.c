@@ -32,8 +32,8 @@ uint32_t rota_linked_waits(rota_work *work, rota_exec_timeline_wait *out_waits) 
         const rota_timeline *timeline = rota_runtime_timeline(runtime, point);
         /* Of a device that is lost: what nobody signals is not waited for. */
         if (ra_load_acquire(&timeline->signalled) < rota_point_value(point)) continue;
-        out_waits[count++] =
-            (rota_exec_timeline_wait){timeline->shared[work->device->index], rota_point_value(point)};
+        out_waits[count++] = (rota_exec_timeline_wait){.timeline = timeline->shared[work->device->index],
+                                                       .value = rota_point_value(point)};
     }
     if (count) (void)ra_fetch_add_relaxed(&runtime->stats.device_waits, count);
     return count;

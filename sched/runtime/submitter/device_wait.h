@@ -12,7 +12,7 @@ typedef struct rota_work rota_work;
 /* Whether the device can be given the work as far as this hold goes: it has passed, or the device can wait
  * for it. */
 bool rota_linked_is_ready(rota_runtime *runtime, uint64_t foreign);
-/* What is left for the device to wait for, at most ROTA_EXEC_TIMELINE_WAITS_MAX. */
+/* What is left for the device to wait for, at most ROTA_EXEC_LINKED_WAITS_MAX. */
 uint32_t rota_linked_waits(rota_work *work, rota_exec_timeline_wait *out_waits);
 /* What other devices wait for on the work's queue; NULL: nothing. */
 rota_exec_timeline *rota_linked_signal(const rota_work *work);

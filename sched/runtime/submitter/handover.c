@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/runtime.h"
@@ -62,6 +63,15 @@ static uint32_t wait_for_all(const rota_device *device, rota_work *const *works,
         if (last) out_waits[count++] = (rota_exec_wait){q, last};
     }
     return count;
+}
+
+/* What the work comes after outside was promised: its device waits for that itself, after what it waits for on other
+ * devices. One that won't run does not. */
+static void wait_for_semaphores(const rota_work *work, rota_exec_work *out, rota_exec_timeline_wait *waits) {
+    if (work->skipped) return;
+    out->timeline_wait_count +=
+        rota_external_wait_semaphores(&work->submission->seldom.after, waits + out->timeline_wait_count);
+    out->timeline_waits = waits;
 }
 
 /* Before the works are seen as handed over, or as blocked no longer, or the thread on its way to the driver: who waits
@@ -123,6 +133,8 @@ void rota_hand_over(rota_device *device, rota_work **works, uint32_t count, cons
             out->waits = &all[(size_t)i * ROTA_EXEC_QUEUES_MAX];
             out->wait_count = wait_for_all(device, works, i, &all[(size_t)i * ROTA_EXEC_QUEUES_MAX]);
         }
+        if (work->has_after)
+            wait_for_semaphores(work, out, &timeline_waits[(size_t)i * ROTA_EXEC_TIMELINE_WAITS_MAX]);
         if (rota_device_is_lost(device)) continue; /* not handed over below */
         if (!work->skipped) prepare(work, memory ? memory->causes[i] : NULL, out);
         if (runtime->options.diagnostics) ra_store_relaxed(&submission->told.handed_over_ns, rota_clock_ns());

@@ -182,6 +182,13 @@ CUresult CUDAAPI stub_CtxPopCurrent(CUcontext *out) {
     return stub_leave(result);
 }
 
+CUresult CUDAAPI stub_CtxGetDevice(CUdevice *out) {
+    ENTER_FREE(CtxGetDevice);
+    if (depth == 0) return stub_leave(CUDA_ERROR_INVALID_CONTEXT);
+    *out = (CUdevice)((int *)(void *)current[depth - 1] - stub.retained);
+    return stub_leave(CUDA_SUCCESS);
+}
+
 CUresult CUDAAPI stub_ThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
     ENTER_FREE(ThreadExchangeStreamCaptureMode);
     const CUstreamCaptureMode before = capture_mode;

@@ -36,7 +36,7 @@ static void test_timelines(void **state) {
     for (uint32_t round = 1; round <= 20; round++) {
         memset(from->host, (int)round, 64);
         rota_exec_copy copy = {to, from, 0, 0, 64};
-        rota_exec_timeline_wait wait = {timelines[0], round * 2};
+        rota_exec_timeline_wait wait = {.timeline = timelines[0], .value = round * 2};
         rota_exec_work w = {.copies = &copy,
                             .copy_count = 1,
                             .queue = 1,

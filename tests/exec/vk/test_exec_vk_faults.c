@@ -235,7 +235,7 @@ static void test_semaphores_end_idle(void **state) {
         device->vk.QueueSubmit2 = submit_noted;
         device->vk.QueueWaitIdle = idle_noted;
         device->vk.DestroySemaphore = destroy_semaphore_noted;
-        rota_exec_timeline_wait wait = {timeline, 1};
+        rota_exec_timeline_wait wait = {.timeline = timeline, .value = 1};
         rota_exec_work works[] = {
             {.queue = 0, .signal_value = ++f->next[0], .acquires = true, .timeline = timeline},
             {.queue = 0,

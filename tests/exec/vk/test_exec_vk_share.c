@@ -87,7 +87,8 @@ static void test_timelines(void **state) {
     for (uint32_t round = 1; round <= 10; round++) {
         memset(from->host, (int)round, 4096);
         rota_exec_copy copy = {to, from, 0, 0, 4096};
-        rota_exec_timeline_wait first = {theirs, round * 3}, second = {ours, f->next[0] + 1};
+        rota_exec_timeline_wait first = {.timeline = theirs, .value = round * 3},
+                                second = {.timeline = ours, .value = f->next[0] + 1};
         rota_exec_work works[] = {{.copies = &copy,
                                    .copy_count = 1,
                                    .queue = 0,

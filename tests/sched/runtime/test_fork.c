@@ -12,6 +12,8 @@
 #include "base/arena.h"
 #include "base/atomic.h"
 #include "sched/plan.h"
+#include "sched/runtime/shared/external_semaphore.h"
+#include "sched/runtime/shared/external_timeline.h"
 
 enum { WORDS = 64, BYTES = WORDS * 4 };
 
@@ -53,6 +55,14 @@ static rota_status call_buffer_create_in(void) {
     rota_buffer *buffer;
     return rota_buffer_create_in(p.runtime, "x", BYTES, &buffer);
 }
+static rota_status call_device_open_vulkan(void) {
+    rota_device *device;
+    return rota_device_open_vulkan(p.runtime, &ROTA_VULKAN_DEVICE(), &device);
+}
+static rota_status call_device_open_cuda(void) {
+    rota_device *device;
+    return rota_device_open_cuda(p.runtime, &ROTA_CUDA_CONTEXT(), &device);
+}
 static rota_status call_buffer_adopt(void) {
     rota_buffer *buffer;
     return rota_buffer_adopt(p.device, &ROTA_ADOPT_OPTIONS(.memory = p.memory, .size_bytes = 64), &buffer);
@@ -60,6 +70,25 @@ static rota_status call_buffer_adopt(void) {
 static rota_status call_external_timeline_create(void) {
     rota_external_timeline *timeline;
     return rota_external_timeline_create(p.runtime, NULL, &timeline);
+}
+static rota_status call_external_timeline_adopt(void) {
+    rota_external_timeline *timeline;
+    return rota_external_timeline_adopt(p.device, p.memory, NULL, &timeline);
+}
+static rota_status call_external_timeline_import(void) {
+    rota_external_timeline *timeline;
+    return rota_external_timeline_import(p.device, -1, NULL, &timeline);
+}
+static rota_status call_external_timeline_export(void) {
+    int fd;
+    return rota_external_timeline_export(p.timeline, &fd);
+}
+static rota_status call_buffer_export(void) {
+    rota_memory_export made = ROTA_MEMORY_EXPORT();
+    return rota_buffer_export(p.buffer, p.device, &made);
+}
+static rota_status call_external_timeline_promise(void) {
+    return rota_external_timeline_promise(p.timeline, 1);
 }
 static rota_status call_external_timeline_signal(void) {
     return rota_external_timeline_signal(p.timeline, 1);
@@ -166,10 +195,17 @@ static const struct {
 } calls[] = {
     CALL(devices),
     CALL(device_open),
+    CALL(device_open_cuda),
+    CALL(device_open_vulkan),
     CALL(device_smoke),
     CALL(buffer_create_in),
     CALL(buffer_adopt),
+    CALL(buffer_export),
     CALL(external_timeline_create),
+    CALL(external_timeline_adopt),
+    CALL(external_timeline_import),
+    CALL(external_timeline_export),
+    CALL(external_timeline_promise),
     CALL(external_timeline_signal),
     CALL(stream_signal),
     CALL(stream_wait),
@@ -382,9 +418,40 @@ static void a_child_can_use_the_cache(void **state) {
     for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
 }
 
+/* ---- While another thread looks at a semaphore ---- */
+
+/* Which is one without a driver: this thread has its mutex, and so the child's never gets it. */
+static void a_child_can_release_a_semaphore(void **state) {
+    (void)state;
+    rota_runtime *runtime;
+    rota_external_timeline *timeline;
+    assert_ok(rota_runtime_open(NULL, &runtime));
+    assert_ok(rota_external_timeline_create(runtime, NULL, &timeline));
+    rota_external_semaphore *semaphore = calloc(1, sizeof *semaphore);
+    assert_non_null(semaphore);
+    assert_int_equal(pthread_mutex_init(&semaphore->mutex, NULL), 0);
+    semaphore->timeline = timeline;
+    atomic_init(&semaphore->references, 1);
+    timeline->semaphore = semaphore;
+    (void)pthread_mutex_lock(&semaphore->mutex);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)alarm(5);
+        rota_external_timeline_release(timeline);
+        _exit(0);
+    }
+    (void)pthread_mutex_unlock(&semaphore->mutex);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    rota_external_timeline_release(timeline);
+    assert_ok(rota_runtime_close(runtime, 0));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_call_is_left_out),
-                                       cmocka_unit_test(every_call_says_so),
-                                       cmocka_unit_test(a_child_can_use_the_cache)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_call_is_left_out), cmocka_unit_test(every_call_says_so),
+        cmocka_unit_test(a_child_can_use_the_cache), cmocka_unit_test(a_child_can_release_a_semaphore)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,191 @@
+/* rota in a CUDA context of the application's, with memory from its allocator, over the stand-in for the driver. */
+#include "tests/kit/runtime_support.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic.h"
+#include "tests/exec/cuda/cuda_stub.h"
+
+#ifdef ROTA_HAVE_CUDA
+enum { WORDS = 4096, BYTES = 4 * WORDS };
+#define PATIENCE_NS 20000000000u
+
+/* An allocator that knows what it gave, and on which stream. */
+typedef struct pool {
+    const rota_cuda_api *cu;
+    pthread_mutex_t lock;
+    uint64_t live, live_bytes, given;
+    void *stream;
+    uint32_t wrong_streams, without_context;
+    uint64_t shift, limit_bytes; /* what is given is not aligned; no more than so many */
+} pool;
+
+static void note_call(pool *own, void *stream) {
+    CUdevice device;
+    if (!own->stream) own->stream = stream;
+    if (own->stream != stream || !stream) own->wrong_streams++;
+    if (own->cu->CtxGetDevice(&device) != CUDA_SUCCESS) own->without_context++;
+}
+
+static void *take(void *user, uint64_t size_bytes, void *stream) {
+    pool *own = user;
+    CUdeviceptr memory = 0;
+    (void)pthread_mutex_lock(&own->lock);
+    note_call(own, stream);
+    if (!own->limit_bytes || own->live_bytes + size_bytes <= own->limit_bytes)
+        if (own->cu->MemAlloc(&memory, size_bytes + own->shift) == CUDA_SUCCESS) {
+            own->live++;
+            own->given++;
+            own->live_bytes += size_bytes;
+        }
+    (void)pthread_mutex_unlock(&own->lock);
+    return memory ? (void *)(uintptr_t)(memory + own->shift) : NULL;
+}
+
+static void give(void *user, void *memory, uint64_t size_bytes, void *stream) {
+    pool *own = user;
+    (void)pthread_mutex_lock(&own->lock);
+    note_call(own, stream);
+    own->live--;
+    own->live_bytes -= size_bytes;
+    if (own->cu->MemFree((CUdeviceptr)(uintptr_t)memory - own->shift) != CUDA_SUCCESS) own->without_context++;
+    (void)pthread_mutex_unlock(&own->lock);
+}
+
+typedef struct scene {
+    pool pool;
+    rota_runtime *runtime;
+    rota_device *device;
+    CUcontext context;
+} scene;
+
+static void begin(scene *s) {
+    *s = (scene){.pool.lock = PTHREAD_MUTEX_INITIALIZER};
+    cuda_stub_start(5, 2);
+    s->pool.cu = cuda_stub_api();
+    assert_int_equal(s->pool.cu->DevicePrimaryCtxRetain(&s->context, 1), CUDA_SUCCESS);
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = PATIENCE_NS), &s->runtime));
+}
+
+static void end(scene *s) {
+    char text[256];
+    assert_ok(rota_runtime_close(s->runtime, 0));
+    assert_int_equal(s->pool.live, 0);
+    assert_int_equal(s->pool.live_bytes, 0);
+    assert_int_equal(s->pool.wrong_streams, 0);
+    assert_int_equal(s->pool.without_context, 0);
+    assert_int_equal(s->pool.cu->DevicePrimaryCtxRelease(1), CUDA_SUCCESS); /* rota did not */
+    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
+    if (cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
+    cuda_stub_stop();
+}
+
+static void expect_said(const char *text) {
+    if (!strstr(rota_last_error(), text)) fail_msg("'%s' is not in: %s", text, rota_last_error());
+}
+
+/* b = a by a plan, with a and b in the device's memory. */
+static void copy_words(rota_device *device, uint32_t value) {
+    rota_buffer *a = test_words(device, "a", WORDS, value);
+    rota_buffer *b = test_buffer(rota_device_runtime(device), "b", BYTES);
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_copy(recorder, b, 0, a, 0, BYTES, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(rota_device_runtime(device), graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
+    rota_graph_release(graph);
+    assert_ok(rota_submit_wait(plan, NULL, 0, NULL));
+    test_expect_words(b, WORDS, value);
+    rota_plan_release(plan);
+    rota_buffer_release(a);
+    rota_buffer_release(b);
+}
+
+static void opened(bool own_context, bool own_memory) {
+    scene s;
+    begin(&s);
+    rota_cuda_context given = ROTA_CUDA_CONTEXT(.index = 1);
+    if (own_context) given.context = s.context;
+    if (own_context) given.index = 0; /* without meaning */
+    if (own_memory) given.allocate = take;
+    if (own_memory) given.free = give;
+    given.user = &s.pool;
+    rota_device *found, *beside;
+    assert_ok(rota_device_open_cuda(s.runtime, &given, &s.device));
+    assert_string_equal(rota_device_get_info(s.device)->id, "cuda:app0");
+    assert_string_equal(rota_device_get_info(s.device)->name, "stand-in 1");
+    assert_ok(rota_device_open(s.runtime, "cuda:app0", &found));
+    assert_ptr_equal(found, s.device);
+    copy_words(s.device, 7);
+    assert_int_equal(s.pool.given != 0, own_memory);
+    assert_ok(rota_device_open(s.runtime, "cuda:1", &beside));
+    assert_ptr_not_equal(beside, s.device);
+    copy_words(beside, 8);
+    copy_words(s.device, 9);
+    if (own_context) {
+        assert_status(rota_device_open_cuda(s.runtime, &given, &found), ROTA_INVALID_ARGUMENT);
+        expect_said("is open already, as device 'cuda:app0'");
+    }
+    end(&s);
+}
+
+static void contexts(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) opened(i & 1, i & 2);
+}
+
+/* What the allocator does not give is no memory, and what it gives is to be aligned. */
+static void refused(void **state) {
+    (void)state;
+    scene s;
+    begin(&s);
+    rota_cuda_context given =
+        ROTA_CUDA_CONTEXT(.context = s.context, .allocate = take, .free = give, .user = &s.pool);
+    assert_ok(rota_device_open_cuda(s.runtime, &given, &s.device));
+    rota_buffer *buffer = test_buffer(s.runtime, "large", 64 * BYTES);
+    s.pool.limit_bytes = s.pool.live_bytes + BYTES;
+    assert_status(rota_buffer_prepare(buffer, s.device), ROTA_OUT_OF_MEMORY);
+    expect_said("'large' asks for 1048576 bytes, which the application's allocator does not give");
+    s.pool.limit_bytes = 0;
+    s.pool.shift = 16;
+    assert_status(rota_buffer_prepare(buffer, s.device), ROTA_MISALIGNED);
+    expect_said("expected a multiple of 256");
+    s.pool.shift = 0;
+    assert_ok(rota_buffer_prepare(buffer, s.device));
+    rota_buffer_release(buffer);
+    end(&s);
+}
+
+static void wrong(void **state) {
+    (void)state;
+    scene s;
+    begin(&s);
+    rota_device *device;
+    rota_cuda_context given = ROTA_CUDA_CONTEXT(.index = 2);
+    assert_status(rota_device_open_cuda(s.runtime, NULL, &device), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_device_open_cuda(s.runtime, &given, &device), ROTA_NOT_FOUND);
+    given.index = 1;
+    given.allocate = take;
+    assert_status(rota_device_open_cuda(s.runtime, &given, &device), ROTA_INVALID_ARGUMENT);
+    expect_said("rota_cuda_context has allocate or free alone, expected both or neither");
+    given.struct_size = 0;
+    assert_status(rota_device_open_cuda(s.runtime, &given, &device), ROTA_INVALID_ARGUMENT);
+    assert_null(device);
+    end(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(contexts), cmocka_unit_test(refused),
+                                       cmocka_unit_test(wrong)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#else
+int main(void) {
+    return 77; /* this build has no CUDA executor */
+}
+#endif

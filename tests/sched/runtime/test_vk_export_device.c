@@ -1,0 +1,79 @@
+/* Memory and semaphores of one runtime's Vulkan device that another runtime's has by their descriptors: what the one
+ * writes the other reads, ordered by the semaphore. Skipped where the driver shares none (lavapipe). */
+#include <stdio.h>
+#include <unistd.h>
+#include "tests/kit/runtime_support.h"
+#include "tests/kit/vulkan_application.h"
+
+#define PATIENCE_NS 20000000000u
+
+static void shared(void **state) {
+    (void)state;
+    enum { ROUNDS = 20 };
+    rota_runtime *runtimes[2];
+    rota_device *devices[2];
+    rota_external_timeline *timelines[2] = {NULL, NULL};
+    for (uint32_t i = 0; i < 2; i++)
+        assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = PATIENCE_NS), &runtimes[i]));
+    rota_status status = rota_device_open(runtimes[0], "vk:0", &devices[0]);
+    if (status == ROTA_OK) status = rota_external_timeline_import(devices[0], -1, "ours", &timelines[0]);
+    if (status != ROTA_OK) {
+        printf("skipped: %s\n", rota_last_error());
+        for (uint32_t i = 0; i < 2; i++) assert_ok(rota_runtime_close(runtimes[i], 0));
+        skip();
+    }
+    assert_ok(rota_device_open(runtimes[1], "vk:0", &devices[1]));
+    int fd;
+    rota_external_timeline *none;
+    assert_ok(rota_external_timeline_export(timelines[0], &fd));
+    assert_ok(rota_external_timeline_import(devices[1], fd, "theirs", &timelines[1]));
+    assert_int_equal(close(fd), 0);
+    assert_status(rota_external_timeline_import(devices[1], fd, "closed", &none), ROTA_INVALID_ARGUMENT);
+    adding first = adding_make(devices[0], 0, 1);
+    rota_memory_export made = ROTA_MEMORY_EXPORT();
+    assert_ok(rota_buffer_export(first.a, devices[0], &made));
+    rota_buffer *theirs, *copy = test_buffer(runtimes[1], "copy", made.size_bytes);
+    assert_ok(rota_buffer_adopt(devices[1],
+                                &ROTA_ADOPT_OPTIONS(.name = "theirs", .kind = ROTA_MEMORY_FD, .fd = made.fd,
+                                                    .allocation_bytes = made.allocation_bytes,
+                                                    .offset_bytes = made.offset_bytes,
+                                                    .size_bytes = made.size_bytes),
+                                &theirs));
+    assert_int_equal(close(made.fd), 0);
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_record_copy(recorder, copy, 0, theirs, 0, made.size_bytes, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(runtimes[1], graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &devices[1], .device_count = 1), &plan));
+    rota_graph_release(graph);
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        rota_ticket ticket, after;
+        const rota_external_point point = {timelines[1], round};
+        assert_ok(rota_submit_with(plan, &ROTA_SUBMIT_OPTIONS(.after = &point, .after_count = 1), &after));
+        adding_submit(&first, &ticket);
+        assert_ok(rota_ticket_export(ticket, timelines[0], round));
+        assert_ok(rota_wait(after, 0));
+        assert_ok(rota_poll(ticket));
+        float got[4];
+        assert_ok(rota_buffer_read(copy, 0, got, sizeof got));
+        for (uint32_t i = 0; i < 4; i++) assert_true(got[i] >= (float)round && got[i] <= (float)round);
+    }
+    rota_plan_release(plan);
+    rota_buffer_release(theirs);
+    rota_buffer_release(copy);
+    adding_release(&first);
+    for (uint32_t i = 2; i-- > 0;) {
+        rota_external_timeline_release(timelines[i]);
+        assert_ok(rota_runtime_close(runtimes[i], 0));
+    }
+    printf("two runtimes of one GPU: memory and a semaphore by their descriptors, %d rounds\n", ROUNDS);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(shared)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
