@@ -1,6 +1,6 @@
 /* A replay that comes after points of the application's: one like any other, whose works are on side queues and held
- * there by the submit threads until the points are reached (blocked.c). One whose points are reached by now is no
- * different from one that has none. */
+ * there by the submit threads until the points are reached (blocked.c). One whose points are reached by now differs
+ * from one that has none by what its works acquire. */
 #include "sched/runtime/kinds/plan_after.h"
 #include "sched/runtime/kinds/plan_describe.h"
 
@@ -22,12 +22,19 @@ static void end_after(rota_submission *submission) {
     submission->seldom.after.count = 0; /* a queue may still name it: covers_row in side_queues.c */
 }
 
+/* What others wrote into memory that they share with a device, before the points that the host or the device saw, is to
+ * be visible to the works: also where all were reached by now. */
+static void acquire(rota_submission *submission) {
+    for (uint32_t i = 0; i < submission->made.work_count; i++) submission->made.works[i].acquires = true;
+}
+
 bool rota_kind_after_sequence(rota_sequencing *s) {
     rota_submission *submission = s->submission;
     const uint64_t *points = points_of(s->object, s->words);
     const bool waits = s->has_record && !rota_external_wait_is_reached(points);
     if (waits) s->after_words = 2 + 2 * (uint32_t)points[0];
     const bool ok = rota_kind_plan_sequence(s);
+    acquire(submission);
     if (!waits || !ok) {
         end_after(submission);
         rota_external_wait_release(points);

@@ -52,7 +52,9 @@ struct rota_work {
     uint8_t kind, queue;
     bool is_sidelined : 1; /* it was to wait when it was sequenced */
     bool has_after : 1;    /* as its submission has it */
-    bool acquires : 1;     /* comes after works of other devices, one of which shares memory with this one */
+    /* Comes after works of other devices, one of which shares memory with this one, or after what the application's
+     * did. */
+    bool acquires : 1;
     bool skipped;
     bool comes_last; /* of all that its device was given before: it was to wait for one that is lost */
     bool dropped;    /* taken when its device was lost, which won't have it */

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <string.h>
+#include "base/atomic.h"
 #include "base/clock.h"
 
 /* ---- Held, and let go ---- */
@@ -27,12 +28,14 @@ static void held_on(bool on_other) {
     assert_ok(rota_wait(ticket, 0));
     assert_ok(rota_wait(later, 0));
     test_expect_words(x, WORDS, 3);
+    assert_int_equal(ra_load_relaxed(&s->options.acquires), on_other); /* what came before the point is visible */
     assert_ok(rota_ticket_number(ticket, &number));
     assert_ok(rota_ticket_number(later, &number_later));
     assert_true(number < number_later);
-    /* Reached before: as if there were no point. */
+    /* Reached before: as if there were no point, but for that. */
     assert_ok(rota_wait(submit_after(held, s->timeline, 2), 0));
     test_expect_words(x, WORDS, 4);
+    assert_int_equal(ra_load_relaxed(&s->options.acquires), 2 * on_other);
     rota_plan_release(held);
     rota_plan_release(free_plan);
     rota_buffer_release(x);
