@@ -66,7 +66,8 @@ typedef struct rota_cuda_context {
         index; /* of the GPU whose primary context it is, as of "cuda:0"; without meaning with `context` */
     void *context; /* CUcontext, in place of that: it stays the application's */
     /* Both NULL: rota's device memory is its own. Else it comes from here and goes back here, all but blocks of 64 KiB
-     * for arguments: NULL from allocate is OUT_OF_MEMORY, an address that is no multiple of ROTA_BUFFER_ALIGNMENT
+     * for arguments: it may be in use on `stream` alone until what is there by then is done, as
+     * of cuMemAllocAsync, for which rota waits. NULL from allocate is OUT_OF_MEMORY, an address that is no multiple of ROTA_BUFFER_ALIGNMENT
      * MISALIGNED. `stream` is a CUstream of rota's, always the same, so that a pool that keeps blocks by stream gives
      * none that something of the application's still uses; nothing of rota's uses what it frees any more. They are
      * called with the context current, on threads that call rota and on rota's own, several at once, and call nothing

@@ -3,7 +3,8 @@
  * Allocators of applications keep blocks by stream: what was freed on one is given out on it again while works that are
  * on it may still use it. rota's memory is used on many streams, and is freed when the host has seen the end of all
  * that used it. So it is asked for, and given back, on a stream of rota's: such an allocator has a block for that only
- * if rota gave it back, with nothing left to use it, or if it is new. */
+ * if rota gave it back, with nothing left to use it, or if it is new. What it has put on that stream for it, as
+ * cuMemAllocAsync may, is waited for. */
 #include "exec/cuda/cuda_application.h"
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
@@ -50,6 +51,12 @@ rota_status rota_cuda_application_allocate(rota_cuda_device *device, uint64_t si
             ROTA_MISALIGNED,
             "%s: '%s': the application's allocator gives memory at %p, expected a multiple of %d",
             device->base.info.id, name, pointer, ROTA_BUFFER_ALIGNMENT);
+    }
+    /* Of a pool that goes by streams (cuMemAllocAsync) it is memory for works on that one until this is over. */
+    const CUresult result = device->cu->StreamSynchronize(device->own.stream);
+    if (result != CUDA_SUCCESS) {
+        given->free(given->user, pointer, size_bytes, device->own.stream);
+        return rota_cuda_fail(device->cu, result, "cuStreamSynchronize");
     }
     memory->base.address = (uint64_t)(uintptr_t)pointer;
     memory->is_given = true;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/atomic.h"
 #include "tests/exec/cuda/cuda_stub.h"
+#include "tests/kit/nap.h"
 
 #ifdef ROTA_HAVE_CUDA
 enum { WORDS = 4096, BYTES = 4 * WORDS };
@@ -19,6 +20,8 @@ typedef struct pool {
     void *stream;
     uint32_t wrong_streams, without_context;
     uint64_t shift, limit_bytes; /* what is given is not aligned; no more than so many */
+    bool is_late;                /* what is given is not to be used before its stream has come to that */
+    _Atomic uint64_t ready;
 } pool;
 
 static void note_call(pool *own, void *stream) {
@@ -26,6 +29,12 @@ static void note_call(pool *own, void *stream) {
     if (!own->stream) own->stream = stream;
     if (own->stream != stream || !stream) own->wrong_streams++;
     if (own->cu->CtxGetDevice(&device) != CUDA_SUCCESS) own->without_context++;
+}
+
+static void CUDAAPI become_ready(CUstream stream, CUresult result, void *user) {
+    (void)stream, (void)result;
+    test_nap_ms(2);
+    (void)ra_fetch_add_relaxed(&((pool *)user)->ready, 1);
 }
 
 static void *take(void *user, uint64_t size_bytes, void *stream) {
@@ -39,6 +48,7 @@ static void *take(void *user, uint64_t size_bytes, void *stream) {
             own->given++;
             own->live_bytes += size_bytes;
         }
+    if (memory && own->is_late) (void)own->cu->StreamAddCallback(stream, become_ready, own, 0);
     (void)pthread_mutex_unlock(&own->lock);
     return memory ? (void *)(uintptr_t)(memory + own->shift) : NULL;
 }
@@ -161,6 +171,23 @@ static void refused(void **state) {
     end(&s);
 }
 
+/* As cuMemAllocAsync: the memory is another stream's to use only when that of the call has come so far. */
+static void ordered(void **state) {
+    (void)state;
+    scene s;
+    begin(&s);
+    rota_cuda_context given =
+        ROTA_CUDA_CONTEXT(.context = s.context, .allocate = take, .free = give, .user = &s.pool);
+    s.pool.is_late = true;
+    assert_ok(rota_device_open_cuda(s.runtime, &given, &s.device));
+    rota_buffer *buffer = test_buffer(s.runtime, "late", BYTES);
+    assert_ok(rota_buffer_prepare(buffer, s.device));
+    assert_int_equal(ra_load_relaxed(&s.pool.ready), s.pool.given);
+    rota_buffer_release(buffer);
+    copy_words(s.device, 7);
+    end(&s);
+}
+
 static void wrong(void **state) {
     (void)state;
     scene s;
@@ -181,7 +208,7 @@ static void wrong(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(contexts), cmocka_unit_test(refused),
-                                       cmocka_unit_test(wrong)};
+                                       cmocka_unit_test(ordered), cmocka_unit_test(wrong)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
