@@ -12,9 +12,9 @@ typedef struct rota_vulkan_queue {
     uint32_t family, index; /* as of vkGetDeviceQueue: one that the device was made with, without flags */
     /* Both NULL: the queue is rota's alone until the runtime is closed. Else the application uses it as well, and
      * whoever does has the application's lock: rota takes it around each of its calls for the queue. Those are the
-     * submit thread's of the device, and one of its completion thread, when the runtime is closed or the device is
-     * lost; no thread that calls rota, and none of another device, ever takes it. While the application keeps it the
-     * device gets no more work. */
+     * submit thread's of the device, and one of its completion thread, when the runtime is closed; no thread that
+     * calls rota, and none of another device, ever takes it. While the application keeps it the device gets no more
+     * work. */
     void (*lock)(void *user);
     void (*unlock)(void *user);
     void *user;
@@ -67,11 +67,12 @@ typedef struct rota_cuda_context {
     void *context; /* CUcontext, in place of that: it stays the application's */
     /* Both NULL: rota's device memory is its own. Else it comes from here and goes back here, all but blocks of 64 KiB
      * for arguments: it may be in use on `stream` alone until what is there by then is done, as
-     * of cuMemAllocAsync, for which rota waits. NULL from allocate is OUT_OF_MEMORY, an address that is no multiple of ROTA_BUFFER_ALIGNMENT
-     * MISALIGNED. `stream` is a CUstream of rota's, always the same, so that a pool that keeps blocks by stream gives
-     * none that something of the application's still uses; nothing of rota's uses what it frees any more. They are
-     * called with the context current, on threads that call rota and on rota's own, several at once, and call nothing
-     * here. Memory that a lost device may still touch is not freed. Other devices of the GPU do not share it. */
+     * of cuMemAllocAsync, for which rota waits. NULL from allocate is OUT_OF_MEMORY, an address that is no multiple
+     * of ROTA_BUFFER_ALIGNMENT MISALIGNED. `stream` is a CUstream of rota's, always the same, so that a pool that
+     * keeps blocks by stream gives none that something of the application's still uses; nothing of rota's uses what
+     * it frees any more. They are called with the context current, on threads that call rota and on rota's own,
+     * several at once, and call nothing here. Memory that a lost device may still touch is not freed. Other devices
+     * of the GPU do not share it. */
     void *(*allocate)(void *user, uint64_t size_bytes, void *stream);
     void (*free)(void *user, void *memory, uint64_t size_bytes, void *stream);
     void *user;

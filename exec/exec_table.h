@@ -92,13 +92,14 @@ typedef struct rota_exec_device_vtable {
      * of the executor's; errors as stream_call. */
     rota_status (*stream_wait)(rota_exec_device *device, void *stream, uint32_t queue, uint64_t value);
     /* NULL, or: a timeline semaphore that the application may signal, of this device. A thread of the executor's looks
-     * at it from each semaphore_look on for as long as one is wanted, until it is to be forgotten, or close. */
+     * at it from each semaphore_look on for as long as one is wanted, until it is to be forgotten, or close; also after
+     * the device was lost. */
     void (*semaphore_adopt)(rota_exec_device *device, rota_exec_semaphore *semaphore);
     /* NULL, or: the handle of a semaphore of the device's own that others have, too, for semaphore_adopt: of a
      * descriptor, which stays the caller's, or new at 0 where fd is -1. It lives until close. */
     rota_status (*semaphore_import)(rota_exec_device *device, int fd, void **out_handle);
     rota_status (*semaphore_export)(rota_exec_device *device, void *handle, int *out_fd);
-    /* More of a semaphore is wanted than before. Wakes that thread; enters no driver. */
+    /* More of a semaphore is wanted than before, or is to be signalled. Wakes that thread; enters no driver. */
     void (*semaphore_look)(rota_exec_device *device);
     /* Lets a semaphore reach the value by the host; one that has is left alone. One thread at a time for each. */
     rota_status (*semaphore_signal)(rota_exec_device *device, void *handle, uint64_t value);

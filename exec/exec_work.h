@@ -51,9 +51,9 @@ typedef struct rota_exec_work {
     uint64_t signal_value;       /* greater than every earlier one of this queue */
     const rota_exec_wait *waits; /* read during submit only, as is block */
     uint32_t wait_count;
-    /* The work comes after works of devices that share memory with this one, or after points of the application's, which
-     * the host has seen complete or which timeline_waits are for. What they wrote is to be visible to this work and to all that are
-     * handed over after it. */
+    /* The work comes after works of devices that share memory with this one, or after points of the application's,
+     * which the host has seen complete or which timeline_waits are for. What they wrote is to be visible to this
+     * work and to all that are handed over after it. */
     bool acquires;
     /* Cumulative along the queue like waits. Each is for a value whose signal the other device's driver was
      * given before (the application said so of its semaphores), so what waits for what on the GPU follows the

@@ -27,8 +27,10 @@
  *
  * INVALID_ARGUMENT names the member that is wrong, or the device that the VkDevice is open as; UNSUPPORTED names all
  * that the VkDevice was made without; DEVICE_LOST: it was REFUSED to this runtime before, or its device is lost, and it
- * is not tried again; REFUSED, OUT_OF_RANGE: as rota_device_open. May block, also for a queue's lock: the smoke test's
- * works are behind it. */
+ * is not tried again; REFUSED, OUT_OF_RANGE: as rota_device_open. May block, also for a queue's lock, and for what
+ * the application has on a queue that is shared: the smoke test's works are behind it. So are the last ones of a
+ * runtime that closes: who closes it holds no such lock, and lets nothing on the queue wait for what comes after, or
+ * the device is abandoned at close's deadline, with all its memory. */
 ROTA_API rota_status rota_device_open_vulkan(rota_runtime *runtime, const rota_vulkan_device *vulkan,
                                              rota_device **out_device);
 
@@ -125,7 +127,8 @@ ROTA_API rota_status rota_buffer_export(rota_buffer *buffer, rota_device *device
 ROTA_API rota_status rota_external_timeline_create(rota_runtime *runtime, const char *name,
                                                    rota_external_timeline **out_timeline);
 /* One reference less. Any thread, also after the runtime was closed; the last one may block in malloc, and one of a
- * semaphore's for as long as a driver is asked for its value. NULL is ignored. */
+ * semaphore's for as long as a driver is asked for its value, or given the signal of what was reached. NULL is
+ * ignored. */
 ROTA_API void rota_external_timeline_release(rota_external_timeline *timeline);
 
 /* All points up to `value` are reached: what the calling thread wrote before is seen by what comes after them. A value
@@ -133,9 +136,10 @@ ROTA_API void rota_external_timeline_release(rota_external_timeline *timeline);
  * comes after the point may release the timeline before the call is over: where that was the last reference, the call
  * frees it, and may block in malloc.
  * Also while the runtime closes, which waits for what is held up to its deadline; WRONG_STATE after that, and in a
- * child after a fork, though the value rises then too. A semaphore's is signalled by the host (vkSignalSemaphore): that
- * may block in the driver, and is WRONG_STATE, with nothing changed, as soon as the runtime closes. Where the driver
- * does not take it (DEVICE_LOST, OUT_OF_MEMORY) the point is reached for rota all the same. */
+ * child after a fork, though the value rises then too. A semaphore's is signalled (vkSignalSemaphore) by a
+ * thread of rota's, mostly within 1 ms of the call, and at the latest when the runtime is closed; that is WRONG_STATE,
+ * with nothing changed, as soon as it closes. Where the driver does not take the signal, which the log says, the point
+ * is reached for rota all the same. */
 ROTA_API rota_status rota_external_timeline_signal(rota_external_timeline *timeline, uint64_t value);
 /* Where it is; a semaphore's as rota saw it last, which looks at those that something waits for. What was to be done
  * before is visible to the calling thread. Wait-free. */
@@ -152,18 +156,20 @@ ROTA_API rota_status rota_external_timeline_value(const rota_external_timeline *
  * one of rota's looks at the semaphore, up to 2 ms late. What the application has promised
  * (rota_external_timeline_promise) the device waits for itself.
  *
- * The semaphore stays the application's, which releases the timeline, in the runtime's life, before it destroys it, and
- * both when the tickets that come after it have ended: what is held for a released timeline has its deadline. Where the
- * device is lost, tickets end before the GPU is through, and the semaphore stays until the runtime is closed; where
- * close abandons the device, for good. It is behind one timeline at a time: who adopts it once more has released
- * the one before. May block in malloc. UNSUPPORTED: a device that is not an application's; DEVICE_LOST;
- * OUT_OF_MEMORY. */
+ * The semaphore stays the application's, which releases the timeline, in the runtime's life, before it destroys it,
+ * and both when the tickets that come after it have ended: what is held for a released timeline has its deadline.
+ * Where the device is lost, tickets end before the GPU is through, and the semaphore stays until the runtime is
+ * closed; where close abandons the device, for good. It is behind one timeline at a time: who adopts it once more
+ * has released the one before. Some drivers (Mesa's) still use a semaphore when what waited for it on the GPU has
+ * ended, and its ticket with it: vkQueueWaitIdle on the queue, or the runtime's close, is the end of that, too. May
+ * block in malloc. UNSUPPORTED: a device that is not an application's; DEVICE_LOST; OUT_OF_MEMORY. */
 ROTA_API rota_status rota_external_timeline_adopt(rota_device *device, void *semaphore, const char *name,
                                                   rota_external_timeline **out_timeline);
 
 /* A timeline that is a semaphore of `device`, a Vulkan one of rota's or of the application's, which others have too: of
  * an opaque file descriptor that Vulkan exported (vkGetSemaphoreFdKHR, of another VkDevice or process on the GPU, or
- * rota_external_timeline_export), which stays the caller's; or, with fd -1, a new one at 0. It is as of
+ * rota_external_timeline_export), which stays the caller's; or, with fd -1, a new one at 0. It is to be of a timeline
+ * semaphore: what a binary one's becomes Vulkan does not say. It is as of
  * rota_external_timeline_adopt, but that it is rota's, and lives until the runtime is closed. INVALID_ARGUMENT: also a
  * descriptor that the driver does not take; UNSUPPORTED: a device that takes none over. May block in the driver. */
 ROTA_API rota_status rota_external_timeline_import(rota_device *device, int fd, const char *name,
@@ -173,7 +179,8 @@ ROTA_API rota_status rota_external_timeline_import(rota_device *device, int fd, 
 ROTA_API rota_status rota_external_timeline_export(rota_external_timeline *timeline, int *out_fd);
 
 /* The application says that the signals of all points of a semaphore up to `value` are submitted to their queues, or
- * done. A submission whose works are all on the semaphore's device, and which comes after no more than 4 points of such
+ * done, and wait for no ticket that is submitted later than what comes after them: the queue would wait for itself.
+ * A submission whose works are all on the semaphore's device, and which comes after no more than 4 points of such
  * semaphores, then waits for them on the GPU: it goes over at once, and nobody waits on the host. Without it that would
  * not do: the queue would wait for a signal that may never be submitted, with all that is behind on it.
  * May come before rota_submit_with or after. What was promised and does not come about keeps the device from there on,
@@ -201,9 +208,9 @@ ROTA_API rota_status rota_stream_wait(rota_device *device, void *stream, rota_ti
                                       uint64_t timeout_ns);
 
 /* The point is reached when the ticket is complete or failed; which of the two, rota_poll says. It is rota's completer
- * that moves the timeline then, also where a driver does not take a semaphore's signal, which the log says: of a
- * semaphore, a submit of the application's that waits for the value goes on. On a queue that it shares with rota it may
- * not wait for a ticket that is not complete, whose works may be behind it there.
+ * that moves the timeline then, as rota_external_timeline_signal does: of a semaphore, a submit of the application's
+ * that waits for the value goes on. On a queue that it shares with rota it may not wait for a ticket that is not
+ * complete, whose works may be behind it there.
  * May block in malloc. INVALID_ARGUMENT: also a timeline of another runtime. */
 ROTA_API rota_status rota_ticket_export(rota_ticket ticket, rota_external_timeline *timeline, uint64_t value);
 

@@ -32,6 +32,8 @@
 #define SPIN_NS 20000ull
 #define LOOK_ON 1ull
 #define LOOK_NS 1500ull
+/* How long the thread of a lost device sleeps at a time. */
+#define OUTLAST_NS 1000000000ull
 /* Completed submissions between two looks at where the interrupts go. */
 #define UNLOOKED_MAX 2048u
 
@@ -245,6 +247,22 @@ static void watch_interrupts(rota_vk_device *device, uint64_t completed, uint64_
     if (device->host.interrupted) device->host.interrupted(device->host.user, &device->watch.interrupts.busy);
 }
 
+static bool is_looked_for(void *user) {
+    return ra_load_seq_cst(&((rota_vk_device *)user)->objects.look); /* with rota_vk_semaphore_look */
+}
+
+/* A device that is lost completes nothing more, but what failed on it reaches points of semaphores, which submits of
+ * the application's wait for: until close. The last look is after that, for what was reached before. */
+static void outlast(rota_vk_device *device) {
+    while (ra_load_acquire(&device->lost) &&               /* pairs with rota_vk_lose */
+           !ra_load_acquire(&device->completer.closing)) { /* pairs with close */
+        const uint64_t nap_ns = rota_vk_semaphores_watch(device);
+        rota_completer_sleep(&device->completer, is_looked_for, device,
+                             rota_deadline_after(nap_ns ? nap_ns : OUTLAST_NS));
+    }
+    (void)rota_vk_semaphores_watch(device);
+}
+
 uint64_t rota_vk_own_cpu_ns(rota_exec_device *base) {
     return rota_completer_cpu_ns(&((rota_vk_device *)base)->completer);
 }
@@ -267,7 +285,9 @@ void *rota_vk_complete_main(void *argument) {
             collected_ns = rota_clock_ns(); /* what comes now begins now */
             continue;
         }
+        const uint64_t longest_ns = rota_vk_semaphores_slice(device);
         uint64_t period = poll_period(device, rota_clock_ns() - collected_ns);
+        if (longest_ns && period > longest_ns) period = longest_ns;
         VkResult result = VK_SUCCESS;
         if (period == LOOK_ON)
             look_on(device);
@@ -296,6 +316,7 @@ void *rota_vk_complete_main(void *argument) {
         if (completed) collected_ns = now_ns;
         watch_interrupts(device, completed, now_ns);
     }
+    outlast(device);
     device->watch.is_settled = rota_vk_queues_settle(device);
     rota_thread_cpus_end(&device->watch.thread_cpus);
     rota_completer_is_done(&device->completer);

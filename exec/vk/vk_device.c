@@ -122,8 +122,9 @@ static rota_status open_queues(rota_vk_device *device) {
     ROTA_TRY(open_real(device, &device->reals[0], physical->compute_family, given ? &given->compute : NULL));
     ROTA_TRY(record_barriers(device, &device->reals[0], ROTA_VK_BOTH));
     if (transfer) {
+        const rota_vulkan_queue *second = given && given->has_transfer ? &given->transfer : NULL;
         ROTA_TRY(open_real(device, &device->reals[1], physical->transfer_family,
-                           given && given->has_transfer ? &given->transfer : NULL));
+                           given && !second ? &given->compute : second)); /* split_transfer: both are one */
         ROTA_TRY(record_barriers(device, &device->reals[1], ROTA_VK_TRANSFER));
     }
     for (uint32_t i = 0; i < options->queue_count; i++) {
@@ -153,7 +154,6 @@ static rota_status open_layout(rota_vk_device *device) {
 
 /* Everything made by open, in reverse; whatever is missing is skipped, so it also ends a failed open. */
 static void destroy_device(rota_vk_device *device) {
-    rota_vk_semaphores_forget(device); /* first: others may signal them until then */
     if (device->handle && device->vk.DestroyDevice) {
         while (!rota_link_is_alone(&device->objects.instances)) {
             rota_vk_recorded *recorded = ROTA_LINKED(device->objects.instances.next, rota_vk_recorded, link);
@@ -231,7 +231,8 @@ static bool driver_done(rota_vk_device *device, uint64_t deadline_ns) {
 static void vk_close(rota_exec_device *base, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
     rota_vk_device *device = (rota_vk_device *)base;
     const bool stopped = rota_completer_stop(&device->completer, deadline_ns) != ROTA_COMPLETER_STUCK;
-    if (!stopped || !driver_done(device, deadline_ns)) {
+    /* Semaphores last, and before anything is destroyed: others signal them until then. */
+    if (!stopped || !driver_done(device, deadline_ns) || !rota_vk_semaphores_forget(device, deadline_ns)) {
         /* With the device itself, so that the count is never 0 where something is abandoned. */
         uint64_t bytes = ra_load_relaxed(&device->objects.memory_bytes) + sizeof *device;
         rota_log_write(&device->host.log, ROTA_LOG_ERROR,

@@ -1,5 +1,5 @@
-/* Timeline semaphores of the application's, as the host sees them: for who can't wait for them on the GPU. Works that
- * can do so by vk_submit.c.
+/* Timeline semaphores of the application's, as the host sees them: for who can't wait for them on the GPU, and for
+ * tickets that reach points of them. Works that can wait do so by vk_submit.c.
  *
  * The completion thread asks for their values while somebody waits for one, and not otherwise: at intervals that grow
  * with how long that has been, an eighth of it, so that a wait is late by no more than that and costs little however
@@ -19,14 +19,20 @@
 #define NAP_NS_MIN 20000ull
 #define NAP_NS_MAX 1000000ull
 #define NAP_SHARE 8
+/* While works are in flight nobody can wake the thread in the driver: how late it signals then, at most. */
+#define SLICE_NS 250000ull
 
-void rota_vk_semaphore_adopt(rota_exec_device *base, rota_exec_semaphore *semaphore) {
-    rota_vk_device *device = (rota_vk_device *)base;
+static void link_one(rota_vk_device *device, rota_exec_semaphore *semaphore) {
     pthread_mutex_lock(&device->objects.lock);
     semaphore->next = device->objects.semaphores;
     device->objects.semaphores = semaphore;
-    ra_store_relaxed(&device->objects.has_semaphores, 1);
     pthread_mutex_unlock(&device->objects.lock);
+}
+
+void rota_vk_semaphore_adopt(rota_exec_device *base, rota_exec_semaphore *semaphore) {
+    rota_vk_device *device = (rota_vk_device *)base;
+    ra_store_relaxed(&device->objects.has_semaphores, 1);
+    link_one(device, semaphore);
 }
 
 static rota_status import(rota_vk_device *device, const rota_exec_timeline *timeline, int fd) {
@@ -91,13 +97,20 @@ static rota_exec_semaphore *first_of(rota_vk_device *device) {
 }
 
 /* Others only put new ones before the first. */
-static void unlink_one(rota_vk_device *device, rota_exec_semaphore *semaphore) {
+static void unlink_one(rota_vk_device *device, const rota_exec_semaphore *semaphore) {
     pthread_mutex_lock(&device->objects.lock);
     rota_exec_semaphore **link = &device->objects.semaphores;
     while (*link != semaphore) link = &(*link)->next;
     *link = semaphore->next;
     pthread_mutex_unlock(&device->objects.lock);
-    semaphore->forget(semaphore);
+}
+
+/* It may be gone afterwards. One that somebody is at stays, for a later look. */
+static bool forget_one(rota_vk_device *device, rota_exec_semaphore *semaphore, uint64_t deadline_ns) {
+    unlink_one(device, semaphore);
+    if (semaphore->forget(semaphore, deadline_ns)) return true;
+    link_one(device, semaphore);
+    return false;
 }
 
 static void ask(rota_vk_device *device, rota_exec_semaphore *semaphore) {
@@ -118,10 +131,10 @@ uint64_t rota_vk_semaphores_watch(rota_vk_device *device) {
     for (rota_exec_semaphore *semaphore = first_of(device), *next; semaphore; semaphore = next) {
         next = semaphore->next;
         const rota_exec_look look = semaphore->begin(semaphore);
-        if (look == ROTA_EXEC_LOOK_NEVER) unlink_one(device, semaphore);
-        if (look != ROTA_EXEC_LOOK) continue;
+        if (look == ROTA_EXEC_LOOK_NOT) continue;
+        if (look == ROTA_EXEC_LOOK_NEVER && forget_one(device, semaphore, 0)) continue;
         is_wanted = true; /* it may be no longer: the next look finds that */
-        ask(device, semaphore);
+        if (look == ROTA_EXEC_LOOK) ask(device, semaphore);
     }
     if (!is_wanted) {
         watch->semaphores_since_ns = 0;
@@ -134,13 +147,13 @@ uint64_t rota_vk_semaphores_watch(rota_vk_device *device) {
 
 uint64_t rota_vk_semaphores_slice(const rota_vk_device *device) {
     if (device->watch.semaphores_nap_ns) return device->watch.semaphores_nap_ns;
-    return ra_load_relaxed(&device->objects.has_semaphores) ? NAP_NS_MAX : 0;
+    return ra_load_relaxed(&device->objects.has_semaphores) ? SLICE_NS : 0;
 }
 
-void rota_vk_semaphores_forget(rota_vk_device *device) {
+bool rota_vk_semaphores_forget(rota_vk_device *device, uint64_t deadline_ns) {
     for (rota_exec_semaphore *semaphore = device->objects.semaphores, *next; semaphore; semaphore = next) {
         next = semaphore->next;
-        semaphore->forget(semaphore);
+        if (!forget_one(device, semaphore, deadline_ns)) return false;
     }
-    device->objects.semaphores = NULL;
+    return true;
 }

@@ -2,6 +2,7 @@
 #ifndef ROTA_EXEC_VK_VK_SEMAPHORE_H
 #define ROTA_EXEC_VK_VK_SEMAPHORE_H
 
+#include <stdbool.h>
 #include "exec/exec.h"
 
 typedef struct rota_vk_device rota_vk_device;
@@ -15,8 +16,10 @@ rota_status rota_vk_semaphore_signal(rota_exec_device *device, void *handle, uin
 /* The completion thread's: looks at those that somebody waits for. How long it may sleep until it looks again; 0: until
  * it is told to. */
 uint64_t rota_vk_semaphores_watch(rota_vk_device *device);
-/* How long it may be in the driver at a time, where nobody can tell it that one is wanted; 0: as it likes. */
+/* How long it may be in the driver, or nap, at a time, where nobody can tell it that one is wanted or to be signalled;
+ * 0: as it likes. */
 uint64_t rota_vk_semaphores_slice(const rota_vk_device *device);
-void rota_vk_semaphores_forget(rota_vk_device *device);
+/* Close's, when that thread has ended. False: somebody is still at one of them, at the deadline. */
+bool rota_vk_semaphores_forget(rota_vk_device *device, uint64_t deadline_ns);
 
 #endif

@@ -12,11 +12,20 @@
 #include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/loss.h"
 
-/* The three are the executor's thread's. */
+/* The executor's thread's, as is end. Who has the mutex now, to export or to release, may be in the driver, or be
+ * stopped: it is not waited for, since the device's tickets would be, too. */
 static rota_exec_look begin(rota_exec_semaphore *exec) {
     rota_external_semaphore *semaphore = (rota_external_semaphore *)exec;
-    (void)pthread_mutex_lock(&semaphore->mutex);
+    if (pthread_mutex_trylock(&semaphore->mutex) != 0) return ROTA_EXEC_LOOK_LATER;
     rota_external_timeline *timeline = semaphore->timeline;
+    const rota_status status = rota_external_semaphore_signal(semaphore);
+    if (status != ROTA_OK) {
+        rota_external_timeline_retain(timeline); /* for its name; as below */
+        (void)pthread_mutex_unlock(&semaphore->mutex);
+        rota_external_semaphore_note(timeline, status);
+        rota_external_timeline_drop(timeline);
+        return ROTA_EXEC_LOOK_LATER;
+    }
     /* Relaxed: rota_vk_semaphore_look released what is wanted. */
     if (timeline && !rota_external_timeline_has(timeline, ra_load_relaxed(&semaphore->wanted))) {
         rota_external_timeline_retain(timeline); /* its application has a reference as long as it is here */
@@ -34,14 +43,21 @@ static void end(rota_exec_semaphore *exec, uint64_t value) {
     rota_external_timeline_drop(timeline);
 }
 
-/* The executor does so before it destroys anything, so who found it not closed is through with both. A signal that the
- * driver keeps is waited for. */
-static void forget(rota_exec_semaphore *exec) {
+/* That thread's after NEVER; else close's, before anything is destroyed: then nobody notes a point any more, and what
+ * was noted after the thread had ended is signalled here. */
+static bool forget(rota_exec_semaphore *exec, uint64_t deadline_ns) {
     rota_external_semaphore *semaphore = (rota_external_semaphore *)exec;
-    (void)pthread_mutex_lock(&semaphore->mutex);
-    semaphore->is_closed = true;
+    if (!rota_external_semaphore_shut(semaphore, deadline_ns)) return false;
+    rota_external_timeline *timeline = semaphore->timeline;
+    const rota_status status = rota_external_semaphore_signal(semaphore);
+    if (timeline) rota_external_timeline_retain(timeline); /* as in begin */
     (void)pthread_mutex_unlock(&semaphore->mutex);
+    if (timeline) {
+        rota_external_semaphore_note(timeline, status);
+        rota_external_timeline_drop(timeline);
+    }
     rota_external_semaphore_drop(semaphore);
+    return true;
 }
 
 static rota_status check(const rota_device *device, const char *name, bool can) {
@@ -134,14 +150,12 @@ rota_status rota_external_timeline_export(rota_external_timeline *timeline, int 
                          "external timeline '%s' is no semaphore that others take over: expected one of "
                          "rota_external_timeline_import",
                          timeline->name);
+    if (!rota_external_semaphore_enter(semaphore))
+        return rota_fail(ROTA_WRONG_STATE, "the runtime was closed");
+    rota_exec_device *exec = semaphore->device->exec;
     (void)pthread_mutex_lock(&semaphore->mutex);
-    rota_status status;
-    if (semaphore->is_closed) {
-        status = rota_fail(ROTA_WRONG_STATE, "the runtime was closed");
-    } else {
-        rota_exec_device *exec = semaphore->device->exec;
-        status = exec->vtable->semaphore_export(exec, semaphore->exec.handle, out_fd);
-    }
+    const rota_status status = exec->vtable->semaphore_export(exec, semaphore->exec.handle, out_fd);
     (void)pthread_mutex_unlock(&semaphore->mutex);
+    rota_external_semaphore_leave(semaphore);
     return status;
 }

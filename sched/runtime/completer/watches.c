@@ -41,11 +41,8 @@ static void end_eventfd(rota_completion *completion, rota_status status, const c
 static void end_external(rota_completion *completion, rota_status status, const char *message) {
     (void)status, (void)message;
     const rota_external_point *point = &completion->u.watch.external;
-    const rota_log *log = &completion->u.watch.ticket.runtime->options.log;
     /* Closing changes nothing: devices are there for as long as this thread is. */
-    if (rota_external_timeline_reach(point->timeline, point->value) != ROTA_OK)
-        rota_log_write(log, ROTA_LOG_WARNING, "a ticket's external timeline '%s' could not be moved: %s",
-                       point->timeline->name, rota_last_error());
+    (void)rota_external_timeline_reach(point->timeline, point->value);
     rota_external_timeline_drop(point->timeline);
     free(completion);
 }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/atomic.h"
-#include "base/given.h"
 #include "base/sized_copy.h"
 #include "sched/opened.h"
 #include "sched/runtime/life/device.h"

@@ -6,33 +6,42 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include "base/atomic.h"
 #include "exec/exec_semaphore.h"
 #include "sched/embed.h"
 
 /* Of its timeline, and of the executor until that forgets it. */
 typedef struct rota_external_semaphore {
     rota_exec_semaphore exec; /* first */
-    rota_device *device;
+    rota_device *device;      /* while users says so; its address always */
     /* The handle may be used while the mutex is held and this is not NULL: the application has not released the
-     * timeline, and so neither its semaphore. */
+     * timeline, and so neither its semaphore. Who may not wait for a driver does not wait for the mutex. */
     pthread_mutex_t mutex;
     rota_external_timeline *timeline;
-    /* Under it, too: device and handle may be used no more. Calls that began before the runtime closed look here, since
-     * what they looked at before may be long ago. */
-    bool is_closed;
-    _Atomic uint64_t wanted;   /* somebody waits for up to here, on the host */
-    _Atomic uint64_t promised; /* signals up to here are with the driver */
+    uint64_t signalled;         /* under it, too: the driver was told of all up to here */
+    _Atomic uint64_t to_signal; /* and is to be told up to here: points that were reached */
+    _Atomic uint64_t wanted;    /* somebody waits for up to here, on the host */
+    _Atomic uint64_t promised;  /* signals up to here are with the driver */
+    _Atomic uint32_t users;     /* threads that use the device by it; above them, that nobody may any more */
     _Atomic uint32_t references;
     bool is_exportable; /* rota made it, for others to have */
 } rota_external_semaphore;
 
-static inline void rota_external_semaphore_drop(rota_external_semaphore *semaphore) {
-    /* acq_rel: publishes this side's use; the last one sees the other's. */
-    if (!semaphore || ra_fetch_sub_acq_rel(&semaphore->references, 1) != 1) return;
-    (void)pthread_mutex_destroy(&semaphore->mutex);
-    free(semaphore);
-}
+/* Around a use of the device by a thread that nothing else keeps from being there when it closes. False: it is closed,
+ * or the executor has forgotten the semaphore. Wait-free. */
+bool rota_external_semaphore_enter(rota_external_semaphore *semaphore);
+void rota_external_semaphore_leave(rota_external_semaphore *semaphore);
+/* Nobody enters any more; whether those who had have left by the deadline: then the mutex is the caller's. */
+bool rota_external_semaphore_shut(rota_external_semaphore *semaphore, uint64_t deadline_ns);
+
+/* Points up to the value are reached, and the executor's thread tells the driver so. Between enter and leave;
+ * lock-free. */
+void rota_external_semaphore_reach(rota_external_semaphore *semaphore, uint64_t value);
+/* Tells the driver what is left of that. With the mutex held, and the device there. As the driver's; it is not told
+ * again. */
+rota_status rota_external_semaphore_signal(rota_external_semaphore *semaphore);
+/* What that said, to the log. Without the mutex. */
+void rota_external_semaphore_note(const rota_external_timeline *timeline, rota_status status);
+
+void rota_external_semaphore_drop(rota_external_semaphore *semaphore);
 
 #endif

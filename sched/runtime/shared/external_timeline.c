@@ -49,15 +49,24 @@ void rota_external_timeline_drop(rota_external_timeline *timeline) {
     free(timeline);
 }
 
+/* From now on rota does not ask for the semaphore, nor signals it; what was reached by now is signalled. */
+static void part(rota_external_timeline *timeline) {
+    rota_external_semaphore *semaphore = timeline->semaphore;
+    const bool is_there = rota_external_semaphore_enter(semaphore);
+    rota_status status = ROTA_OK;
+    (void)pthread_mutex_lock(&semaphore->mutex);
+    if (is_there) status = rota_external_semaphore_signal(semaphore);
+    semaphore->timeline = NULL;
+    (void)pthread_mutex_unlock(&semaphore->mutex);
+    rota_external_semaphore_note(timeline, status);
+    if (is_there) rota_external_semaphore_leave(semaphore);
+}
+
 void rota_external_timeline_release(rota_external_timeline *timeline) {
     if (!timeline) return;
-    /* From now on rota does not ask for it, nor signals it. In a child after a fork nobody would, and a thread that the
-     * child has not may have had the mutex. */
-    if (timeline->semaphore && !rota_runtime_is_forked(timeline->opened.runtime)) {
-        (void)pthread_mutex_lock(&timeline->semaphore->mutex);
-        timeline->semaphore->timeline = NULL;
-        (void)pthread_mutex_unlock(&timeline->semaphore->mutex);
-    }
+    /* In a child after a fork nobody asks for it or signals it, and a thread that the child has not may have had the
+     * mutex. */
+    if (timeline->semaphore && !rota_runtime_is_forked(timeline->opened.runtime)) part(timeline);
     rota_external_timeline_drop(timeline);
 }
 
@@ -103,29 +112,18 @@ void rota_external_timeline_raise(rota_external_timeline *timeline, uint64_t val
     rota_external_timeline_drop(timeline);
 }
 
-/* With the semaphore's mutex held. */
-static rota_status signal_semaphore(rota_external_semaphore *semaphore, uint64_t value) {
-    rota_exec_device *exec = semaphore->device->exec;
-    return exec->vtable->semaphore_signal(exec, semaphore->exec.handle, value);
-}
-
 rota_status rota_external_timeline_reach(rota_external_timeline *timeline, uint64_t value) {
     rota_external_semaphore *semaphore = timeline->semaphore;
-    bool is_closed = false;
     rota_status status = ROTA_OK;
     rota_external_timeline_retain(
         timeline); /* as in raise: also who waits for the semaphore may release it */
-    if (semaphore) {
-        (void)pthread_mutex_lock(&semaphore->mutex);
-        is_closed = semaphore->is_closed;
-        if (is_closed)
-            status = rota_fail(ROTA_WRONG_STATE, "the runtime was closed");
-        else if (semaphore->timeline)
-            status = signal_semaphore(semaphore, value);
-        (void)pthread_mutex_unlock(&semaphore->mutex);
+    if (semaphore && rota_external_semaphore_enter(semaphore)) {
+        rota_external_semaphore_reach(semaphore, value); /* first: who sees the point may release it */
+        rota_external_semaphore_leave(semaphore);
+    } else if (semaphore) {
+        status = rota_opened_check_lasts(timeline->opened); /* closed; or its application has released it */
     }
-    /* Also where the driver does not take the signal: what other devices do after the point need not wait. */
-    if (!is_closed) rota_external_timeline_raise(timeline, value);
+    if (status == ROTA_OK) rota_external_timeline_raise(timeline, value);
     rota_external_timeline_drop(timeline);
     return status;
 }

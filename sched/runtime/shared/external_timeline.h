@@ -56,8 +56,8 @@ void rota_external_timeline_retain(rota_external_timeline *timeline);
 void rota_external_timeline_drop(rota_external_timeline *timeline);
 /* The value is reached: rota_external_timeline_signal for who saw that it is. The caller has a reference. */
 void rota_external_timeline_raise(rota_external_timeline *timeline, uint64_t value);
-/* The same, and a semaphore behind it is signalled; where the driver does not take that, it says why. WRONG_STATE, with
- * nothing changed: the semaphore's device is closed. */
+/* The same, and a semaphore behind it is signalled, by the executor's thread. Lock-free. WRONG_STATE, with nothing
+ * changed: the semaphore's device is closed. */
 rota_status rota_external_timeline_reach(rota_external_timeline *timeline, uint64_t value);
 /* Whether the value was reached. seq_cst: with rota_external_timeline_signal, around the sleep of who waits. */
 bool rota_external_timeline_has(rota_external_timeline *timeline, uint64_t value);

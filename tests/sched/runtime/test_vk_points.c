@@ -1,8 +1,15 @@
 /* Timeline semaphores of an application's VkDevice: works come after their points, on the GPU where the application
  * promised the signal, held by rota otherwise; and tickets reach them. */
+#include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 #include "base/atomic.h"
+#include "base/clock.h"
 #include "exec/smoke_kernel.h"
+#include "exec/vk/vk_device.h"
+#include "sched/runtime/shared/devices.h" /* IWYU pragma: keep */
+#include "sched/runtime/shared/external_semaphore.h"
 #include "sched/runtime/shared/external_timeline.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
@@ -322,11 +329,14 @@ static void exported(void **state) {
     /* By the host; a value that it has passed is no fault. */
     assert_ok(rota_external_timeline_signal(results, 30));
     assert_ok(rota_external_timeline_signal(results, 25));
+    application_wait(s.app, computed, 30);
     assert_int_equal(application_value(s.app, computed), 30);
-    /* Released before the ticket has ended: the semaphore is left alone. */
+    /* Released before the ticket has ended: the semaphore is left alone, but for what was reached before. */
     const rota_ticket held_one = submit_after(&s.others, s.frames, 1);
     assert_ok(rota_ticket_export(held_one, results, 40));
+    assert_ok(rota_external_timeline_signal(results, 31));
     rota_external_timeline_release(results);
+    assert_int_equal(application_value(s.app, computed), 31);
     application_idle(s.app);
     s.app->vk.DestroySemaphore(s.app->device, computed, NULL);
     application_submit(s.app, VK_NULL_HANDLE, 0, s.semaphore, 1);
@@ -334,6 +344,123 @@ static void exported(void **state) {
     application_idle(s.app);
     s.app->vk.DestroySemaphore(s.app->device, after, NULL);
     close_scene(&s);
+}
+
+/* ---- A driver that keeps who signals ---- */
+
+static _Atomic uint32_t signals_open, signals_begun;
+static PFN_vkSignalSemaphore signal_at_once;
+
+static VkResult VKAPI_CALL signal_late(VkDevice device, const VkSemaphoreSignalInfo *info) {
+    (void)ra_fetch_add_relaxed(&signals_begun, 1);
+    const uint64_t until = rota_deadline_after(PATIENCE_NS);
+    while (!ra_load_acquire(&signals_open) && rota_clock_ns() < until) test_nap_ns(100000);
+    return signal_at_once(device, info);
+}
+
+static rota_vk_device *executor(const rota_device *device) {
+    return (rota_vk_device *)device->exec;
+}
+
+/* Nobody but the thread that watches its device: whose threads signal and export go on, and so do tickets of other
+ * devices, whose eventfds are written by who ended the one that is exported. */
+static void kept(void **state) {
+    (void)state;
+    scene s = open_scene();
+    adding on_cpu = adding_make(s.cpu, 1, 2);
+    const int fd = eventfd(0, EFD_NONBLOCK);
+    assert_true(fd >= 0);
+    rota_ticket ticket;
+    signal_at_once = executor(s.device)->vk.SignalSemaphore;
+    executor(s.device)->vk.SignalSemaphore = signal_late;
+    adding_submit(&s.sums, &ticket);
+    assert_ok(rota_ticket_export(ticket, s.frames, 1));
+    while (ra_load_acquire(&signals_begun) == 0) test_nap_ns(100000);
+    uint64_t value;
+    assert_ok(rota_external_timeline_value(s.frames, &value));
+    assert_int_equal(value, 1);
+    assert_ok(rota_external_timeline_signal(s.frames, 2));
+    adding_submit(&on_cpu, &ticket);
+    assert_ok(rota_ticket_export(ticket, s.frames, 3));
+    adding_submit(&on_cpu, &ticket);
+    assert_ok(rota_ticket_eventfd(ticket, fd));
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, 10000), 1);
+    assert_int_equal(application_value(s.app, s.semaphore), 0);
+    ra_store_release(&signals_open, 1);
+    application_wait(s.app, s.semaphore, 3);
+    executor(s.device)->vk.SignalSemaphore = signal_at_once;
+    (void)close(fd);
+    adding_release(&on_cpu);
+    close_scene(&s);
+}
+
+/* A thread that is stopped while it has a semaphore keeps none of its device's tickets. */
+static void stopped(void **state) {
+    (void)state;
+    scene s = open_scene();
+    adding on_cpu = adding_make(s.cpu, 1, 2);
+    const rota_ticket held_one = submit_after(&on_cpu, s.frames, 1); /* it is looked at */
+    (void)pthread_mutex_lock(&s.frames->semaphore->mutex);
+    for (uint32_t i = 0; i < 20; i++) {
+        rota_ticket ticket;
+        adding_submit(&s.sums, &ticket);
+        assert_ok(rota_wait(ticket, PATIENCE_NS / 2));
+        test_nap_ns(1000000);
+    }
+    application_submit(s.app, VK_NULL_HANDLE, 0, s.semaphore, 1);
+    assert_status(rota_wait(held_one, MOMENT_NS), ROTA_TIMEOUT);
+    (void)pthread_mutex_unlock(&s.frames->semaphore->mutex);
+    assert_ok(rota_wait(held_one, 0));
+    adding_release(&on_cpu);
+    close_scene(&s);
+}
+
+static PFN_vkQueueSubmit2 submit_at_once;
+
+static VkResult VKAPI_CALL submit_nothing(VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos,
+                                          VkFence fence) {
+    (void)queue, (void)count, (void)infos, (void)fence;
+    return VK_ERROR_OUT_OF_HOST_MEMORY;
+}
+
+/* A device that rota has given up: its tickets fail, and that is signalled. */
+static void lost(void **state) {
+    (void)state;
+    scene s = open_scene();
+    submit_at_once = executor(s.device)->vk.QueueSubmit2;
+    executor(s.device)->vk.QueueSubmit2 = submit_nothing;
+    rota_ticket ticket;
+    adding_submit(&s.sums, &ticket);
+    assert_int_not_equal(rota_wait(ticket, 0), ROTA_OK);
+    test_nap_ns(MOMENT_NS);
+    assert_ok(rota_ticket_export(ticket, s.frames, 1));
+    application_wait(s.app, s.semaphore, 1);
+    executor(s.device)->vk.QueueSubmit2 = submit_at_once;
+    close_scene(&s);
+    assert_int_equal(rota_devices_abandoned(), 0);
+}
+
+/* What was reached before the runtime closes is signalled then, at the latest; and a thread that is on its way to the
+ * device's struct is waited for, to close's deadline. */
+static void shut(void **state) {
+    (void)state;
+    scene s = open_scene();
+    rota_external_semaphore *semaphore = s.frames->semaphore;
+    assert_ok(rota_external_timeline_signal(s.frames, 3));
+    adding_release(&s.sums);
+    adding_release(&s.others);
+    assert_true(rota_external_semaphore_enter(semaphore));
+    assert_false(rota_external_semaphore_shut(semaphore, 0));
+    assert_false(rota_external_semaphore_enter(semaphore));
+    rota_external_semaphore_leave(semaphore);
+    assert_ok(rota_runtime_close(s.runtime, 0));
+    assert_int_equal(application_value(s.app, s.semaphore), 3);
+    assert_int_equal(rota_devices_abandoned(), 0);
+    rota_external_timeline_release(s.frames);
+    s.app->vk.DestroySemaphore(s.app->device, s.semaphore, NULL);
+    s.app->vk.DestroySemaphore(s.app->device, s.gate, NULL);
+    application_close(s.app);
 }
 
 /* The runtime closes over what is held, and what is left of the timeline says so. */
@@ -382,8 +509,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(held),    cmocka_unit_test(promised),  cmocka_unit_test(by_itself),
         cmocka_unit_test(never),   cmocka_unit_test(elsewhere), cmocka_unit_test(partly_elsewhere),
-        cmocka_unit_test(several), cmocka_unit_test(exported),  cmocka_unit_test(closed),
-        cmocka_unit_test(wrong),
+        cmocka_unit_test(several), cmocka_unit_test(exported),  cmocka_unit_test(kept),
+        cmocka_unit_test(stopped), cmocka_unit_test(lost),      cmocka_unit_test(shut),
+        cmocka_unit_test(closed),  cmocka_unit_test(wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
