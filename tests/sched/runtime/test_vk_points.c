@@ -72,6 +72,25 @@ static uint64_t driver_submits(rota_runtime *runtime) {
     return stats.driver_submits;
 }
 
+static void expect_submitted(rota_runtime *runtime, uint64_t before) {
+    const uint64_t until = rota_deadline_after(PATIENCE_NS);
+    while (driver_submits(runtime) == before) {
+        if (rota_clock_ns() > until) fail_msg("nothing was submitted");
+        test_nap_ns(100000);
+    }
+}
+
+/* rota has seen so much of it. */
+static void expect_seen(rota_external_timeline *timeline, uint64_t value) {
+    const uint64_t until = rota_deadline_after(PATIENCE_NS);
+    uint64_t seen = 0;
+    while (seen < value) {
+        assert_ok(rota_external_timeline_value(timeline, &seen));
+        if (rota_clock_ns() > until) fail_msg("seen at %llu", (unsigned long long)seen);
+        test_nap_ns(100000);
+    }
+}
+
 static void open_gate(scene *s, uint64_t value) {
     const VkSemaphoreSignalInfo info = {
         .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO, .semaphore = s->gate, .value = value};
@@ -87,6 +106,7 @@ static void held(void **state) {
     adding_expect(&s.others, 20);
     application_submit(s.app, VK_NULL_HANDLE, 0, s.semaphore, 4);
     application_wait(s.app, s.semaphore, 4);
+    expect_seen(s.frames, 4);
     test_nap_ns(MOMENT_NS);
     assert_status(rota_poll(ticket), ROTA_BUSY);
     assert_status(rota_wait(ticket, MOMENT_NS), ROTA_TIMEOUT);
@@ -119,7 +139,7 @@ static void promised(void **state) {
             assert_int_equal(driver_submits(s.runtime), before); /* held */
             assert_ok(rota_external_timeline_promise(s.frames, 10 * round));
         }
-        while (driver_submits(s.runtime) == before) test_nap_ns(100000);
+        expect_submitted(s.runtime, before);
         test_nap_ns(MOMENT_NS);
         assert_status(rota_poll(ticket), ROTA_BUSY);
         assert_status(rota_wait(ticket, MOMENT_NS), ROTA_TIMEOUT);
@@ -141,7 +161,7 @@ static void by_itself(void **state) {
         const uint64_t before = driver_submits(s.runtime);
         assert_ok(rota_external_timeline_promise(s.frames, round));
         const rota_ticket ticket = submit_after(&s.sums, s.frames, round);
-        while (driver_submits(s.runtime) == before) test_nap_ns(100000);
+        expect_submitted(s.runtime, before);
         test_nap_ns(MOMENT_NS);
         assert_status(rota_poll(ticket), ROTA_BUSY);
         const VkSemaphoreSignalInfo info = {
@@ -284,8 +304,7 @@ static void several(void **state) {
         test_nap_ns(MOMENT_NS);
         assert_int_equal(driver_submits(s.runtime), before);
         assert_ok(rota_external_timeline_signal(plain, round));
-        if (round == 1)
-            while (driver_submits(s.runtime) == before) test_nap_ns(100000);
+        if (round == 1) expect_submitted(s.runtime, before);
         test_nap_ns(MOMENT_NS);
         assert_status(rota_poll(ticket), ROTA_BUSY);
         open_gate(&s, round);
@@ -375,10 +394,10 @@ static void kept(void **state) {
     executor(s.device)->vk.SignalSemaphore = signal_late;
     adding_submit(&s.sums, &ticket);
     assert_ok(rota_ticket_export(ticket, s.frames, 1));
-    while (ra_load_acquire(&signals_begun) == 0) test_nap_ns(100000);
-    uint64_t value;
-    assert_ok(rota_external_timeline_value(s.frames, &value));
-    assert_int_equal(value, 1);
+    expect_seen(s.frames, 1);
+    const uint64_t until = rota_deadline_after(PATIENCE_NS);
+    while (ra_load_acquire(&signals_begun) == 0 && rota_clock_ns() < until) test_nap_ns(100000);
+    assert_int_equal(ra_load_acquire(&signals_begun), 1);
     assert_ok(rota_external_timeline_signal(s.frames, 2));
     adding_submit(&on_cpu, &ticket);
     assert_ok(rota_ticket_export(ticket, s.frames, 3));
@@ -386,6 +405,8 @@ static void kept(void **state) {
     assert_ok(rota_ticket_eventfd(ticket, fd));
     struct pollfd ready = {.fd = fd, .events = POLLIN};
     assert_int_equal(poll(&ready, 1, 10000), 1);
+    uint64_t written;
+    assert_int_equal(read(fd, &written, sizeof written), sizeof written);
     assert_int_equal(application_value(s.app, s.semaphore), 0);
     ra_store_release(&signals_open, 1);
     application_wait(s.app, s.semaphore, 3);
