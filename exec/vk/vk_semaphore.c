@@ -46,7 +46,9 @@ static rota_status import(rota_vk_device *device, const rota_exec_timeline *time
     const VkResult result = device->vk.ImportSemaphoreFdKHR(device->handle, &info);
     if (result == VK_SUCCESS) return ROTA_OK; /* the driver has the copy */
     (void)close(info.fd);
-    if (result != VK_ERROR_INVALID_EXTERNAL_HANDLE) return rota_vk_fail(result, "vkImportSemaphoreFdKHR");
+    const rota_status status = rota_vk_fail(result, "vkImportSemaphoreFdKHR");
+    if (status == ROTA_OUT_OF_MEMORY || status == ROTA_DEVICE_LOST) return status;
+    /* Of something else: VK_ERROR_INVALID_EXTERNAL_HANDLE, or VK_ERROR_INITIALIZATION_FAILED (NVIDIA's 580). */
     return rota_fail(ROTA_INVALID_ARGUMENT, "%s: the descriptor %d is of no semaphore that the driver takes",
                      device->base.info.id, fd);
 }
