@@ -333,7 +333,7 @@ ROTA_DEVICE void norm_gradient_sums(const norm_group &g, uint32_t dim, const pac
     }
 }
 
-template <bool LAYER, uint32_t DTYPE, bool WHOLE, typename A>
+template <bool LAYER, bool SUMS, uint32_t DTYPE, bool WHOLE, typename A>
 ROTA_DEVICE void norm_gradient_block(const A &args, norm_gradient_shared &shared) {
     using array = values<true>;
     constexpr uint32_t W = norm_group::W;
@@ -363,7 +363,7 @@ ROTA_DEVICE void norm_gradient_block(const A &args, norm_gradient_shared &shared
         if (LAYER) next_mean = stats[2 * row];
         next_rstd = stats[LAYER ? 2 * row + 1 : row];
     };
-    pack<W> sum = {}, sum_h = {};
+    pack<W> sum = {}, sum_h = {}, sum_dx = {};
     fetch();
     g.share<WHOLE>(shared.weight, weight, mine && p.flags & ROTA_NORM_WEIGHT, 1.0f);
     __syncthreads();
@@ -397,30 +397,44 @@ ROTA_DEVICE void norm_gradient_block(const A &args, norm_gradient_shared &shared
             gradient.v[j] = rstd * fmaf(-h.v[j], total_h, gradient.v[j] - total);
             if (add) gradient.v[j] += addend.v[j];
         }
-        if (mine) dx.place(here, dx.close(gradient), WHOLE);
+        const uint4 rounded = dx.close(gradient);
+        if (mine) dx.place(here, rounded, WHOLE);
+        if (SUMS) {
+            const pack<W> stored = dx.open(rounded);
+#pragma unroll
+            for (uint32_t j = 0; j < W; j++) sum_dx.v[j] += stored.v[j];
+        }
     }
     float *partial = rota_operand<float>(args, 5) + chunk * dim;
     norm_gradient_sums(g, dim, sum_h, shared.sums, partial);
     if (LAYER) norm_gradient_sums(g, dim, sum, shared.sums + g.groups * dim, partial + chunks * dim);
+    if (!SUMS) return;
+    if (!LAYER) __syncthreads();
+    /* In the first half again: all are through with that, since they met at the second. */
+    norm_gradient_sums(g, dim, sum_dx, shared.sums, rota_operand<float>(args, SUMS ? 6 : 5) + chunk * dim);
 }
 
-template <bool LAYER, uint32_t DTYPE, typename A>
+template <bool LAYER, bool SUMS, uint32_t DTYPE, typename A>
 ROTA_DEVICE void norm_gradient_of(const A &args, norm_gradient_shared &shared) {
     if (all_aligned(args, 0, 1, 3, 4))
-        norm_gradient_block<LAYER, DTYPE, true>(args, shared);
+        norm_gradient_block<LAYER, SUMS, DTYPE, true>(args, shared);
     else
-        norm_gradient_block<LAYER, DTYPE, false>(args, shared);
+        norm_gradient_block<LAYER, SUMS, DTYPE, false>(args, shared);
 }
-template <bool LAYER, typename A> ROTA_DEVICE void norm_gradient(const A &args, norm_gradient_shared &shared) {
+template <bool LAYER, bool SUMS, typename A>
+ROTA_DEVICE void norm_gradient(const A &args, norm_gradient_shared &shared) {
     if (args.params.dtype == DTYPE_BF16)
-        norm_gradient_of<LAYER, DTYPE_BF16>(args, shared);
+        norm_gradient_of<LAYER, SUMS, DTYPE_BF16>(args, shared);
     else
-        norm_gradient_of<LAYER, DTYPE_F16>(args, shared);
+        norm_gradient_of<LAYER, SUMS, DTYPE_F16>(args, shared);
 }
-#define ROTA_NORM_GRADIENT(name, LAYER)                                                                  \
-    ROTA_KERNEL_BLOCKS(name, 6, rota_norm_params, ROTA_CUDA_NORM_THREADS, ROTA_CUDA_NORM_GROUP_BLOCKS) { \
-        __shared__ norm_gradient_shared shared;                                                          \
-        norm_gradient<LAYER>(args, shared);                                                              \
+#define ROTA_NORM_GRADIENT(name, operands, ...)                                                                  \
+    ROTA_KERNEL_BLOCKS(name, operands, rota_norm_params, ROTA_CUDA_NORM_THREADS, ROTA_CUDA_NORM_GROUP_BLOCKS) { \
+        __shared__ norm_gradient_shared shared;                                                                 \
+        norm_gradient<__VA_ARGS__>(args, shared);                                                               \
     }
-ROTA_NORM_GRADIENT(layernorm_gradient, true)
-ROTA_NORM_GRADIENT(rmsnorm_gradient, false)
+ROTA_NORM_GRADIENT(layernorm_gradient, 6, true, false)
+ROTA_NORM_GRADIENT(rmsnorm_gradient, 6, false, false)
+/* ... and the partial sums of dx's columns. */
+ROTA_NORM_GRADIENT(layernorm_gradient_sums, 7, true, true)
+ROTA_NORM_GRADIENT(rmsnorm_gradient_sums, 7, false, true)
