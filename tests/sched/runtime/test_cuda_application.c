@@ -10,6 +10,7 @@
 
 #ifdef ROTA_HAVE_CUDA
 enum { WORDS = 4096, BYTES = 4 * WORDS };
+enum { ALIGNMENT = 256 }; /* of what the driver gives */
 #define PATIENCE_NS 20000000000u
 
 /* An allocator that knows what it gave, and on which stream. */
@@ -19,7 +20,7 @@ typedef struct pool {
     uint64_t live, live_bytes, given;
     void *stream;
     uint32_t wrong_streams, without_context;
-    uint64_t shift, limit_bytes; /* what is given is not aligned; no more than so many */
+    uint64_t shift, largest_bytes; /* what is given is not aligned; and none that is larger, 0: any */
     bool is_late;                /* what is given is not to be used before its stream has come to that */
     _Atomic uint64_t ready;
 } pool;
@@ -42,7 +43,7 @@ static void *take(void *user, uint64_t size_bytes, void *stream) {
     CUdeviceptr memory = 0;
     (void)pthread_mutex_lock(&own->lock);
     note_call(own, stream);
-    if (!own->limit_bytes || own->live_bytes + size_bytes <= own->limit_bytes)
+    if (!own->largest_bytes || size_bytes <= own->largest_bytes)
         if (own->cu->MemAlloc(&memory, size_bytes + own->shift) == CUDA_SUCCESS) {
             own->live++;
             own->given++;
@@ -59,7 +60,17 @@ static void give(void *user, void *memory, uint64_t size_bytes, void *stream) {
     note_call(own, stream);
     own->live--;
     own->live_bytes -= size_bytes;
-    if (own->cu->MemFree((CUdeviceptr)(uintptr_t)memory - own->shift) != CUDA_SUCCESS) own->without_context++;
+    /* By its address: what is given back may have been given before what is given now is shifted. */
+    const CUdeviceptr address = (CUdeviceptr)(uintptr_t)memory, base = address - address % ALIGNMENT;
+    if (own->cu->MemFree(base) != CUDA_SUCCESS) own->without_context++;
+    (void)pthread_mutex_unlock(&own->lock);
+}
+
+/* While rota's threads may be giving back. */
+static void set_pool(pool *own, uint64_t shift, uint64_t largest_bytes) {
+    (void)pthread_mutex_lock(&own->lock);
+    own->shift = shift;
+    own->largest_bytes = largest_bytes;
     (void)pthread_mutex_unlock(&own->lock);
 }
 
@@ -158,14 +169,13 @@ static void refused(void **state) {
         ROTA_CUDA_CONTEXT(.context = s.context, .allocate = take, .free = give, .user = &s.pool);
     assert_ok(rota_device_open_cuda(s.runtime, &given, &s.device));
     rota_buffer *buffer = test_buffer(s.runtime, "large", 64 * BYTES);
-    s.pool.limit_bytes = s.pool.live_bytes + BYTES;
+    set_pool(&s.pool, 0, BYTES);
     assert_status(rota_buffer_prepare(buffer, s.device), ROTA_OUT_OF_MEMORY);
     expect_said("'large' asks for 1048576 bytes, which the application's allocator does not give");
-    s.pool.limit_bytes = 0;
-    s.pool.shift = 16;
+    set_pool(&s.pool, 16, 0);
     assert_status(rota_buffer_prepare(buffer, s.device), ROTA_MISALIGNED);
     expect_said("expected a multiple of 256");
-    s.pool.shift = 0;
+    set_pool(&s.pool, 0, 0);
     assert_ok(rota_buffer_prepare(buffer, s.device));
     rota_buffer_release(buffer);
     end(&s);
