@@ -1,9 +1,8 @@
 /* The CUDA executor's device, and how its contexts, queues and instances work. Internal to exec/cuda.
  *
  * Context. A device is the primary context of a GPU, retained while the device is open, or one of the application's. It
- * is pushed at the
- * start of each call and popped at its end (rota_cuda_enter, rota_cuda_leave), so that whatever context the
- * calling thread had is current again. Every stream is non-blocking and rota's own; the default streams are
+ * is pushed at the start of each call and popped at its end (rota_cuda_enter, rota_cuda_leave), so that whatever
+ * context the calling thread had is current again. Every stream is non-blocking and rota's own; the default streams are
  * never named.
  *
  * Queues. Each logical queue is a stream. Works go to it in order, so waits for works of the same queue hold

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "base/status.h"
@@ -27,5 +28,10 @@
             fail_msg("%s: %s, expected %s: %s", #expression, rota_status_name(status_),                      \
                      rota_status_name(expected), rota_last_error());                                         \
     } while (0)
+
+/* Fails unless rota's last sentence has the text. */
+static inline void expect_said(const char *text) {
+    if (!strstr(rota_last_error(), text)) fail_msg("'%s' is not in: %s", text, rota_last_error());
+}
 
 #endif

@@ -31,10 +31,6 @@ static void expect_buffers(rota_device *device, uint64_t count) {
     assert_int_equal(stats_of(device).buffers, count);
 }
 
-static void expect_said(const char *part) {
-    if (!strstr(rota_last_error(), part)) fail_msg("'%s' is not in: %s", part, rota_last_error());
-}
-
 static rota_tensor vector_of(rota_device *device, const char *name, const float *data, uint64_t count) {
     rota_tensor tensor;
     assert_ok(rota_tensor_create(device, name, ROTA_F32, ROTA_SHAPE(count), data, &tensor));

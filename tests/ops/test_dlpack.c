@@ -81,10 +81,6 @@ static void expect_deleted(foreign *f, uint32_t count) {
     assert_int_equal(atomic_load(&f->deleted), count);
 }
 
-static void expect_said(const char *part) {
-    if (!strstr(rota_last_error(), part)) fail_msg("'%s' is not in: %s", part, rota_last_error());
-}
-
 static rota_device *device_of(void **state) {
     return ((runtime_fixture *)*state)->device;
 }

@@ -1,5 +1,6 @@
 /* What kinds of submissions share: room in a submission, works added and handed over, bytes checked and moved
  * between devices. The sequencer's. */
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,12 +41,13 @@ static void keeping_end(rota_submission *submission) {
 }
 
 /* Makes *array hold at least `count` elements; contents are not kept. */
-static bool room(void *array, uint32_t *capacity, uint64_t count, size_t element) {
+static bool room_aligned(void *array, uint32_t *capacity, uint64_t count, size_t element, size_t alignment) {
     void **pointer = array;
     if (count <= *capacity) return true;
     const uint64_t twice = (uint64_t)*capacity * 2u, wanted = twice > count ? twice : count;
     if (wanted > UINT32_MAX) return false;
-    void *memory = malloc(wanted * element);
+    void *memory = alignment > _Alignof(max_align_t) ? aligned_alloc(alignment, wanted * element)
+                                                     : malloc(wanted * element);
     if (!memory) return false;
     free(*pointer);
     *pointer = memory;
@@ -53,22 +55,14 @@ static bool room(void *array, uint32_t *capacity, uint64_t count, size_t element
     return true;
 }
 
-/* The same for works, each of which begins with a cache line. */
-static bool room_for_works(rota_submission_made *made, uint64_t count) {
-    if (count <= made->work_capacity) return true;
-    const uint64_t twice = (uint64_t)made->work_capacity * 2u, wanted = twice > count ? twice : count;
-    if (wanted > UINT32_MAX) return false;
-    rota_work *works = aligned_alloc(_Alignof(rota_work), wanted * sizeof *works);
-    if (!works) return false;
-    free(made->works);
-    made->works = works;
-    made->work_capacity = (uint32_t)wanted;
-    return true;
+static bool room(void *array, uint32_t *capacity, uint64_t count, size_t element) {
+    return room_aligned(array, capacity, count, element, _Alignof(max_align_t));
 }
 
 static bool make_room(rota_submission *submission, uint64_t works, uint64_t timelines, uint64_t segments,
                       uint64_t transfers, uint64_t payload) {
-    return room_for_works(&submission->made, works) &&
+    return room_aligned(&submission->made.works, &submission->made.work_capacity, works,
+                        sizeof *submission->made.works, _Alignof(rota_work)) &&
            room(&submission->made.waits, &submission->made.wait_capacity, works * timelines,
                 sizeof *submission->made.waits) &&
            room(&submission->made.foreign_waits, &submission->made.foreign_wait_capacity,

@@ -38,9 +38,9 @@ static uint32_t count_given(const rota_runtime *runtime) {
     return count;
 }
 
-/* `handle`: NULL, or by which the same is known again. */
-static rota_status open_given(rota_runtime *runtime, rota_exec_kind kind, rota_device_source source,
-                              const void *handle, rota_device **out_device) {
+/* `handle`: NULL, or by which the same is known again. With opening.mutex held. */
+static rota_status open_locked(rota_runtime *runtime, rota_exec_kind kind, rota_device_source source,
+                               const void *handle, rota_device **out_device) {
     const char *const name = kind == ROTA_EXEC_VK ? "vk" : "cuda";
     const char *const what = kind == ROTA_EXEC_VK ? "the VkDevice" : "the CUcontext";
     rota_device *device = handle ? find_handle(runtime, handle) : NULL;
@@ -65,19 +65,24 @@ static rota_status open_given(rota_runtime *runtime, rota_exec_kind kind, rota_d
     return rota_fail(status, "%s", text);
 }
 
+static rota_status open_given(rota_runtime *runtime, const rota_trials *trials, rota_exec_kind kind,
+                              rota_device_source source, const void *handle, rota_device **out_device) {
+    ROTA_TRY(rota_runtime_check(runtime));
+    (void)pthread_mutex_lock(&runtime->opening.mutex);
+    rota_device_take_trials(runtime, trials);
+    const rota_status status = open_locked(runtime, kind, source, handle, out_device);
+    (void)pthread_mutex_unlock(&runtime->opening.mutex);
+    return status;
+}
+
 rota_status rota_device_open_vulkan_tried(rota_runtime *runtime, const rota_vulkan_device *vulkan,
                                           const rota_trials *trials, rota_device **out_device) {
     rota_vulkan_device room;
     *out_device = NULL;
     vulkan = ROTA_SIZED_IN(rota_vulkan_device, vulkan, &room);
     if (!vulkan) return ROTA_INVALID_ARGUMENT;
-    ROTA_TRY(rota_runtime_check(runtime));
-    (void)pthread_mutex_lock(&runtime->opening.mutex);
-    rota_device_take_trials(runtime, trials);
-    const rota_status status =
-        open_given(runtime, ROTA_EXEC_VK, (rota_device_source){.vulkan = vulkan}, vulkan->device, out_device);
-    (void)pthread_mutex_unlock(&runtime->opening.mutex);
-    return status;
+    return open_given(runtime, trials, ROTA_EXEC_VK, (rota_device_source){.vulkan = vulkan}, vulkan->device,
+                      out_device);
 }
 
 rota_status rota_device_open_cuda_tried(rota_runtime *runtime, const rota_cuda_context *cuda,
@@ -86,11 +91,6 @@ rota_status rota_device_open_cuda_tried(rota_runtime *runtime, const rota_cuda_c
     *out_device = NULL;
     cuda = ROTA_SIZED_IN(rota_cuda_context, cuda, &room);
     if (!cuda) return ROTA_INVALID_ARGUMENT;
-    ROTA_TRY(rota_runtime_check(runtime));
-    (void)pthread_mutex_lock(&runtime->opening.mutex);
-    rota_device_take_trials(runtime, trials);
-    const rota_status status =
-        open_given(runtime, ROTA_EXEC_CUDA, (rota_device_source){.cuda = cuda}, cuda->context, out_device);
-    (void)pthread_mutex_unlock(&runtime->opening.mutex);
-    return status;
+    return open_given(runtime, trials, ROTA_EXEC_CUDA, (rota_device_source){.cuda = cuda}, cuda->context,
+                      out_device);
 }

@@ -241,10 +241,6 @@ static void expect_right(const world *w) {
     }
 }
 
-static void expect_said(const char *text) {
-    if (!strstr(rota_last_error(), text)) fail_msg("'%s' is not in: %s", text, rota_last_error());
-}
-
 static void check_device(const char *id) {
     world w;
     if (!open_world(&w, id)) return;

@@ -2,11 +2,6 @@
 #include "tests/sched/runtime/external_kit.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-void expect_said(const char *text) {
-    if (!strstr(rota_last_error(), text)) fail_msg("'%s' is not in: %s", text, rota_last_error());
-}
 
 scene *open_scene(bool on_other, uint64_t timeout_ns) {
     scene *s = calloc(1, sizeof *s);

@@ -23,7 +23,5 @@ void close_scene(scene *s);
 rota_ticket submit_after(rota_plan *plan, rota_external_timeline *timeline, uint64_t value);
 rota_ticket submit(rota_plan *plan);
 void both(void (*fn)(bool on_other));
-/* The text is in the last error. */
-void expect_said(const char *text);
 
 #endif

@@ -149,10 +149,6 @@ static void undefined(void **state) {
     free(mine.words);
 }
 
-static void expect_said(const char *text) {
-    if (!strstr(rota_last_error(), text)) fail_msg("'%s' is not in: %s", text, rota_last_error());
-}
-
 /* Refused where it is recorded, bound or written. */
 static void read_only(void **state) {
     runtime_fixture *f = *state;

@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include "base/atomic.h"
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/kit/nap.h"
@@ -100,10 +99,6 @@ static void end(scene *s) {
     if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
     if (cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
     cuda_stub_stop();
-}
-
-static void expect_said(const char *text) {
-    if (!strstr(rota_last_error(), text)) fail_msg("'%s' is not in: %s", text, rota_last_error());
 }
 
 /* b = a by a plan, with a and b in the device's memory. */

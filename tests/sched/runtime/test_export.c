@@ -9,10 +9,6 @@
 #ifdef ROTA_HAVE_CUDA
 enum { WORDS = 3000, BYTES = 4 * WORDS };
 
-static void expect_said(const char *text) {
-    if (!strstr(rota_last_error(), text)) fail_msg("'%s' is not in: %s", text, rota_last_error());
-}
-
 static rota_buffer *adopt(rota_device *device, const rota_memory_export *from) {
     rota_buffer *buffer;
     assert_ok(rota_buffer_adopt(device,

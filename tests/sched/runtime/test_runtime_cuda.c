@@ -73,7 +73,7 @@ static void close_all(fixture *f) {
     cuda_stub_stop();
 }
 
-static void expect_said(const char *const *texts, uint32_t count) {
+static void expect_all_said(const char *const *texts, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (!strstr(rota_last_error(), texts[i])) fail_msg("'%s' is not in: %s", texts[i], rota_last_error());
 }
@@ -90,7 +90,7 @@ static void endless(void **state) {
         assert_status(rota_wait(ticket, 200000000u), ROTA_TIMEOUT);
         const char *said[] = {"plan 'three'", "submission", "on 'cuda:0'", "from node 'fill' to node 'copy'",
                               "'cuda:0' queue 0 at"};
-        expect_said(said, 5);
+        expect_all_said(said, 5);
         /* Another device goes on. */
         rota_buffer *w = test_words(f.cpu, "w", WORDS, 4);
         rota_plan *alone = test_plan_1(f.cpu, "alone", &test_increment, w, ROTA_READWRITE);
@@ -116,7 +116,7 @@ static void faulting(void **state) {
     assert_ok(rota_submit_wait(f.plan, NULL, 0, &ticket));
     assert_status(rota_wait(ticket, 0), ROTA_DEVICE_LOST);
     const char *said[] = {"device 'cuda:0' is lost", "CUDA_ERROR_ILLEGAL_ADDRESS"};
-    expect_said(said, 2);
+    expect_all_said(said, 2);
     assert_status(rota_buffer_read(f.c, 0, &word, 4), ROTA_DEVICE_LOST);
     rota_status status = rota_submit_wait(f.plan, NULL, 0, &ticket);
     if (status == ROTA_OK) status = rota_wait(ticket, 0);
@@ -190,7 +190,7 @@ static void out_of_memory(void **state) {
         assert_status(rota_compile(f.runtime, graph, &options, &plan), ROTA_OUT_OF_MEMORY);
         const char *said[] = {"'large'", i ? "3221225472" : "3145728", "12345 of 1073741824 are free",
                               "rota holds "};
-        expect_said(said, 4);
+        expect_all_said(said, 4);
         rota_graph_release(graph);
         rota_buffer_release(large);
     }

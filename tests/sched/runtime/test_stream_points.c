@@ -14,10 +14,6 @@ enum { WORDS = 256, BYTES = 4 * WORDS };
 #define PATIENCE_NS 20000000000u
 #define MOMENT_NS 20000000u
 
-static void expect_said(const char *text) {
-    if (!strstr(rota_last_error(), text)) fail_msg("'%s' is not in: %s", text, rota_last_error());
-}
-
 /* Memory and a stream of the application's on the first device, and a plan that copies the one to rota's. */
 typedef struct scene {
     const rota_cuda_api *cu;

@@ -3,10 +3,6 @@
 #include <string.h>
 #include "tests/kit/runtime_support.h"
 
-static void expect_said(const char *part) {
-    if (!strstr(rota_last_error(), part)) fail_msg("'%s' is not in: %s", part, rota_last_error());
-}
-
 static void options_say_how_to_submit(void **state) {
     rota_device *device = ((runtime_fixture *)*state)->device;
     rota_buffer *x = test_words(device, "x", 16, 0);

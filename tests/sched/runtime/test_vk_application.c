@@ -14,10 +14,6 @@
 #define PATIENCE_NS 20000000000u
 #define MOMENT_NS 20000000u
 
-static void expect_said(const char *text) {
-    if (!strstr(rota_last_error(), text)) fail_msg("'%s' is not in: %s", text, rota_last_error());
-}
-
 static rota_runtime *open_runtime(void) {
     rota_runtime *runtime;
     assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = PATIENCE_NS, .cache_dir = ""), &runtime));

@@ -1,7 +1,6 @@
 /* Timeline semaphores of an application's VkDevice: works come after their points, on the GPU where the application
  * promised the signal, held by rota otherwise; and tickets reach them. */
 #include <poll.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include "base/atomic.h"
@@ -27,10 +26,6 @@ typedef struct scene {
     adding sums, others;
 } scene;
 
-static void expect_said(const char *text) {
-    if (!strstr(rota_last_error(), text)) fail_msg("'%s' is not in: %s", text, rota_last_error());
-}
-
 static scene open_scene(void) {
     scene s = {.app = application_open(APPLICATION_VERSIONS)};
     assert_ok(
@@ -48,15 +43,20 @@ static scene open_scene(void) {
     return s;
 }
 
+/* After the runtime. */
+static void close_application(scene *s) {
+    s->app->vk.DestroySemaphore(s->app->device, s->semaphore, NULL);
+    s->app->vk.DestroySemaphore(s->app->device, s->gate, NULL);
+    application_close(s->app);
+}
+
 static void close_scene(scene *s) {
     adding_release(&s->sums);
     adding_release(&s->others);
     if (s->frames) rota_external_timeline_release(s->frames);
     assert_ok(rota_runtime_close(s->runtime, 0));
     application_idle(s->app);
-    s->app->vk.DestroySemaphore(s->app->device, s->semaphore, NULL);
-    s->app->vk.DestroySemaphore(s->app->device, s->gate, NULL);
-    application_close(s->app);
+    close_application(s);
 }
 
 static rota_ticket submit_after(const adding *sums, rota_external_timeline *timeline, uint64_t value) {
@@ -479,9 +479,7 @@ static void shut(void **state) {
     assert_int_equal(application_value(s.app, s.semaphore), 3);
     assert_int_equal(rota_devices_abandoned(), 0);
     rota_external_timeline_release(s.frames);
-    s.app->vk.DestroySemaphore(s.app->device, s.semaphore, NULL);
-    s.app->vk.DestroySemaphore(s.app->device, s.gate, NULL);
-    application_close(s.app);
+    close_application(&s);
 }
 
 /* The runtime closes over what is held, and what is left of the timeline says so. */
@@ -502,9 +500,7 @@ static void closed(void **state) {
     assert_int_equal(reached, 0);
     assert_int_equal(application_value(s.app, s.semaphore), 0);
     rota_external_timeline_release(s.frames);
-    s.app->vk.DestroySemaphore(s.app->device, s.semaphore, NULL);
-    s.app->vk.DestroySemaphore(s.app->device, s.gate, NULL);
-    application_close(s.app);
+    close_application(&s);
 }
 
 static void wrong(void **state) {
