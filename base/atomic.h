@@ -12,6 +12,8 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "base/prefetch.h"
+
 #ifdef ROTA_NO_ATOMICS
 #error                                                                                                       \
     "compiled once for the builds with stops and without: name this file in CMakeLists.txt's ROTA_PLAIN_SOURCES filter"
@@ -71,7 +73,7 @@ extern _Thread_local void *rota_stop_user;
 
 /* A hint that the cache line will soon be written. */
 static inline void ra_prefetch(const void *address) {
-    __builtin_prefetch(address, 1);
+    rota_prefetch_for_write(address);
 }
 
 /* A hint to the core inside a spin loop. */

@@ -10,6 +10,7 @@
 
 #include "base/atomic.h"
 #include "base/given.h"
+#include "base/prefetch.h"
 #include "base/sized_copy.h"
 #include "graph/graph_internal.h"
 #include "graph/kernel_calls.h"
@@ -406,7 +407,7 @@ static inline rota_status commit_record(rota_recorder *lane, const rota_access *
     const rota_node_record *record = (const rota_node_record *)lane->next;
     lane->next += record->record_bytes;
     for (uint32_t line = 0; line < 2; line++)
-        __builtin_prefetch(lane->next + AHEAD_BYTES + (size_t)64 * line, 1);
+        rota_prefetch_for_write(lane->next + AHEAD_BYTES + (size_t)64 * line);
     if (out_node) *out_node = (rota_node){lane->lane, lane->node_count};
     lane->node_count++;
     lane->access_count += record->access_count;
@@ -438,7 +439,7 @@ rota_status rota_record_kernel(rota_recorder *recorder, const rota_kernel_node *
                          node->binding_count, ROTA_KERNEL_BINDABLE_MAX);
     if (__builtin_expect(node->access_count > ROTA_KERNEL_OPERANDS_MAX, 0))
         return refuse_kernel(&where, node);
-    for (uint32_t i = 0; i < node->access_count; i++) __builtin_prefetch(node->accesses[i].buffer);
+    for (uint32_t i = 0; i < node->access_count; i++) rota_prefetch(node->accesses[i].buffer);
     size_t bytes = rota_kernel_record_bytes(node);
     ROTA_TRY(begin_record(recorder, bytes, where.name));
     uint32_t persistent;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include "base/atomic.h"
+#include "base/prefetch.h"
 
 rota_status rota_compile_no_memory(const rota_compiler *compiler) {
     return rota_fail(ROTA_OUT_OF_MEMORY, "compile of graph '%s': no host memory", compiler->graph->name);
@@ -107,9 +108,9 @@ rota_status rota_compile_persistent_index(rota_compiler *c, rota_buffer *buffer,
 void rota_compile_prefetch_persistent(const rota_compiler *c, const rota_buffer *buffer) {
     const uint32_t hint = ra_load_relaxed(&buffer->compile_hint);
     if (hint < c->buffers.count && ((const rota_plan_buffer *)c->buffers.data)[hint].buffer == buffer)
-        __builtin_prefetch(&ROTA_PHYSICALS(c)[hint]);
+        rota_prefetch(&ROTA_PHYSICALS(c)[hint]);
     else if (c->gathering.hash)
-        __builtin_prefetch(&c->gathering.hash[hash_pointer(buffer) & c->gathering.hash_mask]);
+        rota_prefetch(&c->gathering.hash[hash_pointer(buffer) & c->gathering.hash_mask]);
 }
 
 rota_status rota_compile_own_buffer(rota_compiler *c, rota_buffer *buffer, uint32_t *out_index) {

@@ -16,6 +16,7 @@
 #ifndef ROTA_SCHED_PLAN_COMPILER_H
 #define ROTA_SCHED_PLAN_COMPILER_H
 
+#include "base/prefetch.h"
 #include "base/vector.h"
 #include "sched/plan/clock.h"
 #include "sched/plan/compiled.h"
@@ -132,7 +133,7 @@ static inline void rota_compile_prefetch(const rota_compiler *c, const void *by_
                                          uint32_t access) {
     if (access + ROTA_ACCESSES_AHEAD >= c->access_physical.count) return;
     const uint32_t physical = ROTA_ACCESS_PHYSICAL(c)[access + ROTA_ACCESSES_AHEAD];
-    if (physical != ROTA_NONE) __builtin_prefetch((const uint8_t *)by_physical + physical * bytes);
+    if (physical != ROTA_NONE) rota_prefetch((const uint8_t *)by_physical + physical * bytes);
 }
 
 /* Plan buffer of a persistent buffer, entered when first seen; the plan then holds it. */

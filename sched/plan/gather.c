@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
+#include "base/prefetch.h"
 #include "graph/kernel_calls.h"
 #include "graph/record.h"
 #include "sched/plan/check.h"
@@ -14,8 +15,9 @@
 #include "sched/plan/hooks.h"
 #include "sched/plan/workspace.h"
 
-/* How far ahead of the record at hand what the compiler has of its buffers is asked for, in two steps. */
-enum { RECORDS_AHEAD = 4 };
+/* How far ahead of the record at hand what the compiler has of its buffers is asked for, in two steps; and of the
+ * lane at hand, lanes and where their records begin. */
+enum { RECORDS_AHEAD = 4, LANES_AHEAD = 2, LINES_OF_LANE = 12, LINE_BYTES = 64 };
 
 /* ---- Lanes ---- */
 
@@ -373,7 +375,7 @@ static void prefetch_buffers(const rota_compiler *c, const rota_node_record *rec
         const uint32_t buffer =
             stored & 1 ? c->gathering.lane_base[stored >> 32] + ((uint32_t)stored >> 1) : 0;
         const uintptr_t line = stored & 1 ? (uintptr_t)&ROTA_PHYSICALS(c)[buffer] : (uintptr_t)stored;
-        __builtin_prefetch((const void *)line);
+        rota_prefetch((const void *)line);
     }
 }
 
@@ -405,6 +407,16 @@ static rota_status add_lane(rota_compiler *c, const rota_recorder *lane, uint32_
     return ROTA_OK;
 }
 
+/* Asks for where the records of a lane to come begin, and for a later lane: each has memory of its own, which short
+ * lanes would wait for at their first record. */
+static void prefetch_lanes(const rota_compile_info *info, uint32_t lane) {
+    if (lane + 2 * LANES_AHEAD < info->lane_count)
+        rota_prefetch(&info->lanes[lane + 2 * LANES_AHEAD]->first_chunk);
+    if (lane + LANES_AHEAD >= info->lane_count) return;
+    const char *records = (const char *)info->lanes[lane + LANES_AHEAD]->first_chunk;
+    for (uint32_t i = 0; records && i < LINES_OF_LANE; i++) rota_prefetch(records + (size_t)i * LINE_BYTES);
+}
+
 /* Only where the records are. */
 static void list_lane(const rota_recorder *lane, const rota_node_record **records) {
     lane_cursor cursor;
@@ -423,6 +435,7 @@ rota_status rota_compile_gather(rota_compiler *c) {
     }
     for (uint32_t i = 0; i < c->info->lane_count; i++) {
         const uint32_t first = c->info->lane_first_node[i];
+        prefetch_lanes(c->info, i);
         if (records)
             list_lane(c->info->lanes[i], records + first);
         else

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/atomic.h"
+#include "base/prefetch.h"
 #include "graph/kernel_calls.h"
 
 static uint32_t add_memory(lowering *l, uint32_t part, rota_plan_memory memory) {
@@ -566,6 +567,8 @@ static rota_status lower_all(lowering *l) {
     const bool plain = l->only_part && c->edges.joins.count == 0;
     for (uint32_t n = 0; n < c->operations.count; n++) {
         rota_operation *operation = &ROTA_OPERATIONS(c)[n];
+        if (n + ROTA_OPERATIONS_AHEAD < c->operations.count && operation[ROTA_OPERATIONS_AHEAD].record)
+            rota_prefetch(operation[ROTA_OPERATIONS_AHEAD].record);
         number_command(l, operation, n);
         ROTA_TRY(emit_command(l, operation, n));
         if (plain)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/assert.h"
+#include "base/prefetch.h"
 
 enum { PHASE_UNBORN, PHASE_LIVE, PHASE_DEAD };
 enum { CLASSES = 64 * 4, SCAN_MAX = 32 };
@@ -67,8 +68,8 @@ static void prefetch_ahead(const rota_compiler *c, uint32_t n) {
     for (uint32_t i = 0; i < operation->access_count; i++)
         rota_compile_prefetch(c, ROTA_PHYSICALS(c), sizeof(rota_physical), operation->first_access + i);
     if (n + ROTA_OPERATIONS_AHEAD >= c->operations.count || !later->works_in_place) return;
-    __builtin_prefetch(&later->record->u);
-    __builtin_prefetch(&ROTA_ACCESSES(c)[later->first_access]);
+    rota_prefetch(&later->record->u);
+    rota_prefetch(&ROTA_ACCESSES(c)[later->first_access]);
 }
 
 /* Live bytes by part while operations go by. */

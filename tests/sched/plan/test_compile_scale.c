@@ -3,8 +3,10 @@
  * an exponent fitted over sizes that double.
  *
  * test_compile_scale --full measures 10^3 to 10^6 nodes and wants the exponent of the time too to be at
- * most 1.1, and a certificate in three times the compile's; the test proper stays small, where caches and
- * other programs bend the time, and judges edges and memory: a square of either shows there. */
+ * most 1.1, and a certificate in three times the compile's. What else the machine does makes one size dearer than
+ * another: where the limit is passed, all sizes are measured again, thrice at most, and the least of all counts.
+ * The test proper stays small, where caches and other programs bend the time, and judges edges and memory: a
+ * square of either shows there. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -336,7 +338,8 @@ static cost measure(const kind *k, uint64_t n, uint32_t times, rota_device *cons
     return least;
 }
 
-enum { SIZES_MAX = 12 };
+enum { SIZES_MAX = 12, TIMES = 3, MEASUREMENTS_MAX = 4 };
+static const double limit = 1.1, certificate_limit = 3;
 
 static int compare_doubles(const void *left, const void *right) {
     double a = *(const double *)left, b = *(const double *)right;
@@ -356,9 +359,57 @@ static double exponent(const double *nodes, const double *costs, uint32_t count)
 
 static bool full;
 
+/* The costs of a kind of graph by size. */
+typedef struct costs {
+    double nodes[SIZES_MAX], edges[SIZES_MAX], bytes[SIZES_MAX], seconds[SIZES_MAX], certificate[SIZES_MAX];
+    uint32_t count;
+} costs;
+
+/* Once more: the times are the least of all measurements. */
+static void measure_sizes(const kind *k, rota_device *const *on, costs *io_costs) {
+    const uint64_t first = full ? 1000 : 2000, last = full ? 1000000 : 16000;
+    const bool again = io_costs->count > 0;
+    uint32_t i = 0;
+    for (uint64_t n = first; n <= last;
+         n = full && n * 4 > last && n < last ? last : n * (full ? 4 : 2), i++) {
+        if (k->on_devices && n > 64000) break; /* their driver's part takes long */
+        const cost c = measure(k, n, TIMES, on);
+        io_costs->nodes[i] = (double)n;
+        io_costs->edges[i] = c.edges + 1;
+        io_costs->bytes[i] = c.bytes;
+        io_costs->seconds[i] = again ? fmin(io_costs->seconds[i], c.seconds) : c.seconds;
+        io_costs->certificate[i] = again ? fmin(io_costs->certificate[i], c.certificate) : c.certificate;
+    }
+    io_costs->count = i;
+}
+
+/* Whether the times, which --full alone judges, are within their limits. */
+static bool is_quick(const kind *k, const costs *c) {
+    return exponent(c->nodes, c->seconds, c->count) <= limit &&
+           (!k->is_usual || c->certificate[c->count - 1] <= certificate_limit * c->seconds[c->count - 1]);
+}
+
+static bool judge(const kind *k, rota_device *const *on) {
+    costs c = {.count = 0};
+    uint32_t measurements = 0;
+    do {
+        measure_sizes(k, on, &c);
+    } while (++measurements < MEASUREMENTS_MAX && full && !is_quick(k, &c));
+    const double by_edges = exponent(c.nodes, c.edges, c.count), by_bytes = exponent(c.nodes, c.bytes, c.count);
+    const uint32_t last = c.count - 1;
+    print_message("%-24s edges %.3f, memory %.3f, time %.3f; %.0f edges, %.0f bytes, %.0f ns a node at %.0f; measured "
+                  "%u times\n",
+                  k->name, by_edges, by_bytes, exponent(c.nodes, c.seconds, c.count), c.edges[last] / c.nodes[last],
+                  c.bytes[last] / c.nodes[last], c.seconds[last] / c.nodes[last] * 1e9, c.nodes[last],
+                  measurements * TIMES);
+    if (k->is_usual)
+        print_message("%-24s certificate %.3f, %.2f times the compile\n", "",
+                      exponent(c.nodes, c.certificate, c.count), c.certificate[last] / c.seconds[last]);
+    return by_edges <= limit && by_bytes <= limit && (!full || is_quick(k, &c));
+}
+
 static void costs_grow_with_nodes(void **state) {
     (void)state;
-    const uint64_t first = full ? 1000 : 2000, last = full ? 1000000 : 16000;
     rota_runtime *runtime;
     rota_device *on[2];
     static adversary_options options = {.max_allocation_bytes = 1ull << 32};
@@ -366,33 +417,7 @@ static void costs_grow_with_nodes(void **state) {
     assert_ok(rota_device_open(runtime, "cpu", &on[0]));
     assert_ok(rota_device_open(runtime, "adversary", &on[1]));
     bool good = true;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        double nodes[SIZES_MAX], edges[SIZES_MAX], bytes[SIZES_MAX], seconds[SIZES_MAX],
-            certificate[SIZES_MAX];
-        uint32_t count = 0;
-        for (uint64_t n = first; n <= last;
-             n = full && n * 4 > last && n < last ? last : n * (full ? 4 : 2)) {
-            if (kinds[i].on_devices && n > 64000) break; /* their driver's part takes long */
-            cost c = measure(&kinds[i], n, 3, on);
-            nodes[count] = (double)n;
-            edges[count] = c.edges + 1;
-            bytes[count] = c.bytes;
-            seconds[count] = c.seconds;
-            certificate[count++] = c.certificate;
-        }
-        const double by_edges = exponent(nodes, edges, count), by_bytes = exponent(nodes, bytes, count),
-                     by_time = exponent(nodes, seconds, count);
-        print_message(
-            "%-24s edges %.3f, memory %.3f, time %.3f; %.0f edges, %.0f bytes, %.0f ns a node at %.0f\n",
-            kinds[i].name, by_edges, by_bytes, by_time, edges[count - 1] / nodes[count - 1],
-            bytes[count - 1] / nodes[count - 1], seconds[count - 1] / nodes[count - 1] * 1e9,
-            nodes[count - 1]);
-        if (kinds[i].is_usual)
-            print_message("%-24s certificate %.3f, %.2f times the compile\n", "",
-                          exponent(nodes, certificate, count), certificate[count - 1] / seconds[count - 1]);
-        if (full && kinds[i].is_usual && certificate[count - 1] > 3 * seconds[count - 1]) good = false;
-        if (by_edges > 1.1 || by_bytes > 1.1 || (full && by_time > 1.1)) good = false;
-    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) good = judge(&kinds[i], on) && good;
     assert_ok(rota_runtime_close(runtime, 5000000000ull));
     assert_true(good);
 }
