@@ -2,7 +2,7 @@
 
 rota_packages=(build-essential cmake ninja-build pkg-config libvulkan-dev vulkan-validationlayers
   mesa-vulkan-drivers glslang-tools spirv-tools libck-dev libhwloc-dev libopenblas-dev libcjson-dev
-  libcmocka-dev libpcre2-dev python3 python3-dev python3-venv spin)
+  libcmocka-dev libpcre2-dev python3 python3-dev python3-venv spin tcc)
 
 # Fails with the one line to run where it may not install.
 rota_install_missing() {

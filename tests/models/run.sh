@@ -39,11 +39,16 @@ explore() {
     flags=(-O0 -DNFAIR=3)
     options=(-m2000000 -a -f -N live)
   fi
-  if [ "$full" ]; then flags+=(-O2); fi # takes longer to compile than a small model takes to run
+  local compiler=(cc)
+  if [ "$full" ]; then # takes longer to compile than a small model takes to run
+    flags+=(-O2)
+  elif [ "$(command -v tcc)" ]; then # compiles in 0.03 s what cc -O0 takes 0.7 s for; what it makes is as fast
+    compiler=(tcc)
+  fi
   if [[ " $* " == *" -DREVERSE "* ]]; then flags+=(-DREVERSE); fi
   rm -f pan* ./*.trail
   spin -a "$@" "$here/$model" >spin.out 2>&1 &&
-    cc -w -DVECTORSZ=2048 -DMEMLIM=3000 "${flags[@]}" -o pan pan.c 2>cc.out ||
+    "${compiler[@]}" -w -DVECTORSZ=2048 -DMEMLIM=3000 "${flags[@]}" -o pan pan.c 2>cc.out ||
     { cat spin.out cc.out; return 1; }
   ./pan -w18 "${options[@]}" >out 2>&1 || { cat out; return 1; }
 }

@@ -447,7 +447,10 @@ int kernel_case_main(const rota_exec_driver *driver, int argc, char **argv) {
         for (size_t i = 0; i < kernel_case_count; i++) puts(kernel_cases[i].name);
         return 0;
     }
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
+    if (argc > 2 && strcmp(argv[1], "--without") == 0)
+        cmocka_set_skip_filter(argv[2]);
+    else if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     main_driver = driver;
     if (!is_there(driver)) return 77;
     return _cmocka_run_group_tests("kernels", kernel_cases, kernel_case_count, open_device, close_device);
