@@ -368,6 +368,7 @@ static void close_device(rota_exec_device *base, uint64_t deadline_ns, uint64_t 
         if (m->magic == ADVERSARY_LIVE) abandoned += m->base.size_bytes;
     }
     pthread_mutex_unlock(&device->lock);
+    ended = ended && adversary_semaphores_end(device, deadline_ns);
     if (out_abandoned_bytes) *out_abandoned_bytes = ended ? 0 : abandoned;
     if (!ended) {
         pthread_detach(device->thread);
@@ -412,6 +413,11 @@ static const rota_exec_device_vtable vtable = {
     .submit = submit,
     .times = times,
     .stuck_node = stuck_node,
+    .semaphore_adopt = adversary_semaphore_adopt,
+    .semaphore_import = adversary_semaphore_import,
+    .semaphore_export = adversary_semaphore_export,
+    .semaphore_look = adversary_semaphore_look,
+    .semaphore_signal = adversary_semaphore_signal,
 };
 
 enum { DEVICES = 3 };

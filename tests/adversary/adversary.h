@@ -44,6 +44,7 @@ typedef struct adversary_faults {
     _Atomic uint64_t instance_ns;   /* every instance_create takes at least this long */
     _Atomic uint32_t submits_stay;  /* nor does submit of a device whose bit is set */
     _Atomic uint32_t memories_stay; /* nor memory_create of one, for staging memory that the host reads */
+    _Atomic bool signals_stay;      /* nor the signal of a semaphore */
     bool keeps_adopted;             /* memory_return says that the device may still touch it */
     uint64_t slow_command_ns;       /* every piece of a command takes at least this long */
 } adversary_faults;
@@ -89,6 +90,7 @@ typedef struct adversary_options {
     _Atomic uint32_t closes;             /* that freed the device */
     _Atomic uint64_t acquires;           /* works that had to */
     _Atomic uint64_t timeline_waits;     /* for another device */
+    _Atomic uint64_t signals;            /* of semaphores, begun */
     _Atomic uint64_t rescues;            /* calls of timeline_signal */
     _Atomic uint64_t frees_waiting;      /* threads that are in memory_destroy because of faults.frees */
     _Atomic uint32_t instance_creations; /* calls begun; the test may set it back */
@@ -99,6 +101,9 @@ typedef struct adversary_options {
 
 /* Devices "adversary", "adversary:1" and "adversary:2"; the runtime passes an adversary_options as `test`. */
 extern const rota_exec_driver adversary_driver;
+
+/* What the semaphore of a handle of such a device was signalled with last. */
+uint64_t adversary_semaphore_value(const void *handle);
 
 /* A runtime that knows the adversary's devices, with `queues` logical queues (0: the default). */
 rota_status adversary_runtime_open(adversary_options *options, const rota_runtime_options *runtime_options,

@@ -103,6 +103,8 @@ typedef struct adversary_queue {
     _Atomic uint64_t too_early;  /* the newest value that breaks.early_signal reported */
 } adversary_queue;
 
+typedef struct adversary_semaphores adversary_semaphores;
+
 typedef struct adversary_device {
     rota_exec_device base;
     rota_exec_host host;
@@ -121,7 +123,8 @@ typedef struct adversary_device {
     adversary_memory *memories; /* live ones, then forever the dead */
     uint64_t dead_bytes;
     uint32_t waits_handed_over;
-    rota_exec_timeline *timelines; /* all that were made here */
+    rota_exec_timeline *timelines;    /* all that were made here */
+    adversary_semaphores *semaphores; /* NULL: there never was one */
 
     pthread_t thread; /* everything below is its own */
     adversary_queue queues[ROTA_EXEC_QUEUES_MAX];
@@ -168,6 +171,15 @@ void adversary_timeline_reach(rota_exec_timeline *timeline, uint64_t value);
 uint64_t adversary_timeline_value(const rota_exec_timeline *timeline);
 void adversary_timeline_check(adversary_device *device, const rota_exec_timeline_wait *wait);
 void adversary_timelines_free(adversary_device *device);
+
+/* adversary_semaphore.c: the contract's calls ... */
+rota_status adversary_semaphore_import(rota_exec_device *device, int fd, void **out_handle);
+void adversary_semaphore_adopt(rota_exec_device *device, rota_exec_semaphore *semaphore);
+rota_status adversary_semaphore_export(rota_exec_device *device, void *handle, int *out_fd);
+void adversary_semaphore_look(rota_exec_device *device);
+rota_status adversary_semaphore_signal(rota_exec_device *device, void *handle, uint64_t value);
+/* ... and the end. False: somebody is at one at the deadline, or the thread in a signal. */
+bool adversary_semaphores_end(adversary_device *device, uint64_t deadline_ns);
 
 /* Counts a fault down; true when it strikes. */
 bool adversary_strikes(_Atomic uint32_t *countdown);

@@ -28,7 +28,7 @@
 
 bool rota_external_semaphore_enter(rota_external_semaphore *semaphore) {
     if (!(ra_fetch_add_acq_rel(&semaphore->users, 1) & SHUT)) return true;
-    (void)ra_fetch_sub_release(&semaphore->users, 1);
+    rota_external_semaphore_leave(semaphore);
     return false;
 }
 
@@ -51,7 +51,8 @@ void rota_external_semaphore_reach(rota_external_semaphore *semaphore, uint64_t 
     uint64_t before = ra_load_relaxed(&semaphore->to_signal);
     while (before < value && !ra_cas_seq_cst(&semaphore->to_signal, &before, value)) {
     }
-    if (before < value) exec->vtable->semaphore_look(exec);
+    /* Also who noted nothing, since another one had noted as much: that one may be stopped before it says so here. */
+    exec->vtable->semaphore_look(exec);
 }
 
 rota_status rota_external_semaphore_signal(rota_external_semaphore *semaphore) {

@@ -156,7 +156,8 @@ rota_status rota_external_timeline_promise(rota_external_timeline *timeline, uin
                          timeline->name);
     /* Released to who hands over a work that waits for it; seq_cst: with rota_external_wait_watch, as `reached`. */
     rota_external_timeline_retain(timeline); /* as in raise */
-    if (rise(&timeline->semaphore->promised, value)) wake_holders(timeline);
+    (void)rise(&timeline->semaphore->promised, value);
+    wake_holders(timeline); /* in any case: who promised as much before may be stopped before it wakes them */
     rota_external_timeline_drop(timeline);
     return ROTA_OK;
 }

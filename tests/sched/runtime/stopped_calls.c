@@ -5,6 +5,9 @@
 #include <string.h>
 #include "base/clock.h"
 #include "graph/buffer_internal.h"
+#include "sched/embed.h"
+#include "sched/runtime/shared/external_semaphore.h"
+#include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
 #include "tests/kernels/kernels.h"
@@ -104,6 +107,7 @@ rota_status world_open(world *w) {
 }
 
 rota_status world_close(world *w) {
+    rota_external_timeline_release(w->semaphore);
     rota_plan_release(w->plan);
     rota_graph_release(w->graph);
     rota_buffer_release(w->shared);
@@ -470,6 +474,40 @@ static rota_status submit_and_signal(victim *v) {
     return rota_wait(v->ticket, STOPPED_PATIENCE_NS);
 }
 
+/* ---- A semaphore ---- */
+
+enum { VICTIMS_VALUE = 8, OTHERS_VALUE = 7 };
+
+static rota_status make_semaphore(world *w) {
+    rota_device *device;
+    ROTA_TRY(rota_device_open(w->runtime, "adversary", &device));
+    return rota_external_timeline_import(device, -1, "everybody's", &w->semaphore);
+}
+
+/* It gets there by a thread of the executor's, which nobody but those who signal tells to look. */
+static rota_status signal_until(world *w, uint64_t value) {
+    const void *handle = w->semaphore->semaphore->exec.handle;
+    const uint64_t until = rota_deadline_after(STOPPED_PATIENCE_NS / 4);
+    ROTA_TRY(rota_external_timeline_promise(w->semaphore, value));
+    ROTA_TRY(rota_external_timeline_signal(w->semaphore, value));
+    while (adversary_semaphore_value(handle) < value) {
+        if (rota_clock_ns() > until)
+            return rota_fail(ROTA_TIMEOUT, "the semaphore is at %llu, expected %llu",
+                             (unsigned long long)adversary_semaphore_value(handle),
+                             (unsigned long long)value);
+        test_nap_us(50);
+    }
+    return ROTA_OK;
+}
+
+rota_status world_signal(world *w) {
+    return signal_until(w, OTHERS_VALUE);
+}
+
+static rota_status signal_semaphore(victim *v) {
+    return signal_until(v->w, VICTIMS_VALUE);
+}
+
 /* ---- Release ---- */
 
 static rota_status make_things(victim *v) {
@@ -513,6 +551,7 @@ const situation situations[] = {
     {"wait to be sequenced", rest_sequencer, submit_one, wait_long, wake_sequencer},
     {"wait past the deadline", close_gate, submit_gate, wait_too_short, open_gate},
     {"submit after a point, and reach it", NULL, make_timeline, submit_and_signal, NULL},
+    {"signal a semaphore", make_semaphore, NULL, signal_semaphore, NULL},
     {"release", NULL, make_things, release_things, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

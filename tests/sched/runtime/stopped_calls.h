@@ -19,6 +19,7 @@ typedef struct world {
     rota_buffer *shared, *ones;  /* every submission of `plan` adds 1 to each word of shared */
     rota_graph *graph;           /* open: all record into lanes of it */
     rota_plan *plan;
+    rota_external_timeline *semaphore; /* NULL, or one that the others signal, too */
 } world;
 
 /* The thread that is halted, and what it uses in its situation. */
@@ -55,6 +56,8 @@ rota_status world_open(world *w);
 rota_status world_close(world *w);
 /* Records a node that adds 1 to each word of w->shared. */
 rota_status world_record(world *w, rota_recorder *recorder, rota_node *out_node);
+/* Signals w->semaphore with a lower value than the victim does, and sees that it is. */
+rota_status world_signal(world *w);
 /* Runtimes with a device and a plan each, opened once. */
 rota_status crowd_open(void);
 rota_status crowd_close(void);

@@ -78,6 +78,11 @@ static const listed_function inside[] = {
     {"sched/runtime/shared/external_timeline.c", "rota_external_timeline_retain"},
     {"sched/runtime/shared/external_timeline.c", "rota_external_timeline_drop"},
     {"sched/runtime/shared/external_timeline.c", "rota_external_wait_describe"},
+    {"sched/runtime/shared/external_timeline.c", "rise"},
+    {"sched/runtime/shared/external_semaphore.c", "rota_external_semaphore_enter"},
+    {"sched/runtime/shared/external_semaphore.c", "rota_external_semaphore_leave"},
+    {"sched/runtime/shared/external_semaphore.c", "rota_external_semaphore_reach"},
+    {"tests/adversary/adversary_semaphore.c", "adversary_semaphore_look"},
     {"base/turns.c", "*"},
     {"base/sleep.c", "rota_sleeper_wake"},
     {"base/stack_upmc.h", "rota_stack_push_upmc"},
@@ -132,7 +137,7 @@ static const listed_function outside[] = {
     {"sched/runtime/memory/memory.c", "*"},
     {"sched/runtime/memory/adopt.c", "*"},
     {"sched/runtime/shared/external_timeline.c", "*"},
-    /* A VkDevice's, which is not in this world: test_vk_points has who is stopped there. */
+    /* The executor's thread's, and of calls that may block. */
     {"sched/runtime/shared/external_semaphore.c", "*"},
     {"sched/runtime/caller/semaphores.c", "*"},
     {"sched/runtime/life/application.c", "*"},
@@ -300,6 +305,7 @@ static rota_status other_work(const other *o) {
         if (status == ROTA_OK) status = rota_buffer_create_in(w->runtime, "another's", 256, &buffer);
         if (status == ROTA_OK) status = rota_buffer_write(buffer, w->device, 0, &word, 4, NULL);
         rota_buffer_release(buffer);
+        if (status == ROTA_OK && w->semaphore) status = world_signal(w);
     }
     rota_recorder_close(recorder);
     return status;
