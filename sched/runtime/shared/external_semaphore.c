@@ -36,6 +36,11 @@ void rota_external_semaphore_leave(rota_external_semaphore *semaphore) {
     (void)ra_fetch_sub_release(&semaphore->users, 1); /* with shut: it has done with the device */
 }
 
+bool rota_external_semaphore_is_released(const rota_external_semaphore *semaphore) {
+    /* Who forgot it because of that had seen it, and who found it shut sees that: by `users`. */
+    return ra_load_relaxed(&semaphore->released) != ROTA_EXTERNAL_HAD;
+}
+
 bool rota_external_semaphore_shut(rota_external_semaphore *semaphore, uint64_t deadline_ns) {
     (void)ra_fetch_or_acq_rel(&semaphore->users, SHUT);
     /* Who found it shut may have the mutex, for a moment, or be stopped there. With leave. */

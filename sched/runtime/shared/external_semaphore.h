@@ -9,6 +9,12 @@
 #include "exec/exec_semaphore.h"
 #include "sched/embed.h"
 
+/* What the application has done with the timeline. */
+typedef enum rota_external_release {
+    ROTA_EXTERNAL_HAD,
+    ROTA_EXTERNAL_RELEASED
+} rota_external_release;
+
 /* Of its timeline, and of the executor until that forgets it. */
 typedef struct rota_external_semaphore {
     rota_exec_semaphore exec; /* first */
@@ -23,6 +29,7 @@ typedef struct rota_external_semaphore {
     _Atomic uint64_t promised;  /* signals up to here are with the driver */
     _Atomic uint32_t users;     /* threads that use the device by it; above them, that nobody may any more */
     _Atomic uint32_t references;
+    _Atomic uint32_t released; /* rota_external_release */
     bool is_exportable; /* rota made it, for others to have */
 } rota_external_semaphore;
 
@@ -30,6 +37,8 @@ typedef struct rota_external_semaphore {
  * or the executor has forgotten the semaphore. Wait-free. */
 bool rota_external_semaphore_enter(rota_external_semaphore *semaphore);
 void rota_external_semaphore_leave(rota_external_semaphore *semaphore);
+/* Of one that nobody enters any more: its application has released it, not close. */
+bool rota_external_semaphore_is_released(const rota_external_semaphore *semaphore);
 /* Nobody enters any more; whether those who had have left by the deadline: then the mutex is the caller's. */
 bool rota_external_semaphore_shut(rota_external_semaphore *semaphore, uint64_t deadline_ns);
 

@@ -54,12 +54,17 @@ static void part(rota_external_timeline *timeline) {
     rota_external_semaphore *semaphore = timeline->semaphore;
     const bool is_there = rota_external_semaphore_enter(semaphore);
     rota_status status = ROTA_OK;
+    ra_store_relaxed(&semaphore->released, ROTA_EXTERNAL_RELEASED); /* with is_released */
     (void)pthread_mutex_lock(&semaphore->mutex);
     if (is_there) status = rota_external_semaphore_signal(semaphore);
     semaphore->timeline = NULL;
     (void)pthread_mutex_unlock(&semaphore->mutex);
     rota_external_semaphore_note(timeline, status);
-    if (is_there) rota_external_semaphore_leave(semaphore);
+    if (is_there) {
+        rota_exec_device *exec = semaphore->device->exec;
+        exec->vtable->semaphore_look(exec); /* its thread forgets it, and is busy with it no longer */
+        rota_external_semaphore_leave(semaphore);
+    }
 }
 
 void rota_external_timeline_release(rota_external_timeline *timeline) {
@@ -121,7 +126,10 @@ rota_status rota_external_timeline_reach(rota_external_timeline *timeline, uint6
         rota_external_semaphore_reach(semaphore, value); /* first: who sees the point may release it */
         rota_external_semaphore_leave(semaphore);
     } else if (semaphore) {
-        status = rota_opened_check_lasts(timeline->opened); /* closed; or its application has released it */
+        /* Released, there is nothing left to signal, and what is held for it goes on, as for any timeline. Else its
+         * device is closed: the runtime is CLOSING, or was, and nobody would signal it any more. */
+        status = rota_external_semaphore_is_released(semaphore) ? rota_opened_check_lasts(timeline->opened)
+                                                                : rota_opened_check(timeline->opened);
     }
     if (status == ROTA_OK) rota_external_timeline_raise(timeline, value);
     rota_external_timeline_drop(timeline);
