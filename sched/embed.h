@@ -150,7 +150,10 @@ ROTA_API rota_status rota_external_timeline_value(const rota_external_timeline *
  * by the VkDevice that `device` was opened on (rota_device_open_vulkan). It is where the semaphore is: what the
  * application's queues and threads signal are points of it, and a point that rota reaches (rota_ticket_export,
  * rota_external_timeline_signal) is signalled on the semaphore, so that submits of the application's wait for it on the
- * GPU. Each value is signalled by one of the two, in ascending order, as Vulkan wants it.
+ * GPU. Each value is signalled by one of the two, in ascending order, as Vulkan wants it. That a value of rota's is
+ * signalled is seen on the semaphore alone: the ticket has ended, and rota_external_timeline_value has the value, some
+ * time before, mostly less than 1 ms. So who signals a later one waits for rota's on the semaphore (vkWaitSemaphores on
+ * the host, or a wait of the submit that signals): else Vulkan may be told of rota's after that, which it forbids.
  *
  * A submission of any device comes after points of it: it is held without a thread of the application's waiting, while
  * one of rota's looks at the semaphore, up to 2 ms late. What the application has promised
@@ -194,7 +197,8 @@ ROTA_API rota_status rota_external_timeline_promise(rota_external_timeline *time
  * without streams; INVALID_ARGUMENT: also a stream of another context, a timeline of another runtime; WRONG_STATE:
  * also a stream that is being captured; DEVICE_LOST. Where the context fails meanwhile the point is not reached, and
  * what comes after it has its deadline. The call holds the timeline until the driver has called, which it does in that
- * case, too. */
+ * case, too. A stream that gets there while the runtime closes does not move a semaphore's, and nobody is told: where a
+ * submit waits for that, who closes the runtime has waited for the stream. */
 ROTA_API rota_status rota_stream_signal(rota_device *device, void *stream, rota_external_timeline *timeline,
                                         uint64_t value);
 
@@ -210,7 +214,8 @@ ROTA_API rota_status rota_stream_wait(rota_device *device, void *stream, rota_ti
 /* The point is reached when the ticket is complete or failed; which of the two, rota_poll says. It is rota's completer
  * that moves the timeline then, as rota_external_timeline_signal does: of a semaphore, a submit of the application's
  * that waits for the value goes on. On a queue that it shares with rota it may not wait for a ticket that is not
- * complete, whose works may be behind it there.
+ * complete, whose works may be behind it there. The semaphore is signalled after the ticket's end is seen: who signals
+ * a later value waits for this one on the semaphore (rota_external_timeline_adopt).
  * May block in malloc. INVALID_ARGUMENT: also a timeline of another runtime. */
 ROTA_API rota_status rota_ticket_export(rota_ticket ticket, rota_external_timeline *timeline, uint64_t value);
 
