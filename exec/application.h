@@ -67,7 +67,9 @@ typedef struct rota_cuda_context {
     void *context; /* CUcontext, in place of that: it stays the application's */
     /* Both NULL: rota's device memory is its own. Else it comes from here and goes back here, all but blocks of 64 KiB
      * for arguments: it may be in use on `stream` alone until what is there by then is done, as
-     * of cuMemAllocAsync, for which rota waits. NULL from allocate is OUT_OF_MEMORY, an address that is no multiple
+     * of cuMemAllocAsync, for which rota waits, two minutes at most: a pool that makes `stream` wait for a stream that
+     * waits for rota's works may have rota wait for itself, and then what needs the memory fails (TIMEOUT), and the
+     * memory is freed on `stream`. NULL from allocate is OUT_OF_MEMORY, an address that is no multiple
      * of ROTA_BUFFER_ALIGNMENT MISALIGNED. `stream` is a CUstream of rota's, always the same, so that a pool that
      * keeps blocks by stream gives none that something of the application's still uses; nothing of rota's uses what
      * it frees any more. They are called with the context current, on threads that call rota and on rota's own,

@@ -4,7 +4,9 @@
  * on it may still use it. rota's memory is used on many streams, and is freed when the host has seen the end of all
  * that used it. So it is asked for, and given back, on a stream of rota's: such an allocator has a block for that only
  * if rota gave it back, with nothing left to use it, or if it is new. What it has put on that stream for it, as
- * cuMemAllocAsync may, is waited for. */
+ * cuMemAllocAsync may, is waited for, with naps and to the stall limit: cuStreamSynchronize has no deadline, and the
+ * stream may have been made to wait for another one that waits for rota, which waits for the memory. Memory that is not
+ * there by then is given back on the same stream, in whose order nobody has used it. */
 #include "exec/cuda/cuda_application.h"
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
@@ -53,10 +55,16 @@ rota_status rota_cuda_application_allocate(rota_cuda_device *device, uint64_t si
             device->base.info.id, name, pointer, ROTA_BUFFER_ALIGNMENT);
     }
     /* Of a pool that goes by streams (cuMemAllocAsync) it is memory for works on that one until this is over. */
-    const CUresult result = device->cu->StreamSynchronize(device->own.stream);
+    rota_cuda_settle(device, device->own.stream, device->bounds.stall_ns);
+    const CUresult result = device->cu->StreamQuery(device->own.stream);
     if (result != CUDA_SUCCESS) {
         given->free(given->user, pointer, size_bytes, device->own.stream);
-        return rota_cuda_fail(device->cu, result, "cuStreamSynchronize");
+        if (result != CUDA_ERROR_NOT_READY) return rota_cuda_fail(device->cu, result, "cuStreamQuery");
+        return rota_fail(
+            ROTA_TIMEOUT,
+            "%s: '%s': the application's allocator gives memory that is not ready after %.3f s: what "
+            "it has put on rota's stream does not end",
+            device->base.info.id, name, (double)device->bounds.stall_ns * 1e-9);
     }
     memory->base.address = (uint64_t)(uintptr_t)pointer;
     memory->is_given = true;

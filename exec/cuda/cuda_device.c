@@ -370,6 +370,7 @@ static rota_status cuda_open(const rota_exec_driver *driver, uint32_t index,
     rota_cuda_pool_begin(&device->objects.pinned, ROTA_CUDA_POOL_PINNED);
     rota_cuda_pool_begin(&device->objects.blocks, ROTA_CUDA_POOL_DEVICE);
     rota_cuda_pool_begin(&device->objects.shared, ROTA_CUDA_POOL_SHARED);
+    device->bounds.stall_ns = ROTA_CUDA_STALL_NS;
     device->bounds.in_flight_max =
         options->max_in_flight ? options->max_in_flight : ROTA_CUDA_IN_FLIGHT_DEFAULT;
     if (device->bounds.in_flight_max > ROTA_CUDA_FENCES) device->bounds.in_flight_max = ROTA_CUDA_FENCES;

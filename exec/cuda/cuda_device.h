@@ -56,6 +56,8 @@ typedef struct rota_cuda_helpers {
 typedef struct rota_cuda_bounds {
     uint64_t granularity; /* of memory that can be exported; 0: the driver has none */
     uint32_t in_flight_max;
+    uint64_t
+        stall_ns; /* a full device that completes nothing for so long is given up; so is an allocator's stream */
 } rota_cuda_bounds;
 
 struct rota_cuda_device {

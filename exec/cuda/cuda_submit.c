@@ -13,7 +13,6 @@
 
 /* A full device that completes nothing for this long is taken for dead: submit must end (P2), and a kernel is
  * not expected to run for minutes. */
-#define STALL_NS (120ull * 1000000000ull)
 #define WAIT_SLICE_NS (20ull * 1000000ull)
 /* A nap of the completion thread is cut short for new work on an idle queue if it would last longer: waking
  * costs the submit thread several microseconds. */
@@ -37,7 +36,7 @@ static rota_status wait_for_room(rota_cuda_device *device, rota_cuda_queue *queu
         }
         rota_futex_wait(&device->completer.progress, seen, rota_deadline_after(WAIT_SLICE_NS));
         if (ra_load_seq_cst(&device->completer.progress) != seen) last_progress = rota_clock_ns();
-        if (rota_clock_ns() - last_progress > STALL_NS)
+        if (rota_clock_ns() - last_progress > device->bounds.stall_ns)
             status = rota_cuda_lose(device, CUDA_ERROR_NOT_READY, "no work completed for two minutes");
     }
     ra_store_relaxed(&device->room_wanted, 0);

@@ -7,6 +7,8 @@
 #include "exec/cuda/cuda_api.h"
 #include "exec/exec.h"
 
+/* For how long a device may complete nothing (rota_cuda_bounds.stall_ns). */
+#define ROTA_CUDA_STALL_NS (120ull * 1000000000ull)
 /* Works behind which a fence is set at the latest: bounds how long the first of them waits to be reported. */
 #define ROTA_CUDA_MERGE_MAX 16u
 /* While fewer fences than this are in flight, each work has its own: two long works handed over at once, as by

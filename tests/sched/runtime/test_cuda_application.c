@@ -4,6 +4,9 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include "base/atomic.h"
+#include "base/clock.h"
+#include "exec/cuda/cuda_device.h"
+#include "sched/runtime/shared/devices.h" /* IWYU pragma: keep */
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/kit/nap.h"
 
@@ -20,8 +23,9 @@ typedef struct pool {
     void *stream;
     uint32_t wrong_streams, without_context;
     uint64_t shift, largest_bytes; /* what is given is not aligned; and none that is larger, 0: any */
-    bool is_late;                /* what is given is not to be used before its stream has come to that */
+    bool is_late;                  /* what is given is not to be used before its stream has come to that */
     _Atomic uint64_t ready;
+    _Atomic bool stays; /* the stream does not come to it before this is changed */
 } pool;
 
 static void note_call(pool *own, void *stream) {
@@ -33,7 +37,9 @@ static void note_call(pool *own, void *stream) {
 
 static void CUDAAPI become_ready(CUstream stream, CUresult result, void *user) {
     (void)stream, (void)result;
+    const uint64_t until = rota_deadline_after(PATIENCE_NS);
     test_nap_ms(2);
+    while (ra_load_acquire(&((pool *)user)->stays) && rota_clock_ns() < until) test_nap_ms(1);
     (void)ra_fetch_add_relaxed(&((pool *)user)->ready, 1);
 }
 
@@ -193,6 +199,31 @@ static void ordered(void **state) {
     end(&s);
 }
 
+/* A stream that waits for what does not come, for as long as another one that waits for rota: an error, in time, and
+ * the memory is given back. */
+static void circle(void **state) {
+    (void)state;
+    scene s;
+    begin(&s);
+    rota_cuda_context given =
+        ROTA_CUDA_CONTEXT(.context = s.context, .allocate = take, .free = give, .user = &s.pool);
+    s.pool.is_late = true;
+    assert_ok(rota_device_open_cuda(s.runtime, &given, &s.device));
+    ((rota_cuda_device *)s.device->exec)->bounds.stall_ns = 50000000;
+    rota_buffer *buffer = test_buffer(s.runtime, "circle", BYTES);
+    ra_store_release(&s.pool.stays, true);
+    const uint64_t begun_ns = rota_clock_ns();
+    assert_status(rota_buffer_prepare(buffer, s.device), ROTA_TIMEOUT);
+    assert_true(rota_clock_ns() - begun_ns < PATIENCE_NS / 2);
+    expect_said("'circle': the application's allocator gives memory that is not ready after 0.050 s");
+    ra_store_release(&s.pool.stays, false);
+    ((rota_cuda_device *)s.device->exec)->bounds.stall_ns = PATIENCE_NS;
+    assert_ok(rota_buffer_prepare(buffer, s.device));
+    rota_buffer_release(buffer);
+    copy_words(s.device, 7);
+    end(&s);
+}
+
 static void wrong(void **state) {
     (void)state;
     scene s;
@@ -213,7 +244,8 @@ static void wrong(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(contexts), cmocka_unit_test(refused),
-                                       cmocka_unit_test(ordered), cmocka_unit_test(wrong)};
+                                       cmocka_unit_test(ordered), cmocka_unit_test(circle),
+                                       cmocka_unit_test(wrong)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
