@@ -53,6 +53,15 @@ void rota_completer_wake(rota_completer_shared *completer) {
     rota_futex_wake(&completer->sleeping, 1);
 }
 
+void rota_completer_wake_by_any(rota_completer_shared *completer) {
+    /* Not to 0: it is not awake before the system call, and who came in between would leave it asleep. A thread that
+     * is about to sleep does not: it finds another value. Only the thread itself, and a submit thread, which goes on to
+     * wake it and is not the application's to stop, say 0. */
+    uint32_t sleeping = ra_load_seq_cst(&completer->sleeping);
+    if (sleeping == 1) (void)ra_cas_seq_cst(&completer->sleeping, &sleeping, 2);
+    if (sleeping) rota_futex_wake(&completer->sleeping, 1);
+}
+
 void rota_completer_sleep(rota_completer_shared *completer, rota_completer_work_fn has_work, void *user,
                           uint64_t until_ns) {
     ra_store_seq_cst(&completer->sleeping, 1);

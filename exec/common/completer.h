@@ -21,10 +21,11 @@ typedef enum rota_completer_close {
 
 typedef struct rota_completer_shared {
     pthread_t thread;
-    bool is_started;           /* written by open, read by close */
-    _Atomic uint32_t closing;  /* rota_completer_close */
-    _Atomic uint32_t done;     /* futex of close */
-    _Atomic uint32_t sleeping; /* futex of the thread: 1 while it sleeps or is about to */
+    bool is_started;          /* written by open, read by close */
+    _Atomic uint32_t closing; /* rota_completer_close */
+    _Atomic uint32_t done;    /* futex of close */
+    /* Futex of the thread: 1 while it sleeps or is about to; 2 then, too: somebody is waking it. */
+    _Atomic uint32_t sleeping;
     _Atomic uint32_t progress; /* futex of a submit that waits for room: counts what was seen complete */
     _Atomic uint64_t spin_ns;  /* time in which it kept looking */
 } rota_completer_shared;
@@ -51,6 +52,8 @@ void rota_completer_is_done(rota_completer_shared *completer);
 /* The submit thread's, after it has published work with a seq_cst store; a system call only if the thread
  * sleeps. */
 void rota_completer_wake(rota_completer_shared *completer);
+/* The same for threads that may be stopped, of the application's: who is stopped in it keeps nobody else's wake. */
+void rota_completer_wake_by_any(rota_completer_shared *completer);
 
 /* The thread's: looks for work for so long, then sleeps until there is some, close, or a while is over. */
 void rota_completer_rest(rota_completer_shared *completer, rota_completer_work_fn has_work, void *user,

@@ -84,7 +84,7 @@ rota_status rota_vk_semaphore_export(rota_exec_device *base, void *handle, int *
 void rota_vk_semaphore_look(rota_exec_device *base) {
     rota_vk_device *device = (rota_vk_device *)base;
     ra_store_seq_cst(&device->objects.look, 1); /* releases what is wanted; with has_work and watch */
-    rota_completer_wake(&device->completer);
+    rota_completer_wake_by_any(&device->completer);
 }
 
 rota_status rota_vk_semaphore_signal(rota_exec_device *base, void *handle, uint64_t value) {
