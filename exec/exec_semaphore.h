@@ -22,11 +22,11 @@ struct rota_exec_semaphore {
      * then. */
     rota_exec_look (*begin)(rota_exec_semaphore *semaphore);
     void (*end)(rota_exec_semaphore *semaphore, uint64_t value);
-    /* The executor does not know it any more: after NEVER, or since the device is closed: then before any of its
-     * objects is destroyed, and when that thread has ended. It may call semaphore_signal; nothing is asked of the
-     * executor for it afterwards. False: a thread that asks something is still at it, at the deadline, and the executor
-     * keeps the semaphore. */
-    bool (*forget)(rota_exec_semaphore *semaphore, uint64_t deadline_ns);
+    /* The executor does not know it any more: after NEVER, or since the device is closed. On that thread, too, which
+     * does so for all that are left before it ends, and so before any object of the device is destroyed. It may call
+     * semaphore_signal; nothing is asked of the executor for it afterwards. False: a thread that asks something is
+     * still at it, and the executor keeps the semaphore, to try again. */
+    bool (*forget)(rota_exec_semaphore *semaphore);
 };
 
 #endif

@@ -127,8 +127,9 @@ ROTA_API rota_status rota_buffer_export(rota_buffer *buffer, rota_device *device
 ROTA_API rota_status rota_external_timeline_create(rota_runtime *runtime, const char *name,
                                                    rota_external_timeline **out_timeline);
 /* One reference less. Any thread, also after the runtime was closed; the last one may block in malloc, and one of a
- * semaphore's for as long as a driver is asked for its value, or given the signal of what was reached. NULL is
- * ignored. */
+ * semaphore's for as long as a driver is asked for its value, or given the signal of what was reached: where a driver
+ * keeps who asks, as of a GPU that hangs, for the runtime's timeout. Then the log says so, the timeline stays, and the
+ * semaphore is not to be destroyed, as on a device that close abandons. NULL is ignored. */
 ROTA_API void rota_external_timeline_release(rota_external_timeline *timeline);
 
 /* All points up to `value` are reached: what the calling thread wrote before is seen by what comes after them. A value
@@ -178,7 +179,7 @@ ROTA_API rota_status rota_external_timeline_adopt(rota_device *device, void *sem
 ROTA_API rota_status rota_external_timeline_import(rota_device *device, int fd, const char *name,
                                                    rota_external_timeline **out_timeline);
 /* A descriptor of such a semaphore, the caller's to close. UNSUPPORTED: a timeline that rota_external_timeline_import
- * did not make. May block in the driver. */
+ * did not make; TIMEOUT: a driver has kept who asks for it for the runtime's timeout. May block in the driver. */
 ROTA_API rota_status rota_external_timeline_export(rota_external_timeline *timeline, int *out_fd);
 
 /* The application says that the signals of all points of a semaphore up to `value` are submitted to their queues, or

@@ -10,6 +10,7 @@
  * close abandons the device. */
 #include "exec/vk/vk_application.h"
 #include "exec/vk/vk_device.h"
+#include "exec/vk/vk_semaphore.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -153,6 +154,9 @@ static bool settle(rota_vk_device *device, const rota_vk_real *real) {
     VkResult result = device->vk.QueueSubmit2(real->queue, 0, NULL, real->settled);
     rota_vk_queue_unlock(real);
     while (result == VK_SUCCESS) {
+        /* What is before the fence may wait for a point that somebody noted after the thread's last look, having seen
+         * the runtime open. */
+        (void)rota_vk_semaphores_watch(device);
         result = device->vk.WaitForFences(device->handle, 1, &real->settled, VK_TRUE, WAIT_SLICE_NS);
         if (result != VK_TIMEOUT) break;
         if (ra_load_acquire(&device->completer.closing) == ROTA_COMPLETER_STOPS) return false; /* as above */

@@ -318,6 +318,9 @@ void *rota_vk_complete_main(void *argument) {
     }
     outlast(device);
     device->watch.is_settled = rota_vk_queues_settle(device);
+    /* Last, and whatever came of the device: a point that was noted before is signalled, for a submit of the
+     * application's to go on. Who still sees the runtime open notes points until then. */
+    (void)rota_vk_semaphores_forget(device);
     rota_thread_cpus_end(&device->watch.thread_cpus);
     rota_completer_is_done(&device->completer);
     return NULL;

@@ -231,8 +231,8 @@ static bool driver_done(rota_vk_device *device, uint64_t deadline_ns) {
 static void vk_close(rota_exec_device *base, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
     rota_vk_device *device = (rota_vk_device *)base;
     const bool stopped = rota_completer_stop(&device->completer, deadline_ns) != ROTA_COMPLETER_STUCK;
-    /* Semaphores last, and before anything is destroyed: others signal them until then. */
-    if (!stopped || !driver_done(device, deadline_ns) || !rota_vk_semaphores_forget(device, deadline_ns)) {
+    /* By then the thread has forgotten the semaphores: nobody comes to the device's struct by them. */
+    if (!stopped || !driver_done(device, deadline_ns) || device->objects.semaphores) {
         /* With the device itself, so that the count is never 0 where something is abandoned. */
         uint64_t bytes = ra_load_relaxed(&device->objects.memory_bytes) + sizeof *device;
         rota_log_write(&device->host.log, ROTA_LOG_ERROR,

@@ -52,7 +52,7 @@ typedef struct rota_vk_objects_shared {
     rota_link memories, instances;
     rota_exec_timeline *timelines;
     rota_exec_semaphore *semaphores; /* the application's; taken out by the completion thread alone */
-    _Atomic uint32_t has_semaphores; /* ever */
+    _Atomic uint32_t has_semaphores; /* now */
     _Atomic uint32_t look;           /* more of them is wanted: vk_semaphore.c */
     _Atomic uint64_t memory_bytes;
 } rota_vk_objects_shared;

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 #include "base/clock.h"
+#include "base/futex.h"
 #include "exec/vk/vk_device.h"
 #include "exec/vk/vk_timeline.h"
 
@@ -22,17 +23,18 @@
 /* While works are in flight nobody can wake the thread in the driver: how late it signals then, at most. */
 #define SLICE_NS 250000ull
 
+#define FORGET_NAP_NS 50000ull
+
 static void link_one(rota_vk_device *device, rota_exec_semaphore *semaphore) {
     pthread_mutex_lock(&device->objects.lock);
     semaphore->next = device->objects.semaphores;
     device->objects.semaphores = semaphore;
+    ra_store_relaxed(&device->objects.has_semaphores, 1);
     pthread_mutex_unlock(&device->objects.lock);
 }
 
 void rota_vk_semaphore_adopt(rota_exec_device *base, rota_exec_semaphore *semaphore) {
-    rota_vk_device *device = (rota_vk_device *)base;
-    ra_store_relaxed(&device->objects.has_semaphores, 1);
-    link_one(device, semaphore);
+    link_one((rota_vk_device *)base, semaphore);
 }
 
 static rota_status import(rota_vk_device *device, const rota_exec_timeline *timeline, int fd) {
@@ -104,13 +106,14 @@ static void unlink_one(rota_vk_device *device, const rota_exec_semaphore *semaph
     rota_exec_semaphore **link = &device->objects.semaphores;
     while (*link != semaphore) link = &(*link)->next;
     *link = semaphore->next;
+    ra_store_relaxed(&device->objects.has_semaphores, device->objects.semaphores != NULL);
     pthread_mutex_unlock(&device->objects.lock);
 }
 
 /* It may be gone afterwards. One that somebody is at stays, for a later look. */
-static bool forget_one(rota_vk_device *device, rota_exec_semaphore *semaphore, uint64_t deadline_ns) {
+static bool forget_one(rota_vk_device *device, rota_exec_semaphore *semaphore) {
     unlink_one(device, semaphore);
-    if (semaphore->forget(semaphore, deadline_ns)) return true;
+    if (semaphore->forget(semaphore)) return true;
     link_one(device, semaphore);
     return false;
 }
@@ -134,7 +137,7 @@ uint64_t rota_vk_semaphores_watch(rota_vk_device *device) {
         next = semaphore->next;
         const rota_exec_look look = semaphore->begin(semaphore);
         if (look == ROTA_EXEC_LOOK_NOT) continue;
-        if (look == ROTA_EXEC_LOOK_NEVER && forget_one(device, semaphore, 0)) continue;
+        if (look == ROTA_EXEC_LOOK_NEVER && forget_one(device, semaphore)) continue;
         is_wanted = true; /* it may be no longer: the next look finds that */
         if (look == ROTA_EXEC_LOOK) ask(device, semaphore);
     }
@@ -152,10 +155,17 @@ uint64_t rota_vk_semaphores_slice(const rota_vk_device *device) {
     return ra_load_relaxed(&device->objects.has_semaphores) ? SLICE_NS : 0;
 }
 
-bool rota_vk_semaphores_forget(rota_vk_device *device, uint64_t deadline_ns) {
-    for (rota_exec_semaphore *semaphore = device->objects.semaphores, *next; semaphore; semaphore = next) {
-        next = semaphore->next;
-        if (!forget_one(device, semaphore, deadline_ns)) return false;
+bool rota_vk_semaphores_forget(rota_vk_device *device) {
+    /* One that somebody is at keeps no other one's signal; and where close waits no longer each has its turn, too. */
+    for (;;) {
+        /* First; pairs with rota_completer_stop. */
+        const bool is_last = ra_load_acquire(&device->completer.closing) == ROTA_COMPLETER_STOPS;
+        for (rota_exec_semaphore *semaphore = first_of(device), *next; semaphore; semaphore = next) {
+            next = semaphore->next;
+            (void)forget_one(device, semaphore);
+        }
+        if (!first_of(device)) return true;
+        if (is_last) return false;
+        rota_nap_until(rota_deadline_after(FORGET_NAP_NS));
     }
-    return true;
 }

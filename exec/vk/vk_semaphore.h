@@ -19,7 +19,8 @@ uint64_t rota_vk_semaphores_watch(rota_vk_device *device);
 /* How long it may be in the driver, or nap, at a time, where nobody can tell it that one is wanted or to be signalled;
  * 0: as it likes. */
 uint64_t rota_vk_semaphores_slice(const rota_vk_device *device);
-/* Close's, when that thread has ended. False: somebody is still at one of them, at the deadline. */
-bool rota_vk_semaphores_forget(rota_vk_device *device, uint64_t deadline_ns);
+/* The completion thread's last, when the device is closed: close itself enters no driver for them. False: somebody is
+ * still at one of them, and close waits no longer. */
+bool rota_vk_semaphores_forget(rota_vk_device *device);
 
 #endif

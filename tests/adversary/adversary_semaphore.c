@@ -9,6 +9,7 @@
 
 #define WANTED_NS 200000u
 #define LONG_NS 600000000000u
+#define CUT_NS 100000000u
 
 typedef struct word {
     struct word *next;
@@ -20,7 +21,7 @@ struct adversary_semaphores {
     word *words;
     rota_exec_semaphore *first;
     _Atomic uint32_t looks; /* futex of the thread: how often it was told to look */
-    _Atomic bool stop, has_ended;
+    _Atomic bool stop, gives_up, has_ended;
     pthread_t thread;
 };
 
@@ -31,13 +32,13 @@ static void add(adversary_semaphores *all, rota_exec_semaphore *semaphore) {
     pthread_mutex_unlock(&all->lock);
 }
 
-static bool forget(adversary_semaphores *all, rota_exec_semaphore *semaphore, uint64_t deadline_ns) {
+static bool forget(adversary_semaphores *all, rota_exec_semaphore *semaphore) {
     pthread_mutex_lock(&all->lock);
     rota_exec_semaphore **link = &all->first;
     while (*link != semaphore) link = &(*link)->next;
     *link = semaphore->next;
     pthread_mutex_unlock(&all->lock);
-    if (semaphore->forget(semaphore, deadline_ns)) return true;
+    if (semaphore->forget(semaphore)) return true;
     add(all, semaphore);
     return false;
 }
@@ -55,7 +56,7 @@ static bool look_at_all(adversary_semaphores *all) {
     for (rota_exec_semaphore *semaphore = first_of(all), *next; semaphore; semaphore = next) {
         next = semaphore->next;
         const rota_exec_look look = semaphore->begin(semaphore);
-        if (look == ROTA_EXEC_LOOK_NOT || (look == ROTA_EXEC_LOOK_NEVER && forget(all, semaphore, 0))) continue;
+        if (look == ROTA_EXEC_LOOK_NOT || (look == ROTA_EXEC_LOOK_NEVER && forget(all, semaphore))) continue;
         is_wanted = true;
         if (look == ROTA_EXEC_LOOK)
             semaphore->end(semaphore, atomic_load(&((word *)semaphore->handle)->value));
@@ -70,7 +71,13 @@ static void *thread_main(void *user) {
         const bool is_wanted = look_at_all(all);
         (void)rota_futex_wait(&all->looks, looks, rota_deadline_after(is_wanted ? WANTED_NS : LONG_NS));
     }
-    (void)look_at_all(all);
+    for (bool is_last = false; first_of(all) && !is_last; rota_nap_until(rota_deadline_after(WANTED_NS))) {
+        is_last = atomic_load(&all->gives_up);
+        for (rota_exec_semaphore *semaphore = first_of(all), *next; semaphore; semaphore = next) {
+            next = semaphore->next;
+            (void)forget(all, semaphore);
+        }
+    }
     atomic_store(&all->has_ended, true);
     return NULL;
 }
@@ -140,15 +147,15 @@ bool adversary_semaphores_end(adversary_device *device, uint64_t deadline_ns) {
     atomic_store(&all->stop, true);
     adversary_semaphore_look(&device->base);
     while (!atomic_load(&all->has_ended)) {
-        if (rota_clock_ns() >= deadline_ns) {
+        if (rota_clock_ns() >= deadline_ns) atomic_store(&all->gives_up, true);
+        if (rota_clock_ns() >= deadline_ns + CUT_NS) {
             pthread_detach(all->thread);
             return false;
         }
         rota_nap_until(rota_deadline_after(WANTED_NS));
     }
     pthread_join(all->thread, NULL);
-    while (all->first)
-        if (!forget(all, all->first, deadline_ns)) return false;
+    if (all->first) return false;
     while (all->words) {
         word *ended = all->words;
         all->words = ended->next;

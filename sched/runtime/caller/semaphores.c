@@ -11,6 +11,7 @@
 #include "sched/runtime/shared/external_semaphore.h"
 #include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/loss.h"
+#include "sched/runtime/shared/runtime.h" /* IWYU pragma: keep */
 
 /* The executor's thread's, as is end. Who has the mutex now, to export or to release, may be in the driver, or be
  * stopped: it is not waited for, since the device's tickets would be, too. */
@@ -43,11 +44,11 @@ static void end(rota_exec_semaphore *exec, uint64_t value) {
     rota_external_timeline_drop(timeline);
 }
 
-/* That thread's after NEVER; else close's, before anything is destroyed: then nobody notes a point any more, and what
- * was noted after the thread had ended is signalled here. */
-static bool forget(rota_exec_semaphore *exec, uint64_t deadline_ns) {
+/* That thread's, too: after NEVER, and as its last deed. Nobody notes a point any more then, and what was noted by now
+ * is signalled here. */
+static bool forget(rota_exec_semaphore *exec) {
     rota_external_semaphore *semaphore = (rota_external_semaphore *)exec;
-    if (!rota_external_semaphore_shut(semaphore, deadline_ns)) return false;
+    if (!rota_external_semaphore_shut(semaphore)) return false;
     rota_external_timeline *timeline = semaphore->timeline;
     const rota_status status = rota_external_semaphore_signal(semaphore);
     if (timeline) rota_external_timeline_retain(timeline); /* as in begin */
@@ -83,6 +84,7 @@ static rota_status prepare(rota_device *device, bool is_exportable, const char *
     *semaphore = (rota_external_semaphore){.exec = {.begin = begin, .end = end, .forget = forget},
                                            .device = device,
                                            .timeline = timeline,
+                                           .timeout_ns = device->runtime->options.timeout_ns,
                                            .is_exportable = is_exportable};
     (void)pthread_mutex_init(&semaphore->mutex, NULL);
     atomic_init(&semaphore->references, 1);
@@ -153,9 +155,17 @@ rota_status rota_external_timeline_export(rota_external_timeline *timeline, int 
     if (!rota_external_semaphore_enter(semaphore))
         return rota_fail(ROTA_WRONG_STATE, "the runtime was closed");
     rota_exec_device *exec = semaphore->device->exec;
-    (void)pthread_mutex_lock(&semaphore->mutex);
-    const rota_status status = exec->vtable->semaphore_export(exec, semaphore->exec.handle, out_fd);
-    (void)pthread_mutex_unlock(&semaphore->mutex);
+    rota_status status;
+    if (rota_external_semaphore_lock(semaphore)) {
+        status = exec->vtable->semaphore_export(exec, semaphore->exec.handle, out_fd);
+        (void)pthread_mutex_unlock(&semaphore->mutex);
+    } else {
+        status =
+            rota_fail(ROTA_TIMEOUT,
+                      "external timeline '%s': within %.3f s a driver did not let go of who asks for its "
+                      "semaphore",
+                      timeline->name, (double)semaphore->timeout_ns * 1e-9);
+    }
     rota_external_semaphore_leave(semaphore);
     return status;
 }

@@ -5,12 +5,14 @@
  * `to_signal` and then the executor's word; that thread takes the word and then reads `to_signal`, as is argued in
  * exec/vk/vk_semaphore.c for what is wanted.
  *
- * Two more do what is left: who releases the timeline, since nobody would afterwards, and who closes the device, since
- * that thread has ended by then.
+ * Who releases the timeline does what is left, since nobody would afterwards; that thread does, last, when it forgets
+ * the semaphore.
  *
  * The executor's word is the device's, which a close frees, while somebody who saw the runtime open may be on the way
- * to it. They count themselves in `users`; close sets the bit above them and waits until they are gone, to its
- * deadline. Each is a read-modify-write of one word, so that either close sees the user or the user sees the bit. */
+ * to it. They count themselves in `users`; that thread sets the bit above them, and has forgotten the semaphore when
+ * they are gone, for which close waits to its deadline. Each is a read-modify-write of one word, so that either the
+ * thread sees the user or the user sees the bit; and nobody is counted who has seen it, so that one who is stopped
+ * later, on the way out, keeps no close. */
 #include "sched/runtime/shared/external_semaphore.h"
 
 #include <stdlib.h>
@@ -24,11 +26,12 @@
 #include "sched/runtime/shared/runtime.h" /* IWYU pragma: keep */
 
 #define SHUT 0x80000000u
-#define SHUT_NAP_NS 50000u
+#define LOCK_NAP_NS 50000u
 
 bool rota_external_semaphore_enter(rota_external_semaphore *semaphore) {
-    if (!(ra_fetch_add_acq_rel(&semaphore->users, 1) & SHUT)) return true;
-    rota_external_semaphore_leave(semaphore);
+    uint32_t users = ra_load_acquire(&semaphore->users); /* shut: the runtime is seen to close, too */
+    while (!(users & SHUT))
+        if (ra_cas_acq_rel(&semaphore->users, &users, users + 1)) return true;
     return false;
 }
 
@@ -38,15 +41,20 @@ void rota_external_semaphore_leave(rota_external_semaphore *semaphore) {
 
 bool rota_external_semaphore_is_released(const rota_external_semaphore *semaphore) {
     /* Who forgot it because of that had seen it, and who found it shut sees that: by `users`. */
-    return ra_load_relaxed(&semaphore->released) != ROTA_EXTERNAL_HAD;
+    return ra_load_relaxed(&semaphore->is_released);
 }
 
-bool rota_external_semaphore_shut(rota_external_semaphore *semaphore, uint64_t deadline_ns) {
+bool rota_external_semaphore_shut(rota_external_semaphore *semaphore) {
     (void)ra_fetch_or_acq_rel(&semaphore->users, SHUT);
-    /* Who found it shut may have the mutex, for a moment, or be stopped there. With leave. */
-    while (ra_load_acquire(&semaphore->users) != SHUT || pthread_mutex_trylock(&semaphore->mutex) != 0) {
-        if (rota_clock_ns() >= deadline_ns) return false;
-        rota_nap_until(rota_deadline_after(SHUT_NAP_NS));
+    /* With leave. Who found it shut may have the mutex, for a moment, or be stopped there. */
+    return ra_load_acquire(&semaphore->users) == SHUT && pthread_mutex_trylock(&semaphore->mutex) == 0;
+}
+
+bool rota_external_semaphore_lock(rota_external_semaphore *semaphore) {
+    const uint64_t until = rota_deadline_after(semaphore->timeout_ns);
+    while (pthread_mutex_trylock(&semaphore->mutex) != 0) {
+        if (rota_clock_ns() >= until) return false;
+        rota_nap_until(rota_deadline_after(LOCK_NAP_NS));
     }
     return true;
 }
@@ -73,6 +81,13 @@ void rota_external_semaphore_note(const rota_external_timeline *timeline, rota_s
     rota_log_write(&timeline->opened.runtime->options.log, ROTA_LOG_WARNING,
                    "external timeline '%s': the driver does not take its signal: %s", timeline->name,
                    rota_last_error());
+}
+
+void rota_external_semaphore_note_kept(const rota_external_timeline *timeline) {
+    rota_log_write(&timeline->opened.runtime->options.log, ROTA_LOG_WARNING,
+                   "external timeline '%s': not released within %.3f s, for a driver keeps who asks for its "
+                   "semaphore, which stays as it is",
+                   timeline->name, (double)timeline->semaphore->timeout_ns * 1e-9);
 }
 
 void rota_external_semaphore_drop(rota_external_semaphore *semaphore) {

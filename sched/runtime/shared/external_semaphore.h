@@ -9,12 +9,6 @@
 #include "exec/exec_semaphore.h"
 #include "sched/embed.h"
 
-/* What the application has done with the timeline. */
-typedef enum rota_external_release {
-    ROTA_EXTERNAL_HAD,
-    ROTA_EXTERNAL_RELEASED
-} rota_external_release;
-
 /* Of its timeline, and of the executor until that forgets it. */
 typedef struct rota_external_semaphore {
     rota_exec_semaphore exec; /* first */
@@ -29,18 +23,21 @@ typedef struct rota_external_semaphore {
     _Atomic uint64_t promised;  /* signals up to here are with the driver */
     _Atomic uint32_t users;     /* threads that use the device by it; above them, that nobody may any more */
     _Atomic uint32_t references;
-    _Atomic uint32_t released; /* rota_external_release */
-    bool is_exportable; /* rota made it, for others to have */
+    _Atomic uint32_t is_released; /* by its application */
+    uint64_t timeout_ns;          /* the runtime's: who waits for the mutex waits no longer */
+    bool is_exportable;           /* rota made it, for others to have */
 } rota_external_semaphore;
 
 /* Around a use of the device by a thread that nothing else keeps from being there when it closes. False: it is closed,
- * or the executor has forgotten the semaphore. Wait-free. */
+ * or the executor has forgotten the semaphore. Lock-free. */
 bool rota_external_semaphore_enter(rota_external_semaphore *semaphore);
 void rota_external_semaphore_leave(rota_external_semaphore *semaphore);
 /* Of one that nobody enters any more: its application has released it, not close. */
 bool rota_external_semaphore_is_released(const rota_external_semaphore *semaphore);
-/* Nobody enters any more; whether those who had have left by the deadline: then the mutex is the caller's. */
-bool rota_external_semaphore_shut(rota_external_semaphore *semaphore, uint64_t deadline_ns);
+/* Nobody enters any more; whether those who had have left: then the mutex is the caller's. */
+bool rota_external_semaphore_shut(rota_external_semaphore *semaphore);
+/* The mutex, for who may wait for a driver, within the runtime's timeout. False: whoever has it is kept in there. */
+bool rota_external_semaphore_lock(rota_external_semaphore *semaphore);
 
 /* Points up to the value are reached, and the executor's thread tells the driver so. Between enter and leave;
  * lock-free. */
@@ -50,6 +47,8 @@ void rota_external_semaphore_reach(rota_external_semaphore *semaphore, uint64_t 
 rota_status rota_external_semaphore_signal(rota_external_semaphore *semaphore);
 /* What that said, to the log. Without the mutex. */
 void rota_external_semaphore_note(const rota_external_timeline *timeline, rota_status status);
+/* That it can't be released, for the mutex was not had. Between enter and leave. */
+void rota_external_semaphore_note_kept(const rota_external_timeline *timeline);
 
 void rota_external_semaphore_drop(rota_external_semaphore *semaphore);
 

@@ -49,29 +49,37 @@ void rota_external_timeline_drop(rota_external_timeline *timeline) {
     free(timeline);
 }
 
-/* From now on rota does not ask for the semaphore, nor signals it; what was reached by now is signalled. */
-static void part(rota_external_timeline *timeline) {
+/* From now on rota does not ask for the semaphore, nor signals it; what was reached by now is signalled. False: a
+ * driver keeps who asks, and the semaphore is rota's as before. */
+static bool part(rota_external_timeline *timeline) {
     rota_external_semaphore *semaphore = timeline->semaphore;
     const bool is_there = rota_external_semaphore_enter(semaphore);
+    const bool is_mine = rota_external_semaphore_lock(semaphore);
     rota_status status = ROTA_OK;
-    ra_store_relaxed(&semaphore->released, ROTA_EXTERNAL_RELEASED); /* with is_released */
-    (void)pthread_mutex_lock(&semaphore->mutex);
-    if (is_there) status = rota_external_semaphore_signal(semaphore);
-    semaphore->timeline = NULL;
-    (void)pthread_mutex_unlock(&semaphore->mutex);
-    rota_external_semaphore_note(timeline, status);
+    if (is_mine) {
+        if (is_there) status = rota_external_semaphore_signal(semaphore);
+        ra_store_relaxed(&semaphore->is_released, 1); /* with rota_external_semaphore_is_released */
+        semaphore->timeline = NULL;
+        (void)pthread_mutex_unlock(&semaphore->mutex);
+        rota_external_semaphore_note(timeline, status);
+    }
     if (is_there) {
         rota_exec_device *exec = semaphore->device->exec;
-        exec->vtable->semaphore_look(exec); /* its thread forgets it, and is busy with it no longer */
+        if (is_mine)
+            exec->vtable->semaphore_look(exec); /* its thread forgets it, and is busy with it no longer */
+        else
+            rota_external_semaphore_note_kept(timeline);
         rota_external_semaphore_leave(semaphore);
     }
+    return is_mine;
 }
 
 void rota_external_timeline_release(rota_external_timeline *timeline) {
     if (!timeline) return;
     /* In a child after a fork nobody asks for it or signals it, and a thread that the child has not may have had the
      * mutex. */
-    if (timeline->semaphore && !rota_runtime_is_forked(timeline->opened.runtime)) part(timeline);
+    if (timeline->semaphore && !rota_runtime_is_forked(timeline->opened.runtime) && !part(timeline))
+        return; /* the reference is that thread's now, for good */
     rota_external_timeline_drop(timeline);
 }
 

@@ -420,7 +420,7 @@ static void a_child_can_use_the_cache(void **state) {
 
 /* ---- While another thread looks at a semaphore ---- */
 
-/* Which is one without a driver: this thread has its mutex, and so the child's never gets it. */
+/* Which is one without a device: this thread has its mutex, and so the child's never gets it. */
 static void a_child_can_release_a_semaphore(void **state) {
     (void)state;
     rota_runtime *runtime;
@@ -432,8 +432,9 @@ static void a_child_can_release_a_semaphore(void **state) {
     assert_int_equal(pthread_mutex_init(&semaphore->mutex, NULL), 0);
     semaphore->timeline = timeline;
     atomic_init(&semaphore->references, 1);
+    semaphore->timeout_ns = 60000000000u;
     timeline->semaphore = semaphore;
-    (void)pthread_mutex_lock(&semaphore->mutex);
+    assert_true(rota_external_semaphore_shut(semaphore)); /* with the mutex */
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {

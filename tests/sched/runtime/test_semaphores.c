@@ -118,8 +118,33 @@ static void released(void **state) {
     (void)pthread_join(thread, NULL);
 }
 
+/* ---- A driver that keeps who signals ---- */
+
+/* Who exports or releases one meanwhile has the runtime's timeout, and no more; the timeline stays then. */
+static void kept(void **state) {
+    (void)state;
+    scene *s = open_scene(false, LATE_NS);
+    rota_external_timeline *results = semaphore_of(s->other, "results");
+    int fd;
+    atomic_store(&s->options.faults.signals_stay, true);
+    assert_ok(rota_external_timeline_signal(results, 1));
+    const uint64_t until = rota_deadline_after(PATIENCE_NS), begin = rota_clock_ns();
+    while (!atomic_load(&s->options.signals) && rota_clock_ns() < until) test_nap_ns(100000);
+    assert_int_equal(atomic_load(&s->options.signals), 1);
+    assert_status(rota_external_timeline_export(results, &fd), ROTA_TIMEOUT);
+    expect_said(
+        "external timeline 'results': within 0.100 s a driver did not let go of who asks for its semaphore");
+    rota_external_timeline_release(results);
+    assert_true(rota_clock_ns() - begin < PATIENCE_NS / 2);
+    assert_int_equal(ra_load_relaxed(&results->references), 1); /* nothing was given back */
+    atomic_store(&s->options.faults.signals_stay, false);
+    expect_signalled(results, 1);
+    rota_external_timeline_release(results);
+    close_scene(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(moved), cmocka_unit_test(closing),
-                                       cmocka_unit_test(released)};
+                                       cmocka_unit_test(released), cmocka_unit_test(kept)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

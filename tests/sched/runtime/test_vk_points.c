@@ -472,7 +472,7 @@ static void shut(void **state) {
     adding_release(&s.sums);
     adding_release(&s.others);
     assert_true(rota_external_semaphore_enter(semaphore));
-    assert_false(rota_external_semaphore_shut(semaphore, 0));
+    assert_false(rota_external_semaphore_shut(semaphore));
     assert_false(rota_external_semaphore_enter(semaphore));
     rota_external_semaphore_leave(semaphore);
     assert_ok(rota_runtime_close(s.runtime, 0));
