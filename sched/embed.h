@@ -127,9 +127,9 @@ ROTA_API rota_status rota_buffer_export(rota_buffer *buffer, rota_device *device
 ROTA_API rota_status rota_external_timeline_create(rota_runtime *runtime, const char *name,
                                                    rota_external_timeline **out_timeline);
 /* One reference less. Any thread, also after the runtime was closed; the last one may block in malloc, and one of a
- * semaphore's for as long as a driver is asked for its value, or given the signal of what was reached: where a driver
- * keeps who asks, as of a GPU that hangs, for the runtime's timeout. Then the log says so, the timeline stays, and the
- * semaphore is not to be destroyed, as on a device that close abandons. NULL is ignored. */
+ * semaphore's until rota's thread has asked the driver for its value, or given it the signal of what was reached: where
+ * a driver keeps that thread, as of a GPU that hangs, for the runtime's timeout. Then the log says so, the timeline
+ * stays, and the semaphore is not to be destroyed, as on a device that close abandons. NULL is ignored. */
 ROTA_API void rota_external_timeline_release(rota_external_timeline *timeline);
 
 /* All points up to `value` are reached: what the calling thread wrote before is seen by what comes after them. A value

@@ -318,13 +318,30 @@ static uint64_t destroy_device(rota_cuda_device *device) {
     return 0;
 }
 
+/* What an application's allocator has put on rota's stream is not rota's to end, and the driver's calls that free
+ * anything would wait for it without a deadline. */
+static bool is_settled(rota_cuda_device *device, uint64_t deadline_ns) {
+    if (!device->own.stream || !device->application.given.allocate) return true;
+    const uint64_t now = rota_clock_ns();
+    const bool is_in = rota_cuda_push(device) == CUDA_SUCCESS;
+    rota_cuda_settle(device, device->own.stream, deadline_ns > now ? deadline_ns - now : 0);
+    const bool settled = device->cu->StreamQuery(device->own.stream) != CUDA_ERROR_NOT_READY;
+    if (is_in) rota_cuda_leave(device);
+    return settled;
+}
+
 static void cuda_close(rota_exec_device *base, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
     rota_cuda_device *device = (rota_cuda_device *)base;
     /* Work in flight keeps the driver from freeing anything: every call would wait for it. */
     const bool stopped = rota_completer_stop(&device->completer, deadline_ns) == ROTA_COMPLETER_QUIET;
     /* Pairs with rota_cuda_give_up. */
-    uint64_t bytes = !stopped || ra_load_acquire(&device->noisy) ? abandon(device, "does not answer")
-                                                                 : destroy_device(device);
+    uint64_t bytes;
+    if (!stopped || ra_load_acquire(&device->noisy))
+        bytes = abandon(device, "does not answer");
+    else if (!is_settled(device, deadline_ns))
+        bytes = abandon(device, "has work of the application's allocator on its stream that does not end");
+    else
+        bytes = destroy_device(device);
     if (out_abandoned_bytes) *out_abandoned_bytes = bytes;
 }
 

@@ -167,9 +167,17 @@ static rota_status tune(rota_cuda_device *device, const rota_cuda_program *progr
     };
     pthread_mutex_lock(&device->own.lock);
     rota_status status = kernel->cuda.tune(&call);
-    result = device->cu->StreamSynchronize(device->own.stream);
+    /* Not cuStreamSynchronize: what an application's allocator has put there may never end. */
+    rota_cuda_settle(device, device->own.stream, device->bounds.stall_ns);
+    result = device->cu->StreamQuery(device->own.stream);
     pthread_mutex_unlock(&device->own.lock);
-    if (status == ROTA_OK) status = rota_cuda_check(device, result, "cuStreamSynchronize");
+    if (result == CUDA_ERROR_NOT_READY) /* whose memory stays: to free it would wait, too */
+        return rota_fail(ROTA_TIMEOUT,
+                         "tuning node '%s': what is on rota's stream does not end within %.3f s; %llu bytes of scratch "
+                         "memory stay with it",
+                         node_name(device, desc, index), (double)device->bounds.stall_ns * 1e-9,
+                         (unsigned long long)total);
+    if (status == ROTA_OK) status = rota_cuda_check(device, result, "cuStreamQuery");
     result = device->cu->MemFree(scratch);
     if (status == ROTA_OK) status = rota_cuda_check(device, result, "cuMemFree");
     if (status != ROTA_OK)

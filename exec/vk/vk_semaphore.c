@@ -85,7 +85,9 @@ rota_status rota_vk_semaphore_export(rota_exec_device *base, void *handle, int *
 
 void rota_vk_semaphore_look(rota_exec_device *base) {
     rota_vk_device *device = (rota_vk_device *)base;
-    ra_store_seq_cst(&device->objects.look, 1); /* releases what is wanted; with has_work and watch */
+    /* Releases what is wanted, and what others released here before, whose looks this one stands for: a plain store
+     * would end theirs. With has_work and watch. */
+    (void)ra_exchange_seq_cst(&device->objects.look, 1);
     rota_completer_wake_by_any(&device->completer);
 }
 

@@ -156,7 +156,7 @@ rota_status rota_external_timeline_export(rota_external_timeline *timeline, int 
         return rota_fail(ROTA_WRONG_STATE, "the runtime was closed");
     rota_exec_device *exec = semaphore->device->exec;
     rota_status status;
-    if (rota_external_semaphore_lock(semaphore)) {
+    if (rota_external_semaphore_lock(semaphore, rota_deadline_after(semaphore->timeout_ns))) {
         status = exec->vtable->semaphore_export(exec, semaphore->exec.handle, out_fd);
         (void)pthread_mutex_unlock(&semaphore->mutex);
     } else {

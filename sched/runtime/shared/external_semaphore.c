@@ -5,8 +5,8 @@
  * `to_signal` and then the executor's word; that thread takes the word and then reads `to_signal`, as is argued in
  * exec/vk/vk_semaphore.c for what is wanted.
  *
- * Who releases the timeline does what is left, since nobody would afterwards; that thread does, last, when it forgets
- * the semaphore.
+ * Who releases the timeline waits until that thread has done what is left, since nobody would afterwards; that thread
+ * does, last, when it forgets the semaphore.
  *
  * The executor's word is the device's, which a close frees, while somebody who saw the runtime open may be on the way
  * to it. They count themselves in `users`; that thread sets the bit above them, and has forgotten the semaphore when
@@ -50,8 +50,7 @@ bool rota_external_semaphore_shut(rota_external_semaphore *semaphore) {
     return ra_load_acquire(&semaphore->users) == SHUT && pthread_mutex_trylock(&semaphore->mutex) == 0;
 }
 
-bool rota_external_semaphore_lock(rota_external_semaphore *semaphore) {
-    const uint64_t until = rota_deadline_after(semaphore->timeout_ns);
+bool rota_external_semaphore_lock(rota_external_semaphore *semaphore, uint64_t until) {
     while (pthread_mutex_trylock(&semaphore->mutex) != 0) {
         if (rota_clock_ns() >= until) return false;
         rota_nap_until(rota_deadline_after(LOCK_NAP_NS));
@@ -66,6 +65,10 @@ void rota_external_semaphore_reach(rota_external_semaphore *semaphore, uint64_t 
     }
     /* Also who noted nothing, since another one had noted as much: that one may be stopped before it says so here. */
     exec->vtable->semaphore_look(exec);
+}
+
+bool rota_external_semaphore_is_signalled(const rota_external_semaphore *semaphore) {
+    return ra_load_acquire(&semaphore->to_signal) <= semaphore->signalled; /* with reach */
 }
 
 rota_status rota_external_semaphore_signal(rota_external_semaphore *semaphore) {

@@ -24,7 +24,7 @@ typedef struct rota_external_semaphore {
     _Atomic uint32_t users;     /* threads that use the device by it; above them, that nobody may any more */
     _Atomic uint32_t references;
     _Atomic uint32_t is_released; /* by its application */
-    uint64_t timeout_ns;          /* the runtime's: who waits for the mutex waits no longer */
+    uint64_t timeout_ns;          /* the runtime's: who waits for the thread waits no longer */
     bool is_exportable;           /* rota made it, for others to have */
 } rota_external_semaphore;
 
@@ -36,12 +36,14 @@ void rota_external_semaphore_leave(rota_external_semaphore *semaphore);
 bool rota_external_semaphore_is_released(const rota_external_semaphore *semaphore);
 /* Nobody enters any more; whether those who had have left: then the mutex is the caller's. */
 bool rota_external_semaphore_shut(rota_external_semaphore *semaphore);
-/* The mutex, for who may wait for a driver, within the runtime's timeout. False: whoever has it is kept in there. */
-bool rota_external_semaphore_lock(rota_external_semaphore *semaphore);
+/* The mutex, for who may wait for a driver, until then. False: whoever has it is kept in there. */
+bool rota_external_semaphore_lock(rota_external_semaphore *semaphore, uint64_t until);
 
 /* Points up to the value are reached, and the executor's thread tells the driver so. Between enter and leave;
  * lock-free. */
 void rota_external_semaphore_reach(rota_external_semaphore *semaphore, uint64_t value);
+/* Whether the driver was told all of that. With the mutex held. */
+bool rota_external_semaphore_is_signalled(const rota_external_semaphore *semaphore);
 /* Tells the driver what is left of that. With the mutex held, and the device there. As the driver's; it is not told
  * again. */
 rota_status rota_external_semaphore_signal(rota_external_semaphore *semaphore);

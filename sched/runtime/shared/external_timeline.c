@@ -11,10 +11,13 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "base/futex.h"
 #include "base/given.h"
 #include "sched/runtime/shared/external_semaphore.h"
 #include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/runtime.h"
+
+#define SIGNAL_NAP_NS 50000u /* from one look whether a semaphore was signalled to the next */
 
 rota_status rota_external_timeline_create(rota_runtime *runtime, const char *name,
                                           rota_external_timeline **out_timeline) {
@@ -50,18 +53,28 @@ void rota_external_timeline_drop(rota_external_timeline *timeline) {
 }
 
 /* From now on rota does not ask for the semaphore, nor signals it; what was reached by now is signalled. False: a
- * driver keeps who asks, and the semaphore is rota's as before. */
+ * driver keeps who asks, and the semaphore is rota's as before.
+ *
+ * That is the executor's thread, here too: a driver that keeps it, be it for another semaphore, would keep this one in
+ * its turn, without end. While this one is entered, that thread goes on looking. */
 static bool part(rota_external_timeline *timeline) {
     rota_external_semaphore *semaphore = timeline->semaphore;
+    const uint64_t until = rota_deadline_after(semaphore->timeout_ns);
     const bool is_there = rota_external_semaphore_enter(semaphore);
-    const bool is_mine = rota_external_semaphore_lock(semaphore);
-    rota_status status = ROTA_OK;
+    bool is_mine = rota_external_semaphore_lock(semaphore, until);
+    if (is_mine && is_there && !rota_external_semaphore_is_signalled(semaphore)) {
+        rota_exec_device *exec = semaphore->device->exec;
+        exec->vtable->semaphore_look(exec); /* who noted it may be stopped before it says so */
+        do {
+            (void)pthread_mutex_unlock(&semaphore->mutex);
+            rota_nap_until(rota_deadline_after(SIGNAL_NAP_NS));
+            is_mine = rota_clock_ns() < until && rota_external_semaphore_lock(semaphore, until);
+        } while (is_mine && !rota_external_semaphore_is_signalled(semaphore));
+    }
     if (is_mine) {
-        if (is_there) status = rota_external_semaphore_signal(semaphore);
         ra_store_relaxed(&semaphore->is_released, 1); /* with rota_external_semaphore_is_released */
         semaphore->timeline = NULL;
         (void)pthread_mutex_unlock(&semaphore->mutex);
-        rota_external_semaphore_note(timeline, status);
     }
     if (is_there) {
         rota_exec_device *exec = semaphore->device->exec;

@@ -224,6 +224,31 @@ static void circle(void **state) {
     end(&s);
 }
 
+/* The same over a close: that has its deadline too, and leaves the device to the driver. */
+static void circle_over_close(void **state) {
+    (void)state;
+    scene s;
+    char text[256];
+    begin(&s);
+    rota_cuda_context given =
+        ROTA_CUDA_CONTEXT(.context = s.context, .allocate = take, .free = give, .user = &s.pool);
+    s.pool.is_late = true;
+    assert_ok(rota_device_open_cuda(s.runtime, &given, &s.device));
+    ((rota_cuda_device *)s.device->exec)->bounds.stall_ns = 50000000;
+    rota_buffer *buffer = test_buffer(s.runtime, "circle", BYTES);
+    ra_store_release(&s.pool.stays, true);
+    assert_status(rota_buffer_prepare(buffer, s.device), ROTA_TIMEOUT);
+    rota_buffer_release(buffer);
+    const uint64_t begun_ns = rota_clock_ns();
+    assert_status(rota_runtime_close(s.runtime, 200000000), ROTA_TIMEOUT);
+    assert_true(rota_clock_ns() - begun_ns < PATIENCE_NS / 2);
+    expect_said("abandoned");
+    ra_store_release(&s.pool.stays, false);
+    while (ra_load_acquire(&s.pool.ready) < s.pool.given) test_nap_ms(1);
+    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
+    cuda_stub_stop();
+}
+
 static void wrong(void **state) {
     (void)state;
     scene s;
@@ -245,7 +270,7 @@ static void wrong(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(contexts), cmocka_unit_test(refused),
                                        cmocka_unit_test(ordered), cmocka_unit_test(circle),
-                                       cmocka_unit_test(wrong)};
+                                       cmocka_unit_test(circle_over_close), cmocka_unit_test(wrong)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else

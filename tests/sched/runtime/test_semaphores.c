@@ -143,8 +143,32 @@ static void kept(void **state) {
     close_scene(s);
 }
 
+/* Of two semaphores, where the driver keeps the thread that signals one: who releases the other, a point of which is
+ * reached, is not kept with it. */
+static void kept_by_another(void **state) {
+    (void)state;
+    scene *s = open_scene(false, LATE_NS);
+    rota_external_timeline *results = semaphore_of(s->other, "results"), *more = semaphore_of(s->other, "more");
+    atomic_store(&s->options.faults.signals_stay, true);
+    assert_ok(rota_external_timeline_signal(results, 1));
+    const uint64_t until = rota_deadline_after(PATIENCE_NS);
+    while (!atomic_load(&s->options.signals) && rota_clock_ns() < until) test_nap_ns(100000);
+    assert_ok(rota_external_timeline_signal(more, 5));
+    const uint64_t begin = rota_clock_ns();
+    rota_external_timeline_release(more);
+    const uint64_t took = rota_clock_ns() - begin;
+    assert_true(took >= LATE_NS && took < PATIENCE_NS / 2);
+    assert_int_equal(ra_load_relaxed(&more->references), 1);
+    atomic_store(&s->options.faults.signals_stay, false);
+    expect_signalled(more, 5);
+    rota_external_timeline_release(more);
+    rota_external_timeline_release(results);
+    close_scene(s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(moved), cmocka_unit_test(closing),
-                                       cmocka_unit_test(released), cmocka_unit_test(kept)};
+                                       cmocka_unit_test(released), cmocka_unit_test(kept),
+                                       cmocka_unit_test(kept_by_another)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
