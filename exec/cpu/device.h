@@ -64,6 +64,7 @@ struct rota_cpu_device {
     rota_cpu_end_shared end;
     rota_cpu_tasks_shared tasks;
     rota_cpu_pump_shared pump;
+    rota_cpu_works_pump returning;
     rota_cpu_works_shared recycled;
     rota_cpu_works_submit works;
     rota_cpu_objects_shared objects;

@@ -10,8 +10,9 @@
  * until it has answered all. Hence host.advanced is called by one thread at a time, in ascending order per
  * queue.
  *
- * Progress: submit is lock-free; it allocates only when more works are in flight than ever before, or for a
- * large block: of free works some keep theirs, and the others give it back. */
+ * Progress: submit is lock-free; it allocates only when more works are in flight than ever before, but for fewer than
+ * WORKS_PER_RETURN that the pump has yet to give back, or for a large block: of free works some keep theirs, and the
+ * others give it back. */
 #include "exec/cpu/queue.h"
 
 #include <stdlib.h>
@@ -20,7 +21,8 @@
 #include "exec/cpu/device.h"
 #include "exec/cpu/instance.h"
 
-/* The pump gives works back so many at a time, of each queue: what it keeps is less than a chunk. */
+/* The pump gives works back so many at a time, of all queues together: what it keeps is less than a chunk, however many
+ * queues were ever used and fell idle. */
 enum { WORKS_PER_CHUNK = 128, WORKS_PER_RETURN = 32 };
 /* Works that are ready are shown to workers so many at a time, or at the end of the call. */
 enum { WORKS_PER_INJECTION = 8 };
@@ -58,13 +60,17 @@ static void give_memory(rota_cpu_work *work) {
     work->keeps_memory = false;
 }
 
+/* True: there are works, for which nothing had to be allocated. */
+static bool has_works(rota_cpu_device *device) {
+    if (device->works.free) return true;
+    /* Pairs with the swap in give_back. */
+    if (ra_load_relaxed(&device->recycled.free))
+        device->works.free = ra_exchange_acq_rel(&device->recycled.free, NULL);
+    return device->works.free != NULL;
+}
+
+/* One of those that there are. */
 static rota_cpu_work *take_work(rota_cpu_device *device) {
-    if (!device->works.free) {
-        /* Pairs with the swap in recycle. */
-        if (ra_load_relaxed(&device->recycled.free))
-            device->works.free = ra_exchange_acq_rel(&device->recycled.free, NULL);
-        if (!device->works.free && !grow_pool(device)) return NULL;
-    }
     rota_cpu_work *work = device->works.free;
     device->works.free = ra_load_relaxed(&work->next);
     if (work->cookie) ra_prefetch(work->cookie); /* it lies where the pump was */
@@ -75,39 +81,42 @@ static rota_cpu_work *take_work(rota_cpu_device *device) {
 }
 
 /* Pump only. Several pushers are excluded, so the head cannot come back with another successor in between. */
-static void give_back(rota_cpu_device *device, rota_cpu_queue_pump *pump) {
+static void give_back(rota_cpu_device *device) {
+    rota_cpu_works_pump *works = &device->returning;
     rota_cpu_work *head = ra_load_relaxed(&device->recycled.free);
     do {
-        ra_store_relaxed(&pump->recycled_last->next, head);
+        ra_store_relaxed(&works->last->next, head);
     } while (!ra_cas_acq_rel(&device->recycled.free, &head,
-                             pump->recycled_first)); /* pairs with the exchange in take_work */
-    pump->recycled_count = 0;
+                             works->first)); /* pairs with the exchange in has_works */
+    works->count = 0;
 }
 
 /* Pump only. */
-static void recycle(rota_cpu_device *device, rota_cpu_queue_pump *pump, rota_cpu_work *work) {
+static void recycle(rota_cpu_device *device, rota_cpu_work *work) {
+    rota_cpu_works_pump *works = &device->returning;
     /* Counted before it is free: take_work never takes off what was not added. */
     if (work->keeps_memory && ra_fetch_add_relaxed(&device->recycled.large_kept, 1) >= LARGE_KEPT) {
         (void)ra_fetch_add_relaxed(&device->recycled.large_kept, UINT32_MAX);
         give_memory(work);
     }
-    if (pump->recycled_count == 0)
-        pump->recycled_last = work;
+    if (works->count == 0)
+        works->last = work;
     else
-        ra_store_relaxed(&work->next, pump->recycled_first);
-    pump->recycled_first = work;
-    rota_cpu_work **entry = &pump->newest[pump->newest_count++ % ROTA_CPU_WORKS_UPCOMING];
+        ra_store_relaxed(&work->next, works->first);
+    works->first = work;
+    rota_cpu_work **entry = &works->newest[works->newest_count++ % ROTA_CPU_WORKS_UPCOMING];
     work->cookie = *entry;
     *entry = work;
-    if (++pump->recycled_count == WORKS_PER_RETURN) give_back(device, pump);
+    /* One that keeps memory at once: LARGE_KEPT counts those that there are to take. */
+    if (++works->count == WORKS_PER_RETURN || work->keeps_memory) give_back(device);
 }
 
 rota_status rota_cpu_queues_init(rota_cpu_device *device) {
     for (uint32_t i = 0; i < device->queue_count; i++) {
-        rota_cpu_work *stub = take_work(device);
-        if (!stub)
+        if (!has_works(device) && !grow_pool(device))
             return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for the works of %u queues",
                              device->queue_count);
+        rota_cpu_work *stub = take_work(device);
         atomic_init(&stub->done, 1);
         device->queues[i].submit.tail = device->queues[i].pump.retired = stub;
     }
@@ -125,43 +134,6 @@ void rota_cpu_queues_free(rota_cpu_device *device) {
 }
 
 /* ---- Submission ---- */
-
-static bool copy_block(rota_cpu_work *work, const uint64_t *block, uint32_t words) {
-    if (words == 0) return true;
-    uint64_t *to = work->inline_block;
-    if (words > ROTA_CPU_INLINE_WORDS) {
-        if (work->large_words < words) {
-            uint64_t *larger = realloc(work->large_block, (size_t)words * sizeof *larger);
-            if (!larger) return false;
-            work->large_block = larger;
-            work->large_words = words;
-            work->keeps_memory = true;
-        }
-        to = work->large_block;
-    }
-    memcpy(to, block, (size_t)words * sizeof *to);
-    return true;
-}
-
-static bool take_copies(rota_cpu_work *work, const rota_exec_copy *copies, uint32_t count) {
-    rota_cpu_copy *to = &work->one_copy;
-    work->copy_count = count;
-    if (count > 1) {
-        if (work->large_copy_count < count) {
-            rota_cpu_copy *larger = realloc(work->large_copies, (size_t)count * sizeof *larger);
-            if (!larger) return false;
-            work->large_copies = larger;
-            work->large_copy_count = count;
-            work->keeps_memory = true;
-        }
-        to = work->large_copies;
-    }
-    for (uint32_t i = 0; i < count; i++)
-        to[i] = (rota_cpu_copy){(uint8_t *)copies[i].destination->host + copies[i].destination_offset,
-                                (const uint8_t *)copies[i].source->host + copies[i].source_offset,
-                                (size_t)copies[i].size_bytes};
-    return true;
-}
 
 /* Keeps a wait unless the timeline has reached it or an earlier work of this queue waits for as much. */
 static void add_wait(rota_cpu_device *device, rota_cpu_work *work, uint32_t queue, uint64_t value) {
@@ -235,11 +207,62 @@ static void publish(rota_cpu_device *device, submitted *made) {
     }
 }
 
+/* What the call has made is shown before anything is allocated, which may take long, or for ever: it may be other
+ * callers', and waits for no work that comes later in the call. */
+static rota_cpu_work *work_for(rota_cpu_device *device, submitted *made) {
+    if (!has_works(device)) {
+        publish(device, made);
+        if (!grow_pool(device)) return NULL;
+    }
+    return take_work(device);
+}
+
+static bool copy_block(rota_cpu_device *device, submitted *made, rota_cpu_work *work, const uint64_t *block,
+                       uint32_t words) {
+    if (words == 0) return true;
+    uint64_t *to = work->inline_block;
+    if (words > ROTA_CPU_INLINE_WORDS) {
+        if (work->large_words < words) {
+            publish(device, made); /* first: see work_for */
+            uint64_t *larger = realloc(work->large_block, (size_t)words * sizeof *larger);
+            if (!larger) return false;
+            work->large_block = larger;
+            work->large_words = words;
+            work->keeps_memory = true;
+        }
+        to = work->large_block;
+    }
+    memcpy(to, block, (size_t)words * sizeof *to);
+    return true;
+}
+
+static bool take_copies(rota_cpu_device *device, submitted *made, rota_cpu_work *work,
+                        const rota_exec_copy *copies, uint32_t count) {
+    rota_cpu_copy *to = &work->one_copy;
+    work->copy_count = count;
+    if (count > 1) {
+        if (work->large_copy_count < count) {
+            publish(device, made); /* first: see work_for */
+            rota_cpu_copy *larger = realloc(work->large_copies, (size_t)count * sizeof *larger);
+            if (!larger) return false;
+            work->large_copies = larger;
+            work->large_copy_count = count;
+            work->keeps_memory = true;
+        }
+        to = work->large_copies;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        to[i] = (rota_cpu_copy){(uint8_t *)copies[i].destination->host + copies[i].destination_offset,
+                                (const uint8_t *)copies[i].source->host + copies[i].source_offset,
+                                (size_t)copies[i].size_bytes};
+    return true;
+}
+
 static rota_status submit_one(rota_cpu_device *device, const rota_exec_work *in, submitted *made) {
-    rota_cpu_work *work = take_work(device);
+    rota_cpu_work *work = work_for(device, made);
     rota_exec_instance *instance = in->instance;
-    if (!work || !copy_block(work, in->block, instance ? instance->program->block_words : 0) ||
-        !take_copies(work, in->copies, instance ? 0 : in->copy_count))
+    if (!work || !copy_block(device, made, work, in->block, instance ? instance->program->block_words : 0) ||
+        !take_copies(device, made, work, in->copies, instance ? 0 : in->copy_count))
         return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for another work in flight");
     rota_cpu_queue *queue = &device->queues[in->queue];
     /* Before the work is anywhere: who completes it, or answers for it, looks at its queue. */
@@ -299,7 +322,7 @@ static void retire(rota_cpu_device *device, uint32_t index) {
         if (queue->pump.retired == queue->pump.last_released)
             queue->pump.is_last_retired = true;
         else
-            recycle(device, &queue->pump, queue->pump.retired);
+            recycle(device, queue->pump.retired);
         queue->pump.retired = next;
     }
     if (value == 0) return;
@@ -309,47 +332,48 @@ static void retire(rota_cpu_device *device, uint32_t index) {
         device->host.advanced(device->host.user, index, value);
 }
 
-/* A work that was blocked may start: the pump's own worker runs the first one next, as waking another would only
- * move it there; the others it shows. True if it is empty and complete with that. */
+/* A work that was blocked may start: the pump's own worker runs the newest next, as waking another would only move it
+ * there; the others it shows, each when the next one comes, so that the oldest is seen first. True if it is empty and
+ * complete with that. */
 static bool start_blocked(rota_cpu_worker *worker, rota_cpu_work *work) {
     if (!work->instance && work->copy_count == 0) {
         ra_store_release(&work->done, 1); /* pairs with the load in retire */
         return true;
     }
-    if (worker->handed)
-        rota_cpu_push(worker, &work->task);
-    else
-        worker->handed = &work->task;
+    rota_cpu_show_handed(worker);
+    worker->handed = &work->task;
     return false;
 }
 
-/* Starts the blocked works of one queue whose waits are met. True if one was empty and is complete with that. */
+/* Starts the blocked works of one queue whose waits are met, of those that are published when it begins. True if the
+ * pump is to look again: one was empty and is complete with that, or more were published since. */
 static bool release_blocked(rota_cpu_worker *worker, uint32_t index) {
     rota_cpu_device *device = worker->device;
     rota_cpu_queue *queue = &device->queues[index];
-    uint64_t released = ra_load_relaxed(&queue->shared.released); /* only the pump writes it */
+    const uint64_t first = ra_load_relaxed(&queue->shared.released);        /* only the pump writes it */
+    const uint64_t end = ra_load_seq_cst(&queue->shared.blocked_published); /* see publish_blocked */
+    uint64_t released = first;
     bool completed = false;
-    for (;;) {
-        /* Loaded again after each store of released: see publish_blocked. */
-        const uint64_t first = released, end = ra_load_seq_cst(&queue->shared.blocked_published);
-        while (released < end) {
-            /* The next blocked work: where the gate was shut, else behind the last one released. */
-            rota_cpu_work *last = queue->pump.last_released;
-            rota_cpu_work *work = queue->shared.blocked_head_number == released + 1
-                                      ? queue->shared.blocked_head
-                                      : ra_load_acquire(&last->next);
-            if (!waits_met(device, work)) break;
-            released++;
-            queue->pump.last_released = work; /* kept out of the pool: its successor may be blocked */
-            if (queue->pump.is_last_retired) recycle(device, &queue->pump, last);
-            queue->pump.is_last_retired = false;
-            if (start_blocked(worker, work)) completed = true;
-        }
-        if (released == first) return completed;
-        /* Pairs with the loads in submit_one and publish_blocked. */
-        ra_store_seq_cst(&queue->shared.released, released);
-        if (released != end) return completed; /* what comes next waits: who moves its timeline looks again */
+    while (released < end) {
+        /* The next blocked work: where the gate was shut, else behind the last one released. */
+        rota_cpu_work *last = queue->pump.last_released;
+        rota_cpu_work *work = queue->shared.blocked_head_number == released + 1
+                                  ? queue->shared.blocked_head
+                                  : ra_load_acquire(&last->next);
+        if (!waits_met(device, work)) break;
+        released++;
+        queue->pump.last_released = work; /* kept out of the pool: its successor may be blocked */
+        if (queue->pump.is_last_retired) recycle(device, last);
+        queue->pump.is_last_retired = false;
+        if (start_blocked(worker, work)) completed = true;
     }
+    if (released == first) return false;
+    /* Pairs with the loads in submit_one and publish_blocked. Once for all: the gate is open where this has come to all
+     * that were ever blocked, of which there are `end` or more, so that a store on the way there opens nothing. */
+    ra_store_seq_cst(&queue->shared.released, released);
+    /* Where not all could start, who moves the timeline that the next one waits for looks again. Else what was
+     * published since the count was loaded is looked for after the store: see publish_blocked. */
+    return completed || (released == end && ra_load_seq_cst(&queue->shared.blocked_published) != end);
 }
 
 void rota_cpu_pump(rota_cpu_worker *worker) {
@@ -359,6 +383,11 @@ void rota_cpu_pump(rota_cpu_worker *worker) {
     do {
         bool again;
         do {
+            /* What the last turn handed to this worker: the pump goes on, for as long as works come that are complete
+             * once they are started, or others leave events, and meanwhile another worker may run it. So what nobody
+             * sees is one work at most, and that for a turn at most, which is as long as what was published when it
+             * began. */
+            rota_cpu_show_handed(worker);
             uint32_t queues = ra_load_acquire(&device->pump.queues_used); /* pairs with submit_one */
             for (uint32_t i = 0; i < queues; i++) retire(device, i);
             again = false;
@@ -367,8 +396,7 @@ void rota_cpu_pump(rota_cpu_worker *worker) {
             for (uint32_t i = 0; i < queues; i++) again |= release_blocked(worker, i);
         } while (again);
         seen = ra_fetch_add_acq_rel(&device->pump.events, 0 - seen) -
-               seen;                                 /* pairs with itself in all who leave an event */
-        if (seen != 0) rota_cpu_show_handed(worker); /* it goes on, for as long as others leave events */
+               seen; /* pairs with itself in all who leave an event, and hands `returning` on */
     } while (seen != 0);
 }
 

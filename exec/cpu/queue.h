@@ -82,10 +82,6 @@ typedef struct rota_cpu_queue_pump {
     rota_cpu_work *retired; /* the newest work of the completed prefix; recycled when the next completes */
     rota_cpu_work *last_released; /* of the blocked; not recycled before the next one is released */
     bool is_last_retired;         /* it was left out when it should have been recycled */
-    /* Free, and given back some at a time; and those that were free last, which who takes one so many before has asked
-     * for: their lines are where the pump was. */
-    uint32_t recycled_count, newest_count;
-    rota_cpu_work *recycled_first, *recycled_last, *newest[ROTA_CPU_WORKS_UPCOMING];
 } rota_cpu_queue_pump;
 
 typedef struct rota_cpu_queue {
@@ -105,6 +101,13 @@ typedef struct rota_cpu_works_shared {
     _Alignas(64) _Atomic(rota_cpu_work *) free; /* recycled by the pump, taken whole by submit */
     _Atomic uint32_t large_kept; /* free works that keep memory for large blocks or many copies */
 } rota_cpu_works_shared;
+
+/* The pump's part of that: free works of all queues, given back some at a time; and those that were free last, which
+ * who takes one so many before has asked for: their lines are where the pump was. */
+typedef struct rota_cpu_works_pump {
+    _Alignas(64) uint32_t count, newest_count;
+    rota_cpu_work *first, *last, *newest[ROTA_CPU_WORKS_UPCOMING];
+} rota_cpu_works_pump;
 
 /* Who pumps, and what for. */
 typedef struct rota_cpu_pump_shared {

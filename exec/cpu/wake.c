@@ -33,8 +33,9 @@ void rota_cpu_push(rota_cpu_worker *worker, rota_cpu_task *task) {
 
 void rota_cpu_show_handed(rota_cpu_worker *worker) {
     rota_cpu_task *task = worker->handed;
+    if (!task) return;
     worker->handed = NULL;
-    if (task) rota_cpu_push(worker, task);
+    rota_cpu_push(worker, task);
 }
 
 bool rota_cpu_put(rota_cpu_device *device, rota_cpu_task *task, uint32_t *count) {

@@ -2,7 +2,11 @@
  *
  * A worker with nothing to do searches for up to SEARCH_NS, yielding its core between looks, and then sleeps
  * on its own futex word. At most half of the workers search at a time, the others sleep at once. Why no wake
- * is lost stands in wake.c. */
+ * is lost stands in wake.c.
+ *
+ * A worker pumps only while it counts neither as searching nor as sleeping: who pushes wakes nobody where one searches,
+ * or wakes one that sleeps, and a pump may go on for as long as others submit. So whoever finds `kick` set while it
+ * counts as either leaves that state first, and wakes another for what else there is. */
 #include "exec/cpu/worker.h"
 
 #include <sched.h>
@@ -73,11 +77,13 @@ rota_cpu_task *rota_cpu_steal(rota_cpu_worker *worker) {
     return NULL;
 }
 
+/* Somebody is to pump: see publish_blocked, which this pairs with. */
+static bool is_kicked(rota_cpu_device *device) {
+    return ra_load_seq_cst(&device->pump.kick) != 0;
+}
+
 static rota_cpu_task *find_task(rota_cpu_worker *worker) {
     rota_cpu_task *task;
-    /* Pairs with publish_blocked. What the pump starts is this worker's, or lands in its deque. */
-    if (ra_load_seq_cst(&worker->device->pump.kick) && ra_exchange_seq_cst(&worker->device->pump.kick, 0))
-        rota_cpu_pump(worker);
     if (++worker->tick % INJECT_EVERY == 0) {
         task = rota_cpu_deque_steal(&worker->device->tasks.inject);
         if (task) {
@@ -97,9 +103,8 @@ static rota_cpu_task *find_task(rota_cpu_worker *worker) {
     return task;
 }
 
-static bool is_work_left(rota_cpu_device *device) {
-    if (!rota_cpu_deque_is_empty(&device->tasks.inject) || ra_load_seq_cst(&device->tasks.overflow) ||
-        ra_load_seq_cst(&device->pump.kick))
+static bool is_task_left(rota_cpu_device *device) {
+    if (!rota_cpu_deque_is_empty(&device->tasks.inject) || ra_load_seq_cst(&device->tasks.overflow))
         return true;
     for (uint32_t i = 0; i < device->worker_count; i++) {
         if (!rota_cpu_deque_is_empty(&device->workers[i].deque)) return true;
@@ -107,12 +112,23 @@ static bool is_work_left(rota_cpu_device *device) {
     return false;
 }
 
-/* The worker counts as searching. Leaves that state either way. */
-static rota_cpu_task *search(rota_cpu_worker *worker) {
+/* The worker counts as searching or sleeping no longer, for a task or to pump: who pushed what else there is may have
+ * relied on it, and woken nobody. */
+static void wake_next(rota_cpu_worker *worker, const rota_cpu_task *task, bool pumps) {
+    rota_cpu_device *device = worker->device;
+    if ((task && is_kicked(device)) || ((task || pumps) && is_task_left(device)))
+        rota_cpu_notify(device, &worker->near);
+}
+
+/* The worker counts as searching. Leaves that state either way. *out_pumps: it is to pump. */
+static rota_cpu_task *search(rota_cpu_worker *worker, bool *out_pumps) {
     rota_cpu_device *device = worker->device;
     rota_cpu_task *task = NULL;
     uint64_t until = 0;
+    *out_pumps = false;
     for (uint32_t look = 0;; look++) {
+        *out_pumps = is_kicked(device);
+        if (*out_pumps) break;
         task = find_task(worker);
         if (task || ra_load_acquire(&device->end.stop)) break; /* stop: as in next_task */
         if (look % LOOKS_PER_YIELD == LOOKS_PER_YIELD - 1) {
@@ -125,12 +141,12 @@ static rota_cpu_task *search(rota_cpu_worker *worker) {
         }
     }
     ra_fetch_add_seq_cst(&device->tasks.searchers, UINT32_MAX);
-    if (task && is_work_left(device)) rota_cpu_notify(device, &worker->near);
+    wake_next(worker, task, *out_pumps);
     return task;
 }
 
-/* Sleeps until woken. A task found at the last look is returned; otherwise *out_searching says whether the
- * waker counted this worker as searching. */
+/* Sleeps until woken, or until there is something at the last look: a task, which is returned, or a pump to be made.
+ * Without a task *out_searching says whether the waker counted this worker as searching. */
 static rota_cpu_task *sleep_until_woken(rota_cpu_worker *worker, bool *out_searching) {
     rota_cpu_device *device = worker->device;
     _Atomic uint64_t *idle = &device->tasks.idle[worker->index / 64];
@@ -139,15 +155,15 @@ static rota_cpu_task *sleep_until_woken(rota_cpu_worker *worker, bool *out_searc
      */
     ra_exchange_acq_rel(&worker->wake_word, 0);
     ra_fetch_add_seq_cst(idle, bit); /* sets it: it was clear */
-    rota_cpu_task *task = find_task(worker);
-    if (!task && !ra_load_seq_cst(&device->end.stop))
+    const bool pumps = is_kicked(device);
+    rota_cpu_task *task = pumps ? NULL : find_task(worker);
+    if (!task && !pumps && !ra_load_seq_cst(&device->end.stop))
         (void)rota_futex_wait(&worker->wake_word, 0, rota_deadline_after(sleep_ns));
     uint64_t mask = ra_load_seq_cst(idle);
     *out_searching = false;
     while (mask & bit) {
         if (!ra_cas_seq_cst(idle, &mask, mask & ~bit)) continue;
-        /* Who pushed what else there is may have taken this worker for a searcher, and woken nobody. */
-        if (task && is_work_left(device)) rota_cpu_notify(device, &worker->near);
+        wake_next(worker, task, pumps);
         return task;
     }
     /* A waker took the bit, and has counted this worker or is about to. Its write of wake_word comes after
@@ -158,7 +174,7 @@ static rota_cpu_task *sleep_until_woken(rota_cpu_worker *worker, bool *out_searc
     if (!task) return NULL;
     ra_fetch_add_seq_cst(&device->tasks.searchers, UINT32_MAX);
     *out_searching = false;
-    if (is_work_left(device)) rota_cpu_notify(device, &worker->near);
+    wake_next(worker, task, false);
     return task;
 }
 
@@ -174,18 +190,22 @@ static bool enter_search(rota_cpu_device *device) {
 /* The next task; NULL when the device stops. */
 static rota_cpu_task *next_task(rota_cpu_worker *worker) {
     rota_cpu_device *device = worker->device;
-    bool searching = false;
+    bool searching = false, pumps = false;
     for (;;) {
         if (ra_load_acquire(&device->end.stop)) return NULL; /* pairs with close and rota_cpu_lose */
         rota_cpu_task *task;
         if (!searching) {
+            /* What the pump starts is this worker's, or lands in its deque. */
+            if (is_kicked(device) && ra_exchange_seq_cst(&device->pump.kick, 0)) rota_cpu_pump(worker);
             task = find_task(worker);
             if (task) return task;
             searching = enter_search(device);
         }
         if (searching) {
-            task = search(worker);
+            task = search(worker, &pumps);
             if (task) return task;
+            searching = false;
+            if (pumps) continue;
         }
         task = sleep_until_woken(worker, &searching);
         if (task) return task;

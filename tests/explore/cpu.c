@@ -23,12 +23,15 @@ static uint64_t reached[ROTA_EXEC_QUEUES_MAX];
 static uint32_t losses;
 static void *cookie; /* of the works that are submitted */
 static int hung;     /* that of one that never ends */
+static bool stays;   /* an allocation of who submits never ends */
 
 static void advanced(void *user, uint32_t queue, uint64_t value) {
     (void)user;
     explore_check(value > reached[queue], "the timeline of queue %u goes from %llu to %llu", queue,
                   (unsigned long long)reached[queue], (unsigned long long)value);
     reached[queue] = value;
+    explore_check(!workers[explore_self() - 1].handed,
+                  "a work that was started is seen by no worker while the pump goes on");
 }
 
 static void lost(void *user, rota_status status, const char *message) {
@@ -44,6 +47,11 @@ static bool must_skip(void *user, void *of, const void *owner, uint32_t node) {
     (void)user, (void)owner, (void)node;
     if (of == &hung) explore_stop();
     return false;
+}
+
+/* Called before each allocation (cpu.plants). */
+void cpu_allocates(void) {
+    if (stays) explore_stop();
 }
 
 static void succeeded(void *user, void *of, const void *owner, uint32_t node) {
@@ -63,6 +71,7 @@ static void begin_with(int64_t capacity) {
                                    .poison_active = &poison};
     ra_store_relaxed(&poison, 0);
     cookie = NULL;
+    stays = false;
     device.tasks.inject.capacity = capacity;
     device.tasks.inject.cells = slots[WORKERS];
     for (uint32_t i = 0; i < WORKERS; i++) {
@@ -225,6 +234,18 @@ static void end_behind_hung(void) {
     expect(1, 0, 5, 5);
 }
 
+/* One more that waits for nothing: whoever starts the one that never ends, the other worker has this one. */
+static void submit_hung_and_free(void) {
+    submit(0, 1, 1, 0, 0, 0);
+    cookie = &hung;
+    submit(1, 1, 2, 1, 0, 1);
+    cookie = NULL;
+    submit(0, 2, 5, 4, 0, 0);
+}
+static void end_hung_and_free(void) {
+    expect(2, 0, 5, 5);
+}
+
 static void submit_three_at_once(void) {
     call c = {.count = 0};
     add(&c, 0, 1, 1, 0, 0, 0);
@@ -255,6 +276,55 @@ static void submit_empty(void) {
 }
 static void end_empty(void) {
     expect(1, 1, 1, 1);
+}
+
+/* One more on the first queue is complete as soon as it is started, with which the pump goes on when it has handed the
+ * other queue's to its worker. */
+static void submit_empty_beside(void) {
+    submit(0, 1, 1, 0, 0, 0);
+    submit(1, 1, 2, 1, 0, 1);
+    submit(0, 2, 0, 0, 0, 1);
+}
+static void end_empty_beside(void) {
+    expect(2, 1, 2, 1);
+}
+
+/* There is room for two works, and who makes more stays there for ever. */
+static void submit_and_stay(void) {
+    call c = {.count = 0};
+    add(&c, 0, 1, 1, 0, 0, 0);
+    add(&c, 1, 1, 2, 1, 0, 1);
+    add(&c, 0, 2, 4, 3, 0, 0);
+    stays = true;
+    hand_over(&c);
+}
+static void end_stays(void) {
+    expect(1, 1, 2, 1);
+}
+
+/* The second of the call has more copies than stand in a work. */
+static void submit_copies_and_stay(void) {
+    call c = {.count = 0};
+    add(&c, 0, 1, 1, 0, 0, 0);
+    add(&c, 1, 1, 3, 2, 0, 0);
+    c.copies[2] = (rota_exec_copy){&memories[5], &memories[4], 0, 0, 8};
+    c.works[1].copy_count = 2;
+    stays = true;
+    hand_over(&c);
+}
+/* More words. */
+static void submit_words_and_stay(void) {
+    static const rota_exec_program program = {.block_words = ROTA_CPU_INLINE_WORDS + 1};
+    static rota_exec_instance instance = {.program = &program};
+    call c = {.count = 0};
+    add(&c, 0, 1, 1, 0, 0, 0);
+    add(&c, 1, 1, 0, 0, 0, 0);
+    c.works[1].instance = &instance;
+    stays = true;
+    hand_over(&c);
+}
+static void end_large_stays(void) {
+    expect(1, 0, 1, 1);
 }
 
 static void submit_many(void) {
@@ -325,7 +395,7 @@ static void end_deque(void) {
 }
 
 int main(int argc, char **argv) {
-    enum { SLEEP = 1 << 1 | 1 << 2 };
+    enum { SLEEP = 1 << 1 | 1 << 2, STAY = 1 << 0 | SLEEP };
     static const explore_scenario scenarios[] = {
         {"a deque and two thieves", 5, 3, {own, steal, steal_twice}, begin_deque, end_deque, false, 0},
         {"one worker, two works in order", 3, 2, {submit_pair, work}, begin, end_pair, false, SLEEP},
@@ -372,9 +442,50 @@ int main(int argc, char **argv) {
          end_behind_hung,
          false,
          SLEEP},
+        {"a work that is let go and never ends, and another",
+         2,
+         1,
+         {submit_hung_and_free, work, work},
+         begin_asked,
+         end_hung_and_free,
+         false,
+         SLEEP,
+         -1},
         {"a work that waits", 2, 1, {submit_pair, work, work}, begin, end_pair, false, SLEEP},
         {"a chain over two queues", 1, 0, {submit_chain, work, work}, begin, end_chain, false, SLEEP},
         {"an empty work that waits", 2, 1, {submit_empty, work, work}, begin, end_empty, false, SLEEP},
+        {"an empty work beside one that is let go",
+         2,
+         1,
+         {submit_empty_beside, work},
+         begin,
+         end_empty_beside,
+         false,
+         SLEEP},
+        {"who submits stays where it makes works",
+         2,
+         1,
+         {submit_and_stay, work},
+         begin,
+         end_stays,
+         false,
+         STAY},
+        {"who submits stays where it makes room for copies",
+         2,
+         1,
+         {submit_copies_and_stay, work},
+         begin,
+         end_large_stays,
+         false,
+         STAY},
+        {"who submits stays where it makes room for words",
+         2,
+         1,
+         {submit_words_and_stay, work},
+         begin,
+         end_large_stays,
+         false,
+         STAY},
         {"more than a deque holds", 2, 0, {submit_many, work, work}, begin_small, end_many, false, SLEEP, -1},
         {"a loss", 2, 1, {submit_and_lose, work, work}, begin, end_lost, false, SLEEP},
     };

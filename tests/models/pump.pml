@@ -6,7 +6,8 @@
  * Asked: where everything rests each work has ended, whoever sleeps (no sleep ends by itself, so that a lost wake-up
  * shows); works of a queue start in order, once, and when what they wait for has passed; `advanced` is called by one
  * thread at a time, with rising values; where everything rests nobody counts as searching; a work that never ends holds
- * up none that does not come after it.
+ * up none that does not come after it; a work that the pump started is run by another worker where the pump goes on for
+ * ever, as empty works come that are complete when they are started (STREAM).
  *
  * Left out: deques (all tasks lie in one pool, where who looks finds one that is there, in one step), the overflow
  * list, units and splits, recycling of works, copies, the stop and the loss (loss.pml has those), how long a search
@@ -14,6 +15,7 @@
  *
  * run safe two_works: -DWORKERS=2 -DW=2
  * run safe hang: -DWORKERS=2 -DHANGS
+ * run live stream: -DWORKERS=2 -DW=2 -DSTREAM
  * full safe three_works: -DWORKERS=2
  * plant 1 safe: -DWORKERS=2 | no last look before sleep
  * plant 2 safe: -DWORKERS=2 | who sleeps says so after its last look
@@ -25,6 +27,8 @@
  * plant 8 safe: -DWORKERS=2 -DHANGS | a searcher that found a task wakes nobody for the next one
  * plant 9 safe: -DWORKERS=2 -DHANGS | who finds a task at its last look before sleep wakes nobody for the next one
  * plant 10 safe: -DWORKERS=2 -DW=2 | the end of a call does not show what is ready
+ * plant 11 live: -DWORKERS=2 -DW=2 -DSTREAM | what the pump handed to its worker is hidden while it goes on
+ * plant 12 live: -DWORKERS=2 -DW=2 -DSTREAM | a worker pumps while it counts as searching or sleeping
  */
 #ifndef PLANT
 #define PLANT 0
@@ -54,6 +58,7 @@ bool kick;
 byte events, searchers, idle; /* idle: a bit per worker */
 bool word[WORKERS];
 bool is_pumping, is_hung; /* ghost */
+bool is_empty_there;      /* an empty work that may start */
 
 /* rota_cpu_notify */
 inline notify() {
@@ -192,52 +197,54 @@ inline retire_all() {
     od
 }
 
-/* release_blocked of all queues: `again` where an empty work is complete with it, of which there are none here */
-inline release_all() {
-    q = 0;
-    do
-    :: q < 2 ->
-        do
-        :: released[q] < blocked_published[q] ->
-            last = blocked_published[q];
-            v = released[q];
-            do
-            :: v < last ->
-                u = WORK_AT(q, first_blocked[q] + v + 1);
-                if
-                :: WAIT_VALUE(u) != 0 && timeline[WAIT_QUEUE(u)] < WAIT_VALUE(u) -> break
-                :: else
-                fi;
-                if
-                :: handed == 0 -> handed = u; given[u] = true
-                :: else -> push(u)
-                fi;
-                v++
-            :: else -> break
-            od;
-            if
-            :: v == released[q] -> break
-            :: else -> released[q] = v
-            fi;
-            if
-            :: v != last -> break
-            :: else
-            fi
-        :: else -> break
-        od;
-        v = 0;
-        last = 0;
-        q++
-    :: else -> q = 0; u = 0; break
-    od
-}
-
 /* rota_cpu_show_handed */
 inline show_handed() {
     if
     :: handed != 0 -> push(handed); handed = 0
     :: else
     fi
+}
+
+/* release_blocked of all queues, and start_blocked */
+inline release_all() {
+    q = 0;
+    do
+    :: q < 2 ->
+        last = blocked_published[q];
+        v = released[q];
+        do
+        :: v < last ->
+            u = WORK_AT(q, first_blocked[q] + v + 1);
+            if
+            :: WAIT_VALUE(u) != 0 && timeline[WAIT_QUEUE(u)] < WAIT_VALUE(u) -> break
+            :: else
+            fi;
+            show_handed();
+            handed = u;
+            given[u] = true;
+            v++
+        :: else -> break
+        od;
+        if
+        :: v != released[q] ->
+            released[q] = v;
+            if
+            :: v == last && blocked_published[q] != last -> again = true
+            :: else
+            fi
+        :: else
+        fi;
+        v = 0;
+        last = 0;
+        q++
+    :: else -> q = 0; u = 0; break
+    od;
+#ifdef STREAM
+    if
+    :: atomic { is_empty_there -> is_empty_there = false; again = true }
+    :: else
+    fi
+#endif
 }
 
 /* rota_cpu_pump */
@@ -248,14 +255,22 @@ inline pump() {
     :: else ->
         seen = 1;
         do
-        :: atomic { assert(!is_pumping); is_pumping = true }
-#if PLANT == 5
-            release_all();
-            retire_all();
-#else
-            retire_all();
-            release_all();
+        :: atomic { assert(!is_pumping); is_pumping = true; again = true }
+            do
+            :: again ->
+                again = false;
+#if PLANT != 11
+                show_handed();
 #endif
+#if PLANT == 5
+                release_all();
+                retire_all()
+#else
+                retire_all();
+                release_all()
+#endif
+            :: else -> break
+            od;
             is_pumping = false;
 #if PLANT == 6
             events = 0;
@@ -270,6 +285,8 @@ inline pump() {
                 :: else
                 fi
             }
+#endif
+#if PLANT == 11
             show_handed()
 #endif
         od
@@ -278,10 +295,12 @@ inline pump() {
 
 /* find_task: to `task` */
 inline find_task() {
+#if PLANT == 12
     if
     :: atomic { kick -> kick = false } pump()
     :: else
     fi;
+#endif
     if
     :: handed != 0 && tasks != 0 -> show_handed() /* now and then what lies in the deques comes first */
     :: true
@@ -311,27 +330,35 @@ inline find_task() {
     }
 }
 
-/* The end of a search: is_work_left, and the next one is woken */
-inline end_search() {
-    searchers--;
+/* wake_next */
+inline wake_next() {
     if
-#if PLANT == 8
-    :: false
-#else
-    :: task != 0 && (tasks != 0 || kick) -> notify()
-#endif
+    :: (task != 0 && (tasks != 0 || kick)) || (pumps && tasks != 0) -> notify()
     :: else
     fi
+}
+
+/* is_kicked, of a worker that counts as searching or sleeping */
+inline look_for_kick() {
+#if PLANT != 12
+    pumps = kick
+#else
+    skip
+#endif
 }
 
 /* rota_cpu_worker_main, next_task */
 proctype worker(byte me) {
     byte task, handed, last, seen, q, u, v, woken;
-    bool is_searching, is_mine;
+    bool is_searching, is_mine, again, pumps;
     do
     :: /* next_task */
         if
         :: !is_searching ->
+            if
+            :: atomic { kick -> kick = false } pump()
+            :: else
+            fi;
             find_task();
             if
             :: task != 0 -> goto work
@@ -347,11 +374,19 @@ proctype worker(byte me) {
         fi;
         if
         :: is_searching -> /* search */
-            find_task();
-            end_search();
+            look_for_kick();
+            if
+            :: !pumps -> find_task()
+            :: else
+            fi;
+            searchers--;
+#if PLANT != 8
+            wake_next();
+#endif
             is_searching = false;
             if
             :: task != 0 -> goto work
+            :: pumps -> pumps = false; goto next
             :: else
             fi
         :: else
@@ -359,16 +394,24 @@ proctype worker(byte me) {
         /* sleep_until_woken */
         word[me] = false;
 #if PLANT == 2
-        find_task();
+        look_for_kick();
+        if
+        :: !pumps -> find_task()
+        :: else
+        fi;
         idle = idle | (1 << me);
 #else
         idle = idle | (1 << me);
 #if PLANT != 1
-        find_task();
+        look_for_kick();
+        if
+        :: !pumps -> find_task()
+        :: else
+        fi;
 #endif
 #endif
         if
-        :: task == 0 ->
+        :: task == 0 && !pumps ->
 end_sleep:  word[me]
         :: else
         fi;
@@ -377,19 +420,20 @@ end_sleep:  word[me]
             idle = idle & ~(1 << me)
         }
         if
-        :: !is_mine ->
-end_word:   word[me]; /* a waker took the bit, and counts this worker */
-            is_searching = true
-        :: else
-        fi;
-        is_mine = false;
-        if
-        :: task != 0 && is_searching -> end_search(); is_searching = false
+        :: is_mine ->
 #if PLANT != 9
-        :: task != 0 && !is_searching && (tasks != 0 || kick) -> notify()
+            wake_next();
 #endif
-        :: else
+            skip
+        :: else ->
+end_word:   word[me]; /* a waker took the bit, and counts this worker */
+            if
+            :: task != 0 -> pumps = false; searchers--; wake_next()
+            :: else -> is_searching = true
+            fi
         fi;
+        pumps = false;
+        is_mine = false;
         if
         :: task == 0 -> goto next
         :: else
@@ -409,6 +453,16 @@ next:   skip
     od
 }
 
+#ifdef STREAM
+/* Submissions that fail, so that their works are empty, each of which waits for the one before: the pump that completes
+ * one may start the next in its next turn. What comes when nobody pumps is a work like the others. */
+proctype stream() {
+    do
+    :: atomic { is_pumping && !is_empty_there -> is_empty_there = true }
+    od
+}
+#endif
+
 /* Where everything rests. */
 proctype monitor() {
     timeout ->
@@ -421,6 +475,12 @@ init {
         byte n;
         run submitter();
         for (n : 0 .. WORKERS - 1) { run worker(n) }
+#ifdef STREAM
+        run stream()
+#else
         run monitor()
+#endif
     }
 }
+
+ltl live { <> (started[1] && started[W]) }

@@ -1,5 +1,5 @@
-/* The CPU executor as a device: what it says of itself, memory, refused programs, idling, signals, and
- * closing. With an argument "bench": the times that its clustering and queues were tuned by. */
+/* The CPU executor as a device: what it says of itself, memory, refused programs, idling, signals, works
+ * that come back, and closing. With an argument "bench": the times that its clustering and queues were tuned by. */
 #include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "exec/cpu/device.h"
 #include "tests/exec/cpu/exec_cpu_kit.h"
 #include "tests/kit/nap.h"
 
@@ -96,7 +97,7 @@ static void programs_are_refused_by_name(void **state) {
     kit_free(p);
 }
 
-/* ---- Signals, idling, closing ---- */
+/* ---- Signals, idling ---- */
 
 static rota_status look_at_signals(void *user, void *const *operands, const uint64_t *bytes, uint32_t count) {
     (void)operands, (void)bytes, (void)count;
@@ -179,6 +180,68 @@ static void idle_workers_use_no_time(void **state) {
     if (used > 8000000) fail_msg("an idle device used %llu us in 400 ms", (unsigned long long)used / 1000);
     kit_close(device);
 }
+
+/* ---- Works that come back ---- */
+
+/* In the pump, the last thing for a work is to give back what is free. */
+static rota_cpu_device *at_rest(rota_exec_device *base) {
+    rota_cpu_device *device = rota_cpu_device_of(base);
+    const uint64_t deadline = rota_deadline_after(10000000000u);
+    while (ra_load_acquire(&device->pump.events) != 0 && rota_clock_ns() < deadline) test_nap_us(20);
+    assert_int_equal(ra_load_acquire(&device->pump.events), 0);
+    return device;
+}
+
+/* One after the other on each queue, in turn: what came back of an idle one serves the next. */
+static void queues_share_their_works(void **state) {
+    (void)state;
+    enum { EACH = 40 };
+    kit_host host;
+    rota_exec_device *device = kit_open(&host, 1, ROTA_EXEC_QUEUES_MAX, false);
+    for (uint32_t q = 0; q < ROTA_EXEC_QUEUES_MAX; q++)
+        for (uint64_t i = 1; i <= EACH; i++) {
+            kit_submit(device, NULL, q, i, NULL, 0, NULL);
+            kit_wait(&host, q, i);
+        }
+    uint32_t chunks = 0;
+    /* Each begins with where the next one is. */
+    for (void *chunk = at_rest(device)->works.chunks; chunk; chunk = *(void **)chunk) chunks++;
+    assert_int_equal(chunks, 1);
+    kit_close(device);
+}
+
+static uint32_t keep_memory(rota_cpu_work *work) {
+    uint32_t count = 0;
+    for (; work; work = ra_load_relaxed(&work->next)) count += work->keeps_memory;
+    return count;
+}
+
+/* Those that keep memory are counted where they can be taken, whatever queue they were of. */
+static void what_keeps_memory_can_be_taken(void **state) {
+    (void)state;
+    enum { EACH = 40, QUEUES = 4 };
+    kit_host host;
+    rota_exec_device *base = kit_open(&host, 1, QUEUES, false);
+    rota_exec_memory *memory[2];
+    for (uint32_t i = 0; i < 2; i++)
+        assert_ok(base->vtable->memory_create(base, 64, 0, "memory", &memory[i]));
+    const rota_exec_copy copies[2] = {{memory[0], memory[1], 0, 0, 8}, {memory[0], memory[1], 8, 8, 8}};
+    for (uint32_t q = 0; q < QUEUES; q++)
+        for (uint64_t i = 1; i <= EACH; i++) {
+            const rota_exec_work work = {.queue = q, .signal_value = i, .copies = copies, .copy_count = 2};
+            assert_ok(base->vtable->submit(base, &work, 1));
+            kit_wait(&host, q, i);
+        }
+    rota_cpu_device *device = at_rest(base);
+    const uint32_t kept = ra_load_acquire(&device->recycled.large_kept);
+    assert_true(kept > 0);
+    assert_int_equal(keep_memory(device->works.free) + keep_memory(ra_load_acquire(&device->recycled.free)),
+                     kept);
+    for (uint32_t i = 0; i < 2; i++) base->vtable->memory_destroy(base, memory[i]);
+    kit_close(base);
+}
+
+/* ---- Closing ---- */
 
 /* One piece of a split kernel, or one of several nodes, does not end: close keeps its deadline and abandons.
  */
@@ -380,6 +443,7 @@ int main(int argument_count, char **arguments) {
         cmocka_unit_test(device_describes_itself),      cmocka_unit_test(memory_is_aligned_and_bounded),
         cmocka_unit_test(programs_are_refused_by_name), cmocka_unit_test(workers_block_signals),
         cmocka_unit_test(idle_workers_use_no_time),     cmocka_unit_test(close_keeps_its_deadline),
+        cmocka_unit_test(queues_share_their_works),     cmocka_unit_test(what_keeps_memory_can_be_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
