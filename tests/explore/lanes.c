@@ -26,12 +26,15 @@ static rota_lane_store stores[LANES];
 static unsigned expected[PRODUCERS]; /* records of each producer, at the end */
 static unsigned producers;           /* how many there are */
 static unsigned words_each;          /* of a record */
+static uint32_t works_each;          /* likewise */
+static bool goes_at_once;            /* they do, and may be over before the next record is taken */
 static unsigned preparing;           /* whose calls those of `begin` are */
 static uint64_t owners[LANES];       /* plain: a lane is one thread's */
 /* What a thread may know of the others: how many of their calls have returned. */
 static _Atomic uint32_t returned[PRODUCERS];
 /* The sequencer's, plain. */
 static uint32_t taken[PRODUCERS];
+static bool may_be_over; /* what it took last */
 
 /* ---- In place of what is called ---- */
 
@@ -51,7 +54,18 @@ static uint64_t told(unsigned producer, unsigned index) {
     return ((uint64_t)producer << 8) + index + 1;
 }
 
-void rota_sequence_record(rota_sequencer *of, rota_lane *lane, uint32_t index, const rota_record *record) {
+/* Nothing that may be over is untold of while another record is taken, and no works wait for more than a flush. */
+static void check_told(const rota_lane *lane, const rota_record *record) {
+    for (unsigned i = 0; may_be_over && i < LANES; i++)
+        explore_check(lanes[i].untold == (lane == &lanes[i] ? record->sequence : 0),
+                      "a ticket may be over, and who waits for it is not told before others are taken");
+    explore_check(waiting_works < ROTA_HANDOVER_BATCH, "%u works are kept while another record is taken",
+                  waiting_works);
+}
+
+rota_sequenced rota_sequence_record(rota_sequencer *of, rota_lane *lane, uint32_t index,
+                                    const rota_record *record) {
+    check_told(lane, record);
     rota_cell_chunk *chunk = rota_lane_take(of->runtime, lane, record->sequence);
     const uint64_t said = (uint64_t)(uintptr_t)record->object;
     const unsigned producer = (unsigned)(said >> 8), number = (unsigned)(said & 255) - 1;
@@ -74,6 +88,9 @@ void rota_sequence_record(rota_sequencer *of, rota_lane *lane, uint32_t index, c
                   "the record's cell is another ticket's");
     ra_store_release(&cell->point, ROTA_POINT_PASSED);
     rota_chunk_ended(chunk);
+    may_be_over = goes_at_once;
+    waiting_works += works_each;
+    return (rota_sequenced){works_each, goes_at_once};
 }
 
 /* ---- Producers ---- */
@@ -170,6 +187,9 @@ static void begin_with(unsigned count, unsigned records) {
     lanes_forget_threads();
     producers = count;
     words_each = 2;
+    works_each = 1;
+    waiting_works = 0;
+    goes_at_once = may_be_over = false;
     for (unsigned p = 0; p < PRODUCERS; p++) expected[p] = records;
     runtime.lanes.blocks[0] = (rota_lane_block){lanes, stores};
     runtime.handle.sequence_first = runtime.handle.sequence_base = ROTA_CHUNK_CELLS - 1;
@@ -212,6 +232,15 @@ static void begin_thrice(void) {
 }
 static void begin_four(void) {
     begin_with(1, 4);
+}
+static void begin_at_once(void) {
+    begin_with(2, 2);
+    goes_at_once = true;
+}
+/* As many as go over at once. */
+static void begin_many_works(void) {
+    begin_with(2, 2);
+    works_each = ROTA_HANDOVER_BATCH;
 }
 /* Two records' words do not fit. */
 static void begin_words(void) {
@@ -306,6 +335,24 @@ int main(int argc, char **argv) {
          false,
          1 << 2,
          -1},
+        {"works that go over at once",
+         2,
+         0,
+         {submit_twice, submit_twice, sequence},
+         begin_at_once,
+         end,
+         false,
+         1 << 2,
+         -1},
+        {"records of many works",
+         2,
+         0,
+         {submit_twice, submit_twice, sequence},
+         begin_many_works,
+         end,
+         false,
+         1 << 2,
+         -1},
         {"words that fill the ring", 3, 2, {submit_thrice, sequence}, begin_words, end, false, 1 << 1, 1},
         {"a chunk in time", 2, 1, {submit_four, sequence}, begin_four, end, false, 1 << 1},
         {"a chunk that is used again", 3, 2, {submit_on, sequence}, begin_at_end, end, false, 1 << 1, 1},
@@ -327,7 +374,11 @@ int main(int argc, char **argv) {
          1 << 3},
         {"new lanes", 3, 2, {own_for_good, own_and_end, own_for_good}, begin_three, NULL, false, 0},
     };
+    static rota_outbox outbox;
+    static rota_device device = {.outbox = &outbox};
     runtime.queue_count = 1;
+    runtime.devices[0] = &device;
+    ra_store_relaxed(&runtime.device_count, 1);
     if (rota_sequencer_create(&runtime) != ROTA_OK) return 1;
     return explore_main(scenarios, sizeof scenarios / sizeof *scenarios, argc, argv);
 }

@@ -15,6 +15,9 @@
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/ring.h"
 
+/* Works that were pushed and are at no device. */
+static uint32_t waiting_works;
+
 unsigned lanes_self(void) {
     const unsigned self = explore_self();
     return self < EXPLORE_THREADS ? self : preparing;
@@ -38,6 +41,7 @@ void rota_runtime_thread_ends(rota_runtime *of) {
 }
 void rota_handover_flush(rota_device *of) {
     (void)of;
+    waiting_works = 0;
 }
 void rota_gate_watch(rota_runtime *of, bool at_once) {
     (void)of, (void)at_once;

@@ -153,7 +153,8 @@ static rota_reason reason_of(unsigned i, uint64_t number) {
 }
 
 /* As record.c has it. */
-void rota_sequence_record(rota_sequencer *of, rota_lane *from, uint32_t index, const rota_record *record) {
+rota_sequenced rota_sequence_record(rota_sequencer *of, rota_lane *from, uint32_t index,
+                                    const rota_record *record) {
     rota_cell_chunk *chunk = rota_lane_take(of->runtime, from, record->sequence);
     rota_cell *cell = &chunk->cells[record->sequence % ROTA_CHUNK_CELLS];
     const unsigned i = (unsigned)(record->sequence - FIRST);
@@ -180,7 +181,7 @@ void rota_sequence_record(rota_sequencer *of, rota_lane *from, uint32_t index, c
                                reason_of(i, number));
         ra_store_release(&cell->point, ROTA_POINT_PASSED);
         let_go(submission);
-        return;
+        return (rota_sequenced){.may_be_over = true};
     }
     const uint64_t value = ra_load_relaxed(&timelines[0].issued) + 1;
     ra_store_relaxed(&timelines[0].issued, value);
@@ -196,6 +197,7 @@ void rota_sequence_record(rota_sequencer *of, rota_lane *from, uint32_t index, c
     ra_store_release(&cell->point, submission->final_point);
     ra_store_release(&given, (uint32_t)value); /* as handover.c to the device */
     rota_futex_wake(&given, INT32_MAX);
+    return (rota_sequenced){1, true};
 }
 
 static void sequence(void) {

@@ -128,12 +128,14 @@ static void begin(rota_submission *submission, const rota_record *record, rota_c
 }
 
 /* The submission has its works: they go to their devices, and its ticket is one that can be waited for. */
-static void start(rota_sequencing *s) {
+static rota_sequenced start(rota_sequencing *s) {
     rota_runtime *runtime = s->runtime;
     rota_submission *submission = s->submission;
+    rota_sequenced sequenced = {submission->made.work_count, submission->made.work_count == 0};
     ra_store_release(&submission->cell->submission, submission);
-    for (uint32_t i = 0; i < submission->made.work_count; i++)
-        rota_handover_push(submission->made.works[i].device, &submission->made.works[i]);
+    for (uint32_t i = 0; i < sequenced.work_count; i++)
+        if (rota_handover_push(submission->made.works[i].device, &submission->made.works[i]))
+            sequenced.may_be_over = true;
     submission->final_point = s->final;
     rota_timeline *timeline = rota_runtime_timeline(runtime, s->final);
     if (timeline->order.newest)
@@ -146,6 +148,7 @@ static void start(rota_sequencing *s) {
     rota_submission_publish(submission);
     /* Release: who sees the point sees number and submission. */
     ra_store_release(&submission->cell->point, s->final);
+    return sequenced;
 }
 
 /* There was no memory for a submission: its ticket fails, and nothing is kept. */
@@ -189,8 +192,8 @@ static void fail(rota_sequencing *s) {
     }
 }
 
-void rota_sequence_record(rota_sequencer *sequencer, rota_lane *lane, uint32_t lane_index,
-                          const rota_record *record) {
+rota_sequenced rota_sequence_record(rota_sequencer *sequencer, rota_lane *lane, uint32_t lane_index,
+                                    const rota_record *record) {
     rota_runtime *runtime = sequencer->runtime;
     rota_cell_chunk *chunk = rota_lane_take(runtime, lane, record->sequence);
     (void)lane_index; /* where nothing is asserted */
@@ -212,8 +215,7 @@ void rota_sequence_record(rota_sequencer *sequencer, rota_lane *lane, uint32_t l
     begin(sequencing.submission, record, chunk, number);
     const bool ok = rota_kinds[record->kind].sequence(&sequencing);
     rota_stat_count(&runtime->stats.submissions);
-    if (ok)
-        start(&sequencing);
-    else
-        fail(&sequencing);
+    if (ok) return start(&sequencing);
+    fail(&sequencing);
+    return (rota_sequenced){.may_be_over = true};
 }

@@ -28,7 +28,9 @@
 #include "sched/runtime/submitter/ring.h"
 #include "sched/testing.h" /* IWYU pragma: keep */
 
-#define FLUSH_RECORDS 64
+/* Works, of which each record counts for one at least, after which what was pushed goes over. No more than what goes
+ * directly to a device at once, so that this flush comes with that. */
+#define FLUSH_WORKS ROTA_HANDOVER_BATCH
 #define SLEEP_SLICE_NS 1000000000u
 #define OVERFLOW_SLICE_NS 200000u
 #define CLOCK_ROUNDS 64 /* from one look at the clock to the next */
@@ -43,7 +45,7 @@ typedef struct rota_merge {
 
 /* Lanes of which records were taken since the last flush. */
 typedef struct untold_lanes {
-    rota_lane *lanes[FLUSH_RECORDS];
+    rota_lane *lanes[FLUSH_WORKS];
     uint32_t count;
 } untold_lanes;
 
@@ -159,9 +161,11 @@ static void tell_of_points(rota_runtime *runtime, const rota_lane *lane) {
 }
 
 /* Who sleeps until a record of a lane is taken is told once for all that were taken since the last flush: a store
- * that comes before later loads is dear. `head` has its value already, by a release; the store of it here is the one
- * that these loads come after. A sleeper whose load of `head` comes before it, in the one order of all seq_cst
- * operations, had said before that it sleeps, and is seen; any other load of `head` sees this store, and the points. */
+ * that comes before later loads is dear. Until then nobody waits in vain, as no work of those records is at a device,
+ * and no ticket of theirs is over; else they are told at once (take_all). `head` has its value already, by a release;
+ * the store of it here is the one that these loads come after. A sleeper whose load of `head` comes before it, in the
+ * one order of all seq_cst operations, had said before that it sleeps, and is seen; any other load of `head` sees this
+ * store, and the points. */
 static void tell_lanes(rota_runtime *runtime, untold_lanes *untold) {
     for (uint32_t i = 0; i < untold->count; i++) {
         rota_lane *lane = untold->lanes[i];
@@ -189,7 +193,7 @@ static void take_all(rota_sequencer *sequencer) {
             untold.lanes[untold.count++] = lane;
         }
         fetch_next(lane, head + 1, record->sequence + 1);
-        rota_sequence_record(sequencer, lane, index, record);
+        const rota_sequenced sequenced = rota_sequence_record(sequencer, lane, index, record);
         /* Releases the record and its words to the producer. */
         ra_store_release(&lane->words_head, record->words_end);
         ra_store_release(&lane->head, ++head);
@@ -201,11 +205,16 @@ static void take_all(rota_sequencer *sequencer) {
             merge->order_numbers[0] = order_number_at(lane, head);
         }
         if (merge->count > 0) sift_down(merge, 0);
-        if (++since_flush == FLUSH_RECORDS) {
+        since_flush += sequenced.work_count ? sequenced.work_count : 1;
+        const bool is_due = since_flush >= FLUSH_WORKS;
+        if (is_due) {
             since_flush = 0;
             flush(runtime);
-            tell_lanes(runtime, &untold);
         }
+        /* What a device may have is told of now: it may be through with it long before the next flush, while other
+         * records are sequenced. That is a store more for a record whose work went into a ring, the thread of which
+         * takes longer for it in the driver; those that go directly are told of at the flush with which they go. */
+        if (is_due || sequenced.may_be_over) tell_lanes(runtime, &untold);
     }
     flush(runtime);
     tell_lanes(runtime, &untold);

@@ -21,14 +21,16 @@ static bool thread_is_idle(rota_device *device) {
            ra_load_acquire(&device->handover.consumed) == ra_load_relaxed(&device->handover.published);
 }
 
-static void flush_direct(rota_device *device) {
-    if (device->outbox->direct_count == 0) return;
+/* Whether there was anything. */
+static bool flush_direct(rota_device *device) {
+    if (device->outbox->direct_count == 0) return false;
     uint32_t count = device->outbox->direct_count;
     device->outbox->direct_count = 0;
     /* The thread's, which has nothing now and looks again when it does. */
     for (uint32_t i = 0; i < count; i++)
         device->submitter->given[device->outbox->direct[i]->queue] = device->outbox->direct[i]->value;
     rota_hand_over(device, device->outbox->direct, count, NULL);
+    return true;
 }
 
 static bool push_ring(rota_device *device, rota_work *work) {
@@ -39,7 +41,7 @@ static bool push_ring(rota_device *device, rota_work *work) {
     return true;
 }
 
-void rota_handover_push(rota_device *device, rota_work *work) {
+bool rota_handover_push(rota_device *device, rota_work *work) {
     /* Lent out (the benchmarks' baseline): the caller is in the driver itself, with its lock held. */
     bool direct = device->exec->caps.submit_never_blocks || rota_hooks_lent(&device->runtime->hooks);
     /* What waits on the device for another one is the thread's, which may have to hold it for room in the
@@ -49,21 +51,21 @@ void rota_handover_push(rota_device *device, rota_work *work) {
     if (direct && work->foreign_wait_count == 0 && !work->is_sidelined && thread_is_idle(device) &&
         rota_work_take_memory(work)) {
         device->outbox->direct[device->outbox->direct_count++] = work;
-        if (device->outbox->direct_count == ROTA_HANDOVER_BATCH) flush_direct(device);
-        return;
+        return device->outbox->direct_count == ROTA_HANDOVER_BATCH && flush_direct(device);
     }
-    flush_direct(device); /* what came before goes over before */
-    if (!device->outbox->overflow_first && push_ring(device, work)) return;
+    const bool any = flush_direct(device); /* what came before goes over before */
+    if (!device->outbox->overflow_first && push_ring(device, work)) return true;
     work->next = NULL;
     if (device->outbox->overflow_last)
         device->outbox->overflow_last->next = work;
     else
         device->outbox->overflow_first = work;
     device->outbox->overflow_last = work;
+    return any;
 }
 
 void rota_handover_flush(rota_device *device) {
-    flush_direct(device);
+    (void)flush_direct(device);
     while (device->outbox->overflow_first) {
         rota_work *work = device->outbox->overflow_first;
         rota_work *next = work->next; /* the work may be gone once it is pushed */

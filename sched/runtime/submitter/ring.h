@@ -2,6 +2,7 @@
 #ifndef ROTA_SCHED_RUNTIME_SUBMITTER_RING_H
 #define ROTA_SCHED_RUNTIME_SUBMITTER_RING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include "sched/runtime/shared/devices.h"
 
@@ -13,8 +14,9 @@ struct rota_outbox {
 };
 
 /* The work, the newest of its queue, goes to the device's submit thread or, at the next flush at the latest,
- * to the driver. */
-void rota_handover_push(rota_device *device, rota_work *work);
+ * to the driver. Whether it, or one that was pushed before, may be there already: the thread, where it is awake, takes
+ * what is in the ring at any time, and ROTA_HANDOVER_BATCH that go directly do not wait for a flush. */
+bool rota_handover_push(rota_device *device, rota_work *work);
 /* After a batch: what was pushed is under way. */
 void rota_handover_flush(rota_device *device);
 
