@@ -10,8 +10,10 @@ ROTA_API uint64_t rota_clock_ns(void);
 
 /* The kernel's slowest tick. */
 #define ROTA_CLOCK_TICK_NS 10000000u
-/* A time that it is by then at the latest, and at the earliest a tick before: at a fraction of what the clock costs,
- * for what deadlines of many ticks are counted from. Wait-free. */
+/* The clock a tick ahead, as of the kernel's newest tick, at a fraction of what the clock costs: up to so much later
+ * than it is, and never earlier, but where no processor was there to count ticks, as on a host that runs others in its
+ * place. For what deadlines of many ticks are counted from: they are kept that much too late, or too early. Wait-free.
+ */
 uint64_t rota_clock_by_ns(void);
 
 /* now + timeout_ns, saturating. Wait-free. */

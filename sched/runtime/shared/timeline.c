@@ -6,6 +6,9 @@
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/timeline.h"
 
+/* Deadlines that a tick of the kernel is a small part of. */
+#define MANY_TICKS_NS (100u * (uint64_t)ROTA_CLOCK_TICK_NS)
+
 void rota_device_wake_holders(rota_runtime *runtime, rota_timeline *timeline, uint64_t value) {
     /* seq_cst, as the loads below: with watch_for in blocked.c. */
     for (uint64_t holders = ra_load_seq_cst(&timeline->holders); holders; holders &= holders - 1) {
@@ -23,7 +26,9 @@ void rota_device_publish(rota_device *device, uint32_t queue, uint64_t value) {
         rota_end_times_add(timeline->end_times, value); /* first: who sees the value finds it */
     /* Each load below pairs with a store of somebody about to sleep; see base/sleep.h. Releases the works'
      * results. */
-    ra_store_relaxed(&timeline->progress_ns, rota_clock_by_ns()); /* with rota_progress_look */
+    const bool is_about = runtime->options.timeout_ns >= MANY_TICKS_NS;
+    ra_store_relaxed(&timeline->progress_ns,
+                     is_about ? rota_clock_by_ns() : rota_clock_ns()); /* with rota_progress_look */
     ra_store_seq_cst(&timeline->completed, value);
     rota_wait_table_wake(&timeline->waiters, value);
     rota_device_wake_holders(runtime, timeline, value);

@@ -71,7 +71,7 @@ typedef struct rota_timeline_gate {
  * second. */
 typedef struct rota_timeline {
     _Alignas(64) _Atomic uint64_t completed; /* written by `advanced` */
-    _Atomic uint64_t progress_ns;            /* by when (rota_clock_by_ns), stored before it */
+    _Atomic uint64_t progress_ns;            /* about when, stored before it */
     _Atomic uint64_t holders;                /* bit per device whose submit thread sleeps for a value of it */
     rota_end_times *end_times;               /* when values were published; NULL without diagnostics */
     rota_wait_table waiters;

@@ -529,6 +529,32 @@ static void work_that_comes_before_sleep_is_found(void **state) {
     assert_ok(rota_runtime_close(runtime, 0));
 }
 
+/* Deadlines of few of the kernel's ticks are counted from when it was, and not from a tick later. */
+static void short_deadlines_are_exact(void **state) {
+    (void)state;
+    rota_runtime *runtime;
+    rota_device *device;
+    rota_ticket ticket;
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 999 * MS), &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &device));
+    rota_buffer *x = test_words(device, "x", 4, 0);
+    rota_plan *plan = test_plan_1(device, "plan", &test_increment, x, ROTA_READWRITE);
+    for (uint32_t i = 0; i < 10; i++) {
+        const uint64_t begin = rota_clock_ns();
+        assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
+        assert_ok(rota_wait(ticket, 20000 * MS));
+        uint64_t latest = 0;
+        for (uint32_t q = 0; q < runtime->queue_count; q++) {
+            const uint64_t when = ra_load_relaxed(&device->timelines[q].progress_ns);
+            if (when > latest) latest = when;
+        }
+        assert_in_range(latest, begin, rota_clock_ns());
+    }
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+    assert_ok(rota_runtime_close(runtime, 0));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(others_progress_extends_no_wait, set_up, tear_down),
@@ -541,6 +567,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_was_not_sequenced_is_said_to_be_so, set_up, tear_down),
         cmocka_unit_test(a_spread_ticket_ends_with_its_last_device),
         cmocka_unit_test(work_that_comes_before_sleep_is_found),
+        cmocka_unit_test(short_deadlines_are_exact),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
