@@ -171,6 +171,8 @@ static rota_status tune(rota_cuda_device *device, const rota_cuda_program *progr
     rota_cuda_settle(device, device->own.stream, device->bounds.stall_ns);
     result = device->cu->StreamQuery(device->own.stream);
     pthread_mutex_unlock(&device->own.lock);
+    if (result == CUDA_ERROR_NOT_READY && status != ROTA_OK)
+        return rota_fail_context(status, "tuning node '%s': ", node_name(device, desc, index));
     if (result == CUDA_ERROR_NOT_READY) /* whose memory stays: to free it would wait, too */
         return rota_fail(ROTA_TIMEOUT,
                          "tuning node '%s': what is on rota's stream does not end within %.3f s; %llu bytes of scratch "

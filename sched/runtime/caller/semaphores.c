@@ -44,19 +44,26 @@ static void end(rota_exec_semaphore *exec, uint64_t value) {
     rota_external_timeline_drop(timeline);
 }
 
-/* That thread's, too: after NEVER, and as its last deed. Nobody notes a point any more then, and what was noted by now
- * is signalled here. */
-static bool forget(rota_exec_semaphore *exec) {
-    rota_external_semaphore *semaphore = (rota_external_semaphore *)exec;
-    if (!rota_external_semaphore_shut(semaphore)) return false;
+/* With the mutex, which it gives back. */
+static void signal_noted(rota_external_semaphore *semaphore) {
     rota_external_timeline *timeline = semaphore->timeline;
     const rota_status status = rota_external_semaphore_signal(semaphore);
     if (timeline) rota_external_timeline_retain(timeline); /* as in begin */
     (void)pthread_mutex_unlock(&semaphore->mutex);
-    if (timeline) {
-        rota_external_semaphore_note(timeline, status);
-        rota_external_timeline_drop(timeline);
+    if (!timeline) return;
+    rota_external_semaphore_note(timeline, status);
+    rota_external_timeline_drop(timeline);
+}
+
+/* That thread's, too: after NEVER, and as its last deed. Nobody notes a point any more then, and what was noted by now
+ * is signalled here; also where somebody is still at the semaphore, who may wait for just that. */
+static bool forget(rota_exec_semaphore *exec) {
+    rota_external_semaphore *semaphore = (rota_external_semaphore *)exec;
+    if (!rota_external_semaphore_shut(semaphore)) {
+        if (pthread_mutex_trylock(&semaphore->mutex) == 0) signal_noted(semaphore);
+        return false;
     }
+    signal_noted(semaphore);
     rota_external_semaphore_drop(semaphore);
     return true;
 }

@@ -67,8 +67,8 @@ void rota_external_semaphore_reach(rota_external_semaphore *semaphore, uint64_t 
     exec->vtable->semaphore_look(exec);
 }
 
-bool rota_external_semaphore_is_signalled(const rota_external_semaphore *semaphore) {
-    return ra_load_acquire(&semaphore->to_signal) <= semaphore->signalled; /* with reach */
+uint64_t rota_external_semaphore_noted(const rota_external_semaphore *semaphore) {
+    return ra_load_acquire(&semaphore->to_signal); /* with reach */
 }
 
 rota_status rota_external_semaphore_signal(rota_external_semaphore *semaphore) {

@@ -42,8 +42,8 @@ bool rota_external_semaphore_lock(rota_external_semaphore *semaphore, uint64_t u
 /* Points up to the value are reached, and the executor's thread tells the driver so. Between enter and leave;
  * lock-free. */
 void rota_external_semaphore_reach(rota_external_semaphore *semaphore, uint64_t value);
-/* Whether the driver was told all of that. With the mutex held. */
-bool rota_external_semaphore_is_signalled(const rota_external_semaphore *semaphore);
+/* Up to where points are reached by now. */
+uint64_t rota_external_semaphore_noted(const rota_external_semaphore *semaphore);
 /* Tells the driver what is left of that. With the mutex held, and the device there. As the driver's; it is not told
  * again. */
 rota_status rota_external_semaphore_signal(rota_external_semaphore *semaphore);

@@ -52,25 +52,34 @@ void rota_external_timeline_drop(rota_external_timeline *timeline) {
     free(timeline);
 }
 
+/* With the mutex, until the executor's thread has signalled up to there. False: that takes longer, and the mutex is
+ * given back. */
+static bool wait_signalled(rota_external_semaphore *semaphore, uint64_t value, uint64_t until) {
+    rota_exec_device *exec = semaphore->device->exec;
+    if (semaphore->signalled < value)
+        exec->vtable->semaphore_look(exec); /* who noted it may be stopped before it says so */
+    while (semaphore->signalled < value) {
+        const bool is_late = rota_clock_ns() >= until; /* only after a look: this thread may have been stopped, too */
+        (void)pthread_mutex_unlock(&semaphore->mutex);
+        if (is_late) return false;
+        rota_nap_until(rota_deadline_after(SIGNAL_NAP_NS));
+        if (!rota_external_semaphore_lock(semaphore, until)) return false;
+    }
+    return true;
+}
+
 /* From now on rota does not ask for the semaphore, nor signals it; what was reached by now is signalled. False: a
  * driver keeps who asks, and the semaphore is rota's as before.
  *
  * That is the executor's thread, here too: a driver that keeps it, be it for another semaphore, would keep this one in
- * its turn, without end. While this one is entered, that thread goes on looking. */
+ * its turn, without end. While this one is entered, that thread signals what is noted, also when the device closes. */
 static bool part(rota_external_timeline *timeline) {
     rota_external_semaphore *semaphore = timeline->semaphore;
     const uint64_t until = rota_deadline_after(semaphore->timeout_ns);
     const bool is_there = rota_external_semaphore_enter(semaphore);
-    bool is_mine = rota_external_semaphore_lock(semaphore, until);
-    if (is_mine && is_there && !rota_external_semaphore_is_signalled(semaphore)) {
-        rota_exec_device *exec = semaphore->device->exec;
-        exec->vtable->semaphore_look(exec); /* who noted it may be stopped before it says so */
-        do {
-            (void)pthread_mutex_unlock(&semaphore->mutex);
-            rota_nap_until(rota_deadline_after(SIGNAL_NAP_NS));
-            is_mine = rota_clock_ns() < until && rota_external_semaphore_lock(semaphore, until);
-        } while (is_mine && !rota_external_semaphore_is_signalled(semaphore));
-    }
+    const uint64_t noted = rota_external_semaphore_noted(semaphore); /* what comes later is not waited for */
+    const bool is_mine =
+        rota_external_semaphore_lock(semaphore, until) && (!is_there || wait_signalled(semaphore, noted, until));
     if (is_mine) {
         ra_store_relaxed(&semaphore->is_released, 1); /* with rota_external_semaphore_is_released */
         semaphore->timeline = NULL;

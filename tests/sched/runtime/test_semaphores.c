@@ -83,6 +83,26 @@ static void closing(void **state) {
     rota_buffer_release(x);
 }
 
+static void *close_it(void *user) {
+    close_scene(user);
+    return NULL;
+}
+
+/* Somebody is stopped at a semaphore, a point of which was reached and nobody looked: it is signalled all the same. */
+static void closing_with_somebody_inside(void **state) {
+    (void)state;
+    scene *s = open_scene(false, PATIENCE_NS);
+    rota_external_timeline *results = semaphore_of(s->other, "results");
+    pthread_t thread;
+    assert_true(rota_external_semaphore_enter(results->semaphore));
+    ra_store_release(&results->semaphore->to_signal, 5);
+    assert_int_equal(pthread_create(&thread, NULL, close_it, s), 0);
+    expect_signalled(results, 5);
+    rota_external_semaphore_leave(results->semaphore);
+    (void)pthread_join(thread, NULL);
+    rota_external_timeline_release(results);
+}
+
 static void *open_gate_later(void *user) {
     test_nap_ns((uint64_t)(uintptr_t)user);
     test_gate_open(true);
@@ -153,6 +173,7 @@ static void kept_by_another(void **state) {
     assert_ok(rota_external_timeline_signal(results, 1));
     const uint64_t until = rota_deadline_after(PATIENCE_NS);
     while (!atomic_load(&s->options.signals) && rota_clock_ns() < until) test_nap_ns(100000);
+    assert_int_equal(atomic_load(&s->options.signals), 1);
     assert_ok(rota_external_timeline_signal(more, 5));
     const uint64_t begin = rota_clock_ns();
     rota_external_timeline_release(more);
@@ -168,6 +189,7 @@ static void kept_by_another(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(moved), cmocka_unit_test(closing),
+                                       cmocka_unit_test(closing_with_somebody_inside),
                                        cmocka_unit_test(released), cmocka_unit_test(kept),
                                        cmocka_unit_test(kept_by_another)};
     return cmocka_run_group_tests(tests, NULL, NULL);
