@@ -130,7 +130,8 @@ ROTA_API rota_status rota_external_timeline_create(rota_runtime *runtime, const 
  * semaphore's until rota's thread has asked the driver for its value, or given it the signal of what was reached: where
  * a driver keeps that thread, as of a GPU that hangs, for the runtime's timeout. Then the log says so, the timeline
  * stays, and the semaphore is not to be destroyed, as on a device that close abandons. So meanwhile no lock is held
- * that this thread may take: the queue's, or one of the log function's. NULL is ignored. */
+ * that this thread may take: the queue's, or one of the log function's, from which none is released. NULL is
+ * ignored. */
 ROTA_API void rota_external_timeline_release(rota_external_timeline *timeline);
 
 /* All points up to `value` are reached: what the calling thread wrote before is seen by what comes after them. A value

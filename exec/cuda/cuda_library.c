@@ -172,7 +172,8 @@ static rota_status tune(rota_cuda_device *device, const rota_cuda_program *progr
     result = device->cu->StreamQuery(device->own.stream);
     pthread_mutex_unlock(&device->own.lock);
     if (result == CUDA_ERROR_NOT_READY && status != ROTA_OK)
-        return rota_fail_context(status, "tuning node '%s': ", node_name(device, desc, index));
+        return rota_fail_context(status, "tuning node '%s', whose %llu bytes of scratch memory are still used: ",
+                                 node_name(device, desc, index), (unsigned long long)total);
     if (result == CUDA_ERROR_NOT_READY) /* whose memory stays: to free it would wait, too */
         return rota_fail(ROTA_TIMEOUT,
                          "tuning node '%s': what is on rota's stream does not end within %.3f s; %llu bytes of scratch "

@@ -54,14 +54,17 @@ void rota_external_timeline_drop(rota_external_timeline *timeline) {
 
 /* With the mutex, until the executor's thread has signalled up to there. False: that takes longer, and the mutex is
  * given back. */
-static bool wait_signalled(rota_external_semaphore *semaphore, uint64_t value, uint64_t until) {
-    rota_exec_device *exec = semaphore->device->exec;
-    if (semaphore->signalled < value)
-        exec->vtable->semaphore_look(exec); /* who noted it may be stopped before it says so */
+static bool wait_signalled(rota_external_semaphore *semaphore, uint64_t value, bool is_there, uint64_t until) {
+    bool has_looked = !is_there;
     while (semaphore->signalled < value) {
         const bool is_late = rota_clock_ns() >= until; /* only after a look: this thread may have been stopped, too */
         (void)pthread_mutex_unlock(&semaphore->mutex);
         if (is_late) return false;
+        if (!has_looked) { /* who noted it may be stopped before it says so */
+            rota_exec_device *exec = semaphore->device->exec;
+            exec->vtable->semaphore_look(exec);
+            has_looked = true;
+        }
         rota_nap_until(rota_deadline_after(SIGNAL_NAP_NS));
         if (!rota_external_semaphore_lock(semaphore, until)) return false;
     }
@@ -72,14 +75,15 @@ static bool wait_signalled(rota_external_semaphore *semaphore, uint64_t value, u
  * driver keeps who asks, and the semaphore is rota's as before.
  *
  * That is the executor's thread, here too: a driver that keeps it, be it for another semaphore, would keep this one in
- * its turn, without end. While this one is entered, that thread signals what is noted, also when the device closes. */
+ * its turn, without end. It signals what is noted also while the device closes, as the last it does of a semaphore that
+ * is shut: then it is waited for like before, but the device is not there to be told to look. */
 static bool part(rota_external_timeline *timeline) {
     rota_external_semaphore *semaphore = timeline->semaphore;
     const uint64_t until = rota_deadline_after(semaphore->timeout_ns);
     const bool is_there = rota_external_semaphore_enter(semaphore);
     const uint64_t noted = rota_external_semaphore_noted(semaphore); /* what comes later is not waited for */
-    const bool is_mine =
-        rota_external_semaphore_lock(semaphore, until) && (!is_there || wait_signalled(semaphore, noted, until));
+    const bool is_mine = rota_external_semaphore_lock(semaphore, until) &&
+                         wait_signalled(semaphore, noted, is_there, until);
     if (is_mine) {
         ra_store_relaxed(&semaphore->is_released, 1); /* with rota_external_semaphore_is_released */
         semaphore->timeline = NULL;

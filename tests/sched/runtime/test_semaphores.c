@@ -3,6 +3,7 @@
 #include "tests/sched/runtime/external_kit.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "sched/runtime/shared/external_semaphore.h"
@@ -84,8 +85,7 @@ static void closing(void **state) {
 }
 
 static void *close_it(void *user) {
-    close_scene(user);
-    return NULL;
+    return (void *)(intptr_t)rota_runtime_close(((scene *)user)->runtime, 0);
 }
 
 /* Somebody is stopped at a semaphore, a point of which was reached and nobody looked: it is signalled all the same. */
@@ -94,13 +94,19 @@ static void closing_with_somebody_inside(void **state) {
     scene *s = open_scene(false, PATIENCE_NS);
     rota_external_timeline *results = semaphore_of(s->other, "results");
     pthread_t thread;
+    void *status = NULL;
+    test_nap_ns(LATE_NS); /* its thread has nothing to do, and sleeps */
     assert_true(rota_external_semaphore_enter(results->semaphore));
     ra_store_release(&results->semaphore->to_signal, 5);
+    assert_int_equal(signalled(results), 0);
     assert_int_equal(pthread_create(&thread, NULL, close_it, s), 0);
     expect_signalled(results, 5);
     rota_external_semaphore_leave(results->semaphore);
-    (void)pthread_join(thread, NULL);
+    (void)pthread_join(thread, &status);
+    assert_int_equal((intptr_t)status, ROTA_OK);
     rota_external_timeline_release(results);
+    rota_external_timeline_release(s->timeline);
+    free(s);
 }
 
 static void *open_gate_later(void *user) {
