@@ -323,6 +323,6 @@ static inline rota_status count_run(const rota_kernel_call *call) {
     ra_fetch_add_relaxed((_Atomic uint32_t *)call->operands[0], 1);
     return ROTA_OK;
 }
-static const rota_kernel count_kernel = {.name = "count", .cpu = {count_run, NULL}};
+static const rota_kernel count_kernel = {.name = "count", .cpu = {.fn = count_run}};
 
 #endif

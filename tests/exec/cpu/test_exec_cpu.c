@@ -472,7 +472,7 @@ static rota_status fail_run(const rota_kernel_call *call) {
     if (call->begin != 0) return ROTA_OK;
     return rota_fail(ROTA_OUT_OF_RANGE, "row 9 of 4 in a test");
 }
-static const rota_kernel fail_kernel = {.name = "fail", .cpu = {fail_run, mix_items}};
+static const rota_kernel fail_kernel = {.name = "fail", .cpu = {.fn = fail_run, .items = mix_items}};
 
 static void failures_are_reported_and_the_rest_goes_on(void **state) {
     (void)state;
