@@ -55,8 +55,7 @@ rota_status rota_cuda_application_allocate(rota_cuda_device *device, uint64_t si
             device->base.info.id, name, pointer, ROTA_BUFFER_ALIGNMENT);
     }
     /* Of a pool that goes by streams (cuMemAllocAsync) it is memory for works on that one until this is over. */
-    rota_cuda_settle(device, device->own.stream, device->bounds.stall_ns);
-    const CUresult result = device->cu->StreamQuery(device->own.stream);
+    const CUresult result = rota_cuda_settle(device, device->own.stream, device->bounds.stall_ns);
     if (result != CUDA_SUCCESS) {
         given->free(given->user, pointer, size_bytes, device->own.stream);
         if (result != CUDA_ERROR_NOT_READY) return rota_cuda_fail(device->cu, result, "cuStreamQuery");

@@ -114,7 +114,12 @@ rota_status rota_cuda_stream_create(rota_cuda_device *device, CUstream *out_stre
                            "cuStreamCreate");
 }
 
-void rota_cuda_settle(rota_cuda_device *device, CUstream stream, uint64_t timeout_ns) {
+CUresult rota_cuda_settle(rota_cuda_device *device, CUstream stream, uint64_t timeout_ns) {
     uint64_t deadline = rota_deadline_after(timeout_ns);
-    while (device->cu->StreamQuery(stream) == CUDA_ERROR_NOT_READY && rota_clock_ns() < deadline) nap();
+    CUresult result = device->cu->StreamQuery(stream);
+    while (result == CUDA_ERROR_NOT_READY && rota_clock_ns() < deadline) {
+        nap();
+        result = device->cu->StreamQuery(stream);
+    }
+    return result;
 }

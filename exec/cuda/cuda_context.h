@@ -31,7 +31,8 @@ void rota_cuda_leave(rota_cuda_device *device);
 
 /* A stream that waits for no default stream. */
 rota_status rota_cuda_stream_create(rota_cuda_device *device, CUstream *out_stream);
-/* Where nothing else tells: looks until the stream is through, for so long at most. */
-void rota_cuda_settle(rota_cuda_device *device, CUstream stream, uint64_t timeout_ns);
+/* Where nothing else tells: looks until the stream is through, for so long at most. What the last look said: NOT_READY
+ * where it is not. */
+CUresult rota_cuda_settle(rota_cuda_device *device, CUstream stream, uint64_t timeout_ns);
 
 #endif

@@ -249,7 +249,7 @@ static void destroy_in_context(rota_cuda_device *device) {
     const rota_cuda_api *cu = device->cu;
     /* At most a timestamp of the clock is on its way there, whose memory goes now. */
     if (device->own.stream && cu->StreamSynchronize(device->own.stream) != CUDA_SUCCESS)
-        rota_cuda_settle(device, device->own.stream, SETTLE_NS);
+        (void)rota_cuda_settle(device, device->own.stream, SETTLE_NS);
     while (!rota_link_is_alone(&device->objects.instances)) {
         rota_cuda_instance *instance = ROTA_LINKED(device->objects.instances.next, rota_cuda_instance, link);
         rota_link_remove(&instance->link);
@@ -324,10 +324,10 @@ static bool is_settled(rota_cuda_device *device, uint64_t deadline_ns) {
     if (!device->own.stream || !device->application.given.allocate) return true;
     const uint64_t now = rota_clock_ns();
     const bool is_in = rota_cuda_push(device) == CUDA_SUCCESS;
-    rota_cuda_settle(device, device->own.stream, deadline_ns > now ? deadline_ns - now : 0);
-    const bool settled = device->cu->StreamQuery(device->own.stream) != CUDA_ERROR_NOT_READY;
+    const CUresult result =
+        rota_cuda_settle(device, device->own.stream, deadline_ns > now ? deadline_ns - now : 0);
     if (is_in) rota_cuda_leave(device);
-    return settled;
+    return result != CUDA_ERROR_NOT_READY;
 }
 
 static void cuda_close(rota_exec_device *base, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {

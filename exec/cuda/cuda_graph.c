@@ -293,7 +293,7 @@ static rota_status upload(rota_cuda_device *device, CUgraphExec exec) {
     if (status == ROTA_OK) status = wait_for(device, event);
     /* The caller destroys the graph. */
     if (uploads && status != ROTA_OK && status != ROTA_TIMEOUT && !ra_load_acquire(&device->noisy))
-        rota_cuda_settle(device, device->upload.stream, UPLOAD_SETTLE_NS);
+        (void)rota_cuda_settle(device, device->upload.stream, UPLOAD_SETTLE_NS);
     (void)cu->EventDestroy(event);
     return status;
 }

@@ -168,8 +168,7 @@ static rota_status tune(rota_cuda_device *device, const rota_cuda_program *progr
     pthread_mutex_lock(&device->own.lock);
     rota_status status = kernel->cuda.tune(&call);
     /* Not cuStreamSynchronize: what an application's allocator has put there may never end. */
-    rota_cuda_settle(device, device->own.stream, device->bounds.stall_ns);
-    result = device->cu->StreamQuery(device->own.stream);
+    result = rota_cuda_settle(device, device->own.stream, device->bounds.stall_ns);
     pthread_mutex_unlock(&device->own.lock);
     if (result == CUDA_ERROR_NOT_READY && status != ROTA_OK)
         return rota_fail_context(status, "tuning node '%s', whose %llu bytes of scratch memory are still used: ",

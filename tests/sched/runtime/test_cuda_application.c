@@ -199,23 +199,28 @@ static void ordered(void **state) {
     end(&s);
 }
 
-/* A stream that waits for what does not come, for as long as another one that waits for rota: an error, in time, and
- * the memory is given back. */
+/* A stream that waits for what does not come, for as long as another one that waits for rota: an error, in time. */
+static rota_buffer *begin_circle(scene *s) {
+    begin(s);
+    rota_cuda_context given =
+        ROTA_CUDA_CONTEXT(.context = s->context, .allocate = take, .free = give, .user = &s->pool);
+    s->pool.is_late = true;
+    assert_ok(rota_device_open_cuda(s->runtime, &given, &s->device));
+    ((rota_cuda_device *)s->device->exec)->bounds.stall_ns = 50000000;
+    rota_buffer *buffer = test_buffer(s->runtime, "circle", BYTES);
+    ra_store_release(&s->pool.stays, true);
+    const uint64_t begun_ns = rota_clock_ns();
+    assert_status(rota_buffer_prepare(buffer, s->device), ROTA_TIMEOUT);
+    assert_true(rota_clock_ns() - begun_ns < PATIENCE_NS / 2);
+    expect_said("'circle': the application's allocator gives memory that is not ready after 0.050 s");
+    return buffer;
+}
+
+/* The memory is given back, and the next is had. */
 static void circle(void **state) {
     (void)state;
     scene s;
-    begin(&s);
-    rota_cuda_context given =
-        ROTA_CUDA_CONTEXT(.context = s.context, .allocate = take, .free = give, .user = &s.pool);
-    s.pool.is_late = true;
-    assert_ok(rota_device_open_cuda(s.runtime, &given, &s.device));
-    ((rota_cuda_device *)s.device->exec)->bounds.stall_ns = 50000000;
-    rota_buffer *buffer = test_buffer(s.runtime, "circle", BYTES);
-    ra_store_release(&s.pool.stays, true);
-    const uint64_t begun_ns = rota_clock_ns();
-    assert_status(rota_buffer_prepare(buffer, s.device), ROTA_TIMEOUT);
-    assert_true(rota_clock_ns() - begun_ns < PATIENCE_NS / 2);
-    expect_said("'circle': the application's allocator gives memory that is not ready after 0.050 s");
+    rota_buffer *buffer = begin_circle(&s);
     ra_store_release(&s.pool.stays, false);
     ((rota_cuda_device *)s.device->exec)->bounds.stall_ns = PATIENCE_NS;
     assert_ok(rota_buffer_prepare(buffer, s.device));
@@ -229,16 +234,7 @@ static void circle_over_close(void **state) {
     (void)state;
     scene s;
     char text[256];
-    begin(&s);
-    rota_cuda_context given =
-        ROTA_CUDA_CONTEXT(.context = s.context, .allocate = take, .free = give, .user = &s.pool);
-    s.pool.is_late = true;
-    assert_ok(rota_device_open_cuda(s.runtime, &given, &s.device));
-    ((rota_cuda_device *)s.device->exec)->bounds.stall_ns = 50000000;
-    rota_buffer *buffer = test_buffer(s.runtime, "circle", BYTES);
-    ra_store_release(&s.pool.stays, true);
-    assert_status(rota_buffer_prepare(buffer, s.device), ROTA_TIMEOUT);
-    rota_buffer_release(buffer);
+    rota_buffer_release(begin_circle(&s));
     const uint64_t begun_ns = rota_clock_ns();
     assert_status(rota_runtime_close(s.runtime, 200000000), ROTA_TIMEOUT);
     assert_true(rota_clock_ns() - begun_ns < PATIENCE_NS / 2);
