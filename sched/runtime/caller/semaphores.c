@@ -13,6 +13,16 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h" /* IWYU pragma: keep */
 
+/* Gives the mutex back, and then says what the driver said. */
+static void unlock_and_note(rota_external_semaphore *semaphore, rota_status status) {
+    rota_external_timeline *timeline = semaphore->timeline;
+    if (timeline) rota_external_timeline_retain(timeline); /* for its name: the application may release it then */
+    (void)pthread_mutex_unlock(&semaphore->mutex);
+    if (!timeline) return;
+    rota_external_semaphore_note(timeline, status);
+    rota_external_timeline_drop(timeline);
+}
+
 /* The executor's thread's, as is end. Who has the mutex now, to export or to release, may be in the driver, or be
  * stopped: it is not waited for, since the device's tickets would be, too. */
 static rota_exec_look begin(rota_exec_semaphore *exec) {
@@ -21,10 +31,7 @@ static rota_exec_look begin(rota_exec_semaphore *exec) {
     rota_external_timeline *timeline = semaphore->timeline;
     const rota_status status = rota_external_semaphore_signal(semaphore);
     if (status != ROTA_OK) {
-        rota_external_timeline_retain(timeline); /* for its name; as below */
-        (void)pthread_mutex_unlock(&semaphore->mutex);
-        rota_external_semaphore_note(timeline, status);
-        rota_external_timeline_drop(timeline);
+        unlock_and_note(semaphore, status);
         return ROTA_EXEC_LOOK_LATER;
     }
     /* Relaxed: rota_vk_semaphore_look released what is wanted. */
@@ -46,13 +53,7 @@ static void end(rota_exec_semaphore *exec, uint64_t value) {
 
 /* With the mutex, which it gives back. */
 static void signal_noted(rota_external_semaphore *semaphore) {
-    rota_external_timeline *timeline = semaphore->timeline;
-    const rota_status status = rota_external_semaphore_signal(semaphore);
-    if (timeline) rota_external_timeline_retain(timeline); /* as in begin */
-    (void)pthread_mutex_unlock(&semaphore->mutex);
-    if (!timeline) return;
-    rota_external_semaphore_note(timeline, status);
-    rota_external_timeline_drop(timeline);
+    unlock_and_note(semaphore, rota_external_semaphore_signal(semaphore));
 }
 
 /* That thread's, too: after NEVER, and as its last deed. Nobody notes a point any more then, and what was noted by now
