@@ -6,6 +6,10 @@ rota_packages=(build-essential cmake ninja-build pkg-config libvulkan-dev vulkan
 # Without them a test takes longer: where they cannot be installed nothing is said.
 rota_faster_packages=(tcc)
 
+rota_is_installed() {
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
 # Fails with the one line to run where it may not install.
 rota_install_missing() {
   local missing=() package
@@ -18,11 +22,11 @@ rota_install_missing() {
     return 1
   fi
   for package in "${rota_packages[@]}"; do
-    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || missing+=("$package")
+    rota_is_installed "$package" || missing+=("$package")
   done
   if [ "$(id -u)" -eq 0 ]; then
     for package in "${rota_faster_packages[@]}"; do
-      [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||
+      rota_is_installed "$package" ||
         DEBIAN_FRONTEND=noninteractive timeout 120 apt-get install -y --no-install-recommends "$package" \
           >/dev/null 2>&1 || true
     done
