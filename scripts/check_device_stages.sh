@@ -9,7 +9,7 @@ programs=(bench/rota-bench tests/conformance tests/rota-fuzz tests/test_cuda_ker
   tests/test_attention_device tests/test_conv_device tests/test_exec_cuda_device tests/test_share_device \
     tests/test_across_device tests/test_stream_points_device tests/test_vk_application tests/test_vk_points \
     tests/test_vk_export_device tests/test_cuda_application_device \
-    tests/test_custom_op tests/test_fuse tests/test_shaders
+    tests/test_custom_op tests/test_fuse tests/test_ops tests/test_shaders
   examples/train_gpt examples/train_patchtst examples/custom_op)
 
 order=(smoke tests gpt2 torch matmul replay full_cuda full_vk sanitize sanitize_init sanitize_races trainers same large)
@@ -137,6 +137,11 @@ stage_tests() {
   job 300 rota-fuzz --device "$cuda" --second "$vk" --third $third --nodes 120 --count "$(pick 100 3)" --seed 6001
   for name in $(cases test_cuda_kernels); do job 300 test_cuda_kernels "$name"; done
   for name in test_matmul_cuda_device test_fuse test_custom_op; do job 300 $name; done
+  # Kernels watched at what they declare.
+  job 300 test_ops
+  for device in "$cuda" "$vk"; do
+    job 300 rota-fuzz --device "$device" --watched --nodes 80 --bytes 2048 --count "$(pick 100 2)" --seed 7001
+  done
   for device in "$cuda" "$vk"; do job 120 custom_op "$device"; done
 }
 

@@ -36,7 +36,9 @@ static void every_op_runs_watched(void **state) {
     (void)state;
     op_kit_watch(true);
     each_trial(op_trial_check);
+    if (op_kit_use_device("cuda:0")) each_trial(op_trial_check);
     op_kit_watch(false);
+    assert_true(op_kit_use_device("cpu"));
 }
 
 /* ---- Destinations (S3) ---- */
