@@ -49,7 +49,7 @@ uint32_t rota_long_chunk(uint32_t n) {
 bool rota_long_top_k(uint32_t n, uint32_t k, uint32_t *out_chunk, uint64_t *out_keys) {
     const bool cut = n > TOP_K_LONG && k <= TOP_K_CHUNK_PASSES;
     *out_chunk = cut ? TOP_K_CHUNK : n;
-    *out_keys = cut ? (uint64_t)divide_up(n, TOP_K_CHUNK) * k : 1;
+    *out_keys = cut ? (uint64_t)divide_up(n, TOP_K_CHUNK) * k : 0;
     return cut || (uint64_t)k * divide_up(n, SMALL_GROUP) > TOP_K_TURNS;
 }
 

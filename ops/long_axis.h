@@ -19,10 +19,10 @@ typedef struct rota_long_params {
 /* The chunk of an axis of n, n if it is not long. */
 uint32_t rota_long_chunk(uint32_t n);
 /* Whether so many passes over the axis are many: then chunks, if *out_chunk is less than n, which give
- * *out_keys of 8 bytes for a column, or each element is compared with all others (one key, not used). */
+ * *out_keys of 8 bytes for a column, or each element is compared with all others, without keys (0). */
 bool rota_long_top_k(uint32_t n, uint32_t k, uint32_t *out_chunk, uint64_t *out_keys);
 
-/* top_k_long: x:READ, values:WRITE, index:WRITE, keys:WRITE. */
+/* top_k_long: x:READ, values:WRITE, index:WRITE, keys:WRITE, or, without keys, x:READ again. */
 extern const rota_kernel rota_kernel_top_k_long;
 /* cumulative_sum_long: x:READ, y:WRITE, sums:WRITE, totals:WRITE, both f32 [outer, chunks, inner]. */
 extern const rota_kernel rota_kernel_cumulative_sum_long;

@@ -204,18 +204,19 @@ static rota_status run_top_k(rota_tape *tape, const rota_tensor *x, uint32_t axi
     const extents e = extents_of(x, axis);
     uint64_t keys;
     uint32_t chunk;
+    rota_access accesses[4] = {rota_tensor_access(&from, ROTA_READ), rota_tensor_write(values),
+                               rota_tensor_write(index)};
     if (!rota_long_top_k(e.n, k, &chunk, &keys)) {
         const rota_top_k_params params = {e.outer, e.n, e.inner, k, x->dtype};
-        rota_access accesses[] = {rota_tensor_access(&from, ROTA_READ), rota_tensor_write(values),
-                                  rota_tensor_write(index)};
         return rota_tape_kernel(tape, &rota_kernel_top_k, accesses, 3, &params, NULL, 0);
     }
     const rota_long_params params = {e.outer, e.n, e.inner, chunk, .k = k, .dtype = x->dtype};
+    accesses[3] = accesses[0]; /* where there are no keys */
+    if (keys == 0) return rota_tape_kernel(tape, &rota_kernel_top_k_long, accesses, 4, &params, NULL, 0);
     rota_tensor scratch;
     ROTA_TRY(rota_tape_temporary(tape, "keys", ROTA_U32, ROTA_SHAPE((uint64_t)e.outer * e.inner, keys, 2),
                                  &scratch));
-    rota_access accesses[] = {rota_tensor_access(&from, ROTA_READ), rota_tensor_write(values),
-                              rota_tensor_write(index), rota_tensor_write(&scratch)};
+    accesses[3] = rota_tensor_write(&scratch);
     return rota_tape_kernel(tape, &rota_kernel_top_k_long, accesses, 4, &params, NULL, 0);
 }
 

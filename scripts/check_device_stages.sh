@@ -137,7 +137,7 @@ stage_tests() {
   job 300 rota-fuzz --device "$cuda" --second "$vk" --third $third --nodes 120 --count "$(pick 100 3)" --seed 6001
   for name in $(cases test_cuda_kernels); do job 300 test_cuda_kernels "$name"; done
   for name in test_matmul_cuda_device test_fuse test_custom_op; do job 300 $name; done
-  # Kernels watched at what they declare.
+  # Kernels watched at what they declare, those of long axes among them.
   job 300 test_ops
   for device in "$cuda" "$vk"; do
     job 300 rota-fuzz --device "$device" --watched --nodes 80 --bytes 2048 --count "$(pick 100 2)" --seed 7001

@@ -78,24 +78,37 @@ static rota_status describe(maker *m, uint32_t operand) {
     return ROTA_OK;
 }
 
-/* A kernel that is several on other devices, and runs as one here, may leave what those hand to one another:
- * what the last of them that has it reads. */
-static void find_scratch(maker *m, const rota_device_traits *device) {
-    const rota_kernel *kernel = m->node->u.kernel.kernel;
-    if (!rota_kernel_has_parts(kernel) || !device) return;
-    const void *params = rota_node_params(m->node);
+/* The operands that some part has which the kernel has on a device of this kind; into *out_handed those that they hand
+ * to one another: what the last of them that has it reads. */
+static uint32_t operands_of_parts(const maker *m, rota_exec_kind kind, const rota_cuda_target *target,
+                                  uint32_t *out_handed) {
+    const rota_node_record *node = m->node;
     uint64_t bytes[ROTA_KERNEL_OPERANDS_MAX];
-    for (uint32_t i = 0; i < m->node->access_count; i++) bytes[i] = m->operands[i].size_bytes;
+    for (uint32_t i = 0; i < node->access_count; i++) bytes[i] = m->operands[i].size_bytes;
     rota_kernel_part parts[ROTA_KERNEL_PARTS_MAX] = {{0}};
-    if (rota_kernel_parts(kernel, device->kind, params, bytes, 0, device->cuda, parts)) return;
-    memset(parts, 0, sizeof parts);
-    const uint32_t count = rota_kernel_parts(kernel, ROTA_EXEC_CPU, params, bytes, 0, NULL, parts);
+    const uint32_t count =
+        rota_kernel_parts(node->u.kernel.kernel, kind, rota_node_params(node), bytes, 0, target, parts);
+    uint32_t found = 0, handed = 0;
     for (uint32_t p = 0; p < count; p++)
-        for (uint32_t i = 0; i < parts[p].operand_count; i++)
-            if (parts[p].operand[i] < m->node->access_count) {
-                rota_check_operand *operand = &m->operands[parts[p].operand[i]];
-                operand->is_scratch = operand->mode == ROTA_WRITE && parts[p].mode[i] == ROTA_READ;
-            }
+        for (uint32_t i = 0; i < parts[p].operand_count; i++) {
+            if (parts[p].operand[i] >= node->access_count) continue;
+            const uint32_t bit = 1u << parts[p].operand[i];
+            found |= bit;
+            handed = parts[p].mode[i] == ROTA_READ ? handed | bit : handed & ~bit;
+        }
+    *out_handed = handed;
+    return found;
+}
+
+/* A kernel that is several on other devices, and fewer or one here, may leave what those hand to one another. */
+static void find_scratch(maker *m, const rota_device_traits *device) {
+    if (!rota_kernel_has_parts(m->node->u.kernel.kernel) || !device) return;
+    uint32_t handed, on_cpu, on_vulkan;
+    const uint32_t here = operands_of_parts(m, device->kind, device->cuda, &handed);
+    (void)operands_of_parts(m, ROTA_EXEC_CPU, NULL, &on_cpu);
+    (void)operands_of_parts(m, ROTA_EXEC_VK, NULL, &on_vulkan);
+    for (uint32_t i = 0; i < m->node->access_count; i++)
+        m->operands[i].is_scratch = m->operands[i].mode == ROTA_WRITE && ((on_cpu | on_vulkan) & ~here) >> i & 1;
 }
 
 /* The shadows of one run, with their pattern, and what the kernel may read. */
