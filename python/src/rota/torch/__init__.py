@@ -34,6 +34,7 @@ def backend(module: Any, inputs: Any) -> Any:
         inference_compiler=compiler("inference"),
         decompositions=decompositions(),
         partition_fn=partition,
+        keep_inference_input_mutations=True,
     )
     with unrolled(module, inputs):
         return compiled(module, inputs)

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import threading
 import weakref
 from collections.abc import Sequence
@@ -12,12 +13,19 @@ from torch.utils import _pytree as pytree
 
 from .._rota import Device, Memory, Plan, Tensor
 from .devices import words_of
-from .kernels import Call, Layout
-from .segment import NAMES, OPERANDS_MAX, Output, Segment
+from .kernels import Call, Layout, copy_all
+from .segment import NAMES, OPERANDS_MAX, Output, Segment, id_of
 
 LOG = logging.getLogger("rota.torch")
 
 I32 = torch.iinfo(torch.int32)
+
+# Ops whose kernels need neither a workspace nor memory of their own, so that they run beside others.
+APART = {
+    torch.ops.aten._fused_adam_.tensor_lr,
+    torch.ops.aten._fused_adamw_.tensor_lr,
+    torch.ops.aten._foreach_add_.Scalar,
+}
 
 # Ops of which a kernel could not be captured: plans are cut there from then on.
 not_capturable: set[Any] = set()
@@ -31,7 +39,7 @@ def current(home: Any) -> Any:
 class Shared:
     """What PyTorch's kernels of all plans on a GPU have together: workspaces of libraries, and the memory of what they
     make on the way, which is PyTorch's pool's and theirs alone as long as the process lives. Each kernel's node writes
-    `turn`, so that no two run at once."""
+    `turn`, so that no two run at once, but those of APART."""
 
     def __init__(self, device: Device, home: Any) -> None:
         self.turn: Tensor = device.zeros(4, "i32", name="PyTorch's workspaces")
@@ -95,9 +103,24 @@ def clamped(x: Any) -> Any:
     return x.clamp(I32.min, I32.max)
 
 
-def flat(real: Any, count: int) -> Any:
-    """All elements from a tensor's first one to its last, with those between."""
-    return real.as_strided((count,), (1,), real.storage_offset())
+def span_of(shape: Sequence[int], stride: Sequence[int]) -> int:
+    """Elements from a tensor's first one to its last, with those between."""
+    return 1 + sum((extent - 1) * step for extent, step in zip(shape, stride, strict=True)) if math.prod(shape) else 0
+
+
+class Copied:
+    """A tensor that is copied to or from a plan's memory, as it lies there, or, where it has gaps or elements more than
+    once, all from its first element to its last."""
+
+    def __init__(self, memory: Any, fake: Any) -> None:
+        span = span_of(fake.shape, fake.stride())
+        self.span = None if span == fake.numel() else span
+        shape, stride = (fake.shape, fake.stride()) if self.span is None else ((span,), (1,))
+        self.inside = memory.view(fake.dtype).as_strided(shape, stride, 0)
+
+    def of(self, real: Any) -> Any:
+        """The caller's."""
+        return real if self.span is None else real.as_strided((self.span,), (1,), real.storage_offset())
 
 
 class Lent:
@@ -118,8 +141,8 @@ _lent: weakref.WeakValueDictionary[int, Lent] = weakref.WeakValueDictionary()
 
 
 def lent_at(device: Device, value: Any) -> Tensor | None:
-    """The plan's memory that a tensor has its elements in, from the first one on."""
-    found = _lent.get(value.data_ptr())
+    """The plan's memory that a tensor has its elements in."""
+    found = _lent.get(value.untyped_storage().data_ptr())
     if found is None or found.device is not device or int(value.untyped_storage()._cdata) != found.storage:
         return None
     return found.tensor if value.layout is torch.strided else None
@@ -155,13 +178,14 @@ class FixedSegment(Segment):
         self.together = shared_by(device, home)
         self.fixed: dict[tuple[str, int], Any] = {}  # bytes by what they are of
         self.tensors: dict[tuple[str, int], Tensor] = {}  # of rota's, over them
+        self.copied: dict[tuple[str, int], Copied] = {}  # of inputs and results, made at the first call
         self.mutex = threading.Lock()
         self.last: Any = None  # the stream of the last call
         self.ticket: Any = None  # of that call
         with current(home):
             super().__init__(device, *rest)
         self.lent = self._lend(lends)
-        self.inputs = [(key[1], memory) for key, memory in self.fixed.items() if key[0] == "input"]
+        self.inputs = [index for kind, index in self.fixed if kind == "input"]
         self.tensors = {}
 
     def compile(self) -> Plan:
@@ -182,6 +206,17 @@ class FixedSegment(Segment):
         self.fixed[source] = words.view(torch.uint8)[:size]
         self.tensors[source] = self.device.adopt(words, name=kind)
         return self.graph.memory_of(self.tensors[source])
+
+    def _base(self, real: Any, source: tuple[str, int]) -> Any:
+        is_state = source[0] == "input" and source[1] in self.states
+        if not is_state or not real.storage_offset() or lent_at(self.device, real) is None:
+            return super()._base(real, source)
+        with self.mode:  # a part of what is lent
+            count = real.untyped_storage().nbytes() // real.itemsize
+            whole = torch.empty(count, dtype=real.dtype, device=self.home)
+            fake = whole.as_strided(real.shape, real.stride(), real.storage_offset())
+        self.bases[id_of(fake)] = (source, fake)
+        return fake
 
     def _lend(self, lends: Sequence[bool]) -> dict[int, Lent]:
         """What is made of which no output is kept, each with its own memory."""
@@ -212,12 +247,12 @@ class FixedSegment(Segment):
         name: str,
         after: int | None = None,
     ) -> int:
-        turn = self.graph.memory_of(self.together.turn)
+        turn = [] if called.target in APART else [self.graph.memory_of(self.together.turn)]
         function: Any = called
         if self.together.pool is not None:
             sizes = [memory.size_bytes for memory in (*reads, *writes, *updates)]
             function = Captured(called, sizes, self.home, self.together.pool)
-        return self.graph.call_memory(function, reads, writes, [*updates, turn], name, after)
+        return self.graph.call_memory(function, reads, writes, [*updates, *turn], name, after)
 
     def convert(self, source: Memory, of: str, made: Memory, to: str, count: int) -> None:
         dtypes = {"f32": torch.float32, "i32": torch.int32} | {name: dtype for dtype, name in NAMES.items()}
@@ -237,13 +272,11 @@ class FixedSegment(Segment):
             if not all(lent.is_free() for lent in self.lent.values()):
                 return None
             self._order()
-            for index, memory in self.inputs:
-                elements = memory.view(values[index].dtype)
-                elements.copy_(flat(values[index], elements.numel()))
+            given = [(self._copied("input", index, values[index]), values[index]) for index in self.inputs]
+            copy_all([copied.inside for copied, _ in given], [copied.of(real) for copied, real in given])
             if self.plan is not None:
                 self._replay()
-            made = [self._taken(index) for index in range(len(self.made))]
-            return self.outputs_of({"input": values, "constant": self.given, "made": made})
+            return self.outputs_of({"input": values, "constant": self.given, "made": self._taken()})
 
     def _replay(self) -> None:
         """Comes after this thread's stream, which then comes after the replay. Where the last one failed, which that
@@ -268,12 +301,22 @@ class FixedSegment(Segment):
             stream.wait_stream(self.last)
         self.last = stream
 
-    def _taken(self, index: int) -> Any:
-        if index in self.lent:
-            return self.lent[index].base.detach()
-        like = self.made[index]
-        made = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=self.home)
-        if ("made", index) in self.fixed:
-            elements = self.fixed["made", index].view(like.dtype)
-            flat(made, elements.numel()).copy_(elements)
-        return made
+    def _copied(self, kind: str, index: int, real: Any) -> Copied:
+        found = self.copied.get((kind, index))
+        if found is None:
+            found = self.copied[kind, index] = Copied(self.fixed[kind, index], real)
+        return found
+
+    def _taken(self) -> list[Any]:
+        """What a call makes: lent, or a copy."""
+        taken: list[Any] = []
+        copies: list[tuple[Copied, Any]] = []
+        for index, fake in enumerate(self.made):
+            if index in self.lent:
+                taken.append(self.lent[index].base.detach())
+                continue
+            taken.append(torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=self.home))
+            if ("made", index) in self.fixed:
+                copies.append((self._copied("made", index, fake), taken[-1]))
+        copy_all([copied.of(real) for copied, real in copies], [copied.inside for copied, _ in copies])
+        return taken

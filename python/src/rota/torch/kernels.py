@@ -1,7 +1,7 @@
 """PyTorch's own kernels as nodes of a plan: called on memory of rota's, on threads of the CPU device's."""
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -11,6 +11,25 @@ from .devices import CPU
 
 # Addresses for which an operand's tensor is kept: a plan's memory seldom moves, its inputs do.
 TENSORS_KEPT = 4
+
+
+# Dtypes that PyTorch copies many tensors of at once.
+TOGETHER = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32)
+
+
+def copy_all(to: Sequence[Any], of: Sequence[Any]) -> None:
+    """Copies each tensor of a list to one of the same shape: many are few launches, and of kernels that are faster than
+    the driver's copies."""
+    by_dtype: dict[Any, tuple[list[Any], list[Any]]] = {}
+    for destination, source in zip(to, of, strict=True):
+        if destination.dtype not in TOGETHER:
+            destination.copy_(source)
+            continue
+        lists = by_dtype.setdefault(destination.dtype, ([], []))
+        lists[0].append(destination)
+        lists[1].append(source)
+    for destinations, sources in by_dtype.values():
+        torch._foreach_copy_(destinations, sources)
 
 
 class Layout(NamedTuple):
@@ -56,6 +75,11 @@ class Operand:
         return tensor
 
 
+# Of ops that can write a result where it is to be: a function of the results' tensors and the op's arguments, which
+# says whether it did.
+INTO: dict[Any, Callable[..., bool]] = {}
+
+
 class Call:
     """A node's function: an op of PyTorch's, on arguments of which some are tensors, and its results' layouts."""
 
@@ -69,17 +93,25 @@ class Call:
         leaves = [leaf.at(addresses) if isinstance(leaf, Operand) else leaf for leaf in self.leaves]
         with torch.no_grad():
             args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+            into = INTO.get(self.target)
+            if into is not None and None not in self.results:
+                there = [operand.at(addresses) for operand in self.results if operand is not None]
+                if into(there, *args, **kwargs):
+                    return
             results = self.target(*args, **kwargs)
-            for result, operand in zip(pytree.tree_leaves(results), self.results, strict=True):
-                if operand is not None:
-                    self._keep(operand, result, addresses)
+            pairs = zip(pytree.tree_leaves(results), self.results, strict=True)
+            kept = [
+                (operand.at(addresses), result)
+                for result, operand in pairs
+                if operand is not None and self._is_there(operand, result)
+            ]
+            copy_all([destination for destination, _ in kept], [result for _, result in kept])
 
-    def _keep(self, operand: Operand, result: Any, addresses: Sequence[int]) -> None:
-        """Brings a result to where the plan has it. What has no element may be no tensor, either."""
+    def _is_there(self, operand: Operand, result: Any) -> bool:
+        """Whether there is a result to be brought to its place. What has no element may be no tensor, either."""
         shape = operand.layout.shape
         given = None if result is None else tuple(result.shape)
         if given != shape and not (given is None and 0 in shape):
             what = "no tensor" if given is None else f"one of shape {list(given)}"
             raise RuntimeError(f"a result of shape {list(shape)} is expected, {self.target} gave {what}")
-        if result is not None:
-            operand.at(addresses).copy_(result)
+        return result is not None

@@ -16,6 +16,7 @@ from .._rota import Device, Tensor
 from ..errors import NodeFailed, Unsupported
 from .devices import CPU, adopted, can_be_adopted, range_of, words_of
 from .fixed import FixedSegment, current, lent_at, not_capturable
+from .kernels import copy_all
 from .lower import LOWERED
 from .results import why_not
 from .segment import OPERANDS_MAX, Segment, is_random, signature_of, tensors_of
@@ -272,11 +273,11 @@ staying: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 def resolved(value: Any) -> Any:
     """A tensor whose memory has what it says: without a pending conjugation or negation."""
-    if isinstance(value, torch.Tensor) and value.is_neg():
+    if type(value) is torch.nn.Parameter or not isinstance(value, torch.Tensor):
+        return value
+    if value.is_neg():
         return value.resolve_neg()
-    if isinstance(value, torch.Tensor) and value.is_conj():
-        return value.resolve_conj()
-    return value
+    return value.resolve_conj() if value.is_conj() else value
 
 
 def run_node(node: Any, env: dict[Any, Any], attributes: Any) -> None:
@@ -304,6 +305,11 @@ class HostStep:
         run_node(self.node, env, self.program.attributes)
 
 
+def is_update(node: Any) -> bool:
+    """Whether a node gives an input its new elements, which nothing in a graph reads: the old ones are its inputs'."""
+    return node.target is torch.ops.aten.copy_.default and node.args[0].op == "placeholder" and not node.users
+
+
 class Program:
     """A graph of PyTorch's, as plans and what the host runs between them."""
 
@@ -324,7 +330,9 @@ class Program:
         self.results = set(outputs[: module.meta.get(RESULTS, len(outputs))])
         self.position = {node: i for i, node in enumerate(nodes)}
         self.elsewhere = elsewhere(nodes, self.home)
-        self.steps = self.cut([node for node in nodes if node.op not in ("placeholder", "output")])
+        # The last thing that a call does, of all inputs that change at once.
+        self.updates = [(node.args[0], node.args[1]) for node in nodes if is_update(node)]
+        self.steps = self.cut([n for n in nodes if n.op not in ("placeholder", "output") and not is_update(n)])
 
     def cut(self, nodes: Sequence[Any]) -> list[Any]:
         """Plans as large as can be, and what the host runs between them."""
@@ -354,8 +362,11 @@ class Program:
                 step.run(env)
         except NodeFailed as error:
             raise RuntimeError(str(error)) from error
-        results = pytree.tree_map_only(torch.fx.Node, env.__getitem__, self.output.args[0])
-        return list(results)
+        results = [env[one] if isinstance(one, torch.fx.Node) else one for one in self.output.args[0]]
+        if self.updates:
+            with torch.no_grad():
+                copy_all([env[old] for old, _ in self.updates], [env[new] for _, new in self.updates])
+        return results
 
     @property
     def plans(self) -> list[Segment]:

@@ -215,6 +215,7 @@ class Output:
         self.source = source
         self.whole = layout_of(fake) == layout_of(base)
         self.shape, self.stride, self.offset = layout_of(fake)
+        self.offset -= int(base.storage_offset())  # from where the tensor begins that a call has
 
     def of(self, bases: Mapping[str, Sequence[Any]]) -> Any:
         base = bases[self.source[0]][self.source[1]]
@@ -530,4 +531,9 @@ class Segment:
         return self.outputs_of(bases)
 
     def outputs_of(self, bases: Mapping[str, Sequence[Any]]) -> list[Any]:
-        return [pytree.tree_map_only(Output, lambda output: output.of(bases), output) for output in self.outputs]
+        return [
+            output.of(bases)
+            if isinstance(output, Output)
+            else pytree.tree_map_only(Output, lambda one: one.of(bases), output)
+            for output in self.outputs
+        ]
