@@ -8,6 +8,7 @@ import torch
 
 from .. import _rota as ops
 from .._rota import Tensor
+from .kernels import INTO
 from .segment import DTYPES, EACH, NotLowered, Segment
 
 aten = torch.ops.aten
@@ -42,9 +43,16 @@ def axes_of(x: Any, axes: Sequence[int] | int | None) -> list[int]:
     return sorted({axis_of(x, axis) for axis in (axes if axes else range(x.dim()))})
 
 
+def convert(x: Tensor, out: Tensor) -> None:
+    """x's elements in out's dtype."""
+    if x.dtype == out.dtype:
+        ops.copy(x, out=out)
+    else:
+        ops.apply("cast", [x], [out], dtype=out.dtype)
+
+
 def store(result: Tensor, s: Segment, y: Any) -> None:
-    out = s.write(y)
-    ops.copy(ops.cast(result, out.dtype) if result.dtype != out.dtype else result, out=out)
+    convert(result, s.write(y))
 
 
 # ---- Element by element ----
@@ -193,7 +201,7 @@ def pow_of_number(s: Segment, node: Any, y: Any, base: float, x: Any) -> None:
 def copy(s: Segment, node: Any, y: Any, x: Any, source: Any, non_blocking: bool = False) -> None:
     if y.dtype not in DTYPES or source.dtype is torch.int64:
         raise NotLowered
-    ops.copy(s.read(source, DTYPES[y.dtype]), out=s.write(y))
+    convert(s.read(source), s.write(y))
 
 
 @lowers(aten.linalg_vector_norm.default)
@@ -268,15 +276,21 @@ def clone(s: Segment, node: Any, y: Any, x: Any, **options: Any) -> None:
 def to_copy(s: Segment, node: Any, y: Any, x: Any, **options: Any) -> None:
     if y.dtype not in DTYPES or x.dtype is torch.int64:
         raise NotLowered  # an i64 may be none of i32's
-    ops.copy(s.read(x, DTYPES[y.dtype]), out=s.write(y))
+    convert(s.read(x), s.write(y))
 
 
 EACH.update(LOWERED)  # all so far
 
 
+# Tensors that PyTorch's kernels join on a GPU.
+FEW = 8
+
+
 @lowers(aten.cat.default)
 def cat(s: Segment, node: Any, y: Any, tensors: Sequence[Any], axis: int = 0) -> None:
-    if y.dtype not in DTYPES:
+    # On a GPU PyTorch's kernel writes all of what lies between one another at once.
+    is_apart = any(extent != 1 for extent in y.shape[: axis_of(y, axis)]) and all(x.dtype == y.dtype for x in tensors)
+    if y.dtype not in DTYPES or (s.home.type == "cuda" and is_apart and len(tensors) <= FEW):
         raise NotLowered
     parts = [s.read(x, DTYPES[y.dtype]) for x in tensors if x.numel()]
     ops.concat(parts, axis_of(y, axis), out=s.write(y))
@@ -291,6 +305,14 @@ def repeat(s: Segment, node: Any, y: Any, x: Any, times: Sequence[int]) -> None:
     apart: list[int] = [n for pair in zip(times, extents, strict=True) for n in pair]
     once: list[int] = [n for extent in extents for n in (1, extent)]
     ops.copy(s.read(x).reshape(*once), out=s.write(y).reshape(*apart))
+
+
+def cat_into(results: Sequence[Any], tensors: Sequence[Any], axis: int = 0) -> bool:
+    torch.cat(tensors, axis, out=results[0])
+    return True
+
+
+INTO[aten.cat.default] = cat_into
 
 
 def part(x: Tensor, axis: int, start: int, end: int) -> Tensor:

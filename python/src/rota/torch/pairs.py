@@ -13,23 +13,12 @@ from torch.utils import _pytree as pytree
 from .. import _rota as ops
 from .._rota import Memory, Tensor
 from .lower import lowers, real
-from .segment import DTYPES, EACH, NotLowered, Segment, is_row_major, ordered
+from .own import define
+from .segment import DTYPES, EACH, NotLowered, Segment, bytes_of, id_of, is_row_major, ordered
 
 aten = torch.ops.aten
 
 # ---- The ops, as PyTorch has them: what they compute where no plan does ----
-
-LIBRARY = torch.library.Library("rota", "DEF")
-
-
-def define(schema: str, function: Any, fake: Any) -> Any:
-    """An op that computes what a function does, and gives what the other gives for tensors without elements."""
-    name = schema.split("(")[0]
-    LIBRARY.define(schema)
-    LIBRARY.impl(name, function, "CompositeExplicitAutograd")
-    torch.library.register_fake(f"rota::{name}", fake, lib=LIBRARY)
-    return getattr(torch.ops.rota, name).default
-
 
 def like(x: Any) -> Any:
     """In rows as far apart as those of x."""
@@ -113,6 +102,16 @@ CROSS_ENTROPY_BACKWARD = define(
     lambda d, logits, *rest: like(logits),
 )
 
+LINEAR_GRADIENTS = define(
+    "linear_gradients(Tensor dy, Tensor x) -> (Tensor, Tensor)",
+    lambda dy, x: (dy.T @ x, dy.sum(0)),
+    lambda dy, x: (dy.new_empty(dy.shape[1], x.shape[1]), dy.new_empty(dy.shape[1])),
+)
+MM_WIDE = define(
+    "mm_wide(Tensor a, Tensor b) -> Tensor",
+    lambda a, b: a.to(torch.float32) @ b.to(torch.float32),
+    lambda a, b: real_numbers(a, a.shape[0], b.shape[1]),
+)
 MM_BY_ROWS = define(
     "mm_by_rows(Tensor a, Tensor b, int pitch) -> Tensor",
     product_by_rows,
@@ -157,6 +156,24 @@ def layer_norm_backward(
     ops.gradient("layernorm", inputs, [None, s.read(stats)], s.read(dy), list(wanted), out, eps=eps)
 
 
+@lowers(MM_WIDE)
+def mm_wide(s: Segment, node: Any, y: Any, a: Any, b: Any) -> None:
+    """Of 16 bits, whose sums are not rounded to them."""
+    ops.matmul(s.read(a), s.read(b), out=s.write(y))
+
+
+@lowers(LINEAR_GRADIENTS)
+def linear_gradients(s: Segment, node: Any, y: Any, dy: Any, x: Any) -> None:
+    """By a linear layer's weight and bias, of which nothing is read."""
+    dtype = real(dy)
+    dw, db = y
+    of_both = [
+        s.memory(one.numel() * one.itemsize, None).view(dtype, list(one.shape), list(one.stride()), 0) for one in y
+    ]
+    out = [None, s.write(dw), s.write(db)]
+    ops.gradient("linear", [whole(s, x), *of_both], [None], whole(s, dy), [False, True, True], out, transpose_b=True)
+
+
 def by_rows(x: Any, memory: Memory) -> Tensor | None:
     """A matrix with what lies between its rows, where all of that is there."""
     pitch = pitch_of(x)
@@ -167,7 +184,10 @@ def by_rows(x: Any, memory: Memory) -> Tensor | None:
 
 @lowers(MM_BY_ROWS)
 def mm_by_rows(s: Segment, node: Any, y: Any, a: Any, b: Any, pitch: int) -> None:
-    out = s.storage(y).destination().view(real(y), list(y.shape), list(y.stride()), 0)
+    memory = s.storage(y).destination()
+    if id_of(y) not in s.bases:
+        ops.fill(memory.view(real(y), [bytes_of(y) // y.itemsize], [1], 0), 0)  # also what is between the rows
+    out = memory.view(real(y), list(y.shape), list(y.stride()), 0)
     ops.matmul(s.read(a), s.read(b), out=out)
 
 
@@ -233,6 +253,9 @@ ROW = 64
 GPU_ALONE = True
 
 
+VIEWS = (aten.view.default, aten._unsafe_view.default, aten.permute.default, aten.t.default)
+
+
 def value_of(node: Any) -> Any:
     return node.meta["val"]
 
@@ -283,6 +306,13 @@ class Rewriting:
                 self.norm(node)
             elif node.target is aten._log_softmax.default:
                 self.loss(node)
+        order = {node: i for i, node in enumerate(self.graph.nodes)}
+        for node in list(self.graph.nodes):
+            if node.target is aten.mm.default:
+                self.linear(node, order)
+        for node in list(self.graph.nodes):
+            if node.target is aten._to_copy.default:
+                self.wide(node)
         self.graph.eliminate_dead_code(is_impure)
         self.graph.lint()
         self.module.recompile()
@@ -310,21 +340,67 @@ class Rewriting:
         for i, one in parts(gradient).items():
             one.replace_all_uses_with(self.part(grads, i, one))
 
+    def linear(self, node: Any, order: dict[Any, int]) -> None:
+        """Of a linear layer's product by its weight, and the sum that is the bias' gradient, of the same rows."""
+        turned, x = node.args
+        if turned.target not in (aten.permute.default, aten.t.default) or list(turned.args[1:]) not in ([[1, 0]], []):
+            return
+        dy = turned.args[0]
+        sums = [one for one in dy.users if one.target is aten.sum.dim_IntList and one.args[1] in ([0], [-2])]
+        if len(sums) != 1 or value_of(dy).dim() != 2 or value_of(dy).dtype not in DTYPES or sums[0].kwargs:
+            return
+        given = [value_of(one) for one in (dy, x, node, sums[0])]
+        if len({one.dtype for one in given}) != 1 or not all(one.is_contiguous() for one in given):
+            return
+        first = min((node, sums[0]), key=lambda one: order.get(one, 0))
+        if order.get(x, 0) > order.get(first, 0):
+            return
+        made = self.insert(first, LINEAR_GRADIENTS, (dy, x))
+        dw, db = self.part(made, 0, first), self.part(made, 1, first)
+        node.replace_all_uses_with(dw)
+        sums[0].replace_all_uses_with(self.insert(first, aten.view.default, (db, list(value_of(sums[0]).shape))))
+
+    def wide(self, node: Any) -> None:
+        """Of a product in 16 bits that is made f32, and that nobody reads otherwise."""
+        views, product = [], node.args[0]
+        while product.target in VIEWS and len(product.users) == 1:
+            views.append(product)
+            product = product.args[0]
+        if (
+            product.target is not aten.mm.default
+            or len(product.users) != 1
+            or value_of(product).dtype not in (torch.float16, torch.bfloat16)
+            or value_of(node).dtype is not torch.float32
+            or value_of(node).device != value_of(product).device
+        ):
+            return
+        made = self.insert(product, MM_WIDE, product.args)
+        for view in reversed(views):
+            made = self.insert(view, view.target, (made, *view.args[1:]))
+        if value_of(made).stride() == value_of(node).stride():
+            node.replace_all_uses_with(made)
+
     def loss(self, node: Any) -> None:
         """Of a log_softmax, which stands between scores and the loss, and between the gradients of both."""
         logits, axis, _ = node.args
-        forward = [one for one in node.users if one.target is aten.nll_loss_forward.default]
-        backward = [one for one in node.users if one.target is aten.nll_loss_backward.default]
-        if len(forward) != 1 or len(backward) != 1 or len(node.users) != 3 or value_of(logits).dim() != 2:
+        # What is in 16 bits is made f32 for the loss, and the loss's gradient 16 bits again: under autocast on a GPU.
+        wider = [one for one in node.users if one.target is aten._to_copy.default]
+        chances = wider[0] if len(wider) == 1 and value_of(wider[0]).dtype is torch.float32 else node
+        forward = [one for one in chances.users if one.target is aten.nll_loss_forward.default]
+        backward = [one for one in chances.users if one.target is aten.nll_loss_backward.default]
+        if len(forward) != 1 or len(backward) != 1 or value_of(logits).dim() != 2:
             return
-        softened = user(backward[0], aten._log_softmax_backward_data.default)
+        given = backward[0] if chances is node else user(backward[0], aten._to_copy.default)
+        softened = None if given is None else user(given, aten._log_softmax_backward_data.default)
         is_mean = forward[0].args[2] is None and forward[0].args[3] == 1
         found = parts(forward[0])
         if softened is None or softened not in node.users or not is_mean or axis not in (-1, 1) or 0 not in found:
             return
+        if {*node.users, *chances.users} - {chances} != {forward[0], backward[0], softened}:
+            return
         if 1 in found and set(found[1].users) != {backward[0]}:
             return
-        if value_of(node).dtype is not torch.float32 or value_of(logits).dtype not in DTYPES:
+        if value_of(chances).dtype is not torch.float32 or value_of(logits).dtype not in DTYPES:
             return
         _, labels, _, _, ignored = forward[0].args
         source, last = logits, softened
@@ -345,7 +421,6 @@ class Rewriting:
         d = backward[0].args[0]
         grad = self.insert(last, CROSS_ENTROPY_BACKWARD, (d, source, labels, sums, inverse, ignored))
         last.replace_all_uses_with(grad)
-
 
     def by_rows(self, scores: Any) -> Any:
         """The scores of 16 bits of a product, in rows that begin at multiples of 16 bytes, which products are faster
