@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from . import batch_norm
 from .scaler import check_and_unscale
 
 # Ops that core ATen takes apart, but that are one kernel of PyTorch's where rota would need many, or whose random
@@ -63,19 +64,19 @@ def each_in_place(op: Callable[..., Any]) -> Callable[..., Any]:
     return in_place
 
 
-# Tensors that an optimizer's op on lists changes at once: a node has a bounded number of operands.
-PIECE = 3
+# Tensors that an op on lists changes at once, with four more of each or alone: a node has a bounded number of operands.
+PIECE, PIECE_ALONE = 3, 18
 
 
-def in_pieces(op: Callable[..., Any]) -> Callable[..., Any]:
+def in_pieces(op: Callable[..., Any], piece: int) -> Callable[..., Any]:
     """An op on lists that go together as several on parts of them."""
 
-    def on_parts(*lists: Sequence[Any], **options: Any) -> Any:
-        count = len(lists[0])
-        if count <= PIECE:
+    def on_parts(*given: Any, **options: Any) -> Any:
+        count = len(given[0])
+        if count <= piece:
             return NotImplemented  # it is taken as it is
-        for i in range(0, count, PIECE):
-            op(*(one[i : i + PIECE] for one in lists), **options)
+        for i in range(0, count, piece):
+            op(*(one[i : i + piece] if isinstance(one, list | tuple) else one for one in given), **options)
         return None
 
     return on_parts
@@ -84,7 +85,7 @@ def in_pieces(op: Callable[..., Any]) -> Callable[..., Any]:
 def decompositions() -> dict[Any, Any]:
     table = torch._decomp._core_aten_decompositions_post_autograd()
     kept = {op: function for op, function in table.items() if op._schema.name.removeprefix("aten::") not in WHOLE}
-    return {**kept, **ON_LISTS}
+    return {**kept, **ON_LISTS, **batch_norm.TABLE}
 
 
 @contextlib.contextmanager
@@ -116,12 +117,12 @@ def has_lstm(module: Any) -> bool:
 # Clipping by the global norm is on lists, and so are a scaler's look for what is not finite, and Adam.
 ON_LISTS = {
     **{
-        op: in_pieces(op)
+        op: in_pieces(op, PIECE)
         for packet in (torch.ops.aten._fused_adam_, torch.ops.aten._fused_adamw_)
         for op in (packet.default, packet.tensor_lr)
     },
     torch.ops.aten._amp_foreach_non_finite_check_and_unscale_.default: check_and_unscale,
-    torch.ops.aten._foreach_add_.Scalar: each_in_place(torch.Tensor.add_),
+    torch.ops.aten._foreach_add_.Scalar: in_pieces(torch.ops.aten._foreach_add_.Scalar, PIECE_ALONE),
     torch.ops.aten._foreach_norm.Scalar: each(torch.linalg.vector_norm),
     torch.ops.aten._foreach_mul.Tensor: each(torch.mul),
     torch.ops.aten._foreach_mul_.Tensor: each_in_place(torch.Tensor.mul_),

@@ -7,6 +7,7 @@ import torch
 
 from .. import _rota as ops
 from .._rota import Tensor
+from .kernels import INTO
 from .lower import lowers, real, reduced_into
 from .segment import NotLowered, Segment
 
@@ -93,6 +94,37 @@ def convolution(
         ops.conv_transpose2d(value, weight, added, output_padding=rest, **window.options, out=out)
     else:
         ops.conv2d(value, weight, added, **window.options, out=out)
+
+
+def convolve_into(
+    results: Sequence[Any],
+    x: Any,
+    w: Any,
+    bias: Any,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> bool:
+    """cuDNN's, where PyTorch would take that, and all lies as one another."""
+    if x.device.type != "cuda" or transposed or bias is not None:
+        return False
+    (y,) = results
+    formats = [torch.contiguous_format, torch.channels_last] if x.dim() == 4 else [torch.contiguous_format]
+    if not any(all(one.is_contiguous(memory_format=kind) for one in (x, w, y)) for kind in formats):
+        return False
+    how = (stride, padding, dilation, transposed, output_padding, groups)
+    if torch._C._select_conv_backend(x, w, bias, *how) != torch._C._ConvBackend.Cudnn:
+        return False
+    cudnn = torch.backends.cudnn
+    options = (cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32)
+    aten.cudnn_convolution.out(x, w, padding, stride, dilation, groups, *options, out=y)
+    return True
+
+
+INTO[aten.convolution.default] = convolve_into
 
 
 @lowers(aten.convolution_backward.default)
