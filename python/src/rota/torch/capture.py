@@ -2,10 +2,11 @@
 
 import contextlib
 import inspect
+import itertools
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -87,7 +88,42 @@ class State:
 
 
 def memory_of(real: Any) -> tuple[Any, ...]:
-    return real.data_ptr(), tuple(real.shape), tuple(real.stride())
+    return real.data_ptr(), real.shape, real.stride()
+
+
+class Seen:
+    """What a step refers to, as a call found it."""
+
+    def __init__(
+        self,
+        home: Any,
+        key: int,
+        tensors: Sequence[Any],
+        parameters: Sequence[Any],
+        found: Sequence[Any],
+        holds: Sequence[Any],
+        options: Sequence[Any],
+    ) -> None:
+        self.home, self.key, self.tensors, self.parameters = home, key, tensors, parameters
+        self.found, self.holds, self.options = found, holds, options
+        self.memories = self._memories()
+        self.are_adopted = False  # once they are, they are until one has moved
+
+    def _memories(self) -> list[Any]:
+        return [(one.data_ptr(), one.shape, one.stride()) for one in self.tensors]
+
+    def has_moved(self) -> bool:
+        """Whether a tensor has other memory than it had."""
+        return self._memories() != self.memories
+
+    def is_adopted(self, states: Mapping[int, State]) -> bool:
+        """Whether plans write where the tensors are, as far as this was found."""
+        if not self.are_adopted:
+            kept = [states.get(id(one)) for one in self.tensors]
+            self.are_adopted = all(
+                state is not None and state.memory == memory for state, memory in zip(kept, self.memories, strict=True)
+            )
+        return self.are_adopted
 
 
 def overlap(tensors: Sequence[Any]) -> bool:
@@ -112,6 +148,10 @@ class Captured:
         self.mutex = threading.Lock()
         self.states: dict[int, State] = {}
         self.plans: dict[Any, tuple[Segment | None, Any]] = {}
+        self.seen: Seen | None = None
+        self.numbers: dict[Any, int] = {}  # of what was seen, so that plans are found by that
+        self.count = itertools.count()
+        self.rates: dict[tuple[int, Any], tuple[float, Any]] = {}
         self.has_begun = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -131,42 +171,82 @@ class Captured:
         return result
 
     def _replay(self, args: Any, kwargs: Any) -> Any:
-        home = self._home()
+        seen = self._look()
         leaves, spec = pytree.tree_flatten((args, kwargs))
-        leaves = [torch.tensor(leaf, device=home) if isinstance(leaf, float) else leaf for leaf in leaves]
+        leaves = [torch.tensor(leaf, device=seen.home) if isinstance(leaf, float) else leaf for leaf in leaves]
         inputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        rates = [torch.as_tensor(group["lr"], dtype=torch.float32, device=home) for _, group in self._groups()]
-        tensors = list(self._tensors().values())
-        key = (
-            spec,
-            tuple(map(signature_of, [*leaves, *tensors])),
-            tuple(map(id, tensors)),
-            tuple(module.training for one in self.modules for module in one.modules()),
-            repr(
-                [{name: value for name, value in g.items() if name not in ("params", "lr")} for _, g in self._groups()]
-            ),
-            tuple(map(amp.settings_of, self.scalers)),
-        )
+        rates = [self._rate(i, group["lr"], seen.home) for i, (_, group) in enumerate(self._groups())]
+        key = (spec, tuple(map(signature_of, leaves)), seen.key)
         # A plan that clears the gradients does so whether there are any or not.
-        clears = any(parameter.grad is not None for parameter in self._parameters())
+        clears = any(parameter.grad is not None for parameter in seen.parameters)
         made = self.plans.get((key, True)) or (None if clears else self.plans.get((key, False)))
-        if made is not None and made[0] is not None and not self._are_there(tensors):
+        if made is not None and made[0] is not None and not seen.is_adopted(self.states):
             self.plans.clear()  # they have memory that somebody has put another in the place of
             made = None
         if made is None:
             if len(self.plans) >= PLANS_MAX:
                 self.plans.pop(next(iter(self.plans)))
-            made = self._compile(leaves, spec, tensors, rates, inputs, clears)
+            made = self._compile(leaves, spec, seen.tensors, rates, inputs, clears)
             self.plans[key, clears] = made
         segment, results = made
         if segment is None:
             return self.step(*args, **kwargs)
-        for parameter in self._parameters():
+        for parameter in seen.parameters:
             parameter.grad = None
-        values = segment.run([*tensors, *rates, *inputs])
+        values = segment.run([*seen.tensors, *rates, *inputs])
         assert values is not None  # it lends nothing
         flat = [value.value if isinstance(value, Known) else values[value] for value in results[0]]
         return pytree.tree_unflatten(flat, results[1])
+
+    def _look(self) -> "Seen":
+        """What the step refers to: as the call before saw it, if all of that is as it was."""
+        groups = [{k: value for k, value in g.items() if k not in ("params", "lr")} for _, g in self._groups()]
+        options = [repr(groups), *map(amp.settings_of, self.scalers)]
+        found, holds = self._found()
+        if self.seen is None or self.seen.found != found or self.seen.options != options or self.seen.has_moved():
+            home = self._home()
+            found, holds = self._found()  # counts of steps are on the GPU from now on
+            tensors = list(self._tensors().values())
+            key = (tuple(map(signature_of, tensors)), tuple(found), tuple(options))
+            if key not in self.numbers and len(self.numbers) >= PLANS_MAX:
+                self.numbers.clear()
+                self.plans.clear()
+            number = self.numbers.setdefault(key, next(self.count))
+            self.seen = Seen(home, number, tensors, self._parameters(), found, holds, options)
+        return self.seen
+
+    def _found(self) -> tuple[list[Any], list[Any]]:
+        """All that the step refers to, by identity, and what keeps those from being given to others."""
+        found: list[Any] = []
+        modules = {id(one): one for one in self.modules}
+        walked = list(self.modules)
+        for module in walked:
+            own = module.__dict__
+            children = own["_modules"]
+            found.append(own["training"])
+            found.extend(map(id, own["_parameters"].values()))
+            found.extend(map(id, own["_buffers"].values()))
+            for child in children.values():
+                if child is not None and id(child) not in modules:
+                    modules[id(child)] = child
+                    walked.append(child)
+            found.extend(map(id, children.values()))
+        for _, group in self._groups():
+            found.extend(map(id, group["params"]))
+        for optimizer in self.optimizers:
+            for state in optimizer.state.values():
+                found.extend(id(value) for value in state.values() if isinstance(value, torch.Tensor))
+        for scaler in self.scalers:
+            found.extend(map(id, amp.tensors_of(scaler)))
+        return found, walked
+
+    def _rate(self, group: int, rate: Any, home: Any) -> Any:
+        """A group's learning rate as a tensor on the device, which is made when it changes."""
+        if isinstance(rate, torch.Tensor):
+            return rate.to(home, torch.float32)
+        if self.rates.get((group, home), (None, None))[0] != rate:
+            self.rates[group, home] = rate, torch.tensor(rate, dtype=torch.float32, device=home)
+        return self.rates[group, home][1]
 
     # ---- What a step refers to ----
 
@@ -205,9 +285,6 @@ class Captured:
             if id(tensor) not in self.states or self.states[id(tensor)].real is not tensor:
                 self.states[id(tensor)] = State(tensor)
         return [self.states[id(tensor)].adopt(home) for tensor in tensors]
-
-    def _are_there(self, tensors: Sequence[Any]) -> bool:
-        return all(id(tensor) in self.states and self.states[id(tensor)].is_there() for tensor in tensors)
 
     # ---- Compiling ----
 
