@@ -340,6 +340,36 @@ def test_what_is_lent_is_not_written_while_somebody_has_it(kind: str, programs: 
     assert max(len(one.plans) for one in programs) <= 4
 
 
+def test_parts_of_what_is_lent_are_not_copied(kind: str, programs: list[program.Program]) -> None:
+    """The backward pass reads two halves of one product, of which one begins in the middle of it."""
+
+    class Gate(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.both = nn.Linear(7, 18)
+
+        def forward(self, x: Any) -> Any:
+            a, b = self.both(x).chunk(2, -1)
+            return a * b
+
+    def run(called: Any) -> list[Any]:
+        model.zero_grad()
+        y = called(x)
+        y.square().sum().backward()
+        return [y.detach(), *grads_of(model)]
+
+    model, x = Gate().to(kind), torch.randn(5, 7, device=kind)
+    expected, called = run(model), torch.compile(model, backend="rota")
+    for got in (run(called), run(called)):
+        for one, other in zip(got, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    segments = {one.name: segment for one in programs for segment in one.plans}
+    backward = segments["backward"]
+    assert isinstance(backward, fixed.FixedSegment)
+    copied = [backward.fixed["input", index].numel() for index in backward.inputs]
+    assert sorted(copied) == [5 * 7 * 4, 5 * 9 * 4]  # x, and the result's gradient
+
+
 def test_a_backward_pass_twice(kind: str) -> None:
     model, called = small(kind)
     x = torch.randn(5, 7, device=kind)
