@@ -42,6 +42,8 @@ CONVOLUTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "conv_transpose1d": (lambda x, w: F.conv_transpose1d(x, w, None, 2), (LINE, of(6, 5, 2))),
     "conv2d of bf16": (lambda x, w: F.conv2d(x.bfloat16(), w.bfloat16()).float(), (PLANE, of(5, 6, 3, 3))),
 }
+# On a GPU what lies by channels last, or is turned so, is PyTorch's kernels'.
+BY_CHANNELS_LAST = {"conv2d of what is transposed", "conv2d of bf16"}
 POOLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "max_pool2d": (lambda x: F.max_pool2d(x, 2), (PLANE,)),
     "max_pool2d overlapping": (lambda x: F.max_pool2d(x, (3, 2), 2, 1, ceil_mode=True), (PLANE,)),
@@ -82,9 +84,11 @@ def test_window(home: str, name: str) -> None:
         assert one.dtype == other.dtype
         torch.testing.assert_close(one, other, **(loose if one.is_floating_point() else {"rtol": 0, "atol": 0}))
     on_torch = [op for op in rota.torch.ops()["torch"] if "conv" in op or "pool" in op]
-    assert on_torch == [] and rota.torch.ops()["host"] == {}
     on_rota = [op for op in rota.torch.ops()["rota"] if "conv" in op or "pool" in op]
-    assert len(on_rota) >= 2
+    assert rota.torch.ops()["host"] == {}
+    if home != "cpu" and name in BY_CHANNELS_LAST:
+        on_torch, on_rota = on_rota, on_torch
+    assert on_torch == [] and len(on_rota) >= 2
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,9 @@ aten = torch.ops.aten
 
 # The operands of convolutions that are images or windows, by their position.
 IMAGES = {aten.convolution.default: (0, 1), aten.convolution_backward.default: (0, 1, 2)}
+# The operands that an op's kernel on a GPU takes by channels first alone, by their position: who calls it sees to that,
+# before images were turned.
+CHANNELS_FIRST = {aten.native_group_norm.default: (0,), aten.native_group_norm_backward.default: (0, 1)}
 # Ops that say what strides are to be, which would be other ones.
 FIXED_STRIDES = (
     aten._reshape_alias.default,
@@ -67,7 +70,7 @@ class Turning:
         self.graph = graph
         self.before = {node: node.meta.get("val") for node in graph.nodes}
         self.mode = detect_fake_mode([node.meta.get("val") for node in self.graph.nodes])
-        self.made: dict[Any, Any] = {}  # images that lie so, by those that they are of
+        self.made: dict[tuple[Any, Any], Any] = {}  # images that lie so, by those that they are of
 
     def run(self) -> None:
         """Raises CannotTurn, or what an op says of the other strides: the graph is of no use then."""
@@ -84,12 +87,20 @@ class Turning:
         for position in IMAGES.get(node.target, ()):
             x = node.args[position]
             if x.meta["val"].dim() == 4 and not turned(x.meta["val"]):
-                if x not in self.made:
-                    self.made[x] = self.copied(x, torch.channels_last, node)
-                node.update_arg(position, self.made[x])
+                self.replace(node, position, torch.channels_last)
+        for position in CHANNELS_FIRST.get(node.target, ()):
+            if not node.args[position].meta["val"].is_contiguous():
+                self.replace(node, position, torch.contiguous_format)
         if node.target in (aten.view.default, aten._unsafe_view.default) and not self.views(node):
             node.update_arg(0, self.copied(node.args[0], torch.contiguous_format, node))
         self.imagine(node)
+
+    def replace(self, node: Any, position: int, memory_format: Any) -> None:
+        """An operand by one that lies so, made where the first node wants it."""
+        x = node.args[position]
+        if (x, memory_format) not in self.made:
+            self.made[x, memory_format] = self.copied(x, memory_format, node)
+        node.update_arg(position, self.made[x, memory_format])
 
     def views(self, node: Any) -> bool:
         try:
