@@ -25,5 +25,6 @@
 #include "ops/dlpack.h"
 #include "ops/custom.h"
 #include "ops/deprecated.h"
+#include "file/graph_file.h"
 
 #endif

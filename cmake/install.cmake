@@ -9,7 +9,7 @@ set(ROTA_PUBLIC_HEADERS rota.h rota.hpp base/export.h base/sized.h base/status.h
   ops/ops_window.h ops/ops_train.h ops/fuse.h ops/tensor.h ops/kernels.h ops/kernel_params.h
   ops/elementwise_params.h ops/move_params.h ops/reduce_params.h ops/linear_params.h ops/norm_params.h
   ops/attention_params.h ops/train_params.h ops/window_params.h ops/table.h ops/custom.h ops/direct.h ops/dlpack.h
-  ops/deprecated.h)
+  ops/deprecated.h file/graph_file.h)
 foreach(header ${ROTA_PUBLIC_HEADERS})
   if(EXISTS ${PROJECT_SOURCE_DIR}/${header})
     get_filename_component(folder ${header} DIRECTORY)
@@ -53,7 +53,8 @@ file(RELATIVE_PATH ROTA_PC_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /
 list(JOIN ROTA_HWLOC_LDFLAGS " " hwloc_flags)
 list(JOIN ROTA_BLAS_LDFLAGS " " blas_flags)
 list(JOIN ROTA_CK_LDFLAGS " " ck_flags)
-set(ROTA_PC_LIBS_PRIVATE "${hwloc_flags} ${blas_flags} ${ck_flags}")
+list(JOIN ROTA_CBOR_LDFLAGS " " cbor_flags)
+set(ROTA_PC_LIBS_PRIVATE "${hwloc_flags} ${blas_flags} ${ck_flags} ${cbor_flags}")
 configure_file(cmake/rota.pc.in ${PROJECT_BINARY_DIR}/rota.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/rota.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 if(PROJECT_IS_TOP_LEVEL) # cpack is the business of who is

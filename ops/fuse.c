@@ -10,6 +10,7 @@
 #include "ops/fuse_group.h"
 #include "ops/fuse_loss.h"
 #include "ops/fuse_piece.h"
+#include "ops/fusion.h"
 
 /* Nodes that may stand between two of a group. */
 enum { GAP_MAX = 8 };
@@ -105,4 +106,8 @@ static rota_status fuse(void *user, rota_rewriter *rewriter) {
 rota_status rota_graph_fuse(rota_graph *graph) {
     ROTA_GIVEN(graph);
     return rota_graph_add_rewrite(graph, fuse, NULL);
+}
+
+bool rota_fuse_is_hook(void (*hook)(void)) {
+    return hook == (void (*)(void))fuse;
 }

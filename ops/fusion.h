@@ -79,4 +79,7 @@ struct rota_fused_program {
     char entry[32]; /* the kernel's name in a CUDA image */
 };
 
+/* Whether a graph's rewrite hook is that of rota_graph_fuse. */
+bool rota_fuse_is_hook(void (*hook)(void));
+
 #endif

@@ -12,7 +12,7 @@ rota_install_missing
 folder=$PWD/build-aarch64
 sysroot=$folder/sysroot
 libraries=(libc6-dev libgcc-12-dev libhwloc-dev libck-dev libvulkan-dev libcjson-dev libopenblas-dev libcmocka-dev
-  libpcre2-dev)
+  libpcre2-dev libcbor-dev)
 
 # apt with lists and a state of its own: what this machine has installed is neither asked about nor changed.
 make_sysroot() {

@@ -1,8 +1,8 @@
 # Sourced by check.sh and demo.sh: installs the distribution packages that are missing, and only those.
 
 rota_packages=(build-essential cmake ninja-build pkg-config libvulkan-dev vulkan-validationlayers
-  mesa-vulkan-drivers glslang-tools spirv-tools libck-dev libhwloc-dev libopenblas-dev libcjson-dev
-  libcmocka-dev libpcre2-dev python3 python3-dev python3-venv spin)
+  mesa-vulkan-drivers glslang-tools spirv-tools libck-dev libhwloc-dev libopenblas-dev libcbor-dev
+  libcjson-dev libcmocka-dev libpcre2-dev python3 python3-dev python3-venv spin)
 # Without them a test takes longer: where they cannot be installed nothing is said.
 rota_faster_packages=(tcc)
 

@@ -12,7 +12,8 @@ import sys
 
 # pkg-config's name, the licence as SPDX has it, what of rota is linked with it.
 LINKED = (("hwloc", "BSD-3-Clause", "librota"), ("openblas", "BSD-3-Clause", "librota"),
-          ("ck", "BSD-2-Clause AND Apache-2.0", "librota"), ("vulkan", "Apache-2.0", "librota"),
+          ("ck", "BSD-2-Clause AND Apache-2.0", "librota"), ("libcbor", "MIT", "librota"),
+          ("vulkan", "Apache-2.0", "librota"),
           ("libcjson", "MIT", "rota-tools"), ("libpcre2-8", "BSD-3-Clause", "rota-tools"))
 
 

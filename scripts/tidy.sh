@@ -21,7 +21,7 @@ trap 'rm -rf "$work"' EXIT
 python3 - "$build/compile_commands.json" "$work" "$@" <<'PYTHON'
 import json, os, sys
 database, work, wanted = sys.argv[1], sys.argv[2], {os.path.realpath(file) for file in sys.argv[3:]}
-rooms = tuple(os.path.realpath(room) + "/" for room in "base graph sched exec ops bench examples".split())
+rooms = tuple(os.path.realpath(room) + "/" for room in "base graph sched exec ops file bench examples".split())
 commands = {}
 for command in json.load(open(database)):
     file = os.path.realpath(os.path.join(command["directory"], command["file"]))

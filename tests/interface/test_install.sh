@@ -68,14 +68,14 @@ quietly cmake --build package
 ./package/with_rota cpu
 [ ! -e package/with_rota_static ] || { echo "the static library was offered without what it is linked with"; exit 1; }
 for program in shared package/with_rota; do
-  if readelf -d "$program" | grep NEEDED | grep -E 'hwloc|openblas|libck'; then
+  if readelf -d "$program" | grep NEEDED | grep -E 'hwloc|openblas|libck|libcbor'; then
     echo "$program is linked with what only rota uses"
     exit 1
   fi
 done
 if without cmake -S "$source_dir/tests/interface/client" -B refused -DHOW=package -DCOMPONENTS=static \
   -DROTA_SOURCE="$source_dir" \
-  -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 || ! grep -q "hwloc, openblas, ck" "$work/log"; then
+  -DCMAKE_PREFIX_PATH="$prefix" >"$work/log" 2>&1 || ! grep -q "hwloc, openblas, ck, libcbor" "$work/log"; then
   echo "the static library was asked for without what it is linked with:"
   cat "$work/log"
   exit 1

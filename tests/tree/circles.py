@@ -17,7 +17,7 @@ STOREYS = [["base"], ["graph"], ["exec", "sched/plan"], ["sched/runtime/shared"]
            ["sched/runtime/plans"], ["sched/runtime/order"], ["sched/runtime/kinds"],
            ["sched/runtime/submitter"], ["sched/runtime/sequencer"],
            ["sched/runtime/reclaimer", "sched/runtime/completer", "sched/runtime/caller"], ["sched/runtime/life"],
-           ["sched/trials"], ["sched/opening"], ["ops"]]
+           ["sched/trials"], ["sched/opening"], ["ops"], ["file"]]
 
 
 def read_symbols(objects):
@@ -89,7 +89,7 @@ def main():
             if owner.get(name, source) != source:
                 arrows[source][owner[name]].add(name)
     faults = []
-    for room in ("base", "graph", "exec", "sched", "ops"):
+    for room in ("base", "graph", "exec", "sched", "ops", "file"):
         files = [source for source in defined if source.startswith(room + "/")]
         inside = {source: [other for other in arrows[source] if other in files] for source in files}
         largest = max(find_circles(inside), key=len, default=[])

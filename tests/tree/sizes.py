@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "kit"))
 import report  # noqa: E402
 
 MEMBERS_MAX, HEADER_MAX, FILE_MAX, FUNCTION_MAX, COLUMNS_MAX = 25, 250, 600, 60, 120
-FOLDERS = ["base", "graph", "sched", "exec", "ops"]
+FOLDERS = ["base", "graph", "sched", "exec", "ops", "file"]
 # What people write, by how its name ends; and what of that programs write, or is data.
 WRITTEN = (".c", ".h", ".hpp", ".cpp", ".def", ".cu", ".cuh", ".comp", ".glsl", ".py", ".sh", ".cmake", ".in", ".md",
            ".pml", ".plants", ".rs", ".go", ".html", ".supp", ".clang-tidy", ".clang-format", "CMakeLists.txt")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # An #include points down in DESIGN.md's picture or stays in its folder; anything else is listed, and fails.
-#   ops > sched > exec/cpu, exec/vk, exec/cuda > exec/common > exec > graph > base; tests, bench and examples may know
-#   everything public.
+#   file > ops > sched > exec/cpu, exec/vk, exec/cuda > exec/common > exec > graph > base; tests, bench and examples may
+#   know everything public.
 # Executors know neither sched nor ops nor one another; sched knows executors only through exec/*.h; graph knows no
 # device. sched/plan knows of sched what everybody may know. sched/trials stands above both and knows what is installed,
 # with the smoke test's kernel as data; sched/opening is where the runtime is given its trials, by the headers of what
@@ -48,6 +48,7 @@ declare -A allowed=(
   [ops]="ops ops/cpu ops/vk ops/cuda sched exec graph base spv"
   [ops/cpu]="ops ops/cpu exec graph base"
   [ops/cuda]="ops ops/cuda exec graph base cuda"
+  [file]="file ops sched exec graph base"
   [ops/vk]="ops ops/vk ops/vk/coopmat exec graph base spv"
 )
 bad=0 seen=0

@@ -12,7 +12,7 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "../kit"))
 import report  # noqa: E402
 
-ROOMS = ["base", "graph", "sched", "exec", "ops", "bench", "examples", "tests", "python", "scripts", "docs"]
+ROOMS = ["base", "graph", "sched", "exec", "ops", "file", "bench", "examples", "tests", "python", "scripts", "docs"]
 C_TEXT = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"'
 PYTHON_TEXT = r'"""(?:\\.|[^\\])*?"""|#[^\n]*|"(?:\\.|[^"\\\n])*"|' + r"'(?:\\.|[^'\\\n])*'"
 SECTIONS = ["Words", "Identifiers that are gone", "What is renamed", "Files that differ by a letter"]

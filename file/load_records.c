@@ -1,0 +1,372 @@
+/* Lanes, buffers, slots and nodes of a graph file: all of it is recorded by the calls that any program records by,
+ * which refuse what makes no graph. */
+#include "file/load_records.h"
+
+#include <string.h>
+#include "file/format.h"
+#include "graph/graph_internal.h"
+#include "graph/record.h"
+
+/* Returns from the enclosing function what a call refused, with the place in the file. */
+#define TRY_HERE(reader, expression)                                                                         \
+    do {                                                                                                     \
+        const rota_status try_here_status_ = (expression);                                                   \
+        if (try_here_status_ != ROTA_OK) return rota_cbor_context((reader), try_here_status_);               \
+    } while (0)
+
+static rota_status no_memory(rota_record_loader *l) {
+    return rota_cbor_context(l->reader, rota_fail(ROTA_OUT_OF_MEMORY, "no host memory"));
+}
+
+/* An element of an array, which is a number. */
+static rota_status read_at(rota_cbor_reader *reader, uint64_t index, uint64_t most, uint64_t *out_value) {
+    rota_cbor_element(reader, index);
+    return rota_cbor_read_uint(reader, most, out_value);
+}
+
+static rota_status read_u32_at(rota_cbor_reader *reader, uint64_t index, uint32_t *out_value) {
+    rota_cbor_element(reader, index);
+    return rota_cbor_read_u32(reader, 0, UINT32_MAX, out_value);
+}
+
+/* ---- Lanes, buffers, slots ---- */
+
+rota_status rota_load_lanes(rota_record_loader *l) {
+    rota_cbor_reader *reader = l->reader;
+    uint64_t count, two, key;
+    ROTA_TRY(rota_cbor_want_key(reader, "lanes"));
+    ROTA_TRY(rota_cbor_begin_array(reader, 0, ROTA_GRAPH_FILE_LANES_MAX, &count));
+    l->lanes = rota_arena_calloc(&l->file->arena, sizeof *l->lanes * ((size_t)count + 1), 8);
+    if (!l->lanes) return no_memory(l);
+    for (uint64_t i = 0; i < count; i++) {
+        const char *name;
+        rota_cbor_element(reader, i);
+        ROTA_TRY(rota_cbor_begin_array(reader, 2, 2, &two));
+        ROTA_TRY(read_at(reader, 0, UINT64_MAX, &key));
+        rota_cbor_element(reader, 1);
+        ROTA_TRY(rota_cbor_read_text(reader, &l->file->arena, &name));
+        TRY_HERE(reader, rota_recorder_open(l->file->graph, key, name, &l->lanes[i]));
+        l->lane_count++;
+        ROTA_TRY(rota_cbor_end(reader));
+    }
+    return rota_cbor_end(reader);
+}
+
+static rota_status read_kind(rota_cbor_reader *reader, rota_buffer_kind *out_kind) {
+    const char *names[ROTA_BUFFER_KIND_COUNT];
+    uint32_t which;
+    for (uint32_t i = 0; i < ROTA_BUFFER_KIND_COUNT; i++)
+        names[i] = rota_buffer_kind_name((rota_buffer_kind)i);
+    ROTA_TRY(rota_cbor_read_name(reader, names, ROTA_BUFFER_KIND_COUNT, &which));
+    *out_kind = (rota_buffer_kind)which;
+    return ROTA_OK;
+}
+
+static rota_status read_buffer(rota_record_loader *l, rota_buffer **out_buffer) {
+    rota_cbor_reader *reader = l->reader;
+    rota_buffer_kind kind;
+    const char *name;
+    uint64_t four, size, lane;
+    ROTA_TRY(rota_cbor_begin_array(reader, 4, 4, &four));
+    rota_cbor_element(reader, 0);
+    ROTA_TRY(read_kind(reader, &kind));
+    rota_cbor_element(reader, 1);
+    ROTA_TRY(rota_cbor_read_text(reader, &l->file->arena, &name));
+    ROTA_TRY(read_at(reader, 2, ROTA_BUFFER_SIZE_MAX, &size));
+    ROTA_TRY(read_at(reader, 3, kind == ROTA_BUFFER_PERSISTENT ? 0 : l->lane_count, &lane));
+    if (kind != ROTA_BUFFER_PERSISTENT && lane)
+        TRY_HERE(reader, rota_recorder_buffer(l->lanes[lane - 1], kind, name, size, out_buffer));
+    else if (kind != ROTA_BUFFER_PERSISTENT)
+        TRY_HERE(reader, rota_graph_buffer(l->file->graph, kind, name, size, out_buffer));
+    else if (l->options->runtime)
+        TRY_HERE(reader, rota_buffer_create_in(l->options->runtime, name, size, out_buffer));
+    else
+        TRY_HERE(reader, rota_buffer_create(name, size, out_buffer));
+    return rota_cbor_end(reader);
+}
+
+rota_status rota_load_buffers(rota_record_loader *l) {
+    rota_cbor_reader *reader = l->reader;
+    rota_graph_file *file = l->file;
+    uint64_t count;
+    ROTA_TRY(rota_cbor_want_key(reader, "buffers"));
+    ROTA_TRY(rota_cbor_begin_array(reader, 0, UINT32_MAX, &count));
+    file->buffers = rota_arena_calloc(&file->arena, sizeof *file->buffers * ((size_t)count + 1), 8);
+    if (!file->buffers) return no_memory(l);
+    for (uint64_t i = 0; i < count; i++) {
+        rota_cbor_element(reader, i);
+        ROTA_TRY(read_buffer(l, &file->buffers[i]));
+        file->info.buffer_count++;
+    }
+    return rota_cbor_end(reader);
+}
+
+rota_status rota_load_slots(rota_record_loader *l) {
+    rota_cbor_reader *reader = l->reader;
+    uint64_t count, two;
+    ROTA_TRY(rota_cbor_want_key(reader, "slots"));
+    ROTA_TRY(rota_cbor_begin_array(reader, 0, ROTA_GRAPH_SLOTS_MAX, &count));
+    for (uint64_t i = 0; i < count; i++) {
+        const char *name;
+        uint32_t size;
+        rota_slot slot;
+        rota_cbor_element(reader, i);
+        ROTA_TRY(rota_cbor_begin_array(reader, 2, 2, &two));
+        rota_cbor_element(reader, 0);
+        ROTA_TRY(rota_cbor_read_text(reader, &l->file->arena, &name));
+        ROTA_TRY(read_u32_at(reader, 1, &size));
+        TRY_HERE(reader, rota_graph_slot(l->file->graph, name, size, &slot));
+        ROTA_TRY(rota_cbor_end(reader));
+    }
+    l->file->info.slot_count = (uint32_t)count;
+    return rota_cbor_end(reader);
+}
+
+/* ---- Nodes ---- */
+
+rota_status rota_load_buffer_number(rota_cbor_reader *reader, const rota_graph_file *file,
+                                    uint32_t *out_index) {
+    if (!file->info.buffer_count) return rota_cbor_refuse(reader, "a buffer, of which the file has none");
+    return rota_cbor_read_u32(reader, 0, file->info.buffer_count - 1, out_index);
+}
+
+static rota_status read_buffer_at(rota_record_loader *l, uint64_t element, rota_buffer **out_buffer) {
+    uint32_t index;
+    rota_cbor_element(l->reader, element);
+    ROTA_TRY(rota_load_buffer_number(l->reader, l->file, &index));
+    *out_buffer = l->file->buffers[index];
+    return ROTA_OK;
+}
+
+static rota_status read_accesses(rota_record_loader *l, rota_access *out_accesses, uint32_t *out_count) {
+    rota_cbor_reader *reader = l->reader;
+    const char *names[ROTA_ACCESS_MODE_COUNT];
+    uint64_t count, four;
+    for (uint32_t i = 0; i < ROTA_ACCESS_MODE_COUNT; i++)
+        names[i] = rota_access_mode_name((rota_access_mode)i);
+    ROTA_TRY(rota_cbor_want_key(reader, "accesses"));
+    ROTA_TRY(rota_cbor_begin_array(reader, 0, ROTA_KERNEL_OPERANDS_MAX, &count));
+    for (uint32_t i = 0; i < count; i++) {
+        rota_access *access = &out_accesses[i];
+        uint32_t mode;
+        rota_cbor_element(reader, i);
+        ROTA_TRY(rota_cbor_begin_array(reader, 4, 4, &four));
+        ROTA_TRY(read_buffer_at(l, 0, &access->buffer));
+        rota_cbor_element(reader, 1);
+        ROTA_TRY(rota_cbor_read_name(reader, names, ROTA_ACCESS_MODE_COUNT, &mode));
+        access->mode = (rota_access_mode)mode;
+        ROTA_TRY(read_at(reader, 2, ROTA_BUFFER_SIZE_MAX, &access->offset_bytes));
+        ROTA_TRY(read_at(reader, 3, ROTA_BUFFER_SIZE_MAX, &access->size_bytes));
+        ROTA_TRY(rota_cbor_end(reader));
+    }
+    *out_count = (uint32_t)count;
+    return rota_cbor_end(reader);
+}
+
+static rota_status read_node_name(rota_record_loader *l, const char **out_name) {
+    *out_name = NULL;
+    return rota_cbor_take_key(l->reader, "name") ? rota_cbor_read_text(l->reader, l->arena, out_name)
+                                                 : ROTA_OK;
+}
+
+static rota_status read_bindings(rota_record_loader *l, rota_param_binding *out_bindings,
+                                 uint32_t *out_count) {
+    rota_cbor_reader *reader = l->reader;
+    uint64_t count, two;
+    ROTA_TRY(rota_cbor_begin_array(reader, 0, ROTA_KERNEL_BINDABLE_MAX, &count));
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t slot;
+        rota_cbor_element(reader, i);
+        ROTA_TRY(rota_cbor_begin_array(reader, 2, 2, &two));
+        ROTA_TRY(read_u32_at(reader, 0, &out_bindings[i].bindable));
+        rota_cbor_element(reader, 1);
+        out_bindings[i].slot = ROTA_SLOT_CONSTANT;
+        if (!rota_cbor_take_null(reader)) {
+            ROTA_TRY(rota_cbor_read_uint(reader, ROTA_GRAPH_SLOTS_MAX - 1, &slot));
+            out_bindings[i].slot.index = (uint32_t)slot + 1;
+        }
+        ROTA_TRY(rota_cbor_end(reader));
+    }
+    *out_count = (uint32_t)count;
+    return rota_cbor_end(reader);
+}
+
+/* A number whose successor is kept. */
+static rota_status read_plus_1(rota_cbor_reader *reader, const char *key, uint32_t most, uint32_t *out_plus_1,
+                               uint32_t *most_so_far) {
+    uint32_t value;
+    if (!rota_cbor_take_key(reader, key)) return ROTA_OK;
+    ROTA_TRY(rota_cbor_read_u32(reader, 0, most - 1, &value));
+    *out_plus_1 = value + 1;
+    if (*most_so_far < value + 1) *most_so_far = value + 1;
+    return ROTA_OK;
+}
+
+static rota_status read_kernel_node(rota_record_loader *l, rota_recorder *lane) {
+    rota_cbor_reader *reader = l->reader;
+    rota_access accesses[ROTA_KERNEL_OPERANDS_MAX];
+    rota_param_binding bindings[ROTA_KERNEL_BINDABLE_MAX];
+    uint64_t params[ROTA_KERNEL_PARAM_BYTES_MAX / 8];
+    rota_kernel_node node = ROTA_KERNEL_NODE(.accesses = accesses, .bindings = bindings, .params = params);
+    uint32_t kernel;
+    if (!l->kernels.count) return rota_cbor_refuse(reader, "a kernel, of which the file has none");
+    ROTA_TRY(rota_cbor_read_u32(reader, 0, l->kernels.count - 1, &kernel));
+    node.kernel = l->kernels.list[kernel];
+    ROTA_TRY(read_node_name(l, &node.name));
+    ROTA_TRY(read_accesses(l, accesses, &node.access_count));
+    rota_cbor_bytes given = {0};
+    if (rota_cbor_take_key(reader, "parameters")) ROTA_TRY(rota_cbor_read_bytes(reader, &given));
+    if (given.size != node.kernel->param_bytes)
+        return rota_cbor_refuse(reader, "%zu bytes of parameters, kernel '%s' has %u", given.size,
+                                node.kernel->name, node.kernel->param_bytes);
+    if (given.size) memcpy(params, given.data, given.size);
+    if (rota_cbor_take_key(reader, "bindings")) ROTA_TRY(read_bindings(l, bindings, &node.binding_count));
+    if (rota_cbor_take_key(reader, "groups")) {
+        uint64_t three;
+        ROTA_TRY(rota_cbor_begin_array(reader, 3, 3, &three));
+        for (uint32_t i = 0; i < 3; i++) ROTA_TRY(read_u32_at(reader, i, &node.groups[i]));
+        ROTA_TRY(rota_cbor_end(reader));
+    }
+    ROTA_TRY(
+        read_plus_1(reader, "device", UINT8_MAX, &node.placement.device_plus_1, &l->file->info.device_count));
+    ROTA_TRY(
+        read_plus_1(reader, "queue", UINT16_MAX, &node.placement.queue_plus_1, &l->file->info.queue_count));
+    TRY_HERE(reader, rota_record_kernel(lane, &node, NULL));
+    return ROTA_OK;
+}
+
+static rota_status read_copy(rota_record_loader *l, rota_recorder *lane) {
+    rota_cbor_reader *reader = l->reader;
+    rota_buffer *destination, *source;
+    uint64_t five, destination_offset, source_offset, size;
+    ROTA_TRY(rota_cbor_begin_array(reader, 5, 5, &five));
+    ROTA_TRY(read_buffer_at(l, 0, &destination));
+    ROTA_TRY(read_at(reader, 1, ROTA_BUFFER_SIZE_MAX, &destination_offset));
+    ROTA_TRY(read_buffer_at(l, 2, &source));
+    ROTA_TRY(read_at(reader, 3, ROTA_BUFFER_SIZE_MAX, &source_offset));
+    ROTA_TRY(read_at(reader, 4, ROTA_BUFFER_SIZE_MAX, &size));
+    ROTA_TRY(rota_cbor_end(reader));
+    TRY_HERE(reader,
+             rota_record_copy(lane, destination, destination_offset, source, source_offset, size, NULL));
+    return ROTA_OK;
+}
+
+static rota_status read_fill(rota_record_loader *l, rota_recorder *lane) {
+    rota_cbor_reader *reader = l->reader;
+    rota_buffer *destination;
+    uint64_t four, offset, size;
+    uint32_t pattern;
+    const char *name;
+    ROTA_TRY(rota_cbor_begin_array(reader, 4, 4, &four));
+    ROTA_TRY(read_buffer_at(l, 0, &destination));
+    ROTA_TRY(read_at(reader, 1, ROTA_BUFFER_SIZE_MAX, &offset));
+    ROTA_TRY(read_at(reader, 2, ROTA_BUFFER_SIZE_MAX, &size));
+    ROTA_TRY(read_u32_at(reader, 3, &pattern));
+    ROTA_TRY(rota_cbor_end(reader));
+    ROTA_TRY(read_node_name(l, &name));
+    TRY_HERE(reader, rota_record_named_fill(lane, name, destination, offset, size, pattern));
+    return ROTA_OK;
+}
+
+static rota_status read_host(rota_record_loader *l, rota_recorder *lane) {
+    rota_cbor_reader *reader = l->reader;
+    rota_access accesses[ROTA_KERNEL_OPERANDS_MAX];
+    rota_host_node node = ROTA_HOST_NODE(.accesses = accesses);
+    const char *host;
+    ROTA_TRY(rota_cbor_read_text(reader, &l->file->arena, &host));
+    for (uint32_t i = 0; i < l->options->host_count && !node.fn; i++) {
+        const rota_graph_file_host *given = &l->options->hosts[i];
+        if (!given->name || strcmp(given->name, host) != 0) continue;
+        node.fn = given->fn;
+        node.user = given->user;
+    }
+    if (!node.fn)
+        return rota_cbor_context(reader, rota_fail(ROTA_NOT_FOUND,
+                                                   "host function '%s' is not among the %u that were given",
+                                                   host, l->options->host_count));
+    ROTA_TRY(read_node_name(l, &node.name));
+    ROTA_TRY(read_accesses(l, accesses, &node.access_count));
+    TRY_HERE(reader, rota_record_host(lane, &node, NULL));
+    return ROTA_OK;
+}
+
+static rota_status read_node(rota_record_loader *l, rota_recorder *lane) {
+    rota_cbor_reader *reader = l->reader;
+    ROTA_TRY(rota_cbor_begin_map(reader));
+    if (rota_cbor_take_key(reader, "kernel"))
+        ROTA_TRY(read_kernel_node(l, lane));
+    else if (rota_cbor_take_key(reader, "copy"))
+        ROTA_TRY(read_copy(l, lane));
+    else if (rota_cbor_take_key(reader, "fill"))
+        ROTA_TRY(read_fill(l, lane));
+    else if (rota_cbor_take_key(reader, "host"))
+        ROTA_TRY(read_host(l, lane));
+    else
+        return rota_cbor_refuse(reader, "a node that is no kernel, copy, fill or host");
+    return rota_cbor_end(reader);
+}
+
+/* ---- Edges of rota_node_after ---- */
+
+static rota_status read_afters(rota_record_loader *l, uint32_t lane) {
+    rota_cbor_reader *reader = l->reader;
+    uint64_t count, three;
+    ROTA_TRY(rota_cbor_begin_array(reader, 0, UINT32_MAX, &count));
+    if (!rota_vector_reserve(&l->afters, sizeof(rota_after), count)) return no_memory(l);
+    for (uint64_t i = 0; i < count; i++) {
+        rota_after after = {.later.lane = lane};
+        rota_cbor_element(reader, i);
+        ROTA_TRY(rota_cbor_begin_array(reader, 3, 3, &three));
+        ROTA_TRY(read_u32_at(reader, 0, &after.later.index));
+        rota_cbor_element(reader, 1);
+        ROTA_TRY(rota_cbor_read_u32(reader, 0, l->lane_count - 1, &after.earlier.lane));
+        ROTA_TRY(read_u32_at(reader, 2, &after.earlier.index));
+        ROTA_TRY(rota_cbor_end(reader));
+        ((rota_after *)l->afters.data)[l->afters.count++] = after;
+    }
+    return rota_cbor_end(reader);
+}
+
+/* When all nodes are there, as the earlier one may be of a lane that the file has later. */
+static rota_status record_afters(rota_record_loader *l) {
+    for (uint64_t i = 0; i < l->afters.count; i++) {
+        rota_after after = ((const rota_after *)l->afters.data)[i];
+        rota_recorder *later = l->lanes[after.later.lane], *earlier = l->lanes[after.earlier.lane];
+        if (after.earlier.index >= earlier->node_count)
+            return rota_cbor_refuse(
+                l->reader, "node %u of lane '%s' is after node %u of lane '%s', which has %u",
+                after.later.index, later->name, after.earlier.index, earlier->name, earlier->node_count);
+        after.later.lane = later->lane;
+        after.earlier.lane = earlier->lane;
+        TRY_HERE(l->reader, rota_node_after(later, after.later, after.earlier));
+    }
+    return ROTA_OK;
+}
+
+rota_status rota_load_records(rota_record_loader *l) {
+    rota_cbor_reader *reader = l->reader;
+    uint64_t lanes, nodes;
+    ROTA_TRY(rota_cbor_want_key(reader, "records"));
+    ROTA_TRY(rota_cbor_begin_array(reader, l->lane_count, l->lane_count, &lanes));
+    for (uint32_t lane = 0; lane < lanes; lane++) {
+        rota_cbor_element(reader, lane);
+        ROTA_TRY(rota_cbor_begin_map(reader));
+        ROTA_TRY(rota_cbor_want_key(reader, "nodes"));
+        ROTA_TRY(rota_cbor_begin_array(reader, 0, UINT32_MAX, &nodes));
+        for (uint64_t i = 0; i < nodes; i++) {
+            rota_cbor_element(reader, i);
+            ROTA_TRY(read_node(l, l->lanes[lane]));
+        }
+        ROTA_TRY(rota_cbor_end(reader));
+        l->file->info.node_count += nodes;
+        if (rota_cbor_take_key(reader, "after")) ROTA_TRY(read_afters(l, lane));
+        ROTA_TRY(rota_cbor_end(reader));
+    }
+    ROTA_TRY(record_afters(l));
+    return rota_cbor_end(reader);
+}
+
+void rota_load_records_end(rota_record_loader *l) {
+    for (uint32_t i = 0; i < l->lane_count; i++) rota_recorder_close(l->lanes[i]);
+    rota_vector_free(&l->afters);
+}

@@ -1,0 +1,34 @@
+/* Lanes, buffers, slots and nodes of a graph file, recorded into a graph. Internal; not installed. */
+#ifndef ROTA_FILE_LOAD_RECORDS_H
+#define ROTA_FILE_LOAD_RECORDS_H
+
+#include "base/vector.h"
+#include "file/cbor_read.h"
+#include "file/load_kernels.h"
+#include "file/loaded.h"
+
+typedef struct rota_record_loader {
+    rota_cbor_reader *reader;
+    rota_arena *arena; /* lives as long as the graph */
+    const rota_graph_load_options *options;
+    rota_graph_file *file; /* whose graph is recorded into, and which gets buffers and counts */
+    rota_loaded_kernels kernels;
+    rota_recorder **lanes; /* open */
+    uint32_t lane_count;
+    rota_vector afters; /* of rota_after, whose lanes are counted from 0 */
+} rota_record_loader;
+
+/* Each reads one key of the file's map: "lanes", "buffers", "slots", "records". Errors as of rota_graph_load. */
+rota_status rota_load_lanes(rota_record_loader *loader);
+rota_status rota_load_buffers(rota_record_loader *loader);
+rota_status rota_load_slots(rota_record_loader *loader);
+rota_status rota_load_records(rota_record_loader *loader);
+
+/* Closes the lanes, and frees what the loader has; also after an error. */
+void rota_load_records_end(rota_record_loader *loader);
+
+/* A buffer by its number in the file, which is read. */
+rota_status rota_load_buffer_number(rota_cbor_reader *reader, const rota_graph_file *file,
+                                    uint32_t *out_index);
+
+#endif

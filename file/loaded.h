@@ -1,0 +1,44 @@
+/* A loaded graph file. Internal; not installed. */
+#ifndef ROTA_FILE_LOADED_H
+#define ROTA_FILE_LOADED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/arena.h"
+#include "file/graph_file.h"
+
+/* Bytes [offset, offset + size) of a buffer. */
+typedef struct rota_loaded_piece {
+    rota_buffer *buffer;
+    uint32_t index; /* of the buffer in the file */
+    uint64_t offset_bytes, size_bytes;
+    const uint8_t *data; /* in the file's bytes; NULL: zeros */
+    float tolerance;
+} rota_loaded_piece;
+
+typedef struct rota_loaded_argument {
+    rota_buffer *slot_buffer; /* NULL: a value */
+    rota_loaded_piece bound;  /* without data */
+    rota_slot slot;
+    uint64_t value;
+} rota_loaded_argument;
+
+struct rota_graph_file {
+    rota_graph *graph;
+    rota_runtime *runtime;
+    uint8_t *bytes; /* of the file, from malloc */
+    size_t size_bytes;
+    rota_arena arena;      /* of what is here */
+    rota_buffer **buffers; /* a reference to each PERSISTENT one */
+    rota_graph_file_info info;
+    rota_loaded_piece *first, *results;
+    rota_loaded_argument *arguments;
+    uint32_t argument_count;
+    /* From rota_graph_file_prepare; by buffer, NULL where it needs none. */
+    void **host; /* of INPUT and OUTPUT ones, from malloc; an INPUT whose bytes are the file's has none */
+    rota_buffer **bound; /* of SLOT ones: a PERSISTENT one, or a view, with a reference */
+    bool is_prepared;
+};
+
+#endif

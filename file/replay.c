@@ -1,0 +1,281 @@
+/* The replays that a graph file describes: what they begin with, and what they must make. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic.h"
+#include "base/given.h"
+#include "base/sized_copy.h"
+#include "file/loaded.h"
+#include "graph/graph_internal.h"
+
+#define ZEROS_BYTES ((uint64_t)16 << 20) /* written at a time */
+
+/* ---- What is in it ---- */
+
+rota_graph *rota_graph_file_graph(const rota_graph_file *file) {
+    return file ? file->graph : NULL;
+}
+
+rota_status rota_graph_file_get_info(const rota_graph_file *file, rota_graph_file_info *out_info) {
+    ROTA_GIVEN(file);
+    ROTA_GIVEN(out_info);
+    ROTA_TRY(rota_sized_check(out_info->struct_size, "rota_graph_file_info"));
+    rota_sized_out(out_info, &file->info, sizeof file->info);
+    return ROTA_OK;
+}
+
+rota_buffer *rota_graph_file_buffer(const rota_graph_file *file, uint32_t index) {
+    return file && index < file->info.buffer_count ? file->buffers[index] : NULL;
+}
+
+rota_status rota_graph_file_find_buffer(const rota_graph_file *file, const char *name,
+                                        rota_buffer **out_buffer) {
+    ROTA_GIVEN(file);
+    ROTA_GIVEN(name);
+    ROTA_GIVEN(out_buffer);
+    *out_buffer = NULL;
+    for (uint32_t i = 0; i < file->info.buffer_count && !*out_buffer; i++)
+        if (strcmp(rota_buffer_name(file->buffers[i]), name) == 0) *out_buffer = file->buffers[i];
+    return *out_buffer ? ROTA_OK
+                       : rota_fail(ROTA_NOT_FOUND, "graph '%s', from a file, has no buffer '%s'",
+                                   file->info.name, name);
+}
+
+rota_status rota_graph_file_find_slot(const rota_graph_file *file, const char *name, rota_slot *out_slot) {
+    ROTA_GIVEN(file);
+    ROTA_GIVEN(name);
+    ROTA_GIVEN(out_slot);
+    *out_slot = (rota_slot){0};
+    for (uint32_t i = 1; i <= file->info.slot_count && !out_slot->index; i++)
+        if (strcmp(rota_graph_slot_info(file->graph, i)->name, name) == 0) out_slot->index = i;
+    return out_slot->index ? ROTA_OK
+                           : rota_fail(ROTA_NOT_FOUND, "graph '%s', from a file, has no slot '%s'",
+                                       file->info.name, name);
+}
+
+/* ---- Before ---- */
+
+static rota_status no_memory(const rota_graph_file *file, uint64_t bytes) {
+    return rota_fail(ROTA_OUT_OF_MEMORY, "graph '%s', from a file: no host memory for %llu bytes",
+                     file->info.name, (unsigned long long)bytes);
+}
+
+static bool is_whole(const rota_loaded_piece *piece) {
+    return piece->size_bytes == rota_buffer_size(piece->buffer);
+}
+
+static rota_status write_zeros(const rota_graph_file *file, rota_device *device, rota_buffer *buffer,
+                               uint64_t offset, uint64_t size) {
+    const uint64_t most = size < ZEROS_BYTES ? size : ZEROS_BYTES;
+    void *zeros = calloc(1, most);
+    rota_status status = zeros ? ROTA_OK : no_memory(file, most);
+    for (uint64_t at = 0; at < size && status == ROTA_OK; at += most)
+        status =
+            rota_buffer_write(buffer, device, offset + at, zeros, size - at < most ? size - at : most, NULL);
+    free(zeros);
+    return status;
+}
+
+/* Zeros to each buffer of which no piece is all, then the pieces. `whole` has room for a byte a buffer. */
+static rota_status write_persistent(const rota_graph_file *file, rota_device *device, bool *whole) {
+    for (uint32_t i = 0; i < file->info.first_count; i++)
+        if (is_whole(&file->first[i])) whole[file->first[i].index] = true;
+    for (uint32_t i = 0; i < file->info.buffer_count; i++) {
+        rota_buffer *buffer = file->buffers[i];
+        if (rota_buffer_get_kind(buffer) == ROTA_BUFFER_PERSISTENT && !whole[i])
+            ROTA_TRY(write_zeros(file, device, buffer, 0, rota_buffer_size(buffer)));
+    }
+    for (uint32_t i = 0; i < file->info.first_count; i++) {
+        const rota_loaded_piece *piece = &file->first[i];
+        if (rota_buffer_get_kind(piece->buffer) != ROTA_BUFFER_PERSISTENT) continue;
+        ROTA_TRY(piece->data
+                     ? rota_buffer_write(piece->buffer, device, piece->offset_bytes, piece->data,
+                                         piece->size_bytes, NULL)
+                     : write_zeros(file, device, piece->buffer, piece->offset_bytes, piece->size_bytes));
+    }
+    return ROTA_OK;
+}
+
+static rota_status host_memory(rota_graph_file *file, uint32_t index, void **out_memory) {
+    const uint64_t size = rota_buffer_size(file->buffers[index]);
+    if (!file->host[index]) file->host[index] = calloc(1, size);
+    *out_memory = file->host[index];
+    if (!*out_memory) return no_memory(file, size);
+    memset(*out_memory, 0, size);
+    return ROTA_OK;
+}
+
+/* The file's own bytes where they are all of it. */
+static rota_status set_input(rota_graph_file *file, uint32_t index, rota_args *args) {
+    rota_buffer *buffer = file->buffers[index];
+    const void *data = NULL;
+    void *memory = NULL;
+    for (uint32_t i = 0; i < file->info.first_count; i++) {
+        const rota_loaded_piece *piece = &file->first[i];
+        if (piece->index != index) continue;
+        if (is_whole(piece) && piece->data) {
+            data = piece->data;
+            memory = NULL;
+            continue;
+        }
+        if (!memory) {
+            ROTA_TRY(host_memory(file, index, &memory));
+            if (data) memcpy(memory, data, rota_buffer_size(buffer));
+            data = memory;
+        }
+        if (piece->data)
+            memcpy((uint8_t *)memory + piece->offset_bytes, piece->data, piece->size_bytes);
+        else
+            memset((uint8_t *)memory + piece->offset_bytes, 0, piece->size_bytes);
+    }
+    if (!data) {
+        ROTA_TRY(host_memory(file, index, &memory));
+        data = memory;
+    }
+    return rota_args_set_input(args, buffer, data, rota_buffer_size(buffer), false);
+}
+
+/* What is bound to a SLOT buffer: as the file says, else a buffer of zeros. */
+static rota_status make_bound(rota_graph_file *file, uint32_t index, rota_device *device) {
+    rota_buffer *slot = file->buffers[index];
+    if (file->bound[index]) return ROTA_OK;
+    for (uint32_t i = file->argument_count; i-- > 0;) {
+        const rota_loaded_argument *argument = &file->arguments[i];
+        if (argument->slot_buffer == slot)
+            return rota_buffer_create_view(argument->bound.buffer, argument->bound.offset_bytes,
+                                           argument->bound.size_bytes, &file->bound[index]);
+    }
+    rota_buffer *made;
+    ROTA_TRY(rota_buffer_create_in(file->runtime, rota_buffer_name(slot), rota_buffer_size(slot), &made));
+    const rota_status status = write_zeros(file, device, made, 0, rota_buffer_size(slot));
+    if (status == ROTA_OK)
+        file->bound[index] = made;
+    else
+        rota_buffer_release(made);
+    return status;
+}
+
+static rota_status set_buffers(rota_graph_file *file, rota_device *device, rota_args *args) {
+    for (uint32_t i = 0; i < file->info.buffer_count; i++) {
+        rota_buffer *buffer = file->buffers[i];
+        void *memory;
+        switch (rota_buffer_get_kind(buffer)) {
+        case ROTA_BUFFER_INPUT:
+            ROTA_TRY(set_input(file, i, args));
+            break;
+        case ROTA_BUFFER_OUTPUT:
+            ROTA_TRY(host_memory(file, i, &memory));
+            ROTA_TRY(rota_args_set_output(args, buffer, memory, rota_buffer_size(buffer)));
+            break;
+        case ROTA_BUFFER_SLOT:
+            ROTA_TRY(make_bound(file, i, device));
+            ROTA_TRY(rota_args_set_buffer(args, buffer, file->bound[i]));
+            break;
+        default:
+            break;
+        }
+    }
+    return ROTA_OK;
+}
+
+static rota_status set_value(const rota_graph_file *file, rota_slot slot, uint64_t value, rota_args *args) {
+    rota_slot_info *info = rota_graph_slot_info(file->graph, slot.index);
+    const uint32_t word = (uint32_t)value;
+    float real;
+    if (info->size_bytes == 8) return rota_args_set_u64(args, slot, value);
+    /* Relaxed: recording, which sets it, was over when the file was loaded. */
+    if (ra_load_relaxed(&info->type) != ROTA_VALUE_F32) return rota_args_set_u32(args, slot, word);
+    memcpy(&real, &word, sizeof real);
+    return rota_args_set_f32(args, slot, real);
+}
+
+static rota_status set_values(const rota_graph_file *file, rota_args *args) {
+    for (uint32_t i = 1; i <= file->info.slot_count; i++) {
+        uint64_t value = 0;
+        for (uint32_t a = 0; a < file->argument_count; a++)
+            if (file->arguments[a].slot.index == i) value = file->arguments[a].value;
+        const rota_status status = set_value(file, (rota_slot){i}, value, args);
+        if (status != ROTA_OK && status != ROTA_NOT_FOUND) return status; /* no node reads it */
+    }
+    return ROTA_OK;
+}
+
+rota_status rota_graph_file_prepare(rota_graph_file *file, rota_device *device, rota_args *args) {
+    ROTA_GIVEN(file);
+    if (!file->runtime)
+        return rota_fail(ROTA_WRONG_STATE,
+                         "graph '%s' was loaded from a file without a runtime: it can't run",
+                         file->info.name);
+    const size_t count = file->info.buffer_count;
+    if (!file->host) file->host = rota_arena_calloc(&file->arena, sizeof *file->host * (count + 1), 8);
+    if (!file->bound) file->bound = rota_arena_calloc(&file->arena, sizeof *file->bound * (count + 1), 8);
+    bool *whole = calloc(count + 1, sizeof *whole);
+    rota_status status = file->host && file->bound && whole ? ROTA_OK : no_memory(file, count);
+    if (status == ROTA_OK) status = write_persistent(file, device, whole);
+    free(whole);
+    if (status == ROTA_OK && args) status = set_buffers(file, device, args);
+    if (status == ROTA_OK && args) status = set_values(file, args);
+    file->is_prepared = status == ROTA_OK;
+    return status;
+}
+
+/* ---- After ---- */
+
+static bool is_near(float made, float expected, float tolerance) {
+    if (isnan(made) || isnan(expected)) return isnan(made) && isnan(expected);
+    const float size = fabsf(expected) > 1 ? fabsf(expected) : 1;
+    return made == expected || fabsf(made - expected) <= tolerance * size;
+}
+
+static rota_status compare(const rota_graph_file *file, const rota_loaded_piece *piece, const uint8_t *made) {
+    const char *name = rota_buffer_name(piece->buffer);
+    const unsigned long long offset = piece->offset_bytes;
+    if (piece->tolerance == 0) {
+        if (memcmp(made, piece->data, piece->size_bytes) == 0) return ROTA_OK;
+        uint64_t at = 0;
+        while (made[at] == piece->data[at]) at++;
+        return rota_fail(ROTA_INTERNAL, "graph '%s': byte %llu of buffer '%s' is 0x%02x, expected 0x%02x",
+                         file->info.name, offset + at, name, made[at], piece->data[at]);
+    }
+    for (uint64_t i = 0; i < piece->size_bytes / sizeof(float); i++) {
+        float is, expected;
+        memcpy(&is, made + i * sizeof is, sizeof is);
+        memcpy(&expected, piece->data + i * sizeof expected, sizeof expected);
+        if (!is_near(is, expected, piece->tolerance))
+            return rota_fail(ROTA_INTERNAL,
+                             "graph '%s': f32 at byte %llu of buffer '%s' is %.9g, expected %.9g within %g",
+                             file->info.name, offset + i * sizeof is, name, (double)is, (double)expected,
+                             (double)piece->tolerance);
+    }
+    return ROTA_OK;
+}
+
+static rota_status check_piece(const rota_graph_file *file, const rota_loaded_piece *piece) {
+    if (rota_buffer_get_kind(piece->buffer) == ROTA_BUFFER_OUTPUT) {
+        const uint8_t *memory = file->host[piece->index];
+        if (!memory)
+            return rota_fail(ROTA_WRONG_STATE,
+                             "graph '%s', from a file, was prepared without arguments: OUTPUT '%s' "
+                             "has no memory",
+                             file->info.name, rota_buffer_name(piece->buffer));
+        return compare(file, piece, memory + piece->offset_bytes);
+    }
+    uint8_t *made = malloc(piece->size_bytes);
+    if (!made) return no_memory(file, piece->size_bytes);
+    rota_status status = rota_buffer_read(piece->buffer, piece->offset_bytes, made, piece->size_bytes);
+    if (status == ROTA_OK) status = compare(file, piece, made);
+    free(made);
+    return status;
+}
+
+rota_status rota_graph_file_check(rota_graph_file *file) {
+    ROTA_GIVEN(file);
+    if (!file->is_prepared)
+        return rota_fail(ROTA_WRONG_STATE, "graph '%s', from a file, was not prepared for its replays",
+                         file->info.name);
+    if (!file->info.result_count)
+        return rota_fail(ROTA_NOT_FOUND, "graph '%s': its file has no results to compare with",
+                         file->info.name);
+    for (uint32_t i = 0; i < file->info.result_count; i++) ROTA_TRY(check_piece(file, &file->results[i]));
+    return ROTA_OK;
+}

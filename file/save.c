@@ -1,0 +1,419 @@
+/* rota_graph_save: two walks over the nodes, one that gathers what they name, one that writes them. */
+#include "file/graph_file.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/given.h"
+#include "base/output.h"
+#include "base/sized_copy.h"
+#include "file/cbor_write.h"
+#include "file/format.h"
+#include "file/records.h"
+#include "file/save_buffers.h"
+#include "file/save_kernels.h"
+#include "ops/fusion.h"
+
+typedef struct saver {
+    const rota_graph_save_options *options;
+    rota_saved_graph graph;
+    rota_saved_buffers buffers;
+    rota_saved_kernels kernels;
+    bool fuses;
+    FILE *file;
+} saver;
+
+/* ---- What there is to save ---- */
+
+static rota_status check_hooks(saver *s) {
+    rota_graph *graph = s->graph.graph;
+    rota_status status = ROTA_OK;
+    pthread_mutex_lock(&graph->mutex);
+    for (uint32_t i = 0; i < graph->hook_count && status == ROTA_OK; i++) {
+        if (!rota_fuse_is_hook((void (*)(void))graph->hooks[i].fn))
+            status =
+                rota_fail(ROTA_UNSUPPORTED,
+                          "graph '%s' to be saved: it has a rewrite hook other than rota_graph_fuse's, which "
+                          "a file can't have",
+                          graph->name);
+        s->fuses = true;
+    }
+    pthread_mutex_unlock(&graph->mutex);
+    return status;
+}
+
+static const rota_graph_file_host *find_host(const saver *s, const rota_node_record *node) {
+    for (uint32_t i = 0; i < s->options->host_count; i++) {
+        const rota_graph_file_host *host = &s->options->hosts[i];
+        if (host->fn == node->u.host.fn && host->user == node->u.host.user) return host;
+    }
+    return NULL;
+}
+
+static rota_status gather_node(saver *s, const rota_recorder *lane, uint32_t index,
+                               const rota_node_record *node) {
+    for (uint32_t i = 0; i < node->access_count; i++) {
+        const uint64_t key = rota_node_accesses(node)[i].buffer;
+        if (!(key & 1)) ROTA_TRY(rota_saved_buffers_add(&s->buffers, (rota_buffer *)(uintptr_t)key));
+    }
+    if (node->kind == ROTA_NODE_KERNEL) return rota_saved_kernels_add(&s->kernels, node);
+    if (node->kind == ROTA_NODE_HOST && !find_host(s, node))
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "graph '%s' to be saved: the host function of node '%s' (lane '%s', node %u) has no name "
+            "among the options' hosts",
+            s->graph.graph->name, node->name ? node->name : "host", lane->name, index);
+    return ROTA_OK;
+}
+
+static rota_status check_bytes(saver *s, const char *what, const rota_graph_file_bytes *bytes, uint32_t count,
+                               rota_buffer_kind kind) {
+    for (uint32_t i = 0; i < count; i++) {
+        const rota_buffer *buffer = bytes[i].buffer;
+        const char *graph = s->graph.graph->name;
+        uint32_t index;
+        uint64_t offset;
+        if (!buffer)
+            return rota_fail(ROTA_INVALID_ARGUMENT, "graph '%s' to be saved: %s[%u] has no buffer", graph,
+                             what, i);
+        if (buffer->kind != ROTA_BUFFER_PERSISTENT && buffer->kind != kind)
+            return rota_fail(
+                ROTA_INVALID_ARGUMENT,
+                "graph '%s' to be saved: %s[%u] is of buffer '%s', which is %s, expected %s or PERSISTENT",
+                graph, what, i, buffer->root->name, rota_buffer_kind_name((rota_buffer_kind)buffer->kind),
+                rota_buffer_kind_name(kind));
+        if (kind == ROTA_BUFFER_OUTPUT && !bytes[i].data)
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             "graph '%s' to be saved: %s[%u], of buffer '%s', has no data", graph, what, i,
+                             buffer->root->name);
+        if (!(bytes[i].tolerance >= 0) || (bytes[i].tolerance > 0 && buffer->size_bytes % 4))
+            return rota_fail(
+                ROTA_INVALID_ARGUMENT,
+                "graph '%s' to be saved: %s[%u], of buffer '%s' of %llu bytes, has tolerance %g, expected "
+                "0, or more for f32",
+                graph, what, i, buffer->root->name, (unsigned long long)buffer->size_bytes,
+                (double)bytes[i].tolerance);
+        ROTA_TRY(rota_saved_buffers_find(&s->buffers, buffer, &index, &offset));
+    }
+    return ROTA_OK;
+}
+
+static rota_status check_arguments(saver *s) {
+    for (uint32_t i = 0; i < s->options->argument_count; i++) {
+        const rota_graph_file_argument *argument = &s->options->arguments[i];
+        const char *graph = s->graph.graph->name;
+        uint32_t index;
+        uint64_t offset;
+        if (!argument->slot_buffer) {
+            if (argument->slot.index - 1u < s->graph.slot_count) continue;
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             "graph '%s' to be saved: arguments[%u] is of slot %u of %u", graph, i,
+                             argument->slot.index, s->graph.slot_count);
+        }
+        const rota_buffer *slot = argument->slot_buffer, *bound = argument->bound;
+        if (slot->kind != ROTA_BUFFER_SLOT || slot->is_view || !bound ||
+            bound->kind != ROTA_BUFFER_PERSISTENT || bound->size_bytes < slot->size_bytes)
+            return rota_fail(
+                ROTA_INVALID_ARGUMENT,
+                "graph '%s' to be saved: arguments[%u] binds %s '%s' to %s '%s', expected a SLOT and a "
+                "PERSISTENT one that is as large",
+                graph, i, rota_buffer_kind_name((rota_buffer_kind)slot->kind), slot->root->name,
+                bound ? rota_buffer_kind_name((rota_buffer_kind)bound->kind) : "no buffer",
+                bound ? bound->root->name : "");
+        ROTA_TRY(rota_saved_buffers_find(&s->buffers, slot, &index, &offset));
+        ROTA_TRY(rota_saved_buffers_find(&s->buffers, bound, &index, &offset));
+    }
+    return ROTA_OK;
+}
+
+static rota_status gather(saver *s) {
+    ROTA_TRY(check_hooks(s));
+    for (uint32_t i = 0; i < s->graph.lane_count; i++) {
+        rota_file_records records = rota_file_records_of(s->graph.lanes[i]);
+        uint32_t index = 0;
+        for (const rota_node_record *node; (node = rota_file_take_record(&records)); index++)
+            ROTA_TRY(gather_node(s, s->graph.lanes[i], index, node));
+    }
+    const rota_graph_save_options *options = s->options;
+    ROTA_TRY(check_bytes(s, "first", options->first, options->first_count, ROTA_BUFFER_INPUT));
+    ROTA_TRY(check_bytes(s, "results", options->results, options->result_count, ROTA_BUFFER_OUTPUT));
+    return check_arguments(s);
+}
+
+/* ---- Nodes ---- */
+
+static void put_pair(FILE *file, const char *key, uint64_t value) {
+    rota_cbor_put_text(file, key);
+    rota_cbor_put_uint(file, value);
+}
+
+static void put_accesses(saver *s, const rota_node_record *node) {
+    const rota_access_record *accesses = rota_node_accesses(node);
+    rota_cbor_put_text(s->file, "accesses");
+    rota_cbor_put_array(s->file, node->access_count);
+    for (uint32_t i = 0; i < node->access_count; i++) {
+        rota_cbor_put_array(s->file, 4);
+        rota_cbor_put_uint(s->file, rota_saved_buffers_index(&s->buffers, accesses[i].buffer));
+        rota_cbor_put_text(s->file, rota_access_mode_name(ROTA_ACCESS_MODE(&accesses[i])));
+        rota_cbor_put_uint(s->file, ROTA_ACCESS_OFFSET(&accesses[i]));
+        rota_cbor_put_uint(s->file, accesses[i].size_bytes);
+    }
+}
+
+static void put_name(saver *s, const char *name) {
+    if (!name) return;
+    rota_cbor_put_text(s->file, "name");
+    rota_cbor_put_text(s->file, name);
+}
+
+static void put_kernel(saver *s, const rota_node_record *node) {
+    const uint32_t *groups = node->u.kernel.groups;
+    const rota_param_binding *bindings = rota_node_bindings(node);
+    const bool has_groups = groups[0] || groups[1] || groups[2];
+    rota_cbor_put_map(s->file, (size_t)(2 + !!node->name + !!node->param_bytes + !!node->binding_count +
+                                        has_groups + !!node->device_plus_1 + !!node->queue_plus_1));
+    put_pair(s->file, "kernel", rota_saved_kernels_index(&s->kernels, node));
+    put_name(s, node->name);
+    put_accesses(s, node);
+    if (node->param_bytes) {
+        rota_cbor_put_text(s->file, "parameters");
+        rota_cbor_put_bytes(s->file, rota_node_params(node), node->param_bytes);
+    }
+    if (node->binding_count) {
+        rota_cbor_put_text(s->file, "bindings");
+        rota_cbor_put_array(s->file, node->binding_count);
+        for (uint32_t i = 0; i < node->binding_count; i++) {
+            rota_cbor_put_array(s->file, 2);
+            rota_cbor_put_uint(s->file, bindings[i].bindable);
+            if (bindings[i].slot.index == ROTA_SLOT_CONSTANT.index)
+                rota_cbor_put_null(s->file);
+            else
+                rota_cbor_put_uint(s->file, bindings[i].slot.index - 1);
+        }
+    }
+    if (has_groups) {
+        rota_cbor_put_text(s->file, "groups");
+        rota_cbor_put_array(s->file, 3);
+        for (uint32_t i = 0; i < 3; i++) rota_cbor_put_uint(s->file, groups[i]);
+    }
+    if (node->device_plus_1) put_pair(s->file, "device", node->device_plus_1 - 1u);
+    if (node->queue_plus_1) put_pair(s->file, "queue", node->queue_plus_1 - 1u);
+}
+
+static void put_node(saver *s, const rota_node_record *node) {
+    const rota_access_record *accesses = rota_node_accesses(node);
+    switch ((rota_node_kind)node->kind) {
+    case ROTA_NODE_KERNEL:
+        put_kernel(s, node);
+        return;
+    case ROTA_NODE_COPY:
+        rota_cbor_put_map(s->file, 1);
+        rota_cbor_put_text(s->file, "copy");
+        rota_cbor_put_array(s->file, 5);
+        for (uint32_t i = 0; i < 2; i++) {
+            rota_cbor_put_uint(s->file, rota_saved_buffers_index(&s->buffers, accesses[i].buffer));
+            rota_cbor_put_uint(s->file, ROTA_ACCESS_OFFSET(&accesses[i]));
+        }
+        rota_cbor_put_uint(s->file, accesses[0].size_bytes);
+        return;
+    case ROTA_NODE_FILL:
+        rota_cbor_put_map(s->file, (size_t)(1 + !!node->name));
+        rota_cbor_put_text(s->file, "fill");
+        rota_cbor_put_array(s->file, 4);
+        rota_cbor_put_uint(s->file, rota_saved_buffers_index(&s->buffers, accesses[0].buffer));
+        rota_cbor_put_uint(s->file, ROTA_ACCESS_OFFSET(&accesses[0]));
+        rota_cbor_put_uint(s->file, accesses[0].size_bytes);
+        rota_cbor_put_uint(s->file, node->u.fill.pattern);
+        put_name(s, node->name);
+        return;
+    case ROTA_NODE_HOST:
+        rota_cbor_put_map(s->file, (size_t)(2 + !!node->name));
+        rota_cbor_put_text(s->file, "host");
+        rota_cbor_put_text(s->file, find_host(s, node)->name);
+        put_name(s, node->name);
+        put_accesses(s, node);
+    }
+}
+
+static void put_records(saver *s, const rota_recorder *lane) {
+    rota_cbor_put_map(s->file, (size_t)(1 + !!lane->after_count));
+    rota_cbor_put_text(s->file, "nodes");
+    rota_cbor_put_array(s->file, lane->node_count);
+    rota_file_records records = rota_file_records_of(lane);
+    for (const rota_node_record *node; (node = rota_file_take_record(&records));) put_node(s, node);
+    if (!lane->after_count) return;
+    rota_cbor_put_text(s->file, "after");
+    rota_cbor_put_array(s->file, lane->after_count);
+    for (uint32_t i = 0; i < lane->after_count; i++) {
+        rota_cbor_put_array(s->file, 3);
+        rota_cbor_put_uint(s->file, lane->afters[i].later.index);
+        rota_cbor_put_uint(s->file, lane->afters[i].earlier.lane - 1u);
+        rota_cbor_put_uint(s->file, lane->afters[i].earlier.index);
+    }
+}
+
+/* ---- Contents ---- */
+
+/* buffer, offset, size: of what was checked. */
+static void put_range(saver *s, const rota_buffer *buffer, uint64_t size_bytes) {
+    uint32_t index = 0;
+    uint64_t offset = 0;
+    (void)rota_saved_buffers_find(&s->buffers, buffer, &index, &offset);
+    rota_cbor_put_uint(s->file, index);
+    rota_cbor_put_uint(s->file, offset);
+    if (size_bytes) rota_cbor_put_uint(s->file, size_bytes);
+}
+
+static bool is_given(const saver *s, const rota_buffer *root) {
+    for (uint32_t i = 0; i < s->options->first_count; i++)
+        if (s->options->first[i].buffer->root == root) return true;
+    return false;
+}
+
+/* Null in the place of the bytes where a part of them was never written. */
+static rota_status put_contents(saver *s, rota_buffer *root) {
+    if (is_given(s, root) || !root->residency) return ROTA_OK;
+    rota_cbor_put_array(s->file, 4);
+    put_range(s, root, root->size_bytes);
+    void *bytes = malloc(root->size_bytes);
+    if (!bytes)
+        return rota_fail(ROTA_OUT_OF_MEMORY,
+                         "graph '%s' to be saved: no host memory for %llu bytes of buffer '%s'",
+                         s->graph.graph->name, (unsigned long long)root->size_bytes, root->name);
+    rota_status status = rota_buffer_read(root, 0, bytes, root->size_bytes);
+    if (status == ROTA_OK)
+        rota_cbor_put_bytes(s->file, bytes, root->size_bytes);
+    else
+        rota_cbor_put_null(s->file);
+    free(bytes);
+    return status == ROTA_UNDEFINED_DATA ? ROTA_OK : status;
+}
+
+static rota_status put_first(saver *s) {
+    const rota_graph_save_options *options = s->options;
+    const rota_vector *persistents = &s->buffers.persistents;
+    size_t count = options->first_count;
+    rota_saved_buffer *const *all = persistents->data;
+    for (uint64_t i = 0; options->contents && i < persistents->count; i++)
+        count += !is_given(s, all[i]->buffer) && all[i]->buffer->residency;
+    rota_cbor_put_text(s->file, "first");
+    rota_cbor_put_array(s->file, count);
+    for (uint32_t i = 0; i < options->first_count; i++) {
+        const rota_graph_file_bytes *first = &options->first[i];
+        rota_cbor_put_array(s->file, 4);
+        put_range(s, first->buffer, first->buffer->size_bytes);
+        if (first->data)
+            rota_cbor_put_bytes(s->file, first->data, first->buffer->size_bytes);
+        else
+            rota_cbor_put_uint(s->file, 0);
+    }
+    for (uint64_t i = 0; options->contents && i < persistents->count; i++)
+        ROTA_TRY(put_contents(s, all[i]->buffer));
+    return ROTA_OK;
+}
+
+static void put_arguments(saver *s) {
+    const rota_graph_save_options *options = s->options;
+    rota_cbor_put_text(s->file, "arguments");
+    rota_cbor_put_array(s->file, options->argument_count);
+    for (uint32_t i = 0; i < options->argument_count; i++) {
+        const rota_graph_file_argument *argument = &options->arguments[i];
+        if (!argument->slot_buffer) {
+            rota_cbor_put_array(s->file, 2);
+            rota_cbor_put_uint(s->file, argument->slot.index - 1);
+            rota_cbor_put_uint(s->file, argument->value);
+            continue;
+        }
+        rota_cbor_put_array(s->file, 4);
+        uint32_t index = 0;
+        uint64_t offset = 0;
+        (void)rota_saved_buffers_find(&s->buffers, argument->slot_buffer, &index, &offset);
+        rota_cbor_put_uint(s->file, index);
+        put_range(s, argument->bound, argument->bound->size_bytes);
+    }
+}
+
+static void put_results(saver *s) {
+    const rota_graph_save_options *options = s->options;
+    rota_cbor_put_text(s->file, "results");
+    rota_cbor_put_array(s->file, options->result_count);
+    for (uint32_t i = 0; i < options->result_count; i++) {
+        const rota_graph_file_bytes *result = &options->results[i];
+        rota_cbor_put_array(s->file, 4);
+        put_range(s, result->buffer, 0);
+        rota_cbor_put_bytes(s->file, result->data, result->buffer->size_bytes);
+        rota_cbor_put_f32(s->file, result->tolerance);
+    }
+}
+
+/* ---- The file ---- */
+
+static rota_status put_graph(saver *s) {
+    const rota_graph *graph = s->graph.graph;
+    rota_cbor_put_tag(s->file, ROTA_GRAPH_FILE_TAG);
+    rota_cbor_put_map(s->file, 18);
+    rota_cbor_put_text(s->file, "format");
+    rota_cbor_put_text(s->file, ROTA_GRAPH_FILE_FORMAT);
+    put_pair(s->file, "version", ROTA_GRAPH_FILE_VERSION);
+    put_pair(s->file, "edition", ROTA_GRAPH_FILE_EDITION);
+    rota_cbor_put_text(s->file, "writer");
+    rota_cbor_put_text(s->file, rota_version());
+    put_name(s, graph->name);
+    rota_cbor_put_text(s->file, "reassociation");
+    rota_cbor_put_bool(s->file, graph->allow_reassociation);
+    put_pair(s->file, "memory limit", graph->memory_limit_bytes);
+    rota_cbor_put_text(s->file, "fuse");
+    rota_cbor_put_bool(s->file, s->fuses);
+    rota_saved_kernels_write(&s->kernels, s->file);
+    rota_cbor_put_text(s->file, "lanes");
+    rota_cbor_put_array(s->file, s->graph.lane_count);
+    for (uint32_t i = 0; i < s->graph.lane_count; i++) {
+        rota_cbor_put_array(s->file, 2);
+        rota_cbor_put_uint(s->file, s->graph.lanes[i]->order_key);
+        rota_cbor_put_text(s->file, s->graph.lanes[i]->name);
+    }
+    rota_saved_buffers_write(&s->buffers, s->file);
+    rota_cbor_put_text(s->file, "slots");
+    rota_cbor_put_array(s->file, s->graph.slot_count);
+    for (uint32_t i = 1; i <= s->graph.slot_count; i++) {
+        rota_cbor_put_array(s->file, 2);
+        rota_cbor_put_text(s->file, rota_graph_slot_info(graph, i)->name);
+        rota_cbor_put_uint(s->file, rota_graph_slot_info(graph, i)->size_bytes);
+    }
+    rota_cbor_put_text(s->file, "records");
+    rota_cbor_put_array(s->file, s->graph.lane_count);
+    for (uint32_t i = 0; i < s->graph.lane_count; i++) put_records(s, s->graph.lanes[i]);
+    put_pair(s->file, "replays", s->options->replays ? s->options->replays : 1);
+    ROTA_TRY(put_first(s));
+    put_arguments(s);
+    put_results(s);
+    return ROTA_OK;
+}
+
+static rota_status save(saver *s, rota_graph *graph, const char *path) {
+    ROTA_TRY(rota_saved_graph_begin(graph, &s->graph));
+    ROTA_TRY(rota_saved_buffers_begin(&s->graph, &s->buffers));
+    ROTA_TRY(gather(s));
+    rota_output output;
+    ROTA_TRY(rota_output_open(&output, path));
+    s->file = output.file;
+    return rota_output_close(&output, put_graph(s));
+}
+
+rota_status rota_graph_save(rota_graph *graph, const rota_graph_save_options *options, const char *path) {
+    ROTA_GIVEN(graph);
+    ROTA_GIVEN(path);
+    rota_graph_save_options room, none = ROTA_GRAPH_SAVE_OPTIONS();
+    if (!options) options = &none;
+    if (!(options = ROTA_SIZED_IN(rota_graph_save_options, options, &room))) return ROTA_INVALID_ARGUMENT;
+    ROTA_GIVEN_ARRAY(options->hosts, options->host_count);
+    ROTA_GIVEN_ARRAY(options->first, options->first_count);
+    ROTA_GIVEN_ARRAY(options->arguments, options->argument_count);
+    ROTA_GIVEN_ARRAY(options->results, options->result_count);
+    saver s = {.options = options};
+    rota_saved_kernels_begin(&s.kernels);
+    const rota_status status = save(&s, graph, path);
+    rota_saved_kernels_end(&s.kernels);
+    rota_saved_buffers_end(&s.buffers);
+    rota_saved_graph_end(&s.graph);
+    return status;
+}

@@ -1,0 +1,212 @@
+/* Graph files that were damaged: each is refused with a sentence that says where, or gives a graph that can be saved,
+ * and compiled or refused. test_graph_file_damage [--full] */
+#include "tests/kit/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "rota.h"
+#include "tests/file/damage.h"
+#include "tests/kernels/kernels.h"
+#include "tests/random/mirror.h"
+
+enum { FILES_MAX = 64, ITEMS_MAX = 20000, BYTES_MAX = 1 << 18 };
+static uint64_t wanted = 6000;
+
+typedef struct source {
+    uint8_t *bytes;
+    size_t size, count;
+    damage_item *items;
+} source;
+
+static source sources[FILES_MAX];
+static uint32_t source_count;
+static rota_graph_file_host host = {"host", test_host_function, NULL};
+
+/* A file without a name, by which it is opened again. */
+static int memory_file(char *path, size_t capacity) {
+    const int descriptor = memfd_create("graph", MFD_CLOEXEC);
+    assert_true(descriptor >= 0);
+    snprintf(path, capacity, "/proc/self/fd/%d", descriptor);
+    return descriptor;
+}
+
+static void add_source(rota_graph *graph, const rota_graph_save_options *options) {
+    char path[64];
+    const int descriptor = memory_file(path, sizeof path);
+    assert_true(source_count < FILES_MAX);
+    assert_ok(rota_graph_save(graph, options, path));
+    source *s = &sources[source_count++];
+    s->size = (size_t)lseek(descriptor, 0, SEEK_END);
+    s->bytes = malloc(s->size);
+    s->items = malloc(sizeof *s->items * ITEMS_MAX);
+    assert_non_null(s->bytes);
+    assert_non_null(s->items);
+    assert_int_equal(pread(descriptor, s->bytes, s->size, 0), s->size);
+    assert_int_equal(close(descriptor), 0);
+    s->count = damage_items(s->bytes, s->size, s->items, ITEMS_MAX);
+    assert_true(s->count > 20);
+    assert_int_equal(s->items[0].end, s->size);
+}
+
+/* Random graphs of all kinds of nodes, with contents and results. */
+static void add_random(uint64_t seed) {
+    const mirror_limits limits = {.nodes = 12, .bytes = 64, .granule = 4, .queues = 2, .devices = 1};
+    uint64_t random = seed;
+    mirror_case mirror;
+    mirror_generate(&mirror, seed, &limits);
+    mirror_graph *graph = &mirror.graphs[0];
+    for (uint32_t p = 0; p < mirror.persistent_count; p++)
+        assert_ok(rota_buffer_create("p", mirror.persistents[p].bytes, &mirror.persistents[p].handle));
+    assert_ok(mirror_record(&mirror, graph, &random));
+    rota_graph_file_bytes bytes[8];
+    rota_graph_file_argument arguments[MIRROR_SLOTS_MAX];
+    uint32_t count = 0;
+    for (uint32_t p = 0; p < mirror.persistent_count && p < 8; p++)
+        bytes[count++] =
+            (rota_graph_file_bytes){mirror.persistents[p].handle, mirror.persistents[p].values, 0};
+    for (uint32_t s = 0; s < graph->slot_count; s++)
+        arguments[s] = (rota_graph_file_argument){.slot = graph->slots[s], .value = s};
+    add_source(graph->graph, &ROTA_GRAPH_SAVE_OPTIONS(.first = bytes, .first_count = count, .results = bytes,
+                                                      .result_count = count, .arguments = arguments,
+                                                      .argument_count = graph->slot_count));
+    mirror_release(graph);
+    for (uint32_t p = 0; p < mirror.persistent_count; p++) rota_buffer_release(mirror.persistents[p].handle);
+    mirror_free(&mirror);
+}
+
+static rota_tensor tensor_of(rota_tape *tape, const rota_tensor *like) {
+    rota_tensor made = ROTA_TENSOR_NONE;
+    if (like->dtype != ROTA_DTYPE_COUNT)
+        assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_INPUT, "operand", like->dtype, like->rank, like->shape,
+                                   &made));
+    return made;
+}
+
+/* Built-in kernels, whose functions get damaged parameters. */
+static void add_op(const rota_op *op) {
+    rota_op_example example;
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_tape *tape;
+    if (!rota_op_get_example(op, 0, 0, &example)) return;
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = op->name), &graph));
+    assert_ok(rota_recorder_open(graph, 1, "ops", &recorder));
+    assert_ok(rota_tape_create(recorder, NULL, &tape));
+    rota_op_use use = example.use;
+    for (uint32_t i = 0; i < use.input_count; i++) use.inputs[i] = tensor_of(tape, &example.use.inputs[i]);
+    for (uint32_t i = 0; i < use.output_count; i++) use.outputs[i] = ROTA_TENSOR_NONE;
+    const bool recorded = rota_op_apply(tape, &use) == ROTA_OK; /* not what it writes in place */
+    rota_tape_destroy(tape);
+    rota_recorder_close(recorder);
+    if (recorded && rota_graph_node_count(graph)) {
+        assert_ok(rota_graph_fuse(graph));
+        add_source(graph, NULL);
+    }
+    rota_graph_release(graph);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 12; seed++) add_random(seed);
+    for (uint32_t o = 0; o < rota_op_count() && source_count < FILES_MAX; o++) add_op(rota_op_at(o));
+    assert_true(source_count > 40);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < source_count; i++) {
+        free(sources[i].bytes);
+        free(sources[i].items);
+    }
+    return 0;
+}
+
+/* What became of files. */
+typedef struct counts {
+    uint64_t loaded, refused, compiled;
+} counts;
+
+static void try_file(const char *path, rota_device *device, const rota_graph_load_options *load, counts *c) {
+    rota_graph_file *file;
+    rota_plan *plan = NULL;
+    const rota_status status = rota_graph_load(path, load, &file);
+    if (status != ROTA_OK) {
+        assert_null(file);
+        assert_true(status != ROTA_SYSTEM && status != ROTA_INTERNAL && status != ROTA_OUT_OF_MEMORY);
+        expect_said(path);
+        expect_said("byte ");
+        c->refused++;
+        return;
+    }
+    c->loaded++;
+    rota_graph *graph = rota_graph_file_graph(file);
+    assert_ok(rota_graph_save(graph, &ROTA_GRAPH_SAVE_OPTIONS(.hosts = &host, .host_count = 1), "/dev/null"));
+    rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.allow_undefined_reads = true, .queues = 2, .certify = true);
+    if (load->runtime) {
+        options.devices = &device;
+        options.device_count = 1;
+    }
+    if (rota_compile(load->runtime, graph, &options, &plan) == ROTA_OK)
+        c->compiled++;
+    else
+        assert_true(strlen(rota_last_error()) > 0);
+    rota_plan_release(plan);
+    rota_graph_file_release(file);
+}
+
+static void damaged_files_are_refused_or_compile(void **state) {
+    (void)state;
+    char path[64];
+    rota_device *device;
+    counts c = {0};
+    uint64_t random = 1;
+    uint8_t *damaged = malloc(BYTES_MAX), *again = malloc(BYTES_MAX);
+    assert_non_null(damaged);
+    assert_non_null(again);
+    assert_ok(rota_open("cpu", &ROTA_RUNTIME_OPTIONS(.memory_limit_bytes = 64 << 20, .worker_threads = 1),
+                        &device));
+    const int descriptor = memory_file(path, sizeof path);
+    const rota_kernel *kernels[TEST_KERNEL_COUNT];
+    for (uint32_t i = 0; i < TEST_KERNEL_COUNT; i++) kernels[i] = &test_kernels[i].kernel;
+    for (uint64_t n = 0; n < wanted; n++) {
+        const source *s = &sources[n % source_count];
+        size_t size = damage_once(s->bytes, s->size, s->items, s->count, &random, damaged, BYTES_MAX);
+        if (test_below(&random, 4) == 0) { /* and once more */
+            static damage_item items[ITEMS_MAX];
+            const size_t count = damage_items(damaged, size, items, ITEMS_MAX);
+            size = damage_once(damaged, size, items, count, &random, again, BYTES_MAX);
+            memcpy(damaged, again, size);
+        }
+        assert_int_equal(ftruncate(descriptor, 0), 0);
+        assert_int_equal(pwrite(descriptor, damaged, size, 0), size);
+        const bool runs = test_below(&random, 3) != 0;
+        try_file(path, device,
+                 &ROTA_GRAPH_LOAD_OPTIONS(.runtime = runs ? rota_device_runtime(device) : NULL,
+                                          .kernels = kernels,
+                                          .kernel_count = test_below(&random, 2) ? TEST_KERNEL_COUNT : 0,
+                                          .hosts = &host, .host_count = 1),
+                 &c);
+    }
+    printf("%llu damaged files: %llu refused, %llu loaded, of which %llu compiled\n",
+           (unsigned long long)wanted, (unsigned long long)c.refused, (unsigned long long)c.loaded,
+           (unsigned long long)c.compiled);
+    assert_true(c.refused > wanted / 4 && c.compiled > wanted / 40);
+    assert_int_equal(close(descriptor), 0);
+    free(damaged);
+    free(again);
+    assert_ok(rota_close(device, 0));
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(damaged_files_are_refused_or_compile)};
+    if (argc > 1 && strcmp(argv[1], "--full") == 0)
+        wanted = 100000;
+    else if (argc > 1)
+        wanted = strtoull(argv[1], NULL, 10);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
