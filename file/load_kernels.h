@@ -4,9 +4,11 @@
 
 #include "file/cbor_read.h"
 #include "file/graph_file.h"
+#include "ops/kernel_extents.h"
 
 typedef struct rota_loaded_kernels {
     const rota_kernel **list;
+    const rota_kernel_extents **extents; /* of built-in ones, else NULL */
     uint32_t count, given_count; /* given_count: of the options' */
     uint8_t **images;            /* each aligned to 16 bytes, with a zero byte behind it */
     size_t *image_bytes;

@@ -2,6 +2,7 @@
 #include "tests/file/damage.h"
 
 #include <cbor.h>
+#include <stdbool.h>
 #include <string.h>
 #include "tests/kit/random.h"
 
@@ -145,6 +146,24 @@ static void change_item(const uint8_t *data, const damage_item *item, const dama
     }
 }
 
+/* A word of a short string of bytes, such as a node's parameters; false: there is none. */
+static bool change_word(const uint8_t *data, size_t size, const damage_item *items, size_t count,
+                        uint64_t *random, target *t) {
+    for (uint32_t i = 0; i < 50; i++) {
+        const damage_item *item = &items[test_below(random, (uint32_t)count)];
+        const size_t begin = item->begin + item->head, words = (item->end - begin) / 4;
+        if (item->major != 2 || !words || words > 64) continue;
+        put(t, data, size);
+        const size_t at = begin + 4 * test_below(random, (uint32_t)words);
+        uint32_t word;
+        memcpy(&word, data + at, sizeof word);
+        word = (uint32_t)draw_number(random, word);
+        if (at + 4 <= t->size) memcpy(t->bytes + at, &word, sizeof word);
+        return true;
+    }
+    return false;
+}
+
 size_t damage_once(const uint8_t *data, size_t size, const damage_item *items, size_t count, uint64_t *random,
                    uint8_t *out, size_t capacity) {
     target t = {.bytes = out, .capacity = capacity};
@@ -159,6 +178,7 @@ size_t damage_once(const uint8_t *data, size_t size, const damage_item *items, s
             t.bytes[test_below(random, (uint32_t)t.size)] = (uint8_t)test_below(random, 256);
         return t.size;
     }
+    if (kind < 9 && change_word(data, size, items, count, random, &t)) return t.size;
     const damage_item *item = &items[test_below(random, (uint32_t)count)];
     const damage_item *other = &items[test_below(random, (uint32_t)count)];
     /* One of the same kind is what else can stand there. */

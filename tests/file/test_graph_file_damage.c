@@ -12,7 +12,7 @@
 #include "tests/kernels/kernels.h"
 #include "tests/random/mirror.h"
 
-enum { FILES_MAX = 64, ITEMS_MAX = 20000, BYTES_MAX = 1 << 18 };
+enum { FILES_MAX = 400, ITEMS_MAX = 20000, BYTES_MAX = 1 << 18 };
 static uint64_t wanted = 6000;
 
 typedef struct source {
@@ -112,7 +112,7 @@ static int set_up(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 12; seed++) add_random(seed);
     for (uint32_t o = 0; o < rota_op_count() && source_count < FILES_MAX; o++) add_op(rota_op_at(o));
-    assert_true(source_count > 40);
+    assert_true(source_count > 60);
     return 0;
 }
 
