@@ -7,6 +7,7 @@
     X(smoke, "the smoke test of one device")                                                                 \
     X(matmul, "matrix products in a graph recorded once and replayed, checked and timed")                    \
     X(replay, "what a replay costs beside the same work through the raw API")                                \
+    X(run, "a graph from a file, on any device, compared with the results in the file and timed")            \
     X(ops, "every op: correct against a reference, time, GB/s, TFLOP/s")                                     \
     X(fuse, "a chain of elementwise ops, fused and one by one")                                              \
     X(submit, "many threads submitting small plans, against the same behind a mutex")                        \

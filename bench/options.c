@@ -303,12 +303,15 @@ option_result options_parse(const option_table *table, int argc, char **argv) {
             while (next < table->option_count && !options_is_argument(&table->options[next])) next++;
             if (next == table->option_count)
                 return options_bad(table, "what is '%s'? It takes no such argument", argv[a]);
+            seen |= table->options[next].required ? (uint64_t)1 << next : 0;
             taken = take_value(table, &table->options[next++], argv[a]);
         }
         if (taken != OPTIONS_OK) return taken;
     }
     for (size_t i = 0; i < table->option_count; i++)
         if (table->options[i].required && !(seen >> i & 1))
-            return options_bad(table, "%s %s is needed", table->options[i].name, table->options[i].form);
+            return options_bad(table, "%s%s%s is needed", table->options[i].name,
+                               options_is_argument(&table->options[i]) ? "" : " ",
+                               options_is_argument(&table->options[i]) ? "" : table->options[i].form);
     return OPTIONS_OK;
 }

@@ -49,6 +49,11 @@ typedef struct option_table {
     }
 #define OPTION_ROW_OUT(variable)                                                                             \
     { "--out", OPTION_OUTPUT, &(variable), "FILE", 0, 0, false, "write the result there as JSON" }
+#define OPTION_ROW_SAVE(variable)                                                                            \
+    {                                                                                                        \
+        "--save", OPTION_OUTPUT, &(variable), "FILE", 0, 0, false,                                           \
+            "write the graph there, for rota-bench run"                                                      \
+    }
 #define OPTION_ROW_TRACE(variable)                                                                           \
     {                                                                                                        \
         "--trace", OPTION_OUTPUT, &(variable), "FILE", 0, 0, false,                                          \

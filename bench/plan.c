@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include "bench/commands.h"
 #include "bench/graphs.h"
+#include "bench/graphs_file.h"
 #include "bench/options.h"
 #include "bench/pictures.h"
 #include "bench/progress.h"
@@ -18,6 +19,7 @@ typedef struct plan_settings {
     bench_graph_options graph;
     uint32_t threads;
     bool certify;
+    const char *save;
     plan_pictures pictures;
     rota_compile_options compile;
 } plan_settings;
@@ -126,6 +128,16 @@ static rota_status build(const plan_settings *settings, plan_build *out) {
     return status;
 }
 
+static rota_status save(const plan_settings *settings) {
+    bench_graph *graph = NULL;
+    if (!settings->save) return ROTA_OK;
+    ROTA_TRY(bench_graph_create(&settings->graph, &graph));
+    rota_status status = bench_graph_record_all(graph, settings->threads);
+    if (status == ROTA_OK) status = bench_graph_save(graph, settings->save);
+    bench_graph_release(graph);
+    return status;
+}
+
 /* A build of its own, since names that say the layer are not what is timed. */
 static rota_status draw(const plan_settings *settings) {
     if (!settings->pictures.dot && !settings->pictures.svg) return ROTA_OK;
@@ -221,6 +233,7 @@ static int run_plan(const plan_settings *settings, const char *graph, uint64_t b
     }
     progress_end(&bar);
     if (status == ROTA_OK) status = draw(settings);
+    if (status == ROTA_OK) status = save(settings);
     if (status != ROTA_OK) return report_failure(PROGRAM, status);
     sample_stats record = samples_describe(record_ns, builds), compile = samples_describe(compile_ns, builds);
     sample_stats buffers = samples_describe(buffers_ns, builds);
@@ -247,7 +260,7 @@ int bench_plan(int argc, char **argv) {
     int kind = BENCH_TRAIN, packing = ROTA_PACK_TIGHT;
     uint64_t nodes = 100000, threads = 1, builds = 5, queues = 1, limit = 0;
     bool uploads = false, slots = false, certify = false;
-    const char *out = NULL;
+    const char *out = NULL, *save_path = NULL;
     plan_pictures pictures = {0};
     const option options[] = {
         {"--graph", OPTION_CHOICE, &kind, BENCH_GRAPH_FORM, 0, 0, false,
@@ -265,6 +278,7 @@ int bench_plan(int argc, char **argv) {
          "of the train graph: a weight of each layer is uploaded at each replay"},
         {"--slots", OPTION_FLAG, &slots, NULL, 0, 0, false, "persistent buffers are bound at each replay"},
         {"--certify", OPTION_FLAG, &certify, NULL, 0, 0, false, "check the plan against the record"},
+        OPTION_ROW_SAVE(save_path),
         OPTION_ROWS_PICTURES(pictures),
         OPTION_ROW_OUT(out),
     };
@@ -295,6 +309,7 @@ int bench_plan(int argc, char **argv) {
                                         .uploads = uploads},
                               .threads = (uint32_t)threads,
                               .certify = certify,
+                              .save = save_path,
                               .pictures = pictures,
                               .compile = ROTA_COMPILE_OPTIONS(.packing = (rota_packing)packing,
                                                               .queues = (uint32_t)queues,

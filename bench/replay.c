@@ -7,6 +7,7 @@
 #include <time.h>
 #include "bench/commands.h"
 #include "bench/graphs.h"
+#include "bench/graphs_file.h"
 #include "bench/options.h"
 #include "bench/pictures.h"
 #include "bench/progress.h"
@@ -28,7 +29,7 @@ typedef struct settings {
     bench_graph_options graph;
     uint64_t rounds;
     plan_pictures pictures;
-    const char *trace;
+    const char *trace, *save;
     bool debug_names;
 } settings;
 
@@ -83,6 +84,7 @@ static rota_status prepare_rota(bench *b) {
     ROTA_TRY(rota_compile(b->opened.runtime, b->graph->graph, &options, &b->plan));
     b->compile_ns = (double)(rota_clock_ns() - begin);
     ROTA_TRY(bench_graph_reset(b->graph, device));
+    if (b->settings->save) ROTA_TRY(bench_graph_save(b->graph, b->settings->save));
     for (uint32_t set = 0; set < (b->settings->graph.seeds ? 2 : 1); set++) {
         ROTA_TRY(rota_args_create(b->plan, &b->args[set]));
         ROTA_TRY(bench_graph_bind(b->graph, b->args[set], set));
@@ -396,6 +398,7 @@ int bench_replay(int argc, char **argv) {
         {"--change", OPTION_FLAG, &s.graph.seeds, NULL, 0, 0, false,
          "each node has an argument that changes at each replay"},
         {"--rounds", OPTION_COUNT, &s.rounds, "N", 3, 10000, false, "how often each way is timed, in turn"},
+        OPTION_ROW_SAVE(s.save),
         OPTION_ROWS_PICTURES(s.pictures),
         OPTION_ROW_TRACE(s.trace),
         OPTION_ROW_DEBUG_NAMES(s.debug_names),

@@ -90,8 +90,9 @@ typedef struct rota_graph_load_options {
     rota_runtime
         *runtime; /* whose PERSISTENT buffers are made; NULL: the graph can only be compiled for no device */
     uint32_t kernel_count, host_count;
-    /* Kernels that are not built in: one that has the name, operands, parameters and bindables of a kernel in the file
-     * is taken for it. The array is borrowed during the call, each kernel for the life of graph and plans. */
+    /* Kernels that are not built in: one that has the name, operands, parameters, flags and bindables of a kernel in
+     * the file is taken for it; of several the one whose images are those in the file. The array is borrowed during
+     * the call, each kernel for the life of graph and plans. */
     const rota_kernel *const *kernels;
     const rota_graph_file_host *hosts; /* borrowed during the call, `user` for the life of graph and plans */
     uint64_t limit_bytes;              /* larger files are refused; 0: 4 GiB */

@@ -227,17 +227,29 @@ static bool same_interface(const rota_kernel *a, const rota_kernel *b) {
     return true;
 }
 
+/* How many of its images are the bytes that the file has. */
+static uint32_t same_images(const rota_kernel *a, const rota_kernel *b) {
+    const bool vk = a->vk.size_bytes == b->vk.size_bytes &&
+                    (!a->vk.size_bytes || memcmp(a->vk.words, b->vk.words, a->vk.size_bytes) == 0);
+    const bool cuda = a->cuda.size_bytes == b->cuda.size_bytes &&
+                      (!a->cuda.size_bytes || memcmp(a->cuda.image, b->cuda.image, a->cuda.size_bytes) == 0);
+    return (uint32_t)vk + (uint32_t)cuda;
+}
+
+/* Of several that have the name and the interface, the first one with most of the file's images. */
 static const rota_kernel *find_given(const loader *l, const rota_kernel *sought) {
     const uint32_t flags = ~(uint32_t)ROTA_KERNEL_HAS_FUNCTIONS;
+    const rota_kernel *best = NULL;
     for (uint32_t i = 0; i < l->options->kernel_count; i++) {
         const rota_kernel *kernel = l->options->kernels[i];
         if (kernel && kernel->name && strcmp(kernel->name, sought->name) == 0 &&
             same_interface(kernel, sought) && ((kernel->flags ^ sought->flags) & flags) == 0 &&
             kernel->inplace_outputs == sought->inplace_outputs &&
-            kernel->inplace_inputs == sought->inplace_inputs)
-            return kernel;
+            kernel->inplace_inputs == sought->inplace_inputs &&
+            (!best || same_images(kernel, sought) > same_images(best, sought)))
+            best = kernel;
     }
-    return NULL;
+    return best;
 }
 
 static rota_status find_builtin(loader *l, const rota_kernel *sought, const rota_kernel **out_kernel) {
@@ -296,10 +308,10 @@ static rota_status read_kernel(loader *l, const rota_kernel **out_kernel,
         *out_extents = rota_kernel_extents_of(*out_kernel);
         return rota_cbor_end(reader);
     }
-    const rota_kernel *given = find_given(l, kernel);
     if (rota_cbor_take_key(reader, "functions")) ROTA_TRY(rota_cbor_read_bool(reader, &has_functions));
     if (rota_cbor_take_key(reader, "vk")) ROTA_TRY(read_vk(l, made));
     if (rota_cbor_take_key(reader, "cuda")) ROTA_TRY(read_cuda(l, made));
+    const rota_kernel *given = find_given(l, kernel);
     if (given) {
         *out_kernel = given;
         l->out->given_count++;
