@@ -290,7 +290,7 @@ static rota_status check_runs(loader *l, const rota_kernel *made, bool has_funct
 }
 
 static rota_status read_kernel(loader *l, const rota_kernel **out_kernel,
-                               const rota_kernel_extents **out_extents) {
+                               const rota_kernel_divisors **out_divisors) {
     rota_cbor_reader *reader = l->reader;
     loaded_kernel *made = rota_arena_calloc(l->arena, sizeof *made, 8);
     bool builtin = false, has_functions = false;
@@ -305,7 +305,7 @@ static rota_status read_kernel(loader *l, const rota_kernel **out_kernel,
     ROTA_TRY(read_interface(l, kernel));
     if (builtin) {
         ROTA_TRY(find_builtin(l, kernel, out_kernel));
-        *out_extents = rota_kernel_extents_of(*out_kernel);
+        *out_divisors = rota_kernel_divisors_of(*out_kernel);
         return rota_cbor_end(reader);
     }
     if (rota_cbor_take_key(reader, "functions")) ROTA_TRY(rota_cbor_read_bool(reader, &has_functions));
@@ -331,11 +331,12 @@ rota_status rota_load_kernels(rota_cbor_reader *reader, rota_arena *arena, rota_
     ROTA_TRY(rota_cbor_want_key(reader, "kernels"));
     ROTA_TRY(rota_cbor_begin_array(reader, 0, ROTA_GRAPH_FILE_KERNELS_MAX, &count));
     out_kernels->list = rota_arena_alloc(scratch, sizeof *out_kernels->list * ((size_t)count + 1), 8);
-    out_kernels->extents = rota_arena_calloc(scratch, sizeof *out_kernels->extents * ((size_t)count + 1), 8);
-    if (!out_kernels->list || !out_kernels->extents) return no_memory(&l);
+    out_kernels->divisors =
+        rota_arena_calloc(scratch, sizeof *out_kernels->divisors * ((size_t)count + 1), 8);
+    if (!out_kernels->list || !out_kernels->divisors) return no_memory(&l);
     for (uint64_t i = 0; i < count; i++) {
         rota_cbor_element(reader, i);
-        ROTA_TRY(read_kernel(&l, &out_kernels->list[i], &out_kernels->extents[i]));
+        ROTA_TRY(read_kernel(&l, &out_kernels->list[i], &out_kernels->divisors[i]));
     }
     out_kernels->count = (uint32_t)count;
     return rota_cbor_end(reader);

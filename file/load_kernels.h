@@ -4,13 +4,13 @@
 
 #include "file/cbor_read.h"
 #include "file/graph_file.h"
-#include "ops/kernel_extents.h"
+#include "ops/kernel_divisors.h"
 
 typedef struct rota_loaded_kernels {
     const rota_kernel **list;
-    const rota_kernel_extents **extents; /* of built-in ones, else NULL */
-    uint32_t count, given_count; /* given_count: of the options' */
-    uint8_t **images;            /* each aligned to 16 bytes, with a zero byte behind it */
+    const rota_kernel_divisors **divisors; /* of built-in ones, else NULL */
+    uint32_t count, given_count;           /* given_count: of the options' */
+    uint8_t **images;                      /* each aligned to 16 bytes, with a zero byte behind it */
     size_t *image_bytes;
     uint64_t image_count;
 } rota_loaded_kernels;

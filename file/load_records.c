@@ -220,7 +220,7 @@ static rota_status read_kernel_node(rota_record_loader *l, rota_recorder *lane) 
         return rota_cbor_refuse(reader, "%zu bytes of parameters, kernel '%s' has %u", given.size,
                                 node.kernel->name, node.kernel->param_bytes);
     if (given.size) memcpy(params, given.data, given.size);
-    TRY_HERE(reader, rota_kernel_check_extents(l->kernels.extents[kernel], node.kernel, params));
+    TRY_HERE(reader, rota_kernel_check_divisors(l->kernels.divisors[kernel], node.kernel, params));
     if (rota_cbor_take_key(reader, "bindings")) ROTA_TRY(read_bindings(l, bindings, &node.binding_count));
     if (rota_cbor_take_key(reader, "groups")) {
         uint64_t three;

@@ -233,6 +233,37 @@ static void make_plan(void) {
     rota_args_release(args);
 }
 
+rota_graph_file *misuse_new_file(void) {
+    rota_graph_file *file;
+    /* Likewise. */
+    return rota_graph_load(w.file_path, &ROTA_GRAPH_LOAD_OPTIONS(.runtime = w.runtime), &file) == ROTA_OK
+               ? file
+               : NULL;
+}
+
+/* A graph in memory that has a file's name, and what is loaded from there. */
+static void make_file(void) {
+    static const uint8_t zeroes[64];
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_buffer *buffer;
+    rota_slot slot;
+    (void)snprintf(w.file_path, sizeof w.file_path, "/proc/self/fd/%d", memfd_create("graph", MFD_CLOEXEC));
+    MUST(rota_buffer_create("filed", sizeof zeroes, &buffer));
+    MUST(rota_graph_create(NULL, &graph));
+    MUST(rota_graph_slot(graph, "slot", 4, &slot));
+    MUST(rota_recorder_open(graph, 0, "filed", &recorder));
+    MUST(rota_record_fill(recorder, buffer, 0, sizeof zeroes, 0, NULL));
+    rota_recorder_close(recorder);
+    const rota_graph_file_bytes result = {buffer, zeroes, 0};
+    MUST(
+        rota_graph_save(graph, &ROTA_GRAPH_SAVE_OPTIONS(.results = &result, .result_count = 1), w.file_path));
+    rota_graph_release(graph);
+    rota_buffer_release(buffer);
+    MUST(rota_graph_load(w.file_path, &ROTA_GRAPH_LOAD_OPTIONS(.runtime = w.runtime), &w.file));
+    MUST(rota_graph_file_prepare(w.file, w.device, NULL));
+}
+
 static void open_world(void) {
     static const float zeroes[MISUSE_BUFFER_BYTES / sizeof(float)];
     w = (misuse_world){0};
@@ -247,6 +278,7 @@ static void open_world(void) {
     MUST(rota_buffer_create("loose", 4096, &w.loose));
     MUST(rota_external_timeline_create(w.runtime, "timeline", &w.timeline));
     make_plan();
+    make_file();
 }
 
 static void open_probe(void) {

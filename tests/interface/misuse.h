@@ -24,7 +24,9 @@ typedef struct misuse_world {
     rota_plan *plan; /* of `planned`, replayed */
     rota_ticket ticket;
     rota_external_timeline *timeline;
-    uint64_t commands; /* of the plan */
+    uint64_t commands;     /* of the plan */
+    rota_graph_file *file; /* prepared */
+    char file_path[64];
     /* ---- */
     rota_graph *graph;
     rota_recorder *recorder;
@@ -80,6 +82,7 @@ rota_device *misuse_new_device(void);
 rota_tape *misuse_device_tape(void);
 rota_tape *misuse_take_tape(void);
 rota_external_timeline *misuse_new_timeline(void);
+rota_graph_file *misuse_new_file(void);
 void *misuse_managed(void); /* DLPack's unversioned struct, which nobody ends */
 int misuse_eventfd(void);
 extern uint8_t misuse_pages[64];

@@ -15,7 +15,9 @@ VALUES = {
     "rota_runtime *": "w.runtime", "rota_device *": "w.device", "rota_buffer *": "w.buffer", "rota_graph *": "w.graph",
     "rota_recorder *": "w.recorder", "rota_tape *": "w.tape", "rota_plan *": "w.plan", "rota_args *": "w.args",
     "rota_rewriter *": "w.rewriter", "rota_ticket": "w.ticket", "rota_op *": 'rota_op_find("add")',
-    "rota_op_use *": "&w.use", "rota_external_timeline *": "w.timeline",
+    "rota_op_use *": "&w.use", "rota_external_timeline *": "w.timeline", "rota_graph_file *": "w.file",
+    "rota_graph_save_options *": "&ROTA_GRAPH_SAVE_OPTIONS()", "rota_graph_load_options *": "&ROTA_GRAPH_LOAD_OPTIONS()",
+    "rota_graph_file_info *": "&ROTA_GRAPH_FILE_INFO()",
     "rota_kernel *": "&misuse_kernel", "rota_access *": "w.accesses", "rota_param_binding *": "w.bindings",
     "rota_kernel_node *": "&ROTA_KERNEL_NODE(.kernel = &misuse_kernel, .accesses = w.accesses, .access_count = 1, "
                           ".params = w.params, .bindings = w.bindings, .binding_count = 1)",
@@ -55,7 +57,8 @@ VALUES = {
     "rota_lion *": "&ROTA_LION(.lr = ROTA_CONSTANT(0.1), .beta1 = 0.9f, .beta2 = 0.9f)",
     "rota_loss_scale *": "&ROTA_LOSS_SCALE(.interval = 10, .growth = 2, .backoff = 0.5f, .max_norm = 1)",
 }
-OBJECTS = ("buffer", "graph", "recorder", "tape", "plan", "args", "runtime", "device", "external_timeline")
+OBJECTS = ("buffer", "graph", "recorder", "tape", "plan", "args", "runtime", "device", "external_timeline",
+           "graph_file")
 VALUES |= {f"rota_{name} **": f"(rota_{name} **)&w.out_object" for name in OBJECTS}
 
 # By type and name, of every function; then, in OF, by function and name.
@@ -103,6 +106,10 @@ OF = {
     "rota_rewriter_note": {"text": '"note"'}, 
     "rota_compile": {"graph": "misuse_closed_graph()"}, "rota_kernel_find": {"name": '"matmul"'},
     "rota_op_find": {"name": '"add"'},
+    "rota_graph_save": {"graph": "misuse_closed_graph()"}, "rota_graph_load": {"path": "w.file_path"},
+    "rota_graph_file_release": {"file": "misuse_new_file()"},
+    "rota_graph_file_find_buffer": {"name": '"filed"'}, "rota_graph_file_find_slot": {"name": '"slot"'},
+    "rota_graph_file_prepare": {"args": "NULL"},
     "rota_tensor_split": {"count": "2"}, "rota_value_bind": {"count": "&w.out_u32"},
     "rota_graph_slot": {"name": '"another"', "size_bytes": "4"},
     "rota_backward": {"loss": "w.loss"},
@@ -155,7 +162,7 @@ OPTIONAL = {
     "rota_tensor_of": {"buffer"}, "rota_tape_kernel": {"params", "bindings"},
     "rota_op_fail": {"op"}, "rota_runtime_close": {"runtime"}, "rota_compile": {"runtime"}, "rota_open": {"id"},
     "rota_close": {"device"},
-    "rota_tensor_create": {"name", "data"},
+    "rota_tensor_create": {"name", "data"}, "rota_graph_file_prepare": {"device", "args"},
 }
 REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion",
             "rota_op_loss_scale", "rota_op_max_pool1d", "rota_op_max_pool2d", "rota_op_avg_pool1d",

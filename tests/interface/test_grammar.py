@@ -14,7 +14,7 @@ import report  # noqa: E402
 
 # What is held by pointer, and changes as it is used.
 HANDLES = {f"rota_{name}" for name in ("runtime", "device", "buffer", "graph", "recorder", "tape", "plan", "args",
-                                       "rewriter", "external_timeline")}
+                                       "rewriter", "external_timeline", "graph_file")}
 SIZES = {"size_bytes", "capacity"}  # of memory that the call fills, which they follow
 # Read and written, or written later: the page says why.
 BOTH = {("rota_backward", "grads"), ("rota_backward_losses", "grads"), ("rota_op_apply", "use"),

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include "rota.h"
 
 enum { BEYOND = 64, GARBAGE = 0xa5, BYTES_MAX = 2048 };
@@ -187,6 +188,31 @@ static rota_status call_adopt_options(const void *given) {
     return status;
 }
 
+static rota_status call_graph_save_options(const void *given) {
+    rota_graph *graph;
+    assert_ok(rota_graph_create(NULL, &graph));
+    rota_status status = rota_graph_save(graph, given, "/dev/null");
+    rota_graph_release(graph);
+    return status;
+}
+/* The path of an empty graph's file. */
+static const char *graph_path(void) {
+    static char path[64];
+    if (path[0]) return path;
+    rota_graph *graph;
+    (void)snprintf(path, sizeof path, "/proc/self/fd/%d", memfd_create("graph", MFD_CLOEXEC));
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_save(graph, NULL, path));
+    rota_graph_release(graph);
+    return path;
+}
+static rota_status call_graph_load_options(const void *given) {
+    rota_graph_file *file;
+    rota_status status = rota_graph_load(graph_path(), given, &file);
+    rota_graph_file_release(file);
+    return status;
+}
+
 static const rota_kernel touches = {.name = "touches", .operand_count = 1};
 
 /* Each with its first members set, and what a call says then. */
@@ -215,6 +241,8 @@ static void all_given(void (*judge)(const char *type, size_t size, const void *w
     GIVEN(kernel_functions, .work = work_function);
     static _Alignas(64) uint8_t memory[64];
     GIVEN(adopt_options, .name = "sized", .memory = memory, .size_bytes = sizeof memory);
+    GIVEN(graph_save_options, .replays = 2);
+    GIVEN(graph_load_options, .limit_bytes = 1000);
     GIVEN(host_node, .fn = host_function, .accesses = &s.access, .access_count = 1);
 #undef GIVEN
 }
@@ -325,6 +353,13 @@ static void a_member_that_is_cut_off_has_its_default(void **state) {
 static rota_status fill_runtime_stats(void *out) {
     return rota_runtime_get_stats(s.runtime, out);
 }
+static rota_status fill_graph_file_info(void *out) {
+    rota_graph_file *file;
+    assert_ok(rota_graph_load(graph_path(), NULL, &file));
+    rota_status status = rota_graph_file_get_info(file, out);
+    rota_graph_file_release(file);
+    return status;
+}
 static rota_status fill_plan_stats(void *out) {
     rota_plan *plan = analysed();
     rota_status status = rota_plan_get_stats(plan, out);
@@ -399,6 +434,7 @@ static void all_filled(void (*judge)(const char *type, size_t size, rota_status 
     FILLED(plan_command);
     FILLED(node_view);
     FILLED(rewrite_target);
+    FILLED(graph_file_info);
 #undef FILLED
 }
 

@@ -1,5 +1,5 @@
 /* Parameters of built-in kernels by which their functions divide. */
-#include "ops/kernel_extents.h"
+#include "ops/kernel_divisors.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -7,13 +7,13 @@
 #include "ops/kernel_objects.h" /* IWYU pragma: keep */
 #include "ops/kernels.h"
 
-enum { EXTENTS_MAX = 12 };
+enum { DIVISORS_MAX = 12 };
 
-typedef struct extent {
+typedef struct divisor {
     const char *name; /* NULL: the list ends before this */
     size_t offset_bytes;
     bool multiplies; /* functions divide by its product with the others that do */
-} extent;
+} divisor;
 
 /* By kernel_params.h's structs. */
 #define E(PARAMS, MEMBER)                                                                                    \
@@ -23,7 +23,7 @@ typedef struct extent {
 #define SHAPE(PARAMS)                                                                                        \
     ALONE(PARAMS, shape[0]), ALONE(PARAMS, shape[1]), ALONE(PARAMS, shape[ROTA_KERNEL_DIMS - 2]),            \
         ALONE(PARAMS, shape[ROTA_KERNEL_DIMS - 1])
-#define LIST(PARAMS, ...) static const extent extents_of_##PARAMS[EXTENTS_MAX + 1] = {__VA_ARGS__}
+#define LIST(PARAMS, ...) static const divisor divisors_of_##PARAMS[DIVISORS_MAX + 1] = {__VA_ARGS__}
 #define NONE                                                                                                 \
     { NULL, 0, false }
 
@@ -71,15 +71,15 @@ LIST(rota_momentum_params, NONE);
 LIST(rota_loss_scale_params, NONE);
 LIST(rota_check_finite_params, NONE);
 
-struct rota_kernel_extents {
+struct rota_kernel_divisors {
     const rota_kernel *kernel;
-    const extent *list;
-    extent chunk; /* of kernels that divide by it: others of the same parameters have no use for it */
+    const divisor *list;
+    divisor chunk; /* of kernels that divide by it: others of the same parameters have no use for it */
 };
 
 #define CHUNKED(NAME, PARAMS)                                                                                \
-    { &rota_kernel_##NAME, extents_of_##PARAMS, ALONE(PARAMS, chunk) }
-static const rota_kernel_extents all[] = {
+    { &rota_kernel_##NAME, divisors_of_##PARAMS, ALONE(PARAMS, chunk) }
+static const rota_kernel_divisors all[] = {
     CHUNKED(reduce, rota_reduce_params),
     CHUNKED(batch_norm_sums, rota_batch_norm_params),
     CHUNKED(layernorm_backward_weight, rota_norm_params),
@@ -90,21 +90,21 @@ static const rota_kernel_extents all[] = {
     CHUNKED(conv2d_weight_gradient, rota_conv_params),
     CHUNKED(linear_gradient, rota_linear_params),
     CHUNKED(linear_gelu_gradient, rota_linear_params),
-    {&rota_kernel_linear, extents_of_rota_linear_params, NONE},
-    {&rota_kernel_attention_backward, extents_of_rota_attention_backward_params, NONE},
-#define KERNEL(NAME, OPERANDS, PARAMS, ...) {&rota_kernel_##NAME, extents_of_##PARAMS, NONE},
+    {&rota_kernel_linear, divisors_of_rota_linear_params, NONE},
+    {&rota_kernel_attention_backward, divisors_of_rota_attention_backward_params, NONE},
+#define KERNEL(NAME, OPERANDS, PARAMS, ...) {&rota_kernel_##NAME, divisors_of_##PARAMS, NONE},
 #include "ops/kernels.def"
 };
 
-const rota_kernel_extents *rota_kernel_extents_of(const rota_kernel *kernel) {
+const rota_kernel_divisors *rota_kernel_divisors_of(const rota_kernel *kernel) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].kernel == kernel) return &all[i];
     return NULL;
 }
 
 /* Multiplies *product by the parameter. */
-static rota_status check_extent(const extent *checked, const rota_kernel *kernel, const void *params,
-                                double *product) {
+static rota_status check_divisor(const divisor *checked, const rota_kernel *kernel, const void *params,
+                                 double *product) {
     uint32_t value;
     memcpy(&value, (const uint8_t *)params + checked->offset_bytes, sizeof value);
     if (!value)
@@ -115,12 +115,13 @@ static rota_status check_extent(const extent *checked, const rota_kernel *kernel
     return ROTA_OK;
 }
 
-rota_status rota_kernel_check_extents(const rota_kernel_extents *extents, const rota_kernel *kernel,
-                                      const void *params) {
+rota_status rota_kernel_check_divisors(const rota_kernel_divisors *divisors, const rota_kernel *kernel,
+                                       const void *params) {
     double product = 1;
-    if (!extents) return ROTA_OK;
-    for (const extent *e = extents->list; e->name; e++) ROTA_TRY(check_extent(e, kernel, params, &product));
-    if (extents->chunk.name) ROTA_TRY(check_extent(&extents->chunk, kernel, params, &product));
+    if (!divisors) return ROTA_OK;
+    for (const divisor *e = divisors->list; e->name; e++)
+        ROTA_TRY(check_divisor(e, kernel, params, &product));
+    if (divisors->chunk.name) ROTA_TRY(check_divisor(&divisors->chunk, kernel, params, &product));
     if (product < 0x1p63) return ROTA_OK;
     return rota_fail(
         ROTA_INVALID_ARGUMENT,
