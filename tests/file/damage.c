@@ -20,27 +20,27 @@ static size_t head_of(const uint8_t *data, size_t left, uint64_t *out_number) {
 
 typedef struct scan {
     const uint8_t *data;
-    size_t size, at, count, capacity;
+    size_t size, next, count, capacity;
     damage_item *items;
 } scan;
 
 static void scan_item(scan *s, uint32_t depth) {
     uint64_t number;
-    const size_t head = head_of(s->data + s->at, s->size - s->at, &number);
+    const size_t head = head_of(s->data + s->next, s->size - s->next, &number);
     if (!head || depth > 12 || s->count == s->capacity) {
-        s->at = s->size;
+        s->next = s->size;
         return;
     }
     const size_t index = s->count++;
-    const uint8_t major = s->data[s->at] >> 5;
-    s->items[index] = (damage_item){s->at, head, s->size, major};
-    s->at += head;
+    const uint8_t major = s->data[s->next] >> 5;
+    s->items[index] = (damage_item){s->next, head, s->size, major};
+    s->next += head;
     if (major == 2 || major == 3)
-        s->at = number < s->size - s->at ? s->at + (size_t)number : s->size;
+        s->next = number < s->size - s->next ? s->next + (size_t)number : s->size;
     else if (major >= 4 && major <= 6)
-        for (uint64_t i = 0; i < (major == 4 ? number : major == 5 ? 2 * number : 1) && s->at < s->size; i++)
+        for (uint64_t i = 0; i < (major == 4 ? number : major == 5 ? 2 * number : 1) && s->next < s->size; i++)
             scan_item(s, depth + 1);
-    s->items[index].end = s->at;
+    s->items[index].end = s->next;
 }
 
 size_t damage_items(const uint8_t *data, size_t size, damage_item *out_items, size_t capacity) {
@@ -111,7 +111,7 @@ static void put_other(target *t, uint64_t *random) {
     }
 }
 
-/* An item's place in the file gets something else. */
+/* An item's offset in the file gets something else. */
 static void change_item(const uint8_t *data, const damage_item *item, const damage_item *other,
                         uint64_t *random, target *t) {
     uint64_t number = 0;
@@ -154,11 +154,11 @@ static bool change_word(const uint8_t *data, size_t size, const damage_item *ite
         const size_t begin = item->begin + item->head, words = (item->end - begin) / 4;
         if (item->major != 2 || !words || words > 64) continue;
         put(t, data, size);
-        const size_t at = begin + 4 * test_below(random, (uint32_t)words);
+        const size_t offset = begin + 4 * test_below(random, (uint32_t)words);
         uint32_t word;
-        memcpy(&word, data + at, sizeof word);
+        memcpy(&word, data + offset, sizeof word);
         word = (uint32_t)draw_number(random, word);
-        if (at + 4 <= t->size) memcpy(t->bytes + at, &word, sizeof word);
+        if (offset + 4 <= t->size) memcpy(t->bytes + offset, &word, sizeof word);
         return true;
     }
     return false;

@@ -14,9 +14,9 @@ typedef struct damage_item {
 /* The items of a file, outer ones first, at most `capacity`; those before the first byte that is no CBOR. */
 size_t damage_items(const uint8_t *data, size_t size, damage_item *out_items, size_t capacity);
 
-/* One change to a file, drawn: a number, or a word of short bytes, becomes another, often one at a limit; an item another's copy, doubled, taken
- * out, of another kind, or changes places with another; a count or length lies; bytes are flipped; the end is missing.
- * `out` has room for `capacity`; returns its size. With no items it changes bytes. */
+/* One change to a file, drawn: a number, or a word of short bytes, becomes another, often one at a limit; an item
+ * another's copy, doubled, taken out, or of another kind; a count or length lies; bytes are flipped; the end is
+ * missing. `out` has room for `capacity`; returns its size. With no items it changes bytes. */
 size_t damage_once(const uint8_t *data, size_t size, const damage_item *items, size_t count, uint64_t *random,
                    uint8_t *out, size_t capacity);
 

@@ -16,7 +16,8 @@ VALUES = {
     "rota_recorder *": "w.recorder", "rota_tape *": "w.tape", "rota_plan *": "w.plan", "rota_args *": "w.args",
     "rota_rewriter *": "w.rewriter", "rota_ticket": "w.ticket", "rota_op *": 'rota_op_find("add")',
     "rota_op_use *": "&w.use", "rota_external_timeline *": "w.timeline", "rota_graph_file *": "w.file",
-    "rota_graph_save_options *": "&ROTA_GRAPH_SAVE_OPTIONS()", "rota_graph_load_options *": "&ROTA_GRAPH_LOAD_OPTIONS()",
+    "rota_graph_save_options *": "&ROTA_GRAPH_SAVE_OPTIONS()",
+    "rota_graph_load_options *": "&ROTA_GRAPH_LOAD_OPTIONS()",
     "rota_graph_file_info *": "&ROTA_GRAPH_FILE_INFO()",
     "rota_kernel *": "&misuse_kernel", "rota_access *": "w.accesses", "rota_param_binding *": "w.bindings",
     "rota_kernel_node *": "&ROTA_KERNEL_NODE(.kernel = &misuse_kernel, .accesses = w.accesses, .access_count = 1, "
