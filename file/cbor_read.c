@@ -1,7 +1,7 @@
 /* CBOR items read from memory. */
 #include "file/cbor_read.h"
 
-#include <cbor.h>
+#include <cbor.h> /* IWYU pragma: keep */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -360,7 +360,7 @@ static rota_status refuse_key(rota_cbor_reader *reader, const char *expected) {
     char shown[40] = "";
     if (found.kind == ITEM_TEXT)
         for (size_t i = 0; i < found.number && i + 1 < sizeof shown; i++)
-            shown[i] = found.bytes[i] < 0x20 || found.bytes[i] > 0x7e ? '?' : (char)found.bytes[i];
+            shown[i] = (char)(found.bytes[i] < 0x20 || found.bytes[i] > 0x7e ? '?' : found.bytes[i]);
     if (found.kind == ITEM_TEXT) return rota_cbor_refuse(reader, "key '%s', expected %s", shown, expected);
     return unexpected(reader, &found, expected);
 }

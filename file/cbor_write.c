@@ -1,7 +1,7 @@
 /* CBOR items written to a stream. */
 #include "file/cbor_write.h"
 
-#include <cbor.h>
+#include <cbor.h> /* IWYU pragma: keep */
 #include <string.h>
 #include "base/utf8.h"
 

@@ -11,7 +11,6 @@
 #include "file/load_kernels.h"
 #include "file/load_records.h"
 #include "file/loaded.h"
-#include "graph/graph_internal.h"
 #include "ops/fuse.h"
 
 /* ---- The bytes ---- */

@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <string.h>
 #include "ops/kernel_objects.h" /* IWYU pragma: keep */
-#include "ops/kernels.h"
 
 enum { DIVISORS_MAX = 12 };
 

@@ -361,9 +361,214 @@ static void a_program_with_its_contents(void **state) {
     assert_ok(rota_close(device, 0));
 }
 
+/* ---- What is refused ---- */
+
+static rota_status hook(void *user, rota_rewriter *rewriter) {
+    (void)user, (void)rewriter;
+    return ROTA_OK;
+}
+
+static void what_cannot_be_saved_is_said(void **state) {
+    (void)state;
+    rota_graph *graph, *other;
+    rota_recorder *recorder;
+    rota_buffer *buffer, *foreign;
+    rota_slot slot;
+    const uint8_t bytes[64] = {0};
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "mine"), &graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "other"), &other));
+    assert_ok(rota_graph_buffer(other, ROTA_BUFFER_OUTPUT, "foreign", 64, &foreign));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "t", 64, &buffer));
+    assert_ok(rota_graph_slot(graph, "slot", 4, &slot));
+    assert_ok(rota_recorder_open(graph, 1, "lane", &recorder));
+    assert_status(rota_graph_save(graph, NULL, path_of("none")), ROTA_WRONG_STATE);
+    expect_said("recorder 'lane' is open");
+    const rota_access written = {buffer, 0, 64, ROTA_WRITE};
+    assert_ok(rota_record_host(
+        recorder,
+        &ROTA_HOST_NODE(.fn = test_host_function, .name = "call", .accesses = &written, .access_count = 1),
+        NULL));
+    rota_recorder_close(recorder);
+    assert_status(rota_graph_save(graph, NULL, path_of("none")), ROTA_UNSUPPORTED);
+    expect_said("host function of node 'call' (lane 'lane', node 0) has no name");
+    const rota_graph_file_host host = {"host", test_host_function, NULL};
+    rota_graph_save_options save = ROTA_GRAPH_SAVE_OPTIONS(.hosts = &host, .host_count = 1);
+    rota_graph_file_bytes result = {foreign, bytes, 0};
+    save.results = &result;
+    save.result_count = 1;
+    assert_status(rota_graph_save(graph, &save, path_of("none")), ROTA_INVALID_ARGUMENT);
+    expect_said("'foreign' belongs to graph 'other', not to 'mine'");
+    result.buffer = buffer;
+    assert_status(rota_graph_save(graph, &save, path_of("none")), ROTA_INVALID_ARGUMENT);
+    expect_said("results[0] is of buffer 't', which is TRANSIENT");
+    save.result_count = 0;
+    const rota_graph_file_argument argument = {.slot = {7}};
+    save.arguments = &argument;
+    save.argument_count = 1;
+    assert_status(rota_graph_save(graph, &save, path_of("none")), ROTA_INVALID_ARGUMENT);
+    expect_said("arguments[0] is of slot 7 of 1");
+    save.argument_count = 0;
+    assert_status(rota_graph_save(graph, &save, "/nowhere/graph"), ROTA_SYSTEM);
+    expect_said("/nowhere/graph");
+    assert_int_equal(access(path_of("none"), F_OK), -1);
+    assert_ok(rota_graph_save(graph, &save, path_of("named")));
+    rota_graph_file *file;
+    assert_status(rota_graph_load(path_of("named"), NULL, &file), ROTA_NOT_FOUND);
+    expect_said("(records[0].nodes[0].host): host function 'host' is not among the 0");
+    assert_ok(
+        rota_graph_load(path_of("named"), &ROTA_GRAPH_LOAD_OPTIONS(.hosts = &host, .host_count = 1), &file));
+    rota_graph_file_release(file);
+    assert_ok(rota_graph_add_rewrite(graph, hook, NULL));
+    assert_status(rota_graph_save(graph, &save, path_of("none")), ROTA_UNSUPPORTED);
+    expect_said("rewrite hook");
+    rota_graph_release(graph);
+    rota_graph_release(other);
+}
+
+/* Bytes of a file changed, once, to others of the same number. */
+static void expect_refused(const uint8_t *bytes, size_t size, const char *from, const char *to, size_t count,
+                           rota_status expected, const char *said) {
+    uint8_t *copy = malloc(size);
+    rota_graph_file *file;
+    assert_non_null(copy);
+    memcpy(copy, bytes, size);
+    uint8_t *found = memmem(copy, size, from, count);
+    assert_non_null(found);
+    memcpy(found, to, count);
+    files_write(path_of("changed"), copy, size);
+    free(copy);
+    assert_status(rota_graph_load(path_of("changed"), NULL, &file), expected);
+    assert_null(file);
+    expect_said(path_of("changed"));
+    expect_said(said);
+}
+
+/* A built-in kernel's node. */
+static void save_softmax(const char *name) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_tape *tape;
+    rota_tensor x, y;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 1, "lane", &recorder));
+    assert_ok(rota_tape_create(recorder, NULL, &tape));
+    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_INPUT, "x", ROTA_F32, ROTA_SHAPE(4), &x));
+    assert_ok(rota_op_softmax(tape, x, &y));
+    rota_tape_destroy(tape);
+    rota_recorder_close(recorder);
+    assert_ok(rota_graph_save(graph, NULL, path_of(name)));
+    rota_graph_release(graph);
+}
+
+static void what_cannot_be_loaded_is_said(void **state) {
+    (void)state;
+    rota_graph_file *file;
+    size_t size;
+    save_softmax("good");
+    uint8_t *bytes = bytes_of("good", &size);
+#define REFUSED(from, to, status, said) expect_refused(bytes, size, from, to, sizeof from - 1, status, said)
+    REFUSED("\xd9\xd9\xf7", "\xd9\xd9\xf8", ROTA_INVALID_ARGUMENT, "byte 0: a tag, expected tag 55799");
+    REFUSED("rota graph", "rota graft", ROTA_INVALID_ARGUMENT, "(format): a text, expected rota graph");
+    REFUSED("version\x01", "version\x02", ROTA_UNSUPPORTED, "format 2; this is rota");
+    REFUSED("edition\x01", "edition\x02", ROTA_UNSUPPORTED, "built-in kernel 'softmax' of edition 2");
+    REFUSED("softmax", "softmix", ROTA_NOT_FOUND, "has no built-in kernel 'softmix'");
+    REFUSED("operands\x02", "operands\x03", ROTA_UNSUPPORTED, "has 3 operands");
+    REFUSED("operands\x02", "operands\x18", ROTA_INVALID_ARGUMENT, "byte ");
+    REFUSED("buffers", "bluffer", ROTA_INVALID_ARGUMENT, "key 'bluffer', expected the key 'buffers'");
+    REFUSED("INPUT", "INPIT", ROTA_INVALID_ARGUMENT,
+            "(buffers[0][0]): a text, expected PERSISTENT, INPUT, OUTPUT");
+    REFUSED("WRITE", "WRIDE", ROTA_INVALID_ARGUMENT, "(records[0].nodes[0].accesses[1][1])");
+    REFUSED("fuse\xf4", "fuse\xf6", ROTA_INVALID_ARGUMENT, "(fuse): null, expected true or false");
+    REFUSED("nodes\x81", "nodes\x9f", ROTA_INVALID_ARGUMENT, "without a length in front, expected an array");
+    REFUSED("results\x80", "results\x98", ROTA_INVALID_ARGUMENT, "(results)");
+    REFUSED("replays\x01", "replays\x00", ROTA_INVALID_ARGUMENT, "(replays): 0, expected 1 to 1000000");
+#undef REFUSED
+    /* Cut anywhere, it says where; and nothing may stand behind it. */
+    for (size_t cut = 0; cut < size; cut++) {
+        files_write(path_of("cut"), bytes, cut);
+        assert_status(rota_graph_load(path_of("cut"), NULL, &file), ROTA_INVALID_ARGUMENT);
+        expect_said("/cut', byte ");
+    }
+    bytes[size] = 0;
+    files_write(path_of("more"), bytes, size + 1);
+    assert_status(rota_graph_load(path_of("more"), NULL, &file), ROTA_INVALID_ARGUMENT);
+    expect_said("1 bytes behind the end");
+    assert_status(rota_graph_load(path_of("good"), &ROTA_GRAPH_LOAD_OPTIONS(.limit_bytes = size - 1), &file),
+                  ROTA_OUT_OF_RANGE);
+    assert_status(rota_graph_load(path_of("absent"), NULL, &file), ROTA_SYSTEM);
+    assert_status(rota_graph_load(folder, NULL, &file), ROTA_SYSTEM);
+    free(bytes);
+}
+
+/* Parameters by which a kernel's functions divide. */
+static void a_parameter_of_0_is_refused(void **state) {
+    (void)state;
+    rota_graph_file *file;
+    size_t size;
+    save_softmax("good");
+    uint8_t *bytes = bytes_of("good", &size);
+    uint8_t *params = memmem(bytes, size, "parameters\x58", 11); /* of the node: of more than 23 bytes */
+    if (!params) params = memmem(bytes, size, "parametersX", 11);
+    assert_non_null(params);
+    memset(params + 12 + sizeof(uint32_t), 0, sizeof(uint32_t)); /* rota_softmax_params.n */
+    files_write(path_of("zero"), bytes, size);
+    assert_status(rota_graph_load(path_of("zero"), NULL, &file), ROTA_INVALID_ARGUMENT);
+    expect_said("parameter 'n' of built-in kernel 'softmax' is 0");
+    free(bytes);
+}
+
+/* A kernel with functions alone, which nobody gives. */
+static void a_kernel_that_nobody_has_is_named(void **state) {
+    (void)state;
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_buffer *buffer;
+    rota_device *device;
+    rota_graph_file *file;
+    rota_kernel kernel = test_kernels[TEST_KERNEL_map].kernel;
+    const test_params params = {.n = 4};
+    const rota_param_binding constant = {TEST_BIND_SEED, ROTA_SLOT_CONSTANT};
+    kernel.name = "mine";
+    kernel.vk = (rota_kernel_vk){0};
+    kernel.cuda = (rota_kernel_cuda){0};
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 1, "lane", &recorder));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_TRANSIENT, "t", 64, &buffer));
+    const rota_access accesses[] = {{buffer, 0, 16, ROTA_READ}, {buffer, 32, 16, ROTA_WRITE}};
+    assert_ok(
+        rota_record_kernel(recorder,
+                           &ROTA_KERNEL_NODE(.kernel = &kernel, .accesses = accesses, .access_count = 2,
+                                             .params = &params, .bindings = &constant, .binding_count = 1),
+                           NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_graph_save(graph, NULL, path_of("mine")));
+    rota_graph_release(graph);
+    assert_ok(rota_open("cpu", NULL, &device));
+    rota_graph_load_options load = ROTA_GRAPH_LOAD_OPTIONS(.runtime = rota_device_runtime(device));
+    assert_status(rota_graph_load(path_of("mine"), &load, &file), ROTA_NOT_FOUND);
+    expect_said("(kernels[0]");
+    expect_said("kernel 'mine' has functions alone");
+    const rota_kernel *const mine = &kernel;
+    load.kernels = &mine;
+    load.kernel_count = 1;
+    assert_ok(rota_graph_load(path_of("mine"), &load, &file));
+    rota_graph_file_info info = ROTA_GRAPH_FILE_INFO();
+    assert_ok(rota_graph_file_get_info(file, &info));
+    assert_int_equal(info.given_kernel_count, 1);
+    rota_graph_file_release(file);
+    kernel.bindable_count = 1; /* no longer the same */
+    assert_status(rota_graph_load(path_of("mine"), &load, &file), ROTA_NOT_FOUND);
+    assert_ok(rota_close(device, 0));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_graphs_run_alike), cmocka_unit_test(random_graphs_run_alike_on_a_gpu),
-        cmocka_unit_test(every_op_is_saved), cmocka_unit_test(a_program_with_its_contents)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_graphs_run_alike),
+                                       cmocka_unit_test(random_graphs_run_alike_on_a_gpu),
+                                       cmocka_unit_test(every_op_is_saved),
+                                       cmocka_unit_test(a_program_with_its_contents),
+                                       cmocka_unit_test(what_cannot_be_saved_is_said),
+                                       cmocka_unit_test(what_cannot_be_loaded_is_said),
+                                       cmocka_unit_test(a_parameter_of_0_is_refused),
+                                       cmocka_unit_test(a_kernel_that_nobody_has_is_named)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -41,6 +41,12 @@ BEFORE = {
     "TRY(rota_external_timeline_adopt": (
         "", "rota_external_timeline *frames, *results; rota_plan *plan = 0; rota_ticket ticket;"
         "rota_device *device = 0; void *drawn = 0, *computed = 0;", True),
+    "TRY(rota_graph_save(": (
+        "", "rota_graph *graph = 0; rota_runtime *runtime = 0; rota_plan *plan;"
+        "rota_compile_options options = {0};", True),
+    "TRY(rota_graph_file_prepare(": (
+        "", "rota_graph_file *file = 0; rota_device *device = 0; rota_plan *plan = 0; rota_args *args = 0;"
+        "rota_ticket ticket;", True),
     "for (int round = 0;": ("", "rota_plan *plan = 0, *shared_plan = 0; int rounds = 3;", True),
 }
 TRY = '#define TRY(call) do { if ((call) != ROTA_OK) return 1; } while (0)\n'
