@@ -255,6 +255,15 @@ static int run_plan(const plan_settings *settings, const char *graph, uint64_t b
     return report_write(result, out, code);
 }
 
+static bool is_good_graph(const option_table *table, int kind, uint64_t nodes, bool uploads) {
+    if (kind == BENCH_TRAIN && nodes < BENCH_LAYER_NODES)
+        return options_bad(table, "--graph train needs --nodes of at least %d, not %" PRIu64,
+                           BENCH_LAYER_NODES, nodes) == OPTIONS_OK;
+    if (uploads && kind != BENCH_TRAIN)
+        return options_bad(table, "--uploads goes with --graph train") == OPTIONS_OK;
+    return true;
+}
+
 int bench_plan(int argc, char **argv) {
     static const char *const kinds[] = {"chain", "wide", "train", "random"};
     int kind = BENCH_TRAIN, packing = ROTA_PACK_TIGHT;
@@ -293,15 +302,7 @@ int bench_plan(int argc, char **argv) {
     const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
     if (!plan_pictures_good(&table, &pictures)) return EXIT_BAD_ARGUMENT;
-    if (kind == BENCH_TRAIN && nodes < BENCH_LAYER_NODES) {
-        options_bad(&table, "--graph train needs --nodes of at least %d, not %" PRIu64, BENCH_LAYER_NODES,
-                    nodes);
-        return EXIT_BAD_ARGUMENT;
-    }
-    if (uploads && kind != BENCH_TRAIN) {
-        options_bad(&table, "--uploads goes with --graph train");
-        return EXIT_BAD_ARGUMENT;
-    }
+    if (!is_good_graph(&table, kind, nodes, uploads)) return EXIT_BAD_ARGUMENT;
     plan_settings settings = {.graph = {.kind = (bench_graph_kind)kind,
                                         .nodes = nodes,
                                         .real_sizes = true,

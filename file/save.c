@@ -44,7 +44,7 @@ static rota_status check_hooks(saver *s) {
 static const rota_graph_file_host *find_host(const saver *s, const rota_node_record *node) {
     for (uint32_t i = 0; i < s->options->host_count; i++) {
         const rota_graph_file_host *host = &s->options->hosts[i];
-        if (host->fn == node->u.host.fn && host->user == node->u.host.user) return host;
+        if (host->name && host->fn == node->u.host.fn && host->user == node->u.host.user) return host;
     }
     return NULL;
 }

@@ -240,7 +240,7 @@ static void write_kernel(rota_saved_kernels *kernels, const rota_saved_kernel *s
     const bool more = !key->is_builtin && has_more(kernel);
     rota_cbor_put_map(file, (size_t)(6 + key->is_builtin + more + key->has_vk + key->has_cuda));
     rota_cbor_put_text(file, "name");
-    rota_cbor_put_text(file, kernel->name);
+    rota_cbor_put_text(file, kernel->name ? kernel->name : "");
     if (key->is_builtin) {
         rota_cbor_put_text(file, "builtin");
         rota_cbor_put_bool(file, true);

@@ -38,7 +38,11 @@ static void scan_item(scan *s, uint32_t depth) {
     if (major == 2 || major == 3)
         s->next = number < s->size - s->next ? s->next + (size_t)number : s->size;
     else if (major >= 4 && major <= 6)
-        for (uint64_t i = 0; i < (major == 4 ? number : major == 5 ? 2 * number : 1) && s->next < s->size; i++)
+        for (uint64_t i = 0; i < (major == 4   ? number
+                                  : major == 5 ? 2 * number
+                                               : 1) &&
+                             s->next < s->size;
+             i++)
             scan_item(s, depth + 1);
     s->items[index].end = s->next;
 }

@@ -12,7 +12,7 @@
 #include "tests/kernels/kernels.h"
 #include "tests/random/mirror.h"
 
-enum { FILES_MAX = 400, ITEMS_MAX = 20000, BYTES_MAX = 1 << 18 };
+enum { FILES_MAX = 400, ITEMS_MAX = 20000, BYTES_MAX = 1 << 21 };
 static uint64_t wanted = 6000;
 
 typedef struct source {
