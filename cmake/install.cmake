@@ -31,6 +31,11 @@ install(DIRECTORY ${PROJECT_BINARY_DIR}/man/man3/ DESTINATION ${CMAKE_INSTALL_MA
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/rota COMPONENT plain)
 
 # An export each: whoever links the shared library needs none of what the static one is linked with.
+set(ROTA_STATIC_NEEDS HWLOC:hwloc BLAS:openblas CK:ck)
+if(ROTA_CBOR_FOUND)
+  list(APPEND ROTA_STATIC_NEEDS CBOR:libcbor)
+endif()
+list(JOIN ROTA_STATIC_NEEDS " " ROTA_STATIC_NEEDS)
 set(ROTA_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/rota)
 set_target_properties(rota_shared PROPERTIES EXPORT_NAME rota)
 foreach(library shared static)
@@ -53,8 +58,11 @@ file(RELATIVE_PATH ROTA_PC_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /
 list(JOIN ROTA_HWLOC_LDFLAGS " " hwloc_flags)
 list(JOIN ROTA_BLAS_LDFLAGS " " blas_flags)
 list(JOIN ROTA_CK_LDFLAGS " " ck_flags)
-list(JOIN ROTA_CBOR_LDFLAGS " " cbor_flags)
-set(ROTA_PC_LIBS_PRIVATE "${hwloc_flags} ${blas_flags} ${ck_flags} ${cbor_flags}")
+set(ROTA_PC_LIBS_PRIVATE "${hwloc_flags} ${blas_flags} ${ck_flags}")
+if(ROTA_CBOR_FOUND)
+  list(JOIN ROTA_CBOR_LDFLAGS " " cbor_flags)
+  string(APPEND ROTA_PC_LIBS_PRIVATE " ${cbor_flags}")
+endif()
 configure_file(cmake/rota.pc.in ${PROJECT_BINARY_DIR}/rota.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/rota.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 if(PROJECT_IS_TOP_LEVEL) # cpack is the business of who is

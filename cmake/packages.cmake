@@ -32,7 +32,10 @@ ${about}This package has the shared library.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME librota-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "librota${ROTA_ABI} (= ${PROJECT_VERSION}-1)")
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS "libhwloc-dev, libopenblas-dev, libck-dev, libcbor-dev")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS "libhwloc-dev, libopenblas-dev, libck-dev")
+if(ROTA_CBOR_FOUND)
+  string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS ", libcbor-dev")
+endif()
 set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "GPU work from a task graph: development files
 ${about}This package has headers, the static library, and what pkg-config, CMake
 and kernels of one's own need.")

@@ -12,6 +12,9 @@
  *   such a kernel by its name (rota_graph_load_options.kernels), and it is then taken whole; without, the loaded
  *   kernel has what the file has: it runs on fewer devices, which rota_compile says.
  *
+ * A rota that was built without libcbor has no graph files: rota_graph_save and rota_graph_load are UNSUPPORTED, and
+ * their sentence says what is missing.
+ *
  * The format is CBOR (RFC 8949), described in docs/reference/graph_files.md. Loading is safe whatever the file, and so
  * is compiling for no device and for the CPU. Run only files that you trust: their kernels are programs, their images
  * go to a GPU's driver when a plan is compiled for it, and kernels believe their parameters. */

@@ -276,20 +276,6 @@ static rota_status read_all(const char *path, const rota_graph_load_options *opt
 
 /* ---- A file ---- */
 
-void rota_graph_file_release(rota_graph_file *file) {
-    if (!file) return;
-    for (uint32_t i = 0; i < file->info.buffer_count; i++) {
-        if (file->host) free(file->host[i]);
-        if (file->bound) rota_buffer_release(file->bound[i]);
-        if (rota_buffer_get_kind(file->buffers[i]) == ROTA_BUFFER_PERSISTENT)
-            rota_buffer_release(file->buffers[i]);
-    }
-    rota_graph_release(file->graph);
-    rota_arena_free(&file->arena);
-    free(file->bytes);
-    free(file);
-}
-
 rota_status rota_graph_load(const char *path, const rota_graph_load_options *options,
                             rota_graph_file **out_file) {
     ROTA_GIVEN(path);

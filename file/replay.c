@@ -4,54 +4,10 @@
 #include <string.h>
 #include "base/atomic.h"
 #include "base/given.h"
-#include "base/sized_copy.h"
 #include "file/loaded.h"
 #include "graph/graph_internal.h"
 
 #define ZEROS_BYTES ((uint64_t)16 << 20) /* written at a time */
-
-/* ---- What is in it ---- */
-
-rota_graph *rota_graph_file_graph(const rota_graph_file *file) {
-    return file ? file->graph : NULL;
-}
-
-rota_status rota_graph_file_get_info(const rota_graph_file *file, rota_graph_file_info *out_info) {
-    ROTA_GIVEN(file);
-    ROTA_GIVEN(out_info);
-    ROTA_TRY(rota_sized_check(out_info->struct_size, "rota_graph_file_info"));
-    rota_sized_out(out_info, &file->info, sizeof file->info);
-    return ROTA_OK;
-}
-
-rota_buffer *rota_graph_file_buffer(const rota_graph_file *file, uint32_t index) {
-    return file && index < file->info.buffer_count ? file->buffers[index] : NULL;
-}
-
-rota_status rota_graph_file_find_buffer(const rota_graph_file *file, const char *name,
-                                        rota_buffer **out_buffer) {
-    ROTA_GIVEN(file);
-    ROTA_GIVEN(name);
-    ROTA_GIVEN(out_buffer);
-    *out_buffer = NULL;
-    for (uint32_t i = 0; i < file->info.buffer_count && !*out_buffer; i++)
-        if (strcmp(rota_buffer_name(file->buffers[i]), name) == 0) *out_buffer = file->buffers[i];
-    return *out_buffer ? ROTA_OK
-                       : rota_fail(ROTA_NOT_FOUND, "graph '%s', from a file, has no buffer '%s'",
-                                   file->info.name, name);
-}
-
-rota_status rota_graph_file_find_slot(const rota_graph_file *file, const char *name, rota_slot *out_slot) {
-    ROTA_GIVEN(file);
-    ROTA_GIVEN(name);
-    ROTA_GIVEN(out_slot);
-    *out_slot = (rota_slot){0};
-    for (uint32_t i = 1; i <= file->info.slot_count && !out_slot->index; i++)
-        if (strcmp(rota_graph_slot_info(file->graph, i)->name, name) == 0) out_slot->index = i;
-    return out_slot->index ? ROTA_OK
-                           : rota_fail(ROTA_NOT_FOUND, "graph '%s', from a file, has no slot '%s'",
-                                       file->info.name, name);
-}
 
 /* ---- Before ---- */
 

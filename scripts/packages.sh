@@ -1,10 +1,11 @@
 # Sourced by check.sh and demo.sh: installs the distribution packages that are missing, and only those.
 
 rota_packages=(build-essential cmake ninja-build pkg-config libvulkan-dev vulkan-validationlayers
-  mesa-vulkan-drivers glslang-tools spirv-tools libck-dev libhwloc-dev libopenblas-dev libcbor-dev
-  libcjson-dev libcmocka-dev libpcre2-dev python3 python3-dev python3-venv spin)
-# Without them a test takes longer: where they cannot be installed nothing is said.
-rota_faster_packages=(tcc)
+  mesa-vulkan-drivers glslang-tools spirv-tools libck-dev libhwloc-dev libopenblas-dev libcjson-dev
+  libcmocka-dev libpcre2-dev python3 python3-dev python3-venv spin)
+# Without tcc a test takes longer, without libcbor-dev there are no graph files, which the build says: where they cannot
+# be installed nothing is said here.
+rota_optional_packages=(tcc libcbor-dev)
 
 rota_is_installed() {
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
@@ -25,7 +26,7 @@ rota_install_missing() {
     rota_is_installed "$package" || missing+=("$package")
   done
   if [ "$(id -u)" -eq 0 ]; then
-    for package in "${rota_faster_packages[@]}"; do
+    for package in "${rota_optional_packages[@]}"; do
       rota_is_installed "$package" ||
         DEBIAN_FRONTEND=noninteractive timeout 120 apt-get install -y --no-install-recommends "$package" \
           >/dev/null 2>&1 || true

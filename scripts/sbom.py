@@ -37,7 +37,10 @@ def document(root, folder):
                        for part in ("MAJOR", "MINOR", "PATCH"))
     rota = package("rota", version, "MIT", supplier="Organization: The rota authors")
     packages, relations = [rota], [("SPDXRef-DOCUMENT", "DESCRIBES", rota["SPDXID"])]
+    graph_files = "-lcbor" in (folder.parent / "rota.pc").read_text()
     for name, licence, by in LINKED:
+        if name == "libcbor" and not graph_files:
+            continue
         library = package(name, version_of(name), licence)
         library["comment"] = f"linked dynamically by {by}"
         packages.append(library)

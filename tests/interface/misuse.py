@@ -305,6 +305,11 @@ def probes(function, enums):
         yield "after the runtime was closed", "PLAIN", "RUNTIME", "ALLOWED", right
 
 
+def of_graph_files(function):
+    """Whether it is of graph files, which a library without libcbor has none of."""
+    return function.has("rota_graph_file *", "rota_graph_file **") or function.name == "rota_graph_save"
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -323,11 +328,16 @@ def main():
                 body = f"return {call};"
             else:
                 body, expected = f"(void){call}; return ROTA_OK;", "NO_STATUS"
-            lines.append(f"static rota_status probe_{len(table)}(void) {{ {body} }}")
+            probe = f"probe_{len(lines)}"
+            lines.append(f"static rota_status {probe}(void) {{ {body} }}")
+            if of_graph_files(function):
+                table.append("#ifdef ROTA_HAVE_CBOR")
             table.append(f'    {{"{function.name}", "{what}", MISUSE_{context}, MISUSE_{end}, MISUSE_{expected}, '
-                         f'probe_{len(table)}}},')
+                         f'{probe}}},')
+            if of_graph_files(function):
+                table.append("#endif")
     lines += ["", "const misuse_probe misuse_probes[] = {", *table, "};",
-              f"const uint32_t misuse_probe_count = {len(table)};", ""]
+              "const uint32_t misuse_probe_count = sizeof misuse_probes / sizeof *misuse_probes;", ""]
     pathlib.Path(sys.argv[1]).write_text("\n".join(lines))
 
 

@@ -188,10 +188,18 @@ static rota_status call_adopt_options(const void *given) {
     return status;
 }
 
+/* Without libcbor there are no graph files, which is said once the sizes are good. */
+static rota_status unless_absent(rota_status status) {
+#ifdef ROTA_HAVE_CBOR
+    return status;
+#else
+    return status == ROTA_UNSUPPORTED ? ROTA_OK : status;
+#endif
+}
 static rota_status call_graph_save_options(const void *given) {
     rota_graph *graph;
     assert_ok(rota_graph_create(NULL, &graph));
-    rota_status status = rota_graph_save(graph, given, "/dev/null");
+    rota_status status = unless_absent(rota_graph_save(graph, given, "/dev/null"));
     rota_graph_release(graph);
     return status;
 }
@@ -202,13 +210,13 @@ static const char *graph_path(void) {
     rota_graph *graph;
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", memfd_create("graph", MFD_CLOEXEC));
     assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_graph_save(graph, NULL, path));
+    assert_ok(unless_absent(rota_graph_save(graph, NULL, path)));
     rota_graph_release(graph);
     return path;
 }
 static rota_status call_graph_load_options(const void *given) {
     rota_graph_file *file;
-    rota_status status = rota_graph_load(graph_path(), given, &file);
+    rota_status status = unless_absent(rota_graph_load(graph_path(), given, &file));
     rota_graph_file_release(file);
     return status;
 }
@@ -353,6 +361,7 @@ static void a_member_that_is_cut_off_has_its_default(void **state) {
 static rota_status fill_runtime_stats(void *out) {
     return rota_runtime_get_stats(s.runtime, out);
 }
+#ifdef ROTA_HAVE_CBOR
 static rota_status fill_graph_file_info(void *out) {
     rota_graph_file *file;
     assert_ok(rota_graph_load(graph_path(), NULL, &file));
@@ -360,6 +369,7 @@ static rota_status fill_graph_file_info(void *out) {
     rota_graph_file_release(file);
     return status;
 }
+#endif
 static rota_status fill_plan_stats(void *out) {
     rota_plan *plan = analysed();
     rota_status status = rota_plan_get_stats(plan, out);
@@ -434,7 +444,9 @@ static void all_filled(void (*judge)(const char *type, size_t size, rota_status 
     FILLED(plan_command);
     FILLED(node_view);
     FILLED(rewrite_target);
+#ifdef ROTA_HAVE_CBOR
     FILLED(graph_file_info);
+#endif
 #undef FILLED
 }
 
