@@ -315,19 +315,30 @@ static rota_status enter(rota_cbor_reader *reader, rota_cbor_place place) {
     return ROTA_OK;
 }
 
-rota_status rota_cbor_begin_array(rota_cbor_reader *reader, uint64_t least, uint64_t most,
-                                  uint64_t *out_count) {
+static rota_status begin_array(rota_cbor_reader *reader, uint32_t element_bytes, uint64_t least,
+                               uint64_t most, uint64_t *out_count) {
     const item found = take(reader);
     if (found.kind != ITEM_ARRAY) return unexpected(reader, &found, "an array");
     if (found.number < least || found.number > most)
         return rota_cbor_refuse(reader, "an array of %llu, expected %llu to %llu",
                                 (unsigned long long)found.number, (unsigned long long)least,
                                 (unsigned long long)most);
-    if (found.number > reader->size - reader->at)
-        return rota_cbor_refuse(reader, "an array of %llu, but the file has %zu bytes more",
-                                (unsigned long long)found.number, reader->size - reader->at);
+    if (found.number > (reader->size - reader->at) / element_bytes)
+        return rota_cbor_refuse(
+            reader, "an array of %llu, but the file has %zu bytes more, and each element has at least %u",
+            (unsigned long long)found.number, reader->size - reader->at, element_bytes);
     *out_count = found.number;
     return enter(reader, (rota_cbor_place){.is_array = true});
+}
+
+rota_status rota_cbor_begin_array(rota_cbor_reader *reader, uint64_t least, uint64_t most,
+                                  uint64_t *out_count) {
+    return begin_array(reader, 1, least, most, out_count);
+}
+
+rota_status rota_cbor_begin_list(rota_cbor_reader *reader, uint32_t element_bytes, uint64_t most,
+                                 uint64_t *out_count) {
+    return begin_array(reader, element_bytes, 0, most, out_count);
 }
 
 void rota_cbor_element(rota_cbor_reader *reader, uint64_t index) {

@@ -63,6 +63,9 @@ bool rota_cbor_is_uint(const rota_cbor_reader *reader);
  * announced by rota_cbor_element, and the last followed by rota_cbor_end. */
 rota_status rota_cbor_begin_array(rota_cbor_reader *reader, uint64_t least, uint64_t most,
                                   uint64_t *out_count);
+/* An array of any number of elements up to `most`, each of which takes at least element_bytes of what is left. */
+rota_status rota_cbor_begin_list(rota_cbor_reader *reader, uint32_t element_bytes, uint64_t most,
+                                 uint64_t *out_count);
 void rota_cbor_element(rota_cbor_reader *reader, uint64_t index);
 rota_status rota_cbor_begin_map(rota_cbor_reader *reader);
 /* Whether the next key is this one; it is then read, and its value is next. */

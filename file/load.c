@@ -13,6 +13,9 @@
 #include "file/loaded.h"
 #include "ops/fuse.h"
 
+/* At least, in a file: of 4 items and their array's head; of 2. */
+enum { PIECE_BYTES = 5, ARGUMENT_BYTES = 3 };
+
 /* ---- The bytes ---- */
 
 static rota_status read_stream(FILE *stream, const char *path, uint64_t limit, rota_graph_file *file) {
@@ -129,7 +132,7 @@ static rota_status no_memory(rota_cbor_reader *reader) {
 static rota_status read_first(rota_cbor_reader *reader, rota_graph_file *file) {
     uint64_t count, four, zero;
     ROTA_TRY(rota_cbor_want_key(reader, "first"));
-    ROTA_TRY(rota_cbor_begin_array(reader, 0, UINT32_MAX, &count));
+    ROTA_TRY(rota_cbor_begin_list(reader, PIECE_BYTES, UINT32_MAX, &count));
     file->first = rota_arena_calloc(&file->arena, sizeof *file->first * ((size_t)count + 1), 8);
     if (!file->first) return no_memory(reader);
     for (uint64_t i = 0; i < count; i++) {
@@ -175,6 +178,7 @@ static rota_status read_argument(rota_cbor_reader *reader, rota_graph_file *file
     }
     ROTA_TRY(rota_load_buffer_number(reader, file, &number));
     out->slot_buffer = file->buffers[number];
+    out->slot_index = number;
     if (rota_buffer_get_kind(out->slot_buffer) != ROTA_BUFFER_SLOT)
         return rota_cbor_refuse(reader, "buffer '%s', which is %s, expected SLOT",
                                 rota_buffer_name(out->slot_buffer),
@@ -191,7 +195,7 @@ static rota_status read_argument(rota_cbor_reader *reader, rota_graph_file *file
 static rota_status read_arguments(rota_cbor_reader *reader, rota_graph_file *file) {
     uint64_t count;
     ROTA_TRY(rota_cbor_want_key(reader, "arguments"));
-    ROTA_TRY(rota_cbor_begin_array(reader, 0, UINT32_MAX, &count));
+    ROTA_TRY(rota_cbor_begin_list(reader, ARGUMENT_BYTES, UINT32_MAX, &count));
     file->arguments = rota_arena_calloc(&file->arena, sizeof *file->arguments * ((size_t)count + 1), 8);
     if (!file->arguments) return no_memory(reader);
     for (uint64_t i = 0; i < count; i++) {
@@ -205,7 +209,7 @@ static rota_status read_arguments(rota_cbor_reader *reader, rota_graph_file *fil
 static rota_status read_results(rota_cbor_reader *reader, rota_graph_file *file) {
     uint64_t count, four;
     ROTA_TRY(rota_cbor_want_key(reader, "results"));
-    ROTA_TRY(rota_cbor_begin_array(reader, 0, UINT32_MAX, &count));
+    ROTA_TRY(rota_cbor_begin_list(reader, PIECE_BYTES, UINT32_MAX, &count));
     file->results = rota_arena_calloc(&file->arena, sizeof *file->results * ((size_t)count + 1), 8);
     if (!file->results) return no_memory(reader);
     for (uint64_t i = 0; i < count; i++) {
@@ -244,6 +248,7 @@ static rota_status read_replays(rota_cbor_reader *reader, rota_graph_file *file)
 
 static rota_status read_records(rota_record_loader *loader, uint32_t edition) {
     rota_graph_file *file = loader->file;
+    ROTA_TRY(rota_load_records_begin(loader));
     ROTA_TRY(rota_load_kernels(loader->reader, loader->arena, &file->arena, loader->options, edition,
                                file->info.writer, &loader->kernels));
     file->info.kernel_count = loader->kernels.count;

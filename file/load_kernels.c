@@ -6,6 +6,13 @@
 #include "graph/kernel_functions.h"
 #include "ops/kernels.h"
 
+/* At least, in a file: a head and a byte; a kernel's keys, each with its head, and a byte of each value. */
+enum {
+    IMAGE_BYTES = 2,
+    KERNEL_BYTES = sizeof "name" + sizeof "operands" + sizeof "parameters" + sizeof "flags" +
+                   sizeof "inplace" + sizeof "bindables" + 7
+};
+
 #define KNOWN_FLAGS                                                                                          \
     ((uint32_t)ROTA_KERNEL_PURE | ROTA_KERNEL_ATOMIC_ACCUMULATE | ROTA_KERNEL_INTEGER_ACCUMULATE |           \
      ROTA_KERNEL_INTERLEAVED)
@@ -62,7 +69,7 @@ static rota_status no_memory(loader *l) {
 static rota_status read_images(loader *l) {
     rota_cbor_reader *reader = l->reader;
     ROTA_TRY(rota_cbor_want_key(reader, "images"));
-    ROTA_TRY(rota_cbor_begin_array(reader, 0, ROTA_GRAPH_FILE_KERNELS_MAX, &l->out->image_count));
+    ROTA_TRY(rota_cbor_begin_list(reader, IMAGE_BYTES, ROTA_GRAPH_FILE_KERNELS_MAX, &l->out->image_count));
     const size_t count = (size_t)l->out->image_count;
     l->out->images = rota_arena_alloc(l->scratch, sizeof *l->out->images * (count + 1), 8);
     l->out->image_bytes = rota_arena_alloc(l->scratch, sizeof *l->out->image_bytes * (count + 1), 8);
@@ -329,7 +336,7 @@ rota_status rota_load_kernels(rota_cbor_reader *reader, rota_arena *arena, rota_
     *out_kernels = (rota_loaded_kernels){0};
     ROTA_TRY(read_images(&l));
     ROTA_TRY(rota_cbor_want_key(reader, "kernels"));
-    ROTA_TRY(rota_cbor_begin_array(reader, 0, ROTA_GRAPH_FILE_KERNELS_MAX, &count));
+    ROTA_TRY(rota_cbor_begin_list(reader, KERNEL_BYTES, ROTA_GRAPH_FILE_KERNELS_MAX, &count));
     out_kernels->list = rota_arena_alloc(scratch, sizeof *out_kernels->list * ((size_t)count + 1), 8);
     out_kernels->divisors =
         rota_arena_calloc(scratch, sizeof *out_kernels->divisors * ((size_t)count + 1), 8);

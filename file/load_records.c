@@ -4,8 +4,12 @@
 
 #include <string.h>
 #include "file/format.h"
+#include "file/hosts.h"
 #include "graph/graph_internal.h"
 #include "graph/record.h"
+
+/* At least, in a file: of 2 items and their array's head; of 4, one of which is the kind's name; of 3. */
+enum { LANE_BYTES = 3, BUFFER_BYTES = 4 + sizeof "SLOT", AFTER_BYTES = 4 };
 
 /* Returns from the enclosing function what a call refused, with the place in the file. */
 #define TRY_HERE(reader, expression)                                                                         \
@@ -29,13 +33,18 @@ static rota_status read_u32_at(rota_cbor_reader *reader, uint64_t index, uint32_
     return rota_cbor_read_u32(reader, 0, UINT32_MAX, out_value);
 }
 
+rota_status rota_load_records_begin(rota_record_loader *l) {
+    rota_hosts_begin_by_name(&l->hosts);
+    return rota_hosts_add(&l->hosts, l->options->hosts, l->options->host_count) ? ROTA_OK : no_memory(l);
+}
+
 /* ---- Lanes, buffers, slots ---- */
 
 rota_status rota_load_lanes(rota_record_loader *l) {
     rota_cbor_reader *reader = l->reader;
     uint64_t count, two, key;
     ROTA_TRY(rota_cbor_want_key(reader, "lanes"));
-    ROTA_TRY(rota_cbor_begin_array(reader, 0, ROTA_GRAPH_FILE_LANES_MAX, &count));
+    ROTA_TRY(rota_cbor_begin_list(reader, LANE_BYTES, ROTA_GRAPH_FILE_LANES_MAX, &count));
     l->lanes = rota_arena_calloc(&l->file->arena, sizeof *l->lanes * ((size_t)count + 1), 8);
     if (!l->lanes) return no_memory(l);
     for (uint64_t i = 0; i < count; i++) {
@@ -90,7 +99,7 @@ rota_status rota_load_buffers(rota_record_loader *l) {
     rota_graph_file *file = l->file;
     uint64_t count;
     ROTA_TRY(rota_cbor_want_key(reader, "buffers"));
-    ROTA_TRY(rota_cbor_begin_array(reader, 0, UINT32_MAX, &count));
+    ROTA_TRY(rota_cbor_begin_list(reader, BUFFER_BYTES, UINT32_MAX, &count));
     file->buffers = rota_arena_calloc(&file->arena, sizeof *file->buffers * ((size_t)count + 1), 8);
     if (!file->buffers) return no_memory(l);
     for (uint64_t i = 0; i < count; i++) {
@@ -105,7 +114,7 @@ rota_status rota_load_slots(rota_record_loader *l) {
     rota_cbor_reader *reader = l->reader;
     uint64_t count, two;
     ROTA_TRY(rota_cbor_want_key(reader, "slots"));
-    ROTA_TRY(rota_cbor_begin_array(reader, 0, ROTA_GRAPH_SLOTS_MAX, &count));
+    ROTA_TRY(rota_cbor_begin_list(reader, LANE_BYTES, ROTA_GRAPH_SLOTS_MAX, &count));
     for (uint64_t i = 0; i < count; i++) {
         const char *name;
         uint32_t size;
@@ -275,9 +284,8 @@ static rota_status read_host(rota_record_loader *l, rota_recorder *lane) {
     rota_host_node node = ROTA_HOST_NODE(.accesses = accesses);
     const char *host;
     ROTA_TRY(rota_cbor_read_text(reader, &l->file->arena, &host));
-    for (uint32_t i = 0; i < l->options->host_count && !node.fn; i++) {
-        const rota_graph_file_host *given = &l->options->hosts[i];
-        if (!given->name || strcmp(given->name, host) != 0) continue;
+    const rota_graph_file_host *given = rota_hosts_named(&l->hosts, host);
+    if (given) {
         node.fn = given->fn;
         node.user = given->user;
     }
@@ -312,7 +320,7 @@ static rota_status read_node(rota_record_loader *l, rota_recorder *lane) {
 static rota_status read_afters(rota_record_loader *l, uint32_t lane) {
     rota_cbor_reader *reader = l->reader;
     uint64_t count, three;
-    ROTA_TRY(rota_cbor_begin_array(reader, 0, UINT32_MAX, &count));
+    ROTA_TRY(rota_cbor_begin_list(reader, AFTER_BYTES, UINT32_MAX, &count));
     if (!rota_vector_reserve(&l->afters, sizeof(rota_after), count)) return no_memory(l);
     for (uint64_t i = 0; i < count; i++) {
         rota_after after = {.later.lane = lane};
@@ -369,5 +377,6 @@ rota_status rota_load_records(rota_record_loader *l) {
 
 void rota_load_records_end(rota_record_loader *l) {
     for (uint32_t i = 0; i < l->lane_count; i++) rota_recorder_close(l->lanes[i]);
+    rota_set_end(&l->hosts);
     rota_vector_free(&l->afters);
 }

@@ -2,6 +2,7 @@
 #ifndef ROTA_FILE_LOAD_RECORDS_H
 #define ROTA_FILE_LOAD_RECORDS_H
 
+#include "base/set.h"
 #include "base/vector.h"
 #include "file/cbor_read.h"
 #include "file/load_kernels.h"
@@ -15,8 +16,12 @@ typedef struct rota_record_loader {
     rota_loaded_kernels kernels;
     rota_recorder **lanes; /* open */
     uint32_t lane_count;
+    rota_set hosts;     /* the options', by name */
     rota_vector afters; /* of rota_after, whose lanes are counted from 0 */
 } rota_record_loader;
+
+/* Before what follows. OUT_OF_MEMORY. */
+rota_status rota_load_records_begin(rota_record_loader *loader);
 
 /* Each reads one key of the file's map: "lanes", "buffers", "slots", "records". Errors as of rota_graph_load. */
 rota_status rota_load_lanes(rota_record_loader *loader);
@@ -24,7 +29,7 @@ rota_status rota_load_buffers(rota_record_loader *loader);
 rota_status rota_load_slots(rota_record_loader *loader);
 rota_status rota_load_records(rota_record_loader *loader);
 
-/* Closes the lanes, and frees what the loader has; also after an error. */
+/* Closes the lanes, and frees what the loader has; also after an error, but of what was begun. */
 void rota_load_records_end(rota_record_loader *loader);
 
 /* A buffer by its number in the file, which is read. */

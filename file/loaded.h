@@ -19,6 +19,7 @@ typedef struct rota_loaded_piece {
 
 typedef struct rota_loaded_argument {
     rota_buffer *slot_buffer; /* NULL: a value */
+    uint32_t slot_index;      /* of slot_buffer in the file */
     rota_loaded_piece bound;  /* without data */
     rota_slot slot;
     uint64_t value;

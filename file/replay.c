@@ -32,13 +32,51 @@ static rota_status write_zeros(const rota_graph_file *file, rota_device *device,
     return status;
 }
 
-/* Zeros to each buffer of which no piece is all, then the pieces. `whole` has room for a byte a buffer. */
-static rota_status write_persistent(const rota_graph_file *file, rota_device *device, bool *whole) {
-    for (uint32_t i = 0; i < file->info.first_count; i++)
-        if (is_whole(&file->first[i])) whole[file->first[i].index] = true;
+/* What the file says, by what it is of. */
+typedef struct lookup {
+    rota_arena arena; /* of what is here */
+    bool *is_whole;   /* by buffer: one piece of `first` is all of it */
+    /* By buffer: its pieces are pieces[begin[index]] to pieces[begin[index + 1]], in the order of the file. */
+    uint32_t *begin;
+    const rota_loaded_piece **pieces;
+    const rota_loaded_argument **bound; /* by buffer: the last of a SLOT one, or NULL */
+    uint64_t *values;                   /* by slot, from 1: the last that is said, else 0 */
+} lookup;
+
+/* Ended by rota_arena_free of its arena either way. */
+static rota_status look_up(const rota_graph_file *file, lookup *out) {
+    const size_t buffers = file->info.buffer_count, slots = file->info.slot_count;
+    const size_t pieces = file->info.first_count;
+    *out = (lookup){0};
+    out->is_whole = rota_arena_calloc(&out->arena, buffers + 1, 1);
+    out->begin = rota_arena_calloc(&out->arena, sizeof *out->begin * (buffers + 2), 8);
+    out->pieces = rota_arena_alloc(&out->arena, sizeof *out->pieces * (pieces + 1), 8);
+    out->bound = rota_arena_calloc(&out->arena, sizeof *out->bound * (buffers + 1), 8);
+    out->values = rota_arena_calloc(&out->arena, sizeof *out->values * (slots + 1), 8);
+    if (!out->is_whole || !out->begin || !out->pieces || !out->bound || !out->values)
+        return no_memory(file, buffers * 32 + pieces * 8 + slots * 8);
+    /* Counted two places on, so that filling moves each begin to where it belongs. */
+    for (size_t i = 0; i < pieces; i++) {
+        out->begin[file->first[i].index + 2]++;
+        if (is_whole(&file->first[i])) out->is_whole[file->first[i].index] = true;
+    }
+    for (size_t i = 1; i < buffers + 2; i++) out->begin[i] += out->begin[i - 1];
+    for (size_t i = 0; i < pieces; i++) out->pieces[out->begin[file->first[i].index + 1]++] = &file->first[i];
+    for (uint32_t i = 0; i < file->argument_count; i++) {
+        const rota_loaded_argument *argument = &file->arguments[i];
+        if (argument->slot_buffer)
+            out->bound[argument->slot_index] = argument;
+        else
+            out->values[argument->slot.index] = argument->value;
+    }
+    return ROTA_OK;
+}
+
+/* Zeros to each buffer of which no piece is all, then the pieces. */
+static rota_status write_persistent(const rota_graph_file *file, rota_device *device, const lookup *said) {
     for (uint32_t i = 0; i < file->info.buffer_count; i++) {
         rota_buffer *buffer = file->buffers[i];
-        if (rota_buffer_get_kind(buffer) == ROTA_BUFFER_PERSISTENT && !whole[i])
+        if (rota_buffer_get_kind(buffer) == ROTA_BUFFER_PERSISTENT && !said->is_whole[i])
             ROTA_TRY(write_zeros(file, device, buffer, 0, rota_buffer_size(buffer)));
     }
     for (uint32_t i = 0; i < file->info.first_count; i++) {
@@ -54,21 +92,21 @@ static rota_status write_persistent(const rota_graph_file *file, rota_device *de
 
 static rota_status host_memory(rota_graph_file *file, uint32_t index, void **out_memory) {
     const uint64_t size = rota_buffer_size(file->buffers[index]);
-    if (!file->host[index]) file->host[index] = calloc(1, size);
+    if (file->host[index])
+        memset(file->host[index], 0, size);
+    else
+        file->host[index] = calloc(1, size); /* of which pages that stay zero are not touched */
     *out_memory = file->host[index];
-    if (!*out_memory) return no_memory(file, size);
-    memset(*out_memory, 0, size);
-    return ROTA_OK;
+    return *out_memory ? ROTA_OK : no_memory(file, size);
 }
 
 /* The file's own bytes where they are all of it. */
-static rota_status set_input(rota_graph_file *file, uint32_t index, rota_args *args) {
+static rota_status set_input(rota_graph_file *file, const lookup *said, uint32_t index, rota_args *args) {
     rota_buffer *buffer = file->buffers[index];
     const void *data = NULL;
     void *memory = NULL;
-    for (uint32_t i = 0; i < file->info.first_count; i++) {
-        const rota_loaded_piece *piece = &file->first[i];
-        if (piece->index != index) continue;
+    for (uint32_t i = said->begin[index]; i < said->begin[index + 1]; i++) {
+        const rota_loaded_piece *piece = said->pieces[i];
         if (is_whole(piece) && piece->data) {
             data = piece->data;
             memory = NULL;
@@ -92,15 +130,14 @@ static rota_status set_input(rota_graph_file *file, uint32_t index, rota_args *a
 }
 
 /* What is bound to a SLOT buffer: as the file says, else a buffer of zeros. */
-static rota_status make_bound(rota_graph_file *file, uint32_t index, rota_device *device) {
+static rota_status make_bound(rota_graph_file *file, const lookup *said, uint32_t index,
+                              rota_device *device) {
     rota_buffer *slot = file->buffers[index];
+    const rota_loaded_argument *argument = said->bound[index];
     if (file->bound[index]) return ROTA_OK;
-    for (uint32_t i = file->argument_count; i-- > 0;) {
-        const rota_loaded_argument *argument = &file->arguments[i];
-        if (argument->slot_buffer == slot)
-            return rota_buffer_create_view(argument->bound.buffer, argument->bound.offset_bytes,
-                                           argument->bound.size_bytes, &file->bound[index]);
-    }
+    if (argument)
+        return rota_buffer_create_view(argument->bound.buffer, argument->bound.offset_bytes,
+                                       argument->bound.size_bytes, &file->bound[index]);
     rota_buffer *made;
     ROTA_TRY(rota_buffer_create_in(file->runtime, rota_buffer_name(slot), rota_buffer_size(slot), &made));
     const rota_status status = write_zeros(file, device, made, 0, rota_buffer_size(slot));
@@ -111,20 +148,21 @@ static rota_status make_bound(rota_graph_file *file, uint32_t index, rota_device
     return status;
 }
 
-static rota_status set_buffers(rota_graph_file *file, rota_device *device, rota_args *args) {
+static rota_status set_buffers(rota_graph_file *file, const lookup *said, rota_device *device,
+                               rota_args *args) {
     for (uint32_t i = 0; i < file->info.buffer_count; i++) {
         rota_buffer *buffer = file->buffers[i];
         void *memory;
         switch (rota_buffer_get_kind(buffer)) {
         case ROTA_BUFFER_INPUT:
-            ROTA_TRY(set_input(file, i, args));
+            ROTA_TRY(set_input(file, said, i, args));
             break;
         case ROTA_BUFFER_OUTPUT:
             ROTA_TRY(host_memory(file, i, &memory));
             ROTA_TRY(rota_args_set_output(args, buffer, memory, rota_buffer_size(buffer)));
             break;
         case ROTA_BUFFER_SLOT:
-            ROTA_TRY(make_bound(file, i, device));
+            ROTA_TRY(make_bound(file, said, i, device));
             ROTA_TRY(rota_args_set_buffer(args, buffer, file->bound[i]));
             break;
         default:
@@ -145,12 +183,9 @@ static rota_status set_value(const rota_graph_file *file, rota_slot slot, uint64
     return rota_args_set_f32(args, slot, real);
 }
 
-static rota_status set_values(const rota_graph_file *file, rota_args *args) {
+static rota_status set_values(const rota_graph_file *file, const lookup *said, rota_args *args) {
     for (uint32_t i = 1; i <= file->info.slot_count; i++) {
-        uint64_t value = 0;
-        for (uint32_t a = 0; a < file->argument_count; a++)
-            if (file->arguments[a].slot.index == i) value = file->arguments[a].value;
-        const rota_status status = set_value(file, (rota_slot){i}, value, args);
+        const rota_status status = set_value(file, (rota_slot){i}, said->values[i], args);
         if (status != ROTA_OK && status != ROTA_NOT_FOUND) return status; /* no node reads it */
     }
     return ROTA_OK;
@@ -165,12 +200,13 @@ rota_status rota_graph_file_prepare(rota_graph_file *file, rota_device *device, 
     const size_t count = file->info.buffer_count;
     if (!file->host) file->host = rota_arena_calloc(&file->arena, sizeof *file->host * (count + 1), 8);
     if (!file->bound) file->bound = rota_arena_calloc(&file->arena, sizeof *file->bound * (count + 1), 8);
-    bool *whole = calloc(count + 1, sizeof *whole);
-    rota_status status = file->host && file->bound && whole ? ROTA_OK : no_memory(file, count);
-    if (status == ROTA_OK) status = write_persistent(file, device, whole);
-    free(whole);
-    if (status == ROTA_OK && args) status = set_buffers(file, device, args);
-    if (status == ROTA_OK && args) status = set_values(file, args);
+    if (!file->host || !file->bound) return no_memory(file, count * 2 * sizeof(void *));
+    lookup said;
+    rota_status status = look_up(file, &said);
+    if (status == ROTA_OK) status = write_persistent(file, device, &said);
+    if (status == ROTA_OK && args) status = set_buffers(file, &said, device, args);
+    if (status == ROTA_OK && args) status = set_values(file, &said, args);
+    rota_arena_free(&said.arena);
     file->is_prepared = status == ROTA_OK;
     return status;
 }

@@ -8,6 +8,7 @@
 #include "base/sized_copy.h"
 #include "file/cbor_write.h"
 #include "file/format.h"
+#include "file/hosts.h"
 #include "file/records.h"
 #include "file/save_buffers.h"
 #include "file/save_kernels.h"
@@ -18,6 +19,9 @@ typedef struct saver {
     rota_saved_graph graph;
     rota_saved_buffers buffers;
     rota_saved_kernels kernels;
+    rota_set hosts;
+    bool *
+        is_given; /* by number of a buffer: the options have its first bytes; of those that there are with `contents` */
     bool fuses;
     FILE *file;
 } saver;
@@ -41,12 +45,12 @@ static rota_status check_hooks(saver *s) {
     return status;
 }
 
-static const rota_graph_file_host *find_host(const saver *s, const rota_node_record *node) {
-    for (uint32_t i = 0; i < s->options->host_count; i++) {
-        const rota_graph_file_host *host = &s->options->hosts[i];
-        if (host->name && host->fn == node->u.host.fn && host->user == node->u.host.user) return host;
-    }
-    return NULL;
+static const rota_graph_file_host *find_host(saver *s, const rota_node_record *node) {
+    return rota_hosts_of(&s->hosts, node->u.host.fn, node->u.host.user);
+}
+
+static rota_status no_memory(const saver *s) {
+    return rota_fail(ROTA_OUT_OF_MEMORY, "graph '%s' to be saved: no host memory", s->graph.graph->name);
 }
 
 static rota_status gather_node(saver *s, const rota_recorder *lane, uint32_t index,
@@ -125,8 +129,24 @@ static rota_status check_arguments(saver *s) {
     return ROTA_OK;
 }
 
+/* When all buffers have their numbers. */
+static rota_status note_given(saver *s) {
+    const size_t count = (size_t)s->buffers.graph_count + (size_t)s->buffers.persistents.count;
+    s->is_given = rota_arena_calloc(&s->graph.arena, count + 1, 1);
+    if (!s->is_given) return no_memory(s);
+    for (uint32_t i = 0; i < s->options->first_count; i++) {
+        uint32_t index;
+        uint64_t offset;
+        ROTA_TRY(rota_saved_buffers_find(&s->buffers, s->options->first[i].buffer, &index, &offset));
+        s->is_given[index] = true;
+    }
+    return ROTA_OK;
+}
+
 static rota_status gather(saver *s) {
     ROTA_TRY(check_hooks(s));
+    rota_hosts_begin_by_function(&s->hosts);
+    if (!rota_hosts_add(&s->hosts, s->options->hosts, s->options->host_count)) return no_memory(s);
     for (uint32_t i = 0; i < s->graph.lane_count; i++) {
         rota_file_records records = rota_file_records_of(s->graph.lanes[i]);
         uint32_t index = 0;
@@ -136,7 +156,8 @@ static rota_status gather(saver *s) {
     const rota_graph_save_options *options = s->options;
     ROTA_TRY(check_bytes(s, "first", options->first, options->first_count, ROTA_BUFFER_INPUT));
     ROTA_TRY(check_bytes(s, "results", options->results, options->result_count, ROTA_BUFFER_OUTPUT));
-    return check_arguments(s);
+    ROTA_TRY(check_arguments(s));
+    return note_given(s);
 }
 
 /* ---- Nodes ---- */
@@ -263,15 +284,13 @@ static void put_range(saver *s, const rota_buffer *buffer, uint64_t size_bytes) 
     if (size_bytes) rota_cbor_put_uint(s->file, size_bytes);
 }
 
-static bool is_given(const saver *s, const rota_buffer *root) {
-    for (uint32_t i = 0; i < s->options->first_count; i++)
-        if (s->options->first[i].buffer->root == root) return true;
-    return false;
+/* Whether the contents of a PERSISTENT buffer are read. */
+static bool is_read(const saver *s, const rota_saved_buffer *saved) {
+    return s->options->contents && !s->is_given[saved->index] && saved->buffer->residency;
 }
 
 /* Null in the place of the bytes where a part of them was never written. */
 static rota_status put_contents(saver *s, rota_buffer *root) {
-    if (is_given(s, root) || !root->residency) return ROTA_OK;
     rota_cbor_put_array(s->file, 4);
     put_range(s, root, root->size_bytes);
     void *bytes = malloc(root->size_bytes);
@@ -293,8 +312,7 @@ static rota_status put_first(saver *s) {
     const rota_vector *persistents = &s->buffers.persistents;
     size_t count = options->first_count;
     rota_saved_buffer *const *all = persistents->data;
-    for (uint64_t i = 0; options->contents && i < persistents->count; i++)
-        count += !is_given(s, all[i]->buffer) && all[i]->buffer->residency;
+    for (uint64_t i = 0; i < persistents->count; i++) count += is_read(s, all[i]);
     rota_cbor_put_text(s->file, "first");
     rota_cbor_put_array(s->file, count);
     for (uint32_t i = 0; i < options->first_count; i++) {
@@ -306,8 +324,8 @@ static rota_status put_first(saver *s) {
         else
             rota_cbor_put_uint(s->file, 0);
     }
-    for (uint64_t i = 0; options->contents && i < persistents->count; i++)
-        ROTA_TRY(put_contents(s, all[i]->buffer));
+    for (uint64_t i = 0; i < persistents->count; i++)
+        if (is_read(s, all[i])) ROTA_TRY(put_contents(s, all[i]->buffer));
     return ROTA_OK;
 }
 
@@ -412,6 +430,7 @@ rota_status rota_graph_save(rota_graph *graph, const rota_graph_save_options *op
     saver s = {.options = options};
     rota_saved_kernels_begin(&s.kernels);
     const rota_status status = save(&s, graph, path);
+    rota_set_end(&s.hosts);
     rota_saved_kernels_end(&s.kernels);
     rota_saved_buffers_end(&s.buffers);
     rota_saved_graph_end(&s.graph);

@@ -220,12 +220,14 @@ rota_status rota_recorder_open(rota_graph *graph, uint64_t order_key, const char
         (void)snprintf(made, sizeof made, "key %llu", (unsigned long long)order_key);
         name = made;
     }
-    rota_recorder *lane = calloc(1, sizeof *lane);
-    if (lane) lane->name = rota_arena_strdup(&lane->arena, name);
+    /* With its name: a lane's arena takes pages of its own with the first that it has. */
+    const size_t name_bytes = strlen(name) + 1;
+    rota_recorder *lane = calloc(1, sizeof *lane + name_bytes);
     rota_status status = ROTA_OK;
-    if (!lane || !lane->name) {
+    if (!lane) {
         status = rota_fail(ROTA_OUT_OF_MEMORY, "recorder '%s': no host memory", name);
     } else {
+        lane->name = memcpy(lane + 1, name, name_bytes);
         lane->graph = graph;
         lane->order_key = order_key;
         pthread_mutex_lock(&graph->mutex);
@@ -234,8 +236,7 @@ rota_status rota_recorder_open(rota_graph *graph, uint64_t order_key, const char
     }
     if (status == ROTA_OK) {
         *out_recorder = lane;
-    } else if (lane) {
-        rota_arena_free(&lane->arena);
+    } else {
         free(lane);
     }
     return status;

@@ -17,7 +17,7 @@ static const rota_kernel *kernels[TEST_KERNEL_COUNT];
 
 static int set_up(void **state) {
     (void)state;
-    files_make(folder);
+    files_make_in_memory(folder);
     for (uint32_t i = 0; i < TEST_KERNEL_COUNT; i++) kernels[i] = &test_kernels[i].kernel;
     return 0;
 }
