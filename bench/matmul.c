@@ -38,7 +38,7 @@ typedef struct settings {
     double atol, rtol;
     bool compare;
     plan_pictures pictures;
-    const char *trace;
+    const char *trace, *capture;
     bool debug_names;
 } settings;
 
@@ -417,7 +417,7 @@ static int run(const settings *s, const char *id, const char *shapes, const char
     opened_device opened;
     const rota_runtime_options runtime_options =
         ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace != NULL, .debug_names = s->debug_names,
-                             .spin_ns = s->compare ? COMPARED_SPIN_NS : 0);
+                             .spin_ns = s->compare ? COMPARED_SPIN_NS : 0, OPTION_CAPTURED(s->capture));
     int code = report_open(program, id, &runtime_options, &opened);
     if (code != EXIT_GOOD) return code;
     cJSON *result = report_new();
@@ -476,6 +476,7 @@ int bench_matmul(int argc, char **argv) {
         OPTION_ROWS_PICTURES(s.pictures),
         OPTION_ROW_TRACE(s.trace),
         OPTION_ROW_DEBUG_NAMES(s.debug_names),
+        OPTION_ROW_CAPTURE(s.capture),
         OPTION_ROW_OUT(out)};
     const option_table table = {
         program,

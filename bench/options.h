@@ -50,15 +50,22 @@ typedef struct option_table {
 #define OPTION_ROW_OUT(variable)                                                                             \
     { "--out", OPTION_OUTPUT, &(variable), "FILE", 0, 0, false, "write the result there as JSON" }
 #define OPTION_ROW_SAVE(variable)                                                                            \
-    {                                                                                                        \
-        "--save", OPTION_OUTPUT, &(variable), "FILE", 0, 0, false,                                           \
-            "write the graph there, for rota-bench run"                                                      \
-    }
+    { "--save", OPTION_OUTPUT, &(variable), "FILE", 0, 0, false, "write the graph there, for rota-bench run" }
 #define OPTION_ROW_TRACE(variable)                                                                           \
     {                                                                                                        \
         "--trace", OPTION_OUTPUT, &(variable), "FILE", 0, 0, false,                                          \
             "write there when each node of the last replay ran, as a Chrome trace"                           \
     }
+
+#define OPTION_ROW_CAPTURE(variable)                                                                         \
+    {                                                                                                        \
+        "--capture", OPTION_STRING, &(variable), "FOLDER", 0, 0, false,                                      \
+            "save each graph that is compiled to a file there, with what its buffers hold, for "             \
+            "rota-bench run"                                                                                 \
+    }
+/* Of the runtime's options: what --capture asks for. */
+#define OPTION_CAPTURED(variable)                                                                            \
+    .compiled = (variable) ? rota_capture_contents : NULL, .compiled_user = (void *)(uintptr_t)(variable)
 
 #define OPTION_ROW_DEBUG_NAMES(variable)                                                                     \
     {                                                                                                        \

@@ -12,8 +12,9 @@
 static const char program[] = "rota-bench run";
 
 typedef struct settings {
-    const char *path, *trace;
+    const char *path, *trace, *save;
     uint64_t rounds;
+    double tolerance;
     bool debug_names, certify;
     plan_pictures pictures;
 } settings;
@@ -105,6 +106,8 @@ static int measure(run *r) {
         return EXIT_BAD_ARGUMENT;
     }
     REPORT_TRY(check(r));
+    if (r->settings->save)
+        REPORT_TRY(rota_graph_file_save_results(r->file, (float)r->settings->tolerance, r->settings->save));
     if (!r->info.result_count) goto done;
     progress_begin(&bar, "measuring", "replays", r->settings->rounds);
     measures = true;
@@ -148,6 +151,10 @@ int bench_run(int argc, char **argv) {
         {"FILE", OPTION_STRING, &s.path, "FILE", 0, 0, true, "the graph, from rota_graph_save or --save"},
         OPTION_ROW_DEVICE(id),
         {"--rounds", OPTION_COUNT, &s.rounds, "N", 3, 100000, false, "how often it is timed"},
+        {"--save", OPTION_OUTPUT, &s.save, "FILE", 0, 0, false,
+         "write it there again, with what this run makes as the results"},
+        {"--tolerance", OPTION_REAL, &s.tolerance, "T", 0, 1, false,
+         "of --save: results are f32, and others may differ by T times the larger of 1 and their size"},
         {"--certify", OPTION_FLAG, &s.certify, NULL, 0, 0, false, "check the plan against the record"},
         OPTION_ROWS_PICTURES(s.pictures),
         OPTION_ROW_TRACE(s.trace),
@@ -156,12 +163,17 @@ int bench_run(int argc, char **argv) {
     const option_table table = {program,
                                 bench_text(program),
                                 "rota-bench replay --graph random --nodes 100 --save graph.rota\n"
-                                "rota-bench run graph.rota --device vk:0",
+                                "rota-bench run graph.rota --device vk:0\n"
+                                "rota-bench run captured.rota --device cpu --save checked.rota",
                                 options,
                                 sizeof options / sizeof *options,
                                 NULL};
     const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
     if (!plan_pictures_good(&table, &s.pictures)) return EXIT_BAD_ARGUMENT;
+    if (s.tolerance > 0 && !s.save) {
+        options_bad(&table, "--tolerance goes with --save");
+        return EXIT_BAD_ARGUMENT;
+    }
     return run_file(&s, id, out);
 }

@@ -73,6 +73,8 @@ typedef struct rota_graph_save_options {
      * memory of its size. Those of which a part was never written are left out, and so are those that stand in
      * `first`. */
     bool contents;
+    bool
+        name_hosts; /* host functions that have no name in `hosts` are called "host 1", "host 2", as nodes have them */
 } rota_graph_save_options;
 #define ROTA_GRAPH_SAVE_OPTIONS(...) ROTA_SIZED(rota_graph_save_options, __VA_ARGS__)
 
@@ -87,6 +89,14 @@ typedef struct rota_graph_save_options {
  * with `contents`, errors of rota_buffer_read. */
 ROTA_API rota_status rota_graph_save(rota_graph *graph, const rota_graph_save_options *options,
                                      const char *path);
+
+/* rota_runtime_options.compiled, which saves each graph of a program when it is compiled: to a file of its own in a
+ * folder, "NAME-PROCESS-NUMBER.rota" by the graph's name and the process's id; the second with the bytes that
+ * PERSISTENT buffers hold by then. `user` is the folder's path, a text, which lives as long as the runtime; a folder
+ * that is not there is made, for the user alone. Host functions are named as by rota_graph_save_options.name_hosts. Any
+ * thread, and so on as of rota_graph_save, whose errors rota_compile gives. */
+ROTA_API rota_status rota_capture(void *user, rota_graph *graph, rota_plan *plan);
+ROTA_API rota_status rota_capture_contents(void *user, rota_graph *graph, rota_plan *plan);
 
 typedef struct rota_graph_load_options {
     size_t struct_size; /* sizeof, by ROTA_GRAPH_LOAD_OPTIONS() */
@@ -163,5 +173,13 @@ ROTA_API rota_status rota_graph_file_prepare(rota_graph_file *file, rota_device 
  * and what was expected. WRONG_STATE: not prepared. Errors of rota_buffer_read. May block in malloc and the driver.
  * O(bytes of results). */
 ROTA_API rota_status rota_graph_file_check(rota_graph_file *file);
+
+/* After the replays, which are complete: writes the file again, to `path`, with what they made as its results: the bytes
+ * that nodes write of OUTPUT and PERSISTENT buffers, and through SLOT ones that the file binds. So what one device makes
+ * another is compared with. `tolerance` as of rota_graph_file_bytes: of pieces in words of 4 bytes; others are the same
+ * bytes. WRONG_STATE: not prepared, or without the arguments that it needs; INVALID_ARGUMENT: a negative tolerance, or
+ * NaN; SYSTEM names the file and the reason; OUT_OF_MEMORY; errors of rota_buffer_read. May block in malloc, the driver
+ * and on the disk. O(accesses log accesses + bytes). */
+ROTA_API rota_status rota_graph_file_save_results(rota_graph_file *file, float tolerance, const char *path);
 
 #endif

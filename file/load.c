@@ -209,6 +209,7 @@ static rota_status read_arguments(rota_cbor_reader *reader, rota_graph_file *fil
 static rota_status read_results(rota_cbor_reader *reader, rota_graph_file *file) {
     uint64_t count, four;
     ROTA_TRY(rota_cbor_want_key(reader, "results"));
+    file->results_at = reader->at;
     ROTA_TRY(rota_cbor_begin_list(reader, PIECE_BYTES, UINT32_MAX, &count));
     file->results = rota_arena_calloc(&file->arena, sizeof *file->results * ((size_t)count + 1), 8);
     if (!file->results) return no_memory(reader);

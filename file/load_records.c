@@ -139,11 +139,19 @@ rota_status rota_load_buffer_number(rota_cbor_reader *reader, const rota_graph_f
     return rota_cbor_read_u32(reader, 0, file->info.buffer_count - 1, out_index);
 }
 
-static rota_status read_buffer_at(rota_record_loader *l, uint64_t element, rota_buffer **out_buffer) {
-    uint32_t index;
+static rota_status read_buffer_at(rota_record_loader *l, uint64_t element, uint32_t *out_index) {
     rota_cbor_element(l->reader, element);
-    ROTA_TRY(rota_load_buffer_number(l->reader, l->file, &index));
-    *out_buffer = l->file->buffers[index];
+    return rota_load_buffer_number(l->reader, l->file, out_index);
+}
+
+/* What is no range of the buffer's is refused by the call that records it. */
+static rota_status note_write(rota_record_loader *l, uint32_t index, uint64_t offset, uint64_t size) {
+    const rota_buffer_kind kind = rota_buffer_get_kind(l->file->buffers[index]);
+    rota_vector *writes = &l->file->writes;
+    if (kind != ROTA_BUFFER_PERSISTENT && kind != ROTA_BUFFER_OUTPUT && kind != ROTA_BUFFER_SLOT)
+        return ROTA_OK;
+    if (!rota_vector_reserve(writes, sizeof(rota_loaded_write), 1)) return no_memory(l);
+    ((rota_loaded_write *)writes->data)[writes->count++] = (rota_loaded_write){index, offset, size};
     return ROTA_OK;
 }
 
@@ -157,15 +165,18 @@ static rota_status read_accesses(rota_record_loader *l, rota_access *out_accesse
     ROTA_TRY(rota_cbor_begin_array(reader, 0, ROTA_KERNEL_OPERANDS_MAX, &count));
     for (uint32_t i = 0; i < count; i++) {
         rota_access *access = &out_accesses[i];
-        uint32_t mode;
+        uint32_t mode, index;
         rota_cbor_element(reader, i);
         ROTA_TRY(rota_cbor_begin_array(reader, 4, 4, &four));
-        ROTA_TRY(read_buffer_at(l, 0, &access->buffer));
+        ROTA_TRY(read_buffer_at(l, 0, &index));
+        access->buffer = l->file->buffers[index];
         rota_cbor_element(reader, 1);
         ROTA_TRY(rota_cbor_read_name(reader, names, ROTA_ACCESS_MODE_COUNT, &mode));
         access->mode = (rota_access_mode)mode;
         ROTA_TRY(read_at(reader, 2, ROTA_BUFFER_SIZE_MAX, &access->offset_bytes));
         ROTA_TRY(read_at(reader, 3, ROTA_BUFFER_SIZE_MAX, &access->size_bytes));
+        if (access->mode != ROTA_READ)
+            ROTA_TRY(note_write(l, index, access->offset_bytes, access->size_bytes));
         ROTA_TRY(rota_cbor_end(reader));
     }
     *out_count = (uint32_t)count;
@@ -247,7 +258,7 @@ static rota_status read_kernel_node(rota_record_loader *l, rota_recorder *lane) 
 
 static rota_status read_copy(rota_record_loader *l, rota_recorder *lane) {
     rota_cbor_reader *reader = l->reader;
-    rota_buffer *destination, *source;
+    uint32_t destination, source;
     uint64_t five, destination_offset, source_offset, size;
     ROTA_TRY(rota_cbor_begin_array(reader, 5, 5, &five));
     ROTA_TRY(read_buffer_at(l, 0, &destination));
@@ -256,16 +267,16 @@ static rota_status read_copy(rota_record_loader *l, rota_recorder *lane) {
     ROTA_TRY(read_at(reader, 3, ROTA_BUFFER_SIZE_MAX, &source_offset));
     ROTA_TRY(read_at(reader, 4, ROTA_BUFFER_SIZE_MAX, &size));
     ROTA_TRY(rota_cbor_end(reader));
-    TRY_HERE(reader,
-             rota_record_copy(lane, destination, destination_offset, source, source_offset, size, NULL));
+    ROTA_TRY(note_write(l, destination, destination_offset, size));
+    TRY_HERE(reader, rota_record_copy(lane, l->file->buffers[destination], destination_offset,
+                                      l->file->buffers[source], source_offset, size, NULL));
     return ROTA_OK;
 }
 
 static rota_status read_fill(rota_record_loader *l, rota_recorder *lane) {
     rota_cbor_reader *reader = l->reader;
-    rota_buffer *destination;
     uint64_t four, offset, size;
-    uint32_t pattern;
+    uint32_t destination, pattern;
     const char *name;
     ROTA_TRY(rota_cbor_begin_array(reader, 4, 4, &four));
     ROTA_TRY(read_buffer_at(l, 0, &destination));
@@ -274,7 +285,9 @@ static rota_status read_fill(rota_record_loader *l, rota_recorder *lane) {
     ROTA_TRY(read_u32_at(reader, 3, &pattern));
     ROTA_TRY(rota_cbor_end(reader));
     ROTA_TRY(read_node_name(l, &name));
-    TRY_HERE(reader, rota_record_named_fill(lane, name, destination, offset, size, pattern));
+    ROTA_TRY(note_write(l, destination, offset, size));
+    TRY_HERE(reader,
+             rota_record_named_fill(lane, name, l->file->buffers[destination], offset, size, pattern));
     return ROTA_OK;
 }
 

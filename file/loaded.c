@@ -16,6 +16,7 @@ void rota_graph_file_release(rota_graph_file *file) {
             rota_buffer_release(file->buffers[i]);
     }
     rota_graph_release(file->graph);
+    rota_vector_free(&file->writes);
     rota_arena_free(&file->arena);
     free(file->bytes);
     free(file);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/arena.h"
+#include "base/vector.h"
 #include "file/graph_file.h"
 
 /* Bytes [offset, offset + size) of a buffer. */
@@ -25,6 +26,12 @@ typedef struct rota_loaded_argument {
     uint64_t value;
 } rota_loaded_argument;
 
+/* What a node writes of a PERSISTENT, OUTPUT or SLOT buffer. */
+typedef struct rota_loaded_write {
+    uint32_t index; /* of the buffer in the file */
+    uint64_t offset_bytes, size_bytes;
+} rota_loaded_write;
+
 struct rota_graph_file {
     rota_graph *graph;
     rota_runtime *runtime;
@@ -36,6 +43,8 @@ struct rota_graph_file {
     rota_loaded_piece *first, *results;
     rota_loaded_argument *arguments;
     uint32_t argument_count;
+    rota_vector writes; /* of rota_loaded_write */
+    size_t results_at;  /* where the value of "results" begins in the file's bytes */
     /* From rota_graph_file_prepare; by buffer, NULL where it needs none. */
     void **host; /* of INPUT and OUTPUT ones, from malloc; an INPUT whose bytes are the file's has none */
     rota_buffer **bound; /* of SLOT ones: a PERSISTENT one, or a view, with a reference */

@@ -1,6 +1,7 @@
 /* rota_graph_save: two walks over the nodes, one that gathers what they name, one that writes them. */
 #include "file/graph_file.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/given.h"
@@ -19,7 +20,8 @@ typedef struct saver {
     rota_saved_graph graph;
     rota_saved_buffers buffers;
     rota_saved_kernels kernels;
-    rota_set hosts;
+    rota_set hosts, host_names; /* by what they are; those of the options by name */
+    uint32_t hosts_named;
     bool *
         is_given; /* by number of a buffer: the options have its first bytes; of those that there are with `contents` */
     bool fuses;
@@ -53,6 +55,18 @@ static rota_status no_memory(const saver *s) {
     return rota_fail(ROTA_OUT_OF_MEMORY, "graph '%s' to be saved: no host memory", s->graph.graph->name);
 }
 
+/* The next of "host 1", "host 2" that is no name of the options'. */
+static rota_status name_host(saver *s, const rota_node_record *node) {
+    rota_graph_file_host *host = rota_arena_alloc(&s->graph.arena, sizeof *host, 8);
+    char name[24];
+    do (void)snprintf(name, sizeof name, "host %u", ++s->hosts_named);
+    while (rota_hosts_named(&s->host_names, name));
+    if (host)
+        *host = (rota_graph_file_host){rota_arena_strdup(&s->graph.arena, name), node->u.host.fn,
+                                       node->u.host.user};
+    return host && host->name && rota_hosts_add(&s->hosts, host, 1) ? ROTA_OK : no_memory(s);
+}
+
 static rota_status gather_node(saver *s, const rota_recorder *lane, uint32_t index,
                                const rota_node_record *node) {
     for (uint32_t i = 0; i < node->access_count; i++) {
@@ -60,13 +74,14 @@ static rota_status gather_node(saver *s, const rota_recorder *lane, uint32_t ind
         if (!(key & 1)) ROTA_TRY(rota_saved_buffers_add(&s->buffers, (rota_buffer *)(uintptr_t)key));
     }
     if (node->kind == ROTA_NODE_KERNEL) return rota_saved_kernels_add(&s->kernels, node);
-    if (node->kind == ROTA_NODE_HOST && !find_host(s, node))
+    if (node->kind != ROTA_NODE_HOST || find_host(s, node)) return ROTA_OK;
+    if (!s->options->name_hosts)
         return rota_fail(
             ROTA_UNSUPPORTED,
             "graph '%s' to be saved: the host function of node '%s' (lane '%s', node %u) has no name "
             "among the options' hosts",
             s->graph.graph->name, node->name ? node->name : "host", lane->name, index);
-    return ROTA_OK;
+    return name_host(s, node);
 }
 
 static rota_status check_bytes(saver *s, const char *what, const rota_graph_file_bytes *bytes, uint32_t count,
@@ -146,7 +161,10 @@ static rota_status note_given(saver *s) {
 static rota_status gather(saver *s) {
     ROTA_TRY(check_hooks(s));
     rota_hosts_begin_by_function(&s->hosts);
-    if (!rota_hosts_add(&s->hosts, s->options->hosts, s->options->host_count)) return no_memory(s);
+    rota_hosts_begin_by_name(&s->host_names);
+    if (!rota_hosts_add(&s->hosts, s->options->hosts, s->options->host_count) ||
+        !rota_hosts_add(&s->host_names, s->options->hosts, s->options->host_count))
+        return no_memory(s);
     for (uint32_t i = 0; i < s->graph.lane_count; i++) {
         rota_file_records records = rota_file_records_of(s->graph.lanes[i]);
         uint32_t index = 0;
@@ -431,6 +449,7 @@ rota_status rota_graph_save(rota_graph *graph, const rota_graph_save_options *op
     rota_saved_kernels_begin(&s.kernels);
     const rota_status status = save(&s, graph, path);
     rota_set_end(&s.hosts);
+    rota_set_end(&s.host_names);
     rota_saved_kernels_end(&s.kernels);
     rota_saved_buffers_end(&s.buffers);
     rota_saved_graph_end(&s.graph);

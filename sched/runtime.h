@@ -23,6 +23,9 @@
 
 typedef struct rota_device rota_device;
 
+/* As of rota_runtime_options.compiled. */
+typedef rota_status (*rota_compiled_fn)(void *user, rota_graph *graph, rota_plan *plan);
+
 typedef struct rota_runtime_options {
     size_t struct_size; /* sizeof, by ROTA_RUNTIME_OPTIONS() */
     rota_log log;
@@ -64,6 +67,12 @@ typedef struct rota_runtime_options {
      * its CUDA graph is built. Made when plans are; a launch costs a range where a tool is there. Without that
      * extension, or a tool that takes NVTX, there are none. */
     bool debug_names;
+    /* Called with each graph that rota_compile compiled for this runtime, and its plan, before that returns, on its
+     * thread: so a program's graphs are seen without a change where they are compiled. rota_capture
+     * (file/graph_file.h) is such a function. What is not ROTA_OK is what rota_compile returns, in the place of the
+     * plan. It must not close the runtime. NULL: nothing is called. */
+    rota_compiled_fn compiled;
+    void *compiled_user; /* lives as long as the runtime */
 } rota_runtime_options;
 #define ROTA_RUNTIME_OPTIONS(...) ROTA_SIZED(rota_runtime_options, __VA_ARGS__)
 

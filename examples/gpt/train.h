@@ -19,7 +19,7 @@ typedef enum gpt_packing { GPT_PACK_AUTO, GPT_PACK_TIGHT, GPT_PACK_CONCURRENT } 
 
 /* What the command line says. */
 typedef struct gpt_settings {
-    const char *device, *checkpoint, *resume, *init_from, *save_weights, *log, *tensorboard, *trace, *report,
+    const char *device, *checkpoint, *resume, *init_from, *save_weights, *log, *tensorboard, *trace, *report, *capture,
         *prompt, *write_tokens;
     plan_pictures pictures;
     bool debug_names;

@@ -182,11 +182,12 @@ static int run(const gpt_settings *s) {
         return good ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
     }
     opened_device opened;
-    int code = report_open(
-        program, s->device,
-        &ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report, .debug_names = s->debug_names,
-                              .timeout_ns = s->timeout * 1000000000u, .memory_limit_bytes = s->memory_limit),
-        &opened);
+    int code =
+        report_open(program, s->device,
+                    &ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report, .debug_names = s->debug_names,
+                                          .timeout_ns = s->timeout * 1000000000u,
+                                          .memory_limit_bytes = s->memory_limit, OPTION_CAPTURED(s->capture)),
+                    &opened);
     if (code == EXIT_GOOD && s->source.data && !gpt_text_tokenize(&t.text, &s->source))
         code = EXIT_BAD_ARGUMENT;
     if (code == EXIT_GOOD) code = prepare_model(&t, &opened);
@@ -436,6 +437,7 @@ int main(int argc, char **argv) {
         OPTION_ROWS_PICTURES(s.pictures),
         OPTION_ROW_TRACE(s.trace),
         OPTION_ROW_DEBUG_NAMES(s.debug_names),
+        OPTION_ROW_CAPTURE(s.capture),
         {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false,
          "write there a page with curves and times"},
     };

@@ -14,7 +14,7 @@
 
 /* What the command line says. */
 typedef struct patchtst_settings {
-    const char *device, *checkpoint, *resume, *log, *tensorboard, *report, *trace;
+    const char *device, *checkpoint, *resume, *log, *tensorboard, *report, *trace, *capture;
     plan_pictures pictures;
     bool debug_names;
     int argc; /* the command line, for the report */

@@ -86,12 +86,12 @@ static int run(const patchtst_settings *s) {
         code = EXIT_BAD_ARGUMENT;
     }
     if (code == EXIT_GOOD)
-        code = report_open(program, s->device,
-                           &ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report,
-                                                 .debug_names = s->debug_names,
-                                                 .timeout_ns = s->timeout * 1000000000u,
-                                                 .memory_limit_bytes = s->memory_limit),
-                           &opened);
+        code = report_open(
+            program, s->device,
+            &ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report, .debug_names = s->debug_names,
+                                  .timeout_ns = s->timeout * 1000000000u,
+                                  .memory_limit_bytes = s->memory_limit, OPTION_CAPTURED(s->capture)),
+            &opened);
     if (code == EXIT_GOOD) code = prepare(&t, &opened);
     if (code == EXIT_GOOD && s->report) {
         t.report = run_report_create(
@@ -184,6 +184,7 @@ int main(int argc, char **argv) {
         OPTION_ROWS_PICTURES(s.pictures),
         OPTION_ROW_TRACE(s.trace),
         OPTION_ROW_DEBUG_NAMES(s.debug_names),
+        OPTION_ROW_CAPTURE(s.capture),
         {"--report", OPTION_OUTPUT, &s.report, "FILE.html", 0, 0, false,
          "write there a page with curves and times"},
         {"--tensorboard", OPTION_STRING, &s.tensorboard, "DIR", 0, 0, false,

@@ -80,6 +80,7 @@ struct DeviceCore : std::enable_shared_from_this<DeviceCore> {
     rota_device *device = nullptr;
     rota_runtime *runtime = nullptr;
     std::string id;
+    std::string captures; /* a folder, of the runtime's option compiled_user */
     int ordinal = -1; /* of a CUDA device, as its driver and DLPack have it */
     uint64_t timeout_ns = 0;
     std::atomic<bool> closing{false};

@@ -139,7 +139,8 @@ static std::vector<Device> open_devices() {
 
 static Device open_device(const std::optional<std::string> &id, std::optional<double> timeout,
                           bool diagnostics, uint64_t memory_limit, uint32_t threads, bool validation,
-                          const std::optional<std::string> &cache_dir) {
+                          const std::optional<std::string> &cache_dir,
+                          const std::optional<std::string> &capture) {
     rota_runtime_options options = ROTA_RUNTIME_OPTIONS();
     options.timeout_ns = nanoseconds(timeout);
     options.diagnostics = diagnostics;
@@ -148,6 +149,11 @@ static Device open_device(const std::optional<std::string> &id, std::optional<do
     options.validation = validation;
     options.cache_dir = cache_dir ? cache_dir->c_str() : nullptr;
     auto core = std::make_shared<DeviceCore>();
+    if (capture) {
+        core->captures = *capture;
+        options.compiled = rota_capture_contents;
+        options.compiled_user = core->captures.data();
+    }
     core->closed.store(true); /* until it is open there is nothing to close */
     rota_status status;
     std::string sentence;
@@ -324,11 +330,12 @@ void bind_device(nb::module_ &m) {
         .def("__repr__", &device_text);
     m.def("open", &open_device, "device"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
           "diagnostics"_a = false, "memory_limit"_a = 0, "threads"_a = 0, "validation"_a = false,
-          "cache_dir"_a = nb::none(),
+          "cache_dir"_a = nb::none(), "capture"_a = nb::none(),
           "Opens a device by its id ('cpu', 'vk:0', 'cuda:0'), or the best one there is; for `with`, or "
           "close() ends it. `timeout`: the default deadline of waits, in seconds from the last progress "
           "(30). `diagnostics`: times of every node, for write_trace. `memory_limit`: bytes of device "
-          "memory. `threads`: workers of the CPU device.");
+          "memory. `threads`: workers of the CPU device. `capture`: a folder, to which each graph that is "
+          "compiled is saved as a file, with what its tensors hold then, for `rota-bench run`.");
     m.def("open_devices", &open_devices, "Devices that are not gone, closed ones too.");
     m.def("devices", &devices, nb::sig("def devices() -> list[dict[str, object]]"),
           "What devices there are, also those that can't be used, and what they lack.");

@@ -3,7 +3,7 @@
 #include "sched/trials/ordering.h"
 
 #include "exec/smoke_kernel.h"
-#include "sched/plan.h"
+#include "sched/compile_own.h"
 #include "sched/trials/read_within.h"
 
 enum { TRIAL_WORDS = 1024, TRIAL_TURNS = 32 };
@@ -25,7 +25,7 @@ static rota_status compile(rota_device *device, rota_buffer *from, rota_buffer *
         status = rota_record_kernel(recorder, &node, NULL);
         rota_recorder_close(recorder);
     }
-    if (status == ROTA_OK) status = rota_compile(rota_device_runtime(device), graph, &options, out_plan);
+    if (status == ROTA_OK) status = rota_compile_own(rota_device_runtime(device), graph, &options, out_plan);
     rota_graph_release(graph);
     return status;
 }

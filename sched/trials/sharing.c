@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sched/plan.h"
+#include "sched/compile_own.h"
 #include "sched/trials/read_within.h"
 
 /* One below the granularity at which executors allocate, one above where they allow that. */
@@ -30,7 +30,7 @@ static rota_status compile(trial *t, rota_device *device) {
     if (status != ROTA_OK) return status;
     rota_compile_options options =
         ROTA_COMPILE_OPTIONS(.name = "sharing", .devices = &device, .device_count = 1);
-    return rota_compile(rota_device_runtime(device), t->graph, &options, &t->plan);
+    return rota_compile_own(rota_device_runtime(device), t->graph, &options, &t->plan);
 }
 
 /* Another for each device: what one trial leaves in memory is not taken for what the next one writes. */

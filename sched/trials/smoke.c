@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "exec/smoke_kernel.h"
-#include "sched/plan.h"
+#include "sched/compile_own.h"
 #include "sched/trials/read_within.h"
 
 #define ELEMENTS 65536u
@@ -52,7 +52,7 @@ static rota_status record(smoke *test) {
     if (status != ROTA_OK) return status;
     rota_compile_options options =
         ROTA_COMPILE_OPTIONS(.name = "smoke", .devices = &test->device, .device_count = 1);
-    return rota_compile(test->runtime, test->graph, &options, &test->plan);
+    return rota_compile_own(test->runtime, test->graph, &options, &test->plan);
 }
 
 static rota_status check(smoke *test, rota_buffer *buffer, float expected, const char *what) {

@@ -418,6 +418,14 @@ static void run(void) {
 
 /* ---- All of them ---- */
 
+char misuse_folder[32] = "/tmp/rota-misuse-XXXXXX";
+
+static void remove_folder(void) {
+    char command[64];
+    (void)snprintf(command, sizeof command, "rm -r %s", misuse_folder);
+    if (system(command) != 0) perror(command);
+}
+
 static bool is_asked_for(const misuse_probe *one, const char *function) {
     return !function || strcmp(one->function, function) == 0;
 }
@@ -454,6 +462,8 @@ int main(int argc, char **argv) {
     const size_t bytes = sizeof *shared + misuse_probe_count * sizeof shared->of[0];
     shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) return perror("mmap"), 1;
+    if (!mkdtemp(misuse_folder)) return perror("mkdtemp"), 1;
+    (void)atexit(remove_folder); /* children leave by _exit */
     uint32_t faults = 0, deaths = 0, probes = 0, functions = 0;
     for (uint32_t next = 0; next < misuse_probe_count;) {
         shared->current = UINT32_MAX;

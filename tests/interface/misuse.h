@@ -83,6 +83,7 @@ rota_tape *misuse_device_tape(void);
 rota_tape *misuse_take_tape(void);
 rota_external_timeline *misuse_new_timeline(void);
 rota_graph_file *misuse_new_file(void);
+extern char misuse_folder[32]; /* there while the tests run */
 void *misuse_managed(void); /* DLPack's unversioned struct, which nobody ends */
 int misuse_eventfd(void);
 extern uint8_t misuse_pages[64];

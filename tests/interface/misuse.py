@@ -111,6 +111,8 @@ OF = {
     "rota_graph_file_release": {"file": "misuse_new_file()"},
     "rota_graph_file_find_buffer": {"name": '"filed"'}, "rota_graph_file_find_slot": {"name": '"slot"'},
     "rota_graph_file_prepare": {"args": "NULL"},
+    "rota_capture": {"user": "misuse_folder", "graph": "misuse_closed_graph()"},
+    "rota_capture_contents": {"user": "misuse_folder", "graph": "misuse_closed_graph()"},
     "rota_tensor_split": {"count": "2"}, "rota_value_bind": {"count": "&w.out_u32"},
     "rota_graph_slot": {"name": '"another"', "size_bytes": "4"},
     "rota_backward": {"loss": "w.loss"},
@@ -164,6 +166,7 @@ OPTIONAL = {
     "rota_op_fail": {"op"}, "rota_runtime_close": {"runtime"}, "rota_compile": {"runtime"}, "rota_open": {"id"},
     "rota_close": {"device"},
     "rota_tensor_create": {"name", "data"}, "rota_graph_file_prepare": {"device", "args"},
+    "rota_capture": {"plan"}, "rota_capture_contents": {"plan"},
 }
 REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion",
             "rota_op_loss_scale", "rota_op_max_pool1d", "rota_op_max_pool2d", "rota_op_avg_pool1d",
@@ -307,7 +310,8 @@ def probes(function, enums):
 
 def of_graph_files(function):
     """Whether it is of graph files, which a library without libcbor has none of."""
-    return function.has("rota_graph_file *", "rota_graph_file **") or function.name == "rota_graph_save"
+    return function.has("rota_graph_file *", "rota_graph_file **") or \
+        function.name in ("rota_graph_save", "rota_capture", "rota_capture_contents")
 
 
 def main():

@@ -77,6 +77,13 @@ data[-6] ^= 1  # the last byte of the last result, which its tolerance stands be
 open("wrong.rota", "wb").write(data)
 PY
   expect 2 'byte 3 of buffer .* is 0x.., expected 0x..' "$bench" run wrong.rota --device cpu
+  # A program's graphs, captured; what one device makes of them is what another must make.
+  expect 0 ' 0 of ' "$bench" matmul --device cpu --shapes 64x48x32 --iters 2 --warmup 1 --repeat 1 --capture captured
+  captured=(captured/matmul-*-1.rota)
+  expect 0 'nothing was checked' "$bench" run "${captured[0]}" --device cpu --save checked.rota --tolerance 1e-5
+  expect 0 'results are as they should be' "$bench" run checked.rota --device cpu --rounds 3
+  expect 0 'results are as they should be' "$bench" run checked.rota --device cpu --rounds 3 --save again.rota
+  expect 1 '--tolerance goes with --save' "$bench" run checked.rota --device cpu --tolerance 1e-5
   expect 1 "graph file 'cut.rota', byte [0-9]+ \(.*expected" "$bench" run cut.rota --device cpu
 }
 expect 1 'FILE is needed' "$bench" run

@@ -24,7 +24,7 @@ mapfile -t commands < <("$bench" --help | sed -n '/^Commands/,/^$/s/^  \([a-z]\+
 
 # The options that the sources have, rows that macros stand for included.
 options_of() {
-  grep -ohE '"--[a-z0-9-]+", OPTION_|OPTION_ROW_(DEVICE|OUT|DOT|TRACE|SAVE)\(' "$@" |
+  grep -ohE '"--[a-z0-9-]+", OPTION_|OPTION_ROW_(DEVICE|OUT|DOT|TRACE|SAVE|CAPTURE)\(' "$@" |
     sed -E 's/"(--[a-z0-9-]+)".*/\1/; s/OPTION_ROW_(.*)\(/--\L\1/' | sort -u
 }
 source_of() { # NAME of a command or program
