@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import weakref
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -541,6 +542,22 @@ def test_what_can_not_be_adopted(cpu: rota.Device) -> None:
         cpu.adopt(frozen)
     with pytest.raises(rota.errors.InvalidArgument, match="float64"):
         cpu.adopt(np.zeros(8))
+
+
+def test_graphs_are_captured(tmp_path: Path) -> None:
+    folder = tmp_path / "graphs"
+    with rota.open("cpu", threads=1, capture=str(folder)) as other:
+        try:
+            slow(other, 0)  # its host function has no name of the program's
+        except rota.Unsupported as error:
+            if "libcbor" in str(error):
+                pytest.skip(str(error))
+            raise
+        doubled(other)(x=np.ones(4, np.float32)).result()
+    files = {path.name.split("-")[0]: path.read_bytes() for path in folder.iterdir()}
+    assert set(files) == {"slow", "doubled"}
+    assert all(content.startswith(b"\xd9\xd9\xf7") and b"rota graph" in content for content in files.values())
+    assert b"host 1" in files["slow"]
 
 
 def test_shared_memory_keeps_its_device_open() -> None:

@@ -1,4 +1,4 @@
-/* A rota that was built without libcbor says so where a graph file is asked for, and refuses wrong arguments as else. */
+/* A rota that was built without libcbor says so where a graph file is asked for, and refuses wrong arguments. */
 #include "tests/kit/support.h"
 
 #include "rota.h"

@@ -1,5 +1,4 @@
-/* A program's graphs become files by the runtime's option `compiled`; what one run of a file makes is what the next must
- * make. */
+/* A program's graphs become files by the runtime's option `compiled`; what one run of a file makes the next must make. */
 #include "tests/kit/support.h"
 
 #include <dirent.h>

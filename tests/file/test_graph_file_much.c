@@ -1,4 +1,4 @@
-/* Graph files with much of something, and files that say they have much: time and memory in proportion to their bytes. */
+/* Graph files with much of something, or that say so: time and memory in proportion to their bytes. */
 #include "tests/kit/support.h"
 
 #include <stdio.h>
@@ -137,14 +137,14 @@ static void an_array_is_no_larger_than_its_bytes(void **state) {
     (void)fclose(stream);
     uint8_t *first = memmem(bytes, size, "first\x80", 6);
     assert_non_null(first);
-    const size_t at = (size_t)(first - bytes) + 5;
+    const size_t begin = (size_t)(first - bytes) + 5;
     /* As many as there are bytes, though each takes five. */
-    uint8_t *more = malloc(at + 5 + 1000);
+    uint8_t *more = malloc(begin + 5 + 1000);
     assert_non_null(more);
-    memcpy(more, bytes, at);
-    memcpy(more + at, "\x9a\x00\x00\x03\xe8", 5);
-    memset(more + at + 5, 0, 1000);
-    files_write(path("claims"), more, at + 5 + 1000);
+    memcpy(more, bytes, begin);
+    memcpy(more + begin, "\x9a\x00\x00\x03\xe8", 5);
+    memset(more + begin + 5, 0, 1000);
+    files_write(path("claims"), more, begin + 5 + 1000);
     assert_status(rota_graph_load(path("claims"), NULL, &file), ROTA_INVALID_ARGUMENT);
     expect_said(
         "(first): an array of 1000, but the file has 1000 bytes more, and each element has at least 5");

@@ -44,6 +44,7 @@ BEFORE = {
     "TRY(rota_graph_save(": (
         "", "rota_graph *graph = 0; rota_runtime *runtime = 0; rota_plan *plan;"
         "rota_compile_options options = {0};", True),
+    "rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.compiled": ("", "rota_runtime *runtime;", True),
     "TRY(rota_graph_file_prepare(": (
         "", "rota_graph_file *file = 0; rota_device *device = 0; rota_plan *plan = 0; rota_args *args = 0;"
         "rota_ticket ticket;", True),
