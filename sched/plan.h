@@ -60,10 +60,10 @@ typedef struct rota_compile_options {
  * (options, or a device of another runtime), OUT_OF_MEMORY (need, limit and free; of a memory limit, how far
  * the plan is from it, where, and the largest buffers there), OUT_OF_RANGE (more than 2^30 nodes, 2^31
  * accesses or 2^32 - 2 edges), and what rota_runtime_options.compiled says. `options` may be NULL, and so may
- * `runtime` where the plan is only analysed. The caller owns one reference. May block in malloc and drivers. Time and memory are
- * O((nodes + accesses) log(ranges of one buffer)) whatever the graph, on so many devices and queues; in
- * plans of several, where a segment reads ranges that the plan has not written, also in the number of
- * those. */
+ * `runtime` where the plan is only analysed. The caller owns one reference. May block in malloc and drivers.
+ * Time and memory are O((nodes + accesses) log(ranges of one buffer)) whatever the graph, on so many devices
+ * and queues; in plans of several, where a segment reads ranges that the plan has not written, also in the
+ * number of those. */
 ROTA_API rota_status rota_compile(rota_runtime *runtime, rota_graph *graph,
                                   const rota_compile_options *options, rota_plan **out_plan);
 

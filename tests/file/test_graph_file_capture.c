@@ -1,4 +1,4 @@
-/* A program's graphs become files by the runtime's option `compiled`; what one run of a file makes the next must make. */
+/* A program's graphs become files by the runtime's option `compiled`. What one run of a file makes, the next must. */
 #include "tests/kit/support.h"
 
 #include <dirent.h>
