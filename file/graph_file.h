@@ -176,10 +176,10 @@ ROTA_API rota_status rota_graph_file_check(rota_graph_file *file);
 
 /* After the replays, which are complete: writes the file again, to `path`, with what they made as its results: the
  * bytes that nodes write of OUTPUT and PERSISTENT buffers, and through SLOT ones that the file binds. With what one
- * device makes another is then compared. `tolerance` as of rota_graph_file_bytes, of pieces in words of 4 bytes, else 0.
- * WRONG_STATE: not prepared, or without the arguments that it needs; INVALID_ARGUMENT: a negative tolerance, or
- * NaN; SYSTEM names the file and the reason; OUT_OF_MEMORY; errors of rota_buffer_read. May block in malloc, the driver
- * and on the disk. O(accesses log accesses + bytes). */
+ * device makes another is then compared. `tolerance` as of rota_graph_file_bytes, of pieces in words of 4 bytes;
+ * else 0. WRONG_STATE: not prepared, or without the arguments that it needs; INVALID_ARGUMENT: a negative
+ * tolerance, or NaN; SYSTEM names the file and the reason; OUT_OF_MEMORY; errors of rota_buffer_read. May block in
+ * malloc, the driver and on the disk. O(accesses log accesses + bytes). */
 ROTA_API rota_status rota_graph_file_save_results(rota_graph_file *file, float tolerance, const char *path);
 
 #endif
