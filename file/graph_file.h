@@ -120,7 +120,7 @@ typedef struct rota_graph_file rota_graph_file;
  * `options` may be NULL. Errors name the file, the byte and the place in it ("records[0].nodes[17].accesses[2]"), what
  * was there and what was expected; nothing is left then.
  *
- * SYSTEM: it can't be read; INVALID_ARGUMENT: it is no graph file, or damaged; UNSUPPORTED: a later version, another
+ * WRONG_STATE: the runtime is not open; SYSTEM: it can't be read; INVALID_ARGUMENT: it is no graph file, or damaged; UNSUPPORTED: a later version, another
  * edition, or a built-in kernel that takes something else here; NOT_FOUND: a kernel or host function that is neither
  * in the file nor given; OUT_OF_RANGE: larger than the limit; errors of recording (graph.h); OUT_OF_MEMORY. Any
  * thread; may block in malloc and on the disk. Takes memory of the file's size and in proportion to it. O(bytes). */
@@ -159,6 +159,8 @@ ROTA_API rota_status rota_graph_file_find_buffer(const rota_graph_file *file, co
                                                  rota_buffer **out_buffer);
 ROTA_API rota_status rota_graph_file_find_slot(const rota_graph_file *file, const char *name,
                                                rota_slot *out_slot);
+
+/* ---- Replays: with the runtime that it was loaded with, else WRONG_STATE, also once that is closed ---- */
 
 /* Makes ready for the replays that the file describes: writes to PERSISTENT buffers what they hold first, or zeros,
  * on `device` (NULL: as of rota_buffer_write), and sets in `args`, of a plan of the graph, all INPUT buffers,

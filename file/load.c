@@ -292,9 +292,10 @@ rota_status rota_graph_load(const char *path, const rota_graph_load_options *opt
     if (!(options = ROTA_SIZED_IN(rota_graph_load_options, options, &room))) return ROTA_INVALID_ARGUMENT;
     ROTA_GIVEN_ARRAY(options->kernels, options->kernel_count);
     ROTA_GIVEN_ARRAY(options->hosts, options->host_count);
+    if (options->runtime) ROTA_TRY(rota_runtime_check(options->runtime));
     rota_graph_file *file = calloc(1, sizeof *file);
     if (!file) return rota_fail(ROTA_OUT_OF_MEMORY, "graph file '%s': no host memory", path);
-    file->runtime = options->runtime;
+    if (options->runtime) file->opened = rota_opened_now(options->runtime);
     file->info.struct_size = sizeof file->info;
     rota_status status =
         read_file(path, options->limit_bytes ? options->limit_bytes : ROTA_GRAPH_FILE_LIMIT_BYTES, file);

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/vector.h"
 #include "file/graph_file.h"
+#include "sched/opened.h"
 
 /* Bytes [offset, offset + size) of a buffer. */
 typedef struct rota_loaded_piece {
@@ -34,8 +35,8 @@ typedef struct rota_loaded_write {
 
 struct rota_graph_file {
     rota_graph *graph;
-    rota_runtime *runtime;
-    uint8_t *bytes; /* of the file, from malloc */
+    rota_opened opened; /* the runtime that it was loaded with; of none NULL */
+    uint8_t *bytes;     /* of the file, from malloc */
     size_t size_bytes;
     rota_arena arena;      /* of what is here */
     rota_buffer **buffers; /* a reference to each PERSISTENT one */

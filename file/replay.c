@@ -139,7 +139,8 @@ static rota_status make_bound(rota_graph_file *file, const lookup *said, uint32_
         return rota_buffer_create_view(argument->bound.buffer, argument->bound.offset_bytes,
                                        argument->bound.size_bytes, &file->bound[index]);
     rota_buffer *made;
-    ROTA_TRY(rota_buffer_create_in(file->runtime, rota_buffer_name(slot), rota_buffer_size(slot), &made));
+    ROTA_TRY(
+        rota_buffer_create_in(file->opened.runtime, rota_buffer_name(slot), rota_buffer_size(slot), &made));
     const rota_status status = write_zeros(file, device, made, 0, rota_buffer_size(slot));
     if (status == ROTA_OK)
         file->bound[index] = made;
@@ -193,10 +194,11 @@ static rota_status set_values(const rota_graph_file *file, const lookup *said, r
 
 rota_status rota_graph_file_prepare(rota_graph_file *file, rota_device *device, rota_args *args) {
     ROTA_GIVEN(file);
-    if (!file->runtime)
+    if (!file->opened.runtime)
         return rota_fail(ROTA_WRONG_STATE,
                          "graph '%s' was loaded from a file without a runtime: it can't run",
                          file->info.name);
+    ROTA_TRY(rota_opened_check(file->opened));
     const size_t count = file->info.buffer_count;
     if (!file->host) file->host = rota_arena_calloc(&file->arena, sizeof *file->host * (count + 1), 8);
     if (!file->bound) file->bound = rota_arena_calloc(&file->arena, sizeof *file->bound * (count + 1), 8);
@@ -265,6 +267,7 @@ rota_status rota_graph_file_check(rota_graph_file *file) {
     if (!file->is_prepared)
         return rota_fail(ROTA_WRONG_STATE, "graph '%s', from a file, was not prepared for its replays",
                          file->info.name);
+    ROTA_TRY(rota_opened_check(file->opened));
     if (!file->info.result_count)
         return rota_fail(ROTA_NOT_FOUND, "graph '%s': its file has no results to compare with",
                          file->info.name);

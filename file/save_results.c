@@ -98,6 +98,7 @@ rota_status rota_graph_file_save_results(rota_graph_file *file, float tolerance,
     if (!file->is_prepared)
         return rota_fail(ROTA_WRONG_STATE, "graph '%s', from a file, was not prepared for its replays",
                          file->info.name);
+    ROTA_TRY(rota_opened_check(file->opened));
     if (!(tolerance >= 0))
         return rota_fail(ROTA_INVALID_ARGUMENT, "graph '%s': a tolerance of %g, expected 0 or more",
                          file->info.name, (double)tolerance);

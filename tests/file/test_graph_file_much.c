@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "rota.h"
 #include "tests/kernels/kernels.h"
@@ -32,8 +33,14 @@ static const char *path(const char *name) {
 
 enum { MANY = 30000, SLOTS = 16000, ARGUMENTS = 2000000, LANES = 10000 };
 
-/* Names, buffers, pieces and arguments without number take time in proportion: seconds are for a busy machine under a
- * sanitizer, and what looks for each among all others takes longer anywhere. */
+/* Of the processor's time: what looks for each among all others takes minutes, ten times as many under a sanitizer. */
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { SECONDS = 120 };
+#else
+enum { SECONDS = 12 };
+#endif
+
+/* Names, buffers, pieces and arguments without number take time in proportion. */
 static void much_takes_time_in_proportion(void **state) {
     (void)state;
     rota_device *device;
@@ -46,7 +53,7 @@ static void much_takes_time_in_proportion(void **state) {
     rota_graph_file_bytes *first = calloc(MANY, sizeof *first);
     rota_graph_file_argument *arguments = calloc(ARGUMENTS, sizeof *arguments);
     char(*names)[16] = calloc(MANY, sizeof *names);
-    const uint64_t begin = rota_clock_ns();
+    const clock_t begin = clock();
     assert_ok(rota_open("cpu", NULL, &device));
     assert_ok(rota_graph_create(NULL, &graph));
     assert_ok(rota_recorder_open(graph, 1, "lane", &recorder));
@@ -81,7 +88,7 @@ static void much_takes_time_in_proportion(void **state) {
                            &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
     assert_ok(rota_args_create(plan, &args));
     assert_ok(rota_graph_file_prepare(file, NULL, args));
-    assert_true(rota_clock_ns() - begin < 20000000000u);
+    assert_true((clock() - begin) / CLOCKS_PER_SEC < SECONDS);
     rota_args_release(args);
     rota_plan_release(plan);
     rota_graph_file_release(file);

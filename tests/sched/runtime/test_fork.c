@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "base/arena.h"
 #include "base/atomic.h"
+#include "file/graph_file.h"
 #include "sched/plan.h"
 #include "sched/runtime/shared/external_semaphore.h"
 #include "sched/runtime/shared/external_timeline.h"
@@ -21,7 +23,7 @@ enum { WORDS = 64, BYTES = WORDS * 4 };
 static struct {
     rota_runtime *runtime;
     rota_device *device;
-    rota_buffer *buffer, *slot, *input, *output;
+    rota_buffer *buffer, *other, *slot, *input, *output;
     rota_graph *graph;
     rota_slot value;
     rota_node node;
@@ -29,6 +31,8 @@ static struct {
     rota_args *args;
     rota_ticket ticket;
     rota_external_timeline *timeline;
+    rota_graph_file *file; /* prepared; NULL without libcbor */
+    char path[64];         /* of its graph's file */
     _Alignas(16) uint32_t memory[WORDS];
 } p;
 
@@ -187,6 +191,23 @@ static rota_status call_plan_command_times(void) {
     return rota_plan_command_times(p.plan, times, 8, &replay);
 }
 
+static rota_status call_graph_save(void) {
+    return rota_graph_save(p.graph, &ROTA_GRAPH_SAVE_OPTIONS(.contents = true), "/dev/null");
+}
+static rota_status call_graph_load(void) {
+    rota_graph_file *file;
+    return rota_graph_load(p.path, &ROTA_GRAPH_LOAD_OPTIONS(.runtime = p.runtime), &file);
+}
+static rota_status call_graph_file_prepare(void) {
+    return rota_graph_file_prepare(p.file, NULL, NULL);
+}
+static rota_status call_graph_file_check(void) {
+    return rota_graph_file_check(p.file);
+}
+static rota_status call_graph_file_save_results(void) {
+    return rota_graph_file_save_results(p.file, 0, "/dev/null");
+}
+
 #define CALL(name)                                                                                           \
     { "rota_" #name, call_##name }
 static const struct {
@@ -235,6 +256,13 @@ static const struct {
     CALL(plan_write_trace),
     CALL(plan_node_times),
     CALL(plan_command_times),
+#ifdef ROTA_HAVE_CBOR
+    CALL(graph_save),
+    CALL(graph_load),
+    CALL(graph_file_prepare),
+    CALL(graph_file_check),
+    CALL(graph_file_save_results),
+#endif
 };
 enum { CALLS = sizeof calls / sizeof *calls };
 
@@ -257,6 +285,14 @@ static const char *const others[] = {
     "rota_devices_abandoned",
     "rota_external_timeline_release",
     "rota_external_timeline_value",
+    "rota_capture",
+    "rota_capture_contents",
+    "rota_graph_file_release",
+    "rota_graph_file_graph",
+    "rota_graph_file_get_info",
+    "rota_graph_file_buffer",
+    "rota_graph_file_find_buffer",
+    "rota_graph_file_find_slot",
 };
 
 static bool is_known(const char *name) {
@@ -292,6 +328,9 @@ static void no_call_is_left_out(void **state) {
     assert_true(check_header("sched/submit.h") >= 14);
     assert_true(check_header("sched/plan.h") >= 10);
     assert_true(check_header("sched/embed.h") >= 7);
+#ifdef ROTA_HAVE_CBOR
+    assert_true(check_header("file/graph_file.h") >= 13);
+#endif
 }
 
 /* ---- The fork ---- */
@@ -300,6 +339,7 @@ static void open_all(void) {
     assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.diagnostics = true), &p.runtime));
     assert_ok(rota_device_open(p.runtime, "cpu", &p.device));
     p.buffer = test_words(p.device, "x", WORDS, 5);
+    p.other = test_words(p.device, "y", WORDS, 5);
     rota_recorder *recorder;
     assert_ok(rota_graph_create(NULL, &p.graph));
     assert_ok(rota_graph_buffer(p.graph, ROTA_BUFFER_SLOT, "slot", BYTES, &p.slot));
@@ -309,7 +349,15 @@ static void open_all(void) {
     assert_ok(rota_recorder_open(p.graph, 0, NULL, &recorder));
     assert_ok(rota_record_copy(recorder, p.slot, 0, p.input, 0, BYTES, &p.node));
     assert_ok(rota_record_copy(recorder, p.output, 0, p.slot, 0, BYTES, NULL));
+    /* What `contents` reads. */
+    assert_ok(rota_record_copy(recorder, p.slot, 0, p.other, 0, BYTES, NULL));
     rota_recorder_close(recorder);
+#ifdef ROTA_HAVE_CBOR
+    (void)snprintf(p.path, sizeof p.path, "/proc/self/fd/%d", memfd_create("graph", MFD_CLOEXEC));
+    assert_ok(rota_graph_save(p.graph, NULL, p.path));
+    assert_ok(rota_graph_load(p.path, &ROTA_GRAPH_LOAD_OPTIONS(.runtime = p.runtime), &p.file));
+    assert_ok(rota_graph_file_prepare(p.file, NULL, NULL));
+#endif
     assert_ok(rota_compile(p.runtime, p.graph, &ROTA_COMPILE_OPTIONS(.devices = &p.device, .device_count = 1),
                            &p.plan));
     assert_ok(rota_args_create(p.plan, &p.args));
@@ -338,6 +386,7 @@ static int try_all(int report) {
     rota_args_release(p.args);
     rota_plan_release(p.plan);
     rota_buffer_release(p.buffer);
+    rota_buffer_release(p.other);
     rota_graph_release(p.graph);
     rota_external_timeline_release(p.timeline);
     if (rota_runtime_close(p.runtime, 0) != ROTA_OK) return 4;
@@ -371,6 +420,7 @@ static void every_call_says_so(void **state) {
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
     /* The parent has noticed nothing. */
+    rota_graph_file_release(p.file);
     assert_ok(rota_external_timeline_signal(p.timeline, 2));
     assert_ok(rota_submit(p.plan, p.args, &p.ticket));
     assert_ok(rota_wait(p.ticket, 0));
@@ -378,6 +428,7 @@ static void every_call_says_so(void **state) {
     rota_plan_release(p.plan);
     rota_graph_release(p.graph);
     rota_buffer_release(p.buffer);
+    rota_buffer_release(p.other);
     rota_external_timeline_release(p.timeline);
     assert_ok(rota_runtime_close(p.runtime, 0));
 }
