@@ -120,10 +120,11 @@ typedef struct rota_graph_file rota_graph_file;
  * `options` may be NULL. Errors name the file, the byte and the place in it ("records[0].nodes[17].accesses[2]"), what
  * was there and what was expected; nothing is left then.
  *
- * WRONG_STATE: the runtime is not open; SYSTEM: it can't be read; INVALID_ARGUMENT: it is no graph file, or damaged; UNSUPPORTED: a later version, another
- * edition, or a built-in kernel that takes something else here; NOT_FOUND: a kernel or host function that is neither
- * in the file nor given; OUT_OF_RANGE: larger than the limit; errors of recording (graph.h); OUT_OF_MEMORY. Any
- * thread; may block in malloc and on the disk. Takes memory of the file's size and in proportion to it. O(bytes). */
+ * WRONG_STATE: the runtime is not open; SYSTEM: it can't be read; INVALID_ARGUMENT: it is no graph file, or damaged;
+ * UNSUPPORTED: a later version, another edition, or a built-in kernel that takes something else here; NOT_FOUND: a
+ * kernel or host function that is neither in the file nor given; OUT_OF_RANGE: larger than the limit; errors of
+ * recording (graph.h); OUT_OF_MEMORY. Any thread; may block in malloc and on the disk. Takes memory of the file's size
+ * and in proportion to it. O(bytes + kernels in it * kernels given). */
 ROTA_API rota_status rota_graph_load(const char *path, const rota_graph_load_options *options,
                                      rota_graph_file **out_file);
 

@@ -1,4 +1,4 @@
-/* Every allocation of saving, loading, preparing and adding results fails once: each says so, and nothing is left. Linked
+/* Every allocation of saving, loading, preparing and adding results fails once, and is reported; nothing is left. Linked
  * with --wrap for what allocates. */
 #include "tests/kit/support.h"
 
