@@ -1,5 +1,5 @@
-/* Every allocation of saving, loading, preparing and adding results fails once, and is reported; nothing is left. Linked
- * with --wrap for what allocates. */
+/* Every allocation of saving, loading, preparing and adding results fails once; it is reported, and nothing is left.
+ * Linked with --wrap for what allocates. */
 #include "tests/kit/support.h"
 
 #include <stdio.h>
