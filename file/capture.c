@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/given.h"
 #include "file/graph_file.h"
-#include "graph/graph_internal.h"
+#include "graph/graph_internal.h" /* IWYU pragma: keep */
 
 enum { NAME_MAX_BYTES = 80 };
 

@@ -236,12 +236,25 @@ static void random_graphs_run_alike(void **state) {
     assert_ok(rota_close(device, 0));
 }
 
-static void random_graphs_run_alike_on_a_gpu(void **state) {
-    (void)state;
+/* By the images that the file has. */
+static void run_on_a_gpu(const char *id) {
     rota_device *device;
-    if (rota_open("vk:0", NULL, &device) != ROTA_OK) skip();
+    if (rota_open(id, NULL, &device) != ROTA_OK) {
+        print_message("skipped: %s: %s\n", id, rota_last_error());
+        skip();
+    }
     for (uint64_t seed = 1; seed <= CASES / 3; seed++) random_case(device, seed, false);
     assert_ok(rota_close(device, 0));
+}
+
+static void random_graphs_run_alike_by_spirv(void **state) {
+    (void)state;
+    run_on_a_gpu("vk:0");
+}
+
+static void random_graphs_run_alike_by_cuda_images(void **state) {
+    (void)state;
+    run_on_a_gpu("cuda:0");
 }
 
 /* ---- Built-in kernels ---- */
@@ -563,7 +576,8 @@ static void a_kernel_that_nobody_has_is_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_graphs_run_alike),
-                                       cmocka_unit_test(random_graphs_run_alike_on_a_gpu),
+                                       cmocka_unit_test(random_graphs_run_alike_by_spirv),
+                                       cmocka_unit_test(random_graphs_run_alike_by_cuda_images),
                                        cmocka_unit_test(every_op_is_saved),
                                        cmocka_unit_test(a_program_with_its_contents),
                                        cmocka_unit_test(what_cannot_be_saved_is_said),

@@ -2,6 +2,7 @@
 #include "tests/kit/support.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -271,9 +272,86 @@ static void what_a_run_makes_is_compared(void **state) {
     assert_ok(rota_close(device, 0));
 }
 
+/* ---- Threads ---- */
+
+enum { THREADS = 4, TURNS = 8 };
+
+typedef struct shared {
+    rota_device *device;
+    rota_graph *graph;
+    uint32_t number;
+} shared;
+
+/* Compiles, and so captures, a graph that others do, too; then a file of its own: loaded, run, written again. Threads of
+ * cmocka's tests may not fail by themselves: NULL, or a sentence in static storage. */
+static void *one_of_many(void *user) {
+    const shared *s = user;
+    char path[512], again[512];
+    rota_runtime *runtime = rota_device_runtime(s->device);
+    snprintf(path, sizeof path, "%s/thread-%u", folder, s->number);
+    snprintf(again, sizeof again, "%s/thread-%u-again", folder, s->number);
+    for (uint32_t turn = 0; turn < TURNS; turn++) {
+        rota_plan *plan = NULL;
+        rota_graph_file *file = NULL;
+        rota_args *args = NULL;
+        rota_ticket ticket;
+        rota_device *device = s->device;
+        const rota_compile_options options =
+            ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .allow_undefined_reads = true);
+        const char *fault = NULL;
+        if (rota_compile(runtime, s->graph, &options, &plan) != ROTA_OK)
+            fault = "the shared graph is not compiled";
+        rota_plan_release(plan);
+        plan = NULL;
+        if (!fault &&
+            (rota_graph_save(s->graph, &ROTA_GRAPH_SAVE_OPTIONS(.contents = true), path) != ROTA_OK ||
+             rota_graph_load(path, &ROTA_GRAPH_LOAD_OPTIONS(.runtime = runtime), &file) != ROTA_OK))
+            fault = "the shared graph is not saved and loaded";
+        if (!fault && (rota_compile(runtime, rota_graph_file_graph(file), &options, &plan) != ROTA_OK ||
+                       rota_args_create(plan, &args) != ROTA_OK))
+            fault = "the loaded graph is not compiled";
+        if (!fault &&
+            (rota_graph_file_prepare(file, device, args) != ROTA_OK ||
+             rota_submit_wait(plan, args, 0, &ticket) != ROTA_OK || rota_wait(ticket, 0) != ROTA_OK ||
+             rota_graph_file_save_results(file, 0, again) != ROTA_OK))
+            fault = "the loaded graph does not run";
+        rota_args_release(args);
+        rota_plan_release(plan);
+        rota_graph_file_release(file);
+        if (fault) return (void *)(uintptr_t)fault;
+    }
+    return NULL;
+}
+
+static void threads_save_and_load_at_once(void **state) {
+    (void)state;
+    char captures[80], path[512];
+    program p;
+    shared all[THREADS];
+    pthread_t threads[THREADS];
+    rota_device *device;
+    snprintf(captures, sizeof captures, "%s/threads", folder);
+    open_capturing(rota_capture_contents, captures, &device);
+    record(device, "shared", &p);
+    for (uint32_t i = 0; i < THREADS; i++) {
+        all[i] = (shared){device, p.graph, i};
+        assert_int_equal(pthread_create(&threads[i], NULL, one_of_many, &all[i]), 0);
+    }
+    for (uint32_t i = 0; i < THREADS; i++) {
+        void *fault;
+        assert_int_equal(pthread_join(threads[i], &fault), 0);
+        if (fault) fail_msg("thread %u: %s", i, (const char *)fault);
+    }
+    /* Each time the shared graph, and what was loaded: none took another's name. */
+    assert_int_equal(captured(captures, "shared-", path, sizeof path), 2 * THREADS * TURNS);
+    release(&p);
+    assert_ok(rota_close(device, 0));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_graph_is_a_file), cmocka_unit_test(what_cannot_be_captured_is_said),
-        cmocka_unit_test(host_functions_are_named), cmocka_unit_test(what_a_run_makes_is_compared)};
+        cmocka_unit_test(host_functions_are_named), cmocka_unit_test(what_a_run_makes_is_compared),
+        cmocka_unit_test(threads_save_and_load_at_once)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
