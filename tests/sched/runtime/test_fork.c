@@ -191,6 +191,7 @@ static rota_status call_plan_command_times(void) {
     return rota_plan_command_times(p.plan, times, 8, &replay);
 }
 
+#ifdef ROTA_HAVE_CBOR
 static rota_status call_graph_save(void) {
     return rota_graph_save(p.graph, &ROTA_GRAPH_SAVE_OPTIONS(.contents = true), "/dev/null");
 }
@@ -207,6 +208,7 @@ static rota_status call_graph_file_check(void) {
 static rota_status call_graph_file_save_results(void) {
     return rota_graph_file_save_results(p.file, 0, "/dev/null");
 }
+#endif
 
 #define CALL(name)                                                                                           \
     { "rota_" #name, call_##name }
