@@ -282,8 +282,8 @@ typedef struct shared {
     uint32_t number;
 } shared;
 
-/* Compiles, and so captures, a graph that others do, too; then a file of its own: loaded, run, written again. Threads of
- * cmocka's tests may not fail by themselves: NULL, or a sentence in static storage. */
+/* Compiles, and so captures, a graph as others do; then a file of its own: loaded, run, written again. Threads of
+ * cmocka's tests may not fail by themselves: gives NULL, or a sentence in static storage. */
 static void *one_of_many(void *user) {
     const shared *s = user;
     char path[512], again[512];
