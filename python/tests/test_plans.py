@@ -549,7 +549,7 @@ def test_graphs_are_captured(tmp_path: Path) -> None:
     with rota.open("cpu", threads=1, capture=str(folder)) as other:
         try:
             slow(other, 0)  # its host function has no name of the program's
-        except rota.Unsupported as error:
+        except rota.errors.Unsupported as error:
             if "libcbor" in str(error):
                 pytest.skip(str(error))
             raise
