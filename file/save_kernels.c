@@ -13,15 +13,20 @@ typedef struct rota_saved_image {
     uint32_t index;
 } rota_saved_image;
 
-/* FNV-1a. */
-static unsigned long hash_bytes(const void *bytes, size_t size, unsigned long seed) {
-    uint64_t hash = 0xcbf29ce484222325u ^ seed;
-    for (size_t i = 0; i < size; i++) hash = (hash ^ ((const uint8_t *)bytes)[i]) * 0x100000001b3u;
-    return hash;
+/* Of whole words. */
+static unsigned long hash_words(const void *words, size_t size, unsigned long seed) {
+    uint64_t hash = seed, word;
+    for (size_t i = 0; i < size; i += sizeof word) {
+        memcpy(&word, (const uint8_t *)words + i, sizeof word);
+        hash = (hash ^ word ^ hash >> 29) * 0xff51afd7ed558ccdu;
+    }
+    return hash ^ hash >> 32;
 }
 
+_Static_assert(sizeof(rota_saved_kernel_key) % sizeof(uint64_t) == 0, "it is hashed by words");
+
 static unsigned long hash_kernel(const void *kernel, unsigned long seed) {
-    return hash_bytes(&((const rota_saved_kernel *)kernel)->key, sizeof(rota_saved_kernel_key), seed);
+    return hash_words(&((const rota_saved_kernel *)kernel)->key, sizeof(rota_saved_kernel_key), seed);
 }
 static bool same_kernel(const void *a, const void *b) {
     return memcmp(&((const rota_saved_kernel *)a)->key, &((const rota_saved_kernel *)b)->key,
@@ -29,7 +34,7 @@ static bool same_kernel(const void *a, const void *b) {
 }
 
 static unsigned long hash_image(const void *image, unsigned long seed) {
-    return hash_bytes(&((const rota_saved_image *)image)->data, sizeof(void *), seed);
+    return hash_words(&((const rota_saved_image *)image)->data, sizeof(void *), seed);
 }
 static bool same_image(const void *a, const void *b) {
     const rota_saved_image *x = a, *y = b;
