@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include "bench/commands.h"
 #include "bench/graphs.h"
 #include "bench/graphs_file.h"
@@ -14,6 +15,7 @@
 #define PROGRAM "rota-bench plan"
 #define THREADS_MAX 64
 #define BUILDS_MAX 1000
+#define FILE_ROUNDS 5
 
 typedef struct plan_settings {
     bench_graph_options graph;
@@ -128,14 +130,63 @@ static rota_status build(const plan_settings *settings, plan_build *out) {
     return status;
 }
 
-static rota_status save(const plan_settings *settings) {
+/* Times of a graph's file, per node: written, also to the disk, and read. What is no file that can be read again, such
+ * as a pipe, is written once and not timed. */
+typedef struct file_times {
+    double save_ns[FILE_ROUNDS], load_ns[FILE_ROUNDS];
+    double bytes; /* 0: not timed */
+} file_times;
+
+/* Saves, and loads what was saved, which has as many nodes. */
+static rota_status save_and_load(const bench_graph *graph, const char *path, uint32_t round,
+                                 file_times *out) {
+    const rota_kernel *kernels[BENCH_KERNEL_COUNT];
+    rota_graph_file *file;
+    rota_graph_file_info info = ROTA_GRAPH_FILE_INFO();
+    const double nodes = (double)graph->node_count;
+    bench_graph_kernels(kernels);
+    uint64_t begin = rota_clock_ns();
+    ROTA_TRY(bench_graph_save(graph, path));
+    out->save_ns[round] = (double)(rota_clock_ns() - begin) / nodes;
+    begin = rota_clock_ns();
+    ROTA_TRY(rota_graph_load(
+        path, &ROTA_GRAPH_LOAD_OPTIONS(.kernels = kernels, .kernel_count = BENCH_KERNEL_COUNT), &file));
+    out->load_ns[round] = (double)(rota_clock_ns() - begin) / nodes;
+    rota_status status = rota_graph_file_get_info(file, &info);
+    if (status == ROTA_OK && info.node_count != graph->node_count)
+        status = rota_fail(ROTA_INTERNAL, "'%s' has %" PRIu64 " nodes, expected %" PRIu64, path,
+                           info.node_count, graph->node_count);
+    rota_graph_file_release(file);
+    return status;
+}
+
+static rota_status save(const plan_settings *settings, file_times *out) {
+    struct stat file;
     bench_graph *graph = NULL;
+    out->bytes = 0;
     if (!settings->save) return ROTA_OK;
     ROTA_TRY(bench_graph_create(&settings->graph, &graph));
     rota_status status = bench_graph_record_all(graph, settings->threads);
     if (status == ROTA_OK) status = bench_graph_save(graph, settings->save);
+    if (status == ROTA_OK && stat(settings->save, &file) == 0 && S_ISREG(file.st_mode))
+        out->bytes = (double)file.st_size;
+    for (uint32_t round = 0; round < FILE_ROUNDS && out->bytes > 0 && status == ROTA_OK; round++)
+        status = save_and_load(graph, settings->save, round, out);
     bench_graph_release(graph);
     return status;
+}
+
+static void report_file(uint64_t nodes, file_times *times, cJSON *result) {
+    if (times->bytes <= 0) return;
+    const sample_stats saved = samples_describe(times->save_ns, FILE_ROUNDS);
+    const sample_stats loaded = samples_describe(times->load_ns, FILE_ROUNDS);
+    const double bytes = times->bytes / (double)nodes;
+    printf("save     %8.1f ns/node  (%.1f to %.1f)\n", saved.median, saved.least, saved.most);
+    printf("load     %8.1f ns/node  (%.1f to %.1f)\n", loaded.median, loaded.least, loaded.most);
+    printf("file     %8.1f bytes/node\n", bytes);
+    cJSON_AddNumberToObject(result, "save_ns_per_node", saved.median);
+    cJSON_AddNumberToObject(result, "load_ns_per_node", loaded.median);
+    cJSON_AddNumberToObject(result, "file_bytes_per_node", bytes);
 }
 
 /* A build of its own, since names that say the layer are not what is timed. */
@@ -220,6 +271,7 @@ static cJSON *described(const plan_settings *settings, const char *graph, uint64
 static int run_plan(const plan_settings *settings, const char *graph, uint64_t builds, const char *out) {
     double record_ns[BUILDS_MAX], compile_ns[BUILDS_MAX], buffers_ns[BUILDS_MAX], certified_ns[BUILDS_MAX];
     plan_build last;
+    file_times file;
     progress_bar bar;
     progress_begin(&bar, "building", "builds", builds + 1);
     rota_status status = build(settings, &last); /* warms up */
@@ -233,7 +285,7 @@ static int run_plan(const plan_settings *settings, const char *graph, uint64_t b
     }
     progress_end(&bar);
     if (status == ROTA_OK) status = draw(settings);
-    if (status == ROTA_OK) status = save(settings);
+    if (status == ROTA_OK) status = save(settings, &file);
     if (status != ROTA_OK) return report_failure(PROGRAM, status);
     sample_stats record = samples_describe(record_ns, builds), compile = samples_describe(compile_ns, builds);
     sample_stats buffers = samples_describe(buffers_ns, builds);
@@ -252,6 +304,7 @@ static int run_plan(const plan_settings *settings, const char *graph, uint64_t b
     cJSON *result = described(settings, graph, builds, &last, &record, &compile, &certified);
     cJSON_AddNumberToObject(result, "buffers_ns_per_node", buffers.median);
     cJSON_AddNumberToObject(result, "arena_lower_bound_bytes", (double)bound);
+    report_file(last.nodes, &file, result);
     return report_write(result, out, code);
 }
 

@@ -67,7 +67,8 @@ graph_files() {
       fields run.json file graph writer nodes checked edges barriers compile_us done_us done_us_min done_us_max
     done
   done
-  expect 0 'ns/node' "$bench" plan --graph chain --nodes 200 --save plan.rota
+  expect 0 'load +[0-9.]+ ns/node' "$bench" plan --graph chain --nodes 200 --save plan.rota --out plan.json
+  fields plan.json save_ns_per_node load_ns_per_node file_bytes_per_node
   expect 0 'nothing was checked, and nothing is timed' "$bench" run plan.rota --device cpu
   python3 - chain.rota <<'PY'
 import sys
