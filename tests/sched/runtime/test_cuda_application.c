@@ -5,12 +5,13 @@
 #include <stdlib.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "exec/cuda/cuda_device.h"
 #include "sched/runtime/shared/devices.h" /* IWYU pragma: keep */
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/kit/nap.h"
 
 #ifdef ROTA_HAVE_CUDA
+#include "exec/cuda/cuda_device.h"
+
 enum { WORDS = 4096, BYTES = 4 * WORDS };
 enum { ALIGNMENT = 256 }; /* of what the driver gives */
 #define PATIENCE_NS 20000000000u
