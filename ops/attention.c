@@ -32,7 +32,7 @@ static uint32_t parts_backward(rota_exec_kind kind, const void *params, const ui
                                uint32_t slot_mask, const rota_cuda_target *target,
                                rota_kernel_part out_parts[ROTA_KERNEL_PARTS_MAX]) {
     (void)operand_bytes;
-    if (kind == ROTA_EXEC_CUDA && target && rota_cuda_attention_backward_by_cudnn(params, slot_mask, target))
+    if (kind == ROTA_EXEC_CUDA && target && rota_cuda_attention_backward_as_one(params, slot_mask, target))
         return 0;
     return rota_attention_backward_parts(params, out_parts);
 }

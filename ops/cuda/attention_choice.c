@@ -18,7 +18,7 @@ static void key_of(const rota_cudnn_attention *a, const rota_cuda_target *target
                    char out_key[ROTA_CHOICE_KEY_MAX]) {
     int length =
         snprintf(out_key, ROTA_CHOICE_KEY_MAX, "attention%s|%s|%u|%s|cudnn %llu|%u %u|%u %u %u %u %u|%a",
-                 a->backward ? "_backward" : "", target->name, target->multiprocessors, target->driver,
+                 a->backward ? "_gradient" : "", target->name, target->multiprocessors, target->driver,
                  (unsigned long long)rota_cudnn_version(), a->dtype, a->causal, a->batch, a->heads,
                  a->queries, a->keys, a->dim, (double)a->scale);
     for (int i = 0; i < 4 && length > 0 && length < ROTA_CHOICE_KEY_MAX; i++)
@@ -32,17 +32,22 @@ rota_attention_way rota_attention_choice_find(const rota_cudnn_attention *about,
     choice chosen = {0};
     key_of(about, target, key);
     *out_known = rota_choices_find(target->cache_dir, key, &chosen, sizeof chosen);
-    return *out_known && chosen.way == ROTA_ATTENTION_BY_ROTA ? ROTA_ATTENTION_BY_ROTA
-                                                              : ROTA_ATTENTION_BY_CUDNN;
+    const bool own = chosen.way == ROTA_ATTENTION_BY_ROTA || chosen.way == ROTA_ATTENTION_BY_SM90;
+    return *out_known && own ? (rota_attention_way)chosen.way : ROTA_ATTENTION_BY_CUDNN;
 }
 
-void rota_attention_choice_keep(const rota_cudnn_attention *about, const rota_cuda_target *target) {
+void rota_attention_choice_keep(const rota_cudnn_attention *about, const rota_cuda_target *target,
+                                rota_attention_way way) {
     char key[ROTA_CHOICE_KEY_MAX];
     key_of(about, target, key);
-    rota_choices_remember(NULL, key, &(choice){.way = ROTA_ATTENTION_BY_CUDNN}, sizeof(choice));
+    rota_choices_remember(NULL, key, &(choice){.way = way}, sizeof(choice));
 }
 
 /* ---- Measuring ---- */
+
+/* By candidate. */
+static const rota_attention_way ways[] = {ROTA_ATTENTION_BY_CUDNN, ROTA_ATTENTION_BY_ROTA,
+                                          ROTA_ATTENTION_BY_SM90};
 
 struct rota_attention_measuring {
     const rota_attention_work *work;
@@ -64,7 +69,7 @@ rota_status rota_attention_measure_begin(const rota_attention_work *work, const 
     m->call = call;
     for (uint32_t i = 0; i < work->result_count; i++)
         m->result_bytes += call->operand_bytes[work->first_result + i];
-    const rota_status status = rota_measure_begin((CUstream)call->stream, 2, &m->measure);
+    const rota_status status = rota_measure_begin((CUstream)call->stream, work->by_sm90 ? 3 : 2, &m->measure);
     if (status == ROTA_OK)
         *out_measuring = m;
     else
@@ -75,7 +80,7 @@ rota_status rota_attention_measure_begin(const rota_attention_work *work, const 
 bool rota_attention_measure_next(rota_attention_measuring *m, rota_attention_way *out_way) {
     uint32_t candidate;
     if (m->measure && rota_measure_next(m->measure, &candidate)) {
-        *out_way = candidate == 0 ? ROTA_ATTENTION_BY_CUDNN : ROTA_ATTENTION_BY_ROTA;
+        *out_way = ways[candidate];
         return true;
     }
     if (m->measure) {
@@ -135,7 +140,7 @@ rota_status rota_attention_measure_end(rota_attention_measuring *m) {
     if (status == ROTA_OK) {
         const bool same =
             m->best != 0 || memcmp(m->results, m->results + m->result_bytes, m->result_bytes) == 0;
-        choice chosen = {.way = m->best == 0 && same ? ROTA_ATTENTION_BY_CUDNN : ROTA_ATTENTION_BY_ROTA};
+        choice chosen = {.way = same ? ways[m->best] : ROTA_ATTENTION_BY_ROTA};
         say(m, same);
         key_of(&m->work->about, target, key);
         rota_choices_remember(target->cache_dir, key, &chosen, sizeof chosen);

@@ -67,7 +67,7 @@ static rota_status call_attention(const rota_cuda_call *call) {
     rota_status status =
         way == ROTA_ATTENTION_BY_CUDNN && !call->again ? forward_by_cudnn(call) : ROTA_UNSUPPORTED;
     if (status == ROTA_UNSUPPORTED) return forward_by_rota(call);
-    if (status == ROTA_OK && !known) rota_attention_choice_keep(&about, call->target);
+    if (status == ROTA_OK && !known) rota_attention_choice_keep(&about, call->target, way);
     return status;
 }
 

@@ -1,5 +1,6 @@
 /* The gradient of attention by cuDNN as a library node: the kernel's parameters as cuDNN wants them, pieces
- * of what would want too large a workspace, and what is left to rota's own kernels. */
+ * of what would want too large a workspace, and what is left to rota's own kernels: those for Hopper, which are
+ * measured beside cuDNN's, and those for any GPU. */
 #include "ops/cuda/attention_cudnn_backward.h"
 
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "ops/attention.h"
 #include "ops/cuda/attention_choice.h"
 #include "ops/cuda/attention_cudnn.h"
+#include "ops/cuda/attention_sm90.h"
 #include "ops/cuda/image.h"
 
 /* Backward in a fixed order keeps 2 bytes for each score in its workspace (cuDNN pads both lengths to whole
@@ -63,14 +65,25 @@ static rota_cudnn_attention backward_of(const rota_attention_backward_params *p)
     return about;
 }
 
-bool rota_cuda_attention_backward_by_cudnn(const rota_attention_backward_params *p, uint32_t slot_mask,
-                                           const rota_cuda_target *target) {
-    if (!rota_attention_is_worth_it(p->flags, slot_mask, (uint64_t)p->batch * p->heads, p->queries, p->keys,
-                                    p->dim))
-        return false;
+static bool is_worth_it(const rota_attention_backward_params *p, uint32_t slot_mask) {
+    return rota_attention_is_worth_it(p->flags, slot_mask, (uint64_t)p->batch * p->heads, p->queries, p->keys,
+                                      p->dim);
+}
+
+static bool cudnn_takes(const rota_attention_backward_params *p, const rota_cuda_target *target) {
     const rota_cudnn_attention whole = backward_of(p);
     rota_cudnn_attention piece;
     return piece_of(&whole, &piece) && rota_cudnn_attention_takes(&piece, target, NULL);
+}
+
+bool rota_cuda_attention_backward_by_cudnn(const rota_attention_backward_params *p, uint32_t slot_mask,
+                                           const rota_cuda_target *target) {
+    return is_worth_it(p, slot_mask) && cudnn_takes(p, target);
+}
+
+bool rota_cuda_attention_backward_as_one(const rota_attention_backward_params *p, uint32_t slot_mask,
+                                         const rota_cuda_target *target) {
+    return is_worth_it(p, slot_mask) && (rota_attention_sm90_takes(p, target) || cudnn_takes(p, target));
 }
 
 uint64_t rota_cuda_workspace_attention_backward(const void *params, const uint64_t *operand_bytes,
@@ -78,7 +91,11 @@ uint64_t rota_cuda_workspace_attention_backward(const void *params, const uint64
     (void)operand_bytes;
     const rota_cudnn_attention whole = backward_of(params);
     rota_cudnn_attention piece;
-    return piece_of(&whole, &piece) ? rota_cudnn_attention_workspace(&piece, target) : 0;
+    const uint64_t by_sm90 = rota_attention_sm90_workspace(params, target);
+    bool known; /* what is, stays */
+    if (rota_attention_choice_find(&whole, target, &known) == ROTA_ATTENTION_BY_SM90) return by_sm90;
+    const uint64_t by_cudnn = piece_of(&whole, &piece) ? rota_cudnn_attention_workspace(&piece, target) : 0;
+    return by_cudnn > by_sm90 ? by_cudnn : by_sm90;
 }
 
 static uint64_t element_of(const uint32_t stride[3], uint32_t batch, uint32_t head) {
@@ -89,7 +106,8 @@ static rota_status backward_by_cudnn(const rota_cuda_call *call) {
     const rota_attention_backward_params *p = call->params;
     const rota_cudnn_attention whole = backward_of(p);
     rota_cudnn_attention piece;
-    (void)piece_of(&whole, &piece); /* as it did when the plan was compiled */
+    if (!piece_of(&whole, &piece))
+        return rota_fail(ROTA_UNSUPPORTED, "cuDNN takes no piece of this attention");
     const uint64_t *o = call->operands;
     uint64_t bytes;
     const uint64_t workspace = rota_attention_workspace(call, ROTA_ATTENTION_BACKWARD_OPERANDS, &bytes);
@@ -124,32 +142,56 @@ static rota_status backward_by_rota(const rota_cuda_call *call) {
     return ROTA_OK;
 }
 
+static rota_status backward_by_sm90(const rota_cuda_call *call) {
+    uint64_t bytes;
+    const uint64_t workspace = rota_attention_workspace(call, ROTA_ATTENTION_BACKWARD_OPERANDS, &bytes);
+    return rota_attention_sm90_run(call, workspace, bytes);
+}
+
+static rota_status backward_by(rota_attention_way way, const rota_cuda_call *call) {
+    switch (way) {
+    case ROTA_ATTENTION_BY_CUDNN:
+        return backward_by_cudnn(call);
+    case ROTA_ATTENTION_BY_SM90:
+        return backward_by_sm90(call);
+    default:
+        return backward_by_rota(call);
+    }
+}
+
+/* The way that was measured; else cuDNN's, or, where that isn't to be had, that of Hopper. */
+static rota_attention_way way_of(const rota_cuda_call *call, const rota_cudnn_attention *about,
+                                 bool *out_known) {
+    const rota_attention_way way = rota_attention_choice_find(about, call->target, out_known);
+    return *out_known || cudnn_takes(call->params, call->target) ? way : ROTA_ATTENTION_BY_SM90;
+}
+
 rota_status rota_cuda_call_attention_backward(const rota_cuda_call *call) {
     const rota_cudnn_attention about = backward_of(call->params);
     bool known;
-    const rota_attention_way way = rota_attention_choice_find(&about, call->target, &known);
-    rota_status status =
-        way == ROTA_ATTENTION_BY_CUDNN && !call->again ? backward_by_cudnn(call) : ROTA_UNSUPPORTED;
+    const rota_attention_way way = way_of(call, &about, &known);
+    const rota_status status = call->again ? ROTA_UNSUPPORTED : backward_by(way, call);
     if (status == ROTA_UNSUPPORTED) return backward_by_rota(call);
-    if (status == ROTA_OK && !known) rota_attention_choice_keep(&about, call->target);
+    if (status == ROTA_OK && !known) rota_attention_choice_keep(&about, call->target, way);
     return status;
 }
 
-/* Lets cuDNN load its code, which it does when it first runs, and measures both ways if that was not done
+/* Lets cuDNN load its code, which it does when it first runs, and measures all ways if that was not done
  * before. */
 rota_status rota_cuda_tune_attention_backward(const rota_cuda_call *call) {
-    const rota_attention_work work = {
-        .about = backward_of(call->params), .first_result = ROTA_ATTENTION_BACKWARD_DQ, .result_count = 3};
+    const rota_attention_work work = {.about = backward_of(call->params),
+                                      .first_result = ROTA_ATTENTION_BACKWARD_DQ,
+                                      .result_count = 3,
+                                      .by_sm90 = rota_attention_sm90_takes(call->params, call->target)};
     bool known;
-    rota_attention_way way = rota_attention_choice_find(&work.about, call->target, &known);
-    if (way == ROTA_ATTENTION_BY_ROTA) return ROTA_OK;
-    rota_status status = backward_by_cudnn(call);
+    rota_attention_way way = way_of(call, &work.about, &known);
+    if (known && way != ROTA_ATTENTION_BY_CUDNN) return ROTA_OK;
+    rota_status status = cudnn_takes(call->params, call->target) ? backward_by_cudnn(call) : ROTA_UNSUPPORTED;
     rota_attention_measuring *measuring;
-    if (status == ROTA_OK && !known) {
+    if (!known && (status == ROTA_OK || (status == ROTA_UNSUPPORTED && work.by_sm90))) {
         status = rota_attention_measure_begin(&work, call, &measuring);
         while (status == ROTA_OK && rota_attention_measure_next(measuring, &way))
-            rota_attention_measure_ran(measuring, way == ROTA_ATTENTION_BY_CUDNN ? backward_by_cudnn(call)
-                                                                                 : backward_by_rota(call));
+            rota_attention_measure_ran(measuring, backward_by(way, call));
         if (status == ROTA_OK) status = rota_attention_measure_end(measuring);
     }
     return status == ROTA_UNSUPPORTED ? ROTA_OK

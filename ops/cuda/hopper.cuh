@@ -102,6 +102,44 @@ __device__ __forceinline__ void tile_store(const tensor_map *map, uint32_t from,
 template <int left> __device__ __forceinline__ void tile_store_wait_read() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(left) : "memory");
 }
+/* Of tensors of four axes; the coordinates are of the contiguous one first. */
+__device__ __forceinline__ void tile_load(uint32_t to, const tensor_map *map, uint32_t barrier, int32_t x, int32_t y,
+                                          int32_t z, int32_t w) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
+                 "l"(map), "r"(barrier), "r"(x), "r"(y), "r"(z), "r"(w)
+                 : "memory");
+}
+__device__ __forceinline__ void tile_store(const tensor_map *map, uint32_t from, int32_t x, int32_t y, int32_t z,
+                                           int32_t w) {
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+                 "r"(from), "r"(x), "r"(y), "r"(z), "r"(w)
+                 : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+
+/* ---- Bulk copies of bytes: addresses and sizes are multiples of 16 ---- */
+
+__device__ __forceinline__ void bytes_load(uint32_t to, const void *from, uint32_t bytes, uint32_t barrier) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+                 "l"(from), "r"(bytes), "r"(barrier)
+                 : "memory");
+}
+/* Stores f32, or adds them to what is there. */
+__device__ __forceinline__ void floats_store(float *to, uint32_t from, uint32_t bytes, bool add) {
+    if (add)
+        asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(to), "r"(from),
+                     "r"(bytes)
+                     : "memory");
+    else
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
+                     : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+/* Until all stores of this thread are done: what it adds from now on is added to them. */
+__device__ __forceinline__ void stores_wait() {
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
 /* Orders this thread's plain writes of shared memory before the copy engine's reads. */
 __device__ __forceinline__ void fence_shared_async() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -154,6 +192,7 @@ template <int columns, bool bf16, bool a_across, bool b_across> struct warpgroup
 #define ROTA_TEXT_10(tens)                                                                                            \
     "%" #tens "0, %" #tens "1, %" #tens "2, %" #tens "3, %" #tens "4, %" #tens "5, %" #tens "6, %" #tens "7, %" #tens \
     "8, %" #tens "9"
+#define ROTA_NAMES_32 ROTA_TEXT_10() ", " ROTA_TEXT_10(1) ", " ROTA_TEXT_10(2) ", %30, %31"
 #define ROTA_NAMES_60 \
     ROTA_TEXT_10()    \
     ", " ROTA_TEXT_10(1) ", " ROTA_TEXT_10(2) ", " ROTA_TEXT_10(3) ", " ROTA_TEXT_10(4) ", " ROTA_TEXT_10(5)
@@ -165,12 +204,13 @@ template <int columns, bool bf16, bool a_across, bool b_across> struct warpgroup
         ", %120, %121, %122, %123, %124, %125, %126, %127"
 #define ROTA_OUT(i) "+f"(d[i])
 #define ROTA_OUT_4(i) ROTA_OUT(i), ROTA_OUT(i + 1), ROTA_OUT(i + 2), ROTA_OUT(i + 3)
-#define ROTA_OUT_32(i)                                                                                               \
+#define ROTA_OUT_FROM(i)                                                                                               \
     ROTA_OUT_4(i), ROTA_OUT_4(i + 4), ROTA_OUT_4(i + 8), ROTA_OUT_4(i + 12), ROTA_OUT_4(i + 16), ROTA_OUT_4(i + 20), \
         ROTA_OUT_4(i + 24), ROTA_OUT_4(i + 28)
-#define ROTA_OUT_64 ROTA_OUT_32(0), ROTA_OUT_32(32)
-#define ROTA_OUT_96 ROTA_OUT_64, ROTA_OUT_32(64)
-#define ROTA_OUT_128 ROTA_OUT_96, ROTA_OUT_32(96)
+#define ROTA_OUT_32 ROTA_OUT_FROM(0)
+#define ROTA_OUT_64 ROTA_OUT_FROM(0), ROTA_OUT_FROM(32)
+#define ROTA_OUT_96 ROTA_OUT_64, ROTA_OUT_FROM(64)
+#define ROTA_OUT_128 ROTA_OUT_96, ROTA_OUT_FROM(96)
 
 /* A, B, ADD, TA, TB: the operands' numbers that follow the accumulators. */
 #define ROTA_WGMMA(COLUMNS, REGISTERS, TYPE, A, B, ADD, TA, TB)                                                    \
@@ -189,8 +229,25 @@ template <int columns, bool bf16, bool a_across, bool b_across> struct warpgroup
                 ROTA_WGMMA(COLUMNS, REGISTERS, "f16", A, B, ADD, TA, TB);                                              \
         }                                                                                                              \
     };
+ROTA_WARPGROUP_PRODUCT(64, 32, 32, 33, 34, 35, 36)
 ROTA_WARPGROUP_PRODUCT(128, 64, 64, 65, 66, 67, 68)
 ROTA_WARPGROUP_PRODUCT(192, 96, 96, 97, 98, 99, 100)
 ROTA_WARPGROUP_PRODUCT(256, 128, 128, 129, 130, 131, 132)
+
+/* d [64, 64] (+)= a [64, 16] b [16, 64] with a in registers: of each thread those elements that it would hold of a
+ * result of 16 columns, two in a word. b is across. */
+#define ROTA_WGMMA_KEPT(TYPE)                                                                                        \
+    asm volatile("{\n.reg .pred add;\nsetp.ne.b32 add, %37, 0;\n"                                                    \
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." TYPE "." TYPE " {" ROTA_NAMES_32                      \
+                 "}, {%32, %33, %34, %35}, %36, add, 1, 1, 1;\n}"                                                    \
+                 : ROTA_OUT_32                                                                                 \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add))
+template <bool bf16>
+__device__ __forceinline__ void product_of_kept(float (&d)[32], const uint32_t *a, uint64_t b, uint32_t add) {
+    if constexpr (bf16)
+        ROTA_WGMMA_KEPT("bf16");
+    else
+        ROTA_WGMMA_KEPT("f16");
+}
 
 #endif

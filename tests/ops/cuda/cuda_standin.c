@@ -129,6 +129,21 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction function, void *
     standin_clock_ms += standin_launch_ms;
     return synchronize(config->hStream);
 }
+/* As the driver looks at them; the map says nothing. */
+static CUresult encode(CUtensorMap *out, CUtensorMapDataType type, cuuint32_t rank, void *address,
+                       const cuuint64_t *extents, const cuuint64_t *strides, const cuuint32_t *boxes,
+                       const cuuint32_t *steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                       CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+    (void)type, (void)interleave, (void)promotion, (void)fill;
+    bool right = (uintptr_t)address % 16 == 0;
+    for (cuuint32_t i = 0; i < rank; i++)
+        right = right && extents[i] > 0 && boxes[i] > 0 && boxes[i] <= 256 && steps[i] == 1;
+    for (cuuint32_t i = 0; i + 1 < rank; i++)
+        right = right && strides[i] > 0 && strides[i] % 16 == 0 && strides[i] < UINT64_C(1) << 40;
+    if (swizzle == CU_TENSOR_MAP_SWIZZLE_128B) right = right && boxes[0] * 2 <= 128;
+    memset(out, 0, sizeof *out);
+    return right ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
 
 typedef void (*any)(void); /* the type that every function's address may be cast to */
 
@@ -167,6 +182,7 @@ EXPORT CUresult cuGetProcAddress_v2(const char *name, void **out, int version, c
                  {"cuLibraryGetKernel", (any)get_kernel},
                  {"cuKernelSetAttribute", (any)set_attribute},
                  {"cuKernelGetFunction", (any)get_function},
+                 {"cuTensorMapEncodeTiled", (any)encode},
                  {"cuLaunchKernelEx", (any)launch}};
     (void)version, (void)flags;
     const bool is_newer = standin_newer && strcmp(standin_newer, name) == 0;

@@ -1,6 +1,6 @@
-/* Attention of 16-bit floats on a CUDA device: cuDNN's way of a library node against rota's own kernels,
- * measured and captured as plans do, whole and in pieces, and twice for the same bits; and how long each
- * takes. Skipped where there is no GPU or no cuDNN. */
+/* Attention of 16-bit floats on a CUDA device: cuDNN's way of a library node, and that of the kernels for Hopper,
+ * against rota's kernels for any GPU, measured and captured as plans do, whole and in pieces, and twice for the
+ * same bits; and how long each takes. Skipped where there is no GPU or no cuDNN. */
 #include "ops/cuda/attention_cudnn_backward.h"
 #include "tests/kit/support.h"
 
@@ -14,6 +14,7 @@
 #include "bench/half.h"
 #include "ops/attention.h"
 #include "ops/cuda/attention_cudnn.h"
+#include "ops/cuda/attention_sm90.h"
 #include "ops/cuda/choices.h"
 #include "ops/cuda/cudnn_plan.h"
 #include "ops/kernel_objects.h"
@@ -34,7 +35,7 @@ static const shape shapes[] = {
     {ROTA_BF16, true, true, 4, 12, 1024, 1024, 64},  {ROTA_F16, false, false, 8, 12, 1024, 1024, 64},
     {ROTA_BF16, true, true, 32, 12, 1024, 1024, 64}, {ROTA_BF16, true, false, 1, 16, 4096, 4096, 128},
     {ROTA_BF16, true, true, 2, 4, 201, 330, 64},     {ROTA_F16, false, true, 2, 4, 257, 150, 128},
-    {ROTA_BF16, true, true, 64, 6, 256, 256, 64},
+    {ROTA_BF16, true, true, 64, 6, 256, 256, 64},    {ROTA_F16, true, false, 3, 50, 777, 1025, 48},
 };
 
 static cuda_kit kit;
@@ -42,7 +43,8 @@ static uint32_t lines;
 static char last_line[ROTA_ERROR_MESSAGE_MAX];
 
 static void listen(void *user, rota_log_level level, const char *message) {
-    (void)user, (void)level;
+    (void)user;
+    if (level < ROTA_LOG_WARNING) return; /* which way is the fastest */
     lines++;
     snprintf(last_line, sizeof last_line, "%s", message);
 }
@@ -126,15 +128,24 @@ static void node_close(node *n) {
     for (uint32_t i = 0; i < n->call.operand_count; i++) cuda_kit_free(&kit, n->operands[i]);
 }
 
-/* Runs the node's graph, one way or the other, and reads `count` operands from `first` on. */
-static uint8_t *run(node *n, bool by_rota, uint32_t first, uint32_t count) {
+/* Hopper's way; the others are the kernel's. */
+static rota_status call_sm90(const rota_cuda_call *call) {
+    return rota_attention_sm90_run(call, call->operands[ROTA_ATTENTION_BACKWARD_OPERANDS],
+                                   call->operand_bytes[ROTA_ATTENTION_BACKWARD_OPERANDS]);
+}
+
+/* Runs the graph of a call, of rota's kernels or not, and reads `count` operands from `first` on. */
+static uint8_t *run_call(node *n, rota_cuda_call_fn function, bool by_rota, uint32_t first, uint32_t count) {
     uint64_t bytes = 0;
     for (uint32_t i = first; i < first + count; i++) bytes += n->bytes[i];
     uint8_t *results = malloc(bytes), *result = results;
     assert_non_null(results);
+    memset(results, 0xff, bytes); /* NaN, which are to be written over */
+    for (uint32_t i = first; i < first + count; i++)
+        cuda_kit_write(&kit, n->operands[i], results, n->bytes[i]);
     n->call.again = by_rota;
     cuda_kit_capture_begin(&kit);
-    assert_ok(n->kernel->cuda.call(&n->call));
+    assert_ok(function(&n->call));
     cuda_kit_capture_end_and_run(&kit);
     for (uint32_t i = first; i < first + count; result += n->bytes[i++])
         cuda_kit_read(&kit, n->operands[i], result, n->bytes[i]);
@@ -142,13 +153,17 @@ static uint8_t *run(node *n, bool by_rota, uint32_t first, uint32_t count) {
     return results;
 }
 
+static uint8_t *run(node *n, bool by_rota, uint32_t first, uint32_t count) {
+    return run_call(n, n->kernel->cuda.call, by_rota, first, count);
+}
+
 /* Microseconds of one of many calls, without a graph. */
-static double time_runs(node *n, bool by_rota) {
+static double time_runs(node *n, rota_cuda_call_fn function, bool by_rota) {
     n->call.again = by_rota;
-    for (uint32_t i = 0; i < 3; i++) assert_ok(n->kernel->cuda.call(&n->call));
+    for (uint32_t i = 0; i < 3; i++) assert_ok(function(&n->call));
     cuda_kit_finish(&kit);
     const uint64_t begin = rota_clock_ns();
-    for (uint32_t i = 0; i < TIMED_RUNS; i++) assert_ok(n->kernel->cuda.call(&n->call));
+    for (uint32_t i = 0; i < TIMED_RUNS; i++) assert_ok(function(&n->call));
     cuda_kit_finish(&kit);
     return (double)(rota_clock_ns() - begin) / 1e3 / TIMED_RUNS;
 }
@@ -169,20 +184,23 @@ static void expect_close(const shape *s, rota_dtype dtype, const uint8_t *got, c
                  s->dim, s->keys, apart);
 }
 
-/* Compares the two ways, and cuDNN's with itself. */
-static void check(node *n, uint32_t first, uint32_t count, const char *const *names) {
-    uint8_t *one = run(n, false, first, count), *two = run(n, false, first, count);
+/* Compares the call with rota's own kernels, and with itself. */
+static void check(node *n, rota_cuda_call_fn function, const char *way, uint32_t first, uint32_t count,
+                  const char *const *names) {
+    uint8_t *one = run_call(n, function, false, first, count),
+            *two = run_call(n, function, false, first, count);
     uint8_t *own = run(n, true, first, count);
     uint64_t offset = 0;
     for (uint32_t i = 0; i < count; offset += n->bytes[first + i++]) {
         const bool is_lse = strcmp(names[i], "lse") == 0;
         if (memcmp(one + offset, two + offset, n->bytes[first + i]) != 0)
-            fail_msg("%s: other bits", names[i]);
+            fail_msg("%s by %s: other bits", names[i], way);
         expect_close(n->shape, is_lse ? ROTA_F32 : n->shape->dtype, one + offset, own + offset,
                      n->bytes[first + i], names[i]);
     }
-    print_message("  cuDNN %.1f us, rota %.1f us; workspace %llu bytes\n", time_runs(n, false),
-                  time_runs(n, true), (unsigned long long)n->bytes[n->call.operand_count - 1]);
+    print_message("  %s %.1f us, rota %.1f us; workspace %llu bytes\n", way, time_runs(n, function, false),
+                  time_runs(n, n->kernel->cuda.call, true),
+                  (unsigned long long)n->bytes[n->call.operand_count - 1]);
     free(one), free(two), free(own);
 }
 
@@ -193,7 +211,7 @@ static void compare(const shape *s) {
                   s->keys, s->causal ? ", causal" : "", rota_dtype_name(s->dtype));
     node_open(&f, s, false);
     measure(&f);
-    check(&f, 3, 2, forward);
+    check(&f, f.kernel->cuda.call, "cuDNN", 3, 2, forward);
     node_open(&b, s, true);
     measure(&b);
     uint8_t *results = run(&f, true, 3, 2);
@@ -201,7 +219,9 @@ static void compare(const shape *s) {
     cuda_kit_write(&kit, b.operands[ROTA_ATTENTION_BACKWARD_LSE], results + f.bytes[3], f.bytes[4]);
     fill(s->dtype, b.operands[ROTA_ATTENTION_BACKWARD_DOUT], b.bytes[ROTA_ATTENTION_BACKWARD_DOUT], 31);
     free(results);
-    check(&b, ROTA_ATTENTION_BACKWARD_DQ, 3, gradient);
+    check(&b, b.kernel->cuda.call, "cuDNN", ROTA_ATTENTION_BACKWARD_DQ, 3, gradient);
+    if (rota_attention_sm90_takes(&b.p, &kit.target))
+        check(&b, call_sm90, "on Hopper", ROTA_ATTENTION_BACKWARD_DQ, 3, gradient);
     node_close(&f);
     node_close(&b);
 }

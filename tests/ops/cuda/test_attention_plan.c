@@ -259,10 +259,13 @@ static void test_failure(void **state) {
     (void)state;
     start();
     *standin.fails = true;
-    const int launches = *standin.launches;
-    run r = run_on("cuda:0", ROTA_BF16, false);
+    run r = run_on("cuda:0", ROTA_BF16, false); /* which measures what else there is for the gradient */
     assert_int_equal(puts_made, 0);
-    assert_int_equal(*standin.launches - launches, 1 + 3);
+    drop(&r);
+    const int launches = *standin.launches;
+    r = run_on("cuda:0", ROTA_BF16, false);
+    assert_int_equal(puts_made, 0);
+    assert_int_equal(*standin.launches - launches, 1 + 2); /* of the gradient Hopper's, which are the fewest */
     *standin.fails = false;
     drop(&r);
     stop();

@@ -1,0 +1,249 @@
+/* Launching the gradient of attention on Hopper: tensor maps, shares, kernels out of the image. */
+#include "ops/cuda/attention_sm90.h"
+
+#include <pthread.h>
+#include <string.h>
+#include "cuda/attention_sm90.h"
+#include "ops/attention.h"
+#include "ops/cuda/attention_sm90_sizes.h"
+#include "ops/cuda/driver.h"
+#include "ops/tensor.h"
+
+#define ELEMENT_BYTES 2u
+/* Sums beyond this are too much memory to ask for. */
+#define SUMS_BYTES_MAX (UINT64_C(1) << 30)
+#define SPLITS_MAX 8u
+
+/* rota_args of exec/cuda/rota_kernel.cuh with as many operands as a kernel has. */
+typedef struct kernel_args_2 {
+    uint64_t block;
+    uint32_t slot_mask, bind_mask;
+    uint64_t operands[2];
+    rota_attention_backward_params params;
+} kernel_args_2;
+typedef struct kernel_args_4 {
+    uint64_t block;
+    uint32_t slot_mask, bind_mask;
+    uint64_t operands[4];
+    rota_attention_backward_params params;
+} kernel_args_4;
+
+/* attention_prepared of attention_sm90.cuh. */
+typedef struct prepared {
+    uint64_t maps[7][16]; /* CUtensorMap, to which CUDA's headers give a different alignment by version */
+    uint32_t splits, unused[15];
+} prepared;
+_Static_assert(sizeof(CUtensorMap) == sizeof(((prepared *)0)->maps[0]), "copied as bytes");
+_Static_assert(sizeof(prepared) == ROTA_ATTENTION_SM90_PREPARED_BYTES, "as the kernels have it");
+
+static const rota_kernel image = {.cuda = {ROTA_CUDA_IMAGE_attention_sm90}};
+
+static rota_dtype dtype_of(const rota_attention_backward_params *p) {
+    return (rota_dtype)(p->flags >> ROTA_ATTENTION_DTYPE_SHIFT);
+}
+
+static uint32_t tiles_of(uint32_t rows) {
+    return (rows - 1) / ROTA_ATTENTION_SM90_BLOCK + 1;
+}
+
+static uint64_t pairs_of(const rota_attention_backward_params *p) {
+    return (uint64_t)p->batch * p->heads;
+}
+
+/* Of one share's sums. */
+static uint64_t sums_bytes(const rota_attention_backward_params *p) {
+    return pairs_of(p) * tiles_of(p->queries) * (uint64_t)ROTA_ATTENTION_SM90_SUMS_BYTES;
+}
+
+static uint64_t stats_bytes(const rota_attention_backward_params *p) {
+    return pairs_of(p) * tiles_of(p->queries) * (uint64_t)ROTA_ATTENTION_SM90_STATS_BYTES;
+}
+
+static bool strides_fit(const rota_attention_backward_params *p, const uint32_t stride[3], uint32_t rows) {
+    const uint32_t extent[3] = {p->batch, p->heads, rows};
+    for (int axis = 0; axis < 3; axis++)
+        if (extent[axis] > 1 && (stride[axis] % 8 != 0 || stride[axis] == 0)) return false;
+    return true;
+}
+
+bool rota_attention_sm90_takes(const rota_attention_backward_params *p, const rota_cuda_target *target) {
+    const rota_dtype dtype = dtype_of(p);
+    if (!image.cuda.image || target->compute_capability != 90) return false;
+    if (target->shared_bytes_max < ROTA_ATTENTION_SM90_SHARED) return false;
+    if ((dtype != ROTA_F16 && dtype != ROTA_BF16) || !(p->flags & ROTA_ATTENTION_ALIGNED_16)) return false;
+    if (p->dim == 0 || p->dim % 8 != 0 || p->dim > ROTA_ATTENTION_SM90_DIM) return false;
+    if (pairs_of(p) == 0 || p->queries == 0 || p->keys == 0) return false;
+    if ((p->flags & ROTA_ATTENTION_CAUSAL) && p->queries > p->keys) return false;
+    if (p->queries > INT32_MAX / 2 || p->keys > INT32_MAX / 2) return false; /* coordinates */
+    return sums_bytes(p) <= SUMS_BYTES_MAX && strides_fit(p, p->q_stride, p->queries) &&
+           strides_fit(p, p->kv_stride, p->keys) && strides_fit(p, p->out_stride, p->queries);
+}
+
+/* ---- Shares ---- */
+
+/* Tiles that see a key of the block. */
+static uint32_t tiles_seeing(const rota_attention_backward_params *p, uint32_t block) {
+    const uint32_t key = block * ROTA_ATTENTION_SM90_BLOCK, behind = p->keys - p->queries;
+    const bool later = (p->flags & ROTA_ATTENTION_CAUSAL) && key > behind;
+    return tiles_of(p->queries) - (later ? (key - behind) / ROTA_ATTENTION_SM90_BLOCK : 0);
+}
+
+/* What each of the launch's blocks is given, in tiles: the most of them. As attention_walk has it. */
+static uint32_t most_tiles(const rota_attention_backward_params *p, uint32_t splits, uint32_t at_once) {
+    const uint32_t blocks = tiles_of(p->keys), pairs = (uint32_t)pairs_of(p);
+    uint32_t of_share[SPLITS_MAX] = {0}, most = 0;
+    for (uint32_t block = 0; block < blocks; block++) {
+        const uint32_t rest = block % splits;
+        of_share[block / splits % 2 ? splits - 1 - rest : rest] += tiles_seeing(p, block);
+    }
+    for (uint32_t first = 0; first < at_once && first < pairs * splits; first++) {
+        uint32_t tiles = 0;
+        for (uint32_t unit = first; unit < pairs * splits; unit += at_once) tiles += of_share[unit / pairs];
+        if (tiles > most) most = tiles;
+    }
+    return most;
+}
+
+/* As measured on an H200: what a tile takes a multiprocessor, and, of more shares than one, the kernel that adds
+ * them and each tile of sums in it. */
+#define TILE_NS 3000.0
+#define FINISH_NS 2000.0
+#define SUMS_NS 11.5
+
+uint32_t rota_attention_sm90_splits(const rota_attention_backward_params *p, const rota_cuda_target *target) {
+    const uint64_t pairs = pairs_of(p);
+    const uint32_t blocks = tiles_of(p->keys), at_once = target->multiprocessors;
+    uint32_t best = 1;
+    double least = 0;
+    if (pairs >= (uint64_t)at_once * SPLITS_MAX) return 1; /* all are busy */
+    for (uint32_t splits = 1; splits <= SPLITS_MAX && splits <= blocks; splits++) {
+        double sums = 0;
+        if (splits * sums_bytes(p) > SUMS_BYTES_MAX) break;
+        for (uint32_t share = 0; share < splits; share++) sums += tiles_seeing(p, share);
+        const double finish = splits > 1 ? FINISH_NS + sums * (double)pairs * SUMS_NS : 0.0,
+                     ns = most_tiles(p, splits, at_once) * TILE_NS + finish;
+        if (splits == 1 || ns < least) least = ns, best = splits;
+    }
+    return best;
+}
+
+uint64_t rota_attention_sm90_workspace(const rota_attention_backward_params *p,
+                                       const rota_cuda_target *target) {
+    if (!rota_attention_sm90_takes(p, target)) return 0;
+    return stats_bytes(p) + rota_attention_sm90_splits(p, target) * sums_bytes(p);
+}
+
+/* ---- The kernels; a library belongs to no context and stays for the life of the process ---- */
+
+static pthread_once_t load_once = PTHREAD_ONCE_INIT;
+static CUlibrary library;
+static CUresult load_result;
+
+static void load(void) {
+    const rota_cuda_driver *cu;
+    if (rota_cuda_driver_get(&cu) != ROTA_OK)
+        load_result = CUDA_ERROR_NOT_INITIALIZED;
+    else
+        load_result = cu->LibraryLoadData(&library, image.cuda.image, NULL, NULL, 0, NULL, NULL, 0);
+}
+
+static rota_status put(const rota_cuda_call *call, const char *name, uint64_t blocks, uint32_t threads,
+                       uint32_t shared_bytes, void **parameters) {
+    const rota_cuda_driver *cu;
+    CUkernel kernel;
+    CUdevice device;
+    CUfunction function;
+    ROTA_TRY(rota_cuda_driver_get(&cu));
+    pthread_once(&load_once, load);
+    ROTA_TRY(rota_cuda_driver_check(cu, load_result, "cuLibraryLoadData of attention's gradient on Hopper"));
+    ROTA_TRY(rota_cuda_driver_check(cu, cu->LibraryGetKernel(&kernel, library, name), name));
+    if (shared_bytes) {
+        ROTA_TRY(rota_cuda_driver_check(cu, cu->DeviceGet(&device, call->target->ordinal), "cuDeviceGet"));
+        const CUresult result = cu->KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                       (int)shared_bytes, kernel, device);
+        ROTA_TRY(rota_cuda_driver_check(cu, result, name));
+    }
+    ROTA_TRY(rota_cuda_driver_check(cu, cu->KernelGetFunction(&function, kernel), name));
+    const CUlaunchConfig config = {.gridDimX = (uint32_t)blocks,
+                                   .gridDimY = 1,
+                                   .gridDimZ = 1,
+                                   .blockDimX = threads,
+                                   .blockDimY = 1,
+                                   .blockDimZ = 1,
+                                   .sharedMemBytes = shared_bytes,
+                                   .hStream = (CUstream)call->stream};
+    return rota_cuda_driver_check(cu, cu->LaunchKernelEx(&config, function, parameters, NULL), name);
+}
+
+/* Rows of an operand, 64 columns and `box` rows at a time; columns and rows beyond are zeros from, and dropped by,
+ * the copy engine. */
+static rota_status encode(const rota_attention_backward_params *p, uint64_t operand, const uint32_t stride[3],
+                          uint32_t rows, uint32_t box, uint64_t out_map[16]) {
+    const rota_cuda_driver *cu;
+    CUtensorMap encoded;
+    const CUtensorMapDataType type =
+        dtype_of(p) == ROTA_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    const cuuint64_t extents[] = {p->dim, rows, p->heads, p->batch};
+    cuuint64_t strides[3];
+    for (int i = 0; i < 3; i++) /* that of one row, say, is none */
+        strides[i] = (extents[i + 1] > 1 ? stride[2 - i] : 8u) * (uint64_t)ELEMENT_BYTES;
+    const cuuint32_t boxes[] = {ROTA_ATTENTION_SM90_DIM, box, 1, 1}, steps[] = {1, 1, 1, 1};
+    void *address;
+    memcpy(&address, &operand, sizeof address);
+    ROTA_TRY(rota_cuda_driver_get(&cu));
+    const CUresult result = cu->TensorMapEncodeTiled(
+        &encoded, type, 4, address, extents, strides, boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    ROTA_TRY(rota_cuda_driver_check(cu, result, "cuTensorMapEncodeTiled"));
+    memcpy(out_map, &encoded, sizeof encoded);
+    return ROTA_OK;
+}
+
+static rota_status prepare(const rota_attention_backward_params *p, const uint64_t *o, prepared *out) {
+    const uint32_t block = ROTA_ATTENTION_SM90_BLOCK; /* each warpgroup stores its half of one */
+    const struct {
+        uint32_t operand, rows, box;
+        const uint32_t *stride;
+    } all[7] = {{ROTA_ATTENTION_BACKWARD_Q, p->queries, block, p->q_stride},
+                {ROTA_ATTENTION_BACKWARD_K, p->keys, block, p->kv_stride},
+                {ROTA_ATTENTION_BACKWARD_V, p->keys, block, p->kv_stride},
+                {ROTA_ATTENTION_BACKWARD_DOUT, p->queries, block, p->out_stride},
+                {ROTA_ATTENTION_BACKWARD_DQ, p->queries, block / 2, p->q_stride},
+                {ROTA_ATTENTION_BACKWARD_DK, p->keys, block / 2, p->kv_stride},
+                {ROTA_ATTENTION_BACKWARD_DV, p->keys, block / 2, p->kv_stride}};
+    for (int i = 0; i < 7; i++)
+        ROTA_TRY(encode(p, o[all[i].operand], all[i].stride, all[i].rows, all[i].box, out->maps[i]));
+    return ROTA_OK;
+}
+
+rota_status rota_attention_sm90_run(const rota_cuda_call *call, uint64_t workspace,
+                                    uint64_t workspace_bytes) {
+    const rota_attention_backward_params *p = call->params;
+    const uint64_t *o = call->operands, wanted = rota_attention_sm90_workspace(p, call->target);
+    const bool bf16 = dtype_of(p) == ROTA_BF16;
+    if (wanted == 0 || workspace_bytes < wanted)
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "attention's gradient on Hopper: %llu bytes to work with, it wants %llu",
+                         (unsigned long long)workspace_bytes, (unsigned long long)wanted);
+    uint64_t last_bits = workspace;
+    for (uint32_t i = 0; i < ROTA_ATTENTION_BACKWARD_OPERANDS; i++) last_bits |= o[i];
+    if (last_bits % 16 != 0) /* in a view of a buffer that begins there */
+        return rota_fail(ROTA_UNSUPPORTED, "an operand of attention is at no multiple of 16 bytes");
+    const uint64_t sums = workspace + stats_bytes(p), tiles = pairs_of(p) * tiles_of(p->queries);
+    prepared maps = {.splits = rota_attention_sm90_splits(p, call->target)};
+    ROTA_TRY(prepare(p, o, &maps));
+    kernel_args_4 before = {.operands = {o[ROTA_ATTENTION_BACKWARD_OUT], o[ROTA_ATTENTION_BACKWARD_DOUT],
+                                         o[ROTA_ATTENTION_BACKWARD_LSE], workspace},
+                            .params = *p};
+    kernel_args_2 products = {.operands = {workspace, sums}, .params = *p},
+                  after = {.operands = {sums, o[ROTA_ATTENTION_BACKWARD_DQ]}, .params = *p};
+    uint64_t units = pairs_of(p) * maps.splits;
+    if (units > call->target->multiprocessors) units = call->target->multiprocessors;
+    ROTA_TRY(put(call, bf16 ? "attention_sm90_prepare_bf16" : "attention_sm90_prepare_f16", tiles,
+                 ROTA_ATTENTION_SM90_ROW_THREADS, 0, (void *[]){&before}));
+    ROTA_TRY(put(call, bf16 ? "attention_sm90_bf16" : "attention_sm90_f16", units,
+                 ROTA_ATTENTION_SM90_THREADS, ROTA_ATTENTION_SM90_SHARED, (void *[]){&products, &maps}));
+    if (maps.splits == 1) return ROTA_OK; /* dq is there */
+    return put(call, bf16 ? "attention_sm90_finish_bf16" : "attention_sm90_finish_f16", tiles,
+               ROTA_ATTENTION_SM90_ROW_THREADS, 0, (void *[]){&after, &maps});
+}
