@@ -157,6 +157,8 @@ void adversary_memory_destroy(rota_exec_device *device, rota_exec_memory *memory
 /* ... the device's memory object of this address, dead or alive (NULL: another device's) ... */
 adversary_memory *adversary_memory_find(adversary_device *device, const rota_exec_memory *memory);
 /* ... whether destroyed memory was written, which is a violation; and its end when the device closes. */
+/* Its first `size` bytes become `value`, as poison. */
+void adversary_memory_fill(const adversary_memory *memory, uint8_t value, uint64_t size);
 void adversary_memory_check(adversary_device *device, const adversary_memory *memory);
 void adversary_memory_free(adversary_memory *memory);
 

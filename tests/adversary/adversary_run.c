@@ -376,7 +376,7 @@ static void poison_arenas(adversary_device *device, adversary_work *work) {
     for (uint32_t m = first; m < work->desc->memory_count; m++) {
         const adversary_memory *memory = instance->own[m];
         if (!is_arena(work, m) || memory->busy_stamp == device->stamp) continue;
-        memset((void *)(uintptr_t)memory->base.address, ADVERSARY_POISON_FRESH, memory->base.size_bytes);
+        adversary_memory_fill(memory, ADVERSARY_POISON_FRESH, memory->base.size_bytes);
     }
 }
 
