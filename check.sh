@@ -26,7 +26,7 @@ rota_install_missing
 started=$SECONDS builds=()
 presets=(usual asan tsan)
 labels=(-LE full)
-rota_options=(-DROTA_CUDA_ONLY_COMPILES=ON)
+rota_options=(-DROTA_USUAL=ON -DROTA_CUDA_ONLY_COMPILES=ON)
 case $level in
   quick)
     presets=(quick)
@@ -34,7 +34,7 @@ case $level in
     ;;
   full) # and what is short by clang's sanitizers
     presets=(release asan tsan clang)
-    rota_options=(-DROTA_CUDA_ONLY_COMPILES=OFF)
+    rota_options=(-DROTA_USUAL=OFF -DROTA_CUDA_ONLY_COMPILES=OFF)
     . tests/draw.sh
     labels=(-LE "clang_long|third_$(((draw + 1) % 3))|third_$(((draw + 2) % 3))")
     export ROTA_DRAW=$draw # the same for all, also where a day begins meanwhile

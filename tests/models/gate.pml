@@ -22,7 +22,7 @@
  * run safe maker: -DMAKER
  * run safe patience: -DPATIENCE
  * run safe linked: -DLINKED
- * run safe twice: -DLINKED -DPASSES -DTWICE -DGIVEN
+ * full safe twice: -DLINKED -DPASSES -DTWICE -DGIVEN
  * run safe lost: -DLOST -DLOSS
  * run safe given_and_loss: -DLINKED -DLOSS -DGIVEN -DW=2
  * full safe linked_and_loss: -DLINKED -DLOSS -DW=2
@@ -42,15 +42,15 @@
  * plant 11 safe: -DPATIENCE -DREVERSE | blocked_count falls before it is noted when works were handed over
  * plant 12 safe: -DPATIENCE -DREVERSE | blocked_count falls with handed_over, before it is noted when
  * plant 13 safe: -DLOST -DLOSS | a work is let go for a loss after the look that would have failed it
- * plant 14 safe: -DLINKED -DLOSS -DGIVEN -DW=2 -DREVERSE | who enters the gate does not look for the rescue
+ * costly 14 safe: -DLINKED -DLOSS -DGIVEN -DW=2 -DREVERSE | who enters the gate does not look for the rescue
  * plant 15 safe: -DLINKED -DPASSES -DW=3 | the gate keeps all that comes after a work that waits
  * plant 16 safe: -DLINKED | what waits for a work in the gate passes it on another queue
- * plant 17 safe: -DLINKED -DPASSES | who lets a work leave the gate does not wake the thread that waits for that
+ * costly 17 safe: -DLINKED -DPASSES | who lets a work leave the gate does not wake the thread that waits for that
  * plant 18 safe: -DLINKED -DPASSES -DW=3 | once something has failed nothing goes over before the gate is empty
  * plant 19 safe: -DLINKED | only the queue of the oldest work in the gate is kept back
- * plant 20 safe: -DLINKED -DPASSES -DW=3 -DREVERSE | what is with the other driver is not watched for
- * plant 21 safe: -DLINKED -DPASSES -DTWICE -DGIVEN | a work waits for others to leave a gate that is empty by then
- * plant 22 safe: -DPATIENCE -DDRIVER | that the thread hands something over is said before it is noted when
+ * costly 20 safe: -DLINKED -DPASSES -DW=3 -DREVERSE | what is with the other driver is not watched for
+ * costly 21 safe: -DLINKED -DPASSES -DTWICE -DGIVEN | a work waits for others to leave a gate that is empty by then
+ * costly 22 safe: -DPATIENCE -DDRIVER | that the thread hands something over is said before it is noted when
  */
 #ifndef PLANT
 #define PLANT 0

@@ -15,11 +15,11 @@
  *
  * run safe no_memory: -DOOM -DN=1
  * run safe given_up: -DLATE
- * run safe given_up_and_close: -DLATE -DCLOSES
+ * full safe given_up_and_close: -DLATE -DCLOSES
  * full safe no_memory_of_two: -DOOM -DN=2
  * full safe no_memory_and_close: -DOOM -DN=2 -DCLOSES
- * plant 1 safe: -DOOM -DN=2 | the executor says that it is lost while its workers still run
- * plant 2 safe: -DOOM -DN=2 | the first worker that leaves says that the device is lost
+ * costly 1 safe: -DOOM -DN=2 | the executor says that it is lost while its workers still run
+ * costly 2 safe: -DOOM -DN=2 | the first worker that leaves says that the device is lost
  * plant 3 safe: -DLATE | a buffer is freed when its last use has passed, whatever a lost device has
  * plant 4 safe: -DLATE | a lost device whose thread still hands over is taken to be finished
  * plant 5 safe: -DLATE | which lost devices are at work is asked before whether the last use has passed

@@ -17,7 +17,7 @@
  *
  * BY is who releases the set: 0 the caller at once, 1 the callback, 2 the caller after close.
  *
- * run safe closed_released: -DCLOSES -DREADER=0 -DBY=0
+ * full safe closed_released: -DCLOSES -DREADER=0 -DBY=0
  * run safe closed_held: -DCLOSES -DREADER=0 -DBY=2
  * full safe closed_by_callback: -DCLOSES -DREADER=0 -DBY=1
  * full live never_closed: -DHOSTED=0 -DREADER=0 -DBY=0

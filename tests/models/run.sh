@@ -3,8 +3,9 @@
 # be found. What is run stands in the models' first comments:
 #
 #    run MODE NAME: DEFINITIONS          holds, and is explored completely
-#    full MODE NAME: DEFINITIONS         the same, larger, which --full runs instead of all others
+#    full MODE NAME: DEFINITIONS         the same, larger, which --full runs instead
 #    plant N MODE: DEFINITIONS | WHAT    with PLANT=N an error is found
+#    costly N MODE: DEFINITIONS | WHAT   the same, looked for with --full
 #
 # MODE safe: assertions and deadlocks. live: the formula `live` under weak fairness. With -DREVERSE among the
 # definitions the last process comes first, which finds some errors sooner.
@@ -12,11 +13,11 @@
 # run.sh [--full] [MODEL...]   77 where there is no SPIN.
 set -euo pipefail
 cd "$(dirname "$0")"
-full=
+full= planted=plant
 models=()
 for argument in "$@"; do
   case $argument in
-  --full) full=full ;;
+  --full) full=full planted=costly ;;
   *) models+=("$argument") ;;
   esac
 done
@@ -50,7 +51,7 @@ explore() {
   spin -a "$@" "$here/$model" >spin.out 2>&1 &&
     "${compiler[@]}" -w -DVECTORSZ=2048 -DMEMLIM=3000 "${flags[@]}" -o pan pan.c 2>cc.out ||
     { cat spin.out cc.out; return 1; }
-  ./pan -w18 "${options[@]}" >out 2>&1 || { cat out; return 1; }
+  ./pan -w22 "${options[@]}" >out 2>&1 || { cat out; return 1; }
 }
 
 report() {
@@ -92,12 +93,12 @@ for model in "${models[@]}"; do
       # shellcheck disable=SC2086
       verify "$model" $head $tail
       ;;
-    plant)
-      [ ! "$full" ] || continue
+    plant | costly)
+      [ "$word" = "$planted" ] || continue
       # shellcheck disable=SC2086
       plant "$model" "${head#* }" "${head%% *}" "${tail#*| }" ${tail%%|*}
       ;;
     esac
-  done < <(sed -n '1,/\*\//s/^ \* \(run\|full\|plant\) /\1 /p' "$here/$model")
+  done < <(sed -n '1,/\*\//s/^ \* \(run\|full\|plant\|costly\) /\1 /p' "$here/$model")
 done
 [ $failures -eq 0 ] || { echo "$failures of the models' runs went wrong"; exit 1; }

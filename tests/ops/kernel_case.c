@@ -442,7 +442,13 @@ void kernel_check_variants(const rota_kernel *kernel, const void *params, const 
     }
 }
 
+bool kernel_case_is_short;
+
 int kernel_case_main(const rota_exec_driver *driver, int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "--short") == 0) {
+        kernel_case_is_short = true;
+        argc--, argv++;
+    }
     if (argc > 1 && strcmp(argv[1], "--list") == 0) {
         for (size_t i = 0; i < kernel_case_count; i++) puts(kernel_cases[i].name);
         return 0;

@@ -54,12 +54,15 @@ int kernel_case_judge(void **state);
 void test_conv(void **state);
 void test_pool(void **state);
 
+/* Whether kernel by kernel fewer sizes are run. */
+extern bool kernel_case_is_short;
 /* The cases (kernel_cases.c), for kernel_case_main. */
 extern const struct CMUnitTest kernel_cases[];
 extern const size_t kernel_case_count;
 /* Runs them all on a driver's first device, on Vulkan under the validation layer, and fails if that reported
  * anything; a test program's whole main, where an argument picks cases by name (* for any characters),
- * --without NAME leaves some out, and --list names them. 77, with a line on stderr, where there is no device. */
+ * --without NAME leaves some out, --short before it some sizes, and --list names them. 77, with a line on
+ * stderr, where there is no device. */
 int kernel_case_main(const rota_exec_driver *driver, int argc, char **argv);
 
 #endif
