@@ -90,8 +90,8 @@ typedef struct explore_result {
 /* Explores it to the end of its bounds, or to the first error, whose trace it prints if so told. */
 void explore_run(const explore_scenario *scenario, bool has_trace, explore_result *out_result);
 /* The whole of a program: explores each scenario, prints what was run and returns main's status. Arguments:
- * `--planted`: an error must be found; `--full`: a preemption more, may be repeated; `--only NAME`: that
- * scenario. */
+ * `--planted`: an error must be found; `--full`: a preemption more, may be repeated; `--short`: one less,
+ * of two or more; `--only NAME`: that scenario. */
 int explore_main(const explore_scenario *scenarios, unsigned count, int argc, char **argv);
 
 /* ---- For scenarios ---- */

@@ -7,9 +7,9 @@
 #    plant FILE TEXT REPLACEMENT WHAT [SCENARIO]
 #                                              TEXT must be there exactly once; it is looked for in that scenario before
 #                                              all
-#    costly ...                                the same of one that takes long, which --full looks for
 #
-# run.sh [--full] [--draw] [NAME...]   --full: a preemption more each, and the costly planted errors instead of the others
+# run.sh [--full | --short] [--draw] [NAME...]
+# --full: a preemption more each, without the planted errors; --short: one less, and all the planted errors
 # --draw: some of the programs, others each day, by ROTA_DRAW where that is set (tests/draw.sh)
 # 77 where there is no gcc that can do it.
 set -euo pipefail
@@ -18,7 +18,7 @@ here=$PWD root=$(realpath ../..) options=()
 names=()
 for argument in "$@"; do
   case $argument in
-  --full) options=(--full) ;;
+  --full | --short) options=("$argument") ;;
   --draw)
     . ../draw.sh
     groups=("wait turns handover" cpu lanes tickets)
@@ -94,15 +94,8 @@ sources() {
 }
 
 plant() {
-  [ ${#options[@]} -gt 0 ] || look_for "$@"
-}
-
-costly() {
-  [ ${#options[@]} -eq 0 ] || look_for "$@"
-}
-
-look_for() {
   local file=$1 what=$4 scenario=${5-}
+  [ "${options[*]}" != --full ] || return 0
   is_header=
   [[ $file != *.h ]] || is_header=1
   if ! replace "$(path_of "$file")" "$work/changed/$file" "$2" "$3"; then
