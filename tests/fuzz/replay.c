@@ -29,26 +29,26 @@ static void give(const uint8_t *bytes, size_t size) {
 /* One to three times: cut, a byte or a bit changed, a part left out, or a part copied to somewhere else. */
 static size_t change(uint8_t *bytes, size_t size) {
     for (size_t left = 1 + below(3); left > 0 && size > 0; left--) {
-        const size_t at = below(size), part = 1 + below(size - at < 64 ? size - at : 64);
+        const size_t begin = below(size), part = 1 + below(size - begin < 64 ? size - begin : 64);
         switch (below(8)) {
         case 0:
-            size = at;
+            size = begin;
             break;
         case 1:
-            memmove(bytes + at, bytes + at + part, size - at - part);
+            memmove(bytes + begin, bytes + begin + part, size - begin - part);
             size -= part;
             break;
         case 2:
-            memmove(bytes + below(size - part + 1), bytes + at, part);
+            memmove(bytes + below(size - part + 1), bytes + begin, part);
             break;
         case 3:
-            bytes[at] = (uint8_t)below(256);
+            bytes[begin] = (uint8_t)below(256);
             break;
         case 4:
-            bytes[at] = (uint8_t)(below(2) ? 0xff : 0);
+            bytes[begin] = (uint8_t)(below(2) ? 0xff : 0);
             break;
         default:
-            bytes[at] ^= (uint8_t)(1u << below(8));
+            bytes[begin] ^= (uint8_t)(1u << below(8));
             break;
         }
     }
