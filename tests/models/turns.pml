@@ -10,7 +10,7 @@
  *
  * run safe two_and_plain: -DWAITERS=2 -DPLAIN=1
  * run safe a_lapse: -DWAITERS=2 -DPLAIN=0 -DSLICES -DLAPSES=1
- * run live a_stop: -DWAITERS=2 -DPLAIN=1 -DTRIES=1 -DSLICES -DSTOPS=1
+ * full live a_stop: -DWAITERS=2 -DPLAIN=1 -DTRIES=1 -DSLICES -DSTOPS=1
  * full safe three_waiters: -DWAITERS=3 -DPLAIN=0
  * full safe lapse_stop_and_plain: -DWAITERS=2 -DPLAIN=1 -DTRIES=3 -DSLICES -DLAPSES=1 -DSTOPS=1
  * full live lapse_and_stop: -DWAITERS=2 -DPLAIN=0 -DSLICES -DLAPSES=1 -DSTOPS=1
