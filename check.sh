@@ -2,8 +2,8 @@
 # Installs what is missing, builds, and runs the tests: the release build's, then those of the address and
 # undefined-behaviour sanitizers and of the thread sanitizer, in one ctest whose summary is the last thing printed.
 # ./check.sh [--quick | --full] [--profile] [ctest options], such as -R submit
-# Every test once in the release build, and the sanitizers' runs of what matters: a quarter of an hour from nothing on
-# two cores. --quick: without sanitizers and what takes long, in a build of its own that is soon there (build-quick):
+# Every test once in the release build, and the sanitizers' runs of what matters: 23 minutes from nothing on two
+# cores. --quick: without sanitizers and what takes long, in a build of its own that is soon there (build-quick):
 # four minutes. --full: clang's sanitizers, too, and more of everything, of which every day has another part
 # (tests/draw.sh), over the release build; without it, CUDA images only compile where no driver could run them
 # (build-usual), and nothing is built that only its tests need.
