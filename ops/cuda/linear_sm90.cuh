@@ -236,7 +236,7 @@ private:
         if (half) asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(room), "f"(low), "f"(high) : "memory");
         member.meet();
         const uint32_t mine = column + two * 2;
-        if (half || mine >= p.n) return;
+        if (half || mine >= p.n || row >= p.m) return; /* a cluster's second tile may be beyond the last row */
         float *to = partial + static_cast<uint64_t>(row / linear_tile::rows) * p.n + mine;
         to[0] = low + __uint_as_float(load_shared(room));
         to[1] = high + __uint_as_float(load_shared(room + 4));
