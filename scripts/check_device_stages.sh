@@ -6,8 +6,9 @@ tree=$(dirname "$here")
 
 programs=(bench/rota-bench tests/conformance tests/rota-fuzz tests/test_cuda_kernels tests/test_products \
   tests/test_matmul_cuda_device
-  tests/test_attention_device tests/test_conv_device tests/test_exec_cuda_device tests/test_share_device \
-    tests/test_across_device tests/test_stream_points_device tests/test_vk_application tests/test_vk_points \
+  tests/test_attention_device tests/test_conv_device tests/test_loss_device tests/test_exec_cuda_device \
+    tests/test_share_device tests/test_across_device tests/test_stream_points_device \
+    tests/test_vk_application tests/test_vk_points \
     tests/test_vk_export_device tests/test_cuda_application_device \
     tests/test_custom_op tests/test_fuse tests/test_ops tests/test_shaders
   examples/train_gpt examples/train_patchtst examples/custom_op)
@@ -136,7 +137,7 @@ stage_tests() {
     --count "$(pick 150 200)" --seed 5001
   job 300 rota-fuzz --device "$cuda" --second "$vk" --third $third --nodes 120 --count "$(pick 100 3)" --seed 6001
   for name in $(cases test_cuda_kernels); do job 300 test_cuda_kernels "$name"; done
-  for name in test_matmul_cuda_device test_fuse test_custom_op; do job 300 $name; done
+  for name in test_matmul_cuda_device test_loss_device test_fuse test_custom_op; do job 300 $name; done
   # Kernels watched at what they declare, those of long axes among them.
   job 300 test_ops
   for device in "$cuda" "$vk"; do
