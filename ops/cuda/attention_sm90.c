@@ -1,12 +1,12 @@
 /* Launching the gradient of attention on Hopper: tensor maps, shares, kernels out of the image. */
 #include "ops/cuda/attention_sm90.h"
 
-#include <pthread.h>
-#include <string.h>
 #include "cuda/attention_sm90.h"
 #include "ops/attention.h"
 #include "ops/cuda/attention_sm90_sizes.h"
 #include "ops/cuda/driver.h"
+#include "ops/cuda/image.h"
+#include "ops/cuda/tensor_map.h"
 #include "ops/tensor.h"
 
 #define ELEMENT_BYTES 2u
@@ -30,10 +30,9 @@ typedef struct kernel_args_4 {
 
 /* attention_prepared of attention_sm90.cuh. */
 typedef struct prepared {
-    uint64_t maps[7][16]; /* CUtensorMap, to which CUDA's headers give a different alignment by version */
+    uint64_t maps[7][ROTA_TENSOR_MAP_WORDS];
     uint32_t splits, unused[15];
 } prepared;
-_Static_assert(sizeof(CUtensorMap) == sizeof(((prepared *)0)->maps[0]), "copied as bytes");
 _Static_assert(sizeof(prepared) == ROTA_ATTENTION_SM90_PREPARED_BYTES, "as the kernels have it");
 
 static const rota_kernel image = {.cuda = {ROTA_CUDA_IMAGE_attention_sm90}};
@@ -133,37 +132,14 @@ uint64_t rota_attention_sm90_workspace(const rota_attention_backward_params *p,
     return stats_bytes(p) + rota_attention_sm90_splits(p, target) * sums_bytes(p);
 }
 
-/* ---- The kernels; a library belongs to no context and stays for the life of the process ---- */
-
-static pthread_once_t load_once = PTHREAD_ONCE_INIT;
-static CUlibrary library;
-static CUresult load_result;
-
-static void load(void) {
-    const rota_cuda_driver *cu;
-    if (rota_cuda_driver_get(&cu) != ROTA_OK)
-        load_result = CUDA_ERROR_NOT_INITIALIZED;
-    else
-        load_result = cu->LibraryLoadData(&library, image.cuda.image, NULL, NULL, 0, NULL, NULL, 0);
-}
+/* ---- Launching ---- */
 
 static rota_status put(const rota_cuda_call *call, const char *name, uint64_t blocks, uint32_t threads,
                        uint32_t shared_bytes, void **parameters) {
     const rota_cuda_driver *cu;
-    CUkernel kernel;
-    CUdevice device;
     CUfunction function;
     ROTA_TRY(rota_cuda_driver_get(&cu));
-    pthread_once(&load_once, load);
-    ROTA_TRY(rota_cuda_driver_check(cu, load_result, "cuLibraryLoadData of attention's gradient on Hopper"));
-    ROTA_TRY(rota_cuda_driver_check(cu, cu->LibraryGetKernel(&kernel, library, name), name));
-    if (shared_bytes) {
-        ROTA_TRY(rota_cuda_driver_check(cu, cu->DeviceGet(&device, call->target->ordinal), "cuDeviceGet"));
-        const CUresult result = cu->KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                                       (int)shared_bytes, kernel, device);
-        ROTA_TRY(rota_cuda_driver_check(cu, result, name));
-    }
-    ROTA_TRY(rota_cuda_driver_check(cu, cu->KernelGetFunction(&function, kernel), name));
+    ROTA_TRY(rota_cuda_image_function(image.cuda.image, name, call->target, shared_bytes, &function));
     const CUlaunchConfig config = {.gridDimX = (uint32_t)blocks,
                                    .gridDimY = 1,
                                    .gridDimZ = 1,
@@ -175,28 +151,15 @@ static rota_status put(const rota_cuda_call *call, const char *name, uint64_t bl
     return rota_cuda_driver_check(cu, cu->LaunchKernelEx(&config, function, parameters, NULL), name);
 }
 
-/* Rows of an operand, 64 columns and `box` rows at a time; columns and rows beyond are zeros from, and dropped by,
- * the copy engine. */
-static rota_status encode(const rota_attention_backward_params *p, uint64_t operand, const uint32_t stride[3],
-                          uint32_t rows, uint32_t box, uint64_t out_map[16]) {
-    const rota_cuda_driver *cu;
-    CUtensorMap encoded;
-    const CUtensorMapDataType type =
-        dtype_of(p) == ROTA_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-    const cuuint64_t extents[] = {p->dim, rows, p->heads, p->batch};
-    cuuint64_t strides[3];
+/* Rows of an operand, 64 columns and `box` rows at a time. */
+static rota_status map_make(const rota_attention_backward_params *p, uint64_t address, const uint32_t stride[3],
+                            uint32_t rows, uint32_t box, uint64_t out_map[ROTA_TENSOR_MAP_WORDS]) {
+    const uint64_t extents[] = {p->dim, rows, p->heads, p->batch};
+    const uint32_t boxes[] = {ROTA_ATTENTION_SM90_DIM, box, 1, 1};
+    uint64_t strides[3];
     for (int i = 0; i < 3; i++) /* that of one row, say, is none */
         strides[i] = (extents[i + 1] > 1 ? stride[2 - i] : 8u) * (uint64_t)ELEMENT_BYTES;
-    const cuuint32_t boxes[] = {ROTA_ATTENTION_SM90_DIM, box, 1, 1}, steps[] = {1, 1, 1, 1};
-    void *address;
-    memcpy(&address, &operand, sizeof address);
-    ROTA_TRY(rota_cuda_driver_get(&cu));
-    const CUresult result = cu->TensorMapEncodeTiled(
-        &encoded, type, 4, address, extents, strides, boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    ROTA_TRY(rota_cuda_driver_check(cu, result, "cuTensorMapEncodeTiled"));
-    memcpy(out_map, &encoded, sizeof encoded);
-    return ROTA_OK;
+    return rota_tensor_map_make(dtype_of(p), 4, address, extents, strides, boxes, out_map);
 }
 
 static rota_status prepare(const rota_attention_backward_params *p, const uint64_t *o, prepared *out) {
@@ -212,7 +175,7 @@ static rota_status prepare(const rota_attention_backward_params *p, const uint64
                 {ROTA_ATTENTION_BACKWARD_DK, p->keys, block / 2, p->kv_stride},
                 {ROTA_ATTENTION_BACKWARD_DV, p->keys, block / 2, p->kv_stride}};
     for (int i = 0; i < 7; i++)
-        ROTA_TRY(encode(p, o[all[i].operand], all[i].stride, all[i].rows, all[i].box, out->maps[i]));
+        ROTA_TRY(map_make(p, o[all[i].operand], all[i].stride, all[i].rows, all[i].box, out->maps[i]));
     return ROTA_OK;
 }
 

@@ -16,21 +16,21 @@ typedef struct loaded_image {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static loaded_image *images;
 
-static rota_status library_of(const rota_cuda_driver *cu, const rota_kernel *kernel, CUlibrary *out_library) {
+static rota_status library_of(const rota_cuda_driver *cu, const void *image, const char *name,
+                              CUlibrary *out_library) {
     rota_status status = ROTA_OK;
     pthread_mutex_lock(&lock);
     loaded_image *entry = images;
-    while (entry && entry->image != kernel->cuda.image) entry = entry->next;
+    while (entry && entry->image != image) entry = entry->next;
     if (!entry) {
         entry = calloc(1, sizeof *entry);
         if (!entry)
-            status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory to load kernel '%s'", kernel->name);
+            status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory to load kernel '%s'", name);
         else
             status = rota_cuda_driver_check(
-                cu, cu->LibraryLoadData(&entry->library, kernel->cuda.image, NULL, NULL, 0, NULL, NULL, 0),
-                "cuLibraryLoadData");
+                cu, cu->LibraryLoadData(&entry->library, image, NULL, NULL, 0, NULL, NULL, 0), "cuLibraryLoadData");
         if (status == ROTA_OK) {
-            entry->image = kernel->cuda.image;
+            entry->image = image;
             entry->next = images;
             images = entry;
         } else {
@@ -56,33 +56,38 @@ static uint32_t at_least_1(uint32_t count) {
     return count ? count : 1;
 }
 
+rota_status rota_cuda_image_function(const void *image, const char *entry, const rota_cuda_target *target,
+                                     uint32_t shared_bytes, CUfunction *out_function) {
+    const rota_cuda_driver *cu;
+    CUlibrary library;
+    CUkernel kernel;
+    ROTA_TRY(rota_cuda_driver_get(&cu));
+    ROTA_TRY(library_of(cu, image, entry, &library));
+    ROTA_TRY(rota_cuda_driver_check(cu, cu->LibraryGetKernel(&kernel, library, entry), entry));
+    if (shared_bytes > SHARED_BYTES_UNASKED) {
+        CUdevice device;
+        ROTA_TRY(rota_cuda_driver_check(cu, cu->DeviceGet(&device, target->ordinal), "cuDeviceGet"));
+        const CUresult result = cu->KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                       (int)shared_bytes, kernel, device);
+        ROTA_TRY(rota_cuda_driver_check(cu, result, entry));
+    }
+    return rota_cuda_driver_check(cu, cu->KernelGetFunction(out_function, kernel), entry);
+}
+
 rota_status rota_cuda_image_run(const rota_kernel *kernel, const rota_cuda_call *call,
                                 const uint64_t *operands, const uint64_t *operand_bytes, const void *params) {
     const rota_cuda_driver *cu;
+    CUfunction function;
     if (!kernel->cuda.image || !kernel->cuda.launch || kernel->cuda.prepare)
         return rota_fail(ROTA_UNSUPPORTED, "kernel '%s' has no CUDA image", kernel->name);
-    ROTA_TRY(rota_cuda_driver_get(&cu));
-    CUlibrary library;
-    CUkernel found;
-    CUfunction function;
-    ROTA_TRY(library_of(cu, kernel, &library));
-    ROTA_TRY(
-        rota_cuda_driver_check(cu, cu->LibraryGetKernel(&found, library, kernel->cuda.entry), kernel->name));
     image_args args = {0};
     memcpy(args.words, operands, kernel->operand_count * sizeof *operands);
     memcpy(args.words + kernel->operand_count, params, kernel->param_bytes);
     rota_cuda_launch launch = {0};
     kernel->cuda.launch(params, operand_bytes, call->target, &launch);
-    if (launch.shared_bytes > SHARED_BYTES_UNASKED) {
-        CUdevice device;
-        ROTA_TRY(rota_cuda_driver_check(cu, cu->DeviceGet(&device, call->target->ordinal), "cuDeviceGet"));
-        ROTA_TRY(
-            rota_cuda_driver_check(cu,
-                                   cu->KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                                          (int)launch.shared_bytes, found, device),
-                                   kernel->name));
-    }
-    ROTA_TRY(rota_cuda_driver_check(cu, cu->KernelGetFunction(&function, found), kernel->name));
+    ROTA_TRY(rota_cuda_driver_get(&cu));
+    ROTA_TRY(rota_cuda_image_function(kernel->cuda.image, kernel->cuda.entry, call->target, launch.shared_bytes,
+                                      &function));
     const CUlaunchConfig config = {.gridDimX = at_least_1(launch.groups[0]),
                                    .gridDimY = at_least_1(launch.groups[1]),
                                    .gridDimZ = at_least_1(launch.groups[2]),

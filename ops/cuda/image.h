@@ -4,6 +4,7 @@
 #define ROTA_OPS_CUDA_IMAGE_H
 
 #include "graph/kernel.h"
+#include "ops/cuda/driver.h"
 
 /* Puts the kernel's image, which prepares nothing and takes no slots, on call->stream with these operands and
  * parameters. A CUDA context is current. Any thread; may block in the driver when an image is loaded first.
@@ -15,5 +16,10 @@ rota_status rota_cuda_image_run(const rota_kernel *kernel, const rota_cuda_call 
  * call's. */
 rota_status rota_cuda_image_run_node(const rota_kernel *kernel, const rota_cuda_call *call,
                                      const uint8_t *operands, const void *params);
+
+/* A kernel of an image, to be launched by the caller with so much dynamic shared memory. Any thread; may block in the
+ * driver when an image is loaded first, which is then there for the life of the process. */
+rota_status rota_cuda_image_function(const void *image, const char *entry, const rota_cuda_target *target,
+                                     uint32_t shared_bytes, CUfunction *out_function);
 
 #endif

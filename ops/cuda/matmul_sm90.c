@@ -2,10 +2,10 @@
 #include "ops/cuda/matmul_sm90.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <string.h>
 #include "cuda/matmul_sm90.h"
 #include "ops/cuda/driver.h"
+#include "ops/cuda/image.h"
+#include "ops/cuda/tensor_map.h"
 
 #define TILE(ROWS, COLUMNS, WARPGROUPS, STAGES, CLUSTER_M, CLUSTER_N, STAGING, GROUP)                        \
     {ROWS,      COLUMNS,   WARPGROUPS, STAGES,                                                               \
@@ -38,10 +38,9 @@ typedef struct kernel_args {
 } kernel_args;
 
 typedef struct prepared {
-    uint64_t maps[3][16]; /* CUtensorMap, to which CUDA's headers give a different alignment by version */
+    uint64_t maps[3][ROTA_TENSOR_MAP_WORDS];
     uint32_t group, unused[15];
 } prepared;
-_Static_assert(sizeof(CUtensorMap) == sizeof(((prepared *)0)->maps[0]), "copied as bytes");
 _Static_assert(sizeof(prepared) == ROTA_MATMUL_SM90_PREPARED_BYTES, "as the kernels have it");
 
 static const rota_kernel image = {.cuda = {ROTA_CUDA_IMAGE_matmul_sm90}};
@@ -150,49 +149,13 @@ bool rota_matmul_sm90_aligned(const uint64_t operands[3]) {
     return (operands[0] | operands[1] | operands[2]) % 16 == 0;
 }
 
-/* ---- The kernels; a library belongs to no context and stays for the life of the process ---- */
+/* ---- Launching ---- */
 
-static pthread_once_t load_once = PTHREAD_ONCE_INIT;
-static CUlibrary library;
-static CUresult load_result;
-
-static void load(void) {
-    const rota_cuda_driver *cu;
-    if (rota_cuda_driver_get(&cu) != ROTA_OK)
-        load_result = CUDA_ERROR_NOT_INITIALIZED;
-    else
-        load_result = cu->LibraryLoadData(&library, image.cuda.image, NULL, NULL, 0, NULL, NULL, 0);
-}
-
-static rota_status kernel_get(const rota_cuda_driver *cu, const rota_cuda_target *target, const char *name,
-                              uint32_t shared_bytes, CUfunction *out_function) {
-    pthread_once(&load_once, load);
-    ROTA_TRY(rota_cuda_driver_check(cu, load_result, "cuLibraryLoadData of the Hopper products"));
-    CUkernel kernel;
-    CUdevice device;
-    ROTA_TRY(rota_cuda_driver_check(cu, cu->LibraryGetKernel(&kernel, library, name), name));
-    ROTA_TRY(rota_cuda_driver_check(cu, cu->DeviceGet(&device, target->ordinal), "cuDeviceGet"));
-    CUresult result = cu->KernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                             (int)shared_bytes, kernel, device);
-    ROTA_TRY(rota_cuda_driver_check(cu, result, name));
-    return rota_cuda_driver_check(cu, cu->KernelGetFunction(out_function, kernel), name);
-}
-
-static rota_status encode(const rota_cuda_driver *cu, const rota_matmul_sm90_map *map, rota_dtype dtype,
-                          uint64_t out_map[16]) {
-    CUtensorMap encoded;
-    const CUtensorMapDataType type =
-        dtype == ROTA_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
-    const cuuint64_t extents[] = {map->extent_x, map->extent_y}, strides[] = {map->stride_y_bytes};
-    const cuuint32_t box[] = {map->box_x, map->box_y}, steps[] = {1, 1};
-    void *address;
-    memcpy(&address, &map->address, sizeof address);
-    CUresult result = cu->TensorMapEncodeTiled(
-        &encoded, type, 2, address, extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    ROTA_TRY(rota_cuda_driver_check(cu, result, "cuTensorMapEncodeTiled"));
-    memcpy(out_map, &encoded, sizeof encoded);
-    return ROTA_OK;
+static rota_status map_make(const rota_matmul_sm90_map *map, rota_dtype dtype,
+                            uint64_t out_map[ROTA_TENSOR_MAP_WORDS]) {
+    const uint64_t extents[] = {map->extent_x, map->extent_y}, strides[] = {map->stride_y_bytes};
+    const uint32_t box[] = {map->box_x, map->box_y};
+    return rota_tensor_map_make(dtype, 2, map->address, extents, strides, box, out_map);
 }
 
 /* Of the product in kernel_args, which has its operands' maps in `tensor_maps`. */
@@ -203,7 +166,7 @@ static rota_status put(const rota_cuda_call *call, const rota_matmul_sm90_tile *
     CUfunction function;
     ROTA_TRY(rota_cuda_driver_get(&cu));
     launch_of(&args->params, t, call->target, &launch);
-    ROTA_TRY(kernel_get(cu, call->target, name, launch.shared_bytes, &function));
+    ROTA_TRY(rota_cuda_image_function(image.cuda.image, name, call->target, launch.shared_bytes, &function));
     CUlaunchAttribute cluster = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
                                  .value.clusterDim = {launch.cluster[0], 1, 1}};
     const CUlaunchConfig config = {.gridDimX = launch.groups[0],
@@ -222,16 +185,14 @@ static rota_status put(const rota_cuda_call *call, const rota_matmul_sm90_tile *
 }
 
 rota_status rota_matmul_sm90_run(const rota_cuda_call *call, rota_dtype dtype, uint32_t tile) {
-    const rota_cuda_driver *cu;
     const rota_matmul_params *p = call->params;
     const uint32_t layout =
         (p->flags & ROTA_MATMUL_TRANSPOSE_A ? 2u : 0u) + (p->flags & ROTA_MATMUL_TRANSPOSE_B ? 1u : 0u);
-    ROTA_TRY(rota_cuda_driver_get(&cu));
     kernel_args args = {.operands = {call->operands[0], call->operands[1], call->operands[2]}, .params = *p};
     prepared tensor_maps = {.group = rota_matmul_sm90_tiles[tile].group};
     rota_matmul_sm90_map maps[3];
     rota_matmul_sm90_maps(p, tile, call->operands, maps);
-    for (int i = 0; i < 3; i++) ROTA_TRY(encode(cu, &maps[i], dtype, tensor_maps.maps[i]));
+    for (int i = 0; i < 3; i++) ROTA_TRY(map_make(&maps[i], dtype, tensor_maps.maps[i]));
     return put(call, &rota_matmul_sm90_tiles[tile], names[tile][dtype == ROTA_BF16][layout], &args,
                &tensor_maps);
 }
@@ -240,7 +201,7 @@ rota_status rota_matmul_sm90_run(const rota_cuda_call *call, rota_dtype dtype, u
 
 /* linear_prepared of linear_sm90.cuh. */
 typedef struct linear_prepared {
-    uint64_t maps[4][16];
+    uint64_t maps[4][ROTA_TENSOR_MAP_WORDS];
     uint32_t group, unused[15];
 } linear_prepared;
 _Static_assert(sizeof(linear_prepared) == ROTA_LINEAR_SM90_PREPARED_BYTES, "as the kernels have it");
@@ -267,16 +228,14 @@ bool rota_linear_sm90_aligned(const rota_linear_sm90_operands *o) {
 
 rota_status rota_linear_sm90_run(const rota_cuda_call *call, const rota_matmul_params *p, rota_dtype dtype,
                                  bool gradient, const rota_linear_sm90_operands *o) {
-    const rota_cuda_driver *cu;
     const uint64_t operands[] = {o->a, o->b, o->c};
-    ROTA_TRY(rota_cuda_driver_get(&cu));
     kernel_args args = {.operands = {o->other}, .params = *p};
     linear_prepared tensor_maps = {.group = linear_tile.group};
     rota_matmul_sm90_map maps[4];
     maps_of(p, &linear_tile, operands, maps);
     maps[3] = maps[2];
     maps[3].address = o->kept;
-    for (int i = 0; i < 4; i++) ROTA_TRY(encode(cu, &maps[i], dtype, tensor_maps.maps[i]));
+    for (int i = 0; i < 4; i++) ROTA_TRY(map_make(&maps[i], dtype, tensor_maps.maps[i]));
     const bool transposed = (p->flags & ROTA_MATMUL_TRANSPOSE_B) != 0;
     return put(call, &linear_tile, linear_names[gradient][dtype == ROTA_BF16][transposed], &args,
                &tensor_maps);

@@ -5,7 +5,6 @@
 
 #if defined(ROTA_HAVE_CUDA) && __has_include(<cudnn.h>)
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/exec/cuda/cuda_stub_internal.h"
 #include "tests/kit/random.h"
+#include "tests/ops/cuda/standins.h"
 
 #define PATIENCE_NS UINT64_C(20000000000)
 
@@ -34,12 +34,6 @@ static struct {
     int *launches;
     int (*finish)(uint32_t call);
 } standin;
-
-static void *symbol(void *library, const char *name) {
-    void *address = dlsym(library, name);
-    assert_non_null(address);
-    return address;
-}
 
 /* ---- A call of cuDNN's as a kernel of the driver's stand-in ---- */
 
@@ -76,18 +70,16 @@ static bool put(void *stream, uint32_t call) {
 
 static int open_standins(void **state) {
     (void)state;
-    void *cudnn = dlopen(ROTA_STANDINS "/libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
-    void *cuda = dlopen(ROTA_STANDINS "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!cudnn || !cuda) return -1;
-    standin.fails = symbol(cudnn, "standin_fails");
-    standin.run_ms = symbol(cudnn, "standin_run_ms");
-    standin.runs = symbol(cudnn, "standin_runs");
-    standin.launches = symbol(cuda, "standin_launches");
-    standin.launch_ms = symbol(cuda, "standin_launch_ms");
-    *(void **)&standin.finish = symbol(cudnn, "standin_finish");
-    *(double **)symbol(cudnn, "standin_clock_ms") = symbol(cuda, "standin_clock_ms");
-    *(bool (**)(void *, uint32_t))symbol(cudnn, "standin_put") = put;
-    *(int64_t *)symbol(cudnn, "standin_workspace_bytes") = 1000;
+    standins s;
+    if (!standins_open(&s)) return -1;
+    standin.fails = standin_symbol(s.cudnn, "standin_fails");
+    standin.run_ms = standin_symbol(s.cudnn, "standin_run_ms");
+    standin.runs = standin_symbol(s.cudnn, "standin_runs");
+    standin.launches = standin_symbol(s.cuda, "standin_launches");
+    standin.launch_ms = standin_symbol(s.cuda, "standin_launch_ms");
+    *(void **)&standin.finish = standin_symbol(s.cudnn, "standin_finish");
+    *(bool (**)(void *, uint32_t))standin_symbol(s.cudnn, "standin_put") = put;
+    *(int64_t *)standin_symbol(s.cudnn, "standin_workspace_bytes") = 1000;
     return 0;
 }
 

@@ -6,7 +6,6 @@
 
 #if defined(ROTA_HAVE_CUDA) && __has_include(<cudnn.h>)
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include "ops/attention.h"
@@ -14,6 +13,7 @@
 #include "ops/kernel_objects.h"
 #include "ops/tensor.h"
 #include "tests/ops/cuda/hopper.h"
+#include "tests/ops/cuda/standins.h"
 
 static struct {
     bool *refuses;
@@ -24,25 +24,17 @@ static struct {
 static char some_stream;
 enum { CUDNN_WORKSPACE = 16 << 20 }; /* much more than Hopper's way takes here */
 
-static void *symbol(void *library, const char *name) {
-    void *address = dlsym(library, name);
-    assert_non_null(address);
-    return address;
-}
-
 static int open_standins(void **state) {
     (void)state;
-    void *cudnn = dlopen(ROTA_STANDINS "/libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
-    void *cuda = dlopen(ROTA_STANDINS "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!cudnn || !cuda) return -1;
-    standin.refuses = symbol(cudnn, "standin_refuses");
-    standin.run_ms = symbol(cudnn, "standin_run_ms");
-    standin.runs = symbol(cudnn, "standin_runs");
-    standin.launches = symbol(cuda, "standin_launches");
-    standin.launch_ms = symbol(cuda, "standin_launch_ms");
-    *(double **)symbol(cudnn, "standin_clock_ms") = symbol(cuda, "standin_clock_ms");
-    *(bool *)symbol(cudnn, "standin_idle") = true;
-    *(int64_t *)symbol(cudnn, "standin_workspace_bytes") = CUDNN_WORKSPACE;
+    standins s;
+    if (!standins_open(&s)) return -1;
+    standin.refuses = standin_symbol(s.cudnn, "standin_refuses");
+    standin.run_ms = standin_symbol(s.cudnn, "standin_run_ms");
+    standin.runs = standin_symbol(s.cudnn, "standin_runs");
+    standin.launches = standin_symbol(s.cuda, "standin_launches");
+    standin.launch_ms = standin_symbol(s.cuda, "standin_launch_ms");
+    *(bool *)standin_symbol(s.cudnn, "standin_idle") = true;
+    *(int64_t *)standin_symbol(s.cudnn, "standin_workspace_bytes") = CUDNN_WORKSPACE;
     return 0;
 }
 

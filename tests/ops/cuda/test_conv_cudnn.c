@@ -5,7 +5,6 @@
 #if defined(ROTA_HAVE_CUDA) && __has_include(<cudnn.h>)
 
 #include <cudnn.h>
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "ops/cuda/cudnn_conv.h"
 #include "ops/kernel_objects.h"
 #include "tests/kit/random.h"
+#include "tests/ops/cuda/standins.h"
 
 enum { WORKSPACE = 4096, OPERANDS_MAX = ROTA_CONV_WEIGHT_OPERANDS + 1 };
 
@@ -33,35 +33,26 @@ static struct {
     int *pushed, *retained;
 } standin;
 
-static void *symbol(void *library, const char *name) {
-    void *address = dlsym(library, name);
-    assert_non_null(address);
-    return address;
-}
-
-/* They stay loaded under the names that rota looks for, which are found before any file is. */
 static int open_standins(void **state) {
     (void)state;
-    void *cudnn = dlopen(ROTA_STANDINS "/libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
-    void *cuda = dlopen(ROTA_STANDINS "/libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!cudnn || !cuda) return -1;
-    standin.refuses = symbol(cudnn, "standin_refuses");
-    standin.fails = symbol(cudnn, "standin_fails");
-    standin.idle = symbol(cudnn, "standin_idle");
-    standin.run_ms = symbol(cudnn, "standin_run_ms");
-    standin.engine_ms = symbol(cudnn, "standin_engine_ms");
-    standin.engines = symbol(cudnn, "standin_engines");
-    standin.engine = symbol(cudnn, "standin_engine");
-    standin.notes = symbol(cudnn, "standin_notes");
-    standin.launches = symbol(cuda, "standin_launches");
-    standin.launch_ms = symbol(cuda, "standin_launch_ms");
-    *(double **)symbol(cudnn, "standin_clock_ms") = symbol(cuda, "standin_clock_ms");
-    standin.workspace_bytes = symbol(cudnn, "standin_workspace_bytes");
-    standin.runs = symbol(cudnn, "standin_runs");
-    standin.plans = symbol(cudnn, "standin_plans");
-    standin.stream = symbol(cudnn, "standin_stream");
-    standin.pushed = symbol(cuda, "standin_pushed");
-    standin.retained = symbol(cuda, "standin_retained");
+    standins s;
+    if (!standins_open(&s)) return -1;
+    standin.refuses = standin_symbol(s.cudnn, "standin_refuses");
+    standin.fails = standin_symbol(s.cudnn, "standin_fails");
+    standin.idle = standin_symbol(s.cudnn, "standin_idle");
+    standin.run_ms = standin_symbol(s.cudnn, "standin_run_ms");
+    standin.engine_ms = standin_symbol(s.cudnn, "standin_engine_ms");
+    standin.engines = standin_symbol(s.cudnn, "standin_engines");
+    standin.engine = standin_symbol(s.cudnn, "standin_engine");
+    standin.notes = standin_symbol(s.cudnn, "standin_notes");
+    standin.launches = standin_symbol(s.cuda, "standin_launches");
+    standin.launch_ms = standin_symbol(s.cuda, "standin_launch_ms");
+    standin.workspace_bytes = standin_symbol(s.cudnn, "standin_workspace_bytes");
+    standin.runs = standin_symbol(s.cudnn, "standin_runs");
+    standin.plans = standin_symbol(s.cudnn, "standin_plans");
+    standin.stream = standin_symbol(s.cudnn, "standin_stream");
+    standin.pushed = standin_symbol(s.cuda, "standin_pushed");
+    standin.retained = standin_symbol(s.cuda, "standin_retained");
     *standin.workspace_bytes = WORKSPACE;
     return 0;
 }
