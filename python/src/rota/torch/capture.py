@@ -110,7 +110,7 @@ class Seen:
         self.are_adopted = False  # once they are, they are until one has moved
 
     def _memories(self) -> list[Any]:
-        return [(one.data_ptr(), one.shape, one.stride()) for one in self.tensors]
+        return [memory_of(one) for one in self.tensors]
 
     def has_moved(self) -> bool:
         """Whether a tensor has other memory than it had."""
