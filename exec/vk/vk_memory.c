@@ -1,5 +1,6 @@
 /* Device memory: one VkBuffer with memory of its own and a device address per rota_exec_memory. */
 #include "exec/vk/vk_memory.h"
+#include "exec/vk/vk_descriptor.h"
 #include "exec/vk/vk_device.h"
 #include "exec/vk/vk_loss.h"
 #include "exec/vk/vk_names.h"
@@ -346,6 +347,21 @@ static rota_status adopt_host(rota_vk_device *device, const rota_exec_foreign *f
     return memory_add(device, &wish, out_memory);
 }
 
+/* What the driver's own descriptors are is seen by one of a piece that goes again. */
+static rota_status adopt_descriptor(rota_vk_device *device, const rota_exec_export *from, const char *name,
+                                    rota_exec_memory **out_memory) {
+    rota_exec_memory *example;
+    rota_exec_export own;
+    const request wish = {
+        .size_bytes = ROTA_BUFFER_ALIGNMENT, .types = &types_device, .shared = true, .name = "a descriptor"};
+    ROTA_TRY(memory_add(device, &wish, &example));
+    rota_status status = rota_vk_memory_export(&device->base, example, &own);
+    if (status == ROTA_OK) status = rota_vk_descriptor_check(&device->base, from->fd, own.fd, "memory");
+    rota_vk_memory_destroy(&device->base, example);
+    if (status != ROTA_OK) return status;
+    return rota_vk_memory_import(&device->base, from, name, out_memory);
+}
+
 rota_status rota_vk_memory_adopt(rota_exec_device *base, const rota_exec_foreign *from, const char *name,
                                  rota_exec_memory **out_memory) {
     const rota_exec_export fd = {.fd = from->fd,
@@ -356,7 +372,7 @@ rota_status rota_vk_memory_adopt(rota_exec_device *base, const rota_exec_foreign
     case ROTA_EXEC_FOREIGN_HOST:
         return adopt_host((rota_vk_device *)base, from, name, out_memory);
     case ROTA_EXEC_FOREIGN_FD:
-        if (base->caps.shares_memory) return rota_vk_memory_import(base, &fd, name, out_memory);
+        if (base->caps.shares_memory) return adopt_descriptor((rota_vk_device *)base, &fd, name, out_memory);
         return rota_fail(ROTA_UNSUPPORTED, "%s: '%s' is a descriptor, and the driver imports none",
                          base->info.id, name);
     case ROTA_EXEC_FOREIGN_DEVICE:

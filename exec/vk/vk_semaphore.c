@@ -10,6 +10,7 @@
  * Who begins to wait says so in the semaphore's own words, and then stores `look` and wakes the thread, as is argued in
  * completer.h; the thread takes `look` and then reads those words, so that it sees what was wanted before. */
 #include "exec/vk/vk_semaphore.h"
+#include "exec/vk/vk_descriptor.h"
 #include <fcntl.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -37,14 +38,17 @@ void rota_vk_semaphore_adopt(rota_exec_device *base, rota_exec_semaphore *semaph
     link_one((rota_vk_device *)base, semaphore);
 }
 
-static rota_status import(rota_vk_device *device, const rota_exec_timeline *timeline, int fd) {
+static rota_status import(rota_vk_device *device, rota_exec_timeline *timeline, int fd) {
+    int own;
+    ROTA_TRY(rota_vk_timeline_export(&device->base, timeline, &own));
+    ROTA_TRY(rota_vk_descriptor_check(&device->base, fd, own, "a semaphore"));
     VkImportSemaphoreFdInfoKHR info = {.sType = VK_STRUCTURE_TYPE_IMPORT_SEMAPHORE_FD_INFO_KHR,
                                        .semaphore = rota_vk_timeline_handle(timeline),
                                        .handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT,
                                        .fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)};
     if (info.fd < 0)
-        return rota_fail(ROTA_INVALID_ARGUMENT, "%s: %d is no file descriptor of a semaphore",
-                         device->base.info.id, fd);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "%s: no file descriptor is left for a semaphore",
+                         device->base.info.id);
     const VkResult result = device->vk.ImportSemaphoreFdKHR(device->handle, &info);
     if (result == VK_SUCCESS) return ROTA_OK; /* the driver has the copy */
     (void)close(info.fd);
