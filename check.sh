@@ -2,10 +2,11 @@
 # Installs what is missing, builds, and runs the tests: the release build's, then those of the address and
 # undefined-behaviour sanitizers and of the thread sanitizer, in one ctest whose summary is the last thing printed.
 # ./check.sh [--quick | --full] [--profile] [ctest options], such as -R submit
-# Every test once in the release build, and the sanitizers' runs of what matters: 23 minutes from nothing on two
-# cores. --quick: without sanitizers and what takes long, in a build of its own that is soon there (build-quick):
-# four minutes. --full: clang's sanitizers, too, and more of everything, of which every day has another part
-# (tests/draw.sh), over the release build; without it, CUDA images only compile where no driver could run them
+# Every test once in the release build, of some a part each day, and the sanitizers' runs of what matters, half of the
+# long ones each day (tests/levels.cmake): TIME minutes from nothing on two cores.
+# --quick: without sanitizers and what takes long, in a build of its own that is soon there (build-quick): four minutes.
+# --full: clang's sanitizers, too, all parts and halves, and more of everything, of which every day has another third
+# (tests/draw.sh), over the release build. Without it, CUDA images only compile where no driver could run them
 # (build-usual), and nothing is built that only its tests need.
 # --profile: says at the end how long each build took, and the ten slowest tests.
 set -euo pipefail
@@ -25,8 +26,12 @@ if [ $level = full ]; then rota_packages+=(clang libclang-rt-dev abigail-tools m
 rota_install_missing
 
 started=$SECONDS builds=()
+. tests/draw.sh
+export ROTA_DRAW=$draw # the same for all, also where a day begins meanwhile
+echo "draw $draw (ROTA_DRAW=$draw repeats it)"
 presets=(usual asan tsan)
-labels=(-LE full)
+labels=(-LE "full|half_$(((draw + 1) % 2))")
+if [[ " $* " == *' -R '* ]]; then labels=(-LE full); fi # who names a test has it on any day
 rota_options=(-DROTA_USUAL=ON -DROTA_CUDA_ONLY_COMPILES=ON)
 case $level in
   quick)
@@ -36,10 +41,7 @@ case $level in
   full) # and what is short by clang's sanitizers
     presets=(release asan tsan clang)
     rota_options=(-DROTA_USUAL=OFF -DROTA_CUDA_ONLY_COMPILES=OFF)
-    . tests/draw.sh
     labels=(-LE "clang_long|third_$(((draw + 1) % 3))|third_$(((draw + 2) % 3))")
-    export ROTA_DRAW=$draw # the same for all, also where a day begins meanwhile
-    echo "draw $draw (ROTA_DRAW=$draw repeats it)"
     ;;
 esac
 for preset in "${presets[@]}"; do

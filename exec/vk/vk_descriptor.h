@@ -4,8 +4,8 @@
 
 #include "exec/exec.h"
 
-/* Takes own, a descriptor that the driver made, and compares what fd is of with it. INVALID_ARGUMENT, with the sentence:
- * fd is none, or of another kind of file. */
+/* Takes own, a descriptor that the driver made, and compares what fd is of with it. INVALID_ARGUMENT, with the
+ * sentence: fd is none, or of another kind of file. */
 rota_status rota_vk_descriptor_check(const rota_exec_device *device, int fd, int own, const char *of);
 
 #endif

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tests/kit/random.h"
+#include "tests/kit/todays.h"
 
 typedef struct shape {
     uint32_t batch, m, n, k;
@@ -95,7 +96,8 @@ static void products_agree(void **state) {
     bool there[2];
     for (int d = 0; d < 2; d++) there[d] = op_kit_use_device(devices[d]);
     if (!there[0] && !there[1]) skip();
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    const test_todays todays = test_todays_part();
+    for (size_t i = todays.part; i < sizeof shapes / sizeof *shapes; i += todays.parts)
         for (size_t t = 0; t < sizeof types / sizeof *types; t++)
             for (uint32_t flags = 0; flags < 4; flags++) {
                 product p = {.shape = shapes[i],

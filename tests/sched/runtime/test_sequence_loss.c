@@ -12,6 +12,7 @@
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
 #include "tests/kit/sequenced.h"
+#include "tests/kit/todays.h"
 #include "tests/sched/runtime/across_kit.h"
 
 typedef enum scenario { A_MOVE, A_READ, BOTH_PARTS, A_WRITE, SCENARIOS } scenario;
@@ -173,10 +174,11 @@ enum { STEP = 7 };
 #endif
 
 static void sweep(scenario what) {
+    const test_todays todays = test_todays_part();
     for (uint32_t way = 0; way < 6; way++) {
-        uint32_t operation = 0;
+        uint32_t operation = STEP * (uint32_t)todays.part;
         while (operation < 2000 && loss_at(what, way & 1u, way >= 4, way >> 1 & 1u, operation))
-            operation += STEP;
+            operation += STEP * (uint32_t)todays.parts;
         print_message("scenario %d, way %u: %u operations\n", (int)what, way, operation);
         assert_in_range(operation, 10, 1999);
     }
