@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the site of docs/ into BUILD/site, and manual pages of the C interface into BUILD/man, in a virtual environment
 # of its own (docs/requirements.txt): with the headers, and with what the programs and the Python package of the build
-# say of themselves. A warning is an error, and so is a link inside that leads nowhere. build_docs.sh BUILD
+# say of themselves. A warning is an error, and so is a link inside that leads nowhere. build_docs.sh BUILD [--site]
+# --site: no manual pages.
 # Exits with 77, which is skipped, only where the Python registry does not answer.
 set -euo pipefail
 build=$(realpath "$1")
@@ -15,11 +16,13 @@ if ! cmp -s "$root/docs/requirements.txt" "$venv/installed.txt"; then
 fi
 "$venv/bin/pip" install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
   -C cmake.define.ROTA_BUILT="$build" -C build-dir="$build/docs-python-build" "$root/python"
-rm -rf "$build/site" "$build/docs-generated" "$build/docs-man" "$build/man"
+rm -rf "$build/site" "$build/docs-generated"
 ROTA_BUILD=$build "$venv/bin/sphinx-build" -W --keep-going -q -d "$build/docs-doctrees" -b html "$root/docs" \
   "$build/site"
+python3 "$root/docs/check_site.py" "$root" "$build/site"
+if [ "${2:-}" = --site ]; then exit; fi
+rm -rf "$build/docs-man" "$build/man"
 python3 "$root/docs/manual_pages.py" "$root" "$build/docs-man-source"
 ROTA_BUILD=$build "$venv/bin/sphinx-build" -W --keep-going -q -d "$build/docs-man-doctrees" -b man -c "$root/docs" \
   "$build/docs-man-source" "$build/docs-man"
 python3 "$root/docs/manual_pages.py" "$root" "$build/docs-man-source" "$build/docs-man" "$build/man/man3"
-python3 "$root/docs/check_site.py" "$root" "$build/site"

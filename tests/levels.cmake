@@ -10,7 +10,7 @@ foreach(entry tsan.test_stopped:160 tsan.test_across:130 tsan.conformance_advers
     fuzz_cuda_stub:40 fuzz_adversary:200 tsan.test_sidings:40 tsan.test_lost_copy:40 asan.test_gradients:40
     tsan.test_hostio:19 test_hostio:17 test_hostio_staging:15 test_stopped:33 tsan.test_travel:16
     tsan.test_travel_random:17 test_op_order:31 conformance_cpu:30 test_op_shapes:30 asan.test_proofs:30
-    asan.test_products:28 test_op_views:27 test_oracle:27 fuzz_vk:27 fuzz_shared_cuda_stub:26 fuzz_cpu:20
+    asan.test_products:28 test_op_views:27 fuzz_vk:27 fuzz_shared_cuda_stub:26 fuzz_cpu:20
     test_patchtst:22 test_gpt_bpe:10 test_across:20 conformance_processes:19 fuzz_shared:18 test_gpt_model:17
     test_products:17 test_proofs:16 test_gradients:16 test_exec_cuda_faults:15 conformance_adversary_1:15 test_fuse:15
     test_limits:15 test_check_device:14 test_runtime_devices:14 fuzz_touch:13 test_op_long:13 test_op_sums:12
@@ -163,6 +163,8 @@ foreach(entry tsan.test_stopped:150 test_shaders_all:130 test_declared_full:30 t
     test_sequence_loss_full:30 test_endless_full:70 test_gpt_bpe_tokenizers:25 test_tidy_all:120 test_packages:100
     test_touch_more:33 test_python_torch:120 test_python_jax:60 test_models_full_gate:90 test_models_full_loss:60
     test_models_full_reclaim:60 test_models_full_turns:60 test_models_full_external:30 test_site_browser:40
+    test_site_man:60 conformance_vk_all:40 tsan.conformance_cpu_all:60 test_gradients_full:20
+    test_oracle:30 test_train_large:20 faults_cpu_all:30
     explore_cpu_more:45 explore_lanes_more:40 explore_tickets_more:40 explore_handover_more:25 explore_wait_more:25
     explore_turns_more:20)
   string(REPLACE ":" ";" entry ${entry})

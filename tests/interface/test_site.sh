@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The site builds without a warning, with no link inside that leads nowhere; with --browser it is opened in Chromium,
-# wide and narrow, light and dark. Planted faults must be found. test_site.sh SOURCE_DIR BUILD_DIR [--browser]
+# wide and narrow, light and dark. Planted faults must be found. With --man, the manual pages, too.
+# test_site.sh SOURCE_DIR BUILD_DIR [--browser | --man]
 # Exits with 77, which is skipped, where the Python registry does not answer or there is no Chromium.
 set -euo pipefail
 source_dir=$1 build_dir=$2 site=$2/site
@@ -8,17 +9,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "FAILED: $*"; exit 1; }
 
-if [ "${3:-}" != --browser ]; then
+if [ "${3:-}" = --man ]; then
   "$source_dir/scripts/build_docs.sh" "$build_dir"
-  [ "$(grep -c 'class="sig sig-object' "$site/reference/c.html")" -gt 400 ] || fail "the reference lacks functions"
-  for word in rota_submit rota_runtime_options rota_op_matmul; do
-    grep -q "id=\"c.$word\"" "$site/reference/c.html" || fail "the reference lacks $word"
-  done
-  for name in rota.softmax rota.Device.adopt rota.Tensor.shape rota.trainer rota.errors.Timeout rota.torch.capture \
-    rota.jax.function; do
-    grep -q "id=\"$name\"" "$site/reference/python.html" || fail "the Python reference lacks $name"
-  done
-  grep -q -- '--memory-limit' "$site/reference/programs.html" || fail "the programs' options are not there"
   # A manual page for each header, and a name for each function that leads to its page.
   for word in rota_submit rota_runtime_options rota_op_matmul rota_op_exp_into; do
     page=$(gzip -dc "$build_dir/man/man3/$word.3.gz" | sed -n 's/^\.so man3\///p')
@@ -29,6 +21,20 @@ if [ "${3:-}" != --browser ]; then
     said=$(MANWIDTH=100 man -M "$build_dir/man" 3 rota_submit 2>/dev/null | col -b || true)
     [[ $said != *rota* || $said == *'rota_status rota_submit('* ]] || fail "man 3 rota_submit shows something else"
   fi
+  exit 0
+fi
+
+if [ "${3:-}" != --browser ]; then
+  "$source_dir/scripts/build_docs.sh" "$build_dir" --site
+  [ "$(grep -c 'class="sig sig-object' "$site/reference/c.html")" -gt 400 ] || fail "the reference lacks functions"
+  for word in rota_submit rota_runtime_options rota_op_matmul; do
+    grep -q "id=\"c.$word\"" "$site/reference/c.html" || fail "the reference lacks $word"
+  done
+  for name in rota.softmax rota.Device.adopt rota.Tensor.shape rota.trainer rota.errors.Timeout rota.torch.capture \
+    rota.jax.function; do
+    grep -q "id=\"$name\"" "$site/reference/python.html" || fail "the Python reference lacks $name"
+  done
+  grep -q -- '--memory-limit' "$site/reference/programs.html" || fail "the programs' options are not there"
   # Each planted fault is found, and nothing else.
   cp -r "$site" "$work/site"
   for fault in '<a href="nowhere.html">' '<a href="guide.html#no-such-place">' '<img src="_images/none.svg">'; do
@@ -52,7 +58,7 @@ if [ -z "$chromium" ]; then
   echo "skipped: there is no chromium"
   exit 77
 fi
-[ -d "$site" ] || "$source_dir/scripts/build_docs.sh" "$build_dir"
+[ -d "$site" ] || "$source_dir/scripts/build_docs.sh" "$build_dir" --site
 venv=$build_dir/docs-venv
 . "$source_dir/scripts/pip_install.sh"
 if ! cmp -s "$source_dir/docs/requirements-browser.txt" "$venv/installed-browser.txt"; then

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "bench/ops_shapes.h"
+#include "tests/kit/todays.h"
 #include "tests/ops/gradient_kit.h"
 
 /* Elements of an input that are varied one by one; of larger inputs, a sample. */
@@ -117,7 +118,8 @@ static void check_op(const op_trial *trial) {
 static void every_op_has_the_gradient_of_its_reference(void **state) {
     (void)state;
     uint32_t checked = 0;
-    for (uint32_t o = 0; o < rota_op_count(); o++) {
+    const test_todays todays = test_todays_part();
+    for (uint32_t o = (uint32_t)todays.part; o < rota_op_count(); o += (uint32_t)todays.parts) {
         op_trial trial;
         for (uint32_t i = 0; op_trial_make(rota_op_at(o), i, &trial); i++) {
             check_op(&trial);
@@ -125,7 +127,7 @@ static void every_op_has_the_gradient_of_its_reference(void **state) {
             checked++;
         }
     }
-    assert_true(checked > 100);
+    assert_true(checked > 100 / todays.parts);
 }
 
 /* The same in shapes that the examples don't have, of every third example: differences take their time, and
@@ -136,7 +138,8 @@ static void every_op_has_it_in_random_shapes(void **state) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip();
 #endif
-    for (uint32_t o = 0; o < rota_op_count(); o++) {
+    const test_todays todays = test_todays_part();
+    for (uint32_t o = (uint32_t)todays.part; o < rota_op_count(); o += (uint32_t)todays.parts) {
         rota_op_example example;
         for (uint32_t i = o % 3; rota_op_get_example(rota_op_at(o), i, 0, &example); i += 3) {
             op_trial trial;
@@ -147,7 +150,7 @@ static void every_op_has_it_in_random_shapes(void **state) {
             checked++;
         }
     }
-    assert_true(checked > 100);
+    assert_true(checked > 100 / todays.parts);
 }
 
 int main(void) {
