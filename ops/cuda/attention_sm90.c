@@ -3,7 +3,7 @@
 
 #include "cuda/attention_sm90.h"
 #include "ops/attention.h"
-#include "ops/cuda/attention_sm90_sizes.h"
+#include "ops/cuda/attention_sm90_shares.h"
 #include "ops/cuda/driver.h"
 #include "ops/cuda/image.h"
 #include "ops/cuda/tensor_map.h"
@@ -12,26 +12,25 @@
 #define ELEMENT_BYTES 2u
 /* Sums beyond this are too much memory to ask for. */
 #define SUMS_BYTES_MAX (UINT64_C(1) << 30)
-#define SPLITS_MAX 8u
 
 /* rota_args of exec/cuda/rota_kernel.cuh with as many operands as a kernel has. */
-typedef struct kernel_args_2 {
+typedef struct kernel_args_3 {
     uint64_t block;
     uint32_t slot_mask, bind_mask;
-    uint64_t operands[2];
+    uint64_t operands[3];
     rota_attention_backward_params params;
-} kernel_args_2;
-typedef struct kernel_args_4 {
+} kernel_args_3;
+typedef struct kernel_args_5 {
     uint64_t block;
     uint32_t slot_mask, bind_mask;
-    uint64_t operands[4];
+    uint64_t operands[5];
     rota_attention_backward_params params;
-} kernel_args_4;
+} kernel_args_5;
 
 /* attention_prepared of attention_sm90.cuh. */
 typedef struct prepared {
     uint64_t maps[7][ROTA_TENSOR_MAP_WORDS];
-    uint32_t splits, unused[15];
+    rota_attention_sm90_shares shares;
 } prepared;
 _Static_assert(sizeof(prepared) == ROTA_ATTENTION_SM90_PREPARED_BYTES, "as the kernels have it");
 
@@ -49,13 +48,19 @@ static uint64_t pairs_of(const rota_attention_backward_params *p) {
     return (uint64_t)p->batch * p->heads;
 }
 
-/* Of one share's sums. */
-static uint64_t sums_bytes(const rota_attention_backward_params *p) {
-    return pairs_of(p) * tiles_of(p->queries) * (uint64_t)ROTA_ATTENTION_SM90_SUMS_BYTES;
-}
-
 static uint64_t stats_bytes(const rota_attention_backward_params *p) {
     return pairs_of(p) * tiles_of(p->queries) * (uint64_t)ROTA_ATTENTION_SM90_STATS_BYTES;
+}
+
+/* Two turns a tile. */
+static uint64_t turns_bytes(const rota_attention_backward_params *p) {
+    return (pairs_of(p) * tiles_of(p->queries) * 2 * sizeof(uint32_t) + 15) / 16 * 16;
+}
+
+/* Of the pairs that are divided, and of one pair for each block of threads that has others. */
+static uint64_t sums_bytes(const rota_attention_backward_params *p, uint32_t at_once) {
+    const uint64_t pairs = pairs_of(p), most = at_once + pairs % at_once;
+    return (pairs < most ? pairs : most) * tiles_of(p->queries) * (uint64_t)ROTA_ATTENTION_SM90_SUMS_BYTES;
 }
 
 static bool strides_fit(const rota_attention_backward_params *p, const uint32_t stride[3], uint32_t rows) {
@@ -74,86 +79,50 @@ bool rota_attention_sm90_takes(const rota_attention_backward_params *p, const ro
     if (pairs_of(p) == 0 || p->queries == 0 || p->keys == 0) return false;
     if ((p->flags & ROTA_ATTENTION_CAUSAL) && p->queries > p->keys) return false;
     if (p->queries > INT32_MAX / 2 || p->keys > INT32_MAX / 2) return false; /* coordinates */
-    return sums_bytes(p) <= SUMS_BYTES_MAX && strides_fit(p, p->q_stride, p->queries) &&
-           strides_fit(p, p->kv_stride, p->keys) && strides_fit(p, p->out_stride, p->queries);
-}
-
-/* ---- Shares ---- */
-
-/* Tiles that see a key of the block. */
-static uint32_t tiles_seeing(const rota_attention_backward_params *p, uint32_t block) {
-    const uint32_t key = block * ROTA_ATTENTION_SM90_BLOCK, behind = p->keys - p->queries;
-    const bool later = (p->flags & ROTA_ATTENTION_CAUSAL) && key > behind;
-    return tiles_of(p->queries) - (later ? (key - behind) / ROTA_ATTENTION_SM90_BLOCK : 0);
-}
-
-/* What each of the launch's blocks is given, in tiles: the most of them. As attention_walk has it. */
-static uint32_t most_tiles(const rota_attention_backward_params *p, uint32_t splits, uint32_t at_once) {
-    const uint32_t blocks = tiles_of(p->keys), pairs = (uint32_t)pairs_of(p);
-    uint32_t of_share[SPLITS_MAX] = {0}, most = 0;
-    for (uint32_t block = 0; block < blocks; block++) {
-        const uint32_t rest = block % splits;
-        of_share[block / splits % 2 ? splits - 1 - rest : rest] += tiles_seeing(p, block);
-    }
-    for (uint32_t first = 0; first < at_once && first < pairs * splits; first++) {
-        uint32_t tiles = 0;
-        for (uint32_t unit = first; unit < pairs * splits; unit += at_once) tiles += of_share[unit / pairs];
-        if (tiles > most) most = tiles;
-    }
-    return most;
-}
-
-/* As measured on an H200: what a tile takes a multiprocessor, and, of more shares than one, the kernel that adds
- * them and each tile of sums in it. */
-#define TILE_NS 3000.0
-#define FINISH_NS 2000.0
-#define SUMS_NS 11.5
-
-uint32_t rota_attention_sm90_splits(const rota_attention_backward_params *p, const rota_cuda_target *target) {
-    const uint64_t pairs = pairs_of(p);
-    const uint32_t blocks = tiles_of(p->keys), at_once = target->multiprocessors;
-    uint32_t best = 1;
-    double least = 0;
-    if (pairs >= (uint64_t)at_once * SPLITS_MAX) return 1; /* all are busy */
-    for (uint32_t splits = 1; splits <= SPLITS_MAX && splits <= blocks; splits++) {
-        double sums = 0;
-        if (splits * sums_bytes(p) > SUMS_BYTES_MAX) break;
-        for (uint32_t share = 0; share < splits; share++) sums += tiles_seeing(p, share);
-        const double finish = splits > 1 ? FINISH_NS + sums * (double)pairs * SUMS_NS : 0.0,
-                     ns = most_tiles(p, splits, at_once) * TILE_NS + finish;
-        if (splits == 1 || ns < least) least = ns, best = splits;
-    }
-    return best;
+    return sums_bytes(p, target->multiprocessors) <= SUMS_BYTES_MAX &&
+           strides_fit(p, p->q_stride, p->queries) && strides_fit(p, p->kv_stride, p->keys) &&
+           strides_fit(p, p->out_stride, p->queries);
 }
 
 uint64_t rota_attention_sm90_workspace(const rota_attention_backward_params *p,
                                        const rota_cuda_target *target) {
     if (!rota_attention_sm90_takes(p, target)) return 0;
-    return stats_bytes(p) + rota_attention_sm90_splits(p, target) * sums_bytes(p);
+    return stats_bytes(p) + turns_bytes(p) + sums_bytes(p, target->multiprocessors);
 }
 
 /* ---- Launching ---- */
 
-static rota_status put(const rota_cuda_call *call, const char *name, uint64_t blocks, uint32_t threads,
-                       uint32_t shared_bytes, void **parameters) {
+typedef struct kernel_launch {
+    const char *name;
+    uint64_t blocks;
+    uint32_t threads, shared_bytes;
+    bool together; /* its blocks wait for one another */
+    void **parameters;
+} kernel_launch;
+
+static rota_status put(const rota_cuda_call *call, const kernel_launch *k) {
     const rota_cuda_driver *cu;
     CUfunction function;
     ROTA_TRY(rota_cuda_driver_get(&cu));
-    ROTA_TRY(rota_cuda_image_function(image.cuda.image, name, call->target, shared_bytes, &function));
-    const CUlaunchConfig config = {.gridDimX = (uint32_t)blocks,
+    ROTA_TRY(rota_cuda_image_function(image.cuda.image, k->name, call->target, k->shared_bytes, &function));
+    CUlaunchAttribute together = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value = {.cooperative = 1}};
+    const CUlaunchConfig config = {.gridDimX = (uint32_t)k->blocks,
                                    .gridDimY = 1,
                                    .gridDimZ = 1,
-                                   .blockDimX = threads,
+                                   .blockDimX = k->threads,
                                    .blockDimY = 1,
                                    .blockDimZ = 1,
-                                   .sharedMemBytes = shared_bytes,
-                                   .hStream = (CUstream)call->stream};
-    return rota_cuda_driver_check(cu, cu->LaunchKernelEx(&config, function, parameters, NULL), name);
+                                   .sharedMemBytes = k->shared_bytes,
+                                   .hStream = (CUstream)call->stream,
+                                   .attrs = &together,
+                                   .numAttrs = k->together};
+    return rota_cuda_driver_check(cu, cu->LaunchKernelEx(&config, function, k->parameters, NULL), k->name);
 }
 
 /* Rows of an operand, 64 columns and `box` rows at a time. */
-static rota_status map_make(const rota_attention_backward_params *p, uint64_t address, const uint32_t stride[3],
-                            uint32_t rows, uint32_t box, uint64_t out_map[ROTA_TENSOR_MAP_WORDS]) {
+static rota_status map_make(const rota_attention_backward_params *p, uint64_t address,
+                            const uint32_t stride[3], uint32_t rows, uint32_t box,
+                            uint64_t out_map[ROTA_TENSOR_MAP_WORDS]) {
     const uint64_t extents[] = {p->dim, rows, p->heads, p->batch};
     const uint32_t boxes[] = {ROTA_ATTENTION_SM90_DIM, box, 1, 1};
     uint64_t strides[3];
@@ -192,21 +161,25 @@ rota_status rota_attention_sm90_run(const rota_cuda_call *call, uint64_t workspa
     for (uint32_t i = 0; i < ROTA_ATTENTION_BACKWARD_OPERANDS; i++) last_bits |= o[i];
     if (last_bits % 16 != 0) /* in a view of a buffer that begins there */
         return rota_fail(ROTA_UNSUPPORTED, "an operand of attention is at no multiple of 16 bytes");
-    const uint64_t sums = workspace + stats_bytes(p), tiles = pairs_of(p) * tiles_of(p->queries);
-    prepared maps = {.splits = rota_attention_sm90_splits(p, call->target)};
+    const uint64_t turns = workspace + stats_bytes(p), sums = turns + turns_bytes(p);
+    prepared maps = {0};
+    rota_attention_sm90_share(p, call->target->multiprocessors, &maps.shares);
     ROTA_TRY(prepare(p, o, &maps));
-    kernel_args_4 before = {.operands = {o[ROTA_ATTENTION_BACKWARD_OUT], o[ROTA_ATTENTION_BACKWARD_DOUT],
-                                         o[ROTA_ATTENTION_BACKWARD_LSE], workspace},
+    kernel_args_5 before = {.operands = {o[ROTA_ATTENTION_BACKWARD_OUT], o[ROTA_ATTENTION_BACKWARD_DOUT],
+                                         o[ROTA_ATTENTION_BACKWARD_LSE], workspace, turns},
                             .params = *p};
-    kernel_args_2 products = {.operands = {workspace, sums}, .params = *p},
-                  after = {.operands = {sums, o[ROTA_ATTENTION_BACKWARD_DQ]}, .params = *p};
-    uint64_t units = pairs_of(p) * maps.splits;
-    if (units > call->target->multiprocessors) units = call->target->multiprocessors;
-    ROTA_TRY(put(call, bf16 ? "attention_sm90_prepare_bf16" : "attention_sm90_prepare_f16", tiles,
-                 ROTA_ATTENTION_SM90_ROW_THREADS, 0, (void *[]){&before}));
-    ROTA_TRY(put(call, bf16 ? "attention_sm90_bf16" : "attention_sm90_f16", units,
-                 ROTA_ATTENTION_SM90_THREADS, ROTA_ATTENTION_SM90_SHARED, (void *[]){&products, &maps}));
-    if (maps.splits == 1) return ROTA_OK; /* dq is there */
-    return put(call, bf16 ? "attention_sm90_finish_bf16" : "attention_sm90_finish_f16", tiles,
-               ROTA_ATTENTION_SM90_ROW_THREADS, 0, (void *[]){&after, &maps});
+    kernel_args_3 products = {.operands = {workspace, turns, sums}, .params = *p};
+    const kernel_launch first = {.name = bf16 ? "attention_sm90_prepare_bf16" : "attention_sm90_prepare_f16",
+                                 .blocks = pairs_of(p) * tiles_of(p->queries),
+                                 .threads = ROTA_ATTENTION_SM90_ROW_THREADS,
+                                 .parameters = (void *[]){&before}},
+                        second = {.name = bf16 ? "attention_sm90_bf16" : "attention_sm90_f16",
+                                  .blocks = rota_attention_sm90_share_blocks(p, call->target->multiprocessors,
+                                                                             &maps.shares),
+                                  .threads = ROTA_ATTENTION_SM90_THREADS,
+                                  .shared_bytes = ROTA_ATTENTION_SM90_SHARED,
+                                  .together = maps.shares.divided > 0,
+                                  .parameters = (void *[]){&products, &maps}};
+    ROTA_TRY(put(call, &first));
+    return put(call, &second);
 }

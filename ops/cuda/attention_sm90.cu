@@ -3,16 +3,12 @@
 #include "ops/cuda/attention_sm90.cuh"
 
 #define GRADIENT(TYPE, BF16)                                                                                         \
-    ROTA_KERNEL(attention_sm90_prepare_##TYPE, 4, rota_attention_backward_params, ROTA_ATTENTION_SM90_ROW_THREADS) { \
+    ROTA_KERNEL(attention_sm90_prepare_##TYPE, 5, rota_attention_backward_params, ROTA_ATTENTION_SM90_ROW_THREADS) { \
         attention_sm90_prepare<BF16>(args);                                                                          \
     }                                                                                                                \
-    ROTA_KERNEL_PREPARED(attention_sm90_##TYPE, 2, rota_attention_backward_params, attention_prepared,               \
+    ROTA_KERNEL_PREPARED(attention_sm90_##TYPE, 3, rota_attention_backward_params, attention_prepared,               \
                          ROTA_ATTENTION_SM90_THREADS) {                                                              \
         attention_sm90<BF16>(args, prepared);                                                                        \
-    }                                                                                                                \
-    ROTA_KERNEL_PREPARED(attention_sm90_finish_##TYPE, 2, rota_attention_backward_params, attention_prepared,        \
-                         ROTA_ATTENTION_SM90_ROW_THREADS) {                                                          \
-        attention_sm90_finish<BF16>(args, prepared);                                                                 \
     }
 GRADIENT(f16, false)
 GRADIENT(bf16, true)

@@ -2,96 +2,32 @@
  *
  * With p = exp(scale * q k^T - lse) (0 where masked), dp = dout v^T and ds = p * (dp - delta), for a block of 128 keys
  * and a tile of 128 queries, two warpgroups, of which each has 64 of the keys, compute p^T and dp^T, and from them dv
- * += p^T dout, dk += ds^T q, and, each for 64 of the queries, dq += ds k. A third one copies (one thread of it). dk and
- * dv stay in registers while a block walks over its tiles.
+ * += p^T dout, dk += ds^T q, and, each for 64 of the queries, dq += ds k. dk and dv stay in registers while a block
+ * walks over its tiles. Of a third warpgroup one thread copies, and one for each half of a tile adds dq.
  *
- * dq is summed in memory, in floats, in an order that is always the same: a block of threads takes a pair of batch and
- * head (or one of a pair's `splits` shares of its key blocks) for itself, walks its key blocks from the last to the
- * first, and adds with one thread for each half of a tile, which waits until its last addition is done. With the last
- * one it fetches the sum and writes dq; but shares have sums of their own, which another kernel adds, in order. */
+ * dq is summed in memory, in floats, in an order that is always the same; whoever comes last fetches the sum and writes
+ * dq. A block of threads that has a pair of batch and head for itself walks its key blocks from the last to the first,
+ * and waits until an addition is done before the next. Where the key blocks of a pair are divided among blocks of
+ * threads, these add in turns: a number for each half of a tile says who is next. attention_sm90_shares.c has the
+ * order, and why nobody waits forever; the launch lets them all run at the same time. */
 #ifndef ROTA_OPS_CUDA_ATTENTION_SM90_CUH
 #define ROTA_OPS_CUDA_ATTENTION_SM90_CUH
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include "exec/cuda/rota_kernel.cuh"
-#include "ops/cuda/attention_sm90_sizes.h"
-#include "ops/cuda/hopper.cuh"
-
-using attention_params = rota_attention_backward_params;
+#include "ops/cuda/attention_sm90_walk.cuh"
 
 struct attention_prepared {
     tensor_map q, k, v, dout, dq, dk, dv;
-    uint32_t splits;
-    uint32_t unused[15];
+    rota_attention_sm90_shares shares;
 };
 static_assert(sizeof(attention_prepared) == ROTA_ATTENTION_SM90_PREPARED_BYTES);
 
-constexpr uint32_t BLOCK = ROTA_ATTENTION_SM90_BLOCK, DIM = ROTA_ATTENTION_SM90_DIM;
 constexpr uint32_t TILE_BYTES = ROTA_ATTENTION_SM90_TILE_BYTES, SUMS_BYTES = ROTA_ATTENTION_SM90_SUMS_BYTES,
                    STATS_BYTES = ROTA_ATTENTION_SM90_STATS_BYTES;
 constexpr uint32_t WARPGROUP = 128, MULTIPLYING = 2; /* threads; warpgroups */
 constexpr uint32_t ROW = 128, SWIZZLE = 1024;        /* bytes: of a row; of 8 rows */
 constexpr float LOG2_E = 1.4426950408889634f;
-
-/* The first tile that has a query that sees a key of the block. */
-__device__ __forceinline__ uint32_t attention_first_tile(const attention_params &p, uint32_t block) {
-    const uint32_t behind = p.keys - p.queries;
-    return (p.flags & ROTA_ATTENTION_CAUSAL) && block * BLOCK > behind ? (block * BLOCK - behind) / BLOCK : 0;
-}
-
-__device__ __forceinline__ uint32_t attention_ceil(uint32_t rows) { return (rows + BLOCK - 1) / BLOCK; }
-
-/* The tiles of one block of threads, in order. */
-struct attention_walk {
-    const attention_params &p;
-    uint32_t splits, pairs, tiles, blocks, unit;
-    uint32_t pair, split, round, block, first, untouched, tile;
-
-    __device__ attention_walk(const attention_params &params, uint32_t split_count) : p(params), splits(split_count) {
-        pairs = p.batch * p.heads;
-        tiles = attention_ceil(p.queries);
-        blocks = attention_ceil(p.keys);
-        unit = blockIdx.x;
-        begin();
-    }
-    /* Of the pair's key blocks share s has s, 2 splits - 1 - s, 2 splits + s, ...: about the same work. */
-    __device__ uint32_t block_of(uint32_t of_round) const {
-        return of_round * splits + (of_round % 2 ? splits - 1 - split : split);
-    }
-    __device__ void begin() {
-        split = unit / pairs;
-        pair = unit % pairs;
-        round = (blocks - 1) / splits;
-        if (block_of(round) >= blocks) round--;
-        first = tiles;
-        open();
-    }
-    __device__ void open() {
-        untouched = first;
-        block = block_of(round);
-        tile = first = attention_first_tile(p, block);
-    }
-    /* To the next tile; false: there is none. */
-    __device__ bool go_on() {
-        if (++tile < tiles) return true;
-        if (round > 0) {
-            round--;
-            open();
-            return true;
-        }
-        unit += gridDim.x;
-        if (unit >= pairs * splits) return false;
-        begin();
-        return true;
-    }
-    __device__ bool opens() const { return tile == first; }
-    /* dq of this tile has a sum of ours already. */
-    __device__ bool touched() const { return tile >= untouched; }
-    __device__ uint32_t tile_number() const { return unit * tiles + tile; }
-    /* Nothing more comes to dq of this tile. */
-    __device__ bool ends() const { return splits == 1 && round == 0; }
-};
 
 struct attention_shared {
     uint32_t base;
@@ -116,6 +52,8 @@ struct attention_shared {
     __device__ uint32_t ds_full(uint32_t i) const { return barrier(8 + i); }
     __device__ uint32_t ds_empty(uint32_t i) const { return barrier(10 + i); }
     __device__ uint32_t sums_full(uint32_t half) const { return barrier(12 + half); }
+    __device__ uint32_t sums_empty(uint32_t half) const { return barrier(14 + half); }
+    __device__ uint32_t fetched(uint32_t half) const { return barrier(16 + half); }
 };
 
 /* A place in a ring of two. */
@@ -128,7 +66,7 @@ struct attention_place {
 __device__ __forceinline__ void attention_copy(const attention_params &p, const attention_prepared &prepared,
                                                const float *stats) {
     const attention_shared shared;
-    attention_walk walk(p, prepared.splits);
+    attention_walk walk(p, prepared.shares);
     attention_place tile, block;
     int32_t head = 0, batch = 0;
     const float *of_tile = stats;
@@ -149,10 +87,56 @@ __device__ __forceinline__ void attention_copy(const attention_params &p, const 
         barrier_wait(shared.empty(tile.buffer()), tile.parity() ^ 1);
         barrier_expect_bytes(full, 2 * TILE_BYTES + STATS_BYTES);
         tile_load(shared.q(tile.buffer()), &prepared.q, full, 0, row, head, batch);
-        bytes_load(shared.stats(tile.buffer()), of_tile, STATS_BYTES, full);
         tile_load(shared.dout(tile.buffer()), &prepared.dout, full, 0, row, head, batch);
+        bytes_load(shared.stats(tile.buffer()), of_tile, STATS_BYTES, full);
         tile.count++;
         of_tile += STATS_BYTES / 4;
+    } while (walk.go_on());
+}
+
+/* Until so many have added. What they added is visible to copies from here on. */
+__device__ __forceinline__ void attention_await(const uint32_t *turn, uint32_t rank) {
+    uint32_t value;
+    do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(turn) : "memory");
+    while (value != rank);
+    fence_async();
+}
+/* This thread's additions are done: the next one's turn. */
+__device__ __forceinline__ void attention_pass_on(uint32_t *turn, uint32_t rank) {
+    fence_async();
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(turn), "r"(rank + 1) : "memory");
+}
+
+/* One thread: adds dq of a half of each tile to its sum, or, where nothing comes after, fetches the sum and writes what
+ * comes of both. */
+__device__ __forceinline__ void attention_add(const attention_params &p, const attention_prepared &prepared,
+                                              uint32_t half, uint32_t *turns, float *sums) {
+    const attention_shared shared;
+    attention_walk walk(p, prepared.shares);
+    const uint32_t staging = shared.sums(half), full = shared.sums_full(half), fetched = shared.fetched(half);
+    uint32_t parity = 0;
+    do {
+        uint32_t *turn = turns + (static_cast<uint64_t>(walk.pair) * walk.tiles + walk.tile) * 2 + half;
+        float *sum = sums + (static_cast<uint64_t>(walk.slot()) * (SUMS_BYTES / 4) + half * (SUMS_BYTES / 8));
+        const bool in_turns = walk.in_turns(), touched = walk.touched();
+        if (walk.fetches()) {
+            if (in_turns) attention_await(turn, walk.rank);
+            barrier_expect_bytes(fetched, SUMS_BYTES / 2);
+            bytes_load(staging, sum, SUMS_BYTES / 2, fetched);
+        }
+        barrier_wait(full, parity);
+        parity ^= 1;
+        if (walk.ends()) {
+            const int32_t row = walk.tile * BLOCK + half * 64, head = walk.pair % p.heads, batch = walk.pair / p.heads;
+            if (row < static_cast<int32_t>(p.queries)) tile_store(&prepared.dq, staging, 0, row, head, batch);
+        } else {
+            if (in_turns && touched) attention_await(turn, walk.rank);
+            floats_store(sum, staging, SUMS_BYTES / 2, touched);
+        }
+        tile_store_wait_read<0>();
+        barrier_arrive(shared.sums_empty(half));
+        stores_wait();
+        if (in_turns && !walk.ends()) attention_pass_on(turn, walk.rank);
     } while (walk.go_on());
 }
 
@@ -190,11 +174,12 @@ __device__ __forceinline__ float4 load_four(uint32_t address) {
 
 /* A tile whose dq is under way. */
 struct attention_tile {
-    uint32_t pair, block, tile, number, keys, block_buffer;
-    bool touched, ends;
+    uint32_t pair, block, keys, block_buffer;
+    bool fetches, ends;
     __device__ attention_tile(const attention_walk &walk, const attention_shared &shared, uint32_t block_buffer)
-        : pair(walk.pair), block(walk.block), tile(walk.tile), number(walk.tile_number()), keys(shared.k(block_buffer)),
-          block_buffer(block_buffer), touched(walk.touched()), ends(walk.ends()) {}
+        : pair(walk.pair), block(walk.block), keys(shared.k(block_buffer)), block_buffer(block_buffer),
+          fetches(walk.fetches()),
+          ends(walk.ends()) {}
 };
 
 /* What a warpgroup that multiplies has. */
@@ -204,7 +189,7 @@ template <bool bf16> struct attention_member {
     const attention_prepared &prepared;
     const uint32_t warpgroup, thread, lane, warp;
     float dk[32], dv[32];
-    uint32_t fetched = 0; /* parity of what comes to sums_full next */
+    uint32_t fetched = 0, drained = 1; /* parities of what comes to shared.fetched and .sums_empty next */
 
     __device__ attention_member(const attention_params &p, const attention_prepared &prepared, uint32_t warpgroup)
         : p(p), prepared(prepared), warpgroup(warpgroup), thread(threadIdx.x % WARPGROUP), lane(threadIdx.x % 32),
@@ -318,31 +303,21 @@ template <bool bf16> struct attention_member {
             }
         }
     }
-    __device__ float *sums_of(float *sums, const attention_tile &tile) const {
-        return sums + (static_cast<uint64_t>(tile.number) * (SUMS_BYTES / 4) + warpgroup * (SUMS_BYTES / 8));
-    }
-    /* Fetches dq's sum so far, of our half of a tile, to where `drain` puts what comes next. */
-    __device__ void fetch_sums(float *sums, const attention_tile &tile) const {
-        if (thread != 0) return;
-        stores_wait();
-        barrier_expect_bytes(shared.sums_full(warpgroup), SUMS_BYTES / 2);
-        bytes_load(shared.sums(warpgroup), sums_of(sums, tile), SUMS_BYTES / 2, shared.sums_full(warpgroup));
-    }
-    /* dq of our half of a tile: to its sum, or, with that, to where it belongs. */
-    __device__ void drain(float (&dq)[32], float *sums, const attention_tile &tile) {
+    /* dq of our half of a tile, as an addition to its sum or, with that, as 16-bit floats: for attention_add. */
+    __device__ void drain(float (&dq)[32], const attention_tile &tile) {
         const uint32_t staging = shared.sums(warpgroup);
-        if (tile.ends && tile.touched) {
-            barrier_wait(shared.sums_full(warpgroup), fetched);
+        barrier_wait(shared.sums_empty(warpgroup), drained);
+        drained ^= 1;
+        if (tile.fetches) {
+            barrier_wait(shared.fetched(warpgroup), fetched);
             fetched ^= 1;
 #pragma unroll
             for (int i = 0; i < 8; i++) {
                 const float4 more = load_four(staging + (i * WARPGROUP + thread) * 16);
                 dq[4 * i] += more.x, dq[4 * i + 1] += more.y, dq[4 * i + 2] += more.z, dq[4 * i + 3] += more.w;
             }
-        } else if (thread == 0) {
-            stores_wait();
+            if (tile.ends) sync();
         }
-        sync();
         if (tile.ends)
             put_sum(dq, p.scale, staging);
         else
@@ -351,21 +326,16 @@ template <bool bf16> struct attention_member {
                 store_four(staging + (i * WARPGROUP + thread) * 16, dq[4 * i], dq[4 * i + 1], dq[4 * i + 2],
                            dq[4 * i + 3]);
         fence_shared_async();
-        sync();
-        if (thread != 0) return;
-        const int32_t row = tile.tile * BLOCK + warpgroup * 64, head = tile.pair % p.heads, batch = tile.pair / p.heads;
-        if (!tile.ends)
-            floats_store(sums_of(sums, tile), staging, SUMS_BYTES / 2, tile.touched);
-        else if (row < static_cast<int32_t>(p.queries))
-            tile_store(&prepared.dq, staging, 0, row, head, batch);
+        __syncwarp();
+        if (lane == 0) barrier_arrive(shared.sums_full(warpgroup));
     }
-    __device__ void multiply(float *sums);
+    __device__ void multiply();
 };
 
 /* A turn for each tile. It ends with the next tile's scores there and its dq under way, for which the other
  * warpgroup's part of ds is awaited as late as can be. */
-template <bool bf16> __device__ void attention_member<bf16>::multiply(float *sums) {
-    attention_walk walk(p, prepared.splits);
+template <bool bf16> __device__ void attention_member<bf16>::multiply() {
+    attention_walk walk(p, prepared.shares);
     attention_place tile, block;
     bool before = false; /* there is a tile before */
     attention_tile last(walk, shared, 0);
@@ -385,7 +355,7 @@ template <bool bf16> __device__ void attention_member<bf16>::multiply(float *sum
                 barrier_arrive(shared.ds_empty(buffer ^ 1));
                 if (opens) barrier_arrive(shared.block_empty(last.block_buffer));
             }
-            drain(dq, sums, last);
+            drain(dq, last);
             if (opens) {
                 barrier_wait(shared.ds_empty(buffer), tile.parity() ^ 1);
                 write_block(ds_buffer, last.pair, last.block);
@@ -416,7 +386,6 @@ template <bool bf16> __device__ void attention_member<bf16>::multiply(float *sum
         products_commit();
         last = attention_tile(walk, shared, block.buffer());
         before = true;
-        if (last.ends && last.touched) fetch_sums(sums, last);
         if (!walk.go_on()) break;
         tile.count++;
         if (walk.opens()) {
@@ -441,14 +410,15 @@ template <bool bf16> __device__ void attention_member<bf16>::multiply(float *sum
     barrier_wait(shared.ds_empty(tile.buffer() ^ 1), (tile.count + 1) / 2 % 2 ^ 1);
     write_block(shared.ds(tile.buffer() ^ 1), last.pair, last.block);
     products_wait<0>();
-    drain(dq, sums, last);
-    if (thread == 0 || thread == 32) stores_wait();
+    drain(dq, last);
+    if (thread == 32) stores_wait();
 }
 
 template <bool bf16, typename A>
 __device__ __forceinline__ void attention_sm90(const A &args, const attention_prepared &prepared) {
     const attention_shared shared;
     const uint32_t warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0), warpgroup = warp / 4;
+    if (!attention_walk(args.params, prepared.shares).any) return;
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2; i++) {
             barrier_init(shared.full(i), 1);
@@ -457,7 +427,9 @@ __device__ __forceinline__ void attention_sm90(const A &args, const attention_pr
             barrier_init(shared.block_empty(i), MULTIPLYING * 4);
             barrier_init(shared.ds_full(i), MULTIPLYING * 4);
             barrier_init(shared.ds_empty(i), MULTIPLYING * 4);
-            barrier_init(shared.sums_full(i), 1);
+            barrier_init(shared.sums_full(i), 4);
+            barrier_init(shared.sums_empty(i), 1);
+            barrier_init(shared.fetched(i), 1);
         }
         barrier_init_done();
         tile_prefetch_map(&prepared.q);
@@ -468,16 +440,21 @@ __device__ __forceinline__ void attention_sm90(const A &args, const attention_pr
     __syncthreads();
     if (warpgroup == MULTIPLYING) {
         registers_give<40>();
-        if (warp == MULTIPLYING * 4 && threadIdx.x % 32 == 0)
-            attention_copy(args.params, prepared, rota_operand<const float>(args, 0));
+        if (threadIdx.x % 32 == 0) {
+            if (warp == MULTIPLYING * 4)
+                attention_copy(args.params, prepared, rota_operand<const float>(args, 0));
+            else if (warp < MULTIPLYING * 4 + 3)
+                attention_add(args.params, prepared, warp - MULTIPLYING * 4 - 1, rota_operand<uint32_t>(args, 1),
+                              rota_operand<float>(args, 2));
+        }
     } else {
         registers_take<232>();
         attention_member<bf16> member(args.params, prepared, warpgroup);
-        member.multiply(rota_operand<float>(args, 1));
+        member.multiply();
     }
 }
 
-/* ---- Before and after ---- */
+/* ---- Before ---- */
 
 template <bool bf16> __device__ __forceinline__ float attention_dot(uint4 a, uint4 b) {
     const uint32_t x[4] = {a.x, a.y, a.z, a.w}, y[4] = {b.x, b.y, b.z, b.w};
@@ -498,8 +475,8 @@ template <bool bf16> __device__ __forceinline__ float attention_dot(uint4 a, uin
     return sum;
 }
 
-/* Of each tile {128 lse in powers of 2, 128 sums of out * dout}; lse beyond the queries is infinite, so that p is 0.
- * A block a tile, 8 threads a query. */
+/* Of each tile {128 lse in powers of 2, 128 sums of out * dout}; lse beyond the queries is infinite, so that p is 0;
+ * and the first turns. A block a tile, 8 threads a query. */
 template <bool bf16, typename A> __device__ __forceinline__ void attention_sm90_prepare(const A &args) {
     constexpr uint32_t ROWS_AT_ONCE = ROTA_ATTENTION_SM90_ROW_THREADS / 8, TURNS = BLOCK / ROWS_AT_ONCE;
     const attention_params &p = args.params;
@@ -511,6 +488,7 @@ template <bool bf16, typename A> __device__ __forceinline__ void attention_sm90_
     const uint16_t *dout = rota_operand<const uint16_t>(args, 1) + first;
     const float *lse = rota_operand<const float>(args, 2) + static_cast<uint64_t>(pair) * p.queries;
     float *stats = rota_operand<float>(args, 3) + static_cast<uint64_t>(blockIdx.x) * (STATS_BYTES / 4);
+    if (threadIdx.x < 2) rota_operand<uint32_t>(args, 4)[blockIdx.x * 2 + threadIdx.x] = 0;
     uint4 x[TURNS], y[TURNS];
 #pragma unroll
     for (uint32_t i = 0; i < TURNS; i++) {
@@ -528,49 +506,6 @@ template <bool bf16, typename A> __device__ __forceinline__ void attention_sm90_
         if (threadIdx.x % 8 != 0) continue;
         stats[in_tile] = row < p.queries ? lse[row] * LOG2_E : __int_as_float(0x7F800000);
         stats[BLOCK + in_tile] = sum;
-    }
-}
-
-/* dq of the shares' sums, which lie as the registers of write_sums have them. A block a tile, a warp 16 queries. */
-template <bool bf16, typename A>
-__device__ __forceinline__ void attention_sm90_finish(const A &args, const attention_prepared &prepared) {
-    __shared__ __align__(16) uint8_t rows[8][16 * ROW];
-    const attention_params &p = args.params;
-    const uint32_t tiles = attention_ceil(p.queries), pair = blockIdx.x / tiles, tile = blockIdx.x % tiles;
-    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const float4 *sums = rota_operand<const float4>(args, 0) + static_cast<uint64_t>(blockIdx.x) * (SUMS_BYTES / 16) +
-                         warp / 4 * (SUMS_BYTES / 32) + warp % 4 * 32 + lane;
-    const uint64_t step = static_cast<uint64_t>(gridDim.x) * (SUMS_BYTES / 16);
-    float4 total[8];
-#pragma unroll
-    for (int i = 0; i < 8; i++) total[i] = __ldcs(sums + i * WARPGROUP); /* share 0 has the first key block */
-    for (uint32_t split = 1; split < prepared.splits && attention_first_tile(p, split) <= tile; split++) {
-        sums += step;
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            const float4 more = __ldcs(sums + i * WARPGROUP);
-            total[i] = make_float4(total[i].x + more.x, total[i].y + more.y, total[i].z + more.z, total[i].w + more.w);
-        }
-    }
-    const uint32_t piece = shared_address(rows[warp]), own = lane % 16;
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const float4 a = total[2 * i], b = total[2 * i + 1];
-        store_matrices(piece + own * ROW + ((i * 2 + lane / 16) ^ (own % 8)) * 16,
-                       attention_pack<bf16>(p.scale * a.x, p.scale * a.y),
-                       attention_pack<bf16>(p.scale * a.z, p.scale * a.w),
-                       attention_pack<bf16>(p.scale * b.x, p.scale * b.y),
-                       attention_pack<bf16>(p.scale * b.z, p.scale * b.w));
-    }
-    __syncwarp();
-    uint16_t *dq = rota_operand<uint16_t>(args, 1) + static_cast<uint64_t>(pair / p.heads) * p.q_stride[0] +
-                   static_cast<uint64_t>(pair % p.heads) * p.q_stride[1];
-#pragma unroll
-    for (uint32_t i = 0; i < 4; i++) {
-        const uint32_t in_warp = i * 4 + lane / 8, chunk = lane % 8, row = tile * BLOCK + warp * 16 + in_warp;
-        if (row >= p.queries || chunk * 8 >= p.dim) continue;
-        const uint4 value = *reinterpret_cast<const uint4 *>(rows[warp] + in_warp * ROW + (chunk ^ (in_warp % 8)) * 16);
-        *reinterpret_cast<uint4 *>(dq + static_cast<uint64_t>(row) * p.q_stride[2] + chunk * 8) = value;
     }
 }
 

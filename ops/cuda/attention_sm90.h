@@ -9,10 +9,6 @@
  * compute capability 9.0; rows at multiples of 16 bytes, none that repeat; the image was built. */
 bool rota_attention_sm90_takes(const rota_attention_backward_params *params, const rota_cuda_target *target);
 
-/* Shares that the key blocks of a pair of batch and head are divided into, each a block of threads' own. */
-uint32_t rota_attention_sm90_splits(const rota_attention_backward_params *params,
-                                    const rota_cuda_target *target);
-
 /* Bytes that it works with, at a multiple of 16; 0: it isn't taken. */
 uint64_t rota_attention_sm90_workspace(const rota_attention_backward_params *params,
                                        const rota_cuda_target *target);

@@ -144,6 +144,8 @@ __device__ __forceinline__ void stores_wait() {
 __device__ __forceinline__ void fence_shared_async() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
+/* Between plain accesses of any memory and the copy engine's, both ways. */
+__device__ __forceinline__ void fence_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
 /* ---- Registers ---- */
 

@@ -12,6 +12,8 @@
 EXPORT int standin_pushed, standin_retained;
 /* Kernels launched, what each takes, and the time that has passed. */
 EXPORT int standin_launches;
+/* ... of which the blocks all run at the same time. */
+EXPORT int standin_together;
 EXPORT const char
     *standin_newer; /* a function that the driver says is of a later version than was asked for */
 EXPORT double standin_launch_ms, standin_clock_ms;
@@ -126,6 +128,9 @@ static CUresult launch(const CUlaunchConfig *config, CUfunction function, void *
     if (!function || !parameters || extra || config->sharedMemBytes > shared_bytes_allowed)
         return CUDA_ERROR_INVALID_VALUE;
     standin_launches++;
+    for (unsigned int i = 0; i < config->numAttrs; i++)
+        standin_together += config->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE &&
+                            config->attrs[i].value.cooperative && config->gridDimX <= 132;
     standin_clock_ms += standin_launch_ms;
     return synchronize(config->hStream);
 }

@@ -2,6 +2,7 @@
  * cuDNN's and rota's other kernels. Stand-ins for cuDNN and the driver take their places, and count. What it computes:
  * test_attention_device.c. */
 #include "ops/cuda/attention_cudnn_backward.h"
+#include "tests/kit/random.h"
 #include "tests/kit/support.h"
 
 #if defined(ROTA_HAVE_CUDA) && __has_include(<cudnn.h>)
@@ -10,6 +11,7 @@
 #include <string.h>
 #include "ops/attention.h"
 #include "ops/cuda/attention_sm90.h"
+#include "ops/cuda/attention_sm90_shares.h"
 #include "ops/kernel_objects.h"
 #include "ops/tensor.h"
 #include "tests/ops/cuda/hopper.h"
@@ -19,7 +21,7 @@ static struct {
     bool *refuses;
     double *run_ms, *launch_ms;
     uint32_t *runs;
-    int *launches;
+    int *launches, *together;
 } standin;
 static char some_stream;
 enum { CUDNN_WORKSPACE = 16 << 20 }; /* much more than Hopper's way takes here */
@@ -32,6 +34,7 @@ static int open_standins(void **state) {
     standin.run_ms = standin_symbol(s.cudnn, "standin_run_ms");
     standin.runs = standin_symbol(s.cudnn, "standin_runs");
     standin.launches = standin_symbol(s.cuda, "standin_launches");
+    standin.together = standin_symbol(s.cuda, "standin_together");
     standin.launch_ms = standin_symbol(s.cuda, "standin_launch_ms");
     *(bool *)standin_symbol(s.cudnn, "standin_idle") = true;
     *(int64_t *)standin_symbol(s.cudnn, "standin_workspace_bytes") = CUDNN_WORKSPACE;
@@ -89,7 +92,9 @@ static void test_takes(void **state) {
             p.batch = p.heads = 1;
             assert_int_equal(rota_attention_sm90_takes(&p, &hopper), axis < 2);
         }
-    p = params_of(64, 64, 2048, 2048, 64); /* 2 GiB of sums */
+    p = params_of(8, 8, 65536, 65536, 64); /* 1 GiB of sums */
+    assert_true(rota_attention_sm90_takes(&p, &hopper));
+    p = params_of(9, 8, 65536, 65536, 64);
     assert_false(rota_attention_sm90_takes(&p, &hopper));
     rota_cuda_target other = hopper;
     other.compute_capability = 100;
@@ -98,27 +103,140 @@ static void test_takes(void **state) {
     assert_false(rota_attention_sm90_takes(&good, &other));
 }
 
-/* Shares are as many as keep the device busy, and no more than there are key blocks. */
-static void test_splits(void **state) {
-    (void)state;
-    static const uint32_t batches[] = {1, 2, 4, 11, 16, 32, 100, 4000},
-                          lengths[] = {1, 100, 128, 129, 500, 1024, 4096};
-    for (size_t b = 0; b < sizeof batches / sizeof *batches; b++)
-        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-            const rota_attention_backward_params p = params_of(batches[b], 12, lengths[i], lengths[i], 64);
-            const uint64_t tiles = (lengths[i] + 127) / 128, all = tiles * batches[b] * 12;
-            if (!rota_attention_sm90_takes(&p, &hopper)) {
-                assert_int_equal(rota_attention_sm90_workspace(&p, &hopper), 0);
-                continue;
-            }
-            const uint32_t splits = rota_attention_sm90_splits(&p, &hopper);
-            assert_in_range(splits, 1, tiles);
-            if (batches[b] * 12 >= 132 * 8 || tiles == 1) assert_int_equal(splits, 1);
-            assert_int_equal(rota_attention_sm90_workspace(&p, &hopper),
-                             all * (splits * 128u * 64 * 4 + 2 * 128 * 4));
+/* ---- Shares ---- */
+
+/* Blocks of threads that work off their shares, as attention_walk of the kernels does. */
+typedef struct worker {
+    uint32_t entry, end, group, tile;
+} worker;
+typedef struct work {
+    const rota_attention_backward_params *p;
+    rota_attention_sm90_shares shares;
+    uint32_t blocks, tiles, workers;
+    uint8_t *taken;  /* of each pair's blocks of keys */
+    uint32_t *turns; /* of each pair's tiles: additions so far */
+    worker *of;
+} work;
+
+enum { NO_TILE = -1 };
+
+static uint32_t first_tile(const rota_attention_backward_params *p, uint32_t block) {
+    const uint32_t behind = p->keys - p->queries;
+    return p->flags & ROTA_ATTENTION_CAUSAL && block * 128 > behind ? (block * 128 - behind) / 128 : 0;
+}
+
+static void work_open(work *w, const rota_attention_backward_params *p, uint32_t at_once) {
+    *w = (work){.p = p, .blocks = (p->keys + 127) / 128, .tiles = (p->queries + 127) / 128};
+    rota_attention_sm90_share(p, at_once, &w->shares);
+    const rota_attention_sm90_shares *s = &w->shares;
+    const uint32_t launched = rota_attention_sm90_share_blocks(p, at_once, s);
+    w->workers = (s->divided + s->group_pairs - 1) / s->group_pairs * s->group_blocks;
+    assert_in_range(launched, w->workers, at_once); /* they wait for one another */
+    w->taken = test_calloc(s->divided * w->blocks + 1u, 1);
+    w->turns = test_calloc(s->divided * w->tiles + 1u, sizeof *w->turns);
+    w->of = test_calloc(w->workers + 1u, sizeof *w->of);
+    for (uint32_t i = 0; i < w->workers; i++)
+        w->of[i] = (worker){.entry = s->begin[i % s->group_blocks],
+                            .end = s->begin[i % s->group_blocks + 1],
+                            .group = i / s->group_blocks,
+                            .tile = (uint32_t)NO_TILE};
+}
+
+static void work_close(work *w) {
+    test_free(w->taken), test_free(w->turns), test_free(w->of);
+}
+
+/* Additions to the tile that come before the block's. */
+static uint32_t rank_of(const work *w, uint32_t number, uint32_t tile) {
+    const uint16_t *order = w->shares.order + (size_t)(number / w->blocks) * w->blocks;
+    uint32_t rank = 0;
+    for (uint32_t other = 0; other < w->blocks; other++)
+        rank += first_tile(w->p, other) <= tile && order[other] < w->shares.order[number];
+    return rank;
+}
+
+/* As far as the turns let it. False: it went nowhere. */
+static bool go_on(work *w, worker *one) {
+    bool moved = false;
+    for (; one->entry < one->end; one->entry++) {
+        const uint32_t number = w->shares.entry[one->entry], block = number % w->blocks,
+                       pair = one->group * w->shares.group_pairs + number / w->blocks;
+        if (pair >= w->shares.divided) continue;
+        if (one->tile == (uint32_t)NO_TILE) {
+            one->tile = first_tile(w->p, block);
+            assert_int_equal(w->taken[pair * w->blocks + block]++, 0);
         }
-    const rota_attention_backward_params few = params_of(1, 12, 1024, 1024, 64);
-    assert_true(rota_attention_sm90_splits(&few, &hopper) >= 4);
+        for (; one->tile < w->tiles; one->tile++) {
+            uint32_t *turn = &w->turns[pair * w->tiles + one->tile];
+            if (*turn != rank_of(w, number, one->tile)) return moved;
+            ++*turn;
+            moved = true;
+        }
+        one->tile = (uint32_t)NO_TILE;
+    }
+    return moved;
+}
+
+/* Each block of keys is somebody's, and whoever waits for a turn gets it. */
+static void expect_shares(const rota_attention_backward_params *p, uint32_t at_once) {
+    work w;
+    work_open(&w, p, at_once);
+    const uint64_t pairs = (uint64_t)p->batch * p->heads;
+    assert_true(w.shares.divided == 0 || w.shares.divided == pairs % at_once);
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t i = 0; i < w.workers; i++) moved = go_on(&w, &w.of[i]) || moved;
+    }
+    for (uint32_t i = 0; i < w.workers; i++) assert_int_equal(w.of[i].entry, w.of[i].end);
+    for (uint32_t i = 0; i < w.shares.divided * w.blocks; i++) assert_int_equal(w.taken[i], 1);
+    work_close(&w);
+}
+
+static void test_shares(void **state) {
+    (void)state;
+    uint64_t seed = 3;
+    for (int i = 0; i < 300; i++) {
+        const uint32_t queries = 1 + (uint32_t)test_below(&seed, 2000),
+                       keys = queries + (i % 2 ? 0 : (uint32_t)test_below(&seed, 2000)),
+                       at_once = i % 3 ? 132 : 1 + (uint32_t)test_below(&seed, 132);
+        rota_attention_backward_params p = params_of(1 + (uint32_t)test_below(&seed, 40),
+                                                     1 + (uint32_t)test_below(&seed, 12), queries, keys, 64);
+        if (i % 5 == 0) p.flags &= ~ROTA_ATTENTION_CAUSAL;
+        expect_shares(&p, at_once);
+    }
+    const rota_attention_backward_params longest = params_of(1, 2, 65536, 65536, 64),
+                                         too_long = params_of(1, 2, 65537, 65537, 64);
+    expect_shares(&longest, 132);
+    expect_shares(&too_long, 132);
+}
+
+/* GPT-2's: nobody has much more than the others. */
+static void test_even_shares(void **state) {
+    (void)state;
+    static const uint32_t batches[] = {4, 8, 16, 32}, of_36_tiles[] = {14, 27, 17, 33};
+    for (int i = 0; i < 4; i++) {
+        const rota_attention_backward_params p = params_of(batches[i], 12, 1024, 1024, 64);
+        rota_attention_sm90_shares s;
+        rota_attention_sm90_share(&p, 132, &s);
+        for (uint32_t share = 0; share < s.group_blocks; share++) {
+            uint32_t tiles = 0;
+            for (uint32_t entry = s.begin[share]; entry < s.begin[share + 1]; entry++)
+                tiles += 8 - s.entry[entry] % 8u;
+            assert_in_range(tiles, 1, of_36_tiles[i]);
+        }
+    }
+}
+
+static void test_workspace(void **state) {
+    (void)state;
+    const uint64_t tile = 1032, sums = 32768; /* bytes: of stats and turns; of f32 */
+    const rota_attention_backward_params few = params_of(4, 12, 1024, 1024, 64),
+                                         many = params_of(32, 12, 1024, 1024, 64);
+    assert_int_equal(rota_attention_sm90_workspace(&few, &hopper), UINT64_C(384) * (tile + sums));
+    assert_int_equal(rota_attention_sm90_workspace(&many, &hopper),
+                     UINT64_C(3072) * tile + UINT64_C(2016) * sums);
+    const rota_attention_backward_params none = params_of(4, 12, 1024, 1024, 72);
+    assert_int_equal(rota_attention_sm90_workspace(&none, &hopper), 0);
 }
 
 /* ---- The choice ---- */
@@ -129,10 +247,10 @@ typedef struct node {
     rota_cuda_call call;
 } node;
 
-/* One block of keys, and so one share: two launches, where rota's other kernels are three. */
-static void node_open(node *n, uint32_t batch) {
-    *n = (node){.p = params_of(batch, 8, 128, 128, 64)};
-    const uint64_t all = (uint64_t)batch * 8 * 128 * 64 * 2, row = (uint64_t)batch * 8 * 128 * 4;
+/* Two launches, where rota's other kernels are three. */
+static void node_open_of(node *n, uint32_t batch, uint32_t rows) {
+    *n = (node){.p = params_of(batch, 8, rows, rows, 64)};
+    const uint64_t all = (uint64_t)batch * 8 * rows * 64 * 2, row = (uint64_t)batch * 8 * rows * 4;
     for (uint32_t i = 0; i < ROTA_ATTENTION_BACKWARD_OPERANDS; i++)
         n->bytes[i] = i == ROTA_ATTENTION_BACKWARD_LSE     ? row
                       : i == ROTA_ATTENTION_BACKWARD_STATS ? 2 * row
@@ -150,8 +268,11 @@ static void node_open(node *n, uint32_t batch) {
                                .operand_bytes = n->bytes,
                                .operand_count = ROTA_ATTENTION_BACKWARD_OPERANDS + 1,
                                .params = &n->p};
-    assert_int_equal(rota_attention_sm90_splits(&n->p, &hopper), 1);
     *standin.launch_ms = 1;
+}
+
+static void node_open(node *n, uint32_t batch) {
+    node_open_of(n, batch, 128);
 }
 
 static void node_close(node *n) {
@@ -192,6 +313,21 @@ static void test_choice(void **state) {
         expect(&n, fast, fast ? 0 : SM90_LAUNCHES);
         n.call.again = true; /* the call failed */
         expect(&n, 0, ROTA_LAUNCHES);
+        node_close(&n);
+    }
+}
+
+/* Blocks of threads that wait for one another are launched so that they run at the same time. */
+static void test_together(void **state) {
+    (void)state;
+    for (uint32_t divided = 0; divided < 2; divided++) {
+        node n;
+        node_open_of(&n, 9, divided ? 1024 : 128);
+        *standin.run_ms = 9;
+        tune(&n);
+        const int before = *standin.together;
+        expect(&n, 0, SM90_LAUNCHES);
+        assert_int_equal(*standin.together - before, divided);
         node_close(&n);
     }
 }
@@ -237,8 +373,10 @@ static void test_without_cudnn(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_takes),    cmocka_unit_test(test_splits),        cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_odd_call), cmocka_unit_test(test_without_cudnn),
+        cmocka_unit_test(test_takes),       cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_even_shares), cmocka_unit_test(test_workspace),
+        cmocka_unit_test(test_choice),      cmocka_unit_test(test_odd_call),
+        cmocka_unit_test(test_together),    cmocka_unit_test(test_without_cudnn),
     };
     if (!rota_kernels_have_cuda_images()) return 77;
     return cmocka_run_group_tests(tests, open_standins, NULL);

@@ -1,0 +1,117 @@
+/* Dividing the work of attention's gradient on Hopper among blocks of threads.
+ *
+ * Blocks of threads that have key blocks of the same pair add to dq in turns. Say that each takes a unit of time for a
+ * tile: then an addition has a time, after the entries before it in the share and the tiles before it in the block.
+ * They add in the order of these times, and, of the same time, of the key blocks. So nobody waits much, and nobody
+ * forever: of the additions that are left the first of all, in that order, is the next one of its share, and what it
+ * waits for is done. For that all shares of a pair must run at the same time. */
+#include "ops/cuda/attention_sm90_shares.h"
+
+#include <string.h>
+
+#define BLOCK ROTA_ATTENTION_SM90_BLOCK
+#define SHARES_MAX ROTA_ATTENTION_SM90_SHARES_MAX
+#define ENTRIES_MAX ROTA_ATTENTION_SM90_ENTRIES_MAX
+
+static uint32_t tiles_of(uint32_t rows) {
+    return (rows - 1) / BLOCK + 1;
+}
+
+/* The first tile that sees a key of the block. */
+static uint32_t first_tile(const rota_attention_backward_params *p, uint32_t block) {
+    const uint32_t key = block * BLOCK, behind = p->keys - p->queries;
+    return (p->flags & ROTA_ATTENTION_CAUSAL) && key > behind ? (key - behind) / BLOCK : 0;
+}
+
+static uint32_t tiles_seeing(const rota_attention_backward_params *p, uint32_t block) {
+    return tiles_of(p->queries) - first_tile(p, block);
+}
+
+/* A group's blocks of keys, of which the first have the most tiles, each to the share that has the fewest tiles so
+ * far. Returns the most that one has. */
+static uint32_t deal(const rota_attention_backward_params *p, uint32_t pairs, uint32_t shares,
+                     uint8_t share_of[ENTRIES_MAX]) {
+    const uint32_t blocks = tiles_of(p->keys);
+    uint32_t tiles[SHARES_MAX] = {0}, most = 0;
+    for (uint32_t block = 0; block < blocks; block++)
+        for (uint32_t pair = 0; pair < pairs; pair++) {
+            uint32_t least = 0;
+            for (uint32_t share = 1; share < shares; share++)
+                if (tiles[share] < tiles[least]) least = share;
+            share_of[pair * blocks + block] = (uint8_t)least;
+            tiles[least] += tiles_seeing(p, block);
+            if (tiles[least] > most) most = tiles[least];
+        }
+    return most;
+}
+
+/* Each share has its blocks from the last to the first, and pairs from the last to the first: those with few tiles
+ * first. In `began` goes when each entry begins, in tiles. */
+static void list(const rota_attention_backward_params *p, const uint8_t share_of[ENTRIES_MAX],
+                 rota_attention_sm90_shares *s, uint32_t began[ENTRIES_MAX]) {
+    const uint32_t blocks = tiles_of(p->keys);
+    uint32_t count = 0;
+    for (uint32_t share = 0; share < s->group_blocks; share++) {
+        uint32_t tiles = 0;
+        s->begin[share] = (uint16_t)count;
+        for (uint32_t block = blocks; block-- > 0;)
+            for (uint32_t pair = s->group_pairs; pair-- > 0;) {
+                const uint32_t entry = pair * blocks + block;
+                if (share_of[entry] != share) continue;
+                s->entry[count++] = (uint16_t)entry;
+                began[entry] = tiles;
+                tiles += tiles_seeing(p, block);
+            }
+    }
+    s->begin[s->group_blocks] = (uint16_t)count;
+}
+
+/* Two blocks come to all tiles that both have in the same order. */
+static void put_in_order(const rota_attention_backward_params *p, const uint32_t began[ENTRIES_MAX],
+                         rota_attention_sm90_shares *s) {
+    const uint32_t blocks = tiles_of(p->keys);
+    for (uint32_t pair = 0; pair < s->group_pairs; pair++)
+        for (uint32_t block = 0; block < blocks; block++) {
+            const uint32_t *of_pair = began + (size_t)pair * blocks;
+            const int64_t time = (int64_t)of_pair[block] - first_tile(p, block);
+            uint32_t order = 0;
+            for (uint32_t other = 0; other < blocks; other++) {
+                const int64_t time_other = (int64_t)of_pair[other] - first_tile(p, other);
+                order += time_other < time || (time_other == time && other < block);
+            }
+            s->order[pair * blocks + block] = (uint16_t)order;
+        }
+}
+
+uint32_t rota_attention_sm90_share_blocks(const rota_attention_backward_params *p, uint32_t at_once,
+                                          const rota_attention_sm90_shares *s) {
+    const uint64_t pairs = (uint64_t)p->batch * p->heads;
+    if (pairs > s->divided) return pairs < at_once ? (uint32_t)pairs : at_once;
+    return (s->divided + s->group_pairs - 1) / s->group_pairs * s->group_blocks;
+}
+
+void rota_attention_sm90_share(const rota_attention_backward_params *p, uint32_t at_once,
+                               rota_attention_sm90_shares *out) {
+    const uint64_t pairs = (uint64_t)p->batch * p->heads;
+    const uint32_t blocks = tiles_of(p->keys), rest = (uint32_t)(pairs % at_once);
+    uint8_t share_of[ENTRIES_MAX];
+    uint32_t began[ENTRIES_MAX];
+    memset(out, 0, sizeof *out);
+    out->group_pairs = out->group_blocks = 1;
+    uint64_t least = 0; /* tiles: the most that one block of threads has */
+    for (uint32_t block = 0; block < blocks; block++) least += tiles_seeing(p, block);
+    for (uint32_t shares = 2; shares <= SHARES_MAX && shares <= at_once && rest > 0; shares++) {
+        const uint32_t groups = at_once / shares, group_pairs = (rest + groups - 1) / groups;
+        if ((uint64_t)group_pairs * blocks > ENTRIES_MAX) continue;
+        const uint32_t most = deal(p, group_pairs, shares, share_of);
+        if (most >= least) continue;
+        least = most;
+        out->divided = rest;
+        out->group_pairs = group_pairs;
+        out->group_blocks = shares;
+    }
+    if (!out->divided) return;
+    deal(p, out->group_pairs, out->group_blocks, share_of);
+    list(p, share_of, out, began);
+    put_in_order(p, began, out);
+}
