@@ -57,9 +57,9 @@ static uint64_t turns_bytes(const rota_attention_backward_params *p) {
     return (pairs_of(p) * tiles_of(p->queries) * 2 * sizeof(uint32_t) + 15) / 16 * 16;
 }
 
-/* Of the pairs that are divided, and of one pair for each block of threads that has others. */
-static uint64_t sums_bytes(const rota_attention_backward_params *p, uint32_t at_once) {
-    const uint64_t pairs = pairs_of(p), most = at_once + pairs % at_once;
+/* As most shares want; those that want more have a bound of their own. */
+static uint64_t sums_bytes_most(const rota_attention_backward_params *p, uint32_t at_once) {
+    const uint64_t pairs = pairs_of(p), most = at_once > 0 ? at_once + pairs % at_once : 1;
     return (pairs < most ? pairs : most) * tiles_of(p->queries) * (uint64_t)ROTA_ATTENTION_SM90_SUMS_BYTES;
 }
 
@@ -79,7 +79,7 @@ bool rota_attention_sm90_takes(const rota_attention_backward_params *p, const ro
     if (pairs_of(p) == 0 || p->queries == 0 || p->keys == 0) return false;
     if ((p->flags & ROTA_ATTENTION_CAUSAL) && p->queries > p->keys) return false;
     if (p->queries > INT32_MAX / 2 || p->keys > INT32_MAX / 2) return false; /* coordinates */
-    return sums_bytes(p, target->multiprocessors) <= SUMS_BYTES_MAX &&
+    return sums_bytes_most(p, target->multiprocessors) <= SUMS_BYTES_MAX &&
            strides_fit(p, p->q_stride, p->queries) && strides_fit(p, p->kv_stride, p->keys) &&
            strides_fit(p, p->out_stride, p->queries);
 }
@@ -87,7 +87,11 @@ bool rota_attention_sm90_takes(const rota_attention_backward_params *p, const ro
 uint64_t rota_attention_sm90_workspace(const rota_attention_backward_params *p,
                                        const rota_cuda_target *target) {
     if (!rota_attention_sm90_takes(p, target)) return 0;
-    return stats_bytes(p) + turns_bytes(p) + sums_bytes(p, target->multiprocessors);
+    rota_attention_sm90_shares shares;
+    rota_attention_sm90_share(p, target, &shares);
+    return stats_bytes(p) + turns_bytes(p) +
+           rota_attention_sm90_share_sums(p, target, &shares) * tiles_of(p->queries) *
+               (uint64_t)ROTA_ATTENTION_SM90_SUMS_BYTES;
 }
 
 /* ---- Launching ---- */
@@ -163,7 +167,7 @@ rota_status rota_attention_sm90_run(const rota_cuda_call *call, uint64_t workspa
         return rota_fail(ROTA_UNSUPPORTED, "an operand of attention is at no multiple of 16 bytes");
     const uint64_t turns = workspace + stats_bytes(p), sums = turns + turns_bytes(p);
     prepared maps = {0};
-    rota_attention_sm90_share(p, call->target->multiprocessors, &maps.shares);
+    rota_attention_sm90_share(p, call->target, &maps.shares);
     ROTA_TRY(prepare(p, o, &maps));
     kernel_args_5 before = {.operands = {o[ROTA_ATTENTION_BACKWARD_OUT], o[ROTA_ATTENTION_BACKWARD_DOUT],
                                          o[ROTA_ATTENTION_BACKWARD_LSE], workspace, turns},
@@ -174,11 +178,10 @@ rota_status rota_attention_sm90_run(const rota_cuda_call *call, uint64_t workspa
                                  .threads = ROTA_ATTENTION_SM90_ROW_THREADS,
                                  .parameters = (void *[]){&before}},
                         second = {.name = bf16 ? "attention_sm90_bf16" : "attention_sm90_f16",
-                                  .blocks = rota_attention_sm90_share_blocks(p, call->target->multiprocessors,
-                                                                             &maps.shares),
+                                  .blocks = rota_attention_sm90_share_blocks(p, call->target, &maps.shares),
                                   .threads = ROTA_ATTENTION_SM90_THREADS,
                                   .shared_bytes = ROTA_ATTENTION_SM90_SHARED,
-                                  .together = maps.shares.divided > 0,
+                                  .together = maps.shares.divided > 0 || maps.shares.each > 1,
                                   .parameters = (void *[]){&products, &maps}};
     ROTA_TRY(put(call, &first));
     return put(call, &second);

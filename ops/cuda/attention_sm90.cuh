@@ -24,7 +24,7 @@ struct attention_prepared {
 static_assert(sizeof(attention_prepared) == ROTA_ATTENTION_SM90_PREPARED_BYTES);
 
 constexpr uint32_t TILE_BYTES = ROTA_ATTENTION_SM90_TILE_BYTES, SUMS_BYTES = ROTA_ATTENTION_SM90_SUMS_BYTES,
-                   STATS_BYTES = ROTA_ATTENTION_SM90_STATS_BYTES;
+                   STATS_BYTES = ROTA_ATTENTION_SM90_STATS_BYTES, TOLD_BYTES = 16;
 constexpr uint32_t WARPGROUP = 128, MULTIPLYING = 2; /* threads; warpgroups */
 constexpr uint32_t ROW = 128, SWIZZLE = 1024;        /* bytes: of a row; of 8 rows */
 constexpr float LOG2_E = 1.4426950408889634f;
@@ -44,7 +44,8 @@ struct attention_shared {
     __device__ uint32_t ds(uint32_t i) const { return base + (8 + i * 2) * TILE_BYTES; }
     __device__ uint32_t sums(uint32_t half) const { return base + 12 * TILE_BYTES + half * (SUMS_BYTES / 2); }
     __device__ uint32_t stats(uint32_t i) const { return base + 12 * TILE_BYTES + SUMS_BYTES + i * STATS_BYTES; }
-    __device__ uint32_t barrier(uint32_t i) const { return stats(2) + i * 8; }
+    __device__ uint32_t told(uint32_t i) const { return stats(2) + i * TOLD_BYTES; } /* an attention_tile */
+    __device__ uint32_t barrier(uint32_t i) const { return told(2) + i * 8; }
     __device__ uint32_t full(uint32_t i) const { return barrier(i); }
     __device__ uint32_t empty(uint32_t i) const { return barrier(2 + i); }
     __device__ uint32_t block_full(uint32_t i) const { return barrier(4 + i); }
@@ -63,6 +64,27 @@ struct attention_place {
     __device__ uint32_t parity() const { return count / 2 % 2; }
 };
 
+/* What the copying thread tells of a tile, beside its operands. */
+struct attention_tile {
+    uint32_t pair, block, tile, is;
+    enum { OPENS = 1, FETCHES = 2, ENDS = 4, LAST = 8, NONE = 16 };
+    __device__ attention_tile() : pair(0), block(0), tile(0), is(0) {}
+    __device__ explicit attention_tile(const attention_walk &walk)
+        : pair(walk.pair), block(walk.block), tile(walk.tile),
+          is((walk.opens() ? OPENS : 0) | (walk.fetches() ? FETCHES : 0) | (walk.ends() ? ENDS : 0)) {}
+    __device__ void put(uint32_t address) const {
+        asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(pair), "r"(block), "r"(tile),
+                     "r"(is)
+                     : "memory");
+    }
+    __device__ void get(uint32_t address) {
+        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(pair), "=r"(block), "=r"(tile), "=r"(is)
+                     : "r"(address)
+                     : "memory");
+    }
+};
+
 __device__ __forceinline__ void attention_copy(const attention_params &p, const attention_prepared &prepared,
                                                const float *stats) {
     const attention_shared shared;
@@ -70,7 +92,13 @@ __device__ __forceinline__ void attention_copy(const attention_params &p, const 
     attention_place tile, block;
     int32_t head = 0, batch = 0;
     const float *of_tile = stats;
-    do {
+    if (!walk.any) {
+        attention_tile none;
+        none.is = attention_tile::NONE;
+        none.put(shared.told(0));
+        barrier_arrive(shared.full(0));
+    }
+    for (bool more = walk.any; more; tile.count++) {
         if (walk.opens()) {
             head = walk.pair % p.heads, batch = walk.pair / p.heads;
             of_tile = stats + (static_cast<uint64_t>(walk.pair) * walk.tiles + walk.tile) * (STATS_BYTES / 4);
@@ -85,13 +113,16 @@ __device__ __forceinline__ void attention_copy(const attention_params &p, const 
         const uint32_t full = shared.full(tile.buffer());
         const int32_t row = walk.tile * BLOCK;
         barrier_wait(shared.empty(tile.buffer()), tile.parity() ^ 1);
-        barrier_expect_bytes(full, 2 * TILE_BYTES + STATS_BYTES);
         tile_load(shared.q(tile.buffer()), &prepared.q, full, 0, row, head, batch);
-        tile_load(shared.dout(tile.buffer()), &prepared.dout, full, 0, row, head, batch);
         bytes_load(shared.stats(tile.buffer()), of_tile, STATS_BYTES, full);
-        tile.count++;
+        tile_load(shared.dout(tile.buffer()), &prepared.dout, full, 0, row, head, batch);
         of_tile += STATS_BYTES / 4;
-    } while (walk.go_on());
+        attention_tile told(walk);
+        more = walk.go_on();
+        if (!more) told.is |= attention_tile::LAST;
+        told.put(shared.told(tile.buffer()));
+        barrier_expect_bytes(full, 2 * TILE_BYTES + STATS_BYTES);
+    }
 }
 
 /* Until so many have added. What they added is visible to copies from here on. */
@@ -115,7 +146,7 @@ __device__ __forceinline__ void attention_add(const attention_params &p, const a
     attention_walk walk(p, prepared.shares);
     const uint32_t staging = shared.sums(half), full = shared.sums_full(half), fetched = shared.fetched(half);
     uint32_t parity = 0;
-    do {
+    for (bool more = walk.any; more; more = walk.go_on()) {
         uint32_t *turn = turns + (static_cast<uint64_t>(walk.pair) * walk.tiles + walk.tile) * 2 + half;
         float *sum = sums + (static_cast<uint64_t>(walk.slot()) * (SUMS_BYTES / 4) + half * (SUMS_BYTES / 8));
         const bool in_turns = walk.in_turns(), touched = walk.touched();
@@ -137,7 +168,7 @@ __device__ __forceinline__ void attention_add(const attention_params &p, const a
         barrier_arrive(shared.sums_empty(half));
         stores_wait();
         if (in_turns && !walk.ends()) attention_pass_on(turn, walk.rank);
-    } while (walk.go_on());
+    }
 }
 
 __device__ __forceinline__ float attention_power_of_2(float x) {
@@ -171,16 +202,6 @@ __device__ __forceinline__ float4 load_four(uint32_t address) {
                  : "memory");
     return v;
 }
-
-/* A tile whose dq is under way. */
-struct attention_tile {
-    uint32_t pair, block, keys, block_buffer;
-    bool fetches, ends;
-    __device__ attention_tile(const attention_walk &walk, const attention_shared &shared, uint32_t block_buffer)
-        : pair(walk.pair), block(walk.block), keys(shared.k(block_buffer)), block_buffer(block_buffer),
-          fetches(walk.fetches()),
-          ends(walk.ends()) {}
-};
 
 /* What a warpgroup that multiplies has. */
 template <bool bf16> struct attention_member {
@@ -304,11 +325,12 @@ template <bool bf16> struct attention_member {
         }
     }
     /* dq of our half of a tile, as an addition to its sum or, with that, as 16-bit floats: for attention_add. */
-    __device__ void drain(float (&dq)[32], const attention_tile &tile) {
+    __device__ void drain(float (&dq)[32], uint32_t is) {
+        const bool ends = is & attention_tile::ENDS;
         const uint32_t staging = shared.sums(warpgroup);
         barrier_wait(shared.sums_empty(warpgroup), drained);
         drained ^= 1;
-        if (tile.fetches) {
+        if (is & attention_tile::FETCHES) {
             barrier_wait(shared.fetched(warpgroup), fetched);
             fetched ^= 1;
 #pragma unroll
@@ -316,9 +338,9 @@ template <bool bf16> struct attention_member {
                 const float4 more = load_four(staging + (i * WARPGROUP + thread) * 16);
                 dq[4 * i] += more.x, dq[4 * i + 1] += more.y, dq[4 * i + 2] += more.z, dq[4 * i + 3] += more.w;
             }
-            if (tile.ends) sync();
+            if (ends) sync();
         }
-        if (tile.ends)
+        if (ends)
             put_sum(dq, p.scale, staging);
         else
 #pragma unroll
@@ -335,27 +357,29 @@ template <bool bf16> struct attention_member {
 /* A turn for each tile. It ends with the next tile's scores there and its dq under way, for which the other
  * warpgroup's part of ds is awaited as late as can be. */
 template <bool bf16> __device__ void attention_member<bf16>::multiply() {
-    attention_walk walk(p, prepared.shares);
     attention_place tile, block;
-    bool before = false; /* there is a tile before */
-    attention_tile last(walk, shared, 0);
+    attention_tile now, last;
+    uint32_t last_block = 0; /* its buffer */
+    bool before = false;     /* there is a tile before */
     float s[64], dq[32];
-    barrier_wait(shared.block_full(0), 0);
     barrier_wait(shared.full(0), 0);
+    now.get(shared.told(0));
+    if (now.is & attention_tile::NONE) return;
+    barrier_wait(shared.block_full(0), 0);
     products_begin();
     scores(s, shared.k(0), shared.q(0));
     products_commit();
     for (;;) {
-        const bool opens = walk.opens();
+        const bool opens = now.is & attention_tile::OPENS;
         const uint32_t buffer = tile.buffer(), stats = shared.stats(buffer), ds_buffer = shared.ds(buffer);
         products_wait<0>();
         if (before) {
             if (lane == 0) {
                 barrier_arrive(shared.empty(buffer ^ 1));
                 barrier_arrive(shared.ds_empty(buffer ^ 1));
-                if (opens) barrier_arrive(shared.block_empty(last.block_buffer));
+                if (opens) barrier_arrive(shared.block_empty(last_block));
             }
-            drain(dq, last);
+            drain(dq, last.is);
             if (opens) {
                 barrier_wait(shared.ds_empty(buffer), tile.parity() ^ 1);
                 write_block(ds_buffer, last.pair, last.block);
@@ -365,7 +389,7 @@ template <bool bf16> __device__ void attention_member<bf16>::multiply() {
         products_begin();
         scores(dp, shared.v(block.buffer()), shared.dout(buffer));
         products_commit();
-        weights(s, stats, walk.block * BLOCK, walk.tile * BLOCK);
+        weights(s, stats, now.block * BLOCK, now.tile * BLOCK);
         products_wait<0>();
         gradient(s, dp, stats);
         uint32_t packed_p[32], packed_ds[32];
@@ -384,33 +408,35 @@ template <bool bf16> __device__ void attention_member<bf16>::multiply() {
         weigh(dv, packed_p, shared.dout(buffer), !opens);
         weigh(dk, packed_ds, shared.q(buffer), !opens);
         products_commit();
-        last = attention_tile(walk, shared, block.buffer());
+        last = now;
+        last_block = block.buffer();
         before = true;
-        if (!walk.go_on()) break;
+        if (now.is & attention_tile::LAST) break;
         tile.count++;
-        if (walk.opens()) {
+        barrier_wait(shared.full(tile.buffer()), tile.parity());
+        now.get(shared.told(tile.buffer()));
+        if (now.is & attention_tile::OPENS) {
             block.count++;
             barrier_wait(shared.block_full(block.buffer()), block.parity());
         }
-        barrier_wait(shared.full(tile.buffer()), tile.parity());
         products_begin();
         scores(s, shared.k(block.buffer()), shared.q(tile.buffer()));
         products_commit();
         products_wait<0>();
         barrier_wait(shared.ds_full(buffer), (tile.count - 1) / 2 % 2);
         products_begin();
-        queries_sum(dq, ds_buffer, last.keys);
+        queries_sum(dq, ds_buffer, shared.k(last_block));
         products_commit();
     }
     products_wait<0>();
     barrier_wait(shared.ds_full(tile.buffer()), tile.parity());
     products_begin();
-    queries_sum(dq, shared.ds(tile.buffer()), last.keys);
+    queries_sum(dq, shared.ds(tile.buffer()), shared.k(last_block));
     products_commit();
     barrier_wait(shared.ds_empty(tile.buffer() ^ 1), (tile.count + 1) / 2 % 2 ^ 1);
     write_block(shared.ds(tile.buffer() ^ 1), last.pair, last.block);
     products_wait<0>();
-    drain(dq, last);
+    drain(dq, last.is);
     if (thread == 32) stores_wait();
 }
 
@@ -418,7 +444,6 @@ template <bool bf16, typename A>
 __device__ __forceinline__ void attention_sm90(const A &args, const attention_prepared &prepared) {
     const attention_shared shared;
     const uint32_t warp = __shfl_sync(0xFFFFFFFF, threadIdx.x / 32, 0), warpgroup = warp / 4;
-    if (!attention_walk(args.params, prepared.shares).any) return;
     if (threadIdx.x == 0) {
         for (int i = 0; i < 2; i++) {
             barrier_init(shared.full(i), 1);
@@ -476,19 +501,21 @@ template <bool bf16> __device__ __forceinline__ float attention_dot(uint4 a, uin
 }
 
 /* Of each tile {128 lse in powers of 2, 128 sums of out * dout}; lse beyond the queries is infinite, so that p is 0;
- * and the first turns. A block a tile, 8 threads a query. */
+ * and the first turns. A block a tile, those of all heads one after the other,
+ * whose rows are often side by side; 8 threads a query. */
 template <bool bf16, typename A> __device__ __forceinline__ void attention_sm90_prepare(const A &args) {
     constexpr uint32_t ROWS_AT_ONCE = ROTA_ATTENTION_SM90_ROW_THREADS / 8, TURNS = BLOCK / ROWS_AT_ONCE;
     const attention_params &p = args.params;
-    const uint32_t tiles = attention_ceil(p.queries), pair = blockIdx.x / tiles, tile = blockIdx.x % tiles;
+    const uint32_t tiles = attention_ceil(p.queries), head = blockIdx.x % p.heads, tile = blockIdx.x / p.heads % tiles,
+                   batch = blockIdx.x / p.heads / tiles, pair = batch * p.heads + head, number = pair * tiles + tile;
     const uint32_t column = threadIdx.x % 8 * 8;
-    const uint64_t first = static_cast<uint64_t>(pair / p.heads) * p.out_stride[0] +
-                           static_cast<uint64_t>(pair % p.heads) * p.out_stride[1] + column;
+    const uint64_t first = static_cast<uint64_t>(batch) * p.out_stride[0] +
+                           static_cast<uint64_t>(head) * p.out_stride[1] + column;
     const uint16_t *out = rota_operand<const uint16_t>(args, 0) + first;
     const uint16_t *dout = rota_operand<const uint16_t>(args, 1) + first;
     const float *lse = rota_operand<const float>(args, 2) + static_cast<uint64_t>(pair) * p.queries;
-    float *stats = rota_operand<float>(args, 3) + static_cast<uint64_t>(blockIdx.x) * (STATS_BYTES / 4);
-    if (threadIdx.x < 2) rota_operand<uint32_t>(args, 4)[blockIdx.x * 2 + threadIdx.x] = 0;
+    float *stats = rota_operand<float>(args, 3) + static_cast<uint64_t>(number) * (STATS_BYTES / 4);
+    if (threadIdx.x < 2) rota_operand<uint32_t>(args, 4)[number * 2 + threadIdx.x] = 0;
     uint4 x[TURNS], y[TURNS];
 #pragma unroll
     for (uint32_t i = 0; i < TURNS; i++) {

@@ -2,17 +2,21 @@
 #ifndef ROTA_OPS_CUDA_ATTENTION_SM90_SHARES_H
 #define ROTA_OPS_CUDA_ATTENTION_SM90_SHARES_H
 
+#include "graph/kernel.h"
 #include "ops/cuda/attention_sm90_sizes.h"
 #include "ops/kernel_params.h"
 
-/* For `at_once` blocks of threads, which is as many as run at the same time. As many pairs of batch and head as there
- * are whole rounds of go to one of them each; the blocks of keys of those that are left are divided, where that is
- * faster. */
-void rota_attention_sm90_share(const rota_attention_backward_params *params, uint32_t at_once,
+void rota_attention_sm90_share(const rota_attention_backward_params *params, const rota_cuda_target *target,
                                rota_attention_sm90_shares *out_shares);
 
-/* Blocks of threads to launch. */
-uint32_t rota_attention_sm90_share_blocks(const rota_attention_backward_params *params, uint32_t at_once,
+/* Blocks of threads to launch: no more than run at the same time. */
+uint32_t rota_attention_sm90_share_blocks(const rota_attention_backward_params *params,
+                                          const rota_cuda_target *target,
                                           const rota_attention_sm90_shares *shares);
+
+/* Pairs that dq's sums are kept of at a time. */
+uint64_t rota_attention_sm90_share_sums(const rota_attention_backward_params *params,
+                                        const rota_cuda_target *target,
+                                        const rota_attention_sm90_shares *shares);
 
 #endif

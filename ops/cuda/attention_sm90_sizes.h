@@ -18,13 +18,14 @@
 #define ROTA_ATTENTION_SM90_STATS_BYTES (2 * 4 * ROTA_ATTENTION_SM90_BLOCK)
 
 /* How the work is divided (attention_sm90_shares.c). Of the pairs of batch and head the first are divided: a group of
- * them, key block by key block, among as many blocks of threads as a group has. The others go whole to one each. */
+ * them, key block by key block, among as many blocks of threads as a group has. The others go to `each` blocks of
+ * threads, 1 or 2. */
 #define ROTA_ATTENTION_SM90_SHARES_MAX 16
 #define ROTA_ATTENTION_SM90_ENTRIES_MAX 512
 typedef struct rota_attention_sm90_shares {
-    uint32_t divided, group_pairs, group_blocks;
+    uint32_t divided, group_pairs, group_blocks, each;
     /* Of each share's entries, which it takes in their order. */
-    uint16_t begin[ROTA_ATTENTION_SM90_SHARES_MAX + 1], unused[9];
+    uint16_t begin[ROTA_ATTENTION_SM90_SHARES_MAX + 1], unused[7];
     /* Pair of the group * key blocks of a pair + key block. */
     uint16_t entry[ROTA_ATTENTION_SM90_ENTRIES_MAX];
     /* By pair of the group and key block: its place among those that add to dq. */
@@ -32,9 +33,9 @@ typedef struct rota_attention_sm90_shares {
 } rota_attention_sm90_shares;
 
 /* Dynamic shared memory, which begins at a multiple of 1024: two each of k and v, q and dout, and ds (128 x 128);
- * dq's sums; the stats; barriers. */
+ * dq's sums; the stats; what tiles are; barriers. */
 #define ROTA_ATTENTION_SM90_SHARED                                                                           \
     (12 * ROTA_ATTENTION_SM90_TILE_BYTES + ROTA_ATTENTION_SM90_SUMS_BYTES +                                  \
-     2 * ROTA_ATTENTION_SM90_STATS_BYTES + 18 * 8)
+     2 * ROTA_ATTENTION_SM90_STATS_BYTES + 2 * 16 + 18 * 8)
 
 #endif

@@ -18,14 +18,14 @@ __device__ __forceinline__ uint32_t attention_first_tile(const attention_params 
 
 __device__ __forceinline__ uint32_t attention_ceil(uint32_t rows) { return (rows + BLOCK - 1) / BLOCK; }
 
-/* The tiles of one block of threads, in order: its share of the pairs that are divided, then pairs that it has for
- * itself. `rank` says how many of the `count` additions to a tile's dq come before ours. */
+/* The tiles of one block of threads, in order: its share of the pairs that are divided, then of the others.
+ * `rank` says how many of the `count` additions to a tile's dq come before ours. */
 struct attention_walk {
     const attention_params &p;
     const rota_attention_sm90_shares &shares;
-    uint32_t tiles, blocks, entry, entry_end, group, whole, whole_block;
+    uint32_t tiles, blocks, entry, entry_end, group, other, round;
     uint32_t pair, block, first, tile, rank, count;
-    const uint16_t *order; /* of the pair's blocks; NULL: from the last to the first, all of them ours */
+    const uint16_t *order; /* of the pair's blocks; NULL: from the last to the first */
     bool any;              /* there is work at all */
 
     __device__ attention_walk(const attention_params &params, const rota_attention_sm90_shares &given)
@@ -35,8 +35,8 @@ struct attention_walk {
         group = blockIdx.x / shares.group_blocks;
         entry = shares.begin[blockIdx.x % shares.group_blocks];
         entry_end = shares.begin[blockIdx.x % shares.group_blocks + 1];
-        whole = shares.divided + blockIdx.x;
-        whole_block = blocks;
+        other = shares.divided + blockIdx.x / shares.each;
+        round = rounds();
         any = next_block();
     }
     /* Key blocks that queries of the tile see. */
@@ -44,7 +44,13 @@ struct attention_walk {
         const uint32_t behind = p.keys - p.queries, last = tile + (behind + BLOCK - 1) / BLOCK + 1;
         return (p.flags & ROTA_ATTENTION_CAUSAL) && last < blocks ? last : blocks;
     }
-    __device__ bool before(uint32_t other) const { return order ? order[other] < order[block] : other > block; }
+    __device__ bool before(uint32_t than) const { return order ? order[than] < order[block] : than > block; }
+    /* Of the others' key blocks share s has s, 2 each - 1 - s, 2 each + s, ...: about the same work. */
+    __device__ uint32_t block_of(uint32_t of_round) const {
+        const uint32_t share = blockIdx.x % shares.each;
+        return of_round * shares.each + (of_round % 2 ? shares.each - 1 - share : share);
+    }
+    __device__ uint32_t rounds() const { return blocks / shares.each + (block_of(blocks / shares.each) < blocks); }
     __device__ bool next_block() {
         for (; entry < entry_end; entry++) {
             const uint32_t number = shares.entry[entry];
@@ -57,10 +63,10 @@ struct attention_walk {
             return true;
         }
         order = nullptr;
-        if (whole >= p.batch * p.heads) return false;
-        pair = whole;
-        block = --whole_block;
-        if (block == 0) whole += gridDim.x, whole_block = blocks;
+        if (other >= p.batch * p.heads) return false;
+        pair = other;
+        block = block_of(--round);
+        if (round == 0) other += gridDim.x / shares.each, round = rounds();
         open();
         return true;
     }
@@ -68,7 +74,7 @@ struct attention_walk {
         tile = first = attention_first_tile(p, block);
         count = seen();
         rank = 0;
-        for (uint32_t other = 0; other < count; other++) rank += before(other);
+        for (uint32_t i = 0; i < count; i++) rank += before(i);
     }
     /* To the next tile; false: there is none. */
     __device__ bool go_on() {
@@ -86,9 +92,9 @@ struct attention_walk {
     /* The sum is fetched, and written with ours as dq. */
     __device__ bool fetches() const { return touched() && ends(); }
     /* Others add to dq as well. */
-    __device__ bool in_turns() const { return order != nullptr; }
+    __device__ bool in_turns() const { return order || shares.each > 1; }
     /* Of the tile's sum. */
-    __device__ uint32_t slot() const { return (order ? pair : shares.divided + blockIdx.x) * tiles + tile; }
+    __device__ uint32_t slot() const { return (in_turns() ? pair : shares.divided + blockIdx.x) * tiles + tile; }
 };
 
 #endif

@@ -126,10 +126,13 @@ static uint32_t first_tile(const rota_attention_backward_params *p, uint32_t blo
 }
 
 static void work_open(work *w, const rota_attention_backward_params *p, uint32_t at_once) {
+    rota_cuda_target target = hopper;
+    target.multiprocessors = at_once;
+    if (p->queries % 2) target.l2_bytes = 0; /* two at a pair wherever it can be */
     *w = (work){.p = p, .blocks = (p->keys + 127) / 128, .tiles = (p->queries + 127) / 128};
-    rota_attention_sm90_share(p, at_once, &w->shares);
+    rota_attention_sm90_share(p, &target, &w->shares);
     const rota_attention_sm90_shares *s = &w->shares;
-    const uint32_t launched = rota_attention_sm90_share_blocks(p, at_once, s);
+    const uint32_t launched = rota_attention_sm90_share_blocks(p, &target, s);
     w->workers = (s->divided + s->group_pairs - 1) / s->group_pairs * s->group_blocks;
     assert_in_range(launched, w->workers, at_once); /* they wait for one another */
     w->taken = test_calloc(s->divided * w->blocks + 1u, 1);
@@ -182,7 +185,8 @@ static void expect_shares(const rota_attention_backward_params *p, uint32_t at_o
     work w;
     work_open(&w, p, at_once);
     const uint64_t pairs = (uint64_t)p->batch * p->heads;
-    assert_true(w.shares.divided == 0 || w.shares.divided == pairs % at_once);
+    assert_in_range(w.shares.each, 1, 2);
+    assert_true(w.shares.divided == 0 || w.shares.divided == pairs % (at_once / w.shares.each));
     for (bool moved = true; moved;) {
         moved = false;
         for (uint32_t i = 0; i < w.workers; i++) moved = go_on(&w, &w.of[i]) || moved;
@@ -213,11 +217,11 @@ static void test_shares(void **state) {
 /* GPT-2's: nobody has much more than the others. */
 static void test_even_shares(void **state) {
     (void)state;
-    static const uint32_t batches[] = {4, 8, 16, 32}, of_36_tiles[] = {14, 27, 17, 33};
+    static const uint32_t batches[] = {4, 8, 16, 32}, of_36_tiles[] = {14, 27, 17, 16};
     for (int i = 0; i < 4; i++) {
         const rota_attention_backward_params p = params_of(batches[i], 12, 1024, 1024, 64);
         rota_attention_sm90_shares s;
-        rota_attention_sm90_share(&p, 132, &s);
+        rota_attention_sm90_share(&p, &hopper, &s);
         for (uint32_t share = 0; share < s.group_blocks; share++) {
             uint32_t tiles = 0;
             for (uint32_t entry = s.begin[share]; entry < s.begin[share + 1]; entry++)
@@ -231,10 +235,18 @@ static void test_workspace(void **state) {
     (void)state;
     const uint64_t tile = 1032, sums = 32768; /* bytes: of stats and turns; of f32 */
     const rota_attention_backward_params few = params_of(4, 12, 1024, 1024, 64),
-                                         many = params_of(32, 12, 1024, 1024, 64);
+                                         two_at_each = params_of(32, 12, 1024, 1024, 64),
+                                         one_at_each = params_of(64, 6, 256, 256, 64),
+                                         too_many_for_two = params_of(128, 12, 1024, 1024, 64);
     assert_int_equal(rota_attention_sm90_workspace(&few, &hopper), UINT64_C(384) * (tile + sums));
-    assert_int_equal(rota_attention_sm90_workspace(&many, &hopper),
-                     UINT64_C(3072) * tile + UINT64_C(2016) * sums);
+    assert_int_equal(rota_attention_sm90_workspace(&two_at_each, &hopper), UINT64_C(3072) * (tile + sums));
+    assert_int_equal(rota_attention_sm90_workspace(&one_at_each, &hopper),
+                     UINT64_C(768) * tile + UINT64_C(264) * sums);
+    assert_int_equal(rota_attention_sm90_workspace(&too_many_for_two, &hopper),
+                     UINT64_C(12288) * tile + UINT64_C(1728) * sums);
+    rota_cuda_target says_nothing = hopper;
+    says_nothing.multiprocessors = 0;
+    assert_int_equal(rota_attention_sm90_workspace(&few, &says_nothing), UINT64_C(384) * tile + 8 * sums);
     const rota_attention_backward_params none = params_of(4, 12, 1024, 1024, 72);
     assert_int_equal(rota_attention_sm90_workspace(&none, &hopper), 0);
 }
