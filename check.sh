@@ -5,7 +5,7 @@
 # Every test once in the release build, of some a part each day, and the sanitizers' runs of what matters, half of the
 # long ones each day (tests/levels.cmake): 18 minutes from nothing on two cores.
 # --quick: without sanitizers and what takes long, in a build of its own that is soon there (build-quick): four minutes.
-# --full: clang's sanitizers, too, all parts and halves, and more of everything, of which every day has another third
+# --full: clang's sanitizers, too, all parts and halves, and more of everything, of which every day has another quarter
 # (tests/draw.sh), over the release build. Without it, CUDA images only compile where no driver could run them
 # (build-usual), and nothing is built that only its tests need.
 # --profile: says at the end how long each build took, and the ten slowest tests.
@@ -41,7 +41,7 @@ case $level in
   full) # and what is short by clang's sanitizers
     presets=(release asan tsan clang)
     rota_options=(-DROTA_USUAL=OFF -DROTA_CUDA_ONLY_COMPILES=OFF)
-    labels=(-LE "clang_long|third_$(((draw + 1) % 3))|third_$(((draw + 2) % 3))")
+    labels=(-LE "clang_long|quarter_[^$((draw % 4))]")
     ;;
 esac
 for preset in "${presets[@]}"; do

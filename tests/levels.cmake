@@ -1,6 +1,6 @@
 # Which tests check.sh runs when, by their labels: each of them at the usual level but for those of label `full`;
-# `long`: not with --quick; `half_0` and `half_1`: at the usual level on every second day; `third_0` to `third_2`: of
-# those with --full on every third. Included at the end of tests/CMakeLists.txt.
+# `long`: not with --quick; `half_0` and `half_1`: at the usual level on every second day; `quarter_0` to
+# `quarter_3`: of those with --full on every fourth. Included at the end of tests/CMakeLists.txt.
 
 # The longest tests start first, or else the last of them would run alone: about how many seconds each takes in the
 # slowest build that has it. check.sh --quick leaves them out.
@@ -157,7 +157,7 @@ foreach(name ${unused})
   endif()
 endforeach()
 
-# check.sh --full runs a third of what only it runs, another third each day, but for what draws by itself. The thirds
+# check.sh --full runs a quarter of what only it runs, another each day, but for what draws by itself. The quarters
 # take about as long: each test comes to the one that has least by then, in processor seconds where those are many.
 foreach(entry tsan.test_stopped:150 test_shaders_all:130 test_declared_full:30 test_products_full:25
     test_sequence_loss_full:30 test_endless_full:70 test_gpt_bpe_tokenizers:25 test_tidy_all:120 test_packages:100
@@ -172,16 +172,16 @@ foreach(entry tsan.test_stopped:150 test_shaders_all:130 test_declared_full:30 t
   list(GET entry 1 full_cost_${name})
 endforeach()
 get_directory_property(names TESTS)
-set(full_sum_0 0)
-set(full_sum_1 0)
-set(full_sum_2 0)
+foreach(quarter RANGE 3)
+  set(full_sum_${quarter} 0)
+endforeach()
 foreach(name ${names})
   get_test_property(${name} LABELS labels)
   if("full" IN_LIST labels AND NOT name MATCHES "^(explore_full|faults_cuda_stub_part|faults_cuda_stub_diagnostics)$")
-    set(third 0)
-    foreach(other 1 2)
-      if(full_sum_${other} LESS full_sum_${third})
-        set(third ${other})
+    set(quarter 0)
+    foreach(other 1 2 3)
+      if(full_sum_${other} LESS full_sum_${quarter})
+        set(quarter ${other})
       endif()
     endforeach()
     set(cost 10)
@@ -190,7 +190,7 @@ foreach(name ${names})
     elseif(name MATCHES "^fuzz_bytes")
       set(cost ${ROTA_FUZZ_SECONDS})
     endif()
-    math(EXPR full_sum_${third} "${full_sum_${third}} + ${cost}")
-    set_tests_properties(${name} PROPERTIES LABELS "full;third_${third}")
+    math(EXPR full_sum_${quarter} "${full_sum_${quarter}} + ${cost}")
+    set_tests_properties(${name} PROPERTIES LABELS "full;quarter_${quarter}")
   endif()
 endforeach()
