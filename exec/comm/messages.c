@@ -19,7 +19,8 @@ enum {
     SLOTS_BYTES = 16 * 1024 * 1024, /* of all ranks' */
     SLOT_LEAST = 4096,
     LOOKS_PER_LISTEN = 16, /* of progress: others' ends come seldom */
-    LATE_NS = 200000000    /* how long close waits for messages that were given up */
+    LATE_NS = 200000000,   /* how long close waits for messages that were given up */
+    LATEST_NS = 20000000   /* and for those that it gives up then */
 };
 
 static rota_messages *messages_of(rota_transport *transport) {
@@ -253,7 +254,7 @@ static bool wait_for_the_late(rota_messages *m, uint64_t deadline_ns) {
             if (has_cancelled_all) return false;
             cancel_all(m, m->end.says);
             has_cancelled_all = true;
-            continue;
+            deadline_ns = rota_deadline_after(LATEST_NS);
         }
         rota_nap_until(rota_deadline_after(100000));
     }

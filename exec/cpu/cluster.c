@@ -40,7 +40,6 @@ static uint32_t add_unit(cluster *c, uint32_t split) {
     memset(unit, 0, sizeof *unit);
     unit->first_record = c->order_count;
     unit->split = split;
-    unit->later = ROTA_CPU_NONE;
     c->join_of[c->program->unit_count] = ROTA_CPU_NONE;
     return c->program->unit_count++;
 }
@@ -135,11 +134,9 @@ static void emit_join(cluster *c, uint32_t join) {
 /* Puts one chain into the open unit or a new one. Returns its last command. */
 static uint32_t emit_chain(cluster *c, uint32_t head, uint64_t target_ns) {
     if (is_alone(&c->estimates[head])) {
-        const bool split = c->estimates[head].split;
-        const uint32_t unit = add_unit(c, split ? c->program->split_count++ : ROTA_CPU_NONE);
-        emit(c, unit, head);
-        c->program->units[unit].grain = c->estimates[head].grain;
-        if (!split) c->program->units[unit].later = c->program->later_count++;
+        const uint32_t index = c->estimates[head].split ? c->program->split_count++ : c->program->later_count++;
+        emit(c, add_unit(c, index), head);
+        c->program->units[c->program->unit_count - 1].grain = c->estimates[head].grain;
         c->open = ROTA_CPU_NONE;
         return head;
     }
@@ -260,9 +257,8 @@ rota_status rota_cpu_cluster(rota_exec_program *program, const rota_cpu_estimate
         segment->unit_count = program->unit_count - segment->first_unit;
         link_units(&c, segment);
         root_count += segment->root_count;
-        /* One unit needs no counters, unless it is split. */
-        const rota_cpu_unit *unit = &program->units[segment->first_unit];
-        if (segment->unit_count == 1 && unit->split == ROTA_CPU_NONE && unit->later == ROTA_CPU_NONE)
+        /* One unit needs no counters, unless it is split or ends later. */
+        if (segment->unit_count == 1 && program->units[segment->first_unit].split == ROTA_CPU_NONE)
             segment->serial = true;
     }
 done:

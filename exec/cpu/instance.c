@@ -47,8 +47,9 @@ static rota_status fill_instance(rota_cpu_device *device, rota_exec_instance *in
             instance->units[u].task.unit = u;
             instance->units[u].run = &instance->runs[s];
             atomic_init(&instance->units[u].pending, program->units[u].predecessor_count);
-            if (program->units[u].later != ROTA_CPU_NONE)
-                rota_cpu_later_init(&instance->laters[program->units[u].later], device, &instance->units[u]);
+            const rota_cpu_unit *unit = &program->units[u];
+            if (unit->split != ROTA_CPU_NONE && program->records[unit->first_record].flags & ROTA_CPU_RECORD_LATER)
+                rota_cpu_later_init(&instance->laters[unit->split], device, &instance->units[u]);
         }
     }
     return ROTA_OK;

@@ -47,8 +47,9 @@ typedef struct rota_cpu_unit {
     uint32_t first_record, record_count;       /* none: a join */
     uint32_t first_successor, successor_count; /* in unit_successors; 0: a sink */
     uint32_t predecessor_count;
-    uint32_t split; /* index of its split state; ROTA_CPU_NONE: run by one worker */
-    uint32_t later; /* index of its state of a run that ends later; ROTA_CPU_NONE: it ends with its records */
+    /* Index of its split state; or, of a host function that ends later, of its state among those. ROTA_CPU_NONE: it is
+     * run by one worker, and ends with its records. */
+    uint32_t split;
     uint64_t grain; /* of a split kernel */
 } rota_cpu_unit;
 

@@ -294,19 +294,19 @@ static void run_units(rota_cpu_worker *worker, rota_cpu_unit_state *state) {
     while (state) {
         const rota_cpu_unit *unit = &program->units[state->task.unit];
         const rota_cpu_record *record = &program->records[unit->first_record];
-        if (unit->split != ROTA_CPU_NONE) {
+        if (unit->split != ROTA_CPU_NONE && record->flags & ROTA_CPU_RECORD_LATER) {
+            rota_cpu_later_state *later = &instance->laters[unit->split];
+            const bool has_ended = state->task.kind == ROTA_CPU_TASK_ENDED;
+            if (has_ended ? !finish_later(worker, state, later, work, record)
+                          : !begin_later(worker, later, work, record))
+                break;
+        } else if (unit->split != ROTA_CPU_NONE) {
             rota_cpu_split_state *split = &instance->splits[unit->split];
             /* Nobody uses a split that has not started, and helper tasks exist only while it has users. */
             bool is_last = ra_load_acquire(&split->users) == 0
                                ? start_split(worker, state, unit, work, record, split)
                                : run_pieces(worker, work, record, split);
             if (!is_last) break;
-        } else if (unit->later != ROTA_CPU_NONE) {
-            rota_cpu_later_state *later = &instance->laters[unit->later];
-            const bool has_ended = state->task.kind == ROTA_CPU_TASK_ENDED;
-            if (has_ended ? !finish_later(worker, state, later, work, record)
-                          : !begin_later(worker, later, work, record))
-                break;
         } else if (!run_records(worker, work, record, unit->record_count)) {
             break;
         }
