@@ -19,9 +19,9 @@ enum {
     SLOTS_BYTES = 16 * 1024 * 1024, /* of all ranks' */
     SLOT_LEAST = 4096,
     LOOKS_PER_LISTEN = 16, /* of progress: others' ends come seldom */
-    LATE_NS = 200000000,   /* how long close waits for messages that were given up */
-    LATEST_NS = 20000000   /* and for those that it gives up then */
+    LATEST_NS = 20000000    /* how long close waits for messages that it gives up itself */
 };
+static const uint64_t late_ns = 5000000000u; /* and before for what was said last, to a rank that may be stopped */
 
 static rota_messages *messages_of(rota_transport *transport) {
     return (rota_messages *)(void *)transport;
@@ -123,8 +123,9 @@ static void announce_to_all(rota_messages *m) {
 
 static void post(rota_transport *transport, const rota_collective *collective) {
     rota_messages *m = messages_of(transport);
+    const uint64_t now = rota_clock_ns();
     m->now = (rota_messages_now){
-        .collective = *collective, .stage = ROTA_MESSAGES_AGREES, .moved_ns = rota_clock_ns()};
+        .collective = *collective, .stage = ROTA_MESSAGES_AGREES, .moved_ns = now, .looked_ns = now};
     m->end.looks = 0;
     if (!m->end.is_over) listen(m);
     if (!m->end.is_over) announce_to_all(m);
@@ -186,6 +187,10 @@ static rota_status progress(rota_transport *transport, bool *out_over, bool *out
     rota_messages *m = messages_of(transport);
     bool is_done = false;
     *out_over = *out_moved = false;
+    const uint64_t now = rota_clock_ns();
+    /* This process was stopped itself: others are given their time from now on. */
+    if (now - m->now.looked_ns > m->base.timeout_ns / 4) m->now.moved_ns = now;
+    m->now.looked_ns = now;
     if (m->now.stage == ROTA_MESSAGES_IDLE) return over(m, out_over);
     if (!m->end.is_over && (test_all(m, m->ins, out_moved) != ROTA_OK || test_all(m, m->outs, out_moved) != ROTA_OK))
         end_with(m, rota_last_error(), true);
@@ -194,11 +199,11 @@ static rota_status progress(rota_transport *transport, bool *out_over, bool *out
     if (m->now.pending == 0) {
         go_on(m, &is_done);
         *out_moved = true;
-    } else if (!*out_moved && rota_clock_ns() - m->now.moved_ns > m->base.timeout_ns) {
+    } else if (!*out_moved && now - m->now.moved_ns > m->base.timeout_ns) {
         listen(m); /* another's sentence comes first */
         give_up(m);
     }
-    if (*out_moved) m->now.moved_ns = rota_clock_ns();
+    if (*out_moved) m->now.moved_ns = now;
     return is_done || m->end.is_over ? over(m, out_over) : ROTA_OK;
 }
 
@@ -238,7 +243,8 @@ static bool are_all_over(rota_messages *m, rota_engine_request **requests) {
 
 /* What was said last should still get there; what was given up may be over only when its sender is. */
 static bool wait_for_the_late(rota_messages *m, uint64_t deadline_ns) {
-    const uint64_t late = rota_deadline_after(LATE_NS);
+    const uint64_t now = rota_clock_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
+    const uint64_t late = rota_deadline_after(left / 2 < late_ns ? left / 2 : late_ns);
     bool has_cancelled_all = false;
     if (late < deadline_ns) deadline_ns = late;
     cancel_all(m, m->end.hears);

@@ -31,7 +31,7 @@ typedef struct rota_messages_now {
     uint64_t position, piece; /* elements of `count` that are through; of this piece */
     uint32_t round;
     uint32_t pending;  /* messages under way */
-    uint64_t moved_ns; /* when one came or went */
+    uint64_t moved_ns, looked_ns; /* when one came or went; when progress was last called */
 } rota_messages_now;
 
 /* How it ended for good: by a sentence of this rank's, or of another's. */

@@ -1,6 +1,6 @@
 /* Messages between ranks of one process: a mutex over lists of what was sent and what is wanted. A message is copied
- * once, by whoever comes second, from the sender's bytes to the receiver's: a send is over only when somebody wanted it,
- * as a large one of MPI's. */
+ * once, by whoever comes second, from the sender's bytes to the receiver's: a send is over only when somebody wanted it.
+ * A small one that nobody wants yet is copied at once, and over: both as MPI has it. */
 #include "exec/comm/threads.h"
 
 #include <pthread.h>
@@ -9,10 +9,12 @@
 
 #include "exec/common/link.h"
 
+enum { SMALL_BYTES = 2048 };
+
 typedef struct message {
     rota_link link; /* of the receiver's `sent` or `wanted`, or alone */
     uint32_t from, to, tag;
-    bool is_over, is_too_long;
+    bool is_over, is_too_long, is_copy; /* is_copy: nobody's, with its bytes behind it, until it is wanted */
     const void *bytes; /* sent */
     void *room;        /* wanted */
     uint64_t size_bytes;
@@ -57,6 +59,18 @@ static void deliver(message *sent, message *wanted) {
     sent->is_over = wanted->is_over = true;
 }
 
+/* What was sent is kept by the mailbox. False: there is no memory, and its sender keeps it. */
+static bool keep_copy(mailbox *box, message *own) {
+    message *copy = malloc(sizeof *copy + own->size_bytes);
+    if (!copy) return false;
+    *copy = *own;
+    copy->is_copy = true;
+    copy->bytes = memcpy(copy + 1, own->bytes, own->size_bytes);
+    add_last(&box->sent, &copy->link);
+    own->is_over = true;
+    return true;
+}
+
 static rota_status put(threads_engine *engine, const message *made, rota_engine_request **out_request) {
     message *own = malloc(sizeof *own);
     if (!own) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for a message");
@@ -70,7 +84,8 @@ static rota_status put(threads_engine *engine, const message *made, rota_engine_
         rota_link_remove(&other->link);
         rota_link_begin(&other->link);
         deliver(made->bytes ? own : other, made->bytes ? other : own);
-    } else {
+        if (other->is_copy) free(other);
+    } else if (!made->bytes || made->size_bytes > SMALL_BYTES || !keep_copy(box, own)) {
         add_last(made->bytes ? &box->sent : &box->wanted, &own->link);
     }
     (void)pthread_mutex_unlock(&engine->world->mutex);
@@ -112,6 +127,14 @@ static void cancel(rota_engine *base, rota_engine_request *request) {
 }
 
 static void end_world(world *ended) {
+    for (uint32_t i = 0; i < ended->size; i++) {
+        rota_link *sent = &ended->boxes[i].sent;
+        while (sent->next && !rota_link_is_alone(sent)) { /* copies: all else was cancelled */
+            rota_link *link = sent->next;
+            rota_link_remove(link);
+            free(ROTA_LINKED(link, message, link));
+        }
+    }
     (void)pthread_mutex_destroy(&ended->mutex);
     free(ended->boxes);
     free(ended);

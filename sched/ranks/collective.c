@@ -1,6 +1,8 @@
 /* Collectives as nodes: host nodes that end later. A worker posts one and goes on; the communicator's thread ends it. */
 #include "sched/collectives.h"
 
+#include <stdio.h>
+
 #include "base/given.h"
 #include "graph/graph_internal.h"
 #include "sched/ranks/parts.h"
@@ -11,6 +13,13 @@ typedef struct recorded {
     rota_collective collective;
     uint8_t input, output; /* operands; 0: none */
 } recorded;
+
+/* Shows the thread what was posted. From the store that posted it on the run may end, the communicator be closed and the
+ * token be given back, so who posts has a reference of its own. */
+static void notify_and_release(rota_communicator *communicator) {
+    rota_communicator_notify(communicator);
+    rota_communicator_release(communicator);
+}
 
 static rota_status begin(void *user, void *const *operands, const uint64_t *operand_bytes, uint32_t operand_count,
                          rota_host_run *run) {
@@ -25,15 +34,22 @@ static rota_status begin(void *user, void *const *operands, const uint64_t *oper
     posted->collective = node->collective;
     if (node->input) posted->collective.input = operands[node->input];
     if (node->output) posted->collective.output = operands[node->output];
+    rota_communicator *communicator = rota_communicator_retain(node->communicator);
     ra_store_release(&posted->run, run); /* pairs with the exchange in begin_next */
-    rota_communicator_notify(node->communicator);
+    notify_and_release(communicator);
     return ROTA_OK;
 }
 
 static void skipped(void *user) {
     const recorded *node = user;
-    ra_store_release(&node->communicator->posted.left_out, node->collective.name); /* as in begin */
-    rota_communicator_notify(node->communicator);
+    rota_posted *posted = &node->communicator->posted;
+    /* Nodes of a communicator come one after the other, so nobody else writes here; the name is copied, since the graph
+     * may be gone when it is read. */
+    if (ra_load_acquire(&posted->left_out)) return;
+    (void)snprintf(posted->left_out_name, sizeof posted->left_out_name, "%s", node->collective.name);
+    rota_communicator *communicator = rota_communicator_retain(node->communicator);
+    ra_store_release(&posted->left_out, 1); /* pairs with the load in begin_next */
+    notify_and_release(communicator);
 }
 
 static const rota_host_later later = {begin, skipped};

@@ -32,19 +32,17 @@ void rota_communicator_release(rota_communicator *communicator) {
 void rota_communicator_notify(rota_communicator *communicator) {
     /* Pairs with the exchange in look_at_posted: if a look is queued still, it sees what was posted before this. */
     if (ra_exchange_acq_rel(&communicator->posted.is_queued, 1)) return;
-    ra_fetch_add_relaxed(&communicator->references, 1);
-    rota_rank_thread_call(communicator->thread, &communicator->posted.look);
+    rota_rank_thread_call(communicator->thread, &rota_communicator_retain(communicator)->posted.look);
 }
 
 /* Begins what is posted, if nothing is under way. True: something is. */
 static bool begin_next(rota_communicator *c) {
     rota_under_way *own = &c->under_way;
-    const char *left_out = ra_exchange_acq_rel(&c->posted.left_out, NULL);
-    if (left_out && own->transport) {
+    if (ra_load_acquire(&c->posted.left_out) && own->transport) { /* pairs with the store in skipped */
         char cause[320];
         (void)snprintf(cause, sizeof cause,
                        "communicator '%s': rank %u left out its node '%s', since what that depends on has failed there",
-                       c->name, c->rank, left_out);
+                       c->name, c->rank, c->posted.left_out_name);
         own->transport->vtable->abort(own->transport, cause);
     }
     if (own->run || own->split) return true;

@@ -16,7 +16,8 @@ typedef struct rota_posted {
     _Atomic uint32_t is_queued;
     _Atomic(rota_host_run *) run;   /* of a collective that is to begin; publishes */
     rota_collective collective;
-    _Atomic(const char *) left_out; /* name of a node that was not run, since what it reads has failed */
+    char left_out_name[96];    /* of the first node that was not run, since what it reads has failed; published by */
+    _Atomic uint32_t left_out; /* once for good */
     _Atomic uint32_t is_closed;
 } rota_posted;
 
@@ -30,7 +31,7 @@ typedef struct rota_under_way {
 
 struct rota_communicator {
     _Alignas(64) uint8_t token_memory[64]; /* the token's: what is in it nobody reads */
-    _Atomic uint32_t references;           /* the application's, the token's, and of a look that is queued */
+    _Atomic uint32_t references;           /* the application's, the token's, of a look that is queued, of who posts */
     rota_runtime *runtime;
     rota_device *device; /* the runtime's CPU */
     rota_buffer *token;  /* what each collective writes */
@@ -43,8 +44,13 @@ struct rota_communicator {
     rota_under_way under_way;
 };
 
+/* By who has a reference, or runs a node that names the token. */
+static inline rota_communicator *rota_communicator_retain(rota_communicator *communicator) {
+    ra_fetch_add_relaxed(&communicator->references, 1);
+    return communicator;
+}
 void rota_communicator_release(rota_communicator *communicator);
-/* Any thread; lock-free: the thread is to look at what is posted. */
+/* By who has a reference; lock-free: the thread is to look at what is posted. */
 void rota_communicator_notify(rota_communicator *communicator);
 
 #endif

@@ -199,7 +199,7 @@ static void differences(rota_transport *t) {
  * the late one comes. */
 static void a_rank_that_is_late(rota_transport *t) {
     rota_transport *own = split_off(t, 0, "late");
-    own->timeout_ns = 300000000u;
+    own->timeout_ns = 200000000u;
     int32_t x[8], y[8];
     memset(x, 1, sizeof x);
     memset(y, 2, sizeof y);
@@ -209,12 +209,12 @@ static void a_rank_that_is_late(rota_transport *t) {
                                .input = x,
                                .output = y,
                                .name = "late one"};
-    if (t->rank == t->size - 1) test_nap_ms(1000);
+    if (t->rank == t->size - 1) test_nap_ms(500);
     rank_want(carry_out(own, &c) == ROTA_NODE_FAILED, "it did not wait for rank %u", t->size - 1);
     char who[64];
     (void)snprintf(who, sizeof who, "for rank %u, which did not come to it", t->size - 1);
     rank_want(strstr(rota_last_error(), who) && strstr(rota_last_error(), "'late one'"), "%s", rota_last_error());
-    if (t->rank != t->size - 1) test_nap_ms(1500);
+    if (t->rank != t->size - 1) test_nap_ms(600);
     for (uint32_t i = 0; i < 8; i++) rank_want(y[i] == 0x02020202 && x[i] == 0x01010101, "memory was touched late");
     expect_ended(own, who);
     end(own);
