@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # mpirun.sh MPIEXEC RANKS FOLDER PROGRAM...: the program as so many ranks on this machine, also as root and on fewer
-# cores, with rota's library for MPI in the folder. Of a program whose last argument is "killed" one rank kills itself:
-# mpirun is to let the others live (which Open MPI can be told; others skip it), and says that one has gone, whatever the
-# others do; so what they say is looked at.
+# cores, with rota's library for MPI in the folder. Of a program whose last argument is "killed" or "stopped" the last
+# rank is: mpirun is to let the others live (which Open MPI can be told; others skip it), and says how one left, whatever
+# the others do; so what they say is looked at.
 set -euo pipefail
 mpiexec=$1 ranks=$2 folder=$3
 shift 3
@@ -10,7 +10,7 @@ export LD_LIBRARY_PATH=$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 # What --allow-run-as-root and --oversubscribe say, by the environment, since other MPIs don't know them.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
-if [[ ${*: -1} != killed ]]; then
+if [[ ${*: -1} != killed && ${*: -1} != stopped ]]; then
   exec timeout -k 10 600 "$mpiexec" -n "$ranks" "$@"
 fi
 if ! "$mpiexec" --version | grep -q 'Open MPI\|OpenRTE'; then
