@@ -4,7 +4,8 @@
 
 /* Real numbers in f32, in ascending order of ranks, and rounded once; integers wrap around, and have no mean. max and
  * min: NaN if an element is. One list: enum name, text. */
-#define ROTA_COLLECTIVE_REDUCTIONS(X) X(SUM, "sum") X(MEAN, "mean") X(MAX, "max") X(MIN, "min") X(PRODUCT, "product")
+#define ROTA_COLLECTIVE_REDUCTIONS(X)                                                                        \
+    X(SUM, "sum") X(MEAN, "mean") X(MAX, "max") X(MIN, "min") X(PRODUCT, "product")
 typedef enum rota_collective_reduction {
 #define ROTA_COLLECTIVE_REDUCTION_ENUM(name, text) ROTA_COLLECTIVE_##name,
     ROTA_COLLECTIVE_REDUCTIONS(ROTA_COLLECTIVE_REDUCTION_ENUM)

@@ -187,8 +187,8 @@ typedef struct rota_host_later {
     /* Begins, on a thread of the CPU device's, and waits for nothing. `operands` and `operand_bytes` are read during
      * the call; the memory that they name is the run's until it ends. ROTA_OK: somebody calls rota_host_end for `run`
      * once, on any thread, maybe before this returns; else the node has failed, by rota_fail, and nobody does. */
-    rota_status (*begin)(void *user, void *const *operands, const uint64_t *operand_bytes, uint32_t operand_count,
-                         rota_host_run *run);
+    rota_status (*begin)(void *user, void *const *operands, const uint64_t *operand_bytes,
+                         uint32_t operand_count, rota_host_run *run);
     /* NULL, or: called in the place of `begin` where the node is left out, since something that it reads has failed:
      * for who must tell others. Waits for nothing. Not called where a whole submission fails before it gets to the
      * CPU device. */
@@ -198,7 +198,7 @@ typedef struct rota_host_later {
 /* The run's end: its results are in their memory, or (not ROTA_OK, by rota_fail on this thread) the node has failed.
  * What the caller wrote before is seen by what depends on the node. `run` is gone with it. Any thread; lock-free. A
  * device is closed only when all runs have ended; one that has not by close's deadline is abandoned with it
- * (rota_devices_abandoned), and its end is then nobody's. */
+ * (rota_devices_abandoned), and its end is then nobody's. NULL is ignored. */
 ROTA_API void rota_host_end(rota_host_run *run, rota_status status);
 
 typedef struct rota_host_node {

@@ -530,7 +530,8 @@ rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node
     if (!(node = ROTA_SIZED_IN(rota_host_node, node, &room))) return ROTA_INVALID_ARGUMENT;
     const bool ends_later = node->later && node->later->begin;
     if (!node->fn == !ends_later)
-        return rota_fail(ROTA_INVALID_ARGUMENT, "node '%s' (lane '%s', node %u): %s host function, expected one",
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "node '%s' (lane '%s', node %u): %s host function, expected one",
                          node->name ? node->name : "host", recorder->name, recorder->node_count,
                          ends_later ? "a second" : "no");
     if (node->access_count > ROTA_KERNEL_OPERANDS_MAX)

@@ -31,13 +31,16 @@ static const rota_collective_type types[ROTA_DTYPE_COUNT] = {[ROTA_F32] = ROTA_C
 
 static rota_status check_use(const rota_op_use *use) {
     const collective_op *op = own(use);
-    const uint32_t size = rota_communicator_size(op->communicator), rank = rota_communicator_rank(op->communicator);
-    const bool is_of_two = op->kind == ROTA_COLLECTIVE_SEND || op->kind == ROTA_COLLECTIVE_RECEIVE;
+    const uint32_t size = rota_communicator_size(op->communicator),
+                   rank = rota_communicator_rank(op->communicator);
+    const bool is_of_two = rota_collective_is_of_two(op->kind);
     if (op->peer >= size || (is_of_two && op->peer == rank))
-        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "rank %u, expected %s below %u, the ranks of '%s'", op->peer,
-                            is_of_two ? "another one" : "one", size, rota_communicator_name(op->communicator));
+        return rota_op_fail(
+            use->op, ROTA_INVALID_ARGUMENT, "rank %u, expected %s below %u, the ranks of '%s'", op->peer,
+            is_of_two ? "another one" : "one", size, rota_communicator_name(op->communicator));
     if ((unsigned)op->reduction >= ROTA_COLLECTIVE_REDUCTION_COUNT)
-        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "reduction %d, which is none", (int)op->reduction);
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "reduction %d, which is none",
+                            (int)op->reduction);
     if (op->reduction == ROTA_COLLECTIVE_MEAN && !rota_dtype_is_real(use->inputs[0].dtype))
         return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "a mean of %s, expected f32, f16 or bf16",
                             rota_dtype_name(use->inputs[0].dtype));
@@ -55,7 +58,8 @@ static rota_status check_rows(const rota_op_use *use) {
     const rota_tensor *x = &use->inputs[0];
     const uint32_t size = rota_communicator_size(own(use)->communicator);
     if (x->rank && x->shape[0] % size == 0) return ROTA_OK;
-    return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "x is %s, expected a first axis that is a multiple of %u ranks",
+    return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
+                        "x is %s, expected a first axis that is a multiple of %u ranks",
                         rota_tensor_describe(x, text, sizeof text), size);
 }
 
@@ -78,7 +82,8 @@ static rota_status shape_all_gather(const rota_op_use *use, rota_tensor *out) {
     const rota_tensor *x = &use->inputs[0];
     uint64_t shape[ROTA_RANK_MAX];
     ROTA_TRY(check_use(use));
-    if (x->rank == 0) return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "x has no axis, expected one at least");
+    if (x->rank == 0)
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "x has no axis, expected one at least");
     memcpy(shape, x->shape, sizeof shape);
     shape[0] *= rota_communicator_size(own(use)->communicator);
     return rota_tensor_of(NULL, 0, x->dtype, x->rank, shape, out);
@@ -97,8 +102,8 @@ static rota_status shape_receive(const rota_op_use *use, rota_tensor *out) {
 
 /* ---- Nodes ---- */
 
-static rota_status record_node(rota_tape *tape, const collective_op *op, const rota_tensor *x, const rota_tensor *y,
-                               uint64_t count) {
+static rota_status record_node(rota_tape *tape, const collective_op *op, const rota_tensor *x,
+                               const rota_tensor *y, uint64_t count) {
     rota_collective_node node = {.communicator = op->communicator,
                                  .collective = {.kind = op->kind,
                                                 .reduction = op->reduction,
@@ -127,8 +132,8 @@ static rota_status record(rota_tape *tape, rota_op_use *use) {
 
 /* ---- Gradients ---- */
 
-static rota_status add_gradient(rota_tape *tape, const rota_op_use *use, rota_status status, const rota_tensor *dx,
-                                float alpha) {
+static rota_status add_gradient(rota_tape *tape, const rota_op_use *use, rota_status status,
+                                const rota_tensor *dx, float alpha) {
     ROTA_TRY(status);
     return rota_gradient_add(tape, &use->inputs[0], dx, alpha);
 }
@@ -136,7 +141,8 @@ static rota_status add_gradient(rota_tape *tape, const rota_op_use *use, rota_st
 static rota_status check_has_gradient(const rota_op_use *use) {
     const rota_collective_reduction reduction = own(use)->reduction;
     if (reduction == ROTA_COLLECTIVE_SUM || reduction == ROTA_COLLECTIVE_MEAN) return ROTA_OK;
-    return rota_op_fail(use->op, ROTA_UNSUPPORTED, "by %s it has no gradient", rota_collective_reduction_text(reduction));
+    return rota_op_fail(use->op, ROTA_UNSUPPORTED, "by %s it has no gradient",
+                        rota_collective_reduction_text(reduction));
 }
 
 static rota_status gradient_all_reduce(rota_tape *tape, const rota_op_use *use) {
@@ -153,8 +159,8 @@ static rota_status gradient_reduce_scatter(rota_tape *tape, const rota_op_use *u
     ROTA_TRY(check_has_gradient(use));
     const bool is_mean = own(use)->reduction == ROTA_COLLECTIVE_MEAN;
     return add_gradient(tape, use,
-                        rota_op_all_gather(tape, own(use)->communicator, *rota_gradient_output(tape, 0), &dx), &dx,
-                        is_mean ? 1.0f / (float)rota_communicator_size(own(use)->communicator) : 1.0f);
+                        rota_op_all_gather(tape, own(use)->communicator, *rota_gradient_output(tape, 0), &dx),
+                        &dx, is_mean ? 1.0f / (float)rota_communicator_size(own(use)->communicator) : 1.0f);
 }
 
 static rota_status gradient_all_gather(rota_tape *tape, const rota_op_use *use) {
@@ -168,7 +174,8 @@ static rota_status gradient_all_gather(rota_tape *tape, const rota_op_use *use) 
 static rota_status gradient_all_to_all(rota_tape *tape, const rota_op_use *use) {
     rota_tensor dx;
     return add_gradient(tape, use,
-                        rota_op_all_to_all(tape, own(use)->communicator, *rota_gradient_output(tape, 0), &dx), &dx, 1);
+                        rota_op_all_to_all(tape, own(use)->communicator, *rota_gradient_output(tape, 0), &dx),
+                        &dx, 1);
 }
 
 /* The root's x is on all ranks; theirs is nowhere, and its gradient zeroes: not none, since what comes before may be
@@ -188,35 +195,59 @@ static rota_status gradient_broadcast(rota_tape *tape, const rota_op_use *use) {
 
 /* ---- The ops ---- */
 
-#define ONE_TO_ONE .input_count = 1, .output_count = 1, .input_names = {"x"}, .output_names = {"y"}, .differentiable = 1
+#define ONE_TO_ONE                                                                                           \
+    .input_count = 1, .output_count = 1, .input_names = {"x"}, .output_names = {"y"}, .differentiable = 1
 
 static const rota_op ops[ROTA_COLLECTIVE_KIND_COUNT] = {
-    [ROTA_COLLECTIVE_ALL_REDUCE] = {.name = "all_reduce", ONE_TO_ONE, .inplace_inputs = 1, .shape = shape_like_input,
-                                    .record = record, .gradient = gradient_all_reduce},
-    [ROTA_COLLECTIVE_REDUCE_SCATTER] = {.name = "reduce_scatter", ONE_TO_ONE, .shape = shape_reduce_scatter,
-                                        .record = record, .gradient = gradient_reduce_scatter},
-    [ROTA_COLLECTIVE_ALL_GATHER] = {.name = "all_gather", ONE_TO_ONE, .shape = shape_all_gather, .record = record,
+    [ROTA_COLLECTIVE_ALL_REDUCE] = {.name = "all_reduce",
+                                    ONE_TO_ONE,
+                                    .inplace_inputs = 1,
+                                    .shape = shape_like_input,
+                                    .record = record,
+                                    .gradient = gradient_all_reduce},
+    [ROTA_COLLECTIVE_REDUCE_SCATTER] = {.name = "reduce_scatter",
+                                        ONE_TO_ONE,
+                                        .shape = shape_reduce_scatter,
+                                        .record = record,
+                                        .gradient = gradient_reduce_scatter},
+    [ROTA_COLLECTIVE_ALL_GATHER] = {.name = "all_gather",
+                                    ONE_TO_ONE,
+                                    .shape = shape_all_gather,
+                                    .record = record,
                                     .gradient = gradient_all_gather},
-    [ROTA_COLLECTIVE_ALL_TO_ALL] = {.name = "all_to_all", ONE_TO_ONE, .inplace_inputs = 1, .shape = shape_all_to_all,
-                                    .record = record, .gradient = gradient_all_to_all},
-    [ROTA_COLLECTIVE_BROADCAST] = {.name = "broadcast_from", ONE_TO_ONE, .inplace_inputs = 1, .shape = shape_like_input,
-                                   .record = record, .gradient = gradient_broadcast},
-    [ROTA_COLLECTIVE_SEND] = {.name = "send", .input_count = 1, .input_names = {"x"}, .shape = shape_send,
-                              .record = record},
-    [ROTA_COLLECTIVE_RECEIVE] = {.name = "receive", .output_count = 1, .output_names = {"y"}, .shape = shape_receive,
+    [ROTA_COLLECTIVE_ALL_TO_ALL] = {.name = "all_to_all",
+                                    ONE_TO_ONE,
+                                    .inplace_inputs = 1,
+                                    .shape = shape_all_to_all,
+                                    .record = record,
+                                    .gradient = gradient_all_to_all},
+    [ROTA_COLLECTIVE_BROADCAST] = {.name = "broadcast_from",
+                                   ONE_TO_ONE,
+                                   .inplace_inputs = 1,
+                                   .shape = shape_like_input,
+                                   .record = record,
+                                   .gradient = gradient_broadcast},
+    [ROTA_COLLECTIVE_SEND] =
+        {.name = "send", .input_count = 1, .input_names = {"x"}, .shape = shape_send, .record = record},
+    [ROTA_COLLECTIVE_RECEIVE] = {.name = "receive",
+                                 .output_count = 1,
+                                 .output_names = {"y"},
+                                 .shape = shape_receive,
                                  .record = record},
 };
 
 /* *y of output_count 1: the destination, or what is made. */
 static rota_status apply(rota_tape *tape, rota_communicator *communicator, rota_collective_kind kind,
-                         rota_collective_reduction reduction, uint32_t peer, const rota_tensor *x, rota_tensor *y) {
+                         rota_collective_reduction reduction, uint32_t peer, const rota_tensor *x,
+                         rota_tensor *y) {
     ROTA_GIVEN(tape);
     ROTA_GIVEN(communicator);
     collective_op *op = rota_arena_alloc(&tape->recorder->arena, sizeof *op, 8);
     if (!op) return rota_fail(ROTA_OUT_OF_MEMORY, "op '%s': no host memory", ops[kind].name);
     *op = (collective_op){ops[kind], kind, communicator, reduction, peer};
     op->op.user = op;
-    rota_op_use use = {.op = &op->op, .input_count = ops[kind].input_count, .output_count = ops[kind].output_count};
+    rota_op_use use = {
+        .op = &op->op, .input_count = ops[kind].input_count, .output_count = ops[kind].output_count};
     if (x) use.inputs[0] = *x;
     if (y) use.outputs[0] = *y;
     ROTA_TRY(rota_op_apply(tape, &use));
@@ -234,13 +265,21 @@ static rota_status apply_new(rota_tape *tape, rota_communicator *communicator, r
     return ROTA_OK;
 }
 
+static rota_status apply_into(rota_tape *tape, rota_communicator *communicator, rota_collective_kind kind,
+                              rota_collective_reduction reduction, uint32_t peer, const rota_tensor *x,
+                              rota_tensor *y) {
+    if (!y->buffer)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "op '%s': the destination is missing", ops[kind].name);
+    return apply(tape, communicator, kind, reduction, peer, x, y);
+}
+
 rota_status rota_op_all_reduce(rota_tape *tape, rota_communicator *communicator, rota_tensor x,
                                rota_collective_reduction reduction, rota_tensor *out_y) {
     return apply_new(tape, communicator, ROTA_COLLECTIVE_ALL_REDUCE, reduction, 0, &x, out_y);
 }
 rota_status rota_op_all_reduce_into(rota_tape *tape, rota_communicator *communicator, rota_tensor x,
                                     rota_collective_reduction reduction, rota_tensor y) {
-    return apply(tape, communicator, ROTA_COLLECTIVE_ALL_REDUCE, reduction, 0, &x, &y);
+    return apply_into(tape, communicator, ROTA_COLLECTIVE_ALL_REDUCE, reduction, 0, &x, &y);
 }
 
 rota_status rota_op_reduce_scatter(rota_tape *tape, rota_communicator *communicator, rota_tensor x,
@@ -249,30 +288,34 @@ rota_status rota_op_reduce_scatter(rota_tape *tape, rota_communicator *communica
 }
 rota_status rota_op_reduce_scatter_into(rota_tape *tape, rota_communicator *communicator, rota_tensor x,
                                         rota_collective_reduction reduction, rota_tensor y) {
-    return apply(tape, communicator, ROTA_COLLECTIVE_REDUCE_SCATTER, reduction, 0, &x, &y);
+    return apply_into(tape, communicator, ROTA_COLLECTIVE_REDUCE_SCATTER, reduction, 0, &x, &y);
 }
 
-rota_status rota_op_all_gather(rota_tape *tape, rota_communicator *communicator, rota_tensor x, rota_tensor *out_y) {
+rota_status rota_op_all_gather(rota_tape *tape, rota_communicator *communicator, rota_tensor x,
+                               rota_tensor *out_y) {
     return apply_new(tape, communicator, ROTA_COLLECTIVE_ALL_GATHER, ROTA_COLLECTIVE_SUM, 0, &x, out_y);
 }
-rota_status rota_op_all_gather_into(rota_tape *tape, rota_communicator *communicator, rota_tensor x, rota_tensor y) {
-    return apply(tape, communicator, ROTA_COLLECTIVE_ALL_GATHER, ROTA_COLLECTIVE_SUM, 0, &x, &y);
+rota_status rota_op_all_gather_into(rota_tape *tape, rota_communicator *communicator, rota_tensor x,
+                                    rota_tensor y) {
+    return apply_into(tape, communicator, ROTA_COLLECTIVE_ALL_GATHER, ROTA_COLLECTIVE_SUM, 0, &x, &y);
 }
 
-rota_status rota_op_all_to_all(rota_tape *tape, rota_communicator *communicator, rota_tensor x, rota_tensor *out_y) {
+rota_status rota_op_all_to_all(rota_tape *tape, rota_communicator *communicator, rota_tensor x,
+                               rota_tensor *out_y) {
     return apply_new(tape, communicator, ROTA_COLLECTIVE_ALL_TO_ALL, ROTA_COLLECTIVE_SUM, 0, &x, out_y);
 }
-rota_status rota_op_all_to_all_into(rota_tape *tape, rota_communicator *communicator, rota_tensor x, rota_tensor y) {
-    return apply(tape, communicator, ROTA_COLLECTIVE_ALL_TO_ALL, ROTA_COLLECTIVE_SUM, 0, &x, &y);
+rota_status rota_op_all_to_all_into(rota_tape *tape, rota_communicator *communicator, rota_tensor x,
+                                    rota_tensor y) {
+    return apply_into(tape, communicator, ROTA_COLLECTIVE_ALL_TO_ALL, ROTA_COLLECTIVE_SUM, 0, &x, &y);
 }
 
-rota_status rota_op_broadcast_from(rota_tape *tape, rota_communicator *communicator, uint32_t root, rota_tensor x,
-                                   rota_tensor *out_y) {
+rota_status rota_op_broadcast_from(rota_tape *tape, rota_communicator *communicator, uint32_t root,
+                                   rota_tensor x, rota_tensor *out_y) {
     return apply_new(tape, communicator, ROTA_COLLECTIVE_BROADCAST, ROTA_COLLECTIVE_SUM, root, &x, out_y);
 }
-rota_status rota_op_broadcast_from_into(rota_tape *tape, rota_communicator *communicator, uint32_t root, rota_tensor x,
-                                        rota_tensor y) {
-    return apply(tape, communicator, ROTA_COLLECTIVE_BROADCAST, ROTA_COLLECTIVE_SUM, root, &x, &y);
+rota_status rota_op_broadcast_from_into(rota_tape *tape, rota_communicator *communicator, uint32_t root,
+                                        rota_tensor x, rota_tensor y) {
+    return apply_into(tape, communicator, ROTA_COLLECTIVE_BROADCAST, ROTA_COLLECTIVE_SUM, root, &x, &y);
 }
 
 rota_status rota_op_send(rota_tape *tape, rota_communicator *communicator, uint32_t to, rota_tensor x) {
@@ -288,8 +331,9 @@ rota_status rota_op_receive(rota_tape *tape, rota_communicator *communicator, ui
     *out_y = y;
     return ROTA_OK;
 }
-rota_status rota_op_receive_into(rota_tape *tape, rota_communicator *communicator, uint32_t from, rota_tensor y) {
-    return apply(tape, communicator, ROTA_COLLECTIVE_RECEIVE, ROTA_COLLECTIVE_SUM, from, NULL, &y);
+rota_status rota_op_receive_into(rota_tape *tape, rota_communicator *communicator, uint32_t from,
+                                 rota_tensor y) {
+    return apply_into(tape, communicator, ROTA_COLLECTIVE_RECEIVE, ROTA_COLLECTIVE_SUM, from, NULL, &y);
 }
 
 rota_status rota_op_barrier(rota_tape *tape, rota_communicator *communicator) {

@@ -2,7 +2,7 @@
 #ifndef ROTA_SCHED_COLLECTIVES_H
 #define ROTA_SCHED_COLLECTIVES_H
 
-#include "exec/comm/transport.h"
+#include "exec/collective_kinds.h"
 #include "graph/graph.h"
 #include "sched/communicator.h"
 

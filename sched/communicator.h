@@ -48,7 +48,7 @@ ROTA_API rota_status rota_communicator_open_ranks(rota_runtime *const *runtimes,
                                                   const rota_communicator_options *options,
                                                   rota_communicator **out_communicators);
 
-/* Wait-free, until it is closed. */
+/* Wait-free, until it is closed. Of NULL 0 and "". */
 ROTA_API uint32_t rota_communicator_rank(const rota_communicator *communicator);
 ROTA_API uint32_t rota_communicator_size(const rota_communicator *communicator);
 ROTA_API const char *rota_communicator_name(const rota_communicator *communicator);

@@ -5,27 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_KIND(name, text) text,
-#define NAME_TYPE(name, text, bytes) text,
-#define BYTES_TYPE(name, text, bytes) bytes,
-static const char *const kinds[] = {ROTA_COLLECTIVE_KINDS(NAME_KIND)};
-static const char *const types[] = {ROTA_COLLECTIVE_TYPES(NAME_TYPE)};
-static const uint32_t type_bytes[] = {ROTA_COLLECTIVE_TYPES(BYTES_TYPE)};
-static const char *const reductions[] = {ROTA_COLLECTIVE_REDUCTIONS(NAME_KIND)};
-
-const char *rota_collective_kind_text(rota_collective_kind kind) {
-    return (unsigned)kind < ROTA_COLLECTIVE_KIND_COUNT ? kinds[kind] : "unknown";
-}
-const char *rota_collective_type_text(rota_collective_type type) {
-    return (unsigned)type < ROTA_COLLECTIVE_TYPE_COUNT ? types[type] : "unknown";
-}
-const char *rota_collective_reduction_text(rota_collective_reduction reduction) {
-    return (unsigned)reduction < ROTA_COLLECTIVE_REDUCTION_COUNT ? reductions[reduction] : "unknown";
-}
-uint32_t rota_collective_type_bytes(rota_collective_type type) {
-    return (unsigned)type < ROTA_COLLECTIVE_TYPE_COUNT ? type_bytes[type] : 0;
-}
-
 static bool has_peer(uint32_t kind) {
     return kind == ROTA_COLLECTIVE_BROADCAST || rota_collective_is_of_two((rota_collective_kind)kind);
 }
@@ -43,8 +22,8 @@ void rota_announce(const rota_collective *collective, uint64_t number, rota_anno
 }
 
 void rota_announcement_describe(const rota_announcement *a, char *out_text, size_t capacity) {
-    (void)snprintf(out_text, capacity, "%s '%.*s' (%s %llu)", rota_collective_kind_text((rota_collective_kind)a->kind),
-                   ROTA_ANNOUNCED_NAME - 1, a->name,
+    (void)snprintf(out_text, capacity, "%s '%.*s' (%s %llu)",
+                   rota_collective_kind_text((rota_collective_kind)a->kind), ROTA_ANNOUNCED_NAME - 1, a->name,
                    rota_collective_is_of_two((rota_collective_kind)a->kind) ? "message" : "collective",
                    (unsigned long long)a->number);
 }
@@ -57,30 +36,33 @@ static void describe_whole(const rota_announcement *a, char *out_text, size_t ca
     if (a->kind != ROTA_COLLECTIVE_BARRIER)
         (void)snprintf(what, sizeof what, " of %llu %s%s%s", (unsigned long long)a->count,
                        rota_collective_type_text((rota_collective_type)a->type), reduces ? ", by " : "",
-                       reduces ? rota_collective_reduction_text((rota_collective_reduction)a->reduction) : "");
+                       reduces ? rota_collective_reduction_text((rota_collective_reduction)a->reduction)
+                               : "");
     if (has_peer(a->kind))
-        (void)snprintf(whom, sizeof whom, a->kind == ROTA_COLLECTIVE_SEND ? " to rank %u" : " from rank %u", a->peer);
+        (void)snprintf(whom, sizeof whom, a->kind == ROTA_COLLECTIVE_SEND ? " to rank %u" : " from rank %u",
+                       a->peer);
     (void)snprintf(out_text, capacity, "%s%s%s", name, what, whom);
 }
 
 /* A send and the receive that it is for; their nodes have names of their own. */
-static bool is_pair(uint32_t rank_a, const rota_announcement *a, uint32_t rank_b, const rota_announcement *b) {
+static bool is_pair(uint32_t rank_a, const rota_announcement *a, uint32_t rank_b,
+                    const rota_announcement *b) {
     if (!rota_collective_is_of_two((rota_collective_kind)a->kind) ||
         !rota_collective_is_of_two((rota_collective_kind)b->kind))
         return false;
-    return a->kind != b->kind && a->peer == rank_b && b->peer == rank_a && a->type == b->type && a->count == b->count &&
-           a->number == b->number;
+    return a->kind != b->kind && a->peer == rank_b && b->peer == rank_a && a->type == b->type &&
+           a->count == b->count && a->number == b->number;
 }
 
-bool rota_announcements_agree(const char *communicator, uint32_t rank_a, const rota_announcement *a, uint32_t rank_b,
-                              const rota_announcement *b, char *out_cause, size_t capacity) {
+bool rota_announcements_agree(const char *communicator, uint32_t rank_a, const rota_announcement *a,
+                              uint32_t rank_b, const rota_announcement *b, char *out_cause, size_t capacity) {
     const bool is_of_two = rota_collective_is_of_two((rota_collective_kind)a->kind);
     if (is_of_two ? is_pair(rank_a, a, rank_b, b) : memcmp(a, b, sizeof *a) == 0) return true;
     char text_a[320], text_b[320];
     describe_whole(a, text_a, sizeof text_a);
     describe_whole(b, text_b, sizeof text_b);
     (void)snprintf(out_cause, capacity,
-                   "communicator '%s': the ranks' collectives differ: rank %u is at %s, rank %u at %s", communicator,
-                   rank_a, text_a, rank_b, text_b);
+                   "communicator '%s': the ranks' collectives differ: rank %u is at %s, rank %u at %s",
+                   communicator, rank_a, text_a, rank_b, text_b);
     return false;
 }

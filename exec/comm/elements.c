@@ -44,12 +44,14 @@ static uint16_t narrow_f16(float x) {
     const uint32_t u = bits_of(x), magnitude = u & 0x7FFFFFFFu, sign = u >> 16 & 0x8000u;
     if (magnitude > 0x7F800000u) return (uint16_t)(sign | 0x7E00u);
     if (magnitude >= bits_of(65520.0f)) return (uint16_t)(sign | 0x7C00u);
-    if (magnitude < bits_of(0x1p-14f)) return (uint16_t)(sign | (bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f)));
+    if (magnitude < bits_of(0x1p-14f))
+        return (uint16_t)(sign | (bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f)));
     const uint32_t rounded = magnitude + 0xFFFu + (magnitude >> 13 & 1u);
     return (uint16_t)(sign | ((rounded - (112u << 23)) >> 13));
 }
 
-static const float *widen(rota_collective_type type, const void *from, uint64_t first, uint64_t count, float *room) {
+static const float *widen(rota_collective_type type, const void *from, uint64_t first, uint64_t count,
+                          float *room) {
     if (type == ROTA_COLLECTIVE_F32) return (const float *)from + first;
     const uint16_t *halves = (const uint16_t *)from + first;
     for (uint64_t i = 0; i < count; i++)
@@ -77,7 +79,8 @@ static float smaller(float a, float b) {
     return a < b || isnan(a) ? a : b;
 }
 
-static void combine_floats(rota_collective_reduction reduction, float *to, const float *from, uint64_t count) {
+static void combine_floats(rota_collective_reduction reduction, float *to, const float *from,
+                           uint64_t count) {
     switch (reduction) {
     case ROTA_COLLECTIVE_MAX:
         for (uint64_t i = 0; i < count; i++) to[i] = larger(to[i], from[i]);

@@ -15,8 +15,8 @@ typedef void rota_engine_request;
 
 typedef struct rota_engine_vtable {
     /* The bytes are the engine's until the request is over. */
-    rota_status (*send)(rota_engine *engine, uint32_t to, uint32_t tag, const void *bytes, uint64_t size_bytes,
-                        rota_engine_request **out_request);
+    rota_status (*send)(rota_engine *engine, uint32_t to, uint32_t tag, const void *bytes,
+                        uint64_t size_bytes, rota_engine_request **out_request);
     /* A message of that size at the most. */
     rota_status (*receive)(rota_engine *engine, uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes,
                            rota_engine_request **out_request);

@@ -2,8 +2,8 @@
  * all have said so and mean the same, rounds.c moves the bytes. Whoever finds that something is wrong tells all others
  * in one message each, which every transport listens for, and all end with the same sentence.
  *
- * Messages go out of slots of the transport's own and come into them: what a rank that was given up still sends, or an
- * engine still reads, is never the caller's memory. Where some never come to their end the slots are kept for good. */
+ * Messages go out of cells of the transport's own and come into them: what a rank that was given up still sends, or an
+ * engine still reads, is never the caller's memory. Where some never come to their end the cells are kept for good. */
 #include "exec/comm/messages.h"
 
 #include <stdio.h>
@@ -15,13 +15,14 @@
 #include "exec/comm/messages_parts.h"
 
 enum {
-    SLOT_BYTES = 256 * 1024,
-    SLOTS_BYTES = 16 * 1024 * 1024, /* of all ranks' */
-    SLOT_LEAST = 4096,
+    CELL_BYTES = 256 * 1024,
+    CELLS_BYTES = 16 * 1024 * 1024, /* of all ranks' */
+    CELL_LEAST = 4096,
     LOOKS_PER_LISTEN = 16, /* of progress: others' ends come seldom */
-    LATEST_NS = 20000000    /* how long close waits for messages that it gives up itself */
+    LATEST_NS = 20000000   /* how long close waits for messages that it gives up itself */
 };
-static const uint64_t late_ns = 5000000000u; /* and before for what was said last, to a rank that may be stopped */
+static const uint64_t late_ns =
+    5000000000u; /* and before for what was said last, to a rank that may be stopped */
 
 static rota_messages *messages_of(rota_transport *transport) {
     return (rota_messages *)(void *)transport;
@@ -73,8 +74,8 @@ static void listen(rota_messages *m) {
 
 /* ---- Messages ---- */
 
-rota_status rota_messages_exchange(rota_messages *m, rota_messages_channel channel, uint32_t i, const void *from,
-                                   uint64_t from_bytes, void *to, uint64_t to_bytes) {
+rota_status rota_messages_exchange(rota_messages *m, rota_messages_channel channel, uint32_t i,
+                                   const void *from, uint64_t from_bytes, void *to, uint64_t to_bytes) {
     rota_engine *engine = m->group->engine;
     const uint32_t tag = m->number * 4 + channel;
     if (to_bytes) {
@@ -109,7 +110,7 @@ static rota_status test_all(rota_messages *m, rota_engine_request **requests, bo
 static void announce_to_all(rota_messages *m) {
     const rota_collective *c = &m->now.collective;
     const bool is_of_two = rota_collective_is_of_two(c->kind);
-    uint64_t *counter = !is_of_two                       ? &m->collectives
+    uint64_t *counter = !is_of_two                        ? &m->collectives
                         : c->kind == ROTA_COLLECTIVE_SEND ? &m->sent[c->peer]
                                                           : &m->received[c->peer];
     rota_announcement *own = &m->announced[m->base.rank];
@@ -117,7 +118,8 @@ static void announce_to_all(rota_messages *m) {
     rota_status status = ROTA_OK;
     for (uint32_t i = 0; i < m->base.size && status == ROTA_OK; i++)
         if (rota_messages_has_part(m, i))
-            status = rota_messages_exchange(m, ROTA_MESSAGES_AGREE, i, own, sizeof *own, &m->announced[i], sizeof *own);
+            status = rota_messages_exchange(m, ROTA_MESSAGES_AGREE, i, own, sizeof *own, &m->announced[i],
+                                            sizeof *own);
     if (status != ROTA_OK) end_with(m, rota_last_error(), true);
 }
 
@@ -159,10 +161,11 @@ static void give_up(rota_messages *m) {
             used += (size_t)snprintf(who + used, sizeof who - used, "%s%u", used ? ", " : "", i);
     }
     rota_announcement_describe(&m->announced[m->base.rank], what, sizeof what);
-    (void)snprintf(cause, sizeof cause, "communicator '%s': rank %u waited %.1f s at %s for rank%s %s%s, which %s",
-                   m->base.name, m->base.rank, (double)m->base.timeout_ns * 1e-9, what, missing > 1 ? "s" : "", who,
-                   missing > 8 ? " and more" : "",
-                   m->now.stage == ROTA_MESSAGES_AGREES ? "did not come to it" : "came to it and then stopped");
+    (void)snprintf(
+        cause, sizeof cause, "communicator '%s': rank %u waited %.1f s at %s for rank%s %s%s, which %s",
+        m->base.name, m->base.rank, (double)m->base.timeout_ns * 1e-9, what, missing > 1 ? "s" : "", who,
+        missing > 8 ? " and more" : "",
+        m->now.stage == ROTA_MESSAGES_AGREES ? "did not come to it" : "came to it and then stopped");
     end_with(m, cause, true);
 }
 
@@ -192,7 +195,8 @@ static rota_status progress(rota_transport *transport, bool *out_over, bool *out
     if (now - m->now.looked_ns > m->base.timeout_ns / 4) m->now.moved_ns = now;
     m->now.looked_ns = now;
     if (m->now.stage == ROTA_MESSAGES_IDLE) return over(m, out_over);
-    if (!m->end.is_over && (test_all(m, m->ins, out_moved) != ROTA_OK || test_all(m, m->outs, out_moved) != ROTA_OK))
+    if (!m->end.is_over &&
+        (test_all(m, m->ins, out_moved) != ROTA_OK || test_all(m, m->outs, out_moved) != ROTA_OK))
         end_with(m, rota_last_error(), true);
     if (!m->end.is_over && m->end.looks++ % LOOKS_PER_LISTEN == 0) listen(m);
     if (m->end.is_over) return over(m, out_over);
@@ -271,7 +275,7 @@ static void close_messages(rota_transport *transport, uint64_t deadline_ns, uint
     rota_messages_group *group = m->group;
     rota_engine *engine = group->engine;
     const bool are_over = wait_for_the_late(m, deadline_ns);
-    *out_abandoned_bytes = are_over ? 0 : sizeof *m + 2 * m->slot_bytes * m->base.size;
+    *out_abandoned_bytes = are_over ? 0 : sizeof *m + 2 * m->cell_bytes * m->base.size;
     if (!are_over) group->keeps_messages = true;
     const bool is_last = --group->users == 0;
     if (are_over) free_messages(m);
@@ -282,18 +286,19 @@ static void close_messages(rota_transport *transport, uint64_t deadline_ns, uint
 
 static void split(rota_transport *transport, uint32_t color, uint32_t key);
 static rota_status take_split(rota_transport *transport, const char *name, rota_transport **out_transport);
-static const rota_transport_vtable vtable = {post, progress, abort_transport, split, take_split, close_messages};
+static const rota_transport_vtable vtable = {post,  progress,   abort_transport,
+                                             split, take_split, close_messages};
 
 static bool make_room(rota_messages *m, uint32_t size) {
-    m->slot_bytes = SLOTS_BYTES / size / SLOT_LEAST * SLOT_LEAST;
-    if (m->slot_bytes > SLOT_BYTES) m->slot_bytes = SLOT_BYTES;
-    if (m->slot_bytes < SLOT_LEAST) m->slot_bytes = SLOT_LEAST;
+    m->cell_bytes = CELLS_BYTES / size / CELL_LEAST * CELL_LEAST;
+    if (m->cell_bytes > CELL_BYTES) m->cell_bytes = CELL_BYTES;
+    if (m->cell_bytes < CELL_LEAST) m->cell_bytes = CELL_LEAST;
     m->members = calloc(size, sizeof *m->members);
     m->sent = calloc(size, sizeof *m->sent);
     m->received = calloc(size, sizeof *m->received);
     m->announced = calloc(size, sizeof *m->announced);
-    m->outgoing = malloc(m->slot_bytes * size);
-    m->incoming = malloc(m->slot_bytes * size);
+    m->outgoing = malloc(m->cell_bytes * size);
+    m->incoming = malloc(m->cell_bytes * size);
     m->sources = calloc(size, sizeof *m->sources);
     m->outs = calloc(size, sizeof *m->outs);
     m->ins = calloc(size, sizeof *m->ins);
@@ -305,14 +310,14 @@ static bool make_room(rota_messages *m, uint32_t size) {
 }
 
 /* `members` NULL: all ranks of the engine. */
-static rota_status make(rota_messages_group *group, const char *name, uint32_t number, uint32_t rank, uint32_t size,
-                        const uint32_t *members, rota_messages **out_messages) {
+static rota_status make(rota_messages_group *group, const char *name, uint32_t number, uint32_t rank,
+                        uint32_t size, const uint32_t *members, rota_messages **out_messages) {
     rota_engine *engine = group->engine;
     rota_messages *m = calloc(1, sizeof *m);
     if (!m || !make_room(m, size)) {
         if (m) free_messages(m);
-        return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory for the messages of %u ranks", name,
-                         size);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory for the messages of %u ranks",
+                         name, size);
     }
     m->base = (rota_transport){.vtable = &vtable, .kind = engine->kind, .rank = rank, .size = size};
     (void)snprintf(m->base.name, sizeof m->base.name, "%s", name);
@@ -325,9 +330,10 @@ static rota_status make(rota_messages_group *group, const char *name, uint32_t n
     for (uint32_t i = 0; i < size && status == ROTA_OK; i++)
         if (i != rank)
             status = engine->vtable->receive(engine, m->members[i], number * 4 + ROTA_MESSAGES_END,
-                                             m->end.heard + (size_t)ROTA_MESSAGES_CAUSE * i, ROTA_MESSAGES_CAUSE,
-                                             &m->end.hears[i]);
-    if (status != ROTA_OK) end_with(m, rota_last_error(), true); /* as if it had ended at once, which is said to all */
+                                             m->end.heard + (size_t)ROTA_MESSAGES_CAUSE * i,
+                                             ROTA_MESSAGES_CAUSE, &m->end.hears[i]);
+    if (status != ROTA_OK)
+        end_with(m, rota_last_error(), true); /* as if it had ended at once, which is said to all */
     *out_messages = m;
     return ROTA_OK;
 }
@@ -371,16 +377,17 @@ static void split(rota_transport *transport, uint32_t color, uint32_t key) {
 }
 
 /* Ranks of `color`, by key and then by rank. Returns how many; *out_own: which of them this one is. */
-static uint32_t gather_group(const rota_messages *m, uint32_t color, uint32_t *out_members, uint32_t *out_own) {
+static uint32_t gather_group(const rota_messages *m, uint32_t color, uint32_t *out_members,
+                             uint32_t *out_own) {
     const uint32_t *all = m->split.all;
     uint32_t count = 0;
     *out_own = 0;
     for (uint32_t i = 0; i < m->base.size; i++) {
         if (all[4 * i] != color) continue;
-        uint32_t place = count++;
-        for (; place > 0 && all[4 * out_members[place - 1] + 1] > all[4 * i + 1]; place--)
-            out_members[place] = out_members[place - 1];
-        out_members[place] = i;
+        uint32_t position = count++;
+        for (; position > 0 && all[4 * out_members[position - 1] + 1] > all[4 * i + 1]; position--)
+            out_members[position] = out_members[position - 1];
+        out_members[position] = i;
     }
     for (uint32_t i = 0; i < count; i++)
         if (out_members[i] == m->base.rank) *out_own = i;

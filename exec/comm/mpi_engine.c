@@ -40,8 +40,8 @@ static rota_status fail_with(const char *what, int error) {
     return rota_fail(error < 0 ? ROTA_WRONG_STATE : ROTA_SYSTEM, "%s: %s: %s", mpi->library, what, text);
 }
 
-static rota_status send(rota_engine *engine, uint32_t to, uint32_t tag, const void *bytes, uint64_t size_bytes,
-                        rota_engine_request **out_request) {
+static rota_status send(rota_engine *engine, uint32_t to, uint32_t tag, const void *bytes,
+                        uint64_t size_bytes, rota_engine_request **out_request) {
     (void)engine;
     const int error = mpi->send(to, tag, bytes, size_bytes, out_request);
     return error ? fail_with("a message can't be sent", error) : ROTA_OK;
@@ -84,12 +84,14 @@ bool rota_mpi_is_started(void) {
 rota_status rota_mpi_open(rota_engine **out_engine) {
     (void)pthread_once(&load_once, load);
     if (!mpi)
-        return rota_fail(ROTA_UNSUPPORTED,
-                         "MPI is not there: rota's library for it can't be opened (%s). It is built where MPI's headers "
-                         "are (Debian and Ubuntu: libopenmpi-dev, or libmpich-dev)",
-                         load_error);
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "MPI is not there: rota's library for it can't be opened (%s). It is built where MPI's headers "
+            "are (Debian and Ubuntu: libopenmpi-dev, or libmpich-dev)",
+            load_error);
     if (ra_exchange_acq_rel(&is_open, 1))
-        return rota_fail(ROTA_WRONG_STATE, "MPI_COMM_WORLD is a communicator of this process already: split that one");
+        return rota_fail(ROTA_WRONG_STATE,
+                         "MPI_COMM_WORLD is a communicator of this process already: split that one");
     rota_engine *engine = calloc(1, sizeof *engine);
     uint32_t rank = 0, size = 0;
     const int error = engine ? mpi->begin(&rank, &size) : 0;
@@ -100,5 +102,6 @@ rota_status rota_mpi_open(rota_engine **out_engine) {
     }
     free(engine);
     ra_store_release(&is_open, 0); /* as in close_engine */
-    return error ? fail_with("it can't be begun", error) : rota_fail(ROTA_OUT_OF_MEMORY, "MPI: no host memory");
+    return error ? fail_with("it can't be begun", error)
+                 : rota_fail(ROTA_OUT_OF_MEMORY, "MPI: no host memory");
 }

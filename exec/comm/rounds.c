@@ -1,5 +1,5 @@
-/* What moves in a collective: pieces of so many elements that each rank's part fits in a slot, a round of messages a
- * piece, or two where it reduces for all. What goes out is copied into slots first, and what comes is used when all of
+/* What moves in a collective: pieces of so many elements that each rank's part fits in a cell, a round of messages a
+ * piece, or two where it reduces for all. What goes out is copied into cells first, and what comes is used when all of
  * the round is there, so a piece may be written over its own input.
  *
  * all_reduce: rank k gets everybody's k-th part of the piece, combines them in ascending order of ranks, and sends the
@@ -14,10 +14,10 @@ static uint32_t bytes_each(const rota_messages *m) {
     return rota_collective_type_bytes(m->now.collective.type);
 }
 static uint8_t *outgoing(const rota_messages *m, uint32_t i) {
-    return m->outgoing + m->slot_bytes * i;
+    return m->outgoing + m->cell_bytes * i;
 }
 static uint8_t *incoming(const rota_messages *m, uint32_t i) {
-    return m->incoming + m->slot_bytes * i;
+    return m->incoming + m->cell_bytes * i;
 }
 
 /* Elements [*out_first, + count) of the piece are rank i's. */
@@ -30,23 +30,23 @@ static uint64_t part(const rota_messages *m, uint32_t i, uint64_t *out_first) {
 
 static void begin_piece(rota_messages *m) {
     const rota_collective *c = &m->now.collective;
-    uint64_t most = m->slot_bytes / bytes_each(m);
+    uint64_t most = m->cell_bytes / bytes_each(m);
     if (c->kind == ROTA_COLLECTIVE_ALL_REDUCE) most *= m->base.size;
     m->now.piece = c->count - m->now.position < most ? c->count - m->now.position : most;
     m->now.round = 0;
 }
 
 /* The first element of this piece: of an operand of one part, or of rank i's part of one that has a part for each. */
-static uint8_t *at(const rota_messages *m, const void *operand, uint32_t i) {
+static uint8_t *address_of(const rota_messages *m, const void *operand, uint32_t i) {
     return (uint8_t *)(uintptr_t)operand + (m->now.collective.count * i + m->now.position) * bytes_each(m);
 }
 
-/* What this rank sends to all is copied once, into its own slot. */
+/* What this rank sends to all is copied once, into its own cell. */
 static void stage(rota_messages *m) {
     const rota_collective *c = &m->now.collective;
     const bool sends = c->kind == ROTA_COLLECTIVE_ALL_GATHER || c->kind == ROTA_COLLECTIVE_SEND ||
                        (c->kind == ROTA_COLLECTIVE_BROADCAST && c->peer == m->base.rank);
-    if (sends) memcpy(outgoing(m, m->base.rank), at(m, c->input, 0), m->now.piece * bytes_each(m));
+    if (sends) memcpy(outgoing(m, m->base.rank), address_of(m, c->input, 0), m->now.piece * bytes_each(m));
 }
 
 /* Messages to and from rank i in this round. */
@@ -60,11 +60,11 @@ static rota_status begin_with(rota_messages *m, uint32_t i) {
     case ROTA_COLLECTIVE_ALL_REDUCE:
         out = m->now.round ? own : others;
         in = m->now.round ? others : own;
-        if (!m->now.round) copied = at(m, c->input, 0) + first * each;
+        if (!m->now.round) copied = address_of(m, c->input, 0) + first * each;
         break;
     case ROTA_COLLECTIVE_REDUCE_SCATTER:
     case ROTA_COLLECTIVE_ALL_TO_ALL:
-        copied = at(m, c->input, i);
+        copied = address_of(m, c->input, i);
         break;
     case ROTA_COLLECTIVE_BROADCAST:
         if (c->peer != self) out = 0;
@@ -110,23 +110,27 @@ static void store(rota_messages *m) {
     case ROTA_COLLECTIVE_ALL_REDUCE:
         for (uint32_t i = 0; i < m->base.size; i++) {
             count = part(m, i, &first);
-            memcpy(at(m, c->output, 0) + first * each, i == self ? outgoing(m, i) : incoming(m, i), count * each);
+            memcpy(address_of(m, c->output, 0) + first * each, i == self ? outgoing(m, i) : incoming(m, i),
+                   count * each);
         }
         return;
     case ROTA_COLLECTIVE_REDUCE_SCATTER:
-        combine(m, at(m, c->input, self), m->now.piece, at(m, c->output, 0));
+        combine(m, address_of(m, c->input, self), m->now.piece, address_of(m, c->output, 0));
         return;
     case ROTA_COLLECTIVE_ALL_GATHER:
         for (uint32_t i = 0; i < m->base.size; i++)
-            memcpy(at(m, c->output, i), i == self ? outgoing(m, i) : incoming(m, i), m->now.piece * each);
+            memcpy(address_of(m, c->output, i), i == self ? outgoing(m, i) : incoming(m, i),
+                   m->now.piece * each);
         return;
     case ROTA_COLLECTIVE_ALL_TO_ALL:
         for (uint32_t i = 0; i < m->base.size; i++)
-            memmove(at(m, c->output, i), i == self ? at(m, c->input, i) : incoming(m, i), m->now.piece * each);
+            memmove(address_of(m, c->output, i), i == self ? address_of(m, c->input, i) : incoming(m, i),
+                    m->now.piece * each);
         return;
     case ROTA_COLLECTIVE_BROADCAST:
     case ROTA_COLLECTIVE_RECEIVE:
-        memcpy(at(m, c->output, 0), c->peer == self ? outgoing(m, self) : incoming(m, c->peer), m->now.piece * each);
+        memcpy(address_of(m, c->output, 0), c->peer == self ? outgoing(m, self) : incoming(m, c->peer),
+               m->now.piece * each);
         return;
     default:
         return;
@@ -147,7 +151,7 @@ rota_status rota_rounds_go_on(rota_messages *m, bool *out_over) {
     if (c->kind == ROTA_COLLECTIVE_ALL_REDUCE && m->now.round == 0) {
         uint64_t first;
         const uint64_t count = part(m, m->base.rank, &first);
-        combine(m, at(m, c->input, 0) + first * bytes_each(m), count, outgoing(m, m->base.rank));
+        combine(m, address_of(m, c->input, 0) + first * bytes_each(m), count, outgoing(m, m->base.rank));
         m->now.round = 1;
         return begin_round(m);
     }

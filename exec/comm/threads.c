@@ -1,5 +1,5 @@
 /* Messages between ranks of one process: a mutex over lists of what was sent and what is wanted. A message is copied
- * once, by whoever comes second, from the sender's bytes to the receiver's: a send is over only when somebody wanted it.
+ * once, by whoever comes second, from the sender's bytes to the receiver's: a send is over only when it was wanted.
  * A small one that nobody wants yet is copied at once, and over: both as MPI has it. */
 #include "exec/comm/threads.h"
 
@@ -15,8 +15,8 @@ typedef struct message {
     rota_link link; /* of the receiver's `sent` or `wanted`, or alone */
     uint32_t from, to, tag;
     bool is_over, is_too_long, is_copy; /* is_copy: nobody's, with its bytes behind it, until it is wanted */
-    const void *bytes; /* sent */
-    void *room;        /* wanted */
+    const void *bytes;                  /* sent */
+    void *room;                         /* wanted */
     uint64_t size_bytes;
 } message;
 
@@ -101,7 +101,8 @@ static rota_status send(rota_engine *base, uint32_t to, uint32_t tag, const void
 
 static rota_status receive(rota_engine *base, uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes,
                            rota_engine_request **out_request) {
-    const message made = {.from = from, .to = base->rank, .tag = tag, .room = bytes, .size_bytes = size_bytes};
+    const message made = {
+        .from = from, .to = base->rank, .tag = tag, .room = bytes, .size_bytes = size_bytes};
     return put(engine_of(base), &made, out_request);
 }
 
@@ -114,7 +115,8 @@ static rota_status test(rota_engine *base, rota_engine_request *request, bool *o
     const bool is_too_long = own->is_too_long;
     const uint32_t from = own->from;
     free(own);
-    return is_too_long ? rota_fail(ROTA_INTERNAL, "a message of rank %u is longer than expected", from) : ROTA_OK;
+    return is_too_long ? rota_fail(ROTA_INTERNAL, "a message of rank %u is longer than expected", from)
+                       : ROTA_OK;
 }
 
 static void cancel(rota_engine *base, rota_engine_request *request) {

@@ -24,10 +24,10 @@ typedef struct cluster {
     uint32_t order_count;
     uint32_t open; /* the unit that commands are gathered into; ROTA_CPU_NONE: none */
     uint64_t open_ns;
-    uint32_t *follower;    /* next command of the same chain, or ROTA_CPU_NONE */
+    uint32_t *follower; /* next command of the same chain, or ROTA_CPU_NONE */
     /* By command or join, numbered as in the description's edges. */
-    uint32_t *remaining;   /* predecessors of a chain's head not yet emitted */
-    uint32_t *stack;       /* heads that are ready */
+    uint32_t *remaining; /* predecessors of a chain's head not yet emitted */
+    uint32_t *stack;     /* heads that are ready */
     uint32_t *unit_of;
     uint64_t *start_ns;    /* length of the longest way to it */
     uint32_t *last_source; /* of each unit: the unit that listed it as a successor last */
@@ -134,7 +134,8 @@ static void emit_join(cluster *c, uint32_t join) {
 /* Puts one chain into the open unit or a new one. Returns its last command. */
 static uint32_t emit_chain(cluster *c, uint32_t head, uint64_t target_ns) {
     if (is_alone(&c->estimates[head])) {
-        const uint32_t index = c->estimates[head].split ? c->program->split_count++ : c->program->later_count++;
+        const uint32_t index =
+            c->estimates[head].split ? c->program->split_count++ : c->program->later_count++;
         emit(c, add_unit(c, index), head);
         c->program->units[c->program->unit_count - 1].grain = c->estimates[head].grain;
         c->open = ROTA_CPU_NONE;

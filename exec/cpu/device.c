@@ -27,8 +27,8 @@ static rota_status enumerate(const rota_exec_driver *driver, rota_device_info *o
     return capacity == 0 ? ROTA_OK : rota_cpu_describe(&out_infos[0], NULL);
 }
 
-/* The node that some worker runs for this instance now, or that runs elsewhere. Known without diagnostics: it costs two plain stores
- * a command. */
+/* The node that some worker runs for this instance now, or that runs elsewhere. Known without diagnostics: it costs two
+ * plain stores a command. */
 static bool stuck_node(rota_exec_device *base, rota_exec_instance *instance, uint32_t *out_node) {
     rota_cpu_device *device = rota_cpu_device_of(base);
     for (uint32_t i = 0; i < device->worker_count; i++) {

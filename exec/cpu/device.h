@@ -45,7 +45,7 @@ typedef struct rota_cpu_end_shared {
     _Atomic uint32_t parked; /* workers that have left for a loss */
     _Atomic uint32_t exited_count;
     _Atomic uint32_t runs; /* of host functions that end later, which have not ended: see later.c */
-    char loss[160]; /* what the host is told of it; written before `stop` */
+    char loss[160];        /* what the host is told of it; written before `stop` */
 } rota_cpu_end_shared;
 
 /* What the host has made and not destroyed; under the mutex, create and destroy only. */

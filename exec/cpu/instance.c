@@ -22,8 +22,7 @@ static rota_status fill_instance(rota_cpu_device *device, rota_exec_instance *in
     if (device->diagnostics)
         instance->times = rota_arena_calloc(arena, desc->command_count * sizeof *instance->times, 64);
     if (!instance->operands || !instance->runs || !instance->units || !instance->splits ||
-        !instance->laters ||
-        (device->diagnostics && !instance->times))
+        !instance->laters || (device->diagnostics && !instance->times))
         return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for an instance of program '%s' of %u commands",
                          desc->name, desc->command_count);
     for (uint32_t i = 0; i < program->operand_count; i++) {
@@ -48,7 +47,8 @@ static rota_status fill_instance(rota_cpu_device *device, rota_exec_instance *in
             instance->units[u].run = &instance->runs[s];
             atomic_init(&instance->units[u].pending, program->units[u].predecessor_count);
             const rota_cpu_unit *unit = &program->units[u];
-            if (unit->split != ROTA_CPU_NONE && program->records[unit->first_record].flags & ROTA_CPU_RECORD_LATER)
+            if (unit->split != ROTA_CPU_NONE &&
+                program->records[unit->first_record].flags & ROTA_CPU_RECORD_LATER)
                 rota_cpu_later_init(&instance->laters[unit->split], device, &instance->units[u]);
         }
     }

@@ -251,8 +251,8 @@ static bool begin_later(rota_cpu_worker *worker, rota_cpu_later_state *later, co
     prepared_call prepared;
     rota_status status = prepare(work, record, &prepared); /* never fails: it has no bindings */
     later->begin_ns = device->diagnostics ? rota_clock_ns() : 0;
-    if (status == ROTA_OK && rota_cpu_later_begin(later, record, prepared.call.operands,
-                                                  prepared.call.operand_bytes, &status))
+    if (status == ROTA_OK &&
+        rota_cpu_later_begin(later, record, prepared.call.operands, prepared.call.operand_bytes, &status))
         return false;
     report_failure(device, work, record, status);
     return true;

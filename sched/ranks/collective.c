@@ -1,4 +1,5 @@
-/* Collectives as nodes: host nodes that end later. A worker posts one and goes on; the communicator's thread ends it. */
+/* Collectives as nodes: host nodes that end later. A worker posts one and goes on; the communicator's thread ends it.
+ */
 #include "sched/collectives.h"
 
 #include <stdio.h>
@@ -14,15 +15,15 @@ typedef struct recorded {
     uint8_t input, output; /* operands; 0: none */
 } recorded;
 
-/* Shows the thread what was posted. From the store that posted it on the run may end, the communicator be closed and the
- * token be given back, so who posts has a reference of its own. */
+/* Shows the thread what was posted. From the store that posted it on the run may end, the communicator be closed and
+ * the token be given back, so who posts has a reference of its own. */
 static void notify_and_release(rota_communicator *communicator) {
     rota_communicator_notify(communicator);
     rota_communicator_release(communicator);
 }
 
-static rota_status begin(void *user, void *const *operands, const uint64_t *operand_bytes, uint32_t operand_count,
-                         rota_host_run *run) {
+static rota_status begin(void *user, void *const *operands, const uint64_t *operand_bytes,
+                         uint32_t operand_count, rota_host_run *run) {
     const recorded *node = user;
     rota_posted *posted = &node->communicator->posted;
     (void)operand_bytes, (void)operand_count;
@@ -64,7 +65,8 @@ rota_status rota_record_collective(rota_recorder *recorder, const rota_collectiv
     rota_communicator *communicator = node->communicator;
     if (ra_load_acquire(&communicator->posted.is_closed))
         return rota_fail(ROTA_WRONG_STATE, "%s '%s': communicator '%s' is closed",
-                         rota_collective_kind_text(node->collective.kind), node->collective.name, communicator->name);
+                         rota_collective_kind_text(node->collective.kind), node->collective.name,
+                         communicator->name);
     recorded *made = rota_arena_alloc(&recorder->arena, sizeof *made, 8);
     if (!made)
         return rota_fail(ROTA_OUT_OF_MEMORY, "%s '%s': no host memory",
@@ -83,7 +85,7 @@ rota_status rota_record_collective(rota_recorder *recorder, const rota_collectiv
         made->output = (uint8_t)count;
         accesses[count++] = node->output;
     }
-    const rota_host_node host = ROTA_HOST_NODE(.user = made, .name = node->collective.name, .accesses = accesses,
-                                               .access_count = count, .later = &later);
+    const rota_host_node host = ROTA_HOST_NODE(.user = made, .name = node->collective.name,
+                                               .accesses = accesses, .access_count = count, .later = &later);
     return rota_record_host(recorder, &host, NULL);
 }

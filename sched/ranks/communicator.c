@@ -40,16 +40,18 @@ static bool begin_next(rota_communicator *c) {
     rota_under_way *own = &c->under_way;
     if (ra_load_acquire(&c->posted.left_out) && own->transport) { /* pairs with the store in skipped */
         char cause[320];
-        (void)snprintf(cause, sizeof cause,
-                       "communicator '%s': rank %u left out its node '%s', since what that depends on has failed there",
-                       c->name, c->rank, c->posted.left_out_name);
+        (void)snprintf(
+            cause, sizeof cause,
+            "communicator '%s': rank %u left out its node '%s', since what that depends on has failed there",
+            c->name, c->rank, c->posted.left_out_name);
         own->transport->vtable->abort(own->transport, cause);
     }
     if (own->run || own->split) return true;
     rota_host_run *run = ra_exchange_acq_rel(&c->posted.run, NULL); /* pairs with the store in begin */
     if (!run) return false;
     if (!own->transport || ra_load_acquire(&c->posted.is_closed)) {
-        rota_host_end(run, rota_fail(ROTA_WRONG_STATE, "communicator '%s' is closed on rank %u", c->name, c->rank));
+        rota_host_end(
+            run, rota_fail(ROTA_WRONG_STATE, "communicator '%s' is closed on rank %u", c->name, c->rank));
         return false;
     }
     own->run = run;
@@ -106,9 +108,9 @@ static void split_on_thread(rota_rank_call *call) {
     rota_communicator *c = asked->communicator;
     rota_under_way *own = &c->under_way;
     if (own->run || own->split) {
-        (void)rota_rank_answer(&asked->asked,
-                               rota_fail(ROTA_WRONG_STATE, "communicator '%s': a collective began during its split",
-                                         c->name));
+        (void)rota_rank_answer(
+            &asked->asked,
+            rota_fail(ROTA_WRONG_STATE, "communicator '%s': a collective began during its split", c->name));
         return;
     }
     own->split = &asked->asked;
@@ -157,8 +159,8 @@ static void close_on_thread(rota_rank_call *call) {
     uint64_t abandoned = 0;
     if (own->run || own->split) {
         char cause[192];
-        (void)snprintf(cause, sizeof cause, "communicator '%s': rank %u closed it with a collective under way", c->name,
-                       c->rank);
+        (void)snprintf(cause, sizeof cause,
+                       "communicator '%s': rank %u closed it with a collective under way", c->name, c->rank);
         own->transport->vtable->abort(own->transport, cause);
         rota_rank_thread_remove(c->thread, &own->work);
         for (bool moved; own->run || own->split;) (void)look_at_work(&own->work, &moved);
@@ -167,11 +169,13 @@ static void close_on_thread(rota_rank_call *call) {
     own->transport->vtable->close(own->transport, asked->deadline_ns, &abandoned);
     own->transport = NULL;
     const rota_status status =
-        abandoned ? rota_fail(ROTA_TIMEOUT,
-                              "communicator '%s': messages of other ranks did not come to their end; %llu bytes are "
-                              "kept for good",
-                              c->name, (unsigned long long)abandoned)
-                  : ROTA_OK;
+        abandoned
+            ? rota_fail(
+                  ROTA_TIMEOUT,
+                  "communicator '%s': messages of other ranks did not come to their end; %llu bytes are "
+                  "kept for good",
+                  c->name, (unsigned long long)abandoned)
+            : ROTA_OK;
     (void)rota_rank_answer(&asked->asked, status);
 }
 
@@ -230,7 +234,8 @@ static void give_transport(rota_communicator *c, rota_transport *transport) {
 static rota_status find_transport(const char *named, bool *out_is_mpi) {
     *out_is_mpi = named ? strcmp(named, "mpi") == 0 : rota_mpi_is_started();
     if (!named || *out_is_mpi || strcmp(named, "alone") == 0) return ROTA_OK;
-    return rota_fail(ROTA_UNSUPPORTED, "a communicator by transport '%s', expected \"mpi\" or \"alone\"", named);
+    return rota_fail(ROTA_UNSUPPORTED, "a communicator by transport '%s', expected \"mpi\" or \"alone\"",
+                     named);
 }
 
 /* With a thread of its own. */
@@ -263,8 +268,9 @@ rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicato
     asked->is_mpi = is_mpi;
     asked->timeout_ns = timeout_ns;
     (void)snprintf(asked->name, sizeof asked->name, "%s", options->name ? options->name : "world");
-    const rota_status status = rota_rank_wait(made->thread, &asked->asked, rota_deadline_after(timeout_ns),
-                                              "opening a communicator, which waits for all ranks", &is_answered);
+    const rota_status status =
+        rota_rank_wait(made->thread, &asked->asked, rota_deadline_after(timeout_ns),
+                       "opening a communicator, which waits for all ranks", &is_answered);
     if (status == ROTA_OK) {
         give_transport(made, asked->transport);
         *out_communicator = made;
@@ -275,8 +281,8 @@ rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicato
 }
 
 /* Takes the engine, also where it fails. */
-static rota_status open_rank(rota_runtime *runtime, rota_engine *engine, const char *name, uint64_t timeout_ns,
-                             rota_communicator **out_communicator) {
+static rota_status open_rank(rota_runtime *runtime, rota_engine *engine, const char *name,
+                             uint64_t timeout_ns, rota_communicator **out_communicator) {
     rota_communicator *made;
     rota_transport *transport;
     rota_status status = make_alone(runtime, &made);
@@ -303,8 +309,9 @@ rota_status rota_communicator_open_ranks(rota_runtime *const *runtimes, uint32_t
     options = options ? ROTA_SIZED_IN(rota_communicator_options, options, &room) : &room;
     if (!options) return ROTA_INVALID_ARGUMENT;
     if (size == 0 || options->transport)
-        return rota_fail(ROTA_INVALID_ARGUMENT, "%u ranks of one process by transport '%s', expected one at least, NULL",
-                         size, options->transport ? options->transport : "NULL");
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "%u ranks of one process by transport '%s', expected one at least, NULL", size,
+                         options->transport ? options->transport : "NULL");
     for (uint32_t i = 0; i < size; i++) {
         out_communicators[i] = NULL;
         ROTA_GIVEN(runtimes[i]);
@@ -315,7 +322,8 @@ rota_status rota_communicator_open_ranks(rota_runtime *const *runtimes, uint32_t
     uint32_t count = 0;
     for (; count < size && status == ROTA_OK; count++)
         status = open_rank(runtimes[count], engines[count], options->name ? options->name : "world",
-                           options->timeout_ns ? options->timeout_ns : default_timeout_ns, &out_communicators[count]);
+                           options->timeout_ns ? options->timeout_ns : default_timeout_ns,
+                           &out_communicators[count]);
     if (status != ROTA_OK && count) { /* the last one tried has closed its engine */
         char text[ROTA_ERROR_MESSAGE_MAX];
         (void)snprintf(text, sizeof text, "%s", rota_last_error());
@@ -333,20 +341,20 @@ rota_status rota_communicator_open_ranks(rota_runtime *const *runtimes, uint32_t
 /* ---- Its owner's calls ---- */
 
 uint32_t rota_communicator_rank(const rota_communicator *communicator) {
-    return communicator->rank;
+    return communicator ? communicator->rank : 0;
 }
 uint32_t rota_communicator_size(const rota_communicator *communicator) {
-    return communicator->size;
+    return communicator ? communicator->size : 0;
 }
 const char *rota_communicator_name(const rota_communicator *communicator) {
-    return communicator->name;
+    return communicator ? communicator->name : "";
 }
 const char *rota_communicator_transport(const rota_communicator *communicator) {
-    return communicator->kind;
+    return communicator ? communicator->kind : "";
 }
 
-rota_status rota_communicator_split(rota_communicator *communicator, uint32_t color, uint32_t key, const char *name,
-                                    rota_communicator **out_communicator) {
+rota_status rota_communicator_split(rota_communicator *communicator, uint32_t color, uint32_t key,
+                                    const char *name, rota_communicator **out_communicator) {
     ROTA_GIVEN(out_communicator);
     *out_communicator = NULL;
     ROTA_GIVEN(communicator);
@@ -371,8 +379,9 @@ rota_status rota_communicator_split(rota_communicator *communicator, uint32_t co
     /* The transport ends it by its own timeout, and says whom it waited for. */
     const uint64_t patience = communicator->timeout_ns + communicator->timeout_ns / 2;
     bool is_answered;
-    const rota_status status = rota_rank_wait(communicator->thread, &asked->asked,
-                                              rota_deadline_after(patience + answer_ns), "a split", &is_answered);
+    const rota_status status =
+        rota_rank_wait(communicator->thread, &asked->asked, rota_deadline_after(patience + answer_ns),
+                       "a split", &is_answered);
     rota_transport *transport = is_answered ? asked->transport : NULL;
     if (is_answered) rota_rank_forget(&asked->asked);
     if (transport) {
@@ -403,11 +412,12 @@ rota_status rota_communicator_abort(rota_communicator *communicator, const char 
     asked_abort *asked = (asked_abort *)(void *)rota_rank_ask(sizeof *asked, abort_on_thread);
     if (!asked) return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory", communicator->name);
     asked->communicator = communicator;
-    (void)snprintf(asked->cause, sizeof asked->cause, "communicator '%s': rank %u ended it: %s", communicator->name,
-                   communicator->rank, cause);
+    (void)snprintf(asked->cause, sizeof asked->cause, "communicator '%s': rank %u ended it: %s",
+                   communicator->name, communicator->rank, cause);
     bool is_answered;
-    const rota_status status = rota_rank_wait(communicator->thread, &asked->asked, rota_deadline_after(answer_ns),
-                                              "ending a communicator", &is_answered);
+    const rota_status status =
+        rota_rank_wait(communicator->thread, &asked->asked, rota_deadline_after(answer_ns),
+                       "ending a communicator", &is_answered);
     if (is_answered) rota_rank_forget(&asked->asked);
     return status;
 }

@@ -12,11 +12,12 @@
 
 /* From workers to the thread. */
 typedef struct rota_posted {
-    rota_rank_call look;            /* pushed while is_queued, with a reference */
+    rota_rank_call look; /* pushed while is_queued, with a reference */
     _Atomic uint32_t is_queued;
-    _Atomic(rota_host_run *) run;   /* of a collective that is to begin; publishes */
+    _Atomic(rota_host_run *) run; /* of a collective that is to begin; publishes */
     rota_collective collective;
-    char left_out_name[96];    /* of the first node that was not run, since what it reads has failed; published by */
+    char left_out_name
+        [96]; /* of the first node that was not run, since what it reads has failed; published by */
     _Atomic uint32_t left_out; /* once for good */
     _Atomic uint32_t is_closed;
 } rota_posted;
@@ -31,7 +32,7 @@ typedef struct rota_under_way {
 
 struct rota_communicator {
     _Alignas(64) uint8_t token_memory[64]; /* the token's: what is in it nobody reads */
-    _Atomic uint32_t references;           /* the application's, the token's, of a look that is queued, of who posts */
+    _Atomic uint32_t references; /* the application's, the token's, of a look that is queued, of who posts */
     rota_runtime *runtime;
     rota_device *device; /* the runtime's CPU */
     rota_buffer *token;  /* what each collective writes */

@@ -1,8 +1,8 @@
 /* The thread that has the messages: it takes what others push, and looks at what is under way until that is over. While
  * nothing is, it sleeps; while something is, it looks again and again, and the longer nothing moves the less often.
  *
- * Who asks and waits may have gone when the answer comes. `is_over` goes from ASKED to ANSWERED by the thread, or to LEFT
- * by who asked; whichever comes second knows of the other, and exactly one of the two has what was made. */
+ * Who asks and waits may have gone when the answer comes. `is_over` goes from ASKED to ANSWERED by the thread, or to
+ * LEFT by who asked; whichever comes second knows of the other, and exactly one of the two has what was made. */
 #include "sched/ranks/rank_thread.h"
 
 #include <sched.h>
@@ -106,7 +106,8 @@ rota_status rota_rank_thread_start(rota_rank_thread **out_thread) {
         return rota_fail(ROTA_SYSTEM, "a communicator's thread can't be started: %s", strerror(error));
     }
     (void)pthread_setname_np(started, "rota-ranks");
-    (void)pthread_detach(started); /* in MPI it may stay for ever: nobody waits for more than what it answers */
+    (void)pthread_detach(
+        started); /* in MPI it may stay for ever: nobody waits for more than what it answers */
     *out_thread = thread;
     return ROTA_OK;
 }
@@ -158,8 +159,8 @@ void rota_rank_forget(rota_rank_asked *asked) {
     if (ra_fetch_sub_acq_rel(&asked->references, 1) == 1) free(asked); /* pairs with itself */
 }
 
-rota_status rota_rank_wait(rota_rank_thread *thread, rota_rank_asked *asked, uint64_t deadline_ns, const char *what,
-                           bool *out_is_answered) {
+rota_status rota_rank_wait(rota_rank_thread *thread, rota_rank_asked *asked, uint64_t deadline_ns,
+                           const char *what, bool *out_is_answered) {
     *out_is_answered = true;
     rota_rank_thread_call(thread, &asked->call);
     while (ra_load_acquire(&asked->is_over) == ASKED) { /* pairs with rota_rank_answer */

@@ -30,7 +30,8 @@ int main(int argc, char **argv) {
     rota_device *device;
     const rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.worker_threads = 1, .cache_dir = "");
     rank_ok(rota_runtime_open(&options, &runtime));
-    const rota_communicator_options mpi = ROTA_COMMUNICATOR_OPTIONS(.transport = "mpi", .timeout_ns = 2000000000u);
+    const rota_communicator_options mpi =
+        ROTA_COMMUNICATOR_OPTIONS(.transport = "mpi", .timeout_ns = 2000000000u);
     const rota_status opened = rota_communicator_open(runtime, &mpi, &world);
     if (opened == ROTA_UNSUPPORTED) {
         (void)printf("skipped: %s\n", rota_last_error());

@@ -18,7 +18,8 @@ int main(int argc, char **argv) {
     }
     rank_ok(status);
     const uint32_t size = rota_communicator_size(world), rank = rota_communicator_rank(world);
-    rank_want(strcmp(rota_communicator_transport(world), "mpi") == 0, "%s", rota_communicator_transport(world));
+    rank_want(strcmp(rota_communicator_transport(world), "mpi") == 0, "%s",
+              rota_communicator_transport(world));
     uint32_t count = 0;
     for (const rank_case *now = rank_cases; now->name; now++) {
         if (argc > 1 && strcmp(argv[1], now->name) != 0) continue;

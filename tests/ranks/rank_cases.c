@@ -113,15 +113,17 @@ static void all_reduce(rota_runtime *runtime, rota_communicator *communicator) {
             begin(&g, runtime, communicator, false);
             float *own = elements(g.rank, counts[n]), *got = malloc(counts[n] * sizeof *got);
             const rota_tensor x = made(&g, ROTA_F32, counts[n], own), y = made(&g, ROTA_F32, counts[n], NULL);
-            rank_ok(rota_op_all_reduce_into(g.tape, communicator, x, (rota_collective_reduction)reduction, y));
+            rank_ok(
+                rota_op_all_reduce_into(g.tape, communicator, x, (rota_collective_reduction)reduction, y));
             compile(&g);
             for (uint32_t replay = 0; replay < 3; replay++) {
                 rank_ok(run(&g));
                 get(y, got);
                 for (uint64_t i = 0; i < counts[n]; i++) {
                     const float wanted = combined((rota_collective_reduction)reduction, g.size, i);
-                    rank_want(memcmp(&got[i], &wanted, sizeof wanted) == 0, "element %llu of %llu is %g, not %g",
-                              (unsigned long long)i, (unsigned long long)counts[n], (double)got[i], (double)wanted);
+                    rank_want(memcmp(&got[i], &wanted, sizeof wanted) == 0,
+                              "element %llu of %llu is %g, not %g", (unsigned long long)i,
+                              (unsigned long long)counts[n], (double)got[i], (double)wanted);
                 }
             }
             end(&g);
@@ -160,7 +162,8 @@ static void other_kinds(rota_runtime *runtime, rota_communicator *communicator) 
     const uint32_t n = g.size;
     float *wide = elements(g.rank, (uint64_t)n * M), *own = elements(g.rank, M);
     const rota_tensor x = made(&g, ROTA_F32, (uint64_t)n * M, wide), small = made(&g, ROTA_F32, M, own);
-    const rota_tensor scattered = made(&g, ROTA_F32, M, NULL), gathered = made(&g, ROTA_F32, (uint64_t)n * M, NULL);
+    const rota_tensor scattered = made(&g, ROTA_F32, M, NULL),
+                      gathered = made(&g, ROTA_F32, (uint64_t)n * M, NULL);
     const rota_tensor turned = made(&g, ROTA_F32, (uint64_t)n * M, NULL), cast = made(&g, ROTA_F32, M, NULL);
     rank_ok(rota_op_reduce_scatter_into(g.tape, communicator, x, ROTA_COLLECTIVE_SUM, scattered));
     rank_ok(rota_op_barrier(g.tape, communicator));
@@ -177,13 +180,15 @@ static void other_kinds(rota_runtime *runtime, rota_communicator *communicator) 
     }
     get(gathered, got);
     for (uint64_t i = 0; i < (uint64_t)n * M; i++)
-        rank_want(got[i] == element((uint32_t)(i / M), i % M), "all_gather: element %llu", (unsigned long long)i);
+        rank_want(got[i] == element((uint32_t)(i / M), i % M), "all_gather: element %llu",
+                  (unsigned long long)i);
     get(turned, got);
     for (uint64_t i = 0; i < (uint64_t)n * M; i++)
-        rank_want(got[i] == element((uint32_t)(i / M), (uint64_t)g.rank * M + i % M), "all_to_all: element %llu",
-                  (unsigned long long)i);
+        rank_want(got[i] == element((uint32_t)(i / M), (uint64_t)g.rank * M + i % M),
+                  "all_to_all: element %llu", (unsigned long long)i);
     get(cast, got);
-    for (uint64_t i = 0; i < M; i++) rank_want(got[i] == element(n - 1, i), "broadcast: element %llu", (unsigned long long)i);
+    for (uint64_t i = 0; i < M; i++)
+        rank_want(got[i] == element(n - 1, i), "broadcast: element %llu", (unsigned long long)i);
     end(&g);
     const rota_tensor all[] = {x, small, scattered, gathered, turned, cast};
     for (uint32_t i = 0; i < sizeof all / sizeof *all; i++) drop(all[i]);
@@ -220,8 +225,9 @@ static void dtypes(rota_runtime *runtime, rota_communicator *communicator) {
     const uint16_t f16[4] = {0x3C00, 0x4000, 0x7BFF, 0x0001}, bf16[2] = {0x3F80, 0x4380};
     const int32_t i32[2] = {INT32_MAX, (int32_t)g.rank - 5};
     const uint32_t u32[1] = {0x80000000u};
-    const rota_tensor a = made(&g, ROTA_F16, 4, f16), b = made(&g, ROTA_BF16, 2, bf16), c = made(&g, ROTA_I32, 2, i32),
-                      d = made(&g, ROTA_U32, 1, u32), e = made(&g, ROTA_I32, 2, i32);
+    const rota_tensor a = made(&g, ROTA_F16, 4, f16), b = made(&g, ROTA_BF16, 2, bf16),
+                      c = made(&g, ROTA_I32, 2, i32), d = made(&g, ROTA_U32, 1, u32),
+                      e = made(&g, ROTA_I32, 2, i32);
     rank_ok(rota_op_all_reduce_into(g.tape, communicator, a, ROTA_COLLECTIVE_SUM, a));
     rank_ok(rota_op_all_reduce_into(g.tape, communicator, b, ROTA_COLLECTIVE_SUM, b));
     rank_ok(rota_op_all_reduce_into(g.tape, communicator, c, ROTA_COLLECTIVE_SUM, c));
@@ -264,7 +270,8 @@ static void gradients(rota_runtime *runtime, rota_communicator *communicator) {
     for (uint32_t i = 0; i < n * M; i++) wide[i] = 1;
     const rota_tensor x = made(&g, ROTA_F32, M, x_bytes), w = made(&g, ROTA_F32, n * M, w_bytes),
                       v = made(&g, ROTA_F32, n * M, wide);
-    rota_tensor gathered, product, loss, grads[2] = {made(&g, ROTA_F32, M, NULL), made(&g, ROTA_F32, n * M, NULL)};
+    rota_tensor gathered, product, loss,
+        grads[2] = {made(&g, ROTA_F32, M, NULL), made(&g, ROTA_F32, n * M, NULL)};
     rota_tensor scattered, reduced, small;
     rank_ok(rota_op_all_gather(g.tape, communicator, x, &gathered)); /* [n * M] */
     rank_ok(rota_op_mul(g.tape, gathered, w, &product));
@@ -285,11 +292,13 @@ static void gradients(rota_runtime *runtime, rota_communicator *communicator) {
     for (uint32_t i = 0; i < M; i++) {
         float wanted = 0;
         for (uint32_t r = 0; r < n; r++) wanted += (float)(1 + r * 10 + g.rank * M + i);
-        rank_want(fabsf(dx[i] - wanted) < 1e-3f * fabsf(wanted), "dx[%u] is %g, not %g", i, (double)dx[i], (double)wanted);
+        rank_want(fabsf(dx[i] - wanted) < 1e-3f * fabsf(wanted), "dx[%u] is %g, not %g", i, (double)dx[i],
+                  (double)wanted);
     }
     for (uint32_t i = 0; i < n * M; i++) {
         const float wanted = (float)(i / M + i % M) * w_bytes[i];
-        rank_want(fabsf(dv[i] - wanted) <= 1e-3f * fabsf(wanted), "dv[%u] is %g, not %g", i, (double)dv[i], (double)wanted);
+        rank_want(fabsf(dv[i] - wanted) <= 1e-3f * fabsf(wanted), "dv[%u] is %g, not %g", i, (double)dv[i],
+                  (double)wanted);
     }
     end(&g);
     const rota_tensor all[] = {x, w, v, grads[0], grads[1]};
@@ -302,7 +311,8 @@ static void split(rota_runtime *runtime, rota_communicator *communicator) {
     rota_communicator *group, *none;
     rank_ok(rota_communicator_split(communicator, rank % 2, size - rank, "half", &group));
     const uint32_t members = (size + (rank % 2 == 0)) / 2;
-    rank_want(rota_communicator_size(group) == members && rota_communicator_rank(group) == members - 1 - rank / 2,
+    rank_want(rota_communicator_size(group) == members &&
+                  rota_communicator_rank(group) == members - 1 - rank / 2,
               "rank %u of %u", rota_communicator_rank(group), rota_communicator_size(group));
     rank_ok(rota_communicator_split(communicator, rank ? 7 : ROTA_COMMUNICATOR_NO_COLOR, 0, NULL, &none));
     rank_want((none == NULL) == (rank == 0), "the rank without a colour");
@@ -330,7 +340,8 @@ static void split(rota_runtime *runtime, rota_communicator *communicator) {
 static void expect_failure(rank_graph *g, const char *const *texts) {
     const rota_status status = run(g);
     rank_want(status == ROTA_NODE_FAILED, "%s: %s", rota_status_name(status), rota_last_error());
-    for (; *texts; texts++) rank_want(strstr(rota_last_error(), *texts), "'%s' is not in: %s", *texts, rota_last_error());
+    for (; *texts; texts++)
+        rank_want(strstr(rota_last_error(), *texts), "'%s' is not in: %s", *texts, rota_last_error());
 }
 
 /* One rank records another count: all end, and with the name of that node. */
@@ -346,7 +357,8 @@ static void mismatch(rota_runtime *runtime, rota_communicator *communicator) {
     compile(&g);
     char last[64];
     (void)snprintf(last, sizeof last, "rank %u at all_reduce 'second' (collective 2) of 9 f32", g.size - 1);
-    expect_failure(&g, (const char *const[]){"differ", "all_reduce 'second' (collective 2) of 10 f32, by sum", last, NULL});
+    expect_failure(&g, (const char *const[]){"differ", "all_reduce 'second' (collective 2) of 10 f32, by sum",
+                                             last, NULL});
     /* It stays so, and is said again. */
     expect_failure(&g, (const char *const[]){"differ", NULL});
     end(&g);
@@ -379,7 +391,8 @@ static void late(rota_runtime *runtime, rota_communicator *communicator) {
     const uint64_t before = rota_clock_ns();
     expect_failure(&g, (const char *const[]){"'waited for'", "for rank", "did not come to it", NULL});
     rank_want(rota_clock_ns() - before < 10000000000u, "it took too long");
-    if (g.size == 2 && g.rank == 0) rank_want(strstr(rota_last_error(), "for rank 1,"), "%s", rota_last_error());
+    if (g.size == 2 && g.rank == 0)
+        rank_want(strstr(rota_last_error(), "for rank 1,"), "%s", rota_last_error());
     end(&g);
     drop(x);
 }
@@ -395,7 +408,8 @@ static void left_out(rota_runtime *runtime, rota_communicator *communicator) {
     begin(&g, runtime, communicator, false);
     const rota_tensor x = made(&g, ROTA_F32, 10, ten);
     const rota_access access = {x.buffer, 0, ROTA_WHOLE, ROTA_READWRITE};
-    const rota_host_node host = ROTA_HOST_NODE(.fn = fail_on_one, .user = &g.rank, .accesses = &access, .access_count = 1);
+    const rota_host_node host =
+        ROTA_HOST_NODE(.fn = fail_on_one, .user = &g.rank, .accesses = &access, .access_count = 1);
     rank_ok(rota_record_host(g.recorder, &host, NULL));
     rank_ok(rota_tape_name(g.tape, "grad"));
     rank_ok(rota_op_all_reduce_into(g.tape, communicator, x, ROTA_COLLECTIVE_SUM, x));
@@ -417,7 +431,8 @@ static void abort_by_one(rota_runtime *runtime, rota_communicator *communicator)
     if (g.rank == 1) rank_ok(rota_communicator_abort(communicator, "it has had enough"));
     expect_failure(&g, (const char *const[]){"rank 1 ended it: it has had enough", NULL});
     rota_communicator *none;
-    rank_want(rota_communicator_split(communicator, 0, 0, NULL, &none) != ROTA_OK && !none, "a split of what has ended");
+    rank_want(rota_communicator_split(communicator, 0, 0, NULL, &none) != ROTA_OK && !none,
+              "a split of what has ended");
     end(&g);
     drop(x);
 }

@@ -25,7 +25,7 @@
 
 typedef struct rank_case {
     const char *name;
-    uint32_t most;    /* ranks; 0: any number */
+    uint32_t most; /* ranks; 0: any number */
     uint32_t least;
     uint64_t timeout_ns; /* of the communicator, where the case is about waiting; 0: any */
     void (*run)(rota_runtime *runtime, rota_communicator *communicator);

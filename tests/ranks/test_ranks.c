@@ -219,7 +219,8 @@ static void lives(void **state) {
         const float one = 1;
         rota_ticket ticket;
         open_runtimes(1, &runtime);
-        const rota_communicator_options alone = ROTA_COMMUNICATOR_OPTIONS(.transport = "alone", .name = "mine");
+        const rota_communicator_options alone =
+            ROTA_COMMUNICATOR_OPTIONS(.transport = "alone", .name = "mine");
         assert_ok(rota_communicator_open(runtime, &alone, &communicator));
         assert_string_equal(rota_communicator_transport(communicator), "alone");
         assert_string_equal(rota_communicator_name(communicator), "mine");
@@ -256,7 +257,8 @@ static void wrong_calls(void **state) {
     const rota_tensor x = tensor_of(runtimes[0], 3, values);
     rota_tensor y;
     recorded_graph g = begin_graph();
-    assert_status(rota_op_reduce_scatter(g.tape, communicators[0], x, ROTA_COLLECTIVE_SUM, &y), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_op_reduce_scatter(g.tape, communicators[0], x, ROTA_COLLECTIVE_SUM, &y),
+                  ROTA_INVALID_ARGUMENT);
     expect_said("x is f32 [3], expected a first axis that is a multiple of 2 ranks");
     assert_status(rota_op_all_to_all(g.tape, communicators[0], x, &y), ROTA_INVALID_ARGUMENT);
     assert_status(rota_op_broadcast_from(g.tape, communicators[0], 2, x, &y), ROTA_INVALID_ARGUMENT);

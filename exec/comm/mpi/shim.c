@@ -49,14 +49,16 @@ static int post(int error, request *made, void **out_request) {
 static int send(uint32_t to, uint32_t tag, const void *bytes, uint64_t size_bytes, void **out_request) {
     request *made = calloc(1, sizeof *made);
     if (!made) return MPI_ERR_NO_MEM;
-    return post(MPI_Isend(bytes, (int)size_bytes, MPI_BYTE, (int)to, (int)tag, world, &made->mpi), made, out_request);
+    return post(MPI_Isend(bytes, (int)size_bytes, MPI_BYTE, (int)to, (int)tag, world, &made->mpi), made,
+                out_request);
 }
 
 static int receive(uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes, void **out_request) {
     request *made = calloc(1, sizeof *made);
     if (!made) return MPI_ERR_NO_MEM;
     made->is_receive = 1;
-    return post(MPI_Irecv(bytes, (int)size_bytes, MPI_BYTE, (int)from, (int)tag, world, &made->mpi), made, out_request);
+    return post(MPI_Irecv(bytes, (int)size_bytes, MPI_BYTE, (int)from, (int)tag, world, &made->mpi), made,
+                out_request);
 }
 
 static int test(void *own, int *out_over) {
@@ -87,7 +89,8 @@ static void explain(int error, char *out_text, size_t capacity) {
     char text[MPI_MAX_ERROR_STRING] = "an error that MPI does not know";
     int length = 0;
     if (error == -1) {
-        strcpy(text, "the application initialised MPI without MPI_THREAD_MULTIPLE, which rota's own thread needs");
+        strcpy(text,
+               "the application initialised MPI without MPI_THREAD_MULTIPLE, which rota's own thread needs");
     } else if (error == -2) {
         strcpy(text, "MPI was finalised in this process, and can't be initialised again");
     } else {
@@ -101,7 +104,8 @@ static void explain(int error, char *out_text, size_t capacity) {
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
 #if defined(OMPI_MAJOR_VERSION)
-#define LIBRARY "Open MPI " TEXT(OMPI_MAJOR_VERSION) "." TEXT(OMPI_MINOR_VERSION) "." TEXT(OMPI_RELEASE_VERSION)
+#define LIBRARY                                                                                              \
+    "Open MPI " TEXT(OMPI_MAJOR_VERSION) "." TEXT(OMPI_MINOR_VERSION) "." TEXT(OMPI_RELEASE_VERSION)
 #elif defined(MPICH_VERSION)
 #define LIBRARY "MPICH " MPICH_VERSION
 #else
@@ -109,7 +113,7 @@ static void explain(int error, char *out_text, size_t capacity) {
 #endif
 
 __attribute__((visibility("default"))) const rota_mpi_functions *rota_mpi_functions_get(void) {
-    static const rota_mpi_functions functions = {
-        ROTA_MPI_VERSION, LIBRARY, begin, send, receive, test, cancel, end, explain};
+    static const rota_mpi_functions functions = {ROTA_MPI_VERSION, LIBRARY, begin,  send, receive, test,
+                                                 cancel,           end,     explain};
     return &functions;
 }

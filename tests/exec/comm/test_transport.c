@@ -71,7 +71,8 @@ static void run_contract(uint32_t size, bool late) {
     pthread_t threads[RANKS_MOST];
     assert_ok(rota_threads_open(size, engines));
     for (uint32_t i = 0; i < size; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, run_rank, late ? make_late(engines[i]) : engines[i]), 0);
+        assert_int_equal(
+            pthread_create(&threads[i], NULL, run_rank, late ? make_late(engines[i]) : engines[i]), 0);
     for (uint32_t i = 0; i < size; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
 }
 
@@ -100,7 +101,7 @@ static uint16_t nearest_f16(double x) {
     uint16_t best = 0;
     double least = INFINITY;
     for (uint32_t h = 0; h <= 0x7C00; h++) {
-        const double at = h == 0x7C00 ? 65536.0 : (double)of_f16((uint16_t)h), off = fabs(at - fabs(x));
+        const double value = h == 0x7C00 ? 65536.0 : (double)of_f16((uint16_t)h), off = fabs(value - fabs(x));
         if (off < least || (off == least && h % 2 == 0)) {
             least = off;
             best = (uint16_t)h;
@@ -167,17 +168,20 @@ static void order_and_nan(void **state) {
     assert_true(got == 1.0f / 3);
     const void *const with_nan[2] = {&a, &nan_one}, *const nan_first[2] = {&nan_one, &a};
     for (uint32_t i = 0; i < 2; i++) {
-        rota_elements_combine(ROTA_COLLECTIVE_F32, i ? ROTA_COLLECTIVE_MAX : ROTA_COLLECTIVE_MIN, with_nan, 2, 1, &got);
+        rota_elements_combine(ROTA_COLLECTIVE_F32, i ? ROTA_COLLECTIVE_MAX : ROTA_COLLECTIVE_MIN, with_nan, 2,
+                              1, &got);
         assert_true(isnan(got));
-        rota_elements_combine(ROTA_COLLECTIVE_F32, i ? ROTA_COLLECTIVE_MAX : ROTA_COLLECTIVE_MIN, nan_first, 2, 1, &got);
+        rota_elements_combine(ROTA_COLLECTIVE_F32, i ? ROTA_COLLECTIVE_MAX : ROTA_COLLECTIVE_MIN, nan_first,
+                              2, 1, &got);
         assert_true(isnan(got));
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(f16_is_rounded_once), cmocka_unit_test(bf16_is_rounded_once), cmocka_unit_test(order_and_nan),
-        cmocka_unit_test(on_threads),          cmocka_unit_test(on_late_messages),
+        cmocka_unit_test(f16_is_rounded_once), cmocka_unit_test(bf16_is_rounded_once),
+        cmocka_unit_test(order_and_nan),       cmocka_unit_test(on_threads),
+        cmocka_unit_test(on_late_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,7 +61,8 @@ static int32_t sum(uint32_t size, uint64_t i) {
 }
 
 /* What element i of the output of `kind` is on rank r. */
-static int32_t wanted(const rota_transport *t, rota_collective_kind kind, uint64_t count, uint32_t root, uint64_t i) {
+static int32_t wanted(const rota_transport *t, rota_collective_kind kind, uint64_t count, uint32_t root,
+                      uint64_t i) {
     switch (kind) {
     case ROTA_COLLECTIVE_ALL_REDUCE:
         return sum(t->size, i);
@@ -76,11 +77,13 @@ static int32_t wanted(const rota_transport *t, rota_collective_kind kind, uint64
     }
 }
 
-static void check_kind(rota_transport *t, rota_collective_kind kind, uint64_t count, uint32_t root, bool in_place) {
+static void check_kind(rota_transport *t, rota_collective_kind kind, uint64_t count, uint32_t root,
+                       bool in_place) {
     const bool wide_in = kind == ROTA_COLLECTIVE_REDUCE_SCATTER || kind == ROTA_COLLECTIVE_ALL_TO_ALL;
     const bool wide_out = kind == ROTA_COLLECTIVE_ALL_GATHER || kind == ROTA_COLLECTIVE_ALL_TO_ALL;
     const uint64_t ins = count * (wide_in ? t->size : 1), outs = count * (wide_out ? t->size : 1);
-    int32_t *x = values(t->rank, ins > outs ? ins : outs), *y = in_place ? x : malloc((size_t)(outs + 1) * sizeof *y);
+    int32_t *x = values(t->rank, ins > outs ? ins : outs),
+            *y = in_place ? x : malloc((size_t)(outs + 1) * sizeof *y);
     const int32_t *input = x;
     if (in_place && kind == ROTA_COLLECTIVE_REDUCE_SCATTER) y = x + t->rank * count;
     if (in_place && kind == ROTA_COLLECTIVE_ALL_GATHER) {
@@ -96,7 +99,8 @@ static void check_kind(rota_transport *t, rota_collective_kind kind, uint64_t co
                                         .name = "checked"};
     rank_ok(carry_out(t, &collective));
     for (uint64_t i = 0; i < outs; i++)
-        rank_want(y[i] == wanted(t, kind, count, root, i), "rank %u, %s of %llu%s: element %llu is %d, not %d", t->rank,
+        rank_want(y[i] == wanted(t, kind, count, root, i),
+                  "rank %u, %s of %llu%s: element %llu is %d, not %d", t->rank,
                   rota_collective_kind_text(kind), (unsigned long long)count, in_place ? " in place" : "",
                   (unsigned long long)i, y[i], wanted(t, kind, count, root, i));
     if (!in_place) free(y);
@@ -118,13 +122,15 @@ static void messages_of_two(rota_transport *t) {
         for (uint32_t b = a + 1; b < t->size; b++) {
             if (t->rank != a && t->rank != b) continue;
             const uint32_t peer = t->rank == a ? b : a;
-            rota_collective c = {.type = ROTA_COLLECTIVE_I32, .peer = peer, .count = 100000, .input = x, .output = y};
+            rota_collective c = {
+                .type = ROTA_COLLECTIVE_I32, .peer = peer, .count = 100000, .input = x, .output = y};
             for (uint32_t turn = 0; turn < 2; turn++) {
                 c.kind = (turn == 0) == (t->rank == a) ? ROTA_COLLECTIVE_SEND : ROTA_COLLECTIVE_RECEIVE;
                 c.name = c.kind == ROTA_COLLECTIVE_SEND ? "there" : "back";
                 rank_ok(carry_out(t, &c));
             }
-            for (uint64_t i = 0; i < 100000; i++) rank_want(y[i] == value(peer, i), "element %llu", (unsigned long long)i);
+            for (uint64_t i = 0; i < 100000; i++)
+                rank_want(y[i] == value(peer, i), "element %llu", (unsigned long long)i);
         }
     }
     free(x);
@@ -150,8 +156,9 @@ static void nothing_blocks(rota_transport *t) {
         test_nap_us(20);
     }
     if (t->rank != t->size - 1)
-        rank_want(rota_clock_ns() - begin > 200000000u && longest < 200000000u, "a look of %llu us in all of %llu",
-                  (unsigned long long)longest / 1000, (unsigned long long)(rota_clock_ns() - begin) / 1000);
+        rank_want(rota_clock_ns() - begin > 200000000u && longest < 200000000u,
+                  "a look of %llu us in all of %llu", (unsigned long long)longest / 1000,
+                  (unsigned long long)(rota_clock_ns() - begin) / 1000);
 }
 
 /* ---- Ends ---- */
@@ -176,7 +183,8 @@ static void differences(rota_transport *t) {
     for (uint32_t what = 0; what < 6; what++) {
         rota_transport *own = split_off(t, 0, "differing");
         rota_collective c = as_all;
-        static const char *const shows[] = {"of 7 i32", "8 u32", "by max", "'another node'", "all_gather", "from rank 1"};
+        static const char *const shows[] = {"of 7 i32",       "8 u32",      "by max",
+                                            "'another node'", "all_gather", "from rank 1"};
         if (what == 5) c.kind = ROTA_COLLECTIVE_BROADCAST;
         if (t->rank == t->size - 1) {
             c.count = what == 0 ? 7 : 8;
@@ -213,9 +221,11 @@ static void a_rank_that_is_late(rota_transport *t) {
     rank_want(carry_out(own, &c) == ROTA_NODE_FAILED, "it did not wait for rank %u", t->size - 1);
     char who[64];
     (void)snprintf(who, sizeof who, "for rank %u, which did not come to it", t->size - 1);
-    rank_want(strstr(rota_last_error(), who) && strstr(rota_last_error(), "'late one'"), "%s", rota_last_error());
+    rank_want(strstr(rota_last_error(), who) && strstr(rota_last_error(), "'late one'"), "%s",
+              rota_last_error());
     if (t->rank != t->size - 1) test_nap_ms(600);
-    for (uint32_t i = 0; i < 8; i++) rank_want(y[i] == 0x02020202 && x[i] == 0x01010101, "memory was touched late");
+    for (uint32_t i = 0; i < 8; i++)
+        rank_want(y[i] == 0x02020202 && x[i] == 0x01010101, "memory was touched late");
     expect_ended(own, who);
     end(own);
 }
@@ -237,7 +247,8 @@ static void abort_by_one(rota_transport *t) {
 /* Groups of groups, in use in turns: none gets what is another's. */
 static void groups(rota_transport *t) {
     rota_transport *halves = split_off(t, t->rank % 2, "half"), *all = split_off(t, 3, "all again");
-    rota_transport *inner = split_off(halves, 0, "of the half"), *more = split_off(t, t->rank < t->size / 2, "sides");
+    rota_transport *inner = split_off(halves, 0, "of the half"),
+                   *more = split_off(t, t->rank < t->size / 2, "sides");
     rota_transport *const in_turns[] = {halves, all, inner, more, t};
     for (uint32_t i = 0; i < 25; i++) {
         rota_transport *now = in_turns[i % 5];
