@@ -62,8 +62,9 @@ ROTA_API const char *rota_communicator_transport(const rota_communicator *commun
  * submitted, and then for the other ranks. ROTA_COMMUNICATOR_NO_COLOR: of none, *out_communicator is NULL. It has the
  * timeout of the one it comes from, but neither depends on the other. NODE_FAILED, with what has ended the
  * communicator, or differs on another rank; TIMEOUT, WRONG_STATE (closed), OUT_OF_MEMORY. May block. */
-ROTA_API rota_status rota_communicator_split(rota_communicator *communicator, uint32_t color, uint32_t key,
-                                             const char *name, rota_communicator **out_communicator);
+ROTA_API rota_status rota_communicator_open_split(rota_communicator *communicator, uint32_t color,
+                                                  uint32_t key, const char *name,
+                                                  rota_communicator **out_communicator);
 
 /* Ends the communicator on all ranks, with this sentence: what is under way fails on each, and what comes. Without it
  * the others learn of a rank that gives up only when they have waited for it. INVALID_ARGUMENT, WRONG_STATE (closed),

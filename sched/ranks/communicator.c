@@ -353,8 +353,8 @@ const char *rota_communicator_transport(const rota_communicator *communicator) {
     return communicator ? communicator->kind : "";
 }
 
-rota_status rota_communicator_split(rota_communicator *communicator, uint32_t color, uint32_t key,
-                                    const char *name, rota_communicator **out_communicator) {
+rota_status rota_communicator_open_split(rota_communicator *communicator, uint32_t color, uint32_t key,
+                                         const char *name, rota_communicator **out_communicator) {
     ROTA_GIVEN(out_communicator);
     *out_communicator = NULL;
     ROTA_GIVEN(communicator);

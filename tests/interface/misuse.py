@@ -118,7 +118,7 @@ OF = {
     "rota_capture_contents": {"user": "misuse_folder", "graph": "misuse_closed_graph()"},
     "rota_communicator_open_ranks": {"runtimes": "(rota_runtime *[1]){w.runtime}", "size": "1",
                                      "options": "&ROTA_COMMUNICATOR_OPTIONS()"},
-    "rota_communicator_split": {"communicator": "misuse_alone()"},  # others' ranks do not come
+    "rota_communicator_open_split": {"communicator": "misuse_alone()"},  # others' ranks do not come
     "rota_communicator_abort": {"communicator": "misuse_alone()"},
     "rota_communicator_close": {"communicator": "misuse_new_communicator()"},
     "rota_tensor_split": {"count": "2"}, "rota_value_bind": {"count": "&w.out_u32"},
@@ -176,7 +176,7 @@ OPTIONAL = {
     "rota_close": {"device"},
     "rota_tensor_create": {"name", "data"}, "rota_graph_file_prepare": {"device", "args"},
     "rota_capture": {"plan"}, "rota_capture_contents": {"plan"}, "rota_host_end": {"run"},
-    "rota_communicator_split": {"name"}, "rota_communicator_close": {"communicator"},
+    "rota_communicator_open_split": {"name"}, "rota_communicator_close": {"communicator"},
 }
 REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion",
             "rota_op_loss_scale", "rota_op_max_pool1d", "rota_op_max_pool2d", "rota_op_avg_pool1d",

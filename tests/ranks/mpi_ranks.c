@@ -25,7 +25,7 @@ int main(int argc, char **argv) {
         if (argc > 1 && strcmp(argv[1], now->name) != 0) continue;
         if (size < now->least || (now->most && size > now->most) || now->timeout_ns) continue;
         rota_communicator *own;
-        rank_ok(rota_communicator_split(world, 0, rank, now->name, &own));
+        rank_ok(rota_communicator_open_split(world, 0, rank, now->name, &own));
         now->run(runtime, own);
         rank_ok(rota_communicator_close(own, 0));
         count++;

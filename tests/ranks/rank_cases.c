@@ -309,12 +309,12 @@ static void gradients(rota_runtime *runtime, rota_communicator *communicator) {
 static void split(rota_runtime *runtime, rota_communicator *communicator) {
     const uint32_t rank = rota_communicator_rank(communicator), size = rota_communicator_size(communicator);
     rota_communicator *group, *none;
-    rank_ok(rota_communicator_split(communicator, rank % 2, size - rank, "half", &group));
+    rank_ok(rota_communicator_open_split(communicator, rank % 2, size - rank, "half", &group));
     const uint32_t members = (size + (rank % 2 == 0)) / 2;
     rank_want(rota_communicator_size(group) == members &&
                   rota_communicator_rank(group) == members - 1 - rank / 2,
               "rank %u of %u", rota_communicator_rank(group), rota_communicator_size(group));
-    rank_ok(rota_communicator_split(communicator, rank ? 7 : ROTA_COMMUNICATOR_NO_COLOR, 0, NULL, &none));
+    rank_ok(rota_communicator_open_split(communicator, rank ? 7 : ROTA_COMMUNICATOR_NO_COLOR, 0, NULL, &none));
     rank_want((none == NULL) == (rank == 0), "the rank without a colour");
     rank_graph g;
     begin(&g, runtime, communicator, false);
@@ -431,7 +431,7 @@ static void abort_by_one(rota_runtime *runtime, rota_communicator *communicator)
     if (g.rank == 1) rank_ok(rota_communicator_abort(communicator, "it has had enough"));
     expect_failure(&g, (const char *const[]){"rank 1 ended it: it has had enough", NULL});
     rota_communicator *none;
-    rank_want(rota_communicator_split(communicator, 0, 0, NULL, &none) != ROTA_OK && !none,
+    rank_want(rota_communicator_open_split(communicator, 0, 0, NULL, &none) != ROTA_OK && !none,
               "a split of what has ended");
     end(&g);
     drop(x);
