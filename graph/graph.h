@@ -208,7 +208,7 @@ typedef struct rota_host_node {
     const char *name; /* borrowed likewise; NULL: "host" */
     const rota_access *accesses;
     uint32_t access_count;
-    const rota_host_later *later; /* in the place of `fn`; borrowed likewise */
+    const rota_host_later *ends_later; /* in the place of `fn`; borrowed likewise */
 } rota_host_node;
 #define ROTA_HOST_NODE(...) ROTA_SIZED(rota_host_node, __VA_ARGS__)
 

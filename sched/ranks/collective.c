@@ -85,7 +85,8 @@ rota_status rota_record_collective(rota_recorder *recorder, const rota_collectiv
         made->output = (uint8_t)count;
         accesses[count++] = node->output;
     }
-    const rota_host_node host = ROTA_HOST_NODE(.user = made, .name = node->collective.name,
-                                               .accesses = accesses, .access_count = count, .later = &later);
+    const rota_host_node host =
+        ROTA_HOST_NODE(.user = made, .name = node->collective.name, .accesses = accesses,
+                       .access_count = count, .ends_later = &later);
     return rota_record_host(recorder, &host, NULL);
 }
