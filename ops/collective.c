@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/given.h"
-#include "graph/graph_internal.h"
+#include "graph/graph_internal.h" /* IWYU pragma: keep */
 #include "ops/ops_collective.h"
-#include "ops/record.h"
+#include "ops/tape.h"
 #include "sched/collectives.h"
 
 /* An op, and what its functions find by it. */

@@ -290,7 +290,8 @@ static const rota_transport_vtable vtable = {post,  progress,   abort_transport,
                                              split, take_split, close_messages};
 
 static bool make_room(rota_messages *m, uint32_t size) {
-    m->cell_bytes = CELLS_BYTES / size / CELL_LEAST * CELL_LEAST;
+    const uint64_t share = CELLS_BYTES / size;
+    m->cell_bytes = share / CELL_LEAST * CELL_LEAST;
     if (m->cell_bytes > CELL_BYTES) m->cell_bytes = CELL_BYTES;
     if (m->cell_bytes < CELL_LEAST) m->cell_bytes = CELL_LEAST;
     m->members = calloc(size, sizeof *m->members);
@@ -363,13 +364,12 @@ rota_status rota_messages_open(rota_engine *engine, const char *name, uint64_t t
 static void split(rota_transport *transport, uint32_t color, uint32_t key) {
     rota_messages *m = messages_of(transport);
     free(m->split.all);
-    m->split.all = calloc(m->base.size, sizeof m->split.own);
-    const uint32_t own[4] = {color, key, m->group->free_number, 0};
-    memcpy(m->split.own, own, sizeof own);
+    m->split.all = calloc(m->base.size, sizeof *m->split.all);
+    m->split.own = (rota_messages_wish){color, key, m->group->free_number};
     const rota_collective gather = {.kind = ROTA_COLLECTIVE_ALL_GATHER,
                                     .type = ROTA_COLLECTIVE_U32,
-                                    .count = 4,
-                                    .input = m->split.own,
+                                    .count = sizeof m->split.own / sizeof(uint32_t),
+                                    .input = &m->split.own,
                                     .output = m->split.all,
                                     .name = "split"};
     if (!m->split.all) end_with(m, "no host memory for a split", true);
@@ -379,13 +379,12 @@ static void split(rota_transport *transport, uint32_t color, uint32_t key) {
 /* Ranks of `color`, by key and then by rank. Returns how many; *out_own: which of them this one is. */
 static uint32_t gather_group(const rota_messages *m, uint32_t color, uint32_t *out_members,
                              uint32_t *out_own) {
-    const uint32_t *all = m->split.all;
     uint32_t count = 0;
     *out_own = 0;
     for (uint32_t i = 0; i < m->base.size; i++) {
-        if (all[4 * i] != color) continue;
+        if (m->split.all[i].color != color) continue;
         uint32_t position = count++;
-        for (; position > 0 && all[4 * out_members[position - 1] + 1] > all[4 * i + 1]; position--)
+        for (; position > 0 && m->split.all[out_members[position - 1]].key > m->split.all[i].key; position--)
             out_members[position] = out_members[position - 1];
         out_members[position] = i;
     }
@@ -399,8 +398,8 @@ static rota_status take_split(rota_transport *transport, const char *name, rota_
     uint32_t *members = calloc(m->base.size, sizeof *members), own = 0, number = 0;
     if (!members) return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory for a split", name);
     for (uint32_t i = 0; i < m->base.size; i++)
-        if (m->split.all[4 * i + 2] > number) number = m->split.all[4 * i + 2];
-    const uint32_t size = gather_group(m, m->split.own[0], members, &own);
+        if (m->split.all[i].free_number > number) number = m->split.all[i].free_number;
+    const uint32_t size = gather_group(m, m->split.own.color, members, &own);
     for (uint32_t i = 0; i < size; i++) members[i] = m->members[members[i]];
     rota_messages *made = NULL;
     /* Groups of one split have no rank in common, so one number does for all of them. */

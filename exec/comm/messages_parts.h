@@ -48,9 +48,13 @@ typedef struct rota_messages_end {
     uint32_t looks;                      /* of progress, since others were listened to */
 } rota_messages_end;
 
+/* What a rank says in a split: 32-bit words. */
+typedef struct rota_messages_wish {
+    uint32_t color, key, free_number;
+} rota_messages_wish;
+
 typedef struct rota_messages_split {
-    uint32_t own[4]; /* colour, key, lowest free number, 0 */
-    uint32_t *all;   /* 4 * size; NULL: none is under way */
+    rota_messages_wish own, *all; /* by rank; NULL: none was ever under way */
 } rota_messages_split;
 
 typedef struct rota_messages {

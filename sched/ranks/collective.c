@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/given.h"
-#include "graph/graph_internal.h"
+#include "graph/graph_internal.h" /* IWYU pragma: keep */
 #include "sched/ranks/parts.h"
 
 /* As recorded, in the lane's memory. Operand 0 is the token. */

@@ -8,7 +8,7 @@
 #include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "graph/host_run.h"
+#include "graph/host_run.h" /* IWYU pragma: keep */
 #include "graph/kernel_calls.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/random.h"

@@ -68,7 +68,7 @@ static void drop(rota_tensor tensor) {
 
 /* Element i of rank r: a number that makes sums round, so that their order shows. */
 static float element(uint32_t r, uint64_t i) {
-    const uint32_t mixed = (uint32_t)(i * 2654435761u + r * 40503u + 12345u);
+    const uint32_t mixed = (uint32_t)(i * 2654435761u + (uint64_t)r * 40503u + 12345u);
     return ((float)(mixed >> 8) / 16777216.0f - 0.5f) * (r % 2 ? 1e3f : 1e-1f);
 }
 
@@ -268,10 +268,11 @@ static void gradients(rota_runtime *runtime, rota_communicator *communicator) {
     for (uint32_t i = 0; i < M; i++) x_bytes[i] = (float)(g.rank + i);
     for (uint32_t i = 0; i < n * M; i++) w_bytes[i] = (float)(1 + g.rank * 10 + i);
     for (uint32_t i = 0; i < n * M; i++) wide[i] = 1;
-    const rota_tensor x = made(&g, ROTA_F32, M, x_bytes), w = made(&g, ROTA_F32, n * M, w_bytes),
-                      v = made(&g, ROTA_F32, n * M, wide);
+    const uint64_t all_rows = (uint64_t)n * M;
+    const rota_tensor x = made(&g, ROTA_F32, M, x_bytes), w = made(&g, ROTA_F32, all_rows, w_bytes),
+                      v = made(&g, ROTA_F32, all_rows, wide);
     rota_tensor gathered, product, loss,
-        grads[2] = {made(&g, ROTA_F32, M, NULL), made(&g, ROTA_F32, n * M, NULL)};
+        grads[2] = {made(&g, ROTA_F32, M, NULL), made(&g, ROTA_F32, all_rows, NULL)};
     rota_tensor scattered, reduced, small;
     rank_ok(rota_op_all_gather(g.tape, communicator, x, &gathered)); /* [n * M] */
     rank_ok(rota_op_mul(g.tape, gathered, w, &product));
@@ -296,7 +297,8 @@ static void gradients(rota_runtime *runtime, rota_communicator *communicator) {
                   (double)wanted);
     }
     for (uint32_t i = 0; i < n * M; i++) {
-        const float wanted = (float)(i / M + i % M) * w_bytes[i];
+        const uint32_t part = i / M, row = i % M;
+        const float wanted = (float)(part + row) * w_bytes[i];
         rank_want(fabsf(dv[i] - wanted) <= 1e-3f * fabsf(wanted), "dv[%u] is %g, not %g", i, (double)dv[i],
                   (double)wanted);
     }
@@ -314,7 +316,8 @@ static void split(rota_runtime *runtime, rota_communicator *communicator) {
     rank_want(rota_communicator_size(group) == members &&
                   rota_communicator_rank(group) == members - 1 - rank / 2,
               "rank %u of %u", rota_communicator_rank(group), rota_communicator_size(group));
-    rank_ok(rota_communicator_open_split(communicator, rank ? 7 : ROTA_COMMUNICATOR_NO_COLOR, 0, NULL, &none));
+    rank_ok(
+        rota_communicator_open_split(communicator, rank ? 7 : ROTA_COMMUNICATOR_NO_COLOR, 0, NULL, &none));
     rank_want((none == NULL) == (rank == 0), "the rank without a colour");
     rank_graph g;
     begin(&g, runtime, communicator, false);
@@ -329,7 +332,7 @@ static void split(rota_runtime *runtime, rota_communicator *communicator) {
     for (uint32_t r = rank % 2; r < size; r += 2) wanted += (float)r;
     rank_want(got == wanted, "%g, not %g", (double)got, (double)wanted);
     get(b, &got);
-    rank_want(got == (float)(size * (size - 1) / 2), "%g", (double)got);
+    rank_want(2 * got == (float)(size * (size - 1)), "%g", (double)got);
     end(&g);
     drop(a);
     drop(b);

@@ -2,7 +2,6 @@
  * And what is about one process: ranks that share a runtime and a graph, lives, closing, errors. */
 #include <pthread.h>
 
-#include "base/atomic.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/support.h"
 #include "tests/ranks/rank_cases.h"

@@ -45,7 +45,7 @@ static void end(rota_transport *t) {
 /* ---- Results ---- */
 
 static int32_t value(uint32_t rank, uint64_t i) {
-    return (int32_t)((i * 7919u + rank * 104729u) % 100003u) - 50000;
+    return (int32_t)((i * 7919u + (uint64_t)rank * 104729u) % 100003u) - 50000;
 }
 
 static int32_t *values(uint32_t rank, uint64_t count) {

@@ -2,8 +2,6 @@
  * and on whatever thread. */
 #include <pthread.h>
 
-#include "exec/cpu/device.h"
-#include "exec/cpu/later.h"
 #include "tests/exec/cpu/exec_cpu_kit.h"
 
 enum { RUNS_MAX = 64 };
