@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/given.h"
@@ -209,6 +210,7 @@ static rota_status make(rota_runtime *runtime, rota_device *device, rota_rank_th
     c->runtime = runtime;
     c->device = device;
     c->thread = thread;
+    c->process = getpid();
     c->posted.look.fn = look_at_posted;
     c->under_way.work.look = look_at_work;
     *out_communicator = c;
@@ -340,6 +342,12 @@ rota_status rota_communicator_open_ranks(rota_runtime *const *runtimes, uint32_t
 
 /* ---- Its owner's calls ---- */
 
+static rota_status check_process(const rota_communicator *communicator) {
+    if (communicator->process == getpid()) return ROTA_OK;
+    return rota_fail(ROTA_WRONG_STATE, "communicator '%s' is the parent's: it does not survive fork",
+                     communicator->name);
+}
+
 uint32_t rota_communicator_rank(const rota_communicator *communicator) {
     return communicator ? communicator->rank : 0;
 }
@@ -358,6 +366,7 @@ rota_status rota_communicator_open_split(rota_communicator *communicator, uint32
     ROTA_GIVEN(out_communicator);
     *out_communicator = NULL;
     ROTA_GIVEN(communicator);
+    ROTA_TRY(check_process(communicator));
     /* What was submitted is over on this rank then; others' may not be, and their part of the split waits for that. */
     uint32_t unused;
     ROTA_TRY(rota_buffer_read(communicator->token, 0, &unused, sizeof unused));
@@ -409,6 +418,7 @@ static void abort_on_thread(rota_rank_call *call) {
 rota_status rota_communicator_abort(rota_communicator *communicator, const char *cause) {
     ROTA_GIVEN(communicator);
     ROTA_GIVEN(cause);
+    ROTA_TRY(check_process(communicator));
     asked_abort *asked = (asked_abort *)(void *)rota_rank_ask(sizeof *asked, abort_on_thread);
     if (!asked) return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory", communicator->name);
     asked->communicator = communicator;
@@ -424,6 +434,10 @@ rota_status rota_communicator_abort(rota_communicator *communicator, const char 
 
 rota_status rota_communicator_close(rota_communicator *communicator, uint64_t timeout_ns) {
     if (!communicator) return ROTA_OK;
+    if (check_process(communicator) != ROTA_OK) { /* there is no thread to ask, and nothing to be told */
+        rota_buffer_release(communicator->token);
+        return ROTA_OK;
+    }
     asked_close *asked = (asked_close *)(void *)rota_rank_ask(sizeof *asked, close_on_thread);
     if (!asked) return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory", communicator->name);
     ra_store_release(&communicator->posted.is_closed, 1); /* pairs with begin_next */

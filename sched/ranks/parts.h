@@ -5,6 +5,7 @@
 #ifndef ROTA_SCHED_RANKS_PARTS_H
 #define ROTA_SCHED_RANKS_PARTS_H
 
+#include <sys/types.h>
 #include "base/atomic.h"
 #include "exec/comm/transport.h"
 #include "sched/communicator.h"
@@ -39,6 +40,7 @@ struct rota_communicator {
     rota_rank_thread *thread;
     char name[64];
     const char *kind;
+    pid_t process; /* that has the thread: not a child after a fork */
     uint32_t rank, size;
     uint64_t timeout_ns;
     rota_posted posted;
