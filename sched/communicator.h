@@ -74,7 +74,7 @@ ROTA_API rota_status rota_communicator_abort(rota_communicator *communicator, co
 /* Closes this rank: collectives of it that are under way fail, on all ranks, and so does each that comes, with
  * WRONG_STATE. Graphs and plans that name it may live on. The last one of MPI's in a process waits for all other ranks
  * to close (MPI_Finalize). Ends at its deadline: TIMEOUT, and what a rank that does not answer may still touch is kept
- * for good. `timeout_ns` 0: the communicator's. No other call on it may be running. In a child after a fork, where every
+ * for good. `timeout_ns` 0: the communicator's. No other call on it may be running. In a child after a fork, where each
  * other call is WRONG_STATE, it only frees. NULL is ignored. */
 ROTA_API rota_status rota_communicator_close(rota_communicator *communicator, uint64_t timeout_ns);
 
