@@ -6,6 +6,7 @@
 #include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/order/deliver.h"
 #include "sched/runtime/plans/args.h"
+#include "sched/runtime/sequencer/cancels.h"
 #include "sched/runtime/sequencer/submission_pool.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/pins.h"
@@ -106,6 +107,7 @@ static void forget(rota_sequencer *sequencer, rota_submission *submission) {
 void rota_submission_let_go(rota_sequencer *sequencer, rota_submission *submission) {
     const rota_kind *kind = &rota_kinds[submission->kind];
     kind->uncount(sequencer, submission);
+    if (submission->has_deadline) rota_deadline_end(sequencer, submission);
     if (submission->delivers) {
         rota_deliver_end(sequencer, submission);
         free(submission->output.bounce);

@@ -7,6 +7,7 @@
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/submitter/cancelled.h"
 #include "sched/runtime/submitter/events.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/judge.h"
@@ -70,6 +71,7 @@ static bool must_skip(void *user, void *cookie, const void *owner, uint32_t node
     rota_work *work = cookie;
     if (!work || is_over(device)) return false;
     if (ra_load_acquire(&work->failed)) return true; /* marks what it was to write, all of it */
+    if (rota_cancelled_node(work, owner, node)) return true;
     if (work->gated) return false;
     rota_reason reason;
     const bool skips = rota_judge_must_skip(work, owner, node, &reason);
