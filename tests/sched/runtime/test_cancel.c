@@ -182,7 +182,7 @@ static void wide(void **state) {
     uint32_t left_out = 0, done = 0;
     for (uint32_t round = 0; round < 50; round++) {
         const rota_ticket ticket = submit(plan);
-        for (volatile uint32_t spin = 0; spin < round * 400; spin++) {
+        for (volatile uint32_t spin = 0; spin < round * 2500; spin++) {
         }
         assert_ok(rota_ticket_cancel(ticket));
         const rota_status status = rota_wait(ticket, 0);
