@@ -14,7 +14,6 @@
 
 void rota_sequencer_cancel(rota_sequencer *sequencer, rota_submission *submission, rota_cancelled_by by) {
     rota_assert_sequencer(sequencer);
-    if (sequencer->cancels.up_to < submission->number) sequencer->cancels.up_to = submission->number;
     rota_submission_cancel(sequencer->runtime, submission, by);
 }
 
@@ -40,29 +39,35 @@ static bool have_ended(const rota_sequencer *sequencer, uint64_t up_to) {
     rota_runtime *runtime = sequencer->runtime;
     const uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
-        for (uint32_t q = 0; q < runtime->devices[d]->queues_used; q++) {
+        for (uint32_t q = 0; q < ra_load_relaxed(&runtime->devices[d]->queues_used); q++) {
             const rota_submission *oldest = runtime->devices[d]->timelines[q].order.oldest;
             if (oldest && oldest->number <= up_to) return false;
         }
     return true;
 }
 
-/* What callers may have cancelled was published by now, and has a number no higher than the last. Once all up to that
- * have ended none of them is asked about. Who cancels another one meanwhile counts itself, and then sets the bit, both
- * seq_cst: either that comes after the bit is taken away here, or the count is seen afterwards. */
-static void look_at_asked(rota_sequencer *sequencer) {
-    rota_runtime *runtime = sequencer->runtime;
+bool rota_cancels_are_new(const rota_sequencer *sequencer) {
+    /* seq_cst: with rota_submission_cancel, whose thread then looks whether this one sleeps (rota_submission_unpin). */
+    return ra_load_seq_cst(&sequencer->runtime->failed.active) & ROTA_FAILED_CANCELS_NEW;
+}
+
+/* Whom a caller cancels was published by then, and has a number no higher than the last; it says afterwards that there
+ * is a new one. Once all up to the number at which that was seen last have ended, executors need not ask: where another
+ * one is cancelled meanwhile the word has changed, and the exchange fails, so that they are never without the bit. */
+static void look_at_cancels(rota_sequencer *sequencer) {
+    _Atomic uint32_t *active = &sequencer->runtime->failed.active;
     rota_cancels *cancels = &sequencer->cancels;
-    const uint64_t asked = ra_load_acquire(&runtime->lanes.cancels_asked);
-    if (asked != cancels->asked) {
-        cancels->asked = asked;
+    if (rota_cancels_are_new(sequencer)) {
+        (void)ra_fetch_and_seq_cst(active, ~ROTA_FAILED_CANCELS_NEW); /* acquires what they say */
         cancels->up_to = sequencer->next_number;
     }
     if (cancels->up_to == 0 || !have_ended(sequencer, cancels->up_to)) return;
-    cancels->up_to = 0;
-    (void)ra_fetch_and_seq_cst(&runtime->failed.active, ~ROTA_FAILED_CANCELS);
-    if (ra_load_seq_cst(&runtime->lanes.cancels_asked) != cancels->asked)
-        (void)ra_fetch_or_seq_cst(&runtime->failed.active, ROTA_FAILED_CANCELS);
+    uint32_t word = ra_load_acquire(active);
+    while (!(word & ROTA_FAILED_CANCELS_NEW)) /* a failure, for a mark that came or went, loads anew */
+        if (ra_cas_seq_cst(active, &word, word & ~ROTA_FAILED_CANCELS)) {
+            cancels->up_to = 0;
+            return;
+        }
 }
 
 /* ---- Deadlines: a pairing heap through the submissions, so that one more needs no memory ---- */
@@ -147,5 +152,5 @@ void rota_cancels_look(rota_sequencer *sequencer) {
         /* It may have ended just now, and not have been seen to: then nothing of it is left out. */
         rota_sequencer_cancel(sequencer, late, ROTA_CANCELLED_BY_DEADLINE);
     }
-    look_at_asked(sequencer);
+    look_at_cancels(sequencer);
 }

@@ -231,7 +231,8 @@ static bool has_work(rota_runtime *runtime) {
         !rota_stack_is_empty_upmc(&runtime->sequencing.ended) || ra_load_seq_cst(&runtime->stop) ||
         rota_hooks_lent(&runtime->hooks) || ra_load_seq_cst(&runtime->lanes.provision_wanted) ||
         ra_load_seq_cst(&runtime->sequencing.reap_requested) !=
-            ra_load_relaxed(&runtime->sequencing.reap_done))
+            ra_load_relaxed(&runtime->sequencing.reap_done) ||
+        rota_cancels_are_new(runtime->sequencer))
         return true;
     uint32_t lanes = ra_load_seq_cst(&runtime->lanes.high);
     for (uint32_t i = 0; i < lanes; i++) {
@@ -292,6 +293,7 @@ static void idle(rota_sequencer *sequencer) {
         sequencer->cancels.up_to) {
         ra_store_seq_cst(&runtime->sequencing.interest, 1);
         rota_sequence_reap(sequencer, true);
+        rota_cancels_look(sequencer);
         rota_reclaim_sweep(sequencer, NULL);
     }
     uint64_t slice = has_overflow(runtime) ? OVERFLOW_SLICE_NS : SLEEP_SLICE_NS;

@@ -1,6 +1,6 @@
 /* A submission is cancelled: one byte of it says so, which is looked at wherever something of it would begin.
  *
- *   caller: rota_ticket_cancel         sequencer: deadlines.c, and what was asked before it took the record
+ *   caller: rota_ticket_cancel         sequencer: cancels.c, and what was asked before it took the record
  *       pins the submission                 |
  *            \------------ cancelled = by ---/
  *                          failed.active |= CANCELS      executors ask before each node
@@ -30,9 +30,9 @@ rota_cancelled_by rota_submission_cancelled_by(const rota_submission *submission
 void rota_submission_cancel(rota_runtime *runtime, rota_submission *submission, rota_cancelled_by by) {
     uint8_t nobody = ROTA_CANCELLED_BY_NOBODY;
     (void)ra_cas_seq_cst(&submission->cancelled, &nobody, (uint8_t)by);
-    /* After that: who is made to ask sees it. Taken back by the sequencer (deadlines.c) when whatever may have been
+    /* After that: who is made to ask sees it. Taken back by the sequencer (cancels.c) when whatever may have been
      * cancelled has ended. */
-    (void)ra_fetch_or_seq_cst(&runtime->failed.active, ROTA_FAILED_CANCELS);
+    (void)ra_fetch_or_seq_cst(&runtime->failed.active, ROTA_FAILED_CANCELS | ROTA_FAILED_CANCELS_NEW);
     const uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++)
         rota_sleeper_wake(&runtime->handle.submitters[d]); /* with rest in thread.c */

@@ -5,8 +5,10 @@
 #include "sched/runtime.h"
 #include "sched/runtime/shared/submission.h"
 
-/* Of failed.active, beside the number of marks: nodes are asked for, since one may be of a cancelled submission. */
+/* Of failed.active, beside the number of marks: nodes are asked for, since one may be of a cancelled submission; and the
+ * sequencer has not seen that since somebody cancelled one. */
 #define ROTA_FAILED_CANCELS (1u << 31)
+#define ROTA_FAILED_CANCELS_NEW (1u << 30)
 
 /* What of the submission has not begun does not begin. Of one that the caller has pinned, or the sequencer's. The
  * first who says so is named by its cause. Lock-free. */

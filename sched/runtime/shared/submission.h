@@ -101,7 +101,7 @@ typedef struct rota_submission_links {
     rota_submission *before, *after;
 } rota_submission_links;
 
-/* The sequencer's: deadlines.c, where it is in a heap; what the sentence says is settled. */
+/* The sequencer's: cancels.c, where it is in a heap; what the sentence says is settled. */
 typedef struct rota_submission_deadline {
     uint64_t at_ns;    /* of base's clock */
     uint64_t after_ns; /* so long after the call */

@@ -54,6 +54,44 @@ static void fill(rota_buffer *buffer, rota_device *device, uint32_t value) {
     assert_ok(rota_buffer_write(buffer, device, 0, words, BYTES, NULL));
 }
 
+/* Nodes that stay until they may go, and then write 7: it can be known that one runs. */
+static _Atomic uint32_t stays, begun;
+
+static rota_status stay(uint32_t *words, uint64_t bytes) {
+    const uint64_t deadline = rota_deadline_after(2 * SOON_NS);
+    ra_store_release(&begun, 1);
+    while (ra_load_acquire(&stays) && rota_clock_ns() < deadline) test_nap_us(50);
+    for (uint64_t i = 0; i < bytes / 4; i++) words[i] = 7;
+    return ROTA_OK;
+}
+static rota_status stay_host(void *user, void *const *operands, const uint64_t *bytes, uint32_t count) {
+    (void)user, (void)count;
+    return stay(operands[0], bytes[0]);
+}
+static rota_status stay_call(const rota_kernel_call *call) {
+    return stay(call->operands[0], call->operand_bytes[0]);
+}
+static const rota_kernel stay_kernel = {.name = "stay", .operand_count = 1, .cpu = {.fn = stay_call}};
+
+static void add_stay(sketch *s, rota_device *cpu, bool is_host, rota_buffer *x) {
+    const rota_access access = {x, 0, ROTA_WHOLE, ROTA_WRITE};
+    rota_host_node host = ROTA_HOST_NODE(stay_host, NULL, "stay", &access, 1);
+    rota_kernel_node node = ROTA_KERNEL_NODE(.kernel = &stay_kernel, .accesses = &access, .access_count = 1,
+                                             .placement = {.device_plus_1 = number_of(s, cpu)});
+    assert_ok(is_host ? rota_record_host(s->recorder, &host, NULL)
+                      : rota_record_kernel(s->recorder, &node, NULL));
+}
+
+static void hold_nodes(void) {
+    ra_store_release(&begun, 0);
+    ra_store_release(&stays, 1);
+}
+static void until_begun(void) {
+    const uint64_t deadline = rota_deadline_after(SOON_NS);
+    while (!ra_load_acquire(&begun) && rota_clock_ns() < deadline) test_nap();
+    assert_int_equal(ra_load_acquire(&begun), 1);
+}
+
 typedef void (*case_fn)(house *h, rota_device *device, const char *on);
 
 static void on_each(case_fn fn) {
@@ -131,29 +169,31 @@ static void running(void **state) {
     (void)state;
     house *h = open_house(false);
     rota_device *cpu = h->devices[CPU];
-    for (uint32_t kind = HOST_NODE; kind <= CPU_KERNEL; kind++) {
+    for (uint32_t is_host = 0; is_host < 2; is_host++) {
         rota_buffer *x = filled(cpu, "x", 1), *y = filled(cpu, "y", 2);
         sketch s;
         sketch_open(&s);
-        add_source(&s, h, (source_kind)kind, x);
+        add_stay(&s, cpu, is_host, x);
         add_map(&s, cpu, x, y);
         rota_plan *plan = sketch_compile(&s, h, "two");
-        open_gate(false);
+        hold_nodes();
         const rota_ticket ticket = submit(plan);
-        test_nap_ms(20);
+        until_begun();
         assert_ok(rota_ticket_cancel(ticket));
         assert_status(rota_poll(ticket), ROTA_BUSY); /* its first node runs */
-        open_gate(true);
+        ra_store_release(&stays, 0);
         expect_cancelled(ticket, "plan 'two'", "running");
         test_expect_words(x, WORDS, 7);
         expect_bad(y, "plan 'two'", "running");
         /* Of one of which all has begun nothing is left out. */
-        rota_plan *one = source_plan(h, (source_kind)kind, x);
-        open_gate(false);
+        sketch_open(&s);
+        add_stay(&s, cpu, is_host, x);
+        rota_plan *one = sketch_compile(&s, h, "one");
+        hold_nodes();
         const rota_ticket late = submit(one);
-        test_nap_ms(20);
+        until_begun();
         assert_ok(rota_ticket_cancel(late));
-        open_gate(true);
+        ra_store_release(&stays, 0);
         assert_ok(rota_wait(late, 0));
         test_expect_words(x, WORDS, 7);
         rota_plan_release(plan);
@@ -415,17 +455,16 @@ static void spread(void **state) {
         test_expect_words(x, WORDS, 1);
         /* The first part runs; the other one's does not begin. */
         sketch_open(&s);
-        add_source(&s, h, CPU_KERNEL, x);
+        add_stay(&s, cpu, false, x);
         add_map(&s, other, x, y);
         add_map(&s, cpu, y, z);
         rota_plan *behind = sketch_compile(&s, h, "behind");
-        open_gate(false);
-        const rota_ticket begun = submit(behind);
-        test_sequenced(begun);
-        test_nap_ms(20);
-        assert_ok(rota_ticket_cancel(begun));
-        open_gate(true);
-        expect_cancelled(begun, "plan 'behind'", ids[k]);
+        hold_nodes();
+        const rota_ticket ticket = submit(behind);
+        until_begun();
+        assert_ok(rota_ticket_cancel(ticket));
+        ra_store_release(&stays, 0);
+        expect_cancelled(ticket, "plan 'behind'", ids[k]);
         test_expect_words(x, WORDS, 7);
         expect_bad(y, "plan 'behind'", ids[k]);
         expect_bad(z, "plan 'behind'", ids[k]);
@@ -572,11 +611,12 @@ static void lost(void **state) {
         house *h = open_house(false);
         rota_device *device = h->devices[ADVERSARY], *cpu = h->devices[CPU];
         rota_buffer *x = filled(device, "x", 1), *y = filled(device, "y", 2), *z = filled(cpu, "z", 3);
+        rota_buffer *a = filled(device, "a", 4);
         sketch s;
         sketch_open(&s);
         add_map(&s, device, x, y);
         add_map(&s, cpu, y, z);
-        rota_plan *plan = sketch_compile(&s, h, "both"), *other = map_plan(h, device, x, y);
+        rota_plan *plan = sketch_compile(&s, h, "both"), *other = map_plan(h, device, x, a);
         rota_external_timeline *timeline = timeline_of(h);
         const rota_ticket held = submit_after(plan, NULL, timeline);
         const rota_ticket twice = submit_after(plan, NULL, timeline);
@@ -598,6 +638,7 @@ static void lost(void **state) {
         rota_buffer_release(x);
         rota_buffer_release(y);
         rota_buffer_release(z);
+        rota_buffer_release(a);
         close_house(h);
     }
 }
