@@ -245,8 +245,8 @@ static uint64_t take_block(adversary_device *device, const rota_exec_work *work)
     const rota_exec_program_desc *desc = instance->program->desc;
     /* Of a submission's works any may have been left out: counting does where none are. */
     const rota_work *of = work->cookie;
-    const uint64_t replay = device->options->counts_replays ? ++instance->submitted[work->segment]
-                                                            : of->submission->number;
+    const uint64_t replay =
+        device->options->counts_replays ? ++instance->submitted[work->segment] : of->submission->number;
     if (desc->block_words == 0) return replay;
     if (replay != instance->block_replay) {
         if (atomic_load(&instance->pending) != 0 && !device->options->breaks.early_signal)

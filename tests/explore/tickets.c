@@ -1,8 +1,9 @@
 /* Tickets: what their cells say while they end, fail and go on to later tickets, and who waits for them
  * (sched/runtime/caller/tickets.c, ticket_state.c, failures.c, lanes.c, sequencer.c, loss.c, timeline.c, base/sleep.c,
- * chain.c, progress.c, pins.c), and who cancels them (cancel.c, cancels.c). Chunks are of two cells, so that the fifth ticket of a lane has the first
- * one's (tickets.plants). The sequencer takes records as it does; what a record becomes, its device and the
- * completer are the short ones below, which write to cells as record.c, judge.c and complete.c do. */
+ * chain.c, progress.c, pins.c), and who cancels them (cancel.c, cancels.c). Chunks are of two cells, so that the fifth
+ * ticket of a lane has the first one's (tickets.plants). The sequencer takes records as it does; what a record becomes,
+ * its device and the completer are the short ones below, which write to cells as record.c, judge.c and complete.c
+ * do. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +67,7 @@ static unsigned preparing; /* whose calls those of `begin` are */
 static bool may_stop;
 static _Atomic uint32_t given; /* values of queue 0 that the device has works for */
 static _Atomic uint32_t never;
-static _Atomic uint32_t noted; /* a bit per ticket that was cancelled, when the call had returned */
+static _Atomic uint32_t noted;    /* a bit per ticket that was cancelled, when the call had returned */
 static uint64_t results[TICKETS]; /* plain: there for whoever is told that the ticket is OK */
 static rota_submission *by_value[TICKETS + 1];
 static unsigned made, recycled; /* the sequencer's, plain */
@@ -340,7 +341,8 @@ static void cancel(unsigned i) {
     if (status == ROTA_OK)
         (void)ra_fetch_or_acq_rel(&noted, 1u << i);
     else
-        explore_check(status == ROTA_INVALID_ARGUMENT && i == 4, "cancelling ticket %u gives %d", i, (int)status);
+        explore_check(status == ROTA_INVALID_ARGUMENT && i == 4, "cancelling ticket %u gives %d", i,
+                      (int)status);
 }
 static void cancel_first(void) {
     cancel(0);
@@ -644,7 +646,8 @@ static void begin_published_stops(void) {
 
 /* Who is cancelled is, and nobody else; executors are made to ask while it has not ended, and no longer. */
 static void expect_cancelled(unsigned i, bool is, bool has_ended) {
-    explore_check(has_ended || (rota_submission_cancelled_by(&submissions[i]) != ROTA_CANCELLED_BY_NOBODY) == is,
+    explore_check(has_ended ||
+                      (rota_submission_cancelled_by(&submissions[i]) != ROTA_CANCELLED_BY_NOBODY) == is,
                   "ticket %u was%s cancelled, and is%s", i, is ? "" : " not", is ? " not" : "");
     const uint32_t active = ra_load_relaxed(&runtime.failed.active);
     const bool asks = active & ROTA_FAILED_CANCELS;

@@ -26,12 +26,17 @@ bool cancelling_draw(cancelling *c, uint64_t *random, rota_ticket ticket) {
 
 bool cancelling_allows(cancelling *c, rota_status status, bool asked) {
     switch (status) {
-    case ROTA_OK: c->well++; return true;
+    case ROTA_OK:
+        c->well++;
+        return true;
     case ROTA_CANCELLED:
         if (strstr(rota_last_error(), "by its deadline")) c->late++;
         c->cancelled++;
         return asked && strstr(rota_last_error(), "was cancelled");
-    case ROTA_NODE_FAILED: c->inherited++; return strstr(rota_last_error(), "was cancelled") != NULL;
-    default: return false;
+    case ROTA_NODE_FAILED:
+        c->inherited++;
+        return strstr(rota_last_error(), "was cancelled") != NULL;
+    default:
+        return false;
     }
 }

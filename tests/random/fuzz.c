@@ -349,7 +349,8 @@ static bool heal(run *r) {
     r->cancels = false;
     for (uint32_t p = 0; p < r->mirror.persistent_count; p++) {
         const mirror_persistent *persistent = &r->mirror.persistents[p];
-        if (rota_buffer_write(persistent->handle, NULL, 0, persistent->values, persistent->bytes, NULL) != ROTA_OK)
+        if (rota_buffer_write(persistent->handle, NULL, 0, persistent->values, persistent->bytes, NULL) !=
+            ROTA_OK)
             return trouble(r, "writing a buffer");
     }
     const uint32_t before = r->replay_count;

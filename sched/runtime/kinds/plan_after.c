@@ -1,6 +1,6 @@
-/* A replay that comes after points of the application's, or is to end by a deadline: one like any other, whose works are on side queues and held
- * there by the submit threads until the points are reached (blocked.c). One whose points are reached by now differs
- * from one that has none by what its works acquire. */
+/* A replay that comes after points of the application's, or is to end by a deadline: one like any other. Where points
+ * are not reached its works are on side queues, and held there by the submit threads until they are (blocked.c). One
+ * whose points are reached by now differs from one that has none by what its works acquire. */
 #include "sched/runtime/kinds/plan_after.h"
 #include "sched/runtime/kinds/plan_describe.h"
 

@@ -14,7 +14,7 @@ typedef struct rota_last_uses rota_last_uses;             /* last_use.h */
 
 /* What was cancelled, and deadlines: sequencer/cancels.c. */
 typedef struct rota_cancels {
-    uint64_t up_to;             /* no submission of a higher number is cancelled; 0: none that has not ended */
+    uint64_t up_to; /* no submission of a higher number is cancelled; 0: none that has not ended */
     rota_submission *deadlines; /* the one that has the first, of a heap */
 } rota_cancels;
 

@@ -99,9 +99,9 @@ static void add_undelivered(rota_sequencer *sequencer, rota_submission *submissi
 }
 
 static void push_delivery(rota_runtime *runtime, rota_submission *submission) {
-    submission->completion->kind = ROTA_COMPLETION_DELIVERY;
-    submission->completion->u.submission = submission;
-    rota_completer_push(runtime, submission->completion);
+    submission->output.completion->kind = ROTA_COMPLETION_DELIVERY;
+    submission->output.completion->u.submission = submission;
+    rota_completer_push(runtime, submission->output.completion);
 }
 
 /* ---- A record ---- */
@@ -120,7 +120,8 @@ static void begin(rota_submission *submission, const rota_record *record, rota_c
     submission->by_delivery = submission->sidelined = submission->delivers = submission->has_deadline = false;
     submission->instance = 0;
     ra_store_relaxed(&submission->shared.cause, NULL);
-    ra_store_relaxed(&submission->cancelled, (uint8_t)ROTA_CANCELLED_BY_NOBODY); /* published with its works */
+    ra_store_relaxed(&submission->cancelled,
+                     (uint8_t)ROTA_CANCELLED_BY_NOBODY); /* published with its works */
     submission->has_args = record->args;
     if (record->args) submission->seldom.args = record->args;
     if (!record->submitted_ns) return;

@@ -34,8 +34,8 @@ rota_submission *rota_submission_take(rota_sequencer *sequencer) {
     submission = aligned_alloc(64, bytes);
     if (!submission) return NULL;
     memset(submission, 0, bytes);
-    submission->completion = calloc(1, sizeof *submission->completion);
-    if (!submission->completion) {
+    submission->output.completion = calloc(1, sizeof *submission->output.completion);
+    if (!submission->output.completion) {
         free(submission);
         return NULL;
     }
@@ -67,9 +67,9 @@ static void strip(rota_submission *submission) {
 
 void rota_submission_free(rota_submission *submission) {
     strip(submission);
-    free(submission->completion);
+    free(submission->output.completion);
     free(submission->output.bounce);
-    free(submission->turn.aside);
+    free(submission->output.turn.aside);
     free(submission);
 }
 

@@ -5,8 +5,8 @@
 #include "sched/runtime.h"
 #include "sched/runtime/shared/submission.h"
 
-/* Of failed.active, beside the number of marks: nodes are asked for, since one may be of a cancelled submission; and the
- * sequencer has not seen that since somebody cancelled one. */
+/* Of failed.active, beside the number of marks: nodes are asked for, since one may be of a cancelled submission; and
+ * the sequencer has not seen that since somebody cancelled one. */
 #define ROTA_FAILED_CANCELS (1u << 31)
 #define ROTA_FAILED_CANCELS_NEW (1u << 30)
 

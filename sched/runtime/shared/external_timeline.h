@@ -21,8 +21,9 @@ struct rota_external_timeline {
     rota_external_semaphore *semaphore; /* NULL, or what it stands for; settled */
 };
 
-/* As in a record, behind the plan's own words: how many points, their deadline (0: the runtime's), and of each point the
- * timeline and the value; then the submission's deadline (0: none), in nanoseconds after the call and of base's clock. */
+/* As in a record, behind the plan's own words: how many points, their deadline (0: the runtime's), and of each point
+ * the timeline and the value; then the submission's deadline (0: none), in nanoseconds after the call and of base's
+ * clock. */
 #define ROTA_AFTER_WORDS (4 + 2 * ROTA_AFTER_MAX)
 
 typedef enum rota_external_outcome {

@@ -64,20 +64,22 @@ typedef struct rota_submission_told {
     _Atomic uint32_t delivery_done;      /* rota_delivery_done, by the completer */
 } rota_submission_told;
 
+/* The completer's. */
+typedef struct rota_output_turn {
+    uint8_t *aside;           /* of the instance's staging memory, what is not to be delivered yet */
+    bool is_reached, is_lost; /* whether the end was reached, if only by the loss of the device */
+} rota_output_turn;
+
 /* OUTPUTs, as the sequencer orders them; the completer reads it once it has the submission's completion. */
 typedef struct rota_host_output {
     uint64_t before; /* outputs that the instance's staging memory must be free of first */
     uint32_t bounce_count, bounce_capacity;
     uint8_t *bounce; /* those that are written here first */
     uint64_t bounce_bytes;
-    rota_bounce *bounces; /* and where to */
+    rota_bounce *bounces;               /* and where to */
+    struct rota_completion *completion; /* the sequencer's, and from when it is pushed the completer's */
+    rota_output_turn turn;
 } rota_host_output;
-
-/* The completer's. */
-typedef struct rota_output_turn {
-    uint8_t *aside;           /* of the instance's staging memory, what is not to be delivered yet */
-    bool is_reached, is_lost; /* whether the end was reached, if only by the loss of the device */
-} rota_output_turn;
 
 /* The sequencer's, of a host's access. */
 typedef struct rota_host_access {
@@ -105,7 +107,8 @@ typedef struct rota_submission_links {
 typedef struct rota_submission_deadline {
     uint64_t at_ns;    /* of base's clock */
     uint64_t after_ns; /* so long after the call */
-    rota_submission *child, *next, *before; /* before: the one whose `next` or, of a first one, `child` it is */
+    rota_submission *child, *next,
+        *before; /* before: the one whose `next` or, of a first one, `child` it is */
 } rota_submission_deadline;
 
 /* What few have, apart from what every replay touches. */
@@ -138,16 +141,14 @@ struct rota_submission {
     bool by_delivery;          /* over when the completer has delivered it */
     bool has_after : 1;        /* comes after points of the application's that were not reached */
     bool sidelined : 1;        /* counted in the plan's `sidelined` */
-    bool delivers : 1; /* or is to: its delivery, output and told.delivery_done are of this use */
+    bool delivers : 1;         /* or is to: its delivery, output and told.delivery_done are of this use */
     bool has_args : 1;
     bool has_deadline : 1;
     rota_submission_made made;
     rota_host_read *read; /* NULL where it is none */
     rota_submission_told told;
-    rota_output_turn turn;
     rota_host_output output;
     rota_delivery delivery;
-    struct rota_completion *completion; /* the sequencer's, and from when it is pushed the completer's */
     rota_host_access access;
     rota_submission_seldom seldom;
 };

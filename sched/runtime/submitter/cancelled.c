@@ -23,11 +23,12 @@ static rota_reason reason_of(rota_runtime *runtime, const rota_submission *submi
         return (rota_reason){cause, submission->number};
     const rota_kind *kind = &rota_kinds[submission->kind];
     if (by == ROTA_CANCELLED_BY_DEADLINE)
-        cause = rota_cause_new(
-            runtime, ROTA_CANCELLED,
-            "%s '%s', submission " ROTA_CAUSE_NUMBER ", was cancelled: it had not ended by its deadline, %.3f s "
-            "after it was submitted",
-            kind->noun, kind->name(submission), (double)submission->seldom.deadline.after_ns * 1e-9);
+        cause = rota_cause_new(runtime, ROTA_CANCELLED,
+                               "%s '%s', submission " ROTA_CAUSE_NUMBER
+                               ", was cancelled: it had not ended by its deadline, %.3f s "
+                               "after it was submitted",
+                               kind->noun, kind->name(submission),
+                               (double)submission->seldom.deadline.after_ns * 1e-9);
     else
         cause = rota_cause_new(runtime, ROTA_CANCELLED,
                                "%s '%s', submission " ROTA_CAUSE_NUMBER ", was cancelled by a call",

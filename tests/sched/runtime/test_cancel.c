@@ -29,8 +29,7 @@ static void expect_cancelled(rota_ticket ticket, const char *of, const char *whe
 }
 
 static void expect_inherited(rota_status status, const char *of, const char *when) {
-    if (status != ROTA_NODE_FAILED)
-        fail_msg("%s: %s: %s", when, rota_status_name(status), rota_last_error());
+    if (status != ROTA_NODE_FAILED) fail_msg("%s: %s: %s", when, rota_status_name(status), rota_last_error());
     char said[128];
     (void)snprintf(said, sizeof said, "%s, submission ", of);
     expect_said(said);
@@ -110,8 +109,8 @@ static rota_external_timeline *timeline_of(const house *h) {
 static rota_ticket submit_after(rota_plan *plan, rota_args *args, rota_external_timeline *timeline) {
     const rota_external_point point = {timeline, 1};
     rota_ticket ticket;
-    assert_ok(rota_submit_with(
-        plan, &ROTA_SUBMIT_OPTIONS(.args = args, .after = &point, .after_count = 1), &ticket));
+    assert_ok(rota_submit_with(plan, &ROTA_SUBMIT_OPTIONS(.args = args, .after = &point, .after_count = 1),
+                               &ticket));
     return ticket;
 }
 

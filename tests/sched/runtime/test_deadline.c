@@ -24,10 +24,11 @@ static rota_buffer *filled(rota_device *device, const char *name, uint32_t value
 static rota_ticket submit_by(rota_plan *plan, rota_external_timeline *timeline, uint64_t deadline_ns) {
     const rota_external_point point = {timeline, 1};
     rota_ticket ticket;
-    assert_ok(rota_submit_with(plan,
-                               &ROTA_SUBMIT_OPTIONS(.deadline_ns = deadline_ns, .after = timeline ? &point : NULL,
-                                                    .after_count = timeline != NULL),
-                               &ticket));
+    assert_ok(
+        rota_submit_with(plan,
+                         &ROTA_SUBMIT_OPTIONS(.deadline_ns = deadline_ns, .after = timeline ? &point : NULL,
+                                              .after_count = timeline != NULL),
+                         &ticket));
     return ticket;
 }
 
@@ -175,7 +176,8 @@ static void gone(void **state) {
         rota_plan *map = map_plan(h, device, x, y);
         rota_external_timeline *timeline;
         assert_ok(rota_external_timeline_create(h->runtime, "frames", &timeline));
-        const rota_ticket first = submit_by(map, timeline, 30 * MS), last = submit_by(map, timeline, NEVER_NS);
+        const rota_ticket first = submit_by(map, timeline, 30 * MS),
+                          last = submit_by(map, timeline, NEVER_NS);
         rota_plan_release(map);
         rota_buffer_release(x);
         rota_buffer_release(y);
