@@ -158,6 +158,12 @@ static void write_submission(const rota_trace *trace, const rota_plan_replay_tim
         write_slice(trace, stages[i].name, "submission", 0, 0, stages[i].begin, stages[i].end);
         fprintf(trace->file, ",\"args\":{\"number\":%llu}},\n", (unsigned long long)replay->number);
     }
+    /* Of what was left out there is no slice: the reader is told why. */
+    if (replay->status != ROTA_OK)
+        fprintf(trace->file,
+                "{\"ph\":\"i\",\"s\":\"p\",\"name\":\"%s\",\"cat\":\"submission\",\"pid\":0,\"tid\":0,"
+                "\"ts\":%.3f},\n",
+                rota_status_name(replay->status), rota_trace_us(trace, replay->completed_ns));
 }
 
 static rota_status take_times(rota_trace *trace, rota_plan *plan) {

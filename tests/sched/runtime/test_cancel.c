@@ -3,8 +3,10 @@
 #include "tests/sched/runtime/travel_kit.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "sched/runtime/shared/cancel.h"
@@ -732,6 +734,49 @@ static void told(void **state) {
     close_house(h);
 }
 
+/* With diagnostics the trace says so, and a wait that times out over what is held to its turn. */
+static void traced(void **state) {
+    (void)state;
+    rota_runtime *runtime;
+    rota_device *cpu;
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.diagnostics = true), &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &cpu));
+    rota_buffer *x = filled(cpu, "x", 1);
+    const test_node nodes[] = {{&test_increment, "first", {{x, 0, ROTA_WHOLE, ROTA_READWRITE}}, 1},
+                               {&test_increment, "second", {{x, 0, ROTA_WHOLE, ROTA_READWRITE}}, 1}};
+    rota_plan *plan = test_plan(cpu, "traced", nodes, 2);
+    rota_external_timeline *timeline;
+    assert_ok(rota_external_timeline_create(runtime, "frames", &timeline));
+    const char *said[] = {"\"ph\":\"i\",\"s\":\"p\",\"name\":\"CANCELLED\"", "\"name\":\"first\""};
+    for (uint32_t cancelled = 0; cancelled < 2; cancelled++) {
+        const rota_ticket ticket = submit_after(plan, NULL, timeline);
+        if (cancelled)
+            assert_ok(rota_ticket_cancel(ticket));
+        else
+            assert_ok(rota_external_timeline_signal(timeline, 1));
+        assert_status(rota_wait(ticket, 0), cancelled ? ROTA_CANCELLED : ROTA_OK);
+        rota_sequencer_reap_now(runtime);
+        char path[] = "/tmp/rota_trace_XXXXXX", text[8192] = {0};
+        const int file = mkstemp(path);
+        assert_true(file >= 0);
+        (void)close(file);
+        assert_ok(rota_plan_write_trace(plan, path));
+        FILE *written = fopen(path, "r");
+        assert_non_null(written);
+        assert_true(fread(text, 1, sizeof text - 1, written) > 0);
+        (void)fclose(written);
+        (void)unlink(path);
+        assert_int_equal(strstr(text, said[0]) != NULL, cancelled);
+        assert_int_equal(strstr(text, said[1]) != NULL, !cancelled);
+        rota_external_timeline_release(timeline);
+        assert_ok(rota_external_timeline_create(runtime, "frames", &timeline));
+    }
+    rota_external_timeline_release(timeline);
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+    assert_ok(rota_runtime_close(runtime, 0));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(held),          cmocka_unit_test(running), cmocka_unit_test(wide),
@@ -739,6 +784,6 @@ int main(void) {
         cmocka_unit_test(from_callback), cmocka_unit_test(by_many), cmocka_unit_test(spread),
         cmocka_unit_test(moved),         cmocka_unit_test(host),    cmocka_unit_test(released),
         cmocka_unit_test(lost),          cmocka_unit_test(closed),  cmocka_unit_test(forgotten),
-        cmocka_unit_test(told)};
+        cmocka_unit_test(told),          cmocka_unit_test(traced)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
