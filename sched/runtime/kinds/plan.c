@@ -499,11 +499,11 @@ void rota_kind_plan_note_end(rota_sequencer *sequencer, const rota_submission *s
     const uint64_t final = submission->final_point, over_ns = ra_load_relaxed(&told->handed_over_ns);
     const uint64_t ended_ns =
         rota_end_times_take(rota_runtime_timeline(runtime, final)->end_times, rota_point_value(final));
-    rota_plan_replay_times replay = {told->submitted_ns, told->sequenced_ns, over_ns, ended_ns};
-    replay.number = submission->number;
-    replay.status = rota_submission_status(submission);
+    rota_plan_replay_times times = {told->submitted_ns, told->sequenced_ns, over_ns, ended_ns, 0, ROTA_OK};
+    times.number = submission->number;
+    times.status = rota_submission_status(submission);
     (void)pthread_mutex_lock(&runtime->objects.times_mutex);
-    executable->times.replay = replay;
+    executable->times.replay = times;
     executable->times.instance = submission->instance;
     (void)pthread_mutex_unlock(&runtime->objects.times_mutex);
 }
