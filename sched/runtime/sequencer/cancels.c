@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/lanes.h"
-#include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/timeline.h"
 
 /* ---- Cancelled ---- */

@@ -9,13 +9,12 @@
 #include <unistd.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/testing.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/sequenced.h"
 
-#define BYTES (4 * WORDS)
+#define BYTES ((uint64_t)4 * WORDS)
 #define SOON_NS 10000000000u
 
 /* ---- What is wanted ---- */

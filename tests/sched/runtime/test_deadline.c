@@ -4,15 +4,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "base/atomic.h"
 #include "base/clock.h"
 #include "sched/testing.h"
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/random.h"
-#include "tests/kit/sequenced.h"
 
-#define BYTES (4 * WORDS)
+#define BYTES ((uint64_t)4 * WORDS)
 #define MS 1000000ull
 #define SOON_NS 10000000000u
 #define NEVER_NS 3600000000000u
