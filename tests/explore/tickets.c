@@ -812,7 +812,7 @@ int main(int argc, char **argv) {
          false,
          1 << 2},
         {"a cell goes on under a cancel",
-         2,
+         1,
          1,
          {cancel_first, sequence, submit_two, cancel_last},
          begin_old_fails,
