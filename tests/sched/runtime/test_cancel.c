@@ -667,7 +667,7 @@ static void closed(void **state) {
             rota_buffer_release(x);
             rota_buffer_release(y);
         }
-        test_nap_us(round * 300);
+        test_nap_us((uint64_t)round * 300);
         rota_external_timeline_release(timeline);
         close_house(h);
         for (uint32_t k = 0; k < KINDS; k++) assert_int_equal(ra_load_acquire(&said[k]), ROTA_CANCELLED);
