@@ -77,8 +77,10 @@ static rota_status timed_out(rota_ticket ticket, uint64_t timeout_ns, const char
     rota_submission *submission = known ? pin_viewed(&view, cell) : NULL;
     if (submission) {
         const rota_kind *kind = &rota_kinds[submission->kind];
-        rota_append(text, sizeof text, &length, "%s '%s', submission %llu", kind->noun,
-                    kind->name(submission), (unsigned long long)submission->number);
+        const bool is_cancelled = rota_submission_cancelled_by(submission) != ROTA_CANCELLED_BY_NOBODY;
+        rota_append(text, sizeof text, &length, "%s '%s', submission %llu%s", kind->noun,
+                    kind->name(submission), (unsigned long long)submission->number,
+                    is_cancelled ? ", which is cancelled and ends after what comes before it" : "");
         if (kind->describe) kind->describe(runtime, submission, text, sizeof text, &length);
         rota_submission_unpin(runtime, submission);
     } else {

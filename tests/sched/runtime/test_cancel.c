@@ -163,6 +163,31 @@ static void held(void **state) {
     on_each(held_case);
 }
 
+/* One that is held behind another one for the same point ends after that: a wait says that it is cancelled. */
+static void in_turn(void **state) {
+    (void)state;
+    house *h = open_house(false);
+    rota_device *cpu = h->devices[CPU];
+    rota_buffer *x = filled(cpu, "x", 1), *y = filled(cpu, "y", 2);
+    rota_plan *map = map_plan(h, cpu, x, y);
+    rota_external_timeline *timeline = timeline_of(h);
+    const rota_ticket first = submit_after(map, NULL, timeline), second = submit_after(map, NULL, timeline);
+    test_sequenced(second);
+    assert_ok(rota_ticket_cancel(second));
+    assert_status(rota_wait(second, 50000000), ROTA_TIMEOUT);
+    expect_said("plan 'map', submission ");
+    expect_said(", which is cancelled and ends after what comes before it");
+    assert_ok(rota_external_timeline_signal(timeline, 1));
+    assert_ok(rota_wait(first, 0));
+    expect_cancelled(second, "plan 'map'", "in turn");
+    expect_bad(y, "plan 'map'", "in turn");
+    rota_external_timeline_release(timeline);
+    rota_plan_release(map);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    close_house(h);
+}
+
 /* ---- What runs is left to end, and what comes after it in the plan does not begin ---- */
 
 static void running(void **state) {
@@ -783,6 +808,6 @@ int main(void) {
         cmocka_unit_test(from_callback), cmocka_unit_test(by_many), cmocka_unit_test(spread),
         cmocka_unit_test(moved),         cmocka_unit_test(host),    cmocka_unit_test(released),
         cmocka_unit_test(lost),          cmocka_unit_test(closed),  cmocka_unit_test(forgotten),
-        cmocka_unit_test(told),          cmocka_unit_test(traced)};
+        cmocka_unit_test(told),          cmocka_unit_test(traced),  cmocka_unit_test(in_turn)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
