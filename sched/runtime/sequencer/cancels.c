@@ -45,18 +45,13 @@ static bool have_ended(const rota_sequencer *sequencer, uint64_t up_to) {
     return true;
 }
 
-bool rota_cancels_are_new(const rota_sequencer *sequencer) {
-    /* seq_cst: with rota_submission_cancel, whose thread then looks whether this one sleeps (rota_submission_unpin). */
-    return ra_load_seq_cst(&sequencer->runtime->failed.active) & ROTA_FAILED_CANCELS_NEW;
-}
-
 /* Whom a caller cancels was published by then, and has a number no higher than the last; it says afterwards that there
  * is a new one. Once all up to the number at which that was seen last have ended, executors need not ask: where another
  * one is cancelled meanwhile the word has changed, and the exchange fails, so that they are never without the bit. */
 static void look_at_cancels(rota_sequencer *sequencer) {
     _Atomic uint32_t *active = &sequencer->runtime->failed.active;
     rota_cancels *cancels = &sequencer->cancels;
-    if (rota_cancels_are_new(sequencer)) {
+    if (ra_load_relaxed(active) & ROTA_FAILED_CANCELS_NEW) {
         (void)ra_fetch_and_seq_cst(active, ~ROTA_FAILED_CANCELS_NEW); /* acquires what they say */
         cancels->up_to = sequencer->next_number;
     }

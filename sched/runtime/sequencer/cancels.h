@@ -10,8 +10,6 @@ void rota_sequencer_cancel(rota_sequencer *sequencer, rota_submission *submissio
 /* What was asked of tickets of the lane, the records of which were taken from `first` on: the sequencer's head for the
  * lane is stored, seq_cst, and then this is asked. `seen`: lanes.cancels_asked before the first of them was taken. */
 void rota_cancels_find(rota_sequencer *sequencer, const rota_lane *lane, uint64_t first, uint64_t seen);
-/* Whether executors are made to ask, and the sequencer has not seen for whom. */
-bool rota_cancels_are_new(const rota_sequencer *sequencer);
 /* Each round: what has passed its deadline is cancelled; and nobody is asked any more once what was cancelled has
  * ended. */
 void rota_cancels_look(rota_sequencer *sequencer);

@@ -19,6 +19,7 @@
 #include "sched/runtime/sequencer/record.h"
 #include "sched/runtime/sequencer/sequencer.h"
 #include "sched/runtime/sequencer/submission_pool.h"
+#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/point.h"
@@ -232,7 +233,7 @@ static bool has_work(rota_runtime *runtime) {
         rota_hooks_lent(&runtime->hooks) || ra_load_seq_cst(&runtime->lanes.provision_wanted) ||
         ra_load_seq_cst(&runtime->sequencing.reap_requested) !=
             ra_load_relaxed(&runtime->sequencing.reap_done) ||
-        rota_cancels_are_new(runtime->sequencer))
+        ra_load_seq_cst(&runtime->failed.active) & ROTA_FAILED_CANCELS_NEW) /* with rota_submission_cancel */
         return true;
     uint32_t lanes = ra_load_seq_cst(&runtime->lanes.high);
     for (uint32_t i = 0; i < lanes; i++) {
@@ -330,7 +331,8 @@ bool rota_sequencer_round(rota_sequencer *sequencer) {
         flush(runtime);
     rota_gate_watch(runtime, false);
     rota_sequence_reap(sequencer, false);
-    rota_cancels_look(sequencer);
+    if (sequencer->cancels.deadlines || sequencer->cancels.up_to || ra_load_relaxed(&runtime->failed.active))
+        rota_cancels_look(sequencer);
     rota_staging_sweep(runtime, sequencer->quiet);
     if (++sequencer->rounds % CLOCK_ROUNDS == 0) look_at_idle_memory(sequencer, rota_clock_ns());
     if (fresh || sequencer->last_uses->released || sequencer->last_uses->retained)

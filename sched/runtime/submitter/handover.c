@@ -41,7 +41,10 @@ static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait 
         reason.cause = rota_gate_push(work, out->timeline_wait_count != 0);
     }
     rota_reason cancelled;
-    if (!work->skipped && rota_cancelled_work(work, &cancelled)) rota_work_skip(work, cancelled, true);
+    /* The byte itself, for each work: most are of submissions that nobody cancels. */
+    if (ra_load_seq_cst(&work->submission->cancelled) && !work->skipped &&
+        rota_cancelled_work(work, &cancelled))
+        rota_work_skip(work, cancelled, true);
     if (!work->skipped && row->has_source && !row->has_source(work))
         rota_work_skip(work, first_reason(work->submission), false);
     /* Works before it in the gate are not decided, and so is not what it will read: it is judged there. */
