@@ -40,27 +40,23 @@ static rota_dtype dtype_of(const rota_attention_backward_params *p) {
     return (rota_dtype)(p->flags >> ROTA_ATTENTION_DTYPE_SHIFT);
 }
 
-static uint32_t tiles_of(uint32_t rows) {
-    return (rows - 1) / ROTA_ATTENTION_SM90_BLOCK + 1;
-}
-
-static uint64_t pairs_of(const rota_attention_backward_params *p) {
-    return (uint64_t)p->batch * p->heads;
-}
-
 static uint64_t stats_bytes(const rota_attention_backward_params *p) {
-    return pairs_of(p) * tiles_of(p->queries) * (uint64_t)ROTA_ATTENTION_SM90_STATS_BYTES;
+    return rota_attention_sm90_pairs(p) * rota_attention_sm90_tiles(p->queries) *
+           (uint64_t)ROTA_ATTENTION_SM90_STATS_BYTES;
 }
 
 /* Two turns a tile. */
 static uint64_t turns_bytes(const rota_attention_backward_params *p) {
-    return (pairs_of(p) * tiles_of(p->queries) * 2 * sizeof(uint32_t) + 15) / 16 * 16;
+    return (rota_attention_sm90_pairs(p) * rota_attention_sm90_tiles(p->queries) * 2 * sizeof(uint32_t) +
+            15) /
+           16 * 16;
 }
 
 /* As most shares want; those that want more have a bound of their own. */
 static uint64_t sums_bytes_most(const rota_attention_backward_params *p, uint32_t at_once) {
-    const uint64_t pairs = pairs_of(p), most = at_once > 0 ? at_once + pairs % at_once : 1;
-    return (pairs < most ? pairs : most) * tiles_of(p->queries) * (uint64_t)ROTA_ATTENTION_SM90_SUMS_BYTES;
+    const uint64_t pairs = rota_attention_sm90_pairs(p), most = at_once > 0 ? at_once + pairs % at_once : 1;
+    return (pairs < most ? pairs : most) * rota_attention_sm90_tiles(p->queries) *
+           (uint64_t)ROTA_ATTENTION_SM90_SUMS_BYTES;
 }
 
 static bool strides_fit(const rota_attention_backward_params *p, const uint32_t stride[3], uint32_t rows) {
@@ -76,7 +72,7 @@ bool rota_attention_sm90_takes(const rota_attention_backward_params *p, const ro
     if (target->shared_bytes_max < ROTA_ATTENTION_SM90_SHARED) return false;
     if ((dtype != ROTA_F16 && dtype != ROTA_BF16) || !(p->flags & ROTA_ATTENTION_ALIGNED_16)) return false;
     if (p->dim == 0 || p->dim % 8 != 0 || p->dim > ROTA_ATTENTION_SM90_DIM) return false;
-    if (pairs_of(p) == 0 || p->queries == 0 || p->keys == 0) return false;
+    if (rota_attention_sm90_pairs(p) == 0 || p->queries == 0 || p->keys == 0) return false;
     if ((p->flags & ROTA_ATTENTION_CAUSAL) && p->queries > p->keys) return false;
     if (p->queries > INT32_MAX / 2 || p->keys > INT32_MAX / 2) return false; /* coordinates */
     return sums_bytes_most(p, target->multiprocessors) <= SUMS_BYTES_MAX &&
@@ -84,14 +80,20 @@ bool rota_attention_sm90_takes(const rota_attention_backward_params *p, const ro
            strides_fit(p, p->out_stride, p->queries);
 }
 
+/* Bytes to work with, and the shares that want them; 0: it isn't taken. */
+static uint64_t divide(const rota_attention_backward_params *p, const rota_cuda_target *target,
+                       rota_attention_sm90_shares *out) {
+    if (!rota_attention_sm90_takes(p, target)) return 0;
+    rota_attention_sm90_share(p, target, out);
+    return stats_bytes(p) + turns_bytes(p) +
+           rota_attention_sm90_share_sums(p, target, out) * rota_attention_sm90_tiles(p->queries) *
+               (uint64_t)ROTA_ATTENTION_SM90_SUMS_BYTES;
+}
+
 uint64_t rota_attention_sm90_workspace(const rota_attention_backward_params *p,
                                        const rota_cuda_target *target) {
-    if (!rota_attention_sm90_takes(p, target)) return 0;
     rota_attention_sm90_shares shares;
-    rota_attention_sm90_share(p, target, &shares);
-    return stats_bytes(p) + turns_bytes(p) +
-           rota_attention_sm90_share_sums(p, target, &shares) * tiles_of(p->queries) *
-               (uint64_t)ROTA_ATTENTION_SM90_SUMS_BYTES;
+    return divide(p, target, &shares);
 }
 
 /* ---- Launching ---- */
@@ -155,7 +157,8 @@ static rota_status prepare(const rota_attention_backward_params *p, const uint64
 rota_status rota_attention_sm90_run(const rota_cuda_call *call, uint64_t workspace,
                                     uint64_t workspace_bytes) {
     const rota_attention_backward_params *p = call->params;
-    const uint64_t *o = call->operands, wanted = rota_attention_sm90_workspace(p, call->target);
+    prepared maps = {0};
+    const uint64_t *o = call->operands, wanted = divide(p, call->target, &maps.shares);
     const bool bf16 = dtype_of(p) == ROTA_BF16;
     if (wanted == 0 || workspace_bytes < wanted)
         return rota_fail(ROTA_UNSUPPORTED,
@@ -166,15 +169,14 @@ rota_status rota_attention_sm90_run(const rota_cuda_call *call, uint64_t workspa
     if (last_bits % 16 != 0) /* in a view of a buffer that begins there */
         return rota_fail(ROTA_UNSUPPORTED, "an operand of attention is at no multiple of 16 bytes");
     const uint64_t turns = workspace + stats_bytes(p), sums = turns + turns_bytes(p);
-    prepared maps = {0};
-    rota_attention_sm90_share(p, call->target, &maps.shares);
     ROTA_TRY(prepare(p, o, &maps));
     kernel_args_5 before = {.operands = {o[ROTA_ATTENTION_BACKWARD_OUT], o[ROTA_ATTENTION_BACKWARD_DOUT],
                                          o[ROTA_ATTENTION_BACKWARD_LSE], workspace, turns},
                             .params = *p};
     kernel_args_3 products = {.operands = {workspace, turns, sums}, .params = *p};
     const kernel_launch first = {.name = bf16 ? "attention_sm90_prepare_bf16" : "attention_sm90_prepare_f16",
-                                 .blocks = pairs_of(p) * tiles_of(p->queries),
+                                 .blocks =
+                                     rota_attention_sm90_pairs(p) * rota_attention_sm90_tiles(p->queries),
                                  .threads = ROTA_ATTENTION_SM90_ROW_THREADS,
                                  .parameters = (void *[]){&before}},
                         second = {.name = bf16 ? "attention_sm90_bf16" : "attention_sm90_f16",

@@ -17,10 +17,6 @@
 /* More is too much memory to ask for where less does. */
 #define SUMS_OF_TWO_MAX (UINT64_C(1) << 28)
 
-static uint32_t tiles_of(uint32_t rows) {
-    return (rows - 1) / BLOCK + 1;
-}
-
 /* The first tile that sees a key of the block. */
 static uint32_t first_tile(const rota_attention_backward_params *p, uint32_t block) {
     const uint32_t key = block * BLOCK, behind = p->keys - p->queries;
@@ -28,14 +24,14 @@ static uint32_t first_tile(const rota_attention_backward_params *p, uint32_t blo
 }
 
 static uint32_t tiles_seeing(const rota_attention_backward_params *p, uint32_t block) {
-    return tiles_of(p->queries) - first_tile(p, block);
+    return rota_attention_sm90_tiles(p->queries) - first_tile(p, block);
 }
 
 /* A group's blocks of keys, of which the first have the most tiles, each to the share that has the fewest tiles so
  * far. Returns the most that one has. */
 static uint32_t deal(const rota_attention_backward_params *p, uint32_t pairs, uint32_t shares,
                      uint8_t share_of[ENTRIES_MAX]) {
-    const uint32_t blocks = tiles_of(p->keys);
+    const uint32_t blocks = rota_attention_sm90_tiles(p->keys);
     uint32_t tiles[SHARES_MAX] = {0}, most = 0;
     for (uint32_t block = 0; block < blocks; block++)
         for (uint32_t pair = 0; pair < pairs; pair++) {
@@ -53,7 +49,7 @@ static uint32_t deal(const rota_attention_backward_params *p, uint32_t pairs, ui
  * first. In `began` goes when each entry begins, in tiles. */
 static void list(const rota_attention_backward_params *p, const uint8_t share_of[ENTRIES_MAX],
                  rota_attention_sm90_shares *s, uint32_t began[ENTRIES_MAX]) {
-    const uint32_t blocks = tiles_of(p->keys);
+    const uint32_t blocks = rota_attention_sm90_tiles(p->keys);
     uint32_t count = 0;
     for (uint32_t share = 0; share < s->group_blocks; share++) {
         uint32_t tiles = 0;
@@ -73,7 +69,7 @@ static void list(const rota_attention_backward_params *p, const uint8_t share_of
 /* Two blocks come to all tiles that both have in the same order. */
 static void put_in_order(const rota_attention_backward_params *p, const uint32_t began[ENTRIES_MAX],
                          rota_attention_sm90_shares *s) {
-    const uint32_t blocks = tiles_of(p->keys);
+    const uint32_t blocks = rota_attention_sm90_tiles(p->keys);
     for (uint32_t pair = 0; pair < s->group_pairs; pair++)
         for (uint32_t block = 0; block < blocks; block++) {
             const uint32_t *of_pair = began + (size_t)pair * blocks;
@@ -90,7 +86,7 @@ static void put_in_order(const rota_attention_backward_params *p, const uint32_t
 /* The most tiles of a pair that one of `each` blocks of threads has. */
 static uint64_t most_of_pair(const rota_attention_backward_params *p, uint32_t each) {
     uint64_t tiles[EACH_MAX] = {0}, most = 0;
-    for (uint32_t block = 0; block < tiles_of(p->keys); block++) {
+    for (uint32_t block = 0; block < rota_attention_sm90_tiles(p->keys); block++) {
         const uint32_t rest = block % each, share = block / each % 2 ? each - 1 - rest : rest;
         tiles[share] += tiles_seeing(p, block);
         if (tiles[share] > most) most = tiles[share];
@@ -102,8 +98,8 @@ static uint64_t most_of_pair(const rota_attention_backward_params *p, uint32_t e
  * that one has of all pairs. */
 static uint64_t divide(const rota_attention_backward_params *p, uint32_t at_once, uint32_t each,
                        rota_attention_sm90_shares *out) {
-    const uint64_t pairs = (uint64_t)p->batch * p->heads, of_pair = most_of_pair(p, each);
-    const uint32_t blocks = tiles_of(p->keys), rest = (uint32_t)(pairs % (at_once / each));
+    const uint64_t pairs = rota_attention_sm90_pairs(p), of_pair = most_of_pair(p, each);
+    const uint32_t blocks = rota_attention_sm90_tiles(p->keys), rest = (uint32_t)(pairs % (at_once / each));
     uint64_t least = of_pair;
     uint8_t share_of[ENTRIES_MAX];
     memset(out, 0, sizeof *out);
@@ -132,17 +128,18 @@ static uint32_t at_once_of(const rota_cuda_target *target, uint32_t each) {
  * more than the cache holds, and nobody gets much more to do. On an H200 of 60 MB: 32 x 12 heads of 1024, causal, 389
  * us, so 374; 11 x 12, not causal, 264, so 218; but 32 x 12 of 512, half as much, 121, so 142. */
 static bool two_may_be_faster(const rota_attention_backward_params *p, const rota_cuda_target *target) {
-    const uint64_t pairs = (uint64_t)p->batch * p->heads,
-                   under_way = UINT64_C(2) * tiles_of(p->queries) * SUMS_BYTES;
-    return target->multiprocessors >= 2 && pairs >= target->multiprocessors && tiles_of(p->keys) >= 2 &&
+    const uint64_t pairs = rota_attention_sm90_pairs(p),
+                   under_way = UINT64_C(2) * rota_attention_sm90_tiles(p->queries) * SUMS_BYTES;
+    return target->multiprocessors >= 2 && pairs >= target->multiprocessors &&
+           rota_attention_sm90_tiles(p->keys) >= 2 &&
            under_way * target->multiprocessors > target->l2_bytes &&
-           pairs * tiles_of(p->queries) * SUMS_BYTES <= SUMS_OF_TWO_MAX;
+           pairs * rota_attention_sm90_tiles(p->queries) * SUMS_BYTES <= SUMS_OF_TWO_MAX;
 }
 
 uint32_t rota_attention_sm90_share_blocks(const rota_attention_backward_params *p,
                                           const rota_cuda_target *target,
                                           const rota_attention_sm90_shares *s) {
-    const uint64_t pairs = (uint64_t)p->batch * p->heads;
+    const uint64_t pairs = rota_attention_sm90_pairs(p);
     const uint32_t at_once = at_once_of(target, s->each);
     if (pairs > s->divided) return pairs * s->each < at_once ? (uint32_t)pairs * s->each : at_once;
     return (s->divided + s->group_pairs - 1) / s->group_pairs * s->group_blocks;
@@ -150,7 +147,7 @@ uint32_t rota_attention_sm90_share_blocks(const rota_attention_backward_params *
 
 uint64_t rota_attention_sm90_share_sums(const rota_attention_backward_params *p,
                                         const rota_cuda_target *target, const rota_attention_sm90_shares *s) {
-    const uint64_t pairs = (uint64_t)p->batch * p->heads, others = pairs - s->divided;
+    const uint64_t pairs = rota_attention_sm90_pairs(p), others = pairs - s->divided;
     const uint32_t at_once = at_once_of(target, s->each);
     return s->each > 1 || others < at_once ? pairs : s->divided + at_once;
 }

@@ -6,6 +6,16 @@
 #include "ops/cuda/attention_sm90_sizes.h"
 #include "ops/kernel_params.h"
 
+/* Key blocks, or tiles of queries, of so many rows (1 or more). */
+static inline uint32_t rota_attention_sm90_tiles(uint32_t rows) {
+    return (rows - 1) / ROTA_ATTENTION_SM90_BLOCK + 1;
+}
+
+/* Of batch and head. */
+static inline uint64_t rota_attention_sm90_pairs(const rota_attention_backward_params *params) {
+    return (uint64_t)params->batch * params->heads;
+}
+
 void rota_attention_sm90_share(const rota_attention_backward_params *params, const rota_cuda_target *target,
                                rota_attention_sm90_shares *out_shares);
 

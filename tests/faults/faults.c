@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include "base/arena.h"
 #include "rota.h"
@@ -24,6 +23,7 @@
 #include "tests/faults/faults.h"
 #include "tests/kernels/kernels.h"
 #include "tests/kit/random.h"
+#include "tests/kit/todays.h"
 
 /* ---- Points ---- */
 
@@ -587,8 +587,7 @@ int main(int argc, char **argv) {
         (void)snprintf(cache_folder, sizeof cache_folder, "/tmp/rota-faults-XXXXXX");
         if (!mkdtemp(cache_folder)) return 1;
     }
-    const char *drawn = getenv("ROTA_DRAW");
-    const uint64_t draw = drawn ? strtoull(drawn, NULL, 10) : (uint64_t)time(NULL) / 86400;
+    const uint64_t draw = test_day();
     const uint32_t part = parts ? (uint32_t)(draw % parts) : 0;
     if (parts)
         fprintf(stderr, "%s: part %u of %u (ROTA_DRAW=%llu repeats it)\n", under_test, part + 1, parts,

@@ -12,9 +12,14 @@ typedef struct test_todays {
     uint64_t parts, part;
 } test_todays;
 
+static inline uint64_t test_day(void) {
+    const char *drawn = getenv("ROTA_DRAW");
+    return drawn ? strtoull(drawn, NULL, 10) : (uint64_t)time(NULL) / 86400;
+}
+
 static inline test_todays test_todays_part(void) {
-    const char *parts = getenv("ROTA_TEST_PARTS"), *drawn = getenv("ROTA_DRAW");
-    const uint64_t day = drawn ? strtoull(drawn, NULL, 10) : (uint64_t)time(NULL) / 86400;
+    const char *parts = getenv("ROTA_TEST_PARTS");
+    const uint64_t day = test_day();
     test_todays todays = {parts ? strtoull(parts, NULL, 10) : 1, 0};
     if (todays.parts == 0) todays.parts = 1;
     todays.part = day % todays.parts;

@@ -311,9 +311,8 @@ static void check_device(const char *id) {
     }
     uint32_t checked = 0, missing = 0;
     const test_todays todays = test_todays_part();
-    for (uint32_t o = 0; o < rota_op_count(); o++) {
+    for (uint32_t o = (uint32_t)todays.part; o < rota_op_count(); o += (uint32_t)todays.parts) {
         const rota_op *op = rota_op_at(o);
-        if (o % todays.parts != todays.part) continue;
         rota_op_example example;
         for (uint32_t e = 0; rota_op_get_example(op, e, 0, &example); e++) {
             bool f32_output = true;

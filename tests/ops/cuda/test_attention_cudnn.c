@@ -24,33 +24,11 @@ static const rota_cuda_target h200 = {
 /* Any address that is not NULL. */
 static char some_stream, some_workspace;
 
-static struct {
-    bool *refuses, *fails, *idle, *unsteady;
-    double *run_ms, *launch_ms;
-    int *launches;
-    int64_t *workspace_bytes;
-    uint32_t *runs, *plans;
-    void **stream;
-    int *pushed, *retained;
-} standin;
+static standins standin;
 
 static int open_standins(void **state) {
     (void)state;
-    standins s;
-    if (!standins_open(&s)) return -1;
-    standin.refuses = standin_symbol(s.cudnn, "standin_refuses");
-    standin.fails = standin_symbol(s.cudnn, "standin_fails");
-    standin.idle = standin_symbol(s.cudnn, "standin_idle");
-    standin.unsteady = standin_symbol(s.cudnn, "standin_unsteady");
-    standin.run_ms = standin_symbol(s.cudnn, "standin_run_ms");
-    standin.launches = standin_symbol(s.cuda, "standin_launches");
-    standin.launch_ms = standin_symbol(s.cuda, "standin_launch_ms");
-    standin.workspace_bytes = standin_symbol(s.cudnn, "standin_workspace_bytes");
-    standin.runs = standin_symbol(s.cudnn, "standin_runs");
-    standin.plans = standin_symbol(s.cudnn, "standin_plans");
-    standin.stream = standin_symbol(s.cudnn, "standin_stream");
-    standin.pushed = standin_symbol(s.cuda, "standin_pushed");
-    standin.retained = standin_symbol(s.cuda, "standin_retained");
+    if (!standins_open(&standin)) return -1;
     *standin.workspace_bytes = 4096;
     return 0;
 }

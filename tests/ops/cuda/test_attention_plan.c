@@ -27,13 +27,7 @@
 
 enum { BATCH = 2, HEADS = 4, QUERIES = 128, KEYS = 256, DIM = 64, GRADIENTS = 3, RESULTS = 4 };
 
-static struct {
-    bool *fails;
-    double *launch_ms, *run_ms;
-    uint32_t *runs;
-    int *launches;
-    int (*finish)(uint32_t call);
-} standin;
+static standins standin;
 
 /* ---- A call of cuDNN's as a kernel of the driver's stand-in ---- */
 
@@ -70,16 +64,9 @@ static bool put(void *stream, uint32_t call) {
 
 static int open_standins(void **state) {
     (void)state;
-    standins s;
-    if (!standins_open(&s)) return -1;
-    standin.fails = standin_symbol(s.cudnn, "standin_fails");
-    standin.run_ms = standin_symbol(s.cudnn, "standin_run_ms");
-    standin.runs = standin_symbol(s.cudnn, "standin_runs");
-    standin.launches = standin_symbol(s.cuda, "standin_launches");
-    standin.launch_ms = standin_symbol(s.cuda, "standin_launch_ms");
-    *(void **)&standin.finish = standin_symbol(s.cudnn, "standin_finish");
-    *(bool (**)(void *, uint32_t))standin_symbol(s.cudnn, "standin_put") = put;
-    *(int64_t *)standin_symbol(s.cudnn, "standin_workspace_bytes") = 1000;
+    if (!standins_open(&standin)) return -1;
+    *standin.put = put;
+    *standin.workspace_bytes = 1000;
     return 0;
 }
 
@@ -257,7 +244,8 @@ static void test_failure(void **state) {
     const int launches = *standin.launches;
     r = run_on("cuda:0", ROTA_BF16, false);
     assert_int_equal(puts_made, 0);
-    assert_int_equal(*standin.launches - launches, 1 + 2); /* of the gradient Hopper's, which are the fewest */
+    assert_int_equal(*standin.launches - launches,
+                     1 + 2); /* of the gradient Hopper's, which are the fewest */
     *standin.fails = false;
     drop(&r);
     stop();

@@ -17,27 +17,15 @@
 #include "tests/ops/cuda/hopper.h"
 #include "tests/ops/cuda/standins.h"
 
-static struct {
-    bool *refuses;
-    double *run_ms, *launch_ms;
-    uint32_t *runs;
-    int *launches, *together;
-} standin;
+static standins standin;
 static char some_stream;
 enum { CUDNN_WORKSPACE = 16 << 20 }; /* much more than Hopper's way takes here */
 
 static int open_standins(void **state) {
     (void)state;
-    standins s;
-    if (!standins_open(&s)) return -1;
-    standin.refuses = standin_symbol(s.cudnn, "standin_refuses");
-    standin.run_ms = standin_symbol(s.cudnn, "standin_run_ms");
-    standin.runs = standin_symbol(s.cudnn, "standin_runs");
-    standin.launches = standin_symbol(s.cuda, "standin_launches");
-    standin.together = standin_symbol(s.cuda, "standin_together");
-    standin.launch_ms = standin_symbol(s.cuda, "standin_launch_ms");
-    *(bool *)standin_symbol(s.cudnn, "standin_idle") = true;
-    *(int64_t *)standin_symbol(s.cudnn, "standin_workspace_bytes") = CUDNN_WORKSPACE;
+    if (!standins_open(&standin)) return -1;
+    *standin.idle = true;
+    *standin.workspace_bytes = CUDNN_WORKSPACE;
     return 0;
 }
 

@@ -23,36 +23,11 @@ enum { WORKSPACE = 4096, OPERANDS_MAX = ROTA_CONV_WEIGHT_OPERANDS + 1 };
 /* Any address that is not NULL. */
 static char some_stream, some_workspace[WORKSPACE] __attribute__((aligned(64)));
 
-static struct {
-    bool *refuses, *fails, *idle;
-    double *run_ms, *launch_ms, *engine_ms;
-    int *launches, *engines;
-    int64_t *workspace_bytes, *engine;
-    uint32_t *runs, *plans, *notes;
-    void **stream;
-    int *pushed, *retained;
-} standin;
+static standins standin;
 
 static int open_standins(void **state) {
     (void)state;
-    standins s;
-    if (!standins_open(&s)) return -1;
-    standin.refuses = standin_symbol(s.cudnn, "standin_refuses");
-    standin.fails = standin_symbol(s.cudnn, "standin_fails");
-    standin.idle = standin_symbol(s.cudnn, "standin_idle");
-    standin.run_ms = standin_symbol(s.cudnn, "standin_run_ms");
-    standin.engine_ms = standin_symbol(s.cudnn, "standin_engine_ms");
-    standin.engines = standin_symbol(s.cudnn, "standin_engines");
-    standin.engine = standin_symbol(s.cudnn, "standin_engine");
-    standin.notes = standin_symbol(s.cudnn, "standin_notes");
-    standin.launches = standin_symbol(s.cuda, "standin_launches");
-    standin.launch_ms = standin_symbol(s.cuda, "standin_launch_ms");
-    standin.workspace_bytes = standin_symbol(s.cudnn, "standin_workspace_bytes");
-    standin.runs = standin_symbol(s.cudnn, "standin_runs");
-    standin.plans = standin_symbol(s.cudnn, "standin_plans");
-    standin.stream = standin_symbol(s.cudnn, "standin_stream");
-    standin.pushed = standin_symbol(s.cuda, "standin_pushed");
-    standin.retained = standin_symbol(s.cuda, "standin_retained");
+    if (!standins_open(&standin)) return -1;
     *standin.workspace_bytes = WORKSPACE;
     return 0;
 }
