@@ -2,12 +2,12 @@
 # Installs what is missing, builds, and runs the tests: the release build's, then those of the address and
 # undefined-behaviour sanitizers and of the thread sanitizer, in one ctest whose summary is the last thing printed.
 # ./check.sh [--quick | --full] [--profile] [ctest options], such as -R submit
-# Every test once in the release build, of some a part each day, and the sanitizers' runs of what matters, half of the
-# long ones each day (tests/levels.cmake): 18 minutes from nothing on two cores.
+# Every test once in the release build, of some a part each day, and the sanitizers' runs of what matters, a third of
+# the long ones each day (tests/levels.cmake): 18 minutes from nothing on two cores.
 # --quick: without sanitizers and what takes long, in a build of its own that is soon there (build-quick): four minutes.
 # --full: clang's sanitizers, too, all parts and halves, and more of everything, of which every day has another quarter
-# (tests/draw.sh), over the release build. Without it, CUDA images only compile where no driver could run them
-# (build-usual), and nothing is built that only its tests need.
+# (tests/draw.sh). Without it nothing is built that only its tests need. Where no driver could run CUDA images they are
+# only compiled, with --full for one architecture, another each day (build-usual, build-full).
 # --profile: says at the end how long each build took, and the ten slowest tests.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -30,7 +30,7 @@ started=$SECONDS builds=()
 export ROTA_DRAW=$draw # the same for all, also where a day begins meanwhile
 echo "draw $draw (ROTA_DRAW=$draw repeats it)"
 presets=(usual asan tsan)
-labels=(-LE "full|half_$(((draw + 1) % 2))")
+labels=(-LE "full|third_[^$((draw % 3))]")
 if [[ " $* " == *' -R '* ]]; then labels=(-LE full); fi # who names a test has it on any day
 rota_options=(-DROTA_USUAL=ON -DROTA_CUDA_ONLY_COMPILES=ON)
 case $level in
@@ -39,8 +39,8 @@ case $level in
     labels=(-LE 'full|long')
     ;;
   full) # and what is short by clang's sanitizers
-    presets=(release asan tsan clang)
-    rota_options=(-DROTA_USUAL=OFF -DROTA_CUDA_ONLY_COMPILES=OFF)
+    presets=(full asan tsan clang)
+    rota_options=(-DROTA_USUAL=OFF -DROTA_CUDA_ONLY_COMPILES=OFF "-DROTA_CUDA_DRAW=$draw")
     labels=(-LE "clang_long|quarter_[^$((draw % 4))]")
     ;;
 esac
@@ -48,7 +48,7 @@ for preset in "${presets[@]}"; do
   echo "building $preset"
   began=$SECONDS
   case $preset in
-    release | usual | quick) rota_build "$preset" ;;
+    full | usual | quick) rota_build "$preset" ;;
     *) rota_build "$preset" rota_tests ;;
   esac
   builds+=("$((SECONDS - began)) s  building $preset")
@@ -57,11 +57,7 @@ echo "built in $((SECONDS - started)) s"
 
 # One ctest over the build folders; the sanitizer folders prefix their tests' names.
 mkdir -p build-check
-for preset in "${presets[@]}"; do
-  folder=build-$preset
-  [ "$preset" != release ] || folder=build
-  printf 'subdirs("%s/%s")\n' "$PWD" "$folder"
-done >build-check/CTestTestfile.cmake
+printf "subdirs(\"$PWD/build-%s\")\n" "${presets[@]}" >build-check/CTestTestfile.cmake
 # The thread sanitizer's memory layout does not fit every kernel's address randomisation.
 fixed_addresses=()
 if setarch "$(uname -m)" -R true 2>/dev/null; then fixed_addresses=(setarch "$(uname -m)" -R); fi

@@ -7,10 +7,13 @@
 # highest virtual architecture given that it can run (75, if none is given), and PTX of the virtual ones, for every
 # later device. A virtual architecture with a letter (90a) serves that architecture alone, and leaves no PTX. With
 # ROTA_CUDA_ONLY_COMPILES, where there is no NVIDIA driver to run them, images have PTX of the last virtual architecture
-# alone, and that unoptimised: they compile, and have their entries.
+# alone, and that unoptimised: they compile, and have their entries. With ROTA_CUDA_DRAW, a number, they have there
+# machine code for one of ROTA_CUDA_ARCHITECTURES, the one of that number counted round, or such PTX where it has none.
 option(ROTA_CUDA "Compile the CUDA kernels, where nvcc is found" ON)
 set(ROTA_CUDA_ARCHITECTURES 75 80 86 89 90a 100 CACHE STRING
   "Architectures that CUDA images have machine code for, where the compiler knows them")
+
+set(ROTA_CUDA_DRAW "" CACHE STRING "Where there is no NVIDIA driver: of which architecture alone images are")
 
 find_program(ROTA_NVCC nvcc HINTS ENV CUDAToolkit_ROOT ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda
   PATH_SUFFIXES bin)
@@ -52,6 +55,11 @@ if(ROTA_CUDA AND ROTA_NVCC_VERSION)
     endif()
   endforeach()
 endif()
+if(ROTA_CUDA_REAL AND NOT ROTA_CUDA_DRAW STREQUAL "" AND NOT EXISTS /dev/nvidiactl)
+  list(LENGTH ROTA_CUDA_REAL count)
+  math(EXPR drawn "${ROTA_CUDA_DRAW} % ${count}")
+  list(GET ROTA_CUDA_REAL ${drawn} ROTA_CUDA_REAL)
+endif()
 if(ROTA_CUDA_REAL)
   string(REGEX MATCH "release ([0-9.]+)" unused "${ROTA_NVCC_VERSION}")
   message(STATUS "CUDA kernels: nvcc ${CMAKE_MATCH_1} (${ROTA_NVCC}), for ${ROTA_CUDA_REAL}")
@@ -63,12 +71,17 @@ endif()
 # The -gencode flags for an image; empty: nothing to build.
 function(rota_cuda_codes out)
   set(codes)
-  if(ROTA_CUDA_ONLY_COMPILES AND ROTA_CUDA_REAL AND NOT EXISTS /dev/nvidiactl)
-    list(GET ARGN -1 last)
-    set(${out} -gencode=arch=compute_${last},code=compute_${last} -Xcicc -O0 PARENT_SCOPE)
-    return()
+  set(unrun FALSE) # there is a compiler, and no driver that could run what it makes
+  set(reals ${ROTA_CUDA_REAL})
+  if(ROTA_CUDA_REAL AND NOT EXISTS /dev/nvidiactl)
+    if(ROTA_CUDA_ONLY_COMPILES)
+      set(unrun TRUE)
+      set(reals)
+    elseif(NOT ROTA_CUDA_DRAW STREQUAL "")
+      set(unrun TRUE)
+    endif()
   endif()
-  foreach(real ${ROTA_CUDA_REAL})
+  foreach(real ${reals})
     string(REGEX REPLACE "[a-z]$" "" number ${real})
     set(best 0)
     foreach(virtual ${ARGN})
@@ -84,6 +97,14 @@ function(rota_cuda_codes out)
       list(APPEND codes -gencode=arch=compute_${best},code=sm_${number})
     endif()
   endforeach()
+  if(unrun)
+    if(NOT codes)
+      list(GET ARGN -1 last)
+      set(codes -gencode=arch=compute_${last},code=compute_${last} -Xcicc -O0)
+    endif()
+    set(${out} ${codes} PARENT_SCOPE)
+    return()
+  endif()
   foreach(virtual ${ARGN})
     if(ROTA_CUDA_REAL AND NOT virtual MATCHES "[a-z]$")
       list(APPEND codes -gencode=arch=compute_${virtual},code=compute_${virtual})

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds Debian's packages (librota1, librota-dev, rota-tools, python3-rota, rota-doc), a tarball, and what they are
 # made of as an SPDX document, into build-packages/out. build_packages.sh [cmake options]
+# ROTA_PACKAGES_FOLDER is another folder than build-packages.
 # Where the Python registry does not answer python3-rota and rota-doc are left out, and that is said.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,30 +10,33 @@ cd "$(dirname "$0")/.."
 rota_install_missing
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
 
+folder=${ROTA_PACKAGES_FOLDER:-build-packages}
+mkdir -p "$folder"
+folder=$(realpath "$folder")
+
 # As Debian wants programs to be linked; paths as in /usr.
 hardened="-Wl,-z,relro,-z,now"
-cmake --preset release -B build-packages -DCMAKE_INSTALL_PREFIX=/usr -DROTA_TESTS=OFF \
-  -DCMAKE_EXE_LINKER_FLAGS=$hardened -DCMAKE_SHARED_LINKER_FLAGS=$hardened "$@" >build-packages.log 2>&1 ||
-  { cat build-packages.log; exit 1; }
-mv build-packages.log build-packages/configure.log
-cmake --build build-packages --parallel "$(nproc)" >build-packages/build.log 2>&1 ||
-  { tail -n 50 build-packages/build.log; exit 1; }
+cmake --preset release -B "$folder" -DCMAKE_INSTALL_PREFIX=/usr -DROTA_TESTS=OFF \
+  -DCMAKE_EXE_LINKER_FLAGS=$hardened -DCMAKE_SHARED_LINKER_FLAGS=$hardened "$@" >"$folder/configure.log" 2>&1 ||
+  { cat "$folder/configure.log"; exit 1; }
+cmake --build "$folder" --parallel "$(nproc)" >"$folder"/build.log 2>&1 ||
+  { tail -n 50 "$folder"/build.log; exit 1; }
 
 # What else cpack takes: the Python package for the system's Python, as pip would lay it out, and the site. Each in a
 # subshell, which is left with 77 where the registry does not answer.
 package_of_python() (
   set -e
-  rota_pip_install build-packages/python-venv -r python/tests/requirements.txt
-  local made=build-packages/package/python
-  rm -rf build-packages/wheel "$made"
-  build-packages/python-venv/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps \
-    -C cmake.define.ROTA_BUILT="$PWD/build-packages" -C build-dir="$PWD/build-packages/python-build" \
-    -w build-packages/wheel ./python
-  python3 -m zipfile -e build-packages/wheel/rota-*.whl "$made"
+  rota_pip_install "$folder"/python-venv -r python/tests/requirements.txt
+  local made="$folder"/package/python
+  rm -rf "$folder"/wheel "$made"
+  "$folder"/python-venv/bin/pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps \
+    -C cmake.define.ROTA_BUILT="$folder" -C build-dir="$folder/python-build" \
+    -w "$folder"/wheel ./python
+  python3 -m zipfile -e "$folder"/wheel/rota-*.whl "$made"
   rm "$made"/rota-*.dist-info/RECORD # of pip's, which would take out what dpkg put there
   strip --strip-unneeded "$made"/rota/*.so
 )
-package_of_documentation() (scripts/build_docs.sh build-packages)
+package_of_documentation() (scripts/build_docs.sh "$folder")
 components=''
 for component in python documentation; do
   set +e # which a condition would be for all that it calls
@@ -45,13 +49,13 @@ for component in python documentation; do
     *) exit $code ;;
   esac
 done
-cmake -B build-packages -DROTA_PACKAGES="$components" >>build-packages/configure.log
+cmake -B "$folder" -DROTA_PACKAGES="$components" >>"$folder"/configure.log
 
-rm -rf build-packages/out
+rm -rf "$folder"/out
 for generator in DEB TGZ; do
-  (cd build-packages && cpack -G $generator -B out) >build-packages/cpack.log 2>&1 ||
-    { cat build-packages/cpack.log; exit 1; }
+  (cd "$folder" && cpack -G $generator -B out) >"$folder"/cpack.log 2>&1 ||
+    { cat "$folder"/cpack.log; exit 1; }
 done
-rm -rf build-packages/out/_CPack_Packages
-python3 scripts/sbom.py . build-packages/out
-ls build-packages/out
+rm -rf "$folder"/out/_CPack_Packages
+python3 scripts/sbom.py . "$folder"/out
+ls "$folder"/out

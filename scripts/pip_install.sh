@@ -2,10 +2,14 @@
 # Sourced: rota_pip_install VENV PACKAGE... makes the virtual environment where it is not there, and installs into it.
 # Where the Python registry does not answer it exits with 77, which is skipped; what else goes wrong is an error.
 rota_pip_install() {
-  local venv=$1 said
+  local venv=$1 said lock
   shift
+  mkdir -p "$(dirname "$venv")"
+  exec {lock}>"$venv.lock" # others install into the same
+  flock "$lock"
   [ -x "$venv/bin/pip" ] || python3 -m venv "$venv"
-  said=$("$venv/bin/pip" install -q --disable-pip-version-check "$@" 2>&1) && return
+  # Python compiles what is imported, which is less than all.
+  said=$("$venv/bin/pip" install -q --no-compile --disable-pip-version-check "$@" 2>&1) && exec {lock}>&- && return
   echo "$said"
   if grep -qE "NewConnectionError|ConnectTimeout|Could not fetch URL|name resolution|Max retries" <<<"$said"; then
     echo "skipped: the Python registry does not answer"

@@ -1,5 +1,5 @@
 # Which tests check.sh runs when, by their labels: each of them at the usual level but for those of label `full`;
-# `long`: not with --quick; `half_0` and `half_1`: at the usual level on every second day; `quarter_0` to
+# `long`: not with --quick; `third_0` to `third_2`: at the usual level on every third day; `quarter_0` to
 # `quarter_3`: of those with --full on every fourth. Included at the end of tests/CMakeLists.txt.
 
 # The longest tests start first, or else the last of them would run alone: about how many seconds each takes in the
@@ -108,19 +108,22 @@ foreach(name faults_vk faults_vk_cold faults_vk_warm faults_cpu_diagnostics faul
     set_tests_properties(${name} PROPERTIES LABELS full)
   endif()
 endforeach()
-# Of these, which are long, one half on even days and the other on odd ones at the usual level.
-set(half_0 explore_cpu explore_handover explore_wait test_models_gate test_models_loss test_models_turns
-  tsan.test_share tsan.test_replays tsan.test_hostio tsan.test_gate_watch tsan.test_exec_cpu tsan.test_room
-  tsan.test_external tsan.fuzz_watched tsan.test_reclaim asan.fuzz_bytes_programs asan.test_share asan.test_replays
-  asan.test_fork asan.test_travel asan.test_no_memory)
-set(half_1 explore_tickets explore_lanes explore_turns test_models_pump test_models_reclaim test_models_external
-  test_models_deliver tsan.test_loss tsan.fuzz_adversary tsan.test_runtime tsan.fuzz_losses tsan.test_travel
-  tsan.test_exec_adversary_contract tsan.test_awaited tsan.fuzz_shared_cuda_stub tsan.test_outputs asan.test_inputs
-  asan.fuzz_bytes_text asan.test_loss asan.test_hostio_staging asan.test_exec_vk asan.test_runtime asan.test_ops)
-foreach(half 0 1)
-  foreach(name ${half_${half}})
+# Of these, which are long, a third each day at the usual level.
+set(third_0 explore_cpu explore_handover explore_wait test_models_loss test_models_pump test_models_reclaim
+  test_models_turns tsan.fuzz_adversary tsan.test_awaited tsan.test_cuda_application tsan.test_gate_watch
+  asan.fuzz_bytes_programs asan.test_fork asan.test_hostio_staging asan.test_no_memory asan.test_share
+  asan.test_travel)
+set(third_1 test_models_external test_models_gate tsan.fuzz_shared_cuda_stub tsan.fuzz_watched tsan.test_exec_cpu
+  tsan.test_external tsan.test_outputs tsan.test_replays tsan.test_room tsan.test_runtime tsan.test_runtime_open
+  tsan.test_share tsan.test_travel asan.test_loss asan.test_ops asan.test_replays)
+set(third_2 explore_lanes explore_tickets explore_turns test_models_deliver tsan.fuzz_cuda_stub tsan.fuzz_losses
+  tsan.fuzz_shared tsan.test_exec_adversary_contract tsan.test_gate_mix tsan.test_hostio tsan.test_loss
+  tsan.test_reclaim asan.conformance_vk_leaks asan.fuzz_bytes_text asan.test_exec_vk asan.test_inputs
+  asan.test_runtime)
+foreach(third 0 1 2)
+  foreach(name ${third_${third}})
     if(TEST ${name})
-      set_property(TEST ${name} APPEND PROPERTY LABELS half_${half})
+      set_property(TEST ${name} APPEND PROPERTY LABELS third_${third})
     endif()
   endforeach()
 endforeach()

@@ -101,10 +101,11 @@ cp -r "$source_dir/tests/interface/client" "$work/client"
 generator=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$build_dir/CMakeCache.txt")
 images=$(sed -n 's/^ROTA_IMAGE_CACHE:PATH=//p' "$build_dir/CMakeCache.txt")
 only=$(sed -n 's/^ROTA_CUDA_ONLY_COMPILES:BOOL=//p' "$build_dir/CMakeCache.txt")
+draw=$(sed -n 's/^ROTA_CUDA_DRAW:STRING=//p' "$build_dir/CMakeCache.txt")
 launcher=$(sed -n 's/^CMAKE_C_COMPILER_LAUNCHER:[A-Z]*=//p' "$build_dir/CMakeCache.txt")
 for how in add fetch; do
   quietly cmake -G "$generator" -S "$work/client" -B taken -DHOW=$how -DROTA_SOURCE="$source_dir" \
-    -DROTA_IMAGE_CACHE="$images" -DROTA_CUDA_ONLY_COMPILES="$only" \
+    -DROTA_IMAGE_CACHE="$images" -DROTA_CUDA_ONLY_COMPILES="$only" -DROTA_CUDA_DRAW="$draw" \
     "-DCMAKE_C_COMPILER_LAUNCHER=$work/client/compile_some.sh${launcher:+;$launcher}"
   ROTA_REUSE=$build_dir quietly cmake --build taken -j 2
   ./taken/with_rota cpu

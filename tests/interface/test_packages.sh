@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Debian's packages are built, and what lintian says of them is named here; unpacked into a folder of their own, a
-# program is compiled and run with them; installed in a clean root, too, where mmdebstrap can make one. test_packages.sh
-# SOURCE_DIR
+# program is compiled and run with them; installed in a clean root, too, where mmdebstrap can make one.
+# test_packages.sh SOURCE_DIR FOLDER [cmake options]: into FOLDER
 set -euo pipefail
-source_dir=$1 out=$1/build-packages/out
+source_dir=$1 out=$2/out
+export ROTA_PACKAGES_FOLDER=$2
+shift 2
 work=$(mktemp -d)
 leave() {
   if mountpoint -q "$work/clean/proc"; then umount "$work/clean/proc" "$work/clean/sys"; fi
@@ -14,7 +16,7 @@ fail() { echo "FAILED: $*"; exit 1; }
 for program in dpkg-deb dpkg-shlibdeps cpack; do
   command -v $program >/dev/null || { echo "skipped: no $program"; exit 77; }
 done
-"$source_dir/scripts/build_packages.sh" | tee "$work/built"
+"$source_dir/scripts/build_packages.sh" "$@" | tee "$work/built"
 version=$(sed -n 's/^version: //p' "$source_dir/CITATION.cff")
 for name in librota1 librota-dev rota-tools; do
   [ -f "$out/${name}_$version-1_$(dpkg --print-architecture).deb" ] || fail "there is no package $name"

@@ -59,7 +59,7 @@ if [ -z "$chromium" ]; then
   exit 77
 fi
 [ -d "$site" ] || "$source_dir/scripts/build_docs.sh" "$build_dir" --site
-venv=$build_dir/docs-venv
+venv=$build_dir/python-venv
 . "$source_dir/scripts/pip_install.sh"
 if ! cmp -s "$source_dir/docs/requirements-browser.txt" "$venv/installed-browser.txt"; then
   rota_pip_install "$venv" -r "$source_dir/docs/requirements-browser.txt"

@@ -2,6 +2,7 @@
 #include "tests/kit/nap.h"
 #include "tests/ops/kernel_case.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #define ARRAYS_MAX 8u
 #define GUARD 64u /* sentinel bytes on each side of an operand */
 #define DEADLINE_NS 60000000000ull
+#define KERNEL_CASES_MAX 64u
 
 static rota_exec_device *device;
 static _Atomic uint64_t reached;
@@ -444,20 +446,37 @@ void kernel_check_variants(const rota_kernel *kernel, const void *params, const 
 
 bool kernel_case_is_short;
 
+static bool is_named(const char *name, int count, char **patterns) {
+    for (int i = 0; i < count; i++)
+        if (fnmatch(patterns[i], name, 0) == 0) return true;
+    return false;
+}
+
 int kernel_case_main(const rota_exec_driver *driver, int argc, char **argv) {
-    if (argc > 1 && strcmp(argv[1], "--short") == 0) {
-        kernel_case_is_short = true;
-        argc--, argv++;
-    }
-    if (argc > 1 && strcmp(argv[1], "--list") == 0) {
+    argc--, argv++;
+    kernel_case_is_short = argc > 0 && strcmp(argv[0], "--short") == 0;
+    if (kernel_case_is_short) argc--, argv++;
+    if (argc > 0 && strcmp(argv[0], "--list") == 0) {
         for (size_t i = 0; i < kernel_case_count; i++) puts(kernel_cases[i].name);
         return 0;
     }
-    if (argc > 2 && strcmp(argv[1], "--without") == 0)
-        cmocka_set_skip_filter(argv[2]);
-    else if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
+    const bool without = argc > 0 && strcmp(argv[0], "--without") == 0;
+    if (without) argc--, argv++;
+    struct CMUnitTest chosen[KERNEL_CASES_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < kernel_case_count; i++) {
+        if (argc > 0 && is_named(kernel_cases[i].name, argc, argv) == without) continue;
+        assert_true(count < KERNEL_CASES_MAX);
+        chosen[count++] = kernel_cases[i];
+    }
+    for (int i = 0; i < argc; i++) {
+        size_t found = 0;
+        while (found < kernel_case_count && fnmatch(argv[i], kernel_cases[found].name, 0) != 0) found++;
+        if (found < kernel_case_count) continue;
+        fprintf(stderr, "no case is called %s (--list says which there are)\n", argv[i]);
+        return 2;
+    }
     main_driver = driver;
     if (!is_there(driver)) return 77;
-    return _cmocka_run_group_tests("kernels", kernel_cases, kernel_case_count, open_device, close_device);
+    return _cmocka_run_group_tests("kernels", chosen, count, open_device, close_device);
 }

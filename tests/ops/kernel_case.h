@@ -60,9 +60,9 @@ extern bool kernel_case_is_short;
 extern const struct CMUnitTest kernel_cases[];
 extern const size_t kernel_case_count;
 /* Runs them all on a driver's first device, on Vulkan under the validation layer, and fails if that reported
- * anything; a test program's whole main, where an argument picks cases by name (* for any characters),
- * --without NAME leaves some out, --short before it some sizes, and --list names them. 77, with a line on
- * stderr, where there is no device. */
+ * anything; a test program's whole main, where arguments pick cases by name (* for any characters), --without
+ * before them leaves those out, --short before all some sizes, and --list names them. 77, with a line on
+ * stderr, where there is no device, 2 where no case has a name. */
 int kernel_case_main(const rota_exec_driver *driver, int argc, char **argv);
 
 #endif
