@@ -35,7 +35,7 @@ static const rota_kernel *product_kernel(uint32_t dtype) {
 
 static void add_product(const rota_linear_params *p, uint8_t to, rota_kernel_part *parts, uint32_t *count) {
     rota_matmul_params params = rota_linear_product(p);
-    params.flags &= ~(uint32_t)ROTA_LINEAR_EPILOGUE;
+    params.flags &= ~(uint32_t)(ROTA_LINEAR_EPILOGUE | ROTA_LINEAR_SUMS_MADE);
     ADD(product_kernel(p->dtype), &params, 0, 1, to);
     if (p->flags & ROTA_MATMUL_ACCUMULATE) parts[*count - 1].mode[2] = ROTA_READWRITE;
 }
@@ -99,7 +99,8 @@ uint32_t rota_linear_gradient_parts(const rota_linear_params *p, rota_kernel_par
         return count;
     }
     const uint32_t pieces = (p->k - 1) / p->chunk + 1;
-    add_reduce(p->k, columns, p->chunk, p->dtype, ROTA_F32, summed, partial, parts, &count);
+    if (!(p->flags & ROTA_LINEAR_SUMS_MADE))
+        add_reduce(p->k, columns, p->chunk, p->dtype, ROTA_F32, summed, partial, parts, &count);
     add_reduce(pieces, columns, pieces, ROTA_F32, p->dtype, partial, sums, parts, &count);
     return count;
 }
@@ -124,10 +125,11 @@ static uint32_t parts_gradient(rota_exec_kind kind, const void *params, const ui
                                uint32_t slot_mask, const rota_cuda_target *target,
                                rota_kernel_part out_parts[ROTA_KERNEL_PARTS_MAX]) {
     (void)operand_bytes, (void)slot_mask;
-    if (kind == ROTA_EXEC_CUDA && target && rota_linear_by_library(params) &&
-        !sums_run_beside(params, target))
+    const rota_linear_params *p = params;
+    if (kind == ROTA_EXEC_CUDA && target && rota_linear_by_library(p) &&
+        !(p->flags & ROTA_LINEAR_SUMS_MADE) && !sums_run_beside(p, target))
         return 0;
-    return rota_linear_gradient_parts(params, out_parts);
+    return rota_linear_gradient_parts(p, out_parts);
 }
 
 static double work(const void *params, const uint64_t *operand_bytes) {

@@ -23,6 +23,9 @@ enum {
     ROTA_LINEAR_GRADIENT_OPERANDS
 };
 
+/* A flag of linear_gradient beside those of linear_params.h: partial is READ and has the partial sums already. */
+#define ROTA_LINEAR_SUMS_MADE 2048u
+
 enum {
     ROTA_LINEAR_GELU_OPERAND_KEPT,
     ROTA_LINEAR_GELU_OPERAND_DY,

@@ -4,6 +4,7 @@
 #include "ops/linear.h"
 #include "ops/op.h"
 #include "ops/op_matmul.h"
+#include "ops/op_norm.h"
 #include "ops/op_rules.h"
 #include "ops/record.h"
 
@@ -183,6 +184,14 @@ static rota_status product_gradient(rota_tape *tape, const rota_op_use *use, rot
     return ROTA_OK;
 }
 
+/* Chunks that there is room for the sums of: a norm's gradient may make them, by chunks of its own (fuse_norm.c). */
+static uint64_t partial_rows(const rota_tensor *dz, uint64_t chunk) {
+    const uint64_t rows = dz->shape[0], of_norm = rota_norm_chunk(rows);
+    const bool by_norm =
+        dz->dtype != ROTA_F32 && dz->shape[1] <= ROTA_NORM_SUMS_COLUMNS_MOST && of_norm < chunk;
+    return by_norm ? (rows + of_norm - 1) / of_norm : (rows + chunk - 1) / chunk;
+}
+
 /* dw and the bias' gradient in one node, where dw is written whole; false: not recorded. */
 static rota_status both_gradients(rota_tape *tape, const rota_tensor *x, const rota_tensor *dz,
                                   bool transposed, const rota_tensor *dw, bool accumulate,
@@ -193,7 +202,7 @@ static rota_status both_gradients(rota_tape *tape, const rota_tensor *x, const r
     ROTA_TRY(rota_record_matrix(tape, x, &left, &x_transposed, &ldx));
     const uint64_t rows = dz->shape[0], n = dz->shape[1], k = x->shape[1];
     const uint64_t chunk = rota_reduce_chunk(1, rows, n);
-    const uint64_t partial_shape[] = {(rows + chunk - 1) / chunk, n};
+    const uint64_t partial_shape[] = {partial_rows(dz, chunk), n};
     rota_linear_params params = {
         .m = (uint32_t)(transposed ? n : k),
         .n = (uint32_t)(transposed ? k : n),
@@ -218,6 +227,7 @@ static rota_status both_gradients(rota_tape *tape, const rota_tensor *x, const r
     if (chunk < rows) {
         ROTA_TRY(rota_tape_temporary(tape, "partial", ROTA_F32, 2, partial_shape, &partial));
         accesses[4] = rota_tensor_write(&partial);
+        accesses[4].size_bytes = (rows + chunk - 1) / chunk * n * sizeof(float); /* of its own chunks */
     }
     return rota_tape_kernel(tape, &rota_kernel_linear_gradient, accesses, 5, &params, NULL, 0);
 }

@@ -1,6 +1,7 @@
 /* Ops: layernorm, rmsnorm, residual_layernorm. */
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
+#include "ops/op_norm.h"
 #include "ops/op_rules.h"
 #include "ops/record.h"
 #include "ops/remember.h"
@@ -16,7 +17,7 @@ enum { DX = 4 };
 #define CHUNK_MOST 128
 #define CHUNKS 256
 
-static uint64_t chunk_of(uint64_t rows) {
+uint64_t rota_norm_chunk(uint64_t rows) {
     const uint64_t chunk = rows / CHUNKS / CHUNK_LEAST * CHUNK_LEAST;
     return chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk > CHUNK_MOST ? CHUNK_MOST : chunk;
 }
@@ -66,7 +67,7 @@ static rota_norm_params params_of(const rota_op_use *use) {
         .flags = (use->inputs[weight].buffer ? ROTA_NORM_WEIGHT : 0) |
                  (is_layernorm(use) && use->inputs[weight + 1].buffer ? ROTA_NORM_BIAS : 0),
         .eps = use->attributes.eps,
-        .chunk = (uint32_t)chunk_of(rows),
+        .chunk = (uint32_t)rota_norm_chunk(rows),
         .dtype = x->dtype,
     };
 }

@@ -168,3 +168,5 @@ LAUNCH(linear_gelu_gradient, rota_linear_params,
        divide_up(p->m, p->chunk) * divide_up(p->n, ROTA_CUDA_REDUCE_TILE_HALF), ROTA_CUDA_THREADS)
 LAUNCH(layernorm_gradient, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_NORM_THREADS)
 LAUNCH(rmsnorm_gradient, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_NORM_THREADS)
+LAUNCH(layernorm_gradient_sums, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_NORM_THREADS)
+LAUNCH(rmsnorm_gradient_sums, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_NORM_THREADS)

@@ -12,7 +12,9 @@
 #include "ops/kernels.def"
 ROTA_CUDA_LAUNCH(linear_gelu_gradient)
 ROTA_CUDA_LAUNCH(layernorm_gradient)
+ROTA_CUDA_LAUNCH(layernorm_gradient_sums)
 ROTA_CUDA_LAUNCH(rmsnorm_gradient)
+ROTA_CUDA_LAUNCH(rmsnorm_gradient_sums)
 #undef ROTA_CUDA_LAUNCH
 
 /* A launch of at least `blocks` blocks of `threads`, along y too where x alone would not hold them. Kernels

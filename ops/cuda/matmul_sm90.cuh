@@ -165,6 +165,13 @@ template <bool bf16> __device__ __forceinline__ uint32_t matmul_pack(float low, 
     }
 }
 
+template <bool bf16> __device__ __forceinline__ float2 matmul_open(uint32_t bits) {
+    if constexpr (bf16)
+        return make_float2(__uint_as_float(bits << 16), __uint_as_float(bits & 0xFFFF0000u));
+    else
+        return __half22float2(*reinterpret_cast<const __half2 *>(&bits));
+}
+
 /* One warpgroup's results, by pieces [64, 64] through shared memory. */
 template <class tile, bool bf16>
 __device__ __forceinline__ void matmul_write(const float (&sums)[tile::slabs][tile::columns / 2], float alpha,
@@ -240,8 +247,15 @@ __device__ __forceinline__ void matmul_multiply(const matmul_params &p, const ma
     if (threadIdx.x % WARPGROUP == 0) tile_store_wait_read<0>();
 }
 
-template <class tile, bool bf16, bool transpose_a, bool transpose_b>
-__device__ __forceinline__ void matmul_sm90(const matmul_params &p, const matmul_prepared &prepared) {
+/* Of the copying warpgroup the warps that do nothing else. */
+struct matmul_nobody {
+    static constexpr int warps = 0;
+};
+
+/* `beside()`: what the copying warpgroup's other warps do, with each stage that comes: they give it back, too. */
+template <class tile, bool bf16, bool transpose_a, bool transpose_b, class B = matmul_nobody>
+__device__ __forceinline__ void matmul_sm90(const matmul_params &p, const matmul_prepared &prepared,
+                                            const B &beside = B()) {
     constexpr bool a_across = transpose_a, b_across = !transpose_b;
     const matmul_shared<tile> shared;
     /* The same for all threads of a warp, as the compiler can see. */
@@ -249,7 +263,7 @@ __device__ __forceinline__ void matmul_sm90(const matmul_params &p, const matmul
     if (threadIdx.x == 0) {
         for (int i = 0; i < tile::stages; i++) {
             barrier_init(shared.full(i), 1);
-            barrier_init(shared.empty(i), tile::cluster * tile::warpgroups * 4);
+            barrier_init(shared.empty(i), tile::cluster * tile::warpgroups * 4 + B::warps);
         }
         barrier_init_done();
         tile_prefetch_map(&prepared.a);
@@ -265,6 +279,8 @@ __device__ __forceinline__ void matmul_sm90(const matmul_params &p, const matmul
         if (warp == tile::warpgroups * 4 && threadIdx.x % 32 == 0)
             matmul_copy<tile, a_across, b_across>(p, prepared);
         __syncwarp();
+        if constexpr (B::warps > 0)
+            if (warp > tile::warpgroups * 4) beside();
     } else {
         registers_take<tile::registers_multiplying>();
         matmul_multiply<tile, bf16, a_across, b_across>(p, prepared, warpgroup);

@@ -42,6 +42,11 @@
      2 * 8 + 2 * 4 * ROTA_LINEAR_SM90_COLUMNS)
 #define ROTA_LINEAR_SM90_NAME(what, type, layout) linear_sm90_##what##_##type##_##layout
 
+/* A product that sums b's columns, too (sums_sm90.cuh): its tile, and the warps that have sums of their own. */
+#define ROTA_SUMS_SM90_TILE(X) X(128, 128, 2, 6, 1, 1, 2, 8)
+#define ROTA_SUMS_SM90_WARPS 3
+#define ROTA_SUMS_SM90_NAME(type, layout) sums_sm90_##type##_##layout
+
 /* The kernels' names, and their order in the host's table: by type, layout, tile. */
 #define ROTA_MATMUL_SM90_NAME(type, layout, rows, columns, stages, cluster)                                  \
     matmul_sm90_##type##_##layout##_##rows##x##columns##_##stages##_##cluster

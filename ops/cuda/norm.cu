@@ -320,11 +320,8 @@ struct norm_gradient_shared {
     float sums[2 * norm_group::WARPS * 32 * norm_group::W]; /* [halves, groups, dim] */
 };
 
-/* The sums of all groups of the block, by way of memory that nobody else touches. */
-ROTA_DEVICE void norm_gradient_sums(const norm_group &g, uint32_t dim, const pack<norm_group::W> &own, float *shared,
-                                    float *partial) {
-    if (g.column < dim)
-        values<false>(shared, g.group * dim + g.column, DTYPE_F32).template store<norm_group::W>(0, own, true);
+/* What the groups left there, added up in their order. */
+ROTA_DEVICE void norm_gradient_add(const norm_group &g, uint32_t dim, const float *shared, float *partial) {
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < dim; i += ROTA_CUDA_NORM_THREADS) {
         float total = shared[i];
@@ -332,8 +329,15 @@ ROTA_DEVICE void norm_gradient_sums(const norm_group &g, uint32_t dim, const pac
         partial[i] = total;
     }
 }
+/* The sums of all groups of the block, by way of memory that nobody else touches. */
+ROTA_DEVICE void norm_gradient_sums(const norm_group &g, uint32_t dim, const pack<norm_group::W> &own, float *shared,
+                                    float *partial) {
+    if (g.column < dim)
+        values<false>(shared, g.group * dim + g.column, DTYPE_F32).template store<norm_group::W>(0, own, true);
+    norm_gradient_add(g, dim, shared, partial);
+}
 
-template <bool LAYER, uint32_t DTYPE, bool WHOLE, typename A>
+template <bool LAYER, bool SUMS, uint32_t DTYPE, bool WHOLE, typename A>
 ROTA_DEVICE void norm_gradient_block(const A &args, norm_gradient_shared &shared) {
     using array = values<true>;
     constexpr uint32_t W = norm_group::W;
@@ -364,6 +368,9 @@ ROTA_DEVICE void norm_gradient_block(const A &args, norm_gradient_shared &shared
         next_rstd = stats[LAYER ? 2 * row + 1 : row];
     };
     pack<W> sum = {}, sum_h = {};
+    /* Those of dx a thread has in shared memory: registers have no room for them. */
+    const values<false> sum_dx(shared.sums, g.group * dim + g.column, DTYPE_F32);
+    if (SUMS && mine) sum_dx.template store<W>(0, sum, true);
     fetch();
     g.share<WHOLE>(shared.weight, weight, mine && p.flags & ROTA_NORM_WEIGHT, 1.0f);
     __syncthreads();
@@ -397,30 +404,46 @@ ROTA_DEVICE void norm_gradient_block(const A &args, norm_gradient_shared &shared
             gradient.v[j] = rstd * fmaf(-h.v[j], total_h, gradient.v[j] - total);
             if (add) gradient.v[j] += addend.v[j];
         }
-        if (mine) dx.place(here, dx.close(gradient), WHOLE);
+        const uint4 rounded = dx.close(gradient);
+        if (mine) dx.place(here, rounded, WHOLE);
+        if (SUMS && mine) {
+            const pack<W> stored = dx.open(rounded);
+            pack<W> sums = sum_dx.template load<W>(0, true);
+#pragma unroll
+            for (uint32_t j = 0; j < W; j++) sums.v[j] += stored.v[j];
+            sum_dx.template store<W>(0, sums, true);
+        }
+    }
+    if (SUMS) {
+        norm_gradient_add(g, dim, shared.sums, rota_operand<float>(args, SUMS ? 6 : 5) + chunk * dim);
+        __syncthreads();
     }
     float *partial = rota_operand<float>(args, 5) + chunk * dim;
     norm_gradient_sums(g, dim, sum_h, shared.sums, partial);
     if (LAYER) norm_gradient_sums(g, dim, sum, shared.sums + g.groups * dim, partial + chunks * dim);
 }
 
-template <bool LAYER, uint32_t DTYPE, typename A>
+template <bool LAYER, bool SUMS, uint32_t DTYPE, typename A>
 ROTA_DEVICE void norm_gradient_of(const A &args, norm_gradient_shared &shared) {
     if (all_aligned(args, 0, 1, 3, 4))
-        norm_gradient_block<LAYER, DTYPE, true>(args, shared);
+        norm_gradient_block<LAYER, SUMS, DTYPE, true>(args, shared);
     else
-        norm_gradient_block<LAYER, DTYPE, false>(args, shared);
+        norm_gradient_block<LAYER, SUMS, DTYPE, false>(args, shared);
 }
-template <bool LAYER, typename A> ROTA_DEVICE void norm_gradient(const A &args, norm_gradient_shared &shared) {
+template <bool LAYER, bool SUMS, typename A>
+ROTA_DEVICE void norm_gradient(const A &args, norm_gradient_shared &shared) {
     if (args.params.dtype == DTYPE_BF16)
-        norm_gradient_of<LAYER, DTYPE_BF16>(args, shared);
+        norm_gradient_of<LAYER, SUMS, DTYPE_BF16>(args, shared);
     else
-        norm_gradient_of<LAYER, DTYPE_F16>(args, shared);
+        norm_gradient_of<LAYER, SUMS, DTYPE_F16>(args, shared);
 }
-#define ROTA_NORM_GRADIENT(name, LAYER)                                                                  \
-    ROTA_KERNEL_BLOCKS(name, 6, rota_norm_params, ROTA_CUDA_NORM_THREADS, ROTA_CUDA_NORM_GROUP_BLOCKS) { \
-        __shared__ norm_gradient_shared shared;                                                          \
-        norm_gradient<LAYER>(args, shared);                                                              \
+#define ROTA_NORM_GRADIENT(name, operands, ...)                                                                  \
+    ROTA_KERNEL_BLOCKS(name, operands, rota_norm_params, ROTA_CUDA_NORM_THREADS, ROTA_CUDA_NORM_GROUP_BLOCKS) { \
+        __shared__ norm_gradient_shared shared;                                                                 \
+        norm_gradient<__VA_ARGS__>(args, shared);                                                               \
     }
-ROTA_NORM_GRADIENT(layernorm_gradient, true)
-ROTA_NORM_GRADIENT(rmsnorm_gradient, false)
+ROTA_NORM_GRADIENT(layernorm_gradient, 6, true, false)
+ROTA_NORM_GRADIENT(rmsnorm_gradient, 6, false, false)
+/* ... and the partial sums of dx's columns. */
+ROTA_NORM_GRADIENT(layernorm_gradient_sums, 7, true, true)
+ROTA_NORM_GRADIENT(rmsnorm_gradient_sums, 7, false, true)

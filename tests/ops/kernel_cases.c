@@ -454,6 +454,12 @@ static void norm_case(const rota_norm_params *given, rota_dtype type) {
         CHECK(layernorm_gradient, &p, backward, x, w, given_stats, x, y, partial);
         CHECK(layernorm_gradient, &p, backward, x, w, given_stats, x, OUT_TYPE_ON(type, n, 3), partial);
         CHECK(layernorm_gradient, &add, backward, x, w, given_stats, x, INOUT_TYPE(type, n), partial);
+        const kernel_array sums = OUT(chunks * p.dim);
+        const double of_sums =
+            rounding(type, 3e-5) * (1 + sqrt(p.chunk)); /* of what is rounded, perhaps otherwise */
+        CHECK(layernorm_gradient_sums, &p, of_sums, x, w, given_stats, x, y, partial, sums);
+        CHECK(layernorm_gradient_sums, &add, of_sums, x, w, given_stats, x, INOUT_TYPE(type, n), partial,
+              sums);
     }
     if (p.flags & ROTA_NORM_BIAS) return;
     const kernel_array rms = OUT(p.rows), given_rms = IN_RANGE(p.rows, 0.1, 1);
@@ -465,6 +471,8 @@ static void norm_case(const rota_norm_params *given, rota_dtype type) {
     if (!kernel_case_is_one(&rota_kernel_rmsnorm_gradient, &p)) return;
     CHECK(rmsnorm_gradient, &p, backward, x, w, given_rms, x, y, OUT(chunks * p.dim));
     CHECK(rmsnorm_gradient, &add, backward, x, w, given_rms, x, INOUT_TYPE(type, n), OUT(chunks * p.dim));
+    CHECK(rmsnorm_gradient_sums, &add, rounding(type, 3e-5) * (1 + sqrt(p.chunk)), x, w, given_rms, x,
+          INOUT_TYPE(type, n), OUT(chunks * p.dim), OUT(chunks * p.dim));
 }
 
 static void test_norm(void **state) {
