@@ -7,6 +7,7 @@
 #include "ops/op.h"
 #include "ops/op_rules.h"
 #include "ops/record.h"
+#include "ops/update_params.h"
 
 #include <string.h>
 
@@ -15,6 +16,13 @@ enum { ADAMW, MOMENTUM };
 /* Operands: p, g, state ..., factor, half. */
 static uint32_t states_of(const rota_op_use *use) {
     return use->op == &rota_ops_optimizer[ADAMW] ? 2 : 1;
+}
+
+/* Whether adamw's factor has the learning rate and the step, too. */
+static bool has_rates(const rota_op_use *use) {
+    const rota_tensor *f = &use->inputs[2 + states_of(use)];
+    return states_of(use) == 2 && f->buffer && f->dtype == ROTA_F32 && f->rank == 1 && f->shape[0] == 3 &&
+           rota_tensor_is_contiguous(f);
 }
 
 static rota_status fail_operand(const rota_op_use *use, uint32_t input, const char *expected) {
@@ -42,8 +50,9 @@ static rota_status shape_update(const rota_op_use *use, rota_tensor *out) {
         return fail_operand(use, i, text);
     }
     const rota_tensor *f = &use->inputs[factor];
-    if (f->buffer && (f->dtype != ROTA_F32 || rota_tensor_count(f) != 1))
-        return fail_operand(use, factor, "f32 [1]");
+    const bool one = f->dtype == ROTA_F32 && rota_tensor_count(f) == 1;
+    if (f->buffer && !one && !has_rates(use))
+        return fail_operand(use, factor, states_of(use) == 2 ? "f32 [1], or f32 [3], contiguous" : "f32 [1]");
     return states_of(use) == 2 ? rota_shape_require_u32(use, 1, "step") : ROTA_OK;
 }
 
@@ -70,7 +79,7 @@ static rota_status record_update(rota_tape *tape, const rota_op_use *use, const 
 static uint32_t flags_of(const rota_op_use *use) {
     const uint32_t factor = 2 + states_of(use);
     return use->attributes.flags | (use->inputs[factor].buffer ? ROTA_UPDATE_FACTOR : 0) |
-           (use->inputs[factor + 1].buffer ? ROTA_UPDATE_HALF : 0);
+           (use->inputs[factor + 1].buffer ? ROTA_UPDATE_HALF : 0) | (has_rates(use) ? ROTA_UPDATE_RATES : 0);
 }
 
 static rota_status record_adamw(rota_tape *tape, rota_op_use *use) {

@@ -77,7 +77,8 @@ typedef struct rota_adamw {
 #define ROTA_ADAMW(...) ROTA_SIZED(rota_adamw, __VA_ARGS__)
 
 /* AdamW (Loshchilov and Hutter, Decoupled weight decay regularization, 2019), or Adam (Kingma and Ba, 2015).
- */
+ * `factor` may be f32 [3], contiguous: {factor, learning rate, step}, which are then those of the device's
+ * memory; lr and step are not read. */
 ROTA_API rota_status rota_op_adamw(rota_tape *tape, rota_tensor p, rota_tensor g, rota_tensor m,
                                    rota_tensor v, const rota_adamw *options);
 

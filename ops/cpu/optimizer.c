@@ -1,6 +1,7 @@
 /* CPU kernels: adamw, momentum, loss_scale. Items are elements, of loss_scale one. */
 #include "cpu.h"
 #include "half.h"
+#include "ops/update_params.h"
 
 enum { BLOCK = 1024 }; /* elements whose 16-bit forms are converted at a time */
 
@@ -19,12 +20,12 @@ void rota_cpu_items_momentum(const void *params, const uint64_t *operand_bytes, 
 }
 
 /* The bias corrections come in as the size of the step and as the factor of sqrt(v). */
-ROTA_VECTOR static void adamw(const rota_adamw_params *o, float factor, float step_size, float root_factor,
-                              float *restrict p, const float *restrict g, float *restrict m,
-                              float *restrict v, uint64_t count) {
+ROTA_VECTOR static void adamw(const rota_adamw_params *o, float lr, float factor, float step_size,
+                              float root_factor, float *restrict p, const float *restrict g,
+                              float *restrict m, float *restrict v, uint64_t count) {
     const float b1 = o->beta1, b2 = o->beta2, eps = o->eps;
     const bool coupled = o->flags & ROTA_UPDATE_COUPLED;
-    const float keep = coupled ? 1.0f : 1.0f - o->lr * o->weight_decay;
+    const float keep = coupled ? 1.0f : 1.0f - lr * o->weight_decay;
     const float added = coupled ? o->weight_decay : 0.0f;
     for (uint64_t i = 0; i < count; i++) {
         float gradient = g[i] * factor + added * p[i];
@@ -38,17 +39,21 @@ ROTA_VECTOR static void adamw(const rota_adamw_params *o, float factor, float st
 
 rota_status rota_cpu_adamw(const rota_kernel_call *call) {
     const rota_adamw_params *o = call->params;
-    if (o->step == 0) return rota_fail(ROTA_NODE_FAILED, "adamw: step is 0, expected 1 or more");
-    const double first = 1.0 - pow((double)o->beta1, (double)o->step);
-    const double second = 1.0 - pow((double)o->beta2, (double)o->step);
-    const float factor = o->flags & ROTA_UPDATE_FACTOR ? *(const float *)call->operands[4] : 1.0f;
-    const float step_size = (float)((double)o->lr / first), root_factor = (float)(1.0 / sqrt(second));
+    const float *given = call->operands[4];
+    const bool rates = (o->flags & ROTA_UPDATE_RATES) != 0;
+    const float factor = o->flags & ROTA_UPDATE_FACTOR ? given[0] : 1.0f, lr = rates ? given[1] : o->lr;
+    uint32_t step = o->step;
+    if (rates) step = given[2] >= 1.0f && given[2] < 4294967296.0f ? (uint32_t)given[2] : 0;
+    if (step == 0) return rota_fail(ROTA_NODE_FAILED, "adamw: step is 0, expected 1 or more");
+    const double first = 1.0 - pow((double)o->beta1, (double)step);
+    const double second = 1.0 - pow((double)o->beta2, (double)step);
+    const float step_size = (float)((double)lr / first), root_factor = (float)(1.0 / sqrt(second));
     float *p = call->operands[0], *m = call->operands[2], *v = call->operands[3], wide[BLOCK];
     for (uint64_t begin = call->begin; begin < call->end; begin += BLOCK) {
         const uint64_t count = call->end - begin < BLOCK ? call->end - begin : BLOCK;
         const float *g = rota_cpu_widen(o->g_dtype, call->operands[1], begin, count, wide);
         if (!(factor < 0.0f))
-            adamw(o, factor, step_size, root_factor, p + begin, g, m + begin, v + begin, count);
+            adamw(o, lr, factor, step_size, root_factor, p + begin, g, m + begin, v + begin, count);
         if (o->flags & ROTA_UPDATE_HALF)
             rota_cpu_narrow(o->half_dtype, p + begin, call->operands[5], begin, count);
     }

@@ -1,6 +1,7 @@
 /* CUDA kernels: adamw, momentum, loss_scale. The first two are bound by memory: a thread has eight neighbouring
  * elements. */
 #include "ops/cuda/values.cuh"
+#include "ops/update_params.h"
 
 constexpr int EACH = ROTA_CUDA_ELEMENTS / ROTA_CUDA_THREADS;
 static_assert(EACH == 8, "a vector of 16 bytes of 16-bit gradients");
@@ -76,8 +77,10 @@ ROTA_DEVICE void update(const A &args, B begin, F f) {
 
 ROTA_KERNEL(adamw, 6, rota_adamw_params, ROTA_CUDA_THREADS) {
     const rota_adamw_params &o = args.params;
-    const float lr = rota_param_f32(args, 0, o.lr);
-    const uint32_t step = rota_param_u32(args, 1, o.step);
+    const float *given = rota_operand<const float>(args, 4);
+    const bool rates = o.flags & ROTA_UPDATE_RATES;
+    const float lr = rates ? given[1] : rota_param_f32(args, 0, o.lr);
+    const uint32_t step = rates ? static_cast<uint32_t>(given[2]) : rota_param_u32(args, 1, o.step);
     __shared__ float correction[2];
     float step_size, root_factor;
     auto begin = [&] {

@@ -39,8 +39,9 @@ void main() {
     const uint i = rota_index();
     if (rota_beyond(pc.count)) return;
     const uint64_t p = rota_operand(0), m = rota_operand(2), v = rota_operand(3);
-    const float lr = rota_param_f32(0, pc.lr);
-    const uint step = rota_param_u32(1, pc.step);
+    const bool rates = (pc.flags & UPDATE_RATES) != 0u;
+    const float lr = rates ? load(rota_operand(4), 1u) : rota_param_f32(0, pc.lr);
+    const uint step = rates ? uint(load(rota_operand(4), 2u)) : rota_param_u32(1, pc.step);
     const float factor = (pc.flags & UPDATE_FACTOR) != 0u ? load(rota_operand(4), 0u) : 1.0;
     float weight = load(p, i);
     if (!(factor < 0.0)) {

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "ops/update_params.h"
 #include "tests/ops/kernel_case.h"
 
 static const uint32_t counts[] = {1, 3, 4, 63, 257, 1027, 70001};
@@ -649,6 +650,12 @@ static void test_optimizer(void **state) {
             rota_adamw_params p = {
                 n, flags | ROTA_UPDATE_FACTOR, 1e-2f, steps[i], 0.9f, 0.999f, 1e-8f, 0.1f, ROTA_F32, 0};
             CHECK(adamw, &p, 1e-5, INOUT(n), IN(n), INOUT(n), second, IN_RANGE(1, 0.5, 2), IN(1));
+            /* the rate and the step beside the factor */
+            rota_adamw_params held = p;
+            held.flags |= ROTA_UPDATE_RATES;
+            held.lr = 0.5f;
+            held.step = 77;
+            CHECK(adamw, &held, 1e-5, INOUT(n), IN(n), INOUT(n), second, IN_RANGE(3, 1, 2), IN(1));
             /* a negative factor: nothing changes but the copy */
             CHECK(adamw, &p, 0, INOUT(n), IN(n), INOUT(n), second, IN_RANGE(1, -2, -1), IN(1));
         }

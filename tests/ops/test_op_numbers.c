@@ -204,11 +204,50 @@ static void own_products_are_products(void **state) {
         }
 }
 
+/* One step of adamw with its rate and its count given, and by what is in memory beside the factor. */
+static void adamw_takes_rates_from_memory(void **state) {
+    (void)state;
+    enum { COUNT = 37 };
+    const float rates[] = {0.5f, 0.02f, 7}, factor = 0.5f;
+    float values[4][COUNT];
+    uint64_t random = 5;
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < COUNT; j++) values[i][j] = (float)((double)(test_random(&random) >> 11) * 0x1p-53);
+    op_kit kit;
+    op_kit_open(&kit);
+    const rota_tensor g = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(COUNT), values[3]),
+                      held = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(3), rates),
+                      one = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(1), &factor);
+    rota_adamw options = ROTA_ADAMW(.lr = ROTA_CONSTANT(0.02), .step = ROTA_CONSTANT(7), .beta1 = 0.9f,
+                                    .beta2 = 0.99f, .eps = 1e-8f, .weight_decay = 0.1f, .factor = one);
+    uint32_t outputs[2][3];
+    for (int way = 0; way < 2; way++) {
+        rota_tensor x[3];
+        for (int i = 0; i < 3; i++) x[i] = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(COUNT), values[i]);
+        assert_ok(rota_op_adamw(kit.tape, x[0], g, x[1], x[2], &options));
+        for (int i = 0; i < 3; i++) outputs[way][i] = op_kit_output(&kit, x[i]);
+        options.factor = held;
+        options.lr = ROTA_CONSTANT(77);
+        options.step = ROTA_CONSTANT(1);
+    }
+    options.factor = g;
+    rota_tensor p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(COUNT), values[0]);
+    assert_status(rota_op_adamw(kit.tape, p, g, p, p, &options), ROTA_INVALID_ARGUMENT);
+    assert_non_null(strstr(rota_last_error(), "factor is f32 [37]"));
+    assert_non_null(strstr(rota_last_error(), "expected f32 [1], or f32 [3], contiguous"));
+    op_kit_run(&kit);
+    for (int i = 0; i < 3; i++) {
+        assert_memory_equal(kit.output_data[outputs[0][i]], kit.output_data[outputs[1][i]], sizeof values[i]);
+        assert_true(op_kit_f32(&kit, outputs[0][i])[0] != values[i][0]);
+    }
+    op_kit_close(&kit);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_half_survives),           cmocka_unit_test(narrowing_rounds_to_nearest_even),
         cmocka_unit_test(dropout_is_philox_and_replays), cmocka_unit_test(functions_hold_at_the_ends),
-        cmocka_unit_test(own_products_are_products),
+        cmocka_unit_test(own_products_are_products),     cmocka_unit_test(adamw_takes_rates_from_memory),
     };
     return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
 }
