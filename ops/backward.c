@@ -342,6 +342,37 @@ static rota_status check_gradient_use(const rota_op_use *use, const rota_tensor 
                         rota_tensor_describe(expected, other, sizeof other));
 }
 
+/* Inputs that are all of one range of a buffer, between one another, whose gradients lie in another just so: one
+ * parameter with one gradient, in which each has its part. */
+static bool lie_together(const rota_op_use *use, uint32_t wanted, const rota_tensor *grads, rota_tensor *out_param,
+                         rota_tensor *out_grad) {
+    const rota_tensor *xs[ROTA_OP_INPUTS_MAX], *first = NULL, *first_grad = NULL;
+    uint64_t begin, end;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < use->input_count; i++) {
+        if (!(wanted & 1u << i)) continue;
+        const rota_tensor *x = &use->inputs[i], *g = &grads[i];
+        if (!first) first = x, first_grad = g;
+        if (!g->buffer || g->buffer != first_grad->buffer || x->buffer != first->buffer) return false;
+        if (g->dtype != x->dtype || x->dtype != first->dtype || !rota_shapes_equal(g, x)) return false;
+        if (memcmp(g->stride, x->stride, x->rank * sizeof *x->stride) != 0) return false;
+        if (g->offset_bytes - first_grad->offset_bytes != x->offset_bytes - first->offset_bytes) return false;
+        xs[count++] = x;
+    }
+    if (count < 2 || !rota_gradient_fill_a_range(xs, count, &begin, &end)) return false;
+    const uint64_t elements = (end - begin) / rota_dtype_bytes(first->dtype);
+    *out_param = (rota_tensor){.buffer = first->buffer,
+                               .offset_bytes = first->offset_bytes,
+                               .dtype = first->dtype,
+                               .rank = 1,
+                               .shape = {elements},
+                               .stride = {1}};
+    *out_grad = *out_param;
+    out_grad->buffer = first_grad->buffer;
+    out_grad->offset_bytes = first_grad->offset_bytes;
+    return true;
+}
+
 /* Of a tape that remembers nothing else. */
 static rota_status record_gradient(rota_tape *tape, const rota_op_use *use, const rota_tensor *dy,
                                    uint32_t wanted, rota_tensor *grads) {
@@ -349,7 +380,9 @@ static rota_status record_gradient(rota_tape *tape, const rota_op_use *use, cons
     uint32_t count = 0;
     ROTA_TRY(rota_tape_remember_use(tape, use));
     tape->remember = false; /* ops that gradients are made of */
-    for (uint32_t i = 0; i < use->input_count; i++) {
+    const bool together = lie_together(use, wanted, grads, &params[0], &made[0]);
+    if (together) count = 1;
+    for (uint32_t i = 0; i < use->input_count && !together; i++) {
         if (!(wanted & 1u << i)) continue;
         params[count] = use->inputs[i];
         made[count++] = grads[i];
@@ -361,7 +394,7 @@ static rota_status record_gradient(rota_tape *tape, const rota_op_use *use, cons
         for (uint64_t u = tape->use_count; u-- > 0;) ROTA_TRY(step_back(tape, tape->uses[u], false));
     }
     ROTA_TRY(close_parameters(tape, params, count));
-    for (uint32_t i = use->input_count; i-- > 0;)
+    for (uint32_t i = together ? 0 : use->input_count; i-- > 0;)
         if (wanted & 1u << i) grads[i] = made[--count];
     return ROTA_OK;
 }

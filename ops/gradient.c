@@ -325,9 +325,8 @@ rota_status rota_gradient_target(rota_tape *tape, const rota_tensor *x, rota_ten
     return ranges_insert(tape, region, begin, end);
 }
 
-/* Whether they are every byte from the first's beginning to the last one's end, each once. */
-static bool fill_a_range(const rota_tensor *const *xs, uint32_t count, uint64_t *out_begin,
-                         uint64_t *out_end) {
+bool rota_gradient_fill_a_range(const rota_tensor *const *xs, uint32_t count, uint64_t *out_begin,
+                                uint64_t *out_end) {
     uint64_t bytes = 0;
     *out_begin = rota_tensor_begin(xs[0]);
     *out_end = 0;
@@ -348,7 +347,7 @@ rota_status rota_gradient_targets(rota_tape *tape, const rota_tensor *const *xs,
     rota_gradient_region *region, *first = NULL;
     uint64_t begin, end;
     *out_together = false;
-    if (!fill_a_range(xs, count, &begin, &end)) return ROTA_OK;
+    if (!rota_gradient_fill_a_range(xs, count, &begin, &end)) return ROTA_OK;
     for (uint32_t i = 0; i < count; i++) {
         if (!rota_gradient_wanted(tape, xs[i])) return ROTA_OK;
         ROTA_TRY(region_of(tape, xs[i], &region));

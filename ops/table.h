@@ -156,8 +156,9 @@ ROTA_API rota_status rota_op_apply(rota_tape *tape, rota_op_use *use);
  * does. Inputs have what they had then; of the outputs those that the gradient reads (rota_op.saved_outputs)
  * do, the others may have no buffer. `wanted`, bit i: of input i, contiguous, whose gradient is grads[i]: a
  * contiguous destination like the input, or, without a buffer, one that is made (TRANSIENT) and returned
- * there. `grads` has a place for each input. Inputs whose gradients are wanted do not overlap. UNSUPPORTED: the op
- * has no gradient; INVALID_ARGUMENT as rota_op_apply. */
+ * there. `grads` has a place for each input. Inputs whose gradients are wanted do not overlap. Or they are all of one
+ * range of a buffer, between one another (queries, keys and values as a product makes them), and `grads` lie in
+ * another buffer just so. UNSUPPORTED: the op has no gradient; INVALID_ARGUMENT as rota_op_apply. */
 ROTA_API rota_status rota_op_gradient(rota_tape *tape, const rota_op_use *use, rota_tensor dy,
                                       uint32_t wanted, rota_tensor *grads);
 

@@ -111,6 +111,81 @@ static void gradients_go_where_they_are_asked_for(void **state) {
     op_kit_close(&kit);
 }
 
+/* Queries, keys and values [2, 2, 5, 4] as thirds of what a product makes, [2, 5, 24]. */
+enum { BATCH = 2, LENGTH = 5, HEADS = 2, DIM = 4, WIDTH = HEADS * DIM, ALL = 3 * WIDTH };
+enum { THIRD = BATCH * LENGTH * WIDTH };
+
+static void thirds_of(const rota_tensor *whole, rota_tensor out[3]) {
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_ok(rota_tensor_slice(whole, 2, (uint64_t)i * WIDTH, WIDTH, &out[i]));
+        assert_ok(rota_tensor_reshape(&out[i], 4, (const uint64_t[]){BATCH, LENGTH, HEADS, DIM}, &out[i]));
+        assert_ok(rota_tensor_transpose(&out[i], 1, 2, &out[i]));
+    }
+}
+
+static void gradients_lie_side_by_side_as_their_inputs_do(void **state) {
+    (void)state;
+    float values[3 * THIRD], weights[THIRD];
+    make_weights(sizeof values / sizeof *values, values);
+    make_weights(THIRD, weights);
+    op_kit kit;
+    op_kit_open(&kit);
+    const rota_tensor whole = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(BATCH, LENGTH, ALL), values),
+                      dy = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(BATCH, HEADS, LENGTH, DIM), weights);
+    rota_op_use use = {.op = rota_op_find("attention"), .input_count = 3, .output_count = 2};
+    use.attributes.causal = true;
+    thirds_of(&whole, use.inputs);
+    assert_ok(rota_op_apply(kit.tape, &use));
+    rota_tensor gradient, together[ROTA_OP_INPUTS_MAX] = {{0}}, apart[ROTA_OP_INPUTS_MAX] = {{0}};
+    assert_ok(rota_tape_tensor(kit.tape, ROTA_BUFFER_TRANSIENT, "dqkv", ROTA_F32,
+                               ROTA_SHAPE(BATCH, LENGTH, ALL), &gradient));
+    thirds_of(&gradient, together);
+    assert_ok(rota_op_gradient(kit.tape, &use, dy, 7, together));
+    rota_op_use alone = use;
+    uint32_t outputs[3], expected[3];
+    for (uint32_t i = 0; i < 3; i++) assert_ok(rota_op_copy(kit.tape, use.inputs[i], &alone.inputs[i]));
+    assert_ok(rota_op_gradient(kit.tape, &alone, dy, 7, apart));
+    thirds_of(&gradient, together);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_ok(rota_op_copy(kit.tape, together[i], &together[i]));
+        outputs[i] = op_kit_output(&kit, together[i]);
+        expected[i] = op_kit_output(&kit, apart[i]);
+    }
+    op_kit_run(&kit);
+    for (uint32_t i = 0; i < 3; i++)
+        for (uint32_t j = 0; j < THIRD; j++) {
+            const float a = op_kit_f32(&kit, outputs[i])[j], b = op_kit_f32(&kit, expected[i])[j];
+            if (!(fabsf(a - b) <= 1e-6f)) fail_msg("gradient %u, element %u: %g, expected %g", i, j, a, b);
+        }
+    op_kit_close(&kit);
+}
+
+/* Beside one another in other ways, they are no one range. */
+static void gradients_that_lie_otherwise_are_refused(void **state) {
+    (void)state;
+    float values[3 * THIRD], weights[THIRD];
+    make_weights(sizeof values / sizeof *values, values);
+    make_weights(THIRD, weights);
+    op_kit kit;
+    op_kit_open(&kit);
+    const rota_tensor whole = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(BATCH, LENGTH, ALL), values),
+                      dy = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(BATCH, HEADS, LENGTH, DIM), weights);
+    rota_op_use use = {.op = rota_op_find("attention"), .input_count = 3, .output_count = 2};
+    thirds_of(&whole, use.inputs);
+    assert_ok(rota_op_apply(kit.tape, &use));
+    rota_tensor gradient, grads[ROTA_OP_INPUTS_MAX] = {{0}};
+    assert_ok(rota_tape_tensor(kit.tape, ROTA_BUFFER_TRANSIENT, "dqkv", ROTA_F32,
+                               ROTA_SHAPE(BATCH, LENGTH, ALL), &gradient));
+    thirds_of(&gradient, grads);
+    const rota_tensor first = grads[0];
+    grads[0] = grads[1];
+    grads[1] = first;
+    assert_int_equal(rota_op_gradient(kit.tape, &use, dy, 7, grads), ROTA_INVALID_ARGUMENT);
+    assert_message("parameter 0 is f32");
+    op_kit_run(&kit);
+    op_kit_close(&kit);
+}
+
 static void what_has_no_gradient_is_refused(void **state) {
     (void)state;
     float x[N];
@@ -142,6 +217,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_has_the_gradient_that_backward_gives),
         cmocka_unit_test(gradients_go_where_they_are_asked_for),
+        cmocka_unit_test(gradients_lie_side_by_side_as_their_inputs_do),
+        cmocka_unit_test(gradients_that_lie_otherwise_are_refused),
         cmocka_unit_test(what_has_no_gradient_is_refused),
     };
     return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
