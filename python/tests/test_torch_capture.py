@@ -12,6 +12,7 @@ import torch_zoo as zoo
 from torch import nn
 
 import rota.torch
+from rota.torch import adam
 
 X = torch.randn(5, 7)
 
@@ -25,7 +26,9 @@ def fresh() -> Iterator[None]:
 
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "AdamW": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.1),
+    "Adam": lambda parameters: torch.optim.Adam(parameters, lr=1e-3, weight_decay=0.1),
     "Adam amsgrad": lambda parameters: torch.optim.Adam(parameters, lr=1e-3, amsgrad=True),
+    "AdamW maximize": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, maximize=True),
     "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.02, momentum=0.9, nesterov=True),
     "SGD plain": lambda parameters: torch.optim.SGD(parameters, lr=0.02, weight_decay=0.01),
 }
@@ -74,6 +77,22 @@ def test_capture_optimizer(name: str) -> None:
     assert got == pytest.approx(expected, abs=1e-5)
     for key, value in state.items():
         torch.testing.assert_close(other[key], value, rtol=1e-4, atol=1e-5)
+    assert (str(adam.ADAMW) in rota.torch.ops()["rota"]) == (name in ("AdamW", "Adam"))
+
+
+def test_the_ops_where_no_plan_is() -> None:
+    """What PyTorch's optimizers do, of a gradient of 16 bits, too."""
+    for kind, coupled in ((torch.optim.AdamW, False), (torch.optim.Adam, True)):
+        p = nn.Parameter(torch.randn(7))
+        values = [p.detach().clone(), torch.zeros(7), torch.zeros(7)]
+        optimizer = kind([p], lr=0.01, betas=(0.8, 0.9), eps=1e-6, weight_decay=0.1)
+        for step in range(1, 4):
+            grad = torch.randn(7).to(torch.bfloat16)
+            p.grad = grad.float()
+            optimizer.step()
+            rates = adam.RATES([torch.tensor(float(step))], torch.tensor(0.01))
+            adam.ADAMW(values[0], grad, *values[1:], rates[0], 0.8, 0.9, 1e-6, 0.1, coupled)
+            torch.testing.assert_close(values[0], p.detach())
 
 
 class Small:

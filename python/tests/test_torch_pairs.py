@@ -139,7 +139,7 @@ def test_a_loss_of_scores_in_16_bits(is_captured: bool, monkeypatch: pytest.Monk
         for one, other in zip(got, values(models[0], models[0]), strict=True):
             torch.testing.assert_close(one, other, rtol=0.05, atol=0.02)
         counts = rota.torch.ops()["rota"]
-    for pair in (pairs.CROSS_ENTROPY, pairs.CROSS_ENTROPY_BACKWARD, pairs.MM_BY_ROWS):
+    for pair in (pairs.CROSS_ENTROPY, pairs.CROSS_ENTROPY_BACKWARD, pairs.WITH_ROWS):
         assert counts[str(pair)] == 1
     assert counts[str(pairs.MM_WIDE)] == 2  # by what was normed, and by the weight
     assert not [op for kind in rota.torch.ops().values() for op in kind if "softmax" in op or "nll" in op]
@@ -173,6 +173,7 @@ def test_the_ops_where_no_plan_is() -> None:
     x, weight, bias = torch.randn(4, 6), torch.rand(6) + 0.5, torch.randn(6)
     dw, db = pairs.LINEAR_GRADIENTS(x, torch.ones(4, 3))
     torch.testing.assert_close((dw, db), (x.sum(0)[:, None].expand(6, 3), x.sum(0)))
+    assert pairs.WITH_ROWS(x, 6, torch.float32).tolist() == [*x.tolist(), [0.0] * 6, [0.0] * 6]
     half = x.to(torch.bfloat16)
     torch.testing.assert_close(pairs.MM_WIDE(half, half.T), half.float() @ half.float().T)
     y, stats = pairs.LAYER_NORM(x, weight, bias, 1e-5)
@@ -190,6 +191,9 @@ def test_the_ops_where_no_plan_is() -> None:
     torch.testing.assert_close(got, loss.detach())
     grad = pairs.CROSS_ENTROPY_BACKWARD(torch.tensor(1.0), logits.detach(), labels, sums, inverse, 3)
     torch.testing.assert_close(grad, logits.grad)
+    wide = F.pad(logits.detach(), (0, 9))[:, :7]
+    grad = pairs.CROSS_ENTROPY_BACKWARD(torch.tensor(1.0), wide, labels, sums, inverse, 3)
+    torch.testing.assert_close(grad, F.pad(logits.grad, (0, 9)))
 
 
 # ---- How things lie ----
@@ -209,8 +213,84 @@ def test_scores_of_16_bits_lie_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
             scores = self.out(x.reshape(3, 3, 12))
             return F.cross_entropy(scores.flatten(0, 1), labels)
 
-    assert same(Model(), bf16=True)[str(pairs.MM_BY_ROWS)] == 1
+    assert same(Model(), bf16=True)[str(pairs.WITH_ROWS)] == 1
     assert rota.torch.ops()["torch"] == {}
+
+
+def test_products_of_scores_are_of_whole_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradients' products take the zeroes between the rows with them, so that no extent is odd."""
+    monkeypatch.setattr(pairs, "GPU_ALONE", False)
+    products: list[Any] = []
+    run = pairs.Rewriting.run
+
+    def looked_at(self: Any) -> None:
+        run(self)
+        targets = (torch.ops.aten.mm.default, pairs.MM_WIDE)
+        products.extend(tuple(pairs.value_of(one).shape) for one in self.graph.nodes if one.target in targets)
+
+    monkeypatch.setattr(pairs.Rewriting, "run", looked_at)
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.out = nn.Linear(12, 17, bias=False)
+
+        def forward(self, x: Any, labels: Any) -> Any:
+            scores = self.out(x.reshape(3, 3, 12))
+            return F.cross_entropy(scores.flatten(0, 1), labels) + self.out.weight.square().sum()
+
+    assert same(Model(), bf16=True)[str(pairs.WITH_ROWS)] == 1
+    assert sorted(products) == [(9, 12), (9, 64), (64, 12)]
+
+
+def test_scores_by_a_table_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which has no rows to add zeroes to."""
+    monkeypatch.setattr(pairs, "GPU_ALONE", False)
+    monkeypatch.setattr(program, "FIXED", {"cpu"})
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Parameter(torch.randn(12, 17) / 4)
+
+        def forward(self, x: Any, labels: Any) -> Any:
+            return F.cross_entropy(x @ self.table, labels)
+
+    counts = same(Model(), bf16=True)
+    assert counts[str(pairs.MM_BY_ROWS)] == 1 and str(pairs.WITH_ROWS) not in counts
+
+
+class SumsOfF32(torch.autograd.Function):
+    """A linear layer whose gradients are as autocast makes them on a GPU: a bias' sums are f32 before they are
+    rounded."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, weight: Any, bias: Any) -> Any:
+        ctx.save_for_backward(x, weight)
+        return torch.addmm(bias, x, weight.T)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Any) -> Any:
+        x, weight = ctx.saved_tensors
+        return dy @ weight, dy.T @ x, dy.sum(0, True, dtype=torch.float32).view(-1).to(dy.dtype)
+
+
+def test_sums_of_f32_that_are_rounded() -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.out = nn.Linear(12, 17)
+
+        def forward(self, x: Any, labels: Any) -> Any:
+            given = (one.to(torch.bfloat16) for one in (x, self.out.weight, self.out.bias))
+            return F.cross_entropy(SumsOfF32.apply(*given).float(), labels)
+
+    model = Model()
+    expected, got = values(model, model), values(model, torch.compile(model, backend="rota"))
+    for one, other in zip(got, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=0.05, atol=0.01)
+    counts = rota.torch.ops()["rota"]
+    assert counts[str(pairs.LINEAR_GRADIENTS)] == 1 and "aten.sum.dim_IntList" not in counts
 
 
 class Images(nn.Module):

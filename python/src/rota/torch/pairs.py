@@ -12,7 +12,8 @@ from torch.utils import _pytree as pytree
 
 from .. import _rota as ops
 from .._rota import Memory, Tensor
-from .lower import lowers, real
+from . import adam, heads
+from .lower import convert, lowers, part, real
 from .own import define
 from .segment import DTYPES, EACH, NotLowered, Segment, bytes_of, id_of, is_row_major, ordered
 
@@ -53,6 +54,13 @@ def norm_gradients(
     return tuple(x.new_empty(0) if grad is None else grad for grad in grads)
 
 
+def with_rows(x: Any, rows: int, dtype: torch.dtype) -> Any:
+    """A matrix in a dtype with rows of zeroes after its own."""
+    made = x.new_zeros(rows, x.shape[1], dtype=dtype)
+    made[: len(x)] = x
+    return made
+
+
 def product_by_rows(a: Any, b: Any, pitch: int) -> Any:
     """A product whose rows lie so many elements apart."""
     rows = a.new_empty(a.shape[0], pitch)[:, : b.shape[1]]
@@ -70,11 +78,18 @@ def loss_and_stats(logits: Any, labels: Any, ignored: int) -> tuple[Any, Any, An
     return loss, sums, inverse
 
 
+def whole_rows(x: Any) -> Any:
+    """As x and what lies between its rows, next to one another."""
+    return x.new_empty(x.shape[0], pitch_of(x) or x.shape[1])
+
+
 def loss_gradient(d: Any, logits: Any, labels: Any, sums: Any, inverse: Any, ignored: int) -> Any:
+    """Of scores in rows that are farther apart than they are long, with zeroes between them."""
     counts = (labels != ignored).unsqueeze(1)
     chances = (logits.to(torch.float32) - sums.unsqueeze(1)).exp()
     chances.scatter_add_(1, torch.where(counts, labels.unsqueeze(1), 0), torch.full_like(sums, -1).unsqueeze(1))
-    return (torch.where(counts, chances, 0.0) * (d * inverse)).to(logits.dtype)
+    found = (torch.where(counts, chances, 0.0) * (d * inverse)).to(logits.dtype)
+    return torch.nn.functional.pad(found, (0, whole_rows(logits).shape[1] - logits.shape[1]))
 
 
 LAYER_NORM = define(
@@ -99,7 +114,7 @@ CROSS_ENTROPY_BACKWARD = define(
     "cross_entropy_backward(Tensor d, Tensor logits, Tensor labels, Tensor sums, Tensor inverse, int ignored)"
     " -> Tensor",
     loss_gradient,
-    lambda d, logits, *rest: like(logits),
+    lambda d, logits, *rest: whole_rows(logits),
 )
 
 LINEAR_GRADIENTS = define(
@@ -111,6 +126,11 @@ MM_WIDE = define(
     "mm_wide(Tensor a, Tensor b) -> Tensor",
     lambda a, b: a.to(torch.float32) @ b.to(torch.float32),
     lambda a, b: real_numbers(a, a.shape[0], b.shape[1]),
+)
+WITH_ROWS = define(
+    "with_rows(Tensor x, int rows, ScalarType dtype) -> Tensor",
+    with_rows,
+    lambda x, rows, dtype: x.new_empty(rows, x.shape[1], dtype=dtype),
 )
 MM_BY_ROWS = define(
     "mm_by_rows(Tensor a, Tensor b, int pitch) -> Tensor",
@@ -182,6 +202,14 @@ def by_rows(x: Any, memory: Memory) -> Tensor | None:
     return memory.view(real(x), [x.shape[0], pitch], [pitch, 1], 0)
 
 
+@lowers(WITH_ROWS)
+def matrix_with_rows(s: Segment, node: Any, y: Any, x: Any, rows: int, dtype: torch.dtype) -> None:
+    real(x), real(y)
+    source, out = s.read(x), s.write(y)
+    convert(source, part(out, 0, 0, len(x)))
+    ops.fill(part(out, 0, len(x), rows), 0)
+
+
 @lowers(MM_BY_ROWS)
 def mm_by_rows(s: Segment, node: Any, y: Any, a: Any, b: Any, pitch: int) -> None:
     memory = s.storage(y).destination()
@@ -209,10 +237,9 @@ def cross_entropy_backward(
     s: Segment, node: Any, y: Any, d: Any, logits: Any, labels: Any, sums: Any, inverse: Any, ignored: int
 ) -> None:
     scores, classes = scores_of(s, logits)
-    if classes:
-        out = by_rows(y, s.storage(y).destination())
-    else:
-        out = s.write(y)
+    if classes == 0 and y.shape != logits.shape:
+        raise NotLowered
+    out = s.write(y)
     inputs, results = [scores, s.read(labels, "i32")], [None, s.read(sums), s.read(inverse)]
     wanted, dy = [True, False], s.read(d).reshape(1)
     ops.gradient("cross_entropy", inputs, results, dy, wanted, [out, None], ignored=ignored, classes=classes)
@@ -256,6 +283,10 @@ GPU_ALONE = True
 VIEWS = (aten.view.default, aten._unsafe_view.default, aten.permute.default, aten.t.default)
 
 
+def on_gpu(value: Any) -> bool:
+    return value.device.type == "cuda" or not GPU_ALONE
+
+
 def value_of(node: Any) -> Any:
     return node.meta["val"]
 
@@ -264,6 +295,34 @@ def user(node: Any, target: Any) -> Any:
     """The one node that uses another, if it calls the op."""
     (one,) = node.users if len(node.users) == 1 else (None,)
     return one if one is not None and one.target is target else None
+
+
+def rounded(sums: Any, dtype: torch.dtype) -> Any:
+    """Sums in a dtype: as they are, or, of those in f32, as autocast has them, what alone is made of them."""
+    if not sums.kwargs:
+        return sums
+    node = sums
+    while len(node.users) == 1 and sums.kwargs == {"dtype": torch.float32}:
+        (node,) = node.users
+        if node.target is aten._to_copy.default:
+            return node if value_of(node).dtype == dtype and value_of(node).device == value_of(sums).device else None
+        if node.target not in (aten.view.default, aten._unsafe_view.default):
+            return None
+    return None
+
+
+def unwound(node: Any) -> tuple[Any, bool]:
+    """The matrix that a matrix is the same elements of, but for views of its rows, and whether it is its transpose."""
+    is_turned = False
+    while True:
+        if node.target in (aten.permute.default, aten.t.default) and value_of(node).dim() == 2:
+            is_turned ^= list(node.args[1:]) in ([[1, 0]], [])
+        elif (
+            node.target not in (aten.view.default, aten._unsafe_view.default)
+            or value_of(node.args[0]).shape[-1:] != value_of(node).shape[-1:]
+        ):
+            return node, is_turned
+        node = node.args[0]
 
 
 def parts(node: Any) -> dict[int, Any]:
@@ -301,6 +360,7 @@ class Rewriting:
             if node.target is aten.alias.default and all(one.op != "output" for one in node.users):
                 node.replace_all_uses_with(node.args[0])
                 self.graph.erase_node(node)
+        heads.put(self.graph, self.insert, on_gpu)
         for node in list(self.graph.nodes):
             if node.target is aten.native_layer_norm.default:
                 self.norm(node)
@@ -313,6 +373,7 @@ class Rewriting:
         for node in list(self.graph.nodes):
             if node.target is aten._to_copy.default:
                 self.wide(node)
+        adam.put(self.graph, self.insert)
         self.graph.eliminate_dead_code(is_impure)
         self.graph.lint()
         self.module.recompile()
@@ -347,9 +408,12 @@ class Rewriting:
             return
         dy = turned.args[0]
         sums = [one for one in dy.users if one.target is aten.sum.dim_IntList and one.args[1] in ([0], [-2])]
-        if len(sums) != 1 or value_of(dy).dim() != 2 or value_of(dy).dtype not in DTYPES or sums[0].kwargs:
+        if len(sums) != 1 or value_of(dy).dim() != 2 or value_of(dy).dtype not in DTYPES:
             return
-        given = [value_of(one) for one in (dy, x, node, sums[0])]
+        bias = rounded(sums[0], value_of(dy).dtype)
+        if bias is None:
+            return
+        given = [value_of(one) for one in (dy, x, node, bias)]
         if len({one.dtype for one in given}) != 1 or not all(one.is_contiguous() for one in given):
             return
         first = min((node, sums[0]), key=lambda one: order.get(one, 0))
@@ -358,12 +422,12 @@ class Rewriting:
         made = self.insert(first, LINEAR_GRADIENTS, (dy, x))
         dw, db = self.part(made, 0, first), self.part(made, 1, first)
         node.replace_all_uses_with(dw)
-        sums[0].replace_all_uses_with(self.insert(first, aten.view.default, (db, list(value_of(sums[0]).shape))))
+        bias.replace_all_uses_with(self.insert(first, aten.view.default, (db, list(value_of(bias).shape))))
 
     def wide(self, node: Any) -> None:
         """Of a product in 16 bits that is made f32, and that nobody reads otherwise."""
         views, product = [], node.args[0]
-        while product.target in VIEWS and len(product.users) == 1:
+        while product.target in (*VIEWS, aten.slice.Tensor) and len(product.users) == 1:
             views.append(product)
             product = product.args[0]
         if (
@@ -414,37 +478,81 @@ class Rewriting:
             and value_of(of_16).dtype == value_of(rounded).dtype
         ):
             source, last = of_16, rounded
-        source = self.by_rows(source)
+        source, table = self.by_rows(source)
         made = self.insert(forward[0], CROSS_ENTROPY, (source, labels, ignored))
         loss, sums, inverse = (self.part(made, i, forward[0]) for i in range(3))
         found[0].replace_all_uses_with(loss)
         d = backward[0].args[0]
         grad = self.insert(last, CROSS_ENTROPY_BACKWARD, (d, source, labels, sums, inverse, ignored))
-        last.replace_all_uses_with(grad)
+        if value_of(grad).shape == value_of(last).shape:
+            last.replace_all_uses_with(grad)
+            return
+        narrow = self.insert(last, aten.slice.Tensor, (grad, 1, 0, value_of(last).shape[1]))
+        last.replace_all_uses_with(narrow)
+        self.gradient_products(grad, narrow, table)
 
-    def by_rows(self, scores: Any) -> Any:
+    def by_rows(self, scores: Any) -> tuple[Any, Any]:
         """The scores of 16 bits of a product, in rows that begin at multiples of 16 bytes, which products are faster
-        with. Nobody else reads them, so that nobody asks how they lie."""
+        with. Nobody else reads them, so that nobody asks how they lie. Beside them the table that they are by, with as
+        many rows as they then have columns, if it is one of rows."""
         views, product = [], scores
         while product.target in (aten.view.default, aten._unsafe_view.default) and len(product.users) == 1:
             if value_of(product.args[0]).shape[-1] != value_of(product).shape[-1]:
-                return scores
+                return scores, None
             views.append(product)
             product = product.args[0]
         value = value_of(product)
-        is_gpus = value.device.type == "cuda" or not GPU_ALONE
         if (
             product.target is not aten.mm.default
             or len(product.users) != 1
             or value.dtype not in (torch.float16, torch.bfloat16)
             or value.shape[1] % ROW == 0
-            or not is_gpus
+            or not on_gpu(value)
         ):
-            return scores
-        made = self.insert(product, MM_BY_ROWS, (*product.args, -(-value.shape[1] // ROW) * ROW))
+            return scores, None
+        pitch = -(-value.shape[1] // ROW) * ROW
+        table = self.with_rows(product.args[1], pitch)
+        if table is None:
+            made = self.insert(product, MM_BY_ROWS, (*product.args, pitch))
+        else:
+            turned = self.insert(product, aten.permute.default, (table, [1, 0]))
+            whole = self.insert(product, aten.mm.default, (product.args[0], turned))
+            made = self.insert(product, aten.slice.Tensor, (whole, 1, 0, value.shape[1]))
         for view in reversed(views):
             made = self.insert(view, view.target, (made, view.args[1]))
+        return made, table
+
+    def with_rows(self, turned: Any, rows: int) -> Any:
+        """The table whose rows are a product's columns, with rows of zeroes, so that the product's columns beyond its
+        own are zeroes; whoever reads the table reads a part of that. None: it is not made of rows."""
+        table, is_turned = unwound(turned)
+        if not is_turned or table.op == "placeholder" or not value_of(table).is_contiguous():
+            return None
+        value = value_of(table)
+        is_cast = table.target is aten._to_copy.default and value_of(table.args[0]).device == value.device
+        source = table.args[0] if is_cast and value_of(table.args[0]).dtype in DTYPES else table
+        made = self.insert(table.next, WITH_ROWS, (source, rows, value.dtype))
+        narrow = self.insert(made.next, aten.slice.Tensor, (made, 0, 0, value.shape[0]))
+        for one in [one for one in table.users if one is not made]:
+            one.replace_input_with(table, narrow)
         return made
+
+    def gradient_products(self, whole: Any, narrow: Any, table: Any) -> None:
+        """Of scores' gradient with the zeroes between its rows: products along rows, and those of which each row is a
+        column of the scores, take them with the rest."""
+        count = value_of(narrow).shape[1]
+        for node in list(self.graph.nodes):
+            if node.target is not aten.mm.default:
+                continue
+            (a, is_turned), (b, of_columns) = (unwound(one) for one in node.args)
+            if a is not narrow:
+                continue
+            if is_turned:
+                turned = self.insert(node, aten.permute.default, (whole, [1, 0]))
+                made = self.insert(node, aten.mm.default, (turned, node.args[1]))
+                node.replace_all_uses_with(self.insert(node, aten.slice.Tensor, (made, 0, 0, count)))
+            elif table is not None and not of_columns and b.target is aten.slice.Tensor and b.args[0] is table:
+                node.replace_all_uses_with(self.insert(node, aten.mm.default, (whole, table)))
 
 
 def is_impure(node: Any) -> bool:

@@ -1,0 +1,137 @@
+"""Adam and AdamW of PyTorch's, as captured steps ask for them (a few tensors at a time, each by its own count of
+steps), as rota's op, which reads a gradient of 16 bits as it is."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from .. import _rota as ops
+from .lower import lowers
+from .own import define
+from .segment import Segment
+
+aten = torch.ops.aten
+
+# ---- The ops, as PyTorch has them: what they compute where no plan does ----
+
+
+def rates_of(steps: Sequence[Any], lr: Any) -> Any:
+    """A row for each count of steps: 1, which a gradient is multiplied by, the learning rate, and the count."""
+    counts = torch.stack(list(steps))
+    return torch.stack([torch.ones_like(counts), lr.expand(len(steps)), counts], 1)
+
+
+def update(
+    p: Any, g: Any, m: Any, v: Any, rates: Any, beta1: float, beta2: float, eps: float, decay: float, coupled: bool
+) -> None:
+    """A step of p and its moments by a gradient; `coupled`: Adam's weight decay, which is a part of that."""
+    _, lr, step = rates.unbind()
+    g = g.to(p.dtype)
+    if coupled:
+        g = g + decay * p
+    else:
+        p.mul_(1 - lr * decay)
+    m.lerp_(g, 1 - beta1)
+    v.mul_(beta2).addcmul_(g, g, value=1 - beta2)
+    p.sub_(lr / (1 - beta1**step) * m / ((v / (1 - beta2**step)).sqrt() + eps))
+
+
+RATES = define(
+    "rates(Tensor[] steps, Tensor lr) -> Tensor", rates_of, lambda steps, lr: lr.new_empty(len(steps), 3)
+)
+ADAMW = define(
+    "adamw(Tensor(a!) p, Tensor g, Tensor(b!) m, Tensor(c!) v, Tensor rates, float beta1, float beta2, float eps,"
+    " float decay, bool coupled) -> ()",
+    update,
+    lambda *given: None,
+)
+
+# ---- On rota's kernels ----
+
+
+@lowers(ADAMW)
+def adamw(
+    s: Segment,
+    node: Any,
+    y: Any,
+    p: Any,
+    g: Any,
+    m: Any,
+    v: Any,
+    rates: Any,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    decay: float,
+    coupled: bool,
+) -> None:
+    gradient, given = s.read(g), s.read(rates)
+    values, mean, square = (s.write(one) for one in (p, m, v))
+    never = ops.Constant(1)  # the rates are in memory
+    ops.adamw(values, gradient, mean, square, never, never, beta1, beta2, eps, decay, given, None, coupled)
+
+
+# ---- Finding them ----
+
+FUSED = {aten._fused_adamw_.tensor_lr: False, aten._fused_adam_.tensor_lr: True}  # whether weight decay is coupled
+
+# Counts of steps that are put side by side at once: a node has a bounded number of operands.
+COUNTS = 16
+
+
+def is_taken(node: Any) -> bool:
+    """Whether rota's op does the same: the largest second moments are not kept, and nothing is maximized or skipped."""
+    tensors, grads, first, second, _, steps = ([value_of(one) for one in given] for given in node.args)
+    options = node.kwargs
+    return (
+        not (options["amsgrad"] or options["maximize"])
+        and options.get("grad_scale") is None
+        and options.get("found_inf") is None
+        and all(x.dtype is torch.float32 and x.is_contiguous() and x.numel() for x in [*tensors, *first, *second])
+        and all(g.dtype is torch.float32 for g in grads)
+        and all(step.dtype is torch.float32 and step.dim() == 0 for step in steps)
+        and value_of(options["lr"]).dtype is torch.float32
+    )
+
+
+def value_of(node: Any) -> Any:
+    return node.meta["val"]
+
+
+def runs_of(graph: Any) -> Iterator[list[Any]]:
+    """Such ops next to one another with one learning rate: no count of steps changes between them."""
+    run: list[Any] = []
+    for node in list(graph.nodes):
+        is_next = node.target in FUSED and is_taken(node)
+        if run and not (is_next and node.prev is run[-1] and node.kwargs["lr"] is run[0].kwargs["lr"]):
+            yield run
+            run = []
+        if is_next:
+            run.append(node)
+
+
+def before_f32(g: Any) -> Any:
+    """What a gradient that nobody else reads was before it was made f32."""
+    if g.target is not aten._to_copy.default or len(g.users) != 1:
+        return g
+    source = value_of(g.args[0])
+    is_real = source.dtype in (torch.float16, torch.bfloat16)
+    return g.args[0] if is_real and source.device == value_of(g).device else g
+
+
+def put(graph: Any, insert: Callable[..., Any]) -> None:
+    """Puts rota's op where it does the same, in place; `insert` makes a node before another."""
+    for run in runs_of(graph):
+        steps = [step for node in run for step in node.args[5]]
+        rows: list[Any] = []
+        for i in range(0, len(steps), COUNTS):
+            part = steps[i : i + COUNTS]
+            rates = insert(run[0], RATES, (part, run[0].kwargs["lr"]))
+            rows += [insert(run[0], aten.select.int, (rates, 0, row)) for row in range(len(part))]
+        given = iter(rows)
+        for node in run:
+            options = [node.kwargs[name] for name in ("beta1", "beta2", "eps", "weight_decay")]
+            for p, g, m, v in zip(*node.args[:4], strict=True):
+                insert(node, ADAMW, (p, before_f32(g), m, v, next(given), *options, FUSED[node.target]))
+            graph.erase_node(node)
