@@ -58,8 +58,16 @@ static rota_op_use use_of(Recording &recording, const rota_op *op, const std::ve
     use.output_count = op->output_count;
     take(recording, op, "inputs", inputs, op->input_count, use.inputs);
     take(recording, op, "outputs", outputs, op->output_count, use.outputs);
-    for (auto [key, value] : attributes)
-        set_attribute(&use.attributes, op, nb::cast<std::string>(nb::str(key)), value);
+    for (auto [key, value] : attributes) {
+        const std::string name = nb::cast<std::string>(nb::str(key));
+        if (name == "kept") {
+            const Tensor &kept = nb::cast<const Tensor &>(value);
+            recording.uses(&kept);
+            use.attributes.kept = kept.t;
+        } else {
+            set_attribute(&use.attributes, op, name, value);
+        }
+    }
     return use;
 }
 
@@ -123,5 +131,6 @@ void bind_table(nb::module_ &m) {
                   "typing.Sequence[Tensor | None] = (), **attributes: typing.Any) -> list[Tensor | None]"),
           "The gradients of an op by those of its inputs that are wanted, of `dy`, its first result's, "
           "wherever the op "
-          "was computed. `outputs` has those that the gradient reads.");
+          "was computed. `outputs` has those that the gradient reads; `kept=` is what linear_gelu's reads: x w + "
+          "bias.");
 }

@@ -24,8 +24,15 @@ def fresh() -> Iterator[None]:
     yield
 
 
+def groups(parameters: Any) -> list[dict[str, Any]]:
+    """Every other parameter has a rate of its own, and no decay."""
+    given = list(parameters)
+    return [{"params": given[::2]}, {"params": given[1::2], "lr": 2e-3, "weight_decay": 0.0}]
+
+
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
     "AdamW": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, weight_decay=0.1),
+    "AdamW groups": lambda parameters: torch.optim.AdamW(groups(parameters), lr=1e-3, weight_decay=0.1),
     "Adam": lambda parameters: torch.optim.Adam(parameters, lr=1e-3, weight_decay=0.1),
     "Adam amsgrad": lambda parameters: torch.optim.Adam(parameters, lr=1e-3, amsgrad=True),
     "AdamW maximize": lambda parameters: torch.optim.AdamW(parameters, lr=1e-3, maximize=True),
@@ -77,7 +84,7 @@ def test_capture_optimizer(name: str) -> None:
     assert got == pytest.approx(expected, abs=1e-5)
     for key, value in state.items():
         torch.testing.assert_close(other[key], value, rtol=1e-4, atol=1e-5)
-    assert (str(adam.ADAMW) in rota.torch.ops()["rota"]) == (name in ("AdamW", "Adam"))
+    assert (str(adam.ADAMW) in rota.torch.ops()["rota"]) == (name in ("AdamW", "AdamW groups", "Adam"))
 
 
 def test_the_ops_where_no_plan_is() -> None:

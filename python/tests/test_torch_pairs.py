@@ -174,6 +174,12 @@ def test_the_ops_where_no_plan_is() -> None:
     dw, db = pairs.LINEAR_GRADIENTS(x, torch.ones(4, 3))
     torch.testing.assert_close((dw, db), (x.sum(0)[:, None].expand(6, 3), x.sum(0)))
     assert pairs.WITH_ROWS(x, 6, torch.float32).tolist() == [*x.tolist(), [0.0] * 6, [0.0] * 6]
+    layer = nn.Linear(6, 5)
+    given = [x.clone().requires_grad_(), layer.weight, layer.bias]
+    z = F.linear(*given)
+    F.gelu(z, approximate="tanh").backward(torch.ones_like(z))
+    expected = [one.grad for one in given]
+    torch.testing.assert_close(list(pairs.GELU_GRADIENTS(torch.ones_like(z), z.detach(), x, layer.weight)), expected)
     half = x.to(torch.bfloat16)
     torch.testing.assert_close(pairs.MM_WIDE(half, half.T), half.float() @ half.float().T)
     y, stats = pairs.LAYER_NORM(x, weight, bias, 1e-5)
@@ -293,6 +299,45 @@ def test_sums_of_f32_that_are_rounded() -> None:
     assert counts[str(pairs.LINEAR_GRADIENTS)] == 1 and "aten.sum.dim_IntList" not in counts
 
 
+class Wide(nn.Module):
+    """Two linear layers with GELU between them."""
+
+    def __init__(self, approximate: str = "tanh", reads: bool = False) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(12, 48), nn.Linear(48, 17)
+        self.approximate, self.reads = approximate, reads
+
+    def forward(self, x: Any, labels: Any) -> Any:
+        z = self.up(x.reshape(3, 3, 12))
+        y = self.down(F.gelu(z, approximate=self.approximate)).flatten(0, 1)
+        return F.cross_entropy(y.float(), labels) + (z.float().square().mean() if self.reads else 0)
+
+
+@pytest.mark.parametrize("is_captured", [False, True])
+def test_gelu_with_the_layer_before_it(is_captured: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs, "GPU_ALONE", False)
+    monkeypatch.setattr(program, "FIXED", {"cpu"})
+    if is_captured:
+        models = [Wide(), Wide()]
+        models[1].load_state_dict(models[0].state_dict())
+        losses = [captured_losses(model, bool(i), bf16=True) for i, model in enumerate(models)]
+        assert losses[1] == pytest.approx(losses[0], rel=0.02)
+        counts = rota.torch.ops()["rota"]
+    else:
+        counts = same(Wide(), bf16=True)
+    assert counts[str(pairs.GELU_GRADIENTS)] == 1 and "aten.gelu_backward.default" not in counts
+
+
+@pytest.mark.parametrize(
+    ("model", "bf16"), [(Wide(approximate="none"), True), (Wide(reads=True), True), (Wide(), False)]
+)
+def test_other_gelus_are_not(model: nn.Module, bf16: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact ones, those whose gradient is part of a sum, and those of f32."""
+    monkeypatch.setattr(pairs, "GPU_ALONE", False)
+    monkeypatch.setattr(program, "FIXED", {"cpu"})
+    assert str(pairs.GELU_GRADIENTS) not in same(model, bf16)
+
+
 class Images(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -329,12 +374,13 @@ def test_images_in_a_captured_step(monkeypatch: pytest.MonkeyPatch, caplog: pyte
     assert not [record for record in caplog.records if record.levelno >= logging.INFO and "lie" in record.message]
 
 
-def captured_losses(model: nn.Module, is_captured: bool) -> list[float]:
+def captured_losses(model: nn.Module, is_captured: bool, bf16: bool = False) -> list[float]:
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
 
     def step(x: Any, labels: Any) -> Any:
         optimizer.zero_grad()
-        loss = model(x, labels)
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            loss = model(x, labels)
         loss.backward()
         optimizer.step()
         return loss

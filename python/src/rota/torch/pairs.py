@@ -61,6 +61,12 @@ def with_rows(x: Any, rows: int, dtype: torch.dtype) -> Any:
     return made
 
 
+def gelu_gradients(dy: Any, z: Any, x: Any, w: Any) -> tuple[Any, Any, Any]:
+    """By x, w and the bias of gelu(z), z = x w^T + bias; by x only with w."""
+    dz = aten.gelu_backward(dy, z, approximate="tanh")
+    return x.new_empty(0) if w is None else dz @ w, dz.T @ x, dz.sum(0)
+
+
 def product_by_rows(a: Any, b: Any, pitch: int) -> Any:
     """A product whose rows lie so many elements apart."""
     rows = a.new_empty(a.shape[0], pitch)[:, : b.shape[1]]
@@ -122,6 +128,15 @@ LINEAR_GRADIENTS = define(
     lambda dy, x: (dy.T @ x, dy.sum(0)),
     lambda dy, x: (dy.new_empty(dy.shape[1], x.shape[1]), dy.new_empty(dy.shape[1])),
 )
+GELU_GRADIENTS = define(
+    "gelu_gradients(Tensor dy, Tensor z, Tensor x, Tensor? w) -> (Tensor, Tensor, Tensor)",
+    gelu_gradients,
+    lambda dy, z, x, w: (
+        x.new_empty(0 if w is None else x.shape),
+        x.new_empty(dy.shape[1], x.shape[1]),
+        x.new_empty(dy.shape[1]),
+    ),
+)
 MM_WIDE = define(
     "mm_wide(Tensor a, Tensor b) -> Tensor",
     lambda a, b: a.to(torch.float32) @ b.to(torch.float32),
@@ -182,16 +197,28 @@ def mm_wide(s: Segment, node: Any, y: Any, a: Any, b: Any) -> None:
     ops.matmul(s.read(a), s.read(b), out=s.write(y))
 
 
+def unread(s: Segment, like: Any) -> Tensor:
+    """What stands for an operand that a gradient reads nothing of."""
+    memory = s.memory(like.numel() * like.itemsize, None)
+    return memory.view(real(like), list(like.shape), list(like.stride()), 0)
+
+
 @lowers(LINEAR_GRADIENTS)
 def linear_gradients(s: Segment, node: Any, y: Any, dy: Any, x: Any) -> None:
     """By a linear layer's weight and bias, of which nothing is read."""
-    dtype = real(dy)
     dw, db = y
-    of_both = [
-        s.memory(one.numel() * one.itemsize, None).view(dtype, list(one.shape), list(one.stride()), 0) for one in y
-    ]
+    of_both = [unread(s, one) for one in y]
     out = [None, s.write(dw), s.write(db)]
     ops.gradient("linear", [whole(s, x), *of_both], [None], whole(s, dy), [False, True, True], out, transpose_b=True)
+
+
+@lowers(GELU_GRADIENTS)
+def gelu_linear_gradients(s: Segment, node: Any, y: Any, dy: Any, z: Any, x: Any, w: Any) -> None:
+    """Of a linear layer with GELU behind it."""
+    given = [whole(s, x), unread(s, y[1]) if w is None else whole(s, w), unread(s, y[2])]
+    wanted = [w is not None, True, True]
+    out = [s.write(one) if is_wanted else None for one, is_wanted in zip(y, wanted, strict=True)]
+    ops.gradient("linear_gelu", given, [None], whole(s, dy), wanted, out, transpose_b=True, kept=whole(s, z))
 
 
 def by_rows(x: Any, memory: Memory) -> Tensor | None:
@@ -370,6 +397,11 @@ class Rewriting:
         for node in list(self.graph.nodes):
             if node.target is aten.mm.default:
                 self.linear(node, order)
+        self.graph.eliminate_dead_code(is_impure)  # what was replaced is nobody that reads
+        order = {node: i for i, node in enumerate(self.graph.nodes)}
+        for node in list(self.graph.nodes):
+            if node.target is LINEAR_GRADIENTS:
+                self.gelu(node, order)
         for node in list(self.graph.nodes):
             if node.target is aten._to_copy.default:
                 self.wide(node)
@@ -423,6 +455,45 @@ class Rewriting:
         dw, db = self.part(made, 0, first), self.part(made, 1, first)
         node.replace_all_uses_with(dw)
         bias.replace_all_uses_with(self.insert(first, aten.view.default, (db, list(value_of(bias).shape))))
+
+    def gelu(self, node: Any, order: dict[Any, int]) -> None:
+        """Of a linear layer's gradients, and that of the GELU behind it, which nothing else reads."""
+        rows, x = node.args
+        gradient, is_turned = unwound(rows)
+        others = [one for one in rows.users if one is not node]
+        if (
+            gradient.target is not aten.gelu_backward.default
+            or is_turned
+            or len(others) > 1
+            or any(one.target is not aten.mm.default or one.args[0] is not rows for one in others)
+            or gradient.kwargs.get("approximate", "none") != "tanh"
+            or value_of(rows).dtype not in (torch.float16, torch.bfloat16)
+            or not on_gpu(value_of(rows))
+        ):
+            return
+        step = gradient
+        while step is not rows:
+            if len(step.users) != 1:
+                return
+            (step,) = step.users
+        w, w_turned = unwound(others[0].args[1]) if others else (None, False)
+        read = [one for one in (*gradient.args[:2], x, w) if one is not None]
+        given = [value_of(one) for one in read]
+        first = min((node, *others), key=order.__getitem__)
+        if w_turned or any(not one.is_contiguous() or one.dtype != given[0].dtype for one in given):
+            return
+        if w is not None and value_of(w).shape != (value_of(rows).shape[1], value_of(x).shape[1]):
+            return
+        if max(order[one] for one in read) > order[first]:
+            return
+        shape = list(value_of(rows).shape)
+        dy, z = (self.insert(first, aten.view.default, (one, shape)) for one in gradient.args[:2])
+        made = self.insert(first, GELU_GRADIENTS, (dy, z, x, w))
+        dx, dw, db = (self.part(made, i, first) for i in range(3))
+        for one in others:
+            one.replace_all_uses_with(dx)
+        for i, one in parts(node).items():
+            one.replace_all_uses_with((dw, db)[i])
 
     def wide(self, node: Any) -> None:
         """Of a product in 16 bits that is made f32, and that nobody reads otherwise."""
