@@ -301,11 +301,17 @@ rota_status rota_backward(rota_tape *tape, rota_tensor loss, const rota_tensor *
 
 /* ---- The gradient of one use ---- */
 
+/* Without gaps, and a's elements after one another as b's are. */
+static bool lie_alike(const rota_tensor *a, const rota_tensor *b) {
+    if (rota_tensor_is_contiguous(a) && rota_tensor_is_contiguous(b)) return true;
+    return rota_tensor_is_dense(a) && memcmp(a->stride, b->stride, a->rank * sizeof *a->stride) == 0;
+}
+
 /* dy as the gradient of y: where it lies if it lies as y does, since nothing is added to it; else copied. */
 static rota_status give_gradient(rota_tape *tape, const rota_tensor *y, const rota_tensor *dy) {
     rota_tensor target;
     bool fresh;
-    if (!rota_tensor_is_contiguous(y) || !rota_tensor_is_contiguous(dy) || dy->offset_bytes % 4 != 0) {
+    if (!lie_alike(y, dy) || dy->offset_bytes % 4 != 0) {
         ROTA_TRY(rota_gradient_target(tape, y, &target, &fresh));
         return rota_record_strided(tape, dy, &target, 1.0f, !fresh);
     }

@@ -130,11 +130,16 @@ static void gradients_lie_side_by_side_as_their_inputs_do(void **state) {
     make_weights(THIRD, weights);
     op_kit kit;
     op_kit_open(&kit);
-    const rota_tensor whole = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(BATCH, LENGTH, ALL), values),
-                      dy = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(BATCH, HEADS, LENGTH, DIM), weights);
+    const rota_tensor whole = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(BATCH, LENGTH, ALL), values);
+    rota_tensor y, dy = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(BATCH, LENGTH, HEADS, DIM), weights);
     rota_op_use use = {.op = rota_op_find("attention"), .input_count = 3, .output_count = 2};
     use.attributes.causal = true;
     thirds_of(&whole, use.inputs);
+    /* Heads are side by side in the result and its gradient, too, which is read where it is. */
+    assert_ok(rota_tape_tensor(kit.tape, ROTA_BUFFER_TRANSIENT, "y", ROTA_F32,
+                               ROTA_SHAPE(BATCH, LENGTH, HEADS, DIM), &y));
+    assert_ok(rota_tensor_transpose(&y, 1, 2, &use.outputs[0]));
+    assert_ok(rota_tensor_transpose(&dy, 1, 2, &dy));
     assert_ok(rota_op_apply(kit.tape, &use));
     rota_tensor gradient, together[ROTA_OP_INPUTS_MAX] = {{0}}, apart[ROTA_OP_INPUTS_MAX] = {{0}};
     assert_ok(rota_tape_tensor(kit.tape, ROTA_BUFFER_TRANSIENT, "dqkv", ROTA_F32,
@@ -143,6 +148,8 @@ static void gradients_lie_side_by_side_as_their_inputs_do(void **state) {
     assert_ok(rota_op_gradient(kit.tape, &use, dy, 7, together));
     rota_op_use alone = use;
     uint32_t outputs[3], expected[3];
+    assert_ok(rota_op_copy(kit.tape, use.outputs[0], &alone.outputs[0]));
+    assert_ok(rota_op_copy(kit.tape, dy, &dy));
     for (uint32_t i = 0; i < 3; i++) assert_ok(rota_op_copy(kit.tape, use.inputs[i], &alone.inputs[i]));
     assert_ok(rota_op_gradient(kit.tape, &alone, dy, 7, apart));
     thirds_of(&gradient, together);
