@@ -164,6 +164,9 @@ class ticket {
         check(status);
         return true;
     }
+    /* What has not begun does not begin: then waiting throws ROTA_CANCELLED. Does not wait; of one that has ended
+     * nothing changes. */
+    void cancel() const { check(rota_ticket_cancel(value_)); }
 
   private:
     rota_ticket value_;

@@ -23,7 +23,8 @@
     X(REFUSED, "the device failed its smoke test")                                                           \
     X(NODE_FAILED, "a node failed; its ticket and all that depends on it failed with it")                    \
     X(SYSTEM, "an operating-system call failed")                                                             \
-    X(INTERNAL, "an invariant of rota is broken: a bug in rota")
+    X(INTERNAL, "an invariant of rota is broken: a bug in rota")                                             \
+    X(CANCELLED, "it was cancelled, by a call or by its deadline, before all of it had begun")
 
 typedef enum rota_status {
 #define ROTA_STATUS_ENUM(name, text) ROTA_##name,

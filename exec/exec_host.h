@@ -29,10 +29,10 @@ typedef struct rota_exec_host {
      * meanwhile. */
     void (*lost)(void *user, rota_status status, const char *message);
     /* Failed ranges (P9). `poison_active` is nonzero while any range known to this device's runtime is
-     * failed; an executor that can (the CPU's) then asks before each command whether it must be skipped, and
-     * reports success after it. When a command failed it calls `failed`, which marks the ranges. A work of
-     * copies is asked for and reported as a whole, with owner NULL and node 0; skipped copies move no bytes.
-     */
+     * failed, or a submission is cancelled; an executor that can (the CPU's) then asks before each command
+     * whether it must be skipped, and reports success after it. When a command failed it calls `failed`, which
+     * marks the ranges. A work of copies is asked for and reported as a whole, with owner NULL and node 0;
+     * skipped copies move no bytes. */
     const _Atomic uint32_t *poison_active;
     bool (*must_skip)(void *user, void *cookie, const void *owner, uint32_t node);
     void (*succeeded)(void *user, void *cookie, const void *owner, uint32_t node);

@@ -18,7 +18,7 @@ typedef struct rota_ticket {
     uint64_t id; /* 0: no submission */
 } rota_ticket;
 
-/* ROTA_OK: complete (outputs are written); BUSY: not yet; NODE_FAILED, DEVICE_LOST, ...: failed, with the
+/* ROTA_OK: complete (outputs are written); BUSY: not yet; NODE_FAILED, DEVICE_LOST, CANCELLED, ...: failed, with the
  * first cause in rota_last_error. INVALID_ARGUMENT, here and below: the ticket was made up or is of another
  * runtime; WRONG_STATE: its runtime was closed. A thread's last ROTA_TICKET_HISTORY tickets say exactly what
  * became of them. Of older ones those that failed one after the other with the same cause are kept as one,
@@ -54,6 +54,24 @@ ROTA_API rota_status rota_ticket_on_complete(rota_ticket ticket, rota_ticket_fn 
  * until then. May block in malloc. */
 ROTA_API rota_status rota_ticket_eventfd(rota_ticket ticket, int eventfd);
 
+/* Cancels the submission: what of it has not begun does not begin, what runs is left to end. If something was left
+ * out, its ticket ends as CANCELLED, which rota_last_error says of which submission; what it was to write counts as
+ * failed, as after a node that failed, until a node that overwrites all of it succeeds; what depends on it fails with
+ * NODE_FAILED and that cause. If nothing was left out it ends as without the call. It ends in its place: after what it
+ * comes after on its queues has ended, and no earlier (of submissions that are held for the same points, the earlier
+ * ones); but for points of the application's (`after`) it waits no more.
+ *
+ * What has begun: on `cpu` each node by itself, so that at the most those that its threads run now are left to end (of
+ * one that is split among threads all of it); on other devices what was handed to the driver, of which a plan's segment
+ * is the smallest part. Reads and writes of buffers are one such part. Moves between devices on its behalf are made all
+ * the same.
+ *
+ * One call is enough, and asks only: it does not wait for the end, and reading the ticket is as before it. One that has
+ * ended, or was cancelled before, is left as it is, and OK. INVALID_ARGUMENT: the ticket was made up or is of another
+ * runtime. Any thread's, also a callback's. Lock-free, some 0.3 us. While something that was in flight when a ticket
+ * was cancelled has not ended, `cpu` asks before each node, some 40 ns. */
+ROTA_API rota_status rota_ticket_cancel(rota_ticket ticket);
+
 /* ---- Arguments and submission ---- */
 
 /* The argument set of one plan: values of slots, buffers of SLOT buffers, host memory of INPUT and OUTPUT
@@ -68,7 +86,7 @@ ROTA_API void rota_args_release(rota_args *args);
 
 /* Each checks the slot's size, and its type where a kernel says one, against the record and names both on
  * error; NOT_FOUND: no slot (below: no such buffer) of the plan's graph. Wait-free where
- * nothing else is said. Goes over the plan's words of arguments, 16350 at most. */
+ * nothing else is said. Goes over the plan's words of arguments, 16348 at most. */
 ROTA_API rota_status rota_args_set_f32(rota_args *args, rota_slot slot, float value);
 ROTA_API rota_status rota_args_set_u32(rota_args *args, rota_slot slot, uint32_t value);
 ROTA_API rota_status rota_args_set_u64(rota_args *args, rota_slot slot, uint64_t value);
@@ -132,6 +150,10 @@ typedef struct rota_submit_options {
     const rota_external_point *after;
     uint64_t after_timeout_ns; /* 0: the runtime's timeout_ns */
     uint32_t after_count;      /* at most ROTA_AFTER_MAX */
+    /* 0: none. A submission that has not ended so long after the call is cancelled, as by rota_ticket_cancel, with the
+     * cause saying so. A thread of rota's sees to it; with deadlines a submission costs O(log of those in flight). As
+     * `after` it needs an argument set where a plan's unused slots have more than 64 words. */
+    uint64_t deadline_ns;
 } rota_submit_options;
 #define ROTA_SUBMIT_OPTIONS(...) ROTA_SIZED(rota_submit_options, __VA_ARGS__)
 

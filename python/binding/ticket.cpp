@@ -34,6 +34,11 @@ static void wait_inputs(const Ticket &ticket, std::optional<double> timeout) {
     if (status != ROTA_OK) fail(status, sentence);
 }
 
+static void cancel(const Ticket &ticket) {
+    Use use(*ticket.device);
+    check(rota_ticket_cancel(ticket.ticket));
+}
+
 static uint64_t number(const Ticket &ticket) {
     Use use(*ticket.device);
     uint64_t order = 0;
@@ -102,6 +107,11 @@ void bind_ticket(nb::module_ &m) {
              "Waits as `wait` does, and gives the outputs by name, as numpy arrays.")
         .def("wait_inputs", &wait_inputs, "timeout"_a = nb::none(),
              "Waits until the arrays that were given as inputs may be changed.")
+        .def("cancel", &cancel,
+             "Cancels it: what of it has not begun does not begin, what runs is left to end. If something was "
+             "left out, waiting raises errors.Cancelled, and what it was to write counts as failed; if nothing "
+             "was, it ends as without the call. Does not wait, and changes nothing of one that has ended. Any "
+             "thread's, also a callback's.")
         .def("add_done_callback", &add_done_callback, "function"_a,
              nb::sig(
                  "def add_done_callback(self, function: collections.abc.Callable[[Ticket], object]) -> None"),

@@ -140,7 +140,7 @@ def test_wrong_uses_have_sentences(cpu: rota.Device) -> None:
 
 
 def test_every_status_has_an_exception() -> None:
-    assert len(rota.errors.BY_STATUS) == 18
+    assert len(rota.errors.BY_STATUS) == 19
     for status, error in rota.errors.BY_STATUS.items():
         assert issubclass(error, rota.Error) and (status == "OK" or error.status == status)
 
@@ -187,6 +187,41 @@ def test_timeout(cpu: rota.Device) -> None:
     assert time.monotonic() - begun < 0.4
     assert not ticket.done()
     np.testing.assert_array_equal(ticket.result(timeout=10)["y"], np.ones(4))
+
+
+def test_cancel(cpu: rota.Device) -> None:
+    begun, may_end, ran = threading.Event(), threading.Event(), []
+
+    def first(x: Any, y: Any) -> None:
+        begun.set()
+        may_end.wait(10)
+        y[:] = x + 1
+
+    def second(y: Any, z: Any) -> None:
+        ran.append("second")
+        z[:] = y
+
+    with rota.graph(cpu, name="two") as g:
+        x = g.input("x", 4)
+        y, z = g.empty(4), g.empty(4)
+        g.host(first, reads=[x], writes=[y])
+        g.host(second, reads=[y], writes=[z])
+        g.output("z", z)
+    plan = g.compile()
+    ticket = plan(x=np.zeros(4, np.float32))
+    assert begun.wait(10)
+    ticket.cancel()
+    ticket.cancel()
+    assert not ticket.done()  # its first node runs, and is left to end
+    may_end.set()
+    with pytest.raises(rota.errors.Cancelled, match="plan 'two', submission .* was cancelled by a call"):
+        ticket.result(timeout=10)
+    assert "CANCELLED" in repr(ticket)
+    assert not ran
+    again = plan(x=np.zeros(4, np.float32))
+    np.testing.assert_array_equal(again.result(timeout=10)["z"], np.ones(4))
+    again.cancel()  # it has ended
+    np.testing.assert_array_equal(again.result()["z"], np.ones(4))
 
 
 def test_function_that_raises_fails_its_ticket(device: rota.Device) -> None:

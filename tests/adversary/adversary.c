@@ -11,6 +11,7 @@
 #include <time.h>
 #include "base/clock.h"
 #include "graph/buffer.h"
+#include "sched/runtime/shared/submission.h"
 #include "sched/testing.h"
 
 void adversary_violation(adversary_device *device, const char *format, ...) {
@@ -239,10 +240,13 @@ static void check_work(adversary_device *device, const rota_exec_work *work) {
 
 /* Which replay of its instance a work belongs to, and its arguments. An instance with arguments holds one
  * block. */
-static uint32_t take_block(adversary_device *device, const rota_exec_work *work) {
+static uint64_t take_block(adversary_device *device, const rota_exec_work *work) {
     adversary_instance *instance = (adversary_instance *)work->instance;
     const rota_exec_program_desc *desc = instance->program->desc;
-    uint32_t replay = ++instance->submitted[work->segment];
+    /* Of a submission's works any may have been left out: counting does where none are. */
+    const rota_work *of = work->cookie;
+    const uint64_t replay =
+        device->options->counts_replays ? ++instance->submitted[work->segment] : of->submission->number;
     if (desc->block_words == 0) return replay;
     if (replay != instance->block_replay) {
         if (atomic_load(&instance->pending) != 0 && !device->options->breaks.early_signal)

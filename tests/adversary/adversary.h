@@ -69,6 +69,8 @@ typedef struct adversary_options {
     adversary_mode mode;
     adversary_faults faults;
     adversary_breaks breaks;
+    bool
+        counts_replays; /* works are not a runtime's, so that their cookies say nothing of their submission */
     bool unified_host;  /* offered as a capability; both are tested */
     bool no_host_nodes; /* host functions must go elsewhere */
     bool submit_never_blocks;

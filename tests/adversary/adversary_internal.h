@@ -39,9 +39,9 @@ typedef struct adversary_instance {
     adversary_memory *
         *own; /* the same where the memory is this device's; NULL: another's, seen through host pointers */
     uint64_t *block, *stale_block; /* the newest submission's arguments, and the one's before */
-    uint32_t *submitted;           /* of each segment: how often */
-    uint32_t block_replay;         /* the replay that `block` belongs to */
-    uint32_t started_replay;       /* the newest replay of which a work has started */
+    uint64_t *submitted;           /* of each segment: how often */
+    uint64_t block_replay;         /* the replay that `block` belongs to */
+    uint64_t started_replay;       /* the newest replay of which a work has started */
     _Atomic uint32_t pending;      /* works handed over and not complete */
     rota_exec_time *times;
     struct adversary_instance *next_dead;
@@ -74,8 +74,8 @@ typedef struct adversary_work {
     adversary_instance *instance;
     const rota_exec_program_desc *desc;
     void *cookie;
-    uint32_t segment, queue, replay;
-    uint64_t signal_value, sequence;
+    uint32_t segment, queue;
+    uint64_t signal_value, sequence, replay;
     uint32_t wait_count;
     bool started, done, edges_mode;
     /* While started: commands that may begin, those begun, and what remains. */

@@ -15,6 +15,7 @@ static adversary_options given, options;
 static void begin(contract *c, rota_exec_open_options *open_options) {
     (void)c;
     options = given;
+    options.counts_replays = true;
     open_options->test = &options;
 }
 

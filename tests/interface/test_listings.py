@@ -34,6 +34,8 @@ BEFORE = {
         "rota_status (*used)(rota_tape *, const rota_op_use *) = snake_gradient;", "", False),
     "const rota_external_point frame": (
         "", "rota_external_timeline *timeline = 0, *results = 0; rota_plan *plan = 0; rota_ticket ticket;", True),
+    "TRY(rota_submit_with(plan, &ROTA_SUBMIT_OPTIONS(.deadline_ns": (
+        "", "rota_plan *plan = 0; rota_ticket ticket, other = {0};", True),
     "const rota_vulkan_device theirs": (
         "#define VK_API_VERSION_1_3 0x403000u\nvoid lock_queue(void *); void unlock_queue(void *);",
         "rota_runtime *runtime = 0; rota_device *device; void *instance = 0, *physical = 0, *vulkan = 0;"

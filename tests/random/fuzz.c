@@ -15,6 +15,7 @@
 #include "tests/adversary/adversary.h"
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/kernels/kernels.h"
+#include "tests/random/cancelling.h"
 #include "tests/random/held.h"
 #include "tests/random/mirror.h"
 #include "tests/kit/random.h"
@@ -34,12 +35,14 @@ typedef struct fuzz {
     bool touch, validation, print, trace, no_reach;
     bool watched;           /* kernels are (check_kernels) */
     bool after;             /* submissions come after points of an application's */
+    bool cancel;            /* tickets are cancelled */
     bool shared, apart;     /* the devices must share memory, the adversary's say so; they must not */
     bool ordered;           /* and some must have waited for each other without the host */
     uint64_t configuration; /* of the open runtime */
     adversary_options adversary;
     rota_runtime *runtime;
     held *held; /* NULL: no submission comes after points */
+    cancelling cancelling;
     rota_device *devices[DEVICES_MAX];
     uint32_t device_count, queues;
     _Atomic uint32_t errors_logged;
@@ -179,10 +182,12 @@ typedef struct run {
     mirror_case mirror;
     uint64_t random;
     uint32_t replay_count;
+    bool cancels; /* what is submitted now may be cancelled */
     struct {
         mirror_graph *graph;
         mirror_replay replay;
         rota_ticket ticket;
+        bool asked; /* it may be cancelled */
     } replays[SCRIPT_MAX];
     char trouble[512];
 } run;
@@ -243,13 +248,23 @@ static bool compile_graphs(run *r) {
     return true;
 }
 
+/* Whether what was asked for is well, or was cancelled where it may be: then *out_is_well is false. */
+static bool is_allowed(run *r, rota_status status, bool asked, const char *what, bool *out_is_well) {
+    *out_is_well = status == ROTA_OK;
+    if (*out_is_well && !r->f->cancel) return true;
+    if (r->f->cancel && cancelling_allows(&r->f->cancelling, status, asked)) return true;
+    return trouble(r, what);
+}
+
 static bool host_write(run *r, mirror_persistent *persistent) {
     uint32_t offset = test_below(&r->random, persistent->bytes);
     uint32_t bytes = 1 + test_below(&r->random, persistent->bytes - offset);
     for (uint32_t i = 0; i < bytes; i++) persistent->values[offset + i] = (uint8_t)test_random(&r->random);
-    if (rota_buffer_write(persistent->handle, NULL, offset, persistent->values + offset, bytes, NULL) !=
+    rota_ticket ticket;
+    if (rota_buffer_write(persistent->handle, NULL, offset, persistent->values + offset, bytes, &ticket) !=
         ROTA_OK)
         return trouble(r, "writing a buffer");
+    if (r->f->cancel) (void)cancelling_draw(&r->f->cancelling, &r->random, ticket);
     return true;
 }
 
@@ -261,19 +276,23 @@ static bool host_read(run *r, uint32_t p, bool whole) {
     if (!got) abort();
     memset(got, 0x77, bytes);
     rota_status status;
+    bool asked = false, is_well;
     if ((offset ^ bytes) & 1u) {
         rota_ticket ticket;
         status = rota_buffer_read_async(persistent->handle, offset, got, bytes, &ticket);
+        if (status == ROTA_OK && r->f->cancel && !whole)
+            asked = cancelling_draw(&r->f->cancelling, &r->random, ticket);
         if (status == ROTA_OK) status = rota_wait(ticket, 0);
     } else {
         status = rota_buffer_read(persistent->handle, offset, got, bytes);
     }
-    bool good = status == ROTA_OK;
-    if (!good) (void)trouble(r, "reading a buffer");
-    for (uint32_t i = 0; i < bytes && good && !r->f->touch; i++)
-        if (got[i] != persistent->values[offset + i])
+    bool good = is_allowed(r, status, asked, "reading a buffer", &is_well);
+    for (uint32_t i = 0; i < bytes && good && !r->f->touch; i++) {
+        const uint8_t expected = is_well ? persistent->values[offset + i] : 0x77; /* left as it was */
+        if (got[i] != expected)
             good = differ(r, "persistent buffer", rota_buffer_name(persistent->handle), p, offset + i,
-                          persistent->values[offset + i], got[i]);
+                          expected, got[i]);
+    }
     free(got);
     return good;
 }
@@ -288,9 +307,13 @@ static bool submit(run *r, mirror_graph *graph) {
     reference_run(&r->mirror, graph, replay);
     rota_submit_options options = ROTA_SUBMIT_OPTIONS(.args = graph->args, .timeout_ns = patience_ns);
     if (r->f->held) held_draw(r->f->held, &r->random, &options);
+    r->replays[index].asked = r->cancels && cancelling_draw_deadline(&r->random, &options);
     if (rota_submit_with(graph->plan, &options, &r->replays[index].ticket) != ROTA_OK)
         return trouble(r, "submitting");
     r->f->submissions++;
+    const uint32_t other = test_below(&r->random, r->replay_count);
+    if (r->cancels && cancelling_draw(&r->f->cancelling, &r->random, r->replays[other].ticket))
+        r->replays[other].asked = true;
     /* A copied input may be changed at once, a borrowed one after its inputs were taken. */
     if (!copy && test_below(&r->random, 4)) return true;
     if (!copy && rota_wait_inputs_taken(r->replays[index].ticket, patience_ns) != ROTA_OK)
@@ -312,17 +335,41 @@ static bool play_script(run *r) {
             good = host_read(r, p, false);
         else
             good = submit(r, &mirror->graphs[test_below(&r->random, mirror->graph_count)]);
-        if (good && action == 2 && r->replay_count &&
-            rota_wait(r->replays[r->replay_count - 1].ticket, patience_ns) != ROTA_OK)
-            good = trouble(r, "waiting");
+        bool is_well;
+        if (good && action == 2 && r->replay_count)
+            good = is_allowed(r, rota_wait(r->replays[r->replay_count - 1].ticket, patience_ns),
+                              r->replays[r->replay_count - 1].asked, "waiting", &is_well);
         if (!good) return false;
+    }
+    return true;
+}
+
+/* Nothing is left of what was cancelled once all has been written over: then everything is well again. */
+static bool heal(run *r) {
+    r->cancels = false;
+    for (uint32_t p = 0; p < r->mirror.persistent_count; p++) {
+        const mirror_persistent *persistent = &r->mirror.persistents[p];
+        if (rota_buffer_write(persistent->handle, NULL, 0, persistent->values, persistent->bytes, NULL) !=
+            ROTA_OK)
+            return trouble(r, "writing a buffer");
+    }
+    const uint32_t before = r->replay_count;
+    for (uint32_t g = 0; g < r->mirror.graph_count && r->replay_count < SCRIPT_MAX; g++)
+        if (!submit(r, &r->mirror.graphs[g])) return false;
+    for (uint32_t i = before; i < r->replay_count; i++) {
+        if (rota_wait(r->replays[i].ticket, patience_ns) != ROTA_OK) return trouble(r, "waiting");
+        r->f->cancelling.healed++;
     }
     return true;
 }
 
 static bool check_replays(run *r) {
     for (uint32_t i = 0; i < r->replay_count; i++) {
-        if (rota_wait(r->replays[i].ticket, patience_ns) != ROTA_OK) return trouble(r, "waiting");
+        bool is_well;
+        if (!is_allowed(r, rota_wait(r->replays[i].ticket, patience_ns), r->replays[i].asked, "waiting",
+                        &is_well))
+            return false;
+        if (!is_well) continue;
         const mirror_graph *graph = r->replays[i].graph;
         for (uint32_t b = 0; b < graph->buffer_count && !r->f->touch; b++) {
             const mirror_buffer *buffer = &graph->buffers[b];
@@ -348,7 +395,8 @@ static bool run_case(fuzz *f, uint64_t seed) {
     mirror_generate(&r->mirror, seed, &limits);
     if (f->print) mirror_print(&r->mirror);
     atomic_store(&f->adversary.seed, seed + f->order);
-    bool good = make_persistents(r) && compile_graphs(r) && play_script(r);
+    r->cancels = f->cancel;
+    bool good = make_persistents(r) && compile_graphs(r) && play_script(r) && (!f->cancel || heal(r));
     /* Destroying what is in flight is legal; half of the cases do. */
     bool early = test_below(&r->random, 2) == 0;
     for (uint32_t g = 0; g < r->mirror.graph_count && early; g++) mirror_release(&r->mirror.graphs[g]);
@@ -371,9 +419,10 @@ static bool run_case(fuzz *f, uint64_t seed) {
         printf(" --seed %" PRIu64 " --count 1 --nodes %u --bytes %u%s%s%s%s\n", seed, f->limits.nodes,
                f->limits.bytes, f->touch ? " --touch" : "", f->shared ? " --shared" : "",
                f->apart ? " --apart" : "",
-               f->watched ? " --watched"
-               : f->after ? " --after"
-                          : "");
+               f->watched  ? " --watched"
+               : f->cancel ? " --cancel"
+                           : "");
+        if (f->after) printf("repeat with --after\n");
     }
     if (good)
         for (uint32_t i = 0; i < r->replay_count; i++)
@@ -389,7 +438,7 @@ static const char usage[] =
     "rota-fuzz [--device cpu|adversary|vk:0|cuda:0|cuda-stub|...] [--second DEVICE [--third DEVICE]] "
     "[--shared [--ordered]] [--apart]\n"
     "          [--count N] [--seed S] [--nodes N] [--bytes N] [--touch] [--validation] [--no-reach] "
-    "[--no-host-nodes] [--watched] [--after] [--print]\n"
+    "[--no-host-nodes] [--watched] [--after] [--cancel] [--print]\n"
     "          [--trace] [--keep NODES] [--dot FILE] [--seconds N] [--mode 1|2|3 (either, batches, edges)] "
     "[--order N]\n";
 
@@ -442,6 +491,8 @@ static int run_all(int argc, char **argv) {
                 f.watched = true;
             else if (strcmp(option, "--after") == 0)
                 f.after = true;
+            else if (strcmp(option, "--cancel") == 0)
+                f.cancel = true;
             else if (strcmp(option, "--no-host-nodes") == 0)
                 f.limits.host_nodes = false;
             else if (strcmp(option, "--print") == 0)
@@ -477,6 +528,11 @@ static int run_all(int argc, char **argv) {
            f.ids[0], done, f.seed, f.nodes, f.largest, f.submissions, f.device_waits,
            (double)(rota_clock_ns() - begin) * 1e-9, result ? ", FAILED" : "");
     if (f.after) printf("%" PRIu64 " submissions came after points\n", f.held_count);
+    if (f.cancel)
+        printf("%" PRIu64 " were cancelled of %" PRIu64 " that were to be, %" PRIu64 " by deadlines, %" PRIu64
+               " failed with them, %" PRIu64 " were well, and %" PRIu64 " afterwards\n",
+               f.cancelling.cancelled, f.cancelling.asked, f.cancelling.late, f.cancelling.inherited,
+               f.cancelling.well, f.cancelling.healed);
     if (f.ordered && result == 0 && f.device_waits == 0) {
         fprintf(stderr, "rota-fuzz: no device waited for another one without the host\n");
         return 2;

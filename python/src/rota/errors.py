@@ -75,5 +75,11 @@ class Internal(Error):
     status = "INTERNAL"
 
 
+class Cancelled(Error):
+    """What `Ticket.cancel` left something out of, or a deadline did."""
+
+    status = "CANCELLED"
+
+
 BY_STATUS: dict[str, type[Error]] = {error.status: error for error in Error.__subclasses__()}
 BY_STATUS["OK"] = Error

@@ -47,7 +47,7 @@ static rota_status check(const rota_plan *plan) {
 static rota_status publish_after(rota_plan *plan, rota_args *args, const uint64_t *payload,
                                  const uint64_t *after, rota_ticket *out_ticket) {
     uint64_t words[WORDS_WITHOUT_ARGS + ROTA_AFTER_WORDS];
-    const uint32_t own = plan->executable->arguments.payload_words, more = 2 + 2 * (uint32_t)after[0];
+    const uint32_t own = plan->executable->arguments.payload_words, more = rota_after_words(after);
     if (!args && own > WORDS_WITHOUT_ARGS)
         return rota_fail(
             ROTA_INVALID_ARGUMENT,
@@ -218,10 +218,11 @@ rota_status rota_submit_wait(rota_plan *plan, rota_args *args, uint64_t timeout_
     return submit_waiting(plan, args, NULL, timeout_ns, out_ticket);
 }
 
-/* The points as a record has them. */
+/* The points and the deadline as a record has them. */
 static rota_status take_points(const rota_plan *plan, const rota_submit_options *options,
                                uint64_t *out_words) {
-    if (options->after_count > ROTA_AFTER_MAX || !options->after)
+    const uint64_t now = options->deadline_ns ? rota_clock_ns() : 0; /* of the call */
+    if (options->after_count > ROTA_AFTER_MAX || (options->after_count && !options->after))
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "rota_submit_options has %u points at %p, expected at most %d", options->after_count,
                          (const void *)options->after, ROTA_AFTER_MAX);
@@ -239,6 +240,9 @@ static rota_status take_points(const rota_plan *plan, const rota_submit_options 
         out_words[2 + 2 * i] = (uint64_t)(uintptr_t)timeline;
         out_words[3 + 2 * i] = options->after[i].value;
     }
+    uint64_t *deadline = &out_words[2 + 2 * options->after_count];
+    deadline[0] = options->deadline_ns;
+    deadline[1] = options->deadline_ns > UINT64_MAX - now ? UINT64_MAX : now + options->deadline_ns;
     return ROTA_OK;
 }
 
@@ -248,7 +252,7 @@ rota_status rota_submit_with(rota_plan *plan, const rota_submit_options *options
     options = options ? ROTA_SIZED_IN(rota_submit_options, options, &room) : &room;
     if (!options) return ROTA_INVALID_ARGUMENT;
     uint64_t words[ROTA_AFTER_WORDS];
-    const uint64_t *after = options->after_count ? words : NULL;
+    const uint64_t *after = options->after_count || options->deadline_ns ? words : NULL;
     if (after) ROTA_TRY(take_points(plan, options, words));
     if (!options->no_wait) return submit_waiting(plan, options->args, after, options->timeout_ns, out_ticket);
     if (options->timeout_ns)

@@ -7,6 +7,7 @@
 #include "base/given.h"
 #include "base/spin.h"
 #include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/lanes.h"
@@ -76,8 +77,10 @@ static rota_status timed_out(rota_ticket ticket, uint64_t timeout_ns, const char
     rota_submission *submission = known ? pin_viewed(&view, cell) : NULL;
     if (submission) {
         const rota_kind *kind = &rota_kinds[submission->kind];
-        rota_append(text, sizeof text, &length, "%s '%s', submission %llu", kind->noun,
-                    kind->name(submission), (unsigned long long)submission->number);
+        const bool is_cancelled = rota_submission_cancelled_by(submission) != ROTA_CANCELLED_BY_NOBODY;
+        rota_append(text, sizeof text, &length, "%s '%s', submission %llu%s", kind->noun,
+                    kind->name(submission), (unsigned long long)submission->number,
+                    is_cancelled ? ", which is cancelled and ends after what comes before it" : "");
         if (kind->describe) kind->describe(runtime, submission, text, sizeof text, &length);
         rota_submission_unpin(runtime, submission);
     } else {
@@ -242,6 +245,27 @@ rota_status rota_wait_inputs_taken(rota_ticket ticket, uint64_t timeout_ns) {
     ROTA_TRY(check_ticket(ticket));
     ROTA_TRY(rota_ticket_view(ticket, &view, NULL));
     return wait_until(ticket, rota_ticket_taken, timeout_ns, "the inputs being taken");
+}
+
+/* ---- Cancelled ---- */
+
+/* Before the record is taken the sequencer has to find what was asked; afterwards this thread tells the submission,
+ * which it keeps for that (pins.c). Of one that is being taken meanwhile one of the two sees the other: tell_lanes in
+ * sequencer.c. */
+rota_status rota_ticket_cancel(rota_ticket ticket) {
+    ROTA_TRY(check_ticket(ticket));
+    rota_runtime *runtime = ticket.runtime;
+    rota_cell_view view;
+    rota_cell *cell;
+    ROTA_TRY(rota_ticket_view(ticket, &view, &cell));
+    rota_lane *lane = rota_lane_at(&runtime->lanes, rota_ticket_lane(ticket.id));
+    if (view.old || !rota_lane_ask_cancel(runtime, lane, ticket.id)) return ROTA_OK; /* it has ended */
+    ROTA_TRY(rota_ticket_view(ticket, &view, &cell));
+    rota_submission *submission = pin_viewed(&view, cell);
+    if (!submission) return ROTA_OK;
+    rota_submission_cancel(runtime, submission, ROTA_CANCELLED_BY_CALL);
+    rota_submission_unpin(runtime, submission); /* also has the sequencer look at cancels_asked */
+    return ROTA_OK;
 }
 
 /* ---- Callbacks ---- */

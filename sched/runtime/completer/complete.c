@@ -160,10 +160,10 @@ static uint64_t copy_staged(const rota_submission *submission, leg way, bool cop
         if (copies) {
             const uint8_t *from =
                 way == FROM_ASIDE
-                    ? submission->turn.aside + bytes
+                    ? submission->output.turn.aside + bytes
                     : (const uint8_t *)instance->memories[transfer->part][transfer->memory]->host +
                           transfer->offset_bytes;
-            void *to = way == TO_ASIDE ? (void *)(submission->turn.aside + bytes)
+            void *to = way == TO_ASIDE ? (void *)(submission->output.turn.aside + bytes)
                                        : (void *)(uintptr_t)submission->made.payload[plan->word_count + t];
             memcpy(to, from, size);
         }
@@ -175,7 +175,7 @@ static uint64_t copy_staged(const rota_submission *submission, leg way, bool cop
 /* The submission's bytes go to the caller's memory. */
 static void deliver(const rota_submission *submission) {
     if (submission->plan)
-        (void)copy_staged(submission, submission->turn.aside ? FROM_ASIDE : FROM_STAGING, true);
+        (void)copy_staged(submission, submission->output.turn.aside ? FROM_ASIDE : FROM_STAGING, true);
     if (submission->read) rota_host_read_deliver(submission->read, submission->read->data);
     for (uint32_t i = 0; i < submission->output.bounce_count; i++) {
         const rota_bounce *bounce = &submission->output.bounces[i];
@@ -186,7 +186,7 @@ static void deliver(const rota_submission *submission) {
 
 static bool is_good(const rota_submission *submission) {
     /* Acquire: with rota_submission_fail; what failed was noted before the value was reached. */
-    return !submission->turn.is_lost && submission->final_point != ROTA_POINT_PASSED &&
+    return !submission->output.turn.is_lost && submission->final_point != ROTA_POINT_PASSED &&
            !ra_load_acquire(&submission->shared.cause);
 }
 
@@ -201,11 +201,11 @@ static void give_staging_back(rota_runtime *runtime, const rota_submission *subm
 
 /* So that nobody who wants the instance waits for what this delivery waits for. Without memory they do. */
 static void set_aside(rota_runtime *runtime, rota_submission *submission) {
-    if (!submission->plan || submission->turn.aside) return;
+    if (!submission->plan || submission->output.turn.aside) return;
     const bool good = is_good(submission);
     const uint64_t bytes = good ? copy_staged(submission, TO_ASIDE, false) : 0;
-    submission->turn.aside = malloc(bytes + 1);
-    if (!submission->turn.aside) return;
+    submission->output.turn.aside = malloc(bytes + 1);
+    if (!submission->output.turn.aside) return;
     if (good) (void)copy_staged(submission, TO_ASIDE, true);
     give_staging_back(runtime, submission);
 }
@@ -231,7 +231,7 @@ static void end_turn(rota_completer *c, rota_delivery *delivery) {
         if (--waiter->left == 0 && waiter->is_due) {
             waiter->is_due = false;
             c->waiting--;
-            prepend(&c->due, waiter->submission->completion);
+            prepend(&c->due, waiter->submission->output.completion);
         }
         wait = next;
     }
@@ -246,12 +246,13 @@ static void finish_delivery(rota_completer *c, rota_submission *submission) {
     const bool was_handed_over = submission->final_point != ROTA_POINT_PASSED;
     const uint64_t number = submission->number;
     if (is_good(submission)) deliver(submission);
-    if (!submission->turn.aside) give_staging_back(runtime, submission);
-    free(submission->turn.aside);
-    submission->turn.aside = NULL;
+    if (!submission->output.turn.aside) give_staging_back(runtime, submission);
+    free(submission->output.turn.aside);
+    submission->output.turn.aside = NULL;
     end_turn(c, &submission->delivery);
     ra_store_relaxed(&runtime->completing.delivered, ra_load_relaxed(&runtime->completing.delivered) + 1);
-    if (submission->turn.is_lost) { /* the caller's memory may be gone; the sequencer fails the ticket */
+    if (submission->output.turn
+            .is_lost) { /* the caller's memory may be gone; the sequencer fails the ticket */
         ra_store_release(&submission->told.delivery_done, ROTA_DELIVERY_LOST);
         ra_store_seq_cst(&runtime->sequencing.lost_pending, 1);
         rota_sleeper_wake(&runtime->sequencing.sleeper);
@@ -286,7 +287,7 @@ static void try_delivery(rota_completer *c, rota_submission *submission) {
     const uint64_t before = unpassed_of(runtime, delivery);
     if (before != ROTA_POINT_NONE) {
         set_aside(c->runtime, submission);
-        put(c, submission->completion, before);
+        put(c, submission->output.completion, before);
         return;
     }
     finish_delivery(c, submission);
@@ -294,15 +295,15 @@ static void try_delivery(rota_completer *c, rota_submission *submission) {
 
 /* Whether its end was reached; how, is judged the first time. */
 static bool is_reached(rota_runtime *runtime, rota_submission *submission) {
-    if (submission->turn.is_reached || submission->final_point == ROTA_POINT_PASSED) return true;
+    if (submission->output.turn.is_reached || submission->final_point == ROTA_POINT_PASSED) return true;
     bool passed = rota_point_passed(runtime, submission->final_point);
     /* After it, both seq_cst: whoever saw the device lost and then the point not passed, and told the caller
      * that the ticket has ended, is seen here, though the point has passed since. Who asks later finds it
      * passed. */
     bool lost = rota_device_is_lost(runtime->devices[rota_point_device(submission->final_point)]);
-    submission->turn.is_lost = lost;
-    submission->turn.is_reached = passed || lost;
-    return submission->turn.is_reached;
+    submission->output.turn.is_lost = lost;
+    submission->output.turn.is_reached = passed || lost;
+    return submission->output.turn.is_reached;
 }
 
 /* Of those before that are not over. They came earlier, as all completions of submissions come in their order. */
@@ -310,7 +311,7 @@ static void wait_for_turn(rota_submission *submission) {
     rota_delivery *delivery = &submission->delivery;
     delivery->left = 0;
     delivery->is_due = false;
-    submission->turn.is_lost = submission->turn.is_reached = false;
+    submission->output.turn.is_lost = submission->output.turn.is_reached = false;
     for (uint32_t i = 0; i < delivery->wait_count; i++) {
         rota_delivery_wait *wait = &delivery->waits[i];
         /* Of a struct that serves a later submission by now: a delivery is over before that. */

@@ -1,5 +1,4 @@
-/* A replay of a plan: sequenced, works on its devices' queues by segment; and prepared, by the submit
- * threads. */
+/* A replay of a plan: sequenced, works on its devices' queues by segment; and prepared, by submit threads. */
 #include <string.h>
 
 #include "base/assert.h"
@@ -20,6 +19,7 @@
 #include "sched/runtime/plans/instances.h"
 #include "sched/runtime/shared/end_times.h"
 #include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/failures.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
@@ -495,13 +495,15 @@ void rota_kind_plan_note_end(rota_sequencer *sequencer, const rota_submission *s
     rota_runtime *runtime = sequencer->runtime;
     if (!runtime->options.diagnostics) return;
     rota_executable *executable = submission->plan->executable;
-    uint64_t final = submission->final_point;
-    uint64_t completed_ns =
+    const rota_submission_told *told = &submission->told;
+    const uint64_t final = submission->final_point, over_ns = ra_load_relaxed(&told->handed_over_ns);
+    const uint64_t ended_ns =
         rota_end_times_take(rota_runtime_timeline(runtime, final)->end_times, rota_point_value(final));
+    rota_plan_replay_times times = {told->submitted_ns, told->sequenced_ns, over_ns, ended_ns, 0, ROTA_OK};
+    times.number = submission->number;
+    times.status = rota_submission_status(submission);
     (void)pthread_mutex_lock(&runtime->objects.times_mutex);
-    executable->times.replay = (rota_plan_replay_times){
-        submission->told.submitted_ns, submission->told.sequenced_ns,
-        ra_load_relaxed(&submission->told.handed_over_ns), completed_ns, submission->number};
+    executable->times.replay = times;
     executable->times.instance = submission->instance;
     (void)pthread_mutex_unlock(&runtime->objects.times_mutex);
 }
@@ -537,8 +539,7 @@ static bool outputs_are_copied(void *user) {
            submission->output.before;
 }
 
-/* An instance's staging memory is written again only when the completer has taken the outputs out of it (P1).
- */
+/* An instance's staging memory is written again only when the completer has taken the outputs out of it: P1. */
 static rota_status wait_for_outputs(rota_runtime *runtime, rota_submission *submission) {
     uint64_t deadline = rota_deadline_after(runtime->options.timeout_ns);
     while (!outputs_are_copied(submission)) {

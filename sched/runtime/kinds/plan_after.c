@@ -1,6 +1,6 @@
-/* A replay that comes after points of the application's: one like any other, whose works are on side queues and held
- * there by the submit threads until the points are reached (blocked.c). One whose points are reached by now differs
- * from one that has none by what its works acquire. */
+/* A replay that comes after points of the application's, or is to end by a deadline: one like any other. Where points
+ * are not reached its works are on side queues, and held there by the submit threads until they are (blocked.c). One
+ * whose points are reached by now differs from one that has none by what its works acquire. */
 #include "sched/runtime/kinds/plan_after.h"
 #include "sched/runtime/kinds/plan_describe.h"
 
@@ -32,9 +32,14 @@ bool rota_kind_after_sequence(rota_sequencing *s) {
     rota_submission *submission = s->submission;
     const uint64_t *points = points_of(s->object, s->words);
     const bool waits = s->has_record && !rota_external_wait_is_reached(points);
-    if (waits) s->after_words = 2 + 2 * (uint32_t)points[0];
+    const uint64_t *deadline = rota_after_deadline(points);
+    submission->has_deadline = deadline[0] != 0;
+    submission->seldom.deadline.after_ns = deadline[0];
+    submission->seldom.deadline.at_ns = deadline[1];
+    if (waits) s->after_words = rota_after_words(points);
     const bool ok = rota_kind_plan_sequence(s);
-    acquire(submission);
+    if (!ok) submission->has_deadline = false;
+    if (points[0]) acquire(submission);
     if (!waits || !ok) {
         end_after(submission);
         rota_external_wait_release(points);

@@ -12,6 +12,12 @@
 typedef struct rota_submission_pool rota_submission_pool; /* submission_pool.h */
 typedef struct rota_last_uses rota_last_uses;             /* last_use.h */
 
+/* What was cancelled, and deadlines: sequencer/cancels.c. */
+typedef struct rota_cancels {
+    uint64_t up_to; /* no submission of a higher number is cancelled; 0: none that has not ended */
+    rota_submission *deadlines; /* the one that has the first, of a heap */
+} rota_cancels;
+
 struct rota_sequencer {
     rota_runtime *runtime;
     uint64_t next_number;
@@ -33,6 +39,7 @@ struct rota_sequencer {
      * oldest first. */
     rota_submission *undelivered_first, *undelivered_last;
     rota_cell *unordered_first, *unordered_last;
+    rota_cancels cancels;
 };
 
 /* A call from another thread than the sequencer's. */

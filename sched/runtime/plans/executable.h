@@ -47,6 +47,7 @@ struct rota_instance {
 /* Host times of the last completed replay, as rota_plan_replay has them. */
 typedef struct rota_plan_replay_times {
     uint64_t submitted_ns, sequenced_ns, handed_over_ns, completed_ns, number;
+    rota_status status; /* with which it ended */
 } rota_plan_replay_times;
 
 /* What a submission's payload is made of. */

@@ -158,9 +158,22 @@ static void write_submission(const rota_trace *trace, const rota_plan_replay_tim
         write_slice(trace, stages[i].name, "submission", 0, 0, stages[i].begin, stages[i].end);
         fprintf(trace->file, ",\"args\":{\"number\":%llu}},\n", (unsigned long long)replay->number);
     }
+    /* Of what was left out there is no slice: the reader is told why. */
+    if (replay->status != ROTA_OK)
+        fprintf(trace->file,
+                "{\"ph\":\"i\",\"s\":\"p\",\"name\":\"%s\",\"cat\":\"submission\",\"pid\":0,\"tid\":0,"
+                "\"ts\":%.3f},\n",
+                rota_status_name(replay->status), rota_trace_us(trace, replay->completed_ns));
 }
 
-static rota_status take_times(rota_trace *trace, rota_plan *plan) {
+/* What a replay left out has times of an earlier one. */
+static void forget_earlier(const rota_trace *trace, uint32_t partition) {
+    for (uint32_t i = 0; i < trace->plan->partitions[partition].desc.command_count; i++)
+        if (trace->times[partition][i].begin_ns < trace->origin_ns)
+            trace->times[partition][i] = (rota_exec_time){0, 0};
+}
+
+static rota_status take_times(rota_trace *trace, rota_plan *plan, rota_status ended_with) {
     trace->times = rota_arena_alloc(&trace->arena, plan->partition_count * sizeof *trace->times, 8);
     trace->track = rota_arena_calloc(
         &trace->arena, ((size_t)rota_plan_info(plan)->operation_count + 1) * sizeof *trace->track, 4);
@@ -170,6 +183,7 @@ static rota_status take_times(rota_trace *trace, rota_plan *plan) {
             &trace->arena, sizeof **trace->times * (plan->partitions[i].desc.command_count + 1u), 8);
         if (!trace->times[i]) return no_memory(trace);
         ROTA_TRY(rota_executable_times(plan, i, trace->times[i]));
+        if (ended_with != ROTA_OK) forget_earlier(trace, i);
     }
     return ROTA_OK;
 }
@@ -193,7 +207,7 @@ rota_status rota_plan_write_trace(rota_plan *plan, const char *path) {
     rota_plan_replay_times replay;
     ROTA_TRY(rota_executable_replay_times(plan, &replay));
     rota_trace trace = {.plan = plan, .origin_ns = replay.submitted_ns};
-    rota_status status = take_times(&trace, plan);
+    rota_status status = take_times(&trace, plan, replay.status);
     if (status == ROTA_OK) status = write_trace(&trace, &replay, path);
     rota_arena_free(&trace.arena);
     return status;

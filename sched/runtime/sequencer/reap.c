@@ -4,6 +4,7 @@
 #include "sched/runtime/kinds/works.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/order/deliver.h"
+#include "sched/runtime/sequencer/cancels.h"
 #include "sched/runtime/sequencer/last_use.h"
 #include "sched/runtime/sequencer/reap.h"
 #include "sched/runtime/sequencer/submission_pool.h"
@@ -58,6 +59,7 @@ static void keep(rota_sequencer *sequencer, rota_submission *submission) {
     rota_chunk_ended(submission->chunk); /* it has failed, which is done once */
     rota_deliver_end(sequencer, submission);
     rota_kinds[submission->kind].uncount(sequencer, submission);
+    if (submission->has_deadline) rota_deadline_end(sequencer, submission);
     for (uint32_t i = 0; i < submission->made.work_count; i++) {
         const rota_work_row *row = rota_work_row_of(&submission->made.works[i]);
         if (row->release) row->release(sequencer, &submission->made.works[i]);

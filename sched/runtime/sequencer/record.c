@@ -7,6 +7,7 @@
 #include "sched/runtime/order/deliver.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/plans/args.h"
+#include "sched/runtime/sequencer/cancels.h"
 #include "sched/runtime/sequencer/record.h"
 #include "sched/runtime/sequencer/submission_pool.h"
 #include "sched/runtime/shared/causes.h"
@@ -98,9 +99,9 @@ static void add_undelivered(rota_sequencer *sequencer, rota_submission *submissi
 }
 
 static void push_delivery(rota_runtime *runtime, rota_submission *submission) {
-    submission->completion->kind = ROTA_COMPLETION_DELIVERY;
-    submission->completion->u.submission = submission;
-    rota_completer_push(runtime, submission->completion);
+    submission->output.completion->kind = ROTA_COMPLETION_DELIVERY;
+    submission->output.completion->u.submission = submission;
+    rota_completer_push(runtime, submission->output.completion);
 }
 
 /* ---- A record ---- */
@@ -116,9 +117,11 @@ static void begin(rota_submission *submission, const rota_record *record, rota_c
     submission->chunk = chunk;
     submission->made.work_count = submission->made.wait_count = submission->made.foreign_wait_count =
         submission->made.migration_count = 0;
-    submission->by_delivery = submission->sidelined = submission->delivers = false;
+    submission->by_delivery = submission->sidelined = submission->delivers = submission->has_deadline = false;
     submission->instance = 0;
     ra_store_relaxed(&submission->shared.cause, NULL);
+    ra_store_relaxed(&submission->cancelled,
+                     (uint8_t)ROTA_CANCELLED_BY_NOBODY); /* published with its works */
     submission->has_args = record->args;
     if (record->args) submission->seldom.args = record->args;
     if (!record->submitted_ns) return;
@@ -133,6 +136,7 @@ static rota_sequenced start(rota_sequencing *s) {
     rota_submission *submission = s->submission;
     rota_sequenced sequenced = {submission->made.work_count, submission->made.work_count == 0};
     ra_store_release(&submission->cell->submission, submission);
+    if (submission->has_deadline) rota_deadline_begin(s->sequencer, submission); /* before any work goes */
     for (uint32_t i = 0; i < sequenced.work_count; i++)
         if (rota_handover_push(submission->made.works[i].device, &submission->made.works[i]))
             sequenced.may_be_over = true;
@@ -213,6 +217,8 @@ rota_sequenced rota_sequence_record(rota_sequencer *sequencer, rota_lane *lane, 
                                   .final = ROTA_POINT_NONE,
                                   .status = ROTA_OUT_OF_MEMORY};
     begin(sequencing.submission, record, chunk, number);
+    if (ra_load_relaxed(&runtime->lanes.cancels_asked) && rota_cell_is_to_cancel(chunk, record->sequence))
+        rota_sequencer_cancel(sequencer, sequencing.submission, ROTA_CANCELLED_BY_CALL);
     const bool ok = rota_kinds[record->kind].sequence(&sequencing);
     rota_stat_count(&runtime->stats.submissions);
     if (ok) return start(&sequencing);

@@ -13,11 +13,13 @@
 #include "base/futex.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/order/wanted.h"
+#include "sched/runtime/sequencer/cancels.h"
 #include "sched/runtime/sequencer/last_use.h"
 #include "sched/runtime/sequencer/reap.h"
 #include "sched/runtime/sequencer/record.h"
 #include "sched/runtime/sequencer/sequencer.h"
 #include "sched/runtime/sequencer/submission_pool.h"
+#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/handle.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/point.h"
@@ -47,6 +49,7 @@ typedef struct rota_merge {
 typedef struct untold_lanes {
     rota_lane *lanes[FLUSH_WORKS];
     uint32_t count;
+    uint64_t cancels_asked; /* before the first of them was taken */
 } untold_lanes;
 
 rota_status rota_sequencer_create(rota_runtime *runtime) {
@@ -166,10 +169,12 @@ static void tell_of_points(rota_runtime *runtime, const rota_lane *lane) {
  * the store of it here is the one that these loads come after. A sleeper whose load of `head` comes before it, in the
  * one order of all seq_cst operations, had said before that it sleeps, and is seen; any other load of `head` sees this
  * store, and the points. */
-static void tell_lanes(rota_runtime *runtime, untold_lanes *untold) {
+static void tell_lanes(rota_sequencer *sequencer, untold_lanes *untold) {
+    rota_runtime *runtime = sequencer->runtime;
     for (uint32_t i = 0; i < untold->count; i++) {
         rota_lane *lane = untold->lanes[i];
         ra_store_seq_cst(&lane->head, ra_load_relaxed(&lane->head));
+        rota_cancels_find(sequencer, lane, lane->untold, untold->cancels_asked);
         wake_lane(lane);
         if (ra_load_seq_cst(&runtime->completing.awaits)) tell_of_points(runtime, lane);
         lane->untold = 0;
@@ -183,6 +188,7 @@ static void take_all(rota_sequencer *sequencer) {
     uint32_t since_flush = 0;
     untold_lanes untold; /* of `lanes` as many as it counts */
     untold.count = 0;
+    untold.cancels_asked = ra_load_acquire(&runtime->lanes.cancels_asked); /* with rota_lane_ask_cancel */
     while (merge->count > 0) {
         uint32_t index = merge->lanes[0];
         rota_lane *lane = rota_lane_at(&runtime->lanes, index);
@@ -214,10 +220,10 @@ static void take_all(rota_sequencer *sequencer) {
         /* What a device may have is told of now: it may be through with it long before the next flush, while other
          * records are sequenced. That is a store more for a record whose work went into a ring, the thread of which
          * takes longer for it in the driver; those that go directly are told of at the flush with which they go. */
-        if (is_due || sequenced.may_be_over) tell_lanes(runtime, &untold);
+        if (is_due || sequenced.may_be_over) tell_lanes(sequencer, &untold);
     }
     flush(runtime);
-    tell_lanes(runtime, &untold);
+    tell_lanes(sequencer, &untold);
 }
 
 static bool has_work(rota_runtime *runtime) {
@@ -226,7 +232,8 @@ static bool has_work(rota_runtime *runtime) {
         !rota_stack_is_empty_upmc(&runtime->sequencing.ended) || ra_load_seq_cst(&runtime->stop) ||
         rota_hooks_lent(&runtime->hooks) || ra_load_seq_cst(&runtime->lanes.provision_wanted) ||
         ra_load_seq_cst(&runtime->sequencing.reap_requested) !=
-            ra_load_relaxed(&runtime->sequencing.reap_done))
+            ra_load_relaxed(&runtime->sequencing.reap_done) ||
+        ra_load_seq_cst(&runtime->failed.active) & ROTA_FAILED_CANCELS_NEW) /* with rota_submission_cancel */
         return true;
     uint32_t lanes = ra_load_seq_cst(&runtime->lanes.high);
     for (uint32_t i = 0; i < lanes; i++) {
@@ -283,9 +290,11 @@ static void idle(rota_sequencer *sequencer) {
     /* With `advanced`: either it sees the interest and wakes this thread, or the sweep below sees the new
      * value. */
     if (sequencer->last_uses->released || sequencer->last_uses->retained || sequencer->orphaning ||
-        sequencer->pool->pinned || sequencer->unordered_first || sequencer->is_unquiet) {
+        sequencer->pool->pinned || sequencer->unordered_first || sequencer->is_unquiet ||
+        sequencer->cancels.up_to) {
         ra_store_seq_cst(&runtime->sequencing.interest, 1);
         rota_sequence_reap(sequencer, true);
+        rota_cancels_look(sequencer);
         rota_reclaim_sweep(sequencer, NULL);
     }
     uint64_t slice = has_overflow(runtime) ? OVERFLOW_SLICE_NS : SLEEP_SLICE_NS;
@@ -294,7 +303,9 @@ static void idle(rota_sequencer *sequencer) {
     if ((rota_staging_has_idle(runtime) || sequencer->pool->unused) &&
         slice > runtime->options.staging_idle_ns)
         slice = runtime->options.staging_idle_ns;
-    if (has_work(runtime))
+    const uint64_t until_late = rota_deadlines_wait_ns(sequencer);
+    if (slice > until_late) slice = until_late;
+    if (has_work(runtime) || slice == 0)
         rota_sleeper_cancel(&runtime->sequencing.sleeper);
     else
         rota_sleeper_wait(&runtime->sequencing.sleeper, rota_deadline_after(slice));
@@ -320,6 +331,8 @@ bool rota_sequencer_round(rota_sequencer *sequencer) {
         flush(runtime);
     rota_gate_watch(runtime, false);
     rota_sequence_reap(sequencer, false);
+    if (sequencer->cancels.deadlines || sequencer->cancels.up_to || ra_load_relaxed(&runtime->failed.active))
+        rota_cancels_look(sequencer);
     rota_staging_sweep(runtime, sequencer->quiet);
     if (++sequencer->rounds % CLOCK_ROUNDS == 0) look_at_idle_memory(sequencer, rota_clock_ns());
     if (fresh || sequencer->last_uses->released || sequencer->last_uses->retained)

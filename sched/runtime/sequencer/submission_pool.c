@@ -6,6 +6,7 @@
 #include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/order/deliver.h"
 #include "sched/runtime/plans/args.h"
+#include "sched/runtime/sequencer/cancels.h"
 #include "sched/runtime/sequencer/submission_pool.h"
 #include "sched/runtime/shared/lanes.h"
 #include "sched/runtime/shared/pins.h"
@@ -33,8 +34,8 @@ rota_submission *rota_submission_take(rota_sequencer *sequencer) {
     submission = aligned_alloc(64, bytes);
     if (!submission) return NULL;
     memset(submission, 0, bytes);
-    submission->completion = calloc(1, sizeof *submission->completion);
-    if (!submission->completion) {
+    submission->output.completion = calloc(1, sizeof *submission->output.completion);
+    if (!submission->output.completion) {
         free(submission);
         return NULL;
     }
@@ -66,9 +67,9 @@ static void strip(rota_submission *submission) {
 
 void rota_submission_free(rota_submission *submission) {
     strip(submission);
-    free(submission->completion);
+    free(submission->output.completion);
     free(submission->output.bounce);
-    free(submission->turn.aside);
+    free(submission->output.turn.aside);
     free(submission);
 }
 
@@ -106,6 +107,7 @@ static void forget(rota_sequencer *sequencer, rota_submission *submission) {
 void rota_submission_let_go(rota_sequencer *sequencer, rota_submission *submission) {
     const rota_kind *kind = &rota_kinds[submission->kind];
     kind->uncount(sequencer, submission);
+    if (submission->has_deadline) rota_deadline_end(sequencer, submission);
     if (submission->delivers) {
         rota_deliver_end(sequencer, submission);
         free(submission->output.bounce);

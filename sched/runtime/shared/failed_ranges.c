@@ -9,10 +9,16 @@
 #include <stdlib.h>
 
 #include "base/atomic.h"
+#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/runtime.h"
+
+bool rota_failed_ranges_are_any(const rota_runtime *runtime) {
+    return ra_load_acquire(&runtime->failed.active) &
+           ~(ROTA_FAILED_CANCELS | ROTA_FAILED_CANCELS_NEW); /* with add */
+}
 
 static rota_mark *mark_new(rota_runtime *runtime) {
     rota_mark *mark = malloc(sizeof *mark);

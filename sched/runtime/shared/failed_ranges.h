@@ -7,6 +7,10 @@
 #include "sched/runtime.h"
 #include "sched/runtime/shared/marks.h"
 
+/* Whether anything counts as failed; what who asks comes after is seen. failed.active is not 0, too, while a submission
+ * is cancelled (cancel.h). */
+bool rota_failed_ranges_are_any(const rota_runtime *runtime);
+
 /* ---- By callers that hold failed.mutex ---- */
 
 /* Bytes of a root buffer, in whatever memory. */

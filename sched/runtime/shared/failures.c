@@ -121,3 +121,9 @@ void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, ro
     }
     (void)pthread_mutex_unlock(&runtime->failed.mutex);
 }
+
+rota_status rota_submission_status(const rota_submission *submission) {
+    return ra_load_acquire(&submission->shared.cause) /* with the release above */
+               ? (rota_status)ra_load_acquire(&submission->cell->failed_with)
+               : ROTA_OK;
+}

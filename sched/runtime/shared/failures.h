@@ -17,6 +17,8 @@ rota_status rota_failure_find(const rota_runtime *runtime, uint64_t ticket_id);
 /* With what the ticket failed, as its cell says. False: the cell has gone on. Wait-free. */
 bool rota_cell_failure(const rota_cell *cell, uint64_t ticket_id, rota_status *out_status,
                        rota_reason *out_reason);
+/* With what it failed, or ROTA_OK: of one that has ended and has its cell. */
+rota_status rota_submission_status(const rota_submission *submission);
 /* Fails the submission's ticket unless it has a cause already: it is marked when this returns, by whoever it is. */
 void rota_submission_fail(rota_runtime *runtime, rota_submission *submission, rota_reason reason, bool first);
 

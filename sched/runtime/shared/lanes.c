@@ -183,10 +183,40 @@ static _Atomic(rota_cell_chunk *) *chunk_entry(const rota_lane *lane, uint64_t n
     return &lane->store->chunks[number % ROTA_LANE_CHUNKS];
 }
 
+rota_cell_chunk *rota_lane_cells(const rota_lane *lane, uint64_t sequence) {
+    return ra_load_acquire(chunk_entry(lane, sequence / ROTA_CHUNK_CELLS)); /* with provide and claim */
+}
+
 rota_cell *rota_lane_cell(const rota_lane *lane, uint64_t sequence) {
-    rota_cell_chunk *chunk =
-        ra_load_acquire(chunk_entry(lane, sequence / ROTA_CHUNK_CELLS)); /* with provide and claim */
+    rota_cell_chunk *chunk = rota_lane_cells(lane, sequence);
     return chunk ? &chunk->cells[sequence % ROTA_CHUNK_CELLS] : NULL;
+}
+
+/* The word of a cell is never reset: an id is one ticket's for good, so that what a late canceller leaves there is
+ * nothing to the cell's next ticket. It is not to lose what was asked of that one meanwhile, so it exchanges what was
+ * there before it looked whose the cell is. No value comes twice: each is written in exchange for one that was there
+ * from before its ticket's look on, and by then later tickets' values come after it. So whoever fails here found that
+ * another caller asked the same, or that the cell has gone on. */
+bool rota_lane_ask_cancel(rota_runtime *runtime, rota_lane *lane, uint64_t ticket_id) {
+    const uint64_t sequence = rota_ticket_sequence(ticket_id);
+    rota_cell_chunk *chunk = rota_lane_cells(lane, sequence); /* once: a second look may find another one */
+    if (!chunk) return false;
+    const rota_cell *cell = &chunk->cells[sequence % ROTA_CHUNK_CELLS];
+    _Atomic uint64_t *word = &chunk->cancels[sequence % ROTA_CHUNK_CELLS];
+    uint64_t before = ra_load_acquire(word); /* before the look at id */
+    do {
+        if (ra_load_acquire(&cell->id) != ticket_id) return false;
+    } while (before != ticket_id && !ra_cas_seq_cst(word, &before, ticket_id));
+    /* Also where another one asked first: it may be stopped here. Both seq_cst: with tell_lanes in sequencer.c. */
+    (void)ra_fetch_add_seq_cst(&runtime->lanes.cancels_asked, 1);
+    (void)ra_load_seq_cst(&lane->head);
+    return true;
+}
+
+bool rota_cell_is_to_cancel(const rota_cell_chunk *chunk, uint64_t sequence) {
+    const uint64_t index = sequence % ROTA_CHUNK_CELLS;
+    /* Relaxed: nothing else is read by it; by when it is seen says tell_lanes in sequencer.c. */
+    return ra_load_relaxed(&chunk->cancels[index]) == ra_load_relaxed(&chunk->cells[index].id);
 }
 
 static void begin_chunk(rota_lane *lane, uint64_t number, rota_cell_chunk *chunk) {

@@ -3,6 +3,7 @@
 #define ROTA_SCHED_RUNTIME_SHARED_LANES_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include "sched/runtime.h"
 #include "sched/runtime/shared/causes.h"
@@ -66,6 +67,8 @@ typedef struct rota_cell_chunk {
     struct rota_cell_chunk *next_free;
     uint32_t unsequenced,
         unfinished; /* of its tickets; the latter counts submissions that are not recycled */
+    /* By cell: the id of the ticket that callers asked last to be cancelled, of this or an earlier ticket of it. */
+    _Atomic uint64_t cancels[ROTA_CHUNK_CELLS];
     rota_cell cells[ROTA_CHUNK_CELLS];
 } rota_cell_chunk;
 
@@ -119,6 +122,7 @@ typedef struct rota_lanes_shared {
     _Alignas(64) _Atomic uint32_t high; /* lanes ever claimed */
     _Atomic uint32_t ready;             /* lanes that there is memory for */
     _Atomic uint32_t provision_wanted;  /* a caller found no lane, or no chunk */
+    _Atomic uint64_t cancels_asked;     /* how often a ticket was asked to be cancelled */
     rota_lane_block blocks[ROTA_LANE_BLOCKS];
     rota_chunk_store chunks;
 } rota_lanes_shared;
@@ -141,6 +145,12 @@ _Static_assert(ROTA_LANES_FIRST == 1024, "the 22 in rota_lane_at is for this one
 rota_lane *rota_lane_of_thread(rota_runtime *runtime, uint32_t *out_index);
 /* NULL: the ticket's chunk has gone on to later tickets. Of a sequence that the lane has reached. */
 rota_cell *rota_lane_cell(const rota_lane *lane, uint64_t sequence);
+rota_cell_chunk *rota_lane_cells(const rota_lane *lane, uint64_t sequence);
+/* Notes that the ticket, of a sequence that the lane has reached, is to be cancelled, and so does not begin where the
+ * sequencer has not taken its record. False: its cell has gone on, it has ended. Lock-free. */
+bool rota_lane_ask_cancel(rota_runtime *runtime, rota_lane *lane, uint64_t ticket_id);
+/* Whether that was asked of the ticket that has the cell. */
+bool rota_cell_is_to_cancel(const rota_cell_chunk *chunk, uint64_t sequence);
 /* The sequencer's: the record of this ticket is being taken: its chunk, and the lane gets the one after. */
 rota_cell_chunk *rota_lane_take(rota_runtime *runtime, rota_lane *lane, uint64_t sequence);
 /* The sequencer's: the submission of a ticket in the chunk is recycled, or its ticket ended without one. */

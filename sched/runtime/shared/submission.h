@@ -14,6 +14,13 @@
 
 typedef struct rota_unwritten rota_unwritten;
 
+/* By whom a submission was cancelled. What of it has not begun is left out by who would begin it. */
+typedef enum rota_cancelled_by {
+    ROTA_CANCELLED_BY_NOBODY,
+    ROTA_CANCELLED_BY_CALL,
+    ROTA_CANCELLED_BY_DEADLINE
+} rota_cancelled_by;
+
 /* What the completer did with a submission that has outputs. */
 typedef enum rota_delivery_done {
     ROTA_DELIVERY_PENDING,
@@ -57,20 +64,22 @@ typedef struct rota_submission_told {
     _Atomic uint32_t delivery_done;      /* rota_delivery_done, by the completer */
 } rota_submission_told;
 
+/* The completer's. */
+typedef struct rota_output_turn {
+    uint8_t *aside;           /* of the instance's staging memory, what is not to be delivered yet */
+    bool is_reached, is_lost; /* whether the end was reached, if only by the loss of the device */
+} rota_output_turn;
+
 /* OUTPUTs, as the sequencer orders them; the completer reads it once it has the submission's completion. */
 typedef struct rota_host_output {
     uint64_t before; /* outputs that the instance's staging memory must be free of first */
     uint32_t bounce_count, bounce_capacity;
     uint8_t *bounce; /* those that are written here first */
     uint64_t bounce_bytes;
-    rota_bounce *bounces; /* and where to */
+    rota_bounce *bounces;               /* and where to */
+    struct rota_completion *completion; /* the sequencer's, and from when it is pushed the completer's */
+    rota_output_turn turn;
 } rota_host_output;
-
-/* The completer's. */
-typedef struct rota_output_turn {
-    uint8_t *aside;           /* of the instance's staging memory, what is not to be delivered yet */
-    bool is_reached, is_lost; /* whether the end was reached, if only by the loss of the device */
-} rota_output_turn;
 
 /* The sequencer's, of a host's access. */
 typedef struct rota_host_access {
@@ -94,12 +103,21 @@ typedef struct rota_submission_links {
     rota_submission *before, *after;
 } rota_submission_links;
 
+/* The sequencer's: cancels.c, where it is in a heap; what the sentence says is settled. */
+typedef struct rota_submission_deadline {
+    uint64_t at_ns;    /* of base's clock */
+    uint64_t after_ns; /* so long after the call */
+    rota_submission *child, *next,
+        *before; /* before: the one whose `next` or, of a first one, `child` it is */
+} rota_submission_deadline;
+
 /* What few have, apart from what every replay touches. */
 typedef struct rota_submission_seldom {
     rota_args *args;        /* with has_args */
     rota_stack_entry ended; /* on the way to the sequencer */
     rota_submission_undone undone;
     rota_submission_links undelivered;
+    rota_submission_deadline deadline; /* with has_deadline */
     rota_external_wait
         after; /* with has_after; written before the works are handed over, but for its outcome */
 } rota_submission_seldom;
@@ -118,19 +136,19 @@ struct rota_submission {
     rota_cell_chunk *chunk; /* the cell's */
     rota_submission_shared shared;
     uint32_t instance;
-    uint8_t kind;       /* rota_record_kind */
-    bool by_delivery;   /* over when the completer has delivered it */
-    bool has_after;     /* comes after points of the application's that were not reached */
-    bool sidelined : 1; /* counted in the plan's `sidelined` */
-    bool delivers : 1;  /* or is to: its delivery, output and told.delivery_done are of this use */
+    uint8_t kind;              /* rota_record_kind */
+    _Atomic uint8_t cancelled; /* rota_cancelled_by: who has it pinned, or the sequencer (cancel.c) */
+    bool by_delivery;          /* over when the completer has delivered it */
+    bool has_after : 1;        /* comes after points of the application's that were not reached */
+    bool sidelined : 1;        /* counted in the plan's `sidelined` */
+    bool delivers : 1;         /* or is to: its delivery, output and told.delivery_done are of this use */
     bool has_args : 1;
+    bool has_deadline : 1;
     rota_submission_made made;
     rota_host_read *read; /* NULL where it is none */
     rota_submission_told told;
-    rota_output_turn turn;
     rota_host_output output;
     rota_delivery delivery;
-    struct rota_completion *completion; /* the sequencer's, and from when it is pushed the completer's */
     rota_host_access access;
     rota_submission_seldom seldom;
 };

@@ -21,6 +21,7 @@
 #include "base/clock.h"
 #include "base/spin.h"
 #include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/loss.h"
@@ -149,6 +150,8 @@ static bool after_is_over(rota_work *work) {
     rota_external_wait *after = &work->submission->seldom.after;
     /* seq_cst: with the store in end_external_waits, whose thread then looks whether this one sleeps. */
     const bool closes = ra_load_seq_cst(&runtime->external.is_over);
+    /* It is left out when it is handed over, and waits for nothing of the application's until then. */
+    if (rota_submission_cancelled_by(work->submission) != ROTA_CANCELLED_BY_NOBODY) return true;
     const rota_external_outcome outcome = rota_external_wait_look(after, closes);
     if (outcome == ROTA_EXTERNAL_WAIT_PENDING) return false;
     if (outcome == ROTA_EXTERNAL_WAIT_REACHED || work->skipped) return true;

@@ -2,11 +2,13 @@
 #include "base/atomic.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/device_life.h"
+#include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/failures.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/timeline.h"
+#include "sched/runtime/submitter/cancelled.h"
 #include "sched/runtime/submitter/events.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/judge.h"
@@ -70,7 +72,9 @@ static bool must_skip(void *user, void *cookie, const void *owner, uint32_t node
     rota_work *work = cookie;
     if (!work || is_over(device)) return false;
     if (ra_load_acquire(&work->failed)) return true; /* marks what it was to write, all of it */
-    if (work->gated) return false;
+    if (rota_cancelled_node(work, owner, node)) return true;
+    /* It was asked for what is cancelled alone: a mark of what it reads would have been made before. */
+    if (work->gated || !rota_failed_ranges_are_any(device->runtime)) return false;
     rota_reason reason;
     const bool skips = rota_judge_must_skip(work, owner, node, &reason);
     if (skips) rota_submission_fail(device->runtime, work->submission, reason, false);
@@ -81,6 +85,7 @@ static void succeeded(void *user, void *cookie, const void *owner, uint32_t node
     const rota_device *device = user;
     const rota_work *work = cookie;
     if (!work || is_over(device) || work->gated || ra_load_acquire(&work->failed)) return;
+    if (!rota_failed_ranges_are_any(device->runtime)) return;                 /* likewise of what it writes */
     if (owner && rota_plan_is_transfer(work->submission->plan, node)) return; /* carried */
     rota_judge_succeeded(work, owner, node);
 }

@@ -10,6 +10,7 @@
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/submitter/batch_memory.h"
+#include "sched/runtime/submitter/cancelled.h"
 #include "sched/runtime/submitter/device_wait.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/handover.h"
@@ -39,6 +40,11 @@ static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait 
         rota_gate_lock(device);
         reason.cause = rota_gate_push(work, out->timeline_wait_count != 0);
     }
+    rota_reason cancelled;
+    /* The byte itself, for each work: most are of submissions that nobody cancels. */
+    if (ra_load_seq_cst(&work->submission->cancelled) && !work->skipped &&
+        rota_cancelled_work(work, &cancelled))
+        rota_work_skip(work, cancelled, true);
     if (!work->skipped && row->has_source && !row->has_source(work))
         rota_work_skip(work, first_reason(work->submission), false);
     /* Works before it in the gate are not decided, and so is not what it will read: it is judged there. */

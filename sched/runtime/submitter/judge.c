@@ -62,7 +62,7 @@ void rota_poison_undone(const rota_work *work) {
 bool rota_poison_of_work(rota_work *work, rota_reason *out_reason) {
     rota_runtime *runtime = work->device->runtime;
     const rota_work_row *row = rota_work_row_of(work);
-    if (ra_load_acquire(&runtime->failed.active) == 0 || !row->touch) return false;
+    if (!rota_failed_ranges_are_any(runtime) || !row->touch) return false;
     bool failed = false;
     (void)pthread_mutex_lock(&runtime->failed.mutex);
     if (!ra_load_relaxed(&work->failed)) /* else it has marked what it was to write */

@@ -114,6 +114,8 @@ static void work(rota::runtime &runtime, rota::device device) {
     first.wait_inputs_taken();
     first.wait();
     EXPECT(first.done() && y[0] == 10 && y[3] == 160);
+    first.cancel(); // it has ended
+    EXPECT(first.done() && thrown([&] { rota::ticket().cancel(); }).status() == ROTA_INVALID_ARGUMENT);
     plan.try_submit(more).wait();
     w.read(after);
     EXPECT(after[0] == 1 + 2 * 5 && after[3] == 4 + 2 * 20);

@@ -508,6 +508,47 @@ static rota_status signal_semaphore(victim *v) {
     return signal_until(v->w, VICTIMS_VALUE);
 }
 
+/* ---- Cancel ---- */
+
+static rota_status submit_held(victim *v) {
+    ROTA_TRY(make_timeline(v));
+    const rota_external_point point = {v->timeline, 1};
+    ROTA_TRY(rota_submit_with(v->plan, &ROTA_SUBMIT_OPTIONS(.after = &point, .after_count = 1), &v->ticket));
+    ROTA_TRY(expect(rota_wait(v->ticket, 3000000), ROTA_TIMEOUT));
+    v->w->cancelled = v->ticket;
+    return ROTA_OK;
+}
+
+/* The ticket ends by that, whoever else was told to cancel it and is halted over it. */
+rota_status world_cancel(world *w) {
+    ROTA_TRY(rota_ticket_cancel(w->cancelled));
+    return expect(rota_wait(w->cancelled, STOPPED_PATIENCE_NS), ROTA_CANCELLED);
+}
+
+static rota_status cancel_held(victim *v) {
+    v->ticket = (rota_ticket){NULL, 0};
+    return world_cancel(v->w);
+}
+
+static rota_status submit_own(victim *v) {
+    ROTA_TRY(submit_kernel(v, &test_increment));
+    return ROTA_OK;
+}
+
+/* Either was first: the call, or the sequencer that goes on while it is halted. */
+static rota_status cancel_unsequenced(victim *v) {
+    const rota_ticket ticket = v->ticket;
+    v->ticket = (rota_ticket){NULL, 0};
+    ROTA_TRY(rota_ticket_cancel(ticket));
+    const rota_status status = rota_wait(ticket, STOPPED_PATIENCE_NS);
+    return status == ROTA_OK ? ROTA_OK : expect(status, ROTA_CANCELLED);
+}
+
+static rota_status cancel_done(victim *v) {
+    ROTA_TRY(rota_ticket_cancel(v->ticket));
+    return rota_poll(v->ticket);
+}
+
 /* ---- Release ---- */
 
 static rota_status make_things(victim *v) {
@@ -552,6 +593,9 @@ const situation situations[] = {
     {"wait past the deadline", close_gate, submit_gate, wait_too_short, open_gate},
     {"submit after a point, and reach it", NULL, make_timeline, submit_and_signal, NULL},
     {"signal a semaphore", make_semaphore, NULL, signal_semaphore, NULL},
+    {"cancel what is held", NULL, submit_held, cancel_held, NULL},
+    {"cancel before it is sequenced", rest_sequencer, submit_own, cancel_unsequenced, wake_sequencer},
+    {"cancel what is done", NULL, submit_and_wait, cancel_done, NULL},
     {"release", NULL, make_things, release_things, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

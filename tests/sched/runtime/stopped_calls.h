@@ -20,6 +20,7 @@ typedef struct world {
     rota_graph *graph;           /* open: all record into lanes of it */
     rota_plan *plan;
     rota_external_timeline *semaphore; /* NULL, or one that the others signal, too */
+    rota_ticket cancelled;             /* none, or one that the others cancel, too */
 } world;
 
 /* The thread that is halted, and what it uses in its situation. */
@@ -58,6 +59,8 @@ rota_status world_close(world *w);
 rota_status world_record(world *w, rota_recorder *recorder, rota_node *out_node);
 /* Signals w->semaphore with a lower value than the victim does, and sees that it is. */
 rota_status world_signal(world *w);
+/* Cancels w->cancelled, and sees that it ends so. */
+rota_status world_cancel(world *w);
 /* Runtimes with a device and a plan each, opened once. */
 rota_status crowd_open(void);
 rota_status crowd_close(void);

@@ -103,6 +103,9 @@ static rota_status call_stream_signal(void) {
 static rota_status call_stream_wait(void) {
     return rota_stream_wait(p.device, p.memory, p.ticket, 1000000);
 }
+static rota_status call_ticket_cancel(void) {
+    return rota_ticket_cancel(p.ticket);
+}
 static rota_status call_ticket_export(void) {
     return rota_ticket_export(p.ticket, p.timeline, 1);
 }
@@ -232,6 +235,7 @@ static const struct {
     CALL(external_timeline_signal),
     CALL(stream_signal),
     CALL(stream_wait),
+    CALL(ticket_cancel),
     CALL(ticket_export),
     CALL(buffer_prepare),
     CALL(buffer_address),

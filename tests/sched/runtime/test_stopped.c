@@ -47,6 +47,7 @@ static const listed_function inside[] = {
     {"sched/runtime/shared/loss.c", "rota_device_is_lost"},
     {"sched/runtime/shared/loss.c", "rota_device_fills"},
     {"sched/runtime/shared/lanes.c", "*"},
+    {"sched/runtime/shared/cancel.c", "*"},
     {"sched/runtime/shared/pins.c", "rota_submission_pin"},
     {"sched/runtime/shared/pins.c", "rota_submission_unpin"},
     {"sched/runtime/shared/mailboxes.c", "rota_reclaim_push"},
@@ -147,6 +148,7 @@ static const listed_function outside[] = {
     {"sched/runtime/caller/streams.c", "*"},
     {"sched/runtime/caller/room.c", "*"},
     {"sched/runtime/caller/write.c", "*"},
+    {"sched/runtime/shared/lanes.c", "rota_cell_is_to_cancel"},
     {"sched/runtime/shared/lanes.c", "add_block"},
     {"sched/runtime/shared/lanes.c", "rota_lanes_destroy"},
     {"sched/runtime/shared/lanes.c", "collect"},
@@ -306,6 +308,7 @@ static rota_status other_work(const other *o) {
         if (status == ROTA_OK) status = rota_buffer_write(buffer, w->device, 0, &word, 4, NULL);
         rota_buffer_release(buffer);
         if (status == ROTA_OK && w->semaphore) status = world_signal(w);
+        if (status == ROTA_OK && w->cancelled.id) status = world_cancel(w);
     }
     rota_recorder_close(recorder);
     return status;
