@@ -10,6 +10,7 @@
 #include "base/sleep.h"
 #include "explore.h"
 #include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/point.h"
@@ -107,6 +108,10 @@ void rota_batch_memory_give(const rota_batch_memory *memory) {
 }
 void rota_batch_memory_release(const rota_batch_memory *memory) {
     (void)memory;
+}
+rota_cancelled_by rota_submission_cancelled_by(const rota_submission *of) {
+    (void)of;
+    return ROTA_CANCELLED_BY_NOBODY;
 }
 bool rota_gate_takes(const rota_work *work) {
     (void)work;

@@ -1,8 +1,9 @@
 /* Tickets: what their cells say while they end, fail and go on to later tickets, and who waits for them
  * (sched/runtime/caller/tickets.c, ticket_state.c, failures.c, lanes.c, sequencer.c, loss.c, timeline.c, base/sleep.c,
- * chain.c, progress.c, pins.c). Chunks are of two cells, so that the fifth ticket of a lane has the first
- * one's (tickets.plants). The sequencer takes records as it does; what a record becomes, its device and the
- * completer are the short ones below, which write to cells as record.c, judge.c and complete.c do. */
+ * chain.c, progress.c, pins.c), and who cancels them (cancel.c, cancels.c). Chunks are of two cells, so that the fifth
+ * ticket of a lane has the first one's (tickets.plants). The sequencer takes records as it does; what a record becomes,
+ * its device and the completer are the short ones below, which write to cells as record.c, judge.c and complete.c
+ * do. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,11 @@
 #include "base/futex.h"
 #include "explore.h"
 #include "sched/runtime/kinds/kinds.h"
+#include "sched/runtime/sequencer/cancels.h"
 #include "sched/runtime/sequencer/reap.h"
 #include "sched/runtime/sequencer/record.h"
 #include "sched/runtime/sequencer/sequencer.h"
+#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/chain_entries.h"
 #include "sched/runtime/shared/end_times.h"
@@ -64,6 +67,7 @@ static unsigned preparing; /* whose calls those of `begin` are */
 static bool may_stop;
 static _Atomic uint32_t given; /* values of queue 0 that the device has works for */
 static _Atomic uint32_t never;
+static _Atomic uint32_t noted;    /* a bit per ticket that was cancelled, when the call had returned */
 static uint64_t results[TICKETS]; /* plain: there for whoever is told that the ticket is OK */
 static rota_submission *by_value[TICKETS + 1];
 static unsigned made, recycled; /* the sequencer's, plain */
@@ -80,6 +84,11 @@ void tickets_pinned(void) {
     has_stopped = true;
     explore_may_stop();
     has_stopped = false;
+}
+
+/* A thread that cancels: the first one may stop for ever here. */
+void tickets_cancels(void) {
+    if (may_stop && explore_self() == 0) explore_may_stop();
 }
 
 rota_status rota_fail(rota_status status, const char *format, ...) {
@@ -160,6 +169,7 @@ rota_sequenced rota_sequence_record(rota_sequencer *of, rota_lane *from, uint32_
     const unsigned i = (unsigned)(record->sequence - FIRST);
     rota_submission *submission = &submissions[i];
     const uint64_t number = ++of->next_number;
+    const bool was_noted = ra_load_acquire(&noted) >> i & 1u;
     made++;
     ra_store_release(&cell->number, number);
     submission->next = NULL;
@@ -168,6 +178,11 @@ rota_sequenced rota_sequence_record(rota_sequencer *of, rota_lane *from, uint32_
     submission->cell = cell;
     submission->chunk = chunk;
     submission->by_delivery = fates[i].by_delivery;
+    ra_store_relaxed(&submission->cancelled, (uint8_t)ROTA_CANCELLED_BY_NOBODY);
+    if (ra_load_relaxed(&of->runtime->lanes.cancels_asked) && rota_cell_is_to_cancel(chunk, record->sequence))
+        rota_sequencer_cancel(of, submission, ROTA_CANCELLED_BY_CALL);
+    explore_check(!was_noted || rota_submission_cancelled_by(submission) == ROTA_CANCELLED_BY_CALL,
+                  "ticket %u had been cancelled before its record was taken, and begins", i);
     submission->access.name[0] = (char)('a' + i);
     submission->access.name[1] = 0;
     ra_store_relaxed(&submission->told.delivery_done, ROTA_DELIVERY_PENDING);
@@ -319,6 +334,40 @@ static void poll_last(void) {
     if (status != ROTA_BUSY && status != ROTA_INVALID_ARGUMENT) judge(4, status);
 }
 
+/* ---- Who cancels ---- */
+
+static void cancel(unsigned i) {
+    const rota_status status = rota_ticket_cancel(ticket_of(i));
+    if (status == ROTA_OK)
+        (void)ra_fetch_or_acq_rel(&noted, 1u << i);
+    else
+        explore_check(status == ROTA_INVALID_ARGUMENT && i == 4, "cancelling ticket %u gives %d", i,
+                      (int)status);
+}
+static void cancel_first(void) {
+    cancel(0);
+}
+static void cancel_second(void) {
+    cancel(1);
+}
+static void cancel_last(void) {
+    cancel(4);
+}
+
+/* As an executor asks before a node of it begins: events.c. */
+static void begin_node(unsigned i) {
+    const bool was_noted = ra_load_acquire(&noted) >> i & 1u;
+    const bool is_asked = ra_load_acquire(&runtime.failed.active) != 0;
+    const bool skips = is_asked && rota_submission_cancelled_by(&submissions[i]) != ROTA_CANCELLED_BY_NOBODY;
+    explore_check(!was_noted || skips, "a node of ticket %u begins after that was cancelled", i);
+}
+static void begin_nodes_of_first(void) {
+    for (unsigned n = 0; n < 2; n++) begin_node(0);
+}
+static void begin_nodes_of_second(void) {
+    for (unsigned n = 0; n < 2; n++) begin_node(1);
+}
+
 /* ---- Failures of a lane that are kept in fewer runs than there are ---- */
 
 static rota_cell cells[TICKETS];
@@ -418,6 +467,11 @@ static void prepare(unsigned producer) {
     memset((void *)by_value, 0, sizeof by_value);
     memset(fates, 0, sizeof fates);
     memset(results, 0, sizeof results);
+    runtime.sequencer->cancels = (rota_cancels){0, NULL};
+    ra_store_relaxed(&runtime.lanes.cancels_asked, 0);
+    ra_store_relaxed(&runtime.failed.active, 0);
+    ra_store_relaxed(&runtime.handle.submitters[0].asleep, 0);
+    ra_store_relaxed(&noted, 0);
     for (unsigned q = 0; q < QUEUES; q++) {
         rota_chain *chain = timelines[q].chain;
         memset((void *)&timelines[q], 0, sizeof timelines[q]);
@@ -433,6 +487,7 @@ static void prepare(unsigned producer) {
     device.timelines = timelines;
     device.id[0] = 'd';
     runtime.devices[0] = &device;
+    ra_store_relaxed(&device.queues_used, QUEUES);
     device.outbox = &outbox;
     runtime.queue_count = runtime.plan_queue_count = QUEUES;
     ra_store_relaxed(&runtime.device_count, 1);
@@ -584,6 +639,49 @@ static void end_message(void) {
     explore_check(recycled + has_stopped == made, "of %u submissions %u were recycled", made, recycled);
 }
 
+static void begin_published_stops(void) {
+    begin_published();
+    may_stop = true;
+}
+
+/* Who is cancelled is, and nobody else; executors are made to ask while it has not ended, and no longer. */
+static void expect_cancelled(unsigned i, bool is, bool has_ended) {
+    explore_check(has_ended ||
+                      (rota_submission_cancelled_by(&submissions[i]) != ROTA_CANCELLED_BY_NOBODY) == is,
+                  "ticket %u was%s cancelled, and is%s", i, is ? "" : " not", is ? " not" : "");
+    const uint32_t active = ra_load_relaxed(&runtime.failed.active);
+    const bool asks = active & ROTA_FAILED_CANCELS;
+    explore_check(!(active & ROTA_FAILED_CANCELS_NEW), "the sequencer has not seen that one was cancelled");
+    explore_check(asks == (is && !has_ended), "executors are%s made to ask", asks ? "" : " not");
+}
+static void end_first_cancelled(void) {
+    expect_cancelled(0, true, false);
+}
+static void end_second_cancelled(void) {
+    expect_cancelled(1, true, false);
+}
+static void end_first_ended(void) {
+    expect_cancelled(0, true, true);
+}
+/* Another one, which has ended, may be told all the same: then executors ask until all that came by then have. */
+static void end_last_cancelled(void) {
+    const bool is = ra_load_relaxed(&noted) >> 4 & 1u;
+    explore_check((rota_submission_cancelled_by(&submissions[4]) != ROTA_CANCELLED_BY_NOBODY) == is,
+                  "the last ticket was%s cancelled, and is%s", is ? "" : " not", is ? " not" : "");
+    explore_check(!is || ra_load_relaxed(&runtime.failed.active) & ROTA_FAILED_CANCELS,
+                  "executors are not made to ask");
+}
+
+/* What was cancelled before has ended, and is about to be forgotten. */
+static void begin_forgetting(void) {
+    begin_two_fail();
+    fates[1].fails = false;
+    end_value(1);
+    ra_store_relaxed(&runtime.lanes.cancels_asked, 1);
+    ra_store_relaxed(&runtime.failed.active, ROTA_FAILED_CANCELS);
+    runtime.sequencer->cancels = (rota_cancels){1, NULL};
+}
+
 int main(int argc, char **argv) {
     static const explore_scenario scenarios[] = {
         {"a poll of one that fails", 4, 3, {poll_ending, end_one}, begin_taken_fails, NULL, false, 0},
@@ -673,6 +771,54 @@ int main(int argc, char **argv) {
          end_message,
          false,
          1 << 2},
+        {"a cancel while the record is taken",
+         4,
+         3,
+         {cancel_first, sequence},
+         begin_published,
+         end_first_cancelled,
+         false,
+         1 << 1},
+        {"two cancel, and one stops",
+         2,
+         2,
+         {cancel_first, cancel_first, sequence},
+         begin_published_stops,
+         end_first_cancelled,
+         false,
+         1 << 2},
+        {"a cancel of one that ends",
+         2,
+         2,
+         {cancel_first, end_one, sequence},
+         begin_published,
+         end_first_ended,
+         false,
+         1 << 2},
+        {"nodes of one that is cancelled",
+         3,
+         2,
+         {cancel_first, begin_nodes_of_first, sequence},
+         begin_taken,
+         end_first_cancelled,
+         false,
+         1 << 2},
+        {"a cancel while others are forgotten",
+         3,
+         2,
+         {cancel_second, begin_nodes_of_second, sequence},
+         begin_forgetting,
+         end_second_cancelled,
+         false,
+         1 << 2},
+        {"a cell goes on under a cancel",
+         1,
+         1,
+         {cancel_first, sequence, submit_two, cancel_last},
+         begin_old_fails,
+         end_last_cancelled,
+         false,
+         1 << 1},
     };
     for (unsigned q = 0; q < QUEUES; q++) timelines[q].chain = rota_chain_create(1);
     runtime.queue_count = QUEUES;
