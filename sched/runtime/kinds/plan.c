@@ -116,7 +116,7 @@ static bool check(rota_sequencing *s, uint32_t *moves) {
         s->status = ROTA_DEVICE_LOST;
         return false;
     }
-    for (uint32_t e = 0; ra_load_acquire(&runtime->failed.active) != 0 && e < plan->external_count; e++) {
+    for (uint32_t e = 0; rota_failed_ranges_are_any(runtime) && e < plan->external_count; e++) {
         if (!(plan->externals[e].flags & ROTA_EXTERNAL_INCOMING)) continue;
         uint64_t begin;
         rota_residency *residency = rota_submission_external(submission, &plan->externals[e], &begin);
@@ -231,7 +231,7 @@ static void look_at_prospect(const rota_submission *submission, bool known, uint
 static bool waits_for_other_parts(const rota_plan *plan, const rota_device *device) {
     /* While something has failed none can: rota_linked_is_ready. */
     const uint64_t linked =
-        ra_load_acquire(&device->runtime->failed.active) == 0 ? ra_load_acquire(&device->linked) : 0;
+        rota_failed_ranges_are_any(device->runtime) ? 0 : ra_load_acquire(&device->linked);
     for (uint32_t p = 0; p < plan->partition_count; p++)
         if (plan->partitions[p].device != device && !(linked >> plan->partitions[p].device->index & 1u))
             return true;
@@ -515,7 +515,7 @@ void rota_kind_plan_uncount(rota_sequencer *sequencer, rota_submission *submissi
 /* Its marks are those of memory of its own. */
 void rota_kind_plan_end(rota_sequencer *sequencer, rota_submission *submission) {
     rota_runtime *runtime = sequencer->runtime;
-    if (ra_load_relaxed(&runtime->failed.active)) rota_poison_drop(runtime, submission);
+    if (rota_failed_ranges_are_any(runtime)) rota_poison_drop(runtime, submission);
 }
 
 void rota_kind_plan_forget(const rota_submission *submission) {

@@ -132,7 +132,7 @@ rota_device *rota_residency_holder(rota_runtime *runtime, const rota_residency *
 void rota_copies_drop_failed(rota_sequencer *sequencer, rota_residency *residency, uint64_t begin,
                              uint64_t end) {
     rota_runtime *runtime = sequencer->runtime;
-    if (ra_load_acquire(&runtime->failed.active) == 0 ||
+    if (!rota_failed_ranges_are_any(runtime) ||
         rota_poison_copies(runtime, residency->buffer, begin, end, ROTA_COPIES_ALL) == 0)
         return;
     if (residency->owner) rota_replay_disown(residency);

@@ -214,7 +214,7 @@ static void put_away(rota_sequencer *sequencer, rota_submission *submission, con
     const rota_kind *kind = &rota_kinds[submission->kind];
     if (kind->note_end) kind->note_end(sequencer, submission); /* of all its parts */
     release_transfers(submission);
-    if (ra_load_relaxed(&runtime->failed.active)) end_marks(runtime, submission);
+    if (rota_failed_ranges_are_any(runtime)) end_marks(runtime, submission);
     rota_submission_let_go(sequencer, submission);
 }
 

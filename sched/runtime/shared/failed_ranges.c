@@ -9,16 +9,10 @@
 #include <stdlib.h>
 
 #include "base/atomic.h"
-#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/runtime.h"
-
-bool rota_failed_ranges_are_any(const rota_runtime *runtime) {
-    return ra_load_acquire(&runtime->failed.active) &
-           ~(ROTA_FAILED_CANCELS | ROTA_FAILED_CANCELS_NEW); /* with add */
-}
 
 static rota_mark *mark_new(rota_runtime *runtime) {
     rota_mark *mark = malloc(sizeof *mark);
@@ -208,7 +202,7 @@ void rota_poison_mark(rota_runtime *runtime, const rota_buffer *root, uint64_t b
 
 bool rota_poison_find(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
                       uint64_t before_number, rota_reason *out_reason) {
-    if (ra_load_acquire(&runtime->failed.active) == 0) return false;
+    if (!rota_failed_ranges_are_any(runtime)) return false;
     rota_memory_range where = rota_memory_range_of_buffer(root, begin, end);
     (void)pthread_mutex_lock(&runtime->failed.mutex);
     bool found =

@@ -55,6 +55,33 @@ static void waits_are_the_devices(void **state) {
     }
 }
 
+/* While a submission that was cancelled has not ended nothing has failed: they wait for each other as before. */
+static void waits_are_the_devices_while_something_is_cancelled(void **state) {
+    (void)state;
+    pair *p = open_pair(1, 10000000000u, 0);
+    rota_device *cpu;
+    assert_ok(rota_device_open(p->runtime, "cpu", &cpu));
+    rota_buffer *x = test_words(p->devices[0], "x", WORDS, 5), *y = test_words(cpu, "y", 1, 0);
+    rota_plan *plan = alternating(p, x, 8), *gate = test_plan_1(cpu, "gate", &test_gate, y, ROTA_READWRITE);
+    rota_ticket ticket;
+    test_gate_open(false);
+    assert_ok(rota_submit_wait(gate, NULL, 0, &ticket));
+    test_gates_running(1);
+    assert_ok(rota_ticket_cancel(ticket)); /* all of it has begun */
+    const uint64_t before = device_waits(p);
+    for (uint32_t i = 0; i < 50; i++) assert_ok(rota_submit_wait(plan, NULL, 0, NULL));
+    test_expect_words(x, WORDS, 5 + 50 * 8);
+    assert_in_range(device_waits(p) - before, 20, 8 * 50);
+    assert_int_not_equal(ra_load_seq_cst(&p->runtime->failed.active), 0);
+    test_gate_open(true);
+    assert_ok(rota_wait(ticket, 0));
+    rota_plan_release(plan);
+    rota_plan_release(gate);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    close_pair(p);
+}
+
 /* With waits that are not kept the sums come out wrong: these tests would notice. */
 static void a_wait_left_out_is_noticed(void **state) {
     (void)state;
@@ -673,7 +700,7 @@ static void what_it_finds_late(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waits_are_the_devices),
+        cmocka_unit_test(waits_are_the_devices), cmocka_unit_test(waits_are_the_devices_while_something_is_cancelled),
         cmocka_unit_test(a_wait_left_out_is_noticed),
         cmocka_unit_test(without_timelines),
         cmocka_unit_test(what_is_independent_passes),
