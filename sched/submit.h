@@ -86,7 +86,7 @@ ROTA_API void rota_args_release(rota_args *args);
 
 /* Each checks the slot's size, and its type where a kernel says one, against the record and names both on
  * error; NOT_FOUND: no slot (below: no such buffer) of the plan's graph. Wait-free where
- * nothing else is said. Goes over the plan's words of arguments, 16348 at most. */
+ * nothing else is said. Goes over the plan's words of arguments, 16349 at most. */
 ROTA_API rota_status rota_args_set_f32(rota_args *args, rota_slot slot, float value);
 ROTA_API rota_status rota_args_set_u32(rota_args *args, rota_slot slot, uint32_t value);
 ROTA_API rota_status rota_args_set_u64(rota_args *args, rota_slot slot, uint64_t value);

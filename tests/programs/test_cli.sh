@@ -28,8 +28,8 @@ expect 1 "not 'x'" "$bench" plan --nodes x
 expect 1 "not '1e3'" "$bench" plan --nodes 1e3
 expect 1 'needs a value' "$bench" plan --nodes
 expect 1 'at least 36' "$bench" plan --graph train --nodes 35
-expect 1 'fewer --nodes.*at most 16348' "$bench" replay --device cpu --graph wide --nodes 6000 --slots
-expect 1 'fewer --nodes.*at most 16348' "$bench" replay --device cpu --graph chain --nodes 17000 --change
+expect 1 'fewer --nodes.*at most 16349' "$bench" replay --device cpu --graph wide --nodes 6000 --slots
+expect 1 'fewer --nodes.*at most 16349' "$bench" replay --device cpu --graph chain --nodes 17000 --change
 expect 1 "this is the K-th; not '3/2'" "$bench" ops --device cpu --part 3/2
 expect 1 'auto, cpu, vk:0' "$bench" smoke --device gpu
 one_line

@@ -240,9 +240,9 @@ static rota_status take_points(const rota_plan *plan, const rota_submit_options 
         out_words[2 + 2 * i] = (uint64_t)(uintptr_t)timeline;
         out_words[3 + 2 * i] = options->after[i].value;
     }
-    uint64_t *deadline = &out_words[2 + 2 * options->after_count];
-    deadline[0] = options->deadline_ns;
-    deadline[1] = options->deadline_ns > UINT64_MAX - now ? UINT64_MAX : now + options->deadline_ns;
+    out_words[2 + 2 * options->after_count] = !options->deadline_ns                     ? 0
+                                              : options->deadline_ns > UINT64_MAX - now ? UINT64_MAX
+                                                                                        : now + options->deadline_ns;
     return ROTA_OK;
 }
 

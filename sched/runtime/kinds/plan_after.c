@@ -32,10 +32,8 @@ bool rota_kind_after_sequence(rota_sequencing *s) {
     rota_submission *submission = s->submission;
     const uint64_t *points = points_of(s->object, s->words);
     const bool waits = s->has_record && !rota_external_wait_is_reached(points);
-    const uint64_t *deadline = rota_after_deadline(points);
-    submission->has_deadline = deadline[0] != 0;
-    submission->seldom.deadline.after_ns = deadline[0];
-    submission->seldom.deadline.at_ns = deadline[1];
+    submission->seldom.deadline.at_ns = rota_after_deadline(points);
+    submission->has_deadline = submission->seldom.deadline.at_ns != 0;
     if (waits) s->after_words = rota_after_words(points);
     const bool ok = rota_kind_plan_sequence(s);
     if (!ok) submission->has_deadline = false;

@@ -132,15 +132,14 @@ void rota_deadline_begin(rota_sequencer *sequencer, rota_submission *submission)
     rota_sequencer_cancel(sequencer, submission, ROTA_CANCELLED_BY_DEADLINE);
 }
 
-uint64_t rota_deadlines_wait_ns(const rota_sequencer *sequencer) {
+uint64_t rota_deadlines_first_ns(const rota_sequencer *sequencer) {
     const rota_submission *first = sequencer->cancels.deadlines;
-    if (!first) return UINT64_MAX;
-    const uint64_t now = rota_clock_ns();
-    return first->seldom.deadline.at_ns > now ? first->seldom.deadline.at_ns - now : 0;
+    return first ? first->seldom.deadline.at_ns : UINT64_MAX;
 }
 
 void rota_cancels_look(rota_sequencer *sequencer) {
-    while (rota_deadlines_wait_ns(sequencer) == 0) {
+    const uint64_t now = sequencer->cancels.deadlines ? rota_clock_ns() : 0;
+    while (sequencer->cancels.deadlines && rota_deadlines_first_ns(sequencer) <= now) {
         rota_submission *late = sequencer->cancels.deadlines;
         rota_deadline_end(sequencer, late);
         /* It may have ended just now, and not have been seen to: then nothing of it is left out. */

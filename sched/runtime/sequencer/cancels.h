@@ -13,8 +13,8 @@ void rota_cancels_find(rota_sequencer *sequencer, const rota_lane *lane, uint64_
 /* Each round: what has passed its deadline is cancelled; and nobody is asked any more once what was cancelled has
  * ended. */
 void rota_cancels_look(rota_sequencer *sequencer);
-/* How long that may wait, at most; UINT64_MAX: for ever. */
-uint64_t rota_deadlines_wait_ns(const rota_sequencer *sequencer);
+/* When the first deadline passes, of base's clock; UINT64_MAX: there is none. */
+uint64_t rota_deadlines_first_ns(const rota_sequencer *sequencer);
 /* The submission, with has_deadline, has its works and is to have ended by seldom.deadline.at_ns: where that is over
  * nothing of it begins. And it ends now, or is late. */
 void rota_deadline_begin(rota_sequencer *sequencer, rota_submission *submission);

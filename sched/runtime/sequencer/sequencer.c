@@ -267,6 +267,7 @@ static void idle(rota_sequencer *sequencer) {
     rota_runtime *runtime = sequencer->runtime;
     uint64_t now = rota_clock_ns(), spun = 0, watched = now;
     const uint64_t asked = runtime->options.spin_ns, limit = asked > ROTA_SPIN_NS ? asked : ROTA_SPIN_NS;
+    const uint64_t late_ns = rota_deadlines_first_ns(sequencer);
     bool found = false;
     while (!found && spun < limit) {
         /* What it waits for may need this core: with fewer cores than threads a spin that kept it would last
@@ -280,7 +281,7 @@ static void idle(rota_sequencer *sequencer) {
             rota_gate_watch(runtime, false);
             watched = back;
         }
-        found = has_work(runtime);
+        found = back >= late_ns || has_work(runtime);
         now = rota_clock_ns();
         spun += now - back;
     }
@@ -303,12 +304,11 @@ static void idle(rota_sequencer *sequencer) {
     if ((rota_staging_has_idle(runtime) || sequencer->pool->unused) &&
         slice > runtime->options.staging_idle_ns)
         slice = runtime->options.staging_idle_ns;
-    const uint64_t until_late = rota_deadlines_wait_ns(sequencer);
-    if (slice > until_late) slice = until_late;
-    if (has_work(runtime) || slice == 0)
+    const uint64_t until_ns = rota_deadline_after(slice), first_ns = rota_deadlines_first_ns(sequencer);
+    if (has_work(runtime))
         rota_sleeper_cancel(&runtime->sequencing.sleeper);
     else
-        rota_sleeper_wait(&runtime->sequencing.sleeper, rota_deadline_after(slice));
+        rota_sleeper_wait(&runtime->sequencing.sleeper, first_ns < until_ns ? first_ns : until_ns);
     ra_store_relaxed(&runtime->sequencing.interest, 0);
 }
 

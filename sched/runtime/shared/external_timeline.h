@@ -22,9 +22,8 @@ struct rota_external_timeline {
 };
 
 /* As in a record, behind the plan's own words: how many points, their deadline (0: the runtime's), and of each point
- * the timeline and the value; then the submission's deadline (0: none), in nanoseconds after the call and of base's
- * clock. */
-#define ROTA_AFTER_WORDS (4 + 2 * ROTA_AFTER_MAX)
+ * the timeline and the value; then the submission's own deadline, of base's clock (0: none). */
+#define ROTA_AFTER_WORDS (3 + 2 * ROTA_AFTER_MAX)
 
 typedef enum rota_external_outcome {
     ROTA_EXTERNAL_WAIT_PENDING,
@@ -52,11 +51,11 @@ static inline uint64_t rota_external_wait_value(const uint64_t *words, uint32_t 
     return words[3 + 2 * i];
 }
 
-static inline const uint64_t *rota_after_deadline(const uint64_t *words) {
-    return words + 2 + 2 * words[0];
+static inline uint64_t rota_after_deadline(const uint64_t *words) {
+    return words[2 + 2 * words[0]];
 }
 static inline uint32_t rota_after_words(const uint64_t *words) {
-    return 4 + 2 * (uint32_t)words[0];
+    return 3 + 2 * (uint32_t)words[0];
 }
 
 void rota_external_timeline_retain(rota_external_timeline *timeline);

@@ -17,7 +17,7 @@ _Static_assert(ROTA_LANES_FIRST << (ROTA_LANE_BLOCKS - 1) == ROTA_LANES_MAX, "th
 #define ROTA_LANE_WORDS 32768
 /* Of a plan. Half a ring, so that an empty one has room wherever it stands, less what the application's points and a
  * deadline may need behind (external_timeline.h). */
-#define ROTA_PAYLOAD_WORDS_MAX (ROTA_LANE_WORDS / 2 - 36)
+#define ROTA_PAYLOAD_WORDS_MAX (ROTA_LANE_WORDS / 2 - 35)
 /* Works that a queue of a device may have unfinished before callers are told BUSY; and submissions of a plan
  * that wait on side queues. */
 #define ROTA_DEVICE_BACKLOG 4096

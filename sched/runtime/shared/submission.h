@@ -103,10 +103,9 @@ typedef struct rota_submission_links {
     rota_submission *before, *after;
 } rota_submission_links;
 
-/* The sequencer's: cancels.c, where it is in a heap; what the sentence says is settled. */
+/* The sequencer's: cancels.c, where it is in a heap. */
 typedef struct rota_submission_deadline {
-    uint64_t at_ns;    /* of base's clock */
-    uint64_t after_ns; /* so long after the call */
+    uint64_t at_ns; /* of base's clock */
     rota_submission *child, *next,
         *before; /* before: the one whose `next` or, of a first one, `child` it is */
 } rota_submission_deadline;
