@@ -281,7 +281,7 @@ static adversary_work *copy_work(adversary_device *device, const rota_exec_work 
     }
     atomic_fetch_add(&device->options->waits, from->wait_count);
     for (uint32_t i = 0; i < from->timeline_wait_count; i++)
-        if (!device->options->breaks.timeline_waits)
+        if (!device->options->breaks.timeline_waits && from->timeline_waits[i].timeline)
             work->timeline_waits[work->timeline_wait_count++] = from->timeline_waits[i];
     atomic_fetch_add(&device->options->timeline_waits, from->timeline_wait_count);
     work->timeline = from->timeline;

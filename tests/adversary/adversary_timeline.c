@@ -66,6 +66,11 @@ void adversary_timeline_promise(adversary_device *device, rota_exec_timeline *ti
 }
 
 void adversary_timeline_check(adversary_device *device, const rota_exec_timeline_wait *wait) {
+    if (!wait->timeline) {
+        adversary_violation(device, "a wait for value %llu of a semaphore, which it has no waits for",
+                            (unsigned long long)wait->value);
+        return;
+    }
     uint64_t promised = atomic_load(&wait->timeline->words[1]);
     if (promised ? wait->value > promised : !device->options->foreign)
         adversary_violation(device, "a wait for value %llu of a timeline, of which %llu is promised",

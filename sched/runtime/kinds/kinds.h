@@ -74,7 +74,8 @@ typedef struct rota_work_row {
     /* ---- Judges', who hold failed.mutex (touch.h) ---- */
 
     /* Calls `before` for each range that it reads and `after` for each that it writes, as far as others can
-     * see them; either may be NULL. Stops at true. With `before`, marks of what is moved go along with it. */
+     * see them; either may be NULL. Stops at true. With both, marks of what is moved go along with it; with
+     * `before` alone it is what is read from before the submission, of a work that does not move. */
     bool (*touch)(rota_runtime *runtime, const rota_work *work, rota_touch_fn before, rota_touch_fn after,
                   void *user);
     /* The same for one node of a plan's part, `owner`; or for a work that is a copy, NULL. */

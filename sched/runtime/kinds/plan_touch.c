@@ -134,12 +134,12 @@ static rota_memory_range external_range(const rota_work *work, const rota_plan_e
 }
 
 /* What others can see of it: of a plan's only segment that is what lies
- * outside the plan, of others all that their commands do, in order. */
+ * outside the plan, of others all that their commands do, in order; with `before` alone what comes from outside. */
 bool rota_segment_touch(rota_runtime *runtime, const rota_work *work, rota_touch_fn before,
                         rota_touch_fn after, void *user) {
     const rota_plan *plan = work->submission->plan;
     const rota_plan_segment *segment = &plan->segments[work->segment];
-    if (plan->segment_count > 1) {
+    if (plan->segment_count > 1 && after) {
         const rota_partition *part = &plan->partitions[segment->part];
         const rota_exec_segment *commands = &part->desc.segments[segment->index];
         for (uint32_t c = 0; c < commands->command_count; c++) {

@@ -12,6 +12,7 @@
 #include "sched/runtime/plans/args.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/handle.h"
+#include "sched/runtime/plans/instances.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/timeline.h"
@@ -25,7 +26,8 @@ static void note_freed(rota_runtime *runtime) {
 
 static bool plan_is_unused(rota_runtime *runtime, rota_released *released) {
     (void)runtime;
-    return ((const rota_executable *)released)->order.unreaped == 0;
+    const rota_executable *executable = (const rota_executable *)released;
+    return executable->order.unreaped == 0 && !rota_executable_is_asked_for(executable);
 }
 
 static void plan_leave(rota_released *released) {
@@ -105,7 +107,7 @@ static void buffer_free(rota_released *released) {
         runtime->objects.residencies = residency->next;
     if (residency->next) residency->next->previous = residency->previous;
     (void)pthread_mutex_unlock(&runtime->objects.mutex);
-    if (ra_load_acquire(&runtime->failed.active)) rota_poison_drop(runtime, residency->buffer);
+    if (rota_failed_ranges_are_any(runtime)) rota_poison_drop(runtime, residency->buffer);
     rota_buffer *buffer = residency->buffer;
     rota_residency_destroy(residency, false);
     rota_buffer_free(buffer);

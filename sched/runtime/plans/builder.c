@@ -18,7 +18,8 @@
 #include "sched/runtime/shared/device_life.h"
 #include "sched/runtime/shared/handle.h"
 
-/* Its works go on, and with the last of them the plan may be gone. */
+/* Its works go on, and with the last of them the plan may be gone; or it is gone as soon as this is decided, where
+ * those were cancelled meanwhile (rota_executable_is_asked_for). */
 static void answer(rota_device *device, rota_instance *instance) {
     rota_runtime *runtime = device->runtime;
     rota_status status = rota_instance_make(instance);
@@ -30,6 +31,7 @@ static void answer(rota_device *device, rota_instance *instance) {
     ra_store_release(&device->building.done_count, ra_load_relaxed(&device->building.done_count) + 1);
     uint32_t devices = ra_load_acquire(&runtime->device_count);
     for (uint32_t d = 0; d < devices; d++) rota_sleeper_wake(runtime->devices[d]->handover.sleeper);
+    rota_sleeper_wake(&runtime->sequencing.sleeper); /* which may have the plan to let go */
 }
 
 static void *builder_main(void *user) {

@@ -201,6 +201,16 @@ bool rota_instance_is_decided(const rota_instance *instance) {
            ra_load_seq_cst(&instance->building) == ROTA_BUILDING_FAILED;
 }
 
+/* Once an instance is decided the builder reads nothing of it any more: what came next in its list it has by then. */
+bool rota_executable_is_asked_for(const rota_executable *executable) {
+    for (uint32_t i = 0; i < executable->order.instance_count; i++) {
+        const rota_instance *instance = &executable->instances[i];
+        if (ra_load_relaxed(&instance->building) == ROTA_BUILDING_ASKED && !rota_instance_is_decided(instance))
+            return true;
+    }
+    return false;
+}
+
 bool rota_instance_ask(rota_executable *executable, uint32_t index) {
     rota_instance *instance = &executable->instances[index];
     if (ra_load_acquire(&instance->created)) return true; /* with rota_instance_make */

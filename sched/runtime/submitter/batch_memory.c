@@ -13,6 +13,7 @@
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/submitter/batch_memory.h"
+#include "sched/runtime/submitter/cancelled.h"
 #include "sched/runtime/submitter/handover.h"
 #include "sched/runtime/submitter/submitter.h"
 
@@ -20,7 +21,8 @@
 static rota_need missing(const rota_work *work) {
     const rota_work_row *row = rota_work_row_of(work);
     const rota_need nothing = {NULL, 0, 0};
-    if (!row->need || work->skipped || work->dropped) return nothing;
+    /* What is cancelled now is so when it is handed over, and left out there. */
+    if (!row->need || work->skipped || work->dropped || rota_cancelled_leaves_out(work)) return nothing;
     const rota_need need = row->need(work);
     return need.span && !*need.span ? need : nothing;
 }
@@ -89,7 +91,7 @@ void rota_batch_memory_release(const rota_batch_memory *memory) {
 bool rota_work_starves(rota_submitter *submitter, const rota_work *work) {
     rota_assert_submitter(submitter);
     rota_starving *starving = &submitter->starving[work->queue];
-    if (work->skipped || starving->value != work->value) return false;
+    if (work->skipped || starving->value != work->value || rota_cancelled_leaves_out(work)) return false;
     if (rota_trim_look(submitter->device->runtime, &starving->trim) != ROTA_TRIM_WAIT) return false;
     submitter->starves = true;
     return true;

@@ -21,7 +21,6 @@
 #include "base/clock.h"
 #include "base/spin.h"
 #include "sched/runtime/kinds/kinds.h"
-#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/loss.h"
@@ -31,6 +30,7 @@
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/submitter/batch_memory.h"
 #include "sched/runtime/submitter/blocked.h"
+#include "sched/runtime/submitter/cancelled.h"
 #include "sched/runtime/submitter/device_wait.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/handover.h"
@@ -143,23 +143,28 @@ static void look_for_loss(rota_work *work) {
 }
 
 /* Whether what the work's submission comes after outside is over, and so is told of; where a deadline passed first, or
- * the runtime closes, the work fails, and goes over when all else that it waits for is. Also of a lost device: who
- * comes after the work comes after that. */
+ * the runtime closes, the work fails, and goes over when all else that it waits for is. So does one of a cancelled
+ * submission, which waits for that no more: also where it moves bytes, as the application may have them still, and
+ * as its device would wait for a value that nobody promised. Also of a lost device: who comes after the work comes
+ * after that. */
 static bool after_is_over(rota_work *work) {
     rota_runtime *runtime = work->device->runtime;
     rota_external_wait *after = &work->submission->seldom.after;
     /* seq_cst: with the store in end_external_waits, whose thread then looks whether this one sleeps. */
     const bool closes = ra_load_seq_cst(&runtime->external.is_over);
-    /* It is left out when it is handed over, and waits for nothing of the application's until then. */
-    if (rota_submission_cancelled_by(work->submission) != ROTA_CANCELLED_BY_NOBODY) return true;
+    rota_reason reason = {NULL, work->submission->number};
+    if (rota_cancelled_leaves_out(work)) return true; /* when it is handed over; nor does its device wait */
     const rota_external_outcome outcome = rota_external_wait_look(after, closes);
-    if (outcome == ROTA_EXTERNAL_WAIT_PENDING) return false;
     if (outcome == ROTA_EXTERNAL_WAIT_REACHED || work->skipped) return true;
+    if (outcome == ROTA_EXTERNAL_WAIT_PENDING) {
+        if (!rota_cancelled_move(work, &reason)) return false;
+        rota_work_skip(work, reason, true);
+        return true;
+    }
     char clause[256], until[64] = "when its runtime was closed";
     rota_external_wait_describe(after, clause, sizeof clause);
     if (outcome == ROTA_EXTERNAL_WAIT_EXPIRED)
         (void)snprintf(until, sizeof until, "within %.3f s", (double)after->timeout_ns * 1e-9);
-    rota_reason reason = {NULL, work->submission->number};
     reason.cause = rota_cause_new(runtime, ROTA_TIMEOUT,
                                   "plan '%s', submission " ROTA_CAUSE_NUMBER ", was held for %s, %s",
                                   work->submission->plan->name, clause, until);
@@ -198,7 +203,8 @@ static bool is_ready(rota_submitter *submitter, rota_work *work) {
     rota_device *device = submitter->device;
     const rota_work_row *row = rota_work_row_of(work);
     const bool is_lost = rota_device_is_lost(device);
-    if (!is_lost && row->is_decided && !row->is_decided(work)) return false;
+    /* What is left out needs no instance. */
+    if (!is_lost && row->is_decided && !row->is_decided(work) && !rota_cancelled_leaves_out(work)) return false;
     if (work->foreign_wait_count) {
         look_for_loss(work);
         if (!for_keepers(device, work, keeps)) return false;

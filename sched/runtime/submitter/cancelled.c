@@ -1,10 +1,13 @@
 /* What of a cancelled submission has not begun is left out (cancel.c says who asks, and when).
  *
  * Not what moves bytes between devices on its behalf, a work or a node: what of those it did not write is where it was
- * brought to for whoever comes later, and what it did not write takes its marks along.
+ * brought to for whoever comes later, and what it did not write takes its marks along. But a work that moves what the
+ * application may still have, as the points that the submission comes after are not reached, is left out like the rest:
+ * who needs the bytes there later has them moved anew (rota_copies_drop_failed).
  *
- * Who is asked about a work or node of a submission asks this first, then for failed ranges: what this one leaves out
- * others of the same submission may read, and they are cancelled too, and not failed for that. */
+ * What reads what had failed before is left out for that, and its ticket says so; where that was a cancelled submission,
+ * and this one is cancelled too, its own ticket says that. Either way marks that are older stay (rota_poison_work), or
+ * are what the new ones are made by (rota_judge_must_skip): who reads the range later is told the first cause. */
 #include "sched/runtime/submitter/cancelled.h"
 
 #include "base/atomic.h"
@@ -15,39 +18,60 @@
 #include "sched/runtime/shared/failures.h"
 #include "sched/runtime/submitter/judge.h"
 
-static rota_reason reason_of(rota_runtime *runtime, const rota_submission *submission, rota_cancelled_by by) {
+static rota_cancelled_by by_whom(const rota_work *work) {
+    return rota_submission_cancelled_by(work->submission);
+}
+
+/* The sentences are few, as those of causes are kept for good: a deadline's length is not among what they say. */
+static rota_reason reason_of(const rota_work *work, rota_cancelled_by by) {
+    rota_runtime *runtime = work->device->runtime;
+    const rota_submission *submission = work->submission;
     /* Most of what is left out comes after the first, whose cause is at hand. Acquires: with rota_submission_fail. */
     const rota_cause *cause = ra_load_acquire(&submission->shared.cause);
     if (cause && cause->status == ROTA_CANCELLED &&
         ra_load_acquire(&submission->cell->cause_number) == submission->number)
         return (rota_reason){cause, submission->number};
     const rota_kind *kind = &rota_kinds[submission->kind];
-    if (by == ROTA_CANCELLED_BY_DEADLINE)
-        cause = rota_cause_new(runtime, ROTA_CANCELLED,
-                               "%s '%s', submission " ROTA_CAUSE_NUMBER
-                               ", was cancelled: it had not ended by its deadline, %.3f s "
-                               "after it was submitted",
-                               kind->noun, kind->name(submission),
-                               (double)submission->seldom.deadline.after_ns * 1e-9);
-    else
-        cause = rota_cause_new(runtime, ROTA_CANCELLED,
-                               "%s '%s', submission " ROTA_CAUSE_NUMBER ", was cancelled by a call",
-                               kind->noun, kind->name(submission));
+    cause = rota_cause_new(runtime, ROTA_CANCELLED, "%s '%s', submission " ROTA_CAUSE_NUMBER ", was cancelled%s",
+                           kind->noun, kind->name(submission),
+                           by == ROTA_CANCELLED_BY_DEADLINE ? ": it had not ended by its deadline" : " by a call");
     return (rota_reason){cause, submission->number};
 }
 
-bool rota_cancelled_work(const rota_work *work, rota_reason *out_reason) {
-    if (!rota_work_row_of(work)->touch_node) return false; /* it moves */
-    const rota_cancelled_by by = rota_submission_cancelled_by(work->submission);
-    if (by == ROTA_CANCELLED_BY_NOBODY) return false;
-    *out_reason = reason_of(work->device->runtime, work->submission, by);
+/* A work without a row for single nodes moves. */
+static bool moves(const rota_work *work) {
+    return !rota_work_row_of(work)->touch_node;
+}
+
+bool rota_cancelled_leaves_out(const rota_work *work) {
+    return by_whom(work) != ROTA_CANCELLED_BY_NOBODY && !moves(work);
+}
+
+bool rota_cancelled_move(const rota_work *work, rota_reason *out_reason) {
+    const rota_cancelled_by by = by_whom(work);
+    if (by == ROTA_CANCELLED_BY_NOBODY || !moves(work)) return false;
+    *out_reason = reason_of(work, by);
+    return true;
+}
+
+bool rota_cancelled_after(const rota_work *work, rota_reason *reason) {
+    const rota_cancelled_by by = by_whom(work);
+    if (by == ROTA_CANCELLED_BY_NOBODY || reason->cause->status != ROTA_CANCELLED) return false;
+    *reason = reason_of(work, by);
+    return true;
+}
+
+bool rota_cancelled_work(const rota_work *work, rota_reason *out_reason, bool *out_first) {
+    if (!rota_cancelled_leaves_out(work)) return false;
+    *out_first = !rota_judge_reads_failed(work, out_reason) || rota_cancelled_after(work, out_reason);
+    if (*out_first) *out_reason = reason_of(work, by_whom(work));
     return true;
 }
 
 bool rota_cancelled_node(rota_work *work, const void *owner, uint32_t node) {
-    rota_reason reason;
-    if (owner && rota_plan_is_transfer(work->submission->plan, node)) return false;
-    if (!rota_cancelled_work(work, &reason)) return false;
+    if (!rota_cancelled_leaves_out(work) || (owner && rota_plan_is_transfer(work->submission->plan, node)))
+        return false;
+    const rota_reason reason = reason_of(work, by_whom(work));
     if (work->gated) { /* is judged as a whole */
         rota_poison_work(work, reason, true);
         return true;

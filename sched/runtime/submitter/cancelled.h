@@ -9,10 +9,21 @@
 
 typedef struct rota_work rota_work;
 
-/* Whether the work, which is about to begin, is to be left out since its submission was cancelled, and why. */
-bool rota_cancelled_work(const rota_work *work, rota_reason *out_reason);
-/* The same for a node of it, or the copy that it is (judge.h): then its submission has failed, and what the node was
- * to write is marked. Of who executes it, whose turn it is. */
+/* Whether the work is to be left out when it is handed over, which it needs nothing for: its submission was cancelled,
+ * and it does not move bytes. Once so, for good. */
+bool rota_cancelled_leaves_out(const rota_work *work);
+/* The same of the work that is handed over now, and why: by a failure of what it reads, which it has found before, or,
+ * `first`, since it was cancelled. */
+bool rota_cancelled_work(const rota_work *work, rota_reason *out_reason, bool *out_first);
+/* Of a work that moves bytes, which its submission's points of the application's do not allow yet: whether it is to be
+ * left out, too, and why. */
+bool rota_cancelled_move(const rota_work *work, rota_reason *out_reason);
+/* Whether a node of the work, or the copy that it is (judge.h), is left out since it was cancelled: then its submission
+ * has failed, and what the node was to write is marked. Of who executes it, whose turn it is, and what it reads was
+ * found good. */
 bool rota_cancelled_node(rota_work *work, const void *owner, uint32_t node);
+/* Something of the work reads what failed, for that reason. True: that is but another one's being cancelled, as the
+ * work's submission is itself, which is what its ticket says first; that is the reason then. */
+bool rota_cancelled_after(const rota_work *work, rota_reason *reason);
 
 #endif

@@ -72,13 +72,16 @@ static bool must_skip(void *user, void *cookie, const void *owner, uint32_t node
     rota_work *work = cookie;
     if (!work || is_over(device)) return false;
     if (ra_load_acquire(&work->failed)) return true; /* marks what it was to write, all of it */
-    if (rota_cancelled_node(work, owner, node)) return true;
-    /* It was asked for what is cancelled alone: a mark of what it reads would have been made before. */
-    if (work->gated || !rota_failed_ranges_are_any(device->runtime)) return false;
     rota_reason reason;
-    const bool skips = rota_judge_must_skip(work, owner, node, &reason);
-    if (skips) rota_submission_fail(device->runtime, work->submission, reason, false);
-    return skips;
+    /* First: it has the cause that was there before. Where nothing is marked it was asked for what is cancelled alone: a
+     * mark of what it reads would have been made before. */
+    if (!work->gated && rota_failed_ranges_are_any(device->runtime) &&
+        rota_judge_must_skip(work, owner, node, &reason)) {
+        const bool is_first = rota_cancelled_after(work, &reason);
+        rota_submission_fail(device->runtime, work->submission, reason, is_first);
+        return true;
+    }
+    return rota_cancelled_node(work, owner, node);
 }
 
 static void succeeded(void *user, void *cookie, const void *owner, uint32_t node) {

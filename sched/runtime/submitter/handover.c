@@ -40,17 +40,16 @@ static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait 
         rota_gate_lock(device);
         reason.cause = rota_gate_push(work, out->timeline_wait_count != 0);
     }
-    rota_reason cancelled;
+    bool is_first = false;
     /* The byte itself, for each work: most are of submissions that nobody cancels. */
-    if (ra_load_seq_cst(&work->submission->cancelled) && !work->skipped &&
-        rota_cancelled_work(work, &cancelled))
-        rota_work_skip(work, cancelled, true);
+    if (ra_load_seq_cst(&work->submission->cancelled) && !work->skipped && !reason.cause)
+        (void)rota_cancelled_work(work, &reason, &is_first);
     if (!work->skipped && row->has_source && !row->has_source(work))
         rota_work_skip(work, first_reason(work->submission), false);
     /* Works before it in the gate are not decided, and so is not what it will read: it is judged there. */
     if (!work->skipped &&
         (reason.cause || (!work->gated && !device->asks_poison && rota_poison_of_work(work, &reason))))
-        rota_work_skip(work, reason, false);
+        rota_work_skip(work, reason, is_first);
     /* All that it was blocked for is over: what of that was not written is known. */
     if (work->skipped) rota_poison_undone(work);
     if (linked) rota_gate_unlock(device);

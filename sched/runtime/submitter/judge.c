@@ -71,6 +71,16 @@ bool rota_poison_of_work(rota_work *work, rota_reason *out_reason) {
     return failed;
 }
 
+bool rota_judge_reads_failed(const rota_work *work, rota_reason *out_reason) {
+    rota_runtime *runtime = work->device->runtime;
+    const rota_work_row *row = rota_work_row_of(work);
+    if (!rota_failed_ranges_are_any(runtime) || !row->touch) return false;
+    (void)pthread_mutex_lock(&runtime->failed.mutex);
+    const bool found = row->touch(runtime, work, find_read, NULL, out_reason);
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
+    return found;
+}
+
 /* ---- Nodes ---- */
 
 void rota_judge_failed(const rota_work *work, const void *owner, uint32_t node, rota_reason reason) {

@@ -153,6 +153,44 @@ static void promised(void **state) {
     close_scene(&s);
 }
 
+static void write_floats(rota_buffer *buffer, rota_device *device, float value) {
+    static float floats[ADDING_COUNT];
+    for (uint32_t i = 0; i < ADDING_COUNT; i++) floats[i] = value;
+    assert_ok(rota_buffer_write(buffer, device, 0, floats, sizeof floats, NULL));
+}
+
+/* Cancelled while it is held, with bytes to be moved first: nothing of it goes to the driver, which would wait for a
+ * value that nobody promised. Of what was promised what goes over waits there, before and after. */
+static void cancelled(void **state) {
+    (void)state;
+    scene s = open_scene();
+    for (uint64_t round = 1; round <= 6; round++) {
+        const bool is_promised = round % 2 == 0;
+        write_floats(s.sums.b, s.cpu, (float)round);
+        const rota_ticket ticket = submit_after(&s.sums, s.frames, 10 * round);
+        if (is_promised) {
+            const uint64_t before = driver_submits(s.runtime);
+            application_submit(s.app, s.gate, round, s.semaphore, 10 * round);
+            assert_ok(rota_external_timeline_promise(s.frames, 10 * round));
+            expect_submitted(s.runtime, before);
+        }
+        assert_ok(rota_ticket_cancel(ticket));
+        if (is_promised) {
+            test_nap_ns(MOMENT_NS);
+            assert_int_equal(application_value(s.app, s.semaphore), 10 * (round - 2));
+            open_gate(&s, round);
+        }
+        const rota_status status = rota_wait(ticket, PATIENCE_NS / 4);
+        assert_true(status == ROTA_CANCELLED || (is_promised && status == ROTA_OK));
+        adding_submit(&s.others, NULL); /* the queue goes on */
+        adding_expect(&s.others, (float)round);
+        write_floats(s.sums.a, s.device, 1);
+        adding_submit(&s.sums, NULL);
+        adding_expect(&s.sums, (float)(1 + round));
+    }
+    close_scene(&s);
+}
+
 /* Nothing else is on the queue: it is the work itself that waits, on the GPU, for a signal of the host's. */
 static void by_itself(void **state) {
     (void)state;
@@ -524,7 +562,7 @@ static void wrong(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(held),    cmocka_unit_test(promised),  cmocka_unit_test(by_itself),
+        cmocka_unit_test(held),    cmocka_unit_test(promised), cmocka_unit_test(cancelled),  cmocka_unit_test(by_itself),
         cmocka_unit_test(never),   cmocka_unit_test(elsewhere), cmocka_unit_test(partly_elsewhere),
         cmocka_unit_test(several), cmocka_unit_test(exported),  cmocka_unit_test(kept),
         cmocka_unit_test(stopped), cmocka_unit_test(lost),      cmocka_unit_test(shut),

@@ -1,0 +1,227 @@
+/* Cancelled while it is held, for points of the application's, for staging memory, for an instance: it waits for none
+ * of these any more, and leaves alone what the application may still have. Other things of cancelling: test_cancel.c. */
+#include "tests/sched/runtime/external_kit.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "sched/runtime/shared/external_semaphore.h"
+#include "sched/runtime/shared/runtime.h"
+#include "tests/kit/sequenced.h"
+
+#define SOON_NS 2000000000u
+
+static void expect_cancelled(rota_ticket ticket, const char *of) {
+    const uint64_t begin = rota_clock_ns();
+    const rota_status status = rota_wait(ticket, SOON_NS);
+    if (status != ROTA_CANCELLED)
+        fail_msg("%s: the ticket is %s: %s", of, rota_status_name(status), rota_last_error());
+    assert_true(rota_clock_ns() - begin < SOON_NS);
+    if (!strstr(rota_last_error(), of) || !strstr(rota_last_error(), "was cancelled by a call"))
+        fail_msg("%s: %s", of, rota_last_error());
+}
+
+static rota_plan *copying(rota_device *device, rota_buffer *from, rota_buffer *to) {
+    const test_node node = {
+        &test_copy, "copy", {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}}, 2};
+    return test_plan(device, "copy", &node, 1);
+}
+
+/* ---- Points ---- */
+
+/* A semaphore that nobody signals, nor promised: the move that comes before the plan's own work is not handed to the
+ * device, which would wait for it and do nothing else. On a driver: test_vk_points. */
+static void never_signalled(void **state) {
+    (void)state;
+    scene *s = open_scene(true, PATIENCE_NS);
+    rota_external_timeline *frames;
+    assert_ok(rota_external_timeline_import(s->other, -1, "frames", &frames));
+    rota_buffer *x = test_words(s->cpu, "x", WORDS, 1), *y = test_words(s->other, "y", WORDS, 2);
+    rota_buffer *z = test_words(s->other, "z", WORDS, 3);
+    rota_plan *copy = copying(s->other, x, y), *apart = copying(s->other, y, z);
+    for (uint32_t round = 0; round < 4; round++) {
+        const rota_ticket held = submit_after(copy, frames, 1 + round);
+        if (round & 1) test_sequenced(held);
+        assert_ok(rota_ticket_cancel(held));
+        expect_cancelled(held, "plan 'copy'");
+        assert_status(rota_wait(submit(apart), SOON_NS), ROTA_NODE_FAILED); /* it reads y */
+        assert_ok(rota_wait(submit(copy), SOON_NS)); /* the queues go on, and x is moved now */
+        assert_ok(rota_wait(submit(apart), SOON_NS));
+        test_expect_words(z, WORDS, 1);
+    }
+    rota_external_timeline_release(frames);
+    rota_plan_release(copy);
+    rota_plan_release(apart);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    rota_buffer_release(z);
+    close_scene(s);
+}
+
+/* Memory of the application's, which writes it until it says so: nothing of it is moved before, and what is moved later
+ * is what it says. */
+static void the_applications_memory(void **state) {
+    (void)state;
+    for (uint32_t round = 0; round < 20; round++) {
+        scene *s = open_scene(true, PATIENCE_NS);
+        static _Alignas(64) uint32_t words[WORDS];
+        for (uint32_t i = 0; i < WORDS; i++) words[i] = 1;
+        rota_buffer *x, *y = test_words(s->other, "y", WORDS, 2);
+        assert_ok(rota_buffer_adopt(
+            s->cpu, &ROTA_ADOPT_OPTIONS(.name = "x", .memory = words, .size_bytes = BYTES), &x));
+        rota_plan *copy = copying(s->other, x, y);
+        const rota_ticket held = submit_after(copy, s->timeline, 1);
+        if (round & 1) test_sequenced(held);
+        assert_ok(rota_ticket_cancel(held));
+        expect_cancelled(held, "plan 'copy'");
+        for (uint32_t i = 0; i < WORDS; i++) words[i] = 5;
+        const rota_ticket next = submit_after(copy, s->timeline, 1);
+        assert_ok(rota_external_timeline_signal(s->timeline, 1));
+        assert_ok(rota_wait(next, SOON_NS));
+        test_expect_words(y, WORDS, 5);
+        test_expect_words(x, WORDS, 5);
+        rota_plan_release(copy);
+        rota_buffer_release(x);
+        rota_buffer_release(y);
+        close_scene(s);
+    }
+}
+
+/* Moves of two halves, over the staging memory of both devices: neither is made, and what was moved is good where it
+ * was. Who came to depend on the move in the meantime is told. */
+static void both_halves(void **state) {
+    (void)state;
+    scene *s = open_scene(true, PATIENCE_NS);
+    rota_device *second;
+    assert_ok(rota_device_open(s->runtime, "adversary:1", &second));
+    for (uint32_t round = 0; round < 10; round++) {
+        rota_buffer *x = test_words(s->other, "x", WORDS, 1), *y = test_words(second, "y", WORDS, 2);
+        rota_buffer *z = test_words(second, "z", WORDS, 3);
+        rota_plan *copy = copying(second, x, y), *also = copying(second, x, z);
+        rota_external_timeline *frames;
+        assert_ok(rota_external_timeline_create(s->runtime, "frames", &frames));
+        const rota_ticket held = submit_after(copy, frames, 1);
+        rota_ticket depends = held;
+        if (round & 1) {
+            depends = submit(also); /* the same bytes, which are on their way */
+            test_sequenced(depends);
+        }
+        assert_ok(rota_ticket_cancel(held));
+        expect_cancelled(held, "plan 'copy'");
+        if (round & 1) {
+            assert_status(rota_wait(depends, SOON_NS), ROTA_NODE_FAILED);
+            assert_non_null(strstr(rota_last_error(), "was cancelled by a call"));
+        }
+        test_expect_words(x, WORDS, 1);
+        assert_ok(rota_wait(submit(also), SOON_NS));
+        test_expect_words(z, WORDS, 1);
+        assert_status(rota_buffer_read(y, 0, &(uint32_t){0}, 4), ROTA_NODE_FAILED);
+        assert_ok(rota_wait(submit(copy), SOON_NS));
+        test_expect_words(y, WORDS, 1);
+        rota_external_timeline_release(frames);
+        rota_plan_release(copy);
+        rota_plan_release(also);
+        rota_buffer_release(x);
+        rota_buffer_release(y);
+        rota_buffer_release(z);
+    }
+    close_scene(s);
+}
+
+/* ---- Staging memory ---- */
+
+/* A read that is cancelled before its turn has none made. */
+static void no_staging(void **state) {
+    (void)state;
+    scene *s = open_scene(true, PATIENCE_NS);
+    rota_buffer *x = test_words(s->other, "x", WORDS, 1);
+    rota_plan *adds = test_plan_1(s->other, "adds", &test_increment, x, ROTA_READWRITE);
+    const rota_ticket held = submit_after(adds, s->timeline, 1);
+    uint32_t words[WORDS];
+    rota_ticket read;
+    assert_ok(rota_buffer_read_async(x, 0, words, BYTES, &read));
+    test_sequenced(read);
+    const uint64_t before = ra_load_seq_cst(&s->runtime->budget.staging_bytes);
+    assert_ok(rota_ticket_cancel(read));
+    assert_ok(rota_external_timeline_signal(s->timeline, 1));
+    assert_ok(rota_wait(held, SOON_NS));
+    expect_cancelled(read, "read of buffer 'x'");
+    assert_int_equal(ra_load_seq_cst(&s->runtime->budget.staging_bytes), before);
+    test_expect_words(x, WORDS, 2);
+    rota_plan_release(adds);
+    rota_buffer_release(x);
+    close_scene(s);
+}
+
+/* ---- Instances ---- */
+
+/* A plan of which each replay in flight needs an instance of its own. */
+static rota_plan *replayed(scene *s, rota_buffer **out_in, rota_buffer **out_out) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "replayed"), &graph));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "in", BYTES, out_in));
+    assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", BYTES, out_out));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    const rota_access accesses[] = {{*out_in, 0, ROTA_WHOLE, ROTA_READ}, {*out_out, 0, ROTA_WHOLE, ROTA_WRITE}};
+    assert_ok(rota_record_kernel(
+        recorder, &ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = accesses, .access_count = 2), NULL));
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(s->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &s->other, .device_count = 1), &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+/* One for which a driver takes its time: who was cancelled does not wait for it; the plan, released meanwhile, is there
+ * until it is through. */
+static void no_instance(void **state) {
+    (void)state;
+    for (uint32_t round = 0; round < 2; round++) {
+        scene *s = open_scene(true, PATIENCE_NS);
+        rota_buffer *in, *out;
+        rota_plan *plan = replayed(s, &in, &out);
+        static uint32_t from[2][WORDS], to[2][WORDS];
+        rota_args *args[2];
+        rota_ticket tickets[2];
+        ra_store_seq_cst(&s->options.faults.instances_stay_from, ra_load_seq_cst(&s->options.instance_creations) + 1);
+        ra_store_seq_cst(&s->options.faults.submits_stay, 1); /* so that the first has its instance */
+        for (uint32_t i = 0; i < 2; i++) {
+            from[i][0] = 7 + i;
+            to[i][0] = 0;
+            assert_ok(rota_args_create(plan, &args[i]));
+            assert_ok(rota_args_set_input(args[i], in, from[i], BYTES, false));
+            assert_ok(rota_args_set_output(args[i], out, to[i], BYTES));
+            assert_ok(rota_submit_wait(plan, args[i], 0, &tickets[i]));
+        }
+        test_sequenced(tickets[1]);
+        ra_store_seq_cst(&s->options.faults.submits_stay, 0);
+        assert_ok(rota_wait(tickets[0], SOON_NS));
+        assert_int_equal(to[0][0], 7);
+        assert_ok(rota_ticket_cancel(tickets[1]));
+        expect_cancelled(tickets[1], "plan ");
+        assert_int_equal(to[1][0], 0);
+        assert_ok(rota_submit_wait(plan, args[1], 0, &tickets[1])); /* in the first one's */
+        assert_ok(rota_wait(tickets[1], SOON_NS));
+        assert_int_equal(to[1][0], 8);
+        for (uint32_t i = 0; i < 2; i++) rota_args_release(args[i]);
+        rota_plan_release(plan);
+        rota_sequencer_reap_now(s->runtime);
+        test_nap_ns(MOMENT_NS);
+        assert_int_not_equal(ra_load_acquire(&s->runtime->objects.plan_count), 0);
+        ra_store_seq_cst(&s->options.faults.instances_stay_from, 0);
+        const uint64_t deadline = rota_deadline_after(SOON_NS);
+        while (!round && ra_load_acquire(&s->runtime->objects.plan_count) && rota_clock_ns() < deadline)
+            test_nap_ns(MOMENT_NS / 20);
+        if (!round) assert_int_equal(ra_load_acquire(&s->runtime->objects.plan_count), 0);
+        close_scene(s);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(never_signalled), cmocka_unit_test(the_applications_memory),
+                                       cmocka_unit_test(both_halves), cmocka_unit_test(no_staging),
+                                       cmocka_unit_test(no_instance)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
