@@ -59,12 +59,15 @@ ROTA_API rota_status rota_ticket_eventfd(rota_ticket ticket, int eventfd);
  * failed, as after a node that failed, until a node that overwrites all of it succeeds; what depends on it fails with
  * NODE_FAILED and that cause. If nothing was left out it ends as without the call. It ends in its place: after what it
  * comes after on its queues has ended, and no earlier (of submissions that are held for the same points, the earlier
- * ones); but for points of the application's (`after`) it waits no more.
+ * ones); but for points of the application's (`after`) it waits no more. What comes after such points only by coming
+ * after it comes after them no more, and is to be given them itself if it needs them: it may begin before the
+ * application is through with what it guards by them.
  *
  * What has begun: on `cpu` each node by itself, so that at the most those that its threads run now are left to end (of
  * one that is split among threads all of it); on other devices what was handed to the driver, of which a plan's segment
  * is the smallest part. Reads and writes of buffers are one such part. Moves between devices on its behalf are made all
- * the same.
+ * the same, but where its points are not reached: then what counts on the bytes having been moved by then fails, and
+ * for what is submitted later they are moved anew.
  *
  * One call is enough, and asks only: it does not wait for the end, and reading the ticket is as before it. One that has
  * ended, or was cancelled before, is left as it is, and OK. INVALID_ARGUMENT: the ticket was made up or is of another
@@ -139,20 +142,22 @@ typedef struct rota_submit_options {
     bool no_wait;        /* BUSY where there is no room, as rota_submit; timeout_ns is 0 then */
     /* Points of the application's (embed.h) that the submission comes after: nothing of it begins before all of them
      * are reached. What depends on it waits with it, and so may later replays of its plan, which share its instances;
-     * everything else passes. On one device that holds for up to five rows of submissions that wait: one belongs to
-     * the row of an earlier one if it has all timelines of that one, none at a lesser value, and no lesser
-     * after_timeout_ns, and nothing keeps either but points and their row; a move between devices does, and a part of
-     * the plan on another one, and an instance that is in use. With more rows, some of those wait for others of those
-     * too, beyond their deadlines. If the points are not reached within after_timeout_ns, counted from when one of
-     * their timelines moved last, it fails with TIMEOUT, naming one. What it takes from arguments is taken at once; of
-     * a plan without an argument set whose slots, which no node uses, have more than 64 words, it is INVALID_ARGUMENT.
-     * The array is borrowed during the call. */
+     * everything else passes. Cancelled, or at its deadline (below), it is left out and waits for them no more, and
+     * what waited only with it goes on (rota_ticket_cancel). On one device that holds for up to five rows of submissions
+     * that wait: one belongs to the row of an earlier one if it has all timelines of that one, none at a lesser value,
+     * and no lesser after_timeout_ns, and nothing keeps either but points and their row; a move between devices does,
+     * and a part of the plan on another one, and an instance that is in use. With more rows, some of those wait for
+     * others of those too, beyond their deadlines. If the points are not reached within after_timeout_ns, counted from
+     * when one of their timelines moved last, it fails with TIMEOUT, naming one. What it takes from arguments is taken
+     * at once; of a plan without an argument set whose slots, which no node uses, have more than 64 words, it is
+     * INVALID_ARGUMENT. The array is borrowed during the call. */
     const rota_external_point *after;
     uint64_t after_timeout_ns; /* 0: the runtime's timeout_ns */
     uint32_t after_count;      /* at most ROTA_AFTER_MAX */
-    /* 0: none. A submission that has not ended so long after the call is cancelled, as by rota_ticket_cancel, with the
-     * cause saying so. A thread of rota's sees to it; with deadlines a submission costs O(log of those in flight). As
-     * `after` it needs an argument set where a plan's unused slots have more than 64 words. */
+    /* 0: none. A submission that has not ended so long after the call began, which may have waited for room, is
+     * cancelled as by rota_ticket_cancel, with all that follows, and the cause says that it was its deadline. A time
+     * beyond the clock's end never comes. A thread of rota's sees to it; with deadlines a submission costs O(log of
+     * those in flight). As `after` it needs an argument set where a plan's unused slots have more than 64 words. */
     uint64_t deadline_ns;
 } rota_submit_options;
 #define ROTA_SUBMIT_OPTIONS(...) ROTA_SIZED(rota_submit_options, __VA_ARGS__)

@@ -205,7 +205,8 @@ bool rota_instance_is_decided(const rota_instance *instance) {
 bool rota_executable_is_asked_for(const rota_executable *executable) {
     for (uint32_t i = 0; i < executable->order.instance_count; i++) {
         const rota_instance *instance = &executable->instances[i];
-        if (ra_load_relaxed(&instance->building) == ROTA_BUILDING_ASKED && !rota_instance_is_decided(instance))
+        if (ra_load_relaxed(&instance->building) == ROTA_BUILDING_ASKED &&
+            !rota_instance_is_decided(instance))
             return true;
     }
     return false;

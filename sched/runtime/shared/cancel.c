@@ -8,7 +8,10 @@
  *            /-------------------+--------------------\
  *   submit thread: enter     executor: must_skip    blocked.c: after_is_over
  *   (a whole work is left    (a node is left out,   (it waits for no point of
- *   out, its ranges marked)  its ranges marked)     the application's any more)
+ *   out, its ranges marked)  its ranges marked)     the application's any more; nor,
+ *                                                   is_ready, for an instance or memory)
+ *
+ * What moves bytes on its behalf is left out by the last of these alone (cancelled.c).
  *
  * What is left out fails the submission and marks what it was to write, both as for a failure (judge.c); its works go
  * through their queues without commands, so that its end comes after what it came after, and all who come after it

@@ -204,7 +204,8 @@ static bool is_ready(rota_submitter *submitter, rota_work *work) {
     const rota_work_row *row = rota_work_row_of(work);
     const bool is_lost = rota_device_is_lost(device);
     /* What is left out needs no instance. */
-    if (!is_lost && row->is_decided && !row->is_decided(work) && !rota_cancelled_leaves_out(work)) return false;
+    if (!is_lost && row->is_decided && !row->is_decided(work) && !rota_cancelled_leaves_out(work))
+        return false;
     if (work->foreign_wait_count) {
         look_for_loss(work);
         if (!for_keepers(device, work, keeps)) return false;

@@ -32,9 +32,10 @@ static rota_reason reason_of(const rota_work *work, rota_cancelled_by by) {
         ra_load_acquire(&submission->cell->cause_number) == submission->number)
         return (rota_reason){cause, submission->number};
     const rota_kind *kind = &rota_kinds[submission->kind];
-    cause = rota_cause_new(runtime, ROTA_CANCELLED, "%s '%s', submission " ROTA_CAUSE_NUMBER ", was cancelled%s",
-                           kind->noun, kind->name(submission),
-                           by == ROTA_CANCELLED_BY_DEADLINE ? ": it had not ended by its deadline" : " by a call");
+    cause = rota_cause_new(
+        runtime, ROTA_CANCELLED, "%s '%s', submission " ROTA_CAUSE_NUMBER ", was cancelled%s", kind->noun,
+        kind->name(submission),
+        by == ROTA_CANCELLED_BY_DEADLINE ? ": it had not ended by its deadline" : " by a call");
     return (rota_reason){cause, submission->number};
 }
 

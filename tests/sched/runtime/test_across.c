@@ -700,7 +700,8 @@ static void what_it_finds_late(void **state) {
 int main(int argc, char **argv) {
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waits_are_the_devices), cmocka_unit_test(waits_are_the_devices_while_something_is_cancelled),
+        cmocka_unit_test(waits_are_the_devices),
+        cmocka_unit_test(waits_are_the_devices_while_something_is_cancelled),
         cmocka_unit_test(a_wait_left_out_is_noticed),
         cmocka_unit_test(without_timelines),
         cmocka_unit_test(what_is_independent_passes),

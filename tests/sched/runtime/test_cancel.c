@@ -382,7 +382,8 @@ static rota_status add_call(const rota_kernel_call *call) {
 static const rota_kernel add_kernel = {.name = "add", .operand_count = 2, .cpu = {.fn = add_call}};
 
 /* x += a, behind a node that stays and writes a, or not. */
-static rota_plan *add_plan(const house *h, rota_device *device, bool stays_first, rota_buffer *x, rota_buffer *a) {
+static rota_plan *add_plan(const house *h, rota_device *device, bool stays_first, rota_buffer *x,
+                           rota_buffer *a) {
     sketch s;
     sketch_open(&s);
     if (stays_first) add_stay(&s, device, false, a);
@@ -428,6 +429,22 @@ static void older_failure(void **state) {
             assert_ok(rota_ticket_cancel(first));
             expect_cancelled(first, "plan 'map'", ids[k]);
             expect_cancelled(second, "plan 'map'", ids[k]);
+            /* Also where both are with the device, and its nodes are asked about when their turn has come. */
+            fill(x, device, 1);
+            fill(a, device, 3);
+            rota_plan *behind = add_plan(h, device, true, x, a);
+            hold_nodes();
+            const rota_ticket runs = submit(behind), reads = submit(next);
+            until_begun();
+            test_sequenced(reads);
+            test_nap_ms(2);
+            assert_ok(rota_ticket_cancel(runs));
+            assert_ok(rota_ticket_cancel(reads));
+            ra_store_release(&stays, 0);
+            expect_cancelled(runs, "plan 'add'", ids[k]);
+            expect_cancelled(reads, "plan 'map'", ids[k]);
+            expect_bad(x, "plan 'add'", ids[k]);
+            rota_plan_release(behind);
             rota_external_timeline_release(timeline);
             rota_plan *plans[] = {fails, add, map, next};
             for (uint32_t i = 0; i < 4; i++) rota_plan_release(plans[i]);

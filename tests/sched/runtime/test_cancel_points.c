@@ -165,11 +165,13 @@ static rota_plan *replayed(scene *s, rota_buffer **out_in, rota_buffer **out_out
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_INPUT, "in", BYTES, out_in));
     assert_ok(rota_graph_buffer(graph, ROTA_BUFFER_OUTPUT, "out", BYTES, out_out));
     assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    const rota_access accesses[] = {{*out_in, 0, ROTA_WHOLE, ROTA_READ}, {*out_out, 0, ROTA_WHOLE, ROTA_WRITE}};
+    const rota_access accesses[] = {{*out_in, 0, ROTA_WHOLE, ROTA_READ},
+                                    {*out_out, 0, ROTA_WHOLE, ROTA_WRITE}};
     assert_ok(rota_record_kernel(
         recorder, &ROTA_KERNEL_NODE(.kernel = &test_copy, .accesses = accesses, .access_count = 2), NULL));
     rota_recorder_close(recorder);
-    assert_ok(rota_compile(s->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &s->other, .device_count = 1), &plan));
+    assert_ok(rota_compile(s->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &s->other, .device_count = 1),
+                           &plan));
     rota_graph_release(graph);
     return plan;
 }
@@ -185,7 +187,8 @@ static void no_instance(void **state) {
         static uint32_t from[2][WORDS], to[2][WORDS];
         rota_args *args[2];
         rota_ticket tickets[2];
-        ra_store_seq_cst(&s->options.faults.instances_stay_from, ra_load_seq_cst(&s->options.instance_creations) + 1);
+        ra_store_seq_cst(&s->options.faults.instances_stay_from,
+                         ra_load_seq_cst(&s->options.instance_creations) + 1);
         ra_store_seq_cst(&s->options.faults.submits_stay, 1); /* so that the first has its instance */
         for (uint32_t i = 0; i < 2; i++) {
             from[i][0] = 7 + i;
@@ -220,8 +223,8 @@ static void no_instance(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(never_signalled), cmocka_unit_test(the_applications_memory),
-                                       cmocka_unit_test(both_halves), cmocka_unit_test(no_staging),
-                                       cmocka_unit_test(no_instance)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(never_signalled), cmocka_unit_test(the_applications_memory),
+        cmocka_unit_test(both_halves), cmocka_unit_test(no_staging), cmocka_unit_test(no_instance)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

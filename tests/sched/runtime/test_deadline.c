@@ -233,9 +233,8 @@ static void gone(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(held), cmocka_unit_test(running),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(held),        cmocka_unit_test(running),
                                        cmocka_unit_test(unsequenced), cmocka_unit_test(many),
-                                       cmocka_unit_test(looking_on),
-                                       cmocka_unit_test(gone)};
+                                       cmocka_unit_test(looking_on),  cmocka_unit_test(gone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

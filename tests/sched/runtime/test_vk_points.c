@@ -562,11 +562,21 @@ static void wrong(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(held),    cmocka_unit_test(promised), cmocka_unit_test(cancelled),  cmocka_unit_test(by_itself),
-        cmocka_unit_test(never),   cmocka_unit_test(elsewhere), cmocka_unit_test(partly_elsewhere),
-        cmocka_unit_test(several), cmocka_unit_test(exported),  cmocka_unit_test(kept),
-        cmocka_unit_test(stopped), cmocka_unit_test(lost),      cmocka_unit_test(shut),
-        cmocka_unit_test(closed),  cmocka_unit_test(wrong),
+        cmocka_unit_test(held),
+        cmocka_unit_test(promised),
+        cmocka_unit_test(cancelled),
+        cmocka_unit_test(by_itself),
+        cmocka_unit_test(never),
+        cmocka_unit_test(elsewhere),
+        cmocka_unit_test(partly_elsewhere),
+        cmocka_unit_test(several),
+        cmocka_unit_test(exported),
+        cmocka_unit_test(kept),
+        cmocka_unit_test(stopped),
+        cmocka_unit_test(lost),
+        cmocka_unit_test(shut),
+        cmocka_unit_test(closed),
+        cmocka_unit_test(wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
