@@ -188,7 +188,11 @@ static void heal_older(rota_runtime *runtime, const rota_submission *submission,
                        uint64_t begin, uint64_t end, void *user) {
     (void)user;
     const rota_memory_range where = rota_memory_range_of_buffer(root, begin, end);
-    rota_failed_ranges_heal(runtime, &where, (rota_moment){submission->number - 1, UINT32_MAX});
+    /* What is cancelled may have been left out before it was known what had failed of that. */
+    if (rota_submission_status(submission) == ROTA_CANCELLED)
+        rota_failed_ranges_heal_with_causes(runtime, &where, submission->number);
+    else
+        rota_failed_ranges_heal(runtime, &where, (rota_moment){submission->number - 1, UINT32_MAX});
 }
 
 /* The submission has ended: its marks of memory that it had for itself go, and older ones that it wrote over.

@@ -113,9 +113,8 @@ static bool reduce(rota_runtime *runtime, rota_mark *mark, const rota_memory_ran
     return true;
 }
 
-/* Removes the range from all marks up to that turn. */
-void rota_failed_ranges_heal(rota_runtime *runtime, const rota_memory_range *where, rota_moment up_to) {
-    rota_mark *list = rota_marks_take(&runtime->failed.marks, where, up_to);
+/* Puts in what is left of marks that are not when the range is taken out of them. */
+static void remove_reduced(rota_runtime *runtime, rota_mark *list, const rota_memory_range *where) {
     rota_mark *healed = NULL;
     while (list) {
         rota_mark *mark = list;
@@ -127,6 +126,11 @@ void rota_failed_ranges_heal(rota_runtime *runtime, const rota_memory_range *whe
     rota_failed_ranges_remove(runtime, healed);
 }
 
+/* Removes the range from all marks up to that turn. */
+void rota_failed_ranges_heal(rota_runtime *runtime, const rota_memory_range *where, rota_moment up_to) {
+    remove_reduced(runtime, rota_marks_take(&runtime->failed.marks, where, up_to), where);
+}
+
 /* `early`: the turn has not come, so older marks stay. */
 void rota_failed_ranges_mark(rota_runtime *runtime, const rota_memory_range *where, rota_moment turn,
                              rota_reason reason, bool early) {
@@ -134,6 +138,36 @@ void rota_failed_ranges_mark(rota_runtime *runtime, const rota_memory_range *whe
     if (!early) rota_failed_ranges_heal(runtime, where, turn);
     if (!rota_marks_cover(runtime->failed.marks, where, turn) && !add(runtime, where, turn, reason))
         lose(runtime, turn.number, reason);
+}
+
+/* What both have. */
+static rota_memory_range common(const rota_memory_range *a, const rota_memory_range *b) {
+    rota_memory_range both = *a;
+    if (both.begin < b->begin) both.begin = b->begin;
+    if (both.end > b->end) both.end = b->end;
+    both.copies &= b->copies;
+    return both;
+}
+
+void rota_failed_ranges_heal_with_causes(rota_runtime *runtime, const rota_memory_range *where,
+                                         uint64_t number) {
+    const rota_moment before = {number - 1, UINT32_MAX}, last = {number, UINT32_MAX};
+    rota_mark *older = rota_marks_take(&runtime->failed.marks, where, before);
+    /* All are out: what is found is of `number`. */
+    for (const rota_mark *from = older; from; from = from->left) {
+        if (from->reason.cause->status == ROTA_CANCELLED) continue;
+        rota_mark *own = rota_marks_take(&runtime->failed.marks, &from->range, last);
+        while (own) {
+            rota_mark *mark = own;
+            own = mark->left;
+            const rota_memory_range both = common(&mark->range, &from->range);
+            const rota_moment turn = mark->turn;
+            const bool is_earlier = from->reason.number < mark->reason.number; /* by who failed first */
+            rota_marks_put(&runtime->failed.marks, mark);
+            if (is_earlier) rota_failed_ranges_mark(runtime, &both, turn, from->reason, false);
+        }
+    }
+    remove_reduced(runtime, older, where);
 }
 
 bool rota_failed_ranges_find(rota_runtime *runtime, const rota_memory_range *where, rota_moment up_to,

@@ -156,11 +156,11 @@ static bool after_is_over(rota_work *work) {
     if (rota_cancelled_leaves_out(work)) return true; /* when it is handed over; nor does its device wait */
     const rota_external_outcome outcome = rota_external_wait_look(after, closes);
     if (outcome == ROTA_EXTERNAL_WAIT_REACHED || work->skipped) return true;
-    if (outcome == ROTA_EXTERNAL_WAIT_PENDING) {
-        if (!rota_cancelled_move(work, &reason)) return false;
+    if (rota_cancelled_move(work, &reason)) {
         rota_work_skip(work, reason, true);
         return true;
     }
+    if (outcome == ROTA_EXTERNAL_WAIT_PENDING) return false;
     char clause[256], until[64] = "when its runtime was closed";
     rota_external_wait_describe(after, clause, sizeof clause);
     if (outcome == ROTA_EXTERNAL_WAIT_EXPIRED)

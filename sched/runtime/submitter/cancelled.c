@@ -5,9 +5,11 @@
  * application may still have, as the points that the submission comes after are not reached, is left out like the rest:
  * who needs the bytes there later has them moved anew (rota_copies_drop_failed).
  *
- * What reads what had failed before is left out for that, and its ticket says so; where that was a cancelled submission,
- * and this one is cancelled too, its own ticket says that. Either way marks that are older stay (rota_poison_work), or
- * are what the new ones are made by (rota_judge_must_skip): who reads the range later is told the first cause. */
+ * What reads what had failed before is left out for that, and its ticket says so, where all that it comes after is decided
+ * (judge.h): not where a whole work is left out before its device would ask about its nodes, as what it reads may be
+ * written over by then. Where that was a cancelled submission, and this one is cancelled too, its own ticket says that.
+ * Either way marks that are older stay (rota_poison_work), or are what the new ones are made by (rota_judge_must_skip):
+ * who reads the range later is told the first cause. */
 #include "sched/runtime/submitter/cancelled.h"
 
 #include "base/atomic.h"
@@ -64,7 +66,9 @@ bool rota_cancelled_after(const rota_work *work, rota_reason *reason) {
 
 bool rota_cancelled_work(const rota_work *work, rota_reason *out_reason, bool *out_first) {
     if (!rota_cancelled_leaves_out(work)) return false;
-    *out_first = !rota_judge_reads_failed(work, out_reason) || rota_cancelled_after(work, out_reason);
+    const bool is_decided = !work->gated && !work->device->asks_poison; /* as in enter, of others */
+    *out_first =
+        !is_decided || !rota_judge_reads_failed(work, out_reason) || rota_cancelled_after(work, out_reason);
     if (*out_first) *out_reason = reason_of(work, by_whom(work));
     return true;
 }

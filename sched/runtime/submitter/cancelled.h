@@ -12,8 +12,8 @@ typedef struct rota_work rota_work;
 /* Whether the work is to be left out when it is handed over, which it needs nothing for: its submission was cancelled,
  * and it does not move bytes. Once so, for good. */
 bool rota_cancelled_leaves_out(const rota_work *work);
-/* The same of the work that is handed over now, and why: by a failure of what it reads, which it has found before, or,
- * `first`, since it was cancelled. */
+/* The same of the work that is handed over now, and why: for a failure of what it reads, which it finds, or, `first`,
+ * since it was cancelled. */
 bool rota_cancelled_work(const rota_work *work, rota_reason *out_reason, bool *out_first);
 /* Of a work that moves bytes, which its submission's points of the application's do not allow yet: whether it is to be
  * left out, too, and why. */

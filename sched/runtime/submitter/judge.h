@@ -19,8 +19,8 @@ void rota_poison_undone(const rota_work *work);
 /* Judges a work of which nobody asks node by node, when all that it comes after is decided. True: it cannot
  * run, or ran in vain, and why; false: it reads nothing that failed, and what it overwrites is healed. */
 bool rota_poison_of_work(rota_work *work, rota_reason *out_reason);
-/* Whether the work, which does not move bytes and is left out, reads something from before its submission that counts
- * as failed by now. Nothing is healed, and nothing else need be decided. */
+/* The same of a work that is left out in any case, and does not move bytes: whether it reads something from before its
+ * submission that failed. Nothing is healed. */
 bool rota_judge_reads_failed(const rota_work *work, rota_reason *out_reason);
 
 /* ---- Nodes of a work's part, `owner`; or the work that is a copy, NULL ---- */
