@@ -143,7 +143,7 @@ typedef struct rota_submit_options {
     /* Points of the application's (embed.h) that the submission comes after: nothing of it begins before all of them
      * are reached. What depends on it waits with it, and so may later replays of its plan, which share its instances;
      * everything else passes. Cancelled, or at its deadline (below), it is left out and waits for them no more, and
-     * what waited only with it goes on (rota_ticket_cancel). On one device that holds for up to five rows of submissions
+     * what waited only with it goes on (rota_ticket_cancel). On one device that holds for up to 5 rows of submissions
      * that wait: one belongs to the row of an earlier one if it has all timelines of that one, none at a lesser value,
      * and no lesser after_timeout_ns, and nothing keeps either but points and their row; a move between devices does,
      * and a part of the plan on another one, and an instance that is in use. With more rows, some of those wait for

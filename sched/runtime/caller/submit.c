@@ -240,8 +240,8 @@ static rota_status take_points(const rota_plan *plan, const rota_submit_options 
         out_words[2 + 2 * i] = (uint64_t)(uintptr_t)timeline;
         out_words[3 + 2 * i] = options->after[i].value;
     }
-    const uint64_t at = options->deadline_ns > UINT64_MAX - now ? UINT64_MAX : now + options->deadline_ns;
-    out_words[2 + 2 * options->after_count] = options->deadline_ns ? at : 0;
+    const uint64_t late = options->deadline_ns > UINT64_MAX - now ? UINT64_MAX : now + options->deadline_ns;
+    out_words[2 + 2 * options->after_count] = options->deadline_ns ? late : 0;
     return ROTA_OK;
 }
 

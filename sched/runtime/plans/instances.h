@@ -18,7 +18,8 @@ bool rota_instance_ask(rota_executable *executable, uint32_t instance);
 bool rota_instance_is_near(const rota_executable *executable, uint32_t instance);
 /* Whether it is, or will not be. */
 bool rota_instance_is_decided(const rota_instance *instance);
-/* The sequencer's: whether the builder has an instance of it, or will: replays that were cancelled do not wait for it. */
+/* The sequencer's: whether the builder has an instance of it, or will: replays that were cancelled do not wait for
+ * that. */
 bool rota_executable_is_asked_for(const rota_executable *executable);
 /* The plan whose arena is used as far as it goes: it is held, and so freed later. */
 const rota_executable *rota_executable_arena_owner_of(const rota_executable *executable);

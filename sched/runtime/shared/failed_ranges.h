@@ -32,8 +32,8 @@ bool rota_failed_ranges_find(rota_runtime *runtime, const rota_memory_range *whe
                              rota_reason *out_reason);
 /* Removes the range from all marks up to that turn. */
 void rota_failed_ranges_heal(rota_runtime *runtime, const rota_memory_range *where, rota_moment up_to);
-/* The same of those before the submission of that number, which was cancelled and has ended; what of the range is marked
- * by itself has their causes, as that failed for them first, but where they were cancelled, too. */
+/* The same of those before the submission of that number, which was cancelled and has ended; what of the range is
+ * marked by itself has their causes, as that failed for them first, but where they were cancelled, too. */
 void rota_failed_ranges_heal_with_causes(rota_runtime *runtime, const rota_memory_range *where,
                                          uint64_t number);
 /* The bytes of one range are moved to another of that size: they are as good or bad there. */

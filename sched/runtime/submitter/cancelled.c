@@ -5,11 +5,11 @@
  * application may still have, as the points that the submission comes after are not reached, is left out like the rest:
  * who needs the bytes there later has them moved anew (rota_copies_drop_failed).
  *
- * What reads what had failed before is left out for that, and its ticket says so, where all that it comes after is decided
- * (judge.h): not where a whole work is left out before its device would ask about its nodes, as what it reads may be
- * written over by then. Where that was a cancelled submission, and this one is cancelled too, its own ticket says that.
- * Either way marks that are older stay (rota_poison_work), or are what the new ones are made by (rota_judge_must_skip):
- * who reads the range later is told the first cause. */
+ * What reads what had failed before is left out for that, and its ticket says so, where all that it comes after is
+ * decided (judge.h): not where a whole work is left out before its device would ask about its nodes, as what it reads
+ * may be written over by then. Where that was a cancelled submission, and this one is cancelled too, its own ticket
+ * says that. Either way marks that are older stay until it ends (rota_poison_work), and have what it leaves be for
+ * their causes then (end_marks in reap.c), or are what the new ones are made by (rota_judge_must_skip). */
 #include "sched/runtime/submitter/cancelled.h"
 
 #include "base/atomic.h"

@@ -73,8 +73,8 @@ static bool must_skip(void *user, void *cookie, const void *owner, uint32_t node
     if (!work || is_over(device)) return false;
     if (ra_load_acquire(&work->failed)) return true; /* marks what it was to write, all of it */
     rota_reason reason;
-    /* First: it has the cause that was there before. Where nothing is marked it was asked for what is cancelled alone: a
-     * mark of what it reads would have been made before. */
+    /* First: it has the cause that was there before. Where nothing is marked it was asked for what is cancelled alone:
+     * a mark of what it reads would have been made before. */
     if (!work->gated && rota_failed_ranges_are_any(device->runtime) &&
         rota_judge_must_skip(work, owner, node, &reason)) {
         const bool is_first = rota_cancelled_after(work, &reason);
