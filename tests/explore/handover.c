@@ -10,7 +10,6 @@
 #include "base/sleep.h"
 #include "explore.h"
 #include "sched/runtime/kinds/kinds.h"
-#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/external_timeline.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/point.h"
@@ -18,6 +17,7 @@
 #include "sched/runtime/shared/timeline.h"
 #include "sched/runtime/submitter/batch_memory.h"
 #include "sched/runtime/submitter/blocked.h"
+#include "sched/runtime/submitter/cancelled.h"
 #include "sched/runtime/submitter/device_wait.h"
 #include "sched/runtime/submitter/gate.h"
 #include "sched/runtime/submitter/handover.h"
@@ -109,9 +109,13 @@ void rota_batch_memory_give(const rota_batch_memory *memory) {
 void rota_batch_memory_release(const rota_batch_memory *memory) {
     (void)memory;
 }
-rota_cancelled_by rota_submission_cancelled_by(const rota_submission *of) {
-    (void)of;
-    return ROTA_CANCELLED_BY_NOBODY;
+bool rota_cancelled_leaves_out(const rota_work *work) {
+    (void)work;
+    return false;
+}
+bool rota_cancelled_move(const rota_work *work, rota_reason *out_reason) {
+    (void)work, (void)out_reason;
+    return false;
 }
 bool rota_gate_takes(const rota_work *work) {
     (void)work;

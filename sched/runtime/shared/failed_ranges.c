@@ -153,14 +153,14 @@ void rota_failed_ranges_heal_with_causes(rota_runtime *runtime, const rota_memor
                                          uint64_t number) {
     const rota_moment before = {number - 1, UINT32_MAX}, last = {number, UINT32_MAX};
     rota_mark *older = rota_marks_take(&runtime->failed.marks, where, before);
-    /* All are out: what is found is of `number`. */
     for (const rota_mark *from = older; from; from = from->left) {
         if (from->reason.cause->status == ROTA_CANCELLED) continue;
-        rota_mark *own = rota_marks_take(&runtime->failed.marks, &from->range, last);
+        const rota_memory_range failed = common(&from->range, where); /* all of that are out */
+        rota_mark *own = rota_marks_take(&runtime->failed.marks, &failed, last);
         while (own) {
             rota_mark *mark = own;
             own = mark->left;
-            const rota_memory_range both = common(&mark->range, &from->range);
+            const rota_memory_range both = common(&mark->range, &failed);
             const rota_moment turn = mark->turn;
             const bool is_earlier = from->reason.number < mark->reason.number; /* by who failed first */
             rota_marks_put(&runtime->failed.marks, mark);

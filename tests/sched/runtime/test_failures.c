@@ -10,6 +10,7 @@
 #include "base/atomic.h"
 #include "graph/buffer_internal.h"
 #include "sched/runtime/shared/causes.h"
+#include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/failures.h"
 #include "sched/runtime/shared/mailboxes.h"
 #include "sched/runtime/shared/runtime.h"
@@ -289,11 +290,73 @@ static void who_comes_second_waits_for_the_mark(void **state) {
     assert_true(is_marked || !is_back);
 }
 
+/* ---- What is cancelled, and what had failed there before ---- */
+
+static rota_memory_range bytes_of(const rota_buffer *buffer, uint64_t begin, uint64_t end) {
+    return rota_memory_range_of_buffer(buffer, begin, end);
+}
+
+/* The first cause of the range up to and with that submission; 0: none, else its status. */
+static uint32_t found(rota_runtime *runtime, const rota_buffer *x, uint64_t begin, uint64_t end,
+                      uint64_t number) {
+    const rota_memory_range where = bytes_of(x, begin, end);
+    rota_reason reason;
+    if (!rota_failed_ranges_find(runtime, &where, (rota_moment){number, UINT32_MAX}, &reason)) return 0;
+    return reason.cause->status;
+}
+
+/* As the sequencer does at the end of submission 9, which was cancelled: for each range that it was to write, of which
+ * one may be there twice. */
+static void older_causes_stay(void **state) {
+    runtime_fixture *f = *state;
+    rota_runtime *runtime = f->runtime;
+    rota_buffer *x = test_buffer(runtime, "x", 100);
+    const rota_cause *causes[] = {rota_cause_new(runtime, ROTA_NODE_FAILED, "a"),
+                                  rota_cause_new(runtime, ROTA_TIMEOUT, "b"),
+                                  rota_cause_new(runtime, ROTA_CANCELLED, "c")};
+    const struct {
+        uint64_t begin, end, number;
+        uint32_t cause;
+    } marks[] = {{0, 40, 3, 0},   {60, 80, 5, 1}, {85, 90, 6, 2},
+                 {90, 100, 7, 1}, {20, 70, 9, 2}, {86, 89, 9, 2}};
+    const rota_memory_range wheres[] = {bytes_of(x, 0, 65), bytes_of(x, 0, 65), bytes_of(x, 65, 90)};
+    (void)pthread_mutex_lock(&runtime->failed.mutex);
+    for (uint32_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        const rota_memory_range range = bytes_of(x, marks[i].begin, marks[i].end);
+        rota_failed_ranges_mark(runtime, &range, (rota_moment){marks[i].number, 1},
+                                (rota_reason){causes[marks[i].cause], marks[i].number}, true);
+    }
+    for (uint32_t i = 0; i < 3; i++) rota_failed_ranges_heal_with_causes(runtime, &wheres[i], 9);
+    const struct {
+        uint64_t begin, end;
+        uint32_t is;
+    } wanted[] = {{0, 20, 0},
+                  {20, 40, ROTA_NODE_FAILED}, /* as it had failed */
+                  {40, 60, ROTA_CANCELLED},   /* as it was well */
+                  {60, 70, ROTA_TIMEOUT},
+                  {70, 86, 0}, /* written */
+                  {86, 89, ROTA_CANCELLED},
+                  {89, 90, 0},
+                  {90, 100, ROTA_TIMEOUT}}; /* none of its ranges */
+    for (uint32_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        for (uint64_t byte = wanted[i].begin; byte < wanted[i].end; byte++)
+            if (found(runtime, x, byte, byte + 1, 9) != wanted[i].is)
+                fail_msg("byte %llu: %u, expected %u", (unsigned long long)byte,
+                         found(runtime, x, byte, byte + 1, 9), wanted[i].is);
+    assert_int_equal(found(runtime, x, 0, 90, 8), 0); /* older ones are gone */
+    (void)pthread_mutex_unlock(&runtime->failed.mutex);
+    rota_buffer_release(x);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        RUNTIME_TEST(a_failure_is_kept_once),        RUNTIME_TEST(old_tickets_say_what_is_known),
-        RUNTIME_TEST(sentences_are_bounded),         RUNTIME_TEST(sentences_are_kept_whole),
-        RUNTIME_TEST(early_failures_leave_one_mark), RUNTIME_TEST(who_comes_second_waits_for_the_mark),
+        RUNTIME_TEST(a_failure_is_kept_once),
+        RUNTIME_TEST(old_tickets_say_what_is_known),
+        RUNTIME_TEST(sentences_are_bounded),
+        RUNTIME_TEST(sentences_are_kept_whole),
+        RUNTIME_TEST(early_failures_leave_one_mark),
+        RUNTIME_TEST(who_comes_second_waits_for_the_mark),
+        RUNTIME_TEST(older_causes_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
