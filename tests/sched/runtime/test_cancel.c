@@ -463,7 +463,7 @@ static void both_cancelled_case(house *h, rota_device *device, const char *on) {
         const rota_ticket runs = submit(behind), reads = submit(next);
         until_begun();
         test_sequenced(reads);
-        test_nap_us(200 * round);
+        test_nap_us((uint64_t)200 * round);
         assert_ok(rota_ticket_cancel(runs));
         assert_ok(rota_ticket_cancel(reads));
         ra_store_release(&stays, 0);

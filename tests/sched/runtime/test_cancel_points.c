@@ -6,7 +6,6 @@
 #include <string.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "sched/runtime/shared/external_semaphore.h"
 #include "sched/runtime/shared/runtime.h"
 #include "tests/kit/sequenced.h"
 
