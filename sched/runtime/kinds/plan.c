@@ -17,6 +17,7 @@
 #include "sched/runtime/order/side_queues.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/plans/instances.h"
+#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/end_times.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/failures.h"
@@ -83,8 +84,7 @@ static void add_foreign_wait(rota_submission *submission, rota_work *work, uint6
     work->foreign_wait_count++;
 }
 
-/* How often the plan's own accesses to a buffer may cut [begin, end), each piece of which then moves by
- * itself. */
+/* How often the plan's own accesses to a buffer may cut [begin, end), each piece of which then moves by itself. */
 static uint32_t inner_boundaries(const rota_submission *submission, const rota_residency *residency,
                                  uint64_t begin, uint64_t end) {
     const rota_plan *plan = submission->plan;
@@ -116,7 +116,8 @@ static bool check(rota_sequencing *s, uint32_t *moves) {
         s->status = ROTA_DEVICE_LOST;
         return false;
     }
-    for (uint32_t e = 0; rota_failed_ranges_are_any(runtime) && e < plan->external_count; e++) {
+    const bool has_failed = rota_failed_is_any(ra_load_acquire(&runtime->failed.active));
+    for (uint32_t e = 0; has_failed && e < plan->external_count; e++) {
         if (!(plan->externals[e].flags & ROTA_EXTERNAL_INCOMING)) continue;
         uint64_t begin;
         rota_residency *residency = rota_submission_external(submission, &plan->externals[e], &begin);
@@ -187,8 +188,7 @@ static void bring_incoming(rota_sequencer *sequencer, rota_wanted *wanted, rota_
     }
 }
 
-/* Segments of different devices were taken in any order: who holds what they wrote is a matter of record
- * order. */
+/* Segments of different devices were taken in any order: who holds what they wrote is a matter of record order. */
 static void place_written(const rota_submission *submission) {
     const rota_plan *plan = submission->plan;
     for (uint32_t p = 0; p < plan->placed.count; p++) {
@@ -230,8 +230,8 @@ static void look_at_prospect(const rota_submission *submission, bool known, uint
 /* Whether segments on the part's device wait for others of the plan that it can't wait for itself. */
 static bool waits_for_other_parts(const rota_plan *plan, const rota_device *device) {
     /* While something has failed none can: rota_linked_is_ready. */
-    const uint64_t linked =
-        rota_failed_ranges_are_any(device->runtime) ? 0 : ra_load_acquire(&device->linked);
+    const uint32_t active = ra_load_acquire(&device->runtime->failed.active);
+    const uint64_t linked = rota_failed_is_any(active) ? 0 : ra_load_acquire(&device->linked);
     for (uint32_t p = 0; p < plan->partition_count; p++)
         if (plan->partitions[p].device != device && !(linked >> plan->partitions[p].device->index & 1u))
             return true;
@@ -515,7 +515,7 @@ void rota_kind_plan_uncount(rota_sequencer *sequencer, rota_submission *submissi
 /* Its marks are those of memory of its own. */
 void rota_kind_plan_end(rota_sequencer *sequencer, rota_submission *submission) {
     rota_runtime *runtime = sequencer->runtime;
-    if (rota_failed_ranges_are_any(runtime)) rota_poison_drop(runtime, submission);
+    if (rota_failed_is_any(ra_load_relaxed(&runtime->failed.active))) rota_poison_drop(runtime, submission);
 }
 
 void rota_kind_plan_forget(const rota_submission *submission) {

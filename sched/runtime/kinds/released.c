@@ -13,6 +13,7 @@
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/plans/instances.h"
+#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/timeline.h"
@@ -107,7 +108,8 @@ static void buffer_free(rota_released *released) {
         runtime->objects.residencies = residency->next;
     if (residency->next) residency->next->previous = residency->previous;
     (void)pthread_mutex_unlock(&runtime->objects.mutex);
-    if (rota_failed_ranges_are_any(runtime)) rota_poison_drop(runtime, residency->buffer);
+    if (rota_failed_is_any(ra_load_acquire(&runtime->failed.active)))
+        rota_poison_drop(runtime, residency->buffer);
     rota_buffer *buffer = residency->buffer;
     rota_residency_destroy(residency, false);
     rota_buffer_free(buffer);

@@ -15,6 +15,7 @@
 #include "sched/runtime/order/replay.h"
 #include "sched/runtime/order/side_queues.h"
 #include "sched/runtime/order/wanted.h"
+#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/loss.h"
@@ -132,7 +133,7 @@ rota_device *rota_residency_holder(rota_runtime *runtime, const rota_residency *
 void rota_copies_drop_failed(rota_sequencer *sequencer, rota_residency *residency, uint64_t begin,
                              uint64_t end) {
     rota_runtime *runtime = sequencer->runtime;
-    if (!rota_failed_ranges_are_any(runtime) ||
+    if (!rota_failed_is_any(ra_load_acquire(&runtime->failed.active)) ||
         rota_poison_copies(runtime, residency->buffer, begin, end, ROTA_COPIES_ALL) == 0)
         return;
     if (residency->owner) rota_replay_disown(residency);

@@ -1,14 +1,14 @@
 /* What a device of one GPU with another can wait for itself: asked while works are sequenced. */
 #include "base/atomic.h"
 #include "sched/runtime/order/linked.h"
-#include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/runtime.h"
 
 bool rota_linked_can_wait(const rota_device *device, uint32_t queues, uint64_t point) {
     const rota_device *other = device->runtime->devices[rota_point_device(point)];
     /* While something has failed the host waits: rota_linked_is_ready. */
-    return queues && !rota_failed_ranges_are_any(device->runtime) &&
+    return queues && !rota_failed_is_any(ra_load_acquire(&device->runtime->failed.active)) &&
            (ra_load_acquire(&device->linked) >> other->index & 1u) &&
            (device->exec->caps.timeline_queues & queues) == queues &&
            other->timelines[rota_point_queue(point)].shared[device->index];

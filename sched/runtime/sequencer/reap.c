@@ -8,6 +8,7 @@
 #include "sched/runtime/sequencer/last_use.h"
 #include "sched/runtime/sequencer/reap.h"
 #include "sched/runtime/sequencer/submission_pool.h"
+#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/failures.h"
 #include "sched/runtime/shared/lanes.h"
@@ -218,7 +219,7 @@ static void put_away(rota_sequencer *sequencer, rota_submission *submission, con
     const rota_kind *kind = &rota_kinds[submission->kind];
     if (kind->note_end) kind->note_end(sequencer, submission); /* of all its parts */
     release_transfers(submission);
-    if (rota_failed_ranges_are_any(runtime)) end_marks(runtime, submission);
+    if (rota_failed_is_any(ra_load_relaxed(&runtime->failed.active))) end_marks(runtime, submission);
     rota_submission_let_go(sequencer, submission);
 }
 

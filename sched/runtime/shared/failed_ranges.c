@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/atomic.h"
+#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/marks.h"
@@ -236,7 +237,7 @@ void rota_poison_mark(rota_runtime *runtime, const rota_buffer *root, uint64_t b
 
 bool rota_poison_find(rota_runtime *runtime, const rota_buffer *root, uint64_t begin, uint64_t end,
                       uint64_t before_number, rota_reason *out_reason) {
-    if (!rota_failed_ranges_are_any(runtime)) return false;
+    if (!rota_failed_is_any(ra_load_acquire(&runtime->failed.active))) return false;
     rota_memory_range where = rota_memory_range_of_buffer(root, begin, end);
     (void)pthread_mutex_lock(&runtime->failed.mutex);
     bool found =

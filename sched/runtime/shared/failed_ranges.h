@@ -4,18 +4,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "base/atomic.h"
 #include "sched/runtime.h"
-#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/marks.h"
-#include "sched/runtime/shared/runtime.h"
-
-/* Whether anything counts as failed; what who asks comes after is seen. failed.active is not 0, too, while a submission
- * is cancelled (cancel.h), which is a failure where something of it is left out, and then has marks. */
-static inline bool rota_failed_ranges_are_any(const rota_runtime *runtime) {
-    return ra_load_acquire(&runtime->failed.active) &
-           ~(ROTA_FAILED_CANCELS | ROTA_FAILED_CANCELS_NEW); /* with add */
-}
 
 /* ---- By callers that hold failed.mutex ---- */
 

@@ -5,7 +5,7 @@
  *
  * Without it, or where a queue cannot, such waits are the submit thread's, as between any two devices. */
 #include "base/atomic.h"
-#include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/runtime.h"
@@ -16,7 +16,8 @@ bool rota_linked_is_ready(rota_runtime *runtime, uint64_t foreign) {
     uint64_t point = rota_foreign_wait_point(foreign);
     if (rota_point_passed(runtime, point)) return true;
     /* Where something has failed the work is to be judged before its device has it. */
-    if (!(foreign & ROTA_FOREIGN_WAIT_ON_DEVICE) || rota_failed_ranges_are_any(runtime))
+    if (!(foreign & ROTA_FOREIGN_WAIT_ON_DEVICE) ||
+        rota_failed_is_any(ra_load_acquire(&runtime->failed.active)))
         return false;
     /* seq_cst: with rota_linked_signalled, around the sleep of who waits. */
     return ra_load_seq_cst(&rota_runtime_timeline(runtime, point)->signalled) >= rota_point_value(point) &&

@@ -1,8 +1,8 @@
 /* What executors call back, on threads of theirs. Calls no executor. */
 #include "base/atomic.h"
+#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/causes.h"
 #include "sched/runtime/shared/device_life.h"
-#include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/failures.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
@@ -75,7 +75,7 @@ static bool must_skip(void *user, void *cookie, const void *owner, uint32_t node
     rota_reason reason;
     /* First: it has the cause that was there before. Where nothing is marked it was asked for what is cancelled alone:
      * a mark of what it reads would have been made before. */
-    if (!work->gated && rota_failed_ranges_are_any(device->runtime) &&
+    if (!work->gated && rota_failed_is_any(ra_load_acquire(&device->runtime->failed.active)) &&
         rota_judge_must_skip(work, owner, node, &reason)) {
         const bool is_first = rota_cancelled_after(work, &reason);
         rota_submission_fail(device->runtime, work->submission, reason, is_first);
@@ -88,7 +88,8 @@ static void succeeded(void *user, void *cookie, const void *owner, uint32_t node
     const rota_device *device = user;
     const rota_work *work = cookie;
     if (!work || is_over(device) || work->gated || ra_load_acquire(&work->failed)) return;
-    if (!rota_failed_ranges_are_any(device->runtime)) return;                 /* likewise of what it writes */
+    const uint32_t active = ra_load_acquire(&device->runtime->failed.active);
+    if (!rota_failed_is_any(active)) return;                                  /* likewise of what it writes */
     if (owner && rota_plan_is_transfer(work->submission->plan, node)) return; /* carried */
     rota_judge_succeeded(work, owner, node);
 }

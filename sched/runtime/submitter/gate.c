@@ -22,7 +22,7 @@
 
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "sched/runtime/shared/failed_ranges.h"
+#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/marks.h"
 #include "sched/runtime/shared/point.h"
@@ -115,7 +115,7 @@ bool rota_gate_takes(const rota_work *work) {
     rota_device *device = work->device;
     rota_gate_shared *gate = &device->gate;
     if (!ra_load_acquire(&gate->pending)) return true; /* with settle */
-    const bool has_failed = rota_failed_ranges_are_any(device->runtime);
+    const bool has_failed = rota_failed_is_any(ra_load_acquire(&device->runtime->failed.active));
     rota_gate_lock(device);
     /* Those of the look at `pending` may have left by now: nobody would wake the thread. */
     const bool is_empty = gate->head == gate->tail;

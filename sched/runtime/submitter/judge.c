@@ -10,6 +10,7 @@
 #include "base/atomic.h"
 #include "sched/runtime/kinds/kinds.h"
 #include "sched/runtime/kinds/touch.h"
+#include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/failed_ranges.h"
 #include "sched/runtime/shared/failures.h"
 #include "sched/runtime/shared/marks.h"
@@ -62,7 +63,7 @@ void rota_poison_undone(const rota_work *work) {
 bool rota_poison_of_work(rota_work *work, rota_reason *out_reason) {
     rota_runtime *runtime = work->device->runtime;
     const rota_work_row *row = rota_work_row_of(work);
-    if (!rota_failed_ranges_are_any(runtime) || !row->touch) return false;
+    if (!rota_failed_is_any(ra_load_acquire(&runtime->failed.active)) || !row->touch) return false;
     bool failed = false;
     (void)pthread_mutex_lock(&runtime->failed.mutex);
     if (!ra_load_relaxed(&work->failed)) /* else it has marked what it was to write */
@@ -74,7 +75,7 @@ bool rota_poison_of_work(rota_work *work, rota_reason *out_reason) {
 bool rota_judge_reads_failed(const rota_work *work, rota_reason *out_reason) {
     rota_runtime *runtime = work->device->runtime;
     const rota_work_row *row = rota_work_row_of(work);
-    if (!rota_failed_ranges_are_any(runtime) || !row->touch) return false;
+    if (!rota_failed_is_any(ra_load_acquire(&runtime->failed.active)) || !row->touch) return false;
     (void)pthread_mutex_lock(&runtime->failed.mutex);
     const bool found = row->touch(runtime, work, find_read, NULL, out_reason);
     (void)pthread_mutex_unlock(&runtime->failed.mutex);
