@@ -21,10 +21,10 @@
 static rota_need missing(const rota_work *work) {
     const rota_work_row *row = rota_work_row_of(work);
     const rota_need nothing = {NULL, 0, 0};
-    /* What is cancelled now is so when it is handed over, and left out there. */
-    if (!row->need || work->skipped || work->dropped || rota_cancelled_leaves_out(work)) return nothing;
+    if (!row->need || work->skipped || work->dropped) return nothing;
     const rota_need need = row->need(work);
-    return need.span && !*need.span ? need : nothing;
+    /* What is cancelled now is so when it is handed over, and left out there. */
+    return need.span && !*need.span && !rota_cancelled_leaves_out(work) ? need : nothing;
 }
 
 void rota_batch_memory_ask(const rota_submitter *submitter, rota_batch_memory *memory) {
@@ -98,6 +98,7 @@ bool rota_work_starves(rota_submitter *submitter, const rota_work *work) {
 }
 
 bool rota_work_take_memory(const rota_work *work) {
+    if (!rota_work_row_of(work)->need) return true; /* most */
     const rota_need need = missing(work);
     if (need.span) *need.span = rota_staging_take(work->device, need.size, need.flags);
     return !need.span || *need.span;
