@@ -310,23 +310,25 @@ static uint32_t found(rota_runtime *runtime, const rota_buffer *x, uint64_t begi
 static void older_causes_stay(void **state) {
     runtime_fixture *f = *state;
     rota_runtime *runtime = f->runtime;
-    rota_buffer *x = test_buffer(runtime, "x", 100);
+    rota_buffer *x = test_buffer(runtime, "x", 120);
     const rota_cause *causes[] = {rota_cause_new(runtime, ROTA_NODE_FAILED, "a"),
                                   rota_cause_new(runtime, ROTA_TIMEOUT, "b"),
                                   rota_cause_new(runtime, ROTA_CANCELLED, "c")};
     const struct {
         uint64_t begin, end, number;
         uint32_t cause;
-    } marks[] = {{0, 40, 3, 0},   {60, 80, 5, 1}, {85, 90, 6, 2},
-                 {90, 100, 7, 1}, {20, 70, 9, 2}, {86, 89, 9, 2}};
-    const rota_memory_range wheres[] = {bytes_of(x, 0, 65), bytes_of(x, 0, 65), bytes_of(x, 65, 90)};
+    } marks[] = {{0, 40, 3, 0},  {60, 80, 5, 1},   {85, 90, 6, 2},   {90, 100, 7, 1}, {20, 70, 9, 2},
+                 {86, 89, 9, 2}, {100, 120, 3, 0}, {110, 118, 5, 1}, {100, 104, 9, 2}};
+    const rota_memory_range wheres[] = {bytes_of(x, 0, 65), bytes_of(x, 0, 65), bytes_of(x, 65, 90),
+                                        bytes_of(x, 100, 108)};
     (void)pthread_mutex_lock(&runtime->failed.mutex);
     for (uint32_t i = 0; i < sizeof marks / sizeof *marks; i++) {
         const rota_memory_range range = bytes_of(x, marks[i].begin, marks[i].end);
         rota_failed_ranges_mark(runtime, &range, (rota_moment){marks[i].number, 1},
                                 (rota_reason){causes[marks[i].cause], marks[i].number}, true);
     }
-    for (uint32_t i = 0; i < 3; i++) rota_failed_ranges_heal_with_causes(runtime, &wheres[i], 9);
+    for (uint32_t i = 0; i < sizeof wheres / sizeof *wheres; i++)
+        rota_failed_ranges_heal_with_causes(runtime, &wheres[i], 9);
     const struct {
         uint64_t begin, end;
         uint32_t is;
@@ -344,6 +346,13 @@ static void older_causes_stay(void **state) {
                 fail_msg("byte %llu: %u, expected %u", (unsigned long long)byte,
                          found(runtime, x, byte, byte + 1, 9), wanted[i].is);
     assert_int_equal(found(runtime, x, 0, 90, 8), 0); /* older ones are gone */
+    /* What is none of its ranges is as it was, also where what failed before reaches into one of them. */
+    const rota_memory_range beside = bytes_of(x, 104, 120);
+    assert_int_equal(found(runtime, x, 100, 104, 9), ROTA_NODE_FAILED);
+    assert_int_equal(found(runtime, x, 104, 108, 9), 0);
+    assert_int_equal(found(runtime, x, 108, 120, 9), ROTA_NODE_FAILED);
+    rota_failed_ranges_heal(runtime, &beside, (rota_moment){3, UINT32_MAX});
+    assert_int_equal(found(runtime, x, 110, 118, 9), ROTA_TIMEOUT);
     (void)pthread_mutex_unlock(&runtime->failed.mutex);
     rota_buffer_release(x);
 }
