@@ -113,6 +113,10 @@ bool rota_cancelled_leaves_out(const rota_work *work) {
     (void)work;
     return false;
 }
+bool rota_cancelled_lets_go(const rota_work *work) {
+    (void)work;
+    return false;
+}
 bool rota_cancelled_move(const rota_work *work, rota_reason *out_reason) {
     (void)work, (void)out_reason;
     return false;

@@ -273,6 +273,7 @@ static void move_range(rota_sequencer *sequencer, rota_wanted *wanted, rota_subm
                                  .size = end - begin,
                                  .from = from->index,
                                  .to = to->index,
+                                 .is_lent = ra_load_acquire(&residency->buffer->is_lent),
                                  .first_unwritten = first};
     uint64_t out_point = ROTA_POINT_NONE;
     if (!from->exec->caps.unified_host) {

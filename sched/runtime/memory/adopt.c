@@ -101,6 +101,7 @@ static rota_status take(rota_residency *residency, rota_device *device, const ro
     }
     *adopted = (rota_adopted){NULL, device, options->release, options->user};
     residency->adopted = adopted;
+    ra_store_release(&residency->buffer->is_lent, 1); /* with move_range, as the others */
     residency->buffer->is_read_only = options->read_only;
     ra_store_relaxed(&residency->unshared, (uint64_t)1 << device->index);
     if (!options->is_undefined) residency->first.valid = rota_residency_bit(residency, device);

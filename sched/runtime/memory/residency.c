@@ -174,6 +174,7 @@ rota_status rota_buffer_export(rota_buffer *buffer, rota_device *device, rota_me
         return rota_fail(ROTA_UNSUPPORTED, "buffer '%s': its memory on device '%s' is not that device's own",
                          rota_buffer_name(buffer), device->id);
     rota_exec_export made;
+    ra_store_release(&buffer->root->is_lent, 1);                                   /* with move_range */
     rota_exec_memory *memory = ra_load_acquire(&residency->memory[device->index]); /* with prepare */
     ROTA_TRY(device->exec->vtable->memory_export(device->exec, memory, &made));
     const rota_memory_export given =
@@ -197,6 +198,7 @@ rota_status rota_buffer_address(rota_buffer *buffer, rota_device *device, uint64
     if (!memory)
         return rota_fail(ROTA_NOT_FOUND, "buffer '%s' has no memory on device '%s' yet",
                          rota_buffer_name(buffer), device->id);
+    ra_store_release(&buffer->root->is_lent, 1); /* with move_range */
     *out_address = memory->address + buffer->root_offset;
     return ROTA_OK;
 }

@@ -35,6 +35,7 @@ typedef struct rota_migration {
     uint32_t from, to;                         /* devices */
     uint32_t first_unwritten, unwritten_count; /* of the submission's */
     rota_staging *down, *up;
+    bool is_lent; /* rota_buffer.is_lent, when it was sequenced */
 } rota_migration;
 
 /* What every work needs is one cache line, the first: with many in flight each line is a miss. */

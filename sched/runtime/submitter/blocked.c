@@ -143,9 +143,9 @@ static void look_for_loss(rota_work *work) {
 }
 
 /* Whether what the work's submission comes after outside is over, and so is told of; where a deadline passed first, or
- * the runtime closes, the work fails, and goes over when all else that it waits for is. So does one of a cancelled
- * submission, which waits for that no more: also where it moves bytes, as the application may have them still, and
- * as its device would wait for a value that nobody promised. Also of a lost device: who comes after the work comes
+ * the runtime closes, the work fails, and goes over when all else that it waits for is. One of a cancelled submission
+ * waits for that no more: it is left out, or moves bytes that are nobody else's; where the application may have them
+ * still, it fails likewise. Also of a lost device: who comes after the work comes
  * after that. */
 static bool after_is_over(rota_work *work) {
     rota_runtime *runtime = work->device->runtime;
@@ -153,7 +153,7 @@ static bool after_is_over(rota_work *work) {
     /* seq_cst: with the store in end_external_waits, whose thread then looks whether this one sleeps. */
     const bool closes = ra_load_seq_cst(&runtime->external.is_over);
     rota_reason reason = {NULL, work->submission->number};
-    if (rota_cancelled_leaves_out(work)) return true; /* when it is handed over; nor does its device wait */
+    if (rota_cancelled_lets_go(work)) return true; /* nor does its device wait */
     const rota_external_outcome outcome = rota_external_wait_look(after, closes);
     if (outcome == ROTA_EXTERNAL_WAIT_REACHED || work->skipped) return true;
     if (rota_cancelled_move(work, &reason)) {

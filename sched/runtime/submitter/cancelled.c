@@ -1,9 +1,10 @@
 /* What of a cancelled submission has not begun is left out (cancel.c says who asks, and when).
  *
  * Not what moves bytes between devices on its behalf, a work or a node: what of those it did not write is where it was
- * brought to for whoever comes later, and what it did not write takes its marks along. But a work that moves what the
- * application may still have, as the points that the submission comes after are not reached, is left out like the rest:
- * who needs the bytes there later has them moved anew (rota_copies_drop_failed).
+ * brought to for whoever comes later, and what it did not write takes its marks along. It does not wait for points of
+ * the application's either, which are nothing to memory that only rota touches. But a work that moves what the
+ * application may still have is left out like the rest where they are not reached: who needs the bytes there, and
+ * comes after its end, has them moved anew (rota_copies_drop_failed).
  *
  * What reads what had failed before is left out for that, and its ticket says so, where all that it comes after is
  * decided (judge.h): not where a whole work is left out before its device would ask about its nodes, as what it reads
@@ -48,6 +49,11 @@ static bool moves(const rota_work *work) {
 
 bool rota_cancelled_leaves_out(const rota_work *work) {
     return by_whom(work) != ROTA_CANCELLED_BY_NOBODY && !moves(work);
+}
+
+bool rota_cancelled_lets_go(const rota_work *work) {
+    return by_whom(work) != ROTA_CANCELLED_BY_NOBODY &&
+           !(moves(work) && work->submission->made.migrations[work->segment].is_lent);
 }
 
 bool rota_cancelled_move(const rota_work *work, rota_reason *out_reason) {

@@ -15,7 +15,10 @@ bool rota_cancelled_leaves_out(const rota_work *work);
 /* The same of the work that is handed over now, and why: for a failure of what it reads, which it finds, or, `first`,
  * since it was cancelled. */
 bool rota_cancelled_work(const rota_work *work, rota_reason *out_reason, bool *out_first);
-/* Of a work that moves bytes, which its submission's points of the application's do not allow yet: whether it is to be
+/* Whether the work waits for points of the application's no more: it is left out, or it moves bytes of memory that the
+ * application does not touch. Once so, for good. */
+bool rota_cancelled_lets_go(const rota_work *work);
+/* Of a work that moves bytes that the application may touch, which those points do not allow yet: whether it is to be
  * left out, too, and why. */
 bool rota_cancelled_move(const rota_work *work, rota_reason *out_reason);
 /* Whether a node of the work, or the copy that it is (judge.h), is left out since it was cancelled: then its submission

@@ -73,7 +73,7 @@ static uint32_t wait_for_all(const rota_device *device, rota_work *const *works,
 /* What the work comes after outside was promised: its device waits for that itself, after what it waits for on other
  * devices. One that won't run does not. */
 static void wait_for_semaphores(const rota_work *work, rota_exec_work *out, rota_exec_timeline_wait *waits) {
-    if (work->skipped) return;
+    if (work->skipped || rota_cancelled_lets_go(work)) return; /* nobody may have promised the value */
     out->timeline_wait_count +=
         rota_external_wait_semaphores(&work->submission->seldom.after, waits + out->timeline_wait_count);
     out->timeline_waits = waits;
