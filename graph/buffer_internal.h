@@ -10,7 +10,7 @@ struct rota_buffer {
     _Atomic uint32_t references; /* a graph's buffer, unless a view: unused, the graph's count */
     uint8_t kind;                /* rota_buffer_kind */
     uint8_t is_view;
-    uint8_t is_read_only; /* nodes and the host only read it: an INPUT, or memory that was adopted so */
+    uint8_t is_read_only;    /* nodes and the host only read it: an INPUT, or memory that was adopted so */
     _Atomic uint8_t is_lent; /* a root: the application may touch its memory, or knows where it is */
     union {
         uint64_t graph_key; /* with `graph`: what access records name the root by (rota_graph_buffer_key) */
