@@ -51,8 +51,8 @@ static rota_status publish_after(rota_plan *plan, rota_args *args, const uint64_
     if (!args && own > WORDS_WITHOUT_ARGS)
         return rota_fail(
             ROTA_INVALID_ARGUMENT,
-            "plan '%s' has %u words of arguments, though no node takes one, and comes after points: it "
-            "needs an argument set (rota_args_create)",
+            "plan '%s' has %u words of arguments, though no node takes one, and comes after points or has a "
+            "deadline: it needs an argument set (rota_args_create)",
             plan->name, own);
     uint64_t *all = args ? args->payload : words;
     if (!args) memcpy(words, payload, own * sizeof *words);

@@ -263,7 +263,9 @@ rota_status rota_ticket_cancel(rota_ticket ticket) {
     ROTA_TRY(rota_ticket_view(ticket, &view, &cell));
     rota_submission *submission = pin_viewed(&view, cell);
     if (!submission) return ROTA_OK;
-    rota_submission_cancel(runtime, submission, ROTA_CANCELLED_BY_CALL);
+    /* Else it has ended by now: nothing of it can begin, and nobody is to ask. */
+    if (!rota_point_passed(runtime, view.point))
+        rota_submission_cancel(runtime, submission, ROTA_CANCELLED_BY_CALL);
     rota_submission_unpin(runtime, submission); /* also has the sequencer look at cancels_asked */
     return ROTA_OK;
 }

@@ -321,6 +321,26 @@ static void ended_case(house *h, rota_device *device, const char *on) {
     assert_ok(rota_ticket_cancel(held));
     assert_status(rota_wait(after, 0), ROTA_NODE_FAILED);
     expect_cancelled(held, "plan 'map'", on);
+    /* Nobody is made to ask for what has ended, while something else is held for long. */
+    assert_ok(rota_wait(submit(map), 0)); /* heals */
+    assert_ok(rota_wait(submit(next), 0));
+    const uint64_t deadline = rota_deadline_after(SOON_NS);
+    while (ra_load_seq_cst(&h->runtime->failed.active) != 0 && rota_clock_ns() < deadline) test_nap();
+    rota_external_timeline *long_one = timeline_of(h);
+    rota_buffer *b = filled(device, "b", 5);
+    rota_plan *beside = map_plan(h, device, b, b);
+    const rota_ticket kept = submit_after(beside, NULL, long_one);
+    for (uint32_t i = 0; i < 200; i++) {
+        const rota_ticket done = submit(map);
+        assert_ok(rota_wait(done, 0));
+        assert_ok(rota_ticket_cancel(done));
+        assert_int_equal(ra_load_seq_cst(&h->runtime->failed.active), 0);
+    }
+    assert_ok(rota_external_timeline_signal(long_one, 1));
+    assert_ok(rota_wait(kept, 0));
+    rota_external_timeline_release(long_one);
+    rota_plan_release(beside);
+    rota_buffer_release(b);
     /* Tickets whose cells have gone on. */
     for (uint32_t i = 0; i < ROTA_TICKET_HISTORY + 2048; i++) {
         const rota_ticket one = submit(map);
