@@ -51,9 +51,13 @@ bool rota_cancelled_leaves_out(const rota_work *work) {
     return by_whom(work) != ROTA_CANCELLED_BY_NOBODY && !moves(work);
 }
 
+bool rota_cancelled_goes_on(const rota_work *work) {
+    return by_whom(work) != ROTA_CANCELLED_BY_NOBODY && moves(work) &&
+           !work->submission->made.migrations[work->segment].is_lent;
+}
+
 bool rota_cancelled_lets_go(const rota_work *work) {
-    return by_whom(work) != ROTA_CANCELLED_BY_NOBODY &&
-           !(moves(work) && work->submission->made.migrations[work->segment].is_lent);
+    return rota_cancelled_leaves_out(work) || rota_cancelled_goes_on(work);
 }
 
 bool rota_cancelled_move(const rota_work *work, rota_reason *out_reason) {

@@ -18,6 +18,8 @@ bool rota_cancelled_work(const rota_work *work, rota_reason *out_reason, bool *o
 /* Whether the work waits for points of the application's no more: it is left out, or it moves bytes of memory that the
  * application does not touch. Once so, for good. */
 bool rota_cancelled_lets_go(const rota_work *work);
+/* The latter of the two. */
+bool rota_cancelled_goes_on(const rota_work *work);
 /* Of a work that moves bytes that the application may touch, which those points do not allow yet: whether it is to be
  * left out, too, and why. */
 bool rota_cancelled_move(const rota_work *work, rota_reason *out_reason);

@@ -73,7 +73,9 @@ static uint32_t wait_for_all(const rota_device *device, rota_work *const *works,
 /* What the work comes after outside was promised: its device waits for that itself, after what it waits for on other
  * devices. One that won't run does not. */
 static void wait_for_semaphores(const rota_work *work, rota_exec_work *out, rota_exec_timeline_wait *waits) {
-    if (work->skipped || rota_cancelled_lets_go(work)) return; /* nobody may have promised the value */
+    /* A move may have gone on without the points, and nobody promised the value. A segment was let through by them, or
+     * is skipped: it waits, also where it is cancelled just now. */
+    if (work->skipped || rota_cancelled_goes_on(work)) return;
     out->timeline_wait_count +=
         rota_external_wait_semaphores(&work->submission->seldom.after, waits + out->timeline_wait_count);
     out->timeline_waits = waits;

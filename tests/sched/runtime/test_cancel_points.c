@@ -58,6 +58,53 @@ static void never_signalled(void **state) {
     close_scene(s);
 }
 
+/* The submit thread cancels the ticket itself, when it has seen that it is not cancelled, and is about to say for which
+ * semaphores its device waits. */
+static rota_ticket to_cancel;
+static _Atomic uint32_t cancels;
+
+static void cancel_late(void *user, const rota_stop_site *site) {
+    static bool has_entered;
+    (void)user;
+    if (strcmp(site->function, "enter") == 0) has_entered = true;
+    if (!has_entered || !to_cancel.id || strcmp(site->function, "rota_submission_cancelled_by") != 0) return;
+    rota_stop_hook = NULL;
+    has_entered = false;
+    if (rota_ticket_cancel(to_cancel) == ROTA_OK) (void)ra_fetch_add_seq_cst(&cancels, 1);
+}
+
+static void hook_cancel(void *user, uint32_t of) {
+    (void)user, (void)of;
+    rota_stop_hook = cancel_late;
+}
+
+/* One that was let through by a promise waits for its semaphore, however late it is cancelled. */
+static void cancelled_behind_a_promise(void **state) {
+    (void)state;
+    scene *s = open_scene(true, PATIENCE_NS);
+    rota_external_timeline *frames;
+    assert_ok(rota_external_timeline_import(s->other, -1, "frames", &frames));
+    rota_buffer *y = test_words(s->other, "y", WORDS, 2);
+    rota_plan *adds = test_plan_1(s->other, "adds", &test_increment, y, ROTA_READWRITE);
+    ra_store_seq_cst(&s->options.on_submit, hook_cancel);
+    assert_ok(rota_wait(submit(adds), SOON_NS)); /* the thread has it then */
+    ra_store_seq_cst(&s->options.on_submit, NULL);
+    const rota_ticket ticket = submit_after(adds, frames, 1);
+    test_sequenced(ticket);
+    to_cancel = ticket;
+    assert_ok(rota_external_timeline_promise(frames, 1));
+    (void)rota_wait(ticket, SOON_NS);
+    to_cancel = (rota_ticket){NULL, 0};
+    assert_int_equal(ra_load_seq_cst(&cancels), 1);
+    /* The adversary, which has no such waits, says that it got one. */
+    assert_int_equal(ra_load_seq_cst(&s->options.violations), 1);
+    ra_store_seq_cst(&s->options.violations, 0);
+    rota_external_timeline_release(frames);
+    rota_plan_release(adds);
+    rota_buffer_release(y);
+    close_scene(s);
+}
+
 /* Memory of the application's, which writes it until it says so: nothing of it is moved before, and what is moved later
  * is what it says. */
 static void the_applications_memory(void **state) {
@@ -228,8 +275,11 @@ static void no_instance(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(never_signalled), cmocka_unit_test(the_applications_memory),
-        cmocka_unit_test(who_counts_on_a_move), cmocka_unit_test(no_staging), cmocka_unit_test(no_instance)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(never_signalled),
+                                       cmocka_unit_test(cancelled_behind_a_promise),
+                                       cmocka_unit_test(the_applications_memory),
+                                       cmocka_unit_test(who_counts_on_a_move),
+                                       cmocka_unit_test(no_staging),
+                                       cmocka_unit_test(no_instance)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
