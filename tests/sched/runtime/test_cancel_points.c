@@ -60,17 +60,18 @@ static void never_signalled(void **state) {
 
 /* The submit thread cancels the ticket itself, when it has seen that it is not cancelled, and is about to say for which
  * semaphores its device waits. */
-static rota_ticket to_cancel;
+static _Atomic(rota_ticket *) to_cancel;
 static _Atomic uint32_t cancels;
 
 static void cancel_late(void *user, const rota_stop_site *site) {
     static bool has_entered;
     (void)user;
     if (strcmp(site->function, "enter") == 0) has_entered = true;
-    if (!has_entered || !to_cancel.id || strcmp(site->function, "rota_submission_cancelled_by") != 0) return;
+    const rota_ticket *ticket = atomic_load(&to_cancel);
+    if (!has_entered || !ticket || strcmp(site->function, "rota_submission_cancelled_by") != 0) return;
     rota_stop_hook = NULL;
     has_entered = false;
-    if (rota_ticket_cancel(to_cancel) == ROTA_OK) (void)ra_fetch_add_seq_cst(&cancels, 1);
+    if (rota_ticket_cancel(*ticket) == ROTA_OK) (void)ra_fetch_add_seq_cst(&cancels, 1);
 }
 
 static void hook_cancel(void *user, uint32_t of) {
@@ -89,12 +90,12 @@ static void cancelled_behind_a_promise(void **state) {
     ra_store_seq_cst(&s->options.on_submit, hook_cancel);
     assert_ok(rota_wait(submit(adds), SOON_NS)); /* the thread has it then */
     ra_store_seq_cst(&s->options.on_submit, NULL);
-    const rota_ticket ticket = submit_after(adds, frames, 1);
+    rota_ticket ticket = submit_after(adds, frames, 1);
     test_sequenced(ticket);
-    to_cancel = ticket;
+    atomic_store(&to_cancel, &ticket);
     assert_ok(rota_external_timeline_promise(frames, 1));
     (void)rota_wait(ticket, SOON_NS);
-    to_cancel = (rota_ticket){NULL, 0};
+    atomic_store(&to_cancel, NULL);
     assert_int_equal(ra_load_seq_cst(&cancels), 1);
     /* The adversary, which has no such waits, says that it got one. */
     assert_int_equal(ra_load_seq_cst(&s->options.violations), 1);
