@@ -68,8 +68,8 @@ ROTA_API rota_status rota_ticket_eventfd(rota_ticket ticket, int eventfd);
  * is the smallest part. Reads and writes of buffers are one such part. Moves between devices on its behalf are made all
  * the same. But where its points are not reached, what the application may touch (rota_buffer_adopt,
  * rota_buffer_export, rota_buffer_address, called before it was submitted) is not moved: what was submitted before all
- * its works have ended (its ticket may end a moment earlier), and needs it there, fails, and what that was to write with
- * it; for later ones it is moved anew.
+ * its works have ended (its ticket may end a moment earlier), and needs it there, fails, and what that was to write
+ * with it; for later ones it is moved anew.
  *
  * One call is enough, and asks only: it does not wait for the end, and reading the ticket is as before it. One that has
  * ended, or was cancelled before, is left as it is, and OK. INVALID_ARGUMENT: the ticket was made up or is of another
