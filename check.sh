@@ -3,7 +3,7 @@
 # undefined-behaviour sanitizers and of the thread sanitizer, in one ctest whose summary is the last thing printed.
 # ./check.sh [--quick | --full] [--profile] [ctest options], such as -R submit
 # Every test once in the release build, of some a part each day, and the sanitizers' runs of what matters, a third of
-# the long ones each day (tests/levels.cmake): 18 minutes from nothing on two cores.
+# the long ones each day (tests/levels.cmake): 15 minutes from nothing on two cores.
 # --quick: without sanitizers and what takes long, in a build of its own that is soon there (build-quick): four minutes.
 # --full: clang's sanitizers, too, all parts and halves, and more of everything, of which every day has another quarter
 # (tests/draw.sh). Without it nothing is built that only its tests need. Where no driver could run CUDA images they are
