@@ -14,8 +14,7 @@ if ! cmp -s "$root/docs/requirements.txt" "$venv/installed-docs.txt"; then
   rota_pip_install "$venv" -r "$root/docs/requirements.txt"
   cp "$root/docs/requirements.txt" "$venv/installed-docs.txt"
 fi
-"$venv/bin/pip" install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
-  -C cmake.define.ROTA_BUILT="$build" -C build-dir="$build/python-build" "$root/python"
+rota_pip_install_package "$venv" "$build" python-build
 rm -rf "$build/site" "$build/docs-generated"
 ROTA_BUILD=$build "$venv/bin/sphinx-build" -W --keep-going -q -d "$build/docs-doctrees" -b html "$root/docs" \
   "$build/site"

@@ -17,3 +17,9 @@ rota_pip_install() {
   fi
   exit 1
 }
+
+# rota_pip_install_package VENV BUILD FOLDER installs the Python package over the library of BUILD, built in its FOLDER.
+rota_pip_install_package() {
+  "$1/bin/pip" install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
+    -C cmake.define.ROTA_BUILT="$2" -C build-dir="$2/$3" "$(dirname "${BASH_SOURCE[0]}")/../python"
+}

@@ -20,8 +20,7 @@ venv=$build/$name-venv
 
 . "$here/../../scripts/pip_install.sh"
 rota_pip_install "$venv" "${packages[@]}"
-"$venv/bin/pip" install -q --disable-pip-version-check --no-build-isolation --no-deps --force-reinstall \
-  -C cmake.define.ROTA_BUILT="$build" -C build-dir="$build/$name-build" "$here/.."
+rota_pip_install_package "$venv" "$build" "$name-build"
 cd "$here"
 gpt_tool=()
 if [ -x "$build/tests/gpt_tool" ]; then gpt_tool=(--gpt-tool "$build/tests/gpt_tool"); fi

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import rota.torch
-from rota.torch import layouts, pairs, program
+from rota.torch import layouts, nodes, pairs, program
 
 
 @pytest.fixture(autouse=True)
@@ -205,21 +205,24 @@ def test_the_ops_where_no_plan_is() -> None:
 # ---- How things lie ----
 
 
+class Scores(nn.Module):
+    """Of an odd number of classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(12, 17, bias=False)
+
+    def forward(self, x: Any, labels: Any) -> Any:
+        scores = self.out(x.reshape(3, 3, 12))
+        return F.cross_entropy(scores.flatten(0, 1), labels)
+
+
 def test_scores_of_16_bits_lie_by_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on a GPU: between the rows is room, which counts for nothing."""
     monkeypatch.setattr(pairs, "GPU_ALONE", False)
     monkeypatch.setattr(program, "FIXED", {"cpu"})
 
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.out = nn.Linear(12, 17, bias=False)
-
-        def forward(self, x: Any, labels: Any) -> Any:
-            scores = self.out(x.reshape(3, 3, 12))
-            return F.cross_entropy(scores.flatten(0, 1), labels)
-
-    assert same(Model(), bf16=True)[str(pairs.WITH_ROWS)] == 1
+    assert same(Scores(), bf16=True)[str(pairs.WITH_ROWS)] == 1
     assert rota.torch.ops()["torch"] == {}
 
 
@@ -232,18 +235,13 @@ def test_products_of_scores_are_of_whole_rows(monkeypatch: pytest.MonkeyPatch) -
     def looked_at(self: Any) -> None:
         run(self)
         targets = (torch.ops.aten.mm.default, pairs.MM_WIDE)
-        products.extend(tuple(pairs.value_of(one).shape) for one in self.graph.nodes if one.target in targets)
+        products.extend(tuple(nodes.value_of(one).shape) for one in self.graph.nodes if one.target in targets)
 
     monkeypatch.setattr(pairs.Rewriting, "run", looked_at)
 
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.out = nn.Linear(12, 17, bias=False)
-
+    class Model(Scores):
         def forward(self, x: Any, labels: Any) -> Any:
-            scores = self.out(x.reshape(3, 3, 12))
-            return F.cross_entropy(scores.flatten(0, 1), labels) + self.out.weight.square().sum()
+            return super().forward(x, labels) + self.out.weight.square().sum()
 
     assert same(Model(), bf16=True)[str(pairs.WITH_ROWS)] == 1
     assert sorted(products) == [(9, 12), (9, 64), (64, 12)]

@@ -8,6 +8,7 @@ import torch
 
 from .. import _rota as ops
 from .lower import lowers
+from .nodes import value_of
 from .own import define
 from .segment import Segment
 
@@ -93,10 +94,6 @@ def is_taken(node: Any) -> bool:
         and all(step.dtype is torch.float32 and step.dim() == 0 for step in steps)
         and value_of(options["lr"]).dtype is torch.float32
     )
-
-
-def value_of(node: Any) -> Any:
-    return node.meta["val"]
 
 
 def runs_of(graph: Any) -> Iterator[list[Any]]:

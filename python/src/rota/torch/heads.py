@@ -11,6 +11,7 @@ import torch
 from .. import _rota as ops
 from .._rota import Tensor
 from .lower import lowers, real
+from .nodes import RESHAPES, picked, value_of
 from .own import define
 from .segment import Segment
 
@@ -110,13 +111,8 @@ BACKWARD = (
     aten._scaled_dot_product_efficient_attention_backward.default,
     aten._scaled_dot_product_flash_attention_for_cpu_backward.default,
 )
-VIEWS = (aten.view.default, aten._unsafe_view.default)
 # What the fast kernels take: elements of a head.
 DIM_STEP, DIM_MAX = 8, 128
-
-
-def value_of(node: Any) -> Any:
-    return node.meta["val"]
 
 
 def argument(node: Any, name: str, default: Any) -> Any:
@@ -124,10 +120,6 @@ def argument(node: Any, name: str, default: Any) -> Any:
     names = [one.name for one in node.target._schema.arguments]
     position = names.index(name) if name in names else len(node.args)
     return node.args[position] if position < len(node.args) else node.kwargs.get(name, default)
-
-
-def picked(node: Any) -> dict[int, Any]:
-    return {one.args[1]: one for one in node.users if one.target is operator.getitem}
 
 
 def only(nodes: Any) -> Any:
@@ -142,7 +134,7 @@ def is_turned(node: Any) -> bool:
 
 def apart(turned: Any) -> Any:
     """What heads [batch, heads, length, dim] were, side by side [batch, length, heads * dim]; none: nothing."""
-    if not is_turned(turned) or turned.args[0].target not in VIEWS:
+    if not is_turned(turned) or turned.args[0].target not in RESHAPES:
         return None
     batch, heads, length, dim = value_of(turned).shape
     source = turned.args[0].args[0]
@@ -154,7 +146,7 @@ def together(heads: Any, besides: Any = None) -> list[Any]:
     turned = only([one for one in heads.users if one is not besides])
     view = only(turned.users) if is_turned(turned) else None
     batch, count, length, dim = value_of(heads).shape
-    is_so = view is not None and view.target in VIEWS and value_of(view).shape == (batch, length, count * dim)
+    is_so = view is not None and view.target in RESHAPES and value_of(view).shape == (batch, length, count * dim)
     return [turned, view] if is_so else []
 
 

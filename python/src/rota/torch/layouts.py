@@ -11,6 +11,8 @@ from torch._guards import detect_fake_mode
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
 from torch.utils import _pytree as pytree
 
+from .nodes import RESHAPES
+
 LOG = logging.getLogger("rota.torch")
 
 aten = torch.ops.aten
@@ -91,7 +93,7 @@ class Turning:
         for position in CHANNELS_FIRST.get(node.target, ()):
             if not node.args[position].meta["val"].is_contiguous():
                 self.replace(node, position, torch.contiguous_format)
-        if node.target in (aten.view.default, aten._unsafe_view.default) and not self.views(node):
+        if node.target in RESHAPES and not self.views(node):
             node.update_arg(0, self.copied(node.args[0], torch.contiguous_format, node))
         self.imagine(node)
 

@@ -14,6 +14,7 @@ from .. import _rota as ops
 from .._rota import Memory, Tensor
 from . import adam, heads
 from .lower import convert, lowers, part, real
+from .nodes import RESHAPES, picked, value_of
 from .own import define
 from .segment import DTYPES, EACH, NotLowered, Segment, bytes_of, id_of, is_row_major, ordered
 
@@ -307,15 +308,11 @@ ROW = 64
 GPU_ALONE = True
 
 
-VIEWS = (aten.view.default, aten._unsafe_view.default, aten.permute.default, aten.t.default)
+VIEWS = (*RESHAPES, aten.permute.default, aten.t.default)
 
 
 def on_gpu(value: Any) -> bool:
     return value.device.type == "cuda" or not GPU_ALONE
-
-
-def value_of(node: Any) -> Any:
-    return node.meta["val"]
 
 
 def user(node: Any, target: Any) -> Any:
@@ -333,7 +330,7 @@ def rounded(sums: Any, dtype: torch.dtype) -> Any:
         (node,) = node.users
         if node.target is aten._to_copy.default:
             return node if value_of(node).dtype == dtype and value_of(node).device == value_of(sums).device else None
-        if node.target not in (aten.view.default, aten._unsafe_view.default):
+        if node.target not in RESHAPES:
             return None
     return None
 
@@ -345,16 +342,11 @@ def unwound(node: Any) -> tuple[Any, bool]:
         if node.target in (aten.permute.default, aten.t.default) and value_of(node).dim() == 2:
             is_turned ^= list(node.args[1:]) in ([[1, 0]], [])
         elif (
-            node.target not in (aten.view.default, aten._unsafe_view.default)
+            node.target not in RESHAPES
             or value_of(node.args[0]).shape[-1:] != value_of(node).shape[-1:]
         ):
             return node, is_turned
         node = node.args[0]
-
-
-def parts(node: Any) -> dict[int, Any]:
-    """The nodes that pick a result of several, by its place."""
-    return {one.args[1]: one for one in node.users if one.target is operator.getitem}
 
 
 class Rewriting:
@@ -413,7 +405,7 @@ class Rewriting:
     def norm(self, node: Any) -> None:
         x, shape, weight, bias, eps = node.args
         given = [value_of(one) for one in (x, weight, bias) if one is not None]
-        found = parts(node)
+        found = picked(node)
         backward = {one for i in (1, 2) for one in (found[i].users if i in found else ())}
         if (
             len(shape) != 1
@@ -430,7 +422,7 @@ class Rewriting:
         found[0].replace_all_uses_with(y)
         dy, wanted = gradient.args[0], list(gradient.args[7])
         grads = self.insert(gradient, LAYER_NORM_BACKWARD, (dy, x, stats, weight, bias, eps, wanted))
-        for i, one in parts(gradient).items():
+        for i, one in picked(gradient).items():
             one.replace_all_uses_with(self.part(grads, i, one))
 
     def linear(self, node: Any, order: dict[Any, int]) -> None:
@@ -492,7 +484,7 @@ class Rewriting:
         dx, dw, db = (self.part(made, i, first) for i in range(3))
         for one in others:
             one.replace_all_uses_with(dx)
-        for i, one in parts(node).items():
+        for i, one in picked(node).items():
             one.replace_all_uses_with((dw, db)[i])
 
     def wide(self, node: Any) -> None:
@@ -528,7 +520,7 @@ class Rewriting:
         given = backward[0] if chances is node else user(backward[0], aten._to_copy.default)
         softened = None if given is None else user(given, aten._log_softmax_backward_data.default)
         is_mean = forward[0].args[2] is None and forward[0].args[3] == 1
-        found = parts(forward[0])
+        found = picked(forward[0])
         if softened is None or softened not in node.users or not is_mean or axis not in (-1, 1) or 0 not in found:
             return
         if {*node.users, *chances.users} - {chances} != {forward[0], backward[0], softened}:
@@ -567,7 +559,7 @@ class Rewriting:
         with. Nobody else reads them, so that nobody asks how they lie. Beside them the table that they are by, with as
         many rows as they then have columns, if it is one of rows."""
         views, product = [], scores
-        while product.target in (aten.view.default, aten._unsafe_view.default) and len(product.users) == 1:
+        while product.target in RESHAPES and len(product.users) == 1:
             if value_of(product.args[0]).shape[-1] != value_of(product).shape[-1]:
                 return scores, None
             views.append(product)
