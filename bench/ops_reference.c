@@ -153,33 +153,58 @@ static void ref_residual_layernorm(reference *r) {
     norm(r, r->out[2], r->in[2], r->in[3], true);
 }
 
-/* As PyTorch has it. */
+/* A channel's mean and variance over the batch; as PyTorch has it, the running ones move. */
+static void moments(const reference *r, const split *s, uint64_t c, double out[2], double *running_mean,
+                    double *running_variance) {
+    const double n = (double)(s->outer * s->inner), momentum = (double)r->use->attributes.beta1;
+    out[0] = out[1] = 0;
+    for (uint64_t o = 0; o < s->outer; o++)
+        for (uint64_t i = 0; i < s->inner; i++) out[0] += r->in[0][(o * s->n + c) * s->inner + i] / n;
+    for (uint64_t o = 0; o < s->outer; o++)
+        for (uint64_t i = 0; i < s->inner; i++)
+            out[1] += pow(r->in[0][(o * s->n + c) * s->inner + i] - out[0], 2) / n;
+    running_mean[c] += momentum * (out[0] - running_mean[c]);
+    running_variance[c] += momentum * (out[1] * n / (n - 1) - running_variance[c]);
+}
+
 static void ref_batch_norm(reference *r) {
     const rota_op_attributes *a = &r->use->attributes;
     const split s = split_at(&r->use->inputs[0], a->axis[0]);
-    const double n = (double)(s.outer * s.inner), momentum = (double)a->beta1;
     for (uint64_t c = 0; c < s.n; c++) {
-        double mean = 0, variance = 0, *running_mean = &r->in[3][c], *running_variance = &r->in[4][c];
-        for (uint64_t o = 0; o < s.outer; o++)
-            for (uint64_t i = 0; i < s.inner; i++) mean += r->in[0][(o * s.n + c) * s.inner + i] / n;
-        for (uint64_t o = 0; o < s.outer; o++)
-            for (uint64_t i = 0; i < s.inner; i++)
-                variance += pow(r->in[0][(o * s.n + c) * s.inner + i] - mean, 2) / n;
-        if (a->evaluate) {
-            mean = *running_mean;
-            variance = *running_variance;
-        } else {
-            *running_mean += momentum * (mean - *running_mean);
-            *running_variance += momentum * (variance * n / (n - 1) - *running_variance);
-        }
-        const double rstd = 1 / sqrt(variance + (double)a->eps);
+        double of_channel[2] = {r->in[3][c], r->in[4][c]};
+        if (!a->evaluate) moments(r, &s, c, of_channel, r->in[3], r->in[4]);
+        const double mean = of_channel[0], rstd = 1 / sqrt(of_channel[1] + (double)a->eps);
         r->out[1][c] = mean;
-        r->out[1][s.n + c] = a->evaluate ? variance : rstd;
+        r->out[1][s.n + c] = a->evaluate ? of_channel[1] : rstd;
         for (uint64_t o = 0; o < s.outer; o++)
             for (uint64_t i = 0; i < s.inner; i++) {
                 const uint64_t element = (o * s.n + c) * s.inner + i;
                 r->out[0][element] = (r->in[0][element] - mean) * rstd * (r->in[1] ? r->in[1][c] : 1) +
                                      (r->in[2] ? r->in[2][c] : 0);
+            }
+    }
+}
+
+static void ref_batch_norm_stats(reference *r) {
+    const split s = split_at(&r->use->inputs[0], r->use->attributes.axis[0]);
+    for (uint64_t c = 0; c < s.n; c++) {
+        double of_channel[2];
+        moments(r, &s, c, of_channel, r->in[1], r->in[2]);
+        r->out[0][c] = of_channel[0];
+        r->out[0][s.n + c] = 1 / sqrt(of_channel[1] + (double)r->use->attributes.eps);
+    }
+}
+
+static void ref_batch_norm_sums(reference *r) {
+    const split s = split_at(&r->use->inputs[1], r->use->attributes.axis[0]);
+    for (uint64_t c = 0; c < s.n; c++) {
+        r->out[0][c] = r->out[0][s.n + c] = 0;
+        for (uint64_t o = 0; o < s.outer; o++)
+            for (uint64_t i = 0; i < s.inner; i++) {
+                const uint64_t element = (o * s.n + c) * s.inner + i;
+                const double h = (r->in[1][element] - r->in[2][c]) * r->in[3][c];
+                r->out[0][c] += r->in[0][element] * h;
+                r->out[0][s.n + c] += r->in[0][element];
             }
     }
 }
@@ -347,6 +372,8 @@ bool reference_run(reference *r) {
         {"rmsnorm", ref_rmsnorm},
         {"residual_layernorm", ref_residual_layernorm},
         {"batch_norm", ref_batch_norm},
+        {"batch_norm_stats", ref_batch_norm_stats},
+        {"batch_norm_sums", ref_batch_norm_sums},
         {"rope", ref_rope},
         {"cross_entropy", ref_cross_entropy},
         {"classifier", ref_cross_entropy},
@@ -390,7 +417,7 @@ static double longest_sum(const rota_op_use *use) {
         return additions((double)x->shape[x->rank - (use->attributes.transpose_a ? 2 : 1)]);
     if (strncmp(name, "linear", 6) == 0) return (double)x->shape[x->rank - 1];
     if (strcmp(name, "attention") == 0) return (double)(use->inputs[1].shape[2] + x->shape[3]);
-    if (strcmp(name, "batch_norm") == 0) {
+    if (strncmp(name, "batch_norm", 10) == 0) {
         const uint64_t of_channel = rota_tensor_count(x) / x->shape[use->attributes.axis[0]];
         return (double)of_channel;
     }

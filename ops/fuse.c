@@ -12,8 +12,8 @@
 #include "ops/fuse_piece.h"
 #include "ops/fusion.h"
 
-/* Nodes that may stand between two of a group. */
-enum { GAP_MAX = 8 };
+/* Nodes that may stand between two of a group, and that are looked at for one that links another to it. */
+enum { GAP_MAX = 8, LOOKS_MAX = 2 };
 /* Scores of so many bytes are not all there at once, but in pieces of so many: the more pieces, the more often
  * the weights' gradient is read and written. */
 #define SCORES_BYTES_MOST (UINT64_C(1) << 30)
@@ -43,6 +43,28 @@ static rota_status remember_uses(rota_rewriter *rewriter, uint64_t count, rota_f
     return ROTA_OK;
 }
 
+/* Whether the next node but a few brings the result of one to what the group has: a conversion of an operand that the
+ * group then meets, say. */
+static rota_status leads_back(rota_rewriter *rewriter, const rota_fuse_group *group, uint64_t n, uint64_t count,
+                              const rota_fuse_piece *piece, bool *out_leads) {
+    const rota_access result = piece->result;
+    const uint32_t elements = piece->count;
+    *out_leads = false;
+    if (group->shape.step_count == 0 || group->count != elements) return ROTA_OK;
+    for (uint64_t i = n + 1; i < count && i <= n + LOOKS_MAX; i++) {
+        rota_node_view view = ROTA_NODE_VIEW();
+        rota_fuse_piece next;
+        ROTA_TRY(rota_rewriter_view(rewriter, i, &view));
+        if (!view.kernel && view.access_count == 0) continue;
+        if (!rota_fuse_piece_of(&view, &next)) return ROTA_OK;
+        if (next.count == elements && rota_fuse_group_links(group, &view, &result)) {
+            *out_leads = true;
+            return ROTA_OK;
+        }
+    }
+    return ROTA_OK;
+}
+
 static rota_status walk(rota_rewriter *rewriter, uint64_t count, rota_fuse_group *group) {
     uint32_t gap = 0;
     for (uint64_t n = 0; n < count; n++) {
@@ -52,11 +74,15 @@ static rota_status walk(rota_rewriter *rewriter, uint64_t count, rota_fuse_group
         rota_fuse_piece piece;
         if (rota_fuse_piece_of(&view, &piece)) {
             gap = 0;
-            if (rota_fuse_group_join(group, rewriter, n, &view, &piece)) continue;
-            /* Ending the group looks at nodes: the view must be taken again. */
+            if (rota_fuse_group_join(group, rewriter, n, &view, &piece, false)) continue;
+            /* Looking ahead and ending the group look at nodes: the view must be taken again. */
+            bool leads = false;
+            ROTA_TRY(leads_back(rewriter, group, n, count, &piece, &leads));
+            ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
+            if (leads && rota_fuse_group_join(group, rewriter, n, &view, &piece, true)) continue;
             ROTA_TRY(rota_fuse_group_end(group, rewriter));
             ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
-            (void)rota_fuse_group_join(group, rewriter, n, &view, &piece);
+            (void)rota_fuse_group_join(group, rewriter, n, &view, &piece, false);
         } else if (++gap > GAP_MAX || rota_fuse_group_touches(group, &view)) {
             ROTA_TRY(rota_fuse_group_end(group, rewriter));
         }

@@ -230,7 +230,7 @@ static bool same_placement(const rota_placement *a, const rota_placement *b) {
 }
 
 /* Adds the node; the group is spoiled where it can't. */
-static bool add(rota_fuse_group *group, uint64_t position, const rota_fuse_piece *piece) {
+static bool add(rota_fuse_group *group, uint64_t position, const rota_fuse_piece *piece, bool linked) {
     const uint32_t number = group->shape.step_count;
     if (number == ROTA_FUSED_STEPS_MAX || group->shape.word_count + piece->word_count > ROTA_FUSED_WORDS_MAX)
         return false;
@@ -241,7 +241,7 @@ static bool add(rota_fuse_group *group, uint64_t position, const rota_fuse_piece
                               .source_count = (uint8_t)piece->read_count,
                               .word = (uint8_t)group->shape.word_count,
                               .word_count = (uint8_t)piece->word_count};
-    bool shared = number == 0;
+    bool shared = number == 0 || linked;
     for (uint32_t i = 0; i < piece->read_count; i++) {
         step->source[i] = value_of_read(group, &piece->read[i], (uint8_t)number, &shared);
         if (step->source[i] == ROTA_FUSED_NONE) return false;
@@ -259,14 +259,14 @@ static bool add(rota_fuse_group *group, uint64_t position, const rota_fuse_piece
 }
 
 bool rota_fuse_group_join(rota_fuse_group *group, rota_rewriter *rewriter, uint64_t position,
-                          const rota_node_view *view, const rota_fuse_piece *piece) {
+                          const rota_node_view *view, const rota_fuse_piece *piece, bool linked) {
     if (group->shape.step_count == 0) {
         group->count = piece->count;
         group->placement = view->placement;
         group->target = ROTA_REWRITE_TARGET();
         (void)rota_rewriter_target(rewriter, &view->placement, &group->target);
         /* What does not fit even alone is left as it is. */
-        if (add(group, position, piece) && is_possible(group)) return true;
+        if (add(group, position, piece, false) && is_possible(group)) return true;
         const rota_fuse_uses *uses = group->uses;
         rota_fuse_group *spare = group->trial;
         *group = (rota_fuse_group){.uses = uses, .trial = spare};
@@ -275,10 +275,23 @@ bool rota_fuse_group_join(rota_fuse_group *group, rota_rewriter *rewriter, uint6
     if (piece->count != group->count || !same_placement(&view->placement, &group->placement)) return false;
     rota_fuse_group *trial = group->trial;
     *trial = *group;
-    if (!add(trial, position, piece) || !is_possible(trial)) return false;
+    if (!add(trial, position, piece, linked) || !is_possible(trial)) return false;
     *group = *trial;
     group->trial = trial;
     return true;
+}
+
+bool rota_fuse_group_links(const rota_fuse_group *group, const rota_node_view *view, const rota_access *range) {
+    const rota_fuse_range of_node = {
+        .buffer = range->buffer, .offset_bytes = range->offset_bytes, .size_bytes = range->size_bytes};
+    bool reads_range = false, reads_group = false;
+    for (uint32_t a = 0; a < view->access_count; a++) {
+        if (view->accesses[a].mode != ROTA_READ) continue;
+        if (exactly(&of_node, &view->accesses[a])) reads_range = true;
+        for (uint32_t p = 0; p < group->range_count; p++)
+            if (exactly(&group->ranges[p], &view->accesses[a])) reads_group = true;
+    }
+    return reads_range && reads_group;
 }
 
 bool rota_fuse_group_touches(const rota_fuse_group *group, const rota_node_view *view) {

@@ -51,9 +51,12 @@ typedef struct rota_fuse_group {
     struct rota_fuse_group *trial; /* where a join is tried */
 } rota_fuse_group;
 
-/* Adds a node; an empty group takes any. False: it can't, and the group is as before. */
+/* Adds a node; an empty group takes any, another one what reads something of it, or is `linked` to it by a node to
+ * come. False: it can't, and the group is as before. */
 bool rota_fuse_group_join(rota_fuse_group *group, rota_rewriter *rewriter, uint64_t position,
-                          const rota_node_view *view, const rota_fuse_piece *piece);
+                          const rota_node_view *view, const rota_fuse_piece *piece, bool linked);
+/* Whether a node reads both a range and something that the group reads or writes. */
+bool rota_fuse_group_links(const rota_fuse_group *group, const rota_node_view *view, const rota_access *range);
 /* Whether another node may not stay between the group's nodes: all of them move to the place of the last. */
 bool rota_fuse_group_touches(const rota_fuse_group *group, const rota_node_view *view);
 /* Makes the group a node, if it is one of several and can be, and empties it. */

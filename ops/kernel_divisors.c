@@ -81,6 +81,8 @@ struct rota_kernel_divisors {
 static const rota_kernel_divisors all[] = {
     CHUNKED(reduce, rota_reduce_params),
     CHUNKED(batch_norm_sums, rota_batch_norm_params),
+    CHUNKED(batch_norm_moments, rota_batch_norm_params),
+    CHUNKED(batch_norm_finish, rota_batch_norm_params),
     CHUNKED(layernorm_backward_weight, rota_norm_params),
     CHUNKED(rmsnorm_backward_weight, rota_norm_params),
     CHUNKED(layernorm_gradient, rota_norm_params),

@@ -39,22 +39,21 @@ typedef struct rota_norm_params {
 /* ---- Batch norm of x [outer, channels, inner]; mean and spread f32 [channels], spread being 1 /
  * sqrt(variance + eps), or with VARIANCE the variance; h = (x - mean) / sqrt(variance + eps). An absent
  * operand is bound to another that is read.
- * ---- batch_norm_sums: x:READ, mean:READ, spread:READ, dy:READ, partial:WRITE [1 or 2, chunks, channels],
- * chunks = ceil(outer * inner / chunk). Sums over the elements [c * chunk, ...) of each channel: MEAN of x,
- * SQUARES of (x - mean)^2, BACKWARD of dy * h and of dy ----
- * ---- batch_norm_update: mean:READ, variance:READ, running_mean:READWRITE, running_variance:READWRITE,
- * rstd:WRITE, all [channels]. rstd = 1 / sqrt(variance + eps); running = (1 - momentum) * running + momentum
- * * (mean, or variance * n / (n - 1)), n = outer * inner ----
+ * ---- batch_norm_moments: x:READ, partial:WRITE [2, chunks, channels], chunks = ceil(outer * inner / chunk).
+ * Of the elements [c * chunk, ...) of each channel the mean, and the sum of (x - that mean)^2 ----
+ * ---- batch_norm_finish: partial:READ, running_mean:READWRITE, running_variance:READWRITE, stats:WRITE [2,
+ * channels]. The chunks' moments as those of all (Chan, Golub and LeVeque, Updating formulae and a pairwise
+ * algorithm for computing sample variances, 1979): stats = mean, 1 / sqrt(variance + eps); running = (1 -
+ * momentum) * running + momentum * (mean, or variance * n / (n - 1)), n = outer * inner ----
+ * ---- batch_norm_sums: x:READ, mean:READ, spread:READ, dy:READ, partial:WRITE [2, chunks, channels]. Sums
+ * over the elements [c * chunk, ...) of each channel of dy * h and of dy ----
  * ---- batch_norm: x:READ, mean:READ, spread:READ, weight:READ, bias:READ, y:WRITE; in place y on x. y = h *
  * weight + bias
  * ---- batch_norm_backward: x:READ, mean:READ, spread:READ, weight:READ, dy:READ, sums:READ [2, channels],
  * dx:WRITE; in place dx on dy. dx = weight * rstd * (dy - sums[1] / n - h * sums[0] / n); with VARIANCE
  * weight * rstd * dy ---- */
 
-#define ROTA_BATCH_NORM_MEAN 4u
-#define ROTA_BATCH_NORM_SQUARES 8u
-#define ROTA_BATCH_NORM_BACKWARD 16u
-#define ROTA_BATCH_NORM_VARIANCE 32u
+#define ROTA_BATCH_NORM_VARIANCE 4u
 
 typedef struct rota_batch_norm_params {
     uint32_t outer, channels, inner;

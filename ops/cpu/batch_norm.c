@@ -1,5 +1,5 @@
-/* CPU kernels: batch_norm_sums, batch_norm_update, batch_norm, batch_norm_backward. An item is a chunk of the
- * elements of every channel, a channel, or what lies between two steps of the outer axes. */
+/* CPU kernels: batch_norm_moments, batch_norm_finish, batch_norm_sums, batch_norm, batch_norm_backward. An item
+ * is a chunk of the elements of every channel, a channel, or what lies between two steps of the outer axes. */
 #include "cpu.h"
 #include "half.h"
 #include "rows.h"
@@ -10,19 +10,29 @@ static uint64_t elements_of(const rota_batch_norm_params *p) {
     return (uint64_t)p->outer * p->inner;
 }
 
+static uint64_t chunks_of(const rota_batch_norm_params *p) {
+    return (elements_of(p) + p->chunk - 1) / p->chunk;
+}
+
 void rota_cpu_items_batch_norm_sums(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
                                     uint64_t *out_grain) {
     (void)operand_bytes;
     const rota_batch_norm_params *p = params;
-    *out_items = (elements_of(p) + p->chunk - 1) / p->chunk;
+    *out_items = chunks_of(p);
     *out_grain = 1 + ROTA_CPU_GRAIN / 2 / ((uint64_t)p->chunk * p->channels);
 }
 
-void rota_cpu_items_batch_norm_update(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
+void rota_cpu_items_batch_norm_moments(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
+                                       uint64_t *out_grain) {
+    rota_cpu_items_batch_norm_sums(params, operand_bytes, out_items, out_grain);
+}
+
+void rota_cpu_items_batch_norm_finish(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
                                       uint64_t *out_grain) {
     (void)operand_bytes;
-    *out_items = ((const rota_batch_norm_params *)params)->channels;
-    *out_grain = ROTA_CPU_GRAIN;
+    const rota_batch_norm_params *p = params;
+    *out_items = p->channels;
+    *out_grain = 1 + ROTA_CPU_GRAIN / 2 / chunks_of(p);
 }
 
 void rota_cpu_items_batch_norm(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
@@ -42,61 +52,126 @@ ROTA_INLINE float rstd_of(const rota_batch_norm_params *p, float spread) {
     return p->flags & ROTA_BATCH_NORM_VARIANCE ? 1.0f / sqrtf(spread + p->eps) : spread;
 }
 
-/* Adds elements [first, last) of each channel's inner axis, of one step of the outer ones, to the sums. */
-ROTA_VECTOR static void add_step(const rota_batch_norm_params *p, const float *x, const float *dy,
+/* A chunk of the elements of every channel, as steps along the inner axis. */
+typedef struct walk {
+    uint64_t i, end; /* elements of a channel */
+    uint64_t first;  /* of this step in x, of its first channel */
+    uint64_t count;  /* elements of each channel in this step */
+} walk;
+
+static walk walk_of(const rota_batch_norm_params *p, uint64_t chunk) {
+    const uint64_t n = elements_of(p), end = (chunk + 1) * p->chunk;
+    return (walk){.i = chunk * p->chunk, .end = end < n ? end : n};
+}
+
+static bool next_step(const rota_batch_norm_params *p, walk *w) {
+    w->i += w->count;
+    if (w->i >= w->end) return false;
+    const uint64_t o = w->i / p->inner, inner = w->i % p->inner;
+    w->first = o * p->channels * p->inner + inner;
+    w->count = p->inner - inner < w->end - w->i ? p->inner - inner : w->end - w->i;
+    return true;
+}
+
+/* The most elements of a channel in a step. */
+static uint64_t longest_step(const rota_batch_norm_params *p) {
+    return p->inner < p->chunk ? p->inner : p->chunk;
+}
+
+ROTA_VECTOR static void add_sums(const rota_batch_norm_params *p, const float *x, const float *dy,
                                  uint64_t count, const float *mean, const float *spread, float *sums,
                                  float *more) {
     for (uint64_t c = 0; c < p->channels; c++) {
-        const float *row = x + c * count, *g = dy ? dy + c * count : NULL;
-        if (p->flags & ROTA_BATCH_NORM_MEAN)
-            for (uint64_t i = 0; i < count; i++) sums[c] += row[i];
-        else if (p->flags & ROTA_BATCH_NORM_SQUARES)
-            for (uint64_t i = 0; i < count; i++) sums[c] += (row[i] - mean[c]) * (row[i] - mean[c]);
-        else
-            for (uint64_t i = 0; i < count; i++) {
-                sums[c] += g[i] * ((row[i] - mean[c]) * rstd_of(p, spread[c]));
-                more[c] += g[i];
-            }
+        const float *row = x + c * count, *g = dy + c * count;
+        for (uint64_t i = 0; i < count; i++) {
+            sums[c] += g[i] * ((row[i] - mean[c]) * rstd_of(p, spread[c]));
+            more[c] += g[i];
+        }
     }
 }
 
 rota_status rota_cpu_batch_norm_sums(const rota_kernel_call *call) {
     const rota_batch_norm_params *p = call->params;
-    const bool backward = p->flags & ROTA_BATCH_NORM_BACKWARD;
-    const uint64_t n = elements_of(p), chunks = (n + p->chunk - 1) / p->chunk, channels = p->channels;
-    const uint64_t longest = p->inner < p->chunk ? p->inner : p->chunk;
-    float *partial = call->operands[4], *scratch = malloc(2 * channels * longest * sizeof(float));
-    if (!scratch) return rota_cpu_no_scratch("batch_norm_sums", 2 * channels * longest);
+    const uint64_t channels = p->channels, longest = longest_step(p), floats = 2 * channels * longest;
+    float *partial = call->operands[4], *x = malloc(floats * sizeof(float));
+    if (!x) return rota_cpu_no_scratch("batch_norm_sums", floats);
+    float *dy = x + channels * longest;
     for (uint64_t chunk = call->begin; chunk < call->end; chunk++) {
-        float *sums = partial + chunk * channels, *more = backward ? sums + chunks * channels : NULL;
-        const uint64_t end = (chunk + 1) * p->chunk < n ? (chunk + 1) * p->chunk : n;
+        float *sums = partial + chunk * channels, *more = sums + chunks_of(p) * channels;
         memset(sums, 0, channels * sizeof(float));
-        if (more) memset(more, 0, channels * sizeof(float));
-        for (uint64_t e = chunk * p->chunk, step; e < end; e += step) {
-            const uint64_t o = e / p->inner, i = e % p->inner, first = o * channels * p->inner + i;
-            step = p->inner - i < end - e ? p->inner - i : end - e;
-            float *dy = scratch + channels * longest;
-            rota_cpu_widen_rows(p->dtype, call->operands[0], first, channels, step, p->inner, scratch);
-            if (backward)
-                rota_cpu_widen_rows(p->dtype, call->operands[3], first, channels, step, p->inner, dy);
-            add_step(p, scratch, backward ? dy : NULL, step, call->operands[1], call->operands[2], sums,
-                     more);
+        memset(more, 0, channels * sizeof(float));
+        for (walk w = walk_of(p, chunk); next_step(p, &w);) {
+            rota_cpu_widen_rows(p->dtype, call->operands[0], w.first, channels, w.count, p->inner, x);
+            rota_cpu_widen_rows(p->dtype, call->operands[3], w.first, channels, w.count, p->inner, dy);
+            add_sums(p, x, dy, w.count, call->operands[1], call->operands[2], sums, more);
         }
     }
-    free(scratch);
+    free(x);
     return ROTA_OK;
 }
 
-rota_status rota_cpu_batch_norm_update(const rota_kernel_call *call) {
+ROTA_VECTOR static void add_moments(const float *x, const float *shift, uint64_t channels, uint64_t count,
+                                    float *sums, float *squares) {
+    for (uint64_t c = 0; c < channels; c++)
+        for (uint64_t i = c * count; i < (c + 1) * count; i++) {
+            const float value = x[i] - shift[c];
+            sums[c] += value;
+            squares[c] += value * value;
+        }
+}
+
+/* Around the chunk's first element, which is as near to its mean as any other. */
+rota_status rota_cpu_batch_norm_moments(const rota_kernel_call *call) {
     const rota_batch_norm_params *p = call->params;
-    const float *mean = call->operands[0], *variance = call->operands[1];
-    float *running_mean = call->operands[2], *running_variance = call->operands[3], *rstd = call->operands[4];
-    const float n = (float)elements_of(p), unbiased = n / (n - 1.0f);
+    const uint64_t channels = p->channels, floats = channels * (longest_step(p) + 1);
+    float *partial = call->operands[1], *x = malloc(floats * sizeof(float));
+    if (!x) return rota_cpu_no_scratch("batch_norm_moments", floats);
+    float *shift = x + channels * longest_step(p);
+    for (uint64_t chunk = call->begin; chunk < call->end; chunk++) {
+        float *means = partial + chunk * channels, *squares = means + chunks_of(p) * channels;
+        walk w = walk_of(p, chunk);
+        const float n = (float)(w.end - w.i);
+        memset(means, 0, channels * sizeof(float));
+        memset(squares, 0, channels * sizeof(float));
+        for (bool first = true; next_step(p, &w); first = false) {
+            rota_cpu_widen_rows(p->dtype, call->operands[0], w.first, channels, w.count, p->inner, x);
+            for (uint64_t c = 0; first && c < channels; c++) shift[c] = x[c * w.count];
+            add_moments(x, shift, channels, w.count, means, squares);
+        }
+        for (uint64_t c = 0; c < channels; c++) {
+            const float spread = squares[c] - means[c] * (means[c] / n);
+            squares[c] = spread > 0.0f || spread != spread ? spread : 0.0f;
+            means[c] = shift[c] + means[c] / n;
+        }
+    }
+    free(x);
+    return ROTA_OK;
+}
+
+rota_status rota_cpu_batch_norm_finish(const rota_kernel_call *call) {
+    const rota_batch_norm_params *p = call->params;
+    const uint64_t channels = p->channels, chunks = chunks_of(p), elements = elements_of(p);
+    const float *means = call->operands[0], *squares = means + chunks * channels;
+    float *running_mean = call->operands[1], *running_variance = call->operands[2], *stats = call->operands[3];
+    const float n = (float)elements, unbiased = n / (n - 1.0f);
     for (uint64_t c = call->begin; c < call->end; c++) {
-        rstd[c] = 1.0f / sqrtf(variance[c] + p->eps);
-        running_mean[c] = (1.0f - p->momentum) * running_mean[c] + p->momentum * mean[c];
+        float mean = 0.0f, variance = 0.0f;
+        for (uint64_t i = 0; i < chunks; i++) {
+            const uint64_t count = i + 1 < chunks ? p->chunk : elements - i * p->chunk;
+            mean += means[i * channels + c] * (float)count;
+        }
+        mean /= n;
+        for (uint64_t i = 0; i < chunks; i++) {
+            const uint64_t count = i + 1 < chunks ? p->chunk : elements - i * p->chunk;
+            const float off = means[i * channels + c] - mean;
+            variance += squares[i * channels + c] + off * off * (float)count;
+        }
+        variance /= n;
+        stats[c] = mean;
+        stats[channels + c] = 1.0f / sqrtf(variance + p->eps);
+        running_mean[c] = (1.0f - p->momentum) * running_mean[c] + p->momentum * mean;
         running_variance[c] =
-            (1.0f - p->momentum) * running_variance[c] + p->momentum * (variance[c] * unbiased);
+            (1.0f - p->momentum) * running_variance[c] + p->momentum * (variance * unbiased);
     }
     return ROTA_OK;
 }

@@ -1,37 +1,71 @@
-/* CUDA kernels: batch_norm_sums, batch_norm_update, batch_norm, batch_norm_backward, and rope. */
+/* CUDA kernels: batch_norm_sums, batch_norm_moments, batch_norm_finish, batch_norm, batch_norm_backward, and rope. */
 #include "ops/cuda/values.cuh"
 
 ROTA_DEVICE float rstd_of(const rota_batch_norm_params &p, float spread) {
     return p.flags & ROTA_BATCH_NORM_VARIANCE ? 1.0f / sqrtf(spread + p.eps) : spread;
 }
 
-/* A thread adds up a chunk of the elements of one channel, in order. */
+/* Who has a chunk of the elements of one channel: a thread where channels are next to one another, else a warp, so that
+ * neighbours read what is together. */
+struct chunk_of_channel {
+    uint64_t result, chunks, chunk, c, first, end; /* elements of the channel, of them this thread's first */
+    uint32_t step;
+    bool there, leads;
+
+    ROTA_DEVICE explicit chunk_of_channel(const rota_batch_norm_params &p) {
+        const uint64_t n = static_cast<uint64_t>(p.outer) * p.inner;
+        step = p.inner == 1 ? 1 : 32;
+        const uint32_t lane = threadIdx.x % step;
+        result = rota_index() / step;
+        chunks = (n + p.chunk - 1) / p.chunk;
+        there = result < chunks * p.channels; /* of a warp all or none, where it has a chunk */
+        leads = lane == 0;
+        c = result % p.channels;
+        chunk = result / p.channels;
+        first = chunk * p.chunk + lane;
+        end = min(chunk * p.chunk + p.chunk, n);
+    }
+    ROTA_DEVICE uint64_t element(const rota_batch_norm_params &p, uint64_t e) const {
+        return step == 1 ? e * p.channels + c : (e / p.inner * p.channels + c) * p.inner + e % p.inner;
+    }
+    /* f(element) of each that is this thread's, in order. */
+    template <typename F> ROTA_DEVICE void each(const rota_batch_norm_params &p, F f) const {
+        if (step == 1) {
+#pragma unroll 8
+            for (uint64_t e = first; e < end; e++) f(e * p.channels + c);
+        } else {
+#pragma unroll 4
+            for (uint64_t e = first; e < end; e += 32) f(element(p, e));
+        }
+    }
+    /* Of all threads that have the chunk, in the one that leads. */
+    ROTA_DEVICE float sum(float value) const {
+        if (step > 1)
+            for (int other = 16; other > 0; other /= 2) value += __shfl_down_sync(0xFFFFFFFFu, value, other);
+        return value;
+    }
+};
+
 template <bool HALF, typename A> ROTA_DEVICE void sums_of(const A &args) {
     const rota_batch_norm_params &p = args.params;
-    const uint64_t n = static_cast<uint64_t>(p.outer) * p.inner, chunks = (n + p.chunk - 1) / p.chunk,
-                   result = rota_index();
-    if (result >= chunks * p.channels) return;
-    const uint64_t c = result % p.channels, begin = result / p.channels * p.chunk, end = min(begin + p.chunk, n);
+    const chunk_of_channel own(p);
+    if (!own.there) return;
     const values<HALF> x(rota_operand<const void>(args, 0), 0, p.dtype),
         dy(rota_operand<const void>(args, 3), 0, p.dtype);
-    const bool backward = p.flags & ROTA_BATCH_NORM_BACKWARD, squares = p.flags & ROTA_BATCH_NORM_SQUARES;
-    const float mean = p.flags & ROTA_BATCH_NORM_MEAN ? 0.0f : rota_operand<const float>(args, 1)[c];
-    const float rstd = backward ? rstd_of(p, rota_operand<const float>(args, 2)[c]) : 0.0f;
+    const float mean = rota_operand<const float>(args, 1)[own.c],
+                rstd = rstd_of(p, rota_operand<const float>(args, 2)[own.c]);
     float sum = 0.0f, more = 0.0f;
-#pragma unroll 4
-    for (uint64_t e = begin; e < end; e++) {
-        const uint64_t element = (e / p.inner * p.channels + c) * p.inner + e % p.inner;
-        const float value = x.at(element) - mean;
-        if (backward) {
-            const float g = dy.at(element);
-            sum = fmaf(g, value * rstd, sum);
-            more += g;
-        } else
-            sum += squares ? value * value : value;
-    }
+    own.each(p, [&](uint64_t element) {
+        const float g = dy.at(element);
+        sum = fmaf(g, (x.at(element) - mean) * rstd, sum);
+        more += g;
+    });
+    sum = own.sum(sum);
+    more = own.sum(more);
+    if (!own.leads) return;
     float *partial = rota_operand<float>(args, 4);
-    partial[result] = sum;
-    if (backward) partial[chunks * p.channels + result] = more;
+    partial[own.result] = sum;
+    partial[own.chunks * p.channels + own.result] = more;
 }
 
 ROTA_KERNEL(batch_norm_sums, 5, rota_batch_norm_params, ROTA_CUDA_THREADS) {
@@ -41,14 +75,80 @@ ROTA_KERNEL(batch_norm_sums, 5, rota_batch_norm_params, ROTA_CUDA_THREADS) {
         sums_of<true>(args);
 }
 
-ROTA_KERNEL(batch_norm_update, 5, rota_batch_norm_params, ROTA_CUDA_THREADS) {
+/* Around the chunk's first element, which is as near to its mean as any other. */
+template <bool HALF, typename A> ROTA_DEVICE void moments_of(const A &args) {
     const rota_batch_norm_params &p = args.params;
-    const uint64_t c = rota_index();
-    if (c >= p.channels) return;
-    const float n = static_cast<float>(static_cast<uint64_t>(p.outer) * p.inner);
-    const float mean = rota_operand<const float>(args, 0)[c], variance = rota_operand<const float>(args, 1)[c];
-    float *running_mean = rota_operand<float>(args, 2), *running_variance = rota_operand<float>(args, 3);
-    rota_operand<float>(args, 4)[c] = 1.0f / sqrtf(variance + p.eps);
+    const chunk_of_channel own(p);
+    if (!own.there) return;
+    const uint64_t begin = own.chunk * p.chunk;
+    const values<HALF> x(rota_operand<const void>(args, 0), 0, p.dtype);
+    const float shift = x.at(own.element(p, begin));
+    float sum = 0.0f, squares = 0.0f;
+    own.each(p, [&](uint64_t element) {
+        const float value = x.at(element) - shift;
+        sum += value;
+        squares = fmaf(value, value, squares);
+    });
+    sum = own.sum(sum);
+    squares = own.sum(squares);
+    if (!own.leads) return;
+    const float n = static_cast<float>(own.end - begin);
+    float *partial = rota_operand<float>(args, 1);
+    partial[own.result] = shift + sum / n;
+    partial[own.chunks * p.channels + own.result] = fmaxf(squares - sum * (sum / n), 0.0f);
+}
+
+ROTA_KERNEL(batch_norm_moments, 2, rota_batch_norm_params, ROTA_CUDA_THREADS) {
+    if (args.params.dtype == DTYPE_F32)
+        moments_of<false>(args);
+    else
+        moments_of<true>(args);
+}
+
+/* A block has few channels, and of each many threads, each with every so manieth chunk. */
+constexpr uint32_t FINISHERS = ROTA_CUDA_FINISH_THREADS / ROTA_CUDA_FINISH_CHANNELS;
+
+/* Sums over a channel's threads, in one order, in the first of them. */
+ROTA_DEVICE float3 sums_of_channel(float3 value) {
+    __shared__ float3 sums[ROTA_CUDA_FINISH_THREADS];
+    sums[threadIdx.x] = value;
+    for (uint32_t step = FINISHERS / 2; step > 0; step /= 2) {
+        __syncthreads();
+        if (threadIdx.x / ROTA_CUDA_FINISH_CHANNELS >= step) continue;
+        const float3 other = sums[threadIdx.x + step * ROTA_CUDA_FINISH_CHANNELS];
+        float3 &own = sums[threadIdx.x];
+        own = make_float3(own.x + other.x, own.y + other.y, own.z + other.z);
+    }
+    return sums[threadIdx.x];
+}
+
+/* The chunks' means are summed up around the first of them, which is as near to their mean as any other. */
+ROTA_KERNEL(batch_norm_finish, 4, rota_batch_norm_params, ROTA_CUDA_FINISH_THREADS) {
+    const rota_batch_norm_params &p = args.params;
+    const uint64_t elements = static_cast<uint64_t>(p.outer) * p.inner, chunks = (elements + p.chunk - 1) / p.chunk;
+    const uint64_t c = rota_group_index() * ROTA_CUDA_FINISH_CHANNELS + threadIdx.x % ROTA_CUDA_FINISH_CHANNELS;
+    const uint32_t first = threadIdx.x / ROTA_CUDA_FINISH_CHANNELS;
+    const bool there = c < p.channels;
+    const float *means = rota_operand<const float>(args, 0), *squares = means + chunks * p.channels;
+    const float shift = there ? means[c] : 0.0f;
+    float3 sum = make_float3(0.0f, 0.0f, 0.0f); /* of means, of their squares, and of those around them */
+    if (there)
+#pragma unroll 4
+        for (uint64_t i = first; i < chunks; i += FINISHERS) {
+            const float count = static_cast<float>(min(static_cast<uint64_t>(p.chunk), elements - i * p.chunk));
+            const float off = means[i * p.channels + c] - shift;
+            sum.x = fmaf(off, count, sum.x);
+            sum.y = fmaf(off * off, count, sum.y);
+            sum.z += squares[i * p.channels + c];
+        }
+    sum = sums_of_channel(sum);
+    if (!there || first != 0) return;
+    const float n = static_cast<float>(elements), off = sum.x / n, mean = shift + off;
+    const float variance = (sum.z + fmaxf(sum.y - sum.x * off, 0.0f)) / n;
+    float *running_mean = rota_operand<float>(args, 1), *running_variance = rota_operand<float>(args, 2);
+    float *stats = rota_operand<float>(args, 3);
+    stats[c] = mean;
+    stats[p.channels + c] = 1.0f / sqrtf(variance + p.eps);
     running_mean[c] = (1.0f - p.momentum) * running_mean[c] + p.momentum * mean;
     running_variance[c] = (1.0f - p.momentum) * running_variance[c] + p.momentum * (variance * (n / (n - 1.0f)));
 }

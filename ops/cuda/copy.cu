@@ -72,15 +72,17 @@ template <typename T, int W> ROTA_DEVICE void copy(const rota_copy_strided_param
     }
 }
 
-/* A block moves one tile of dimensions `dim` (along which x is contiguous) and the innermost (along which y is). */
+/* A block moves one tile of dimensions `dim` (along which x is contiguous) and the innermost (along which y is): a
+ * square, each warp a line of it at a time, or a narrow one, whose elements are dealt out as they come. */
 template <typename T> ROTA_DEVICE void transpose(const rota_copy_strided_params &p, int dim, const T *x, T *y) {
-    __shared__ T tile[TILE][TILE + 4 / sizeof(T)]; /* padded by a bank: no conflicts either way */
+    __shared__ T tile[TILE * (TILE + 4 / sizeof(T))]; /* a square's lines padded by a bank: no conflicts either way */
+    const rota_cuda_tile size = rota_cuda_transposed_tile(&p, dim);
     const uint32_t height = p.shape[dim], width = p.shape[LAST];
-    const uint32_t rows = (height + TILE - 1) / TILE, columns = (width + TILE - 1) / TILE;
+    const uint32_t rows = (height + size.rows - 1) / size.rows, columns = (width + size.columns - 1) / size.columns;
     uint64_t rest = rota_group_index();
-    const uint32_t column = static_cast<uint32_t>(rest % columns) * TILE;
+    const uint32_t column = static_cast<uint32_t>(rest % columns) * size.columns;
     rest /= columns;
-    const uint32_t row = static_cast<uint32_t>(rest % rows) * TILE;
+    const uint32_t row = static_cast<uint32_t>(rest % rows) * size.rows;
     rest /= rows;
     uint64_t from = p.x_offset, to = p.y_offset;
     for (int d = LAST - 1; d >= 0; d--) {
@@ -91,19 +93,34 @@ template <typename T> ROTA_DEVICE void transpose(const rota_copy_strided_params 
         to += index * p.y_stride[d];
     }
     if (rest != 0) return; /* the padding of a folded grid */
-    const uint32_t lane = threadIdx.x % TILE, group = threadIdx.x / TILE;
-    constexpr uint32_t STEP = ROTA_CUDA_THREADS / TILE;
+    const uint64_t x_step = p.x_stride[LAST], y_step = p.y_stride[dim];
+    from += column * x_step + row;
+    to += row * y_step + column;
+    if (size.rows == TILE && size.columns == TILE) {
+        constexpr uint32_t STEP = ROTA_CUDA_THREADS / TILE, PITCH = TILE + 4 / sizeof(T);
+        const uint32_t lane = threadIdx.x % TILE, group = threadIdx.x / TILE;
 #pragma unroll
-    for (uint32_t k = group; k < TILE; k += STEP)
-        if (column + k < width && row + lane < height)
-            tile[k][lane] = x[from + static_cast<uint64_t>(column + k) * p.x_stride[LAST] + row + lane];
+        for (uint32_t k = group; k < TILE; k += STEP)
+            if (column + k < width && row + lane < height) tile[k * PITCH + lane] = x[from + k * x_step + lane];
+        __syncthreads();
+#pragma unroll
+        for (uint32_t k = group; k < TILE; k += STEP)
+            if (row + k < height && column + lane < width) {
+                T *target = y + to + k * y_step + lane;
+                *target = result(p, tile[lane * PITCH + k], target);
+            }
+        return;
+    }
+    const uint32_t high = min(size.rows, height - row), wide = min(size.columns, width - column);
+#pragma unroll 4
+    for (uint32_t i = threadIdx.x; i < high * wide; i += ROTA_CUDA_THREADS)
+        tile[i] = x[from + i / high * x_step + i % high];
     __syncthreads();
-#pragma unroll
-    for (uint32_t k = group; k < TILE; k += STEP)
-        if (row + k < height && column + lane < width) {
-            T *target = y + to + static_cast<uint64_t>(row + k) * p.y_stride[dim] + column + lane;
-            *target = result(p, tile[lane][k], target);
-        }
+#pragma unroll 4
+    for (uint32_t i = threadIdx.x; i < high * wide; i += ROTA_CUDA_THREADS) {
+        T *target = y + to + i / wide * y_step + i % wide;
+        *target = result(p, tile[i % wide * high + i / wide], target);
+    }
 }
 
 template <typename T, typename A> ROTA_DEVICE void run(const A &args) {

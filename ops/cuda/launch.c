@@ -52,8 +52,8 @@ static uint64_t copy_blocks(const rota_copy_strided_params *p) {
     const int dim = rota_cuda_transposed_dim(p), last = ROTA_KERNEL_DIMS - 1;
     if (dim < 0) return divide_up(p->count, ROTA_CUDA_ELEMENTS);
     const uint64_t matrix = (uint64_t)p->shape[dim] * p->shape[last];
-    return p->count / matrix * divide_up(p->shape[dim], ROTA_CUDA_TRANSPOSE_TILE) *
-           divide_up(p->shape[last], ROTA_CUDA_TRANSPOSE_TILE);
+    const rota_cuda_tile tile = rota_cuda_transposed_tile(p, dim);
+    return p->count / matrix * divide_up(p->shape[dim], tile.rows) * divide_up(p->shape[last], tile.columns);
 }
 LAUNCH(copy_strided, rota_copy_strided_params, copy_blocks(p), ROTA_CUDA_THREADS)
 
@@ -103,9 +103,13 @@ ROWS(causal_mask, rota_causal_mask_params, p->rows, p->n)
 ROWS(cross_entropy, rota_cross_entropy_params, p->rows, p->pitch)
 ROWS(cross_entropy_backward, rota_cross_entropy_params, p->rows, p->pitch)
 
-THREADS(batch_norm_sums, rota_batch_norm_params,
-        divide_up((uint64_t)p->outer * p->inner, p->chunk) * p->channels)
-THREADS(batch_norm_update, rota_batch_norm_params, p->channels)
+static uint64_t batch_norm_threads(const rota_batch_norm_params *p) {
+    return divide_up((uint64_t)p->outer * p->inner, p->chunk) * p->channels * (p->inner == 1 ? 1 : 32);
+}
+THREADS(batch_norm_sums, rota_batch_norm_params, batch_norm_threads(p))
+THREADS(batch_norm_moments, rota_batch_norm_params, batch_norm_threads(p))
+LAUNCH(batch_norm_finish, rota_batch_norm_params, divide_up(p->channels, ROTA_CUDA_FINISH_CHANNELS),
+       ROTA_CUDA_FINISH_THREADS)
 ELEMENTS(batch_norm, rota_batch_norm_params, (uint64_t)p->outer * p->channels * p->inner)
 ELEMENTS(batch_norm_backward, rota_batch_norm_params, (uint64_t)p->outer * p->channels * p->inner)
 /* conv.cu's tiles of a product: of each group, and of each chunk of a weight's gradient. */

@@ -28,6 +28,9 @@ enum {
     /* Columns of a block of a reduction along columns: of f32, and of 16 bits. */
     ROTA_CUDA_REDUCE_TILE = 32,
     ROTA_CUDA_REDUCE_TILE_HALF = 256,
+    /* Channels and threads of a block of batch_norm_finish. */
+    ROTA_CUDA_FINISH_CHANNELS = 8,
+    ROTA_CUDA_FINISH_THREADS = 1024,
     /* Side of the tiles through which transposing copies go. */
     ROTA_CUDA_TRANSPOSE_TILE = 32,
     /* Matmul of f32: shared memory of the tiles of 128 x 128, 64 x 64 and 32 x 32. */
@@ -75,10 +78,31 @@ ROTA_SHAPE_FN bool rota_cuda_norm_by_vectors(const rota_norm_params *p) {
  * pays; -1 elsewhere. */
 ROTA_SHAPE_FN int rota_cuda_transposed_dim(const rota_copy_strided_params *p) {
     const int last = ROTA_KERNEL_DIMS - 1;
-    if (p->y_stride[last] != 1 || p->x_stride[last] <= 1 || p->shape[last] < 8) return -1;
+    if (p->y_stride[last] != 1 || p->x_stride[last] <= 1 || p->shape[last] < 2) return -1;
     for (int d = last - 1; d >= 0; d--)
-        if (p->x_stride[d] == 1 && p->shape[d] >= 8) return d;
+        if (p->x_stride[d] == 1 && p->shape[d] >= 2)
+            return p->shape[d] >= 8 || p->shape[last] >= 8 ? d : -1;
     return -1;
+}
+
+/* A block's tile along that dimension (rows) and the innermost (columns): a square, or, of a narrow matrix, all of its
+ * width and as much of its length as a square has elements. */
+typedef struct rota_cuda_tile {
+    uint32_t rows, columns;
+} rota_cuda_tile;
+
+ROTA_SHAPE_FN rota_cuda_tile rota_cuda_transposed_tile(const rota_copy_strided_params *p, int dim) {
+    const uint32_t side = ROTA_CUDA_TRANSPOSE_TILE, area = ROTA_CUDA_TRANSPOSE_TILE * ROTA_CUDA_TRANSPOSE_TILE;
+    const uint32_t rows = p->shape[dim], columns = p->shape[ROTA_KERNEL_DIMS - 1];
+    rota_cuda_tile tile = {side, side};
+    if (rows <= side / 2 && rows <= columns) {
+        tile.rows = rows;
+        tile.columns = area / rows / side * side;
+    } else if (columns <= side / 2) {
+        tile.columns = columns;
+        tile.rows = area / columns / side * side;
+    }
+    return tile;
 }
 
 /* reduce: which threads share a result. */

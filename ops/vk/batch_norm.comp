@@ -17,7 +17,7 @@ float momentum;
 uint dtype;
 ROTA_KERNEL_END
 
-const uint NORM_WEIGHT = 1u, NORM_BIAS = 2u, MEAN = 4u, SQUARES = 8u, BACKWARD = 16u, VARIANCE = 32u;
+const uint NORM_WEIGHT = 1u, NORM_BIAS = 2u, VARIANCE = 4u;
 
 float rstd_of(uint c) {
     const float spread = load(rota_operand(2), c);

@@ -17,7 +17,7 @@ float momentum;
 uint dtype;
 ROTA_KERNEL_END
 
-const uint NORM_WEIGHT = 1u, NORM_BIAS = 2u, MEAN = 4u, SQUARES = 8u, BACKWARD = 16u, VARIANCE = 32u;
+const uint VARIANCE = 4u;
 
 float rstd_of(uint c) {
     const float spread = load(rota_operand(2), c);
@@ -29,21 +29,14 @@ void main() {
     if (rota_beyond(chunks * pc.channels)) return;
     const uint at_result = rota_index(), c = at_result % pc.channels, begin = at_result / pc.channels * pc.chunk;
     const uint end = n - begin < pc.chunk ? n : begin + pc.chunk;
-    float sum = 0.0, more = 0.0, mean = 0.0, rstd = 0.0;
-    if ((pc.flags & MEAN) == 0u) mean = load(rota_operand(1), c);
-    if ((pc.flags & BACKWARD) != 0u) rstd = rstd_of(c);
+    const float mean = load(rota_operand(1), c), rstd = rstd_of(c);
+    float sum = 0.0, more = 0.0;
     for (uint e = begin; e < end; ++e) {
         const uint64_t element = (uint64_t(e / pc.inner) * pc.channels + c) * pc.inner + e % pc.inner;
-        const float x = get(value_at(rota_operand(0), element), 0u) - mean;
-        if ((pc.flags & BACKWARD) != 0u) {
-            const float dy = get(value_at(rota_operand(3), element), 0u);
-            sum += dy * (x * rstd);
-            more += dy;
-        } else {
-            sum += (pc.flags & SQUARES) != 0u ? x * x : x;
-        }
+        const float dy = get(value_at(rota_operand(3), element), 0u);
+        sum += dy * ((get(value_at(rota_operand(0), element), 0u) - mean) * rstd);
+        more += dy;
     }
     store(rota_operand(4), at_result, sum);
-    if ((pc.flags & BACKWARD) != 0u)
-        store(element_at(rota_operand(4), uint64_t(chunks) * pc.channels), at_result, more);
+    store(element_at(rota_operand(4), uint64_t(chunks) * pc.channels), at_result, more);
 }

@@ -203,7 +203,9 @@ static uint64_t batch_norm_elements(const rota_batch_norm_params *p) {
 }
 GRID(batch_norm_sums, rota_batch_norm_params,
      divide_up(divide_up(batch_norm_elements(p), p->chunk) * p->channels, SMALL_GROUP))
-GRID(batch_norm_update, rota_batch_norm_params, divide_up(p->channels, SMALL_GROUP))
+GRID(batch_norm_moments, rota_batch_norm_params,
+     divide_up(divide_up(batch_norm_elements(p), p->chunk) * p->channels, SMALL_GROUP))
+GRID(batch_norm_finish, rota_batch_norm_params, p->channels)
 GRID(batch_norm, rota_batch_norm_params, divide_up(batch_norm_elements(p) * p->channels, ELEMENTWISE_GROUP))
 SPEC_DTYPE(batch_norm, rota_batch_norm_params)
 /* conv2d.comp's tiles of a product: of each group, and of each chunk of a weight's gradient. */

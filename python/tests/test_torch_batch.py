@@ -73,7 +73,7 @@ def check(model: nn.Module, x: Any) -> None:
         assert one.dtype == wanted.dtype
         torch.testing.assert_close(one, wanted, rtol=1e-4, atol=1e-4)
     counts = rota.torch.ops()
-    assert str(batch_norm.STATS) in counts["torch"] and str(batch_norm.SUMS) in counts["torch"]
+    assert str(batch_norm.STATS) in counts["rota"] and str(batch_norm.SUMS) in counts["rota"]
     assert not [op for op in counts["torch"] if "batch_norm" in op]
     test_torch.no_host()
 

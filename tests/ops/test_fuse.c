@@ -447,6 +447,25 @@ static void a_node_in_between_is_passed_by(void **state) {
     expect(end_small(&s), 2, 1);
 }
 
+/* What shares nothing with the run joins it where one of the next two nodes reads its result and something of the
+ * run's; after more nodes it begins a run of its own. */
+static void what_leads_back_joins(void **state) {
+    (void)state;
+    for (uint32_t between = 0; between < 3; between++) {
+        small s = begin_small();
+        rota_tensor a, t, u, last;
+        assert_ok(rota_tape_tensor(s.tape, ROTA_BUFFER_INPUT, "a", ROTA_F32, 2, small_shape, &a));
+        assert_ok(rota_op_exp(s.tape, s.x, &t));
+        assert_ok(rota_op_abs(s.tape, a, &u));
+        last = t;
+        for (uint32_t i = 0; i < between; i++) assert_ok(rota_op_mul(s.tape, last, t, &last));
+        assert_ok(rota_op_sub(s.tape, t, u, &u));
+        assert_ok(rota_op_add_into(s.tape, last, u, s.y));
+        /* Else exp alone, whose result the run of the others reads. */
+        expect(end_small(&s), between < 2 ? 1 : 2, between < 2 ? 3 + between : 2 + between);
+    }
+}
+
 /* t's elements go to other places than they come from. */
 static void results_that_are_read_otherwise_end_a_run(void **state) {
     (void)state;
@@ -595,6 +614,7 @@ int main(void) {
         cmocka_unit_test(a_chain_is_one_node),
         cmocka_unit_test(what_others_read_stays_written),
         cmocka_unit_test(a_node_in_between_is_passed_by),
+        cmocka_unit_test(what_leads_back_joins),
         cmocka_unit_test(results_that_are_read_otherwise_end_a_run),
         cmocka_unit_test(an_order_without_data_ends_a_run),
         cmocka_unit_test(other_counts_and_unrelated_nodes_stay_apart),

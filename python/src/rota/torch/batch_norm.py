@@ -1,11 +1,15 @@
-"""Batch norm in training, taken apart: sums over a batch are PyTorch's kernels, and what is element by element is
-rota's ops, which are one kernel with what comes before and after them (a ReLU, a residual)."""
+"""Batch norm in training, taken apart: sums over a batch are two of rota's ops, and what is element by element is
+others, which are one kernel with what comes before and after them (a ReLU, a residual)."""
 
 from typing import Any
 
 import torch
 
+from .. import _rota as ops
+from .._rota import Tensor
+from .lower import lowers
 from .own import define
+from .segment import Segment
 
 aten = torch.ops.aten
 
@@ -22,36 +26,62 @@ def along(vector: Any, x: Any) -> Any:
     return vector.reshape(1, -1, *(1,) * (x.dim() - 2))
 
 
-def stats_of(x: Any, eps: float) -> tuple[Any, Any]:
-    """Each channel's mean and inverse deviation, in f32."""
-    if x.device.type == "cuda":
-        mean, deviation = aten.batch_norm_stats(x, eps)
-        return mean, deviation
-    variance, mean = torch.var_mean(x.to(torch.float32), axes_of(x), correction=0)
-    return mean, (variance + eps).rsqrt()
+def stats_of(x: Any, mean: Any, variance: Any, momentum: float, eps: float) -> tuple[Any, Any, Any]:
+    """Each channel's mean and inverse deviation [2, channels], in f32, and the running means and variances of batches
+    so far, with this one's, whose variance is without bias."""
+    of_batch, middle = torch.var_mean(x.to(torch.float32), axes_of(x), correction=0)
+    count = x.numel() // x.shape[1]
+    unbiased = of_batch * (count / (count - 1))
+    new = mean * (1 - momentum) + middle * momentum, variance * (1 - momentum) + unbiased * momentum
+    return torch.stack([middle, (of_batch + eps).rsqrt()]), *new
 
 
-def sums_of(dy: Any, x: Any, mean: Any, deviation: Any) -> tuple[Any, Any]:
-    """Of dy, and of dy times x's distance from the mean, over each channel, in f32."""
-    if x.device.type == "cuda":
-        sums = aten.batch_norm_backward_reduce(dy, x, mean, deviation, None, True, False, False)
-        return sums[0], sums[1]
+def sums_of(dy: Any, x: Any, mean: Any, deviation: Any) -> Any:
+    """Of dy times x's distance from the mean in deviations, and of dy, over each channel [2, channels], in f32."""
     dy = dy.to(torch.float32)
-    return dy.sum(axes_of(x)), (dy * (x.to(torch.float32) - along(mean, x))).sum(axes_of(x))
+    distance = (x.to(torch.float32) - along(mean, x)) * along(deviation, x)
+    return torch.stack([(dy * distance).sum(axes_of(x)), dy.sum(axes_of(x))])
 
 
-def of_channels(x: Any) -> Any:
-    return x.new_empty(x.shape[1], dtype=torch.float32)
+def of_channels(x: Any, *rows: int) -> Any:
+    return x.new_empty(*rows, x.shape[1], dtype=torch.float32)
 
 
 STATS = define(
-    "batch_stats(Tensor x, float eps) -> (Tensor, Tensor)", stats_of, lambda x, eps: (of_channels(x), of_channels(x))
+    "batch_stats(Tensor x, Tensor mean, Tensor variance, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    stats_of,
+    lambda x, *rest: (of_channels(x, 2), of_channels(x), of_channels(x)),
 )
 SUMS = define(
-    "batch_sums(Tensor dy, Tensor x, Tensor mean, Tensor deviation) -> (Tensor, Tensor)",
+    "batch_sums(Tensor dy, Tensor x, Tensor mean, Tensor deviation) -> Tensor",
     sums_of,
-    lambda dy, x, mean, deviation: (of_channels(x), of_channels(x)),
+    lambda dy, x, mean, deviation: of_channels(x, 2),
 )
+
+
+def by_channels(x: Any, value: Tensor) -> tuple[Tensor, int]:
+    """A tensor as it lies in memory, and the axis of its channels then."""
+    if x.is_contiguous() or not x.is_contiguous(memory_format=torch.channels_last):
+        return value, 1
+    return value.permute(0, 2, 3, 1), 3
+
+
+@lowers(STATS)
+def batch_stats(
+    s: Segment, node: Any, results: Any, x: Any, mean: Any, variance: Any, momentum: float, eps: float
+) -> None:
+    value, axis = by_channels(x, s.read(x))
+    stats, *running = (s.write(result) for result in results)
+    for before, after in zip((mean, variance), running, strict=True):
+        ops.copy(s.read(before), out=after)
+    ops.apply("batch_norm_stats", [value, *running], [stats], channels=axis, momentum=momentum, eps=eps)
+
+
+@lowers(SUMS)
+def batch_sums(s: Segment, node: Any, sums: Any, dy: Any, x: Any, mean: Any, deviation: Any) -> None:
+    value, axis = by_channels(x, s.read(x))
+    slope = s.read(dy) if axis == 1 else s.read(dy).permute(0, 2, 3, 1)
+    ops.apply("batch_norm_sums", [slope, value, s.read(mean), s.read(deviation)], [s.write(sums)], channels=axis)
 
 
 def is_taken(x: Any, *vectors: Any) -> bool:
@@ -74,13 +104,14 @@ def normed(x: Any, weight: Any, bias: Any, mean: Any, deviation: Any) -> Any:
     return y.to(x.dtype)
 
 
-def running(
-    x: Any, of_batch: Any, deviation: Any, mean: Any, variance: Any, momentum: float, eps: float
-) -> tuple[Any, Any]:
-    """The means and variances of batches so far, with this one's, whose variance is without bias."""
-    count = x.numel() // x.shape[1]
-    of_this = (deviation.pow(-2) - eps).clamp(min=0) * (momentum * count / (count - 1))
-    return mean * (1 - momentum) + of_batch * momentum, variance * (1 - momentum) + of_this
+def statistics(
+    x: Any, mean: Any, variance: Any, momentum: float, eps: float
+) -> tuple[Any, Any, Any, Any]:
+    """A batch's means and inverse deviations, and the running means and variances, which may be none that count."""
+    if mean is None or variance is None:
+        mean = variance = x.new_zeros(x.shape[1], dtype=torch.float32)
+    stats, *new = STATS(x, mean, variance, momentum, eps)
+    return stats[0], stats[1], *new
 
 
 # What is by channels stands before what is by elements, which then is together.
@@ -92,8 +123,7 @@ def functional(
     """aten._native_batch_norm_legit_functional."""
     if not training or not is_taken(x, weight, bias, mean, variance):
         return NotImplemented
-    of_batch, deviation = STATS(x, eps)
-    new = running(x, of_batch, deviation, mean, variance, momentum, eps)
+    of_batch, deviation, *new = statistics(x, mean, variance, momentum, eps)
     return normed(x, weight, bias, of_batch, deviation), of_batch, deviation, *new
 
 
@@ -103,9 +133,8 @@ def in_place(
     """aten.native_batch_norm, which changes the running ones."""
     if not training or not is_taken(x, weight, bias, mean, variance):
         return NotImplemented
-    of_batch, deviation = STATS(x, eps)
+    of_batch, deviation, new, new_variance = statistics(x, mean, variance, momentum, eps)
     if mean is not None and variance is not None:
-        new, new_variance = running(x, of_batch, deviation, mean, variance, momentum, eps)
         mean.copy_(new)
         variance.copy_(new_variance)
     return normed(x, weight, bias, of_batch, deviation), of_batch, deviation
@@ -127,16 +156,17 @@ def backward(
     if not training or not is_taken(x, weight, of_batch, deviation) or dy.dtype != x.dtype:
         return NotImplemented
     part = x.shape[1] / x.numel()
-    of_dy, of_product = SUMS(dy, x, of_batch, deviation)
-    dweight = of_product * deviation if wanted[1] else None
+    sums = SUMS(dy, x, of_batch, deviation)
+    of_distance, of_dy = sums[0], sums[1]
     dx = None
     if wanted[0]:
-        slope = of_product * deviation.square() * part
+        slope = of_distance * deviation * part
         middle = of_dy * part
         scale = deviation if weight is None else deviation * weight
-        rest = dy.to(torch.float32) - (x.to(torch.float32) - along(of_batch, x)) * along(slope, x)
-        dx = ((rest - along(middle, x)) * along(scale, x)).to(x.dtype)
-    return dx, dweight, of_dy if wanted[2] else None
+        # In an order in which each joins what is there already, so that all of it is one kernel.
+        off = (x.to(torch.float32) - along(of_batch, x)) * along(slope, x)
+        dx = ((dy.to(torch.float32) - off - along(middle, x)) * along(scale, x)).to(x.dtype)
+    return dx, of_distance if wanted[1] else None, of_dy if wanted[2] else None
 
 
 TABLE = {

@@ -20,11 +20,13 @@ LOG = logging.getLogger("rota.torch")
 
 I32 = torch.iinfo(torch.int32)
 
-# Ops whose kernels need neither a workspace nor memory of their own, so that they run beside others.
+# Ops whose kernels need neither a workspace nor memory of their own, so that they run beside others; their results, if
+# they have one, are written where they are to be (INTO).
 APART = {
     torch.ops.aten._fused_adam_.tensor_lr,
     torch.ops.aten._fused_adamw_.tensor_lr,
     torch.ops.aten._foreach_add_.Scalar,
+    torch.ops.aten.add.Tensor,
 }
 
 # Ops of which a kernel could not be captured: plans are cut there from then on.

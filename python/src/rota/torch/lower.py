@@ -282,6 +282,15 @@ def to_copy(s: Segment, node: Any, y: Any, x: Any, **options: Any) -> None:
 EACH.update(LOWERED)  # all so far
 
 
+def add_into(results: Sequence[Any], a: Any, b: Any, alpha: float = 1) -> bool:
+    """Of what rota does not add: counts in i64, and others."""
+    torch.add(a, b, alpha=alpha, out=results[0])
+    return True
+
+
+INTO[aten.add.Tensor] = add_into
+
+
 # Tensors that PyTorch's kernels join on a GPU.
 FEW = 8
 
