@@ -8,10 +8,11 @@ more in MODELS, which gives a module and a batch, of which the last is the class
 
 import argparse
 import cProfile
+import math
 import pstats
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -269,6 +270,12 @@ def off(a: Any, b: Any) -> float:
     return float((a - b).abs().max() / b.abs().max().clamp(min=1e-30))
 
 
+def worst(distances: Iterable[float]) -> float:
+    """The largest; infinite where one is not a number, which max would pass over."""
+    found = list(distances)
+    return math.inf if any(math.isnan(one) for one in found) else max(found)
+
+
 def values(model: nn.Module, called: Any, batch: list[Any]) -> tuple[Any, dict[str, Any]]:
     model.zero_grad()
     loss, outputs = called(*batch)
@@ -279,7 +286,7 @@ def values(model: nn.Module, called: Any, batch: list[Any]) -> tuple[Any, dict[s
 def grads_off(got: dict[str, Any], expected: dict[str, Any]) -> float:
     """The worst of all gradients. (One that is 0 but for rounding is measured by the largest of all.)"""
     largest = max(float(grad.abs().max()) for grad in expected.values())
-    return max(
+    return worst(
         min(off(got[key], grad), float((got[key] - grad).abs().max()) / largest * 10)
         if float(grad.abs().max()) < 1e-5 * largest
         else off(got[key], grad)
@@ -318,21 +325,39 @@ def compare_exact(
 
 
 def train(
-    name: str, steps: int, full: bool = False, backend: str | None = None, bf16: bool = False, device: str = "cpu"
+    name: str,
+    steps: int,
+    full: bool = False,
+    backend: str | None = None,
+    bf16: bool = False,
+    device: str = "cpu",
+    count: int | None = None,
 ) -> list[float]:
     """The losses of some steps, with the forward pass under autocast to bf16 or not."""
-    model, batch = make(name, full, device)
+    model, batch = make(name, full, device, count)
     called = model if backend is None else torch.compile(model, backend=backend)
+    return losses_of(model, called, batch, steps, device, bf16)
+
+
+def losses_of(
+    model: nn.Module, called: Any, batch: list[Any], steps: int, device: str, bf16: bool = False, captured: bool = False
+) -> list[float]:
+    """The losses of some steps of a model, which is called as it is or compiled, or whose whole step is captured."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    losses = []
-    for _ in range(steps):
+
+    def step(*batch: Any) -> Any:
         optimizer.zero_grad()
         # Around the forward pass alone: the weights that autocast has cast are kept until it ends.
         with torch.autocast(device, torch.bfloat16, enabled=bf16):
             loss, _ = called(*batch)
         loss.backward()
         optimizer.step()
-        losses.append(float(loss.detach()))
+        return loss
+
+    run = rota.torch.capture(step) if captured else step
+    losses = [float(run(*batch).detach()) for _ in range(steps)]
+    if isinstance(run, rota.torch.Captured) and any(plan is None for plan, _ in run.plans.values()):
+        raise RuntimeError("the step is no plan: it ran eagerly")
     return losses
 
 
