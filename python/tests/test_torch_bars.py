@@ -31,6 +31,25 @@ def test_a_model_that_is_right() -> None:
     assert ops[0] > 0 and ops[2] == 0
 
 
+def test_a_model_of_somebody_elses(tmp_path: Path) -> None:
+    """torch_zoo.py and torch_bars.py take a file and a function of it; neither is edited for that."""
+    file = tmp_path / "their_models.py"
+    file.write_text(
+        "import torch\n"
+        "def tiny(full, count):\n"
+        "    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 10))\n"
+        "    return model, [torch.randn(count or 4, 8), torch.randint(10, (count or 4,))]\n"
+    )
+    ran = run("--steps", "3", f"{file}:tiny")
+    assert ran.returncode == 0 and "6 of 6 within their bars" in ran.stdout, ran.stdout + ran.stderr
+    program = [sys.executable, str(Path(zoo.__file__)), f"{file}:tiny"]
+    ran = subprocess.run(program, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0 and "tiny: forward off by" in ran.stdout, ran.stdout + ran.stderr
+    for wrong in (f"{file}:none", f"{tmp_path}/nothing.py:tiny"):
+        ran = run(wrong)
+        assert ran.returncode == 2 and f"model '{wrong}':" in ran.stderr
+
+
 def test_one_that_does_not_end_in_time() -> None:
     ran = run("--limit", "0.2", "lstm")
     assert ran.returncode == 1 and "FAILED: not done after" in ran.stdout and "0 of 6" in ran.stdout

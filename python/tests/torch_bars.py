@@ -1,4 +1,4 @@
-"""The bars of correctness that rota.torch is held to, of torch_zoo's models, on a CPU or a GPU.
+"""The bars of correctness that rota.torch is held to, of torch_zoo's models or others, on a CPU or a GPU.
 
 python torch_bars.py [--full] [--device cuda] [--steps 50] [MODEL ...] compares each model with eager PyTorch, without
 TF32: the outputs and gradients of one batch in f32, then the losses of training steps with AdamW, in f32 and with the
@@ -184,9 +184,7 @@ def main() -> int:
     parser.add_argument("--limit", type=float, default=210, help="seconds that a model may take (210)")
     parser.add_argument("--here", action="store_true", help="in this process, one model: lines of JSON, no table")
     given = parser.parse_args()
-    unknown = [name for name in given.models if name not in zoo.MODELS]
-    if unknown:
-        parser.error(f"there is no model '{unknown[0]}'; there are {', '.join(zoo.MODELS)}")
+    zoo.check_models(parser, given.models)
     if given.steps < 1 or (given.jobs is not None and given.jobs < 1):
         parser.error("--steps and --jobs must be at least 1")
     if given.device == "cuda" and not torch.cuda.is_available():

@@ -2,17 +2,20 @@
 
 Run as a program, it compares them all, and says which ops ran on whose kernels and how long a training step took:
 python torch_zoo.py [--full] [--time] [--device cuda] [MODEL ...]. It exits with 1 where one is farther from eager than
-it may be, which is twice as far from what f64 gives as eager itself is, where that is more. A model more is a function
-more in MODELS, which gives a module and a batch, of which the last is the classes.
+it may be, which is twice as far from what f64 gives as eager itself is, where that is more. A model of somebody else's
+is FILE.py:FUNCTION or MODULE:FUNCTION, a function of whether it is to be in its own size and of how many a batch is to
+have, or None, as those in MODELS are: it gives a module and a batch, of which the last is the classes.
 """
 
 import argparse
 import cProfile
+import importlib
 import math
 import pstats
 import sys
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -256,12 +259,31 @@ MODELS: dict[str, Callable[[bool, int | None], Any]] = {
 }
 
 
+def model_of(name: str) -> Callable[[bool, int | None], Any]:
+    """One of MODELS, or somebody else's; a ValueError says what is wrong with a name."""
+    if name in MODELS:
+        return MODELS[name]
+    where, colon, function = name.rpartition(":")
+    if not colon:
+        raise ValueError(f"there is no model '{name}'; there are {', '.join(MODELS)}, and FILE.py:FUNCTION")
+    try:
+        if where.endswith(".py"):
+            sys.path.insert(0, str(Path(where).resolve().parent))
+            where = Path(where).stem
+        found = getattr(importlib.import_module(where), function)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"model '{name}': {error}") from error
+    if not callable(found):
+        raise ValueError(f"model '{name}': {function} is no function")
+    return found  # type: ignore[no-any-return]
+
+
 def make(
     name: str, full: bool = False, device: str = "cpu", count: int | None = None
 ) -> tuple[nn.Module, list[Any]]:
     """A model with its loss, and a batch, of so many or of the usual size; the same each time, on each device."""
     torch.manual_seed(7)
-    model, batch = MODELS[name](full, count)
+    model, batch = model_of(name)(full, count)
     return Loss(model, F.cross_entropy).to(device), [one.to(device) for one in batch]
 
 
@@ -440,9 +462,18 @@ BACKENDS: dict[str, dict[str, Any]] = {
 }
 
 
+def check_models(parser: argparse.ArgumentParser, names: list[str]) -> None:
+    """Ends the program where there is no such model."""
+    for name in names:
+        try:
+            model_of(name)
+        except ValueError as error:
+            parser.error(str(error))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", choices=[*MODELS, []], default=[], help="which; all if none is named")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="which; all of MODELS if none is named")
     parser.add_argument("--full", action="store_true", help="in their own sizes")
     parser.add_argument("--time", action="store_true", help="against eager and Inductor")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
@@ -452,6 +483,7 @@ def main() -> int:
     parser.add_argument("--profile", action="store_true", help="where a step's time goes, on a GPU and the host")
     parser.add_argument("--no-compare", action="store_true", help="times alone")
     given = parser.parse_args()
+    check_models(parser, given.models)
     is_right = True
     for name in given.models or MODELS:
         rota.torch.reset_ops()
