@@ -640,6 +640,43 @@ def test_plan_draws_itself(cpu: rota.Device) -> None:
     assert "softmax" in plan.explain(1)
 
 
+def test_a_run_draws_itself() -> None:
+    with rota.open("cpu", diagnostics=True) as device:
+        with rota.graph(device, name="run <&>") as g:
+            x = g.input("x", (64, 64))
+            for _ in range(5):
+                x = rota.softmax(x @ x)
+            g.host(lambda array: time.sleep(0.05), reads=[x])
+            g.output("y", x)
+        plan = g.compile()
+        first = plan(x=np.ones((64, 64), np.float32))
+        first.wait()
+        times = plan.times()
+        assert times["number"] == first.number and len(times["commands"]) == plan.stats["commands"]
+        assert times["submitted"] < times["completed"]
+        assert all(times["submitted"] < begin <= end for begin, end in times["commands"] if end)
+        assert max(end - begin for begin, end in times["commands"]) >= 50_000_000
+        text = " ".join(ElementTree.fromstring(getattr(first, "_repr_svg_")()).itertext())
+        assert "run <&>" in text and "softmax × 5" in text and "% of it busy" in text
+        second = plan(x=np.ones((64, 64), np.float32))
+        assert getattr(second, "_repr_svg_")() is None or second.done()
+        second.wait()
+        assert getattr(second, "_repr_svg_")() and getattr(first, "_repr_svg_")() is None  # the last one's times alone
+        del plan
+        assert getattr(second, "_repr_svg_")() is None  # a ticket keeps no plan
+
+
+def test_a_run_without_diagnostics(cpu: rota.Device) -> None:
+    with rota.graph(cpu) as g:
+        g.output("y", rota.exp(g.input("x", 4)))
+    plan = g.compile()
+    ticket = plan(x=np.ones(4, np.float32))
+    ticket.wait()
+    assert getattr(ticket, "_repr_svg_")() is None
+    with pytest.raises(rota.errors.WrongState, match="diagnostics"):
+        plan.times()
+
+
 def test_analysed_without_a_device() -> None:
     with rota.graph() as g:
         g.output("y", rota.exp(g.input("x", 4)))
