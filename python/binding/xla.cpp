@@ -145,6 +145,12 @@ static std::shared_ptr<ForeignCall> make_fixed_call(const std::shared_ptr<Plan> 
         fail(ROTA_INVALID_ARGUMENT, "plan '" + plan->name + "' has arguments, or no results");
     if (device.ordinal < 0 && device.id != "cpu")
         fail(ROTA_UNSUPPORTED, "XLA reaches no memory of device '" + device.id + "'");
+    rota_plan_stats counted = ROTA_PLAN_STATS();
+    check(rota_plan_get_stats(plan->plan, &counted));
+    /* Others would have copies of operands of their own, and not know that XLA writes anew. */
+    if (counted.devices > 1)
+        fail(ROTA_UNSUPPORTED, "plan '" + plan->name + "' has parts on other devices than '" + device.id +
+                                   "', such as functions of the host's; where XLA's arrays are it has none");
     call->fixed = std::make_shared<FixedTensors>();
     for (const Tensor *one : operands) call->fixed->operands.push_back(fixed_of(device, *one));
     for (const Tensor *one : results) call->fixed->results.push_back(fixed_of(device, *one));
