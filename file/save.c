@@ -74,7 +74,14 @@ static rota_status gather_node(saver *s, const rota_recorder *lane, uint32_t ind
         if (!(key & 1)) ROTA_TRY(rota_saved_buffers_add(&s->buffers, (rota_buffer *)(uintptr_t)key));
     }
     if (node->kind == ROTA_NODE_KERNEL) return rota_saved_kernels_add(&s->kernels, node);
-    if (node->kind != ROTA_NODE_HOST || find_host(s, node)) return ROTA_OK;
+    if (node->kind != ROTA_NODE_HOST) return ROTA_OK;
+    if (node->u.host.later)
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "graph '%s' to be saved: node '%s' (lane '%s', node %u) ends later than its function, as "
+            "collectives do, which a file can't have",
+            s->graph.graph->name, node->name ? node->name : "host", lane->name, index);
+    if (find_host(s, node)) return ROTA_OK;
     if (!s->options->name_hosts)
         return rota_fail(
             ROTA_UNSUPPORTED,

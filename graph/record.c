@@ -528,9 +528,12 @@ rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node
     ROTA_GIVEN(node);
     rota_host_node room;
     if (!(node = ROTA_SIZED_IN(rota_host_node, node, &room))) return ROTA_INVALID_ARGUMENT;
-    if (!node->fn)
-        return rota_fail(ROTA_INVALID_ARGUMENT, "node '%s' (lane '%s', node %u): no host function",
-                         node->name ? node->name : "host", recorder->name, recorder->node_count);
+    const bool ends_later = node->ends_later && node->ends_later->begin;
+    if (!node->fn == !ends_later)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "node '%s' (lane '%s', node %u): %s host function, expected one",
+                         node->name ? node->name : "host", recorder->name, recorder->node_count,
+                         ends_later ? "a second" : "no");
     if (node->access_count > ROTA_KERNEL_OPERANDS_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "node '%s' (lane '%s', node %u): %u accesses, expected at most %d",
@@ -540,7 +543,7 @@ rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node
                                .kind = ROTA_NODE_HOST,
                                .access_count = (uint8_t)node->access_count,
                                .name = node->name,
-                               .u.host = {node->fn, node->user}};
+                               .u.host = {node->fn, node->user, ends_later ? node->ends_later : NULL}};
     return record_plain(recorder, &header, node->accesses, out_node);
 }
 

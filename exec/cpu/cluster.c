@@ -4,7 +4,7 @@
  * other predecessor) are never parted, and chains are gathered until they are worth a handover. They are
  * gathered in a depth-first topological order and as contiguous pieces of it: all edges go forward in that
  * order, so edges between pieces go forward too and no cycle of units can arise. Large kernels whose items
- * may be split stand alone, and so do joins, which are units without commands. */
+ * may be split stand alone, and so do host functions that end later, and joins, which are units without commands. */
 #include "exec/cpu/cluster.h"
 
 #include <string.h>
@@ -24,10 +24,10 @@ typedef struct cluster {
     uint32_t order_count;
     uint32_t open; /* the unit that commands are gathered into; ROTA_CPU_NONE: none */
     uint64_t open_ns;
-    uint32_t *follower;    /* next command of the same chain, or ROTA_CPU_NONE */
+    uint32_t *follower; /* next command of the same chain, or ROTA_CPU_NONE */
     /* By command or join, numbered as in the description's edges. */
-    uint32_t *remaining;   /* predecessors of a chain's head not yet emitted */
-    uint32_t *stack;       /* heads that are ready */
+    uint32_t *remaining; /* predecessors of a chain's head not yet emitted */
+    uint32_t *stack;     /* heads that are ready */
     uint32_t *unit_of;
     uint64_t *start_ns;    /* length of the longest way to it */
     uint32_t *last_source; /* of each unit: the unit that listed it as a successor last */
@@ -79,7 +79,7 @@ static bool is_serial(cluster *c, const rota_exec_segment *segment, uint32_t wor
                       uint64_t *out_total_ns) {
     const rota_exec_program_desc *desc = c->desc;
     uint64_t total = 0, longest = 0;
-    bool has_split = false;
+    bool has_split = false, has_later = false;
     for (uint32_t i = 0; i < segment->join_count; i++) {
         uint32_t join = desc->command_count + segment->first_join + i;
         c->remaining[join] = desc->predecessor_count[join];
@@ -89,12 +89,19 @@ static bool is_serial(cluster *c, const rota_exec_segment *segment, uint32_t wor
         total += c->estimates[i].cost_ns;
         if (finish > longest) longest = finish;
         has_split |= c->estimates[i].split;
+        has_later |= c->estimates[i].later;
         pass_on(c, i, finish);
     }
     *out_total_ns = total;
+    if (has_later) return false;
     if (worker_count == 1 || total <= SERIAL_NS) return true;
     /* With less than a fifth of it off the longest way, handovers cost more than a second worker brings. */
     return !has_split && total - longest < total / 5;
+}
+
+/* In a unit of its own. */
+static bool is_alone(const rota_cpu_estimate *estimate) {
+    return estimate->split || estimate->later;
 }
 
 static void find_chains(cluster *c, const rota_exec_segment *segment) {
@@ -104,10 +111,10 @@ static void find_chains(cluster *c, const rota_exec_segment *segment) {
         c->remaining[i] = desc->predecessor_count[i];
         c->follower[i] = ROTA_CPU_NONE;
         uint32_t first = desc->first_successor[i];
-        if (desc->first_successor[i + 1] - first != 1 || c->estimates[i].split) continue;
+        if (desc->first_successor[i + 1] - first != 1 || is_alone(&c->estimates[i])) continue;
         uint32_t next = desc->successor[first];
         if (next >= desc->command_count) continue;
-        if (desc->predecessor_count[next] == 1 && !c->estimates[next].split) c->follower[i] = next;
+        if (desc->predecessor_count[next] == 1 && !is_alone(&c->estimates[next])) c->follower[i] = next;
     }
     for (uint32_t i = 0; i < segment->join_count; i++) {
         uint32_t join = desc->command_count + segment->first_join + i;
@@ -126,8 +133,10 @@ static void emit_join(cluster *c, uint32_t join) {
 
 /* Puts one chain into the open unit or a new one. Returns its last command. */
 static uint32_t emit_chain(cluster *c, uint32_t head, uint64_t target_ns) {
-    if (c->estimates[head].split) {
-        emit(c, add_unit(c, c->program->split_count++), head);
+    if (is_alone(&c->estimates[head])) {
+        const uint32_t index =
+            c->estimates[head].split ? c->program->split_count++ : c->program->later_count++;
+        emit(c, add_unit(c, index), head);
         c->program->units[c->program->unit_count - 1].grain = c->estimates[head].grain;
         c->open = ROTA_CPU_NONE;
         return head;
@@ -249,7 +258,7 @@ rota_status rota_cpu_cluster(rota_exec_program *program, const rota_cpu_estimate
         segment->unit_count = program->unit_count - segment->first_unit;
         link_units(&c, segment);
         root_count += segment->root_count;
-        /* One unit needs no counters, unless it is split. */
+        /* One unit needs no counters, unless it is split or ends later. */
         if (segment->unit_count == 1 && program->units[segment->first_unit].split == ROTA_CPU_NONE)
             segment->serial = true;
     }

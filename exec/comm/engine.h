@@ -1,0 +1,38 @@
+/* The message engine contract: bytes from one rank of a process group to another, in order between two ranks for each
+ * tag, as MPI has them and the threads of one process. Transports of messages (messages.h) are made on one. Internal.
+ *
+ * All calls on one engine come from one thread at a time, and wait for nothing but in close. */
+#ifndef ROTA_EXEC_COMM_ENGINE_H
+#define ROTA_EXEC_COMM_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/status.h"
+
+typedef struct rota_engine rota_engine;
+/* A message that is under way. */
+typedef void rota_engine_request;
+
+typedef struct rota_engine_vtable {
+    /* The bytes are the engine's until the request is over. */
+    rota_status (*send)(rota_engine *engine, uint32_t to, uint32_t tag, const void *bytes,
+                        uint64_t size_bytes, rota_engine_request **out_request);
+    /* A message of that size at the most. */
+    rota_status (*receive)(rota_engine *engine, uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes,
+                           rota_engine_request **out_request);
+    /* *out_over: it has ended, well or as the status says, and the request is gone. */
+    rota_status (*test)(rota_engine *engine, rota_engine_request *request, bool *out_over);
+    /* Wants no message any more. It is over as soon as the engine can say so, if ever: until then its bytes stay. */
+    void (*cancel)(rota_engine *engine, rota_engine_request *request);
+    /* Frees it, its last use by this rank. May wait for the other ranks, up to the deadline. */
+    void (*close)(rota_engine *engine, uint64_t deadline_ns);
+} rota_engine_vtable;
+
+/* An engine's struct begins with this. */
+struct rota_engine {
+    const rota_engine_vtable *vtable;
+    const char *kind; /* static */
+    uint32_t rank, size;
+};
+
+#endif

@@ -1,0 +1,297 @@
+/* Ranks that are threads of this process, 1 to 4 of them, each with a runtime of its own: the cases of rank_cases.c.
+ * And what is about one process: ranks that share a runtime and a graph, lives, closing, errors. */
+#include <pthread.h>
+
+#include "tests/kit/nap.h"
+#include "tests/kit/support.h"
+#include "tests/ranks/rank_cases.h"
+
+enum { RANKS_MOST = 4 };
+
+typedef struct one_rank {
+    const rank_case *now;
+    rota_runtime *runtime;
+    rota_communicator *communicator;
+} one_rank;
+
+static void open_runtimes(uint32_t size, rota_runtime **out_runtimes) {
+    const rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.worker_threads = 2, .cache_dir = "");
+    for (uint32_t i = 0; i < size; i++) assert_ok(rota_runtime_open(&options, &out_runtimes[i]));
+}
+
+static void close_runtimes(uint32_t size, rota_runtime **runtimes) {
+    for (uint32_t i = 0; i < size; i++) assert_ok(rota_runtime_close(runtimes[i], 20000000000u));
+}
+
+static void *run_rank(void *user) {
+    const one_rank *rank = user;
+    rank->now->run(rank->runtime, rank->communicator);
+    return NULL;
+}
+
+static void run_case(const rank_case *now, uint32_t size) {
+    rota_runtime *runtimes[RANKS_MOST];
+    rota_communicator *communicators[RANKS_MOST];
+    one_rank ranks[RANKS_MOST];
+    pthread_t threads[RANKS_MOST];
+    open_runtimes(size, runtimes);
+    const rota_communicator_options options = ROTA_COMMUNICATOR_OPTIONS(.timeout_ns = now->timeout_ns);
+    assert_ok(rota_communicator_open_ranks(runtimes, size, &options, communicators));
+    for (uint32_t i = 0; i < size; i++) {
+        ranks[i] = (one_rank){now, runtimes[i], communicators[i]};
+        assert_int_equal(pthread_create(&threads[i], NULL, run_rank, &ranks[i]), 0);
+    }
+    for (uint32_t i = 0; i < size; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+    for (uint32_t i = 0; i < size; i++) assert_ok(rota_communicator_close(communicators[i], 0));
+    close_runtimes(size, runtimes);
+}
+
+static void cases(void **state) {
+    (void)state;
+    for (const rank_case *now = rank_cases; now->name; now++) {
+        for (uint32_t size = now->least; size <= RANKS_MOST && (!now->most || size <= now->most); size++) {
+            print_message("%s, %u ranks\n", now->name, size);
+            run_case(now, size);
+        }
+    }
+}
+
+/* ---- One process ---- */
+
+static rota_tensor tensor_of(rota_runtime *runtime, uint32_t count, const float *values) {
+    rota_buffer *buffer;
+    rota_tensor tensor;
+    assert_ok(rota_buffer_create_in(runtime, "x", count * sizeof *values, &buffer));
+    assert_ok(rota_buffer_write(buffer, NULL, 0, values, count * sizeof *values, NULL));
+    assert_ok(rota_tensor_of(buffer, 0, ROTA_F32, ROTA_SHAPE(count), &tensor));
+    return tensor;
+}
+
+typedef struct recorded_graph {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_tape *tape;
+} recorded_graph;
+
+static recorded_graph begin_graph(void) {
+    recorded_graph g;
+    assert_ok(rota_graph_create(NULL, &g.graph));
+    assert_ok(rota_recorder_open(g.graph, 0, NULL, &g.recorder));
+    assert_ok(rota_tape_create(g.recorder, NULL, &g.tape));
+    return g;
+}
+
+static rota_plan *compile_graph(rota_runtime *runtime, recorded_graph *g) {
+    rota_plan *plan;
+    rota_device *device;
+    rota_tape_destroy(g->tape);
+    rota_recorder_close(g->recorder);
+    assert_ok(rota_device_open(runtime, "cpu", &device));
+    const rota_compile_options options = ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1);
+    assert_ok(rota_compile(runtime, g->graph, &options, &plan));
+    rota_graph_release(g->graph);
+    return plan;
+}
+
+static rota_plan *all_reduce_plan(rota_runtime *runtime, rota_communicator *communicator, rota_tensor x) {
+    recorded_graph g = begin_graph();
+    assert_ok(rota_op_all_reduce_into(g.tape, communicator, x, ROTA_COLLECTIVE_SUM, x));
+    return compile_graph(runtime, &g);
+}
+
+/* Four ranks in one graph, on a device of one worker: none of them keeps it. */
+static void ranks_share_a_worker(void **state) {
+    (void)state;
+    rota_runtime *runtime, *runtimes[RANKS_MOST];
+    rota_communicator *communicators[RANKS_MOST];
+    const rota_runtime_options one = ROTA_RUNTIME_OPTIONS(.worker_threads = 1, .cache_dir = "");
+    assert_ok(rota_runtime_open(&one, &runtime));
+    for (uint32_t i = 0; i < RANKS_MOST; i++) runtimes[i] = runtime;
+    assert_ok(rota_communicator_open_ranks(runtimes, RANKS_MOST, NULL, communicators));
+    recorded_graph g = begin_graph();
+    rota_tensor x[RANKS_MOST];
+    for (uint32_t i = 0; i < RANKS_MOST; i++) {
+        const float value = (float)(i + 1);
+        x[i] = tensor_of(runtime, 1, &value);
+        assert_ok(rota_op_all_reduce_into(g.tape, communicators[i], x[i], ROTA_COLLECTIVE_SUM, x[i]));
+    }
+    rota_plan *plan = compile_graph(runtime, &g);
+    rota_ticket ticket;
+    for (uint32_t i = 0; i < 50; i++) {
+        assert_ok(rota_submit(plan, NULL, &ticket));
+        assert_ok(rota_wait(ticket, 0));
+        for (uint32_t r = 0; r < RANKS_MOST; r++) {
+            float got;
+            const float value = (float)(r + 1);
+            assert_ok(rota_buffer_read(x[r].buffer, 0, &got, sizeof got));
+            assert_true(got == 10);
+            assert_ok(rota_buffer_write(x[r].buffer, NULL, 0, &value, sizeof value, NULL));
+        }
+    }
+    rota_plan_release(plan);
+    for (uint32_t i = 0; i < RANKS_MOST; i++) {
+        rota_buffer_release(x[i].buffer);
+        assert_ok(rota_communicator_close(communicators[i], 0));
+    }
+    assert_ok(rota_runtime_close(runtime, 20000000000u));
+}
+
+/* Two plans of one communicator that share no tensor: submitted without waiting, in an order that all ranks have. With
+ * them reversed on one rank the nodes differ, and that is found. */
+static void plans_are_ordered_by_the_communicator(void **state) {
+    (void)state;
+    for (uint32_t reversed = 0; reversed < 2; reversed++) {
+        rota_runtime *runtimes[2];
+        rota_communicator *communicators[2];
+        rota_plan *plans[2][2];
+        rota_tensor x[2][2];
+        open_runtimes(2, runtimes);
+        assert_ok(rota_communicator_open_ranks(runtimes, 2, NULL, communicators));
+        for (uint32_t r = 0; r < 2; r++) {
+            for (uint32_t p = 0; p < 2; p++) {
+                const float ones[2] = {1, 1};
+                x[r][p] = tensor_of(runtimes[r], p + 1, ones);
+                plans[r][p] = all_reduce_plan(runtimes[r], communicators[r], x[r][p]);
+            }
+        }
+        rota_ticket tickets[2];
+        for (uint32_t i = 0; i < 40; i++)
+            for (uint32_t r = 0; r < 2; r++)
+                assert_ok(rota_submit(plans[r][(i + (reversed && r)) % 2], NULL, &tickets[r]));
+        for (uint32_t r = 0; r < 2; r++) {
+            const rota_status status = rota_wait(tickets[r], 0);
+            assert_int_equal(status, reversed ? ROTA_NODE_FAILED : ROTA_OK);
+            if (reversed) expect_said("rank 0 is at all_reduce 'all_reduce' (collective 1) of 1 f32, by sum");
+            for (uint32_t p = 0; p < 2; p++) {
+                float got;
+                if (!reversed) assert_ok(rota_buffer_read(x[r][p].buffer, 0, &got, sizeof got));
+                if (!reversed) assert_true(got == 1048576.0f); /* 2^20: each plan 20 times */
+                rota_buffer_release(x[r][p].buffer);
+                rota_plan_release(plans[r][p]);
+            }
+        }
+        for (uint32_t r = 0; r < 2; r++) assert_ok(rota_communicator_close(communicators[r], 0));
+        close_runtimes(2, runtimes);
+    }
+}
+
+/* One rank closes while a collective is under way: it ends on both, by that sentence; what comes fails. */
+static void closed_in_use(void **state) {
+    (void)state;
+    rota_runtime *runtimes[2];
+    rota_communicator *communicators[2];
+    rota_plan *plans[2];
+    rota_tensor x[2];
+    rota_ticket ticket;
+    const float one = 1;
+    open_runtimes(2, runtimes);
+    assert_ok(rota_communicator_open_ranks(runtimes, 2, NULL, communicators));
+    for (uint32_t r = 0; r < 2; r++) {
+        x[r] = tensor_of(runtimes[r], 1, &one);
+        plans[r] = all_reduce_plan(runtimes[r], communicators[r], x[r]);
+    }
+    assert_ok(rota_submit(plans[0], NULL, &ticket));
+    test_nap_ms(20);
+    assert_int_equal(rota_poll(ticket), ROTA_BUSY);
+    assert_ok(rota_communicator_close(communicators[0], 0));
+    assert_status(rota_wait(ticket, 0), ROTA_NODE_FAILED);
+    expect_said("rank 0 closed it with a collective under way");
+    assert_ok(rota_submit(plans[1], NULL, &ticket));
+    assert_status(rota_wait(ticket, 0), ROTA_NODE_FAILED);
+    expect_said("rank 0 closed it with a collective under way");
+    assert_ok(rota_submit(plans[0], NULL, &ticket));
+    assert_true(rota_wait(ticket, 0) != ROTA_OK);
+    assert_ok(rota_communicator_close(communicators[1], 0));
+    for (uint32_t r = 0; r < 2; r++) {
+        rota_buffer_release(x[r].buffer);
+        rota_plan_release(plans[r]);
+    }
+    close_runtimes(2, runtimes);
+}
+
+/* What names a communicator may outlive it, and the runtime may go before it. */
+static void lives(void **state) {
+    (void)state;
+    for (uint32_t runtime_first = 0; runtime_first < 2; runtime_first++) {
+        rota_runtime *runtime;
+        rota_communicator *communicator;
+        const float one = 1;
+        rota_ticket ticket;
+        open_runtimes(1, &runtime);
+        const rota_communicator_options alone =
+            ROTA_COMMUNICATOR_OPTIONS(.transport = "alone", .name = "mine");
+        assert_ok(rota_communicator_open(runtime, &alone, &communicator));
+        assert_string_equal(rota_communicator_transport(communicator), "alone");
+        assert_string_equal(rota_communicator_name(communicator), "mine");
+        rota_tensor x = tensor_of(runtime, 1, &one);
+        rota_plan *plan = all_reduce_plan(runtime, communicator, x);
+        assert_ok(rota_submit(plan, NULL, &ticket));
+        assert_ok(rota_wait(ticket, 0));
+        if (runtime_first) close_runtimes(1, &runtime);
+        assert_ok(rota_communicator_close(communicator, 0));
+        if (!runtime_first) {
+            assert_ok(rota_submit(plan, NULL, &ticket));
+            assert_status(rota_wait(ticket, 0), ROTA_NODE_FAILED);
+            expect_said("communicator 'mine' is closed on rank 0");
+        }
+        rota_plan_release(plan);
+        rota_buffer_release(x.buffer);
+        if (!runtime_first) close_runtimes(1, &runtime);
+    }
+}
+
+static void wrong_calls(void **state) {
+    (void)state;
+    rota_runtime *runtimes[2];
+    rota_communicator *communicators[2], *none;
+    open_runtimes(2, runtimes);
+    const rota_communicator_options wrong = ROTA_COMMUNICATOR_OPTIONS(.transport = "pigeons");
+    assert_status(rota_communicator_open(runtimes[0], &wrong, &none), ROTA_UNSUPPORTED);
+    expect_said("'pigeons'");
+    assert_status(rota_communicator_open(NULL, NULL, &none), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_communicator_open_ranks(runtimes, 0, NULL, &none), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_communicator_open_ranks(runtimes, 2, &wrong, communicators), ROTA_INVALID_ARGUMENT);
+    assert_ok(rota_communicator_open_ranks(runtimes, 2, NULL, communicators));
+    const float values[3] = {1, 2, 3};
+    const rota_tensor x = tensor_of(runtimes[0], 3, values);
+    rota_tensor y;
+    recorded_graph g = begin_graph();
+    assert_status(rota_op_reduce_scatter(g.tape, communicators[0], x, ROTA_COLLECTIVE_SUM, &y),
+                  ROTA_INVALID_ARGUMENT);
+    expect_said("x is f32 [3], expected a first axis that is a multiple of 2 ranks");
+    assert_status(rota_op_all_to_all(g.tape, communicators[0], x, &y), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_op_broadcast_from(g.tape, communicators[0], 2, x, &y), ROTA_INVALID_ARGUMENT);
+    expect_said("rank 2, expected one below 2, the ranks of 'world'");
+    assert_status(rota_op_send(g.tape, communicators[0], 0, x), ROTA_INVALID_ARGUMENT);
+    expect_said("rank 0, expected another one");
+    assert_status(rota_op_all_reduce(g.tape, communicators[0], x, (rota_collective_reduction)9, &y),
+                  ROTA_INVALID_ARGUMENT);
+    expect_said("reduction 9");
+    assert_status(rota_op_all_reduce(g.tape, NULL, x, ROTA_COLLECTIVE_SUM, &y), ROTA_INVALID_ARGUMENT);
+    /* By max there is no gradient. */
+    rota_tensor loss, grad = ROTA_TENSOR_NONE;
+    assert_ok(rota_op_all_reduce(g.tape, communicators[0], x, ROTA_COLLECTIVE_MAX, &y));
+    assert_ok(rota_op_sum(g.tape, y, 0, false, &loss));
+    assert_status(rota_backward(g.tape, loss, &x, 1, &grad, NULL), ROTA_UNSUPPORTED);
+    expect_said("by max it has no gradient");
+    assert_status(rota_communicator_abort(communicators[0], NULL), ROTA_INVALID_ARGUMENT);
+    rota_tape_destroy(g.tape);
+    rota_recorder_close(g.recorder);
+    rota_graph_release(g.graph);
+    rota_buffer_release(x.buffer);
+    for (uint32_t r = 0; r < 2; r++) assert_ok(rota_communicator_close(communicators[r], 0));
+    assert_ok(rota_communicator_close(NULL, 0));
+    close_runtimes(2, runtimes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cases),
+        cmocka_unit_test(ranks_share_a_worker),
+        cmocka_unit_test(plans_are_ordered_by_the_communicator),
+        cmocka_unit_test(closed_in_use),
+        cmocka_unit_test(lives),
+        cmocka_unit_test(wrong_calls),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
