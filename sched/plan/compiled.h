@@ -139,6 +139,7 @@ struct rota_plan {
     uint32_t word_count;
     /* The ticket's point: the last segment, which waits (directly or not) for all others. */
     uint32_t final_segment;
+    bool ends_later; /* it has host nodes that end later than their functions return */
 
     void *compile_info;          /* what dot, explain and traces need (sched/plan/operations.h) */
     rota_executable *executable; /* the runtime's: instances and their use; NULL: only analysed */

@@ -175,6 +175,48 @@ static void plans_are_ordered_by_the_communicator(void **state) {
     }
 }
 
+/* Two communicators, of each of which all ranks have one order, but not of both: X X Y Y beside Y Y X X, and with what
+ * depends on the first of each between. No rank waits for another in a circle. */
+static void communicators_in_cross_order(void **state) {
+    (void)state;
+    rota_runtime *runtimes[2];
+    rota_communicator *communicators[2][2]; /* by communicator, rank */
+    rota_plan *plans[2][2];
+    rota_tensor x[2][2];
+    open_runtimes(2, runtimes);
+    const rota_communicator_options soon = ROTA_COMMUNICATOR_OPTIONS(.timeout_ns = 5000000000u);
+    for (uint32_t c = 0; c < 2; c++) assert_ok(rota_communicator_open_ranks(runtimes, 2, &soon, communicators[c]));
+    for (uint32_t r = 0; r < 2; r++)
+        for (uint32_t c = 0; c < 2; c++) {
+            const float one = 1;
+            x[c][r] = tensor_of(runtimes[r], 1, &one);
+            plans[c][r] = all_reduce_plan(runtimes[r], communicators[c][r], x[c][r]);
+        }
+    rota_ticket tickets[2];
+    for (uint32_t round = 0; round < 20; round++) {
+        for (uint32_t r = 0; r < 2; r++)
+            for (uint32_t i = 0; i < 4; i++)
+                assert_ok(rota_submit(plans[(i / 2 + r) % 2][r], NULL, &tickets[r]));
+        for (uint32_t r = 0; r < 2; r++) {
+            assert_ok(rota_wait(tickets[r], 0));
+            for (uint32_t c = 0; c < 2; c++) {
+                float got;
+                const float one = 1;
+                assert_ok(rota_buffer_read(x[c][r].buffer, 0, &got, sizeof got));
+                assert_true(got == 4);
+                assert_ok(rota_buffer_write(x[c][r].buffer, NULL, 0, &one, sizeof one, NULL));
+            }
+        }
+    }
+    for (uint32_t r = 0; r < 2; r++)
+        for (uint32_t c = 0; c < 2; c++) {
+            rota_buffer_release(x[c][r].buffer);
+            rota_plan_release(plans[c][r]);
+            assert_ok(rota_communicator_close(communicators[c][r], 0));
+        }
+    close_runtimes(2, runtimes);
+}
+
 /* One rank closes while a collective is under way: it ends on both, by that sentence; what comes fails. */
 static void closed_in_use(void **state) {
     (void)state;
@@ -289,6 +331,7 @@ int main(void) {
         cmocka_unit_test(cases),
         cmocka_unit_test(ranks_share_a_worker),
         cmocka_unit_test(plans_are_ordered_by_the_communicator),
+        cmocka_unit_test(communicators_in_cross_order),
         cmocka_unit_test(closed_in_use),
         cmocka_unit_test(lives),
         cmocka_unit_test(wrong_calls),

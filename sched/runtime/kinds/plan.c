@@ -277,7 +277,7 @@ static uint64_t choose_sidelined(replay *r, bool is_waiting, bool known) {
     const rota_submission *submission = r->submission;
     const rota_plan *plan = submission->plan;
     uint64_t sidelined = 0;
-    if (!is_waiting && r->sequencer->sidelined == 0 && ra_load_relaxed(&r->runtime->device_count) == 1)
+    if (!is_waiting && !plan->ends_later && r->sequencer->sidelined == 0 && ra_load_relaxed(&r->runtime->device_count) == 1)
         return 0;
     for (uint32_t p = 0; p < plan->partition_count; p++) {
         rota_prospect *prospect = &r->prospects[p];
@@ -285,6 +285,7 @@ static uint64_t choose_sidelined(replay *r, bool is_waiting, bool known) {
         look_at_prospect(submission, known, r->arena, prospect);
         rota_prospect_add_instance(prospect, r->instance_wait, r->is_made);
         if (submission->has_after) rota_prospect_add_external(prospect, &submission->seldom.after);
+        if (plan->ends_later) rota_prospect_add_later(prospect);
         if (waits_for_other_parts(plan, prospect->device)) prospect->waiting_for = 2;
         if (rota_prospect_is_late(prospect) || is_waiting || steps_aside(plan, known, prospect))
             sidelined |= (uint64_t)1 << prospect->device->index;

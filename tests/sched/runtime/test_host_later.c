@@ -126,6 +126,51 @@ static void it_is_left_out(void **state) {
     rota_buffer_release(x);
 }
 
+/* What ends later holds up what depends on it, and nothing else: neither a plan of other buffers that was submitted
+ * after it, nor one behind that, nor another that ends later, nor the host's reads. */
+static void others_pass_it(void **state) {
+    runtime_fixture *f = *state;
+    slow_disk disks[2] = {{.words = NULL}, {.words = NULL}};
+    rota_buffer *x = test_buffer(f->runtime, "x", 16), *y = test_buffer(f->runtime, "y", 16);
+    rota_buffer *z = test_words(f->device, "z", 4, 5);
+    rota_plan *plan_x = compile(f, record(x, &disks[0], false)), *plan_y = compile(f, record(y, &disks[1], false));
+    rota_plan *more_x = test_plan_1(f->device, "more x", &test_increment, x, ROTA_READWRITE);
+    rota_plan *more_z = test_plan_1(f->device, "more z", &test_increment, z, ROTA_READWRITE);
+    rota_ticket tx[3], ty[2], tz;
+    /* x x' x, then y y: on one queue the second x would keep y from beginning. */
+    assert_ok(rota_submit(plan_x, NULL, &tx[0]));
+    assert_ok(rota_submit(more_x, NULL, &tx[1]));
+    assert_ok(rota_submit(plan_x, NULL, &tx[2]));
+    for (uint32_t i = 0; i < 2; i++) assert_ok(rota_submit(plan_y, NULL, &ty[i]));
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_ok(rota_submit(more_z, NULL, &tz));
+        assert_ok(rota_wait(tz, 5000000000u));
+    }
+    test_expect_words(z, 4, 8);
+    for (uint32_t i = 0; i < 2; i++) {
+        rota_host_run *run = take(&disks[1]);
+        for (uint32_t w = 0; w < 4; w++) disks[1].words[w] = 30 + i;
+        rota_host_end(run, ROTA_OK);
+        assert_ok(rota_wait(ty[i], 5000000000u));
+    }
+    test_expect_words(y, 4, 32);
+    for (uint32_t i = 0; i < 3; i++) assert_int_equal(rota_poll(tx[i]), ROTA_BUSY);
+    for (uint32_t i = 0; i < 2; i++) {
+        rota_host_run *run = take(&disks[0]);
+        for (uint32_t w = 0; w < 4; w++) disks[0].words[w] = 10;
+        rota_host_end(run, ROTA_OK);
+    }
+    assert_ok(rota_wait(tx[2], 5000000000u));
+    test_expect_words(x, 4, 11);
+    rota_plan_release(plan_x);
+    rota_plan_release(plan_y);
+    rota_plan_release(more_x);
+    rota_plan_release(more_z);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    rota_buffer_release(z);
+}
+
 static rota_status at_once(void *user, void *const *operands, const uint64_t *operand_bytes,
                            uint32_t operand_count) {
     (void)user, (void)operands, (void)operand_bytes, (void)operand_count;
@@ -163,6 +208,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(it_is_waited_for, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(it_fails, runtime_setup, runtime_teardown),
+        cmocka_unit_test_setup_teardown(others_pass_it, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(it_is_left_out, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(wrong_ones_are_refused, runtime_setup, runtime_teardown),
     };
