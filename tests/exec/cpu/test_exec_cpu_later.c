@@ -33,7 +33,7 @@ static const rota_host_later later = {begin, skipped};
 
 static rota_host_run *take_run(later_kit *kit, uint32_t index) {
     rota_host_run *run;
-    const uint64_t deadline = rota_deadline_after(60000000000u);
+    const uint64_t deadline = rota_deadline_after(10000000000u);
     while (!(run = ra_exchange_acq_rel(&kit->begun[index % RUNS_MAX], NULL))) {
         assert_true(rota_clock_ns() < deadline);
         test_nap_us(20);
@@ -64,22 +64,32 @@ typedef struct opened {
     rota_exec_device *device;
     rota_exec_program *program;
     rota_exec_instance *instance;
-    rota_exec_memory *memory;
+    rota_exec_memory *memories[4];
+    uint32_t memory_count;
     kit_program *kit;
 } opened;
 
-static void make(opened *o, uint32_t workers, bool diagnostics, kit_program *p) {
+static void make_of(opened *o, uint32_t workers, bool diagnostics, kit_program *p, uint32_t memory_count) {
     o->device = kit_open(&o->host, workers, 2, diagnostics);
     o->kit = p;
     assert_ok(o->device->vtable->program_create(o->device, kit_finish(p, 0), &o->program));
-    assert_ok(o->device->vtable->memory_create(o->device, 64, 0, "m", &o->memory));
-    assert_ok(o->device->vtable->instance_create(o->device, o->program, &o->memory, &o->instance));
+    o->memory_count = memory_count;
+    for (uint32_t i = 0; i < memory_count; i++) {
+        assert_ok(o->device->vtable->memory_create(o->device, 64, 0, "m", &o->memories[i]));
+        memset(o->memories[i]->host, 0, 64);
+    }
+    assert_ok(o->device->vtable->instance_create(o->device, o->program, o->memories, &o->instance));
+}
+
+static void make(opened *o, uint32_t workers, bool diagnostics, kit_program *p) {
+    make_of(o, workers, diagnostics, p, 1);
 }
 
 static void end(opened *o) {
     o->device->vtable->instance_destroy(o->device, o->instance);
     o->device->vtable->program_destroy(o->device, o->program);
-    o->device->vtable->memory_destroy(o->device, o->memory);
+    for (uint32_t i = 0; i < o->memory_count; i++)
+        o->device->vtable->memory_destroy(o->device, o->memories[i]);
     kit_close(o->device);
     kit_free(o->kit);
 }
@@ -99,7 +109,7 @@ static void no_worker_waits(void **state) {
         make(&o, workers, false, p);
         kit_submit(o.device, o.instance, 0, 1, NULL, 0, NULL);
         rota_host_run *run = take_run(&runs, 0);
-        const uint64_t deadline = rota_deadline_after(60000000000u);
+        const uint64_t deadline = rota_deadline_after(10000000000u);
         while (!ra_load_acquire(&independent)) {
             assert_true(rota_clock_ns() < deadline);
             test_nap_us(20);
@@ -113,6 +123,55 @@ static void no_worker_waits(void **state) {
         kit_wait(&o.host, 0, 1);
         assert_int_equal(ra_load_acquire(&dependent), 1);
         assert_false(o.device->vtable->stuck_node(o.device, o.instance, &node));
+        end(&o);
+    }
+}
+
+static void add_noting(kit_program *p, const rota_exec_operand *operand) {
+    (void)kit_kernel(p, &count_kernel, NULL, 1, operand);
+}
+
+static void wait_for_notes(const _Atomic uint32_t *note, uint32_t count) {
+    const uint64_t deadline = rota_deadline_after(10000000000u);
+    while (ra_load_acquire(note) < count) {
+        assert_true(rota_clock_ns() < deadline);
+        test_nap_us(20);
+    }
+}
+
+/* Short nodes that would be gathered in one unit: each waits for what it comes after, and for nothing else that ends
+ * later. Two functions that end later, each with memory of its own and two nodes after it, and two that
+ * come after neither before and behind. */
+static void units_wait_for_no_others(void **state) {
+    (void)state;
+    for (uint32_t first_ended = 0; first_ended < 2; first_ended++) {
+        later_kit runs[2] = {{.at_once = ROTA_OK}, {.at_once = ROTA_OK}};
+        kit_program *p = kit_begin(10, 4, 0);
+        for (uint32_t l = 0; l < 2; l++) {
+            const rota_exec_operand after = kit_at(l, 0, 4, ROTA_READWRITE),
+                                    alone = kit_at(l + 2, 0, 4, ROTA_READWRITE);
+            add_noting(p, &alone);
+            add_later(p, &runs[l], 1, &after);
+            add_noting(p, &after);
+            add_noting(p, &after);
+            add_noting(p, &alone);
+        }
+        opened o;
+        make_of(&o, 2, false, p, 4);
+        const _Atomic uint32_t *notes[4];
+        for (uint32_t i = 0; i < 4; i++) notes[i] = o.memories[i]->host;
+        kit_submit(o.device, o.instance, 0, 1, NULL, 0, NULL);
+        wait_for_notes(notes[2], 2);
+        wait_for_notes(notes[3], 2);
+        rota_host_run *begun[2] = {take_run(&runs[0], 0), take_run(&runs[1], 0)};
+        assert_int_equal(ra_load_acquire(notes[0]) + ra_load_acquire(notes[1]), 0);
+        rota_host_end(begun[first_ended], ROTA_OK);
+        wait_for_notes(notes[first_ended], 2);
+        assert_int_equal(ra_load_acquire(notes[!first_ended]), 0);
+        assert_int_equal(ra_load_acquire(&o.host.timeline[0]), 0);
+        rota_host_end(begun[!first_ended], ROTA_OK);
+        kit_wait(&o.host, 0, 1);
+        for (uint32_t i = 0; i < 4; i++) assert_int_equal(ra_load_acquire(notes[i]), 2);
         end(&o);
     }
 }
@@ -228,8 +287,8 @@ static void close_abandons(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_worker_waits),   cmocka_unit_test(many_runs),
-        cmocka_unit_test(failures_are_told), cmocka_unit_test(close_waits),
-        cmocka_unit_test(close_abandons),
+        cmocka_unit_test(failures_are_told), cmocka_unit_test(units_wait_for_no_others),
+        cmocka_unit_test(close_waits),       cmocka_unit_test(close_abandons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
