@@ -24,8 +24,9 @@ typedef struct rota_engine_vtable {
     rota_status (*test)(rota_engine *engine, rota_engine_request *request, bool *out_over);
     /* Wants no message any more. It is over as soon as the engine can say so, if ever: until then its bytes stay. */
     void (*cancel)(rota_engine *engine, rota_engine_request *request);
-    /* Frees it, its last use by this rank. May wait for the other ranks, up to the deadline. */
-    void (*close)(rota_engine *engine, uint64_t deadline_ns);
+    /* Frees it, its last use by this rank, when no message is under way. Where `is_ended_together` it waits for the
+     * other ranks to come to it, which they are about to: for no longer than it takes. */
+    void (*close)(rota_engine *engine);
 } rota_engine_vtable;
 
 /* An engine's struct begins with this. */
@@ -33,6 +34,10 @@ struct rota_engine {
     const rota_engine_vtable *vtable;
     const char *kind; /* static */
     uint32_t rank, size;
+    uint32_t last_tag; /* the highest there is */
+    /* Ranks come to the end together: what was sent can't be taken back, and has to be taken before (drain.c). Else a
+     * message that was cancelled is over. */
+    bool is_ended_together;
 };
 
 #endif

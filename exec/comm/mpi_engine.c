@@ -67,8 +67,7 @@ static void cancel(rota_engine *engine, rota_engine_request *request) {
     (void)mpi->cancel(request);
 }
 
-static void close_engine(rota_engine *engine, uint64_t deadline_ns) {
-    (void)deadline_ns; /* who waits for this thread has it */
+static void close_engine(rota_engine *engine) {
     (void)mpi->end();
     free(engine);
     ra_store_release(&is_open, 0); /* pairs with rota_mpi_open */
@@ -93,10 +92,10 @@ rota_status rota_mpi_open(rota_engine **out_engine) {
         return rota_fail(ROTA_WRONG_STATE,
                          "MPI_COMM_WORLD is a communicator of this process already: split that one");
     rota_engine *engine = calloc(1, sizeof *engine);
-    uint32_t rank = 0, size = 0;
-    const int error = engine ? mpi->begin(&rank, &size) : 0;
+    uint32_t rank = 0, size = 0, last_tag = 0;
+    const int error = engine ? mpi->begin(&rank, &size, &last_tag) : 0;
     if (engine && !error) {
-        *engine = (rota_engine){&vtable, "mpi", rank, size};
+        *engine = (rota_engine){&vtable, "mpi", rank, size, last_tag, true};
         *out_engine = engine;
         return ROTA_OK;
     }

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* Of this table; another one is not taken. */
-#define ROTA_MPI_VERSION 1
+#define ROTA_MPI_VERSION 2
 #define ROTA_MPI_FUNCTION "rota_mpi_functions_get"
 #define ROTA_MPI_LIBRARY "librota_mpi.so.1"
 
@@ -18,7 +18,7 @@ typedef struct rota_mpi_functions {
     const char *library; /* "Open MPI 4.1.4": what it was built with; static */
     /* MPI_COMM_WORLD of this process, in a communicator of rota's own. MPI is initialised unless the application has;
      * -1: that was without MPI_THREAD_MULTIPLE, -2: MPI is finalised already, which it can't come back from. */
-    int (*begin)(uint32_t *out_rank, uint32_t *out_size);
+    int (*begin)(uint32_t *out_rank, uint32_t *out_size, uint32_t *out_last_tag);
     int (*send)(uint32_t to, uint32_t tag, const void *bytes, uint64_t size_bytes, void **out_request);
     int (*receive)(uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes, void **out_request);
     int (*test)(void *request, int *out_over);

@@ -143,9 +143,8 @@ static void end_world(world *ended) {
 }
 
 /* Who closes has cancelled all of its messages. */
-static void close_engine(rota_engine *base, uint64_t deadline_ns) {
+static void close_engine(rota_engine *base) {
     world *left = engine_of(base)->world;
-    (void)deadline_ns;
     (void)pthread_mutex_lock(&left->mutex);
     const bool is_last = --left->users == 0;
     (void)pthread_mutex_unlock(&left->mutex);
@@ -171,7 +170,7 @@ rota_status rota_threads_open(uint32_t size, rota_engine **out_engines) {
         rota_link_begin(&boxes[count].wanted);
         threads_engine *engine = calloc(1, sizeof *engine);
         if (!engine) break;
-        engine->base = (rota_engine){&vtable, "threads", count, size};
+        engine->base = (rota_engine){&vtable, "threads", count, size, UINT32_MAX, false};
         engine->world = made;
         out_engines[count] = &engine->base;
     }

@@ -2,7 +2,7 @@
  * Internal; not installed.
  *
  * All calls on one transport, and on those that were split from it, come from one thread at a time, its owner's. None
- * but close waits: a collective is posted, and gets on whenever `progress` is called. One is under way at a time; who
+ * waits: a collective is posted, and gets on whenever `progress` is called. One is under way at a time; who
  * calls keeps the order, which is that of the records and the same on all ranks.
  *
  * Before any byte of a collective moves the ranks compare what they are about to do: kind, type, count and name. Where
@@ -38,10 +38,12 @@ typedef struct rota_transport_vtable {
     void (*split)(rota_transport *transport, uint32_t color, uint32_t key);
     /* After a split that ended well: the group's, with a timeout and a name of its own; closed like any other. */
     rota_status (*take_split)(rota_transport *transport, const char *name, rota_transport **out_transport);
-    /* Frees it; what is under way has been aborted or is over. What others may still write late is kept for good, and
-     * *out_abandoned_bytes says how much. The last one of a process's ranks waits for the others up to the deadline
-     * where the library must (MPI_Finalize). */
-    void (*close)(rota_transport *transport, uint64_t deadline_ns, uint64_t *out_abandoned_bytes);
+    /* Gets on with closing it; what is under way has been aborted or is over. True: it is closed and gone. Others are
+     * told, and what they want of this rank from then on fails with that. Waits for nobody, but for the last one of a
+     * process's, which waits for the other ranks to come to their last one where the library must (MPI_Finalize): it
+     * is not over before, or before the deadline has passed. What others may still write then is kept for good, and
+     * *out_abandoned_bytes, set where it returns true, says how much. */
+    bool (*close)(rota_transport *transport, uint64_t deadline_ns, uint64_t *out_abandoned_bytes);
 } rota_transport_vtable;
 
 /* A transport's struct begins with this. */
@@ -52,5 +54,8 @@ struct rota_transport {
     uint32_t rank, size;
     uint64_t timeout_ns; /* counted from what moved last */
 };
+
+/* Closes it at once, and naps meanwhile: for who has nothing else to do. */
+void rota_transport_close(rota_transport *transport, uint64_t deadline_ns, uint64_t *out_abandoned_bytes);
 
 #endif

@@ -20,6 +20,7 @@
 #include "sched/ranks/parts.h"
 
 static const uint64_t default_timeout_ns = 20000000000u;
+static const uint64_t answer_late_ns = 100000000u; /* how long the thread may take for the answer after a deadline */
 static const uint64_t answer_ns = 5000000000u; /* how long the thread may take for what waits for nobody */
 
 /* ---- What is posted ---- */
@@ -36,10 +37,19 @@ void rota_communicator_notify(rota_communicator *communicator) {
     rota_rank_thread_call(communicator->thread, &rota_communicator_retain(communicator)->posted.look);
 }
 
+/* Neither closed nor about to be. */
+static bool is_open(const rota_under_way *own) {
+    return own->transport && !own->close;
+}
+
+static rota_status fail_closed(const rota_communicator *c) {
+    return rota_fail(ROTA_WRONG_STATE, "communicator '%s' is closed on rank %u", c->name, c->rank);
+}
+
 /* Begins what is posted, if nothing is under way. True: something is. */
 static bool begin_next(rota_communicator *c) {
     rota_under_way *own = &c->under_way;
-    if (ra_load_acquire(&c->posted.left_out) && own->transport) { /* pairs with the store in skipped */
+    if (ra_load_acquire(&c->posted.left_out) && is_open(own)) { /* pairs with the store in skipped */
         char cause[320];
         (void)snprintf(
             cause, sizeof cause,
@@ -50,9 +60,8 @@ static bool begin_next(rota_communicator *c) {
     if (own->run || own->split) return true;
     rota_host_run *run = ra_exchange_acq_rel(&c->posted.run, NULL); /* pairs with the store in begin */
     if (!run) return false;
-    if (!own->transport || ra_load_acquire(&c->posted.is_closed)) {
-        rota_host_end(
-            run, rota_fail(ROTA_WRONG_STATE, "communicator '%s' is closed on rank %u", c->name, c->rank));
+    if (!is_open(own) || ra_load_acquire(&c->posted.is_closed)) {
+        rota_host_end(run, fail_closed(c));
         return false;
     }
     own->run = run;
@@ -72,26 +81,52 @@ static void look_at_posted(rota_rank_call *call) {
 
 typedef struct asked_open {
     rota_rank_asked asked;
+    rota_rank_thread *thread;
     bool is_mpi;
     char name[64];
     uint64_t timeout_ns;
     rota_transport *transport;
 } asked_open;
 
-static void close_transport(rota_transport *transport, uint64_t timeout_ns) {
+/* A transport that nobody wants: closed beside what else the thread has. */
+typedef struct unwanted {
+    rota_rank_work work;
+    rota_transport *transport;
+    uint64_t deadline_ns;
+} unwanted;
+
+static bool look_at_unwanted(rota_rank_work *work, bool *out_moved) {
+    unwanted *own = (unwanted *)(void *)work;
     uint64_t abandoned;
-    transport->vtable->close(transport, rota_deadline_after(timeout_ns), &abandoned);
+    *out_moved = false;
+    if (!own->transport->vtable->close(own->transport, own->deadline_ns, &abandoned)) return true;
+    free(own);
+    return false;
+}
+
+/* On the thread. */
+static void close_unwanted(rota_rank_thread *thread, rota_transport *transport) {
+    const uint64_t deadline_ns = rota_deadline_after(transport->timeout_ns);
+    unwanted *own = malloc(sizeof *own);
+    uint64_t abandoned;
+    if (!own) {
+        rota_transport_close(transport, deadline_ns, &abandoned);
+        return;
+    }
+    *own = (unwanted){{.look = look_at_unwanted}, transport, deadline_ns};
+    rota_rank_thread_add(thread, &own->work);
 }
 
 static void open_on_thread(rota_rank_call *call) {
     asked_open *asked = (asked_open *)(void *)call;
     rota_engine *engine = NULL;
     rota_transport *made = NULL;
+    rota_rank_thread *thread = asked->thread;
     const uint64_t timeout_ns = asked->timeout_ns;
     rota_status status = asked->is_mpi ? rota_mpi_open(&engine) : rota_threads_open(1, &engine);
     if (status == ROTA_OK) status = rota_messages_open(engine, asked->name, timeout_ns, &made);
     asked->transport = made;
-    if (rota_rank_answer(&asked->asked, status) && made) close_transport(made, timeout_ns);
+    if (rota_rank_answer(&asked->asked, status) && made) close_unwanted(thread, made);
 }
 
 /* ---- Split on the thread ---- */
@@ -108,6 +143,10 @@ static void split_on_thread(rota_rank_call *call) {
     asked_split *asked = (asked_split *)(void *)call;
     rota_communicator *c = asked->communicator;
     rota_under_way *own = &c->under_way;
+    if (!is_open(own)) {
+        (void)rota_rank_answer(&asked->asked, fail_closed(c));
+        return;
+    }
     if (own->run || own->split) {
         (void)rota_rank_answer(
             &asked->asked,
@@ -126,7 +165,25 @@ static void end_split(rota_communicator *c, rota_status status) {
     if (status == ROTA_OK && asked->color != ROTA_COMMUNICATOR_NO_COLOR)
         status = transport->vtable->take_split(transport, asked->name, &made);
     asked->transport = made;
-    if (rota_rank_answer(&asked->asked, status) && made) close_transport(made, c->timeout_ns);
+    if (rota_rank_answer(&asked->asked, status) && made) close_unwanted(c->thread, made);
+}
+
+static void end_close(rota_communicator *c, uint64_t abandoned_bytes) {
+    rota_rank_asked *asked = c->under_way.close;
+    c->under_way.close = NULL;
+    c->under_way.transport = NULL;
+    (void)begin_next(c); /* what was posted meanwhile is refused */
+    const rota_status status =
+        abandoned_bytes
+            ? rota_fail(ROTA_TIMEOUT,
+                        "communicator '%s': other ranks did not come to their end, or messages of theirs; %llu bytes "
+                        "are kept for good",
+                        c->name, (unsigned long long)abandoned_bytes)
+            : ROTA_OK;
+    if (!rota_rank_answer(asked, status)) return;
+    /* Nobody waits for it, and lets go of what its owner had. */
+    rota_rank_thread_leave(c->thread);
+    rota_communicator_release(c);
 }
 
 /* rota_rank_work.look. */
@@ -134,6 +191,13 @@ static bool look_at_work(rota_rank_work *work, bool *out_moved) {
     rota_communicator *c = ROTA_STACK_OBJECT(work, rota_communicator, under_way.work);
     rota_under_way *own = &c->under_way;
     bool is_over;
+    if (own->close) {
+        uint64_t abandoned;
+        *out_moved = false;
+        if (!own->transport->vtable->close(own->transport, own->close_deadline_ns, &abandoned)) return true;
+        end_close(c, abandoned); /* from here on it may be gone */
+        return false;
+    }
     const rota_status status = own->transport->vtable->progress(own->transport, &is_over, out_moved);
     if (!is_over) return true;
     rota_host_run *run = own->run;
@@ -157,27 +221,19 @@ static void close_on_thread(rota_rank_call *call) {
     asked_close *asked = (asked_close *)(void *)call;
     rota_communicator *c = asked->communicator;
     rota_under_way *own = &c->under_way;
-    uint64_t abandoned = 0;
     if (own->run || own->split) {
         char cause[192];
         (void)snprintf(cause, sizeof cause,
                        "communicator '%s': rank %u closed it with a collective under way", c->name, c->rank);
         own->transport->vtable->abort(own->transport, cause);
         rota_rank_thread_remove(c->thread, &own->work);
+        /* After an abort the next look is the last one. */
         for (bool moved; own->run || own->split;) (void)look_at_work(&own->work, &moved);
     }
+    own->close = &asked->asked;
+    own->close_deadline_ns = asked->deadline_ns;
     (void)begin_next(c); /* what was posted meanwhile is refused */
-    own->transport->vtable->close(own->transport, asked->deadline_ns, &abandoned);
-    own->transport = NULL;
-    const rota_status status =
-        abandoned
-            ? rota_fail(
-                  ROTA_TIMEOUT,
-                  "communicator '%s': messages of other ranks did not come to their end; %llu bytes are "
-                  "kept for good",
-                  c->name, (unsigned long long)abandoned)
-            : ROTA_OK;
-    (void)rota_rank_answer(&asked->asked, status);
+    rota_rank_thread_add(c->thread, &own->work);
 }
 
 /* ---- Open ---- */
@@ -267,6 +323,7 @@ rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicato
         return rota_fail(ROTA_OUT_OF_MEMORY, "a communicator: no host memory");
     }
     const uint64_t timeout_ns = options->timeout_ns ? options->timeout_ns : default_timeout_ns;
+    asked->thread = made->thread;
     asked->is_mpi = is_mpi;
     asked->timeout_ns = timeout_ns;
     (void)snprintf(asked->name, sizeof asked->name, "%s", options->name ? options->name : "world");
@@ -289,7 +346,7 @@ static rota_status open_rank(rota_runtime *runtime, rota_engine *engine, const c
     rota_transport *transport;
     rota_status status = make_alone(runtime, &made);
     if (status != ROTA_OK) {
-        engine->vtable->close(engine, 0);
+        engine->vtable->close(engine);
         return status;
     }
     status = rota_messages_open(engine, name, timeout_ns, &transport);
@@ -329,7 +386,7 @@ rota_status rota_communicator_open_ranks(rota_runtime *const *runtimes, uint32_t
     if (status != ROTA_OK && count) { /* the last one tried has closed its engine */
         char text[ROTA_ERROR_MESSAGE_MAX];
         (void)snprintf(text, sizeof text, "%s", rota_last_error());
-        for (uint32_t i = count; i < size; i++) engines[i]->vtable->close(engines[i], 0);
+        for (uint32_t i = count; i < size; i++) engines[i]->vtable->close(engines[i]);
         for (uint32_t i = 0; i < count; i++) {
             (void)rota_communicator_close(out_communicators[i], 0);
             out_communicators[i] = NULL;
@@ -367,6 +424,7 @@ rota_status rota_communicator_open_split(rota_communicator *communicator, uint32
     *out_communicator = NULL;
     ROTA_GIVEN(communicator);
     ROTA_TRY(check_process(communicator));
+    if (ra_load_acquire(&communicator->posted.is_closed)) return fail_closed(communicator);
     /* What was submitted is over on this rank then; others' may not be, and their part of the split waits for that. */
     uint32_t unused;
     ROTA_TRY(rota_buffer_read(communicator->token, 0, &unused, sizeof unused));
@@ -410,15 +468,17 @@ typedef struct asked_abort {
 
 static void abort_on_thread(rota_rank_call *call) {
     asked_abort *asked = (asked_abort *)(void *)call;
-    rota_transport *transport = asked->communicator->under_way.transport;
-    transport->vtable->abort(transport, asked->cause);
-    (void)rota_rank_answer(&asked->asked, ROTA_OK);
+    rota_communicator *c = asked->communicator;
+    const rota_status status = is_open(&c->under_way) ? ROTA_OK : fail_closed(c);
+    if (status == ROTA_OK) c->under_way.transport->vtable->abort(c->under_way.transport, asked->cause);
+    (void)rota_rank_answer(&asked->asked, status);
 }
 
 rota_status rota_communicator_abort(rota_communicator *communicator, const char *cause) {
     ROTA_GIVEN(communicator);
     ROTA_GIVEN(cause);
     ROTA_TRY(check_process(communicator));
+    if (ra_load_acquire(&communicator->posted.is_closed)) return fail_closed(communicator);
     asked_abort *asked = (asked_abort *)(void *)rota_rank_ask(sizeof *asked, abort_on_thread);
     if (!asked) return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory", communicator->name);
     asked->communicator = communicator;
@@ -441,15 +501,17 @@ rota_status rota_communicator_close(rota_communicator *communicator, uint64_t ti
     asked_close *asked = (asked_close *)(void *)rota_rank_ask(sizeof *asked, close_on_thread);
     if (!asked) return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory", communicator->name);
     ra_store_release(&communicator->posted.is_closed, 1); /* pairs with begin_next */
+    rota_buffer *token = communicator->token;
+    const uint64_t deadline_ns = rota_deadline_after(timeout_ns ? timeout_ns : communicator->timeout_ns);
     asked->communicator = communicator;
-    asked->deadline_ns = rota_deadline_after(timeout_ns ? timeout_ns : communicator->timeout_ns);
+    asked->deadline_ns = deadline_ns;
     char what[128];
     (void)snprintf(what, sizeof what, "closing communicator '%s'", communicator->name);
     bool is_answered;
     const rota_status status =
-        rota_rank_wait(communicator->thread, &asked->asked, asked->deadline_ns, what, &is_answered);
-    rota_buffer_release(communicator->token);
-    if (!is_answered) return status; /* the thread is in its library still, and keeps the communicator */
+        rota_rank_wait(communicator->thread, &asked->asked, deadline_ns + answer_late_ns, what, &is_answered);
+    rota_buffer_release(token);
+    if (!is_answered) return status; /* the thread is in its library still, and has the communicator */
     rota_rank_forget(&asked->asked);
     rota_rank_thread_leave(communicator->thread);
     rota_communicator_release(communicator);

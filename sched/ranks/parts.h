@@ -25,9 +25,11 @@ typedef struct rota_posted {
 
 /* The thread's own. */
 typedef struct rota_under_way {
-    rota_rank_work work; /* in the thread's list while one of the two is there: */
+    rota_rank_work work; /* in the thread's list while one of the three is there: */
     rota_host_run *run;
     rota_rank_asked *split;
+    rota_rank_asked *close; /* by `close_deadline_ns` */
+    uint64_t close_deadline_ns;
     rota_transport *transport; /* NULL: closed */
 } rota_under_way;
 

@@ -15,7 +15,8 @@ typedef struct request {
     int is_receive, is_cancelled;
 } request;
 
-static int begin(uint32_t *out_rank, uint32_t *out_size) {
+static int begin(uint32_t *out_rank, uint32_t *out_size, uint32_t *out_last_tag) {
+    int *last_tag = NULL, has_last_tag = 0;
     int is_initialised = 0, is_finalised = 0, level = MPI_THREAD_SINGLE, rank = 0, size = 0;
     int error = MPI_Finalized(&is_finalised);
     if (error == MPI_SUCCESS && is_finalised) return -2;
@@ -33,6 +34,8 @@ static int begin(uint32_t *out_rank, uint32_t *out_size) {
     if (error == MPI_SUCCESS) error = MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
     if (error == MPI_SUCCESS) error = MPI_Comm_rank(world, &rank);
     if (error == MPI_SUCCESS) error = MPI_Comm_size(world, &size);
+    if (error == MPI_SUCCESS) error = MPI_Comm_get_attr(world, MPI_TAG_UB, &last_tag, &has_last_tag);
+    *out_last_tag = has_last_tag && last_tag ? (uint32_t)*last_tag : 32767; /* what each MPI has */
     *out_rank = (uint32_t)rank;
     *out_size = (uint32_t)size;
     return error;

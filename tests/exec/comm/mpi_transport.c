@@ -21,7 +21,7 @@ int main(void) {
     const uint32_t rank = transport->rank, size = transport->size;
     transport_contract(transport);
     uint64_t abandoned = 1;
-    transport->vtable->close(transport, rota_deadline_after(10000000000u), &abandoned);
+    rota_transport_close(transport, rota_deadline_after(10000000000u), &abandoned);
     rank_want(abandoned == 0, "%llu bytes abandoned", (unsigned long long)abandoned);
     rank_want(rota_mpi_open(&again) == ROTA_WRONG_STATE, "MPI comes back");
     if (rank == 0) (void)printf("the contract holds on %u ranks\n", size);

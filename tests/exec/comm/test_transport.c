@@ -40,15 +40,16 @@ static rota_status late_test(rota_engine *engine, rota_engine_request *request, 
 static void late_cancel(rota_engine *engine, rota_engine_request *request) {
     late_of(engine)->real->vtable->cancel(late_of(engine)->real, request);
 }
-static void late_close(rota_engine *engine, uint64_t deadline_ns) {
-    late_of(engine)->real->vtable->close(late_of(engine)->real, deadline_ns);
+static void late_close(rota_engine *engine) {
+    late_of(engine)->real->vtable->close(late_of(engine)->real);
     free(engine);
 }
 static const rota_engine_vtable late_vtable = {late_send, late_receive, late_test, late_cancel, late_close};
 
 static rota_engine *make_late(rota_engine *real) {
     late_engine *made = calloc(1, sizeof *made);
-    made->base = (rota_engine){&late_vtable, "late", real->rank, real->size};
+    made->base = (rota_engine){&late_vtable, "late", real->rank, real->size, real->last_tag,
+                                real->is_ended_together};
     made->real = real;
     made->random = real->rank + 77;
     return &made->base;
@@ -61,7 +62,7 @@ static void *run_rank(void *engine) {
     uint64_t abandoned = 1;
     rank_ok(rota_messages_open(engine, "world", 30000000000u, &transport));
     transport_contract(transport);
-    transport->vtable->close(transport, rota_deadline_after(10000000000u), &abandoned);
+    rota_transport_close(transport, rota_deadline_after(10000000000u), &abandoned);
     rank_want(abandoned == 0, "%llu bytes abandoned", (unsigned long long)abandoned);
     return NULL;
 }

@@ -38,7 +38,7 @@ static rota_transport *split_off(rota_transport *t, uint32_t color, const char *
 
 static void end(rota_transport *t) {
     uint64_t abandoned = 1;
-    t->vtable->close(t, rota_deadline_after(long_ns), &abandoned);
+    rota_transport_close(t, rota_deadline_after(long_ns), &abandoned);
     rank_want(abandoned == 0, "%llu bytes abandoned", (unsigned long long)abandoned);
 }
 
