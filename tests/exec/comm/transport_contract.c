@@ -242,7 +242,121 @@ static void abort_by_one(rota_transport *t) {
     end(own);
 }
 
+/* One rank ends it in the midst of a large one, after as many looks as `looks`: all end, and all close. Engines that
+ * can't take a message back end all the same: nothing is left over when the last transport closes. */
+static void ended_in_the_midst(rota_transport *t) {
+    const uint64_t count = 400000;
+    int32_t *x = values(t->rank, count * t->size), *y = malloc(count * t->size * sizeof *y);
+    for (uint32_t looks = 0; looks < 24; looks++) {
+        rota_transport *own = split_off(t, 0, "cut short");
+        const rota_collective c = {.kind = looks % 2 ? ROTA_COLLECTIVE_ALL_TO_ALL : ROTA_COLLECTIVE_BROADCAST,
+                                   .type = ROTA_COLLECTIVE_I32,
+                                   .peer = t->size - 1,
+                                   .count = count,
+                                   .input = x,
+                                   .output = y,
+                                   .name = "long one"};
+        own->vtable->post(own, &c);
+        bool is_over = false, moved;
+        for (uint32_t i = 0; t->rank == 0 && i < looks && !is_over; i++) {
+            (void)own->vtable->progress(own, &is_over, &moved);
+            test_nap_us(50);
+        }
+        if (t->rank == 0) own->vtable->abort(own, "in the midst of it");
+        const rota_status status = is_over ? ROTA_OK : finish(own);
+        rank_want(status == ROTA_NODE_FAILED || looks > 4, "%u looks: it went through", looks);
+        expect_ended(own, "in the midst of it");
+        end(own);
+    }
+    free(x);
+    free(y);
+}
+
+/* Who has ended its part leaves at once, by an abort or by closing. The others have all that they need, so theirs ends
+ * well; only what comes after fails. */
+static void left_after_the_end(rota_transport *t) {
+    const uint64_t count = 30000;
+    int32_t *x = values(t->rank, count), *y = malloc(count * t->size * sizeof *y);
+    for (uint32_t i = 0; i < 60; i++) {
+        rota_transport *own = split_off(t, 0, "left");
+        const rota_collective c = {.kind = i % 2 ? ROTA_COLLECTIVE_ALL_GATHER : ROTA_COLLECTIVE_ALL_REDUCE,
+                                   .type = ROTA_COLLECTIVE_I32,
+                                   .count = count,
+                                   .input = x,
+                                   .output = y,
+                                   .name = "the last one"};
+        rank_ok(carry_out(own, &c));
+        if (i % 2) rank_want(y[count * (t->size - 1)] == value(t->size - 1, 0), "not what was gathered");
+        const uint32_t who = i / 2 % t->size;
+        if (t->rank == who && i % 4 < 2) {
+            end(own);
+            continue;
+        }
+        if (t->rank == who) own->vtable->abort(own, "it has had enough");
+        expect_ended(own, i % 4 < 2 ? "closed it" : "it has had enough");
+        end(own);
+    }
+    free(x);
+    free(y);
+}
+
+/* A timeout shorter than what lies between two looks. */
+static void a_short_timeout(rota_transport *t) {
+    rota_transport *own = split_off(t, 0, "short");
+    const rota_collective barrier = {.kind = ROTA_COLLECTIVE_BARRIER, .name = "barrier"};
+    own->timeout_ns = 150000;
+    if (t->rank == t->size - 1) test_nap_ms(400);
+    const uint64_t begin = rota_clock_ns();
+    rank_want(carry_out(own, &barrier) == ROTA_NODE_FAILED, "it did not wait for rank %u", t->size - 1);
+    rank_want(rota_clock_ns() - begin < 300000000u, "it took %llu us",
+              (unsigned long long)(rota_clock_ns() - begin) / 1000);
+    end(own);
+}
+
 /* ---- Groups ---- */
+
+static void finish_both(rota_transport *a, rota_transport *b) {
+    bool is_over[2] = {false, false}, moved;
+    const uint64_t deadline = rota_deadline_after(long_ns);
+    while (!is_over[0] || !is_over[1]) {
+        if (!is_over[0]) rank_ok(a->vtable->progress(a, &is_over[0], &moved));
+        if (!is_over[1]) rank_ok(b->vtable->progress(b, &is_over[1], &moved));
+        rank_want(rota_clock_ns() < deadline, "rank %u: they do not end", a->rank);
+        test_nap_us(20);
+    }
+}
+
+/* Splits of two transports at once; then a collective on each of the two groups at once, begun in one order on some
+ * ranks and in the other on the others: none gets what is the other's. */
+static void two_splits_at_once(rota_transport *t) {
+    for (uint32_t turn = 0; turn < 20; turn++) {
+        rota_transport *other = split_off(t, 0, "other"), *parents[2] = {t, other}, *made[2];
+        const uint32_t first = (t->rank + turn) % 2;
+        for (uint32_t i = 0; i < 2; i++) {
+            rota_transport *parent = parents[(i + first) % 2];
+            parent->vtable->split(parent, 1, parent == t ? 0 : t->size - t->rank);
+        }
+        finish_both(t, other);
+        for (uint32_t i = 0; i < 2; i++) rank_ok(parents[i]->vtable->take_split(parents[i], "alike", &made[i]));
+        int32_t x[2] = {(int32_t)t->rank, 1000 + (int32_t)t->rank}, y[2] = {0, 0};
+        for (uint32_t i = 0; i < 2; i++) {
+            const uint32_t which = (i + first) % 2;
+            const rota_collective c = {.kind = ROTA_COLLECTIVE_ALL_REDUCE,
+                                       .type = ROTA_COLLECTIVE_I32,
+                                       .count = 1,
+                                       .input = &x[which],
+                                       .output = &y[which],
+                                       .name = "sum"};
+            made[which]->vtable->post(made[which], &c);
+        }
+        finish_both(made[0], made[1]);
+        const int32_t size = (int32_t)t->size, ranks = size * (size - 1) / 2;
+        rank_want(y[0] == ranks && y[1] == 1000 * size + ranks, "sums %d and %d", y[0], y[1]);
+        end(made[0]);
+        end(made[1]);
+        end(other);
+    }
+}
 
 /* Groups of groups, in use in turns: none gets what is another's. */
 static void groups(rota_transport *t) {
@@ -281,7 +395,11 @@ void transport_contract(rota_transport *t) {
     differences(t);
     a_rank_that_is_late(t);
     abort_by_one(t);
+    ended_in_the_midst(t);
+    left_after_the_end(t);
+    a_short_timeout(t);
     groups(t);
+    two_splits_at_once(t);
     const rota_collective barrier = {.kind = ROTA_COLLECTIVE_BARRIER, .name = "last"};
     rank_ok(carry_out(t, &barrier));
 }
