@@ -79,6 +79,9 @@ typedef struct rota_after {
     rota_node later, earlier;
 } rota_after;
 
+/* Which collectives a lane has of each communicator, and which number the graph has there: of sched/ranks. */
+typedef struct rota_listed_collectives rota_listed_collectives;
+
 struct rota_recorder {
     rota_graph *graph;
     uint64_t order_key;
@@ -102,6 +105,7 @@ struct rota_recorder {
     uint64_t held_count, held_capacity;
     size_t held_usable;
     rota_buffer *recent[64];
+    rota_listed_collectives *collectives;
 };
 
 #define ROTA_GRAPH_SLOTS_MAX 65536
@@ -137,7 +141,8 @@ struct rota_graph {
     rota_set slot_names; /* of rota_slot_info */
     rota_rewrite_hook *hooks;
     uint32_t hook_count, hook_capacity;
-    rota_release_fn release; /* of what nodes borrow */
+    rota_listed_collectives *collectives; /* of all lanes, the first of each communicator's */
+    rota_release_fn release;              /* of what nodes borrow */
     void *user;
 };
 

@@ -9,7 +9,7 @@ static bool has_peer(uint32_t kind) {
     return kind == ROTA_COLLECTIVE_BROADCAST || rota_collective_is_of_two((rota_collective_kind)kind);
 }
 
-void rota_announce(const rota_collective *collective, uint64_t number, rota_announcement *out) {
+static void announce_itself(const rota_collective *collective, uint64_t number, rota_announcement *out) {
     memset(out, 0, sizeof *out); /* padding, too: it is sent */
     out->kind = collective->kind;
     out->number = number;
@@ -21,6 +21,20 @@ void rota_announce(const rota_collective *collective, uint64_t number, rota_anno
     if (rota_collective_reduces(collective->kind)) out->reduction = collective->reduction;
 }
 
+static void announce_place(const rota_collective_place *place, rota_announcement *out) {
+    (void)snprintf(out->graph, sizeof out->graph, "%s", place->graph ? place->graph : "");
+    (void)snprintf(out->lane, sizeof out->lane, "%s", place->lane ? place->lane : "");
+    out->graph_number = place->graph_number;
+    out->index = place->index;
+    out->list_count = place->list_count;
+}
+
+void rota_announce(const rota_collective *collective, uint64_t number, rota_announcement *out) {
+    announce_itself(collective, number, out);
+    /* What two ranks say to each other they may record anywhere. */
+    if (!rota_collective_is_of_two(collective->kind)) announce_place(&collective->place, out);
+}
+
 void rota_announcement_describe(const rota_announcement *a, char *out_text, size_t capacity) {
     (void)snprintf(out_text, capacity, "%s '%.*s' (%s %llu)",
                    rota_collective_kind_text((rota_collective_kind)a->kind), ROTA_ANNOUNCED_NAME - 1, a->name,
@@ -30,7 +44,8 @@ void rota_announcement_describe(const rota_announcement *a, char *out_text, size
 
 /* With all that is compared. */
 static void describe_whole(const rota_announcement *a, char *out_text, size_t capacity) {
-    char name[160], what[64] = "", whom[32] = "";
+    char name[160], what[64] = "", whom[32] = "", where[160] = "", number[32] = "";
+    if (a->graph_number) (void)snprintf(number, sizeof number, " (%u of that name)", a->graph_number + 1);
     rota_announcement_describe(a, name, sizeof name);
     const bool reduces = rota_collective_reduces((rota_collective_kind)a->kind);
     if (a->kind != ROTA_COLLECTIVE_BARRIER)
@@ -41,7 +56,19 @@ static void describe_whole(const rota_announcement *a, char *out_text, size_t ca
     if (has_peer(a->kind))
         (void)snprintf(whom, sizeof whom, a->kind == ROTA_COLLECTIVE_SEND ? " to rank %u" : " from rank %u",
                        a->peer);
-    (void)snprintf(out_text, capacity, "%s%s%s", name, what, whom);
+    if (a->index)
+        (void)snprintf(where, sizeof where, ", number %u of %u in lane '%.*s' of graph '%.*s'%s", a->index,
+                       a->list_count, ROTA_ANNOUNCED_LANE - 1, a->lane, ROTA_ANNOUNCED_GRAPH - 1, a->graph,
+                       number);
+    (void)snprintf(out_text, capacity, "%s%s%s%s", name, what, whom, where);
+}
+
+/* A lane that has more than the other one's is found at the last one that both have: all before are compared by
+ * themselves, so that the first which differs is named. */
+static bool are_alike(const rota_announcement *a, const rota_announcement *b) {
+    rota_announcement other = *b;
+    if (a->index < a->list_count && b->index < b->list_count) other.list_count = a->list_count;
+    return memcmp(a, &other, sizeof other) == 0;
 }
 
 /* A send and the receive that it is for; their nodes have names of their own. */
@@ -57,8 +84,8 @@ static bool is_pair(uint32_t rank_a, const rota_announcement *a, uint32_t rank_b
 bool rota_announcements_agree(const char *communicator, uint32_t rank_a, const rota_announcement *a,
                               uint32_t rank_b, const rota_announcement *b, char *out_cause, size_t capacity) {
     const bool is_of_two = rota_collective_is_of_two((rota_collective_kind)a->kind);
-    if (is_of_two ? is_pair(rank_a, a, rank_b, b) : memcmp(a, b, sizeof *a) == 0) return true;
-    char text_a[320], text_b[320];
+    if (is_of_two ? is_pair(rank_a, a, rank_b, b) : are_alike(a, b)) return true;
+    char text_a[400], text_b[400];
     describe_whole(a, text_a, sizeof text_a);
     describe_whole(b, text_b, sizeof text_b);
     (void)snprintf(out_cause, capacity,

@@ -5,7 +5,7 @@
 #include "exec/comm/agreement.h"
 #include "exec/comm/engine.h"
 
-enum { ROTA_MESSAGES_CAUSE = 640 };
+enum { ROTA_MESSAGES_CAUSE = 960 };
 
 /* Tags of a transport: its number times ROTA_MESSAGES_CHANNELS, and */
 typedef enum rota_messages_channel {

@@ -217,6 +217,64 @@ static void communicators_in_cross_order(void **state) {
     close_runtimes(2, runtimes);
 }
 
+/* Nodes without names and of one size, of two graphs, or of two lanes of one, in another order on one rank; and a lane that
+ * has one more there. All are told apart at the first that differs, on both ranks, with both said. */
+static void unnamed_ones_are_told_apart(void **state) {
+    (void)state;
+    static const char *const said[3][2] = {
+        {"rank 0 is at all_reduce 'all_reduce' (collective 1) of 2 f32, by sum, number 1 of 1 in lane 'key 0' of graph "
+         "'graph', rank 1",
+         "of graph 'graph' (2 of that name)"},
+        {"number 1 of 1 in lane 'left' of graph 'graph'", "number 1 of 1 in lane 'right' of graph 'graph'"},
+        {"number 1 of 1 in lane 'key 0'", "number 1 of 2 in lane 'key 0'"}};
+    for (uint32_t what = 0; what < 3; what++) {
+        rota_runtime *runtimes[2];
+        rota_communicator *communicators[2];
+        rota_plan *plans[2][2] = {{NULL, NULL}, {NULL, NULL}};
+        rota_tensor x[2][2];
+        rota_ticket tickets[2];
+        const float ones[2] = {1, 1};
+        open_runtimes(2, runtimes);
+        const rota_communicator_options options = ROTA_COMMUNICATOR_OPTIONS(.timeout_ns = 5000000000u);
+        assert_ok(rota_communicator_open_ranks(runtimes, 2, &options, communicators));
+        for (uint32_t r = 0; r < 2; r++) {
+            for (uint32_t i = 0; i < 2; i++) x[r][i] = tensor_of(runtimes[r], 2, ones);
+            if (what == 0) {
+                for (uint32_t p = 0; p < 2; p++)
+                    plans[r][p] = all_reduce_plan(runtimes[r], communicators[r], x[r][p]);
+            } else if (what == 1) {
+                recorded_graph g = begin_graph();
+                rota_recorder_close(g.recorder);
+                for (uint32_t lane = 0; lane < 2; lane++) {
+                    rota_tape_destroy(g.tape);
+                    assert_ok(rota_recorder_open(g.graph, (lane + r) % 2 + 1, lane ? "right" : "left", &g.recorder));
+                    assert_ok(rota_tape_create(g.recorder, NULL, &g.tape));
+                    assert_ok(rota_op_all_reduce_into(g.tape, communicators[r], x[r][lane], ROTA_COLLECTIVE_SUM,
+                                                      x[r][lane]));
+                    if (!lane) rota_recorder_close(g.recorder);
+                }
+                plans[r][0] = compile_graph(runtimes[r], &g);
+            } else {
+                recorded_graph g = begin_graph();
+                for (uint32_t i = 0; i < r + 1; i++)
+                    assert_ok(rota_op_all_reduce_into(g.tape, communicators[r], x[r][i], ROTA_COLLECTIVE_SUM, x[r][i]));
+                plans[r][0] = compile_graph(runtimes[r], &g);
+            }
+            assert_ok(rota_submit(plans[r][what == 0 && r ? 1 : 0], NULL, &tickets[r]));
+        }
+        for (uint32_t r = 0; r < 2; r++) {
+            assert_status(rota_wait(tickets[r], 3000000000u), ROTA_NODE_FAILED);
+            for (uint32_t i = 0; i < 2; i++) expect_said(said[what][i]);
+        }
+        for (uint32_t r = 0; r < 2; r++) {
+            for (uint32_t i = 0; i < 2; i++) rota_buffer_release(x[r][i].buffer);
+            for (uint32_t i = 0; i < 2; i++) rota_plan_release(plans[r][i]);
+            assert_ok(rota_communicator_close(communicators[r], 0));
+        }
+        close_runtimes(2, runtimes);
+    }
+}
+
 /* One rank closes while a collective is under way: it ends on both, by that sentence; what comes fails. */
 static void closed_in_use(void **state) {
     (void)state;
@@ -332,6 +390,7 @@ int main(void) {
         cmocka_unit_test(ranks_share_a_worker),
         cmocka_unit_test(plans_are_ordered_by_the_communicator),
         cmocka_unit_test(communicators_in_cross_order),
+        cmocka_unit_test(unnamed_ones_are_told_apart),
         cmocka_unit_test(closed_in_use),
         cmocka_unit_test(lives),
         cmocka_unit_test(wrong_calls),
