@@ -196,7 +196,8 @@ typedef struct rota_host_later {
 } rota_host_later;
 
 /* The run's end: its results are in their memory, or (not ROTA_OK, by rota_fail on this thread) the node has failed.
- * What the caller wrote before is seen by what depends on the node. `run` is gone with it. Any thread; lock-free. A
+ * What the caller wrote before is seen by what depends on the node. `run` is gone with it, and
+ * with the plan; until then a second end is ignored, unless another run of the node has begun. Any thread; lock-free. A
  * device is closed only when all runs have ended; one that has not by close's deadline is abandoned with it
  * (rota_devices_abandoned), and its end is then nobody's. NULL is ignored. */
 ROTA_API void rota_host_end(rota_host_run *run, rota_status status);

@@ -25,7 +25,8 @@ typedef struct rota_communicator_options {
     size_t struct_size; /* sizeof, by ROTA_COMMUNICATOR_OPTIONS() */
     const char *name;   /* for messages, cut at 63 characters; NULL: "world" */
     /* What carries the bytes. "mpi": MPI_COMM_WORLD, between processes that mpirun or srun started. "alone": one rank,
-     * this one. NULL: "mpi" in a process that was started so, else "alone". */
+     * this one. NULL: "mpi" in a process that was started so, else "alone". Where torchrun or srun says that there are
+     * several, and MPI was not told of them, both but "alone" are UNSUPPORTED. */
     const char *transport;
     /* How long a collective waits for another rank that neither comes nor sends; and how long opening waits for all
      * ranks. 0: 20 s, less than a runtime's 30, so that who waits for the ticket is told which rank it was. */
@@ -66,14 +67,15 @@ ROTA_API rota_status rota_communicator_open_split(rota_communicator *communicato
                                                   uint32_t key, const char *name,
                                                   rota_communicator **out_communicator);
 
-/* Ends the communicator on all ranks, with this sentence: what is under way fails on each, and what comes. Without it
+/* Ends the communicator on all ranks, with this sentence: what is under way fails on each, but where this rank has done
+ * its part of it, and what comes. Without it
  * the others learn of a rank that gives up only when they have waited for it. INVALID_ARGUMENT, WRONG_STATE (closed),
  * TIMEOUT. May block for moments. */
 ROTA_API rota_status rota_communicator_abort(rota_communicator *communicator, const char *cause);
 
-/* Closes this rank: collectives of it that are under way fail, on all ranks, and so does each that comes, with
- * WRONG_STATE. Graphs and plans that name it may live on. The last one of MPI's in a process waits for all other ranks
- * to close (MPI_Finalize). Ends at its deadline: TIMEOUT, and what a rank that does not answer may still touch is kept
+/* Closes this rank: collectives of it that are under way fail, on all ranks, and so does each that comes, here with
+ * WRONG_STATE, elsewhere with a sentence that says so. Graphs and plans that name it may live on. The last one of MPI's in a process waits for all other ranks
+ * to close their last one (MPI_Finalize); others of the process go on meanwhile. Ends at its deadline: TIMEOUT, and what a rank that does not answer may still touch is kept
  * for good. `timeout_ns` 0: the communicator's. No other call on it may be running. In a child after a fork, where each
  * other call is WRONG_STATE, it only frees. NULL is ignored. */
 ROTA_API rota_status rota_communicator_close(rota_communicator *communicator, uint64_t timeout_ns);

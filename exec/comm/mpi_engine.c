@@ -80,6 +80,18 @@ bool rota_mpi_is_started(void) {
     return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE") || getenv("PMIX_RANK");
 }
 
+static uint32_t count_in(const char *variable) {
+    const char *text = getenv(variable);
+    return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
+}
+
+const char *rota_mpi_other_launcher(uint32_t *out_ranks) {
+    /* WORLD_SIZE alone may be anybody's. */
+    if (getenv("TORCHELASTIC_RUN_ID") && (*out_ranks = count_in("WORLD_SIZE")) > 1) return "torchrun";
+    if ((*out_ranks = count_in("SLURM_STEP_NUM_TASKS")) > 1) return "srun";
+    return NULL;
+}
+
 rota_status rota_mpi_open(rota_engine **out_engine) {
     (void)pthread_once(&load_once, load);
     if (!mpi)

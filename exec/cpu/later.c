@@ -19,6 +19,8 @@
 
 static void end_run(rota_host_run *run, rota_status status, const char *message) {
     rota_cpu_later_state *later = (rota_cpu_later_state *)(void *)run;
+    /* Pairs with the store in begin. A second end of one run: nobody's. */
+    if (!ra_exchange_acq_rel(&later->is_open, 0)) return;
     rota_cpu_device *device = later->device;
     rota_cpu_task *task = &later->unit->task;
     later->status = status;
@@ -34,16 +36,19 @@ void rota_cpu_later_init(rota_cpu_later_state *later, rota_cpu_device *device, r
     later->device = device;
     later->unit = unit;
     atomic_init(&later->node, ROTA_CPU_NONE);
+    atomic_init(&later->is_open, 0);
 }
 
 bool rota_cpu_later_begin(rota_cpu_later_state *later, const rota_cpu_record *record, void *const *operands,
                           const uint64_t *operand_bytes, rota_status *out_status) {
     rota_cpu_device *device = later->device;
     ra_store_relaxed(&later->node, record->node);
+    ra_store_release(&later->is_open, 1);       /* pairs with end_run */
     ra_fetch_add_relaxed(&device->end.runs, 1); /* published by the worker's end */
     const rota_status status =
         record->fn.later->begin(record->u.user, operands, operand_bytes, record->operand_count, &later->run);
     if (status == ROTA_OK) return true;
+    ra_store_relaxed(&later->is_open, 0);
     ra_store_relaxed(&later->node, ROTA_CPU_NONE);
     ra_fetch_sub_acq_rel(&device->end.runs, 1); /* as in end_run */
     *out_status = status;

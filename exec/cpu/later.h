@@ -15,7 +15,8 @@ typedef struct rota_cpu_later_state {
     rota_host_run run; /* first: what `begin` is given */
     rota_cpu_device *device;
     rota_cpu_unit_state *unit;
-    _Atomic uint32_t node; /* that runs, for stuck_node; ROTA_CPU_NONE: none */
+    _Atomic uint32_t is_open; /* it was begun and has not ended */
+    _Atomic uint32_t node;    /* that runs, for stuck_node; ROTA_CPU_NONE: none */
     rota_status status;
     bool watched; /* report success */
     uint64_t begin_ns;

@@ -290,7 +290,15 @@ static void give_transport(rota_communicator *c, rota_transport *transport) {
 }
 
 static rota_status find_transport(const char *named, bool *out_is_mpi) {
-    *out_is_mpi = named ? strcmp(named, "mpi") == 0 : rota_mpi_is_started();
+    const bool is_started = rota_mpi_is_started();
+    uint32_t ranks;
+    const char *launcher = is_started ? NULL : rota_mpi_other_launcher(&ranks);
+    *out_is_mpi = named ? strcmp(named, "mpi") == 0 : is_started;
+    if (launcher && (!named || *out_is_mpi))
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "a communicator of %u ranks that %s started without MPI: start them by mpirun, or by srun "
+                         "with --mpi; a rank that is to be alone says so by transport \"alone\"",
+                         ranks, launcher);
     if (!named || *out_is_mpi || strcmp(named, "alone") == 0) return ROTA_OK;
     return rota_fail(ROTA_UNSUPPORTED, "a communicator by transport '%s', expected \"mpi\" or \"alone\"",
                      named);

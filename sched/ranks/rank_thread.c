@@ -5,6 +5,7 @@
  * LEFT by who asked; whichever comes second knows of the other, and exactly one of the two has what was made. */
 #include "sched/ranks/rank_thread.h"
 
+#include <fenv.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,8 @@ static void rest(rota_rank_thread *thread, uint64_t moved_ns) {
 
 static void *run(void *argument) {
     rota_rank_thread *thread = argument;
+    /* It combines elements: not as whoever started it had its numbers rounded or flushed. */
+    (void)fesetenv(FE_DFL_ENV);
     uint64_t moved_ns = rota_clock_ns();
     for (;;) {
         /* Before the calls: what was pushed before the last user left is taken. */

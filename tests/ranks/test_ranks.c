@@ -1,6 +1,9 @@
 /* Ranks that are threads of this process, 1 to 4 of them, each with a runtime of its own: the cases of rank_cases.c.
  * And what is about one process: ranks that share a runtime and a graph, lives, closing, errors. */
 #include <pthread.h>
+#if defined(__SSE__)
+#include <xmmintrin.h>
+#endif
 
 #include "tests/kit/nap.h"
 #include "tests/kit/support.h"
@@ -309,6 +312,98 @@ static void closed_in_use(void **state) {
     close_runtimes(2, runtimes);
 }
 
+/* Several ranks of a launcher that MPI was not told of are not taken for one that is alone. */
+static void other_launchers_are_noticed(void **state) {
+    (void)state;
+    rota_runtime *runtime;
+    rota_communicator *communicator;
+    const rota_communicator_options alone = ROTA_COMMUNICATOR_OPTIONS(.transport = "alone");
+    const rota_communicator_options mpi = ROTA_COMMUNICATOR_OPTIONS(.transport = "mpi");
+    open_runtimes(1, &runtime);
+    (void)setenv("TORCHELASTIC_RUN_ID", "none", 1);
+    (void)setenv("WORLD_SIZE", "4", 1);
+    assert_status(rota_communicator_open(runtime, NULL, &communicator), ROTA_UNSUPPORTED);
+    expect_said("4 ranks that torchrun started without MPI");
+    assert_null(communicator);
+    assert_status(rota_communicator_open(runtime, &mpi, &communicator), ROTA_UNSUPPORTED);
+    (void)unsetenv("TORCHELASTIC_RUN_ID");
+    (void)setenv("SLURM_STEP_NUM_TASKS", "2", 1);
+    assert_status(rota_communicator_open(runtime, NULL, &communicator), ROTA_UNSUPPORTED);
+    expect_said("2 ranks that srun started without MPI");
+    assert_ok(rota_communicator_open(runtime, &alone, &communicator));
+    assert_ok(rota_communicator_close(communicator, 0));
+    (void)unsetenv("SLURM_STEP_NUM_TASKS");
+    assert_ok(rota_communicator_open(runtime, NULL, &communicator)); /* WORLD_SIZE may be anybody's */
+    assert_int_equal(rota_communicator_size(communicator), 1);
+    assert_ok(rota_communicator_close(communicator, 0));
+    (void)unsetenv("WORLD_SIZE");
+    close_runtimes(1, &runtime);
+}
+
+#if defined(__SSE__)
+/* Sums of numbers that whoever opened the communicator has flushed to zero. */
+static void subnormals_are_not_flushed(void **state) {
+    (void)state;
+    rota_runtime *runtimes[2];
+    rota_communicator *communicators[2];
+    rota_ticket tickets[2];
+    rota_tensor x[2];
+    rota_plan *plans[2];
+    const float small = 1e-40f;
+    open_runtimes(2, runtimes);
+    const unsigned before = _mm_getcsr();
+    _mm_setcsr(before | 0x8040); /* flush results, take operands for zero */
+    assert_ok(rota_communicator_open_ranks(runtimes, 2, NULL, communicators));
+    _mm_setcsr(before);
+    for (uint32_t r = 0; r < 2; r++) {
+        x[r] = tensor_of(runtimes[r], 1, &small);
+        plans[r] = all_reduce_plan(runtimes[r], communicators[r], x[r]);
+        assert_ok(rota_submit(plans[r], NULL, &tickets[r]));
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        float got;
+        assert_ok(rota_wait(tickets[r], 0));
+        assert_ok(rota_buffer_read(x[r].buffer, 0, &got, sizeof got));
+        assert_true(got == small + small && got > 0);
+        rota_plan_release(plans[r]);
+        rota_buffer_release(x[r].buffer);
+        assert_ok(rota_communicator_close(communicators[r], 0));
+    }
+    close_runtimes(2, runtimes);
+}
+#endif
+
+/* While a graph names it, what is called on a closed one is refused. */
+static void calls_after_close(void **state) {
+    (void)state;
+    rota_runtime *runtimes[2];
+    rota_communicator *communicators[2], *none;
+    const float one = 1;
+    open_runtimes(2, runtimes);
+    assert_ok(rota_communicator_open_ranks(runtimes, 2, NULL, communicators));
+    const rota_tensor x = tensor_of(runtimes[0], 1, &one);
+    rota_plan *plan = all_reduce_plan(runtimes[0], communicators[0], x);
+    assert_ok(rota_communicator_close(communicators[0], 0));
+    assert_status(rota_communicator_abort(communicators[0], "too late"), ROTA_WRONG_STATE);
+    expect_said("communicator 'world' is closed on rank 0");
+    assert_status(rota_communicator_open_split(communicators[0], 0, 0, NULL, &none), ROTA_WRONG_STATE);
+    assert_null(none);
+    /* The other one is told as soon as it wants something of it. */
+    rota_ticket ticket;
+    const rota_tensor y = tensor_of(runtimes[1], 1, &one);
+    rota_plan *other = all_reduce_plan(runtimes[1], communicators[1], y);
+    assert_ok(rota_submit(other, NULL, &ticket));
+    assert_status(rota_wait(ticket, 5000000000u), ROTA_NODE_FAILED);
+    expect_said("communicator 'world': rank 0 closed it");
+    assert_status(rota_communicator_open_split(communicators[1], 0, 0, NULL, &none), ROTA_NODE_FAILED);
+    assert_ok(rota_communicator_close(communicators[1], 0));
+    rota_plan_release(plan);
+    rota_plan_release(other);
+    rota_buffer_release(x.buffer);
+    rota_buffer_release(y.buffer);
+    close_runtimes(2, runtimes);
+}
+
 /* What names a communicator may outlive it, and the runtime may go before it. */
 static void lives(void **state) {
     (void)state;
@@ -392,6 +487,11 @@ int main(void) {
         cmocka_unit_test(communicators_in_cross_order),
         cmocka_unit_test(unnamed_ones_are_told_apart),
         cmocka_unit_test(closed_in_use),
+        cmocka_unit_test(other_launchers_are_noticed),
+#if defined(__SSE__)
+        cmocka_unit_test(subnormals_are_not_flushed),
+#endif
+        cmocka_unit_test(calls_after_close),
         cmocka_unit_test(lives),
         cmocka_unit_test(wrong_calls),
     };

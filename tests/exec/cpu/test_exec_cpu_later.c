@@ -241,6 +241,27 @@ static void failures_are_told(void **state) {
     end(&o);
 }
 
+/* A second end of a run is nobody's: nothing comes twice, and nothing stands still. */
+static void ended_twice(void **state) {
+    (void)state;
+    later_kit runs = {.at_once = ROTA_OK};
+    kit_program *p = kit_begin(2, 2, 0);
+    const rota_exec_operand first = kit_at(0, 0, 4, ROTA_READWRITE), second = kit_at(1, 0, 4, ROTA_READWRITE);
+    add_later(p, &runs, 1, &first);
+    add_later(p, &runs, 1, &second); /* keeps the work, and so the first run's memory */
+    opened o;
+    make_of(&o, 1, false, p, 2);
+    for (uint64_t i = 1; i <= 50; i++) {
+        kit_submit(o.device, o.instance, 0, i, NULL, 0, NULL);
+        rota_host_run *run = take_run(&runs, 2 * ((uint32_t)i - 1));
+        for (uint32_t twice = 0; twice < 3; twice++) rota_host_end(run, ROTA_OK);
+        rota_host_end(take_run(&runs, 2 * ((uint32_t)i - 1) + 1), ROTA_OK);
+        kit_wait(&o.host, 0, i);
+    }
+    assert_int_equal(ra_load_acquire(&runs.begins), 100);
+    end(&o);
+}
+
 static void *end_in_a_while(void *user) {
     test_nap_us(50000);
     rota_host_end(user, ROTA_OK);
@@ -288,7 +309,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_worker_waits),   cmocka_unit_test(many_runs),
         cmocka_unit_test(failures_are_told), cmocka_unit_test(units_wait_for_no_others),
-        cmocka_unit_test(close_waits),       cmocka_unit_test(close_abandons),
+        cmocka_unit_test(ended_twice),       cmocka_unit_test(close_waits),       cmocka_unit_test(close_abandons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
