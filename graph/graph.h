@@ -189,8 +189,8 @@ typedef struct rota_host_later {
      * once, on any thread, maybe before this returns; else the node has failed, by rota_fail, and nobody does. */
     rota_status (*begin)(void *user, void *const *operands, const uint64_t *operand_bytes,
                          uint32_t operand_count, rota_host_run *run);
-    /* NULL, or: called in the place of `begin` where the node is left out, since something that it reads has failed:
-     * for who must tell others. Waits for nothing. Not called where a whole submission fails before it gets to the
+    /* NULL, or: called in the place of `begin`, when its turn has come, where the node is left out, since something that
+     * it reads has failed or its submission was cancelled: for who must tell others. Waits for nothing. Not called where a whole submission fails before it gets to the
      * CPU device. */
     void (*skipped)(void *user);
 } rota_host_later;

@@ -355,11 +355,27 @@ static void run_copies(rota_cpu_device *device, const rota_cpu_work *work) {
         host->succeeded(host->user, work->cookie, NULL, 0);
 }
 
+/* Nothing of the work is run. */
+static void tell_left_out(const rota_cpu_work *work) {
+    const rota_exec_instance *instance = (const rota_exec_instance *)(const void *)work->one_copy.source;
+    const rota_exec_program *program = instance->program;
+    const rota_cpu_segment *segment = &program->segments[work->segment];
+    for (uint32_t u = segment->first_unit; u < segment->first_unit + segment->unit_count; u++) {
+        const rota_cpu_record *record = &program->records[program->units[u].first_record];
+        if (program->units[u].record_count && record->flags & ROTA_CPU_RECORD_LATER &&
+            record->fn.later->skipped)
+            record->fn.later->skipped(record->u.user);
+    }
+}
+
 static void run_work(rota_cpu_worker *worker, rota_cpu_work *work) {
     rota_exec_instance *instance = work->instance;
     if (!instance) {
-        if (work->copy_count) {
-            run_copies(worker->device, work);
+        if (work->copy_count || work->tells) {
+            if (work->copy_count)
+                run_copies(worker->device, work);
+            else
+                tell_left_out(work);
             if (ra_load_acquire(&worker->device->end.stop)) return; /* pairs with close */
         }
         rota_cpu_complete(worker, work);

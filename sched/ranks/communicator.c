@@ -53,7 +53,8 @@ static bool begin_next(rota_communicator *c) {
         char cause[320];
         (void)snprintf(
             cause, sizeof cause,
-            "communicator '%s': rank %u left out its node '%s', since what that depends on has failed there",
+            "communicator '%s': rank %u left out its node '%s', since what that depends on has failed there or "
+            "it was cancelled",
             c->name, c->rank, c->posted.left_out_name);
         own->transport->vtable->abort(own->transport, cause);
     }

@@ -591,6 +591,17 @@ rota_status rota_segment_prepare(rota_work *work, rota_exec_work *out) {
     return ROTA_OK;
 }
 
+/* What ends later may have to tell others that it is left out. Without an instance nobody can. */
+void rota_segment_leave_out(const rota_work *work, rota_exec_work *out) {
+    const rota_submission *submission = work->submission;
+    const rota_plan *plan = submission->plan;
+    const rota_plan_segment *segment = &plan->segments[work->segment];
+    const rota_instance *instance = &plan->executable->instances[submission->instance];
+    if (!plan->ends_later || !ra_load_acquire(&instance->created)) return; /* with rota_instance_make */
+    out->left_out = instance->parts[segment->part];
+    out->segment = segment->index;
+}
+
 /* Where a device of the plan is lost the replay fails, and does not wait for a driver that may stay for ever with what
  * it makes there. The instance may be there yet before the work is prepared, and then serves. */
 bool rota_segment_is_decided(const rota_work *work) {

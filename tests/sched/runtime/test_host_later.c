@@ -171,6 +171,60 @@ static void others_pass_it(void **state) {
     rota_buffer_release(z);
 }
 
+static void end_with(slow_disk *disk, uint32_t value) {
+    rota_host_run *run = take(disk);
+    for (uint32_t w = 0; w < 4; w++) disk->words[w] = value;
+    rota_host_end(run, ROTA_OK);
+}
+
+/* Cancelled, by a call or a deadline, while it is under way: it is not interrupted, its ticket ends after it, and what
+ * has not begun is left out. One that had nothing of it begin, on its queue or held for the application, is told so. */
+static void it_is_cancelled(void **state) {
+    runtime_fixture *f = *state;
+    slow_disk disk = {.words = NULL};
+    rota_buffer *x = test_buffer(f->runtime, "x", 16);
+    rota_plan *plan = compile(f, record(x, &disk, false));
+    rota_ticket under_way, behind, held;
+    uint32_t words[4];
+    for (uint32_t by_deadline = 0; by_deadline < 2; by_deadline++) {
+        const uint32_t skips = ra_load_acquire(&disk.skips);
+        const rota_submit_options soon = ROTA_SUBMIT_OPTIONS(.deadline_ns = 100000000);
+        assert_ok(by_deadline ? rota_submit_with(plan, &soon, &under_way)
+                              : rota_submit(plan, NULL, &under_way));
+        assert_ok(rota_submit(plan, NULL, &behind));
+        rota_host_run *run = take(&disk);
+        if (!by_deadline) assert_ok(rota_ticket_cancel(under_way));
+        assert_ok(rota_ticket_cancel(behind));
+        test_nap_ms(by_deadline ? 300 : 50);
+        assert_int_equal(rota_poll(under_way), ROTA_BUSY);
+        assert_int_equal(rota_poll(behind), ROTA_BUSY);
+        assert_int_equal(ra_load_acquire(&disk.skips), skips); /* its turn has not come */
+        for (uint32_t w = 0; w < 4; w++) disk.words[w] = 7;
+        rota_host_end(run, ROTA_OK);
+        assert_status(rota_wait(under_way, 5000000000u), ROTA_CANCELLED);
+        assert_status(rota_wait(behind, 5000000000u), ROTA_CANCELLED);
+        assert_int_equal(ra_load_acquire(&disk.skips), skips + 1);
+        assert_true(rota_buffer_read(x, 0, words, sizeof words) != ROTA_OK);
+        assert_ok(rota_submit(plan, NULL, &held));
+        end_with(&disk, 20);
+        assert_ok(rota_wait(held, 5000000000u));
+        test_expect_words(x, 4, 21);
+    }
+    /* Held for a point of the application's, it is left out as a whole. */
+    rota_external_timeline *frames;
+    assert_ok(rota_external_timeline_create(f->runtime, "frames", &frames));
+    const rota_external_point point = {frames, 1};
+    const uint32_t before = ra_load_acquire(&disk.skips);
+    assert_ok(rota_submit_with(plan, &ROTA_SUBMIT_OPTIONS(.after = &point, .after_count = 1), &held));
+    test_nap_ms(20);
+    assert_ok(rota_ticket_cancel(held));
+    assert_status(rota_wait(held, 5000000000u), ROTA_CANCELLED);
+    assert_int_equal(ra_load_acquire(&disk.skips), before + 1);
+    rota_external_timeline_release(frames);
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+}
+
 static rota_status at_once(void *user, void *const *operands, const uint64_t *operand_bytes,
                            uint32_t operand_count) {
     (void)user, (void)operands, (void)operand_bytes, (void)operand_count;
@@ -209,6 +263,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(it_is_waited_for, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(it_fails, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(others_pass_it, runtime_setup, runtime_teardown),
+        cmocka_unit_test_setup_teardown(it_is_cancelled, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(it_is_left_out, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(wrong_ones_are_refused, runtime_setup, runtime_teardown),
     };
