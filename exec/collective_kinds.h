@@ -41,9 +41,10 @@ typedef enum rota_collective_kind {
 /* Where a collective of all ranks was recorded, by which those of one name and size are told apart. */
 typedef struct rota_collective_place {
     const char *graph, *lane; /* borrowed until it is over; NULL: "" */
-    uint32_t graph_number;    /* of the graph among those of its name that have collectives of the communicator */
-    uint32_t index;           /* among the lane's on it, from 1; 0: not recorded */
-    uint32_t list_count;      /* how many the lane has */
+    uint32_t
+        graph_number;    /* of the graph among those of its name that have collectives of the communicator */
+    uint32_t index;      /* among the lane's on it, from 1; 0: not recorded */
+    uint32_t list_count; /* how many the lane has */
 } rota_collective_place;
 
 typedef struct rota_collective {

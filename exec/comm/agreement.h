@@ -11,8 +11,9 @@ enum { ROTA_ANNOUNCED_NAME = 96, ROTA_ANNOUNCED_GRAPH = 48, ROTA_ANNOUNCED_LANE 
 typedef struct rota_announcement {
     uint32_t kind, type, reduction, peer; /* those that the kind has, else 0 */
     uint64_t count, number; /* of the collective among those of its kind: all ranks', or with the peer */
-    char name[ROTA_ANNOUNCED_NAME];            /* of the node, cut */
-    char graph[ROTA_ANNOUNCED_GRAPH], lane[ROTA_ANNOUNCED_LANE]; /* of those that are all ranks', cut; as the rest: */
+    char name[ROTA_ANNOUNCED_NAME]; /* of the node, cut */
+    char graph[ROTA_ANNOUNCED_GRAPH],
+        lane[ROTA_ANNOUNCED_LANE]; /* of those that are all ranks', cut; as the rest: */
     uint32_t graph_number, index, list_count, unused;
 } rota_announcement;
 

@@ -47,8 +47,8 @@ static void send(rota_drain *d, uint32_t to, const void *bytes, uint64_t size_by
 
 static void receive(rota_drain *d, uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes,
                     rota_engine_request **request) {
-    d->has_failed = d->has_failed || d->engine->vtable->receive(d->engine, from, tag, bytes, size_bytes,
-                                                                request) != ROTA_OK;
+    d->has_failed = d->has_failed ||
+                    d->engine->vtable->receive(d->engine, from, tag, bytes, size_bytes, request) != ROTA_OK;
 }
 
 /* Whether there is none. */

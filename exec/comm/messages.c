@@ -17,8 +17,9 @@ enum {
     CELL_BYTES = 256 * 1024,
     CELLS_BYTES = 16 * 1024 * 1024, /* of all ranks' */
     CELL_LEAST = 4096,
-    LOOKS_PER_LISTEN = 16,  /* of progress: others' ends come seldom */
-    STOPPED_NS = 100000000u /* who was not looked at for so long was stopped, and not at rest between two looks */
+    LOOKS_PER_LISTEN = 16, /* of progress: others' ends come seldom */
+    STOPPED_NS =
+        100000000u /* who was not looked at for so long was stopped, and not at rest between two looks */
 };
 
 static rota_messages *messages_of(rota_transport *transport) {
@@ -331,11 +332,10 @@ static rota_status take_split(rota_transport *transport, const char *name, rota_
     /* All of the group come to the same here. */
     const bool has_tags = (number + 1) * ROTA_MESSAGES_CHANNELS - 1 <= engine->last_tag;
     const rota_status status =
-        has_tags
-            ? make(m->group, name, (uint32_t)number, own, size, members, &made)
-            : rota_fail(ROTA_UNSUPPORTED,
-                        "communicator '%s': split %llu of %u ranks; '%s' has tags for no more", name,
-                        (unsigned long long)reserved, engine->size, engine->kind);
+        has_tags ? make(m->group, name, (uint32_t)number, own, size, members, &made)
+                 : rota_fail(ROTA_UNSUPPORTED,
+                             "communicator '%s': split %llu of %u ranks; '%s' has tags for no more", name,
+                             (unsigned long long)reserved, engine->size, engine->kind);
     free(members);
     if (status != ROTA_OK) return status;
     made->base.timeout_ns = m->base.timeout_ns;

@@ -48,9 +48,9 @@ typedef struct rota_messages_now {
 
 /* What a rank says to another one when it will send it nothing more, and take nothing: a message. */
 typedef struct rota_messages_farewell {
-    uint64_t sent, taken;  /* messages between the two, from its sight */
-    uint64_t unfinished;   /* the collective of all ranks that it was in; 0: none */
-    uint32_t is_failure;   /* else it was closed */
+    uint64_t sent, taken; /* messages between the two, from its sight */
+    uint64_t unfinished;  /* the collective of all ranks that it was in; 0: none */
+    uint32_t is_failure;  /* else it was closed */
     char cause[ROTA_MESSAGES_CAUSE];
 } rota_messages_farewell;
 
@@ -61,7 +61,7 @@ typedef struct rota_messages_end {
     rota_messages_farewell *own, *heard; /* by rank; heard[i] counts once hears[i] is NULL */
     rota_engine_request **hears, **says; /* by rank; NULL: none under way */
     uint32_t heard_count;
-    uint32_t looks; /* of progress, since others were listened to */
+    uint32_t looks;           /* of progress, since others were listened to */
     bool is_closing, is_left; /* to the group */
     uint64_t patience_ns;     /* until when close waits for its own messages */
 } rota_messages_end;
@@ -85,7 +85,7 @@ typedef struct rota_messages_split {
 struct rota_messages {
     rota_transport base;
     rota_messages_group *group;
-    rota_messages *next_left; /* of the group's */
+    rota_messages *next_left;     /* of the group's */
     uint32_t number;              /* of its tags */
     uint32_t *members;            /* by rank: the engine's rank */
     uint64_t collectives;         /* that all ranks took part in, so far */

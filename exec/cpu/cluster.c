@@ -40,9 +40,9 @@ typedef struct cluster {
     uint32_t *remaining; /* predecessors of a chain's head not yet emitted */
     uint32_t *stack;     /* heads that are ready */
     uint32_t *unit_of;
-    uint64_t *start_ns;    /* length of the longest way to it */
-    uint32_t *key;         /* what ends later and it comes after; 0: nothing does */
-    key *keys;             /* by key: 0, one a later command, one an edge at the most */
+    uint64_t *start_ns; /* length of the longest way to it */
+    uint32_t *key;      /* what ends later and it comes after; 0: nothing does */
+    key *keys;          /* by key: 0, one a later command, one an edge at the most */
     uint32_t key_count, open_key;
     uint32_t *last_source; /* of each unit: the unit that listed it as a successor last */
     uint32_t *join_of;     /* of each unit: its join, or ROTA_CPU_NONE */
@@ -112,7 +112,8 @@ static void add_key(cluster *c, uint32_t to, uint32_t added) {
 static void pass_on(cluster *c, uint32_t from, uint64_t finish) {
     const rota_exec_program_desc *desc = c->desc;
     uint32_t depth = 0;
-    uint32_t passed = from < desc->command_count && c->estimates[from].later ? child_of(c, c->key[from]) : c->key[from];
+    uint32_t passed =
+        from < desc->command_count && c->estimates[from].later ? child_of(c, c->key[from]) : c->key[from];
     for (;;) {
         for (uint32_t e = desc->first_successor[from]; e < desc->first_successor[from + 1]; e++) {
             uint32_t to = desc->successor[e];
@@ -285,8 +286,9 @@ rota_status rota_cpu_cluster(rota_exec_program *program, const rota_cpu_estimate
     program->unit_successors = rota_arena_alloc(&program->arena, edges * sizeof *program->unit_successors, 8);
     program->segments =
         rota_arena_calloc(&program->arena, desc->segment_count * sizeof *program->segments, 8);
-    if (!c.follower || !c.remaining || !c.stack || !c.unit_of || !c.last_source || !c.start_ns ||
-        !c.key || !c.keys || !c.join_of || !program->units || !program->roots || !program->unit_successors || !program->segments) {
+    if (!c.follower || !c.remaining || !c.stack || !c.unit_of || !c.last_source || !c.start_ns || !c.key ||
+        !c.keys || !c.join_of || !program->units || !program->roots || !program->unit_successors ||
+        !program->segments) {
         status = rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory to cut program '%s' of %u commands into units",
                            desc->name, desc->command_count);
         goto done;

@@ -269,7 +269,8 @@ static rota_status submit_one(rota_cpu_device *device, const rota_exec_work *in,
     if (ra_load_relaxed(&device->pump.queues_used) <= in->queue)
         ra_store_seq_cst(&device->pump.queues_used, in->queue + 1);
     work->instance = instance;
-    if (!instance && (work->tells = in->left_out != NULL)) work->one_copy.source = (const uint8_t *)in->left_out;
+    if (!instance && (work->tells = in->left_out != NULL))
+        work->one_copy.source = (const uint8_t *)in->left_out;
     work->cookie = in->cookie;
     work->signal_value = in->signal_value;
     work->segment = in->segment;

@@ -20,7 +20,7 @@ typedef struct recorded {
     rota_communicator *communicator;
     rota_collective collective;
     const rota_listed_collectives *list; /* the lane's, of all ranks'; whole once the lane is closed */
-    uint8_t input, output; /* operands; 0: none */
+    uint8_t input, output;               /* operands; 0: none */
 } recorded;
 
 /* Shows the thread what was posted. From the store that posted it on the run may end, the communicator be closed and

@@ -20,7 +20,8 @@
 #include "sched/ranks/parts.h"
 
 static const uint64_t default_timeout_ns = 20000000000u;
-static const uint64_t answer_late_ns = 100000000u; /* how long the thread may take for the answer after a deadline */
+static const uint64_t answer_late_ns =
+    100000000u; /* how long the thread may take for the answer after a deadline */
 static const uint64_t answer_ns = 5000000000u; /* how long the thread may take for what waits for nobody */
 
 /* ---- What is posted ---- */
@@ -51,11 +52,11 @@ static bool begin_next(rota_communicator *c) {
     rota_under_way *own = &c->under_way;
     if (ra_load_acquire(&c->posted.left_out) && is_open(own)) { /* pairs with the store in skipped */
         char cause[320];
-        (void)snprintf(
-            cause, sizeof cause,
-            "communicator '%s': rank %u left out its node '%s', since what that depends on has failed there or "
-            "it was cancelled",
-            c->name, c->rank, c->posted.left_out_name);
+        (void)snprintf(cause, sizeof cause,
+                       "communicator '%s': rank %u left out its node '%s', since what that depends on has "
+                       "failed there or "
+                       "it was cancelled",
+                       c->name, c->rank, c->posted.left_out_name);
         own->transport->vtable->abort(own->transport, cause);
     }
     if (own->run || own->split) return true;
@@ -174,13 +175,12 @@ static void end_close(rota_communicator *c, uint64_t abandoned_bytes) {
     c->under_way.close = NULL;
     c->under_way.transport = NULL;
     (void)begin_next(c); /* what was posted meanwhile is refused */
-    const rota_status status =
-        abandoned_bytes
-            ? rota_fail(ROTA_TIMEOUT,
-                        "communicator '%s': other ranks did not come to their end, or messages of theirs; %llu bytes "
-                        "are kept for good",
-                        c->name, (unsigned long long)abandoned_bytes)
-            : ROTA_OK;
+    const rota_status status = abandoned_bytes ? rota_fail(ROTA_TIMEOUT,
+                                                           "communicator '%s': other ranks did not come to "
+                                                           "their end, or messages of theirs; %llu bytes "
+                                                           "are kept for good",
+                                                           c->name, (unsigned long long)abandoned_bytes)
+                                               : ROTA_OK;
     if (!rota_rank_answer(asked, status)) return;
     /* Nobody waits for it, and lets go of what its owner had. */
     rota_rank_thread_leave(c->thread);
@@ -296,10 +296,11 @@ static rota_status find_transport(const char *named, bool *out_is_mpi) {
     const char *launcher = is_started ? NULL : rota_mpi_other_launcher(&ranks);
     *out_is_mpi = named ? strcmp(named, "mpi") == 0 : is_started;
     if (launcher && (!named || *out_is_mpi))
-        return rota_fail(ROTA_UNSUPPORTED,
-                         "a communicator of %u ranks that %s started without MPI: start them by mpirun, or by srun "
-                         "with --mpi; a rank that is to be alone says so by transport \"alone\"",
-                         ranks, launcher);
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "a communicator of %u ranks that %s started without MPI: start them by mpirun, or by srun "
+            "with --mpi; a rank that is to be alone says so by transport \"alone\"",
+            ranks, launcher);
     if (!named || *out_is_mpi || strcmp(named, "alone") == 0) return ROTA_OK;
     return rota_fail(ROTA_UNSUPPORTED, "a communicator by transport '%s', expected \"mpi\" or \"alone\"",
                      named);

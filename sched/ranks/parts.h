@@ -47,7 +47,8 @@ struct rota_communicator {
     pid_t process; /* that has the thread: not a child after a fork */
     uint32_t rank, size;
     uint64_t timeout_ns;
-    _Atomic uint32_t graphs[ROTA_RANKS_GRAPH_NAMES]; /* that have collectives on it, by a hash of their names */
+    _Atomic uint32_t
+        graphs[ROTA_RANKS_GRAPH_NAMES]; /* that have collectives on it, by a hash of their names */
     rota_posted posted;
     rota_under_way under_way;
 };

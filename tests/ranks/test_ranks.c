@@ -188,7 +188,8 @@ static void communicators_in_cross_order(void **state) {
     rota_tensor x[2][2];
     open_runtimes(2, runtimes);
     const rota_communicator_options soon = ROTA_COMMUNICATOR_OPTIONS(.timeout_ns = 5000000000u);
-    for (uint32_t c = 0; c < 2; c++) assert_ok(rota_communicator_open_ranks(runtimes, 2, &soon, communicators[c]));
+    for (uint32_t c = 0; c < 2; c++)
+        assert_ok(rota_communicator_open_ranks(runtimes, 2, &soon, communicators[c]));
     for (uint32_t r = 0; r < 2; r++)
         for (uint32_t c = 0; c < 2; c++) {
             const float one = 1;
@@ -225,7 +226,8 @@ static void communicators_in_cross_order(void **state) {
 static void unnamed_ones_are_told_apart(void **state) {
     (void)state;
     static const char *const said[3][2] = {
-        {"rank 0 is at all_reduce 'all_reduce' (collective 1) of 2 f32, by sum, number 1 of 1 in lane 'key 0' of graph "
+        {"rank 0 is at all_reduce 'all_reduce' (collective 1) of 2 f32, by sum, number 1 of 1 in lane 'key "
+         "0' of graph "
          "'graph', rank 1",
          "of graph 'graph' (2 of that name)"},
         {"number 1 of 1 in lane 'left' of graph 'graph'", "number 1 of 1 in lane 'right' of graph 'graph'"},
@@ -250,17 +252,19 @@ static void unnamed_ones_are_told_apart(void **state) {
                 rota_recorder_close(g.recorder);
                 for (uint32_t lane = 0; lane < 2; lane++) {
                     rota_tape_destroy(g.tape);
-                    assert_ok(rota_recorder_open(g.graph, (lane + r) % 2 + 1, lane ? "right" : "left", &g.recorder));
+                    assert_ok(rota_recorder_open(g.graph, (lane + r) % 2 + 1, lane ? "right" : "left",
+                                                 &g.recorder));
                     assert_ok(rota_tape_create(g.recorder, NULL, &g.tape));
-                    assert_ok(rota_op_all_reduce_into(g.tape, communicators[r], x[r][lane], ROTA_COLLECTIVE_SUM,
-                                                      x[r][lane]));
+                    assert_ok(rota_op_all_reduce_into(g.tape, communicators[r], x[r][lane],
+                                                      ROTA_COLLECTIVE_SUM, x[r][lane]));
                     if (!lane) rota_recorder_close(g.recorder);
                 }
                 plans[r][0] = compile_graph(runtimes[r], &g);
             } else {
                 recorded_graph g = begin_graph();
                 for (uint32_t i = 0; i < r + 1; i++)
-                    assert_ok(rota_op_all_reduce_into(g.tape, communicators[r], x[r][i], ROTA_COLLECTIVE_SUM, x[r][i]));
+                    assert_ok(rota_op_all_reduce_into(g.tape, communicators[r], x[r][i], ROTA_COLLECTIVE_SUM,
+                                                      x[r][i]));
                 plans[r][0] = compile_graph(runtimes[r], &g);
             }
             assert_ok(rota_submit(plans[r][what == 0 && r ? 1 : 0], NULL, &tickets[r]));

@@ -277,7 +277,8 @@ static uint64_t choose_sidelined(replay *r, bool is_waiting, bool known) {
     const rota_submission *submission = r->submission;
     const rota_plan *plan = submission->plan;
     uint64_t sidelined = 0;
-    if (!is_waiting && !plan->ends_later && r->sequencer->sidelined == 0 && ra_load_relaxed(&r->runtime->device_count) == 1)
+    if (!is_waiting && !plan->ends_later && r->sequencer->sidelined == 0 &&
+        ra_load_relaxed(&r->runtime->device_count) == 1)
         return 0;
     for (uint32_t p = 0; p < plan->partition_count; p++) {
         rota_prospect *prospect = &r->prospects[p];

@@ -109,7 +109,7 @@ void rota_prospect_add_instance(rota_prospect *prospect, uint64_t point, bool is
     if (point == ROTA_POINT_NONE || rota_point_passed(prospect->device->runtime, point)) return;
     prospect->wants_instance = true;
     const rota_timeline *timeline = rota_runtime_timeline(prospect->device->runtime, point);
-    if (has_held(timeline) && !is_at_hand(timeline, rota_point_value(point)))
+    if ((has_held(timeline) || has_later(timeline)) && !is_at_hand(timeline, rota_point_value(point)))
         rota_prospect_add(prospect, point);
 }
 

@@ -26,7 +26,8 @@ static inline bool rota_prospect_is_late(const rota_prospect *prospect) {
     return prospect->waiting_for != 0 || prospect->after || prospect->ends_later;
 }
 void rota_prospect_add(rota_prospect *prospect, uint64_t point);
-/* The end of the replay that has the instance: what is held for the application counts as if they came after it. */
+/* The end of the replay that has the instance: what is held for the application, or ends later, counts as if they came
+ * after it. */
 void rota_prospect_add_instance(rota_prospect *prospect, uint64_t point, bool is_made);
 /* Nodes of theirs end later than their functions return. */
 void rota_prospect_add_later(rota_prospect *prospect);

@@ -337,7 +337,8 @@ static void two_splits_at_once(rota_transport *t) {
             parent->vtable->split(parent, 1, parent == t ? 0 : t->size - t->rank);
         }
         finish_both(t, other);
-        for (uint32_t i = 0; i < 2; i++) rank_ok(parents[i]->vtable->take_split(parents[i], "alike", &made[i]));
+        for (uint32_t i = 0; i < 2; i++)
+            rank_ok(parents[i]->vtable->take_split(parents[i], "alike", &made[i]));
         int32_t x[2] = {(int32_t)t->rank, 1000 + (int32_t)t->rank}, y[2] = {0, 0};
         for (uint32_t i = 0; i < 2; i++) {
             const uint32_t which = (i + first) % 2;

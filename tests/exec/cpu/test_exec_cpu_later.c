@@ -309,7 +309,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_worker_waits),   cmocka_unit_test(many_runs),
         cmocka_unit_test(failures_are_told), cmocka_unit_test(units_wait_for_no_others),
-        cmocka_unit_test(ended_twice),       cmocka_unit_test(close_waits),       cmocka_unit_test(close_abandons),
+        cmocka_unit_test(ended_twice),       cmocka_unit_test(close_waits),
+        cmocka_unit_test(close_abandons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

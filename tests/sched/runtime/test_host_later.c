@@ -133,7 +133,8 @@ static void others_pass_it(void **state) {
     slow_disk disks[2] = {{.words = NULL}, {.words = NULL}};
     rota_buffer *x = test_buffer(f->runtime, "x", 16), *y = test_buffer(f->runtime, "y", 16);
     rota_buffer *z = test_words(f->device, "z", 4, 5);
-    rota_plan *plan_x = compile(f, record(x, &disks[0], false)), *plan_y = compile(f, record(y, &disks[1], false));
+    rota_plan *plan_x = compile(f, record(x, &disks[0], false)),
+              *plan_y = compile(f, record(y, &disks[1], false));
     rota_plan *more_x = test_plan_1(f->device, "more x", &test_increment, x, ROTA_READWRITE);
     rota_plan *more_z = test_plan_1(f->device, "more z", &test_increment, z, ROTA_READWRITE);
     rota_ticket tx[3], ty[2], tz;
