@@ -300,14 +300,17 @@ static void left_after_the_end(rota_transport *t) {
     free(y);
 }
 
-/* A timeout shorter than what lies between two looks. */
+/* A timeout shorter than what lies between two looks. The last rank, which comes when the others have given up, may hear
+ * what they announced before it hears that. */
 static void a_short_timeout(rota_transport *t) {
     rota_transport *own = split_off(t, 0, "short");
     const rota_collective barrier = {.kind = ROTA_COLLECTIVE_BARRIER, .name = "barrier"};
+    const bool is_last = t->rank == t->size - 1;
     own->timeout_ns = 150000;
-    if (t->rank == t->size - 1) test_nap_ms(400);
+    if (is_last) test_nap_ms(400);
     const uint64_t begin = rota_clock_ns();
-    rank_want(carry_out(own, &barrier) == ROTA_NODE_FAILED, "it did not wait for rank %u", t->size - 1);
+    const rota_status status = carry_out(own, &barrier);
+    rank_want(is_last || status == ROTA_NODE_FAILED, "it did not wait for rank %u", t->size - 1);
     rank_want(rota_clock_ns() - begin < 300000000u, "it took %llu us",
               (unsigned long long)(rota_clock_ns() - begin) / 1000);
     end(own);
