@@ -84,16 +84,20 @@ static recorded_graph begin_graph(void) {
     return g;
 }
 
-static rota_plan *compile_graph(rota_runtime *runtime, recorded_graph *g) {
+static rota_plan *compile_graph_on(rota_runtime *runtime, rota_device *device, recorded_graph *g) {
     rota_plan *plan;
-    rota_device *device;
     rota_tape_destroy(g->tape);
     rota_recorder_close(g->recorder);
-    assert_ok(rota_device_open(runtime, "cpu", &device));
     const rota_compile_options options = ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1);
     assert_ok(rota_compile(runtime, g->graph, &options, &plan));
     rota_graph_release(g->graph);
     return plan;
+}
+
+static rota_plan *compile_graph(rota_runtime *runtime, recorded_graph *g) {
+    rota_device *device;
+    assert_ok(rota_device_open(runtime, "cpu", &device));
+    return compile_graph_on(runtime, device, g);
 }
 
 static rota_plan *all_reduce_plan(rota_runtime *runtime, rota_communicator *communicator, rota_tensor x) {
@@ -280,6 +284,54 @@ static void unnamed_ones_are_told_apart(void **state) {
         }
         close_runtimes(2, runtimes);
     }
+}
+
+/* On a device that is no CPU: what goes in comes from it and goes back, and two of those overlap as they may. */
+static void on_vulkan(void **state) {
+    (void)state;
+    rota_runtime *runtimes[2];
+    rota_communicator *communicators[2][2];
+    rota_device *devices[2];
+    open_runtimes(2, runtimes);
+    if (rota_device_open(runtimes[0], "vk:0", &devices[0]) != ROTA_OK) {
+        print_message("skipped: %s\n", rota_last_error());
+        close_runtimes(2, runtimes);
+        return;
+    }
+    assert_ok(rota_device_open(runtimes[1], "vk:0", &devices[1]));
+    for (uint32_t c = 0; c < 2; c++)
+        assert_ok(rota_communicator_open_ranks(runtimes, 2, NULL, communicators[c]));
+    rota_plan *plans[2][2];
+    rota_tensor x[2][2];
+    rota_ticket tickets[2];
+    for (uint32_t c = 0; c < 2; c++)
+        for (uint32_t r = 0; r < 2; r++) {
+            const float values[2] = {1, (float)(r + 1)};
+            rota_tensor twice, sum;
+            recorded_graph g = begin_graph();
+            x[c][r] = tensor_of(runtimes[r], 2, values);
+            assert_ok(rota_op_add(g.tape, x[c][r], x[c][r], &twice));
+            assert_ok(rota_op_all_reduce(g.tape, communicators[c][r], twice, ROTA_COLLECTIVE_MEAN, &sum));
+            assert_ok(rota_op_add_into(g.tape, sum, sum, x[c][r]));
+            plans[c][r] = compile_graph_on(runtimes[r], devices[r], &g);
+        }
+    /* Each replay makes 4 times the mean; twice of one communicator, then of the other, in cross order. */
+    for (uint32_t round = 0; round < 5; round++) {
+        for (uint32_t r = 0; r < 2; r++)
+            for (uint32_t i = 0; i < 4; i++)
+                assert_ok(rota_submit_wait(plans[(i / 2 + r) % 2][r], NULL, 0, &tickets[r]));
+        for (uint32_t r = 0; r < 2; r++) assert_ok(rota_wait(tickets[r], 0));
+    }
+    for (uint32_t c = 0; c < 2; c++)
+        for (uint32_t r = 0; r < 2; r++) {
+            float got[2];
+            assert_ok(rota_buffer_read(x[c][r].buffer, 0, got, sizeof got));
+            assert_true(got[0] == 1048576.0f && got[1] == 1.5f * 1048576.0f); /* 4^10 */
+            rota_buffer_release(x[c][r].buffer);
+            rota_plan_release(plans[c][r]);
+            assert_ok(rota_communicator_close(communicators[c][r], 0));
+        }
+    close_runtimes(2, runtimes);
 }
 
 /* One rank closes while a collective is under way: it ends on both, by that sentence; what comes fails. */
@@ -490,6 +542,7 @@ int main(void) {
         cmocka_unit_test(plans_are_ordered_by_the_communicator),
         cmocka_unit_test(communicators_in_cross_order),
         cmocka_unit_test(unnamed_ones_are_told_apart),
+        cmocka_unit_test(on_vulkan),
         cmocka_unit_test(closed_in_use),
         cmocka_unit_test(other_launchers_are_noticed),
 #if defined(__SSE__)
