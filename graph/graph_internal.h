@@ -79,7 +79,7 @@ typedef struct rota_after {
     rota_node later, earlier;
 } rota_after;
 
-/* Which collectives a lane has of each communicator, and which number the graph has there: of sched/ranks. */
+/* How many collectives a lane has of each communicator: of sched/ranks. */
 typedef struct rota_listed_collectives rota_listed_collectives;
 
 struct rota_recorder {
@@ -141,8 +141,7 @@ struct rota_graph {
     rota_set slot_names; /* of rota_slot_info */
     rota_rewrite_hook *hooks;
     uint32_t hook_count, hook_capacity;
-    rota_listed_collectives *collectives; /* of all lanes, the first of each communicator's */
-    rota_release_fn release;              /* of what nodes borrow */
+    rota_release_fn release; /* of what nodes borrow */
     void *user;
 };
 

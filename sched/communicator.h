@@ -3,8 +3,14 @@
  *
  * A communicator is a resource that each collective on it writes. So any two collectives on one are ordered by hazards,
  * in the order of the records and submissions, as two writes of a buffer are, and everything else overlaps with them as
- * its own hazards allow. Ranks that record the same collectives in the same order cannot come to a deadlock; where they
- * do not, all of them get an error that names the first node that differs.
+ * its own hazards allow. Ranks that record and submit the same collectives in the same order cannot come to a deadlock;
+ * where those of one communicator are not the same, all of its ranks get an error that names the first node that differs.
+ *
+ * The order of several communicators. In one graph all ranks record the collectives of all communicators in one order:
+ * memory that nodes share, and the parts that a plan is cut into, may make any node wait for one recorded before it.
+ * Graphs with collectives of different communicators may be submitted in another order on another rank, while no more
+ * than five chains of such submissions are under way on a device. Ranks that come to wait for each other in a circle all
+ * the same are told so by the timeout.
  *
  * Collectives are nodes of the CPU device: a plan for a GPU brings what they read to the host and back. No thread of a
  * device waits in one: a thread of the communicator's has the messages.

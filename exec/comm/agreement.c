@@ -24,7 +24,6 @@ static void announce_itself(const rota_collective *collective, uint64_t number, 
 static void announce_place(const rota_collective_place *place, rota_announcement *out) {
     (void)snprintf(out->graph, sizeof out->graph, "%s", place->graph ? place->graph : "");
     (void)snprintf(out->lane, sizeof out->lane, "%s", place->lane ? place->lane : "");
-    out->graph_number = place->graph_number;
     out->index = place->index;
     out->list_count = place->list_count;
 }
@@ -44,8 +43,7 @@ void rota_announcement_describe(const rota_announcement *a, char *out_text, size
 
 /* With all that is compared. */
 static void describe_whole(const rota_announcement *a, char *out_text, size_t capacity) {
-    char name[160], what[64] = "", whom[32] = "", where[160] = "", number[32] = "";
-    if (a->graph_number) (void)snprintf(number, sizeof number, " (%u of that name)", a->graph_number + 1);
+    char name[160], what[64] = "", whom[32] = "", where[160] = "";
     rota_announcement_describe(a, name, sizeof name);
     const bool reduces = rota_collective_reduces((rota_collective_kind)a->kind);
     if (a->kind != ROTA_COLLECTIVE_BARRIER)
@@ -57,9 +55,8 @@ static void describe_whole(const rota_announcement *a, char *out_text, size_t ca
         (void)snprintf(whom, sizeof whom, a->kind == ROTA_COLLECTIVE_SEND ? " to rank %u" : " from rank %u",
                        a->peer);
     if (a->index)
-        (void)snprintf(where, sizeof where, ", number %u of %u in lane '%.*s' of graph '%.*s'%s", a->index,
-                       a->list_count, ROTA_ANNOUNCED_LANE - 1, a->lane, ROTA_ANNOUNCED_GRAPH - 1, a->graph,
-                       number);
+        (void)snprintf(where, sizeof where, ", number %u of %u in lane '%.*s' of graph '%.*s'", a->index,
+                       a->list_count, ROTA_ANNOUNCED_LANE - 1, a->lane, ROTA_ANNOUNCED_GRAPH - 1, a->graph);
     (void)snprintf(out_text, capacity, "%s%s%s%s", name, what, whom, where);
 }
 

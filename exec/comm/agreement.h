@@ -14,7 +14,7 @@ typedef struct rota_announcement {
     char name[ROTA_ANNOUNCED_NAME]; /* of the node, cut */
     char graph[ROTA_ANNOUNCED_GRAPH],
         lane[ROTA_ANNOUNCED_LANE]; /* of those that are all ranks', cut; as the rest: */
-    uint32_t graph_number, index, list_count, unused;
+    uint32_t index, list_count;
 } rota_announcement;
 
 void rota_announce(const rota_collective *collective, uint64_t number, rota_announcement *out);

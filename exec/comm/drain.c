@@ -109,7 +109,8 @@ static void take_all(rota_drain *d, uint32_t from) {
 
 static void cancel_takes(rota_drain *d, peer *p) {
     for (uint32_t i = 0; i < p->count_in; i++)
-        if (!is_over(d, &p->takes[i].request)) d->engine->vtable->cancel(d->engine, p->takes[i].request);
+        if (!is_over(d, &p->takes[i].request))
+            (void)d->engine->vtable->cancel(d->engine, p->takes[i].request);
 }
 
 /* The peer's next word has come. */

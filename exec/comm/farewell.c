@@ -21,7 +21,15 @@ enum { PATIENCE_NS = 20000000 /* how long close waits for messages that go by th
 static void cancel_all(rota_messages *m, rota_engine_request **requests) {
     rota_engine *engine = m->group->engine;
     for (uint32_t i = 0; i < m->base.size; i++)
-        if (requests[i]) engine->vtable->cancel(engine, requests[i]);
+        if (requests[i]) (void)engine->vtable->cancel(engine, requests[i]);
+}
+
+/* Before the farewell, which has how many were sent. */
+static void take_back(rota_messages *m) {
+    rota_engine *engine = m->group->engine;
+    for (uint32_t i = 0; i < m->base.size; i++)
+        if (m->outs[i] && engine->vtable->cancel(engine, m->outs[i])) m->counts[i].sent--;
+    cancel_all(m, m->ins);
 }
 
 static void say(rota_messages *m, const char *cause, bool is_failure) {
@@ -51,9 +59,8 @@ void rota_messages_end_with(rota_messages *m, const char *cause) {
     if (end->is_over) return;
     end->is_over = true;
     if (cause != end->cause) (void)snprintf(end->cause, sizeof end->cause, "%s", cause);
+    take_back(m);
     say(m, end->cause, true);
-    cancel_all(m, m->outs);
-    cancel_all(m, m->ins);
 }
 
 bool rota_messages_listen(rota_messages *m, const char **out_cause) {
@@ -130,10 +137,8 @@ static void begin_to_close(rota_messages *m) {
     (void)snprintf(cause, sizeof cause, "communicator '%s': rank %u closed it", m->base.name, m->base.rank);
     m->end.is_closing = true;
     m->end.patience_ns = rota_deadline_after(PATIENCE_NS);
-    say(m, cause, false);
+    say(m, cause, false); /* unless it has: nothing is under way */
     cancel_all(m, m->end.hears);
-    cancel_all(m, m->ins);
-    cancel_all(m, m->outs);
 }
 
 static uint64_t bytes_of(const rota_messages *m) {

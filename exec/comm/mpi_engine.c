@@ -62,9 +62,10 @@ static rota_status test(rota_engine *engine, rota_engine_request *request, bool 
     return error ? fail_with("a message failed", error) : ROTA_OK;
 }
 
-static void cancel(rota_engine *engine, rota_engine_request *request) {
+static bool cancel(rota_engine *engine, rota_engine_request *request) {
     (void)engine;
     (void)mpi->cancel(request);
+    return false;
 }
 
 static void close_engine(rota_engine *engine) {

@@ -119,13 +119,15 @@ static rota_status test(rota_engine *base, rota_engine_request *request, bool *o
                        : ROTA_OK;
 }
 
-static void cancel(rota_engine *base, rota_engine_request *request) {
+static bool cancel(rota_engine *base, rota_engine_request *request) {
     message *own = request;
     (void)pthread_mutex_lock(&engine_of(base)->world->mutex);
+    const bool is_taken_back = own->bytes && !own->is_over;
     rota_link_remove(&own->link);
     rota_link_begin(&own->link);
     own->is_over = true;
     (void)pthread_mutex_unlock(&engine_of(base)->world->mutex);
+    return is_taken_back;
 }
 
 static void end_world(world *ended) {

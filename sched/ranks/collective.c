@@ -9,9 +9,8 @@
 #include "sched/ranks/parts.h"
 
 struct rota_listed_collectives {
-    rota_listed_collectives *next, *next_in_graph;
+    rota_listed_collectives *next;
     const rota_communicator *communicator;
-    uint32_t graph_number;
     uint32_t count; /* of the lane's so far */
 };
 
@@ -66,32 +65,14 @@ static const rota_host_later later = {begin, skipped};
 
 /* ---- The lists ---- */
 
-/* Which of its communicator's graphs of that name this is, in the order in which they came to have collectives. Names
- * of one hash are counted as one: ranks count alike all the same. */
-static uint32_t number_graph(rota_communicator *communicator, const rota_graph *graph) {
-    uint32_t hash = 2166136261u;
-    for (const char *c = graph->name; *c; c++) hash = (hash ^ (uint8_t)*c) * 16777619u;
-    return ra_fetch_add_relaxed(&communicator->graphs[hash % ROTA_RANKS_GRAPH_NAMES], 1);
-}
-
 /* The lane's list. A graph's nodes keep the communicator's token and so the communicator: no other one has its address.
  * NULL: no memory. */
-static rota_listed_collectives *list_of(rota_recorder *recorder, rota_communicator *communicator) {
-    rota_graph *graph = recorder->graph;
-    rota_listed_collectives *list = recorder->collectives, *of_graph;
+static rota_listed_collectives *list_of(rota_recorder *recorder, const rota_communicator *communicator) {
+    rota_listed_collectives *list = recorder->collectives;
     while (list && list->communicator != communicator) list = list->next;
     if (list || !(list = rota_arena_alloc(&recorder->arena, sizeof *list, 8))) return list;
     *list = (rota_listed_collectives){.next = recorder->collectives, .communicator = communicator};
     recorder->collectives = list;
-    (void)pthread_mutex_lock(&graph->mutex);
-    of_graph = graph->collectives;
-    while (of_graph && of_graph->communicator != communicator) of_graph = of_graph->next_in_graph;
-    list->graph_number = of_graph ? of_graph->graph_number : number_graph(communicator, graph);
-    if (!of_graph) {
-        list->next_in_graph = graph->collectives;
-        graph->collectives = list;
-    }
-    (void)pthread_mutex_unlock(&graph->mutex);
     return list;
 }
 
@@ -113,10 +94,8 @@ rota_status rota_record_collective(rota_recorder *recorder, const rota_collectiv
         return rota_fail(ROTA_OUT_OF_MEMORY, "%s '%s': no host memory",
                          rota_collective_kind_text(node->collective.kind), node->collective.name);
     *made = (recorded){.communicator = communicator, .collective = node->collective, .list = list};
-    made->collective.place = (rota_collective_place){.graph = recorder->graph->name,
-                                                     .lane = recorder->name,
-                                                     .graph_number = list->graph_number,
-                                                     .index = list->count + 1};
+    made->collective.place = (rota_collective_place){
+        .graph = recorder->graph->name, .lane = recorder->name, .index = list->count + 1};
     rota_access accesses[3] = {{communicator->token, 0, ROTA_WHOLE, ROTA_READWRITE}};
     uint32_t count = 1;
     if (node->input.buffer) {

@@ -33,8 +33,6 @@ typedef struct rota_under_way {
     rota_transport *transport; /* NULL: closed */
 } rota_under_way;
 
-enum { ROTA_RANKS_GRAPH_NAMES = 64 };
-
 struct rota_communicator {
     _Alignas(64) uint8_t token_memory[64]; /* the token's: what is in it nobody reads */
     _Atomic uint32_t references; /* the application's, the token's, of a look that is queued, of who posts */
@@ -47,8 +45,6 @@ struct rota_communicator {
     pid_t process; /* that has the thread: not a child after a fork */
     uint32_t rank, size;
     uint64_t timeout_ns;
-    _Atomic uint32_t
-        graphs[ROTA_RANKS_GRAPH_NAMES]; /* that have collectives on it, by a hash of their names */
     rota_posted posted;
     rota_under_way under_way;
 };

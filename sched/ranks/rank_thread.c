@@ -37,12 +37,12 @@ static bool take_calls(rota_rank_thread *thread) {
 static bool look_at_all(rota_rank_thread *thread) {
     bool any_moved = false;
     for (rota_rank_work **link = &thread->works; *link;) {
-        rota_rank_work *work = *link, *next = work->next;
+        rota_rank_work *work = *link;
         bool moved = false;
         /* It may be freed, or begun again by somebody else, as soon as it is over: taken off first. */
-        *link = next;
+        *link = work->next;
         if (work->look(work, &moved)) {
-            work->next = next;
+            work->next = *link; /* as it is now: a look may add others */
             *link = work;
             link = &work->next;
         } else {

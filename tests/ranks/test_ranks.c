@@ -5,6 +5,8 @@
 #include <xmmintrin.h>
 #endif
 
+#include "base/clock.h"
+#include "sched/ranks/rank_thread.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/support.h"
 #include "tests/ranks/rank_cases.h"
@@ -76,12 +78,16 @@ typedef struct recorded_graph {
     rota_tape *tape;
 } recorded_graph;
 
-static recorded_graph begin_graph(void) {
+static recorded_graph begin_named_graph(const char *name) {
     recorded_graph g;
-    assert_ok(rota_graph_create(NULL, &g.graph));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = name), &g.graph));
     assert_ok(rota_recorder_open(g.graph, 0, NULL, &g.recorder));
     assert_ok(rota_tape_create(g.recorder, NULL, &g.tape));
     return g;
+}
+
+static recorded_graph begin_graph(void) {
+    return begin_named_graph(NULL);
 }
 
 static rota_plan *compile_graph_on(rota_runtime *runtime, rota_device *device, recorded_graph *g) {
@@ -100,10 +106,15 @@ static rota_plan *compile_graph(rota_runtime *runtime, recorded_graph *g) {
     return compile_graph_on(runtime, device, g);
 }
 
-static rota_plan *all_reduce_plan(rota_runtime *runtime, rota_communicator *communicator, rota_tensor x) {
-    recorded_graph g = begin_graph();
+static rota_plan *named_plan(const char *name, rota_runtime *runtime, rota_communicator *communicator,
+                             rota_tensor x) {
+    recorded_graph g = begin_named_graph(name);
     assert_ok(rota_op_all_reduce_into(g.tape, communicator, x, ROTA_COLLECTIVE_SUM, x));
     return compile_graph(runtime, &g);
+}
+
+static rota_plan *all_reduce_plan(rota_runtime *runtime, rota_communicator *communicator, rota_tensor x) {
+    return named_plan(NULL, runtime, communicator, x);
 }
 
 /* Four ranks in one graph, on a device of one worker: none of them keeps it. */
@@ -225,15 +236,15 @@ static void communicators_in_cross_order(void **state) {
     close_runtimes(2, runtimes);
 }
 
-/* Nodes without names and of one size, of two graphs, or of two lanes of one, in another order on one rank; and a lane that
+/* Nodes without names and of one size, of graphs with names, or of two lanes of one, in another order on one rank; and a lane that
  * has one more there. All are told apart at the first that differs, on both ranks, with both said. */
 static void unnamed_ones_are_told_apart(void **state) {
     (void)state;
     static const char *const said[3][2] = {
         {"rank 0 is at all_reduce 'all_reduce' (collective 1) of 2 f32, by sum, number 1 of 1 in lane 'key "
-         "0' of graph "
-         "'graph', rank 1",
-         "of graph 'graph' (2 of that name)"},
+         "0' of "
+         "graph 'first', rank 1",
+         "of graph 'second'"},
         {"number 1 of 1 in lane 'left' of graph 'graph'", "number 1 of 1 in lane 'right' of graph 'graph'"},
         {"number 1 of 1 in lane 'key 0'", "number 1 of 2 in lane 'key 0'"}};
     for (uint32_t what = 0; what < 3; what++) {
@@ -250,7 +261,7 @@ static void unnamed_ones_are_told_apart(void **state) {
             for (uint32_t i = 0; i < 2; i++) x[r][i] = tensor_of(runtimes[r], 2, ones);
             if (what == 0) {
                 for (uint32_t p = 0; p < 2; p++)
-                    plans[r][p] = all_reduce_plan(runtimes[r], communicators[r], x[r][p]);
+                    plans[r][p] = named_plan(p ? "second" : "first", runtimes[r], communicators[r], x[r][p]);
             } else if (what == 1) {
                 recorded_graph g = begin_graph();
                 rota_recorder_close(g.recorder);
@@ -284,6 +295,93 @@ static void unnamed_ones_are_told_apart(void **state) {
         }
         close_runtimes(2, runtimes);
     }
+}
+
+/* What two ranks say to each other is recorded anywhere, and graphs are tried again: none of it is a difference. */
+static void what_may_differ(void **state) {
+    (void)state;
+    rota_runtime *runtimes[2];
+    rota_communicator *communicators[2];
+    rota_plan *of_two[2], *plans[2];
+    rota_tensor x[2];
+    rota_ticket tickets[2];
+    const float one = 1;
+    open_runtimes(2, runtimes);
+    assert_ok(rota_communicator_open_ranks(runtimes, 2, NULL, communicators));
+    for (uint32_t r = 0; r < 2; r++) {
+        x[r] = tensor_of(runtimes[r], 1, &one);
+        if (r) rota_plan_release(named_plan("tried", runtimes[r], communicators[r], x[r]));
+        rota_plan_release(all_reduce_plan(runtimes[r], communicators[r], x[r]));
+        recorded_graph g = begin_named_graph(r ? "takes" : NULL);
+        if (r)
+            assert_ok(rota_op_receive_into(g.tape, communicators[r], 0, x[r]));
+        else
+            assert_ok(rota_op_send(g.tape, communicators[r], 1, x[r]));
+        of_two[r] = compile_graph(runtimes[r], &g);
+        plans[r] = all_reduce_plan(runtimes[r], communicators[r], x[r]);
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_ok(rota_submit(of_two[r], NULL, &tickets[r]));
+        assert_ok(rota_submit(plans[r], NULL, &tickets[r]));
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_ok(rota_wait(tickets[r], 0));
+        rota_plan_release(of_two[r]);
+        rota_plan_release(plans[r]);
+        rota_buffer_release(x[r].buffer);
+        assert_ok(rota_communicator_close(communicators[r], 0));
+    }
+    close_runtimes(2, runtimes);
+}
+
+/* A look that adds another work before it returns: both go on. */
+typedef struct added_work {
+    rota_rank_work work;
+    rota_rank_thread *thread;
+    struct added_work *adds;
+    _Atomic uint32_t looks;
+} added_work;
+
+static bool look_and_add(rota_rank_work *work, bool *out_moved) {
+    added_work *own = (added_work *)(void *)work;
+    *out_moved = true;
+    if (own->adds) rota_rank_thread_add(own->thread, &own->adds->work);
+    own->adds = NULL;
+    return ra_fetch_add_acq_rel(&own->looks, 1) < 5;
+}
+
+typedef struct adding_call {
+    rota_rank_call call;
+    added_work *first, *second;
+} adding_call;
+
+static void add_two(rota_rank_call *call) {
+    const adding_call *own = (adding_call *)(void *)call;
+    rota_rank_thread_add(own->first->thread, &own->first->work);
+    rota_rank_thread_add(own->first->thread, &own->second->work);
+}
+
+static void a_look_adds_another(void **state) {
+    (void)state;
+    rota_rank_thread *thread;
+    assert_ok(rota_rank_thread_start(&thread));
+    added_work works[3];
+    for (uint32_t i = 0; i < 3; i++) works[i] = (added_work){{.look = look_and_add}, thread, NULL, 0};
+    works[1].adds = &works[2]; /* the second is the first of the list */
+    adding_call call = {{.fn = add_two}, &works[0], &works[1]};
+    rota_rank_thread_call(thread, &call.call);
+    rota_rank_thread_leave(thread);
+    const uint64_t deadline = rota_deadline_after(10000000000u);
+    for (uint32_t i = 0; i < 3; i++)
+        while (ra_load_acquire(&works[i].looks) < 6) {
+            assert_true(rota_clock_ns() < deadline);
+            test_nap_ms(1);
+        }
+    while (!ra_load_seq_cst(&thread->is_ended)) {
+        assert_true(rota_clock_ns() < deadline);
+        test_nap_ms(1);
+    }
+    rota_rank_thread_release(thread);
 }
 
 /* On a device that is no CPU: what goes in comes from it and goes back, and two of those overlap as they may. */
@@ -542,6 +640,8 @@ int main(void) {
         cmocka_unit_test(plans_are_ordered_by_the_communicator),
         cmocka_unit_test(communicators_in_cross_order),
         cmocka_unit_test(unnamed_ones_are_told_apart),
+        cmocka_unit_test(what_may_differ),
+        cmocka_unit_test(a_look_adds_another),
         cmocka_unit_test(on_vulkan),
         cmocka_unit_test(closed_in_use),
         cmocka_unit_test(other_launchers_are_noticed),

@@ -19,7 +19,8 @@
  * side queue before, so works that end later and do not come after one another share one only where all are taken. Then
  * those have an order that is none of their hazards: that of their submissions. So ranks that submit their collectives
  * in one order never wait for each other in a circle, whatever is shared; ranks that have different orders of different
- * communicators' do not either while no more chains of them are under way than there are side queues but one.
+ * communicators' do not either while no more chains of them are under way than there are side queues but one, and
+ * their orders differ between submissions: inside a plan memory edges and segments follow the record.
  *
  * What is on a side queue is a work of a queue like any other to hazards, clocks and executors: an order that two
  * submissions have from a shared queue is a wait in settle, which the executor may find to hold already, and

@@ -37,8 +37,8 @@ static rota_status late_test(rota_engine *engine, rota_engine_request *request, 
     if (test_random(&late_of(engine)->random) >> 62) return ROTA_OK;
     return late_of(engine)->real->vtable->test(late_of(engine)->real, request, out_over);
 }
-static void late_cancel(rota_engine *engine, rota_engine_request *request) {
-    late_of(engine)->real->vtable->cancel(late_of(engine)->real, request);
+static bool late_cancel(rota_engine *engine, rota_engine_request *request) {
+    return late_of(engine)->real->vtable->cancel(late_of(engine)->real, request);
 }
 static void late_close(rota_engine *engine) {
     late_of(engine)->real->vtable->close(late_of(engine)->real);

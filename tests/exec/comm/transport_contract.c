@@ -300,6 +300,42 @@ static void left_after_the_end(rota_transport *t) {
     free(y);
 }
 
+/* Rank 0 ends it in the midst of a large message to the last rank, which may have it or not: it waits for nothing that was
+ * taken back. */
+static void ended_in_a_send(rota_transport *t) {
+    const uint64_t count = 1000000;
+    int32_t *x = values(0, count), *y = malloc(count * sizeof *y);
+    for (uint32_t turn = 0; turn < 100; turn++) {
+        rota_transport *own = split_off(t, 0, "torn");
+        rota_collective c = {.kind = ROTA_COLLECTIVE_SEND,
+                             .type = ROTA_COLLECTIVE_I32,
+                             .peer = t->size - 1,
+                             .count = count,
+                             .input = x,
+                             .output = y,
+                             .name = "there"};
+        if (t->rank == 0) {
+            bool is_over = false, moved;
+            own->vtable->post(own, &c);
+            for (uint32_t i = 0; i < turn && !is_over; i++)
+                (void)own->vtable->progress(own, &is_over, &moved);
+            own->vtable->abort(own, "in the midst of it");
+            if (!is_over) (void)finish(own);
+        } else if (t->rank == t->size - 1) {
+            c.kind = ROTA_COLLECTIVE_RECEIVE;
+            c.peer = 0;
+            const uint64_t begin = rota_clock_ns();
+            (void)carry_out(own, &c);
+            rank_want(rota_clock_ns() - begin < 10000000000u, "turn %u: it waited %llu ms", turn,
+                      (unsigned long long)(rota_clock_ns() - begin) / 1000000);
+        }
+        expect_ended(own, "in the midst of it");
+        end(own);
+    }
+    free(x);
+    free(y);
+}
+
 /* A timeout shorter than what lies between two looks. The last rank, which comes when the others have given up, may hear
  * what they announced before it hears that. */
 static void a_short_timeout(rota_transport *t) {
@@ -400,6 +436,7 @@ void transport_contract(rota_transport *t) {
     a_rank_that_is_late(t);
     abort_by_one(t);
     ended_in_the_midst(t);
+    ended_in_a_send(t);
     left_after_the_end(t);
     a_short_timeout(t);
     groups(t);
