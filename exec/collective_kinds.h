@@ -39,13 +39,13 @@ typedef enum rota_collective_kind {
 } rota_collective_kind;
 
 /* Where a collective of all ranks was recorded, by which those of one name and size are told apart. */
-typedef struct rota_collective_place {
+typedef struct rota_collective_position {
     const char *graph, *lane; /* borrowed until it is over; NULL: "" */
     uint32_t
         graph_number;    /* of the graph among those of its name that have collectives of the communicator */
     uint32_t index;      /* among the lane's on it, from 1; 0: not recorded */
     uint32_t list_count; /* how many the lane has */
-} rota_collective_place;
+} rota_collective_position;
 
 typedef struct rota_collective {
     rota_collective_kind kind;
@@ -56,7 +56,7 @@ typedef struct rota_collective {
     const void *input;
     void *output;
     const char *name; /* of the node; borrowed until it is over */
-    rota_collective_place place;
+    rota_collective_position position;
 } rota_collective;
 
 const char *rota_collective_kind_text(rota_collective_kind kind);

@@ -281,19 +281,19 @@ static void put_node(saver *s, const rota_node_record *node) {
 }
 
 static void put_records(saver *s, const rota_recorder *lane) {
-    rota_cbor_put_map(s->file, (size_t)(1 + !!lane->after_count));
+    rota_cbor_put_map(s->file, (size_t)(1 + !!lane->afters.count));
     rota_cbor_put_text(s->file, "nodes");
     rota_cbor_put_array(s->file, lane->node_count);
     rota_file_records records = rota_file_records_of(lane);
     for (const rota_node_record *node; (node = rota_file_take_record(&records));) put_node(s, node);
-    if (!lane->after_count) return;
+    if (!lane->afters.count) return;
     rota_cbor_put_text(s->file, "after");
-    rota_cbor_put_array(s->file, lane->after_count);
-    for (uint32_t i = 0; i < lane->after_count; i++) {
+    rota_cbor_put_array(s->file, lane->afters.count);
+    for (uint32_t i = 0; i < lane->afters.count; i++) {
         rota_cbor_put_array(s->file, 3);
-        rota_cbor_put_uint(s->file, lane->afters[i].later.index);
-        rota_cbor_put_uint(s->file, lane->afters[i].earlier.lane - 1u);
-        rota_cbor_put_uint(s->file, lane->afters[i].earlier.index);
+        rota_cbor_put_uint(s->file, lane->afters.list[i].later.index);
+        rota_cbor_put_uint(s->file, lane->afters.list[i].earlier.lane - 1u);
+        rota_cbor_put_uint(s->file, lane->afters.list[i].earlier.index);
     }
 }
 

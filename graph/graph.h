@@ -189,17 +189,18 @@ typedef struct rota_host_later {
      * once, on any thread, maybe before this returns; else the node has failed, by rota_fail, and nobody does. */
     rota_status (*begin)(void *user, void *const *operands, const uint64_t *operand_bytes,
                          uint32_t operand_count, rota_host_run *run);
-    /* NULL, or: called in the place of `begin`, when its turn has come, where the node is left out, since something that
-     * it reads has failed or its submission was cancelled: for who must tell others. Waits for nothing. Not called where a whole submission fails before it gets to the
-     * CPU device. */
+    /* NULL, or: called in the place of `begin`, when its turn has come, where the node is left out, since something
+     * that it reads has failed or its submission was cancelled: for who must tell others. Waits for nothing. Not called
+     * where a whole submission fails before it gets to the CPU device. */
     void (*skipped)(void *user);
 } rota_host_later;
 
 /* The run's end: its results are in their memory, or (not ROTA_OK, by rota_fail on this thread) the node has failed.
- * What the caller wrote before is seen by what depends on the node. `run` is gone with it, and
- * with the plan; until then a second end is ignored, unless another run of the node has begun. Any thread; lock-free. A
- * device is closed only when all runs have ended; one that has not by close's deadline is abandoned with it
- * (rota_devices_abandoned), and its end is then nobody's. NULL is ignored. */
+ * What the caller wrote before is seen by what depends on the node. `run` is gone with it, and with the plan; until
+ * then a second end is ignored, unless another run of the node has begun. Any thread; lock-free. A device is closed
+ * only when all runs have ended; one that has not by close's deadline is abandoned with it (rota_devices_abandoned),
+ * and its end is then nobody's. A device that is lost says so only then, too: until the runs end, or who waits for it
+ * has waited long enough. NULL is ignored. */
 ROTA_API void rota_host_end(rota_host_run *run, rota_status status);
 
 typedef struct rota_host_node {

@@ -82,6 +82,11 @@ typedef struct rota_after {
 /* How many collectives a lane has of each communicator: of sched/ranks. */
 typedef struct rota_listed_collectives rota_listed_collectives;
 
+typedef struct rota_lane_afters {
+    rota_after *list;
+    uint32_t count, capacity;
+} rota_lane_afters;
+
 struct rota_recorder {
     rota_graph *graph;
     uint64_t order_key;
@@ -97,8 +102,7 @@ struct rota_recorder {
     rota_buffer **buffers;
     uint32_t buffer_count, buffer_capacity;
     size_t buffers_usable;
-    rota_after *afters;
-    uint32_t after_count, after_capacity;
+    rota_lane_afters afters;
     /* PERSISTENT buffers that this lane holds, each at least once; recently seen ones need no second
      * reference. */
     rota_buffer **held;

@@ -559,13 +559,13 @@ rota_status rota_node_after(rota_recorder *recorder, rota_node later, rota_node 
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "rota_node_after: node %u of lane '%s' can't be after node %u", later.index,
                          recorder->name, earlier.index);
-    if (recorder->after_count == recorder->after_capacity) {
-        uint32_t capacity = recorder->after_capacity ? recorder->after_capacity * 2 : 16;
-        rota_after *grown = realloc(recorder->afters, sizeof *grown * capacity);
+    if (recorder->afters.count == recorder->afters.capacity) {
+        uint32_t capacity = recorder->afters.capacity ? recorder->afters.capacity * 2 : 16;
+        rota_after *grown = realloc(recorder->afters.list, sizeof *grown * capacity);
         if (!grown) return rota_fail(ROTA_OUT_OF_MEMORY, "rota_node_after: no host memory");
-        recorder->afters = grown;
-        recorder->after_capacity = capacity;
+        recorder->afters.list = grown;
+        recorder->afters.capacity = capacity;
     }
-    recorder->afters[recorder->after_count++] = (rota_after){later, earlier};
+    recorder->afters.list[recorder->afters.count++] = (rota_after){later, earlier};
     return ROTA_OK;
 }

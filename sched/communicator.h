@@ -3,14 +3,15 @@
  *
  * A communicator is a resource that each collective on it writes. So any two collectives on one are ordered by hazards,
  * in the order of the records and submissions, as two writes of a buffer are, and everything else overlaps with them as
- * its own hazards allow. Ranks that record and submit the same collectives in the same order cannot come to a deadlock;
- * where those of one communicator are not the same, all of its ranks get an error that names the first node that differs.
+ * its own hazards allow. Ranks that record and submit the same collectives in the same order can't come to a deadlock;
+ * where those of one communicator are not the same, all of its ranks get an error that names the first node that
+ * differs.
  *
  * The order of several communicators. In one graph all ranks record the collectives of all communicators in one order:
  * memory that nodes share, and the parts that a plan is cut into, may make any node wait for one recorded before it.
  * Graphs with collectives of different communicators may be submitted in another order on another rank, while no more
- * than five chains of such submissions are under way on a device. Ranks that come to wait for each other in a circle all
- * the same are told so by the timeout.
+ * than five chains of such submissions are under way on a device. Ranks that come to wait for each other in a circle
+ * all the same are told so by the timeout.
  *
  * Collectives are nodes of the CPU device: a plan for a GPU brings what they read to the host and back. No thread of a
  * device waits in one: a thread of the communicator's has the messages.
@@ -49,8 +50,9 @@ typedef struct rota_communicator_options {
 ROTA_API rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicator_options *options,
                                             rota_communicator **out_communicator);
 
-/* Ranks of one process: `size` of them at once, rank i on runtimes[i], which may be one and the same. For tests, and
- * for what is to run on one machine without MPI. `options->transport` is NULL. */
+/* Ranks of one process: `size` of them at once, rank i on runtimes[i], of which no two are the same (a rank waits for
+ * others while work of one order does). For tests, and for what is to run on one machine without MPI.
+ * `options->transport` is NULL. INVALID_ARGUMENT; errors of rota_device_open; OUT_OF_MEMORY, SYSTEM. May block. */
 ROTA_API rota_status rota_communicator_open_ranks(rota_runtime *const *runtimes, uint32_t size,
                                                   const rota_communicator_options *options,
                                                   rota_communicator **out_communicators);
@@ -74,16 +76,16 @@ ROTA_API rota_status rota_communicator_open_split(rota_communicator *communicato
                                                   rota_communicator **out_communicator);
 
 /* Ends the communicator on all ranks, with this sentence: what is under way fails on each, but where this rank has done
- * its part of it, and what comes. Without it
- * the others learn of a rank that gives up only when they have waited for it. INVALID_ARGUMENT, WRONG_STATE (closed),
- * TIMEOUT. May block for moments. */
+ * its part of it, and so does what comes. Without it the others learn of a rank that gives up only when they have
+ * waited for it. INVALID_ARGUMENT, WRONG_STATE (closed), TIMEOUT. May block for moments. */
 ROTA_API rota_status rota_communicator_abort(rota_communicator *communicator, const char *cause);
 
 /* Closes this rank: collectives of it that are under way fail, on all ranks, and so does each that comes, here with
- * WRONG_STATE, elsewhere with a sentence that says so. Graphs and plans that name it may live on. The last one of MPI's in a process waits for all other ranks
- * to close their last one (MPI_Finalize); others of the process go on meanwhile. Ends at its deadline: TIMEOUT, and what a rank that does not answer may still touch is kept
- * for good. `timeout_ns` 0: the communicator's. No other call on it may be running. In a child after a fork, where each
- * other call is WRONG_STATE, it only frees. NULL is ignored. */
+ * WRONG_STATE, elsewhere with a sentence that says so. Graphs and plans that name it may live on. The last one of MPI's
+ * in a process waits for all other ranks to close their last one (MPI_Finalize); others of the process go on meanwhile.
+ * Ends at its deadline: TIMEOUT, and what a rank that does not answer may still touch is kept for good. `timeout_ns` 0:
+ * the communicator's. No other call on it may be running. In a child after a fork, where each other call is
+ * WRONG_STATE, it only frees. NULL is ignored. */
 ROTA_API rota_status rota_communicator_close(rota_communicator *communicator, uint64_t timeout_ns);
 
 #endif

@@ -21,17 +21,17 @@ static void announce_itself(const rota_collective *collective, uint64_t number, 
     if (rota_collective_reduces(collective->kind)) out->reduction = collective->reduction;
 }
 
-static void announce_place(const rota_collective_place *place, rota_announcement *out) {
-    (void)snprintf(out->graph, sizeof out->graph, "%s", place->graph ? place->graph : "");
-    (void)snprintf(out->lane, sizeof out->lane, "%s", place->lane ? place->lane : "");
-    out->index = place->index;
-    out->list_count = place->list_count;
+static void announce_position(const rota_collective_position *position, rota_announcement *out) {
+    (void)snprintf(out->graph, sizeof out->graph, "%s", position->graph ? position->graph : "");
+    (void)snprintf(out->lane, sizeof out->lane, "%s", position->lane ? position->lane : "");
+    out->index = position->index;
+    out->list_count = position->list_count;
 }
 
 void rota_announce(const rota_collective *collective, uint64_t number, rota_announcement *out) {
     announce_itself(collective, number, out);
     /* What two ranks say to each other they may record anywhere. */
-    if (!rota_collective_is_of_two(collective->kind)) announce_place(&collective->place, out);
+    if (!rota_collective_is_of_two(collective->kind)) announce_position(&collective->position, out);
 }
 
 void rota_announcement_describe(const rota_announcement *a, char *out_text, size_t capacity) {

@@ -22,8 +22,8 @@ typedef struct rota_engine_vtable {
                            rota_engine_request **out_request);
     /* *out_over: it has ended, well or as the status says, and the request is gone. */
     rota_status (*test)(rota_engine *engine, rota_engine_request *request, bool *out_over);
-    /* Wants it no more, which is over as soon as the engine can say so, if ever: until then its bytes stay. True: it was
-     * sent, and is taken back: nobody gets it. */
+    /* Wants it no more, which is over as soon as the engine can say so, if ever: until then its bytes stay. True: it
+     * was sent, and is taken back: nobody gets it. */
     bool (*cancel)(rota_engine *engine, rota_engine_request *request);
     /* Frees it, its last use by this rank, when no message is under way. Where `is_ended_together` it waits for the
      * other ranks to come to it, which they are about to: for no longer than it takes. */

@@ -89,10 +89,16 @@ static bool is_above(const cluster *c, uint32_t upper, uint32_t lower) {
     return upper == lower;
 }
 
-static size_t keys_at_most(const cluster *c, size_t edges) {
+/* All have key 0. False: no memory. */
+static bool begin_keys(cluster *c, rota_arena *scratch, size_t nodes, size_t edges) {
     size_t laters = 0;
     for (uint32_t i = 0; i < c->desc->command_count; i++) laters += c->estimates[i].later;
-    return laters ? 1 + laters + edges : 1;
+    c->key = rota_arena_calloc(scratch, nodes * sizeof *c->key, 8);
+    c->keys = rota_arena_alloc(scratch, (laters ? 1 + laters + edges : 1) * sizeof *c->keys, 8);
+    if (!c->key || !c->keys) return false;
+    c->keys[0] = (key){0, 0, 0};
+    c->key_count = 1;
+    return true;
 }
 
 /* `to` comes after what has this key, too. */
@@ -279,23 +285,19 @@ rota_status rota_cpu_cluster(rota_exec_program *program, const rota_cpu_estimate
     c.last_source = rota_arena_alloc(&scratch, nodes * sizeof *c.last_source, 8);
     c.join_of = rota_arena_alloc(&scratch, nodes * sizeof *c.join_of, 8);
     c.start_ns = rota_arena_calloc(&scratch, nodes * sizeof *c.start_ns, 8);
-    c.key = rota_arena_calloc(&scratch, nodes * sizeof *c.key, 8);
-    c.keys = rota_arena_alloc(&scratch, keys_at_most(&c, edges) * sizeof *c.keys, 8);
     program->units = rota_arena_alloc(&program->arena, nodes * sizeof *program->units, 8);
     program->roots = rota_arena_alloc(&program->arena, nodes * sizeof *program->roots, 8);
     program->unit_successors = rota_arena_alloc(&program->arena, edges * sizeof *program->unit_successors, 8);
     program->segments =
         rota_arena_calloc(&program->arena, desc->segment_count * sizeof *program->segments, 8);
-    if (!c.follower || !c.remaining || !c.stack || !c.unit_of || !c.last_source || !c.start_ns || !c.key ||
-        !c.keys || !c.join_of || !program->units || !program->roots || !program->unit_successors ||
-        !program->segments) {
+    if (!c.follower || !c.remaining || !c.stack || !c.unit_of || !c.last_source || !c.start_ns ||
+        !begin_keys(&c, &scratch, nodes, edges) || !c.join_of || !program->units || !program->roots ||
+        !program->unit_successors || !program->segments) {
         status = rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory to cut program '%s' of %u commands into units",
                            desc->name, desc->command_count);
         goto done;
     }
     memset(c.last_source, 0xff, nodes * sizeof *c.last_source);
-    c.keys[0] = (key){0, 0, 0};
-    c.key_count = 1;
     uint32_t root_count = 0;
     for (uint32_t s = 0; s < desc->segment_count; s++) {
         const rota_exec_segment *from = &desc->segments[s];

@@ -40,7 +40,7 @@ static rota_status begin(void *user, void *const *operands, const uint64_t *oper
         return rota_fail(ROTA_INTERNAL, "communicator '%s': '%s' begins while another collective does",
                          node->communicator->name, node->collective.name);
     posted->collective = node->collective;
-    posted->collective.place.list_count = node->list->count;
+    posted->collective.position.list_count = node->list->count;
     if (node->input) posted->collective.input = operands[node->input];
     if (node->output) posted->collective.output = operands[node->output];
     rota_communicator *communicator = rota_communicator_retain(node->communicator);
@@ -94,7 +94,7 @@ rota_status rota_record_collective(rota_recorder *recorder, const rota_collectiv
         return rota_fail(ROTA_OUT_OF_MEMORY, "%s '%s': no host memory",
                          rota_collective_kind_text(node->collective.kind), node->collective.name);
     *made = (recorded){.communicator = communicator, .collective = node->collective, .list = list};
-    made->collective.place = (rota_collective_place){
+    made->collective.position = (rota_collective_position){
         .graph = recorder->graph->name, .lane = recorder->name, .index = list->count + 1};
     rota_access accesses[3] = {{communicator->token, 0, ROTA_WHOLE, ROTA_READWRITE}};
     uint32_t count = 1;

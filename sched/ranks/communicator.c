@@ -384,6 +384,13 @@ rota_status rota_communicator_open_ranks(rota_runtime *const *runtimes, uint32_t
     for (uint32_t i = 0; i < size; i++) {
         out_communicators[i] = NULL;
         ROTA_GIVEN(runtimes[i]);
+        for (uint32_t k = 0; k < i; k++)
+            if (runtimes[k] == runtimes[i])
+                return rota_fail(
+                    ROTA_INVALID_ARGUMENT,
+                    "ranks %u and %u of one process have one runtime, expected one for each: what one "
+                    "of them waits for may be behind it there",
+                    k, i);
     }
     rota_engine **engines = calloc(size, sizeof *engines);
     if (!engines) return rota_fail(ROTA_OUT_OF_MEMORY, "%u ranks: no host memory", size);

@@ -292,7 +292,8 @@ static void open_world(void) {
     MUST(rota_buffer_write(w.other, w.device, 0, zeroes, sizeof zeroes, NULL));
     MUST(rota_buffer_create("loose", 4096, &w.loose));
     MUST(rota_external_timeline_create(w.runtime, "timeline", &w.timeline));
-    MUST(rota_communicator_open_ranks((rota_runtime *[2]){w.runtime, w.runtime}, 2, NULL, w.communicators));
+    MUST(rota_communicator_open_ranks((rota_runtime *[2]){w.runtime, misuse_new_runtime()}, 2, NULL,
+                                      w.communicators));
     make_plan();
     make_file();
 }

@@ -24,7 +24,7 @@ typedef struct misuse_world {
     rota_plan *plan; /* of `planned`, replayed */
     rota_ticket ticket;
     rota_external_timeline *timeline;
-    rota_communicator *communicators[2]; /* two ranks on the runtime */
+    rota_communicator *communicators[2]; /* two ranks, the first on the runtime */
     rota_communicator *alone;            /* made when it is asked for */
     uint64_t commands;     /* of the plan */
     rota_graph_file *file; /* prepared */

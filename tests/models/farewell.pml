@@ -1,9 +1,9 @@
 /* The end of a transport of messages: exec/comm/farewell.c and drain.c, messages.c as far as it posts and waits.
  *
- * Two ranks carry out K collectives of two rounds, a message each way in each (ONE_WAY: in the second from rank 0 alone); a send ends only when it is taken, and
- * can't be taken back; a receive can. Rank 0 may end it with a failure anywhere (ABORTS), or after so many collectives
- * (LEAVES) closes; then each closes, drains, and ends its engine. A farewell may come before what was sent before it,
- * and is looked for at any time or none.
+ * Two ranks carry out K collectives of two rounds, a message each way in each (ONE_WAY: in the second from rank 0
+ * alone); a send ends only when it is taken, and can't be taken back; a receive can. Rank 0 may end it with a failure
+ * anywhere (ABORTS), or after so many collectives (LEAVES) closes; then each closes, drains, and ends its engine. A
+ * farewell may come before what was sent before it, and is looked for at any time or none.
  *
  * Asked: a rank whose peer has done its part of a collective ends that well; nobody waits for good, with no deadline
  * anywhere; when the engine ends no send and no receive is under way, and each message that was sent was taken.

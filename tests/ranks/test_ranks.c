@@ -1,5 +1,5 @@
 /* Ranks that are threads of this process, 1 to 4 of them, each with a runtime of its own: the cases of rank_cases.c.
- * And what is about one process: ranks that share a runtime and a graph, lives, closing, errors. */
+ * And what is about one process: orders, lives, closing, errors. */
 #include <pthread.h>
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -117,41 +117,49 @@ static rota_plan *all_reduce_plan(rota_runtime *runtime, rota_communicator *comm
     return named_plan(NULL, runtime, communicator, x);
 }
 
-/* Four ranks in one graph, on a device of one worker: none of them keeps it. */
-static void ranks_share_a_worker(void **state) {
+/* A device of one worker: a collective that waits for other ranks does not keep it, nor does one in the same plan. */
+static void one_worker_is_enough(void **state) {
     (void)state;
-    rota_runtime *runtime, *runtimes[RANKS_MOST];
-    rota_communicator *communicators[RANKS_MOST];
+    rota_runtime *runtimes[2];
+    rota_communicator *communicators[2];
     const rota_runtime_options one = ROTA_RUNTIME_OPTIONS(.worker_threads = 1, .cache_dir = "");
-    assert_ok(rota_runtime_open(&one, &runtime));
-    for (uint32_t i = 0; i < RANKS_MOST; i++) runtimes[i] = runtime;
-    assert_ok(rota_communicator_open_ranks(runtimes, RANKS_MOST, NULL, communicators));
-    recorded_graph g = begin_graph();
-    rota_tensor x[RANKS_MOST];
-    for (uint32_t i = 0; i < RANKS_MOST; i++) {
-        const float value = (float)(i + 1);
-        x[i] = tensor_of(runtime, 1, &value);
-        assert_ok(rota_op_all_reduce_into(g.tape, communicators[i], x[i], ROTA_COLLECTIVE_SUM, x[i]));
+    for (uint32_t r = 0; r < 2; r++) assert_ok(rota_runtime_open(&one, &runtimes[r]));
+    assert_ok(rota_communicator_open_ranks(runtimes, 2, NULL, communicators));
+    rota_plan *plans[2], *others[2];
+    rota_tensor x[2], y[2];
+    const float value = 1;
+    for (uint32_t r = 0; r < 2; r++) {
+        x[r] = tensor_of(runtimes[r], 1, &value);
+        y[r] = tensor_of(runtimes[r], 1, &value);
+        recorded_graph g = begin_graph();
+        assert_ok(rota_op_all_reduce_into(g.tape, communicators[r], x[r], ROTA_COLLECTIVE_SUM, x[r]));
+        assert_ok(rota_op_add_into(g.tape, y[r], y[r], y[r]));
+        plans[r] = compile_graph(runtimes[r], &g);
+        recorded_graph h = begin_graph();
+        assert_ok(rota_op_add_into(h.tape, x[r], x[r], x[r]));
+        others[r] = compile_graph(runtimes[r], &h);
     }
-    rota_plan *plan = compile_graph(runtime, &g);
-    rota_ticket ticket;
-    for (uint32_t i = 0; i < 50; i++) {
-        assert_ok(rota_submit(plan, NULL, &ticket));
-        assert_ok(rota_wait(ticket, 0));
-        for (uint32_t r = 0; r < RANKS_MOST; r++) {
-            float got;
-            const float value = (float)(r + 1);
-            assert_ok(rota_buffer_read(x[r].buffer, 0, &got, sizeof got));
-            assert_true(got == 10);
-            assert_ok(rota_buffer_write(x[r].buffer, NULL, 0, &value, sizeof value, NULL));
+    for (uint32_t i = 0; i < 20; i++) {
+        rota_ticket tickets[2];
+        for (uint32_t r = 0; r < 2; r++) {
+            assert_ok(rota_submit(plans[r], NULL, &tickets[r]));
+            assert_ok(rota_submit(others[r], NULL, &tickets[r]));
         }
+        for (uint32_t r = 0; r < 2; r++) assert_ok(rota_wait(tickets[r], 0));
     }
-    rota_plan_release(plan);
-    for (uint32_t i = 0; i < RANKS_MOST; i++) {
-        rota_buffer_release(x[i].buffer);
-        assert_ok(rota_communicator_close(communicators[i], 0));
+    for (uint32_t r = 0; r < 2; r++) {
+        float got;
+        assert_ok(rota_buffer_read(x[r].buffer, 0, &got, sizeof got));
+        assert_true(got == 1099511627776.0f); /* 4^20 */
+        assert_ok(rota_buffer_read(y[r].buffer, 0, &got, sizeof got));
+        assert_true(got == 1048576.0f);
+        rota_plan_release(plans[r]);
+        rota_plan_release(others[r]);
+        rota_buffer_release(x[r].buffer);
+        rota_buffer_release(y[r].buffer);
+        assert_ok(rota_communicator_close(communicators[r], 0));
     }
-    assert_ok(rota_runtime_close(runtime, 20000000000u));
+    close_runtimes(2, runtimes);
 }
 
 /* Two plans of one communicator that share no tensor: submitted without waiting, in an order that all ranks have. With
@@ -236,8 +244,8 @@ static void communicators_in_cross_order(void **state) {
     close_runtimes(2, runtimes);
 }
 
-/* Nodes without names and of one size, of graphs with names, or of two lanes of one, in another order on one rank; and a lane that
- * has one more there. All are told apart at the first that differs, on both ranks, with both said. */
+/* Nodes without names and of one size, of graphs with names, or of two lanes of one, in another order on one rank; and
+ * a lane that has one more there. All are told apart at the first that differs, on both ranks, with both said. */
 static void unnamed_ones_are_told_apart(void **state) {
     (void)state;
     static const char *const said[3][2] = {
@@ -600,6 +608,9 @@ static void wrong_calls(void **state) {
     assert_status(rota_communicator_open(NULL, NULL, &none), ROTA_INVALID_ARGUMENT);
     assert_status(rota_communicator_open_ranks(runtimes, 0, NULL, &none), ROTA_INVALID_ARGUMENT);
     assert_status(rota_communicator_open_ranks(runtimes, 2, &wrong, communicators), ROTA_INVALID_ARGUMENT);
+    rota_runtime *const same[2] = {runtimes[0], runtimes[0]};
+    assert_status(rota_communicator_open_ranks(same, 2, NULL, communicators), ROTA_INVALID_ARGUMENT);
+    expect_said("ranks 0 and 1 of one process have one runtime");
     assert_ok(rota_communicator_open_ranks(runtimes, 2, NULL, communicators));
     const float values[3] = {1, 2, 3};
     const rota_tensor x = tensor_of(runtimes[0], 3, values);
@@ -636,7 +647,7 @@ static void wrong_calls(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cases),
-        cmocka_unit_test(ranks_share_a_worker),
+        cmocka_unit_test(one_worker_is_enough),
         cmocka_unit_test(plans_are_ordered_by_the_communicator),
         cmocka_unit_test(communicators_in_cross_order),
         cmocka_unit_test(unnamed_ones_are_told_apart),

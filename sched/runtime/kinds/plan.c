@@ -29,18 +29,11 @@
 
 #define OUTPUTS_SLICE_NS 50000000u
 
-static void begin_sidelined(rota_sequencer *sequencer, rota_submission *submission) {
+static void count_sidelined(rota_sequencer *sequencer, rota_submission *submission, bool begins) {
     _Atomic uint32_t *sidelined = &submission->plan->executable->sidelined;
-    ra_store_relaxed(sidelined, ra_load_relaxed(sidelined) + 1);
-    sequencer->sidelined++;
-    submission->sidelined = true;
-}
-
-static void end_sidelined(rota_sequencer *sequencer, rota_submission *submission) {
-    _Atomic uint32_t *sidelined = &submission->plan->executable->sidelined;
-    ra_store_relaxed(sidelined, ra_load_relaxed(sidelined) - 1);
-    sequencer->sidelined--;
-    submission->sidelined = false;
+    ra_store_relaxed(sidelined, ra_load_relaxed(sidelined) + (begins ? 1 : UINT32_MAX));
+    sequencer->sidelined += begins ? 1 : UINT64_MAX;
+    submission->sidelined = begins;
 }
 
 /* ---- Sequenced ---- */
@@ -277,16 +270,17 @@ static uint64_t choose_sidelined(replay *r, bool is_waiting, bool known) {
     const rota_submission *submission = r->submission;
     const rota_plan *plan = submission->plan;
     uint64_t sidelined = 0;
-    if (!is_waiting && !plan->ends_later && r->sequencer->sidelined == 0 &&
+    if (!is_waiting && !plan->executable->ends_later && r->sequencer->sidelined == 0 &&
         ra_load_relaxed(&r->runtime->device_count) == 1)
         return 0;
     for (uint32_t p = 0; p < plan->partition_count; p++) {
         rota_prospect *prospect = &r->prospects[p];
-        *prospect = (rota_prospect){.device = plan->partitions[p].device};
+        const bool later = plan->partitions[p].ends_later;
+        *prospect =
+            (rota_prospect){.device = plan->partitions[p].device, .ends_later = later, .comes_later = later};
         look_at_prospect(submission, known, r->arena, prospect);
         rota_prospect_add_instance(prospect, r->instance_wait, r->is_made);
         if (submission->has_after) rota_prospect_add_external(prospect, &submission->seldom.after);
-        if (plan->ends_later) rota_prospect_add_later(prospect);
         if (waits_for_other_parts(plan, prospect->device)) prospect->waiting_for = 2;
         if (rota_prospect_is_late(prospect) || is_waiting || steps_aside(plan, known, prospect))
             sidelined |= (uint64_t)1 << prospect->device->index;
@@ -411,7 +405,7 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
     if (r.sidelined) rota_replay_forget(executable);
     r.known = like_before && !r.sidelined;
     const uint64_t final = is_single(&r) ? sequence_single(&r) : sequence_segments(&r, is_waiting);
-    if (r.sidelined) begin_sidelined(sequencer, submission);
+    if (r.sidelined) count_sidelined(sequencer, submission, true);
     if (executable->has_arena) executable->order.arena_points[r.arena] = final;
     instance->last_point = final;
     executable->order.last_point = final;
@@ -511,7 +505,7 @@ void rota_kind_plan_note_end(rota_sequencer *sequencer, const rota_submission *s
 }
 
 void rota_kind_plan_uncount(rota_sequencer *sequencer, rota_submission *submission) {
-    if (submission->sidelined) end_sidelined(sequencer, submission);
+    if (submission->sidelined) count_sidelined(sequencer, submission, false);
 }
 
 /* Its marks are those of memory of its own. */
@@ -590,17 +584,6 @@ rota_status rota_segment_prepare(rota_work *work, rota_exec_work *out) {
     out->segment = segment->index;
     out->block = plan->word_count ? submission->made.payload : NULL;
     return ROTA_OK;
-}
-
-/* What ends later may have to tell others that it is left out. Without an instance nobody can. */
-void rota_segment_leave_out(const rota_work *work, rota_exec_work *out) {
-    const rota_submission *submission = work->submission;
-    const rota_plan *plan = submission->plan;
-    const rota_plan_segment *segment = &plan->segments[work->segment];
-    const rota_instance *instance = &plan->executable->instances[submission->instance];
-    if (!plan->ends_later || !ra_load_acquire(&instance->created)) return; /* with rota_instance_make */
-    out->left_out = instance->parts[segment->part];
-    out->segment = segment->index;
 }
 
 /* Where a device of the plan is lost the replay fails, and does not wait for a driver that may stay for ever with what

@@ -17,10 +17,10 @@
  * What ends later is to what comes after it what is blocked is, though the executor has it: when it ends is nobody's on
  * this device to say, and what waits for it would hold up a plan's queue just so. It comes after whatever was on its
  * side queue before, so works that end later and do not come after one another share one only where all are taken. Then
- * those have an order that is none of their hazards: that of their submissions. So ranks that submit their collectives
- * in one order never wait for each other in a circle, whatever is shared; ranks that have different orders of different
- * communicators' do not either while no more chains of them are under way than there are side queues but one, and
- * their orders differ between submissions: inside a plan memory edges and segments follow the record.
+ * those have an order that is none of their hazards: that of their submissions. So ranks, each with a runtime of its
+ * own, that submit their collectives in one order never wait for each other in a circle, whatever is shared; ranks that
+ * submit those of different communicators in different orders do not either while no more chains of them are under way
+ * than there are side queues but one. Inside a plan memory edges and segments follow the record in any case.
  *
  * What is on a side queue is a work of a queue like any other to hazards, clocks and executors: an order that two
  * submissions have from a shared queue is a wait in settle, which the executor may find to hold already, and
@@ -112,10 +112,6 @@ void rota_prospect_add_instance(rota_prospect *prospect, uint64_t point, bool is
     const rota_timeline *timeline = rota_runtime_timeline(prospect->device->runtime, point);
     if ((has_held(timeline) || has_later(timeline)) && !is_at_hand(timeline, rota_point_value(point)))
         rota_prospect_add(prospect, point);
-}
-
-void rota_prospect_add_later(rota_prospect *prospect) {
-    prospect->ends_later = prospect->comes_later = true;
 }
 
 void rota_prospect_add_external(rota_prospect *prospect, const rota_external_wait *after) {

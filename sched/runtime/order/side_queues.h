@@ -29,8 +29,6 @@ void rota_prospect_add(rota_prospect *prospect, uint64_t point);
 /* The end of the replay that has the instance: what is held for the application, or ends later, counts as if they came
  * after it. */
 void rota_prospect_add_instance(rota_prospect *prospect, uint64_t point, bool is_made);
-/* Nodes of theirs end later than their functions return. */
-void rota_prospect_add_later(rota_prospect *prospect);
 void rota_prospect_add_external(rota_prospect *prospect, const rota_external_wait *after);
 /* An access to bytes [begin, end). */
 void rota_prospect_access(rota_prospect *prospect, rota_residency *residency, uint64_t begin, uint64_t end,

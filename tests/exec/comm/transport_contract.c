@@ -300,8 +300,8 @@ static void left_after_the_end(rota_transport *t) {
     free(y);
 }
 
-/* Rank 0 ends it in the midst of a large message to the last rank, which may have it or not: it waits for nothing that was
- * taken back. */
+/* Rank 0 ends it in the midst of a large message to the last rank, which may have it or not: it waits for nothing that
+ * was taken back. */
 static void ended_in_a_send(rota_transport *t) {
     const uint64_t count = 1000000;
     int32_t *x = values(0, count), *y = malloc(count * sizeof *y);
@@ -336,8 +336,8 @@ static void ended_in_a_send(rota_transport *t) {
     free(y);
 }
 
-/* A timeout shorter than what lies between two looks. The last rank, which comes when the others have given up, may hear
- * what they announced before it hears that. */
+/* A timeout shorter than what lies between two looks. The last rank, which comes when the others have given up, may
+ * hear what they announced before it hears that. */
 static void a_short_timeout(rota_transport *t) {
     rota_transport *own = split_off(t, 0, "short");
     const rota_collective barrier = {.kind = ROTA_COLLECTIVE_BARRIER, .name = "barrier"};
