@@ -1,9 +1,10 @@
 /* Collectives as ops: what the ranks of a communicator (sched/communicator.h) do together, each by a node of its own
  * graph. The rules that hold for all ops are in ops.h; these hold for collectives:
  *
- * All ranks record the same ones of a communicator in the same order, with the same kind, dtype, count of elements,
- * reduction and node name (rota_tape_name); what differs is found where they run, before a byte moves, and fails on all
- * of them. Tensors are f32, f16, bf16, i32 or u32. Sums are made in ascending order of ranks, whatever carries the
+ * All ranks record the same ones of a communicator in the same order, in graphs and lanes of the same names, with the
+ * same kind, dtype, count of elements, reduction and node name (rota_tape_name); what differs is found where they run,
+ * before a byte moves, and fails on all of them. Of an empty tensor there is no node, so ranks of which only some have
+ * one find out by the timeout. Tensors are f32, f16, bf16, i32 or u32. Sums are made in ascending order of ranks, whatever carries the
  * bytes: replays are the same bit for bit.
  *
  * The communicator is borrowed: nodes that run when it is closed fail. In a graph file there can be none. Gradients are

@@ -7,11 +7,11 @@
  * where those of one communicator are not the same, all of its ranks get an error that names the first node that
  * differs.
  *
- * The order of several communicators. In one graph all ranks record the collectives of all communicators in one order:
- * memory that nodes share, and the parts that a plan is cut into, may make any node wait for one recorded before it.
- * Graphs with collectives of different communicators may be submitted in another order on another rank, while no more
- * than five chains of such submissions are under way on a device. Ranks that come to wait for each other in a circle
- * all the same are told so by the timeout.
+ * The order is that of the collectives of all communicators together, in which all ranks that share any of them record
+ * and submit. Submissions of different communicators in different orders pass one another while few are under way, but
+ * there is no promise: inside a graph any node may have to wait for one recorded before it, and with many chains of
+ * submissions under way some wait for others. Ranks that come to wait for each other in a circle are told so by the
+ * timeout.
  *
  * Collectives are nodes of the CPU device: a plan for a GPU brings what they read to the host and back. No thread of a
  * device waits in one: a thread of the communicator's has the messages.

@@ -357,14 +357,13 @@ static void run_copies(rota_cpu_device *device, const rota_cpu_work *work) {
 
 /* Nothing of the work is run. */
 static void tell_left_out(const rota_cpu_work *work) {
-    const rota_exec_instance *instance = (const rota_exec_instance *)(const void *)work->one_copy.source;
-    const rota_exec_program *program = instance->program;
-    const rota_cpu_segment *segment = &program->segments[work->segment];
-    for (uint32_t u = segment->first_unit; u < segment->first_unit + segment->unit_count; u++) {
-        const rota_cpu_record *record = &program->records[program->units[u].first_record];
-        if (program->units[u].record_count && record->flags & ROTA_CPU_RECORD_LATER &&
-            record->fn.later->skipped)
-            record->fn.later->skipped(record->u.user);
+    const rota_exec_program_desc *desc = (const rota_exec_program_desc *)(const void *)work->one_copy.source;
+    const rota_exec_segment *segment = &desc->segments[work->segment];
+    for (uint32_t i = segment->first_command; i < segment->first_command + segment->command_count; i++) {
+        const rota_exec_command *command = &desc->commands[i];
+        if (command->kind == ROTA_EXEC_COMMAND_HOST && command->u.host.later &&
+            command->u.host.later->skipped)
+            command->u.host.later->skipped(command->u.host.user);
     }
 }
 
