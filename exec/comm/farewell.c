@@ -125,11 +125,17 @@ static bool are_all_over(rota_messages *m, rota_engine_request **requests) {
     return are_over;
 }
 
-static bool is_through(rota_messages *m) {
+/* All that this rank sent, or took in a collective. */
+static bool is_sent(rota_messages *m) {
     bool are_over = are_all_over(m, m->ins);
     are_over = are_all_over(m, m->outs) && are_over;
-    are_over = are_all_over(m, m->end.hears) && are_over;
     return are_all_over(m, m->end.says) && are_over;
+}
+
+/* And others' farewells. */
+static bool is_through(rota_messages *m) {
+    const bool is_over = is_sent(m);
+    return are_all_over(m, m->end.hears) && is_over;
 }
 
 static void begin_to_close(rota_messages *m) {
@@ -138,11 +144,10 @@ static void begin_to_close(rota_messages *m) {
     m->end.is_closing = true;
     m->end.patience_ns = rota_deadline_after(PATIENCE_NS);
     say(m, cause, false); /* unless it has: nothing is under way */
-    cancel_all(m, m->end.hears);
 }
 
 static uint64_t bytes_of(const rota_messages *m) {
-    return sizeof *m + 2 * m->cell_bytes * m->base.size;
+    return sizeof *m + (m->outgoing ? 2 * m->cell_bytes : 0) * m->base.size;
 }
 
 /* Frees those of the group's that are through, but for the last one, by whose closing it ends. Whether all are. */
@@ -193,6 +198,10 @@ static void begin_to_drain(rota_messages_group *group) {
 static bool close_group(rota_messages *last, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
     rota_messages_group *group = last->group;
     rota_engine *engine = group->engine;
+    if (!group->is_ending) {
+        group->is_ending = true;
+        for (rota_messages *m = group->left; m; m = m->next_left) cancel_all(m, m->end.hears);
+    }
     if (!group->drain && engine->is_ended_together) begin_to_drain(group);
     bool are_through = are_left_through(group, last);
     if (engine->is_ended_together)
@@ -210,12 +219,17 @@ static bool close_group(rota_messages *last, uint64_t deadline_ns, uint64_t *out
     return true;
 }
 
-/* It is the group's from then on. */
-static void leave(rota_messages *m) {
+/* It is the group's from then on, until others have closed theirs, too: what they say then has a receive, and does not
+ * stay with the engine. Cells are only needed where something of them is under way. */
+static void leave(rota_messages *m, bool is_over) {
     m->end.is_left = true;
     m->next_left = m->group->left;
     m->group->left = m;
     m->group->users--;
+    if (!is_over) return;
+    free(m->outgoing);
+    free(m->incoming);
+    m->outgoing = m->incoming = NULL;
 }
 
 bool rota_messages_close(rota_transport *transport, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
@@ -224,10 +238,10 @@ bool rota_messages_close(rota_transport *transport, uint64_t deadline_ns, uint64
     *out_abandoned_bytes = 0;
     if (!m->end.is_closing) begin_to_close(m);
     if (!m->end.is_left) {
-        const bool is_over = is_through(m);
+        const bool is_over = is_sent(m);
         if (!is_over && rota_clock_ns() < m->end.patience_ns) return false;
         if (!is_over) cancel_all(m, m->end.says);
-        leave(m);
+        leave(m, is_over);
         if (group->users) {
             (void)are_left_through(group, NULL);
             return true;

@@ -33,7 +33,8 @@ typedef struct rota_messages_group {
      * rank: what one rank has given out is never given out again, by it or another. */
     uint32_t reserved;
     rota_messages *left; /* closed, with messages that have not come to their end: a list */
-    rota_drain *drain;   /* while the last one closes */
+    bool is_ending;      /* the last one closes */
+    rota_drain *drain;   /* meanwhile */
 } rota_messages_group;
 
 /* How far a collective is. */

@@ -275,9 +275,10 @@ static uint64_t choose_sidelined(replay *r, bool is_waiting, bool known) {
         return 0;
     for (uint32_t p = 0; p < plan->partition_count; p++) {
         rota_prospect *prospect = &r->prospects[p];
-        const bool later = plan->partitions[p].ends_later;
-        *prospect =
-            (rota_prospect){.device = plan->partitions[p].device, .ends_later = later, .comes_later = later};
+        /* Its other parts may wait for what ends later, too. */
+        *prospect = (rota_prospect){.device = plan->partitions[p].device,
+                                    .ends_later = plan->partitions[p].ends_later,
+                                    .comes_later = plan->executable->ends_later};
         look_at_prospect(submission, known, r->arena, prospect);
         rota_prospect_add_instance(prospect, r->instance_wait, r->is_made);
         if (submission->has_after) rota_prospect_add_external(prospect, &submission->seldom.after);
