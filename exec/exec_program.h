@@ -54,6 +54,7 @@ typedef struct rota_exec_command {
         struct {
             rota_host_fn fn;
             void *user;
+            const rota_host_later *later; /* in the place of fn */
         } host;
     } u;
 } rota_exec_command;

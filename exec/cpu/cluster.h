@@ -8,6 +8,7 @@ typedef struct rota_cpu_estimate {
     uint64_t cost_ns; /* a rough guess from bytes and grains */
     uint64_t items, grain;
     bool split; /* worth splitting over workers */
+    bool later; /* ends later: no worker may go on behind it */
 } rota_cpu_estimate;
 /* Cuts the segments into units: fills segments, units, unit_successors, roots and their counts, from the
  * program's arena. out_order[command_count] gets the commands in the order in which their records must stand.

@@ -41,6 +41,8 @@ typedef struct rota_cpu_times {
     _Atomic uint64_t begin_ns, end_ns;
 } rota_cpu_times;
 
+typedef struct rota_cpu_later_state rota_cpu_later_state;
+
 struct rota_exec_instance {
     rota_link link;   /* the device's list, under its mutex */
     rota_arena arena; /* of this struct's arrays */
@@ -49,6 +51,7 @@ struct rota_exec_instance {
     rota_cpu_run *runs; /* per segment */
     rota_cpu_unit_state *units;
     rota_cpu_split_state *splits;
+    rota_cpu_later_state *laters;
     rota_cpu_times *times; /* per command; NULL without diagnostics */
 };
 

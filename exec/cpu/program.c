@@ -140,6 +140,7 @@ static rota_cpu_estimate estimate(const rota_exec_command *command, const uint64
         break;
     case ROTA_EXEC_COMMAND_HOST:
         out.cost_ns = HOST_NS;
+        out.later = command->u.host.later != NULL;
         break;
     }
     if (out.grain == 0) out.grain = 1;
@@ -197,9 +198,12 @@ static rota_status make_record(rota_exec_program *program, const rota_cpu_estima
         param_bytes = sizeof command->u.fill.pattern;
         break;
     case ROTA_EXEC_COMMAND_HOST:
-        record->fn.host = command->u.host.fn;
+        if (command->u.host.later)
+            record->fn.later = command->u.host.later;
+        else
+            record->fn.host = command->u.host.fn;
         record->u.user = command->u.host.user;
-        record->flags |= ROTA_CPU_RECORD_HOST;
+        record->flags |= command->u.host.later ? ROTA_CPU_RECORD_LATER : ROTA_CPU_RECORD_HOST;
         return ROTA_OK;
     }
     if (param_bytes == 0) return ROTA_OK;

@@ -19,7 +19,8 @@ typedef enum rota_cpu_record_flags {
     ROTA_CPU_RECORD_SLOTS = 1u << 0,    /* an operand's base is in the block */
     ROTA_CPU_RECORD_BINDINGS = 1u << 1, /* a parameter is in the block */
     ROTA_CPU_RECORD_HOST = 1u << 2,
-    ROTA_CPU_RECORD_USER = 1u << 3 /* the kernel has something for its function */
+    ROTA_CPU_RECORD_USER = 1u << 3, /* the kernel has something for its function */
+    ROTA_CPU_RECORD_LATER = 1u << 4 /* a host function that ends later; alone in its unit */
 } rota_cpu_record_flags;
 
 /* One command as the hot loop reads it, in execution order. */
@@ -27,6 +28,7 @@ typedef struct rota_cpu_record {
     union {
         rota_cpu_fn kernel;
         rota_host_fn host;
+        const rota_host_later *later;
     } fn;
     union {
         const void *params; /* the program's own copy */
@@ -45,7 +47,9 @@ typedef struct rota_cpu_unit {
     uint32_t first_record, record_count;       /* none: a join */
     uint32_t first_successor, successor_count; /* in unit_successors; 0: a sink */
     uint32_t predecessor_count;
-    uint32_t split; /* index of its split state; ROTA_CPU_NONE: run by one worker */
+    /* Index of its split state; or, of a host function that ends later, of its state among those. ROTA_CPU_NONE: it is
+     * run by one worker, and ends with its records. */
+    uint32_t split;
     uint64_t grain; /* of a split kernel */
 } rota_cpu_unit;
 
@@ -71,7 +75,7 @@ struct rota_exec_program {
     rota_cpu_unit *units;
     uint32_t *unit_successors;
     uint32_t *roots;
-    uint32_t unit_count, split_count;
+    uint32_t unit_count, split_count, later_count;
     rota_cpu_segment *segments;
     uint32_t block_words;
 };

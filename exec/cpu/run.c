@@ -14,6 +14,7 @@
 #include "graph/kernel_calls.h"
 #include "exec/cpu/device.h"
 #include "exec/cpu/instance.h"
+#include "exec/cpu/later.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "a 4-byte parameter is the first half of its block word");
@@ -235,6 +236,48 @@ static bool start_split(rota_cpu_worker *worker, rota_cpu_unit_state *state, con
     return run_pieces(worker, work, record, split);
 }
 
+/* ---- Host functions that end later ---- */
+
+/* True: the unit is through, left out or failed at once; else nothing of the work may be touched any more. */
+static bool begin_later(rota_cpu_worker *worker, rota_cpu_later_state *later, const rota_cpu_work *work,
+                        const rota_cpu_record *record) {
+    rota_cpu_device *device = worker->device;
+    const bool is_skipped = must_skip(device, work, record, &later->watched);
+    forget_times(device, work->instance, record);
+    if (is_skipped) {
+        if (record->fn.later->skipped) record->fn.later->skipped(record->u.user);
+        return true;
+    }
+    prepared_call prepared;
+    rota_status status = prepare(work, record, &prepared); /* never fails: it has no bindings */
+    later->begin_ns = device->diagnostics ? rota_clock_ns() : 0;
+    if (status == ROTA_OK &&
+        rota_cpu_later_begin(later, record, prepared.call.operands, prepared.call.operand_bytes, &status))
+        return false;
+    report_failure(device, work, record, status);
+    return true;
+}
+
+/* The run has ended. False when the device stops. */
+static bool finish_later(rota_cpu_worker *worker, rota_cpu_unit_state *state, rota_cpu_later_state *later,
+                         const rota_cpu_work *work, const rota_cpu_record *record) {
+    rota_cpu_device *device = worker->device;
+    const rota_exec_program *program = work->instance->program;
+    state->task.kind = ROTA_CPU_TASK_UNIT; /* for the next run, which this one's end publishes */
+    ra_store_relaxed(&later->node, ROTA_CPU_NONE);
+    if (ra_load_acquire(&device->end.stop)) return false; /* pairs with close */
+    if (device->diagnostics) {
+        ra_store_relaxed(&work->instance->times[record->command].begin_ns, later->begin_ns);
+        ra_store_relaxed(&work->instance->times[record->command].end_ns, rota_clock_ns());
+    }
+    if (later->status != ROTA_OK)
+        device->host.failed(device->host.user, work->cookie, program->owner, record->node, later->status,
+                            later->message);
+    else if (later->watched)
+        device->host.succeeded(device->host.user, work->cookie, program->owner, record->node);
+    return true;
+}
+
 /* ---- Units and works ---- */
 
 static void leave(rota_cpu_worker *worker) {
@@ -251,7 +294,13 @@ static void run_units(rota_cpu_worker *worker, rota_cpu_unit_state *state) {
     while (state) {
         const rota_cpu_unit *unit = &program->units[state->task.unit];
         const rota_cpu_record *record = &program->records[unit->first_record];
-        if (unit->split != ROTA_CPU_NONE) {
+        if (unit->split != ROTA_CPU_NONE && record->flags & ROTA_CPU_RECORD_LATER) {
+            rota_cpu_later_state *later = &instance->laters[unit->split];
+            const bool has_ended = state->task.kind == ROTA_CPU_TASK_ENDED;
+            if (has_ended ? !finish_later(worker, state, later, work, record)
+                          : !begin_later(worker, later, work, record))
+                break;
+        } else if (unit->split != ROTA_CPU_NONE) {
             rota_cpu_split_state *split = &instance->splits[unit->split];
             /* Nobody uses a split that has not started, and helper tasks exist only while it has users. */
             bool is_last = ra_load_acquire(&split->users) == 0
@@ -306,11 +355,26 @@ static void run_copies(rota_cpu_device *device, const rota_cpu_work *work) {
         host->succeeded(host->user, work->cookie, NULL, 0);
 }
 
+/* Nothing of the work is run. */
+static void tell_left_out(const rota_cpu_work *work) {
+    const rota_exec_program_desc *desc = (const rota_exec_program_desc *)(const void *)work->one_copy.source;
+    const rota_exec_segment *segment = &desc->segments[work->segment];
+    for (uint32_t i = segment->first_command; i < segment->first_command + segment->command_count; i++) {
+        const rota_exec_command *command = &desc->commands[i];
+        if (command->kind == ROTA_EXEC_COMMAND_HOST && command->u.host.later &&
+            command->u.host.later->skipped)
+            command->u.host.later->skipped(command->u.host.user);
+    }
+}
+
 static void run_work(rota_cpu_worker *worker, rota_cpu_work *work) {
     rota_exec_instance *instance = work->instance;
     if (!instance) {
-        if (work->copy_count) {
-            run_copies(worker->device, work);
+        if (work->copy_count || work->tells) {
+            if (work->copy_count)
+                run_copies(worker->device, work);
+            else
+                tell_left_out(work);
             if (ra_load_acquire(&worker->device->end.stop)) return; /* pairs with close */
         }
         rota_cpu_complete(worker, work);
