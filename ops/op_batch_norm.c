@@ -113,14 +113,20 @@ static rota_batch_norm_params params_along(const rota_op_use *use, const rota_te
         .channels = (uint32_t)x->shape[axis],
         .inner = (uint32_t)inner,
         .chunk = (uint32_t)at_least(chunk, CHUNK_MIN),
-        .eps = use->attributes.eps,
-        .momentum = use->attributes.beta1,
         .dtype = x->dtype,
     };
 }
 
-static rota_batch_norm_params params_of(const rota_op_use *use) {
+/* ... and what those with statistics have. */
+static rota_batch_norm_params params_with_eps(const rota_op_use *use) {
     rota_batch_norm_params params = params_along(use, &use->inputs[0]);
+    params.eps = use->attributes.eps;
+    params.momentum = use->attributes.beta1;
+    return params;
+}
+
+static rota_batch_norm_params params_of(const rota_op_use *use) {
+    rota_batch_norm_params params = params_with_eps(use);
     params.flags = (use->inputs[1].buffer ? ROTA_NORM_WEIGHT : 0) |
                    (use->inputs[2].buffer ? ROTA_NORM_BIAS : 0) |
                    (is_training(use) ? 0 : ROTA_BATCH_NORM_VARIANCE);
@@ -198,7 +204,7 @@ static rota_status record_batch_norm(rota_tape *tape, rota_op_use *use) {
 }
 
 static rota_status record_stats(rota_tape *tape, rota_op_use *use) {
-    const rota_batch_norm_params params = params_along(use, &use->inputs[0]);
+    const rota_batch_norm_params params = params_with_eps(use);
     rota_tensor x;
     ROTA_TRY(rota_record_contiguous(tape, &use->inputs[0], &x));
     return statistics(tape, &params, &x, &use->inputs[1], &use->inputs[2], &use->outputs[0]);

@@ -96,6 +96,67 @@ static void bind_norms(nb::module_ &m) {
         op_doc("residual_layernorm", "layernorm(x + r) and x + r, in one pass.").c_str());
 }
 
+/* An op of the table that has statistics of channels as its result, there where that has a place. */
+static rota_status of_channels(rota_tape *tape, const char *op, std::initializer_list<rota_tensor> inputs,
+                               uint32_t axis, float eps, float momentum, rota_tensor *result) {
+    rota_op_use use = {};
+    use.op = rota_op_find(op);
+    for (const rota_tensor &x : inputs) use.inputs[use.input_count++] = x;
+    use.output_count = 1;
+    use.outputs[0] = *result;
+    use.attributes.axis[0] = axis;
+    use.attributes.eps = eps;
+    use.attributes.beta1 = momentum;
+    const rota_status status = rota_op_apply(tape, &use);
+    *result = use.outputs[0];
+    return status;
+}
+
+static void bind_batch_statistics(nb::module_ &m) {
+    m.def(
+        "batch_norm_stats",
+        [](const Tensor &x, const Tensor &mean, const Tensor &variance, int64_t axis, float eps,
+           float momentum, const Out &out) {
+            const uint32_t channels = op_axis(x, axis, "batch_norm_stats");
+            const auto of = [&](rota_tape *tape, rota_tensor *y) {
+                return of_channels(tape, "batch_norm_stats", {x.t, mean.t, variance.t}, channels, eps,
+                                   momentum, y);
+            };
+            return record(
+                {&x, &mean, &variance}, out, "batch_norm_stats",
+                [&](rota_tape *tape, rota_tensor *y) {
+                    *y = ROTA_TENSOR_NONE;
+                    return of(tape, y);
+                },
+                [&](rota_tape *tape, rota_tensor y) { return of(tape, &y); });
+        },
+        "x"_a, "running_mean"_a, "running_variance"_a, "axis"_a = 1, "eps"_a = 1e-5f, "momentum"_a = 0.1f,
+        "out"_a = nb::none(),
+        op_doc("batch_norm_stats", "A batch's mean and 1 / sqrt(variance + eps) of each channel, [2, channels]; the "
+                                   "running statistics are updated, as batch_norm does.")
+            .c_str());
+    m.def(
+        "batch_norm_sums",
+        [](const Tensor &dy, const Tensor &x, const Tensor &mean, const Tensor &rstd, int64_t axis,
+           const Out &out) {
+            const uint32_t channels = op_axis(x, axis, "batch_norm_sums");
+            const auto of = [&](rota_tape *tape, rota_tensor *y) {
+                return of_channels(tape, "batch_norm_sums", {dy.t, x.t, mean.t, rstd.t}, channels, 0, 0, y);
+            };
+            return record(
+                {&dy, &x, &mean, &rstd}, out, "batch_norm_sums",
+                [&](rota_tape *tape, rota_tensor *y) {
+                    *y = ROTA_TENSOR_NONE;
+                    return of(tape, y);
+                },
+                [&](rota_tape *tape, rota_tensor y) { return of(tape, &y); });
+        },
+        "dy"_a, "x"_a, "mean"_a, "rstd"_a, "axis"_a = 1, "out"_a = nb::none(),
+        op_doc("batch_norm_sums", "What batch_norm's gradients are made of, [2, channels]: of each channel the sums of "
+                                  "dy * (x - mean) * rstd and of dy.")
+            .c_str());
+}
+
 static void bind_group_norms(nb::module_ &m) {
     m.def(
         "batch_norm",
@@ -398,6 +459,7 @@ static void bind_optimizers(nb::module_ &m) {
 void bind_layers(nb::module_ &m) {
     bind_products(m);
     bind_norms(m);
+    bind_batch_statistics(m);
     bind_group_norms(m);
     bind_attention(m);
     bind_losses(m);

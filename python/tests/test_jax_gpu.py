@@ -117,7 +117,7 @@ def test_vmap_scan_and_training() -> None:
     one = rota.jax.function(layer)
     xs = jnp.stack([X, X + 1, X - 1])
     close(jax.vmap(one, (0, None))(xs, W), jax.vmap(expected_layer, (0, None))(xs, W), 1e-4)
-    f = rota.jax.function(lambda w, x, y: rota.mse(x @ w, y))
+    f = rota.jax.function(lambda w, x, y: rota.mse(x @ w, y).reshape())
 
     def fit(loss: Callable[..., Any]) -> Any:
         def run(w: Any) -> Any:

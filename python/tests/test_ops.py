@@ -375,11 +375,41 @@ def test_gradient_as_an_op(device: rota.Device, name: str) -> None:
     np.testing.assert_allclose(result["alone"], result["expected"], rtol=1e-6, atol=1e-6)
 
 
+def test_batch_norm_in_parts() -> None:
+    """Its statistics and sums, against numpy, by channels first and last; into a destination, too."""
+    random = np.random.default_rng(5)
+    x, dy = (random.standard_normal((4, 3, 5, 2)).astype(np.float32) for _ in range(2))
+    x = x + np.float32(100)
+    before = (np.ones(3, np.float32), np.full(3, 2, np.float32))
+    mean, variance = x.mean((0, 2, 3)), x.astype(np.float64).var((0, 2, 3))
+    rstd = (1 / np.sqrt(variance + 1e-3)).astype(np.float32)
+    by_channel = [vector.reshape(3, 1, 1) for vector in (mean, rstd)]
+    sums = np.stack([(dy * (x - by_channel[0]) * by_channel[1]).sum((0, 2, 3)), dy.sum((0, 2, 3))])
+    for last in (False, True):
+        axis = 3 if last else 1
+        value, slope = (array.transpose(0, 2, 3, 1).copy() if last else array for array in (x, dy))
+        dev = rota.open("cpu")
+        running_mean, running_variance = (dev.tensor(array) for array in before)
+        with rota.graph(dev) as g:
+            given, gradient = (g.input(name, array.shape) for name, array in (("x", value), ("dy", slope)))
+            stats = rota.batch_norm_stats(given, running_mean, running_variance, axis, 1e-3, 0.25)
+            g.output("stats", stats)
+            into = stats * 0.0
+            made = rota.batch_norm_sums(gradient, given, stats[0], stats[1], axis=axis, out=into)
+            g.output("sums", made)
+        got = g.compile()(x=value, dy=slope).result()
+        np.testing.assert_allclose(got["stats"], np.stack([mean, rstd]), rtol=1e-4)
+        np.testing.assert_allclose(got["sums"], sums, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(running_mean.numpy(), 0.75 + 0.25 * mean, rtol=1e-5)
+        np.testing.assert_allclose(running_variance.numpy(), 1.5 + 0.25 * variance * 40 / 39, rtol=1e-4)
+
+
 def test_every_op_of_the_table_is_there() -> None:
     named = {case[0].split()[0] for case in CASES}
     elsewhere = {
         "dropout", "residual_dropout", "fill", "batch_norm", "index_add", "adamw", "momentum", "ema", "loss_scale",
-        "check_finite", "conv2d_backward_weight", "max_pool2d_backward", "avg_pool2d_backward",
+        "check_finite", "conv2d_backward_weight", "max_pool2d_backward", "avg_pool2d_backward", "batch_norm_stats",
+        "batch_norm_sums",
     }  # fmt: skip
     assert set(rota.op_names()) - named - elsewhere == set()
     for name in set(rota.op_names()) - {"momentum", "linear_gelu", "linear_relu"}:

@@ -74,14 +74,14 @@ def batch_stats(
     stats, *running = (s.write(result) for result in results)
     for before, after in zip((mean, variance), running, strict=True):
         ops.copy(s.read(before), out=after)
-    ops.apply("batch_norm_stats", [value, *running], [stats], channels=axis, momentum=momentum, eps=eps)
+    ops.batch_norm_stats(value, *running, axis, eps, momentum, out=stats)
 
 
 @lowers(SUMS)
 def batch_sums(s: Segment, node: Any, sums: Any, dy: Any, x: Any, mean: Any, deviation: Any) -> None:
     value, axis = by_channels(x, s.read(x))
     slope = s.read(dy) if axis == 1 else s.read(dy).permute(0, 2, 3, 1)
-    ops.apply("batch_norm_sums", [slope, value, s.read(mean), s.read(deviation)], [s.write(sums)], channels=axis)
+    ops.batch_norm_sums(slope, value, s.read(mean), s.read(deviation), axis, out=s.write(sums))
 
 
 def is_taken(x: Any, *vectors: Any) -> bool:
