@@ -71,10 +71,10 @@ def batch_stats(
     s: Segment, node: Any, results: Any, x: Any, mean: Any, variance: Any, momentum: float, eps: float
 ) -> None:
     value, axis = by_channels(x, s.read(x))
-    stats, *running = (s.write(result) for result in results)
-    for before, after in zip((mean, variance), running, strict=True):
-        ops.copy(s.read(before), out=after)
-    ops.batch_norm_stats(value, *running, axis, eps, momentum, out=stats)
+    stats, new_mean, new_variance = (s.write(result) for result in results)
+    ops.copy(s.read(mean), out=new_mean)
+    ops.copy(s.read(variance), out=new_variance)
+    ops.batch_norm_stats(value, new_mean, new_variance, axis, eps, momentum, out=stats)
 
 
 @lowers(SUMS)
