@@ -302,6 +302,11 @@ bool rota_futex_wait(_Atomic uint32_t *word, uint32_t expected, uint64_t deadlin
     return !me->timed_out;
 }
 
+void rota_nap_until(uint64_t deadline_ns) {
+    static _Atomic uint32_t nobody; /* wakes it */
+    (void)rota_futex_wait(&nobody, 0, deadline_ns);
+}
+
 void rota_futex_wake(_Atomic uint32_t *word, int count) {
     if (explored.current == NOBODY) return;
     object *p = find_object(word, sizeof *word, true);
