@@ -7,6 +7,7 @@
 #include "base/atomic.h"
 #include "base/given.h"
 #include "base/sized_copy.h"
+#include "graph/conditional_internal.h"
 
 /* FNV-1a. */
 static unsigned long hash_slot(const void *slot, unsigned long seed) {
@@ -51,6 +52,8 @@ void rota_graph_retain(rota_graph *graph) {
 }
 
 static void free_lane(rota_recorder *lane) {
+    for (const rota_conditional *it = lane->conditionals; it; it = it->next)
+        for (uint32_t i = 0; i < it->body_count; i++) rota_graph_release(it->bodies[i]);
     for (rota_lane_chunk *chunk = lane->first_chunk; chunk;) {
         rota_lane_chunk *next = chunk->next;
         rota_chunk_free(chunk, chunk->usable_bytes);
@@ -79,8 +82,10 @@ void rota_graph_release(rota_graph *graph) {
     pthread_mutex_destroy(&graph->mutex);
     const rota_release_fn release = graph->release;
     void *user = graph->user;
+    rota_graph *outer = graph->is_taken ? NULL : graph->outer;
     free(graph);
     if (release) release(user);
+    rota_graph_release(outer);
 }
 
 static rota_status lane_buffer(rota_recorder *lane, rota_buffer_kind kind, const char *name,
@@ -90,6 +95,11 @@ static rota_status lane_buffer(rota_recorder *lane, rota_buffer_kind kind, const
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "buffer '%s' of graph '%s': kind %s, expected INPUT, OUTPUT, TRANSIENT or SLOT",
                          name ? name : "", lane->graph->name, rota_buffer_kind_name(kind));
+    if (lane->graph->outer && kind != ROTA_BUFFER_TRANSIENT)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "buffer '%s' of body '%s': kind %s, expected TRANSIENT; a body may touch those of graph '%s'",
+                         name ? name : "", lane->graph->name, rota_buffer_kind_name(kind),
+                         rota_graph_outermost(lane->graph)->name);
     if (size_bytes == 0 || size_bytes > ROTA_BUFFER_SIZE_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "buffer '%s' of graph '%s': size %llu bytes, expected 1 to %llu", name ? name : "",
@@ -131,7 +141,8 @@ static rota_status lane_buffer(rota_recorder *lane, rota_buffer_kind kind, const
 /* With the graph's mutex held, under which compile freezes it: what is added now is in every plan. */
 static rota_status check_open(const rota_graph *graph, const char *what) {
     if (ra_load_relaxed(&graph->compiled))
-        return rota_fail(ROTA_WRONG_STATE, "%s: graph '%s' is already compiled", what, graph->name);
+        return rota_fail(ROTA_WRONG_STATE, "%s: graph '%s' is already %s", what, graph->name,
+                         graph->is_taken ? "the body of a node" : "compiled");
     return ROTA_OK;
 }
 
@@ -190,6 +201,11 @@ rota_status rota_graph_slot(rota_graph *graph, const char *name, uint32_t size_b
                          size_bytes);
     pthread_mutex_lock(&graph->mutex);
     rota_status status = check_open(graph, "new slot");
+    pthread_mutex_unlock(&graph->mutex);
+    ROTA_TRY(status);
+    while (graph->outer) graph = graph->outer; /* a body's are the outermost graph's */
+    pthread_mutex_lock(&graph->mutex);
+    status = check_open(graph, "new slot");
     if (status == ROTA_OK) status = add_slot(graph, name, size_bytes, out_slot);
     pthread_mutex_unlock(&graph->mutex);
     return status;

@@ -4,7 +4,8 @@
  * other predecessor) are never parted, and chains are gathered until they are worth a handover. They are
  * gathered in a depth-first topological order and as contiguous pieces of it: all edges go forward in that
  * order, so edges between pieces go forward too and no cycle of units can arise. Large kernels whose items
- * may be split stand alone, and so do joins, which are units without commands. */
+ * may be split stand alone, and so do joins, which are units without commands, and commands that decide and whose
+ * bodies are worth several workers. */
 #include "exec/cpu/cluster.h"
 
 #include <string.h>
@@ -40,6 +41,7 @@ static uint32_t add_unit(cluster *c, uint32_t split) {
     memset(unit, 0, sizeof *unit);
     unit->first_record = c->order_count;
     unit->split = split;
+    unit->loop = ROTA_CPU_NONE;
     c->join_of[c->program->unit_count] = ROTA_CPU_NONE;
     return c->program->unit_count++;
 }
@@ -48,6 +50,11 @@ static void emit(cluster *c, uint32_t unit, uint32_t command) {
     c->order[c->order_count++] = command;
     c->program->units[unit].record_count++;
     c->unit_of[command] = unit;
+}
+
+/* Has a unit of its own. */
+static bool is_alone(const cluster *c, uint32_t command) {
+    return c->estimates[command].split || c->estimates[command].loop != ROTA_CPU_NONE;
 }
 
 static void add_serial(cluster *c, const rota_exec_segment *segment) {
@@ -79,7 +86,7 @@ static bool is_serial(cluster *c, const rota_exec_segment *segment, uint32_t wor
                       uint64_t *out_total_ns) {
     const rota_exec_program_desc *desc = c->desc;
     uint64_t total = 0, longest = 0;
-    bool has_split = false;
+    bool has_split = false, has_loop = false;
     for (uint32_t i = 0; i < segment->join_count; i++) {
         uint32_t join = desc->command_count + segment->first_join + i;
         c->remaining[join] = desc->predecessor_count[join];
@@ -89,9 +96,11 @@ static bool is_serial(cluster *c, const rota_exec_segment *segment, uint32_t wor
         total += c->estimates[i].cost_ns;
         if (finish > longest) longest = finish;
         has_split |= c->estimates[i].split;
+        has_loop |= c->estimates[i].loop != ROTA_CPU_NONE;
         pass_on(c, i, finish);
     }
     *out_total_ns = total;
+    if (has_loop) return false;
     if (worker_count == 1 || total <= SERIAL_NS) return true;
     /* With less than a fifth of it off the longest way, handovers cost more than a second worker brings. */
     return !has_split && total - longest < total / 5;
@@ -104,10 +113,10 @@ static void find_chains(cluster *c, const rota_exec_segment *segment) {
         c->remaining[i] = desc->predecessor_count[i];
         c->follower[i] = ROTA_CPU_NONE;
         uint32_t first = desc->first_successor[i];
-        if (desc->first_successor[i + 1] - first != 1 || c->estimates[i].split) continue;
+        if (desc->first_successor[i + 1] - first != 1 || is_alone(c, i)) continue;
         uint32_t next = desc->successor[first];
         if (next >= desc->command_count) continue;
-        if (desc->predecessor_count[next] == 1 && !c->estimates[next].split) c->follower[i] = next;
+        if (desc->predecessor_count[next] == 1 && !is_alone(c, next)) c->follower[i] = next;
     }
     for (uint32_t i = 0; i < segment->join_count; i++) {
         uint32_t join = desc->command_count + segment->first_join + i;
@@ -126,9 +135,12 @@ static void emit_join(cluster *c, uint32_t join) {
 
 /* Puts one chain into the open unit or a new one. Returns its last command. */
 static uint32_t emit_chain(cluster *c, uint32_t head, uint64_t target_ns) {
-    if (c->estimates[head].split) {
-        emit(c, add_unit(c, c->program->split_count++), head);
-        c->program->units[c->program->unit_count - 1].grain = c->estimates[head].grain;
+    if (is_alone(c, head)) {
+        const rota_cpu_estimate *estimate = &c->estimates[head];
+        const uint32_t unit = add_unit(c, estimate->split ? c->program->split_count++ : ROTA_CPU_NONE);
+        emit(c, unit, head);
+        c->program->units[unit].grain = estimate->grain;
+        c->program->units[unit].loop = estimate->loop;
         c->open = ROTA_CPU_NONE;
         return head;
     }
@@ -249,8 +261,9 @@ rota_status rota_cpu_cluster(rota_exec_program *program, const rota_cpu_estimate
         segment->unit_count = program->unit_count - segment->first_unit;
         link_units(&c, segment);
         root_count += segment->root_count;
-        /* One unit needs no counters, unless it is split. */
-        if (segment->unit_count == 1 && program->units[segment->first_unit].split == ROTA_CPU_NONE)
+        /* One unit needs no counters, unless it is split, or its bodies' units have some. */
+        if (segment->unit_count == 1 && program->units[segment->first_unit].split == ROTA_CPU_NONE &&
+            program->units[segment->first_unit].loop == ROTA_CPU_NONE)
             segment->serial = true;
     }
 done:

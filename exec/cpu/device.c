@@ -187,6 +187,7 @@ static rota_status fill_device(rota_cpu_device *device, const rota_exec_open_opt
         .reuse_in_flight = true,
         .submit_never_blocks = true,
         .runs_host_nodes = true,
+        .runs_conditionals = true,
         .asks_must_skip = true,
     };
     device->host = options->host;

@@ -26,6 +26,8 @@ static rota_plan_command_kind kind_of(const rota_operation *operation) {
         return ROTA_PLAN_FILL;
     case ROTA_NODE_HOST:
         return ROTA_PLAN_HOST;
+    case ROTA_NODE_CONDITIONAL:
+        return ROTA_PLAN_CONDITIONAL;
     default:
         return ROTA_PLAN_KERNEL;
     }
