@@ -263,6 +263,9 @@ static rota_status append(recording *r, rota_node *out_node) {
     ROTA_TRY(rota_record_plain(lane, &header, accesses, out_node));
     kept->next = lane->conditionals;
     lane->conditionals = kept;
+    /* They hold it no longer, but it holds them. The caller, who records into it, has a reference of his own. */
+    for (uint32_t i = 0; i < kept->body_count; i++)
+        if (bodies[i]) rota_graph_release(lane->graph);
     return ROTA_OK;
 }
 
