@@ -323,6 +323,7 @@ void mirror_generate(mirror_case *out_case, uint64_t seed, const mirror_limits *
 void mirror_free(mirror_case *mirror) {
     for (uint32_t i = 0; i < mirror->graph_count; i++) {
         mirror_graph *graph = &mirror->graphs[i];
+        free(graph->groups);
         for (uint32_t b = 0; b < graph->buffer_count; b++) free(graph->buffers[b].defined);
         free(graph->buffers);
         free(graph->nodes);
