@@ -11,9 +11,9 @@ typedef struct rota_exec_instance rota_exec_instance;
 
 typedef enum rota_exec_command_kind {
     ROTA_EXEC_COMMAND_KERNEL,
-    ROTA_EXEC_COMMAND_COPY, /* operand 0 destination (WRITE), operand 1 source (READ) */
-    ROTA_EXEC_COMMAND_FILL, /* operand 0 */
-    ROTA_EXEC_COMMAND_HOST, /* where caps.runs_host_nodes */
+    ROTA_EXEC_COMMAND_COPY,       /* operand 0 destination (WRITE), operand 1 source (READ) */
+    ROTA_EXEC_COMMAND_FILL,       /* operand 0 */
+    ROTA_EXEC_COMMAND_HOST,       /* where caps.runs_host_nodes */
     ROTA_EXEC_COMMAND_CONDITIONAL /* where caps.runs_conditionals */
 } rota_exec_command_kind;
 

@@ -72,11 +72,12 @@ static rota_status name_host(saver *s, const rota_node_record *node) {
 static rota_status gather_node(saver *s, const rota_recorder *lane, uint32_t index,
                                const rota_node_record *node) {
     if (node->kind == ROTA_NODE_CONDITIONAL)
-        return rota_fail(ROTA_UNSUPPORTED,
-                         "graph '%s' to be saved: node '%s' (lane '%s', node %u) decides (%s), which files have no "
-                         "form for",
-                         s->graph.graph->name, rota_node_record_name(node), lane->name, index,
-                         rota_conditional_kind_name(node->u.conditional->kind));
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "graph '%s' to be saved: node '%s' (lane '%s', node %u) decides (%s), which files have no "
+            "form for",
+            s->graph.graph->name, rota_node_record_name(node), lane->name, index,
+            rota_conditional_kind_name(node->u.conditional->kind));
     for (uint32_t i = 0; i < node->access_count; i++) {
         const uint64_t key = rota_node_accesses(node)[i].buffer;
         if (!(key & 1)) ROTA_TRY(rota_saved_buffers_add(&s->buffers, (rota_buffer *)(uintptr_t)key));

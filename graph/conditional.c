@@ -29,8 +29,8 @@ rota_status rota_graph_create_body(rota_graph *outer, const char *name, rota_gra
     *out_body = NULL;
     if (!name) name = "body";
     if (outer->depth == ROTA_BODY_DEPTH_MAX)
-        return rota_fail(ROTA_OUT_OF_RANGE, "body '%s' of graph '%s': %u bodies are around it, at most %d", name,
-                         outer->name, outer->depth + 1, ROTA_BODY_DEPTH_MAX);
+        return rota_fail(ROTA_OUT_OF_RANGE, "body '%s' of graph '%s': %u bodies are around it, at most %d",
+                         name, outer->name, outer->depth + 1, ROTA_BODY_DEPTH_MAX);
     pthread_mutex_lock(&outer->mutex);
     const bool is_compiled = ra_load_relaxed(&outer->compiled), is_taken = outer->is_taken;
     pthread_mutex_unlock(&outer->mutex);
@@ -74,8 +74,8 @@ static rota_status no_memory(const recording *r) {
 
 static rota_status add_range(recording *r, rota_buffer *root, uint64_t low, uint64_t size, bool is_written) {
     if (!rota_vector_reserve(&r->ranges, sizeof(range), 1)) return no_memory(r);
-    const bool is_packed =
-        root->graph == r->lane->graph && root->kind != ROTA_BUFFER_SLOT && root->kind != ROTA_BUFFER_PERSISTENT;
+    const bool is_packed = root->graph == r->lane->graph && root->kind != ROTA_BUFFER_SLOT &&
+                           root->kind != ROTA_BUFFER_PERSISTENT;
     ((range *)r->ranges.data)[r->ranges.count++] = (range){root, low, low + size, is_written, is_packed};
     return ROTA_OK;
 }
@@ -131,20 +131,21 @@ static void join_ranges(recording *r) {
 /* ---- Condition and index ---- */
 
 /* `what` at `offset` of `buffer`: 4 bytes that the node may read, or write. */
-static rota_status check_word(const recording *r, const char *what, const rota_buffer *buffer, uint64_t offset,
-                              bool is_written) {
+static rota_status check_word(const recording *r, const char *what, const rota_buffer *buffer,
+                              uint64_t offset, bool is_written) {
     if (offset > buffer->size_bytes || buffer->size_bytes - offset < 4)
         return rota_fail(ROTA_OUT_OF_RANGE, NODE "its %s is bytes [%llu, +4) of buffer '%s' of %llu bytes",
                          NODE_ARGUMENTS(r), what, (unsigned long long)offset, buffer->root->name,
                          (unsigned long long)buffer->size_bytes);
     if ((buffer->root_offset + offset) % 4)
-        return rota_fail(ROTA_MISALIGNED,
-                         NODE "its %s starts at byte %llu of buffer '%s', expected a multiple of 4",
-                         NODE_ARGUMENTS(r), what, (unsigned long long)(buffer->root_offset + offset),
-                         buffer->root->name);
-    for (const rota_graph *graph = r->lane->graph; buffer->graph && graph != buffer->graph; graph = graph->outer)
+        return rota_fail(
+            ROTA_MISALIGNED, NODE "its %s starts at byte %llu of buffer '%s', expected a multiple of 4",
+            NODE_ARGUMENTS(r), what, (unsigned long long)(buffer->root_offset + offset), buffer->root->name);
+    for (const rota_graph *graph = r->lane->graph; buffer->graph && graph != buffer->graph;
+         graph = graph->outer)
         if (!graph->outer)
-            return rota_fail(ROTA_INVALID_ARGUMENT, NODE "its %s, buffer '%s', belongs to graph '%s', not to '%s'",
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             NODE "its %s, buffer '%s', belongs to graph '%s', not to '%s'",
                              NODE_ARGUMENTS(r), what, buffer->root->name,
                              ((const rota_graph *)buffer->graph)->name, r->lane->graph->name);
     if (is_written && buffer->is_read_only)
@@ -157,24 +158,26 @@ static rota_status add_words(recording *r) {
     const bool is_for = r->made.kind == ROTA_CONDITIONAL_FOR;
     const char *condition = is_for ? "count" : "condition";
     if (!r->condition)
-        return rota_fail(ROTA_INVALID_ARGUMENT, NODE "it has no %s; expected a buffer", NODE_ARGUMENTS(r), condition);
+        return rota_fail(ROTA_INVALID_ARGUMENT, NODE "it has no %s; expected a buffer", NODE_ARGUMENTS(r),
+                         condition);
     ROTA_TRY(check_word(r, condition, r->condition, r->condition_offset, false));
     ROTA_TRY(add_range(r, r->condition->root, r->condition->root_offset + r->condition_offset, 4, false));
     if (!r->index) return ROTA_OK;
     ROTA_TRY(check_word(r, "index", r->index, r->index_offset, true));
     if (r->index->root == r->condition->root &&
         r->index->root_offset + r->index_offset == r->condition->root_offset + r->condition_offset)
-        return rota_fail(ROTA_INVALID_ARGUMENT, NODE "its index and its count are the same bytes of buffer '%s'",
-                         NODE_ARGUMENTS(r), r->index->root->name);
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         NODE "its index and its count are the same bytes of buffer '%s'", NODE_ARGUMENTS(r),
+                         r->index->root->name);
     return add_range(r, r->index->root, r->index->root_offset + r->index_offset, 4, true);
 }
 
 static rota_conditional_word find_word(const recording *r, const rota_buffer *buffer, uint64_t offset) {
     const range *ranges = r->ranges.data;
     for (uint32_t i = 0; buffer && i < r->ranges.count; i++) {
-        const uint64_t at = buffer->root_offset + offset;
-        if (ranges[i].root == buffer->root && ranges[i].low <= at && at < ranges[i].high)
-            return (rota_conditional_word){i, at - ranges[i].low};
+        const uint64_t first = buffer->root_offset + offset;
+        if (ranges[i].root == buffer->root && ranges[i].low <= first && first < ranges[i].high)
+            return (rota_conditional_word){i, first - ranges[i].low};
     }
     return (rota_conditional_word){ROTA_CONDITIONAL_NO_WORD, 0};
 }
@@ -183,16 +186,17 @@ static rota_conditional_word find_word(const recording *r, const rota_buffer *bu
 
 static rota_status check_body(const recording *r, rota_graph *body) {
     if (body->outer != r->lane->graph)
-        return rota_fail(ROTA_INVALID_ARGUMENT, NODE "graph '%s' is no body of graph '%s' (rota_graph_create_body)",
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         NODE "graph '%s' is no body of graph '%s' (rota_graph_create_body)",
                          NODE_ARGUMENTS(r), body->name, r->lane->graph->name);
     if (body->is_taken)
-        return rota_fail(ROTA_WRONG_STATE, NODE "body '%s' is another node's, or given twice", NODE_ARGUMENTS(r),
-                         body->name);
+        return rota_fail(ROTA_WRONG_STATE, NODE "body '%s' is another node's, or given twice",
+                         NODE_ARGUMENTS(r), body->name);
     for (uint32_t i = 0; i < body->lane_count; i++)
         /* Acquire pairs with rota_recorder_close: the lane's contents are complete and visible. */
         if (!ra_load_acquire(&body->lanes[i]->closed))
-            return rota_fail(ROTA_WRONG_STATE, NODE "recorder '%s' of body '%s' is still open", NODE_ARGUMENTS(r),
-                             body->lanes[i]->name, body->name);
+            return rota_fail(ROTA_WRONG_STATE, NODE "recorder '%s' of body '%s' is still open",
+                             NODE_ARGUMENTS(r), body->lanes[i]->name, body->name);
     return ROTA_OK;
 }
 
@@ -224,11 +228,12 @@ static rota_status check_count(const recording *r) {
     uint32_t packed = 0;
     for (uint64_t i = 0; i < r->ranges.count; i++) packed += ((const range *)r->ranges.data)[i].is_packed;
     if (r->ranges.count <= ROTA_BODY_RANGES_MAX && packed <= ROTA_BODY_PACKED_RANGES_MAX) return ROTA_OK;
-    return rota_fail(ROTA_OUT_OF_RANGE,
-                     NODE "its bodies touch %llu ranges of outer buffers, at most %d, %u of them in transient, INPUT "
-                          "and OUTPUT buffers of graph '%s', at most %d",
-                     NODE_ARGUMENTS(r), (unsigned long long)r->ranges.count, ROTA_BODY_RANGES_MAX, packed,
-                     r->lane->graph->name, ROTA_BODY_PACKED_RANGES_MAX);
+    return rota_fail(
+        ROTA_OUT_OF_RANGE,
+        NODE "its bodies touch %llu ranges of outer buffers, at most %d, %u of them in transient, INPUT "
+             "and OUTPUT buffers of graph '%s', at most %d",
+        NODE_ARGUMENTS(r), (unsigned long long)r->ranges.count, ROTA_BODY_RANGES_MAX, packed,
+        r->lane->graph->name, ROTA_BODY_PACKED_RANGES_MAX);
 }
 
 static rota_status append(recording *r, rota_node *out_node) {
@@ -252,17 +257,18 @@ static rota_status append(recording *r, rota_node *out_node) {
         accesses[i] =
             (rota_access){it->root, it->low, it->high - it->low, it->is_written ? ROTA_READWRITE : ROTA_READ};
     }
-    rota_node_record header = {
-        .record_bytes = (uint32_t)(sizeof header + sizeof(rota_access_record) * count),
-        .kind = ROTA_NODE_CONDITIONAL,
-        .access_count = (uint8_t)count,
-        .device_plus_1 = (uint8_t)r->placement.device_plus_1,
-        .queue_plus_1 = (uint16_t)r->placement.queue_plus_1,
-        .name = r->name,
-        .u.conditional = kept};
+    rota_node_record header = {.record_bytes = (uint32_t)(sizeof header + sizeof(rota_access_record) * count),
+                               .kind = ROTA_NODE_CONDITIONAL,
+                               .access_count = (uint8_t)count,
+                               .device_plus_1 = (uint8_t)r->placement.device_plus_1,
+                               .queue_plus_1 = (uint16_t)r->placement.queue_plus_1,
+                               .name = r->name,
+                               .u.conditional = kept};
     ROTA_TRY(rota_record_plain(lane, &header, accesses, out_node));
-    kept->next = lane->conditionals;
-    lane->conditionals = kept;
+    pthread_mutex_lock(&lane->graph->mutex);
+    kept->next = lane->graph->conditionals;
+    lane->graph->conditionals = kept;
+    pthread_mutex_unlock(&lane->graph->mutex);
     /* They hold it no longer, but it holds them. The caller, who records into it, has a reference of his own. */
     for (uint32_t i = 0; i < kept->body_count; i++)
         if (bodies[i]) rota_graph_release(lane->graph);

@@ -74,8 +74,8 @@ typedef struct rota_for_node {
     const char *name;   /* as of rota_if_node; NULL: "for" */
     rota_buffer *count;
     uint64_t count_offset_bytes;
-    /* NULL, or: gets the iteration's number, from 0, as 4 bytes at a multiple of 4 before each iteration. The bytes must
-     * not be the count's, and count as written by the node. */
+    /* NULL, or: gets the iteration's number, from 0, as 4 bytes at a multiple of 4 before each iteration. The bytes
+     * must not be the count's, and count as written by the node. */
     rota_buffer *index;
     uint64_t index_offset_bytes;
     rota_graph *body;        /* taken */
@@ -90,8 +90,9 @@ typedef struct rota_switch_node {
     const char *name;   /* as of rota_if_node; NULL: "switch" */
     rota_buffer *condition;
     uint64_t condition_offset_bytes;
-    rota_graph *const *bodies; /* taken, each once; the array is read during the call. NULL among them: nothing */
-    uint32_t body_count;       /* 1 to ROTA_SWITCH_BODIES_MAX */
+    rota_graph *const
+        *bodies;         /* taken, each once; the array is read during the call. NULL among them: nothing */
+    uint32_t body_count; /* 1 to ROTA_SWITCH_BODIES_MAX */
     rota_placement placement;
 } rota_switch_node;
 #define ROTA_SWITCH_NODE(...) ROTA_SIZED(rota_switch_node, __VA_ARGS__)

@@ -21,15 +21,15 @@ typedef struct rota_conditional_word {
 
 #define ROTA_CONDITIONAL_NO_WORD UINT32_MAX
 
-/* What a record of ROTA_NODE_CONDITIONAL points to; in the lane's arena. Accesses of the record: disjoint ranges, those
+/* What a record of ROTA_NODE_CONDITIONAL points to; in its lane's arena. Accesses of the record: disjoint ranges, those
  * of one buffer in ascending order side by side, and those of the graph's own TRANSIENT, INPUT and OUTPUT buffers
  * before all others. */
 typedef struct rota_conditional {
-    struct rota_conditional *next; /* of the lane's */
+    struct rota_conditional *next; /* of the graph's */
     uint64_t iterations_max;       /* WHILE, FOR */
     rota_conditional_word condition, index;
     uint32_t body_count;
-    uint8_t kind;       /* rota_conditional_kind */
+    uint8_t kind;        /* rota_conditional_kind */
     rota_graph **bodies; /* NULL among them: nothing */
 } rota_conditional;
 

@@ -52,8 +52,6 @@ void rota_graph_retain(rota_graph *graph) {
 }
 
 static void free_lane(rota_recorder *lane) {
-    for (const rota_conditional *it = lane->conditionals; it; it = it->next)
-        for (uint32_t i = 0; i < it->body_count; i++) rota_graph_release(it->bodies[i]);
     for (rota_lane_chunk *chunk = lane->first_chunk; chunk;) {
         rota_lane_chunk *next = chunk->next;
         rota_chunk_free(chunk, chunk->usable_bytes);
@@ -70,6 +68,8 @@ static void free_lane(rota_recorder *lane) {
 void rota_graph_release(rota_graph *graph) {
     /* acq_rel, for the same reason as in rota_buffer_release. */
     if (!graph || ra_fetch_sub_acq_rel(&graph->references, 1) != 1) return;
+    for (const rota_conditional *it = graph->conditionals; it; it = it->next)
+        for (uint32_t i = 0; i < it->body_count; i++) rota_graph_release(it->bodies[i]);
     for (uint32_t i = 0; i < graph->lane_count; i++) {
         free_lane(graph->lanes[i]);
         free(graph->lanes[i]);
@@ -96,10 +96,11 @@ static rota_status lane_buffer(rota_recorder *lane, rota_buffer_kind kind, const
                          "buffer '%s' of graph '%s': kind %s, expected INPUT, OUTPUT, TRANSIENT or SLOT",
                          name ? name : "", lane->graph->name, rota_buffer_kind_name(kind));
     if (lane->graph->outer && kind != ROTA_BUFFER_TRANSIENT)
-        return rota_fail(ROTA_INVALID_ARGUMENT,
-                         "buffer '%s' of body '%s': kind %s, expected TRANSIENT; a body may touch those of graph '%s'",
-                         name ? name : "", lane->graph->name, rota_buffer_kind_name(kind),
-                         rota_graph_outermost(lane->graph)->name);
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT,
+            "buffer '%s' of body '%s': kind %s, expected TRANSIENT; a body may touch those of graph '%s'",
+            name ? name : "", lane->graph->name, rota_buffer_kind_name(kind),
+            rota_graph_outermost(lane->graph)->name);
     if (size_bytes == 0 || size_bytes > ROTA_BUFFER_SIZE_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "buffer '%s' of graph '%s': size %llu bytes, expected 1 to %llu", name ? name : "",

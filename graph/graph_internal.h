@@ -111,7 +111,6 @@ struct rota_recorder {
     uint64_t held_count, held_capacity;
     size_t held_usable;
     rota_buffer *recent[64];
-    struct rota_conditional *conditionals; /* newest first; their bodies are the lane's to release */
 };
 
 #define ROTA_GRAPH_SLOTS_MAX 65536
@@ -148,7 +147,8 @@ struct rota_graph {
     /* Blocks of slots never move; slot_count is the release that publishes an entry to recording threads. */
     rota_slot_info *slot_blocks[ROTA_GRAPH_SLOTS_MAX / ROTA_SLOT_BLOCK];
     _Atomic uint32_t slot_count;
-    rota_set slot_names; /* of rota_slot_info */
+    rota_set slot_names;                   /* of rota_slot_info */
+    struct rota_conditional *conditionals; /* newest first; their bodies are the graph's to release */
     rota_rewrite_hook *hooks;
     uint32_t hook_count, hook_capacity;
     rota_release_fn release; /* of what nodes borrow */

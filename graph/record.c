@@ -463,8 +463,8 @@ rota_status rota_record_kernel(rota_recorder *recorder, const rota_kernel_node *
     return commit_record(recorder, node->accesses, persistent, out_node);
 }
 
-rota_status rota_record_plain(rota_recorder *lane, const rota_node_record *header, const rota_access *accesses,
-                              rota_node *out_node) {
+rota_status rota_record_plain(rota_recorder *lane, const rota_node_record *header,
+                              const rota_access *accesses, rota_node *out_node) {
     const bool is_conditional = header->kind == ROTA_NODE_CONDITIONAL;
     context where = {lane->graph, lane->name, lane->node_count, rota_node_record_name(header)};
     ROTA_TRY(begin_record(lane, header->record_bytes, where.name));
@@ -487,8 +487,7 @@ rota_status rota_record_plain(rota_recorder *lane, const rota_node_record *heade
                          AT "fill of bytes [%llu, +%llu) of buffer '%s', expected multiples of 4",
                          AT_ARGUMENTS(&where), (unsigned long long)ROTA_ACCESS_OFFSET(resolved),
                          (unsigned long long)resolved->size_bytes, accesses->buffer->root->name);
-    if (!is_conditional)
-        ROTA_TRY(check_overlaps(&where, NULL, resolved, accesses, header->access_count));
+    if (!is_conditional) ROTA_TRY(check_overlaps(&where, NULL, resolved, accesses, header->access_count));
     return commit_record(lane, accesses, persistent, out_node);
 }
 

@@ -25,10 +25,10 @@ typedef struct cluster {
     uint32_t order_count;
     uint32_t open; /* the unit that commands are gathered into; ROTA_CPU_NONE: none */
     uint64_t open_ns;
-    uint32_t *follower;    /* next command of the same chain, or ROTA_CPU_NONE */
+    uint32_t *follower; /* next command of the same chain, or ROTA_CPU_NONE */
     /* By command or join, numbered as in the description's edges. */
-    uint32_t *remaining;   /* predecessors of a chain's head not yet emitted */
-    uint32_t *stack;       /* heads that are ready */
+    uint32_t *remaining; /* predecessors of a chain's head not yet emitted */
+    uint32_t *stack;     /* heads that are ready */
     uint32_t *unit_of;
     uint64_t *start_ns;    /* length of the longest way to it */
     uint32_t *last_source; /* of each unit: the unit that listed it as a successor last */

@@ -8,8 +8,8 @@
 
 #include "exec/cpu/device.h"
 
-static rota_status make(rota_cpu_device *device, rota_exec_program *program, rota_cpu_loop *loop, bool is_body,
-                        rota_exec_memory *const *memories, rota_exec_instance **out_instance);
+static rota_status make(rota_cpu_device *device, rota_exec_program *program, rota_cpu_loop *loop,
+                        bool is_body, rota_exec_memory *const *memories, rota_exec_instance **out_instance);
 
 static void free_instance(rota_exec_instance *instance) {
     if (!instance) return;
@@ -32,7 +32,8 @@ static rota_status make_bodies(rota_cpu_device *device, rota_exec_instance *inst
     for (uint32_t i = 0; i < program->conditional_count; i++) {
         const rota_cpu_conditional *conditional = &program->conditionals[i];
         rota_cpu_loop *loop = conditional->loop == ROTA_CPU_NONE ? NULL : &instance->loops[conditional->loop];
-        for (uint32_t b = conditional->first_body; b < conditional->first_body + conditional->desc->body_count; b++)
+        for (uint32_t b = conditional->first_body;
+             b < conditional->first_body + conditional->desc->body_count; b++)
             if (program->bodies[b])
                 ROTA_TRY(make(device, program->bodies[b], loop, true, memories, &instance->bodies[b]));
     }
@@ -83,8 +84,8 @@ static rota_status fill_instance(rota_cpu_device *device, rota_exec_instance *in
     return make_bodies(device, instance, memories);
 }
 
-static rota_status make(rota_cpu_device *device, rota_exec_program *program, rota_cpu_loop *loop, bool is_body,
-                        rota_exec_memory *const *memories, rota_exec_instance **out_instance) {
+static rota_status make(rota_cpu_device *device, rota_exec_program *program, rota_cpu_loop *loop,
+                        bool is_body, rota_exec_memory *const *memories, rota_exec_instance **out_instance) {
     rota_exec_instance *instance = calloc(1, sizeof *instance);
     if (!instance)
         return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for an instance of '%s'", program->desc->name);

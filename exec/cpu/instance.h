@@ -19,9 +19,9 @@ typedef struct rota_cpu_run {
     rota_cpu_work *work;
     rota_exec_instance *instance; /* whose segment it is */
     rota_cpu_loop *loop;          /* a body's: of the command that runs it; NULL: a work's own */
-    _Atomic uint32_t remaining; /* sinks not yet complete */
-    uint64_t last_signal;       /* submit thread: value of the latest work that uses this run */
-    uint32_t last_queue;        /* and its queue */
+    _Atomic uint32_t remaining;   /* sinks not yet complete */
+    uint64_t last_signal;         /* submit thread: value of the latest work that uses this run */
+    uint32_t last_queue;          /* and its queue */
 } rota_cpu_run;
 
 typedef struct rota_cpu_unit_state {
@@ -45,8 +45,8 @@ typedef struct rota_cpu_times {
     _Atomic uint64_t begin_ns, end_ns;
 } rota_cpu_times;
 
-/* A command that decides, while it runs; in its instance, or on the stack of the one worker that runs all of it. What is
- * not atomic is written by the worker that begins an iteration, and published with the tasks of that. */
+/* A command that decides, while it runs; in its instance, or on the stack of the one worker that runs all of it. What
+ * is not atomic is written by the worker that begins an iteration, and published with the tasks of that. */
 struct rota_cpu_loop {
     rota_cpu_loop *outer; /* of the body that it is in; NULL: it is in no body */
     rota_cpu_loop *root;  /* the outermost, which may be itself */
@@ -58,8 +58,9 @@ struct rota_cpu_loop {
     uint64_t begun; /* iterations; the one that runs is this less one */
     uint64_t count; /* FOR */
     uint64_t begin_ns;
-    _Atomic uint32_t is_over; /* of the root: a body failed, or the submission was cancelled: no more begins */
-    bool watched;             /* of the root: report success */
+    _Atomic uint32_t
+        is_over;  /* of the root: a body failed, or the submission was cancelled: no more begins */
+    bool watched; /* of the root: report success */
 };
 
 struct rota_exec_instance {
@@ -70,8 +71,8 @@ struct rota_exec_instance {
     rota_cpu_run *runs; /* per segment */
     rota_cpu_unit_state *units;
     rota_cpu_split_state *splits;
-    rota_cpu_times *times; /* per command; NULL without diagnostics, and in bodies */
-    rota_cpu_loop *loops;  /* of units that decide */
+    rota_cpu_times *times;       /* per command; NULL without diagnostics, and in bodies */
+    rota_cpu_loop *loops;        /* of units that decide */
     rota_exec_instance **bodies; /* of the program's bodies; in no list of the device's */
 };
 

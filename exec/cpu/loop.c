@@ -2,17 +2,17 @@
  *
  * Whoever finished the last of an iteration goes on here and begins the next one, so that no worker waits: of a serial
  * body its worker, of others the one that took the run's `remaining` to zero (acquire and release with itself: it has
- * seen all that the iteration wrote, condition and all). What it then writes of the loop, and the counters of units that
- * their last predecessors armed again, are published to other workers by the pushes of the next iteration's tasks. So
+ * seen all that the iteration wrote, condition and all). What it then writes of the loop, and the counters of units
+ * that their last predecessors armed again, are published to other workers by the pushes of the next iteration's tasks. So
  * at any time a loop has one writer, whoever that is, and its readers run units of the iteration that it began.
  *
- *     begin --> step --BODY--> units of the body --last one--> step --BODY--> ... --OVER--> what comes after the command
+ *     begin --> step --BODY--> units of the body --last one--> step --BODY--> ... --OVER--> what comes after it
  *                                    | a failure: root.is_over
  *                                    v
  *                       units that follow do nothing, but count
  *
- * The host knows the outermost command alone (`root`): it is asked for before each iteration, by which a submission that
- * was cancelled ends at one, and told once of what failed. */
+ * The host knows the outermost command alone (`root`): it is asked for that before each iteration, by which a
+ * submission that was cancelled ends at one, and told once of what failed. */
 #include "exec/cpu/loop.h"
 
 #include <stdio.h>
@@ -43,8 +43,8 @@ static size_t describe(const rota_cpu_device *device, const rota_cpu_loop *loop,
     const char *name = name_of(device, loop->instance, loop->record->node), *comma = length ? ", " : "";
     int more;
     if (kind == ROTA_CONDITIONAL_IF || kind == ROTA_CONDITIONAL_SWITCH || loop->begun == 0)
-        more = snprintf(text + length, MESSAGE_BYTES - length, "%s%s '%s'", comma, rota_conditional_kind_name(kind),
-                        name);
+        more = snprintf(text + length, MESSAGE_BYTES - length, "%s%s '%s'", comma,
+                        rota_conditional_kind_name(kind), name);
     else
         more = snprintf(text + length, MESSAGE_BYTES - length, "%siteration %llu of %s '%s'", comma,
                         (unsigned long long)(loop->begun - 1), rota_conditional_kind_name(kind), name);
@@ -58,28 +58,29 @@ static void fail(rota_cpu_device *device, const rota_cpu_work *work, rota_cpu_lo
     if (ra_load_acquire(&device->end.stop)) return; /* pairs with close */
     /* Nothing is published by it: units that miss it run as they would have. */
     if (ra_fetch_add_relaxed(&root->is_over, 1) != 0) return;
-    device->host.failed(device->host.user, work->cookie, root->instance->program->owner, root->record->node, status,
-                        text);
+    device->host.failed(device->host.user, work->cookie, root->instance->program->owner, root->record->node,
+                        status, text);
 }
 
-void rota_cpu_loop_fail(rota_cpu_device *device, const rota_cpu_place *at, const rota_cpu_record *record,
+void rota_cpu_loop_fail(rota_cpu_device *device, const rota_cpu_place *place, const rota_cpu_record *record,
                         rota_status status) {
     char text[MESSAGE_BYTES];
-    const size_t length = describe(device, at->loop, text, 0);
+    const size_t length = describe(device, place->loop, text, 0);
     if (length < MESSAGE_BYTES)
         (void)snprintf(text + length, MESSAGE_BYTES - length, ", node '%s': %s",
-                       name_of(device, at->instance, record->node), rota_last_error());
-    fail(device, at->work, at->loop, status, text);
+                       name_of(device, place->instance, record->node), rota_last_error());
+    fail(device, place->work, place->loop, status, text);
 }
 
-static void fail_limit(rota_cpu_device *device, const rota_cpu_work *work, rota_cpu_loop *loop, uint32_t value) {
+static void fail_limit(rota_cpu_device *device, const rota_cpu_work *work, rota_cpu_loop *loop,
+                       uint32_t value) {
     char text[MESSAGE_BYTES];
     const size_t length = describe(device, loop, text, 0);
     const unsigned long long most = conditional_of(loop)->iterations_max;
     if (length < MESSAGE_BYTES && conditional_of(loop)->kind == ROTA_CONDITIONAL_WHILE)
         (void)snprintf(text + length, MESSAGE_BYTES - length,
-                       ": its condition is %u after %llu iterations, the most it may have (iterations_max)", value,
-                       most);
+                       ": its condition is %u after %llu iterations, the most it may have (iterations_max)",
+                       value, most);
     else if (length < MESSAGE_BYTES)
         (void)snprintf(text + length, MESSAGE_BYTES - length,
                        ": its count is %u, and it may have %llu iterations (iterations_max)", value, most);
@@ -88,15 +89,16 @@ static void fail_limit(rota_cpu_device *device, const rota_cpu_work *work, rota_
 
 /* ---- Steps ---- */
 
-static uint32_t *find_word(const rota_cpu_place *at, const rota_cpu_record *record, const rota_exec_word *word) {
+static uint32_t *find_word(const rota_cpu_place *place, const rota_cpu_record *record,
+                           const rota_exec_word *word) {
     if (word->operand == UINT32_MAX) return NULL;
-    const rota_exec_program *program = at->instance->program;
+    const rota_exec_program *program = place->instance->program;
     const uint32_t operand = record->first_operand + word->operand;
-    uintptr_t address = (uintptr_t)at->instance->operands[operand] + (uintptr_t)word->offset_bytes;
+    uintptr_t address = (uintptr_t)place->instance->operands[operand] + (uintptr_t)word->offset_bytes;
     const uint32_t slot = program->operand_word[operand];
     if (slot != ROTA_CPU_NONE) {
-        const uint64_t *block =
-            program->block_words > ROTA_CPU_INLINE_WORDS ? at->work->large_block : at->work->inline_block;
+        const uint64_t *block = program->block_words > ROTA_CPU_INLINE_WORDS ? place->work->large_block
+                                                                             : place->work->inline_block;
         address += (uintptr_t)block[slot];
     }
     return (uint32_t *)address;
@@ -112,21 +114,21 @@ static uint32_t read_word(const uint32_t *word) {
 static bool must_skip(const rota_cpu_device *device, const rota_cpu_work *work, const rota_cpu_loop *root,
                       bool *out_watched) {
     *out_watched = ra_load_acquire(device->host.poison_active) != 0;
-    return *out_watched && device->host.must_skip(device->host.user, work->cookie, root->instance->program->owner,
-                                                  root->record->node);
+    return *out_watched && device->host.must_skip(device->host.user, work->cookie,
+                                                  root->instance->program->owner, root->record->node);
 }
 
-void rota_cpu_loop_begin(const rota_cpu_place *at, const rota_cpu_record *record, rota_cpu_unit_state *state,
-                         rota_cpu_loop *loop) {
+void rota_cpu_loop_begin(const rota_cpu_place *place, const rota_cpu_record *record,
+                         rota_cpu_unit_state *state, rota_cpu_loop *loop) {
     const rota_exec_conditional *conditional = record->u.conditional->desc;
-    *loop = (rota_cpu_loop){.outer = at->loop,
-                            .root = at->loop ? at->loop->root : loop,
+    *loop = (rota_cpu_loop){.outer = place->loop,
+                            .root = place->loop ? place->loop->root : loop,
                             .record = record,
-                            .instance = at->instance,
+                            .instance = place->instance,
                             .state = state,
-                            .condition = find_word(at, record, &conditional->condition),
-                            .index = find_word(at, record, &conditional->index)};
-    if (at->instance->times) loop->begin_ns = rota_clock_ns();
+                            .condition = find_word(place, record, &conditional->condition),
+                            .index = find_word(place, record, &conditional->index)};
+    if (place->instance->times) loop->begin_ns = rota_clock_ns();
 }
 
 /* What is left to be said of a command that has ended. */
@@ -138,11 +140,13 @@ static void end(rota_cpu_device *device, const rota_cpu_work *work, const rota_c
         ra_store_relaxed(&times[loop->record->command].end_ns, has_run ? rota_clock_ns() : 0);
     }
     if (loop->root == loop && loop->watched && ra_load_relaxed(&loop->is_over) == 0)
-        device->host.succeeded(device->host.user, work->cookie, loop->instance->program->owner, loop->record->node);
+        device->host.succeeded(device->host.user, work->cookie, loop->instance->program->owner,
+                               loop->record->node);
 }
 
 /* Whether one more iteration is due, and of which of its bodies. */
-static bool is_due(rota_cpu_device *device, const rota_cpu_work *work, rota_cpu_loop *loop, uint32_t *out_body) {
+static bool is_due(rota_cpu_device *device, const rota_cpu_work *work, rota_cpu_loop *loop,
+                   uint32_t *out_body) {
     const rota_exec_conditional *conditional = conditional_of(loop);
     *out_body = 0;
     if (conditional->kind == ROTA_CONDITIONAL_FOR) {

@@ -133,7 +133,8 @@ static rota_status check_conditional(const rota_cpu_device *device, const rota_e
                                                : NULL;
         if (!operand || words[i]->offset_bytes > operand->size_bytes ||
             operand->size_bytes - words[i]->offset_bytes < sizeof(uint32_t))
-            return rota_fail(ROTA_OUT_OF_RANGE, "cpu: the %s of node '%s' in '%s' is in none of its %u operands",
+            return rota_fail(ROTA_OUT_OF_RANGE,
+                             "cpu: the %s of node '%s' in '%s' is in none of its %u operands",
                              i ? "index" : "condition", node_name(device, desc, command->node), desc->name,
                              command->operand_count);
     }
@@ -253,7 +254,8 @@ static bool is_serial(const rota_exec_program *body) {
 }
 
 /* Programs of a command's bodies. */
-static rota_status make_bodies(rota_cpu_device *device, rota_exec_program *program, rota_cpu_conditional *made) {
+static rota_status make_bodies(rota_cpu_device *device, rota_exec_program *program,
+                               rota_cpu_conditional *made) {
     bool is_inline = true;
     made->loop = ROTA_CPU_NONE;
     made->first_body = program->body_count;
@@ -262,8 +264,9 @@ static rota_status make_bodies(rota_cpu_device *device, rota_exec_program *progr
         rota_exec_program **out = &program->bodies[program->body_count++];
         if (!body || body->command_count == 0) continue;
         if (body->segment_count != 1)
-            return rota_fail(ROTA_INVALID_ARGUMENT, "cpu: body %u of node '%s' in '%s' has %u segments, expected one",
-                             i, node_name(device, program->desc, program->desc->commands[made->command].node),
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             "cpu: body %u of node '%s' in '%s' has %u segments, expected one", i,
+                             node_name(device, program->desc, program->desc->commands[made->command].node),
                              program->desc->name, body->segment_count);
         ROTA_TRY(make_program(device, body, out));
         is_inline &= is_serial(*out);

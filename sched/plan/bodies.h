@@ -2,7 +2,7 @@
 #ifndef ROTA_SCHED_PLAN_BODIES_H
 #define ROTA_SCHED_PLAN_BODIES_H
 
-#include "sched/plan/lower_parts.h"
+#include "sched/plan/compiler.h"
 
 /* Refuses a node that decides where its device runs none. */
 rota_status rota_compile_can_decide(const rota_compiler *compiler, const rota_node_record *record,
@@ -11,8 +11,6 @@ rota_status rota_compile_can_decide(const rota_compiler *compiler, const rota_no
  * theirs, its last operand; 0: none. */
 rota_status rota_compile_bodies(rota_compiler *compiler, const rota_node_record *record, uint32_t part,
                                 uint64_t *out_bytes);
-/* Gives their commands to those of their nodes, once the parts are written. */
-rota_status rota_lower_bodies(lowering *lowering);
-void rota_plan_free_bodies(rota_plan *plan);
+void rota_plan_free_bodies(const rota_plan *plan);
 
 #endif

@@ -112,13 +112,6 @@ typedef struct rota_plan_word {
     uint8_t type; /* VALUE: rota_value_type */
 } rota_plan_word;
 
-/* The compiled bodies of a node that decides; the plan's to destroy. */
-typedef struct rota_plan_bodies {
-    struct rota_plan_bodies *next;
-    uint32_t operation, count;
-    struct rota_plan **plans; /* NULL among them: nothing */
-} rota_plan_bodies;
-
 typedef struct rota_executable rota_executable;
 
 struct rota_plan {
@@ -147,7 +140,6 @@ struct rota_plan {
     /* The ticket's point: the last segment, which waits (directly or not) for all others. */
     uint32_t final_segment;
 
-    rota_plan_bodies *bodies;      /* newest first; NULL: no node decides */
     void *compile_info;          /* what dot, explain and traces need (sched/plan/operations.h) */
     rota_executable *executable; /* the runtime's: instances and their use; NULL: only analysed */
 };

@@ -17,8 +17,8 @@ bool rota_compile_is_unified(const rota_compiler *c, uint32_t part) {
 
 /* In place: a struct that is returned is copied in other pieces than it was written in, which the processor
  * waits for. */
-static inline void set_physical(const rota_compiler *c, rota_physical *out, const rota_buffer *root, uint32_t buffer,
-                                uint32_t part) {
+static inline void set_physical(const rota_compiler *c, rota_physical *out, const rota_buffer *root,
+                                uint32_t buffer, uint32_t part) {
     /* To a body, what is of a graph around it is memory from outside. */
     const uint8_t kind = root->graph && root->graph != c->graph ? ROTA_BUFFER_PERSISTENT : root->kind;
     *out = (rota_physical){.buffer = buffer,
@@ -98,7 +98,8 @@ rota_status rota_compile_persistent_index(rota_compiler *c, rota_buffer *buffer,
     }
     *out_index = (uint32_t)c->buffers.count;
     c->gathering.hash[slot] = *out_index + 1;
-    if (buffer->graph) return rota_compile_add_buffer(c, buffer); /* the hint is another member of a union there */
+    if (buffer->graph)
+        return rota_compile_add_buffer(c, buffer); /* the hint is another member of a union there */
     rota_buffer_retain(buffer);
     rota_status status = rota_compile_add_buffer(c, buffer);
     if (status != ROTA_OK) {

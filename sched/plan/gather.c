@@ -148,10 +148,11 @@ static rota_status use_part(rota_compiler *c, const rota_device_traits *device, 
 /* A body is where its node is, on one queue. */
 static rota_status place_in_body(const rota_compiler *c, const rota_node_record *record) {
     if (record->device_plus_1 == 0 || record->device_plus_1 - 1u == c->devices->index) return ROTA_OK;
-    return rota_fail(ROTA_INVALID_ARGUMENT,
-                     "node '%s' of body '%s' is placed on device %u, and its body's node on device %u; a body runs "
-                     "where its node does",
-                     rota_node_record_name(record), c->graph->name, record->device_plus_1 - 1, c->devices->index);
+    return rota_fail(
+        ROTA_INVALID_ARGUMENT,
+        "node '%s' of body '%s' is placed on device %u, and its body's node on device %u; a body runs "
+        "where its node does",
+        rota_node_record_name(record), c->graph->name, record->device_plus_1 - 1, c->devices->index);
 }
 
 static rota_status place_node(rota_compiler *c, const rota_node_record *record, rota_node node,
@@ -209,7 +210,8 @@ static rota_status add_operation(rota_compiler *c, const rota_node_record *recor
                                  uint32_t part, uint32_t queue) {
     const rota_access_record *accesses = rota_node_accesses(record);
     const uint32_t count = record->access_count;
-    uint32_t physicals[ROTA_OPERATION_ACCESSES_MAX]; /* plan buffers, which are the same where all is one part */
+    uint32_t
+        physicals[ROTA_OPERATION_ACCESSES_MAX]; /* plan buffers, which are the same where all is one part */
     for (uint32_t i = 0; i < count; i++) {
         ROTA_TRY(rota_compile_buffer_index(c, accesses[i].buffer, &physicals[i]));
         if (is_input_due(c, physicals[i])) ROTA_TRY(add_transfer(c, physicals[i], part, false));
@@ -388,7 +390,8 @@ static void prefetch_buffers(const rota_compiler *c, const rota_node_record *rec
         const uint64_t stored = accesses[i].buffer;
         const uint32_t buffer =
             stored & 1 ? c->gathering.lane_base[stored >> 32] + ((uint32_t)stored >> 1) : 0;
-        const uintptr_t line = stored & 1 ? (uintptr_t)&ROTA_PHYSICALS(c)[buffer] : (uintptr_t)ROTA_ACCESS_BUFFER(stored);
+        const uintptr_t line =
+            stored & 1 ? (uintptr_t)&ROTA_PHYSICALS(c)[buffer] : (uintptr_t)ROTA_ACCESS_BUFFER(stored);
         rota_prefetch((const void *)line);
     }
 }

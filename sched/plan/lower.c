@@ -1,6 +1,6 @@
 /* Lowering: the description that an executor gets of each part, and the argument block. */
 #include "sched/plan/lower.h"
-#include "sched/plan/bodies.h"
+#include "sched/plan/lower_bodies.h"
 #include "sched/plan/lower_parts.h"
 #include "sched/plan/names.h"
 #include "sched/plan/segments.h"
@@ -453,7 +453,8 @@ static rota_status emit_command(lowering *l, const rota_operation *operation, ui
     switch ((rota_node_kind)record->kind) {
     case ROTA_NODE_KERNEL:
         if (l->c->partitions.device[operation->part])
-            ROTA_TRY(rota_lower_check_kernel(l, n, record->u.kernel.kernel, l->c->partitions.device[operation->part]));
+            ROTA_TRY(rota_lower_check_kernel(l, n, record->u.kernel.kernel,
+                                             l->c->partitions.device[operation->part]));
         command->kind = ROTA_EXEC_COMMAND_KERNEL;
         command->u.kernel.kernel = record->u.kernel.kernel;
         command->u.kernel.params = rota_node_params(record);

@@ -67,7 +67,7 @@ static bool runs_on_vk(const rota_kernel *kernel, uint32_t features) {
 }
 
 rota_status rota_lower_check_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel,
-                                const rota_device_traits *device) {
+                                    const rota_device_traits *device) {
     bool there = device->kind == ROTA_EXEC_CPU ? kernel->cpu.fn != NULL
                  : device->kind == ROTA_EXEC_VK
                      ? runs_on_vk(kernel, device->features)

@@ -43,7 +43,8 @@ typedef struct rota_operation {
 /* A bit for each access of an operation that may be of a packed physical: the first so many, or a workspace, which is
  * the last (graph/conditional_internal.h says how nodes with more accesses order them). */
 enum { ROTA_PACKED_LAST_BIT = ROTA_BODY_PACKED_RANGES_MAX };
-_Static_assert(ROTA_PACKED_LAST_BIT < 64 && ROTA_KERNEL_OPERANDS_MAX < ROTA_PACKED_LAST_BIT, "bits of a word");
+_Static_assert(ROTA_PACKED_LAST_BIT < 64 && ROTA_KERNEL_OPERANDS_MAX < ROTA_PACKED_LAST_BIT,
+               "bits of a word");
 static inline uint64_t rota_packed_bit(uint32_t access) {
     return (uint64_t)1 << (access < ROTA_PACKED_LAST_BIT ? access : ROTA_PACKED_LAST_BIT);
 }
@@ -113,6 +114,13 @@ typedef struct rota_compile_note {
     const char *text;
 } rota_compile_note;
 
+/* The compiled bodies of a node that decides. */
+typedef struct rota_plan_bodies {
+    struct rota_plan_bodies *next;
+    uint32_t operation, count;
+    rota_plan **plans; /* the plan's to destroy; NULL among them: nothing */
+} rota_plan_bodies;
+
 /* What dot, explain and traces need after the compile; stays with the plan. */
 typedef struct rota_compile_info {
     rota_operation *operations;
@@ -136,8 +144,9 @@ typedef struct rota_compile_info {
     uint32_t *lane_rank;       /* creation number - 1 -> rank */
     uint32_t *operation_of_node;
     rota_compile_note *notes;
-    uint32_t own_base;   /* the first plan buffer that rota_compile_own_buffer entered */
-    rota_vector kept[8]; /* the storage of what was built as vectors */
+    rota_plan_bodies *bodies; /* newest first; NULL: no node decides */
+    uint32_t own_base;        /* the first plan buffer that rota_compile_own_buffer entered */
+    rota_vector kept[8];      /* the storage of what was built as vectors */
 } rota_compile_info;
 
 /* The rank of the lane that a node's number lies in: the last lane that begins at or before it, so that empty ones are

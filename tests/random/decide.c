@@ -74,7 +74,8 @@ static void draw_graph(mirror_graph *graph, uint64_t *random) {
         const uint32_t most = 1 + test_below(random, NODES_MAX);
         uint32_t count = 0;
         while (count < most && n + count < graph->node_count && !is_after[n + count] &&
-               graph->nodes[n + count].lane == graph->nodes[n].lane && graph->nodes[n + count].device_plus_1 == 0)
+               graph->nodes[n + count].lane == graph->nodes[n].lane &&
+               graph->nodes[n + count].device_plus_1 == 0)
             count++;
         if (count && test_below(random, 4) == 0) {
             mirror_group *group = &graph->groups[graph->group_count++];
@@ -97,7 +98,8 @@ uint64_t decide_iterations(const mirror_graph *graph) {
     uint64_t sum = 0;
     for (uint32_t g = 0; g < graph->group_count; g++) {
         uint64_t iterations = 1;
-        for (uint32_t l = 0; l < graph->groups[g].layer_count; l++) iterations *= graph->groups[g].layers[l].count;
+        for (uint32_t l = 0; l < graph->groups[g].layer_count; l++)
+            iterations *= graph->groups[g].layers[l].count;
         sum += iterations;
     }
     return sum;
@@ -105,12 +107,13 @@ uint64_t decide_iterations(const mirror_graph *graph) {
 
 /* ---- Running ---- */
 
-void decide_run(const mirror_graph *graph, const mirror_group *group, uint32_t layer, const mirror_replay *replay,
-                decide_run_fn run) {
+void decide_run(const mirror_graph *graph, const mirror_group *group, uint32_t layer,
+                const mirror_replay *replay, decide_run_fn run) {
     const bool is_last = layer + 1 == group->layer_count;
     for (uint32_t i = 0; i < group->layers[layer].count; i++) {
         if (!is_last) decide_run(graph, group, layer + 1, replay, run);
-        for (uint32_t n = is_last ? group->first : group->layers[layer + 1].end; n < group->layers[layer].end; n++)
+        for (uint32_t n = is_last ? group->first : group->layers[layer + 1].end; n < group->layers[layer].end;
+             n++)
             run(graph, &graph->nodes[n], replay);
     }
 }
@@ -142,13 +145,14 @@ static rota_status make_idle(rota_graph *outer, rota_buffer *condition, rota_gra
 static rota_status put_node(const mirror_layer *layer, rota_recorder *recorder, rota_buffer *condition,
                             rota_graph *body) {
     if (layer->kind == MIRROR_WHILE)
-        return rota_record_while(recorder,
-                                 &ROTA_WHILE_NODE(.condition = condition, .body = body, .iterations_max = 3), NULL);
+        return rota_record_while(
+            recorder, &ROTA_WHILE_NODE(.condition = condition, .body = body, .iterations_max = 3), NULL);
     if (layer->kind == MIRROR_FOR) {
         rota_buffer *index = NULL;
         ROTA_TRY(rota_recorder_buffer(recorder, ROTA_BUFFER_TRANSIENT, "index", 4, &index));
         return rota_record_for(
-            recorder, &ROTA_FOR_NODE(.count = condition, .index = index, .body = body, .iterations_max = 3), NULL);
+            recorder, &ROTA_FOR_NODE(.count = condition, .index = index, .body = body, .iterations_max = 3),
+            NULL);
     }
     rota_graph *idle = NULL;
     if (layer->kind == MIRROR_IF) {
@@ -158,8 +162,8 @@ static rota_status put_node(const mirror_layer *layer, rota_recorder *recorder, 
     }
     ROTA_TRY(make_idle(rota_recorder_graph(recorder), condition, &idle));
     rota_graph *const bodies[3] = {NULL, body, idle};
-    return rota_record_switch(recorder, &ROTA_SWITCH_NODE(.condition = condition, .bodies = bodies, .body_count = 3),
-                              NULL);
+    return rota_record_switch(
+        recorder, &ROTA_SWITCH_NODE(.condition = condition, .bodies = bodies, .body_count = 3), NULL);
 }
 
 static rota_status record_layer(mirror_graph *graph, const mirror_group *group, uint32_t number,

@@ -126,9 +126,10 @@ rota_status rota_plan_make(rota_runtime *runtime, rota_graph *graph, const rota_
     if (!(options = ROTA_SIZED_IN(rota_compile_options, options, &room))) return ROTA_INVALID_ARGUMENT;
     ROTA_TRY(check_options(runtime, graph, options));
     if (graph->outer)
-        return rota_fail(ROTA_INVALID_ARGUMENT,
-                         "compile of graph '%s': it is a body, which is compiled with the graph whose node takes it",
-                         graph->name);
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT,
+            "compile of graph '%s': it is a body, which is compiled with the graph whose node takes it",
+            graph->name);
     rota_device_traits *traits = calloc(options->device_count + (size_t)1, sizeof *traits);
     if (!traits) return rota_fail(ROTA_OUT_OF_MEMORY, "compile of graph '%s': no host memory", graph->name);
     rota_graph_freeze(graph);

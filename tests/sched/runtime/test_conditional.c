@@ -1,5 +1,5 @@
-/* Nodes that decide (graph/conditional.h) on the CPU executor: with one worker, which runs bodies as they come, and with
- * four, to whom bodies' units are tasks. What the order is worth against random graphs: rota-fuzz. */
+/* Nodes that decide (graph/conditional.h) on the CPU executor: with one worker, which runs bodies as they come, and
+ * with four, to whom bodies' units are tasks. What the order is worth against random graphs: rota-fuzz. */
 #include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 
@@ -20,8 +20,8 @@ typedef struct fixture {
 static int setup_with(void **state, uint32_t workers) {
     fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    assert_ok(rota_runtime_open(
-        &ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .worker_threads = workers), &f->runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .worker_threads = workers),
+                                &f->runtime));
     assert_ok(rota_device_open(f->runtime, "cpu", &f->device));
     *state = f;
     return 0;
@@ -119,9 +119,9 @@ static program begin(fixture *f) {
 static rota_plan *compile(program *p) {
     rota_plan *plan = NULL;
     rota_recorder_close(p->lane);
-    assert_ok(rota_compile(p->f->runtime, p->graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &p->f->device, .device_count = 1, .certify = true),
-                           &plan));
+    assert_ok(rota_compile(
+        p->f->runtime, p->graph,
+        &ROTA_COMPILE_OPTIONS(.devices = &p->f->device, .device_count = 1, .certify = true), &plan));
     rota_graph_release(p->graph);
     return plan;
 }
@@ -138,12 +138,13 @@ static void run(program *p) {
     rota_plan_release(plan);
 }
 
-static void node(rota_recorder *lane, const rota_kernel *kernel, rota_access a, rota_access b, rota_access c) {
+static void node(rota_recorder *lane, const rota_kernel *kernel, rota_access a, rota_access b,
+                 rota_access c) {
     const rota_access accesses[3] = {a, b, c};
-    assert_ok(rota_record_kernel(lane,
-                                 &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = accesses,
-                                                   .access_count = kernel->operand_count),
-                                 NULL));
+    assert_ok(rota_record_kernel(
+        lane,
+        &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = accesses, .access_count = kernel->operand_count),
+        NULL));
 }
 
 static rota_access all(rota_buffer *buffer, rota_access_mode mode) {
@@ -162,7 +163,8 @@ static rota_graph *body_of(rota_graph *graph, const char *name, rota_recorder **
 static void expect_word(rota_buffer *buffer, uint64_t index, uint32_t value) {
     uint32_t word = 0;
     assert_ok(rota_buffer_read(buffer, index * 4, &word, 4));
-    if (word != value) fail_msg("'%s'[%u] is %u, not %u", rota_buffer_name(buffer), (unsigned)index, word, value);
+    if (word != value)
+        fail_msg("'%s'[%u] is %u, not %u", rota_buffer_name(buffer), (unsigned)index, word, value);
 }
 
 /* ---- What they do ---- */
@@ -170,7 +172,8 @@ static void expect_word(rota_buffer *buffer, uint64_t index, uint32_t value) {
 static void test_while(void **state) {
     for (uint32_t count = 0; count < 40; count += 13) {
         program p = begin(*state);
-        rota_buffer *left = test_words(p.f->device, "left", 1, count), *sum = test_words(p.f->device, "sum", 1, 5);
+        rota_buffer *left = test_words(p.f->device, "left", 1, count),
+                    *sum = test_words(p.f->device, "sum", 1, 5);
         rota_recorder *inner;
         rota_graph *body = body_of(p.graph, "body", &inner);
         node(inner, &k_add, all(sum, ROTA_READWRITE), all(left, ROTA_READ), NONE);
@@ -191,7 +194,8 @@ static void test_if(void **state) {
     for (uint32_t value = 0; value < 3; value++)
         for (uint32_t has_else = 0; has_else < 2; has_else++) {
             program p = begin(*state);
-            rota_buffer *x = test_words(p.f->device, "x", 1, value), *y = test_words(p.f->device, "y", 1, 100);
+            rota_buffer *x = test_words(p.f->device, "x", 1, value),
+                        *y = test_words(p.f->device, "y", 1, 100);
             rota_buffer *one = test_words(p.f->device, "one", 1, 1);
             rota_recorder *lane_1, *lane_2;
             rota_graph *then = body_of(p.graph, "then", &lane_1), *other = NULL;
@@ -202,7 +206,8 @@ static void test_if(void **state) {
                 node(lane_2, &k_down, all(y, ROTA_READWRITE), NONE, NONE);
                 rota_recorder_close(lane_2);
             }
-            assert_ok(rota_record_if(p.lane, &ROTA_IF_NODE(.condition = x, .body = then, .otherwise = other), NULL));
+            assert_ok(rota_record_if(p.lane, &ROTA_IF_NODE(.condition = x, .body = then, .otherwise = other),
+                                     NULL));
             run(&p);
             expect_word(y, 0, value ? 101 : has_else ? 99 : 100);
             rota_buffer_release(x);
@@ -224,8 +229,8 @@ static void test_for(void **state) {
     node(inner, &k_down, (rota_access){count, 4, 4, ROTA_READWRITE}, NONE, NONE);
     rota_recorder_close(inner);
     assert_ok(rota_record_for(p.lane,
-                              &ROTA_FOR_NODE(.count = count, .count_offset_bytes = 4, .index = index, .body = body,
-                                             .iterations_max = 10),
+                              &ROTA_FOR_NODE(.count = count, .count_offset_bytes = 4, .index = index,
+                                             .body = body, .iterations_max = 10),
                               NULL));
     rota_plan *plan = compile(&p);
     assert_ok(try_run(plan));
@@ -278,8 +283,8 @@ static void test_wide(void **state) {
     rota_recorder_close(inner);
     rota_buffer *beside = test_words(p.f->device, "beside", WIDE, 0);
     node(p.lane, &k_map, all(beside, ROTA_WRITE), all(aside, ROTA_READ), NONE);
-    assert_ok(rota_record_while(p.lane,
-                                &ROTA_WHILE_NODE(.condition = left, .body = body, .iterations_max = 50), NULL));
+    assert_ok(rota_record_while(
+        p.lane, &ROTA_WHILE_NODE(.condition = left, .body = body, .iterations_max = 50), NULL));
     rota_plan *plan = compile(&p);
     assert_ok(try_run(plan));
     uint32_t want = 7;
@@ -312,8 +317,8 @@ static void test_depth(void **state) {
     node(lanes[ROTA_BODY_DEPTH_MAX], &k_add, all(sums, ROTA_READWRITE), all(one, ROTA_READ), NONE);
     for (uint32_t i = ROTA_BODY_DEPTH_MAX; i > 0; i--) {
         rota_recorder_close(lanes[i]);
-        assert_ok(rota_record_for(lanes[i - 1],
-                                  &ROTA_FOR_NODE(.count = two, .body = graphs[i], .iterations_max = 2), NULL));
+        assert_ok(rota_record_for(
+            lanes[i - 1], &ROTA_FOR_NODE(.count = two, .body = graphs[i], .iterations_max = 2), NULL));
         node(lanes[i - 1], &k_add, all(sums, ROTA_READWRITE), all(one, ROTA_READ), NONE);
     }
     run(&p);
@@ -326,28 +331,30 @@ static void test_depth(void **state) {
 /* The graph's INPUT and OUTPUT, a SLOT buffer and a value, in a body within a body. */
 static void test_arguments(void **state) {
     program p = begin(*state);
-    rota_buffer *in = NULL, *out = NULL, *bound = NULL, *at = NULL, *x = test_words(p.f->device, "x", 4, 10);
+    rota_buffer *in = NULL, *out = NULL, *bound = NULL, *part = NULL,
+                *x = test_words(p.f->device, "x", 4, 10);
     rota_buffer *y = test_words(p.f->device, "y", 4, 20);
     rota_slot by;
     assert_ok(rota_graph_buffer(p.graph, ROTA_BUFFER_INPUT, "in", 4, &in));
     assert_ok(rota_graph_buffer(p.graph, ROTA_BUFFER_OUTPUT, "out", 4, &out));
     assert_ok(rota_graph_buffer(p.graph, ROTA_BUFFER_SLOT, "bound", 16, &bound));
-    assert_ok(rota_buffer_create_view(bound, 8, 4, &at));
+    assert_ok(rota_buffer_create_view(bound, 8, 4, &part));
     assert_ok(rota_record_fill(p.lane, out, 0, 4, 0, NULL));
     rota_recorder *lane_1, *lane_2;
-    rota_graph *outer = body_of(p.graph, "outer body", &lane_1), *inner = body_of(outer, "inner body", &lane_2);
+    rota_graph *outer = body_of(p.graph, "outer body", &lane_1),
+               *inner = body_of(outer, "inner body", &lane_2);
     assert_ok(rota_graph_slot(inner, "by", 4, &by));
     rota_buffer *refused = NULL;
     assert_status(rota_graph_buffer(inner, ROTA_BUFFER_INPUT, "no", 4, &refused), ROTA_INVALID_ARGUMENT);
     expect_said("buffer 'no' of body 'inner body': kind INPUT, expected TRANSIENT");
     const uint32_t zero = 0;
-    const rota_access access = all(at, ROTA_READWRITE);
-    assert_ok(rota_record_kernel(lane_2,
-                                 &ROTA_KERNEL_NODE(.kernel = &k_add_param, .accesses = &access, .access_count = 1,
-                                                   .params = &zero,
-                                                   .bindings = &(rota_param_binding){0, by}, .binding_count = 1),
-                                 NULL));
-    node(lane_2, &k_add, all(out, ROTA_READWRITE), all(at, ROTA_READ), NONE);
+    const rota_access access = all(part, ROTA_READWRITE);
+    assert_ok(rota_record_kernel(
+        lane_2,
+        &ROTA_KERNEL_NODE(.kernel = &k_add_param, .accesses = &access, .access_count = 1, .params = &zero,
+                          .bindings = &(rota_param_binding){0, by}, .binding_count = 1),
+        NULL));
+    node(lane_2, &k_add, all(out, ROTA_READWRITE), all(part, ROTA_READ), NONE);
     rota_recorder_close(lane_2);
     assert_ok(rota_record_if(lane_1, &ROTA_IF_NODE(.condition = in, .body = inner), NULL));
     rota_recorder_close(lane_1);
@@ -370,7 +377,7 @@ static void test_arguments(void **state) {
         assert_int_equal(got, want[i]);
     }
     rota_plan_release(plan);
-    rota_buffer_release(at);
+    rota_buffer_release(part);
     rota_buffer_release(x);
     rota_buffer_release(y);
 }
@@ -510,11 +517,14 @@ static void test_undefined(void **state) {
 /* A body that fails at an iteration, and limits: the node fails, with what depends on it, and nothing else. */
 static void failing(fixture *f, bool is_wide) {
     program p = begin(f);
-    rota_buffer *left = test_words(f->device, "left", 1, 10), *sum = test_words(f->device, "sum", is_wide ? WIDE : 1, 0);
-    rota_buffer *aside = test_words(f->device, "aside", 1, 10), *after = test_words(f->device, "after", 1, 10);
+    rota_buffer *left = test_words(f->device, "left", 1, 10),
+                *sum = test_words(f->device, "sum", is_wide ? WIDE : 1, 0);
+    rota_buffer *aside = test_words(f->device, "aside", 1, 10),
+                *after = test_words(f->device, "after", 1, 10);
     rota_buffer *one = test_words(f->device, "one", 1, 1);
     rota_recorder *lane_1, *lane_2;
-    rota_graph *outer = body_of(p.graph, "outer body", &lane_1), *inner = body_of(outer, "inner body", &lane_2);
+    rota_graph *outer = body_of(p.graph, "outer body", &lane_1),
+               *inner = body_of(outer, "inner body", &lane_2);
     node(lane_2, &k_add, all(sum, ROTA_READWRITE), all(one, ROTA_READ), NONE);
     node(lane_2, &k_fussy, all(left, ROTA_READ), NONE, NONE);
     rota_recorder_close(lane_2);
@@ -523,7 +533,8 @@ static void failing(fixture *f, bool is_wide) {
     node(lane_1, &k_down, all(left, ROTA_READWRITE), NONE, NONE);
     rota_recorder_close(lane_1);
     assert_ok(rota_record_while(
-        p.lane, &ROTA_WHILE_NODE(.name = "solve", .condition = left, .body = outer, .iterations_max = 100), NULL));
+        p.lane, &ROTA_WHILE_NODE(.name = "solve", .condition = left, .body = outer, .iterations_max = 100),
+        NULL));
     node(p.lane, &k_add, all(after, ROTA_READWRITE), (rota_access){sum, 0, 4, ROTA_READ}, NONE);
     node(p.lane, &k_down, all(aside, ROTA_READWRITE), NONE, NONE);
     rota_plan *plan = compile(&p);
@@ -570,7 +581,8 @@ static void test_limits(void **state) {
                 p.lane, &ROTA_FOR_NODE(.name = "n", .count = left, .body = body, .iterations_max = 9), NULL));
         else
             assert_ok(rota_record_while(
-                p.lane, &ROTA_WHILE_NODE(.name = "n", .condition = left, .body = body, .iterations_max = 9), NULL));
+                p.lane, &ROTA_WHILE_NODE(.name = "n", .condition = left, .body = body, .iterations_max = 9),
+                NULL));
         rota_plan *plan = compile(&p);
         assert_status(try_run(plan), ROTA_NODE_FAILED);
         expect_said(is_for ? "for 'n': its count is 10, and it may have 9 iterations"
@@ -594,7 +606,8 @@ static rota_status turn(const rota_kernel_call *call) {
     if (call->begin == 0) (void)ra_fetch_add_relaxed(&rounds, 1);
     return ROTA_OK;
 }
-static const rota_kernel k_turn = {.name = "turn", .operand_count = 1, .cpu = {.fn = turn, .items = word_items}};
+static const rota_kernel k_turn = {
+    .name = "turn", .operand_count = 1, .cpu = {.fn = turn, .items = word_items}};
 
 static void wait_rounds(uint64_t count) {
     const uint64_t deadline = rota_deadline_after(20000000000u);
@@ -699,12 +712,15 @@ static void test_beside(void **state) {
 int main(void) {
 #define BOTH(test)                                                                                           \
     {#test " (1 worker)", test, setup_1, teardown, NULL}, {                                                  \
-        #test " (4 workers)", test, setup_4, teardown, NULL                                                  \
+#test " (4 workers)", test, setup_4, teardown, NULL                                                  \
     }
-    const struct CMUnitTest tests[] = {BOTH(test_while), BOTH(test_if),    BOTH(test_for),      BOTH(test_switch),
-                                       BOTH(test_wide),  BOTH(test_depth), BOTH(test_arguments),
-                                       BOTH(test_refused), BOTH(test_ranges), BOTH(test_undefined), BOTH(test_fails),
-                                       BOTH(test_limits), BOTH(test_cancel),
-                                       {"test_beside (4 workers)", test_beside, setup_4, teardown, NULL}};
+    const struct CMUnitTest tests[] = {
+        BOTH(test_while),     BOTH(test_if),
+        BOTH(test_for),       BOTH(test_switch),
+        BOTH(test_wide),      BOTH(test_depth),
+        BOTH(test_arguments), BOTH(test_refused),
+        BOTH(test_ranges),    BOTH(test_undefined),
+        BOTH(test_fails),     BOTH(test_limits),
+        BOTH(test_cancel),    {"test_beside (4 workers)", test_beside, setup_4, teardown, NULL}};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
