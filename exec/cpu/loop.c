@@ -3,8 +3,8 @@
  * Whoever finished the last of an iteration goes on here and begins the next one, so that no worker waits: of a serial
  * body its worker, of others the one that took the run's `remaining` to zero (acquire and release with itself: it has
  * seen all that the iteration wrote, condition and all). What it then writes of the loop, and the counters of units
- * that their last predecessors armed again, are published to other workers by the pushes of the next iteration's tasks. So
- * at any time a loop has one writer, whoever that is, and its readers run units of the iteration that it began.
+ * that their last predecessors armed again, are published to other workers by the pushes of the next iteration's tasks.
+ * So at any time a loop has one writer, whoever that is, and its readers run units of the iteration that it began.
  *
  *     begin --> step --BODY--> units of the body --last one--> step --BODY--> ... --OVER--> what comes after it
  *                                    | a failure: root.is_over
@@ -62,14 +62,14 @@ static void fail(rota_cpu_device *device, const rota_cpu_work *work, rota_cpu_lo
                         status, text);
 }
 
-void rota_cpu_loop_fail(rota_cpu_device *device, const rota_cpu_place *place, const rota_cpu_record *record,
+void rota_cpu_loop_fail(rota_cpu_device *device, const rota_cpu_scope *scope, const rota_cpu_record *record,
                         rota_status status) {
     char text[MESSAGE_BYTES];
-    const size_t length = describe(device, place->loop, text, 0);
+    const size_t length = describe(device, scope->loop, text, 0);
     if (length < MESSAGE_BYTES)
         (void)snprintf(text + length, MESSAGE_BYTES - length, ", node '%s': %s",
-                       name_of(device, place->instance, record->node), rota_last_error());
-    fail(device, place->work, place->loop, status, text);
+                       name_of(device, scope->instance, record->node), rota_last_error());
+    fail(device, scope->work, scope->loop, status, text);
 }
 
 static void fail_limit(rota_cpu_device *device, const rota_cpu_work *work, rota_cpu_loop *loop,
@@ -89,16 +89,16 @@ static void fail_limit(rota_cpu_device *device, const rota_cpu_work *work, rota_
 
 /* ---- Steps ---- */
 
-static uint32_t *find_word(const rota_cpu_place *place, const rota_cpu_record *record,
+static uint32_t *find_word(const rota_cpu_scope *scope, const rota_cpu_record *record,
                            const rota_exec_word *word) {
     if (word->operand == UINT32_MAX) return NULL;
-    const rota_exec_program *program = place->instance->program;
+    const rota_exec_program *program = scope->instance->program;
     const uint32_t operand = record->first_operand + word->operand;
-    uintptr_t address = (uintptr_t)place->instance->operands[operand] + (uintptr_t)word->offset_bytes;
+    uintptr_t address = (uintptr_t)scope->instance->operands[operand] + (uintptr_t)word->offset_bytes;
     const uint32_t slot = program->operand_word[operand];
     if (slot != ROTA_CPU_NONE) {
-        const uint64_t *block = program->block_words > ROTA_CPU_INLINE_WORDS ? place->work->large_block
-                                                                             : place->work->inline_block;
+        const uint64_t *block = program->block_words > ROTA_CPU_INLINE_WORDS ? scope->work->large_block
+                                                                             : scope->work->inline_block;
         address += (uintptr_t)block[slot];
     }
     return (uint32_t *)address;
@@ -118,17 +118,17 @@ static bool must_skip(const rota_cpu_device *device, const rota_cpu_work *work, 
                                                   root->instance->program->owner, root->record->node);
 }
 
-void rota_cpu_loop_begin(const rota_cpu_place *place, const rota_cpu_record *record,
+void rota_cpu_loop_begin(const rota_cpu_scope *scope, const rota_cpu_record *record,
                          rota_cpu_unit_state *state, rota_cpu_loop *loop) {
     const rota_exec_conditional *conditional = record->u.conditional->desc;
-    *loop = (rota_cpu_loop){.outer = place->loop,
-                            .root = place->loop ? place->loop->root : loop,
+    *loop = (rota_cpu_loop){.outer = scope->loop,
+                            .root = scope->loop ? scope->loop->root : loop,
                             .record = record,
-                            .instance = place->instance,
+                            .instance = scope->instance,
                             .state = state,
-                            .condition = find_word(place, record, &conditional->condition),
-                            .index = find_word(place, record, &conditional->index)};
-    if (place->instance->times) loop->begin_ns = rota_clock_ns();
+                            .condition = find_word(scope, record, &conditional->condition),
+                            .index = find_word(scope, record, &conditional->index)};
+    if (scope->instance->times) loop->begin_ns = rota_clock_ns();
 }
 
 /* What is left to be said of a command that has ended. */

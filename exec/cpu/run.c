@@ -27,19 +27,19 @@ typedef struct prepared_call {
     _Alignas(16) uint8_t params[ROTA_KERNEL_PARAM_BYTES_MAX];
 } prepared_call;
 
-static void report_failure(rota_cpu_device *device, const rota_cpu_place *place,
+static void report_failure(rota_cpu_device *device, const rota_cpu_scope *scope,
                            const rota_cpu_record *record, rota_status status) {
     if (ra_load_acquire(&device->end.stop)) return; /* pairs with close */
-    if (place->loop)
-        rota_cpu_loop_fail(device, place, record, status);
+    if (scope->loop)
+        rota_cpu_loop_fail(device, scope, record, status);
     else
-        device->host.failed(device->host.user, place->work->cookie, place->instance->program->owner,
+        device->host.failed(device->host.user, scope->work->cookie, scope->instance->program->owner,
                             record->node, status, rota_last_error());
 }
 
-static rota_status prepare(const rota_cpu_place *place, const rota_cpu_record *record, prepared_call *out) {
-    const rota_cpu_work *work = place->work;
-    const rota_exec_instance *instance = place->instance;
+static rota_status prepare(const rota_cpu_scope *scope, const rota_cpu_record *record, prepared_call *out) {
+    const rota_cpu_work *work = scope->work;
+    const rota_exec_instance *instance = scope->instance;
     const rota_exec_program *program = instance->program;
     const uint64_t *block =
         program->block_words > ROTA_CPU_INLINE_WORDS ? work->large_block : work->inline_block;
@@ -83,21 +83,21 @@ static rota_status prepare(const rota_cpu_place *place, const rota_cpu_record *r
 }
 
 /* For stuck_node: what the host knows of it, which of a body is the command that it is of. */
-static void show_node(rota_cpu_worker *worker, const rota_cpu_place *place, const rota_cpu_record *record) {
-    ra_store_relaxed(&worker->node, place->loop ? place->loop->root->record->node : record->node);
-    ra_store_relaxed(&worker->iteration, place->loop ? place->loop->root->begun : 0);
+static void show_node(rota_cpu_worker *worker, const rota_cpu_scope *scope, const rota_cpu_record *record) {
+    ra_store_relaxed(&worker->node, scope->loop ? scope->loop->root->record->node : record->node);
+    ra_store_relaxed(&worker->iteration, scope->loop ? scope->loop->root->begun : 0);
 }
 
 /* Whether a command must be left out because something it reads failed. *out_watched: success is to be
  * reported. Of what is in bodies the host is not asked, but of the command that they are of (loop.c). */
-static bool must_skip(rota_cpu_device *device, const rota_cpu_place *place, const rota_cpu_record *record,
+static bool must_skip(rota_cpu_device *device, const rota_cpu_scope *scope, const rota_cpu_record *record,
                       bool *out_watched) {
     *out_watched = false;
-    if (place->loop) return ra_load_relaxed(&place->loop->root->is_over) != 0;
+    if (scope->loop) return ra_load_relaxed(&scope->loop->root->is_over) != 0;
     /* A writer's failure is ordered before this by the same edges and waits as its data. */
     *out_watched = ra_load_acquire(device->host.poison_active) != 0;
-    return *out_watched && device->host.must_skip(device->host.user, place->work->cookie,
-                                                  place->instance->program->owner, record->node);
+    return *out_watched && device->host.must_skip(device->host.user, scope->work->cookie,
+                                                  scope->instance->program->owner, record->node);
 }
 
 /* The times of a command that was left out say that it was not run. */
@@ -107,18 +107,18 @@ static void forget_times(rota_exec_instance *instance, const rota_cpu_record *re
     ra_store_relaxed(&instance->times[record->command].end_ns, 0);
 }
 
-static void run_slow(rota_cpu_worker *worker, const rota_cpu_place *place, const rota_cpu_record *record) {
+static void run_slow(rota_cpu_worker *worker, const rota_cpu_scope *scope, const rota_cpu_record *record) {
     rota_cpu_device *device = worker->device;
-    rota_exec_instance *instance = place->instance;
+    rota_exec_instance *instance = scope->instance;
     bool watched;
-    if (must_skip(device, place, record, &watched)) {
+    if (must_skip(device, scope, record, &watched)) {
         forget_times(instance, record);
         return;
     }
     prepared_call prepared;
-    rota_status status = prepare(place, record, &prepared);
+    rota_status status = prepare(scope, record, &prepared);
     uint64_t begin = instance->times ? rota_clock_ns() : 0;
-    show_node(worker, place, record);
+    show_node(worker, scope, record);
     if (status != ROTA_OK) {
         forget_times(instance, record);
     } else if (record->flags & ROTA_CPU_RECORD_HOST) {
@@ -134,30 +134,30 @@ static void run_slow(rota_cpu_worker *worker, const rota_cpu_place *place, const
         ra_store_relaxed(&instance->times[record->command].end_ns, rota_clock_ns());
     }
     if (status != ROTA_OK) {
-        report_failure(device, place, record, status);
+        report_failure(device, scope, record, status);
     } else if (watched) {
-        device->host.succeeded(device->host.user, place->work->cookie, instance->program->owner,
+        device->host.succeeded(device->host.user, scope->work->cookie, instance->program->owner,
                                record->node);
     }
 }
 
-static bool run_inline(rota_cpu_worker *worker, const rota_cpu_place *place, const rota_cpu_record *record);
+static bool run_inline(rota_cpu_worker *worker, const rota_cpu_scope *scope, const rota_cpu_record *record);
 
 /* False when the device stops. */
-static bool run_records(rota_cpu_worker *worker, const rota_cpu_place *place, const rota_cpu_record *record,
+static bool run_records(rota_cpu_worker *worker, const rota_cpu_scope *scope, const rota_cpu_record *record,
                         uint32_t count) {
     rota_cpu_device *device = worker->device;
-    rota_exec_instance *instance = place->instance;
+    rota_exec_instance *instance = scope->instance;
     const rota_exec_program *program = instance->program;
     const _Atomic uint32_t *poison = device->host.poison_active;
-    const bool is_slow = instance->times != NULL || place->loop != NULL;
+    const bool is_slow = instance->times != NULL || scope->loop != NULL;
     rota_kernel_call call = {.begin = 0};
     for (const rota_cpu_record *end = record + count; record != end; record++) {
         if (ra_load_acquire(&device->end.stop)) return false;          /* pairs with close */
         if (record->flags | is_slow || ra_load_acquire(poison) != 0) { /* see must_skip */
             if (!(record->flags & ROTA_CPU_RECORD_CONDITIONAL))
-                run_slow(worker, place, record);
-            else if (!run_inline(worker, place, record))
+                run_slow(worker, scope, record);
+            else if (!run_inline(worker, scope, record))
                 return false;
         } else {
             call.operands = instance->operands + record->first_operand;
@@ -168,30 +168,30 @@ static bool run_records(rota_cpu_worker *worker, const rota_cpu_place *place, co
             ra_store_relaxed(&worker->node, record->node);
             rota_status status = record->fn.kernel(&call);
             ra_store_relaxed(&worker->node, ROTA_CPU_NONE);
-            if (status != ROTA_OK) report_failure(device, place, record, status);
+            if (status != ROTA_OK) report_failure(device, scope, record, status);
         }
     }
     return !ra_load_acquire(&device->end.stop); /* pairs with close */
 }
 
 /* A body whose segment is serial. False when the device stops. */
-static bool run_body(rota_cpu_worker *worker, const rota_cpu_place *place, rota_cpu_loop *loop,
+static bool run_body(rota_cpu_worker *worker, const rota_cpu_scope *scope, rota_cpu_loop *loop,
                      rota_exec_instance *body) {
     const rota_exec_program *program = body->program;
     const rota_cpu_unit *unit = &program->units[program->segments[0].first_unit];
-    const rota_cpu_place in_body = {place->work, body, loop};
+    const rota_cpu_scope in_body = {scope->work, body, loop};
     return run_records(worker, &in_body, &program->records[unit->first_record], unit->record_count);
 }
 
 /* A command that decides, all of whose bodies are serial: as deep as bodies are within bodies. */
-static bool run_inline(rota_cpu_worker *worker, const rota_cpu_place *place, const rota_cpu_record *record) {
+static bool run_inline(rota_cpu_worker *worker, const rota_cpu_scope *scope, const rota_cpu_record *record) {
     rota_cpu_loop loop;
-    rota_cpu_loop_begin(place, record, NULL, &loop);
+    rota_cpu_loop_begin(scope, record, NULL, &loop);
     for (;;) {
         rota_exec_instance *body = NULL;
-        const rota_cpu_step step = rota_cpu_loop_step(worker->device, place->work, &loop, &body);
+        const rota_cpu_step step = rota_cpu_loop_step(worker->device, scope->work, &loop, &body);
         if (step != ROTA_CPU_STEP_BODY) return step == ROTA_CPU_STEP_OVER;
-        if (body && !run_body(worker, place, &loop, body)) return false;
+        if (body && !run_body(worker, scope, &loop, body)) return false;
     }
 }
 
@@ -199,53 +199,53 @@ static bool run_inline(rota_cpu_worker *worker, const rota_cpu_place *place, con
 
 /* Runs pieces of a split kernel until none is left. True for the last worker out, which goes on with what
  * follows. */
-static bool run_pieces(rota_cpu_worker *worker, const rota_cpu_place *place, const rota_cpu_record *record,
+static bool run_pieces(rota_cpu_worker *worker, const rota_cpu_scope *scope, const rota_cpu_record *record,
                        rota_cpu_split_state *split) {
     rota_cpu_device *device = worker->device;
     prepared_call prepared;
-    (void)prepare(place, record, &prepared); /* start_split has looked at what it says */
+    (void)prepare(scope, record, &prepared); /* start_split has looked at what it says */
     for (;;) {
         uint64_t begin = ra_fetch_add_relaxed(&split->next, split->chunk);
         if (begin >= split->items) break;
         prepared.call.begin = begin;
         prepared.call.end = split->items - begin < split->chunk ? split->items : begin + split->chunk;
-        show_node(worker, place, record);
+        show_node(worker, scope, record);
         rota_status status = record->fn.kernel(&prepared.call);
         ra_store_relaxed(&worker->node, ROTA_CPU_NONE);
         if (ra_load_acquire(&device->end.stop)) return false; /* pairs with close */
         if (status != ROTA_OK && ra_fetch_add_relaxed(&split->failed, 1) == 0)
-            report_failure(device, place, record, status);
+            report_failure(device, scope, record, status);
     }
     /* The decrements pair with one another: the last worker sees what the others wrote. */
     if (ra_fetch_sub_acq_rel(&split->users, 1) != 1) return false;
-    rota_cpu_times *times = place->instance->times;
+    rota_cpu_times *times = scope->instance->times;
     if (times) {
         ra_store_relaxed(&times[record->command].begin_ns, split->begin_ns);
         ra_store_relaxed(&times[record->command].end_ns, rota_clock_ns());
     }
     if (split->watched && ra_load_relaxed(&split->failed) == 0)
-        device->host.succeeded(device->host.user, place->work->cookie, place->instance->program->owner,
+        device->host.succeeded(device->host.user, scope->work->cookie, scope->instance->program->owner,
                                record->node);
     return true;
 }
 
 /* Starts a split kernel: sets out the pieces, invites helpers, takes part. True as run_pieces. */
 static bool start_split(rota_cpu_worker *worker, rota_cpu_unit_state *state, const rota_cpu_unit *unit,
-                        const rota_cpu_place *place, const rota_cpu_record *record,
+                        const rota_cpu_scope *scope, const rota_cpu_record *record,
                         rota_cpu_split_state *split) {
     rota_cpu_device *device = worker->device;
-    if (must_skip(device, place, record, &split->watched)) {
-        forget_times(place->instance, record);
+    if (must_skip(device, scope, record, &split->watched)) {
+        forget_times(scope->instance, record);
         return true;
     }
     split->items = record->items;
     uint64_t grain = unit->grain;
     if (record->flags & ROTA_CPU_RECORD_BINDINGS) {
         prepared_call prepared;
-        const rota_status status = prepare(place, record, &prepared);
+        const rota_status status = prepare(scope, record, &prepared);
         if (status != ROTA_OK) {
-            report_failure(device, place, record, status);
-            forget_times(place->instance, record);
+            report_failure(device, scope, record, status);
+            forget_times(scope->instance, record);
             return true;
         }
         split->items = prepared.call.items;
@@ -258,7 +258,7 @@ static bool start_split(rota_cpu_worker *worker, rota_cpu_unit_state *state, con
     uint64_t chunk = (split->items / pieces + grain - 1) / grain * grain;
     split->chunk = chunk ? chunk : grain;
     uint64_t piece_count = split->items / split->chunk + (split->items % split->chunk != 0);
-    split->begin_ns = place->instance->times ? rota_clock_ns() : 0;
+    split->begin_ns = scope->instance->times ? rota_clock_ns() : 0;
     ra_store_relaxed(&split->next, 0);
     ra_store_relaxed(&split->failed, 0);
     uint32_t helpers = 0;
@@ -273,7 +273,7 @@ static bool start_split(rota_cpu_worker *worker, rota_cpu_unit_state *state, con
     }
     /* A full deque: fewer helpers. Ours is among the users left, so this does not take the count to zero. */
     if (pushed < helpers) ra_fetch_sub_acq_rel(&split->users, helpers - pushed);
-    return run_pieces(worker, place, record, split);
+    return run_pieces(worker, scope, record, split);
 }
 
 /* ---- Units and works ---- */
@@ -326,7 +326,7 @@ static rota_cpu_unit_state *begin_run(rota_cpu_worker *worker, rota_exec_instanc
 static rota_cpu_unit_state *step_loop(rota_cpu_worker *worker, rota_cpu_work *work, rota_cpu_loop *loop,
                                       bool *out_stops) {
     *out_stops = false;
-    const rota_cpu_place place = {work, loop->instance, loop->outer};
+    const rota_cpu_scope scope = {work, loop->instance, loop->outer};
     for (;;) {
         rota_exec_instance *body = NULL;
         const rota_cpu_step step = rota_cpu_loop_step(worker->device, work, loop, &body);
@@ -334,7 +334,7 @@ static rota_cpu_unit_state *step_loop(rota_cpu_worker *worker, rota_cpu_work *wo
         if (step != ROTA_CPU_STEP_BODY) return NULL;
         if (!body) continue;
         if (!body->program->segments[0].serial) return begin_run(worker, body, 0, work);
-        *out_stops = !run_body(worker, &place, loop, body);
+        *out_stops = !run_body(worker, &scope, loop, body);
         if (*out_stops) return NULL;
     }
 }
@@ -372,20 +372,20 @@ static bool run_unit(rota_cpu_worker *worker, rota_cpu_unit_state *state, rota_c
     const rota_exec_program *program = instance->program;
     const rota_cpu_unit *unit = &program->units[state->task.unit];
     const rota_cpu_record *record = &program->records[unit->first_record];
-    const rota_cpu_place place = {run->work, instance, run->loop};
+    const rota_cpu_scope scope = {run->work, instance, run->loop};
     *out_next = NULL;
     if (unit->loop != ROTA_CPU_NONE) {
         rota_cpu_loop *loop = &instance->loops[unit->loop];
         bool stops;
-        rota_cpu_loop_begin(&place, record, state, loop);
-        *out_next = step_loop(worker, place.work, loop, &stops);
+        rota_cpu_loop_begin(&scope, record, state, loop);
+        *out_next = step_loop(worker, scope.work, loop, &stops);
         return !*out_next && !stops;
     }
-    if (unit->split == ROTA_CPU_NONE) return run_records(worker, &place, record, unit->record_count);
+    if (unit->split == ROTA_CPU_NONE) return run_records(worker, &scope, record, unit->record_count);
     rota_cpu_split_state *split = &instance->splits[unit->split];
     /* Nobody uses a split that has not started, and helper tasks exist only while it has users. */
-    return ra_load_acquire(&split->users) == 0 ? start_split(worker, state, unit, &place, record, split)
-                                               : run_pieces(worker, &place, record, split);
+    return ra_load_acquire(&split->users) == 0 ? start_split(worker, state, unit, &scope, record, split)
+                                               : run_pieces(worker, &scope, record, split);
 }
 
 /* Runs a unit and, one after the other, a unit that each made ready; the others go to the deque. */
@@ -430,8 +430,8 @@ static void run_work(rota_cpu_worker *worker, rota_cpu_work *work) {
     bool is_complete = true;
     if (segment->unit_count != 0) {
         const rota_cpu_unit *unit = &program->units[segment->first_unit];
-        const rota_cpu_place place = {work, instance, NULL};
-        is_complete = run_records(worker, &place, &program->records[unit->first_record], unit->record_count);
+        const rota_cpu_scope scope = {work, instance, NULL};
+        is_complete = run_records(worker, &scope, &program->records[unit->first_record], unit->record_count);
     }
     leave(worker);
     if (is_complete) rota_cpu_complete(worker, work);

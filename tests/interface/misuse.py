@@ -23,10 +23,10 @@ VALUES = {
     "rota_kernel_node *": "&ROTA_KERNEL_NODE(.kernel = &misuse_kernel, .accesses = w.accesses, .access_count = 1, "
                           ".params = w.params, .bindings = w.bindings, .binding_count = 1)",
     "rota_host_node *": "&ROTA_HOST_NODE(.fn = misuse_host, .accesses = w.accesses, .access_count = 1)",
-    "rota_if_node *": "&ROTA_IF_NODE(.condition = w.accesses[0].buffer, .body = w.graph)",
-    "rota_while_node *": "&ROTA_WHILE_NODE(.condition = w.accesses[0].buffer, .body = w.graph, .iterations_max = 1)",
-    "rota_for_node *": "&ROTA_FOR_NODE(.count = w.accesses[0].buffer, .body = w.graph, .iterations_max = 1)",
-    "rota_switch_node *": "&ROTA_SWITCH_NODE(.condition = w.accesses[0].buffer, .bodies = &w.graph, "
+    "rota_if_node *": "&ROTA_IF_NODE(.condition = w.buffer, .body = misuse_new_body())",
+    "rota_while_node *": "&ROTA_WHILE_NODE(.condition = w.buffer, .body = misuse_new_body(), .iterations_max = 1)",
+    "rota_for_node *": "&ROTA_FOR_NODE(.count = w.buffer, .body = misuse_new_body(), .iterations_max = 1)",
+    "rota_switch_node *": "&ROTA_SWITCH_NODE(.condition = w.buffer, .bodies = (rota_graph *[]){misuse_new_body()}, "
                           ".body_count = 1)",
     "rota_placement *": "&(rota_placement){0}", "rota_log *": "&(rota_log){0}", "rota_log_level": "ROTA_LOG_INFO",
     "rota_ticket_fn": "misuse_ended", "rota_rewrite_fn": "misuse_rewrite",
