@@ -107,7 +107,8 @@ static void forget_times(rota_exec_instance *instance, const rota_cpu_record *re
     ra_store_relaxed(&instance->times[record->command].end_ns, 0);
 }
 
-static void run_slow(rota_cpu_worker *worker, const rota_cpu_scope *scope, const rota_cpu_record *record) {
+static __attribute__((noinline)) void run_slow(rota_cpu_worker *worker, const rota_cpu_scope *scope,
+                                               const rota_cpu_record *record) {
     rota_cpu_device *device = worker->device;
     rota_exec_instance *instance = scope->instance;
     bool watched;
@@ -141,7 +142,8 @@ static void run_slow(rota_cpu_worker *worker, const rota_cpu_scope *scope, const
     }
 }
 
-static bool run_inline(rota_cpu_worker *worker, const rota_cpu_scope *scope, const rota_cpu_record *record);
+static __attribute__((noinline)) bool run_inline(rota_cpu_worker *worker, const rota_cpu_scope *scope,
+                                                 const rota_cpu_record *record);
 
 /* False when the device stops. */
 static bool run_records(rota_cpu_worker *worker, const rota_cpu_scope *scope, const rota_cpu_record *record,
@@ -283,8 +285,8 @@ static void leave(rota_cpu_worker *worker) {
 }
 
 /* Makes ready what the unit was the last predecessor of: one is returned, the others go to the deque. */
-static rota_cpu_unit_state *take_ready(rota_cpu_worker *worker, rota_exec_instance *instance,
-                                       const rota_cpu_unit *unit) {
+static inline rota_cpu_unit_state *take_ready(rota_cpu_worker *worker, rota_exec_instance *instance,
+                                              const rota_cpu_unit *unit) {
     const uint32_t *successors = instance->program->unit_successors + unit->first_successor;
     const rota_cpu_unit *units = instance->program->units;
     rota_cpu_unit_state *states = instance->units, *ready = NULL;
@@ -339,62 +341,73 @@ static rota_cpu_unit_state *step_loop(rota_cpu_worker *worker, rota_cpu_work *wo
     }
 }
 
-/* What comes after a unit that is complete: one unit to go on with; NULL: none, as others go on, or the work is
- * complete. After the last unit of a body comes the next iteration, or what comes after the command that decides. */
-static rota_cpu_unit_state *go_on(rota_cpu_worker *worker, rota_cpu_unit_state *state) {
-    for (;;) {
-        rota_cpu_run *run = state->run;
-        rota_exec_instance *instance = run->instance;
-        const rota_cpu_unit *unit = &instance->program->units[state->task.unit];
-        if (unit->successor_count != 0) return take_ready(worker, instance, unit);
-        /* The run ends with it where others are left: only this copy is used then. */
-        rota_cpu_work *work = run->work;
-        rota_cpu_loop *loop = run->loop;
-        /* Pairs with itself: the last sink sees what all did. */
-        if (ra_fetch_sub_acq_rel(&run->remaining, 1) != 1) return NULL;
-        if (!loop) {
-            leave(worker);
-            rota_cpu_complete(worker, work);
-            return NULL;
-        }
+/* The run's last unit is complete: the work is, or an iteration of a body. Then one unit to go on with, of the next
+ * iteration or of what comes after the command that decides; NULL: none. */
+static __attribute__((noinline)) rota_cpu_unit_state *end_run(rota_cpu_worker *worker, rota_cpu_work *work,
+                                                              rota_cpu_loop *loop) {
+    while (loop) {
         bool stops;
         rota_cpu_unit_state *next = step_loop(worker, work, loop, &stops);
         if (next || stops) return next;
-        state = loop->state;
+        /* Its own unit is complete: as at the end of run_within. */
+        rota_cpu_run *run = loop->state->run;
+        rota_exec_instance *instance = run->instance;
+        const rota_cpu_unit *unit = &instance->program->units[loop->state->task.unit];
+        if (unit->successor_count != 0) return take_ready(worker, instance, unit);
+        loop = run->loop;
+        if (ra_fetch_sub_acq_rel(&run->remaining, 1) != 1) return NULL;
     }
+    leave(worker);
+    rota_cpu_complete(worker, work);
+    return NULL;
 }
 
-/* Runs the unit's commands. False: others are at it still, its body's units are to come (*out_next), or the device
- * stops. */
-static bool run_unit(rota_cpu_worker *worker, rota_cpu_unit_state *state, rota_cpu_unit_state **out_next) {
-    const rota_cpu_run *run = state->run;
-    rota_exec_instance *instance = run->instance;
-    const rota_exec_program *program = instance->program;
-    const rota_cpu_unit *unit = &program->units[state->task.unit];
-    const rota_cpu_record *record = &program->records[unit->first_record];
-    const rota_cpu_scope scope = {run->work, instance, run->loop};
-    *out_next = NULL;
-    if (unit->loop != ROTA_CPU_NONE) {
-        rota_cpu_loop *loop = &instance->loops[unit->loop];
-        bool stops;
-        rota_cpu_loop_begin(&scope, record, state, loop);
-        *out_next = step_loop(worker, scope.work, loop, &stops);
-        return !*out_next && !stops;
-    }
-    if (unit->split == ROTA_CPU_NONE) return run_records(worker, &scope, record, unit->record_count);
-    rota_cpu_split_state *split = &instance->splits[unit->split];
-    /* Nobody uses a split that has not started, and helper tasks exist only while it has users. */
-    return ra_load_acquire(&split->users) == 0 ? start_split(worker, state, unit, &scope, record, split)
-                                               : run_pieces(worker, &scope, record, split);
+/* A unit that decides. False: it is not over, but *out_next is to be run, or the device stops. */
+static __attribute__((noinline)) bool enter_loop(rota_cpu_worker *worker, rota_cpu_unit_state *state,
+                                                 const rota_cpu_scope *scope, const rota_cpu_unit *unit,
+                                                 rota_cpu_unit_state **out_next) {
+    rota_cpu_loop *loop = &scope->instance->loops[unit->loop];
+    bool stops;
+    rota_cpu_loop_begin(scope, &scope->instance->program->records[unit->first_record], state, loop);
+    *out_next = step_loop(worker, scope->work, loop, &stops);
+    return !*out_next && !stops;
 }
 
-/* Runs a unit and, one after the other, a unit that each made ready; the others go to the deque. */
+/* Runs a unit and, one after the other, a unit of the same run that each made ready; the others go to the deque. Gives
+ * one of another run to go on with; NULL: none. */
+static rota_cpu_unit_state *run_within(rota_cpu_worker *worker, rota_cpu_unit_state *state) {
+    rota_cpu_run *run = state->run;
+    const rota_cpu_scope scope = {run->work, run->instance, run->loop};
+    const rota_exec_program *program = scope.instance->program;
+    while (state) {
+        const rota_cpu_unit *unit = &program->units[state->task.unit];
+        const rota_cpu_record *record = &program->records[unit->first_record];
+        if (unit->loop != ROTA_CPU_NONE) {
+            rota_cpu_unit_state *next;
+            if (!enter_loop(worker, state, &scope, unit, &next)) return next;
+        } else if (unit->split != ROTA_CPU_NONE) {
+            rota_cpu_split_state *split = &scope.instance->splits[unit->split];
+            /* Nobody uses a split that has not started, and helper tasks exist only while it has users. */
+            bool is_last = ra_load_acquire(&split->users) == 0
+                               ? start_split(worker, state, unit, &scope, record, split)
+                               : run_pieces(worker, &scope, record, split);
+            if (!is_last) return NULL;
+        } else if (!run_records(worker, &scope, record, unit->record_count)) {
+            return NULL;
+        }
+        if (unit->successor_count == 0) {
+            /* Pairs with itself: the last sink sees what all did. Where others are left, the run ends with them. */
+            if (ra_fetch_sub_acq_rel(&run->remaining, 1) != 1) return NULL;
+            return end_run(worker, scope.work, scope.loop);
+        }
+        state = take_ready(worker, scope.instance, unit);
+    }
+    return NULL;
+}
+
 static void run_units(rota_cpu_worker *worker, rota_cpu_unit_state *state) {
     ra_store_release(&worker->instance, state->run->work->instance); /* pairs with stuck_node */
-    while (state) {
-        rota_cpu_unit_state *next;
-        state = run_unit(worker, state, &next) ? go_on(worker, state) : next;
-    }
+    while (state) state = run_within(worker, state);
     leave(worker);
 }
 

@@ -157,7 +157,8 @@ for op in ("attention", "attention_separate", "attention_residual", "weighted_ma
 # What may be NULL, as documented, by function and name; "any": of every function.
 OPTIONAL = {
     "any": {"options", "user", "out_ticket", "out_node"},
-    "rota_buffer_create": {"name"}, "rota_buffer_create_in": {"name"}, "rota_recorder_open": {"name"},
+    "rota_graph_create_body": {"name"}, "rota_buffer_create": {"name"}, "rota_buffer_create_in": {"name"},
+    "rota_recorder_open": {"name"},
     "rota_runtime_buffer": {"name"}, "rota_device_tensor": {"name", "data"},
     "rota_graph_buffer": {"name"}, "rota_external_timeline_create": {"name"}, "rota_external_timeline_adopt": {"name"},
     "rota_external_timeline_import": {"name"}, "rota_tensor_from_dlpack": {"name"},
