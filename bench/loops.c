@@ -1,5 +1,5 @@
-/* rota-bench loops: a node that decides (rota_record_while) beside a C loop over the same plain calls, and beside a loop
- * on the host that submits each iteration and reads what it decides by. */
+/* rota-bench loops: a node that decides (rota_record_while) beside a C loop over the same plain calls, and beside a
+ * loop on the host that submits each iteration and reads what it decides by. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -457,6 +457,9 @@ rota_status rota_graph_save(rota_graph *graph, const rota_graph_save_options *op
     ROTA_GIVEN_ARRAY(options->first, options->first_count);
     ROTA_GIVEN_ARRAY(options->arguments, options->argument_count);
     ROTA_GIVEN_ARRAY(options->results, options->result_count);
+    if (graph->outer)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "graph '%s' to be saved: it is a body, which is no graph by itself", graph->name);
     saver s = {.options = options};
     rota_saved_kernels_begin(&s.kernels);
     const rota_status status = save(&s, graph, path);

@@ -23,6 +23,13 @@ const char *rota_conditional_kind_name(uint8_t kind) {
     return kind < ROTA_CONDITIONAL_KIND_COUNT ? names[kind] : "conditional";
 }
 
+/* With its mutex held. */
+static rota_status check_open(const rota_graph *outer, const char *body) {
+    if (!ra_load_relaxed(&outer->compiled)) return ROTA_OK;
+    return rota_fail(ROTA_WRONG_STATE, "body '%s': graph '%s' is already %s", body, outer->name,
+                     outer->is_taken ? "the body of a node" : "compiled");
+}
+
 rota_status rota_graph_create_body(rota_graph *outer, const char *name, rota_graph **out_body) {
     ROTA_GIVEN(outer);
     ROTA_GIVEN(out_body);
@@ -31,18 +38,21 @@ rota_status rota_graph_create_body(rota_graph *outer, const char *name, rota_gra
     if (outer->depth == ROTA_BODY_DEPTH_MAX)
         return rota_fail(ROTA_OUT_OF_RANGE, "body '%s' of graph '%s': %u bodies are around it, at most %d",
                          name, outer->name, outer->depth + 1, ROTA_BODY_DEPTH_MAX);
-    pthread_mutex_lock(&outer->mutex);
-    const bool is_compiled = ra_load_relaxed(&outer->compiled), is_taken = outer->is_taken;
-    pthread_mutex_unlock(&outer->mutex);
-    if (is_compiled)
-        return rota_fail(ROTA_WRONG_STATE, "body '%s': graph '%s' is already %s", name, outer->name,
-                         is_taken ? "the body of a node" : "compiled");
     ROTA_TRY(rota_graph_create(
         &ROTA_GRAPH_OPTIONS(.name = name, .allow_reassociation = outer->allow_reassociation), out_body));
-    (*out_body)->outer = outer;
     (*out_body)->depth = outer->depth + 1;
-    rota_graph_retain(outer);
-    return ROTA_OK;
+    pthread_mutex_lock(&outer->mutex);
+    const rota_status status = check_open(outer, name);
+    if (status == ROTA_OK) {
+        (*out_body)->outer = outer;
+        outer->open_bodies++;
+        rota_graph_retain(outer);
+    }
+    pthread_mutex_unlock(&outer->mutex);
+    if (status == ROTA_OK) return ROTA_OK;
+    rota_graph_release(*out_body);
+    *out_body = NULL;
+    return status;
 }
 
 /* ---- What a node touches ---- */
@@ -192,6 +202,9 @@ static rota_status check_body(const recording *r, rota_graph *body) {
     if (body->is_taken)
         return rota_fail(ROTA_WRONG_STATE, NODE "body '%s' is another node's, or given twice",
                          NODE_ARGUMENTS(r), body->name);
+    if (body->open_bodies)
+        return rota_fail(ROTA_WRONG_STATE, NODE "body '%s' has %u bodies that no node of it has taken",
+                         NODE_ARGUMENTS(r), body->name, body->open_bodies);
     for (uint32_t i = 0; i < body->lane_count; i++)
         /* Acquire pairs with rota_recorder_close: the lane's contents are complete and visible. */
         if (!ra_load_acquire(&body->lanes[i]->closed))
@@ -244,8 +257,10 @@ static rota_status append(recording *r, rota_node *out_node) {
     rota_recorder *lane = r->lane;
     rota_conditional *kept = rota_arena_alloc(&lane->arena, sizeof *kept, 8);
     rota_graph **bodies = rota_arena_alloc(&lane->arena, sizeof *bodies * r->made.body_count, 8);
-    if (!kept || !bodies) return no_memory(r);
+    rota_buffer **roots = rota_arena_alloc(&lane->arena, sizeof *roots * (r->ranges.count + 1), 8);
+    if (!kept || !bodies || !roots) return no_memory(r);
     *kept = r->made;
+    kept->roots = roots;
     kept->bodies = bodies;
     for (uint32_t i = 0; i < r->made.body_count; i++) bodies[i] = r->made.bodies[i];
     kept->condition = find_word(r, r->condition, r->condition_offset);
@@ -254,6 +269,7 @@ static rota_status append(recording *r, rota_node *out_node) {
     rota_access accesses[ROTA_BODY_RANGES_MAX];
     for (uint32_t i = 0; i < count; i++) {
         const range *it = (const range *)r->ranges.data + i;
+        roots[i] = it->root;
         accesses[i] =
             (rota_access){it->root, it->low, it->high - it->low, it->is_written ? ROTA_READWRITE : ROTA_READ};
     }
@@ -265,9 +281,11 @@ static rota_status append(recording *r, rota_node *out_node) {
                                .name = r->name,
                                .u.conditional = kept};
     ROTA_TRY(rota_record_plain(lane, &header, accesses, out_node));
+    kept->record = (const rota_node_record *)(lane->next - header.record_bytes);
     pthread_mutex_lock(&lane->graph->mutex);
     kept->next = lane->graph->conditionals;
     lane->graph->conditionals = kept;
+    for (uint32_t i = 0; i < kept->body_count; i++) lane->graph->open_bodies -= bodies[i] != NULL;
     pthread_mutex_unlock(&lane->graph->mutex);
     /* They hold it no longer, but it holds them. The caller, who records into it, has a reference of his own. */
     for (uint32_t i = 0; i < kept->body_count; i++)
@@ -284,6 +302,9 @@ static rota_status record(recording *r, rota_node *out_node) {
     if (r->placement.device_plus_1 > UINT8_MAX || r->placement.queue_plus_1 > UINT16_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT, NODE "placed on device %u, queue %u; there are no so many",
                          NODE_ARGUMENTS(r), r->placement.device_plus_1 - 1, r->placement.queue_plus_1 - 1);
+    /* Of a closed one the graphs around it may be gone. */
+    if (ra_load_relaxed(&r->lane->closed))
+        return rota_fail(ROTA_WRONG_STATE, "node '%s': recorder '%s' is closed", r->name, r->lane->name);
     rota_status status = add_words(r);
     uint32_t taken = 0;
     while (status == ROTA_OK && taken < r->made.body_count) {

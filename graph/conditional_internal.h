@@ -26,8 +26,11 @@ typedef struct rota_conditional_word {
  * before all others. */
 typedef struct rota_conditional {
     struct rota_conditional *next; /* of the graph's */
-    uint64_t iterations_max;       /* WHILE, FOR */
+    const rota_node_record
+        *record; /* as it was recorded: a rewritten one may name other buffers, in the same order */
+    uint64_t iterations_max; /* WHILE, FOR */
     rota_conditional_word condition, index;
+    rota_buffer **roots; /* of the record's accesses */
     uint32_t body_count;
     uint8_t kind;        /* rota_conditional_kind */
     rota_graph **bodies; /* NULL among them: nothing */

@@ -85,6 +85,10 @@ void rota_graph_release(rota_graph *graph) {
     rota_graph *outer = graph->is_taken ? NULL : graph->outer;
     free(graph);
     if (release) release(user);
+    if (!outer) return;
+    pthread_mutex_lock(&outer->mutex);
+    outer->open_bodies--;
+    pthread_mutex_unlock(&outer->mutex);
     rota_graph_release(outer);
 }
 

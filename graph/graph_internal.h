@@ -135,7 +135,9 @@ struct rota_graph {
     /* A body's: the graph that it is for, held until a node of that takes it, and how many are around it. */
     struct rota_graph *outer;
     uint32_t depth;
-    bool is_taken; /* under its mutex */
+    bool is_taken; /* under its mutex, as is the next */
+    uint32_t
+        open_bodies; /* bodies for it that no node has taken; 0 once it is taken, so that no one outlives `outer` */
     bool allow_reassociation;
     uint64_t memory_limit_bytes;
     const char *name;

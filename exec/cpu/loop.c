@@ -11,8 +11,8 @@
  *                                    v
  *                       units that follow do nothing, but count
  *
- * The host knows the outermost command alone (`root`): it is asked for that before each iteration, by which a
- * submission that was cancelled ends at one, and told once of what failed. */
+ * The host knows the outermost command alone (`root`): it is asked for that before each iteration that is due, by
+ * which a submission that was cancelled ends at one, and told once of what failed. */
 #include "exec/cpu/loop.h"
 
 #include <stdio.h>
@@ -166,11 +166,11 @@ static bool is_due(rota_cpu_device *device, const rota_cpu_work *work, rota_cpu_
     const uint32_t value = read_word(loop->condition);
     if (conditional->kind == ROTA_CONDITIONAL_SWITCH) {
         *out_body = value;
-        return value < conditional->body_count;
+        return value < conditional->body_count && conditional->bodies[value];
     }
     if (conditional->kind == ROTA_CONDITIONAL_IF) {
         *out_body = value ? 0 : 1;
-        return true;
+        return conditional->bodies[*out_body] != NULL;
     }
     if (value == 0) return false;
     if (loop->begun < conditional->iterations_max) return true;
@@ -178,17 +178,27 @@ static bool is_due(rota_cpu_device *device, const rota_cpu_work *work, rota_cpu_
     return false;
 }
 
+/* Nothing more begins once the host says so. */
+static void look_at_host(rota_cpu_device *device, const rota_cpu_work *work, rota_cpu_loop *loop) {
+    rota_cpu_loop *root = loop->root;
+    bool watched = false;
+    if (ra_load_relaxed(&root->is_over) == 0 && must_skip(device, work, root, &watched))
+        (void)ra_fetch_add_relaxed(&root->is_over, 1);
+    if (loop == root && loop->begun == 0) root->watched = watched;
+}
+
 rota_cpu_step rota_cpu_loop_step(rota_cpu_device *device, const rota_cpu_work *work, rota_cpu_loop *loop,
                                  rota_exec_instance **out_body) {
     if (ra_load_acquire(&device->end.stop)) return ROTA_CPU_STEP_STOP; /* pairs with close */
     rota_cpu_loop *root = loop->root;
-    bool watched = false;
     uint32_t body;
-    if (ra_load_relaxed(&root->is_over) == 0 && must_skip(device, work, root, &watched))
-        (void)ra_fetch_add_relaxed(&root->is_over, 1);
-    else if (loop == root && loop->begun == 0)
-        root->watched = watched;
-    if (ra_load_relaxed(&root->is_over) != 0 || !is_due(device, work, loop, &body)) {
+    /* Before all else in any case: what decides may have failed. Of a node all of which has begun nothing is left out. */
+    const bool is_first = loop == root && loop->begun == 0;
+    if (is_first) look_at_host(device, work, loop);
+    bool is_more = ra_load_relaxed(&root->is_over) == 0 && is_due(device, work, loop, &body);
+    if (is_more && !is_first) look_at_host(device, work, loop);
+    is_more = is_more && ra_load_relaxed(&root->is_over) == 0;
+    if (!is_more) {
         end(device, work, loop);
         return ROTA_CPU_STEP_OVER;
     }

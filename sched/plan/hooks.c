@@ -9,7 +9,7 @@
 
 struct rota_rewriter {
     rota_compiler *c;
-    const rota_node_record **records;               /* NULL: removed */
+    const rota_node_record **records;                  /* NULL: removed */
     rota_access accesses[ROTA_OPERATION_ACCESSES_MAX]; /* of the last view */
     uint8_t *ordered; /* by node: stands in a rota_node_after; NULL: none does */
 };
@@ -93,6 +93,10 @@ rota_status rota_rewriter_view(rota_rewriter *rewriter, uint64_t position, rota_
     if (status == ROTA_OK) view(rewriter, position, &made);
     rota_sized_out(out_view, &made, sizeof made);
     return status;
+}
+
+bool rota_rewriter_owns(const rota_rewriter *rewriter, const rota_buffer *buffer) {
+    return rewriter && buffer && buffer->kind == ROTA_BUFFER_TRANSIENT && buffer->graph == rewriter->c->graph;
 }
 
 rota_status rota_rewriter_remove(rota_rewriter *rewriter, uint64_t position) {

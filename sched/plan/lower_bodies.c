@@ -19,7 +19,8 @@ typedef struct outer_node {
 /* Where a buffer's first byte is, by the node's operands in it. */
 static rota_status find_buffer(const outer_node *outer, const rota_buffer *root,
                                rota_exec_operand *out_base) {
-    const rota_access_record *accesses = rota_node_accesses(outer->record);
+    /* Not those of the record at hand, where recomputation may have put another buffer in the place of one. */
+    const rota_access_record *accesses = rota_node_accesses(outer->record->u.conditional->record);
     const uint64_t stored = rota_access_buffer_of(outer->c->graph, root);
     for (uint32_t i = 0; i < outer->record->access_count; i++) {
         if (accesses[i].buffer != stored) continue;
