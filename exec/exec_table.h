@@ -83,6 +83,9 @@ typedef struct rota_exec_device_vtable {
      * Wait-free, as who asks is inside a wait: takes what the executor's own threads have noted, enters no
      * driver. */
     bool (*stuck_node)(rota_exec_device *device, rota_exec_instance *instance, uint32_t *out_node);
+    /* NULL, or, of a node that stuck_node gave and that decides: how many iterations it has begun, 0 if that is not
+     * known. As stuck_node. */
+    uint64_t (*stuck_iteration)(rota_exec_device *device, rota_exec_instance *instance, uint32_t node);
     /* NULL, or: `call` is made once, on a thread of the driver's, when what the application has put on its stream so
      * far is done or has failed, also after the device was closed; after an error not. INVALID_ARGUMENT: not a stream
      * of this device; WRONG_STATE: one that is being captured. */

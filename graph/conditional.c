@@ -110,10 +110,22 @@ static rota_status collect_body(recording *r, const rota_graph *body) {
     return ROTA_OK;
 }
 
+/* By where they were made, so that a program gives the same plan each time. */
+static int compare_roots(const rota_buffer *a, const rota_buffer *b) {
+    const uint32_t depth_a = a->graph ? ((const rota_graph *)a->graph)->depth + 1 : 0,
+                   depth_b = b->graph ? ((const rota_graph *)b->graph)->depth + 1 : 0;
+    const uint64_t number_a = a->graph ? a->graph_key : a->number,
+                   number_b = b->graph ? b->graph_key : b->number;
+    if (depth_a != depth_b) return depth_a > depth_b ? -1 : 1;
+    if (number_a != number_b) return number_a < number_b ? -1 : 1;
+    return (uintptr_t)a < (uintptr_t)b ? -1 : 1; /* 2^32 buffers later */
+}
+
 static int compare_ranges(const void *left, const void *right) {
     const range *a = left, *b = right;
     if (a->is_packed != b->is_packed) return a->is_packed ? -1 : 1;
-    if (a->root != b->root) return (uintptr_t)a->root < (uintptr_t)b->root ? -1 : 1;
+    const int by_root = a->root == b->root ? 0 : compare_roots(a->root, b->root);
+    if (by_root) return by_root;
     if (a->low != b->low) return a->low < b->low ? -1 : 1;
     return a->high < b->high ? -1 : a->high > b->high;
 }
@@ -264,7 +276,7 @@ static rota_status append(recording *r, rota_node *out_node) {
     kept->bodies = bodies;
     for (uint32_t i = 0; i < r->made.body_count; i++) bodies[i] = r->made.bodies[i];
     kept->condition = find_word(r, r->condition, r->condition_offset);
-    kept->index = find_word(r, r->index, r->index_offset);
+    kept->iteration = find_word(r, r->index, r->index_offset);
     const uint32_t count = (uint32_t)r->ranges.count;
     rota_access accesses[ROTA_BODY_RANGES_MAX];
     for (uint32_t i = 0; i < count; i++) {
@@ -281,6 +293,8 @@ static rota_status append(recording *r, rota_node *out_node) {
                                .name = r->name,
                                .u.conditional = kept};
     ROTA_TRY(rota_record_plain(lane, &header, accesses, out_node));
+    kept->lane = lane;
+    kept->index = lane->node_count - 1;
     kept->record = (const rota_node_record *)(lane->next - header.record_bytes);
     pthread_mutex_lock(&lane->graph->mutex);
     kept->next = lane->graph->conditionals;

@@ -26,11 +26,13 @@ typedef struct rota_conditional_word {
  * before all others. */
 typedef struct rota_conditional {
     struct rota_conditional *next; /* of the graph's */
-    const rota_node_record
-        *record; /* as it was recorded: a rewritten one may name other buffers, in the same order */
+    const rota_recorder *lane;
+    /* As it was recorded: a rewritten one may name other buffers, in the same order. */
+    const rota_node_record *record;
     uint64_t iterations_max; /* WHILE, FOR */
-    rota_conditional_word condition, index;
+    rota_conditional_word condition, iteration;
     rota_buffer **roots; /* of the record's accesses */
+    uint32_t index;      /* in the lane */
     uint32_t body_count;
     uint8_t kind;        /* rota_conditional_kind */
     rota_graph **bodies; /* NULL among them: nothing */

@@ -27,7 +27,10 @@ rota_status rota_graph_create(const rota_graph_options *options, rota_graph **ou
     rota_graph_options room;
     if (options && !(options = ROTA_SIZED_IN(rota_graph_options, options, &room)))
         return ROTA_INVALID_ARGUMENT;
-    rota_graph *graph = calloc(1, sizeof *graph);
+    /* With its name: an arena takes pages of its own with the first that it has. */
+    const char *name = options && options->name ? options->name : "graph";
+    const size_t name_bytes = strlen(name) + 1;
+    rota_graph *graph = calloc(1, sizeof *graph + name_bytes);
     if (!graph) return rota_fail(ROTA_OUT_OF_MEMORY, "graph: no host memory");
     atomic_init(&graph->references, 1);
     pthread_mutex_init(&graph->mutex, NULL);
@@ -36,11 +39,7 @@ rota_status rota_graph_create(const rota_graph_options *options, rota_graph **ou
     graph->slot_names = (rota_set)ROTA_SET(hash_slot, same_name);
     graph->allow_reassociation = options && options->allow_reassociation;
     graph->memory_limit_bytes = options ? options->memory_limit_bytes : 0;
-    graph->name = rota_arena_strdup(&graph->arena, options && options->name ? options->name : "graph");
-    if (!graph->name) {
-        rota_graph_release(graph);
-        return rota_fail(ROTA_OUT_OF_MEMORY, "graph: no host memory");
-    }
+    graph->name = memcpy(graph + 1, name, name_bytes);
     graph->release = options ? options->release : NULL;
     graph->user = options ? options->user : NULL;
     *out_graph = graph;

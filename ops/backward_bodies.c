@@ -1,7 +1,9 @@
-/* A tape does not see what bodies of nodes that decide do to the buffers of its ops, so a gradient would silently leave
- * it out. What may be such a case is refused: a body writes a buffer that a gradient flows through, or one that an op of
+/* A tape does not see what bodies of nodes that decide do to the buffers of its ops, so a gradient would silently
+ * leave it out. What may be such a case is refused: a body writes a buffer that a gradient flows through, or one that an op of
  * the tape reads, out of what a gradient flows through. Ops with their gradients in one body are as anywhere. */
 #include "ops/backward_bodies.h"
+
+#include <stdlib.h>
 
 #include "graph/buffer_internal.h"
 #include "graph/conditional_internal.h"
@@ -15,8 +17,8 @@ static rota_status no_memory(void) {
     return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
 }
 
-/* What one node hands on: *out_spread, that a buffer is wanted now that was not. */
-static rota_status check_node(rota_tape *tape, const rota_conditional *node, bool *out_spread) {
+/* What it makes of what is wanted before it is wanted after it. */
+static rota_status check_node(rota_tape *tape, const rota_conditional *node) {
     const rota_node_record *record = node->record;
     const rota_access_record *accesses = rota_node_accesses(record);
     bool reads_wanted = false;
@@ -42,19 +44,32 @@ static rota_status check_node(rota_tape *tape, const rota_conditional *node, boo
                 "gradient flows through; nodes that decide have no gradients",
                 entry->root->name, rota_node_record_name(record));
         entry->wanted = true;
-        *out_spread = true;
     }
     return ROTA_OK;
 }
 
+static int compare_nodes(const void *left, const void *right) {
+    const rota_conditional *a = *(const rota_conditional *const *)left;
+    const rota_conditional *b = *(const rota_conditional *const *)right;
+    if (a->lane->order_key != b->lane->order_key) return a->lane->order_key < b->lane->order_key ? -1 : 1;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+/* In record order, in which data goes from node to node. */
 rota_status rota_backward_check_bodies(rota_tape *tape) {
     pthread_mutex_lock(&tape->graph->mutex);
     const rota_conditional *newest = tape->graph->conditionals; /* which stay as they are */
     pthread_mutex_unlock(&tape->graph->mutex);
-    /* Each round but the last marks a buffer. */
-    for (bool spreads = newest != NULL; spreads;) {
-        spreads = false;
-        for (const rota_conditional *it = newest; it; it = it->next) ROTA_TRY(check_node(tape, it, &spreads));
-    }
-    return ROTA_OK;
+    size_t count = 0;
+    for (const rota_conditional *it = newest; it; it = it->next) count++;
+    if (count == 0) return ROTA_OK;
+    const rota_conditional **nodes = malloc(count * sizeof *nodes);
+    if (!nodes) return no_memory();
+    size_t n = count;
+    for (const rota_conditional *it = newest; it; it = it->next) nodes[--n] = it;
+    qsort(nodes, count, sizeof *nodes, compare_nodes);
+    rota_status status = ROTA_OK;
+    for (; n < count && status == ROTA_OK; n++) status = check_node(tape, nodes[n]);
+    free(nodes);
+    return status;
 }

@@ -41,6 +41,17 @@ static bool stuck_node(rota_exec_device *base, rota_exec_instance *instance, uin
     return false;
 }
 
+static uint64_t stuck_iteration(rota_exec_device *base, rota_exec_instance *instance, uint32_t node) {
+    rota_cpu_device *device = rota_cpu_device_of(base);
+    for (uint32_t i = 0; i < device->worker_count; i++) {
+        rota_cpu_worker *worker = &device->workers[i];
+        if (ra_load_acquire(&worker->instance) != instance) continue; /* pairs with run.c */
+        const uint64_t iteration = ra_load_relaxed(&worker->iteration);
+        if (ra_load_relaxed(&worker->node) == node && iteration) return iteration;
+    }
+    return 0;
+}
+
 /* ---- Close ---- */
 
 static void free_device(rota_cpu_device *device) {
@@ -177,6 +188,7 @@ static const rota_exec_device_vtable vtable = {
     .submit = rota_cpu_submit,
     .times = rota_cpu_times_read,
     .stuck_node = stuck_node,
+    .stuck_iteration = stuck_iteration,
 };
 
 static rota_status fill_device(rota_cpu_device *device, const rota_exec_open_options *options,

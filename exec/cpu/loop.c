@@ -192,7 +192,8 @@ rota_cpu_step rota_cpu_loop_step(rota_cpu_device *device, const rota_cpu_work *w
     if (ra_load_acquire(&device->end.stop)) return ROTA_CPU_STEP_STOP; /* pairs with close */
     rota_cpu_loop *root = loop->root;
     uint32_t body;
-    /* Before all else in any case: what decides may have failed. Of a node all of which has begun nothing is left out. */
+    /* Before all else in any case: what decides may have failed. Of a node all of which has begun nothing is left
+     * out. */
     const bool is_first = loop == root && loop->begun == 0;
     if (is_first) look_at_host(device, work, loop);
     bool is_more = ra_load_relaxed(&root->is_over) == 0 && is_due(device, work, loop, &body);

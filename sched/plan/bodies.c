@@ -41,6 +41,14 @@ static uint64_t arena_bytes(const rota_plan *body) {
     return bytes;
 }
 
+/* Among those that placements name. */
+static uint32_t device_index(const rota_compiler *c, const rota_device_traits *device) {
+    if (c->graph->outer) return c->devices->index;
+    for (uint32_t i = 0; device && i < c->devices->count; i++)
+        if (c->devices->all[i].device == device->device) return i;
+    return 0;
+}
+
 static rota_status compile_body(rota_compiler *c, const rota_node_record *record, rota_graph *body,
                                 uint32_t part, rota_plan **out_plan) {
     const rota_compile_options *outer = &c->plan->options;
@@ -54,7 +62,8 @@ static rota_status compile_body(rota_compiler *c, const rota_node_record *record
                                           .allow_undefined_reads = outer->allow_undefined_reads,
                                           .check_kernels = outer->check_kernels,
                                           .memory_limit_bytes = UINT64_MAX};
-    const rota_plan_devices devices = {.all = device, .count = device ? 1 : 0, .queues = 1};
+    const rota_plan_devices devices = {
+        .all = device, .count = device ? 1 : 0, .index = device_index(c, device), .queues = 1};
     const rota_status status = rota_plan_compile(body, &options, &devices, out_plan);
     if (status == ROTA_OK) return ROTA_OK;
     return rota_fail_context(status, "in body '%s' of node '%s': ", body->name,

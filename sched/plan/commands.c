@@ -33,6 +33,10 @@ static rota_plan_command_kind kind_of(const rota_operation *operation) {
     }
 }
 
+bool rota_plan_decides(const rota_plan *plan, uint32_t node) {
+    return kind_of(&rota_plan_info(plan)->operations[node]) == ROTA_PLAN_CONDITIONAL;
+}
+
 bool rota_plan_is_transfer(const rota_plan *plan, uint32_t node) {
     const rota_compile_info *info = plan->compile_info;
     return info->operations[node].kind == ROTA_OPERATION_TRANSFER;

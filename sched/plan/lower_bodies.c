@@ -116,7 +116,7 @@ static rota_status lower_node(lowering *l, const rota_plan_bodies *bodies) {
         .kind = conditional->kind,
         .iterations_max = conditional->iterations_max,
         .condition = {conditional->condition.access, conditional->condition.offset_bytes},
-        .index = {conditional->index.access, conditional->index.offset_bytes},
+        .index = {conditional->iteration.access, conditional->iteration.offset_bytes},
         .body_count = bodies->count,
         .bodies = descs};
     for (uint32_t i = 0; i < bodies->count; i++) {

@@ -8,6 +8,8 @@
 #include <unistd.h>
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "sched/testing.h"
+#include "tests/adversary/adversary.h"
 
 enum { COUNT = 256 };
 
@@ -51,7 +53,7 @@ static rota_tensor tensor_of(rota_buffer *buffer) {
 
 #define TWO 0x40000000u /* 2.0f */
 
-/* Ops in a body, one by one and fused: a transient of the graph around it is somebody else's to read, of its own not. */
+/* Ops in a body, one by one and fused: a transient of the graph around it is others' to read, of its own not. */
 static void test_fused(void **state) {
     const runtime_fixture *f = *state;
     for (uint32_t fuses = 0; fuses < 2; fuses++) {
@@ -294,6 +296,109 @@ static void test_left_over(void **state) {
     rota_buffer_release(value);
 }
 
+/* ---- Devices that run none ---- */
+
+/* Beside a device that runs none: refused there, with node and device; placed on the CPU, its buffers come along. */
+static void test_placed(void **state) {
+    const runtime_fixture *f = *state;
+    adversary_options options = {0};
+    rota_device *devices[2] = {NULL, f->device};
+    assert_ok(rota_runtime_add_driver(f->runtime, &adversary_driver, &options));
+    assert_ok(rota_device_open(f->runtime, "adversary", &devices[0]));
+    for (uint32_t node_on = 0; node_on < 3; node_on++)
+        for (uint32_t body_on = 0; body_on < 3; body_on++) {
+            rota_buffer *x = test_words(devices[0], "x", 1, 5),
+                        *value = test_words(devices[0], "value", 1, 3);
+            rota_graph *graph = NULL;
+            rota_recorder *lane, *inner, *innermost;
+            assert_ok(rota_graph_create(NULL, &graph));
+            assert_ok(rota_recorder_open(graph, 0, "lane", &lane));
+            const rota_access accesses[2] = {{x, 0, 4, ROTA_WRITE}, {value, 0, 4, ROTA_READ}};
+            rota_kernel_node add =
+                ROTA_KERNEL_NODE(.kernel = &k_add_1, .accesses = accesses, .access_count = 2,
+                                 .placement = {.device_plus_1 = body_on});
+            rota_graph *body = body_of(graph, &inner), *nested = body_of(body, &innermost);
+            assert_ok(rota_record_kernel(innermost, &add, NULL));
+            rota_recorder_close(innermost);
+            assert_ok(rota_record_if(inner, &ROTA_IF_NODE(.condition = value, .body = nested), NULL));
+            rota_recorder_close(inner);
+            assert_ok(
+                rota_record_for(lane,
+                                &ROTA_FOR_NODE(.name = "loop", .count = value, .body = body,
+                                               .iterations_max = 3, .placement = {.device_plus_1 = node_on}),
+                                NULL));
+            rota_recorder_close(lane);
+            rota_plan *plan = NULL;
+            const rota_status status = rota_compile(
+                f->runtime, graph,
+                &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = 2, .certify = true), &plan);
+            if (node_on != 2) {
+                assert_int_equal(status, ROTA_UNSUPPORTED);
+                expect_said("node 'loop' (lane 1 'lane', node 0) is a node that decides (for), which device "
+                            "'adversary' does not run");
+            } else if (body_on == 1) {
+                assert_int_equal(status, ROTA_INVALID_ARGUMENT);
+                expect_said("is placed on device 0, and its body's node on device 1");
+            } else {
+                assert_ok(status);
+                replay(plan);
+                test_expect_words(x, 1, 4);
+            }
+            if (status == ROTA_OK) rota_plan_release(plan);
+            rota_graph_release(graph);
+            rota_buffer_release(x);
+            rota_buffer_release(value);
+        }
+}
+
+/* ---- Diagnostics ---- */
+
+/* Stays in the third iteration until it may go on. */
+static rota_status stay(const rota_kernel_call *call) {
+    if (*(const uint32_t *)call->operands[1] == 2) return hold(call);
+    return ROTA_OK;
+}
+static const rota_kernel k_stay = {.name = "stay", .operand_count = 2, .cpu = {.fn = stay}};
+
+/* A deadline's sentence says at which iteration it is. */
+static void test_stuck(void **state) {
+    (void)state;
+    rota_runtime *runtime = NULL;
+    rota_device *device = NULL;
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u), &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &device));
+    rota_buffer *count = test_words(device, "count", 1, 4), *y = test_words(device, "y", 1, 0);
+    rota_buffer *index = test_words(device, "index", 1, 0);
+    rota_graph *graph = NULL;
+    rota_recorder *lane, *inner;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &lane));
+    rota_graph *body = body_of(graph, &inner);
+    const rota_access accesses[2] = {{y, 0, 4, ROTA_READWRITE}, {index, 0, 4, ROTA_READ}};
+    assert_ok(rota_record_kernel(
+        inner, &ROTA_KERNEL_NODE(.kernel = &k_stay, .accesses = accesses, .access_count = 2), NULL));
+    rota_recorder_close(inner);
+    assert_ok(rota_record_for(
+        lane, &ROTA_FOR_NODE(.count = count, .index = index, .body = body, .iterations_max = 4), NULL));
+    const runtime_fixture f = {runtime, device};
+    rota_plan *plan = compile(&f, graph, lane);
+    ra_store_release(&has_begun, 0);
+    ra_store_release(&may_end, 0);
+    rota_ticket ticket;
+    assert_ok(rota_submit(plan, NULL, &ticket));
+    while (!ra_load_acquire(&has_begun)) test_nap_us(50);
+    assert_status(rota_wait(ticket, 1000000u), ROTA_TIMEOUT);
+    expect_said("stuck at node 'for', iteration 2");
+    ra_store_release(&may_end, 1);
+    assert_ok(rota_wait(ticket, 0));
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+    rota_buffer_release(count);
+    rota_buffer_release(y);
+    rota_buffer_release(index);
+    assert_ok(rota_runtime_close(runtime, 0));
+}
+
 /* ---- What has no form for them ---- */
 
 /* Gradients: a body writes what they flow through; it hands that on to an op; it does neither; or has all of it. */
@@ -344,7 +449,8 @@ static void test_gradients(void **state) {
         assert_ok(rota_op_sum(of, sum, 0, true, &loss));
         const rota_status status = rota_backward(of, loss, &w, 1, &gradient, NULL);
         if (how == 0 || how == 1 || how == 3) {
-            if (status != ROTA_UNSUPPORTED) fail_msg("%u: %s: %s", how, rota_status_name(status), rota_last_error());
+            if (status != ROTA_UNSUPPORTED)
+                fail_msg("%u: %s: %s", how, rota_status_name(status), rota_last_error());
             expect_said(how == 0 ? "a body of node 'if' writes"
                                  : "writes out of what the gradient flows through");
         } else {
@@ -410,6 +516,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_cancel_late, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(test_recomputed, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(test_left_over, runtime_setup, runtime_teardown),
+        cmocka_unit_test_setup_teardown(test_placed, runtime_setup, runtime_teardown),
+        cmocka_unit_test(test_stuck),
         cmocka_unit_test_setup_teardown(test_gradients, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(test_saved, runtime_setup, runtime_teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
