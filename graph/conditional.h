@@ -102,8 +102,8 @@ typedef struct rota_switch_node {
  * the node and what it is about: INVALID_ARGUMENT (no condition, no body, a body of another graph or given twice, an
  * iteration limit of 0, index and count the same bytes), WRONG_STATE (a body that another node has, that has an open
  * recorder, or bodies that no node has taken; recorder closed; graph already compiled), OUT_OF_RANGE (condition or
- * index outside of its buffer; more ranges than ROTA_BODY_RANGES_MAX), MISALIGNED, OUT_OF_MEMORY. `out_node` may be NULL. May block in malloc. O(a log a)
- * in the accesses of the bodies. */
+ * index outside of its buffer; more ranges than ROTA_BODY_RANGES_MAX), MISALIGNED, OUT_OF_MEMORY. `out_node` may be
+ * NULL. May block in malloc. O(a log a) in the accesses of the bodies. */
 ROTA_API rota_status rota_record_if(rota_recorder *recorder, const rota_if_node *node, rota_node *out_node);
 ROTA_API rota_status rota_record_while(rota_recorder *recorder, const rota_while_node *node,
                                        rota_node *out_node);

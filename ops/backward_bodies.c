@@ -1,6 +1,7 @@
 /* A tape does not see what bodies of nodes that decide do to the buffers of its ops, so a gradient would silently
- * leave it out. What may be such a case is refused: a body writes a buffer that a gradient flows through, or one that an op of
- * the tape reads, out of what a gradient flows through. Ops with their gradients in one body are as anywhere. */
+ * leave it out. What may be such a case is refused: a body writes a buffer that a gradient flows through, or one
+ * that an op of the tape reads, out of what a gradient flows through. Ops with their gradients in one body are as
+ * anywhere. */
 #include "ops/backward_bodies.h"
 
 #include <stdlib.h>

@@ -28,28 +28,17 @@ static rota_status enumerate(const rota_exec_driver *driver, rota_device_info *o
 
 /* The node that some worker runs for this instance now. Known without diagnostics: it costs two plain stores
  * a command. */
-static bool stuck_node(rota_exec_device *base, rota_exec_instance *instance, uint32_t *out_node) {
+static bool stuck_node(rota_exec_device *base, rota_exec_instance *instance, rota_exec_stuck *out_stuck) {
     rota_cpu_device *device = rota_cpu_device_of(base);
     for (uint32_t i = 0; i < device->worker_count; i++) {
         rota_cpu_worker *worker = &device->workers[i];
         if (ra_load_acquire(&worker->instance) != instance) continue; /* pairs with run.c */
         uint32_t node = ra_load_acquire(&worker->node);
         if (node == ROTA_CPU_NONE || ra_load_relaxed(&worker->instance) != instance) continue;
-        *out_node = node;
+        *out_stuck = (rota_exec_stuck){node, ra_load_relaxed(&worker->iteration)};
         return true;
     }
     return false;
-}
-
-static uint64_t stuck_iteration(rota_exec_device *base, rota_exec_instance *instance, uint32_t node) {
-    rota_cpu_device *device = rota_cpu_device_of(base);
-    for (uint32_t i = 0; i < device->worker_count; i++) {
-        rota_cpu_worker *worker = &device->workers[i];
-        if (ra_load_acquire(&worker->instance) != instance) continue; /* pairs with run.c */
-        const uint64_t iteration = ra_load_relaxed(&worker->iteration);
-        if (ra_load_relaxed(&worker->node) == node && iteration) return iteration;
-    }
-    return 0;
 }
 
 /* ---- Close ---- */
@@ -188,7 +177,6 @@ static const rota_exec_device_vtable vtable = {
     .submit = rota_cpu_submit,
     .times = rota_cpu_times_read,
     .stuck_node = stuck_node,
-    .stuck_iteration = stuck_iteration,
 };
 
 static rota_status fill_device(rota_cpu_device *device, const rota_exec_open_options *options,
