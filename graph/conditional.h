@@ -18,6 +18,11 @@
  * (rota_graph_slot) may be bound in its bodies. A body that fails, in whichever node and iteration, fails the node,
  * with a sentence that names both; no further iteration begins, nor does one of a submission that was cancelled.
  *
+ * To the rest of its device such a node is one node: iterations are no progress that a wait counts, so that one which
+ * takes longer than the runtime's timeout makes waits for what comes after it TIMEOUT though it gets on; and a worker
+ * that has begun it stays with it until it ends or is cancelled, so that as many endless ones as there are workers keep
+ * all other work waiting.
+ *
  * Such nodes run on devices of the CPU executor: rota_compile refuses others (UNSUPPORTED), and names node and device.
  * A plan of several devices takes them where they are placed on the CPU's. */
 #ifndef ROTA_GRAPH_CONDITIONAL_H
