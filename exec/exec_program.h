@@ -50,7 +50,8 @@ typedef struct rota_exec_word {
  * than iterations_max: a failure without an iteration; `index` gets the number of each before it. SWITCH: the body of
  * that number, if there is one. An iteration begins when all of the one before it has ended. What fails in a body fails
  * the command, with body and iteration in its sentence, and no further iteration begins. Neither does one once the host
- * must_skip the node, which an executor that asks about nodes asks before each. */
+ * must_skip the node, which an executor that asks about nodes asks before each. No host function in a body ends later:
+ * an executor refuses the program (UNSUPPORTED). */
 typedef struct rota_exec_conditional {
     uint8_t kind; /* rota_conditional_kind (graph/conditional_internal.h) */
     uint32_t body_count;
@@ -79,6 +80,7 @@ typedef struct rota_exec_command {
         struct {
             rota_host_fn fn;
             void *user;
+            const rota_host_later *later; /* in the place of fn */
         } host;
         const rota_exec_conditional *conditional;
     } u;

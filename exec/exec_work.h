@@ -42,6 +42,10 @@ typedef struct rota_exec_copy {
 /* One submission of one segment, or of a list of copies. */
 typedef struct rota_exec_work {
     rota_exec_instance *instance; /* NULL: no commands, only waits, copies if any, and a signal */
+    /* NULL, or with instance NULL and without copies: the program whose segment it would have been. When the work's
+     * turn has come those of its host functions that end later are told that they are left out; who runs none needs
+     * not look. The host's, as long as a program of it may live. */
+    const rota_exec_program_desc *left_out;
     const rota_exec_copy *copies; /* with instance NULL; read during submit only */
     uint32_t copy_count;
     uint32_t segment;

@@ -83,9 +83,10 @@ typedef struct rota_graph_save_options {
  * borrowed during the call. Any thread; calls functions of the graph's kernels. May block in malloc, in a driver (with
  * `contents`) and on the disk. O(nodes + accesses + bytes).
  *
- * WRONG_STATE: a recorder is open; UNSUPPORTED: a rewrite hook other than rota_graph_fuse's, or a host function that
- * has no name in `hosts`; INVALID_ARGUMENT: `first`, `arguments` or `results` name a buffer that is of another graph
- * or of a kind that has none, or a slot that there is not; SYSTEM names the file and the reason; OUT_OF_MEMORY;
+ * WRONG_STATE: a recorder is open; UNSUPPORTED: a rewrite hook other than rota_graph_fuse's, a host function that
+ * has no name in `hosts`, or a host node that ends later, as collectives do; INVALID_ARGUMENT: `first`,
+ * `arguments` or `results` name a buffer that is of another graph or of a kind that has none, or a slot that there
+ * is not; SYSTEM names the file and the reason; OUT_OF_MEMORY;
  * with `contents`, errors of rota_buffer_read. */
 ROTA_API rota_status rota_graph_save(rota_graph *graph, const rota_graph_save_options *options,
                                      const char *path);

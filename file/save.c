@@ -83,7 +83,14 @@ static rota_status gather_node(saver *s, const rota_recorder *lane, uint32_t ind
         if (!(key & 1)) ROTA_TRY(rota_saved_buffers_add(&s->buffers, (rota_buffer *)(uintptr_t)key));
     }
     if (node->kind == ROTA_NODE_KERNEL) return rota_saved_kernels_add(&s->kernels, node);
-    if (node->kind != ROTA_NODE_HOST || find_host(s, node)) return ROTA_OK;
+    if (node->kind != ROTA_NODE_HOST) return ROTA_OK;
+    if (node->u.host.later)
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "graph '%s' to be saved: node '%s' (lane '%s', node %u) ends later than its function, as "
+            "collectives do, which a file can't have",
+            s->graph.graph->name, node->name ? node->name : "host", lane->name, index);
+    if (find_host(s, node)) return ROTA_OK;
     if (!s->options->name_hosts)
         return rota_fail(
             ROTA_UNSUPPORTED,
@@ -286,19 +293,19 @@ static void put_node(saver *s, const rota_node_record *node) {
 }
 
 static void put_records(saver *s, const rota_recorder *lane) {
-    rota_cbor_put_map(s->file, (size_t)(1 + !!lane->after_count));
+    rota_cbor_put_map(s->file, (size_t)(1 + !!lane->afters.count));
     rota_cbor_put_text(s->file, "nodes");
     rota_cbor_put_array(s->file, lane->node_count);
     rota_file_records records = rota_file_records_of(lane);
     for (const rota_node_record *node; (node = rota_file_take_record(&records));) put_node(s, node);
-    if (!lane->after_count) return;
+    if (!lane->afters.count) return;
     rota_cbor_put_text(s->file, "after");
-    rota_cbor_put_array(s->file, lane->after_count);
-    for (uint32_t i = 0; i < lane->after_count; i++) {
+    rota_cbor_put_array(s->file, lane->afters.count);
+    for (uint32_t i = 0; i < lane->afters.count; i++) {
         rota_cbor_put_array(s->file, 3);
-        rota_cbor_put_uint(s->file, lane->afters[i].later.index);
-        rota_cbor_put_uint(s->file, lane->afters[i].earlier.lane - 1u);
-        rota_cbor_put_uint(s->file, lane->afters[i].earlier.index);
+        rota_cbor_put_uint(s->file, lane->afters.list[i].later.index);
+        rota_cbor_put_uint(s->file, lane->afters.list[i].earlier.lane - 1u);
+        rota_cbor_put_uint(s->file, lane->afters.list[i].earlier.index);
     }
 }
 

@@ -18,6 +18,10 @@
  * (rota_graph_slot) may be bound in its bodies. A body that fails, in whichever node and iteration, fails the node,
  * with a sentence that names both; no further iteration begins, nor does one of a submission that was cancelled.
  *
+ * A host node that ends later than its function (rota_host_later), as collectives do, can't be in a body: it is refused
+ * as it is recorded (UNSUPPORTED). Other ranks would wait for iterations that one does not have, and nobody would tell
+ * them. Beside such nodes, before and after them, nodes that decide are like any other.
+ *
  * To the rest of its device such a node is one node: iterations are no progress that a wait counts, so that one which
  * takes longer than the runtime's timeout makes waits for what comes after it TIMEOUT though it gets on; and a worker
  * that has begun it stays with it until it ends or is cancelled, so that as many endless ones as there are workers keep

@@ -59,7 +59,7 @@ static void free_lane(rota_recorder *lane) {
     for (uint64_t i = 0; i < lane->held_count; i++) rota_buffer_release(lane->held[i]);
     rota_chunk_free(lane->buffers, lane->buffers_usable);
     rota_chunk_free(lane->held, lane->held_usable);
-    free(lane->afters);
+    free(lane->afters.list);
     rota_arena_free(&lane->buffer_arena);
     rota_arena_free(&lane->arena);
 }

@@ -178,6 +178,31 @@ ROTA_API rota_status rota_record_fill(rota_recorder *recorder, rota_buffer *dest
 typedef rota_status (*rota_host_fn)(void *user, void *const *operands, const uint64_t *operand_bytes,
                                     uint32_t operand_count);
 
+/* One run of a host node that ends later: from its `begin` to rota_host_end. */
+typedef struct rota_host_run rota_host_run;
+
+/* A host node that ends later than its function returns: what it began goes on elsewhere (messages, a disk), and no
+ * thread of the CPU device's waits for that. */
+typedef struct rota_host_later {
+    /* Begins, on a thread of the CPU device's, and waits for nothing. `operands` and `operand_bytes` are read during
+     * the call; the memory that they name is the run's until it ends. ROTA_OK: somebody calls rota_host_end for `run`
+     * once, on any thread, maybe before this returns; else the node has failed, by rota_fail, and nobody does. */
+    rota_status (*begin)(void *user, void *const *operands, const uint64_t *operand_bytes,
+                         uint32_t operand_count, rota_host_run *run);
+    /* NULL, or: called in the place of `begin`, when its turn has come, where the node is left out, since something
+     * that it reads has failed or its submission was cancelled: for who must tell others. Waits for nothing. Not called
+     * where a whole submission fails before it gets to the CPU device. */
+    void (*skipped)(void *user);
+} rota_host_later;
+
+/* The run's end: its results are in their memory, or (not ROTA_OK, by rota_fail on this thread) the node has failed.
+ * What the caller wrote before is seen by what depends on the node. `run` is gone with it, and with the plan; until
+ * then a second end is ignored, unless another run of the node has begun. Any thread; lock-free. A device is closed
+ * only when all runs have ended; one that has not by close's deadline is abandoned with it (rota_devices_abandoned),
+ * and its end is then nobody's. A device that is lost says so only then, too: until the runs end, or who waits for it
+ * has waited long enough. NULL is ignored. */
+ROTA_API void rota_host_end(rota_host_run *run, rota_status status);
+
 typedef struct rota_host_node {
     size_t struct_size; /* sizeof, by ROTA_HOST_NODE() */
     rota_host_fn fn;
@@ -185,11 +210,13 @@ typedef struct rota_host_node {
     const char *name; /* borrowed likewise; NULL: "host" */
     const rota_access *accesses;
     uint32_t access_count;
+    const rota_host_later *ends_later; /* in the place of `fn`; borrowed likewise */
 } rota_host_node;
 #define ROTA_HOST_NODE(...) ROTA_SIZED(rota_host_node, __VA_ARGS__)
 
-/* A function of the host's, called on a thread of the CPU device's. INVALID_ARGUMENT: no function, more than
- * ROTA_KERNEL_OPERANDS_MAX accesses. Further errors, and cost, as of rota_record_kernel. */
+/* A function of the host's, called on a thread of the CPU device's. INVALID_ARGUMENT: no function or two, more than
+ * ROTA_KERNEL_OPERANDS_MAX accesses. UNSUPPORTED: one that ends later, in a body (conditional.h). Further errors, and
+ * cost, as of rota_record_kernel. */
 ROTA_API rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node,
                                       rota_node *out_node);
 

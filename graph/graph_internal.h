@@ -63,6 +63,7 @@ typedef struct rota_node_record {
         struct {
             rota_host_fn fn;
             void *user;
+            const rota_host_later *later; /* in the place of fn */
         } host;
         const struct rota_conditional *conditional; /* conditional_internal.h */
     } u;
@@ -88,6 +89,14 @@ typedef struct rota_after {
     rota_node later, earlier;
 } rota_after;
 
+/* How many collectives a lane has of each communicator: of sched/ranks. */
+typedef struct rota_listed_collectives rota_listed_collectives;
+
+typedef struct rota_lane_afters {
+    rota_after *list;
+    uint32_t count, capacity;
+} rota_lane_afters;
+
 struct rota_recorder {
     rota_graph *graph;
     uint64_t order_key;
@@ -103,14 +112,14 @@ struct rota_recorder {
     rota_buffer **buffers;
     uint32_t buffer_count, buffer_capacity;
     size_t buffers_usable;
-    rota_after *afters;
-    uint32_t after_count, after_capacity;
+    rota_lane_afters afters;
     /* PERSISTENT buffers that this lane holds, each at least once; recently seen ones need no second
      * reference. */
     rota_buffer **held;
     uint64_t held_count, held_capacity;
     size_t held_usable;
     rota_buffer *recent[64];
+    rota_listed_collectives *collectives;
 };
 
 #define ROTA_GRAPH_SLOTS_MAX 65536

@@ -548,9 +548,18 @@ rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node
     ROTA_GIVEN(node);
     rota_host_node room;
     if (!(node = ROTA_SIZED_IN(rota_host_node, node, &room))) return ROTA_INVALID_ARGUMENT;
-    if (!node->fn)
-        return rota_fail(ROTA_INVALID_ARGUMENT, "node '%s' (lane '%s', node %u): no host function",
-                         node->name ? node->name : "host", recorder->name, recorder->node_count);
+    const bool ends_later = node->ends_later && node->ends_later->begin;
+    if (!node->fn == !ends_later)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "node '%s' (lane '%s', node %u): %s host function, expected one",
+                         node->name ? node->name : "host", recorder->name, recorder->node_count,
+                         ends_later ? "a second" : "no");
+    if (ends_later && recorder->graph->depth)
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "node '%s' (lane '%s', node %u): it ends later than its function, as collectives do, "
+            "which no node of a body may; '%s' is the body of a node that decides",
+            node->name ? node->name : "host", recorder->name, recorder->node_count, recorder->graph->name);
     if (node->access_count > ROTA_KERNEL_OPERANDS_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "node '%s' (lane '%s', node %u): %u accesses, expected at most %d",
@@ -560,7 +569,7 @@ rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node
                                .kind = ROTA_NODE_HOST,
                                .access_count = (uint8_t)node->access_count,
                                .name = node->name,
-                               .u.host = {node->fn, node->user}};
+                               .u.host = {node->fn, node->user, ends_later ? node->ends_later : NULL}};
     return rota_record_plain(recorder, &header, node->accesses, out_node);
 }
 
@@ -576,13 +585,13 @@ rota_status rota_node_after(rota_recorder *recorder, rota_node later, rota_node 
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "rota_node_after: node %u of lane '%s' can't be after node %u", later.index,
                          recorder->name, earlier.index);
-    if (recorder->after_count == recorder->after_capacity) {
-        uint32_t capacity = recorder->after_capacity ? recorder->after_capacity * 2 : 16;
-        rota_after *grown = realloc(recorder->afters, sizeof *grown * capacity);
+    if (recorder->afters.count == recorder->afters.capacity) {
+        uint32_t capacity = recorder->afters.capacity ? recorder->afters.capacity * 2 : 16;
+        rota_after *grown = realloc(recorder->afters.list, sizeof *grown * capacity);
         if (!grown) return rota_fail(ROTA_OUT_OF_MEMORY, "rota_node_after: no host memory");
-        recorder->afters = grown;
-        recorder->after_capacity = capacity;
+        recorder->afters.list = grown;
+        recorder->afters.capacity = capacity;
     }
-    recorder->afters[recorder->after_count++] = (rota_after){later, earlier};
+    recorder->afters.list[recorder->afters.count++] = (rota_after){later, earlier};
     return ROTA_OK;
 }

@@ -3,9 +3,9 @@
 rota_packages=(build-essential cmake ninja-build pkg-config libvulkan-dev vulkan-validationlayers
   mesa-vulkan-drivers glslang-tools spirv-tools libck-dev libhwloc-dev libopenblas-dev libcjson-dev
   libcmocka-dev libpcre2-dev python3 python3-dev python3-venv spin)
-# Without tcc a test takes longer, without lld linking, without libcbor-dev there are no graph files, which the
-# build says: where they cannot be installed nothing is said here.
-rota_optional_packages=(tcc lld libcbor-dev)
+# Without tcc a test takes longer, without lld linking, without libcbor-dev there are no graph files, without Open MPI
+# no communicators of several processes, which the build says: where they cannot be installed nothing is said here.
+rota_optional_packages=(tcc lld libcbor-dev libopenmpi-dev openmpi-bin)
 
 rota_is_installed() {
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]

@@ -4,8 +4,14 @@
  * other predecessor) are never parted, and chains are gathered until they are worth a handover. They are
  * gathered in a depth-first topological order and as contiguous pieces of it: all edges go forward in that
  * order, so edges between pieces go forward too and no cycle of units can arise. Large kernels whose items
- * may be split stand alone, and so do joins, which are units without commands, and commands that decide and whose
- * bodies are worth several workers. */
+ * may be split stand alone, and so do host functions that end later, commands that decide and whose bodies are worth
+ * several workers, and joins, which are units without commands.
+ *
+ * What comes after such a function ends when something elsewhere does, so no unit may hold it together with what does
+ * not come after that: each command has a *key*, which stands for the set of those functions that it comes after, and a
+ * unit is of one key. Keys are a forest: a function's own is a child of the key of what it comes after, so a chain of
+ * them, as a communicator's collectives are, is a path, and of two keys of a path the deeper stands for both. Where a
+ * command comes after two that are of no path it gets a key of its own, a child of one of them. */
 #include "exec/cpu/cluster.h"
 
 #include <string.h>
@@ -16,6 +22,11 @@ enum {
     UNIT_MAX_NS = 50000,
     UNITS_PER_WORKER = 64 /* of a long segment; more only add handovers */
 };
+
+/* With the parent far above, a power of two of generations or so, any ancestor is found in O(log n). */
+typedef struct key {
+    uint32_t parent, far, depth;
+} key;
 
 typedef struct cluster {
     rota_exec_program *program;
@@ -30,7 +41,10 @@ typedef struct cluster {
     uint32_t *remaining; /* predecessors of a chain's head not yet emitted */
     uint32_t *stack;     /* heads that are ready */
     uint32_t *unit_of;
-    uint64_t *start_ns;    /* length of the longest way to it */
+    uint64_t *start_ns; /* length of the longest way to it */
+    uint32_t *key;      /* what ends later and it comes after; 0: nothing does */
+    key *keys;          /* by key: 0, one a later command, one an edge at the most */
+    uint32_t key_count, open_key;
     uint32_t *last_source; /* of each unit: the unit that listed it as a successor last */
     uint32_t *join_of;     /* of each unit: its join, or ROTA_CPU_NONE */
     uint32_t successor_count;
@@ -52,11 +66,6 @@ static void emit(cluster *c, uint32_t unit, uint32_t command) {
     c->unit_of[command] = unit;
 }
 
-/* Has a unit of its own. */
-static bool is_alone(const cluster *c, uint32_t command) {
-    return c->estimates[command].split || c->estimates[command].loop != ROTA_CPU_NONE;
-}
-
 static void add_serial(cluster *c, const rota_exec_segment *segment) {
     uint32_t unit = add_unit(c, ROTA_CPU_NONE);
     for (uint32_t i = 0; i < segment->command_count; i++) emit(c, unit, segment->first_command + i);
@@ -64,20 +73,66 @@ static void add_serial(cluster *c, const rota_exec_segment *segment) {
         c->unit_of[c->desc->command_count + segment->first_join + i] = unit;
 }
 
+/* ---- What ends later ---- */
+
+static uint32_t child_of(cluster *c, uint32_t parent) {
+    key *keys = c->keys;
+    const uint32_t far = keys[parent].far;
+    const bool joins = keys[parent].depth - keys[far].depth == keys[far].depth - keys[keys[far].far].depth;
+    keys[c->key_count] = (key){parent, joins ? keys[far].far : parent, keys[parent].depth + 1};
+    return c->key_count++;
+}
+
+static bool is_above(const cluster *c, uint32_t upper, uint32_t lower) {
+    const key *keys = c->keys;
+    const uint32_t depth = keys[upper].depth;
+    while (keys[lower].depth > depth)
+        lower = keys[keys[lower].far].depth >= depth ? keys[lower].far : keys[lower].parent;
+    return upper == lower;
+}
+
+/* All have key 0. False: no memory. */
+static bool begin_keys(cluster *c, rota_arena *scratch, size_t nodes, size_t edges) {
+    size_t laters = 0;
+    for (uint32_t i = 0; i < c->desc->command_count; i++) laters += c->estimates[i].later;
+    c->key = rota_arena_calloc(scratch, nodes * sizeof *c->key, 8);
+    c->keys = rota_arena_alloc(scratch, (laters ? 1 + laters + edges : 1) * sizeof *c->keys, 8);
+    if (!c->key || !c->keys) return false;
+    c->keys[0] = (key){0, 0, 0};
+    c->key_count = 1;
+    return true;
+}
+
+/* `to` comes after what has this key, too. */
+static void add_key(cluster *c, uint32_t to, uint32_t added) {
+    const uint32_t own = c->key[to];
+    if (own == added || is_above(c, added, own)) return;
+    if (is_above(c, own, added))
+        c->key[to] = added;
+    else
+        c->key[to] = child_of(c, own); /* of this one alone, and below `own` for good */
+}
+
+/* ---- Serial segments ---- */
+
 /* What comes after `from`, which ends at `finish`, starts no earlier; what joins pass it on when all is
  * known. */
 static void pass_on(cluster *c, uint32_t from, uint64_t finish) {
     const rota_exec_program_desc *desc = c->desc;
     uint32_t depth = 0;
+    uint32_t passed =
+        from < desc->command_count && c->estimates[from].later ? child_of(c, c->key[from]) : c->key[from];
     for (;;) {
         for (uint32_t e = desc->first_successor[from]; e < desc->first_successor[from + 1]; e++) {
             uint32_t to = desc->successor[e];
             if (c->start_ns[to] < finish) c->start_ns[to] = finish;
+            if (passed != c->key[to]) add_key(c, to, passed);
             if (to >= desc->command_count && --c->remaining[to] == 0) c->stack[depth++] = to;
         }
         if (depth == 0) return;
         from = c->stack[--depth];
         finish = c->start_ns[from];
+        passed = c->key[from];
     }
 }
 
@@ -86,7 +141,7 @@ static bool is_serial(cluster *c, const rota_exec_segment *segment, uint32_t wor
                       uint64_t *out_total_ns) {
     const rota_exec_program_desc *desc = c->desc;
     uint64_t total = 0, longest = 0;
-    bool has_split = false, has_loop = false;
+    bool has_split = false, has_units = false;
     for (uint32_t i = 0; i < segment->join_count; i++) {
         uint32_t join = desc->command_count + segment->first_join + i;
         c->remaining[join] = desc->predecessor_count[join];
@@ -96,14 +151,19 @@ static bool is_serial(cluster *c, const rota_exec_segment *segment, uint32_t wor
         total += c->estimates[i].cost_ns;
         if (finish > longest) longest = finish;
         has_split |= c->estimates[i].split;
-        has_loop |= c->estimates[i].loop != ROTA_CPU_NONE;
+        has_units |= c->estimates[i].later || c->estimates[i].loop != ROTA_CPU_NONE;
         pass_on(c, i, finish);
     }
     *out_total_ns = total;
-    if (has_loop) return false;
+    if (has_units) return false;
     if (worker_count == 1 || total <= SERIAL_NS) return true;
     /* With less than a fifth of it off the longest way, handovers cost more than a second worker brings. */
     return !has_split && total - longest < total / 5;
+}
+
+/* In a unit of its own. */
+static bool is_alone(const rota_cpu_estimate *estimate) {
+    return estimate->split || estimate->later || estimate->loop != ROTA_CPU_NONE;
 }
 
 static void find_chains(cluster *c, const rota_exec_segment *segment) {
@@ -113,10 +173,10 @@ static void find_chains(cluster *c, const rota_exec_segment *segment) {
         c->remaining[i] = desc->predecessor_count[i];
         c->follower[i] = ROTA_CPU_NONE;
         uint32_t first = desc->first_successor[i];
-        if (desc->first_successor[i + 1] - first != 1 || is_alone(c, i)) continue;
+        if (desc->first_successor[i + 1] - first != 1 || is_alone(&c->estimates[i])) continue;
         uint32_t next = desc->successor[first];
         if (next >= desc->command_count) continue;
-        if (desc->predecessor_count[next] == 1 && !is_alone(c, next)) c->follower[i] = next;
+        if (desc->predecessor_count[next] == 1 && !is_alone(&c->estimates[next])) c->follower[i] = next;
     }
     for (uint32_t i = 0; i < segment->join_count; i++) {
         uint32_t join = desc->command_count + segment->first_join + i;
@@ -135,9 +195,11 @@ static void emit_join(cluster *c, uint32_t join) {
 
 /* Puts one chain into the open unit or a new one. Returns its last command. */
 static uint32_t emit_chain(cluster *c, uint32_t head, uint64_t target_ns) {
-    if (is_alone(c, head)) {
+    if (is_alone(&c->estimates[head])) {
         const rota_cpu_estimate *estimate = &c->estimates[head];
-        const uint32_t unit = add_unit(c, estimate->split ? c->program->split_count++ : ROTA_CPU_NONE);
+        const uint32_t unit = add_unit(c, estimate->split   ? c->program->split_count++
+                                          : estimate->later ? c->program->later_count++
+                                                            : ROTA_CPU_NONE);
         emit(c, unit, head);
         c->program->units[unit].grain = estimate->grain;
         c->program->units[unit].loop = estimate->loop;
@@ -146,9 +208,10 @@ static uint32_t emit_chain(cluster *c, uint32_t head, uint64_t target_ns) {
     }
     uint64_t cost = 0;
     for (uint32_t i = head; i != ROTA_CPU_NONE; i = c->follower[i]) cost += c->estimates[i].cost_ns;
-    if (c->open == ROTA_CPU_NONE || c->open_ns + cost > target_ns) {
+    if (c->open == ROTA_CPU_NONE || c->open_ns + cost > target_ns || c->open_key != c->key[head]) {
         c->open = add_unit(c, ROTA_CPU_NONE);
         c->open_ns = 0;
+        c->open_key = c->key[head];
     }
     c->open_ns += cost;
     uint32_t last = head;
@@ -233,7 +296,8 @@ rota_status rota_cpu_cluster(rota_exec_program *program, const rota_cpu_estimate
     program->segments =
         rota_arena_calloc(&program->arena, desc->segment_count * sizeof *program->segments, 8);
     if (!c.follower || !c.remaining || !c.stack || !c.unit_of || !c.last_source || !c.start_ns ||
-        !c.join_of || !program->units || !program->roots || !program->unit_successors || !program->segments) {
+        !begin_keys(&c, &scratch, nodes, edges) || !c.join_of || !program->units || !program->roots ||
+        !program->unit_successors || !program->segments) {
         status = rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory to cut program '%s' of %u commands into units",
                            desc->name, desc->command_count);
         goto done;
@@ -261,7 +325,7 @@ rota_status rota_cpu_cluster(rota_exec_program *program, const rota_cpu_estimate
         segment->unit_count = program->unit_count - segment->first_unit;
         link_units(&c, segment);
         root_count += segment->root_count;
-        /* One unit needs no counters, unless it is split, or its bodies' units have some. */
+        /* One unit needs no counters, unless it is split or ends later, or its bodies' units have some. */
         if (segment->unit_count == 1 && program->units[segment->first_unit].split == ROTA_CPU_NONE &&
             program->units[segment->first_unit].loop == ROTA_CPU_NONE)
             segment->serial = true;

@@ -19,12 +19,16 @@
 
 typedef struct rota_cpu_task rota_cpu_task;
 
-/* What deques hold: a work about to start, or a unit of a started one. */
-typedef enum rota_cpu_task_kind { ROTA_CPU_TASK_WORK, ROTA_CPU_TASK_UNIT } rota_cpu_task_kind;
+/* What deques hold: a work about to start, or a unit of a started one, or the end of such a unit. */
+typedef enum rota_cpu_task_kind {
+    ROTA_CPU_TASK_WORK,
+    ROTA_CPU_TASK_UNIT,
+    ROTA_CPU_TASK_ENDED /* a unit whose run has ended, later than its function returned */
+} rota_cpu_task_kind;
 struct rota_cpu_task {
     rota_cpu_task *overflow_next; /* while it stands on the overflow list (all deques full) */
     uint32_t kind;
-    uint32_t unit; /* UNIT: index in the program */
+    uint32_t unit; /* UNIT, ENDED: index in the program */
 };
 
 typedef struct rota_cpu_deque {

@@ -11,6 +11,7 @@
 #include "base/signals.h"
 #include "exec/cpu/info.h"
 #include "exec/cpu/instance.h"
+#include "exec/cpu/later.h"
 #include "exec/cpu/program.h"
 
 enum {
@@ -26,8 +27,8 @@ static rota_status enumerate(const rota_exec_driver *driver, rota_device_info *o
     return capacity == 0 ? ROTA_OK : rota_cpu_describe(&out_infos[0], NULL);
 }
 
-/* The node that some worker runs for this instance now. Known without diagnostics: it costs two plain stores
- * a command. */
+/* The node that some worker runs for this instance now, or that runs elsewhere. Known without diagnostics: it costs two
+ * plain stores a command. */
 static bool stuck_node(rota_exec_device *base, rota_exec_instance *instance, rota_exec_stuck *out_stuck) {
     rota_cpu_device *device = rota_cpu_device_of(base);
     for (uint32_t i = 0; i < device->worker_count; i++) {
@@ -36,6 +37,12 @@ static bool stuck_node(rota_exec_device *base, rota_exec_instance *instance, rot
         uint32_t node = ra_load_acquire(&worker->node);
         if (node == ROTA_CPU_NONE || ra_load_relaxed(&worker->instance) != instance) continue;
         *out_stuck = (rota_exec_stuck){node, ra_load_relaxed(&worker->iteration)};
+        return true;
+    }
+    for (uint32_t i = 0; i < instance->program->later_count; i++) {
+        const uint32_t node = ra_load_relaxed(&instance->laters[i].node);
+        if (node == ROTA_CPU_NONE) continue;
+        *out_stuck = (rota_exec_stuck){.node = node};
         return true;
     }
     return false;
@@ -104,11 +111,11 @@ static _Atomic(rota_cpu_device *) abandoned_devices;
 /* Leaves what is running after its present command. A worker that does not come back from its kernel or host
  * function by the deadline is left alone with all that it may touch: the device, its programs, instances and
  * memories stay allocated for ever. When it does come back it sees `stop` first and ends without touching the
- * host. */
+ * host. So is a host function that ends later and has not. */
 static void close_device(rota_exec_device *base, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
     rota_cpu_device *device = rota_cpu_device_of(base);
     uint64_t abandoned = 0;
-    if (stop_workers(device, device->worker_count, deadline_ns)) {
+    if (stop_workers(device, device->worker_count, deadline_ns) && rota_cpu_later_wait(device, deadline_ns)) {
         free_device(device);
     } else {
         pthread_mutex_lock(&device->objects.mutex);

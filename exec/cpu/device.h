@@ -4,7 +4,8 @@
  * other by one worker, or one large kernel split over several (cluster.c). A segment of one unit is a
  * *serial* work: it needs no state and its runs may overlap. Any other has per-instance counters, one per
  * unit, that arm themselves again when they reach zero; its runs of one instance are ordered behind one
- * another by queue.c.
+ * another by queue.c. A host function that ends later is a unit of its own (later.c), in a segment that is not
+ * serial.
  *
  * Life of a work: submit (one thread) takes a work from the pool, copies its block, links it behind its queue
  * and, if its waits are met, pushes it to the injection deque (wake.c); a worker (worker.c) steals it and
@@ -43,7 +44,8 @@ typedef struct rota_cpu_end_shared {
     _Atomic uint32_t lost;
     _Atomic uint32_t parked; /* workers that have left for a loss */
     _Atomic uint32_t exited_count;
-    char loss[160]; /* what the host is told of it; written before `stop` */
+    _Atomic uint32_t runs; /* of host functions that end later, which have not ended: see later.c */
+    char loss[160];        /* what the host is told of it; written before `stop` */
 } rota_cpu_end_shared;
 
 /* What the host has made and not destroyed; under the mutex, create and destroy only. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "exec/cpu/device.h"
+#include "exec/cpu/later.h"
 
 static rota_status make(rota_cpu_device *device, rota_exec_program *program, rota_cpu_loop *loop,
                         bool is_body, rota_exec_memory *const *memories, rota_exec_instance **out_instance);
@@ -50,10 +51,11 @@ static rota_status fill_instance(rota_cpu_device *device, rota_exec_instance *in
     instance->runs = rota_arena_calloc(arena, desc->segment_count * sizeof *instance->runs, 64);
     instance->units = rota_arena_calloc(arena, program->unit_count * sizeof *instance->units, 64);
     instance->splits = rota_arena_calloc(arena, program->split_count * sizeof *instance->splits, 64);
+    instance->laters = rota_arena_calloc(arena, program->later_count * sizeof *instance->laters, 64);
     if (has_times)
         instance->times = rota_arena_calloc(arena, desc->command_count * sizeof *instance->times, 64);
     if (!instance->operands || !instance->runs || !instance->units || !instance->splits ||
-        (has_times && !instance->times))
+        !instance->laters || (has_times && !instance->times))
         return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for an instance of program '%s' of %u commands",
                          desc->name, desc->command_count);
     for (uint32_t i = 0; i < program->operand_count; i++) {
@@ -79,6 +81,10 @@ static rota_status fill_instance(rota_cpu_device *device, rota_exec_instance *in
             instance->units[u].task.unit = u;
             instance->units[u].run = &instance->runs[s];
             atomic_init(&instance->units[u].pending, program->units[u].predecessor_count);
+            const rota_cpu_unit *unit = &program->units[u];
+            if (unit->split != ROTA_CPU_NONE &&
+                program->records[unit->first_record].flags & ROTA_CPU_RECORD_LATER)
+                rota_cpu_later_init(&instance->laters[unit->split], device, &instance->units[u]);
         }
     }
     return make_bodies(device, instance, memories);

@@ -63,6 +63,8 @@ struct rota_cpu_loop {
     bool watched; /* of the root: report success */
 };
 
+typedef struct rota_cpu_later_state rota_cpu_later_state;
+
 struct rota_exec_instance {
     rota_link link;   /* the device's list, under its mutex */
     rota_arena arena; /* of this struct's arrays */
@@ -71,6 +73,7 @@ struct rota_exec_instance {
     rota_cpu_run *runs; /* per segment */
     rota_cpu_unit_state *units;
     rota_cpu_split_state *splits;
+    rota_cpu_later_state *laters;
     rota_cpu_times *times;       /* per command; NULL without diagnostics, and in bodies */
     rota_cpu_loop *loops;        /* of units that decide */
     rota_exec_instance **bodies; /* of the program's bodies; in no list of the device's */

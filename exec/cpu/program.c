@@ -159,6 +159,9 @@ static rota_cpu_estimate estimate(const rota_exec_command *command, const uint64
         out.grain = COPY_GRAIN_ITEMS;
         break;
     case ROTA_EXEC_COMMAND_HOST:
+        out.cost_ns = HOST_NS;
+        out.later = command->u.host.later != NULL;
+        break;
     case ROTA_EXEC_COMMAND_CONDITIONAL:
         out.cost_ns = HOST_NS;
         break;
@@ -218,9 +221,12 @@ static rota_status make_record(rota_exec_program *program, const rota_cpu_estima
         param_bytes = sizeof command->u.fill.pattern;
         break;
     case ROTA_EXEC_COMMAND_HOST:
-        record->fn.host = command->u.host.fn;
+        if (command->u.host.later)
+            record->fn.later = command->u.host.later;
+        else
+            record->fn.host = command->u.host.fn;
         record->u.user = command->u.host.user;
-        record->flags |= ROTA_CPU_RECORD_HOST;
+        record->flags |= command->u.host.later ? ROTA_CPU_RECORD_LATER : ROTA_CPU_RECORD_HOST;
         return ROTA_OK;
     case ROTA_EXEC_COMMAND_CONDITIONAL:
         record->u.conditional = estimates[command_index].conditional;
@@ -253,6 +259,19 @@ static bool is_serial(const rota_exec_program *body) {
     return true;
 }
 
+/* Whoever ends a function later knows nothing of iterations, and nobody would tell it of those that don't come. */
+static rota_status check_body(const rota_cpu_device *device, const rota_exec_program_desc *body) {
+    for (uint32_t i = 0; i < body->command_count; i++) {
+        const rota_exec_command *command = &body->commands[i];
+        if (command->kind == ROTA_EXEC_COMMAND_HOST && command->u.host.later)
+            return rota_fail(
+                ROTA_UNSUPPORTED,
+                "cpu: node '%s' of body '%s' ends later than its function, which in bodies none may",
+                node_name(device, body, command->node), body->name);
+    }
+    return ROTA_OK;
+}
+
 /* Programs of a command's bodies. */
 static rota_status make_bodies(rota_cpu_device *device, rota_exec_program *program,
                                rota_cpu_conditional *made) {
@@ -268,6 +287,7 @@ static rota_status make_bodies(rota_cpu_device *device, rota_exec_program *progr
                              "cpu: body %u of node '%s' in '%s' has %u segments, expected one", i,
                              node_name(device, program->desc, program->desc->commands[made->command].node),
                              program->desc->name, body->segment_count);
+        ROTA_TRY(check_body(device, body));
         ROTA_TRY(make_program(device, body, out));
         is_inline &= is_serial(*out);
     }

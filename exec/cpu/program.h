@@ -19,8 +19,9 @@ typedef enum rota_cpu_record_flags {
     ROTA_CPU_RECORD_SLOTS = 1u << 0,    /* an operand's base is in the block */
     ROTA_CPU_RECORD_BINDINGS = 1u << 1, /* a parameter is in the block */
     ROTA_CPU_RECORD_HOST = 1u << 2,
-    ROTA_CPU_RECORD_USER = 1u << 3, /* the kernel has something for its function */
-    ROTA_CPU_RECORD_CONDITIONAL = 1u << 4
+    ROTA_CPU_RECORD_USER = 1u << 3,  /* the kernel has something for its function */
+    ROTA_CPU_RECORD_LATER = 1u << 4, /* a host function that ends later; alone in its unit */
+    ROTA_CPU_RECORD_CONDITIONAL = 1u << 5
 } rota_cpu_record_flags;
 
 /* A command that decides. Where all its bodies are serial it is *inline*: the worker that comes to it runs them itself,
@@ -37,6 +38,7 @@ typedef struct rota_cpu_record {
     union {
         rota_cpu_fn kernel;
         rota_host_fn host;
+        const rota_host_later *later;
     } fn;
     union {
         const void *params; /* the program's own copy */
@@ -56,7 +58,9 @@ typedef struct rota_cpu_unit {
     uint32_t first_record, record_count;       /* none: a join */
     uint32_t first_successor, successor_count; /* in unit_successors; 0: a sink */
     uint32_t predecessor_count;
-    uint32_t split; /* index of its split state; ROTA_CPU_NONE: run by one worker */
+    /* Index of its split state; or, of a host function that ends later, of its state among those. ROTA_CPU_NONE: it is
+     * run by one worker, and ends with its records. */
+    uint32_t split;
     uint32_t loop;  /* of the instance's loops: its only command decides; ROTA_CPU_NONE: it is no such unit */
     uint64_t grain; /* of a split kernel */
 } rota_cpu_unit;
@@ -83,7 +87,7 @@ struct rota_exec_program {
     rota_cpu_unit *units;
     uint32_t *unit_successors;
     uint32_t *roots;
-    uint32_t unit_count, split_count;
+    uint32_t unit_count, split_count, later_count;
     rota_cpu_segment *segments;
     uint32_t block_words;
     rota_cpu_conditional *conditionals; /* by command, ascending */

@@ -269,6 +269,8 @@ static rota_status submit_one(rota_cpu_device *device, const rota_exec_work *in,
     if (ra_load_relaxed(&device->pump.queues_used) <= in->queue)
         ra_store_seq_cst(&device->pump.queues_used, in->queue + 1);
     work->instance = instance;
+    if (!instance && (work->tells = in->left_out != NULL))
+        work->one_copy.source = (const uint8_t *)in->left_out;
     work->cookie = in->cookie;
     work->signal_value = in->signal_value;
     work->segment = in->segment;
@@ -336,7 +338,7 @@ static void retire(rota_cpu_device *device, uint32_t index) {
  * there; the others it shows, each when the next one comes, so that the oldest is seen first. True if it is empty and
  * complete with that. */
 static bool start_blocked(rota_cpu_worker *worker, rota_cpu_work *work) {
-    if (!work->instance && work->copy_count == 0) {
+    if (!work->instance && work->copy_count == 0 && !work->tells) {
         ra_store_release(&work->done, 1); /* pairs with the load in retire */
         return true;
     }

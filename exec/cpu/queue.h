@@ -47,6 +47,7 @@ struct rota_cpu_work {
     uint32_t copy_count;
     uint8_t queue, wait_count;
     bool keeps_memory; /* large_block or large_copies */
+    bool tells;        /* without instance or copies: one_copy.source is the program that is left out */
     uint64_t inline_block[ROTA_CPU_INLINE_WORDS];
     rota_cpu_copy one_copy;
     /* May be kept for the next use of this work. */

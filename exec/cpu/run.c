@@ -14,6 +14,7 @@
 #include "graph/kernel_calls.h"
 #include "exec/cpu/device.h"
 #include "exec/cpu/instance.h"
+#include "exec/cpu/later.h"
 #include "exec/cpu/loop.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -278,6 +279,49 @@ static bool start_split(rota_cpu_worker *worker, rota_cpu_unit_state *state, con
     return run_pieces(worker, scope, record, split);
 }
 
+/* ---- Host functions that end later: of works, not of bodies (program.c) ---- */
+
+/* True: the unit is through, left out or failed at once; else nothing of the work may be touched any more. */
+static bool begin_later(rota_cpu_worker *worker, rota_cpu_later_state *later, const rota_cpu_scope *scope,
+                        const rota_cpu_record *record) {
+    rota_cpu_device *device = worker->device;
+    const bool is_skipped = must_skip(device, scope, record, &later->watched);
+    forget_times(scope->instance, record);
+    if (is_skipped) {
+        if (record->fn.later->skipped) record->fn.later->skipped(record->u.user);
+        return true;
+    }
+    prepared_call prepared;
+    rota_status status = prepare(scope, record, &prepared); /* never fails: it has no bindings */
+    later->begin_ns = scope->instance->times ? rota_clock_ns() : 0;
+    if (status == ROTA_OK &&
+        rota_cpu_later_begin(later, record, prepared.call.operands, prepared.call.operand_bytes, &status))
+        return false;
+    report_failure(device, scope, record, status);
+    return true;
+}
+
+/* The run has ended. False when the device stops. */
+static bool finish_later(rota_cpu_worker *worker, rota_cpu_unit_state *state, rota_cpu_later_state *later,
+                         const rota_cpu_scope *scope, const rota_cpu_record *record) {
+    rota_cpu_device *device = worker->device;
+    const void *owner = scope->instance->program->owner;
+    state->task.kind = ROTA_CPU_TASK_UNIT; /* for the next run, which this one's end publishes */
+    ra_store_relaxed(&later->node, ROTA_CPU_NONE);
+    if (ra_load_acquire(&device->end.stop)) return false; /* pairs with close */
+    rota_cpu_times *times = scope->instance->times;
+    if (times) {
+        ra_store_relaxed(&times[record->command].begin_ns, later->begin_ns);
+        ra_store_relaxed(&times[record->command].end_ns, rota_clock_ns());
+    }
+    if (later->status != ROTA_OK)
+        device->host.failed(device->host.user, scope->work->cookie, owner, record->node, later->status,
+                            later->message);
+    else if (later->watched)
+        device->host.succeeded(device->host.user, scope->work->cookie, owner, record->node);
+    return true;
+}
+
 /* ---- Units and works ---- */
 
 static void leave(rota_cpu_worker *worker) {
@@ -385,6 +429,12 @@ static rota_cpu_unit_state *run_within(rota_cpu_worker *worker, rota_cpu_unit_st
         if (unit->loop != ROTA_CPU_NONE) {
             rota_cpu_unit_state *next;
             if (!enter_loop(worker, state, &scope, unit, &next)) return next;
+        } else if (unit->split != ROTA_CPU_NONE && record->flags & ROTA_CPU_RECORD_LATER) {
+            rota_cpu_later_state *later = &scope.instance->laters[unit->split];
+            const bool has_ended = state->task.kind == ROTA_CPU_TASK_ENDED;
+            if (has_ended ? !finish_later(worker, state, later, &scope, record)
+                          : !begin_later(worker, later, &scope, record))
+                return NULL;
         } else if (unit->split != ROTA_CPU_NONE) {
             rota_cpu_split_state *split = &scope.instance->splits[unit->split];
             /* Nobody uses a split that has not started, and helper tasks exist only while it has users. */
@@ -423,11 +473,26 @@ static void run_copies(rota_cpu_device *device, const rota_cpu_work *work) {
         host->succeeded(host->user, work->cookie, NULL, 0);
 }
 
+/* Nothing of the work is run. */
+static void tell_left_out(const rota_cpu_work *work) {
+    const rota_exec_program_desc *desc = (const rota_exec_program_desc *)(const void *)work->one_copy.source;
+    const rota_exec_segment *segment = &desc->segments[work->segment];
+    for (uint32_t i = segment->first_command; i < segment->first_command + segment->command_count; i++) {
+        const rota_exec_command *command = &desc->commands[i];
+        if (command->kind == ROTA_EXEC_COMMAND_HOST && command->u.host.later &&
+            command->u.host.later->skipped)
+            command->u.host.later->skipped(command->u.host.user);
+    }
+}
+
 static void run_work(rota_cpu_worker *worker, rota_cpu_work *work) {
     rota_exec_instance *instance = work->instance;
     if (!instance) {
-        if (work->copy_count) {
-            run_copies(worker->device, work);
+        if (work->copy_count || work->tells) {
+            if (work->copy_count)
+                run_copies(worker->device, work);
+            else
+                tell_left_out(work);
             if (ra_load_acquire(&worker->device->end.stop)) return; /* pairs with close */
         }
         rota_cpu_complete(worker, work);

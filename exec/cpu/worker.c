@@ -14,12 +14,14 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "exec/cpu/device.h"
+#include "exec/cpu/later.h"
 #include "exec/cpu/run.h"
 
 enum {
     SEARCH_NS = 50000,
     LOOKS_PER_YIELD = 8,
     PAUSES_PER_LOOK = 16,
+    RUNS_LOOK_NS = 1000000,
     INJECT_EVERY = 61 /* so that a worker busy with its own tasks still takes up new works */
 };
 /* A sleeper looks again after this long, so that no wait is without a deadline. */
@@ -86,6 +88,7 @@ static rota_cpu_task *find_task(rota_cpu_worker *worker) {
     rota_cpu_task *task;
     if (++worker->tick % INJECT_EVERY == 0) {
         task = rota_cpu_deque_steal(&worker->device->tasks.inject);
+        if (!task) task = take_overflow(worker); /* runs that ended elsewhere come by it */
         if (task) {
             rota_cpu_show_handed(worker);
             return task;
@@ -214,10 +217,17 @@ static rota_cpu_task *next_task(rota_cpu_worker *worker) {
 
 /* ---- The end ---- */
 
+/* What host functions that end later touch is the host's memory, too. False: close came first. */
+static bool wait_for_runs(rota_cpu_device *device) {
+    while (!rota_cpu_later_wait(device, rota_deadline_after(RUNS_LOOK_NS)))
+        if (ra_load_acquire(&device->end.stop) != ROTA_CPU_IS_LOST) return false; /* pairs with close */
+    return true;
+}
+
 /* Until close. Whoever comes last has seen (acquire and release of `parked`) that no worker is in a command,
  * and none will begin another. */
 static void park(rota_cpu_device *device) {
-    if (ra_fetch_add_acq_rel(&device->end.parked, 1) + 1 == device->worker_count)
+    if (ra_fetch_add_acq_rel(&device->end.parked, 1) + 1 == device->worker_count && wait_for_runs(device))
         device->host.lost(device->host.user, ROTA_OUT_OF_MEMORY, device->end.loss);
     while (ra_load_acquire(&device->end.stop) == ROTA_CPU_IS_LOST) /* pairs with close */
         (void)rota_futex_wait(&device->end.stop, ROTA_CPU_IS_LOST, rota_deadline_after(sleep_ns));

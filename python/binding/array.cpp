@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "dlpack_exchange.h"
+
 static const char *const DTYPE_TEXTS[ROTA_DTYPE_COUNT] = {
 #define NAME_OF(name, text, bytes) text,
     ROTA_DTYPE_LIST(NAME_OF)
@@ -141,9 +143,54 @@ static bool find_dlpack(nb::handle array, int ordinal, Found *out, const std::st
     return true;
 }
 
+/* The functions of an array's type, or NULL. */
+static const DlpackExchange *exchange_of(nb::handle array) {
+    const nb::object capsule = nb::getattr(array.type(), "__dlpack_c_exchange_api__", nb::none());
+    if (!PyCapsule_IsValid(capsule.ptr(), DLPACK_EXCHANGE_NAME)) return nullptr;
+    const auto *exchange =
+        static_cast<const DlpackExchange *>(PyCapsule_GetPointer(capsule.ptr(), DLPACK_EXCHANGE_NAME));
+    while (exchange && exchange->major > DLPACK_MAJOR) exchange = exchange->previous;
+    return exchange && exchange->major == DLPACK_MAJOR ? exchange : nullptr;
+}
+
+/* An array in the host's memory by the functions in C of its library, which cost a third of a call of __dlpack__. What
+ * they do not give is left to that, with its sentences. */
+static bool find_exchanged(nb::handle array, bool writable, Found *out) {
+    const DlpackExchange *const exchange = exchange_of(array);
+    if (!exchange || !exchange->from_array) return false;
+    DlpackManaged *managed = nullptr;
+    if (exchange->from_array(array.ptr(), &managed) != 0) {
+        PyErr_Clear();
+        return false;
+    }
+    const auto drop = [](void *held) noexcept {
+        auto *const of = static_cast<DlpackManaged *>(held);
+        if (of->deleter) of->deleter(of);
+    };
+    const nb::object owner = nb::capsule(managed, drop);
+    if (managed->major != DLPACK_MAJOR || managed->tensor.device != DLPACK_CPU ||
+        (writable && (managed->flags & DLPACK_READ_ONLY)))
+        return false;
+    const DlpackTensor &tensor = managed->tensor;
+    const int64_t item_bytes = (tensor.dtype.bits * tensor.dtype.lanes + 7) / 8;
+    out->dtype = name_of_dlpack(tensor.dtype, &out->known);
+    out->memory.data = static_cast<char *>(tensor.data) + tensor.offset_bytes;
+    for (int32_t i = 0; i < tensor.rank; i++) out->shape.push_back(static_cast<uint64_t>(tensor.shape[i]));
+    int64_t dense = item_bytes;
+    out->stride_bytes.resize(out->shape.size());
+    for (size_t i = out->shape.size(); i-- > 0;) {
+        out->stride_bytes[i] = tensor.strides ? tensor.strides[i] * item_bytes : dense;
+        dense *= tensor.shape[i];
+    }
+    out->contiguous = is_contiguous(out->shape, out->stride_bytes, item_bytes);
+    out->memory.owner = owner;
+    return true;
+}
+
 static Found find(nb::handle array, bool writable, const std::string &what, int ordinal = -1) {
     Found found;
-    if (ordinal < 0 && find_buffer(array, writable, &found)) return found;
+    if (ordinal < 0 && (find_buffer(array, writable, &found) || find_exchanged(array, writable, &found)))
+        return found;
     if (writable ? find_dlpack<nb::ndarray<>>(array, ordinal, &found, what)
                  : find_dlpack<nb::ndarray<nb::ro>>(array, ordinal, &found, what))
         return found;

@@ -1,6 +1,6 @@
 /* Arrays of other libraries on a CUDA device: the order of rota's work and theirs, and copies there. The driver is
  * opened at run time, as the library does. */
-#include "core.h"
+#include "cuda.h"
 
 #include <nanobind/ndarray.h>
 
@@ -11,6 +11,7 @@
 
 using Context = void *;
 using Stream = void *;
+using Event = void *;
 
 struct Driver {
     int (*device_get)(int *device, int ordinal);
@@ -21,10 +22,17 @@ struct Driver {
     int (*stream_create)(Stream *stream, unsigned flags);
     int (*stream_destroy)(Stream stream);
     int (*stream_query)(Stream stream);
+    int (*stream_context)(Stream stream, Context *context);
+    int (*stream_wait)(Stream stream, Event event, unsigned flags);
+    int (*event_create)(Event *event, unsigned flags);
+    int (*event_destroy)(Event event);
+    int (*event_record)(Event event, Stream stream);
+    int (*event_query)(Event event);
+    int (*copy)(uint64_t to, uint64_t from, size_t size_bytes, Stream stream);
     int (*error_name)(int result, const char **name);
 };
 
-enum { NOT_READY = 600, NON_BLOCKING = 1 };
+enum { NOT_READY = 600, NON_BLOCKING = 1, NO_TIMING = 2 };
 
 template <typename Function> static void find(void *driver, const char *name, Function *out) {
     *out = reinterpret_cast<Function>(dlsym(driver, name));
@@ -44,17 +52,47 @@ static const Driver &driver() {
         find(opened, "cuStreamCreate", &d.stream_create);
         find(opened, "cuStreamDestroy_v2", &d.stream_destroy);
         find(opened, "cuStreamQuery", &d.stream_query);
+        find(opened, "cuStreamGetCtx", &d.stream_context);
+        find(opened, "cuStreamWaitEvent", &d.stream_wait);
+        find(opened, "cuEventCreate", &d.event_create);
+        find(opened, "cuEventDestroy_v2", &d.event_destroy);
+        find(opened, "cuEventRecord", &d.event_record);
+        find(opened, "cuEventQuery", &d.event_query);
+        find(opened, "cuMemcpyDtoDAsync_v2", &d.copy);
         find(opened, "cuGetErrorName", &d.error_name);
         return d;
     }();
     return found;
 }
 
-static void check_driver(int result, const char *what) {
-    if (result == 0) return;
+static const char *name_of(int result) {
     const char *name = nullptr;
     (void)driver().error_name(result, &name);
-    fail(ROTA_DEVICE_LOST, std::string(what) + ": " + (name ? name : "an unknown error"));
+    return name ? name : "an unknown error";
+}
+
+static void check_driver(int result, const char *what) {
+    if (result != 0) fail(ROTA_DEVICE_LOST, std::string(what) + ": " + name_of(result));
+}
+
+/* The context of this thread as long as it lives. */
+struct Current {
+    explicit Current(Context context) : pushed(driver().context_push(context) == 0) {}
+    ~Current() {
+        Context popped;
+        if (pushed) (void)driver().context_pop(&popped);
+    }
+    Current(const Current &) = delete;
+    Current &operator=(const Current &) = delete;
+    const bool pushed;
+};
+
+/* The context that the driver has for all libraries, retained. */
+static Context retained(int ordinal, int *out_device) {
+    Context context = nullptr;
+    check_driver(driver().device_get(out_device, ordinal), "cuDeviceGet");
+    check_driver(driver().context_retain(&context, *out_device), "cuDevicePrimaryCtxRetain");
+    return context;
 }
 
 /* ---- Order ---- */
@@ -62,9 +100,7 @@ static void check_driver(int result, const char *what) {
 /* A stream that no work is put on: other libraries make it wait for what they have begun. */
 class CudaStream {
   public:
-    explicit CudaStream(int ordinal) {
-        check_driver(driver().device_get(&device_, ordinal), "cuDeviceGet");
-        check_driver(driver().context_retain(&context_, device_), "cuDevicePrimaryCtxRetain");
+    explicit CudaStream(int ordinal) : context_(retained(ordinal, &device_)) {
         const Current current(context_);
         const int result = driver().stream_create(&stream_, NON_BLOCKING);
         if (result == 0) return;
@@ -98,20 +134,73 @@ class CudaStream {
     }
 
   private:
-    /* The context of this thread as long as it lives. */
-    struct Current {
-        explicit Current(Context context) : pushed(driver().context_push(context) == 0) {}
-        ~Current() {
-            Context popped;
-            if (pushed) (void)driver().context_pop(&popped);
-        }
-        bool pushed;
-    };
-
     int device_ = 0;
     Context context_ = nullptr;
     Stream stream_ = nullptr;
 };
+
+/* ---- Copies on streams of other libraries ---- */
+
+CudaCopies::CudaCopies(const DeviceCore &device)
+    : id_(device.id), context_(retained(device.ordinal, &device_)) {
+    const Current current(context_);
+    const int result = driver().event_create(&event_, NO_TIMING);
+    if (result == 0) return;
+    (void)driver().context_release(device_);
+    check_driver(result, "cuEventCreate");
+}
+
+CudaCopies::~CudaCopies() {
+    {
+        const Current current(context_);
+        (void)driver().event_destroy(event_);
+    }
+    (void)driver().context_release(device_);
+}
+
+static rota_status failed(const char *what, int result) {
+    return rota_fail(ROTA_DEVICE_LOST, "%s: %s", what, name_of(result));
+}
+
+rota_status CudaCopies::begin(void *stream) {
+    Context context = nullptr;
+    const Current current(context_);
+    int result = driver().stream_context(stream, &context);
+    if (result != 0) return failed("cuStreamGetCtx", result);
+    if (context != context_)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "the call is on another GPU, or context, than device '%s'",
+                         id_.c_str());
+    if (!has_begun_) return ROTA_OK;
+    result = driver().stream_wait(stream, event_, 0);
+    return result == 0 ? ROTA_OK : failed("cuStreamWaitEvent", result);
+}
+
+rota_status CudaCopies::copy(void *stream, uint64_t to, uint64_t from, uint64_t size_bytes) const {
+    if (size_bytes == 0) return ROTA_OK;
+    const Current current(context_);
+    const int result = driver().copy(to, from, size_bytes, stream);
+    return result == 0 ? ROTA_OK : failed("cuMemcpyDtoDAsync", result);
+}
+
+rota_status CudaCopies::end(void *stream) {
+    const Current current(context_);
+    const int result = driver().event_record(event_, stream);
+    has_begun_ = has_begun_ || result == 0;
+    return result == 0 ? ROTA_OK : failed("cuEventRecord", result);
+}
+
+bool CudaCopies::is_over(uint64_t timeout_ns) const {
+    if (!has_begun_) return true;
+    const Current current(context_);
+    const uint64_t deadline = rota_deadline_after(timeout_ns);
+    const timespec pause = {0, 20000};
+    int result;
+    while ((result = driver().event_query(event_)) == NOT_READY && rota_clock_ns() < deadline)
+        nanosleep(&pause, nullptr);
+    return result != NOT_READY;
+}
+
+/* ---- Arrays ---- */
 
 bool is_on_cuda(nb::handle array) {
     if (PyObject_CheckBuffer(array.ptr()) || !nb::hasattr(array, "__dlpack_device__")) return false;

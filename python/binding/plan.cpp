@@ -211,6 +211,7 @@ static Ticket call(const PlanRef &plan, nb::kwargs keywords) {
     Ticket ticket;
     ticket.device = plan->device;
     ticket.plan = plan->name;
+    ticket.source = plan;
     std::shared_ptr<Submission> submission;
     if (plan->holds) {
         plan->device->sweep();
@@ -273,6 +274,32 @@ static nb::list commands(const PlanRef &plan) {
         list.append(one);
     }
     return list;
+}
+
+static nb::dict times(const PlanRef &plan) {
+    rota_plan_stats counted = ROTA_PLAN_STATS();
+    check(rota_plan_get_stats(plan->plan, &counted));
+    std::vector<rota_plan_time> all(counted.commands + 1);
+    rota_plan_replay replay = ROTA_PLAN_REPLAY();
+    std::optional<Use> use;
+    if (plan->device) use.emplace(*plan->device);
+    rota_status status;
+    std::string sentence;
+    {
+        nb::gil_scoped_release released;
+        status = rota_plan_command_times(plan->plan, all.data(), all.size(), &replay);
+        if (status != ROTA_OK) sentence = rota_last_error();
+    }
+    if (status != ROTA_OK) fail(status, sentence);
+    nb::dict facts;
+    facts["number"] = replay.number;
+    facts["submitted"] = replay.submitted_ns;
+    facts["completed"] = replay.completed_ns;
+    nb::list commands;
+    for (uint64_t i = 0; i < counted.commands; i++)
+        commands.append(nb::make_tuple(all[i].begin_ns, all[i].end_ns));
+    facts["commands"] = commands;
+    return facts;
 }
 
 static std::string explain(const PlanRef &plan, uint32_t node) {
@@ -342,6 +369,10 @@ void bind_plan(nb::module_ &m) {
                      nb::sig("def stats(self) -> dict[str, int]"))
         .def("commands", &commands, nb::sig("def commands(self) -> list[dict[str, typing.Any]]"),
              "All commands in record order: nodes, and the copies that rota added.")
+        .def("times", &times, nb::sig("def times(self) -> dict[str, typing.Any]"),
+             "When the last completed replay ran, in nanoseconds of one clock: `number`, the one that its "
+             "ticket has; `submitted`, `completed`; `commands`, begin and end of each of commands(), both 0 "
+             "of one that was skipped. Of a device that was opened with diagnostics; else WrongState.")
         .def("explain", &explain, "node"_a, "Why a node waits, on what, by which buffer and range.")
         .def(
             "write_dot",

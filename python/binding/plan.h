@@ -78,6 +78,7 @@ struct Ticket {
     rota_ticket ticket{};
     std::shared_ptr<DeviceCore> device;
     std::string plan;
+    std::weak_ptr<Plan> source; /* its plan, which it does not keep */
     std::vector<Output> outputs;
 };
 

@@ -124,5 +124,13 @@ void bind_ticket(nb::module_ &m) {
             },
             nb::sig(
                 "def __await__(self) -> collections.abc.Generator[typing.Any, None, dict[str, typing.Any]]"))
+        .def(
+            "_repr_svg_",
+            [](nb::handle_t<Ticket> self) -> nb::object {
+                const std::shared_ptr<Plan> plan = nb::cast<const Ticket &>(self).source.lock();
+                if (!plan) return nb::none();
+                return nb::module_::import_("rota.draw").attr("run_svg")(self, plan);
+            },
+            nb::sig("def _repr_svg_(self) -> str | None"))
         .def("__repr__", &ticket_text);
 }

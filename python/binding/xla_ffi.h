@@ -65,12 +65,20 @@ struct XlaStateArgs {
     void *state; /* given by set, returned by get */
 };
 
+struct XlaStreamArgs {
+    XlaHead head;
+    XlaContext *context;
+    void *stream; /* returned: of a CUDA device a CUstream */
+};
+
 struct XlaApi {
     XlaHead head;
     XlaVersion version;
     const void *internal;
     XlaError *(*error_create)(XlaErrorArgs *args);
-    void *unused[6];
+    void *unused[3];
+    XlaError *(*stream_get)(XlaStreamArgs *args);
+    void *unused_too[2];
     XlaError *(*state_set)(XlaStateArgs *args);
     XlaError *(*state_get)(XlaStateArgs *args);
 };

@@ -13,7 +13,7 @@ packages=(-r "$here/requirements.txt")
 if [ "$with" = --torch ]; then packages+=(-r "$here/requirements-torch.txt"); fi
 if [ "$with" = --jax ]; then
   name=python-jax
-  tests=(test_jax.py test_pages.py)
+  tests=(test_jax.py test_jax_gpu.py test_pages.py)
   packages+=(-r "$here/requirements-jax.txt")
 fi
 venv=$build/$name-venv

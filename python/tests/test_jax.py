@@ -1,11 +1,11 @@
-"""rota.jax: plans under jit, grad and vmap, against the same in JAX."""
+"""rota.jax on JAX's CPU: plans under jit, grad and vmap, against the same in JAX."""
 
 import ctypes
 import gc
 import logging
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -32,8 +32,17 @@ def expected_layer(x: Any, w: Any) -> Any:
     return jnp.tanh(x @ w)
 
 
-@pytest.fixture
-def one() -> rota.jax.Function:
+@pytest.fixture(autouse=True)
+def on_cpu() -> Iterator[None]:
+    with jax.default_device(jax.devices("cpu")[0]):
+        yield
+
+
+@pytest.fixture(params=["arguments", "fixed"])
+def one(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> rota.jax.Function:
+    """Of a plan that reads and writes XLA's memory, and of one that XLA's memory is copied to and from, as on a GPU."""
+    if request.param == "fixed":
+        monkeypatch.setattr(rota.jax.Function, "_is_fixed", lambda self, platform: True)
     return rota.jax.function(layer)
 
 

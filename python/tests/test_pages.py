@@ -12,12 +12,12 @@ import rota
 
 ROOT = Path(__file__).parents[2]
 # Each page that has any, and how many: test_listings, of the C library's tests, looks whether one is forgotten.
-PAGES = {"python/README.md": 8, "docs/guide.md": 1, "docs/index.md": 1}
+PAGES = {"README.md": 1, "python/README.md": 8, "docs/guide.md": 1, "docs/index.md": 1}
 
 
 def names_before(page: str, device: rota.Device) -> dict[str, Any]:
-    """What the page's words say is there already; the README begins with nothing."""
-    if page == "python/README.md":
+    """What the page's words say is there already; READMEs begin with nothing."""
+    if page.endswith("README.md"):
         return {}
     x = np.random.default_rng(0).standard_normal((256, 8)).astype(np.float32)
     y = x.sum(1, keepdims=True)

@@ -492,6 +492,40 @@ def test_torch(device: rota.Device) -> None:
         assert x.numpy().tolist() == [0x3F80, 0x4000, 0x4040, 0x4080]
 
 
+def test_torch_by_its_functions_in_c(cpu: rota.Device) -> None:
+    """An array whose type has __dlpack_c_exchange_api__ is taken so, and where that does not do, by __dlpack__."""
+    torch = pytest.importorskip("torch")
+    if not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        pytest.skip("this torch has no functions in C for DLPack")
+    called: list[str] = []
+
+    class Watched(torch.Tensor):  # type: ignore[misc, name-defined]
+        def __dlpack__(self, **options: Any) -> Any:
+            called.append("__dlpack__")
+            return torch.Tensor.__dlpack__(self, **options)
+
+    class Older(Watched):
+        __dlpack_c_exchange_api__ = None
+
+    plan = doubled(cpu)
+    for kind, calls in ((Watched, 0), (Older, 2)):
+        y = torch.zeros(4).as_subclass(kind)
+        plan(x=torch.arange(6.0)[1:5].as_subclass(kind), out={"y": y}).wait()
+        assert y.tolist() == [2, 4, 6, 8] and len(called) == calls
+    with pytest.raises(rota.errors.InvalidArgument, match="gaps"):
+        plan(x=torch.zeros(8)[::2])
+    with pytest.raises(rota.errors.InvalidArgument, match="the array is float64"):
+        plan(x=torch.zeros(4, dtype=torch.float64))
+    with pytest.raises(rota.errors.InvalidArgument, match="an array is expected"):
+        plan(x=torch.zeros(4).to_sparse())
+    held = torch.ones(1 << 16)
+    with rota.graph(cpu) as g:
+        g.output("sum", rota.sum(g.input("x", 1 << 16), 0))
+    ticket = g.compile()(x=held)
+    del held  # the submission keeps it
+    assert float(ticket.result()["sum"]) == 1 << 16
+
+
 def test_memory_that_is_shared(device: rota.Device) -> None:
     """Without a copy an array is the tensor's memory: plans write it, and read what is written to it."""
     x = device.tensor(np.arange(6, dtype=np.float32), name="x")
@@ -638,6 +672,43 @@ def test_plan_draws_itself(cpu: rota.Device) -> None:
     assert "softmax" in text and "levels more" in text and "arena" in text
     assert len(plan.commands()) == plan.stats["commands"]
     assert "softmax" in plan.explain(1)
+
+
+def test_a_run_draws_itself() -> None:
+    with rota.open("cpu", diagnostics=True) as device:
+        with rota.graph(device, name="run <&>") as g:
+            x = g.input("x", (64, 64))
+            for _ in range(5):
+                x = rota.softmax(x @ x)
+            g.host(lambda array: time.sleep(0.05), reads=[x])
+            g.output("y", x)
+        plan = g.compile()
+        first = plan(x=np.ones((64, 64), np.float32))
+        first.wait()
+        times = plan.times()
+        assert times["number"] == first.number and len(times["commands"]) == plan.stats["commands"]
+        assert times["submitted"] < times["completed"]
+        assert all(times["submitted"] < begin <= end for begin, end in times["commands"] if end)
+        assert max(end - begin for begin, end in times["commands"]) >= 50_000_000
+        text = " ".join(ElementTree.fromstring(getattr(first, "_repr_svg_")()).itertext())
+        assert "run <&>" in text and "softmax × 5" in text and "% of it busy" in text
+        second = plan(x=np.ones((64, 64), np.float32))
+        assert getattr(second, "_repr_svg_")() is None or second.done()
+        second.wait()
+        assert getattr(second, "_repr_svg_")() and getattr(first, "_repr_svg_")() is None  # the last one's times alone
+        del plan
+        assert getattr(second, "_repr_svg_")() is None  # a ticket keeps no plan
+
+
+def test_a_run_without_diagnostics(cpu: rota.Device) -> None:
+    with rota.graph(cpu) as g:
+        g.output("y", rota.exp(g.input("x", 4)))
+    plan = g.compile()
+    ticket = plan(x=np.ones(4, np.float32))
+    ticket.wait()
+    assert getattr(ticket, "_repr_svg_")() is None
+    with pytest.raises(rota.errors.WrongState, match="diagnostics"):
+        plan.times()
 
 
 def test_analysed_without_a_device() -> None:

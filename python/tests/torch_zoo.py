@@ -2,16 +2,20 @@
 
 Run as a program, it compares them all, and says which ops ran on whose kernels and how long a training step took:
 python torch_zoo.py [--full] [--time] [--device cuda] [MODEL ...]. It exits with 1 where one is farther from eager than
-it may be, which is twice as far from what f64 gives as eager itself is, where that is more. A model more is a function
-more in MODELS, which gives a module and a batch, of which the last is the classes.
+it may be, which is twice as far from what f64 gives as eager itself is, where that is more. A model of somebody else's
+is FILE.py:FUNCTION or MODULE:FUNCTION, a function of whether it is to be in its own size and of how many a batch is to
+have, or None, as those in MODELS are: it gives a module and a batch, of which the last is the classes.
 """
 
 import argparse
 import cProfile
+import importlib
+import math
 import pstats
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -255,18 +259,43 @@ MODELS: dict[str, Callable[[bool, int | None], Any]] = {
 }
 
 
+def model_of(name: str) -> Callable[[bool, int | None], Any]:
+    """One of MODELS, or somebody else's; a ValueError says what is wrong with a name."""
+    if name in MODELS:
+        return MODELS[name]
+    where, colon, function = name.rpartition(":")
+    if not colon:
+        raise ValueError(f"there is no model '{name}'; there are {', '.join(MODELS)}, and FILE.py:FUNCTION")
+    try:
+        if where.endswith(".py"):
+            sys.path.insert(0, str(Path(where).resolve().parent))
+            where = Path(where).stem
+        found = getattr(importlib.import_module(where), function)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"model '{name}': {error}") from error
+    if not callable(found):
+        raise ValueError(f"model '{name}': {function} is no function")
+    return found  # type: ignore[no-any-return]
+
+
 def make(
     name: str, full: bool = False, device: str = "cpu", count: int | None = None
 ) -> tuple[nn.Module, list[Any]]:
     """A model with its loss, and a batch, of so many or of the usual size; the same each time, on each device."""
     torch.manual_seed(7)
-    model, batch = MODELS[name](full, count)
+    model, batch = model_of(name)(full, count)
     return Loss(model, F.cross_entropy).to(device), [one.to(device) for one in batch]
 
 
 def off(a: Any, b: Any) -> float:
     """How far a tensor is from another, relative to that one's largest magnitude."""
     return float((a - b).abs().max() / b.abs().max().clamp(min=1e-30))
+
+
+def worst(distances: Iterable[float]) -> float:
+    """The largest; infinite where one is not a number, which max would pass over."""
+    found = list(distances)
+    return math.inf if any(math.isnan(one) for one in found) else max(found)
 
 
 def values(model: nn.Module, called: Any, batch: list[Any]) -> tuple[Any, dict[str, Any]]:
@@ -279,7 +308,7 @@ def values(model: nn.Module, called: Any, batch: list[Any]) -> tuple[Any, dict[s
 def grads_off(got: dict[str, Any], expected: dict[str, Any]) -> float:
     """The worst of all gradients. (One that is 0 but for rounding is measured by the largest of all.)"""
     largest = max(float(grad.abs().max()) for grad in expected.values())
-    return max(
+    return worst(
         min(off(got[key], grad), float((got[key] - grad).abs().max()) / largest * 10)
         if float(grad.abs().max()) < 1e-5 * largest
         else off(got[key], grad)
@@ -318,21 +347,39 @@ def compare_exact(
 
 
 def train(
-    name: str, steps: int, full: bool = False, backend: str | None = None, bf16: bool = False, device: str = "cpu"
+    name: str,
+    steps: int,
+    full: bool = False,
+    backend: str | None = None,
+    bf16: bool = False,
+    device: str = "cpu",
+    count: int | None = None,
 ) -> list[float]:
     """The losses of some steps, with the forward pass under autocast to bf16 or not."""
-    model, batch = make(name, full, device)
+    model, batch = make(name, full, device, count)
     called = model if backend is None else torch.compile(model, backend=backend)
+    return losses_of(model, called, batch, steps, device, bf16)
+
+
+def losses_of(
+    model: nn.Module, called: Any, batch: list[Any], steps: int, device: str, bf16: bool = False, captured: bool = False
+) -> list[float]:
+    """The losses of some steps of a model, which is called as it is or compiled, or whose whole step is captured."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    losses = []
-    for _ in range(steps):
+
+    def step(*batch: Any) -> Any:
         optimizer.zero_grad()
         # Around the forward pass alone: the weights that autocast has cast are kept until it ends.
         with torch.autocast(device, torch.bfloat16, enabled=bf16):
             loss, _ = called(*batch)
         loss.backward()
         optimizer.step()
-        losses.append(float(loss.detach()))
+        return loss
+
+    run = rota.torch.capture(step) if captured else step
+    losses = [float(run(*batch).detach()) for _ in range(steps)]
+    if isinstance(run, rota.torch.Captured) and any(plan is None for plan, _ in run.plans.values()):
+        raise RuntimeError("the step is no plan: it ran eagerly")
     return losses
 
 
@@ -415,9 +462,18 @@ BACKENDS: dict[str, dict[str, Any]] = {
 }
 
 
+def check_models(parser: argparse.ArgumentParser, names: list[str]) -> None:
+    """Ends the program where there is no such model."""
+    for name in names:
+        try:
+            model_of(name)
+        except ValueError as error:
+            parser.error(str(error))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", choices=[*MODELS, []], default=[], help="which; all if none is named")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="which; all of MODELS if none is named")
     parser.add_argument("--full", action="store_true", help="in their own sizes")
     parser.add_argument("--time", action="store_true", help="against eager and Inductor")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
@@ -427,6 +483,7 @@ def main() -> int:
     parser.add_argument("--profile", action="store_true", help="where a step's time goes, on a GPU and the host")
     parser.add_argument("--no-compare", action="store_true", help="times alone")
     given = parser.parse_args()
+    check_models(parser, given.models)
     is_right = True
     for name in given.models or MODELS:
         rota.torch.reset_ops()

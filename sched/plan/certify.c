@@ -178,8 +178,8 @@ static rota_status check_afters(certifier *c) {
     c->at_buffer = "none";
     c->at_low = c->at_high = 0;
     for (uint32_t l = 0; l < info->lane_count; l++)
-        for (uint32_t i = 0; i < info->lanes[l]->after_count; i++) {
-            const rota_after after = info->lanes[l]->afters[i];
+        for (uint32_t i = 0; i < info->lanes[l]->afters.count; i++) {
+            const rota_after after = info->lanes[l]->afters.list[i];
             const uint32_t lane = info->lane_rank[after.earlier.lane - 1];
             const uint32_t later = info->operation_of_node[info->lane_first_node[l] + after.later.index];
             const uint32_t earlier =

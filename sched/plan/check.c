@@ -154,6 +154,7 @@ static rota_status add_comparison(maker *m, uint32_t from, uint32_t to, uint32_t
     *check = (rota_check){m->node->u.kernel.kernel, m->operands + from, to - from};
     host->u.host.fn = rota_check_compare;
     host->u.host.user = check;
+    host->u.host.later = NULL;
     rota_access_record *accesses = accesses_of(host);
     uint32_t used = 0;
     for (uint32_t w = 0; w < m->written_count; w++) {

@@ -39,6 +39,7 @@ typedef struct rota_partition {
     uint32_t memory_partition;                       /* the first part that shares memory with this one */
     uint32_t values_per_queue[ROTA_EXEC_QUEUES_MAX]; /* segments on each queue: what a replay adds to its
                                                         timeline */
+    bool ends_later; /* it has host nodes that end later than their functions return */
 } rota_partition;
 
 typedef enum rota_external_flags {

@@ -35,12 +35,12 @@ static rota_status add_after(rota_compiler *c, uint32_t later, uint32_t earlier)
 rota_status rota_edges_gather_afters(rota_compiler *c) {
     const rota_compile_info *info = c->info;
     uint64_t count = 0;
-    for (uint32_t i = 0; i < info->lane_count; i++) count += info->lanes[i]->after_count;
+    for (uint32_t i = 0; i < info->lane_count; i++) count += info->lanes[i]->afters.count;
     if (count == 0) return ROTA_OK;
     if (!rota_vector_reserve(&c->edges.afters, sizeof(rota_after), count)) return rota_compile_no_memory(c);
     for (uint32_t i = 0; i < info->lane_count; i++)
-        for (uint32_t k = 0; k < info->lanes[i]->after_count; k++) {
-            rota_after after = info->lanes[i]->afters[k];
+        for (uint32_t k = 0; k < info->lanes[i]->afters.count; k++) {
+            rota_after after = info->lanes[i]->afters.list[k];
             if (after.earlier.lane == 0 || after.earlier.lane > info->lane_count ||
                 after.earlier.index >= info->lanes[info->lane_rank[after.earlier.lane - 1]]->node_count)
                 return rota_fail(ROTA_INVALID_ARGUMENT,

@@ -19,13 +19,13 @@ static rota_status find_ordered(rota_rewriter *rewriter) {
     rota_compiler *c = rewriter->c;
     const rota_compile_info *info = c->info;
     uint64_t count = 0;
-    for (uint32_t i = 0; i < info->lane_count; i++) count += info->lanes[i]->after_count;
+    for (uint32_t i = 0; i < info->lane_count; i++) count += info->lanes[i]->afters.count;
     if (count == 0) return ROTA_OK;
     rewriter->ordered = rota_arena_calloc(&c->scratch, c->node_count, 1);
     if (!rewriter->ordered) return rota_compile_no_memory(c);
     for (uint32_t i = 0; i < info->lane_count; i++)
-        for (uint32_t k = 0; k < info->lanes[i]->after_count; k++) {
-            const rota_after *after = &info->lanes[i]->afters[k];
+        for (uint32_t k = 0; k < info->lanes[i]->afters.count; k++) {
+            const rota_after *after = &info->lanes[i]->afters.list[k];
             const rota_node pair[2] = {after->later, after->earlier};
             for (uint32_t e = 0; e < 2; e++) {
                 if (pair[e].lane == 0 || pair[e].lane > info->lane_count) continue;

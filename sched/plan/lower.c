@@ -471,6 +471,8 @@ static rota_status emit_command(lowering *l, const rota_operation *operation, ui
     case ROTA_NODE_HOST:
         command->kind = ROTA_EXEC_COMMAND_HOST;
         command->u.host.fn = record->u.host.fn;
+        command->u.host.later = record->u.host.later;
+        if (record->u.host.later) part->ends_later = true;
         command->u.host.user = record->u.host.user;
         break;
     case ROTA_NODE_CONDITIONAL: /* the rest comes with its bodies */

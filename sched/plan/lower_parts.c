@@ -34,6 +34,7 @@ rota_status rota_lower_write_parts(lowering *l) {
         part->memories = memories;
         part->plan = plan;
         part->memory_partition = c->partitions.memory[p];
+        part->ends_later = from->ends_later;
         part->desc = (rota_exec_program_desc){.name = plan->name,
                                               .queue_count = highest_queue + 1,
                                               .command_count = from->command_count,

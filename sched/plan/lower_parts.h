@@ -19,6 +19,7 @@ typedef struct part_builder {
         foreign_piece; /* memory index here of the pieces of memory_partition's arena; ROTA_NONE: not used yet */
     rota_exec_binding *bindings;
     uint32_t binding_count;
+    bool ends_later; /* it has a host node that does */
 } part_builder;
 
 typedef struct lowering {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "sched/plan/pack.h"
 
 /* Packing a physical costs a look at all those packed before it. */
@@ -71,9 +72,23 @@ static uint64_t fit_items(item *items, uint32_t count, uint32_t *packed) {
     return total;
 }
 
+/* The item of the chain that a physical is in. It is noted for all on the way there, so that chains as long as a graph
+ * cost a step a physical. */
+static uint32_t item_holding(const rota_physical *physicals, uint32_t physical, uint32_t *item_of) {
+    uint32_t known = physical;
+    while (item_of[known] == ROTA_NONE) {
+        known = physicals[known].inplace_of;
+        rota_assert(known != ROTA_NONE); /* chains begin in the part */
+    }
+    for (uint32_t i = physical; item_of[i] == ROTA_NONE; i = physicals[i].inplace_of)
+        item_of[i] = item_of[known];
+    return item_of[physical];
+}
+
 static uint32_t gather_items(const rota_compiler *c, uint32_t part, item *items, uint32_t *item_of) {
     const rota_physical *physicals = ROTA_PHYSICALS(c);
     uint32_t count = 0;
+    for (uint32_t i = 0; i < c->physicals.count; i++) item_of[i] = ROTA_NONE;
     /* An input starts before the output that takes its place, but may have a higher number: follow chains
      * from their start. */
     for (uint32_t pass = 0; pass < 2; pass++)
@@ -87,10 +102,7 @@ static uint32_t gather_items(const rota_compiler *c, uint32_t part, item *items,
                 items[count++] = (item){physical->first_operation, physical->last_operation, i,
                                         rota_aligned_size(physical->size_bytes), 0};
             } else if (physical->inplace_of != ROTA_NONE) {
-                uint32_t root = physical->inplace_of;
-                while (physicals[root].inplace_of != ROTA_NONE) root = physicals[root].inplace_of;
-                item_of[i] = item_of[root];
-                item *whole = &items[item_of[root]];
+                item *whole = &items[item_holding(physicals, i, item_of)];
                 if (whole->last < physical->last_operation) whole->last = physical->last_operation;
             }
         }

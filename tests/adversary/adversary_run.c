@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "base/atomic.h"
 #include "base/clock.h"
+#include "graph/host_run.h" /* IWYU pragma: keep */
 #include "graph/kernel_calls.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/random.h"
@@ -148,6 +150,30 @@ static bool begin_command(adversary_device *device, const adversary_work *work, 
     return true;
 }
 
+/* A run that ends later, waited for where it was begun. */
+typedef struct waited_run {
+    rota_host_run run;
+    _Atomic uint32_t is_over;
+    rota_status status;
+    char message[ROTA_ERROR_MESSAGE_MAX];
+} waited_run;
+
+static void end_run(rota_host_run *run, rota_status status, const char *message) {
+    waited_run *waited = (waited_run *)(void *)run;
+    waited->status = status;
+    (void)snprintf(waited->message, sizeof waited->message, "%s", message);
+    ra_store_release(&waited->is_over, 1); /* pairs with run_later */
+}
+
+static rota_status run_later(const rota_exec_command *command, adversary_running *running) {
+    waited_run waited = {.run = {end_run}};
+    const rota_status status = command->u.host.later->begin(
+        command->u.host.user, running->operands, running->operand_bytes, command->operand_count, &waited.run);
+    if (status != ROTA_OK) return status;
+    while (!ra_load_acquire(&waited.is_over)) test_nap_us(20); /* pairs with end_run */
+    return waited.status == ROTA_OK ? ROTA_OK : rota_fail(waited.status, "%s", waited.message);
+}
+
 static rota_status run_piece(const adversary_work *work, adversary_running *running, uint64_t begin,
                              uint64_t end) {
     const rota_exec_command *command = &work->desc->commands[running->command];
@@ -173,6 +199,7 @@ static rota_status run_piece(const adversary_work *work, adversary_running *runn
             memcpy((uint8_t *)running->operands[0] + i * 4, &command->u.fill.pattern, 4);
         return ROTA_OK;
     default:
+        if (command->u.host.later) return run_later(command, running);
         return command->u.host.fn(command->u.host.user, running->operands, running->operand_bytes,
                                   command->operand_count);
     }

@@ -155,6 +155,19 @@ void *misuse_managed(void) {
     return &managed;
 }
 
+rota_communicator *misuse_new_communicator(void) {
+    rota_communicator *made;
+    const rota_communicator_options options = ROTA_COMMUNICATOR_OPTIONS(.transport = "alone");
+    /* Likewise. */
+    return rota_communicator_open(w.runtime, &options, &made) == ROTA_OK ? made : NULL;
+}
+
+rota_communicator *misuse_alone(void) {
+    (void)rota_communicator_close(w.alone, 0);
+    w.alone = misuse_new_communicator();
+    return w.alone;
+}
+
 rota_external_timeline *misuse_new_timeline(void) {
     rota_external_timeline *timeline;
     /* Likewise. */
@@ -294,6 +307,8 @@ static void open_world(void) {
     MUST(rota_buffer_write(w.other, w.device, 0, zeroes, sizeof zeroes, NULL));
     MUST(rota_buffer_create("loose", 4096, &w.loose));
     MUST(rota_external_timeline_create(w.runtime, "timeline", &w.timeline));
+    MUST(rota_communicator_open_ranks((rota_runtime *[2]){w.runtime, misuse_new_runtime()}, 2, NULL,
+                                      w.communicators));
     make_plan();
     make_file();
 }
@@ -338,6 +353,10 @@ static void close_probe(bool runtime_ended) {
     rota_buffer_release(w.other);
     rota_buffer_release(w.loose);
     rota_external_timeline_release(w.timeline);
+    (void)rota_communicator_close(w.communicators[0], 0);
+    (void)rota_communicator_close(w.communicators[1], 0);
+    (void)rota_communicator_close(w.alone, 0);
+    w.alone = NULL;
     open_world();
 }
 

@@ -24,6 +24,8 @@ typedef struct misuse_world {
     rota_plan *plan; /* of `planned`, replayed */
     rota_ticket ticket;
     rota_external_timeline *timeline;
+    rota_communicator *communicators[2]; /* two ranks, the first on the runtime */
+    rota_communicator *alone;            /* made when it is asked for */
     uint64_t commands;     /* of the plan */
     rota_graph_file *file; /* prepared */
     char file_path[64];
@@ -83,6 +85,8 @@ rota_device *misuse_new_device(void);
 rota_tape *misuse_device_tape(void);
 rota_tape *misuse_take_tape(void);
 rota_external_timeline *misuse_new_timeline(void);
+rota_communicator *misuse_alone(void); /* the one of one rank; when it was ended, another */
+rota_communicator *misuse_new_communicator(void);
 rota_graph_file *misuse_new_file(void);
 extern char misuse_folder[32]; /* there while the tests run */
 void *misuse_managed(void); /* DLPack's unversioned struct, which nobody ends */

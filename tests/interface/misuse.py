@@ -32,6 +32,9 @@ VALUES = {
     "rota_ticket_fn": "misuse_ended", "rota_rewrite_fn": "misuse_rewrite",
     "rota_status": "ROTA_BUSY", "rota_buffer_kind": "ROTA_BUFFER_TRANSIENT", "rota_access_mode": "ROTA_READ",
     "rota_dtype": "ROTA_F32",
+    "rota_communicator *": "w.communicators[0]", "rota_collective_reduction": "ROTA_COLLECTIVE_SUM",
+    "rota_communicator_options *": '&ROTA_COMMUNICATOR_OPTIONS(.transport = "alone")',
+    "rota_host_run *": "(rota_host_run *)misuse_null",
     "rota_slot": "w.slot", "rota_value": "ROTA_PLAIN(1)", "float": "1", "double": "1", "int32_t": "1",
     "int": "misuse_eventfd()", "_Bool": "1", "...": '"text"',
     "char *": '"text"', "void *": "w.data", "void **": "&w.out_object",
@@ -64,7 +67,7 @@ VALUES = {
     "rota_loss_scale *": "&ROTA_LOSS_SCALE(.interval = 10, .growth = 2, .backoff = 0.5f, .max_norm = 1)",
 }
 OBJECTS = ("buffer", "graph", "recorder", "tape", "plan", "args", "runtime", "device", "external_timeline",
-           "graph_file")
+           "graph_file", "communicator")
 VALUES |= {f"rota_{name} **": f"(rota_{name} **)&w.out_object" for name in OBJECTS}
 
 # By type and name, of every function; then, in OF, by function and name.
@@ -89,7 +92,7 @@ NUMBERS = {
     "source_offset_bytes": "64",
     "param_bytes": "4", "nodes": "1", "accesses": "1", "order_key": "7", "pattern": "0", "position": "2", "into": "3",
     "timeout_ns": "1000000000", "idle_ns": "0", "value": "1", "groups": "2", "classes": "4", "k": "2", "index": "0",
-    "size": "0",
+    "size": "0", "root": "0", "to": "1", "from": "1", "color": "0", "key": "0",
     "output": "0", "inputs": "3", "binding_count": "1", "bindable": "0", "wanted": "1",
 }
 OF = {
@@ -118,6 +121,11 @@ OF = {
     "rota_graph_file_prepare": {"args": "NULL"},
     "rota_capture": {"user": "misuse_folder", "graph": "misuse_closed_graph()"},
     "rota_capture_contents": {"user": "misuse_folder", "graph": "misuse_closed_graph()"},
+    "rota_communicator_open_ranks": {"runtimes": "(rota_runtime *[1]){w.runtime}", "size": "1",
+                                     "options": "&ROTA_COMMUNICATOR_OPTIONS()"},
+    "rota_communicator_open_split": {"communicator": "misuse_alone()"},  # others' ranks do not come
+    "rota_communicator_abort": {"communicator": "misuse_alone()"},
+    "rota_communicator_close": {"communicator": "misuse_new_communicator()"},
     "rota_tensor_split": {"count": "2"}, "rota_value_bind": {"count": "&w.out_u32"},
     "rota_graph_slot": {"name": '"another"', "size_bytes": "4"},
     "rota_backward": {"loss": "w.loss"},
@@ -144,6 +152,7 @@ TENSORS = {
     "group_norm": {"weight": "F32 4", "bias": "F32 4"}, "cross_entropy": {"labels": "I32 4", "loss": "F32 1"},
     "classifier": {"labels": "I32 4"}, "index_add": {"index": "I32 4", "y": "I32 4"},
     "loss_scale": {"norm": "F32 1", "state": "F32 2"},
+    "reduce_scatter": {"y": "F32 2,4"}, "all_gather": {"y": "F32 8,4"},
 }
 for op in ("conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d"):
     TENSORS[op] = {"x": "F32 1,4,2,2", "w": "F32 4,4,1,1", "y": "F32 1,4,2,2"}
@@ -172,7 +181,8 @@ OPTIONAL = {
     "rota_op_fail": {"op"}, "rota_runtime_close": {"runtime"}, "rota_compile": {"runtime"}, "rota_open": {"id"},
     "rota_close": {"device"},
     "rota_tensor_create": {"name", "data"}, "rota_graph_file_prepare": {"device", "args"},
-    "rota_capture": {"plan"}, "rota_capture_contents": {"plan"},
+    "rota_capture": {"plan"}, "rota_capture_contents": {"plan"}, "rota_host_end": {"run"},
+    "rota_communicator_open_split": {"name"}, "rota_communicator_close": {"communicator"},
 }
 REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion",
             "rota_op_loss_scale", "rota_op_max_pool1d", "rota_op_max_pool2d", "rota_op_avg_pool1d",

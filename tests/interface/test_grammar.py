@@ -14,7 +14,8 @@ import report  # noqa: E402
 
 # What is held by pointer, and changes as it is used.
 HANDLES = {f"rota_{name}" for name in ("runtime", "device", "buffer", "graph", "recorder", "tape", "plan", "args",
-                                       "rewriter", "external_timeline", "graph_file")}
+                                       "rewriter", "external_timeline", "graph_file", "communicator",
+                                       "host_run")}
 SIZES = {"size_bytes", "capacity"}  # of memory that the call fills, which they follow
 # Read and written, or written later: the page says why.
 BOTH = {("rota_backward", "grads"), ("rota_backward_losses", "grads"), ("rota_op_apply", "use"),
@@ -29,6 +30,7 @@ FIRST = {
     "status": {"rota_status"}, "op": {"rota_tape"}, "gradient": {"rota_tape"}, "record": {"rota_recorder"},
     "node": {"rota_recorder"}, "shape": {"rota_op_use", "rota_tensor", "rota_dtype"}, "log": {"rota_log"},
     "stream": {"rota_device"}, "devices": {"rota_runtime", "void"}, "kernel": {"char", "uint32_t"}, "kernels": {"void"},
+    "host": {"rota_host_run"},
 }
 # And those that the page excepts by name.
 EXCEPTED = {
@@ -167,7 +169,8 @@ def judge_makers(calls, things, page):
     excepted = set(re.findall(r"rota_\w+", " ".join(excepted)))
     given = {maker: ender for rows in things.values() for makers, ender in rows for maker in makers}
     for call in calls:
-        is_made = bool(making & set(call.name.split("_")))
+        # What an op gives is its graph's: a broadcast from a rank is no tensor from something.
+        is_made = bool(making & set(call.name.split("_"))) and not call.name.startswith("rota_op_")
         if call.name in given and given[call.name] and not is_made:
             faults.append(f"{call.name} gives what its caller ends, and none of {' '.join(sorted(making))} says so")
         if is_made and call.name not in excepted and not given.get(call.name):

@@ -200,8 +200,9 @@ def main():
                 if len(judge("planted", text, root, build, folder)[0]) != 1:
                     faults.append(f"a planted command went unnoticed: {text}")
     quickstart = (root / "examples/basics/quickstart.c").read_text()
-    if listings((root / "README.md").read_text())[1][1].rstrip() not in quickstart:
-        faults.append("README.md: its second listing is not in examples/basics/quickstart.c")
+    in_c = [text for language, text in listings((root / "README.md").read_text()) if language == "c"]
+    if in_c[1].rstrip() not in quickstart:
+        faults.append("README.md: its second listing of C is not in examples/basics/quickstart.c")
     faults += [f"only {seen[what]} {what} were seen" for what, least in SEEN_LEAST.items() if seen[what] < least]
     report.end(faults, f"{seen['listings']} listings compile, here or elsewhere; {seen['commands']} commands")
 

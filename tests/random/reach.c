@@ -287,8 +287,8 @@ static bool check_pairs(reach *r, const reach_access *list, uint32_t count, char
 static bool check_afters(reach *r, char *message, uint32_t capacity) {
     const rota_compile_info *info = r->plan->compile_info;
     for (uint32_t l = 0; l < info->lane_count; l++)
-        for (uint32_t i = 0; i < info->lanes[l]->after_count; i++) {
-            rota_after after = info->lanes[l]->afters[i];
+        for (uint32_t i = 0; i < info->lanes[l]->afters.count; i++) {
+            rota_after after = info->lanes[l]->afters.list[i];
             uint32_t lane = info->lane_rank[after.earlier.lane - 1];
             uint32_t later = info->lane_first_node[l] + after.later.index;
             uint32_t earlier = info->lane_first_node[lane] + after.earlier.index;

@@ -17,7 +17,7 @@ STOREYS = [["base"], ["graph"], ["exec", "sched/plan"], ["sched/runtime/shared"]
            ["sched/runtime/plans"], ["sched/runtime/order"], ["sched/runtime/kinds"],
            ["sched/runtime/submitter"], ["sched/runtime/sequencer"],
            ["sched/runtime/reclaimer", "sched/runtime/completer", "sched/runtime/caller"], ["sched/runtime/life"],
-           ["sched/trials"], ["sched/opening"], ["ops"], ["file"]]
+           ["sched/trials"], ["sched/opening"], ["sched/ranks"], ["ops"], ["file"]]
 
 
 def read_symbols(objects):

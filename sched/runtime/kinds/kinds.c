@@ -49,6 +49,7 @@ const rota_kind rota_kinds[] = {
 
 const rota_work_row rota_work_rows[] = {
     [ROTA_WORK_SEGMENT] = {.prepare = rota_segment_prepare,
+                           .leave_out = rota_segment_leave_out,
                            .is_decided = rota_segment_is_decided,
                            .touch = rota_segment_touch,
                            .touch_node = rota_segment_touch_node,

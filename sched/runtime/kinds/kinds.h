@@ -56,6 +56,8 @@ typedef struct rota_work_row {
     /* What the executor gets beyond queue, waits and signal; the work has what it needs. Enters no driver. As
      * rota_fail: the work fails with that. */
     rota_status (*prepare)(rota_work *work, rota_exec_work *out);
+    /* It won't run: what the executor gets for that. */
+    void (*leave_out)(const rota_work *work, rota_exec_work *out);
     /* Whether it may be handed over as far as its kind goes. */
     bool (*is_decided)(const rota_work *work);
     /* Whether the bytes that it brings are there to be brought. */

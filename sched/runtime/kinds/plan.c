@@ -29,18 +29,11 @@
 
 #define OUTPUTS_SLICE_NS 50000000u
 
-static void begin_sidelined(rota_sequencer *sequencer, rota_submission *submission) {
+static void count_sidelined(rota_sequencer *sequencer, rota_submission *submission, bool begins) {
     _Atomic uint32_t *sidelined = &submission->plan->executable->sidelined;
-    ra_store_relaxed(sidelined, ra_load_relaxed(sidelined) + 1);
-    sequencer->sidelined++;
-    submission->sidelined = true;
-}
-
-static void end_sidelined(rota_sequencer *sequencer, rota_submission *submission) {
-    _Atomic uint32_t *sidelined = &submission->plan->executable->sidelined;
-    ra_store_relaxed(sidelined, ra_load_relaxed(sidelined) - 1);
-    sequencer->sidelined--;
-    submission->sidelined = false;
+    ra_store_relaxed(sidelined, ra_load_relaxed(sidelined) + (begins ? 1 : UINT32_MAX));
+    sequencer->sidelined += begins ? 1 : UINT64_MAX;
+    submission->sidelined = begins;
 }
 
 /* ---- Sequenced ---- */
@@ -277,11 +270,15 @@ static uint64_t choose_sidelined(replay *r, bool is_waiting, bool known) {
     const rota_submission *submission = r->submission;
     const rota_plan *plan = submission->plan;
     uint64_t sidelined = 0;
-    if (!is_waiting && r->sequencer->sidelined == 0 && ra_load_relaxed(&r->runtime->device_count) == 1)
+    if (!is_waiting && !plan->executable->ends_later && r->sequencer->sidelined == 0 &&
+        ra_load_relaxed(&r->runtime->device_count) == 1)
         return 0;
     for (uint32_t p = 0; p < plan->partition_count; p++) {
         rota_prospect *prospect = &r->prospects[p];
-        *prospect = (rota_prospect){.device = plan->partitions[p].device};
+        /* Its other parts may wait for what ends later, too. */
+        *prospect = (rota_prospect){.device = plan->partitions[p].device,
+                                    .ends_later = plan->partitions[p].ends_later,
+                                    .comes_later = plan->executable->ends_later};
         look_at_prospect(submission, known, r->arena, prospect);
         rota_prospect_add_instance(prospect, r->instance_wait, r->is_made);
         if (submission->has_after) rota_prospect_add_external(prospect, &submission->seldom.after);
@@ -409,7 +406,7 @@ static uint64_t make_works(rota_sequencer *sequencer, rota_wanted *wanted, rota_
     if (r.sidelined) rota_replay_forget(executable);
     r.known = like_before && !r.sidelined;
     const uint64_t final = is_single(&r) ? sequence_single(&r) : sequence_segments(&r, is_waiting);
-    if (r.sidelined) begin_sidelined(sequencer, submission);
+    if (r.sidelined) count_sidelined(sequencer, submission, true);
     if (executable->has_arena) executable->order.arena_points[r.arena] = final;
     instance->last_point = final;
     executable->order.last_point = final;
@@ -509,7 +506,7 @@ void rota_kind_plan_note_end(rota_sequencer *sequencer, const rota_submission *s
 }
 
 void rota_kind_plan_uncount(rota_sequencer *sequencer, rota_submission *submission) {
-    if (submission->sidelined) end_sidelined(sequencer, submission);
+    if (submission->sidelined) count_sidelined(sequencer, submission, false);
 }
 
 /* Its marks are those of memory of its own. */

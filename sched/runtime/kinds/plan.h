@@ -21,6 +21,7 @@ void rota_kind_plan_forget(const rota_submission *submission);
 /* ---- Its segments; what they touch: plan_touch.h ---- */
 
 rota_status rota_segment_prepare(rota_work *work, rota_exec_work *out);
+void rota_segment_leave_out(const rota_work *work, rota_exec_work *out);
 bool rota_segment_is_decided(const rota_work *work);
 
 #endif

@@ -4,7 +4,8 @@
  * The works of a queue go over in order, and its timeline passes one only when all before have ended. So
  *   - a work that is *late*, since it waits for something that its device can't wait for (a work of another
  *     device that has not passed, one of its own that is blocked itself, or, of copies under a memory limit,
- *     staging memory that others are to give back), goes to a side queue, with all works of
+ *     staging memory that others are to give back), or since it ends when something elsewhere does (host nodes that end
+ *     later, such as collectives), goes to a side queue, with all works of
  *     its submission that are of the same queue. Works on plans' own queues are then never blocked for another
  *     device, and what follows them isn't either;
  *   - copies that come with no plan (host reads and writes, moves) go to one where their queue has works
@@ -12,6 +13,14 @@
  *     they don't come after in any case;
  *   - works that wait on their device for another one (device_wait.c) stay, and so does what depends on them: they
  *     *cross*. What doesn't steps aside, where it is all of its submission and does not cross itself.
+ *
+ * What ends later is to what comes after it what is blocked is, though the executor has it: when it ends is nobody's on
+ * this device to say, and what waits for it would hold up a plan's queue just so. It comes after whatever was on its
+ * side queue before, so works that end later and do not come after one another share one only where all are taken. Then
+ * those have an order that is none of their hazards: that of their submissions. So ranks, each with a runtime of its
+ * own, that submit their collectives in one order never wait for each other in a circle, whatever is shared; ranks that
+ * submit those of different communicators in different orders do not either while no more chains of them are under way
+ * than there are side queues but one. Inside a plan memory edges and segments follow the record in any case.
  *
  * What is on a side queue is a work of a queue like any other to hazards, clocks and executors: an order that two
  * submissions have from a shared queue is a wait in settle, which the executor may find to hold already, and
@@ -32,8 +41,16 @@
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/timeline.h"
 
-/* Whether the executor has the value, or gets it without anything being waited for. */
+/* Whether the value may come only when something elsewhere ends. Of a queue with such works, what has not passed. */
+static bool comes_later(const rota_timeline *timeline, uint64_t value) {
+    if (timeline->order.later == 0) return false;
+    const uint64_t completed = ra_load_relaxed(&timeline->completed);
+    return timeline->order.later > completed && value > completed;
+}
+
+/* Whether the executor has the value, or gets it without anything being waited for, and ends it by itself. */
 static bool is_at_hand(const rota_timeline *timeline, uint64_t value) {
+    if (comes_later(timeline, value)) return false;
     uint64_t last = timeline->order.sidelined < value ? timeline->order.sidelined : value;
     return last == 0 || ra_load_acquire(&timeline->handed_over) >= last; /* with hand_over */
 }
@@ -48,6 +65,11 @@ bool rota_side_queue_is_at_hand(rota_sequencer *sequencer, uint64_t point) {
 /* Whether something there comes after points of the application's, itself or what it waits for. */
 static bool has_held(const rota_timeline *timeline) {
     return timeline->order.held > ra_load_relaxed(&timeline->completed);
+}
+
+/* Whether something there ends when something elsewhere does, itself or what it waits for. */
+static bool has_later(const rota_timeline *timeline) {
+    return timeline->order.later > ra_load_relaxed(&timeline->completed);
 }
 
 static void late_for(rota_prospect *prospect, uint32_t index, uint64_t value) {
@@ -79,6 +101,7 @@ void rota_prospect_add(rota_prospect *prospect, uint64_t point) {
         return;
     }
     if (has_held(timeline)) prospect->is_held = true;
+    if (comes_later(timeline, value)) prospect->comes_later = true;
     late_for(prospect, rota_point_device(point) * runtime->queue_count + queue, value);
 }
 
@@ -87,7 +110,7 @@ void rota_prospect_add_instance(rota_prospect *prospect, uint64_t point, bool is
     if (point == ROTA_POINT_NONE || rota_point_passed(prospect->device->runtime, point)) return;
     prospect->wants_instance = true;
     const rota_timeline *timeline = rota_runtime_timeline(prospect->device->runtime, point);
-    if (has_held(timeline) && !is_at_hand(timeline, rota_point_value(point)))
+    if ((has_held(timeline) || has_later(timeline)) && !is_at_hand(timeline, rota_point_value(point)))
         rota_prospect_add(prospect, point);
 }
 
@@ -115,10 +138,11 @@ static bool has_crossing(const rota_timeline *timeline) {
     return timeline->order.crosses > ra_load_relaxed(&timeline->completed);
 }
 
-/* Whether another one would rather be on this queue: none there is held for the application, or waits on the device, or
- * there are fewer. */
+/* Whether another one would rather be on this queue: none there is held for the application, or ends when something
+ * elsewhere does, or waits on the device, or there are fewer. */
 static bool is_better(const rota_timeline *timeline, const rota_timeline *other) {
     if (has_held(timeline) != has_held(other)) return has_held(other);
+    if (has_later(timeline) != has_later(other)) return has_later(other);
     if (has_crossing(timeline) != has_crossing(other)) return has_crossing(other);
     return unfinished(timeline) < unfinished(other);
 }
@@ -149,7 +173,7 @@ uint32_t rota_side_queue_choose(const rota_prospect *prospect) {
     const rota_device *device = prospect->device;
     const rota_runtime *runtime = device->runtime;
     uint32_t idle = ROTA_NONE, alike = ROTA_NONE, least = runtime->plan_queue_count;
-    const uint32_t end = runtime->queue_count - (prospect->is_held ? 1 : 0);
+    const uint32_t end = runtime->queue_count - (prospect->is_held || prospect->comes_later ? 1 : 0);
     for (uint32_t q = runtime->plan_queue_count; q < end; q++) {
         const rota_timeline *timeline = &device->timelines[q];
         if (unfinished(timeline) == 0) {
@@ -161,6 +185,8 @@ uint32_t rota_side_queue_choose(const rota_prospect *prospect) {
         if (is_alike(prospect, timeline, device->index * runtime->queue_count + q)) alike = q;
         if (is_better(timeline, &device->timelines[least])) least = q;
     }
+    /* What ends later would keep those that come after it there from ending when what they are late for has. */
+    if (prospect->ends_later && idle != ROTA_NONE) return idle;
     return alike != ROTA_NONE ? alike : idle != ROTA_NONE ? idle : least;
 }
 
@@ -221,9 +247,12 @@ static bool crosses(const rota_work *work) {
 static void note_late(rota_timeline *timeline, const rota_prospect *prospect, uint32_t index,
                       uint64_t value) {
     rota_timeline_order *order = &timeline->order;
-    const bool for_one = prospect && !prospect->after && prospect->waiting_for == 1;
+    /* What ends later is late for itself, and so is like nothing else. */
+    const bool is_own = prospect && prospect->ends_later;
+    const bool for_one = prospect && !is_own && !prospect->after && prospect->waiting_for == 1;
     const bool is_here = for_one && prospect->timeline == index;
-    const bool in_row = prospect && !prospect->wants_instance && is_late_there_only(prospect, index);
+    const bool in_row =
+        prospect && !is_own && !prospect->wants_instance && is_late_there_only(prospect, index);
     if (in_row && prospect->after) { /* a row begins where nothing is held, not behind others */
         const bool goes_on = is_at_hand(timeline, order->sidelined) || covers_row(prospect, timeline);
         order->external = goes_on ? prospect->after : NULL;
@@ -246,6 +275,7 @@ void rota_side_queue_note(rota_work *work, const rota_prospect *prospect) {
                   work->value);
         timeline->order.sidelined = work->value;
         if (prospect && prospect->is_held) timeline->order.held = work->value;
+        if (prospect && prospect->comes_later) timeline->order.later = work->value;
     }
     if (work->step != 0 || work->is_sidelined || work->foreign_wait_count != 0) {
         timeline->order.after_kernels = work->value;

@@ -13,6 +13,8 @@ typedef struct rota_prospect {
     uint32_t queues;      /* bit for each where they would be; 0: they can't wait for other devices there */
     bool crosses;         /* they wait on the device for another one */
     bool is_held;         /* they come after points of the application's, or after what does */
+    bool ends_later;      /* what some of them begin ends elsewhere */
+    bool comes_later;     /* or they come after something of which that is so */
     bool wants_instance;  /* they wait for their plan's instance, which is not there or has another replay */
     uint32_t waiting_for; /* timelines whose works can't be waited for on the device yet: 0, 1, or 2 */
     uint32_t timeline;    /* the one, as an index over all devices */
@@ -21,10 +23,11 @@ typedef struct rota_prospect {
     uint64_t wanted[ROTA_EXEC_QUEUES_MAX]; /* of its own device's queues; 0: nothing */
 } rota_prospect;
 static inline bool rota_prospect_is_late(const rota_prospect *prospect) {
-    return prospect->waiting_for != 0 || prospect->after;
+    return prospect->waiting_for != 0 || prospect->after || prospect->ends_later;
 }
 void rota_prospect_add(rota_prospect *prospect, uint64_t point);
-/* The end of the replay that has the instance: what is held for the application counts as if they came after it. */
+/* The end of the replay that has the instance: what is held for the application, or ends later, counts as if they came
+ * after it. */
 void rota_prospect_add_instance(rota_prospect *prospect, uint64_t point, bool is_made);
 void rota_prospect_add_external(rota_prospect *prospect, const rota_external_wait *after);
 /* An access to bytes [begin, end). */

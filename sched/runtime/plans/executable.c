@@ -95,6 +95,7 @@ static rota_status describe(rota_executable *executable) {
         executable->device_mask |= (uint64_t)1 << part->device->index;
         executable->arenas.base[p] = memories;
         memories += part->desc.memory_count;
+        if (part->ends_later) executable->ends_later = true;
         for (uint32_t m = 0; m < part->desc.memory_count; m++) {
             if (part->memories[m].kind == ROTA_EXEC_BASE_ARENA) executable->has_arena = true;
             if (part->memories[m].kind == ROTA_EXEC_BASE_STAGING) executable->has_staging = true;

@@ -94,6 +94,7 @@ struct rota_executable {
     bool closed;    /* the runtime is gone: only this struct is left */
     bool abandoned; /* a device that did not stop may touch the plan for ever */
     bool has_staging, has_arena, rotates, checks_external;
+    bool ends_later;    /* a part of its does */
     bool stages_inputs; /* every input goes through staging memory */
     rota_executable_arguments arguments;
     uint32_t *direct; /* OUTPUT transfers that the device writes where the caller has them, by segment */

@@ -119,6 +119,11 @@ static void prepare(rota_work *work, const rota_cause *no_memory, rota_exec_work
     rota_work_skip(work, reason, true);
 }
 
+static void leave_out(const rota_work *work, rota_exec_work *out) {
+    const rota_work_row *row = rota_work_row_of(work);
+    if (row->leave_out) row->leave_out(work, out);
+}
+
 void rota_hand_over(rota_device *device, rota_work **works, uint32_t count, const rota_batch_memory *memory) {
     rota_exec_wait all[ROTA_HANDOVER_BATCH * ROTA_EXEC_QUEUES_MAX];
     rota_exec_work lowered[ROTA_HANDOVER_BATCH];
@@ -144,6 +149,7 @@ void rota_hand_over(rota_device *device, rota_work **works, uint32_t count, cons
             wait_for_semaphores(work, out, &timeline_waits[(size_t)i * ROTA_EXEC_TIMELINE_WAITS_MAX]);
         if (rota_device_is_lost(device)) continue; /* not handed over below */
         if (!work->skipped) prepare(work, memory ? memory->causes[i] : NULL, out);
+        if (work->skipped) leave_out(work, out);
         if (runtime->options.diagnostics) ra_store_relaxed(&submission->told.handed_over_ns, rota_clock_ns());
     }
     if (rota_device_is_lost(device)) {

@@ -6,7 +6,7 @@
  * most 1.1, and a certificate in three times the compile's. What else the machine does makes one size dearer than
  * another: where the limit is passed, all sizes are measured again, thrice at most, and the least of all counts.
  * The test proper stays small, where caches and other programs bend the time, and judges edges and memory: a
- * square of either shows there. */
+ * square of either shows there. Of the time it wants an exponent that no square has. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -25,6 +25,11 @@ static rota_status nothing(const rota_kernel_call *call) {
 
 static const rota_kernel one = {.name = "one", .operand_count = 1, .cpu = {.fn = nothing}};
 static const rota_kernel two = {.name = "two", .operand_count = 2, .cpu = {.fn = nothing}};
+static const rota_kernel in_place = {.name = "in place",
+                                     .operand_count = 2,
+                                     .inplace_inputs = 1,
+                                     .inplace_outputs = 2,
+                                     .cpu = {.fn = nothing}};
 static const rota_kernel sum = {.name = "sum",
                                 .operand_count = 1,
                                 .flags = ROTA_KERNEL_ATOMIC_ACCUMULATE | ROTA_KERNEL_INTEGER_ACCUMULATE,
@@ -88,6 +93,19 @@ static void chain(scene *s) {
     for (uint64_t i = 1; i < s->n; i++) {
         rota_buffer *next = transient(s, SLICE);
         node(s, &two, (rota_access[]){{last, 0, ROTA_WHOLE, ROTA_READ}, {next, 0, ROTA_WHOLE, ROTA_WRITE}});
+        last = next;
+    }
+}
+
+/* Each takes over the memory of the one before: one range of the arena, as long as the graph. It is smaller than what
+ * memory is handed out in, so that the search for a better packing goes over it. */
+static void chain_in_place(scene *s) {
+    rota_buffer *last = transient(s, SLICE / 4);
+    touch(s, &one, last, 0, ROTA_WHOLE, ROTA_WRITE);
+    for (uint64_t i = 1; i < s->n; i++) {
+        rota_buffer *next = transient(s, SLICE / 4);
+        node(s, &in_place,
+             (rota_access[]){{last, 0, ROTA_WHOLE, ROTA_READ}, {next, 0, ROTA_WHOLE, ROTA_WRITE}});
         last = next;
     }
 }
@@ -271,6 +289,7 @@ typedef struct kind {
 
 static const kind kinds[] = {
     {"chain", chain, false, true},
+    {"chain in place", chain_in_place, false, true},
     {"wide", wide, false, true},
     {"random", random_ranges, false, false},
     {"readers then writers", readers_then_writers, false, false},
@@ -339,7 +358,7 @@ static cost measure(const kind *k, uint64_t n, uint32_t times, rota_device *cons
 }
 
 enum { SIZES_MAX = 12, TIMES = 3, MEASUREMENTS_MAX = 4 };
-static const double limit = 1.1, certificate_limit = 3;
+static const double limit = 1.1, certificate_limit = 3, small_limit = 1.6;
 
 static int compare_doubles(const void *left, const void *right) {
     double a = *(const double *)left, b = *(const double *)right;
@@ -383,9 +402,11 @@ static void measure_sizes(const kind *k, rota_device *const *on, costs *io_costs
     io_costs->count = i;
 }
 
-/* Whether the times, which --full alone judges, are within their limits. */
+/* Whether the times are within their limits. */
 static bool is_quick(const kind *k, const costs *c) {
-    return exponent(c->nodes, c->seconds, c->count) <= limit &&
+    const double by_time = exponent(c->nodes, c->seconds, c->count);
+    if (!full) return by_time <= small_limit;
+    return by_time <= limit &&
            (!k->is_usual || c->certificate[c->count - 1] <= certificate_limit * c->seconds[c->count - 1]);
 }
 
@@ -394,18 +415,20 @@ static bool judge(const kind *k, rota_device *const *on) {
     uint32_t measurements = 0;
     do {
         measure_sizes(k, on, &c);
-    } while (++measurements < MEASUREMENTS_MAX && full && !is_quick(k, &c));
-    const double by_edges = exponent(c.nodes, c.edges, c.count), by_bytes = exponent(c.nodes, c.bytes, c.count);
+    } while (++measurements < MEASUREMENTS_MAX && !is_quick(k, &c));
+    const double by_edges = exponent(c.nodes, c.edges, c.count),
+                 by_bytes = exponent(c.nodes, c.bytes, c.count);
     const uint32_t last = c.count - 1;
-    print_message("%-24s edges %.3f, memory %.3f, time %.3f; %.0f edges, %.0f bytes, %.0f ns a node at %.0f; measured "
-                  "%u times\n",
-                  k->name, by_edges, by_bytes, exponent(c.nodes, c.seconds, c.count), c.edges[last] / c.nodes[last],
-                  c.bytes[last] / c.nodes[last], c.seconds[last] / c.nodes[last] * 1e9, c.nodes[last],
-                  measurements * TIMES);
+    print_message(
+        "%-24s edges %.3f, memory %.3f, time %.3f; %.0f edges, %.0f bytes, %.0f ns a node at %.0f; measured "
+        "%u times\n",
+        k->name, by_edges, by_bytes, exponent(c.nodes, c.seconds, c.count), c.edges[last] / c.nodes[last],
+        c.bytes[last] / c.nodes[last], c.seconds[last] / c.nodes[last] * 1e9, c.nodes[last],
+        measurements * TIMES);
     if (k->is_usual)
         print_message("%-24s certificate %.3f, %.2f times the compile\n", "",
                       exponent(c.nodes, c.certificate, c.count), c.certificate[last] / c.seconds[last]);
-    return by_edges <= limit && by_bytes <= limit && (!full || is_quick(k, &c));
+    return by_edges <= limit && by_bytes <= limit && is_quick(k, &c);
 }
 
 static void costs_grow_with_nodes(void **state) {

@@ -377,6 +377,47 @@ static rota_status wait_too_short(victim *v) {
     return status == ROTA_OK ? ROTA_OK : expect(status, ROTA_TIMEOUT); /* likewise */
 }
 
+/* A host node that ends when the gate of it is opened, by whoever of the two comes second. */
+static _Atomic(rota_host_run *) begun;
+static _Atomic bool may_end;
+
+static void end_begun(void) {
+    rota_host_end(atomic_exchange(&begun, NULL), ROTA_OK);
+}
+static rota_status begin_later(void *user, void *const *operands, const uint64_t *bytes, uint32_t count,
+                               rota_host_run *run) {
+    (void)user, (void)operands, (void)bytes, (void)count;
+    atomic_store(&begun, run);
+    if (atomic_load(&may_end)) end_begun();
+    return ROTA_OK;
+}
+static rota_status keep_later(world *w) {
+    (void)w;
+    atomic_store(&may_end, false);
+    return ROTA_OK;
+}
+static rota_status end_later(world *w) {
+    (void)w;
+    atomic_store(&may_end, true);
+    end_begun();
+    return ROTA_OK;
+}
+static rota_status submit_later(victim *v) {
+    static const rota_host_later later = {begin_later, NULL};
+    rota_recorder *recorder;
+    rota_graph *graph;
+    ROTA_TRY(rota_graph_create(NULL, &graph));
+    ROTA_TRY(rota_recorder_open(graph, 1, NULL, &recorder));
+    rota_status status = rota_record_host(recorder, &ROTA_HOST_NODE(.ends_later = &later), NULL);
+    rota_recorder_close(recorder);
+    if (status == ROTA_OK) status = compile(v->w->runtime, v->w->device, graph, &v->plan);
+    rota_graph_release(graph);
+    ROTA_TRY(status);
+    ROTA_TRY(rota_submit(v->plan, NULL, &v->ticket));
+    test_nap_ms(3); /* begun */
+    return ROTA_OK;
+}
+
 /* ---- Room ---- */
 
 /* Somebody came before, and stays away. */
@@ -591,6 +632,7 @@ const situation situations[] = {
     {"wait for another queue", close_gate, submit_behind_another_queue, wait_long, open_gate},
     {"wait to be sequenced", rest_sequencer, submit_one, wait_long, wake_sequencer},
     {"wait past the deadline", close_gate, submit_gate, wait_too_short, open_gate},
+    {"wait for what ends later", keep_later, submit_later, wait_too_short, end_later},
     {"submit after a point, and reach it", NULL, make_timeline, submit_and_signal, NULL},
     {"signal a semaphore", make_semaphore, NULL, signal_semaphore, NULL},
     {"cancel what is held", NULL, submit_held, cancel_held, NULL},

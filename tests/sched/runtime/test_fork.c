@@ -31,6 +31,7 @@ static struct {
     rota_args *args;
     rota_ticket ticket;
     rota_external_timeline *timeline;
+    rota_communicator *communicator;
     rota_graph_file *file; /* prepared; NULL without libcbor */
     char path[64];         /* of its graph's file */
     _Alignas(16) uint32_t memory[WORDS];
@@ -96,6 +97,21 @@ static rota_status call_external_timeline_promise(void) {
 }
 static rota_status call_external_timeline_signal(void) {
     return rota_external_timeline_signal(p.timeline, 1);
+}
+static rota_status call_communicator_open(void) {
+    rota_communicator *made;
+    return rota_communicator_open(p.runtime, &ROTA_COMMUNICATOR_OPTIONS(.transport = "alone"), &made);
+}
+static rota_status call_communicator_open_ranks(void) {
+    rota_communicator *made;
+    return rota_communicator_open_ranks(&p.runtime, 1, NULL, &made);
+}
+static rota_status call_communicator_open_split(void) {
+    rota_communicator *made;
+    return rota_communicator_open_split(p.communicator, 0, 0, NULL, &made);
+}
+static rota_status call_communicator_abort(void) {
+    return rota_communicator_abort(p.communicator, "the child's");
 }
 static rota_status call_stream_signal(void) {
     return rota_stream_signal(p.device, p.memory, p.timeline, 1);
@@ -233,6 +249,10 @@ static const struct {
     CALL(external_timeline_export),
     CALL(external_timeline_promise),
     CALL(external_timeline_signal),
+    CALL(communicator_open),
+    CALL(communicator_open_ranks),
+    CALL(communicator_open_split),
+    CALL(communicator_abort),
     CALL(stream_signal),
     CALL(stream_wait),
     CALL(ticket_cancel),
@@ -291,6 +311,11 @@ static const char *const others[] = {
     "rota_devices_abandoned",
     "rota_external_timeline_release",
     "rota_external_timeline_value",
+    "rota_communicator_rank",
+    "rota_communicator_size",
+    "rota_communicator_name",
+    "rota_communicator_transport",
+    "rota_communicator_close",
     "rota_capture",
     "rota_capture_contents",
     "rota_graph_file_release",
@@ -334,6 +359,7 @@ static void no_call_is_left_out(void **state) {
     assert_true(check_header("sched/submit.h") >= 14);
     assert_true(check_header("sched/plan.h") >= 10);
     assert_true(check_header("sched/embed.h") >= 7);
+    assert_true(check_header("sched/communicator.h") >= 8);
 #ifdef ROTA_HAVE_CBOR
     assert_true(check_header("file/graph_file.h") >= 13);
 #endif
@@ -371,6 +397,8 @@ static void open_all(void) {
     assert_ok(rota_args_set_input(p.args, p.input, p.memory, BYTES, false));
     assert_ok(rota_args_set_output(p.args, p.output, p.memory, BYTES));
     assert_ok(rota_external_timeline_create(p.runtime, NULL, &p.timeline));
+    assert_ok(
+        rota_communicator_open(p.runtime, &ROTA_COMMUNICATOR_OPTIONS(.transport = "alone"), &p.communicator));
     assert_ok(rota_submit(p.plan, p.args, &p.ticket));
     assert_ok(rota_wait(p.ticket, 0));
 }
@@ -395,6 +423,7 @@ static int try_all(int report) {
     rota_buffer_release(p.other);
     rota_graph_release(p.graph);
     rota_external_timeline_release(p.timeline);
+    if (rota_communicator_close(p.communicator, 0) != ROTA_OK) return 8;
     if (rota_runtime_close(p.runtime, 0) != ROTA_OK) return 4;
     /* A runtime of the child's own works. */
     runtime_fixture f;
@@ -436,6 +465,7 @@ static void every_call_says_so(void **state) {
     rota_buffer_release(p.buffer);
     rota_buffer_release(p.other);
     rota_external_timeline_release(p.timeline);
+    assert_ok(rota_communicator_close(p.communicator, 0));
     assert_ok(rota_runtime_close(p.runtime, 0));
 }
 

@@ -1,0 +1,44 @@
+/* The message engine contract: bytes from one rank of a process group to another, in order between two ranks for each
+ * tag, as MPI has them and the threads of one process. Transports of messages (messages.h) are made on one. Internal.
+ *
+ * All calls on one engine come from one thread at a time, and wait for nothing but in close. */
+#ifndef ROTA_EXEC_COMM_ENGINE_H
+#define ROTA_EXEC_COMM_ENGINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/status.h"
+
+typedef struct rota_engine rota_engine;
+/* A message that is under way. */
+typedef void rota_engine_request;
+
+typedef struct rota_engine_vtable {
+    /* The bytes are the engine's until the request is over. */
+    rota_status (*send)(rota_engine *engine, uint32_t to, uint32_t tag, const void *bytes,
+                        uint64_t size_bytes, rota_engine_request **out_request);
+    /* A message of that size at the most. */
+    rota_status (*receive)(rota_engine *engine, uint32_t from, uint32_t tag, void *bytes, uint64_t size_bytes,
+                           rota_engine_request **out_request);
+    /* *out_over: it has ended, well or as the status says, and the request is gone. */
+    rota_status (*test)(rota_engine *engine, rota_engine_request *request, bool *out_over);
+    /* Wants it no more, which is over as soon as the engine can say so, if ever: until then its bytes stay. True: it
+     * was sent, and is taken back: nobody gets it. */
+    bool (*cancel)(rota_engine *engine, rota_engine_request *request);
+    /* Frees it, its last use by this rank, when no message is under way. Where `is_ended_together` it waits for the
+     * other ranks to come to it, which they are about to: for no longer than it takes. */
+    void (*close)(rota_engine *engine);
+} rota_engine_vtable;
+
+/* An engine's struct begins with this. */
+struct rota_engine {
+    const rota_engine_vtable *vtable;
+    const char *kind; /* static */
+    uint32_t rank, size;
+    uint32_t last_tag; /* the highest there is */
+    /* Ranks come to the end together: what was sent can't be taken back, and has to be taken before (drain.c). Else a
+     * message that was cancelled is over. */
+    bool is_ended_together;
+};
+
+#endif

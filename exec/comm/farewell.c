@@ -1,0 +1,251 @@
+/* The end of a transport of messages. Each rank says farewell to each other one once, when it ends with a failure, of
+ * its own or another's, or closes: it will send no more, and take no more, and says how many messages there were. So
+ * who hears it knows whether what is under way can come to its end all the same, since all that it wants of that rank
+ * was sent before, and all that it sends was taken: a farewell may come before what was sent before it.
+ *
+ * A rank that has ended takes nothing more, so what others had sent it may never be wanted, and some engines can't take
+ * a message back. A transport that closes with such ones is left to its group, with its cells, and the last one of the
+ * group has the other ranks take them before the engine ends (drain.c). */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "exec/comm/drain.h"
+#include "exec/comm/messages_parts.h"
+
+enum { PATIENCE_NS = 20000000 /* how long close waits for messages that go by themselves */ };
+
+/* ---- Said and heard ---- */
+
+static void cancel_all(rota_messages *m, rota_engine_request **requests) {
+    rota_engine *engine = m->group->engine;
+    for (uint32_t i = 0; i < m->base.size; i++)
+        if (requests[i]) (void)engine->vtable->cancel(engine, requests[i]);
+}
+
+/* Before the farewell, which has how many were sent. */
+static void take_back(rota_messages *m) {
+    rota_engine *engine = m->group->engine;
+    for (uint32_t i = 0; i < m->base.size; i++)
+        if (m->outs[i] && engine->vtable->cancel(engine, m->outs[i])) m->counts[i].sent--;
+    cancel_all(m, m->ins);
+}
+
+static void say(rota_messages *m, const char *cause, bool is_failure) {
+    rota_messages_end *end = &m->end;
+    rota_engine *engine = m->group->engine;
+    if (end->is_said) return;
+    end->is_said = true;
+    const bool is_in_one =
+        m->now.stage != ROTA_MESSAGES_IDLE && !rota_collective_is_of_two(m->now.collective.kind);
+    for (uint32_t i = 0; i < m->base.size; i++) {
+        if (i == m->base.rank) continue;
+        rota_messages_farewell *own = &end->own[i];
+        own->sent = m->counts[i].sent;
+        own->taken = m->counts[i].taken;
+        own->unfinished = is_in_one ? m->collectives : 0;
+        own->is_failure = is_failure;
+        (void)snprintf(own->cause, sizeof own->cause, "%s", cause);
+        /* Whom it does not reach ends by a deadline of its own. */
+        if (engine->vtable->send(engine, m->members[i], rota_messages_tag(m, ROTA_MESSAGES_END), own,
+                                 sizeof *own, &end->says[i]) != ROTA_OK)
+            end->says[i] = NULL;
+    }
+}
+
+void rota_messages_end_with(rota_messages *m, const char *cause) {
+    rota_messages_end *end = &m->end;
+    if (end->is_over) return;
+    end->is_over = true;
+    if (cause != end->cause) (void)snprintf(end->cause, sizeof end->cause, "%s", cause);
+    take_back(m);
+    say(m, end->cause, true);
+}
+
+bool rota_messages_listen(rota_messages *m, const char **out_cause) {
+    rota_engine *engine = m->group->engine;
+    bool has_failed = false;
+    for (uint32_t i = 0; i < m->base.size; i++) {
+        rota_messages_farewell *heard = &m->end.heard[i];
+        bool is_over = false;
+        if (i == m->base.rank) continue;
+        if (m->end.hears[i]) {
+            const rota_status status = engine->vtable->test(engine, m->end.hears[i], &is_over);
+            if (!is_over) continue;
+            m->end.hears[i] = NULL;
+            m->end.heard_count++;
+            heard->cause[ROTA_MESSAGES_CAUSE - 1] = 0;
+            if (status != ROTA_OK) { /* nothing that it may have meant can be counted on */
+                *heard = (rota_messages_farewell){.is_failure = 1};
+                (void)snprintf(heard->cause, sizeof heard->cause, "%s", rota_last_error());
+            }
+        }
+        if (heard->is_failure && !has_failed) {
+            *out_cause = heard->cause;
+            has_failed = true;
+        }
+    }
+    return has_failed;
+}
+
+/* Whether this rank waits for a message of i's that was not sent, or with one that i did not take. */
+static bool waits_in_vain(const rota_messages *m, uint32_t i) {
+    const rota_messages_farewell *heard = &m->end.heard[i];
+    const rota_messages_counts *counts = &m->counts[i];
+    return (m->ins[i] && counts->taken >= heard->sent) || (m->outs[i] && counts->sent > heard->taken);
+}
+
+const char *rota_messages_hindrance(const rota_messages *m) {
+    const bool is_of_two = rota_collective_is_of_two(m->now.collective.kind);
+    for (uint32_t i = 0; i < m->base.size; i++) {
+        const rota_messages_farewell *heard = &m->end.heard[i];
+        if (m->end.hears[i] || !rota_messages_has_part(m, i)) continue;
+        /* In this very collective: then it ends for all, also for who has all that it wants. */
+        const bool was_in_it = !is_of_two && heard->is_failure && heard->unfinished == m->collectives;
+        if (was_in_it || waits_in_vain(m, i)) return heard->cause;
+    }
+    return NULL;
+}
+
+/* ---- Closing ---- */
+
+static bool are_all_over(rota_messages *m, rota_engine_request **requests) {
+    rota_engine *engine = m->group->engine;
+    bool are_over = true;
+    for (uint32_t i = 0; i < m->base.size; i++) {
+        bool is_over = false;
+        if (!requests[i]) continue;
+        (void)engine->vtable->test(engine, requests[i], &is_over);
+        if (is_over)
+            requests[i] = NULL;
+        else
+            are_over = false;
+    }
+    return are_over;
+}
+
+/* All that this rank sent, or took in a collective. */
+static bool is_sent(rota_messages *m) {
+    bool are_over = are_all_over(m, m->ins);
+    are_over = are_all_over(m, m->outs) && are_over;
+    return are_all_over(m, m->end.says) && are_over;
+}
+
+/* And others' farewells. */
+static bool is_through(rota_messages *m) {
+    const bool is_over = is_sent(m);
+    return are_all_over(m, m->end.hears) && is_over;
+}
+
+static void begin_to_close(rota_messages *m) {
+    char cause[ROTA_MESSAGES_CAUSE];
+    (void)snprintf(cause, sizeof cause, "communicator '%s': rank %u closed it", m->base.name, m->base.rank);
+    m->end.is_closing = true;
+    m->end.patience_ns = rota_deadline_after(PATIENCE_NS);
+    say(m, cause, false); /* unless it has: nothing is under way */
+}
+
+static uint64_t bytes_of(const rota_messages *m) {
+    return sizeof *m + (m->outgoing ? 2 * m->cell_bytes : 0) * m->base.size;
+}
+
+/* Frees those of the group's that are through, but for the last one, by whose closing it ends. Whether all are. */
+static bool are_left_through(rota_messages_group *group, const rota_messages *last) {
+    bool are_through = true;
+    for (rota_messages **link = &group->left; *link;) {
+        rota_messages *m = *link;
+        const bool is_over = is_through(m);
+        are_through = is_over && are_through;
+        if (is_over && m != last) {
+            *link = m->next_left;
+            rota_messages_free(m);
+        } else {
+            link = &m->next_left;
+        }
+    }
+    return are_through;
+}
+
+static uint32_t messages_left(const rota_messages_group *group, rota_drain_message *out_messages) {
+    uint32_t count = 0;
+    for (const rota_messages *m = group->left; m; m = m->next_left)
+        for (uint32_t i = 0; i < m->base.size; i++) {
+            const rota_messages_counts *counts = &m->counts[i];
+            if (m->outs[i] && out_messages)
+                out_messages[count] = (rota_drain_message){m->members[i], (uint32_t)counts->outgoing_tag,
+                                                           counts->outgoing_bytes};
+            count += m->outs[i] != NULL;
+            if (m->end.says[i] && out_messages)
+                out_messages[count] = (rota_drain_message){
+                    m->members[i], rota_messages_tag(m, ROTA_MESSAGES_END), sizeof *m->end.own};
+            count += m->end.says[i] != NULL;
+        }
+    return count;
+}
+
+/* Without memory nobody is asked, and what is left is kept. */
+static void begin_to_drain(rota_messages_group *group) {
+    const uint32_t count = messages_left(group, NULL);
+    rota_drain_message *messages = calloc((size_t)count + 1, sizeof *messages);
+    if (!messages) return;
+    (void)messages_left(group, messages);
+    group->drain = rota_drain_begin(group->engine, messages, count);
+    free(messages);
+}
+
+/* By the last one's closing: true when the engine has ended, or is kept for good with what it may still touch. */
+static bool close_group(rota_messages *last, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
+    rota_messages_group *group = last->group;
+    rota_engine *engine = group->engine;
+    if (!group->is_ending) {
+        group->is_ending = true;
+        for (rota_messages *m = group->left; m; m = m->next_left) cancel_all(m, m->end.hears);
+    }
+    if (!group->drain && engine->is_ended_together) begin_to_drain(group);
+    bool are_through = are_left_through(group, last);
+    if (engine->is_ended_together)
+        are_through = group->drain && rota_drain_go_on(group->drain, are_through) && are_through;
+    if (!are_through) {
+        if (rota_clock_ns() < deadline_ns) return false;
+        for (const rota_messages *m = group->left; m; m = m->next_left) *out_abandoned_bytes += bytes_of(m);
+        if (group->drain) *out_abandoned_bytes += rota_drain_bytes(group->drain);
+        return true;
+    }
+    if (group->drain) rota_drain_free(group->drain);
+    engine->vtable->close(engine);
+    rota_messages_free(last);
+    free(group);
+    return true;
+}
+
+/* It is the group's from then on, until others have closed theirs, too: what they say then has a receive, and does not
+ * stay with the engine. Cells are only needed where something of them is under way. */
+static void leave(rota_messages *m, bool is_over) {
+    m->end.is_left = true;
+    m->next_left = m->group->left;
+    m->group->left = m;
+    m->group->users--;
+    if (!is_over) return;
+    free(m->outgoing);
+    free(m->incoming);
+    m->outgoing = m->incoming = NULL;
+}
+
+bool rota_messages_close(rota_transport *transport, uint64_t deadline_ns, uint64_t *out_abandoned_bytes) {
+    rota_messages *m = (rota_messages *)(void *)transport;
+    rota_messages_group *group = m->group;
+    *out_abandoned_bytes = 0;
+    if (!m->end.is_closing) begin_to_close(m);
+    if (!m->end.is_left) {
+        const bool is_over = is_sent(m);
+        if (!is_over && rota_clock_ns() < m->end.patience_ns) return false;
+        if (!is_over) cancel_all(m, m->end.says);
+        leave(m, is_over);
+        if (group->users) {
+            (void)are_left_through(group, NULL);
+            return true;
+        }
+    }
+    return close_group(m, deadline_ns, out_abandoned_bytes);
+}

@@ -1,0 +1,344 @@
+/* A transport made of messages. A collective's life: post says what this rank is about to do to all who take part; when
+ * all have said so and mean the same, rounds.c moves the bytes. Whoever finds that something is wrong tells all others
+ * in one message each, which every transport listens for, and all end with the same sentence (farewell.c).
+ *
+ * Messages go out of cells of the transport's own and come into them: what a rank that was given up still sends, or an
+ * engine still reads, is never the caller's memory. */
+#include "exec/comm/messages.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "exec/comm/messages_parts.h"
+
+enum {
+    CELL_BYTES = 256 * 1024,
+    CELLS_BYTES = 16 * 1024 * 1024, /* of all ranks' */
+    CELL_LEAST = 4096,
+    LOOKS_PER_LISTEN = 16, /* of progress: others' ends come seldom */
+    STOPPED_NS =
+        100000000u /* who was not looked at for so long was stopped, and not at rest between two looks */
+};
+
+static rota_messages *messages_of(rota_transport *transport) {
+    return (rota_messages *)(void *)transport;
+}
+
+static void abort_transport(rota_transport *transport, const char *cause) {
+    rota_messages_end_with(messages_of(transport), cause);
+}
+
+/* ---- Messages ---- */
+
+rota_status rota_messages_exchange(rota_messages *m, rota_messages_channel channel, uint32_t i,
+                                   const void *from, uint64_t from_bytes, void *to, uint64_t to_bytes) {
+    rota_engine *engine = m->group->engine;
+    rota_messages_counts *counts = &m->counts[i];
+    const uint32_t tag = rota_messages_tag(m, channel);
+    if (to_bytes) {
+        ROTA_TRY(engine->vtable->receive(engine, m->members[i], tag, to, to_bytes, &m->ins[i]));
+        m->now.pending++;
+    }
+    if (from_bytes) {
+        ROTA_TRY(engine->vtable->send(engine, m->members[i], tag, from, from_bytes, &m->outs[i]));
+        m->now.pending++;
+        counts->sent++;
+        counts->outgoing_tag = tag;
+        counts->outgoing_bytes = from_bytes;
+    }
+    return ROTA_OK;
+}
+
+static rota_status test_all(rota_messages *m, bool *out_moved) {
+    rota_engine *engine = m->group->engine;
+    for (uint32_t i = 0; i < m->base.size && m->now.pending; i++) {
+        for (uint32_t out = 0; out < 2; out++) {
+            rota_engine_request **request = out ? &m->outs[i] : &m->ins[i];
+            bool is_over = false;
+            if (!*request) continue;
+            const rota_status status = engine->vtable->test(engine, *request, &is_over);
+            if (is_over) {
+                *request = NULL;
+                m->now.pending--;
+                *out_moved = true;
+                if (!out && status == ROTA_OK) m->counts[i].taken++;
+            }
+            ROTA_TRY(status);
+        }
+    }
+    return ROTA_OK;
+}
+
+/* ---- A collective ---- */
+
+static void announce_to_all(rota_messages *m) {
+    const rota_collective *c = &m->now.collective;
+    const bool is_of_two = rota_collective_is_of_two(c->kind);
+    uint64_t *counter = !is_of_two                        ? &m->collectives
+                        : c->kind == ROTA_COLLECTIVE_SEND ? &m->sent[c->peer]
+                                                          : &m->received[c->peer];
+    rota_announcement *own = &m->announced[m->base.rank];
+    rota_announce(c, ++*counter, own);
+    rota_status status = ROTA_OK;
+    for (uint32_t i = 0; i < m->base.size && status == ROTA_OK; i++)
+        if (rota_messages_has_part(m, i))
+            status = rota_messages_exchange(m, ROTA_MESSAGES_AGREE, i, own, sizeof *own, &m->announced[i],
+                                            sizeof *own);
+    if (status != ROTA_OK) rota_messages_end_with(m, rota_last_error());
+}
+
+static void post(rota_transport *transport, const rota_collective *collective) {
+    rota_messages *m = messages_of(transport);
+    const char *cause;
+    /* While nothing is under way: this rank was in none then. */
+    if (!m->end.is_over && rota_messages_listen(m, &cause)) rota_messages_end_with(m, cause);
+    const uint64_t now = rota_clock_ns();
+    m->now = (rota_messages_now){
+        .collective = *collective, .stage = ROTA_MESSAGES_AGREES, .moved_ns = now, .looked_ns = now};
+    m->end.looks = 0;
+    if (!m->end.is_over) announce_to_all(m);
+}
+
+/* In ascending order of ranks, so that all come to the same sentence. */
+static bool do_all_agree(rota_messages *m) {
+    char cause[ROTA_MESSAGES_CAUSE];
+    const bool is_of_two = rota_collective_is_of_two(m->now.collective.kind);
+    const uint32_t self = m->base.rank, peer = m->now.collective.peer;
+    const uint32_t first = !is_of_two ? 0 : self < peer ? self : peer;
+    for (uint32_t i = first + 1; i < m->base.size; i++) {
+        if (i != self && !rota_messages_has_part(m, i)) continue;
+        if (rota_announcements_agree(m->base.name, first, &m->announced[first], i, &m->announced[i], cause,
+                                     sizeof cause))
+            continue;
+        rota_messages_end_with(m, cause);
+        return false;
+    }
+    return true;
+}
+
+/* Who keeps this one waiting, where nothing moved for too long. */
+static void give_up(rota_messages *m) {
+    char cause[ROTA_MESSAGES_CAUSE], what[192], who[128] = "";
+    size_t used = 0;
+    uint32_t missing = 0;
+    for (uint32_t i = 0; i < m->base.size; i++) {
+        if (!m->ins[i] && !m->outs[i]) continue;
+        if (missing++ < 8 && used < sizeof who)
+            used += (size_t)snprintf(who + used, sizeof who - used, "%s%u", used ? ", " : "", i);
+    }
+    rota_announcement_describe(&m->announced[m->base.rank], what, sizeof what);
+    (void)snprintf(
+        cause, sizeof cause, "communicator '%s': rank %u waited %.1f s at %s for rank%s %s%s, which %s",
+        m->base.name, m->base.rank, (double)m->base.timeout_ns * 1e-9, what, missing > 1 ? "s" : "", who,
+        missing > 8 ? " and more" : "",
+        m->now.stage == ROTA_MESSAGES_AGREES ? "did not come to it" : "came to it and then stopped");
+    rota_messages_end_with(m, cause);
+}
+
+static rota_status over(rota_messages *m, bool *out_over) {
+    *out_over = true;
+    m->now.stage = ROTA_MESSAGES_IDLE;
+    return m->end.is_over ? rota_fail(ROTA_NODE_FAILED, "%s", m->end.cause) : ROTA_OK;
+}
+
+static void go_on(rota_messages *m, bool *out_over) {
+    rota_status status = ROTA_OK;
+    if (m->now.stage == ROTA_MESSAGES_MOVES) {
+        status = rota_rounds_go_on(m, out_over);
+    } else if (do_all_agree(m)) {
+        m->now.stage = ROTA_MESSAGES_MOVES;
+        status = rota_rounds_begin(m, out_over);
+    }
+    if (status != ROTA_OK) rota_messages_end_with(m, rota_last_error());
+}
+
+/* Nothing moved for as long as others are given. What another one said goes before. */
+static void expire(rota_messages *m) {
+    const char *cause;
+    if (rota_messages_listen(m, &cause))
+        rota_messages_end_with(m, cause);
+    else
+        give_up(m);
+}
+
+static rota_status progress(rota_transport *transport, bool *out_over, bool *out_moved) {
+    rota_messages *m = messages_of(transport);
+    bool is_done = false;
+    const char *cause;
+    *out_over = *out_moved = false;
+    const uint64_t now = rota_clock_ns(), unseen_ns = now - m->now.looked_ns;
+    /* This process was stopped itself: others are given their time from now on. */
+    if (unseen_ns > m->base.timeout_ns / 4 && unseen_ns > STOPPED_NS) m->now.moved_ns = now;
+    m->now.looked_ns = now;
+    if (m->now.stage == ROTA_MESSAGES_IDLE || m->end.is_over) return over(m, out_over);
+    if (m->end.looks++ % LOOKS_PER_LISTEN == 0) (void)rota_messages_listen(m, &cause);
+    /* After that: what came before a farewell is taken before it is looked at. */
+    if (test_all(m, out_moved) != ROTA_OK) {
+        rota_messages_end_with(m, rota_last_error());
+    } else if (m->now.pending == 0) {
+        go_on(m, &is_done);
+        *out_moved = true;
+    }
+    if (!is_done && !m->end.is_over && m->end.heard_count && (cause = rota_messages_hindrance(m)))
+        rota_messages_end_with(m, cause);
+    if (!is_done && !m->end.is_over && !*out_moved && now - m->now.moved_ns > m->base.timeout_ns) expire(m);
+    if (*out_moved) m->now.moved_ns = now;
+    return is_done || m->end.is_over ? over(m, out_over) : ROTA_OK;
+}
+
+/* ---- Life ---- */
+
+void rota_messages_free(rota_messages *m) {
+    free(m->members);
+    free(m->sent);
+    free(m->received);
+    free(m->announced);
+    free(m->outgoing);
+    free(m->incoming);
+    free(m->sources);
+    free(m->outs);
+    free(m->ins);
+    free(m->counts);
+    free(m->end.own);
+    free(m->end.heard);
+    free(m->end.hears);
+    free(m->end.says);
+    free(m->split.all);
+    free(m);
+}
+
+static void split(rota_transport *transport, uint32_t color, uint32_t key);
+static rota_status take_split(rota_transport *transport, const char *name, rota_transport **out_transport);
+static const rota_transport_vtable vtable = {post,  progress,   abort_transport,
+                                             split, take_split, rota_messages_close};
+
+static bool make_room(rota_messages *m, uint32_t size) {
+    const uint64_t share = CELLS_BYTES / size;
+    m->cell_bytes = share / CELL_LEAST * CELL_LEAST;
+    if (m->cell_bytes > CELL_BYTES) m->cell_bytes = CELL_BYTES;
+    if (m->cell_bytes < CELL_LEAST) m->cell_bytes = CELL_LEAST;
+    m->members = calloc(size, sizeof *m->members);
+    m->sent = calloc(size, sizeof *m->sent);
+    m->received = calloc(size, sizeof *m->received);
+    m->announced = calloc(size, sizeof *m->announced);
+    m->outgoing = malloc(m->cell_bytes * size);
+    m->incoming = malloc(m->cell_bytes * size);
+    m->sources = calloc(size, sizeof *m->sources);
+    m->outs = calloc(size, sizeof *m->outs);
+    m->ins = calloc(size, sizeof *m->ins);
+    m->counts = calloc(size, sizeof *m->counts);
+    m->end.own = calloc(size, sizeof *m->end.own);
+    m->end.heard = calloc(size, sizeof *m->end.heard);
+    m->end.hears = calloc(size, sizeof *m->end.hears);
+    m->end.says = calloc(size, sizeof *m->end.says);
+    return m->members && m->sent && m->received && m->announced && m->outgoing && m->incoming && m->sources &&
+           m->outs && m->ins && m->counts && m->end.own && m->end.heard && m->end.hears && m->end.says;
+}
+
+/* `members` NULL: all ranks of the engine. */
+static rota_status make(rota_messages_group *group, const char *name, uint32_t number, uint32_t rank,
+                        uint32_t size, const uint32_t *members, rota_messages **out_messages) {
+    rota_engine *engine = group->engine;
+    rota_messages *m = calloc(1, sizeof *m);
+    if (!m || !make_room(m, size)) {
+        if (m) rota_messages_free(m);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory for the messages of %u ranks",
+                         name, size);
+    }
+    m->base = (rota_transport){.vtable = &vtable, .kind = engine->kind, .rank = rank, .size = size};
+    (void)snprintf(m->base.name, sizeof m->base.name, "%s", name);
+    m->group = group;
+    m->number = number;
+    for (uint32_t i = 0; i < size; i++) m->members[i] = members ? members[i] : i;
+    group->users++;
+    rota_status status = ROTA_OK;
+    for (uint32_t i = 0; i < size && status == ROTA_OK; i++)
+        if (i != rank)
+            status = engine->vtable->receive(engine, m->members[i], rota_messages_tag(m, ROTA_MESSAGES_END),
+                                             &m->end.heard[i], sizeof m->end.heard[i], &m->end.hears[i]);
+    if (status != ROTA_OK)
+        rota_messages_end_with(m, rota_last_error()); /* as if it had ended at once, which is said to all */
+    *out_messages = m;
+    return ROTA_OK;
+}
+
+rota_status rota_messages_open(rota_engine *engine, const char *name, uint64_t timeout_ns,
+                               rota_transport **out_transport) {
+    rota_messages_group *group = calloc(1, sizeof *group);
+    rota_messages *m = NULL;
+    rota_status status = rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory", name);
+    if (group) {
+        group->engine = engine;
+        status = make(group, name, 0, engine->rank, engine->size, NULL, &m);
+    }
+    if (status != ROTA_OK) {
+        free(group);
+        engine->vtable->close(engine);
+        return status;
+    }
+    m->base.timeout_ns = timeout_ns;
+    *out_transport = &m->base;
+    return ROTA_OK;
+}
+
+/* ---- Split ---- */
+
+/* An all_gather of what each rank wants, and of a number that this rank gives to no other group: taken here, before
+ * another split can be under way. */
+static void split(rota_transport *transport, uint32_t color, uint32_t key) {
+    rota_messages *m = messages_of(transport);
+    free(m->split.all);
+    m->split.all = calloc(m->base.size, sizeof *m->split.all);
+    m->split.own = (rota_messages_wish){color, key, ++m->group->reserved};
+    const rota_collective gather = {.kind = ROTA_COLLECTIVE_ALL_GATHER,
+                                    .type = ROTA_COLLECTIVE_U32,
+                                    .count = sizeof m->split.own / sizeof(uint32_t),
+                                    .input = &m->split.own,
+                                    .output = m->split.all,
+                                    .name = "split"};
+    if (!m->split.all) rota_messages_end_with(m, "no host memory for a split");
+    post(transport, &gather);
+}
+
+/* Ranks of `color`, by key and then by rank. Returns how many; *out_own: which of them this one is. */
+static uint32_t gather_group(const rota_messages *m, uint32_t color, uint32_t *out_members,
+                             uint32_t *out_own) {
+    uint32_t count = 0;
+    *out_own = 0;
+    for (uint32_t i = 0; i < m->base.size; i++) {
+        if (m->split.all[i].color != color) continue;
+        uint32_t position = count++;
+        for (; position > 0 && m->split.all[out_members[position - 1]].key > m->split.all[i].key; position--)
+            out_members[position] = out_members[position - 1];
+        out_members[position] = i;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (out_members[i] == m->base.rank) *out_own = i;
+    return count;
+}
+
+static rota_status take_split(rota_transport *transport, const char *name, rota_transport **out_transport) {
+    rota_messages *m = messages_of(transport);
+    const rota_engine *engine = m->group->engine;
+    uint32_t *members = calloc(m->base.size, sizeof *members), own = 0;
+    if (!members) return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory for a split", name);
+    const uint32_t size = gather_group(m, m->split.own.color, members, &own);
+    const uint64_t reserved = m->split.all[members[0]].reserved;
+    for (uint32_t i = 0; i < size; i++) members[i] = m->members[members[i]];
+    const uint64_t number = reserved * engine->size + members[0];
+    rota_messages *made = NULL;
+    /* All of the group come to the same here. */
+    const bool has_tags = (number + 1) * ROTA_MESSAGES_CHANNELS - 1 <= engine->last_tag;
+    const rota_status status =
+        has_tags ? make(m->group, name, (uint32_t)number, own, size, members, &made)
+                 : rota_fail(ROTA_UNSUPPORTED,
+                             "communicator '%s': split %llu of %u ranks; '%s' has tags for no more", name,
+                             (unsigned long long)reserved, engine->size, engine->kind);
+    free(members);
+    if (status != ROTA_OK) return status;
+    made->base.timeout_ns = m->base.timeout_ns;
+    *out_transport = &made->base;
+    return ROTA_OK;
+}

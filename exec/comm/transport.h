@@ -1,0 +1,61 @@
+/* The transport contract: a group of ranks, as one of them sees it, which carries out collectives between them.
+ * Internal; not installed.
+ *
+ * All calls on one transport, and on those that were split from it, come from one thread at a time, its owner's. None
+ * waits: a collective is posted, and gets on whenever `progress` is called. One is under way at a time; who
+ * calls keeps the order, which is that of the records and the same on all ranks.
+ *
+ * Before any byte of a collective moves the ranks compare what they are about to do: kind, type, count and name. Where
+ * they differ, all ranks end it with the same sentence, and the transport with it. A rank that does not come, or sends
+ * nothing, for timeout_ns ends it, too. From then on everything posted fails with that sentence.
+ *
+ * Memory of the caller's is touched during calls alone: nothing that comes late writes or reads it (P1). A result is
+ * the same, bit for bit, in every run with as many ranks, and on every transport of messages: elements are combined in
+ * ascending order of ranks.
+ *
+ * Transports that work in stream order (NCCL) keep the same table: `post` puts the collective on the node's stream, and
+ * `progress` looks at its event. */
+#ifndef ROTA_EXEC_COMM_TRANSPORT_H
+#define ROTA_EXEC_COMM_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/status.h"
+#include "exec/collective_kinds.h"
+
+typedef struct rota_transport rota_transport;
+
+typedef struct rota_transport_vtable {
+    /* Begins a collective; its memory is the transport's until it is over. Errors come from `progress`. */
+    void (*post)(rota_transport *transport, const rota_collective *collective);
+    /* Gets on. *out_over: the collective has ended, as the status says; else OK. *out_moved: something came or went,
+     * and another look soon is worth it. */
+    rota_status (*progress)(rota_transport *transport, bool *out_over, bool *out_moved);
+    /* Ends it for all ranks, with this sentence: what is under way, and all that comes. Again: nothing. */
+    void (*abort)(rota_transport *transport, const char *cause);
+    /* Begins a split, as a collective of its own, which `progress` ends: ranks of one colour become a group, in the
+     * order of their keys, and of equal ones of their ranks. */
+    void (*split)(rota_transport *transport, uint32_t color, uint32_t key);
+    /* After a split that ended well: the group's, with a timeout and a name of its own; closed like any other. */
+    rota_status (*take_split)(rota_transport *transport, const char *name, rota_transport **out_transport);
+    /* Gets on with closing it; what is under way has been aborted or is over. True: it is closed and gone. Others are
+     * told, and what they want of this rank from then on fails with that. Waits for nobody, but for the last one of a
+     * process's, which waits for the other ranks to come to their last one where the library must (MPI_Finalize): it
+     * is not over before, or before the deadline has passed. What others may still write then is kept for good, and
+     * *out_abandoned_bytes, set where it returns true, says how much. */
+    bool (*close)(rota_transport *transport, uint64_t deadline_ns, uint64_t *out_abandoned_bytes);
+} rota_transport_vtable;
+
+/* A transport's struct begins with this. */
+struct rota_transport {
+    const rota_transport_vtable *vtable;
+    const char *kind; /* "mpi", "threads"; static */
+    char name[64];    /* of the communicator, for sentences */
+    uint32_t rank, size;
+    uint64_t timeout_ns; /* counted from what moved last */
+};
+
+/* Closes it at once, and naps meanwhile: for who has nothing else to do. */
+void rota_transport_close(rota_transport *transport, uint64_t deadline_ns, uint64_t *out_abandoned_bytes);
+
+#endif

@@ -1,0 +1,13 @@
+/* Inside of a run of a host node that ends later. Internal; not installed. */
+#ifndef ROTA_GRAPH_HOST_RUN_H
+#define ROTA_GRAPH_HOST_RUN_H
+
+#include "graph/graph.h"
+
+/* An executor's own struct for it begins with this. */
+struct rota_host_run {
+    /* Any thread, once. `message` is copied; "" of ROTA_OK. */
+    void (*end)(rota_host_run *run, rota_status status, const char *message);
+};
+
+#endif

@@ -1,0 +1,91 @@
+/* Communicators: several ranks, each a process of its own or a part of one, that run graphs with collectives between
+ * them (ops/ops_collective.h).
+ *
+ * A communicator is a resource that each collective on it writes. So any two collectives on one are ordered by hazards,
+ * in the order of the records and submissions, as two writes of a buffer are, and everything else overlaps with them as
+ * its own hazards allow. Ranks that record and submit the same collectives in the same order can't come to a deadlock;
+ * where those of one communicator are not the same, all of its ranks get an error that names the first node that
+ * differs.
+ *
+ * The order is that of the collectives of all communicators together, in which all ranks that share any of them record
+ * and submit. Submissions of different communicators in different orders pass one another while few are under way, but
+ * there is no promise: inside a graph any node may have to wait for one recorded before it, and with many chains of
+ * submissions under way some wait for others. Ranks that come to wait for each other in a circle are told so by the
+ * timeout.
+ *
+ * Collectives are nodes of the CPU device: a plan for a GPU brings what they read to the host and back. No thread of a
+ * device waits in one: a thread of the communicator's has the messages.
+ *
+ * What has gone wrong once has for good: a mismatch, a rank that does not come, or one that left a collective out since
+ * what it reads had failed, ends the communicator on all ranks, with one sentence for all, and each later collective
+ * on it fails with that. Open another one, or split, when all are well again. */
+#ifndef ROTA_SCHED_COMMUNICATOR_H
+#define ROTA_SCHED_COMMUNICATOR_H
+
+#include "../base/sized.h"
+#include "../exec/collective.h"
+#include "runtime.h"
+
+typedef struct rota_communicator rota_communicator;
+
+typedef struct rota_communicator_options {
+    size_t struct_size; /* sizeof, by ROTA_COMMUNICATOR_OPTIONS() */
+    const char *name;   /* for messages, cut at 63 characters; NULL: "world" */
+    /* What carries the bytes. "mpi": MPI_COMM_WORLD, between processes that mpirun or srun started. "alone": one rank,
+     * this one. NULL: "mpi" in a process that was started so, else "alone". Where torchrun or srun says that there are
+     * several, and MPI was not told of them, both but "alone" are UNSUPPORTED. */
+    const char *transport;
+    /* How long a collective waits for another rank that neither comes nor sends; and how long opening waits for all
+     * ranks. 0: 20 s, less than a runtime's 30, so that who waits for the ticket is told which rank it was. */
+    uint64_t timeout_ns;
+} rota_communicator_options;
+#define ROTA_COMMUNICATOR_OPTIONS(...) ROTA_SIZED(rota_communicator_options, __VA_ARGS__)
+
+/* Opens this process's rank of all ranks, and the runtime's CPU device. All ranks call it; it waits for them, up to the
+ * timeout. `options` may be NULL. The caller owns the communicator, and closes it before the runtime. With MPI: it is
+ * initialised by a thread of rota's, unless the application has done so, with MPI_THREAD_MULTIPLE, and finalised when
+ * the last communicator of the process closes; then it cannot be opened again. UNSUPPORTED: the transport is not there,
+ * and what is missing; WRONG_STATE: the process's ranks are open already, or MPI was finalised; TIMEOUT; SYSTEM: what
+ * MPI says. May block. */
+ROTA_API rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicator_options *options,
+                                            rota_communicator **out_communicator);
+
+/* Ranks of one process: `size` of them at once, rank i on runtimes[i], of which no two are the same (a rank waits for
+ * others while work of one order does). For tests, and for what is to run on one machine without MPI.
+ * `options->transport` is NULL. INVALID_ARGUMENT; errors of rota_device_open; OUT_OF_MEMORY, SYSTEM. May block. */
+ROTA_API rota_status rota_communicator_open_ranks(rota_runtime *const *runtimes, uint32_t size,
+                                                  const rota_communicator_options *options,
+                                                  rota_communicator **out_communicators);
+
+/* Wait-free, until it is closed. Of NULL 0 and "". */
+ROTA_API uint32_t rota_communicator_rank(const rota_communicator *communicator);
+ROTA_API uint32_t rota_communicator_size(const rota_communicator *communicator);
+ROTA_API const char *rota_communicator_name(const rota_communicator *communicator);
+/* "mpi", "threads" or "alone". Static storage. */
+ROTA_API const char *rota_communicator_transport(const rota_communicator *communicator);
+
+#define ROTA_COMMUNICATOR_NO_COLOR UINT32_MAX
+
+/* The ranks that give the same colour become a communicator of their own, in ascending order of their keys, and of
+ * equal ones of their ranks. All ranks call it, between the same submissions: it waits for the collectives that were
+ * submitted, and then for the other ranks. ROTA_COMMUNICATOR_NO_COLOR: of none, *out_communicator is NULL. It has the
+ * timeout of the one it comes from, but neither depends on the other. NODE_FAILED, with what has ended the
+ * communicator, or differs on another rank; TIMEOUT, WRONG_STATE (closed), OUT_OF_MEMORY. May block. */
+ROTA_API rota_status rota_communicator_open_split(rota_communicator *communicator, uint32_t color,
+                                                  uint32_t key, const char *name,
+                                                  rota_communicator **out_communicator);
+
+/* Ends the communicator on all ranks, with this sentence: what is under way fails on each, but where this rank has done
+ * its part of it, and so does what comes. Without it the others learn of a rank that gives up only when they have
+ * waited for it. INVALID_ARGUMENT, WRONG_STATE (closed), TIMEOUT. May block for moments. */
+ROTA_API rota_status rota_communicator_abort(rota_communicator *communicator, const char *cause);
+
+/* Closes this rank: collectives of it that are under way fail, on all ranks, and so does each that comes, here with
+ * WRONG_STATE, elsewhere with a sentence that says so. Graphs and plans that name it may live on. The last one of MPI's
+ * in a process waits for all other ranks to close their last one (MPI_Finalize); others of the process go on meanwhile.
+ * Ends at its deadline: TIMEOUT, and what a rank that does not answer may still touch is kept for good. `timeout_ns` 0:
+ * the communicator's. No other call on it may be running. In a child after a fork, where each other call is
+ * WRONG_STATE, it only frees. NULL is ignored. */
+ROTA_API rota_status rota_communicator_close(rota_communicator *communicator, uint64_t timeout_ns);
+
+#endif

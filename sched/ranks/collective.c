@@ -1,0 +1,118 @@
+/* Collectives as nodes: host nodes that end later. A worker posts one and goes on; the communicator's thread ends it.
+ */
+#include "sched/collectives.h"
+
+#include <stdio.h>
+
+#include "base/given.h"
+#include "graph/graph_internal.h" /* IWYU pragma: keep */
+#include "sched/ranks/parts.h"
+
+struct rota_listed_collectives {
+    rota_listed_collectives *next;
+    const rota_communicator *communicator;
+    uint32_t count; /* of the lane's so far */
+};
+
+/* As recorded, in the lane's memory. Operand 0 is the token. */
+typedef struct recorded {
+    rota_communicator *communicator;
+    rota_collective collective;
+    const rota_listed_collectives *list; /* the lane's, of all ranks'; whole once the lane is closed */
+    uint8_t input, output;               /* operands; 0: none */
+} recorded;
+
+/* Shows the thread what was posted. From the store that posted it on the run may end, the communicator be closed and
+ * the token be given back, so who posts has a reference of its own. */
+static void notify_and_release(rota_communicator *communicator) {
+    rota_communicator_notify(communicator);
+    rota_communicator_release(communicator);
+}
+
+static rota_status begin(void *user, void *const *operands, const uint64_t *operand_bytes,
+                         uint32_t operand_count, rota_host_run *run) {
+    const recorded *node = user;
+    rota_posted *posted = &node->communicator->posted;
+    (void)operand_bytes, (void)operand_count;
+    /* Each collective writes the token, so the one before has ended: on this runtime its node is complete, and its run
+     * was taken. */
+    if (ra_load_acquire(&posted->run))
+        return rota_fail(ROTA_INTERNAL, "communicator '%s': '%s' begins while another collective does",
+                         node->communicator->name, node->collective.name);
+    posted->collective = node->collective;
+    posted->collective.position.list_count = node->list->count;
+    if (node->input) posted->collective.input = operands[node->input];
+    if (node->output) posted->collective.output = operands[node->output];
+    rota_communicator *communicator = rota_communicator_retain(node->communicator);
+    ra_store_release(&posted->run, run); /* pairs with the exchange in begin_next */
+    notify_and_release(communicator);
+    return ROTA_OK;
+}
+
+static void skipped(void *user) {
+    const recorded *node = user;
+    rota_posted *posted = &node->communicator->posted;
+    /* Nodes of a communicator come one after the other, so nobody else writes here; the name is copied, since the graph
+     * may be gone when it is read. */
+    if (ra_load_acquire(&posted->left_out)) return;
+    (void)snprintf(posted->left_out_name, sizeof posted->left_out_name, "%s", node->collective.name);
+    rota_communicator *communicator = rota_communicator_retain(node->communicator);
+    ra_store_release(&posted->left_out, 1); /* pairs with the load in begin_next */
+    notify_and_release(communicator);
+}
+
+static const rota_host_later later = {begin, skipped};
+
+/* ---- The lists ---- */
+
+/* The lane's list. A graph's nodes keep the communicator's token and so the communicator: no other one has its address.
+ * NULL: no memory. */
+static rota_listed_collectives *list_of(rota_recorder *recorder, const rota_communicator *communicator) {
+    rota_listed_collectives *list = recorder->collectives;
+    while (list && list->communicator != communicator) list = list->next;
+    if (list || !(list = rota_arena_alloc(&recorder->arena, sizeof *list, 8))) return list;
+    *list = (rota_listed_collectives){.next = recorder->collectives, .communicator = communicator};
+    recorder->collectives = list;
+    return list;
+}
+
+static bool is_same(const rota_access *a, const rota_access *b) {
+    return a->buffer == b->buffer && a->offset_bytes == b->offset_bytes && a->size_bytes == b->size_bytes;
+}
+
+rota_status rota_record_collective(rota_recorder *recorder, const rota_collective_node *node) {
+    ROTA_GIVEN(recorder);
+    ROTA_GIVEN(node->communicator);
+    rota_communicator *communicator = node->communicator;
+    if (ra_load_acquire(&communicator->posted.is_closed))
+        return rota_fail(ROTA_WRONG_STATE, "%s '%s': communicator '%s' is closed",
+                         rota_collective_kind_text(node->collective.kind), node->collective.name,
+                         communicator->name);
+    rota_listed_collectives *list = list_of(recorder, communicator);
+    recorded *made = list ? rota_arena_alloc(&recorder->arena, sizeof *made, 8) : NULL;
+    if (!made)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "%s '%s': no host memory",
+                         rota_collective_kind_text(node->collective.kind), node->collective.name);
+    *made = (recorded){.communicator = communicator, .collective = node->collective, .list = list};
+    made->collective.position = (rota_collective_position){
+        .graph = recorder->graph->name, .lane = recorder->name, .index = list->count + 1};
+    rota_access accesses[3] = {{communicator->token, 0, ROTA_WHOLE, ROTA_READWRITE}};
+    uint32_t count = 1;
+    if (node->input.buffer) {
+        made->input = (uint8_t)count;
+        accesses[count++] = node->input;
+    }
+    if (node->output.buffer && node->input.buffer && is_same(&node->input, &node->output)) {
+        made->output = made->input;
+        accesses[made->input].mode = ROTA_READWRITE;
+    } else if (node->output.buffer) {
+        made->output = (uint8_t)count;
+        accesses[count++] = node->output;
+    }
+    const rota_host_node host =
+        ROTA_HOST_NODE(.user = made, .name = node->collective.name, .accesses = accesses,
+                       .access_count = count, .ends_later = &later);
+    ROTA_TRY(rota_record_host(recorder, &host, NULL));
+    list->count += !rota_collective_is_of_two(made->collective.kind);
+    return ROTA_OK;
+}

@@ -1,0 +1,536 @@
+/* A communicator's life, and what its thread does with what is posted.
+ *
+ * Whose memory it is: the application has one reference until it closes, the token's memory is in the struct, so the
+ * runtime gives the second one back when no graph, plan or submission names the token any more, and a look that is
+ * queued has one, so that the thread never gets what is gone. */
+#include "sched/communicator.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/given.h"
+#include "base/sized_copy.h"
+#include "exec/comm/messages.h"
+#include "exec/comm/mpi_engine.h"
+#include "exec/comm/threads.h"
+#include "sched/embed.h"
+#include "sched/ranks/parts.h"
+
+static const uint64_t default_timeout_ns = 20000000000u;
+static const uint64_t answer_late_ns =
+    100000000u; /* how long the thread may take for the answer after a deadline */
+static const uint64_t answer_ns = 5000000000u; /* how long the thread may take for what waits for nobody */
+
+/* ---- What is posted ---- */
+
+void rota_communicator_release(rota_communicator *communicator) {
+    if (ra_fetch_sub_acq_rel(&communicator->references, 1) != 1) return; /* pairs with itself */
+    rota_rank_thread_release(communicator->thread);
+    free(communicator);
+}
+
+void rota_communicator_notify(rota_communicator *communicator) {
+    /* Pairs with the exchange in look_at_posted: if a look is queued still, it sees what was posted before this. */
+    if (ra_exchange_acq_rel(&communicator->posted.is_queued, 1)) return;
+    rota_rank_thread_call(communicator->thread, &rota_communicator_retain(communicator)->posted.look);
+}
+
+/* Neither closed nor about to be. */
+static bool is_open(const rota_under_way *own) {
+    return own->transport && !own->close;
+}
+
+static rota_status fail_closed(const rota_communicator *c) {
+    return rota_fail(ROTA_WRONG_STATE, "communicator '%s' is closed on rank %u", c->name, c->rank);
+}
+
+/* Begins what is posted, if nothing is under way. True: something is. */
+static bool begin_next(rota_communicator *c) {
+    rota_under_way *own = &c->under_way;
+    if (ra_load_acquire(&c->posted.left_out) && is_open(own)) { /* pairs with the store in skipped */
+        char cause[320];
+        (void)snprintf(cause, sizeof cause,
+                       "communicator '%s': rank %u left out its node '%s', since what that depends on has "
+                       "failed there or "
+                       "it was cancelled",
+                       c->name, c->rank, c->posted.left_out_name);
+        own->transport->vtable->abort(own->transport, cause);
+    }
+    if (own->run || own->split) return true;
+    rota_host_run *run = ra_exchange_acq_rel(&c->posted.run, NULL); /* pairs with the store in begin */
+    if (!run) return false;
+    if (!is_open(own) || ra_load_acquire(&c->posted.is_closed)) {
+        rota_host_end(run, fail_closed(c));
+        return false;
+    }
+    own->run = run;
+    own->transport->vtable->post(own->transport, &c->posted.collective);
+    return true;
+}
+
+static void look_at_posted(rota_rank_call *call) {
+    rota_communicator *c = ROTA_STACK_OBJECT(call, rota_communicator, posted.look);
+    (void)ra_exchange_acq_rel(&c->posted.is_queued, 0);
+    const bool was_listed = c->under_way.run || c->under_way.split;
+    if (begin_next(c) && !was_listed) rota_rank_thread_add(c->thread, &c->under_way.work);
+    rota_communicator_release(c);
+}
+
+/* ---- Opening on the thread ---- */
+
+typedef struct asked_open {
+    rota_rank_asked asked;
+    rota_rank_thread *thread;
+    bool is_mpi;
+    char name[64];
+    uint64_t timeout_ns;
+    rota_transport *transport;
+} asked_open;
+
+/* A transport that nobody wants: closed beside what else the thread has. */
+typedef struct unwanted {
+    rota_rank_work work;
+    rota_transport *transport;
+    uint64_t deadline_ns;
+} unwanted;
+
+static bool look_at_unwanted(rota_rank_work *work, bool *out_moved) {
+    unwanted *own = (unwanted *)(void *)work;
+    uint64_t abandoned;
+    *out_moved = false;
+    if (!own->transport->vtable->close(own->transport, own->deadline_ns, &abandoned)) return true;
+    free(own);
+    return false;
+}
+
+/* On the thread. */
+static void close_unwanted(rota_rank_thread *thread, rota_transport *transport) {
+    const uint64_t deadline_ns = rota_deadline_after(transport->timeout_ns);
+    unwanted *own = malloc(sizeof *own);
+    uint64_t abandoned;
+    if (!own) {
+        rota_transport_close(transport, deadline_ns, &abandoned);
+        return;
+    }
+    *own = (unwanted){{.look = look_at_unwanted}, transport, deadline_ns};
+    rota_rank_thread_add(thread, &own->work);
+}
+
+static void open_on_thread(rota_rank_call *call) {
+    asked_open *asked = (asked_open *)(void *)call;
+    rota_engine *engine = NULL;
+    rota_transport *made = NULL;
+    rota_rank_thread *thread = asked->thread;
+    const uint64_t timeout_ns = asked->timeout_ns;
+    rota_status status = asked->is_mpi ? rota_mpi_open(&engine) : rota_threads_open(1, &engine);
+    if (status == ROTA_OK) status = rota_messages_open(engine, asked->name, timeout_ns, &made);
+    asked->transport = made;
+    if (rota_rank_answer(&asked->asked, status) && made) close_unwanted(thread, made);
+}
+
+/* ---- Split on the thread ---- */
+
+typedef struct asked_split {
+    rota_rank_asked asked;
+    rota_communicator *communicator;
+    uint32_t color, key;
+    char name[64];
+    rota_transport *transport;
+} asked_split;
+
+static void split_on_thread(rota_rank_call *call) {
+    asked_split *asked = (asked_split *)(void *)call;
+    rota_communicator *c = asked->communicator;
+    rota_under_way *own = &c->under_way;
+    if (!is_open(own)) {
+        (void)rota_rank_answer(&asked->asked, fail_closed(c));
+        return;
+    }
+    if (own->run || own->split) {
+        (void)rota_rank_answer(
+            &asked->asked,
+            rota_fail(ROTA_WRONG_STATE, "communicator '%s': a collective began during its split", c->name));
+        return;
+    }
+    own->split = &asked->asked;
+    own->transport->vtable->split(own->transport, asked->color, asked->key);
+    rota_rank_thread_add(c->thread, &own->work);
+}
+
+static void end_split(rota_communicator *c, rota_status status) {
+    asked_split *asked = (asked_split *)(void *)c->under_way.split;
+    rota_transport *transport = c->under_way.transport, *made = NULL;
+    c->under_way.split = NULL;
+    if (status == ROTA_OK && asked->color != ROTA_COMMUNICATOR_NO_COLOR)
+        status = transport->vtable->take_split(transport, asked->name, &made);
+    asked->transport = made;
+    if (rota_rank_answer(&asked->asked, status) && made) close_unwanted(c->thread, made);
+}
+
+static void end_close(rota_communicator *c, uint64_t abandoned_bytes) {
+    rota_rank_asked *asked = c->under_way.close;
+    c->under_way.close = NULL;
+    c->under_way.transport = NULL;
+    (void)begin_next(c); /* what was posted meanwhile is refused */
+    const rota_status status = abandoned_bytes ? rota_fail(ROTA_TIMEOUT,
+                                                           "communicator '%s': other ranks did not come to "
+                                                           "their end, or messages of theirs; %llu bytes "
+                                                           "are kept for good",
+                                                           c->name, (unsigned long long)abandoned_bytes)
+                                               : ROTA_OK;
+    if (!rota_rank_answer(asked, status)) return;
+    /* Nobody waits for it, and lets go of what its owner had. */
+    rota_rank_thread_leave(c->thread);
+    rota_communicator_release(c);
+}
+
+/* rota_rank_work.look. */
+static bool look_at_work(rota_rank_work *work, bool *out_moved) {
+    rota_communicator *c = ROTA_STACK_OBJECT(work, rota_communicator, under_way.work);
+    rota_under_way *own = &c->under_way;
+    bool is_over;
+    if (own->close) {
+        uint64_t abandoned;
+        *out_moved = false;
+        if (!own->transport->vtable->close(own->transport, own->close_deadline_ns, &abandoned)) return true;
+        end_close(c, abandoned); /* from here on it may be gone */
+        return false;
+    }
+    const rota_status status = own->transport->vtable->progress(own->transport, &is_over, out_moved);
+    if (!is_over) return true;
+    rota_host_run *run = own->run;
+    own->run = NULL;
+    if (run)
+        rota_host_end(run, status);
+    else
+        end_split(c, status);
+    return begin_next(c);
+}
+
+/* ---- Closing on the thread ---- */
+
+typedef struct asked_close {
+    rota_rank_asked asked;
+    rota_communicator *communicator;
+    uint64_t deadline_ns;
+} asked_close;
+
+static void close_on_thread(rota_rank_call *call) {
+    asked_close *asked = (asked_close *)(void *)call;
+    rota_communicator *c = asked->communicator;
+    rota_under_way *own = &c->under_way;
+    if (own->run || own->split) {
+        char cause[192];
+        (void)snprintf(cause, sizeof cause,
+                       "communicator '%s': rank %u closed it with a collective under way", c->name, c->rank);
+        own->transport->vtable->abort(own->transport, cause);
+        rota_rank_thread_remove(c->thread, &own->work);
+        /* After an abort the next look is the last one. */
+        for (bool moved; own->run || own->split;) (void)look_at_work(&own->work, &moved);
+    }
+    own->close = &asked->asked;
+    own->close_deadline_ns = asked->deadline_ns;
+    (void)begin_next(c); /* what was posted meanwhile is refused */
+    rota_rank_thread_add(c->thread, &own->work);
+}
+
+/* ---- Open ---- */
+
+static void give_back_token(void *user) {
+    rota_communicator_release(user);
+}
+
+/* A communicator without a transport yet; takes the thread's user and reference, also where it fails. */
+static rota_status make(rota_runtime *runtime, rota_device *device, rota_rank_thread *thread,
+                        rota_communicator **out_communicator) {
+    rota_communicator *c = aligned_alloc(64, (sizeof *c + 63) / 64 * 64);
+    rota_status status = ROTA_OK;
+    if (c) {
+        memset(c, 0, sizeof *c);
+        const rota_adopt_options token =
+            ROTA_ADOPT_OPTIONS(.name = "communicator", .kind = ROTA_MEMORY_HOST, .memory = c->token_memory,
+                               .size_bytes = sizeof c->token_memory, .release = give_back_token, .user = c);
+        status = rota_buffer_adopt(device, &token, &c->token);
+    } else {
+        status = rota_fail(ROTA_OUT_OF_MEMORY, "a communicator: no host memory");
+    }
+    if (status != ROTA_OK) {
+        free(c);
+        rota_rank_thread_leave(thread);
+        rota_rank_thread_release(thread);
+        return status;
+    }
+    atomic_init(&c->references, 2);
+    c->runtime = runtime;
+    c->device = device;
+    c->thread = thread;
+    c->process = getpid();
+    c->posted.look.fn = look_at_posted;
+    c->under_way.work.look = look_at_work;
+    *out_communicator = c;
+    return ROTA_OK;
+}
+
+/* Of one that has no transport. */
+static void unmake(rota_communicator *c) {
+    rota_rank_thread_leave(c->thread);
+    rota_buffer_release(c->token);
+    rota_communicator_release(c);
+}
+
+static void give_transport(rota_communicator *c, rota_transport *transport) {
+    (void)snprintf(c->name, sizeof c->name, "%s", transport->name);
+    c->kind = strcmp(transport->kind, "threads") == 0 && transport->size == 1 ? "alone" : transport->kind;
+    c->rank = transport->rank;
+    c->size = transport->size;
+    c->timeout_ns = transport->timeout_ns;
+    c->under_way.transport = transport;
+}
+
+static rota_status find_transport(const char *named, bool *out_is_mpi) {
+    const bool is_started = rota_mpi_is_started();
+    uint32_t ranks;
+    const char *launcher = is_started ? NULL : rota_mpi_other_launcher(&ranks);
+    *out_is_mpi = named ? strcmp(named, "mpi") == 0 : is_started;
+    if (launcher && (!named || *out_is_mpi))
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "a communicator of %u ranks that %s started without MPI: start them by mpirun, or by srun "
+            "with --mpi; a rank that is to be alone says so by transport \"alone\"",
+            ranks, launcher);
+    if (!named || *out_is_mpi || strcmp(named, "alone") == 0) return ROTA_OK;
+    return rota_fail(ROTA_UNSUPPORTED, "a communicator by transport '%s', expected \"mpi\" or \"alone\"",
+                     named);
+}
+
+/* With a thread of its own. */
+static rota_status make_alone(rota_runtime *runtime, rota_communicator **out_communicator) {
+    rota_device *device;
+    rota_rank_thread *thread;
+    ROTA_TRY(rota_device_open(runtime, "cpu", &device));
+    ROTA_TRY(rota_rank_thread_start(&thread));
+    return make(runtime, device, thread, out_communicator);
+}
+
+rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicator_options *options,
+                                   rota_communicator **out_communicator) {
+    rota_communicator_options room = ROTA_COMMUNICATOR_OPTIONS();
+    ROTA_GIVEN(out_communicator);
+    *out_communicator = NULL;
+    ROTA_GIVEN(runtime);
+    options = options ? ROTA_SIZED_IN(rota_communicator_options, options, &room) : &room;
+    if (!options) return ROTA_INVALID_ARGUMENT;
+    bool is_mpi, is_answered;
+    rota_communicator *made;
+    ROTA_TRY(find_transport(options->transport, &is_mpi));
+    ROTA_TRY(make_alone(runtime, &made));
+    asked_open *asked = (asked_open *)(void *)rota_rank_ask(sizeof *asked, open_on_thread);
+    if (!asked) {
+        unmake(made);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "a communicator: no host memory");
+    }
+    const uint64_t timeout_ns = options->timeout_ns ? options->timeout_ns : default_timeout_ns;
+    asked->thread = made->thread;
+    asked->is_mpi = is_mpi;
+    asked->timeout_ns = timeout_ns;
+    (void)snprintf(asked->name, sizeof asked->name, "%s", options->name ? options->name : "world");
+    const rota_status status =
+        rota_rank_wait(made->thread, &asked->asked, rota_deadline_after(timeout_ns),
+                       "opening a communicator, which waits for all ranks", &is_answered);
+    if (status == ROTA_OK) {
+        give_transport(made, asked->transport);
+        *out_communicator = made;
+    }
+    if (is_answered) rota_rank_forget(&asked->asked);
+    if (status != ROTA_OK) unmake(made);
+    return status;
+}
+
+/* Takes the engine, also where it fails. */
+static rota_status open_rank(rota_runtime *runtime, rota_engine *engine, const char *name,
+                             uint64_t timeout_ns, rota_communicator **out_communicator) {
+    rota_communicator *made;
+    rota_transport *transport;
+    rota_status status = make_alone(runtime, &made);
+    if (status != ROTA_OK) {
+        engine->vtable->close(engine);
+        return status;
+    }
+    status = rota_messages_open(engine, name, timeout_ns, &transport);
+    if (status != ROTA_OK) {
+        unmake(made);
+        return status;
+    }
+    give_transport(made, transport);
+    *out_communicator = made;
+    return ROTA_OK;
+}
+
+rota_status rota_communicator_open_ranks(rota_runtime *const *runtimes, uint32_t size,
+                                         const rota_communicator_options *options,
+                                         rota_communicator **out_communicators) {
+    rota_communicator_options room = ROTA_COMMUNICATOR_OPTIONS();
+    ROTA_GIVEN(runtimes);
+    ROTA_GIVEN(out_communicators);
+    options = options ? ROTA_SIZED_IN(rota_communicator_options, options, &room) : &room;
+    if (!options) return ROTA_INVALID_ARGUMENT;
+    if (size == 0 || options->transport)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "%u ranks of one process by transport '%s', expected one at least, NULL", size,
+                         options->transport ? options->transport : "NULL");
+    for (uint32_t i = 0; i < size; i++) {
+        out_communicators[i] = NULL;
+        ROTA_GIVEN(runtimes[i]);
+        for (uint32_t k = 0; k < i; k++)
+            if (runtimes[k] == runtimes[i])
+                return rota_fail(
+                    ROTA_INVALID_ARGUMENT,
+                    "ranks %u and %u of one process have one runtime, expected one for each: what one "
+                    "of them waits for may be behind it there",
+                    k, i);
+    }
+    rota_engine **engines = calloc(size, sizeof *engines);
+    if (!engines) return rota_fail(ROTA_OUT_OF_MEMORY, "%u ranks: no host memory", size);
+    rota_status status = rota_threads_open(size, engines);
+    uint32_t count = 0;
+    for (; count < size && status == ROTA_OK; count++)
+        status = open_rank(runtimes[count], engines[count], options->name ? options->name : "world",
+                           options->timeout_ns ? options->timeout_ns : default_timeout_ns,
+                           &out_communicators[count]);
+    if (status != ROTA_OK && count) { /* the last one tried has closed its engine */
+        char text[ROTA_ERROR_MESSAGE_MAX];
+        (void)snprintf(text, sizeof text, "%s", rota_last_error());
+        for (uint32_t i = count; i < size; i++) engines[i]->vtable->close(engines[i]);
+        for (uint32_t i = 0; i < count; i++) {
+            (void)rota_communicator_close(out_communicators[i], 0);
+            out_communicators[i] = NULL;
+        }
+        status = rota_fail(status, "%s", text);
+    }
+    free(engines);
+    return status;
+}
+
+/* ---- Its owner's calls ---- */
+
+static rota_status check_process(const rota_communicator *communicator) {
+    if (communicator->process == getpid()) return ROTA_OK;
+    return rota_fail(ROTA_WRONG_STATE, "communicator '%s' is the parent's: it does not survive fork",
+                     communicator->name);
+}
+
+uint32_t rota_communicator_rank(const rota_communicator *communicator) {
+    return communicator ? communicator->rank : 0;
+}
+uint32_t rota_communicator_size(const rota_communicator *communicator) {
+    return communicator ? communicator->size : 0;
+}
+const char *rota_communicator_name(const rota_communicator *communicator) {
+    return communicator ? communicator->name : "";
+}
+const char *rota_communicator_transport(const rota_communicator *communicator) {
+    return communicator ? communicator->kind : "";
+}
+
+rota_status rota_communicator_open_split(rota_communicator *communicator, uint32_t color, uint32_t key,
+                                         const char *name, rota_communicator **out_communicator) {
+    ROTA_GIVEN(out_communicator);
+    *out_communicator = NULL;
+    ROTA_GIVEN(communicator);
+    ROTA_TRY(check_process(communicator));
+    if (ra_load_acquire(&communicator->posted.is_closed)) return fail_closed(communicator);
+    /* What was submitted is over on this rank then; others' may not be, and their part of the split waits for that. */
+    uint32_t unused;
+    ROTA_TRY(rota_buffer_read(communicator->token, 0, &unused, sizeof unused));
+    rota_communicator *made;
+    rota_rank_thread_share(communicator->thread);
+    ROTA_TRY(make(communicator->runtime, communicator->device, communicator->thread, &made));
+    asked_split *asked = (asked_split *)(void *)rota_rank_ask(sizeof *asked, split_on_thread);
+    if (!asked) {
+        unmake(made);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory", communicator->name);
+    }
+    asked->communicator = communicator;
+    asked->color = color;
+    asked->key = key;
+    if (name)
+        (void)snprintf(asked->name, sizeof asked->name, "%s", name);
+    else
+        (void)snprintf(asked->name, sizeof asked->name, "%.40s of %u", communicator->name, color);
+    /* The transport ends it by its own timeout, and says whom it waited for. */
+    const uint64_t patience = communicator->timeout_ns + communicator->timeout_ns / 2;
+    bool is_answered;
+    const rota_status status =
+        rota_rank_wait(communicator->thread, &asked->asked, rota_deadline_after(patience + answer_ns),
+                       "a split", &is_answered);
+    rota_transport *transport = is_answered ? asked->transport : NULL;
+    if (is_answered) rota_rank_forget(&asked->asked);
+    if (transport) {
+        give_transport(made, transport);
+        *out_communicator = made;
+    } else {
+        unmake(made);
+    }
+    return status;
+}
+
+typedef struct asked_abort {
+    rota_rank_asked asked;
+    rota_communicator *communicator;
+    char cause[512];
+} asked_abort;
+
+static void abort_on_thread(rota_rank_call *call) {
+    asked_abort *asked = (asked_abort *)(void *)call;
+    rota_communicator *c = asked->communicator;
+    const rota_status status = is_open(&c->under_way) ? ROTA_OK : fail_closed(c);
+    if (status == ROTA_OK) c->under_way.transport->vtable->abort(c->under_way.transport, asked->cause);
+    (void)rota_rank_answer(&asked->asked, status);
+}
+
+rota_status rota_communicator_abort(rota_communicator *communicator, const char *cause) {
+    ROTA_GIVEN(communicator);
+    ROTA_GIVEN(cause);
+    ROTA_TRY(check_process(communicator));
+    if (ra_load_acquire(&communicator->posted.is_closed)) return fail_closed(communicator);
+    asked_abort *asked = (asked_abort *)(void *)rota_rank_ask(sizeof *asked, abort_on_thread);
+    if (!asked) return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory", communicator->name);
+    asked->communicator = communicator;
+    (void)snprintf(asked->cause, sizeof asked->cause, "communicator '%s': rank %u ended it: %s",
+                   communicator->name, communicator->rank, cause);
+    bool is_answered;
+    const rota_status status =
+        rota_rank_wait(communicator->thread, &asked->asked, rota_deadline_after(answer_ns),
+                       "ending a communicator", &is_answered);
+    if (is_answered) rota_rank_forget(&asked->asked);
+    return status;
+}
+
+rota_status rota_communicator_close(rota_communicator *communicator, uint64_t timeout_ns) {
+    if (!communicator) return ROTA_OK;
+    if (check_process(communicator) != ROTA_OK) { /* there is no thread to ask, and nothing to be told */
+        rota_buffer_release(communicator->token);
+        return ROTA_OK;
+    }
+    asked_close *asked = (asked_close *)(void *)rota_rank_ask(sizeof *asked, close_on_thread);
+    if (!asked) return rota_fail(ROTA_OUT_OF_MEMORY, "communicator '%s': no host memory", communicator->name);
+    ra_store_release(&communicator->posted.is_closed, 1); /* pairs with begin_next */
+    rota_buffer *token = communicator->token;
+    const uint64_t deadline_ns = rota_deadline_after(timeout_ns ? timeout_ns : communicator->timeout_ns);
+    asked->communicator = communicator;
+    asked->deadline_ns = deadline_ns;
+    char what[128];
+    (void)snprintf(what, sizeof what, "closing communicator '%s'", communicator->name);
+    bool is_answered;
+    const rota_status status =
+        rota_rank_wait(communicator->thread, &asked->asked, deadline_ns + answer_late_ns, what, &is_answered);
+    rota_buffer_release(token);
+    if (!is_answered) return status; /* the thread is in its library still, and has the communicator */
+    rota_rank_forget(&asked->asked);
+    rota_rank_thread_leave(communicator->thread);
+    rota_communicator_release(communicator);
+    return status;
+}

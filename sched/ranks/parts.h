@@ -1,0 +1,61 @@
+/* Inside of a communicator. Internal to sched/ranks.
+ *
+ * Workers of the CPU device post collectives, one at a time, since each writes the token; the communicator's thread has
+ * the transport. What is between them is atomic; what each owns stands below. */
+#ifndef ROTA_SCHED_RANKS_PARTS_H
+#define ROTA_SCHED_RANKS_PARTS_H
+
+#include <sys/types.h>
+#include "base/atomic.h"
+#include "exec/comm/transport.h"
+#include "sched/communicator.h"
+#include "sched/ranks/rank_thread.h"
+
+/* From workers to the thread. */
+typedef struct rota_posted {
+    rota_rank_call look; /* pushed while is_queued, with a reference */
+    _Atomic uint32_t is_queued;
+    _Atomic(rota_host_run *) run; /* of a collective that is to begin; publishes */
+    rota_collective collective;
+    char left_out_name
+        [96]; /* of the first node that was not run, since what it reads has failed; published by */
+    _Atomic uint32_t left_out; /* once for good */
+    _Atomic uint32_t is_closed;
+} rota_posted;
+
+/* The thread's own. */
+typedef struct rota_under_way {
+    rota_rank_work work; /* in the thread's list while one of the three is there: */
+    rota_host_run *run;
+    rota_rank_asked *split;
+    rota_rank_asked *close; /* by `close_deadline_ns` */
+    uint64_t close_deadline_ns;
+    rota_transport *transport; /* NULL: closed */
+} rota_under_way;
+
+struct rota_communicator {
+    _Alignas(64) uint8_t token_memory[64]; /* the token's: what is in it nobody reads */
+    _Atomic uint32_t references; /* the application's, the token's, of a look that is queued, of who posts */
+    rota_runtime *runtime;
+    rota_device *device; /* the runtime's CPU */
+    rota_buffer *token;  /* what each collective writes */
+    rota_rank_thread *thread;
+    char name[64];
+    const char *kind;
+    pid_t process; /* that has the thread: not a child after a fork */
+    uint32_t rank, size;
+    uint64_t timeout_ns;
+    rota_posted posted;
+    rota_under_way under_way;
+};
+
+/* By who has a reference, or runs a node that names the token. */
+static inline rota_communicator *rota_communicator_retain(rota_communicator *communicator) {
+    ra_fetch_add_relaxed(&communicator->references, 1);
+    return communicator;
+}
+void rota_communicator_release(rota_communicator *communicator);
+/* By who has a reference; lock-free: the thread is to look at what is posted. */
+void rota_communicator_notify(rota_communicator *communicator);
+
+#endif

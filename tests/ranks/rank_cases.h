@@ -1,0 +1,37 @@
+/* What each rank of a communicator does in the tests of collectives: the same cases for ranks that are threads and for
+ * processes under MPI. */
+#ifndef ROTA_TESTS_RANK_CASES_H
+#define ROTA_TESTS_RANK_CASES_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include "rota.h"
+
+/* On any thread: cmocka's assertions are for the one that runs the tests. */
+#define rank_want(condition, ...)                                                                            \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            (void)fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                            \
+            (void)fprintf(stderr, __VA_ARGS__);                                                              \
+            (void)fprintf(stderr, "\n");                                                                     \
+            abort();                                                                                         \
+        }                                                                                                    \
+    } while (0)
+#define rank_ok(expression)                                                                                  \
+    do {                                                                                                     \
+        const rota_status status_ = (expression);                                                            \
+        rank_want(status_ == ROTA_OK, "%s: %s", rota_status_name(status_), rota_last_error());               \
+    } while (0)
+
+typedef struct rank_case {
+    const char *name;
+    uint32_t most; /* ranks; 0: any number */
+    uint32_t least;
+    uint64_t timeout_ns; /* of the communicator, where the case is about waiting; 0: any */
+    void (*run)(rota_runtime *runtime, rota_communicator *communicator);
+} rank_case;
+
+/* Ended by one without name. */
+extern const rank_case rank_cases[];
+
+#endif
