@@ -18,6 +18,7 @@
 #include "tests/random/cancelling.h"
 #include "tests/random/decide.h"
 #include "tests/random/held.h"
+#include "tests/random/hosts_later.h"
 #include "tests/random/mirror.h"
 #include "tests/kit/random.h"
 #include "tests/random/reach.h"
@@ -38,6 +39,7 @@ typedef struct fuzz {
     bool after;             /* submissions come after points of an application's */
     bool cancel;            /* tickets are cancelled */
     bool conditional;       /* nodes are in bodies of nodes that decide */
+    bool later;             /* host nodes end later than they begin */
     bool shared, apart;     /* the devices must share memory, the adversary's say so; they must not */
     bool ordered;           /* and some must have waited for each other without the host */
     uint64_t configuration; /* of the open runtime */
@@ -397,6 +399,7 @@ static bool run_case(fuzz *f, uint64_t seed) {
     limits.devices = f->device_count;
     mirror_generate(&r->mirror, seed, &limits);
     if (f->conditional) decide_draw(&r->mirror, &r->random);
+    if (f->later) hosts_later_draw(&r->mirror, &r->random);
     if (f->print) mirror_print(&r->mirror);
     atomic_store(&f->adversary.seed, seed + f->order);
     r->cancels = f->cancel;
@@ -428,6 +431,7 @@ static bool run_case(fuzz *f, uint64_t seed) {
                            : "");
         if (f->after) printf("repeat with --after\n");
         if (f->conditional) printf("repeat with --conditional\n");
+        if (f->later) printf("repeat with --later\n");
     }
     if (good)
         for (uint32_t i = 0; i < r->replay_count; i++)
@@ -443,7 +447,7 @@ static const char usage[] =
     "rota-fuzz [--device cpu|adversary|vk:0|cuda:0|cuda-stub|...] [--second DEVICE [--third DEVICE]] "
     "[--shared [--ordered]] [--apart]\n"
     "          [--count N] [--seed S] [--nodes N] [--bytes N] [--touch] [--validation] [--no-reach] "
-    "[--no-host-nodes] [--watched] [--after] [--cancel] [--conditional] "
+    "[--no-host-nodes] [--watched] [--after] [--cancel] [--conditional] [--later] "
     "[--print]\n"
     "          [--trace] [--keep NODES] [--dot FILE] [--seconds N] [--mode 1|2|3 (either, batches, edges)] "
     "[--order N]\n";
@@ -501,6 +505,8 @@ static int run_all(int argc, char **argv) {
                 f.cancel = true;
             else if (strcmp(option, "--conditional") == 0)
                 f.conditional = true;
+            else if (strcmp(option, "--later") == 0)
+                f.later = true;
             else if (strcmp(option, "--no-host-nodes") == 0)
                 f.limits.host_nodes = false;
             else if (strcmp(option, "--print") == 0)
@@ -521,6 +527,7 @@ static int run_all(int argc, char **argv) {
     if (f.touch) f.limits.granule = 16;
     uint64_t begin = rota_clock_ns(), done = 0;
     int result = 0;
+    if (f.later) hosts_later_start();
     for (; done < f.count && result == 0; done++) {
         if (seconds && rota_clock_ns() - begin > seconds * 1000000000u) break;
         result = open_runtime(&f, f.seed + done);
@@ -537,6 +544,7 @@ static int run_all(int argc, char **argv) {
            (double)(rota_clock_ns() - begin) * 1e-9, result ? ", FAILED" : "");
     if (f.after) printf("%" PRIu64 " submissions came after points\n", f.held_count);
     if (f.conditional) printf("%" PRIu64 " iterations of bodies\n", f.iterations);
+    if (f.later) printf("%" PRIu64 " host nodes ended later\n", hosts_later_stop());
     if (f.cancel)
         printf("%" PRIu64 " were cancelled of %" PRIu64 " that were to be, %" PRIu64 " by deadlines, %" PRIu64
                " failed with them, %" PRIu64 " were well, and %" PRIu64 " afterwards\n",

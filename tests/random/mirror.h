@@ -58,7 +58,8 @@ typedef struct mirror_node {
     uint32_t pattern;           /* fill; host function's user value */
     uint32_t lane;
     uint32_t queue_plus_1, device_plus_1;
-    uint32_t group; /* 1 + which it is in; 0: none */
+    uint32_t group;  /* 1 + which it is in; 0: none */
+    bool ends_later; /* a host node that does (hosts_later.h) */
     rota_node handle;
 } mirror_node;
 

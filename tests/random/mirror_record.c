@@ -1,6 +1,7 @@
 /* Recording, compiling and arguments of described random graphs. */
 #include <string.h>
 #include "tests/random/decide.h"
+#include "tests/random/hosts_later.h"
 #include "tests/random/mirror.h"
 #include "tests/kit/random.h"
 
@@ -40,9 +41,10 @@ rota_status mirror_record_node(mirror_graph *graph, mirror_node *node, rota_reco
                                 accesses[0].size_bytes, node->pattern, &node->handle);
     if (node->kind == MIRROR_HOST)
         return rota_record_host(recorder,
-                                &ROTA_HOST_NODE(.fn = test_host_function, .user = &node->pattern,
-                                                .name = "test host", .accesses = accesses,
-                                                .access_count = node->access_count),
+                                &ROTA_HOST_NODE(.fn = node->ends_later ? NULL : test_host_function,
+                                                .ends_later = node->ends_later ? &hosts_later : NULL,
+                                                .user = &node->pattern, .name = "test host",
+                                                .accesses = accesses, .access_count = node->access_count),
                                 &node->handle);
     rota_param_binding bindings[2] = {
         {TEST_BIND_SEED, node->seed_slot ? graph->slots[node->seed_slot - 1] : ROTA_SLOT_CONSTANT},

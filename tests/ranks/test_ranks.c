@@ -644,8 +644,8 @@ static void wrong_calls(void **state) {
     close_runtimes(2, runtimes);
 }
 
-/* In a body of a node that decides no collective is recorded, however deep it is, and one that was refused is none of its
- * lane's: the other rank has not tried, and both go on. */
+/* In a body of a node that decides no collective is recorded, however deep it is, and one that was refused is none of
+ * its lane's: the other rank has not tried, and both go on. */
 static void none_in_bodies(void **state) {
     (void)state;
     rota_runtime *runtimes[2];

@@ -264,8 +264,8 @@ static void either_fails(void **state) {
     }
 }
 
-/* Cancelled, by a call or a deadline, while both are under way: the loop ends at an iteration, the disk's run goes on to
- * its end, and the ticket ends with it; what comes after the disk is left out. */
+/* Cancelled, by a call or a deadline, while both are under way: the loop ends at an iteration, the disk's run goes on
+ * to its end, and the ticket ends with it; what comes after the disk is left out. */
 static void both_are_cancelled(void **state) {
     for (uint32_t turn_of = 0; turn_of < 4; turn_of++) {
         const bool by_deadline = turn_of & 1;
