@@ -263,9 +263,10 @@ static void test_switch(void **state) {
     }
 }
 
-/* Kernels that are split, side by side, over transients of the body's own: each iteration on all workers. */
-static void test_wide(void **state) {
-    program p = begin(*state);
+/* Kernels that are split, side by side, over transients of the body's own: each iteration on all workers. The while may
+ * be all of its plan. */
+static void wide(fixture *f, bool is_alone) {
+    program p = begin(f);
     rota_buffer *left = test_words(p.f->device, "left", 1, 50), *x = test_words(p.f->device, "x", WIDE, 7);
     rota_buffer *aside = test_words(p.f->device, "aside", WIDE, 1);
     rota_recorder *inner;
@@ -282,7 +283,7 @@ static void test_wide(void **state) {
     node(inner, &k_mix, all(x, ROTA_WRITE), all(b, ROTA_READ), all(c, ROTA_READ));
     rota_recorder_close(inner);
     rota_buffer *beside = test_words(p.f->device, "beside", WIDE, 0);
-    node(p.lane, &k_map, all(beside, ROTA_WRITE), all(aside, ROTA_READ), NONE);
+    if (!is_alone) node(p.lane, &k_map, all(beside, ROTA_WRITE), all(aside, ROTA_READ), NONE);
     assert_ok(rota_record_while(
         p.lane, &ROTA_WHILE_NODE(.condition = left, .body = body, .iterations_max = 50), NULL));
     rota_plan *plan = compile(&p);
@@ -294,12 +295,17 @@ static void test_wide(void **state) {
     }
     test_expect_words(x, WIDE, want);
     expect_word(left, 0, 0);
-    test_expect_words(beside, WIDE, 4);
+    test_expect_words(beside, WIDE, is_alone ? 0 : 4);
     rota_buffer_release(beside);
     rota_plan_release(plan);
     rota_buffer_release(left);
     rota_buffer_release(x);
     rota_buffer_release(aside);
+}
+
+static void test_wide(void **state) {
+    wide(*state, false);
+    wide(*state, true);
 }
 
 /* Bodies within bodies, as deep as they go: 2 iterations each, and a wide kernel in the innermost. */
