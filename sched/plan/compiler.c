@@ -65,7 +65,10 @@ static uint32_t hash_pointer(const void *pointer) {
 }
 
 static bool grow_hash(rota_compiler *c) {
-    uint32_t size = c->gathering.hash ? (c->gathering.hash_mask + 1) * 2 : 256;
+    /* Of the plan's own buffers many may have come since. */
+    const uint32_t entered = (uint32_t)c->buffers.count - c->gathering.graph_buffer_count;
+    uint32_t size = 256;
+    while (entered >= size / 2) size *= 2;
     uint32_t *grown = rota_arena_calloc(&c->scratch, sizeof *grown * size, 8);
     if (!grown) return false;
     c->gathering.hash = grown;

@@ -506,7 +506,7 @@ static int run_all(int argc, char **argv) {
             else if (strcmp(option, "--conditional") == 0)
                 f.conditional = true;
             else if (strcmp(option, "--later") == 0)
-                f.later = true;
+                f.later = f.limits.many_host_nodes = true;
             else if (strcmp(option, "--no-host-nodes") == 0)
                 f.limits.host_nodes = false;
             else if (strcmp(option, "--print") == 0)

@@ -20,7 +20,7 @@ typedef struct mirror_limits {
     uint32_t queues;     /* logical queues there are */
     uint32_t devices;    /* nodes are placed on any */
     uint32_t keep_nodes; /* only the first so many nodes of each graph stay (for shrinking); 0: all */
-    bool host_nodes;
+    bool host_nodes, many_host_nodes;
 } mirror_limits;
 
 /* Memory of the runtime that all plans of a case share, and what it must hold at this point of the script. */

@@ -554,8 +554,41 @@ static void what_is_interleaved_is_left_alone(void **state) {
     close_world(&w);
 }
 
+/* The plan's own buffers, several a watched node, come between two persistent ones. */
+static void many_nodes_are_watched(void **state) {
+    enum { NODES = 400 };
+    world w;
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    (void)state;
+    assert_true(open_world(&w, "cpu"));
+    rota_buffer *first = test_words(w.device, "first", 1, 0), *last = test_words(w.device, "last", 1, 0);
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i <= NODES; i++) {
+        const rota_access access = {i < NODES ? first : last, 0, 4, ROTA_READWRITE};
+        assert_ok(rota_record_kernel(
+            recorder, &ROTA_KERNEL_NODE(.kernel = &test_increment, .accesses = &access, .access_count = 1),
+            NULL));
+    }
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(
+        w.runtime, graph,
+        &ROTA_COMPILE_OPTIONS(.devices = &w.device, .device_count = 1, .check_kernels = true), &plan));
+    assert_ok(rota_submit(plan, NULL, NULL));
+    test_expect_words(first, 1, NODES);
+    test_expect_words(last, 1, 1);
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+    rota_buffer_release(first);
+    rota_buffer_release(last);
+    close_world(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(many_nodes_are_watched),
         cmocka_unit_test(what_is_interleaved_is_left_alone),
         cmocka_unit_test(on_the_cpu),
         cmocka_unit_test(on_vulkan),
