@@ -139,26 +139,23 @@ static void messages_of_two(rota_transport *t) {
 
 /* ---- Waiting ---- */
 
-/* A post, and each look, return while others have not come; the barrier is over when they have. */
+/* A post, and each look, return while others have not come: there are several before the barrier is over. */
 static void nothing_blocks(rota_transport *t) {
     const rota_collective barrier = {.kind = ROTA_COLLECTIVE_BARRIER, .name = "barrier"};
     rank_ok(carry_out(t, &barrier));
-    if (t->rank == t->size - 1) test_nap_ms(300);
+    if (t->rank == t->size - 1) test_nap_ms(400);
     const uint64_t begin = rota_clock_ns();
-    uint64_t longest = 0, last = begin;
+    uint64_t looks = 0;
     bool is_over = false, moved;
     t->vtable->post(t, &barrier);
-    while (!is_over) {
-        const uint64_t now = rota_clock_ns();
-        if (now - last > longest) longest = now - last;
-        last = now;
+    for (; !is_over; looks++) {
         rank_ok(t->vtable->progress(t, &is_over, &moved));
         test_nap_us(20);
     }
-    if (t->rank != t->size - 1)
-        rank_want(rota_clock_ns() - begin > 200000000u && longest < 200000000u,
-                  "a look of %llu us in all of %llu", (unsigned long long)longest / 1000,
-                  (unsigned long long)(rota_clock_ns() - begin) / 1000);
+    const uint64_t waited_ns = rota_clock_ns() - begin;
+    if (t->rank != t->size - 1) /* less: this rank came late itself */
+        rank_want(looks > 2 || waited_ns < 200000000u, "%llu looks in %llu us", (unsigned long long)looks,
+                  (unsigned long long)waited_ns / 1000);
 }
 
 /* ---- Ends ---- */
