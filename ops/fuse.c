@@ -78,8 +78,10 @@ static rota_status walk(rota_rewriter *rewriter, uint64_t count, rota_fuse_group
             /* Looking ahead and ending the group look at nodes: the view must be taken again. */
             bool leads = false;
             ROTA_TRY(leads_back(rewriter, group, n, count, &piece, &leads));
-            ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
-            if (leads && rota_fuse_group_join(group, rewriter, n, &view, &piece, true)) continue;
+            if (leads) {
+                ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
+                if (rota_fuse_group_join(group, rewriter, n, &view, &piece, true)) continue;
+            }
             ROTA_TRY(rota_fuse_group_end(group, rewriter));
             ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
             (void)rota_fuse_group_join(group, rewriter, n, &view, &piece, false);

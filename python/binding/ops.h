@@ -29,14 +29,14 @@ Tensor record(std::initializer_list<const Tensor *> operands, const Out &out, co
         check(into(recording.tape(), y->t));
         return *y;
     }
-    rota_tensor y;
+    rota_tensor y = ROTA_TENSOR_NONE;
     check(fresh(recording.tape(), &y));
     return recording.made(y);
 }
 template <typename Fresh>
 Tensor record(std::initializer_list<const Tensor *> operands, const char *op, Fresh fresh) {
     Recording recording(operands, op);
-    rota_tensor y;
+    rota_tensor y = ROTA_TENSOR_NONE;
     check(fresh(recording.tape(), &y));
     return recording.made(y);
 }

@@ -124,11 +124,7 @@ static void bind_batch_statistics(nb::module_ &m) {
             };
             return record(
                 {&x, &mean, &variance}, out, "batch_norm_stats",
-                [&](rota_tape *tape, rota_tensor *y) {
-                    *y = ROTA_TENSOR_NONE;
-                    return of(tape, y);
-                },
-                [&](rota_tape *tape, rota_tensor y) { return of(tape, &y); });
+                of, [&](rota_tape *tape, rota_tensor y) { return of(tape, &y); });
         },
         "x"_a, "running_mean"_a, "running_variance"_a, "axis"_a = 1, "eps"_a = 1e-5f, "momentum"_a = 0.1f,
         "out"_a = nb::none(),
@@ -145,11 +141,7 @@ static void bind_batch_statistics(nb::module_ &m) {
             };
             return record(
                 {&dy, &x, &mean, &rstd}, out, "batch_norm_sums",
-                [&](rota_tape *tape, rota_tensor *y) {
-                    *y = ROTA_TENSOR_NONE;
-                    return of(tape, y);
-                },
-                [&](rota_tape *tape, rota_tensor y) { return of(tape, &y); });
+                of, [&](rota_tape *tape, rota_tensor y) { return of(tape, &y); });
         },
         "dy"_a, "x"_a, "mean"_a, "rstd"_a, "axis"_a = 1, "out"_a = nb::none(),
         op_doc("batch_norm_sums", "What batch_norm's gradients are made of, [2, channels]: of each channel the sums of "

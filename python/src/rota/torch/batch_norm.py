@@ -60,7 +60,7 @@ SUMS = define(
 
 
 def by_channels(x: Any, value: Tensor) -> tuple[Tensor, int]:
-    """A tensor as it lies in memory, and the axis of its channels then."""
+    """A tensor by the order in which x's elements lie in memory, and the axis of its channels then."""
     if x.is_contiguous() or not x.is_contiguous(memory_format=torch.channels_last):
         return value, 1
     return value.permute(0, 2, 3, 1), 3
@@ -80,7 +80,7 @@ def batch_stats(
 @lowers(SUMS)
 def batch_sums(s: Segment, node: Any, sums: Any, dy: Any, x: Any, mean: Any, deviation: Any) -> None:
     value, axis = by_channels(x, s.read(x))
-    slope = s.read(dy) if axis == 1 else s.read(dy).permute(0, 2, 3, 1)
+    slope, _ = by_channels(x, s.read(dy))
     ops.batch_norm_sums(slope, value, s.read(mean), s.read(deviation), axis, out=s.write(sums))
 
 
