@@ -122,15 +122,15 @@ static rota_status shape_fill(const rota_op_use *use, rota_tensor *out) {
 static uint32_t pattern_of(rota_dtype dtype, double number) {
     switch (dtype) {
     case ROTA_F16:
-        return rota_cpu_to_f16((float)number) * 0x10001u;
+        return rota_to_f16((float)number) * 0x10001u;
     case ROTA_BF16:
-        return rota_cpu_to_bf16((float)number) * 0x10001u;
+        return rota_to_bf16((float)number) * 0x10001u;
     case ROTA_I32:
         return (uint32_t)(int32_t)number;
     case ROTA_U32:
         return (uint32_t)number;
     default:
-        return rota_cpu_bits((float)number);
+        return rota_f32_bits((float)number);
     }
 }
 

@@ -4,58 +4,16 @@
 
 #include <math.h>
 #include <string.h>
+#include "base/half.h"
 
 enum { BLOCK = 512 };
-
-/* ---- 16-bit floats ---- */
-
-static uint32_t bits_of(float x) {
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-static float float_of(uint32_t u) {
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
-
-static float widen_bf16(uint16_t h) {
-    return float_of((uint32_t)h << 16);
-}
-
-/* To nearest, ties to even. */
-static uint16_t narrow_bf16(float x) {
-    const uint32_t u = bits_of(x);
-    if ((u & 0x7FFFFFFFu) > 0x7F800000u) return (uint16_t)(u >> 16 | 0x40u);
-    return (uint16_t)((u + 0x7FFFu + (u >> 16 & 1u)) >> 16);
-}
-
-/* f16's exponent is 112 less: a multiplication moves it, of subnormal numbers too. */
-static float widen_f16(uint16_t h) {
-    const uint32_t magnitude = (h & 0x7FFFu) << 13, sign = (h & 0x8000u) << 16;
-    const uint32_t moved = bits_of(float_of(magnitude) * 0x1p112f);
-    return float_of(sign | (magnitude >= 0x1Fu << 23 ? magnitude | 0x7F800000u : moved));
-}
-
-/* To nearest, ties to even. Below f16's normal numbers a sum rounds, with 0.5, whose last place is f16's least step. */
-static uint16_t narrow_f16(float x) {
-    const uint32_t u = bits_of(x), magnitude = u & 0x7FFFFFFFu, sign = u >> 16 & 0x8000u;
-    if (magnitude > 0x7F800000u) return (uint16_t)(sign | 0x7E00u);
-    if (magnitude >= bits_of(65520.0f)) return (uint16_t)(sign | 0x7C00u);
-    if (magnitude < bits_of(0x1p-14f))
-        return (uint16_t)(sign | (bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f)));
-    const uint32_t rounded = magnitude + 0xFFFu + (magnitude >> 13 & 1u);
-    return (uint16_t)(sign | ((rounded - (112u << 23)) >> 13));
-}
 
 static const float *widen(rota_collective_type type, const void *from, uint64_t first, uint64_t count,
                           float *room) {
     if (type == ROTA_COLLECTIVE_F32) return (const float *)from + first;
     const uint16_t *halves = (const uint16_t *)from + first;
     for (uint64_t i = 0; i < count; i++)
-        room[i] = type == ROTA_COLLECTIVE_F16 ? widen_f16(halves[i]) : widen_bf16(halves[i]);
+        room[i] = type == ROTA_COLLECTIVE_F16 ? rota_from_f16(halves[i]) : rota_from_bf16(halves[i]);
     return room;
 }
 
@@ -66,7 +24,7 @@ static void narrow(rota_collective_type type, const float *from, uint64_t first,
     }
     uint16_t *halves = (uint16_t *)to + first;
     for (uint64_t i = 0; i < count; i++)
-        halves[i] = type == ROTA_COLLECTIVE_F16 ? narrow_f16(from[i]) : narrow_bf16(from[i]);
+        halves[i] = type == ROTA_COLLECTIVE_F16 ? rota_to_f16(from[i]) : rota_to_bf16(from[i]);
 }
 
 /* ---- Combining ---- */

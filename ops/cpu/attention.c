@@ -48,7 +48,7 @@ static uint64_t element_of(const uint32_t stride[3], uint64_t batch, uint64_t he
 
 ROTA_INLINE float widen(rota_dtype dtype, const void *x, uint64_t i) {
     const uint16_t half = ((const uint16_t *)x)[i];
-    return dtype == ROTA_F16 ? rota_cpu_from_f16(half) : rota_cpu_from_bf16(half);
+    return dtype == ROTA_F16 ? rota_from_f16(half) : rota_from_bf16(half);
 }
 
 static void narrow(rota_dtype dtype, const float *x, uint64_t rows, uint64_t columns, void *y, uint64_t first,
@@ -57,7 +57,7 @@ static void narrow(rota_dtype dtype, const float *x, uint64_t rows, uint64_t col
         for (uint64_t c = 0; c < columns; c++) {
             const float value = x[r * columns + c];
             ((uint16_t *)y)[first + r * stride + c] =
-                dtype == ROTA_F16 ? rota_cpu_to_f16(value) : rota_cpu_to_bf16(value);
+                dtype == ROTA_F16 ? rota_to_f16(value) : rota_to_bf16(value);
         }
 }
 

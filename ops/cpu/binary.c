@@ -201,7 +201,7 @@ WHERE(uint32_t, 0x7FFFFFFFu)
 rota_status rota_cpu_where(const rota_kernel_call *call) {
     const rota_where_params *p = call->params;
     const bool invert = p->flags & ROTA_WHERE_INVERT, number = p->flags & ROTA_WHERE_NUMBER;
-    uint32_t bits = rota_cpu_bits(p->number);
+    uint32_t bits = rota_f32_bits(p->number);
     uint16_t half;
     rota_cpu_put(p->dtype == ROTA_F32 ? ROTA_BF16 : p->dtype, &half, 0, p->number);
     for (uint64_t i = call->begin, count; i < call->end; i += count) {

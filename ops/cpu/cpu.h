@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#include "base/half.h"
 #include "ops/kernels.h"
 
 #define KERNEL(NAME, ...)                                                                                    \
@@ -30,8 +31,6 @@
 #define ROTA_VECTOR
 #endif
 
-#define ROTA_INLINE static inline __attribute__((always_inline, unused))
-
 /* The loop's iterations are independent even where an output is exactly an input. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define ROTA_IVDEP _Pragma("GCC ivdep")
@@ -41,17 +40,5 @@
 
 /* Elements of an elementwise kernel below which a task of its own costs more than it saves. */
 #define ROTA_CPU_GRAIN 16384
-
-ROTA_INLINE uint32_t rota_cpu_bits(float x) {
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
-
-ROTA_INLINE float rota_cpu_float(uint32_t u) {
-    float x;
-    memcpy(&x, &u, sizeof x);
-    return x;
-}
 
 #endif

@@ -113,22 +113,22 @@ ROTA_INLINE int32_t to_i32(float value) {
 
 ROTA_VECTOR static void cast(const rota_cast_params *p, const void *from, void *to, uint64_t begin,
                              uint64_t end){
-    CAST(ROTA_F32, float, ROTA_F16, uint16_t, rota_cpu_to_f16(x[i])) CAST(ROTA_F32, float, ROTA_BF16,
-                                                                          uint16_t, rota_cpu_to_bf16(x[i]))
+    CAST(ROTA_F32, float, ROTA_F16, uint16_t, rota_to_f16(x[i])) CAST(ROTA_F32, float, ROTA_BF16,
+                                                                          uint16_t, rota_to_bf16(x[i]))
         CAST(ROTA_F16, uint16_t, ROTA_F32, float,
-             rota_cpu_from_f16(x[i])) CAST(ROTA_BF16, uint16_t, ROTA_F32, float, rota_cpu_from_bf16(x[i]))
-            CAST(ROTA_F16, uint16_t, ROTA_BF16, uint16_t, rota_cpu_to_bf16(rota_cpu_from_f16(x[i])))
+             rota_from_f16(x[i])) CAST(ROTA_BF16, uint16_t, ROTA_F32, float, rota_from_bf16(x[i]))
+            CAST(ROTA_F16, uint16_t, ROTA_BF16, uint16_t, rota_to_bf16(rota_from_f16(x[i])))
                 CAST(ROTA_BF16, uint16_t, ROTA_F16, uint16_t,
-                     rota_cpu_to_f16(rota_cpu_from_bf16(x[i]))) CAST(ROTA_F32, float, ROTA_F32, float, x[i])
+                     rota_to_f16(rota_from_bf16(x[i]))) CAST(ROTA_F32, float, ROTA_F32, float, x[i])
                     CAST(ROTA_F16, uint16_t, ROTA_F16, uint16_t,
                          x[i]) CAST(ROTA_BF16, uint16_t, ROTA_BF16, uint16_t,
                                     x[i]) CAST(ROTA_F32, float, ROTA_I32, int32_t, to_i32(x[i]))
-                        CAST(ROTA_F16, uint16_t, ROTA_I32, int32_t, to_i32(rota_cpu_from_f16(x[i])))
-                            CAST(ROTA_BF16, uint16_t, ROTA_I32, int32_t, to_i32(rota_cpu_from_bf16(x[i])))
+                        CAST(ROTA_F16, uint16_t, ROTA_I32, int32_t, to_i32(rota_from_f16(x[i])))
+                            CAST(ROTA_BF16, uint16_t, ROTA_I32, int32_t, to_i32(rota_from_bf16(x[i])))
                                 CAST(ROTA_I32, int32_t, ROTA_F32, float, (float)x[i])
-                                    CAST(ROTA_I32, int32_t, ROTA_F16, uint16_t, rota_cpu_to_f16((float)x[i]))
+                                    CAST(ROTA_I32, int32_t, ROTA_F16, uint16_t, rota_to_f16((float)x[i]))
                                         CAST(ROTA_I32, int32_t, ROTA_BF16, uint16_t,
-                                             rota_cpu_to_bf16((float)x[i]))}
+                                             rota_to_bf16((float)x[i]))}
 
 rota_status rota_cpu_cast(const rota_kernel_call *call) {
     cast(call->params, call->operands[0], call->operands[1], call->begin, call->end);
@@ -145,7 +145,7 @@ void rota_cpu_items_check_finite(const void *params, const uint64_t *operand_byt
 
 ROTA_VECTOR static uint32_t count_not_finite(const float *x, uint64_t begin, uint64_t end) {
     uint32_t count = 0;
-    for (uint64_t i = begin; i < end; i++) count += (rota_cpu_bits(x[i]) & 0x7F800000u) == 0x7F800000u;
+    for (uint64_t i = begin; i < end; i++) count += (rota_f32_bits(x[i]) & 0x7F800000u) == 0x7F800000u;
     return count;
 }
 

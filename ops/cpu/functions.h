@@ -22,9 +22,9 @@ ROTA_INLINE float rota_cpu_exp(float x) {
     p = p * r + 1.66666667e-1f;
     p = p * r + 0.5f;
     p = p * r * r + r + 1.0f;
-    uint32_t k = rota_cpu_bits(shifted) - 0x4B400000u; /* n as a two's complement integer */
+    uint32_t k = rota_f32_bits(shifted) - 0x4B400000u; /* n as a two's complement integer */
     uint32_t half = (uint32_t)((int32_t)k >> 1);
-    float y = p * rota_cpu_float((half + 127u) << 23) * rota_cpu_float((k - half + 127u) << 23);
+    float y = p * rota_f32_of_bits((half + 127u) << 23) * rota_f32_of_bits((k - half + 127u) << 23);
     y = x < low ? 0.0f : y;
     return x > high ? INFINITY : y;
 }

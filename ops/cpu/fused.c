@@ -28,7 +28,7 @@ typedef struct ready_step {
 } ready_step;
 
 static float as_float(uint32_t word) {
-    return rota_cpu_float(word);
+    return rota_f32_of_bits(word);
 }
 
 /* The run's elements as (repeats, mod, div), along which a value that repeats has strides 0, 1, 0. */

@@ -3,19 +3,19 @@
 #include "half.h"
 
 ROTA_VECTOR static void widen_f16(const uint16_t *restrict x, uint64_t count, float *restrict y) {
-    for (uint64_t i = 0; i < count; i++) y[i] = rota_cpu_from_f16(x[i]);
+    for (uint64_t i = 0; i < count; i++) y[i] = rota_from_f16(x[i]);
 }
 
 ROTA_VECTOR static void widen_bf16(const uint16_t *restrict x, uint64_t count, float *restrict y) {
-    for (uint64_t i = 0; i < count; i++) y[i] = rota_cpu_from_bf16(x[i]);
+    for (uint64_t i = 0; i < count; i++) y[i] = rota_from_bf16(x[i]);
 }
 
 ROTA_VECTOR static void narrow_f16(const float *restrict x, uint64_t count, uint16_t *restrict y) {
-    for (uint64_t i = 0; i < count; i++) y[i] = rota_cpu_to_f16(x[i]);
+    for (uint64_t i = 0; i < count; i++) y[i] = rota_to_f16(x[i]);
 }
 
 ROTA_VECTOR static void narrow_bf16(const float *restrict x, uint64_t count, uint16_t *restrict y) {
-    for (uint64_t i = 0; i < count; i++) y[i] = rota_cpu_to_bf16(x[i]);
+    for (uint64_t i = 0; i < count; i++) y[i] = rota_to_bf16(x[i]);
 }
 
 const float *rota_cpu_widen(uint32_t dtype, const void *x, uint64_t from, uint64_t count, float *buffer) {

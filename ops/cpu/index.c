@@ -93,7 +93,7 @@ void rota_cpu_items_top_k(const void *params, const uint64_t *operand_bytes, uin
 /* A number that grows with the value, NaN above all, and, of equal values, with smallness of the index. None is
  * 0 or UINT64_MAX, so that each is between what the search begins with. */
 static uint64_t key_of(float value, uint32_t index) {
-    const uint32_t bits = rota_cpu_bits(value + 0.0f); /* -0 is 0 */
+    const uint32_t bits = rota_f32_bits(value + 0.0f); /* -0 is 0 */
     const uint32_t ordered = value != value ? UINT32_MAX - 1 : bits >> 31 ? ~bits : bits | 0x80000000u;
     return (uint64_t)ordered << 32 | (uint32_t)~index;
 }

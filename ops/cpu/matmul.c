@@ -114,17 +114,17 @@ ROTA_VECTOR static void widen(bool bf16, const uint16_t *from, uint64_t stride, 
         const uint16_t *restrict x = from + r * stride;
         float *restrict y = to + r * columns;
         if (bf16)
-            for (uint64_t c = 0; c < columns; c++) y[c] = rota_cpu_from_bf16(x[c]);
+            for (uint64_t c = 0; c < columns; c++) y[c] = rota_from_bf16(x[c]);
         else
-            for (uint64_t c = 0; c < columns; c++) y[c] = rota_cpu_from_f16(x[c]);
+            for (uint64_t c = 0; c < columns; c++) y[c] = rota_from_f16(x[c]);
     }
 }
 
 ROTA_VECTOR static void narrow(bool bf16, const float *restrict x, uint16_t *restrict y, uint64_t count) {
     if (bf16)
-        for (uint64_t c = 0; c < count; c++) y[c] = rota_cpu_to_bf16(x[c]);
+        for (uint64_t c = 0; c < count; c++) y[c] = rota_to_bf16(x[c]);
     else
-        for (uint64_t c = 0; c < count; c++) y[c] = rota_cpu_to_f16(x[c]);
+        for (uint64_t c = 0; c < count; c++) y[c] = rota_to_f16(x[c]);
 }
 
 static void wide_tile(const rota_kernel_call *call, bool bf16, const item_tile *tile) {

@@ -110,7 +110,7 @@ rota_status rota_cpu_causal_mask(const rota_kernel_call *call) {
     const uint64_t bytes = rota_dtype_bytes((rota_dtype)p->dtype);
     const uint8_t *x = call->operands[0];
     uint8_t *y = call->operands[1];
-    const uint16_t half = p->dtype == ROTA_F16 ? rota_cpu_to_f16(p->value) : rota_cpu_to_bf16(p->value);
+    const uint16_t half = p->dtype == ROTA_F16 ? rota_to_f16(p->value) : rota_to_bf16(p->value);
     for (uint64_t r = call->begin; r < call->end; r++) {
         const uint64_t seen = visible(r, p->n, p->queries), first = r * p->n;
         if (y != x) memcpy(y + first * bytes, x + first * bytes, seen * bytes);

@@ -139,8 +139,8 @@ static void the_kernel_over_uncut_axes(void **state) {
                 float *x = contents(kind, n * inner);
                 uint16_t *narrow = half ? malloc(n * inner * 2) : NULL;
                 for (uint64_t i = 0; half && i < n * inner; i++) {
-                    narrow[i] = rota_cpu_to_bf16(x[i]);
-                    x[i] = rota_cpu_from_bf16(narrow[i]);
+                    narrow[i] = rota_to_bf16(x[i]);
+                    x[i] = rota_from_bf16(narrow[i]);
                 }
                 for (uint32_t op = 0; op < 2; op++) {
                     const rota_reduce_params params = {.op = op ? ROTA_REDUCE_SUM_SQUARES : ROTA_REDUCE_SUM,

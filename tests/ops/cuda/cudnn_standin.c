@@ -240,7 +240,7 @@ static double load_at(const descriptor *t, int64_t offset) {
     case CUDNN_DATA_INT32:
         return ((const int32_t *)t->pointer)[offset];
     case CUDNN_DATA_HALF:
-        return (double)rota_cpu_from_f16(((const uint16_t *)t->pointer)[offset]);
+        return (double)rota_from_f16(((const uint16_t *)t->pointer)[offset]);
     case CUDNN_DATA_BFLOAT16:
         word = (uint32_t)((const uint16_t *)t->pointer)[offset] << 16;
         memcpy(&f, &word, 4);
@@ -263,7 +263,7 @@ static void store_at(descriptor *t, int64_t offset, double value) {
     uint32_t word;
     switch (t->dtype) {
     case CUDNN_DATA_HALF:
-        ((uint16_t *)t->pointer)[offset] = rota_cpu_to_f16(f);
+        ((uint16_t *)t->pointer)[offset] = rota_to_f16(f);
         break;
     case CUDNN_DATA_BFLOAT16:
         memcpy(&word, &f, 4);

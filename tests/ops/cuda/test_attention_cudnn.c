@@ -56,7 +56,7 @@ static void strides(uint32_t heads, uint32_t rows, uint32_t dim, layout how, uin
 }
 
 static float to_float(rota_dtype dtype, uint16_t x) {
-    return dtype == ROTA_F16 ? rota_cpu_from_f16(x) : rota_cpu_from_bf16(x);
+    return dtype == ROTA_F16 ? rota_from_f16(x) : rota_from_bf16(x);
 }
 
 static uint16_t *fill(rota_dtype dtype, uint64_t count, uint64_t *seed) {
@@ -64,7 +64,7 @@ static uint16_t *fill(rota_dtype dtype, uint64_t count, uint64_t *seed) {
     assert_non_null(x);
     for (uint64_t i = 0; seed && i < count; i++) {
         float f = (float)test_below(seed, 2001) / 1000.0f - 1.0f;
-        x[i] = dtype == ROTA_F16 ? rota_cpu_to_f16(f) : (uint16_t)(rota_cpu_bits(f) >> 16);
+        x[i] = dtype == ROTA_F16 ? rota_to_f16(f) : (uint16_t)(rota_f32_bits(f) >> 16);
     }
     if (!seed) memset(x, 0x77, count * 2);
     return x;

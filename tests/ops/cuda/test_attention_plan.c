@@ -82,7 +82,7 @@ typedef struct run {
 } run;
 
 static float widen(rota_dtype dtype, uint16_t bits) {
-    return dtype == ROTA_F16 ? rota_cpu_from_f16(bits) : rota_cpu_from_bf16(bits);
+    return dtype == ROTA_F16 ? rota_from_f16(bits) : rota_from_bf16(bits);
 }
 
 static void output(run *r, rota_tape *tape, uint32_t i, rota_tensor x, rota_buffer **out) {
