@@ -4,7 +4,6 @@
 #define ROTA_TESTS_EXPLORE_SEQUENCER_REST_H
 
 #include <string.h>
-#include "base/futex.h"
 #include "explore.h"
 #include "sched/runtime/memory/staging.h"
 #include "sched/runtime/sequencer/last_use.h"
@@ -27,9 +26,6 @@ void *lanes_map(size_t bytes) {
     return memset(explore_aligned_alloc(64, bytes), 0, bytes);
 }
 
-void rota_nap_until(uint64_t deadline_ns) {
-    (void)deadline_ns;
-}
 void rota_thread_cpus_begin(rota_thread_cpus *own) {
     (void)own;
 }
