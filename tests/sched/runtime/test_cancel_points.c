@@ -67,9 +67,9 @@ static _Atomic uint32_t cancels;
 static void cancel_late(void *user, const rota_stop_site *site) {
     static bool has_entered;
     (void)user;
-    if (strcmp(site->function, "enter") == 0) has_entered = true;
     const rota_ticket *ticket = atomic_load(&to_cancel);
-    if (!has_entered || !ticket || strcmp(site->function, "rota_submission_cancelled_by") != 0) return;
+    if (ticket && strcmp(site->function, "enter") == 0) has_entered = true; /* with this ticket's work */
+    if (!has_entered || strcmp(site->function, "rota_submission_cancelled_by") != 0) return;
     rota_stop_hook = NULL;
     has_entered = false;
     if (rota_ticket_cancel(*ticket) == ROTA_OK) (void)ra_fetch_add_seq_cst(&cancels, 1);
@@ -89,9 +89,12 @@ static void cancelled_behind_a_promise(void **state) {
     rota_buffer *y = test_words(s->other, "y", WORDS, 2);
     rota_plan *adds = test_plan_1(s->other, "adds", &test_increment, y, ROTA_READWRITE);
     ra_store_seq_cst(&s->options.on_submit, hook_cancel);
-    assert_ok(rota_wait(submit(adds), SOON_NS)); /* the thread has it then */
+    rota_ticket ticket = submit_after(adds, s->timeline, 1);
+    test_sequenced(ticket);
+    assert_ok(rota_external_timeline_signal(s->timeline, 1));
+    assert_ok(rota_wait(ticket, SOON_NS)); /* its thread, and not the sequencer's, handed over what was held */
     ra_store_seq_cst(&s->options.on_submit, NULL);
-    rota_ticket ticket = submit_after(adds, frames, 1);
+    ticket = submit_after(adds, frames, 1);
     test_sequenced(ticket);
     atomic_store(&to_cancel, &ticket);
     assert_ok(rota_external_timeline_promise(frames, 1));
