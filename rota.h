@@ -9,6 +9,7 @@
 #include "graph/kernel.h"
 #include "graph/kernel_functions.h"
 #include "graph/graph.h"
+#include "graph/conditional.h"
 #include "exec/device.h"
 #include "exec/application.h"
 #include "exec/collective.h"

@@ -11,9 +11,10 @@ typedef struct rota_exec_instance rota_exec_instance;
 
 typedef enum rota_exec_command_kind {
     ROTA_EXEC_COMMAND_KERNEL,
-    ROTA_EXEC_COMMAND_COPY, /* operand 0 destination (WRITE), operand 1 source (READ) */
-    ROTA_EXEC_COMMAND_FILL, /* operand 0 */
-    ROTA_EXEC_COMMAND_HOST  /* CPU executor only */
+    ROTA_EXEC_COMMAND_COPY,       /* operand 0 destination (WRITE), operand 1 source (READ) */
+    ROTA_EXEC_COMMAND_FILL,       /* operand 0 */
+    ROTA_EXEC_COMMAND_HOST,       /* where caps.runs_host_nodes */
+    ROTA_EXEC_COMMAND_CONDITIONAL /* where caps.runs_conditionals */
 } rota_exec_command_kind;
 
 typedef struct rota_exec_operand {
@@ -33,6 +34,31 @@ typedef struct rota_exec_binding {
     uint32_t bindable; /* index in kernel->bindables */
     uint32_t word;
 } rota_exec_binding;
+
+/* 4 bytes in one of a command's operands. */
+typedef struct rota_exec_word {
+    uint32_t operand; /* UINT32_MAX: there is none */
+    uint64_t offset_bytes;
+} rota_exec_word;
+
+/* A node that decides. Its bodies are programs of one segment, or none, whose operands are in the memories and words of
+ * the program that the command is in; their commands come after all that the command comes after, and it ends when the
+ * last of them has. A body may hold such commands, too.
+ *
+ * IF: runs bodies[0] once where the condition is not 0, else bodies[1]. WHILE: bodies[0] while it is not 0, read before
+ * each iteration; not 0 after iterations_max of them: a failure. FOR: bodies[0] as often as it says, read once; more
+ * than iterations_max: a failure without an iteration; `index` gets the number of each before it. SWITCH: the body of
+ * that number, if there is one. An iteration begins when all of the one before it has ended. What fails in a body fails
+ * the command, with body and iteration in its sentence, and no further iteration begins. Neither does one once the host
+ * must_skip the node, which an executor that asks about nodes asks before each. No host function in a body ends later:
+ * an executor refuses the program (UNSUPPORTED). */
+typedef struct rota_exec_conditional {
+    uint8_t kind; /* rota_conditional_kind (graph/conditional_internal.h) */
+    uint32_t body_count;
+    uint64_t iterations_max;
+    rota_exec_word condition, index;
+    const struct rota_exec_program_desc *const *bodies; /* NULL among them: nothing to run */
+} rota_exec_conditional;
 
 typedef struct rota_exec_command {
     uint32_t node;         /* for messages and per-node times: see rota_exec_host.node_name */
@@ -56,6 +82,7 @@ typedef struct rota_exec_command {
             void *user;
             const rota_host_later *later; /* in the place of fn */
         } host;
+        const rota_exec_conditional *conditional;
     } u;
 } rota_exec_command;
 

@@ -29,6 +29,12 @@ typedef struct rota_exec_stream_call {
     void (*fn)(struct rota_exec_stream_call *call, bool is_done);
 } rota_exec_stream_call;
 
+/* Where an instance is. */
+typedef struct rota_exec_stuck {
+    uint32_t node;
+    uint64_t iterations; /* of a node that decides: how many it has begun; 0: not known */
+} rota_exec_stuck;
+
 typedef struct rota_exec_device_vtable {
     /* Stops the device. Ends at the deadline whatever the driver does: what it may still touch, or call the
      * host from, is then abandoned, its bytes counted in out_abandoned_bytes (never 0 then). No calls follow.
@@ -82,7 +88,7 @@ typedef struct rota_exec_device_vtable {
     /* Diagnostics: the node most likely running or stuck, for deadline messages. False if not known.
      * Wait-free, as who asks is inside a wait: takes what the executor's own threads have noted, enters no
      * driver. */
-    bool (*stuck_node)(rota_exec_device *device, rota_exec_instance *instance, uint32_t *out_node);
+    bool (*stuck_node)(rota_exec_device *device, rota_exec_instance *instance, rota_exec_stuck *out_stuck);
     /* NULL, or: `call` is made once, on a thread of the driver's, when what the application has put on its stream so
      * far is done or has failed, also after the device was closed; after an error not. INVALID_ARGUMENT: not a stream
      * of this device; WRONG_STATE: one that is being captured. */
@@ -114,6 +120,7 @@ typedef struct rota_exec_caps {
     bool reuse_in_flight;     /* an instance with argument words may be submitted again before it completed */
     bool submit_never_blocks; /* the sequencer may call submit itself */
     bool runs_host_nodes;
+    bool runs_conditionals; /* and all that their bodies hold */
     bool asks_must_skip;      /* of its works and nodes, by the host's must_skip; else hand-over decides */
     bool only_touches;        /* rota_exec_open_options.touch: it computes nothing */
     bool shares_memory;       /* with devices that say so too and whose `gpu` is the same */

@@ -13,6 +13,8 @@
 #include "file/records.h"
 #include "file/save_buffers.h"
 #include "file/save_kernels.h"
+#include "graph/conditional_internal.h"
+#include "graph/record.h"
 #include "ops/fusion.h"
 
 typedef struct saver {
@@ -69,6 +71,13 @@ static rota_status name_host(saver *s, const rota_node_record *node) {
 
 static rota_status gather_node(saver *s, const rota_recorder *lane, uint32_t index,
                                const rota_node_record *node) {
+    if (node->kind == ROTA_NODE_CONDITIONAL)
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "graph '%s' to be saved: node '%s' (lane '%s', node %u) decides (%s), which files have no "
+            "form for",
+            s->graph.graph->name, rota_node_record_name(node), lane->name, index,
+            rota_conditional_kind_name(node->u.conditional->kind));
     for (uint32_t i = 0; i < node->access_count; i++) {
         const uint64_t key = rota_node_accesses(node)[i].buffer;
         if (!(key & 1)) ROTA_TRY(rota_saved_buffers_add(&s->buffers, (rota_buffer *)(uintptr_t)key));
@@ -277,6 +286,9 @@ static void put_node(saver *s, const rota_node_record *node) {
         rota_cbor_put_text(s->file, find_host(s, node)->name);
         put_name(s, node->name);
         put_accesses(s, node);
+        return;
+    case ROTA_NODE_CONDITIONAL: /* gather_node has refused it */
+        return;
     }
 }
 
@@ -452,6 +464,9 @@ rota_status rota_graph_save(rota_graph *graph, const rota_graph_save_options *op
     ROTA_GIVEN_ARRAY(options->first, options->first_count);
     ROTA_GIVEN_ARRAY(options->arguments, options->argument_count);
     ROTA_GIVEN_ARRAY(options->results, options->result_count);
+    if (graph->outer)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "graph '%s' to be saved: it is a body, which is no graph by itself", graph->name);
     saver s = {.options = options};
     rota_saved_kernels_begin(&s.kernels);
     const rota_status status = save(&s, graph, path);

@@ -7,6 +7,7 @@
 #include "base/atomic.h"
 #include "base/given.h"
 #include "base/sized_copy.h"
+#include "graph/conditional_internal.h"
 
 /* FNV-1a. */
 static unsigned long hash_slot(const void *slot, unsigned long seed) {
@@ -26,7 +27,10 @@ rota_status rota_graph_create(const rota_graph_options *options, rota_graph **ou
     rota_graph_options room;
     if (options && !(options = ROTA_SIZED_IN(rota_graph_options, options, &room)))
         return ROTA_INVALID_ARGUMENT;
-    rota_graph *graph = calloc(1, sizeof *graph);
+    /* With its name: an arena takes pages of its own with the first that it has. */
+    const char *name = options && options->name ? options->name : "graph";
+    const size_t name_bytes = strlen(name) + 1;
+    rota_graph *graph = calloc(1, sizeof *graph + name_bytes);
     if (!graph) return rota_fail(ROTA_OUT_OF_MEMORY, "graph: no host memory");
     atomic_init(&graph->references, 1);
     pthread_mutex_init(&graph->mutex, NULL);
@@ -35,11 +39,7 @@ rota_status rota_graph_create(const rota_graph_options *options, rota_graph **ou
     graph->slot_names = (rota_set)ROTA_SET(hash_slot, same_name);
     graph->allow_reassociation = options && options->allow_reassociation;
     graph->memory_limit_bytes = options ? options->memory_limit_bytes : 0;
-    graph->name = rota_arena_strdup(&graph->arena, options && options->name ? options->name : "graph");
-    if (!graph->name) {
-        rota_graph_release(graph);
-        return rota_fail(ROTA_OUT_OF_MEMORY, "graph: no host memory");
-    }
+    graph->name = memcpy(graph + 1, name, name_bytes);
     graph->release = options ? options->release : NULL;
     graph->user = options ? options->user : NULL;
     *out_graph = graph;
@@ -67,6 +67,8 @@ static void free_lane(rota_recorder *lane) {
 void rota_graph_release(rota_graph *graph) {
     /* acq_rel, for the same reason as in rota_buffer_release. */
     if (!graph || ra_fetch_sub_acq_rel(&graph->references, 1) != 1) return;
+    for (const rota_conditional *it = graph->conditionals; it; it = it->next)
+        for (uint32_t i = 0; i < it->body_count; i++) rota_graph_release(it->bodies[i]);
     for (uint32_t i = 0; i < graph->lane_count; i++) {
         free_lane(graph->lanes[i]);
         free(graph->lanes[i]);
@@ -79,8 +81,14 @@ void rota_graph_release(rota_graph *graph) {
     pthread_mutex_destroy(&graph->mutex);
     const rota_release_fn release = graph->release;
     void *user = graph->user;
+    rota_graph *outer = graph->is_taken ? NULL : graph->outer;
     free(graph);
     if (release) release(user);
+    if (!outer) return;
+    pthread_mutex_lock(&outer->mutex);
+    outer->open_bodies--;
+    pthread_mutex_unlock(&outer->mutex);
+    rota_graph_release(outer);
 }
 
 static rota_status lane_buffer(rota_recorder *lane, rota_buffer_kind kind, const char *name,
@@ -90,6 +98,12 @@ static rota_status lane_buffer(rota_recorder *lane, rota_buffer_kind kind, const
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "buffer '%s' of graph '%s': kind %s, expected INPUT, OUTPUT, TRANSIENT or SLOT",
                          name ? name : "", lane->graph->name, rota_buffer_kind_name(kind));
+    if (lane->graph->outer && kind != ROTA_BUFFER_TRANSIENT)
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT,
+            "buffer '%s' of body '%s': kind %s, expected TRANSIENT; a body may touch those of graph '%s'",
+            name ? name : "", lane->graph->name, rota_buffer_kind_name(kind),
+            rota_graph_outermost(lane->graph)->name);
     if (size_bytes == 0 || size_bytes > ROTA_BUFFER_SIZE_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "buffer '%s' of graph '%s': size %llu bytes, expected 1 to %llu", name ? name : "",
@@ -131,7 +145,8 @@ static rota_status lane_buffer(rota_recorder *lane, rota_buffer_kind kind, const
 /* With the graph's mutex held, under which compile freezes it: what is added now is in every plan. */
 static rota_status check_open(const rota_graph *graph, const char *what) {
     if (ra_load_relaxed(&graph->compiled))
-        return rota_fail(ROTA_WRONG_STATE, "%s: graph '%s' is already compiled", what, graph->name);
+        return rota_fail(ROTA_WRONG_STATE, "%s: graph '%s' is already %s", what, graph->name,
+                         graph->is_taken ? "the body of a node" : "compiled");
     return ROTA_OK;
 }
 
@@ -190,6 +205,11 @@ rota_status rota_graph_slot(rota_graph *graph, const char *name, uint32_t size_b
                          size_bytes);
     pthread_mutex_lock(&graph->mutex);
     rota_status status = check_open(graph, "new slot");
+    pthread_mutex_unlock(&graph->mutex);
+    ROTA_TRY(status);
+    while (graph->outer) graph = graph->outer; /* a body's are the outermost graph's */
+    pthread_mutex_lock(&graph->mutex);
+    status = check_open(graph, "new slot");
     if (status == ROTA_OK) status = add_slot(graph, name, size_bytes, out_slot);
     pthread_mutex_unlock(&graph->mutex);
     return status;

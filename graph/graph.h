@@ -215,7 +215,8 @@ typedef struct rota_host_node {
 #define ROTA_HOST_NODE(...) ROTA_SIZED(rota_host_node, __VA_ARGS__)
 
 /* A function of the host's, called on a thread of the CPU device's. INVALID_ARGUMENT: no function or two, more than
- * ROTA_KERNEL_OPERANDS_MAX accesses. Further errors, and cost, as of rota_record_kernel. */
+ * ROTA_KERNEL_OPERANDS_MAX accesses. UNSUPPORTED: one that ends later, in a body (conditional.h). Further errors, and
+ * cost, as of rota_record_kernel. */
 ROTA_API rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node,
                                       rota_node *out_node);
 

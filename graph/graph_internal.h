@@ -19,16 +19,25 @@ typedef enum rota_node_kind {
     ROTA_NODE_KERNEL,
     ROTA_NODE_COPY, /* access 0 destination, access 1 source */
     ROTA_NODE_FILL,
-    ROTA_NODE_HOST
+    ROTA_NODE_HOST,
+    ROTA_NODE_CONDITIONAL /* accesses as conditional.c inferred them */
 } rota_node_kind;
 
 /* A recorded access. Buffers of the graph are stored by lane and index, so that compile need not touch the
  * buffer objects; PERSISTENT ones by pointer. */
 typedef struct rota_access_record {
-    uint64_t buffer;      /* rota_graph_buffer_key of a graph's, else the root rota_buffer's address (even) */
+    /* rota_graph_buffer_key of a graph's, else the root rota_buffer's address, which is even; plus
+     * ROTA_ACCESS_OUTER where that is a buffer of a graph that the node's graph is a body within. */
+    uint64_t buffer;
     uint64_t offset_mode; /* offset in the root | mode << 56 */
     uint64_t size_bytes;
 } rota_access_record;
+
+#define ROTA_ACCESS_OUTER ((uint64_t)2)
+/* Held by the lane: neither the graph's nor an outer one's. */
+#define ROTA_ACCESS_IS_PERSISTENT(stored) (((stored) & (1 | ROTA_ACCESS_OUTER)) == 0)
+/* The buffer of what is no key. */
+#define ROTA_ACCESS_BUFFER(stored) ((rota_buffer *)(uintptr_t)((stored) & ~ROTA_ACCESS_OUTER))
 
 #define ROTA_ACCESS_OFFSET(record) ((record)->offset_mode & (((uint64_t)1 << 56) - 1))
 #define ROTA_ACCESS_MODE(record) ((rota_access_mode)((record)->offset_mode >> 56))
@@ -56,6 +65,7 @@ typedef struct rota_node_record {
             void *user;
             const rota_host_later *later; /* in the place of fn */
         } host;
+        const struct rota_conditional *conditional; /* conditional_internal.h */
     } u;
 } rota_node_record;
 
@@ -130,7 +140,13 @@ typedef struct rota_rewrite_hook {
 
 struct rota_graph {
     _Atomic uint32_t references;
-    _Atomic bool compiled;
+    _Atomic bool compiled; /* or taken by a node as a body */
+    /* A body's: the graph that it is for, held until a node of that takes it, and how many are around it. */
+    struct rota_graph *outer;
+    uint32_t depth;
+    bool is_taken; /* under its mutex, as is the next */
+    uint32_t
+        open_bodies; /* bodies for it that no node has taken; 0 once it is taken, so that no one outlives `outer` */
     bool allow_reassociation;
     uint64_t memory_limit_bytes;
     const char *name;
@@ -142,12 +158,19 @@ struct rota_graph {
     /* Blocks of slots never move; slot_count is the release that publishes an entry to recording threads. */
     rota_slot_info *slot_blocks[ROTA_GRAPH_SLOTS_MAX / ROTA_SLOT_BLOCK];
     _Atomic uint32_t slot_count;
-    rota_set slot_names; /* of rota_slot_info */
+    rota_set slot_names;                   /* of rota_slot_info */
+    struct rota_conditional *conditionals; /* newest first; their bodies are the graph's to release */
     rota_rewrite_hook *hooks;
     uint32_t hook_count, hook_capacity;
     rota_release_fn release; /* of what nodes borrow */
     void *user;
 };
+
+/* The outermost graph around a body, which has the slots of all within; of others the graph itself. */
+static inline const rota_graph *rota_graph_outermost(const rota_graph *graph) {
+    while (graph->outer) graph = graph->outer;
+    return graph;
+}
 
 /* Slot by index (from 1), which is in range. */
 static inline rota_slot_info *rota_graph_slot_info(const rota_graph *graph, uint32_t index) {

@@ -12,6 +12,7 @@
 #include "base/given.h"
 #include "base/prefetch.h"
 #include "base/sized_copy.h"
+#include "graph/conditional_internal.h"
 #include "graph/graph_internal.h"
 #include "graph/kernel_calls.h"
 
@@ -38,6 +39,8 @@ const char *rota_node_record_name(const rota_node_record *node) {
         return "fill";
     case ROTA_NODE_HOST:
         return "host";
+    case ROTA_NODE_CONDITIONAL:
+        return rota_conditional_kind_name(node->u.conditional->kind);
     }
     return "node";
 }
@@ -122,6 +125,13 @@ typedef struct context {
 #define AT "node '%s' (lane '%s', node %u): "
 #define AT_ARGUMENTS(c) (c)->name, (c)->lane, (c)->index
 
+/* Whether the buffer is of a graph that this one is a body within. */
+static bool is_of_outer(const rota_graph *graph, const rota_buffer *buffer) {
+    for (const rota_graph *outer = graph->outer; outer; outer = outer->outer)
+        if (buffer->graph == outer) return true;
+    return false;
+}
+
 /* What is wrong with an access that resolve_access refused. */
 static __attribute__((cold, noinline)) rota_status refuse_access(const context *where, uint32_t number,
                                                                  const rota_access *access) {
@@ -142,7 +152,7 @@ static __attribute__((cold, noinline)) rota_status refuse_access(const context *
         return rota_fail(ROTA_INVALID_ARGUMENT, AT "access %u: %s of %s buffer '%s', which nodes only read",
                          AT_ARGUMENTS(where), number, rota_access_mode_name(access->mode),
                          buffer->kind == ROTA_BUFFER_INPUT ? "INPUT" : "read-only", buffer->root->name);
-    if (buffer->graph && buffer->graph != where->graph)
+    if (buffer->graph && buffer->graph != where->graph && !is_of_outer(where->graph, buffer))
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          AT "access %u: buffer '%s' belongs to graph '%s', not to '%s'", AT_ARGUMENTS(where),
                          number, buffer->root->name, ((rota_graph *)buffer->graph)->name, where->graph->name);
@@ -164,11 +174,14 @@ static inline __attribute__((always_inline)) rota_status resolve_access(const co
     uint64_t start = buffer->root_offset + offset;
     if (__builtin_expect(offset > buffer->size_bytes || size > left || size == 0 ||
                              (unsigned)access->mode >= ROTA_ACCESS_MODE_COUNT ||
-                             (buffer->is_read_only && access->mode != ROTA_READ) ||
-                             (buffer->graph != where->graph && buffer->graph) || start % alignment != 0,
+                             (buffer->is_read_only && access->mode != ROTA_READ) || start % alignment != 0,
                          0))
         return refuse_access(where, number, access);
     out->buffer = buffer->graph ? buffer->graph_key : (uint64_t)(uintptr_t)buffer->root;
+    if (__builtin_expect(buffer->graph != where->graph && buffer->graph, 0)) {
+        if (!is_of_outer(where->graph, buffer)) return refuse_access(where, number, access);
+        out->buffer = (uint64_t)(uintptr_t)buffer->root | ROTA_ACCESS_OUTER;
+    }
     out->offset_mode = start | (uint64_t)access->mode << 56;
     out->size_bytes = size;
     return ROTA_OK;
@@ -254,6 +267,7 @@ static rota_status check_type(const context *where, const rota_kernel *kernel,
 
 static rota_status check_bindings(const context *where, const rota_kernel_node *node) {
     const rota_kernel *kernel = node->kernel;
+    const rota_graph *slots_of = rota_graph_outermost(where->graph);
     uint32_t bound = 0;
     ROTA_TRY(check_bindables(where, kernel));
     for (uint32_t i = 0; i < node->binding_count; i++) {
@@ -269,11 +283,11 @@ static rota_status check_bindings(const context *where, const rota_kernel_node *
         bound |= 1u << binding->bindable;
         if (binding->slot.index == ROTA_SLOT_CONSTANT.index) continue;
         /* Acquire pairs with add_slot's release. */
-        if (binding->slot.index == 0 || binding->slot.index > ra_load_acquire(&where->graph->slot_count))
+        if (binding->slot.index == 0 || binding->slot.index > ra_load_acquire(&slots_of->slot_count))
             return rota_fail(ROTA_INVALID_ARGUMENT,
                              AT "parameter '%s' is bound to slot %u; graph '%s' has no such slot",
-                             AT_ARGUMENTS(where), bindable->name, binding->slot.index, where->graph->name);
-        rota_slot_info *slot = rota_graph_slot_info(where->graph, binding->slot.index);
+                             AT_ARGUMENTS(where), bindable->name, binding->slot.index, slots_of->name);
+        rota_slot_info *slot = rota_graph_slot_info(slots_of, binding->slot.index);
         if (slot->size_bytes != bindable->size_bytes)
             return rota_fail(ROTA_INVALID_ARGUMENT, AT "parameter '%s' has %u bytes, slot '%s' has %u",
                              AT_ARGUMENTS(where), bindable->name, bindable->size_bytes, slot->name,
@@ -356,7 +370,7 @@ build_kernel(const context *where, const rota_kernel_node *node, size_t record_b
         uint64_t bit = buffer_bit(&accesses[i]);
         seen_twice |= seen & bit;
         seen |= bit;
-        persistent |= (uint32_t) !(accesses[i].buffer & 1) << i;
+        persistent |= (uint32_t)ROTA_ACCESS_IS_PERSISTENT(accesses[i].buffer) << i;
     }
     if (seen_twice) ROTA_TRY(check_overlaps(where, node->kernel, accesses, node->accesses, count));
     *out_persistent = persistent;
@@ -395,15 +409,17 @@ static inline rota_status begin_record(rota_recorder *lane, size_t bytes, const 
     return ROTA_OK;
 }
 
+static inline rota_status hold_persistent(rota_recorder *lane, rota_buffer *root) {
+    rota_buffer **recent = &lane->recent[root->number % (sizeof lane->recent / sizeof *lane->recent)];
+    return *recent == root ? ROTA_OK : hold_buffer(lane, root, recent);
+}
+
 /* The record at lane->next is complete: hold the persistent ones of its buffers, a bit for each access, and
  * make it part of the lane. */
 static inline rota_status commit_record(rota_recorder *lane, const rota_access *given, uint32_t persistent,
                                         rota_node *out_node) {
-    for (; persistent; persistent &= persistent - 1) {
-        rota_buffer *root = given[__builtin_ctz(persistent)].buffer->root;
-        rota_buffer **recent = &lane->recent[root->number % (sizeof lane->recent / sizeof *lane->recent)];
-        if (*recent != root) ROTA_TRY(hold_buffer(lane, root, recent));
-    }
+    for (; persistent; persistent &= persistent - 1)
+        ROTA_TRY(hold_persistent(lane, given[__builtin_ctz(persistent)].buffer->root));
     const rota_node_record *record = (const rota_node_record *)lane->next;
     lane->next += record->record_bytes;
     for (uint32_t line = 0; line < 2; line++)
@@ -447,9 +463,9 @@ rota_status rota_record_kernel(rota_recorder *recorder, const rota_kernel_node *
     return commit_record(recorder, node->accesses, persistent, out_node);
 }
 
-/* Nodes without kernel: a header and accesses. */
-static rota_status record_plain(rota_recorder *lane, const rota_node_record *header,
-                                const rota_access *accesses, rota_node *out_node) {
+rota_status rota_record_plain(rota_recorder *lane, const rota_node_record *header,
+                              const rota_access *accesses, rota_node *out_node) {
+    const bool is_conditional = header->kind == ROTA_NODE_CONDITIONAL;
     context where = {lane->graph, lane->name, lane->node_count, rota_node_record_name(header)};
     ROTA_TRY(begin_record(lane, header->record_bytes, where.name));
     rota_node_record *record = (rota_node_record *)lane->next;
@@ -459,7 +475,11 @@ static rota_status record_plain(rota_recorder *lane, const rota_node_record *hea
     for (uint32_t i = 0; i < header->access_count; i++) {
         ROTA_TRY(
             resolve_access(&where, i, &accesses[i], header->kind == ROTA_NODE_HOST ? 4 : 1, &resolved[i]));
-        persistent |= (uint32_t) !(resolved[i].buffer & 1) << i;
+        if (!ROTA_ACCESS_IS_PERSISTENT(resolved[i].buffer)) continue;
+        if (is_conditional) /* which may have more than there are bits; more references than needed do no harm */
+            ROTA_TRY(hold_persistent(lane, accesses[i].buffer->root));
+        else
+            persistent |= (uint32_t)1 << i;
     }
     if (header->kind == ROTA_NODE_FILL &&
         (ROTA_ACCESS_OFFSET(resolved) % 4 != 0 || resolved->size_bytes % 4 != 0))
@@ -467,7 +487,7 @@ static rota_status record_plain(rota_recorder *lane, const rota_node_record *hea
                          AT "fill of bytes [%llu, +%llu) of buffer '%s', expected multiples of 4",
                          AT_ARGUMENTS(&where), (unsigned long long)ROTA_ACCESS_OFFSET(resolved),
                          (unsigned long long)resolved->size_bytes, accesses->buffer->root->name);
-    ROTA_TRY(check_overlaps(&where, NULL, resolved, accesses, header->access_count));
+    if (!is_conditional) ROTA_TRY(check_overlaps(&where, NULL, resolved, accesses, header->access_count));
     return commit_record(lane, accesses, persistent, out_node);
 }
 
@@ -496,7 +516,7 @@ rota_status rota_record_copy(rota_recorder *recorder, rota_buffer *destination,
                 (unsigned long long)left_destination, destination->root->name);
     }
     rota_node_record header = {.record_bytes = plain_bytes(2), .kind = ROTA_NODE_COPY, .access_count = 2};
-    return record_plain(recorder, &header, accesses, out_node);
+    return rota_record_plain(recorder, &header, accesses, out_node);
 }
 
 static rota_status record_fill(rota_recorder *recorder, const char *name, rota_buffer *destination,
@@ -508,7 +528,7 @@ static rota_status record_fill(rota_recorder *recorder, const char *name, rota_b
                                .access_count = 1,
                                .name = name,
                                .u.fill = {pattern}};
-    return record_plain(recorder, &header, &access, out_node);
+    return rota_record_plain(recorder, &header, &access, out_node);
 }
 
 rota_status rota_record_fill(rota_recorder *recorder, rota_buffer *destination, uint64_t offset_bytes,
@@ -534,6 +554,12 @@ rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node
                          "node '%s' (lane '%s', node %u): %s host function, expected one",
                          node->name ? node->name : "host", recorder->name, recorder->node_count,
                          ends_later ? "a second" : "no");
+    if (ends_later && recorder->graph->depth)
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "node '%s' (lane '%s', node %u): it ends later than its function, as collectives do, "
+            "which no node of a body may; '%s' is the body of a node that decides",
+            node->name ? node->name : "host", recorder->name, recorder->node_count, recorder->graph->name);
     if (node->access_count > ROTA_KERNEL_OPERANDS_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "node '%s' (lane '%s', node %u): %u accesses, expected at most %d",
@@ -544,7 +570,7 @@ rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node
                                .access_count = (uint8_t)node->access_count,
                                .name = node->name,
                                .u.host = {node->fn, node->user, ends_later ? node->ends_later : NULL}};
-    return record_plain(recorder, &header, node->accesses, out_node);
+    return rota_record_plain(recorder, &header, node->accesses, out_node);
 }
 
 rota_status rota_node_after(rota_recorder *recorder, rota_node later, rota_node earlier) {

@@ -12,6 +12,10 @@ const char *rota_node_record_name(const rota_node_record *node);
 rota_status rota_record_named_fill(rota_recorder *recorder, const char *name, rota_buffer *destination,
                                    uint64_t offset_bytes, uint64_t size_bytes, uint32_t pattern);
 
+/* A node without kernel: header and accesses, which are copied. Those of ROTA_NODE_CONDITIONAL don't overlap. */
+rota_status rota_record_plain(rota_recorder *recorder, const rota_node_record *header,
+                              const rota_access *accesses, rota_node *out_node);
+
 /* Builds a kernel node's record in memory of the caller (size from rota_kernel_record_bytes), after the same
  * checks as rota_record_kernel; for rewriting. */
 size_t rota_kernel_record_bytes(const rota_kernel_node *node);

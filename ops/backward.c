@@ -1,4 +1,5 @@
 /* rota_backward: walks the remembered ops from the loss back, and has each record its gradient. */
+#include "ops/backward_bodies.h"
 #include "ops/gradient.h"
 #include "base/given.h"
 
@@ -72,7 +73,8 @@ static rota_status open_parameters(rota_tape *tape, const rota_tensor *params, u
         /* What is there stays, and is added to. */
         region->written = rota_arena_calloc(&tape->arena, sizeof *region->written, 8);
         region->views = rota_arena_calloc(&tape->arena, sizeof *region->views, 8);
-        if (!region->written || !region->views) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+        if (!region->written || !region->views)
+            return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
         *region->written = (rota_byte_range){NULL, region->begin, region->end};
         region->views->tensor = memory;
         region->view_count = 1;
@@ -240,6 +242,7 @@ static rota_status record(rota_tape *tape, const rota_tensor *losses, uint32_t l
     const char *const name = tape->name;
     ROTA_TRY(open_parameters(tape, params, count, grads, accumulate));
     ROTA_TRY(spread_wanted(tape));
+    ROTA_TRY(rota_backward_check_bodies(tape));
     for (uint32_t i = 0; i < loss_count; i++) ROTA_TRY(seed(tape, &losses[i]));
     for (uint64_t u = uses; u-- > 0;) ROTA_TRY(step_back(tape, tape->uses[u], accumulate));
     tape->name = name;
@@ -350,8 +353,8 @@ static rota_status check_gradient_use(const rota_op_use *use, const rota_tensor 
 
 /* Inputs that are all of one range of a buffer, between one another, whose gradients lie in another just so: one
  * parameter with one gradient, in which each has its part. */
-static bool lie_together(const rota_op_use *use, uint32_t wanted, const rota_tensor *grads, rota_tensor *out_param,
-                         rota_tensor *out_grad) {
+static bool lie_together(const rota_op_use *use, uint32_t wanted, const rota_tensor *grads,
+                         rota_tensor *out_param, rota_tensor *out_grad) {
     const rota_tensor *xs[ROTA_OP_INPUTS_MAX], *first = NULL, *first_grad = NULL;
     uint64_t begin, end;
     uint32_t count = 0;

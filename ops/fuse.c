@@ -117,7 +117,7 @@ static rota_status fuse(void *user, rota_rewriter *rewriter) {
     bool any = false;
     ROTA_TRY(any_fusable(rewriter, count, &any));
     if (!any) return ROTA_OK;
-    rota_fuse_uses uses = {0};
+    rota_fuse_uses uses = {.rewriter = rewriter};
     rota_fuse_group *group = calloc(2, sizeof *group);
     rota_status status = group ? remember_uses(rewriter, count, &uses)
                                : rota_fail(ROTA_OUT_OF_MEMORY, "fusion: no host memory");

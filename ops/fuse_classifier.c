@@ -192,7 +192,7 @@ static rota_status try_classifier(rota_rewriter *rewriter, const rota_fuse_index
     memcpy(c.accesses, view->accesses, sizeof c.accesses);
     const rota_access *logits = &c.accesses[LOGITS];
     if (logits->size_bytes < least_bytes || logits->size_bytes != rota_buffer_size(logits->buffer) ||
-        rota_buffer_get_kind(logits->buffer) != ROTA_BUFFER_TRANSIENT)
+        !rota_rewriter_owns(rewriter, logits->buffer))
         return ROTA_OK;
     const uint32_t piece = rota_cuda_classifier_piece(
         c.params.rows, (uint64_t)c.params.pitch * rota_dtype_bytes((rota_dtype)c.params.dtype), piece_bytes);

@@ -33,19 +33,19 @@ static bool make_aliases(aliases *a, uint64_t copies) {
     return a->entries != NULL;
 }
 
-static bool is_whole(const rota_access *access) {
-    return rota_buffer_get_kind(access->buffer) == ROTA_BUFFER_TRANSIENT && access->offset_bytes == 0 &&
+static bool is_whole(const rota_rewriter *rewriter, const rota_access *access) {
+    return rota_rewriter_owns(rewriter, access->buffer) && access->offset_bytes == 0 &&
            access->size_bytes == rota_buffer_size(access->buffer);
 }
 
 /* A plain copy, byte by byte, of one whole transient buffer into another. */
-static bool is_copy(const rota_node_view *view) {
+static bool is_copy(const rota_rewriter *rewriter, const rota_node_view *view) {
     if (view->kernel != &rota_kernel_copy_strided || view->ordered) return false;
     const rota_copy_strided_params *p = view->params;
     const int last = ROTA_KERNEL_DIMS - 1;
     return p->flags == 0 && p->shape[last] == p->count && p->x_stride[last] == 1 && p->y_stride[last] == 1 &&
-           p->x_offset == 0 && p->y_offset == 0 && is_whole(&view->accesses[0]) &&
-           is_whole(&view->accesses[1]) && view->accesses[1].mode == ROTA_WRITE &&
+           p->x_offset == 0 && p->y_offset == 0 && is_whole(rewriter, &view->accesses[0]) &&
+           is_whole(rewriter, &view->accesses[1]) && view->accesses[1].mode == ROTA_WRITE &&
            view->accesses[0].size_bytes == view->accesses[1].size_bytes;
 }
 
@@ -80,6 +80,8 @@ static bool may_stand_for(const rota_fuse_index *index, const rota_buffer *to, u
 static rota_status replace_buffers(rota_rewriter *rewriter, const aliases *a, uint64_t n) {
     rota_node_view view = ROTA_NODE_VIEW();
     ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
+    if (!view.kernel)
+        return ROTA_OK; /* whose buffers stay (may_stand_for), and may be more than a kernel's */
     rota_access accesses[ROTA_KERNEL_OPERANDS_MAX];
     bool changed = false;
     for (uint32_t i = 0; i < view.access_count; i++) {
@@ -89,7 +91,7 @@ static rota_status replace_buffers(rota_rewriter *rewriter, const aliases *a, ui
         accesses[i].buffer = found->to;
         changed = true;
     }
-    if (!changed || !view.kernel) return ROTA_OK;
+    if (!changed) return ROTA_OK;
     uint64_t params[ROTA_KERNEL_PARAM_BYTES_MAX / 8];
     rota_param_binding bindings[ROTA_KERNEL_BINDABLE_MAX];
     if (view.kernel->param_bytes) memcpy(params, view.params, view.kernel->param_bytes);
@@ -109,7 +111,7 @@ static rota_status drop_copies(rota_rewriter *rewriter, const rota_fuse_index *i
     for (uint64_t n = 0; n < count; n++) {
         rota_node_view view = ROTA_NODE_VIEW();
         ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
-        if (!is_copy(&view)) continue;
+        if (!is_copy(rewriter, &view)) continue;
         rota_buffer *from = view.accesses[0].buffer, *to = view.accesses[1].buffer;
         alias *source = entry_of(a, from);
         if (!source->from) *source = itself(index, from);
@@ -134,7 +136,7 @@ rota_status rota_fuse_copies(rota_rewriter *rewriter, const rota_fuse_index *ind
     for (uint64_t n = 0; n < count; n++) {
         rota_node_view view = ROTA_NODE_VIEW();
         ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
-        copies += is_copy(&view);
+        copies += is_copy(rewriter, &view);
     }
     if (copies == 0) return ROTA_OK;
     aliases a = {0};

@@ -23,11 +23,11 @@ typedef struct pattern {
 } pattern;
 
 /* The buffer is all that the product writes, and nobody but the two nodes touches it. */
-static bool is_between(const rota_fuse_index *index, const rota_access *dy, uint64_t gradient,
-                       uint64_t *out_product) {
+static bool is_between(const rota_rewriter *rewriter, const rota_fuse_index *index, const rota_access *dy,
+                       uint64_t gradient, uint64_t *out_product) {
     const rota_fuse_touch *writer = rota_fuse_index_first(index, dy->buffer),
                           *reader = writer ? rota_fuse_index_next(index, writer) : NULL;
-    if (rota_buffer_get_kind(dy->buffer) != ROTA_BUFFER_TRANSIENT || dy->offset_bytes != 0 ||
+    if (!rota_rewriter_owns(rewriter, dy->buffer) || dy->offset_bytes != 0 ||
         dy->size_bytes != rota_buffer_size(dy->buffer))
         return false;
     if (!reader || rota_fuse_index_next(index, reader) || reader->node != gradient || !writer->kernel ||
@@ -85,7 +85,7 @@ static rota_status try_gelu(rota_rewriter *rewriter, const rota_fuse_index *inde
     f.accesses[ROTA_CUDA_GELU_PRODUCT_DZ] = view->accesses[ROTA_LINEAR_GELU_OPERAND_DZ];
     f.accesses[ROTA_CUDA_GELU_PRODUCT_PARTIAL] = view->accesses[ROTA_LINEAR_GELU_OPERAND_PARTIAL];
     const rota_access dy = view->accesses[ROTA_LINEAR_GELU_OPERAND_DY];
-    if (!is_between(index, &dy, n, &f.product)) return ROTA_OK;
+    if (!is_between(rewriter, index, &dy, n, &f.product)) return ROTA_OK;
     rota_node_view product = ROTA_NODE_VIEW();
     ROTA_TRY(rota_rewriter_view(rewriter, f.product, &product));
     if (!take_product(&product, &f)) return ROTA_OK;

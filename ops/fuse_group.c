@@ -24,7 +24,9 @@ static uint64_t entry_of(const rota_fuse_uses *uses, const rota_buffer *buffer) 
 }
 
 static bool grow_uses(rota_fuse_uses *uses) {
-    rota_fuse_uses larger = {.capacity = uses->capacity ? 2 * uses->capacity : 1024, .count = uses->count};
+    rota_fuse_uses larger = {.capacity = uses->capacity ? 2 * uses->capacity : 1024,
+                             .count = uses->count,
+                             .rewriter = uses->rewriter};
     larger.entries = calloc(larger.capacity, sizeof *larger.entries);
     if (!larger.entries) return false;
     for (uint64_t i = 0; i < uses->capacity; i++)
@@ -141,7 +143,7 @@ static bool put_result(rota_fuse_group *group, const rota_fuse_piece *piece, uin
 
 /* Nobody reads what the group leaves there. */
 static bool is_dead(const rota_fuse_group *group, const rota_fuse_range *range) {
-    return rota_buffer_get_kind(range->buffer) == ROTA_BUFFER_TRANSIENT &&
+    return rota_rewriter_owns(group->uses->rewriter, range->buffer) &&
            rota_fuse_uses_last(group->uses, range->buffer) <= group->positions[group->shape.step_count - 1];
 }
 

@@ -13,7 +13,8 @@ typedef struct rota_fuse_uses {
         const rota_buffer *buffer;
         uint64_t last;
     } * entries;
-    uint64_t count, capacity; /* a power of two */
+    uint64_t count, capacity;      /* a power of two */
+    const rota_rewriter *rewriter; /* whose nodes' they are */
 } rota_fuse_uses;
 
 /* In record order. False: no memory. */

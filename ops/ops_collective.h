@@ -11,8 +11,8 @@
  * those of the sum of all ranks' losses, so every rank records rota_backward.
  *
  * Errors beside those of all ops: INVALID_ARGUMENT (a peer that is no rank, a mean of integers, an extent that the
- * ranks don't divide); WRONG_STATE (the communicator is closed). When they run: NODE_FAILED, with the communicator's
- * sentence. */
+ * ranks don't divide); WRONG_STATE (the communicator is closed); UNSUPPORTED (in a body of a node that decides). When
+ * they run: NODE_FAILED, with the communicator's sentence. */
 #ifndef ROTA_OPS_OPS_COLLECTIVE_H
 #define ROTA_OPS_OPS_COLLECTIVE_H
 

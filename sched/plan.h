@@ -136,9 +136,10 @@ typedef enum rota_plan_command_kind {
     ROTA_PLAN_COPY,
     ROTA_PLAN_FILL,
     ROTA_PLAN_HOST,
-    ROTA_PLAN_UPLOAD,    /* of an INPUT */
-    ROTA_PLAN_READ_BACK, /* of an OUTPUT */
-    ROTA_PLAN_TRANSFER   /* between devices */
+    ROTA_PLAN_UPLOAD,     /* of an INPUT */
+    ROTA_PLAN_READ_BACK,  /* of an OUTPUT */
+    ROTA_PLAN_TRANSFER,   /* between devices */
+    ROTA_PLAN_CONDITIONAL /* a node that decides, with its bodies */
 } rota_plan_command_kind;
 
 /* A command of a plan: a node, or a copy that rota inserted. */

@@ -48,6 +48,10 @@ ROTA_API uint64_t rota_rewriter_node_count(const rota_rewriter *rewriter);
  * accesses). */
 ROTA_API rota_status rota_rewriter_view(rota_rewriter *rewriter, uint64_t position, rota_node_view *out_view);
 
+/* Whether the buffer is a TRANSIENT one of the graph that is rewritten, so that nobody but its nodes sees what is in
+ * it. Not of a graph around a body: nodes of that, and other iterations, do. NULL: false. Wait-free. */
+ROTA_API bool rota_rewriter_owns(const rota_rewriter *rewriter, const rota_buffer *buffer);
+
 /* Where a node of this placement runs. INVALID_ARGUMENT: out_target->struct_size (base/sized.h). Wait-free.
  */
 ROTA_API rota_status rota_rewriter_target(const rota_rewriter *rewriter, const rota_placement *placement,

@@ -64,12 +64,12 @@ ROTA_API rota_status rota_ticket_eventfd(rota_ticket ticket, int eventfd);
  * application is through with what it guards by them.
  *
  * What has begun: on `cpu` each node by itself, so that at the most those that its threads run now are left to end (of
- * one that is split among threads all of it); on other devices what was handed to the driver, of which a plan's segment
- * is the smallest part. Reads and writes of buffers are one such part. Moves between devices on its behalf are made all
- * the same. But where its points are not reached, what the application may touch (rota_buffer_adopt,
- * rota_buffer_export, rota_buffer_address, called before it was submitted) is not moved: what was submitted before all
- * its works have ended (its ticket may end a moment earlier), and needs it there, fails, and what that was to write
- * with it; for later ones it is moved anew.
+ * one that is split among threads all of it, of one that decides the iteration that it has begun); on other devices
+ * what was handed to the driver, of which a plan's segment is the smallest part. Reads and writes of buffers are one
+ * such part. Moves between devices on its behalf are made all the same. But where its points are not reached, what the
+ * application may touch (rota_buffer_adopt, rota_buffer_export, rota_buffer_address, called before it was submitted) is
+ * not moved: what was submitted before all its works have ended (its ticket may end a moment earlier), and needs it
+ * there, fails, and what that was to write with it; for later ones it is moved anew.
  *
  * One call is enough, and asks only: it does not wait for the end, and reading the ticket is as before it. One that has
  * ended, or was cancelled before, is left as it is, and OK. INVALID_ARGUMENT: the ticket was made up or is of another

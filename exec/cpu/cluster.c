@@ -4,7 +4,8 @@
  * other predecessor) are never parted, and chains are gathered until they are worth a handover. They are
  * gathered in a depth-first topological order and as contiguous pieces of it: all edges go forward in that
  * order, so edges between pieces go forward too and no cycle of units can arise. Large kernels whose items
- * may be split stand alone, and so do host functions that end later, and joins, which are units without commands.
+ * may be split stand alone, and so do host functions that end later, commands that decide and whose bodies are worth
+ * several workers, and joins, which are units without commands.
  *
  * What comes after such a function ends when something elsewhere does, so no unit may hold it together with what does
  * not come after that: each command has a *key*, which stands for the set of those functions that it comes after, and a
@@ -54,6 +55,7 @@ static uint32_t add_unit(cluster *c, uint32_t split) {
     memset(unit, 0, sizeof *unit);
     unit->first_record = c->order_count;
     unit->split = split;
+    unit->loop = ROTA_CPU_NONE;
     c->join_of[c->program->unit_count] = ROTA_CPU_NONE;
     return c->program->unit_count++;
 }
@@ -139,7 +141,7 @@ static bool is_serial(cluster *c, const rota_exec_segment *segment, uint32_t wor
                       uint64_t *out_total_ns) {
     const rota_exec_program_desc *desc = c->desc;
     uint64_t total = 0, longest = 0;
-    bool has_split = false, has_later = false;
+    bool has_split = false, has_units = false;
     for (uint32_t i = 0; i < segment->join_count; i++) {
         uint32_t join = desc->command_count + segment->first_join + i;
         c->remaining[join] = desc->predecessor_count[join];
@@ -149,11 +151,11 @@ static bool is_serial(cluster *c, const rota_exec_segment *segment, uint32_t wor
         total += c->estimates[i].cost_ns;
         if (finish > longest) longest = finish;
         has_split |= c->estimates[i].split;
-        has_later |= c->estimates[i].later;
+        has_units |= c->estimates[i].later || c->estimates[i].loop != ROTA_CPU_NONE;
         pass_on(c, i, finish);
     }
     *out_total_ns = total;
-    if (has_later) return false;
+    if (has_units) return false;
     if (worker_count == 1 || total <= SERIAL_NS) return true;
     /* With less than a fifth of it off the longest way, handovers cost more than a second worker brings. */
     return !has_split && total - longest < total / 5;
@@ -161,7 +163,7 @@ static bool is_serial(cluster *c, const rota_exec_segment *segment, uint32_t wor
 
 /* In a unit of its own. */
 static bool is_alone(const rota_cpu_estimate *estimate) {
-    return estimate->split || estimate->later;
+    return estimate->split || estimate->later || estimate->loop != ROTA_CPU_NONE;
 }
 
 static void find_chains(cluster *c, const rota_exec_segment *segment) {
@@ -194,10 +196,13 @@ static void emit_join(cluster *c, uint32_t join) {
 /* Puts one chain into the open unit or a new one. Returns its last command. */
 static uint32_t emit_chain(cluster *c, uint32_t head, uint64_t target_ns) {
     if (is_alone(&c->estimates[head])) {
-        const uint32_t index =
-            c->estimates[head].split ? c->program->split_count++ : c->program->later_count++;
-        emit(c, add_unit(c, index), head);
-        c->program->units[c->program->unit_count - 1].grain = c->estimates[head].grain;
+        const rota_cpu_estimate *estimate = &c->estimates[head];
+        const uint32_t unit = add_unit(c, estimate->split   ? c->program->split_count++
+                                          : estimate->later ? c->program->later_count++
+                                                            : ROTA_CPU_NONE);
+        emit(c, unit, head);
+        c->program->units[unit].grain = estimate->grain;
+        c->program->units[unit].loop = estimate->loop;
         c->open = ROTA_CPU_NONE;
         return head;
     }
@@ -320,8 +325,9 @@ rota_status rota_cpu_cluster(rota_exec_program *program, const rota_cpu_estimate
         segment->unit_count = program->unit_count - segment->first_unit;
         link_units(&c, segment);
         root_count += segment->root_count;
-        /* One unit needs no counters, unless it is split or ends later. */
-        if (segment->unit_count == 1 && program->units[segment->first_unit].split == ROTA_CPU_NONE)
+        /* One unit needs no counters, unless it is split or ends later, or its bodies' units have some. */
+        if (segment->unit_count == 1 && program->units[segment->first_unit].split == ROTA_CPU_NONE &&
+            program->units[segment->first_unit].loop == ROTA_CPU_NONE)
             segment->serial = true;
     }
 done:

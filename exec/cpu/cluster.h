@@ -9,6 +9,9 @@ typedef struct rota_cpu_estimate {
     uint64_t items, grain;
     bool split; /* worth splitting over workers */
     bool later; /* ends later: no worker may go on behind it */
+    uint32_t
+        loop; /* ROTA_CPU_NONE, or: it decides, and its bodies' units are tasks (rota_cpu_conditional.loop) */
+    const rota_cpu_conditional *conditional;
 } rota_cpu_estimate;
 /* Cuts the segments into units: fills segments, units, unit_successors, roots and their counts, from the
  * program's arena. out_order[command_count] gets the commands in the order in which their records must stand.

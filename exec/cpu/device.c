@@ -29,19 +29,21 @@ static rota_status enumerate(const rota_exec_driver *driver, rota_device_info *o
 
 /* The node that some worker runs for this instance now, or that runs elsewhere. Known without diagnostics: it costs two
  * plain stores a command. */
-static bool stuck_node(rota_exec_device *base, rota_exec_instance *instance, uint32_t *out_node) {
+static bool stuck_node(rota_exec_device *base, rota_exec_instance *instance, rota_exec_stuck *out_stuck) {
     rota_cpu_device *device = rota_cpu_device_of(base);
     for (uint32_t i = 0; i < device->worker_count; i++) {
         rota_cpu_worker *worker = &device->workers[i];
         if (ra_load_acquire(&worker->instance) != instance) continue; /* pairs with run.c */
         uint32_t node = ra_load_acquire(&worker->node);
         if (node == ROTA_CPU_NONE || ra_load_relaxed(&worker->instance) != instance) continue;
-        *out_node = node;
+        *out_stuck = (rota_exec_stuck){node, ra_load_relaxed(&worker->iteration)};
         return true;
     }
     for (uint32_t i = 0; i < instance->program->later_count; i++) {
-        *out_node = ra_load_relaxed(&instance->laters[i].node);
-        if (*out_node != ROTA_CPU_NONE) return true;
+        const uint32_t node = ra_load_relaxed(&instance->laters[i].node);
+        if (node == ROTA_CPU_NONE) continue;
+        *out_stuck = (rota_exec_stuck){.node = node};
+        return true;
     }
     return false;
 }
@@ -192,6 +194,7 @@ static rota_status fill_device(rota_cpu_device *device, const rota_exec_open_opt
         .reuse_in_flight = true,
         .submit_never_blocks = true,
         .runs_host_nodes = true,
+        .runs_conditionals = true,
         .asks_must_skip = true,
     };
     device->host = options->host;

@@ -9,8 +9,41 @@
 #include "exec/cpu/device.h"
 #include "exec/cpu/later.h"
 
-static rota_status fill_instance(rota_cpu_device *device, rota_exec_instance *instance,
-                                 rota_exec_memory *const *memories) {
+static rota_status make(rota_cpu_device *device, rota_exec_program *program, rota_cpu_loop *loop,
+                        bool is_body, rota_exec_memory *const *memories, rota_exec_instance **out_instance);
+
+static void free_instance(rota_exec_instance *instance) {
+    if (!instance) return;
+    for (uint32_t i = 0; instance->bodies && i < instance->program->body_count; i++)
+        free_instance(instance->bodies[i]);
+    rota_arena_free(&instance->arena);
+    free(instance);
+}
+
+/* Of the bodies: their runs know whose iterations they are. */
+static rota_status make_bodies(rota_cpu_device *device, rota_exec_instance *instance,
+                               rota_exec_memory *const *memories) {
+    const rota_exec_program *program = instance->program;
+    if (program->conditional_count == 0) return ROTA_OK;
+    instance->loops = rota_arena_calloc(&instance->arena, program->loop_count * sizeof *instance->loops, 64);
+    instance->bodies = rota_arena_calloc(&instance->arena, program->body_count * sizeof *instance->bodies, 8);
+    if (!instance->loops || !instance->bodies)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for the bodies of an instance of program '%s'",
+                         program->desc->name);
+    for (uint32_t i = 0; i < program->conditional_count; i++) {
+        const rota_cpu_conditional *conditional = &program->conditionals[i];
+        rota_cpu_loop *loop = conditional->loop == ROTA_CPU_NONE ? NULL : &instance->loops[conditional->loop];
+        for (uint32_t b = conditional->first_body;
+             b < conditional->first_body + conditional->desc->body_count; b++)
+            if (program->bodies[b])
+                ROTA_TRY(make(device, program->bodies[b], loop, true, memories, &instance->bodies[b]));
+    }
+    return ROTA_OK;
+}
+
+static rota_status fill_instance(rota_cpu_device *device, rota_exec_instance *instance, rota_cpu_loop *loop,
+                                 bool is_body, rota_exec_memory *const *memories) {
+    const bool has_times = device->diagnostics && !is_body;
     rota_exec_program *program = instance->program;
     const rota_exec_program_desc *desc = program->desc;
     rota_arena *arena = &instance->arena;
@@ -19,10 +52,10 @@ static rota_status fill_instance(rota_cpu_device *device, rota_exec_instance *in
     instance->units = rota_arena_calloc(arena, program->unit_count * sizeof *instance->units, 64);
     instance->splits = rota_arena_calloc(arena, program->split_count * sizeof *instance->splits, 64);
     instance->laters = rota_arena_calloc(arena, program->later_count * sizeof *instance->laters, 64);
-    if (device->diagnostics)
+    if (has_times)
         instance->times = rota_arena_calloc(arena, desc->command_count * sizeof *instance->times, 64);
     if (!instance->operands || !instance->runs || !instance->units || !instance->splits ||
-        !instance->laters || (device->diagnostics && !instance->times))
+        !instance->laters || (has_times && !instance->times))
         return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for an instance of program '%s' of %u commands",
                          desc->name, desc->command_count);
     for (uint32_t i = 0; i < program->operand_count; i++) {
@@ -41,6 +74,8 @@ static rota_status fill_instance(rota_cpu_device *device, rota_exec_instance *in
     }
     for (uint32_t s = 0; s < desc->segment_count; s++) {
         const rota_cpu_segment *segment = &program->segments[s];
+        instance->runs[s].instance = instance;
+        instance->runs[s].loop = loop;
         for (uint32_t u = segment->first_unit; u < segment->first_unit + segment->unit_count; u++) {
             instance->units[u].task.kind = ROTA_CPU_TASK_UNIT;
             instance->units[u].task.unit = u;
@@ -52,22 +87,28 @@ static rota_status fill_instance(rota_cpu_device *device, rota_exec_instance *in
                 rota_cpu_later_init(&instance->laters[unit->split], device, &instance->units[u]);
         }
     }
-    return ROTA_OK;
+    return make_bodies(device, instance, memories);
+}
+
+static rota_status make(rota_cpu_device *device, rota_exec_program *program, rota_cpu_loop *loop,
+                        bool is_body, rota_exec_memory *const *memories, rota_exec_instance **out_instance) {
+    rota_exec_instance *instance = calloc(1, sizeof *instance);
+    if (!instance)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for an instance of '%s'", program->desc->name);
+    instance->program = program;
+    const rota_status status = fill_instance(device, instance, loop, is_body, memories);
+    if (status == ROTA_OK)
+        *out_instance = instance;
+    else
+        free_instance(instance);
+    return status;
 }
 
 rota_status rota_cpu_instance_create(rota_exec_device *base, rota_exec_program *program,
                                      rota_exec_memory *const *memories, rota_exec_instance **out_instance) {
     rota_cpu_device *device = rota_cpu_device_of(base);
-    rota_exec_instance *instance = calloc(1, sizeof *instance);
-    if (!instance)
-        return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for an instance of '%s'", program->desc->name);
-    instance->program = program;
-    rota_status status = fill_instance(device, instance, memories);
-    if (status != ROTA_OK) {
-        rota_arena_free(&instance->arena);
-        free(instance);
-        return status;
-    }
+    rota_exec_instance *instance = NULL;
+    ROTA_TRY(make(device, program, NULL, false, memories, &instance));
     pthread_mutex_lock(&device->objects.mutex);
     rota_link_add(&device->objects.instances, &instance->link);
     pthread_mutex_unlock(&device->objects.mutex);
@@ -81,8 +122,7 @@ void rota_cpu_instance_destroy(rota_exec_device *base, rota_exec_instance *insta
     pthread_mutex_lock(&device->objects.mutex);
     rota_link_remove(&instance->link);
     pthread_mutex_unlock(&device->objects.mutex);
-    rota_arena_free(&instance->arena);
-    free(instance);
+    free_instance(instance);
 }
 
 void rota_cpu_instance_free_all(rota_cpu_device *device) {

@@ -121,8 +121,28 @@ static rota_status check_edges(const rota_cpu_device *device, const rota_exec_pr
     return ROTA_OK;
 }
 
+/* Its words lie in its operands, and what its bodies' commands do is checked as they are made. */
+static rota_status check_conditional(const rota_cpu_device *device, const rota_exec_program_desc *desc,
+                                     const rota_exec_command *command) {
+    const rota_exec_conditional *conditional = command->u.conditional;
+    const rota_exec_word *const words[] = {&conditional->condition, &conditional->index};
+    for (uint32_t i = 0; i < 2; i++) {
+        if (i == 1 && words[i]->operand == UINT32_MAX) continue;
+        const rota_exec_operand *operand = words[i]->operand < command->operand_count
+                                               ? &desc->operands[command->first_operand + words[i]->operand]
+                                               : NULL;
+        if (!operand || words[i]->offset_bytes > operand->size_bytes ||
+            operand->size_bytes - words[i]->offset_bytes < sizeof(uint32_t))
+            return rota_fail(ROTA_OUT_OF_RANGE,
+                             "cpu: the %s of node '%s' in '%s' is in none of its %u operands",
+                             i ? "index" : "condition", node_name(device, desc, command->node), desc->name,
+                             command->operand_count);
+    }
+    return ROTA_OK;
+}
+
 static rota_cpu_estimate estimate(const rota_exec_command *command, const uint64_t *operand_bytes) {
-    rota_cpu_estimate out = {.items = 1, .grain = 1};
+    rota_cpu_estimate out = {.items = 1, .grain = 1, .loop = ROTA_CPU_NONE};
     uint64_t bytes = 0;
     bool has_items = false;
     for (uint32_t i = 0; i < command->operand_count; i++) bytes += operand_bytes[i];
@@ -141,6 +161,9 @@ static rota_cpu_estimate estimate(const rota_exec_command *command, const uint64
     case ROTA_EXEC_COMMAND_HOST:
         out.cost_ns = HOST_NS;
         out.later = command->u.host.later != NULL;
+        break;
+    case ROTA_EXEC_COMMAND_CONDITIONAL:
+        out.cost_ns = HOST_NS;
         break;
     }
     if (out.grain == 0) out.grain = 1;
@@ -205,6 +228,10 @@ static rota_status make_record(rota_exec_program *program, const rota_cpu_estima
         record->u.user = command->u.host.user;
         record->flags |= command->u.host.later ? ROTA_CPU_RECORD_LATER : ROTA_CPU_RECORD_HOST;
         return ROTA_OK;
+    case ROTA_EXEC_COMMAND_CONDITIONAL:
+        record->u.conditional = estimates[command_index].conditional;
+        record->flags |= ROTA_CPU_RECORD_CONDITIONAL;
+        return ROTA_OK;
     }
     if (param_bytes == 0) return ROTA_OK;
     /* An own copy stays valid for a kernel that close has to abandon. */
@@ -213,6 +240,83 @@ static rota_status make_record(rota_exec_program *program, const rota_cpu_estima
         return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for the parameters of program '%s'", desc->name);
     memcpy(copy, params, param_bytes);
     record->u.params = copy;
+    return ROTA_OK;
+}
+
+static rota_status make_program(rota_cpu_device *device, const rota_exec_program_desc *desc,
+                                rota_exec_program **out_program);
+
+static void free_program(rota_exec_program *program) {
+    if (!program) return;
+    for (uint32_t i = 0; i < program->body_count; i++) free_program(program->bodies[i]);
+    rota_arena_free(&program->arena);
+    free(program);
+}
+
+static bool is_serial(const rota_exec_program *body) {
+    for (uint32_t i = 0; body && i < body->desc->segment_count; i++)
+        if (!body->segments[i].serial) return false;
+    return true;
+}
+
+/* Whoever ends a function later knows nothing of iterations, and nobody would tell it of those that don't come. */
+static rota_status check_body(const rota_cpu_device *device, const rota_exec_program_desc *body) {
+    for (uint32_t i = 0; i < body->command_count; i++) {
+        const rota_exec_command *command = &body->commands[i];
+        if (command->kind == ROTA_EXEC_COMMAND_HOST && command->u.host.later)
+            return rota_fail(
+                ROTA_UNSUPPORTED,
+                "cpu: node '%s' of body '%s' ends later than its function, which in bodies none may",
+                node_name(device, body, command->node), body->name);
+    }
+    return ROTA_OK;
+}
+
+/* Programs of a command's bodies. */
+static rota_status make_bodies(rota_cpu_device *device, rota_exec_program *program,
+                               rota_cpu_conditional *made) {
+    bool is_inline = true;
+    made->loop = ROTA_CPU_NONE;
+    made->first_body = program->body_count;
+    for (uint32_t i = 0; i < made->desc->body_count; i++) {
+        const rota_exec_program_desc *body = made->desc->bodies[i];
+        rota_exec_program **out = &program->bodies[program->body_count++];
+        if (!body || body->command_count == 0) continue;
+        if (body->segment_count != 1)
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             "cpu: body %u of node '%s' in '%s' has %u segments, expected one", i,
+                             node_name(device, program->desc, program->desc->commands[made->command].node),
+                             program->desc->name, body->segment_count);
+        ROTA_TRY(check_body(device, body));
+        ROTA_TRY(make_program(device, body, out));
+        is_inline &= is_serial(*out);
+    }
+    if (!is_inline) made->loop = program->loop_count++;
+    return ROTA_OK;
+}
+
+static rota_status make_conditionals(rota_cpu_device *device, rota_exec_program *program) {
+    const rota_exec_program_desc *desc = program->desc;
+    uint32_t count = 0;
+    size_t bodies = 0;
+    for (uint32_t i = 0; i < desc->command_count; i++) {
+        if (desc->commands[i].kind != ROTA_EXEC_COMMAND_CONDITIONAL) continue;
+        count++;
+        bodies += desc->commands[i].u.conditional->body_count;
+    }
+    if (count == 0) return ROTA_OK;
+    program->conditionals = rota_arena_calloc(&program->arena, count * sizeof *program->conditionals, 8);
+    program->bodies = rota_arena_calloc(&program->arena, bodies * sizeof *program->bodies, 8);
+    if (!program->conditionals || !program->bodies)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for the bodies of program '%s'", desc->name);
+    for (uint32_t i = 0; i < desc->command_count; i++) {
+        const rota_exec_command *command = &desc->commands[i];
+        if (command->kind != ROTA_EXEC_COMMAND_CONDITIONAL) continue;
+        ROTA_TRY(check_conditional(device, desc, command));
+        rota_cpu_conditional *made = &program->conditionals[program->conditional_count++];
+        *made = (rota_cpu_conditional){.desc = command->u.conditional, .command = i};
+        ROTA_TRY(make_bodies(device, program, made));
+    }
     return ROTA_OK;
 }
 
@@ -234,6 +338,8 @@ static rota_status fill_program(rota_cpu_device *device, rota_exec_program *prog
         !program->operand_source)
         return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for program '%s' of %u commands", desc->name,
                          desc->command_count);
+    ROTA_TRY(make_conditionals(device, program));
+    const rota_cpu_conditional *next_conditional = program->conditionals;
     for (uint32_t i = 0; i < desc->command_count; i++) {
         const rota_exec_command *command = &desc->commands[i];
         ROTA_TRY(check_command(device, desc, command));
@@ -241,6 +347,10 @@ static rota_status fill_program(rota_cpu_device *device, rota_exec_program *prog
         for (uint32_t o = 0; o < command->operand_count; o++)
             bytes[o] = desc->operands[command->first_operand + o].size_bytes;
         estimates[i] = estimate(command, bytes);
+        if (command->kind == ROTA_EXEC_COMMAND_CONDITIONAL) {
+            estimates[i].conditional = next_conditional++;
+            estimates[i].loop = estimates[i].conditional->loop;
+        }
         if (estimates[i].items > ROTA_CPU_ITEMS_MAX)
             return rota_fail(
                 ROTA_OUT_OF_RANGE,
@@ -253,9 +363,8 @@ static rota_status fill_program(rota_cpu_device *device, rota_exec_program *prog
     return ROTA_OK;
 }
 
-rota_status rota_cpu_program_create(rota_exec_device *base, const rota_exec_program_desc *desc,
-                                    rota_exec_program **out_program) {
-    rota_cpu_device *device = rota_cpu_device_of(base);
+static rota_status make_program(rota_cpu_device *device, const rota_exec_program_desc *desc,
+                                rota_exec_program **out_program) {
     rota_exec_program *program = calloc(1, sizeof *program);
     if (!program) return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for program '%s'", desc->name);
     program->desc = desc;
@@ -264,11 +373,18 @@ rota_status rota_cpu_program_create(rota_exec_device *base, const rota_exec_prog
     rota_arena scratch = ROTA_ARENA_INIT;
     rota_status status = fill_program(device, program, &scratch);
     rota_arena_free(&scratch);
-    if (status != ROTA_OK) {
-        rota_arena_free(&program->arena);
-        free(program);
-        return status;
-    }
+    if (status == ROTA_OK)
+        *out_program = program;
+    else
+        free_program(program);
+    return status;
+}
+
+rota_status rota_cpu_program_create(rota_exec_device *base, const rota_exec_program_desc *desc,
+                                    rota_exec_program **out_program) {
+    rota_cpu_device *device = rota_cpu_device_of(base);
+    rota_exec_program *program;
+    ROTA_TRY(make_program(device, desc, &program));
     pthread_mutex_lock(&device->objects.mutex);
     rota_link_add(&device->objects.programs, &program->link);
     pthread_mutex_unlock(&device->objects.mutex);
@@ -282,8 +398,7 @@ void rota_cpu_program_destroy(rota_exec_device *base, rota_exec_program *program
     pthread_mutex_lock(&device->objects.mutex);
     rota_link_remove(&program->link);
     pthread_mutex_unlock(&device->objects.mutex);
-    rota_arena_free(&program->arena);
-    free(program);
+    free_program(program);
 }
 
 void rota_cpu_program_free_all(rota_cpu_device *device) {

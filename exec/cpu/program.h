@@ -19,9 +19,19 @@ typedef enum rota_cpu_record_flags {
     ROTA_CPU_RECORD_SLOTS = 1u << 0,    /* an operand's base is in the block */
     ROTA_CPU_RECORD_BINDINGS = 1u << 1, /* a parameter is in the block */
     ROTA_CPU_RECORD_HOST = 1u << 2,
-    ROTA_CPU_RECORD_USER = 1u << 3, /* the kernel has something for its function */
-    ROTA_CPU_RECORD_LATER = 1u << 4 /* a host function that ends later; alone in its unit */
+    ROTA_CPU_RECORD_USER = 1u << 3,  /* the kernel has something for its function */
+    ROTA_CPU_RECORD_LATER = 1u << 4, /* a host function that ends later; alone in its unit */
+    ROTA_CPU_RECORD_CONDITIONAL = 1u << 5
 } rota_cpu_record_flags;
+
+/* A command that decides. Where all its bodies are serial it is *inline*: the worker that comes to it runs them itself,
+ * and it may be part of a serial segment. Else it is a unit of its own, and the bodies' units are tasks. */
+typedef struct rota_cpu_conditional {
+    const rota_exec_conditional *desc;
+    uint32_t command;    /* index in the description */
+    uint32_t first_body; /* in program->bodies, and the instance's */
+    uint32_t loop;       /* in the instance's loops; ROTA_CPU_NONE: inline */
+} rota_cpu_conditional;
 
 /* One command as the hot loop reads it, in execution order. */
 typedef struct rota_cpu_record {
@@ -33,6 +43,7 @@ typedef struct rota_cpu_record {
     union {
         const void *params; /* the program's own copy */
         void *user;
+        const rota_cpu_conditional *conditional;
     } u;
     uint64_t items;
     uint32_t first_operand; /* in the program's operand_bytes and operand_word, and the instance's operands */
@@ -50,6 +61,7 @@ typedef struct rota_cpu_unit {
     /* Index of its split state; or, of a host function that ends later, of its state among those. ROTA_CPU_NONE: it is
      * run by one worker, and ends with its records. */
     uint32_t split;
+    uint32_t loop;  /* of the instance's loops: its only command decides; ROTA_CPU_NONE: it is no such unit */
     uint64_t grain; /* of a split kernel */
 } rota_cpu_unit;
 
@@ -78,6 +90,10 @@ struct rota_exec_program {
     uint32_t unit_count, split_count, later_count;
     rota_cpu_segment *segments;
     uint32_t block_words;
+    rota_cpu_conditional *conditionals; /* by command, ascending */
+    uint32_t conditional_count, loop_count;
+    rota_exec_program **bodies; /* of them all; in no list of the device's; NULL among them: nothing to run */
+    uint32_t body_count;
 };
 
 rota_status rota_cpu_program_create(rota_exec_device *device, const rota_exec_program_desc *desc,

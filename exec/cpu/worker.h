@@ -19,6 +19,7 @@ struct rota_cpu_worker {
      * functions. */
     _Atomic(rota_exec_instance *) instance;
     _Atomic uint32_t node;
+    _Atomic uint64_t iteration; /* of the node, where it decides: how many it has begun; else 0 */
     uint32_t index;
     uint32_t tick;         /* tasks run: now and then the injection deque comes first */
     rota_cpu_task *handed; /* what it runs next: the pump started it, and nobody else sees it */

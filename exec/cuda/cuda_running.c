@@ -16,12 +16,12 @@ static bool running_command(const rota_cuda_instance *instance, uint32_t *out_co
     return false;
 }
 
-bool rota_cuda_stuck_node(rota_exec_device *base, rota_exec_instance *handle, uint32_t *out_node) {
+bool rota_cuda_stuck_node(rota_exec_device *base, rota_exec_instance *handle, rota_exec_stuck *out_stuck) {
     (void)base;
     const rota_cuda_instance *instance = (const rota_cuda_instance *)handle;
     uint32_t command;
     if (!running_command(instance, &command)) return false;
-    *out_node = instance->program->desc->commands[command].node;
+    out_stuck->node = instance->program->desc->commands[command].node;
     return true;
 }
 

@@ -7,7 +7,7 @@
 
 typedef struct rota_cuda_device rota_cuda_device;
 
-bool rota_cuda_stuck_node(rota_exec_device *device, rota_exec_instance *handle, uint32_t *out_node);
+bool rota_cuda_stuck_node(rota_exec_device *device, rota_exec_instance *handle, rota_exec_stuck *out_stuck);
 /* The name of a node that began and did not end, in whatever is in flight; NULL without diagnostics. */
 const char *rota_cuda_running_node(rota_cuda_device *device);
 

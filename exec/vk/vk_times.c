@@ -135,12 +135,12 @@ void rota_vk_look_for_stuck(rota_vk_device *device) {
     pthread_mutex_unlock(&device->objects.lock);
 }
 
-bool rota_vk_stuck_node(rota_exec_device *base, rota_exec_instance *instance, uint32_t *out_node) {
+bool rota_vk_stuck_node(rota_exec_device *base, rota_exec_instance *instance, rota_exec_stuck *out_stuck) {
     rota_vk_device *device = (rota_vk_device *)base;
     const rota_vk_recorded *recorded = (const rota_vk_recorded *)instance;
     const uint64_t stuck = ra_load_relaxed(&recorded->stuck);
     /* What was found before something completed says nothing. */
     if ((uint32_t)stuck == 0 || stuck >> 32 != ra_load_relaxed(&device->moves)) return false;
-    *out_node = (uint32_t)stuck - 1;
+    out_stuck->node = (uint32_t)stuck - 1;
     return true;
 }

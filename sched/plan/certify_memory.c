@@ -17,7 +17,7 @@ static uint64_t space_of(const rota_plan *plan, uint32_t part, const rota_exec_o
 }
 
 static const rota_buffer *recorded_buffer(const certifier *c, uint64_t stored) {
-    if (!(stored & 1)) return (const rota_buffer *)(uintptr_t)stored;
+    if (!(stored & 1)) return ROTA_ACCESS_BUFFER(stored);
     const uint32_t lane = (uint32_t)(stored >> 32), index = (uint32_t)stored >> 1;
     const rota_graph *graph = c->plan->graph;
     if (lane > graph->lane_count) {

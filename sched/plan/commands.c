@@ -26,9 +26,15 @@ static rota_plan_command_kind kind_of(const rota_operation *operation) {
         return ROTA_PLAN_FILL;
     case ROTA_NODE_HOST:
         return ROTA_PLAN_HOST;
+    case ROTA_NODE_CONDITIONAL:
+        return ROTA_PLAN_CONDITIONAL;
     default:
         return ROTA_PLAN_KERNEL;
     }
+}
+
+bool rota_plan_decides(const rota_plan *plan, uint32_t node) {
+    return kind_of(&rota_plan_info(plan)->operations[node]) == ROTA_PLAN_CONDITIONAL;
 }
 
 bool rota_plan_is_transfer(const rota_plan *plan, uint32_t node) {

@@ -7,6 +7,7 @@
 #include "base/atomic.h"
 #include "base/given.h"
 #include "base/sized_copy.h"
+#include "sched/plan/bodies.h"
 #include "sched/plan/certify.h"
 #include "sched/plan/compiler.h"
 #include "sched/plan/edges.h"
@@ -210,7 +211,7 @@ static rota_status compile_once(rota_graph *graph, const rota_compile_options *o
     keep_vectors(&c);
     free_compiler(&c);
     if (status == ROTA_OK) {
-        plan->stats.plan_bytes = plan->arena.total_bytes + sizeof *plan;
+        plan->stats.plan_bytes += plan->arena.total_bytes + sizeof *plan;
         for (size_t i = 0; i < sizeof c.info->kept / sizeof *c.info->kept; i++)
             plan->stats.plan_bytes += c.info->kept[i].usable_bytes;
         if (options->certify && !again) status = rota_plan_certify(plan);
@@ -251,8 +252,10 @@ bool rota_plan_needs_host(const rota_graph *graph, const rota_device_traits *dev
 
 void rota_plan_destroy(rota_plan *plan) {
     rota_compile_info *info = plan->compile_info;
+    rota_plan_free_bodies(plan);
     if (info) {
-        /* Buffers of the graph itself live as long as the graph, which the plan holds. */
+        /* Buffers of graphs live as long as the graph does, which the plan holds; of those around a body, as the plan
+         * does that holds this one. */
         for (uint32_t i = 0; i < plan->buffer_count; i++)
             if (!plan->buffers[i].buffer->graph) rota_buffer_release(plan->buffers[i].buffer);
         for (size_t i = 0; i < sizeof info->kept / sizeof *info->kept; i++) rota_vector_free(&info->kept[i]);

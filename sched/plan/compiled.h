@@ -150,6 +150,8 @@ struct rota_plan {
 /* Names a node of a part's program for executors: "name (lane 'x', node 12)" is made on demand elsewhere;
  * this is the short name, static for the life of the plan. */
 const char *rota_plan_node_name(const void *part, uint32_t node);
+/* Whether it is a node that decides. */
+bool rota_plan_decides(const rota_plan *plan, uint32_t node);
 /* Whether what a part's command calls node is a copy between devices that rota inserted. */
 bool rota_plan_is_transfer(const rota_plan *plan, uint32_t node);
 

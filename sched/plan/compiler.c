@@ -17,13 +17,16 @@ bool rota_compile_is_unified(const rota_compiler *c, uint32_t part) {
 
 /* In place: a struct that is returned is copied in other pieces than it was written in, which the processor
  * waits for. */
-static inline void set_physical(rota_physical *out, const rota_buffer *root, uint32_t buffer, uint32_t part) {
+static inline void set_physical(const rota_compiler *c, rota_physical *out, const rota_buffer *root,
+                                uint32_t buffer, uint32_t part) {
+    /* To a body, what is of a graph around it is memory from outside. */
+    const uint8_t kind = root->graph && root->graph != c->graph ? ROTA_BUFFER_PERSISTENT : root->kind;
     *out = (rota_physical){.buffer = buffer,
                            .first_operation = ROTA_NONE,
                            .last_operation = ROTA_NONE,
                            .part = (uint8_t)part,
-                           .kind = root->kind,
-                           .packed = root->kind != ROTA_BUFFER_PERSISTENT && root->kind != ROTA_BUFFER_SLOT,
+                           .kind = kind,
+                           .packed = kind != ROTA_BUFFER_PERSISTENT && kind != ROTA_BUFFER_SLOT,
                            .inplace_of = ROTA_NONE,
                            .size_bytes = root->size_bytes,
                            .memory = ROTA_NONE};
@@ -41,7 +44,7 @@ rota_status rota_compile_add_buffers(rota_compiler *c, rota_buffer *const *list,
     if (c->spread.several_parts) return ROTA_OK;
     rota_physical *physicals = ROTA_PHYSICALS(c) + first;
     const uint32_t part = c->partitions.memory[0];
-    for (uint32_t i = 0; i < count; i++) set_physical(&physicals[i], list[i], first + i, part);
+    for (uint32_t i = 0; i < count; i++) set_physical(c, &physicals[i], list[i], first + i, part);
     c->physicals.count += count;
     return ROTA_OK;
 }
@@ -81,7 +84,7 @@ static bool grow_hash(rota_compiler *c) {
 
 rota_status rota_compile_persistent_index(rota_compiler *c, rota_buffer *buffer, uint32_t *out_index) {
     const rota_plan_buffer *buffers = c->buffers.data;
-    /* The hint is only a guess: other compiles overwrite it. */
+    /* The hint is only a guess: other compiles overwrite it, and a graph's buffer has its key there. */
     uint32_t hint = ra_load_relaxed(&buffer->compile_hint);
     if (hint < c->buffers.count && buffers[hint].buffer == buffer) {
         *out_index = hint;
@@ -98,6 +101,8 @@ rota_status rota_compile_persistent_index(rota_compiler *c, rota_buffer *buffer,
     }
     *out_index = (uint32_t)c->buffers.count;
     c->gathering.hash[slot] = *out_index + 1;
+    if (buffer->graph)
+        return rota_compile_add_buffer(c, buffer); /* the hint is another member of a union there */
     rota_buffer_retain(buffer);
     rota_status status = rota_compile_add_buffer(c, buffer);
     if (status != ROTA_OK) {
@@ -149,7 +154,7 @@ uint32_t rota_compile_physical(rota_compiler *c, uint32_t buffer, uint32_t part)
     }
     if (!rota_vector_reserve(&c->physicals, sizeof(rota_physical), 1)) return ROTA_NONE;
     uint32_t index = (uint32_t)c->physicals.count++;
-    set_physical(&ROTA_PHYSICALS(c)[index], ((rota_plan_buffer *)c->buffers.data)[buffer].buffer, buffer,
+    set_physical(c, &ROTA_PHYSICALS(c)[index], ((rota_plan_buffer *)c->buffers.data)[buffer].buffer, buffer,
                  part);
     if (known) *known = index + 1;
     return index;

@@ -136,14 +136,15 @@ static inline void rota_compile_prefetch(const rota_compiler *c, const void *by_
     if (physical != ROTA_NONE) rota_prefetch((const uint8_t *)by_physical + physical * bytes);
 }
 
-/* Plan buffer of a persistent buffer, entered when first seen; the plan then holds it. */
+/* Plan buffer of a persistent buffer, entered when first seen; the plan then holds it. In a body also one of a graph
+ * around it, which is not held. */
 rota_status rota_compile_persistent_index(rota_compiler *compiler, rota_buffer *buffer, uint32_t *out_index);
 /* Asks for what that is about to look at beside the buffer: its physical, or where it will be entered. Plans of one
  * part. */
 void rota_compile_prefetch_persistent(const rota_compiler *compiler, const rota_buffer *buffer);
 /* Plan buffer of an access record's buffer. */
 static inline rota_status rota_compile_buffer_index(rota_compiler *c, uint64_t stored, uint32_t *out_index) {
-    if (!(stored & 1)) return rota_compile_persistent_index(c, (rota_buffer *)(uintptr_t)stored, out_index);
+    if (!(stored & 1)) return rota_compile_persistent_index(c, ROTA_ACCESS_BUFFER(stored), out_index);
     *out_index = c->gathering.lane_base[stored >> 32] + ((uint32_t)stored >> 1);
     return ROTA_OK;
 }

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "graph/conditional_internal.h"
 #include "sched/plan/names.h"
 
 const rota_edge_look rota_edge_looks[ROTA_EDGE_KIND_COUNT] = {
@@ -42,6 +43,8 @@ const char *rota_drawn_kind(const rota_operation *operation) {
         return "fill";
     case ROTA_NODE_HOST:
         return "host function";
+    case ROTA_NODE_CONDITIONAL:
+        return rota_conditional_kind_name(operation->record->u.conditional->kind);
     }
     return "";
 }

@@ -7,6 +7,7 @@
 #include "base/prefetch.h"
 #include "graph/kernel_calls.h"
 #include "graph/record.h"
+#include "sched/plan/bodies.h"
 #include "sched/plan/check.h"
 #include "sched/plan/interval.h"
 #include "sched/plan/parts.h"
@@ -144,10 +145,21 @@ static rota_status use_part(rota_compiler *c, const rota_device_traits *device, 
     return ROTA_OK;
 }
 
+/* A body is where its node is, on one queue. */
+static rota_status place_in_body(const rota_compiler *c, const rota_node_record *record) {
+    if (record->device_plus_1 == 0 || record->device_plus_1 - 1u == c->devices->index) return ROTA_OK;
+    return rota_fail(
+        ROTA_INVALID_ARGUMENT,
+        "node '%s' of body '%s' is placed on device %u, and its body's node on device %u; a body runs "
+        "where its node does",
+        rota_node_record_name(record), c->graph->name, record->device_plus_1 - 1, c->devices->index);
+}
+
 static rota_status place_node(rota_compiler *c, const rota_node_record *record, rota_node node,
                               uint32_t *out_part, uint32_t *out_queue) {
     const rota_compile_options *options = &c->plan->options;
-    *out_part = 0;
+    *out_part = *out_queue = 0;
+    if (c->graph->outer) return place_in_body(c, record);
     if (record->kind == ROTA_NODE_HOST && c->partitions.cpu != ROTA_NONE) {
         *out_part = c->partitions.cpu;
     } else if (record->device_plus_1) {
@@ -198,14 +210,17 @@ static rota_status add_operation(rota_compiler *c, const rota_node_record *recor
                                  uint32_t part, uint32_t queue) {
     const rota_access_record *accesses = rota_node_accesses(record);
     const uint32_t count = record->access_count;
-    uint32_t physicals[ROTA_KERNEL_OPERANDS_MAX]; /* plan buffers, which are the same where all is one part */
+    uint32_t
+        physicals[ROTA_OPERATION_ACCESSES_MAX]; /* plan buffers, which are the same where all is one part */
     for (uint32_t i = 0; i < count; i++) {
         ROTA_TRY(rota_compile_buffer_index(c, accesses[i].buffer, &physicals[i]));
         if (is_input_due(c, physicals[i])) ROTA_TRY(add_transfer(c, physicals[i], part, false));
     }
-    const uint64_t workspace_bytes =
+    uint64_t workspace_bytes =
         c->partitions.device[part] ? rota_compile_workspace_bytes(c, part, record, physicals) : 0;
     if (c->spread.several_parts) ROTA_TRY(place_accesses(c, record, part, physicals));
+    if (record->kind == ROTA_NODE_CONDITIONAL)
+        ROTA_TRY(rota_compile_bodies(c, record, part, &workspace_bytes));
     rota_operation *operation =
         rota_compile_add_operation(c, ROTA_OPERATION_NODE, count + (workspace_bytes ? 1u : 0u));
     if (!operation) return rota_compile_no_memory(c);
@@ -256,6 +271,7 @@ static rota_status add_node(rota_compiler *c, const rota_node_record *record, ui
     if (record->device_plus_1 | record->queue_plus_1 || c->plan->options.queue_policy ||
         c->partitions.cpu != ROTA_NONE)
         ROTA_TRY(place_node(c, record, handle, &part, &queue));
+    if (record->kind == ROTA_NODE_CONDITIONAL) ROTA_TRY(rota_compile_can_decide(c, record, handle, part));
     if (!c->plan->options.check_kernels || record->kind != ROTA_NODE_KERNEL ||
         !rota_compile_can_check(record))
         return add_record(c, record, node, part, queue, true, true);
@@ -374,7 +390,8 @@ static void prefetch_buffers(const rota_compiler *c, const rota_node_record *rec
         const uint64_t stored = accesses[i].buffer;
         const uint32_t buffer =
             stored & 1 ? c->gathering.lane_base[stored >> 32] + ((uint32_t)stored >> 1) : 0;
-        const uintptr_t line = stored & 1 ? (uintptr_t)&ROTA_PHYSICALS(c)[buffer] : (uintptr_t)stored;
+        const uintptr_t line =
+            stored & 1 ? (uintptr_t)&ROTA_PHYSICALS(c)[buffer] : (uintptr_t)ROTA_ACCESS_BUFFER(stored);
         rota_prefetch((const void *)line);
     }
 }
@@ -384,7 +401,7 @@ static void prefetch_persistent(const rota_compiler *c, const rota_node_record *
     const rota_access_record *accesses = rota_node_accesses(record);
     for (uint32_t i = 0; i < record->access_count; i++)
         if (!(accesses[i].buffer & 1))
-            rota_compile_prefetch_persistent(c, (const rota_buffer *)(uintptr_t)accesses[i].buffer);
+            rota_compile_prefetch_persistent(c, ROTA_ACCESS_BUFFER(accesses[i].buffer));
 }
 
 /* The operations of a lane's nodes, the first of which is number `node`. */

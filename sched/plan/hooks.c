@@ -9,8 +9,8 @@
 
 struct rota_rewriter {
     rota_compiler *c;
-    const rota_node_record **records;               /* NULL: removed */
-    rota_access accesses[ROTA_KERNEL_OPERANDS_MAX]; /* of the last view */
+    const rota_node_record **records;                  /* NULL: removed */
+    rota_access accesses[ROTA_OPERATION_ACCESSES_MAX]; /* of the last view */
     uint8_t *ordered; /* by node: stands in a rota_node_after; NULL: none does */
 };
 
@@ -49,7 +49,7 @@ static rota_status check_position(const rota_rewriter *rewriter, uint64_t positi
 }
 
 static rota_buffer *buffer_of(const rota_rewriter *rewriter, uint64_t stored) {
-    if (!(stored & 1)) return (rota_buffer *)(uintptr_t)stored;
+    if (!(stored & 1)) return ROTA_ACCESS_BUFFER(stored);
     const rota_graph *graph = rewriter->c->graph;
     uint32_t lane = (uint32_t)(stored >> 32), index = (uint32_t)stored >> 1;
     return lane ? graph->lanes[lane - 1]->buffers[index] : graph->own.buffers[index];
@@ -93,6 +93,10 @@ rota_status rota_rewriter_view(rota_rewriter *rewriter, uint64_t position, rota_
     if (status == ROTA_OK) view(rewriter, position, &made);
     rota_sized_out(out_view, &made, sizeof made);
     return status;
+}
+
+bool rota_rewriter_owns(const rota_rewriter *rewriter, const rota_buffer *buffer) {
+    return rewriter && buffer && buffer->kind == ROTA_BUFFER_TRANSIENT && buffer->graph == rewriter->c->graph;
 }
 
 rota_status rota_rewriter_remove(rota_rewriter *rewriter, uint64_t position) {

@@ -1,5 +1,6 @@
 /* Lowering: the description that an executor gets of each part, and the argument block. */
 #include "sched/plan/lower.h"
+#include "sched/plan/lower_bodies.h"
 #include "sched/plan/lower_parts.h"
 #include "sched/plan/names.h"
 #include "sched/plan/segments.h"
@@ -58,9 +59,10 @@ static rota_status prepare_foreign(lowering *l) {
 }
 
 static rota_status add_value_words(lowering *l) {
-    uint32_t count = ra_load_relaxed(&l->c->graph->slot_count); /* frozen */
+    const rota_graph *graph = rota_graph_outermost(l->c->graph);
+    uint32_t count = ra_load_relaxed(&graph->slot_count); /* frozen */
     for (uint32_t i = 1; i <= count; i++) {
-        const rota_slot_info *slot = rota_graph_slot_info(l->c->graph, i);
+        const rota_slot_info *slot = rota_graph_slot_info(graph, i);
         if (add_word(l, (rota_plan_word){ROTA_WORD_VALUE, i, 0, slot->size_bytes, slot->name, false,
                                          (uint8_t)ra_load_relaxed(&slot->type)}) == ROTA_NONE)
             return rota_compile_no_memory(l->c);
@@ -439,23 +441,6 @@ static void lower_bindings(lowering *l, part_builder *part, rota_exec_command *c
     }
 }
 
-static bool runs_on_vk(const rota_kernel *kernel, uint32_t features) {
-    return kernel->vk.words || ((features & ROTA_FEATURE_CUDA_IMAGES) && kernel->cuda.image);
-}
-
-static rota_status check_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel,
-                                const rota_device_traits *device) {
-    bool there = device->kind == ROTA_EXEC_CPU ? kernel->cpu.fn != NULL
-                 : device->kind == ROTA_EXEC_VK
-                     ? runs_on_vk(kernel, device->features)
-                     : kernel->cuda.image || kernel->cuda.call ||
-                           rota_kernel_has_cuda_select(kernel); /* which the executor asks */
-    if (there) return ROTA_OK;
-    static const char *const forms[ROTA_EXEC_KIND_COUNT] = {"C function", "SPIR-V", "CUDA image"};
-    return rota_fail(ROTA_UNSUPPORTED, "%s: kernel '%s' brings no %s, which device %s needs",
-                     rota_operation_describe(l->c->plan, n), kernel->name, forms[device->kind], device->id);
-}
-
 static rota_status emit_command(lowering *l, const rota_operation *operation, uint32_t n) {
     part_builder *part = l->only_part ? l->only_part : &l->parts[operation->part];
     rota_exec_command *command = &part->commands[operation->command];
@@ -468,7 +453,8 @@ static rota_status emit_command(lowering *l, const rota_operation *operation, ui
     switch ((rota_node_kind)record->kind) {
     case ROTA_NODE_KERNEL:
         if (l->c->partitions.device[operation->part])
-            ROTA_TRY(check_kernel(l, n, record->u.kernel.kernel, l->c->partitions.device[operation->part]));
+            ROTA_TRY(rota_lower_check_kernel(l, n, record->u.kernel.kernel,
+                                             l->c->partitions.device[operation->part]));
         command->kind = ROTA_EXEC_COMMAND_KERNEL;
         command->u.kernel.kernel = record->u.kernel.kernel;
         command->u.kernel.params = rota_node_params(record);
@@ -488,6 +474,9 @@ static rota_status emit_command(lowering *l, const rota_operation *operation, ui
         command->u.host.later = record->u.host.later;
         if (record->u.host.later) part->ends_later = true;
         command->u.host.user = record->u.host.user;
+        break;
+    case ROTA_NODE_CONDITIONAL: /* the rest comes with its bodies */
+        command->kind = ROTA_EXEC_COMMAND_CONDITIONAL;
         break;
     }
     return ROTA_OK;
@@ -584,7 +573,8 @@ static rota_status lower_all(lowering *l) {
         emit_plain_edges(l);
     else
         emit_edges(l);
-    return rota_lower_write_parts(l);
+    ROTA_TRY(rota_lower_write_parts(l));
+    return rota_lower_bodies(l);
 }
 
 rota_status rota_compile_lower(rota_compiler *c) {

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "sched/plan/names.h"
+
 rota_status rota_lower_write_parts(lowering *l) {
     rota_compiler *c = l->c;
     rota_plan *plan = c->plan;
@@ -59,4 +61,21 @@ rota_status rota_lower_write_parts(lowering *l) {
     plan->stats.commands = c->operations.count;
     plan->stats.accesses = c->accesses.count;
     return ROTA_OK;
+}
+
+static bool runs_on_vk(const rota_kernel *kernel, uint32_t features) {
+    return kernel->vk.words || ((features & ROTA_FEATURE_CUDA_IMAGES) && kernel->cuda.image);
+}
+
+rota_status rota_lower_check_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel,
+                                    const rota_device_traits *device) {
+    bool there = device->kind == ROTA_EXEC_CPU ? kernel->cpu.fn != NULL
+                 : device->kind == ROTA_EXEC_VK
+                     ? runs_on_vk(kernel, device->features)
+                     : kernel->cuda.image || kernel->cuda.call ||
+                           rota_kernel_has_cuda_select(kernel); /* which the executor asks */
+    if (there) return ROTA_OK;
+    static const char *const forms[ROTA_EXEC_KIND_COUNT] = {"C function", "SPIR-V", "CUDA image"};
+    return rota_fail(ROTA_UNSUPPORTED, "%s: kernel '%s' brings no %s, which device %s needs",
+                     rota_operation_describe(l->c->plan, n), kernel->name, forms[device->kind], device->id);
 }

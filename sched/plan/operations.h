@@ -8,11 +8,13 @@
 
 #include "base/vector.h"
 #include "exec/exec.h"
+#include "graph/conditional.h"
 #include "graph/graph_internal.h"
 #include "sched/plan/compiled.h"
 
 /* Accesses of one operation: a node's, and the workspace that the scheduler may add (workspace.c). */
-enum { ROTA_OPERATION_ACCESSES_MAX = ROTA_KERNEL_OPERANDS_MAX + 1 };
+enum { ROTA_OPERATION_ACCESSES_MAX = ROTA_BODY_RANGES_MAX + 1 };
+_Static_assert(ROTA_KERNEL_OPERANDS_MAX <= ROTA_BODY_RANGES_MAX, "nodes that decide have the most");
 
 typedef enum rota_operation_kind {
     ROTA_OPERATION_NODE,
@@ -37,6 +39,20 @@ typedef struct rota_operation {
     uint8_t goes_on : 1; /* a part of a node, not the last */
     uint32_t command;    /* in its part's program */
 } rota_operation;
+
+/* A bit for each access of an operation that may be of a packed physical: the first so many, or a workspace, which is
+ * the last (graph/conditional_internal.h says how nodes with more accesses order them). */
+enum { ROTA_PACKED_LAST_BIT = ROTA_BODY_PACKED_RANGES_MAX };
+_Static_assert(ROTA_PACKED_LAST_BIT < 64 && ROTA_KERNEL_OPERANDS_MAX < ROTA_PACKED_LAST_BIT,
+               "bits of a word");
+static inline uint64_t rota_packed_bit(uint32_t access) {
+    return (uint64_t)1 << (access < ROTA_PACKED_LAST_BIT ? access : ROTA_PACKED_LAST_BIT);
+}
+/* The access of the lowest bit. */
+static inline uint32_t rota_packed_access(const rota_operation *operation, uint64_t bits) {
+    const uint32_t bit = (uint32_t)__builtin_ctzll(bits);
+    return bit < ROTA_PACKED_LAST_BIT ? bit : operation->access_count - 1u;
+}
 
 /* A buffer's memory on one part, and on those that share memory with it. Plans of one part have one for each
  * plan buffer, with the same index. Every step of the compiler comes back to them, so each is a cache line.
@@ -98,6 +114,13 @@ typedef struct rota_compile_note {
     const char *text;
 } rota_compile_note;
 
+/* The compiled bodies of a node that decides. */
+typedef struct rota_plan_bodies {
+    struct rota_plan_bodies *next;
+    uint32_t operation, count;
+    rota_plan **plans; /* the plan's to destroy; NULL among them: nothing */
+} rota_plan_bodies;
+
 /* What dot, explain and traces need after the compile; stays with the plan. */
 typedef struct rota_compile_info {
     rota_operation *operations;
@@ -121,8 +144,9 @@ typedef struct rota_compile_info {
     uint32_t *lane_rank;       /* creation number - 1 -> rank */
     uint32_t *operation_of_node;
     rota_compile_note *notes;
-    uint32_t own_base;   /* the first plan buffer that rota_compile_own_buffer entered */
-    rota_vector kept[8]; /* the storage of what was built as vectors */
+    rota_plan_bodies *bodies; /* newest first; NULL: no node decides */
+    uint32_t own_base;        /* the first plan buffer that rota_compile_own_buffer entered */
+    rota_vector kept[8];      /* the storage of what was built as vectors */
 } rota_compile_info;
 
 /* The rank of the lane that a node's number lies in: the last lane that begins at or before it, so that empty ones are

@@ -79,12 +79,12 @@ typedef struct live_bytes {
 
 /* Also gives the accesses whose physical starts or ends its life in the operation, a bit each, once a
  * physical. */
-static void count_operation(rota_compiler *c, live_bytes *live, uint32_t n, uint32_t *out_births,
-                            uint32_t *out_deaths) {
+static void count_operation(rota_compiler *c, live_bytes *live, uint32_t n, uint64_t *out_births,
+                            uint64_t *out_deaths) {
     rota_physical *physicals = ROTA_PHYSICALS(c);
     const rota_operation *operation = &ROTA_OPERATIONS(c)[n];
     const uint32_t *physical = ROTA_ACCESS_PHYSICAL(c) + operation->first_access;
-    uint32_t births = 0, deaths = 0;
+    uint64_t births = 0, deaths = 0;
     prefetch_ahead(c, n);
     pair_inplace(c, operation, n);
     /* A physical may stand in several accesses: its phase says what was counted. */
@@ -94,7 +94,7 @@ static void count_operation(rota_compiler *c, live_bytes *live, uint32_t n, uint
         if (!it->packed) continue;
         if (it->first_operation == n && it->phase == PHASE_UNBORN) {
             it->phase = PHASE_LIVE;
-            births |= 1u << i;
+            births |= rota_packed_bit(i);
             if (it->inplace_of == ROTA_NONE)
                 live->now[it->part] += it->size_bytes;
             else
@@ -102,7 +102,7 @@ static void count_operation(rota_compiler *c, live_bytes *live, uint32_t n, uint
         }
         if (it->last_operation == n && it->phase == PHASE_LIVE) {
             it->phase = PHASE_DEAD;
-            deaths |= 1u << i;
+            deaths |= rota_packed_bit(i);
         }
     }
     if (live->now[operation->part] > live->peak[operation->part]) {
@@ -111,14 +111,13 @@ static void count_operation(rota_compiler *c, live_bytes *live, uint32_t n, uint
             ROTA_OPERATIONS(c)[c->peak_operation].part == operation->part)
             c->peak_operation = n;
     }
-    for (uint32_t left = deaths; left; left &= left - 1) {
-        const rota_physical *it = &physicals[physical[__builtin_ctz(left)]];
+    for (uint64_t left = deaths; left; left &= left - 1) {
+        const rota_physical *it = &physicals[physical[rota_packed_access(operation, left)]];
         if (!it->handed_on) live->now[it->part] -= it->size_bytes;
     }
     *out_births = births;
     *out_deaths = deaths;
 }
-_Static_assert(ROTA_OPERATION_ACCESSES_MAX <= 32, "a bit for each access");
 
 static void sum_peaks(rota_compiler *c, const live_bytes *live) {
     c->plan->stats.arena_lower_bound_bytes = 0;
@@ -128,7 +127,7 @@ static void sum_peaks(rota_compiler *c, const live_bytes *live) {
 
 void rota_compile_lifetimes(rota_compiler *c) {
     live_bytes live = {0};
-    uint32_t births, deaths;
+    uint64_t births, deaths;
     for (uint32_t n = 0; n < c->operations.count; n++) count_operation(c, &live, n, &births, &deaths);
     sum_peaks(c, &live);
 }
@@ -415,10 +414,10 @@ static void space_free(space *s) {
 /* Packs what starts in an operation and frees what ends there, as count_operation gave it. block_of is
  * indexed by physical. */
 static rota_status best_fit_operation(space *spaces, rota_compiler *c, const rota_operation *operation,
-                                      uint32_t births, uint32_t deaths, uint32_t *block_of) {
+                                      uint64_t births, uint64_t deaths, uint32_t *block_of) {
     const uint32_t *physical = ROTA_ACCESS_PHYSICAL(c) + operation->first_access;
     for (; births; births &= births - 1) {
-        uint32_t number = physical[__builtin_ctz(births)];
+        uint32_t number = physical[rota_packed_access(operation, births)];
         rota_physical *it = &ROTA_PHYSICALS(c)[number];
         space *s = &spaces[it->part];
         ROTA_TRY(check_size(s, it));
@@ -431,7 +430,7 @@ static rota_status best_fit_operation(space *spaces, rota_compiler *c, const rot
         it->offset_bytes = BLOCKS(s)[index].offset;
     }
     for (; deaths; deaths &= deaths - 1) {
-        uint32_t number = physical[__builtin_ctz(deaths)];
+        uint32_t number = physical[rota_packed_access(operation, deaths)];
         const rota_physical *it = &ROTA_PHYSICALS(c)[number];
         if (!it->handed_on && !give_block(&spaces[it->part], block_of[number], number))
             return rota_compile_no_memory(c);
@@ -467,7 +466,7 @@ rota_status rota_compile_pack_tight(rota_compiler *c) {
         status = space_init(&spaces[ready], c, ready);
     live_bytes live = {0};
     for (uint32_t n = 0; n < c->operations.count && status == ROTA_OK; n++) {
-        uint32_t births, deaths;
+        uint64_t births, deaths;
         count_operation(c, &live, n, &births, &deaths);
         status = best_fit_operation(spaces, c, &ROTA_OPERATIONS(c)[n], births, deaths, block_of);
     }

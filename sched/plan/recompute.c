@@ -177,7 +177,7 @@ static void hand_on(state *s, uint32_t node) {
 /* A node whose repetition gives the same again, and changes nothing but transients that it writes whole. */
 static bool repeatable(const state *s, uint32_t node) {
     const rota_node_record *record = s->records[node];
-    if (record->kind == ROTA_NODE_HOST) return false;
+    if (record->kind == ROTA_NODE_HOST || record->kind == ROTA_NODE_CONDITIONAL) return false;
     if (record->kind == ROTA_NODE_KERNEL && !(record->u.kernel.kernel->flags & ROTA_KERNEL_PURE))
         return false;
     const rota_access_record *accesses = rota_node_accesses(record);
@@ -194,7 +194,7 @@ static bool repeatable(const state *s, uint32_t node) {
 
 static double cost_of(const state *s, uint32_t node) {
     const rota_node_record *record = s->records[node];
-    uint64_t sizes[ROTA_KERNEL_OPERANDS_MAX];
+    uint64_t sizes[ROTA_OPERATION_ACCESSES_MAX];
     double bytes = 0;
     for (uint32_t i = 0; i < record->access_count; i++) {
         sizes[i] = rota_node_accesses(record)[i].size_bytes;

@@ -14,7 +14,7 @@ typedef struct rota_device_traits {
     uint32_t transfer_queue;       /* ROTA_EXEC_QUEUES_MAX: none */
     uint64_t max_allocation_bytes; /* 0: no limit is known */
     bool unified_host;             /* addresses are host pointers */
-    bool runs_host_nodes;
+    bool runs_host_nodes, runs_conditionals;
     const rota_cuda_target *cuda; /* of a CUDA device, else NULL */
 } rota_device_traits;
 
@@ -24,6 +24,7 @@ typedef struct rota_plan_devices {
     uint32_t count;
     /* The host's device, where the first is not it and some node or copy needs it (rota_plan_needs_host). */
     const rota_device_traits *cpu;
+    uint32_t index; /* of a body's: what its only device is among those of the plan that its node is in */
     uint32_t queues; /* logical queues of a device, the transfer queue among them */
 } rota_plan_devices;
 

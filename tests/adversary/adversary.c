@@ -346,11 +346,11 @@ static rota_status times(rota_exec_device *base, rota_exec_instance *base_instan
     return ROTA_OK;
 }
 
-static bool stuck_node(rota_exec_device *base, rota_exec_instance *instance, uint32_t *out_node) {
+static bool stuck_node(rota_exec_device *base, rota_exec_instance *instance, rota_exec_stuck *out_stuck) {
     adversary_device *device = (adversary_device *)base;
     uint64_t stuck = atomic_load(&device->stuck);
     if (stuck == 0 || atomic_load(&device->stuck_instance) != (adversary_instance *)instance) return false;
-    *out_node = (uint32_t)(stuck - 1);
+    out_stuck->node = (uint32_t)(stuck - 1);
     return true;
 }
 

@@ -405,8 +405,8 @@ static void times(const contract_kit *kit) {
         assert_true(got[i].begin_ns && got[i].begin_ns <= got[i].end_ns);
         if (i) assert_true(got[i].begin_ns >= got[i - 1].end_ns);
     }
-    uint32_t node;
-    assert_false(c->v->stuck_node(c->device, l.instance, &node));
+    rota_exec_stuck stuck = {0};
+    assert_false(c->v->stuck_node(c->device, l.instance, &stuck));
     contract_unload(c, l);
     free(p);
     contract_close(c);

@@ -3,6 +3,8 @@
 #include "ops/dlpack_abi.h"
 #include "tests/interface/misuse.h"
 
+#include "graph/graph_internal.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,6 +112,19 @@ rota_recorder *misuse_take_recorder(void) {
     rota_recorder *recorder = w.recorder;
     w.recorder = NULL;
     return recorder;
+}
+
+rota_graph *misuse_new_body(void) {
+    static rota_graph *last; /* with a reference of its own, beside the one that a node may have taken */
+    if (last) {
+        const bool is_taken = last->is_taken;
+        if (!is_taken) rota_graph_release(last);
+        rota_graph_release(last);
+    }
+    last = NULL;
+    if (rota_graph_create_body(w.graph, NULL, &last) != ROTA_OK) return w.graph; /* it is compiled */
+    rota_graph_retain(last);
+    return last;
 }
 
 rota_graph *misuse_closed_graph(void) {

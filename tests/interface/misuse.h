@@ -76,6 +76,7 @@ rota_tensor misuse_tensor_offset(rota_tensor tensor);
 rota_runtime *misuse_new_runtime(void);
 rota_buffer *misuse_new_buffer(void);
 rota_graph *misuse_new_graph(void);
+rota_graph *misuse_new_body(void); /* of the world's graph, given to whoever takes it */
 rota_graph *misuse_closed_graph(void); /* the world's, its recorder closed */
 rota_plan *misuse_new_plan(void);
 rota_args *misuse_new_args(void);

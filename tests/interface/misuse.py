@@ -23,6 +23,11 @@ VALUES = {
     "rota_kernel_node *": "&ROTA_KERNEL_NODE(.kernel = &misuse_kernel, .accesses = w.accesses, .access_count = 1, "
                           ".params = w.params, .bindings = w.bindings, .binding_count = 1)",
     "rota_host_node *": "&ROTA_HOST_NODE(.fn = misuse_host, .accesses = w.accesses, .access_count = 1)",
+    "rota_if_node *": "&ROTA_IF_NODE(.condition = w.buffer, .body = misuse_new_body())",
+    "rota_while_node *": "&ROTA_WHILE_NODE(.condition = w.buffer, .body = misuse_new_body(), .iterations_max = 1)",
+    "rota_for_node *": "&ROTA_FOR_NODE(.count = w.buffer, .body = misuse_new_body(), .iterations_max = 1)",
+    "rota_switch_node *": "&ROTA_SWITCH_NODE(.condition = w.buffer, .bodies = (rota_graph *[]){misuse_new_body()}, "
+                          ".body_count = 1)",
     "rota_placement *": "&(rota_placement){0}", "rota_log *": "&(rota_log){0}", "rota_log_level": "ROTA_LOG_INFO",
     "rota_ticket_fn": "misuse_ended", "rota_rewrite_fn": "misuse_rewrite",
     "rota_status": "ROTA_BUSY", "rota_buffer_kind": "ROTA_BUFFER_TRANSIENT", "rota_access_mode": "ROTA_READ",
@@ -161,7 +166,8 @@ for op in ("attention", "attention_separate", "attention_residual", "weighted_ma
 # What may be NULL, as documented, by function and name; "any": of every function.
 OPTIONAL = {
     "any": {"options", "user", "out_ticket", "out_node"},
-    "rota_buffer_create": {"name"}, "rota_buffer_create_in": {"name"}, "rota_recorder_open": {"name"},
+    "rota_graph_create_body": {"name"}, "rota_buffer_create": {"name"}, "rota_buffer_create_in": {"name"},
+    "rota_recorder_open": {"name"},
     "rota_runtime_buffer": {"name"}, "rota_device_tensor": {"name", "data"},
     "rota_graph_buffer": {"name"}, "rota_external_timeline_create": {"name"}, "rota_external_timeline_adopt": {"name"},
     "rota_external_timeline_import": {"name"}, "rota_tensor_from_dlpack": {"name"},

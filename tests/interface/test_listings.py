@@ -25,6 +25,9 @@ BEFORE = {
         "", "extern const rota_kernel logistic; rota_recorder *recorder = 0; rota_buffer *from = 0, *to = 0;"
             "struct { uint32_t count; float rate; } params = {1, 2}; const rota_param_binding binding = {0, {1}};",
         True),
+    "rota_graph *body;": (
+        "", "rota_graph *graph = 0; rota_recorder *recorder = 0; rota_buffer *scratch, *more = 0; uint64_t bytes = 4;"
+            "rota_kernel_node step = {0}, residual_is_large = {0};", True),
     "rota_op_matmul(tape": (
         "", "rota_tape *tape = 0; rota_tensor x = {0}, w = {0}, logits, labels = {0}, loss;"
             "rota_tensor grad = {0}, m = {0}, v = {0}; rota_slot lr = {1}, step = {2};", True),

@@ -16,7 +16,9 @@
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/kernels/kernels.h"
 #include "tests/random/cancelling.h"
+#include "tests/random/decide.h"
 #include "tests/random/held.h"
+#include "tests/random/hosts_later.h"
 #include "tests/random/mirror.h"
 #include "tests/kit/random.h"
 #include "tests/random/reach.h"
@@ -36,6 +38,8 @@ typedef struct fuzz {
     bool watched;           /* kernels are (check_kernels) */
     bool after;             /* submissions come after points of an application's */
     bool cancel;            /* tickets are cancelled */
+    bool conditional;       /* nodes are in bodies of nodes that decide */
+    bool later;             /* host nodes end later than they begin */
     bool shared, apart;     /* the devices must share memory, the adversary's say so; they must not */
     bool ordered;           /* and some must have waited for each other without the host */
     uint64_t configuration; /* of the open runtime */
@@ -46,7 +50,7 @@ typedef struct fuzz {
     rota_device *devices[DEVICES_MAX];
     uint32_t device_count, queues;
     _Atomic uint32_t errors_logged;
-    uint64_t nodes, submissions, largest, device_waits, held_count;
+    uint64_t nodes, submissions, largest, device_waits, held_count, iterations;
 } fuzz;
 
 /* ---- The runtime ---- */
@@ -305,6 +309,7 @@ static bool submit(run *r, mirror_graph *graph) {
     bool copy = test_below(&r->random, 3) == 0;
     if (mirror_set_args(&r->mirror, graph, replay, copy) != ROTA_OK) return trouble(r, "setting arguments");
     reference_run(&r->mirror, graph, replay);
+    r->f->iterations += decide_iterations(graph);
     rota_submit_options options = ROTA_SUBMIT_OPTIONS(.args = graph->args, .timeout_ns = patience_ns);
     if (r->f->held) held_draw(r->f->held, &r->random, &options);
     r->replays[index].asked = r->cancels && cancelling_draw_deadline(&r->random, &options);
@@ -393,6 +398,8 @@ static bool run_case(fuzz *f, uint64_t seed) {
     limits.queues = f->queues;
     limits.devices = f->device_count;
     mirror_generate(&r->mirror, seed, &limits);
+    if (f->conditional) decide_draw(&r->mirror, &r->random);
+    if (f->later) hosts_later_draw(&r->mirror, &r->random);
     if (f->print) mirror_print(&r->mirror);
     atomic_store(&f->adversary.seed, seed + f->order);
     r->cancels = f->cancel;
@@ -423,6 +430,8 @@ static bool run_case(fuzz *f, uint64_t seed) {
                : f->cancel ? " --cancel"
                            : "");
         if (f->after) printf("repeat with --after\n");
+        if (f->conditional) printf("repeat with --conditional\n");
+        if (f->later) printf("repeat with --later\n");
     }
     if (good)
         for (uint32_t i = 0; i < r->replay_count; i++)
@@ -438,7 +447,8 @@ static const char usage[] =
     "rota-fuzz [--device cpu|adversary|vk:0|cuda:0|cuda-stub|...] [--second DEVICE [--third DEVICE]] "
     "[--shared [--ordered]] [--apart]\n"
     "          [--count N] [--seed S] [--nodes N] [--bytes N] [--touch] [--validation] [--no-reach] "
-    "[--no-host-nodes] [--watched] [--after] [--cancel] [--print]\n"
+    "[--no-host-nodes] [--watched] [--after] [--cancel] [--conditional] [--later] "
+    "[--print]\n"
     "          [--trace] [--keep NODES] [--dot FILE] [--seconds N] [--mode 1|2|3 (either, batches, edges)] "
     "[--order N]\n";
 
@@ -493,6 +503,10 @@ static int run_all(int argc, char **argv) {
                 f.after = true;
             else if (strcmp(option, "--cancel") == 0)
                 f.cancel = true;
+            else if (strcmp(option, "--conditional") == 0)
+                f.conditional = true;
+            else if (strcmp(option, "--later") == 0)
+                f.later = f.limits.many_host_nodes = true;
             else if (strcmp(option, "--no-host-nodes") == 0)
                 f.limits.host_nodes = false;
             else if (strcmp(option, "--print") == 0)
@@ -513,6 +527,7 @@ static int run_all(int argc, char **argv) {
     if (f.touch) f.limits.granule = 16;
     uint64_t begin = rota_clock_ns(), done = 0;
     int result = 0;
+    if (f.later) hosts_later_start();
     for (; done < f.count && result == 0; done++) {
         if (seconds && rota_clock_ns() - begin > seconds * 1000000000u) break;
         result = open_runtime(&f, f.seed + done);
@@ -528,6 +543,8 @@ static int run_all(int argc, char **argv) {
            f.ids[0], done, f.seed, f.nodes, f.largest, f.submissions, f.device_waits,
            (double)(rota_clock_ns() - begin) * 1e-9, result ? ", FAILED" : "");
     if (f.after) printf("%" PRIu64 " submissions came after points\n", f.held_count);
+    if (f.conditional) printf("%" PRIu64 " iterations of bodies\n", f.iterations);
+    if (f.later) printf("%" PRIu64 " host nodes ended later\n", hosts_later_stop());
     if (f.cancel)
         printf("%" PRIu64 " were cancelled of %" PRIu64 " that were to be, %" PRIu64 " by deadlines, %" PRIu64
                " failed with them, %" PRIu64 " were well, and %" PRIu64 " afterwards\n",

@@ -171,7 +171,8 @@ static bool draw_node(generator *g, mirror_node *node) {
     memset(node, 0, sizeof *node);
     node->kind = below(g, MIRROR_NODE_KINDS + 6);
     if (node->kind >= MIRROR_NODE_KINDS) node->kind = chance(g, 50) ? TEST_KERNEL_map : TEST_KERNEL_zip;
-    if (node->kind == MIRROR_HOST && !(g->mirror->limits.host_nodes && chance(g, 30)))
+    const uint32_t host_percent = g->mirror->limits.many_host_nodes ? 100 : 30;
+    if (node->kind == MIRROR_HOST && !(g->mirror->limits.host_nodes && chance(g, host_percent)))
         node->kind = TEST_KERNEL_split;
     uint32_t n = random_bytes(g), m = random_bytes(g);
     node->pattern = (uint32_t)test_random(&g->random);
@@ -323,6 +324,7 @@ void mirror_generate(mirror_case *out_case, uint64_t seed, const mirror_limits *
 void mirror_free(mirror_case *mirror) {
     for (uint32_t i = 0; i < mirror->graph_count; i++) {
         mirror_graph *graph = &mirror->graphs[i];
+        free(graph->groups);
         for (uint32_t b = 0; b < graph->buffer_count; b++) free(graph->buffers[b].defined);
         free(graph->buffers);
         free(graph->nodes);

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "graph/conditional.h"
 #include "sched/plan.h"
 #include "tests/kernels/kernels.h"
 
@@ -19,7 +20,7 @@ typedef struct mirror_limits {
     uint32_t queues;     /* logical queues there are */
     uint32_t devices;    /* nodes are placed on any */
     uint32_t keep_nodes; /* only the first so many nodes of each graph stay (for shrinking); 0: all */
-    bool host_nodes;
+    bool host_nodes, many_host_nodes;
 } mirror_limits;
 
 /* Memory of the runtime that all plans of a case share, and what it must hold at this point of the script. */
@@ -37,6 +38,7 @@ typedef struct mirror_buffer {
     uint32_t persistent;        /* PERSISTENT: which */
     bool is_view, through_recorder, used; /* used: a node names this root or a view of it */
     uint8_t *defined; /* TRANSIENT and OUTPUT roots: which bytes were written so far in record order */
+    uint32_t group;   /* 1 + the only group that touches its root, in whose body it is; 0: the graph's */
     uint8_t *storage; /* of roots, while the reference runs */
     rota_buffer *handle;
     char name[16];
@@ -56,8 +58,22 @@ typedef struct mirror_node {
     uint32_t pattern;           /* fill; host function's user value */
     uint32_t lane;
     uint32_t queue_plus_1, device_plus_1;
+    uint32_t group;  /* 1 + which it is in; 0: none */
+    bool ends_later; /* a host node that does (hosts_later.h) */
     rota_node handle;
 } mirror_node;
+
+/* Nodes of a lane, one after the other, in the body of a node that decides (decide.h). A layer is such a node: its body
+ * has the next layer's node, and then nodes up to `end`, from that one's on. */
+enum { MIRROR_LAYERS_MAX = 3 };
+enum { MIRROR_IF, MIRROR_FOR, MIRROR_WHILE, MIRROR_SWITCH, MIRROR_LAYER_KINDS };
+typedef struct mirror_layer {
+    uint32_t kind, count, end;
+} mirror_layer;
+typedef struct mirror_group {
+    uint32_t first, layer_count;
+    mirror_layer layers[MIRROR_LAYERS_MAX];
+} mirror_group;
 
 typedef struct mirror_graph {
     uint32_t buffer_count, node_count, lane_count, slot_count, after_count;
@@ -66,6 +82,8 @@ typedef struct mirror_graph {
     uint64_t lane_key[MIRROR_LANES_MAX];
     uint32_t slot_bytes[MIRROR_SLOTS_MAX];
     uint32_t (*afters)[2]; /* later, earlier */
+    mirror_group *groups;
+    uint32_t group_count;
     uint64_t policy_seed;
     rota_compile_options options; /* all but devices */
     rota_graph *graph;
@@ -102,6 +120,8 @@ void mirror_replay_free(const mirror_graph *graph, mirror_replay *replay);
 
 /* Records a graph into rota, lanes interleaved. Persistent handles must exist. */
 rota_status mirror_record(mirror_case *mirror, mirror_graph *graph, uint64_t *random);
+/* Records one node, into a lane of the graph or of a body. */
+rota_status mirror_record_node(mirror_graph *graph, mirror_node *node, rota_recorder *recorder);
 /* Compiles it for the devices given and makes its arguments. */
 rota_status mirror_compile(mirror_graph *graph, rota_runtime *runtime, rota_device *const *devices,
                            uint32_t device_count);

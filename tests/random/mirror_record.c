@@ -1,11 +1,14 @@
 /* Recording, compiling and arguments of described random graphs. */
 #include <string.h>
+#include "tests/random/decide.h"
+#include "tests/random/hosts_later.h"
 #include "tests/random/mirror.h"
 #include "tests/kit/random.h"
 
 static rota_status make_buffers(mirror_case *mirror, mirror_graph *graph, rota_recorder *const *recorders) {
     for (uint32_t b = 0; b < graph->buffer_count; b++) {
         mirror_buffer *buffer = &graph->buffers[b];
+        if (buffer->group) continue; /* made with its body */
         if (buffer->is_view)
             ROTA_TRY(rota_buffer_create_view(graph->buffers[buffer->root].handle, buffer->root_offset,
                                              buffer->bytes, &buffer->handle));
@@ -21,7 +24,7 @@ static rota_status make_buffers(mirror_case *mirror, mirror_graph *graph, rota_r
     return ROTA_OK;
 }
 
-static rota_status record_node(mirror_graph *graph, mirror_node *node, rota_recorder *recorder) {
+rota_status mirror_record_node(mirror_graph *graph, mirror_node *node, rota_recorder *recorder) {
     rota_access accesses[MIRROR_ACCESSES_MAX];
     for (uint32_t k = 0; k < node->access_count; k++) {
         const mirror_access *access = &node->access[k];
@@ -38,9 +41,10 @@ static rota_status record_node(mirror_graph *graph, mirror_node *node, rota_reco
                                 accesses[0].size_bytes, node->pattern, &node->handle);
     if (node->kind == MIRROR_HOST)
         return rota_record_host(recorder,
-                                &ROTA_HOST_NODE(.fn = test_host_function, .user = &node->pattern,
-                                                .name = "test host", .accesses = accesses,
-                                                .access_count = node->access_count),
+                                &ROTA_HOST_NODE(.fn = node->ends_later ? NULL : test_host_function,
+                                                .ends_later = node->ends_later ? &hosts_later : NULL,
+                                                .user = &node->pattern, .name = "test host",
+                                                .accesses = accesses, .access_count = node->access_count),
                                 &node->handle);
     rota_param_binding bindings[2] = {
         {TEST_BIND_SEED, node->seed_slot ? graph->slots[node->seed_slot - 1] : ROTA_SLOT_CONSTANT},
@@ -64,9 +68,13 @@ static rota_status record_nodes(mirror_graph *graph, rota_recorder *const *recor
     while (left) {
         uint32_t lane = test_below(random, graph->lane_count), burst = 1 + test_below(random, 8);
         while (burst-- && next[lane] < graph->node_count && graph->nodes[next[lane]].lane == lane) {
-            ROTA_TRY(record_node(graph, &graph->nodes[next[lane]], recorders[lane]));
-            next[lane]++;
-            left--;
+            mirror_node *node = &graph->nodes[next[lane]];
+            const mirror_group *group = node->group ? &graph->groups[node->group - 1] : NULL;
+            const uint32_t count = group ? group->layers[0].end - group->first : 1;
+            ROTA_TRY(group ? decide_record(graph, group, recorders[lane])
+                           : mirror_record_node(graph, node, recorders[lane]));
+            next[lane] += count;
+            left -= count;
         }
     }
     for (uint32_t a = 0; a < graph->after_count; a++) {

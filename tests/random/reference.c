@@ -1,6 +1,7 @@
 /* The reference: runs the nodes of a described graph one by one, in record order, on host arrays. */
 #include <stdlib.h>
 #include <string.h>
+#include "tests/random/decide.h"
 #include "tests/random/mirror.h"
 
 static uint8_t *address_of(const mirror_graph *graph, const mirror_access *access) {
@@ -59,7 +60,15 @@ static void run_node(const mirror_graph *graph, const mirror_node *node, const m
 
 void reference_run(mirror_case *mirror, mirror_graph *graph, mirror_replay *replay) {
     assign_storage(mirror, graph, replay);
-    for (uint32_t n = 0; n < graph->node_count; n++) run_node(graph, &graph->nodes[n], replay);
+    for (uint32_t n = 0; n < graph->node_count;) {
+        const uint32_t group = graph->nodes[n].group;
+        if (!group) {
+            run_node(graph, &graph->nodes[n++], replay);
+            continue;
+        }
+        decide_run(graph, &graph->groups[group - 1], 0, replay, run_node);
+        n = graph->groups[group - 1].layers[0].end;
+    }
     for (uint32_t b = 0; b < graph->buffer_count; b++) {
         mirror_buffer *buffer = &graph->buffers[b];
         if (buffer->is_view) continue;

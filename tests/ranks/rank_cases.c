@@ -440,6 +440,67 @@ static void abort_by_one(rota_runtime *runtime, rota_communicator *communicator)
     drop(x);
 }
 
+/* ---- Loops beside collectives ---- */
+
+static rota_status step(const rota_kernel_call *call) {
+    float *to = call->operands[0];
+    *to += *(const float *)call->operands[1];
+    return ROTA_OK;
+}
+static const rota_kernel k_step = {.name = "step", .operand_count = 2, .cpu = {.fn = step}};
+
+/* to += from, as often as count says. */
+static void repeat(const rank_graph *g, const char *name, rota_tensor count, rota_tensor to,
+                   rota_tensor from) {
+    rota_graph *body;
+    rota_recorder *inner;
+    rank_ok(rota_graph_create_body(g->graph, name, &body));
+    rank_ok(rota_recorder_open(body, 0, NULL, &inner));
+    const rota_access accesses[2] = {{to.buffer, 0, 4, ROTA_READWRITE}, {from.buffer, 0, 4, ROTA_READ}};
+    const rota_kernel_node node =
+        ROTA_KERNEL_NODE(.kernel = &k_step, .accesses = accesses, .access_count = 2);
+    rank_ok(rota_record_kernel(inner, &node, NULL));
+    rota_recorder_close(inner);
+    const rota_for_node loop =
+        ROTA_FOR_NODE(.name = name, .count = count.buffer, .body = body, .iterations_max = 1000000);
+    rank_ok(rota_record_for(g->recorder, &loop, NULL));
+}
+
+/* Loops of another length on each rank before a collective, after it and beside another. */
+static void beside_loops(rota_runtime *runtime, rota_communicator *communicator) {
+    rank_graph g;
+    begin(&g, runtime, communicator, false);
+    const float zero = 0, one = 1;
+    const uint32_t long_count = 1 + 5000 * g.rank, short_count = 3;
+    const rota_tensor longs = made(&g, ROTA_U32, 1, &long_count),
+                      shorts = made(&g, ROTA_U32, 1, &short_count);
+    const rota_tensor v = made(&g, ROTA_F32, 1, &zero), w = made(&g, ROTA_F32, 1, &zero),
+                      u = made(&g, ROTA_F32, 1, &zero), ones = made(&g, ROTA_F32, 1, &one),
+                      sum = made(&g, ROTA_F32, 1, &zero), x = made(&g, ROTA_F32, 10, ten);
+    repeat(&g, "beside", longs, u, ones);
+    rank_ok(rota_op_all_reduce_into(g.tape, communicator, x, ROTA_COLLECTIVE_MEAN, x));
+    repeat(&g, "before", longs, v, ones);
+    rank_ok(rota_op_all_reduce_into(g.tape, communicator, v, ROTA_COLLECTIVE_SUM, sum));
+    repeat(&g, "after", shorts, w, sum);
+    compile(&g);
+    float total = 0, expected = 0;
+    for (uint32_t replay = 1; replay <= 3; replay++) {
+        rank_ok(run(&g));
+        total = 0;
+        for (uint32_t r = 0; r < g.size; r++) total += (float)(replay * (1 + 5000 * r));
+        expected += 3 * total;
+    }
+    float got[10];
+    get(w, got);
+    rank_want(got[0] == expected, "%g, not %g", (double)got[0], (double)expected);
+    get(u, got);
+    rank_want(got[0] == (float)(3 * long_count), "%g", (double)got[0]);
+    get(x, got);
+    rank_want(memcmp(got, ten, sizeof got) == 0, "a mean of what is alike");
+    end(&g);
+    drop(longs), drop(shorts), drop(v), drop(w), drop(u), drop(ones), drop(sum), drop(x);
+}
+
 const rank_case rank_cases[] = {
     {"all_reduce", 0, 1, 0, all_reduce},
     {"in_place_replays", 0, 1, 0, in_place_replays},
@@ -453,5 +514,6 @@ const rank_case rank_cases[] = {
     {"late", 0, 2, 500000000, late},
     {"left_out", 0, 2, 0, left_out},
     {"abort_by_one", 0, 2, 0, abort_by_one},
+    {"beside_loops", 0, 1, 0, beside_loops},
     {NULL, 0, 0, 0, NULL},
 };

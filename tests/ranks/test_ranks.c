@@ -644,6 +644,62 @@ static void wrong_calls(void **state) {
     close_runtimes(2, runtimes);
 }
 
+/* In a body of a node that decides no collective is recorded, however deep it is, and one that was refused is none of
+ * its lane's: the other rank has not tried, and both go on. */
+static void none_in_bodies(void **state) {
+    (void)state;
+    rota_runtime *runtimes[2];
+    rota_communicator *communicators[2];
+    open_runtimes(2, runtimes);
+    assert_ok(rota_communicator_open_ranks(runtimes, 2, NULL, communicators));
+    const float values[2] = {1, 2};
+    rota_tensor x[2], y;
+    rota_plan *plans[2];
+    rota_ticket tickets[2];
+    for (uint32_t r = 0; r < 2; r++) {
+        x[r] = tensor_of(runtimes[r], 2, values);
+        recorded_graph g = begin_graph();
+        rota_graph *bodies[2];
+        for (uint32_t depth = 0; r == 0 && depth < 2; depth++) {
+            rota_recorder *inner;
+            rota_tape *tape;
+            assert_ok(rota_graph_create_body(depth ? bodies[0] : g.graph, "body", &bodies[depth]));
+            assert_ok(rota_recorder_open(bodies[depth], 0, NULL, &inner));
+            assert_ok(rota_tape_create(inner, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape));
+            rota_communicator *c = communicators[0];
+            assert_status(rota_op_all_reduce(tape, c, x[0], ROTA_COLLECTIVE_SUM, &y), ROTA_UNSUPPORTED);
+            expect_said("node 'all_reduce'");
+            expect_said("'body' is the body of a node that decides");
+            assert_status(rota_op_all_reduce_into(tape, c, x[0], ROTA_COLLECTIVE_SUM, x[0]),
+                          ROTA_UNSUPPORTED);
+            assert_status(rota_op_reduce_scatter(tape, c, x[0], ROTA_COLLECTIVE_SUM, &y), ROTA_UNSUPPORTED);
+            assert_status(rota_op_all_gather(tape, c, x[0], &y), ROTA_UNSUPPORTED);
+            assert_status(rota_op_all_to_all(tape, c, x[0], &y), ROTA_UNSUPPORTED);
+            assert_status(rota_op_broadcast_from(tape, c, 0, x[0], &y), ROTA_UNSUPPORTED);
+            assert_status(rota_op_send(tape, c, 1, x[0]), ROTA_UNSUPPORTED);
+            assert_status(rota_op_receive_into(tape, c, 1, x[0]), ROTA_UNSUPPORTED);
+            assert_status(rota_op_barrier(tape, c), ROTA_UNSUPPORTED);
+            expect_said("node 'barrier'");
+            rota_tape_destroy(tape);
+            rota_recorder_close(inner);
+        }
+        for (uint32_t depth = 2; r == 0 && depth-- > 0;) rota_graph_release(bodies[depth]);
+        assert_ok(rota_op_all_reduce_into(g.tape, communicators[r], x[r], ROTA_COLLECTIVE_SUM, x[r]));
+        plans[r] = compile_graph(runtimes[r], &g);
+        assert_ok(rota_submit(plans[r], NULL, &tickets[r]));
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        float got[2];
+        assert_ok(rota_wait(tickets[r], 0));
+        assert_ok(rota_buffer_read(x[r].buffer, 0, got, sizeof got));
+        assert_true(got[0] == 2 && got[1] == 4);
+        rota_plan_release(plans[r]);
+        rota_buffer_release(x[r].buffer);
+        assert_ok(rota_communicator_close(communicators[r], 0));
+    }
+    close_runtimes(2, runtimes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cases),
@@ -662,6 +718,7 @@ int main(void) {
         cmocka_unit_test(calls_after_close),
         cmocka_unit_test(lives),
         cmocka_unit_test(wrong_calls),
+        cmocka_unit_test(none_in_bodies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

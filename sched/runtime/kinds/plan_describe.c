@@ -28,11 +28,14 @@ static void describe_segment(const rota_submission *submission, const rota_work 
     }
     const rota_exec_device_vtable *vtable = work->device->exec->vtable;
     rota_executable *executable = plan->executable;
-    uint32_t node;
-    if (vtable->stuck_node && ra_load_acquire(&executable->instances[submission->instance].created) &&
-        vtable->stuck_node(work->device->exec,
-                           executable->instances[submission->instance].parts[segment->part], &node))
-        rota_append(text, capacity, length, ", stuck at node '%s'", rota_plan_node_name(part, node));
+    if (!vtable->stuck_node || !ra_load_acquire(&executable->instances[submission->instance].created)) return;
+    rota_exec_stuck stuck = {0};
+    if (!vtable->stuck_node(work->device->exec,
+                            executable->instances[submission->instance].parts[segment->part], &stuck))
+        return;
+    rota_append(text, capacity, length, ", stuck at node '%s'", rota_plan_node_name(part, stuck.node));
+    if (stuck.iterations && rota_plan_decides(plan, stuck.node))
+        rota_append(text, capacity, length, ", iteration %llu", (unsigned long long)(stuck.iterations - 1));
 }
 
 /* The smallest segment that has not passed. */

@@ -86,6 +86,7 @@ static rota_device_traits traits_of(rota_device *device) {
                                 .max_allocation_bytes = exec->info.max_allocation_bytes,
                                 .unified_host = exec->caps.unified_host,
                                 .runs_host_nodes = exec->caps.runs_host_nodes,
+                                .runs_conditionals = exec->caps.runs_conditionals,
                                 .cuda = exec->cuda};
 }
 
@@ -94,7 +95,8 @@ static rota_status make_for(rota_runtime *runtime, rota_graph *graph, const rota
                             rota_device *host, rota_device_traits *traits, rota_plan **out_plan) {
     const uint32_t count = options->device_count;
     for (uint32_t i = 0; i < count; i++) traits[i] = traits_of(options->devices[i]);
-    rota_plan_devices devices = {traits, count, NULL, runtime ? rota_runtime_queue_count(runtime) : 0};
+    rota_plan_devices devices = {
+        .all = traits, .count = count, .queues = runtime ? rota_runtime_queue_count(runtime) : 0};
     const bool watched = options->check_kernels && count && !traits[0].runs_host_nodes;
     if (watched || rota_plan_needs_host(graph, traits, count)) {
         if (!host) return ROTA_OK;
@@ -123,6 +125,11 @@ rota_status rota_plan_make(rota_runtime *runtime, rota_graph *graph, const rota_
     if (!options) options = &default_options;
     if (!(options = ROTA_SIZED_IN(rota_compile_options, options, &room))) return ROTA_INVALID_ARGUMENT;
     ROTA_TRY(check_options(runtime, graph, options));
+    if (graph->outer)
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT,
+            "compile of graph '%s': it is a body, which is compiled with the graph whose node takes it",
+            graph->name);
     rota_device_traits *traits = calloc(options->device_count + (size_t)1, sizeof *traits);
     if (!traits) return rota_fail(ROTA_OUT_OF_MEMORY, "compile of graph '%s': no host memory", graph->name);
     rota_graph_freeze(graph);

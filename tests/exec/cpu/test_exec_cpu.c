@@ -419,9 +419,9 @@ static void works_overlap_and_queue_up(void **state) {
     while (!ra_load_acquire(&counted.done)) assert_true(rota_clock_ns() < deadline);
     assert_int_equal(ra_load_acquire(&host.timeline[0]), 0);
     /* The exact node that runs is known. */
-    uint32_t node = 77;
-    while (!device->vtable->stuck_node(device, instance[0], &node)) assert_true(rota_clock_ns() < deadline);
-    assert_int_equal(node, 0);
+    rota_exec_stuck stuck = {.node = 77};
+    while (!device->vtable->stuck_node(device, instance[0], &stuck)) assert_true(rota_clock_ns() < deadline);
+    assert_int_equal(stuck.node, 0);
     counted.done = 0;
     rota_exec_wait wait = {0, 1};
     for (uint64_t i = 1; i <= WORKS; i++) kit_submit(device, instance[1], 1, i, NULL, i == 1, &wait);

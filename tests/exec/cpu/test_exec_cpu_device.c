@@ -278,9 +278,9 @@ static void close_keeps_its_deadline(void **state) {
         kit_submit(device, instance, 0, 1, NULL, 0, NULL);
         uint64_t deadline = rota_deadline_after(20000000000u);
         while (!ra_load_acquire(&stuck_inside)) assert_true(rota_clock_ns() < deadline);
-        uint32_t node = 9;
-        assert_true(device->vtable->stuck_node(device, instance, &node));
-        assert_int_equal(node, 0);
+        rota_exec_stuck stuck = {.node = 9};
+        assert_true(device->vtable->stuck_node(device, instance, &stuck));
+        assert_int_equal(stuck.node, 0);
         uint64_t begin = rota_clock_ns(), abandoned = 0;
         device->vtable->close(device, rota_deadline_after(50000000), &abandoned);
         uint64_t took = rota_clock_ns() - begin;

@@ -114,15 +114,16 @@ static void no_worker_waits(void **state) {
             assert_true(rota_clock_ns() < deadline);
             test_nap_us(20);
         }
-        uint32_t node = 99;
-        assert_true(o.device->vtable->stuck_node(o.device, o.instance, &node));
-        assert_int_equal(node, 0);
+        rota_exec_stuck stuck = {99, 99};
+        assert_true(o.device->vtable->stuck_node(o.device, o.instance, &stuck));
+        assert_int_equal(stuck.node, 0);
+        assert_int_equal(stuck.iterations, 0);
         assert_int_equal(ra_load_acquire(&dependent), 0);
         assert_int_equal(ra_load_acquire(&o.host.timeline[0]), 0);
         rota_host_end(run, ROTA_OK);
         kit_wait(&o.host, 0, 1);
         assert_int_equal(ra_load_acquire(&dependent), 1);
-        assert_false(o.device->vtable->stuck_node(o.device, o.instance, &node));
+        assert_false(o.device->vtable->stuck_node(o.device, o.instance, &stuck));
         end(&o);
     }
 }

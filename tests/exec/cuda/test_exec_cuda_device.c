@@ -155,13 +155,13 @@ static int child(bool fault) {
     rota_exec_work w = {.instance = instance, .queue = 0, .signal_value = 1, .block = block};
     rota_status submitted = v->submit(device, &w, 1);
     WANT(submitted == ROTA_OK || submitted == ROTA_DEVICE_LOST);
-    uint32_t node = 77;
+    rota_exec_stuck stuck = {.node = 77};
     uint64_t abandoned = 1, begin = rota_clock_ns();
     if (fault) {
         (void)lost_host_wait(&host);
         printf("lost: %s\n", host.message);
         WANT(strstr(host.message, "ILLEGAL_ADDRESS") && strstr(host.message, "'node 1' ran"));
-        WANT(v->stuck_node(device, instance, &node) && node == 1);
+        WANT(v->stuck_node(device, instance, &stuck) && stuck.node == 1);
         w.signal_value = 2;
         WANT(v->submit(device, &w, 1) == ROTA_DEVICE_LOST);
         v->instance_destroy(device, instance);
@@ -174,7 +174,7 @@ static int child(bool fault) {
     }
     test_nap_ms(300);
     WANT(atomic_load(&host.host.reached[0]) == 0);
-    WANT(v->stuck_node(device, instance, &node) && node == 1);
+    WANT(v->stuck_node(device, instance, &stuck) && stuck.node == 1);
     /* Another queue goes on. */
     rota_exec_work other = {.queue = 1, .signal_value = 1};
     WANT(v->submit(device, &other, 1) == ROTA_OK && test_host_wait(&host.host, 1, 1));

@@ -215,9 +215,9 @@ static void test_fault(void **state) {
         assert_int_equal(atomic_load(&host.host.reached[0]), 0);
         assert_non_null(strstr(host.message, "CUDA_ERROR_ILLEGAL_ADDRESS"));
         assert_int_equal(strstr(host.message, "node 1") != NULL, diagnostics);
-        uint32_t node = 77;
-        assert_int_equal(v->stuck_node(device, instance, &node), diagnostics);
-        if (diagnostics) assert_int_equal(node, 1);
+        rota_exec_stuck stuck = {.node = 77};
+        assert_int_equal(v->stuck_node(device, instance, &stuck), diagnostics);
+        if (diagnostics) assert_int_equal(stuck.node, 1);
         w.signal_value = 2;
         assert_status(v->submit(device, &w, 1), ROTA_DEVICE_LOST);
         rota_exec_memory *late;

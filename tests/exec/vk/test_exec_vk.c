@@ -356,19 +356,19 @@ static void look_while_it_runs(bool queries_wait) {
     rota_exec_wait wait = {.queue = 0, .value = f->next[0]};
     rota_exec_work w = work(f, l, 0, 0, &wait, 1, NULL);
     submit(f, &w, 1);
-    uint32_t node = UINT32_MAX;
+    rota_exec_stuck stuck = {.node = UINT32_MAX};
     const uint64_t deadline = rota_deadline_after(20000000000u);
     bool found = false;
     while (!queries_wait && !found && rota_clock_ns() < deadline) {
-        found = f->device->vtable->stuck_node(f->device, l.instance, &node);
+        found = f->device->vtable->stuck_node(f->device, l.instance, &stuck);
         (void)sched_yield();
     }
     assert_int_equal(found, !queries_wait);
-    if (found) assert_int_equal(node, p->desc.commands[STUCK_AT].node);
+    if (found) assert_int_equal(stuck.node, p->desc.commands[STUCK_AT].node);
     assert_int_equal(ra_load_relaxed(&asked_here), 0);
     wait_for(f, 0);
     assert_int_equal(ra_load_relaxed(&asked) != 0, !queries_wait);
-    assert_false(f->device->vtable->stuck_node(f->device, l.instance, &node));
+    assert_false(f->device->vtable->stuck_node(f->device, l.instance, &stuck));
     if (queries_wait) expect_times(f, l, p->desc.command_count);
     assert_int_equal(ra_load_relaxed(&asked) != 0, !queries_wait);
     unload(f, l);

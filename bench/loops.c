@@ -1,0 +1,214 @@
+/* rota-bench loops: a node that decides (rota_record_while) beside a C loop over the same plain calls, and beside a
+ * loop on the host that submits each iteration and reads what it decides by. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "bench/commands.h"
+#include "bench/options.h"
+#include "bench/report.h"
+
+static const char program[] = "rota-bench loops";
+
+/* x = x * A + C, `steps` times: a body that takes as long as it is told to, and whose result is known apart from it. */
+#define A UINT32_C(1664525)
+#define C UINT32_C(1013904223)
+
+static rota_status work(const rota_kernel_call *call) {
+    uint32_t x = *(const uint32_t *)call->operands[0];
+    const uint32_t steps = *(const uint32_t *)call->params;
+    for (uint32_t i = 0; i < steps; i++) x = x * A + C;
+    *(uint32_t *)call->operands[0] = x;
+    return ROTA_OK;
+}
+static const rota_kernel k_work = {.name = "work", .operand_count = 1, .param_bytes = 4, .cpu = {.fn = work}};
+
+static rota_status down(const rota_kernel_call *call) {
+    --*(uint32_t *)call->operands[0];
+    return ROTA_OK;
+}
+static const rota_kernel k_down = {.name = "down", .operand_count = 1, .cpu = {.fn = down}};
+
+/* What so many steps make of x: each bit of the count is a step that was squared so often. */
+static uint32_t expected(uint32_t x, uint64_t steps) {
+    uint32_t a = A, c = C;
+    for (; steps; steps >>= 1) {
+        if (steps & 1) x = x * a + c;
+        c = a * c + c;
+        a *= a;
+    }
+    return x;
+}
+
+typedef struct loops {
+    opened_device opened;
+    uint64_t iterations;
+    uint32_t steps;
+    rota_buffer *x, *left;
+} loops;
+
+static rota_status record_body(const loops *l, rota_recorder *recorder) {
+    const rota_access x = {l->x, 0, 4, ROTA_READWRITE}, left = {l->left, 0, 4, ROTA_READWRITE};
+    ROTA_TRY(rota_record_kernel(
+        recorder,
+        &ROTA_KERNEL_NODE(.kernel = &k_work, .accesses = &x, .access_count = 1, .params = &l->steps), NULL));
+    return rota_record_kernel(
+        recorder, &ROTA_KERNEL_NODE(.kernel = &k_down, .accesses = &left, .access_count = 1), NULL);
+}
+
+static rota_status record_while(const loops *l, rota_graph *graph, rota_recorder *recorder) {
+    rota_graph *body = NULL;
+    rota_recorder *inner = NULL;
+    ROTA_TRY(rota_graph_create_body(graph, "body", &body));
+    rota_status status = rota_recorder_open(body, 0, NULL, &inner);
+    if (status == ROTA_OK) status = record_body(l, inner);
+    rota_recorder_close(inner);
+    if (status == ROTA_OK)
+        status = rota_record_while(
+            recorder, &ROTA_WHILE_NODE(.condition = l->left, .body = body, .iterations_max = l->iterations),
+            NULL);
+    if (status != ROTA_OK) rota_graph_release(body);
+    return status;
+}
+
+static rota_status make_plan(const loops *l, bool is_while, rota_plan **out_plan) {
+    rota_graph *graph = NULL;
+    rota_recorder *recorder = NULL;
+    rota_device *device = l->opened.device;
+    ROTA_TRY(rota_graph_create(NULL, &graph));
+    rota_status status = rota_recorder_open(graph, 0, NULL, &recorder);
+    if (status == ROTA_OK) status = is_while ? record_while(l, graph, recorder) : record_body(l, recorder);
+    rota_recorder_close(recorder);
+    if (status == ROTA_OK)
+        status = rota_compile(l->opened.runtime, graph,
+                              &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), out_plan);
+    rota_graph_release(graph);
+    return status;
+}
+
+static rota_status replay(rota_plan *plan) {
+    rota_ticket ticket;
+    ROTA_TRY(rota_submit_wait(plan, NULL, 0, &ticket));
+    return rota_wait(ticket, 0);
+}
+
+/* As the executor would call them, but one after the other and nothing else. */
+static void plain(uint64_t iterations, uint32_t steps, uint32_t *x, uint32_t *left) {
+    void *of_work[1] = {x}, *of_down[1] = {left};
+    const uint64_t bytes = 4;
+    const rota_kernel_call call_work = {of_work, &steps, 0, 1, 1, 1, &bytes, NULL};
+    const rota_kernel_call call_down = {of_down, NULL, 0, 1, 1, 1, &bytes, NULL};
+    *left = (uint32_t)iterations;
+    while (*left) {
+        (void)k_work.cpu.fn(&call_work);
+        (void)k_down.cpu.fn(&call_down);
+    }
+}
+
+/* Steps that take so long. */
+static uint32_t steps_of(double us) {
+    uint32_t x = 1, left;
+    uint64_t begin = rota_clock_ns();
+    plain(1, 1u << 24, &x, &left);
+    const double ns = (double)(rota_clock_ns() - begin) / (1u << 24);
+    const double steps = us * 1e3 / ns;
+    return steps < 1 ? 1 : steps > 1e9 ? 1000000000u : (uint32_t)steps;
+}
+
+/* One way, once: its time, and whether what it made is right. */
+static rota_status run_way(const loops *l, uint32_t way, rota_plan *plan, double *out_us, bool *out_right) {
+    uint32_t x = 12345, left = (uint32_t)l->iterations;
+    ROTA_TRY(rota_buffer_write(l->x, l->opened.device, 0, &x, 4, NULL));
+    ROTA_TRY(rota_buffer_write(l->left, l->opened.device, 0, &left, 4, NULL));
+    const uint32_t want = expected(x, l->iterations * l->steps);
+    const uint64_t begin = rota_clock_ns();
+    if (way == 0) plain(l->iterations, l->steps, &x, &left);
+    if (way == 1) ROTA_TRY(replay(plan));
+    while (way == 2 && left) {
+        ROTA_TRY(replay(plan));
+        ROTA_TRY(rota_buffer_read(l->left, 0, &left, 4));
+    }
+    *out_us = (double)(rota_clock_ns() - begin) / 1e3;
+    if (way) ROTA_TRY(rota_buffer_read(l->x, 0, &x, 4));
+    *out_right = x == want;
+    return ROTA_OK;
+}
+
+/* All ways in turn, so often. */
+static rota_status run_ways(const loops *l, uint64_t repeat, double *us[3], uint64_t *out_wrong) {
+    rota_plan *plans[3] = {NULL};
+    rota_status status = make_plan(l, true, &plans[1]);
+    if (status == ROTA_OK) status = make_plan(l, false, &plans[2]);
+    for (uint64_t r = 0; r <= repeat && status == ROTA_OK; r++)
+        for (uint32_t way = 0; way < 3 && status == ROTA_OK; way++) {
+            double took = 0;
+            bool is_right = false;
+            status = run_way(l, way, plans[way], &took, &is_right);
+            if (status == ROTA_OK) *out_wrong += !is_right;
+            if (r) us[way][r - 1] = took; /* the first is to warm up */
+        }
+    rota_plan_release(plans[1]);
+    rota_plan_release(plans[2]);
+    return status;
+}
+
+int bench_loops(int argc, char **argv) {
+    const char *id = "cpu", *out = NULL;
+    uint64_t iterations = 1000, body_us = 10, repeat = 15, wrong = 0;
+    const option options[] = {
+        OPTION_ROW_DEVICE(id),
+        {"--iterations", OPTION_COUNT, &iterations, "N", 1, 1000000, false, "of the loop"},
+        {"--body", OPTION_COUNT, &body_us, "US", 1, 100000, false,
+         "microseconds that a body takes by itself"},
+        {"--repeat", OPTION_COUNT, &repeat, "N", 1, 10000, false, "how often each way is timed, in turn"},
+        OPTION_ROW_OUT(out)};
+    const option_table table = {program,
+                                bench_text(program),
+                                "rota-bench loops --iterations 1K --body 10",
+                                options,
+                                sizeof options / sizeof *options,
+                                NULL};
+    const option_result parsed = options_parse(&table, argc, argv);
+    if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    static const char *const names[3] = {"plain", "while", "submitted"};
+    loops l = {.iterations = iterations, .steps = steps_of((double)body_us)};
+    int code = report_open(program, id, NULL, &l.opened);
+    if (code != EXIT_GOOD) return code;
+    cJSON *result = report_new();
+    double *us[3] = {NULL};
+    for (uint32_t way = 0; way < 3; way++)
+        if (!(us[way] = calloc(repeat, sizeof **us)))
+            REPORT_TRY(rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for samples"));
+    REPORT_TRY(rota_buffer_create_in(l.opened.runtime, "x", 4, &l.x));
+    REPORT_TRY(rota_buffer_create_in(l.opened.runtime, "left", 4, &l.left));
+    REPORT_TRY(run_ways(&l, repeat, us, &wrong));
+    cJSON_AddItemToObject(result, "device", report_device(rota_device_get_info(l.opened.device)));
+    cJSON_AddNumberToObject(result, "iterations", (double)iterations);
+    cJSON_AddNumberToObject(result, "steps", (double)l.steps);
+    double medians[3], least[3];
+    for (uint32_t way = 0; way < 3; way++) {
+        const sample_stats stats = samples_describe(us[way], repeat);
+        medians[way] = stats.median;
+        least[way] = stats.least;
+        printf("%-10s %10.1f us (%.1f to %.1f), %.3f us an iteration, %.3f of plain calls\n", names[way],
+               stats.median, stats.least, stats.most, stats.median / (double)iterations,
+               stats.median / medians[0]);
+        cJSON *row = cJSON_AddObjectToObject(result, names[way]);
+        cJSON_AddNumberToObject(row, "us", stats.median);
+        cJSON_AddNumberToObject(row, "us_min", stats.least);
+        cJSON_AddNumberToObject(row, "us_max", stats.most);
+    }
+    printf(
+        "while beside plain calls: %.3f by medians, %.3f by the least, which a busy machine disturbs less\n",
+        medians[1] / medians[0], least[1] / least[0]);
+    printf("%" PRIu64 " wrong of %" PRIu64 "\n", wrong, 3 * (repeat + 1));
+    cJSON_AddNumberToObject(result, "wrong", (double)wrong);
+    cJSON_AddNumberToObject(result, "ratio", medians[1] / medians[0]);
+    cJSON_AddNumberToObject(result, "ratio_least", least[1] / least[0]);
+    if (wrong) code = EXIT_CHECK_FAILED;
+done:
+    for (uint32_t way = 0; way < 3; way++) free(us[way]);
+    rota_buffer_release(l.x);
+    rota_buffer_release(l.left);
+    report_close(&l.opened);
+    return report_write(result, out, code);
+}

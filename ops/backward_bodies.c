@@ -1,0 +1,76 @@
+/* A tape does not see what bodies of nodes that decide do to the buffers of its ops, so a gradient would silently
+ * leave it out. What may be such a case is refused: a body writes a buffer that a gradient flows through, or one
+ * that an op of the tape reads, out of what a gradient flows through. Ops with their gradients in one body are as
+ * anywhere. */
+#include "ops/backward_bodies.h"
+
+#include <stdlib.h>
+
+#include "graph/buffer_internal.h"
+#include "graph/conditional_internal.h"
+#include "graph/record.h"
+
+static rota_tape_buffer *entry_of(rota_tape *tape, const rota_conditional *node, uint32_t access) {
+    return rota_tape_lookup(tape, &(rota_tensor){.buffer = node->roots[access]});
+}
+
+static rota_status no_memory(void) {
+    return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+}
+
+/* What it makes of what is wanted before it is wanted after it. */
+static rota_status check_node(rota_tape *tape, const rota_conditional *node) {
+    const rota_node_record *record = node->record;
+    const rota_access_record *accesses = rota_node_accesses(record);
+    bool reads_wanted = false;
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        const rota_tape_buffer *entry = entry_of(tape, node, i);
+        if (!entry) return no_memory();
+        reads_wanted |= entry->wanted;
+        if (entry->wanted && ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ && (entry->writes || entry->regions))
+            return rota_fail(
+                ROTA_UNSUPPORTED,
+                "backward: the gradient flows through buffer '%s', which a body of node '%s' writes; "
+                "nodes that decide have no gradients",
+                entry->root->name, rota_node_record_name(record));
+    }
+    for (uint32_t i = 0; i < record->access_count && reads_wanted; i++) {
+        rota_tape_buffer *entry = entry_of(tape, node, i);
+        if (!entry) return no_memory();
+        if (ROTA_ACCESS_MODE(&accesses[i]) == ROTA_READ || entry->wanted) continue;
+        if (entry->first_read != UINT64_MAX)
+            return rota_fail(
+                ROTA_UNSUPPORTED,
+                "backward: an op reads buffer '%s', which a body of node '%s' writes out of what the "
+                "gradient flows through; nodes that decide have no gradients",
+                entry->root->name, rota_node_record_name(record));
+        entry->wanted = true;
+    }
+    return ROTA_OK;
+}
+
+static int compare_nodes(const void *left, const void *right) {
+    const rota_conditional *a = *(const rota_conditional *const *)left;
+    const rota_conditional *b = *(const rota_conditional *const *)right;
+    if (a->lane->order_key != b->lane->order_key) return a->lane->order_key < b->lane->order_key ? -1 : 1;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+/* In record order, in which data goes from node to node. */
+rota_status rota_backward_check_bodies(rota_tape *tape) {
+    pthread_mutex_lock(&tape->graph->mutex);
+    const rota_conditional *newest = tape->graph->conditionals; /* which stay as they are */
+    pthread_mutex_unlock(&tape->graph->mutex);
+    size_t count = 0;
+    for (const rota_conditional *it = newest; it; it = it->next) count++;
+    if (count == 0) return ROTA_OK;
+    const rota_conditional **nodes = malloc(count * sizeof *nodes);
+    if (!nodes) return no_memory();
+    size_t n = count;
+    for (const rota_conditional *it = newest; it; it = it->next) nodes[--n] = it;
+    qsort(nodes, count, sizeof *nodes, compare_nodes);
+    rota_status status = ROTA_OK;
+    for (; n < count && status == ROTA_OK; n++) status = check_node(tape, nodes[n]);
+    free(nodes);
+    return status;
+}

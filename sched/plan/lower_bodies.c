@@ -1,0 +1,138 @@
+/* Lowering: the commands of nodes that decide get their bodies' (bodies.c). A body's description is copied, with
+ * operands in the memories and words of the plan that its node is in. */
+#include "sched/plan/lower_bodies.h"
+
+#include "graph/buffer_internal.h"
+#include "graph/conditional_internal.h"
+#include "graph/record.h"
+#include "sched/plan/pack.h"
+
+/* A node whose bodies are put in terms of the plan's memories. */
+typedef struct outer_node {
+    rota_compiler *c;
+    const rota_exec_program_desc *desc; /* of its part */
+    const rota_node_record *record;
+    const rota_exec_operand *operands; /* of its command */
+    uint32_t operand_count;
+} outer_node;
+
+/* Where a buffer's first byte is, by the node's operands in it. */
+static rota_status find_buffer(const outer_node *outer, const rota_buffer *root,
+                               rota_exec_operand *out_base) {
+    /* Not those of the record at hand, where recomputation may have put another buffer in the place of one. */
+    const rota_access_record *accesses = rota_node_accesses(outer->record->u.conditional->record);
+    const uint64_t stored = rota_access_buffer_of(outer->c->graph, root);
+    for (uint32_t i = 0; i < outer->record->access_count; i++) {
+        if (accesses[i].buffer != stored) continue;
+        *out_base = outer->operands[i];
+        out_base->offset_bytes -= ROTA_ACCESS_OFFSET(&accesses[i]);
+        return ROTA_OK;
+    }
+    return rota_fail(ROTA_INTERNAL,
+                     "compile of graph '%s': node '%s' does not touch buffer '%s', but its body does",
+                     outer->c->graph->name, rota_node_record_name(outer->record), root->name);
+}
+
+/* The place of each of a body's memories: `offset_bytes` is that of its first byte. */
+static rota_status find_bases(const outer_node *outer, const rota_plan *body, rota_exec_operand **out_bases) {
+    const rota_partition *part = &body->partitions[0];
+    rota_exec_operand *bases =
+        rota_arena_alloc(&outer->c->scratch, sizeof *bases * (part->desc.memory_count + 1u), 8);
+    if (!bases) return rota_compile_no_memory(outer->c);
+    uint64_t in_workspace = 0;
+    for (uint32_t m = 0; m < part->desc.memory_count; m++) {
+        const rota_plan_memory *memory = &part->memories[m];
+        if (memory->kind == ROTA_EXEC_BASE_PERSISTENT) {
+            ROTA_TRY(find_buffer(outer, body->buffers[memory->buffer].buffer, &bases[m]));
+            continue;
+        }
+        bases[m] = outer->operands[outer->operand_count - 1]; /* the workspace */
+        bases[m].offset_bytes += in_workspace;
+        in_workspace += rota_aligned_size(memory->size_bytes);
+    }
+    *out_bases = bases;
+    return ROTA_OK;
+}
+
+/* A copy of a body's description whose operands are in the memories, and words, of `like`. */
+static rota_status rebase(const outer_node *outer, const rota_exec_program_desc *body,
+                          const rota_exec_operand *bases, const rota_exec_program_desc **out_desc) {
+    rota_compiler *c = outer->c;
+    rota_arena *arena = &c->plan->arena;
+    rota_exec_program_desc *desc = rota_arena_alloc(arena, sizeof *desc, 8);
+    rota_exec_operand *operands = rota_arena_alloc(arena, sizeof *operands * (body->operand_count + 1u), 8);
+    rota_exec_command *commands = rota_arena_alloc(arena, sizeof *commands * (body->command_count + 1u), 8);
+    if (!desc || !operands || !commands) return rota_compile_no_memory(c);
+    for (uint32_t i = 0; i < body->operand_count; i++) {
+        operands[i] = body->operands[i];
+        const rota_exec_operand *base = &bases[operands[i].memory];
+        operands[i].memory = base->memory;
+        operands[i].is_slot = base->is_slot;
+        operands[i].offset_bytes += base->offset_bytes;
+    }
+    for (uint32_t i = 0; i < body->command_count; i++) {
+        commands[i] = body->commands[i];
+        if (commands[i].kind != ROTA_EXEC_COMMAND_CONDITIONAL) continue;
+        const rota_exec_conditional *inner = commands[i].u.conditional;
+        rota_exec_conditional *kept = rota_arena_alloc(arena, sizeof *kept, 8);
+        const rota_exec_program_desc **bodies =
+            rota_arena_alloc(arena, sizeof *bodies * inner->body_count, 8);
+        if (!kept || !bodies) return rota_compile_no_memory(c);
+        *kept = *inner;
+        kept->bodies = bodies;
+        for (uint32_t k = 0; k < inner->body_count; k++) {
+            bodies[k] = NULL;
+            if (inner->bodies[k]) ROTA_TRY(rebase(outer, inner->bodies[k], bases, &bodies[k]));
+        }
+        commands[i].u.conditional = kept;
+    }
+    *desc = *body;
+    desc->operands = operands;
+    desc->commands = commands;
+    desc->memory_count = outer->desc->memory_count;
+    desc->memory_kind = outer->desc->memory_kind;
+    desc->block_words = outer->desc->block_words;
+    *out_desc = desc;
+    return ROTA_OK;
+}
+
+/* Arguments that a body takes are taken by the plan. A body's words are the outermost graph's slots, as the plan's
+ * first are. */
+static void use_words(rota_plan *plan, const rota_plan *body) {
+    for (uint32_t i = 0; i < body->word_count; i++) plan->words[i].used |= body->words[i].used;
+}
+
+static rota_status lower_node(lowering *l, const rota_plan_bodies *bodies) {
+    rota_compiler *c = l->c;
+    const rota_operation *operation = &ROTA_OPERATIONS(c)[bodies->operation];
+    const rota_conditional *conditional = operation->record->u.conditional;
+    const outer_node outer = {c, &c->plan->partitions[operation->part].desc, operation->record,
+                              ROTA_ACCESSES(c) + operation->first_access, operation->access_count};
+    rota_exec_conditional *made = rota_arena_alloc(&c->plan->arena, sizeof *made, 8);
+    const rota_exec_program_desc **descs =
+        rota_arena_calloc(&c->plan->arena, sizeof *descs * bodies->count, 8);
+    if (!made || !descs) return rota_compile_no_memory(c);
+    *made = (rota_exec_conditional){
+        .kind = conditional->kind,
+        .iterations_max = conditional->iterations_max,
+        .condition = {conditional->condition.access, conditional->condition.offset_bytes},
+        .index = {conditional->iteration.access, conditional->iteration.offset_bytes},
+        .body_count = bodies->count,
+        .bodies = descs};
+    for (uint32_t i = 0; i < bodies->count; i++) {
+        if (!bodies->plans[i]) continue;
+        rota_exec_operand *bases = NULL;
+        ROTA_TRY(find_bases(&outer, bodies->plans[i], &bases));
+        ROTA_TRY(rebase(&outer, &bodies->plans[i]->partitions[0].desc, bases, &descs[i]));
+        use_words(c->plan, bodies->plans[i]);
+        c->plan->stats.plan_bytes += bodies->plans[i]->stats.plan_bytes;
+    }
+    l->parts[operation->part].commands[operation->command].u.conditional = made;
+    return ROTA_OK;
+}
+
+rota_status rota_lower_bodies(lowering *l) {
+    for (const rota_plan_bodies *bodies = l->c->info->bodies; bodies; bodies = bodies->next)
+        ROTA_TRY(lower_node(l, bodies));
+    return ROTA_OK;
+}
