@@ -21,14 +21,14 @@ for argument in "$@"; do
   --full | --short) options=("$argument") ;;
   --draw)
     . ../draw.sh
-    groups=("wait turns handover" cpu lanes tickets)
+    groups=("wait turns handover loops" cpu lanes tickets)
     read -ra names <<<"${groups[draw % ${#groups[@]}]}"
     echo "draw $draw (ROTA_DRAW=$draw repeats it): ${names[*]}"
     ;;
   *) names+=("$argument") ;;
   esac
 done
-[ ${#names[@]} -gt 0 ] || names=(litmus turns wait cpu lanes tickets handover)
+[ ${#names[@]} -gt 0 ] || names=(litmus turns wait cpu loops lanes tickets handover)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failures=0
