@@ -51,7 +51,10 @@ typedef struct rota_exec_word {
  * that number, if there is one. An iteration begins when all of the one before it has ended. What fails in a body fails
  * the command, with body and iteration in its sentence, and no further iteration begins. Neither does one once the host
  * must_skip the node, which an executor that asks about nodes asks before each. No host function in a body ends later:
- * an executor refuses the program (UNSUPPORTED). */
+ * an executor refuses the program (UNSUPPORTED).
+ *
+ * What a body's commands touch lies within the command's operands: what they write within those that are not READ. An
+ * operand that is WRITE is memory of the bodies' own, without contents when an iteration begins. */
 typedef struct rota_exec_conditional {
     uint8_t kind; /* rota_conditional_kind (graph/conditional_internal.h) */
     uint32_t body_count;

@@ -75,17 +75,75 @@ static void check_program(adversary_device *device, const rota_exec_program_desc
         }
 }
 
-static rota_status program_create(rota_exec_device *base, const rota_exec_program_desc *desc,
-                                  rota_exec_program **out_program) {
-    adversary_device *device = (adversary_device *)base;
+/* An operand of a body's command lies in one of the command's that decides, of a mode that says as much. */
+static bool is_within(const rota_exec_program_desc *desc, const rota_exec_command *command,
+                      const rota_exec_operand *inner) {
+    for (uint32_t k = 0; k < command->operand_count; k++) {
+        const rota_exec_operand *outer = &desc->operands[command->first_operand + k];
+        if (outer->memory == inner->memory && outer->is_slot == inner->is_slot &&
+            inner->offset_bytes >= outer->offset_bytes &&
+            inner->offset_bytes + inner->size_bytes <= outer->offset_bytes + outer->size_bytes &&
+            (outer->mode != ROTA_READ || inner->mode == ROTA_READ))
+            return true;
+    }
+    return false;
+}
+
+static void check_touched(adversary_device *device, const rota_exec_program_desc *desc,
+                          const rota_exec_command *command, const rota_exec_program_desc *body) {
+    for (uint32_t c = 0; c < body->command_count; c++)
+        for (uint32_t k = 0; k < body->commands[c].operand_count; k++)
+            if (!is_within(desc, command, &body->operands[body->commands[c].first_operand + k]))
+                adversary_violation(
+                    device, "body '%s', command %u: operand %u is not within those of its node in '%s'",
+                    body->name, c, k, desc->name);
+}
+
+static rota_status check_commands(adversary_device *device, const rota_exec_program_desc *desc, bool is_body);
+
+/* A body is in the memories and words of what it is in, and declares to it what it touches. */
+static rota_status check_bodies(adversary_device *device, const rota_exec_program_desc *desc,
+                                const rota_exec_command *command) {
+    const rota_exec_conditional *conditional = command->u.conditional;
+    if (!device->base.caps.runs_conditionals)
+        return rota_fail(ROTA_UNSUPPORTED, "%s runs no nodes that decide", device->base.info.id);
+    for (uint32_t b = 0; b < conditional->body_count; b++) {
+        const rota_exec_program_desc *body = conditional->bodies[b];
+        if (!body || body->command_count == 0) continue;
+        if (body->segment_count != 1)
+            adversary_violation(device, "body '%s' has %u segments", body->name, body->segment_count);
+        if (body->memory_count != desc->memory_count || body->block_words != desc->block_words)
+            adversary_violation(device, "body '%s' has other memories or words than '%s'", body->name,
+                                desc->name);
+        check_touched(device, desc, command, body);
+        check_program(device, body);
+        ROTA_TRY(check_commands(device, body, true));
+    }
+    return ROTA_OK;
+}
+
+static rota_status check_commands(adversary_device *device, const rota_exec_program_desc *desc,
+                                  bool is_body) {
+    const rota_exec_device *base = &device->base;
     for (uint32_t c = 0; c < desc->command_count; c++) {
         const rota_exec_command *command = &desc->commands[c];
         if (command->kind == ROTA_EXEC_COMMAND_KERNEL && !command->u.kernel.kernel->cpu.fn)
             return rota_fail(ROTA_UNSUPPORTED, "%s: kernel '%s' has no C function", base->info.id,
                              command->u.kernel.kernel->name);
-        if (command->kind == ROTA_EXEC_COMMAND_HOST && !base->caps.runs_host_nodes)
+        if (command->kind == ROTA_EXEC_COMMAND_HOST && !is_body && !base->caps.runs_host_nodes)
             return rota_fail(ROTA_UNSUPPORTED, "%s runs no host functions", base->info.id);
+        if (command->kind == ROTA_EXEC_COMMAND_HOST && command->u.host.later && is_body)
+            return rota_fail(ROTA_UNSUPPORTED, "%s: a function of body '%s' ends later", base->info.id,
+                             desc->name);
+        if (command->kind == ROTA_EXEC_COMMAND_CONDITIONAL) ROTA_TRY(check_bodies(device, desc, command));
     }
+    return ROTA_OK;
+}
+
+static rota_status program_create(rota_exec_device *base, const rota_exec_program_desc *desc,
+                                  rota_exec_program **out_program) {
+    adversary_device *device = (adversary_device *)base;
+    ROTA_TRY(check_commands(device, desc, false));
     check_program(device, desc);
     adversary_program *program = calloc(1, sizeof *program);
     if (!program) return rota_fail(ROTA_OUT_OF_MEMORY, "%s: no memory for a program", base->info.id);
@@ -350,7 +408,7 @@ static bool stuck_node(rota_exec_device *base, rota_exec_instance *instance, rot
     adversary_device *device = (adversary_device *)base;
     uint64_t stuck = atomic_load(&device->stuck);
     if (stuck == 0 || atomic_load(&device->stuck_instance) != (adversary_instance *)instance) return false;
-    out_stuck->node = (uint32_t)(stuck - 1);
+    *out_stuck = (rota_exec_stuck){(uint32_t)(stuck - 1), atomic_load(&device->stuck_iterations)};
     return true;
 }
 
@@ -464,6 +522,7 @@ static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
     device->base.vtable = &vtable;
     device->base.caps.unified_host = device->options->unified_host;
     device->base.caps.runs_host_nodes = !device->options->no_host_nodes;
+    device->base.caps.runs_conditionals = !device->options->no_conditionals;
     device->base.caps.asks_must_skip = true;
     device->base.caps.submit_never_blocks = device->options->submit_never_blocks;
     device->base.caps.shares_memory = device->options->shares_memory;

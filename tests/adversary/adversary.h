@@ -60,6 +60,8 @@ typedef struct adversary_breaks {
     bool stale_block;    /* commands see the argument block of the submission before */
     bool mute_failures;  /* nobody is told that a command failed */
     bool keep_objects;   /* programs and instances are not destroyed */
+    bool iterations;     /* one may begin before the one before has ended */
+    bool deaf_loops;     /* whether one begins, once the first has, is not asked */
 } adversary_breaks;
 
 /* Belongs to the test, which may change seed, faults and breaks while the device is idle. Zeroed: seed 0,
@@ -73,6 +75,7 @@ typedef struct adversary_options {
         counts_replays; /* works are not a runtime's, so that their cookies say nothing of their submission */
     bool unified_host;  /* offered as a capability; both are tested */
     bool no_host_nodes; /* host functions must go elsewhere */
+    bool no_conditionals; /* and nodes that decide */
     bool submit_never_blocks;
     bool shares_memory; /* all devices say that they are one GPU */
     bool timelines;     /* and wait for each other; with shares_memory */

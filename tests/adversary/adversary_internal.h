@@ -53,8 +53,29 @@ typedef struct adversary_copy {
     uint64_t bytes, skip; /* skip: from the start of the allocation */
 } adversary_copy;
 
+typedef struct adversary_work adversary_work;
+
+/* A command that decides, begun. */
+typedef struct adversary_loop {
+    struct adversary_loop *root; /* the outermost, which may be itself */
+    const adversary_work *work;  /* which it is a command of; that one's `loop` is the one around it */
+    uint32_t command;
+    const uint32_t *condition;
+    uint32_t *index;
+    uint64_t begun, count;
+    uint32_t running; /* iterations that have begun and not ended: one at most, or breaks.iterations */
+    bool is_over;     /* of the root: no more begins, as a body failed or the host said so */
+} adversary_loop;
+
+typedef enum adversary_step {
+    ADVERSARY_STEP_WAITS,     /* for an iteration, or to be asked again */
+    ADVERSARY_STEP_ITERATION, /* one begins */
+    ADVERSARY_STEP_OVER
+} adversary_step;
+
 /* A command that has begun: pieces left to run. */
 typedef struct adversary_running {
+    adversary_loop *loop; /* where it decides: no pieces, but iterations */
     uint32_t command;
     uint32_t piece_count;
     bool failed;
@@ -69,8 +90,9 @@ typedef struct adversary_running {
     void *real[ROTA_KERNEL_OPERANDS_MAX + 1]; /* of a torn command: where its operands are */
 } adversary_running;
 
-typedef struct adversary_work {
+struct adversary_work {
     struct adversary_work *next; /* of its queue, in the order handed over */
+    adversary_loop *loop;        /* an iteration's: in no queue */
     adversary_instance *instance;
     const rota_exec_program_desc *desc;
     void *cookie;
@@ -93,7 +115,7 @@ typedef struct adversary_work {
     rota_exec_timeline_wait timeline_waits[ROTA_EXEC_TIMELINE_WAITS_MAX];
     uint32_t timeline_wait_count;
     rota_exec_wait waits[];
-} adversary_work;
+};
 
 typedef struct adversary_queue {
     adversary_work *head, *tail; /* not yet signalled */
@@ -138,6 +160,7 @@ typedef struct adversary_device {
     uint64_t stray_bytes;
     _Atomic uint64_t stuck; /* 1 + node of a command begun; with its instance, for stuck_node */
     _Atomic(adversary_instance *) stuck_instance;
+    _Atomic uint64_t stuck_iterations; /* of that node, where it decides */
 } adversary_device;
 
 /* Reports a breach of the contract by the caller; the first one is kept as text. */
@@ -198,6 +221,14 @@ void adversary_tear(const adversary_work *work, adversary_running *running);
 void adversary_mend(const adversary_work *work, adversary_running *running);
 /* Frees those copies, written back or not. */
 void adversary_drop(adversary_running *running);
+
+/* adversary_loop.c: a command that decides begins (false: no memory); an iteration of it, if one is due; a command of
+ * an iteration failed. */
+bool adversary_loop_begin(const adversary_work *work, adversary_running *running);
+adversary_step adversary_loop_step(adversary_device *device, adversary_running *running,
+                                   adversary_work **out_iteration);
+void adversary_loop_fail(adversary_device *device, const adversary_work *work, uint32_t command,
+                         rota_status status, const char *why);
 
 /* The executor thread. */
 void *adversary_thread(void *device);

@@ -101,13 +101,23 @@ static void trace_command(const adversary_device *device, const adversary_work *
     fprintf(stderr, "\n");
 }
 
+/* What the host knows of what runs: of a body the node that it is of. */
+static void note_stuck(adversary_device *device, const adversary_work *work,
+                       const rota_exec_command *command) {
+    const adversary_loop *root = work->loop ? work->loop->root : NULL;
+    if (root) command = &root->work->desc->commands[root->command];
+    atomic_store(&device->stuck_iterations, root ? root->begun : 0);
+    atomic_store(&device->stuck, 1 + (uint64_t)command->node);
+}
+
 /* False when the runtime asks to skip it: its data failed. */
 static bool begin_command(adversary_device *device, const adversary_work *work, uint32_t index,
                           adversary_running *running) {
     const rota_exec_command *command = &work->desc->commands[index];
     const rota_exec_host *host = &device->host;
     running->command = index;
-    if (host->poison_active && atomic_load(host->poison_active) &&
+    if (work->loop && work->loop->root->is_over) return false;
+    if (!work->loop && host->poison_active && atomic_load(host->poison_active) &&
         host->must_skip(host->user, work->cookie, work->desc->owner, command->node))
         return false;
     for (uint32_t k = 0; k < command->operand_count; k++) {
@@ -123,8 +133,8 @@ static bool begin_command(adversary_device *device, const adversary_work *work, 
         running->operand_bytes[k] = operand->size_bytes;
     }
     atomic_store(&device->stuck_instance, work->instance);
-    atomic_store(&device->stuck, 1 + (uint64_t)command->node);
-    if (device->diagnostics) work->instance->times[index].begin_ns = rota_clock_ns();
+    note_stuck(device, work, command);
+    if (device->diagnostics && !work->loop) work->instance->times[index].begin_ns = rota_clock_ns();
     atomic_fetch_add(&device->options->commands, 1);
     if (device->active_count > 1) atomic_fetch_add(&device->options->overlaps, 1);
     if (device->options->trace) trace_command(device, work, running);
@@ -143,6 +153,8 @@ static bool begin_command(adversary_device *device, const adversary_work *work, 
     case ROTA_EXEC_COMMAND_FILL:
         cut_pieces(device, running, running->operand_bytes[0] / 4, 1);
         break;
+    case ROTA_EXEC_COMMAND_CONDITIONAL:
+        return adversary_loop_begin(work, running);
     default:
         cut_pieces(device, running, 1, 1);
         break;
@@ -288,11 +300,13 @@ static void complete_running(adversary_device *device, adversary_work *work, uin
     adversary_running *running = work->running[slot];
     const rota_exec_command *command = &work->desc->commands[running->command];
     const rota_exec_host *host = &device->host;
-    if (device->diagnostics) work->instance->times[running->command].end_ns = rota_clock_ns();
+    if (device->diagnostics && !work->loop) work->instance->times[running->command].end_ns = rota_clock_ns();
     adversary_mend(work, running);
-    if (!running->failed && host->poison_active && atomic_load(host->poison_active))
+    const bool has_failed = running->failed || (running->loop && running->loop->root->is_over);
+    if (!has_failed && !work->loop && host->poison_active && atomic_load(host->poison_active))
         host->succeeded(host->user, work->cookie, work->desc->owner, command->node);
     uint32_t index = running->command;
+    free(running->loop);
     free(running);
     work->running[slot] = work->running[--work->running_count];
     end_command(device, work, index);
@@ -335,6 +349,19 @@ static void step_copy(adversary_device *device, adversary_work *work) {
         host->succeeded(host->user, work->cookie, NULL, 0);
 }
 
+static bool activate(adversary_device *device, adversary_work *work);
+static bool begin_segment(adversary_device *device, adversary_work *work);
+
+/* A command that decides: begins an iteration, or ends. */
+static void step_loop(adversary_device *device, adversary_work *work, uint32_t slot) {
+    adversary_work *iteration;
+    const adversary_step next = adversary_loop_step(device, work->running[slot], &iteration);
+    if (next == ADVERSARY_STEP_OVER) complete_running(device, work, slot);
+    if (next != ADVERSARY_STEP_ITERATION) return;
+    if (!activate(device, iteration) || !begin_segment(device, iteration))
+        adversary_violation(device, "the adversary itself is out of memory");
+}
+
 /* One step of a started work: begins a command, or runs a piece of one begun. */
 static void step(adversary_device *device, adversary_work *work) {
     bool room = work->running_count < sizeof work->running / sizeof work->running[0];
@@ -352,6 +379,10 @@ static void step(adversary_device *device, adversary_work *work) {
     }
     uint32_t slot = draw(device, work->running_count);
     adversary_running *running = work->running[slot];
+    if (running->loop) {
+        step_loop(device, work, slot);
+        return;
+    }
     if (device->options->faults.slow_command_ns) {
         uint64_t ns = device->options->faults.slow_command_ns;
         test_nap_ns(ns);
@@ -365,7 +396,9 @@ static void step(adversary_device *device, adversary_work *work) {
         rota_status status = running->failed ? ROTA_OK : run_piece(work, running, begin, end);
         if (status != ROTA_OK) {
             running->failed = true;
-            if (!device->options->breaks.mute_failures)
+            if (work->loop)
+                adversary_loop_fail(device, work, running->command, status, rota_last_error());
+            else if (!device->options->breaks.mute_failures)
                 device->host.failed(device->host.user, work->cookie, work->desc->owner,
                                     work->desc->commands[running->command].node, status, rota_last_error());
         }
@@ -407,7 +440,7 @@ static void poison_arenas(adversary_device *device, adversary_work *work) {
     }
 }
 
-static bool start_work(adversary_device *device, adversary_work *work) {
+static bool activate(adversary_device *device, adversary_work *work) {
     if (device->active_count == device->active_capacity) {
         uint32_t capacity = device->active_capacity ? device->active_capacity * 2 : 64;
         adversary_work **active = realloc(device->active, capacity * sizeof *active);
@@ -417,6 +450,11 @@ static bool start_work(adversary_device *device, adversary_work *work) {
     }
     device->active[device->active_count++] = work;
     work->started = true;
+    return true;
+}
+
+static bool start_work(adversary_device *device, adversary_work *work) {
+    if (!activate(device, work)) return false;
     if (device->options->trace) {
         fprintf(stderr, "  %u: q%u v%llu starts; waits:", device->index, work->queue,
                 (unsigned long long)work->signal_value);
@@ -432,6 +470,11 @@ static bool start_work(adversary_device *device, adversary_work *work) {
         poison_arenas(device, work);
         work->instance->started_replay = work->replay;
     }
+    return begin_segment(device, work);
+}
+
+/* Its commands may begin, those that wait for none before. */
+static bool begin_segment(adversary_device *device, adversary_work *work) {
     const rota_exec_segment *segment = &work->desc->segments[work->segment];
     if (segment->command_count == 0) return true;
     work->commands_left = segment->command_count;
@@ -492,6 +535,7 @@ static bool start_works(adversary_device *device) {
 static void free_work(adversary_work *work) {
     for (uint32_t i = 0; i < work->running_count; i++) {
         adversary_drop(work->running[i]);
+        free(work->running[i]->loop);
         free(work->running[i]);
     }
     free(work->ready);
@@ -564,8 +608,13 @@ static bool random_step(adversary_device *device) {
     else if (work->commands_left)
         step(device, work);
     if (work->commands_left == 0) {
-        work->done = true;
         device->active[pick] = device->active[--device->active_count];
+        if (work->loop) {
+            work->loop->running--;
+            free_work(work);
+        } else {
+            work->done = true;
+        }
     }
     return true;
 }
@@ -652,6 +701,8 @@ void *adversary_thread(void *user) {
         burst(device);
     }
     take_inbox(device);
+    for (uint32_t i = 0; i < device->active_count; i++)
+        if (device->active[i]->loop) free_work(device->active[i]);
     for (uint32_t q = 0; q < device->queue_count; q++)
         while (device->queues[q].head) {
             adversary_work *work = device->queues[q].head;

@@ -61,7 +61,8 @@ static bool is_refused(conf *c, const deciding *d, rota_runtime *runtime, rota_d
                !*out_refused ||
                    (strstr(rota_last_error(), "node 'loop'") && strstr(rota_last_error(), c->device)),
                "the sentence names not node and device: %s", rota_last_error());
-    CONF_CHECK(c, conf_is(c, "cpu") != *out_refused, "compiling gave %s", rota_status_name(status));
+    CONF_CHECK(c, (conf_is(c, "cpu") || conf_is(c, "adversary")) != *out_refused, "compiling gave %s",
+               rota_status_name(status));
     if (plan) rota_plan_release(plan);
     rota_graph_release(graph.graph);
     return true;

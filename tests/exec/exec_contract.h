@@ -128,6 +128,10 @@ void contract_idle(const contract_kit *kit);
 void contract_listing(const contract_kit *kit);
 /* Of exec_contract_random.c. */
 void contract_random(const contract_kit *kit);
+/* Of exec_contract_loops.c. */
+void contract_loops(const contract_kit *kit);
+void contract_loops_fail(const contract_kit *kit);
+void contract_loops_end(const contract_kit *kit);
 /* Of exec_contract_words.c. */
 void contract_steady_words(const contract_kit *kit);
 

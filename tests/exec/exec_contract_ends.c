@@ -85,6 +85,12 @@ void contract_refusals(const contract_kit *kit) {
         p->commands[0].kind = ROTA_EXEC_COMMAND_HOST;
         assert_status(c->v->program_create(c->device, &p->desc, &program), ROTA_UNSUPPORTED);
     }
+    if (!c->device->caps.runs_conditionals) {
+        static const rota_exec_conditional nothing = {.body_count = 0};
+        p->commands[0].kind = ROTA_EXEC_COMMAND_CONDITIONAL;
+        p->commands[0].u.conditional = &nothing;
+        assert_status(c->v->program_create(c->device, &p->desc, &program), ROTA_UNSUPPORTED);
+    }
     assert_null(program);
     free(edges);
     free(p);

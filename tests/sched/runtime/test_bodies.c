@@ -301,7 +301,7 @@ static void test_left_over(void **state) {
 /* Beside a device that runs none: refused there, with node and device; placed on the CPU, its buffers come along. */
 static void test_placed(void **state) {
     const runtime_fixture *f = *state;
-    static adversary_options options;
+    static adversary_options options = {.no_conditionals = true};
     rota_device *devices[2] = {NULL, f->device};
     assert_ok(rota_runtime_add_driver(f->runtime, &adversary_driver, &options));
     assert_ok(rota_device_open(f->runtime, "adversary", &devices[0]));
