@@ -15,11 +15,13 @@
  * by its last commands on each queue, and by a command or join that was found to come after all of it.
  *   tenants  a buffer that first uses memory which others had comes after all uses of those, which end there.
  * Where that is not so each pair is looked at, since the other order is as good. outside  what a segment
- * touches of buffers that outlive the plan is in its externals. */
+ * touches of buffers that outlive the plan is in its externals. bodies  what a body touches is within what its node
+ * does, and has a certificate of its own. */
 #include "sched/plan/certify.h"
 
 #include <stdlib.h>
 
+#include "sched/plan/certify_bodies.h"
 #include "sched/plan/certify_memory.h"
 #include "sched/plan/certify_order.h"
 #include "sched/plan/certify_parts.h"
@@ -199,6 +201,7 @@ static rota_status certify(certifier *c) {
     ROTA_TRY(rota_certify_turn_edges(c));
     ROTA_TRY(rota_certify_sort_nodes(c));
     ROTA_TRY(rota_certify_read_operands(c));
+    ROTA_TRY(rota_certify_bodies(c));
     ROTA_TRY(rota_certify_make_trees(c));
     ROTA_TRY(rota_certify_make_arenas(c));
     ROTA_TRY(read_externals(c));

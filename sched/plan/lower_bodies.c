@@ -16,6 +16,75 @@ typedef struct outer_node {
     uint32_t operand_count;
 } outer_node;
 
+/* ---- What a body touches ---- */
+
+/* The node's accesses of a buffer: disjoint, in ascending order, side by side. */
+typedef struct declaration {
+    const rota_access_record *first;
+    uint32_t count;
+} declaration;
+
+static declaration find_declaration(const outer_node *outer, const rota_buffer *root) {
+    const rota_access_record *accesses = rota_node_accesses(outer->record->u.conditional->record);
+    const uint64_t stored = rota_access_buffer_of(outer->c->graph, root);
+    declaration found = {accesses, 0};
+    for (uint32_t i = 0; i < outer->record->access_count; i++) {
+        if (accesses[i].buffer != stored) continue;
+        if (found.count++ == 0) found.first = &accesses[i];
+    }
+    return found;
+}
+
+static bool holds(const declaration *declared, const rota_exec_operand *operand) {
+    uint32_t low = 0, high = declared->count; /* the last that begins no later is below `high` */
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (ROTA_ACCESS_OFFSET(&declared->first[middle]) <= operand->offset_bytes)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0) return false;
+    const rota_access_record *access = &declared->first[low - 1];
+    return operand->offset_bytes - ROTA_ACCESS_OFFSET(access) <= access->size_bytes &&
+           operand->size_bytes <= access->size_bytes - (operand->offset_bytes - ROTA_ACCESS_OFFSET(access)) &&
+           (operand->mode == ROTA_READ || ROTA_ACCESS_MODE(access) != ROTA_READ);
+}
+
+/* What a node declares was inferred from what was recorded. Its body may have been rewritten since, and what the rest
+ * of the plan is ordered by is what was declared. */
+static rota_status check_touched(const outer_node *outer, const rota_plan *body) {
+    const rota_partition *part = &body->partitions[0];
+    const rota_exec_program_desc *desc = &part->desc;
+    declaration *of = rota_arena_calloc(&outer->c->scratch, sizeof *of * (desc->memory_count + 1u), 8);
+    if (!of) return rota_compile_no_memory(outer->c);
+    for (uint32_t i = 0; i < desc->command_count; i++) {
+        const rota_exec_command *command = &desc->commands[i];
+        for (uint32_t k = 0; k < command->operand_count; k++) {
+            const rota_exec_operand *operand = &desc->operands[command->first_operand + k];
+            if (part->memories[operand->memory].kind != ROTA_EXEC_BASE_PERSISTENT) continue;
+            const rota_buffer *root = body->buffers[part->memories[operand->memory].buffer].buffer;
+            declaration *declares = &of[operand->memory];
+            if (!declares->first) *declares = find_declaration(outer, root);
+            if (holds(declares, operand)) continue;
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             "compile of graph '%s': node '%s' of body '%s' touches bytes [%llu, +%llu) of "
+                             "buffer '%s' (%s), "
+                             "which are not within what node '%s' declares; that is what the body touched "
+                             "when the node was "
+                             "recorded, and a rewrite may not add to it",
+                             outer->c->graph->name, rota_plan_node_name(part, command->node), body->name,
+                             (unsigned long long)operand->offset_bytes,
+                             (unsigned long long)operand->size_bytes, root->name,
+                             rota_access_mode_name((rota_access_mode)operand->mode),
+                             rota_node_record_name(outer->record));
+        }
+    }
+    return ROTA_OK;
+}
+
+/* ---- Where it is ---- */
+
 /* Where a buffer's first byte is, by the node's operands in it. */
 static rota_status find_buffer(const outer_node *outer, const rota_buffer *root,
                                rota_exec_operand *out_base) {
@@ -122,6 +191,7 @@ static rota_status lower_node(lowering *l, const rota_plan_bodies *bodies) {
     for (uint32_t i = 0; i < bodies->count; i++) {
         if (!bodies->plans[i]) continue;
         rota_exec_operand *bases = NULL;
+        ROTA_TRY(check_touched(&outer, bodies->plans[i]));
         ROTA_TRY(find_bases(&outer, bodies->plans[i], &bases));
         ROTA_TRY(rebase(&outer, &bodies->plans[i]->partitions[0].desc, bases, &descs[i]));
         use_words(c->plan, bodies->plans[i]);
