@@ -184,7 +184,7 @@ size_t rota_chunk_cache_bytes(void) {
 
 static int add_chunk(rota_arena *arena, size_t size) {
     /* Chunks grow with the arena, so that a large arena has few. */
-    size_t want = (size_t)1 << ARENA_CHUNK_SHIFT;
+    size_t want = (size_t)1 << (arena->is_small ? MIN_SHIFT : ARENA_CHUNK_SHIFT);
     while (want < arena->total_bytes && want < (size_t)1 << ARENA_CHUNK_MAX_SHIFT) want <<= 1;
     size_t header = sizeof(rota_arena_chunk);
     if (size > SIZE_MAX - header) return 0;

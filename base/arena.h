@@ -6,6 +6,7 @@
 #ifndef ROTA_BASE_ARENA_H
 #define ROTA_BASE_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,6 +16,7 @@ typedef struct rota_arena {
     rota_arena_chunk *chunks; /* newest first */
     uint8_t *next, *end;      /* free part of the newest chunk */
     size_t total_bytes;       /* of all chunks held */
+    bool is_small;            /* set while empty: its first chunk is a page, and each as large as all before */
 } rota_arena;
 
 /* Zeroed storage is an empty arena. */

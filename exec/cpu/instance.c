@@ -96,6 +96,7 @@ static rota_status make(rota_cpu_device *device, rota_exec_program *program, rot
     if (!instance)
         return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for an instance of '%s'", program->desc->name);
     instance->program = program;
+    instance->arena.is_small = is_body;
     const rota_status status = fill_instance(device, instance, loop, is_body, memories);
     if (status == ROTA_OK)
         *out_instance = instance;

@@ -243,7 +243,7 @@ static rota_status make_record(rota_exec_program *program, const rota_cpu_estima
     return ROTA_OK;
 }
 
-static rota_status make_program(rota_cpu_device *device, const rota_exec_program_desc *desc,
+static rota_status make_program(rota_cpu_device *device, const rota_exec_program_desc *desc, bool is_body,
                                 rota_exec_program **out_program);
 
 static void free_program(rota_exec_program *program) {
@@ -288,7 +288,7 @@ static rota_status make_bodies(rota_cpu_device *device, rota_exec_program *progr
                              node_name(device, program->desc, program->desc->commands[made->command].node),
                              program->desc->name, body->segment_count);
         ROTA_TRY(check_body(device, body));
-        ROTA_TRY(make_program(device, body, out));
+        ROTA_TRY(make_program(device, body, true, out));
         is_inline &= is_serial(*out);
     }
     if (!is_inline) made->loop = program->loop_count++;
@@ -363,11 +363,12 @@ static rota_status fill_program(rota_cpu_device *device, rota_exec_program *prog
     return ROTA_OK;
 }
 
-static rota_status make_program(rota_cpu_device *device, const rota_exec_program_desc *desc,
+static rota_status make_program(rota_cpu_device *device, const rota_exec_program_desc *desc, bool is_body,
                                 rota_exec_program **out_program) {
     rota_exec_program *program = calloc(1, sizeof *program);
     if (!program) return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for program '%s'", desc->name);
     program->desc = desc;
+    program->arena.is_small = is_body;
     program->owner = desc->owner;
     program->block_words = desc->block_words;
     rota_arena scratch = ROTA_ARENA_INIT;
@@ -384,7 +385,7 @@ rota_status rota_cpu_program_create(rota_exec_device *base, const rota_exec_prog
                                     rota_exec_program **out_program) {
     rota_cpu_device *device = rota_cpu_device_of(base);
     rota_exec_program *program;
-    ROTA_TRY(make_program(device, desc, &program));
+    ROTA_TRY(make_program(device, desc, false, &program));
     pthread_mutex_lock(&device->objects.mutex);
     rota_link_add(&device->objects.programs, &program->link);
     pthread_mutex_unlock(&device->objects.mutex);

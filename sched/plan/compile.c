@@ -29,6 +29,7 @@ static rota_status new_plan(rota_graph *graph, const rota_compile_options *optio
     plan->graph = graph;
     rota_graph_retain(graph);
     plan->options = *options;
+    plan->arena.is_small = graph->outer != NULL;
     plan->name = rota_arena_strdup(&plan->arena, options->name ? options->name : graph->name);
     plan->compile_info = rota_arena_calloc(&plan->arena, sizeof(rota_compile_info), 16);
     rota_device **devices = rota_arena_alloc(&plan->arena, sizeof *devices * (options->device_count + 1u), 8);
@@ -49,9 +50,35 @@ static void keep_vectors(rota_compiler *c) {
     rota_vector *const vectors[] = {&c->buffers,   &c->operations, &c->accesses,    &c->access_physical,
                                     &c->physicals, &c->edges.from, &c->edges.joins, &c->edges.join_from};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
-        info->kept[i] = *vectors[i];
+        if (vectors[i]->usable_bytes) info->kept[i] = *vectors[i]; /* else it is the arena's */
         *vectors[i] = (rota_vector){0};
     }
+}
+
+/* Those of a body, of which there may be thousands, become parts of its arena instead. */
+static rota_status settle_vectors(rota_compiler *c) {
+    const struct {
+        rota_vector *vector;
+        size_t element_bytes;
+    } all[] = {{&c->buffers, sizeof(rota_plan_buffer)},   {&c->operations, sizeof(rota_operation)},
+               {&c->accesses, sizeof(rota_exec_operand)}, {&c->access_physical, sizeof(uint32_t)},
+               {&c->physicals, sizeof(rota_physical)},    {&c->edges.from, sizeof(uint32_t)},
+               {&c->edges.joins, sizeof(rota_join)},      {&c->edges.join_from, sizeof(uint32_t)}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        rota_vector *vector = all[i].vector;
+        const size_t bytes = all[i].element_bytes * (size_t)vector->count;
+        void *settled = rota_arena_alloc(&c->plan->arena, bytes, 64);
+        if (!settled) return rota_compile_no_memory(c);
+        if (bytes) memcpy(settled, vector->data, bytes);
+        rota_chunk_free(vector->data, vector->usable_bytes);
+        *vector = (rota_vector){.data = settled, .count = vector->count, .capacity = vector->count};
+    }
+    c->info->edge_from = c->edges.from.data;
+    c->info->joins = c->edges.joins.data;
+    c->info->join_from = c->edges.join_from.data;
+    for (uint32_t p = 0; p < c->plan->partition_count; p++)
+        c->plan->partitions[p].desc.operands = c->accesses.data;
+    return ROTA_OK;
 }
 
 /* Makes what was gathered so far readable through the plan: messages name buffers and operations. */
@@ -205,6 +232,7 @@ static rota_status compile_once(rota_graph *graph, const rota_compile_options *o
     /* Room was made for as many persistent buffers as lanes hold references. */
     rota_vector_fit(&c.buffers, sizeof(rota_plan_buffer));
     rota_vector_fit(&c.physicals, sizeof(rota_physical));
+    if (status == ROTA_OK && graph->outer) status = settle_vectors(&c);
     show_gathered(&c);
     if (status == ROTA_OK && a->limit) status = judge_memory(&c, a, &again);
     plan->stats.recomputed = c.recomputed.count;

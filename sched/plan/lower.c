@@ -58,8 +58,11 @@ static rota_status prepare_foreign(lowering *l) {
     return ROTA_OK;
 }
 
+/* Of the outermost plan alone, in slot order, whatever bodies there are: theirs name them by the slot's number, and are
+ * in terms of its words as soon as they are lowered along with it (lower_bodies.c). */
 static rota_status add_value_words(lowering *l) {
-    const rota_graph *graph = rota_graph_outermost(l->c->graph);
+    const rota_graph *graph = l->c->graph;
+    if (graph->outer) return ROTA_OK;
     uint32_t count = ra_load_relaxed(&graph->slot_count); /* frozen */
     for (uint32_t i = 1; i <= count; i++) {
         const rota_slot_info *slot = rota_graph_slot_info(graph, i);
@@ -436,7 +439,7 @@ static void lower_bindings(lowering *l, part_builder *part, rota_exec_command *c
         /* Value words come first, in slot order. */
         part->bindings[part->binding_count++] =
             (rota_exec_binding){bindings[i].bindable, bindings[i].slot.index - 1};
-        words[bindings[i].slot.index - 1].used = true;
+        if (!l->c->graph->outer) words[bindings[i].slot.index - 1].used = true;
         command->binding_count++;
     }
 }

@@ -165,10 +165,15 @@ static rota_status rebase(const outer_node *outer, const rota_exec_program_desc 
     return ROTA_OK;
 }
 
-/* Arguments that a body takes are taken by the plan. A body's words are the outermost graph's slots, as the plan's
- * first are. */
-static void use_words(rota_plan *plan, const rota_plan *body) {
-    for (uint32_t i = 0; i < body->word_count; i++) plan->words[i].used |= body->words[i].used;
+/* Arguments that a body takes are taken by the plan: the outermost one, which has the words. */
+static void use_words(rota_plan *plan, const rota_exec_program_desc *body) {
+    for (uint32_t i = 0; i < body->binding_count; i++) plan->words[body->bindings[i].word].used = true;
+    for (uint32_t i = 0; i < body->command_count; i++) {
+        if (body->commands[i].kind != ROTA_EXEC_COMMAND_CONDITIONAL) continue;
+        const rota_exec_conditional *inner = body->commands[i].u.conditional;
+        for (uint32_t k = 0; k < inner->body_count; k++)
+            if (inner->bodies[k]) use_words(plan, inner->bodies[k]);
+    }
 }
 
 static rota_status lower_node(lowering *l, const rota_plan_bodies *bodies) {
@@ -194,7 +199,7 @@ static rota_status lower_node(lowering *l, const rota_plan_bodies *bodies) {
         ROTA_TRY(check_touched(&outer, bodies->plans[i]));
         ROTA_TRY(find_bases(&outer, bodies->plans[i], &bases));
         ROTA_TRY(rebase(&outer, &bodies->plans[i]->partitions[0].desc, bases, &descs[i]));
-        use_words(c->plan, bodies->plans[i]);
+        if (!c->graph->outer) use_words(c->plan, descs[i]);
         c->plan->stats.plan_bytes += bodies->plans[i]->stats.plan_bytes;
     }
     l->parts[operation->part].commands[operation->command].u.conditional = made;

@@ -1,7 +1,10 @@
-/* What bodies of nodes that decide may touch: what their nodes declare, also after a rewrite; and that the certificate
- * looks. What such nodes do: tests/sched/runtime/test_conditional.c. */
+/* What bodies of nodes that decide may touch: what their nodes declare, also after a rewrite; that the certificate
+ * looks; and what a body costs. What such nodes do: tests/sched/runtime/test_conditional.c. */
 #include "tests/kit/runtime_support.h"
 
+#include <stdio.h>
+
+#include "base/clock.h"
 #include "sched/plan/certify.h"
 #include "sched/rewrite.h"
 
@@ -115,8 +118,69 @@ static void test_rewritten(void **state) {
     rota_buffer_release(value);
 }
 
+/* ---- What a body costs ---- */
+
+typedef struct cost {
+    uint64_t plan_bytes, compile_ns;
+} cost;
+
+/* Of so many ifs of one node each, in a graph of so many slots. */
+static cost cost_of(const runtime_fixture *f, rota_buffer *x, rota_buffer *value, uint32_t ifs,
+                    uint32_t slots) {
+    rota_graph *graph = NULL;
+    rota_recorder *lane, *inner;
+    rota_plan *plan = NULL;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &lane));
+    for (uint32_t i = 0; i < slots; i++) {
+        char name[16];
+        rota_slot slot;
+        (void)snprintf(name, sizeof name, "s%u", i);
+        assert_ok(rota_graph_slot(graph, name, 4, &slot));
+    }
+    for (uint32_t i = 0; i < ifs; i++) {
+        const rota_access access = {x, i % COUNT * 4u, 4, ROTA_READWRITE};
+        rota_graph *body = body_of(graph, &inner);
+        assert_ok(rota_record_kernel(
+            inner, &ROTA_KERNEL_NODE(.kernel = &k_add_first, .accesses = &access, .access_count = 1), NULL));
+        rota_recorder_close(inner);
+        assert_ok(rota_record_if(lane, &ROTA_IF_NODE(.condition = value, .body = body), NULL));
+    }
+    rota_recorder_close(lane);
+    const uint64_t from = rota_clock_ns();
+    assert_ok(rota_compile(f->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &f->device, .device_count = 1),
+                           &plan));
+    cost made = {.compile_ns = rota_clock_ns() - from};
+    rota_plan_stats stats = ROTA_PLAN_STATS();
+    rota_plan_get_stats(plan, &stats);
+    made.plan_bytes = stats.plan_bytes;
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+    return made;
+}
+
+/* A few KiB, however many slots the graph has, and however many bodies. */
+static void test_costs(void **state) {
+    enum { MOST_BYTES = 8192, MANY = 4000 };
+    const runtime_fixture *f = *state;
+    rota_buffer *x = test_words(f->device, "x", COUNT, 0), *value = test_words(f->device, "value", 1, 1);
+    const cost few = cost_of(f, x, value, 100, 0), more = cost_of(f, x, value, 1100, 0);
+    const uint64_t bytes = (more.plan_bytes - few.plan_bytes) / 1000;
+    print_message("%llu bytes a body\n", (unsigned long long)bytes);
+    assert_true(bytes > 0 && bytes <= MOST_BYTES);
+    const cost none = cost_of(f, x, value, MANY, 0), slots = cost_of(f, x, value, MANY, MANY);
+    print_message("%u bodies: %.1f us each, %.1f us with %u slots\n", (unsigned)MANY,
+                  (double)none.compile_ns / 1e3 / MANY, (double)slots.compile_ns / 1e3 / MANY,
+                  (unsigned)MANY);
+    /* A word of the block for each slot, and no more. */
+    assert_true(slots.plan_bytes - none.plan_bytes < (uint64_t)MANY * 256);
+    rota_buffer_release(x);
+    rota_buffer_release(value);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_costs, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(test_rewritten, runtime_setup, runtime_teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
