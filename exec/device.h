@@ -28,9 +28,9 @@ typedef enum rota_device_feature {
 
 typedef struct rota_device_info {
     size_t struct_size; /* sizeof, by ROTA_DEVICE_INFO() */
-    char id[16];      /* "cpu", "vk:0": what --device takes */
-    char name[256];   /* the vendor's name of it */
-    char driver[256]; /* driver name and version */
+    char id[16];        /* "cpu", "vk:0": what --device takes */
+    char name[256];     /* the vendor's name of it */
+    char driver[256];   /* driver name and version */
     rota_exec_kind kind;
     rota_device_class device_class;
     bool usable; /* false: `missing` says what it lacks */

@@ -33,6 +33,9 @@ typedef struct rota_exec_stream_call {
 typedef struct rota_exec_stuck {
     uint32_t node;
     uint64_t iterations; /* of a node that decides: how many it has begun; 0: not known */
+    /* And the node of its bodies, or of bodies in them, that runs: with the body's owner. NULL: not known. */
+    const void *body_owner;
+    uint32_t body_node;
 } rota_exec_stuck;
 
 typedef struct rota_exec_device_vtable {
@@ -120,7 +123,7 @@ typedef struct rota_exec_caps {
     bool reuse_in_flight;     /* an instance with argument words may be submitted again before it completed */
     bool submit_never_blocks; /* the sequencer may call submit itself */
     bool runs_host_nodes;
-    bool runs_conditionals; /* and all that their bodies hold */
+    bool runs_conditionals;   /* and all that their bodies hold */
     bool asks_must_skip;      /* of its works and nodes, by the host's must_skip; else hand-over decides */
     bool only_touches;        /* rota_exec_open_options.touch: it computes nothing */
     bool shares_memory;       /* with devices that say so too and whose `gpu` is the same */
@@ -133,8 +136,8 @@ struct rota_exec_device {
     const rota_exec_device_vtable *vtable;
     rota_exec_caps caps;
     rota_device_info info;
-    uint8_t gpu[16];        /* which GPU it is, as its vendor tells them apart; with caps.shares_memory */
-    rota_locality locality; /* threads that serve it are near it, and the host's memory that it works on */
+    uint8_t gpu[16];         /* which GPU it is, as its vendor tells them apart; with caps.shares_memory */
+    rota_locality locality;  /* threads that serve it are near it, and the host's memory that it works on */
     const void *application; /* handle of the application's device that it is; NULL: of one that rota made */
     const rota_cuda_target *cuda; /* what CUDA kernels are chosen by; NULL on other devices */
 };

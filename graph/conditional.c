@@ -36,7 +36,8 @@ rota_status rota_graph_create_body(rota_graph *outer, const char *name, rota_gra
     *out_body = NULL;
     if (!name) name = "body";
     if (outer->depth == ROTA_BODY_DEPTH_MAX)
-        return rota_fail(ROTA_OUT_OF_RANGE, "body '%s' of graph '%s': %u bodies are around it, at most %d",
+        return rota_fail(ROTA_OUT_OF_RANGE,
+                         "body '%s' of graph '%s' would be the %uth of bodies within bodies, of at most %d",
                          name, outer->name, outer->depth + 1, ROTA_BODY_DEPTH_MAX);
     ROTA_TRY(rota_graph_create(
         &ROTA_GRAPH_OPTIONS(.name = name, .allow_reassociation = outer->allow_reassociation), out_body));

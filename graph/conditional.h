@@ -27,6 +27,9 @@
  * that has begun it stays with it until it ends or is cancelled, so that as many endless ones as there are workers keep
  * all other work waiting.
  *
+ * A body runs where its node does, on one queue: its nodes may name that device, and a queue of the plan's, which
+ * changes nothing.
+ *
  * Such nodes run on devices of the CPU executor: rota_compile refuses others (UNSUPPORTED), and names node and device.
  * A plan of several devices takes them where they are placed on the CPU's. */
 #ifndef ROTA_GRAPH_CONDITIONAL_H
@@ -84,7 +87,8 @@ typedef struct rota_for_node {
     rota_buffer *count;
     uint64_t count_offset_bytes;
     /* NULL, or: gets the iteration's number, from 0, as 4 bytes at a multiple of 4 before each iteration. The bytes
-     * must not be the count's, and count as written by the node. */
+     * must not be the count's, and count as written by the node, which may not run an iteration: as for all that a
+     * body writes, those of a transient must have been written before. */
     rota_buffer *index;
     uint64_t index_offset_bytes;
     rota_graph *body;        /* taken */

@@ -543,6 +543,14 @@ rota_status rota_record_named_fill(rota_recorder *recorder, const char *name, ro
     return record_fill(recorder, name, destination, offset_bytes, size_bytes, pattern, NULL);
 }
 
+rota_status rota_record_may_end_later(const rota_recorder *recorder, const char *name) {
+    if (recorder->graph->depth == 0) return ROTA_OK;
+    return rota_fail(ROTA_UNSUPPORTED,
+                     "node '%s' (lane '%s', node %u): it ends later than its function, as collectives do, "
+                     "which no node of a body may; '%s' is the body of a node that decides",
+                     name, recorder->name, recorder->node_count, recorder->graph->name);
+}
+
 rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node, rota_node *out_node) {
     ROTA_GIVEN(recorder);
     ROTA_GIVEN(node);
@@ -554,12 +562,7 @@ rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node
                          "node '%s' (lane '%s', node %u): %s host function, expected one",
                          node->name ? node->name : "host", recorder->name, recorder->node_count,
                          ends_later ? "a second" : "no");
-    if (ends_later && recorder->graph->depth)
-        return rota_fail(
-            ROTA_UNSUPPORTED,
-            "node '%s' (lane '%s', node %u): it ends later than its function, as collectives do, "
-            "which no node of a body may; '%s' is the body of a node that decides",
-            node->name ? node->name : "host", recorder->name, recorder->node_count, recorder->graph->name);
+    if (ends_later) ROTA_TRY(rota_record_may_end_later(recorder, node->name ? node->name : "host"));
     if (node->access_count > ROTA_KERNEL_OPERANDS_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "node '%s' (lane '%s', node %u): %u accesses, expected at most %d",

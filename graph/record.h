@@ -16,6 +16,9 @@ rota_status rota_record_named_fill(rota_recorder *recorder, const char *name, ro
 rota_status rota_record_plain(rota_recorder *recorder, const rota_node_record *header,
                               const rota_access *accesses, rota_node *out_node);
 
+/* UNSUPPORTED in the body of a node that decides: a host node of that name would end later than its function. */
+rota_status rota_record_may_end_later(const rota_recorder *recorder, const char *name);
+
 /* Builds a kernel node's record in memory of the caller (size from rota_kernel_record_bytes), after the same
  * checks as rota_record_kernel; for rewriting. */
 size_t rota_kernel_record_bytes(const rota_kernel_node *node);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/sized_copy.h"
+#include "graph/record.h"
 #include "ops/apply.h"
 #include "ops/record.h"
 #include "ops/remember.h"
@@ -124,7 +125,12 @@ static rota_status check_saved(rota_tape *tape, const rota_tape_use *used, const
                              "backward: op '%s' needs its '%s' in buffer '%s', which op '%s' overwrote",
                              used->use.op->name, name, rota_buffer_name(saved->buffer), write->op->name);
     }
-    return ROTA_OK;
+    const rota_conditional *node = rota_backward_body_that_overwrites(tape, used, entry, begin, end);
+    if (!node) return ROTA_OK;
+    return rota_fail(ROTA_WRONG_STATE,
+                     "backward: op '%s' needs its '%s' in buffer '%s', which a body of node '%s' overwrote",
+                     used->use.op->name, name, rota_buffer_name(saved->buffer),
+                     rota_node_record_name(node->record));
 }
 
 static rota_status check_all_saved(rota_tape *tape, const rota_tape_use *used) {
@@ -255,6 +261,7 @@ static void forget_gradients(rota_tape *tape) {
     for (uint64_t i = 0; i < tape->map_capacity; i++) {
         tape->map[i].wanted = false;
         tape->map[i].regions = NULL; /* in the arena, until the tape forgets its ops */
+        tape->map[i].body_writes = NULL;
     }
 }
 

@@ -1,7 +1,7 @@
 /* A tape does not see what bodies of nodes that decide do to the buffers of its ops, so a gradient would silently
  * leave it out. What may be such a case is refused: a body writes a buffer that a gradient flows through, or one
- * that an op of the tape reads, out of what a gradient flows through. Ops with their gradients in one body are as
- * anywhere. */
+ * that an op of the tape reads, out of what a gradient flows through; or it overwrites, after an op, what that op's
+ * gradient reads. Ops with their gradients in one body are as anywhere. */
 #include "ops/backward_bodies.h"
 
 #include <stdlib.h>
@@ -16,6 +16,34 @@ static rota_tape_buffer *entry_of(rota_tape *tape, const rota_conditional *node,
 
 static rota_status no_memory(void) {
     return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+}
+
+/* Of a newer node than all before it. */
+static rota_status note_writes(rota_tape *tape, const rota_conditional *node) {
+    const rota_access_record *accesses = rota_node_accesses(node->record);
+    for (uint32_t i = 0; i < node->record->access_count; i++) {
+        if (ROTA_ACCESS_MODE(&accesses[i]) == ROTA_READ) continue;
+        rota_tape_buffer *entry = entry_of(tape, node, i);
+        rota_tape_body_write *write = entry ? rota_arena_alloc(&tape->arena, sizeof *write, 8) : NULL;
+        if (!write) return no_memory();
+        const uint64_t begin = ROTA_ACCESS_OFFSET(&accesses[i]);
+        *write = (rota_tape_body_write){entry->body_writes, node, begin, begin + accesses[i].size_bytes};
+        entry->body_writes = write;
+    }
+    return ROTA_OK;
+}
+
+const rota_conditional *rota_backward_body_that_overwrites(const rota_tape *tape, const rota_tape_use *used,
+                                                           const rota_tape_buffer *entry, uint64_t begin,
+                                                           uint64_t end) {
+    for (const rota_tape_body_write *write = entry->body_writes; write; write = write->next) {
+        const rota_recorder *lane = write->node->lane;
+        const bool is_after = lane == tape->recorder ? write->node->index >= used->lane_nodes
+                                                     : lane->order_key > tape->recorder->order_key;
+        if (!is_after) return NULL; /* nor are older ones */
+        if (write->begin < end && write->end > begin) return write->node;
+    }
+    return NULL;
 }
 
 /* What it makes of what is wanted before it is wanted after it. */
@@ -70,7 +98,10 @@ rota_status rota_backward_check_bodies(rota_tape *tape) {
     for (const rota_conditional *it = newest; it; it = it->next) nodes[--n] = it;
     qsort(nodes, count, sizeof *nodes, compare_nodes);
     rota_status status = ROTA_OK;
-    for (; n < count && status == ROTA_OK; n++) status = check_node(tape, nodes[n]);
+    for (; n < count && status == ROTA_OK; n++) {
+        status = check_node(tape, nodes[n]);
+        if (status == ROTA_OK) status = note_writes(tape, nodes[n]);
+    }
     free(nodes);
     return status;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/given.h"
-#include "graph/graph_internal.h" /* IWYU pragma: keep */
+#include "graph/record.h"
 #include "ops/ops_collective.h"
 #include "ops/tape.h"
 #include "sched/collectives.h"
@@ -242,6 +242,8 @@ static rota_status apply(rota_tape *tape, rota_communicator *communicator, rota_
                          rota_tensor *y) {
     ROTA_GIVEN(tape);
     ROTA_GIVEN(communicator);
+    /* Before copies are recorded of what it reads, and results made. */
+    ROTA_TRY(rota_record_may_end_later(tape->recorder, tape->name ? tape->name : ops[kind].name));
     collective_op *op = rota_arena_alloc(&tape->recorder->arena, sizeof *op, 8);
     if (!op) return rota_fail(ROTA_OUT_OF_MEMORY, "op '%s': no host memory", ops[kind].name);
     *op = (collective_op){ops[kind], kind, communicator, reduction, peer};

@@ -45,8 +45,8 @@ static rota_status remember_uses(rota_rewriter *rewriter, uint64_t count, rota_f
 
 /* Whether the next node but a few brings the result of one to what the group has: a conversion of an operand that the
  * group then meets, say. */
-static rota_status leads_back(rota_rewriter *rewriter, const rota_fuse_group *group, uint64_t n, uint64_t count,
-                              const rota_fuse_piece *piece, bool *out_leads) {
+static rota_status leads_back(rota_rewriter *rewriter, const rota_fuse_group *group, uint64_t n,
+                              uint64_t count, const rota_fuse_piece *piece, bool *out_leads) {
     const rota_access result = piece->result;
     const uint32_t elements = piece->count;
     *out_leads = false;

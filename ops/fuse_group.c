@@ -283,7 +283,8 @@ bool rota_fuse_group_join(rota_fuse_group *group, rota_rewriter *rewriter, uint6
     return true;
 }
 
-bool rota_fuse_group_links(const rota_fuse_group *group, const rota_node_view *view, const rota_access *range) {
+bool rota_fuse_group_links(const rota_fuse_group *group, const rota_node_view *view,
+                           const rota_access *range) {
     const rota_fuse_range of_node = {
         .buffer = range->buffer, .offset_bytes = range->offset_bytes, .size_bytes = range->size_bytes};
     bool reads_range = false, reads_group = false;

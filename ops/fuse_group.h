@@ -57,7 +57,8 @@ typedef struct rota_fuse_group {
 bool rota_fuse_group_join(rota_fuse_group *group, rota_rewriter *rewriter, uint64_t position,
                           const rota_node_view *view, const rota_fuse_piece *piece, bool linked);
 /* Whether a node reads both a range and something that the group reads or writes. */
-bool rota_fuse_group_links(const rota_fuse_group *group, const rota_node_view *view, const rota_access *range);
+bool rota_fuse_group_links(const rota_fuse_group *group, const rota_node_view *view,
+                           const rota_access *range);
 /* Whether another node may not stay between the group's nodes: all of them move to the place of the last. */
 bool rota_fuse_group_touches(const rota_fuse_group *group, const rota_node_view *view);
 /* Makes the group a node, if it is one of several and can be, and empties it. */

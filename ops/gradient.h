@@ -46,7 +46,8 @@ rota_status rota_gradient_clear(rota_tape *tape, const rota_tensor *y, bool writ
 rota_status rota_gradient_in_place(rota_tape *tape, const rota_tensor *x, bool *out_in_place);
 /* Whether tensors are every byte from the first's beginning to the last one's end, which *out_begin and *out_end then
  * are, each once. */
-bool rota_gradient_fill_a_range(const rota_tensor *const *xs, uint32_t count, uint64_t *out_begin, uint64_t *out_end);
+bool rota_gradient_fill_a_range(const rota_tensor *const *xs, uint32_t count, uint64_t *out_begin,
+                                uint64_t *out_end);
 /* The gradients of `count` tensors whose elements lie between one another's, and that together are every byte
  * from the first's beginning to the last one's end: where nothing was added to any of them yet, out_dx are
  * what one node writes, nothing of which is zeroed before; *out_together: whether that is so. */

@@ -32,12 +32,11 @@ static rota_status check_vector(const rota_op_use *use, uint32_t input, const ro
     char text[ROTA_TENSOR_TEXT_MAX], other[ROTA_TENSOR_TEXT_MAX];
     if (w->rank == 1 && w->shape[0] == x->shape[axis] && (!plain || rota_tensor_is_contiguous(w)))
         return ROTA_OK;
-    return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
-                        "%s is %s, x is %s with channels along axis %u; expected %s [%llu]%s",
-                        use->op->input_names[input], rota_tensor_describe(w, text, sizeof text),
-                        rota_tensor_describe(x, other, sizeof other), axis,
-                        plain ? "f32" : rota_dtype_name(x->dtype), (unsigned long long)x->shape[axis],
-                        plain ? ", contiguous" : "");
+    return rota_op_fail(
+        use->op, ROTA_INVALID_ARGUMENT, "%s is %s, x is %s with channels along axis %u; expected %s [%llu]%s",
+        use->op->input_names[input], rota_tensor_describe(w, text, sizeof text),
+        rota_tensor_describe(x, other, sizeof other), axis, plain ? "f32" : rota_dtype_name(x->dtype),
+        (unsigned long long)x->shape[axis], plain ? ", contiguous" : "");
 }
 
 static rota_status check_variance(const rota_op_use *use, const rota_tensor *x) {

@@ -33,8 +33,9 @@ ROTA_API rota_status rota_op_bias_gelu_into(rota_tape *tape, rota_tensor x, rota
     X(relu)                                                                                                  \
     X(gelu)                                                                                                  \
     X(silu)                                                                                                  \
-    X(abs) X(square) X(reciprocal) X(rsqrt) X(tanh) X(sigmoid) X(sin) X(cos) X(sign) X(floor) X(ceil)        \
-        X(round) X(gelu_erf) X(softplus) X(hardswish)
+    X(abs)                                                                                                   \
+    X(square) X(reciprocal) X(rsqrt) X(tanh) X(sigmoid) X(sin) X(cos) X(sign) X(floor) X(ceil) X(round)      \
+        X(gelu_erf) X(softplus) X(hardswish)
 #define ROTA_OP_UNARY_DECLARE(name)                                                                          \
     ROTA_API rota_status rota_op_##name(rota_tape *tape, rota_tensor x, rota_tensor *out_y);                 \
     ROTA_API rota_status rota_op_##name##_into(rota_tape *tape, rota_tensor x, rota_tensor y);

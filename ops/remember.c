@@ -71,6 +71,7 @@ rota_status rota_tape_remember_use(rota_tape *tape, const rota_op_use *use) {
                             .name = tape->name,
                             .op_name = tape->op_name,
                             .sequence = tape->sequence,
+                            .lane_nodes = tape->recorder->node_count,
                             .onto = writes_onto(tape, &use->outputs[0])};
     ROTA_TRY(note_writes(tape, &used->use, true));
     tape->sequence++;

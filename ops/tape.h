@@ -3,6 +3,7 @@
 #define ROTA_OPS_TAPE_H
 
 #include "base/arena.h"
+#include "graph/conditional_internal.h"
 #include "ops/custom.h"
 #include "ops/layout.h"
 #include "ops/ops.h"
@@ -15,7 +16,9 @@ typedef struct rota_tape_use {
     rota_op_use use;
     const char *name, *op_name; /* rota_tape's */
     uint64_t sequence;
-    bool onto; /* output 0 has gaps, and what a remembered op wrote before may lie in its place */
+    uint32_t
+        lane_nodes; /* of the recorder's before it was remembered: what comes after the op has no lower number */
+    bool onto;      /* output 0 has gaps, and what a remembered op wrote before may lie in its place */
 } rota_tape_use;
 
 /* An op's write into a buffer, newest first. */
@@ -26,6 +29,13 @@ typedef struct rota_tape_write {
     uint64_t sequence;
     uint64_t begin, end;
 } rota_tape_write;
+
+/* What a body of a node that decides writes into a buffer, newest first; made by rota_backward. */
+typedef struct rota_tape_body_write {
+    struct rota_tape_body_write *next;
+    const rota_conditional *node;
+    uint64_t begin, end;
+} rota_tape_body_write;
 
 typedef struct rota_gradient_region rota_gradient_region;
 
@@ -42,6 +52,7 @@ typedef struct rota_tape_buffer {
     uint64_t first_read; /* sequence of the first remembered use that reads it */
     bool wanted;         /* during rota_backward: a gradient flows through it */
     rota_gradient_region *regions;
+    rota_tape_body_write *body_writes; /* during rota_backward */
 } rota_tape_buffer;
 
 struct rota_tape {

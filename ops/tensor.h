@@ -67,9 +67,7 @@ extern "C++" {
 template <unsigned Rank> struct rota_shape_values {
     static constexpr uint32_t rank = Rank;
     uint64_t extents[Rank];
-    constexpr const uint64_t *data() const {
-        return extents;
-    }
+    constexpr const uint64_t *data() const { return extents; }
 };
 template <typename... Extents>
 constexpr rota_shape_values<sizeof...(Extents)> rota_shape_values_of(Extents... extents) {

@@ -27,6 +27,33 @@ static rota_status enumerate(const rota_exec_driver *driver, rota_device_info *o
     return capacity == 0 ? ROTA_OK : rota_cpu_describe(&out_infos[0], NULL);
 }
 
+/* The record among those of a body, or of bodies within it. A worker may have gone on meanwhile, also to programs that
+ * are gone: what it showed is compared, and never looked into. */
+static bool is_in_body(const rota_exec_program *body, const rota_cpu_record *record,
+                       rota_exec_stuck *out_stuck) {
+    if (!body) return false;
+    const uintptr_t first = (uintptr_t)body->records, address = (uintptr_t)record;
+    const uintptr_t index = (address - first) / sizeof *record;
+    if (address >= first && index < body->desc->command_count) {
+        out_stuck->body_owner = body->owner;
+        out_stuck->body_node = body->records[index].node;
+        return true;
+    }
+    for (uint32_t i = 0; i < body->body_count; i++)
+        if (is_in_body(body->bodies[i], record, out_stuck)) return true;
+    return false;
+}
+
+static void find_inner(const rota_exec_program *program, uint32_t node, const rota_cpu_record *record,
+                       rota_exec_stuck *out_stuck) {
+    for (uint32_t i = 0; record && i < program->conditional_count; i++) {
+        const rota_cpu_conditional *conditional = &program->conditionals[i];
+        if (program->desc->commands[conditional->command].node != node) continue;
+        for (uint32_t b = 0; b < conditional->desc->body_count; b++)
+            if (is_in_body(program->bodies[conditional->first_body + b], record, out_stuck)) return;
+    }
+}
+
 /* The node that some worker runs for this instance now, or that runs elsewhere. Known without diagnostics: it costs two
  * plain stores a command. */
 static bool stuck_node(rota_exec_device *base, rota_exec_instance *instance, rota_exec_stuck *out_stuck) {
@@ -36,7 +63,8 @@ static bool stuck_node(rota_exec_device *base, rota_exec_instance *instance, rot
         if (ra_load_acquire(&worker->instance) != instance) continue; /* pairs with run.c */
         uint32_t node = ra_load_acquire(&worker->node);
         if (node == ROTA_CPU_NONE || ra_load_relaxed(&worker->instance) != instance) continue;
-        *out_stuck = (rota_exec_stuck){node, ra_load_relaxed(&worker->iteration)};
+        *out_stuck = (rota_exec_stuck){.node = node, .iterations = ra_load_relaxed(&worker->iteration)};
+        find_inner(instance->program, node, ra_load_relaxed(&worker->inner), out_stuck);
         return true;
     }
     for (uint32_t i = 0; i < instance->program->later_count; i++) {

@@ -7,6 +7,7 @@
 #include "exec/exec.h"
 
 typedef struct rota_cpu_device rota_cpu_device;
+typedef struct rota_cpu_record rota_cpu_record;
 
 #define ROTA_CPU_NONE UINT32_MAX
 
@@ -34,7 +35,7 @@ typedef struct rota_cpu_conditional {
 } rota_cpu_conditional;
 
 /* One command as the hot loop reads it, in execution order. */
-typedef struct rota_cpu_record {
+struct rota_cpu_record {
     union {
         rota_cpu_fn kernel;
         rota_host_fn host;
@@ -52,7 +53,7 @@ typedef struct rota_cpu_record {
     uint8_t operand_count;
     uint8_t flags;
     uint16_t reserved;
-} rota_cpu_record;
+};
 
 typedef struct rota_cpu_unit {
     uint32_t first_record, record_count;       /* none: a join */

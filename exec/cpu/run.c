@@ -83,8 +83,9 @@ static rota_status prepare(const rota_cpu_scope *scope, const rota_cpu_record *r
     return ROTA_OK;
 }
 
-/* For stuck_node: what the host knows of it, which of a body is the command that it is of. */
+/* For stuck_node: what the host knows of it, which of a body is the command that it is of; and which of the body's. */
 static void show_node(rota_cpu_worker *worker, const rota_cpu_scope *scope, const rota_cpu_record *record) {
+    ra_store_relaxed(&worker->inner, scope->loop ? record : NULL);
     ra_store_relaxed(&worker->node, scope->loop ? scope->loop->root->record->node : record->node);
     ra_store_relaxed(&worker->iteration, scope->loop ? scope->loop->root->begun : 0);
 }

@@ -10,6 +10,7 @@
 
 typedef struct rota_cpu_device rota_cpu_device;
 typedef struct rota_cpu_worker rota_cpu_worker;
+typedef struct rota_cpu_record rota_cpu_record;
 
 /* One thread's, but for what is atomic. */
 struct rota_cpu_worker {
@@ -19,6 +20,9 @@ struct rota_cpu_worker {
      * functions. */
     _Atomic(rota_exec_instance *) instance;
     _Atomic uint32_t node;
+    /* Of the node, where it decides: the record of the body's command that runs. What it points to is not looked at
+     * before it was found among the bodies' (device.c). */
+    _Atomic(const rota_cpu_record *) inner;
     _Atomic uint64_t iteration; /* of the node, where it decides: how many it has begun; else 0 */
     uint32_t index;
     uint32_t tick;         /* tasks run: now and then the injection deque comes first */

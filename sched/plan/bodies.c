@@ -62,8 +62,12 @@ static rota_status compile_body(rota_compiler *c, const rota_node_record *record
                                           .allow_undefined_reads = outer->allow_undefined_reads,
                                           .check_kernels = outer->check_kernels,
                                           .memory_limit_bytes = UINT64_MAX};
-    const rota_plan_devices devices = {
-        .all = device, .count = device ? 1 : 0, .index = device_index(c, device), .queues = 1};
+    const rota_plan_devices devices = {.all = device,
+                                       .count = device ? 1 : 0,
+                                       .index = device_index(c, device),
+                                       .queues = 1,
+                                       .outer_queues =
+                                           c->graph->outer ? c->devices->outer_queues : c->policy_queues};
     const rota_status status = rota_plan_compile(body, &options, &devices, out_plan);
     if (status == ROTA_OK) return ROTA_OK;
     return rota_fail_context(status, "in body '%s' of node '%s': ", body->name,

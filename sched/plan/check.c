@@ -108,7 +108,8 @@ static void find_scratch(maker *m, const rota_device_traits *device) {
     (void)operands_of_parts(m, ROTA_EXEC_CPU, NULL, &on_cpu);
     (void)operands_of_parts(m, ROTA_EXEC_VK, NULL, &on_vulkan);
     for (uint32_t i = 0; i < m->node->access_count; i++)
-        m->operands[i].is_scratch = m->operands[i].mode == ROTA_WRITE && ((on_cpu | on_vulkan) & ~here) >> i & 1;
+        m->operands[i].is_scratch =
+            m->operands[i].mode == ROTA_WRITE && ((on_cpu | on_vulkan) & ~here) >> i & 1;
 }
 
 /* The shadows of one run, with their pattern, and what the kernel may read. */

@@ -145,8 +145,15 @@ static rota_status use_part(rota_compiler *c, const rota_device_traits *device, 
     return ROTA_OK;
 }
 
+static rota_status no_queue(const rota_node_record *record, uint32_t queue, uint32_t count) {
+    return rota_fail(ROTA_INVALID_ARGUMENT, "node '%s' is placed on logical queue %u; the plan uses %u",
+                     rota_node_record_name(record), queue, count);
+}
+
 /* A body is where its node is, on one queue. */
 static rota_status place_in_body(const rota_compiler *c, const rota_node_record *record) {
+    if (record->queue_plus_1 > c->devices->outer_queues)
+        return no_queue(record, record->queue_plus_1 - 1u, c->devices->outer_queues);
     if (record->device_plus_1 == 0 || record->device_plus_1 - 1u == c->devices->index) return ROTA_OK;
     return rota_fail(
         ROTA_INVALID_ARGUMENT,
@@ -174,9 +181,7 @@ static rota_status place_node(rota_compiler *c, const rota_node_record *record, 
         queue = record->queue_plus_1 - 1u;
     else if (options->queue_policy)
         queue = options->queue_policy(options->queue_policy_user, node, c->policy_queues);
-    if (queue >= c->policy_queues)
-        return rota_fail(ROTA_INVALID_ARGUMENT, "node '%s' is placed on logical queue %u; the plan uses %u",
-                         rota_node_record_name(record), queue, c->policy_queues);
+    if (queue >= c->policy_queues) return no_queue(record, queue, c->policy_queues);
     *out_queue = queue;
     return ROTA_OK;
 }

@@ -146,7 +146,9 @@ rota_status rota_rewriter_target(const rota_rewriter *rewriter, const rota_place
     ROTA_TRY(rota_sized_check(out_target->struct_size, "rota_rewrite_target"));
     const rota_compiler *c = rewriter->c;
     rota_rewrite_target made = ROTA_REWRITE_TARGET();
-    const uint32_t index = placement->device_plus_1 ? placement->device_plus_1 - 1 : 0;
+    /* A body has one device, which placements name as around it. */
+    const uint32_t first = c->graph->outer ? c->devices->index : 0;
+    const uint32_t index = placement->device_plus_1 ? placement->device_plus_1 - 1 - first : 0;
     if (index < c->devices->count) {
         const rota_device_traits *device = &c->devices->all[index];
         made = (rota_rewrite_target){sizeof made, true, device->kind, device->features, device->cuda};

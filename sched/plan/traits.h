@@ -24,8 +24,10 @@ typedef struct rota_plan_devices {
     uint32_t count;
     /* The host's device, where the first is not it and some node or copy needs it (rota_plan_needs_host). */
     const rota_device_traits *cpu;
-    uint32_t index; /* of a body's: what its only device is among those of the plan that its node is in */
+    uint32_t index;  /* of a body's: what its only device is among those of the plan that its node is in */
     uint32_t queues; /* logical queues of a device, the transfer queue among them */
+    uint32_t
+        outer_queues; /* of a body's: those that nodes around it may name; its own name them, and are on one */
 } rota_plan_devices;
 
 #endif

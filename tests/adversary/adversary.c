@@ -408,7 +408,8 @@ static bool stuck_node(rota_exec_device *base, rota_exec_instance *instance, rot
     adversary_device *device = (adversary_device *)base;
     uint64_t stuck = atomic_load(&device->stuck);
     if (stuck == 0 || atomic_load(&device->stuck_instance) != (adversary_instance *)instance) return false;
-    *out_stuck = (rota_exec_stuck){(uint32_t)(stuck - 1), atomic_load(&device->stuck_iterations)};
+    *out_stuck = (rota_exec_stuck){.node = (uint32_t)(stuck - 1),
+                                   .iterations = atomic_load(&device->stuck_iterations)};
     return true;
 }
 

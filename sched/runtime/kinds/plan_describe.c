@@ -36,6 +36,9 @@ static void describe_segment(const rota_submission *submission, const rota_work 
     rota_append(text, capacity, length, ", stuck at node '%s'", rota_plan_node_name(part, stuck.node));
     if (stuck.iterations && rota_plan_decides(plan, stuck.node))
         rota_append(text, capacity, length, ", iteration %llu", (unsigned long long)(stuck.iterations - 1));
+    if (stuck.body_owner)
+        rota_append(text, capacity, length, ", in its body at node '%s'",
+                    rota_plan_node_name(stuck.body_owner, stuck.body_node));
 }
 
 /* The smallest segment that has not passed. */

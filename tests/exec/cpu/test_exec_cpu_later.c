@@ -114,7 +114,7 @@ static void no_worker_waits(void **state) {
             assert_true(rota_clock_ns() < deadline);
             test_nap_us(20);
         }
-        rota_exec_stuck stuck = {99, 99};
+        rota_exec_stuck stuck = {.node = 99, .iterations = 99};
         assert_true(o.device->vtable->stuck_node(o.device, o.instance, &stuck));
         assert_int_equal(stuck.node, 0);
         assert_int_equal(stuck.iterations, 0);

@@ -136,7 +136,7 @@ static void a_loop_of_none_beside_it(void **state) {
         for (uint64_t i = 1; i <= 20; i++) {
             kit_submit(b.device, b.instance, 0, i, NULL, 0, NULL);
             rota_host_run *run = take_run(&b.begun);
-            rota_exec_stuck stuck = {99, 99};
+            rota_exec_stuck stuck = {.node = 99, .iterations = 99};
             assert_true(b.device->vtable->stuck_node(b.device, b.instance, &stuck));
             assert_int_equal(stuck.node, 0);
             assert_int_equal(stuck.iterations, 0);

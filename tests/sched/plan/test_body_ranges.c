@@ -66,7 +66,7 @@ static void test_rewritten(void **state) {
     const runtime_fixture *f = *state;
     rota_buffer *x = test_words(f->device, "x", COUNT, 0), *y = test_words(f->device, "y", COUNT, 0);
     rota_buffer *value = test_words(f->device, "value", 1, 1);
-    const rota_access places[] = {{x, 8, 4, ROTA_READWRITE},
+    const rota_access moves[] = {{x, 8, 4, ROTA_READWRITE},
                                   {x, 0, 4, ROTA_READWRITE},
                                   {x, 16, 8, ROTA_READWRITE},
                                   {x, 60, 8, ROTA_READ},
@@ -97,12 +97,12 @@ static void test_rewritten(void **state) {
             assert_ok(rota_record_if(
                 lane, &ROTA_IF_NODE(.name = "outer", .condition = value, .body = bodies[0]), NULL));
             rota_recorder_close(lane);
-            moved_to = places[i];
+            moved_to = moves[i];
             const rota_status status = rota_compile(
                 f->runtime, graph,
                 &ROTA_COMPILE_OPTIONS(.devices = &f->device, .device_count = 1, .certify = true), &plan);
             if ((status == ROTA_OK) != (i == 0) || (i && status != ROTA_INVALID_ARGUMENT))
-                fail_msg("place %u in %u bodies: %s: %s", i, depth, rota_status_name(status),
+                fail_msg("move %u in %u bodies: %s: %s", i, depth, rota_status_name(status),
                          rota_last_error());
             if (i) {
                 expect_said("node 'moved' of body 'body'");
@@ -115,6 +115,38 @@ static void test_rewritten(void **state) {
         }
     rota_buffer_release(x);
     rota_buffer_release(y);
+    rota_buffer_release(value);
+}
+
+/* A queue that the plan has not is refused in a body as elsewhere; one that it has means nothing there. */
+static void test_queues(void **state) {
+    const runtime_fixture *f = *state;
+    rota_buffer *x = test_words(f->device, "x", COUNT, 0), *value = test_words(f->device, "value", 1, 1);
+    for (uint32_t queue = 0; queue < 3; queue++) {
+        rota_graph *graph = NULL;
+        rota_recorder *lane, *inner;
+        rota_plan *plan = NULL;
+        assert_ok(rota_graph_create(NULL, &graph));
+        assert_ok(rota_recorder_open(graph, 0, NULL, &lane));
+        rota_graph *body = body_of(graph, &inner);
+        const rota_access access = {x, 0, 4, ROTA_READWRITE};
+        assert_ok(
+            rota_record_kernel(inner,
+                               &ROTA_KERNEL_NODE(.kernel = &k_add_first, .accesses = &access,
+                                                 .access_count = 1, .placement = {.queue_plus_1 = queue + 1}),
+                               NULL));
+        rota_recorder_close(inner);
+        assert_ok(rota_record_if(lane, &ROTA_IF_NODE(.condition = value, .body = body), NULL));
+        rota_recorder_close(lane);
+        const rota_status status =
+            rota_compile(f->runtime, graph,
+                         &ROTA_COMPILE_OPTIONS(.devices = &f->device, .device_count = 1, .queues = 2), &plan);
+        assert_int_equal(status, queue < 2 ? ROTA_OK : ROTA_INVALID_ARGUMENT);
+        if (queue == 2) expect_said("node 'add first' is placed on logical queue 2; the plan uses 2");
+        rota_plan_release(plan);
+        rota_graph_release(graph);
+    }
+    rota_buffer_release(x);
     rota_buffer_release(value);
 }
 
@@ -181,6 +213,7 @@ static void test_costs(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_costs, runtime_setup, runtime_teardown),
+        cmocka_unit_test_setup_teardown(test_queues, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(test_rewritten, runtime_setup, runtime_teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -376,7 +376,9 @@ static void test_stuck(void **state) {
     rota_graph *body = body_of(graph, &inner);
     const rota_access accesses[2] = {{y, 0, 4, ROTA_READWRITE}, {index, 0, 4, ROTA_READ}};
     assert_ok(rota_record_kernel(
-        inner, &ROTA_KERNEL_NODE(.kernel = &k_stay, .accesses = accesses, .access_count = 2), NULL));
+        inner,
+        &ROTA_KERNEL_NODE(.name = "stay within", .kernel = &k_stay, .accesses = accesses, .access_count = 2),
+        NULL));
     rota_recorder_close(inner);
     assert_ok(rota_record_for(
         lane, &ROTA_FOR_NODE(.count = count, .index = index, .body = body, .iterations_max = 4), NULL));
@@ -388,7 +390,7 @@ static void test_stuck(void **state) {
     assert_ok(rota_submit(plan, NULL, &ticket));
     while (!ra_load_acquire(&has_begun)) test_nap_us(50);
     assert_status(rota_wait(ticket, 1000000u), ROTA_TIMEOUT);
-    expect_said("stuck at node 'for', iteration 2");
+    expect_said("stuck at node 'for', iteration 2, in its body at node 'stay within'");
     ra_store_release(&may_end, 1);
     assert_ok(rota_wait(ticket, 0));
     rota_plan_release(plan);
@@ -479,6 +481,56 @@ static void test_gradients(void **state) {
     }
 }
 
+/* A value that a gradient reads, d(w a)/dw = a, and that a body overwrites: before the op that is no matter, after it
+ * the gradient is refused. */
+static void test_saved_value(void **state) {
+    const runtime_fixture *f = *state;
+    for (uint32_t is_after = 0; is_after < 2; is_after++) {
+        rota_buffer *bw = test_words(f->device, "w", COUNT, TWO),
+                    *ba = test_words(f->device, "a", COUNT, TWO);
+        rota_buffer *value = test_words(f->device, "value", 1, 1),
+                    *seen = test_words(f->device, "grad", COUNT, 0);
+        const rota_tensor w = tensor_of(bw), a = tensor_of(ba);
+        rota_graph *graph = NULL;
+        rota_recorder *lane, *inner;
+        rota_tape *tape, *inner_tape;
+        assert_ok(rota_graph_create(NULL, &graph));
+        assert_ok(rota_recorder_open(graph, 0, NULL, &lane));
+        assert_ok(rota_tape_create(lane, NULL, &tape));
+        rota_tensor y, loss, gradient = {0};
+        if (is_after) assert_ok(rota_op_mul(tape, w, a, &y));
+        rota_graph *body = body_of(graph, &inner);
+        assert_ok(rota_tape_create(inner, NULL, &inner_tape));
+        assert_ok(rota_op_neg_into(inner_tape, a, a));
+        rota_recorder_close(inner);
+        rota_tape_destroy(inner_tape);
+        record_deciding(DECIDES_IF, lane, body, value);
+        if (!is_after) assert_ok(rota_op_mul(tape, w, a, &y));
+        assert_ok(rota_op_sum(tape, y, 0, true, &loss));
+        const rota_status status = rota_backward(tape, loss, &w, 1, &gradient, NULL);
+        if (is_after) {
+            if (status != ROTA_WRONG_STATE) fail_msg("%s: %s", rota_status_name(status), rota_last_error());
+            expect_said("op 'mul' needs its 'b' in buffer 'a', which a body of node 'if' overwrote");
+        } else {
+            assert_ok(status);
+            assert_ok(
+                rota_record_copy(lane, seen, 0, gradient.buffer, gradient.offset_bytes, 4ull * COUNT, NULL));
+        }
+        rota_tape_destroy(tape);
+        rota_plan *plan = compile(f, graph, lane);
+        if (!is_after) {
+            replay(plan);
+            expect_floats(seen, -2);
+        }
+        rota_plan_release(plan);
+        rota_graph_release(graph);
+        rota_buffer_release(bw);
+        rota_buffer_release(ba);
+        rota_buffer_release(value);
+        rota_buffer_release(seen);
+    }
+}
+
 static void test_saved(void **state) {
     const runtime_fixture *f = *state;
     rota_buffer *value = test_words(f->device, "value", 1, 0);
@@ -519,6 +571,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_placed, runtime_setup, runtime_teardown),
         cmocka_unit_test(test_stuck),
         cmocka_unit_test_setup_teardown(test_gradients, runtime_setup, runtime_teardown),
+        cmocka_unit_test_setup_teardown(test_saved_value, runtime_setup, runtime_teardown),
         cmocka_unit_test_setup_teardown(test_saved, runtime_setup, runtime_teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

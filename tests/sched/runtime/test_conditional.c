@@ -318,7 +318,7 @@ static void test_depth(void **state) {
     for (uint32_t i = 1; i <= ROTA_BODY_DEPTH_MAX; i++) graphs[i] = body_of(graphs[i - 1], "deep", &lanes[i]);
     rota_graph *deeper = NULL;
     assert_status(rota_graph_create_body(graphs[ROTA_BODY_DEPTH_MAX], "deeper", &deeper), ROTA_OUT_OF_RANGE);
-    expect_said("body 'deeper' of graph 'deep': 9 bodies are around it, at most 8");
+    expect_said("body 'deeper' of graph 'deep' would be the 9th of bodies within bodies, of at most 8");
     assert_null(deeper);
     node(lanes[ROTA_BODY_DEPTH_MAX], &k_add, all(sums, ROTA_READWRITE), all(one, ROTA_READ), NONE);
     for (uint32_t i = ROTA_BODY_DEPTH_MAX; i > 0; i--) {
