@@ -122,6 +122,8 @@ template <typename T, void (*Retain)(T *), void (*Release)(T *)> class reference
     ~reference() { Release(object_); }
     T *get() const noexcept { return object_; }
     explicit operator bool() const noexcept { return object_ != nullptr; }
+    /* Gives its reference away. */
+    T *release() noexcept { return std::exchange(object_, nullptr); }
 
   private:
     T *object_ = nullptr;
@@ -283,6 +285,8 @@ inline ticket plan::submit(const args &arguments, std::uint64_t timeout_ns) cons
     return submitted_waiting(arguments.get(), timeout_ns);
 }
 
+class graph;
+
 class recorder : public detail::owner<rota_recorder, rota_recorder_close> {
   public:
     using owner::owner;
@@ -310,6 +314,14 @@ class recorder : public detail::owner<rota_recorder, rota_recorder_close> {
         return recorded;
     }
     void after(rota_node later, rota_node earlier) { check(rota_node_after(get(), later, earlier)); }
+    /* Nodes that decide (rota_record_if and so on): bodies are those of graph::body, whose lanes have ended, and are
+     * the node's from then on; where an error is thrown they are gone. The structs' own members for bodies are set
+     * here. */
+    rota_node if_(rota_if_node node, graph body);
+    rota_node if_(rota_if_node node, graph body, graph otherwise);
+    rota_node while_(rota_while_node node, graph body);
+    rota_node for_(rota_for_node node, graph body);
+    rota_node switch_(rota_switch_node node, std::vector<graph> bodies); /* of empty ones nothing is run */
     /* Of whatever was recorded last, an op too. */
     rota_node last_node() const {
         rota_node recorded;
@@ -391,6 +403,12 @@ class graph : public detail::reference<rota_graph, rota_graph_retain, rota_graph
         check(rota_graph_buffer(get(), kind, name, size_bytes, &object));
         return rota::buffer::share(object);
     }
+    /* An empty graph for a body of a node that decides. */
+    graph body(const char *name = nullptr) const {
+        rota_graph *object;
+        check(rota_graph_create_body(get(), name, &object));
+        return graph(object);
+    }
     /* A lane. */
     rota::recorder recorder(std::uint64_t order_key = 0, const char *name = nullptr) {
         rota_recorder *object;
@@ -405,6 +423,43 @@ class graph : public detail::reference<rota_graph, rota_graph_retain, rota_graph
         return object;
     }
 };
+
+inline rota_node recorder::if_(rota_if_node node, graph body, graph otherwise) {
+    rota_node recorded;
+    node.body = body.get();
+    node.otherwise = otherwise.get();
+    check(rota_record_if(get(), &node, &recorded));
+    (void)body.release();
+    (void)otherwise.release();
+    return recorded;
+}
+inline rota_node recorder::if_(rota_if_node node, graph body) {
+    return if_(node, std::move(body), graph(static_cast<rota_graph *>(nullptr)));
+}
+inline rota_node recorder::while_(rota_while_node node, graph body) {
+    rota_node recorded;
+    node.body = body.get();
+    check(rota_record_while(get(), &node, &recorded));
+    (void)body.release();
+    return recorded;
+}
+inline rota_node recorder::for_(rota_for_node node, graph body) {
+    rota_node recorded;
+    node.body = body.get();
+    check(rota_record_for(get(), &node, &recorded));
+    (void)body.release();
+    return recorded;
+}
+inline rota_node recorder::switch_(rota_switch_node node, std::vector<graph> bodies) {
+    rota_node recorded;
+    std::vector<rota_graph *> objects;
+    for (const graph &body : bodies) objects.push_back(body.get());
+    node.bodies = objects.data();
+    node.body_count = static_cast<std::uint32_t>(objects.size());
+    check(rota_record_switch(get(), &node, &recorded));
+    for (graph &body : bodies) (void)body.release();
+    return recorded;
+}
 
 /* Its destructor closes it, and waits up to 30 s for what is in flight; close() takes another time, and
  * throws what closing says. */

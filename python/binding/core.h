@@ -81,7 +81,7 @@ struct DeviceCore : std::enable_shared_from_this<DeviceCore> {
     rota_runtime *runtime = nullptr;
     std::string id;
     std::string captures; /* a folder, of the runtime's option compiled_user */
-    int ordinal = -1; /* of a CUDA device, as its driver and DLPack have it */
+    int ordinal = -1;     /* of a CUDA device, as its driver and DLPack have it */
     uint64_t timeout_ns = 0;
     std::atomic<bool> closing{false};
     std::atomic<bool> closed{false};
@@ -164,6 +164,8 @@ struct GraphCore : std::enable_shared_from_this<GraphCore> {
     std::shared_ptr<DeviceCore> device;
     std::vector<Arg> args;
     std::shared_ptr<std::vector<nb::object>> anchors = std::make_shared<std::vector<nb::object>>();
+    std::shared_ptr<GraphCore> outer; /* of a body of a node that decides: the graph around it */
+    std::deque<std::string> names;    /* of such nodes, as long as plans need them */
     bool ended = false;
     uint32_t lane = 0; /* of all nodes; known once the recording has ended */
 
@@ -196,12 +198,18 @@ struct Tensor {
 
 /* The graph of a `with` block of this thread, or none. */
 Graph current_graph();
+/* This graph, or the body that this thread is in, where that is one of it. */
+Graph innermost_graph(const Graph &graph);
+void enter_graph(const Graph &graph);
+void leave_graph(const Graph &graph);
 
-/* Recording of one op: into the graph of its operands, else that of the `with` block. */
+/* Recording of one op: into the graph of its operands, else that of the `with` block; in a block of that graph into
+ * the body that the block is. */
 class Recording {
   public:
     explicit Recording(std::initializer_list<const Tensor *> operands, const char *what);
-    Recording(const Graph &graph, const Tensor *operand);
+    Recording(const Graph &graph, const Tensor *operand,
+              bool within = false); /* within: the innermost body */
     rota_tape *tape() const { return graph_->tape; }
     GraphCore &core() const { return *graph_; }
     Tensor made(const rota_tensor &tensor) const { return Tensor(tensor, graph_, nullptr); }
@@ -261,6 +269,8 @@ void wait_for(DeviceCore &device, rota_ticket ticket, uint64_t timeout_ns);
 void bind_device(nb::module_ &m);
 void bind_tensor(nb::module_ &m);
 void bind_graph(nb::module_ &m);
+void bind_blocks(nb::module_ &m);
+void bind_deciding(nb::class_<GraphCore> &graph);
 void bind_plan(nb::module_ &m);
 void bind_ticket(nb::module_ &m);
 void bind_kernel(nb::module_ &m);

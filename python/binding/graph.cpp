@@ -21,12 +21,28 @@ Graph current_graph() {
     return entered ? entered->back() : nullptr;
 }
 
-static void enter(const Graph &graph) {
+Graph innermost_graph(const Graph &graph) {
+    const Graph current = current_graph();
+    for (const GraphCore *around = current.get(); around; around = around->outer.get())
+        if (around == graph.get()) return current;
+    return graph;
+}
+
+/* Nothing is recorded after the end of a recording. */
+static void require_open(const GraphCore &graph) {
+    if (!graph.ended) return;
+    fail(ROTA_WRONG_STATE,
+         "graph '" + graph.name +
+             (graph.outer ? "': its block has ended, and what is its own is known in it alone"
+                          : "' is compiled: nothing more can be recorded"));
+}
+
+void enter_graph(const Graph &graph) {
     if (!entered) entered = new std::vector<Graph>;
     entered->push_back(graph);
 }
 
-static void leave(const Graph &graph) {
+void leave_graph(const Graph &graph) {
     if (current_graph() != graph)
         fail(ROTA_WRONG_STATE,
              "graph '" + graph->name + "': its `with` block ends where it is not the innermost one");
@@ -43,17 +59,17 @@ Recording::Recording(std::initializer_list<const Tensor *> operands, const char 
     if (!graph_)
         fail(ROTA_WRONG_STATE,
              std::string(what) + ": no graph to record into; call it inside of `with rota.graph():`");
+    graph_ = innermost_graph(graph_);
     lock_.emplace(graph_->mutex);
     for (const Tensor *operand : operands) uses(operand);
-    if (graph_->ended)
-        fail(ROTA_WRONG_STATE, "graph '" + graph_->name + "' is compiled: nothing more can be recorded");
+    require_open(*graph_);
 }
 
-Recording::Recording(const Graph &graph, const Tensor *operand) : graph_(graph) {
+Recording::Recording(const Graph &graph, const Tensor *operand, bool within)
+    : graph_(within ? innermost_graph(graph) : graph) {
     lock_.emplace(graph_->mutex);
     uses(operand);
-    if (graph_->ended)
-        fail(ROTA_WRONG_STATE, "graph '" + graph_->name + "' is compiled: nothing more can be recorded");
+    require_open(*graph_);
 }
 
 void Recording::uses(const Tensor *operand) {
@@ -113,6 +129,8 @@ static Slot add_slot(const Graph &core, const std::string &name, const std::stri
         fail(ROTA_INVALID_ARGUMENT, "slot '" + name + "': a number is f32, u32 or u64, not '" + dtype + "'");
     if (counts && slot.type != ROTA_VALUE_U32)
         fail(ROTA_INVALID_ARGUMENT, "slot '" + name + "': what counts is u32");
+    if (core->outer)
+        fail(ROTA_WRONG_STATE, "slot '" + name + "': numbers are given to the graph, not to a block of it");
     Recording recording(core, nullptr);
     if (core->find(name))
         fail(ROTA_ALREADY_EXISTS, "graph '" + core->name + "' has an argument '" + name + "' already");
@@ -127,6 +145,9 @@ static Slot add_slot(const Graph &core, const std::string &name, const std::stri
 static Tensor add_buffer(const Graph &core, ArgKind kind, rota_buffer_kind buffer, const std::string &name,
                          const std::vector<uint64_t> &shape, rota_dtype dtype, bool copy) {
     Recording recording(core, nullptr);
+    if (innermost_graph(core) != core || core->outer)
+        fail(ROTA_WRONG_STATE, "graph '" + core->name + "', argument '" + name +
+                                   "': inputs, outputs and buffers are given outside of blocks that decide");
     Arg &arg = add_arg(*core, kind, name);
     const rota_status status =
         rota_tape_tensor(core->tape, buffer, name.c_str(), dtype, static_cast<uint32_t>(shape.size()),
@@ -168,7 +189,7 @@ static std::vector<Tensor> backward(const Graph &core, nb::handle loss, const st
     if (grads && grads->size() != params.size())
         fail(ROTA_INVALID_ARGUMENT, "backward: " + std::to_string(params.size()) + " params, " +
                                         std::to_string(grads->size()) + " grads");
-    Recording recording(core, nullptr);
+    Recording recording(core, nullptr, true);
     std::vector<rota_tensor> of, wanted, made(params.size());
     for (const Tensor *one : losses) of.push_back(one->t);
     for (size_t i = 0; i < params.size(); i++) {
@@ -179,7 +200,7 @@ static std::vector<Tensor> backward(const Graph &core, nb::handle loss, const st
     rota_backward_options options = ROTA_BACKWARD_OPTIONS();
     options.accumulate = accumulate;
     options.keep = keep;
-    check(rota_backward_losses(core->tape, of.data(), static_cast<uint32_t>(of.size()), wanted.data(),
+    check(rota_backward_losses(recording.tape(), of.data(), static_cast<uint32_t>(of.size()), wanted.data(),
                                static_cast<uint32_t>(wanted.size()), made.data(), &options));
     std::vector<Tensor> results;
     results.reserve(params.size());
@@ -189,13 +210,13 @@ static std::vector<Tensor> backward(const Graph &core, nb::handle loss, const st
 }
 
 static void name_nodes(const Graph &core, const std::optional<std::string> &name) {
-    Recording recording(core, nullptr);
-    check(rota_tape_name(core->tape, name ? name->c_str() : nullptr));
+    Recording recording(core, nullptr, true);
+    check(rota_tape_name(recording.tape(), name ? name->c_str() : nullptr));
 }
 
 static void remember(const Graph &core, bool on) {
-    Recording recording(core, nullptr);
-    rota_tape_remember(core->tape, on);
+    Recording recording(core, nullptr, true);
+    rota_tape_remember(recording.tape(), on);
 }
 
 static std::string graph_text(const Graph &core) {
@@ -263,14 +284,16 @@ void bind_graph(nb::module_ &m) {
             nb::sig("def device(self) -> Device | None"))
         .def("__enter__",
              [](const Graph &core) {
-                 enter(core);
+                 enter_graph(core);
                  return core;
              })
         .def(
-            "__exit__", [](const Graph &core, nb::args) { leave(core); },
+            "__exit__", [](const Graph &core, nb::args) { leave_graph(core); },
             nb::sig("def __exit__(self, *args: object) -> None"))
         .def("__repr__", &graph_text);
     bind_arguments(graph);
+    bind_blocks(m);
+    bind_deciding(graph);
     m.def("graph", &make_graph, "device"_a = nb::none(), nb::kw_only(), "name"_a = "graph",
           "gradients"_a = true, "allow_reassociation"_a = false, "memory_limit"_a = 0,
           nb::sig("def graph(device: Device | None = None, *, name: str = 'graph', gradients: bool = "

@@ -69,10 +69,10 @@ static void require_contiguous(const Tensor *tensor, const char *what) {
 static void record_host(const Graph &core, nb::object function, const std::vector<Tensor *> &reads,
                         const std::vector<Tensor *> &writes, const std::optional<std::string> &name) {
     if (!nb::hasattr(function, "__call__")) fail(ROTA_INVALID_ARGUMENT, "host: a function is expected");
-    Recording recording(core, nullptr);
+    Recording recording(core, nullptr, true);
     auto *host = new HostFunction{function, name ? *name : "host", {}, {}};
     /* Graph, plans and submissions in flight hold it by the graph's anchors. */
-    core->anchors->push_back(
+    recording.core().anchors->push_back(
         nb::capsule(host, [](void *made) noexcept { delete static_cast<HostFunction *>(made); }));
     std::vector<rota_access> accesses;
     for (size_t i = 0; i < reads.size() + writes.size(); i++) {
@@ -90,16 +90,16 @@ static void record_host(const Graph &core, nb::object function, const std::vecto
     node.name = host->name.c_str();
     node.accesses = accesses.data();
     node.access_count = static_cast<uint32_t>(accesses.size());
-    check(rota_record_host(core->recorder, &node, nullptr));
+    check(rota_record_host(recording.core().recorder, &node, nullptr));
 }
 
 static Tensor transient(const Graph &core, nb::handle shape, const std::string &dtype,
                         const std::optional<std::string> &name) {
-    Recording recording(core, nullptr);
+    Recording recording(core, nullptr, true);
     const std::vector<uint64_t> extents_ = shape_of(shape);
     rota_tensor made;
-    check(rota_tape_tensor(core->tape, ROTA_BUFFER_TRANSIENT, name ? name->c_str() : nullptr, dtype_of(dtype),
-                           static_cast<uint32_t>(extents_.size()), extents_.data(), &made));
+    check(rota_tape_tensor(recording.tape(), ROTA_BUFFER_TRANSIENT, name ? name->c_str() : nullptr,
+                           dtype_of(dtype), static_cast<uint32_t>(extents_.size()), extents_.data(), &made));
     return recording.made(made);
 }
 
@@ -192,7 +192,7 @@ static void record_kernel(const Graph &core, const Kernel &kernel, const std::ve
                                         " operands and " + std::to_string(data.bindables.size()) +
                                         " parameters, not " + std::to_string(operands.size()) + " and " +
                                         std::to_string(params.size()));
-    Recording recording(core, nullptr);
+    Recording recording(core, nullptr, true);
     std::vector<rota_access> accesses;
     for (size_t i = 0; i < operands.size(); i++) {
         recording.uses(operands[i]);
@@ -219,7 +219,7 @@ static void record_kernel(const Graph &core, const Kernel &kernel, const std::ve
     node.bindings = bindings;
     node.binding_count = count;
     for (size_t i = 0; i < groups.size() && i < 3; i++) node.groups[i] = groups[i];
-    check(rota_record_kernel(core->recorder, &node, nullptr));
+    check(rota_record_kernel(recording.core().recorder, &node, nullptr));
 }
 
 void bind_kernel(nb::module_ &m) {

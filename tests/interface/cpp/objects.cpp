@@ -146,6 +146,57 @@ static void direct(rota::runtime &runtime, rota::device device) {
     EXPECT(thrown([&] { plan.submit(options); }).status() == ROTA_INVALID_ARGUMENT);
 }
 
+// A body of w *= factor, with a lane that has ended.
+static rota::graph scaling(const rota::graph &graph, const rota_tensor &w, double factor) {
+    rota::graph body = graph.body("scaling");
+    rota::recorder lane = body.recorder();
+    rota::tape tape(lane);
+    tape.into(rota_op_scale_into, w, ROTA_PLAIN(factor), w);
+    return body;
+}
+
+// Nodes that decide take their bodies, or throw and leave nothing.
+static void deciding(rota::runtime &runtime, rota::device device) {
+    const float one[] = {1};
+    const std::uint32_t words[] = {0, 3, 2, 0};
+    rota::buffer w = runtime.buffer("w", one, device), counts = runtime.buffer("counts", words, device);
+    const rota_tensor x = w.tensor(ROTA_F32, {1});
+    rota::plan plan;
+    {
+        rota::graph graph;
+        rota::recorder lane = graph.recorder();
+        rota_if_node choice = ROTA_IF_NODE();
+        choice.condition = counts.get();
+        lane.if_(choice, scaling(graph, x, 100));
+        lane.if_(choice, scaling(graph, x, 100), scaling(graph, x, 2));
+        rota_for_node loop = ROTA_FOR_NODE();
+        loop.count = counts.get();
+        loop.count_offset_bytes = 4;
+        EXPECT(thrown([&] { lane.for_(loop, scaling(graph, x, 3)); }).status() == ROTA_INVALID_ARGUMENT);
+        loop.iterations_max = 3;
+        lane.for_(loop, scaling(graph, x, 3));
+        rota_switch_node chosen = ROTA_SWITCH_NODE();
+        chosen.condition = counts.get();
+        chosen.condition_offset_bytes = 8;
+        std::vector<rota::graph> bodies;
+        bodies.push_back(scaling(graph, x, 100));
+        bodies.emplace_back(nullptr);
+        bodies.push_back(scaling(graph, x, 5));
+        lane.switch_(chosen, std::move(bodies));
+        rota_while_node never = ROTA_WHILE_NODE();
+        never.condition = counts.get();
+        never.condition_offset_bytes = 12;
+        never.iterations_max = 1;
+        EXPECT(lane.while_(never, scaling(graph, x, 100)).index == 4);
+        lane = rota::recorder();
+        plan = runtime.compile(graph, device);
+    }
+    plan.submit().wait();
+    std::array<float, 1> got{};
+    w.read(got);
+    EXPECT(got[0] == 2 * 27 * 5);
+}
+
 int main() {
     ranges();
     rota::runtime empty{nullptr}, runtime;
@@ -155,6 +206,7 @@ int main() {
     errors(runtime);
     work(runtime, device);
     direct(runtime, device);
+    deciding(runtime, device);
     // What was released is freed by a thread of the runtime's.
     const std::uint64_t deadline = rota_deadline_after(UINT64_C(20000000000));
     while (runtime.stats().plans + runtime.stats().buffers && rota_clock_ns() < deadline)
