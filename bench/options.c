@@ -240,6 +240,16 @@ bool options_given(const option_table *table, int argc, char **argv, const char 
     return false;
 }
 
+int options_before_rest(const option_table *table, int argc, char **argv) {
+    int a = 0;
+    while (a < argc && argv[a][0] == '-' && argv[a][1]) {
+        if (strcmp(argv[a], "--") == 0) return a + 1;
+        /* --print has a value, too, though it is no row. */
+        a = strcmp(argv[a], "--print") == 0 ? a + 2 : step_over(table, argc, argv, a);
+    }
+    return a < argc ? a : argc;
+}
+
 /* --help, --version and --print, which every program has. OPTIONS_OK: none of them is there. */
 static option_result print_asked(const option_table *table, int argc, char **argv) {
     for (int a = 0; a < argc; a = step_over(table, argc, argv, a)) {

@@ -84,6 +84,10 @@ option_result options_parse(const option_table *table, int argc, char **argv);
 /* Whether an option of this name is among the arguments, which were parsed. */
 bool options_given(const option_table *table, int argc, char **argv, const char *name);
 
+/* How many arguments there are up to the first that is neither an option nor an option's value, without it: of a
+ * program that takes another one's command line behind its own options. "--" ends the options, and is counted. */
+int options_before_rest(const option_table *table, int argc, char **argv);
+
 /* Prints "PROGRAM: ", the sentence, and how to get help, in one line to stderr; returns OPTIONS_BAD. */
 option_result options_bad(const option_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -42,8 +42,8 @@ and kernels of one's own need.")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME rota-tools)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_TOOLS_DESCRIPTION "GPU work from a task graph: programs
-${about}This package has rota-bench, which shows and measures devices, and two
-trainers, of language models and of forecasts.")
+${about}This package has rota-bench, which shows and measures devices, rota-run,
+which starts ranks, and two trainers, of language models and of forecasts.")
 
 set(CPACK_DEBIAN_PYTHON_PACKAGE_NAME python3-rota)
 set(CPACK_DEBIAN_PYTHON_PACKAGE_SECTION python)

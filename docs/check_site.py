@@ -58,7 +58,7 @@ def judge_commands(root, site):
             seen += 1
             faults += [f"docs/tasks.md: {line}: there is no {option}" for option in options
                        if not re.search(rf"{option}(?![\w-])", said)]
-            if not line.startswith(("rota-bench ", "train_gpt ", "train_patchtst ")):
+            if not line.startswith(("rota-bench ", "rota-run ", "train_gpt ", "train_patchtst ")):
                 faults.append(f"docs/tasks.md: {line} calls none of the programs")
     return faults + ([] if seen else ["docs/tasks.md has no commands"])
 

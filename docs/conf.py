@@ -58,6 +58,7 @@ def programs():
 
     yield "train_gpt", said(build / "examples/train_gpt")
     yield "train_patchtst", said(build / "examples/train_patchtst")
+    yield "rota-run", said(build / "bench/rota-run")
     listed = said(bench)
     yield "rota-bench", listed
     for name in re.findall(r"^  ([a-z]+) +\S", listed.split("Commands", 1)[1].split("\n\n")[0], re.M):
