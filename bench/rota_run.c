@@ -71,39 +71,39 @@ static void note_event(run *r, const char *what, unsigned rank, int number, int 
     if (!r->fault.known && (now.killed || number)) r->fault = now;
 }
 
-/* The next word at *at, which then stands behind the blank after it; "": there is none, or it is longer. */
-static void take_word(const char **at, char *out_word, size_t capacity) {
-    const size_t length = strcspn(*at, " \n");
-    snprintf(out_word, capacity, "%.*s", length < capacity ? (int)length : 0, *at);
-    *at += length;
-    *at += **at == ' ';
+/* The next word at *cursor, which then stands behind the blank after it; "": there is none, or it is longer. */
+static void take_word(const char **cursor, char *out_word, size_t capacity) {
+    const size_t length = strcspn(*cursor, " \n");
+    snprintf(out_word, capacity, "%.*s", length < capacity ? (int)length : 0, *cursor);
+    *cursor += length;
+    *cursor += **cursor == ' ';
 }
 
-static unsigned take_number(const char **at) {
+static unsigned take_number(const char **cursor) {
     char word[16];
-    take_word(at, word, sizeof word);
+    take_word(cursor, word, sizeof word);
     return (unsigned)strtoul(word, NULL, 10);
 }
 
 /* A line of standard error, of a rank or of mpirun's own. */
 static void take_error_line(run *r, const char *line, size_t size) {
     char what[16], host[65];
-    const size_t mark = sizeof RANK_MARK - 1, token = strlen(r->token);
-    const bool is_ours = size > mark + token && memcmp(line, RANK_MARK, mark) == 0 &&
-                         memcmp(line + mark, r->token, token) == 0 && line[mark + token] == ' ';
+    const size_t mark_size = sizeof RANK_MARK - 1, token = strlen(r->token);
+    const bool is_ours = size > mark_size + token && memcmp(line, RANK_MARK, mark_size) == 0 &&
+                         memcmp(line + mark_size, r->token, token) == 0 && line[mark_size + token] == ' ';
     if (is_ours) {
-        const char *at = line + mark + token + 1;
-        take_word(&at, what, sizeof what);
-        const unsigned rank = take_number(&at);
+        const char *cursor = line + mark_size + token + 1;
+        take_word(&cursor, what, sizeof what);
+        const unsigned rank = take_number(&cursor);
         if (strcmp(what, "out") == 0 || strcmp(what, "error") == 0) {
             FILE *to = what[0] == 'o' ? stdout : stderr;
             fprintf(to, "[%u] ", rank);
-            fwrite(at, 1, size - (size_t)(at - line), to);
+            fwrite(cursor, 1, size - (size_t)(cursor - line), to);
             fflush(to);
             return;
         }
-        const int number = (int)take_number(&at), pid = (int)take_number(&at);
-        take_word(&at, host, sizeof host);
+        const int number = (int)take_number(&cursor), pid = (int)take_number(&cursor);
+        take_word(&cursor, host, sizeof host);
         note_event(r, what, rank, number, pid, host);
         return;
     }

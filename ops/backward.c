@@ -9,6 +9,7 @@
 #include "base/sized_copy.h"
 #include "graph/record.h"
 #include "ops/apply.h"
+#include "ops/data_parallel.h"
 #include "ops/record.h"
 #include "ops/remember.h"
 
@@ -243,17 +244,28 @@ static rota_status seed(rota_tape *tape, const rota_tensor *loss) {
 }
 
 static rota_status record(rota_tape *tape, const rota_tensor *losses, uint32_t loss_count,
-                          const rota_tensor *params, uint32_t count, rota_tensor *grads, bool accumulate) {
+                          const rota_tensor *params, uint32_t count, rota_tensor *grads,
+                          const rota_backward_options *options) {
     const uint64_t uses = tape->use_count;
     const char *const name = tape->name;
+    const bool accumulate = options && options->accumulate;
+    rota_buckets *buckets = NULL; /* NULL: of one rank */
     ROTA_TRY(open_parameters(tape, params, count, grads, accumulate));
+    if (options && options->data_parallel)
+        ROTA_TRY(rota_buckets_open(tape, options->data_parallel, params, count, &buckets));
     ROTA_TRY(spread_wanted(tape));
     ROTA_TRY(rota_backward_check_bodies(tape));
     for (uint32_t i = 0; i < loss_count; i++) ROTA_TRY(seed(tape, &losses[i]));
-    for (uint64_t u = uses; u-- > 0;) ROTA_TRY(step_back(tape, tape->uses[u], accumulate));
+    for (uint64_t u = uses; u-- > 0;) {
+        ROTA_TRY(step_back(tape, tape->uses[u], accumulate));
+        if (!buckets) continue;
+        tape->op_name = "backward";
+        ROTA_TRY(rota_buckets_step(buckets, u));
+    }
     tape->name = name;
     tape->op_name = "backward";
-    return close_parameters(tape, params, count);
+    ROTA_TRY(close_parameters(tape, params, count));
+    return buckets ? rota_buckets_close(buckets) : ROTA_OK;
 }
 
 /* The tape as it was before, but for what gradients were recorded. */
@@ -292,7 +304,7 @@ rota_status rota_backward_losses(rota_tape *tape, const rota_tensor *losses, uin
     tape->remember = false; /* ops that gradients are made of */
     tape->op_name = "backward";
     rota_status status =
-        record(tape, losses, loss_count, params, count, grads, options && options->accumulate);
+        record(tape, losses, loss_count, params, count, grads, options);
     tape->name = name;
     tape->op_name = op_name;
     tape->remember = remember;

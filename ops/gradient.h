@@ -21,6 +21,9 @@ struct rota_gradient_region {
     rota_tensor memory;        /* its first byte mirrors `begin` */
     bool given;                /* a parameter's */
     bool kept;                 /* complete: the op that wrote the parameter has been gone through */
+    uint32_t parameter;        /* of one that is given: which */
+    bool is_used;              /* by an op of those remembered; `first_use` is the first that is */
+    uint64_t first_use;
     rota_byte_range *written;  /* bytes of [begin, end) whose mirror holds something */
     rota_gradient_view *views; /* that were added to; the rest of what is written is 0 */
     uint32_t view_count;

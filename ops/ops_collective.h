@@ -57,6 +57,29 @@ ROTA_API rota_status rota_op_receive(rota_tape *tape, rota_communicator *communi
 ROTA_API rota_status rota_op_receive_into(rota_tape *tape, rota_communicator *communicator, uint32_t from,
                                           rota_tensor y);
 
+/* ---- Training with ranks ---- */
+
+/* Bytes of a bucket where none are said: what makes the cost of a collective that does not grow with its bytes a
+ * small part of it (docs/measurements.md), and few enough that the first is under way early. */
+#define ROTA_BUCKET_BYTES (UINT64_C(4) << 20)
+
+/* Of rota_backward_options.data_parallel: each gradient is all-reduced once, when the last op that adds to it has been
+ * gone through, however often its parameter was used. Those that are finished one after the other go together, as
+ * buckets, in the order in which the backward pass finishes them, which is the same on all ranks that record the same;
+ * what is recorded behind a bucket and does not read its gradients runs beside it. Gradients that lie side by side in
+ * one buffer are reduced where they lie, others of less than 64 KiB in a copy of theirs together. A parameter that the
+ * loss does not depend on takes part, last. All ranks give the same parameters in one order, and gradients that lie
+ * alike: else all fail when they run, as collectives do that differ. */
+struct rota_data_parallel {
+    size_t struct_size;              /* sizeof, by ROTA_DATA_PARALLEL() */
+    rota_communicator *communicator; /* borrowed, as by each collective */
+    /* A bucket is reduced once it has so many, and a gradient of as many is one by itself. 0: ROTA_BUCKET_BYTES. The
+     * first one: 0: a quarter of that. PyTorch's bucket_cap_mb, 25, is for other networks. */
+    uint64_t bucket_bytes, first_bucket_bytes;
+    bool sum; /* of all ranks' gradients, not their mean */
+};
+#define ROTA_DATA_PARALLEL(...) ROTA_SIZED(rota_data_parallel, __VA_ARGS__)
+
 /* Ends when all ranks have come to it. It comes after the collectives before it, and orders nothing else: what is to be
  * over before reads or writes the same bytes, or is put in order by rota_node_after. */
 ROTA_API rota_status rota_op_barrier(rota_tape *tape, rota_communicator *communicator);

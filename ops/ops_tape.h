@@ -64,12 +64,17 @@ ROTA_API rota_value rota_value_constant(double number);
 
 /* ---- Gradients ---- */
 
+typedef struct rota_data_parallel rota_data_parallel; /* ops_collective.h */
+
 typedef struct rota_backward_options {
     size_t struct_size; /* sizeof, by ROTA_BACKWARD_OPTIONS() */
     bool accumulate;    /* add into the gradients that are given instead of overwriting them */
     /* The tape keeps its ops, for the gradients of another loss of theirs. (A classifier's gradient does not
      * take the place of its logits then.) */
     bool keep;
+    /* The gradients become the means of all ranks', reduced as they are finished; NULL: they stay this rank's. Of
+     * several backward passes that accumulate, the last has it. */
+    const rota_data_parallel *data_parallel;
 } rota_backward_options;
 #define ROTA_BACKWARD_OPTIONS(...) ROTA_SIZED(rota_backward_options, __VA_ARGS__)
 

@@ -89,7 +89,7 @@ begin() {
 # await PATTERN FILE [COUNT]: until the file has so many such lines.
 await() {
   for _ in $(seq 400); do
-    [ "$(grep -cE -- "$1" "$2" 2>/dev/null || true)" -ge "${3:-1}" ] && return 0
+    [ -f "$2" ] && [ "$(grep -cE -- "$1" "$2")" -ge "${3:-1}" ] && return 0
     sleep 0.05
   done
   fail "no '$1' in $2: $(cat "$2")"

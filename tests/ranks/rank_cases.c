@@ -5,66 +5,7 @@
 #include <string.h>
 
 #include "tests/kit/nap.h"
-
-/* ---- A graph of one rank ---- */
-
-typedef struct rank_graph {
-    rota_runtime *runtime;
-    rota_communicator *communicator;
-    uint32_t rank, size;
-    rota_device *device;
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_tape *tape;
-    rota_plan *plan;
-} rank_graph;
-
-static void begin(rank_graph *g, rota_runtime *runtime, rota_communicator *communicator, bool gradients) {
-    *g = (rank_graph){.runtime = runtime,
-                      .communicator = communicator,
-                      .rank = rota_communicator_rank(communicator),
-                      .size = rota_communicator_size(communicator)};
-    rank_ok(rota_device_open(runtime, "cpu", &g->device));
-    rank_ok(rota_graph_create(NULL, &g->graph));
-    rank_ok(rota_recorder_open(g->graph, 0, NULL, &g->recorder));
-    const rota_tape_options options = ROTA_TAPE_OPTIONS(.no_gradients = !gradients);
-    rank_ok(rota_tape_create(g->recorder, &options, &g->tape));
-}
-
-static void compile(rank_graph *g) {
-    rota_tape_destroy(g->tape);
-    rota_recorder_close(g->recorder);
-    const rota_compile_options options = ROTA_COMPILE_OPTIONS(.devices = &g->device, .device_count = 1);
-    rank_ok(rota_compile(g->runtime, g->graph, &options, &g->plan));
-}
-
-static rota_status run(rank_graph *g) {
-    rota_ticket ticket;
-    rank_ok(rota_submit(g->plan, NULL, &ticket));
-    return rota_wait(ticket, 0);
-}
-
-static void end(rank_graph *g) {
-    rota_plan_release(g->plan);
-    rota_graph_release(g->graph);
-}
-
-static rota_tensor made(rank_graph *g, rota_dtype dtype, uint64_t count, const void *bytes) {
-    rota_buffer *buffer;
-    rota_tensor tensor;
-    rank_ok(rota_buffer_create_in(g->runtime, "t", count * rota_dtype_bytes(dtype), &buffer));
-    if (bytes) rank_ok(rota_buffer_write(buffer, NULL, 0, bytes, count * rota_dtype_bytes(dtype), NULL));
-    rank_ok(rota_tensor_of(buffer, 0, dtype, ROTA_SHAPE(count), &tensor));
-    return tensor;
-}
-
-static void get(rota_tensor tensor, void *bytes) {
-    rank_ok(rota_buffer_read(tensor.buffer, 0, bytes, rota_buffer_size(tensor.buffer)));
-}
-
-static void drop(rota_tensor tensor) {
-    rota_buffer_release(tensor.buffer);
-}
+#include "tests/ranks/rank_graph.h"
 
 /* Element i of rank r: a number that makes sums round, so that their order shows. */
 static float element(uint32_t r, uint64_t i) {
@@ -508,6 +449,8 @@ const rank_case rank_cases[] = {
     {"send_round", 0, 2, 0, send_round},
     {"dtypes", 0, 1, 0, dtypes},
     {"gradients", 8, 1, 0, gradients},
+    {"data_parallel", 0, 1, 0, rank_data_parallel},
+    {"gradients_elsewhere", 0, 2, 0, rank_gradients_elsewhere},
     {"split", 0, 2, 0, split},
     {"mismatch", 0, 2, 0, mismatch},
     {"mismatch_of_two", 0, 2, 0, mismatch_of_two},

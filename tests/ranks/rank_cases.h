@@ -31,6 +31,10 @@ typedef struct rank_case {
     void (*run)(rota_runtime *runtime, rota_communicator *communicator);
 } rank_case;
 
+/* Of rank_training.c. */
+void rank_data_parallel(rota_runtime *runtime, rota_communicator *communicator);
+void rank_gradients_elsewhere(rota_runtime *runtime, rota_communicator *communicator);
+
 /* Ended by one without name. */
 extern const rank_case rank_cases[];
 

@@ -1,0 +1,262 @@
+/* Gradients of all ranks. A parameter's gradient is finished when the first op that reads it, or that made it, has been
+ * gone through: the backward pass goes from the last to the first. Finished ones are gathered until they are a bucket,
+ * and that is all-reduced: by nodes in place where gradients lie side by side, by one node in a copy for small ones
+ * that don't. */
+#include "ops/data_parallel.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sized_copy.h"
+#include "ops/record.h"
+
+/* A run of fewer bytes costs less to copy, there and back, than a collective of its own costs beside its bytes
+ * (docs/measurements.md). */
+#define ALONE_BYTES (UINT64_C(64) << 10)
+#define NONE UINT32_MAX
+
+/* A gradient, or several that lie side by side. */
+typedef struct run {
+    rota_buffer *root;
+    uint64_t begin, end; /* bytes of it */
+    rota_dtype dtype;
+    uint32_t parameter; /* the first of them */
+    /* The first parameter whose gradient lies in this buffer: the same on all ranks, unlike addresses. */
+    uint32_t home;
+} run;
+
+struct rota_buckets {
+    rota_tape *tape;
+    rota_data_parallel options;
+    uint32_t count; /* parameters */
+    rota_gradient_region **regions;
+    uint32_t *homes;
+    uint32_t *first, *next; /* lists of parameters, by the use that finishes them; NONE ends */
+    uint64_t use_count;
+    run *runs; /* of the bucket so far */
+    uint32_t run_count;
+    uint64_t bytes;
+    uint32_t made;        /* buckets */
+    uint32_t fingerprint; /* of what is in the bucket and where, for the nodes' names, which ranks compare */
+};
+
+static rota_status no_memory(void) {
+    return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+}
+
+/* ---- Which use finishes which ---- */
+
+static void note_use(rota_tape *tape, const rota_tensor *x, uint64_t use) {
+    if (!x->buffer || rota_tensor_is_empty(x)) return;
+    const rota_tape_buffer *entry = rota_tape_lookup(tape, x);
+    const uint64_t begin = rota_tensor_begin(x), end = begin + rota_tensor_extent_bytes(x);
+    for (rota_gradient_region *region = entry ? entry->regions : NULL; region; region = region->next)
+        if (region->given && !region->is_used && begin < region->end && end > region->begin) {
+            region->is_used = true;
+            region->first_use = use;
+        }
+}
+
+static int by_root(const void *a, const void *b) {
+    const run *x = a, *y = b;
+    if (x->root != y->root) return (uintptr_t)x->root < (uintptr_t)y->root ? -1 : 1;
+    return x->home < y->home ? -1 : x->home > y->home;
+}
+
+/* Of each gradient the first parameter that has one in the same buffer. */
+static void find_homes(rota_buckets *b) {
+    uint32_t count = 0, first = 0;
+    for (uint32_t i = 0; i < b->count; i++)
+        if (b->regions[i]) b->runs[count++] = (run){.root = b->regions[i]->memory.buffer, .home = i};
+    qsort(b->runs, count, sizeof *b->runs, by_root);
+    for (uint32_t i = 0; i < count; i++) {
+        if (b->runs[i].root != b->runs[first].root) first = i;
+        b->homes[b->runs[i].home] = b->runs[first].home;
+    }
+}
+
+static rota_gradient_region *region_of(rota_tape *tape, const rota_tensor *param) {
+    const rota_tape_buffer *entry = rota_tape_lookup(tape, param);
+    rota_gradient_region *region = entry ? entry->regions : NULL;
+    while (region && !(region->given && region->begin == rota_tensor_begin(param))) region = region->next;
+    return region;
+}
+
+rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options, const rota_tensor *params,
+                              uint32_t count, rota_buckets **out_buckets) {
+    rota_data_parallel room;
+    *out_buckets = NULL;
+    if (!(options = ROTA_SIZED_IN(rota_data_parallel, options, &room))) return ROTA_INVALID_ARGUMENT;
+    if (!options->communicator)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "backward: data_parallel has no communicator");
+    if (rota_communicator_size(options->communicator) == 1)
+        return ROTA_OK; /* they are what they are to become */
+    rota_buckets *b = rota_arena_calloc(&tape->arena, sizeof *b, 8);
+    if (!b) return no_memory();
+    b->options = *options;
+    if (!b->options.bucket_bytes) b->options.bucket_bytes = ROTA_BUCKET_BYTES;
+    if (!b->options.first_bucket_bytes) b->options.first_bucket_bytes = (b->options.bucket_bytes + 3) / 4;
+    b->tape = tape;
+    b->count = count;
+    b->use_count = tape->use_count;
+    b->regions = rota_arena_calloc(&tape->arena, (count + 1) * sizeof(rota_gradient_region *), 8);
+    b->homes = rota_arena_calloc(&tape->arena, (count + 1) * sizeof *b->homes, 8);
+    b->runs = rota_arena_calloc(&tape->arena, (count + 1) * sizeof *b->runs, 8);
+    b->next = rota_arena_calloc(&tape->arena, (count + 1) * sizeof *b->next, 8);
+    b->first = rota_arena_alloc(&tape->arena, (b->use_count + 1) * sizeof *b->first, 8);
+    if (!b->regions || !b->homes || !b->runs || !b->next || !b->first) return no_memory();
+    for (uint64_t u = 0; u <= b->use_count; u++) b->first[u] = NONE;
+    for (uint64_t u = 0; u < b->use_count; u++) {
+        const rota_op_use *use = &tape->uses[u]->use;
+        for (uint32_t i = 0; i < use->input_count; i++) note_use(tape, &use->inputs[i], u);
+        for (uint32_t i = 0; i < use->output_count; i++) note_use(tape, &use->outputs[i], u);
+    }
+    /* In ascending order of parameters within a use; the last list is of those that none finishes. */
+    for (uint32_t i = count; i-- > 0;) {
+        if (rota_tensor_is_empty(&params[i])) continue;
+        rota_gradient_region *region = region_of(tape, &params[i]);
+        if (!region) return rota_fail(ROTA_INTERNAL, "backward: parameter %u has no region", i);
+        uint32_t *list = &b->first[region->is_used ? region->first_use : b->use_count];
+        b->regions[i] = region;
+        b->next[i] = *list;
+        *list = i;
+    }
+    find_homes(b);
+    *out_buckets = b;
+    return ROTA_OK;
+}
+
+/* ---- A bucket ---- */
+
+static int by_place(const void *a, const void *b) {
+    const run *x = a, *y = b;
+    if (x->dtype != y->dtype) return x->dtype < y->dtype ? -1 : 1;
+    if (x->home != y->home) return x->home < y->home ? -1 : 1;
+    return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+static void add_to_fingerprint(rota_buckets *b, uint64_t value) {
+    for (int i = 0; i < 8; i++)
+        b->fingerprint = (b->fingerprint ^ (uint8_t)(value >> 8 * i)) * 16777619u; /* FNV-1a */
+}
+
+/* Side by side become one. */
+static void join_runs(rota_buckets *b) {
+    uint32_t count = 0;
+    qsort(b->runs, b->run_count, sizeof *b->runs, by_place);
+    b->fingerprint = 2166136261u;
+    for (uint32_t i = 0; i < b->run_count; i++) {
+        const run *r = &b->runs[i];
+        add_to_fingerprint(b, r->parameter);
+        add_to_fingerprint(b, i && b->runs[i - 1].home == r->home ? r->begin - b->runs[i - 1].begin : 0);
+        add_to_fingerprint(b, r->end - r->begin);
+        run *last = count ? &b->runs[count - 1] : NULL;
+        if (last && last->root == r->root && last->dtype == r->dtype && last->end == r->begin)
+            last->end = r->end;
+        else
+            b->runs[count++] = *r;
+    }
+    b->run_count = count;
+}
+
+static rota_status tensor_of(const run *r, rota_tensor *out) {
+    return rota_tensor_of(r->root, r->begin, r->dtype,
+                          ROTA_SHAPE((r->end - r->begin) / rota_dtype_bytes(r->dtype)), out);
+}
+
+static rota_status reduce(rota_buckets *b, const rota_tensor *x) {
+    return rota_op_all_reduce_into(b->tape, b->options.communicator, *x,
+                                   b->options.sum ? ROTA_COLLECTIVE_SUM : ROTA_COLLECTIVE_MEAN, *x);
+}
+
+/* Runs [first, end) of one dtype, in one copy. */
+static rota_status reduce_together(rota_buckets *b, uint32_t first, uint32_t end) {
+    rota_tensor all, x, part;
+    uint64_t elements = 0, offset = 0;
+    if (end - first == 1) {
+        ROTA_TRY(tensor_of(&b->runs[first], &x));
+        return reduce(b, &x);
+    }
+    for (uint32_t i = first; i < end; i++)
+        elements += (b->runs[i].end - b->runs[i].begin) / rota_dtype_bytes(b->runs[i].dtype);
+    ROTA_TRY(rota_tape_temporary(b->tape, "bucket", b->runs[first].dtype, ROTA_SHAPE(elements), &all));
+    for (uint32_t back = 0; back < 2; back++, offset = 0) {
+        for (uint32_t i = first; i < end; i++) {
+            ROTA_TRY(tensor_of(&b->runs[i], &x));
+            ROTA_TRY(rota_tensor_slice(&all, 0, offset, x.shape[0], &part));
+            ROTA_TRY(back ? rota_op_copy_into(b->tape, part, x) : rota_op_copy_into(b->tape, x, part));
+            offset += x.shape[0];
+        }
+        if (!back) ROTA_TRY(reduce(b, &all));
+    }
+    return ROTA_OK;
+}
+
+static rota_status reduce_runs(rota_buckets *b) {
+    rota_tensor x;
+    uint32_t small = 0;
+    for (uint32_t i = 0; i < b->run_count; i++) {
+        const run r = b->runs[i];
+        if (r.end - r.begin < ALONE_BYTES) {
+            b->runs[small++] = r;
+            continue;
+        }
+        ROTA_TRY(tensor_of(&r, &x));
+        ROTA_TRY(reduce(b, &x));
+    }
+    for (uint32_t i = 0, end; i < small; i = end) {
+        end = i + 1;
+        while (end < small && b->runs[end].dtype == b->runs[i].dtype) end++;
+        ROTA_TRY(reduce_together(b, i, end));
+    }
+    return ROTA_OK;
+}
+
+static rota_status send_bucket(rota_buckets *b) {
+    if (!b->run_count) return ROTA_OK;
+    rota_tape *tape = b->tape;
+    const char *const name = tape->name;
+    char text[64];
+    join_runs(b);
+    b->made++;
+    snprintf(text, sizeof text, "gradients, bucket %" PRIu32 " (%08" PRIx32 ")", b->made, b->fingerprint);
+    ROTA_TRY(rota_tape_name(tape, text));
+    const rota_status status = reduce_runs(b);
+    tape->name = name;
+    b->run_count = 0;
+    b->bytes = 0;
+    return status;
+}
+
+/* ---- Parameters that are finished ---- */
+
+static rota_status finish(rota_buckets *b, uint32_t i) {
+    const rota_gradient_region *region = b->regions[i];
+    rota_tensor param = region->memory;
+    const uint64_t size = region->end - region->begin, begin = rota_tensor_begin(&param);
+    b->runs[b->run_count++] = (run){.root = rota_tensor_root(&param),
+                                    .begin = begin,
+                                    .end = begin + size,
+                                    .dtype = param.dtype,
+                                    .parameter = i,
+                                    .home = b->homes[i]};
+    b->bytes += size;
+    return b->bytes >= (b->made ? b->options.bucket_bytes : b->options.first_bucket_bytes) ? send_bucket(b)
+                                                                                           : ROTA_OK;
+}
+
+rota_status rota_buckets_step(rota_buckets *b, uint64_t use) {
+    for (uint32_t i = b->first[use]; i != NONE; i = b->next[i]) {
+        /* What no op added to is 0. */
+        ROTA_TRY(rota_gradient_zero_rest(b->tape, b->regions[i], b->regions[i]->begin, b->regions[i]->end));
+        ROTA_TRY(finish(b, i));
+    }
+    return ROTA_OK;
+}
+
+rota_status rota_buckets_close(rota_buckets *b) {
+    ROTA_TRY(rota_buckets_step(b, b->use_count));
+    return send_bucket(b);
+}
