@@ -1,12 +1,15 @@
 """The bars of correctness that rota.torch is held to, of torch_zoo's models or others, on a CPU or a GPU.
 
 python torch_bars.py [--full] [--device cuda] [--steps 50] [MODEL ...] compares each model with eager PyTorch, without
-TF32: the outputs and gradients of one batch in f32, then the losses of training steps with AdamW, in f32 and with the
-forward pass under autocast to bf16, compiled (backend="rota") and with the whole step captured. Each model has a
-process of its own, so that one that crashes or hangs is a row of the table. What is over its bar is also measured, as
-eager's own is, against eager of more bits (f64; of bf16's losses f32): there it must be no more than twice as far as
-eager, as where a kink or a step that grows small differences says more about the model than about a backend. Exits with
-0 if every figure is within its bar, or so near; with 1 if one is not, or a process failed; with 2 at wrong arguments.
+TF32: the outputs and gradients of one batch in f32, then the losses of training steps with AdamW, a new batch each
+(torch_data.py), in f32 and with the forward pass under autocast to bf16, compiled (backend="rota") and with the whole
+step captured. Below stands how far eager is from itself: run again, and from parameters each of which is a rounding
+away from what it was, which is what the model itself makes of the least difference that there can be.
+
+Each model has a process of its own, so that one that crashes or hangs is a row of the table. What is over its bar is
+also measured, as eager's own is, against eager of more bits (f64; of bf16's losses f32): there it must be no more than
+twice as far as eager, as where a kink says more about the model than about a backend. Exits with 0 if every figure is
+within its bar, or so near; with 1 if one is not, or a process failed; with 2 at wrong arguments.
 """
 
 import argparse
@@ -22,12 +25,13 @@ from typing import Any
 
 import torch
 import torch_zoo as zoo
+from torch import nn
 from torch.nn import functional as F
 
 import rota.torch
 
 # What is measured, in the table's order, and the most that it may be. Outputs and gradients are relative to the largest
-# magnitude of each tensor, losses absolute.
+# magnitude of each tensor, losses in f32 to eager's of the same step, those in bf16 absolute.
 BARS = {
     "forward": zoo.FORWARD_MAX,
     "gradients": zoo.GRADIENTS_MAX,
@@ -36,6 +40,9 @@ BARS = {
     "bf16": 0.02,
     "bf16 captured": 0.02,
 }
+
+# Eager against itself, for the bars' columns of the same dtype.
+FLOORS = {"again": "eager again", "rounding": "a rounding off"}
 
 # Whose kernels the ops of the compiled forward and backward pass ran on (rota.torch.ops).
 OPS = ("rota", "torch", "host")
@@ -57,33 +64,47 @@ class Model:
     def count(self) -> int | None:
         return FULL_COUNTS.get(self.name) if self.full else None
 
-    def make(self, dtype: Any = torch.float32) -> tuple[Any, list[Any]]:
-        """The model of zoo.make, and its batch, of more bits."""
-        model, batch = zoo.make(self.name, self.full, self.device, self.count)
-        batch = [one.to(dtype) if one.is_floating_point() else one for one in batch]
-        return zoo.Loss(model.model, F.cross_entropy).to(dtype), batch
+    def make(self, dtype: Any = torch.float32) -> tuple[Any, zoo.Batches]:
+        """The model of zoo.make, and its batches, of more bits."""
+        model, batches = zoo.make_batches(self.name, self.full, self.device, self.count)
+        return zoo.Loss(model.model, F.cross_entropy).to(dtype), lambda step: [
+            one.to(dtype) if one.is_floating_point() else one for one in batches(step)
+        ]
 
     def values(self, dtype: Any = torch.float32, compiled: bool = False) -> Any:
         """Outputs and gradients."""
         torch._dynamo.reset()
-        model, batch = self.make(dtype)
-        return zoo.values(model, torch.compile(model, backend="rota") if compiled else model, batch)
+        model, batches = self.make(dtype)
+        return zoo.values(model, torch.compile(model, backend="rota") if compiled else model, batches(0))
 
     def losses(self, bf16: bool, kind: str = "eager", dtype: Any = torch.float32) -> list[float]:
         torch._dynamo.reset()
-        model, batch = self.make(dtype)
+        model, batches = self.make(dtype)
+        if kind == "rounding":
+            round_off(model)
         called = torch.compile(model, backend="rota") if kind == "compiled" else model
-        return zoo.losses_of(model, called, batch, self.steps, self.device, bf16, kind == "captured")
+        is_captured = kind == "captured"
+        return zoo.losses_of(self.name, model, called, batches, self.steps, self.device, bf16, is_captured)
 
 
-def apart(a: list[float], b: list[float]) -> float:
-    """The largest distance of two runs' losses; infinite where one is not a number."""
-    return zoo.worst(abs(one - other) for one, other in zip(a, b, strict=True))
+def round_off(model: nn.Module) -> None:
+    """Moves each element of a model's parameters to the next number, or the one before."""
+    drawn = torch.Generator().manual_seed(3)
+    for parameter in model.parameters():
+        ways = torch.randint(2, parameter.shape, generator=drawn).to(parameter.device)
+        towards = torch.where(ways == 0, -torch.inf, torch.inf).to(parameter.dtype)
+        parameter.data = torch.nextafter(parameter.data, towards)
+
+
+def apart(a: list[float], b: list[float], relative: bool = False) -> float:
+    """The largest distance of two runs' losses, relative to the second's if asked for; infinite where one is not a
+    number."""
+    return zoo.worst(abs(one - other) / (abs(other) if relative else 1) for one, other in zip(a, b, strict=True))
 
 
 def measure(model: Model) -> Iterator[dict[str, Any]]:
     """Whose kernels ran, then a row for each of BARS: how far rota is from eager, and, if that is over the bar, both
-    from what is exact."""
+    from what is exact; and one for each of FLOORS and each dtype."""
     rota.torch.reset_ops()
     got = model.values(compiled=True)
     yield {"what": "ops", **{whose: sum(counts.values()) for whose, counts in rota.torch.ops().items()}}
@@ -104,12 +125,14 @@ def measure(model: Model) -> Iterator[dict[str, Any]]:
         eager, reference = model.losses(bf16), None
         for kind, what in (("compiled", dtype), ("captured", f"{dtype} captured")):
             losses = model.losses(bf16, kind)
-            distance = apart(losses, eager)
+            distance = apart(losses, eager, not bf16)
             row = {"what": what, "off": distance, "first": losses[0], "last": losses[-1]}
             if not distance <= BARS[what]:
                 reference = reference or model.losses(False, dtype=torch.float32 if bf16 else torch.float64)
-                row |= {"exact": apart(losses, reference), "eager": apart(eager, reference)}
+                row |= {"exact": apart(losses, reference, not bf16), "eager": apart(eager, reference, not bf16)}
             yield row
+        for kind in FLOORS:
+            yield {"what": f"{dtype} {kind}", "off": apart(model.losses(bf16, kind), eager, not bf16)}
 
 
 def is_near(row: dict[str, Any]) -> bool:
@@ -163,11 +186,16 @@ def show(name: str, rows: list[dict[str, Any]], why: str, seconds: float) -> boo
             )
     ops = figures.get("ops", {})
     print(
-        f"{name:<12}"
+        f"{name:<18}"
         + "".join(f"{cell:>15}" for cell in cells)
         + "".join(f"{ops.get(whose, '-'):>8}" for whose in OPS)
         + f"{seconds:>8.0f}"
     )
+    for kind, text in FLOORS.items():
+        floor = [figures.get(f"{what} {kind}") for what in BARS]
+        if any(floor):
+            line = "".join(f"{row['off']:>15.1e}" if row else f"{'':>15}" for row in floor)
+            print(f"{'  ' + text:<18}{line}".rstrip())
     for note in [*notes, *(["    FAILED: " + why.replace("\n", "\n    ")] if why else [])]:
         print(note)
     sys.stdout.flush()
@@ -197,8 +225,8 @@ def main() -> int:
         return 0
     what = torch.cuda.get_device_name() if given.device == "cuda" else f"{os.cpu_count()} cores"
     print(f"PyTorch {torch.__version__}, {what}, {'full' if given.full else 'small'} sizes, {given.steps} steps")
-    print(f"{'':<12}" + "".join(f"{bar:>15}" for bar in BARS) + "".join(f"{whose:>8}" for whose in [*OPS, "s"]))
-    print(f"{'at most':<12}" + "".join(f"{most:>15.0e}" for most in BARS.values()))
+    print(f"{'':<18}" + "".join(f"{bar:>15}" for bar in BARS) + "".join(f"{whose:>8}" for whose in [*OPS, "s"]))
+    print(f"{'at most':<18}" + "".join(f"{most:>15.0e}" for most in BARS.values()))
     jobs = given.jobs or (len(models) if given.device == "cuda" else 1)
     is_right, met, over = True, 0, 0
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:

@@ -4,7 +4,8 @@ Run as a program, it compares them all, and says which ops ran on whose kernels 
 python torch_zoo.py [--full] [--time] [--device cuda] [MODEL ...]. It exits with 1 where one is farther from eager than
 it may be, which is twice as far from what f64 gives as eager itself is, where that is more. A model of somebody else's
 is FILE.py:FUNCTION or MODULE:FUNCTION, a function of whether it is to be in its own size and of how many a batch is to
-have, or None, as those in MODELS are: it gives a module and a batch, of which the last is the classes.
+have, or None, as those in MODELS are: it gives a module and a batch, of which the last is the classes, or a function
+that gives the batch of each step by its number.
 """
 
 import argparse
@@ -15,10 +16,12 @@ import pstats
 import sys
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch_data as data
 from torch import nn
 from torch.nn import functional as F
 
@@ -209,44 +212,43 @@ class LSTM(nn.Module):
         return self.out(torch.stack(states, 1))
 
 
-def tokens(words: int, *shape: int) -> Any:
-    return torch.randint(words, shape)
+# AdamW's. Batch norm of few images makes a tenth of a rounding within ten steps by 1e-3.
+LEARNING_RATE, LEARNING_RATES = 1e-3, {"resnet18": 1e-4}
+
+# What a model is trained on: the batch of each step, by its number; or one for all, in somebody else's models.
+Batches = Callable[[int], list[Any]]
 
 
 def gpt2(full: bool, count: int | None) -> Any:
-    if full:
-        shape = (count or 1, 1024 if count else 256)
-        return GPT(50257, shape[1], 768, 12, 12), [tokens(50257, *shape), tokens(50257, *shape)]
-    return GPT(101, 24, 32, 4, 2), [tokens(101, count or 2, 24), tokens(101, count or 2, 24)]
+    words, length = (50257, 1024 if count else 256) if full else (101, 24)
+    model = GPT(words, length, 768, 12, 12) if full else GPT(words, length, 32, 4, 2)
+    return model, partial(data.language, words, count or (1 if full else 2), length)
 
 
 def resnet18(full: bool, count: int | None) -> Any:
     width, size, count = (64, 224, count or 8) if full else (8, 64, count or 4)
-    return resnet(width, 10), [torch.randn(count, 3, size, size), tokens(10, count)]
+    return resnet(width, 10), partial(data.gratings, 10, count, size)
 
 
 def vit(full: bool, count: int | None) -> Any:
-    count = count or 4
-    if full:
-        return ViT(224, 16, 384, 6, 12, 10), [torch.randn(count, 3, 224, 224), tokens(10, count)]
-    return ViT(32, 8, 32, 4, 2, 10), [torch.randn(count, 3, 32, 32), tokens(10, count)]
+    model, size = (ViT(224, 16, 384, 6, 12, 10), 224) if full else (ViT(32, 8, 32, 4, 2, 10), 32)
+    return model, partial(data.gratings, 10, count or 4, size)
 
 
 def lstm(full: bool, count: int | None) -> Any:
     width, length, count = (256, 64, count or 16) if full else (24, 8, count or 3)
-    return LSTM(65, width), [tokens(65, count, length), tokens(65, count, length)]
+    return LSTM(65, width), partial(data.language, 65, count, length)
 
 
 def unet(full: bool, count: int | None) -> Any:
     width, size, count, levels = (32, 128, count or 2, 4) if full else (8, 32, count or 2, 2)
-    return UNet(width, levels, 3), [torch.randn(count, 3, size, size), tokens(3, count, size * size)]
+    return UNet(width, levels, 3), partial(data.discs, 3, count, size)
 
 
 def translator(full: bool, count: int | None) -> Any:
     width, layers, length, words = (512, 6, 64, 8000) if full else (32, 2, 12, 97)
     heads, count = 8 if full else 4, count or 2
-    given = [tokens(words, count, length), tokens(words, count, length), tokens(words, count, length)]
-    return Translator(words, width, heads, layers), given
+    return Translator(words, width, heads, layers), partial(data.translation, words, count, length)
 
 
 MODELS: dict[str, Callable[[bool, int | None], Any]] = {
@@ -282,9 +284,19 @@ def make(
     name: str, full: bool = False, device: str = "cpu", count: int | None = None
 ) -> tuple[nn.Module, list[Any]]:
     """A model with its loss, and a batch, of so many or of the usual size; the same each time, on each device."""
+    model, batches = make_batches(name, full, device, count)
+    return model, batches(0)
+
+
+def make_batches(
+    name: str, full: bool = False, device: str = "cpu", count: int | None = None
+) -> tuple[nn.Module, Batches]:
+    """The same, with the batches of all steps."""
     torch.manual_seed(7)
-    model, batch = model_of(name)(full, count)
-    return Loss(model, F.cross_entropy).to(device), [one.to(device) for one in batch]
+    model, given = model_of(name)(full, count)
+    return Loss(model, F.cross_entropy).to(device), lambda step: [
+        one.to(device) for one in (given(step) if callable(given) else given)
+    ]
 
 
 def off(a: Any, b: Any) -> float:
@@ -356,16 +368,23 @@ def train(
     count: int | None = None,
 ) -> list[float]:
     """The losses of some steps, with the forward pass under autocast to bf16 or not."""
-    model, batch = make(name, full, device, count)
+    model, batches = make_batches(name, full, device, count)
     called = model if backend is None else torch.compile(model, backend=backend)
-    return losses_of(model, called, batch, steps, device, bf16)
+    return losses_of(name, model, called, batches, steps, device, bf16)
 
 
 def losses_of(
-    model: nn.Module, called: Any, batch: list[Any], steps: int, device: str, bf16: bool = False, captured: bool = False
+    name: str,
+    model: nn.Module,
+    called: Any,
+    batches: Batches,
+    steps: int,
+    device: str,
+    bf16: bool = False,
+    captured: bool = False,
 ) -> list[float]:
     """The losses of some steps of a model, which is called as it is or compiled, or whose whole step is captured."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATES.get(name, LEARNING_RATE))
 
     def step(*batch: Any) -> Any:
         optimizer.zero_grad()
@@ -377,7 +396,7 @@ def losses_of(
         return loss
 
     run = rota.torch.capture(step) if captured else step
-    losses = [float(run(*batch).detach()) for _ in range(steps)]
+    losses = [float(run(*batches(i)).detach()) for i in range(steps)]
     if isinstance(run, rota.torch.Captured) and any(plan is None for plan, _ in run.plans.values()):
         raise RuntimeError("the step is no plan: it ran eagerly")
     return losses
