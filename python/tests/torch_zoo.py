@@ -367,10 +367,11 @@ def train(
     device: str = "cpu",
     count: int | None = None,
 ) -> list[float]:
-    """The losses of some steps, with the forward pass under autocast to bf16 or not."""
-    model, batches = make_batches(name, full, device, count)
+    """The losses of some steps with one batch, so that they go down, with the forward pass under autocast to bf16 or
+    not."""
+    model, batch = make(name, full, device, count)
     called = model if backend is None else torch.compile(model, backend=backend)
-    return losses_of(name, model, called, batches, steps, device, bf16)
+    return losses_of(name, model, called, lambda _: batch, steps, device, bf16)
 
 
 def losses_of(

@@ -11,9 +11,36 @@ typedef struct boundary {
     uint32_t flags;
 } boundary;
 
-static int compare_boundaries(const void *left, const void *right) {
-    const boundary *a = left, *b = right;
-    return a->offset < b->offset ? -1 : a->offset > b->offset;
+/* One past the last of those from `begin` on that are in order already. */
+static uint64_t run_end(const boundary *list, uint64_t begin, uint64_t count) {
+    uint64_t end = begin + 1;
+    while (end < count && list[end - 1].offset <= list[end].offset) end++;
+    return end;
+}
+
+/* Two neighbouring runs of `from`, the second of which may be empty, as one in `to`. */
+static void merge_runs(const boundary *from, uint64_t begin, uint64_t middle, uint64_t end, boundary *to) {
+    uint64_t i = begin, k = middle;
+    for (uint64_t o = begin; o < end; o++)
+        to[o] = k == end || (i < middle && from[i].offset <= from[k].offset) ? from[i++] : from[k++];
+}
+
+/* In order of their offsets, in `list` or in `spare`, whichever it returns. Notes come mostly in order, as a buffer's
+ * pieces are recorded one after the other: so by merging the runs there are (Knuth, The Art of Computer Programming 3,
+ * 5.2.4, natural merge). */
+static boundary *sort_boundaries(boundary *list, boundary *spare, uint64_t count) {
+    while (run_end(list, 0, count) < count) {
+        for (uint64_t begin = 0; begin < count;) {
+            const uint64_t middle = run_end(list, begin, count),
+                           end = middle < count ? run_end(list, middle, count) : count;
+            merge_runs(list, begin, middle, end, spare);
+            begin = end;
+        }
+        boundary *swap = list;
+        list = spare;
+        spare = swap;
+    }
+    return list;
 }
 
 typedef struct external_entry {
@@ -43,14 +70,17 @@ static bool merge_notes(rota_vector *out, rota_vector *scratch, uint32_t segment
     }
     if (same) return emit_external(out, segment, first->buffer, first->low, first->high, flags);
     scratch->count = 0;
-    if (!rota_vector_reserve(scratch, sizeof(boundary), (uint64_t)count * 2)) return false;
+    if (!rota_vector_reserve(scratch, sizeof(boundary), (uint64_t)count * 4)) return false;
     boundary *list = scratch->data;
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count;) {
         const rota_external_note *note = &notes[order[i]];
-        list[scratch->count++] = (boundary){note->low, 1, note->flags};
-        list[scratch->count++] = (boundary){note->high, -1, note->flags};
+        flags = note->flags; /* of all that follow with the same range */
+        for (i++; i < count && notes[order[i]].low == note->low && notes[order[i]].high == note->high; i++)
+            flags |= notes[order[i]].flags;
+        list[scratch->count++] = (boundary){note->low, 1, flags};
+        list[scratch->count++] = (boundary){note->high, -1, flags};
     }
-    qsort(list, (size_t)scratch->count, sizeof *list, compare_boundaries);
+    list = sort_boundaries(list, list + scratch->count, scratch->count);
     int32_t depth[3] = {0};
     uint64_t since = 0;
     flags = 0;

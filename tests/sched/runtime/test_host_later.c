@@ -189,14 +189,14 @@ static void it_is_cancelled(void **state) {
     uint32_t words[4];
     for (uint32_t by_deadline = 0; by_deadline < 2; by_deadline++) {
         const uint32_t skips = ra_load_acquire(&disk.skips);
-        const rota_submit_options soon = ROTA_SUBMIT_OPTIONS(.deadline_ns = 100000000);
+        const rota_submit_options soon = ROTA_SUBMIT_OPTIONS(.deadline_ns = 500000000);
         assert_ok(by_deadline ? rota_submit_with(plan, &soon, &under_way)
                               : rota_submit(plan, NULL, &under_way));
         assert_ok(rota_submit(plan, NULL, &behind));
         rota_host_run *run = take(&disk);
         if (!by_deadline) assert_ok(rota_ticket_cancel(under_way));
         assert_ok(rota_ticket_cancel(behind));
-        test_nap_ms(by_deadline ? 300 : 50);
+        test_nap_ms(by_deadline ? 800 : 50);
         assert_int_equal(rota_poll(under_way), ROTA_BUSY);
         assert_int_equal(rota_poll(behind), ROTA_BUSY);
         assert_int_equal(ra_load_acquire(&disk.skips), skips); /* its turn has not come */
