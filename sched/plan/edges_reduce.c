@@ -10,8 +10,27 @@ static int compare_candidates(const void *left, const void *right) {
     return a < b ? 1 : a > b ? -1 : 0;
 }
 
+/* Whether each is before the next, as those that wrote the pieces of a buffer one after the other are. */
+static bool rises(const candidate *list, uint64_t count) {
+    uint64_t i = 1;
+    while (i < count && list[i - 1].from < list[i].from) i++;
+    return i >= count;
+}
+
+static void reverse(candidate *list, uint64_t count) {
+    for (uint64_t i = 0; i < count / 2; i++) {
+        const candidate moved = list[i];
+        list[i] = list[count - 1 - i];
+        list[count - 1 - i] = moved;
+    }
+}
+
 static void sort_candidates(candidate *list, uint64_t count) {
     if (count > 24) {
+        if (rises(list, count)) {
+            reverse(list, count);
+            return;
+        }
         qsort(list, (size_t)count, sizeof *list, compare_candidates);
         return;
     }
