@@ -85,7 +85,8 @@ def test_training(kind: str, name: str, bf16: bool) -> None:
 
 def captured_losses(kind: str, name: str, captured: bool, bf16: bool) -> tuple[list[float], Any]:
     model, batch = zoo.make(name, device=kind)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1)
+    rate = zoo.LEARNING_RATES.get(name, zoo.LEARNING_RATE) if bf16 else zoo.LEARNING_RATE
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
 
     def step(*batch: Any) -> Any:

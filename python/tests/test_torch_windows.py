@@ -79,10 +79,12 @@ def test_window(home: str, name: str) -> None:
     function, inputs = (CONVOLUTIONS | POOLS)[name]
     expected, gradients = values(function, inputs, home)
     got, got_gradients = values(test_torch.compiled(function), inputs, home)
-    loose = {"rtol": 3e-2, "atol": 3e-2} if "bf16" in name else {"rtol": 1e-4, "atol": 1e-4}
     for one, other in zip([*got, *got_gradients], [*expected, *gradients], strict=True):
         assert one.dtype == other.dtype
-        torch.testing.assert_close(one, other, **(loose if one.is_floating_point() else {"rtol": 0, "atol": 0}))
+        near = {"rtol": 1e-4, "atol": 1e-4} if one.is_floating_point() else {"rtol": 0.0, "atol": 0.0}
+        if "bf16" in name:  # a rounding of the largest, as of what is added up in eager on some processors
+            near = {"rtol": 0.0, "atol": float(other.abs().max()) * 2**-7}
+        torch.testing.assert_close(one, other, **near)
     on_torch = [op for op in rota.torch.ops()["torch"] if "conv" in op or "pool" in op]
     on_rota = [op for op in rota.torch.ops()["rota"] if "conv" in op or "pool" in op]
     assert rota.torch.ops()["host"] == {}
