@@ -466,6 +466,39 @@ static void edges_stay_linear(void **state) {
     rota_buffer_release(big);
 }
 
+/* What reads a whole buffer waits for the last of a chain that wrote its pieces, in whatever order it did. */
+static void the_last_of_many_implies_the_others(void **state) {
+    (void)state;
+    enum { N = 41 };
+    for (uint64_t step = 1; step < N; step += 13) { /* N is prime: each piece once */
+        for (uint32_t turned = 0; turned < 2; turned++) {
+            fixture f;
+            set_up(&f);
+            rota_buffer *p, *q;
+            assert_ok(rota_buffer_create("p", N * 64, &p));
+            assert_ok(rota_buffer_create("q", 64, &q));
+            for (uint64_t i = 0; i < N; i++) {
+                const uint64_t piece = turned ? N - 1 - i * step % N : i * step % N;
+                const rota_access accesses[] = {{p, piece * 64, 64, ROTA_WRITE},
+                                                {q, 0, ROTA_WHOLE, i ? ROTA_READWRITE : ROTA_WRITE}};
+                assert_ok(rota_record_kernel(
+                    f.recorder,
+                    &ROTA_KERNEL_NODE(.kernel = &strict1_write1, .accesses = accesses, .access_count = 2),
+                    NULL));
+            }
+            map(&f, &strict1_write1, p, transient(&f, "t", N * 64), ROTA_WRITE);
+            rota_plan *plan = compile(&f, NULL);
+            rota_plan_stats stats = ROTA_PLAN_STATS();
+            rota_plan_get_stats(plan, &stats);
+            assert_int_equal(stats.edges, N);
+            assert_int_equal(stats.edges_dropped, N - 1);
+            finish(&f, plan);
+            rota_buffer_release(p);
+            rota_buffer_release(q);
+        }
+    }
+}
+
 /* A node that reads what many others read, and adds to it twice: it is in the list that each of its
  * accumulates comes after, and what joins that list must not have it wait for itself. */
 static void nodes_do_not_come_after_themselves(void **state) {
@@ -516,6 +549,7 @@ int main(void) {
         cmocka_unit_test(rewriting_removes_and_replaces),
         cmocka_unit_test(dot_is_written_whole_or_not_at_all),
         cmocka_unit_test(edges_stay_linear),
+        cmocka_unit_test(the_last_of_many_implies_the_others),
         cmocka_unit_test(after_is_about_all_parts),
         cmocka_unit_test(nodes_do_not_come_after_themselves),
     };
