@@ -19,9 +19,12 @@ static rota_status begin(void *user, void *const *operands, const uint64_t *byte
     later_kit *kit = user;
     (void)operands, (void)bytes, (void)count;
     if (kit->at_once != ROTA_OK) return rota_fail(kit->at_once, "refused at once");
-    const uint32_t index = ra_fetch_add_acq_rel(&kit->begins, 1); /* first: with the run's end the kit may end, too */
-    if (kit->ends_inside) rota_host_end(run, ROTA_OK);
-    else ra_store_release(&kit->begun[index % RUNS_MAX], run);
+    /* First, since the kit may go when the run has ended. */
+    const uint32_t index = ra_fetch_add_acq_rel(&kit->begins, 1);
+    if (kit->ends_inside)
+        rota_host_end(run, ROTA_OK);
+    else
+        ra_store_release(&kit->begun[index % RUNS_MAX], run);
     return ROTA_OK;
 }
 
