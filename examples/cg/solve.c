@@ -1,0 +1,385 @@
+/* Conjugate gradient (Hestenes and Stiefel, 1952) as a graph:
+ *
+ *     begin:      x = 0, r = p = b                      --> r.r --> more
+ *     while more: q = A p --> p.q --> step = r.r / p.q  --> x += step p
+ *                                                       --> r -= step q --> r.r --> mix, more --> p = r + mix p
+ *
+ * Sums are made of blocks of rows that don't depend on how many threads there are, so the result is the same to the
+ * bit; the product, the sums and the updates are split over all of them. */
+#include "examples/cg/solve.h"
+
+#include <math.h>
+#include "base/clock.h"
+
+/* Rows of a sum's block; and how much of each is worth a task of its own, some 4 microseconds. */
+enum { BLOCK_ROWS = 4096, GRAIN_BLOCKS = 2, GRAIN_ROWS = 8192, GRAIN_ENTRIES = 4096 };
+
+#define COUNT(list) (uint32_t)(sizeof(list) / sizeof *(list))
+
+/* ---- Kernels ---- */
+
+typedef struct vector_params {
+    uint64_t rows;
+    uint64_t grain; /* of the product */
+    double sign;    /* of an update */
+} vector_params;
+
+static void items_of_rows(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
+                          uint64_t *out_grain) {
+    (void)operand_bytes;
+    *out_items = ((const vector_params *)params)->rows;
+    *out_grain = ((const vector_params *)params)->grain;
+}
+
+static uint64_t blocks_of(uint64_t rows) {
+    return (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+}
+
+static void items_of_blocks(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
+                            uint64_t *out_grain) {
+    (void)operand_bytes;
+    *out_items = blocks_of(((const vector_params *)params)->rows);
+    *out_grain = GRAIN_BLOCKS;
+}
+
+/* q = A p, a row an item. */
+static rota_status product(const rota_kernel_call *call) {
+    const uint64_t *starts = call->operands[0];
+    const uint32_t *columns = call->operands[1];
+    const double *values = call->operands[2], *p = call->operands[3];
+    double *q = call->operands[4];
+    for (uint64_t row = call->begin; row < call->end; row++) {
+        double sum = 0;
+        for (uint64_t i = starts[row]; i < starts[row + 1]; i++) sum += values[i] * p[columns[i]];
+        q[row] = sum;
+    }
+    return ROTA_OK;
+}
+
+/* Parts of a.b, a block of rows an item. */
+static rota_status dot(const rota_kernel_call *call) {
+    const uint64_t rows = ((const vector_params *)call->params)->rows;
+    const double *a = call->operands[0], *b = call->operands[1];
+    double *parts = call->operands[2];
+    for (uint64_t block = call->begin; block < call->end; block++) {
+        const uint64_t first = block * BLOCK_ROWS,
+                       end = first + BLOCK_ROWS < rows ? first + BLOCK_ROWS : rows;
+        double sums[4] = {0};
+        uint64_t i = first;
+        for (; i + 4 <= end; i += 4)
+            for (uint64_t k = 0; k < 4; k++) sums[k] += a[i + k] * b[i + k];
+        for (; i < end; i++) sums[0] += a[i] * b[i];
+        parts[block] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    }
+    return ROTA_OK;
+}
+
+/* y += sign factor v. */
+static rota_status update(const rota_kernel_call *call) {
+    const double *v = call->operands[0];
+    const double factor = ((const vector_params *)call->params)->sign * *(const double *)call->operands[1];
+    double *y = call->operands[2];
+    for (uint64_t i = call->begin; i < call->end; i++) y[i] += factor * v[i];
+    return ROTA_OK;
+}
+
+/* p = r + mix p. */
+static rota_status turn(const rota_kernel_call *call) {
+    const double *r = call->operands[0], mix = *(const double *)call->operands[1];
+    double *p = call->operands[2];
+    for (uint64_t i = call->begin; i < call->end; i++) p[i] = r[i] + mix * p[i];
+    return ROTA_OK;
+}
+
+static double sum_parts(const rota_kernel_call *call) {
+    const double *parts = call->operands[0];
+    double sum = 0;
+    for (uint64_t i = 0; i < call->operand_bytes[0] / sizeof *parts; i++) sum += parts[i];
+    return sum;
+}
+
+/* Of parts of b.b, which is the first r.r: r.r, where it is enough, more and iterations. */
+static rota_status begin(const rota_kernel_call *call) {
+    const double tolerance = *(const double *)call->params, square = sum_parts(call);
+    uint32_t *more = call->operands[3];
+    *(double *)call->operands[1] = square;
+    *(double *)call->operands[2] = tolerance * tolerance * square;
+    more[0] = square > tolerance * tolerance * square;
+    more[1] = 0;
+    if (isfinite(square)) return ROTA_OK;
+    return rota_fail(ROTA_NODE_FAILED, "the right-hand side's norm is too large: its square is %g", square);
+}
+
+/* Of parts of p.q, and r.r: step. */
+static rota_status choose_step(const rota_kernel_call *call) {
+    const double curvature = sum_parts(call);
+    *(double *)call->operands[2] = *(const double *)call->operands[1] / curvature;
+    if (curvature > 0 && isfinite(curvature)) return ROTA_OK;
+    return rota_fail(ROTA_NODE_FAILED,
+                     "p.Ap is %g, expected more than 0: the matrix is not positive definite", curvature);
+}
+
+/* Of parts of the new r.r, r.r and where it is enough: mix, more and iterations. */
+static rota_status choose_mix(const rota_kernel_call *call) {
+    double *square = call->operands[1];
+    const double next = sum_parts(call), enough = *(const double *)call->operands[2];
+    uint32_t *more = call->operands[4];
+    *(double *)call->operands[3] = next / *square;
+    *square = next;
+    more[0] = !(next <= enough);
+    more[1]++;
+    return ROTA_OK;
+}
+
+static const rota_kernel k_product = {.name = "product",
+                                      .operand_count = 5,
+                                      .param_bytes = sizeof(vector_params),
+                                      .cpu = {.fn = product, .items = items_of_rows}};
+static const rota_kernel k_dot = {.name = "dot",
+                                  .operand_count = 3,
+                                  .param_bytes = sizeof(vector_params),
+                                  .cpu = {.fn = dot, .items = items_of_blocks}};
+static const rota_kernel k_update = {.name = "update",
+                                     .operand_count = 3,
+                                     .param_bytes = sizeof(vector_params),
+                                     .cpu = {.fn = update, .items = items_of_rows}};
+static const rota_kernel k_turn = {.name = "turn",
+                                   .operand_count = 3,
+                                   .param_bytes = sizeof(vector_params),
+                                   .cpu = {.fn = turn, .items = items_of_rows}};
+static const rota_kernel k_begin = {
+    .name = "begin", .operand_count = 4, .param_bytes = sizeof(double), .cpu = {.fn = begin}};
+static const rota_kernel k_choose_step = {
+    .name = "choose step", .operand_count = 3, .cpu = {.fn = choose_step}};
+static const rota_kernel k_choose_mix = {.name = "choose mix", .operand_count = 5, .cpu = {.fn = choose_mix}};
+
+/* ---- Nodes ---- */
+
+/* What nodes are recorded with: buffers are the solver's or transients. */
+typedef struct cg_recording {
+    const cg_solver *solver;
+    rota_recorder *recorder;
+    rota_buffer *r, *p, *q, *parts;
+} cg_recording;
+
+#define STATE(solver, field, mode)                                                                           \
+    { (solver)->state, offsetof(cg_state, field), sizeof((cg_state *)0)->field, mode }
+/* `more` and `iterations` together. */
+#define STATE_COUNTS(solver, mode)                                                                           \
+    { (solver)->state, offsetof(cg_state, more), 8, mode }
+
+static rota_status record(const cg_recording *c, const rota_kernel *kernel, const char *name,
+                          const rota_access *accesses, uint32_t count, double sign) {
+    const cg_solver *s = c->solver;
+    vector_params params = {.rows = s->rows, .grain = GRAIN_ROWS, .sign = sign};
+    if (kernel == &k_product) params.grain = 1 + GRAIN_ENTRIES * s->rows / s->entries;
+    return rota_record_kernel(c->recorder,
+                              &ROTA_KERNEL_NODE(.kernel = kernel, .name = name, .accesses = accesses,
+                                                .access_count = count,
+                                                .params = kernel == &k_begin ? (const void *)&s->tolerance
+                                                          : kernel->param_bytes > 0 ? &params
+                                                                                    : NULL),
+                              NULL);
+}
+
+static rota_status record_dot(const cg_recording *c, const char *name, rota_buffer *a, rota_buffer *b) {
+    const rota_access accesses[] = {
+        {a, 0, ROTA_WHOLE, ROTA_READ}, {b, 0, ROTA_WHOLE, ROTA_READ}, {c->parts, 0, ROTA_WHOLE, ROTA_WRITE}};
+    return record(c, &k_dot, name, accesses, COUNT(accesses), 0);
+}
+
+static rota_status record_begin(const cg_recording *c) {
+    const cg_solver *s = c->solver;
+    const uint64_t bytes = s->rows * sizeof(double);
+    ROTA_TRY(rota_record_fill(c->recorder, s->x, 0, bytes, 0, NULL));
+    ROTA_TRY(rota_record_copy(c->recorder, c->r, 0, s->b, 0, bytes, NULL));
+    ROTA_TRY(rota_record_copy(c->recorder, c->p, 0, s->b, 0, bytes, NULL));
+    /* What only iterations write is written, too, where there are none. */
+    ROTA_TRY(rota_record_fill(c->recorder, s->state, offsetof(cg_state, step), 2 * sizeof(double), 0, NULL));
+    ROTA_TRY(record_dot(c, "r.r", c->r, c->r));
+    const rota_access accesses[] = {{c->parts, 0, ROTA_WHOLE, ROTA_READ},
+                                    STATE(s, square, ROTA_WRITE),
+                                    STATE(s, enough, ROTA_WRITE),
+                                    STATE_COUNTS(s, ROTA_WRITE)};
+    return record(c, &k_begin, NULL, accesses, COUNT(accesses), 0);
+}
+
+static rota_status record_iteration(const cg_recording *c) {
+    const cg_solver *s = c->solver;
+    const rota_access of_product[] = {{s->starts, 0, ROTA_WHOLE, ROTA_READ},
+                                      {s->columns, 0, ROTA_WHOLE, ROTA_READ},
+                                      {s->values, 0, ROTA_WHOLE, ROTA_READ},
+                                      {c->p, 0, ROTA_WHOLE, ROTA_READ},
+                                      {c->q, 0, ROTA_WHOLE, ROTA_WRITE}};
+    ROTA_TRY(record(c, &k_product, "q = A p", of_product, COUNT(of_product), 0));
+    ROTA_TRY(record_dot(c, "p.q", c->p, c->q));
+    const rota_access of_step[] = {
+        {c->parts, 0, ROTA_WHOLE, ROTA_READ}, STATE(s, square, ROTA_READ), STATE(s, step, ROTA_WRITE)};
+    ROTA_TRY(record(c, &k_choose_step, NULL, of_step, COUNT(of_step), 0));
+    const rota_access of_r[] = {
+        {c->q, 0, ROTA_WHOLE, ROTA_READ}, STATE(s, step, ROTA_READ), {c->r, 0, ROTA_WHOLE, ROTA_READWRITE}};
+    ROTA_TRY(record(c, &k_update, "r -= step q", of_r, COUNT(of_r), -1));
+    const rota_access of_x[] = {
+        {c->p, 0, ROTA_WHOLE, ROTA_READ}, STATE(s, step, ROTA_READ), {s->x, 0, ROTA_WHOLE, ROTA_READWRITE}};
+    ROTA_TRY(record(c, &k_update, "x += step p", of_x, COUNT(of_x), 1));
+    ROTA_TRY(record_dot(c, "r.r", c->r, c->r));
+    const rota_access of_mix[] = {{c->parts, 0, ROTA_WHOLE, ROTA_READ},
+                                  STATE(s, square, ROTA_READWRITE),
+                                  STATE(s, enough, ROTA_READ),
+                                  STATE(s, mix, ROTA_WRITE),
+                                  STATE_COUNTS(s, ROTA_READWRITE)};
+    ROTA_TRY(record(c, &k_choose_mix, NULL, of_mix, COUNT(of_mix), 0));
+    const rota_access of_turn[] = {
+        {c->r, 0, ROTA_WHOLE, ROTA_READ}, STATE(s, mix, ROTA_READ), {c->p, 0, ROTA_WHOLE, ROTA_READWRITE}};
+    return record(c, &k_turn, "p = r + mix p", of_turn, COUNT(of_turn), 0);
+}
+
+/* ---- Graphs ---- */
+
+static rota_status transient(const cg_recording *c, const char *name, uint64_t count, rota_buffer **out) {
+    return rota_recorder_buffer(c->recorder, ROTA_BUFFER_TRANSIENT, name, count * sizeof(double), out);
+}
+
+static rota_status record_body(cg_recording c, rota_graph *body) {
+    rota_status status = rota_recorder_open(body, 0, NULL, &c.recorder);
+    if (status == ROTA_OK) status = transient(&c, "q", c.solver->rows, &c.q);
+    if (status == ROTA_OK) status = transient(&c, "parts", blocks_of(c.solver->rows), &c.parts);
+    if (status == ROTA_OK) status = record_iteration(&c);
+    rota_recorder_close(c.recorder);
+    return status;
+}
+
+/* All of it: the iterations are the body of a while node. */
+static rota_status record_solve(const cg_solver *s, rota_graph *graph, rota_recorder *recorder) {
+    cg_recording c = {.solver = s, .recorder = recorder};
+    rota_graph *body = NULL;
+    ROTA_TRY(transient(&c, "r", s->rows, &c.r));
+    ROTA_TRY(transient(&c, "p", s->rows, &c.p));
+    ROTA_TRY(transient(&c, "parts", blocks_of(s->rows), &c.parts));
+    ROTA_TRY(record_begin(&c));
+    ROTA_TRY(rota_graph_create_body(graph, "iteration", &body));
+    rota_status status = record_body(c, body);
+    if (status == ROTA_OK)
+        status = rota_record_while(recorder,
+                                   &ROTA_WHILE_NODE(.name = "solve", .condition = s->state,
+                                                    .condition_offset_bytes = offsetof(cg_state, more),
+                                                    .body = body, .iterations_max = s->iterations_max),
+                                   NULL);
+    if (status != ROTA_OK) rota_graph_release(body);
+    return status;
+}
+
+static rota_status compile(const cg_solver *s,
+                           rota_status (*record_all)(const cg_solver *, rota_graph *, rota_recorder *),
+                           const char *name, rota_plan **out_plan) {
+    rota_graph *graph = NULL;
+    rota_recorder *recorder = NULL;
+    ROTA_TRY(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = name), &graph));
+    rota_status status = rota_recorder_open(graph, 0, NULL, &recorder);
+    if (status == ROTA_OK) status = record_all(s, graph, recorder);
+    rota_recorder_close(recorder);
+    if (status == ROTA_OK)
+        status = rota_compile(s->runtime, graph,
+                              &ROTA_COMPILE_OPTIONS(.devices = &s->device, .device_count = 1), out_plan);
+    rota_graph_release(graph);
+    return status;
+}
+
+/* Of the loop on the host, with buffers that stay from one submission to the next. */
+static rota_status record_host_begin(const cg_solver *s, rota_graph *graph, rota_recorder *recorder) {
+    (void)graph;
+    return record_begin(&(cg_recording){s, recorder, s->r, s->p, s->q, s->parts});
+}
+
+static rota_status record_host_iteration(const cg_solver *s, rota_graph *graph, rota_recorder *recorder) {
+    (void)graph;
+    return record_iteration(&(cg_recording){s, recorder, s->r, s->p, s->q, s->parts});
+}
+
+/* ---- The solver ---- */
+
+static rota_status make_buffer(const cg_solver *s, const char *name, uint64_t bytes, const void *data,
+                               rota_buffer **out) {
+    ROTA_TRY(rota_buffer_create_in(s->runtime, name, bytes, out));
+    return data ? rota_buffer_write(*out, s->device, 0, data, bytes, NULL) : ROTA_OK;
+}
+
+rota_status cg_solver_create(rota_runtime *runtime, rota_device *device, const sparse_matrix *m,
+                             const double *b, double tolerance, uint64_t iterations_max, bool is_host_loop,
+                             cg_solver *out) {
+    *out = (cg_solver){.runtime = runtime,
+                       .device = device,
+                       .rows = m->rows,
+                       .entries = m->entries,
+                       .iterations_max = iterations_max,
+                       .tolerance = tolerance};
+    const uint64_t bytes = m->rows * sizeof(double);
+    ROTA_TRY(make_buffer(out, "starts", (m->rows + 1) * sizeof *m->starts, m->starts, &out->starts));
+    ROTA_TRY(make_buffer(out, "columns", m->entries * sizeof *m->columns, m->columns, &out->columns));
+    ROTA_TRY(make_buffer(out, "values", m->entries * sizeof *m->values, m->values, &out->values));
+    ROTA_TRY(make_buffer(out, "b", bytes, b, &out->b));
+    ROTA_TRY(make_buffer(out, "x", bytes, NULL, &out->x));
+    ROTA_TRY(make_buffer(out, "state", sizeof(cg_state), NULL, &out->state));
+    if (!is_host_loop) return compile(out, record_solve, "conjugate gradient", &out->plan);
+    ROTA_TRY(make_buffer(out, "r", bytes, NULL, &out->r));
+    ROTA_TRY(make_buffer(out, "p", bytes, NULL, &out->p));
+    ROTA_TRY(make_buffer(out, "q", bytes, NULL, &out->q));
+    ROTA_TRY(make_buffer(out, "parts", blocks_of(m->rows) * sizeof(double), NULL, &out->parts));
+    ROTA_TRY(compile(out, record_host_begin, "conjugate gradient begins", &out->plan));
+    return compile(out, record_host_iteration, "iteration of conjugate gradient", &out->step);
+}
+
+void cg_solver_free(cg_solver *s) {
+    rota_plan_release(s->plan);
+    rota_plan_release(s->step);
+    rota_buffer *const buffers[] = {s->starts, s->columns, s->values, s->b, s->x,
+                                    s->state,  s->r,       s->p,      s->q, s->parts};
+    for (size_t i = 0; i < COUNT(buffers); i++) rota_buffer_release(buffers[i]);
+    *s = (cg_solver){0};
+}
+
+static rota_status replay(rota_plan *plan) {
+    rota_ticket ticket;
+    ROTA_TRY(rota_submit_wait(plan, NULL, 0, &ticket));
+    return rota_wait(ticket, 0);
+}
+
+static rota_status read_state(const cg_solver *s, cg_state *out) {
+    return rota_buffer_read(s->state, 0, out, sizeof *out);
+}
+
+/* A submission an iteration; what the device decides comes to the host each time. */
+static rota_status loop_on_host(const cg_solver *s, cg_state *out) {
+    ROTA_TRY(replay(s->plan));
+    ROTA_TRY(read_state(s, out));
+    while (out->more) {
+        if (out->iterations == s->iterations_max)
+            return rota_fail(
+                ROTA_NODE_FAILED,
+                "the residual is %g of the right-hand side after %llu iterations, the most it may "
+                "have",
+                sqrt(out->square / out->enough) * s->tolerance, (unsigned long long)s->iterations_max);
+        ROTA_TRY(replay(s->step));
+        ROTA_TRY(read_state(s, out));
+    }
+    return ROTA_OK;
+}
+
+rota_status cg_solve(const cg_solver *s, cg_result *out) {
+    cg_state state;
+    const uint64_t begin_ns = rota_clock_ns();
+    if (s->step)
+        ROTA_TRY(loop_on_host(s, &state));
+    else
+        ROTA_TRY(replay(s->plan));
+    const uint64_t end_ns = rota_clock_ns();
+    if (!s->step) ROTA_TRY(read_state(s, &state));
+    *out = (cg_result){.iterations = state.iterations,
+                       .residual = state.enough > 0 ? sqrt(state.square / state.enough) * s->tolerance : 0,
+                       .seconds = (double)(end_ns - begin_ns) / 1e9};
+    return ROTA_OK;
+}
+
+rota_status cg_read(const cg_solver *s, double *x) {
+    return rota_buffer_read(s->x, 0, x, s->rows * sizeof *x);
+}
