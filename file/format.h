@@ -8,8 +8,12 @@
 #define ROTA_GRAPH_FILE_TAG 55799u /* of CBOR that describes itself: the bytes d9 d9 f7 */
 #define ROTA_GRAPH_FILE_FORMAT "rota graph"
 
+/* The first version of the format that has bodies; files without any are of the one before. */
+#define ROTA_GRAPH_FILE_VERSION_BODIES 2
+
 /* Beyond what the calls that record a graph refuse. */
 #define ROTA_GRAPH_FILE_LIMIT_BYTES (UINT64_C(4) << 30)
+#define ROTA_GRAPH_FILE_BODIES_MAX (UINT64_C(1) << 20)
 #define ROTA_GRAPH_FILE_LANES_MAX (UINT64_C(1) << 20)
 #define ROTA_GRAPH_FILE_KERNELS_MAX (UINT64_C(1) << 24)
 #define ROTA_GRAPH_FILE_REPLAYS_MAX 1000000u

@@ -2,7 +2,9 @@
  * replay gives. So a benchmark, or a report of what went wrong, is one file, which runs on any device.
  *
  * What a file has: the graph's buffers, slots, lanes with their order keys, nodes with accesses, parameters,
- * bindings and placements, the edges of rota_node_after, and whether rota_graph_fuse was called. Of kernels:
+ * bindings and placements, the edges of rota_node_after, and whether rota_graph_fuse was called. Nodes that decide
+ * (graph/conditional.h) are in it with their bodies; such a file is of format 2, others of format 1, which earlier
+ * editions of the library read. Of kernels:
  *
  * - a built-in one: its name, found again by rota_kernel_find, and the edition of the built-in kernels;
  *
@@ -30,7 +32,7 @@
 
 /* Versions of what files are made of: of the format, and of what the built-in kernels' parameters mean. Files of an
  * earlier format are read; built-in kernels of another edition are refused. */
-#define ROTA_GRAPH_FILE_VERSION 1
+#define ROTA_GRAPH_FILE_VERSION 2
 #define ROTA_GRAPH_FILE_EDITION 1
 
 /* A host function by a name, which a file has in its place. */
@@ -83,11 +85,11 @@ typedef struct rota_graph_save_options {
  * borrowed during the call. Any thread; calls functions of the graph's kernels. May block in malloc, in a driver (with
  * `contents`) and on the disk. O(nodes + accesses + bytes).
  *
- * WRONG_STATE: a recorder is open; UNSUPPORTED: a rewrite hook other than rota_graph_fuse's, a host function that
- * has no name in `hosts`, or a host node that ends later, as collectives do; INVALID_ARGUMENT: `first`,
- * `arguments` or `results` name a buffer that is of another graph or of a kind that has none, or a slot that there
- * is not; SYSTEM names the file and the reason; OUT_OF_MEMORY;
- * with `contents`, errors of rota_buffer_read. */
+ * WRONG_STATE: a recorder is open; OUT_OF_RANGE: more than 2^20 bodies; UNSUPPORTED: a rewrite hook other than
+ * rota_graph_fuse's, a host function that has no name in `hosts`, or a host node that ends later, as collectives do;
+ * INVALID_ARGUMENT: `graph` is a body, or `first`, `arguments` or `results` name a buffer that is of another graph or
+ * of a kind that has none, or a slot that there is not; SYSTEM names the file and the reason; OUT_OF_MEMORY; with
+ * `contents`, errors of rota_buffer_read. */
 ROTA_API rota_status rota_graph_save(rota_graph *graph, const rota_graph_save_options *options,
                                      const char *path);
 
@@ -139,7 +141,7 @@ typedef struct rota_graph_file_info {
     size_t struct_size; /* sizeof, by ROTA_GRAPH_FILE_INFO() */
     const char *name,
         *writer; /* the graph's; the version of rota that wrote it ("0.2.0"). Live as long as the file */
-    uint64_t node_count;
+    uint64_t node_count; /* without those of bodies */
     uint32_t buffer_count, slot_count;
     /* As many devices and queues as placements of nodes name, at least 1: what to compile it for. */
     uint32_t device_count, queue_count;

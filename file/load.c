@@ -70,19 +70,20 @@ static rota_status make_graph(rota_cbor_reader *reader, rota_graph_file *file, r
 
 /* ---- What the file says ---- */
 
-static rota_status read_head(rota_cbor_reader *reader, rota_graph_file *file, uint32_t *out_edition) {
+static rota_status read_head(rota_cbor_reader *reader, rota_graph_file *file, uint32_t *out_version,
+                             uint32_t *out_edition) {
     static const char *const formats[] = {ROTA_GRAPH_FILE_FORMAT};
-    uint32_t which, version;
+    uint32_t which;
     ROTA_TRY(rota_cbor_read_tag(reader, ROTA_GRAPH_FILE_TAG));
     ROTA_TRY(rota_cbor_begin_map(reader));
     ROTA_TRY(rota_cbor_want_key(reader, "format"));
     ROTA_TRY(rota_cbor_read_name(reader, formats, 1, &which));
     ROTA_TRY(rota_cbor_want_key(reader, "version"));
-    ROTA_TRY(rota_cbor_read_u32(reader, 1, UINT32_MAX, &version));
-    if (version > ROTA_GRAPH_FILE_VERSION)
+    ROTA_TRY(rota_cbor_read_u32(reader, 1, UINT32_MAX, out_version));
+    if (*out_version > ROTA_GRAPH_FILE_VERSION)
         return rota_cbor_context(reader, rota_fail(ROTA_UNSUPPORTED,
                                                    "format %u; this is rota %s, which reads formats up to %d",
-                                                   version, rota_version(), ROTA_GRAPH_FILE_VERSION));
+                                                   *out_version, rota_version(), ROTA_GRAPH_FILE_VERSION));
     ROTA_TRY(rota_cbor_want_key(reader, "edition"));
     ROTA_TRY(rota_cbor_read_u32(reader, 1, UINT32_MAX, out_edition));
     ROTA_TRY(rota_cbor_want_key(reader, "writer"));
@@ -254,6 +255,7 @@ static rota_status read_records(rota_record_loader *loader, uint32_t edition) {
                                file->info.writer, &loader->kernels));
     file->info.kernel_count = loader->kernels.count;
     file->info.given_kernel_count = loader->kernels.given_count;
+    ROTA_TRY(rota_load_bodies(loader));
     ROTA_TRY(rota_load_lanes(loader));
     ROTA_TRY(rota_load_buffers(loader));
     ROTA_TRY(rota_load_slots(loader));
@@ -263,10 +265,11 @@ static rota_status read_records(rota_record_loader *loader, uint32_t edition) {
 static rota_status read_all(const char *path, const rota_graph_load_options *options, rota_graph_file *file) {
     rota_cbor_reader reader = {.path = path, .bytes = file->bytes, .size = file->size_bytes};
     rota_record_loader loader = {.reader = &reader, .options = options, .file = file};
-    uint32_t edition = 0;
+    uint32_t version = 0, edition = 0;
     bool fuses = false;
     file->info.device_count = file->info.queue_count = 1;
-    ROTA_TRY(read_head(&reader, file, &edition));
+    ROTA_TRY(read_head(&reader, file, &version, &edition));
+    loader.has_bodies = version >= ROTA_GRAPH_FILE_VERSION_BODIES;
     ROTA_TRY(read_graph(&reader, file, &fuses, &loader.arena));
     rota_status status = read_records(&loader, edition);
     rota_load_records_end(&loader);

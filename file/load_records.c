@@ -5,11 +5,12 @@
 #include <string.h>
 #include "file/format.h"
 #include "file/hosts.h"
-#include "graph/graph_internal.h"
+#include "graph/conditional_internal.h"
 #include "graph/record.h"
+#include "ops/fuse.h"
 
-/* At least, in a file: of 2 items and their array's head; of 4, one of which is the kind's name; of 3. */
-enum { LANE_BYTES = 3, BUFFER_BYTES = 4 + sizeof "SLOT", AFTER_BYTES = 4 };
+/* At least, in a file: of 3 items and their array's head; of 2; of 4, one of which is the kind's name; of 3. */
+enum { BODY_BYTES = 4, LANE_BYTES = 3, BUFFER_BYTES = 4 + sizeof "SLOT", AFTER_BYTES = 4 };
 
 /* Returns from the enclosing function what a call refused, with the place in the file. */
 #define TRY_HERE(reader, expression)                                                                         \
@@ -38,23 +39,68 @@ rota_status rota_load_records_begin(rota_record_loader *l) {
     return rota_hosts_add(&l->hosts, l->options->hosts, l->options->host_count) ? ROTA_OK : no_memory(l);
 }
 
-/* ---- Lanes, buffers, slots ---- */
+/* ---- Bodies, lanes, buffers, slots ---- */
+
+/* An index in `graphs`, of those that there are by now: null for the file's graph, else a body's number. */
+static rota_status read_graph_at(rota_record_loader *l, uint64_t element, uint32_t *out_graph) {
+    *out_graph = 0;
+    rota_cbor_element(l->reader, element);
+    if (rota_cbor_take_null(l->reader)) return ROTA_OK;
+    if (l->graph_count == 1) return rota_cbor_refuse(l->reader, "a body, of which the file has none by then");
+    ROTA_TRY(rota_cbor_read_u32(l->reader, 0, l->graph_count - 2, out_graph));
+    ++*out_graph;
+    return ROTA_OK;
+}
+
+rota_status rota_load_bodies(rota_record_loader *l) {
+    rota_cbor_reader *reader = l->reader;
+    uint64_t count = 0, three;
+    if (l->has_bodies) {
+        ROTA_TRY(rota_cbor_want_key(reader, "bodies"));
+        ROTA_TRY(rota_cbor_begin_list(reader, BODY_BYTES, ROTA_GRAPH_FILE_BODIES_MAX, &count));
+    }
+    l->graphs = rota_arena_calloc(&l->file->arena, sizeof *l->graphs * ((size_t)count + 1), 8);
+    if (!l->graphs) return no_memory(l);
+    l->graphs[l->graph_count++] = l->file->graph;
+    for (uint64_t i = 0; i < count; i++) {
+        const char *name;
+        uint32_t outer;
+        bool fuses;
+        rota_cbor_element(reader, i);
+        ROTA_TRY(rota_cbor_begin_array(reader, 3, 3, &three));
+        rota_cbor_element(reader, 0);
+        ROTA_TRY(rota_cbor_read_text(reader, &l->file->arena, &name));
+        ROTA_TRY(read_graph_at(l, 1, &outer));
+        rota_cbor_element(reader, 2);
+        ROTA_TRY(rota_cbor_read_bool(reader, &fuses));
+        TRY_HERE(reader, rota_graph_create_body(l->graphs[outer], name, &l->graphs[l->graph_count]));
+        l->graph_count++;
+        if (fuses) TRY_HERE(reader, rota_graph_fuse(l->graphs[l->graph_count - 1]));
+        ROTA_TRY(rota_cbor_end(reader));
+    }
+    return l->has_bodies ? rota_cbor_end(reader) : ROTA_OK;
+}
 
 rota_status rota_load_lanes(rota_record_loader *l) {
     rota_cbor_reader *reader = l->reader;
-    uint64_t count, two, key;
+    uint64_t count, items, key;
     ROTA_TRY(rota_cbor_want_key(reader, "lanes"));
     ROTA_TRY(rota_cbor_begin_list(reader, LANE_BYTES, ROTA_GRAPH_FILE_LANES_MAX, &count));
     l->lanes = rota_arena_calloc(&l->file->arena, sizeof *l->lanes * ((size_t)count + 1), 8);
-    if (!l->lanes) return no_memory(l);
+    l->lane_graphs = rota_arena_calloc(&l->file->arena, sizeof *l->lane_graphs * ((size_t)count + 1), 8);
+    if (!l->lanes || !l->lane_graphs) return no_memory(l);
     for (uint64_t i = 0; i < count; i++) {
         const char *name;
+        uint32_t *graph = &l->lane_graphs[i];
         rota_cbor_element(reader, i);
-        ROTA_TRY(rota_cbor_begin_array(reader, 2, 2, &two));
+        ROTA_TRY(rota_cbor_begin_array(reader, 2 + l->has_bodies, 2 + l->has_bodies, &items));
         ROTA_TRY(read_at(reader, 0, UINT64_MAX, &key));
         rota_cbor_element(reader, 1);
         ROTA_TRY(rota_cbor_read_text(reader, &l->file->arena, &name));
-        TRY_HERE(reader, rota_recorder_open(l->file->graph, key, name, &l->lanes[i]));
+        if (l->has_bodies) ROTA_TRY(read_graph_at(l, 2, graph));
+        if (i && *graph > graph[-1])
+            return rota_cbor_refuse(reader, "a lane of a body behind one of what comes before that body");
+        TRY_HERE(reader, rota_recorder_open(l->graphs[*graph], key, name, &l->lanes[i]));
         l->lane_count++;
         ROTA_TRY(rota_cbor_end(reader));
     }
@@ -82,11 +128,13 @@ static rota_status read_buffer(rota_record_loader *l, rota_buffer **out_buffer) 
     rota_cbor_element(reader, 1);
     ROTA_TRY(rota_cbor_read_text(reader, &l->file->arena, &name));
     ROTA_TRY(read_at(reader, 2, ROTA_BUFFER_SIZE_MAX, &size));
-    ROTA_TRY(read_at(reader, 3, kind == ROTA_BUFFER_PERSISTENT ? 0 : l->lane_count, &lane));
-    if (kind != ROTA_BUFFER_PERSISTENT && lane)
+    ROTA_TRY(
+        read_at(reader, 3, kind == ROTA_BUFFER_PERSISTENT ? 0 : l->lane_count + (l->graph_count - 1), &lane));
+    if (kind != ROTA_BUFFER_PERSISTENT && lane && lane <= l->lane_count)
         TRY_HERE(reader, rota_recorder_buffer(l->lanes[lane - 1], kind, name, size, out_buffer));
     else if (kind != ROTA_BUFFER_PERSISTENT)
-        TRY_HERE(reader, rota_graph_buffer(l->file->graph, kind, name, size, out_buffer));
+        TRY_HERE(reader,
+                 rota_graph_buffer(l->graphs[lane ? lane - l->lane_count : 0], kind, name, size, out_buffer));
     else if (l->options->runtime)
         TRY_HERE(reader, rota_buffer_create_in(l->options->runtime, name, size, out_buffer));
     else
@@ -312,9 +360,112 @@ static rota_status read_host(rota_record_loader *l, rota_recorder *lane) {
     return ROTA_OK;
 }
 
+/* [buffer, offset] of 4 bytes. */
+static rota_status read_word(rota_record_loader *l, bool is_written, rota_buffer **out_buffer,
+                             uint64_t *out_offset) {
+    uint64_t two;
+    uint32_t index;
+    ROTA_TRY(rota_cbor_begin_array(l->reader, 2, 2, &two));
+    ROTA_TRY(read_buffer_at(l, 0, &index));
+    ROTA_TRY(read_at(l->reader, 1, ROTA_BUFFER_SIZE_MAX, out_offset));
+    *out_buffer = l->file->buffers[index];
+    if (is_written) ROTA_TRY(note_write(l, index, *out_offset, 4));
+    return rota_cbor_end(l->reader);
+}
+
+static rota_status read_body_numbers(rota_record_loader *l, uint8_t kind,
+                                     uint32_t out_numbers[ROTA_SWITCH_BODIES_MAX], uint32_t *out_count) {
+    uint64_t count;
+    const bool is_loop = kind == ROTA_CONDITIONAL_WHILE || kind == ROTA_CONDITIONAL_FOR;
+    const uint64_t least = kind == ROTA_CONDITIONAL_IF ? 2 : 1;
+    ROTA_TRY(rota_cbor_want_key(l->reader, "bodies"));
+    ROTA_TRY(rota_cbor_begin_array(l->reader, least,
+                                   kind == ROTA_CONDITIONAL_SWITCH ? ROTA_SWITCH_BODIES_MAX : least, &count));
+    for (uint32_t i = 0; i < count; i++) ROTA_TRY(read_graph_at(l, i, &out_numbers[i]));
+    if ((is_loop || kind == ROTA_CONDITIONAL_IF) && !out_numbers[0])
+        return rota_cbor_refuse(l->reader, "null, expected a body");
+    *out_count = (uint32_t)count;
+    return rota_cbor_end(l->reader);
+}
+
+/* A node that decides, as it was read. */
+typedef struct read_conditional {
+    const char *name;
+    rota_buffer *condition, *index;
+    uint64_t condition_offset, index_offset, iterations_max;
+    rota_graph *bodies[ROTA_SWITCH_BODIES_MAX];
+    uint32_t body_count;
+    rota_placement placement;
+} read_conditional;
+
+static rota_status record_conditional(const read_conditional *c, uint8_t kind, rota_recorder *lane) {
+    switch ((rota_conditional_kind)kind) {
+    case ROTA_CONDITIONAL_IF:
+        return rota_record_if(lane,
+                              &ROTA_IF_NODE(.name = c->name, .condition = c->condition,
+                                            .condition_offset_bytes = c->condition_offset,
+                                            .body = c->bodies[0], .otherwise = c->bodies[1],
+                                            .placement = c->placement),
+                              NULL);
+    case ROTA_CONDITIONAL_WHILE:
+        return rota_record_while(lane,
+                                 &ROTA_WHILE_NODE(.name = c->name, .condition = c->condition,
+                                                  .condition_offset_bytes = c->condition_offset,
+                                                  .body = c->bodies[0], .iterations_max = c->iterations_max,
+                                                  .placement = c->placement),
+                                 NULL);
+    case ROTA_CONDITIONAL_FOR:
+        return rota_record_for(lane,
+                               &ROTA_FOR_NODE(.name = c->name, .count = c->condition,
+                                              .count_offset_bytes = c->condition_offset, .index = c->index,
+                                              .index_offset_bytes = c->index_offset, .body = c->bodies[0],
+                                              .iterations_max = c->iterations_max, .placement = c->placement),
+                               NULL);
+    default:
+        return rota_record_switch(lane,
+                                  &ROTA_SWITCH_NODE(.name = c->name, .condition = c->condition,
+                                                    .condition_offset_bytes = c->condition_offset,
+                                                    .bodies = c->bodies, .body_count = c->body_count,
+                                                    .placement = c->placement),
+                                  NULL);
+    }
+}
+
+static rota_status read_conditional_node(rota_record_loader *l, uint8_t kind, rota_recorder *lane) {
+    rota_cbor_reader *reader = l->reader;
+    read_conditional c = {0};
+    uint32_t numbers[ROTA_SWITCH_BODIES_MAX];
+    ROTA_TRY(read_word(l, false, &c.condition, &c.condition_offset));
+    ROTA_TRY(read_node_name(l, &c.name));
+    if (kind == ROTA_CONDITIONAL_FOR && rota_cbor_take_key(reader, "index"))
+        ROTA_TRY(read_word(l, true, &c.index, &c.index_offset));
+    if (kind == ROTA_CONDITIONAL_WHILE || kind == ROTA_CONDITIONAL_FOR) {
+        ROTA_TRY(rota_cbor_want_key(reader, "iterations"));
+        ROTA_TRY(rota_cbor_read_uint(reader, UINT64_MAX, &c.iterations_max));
+    }
+    ROTA_TRY(read_body_numbers(l, kind, numbers, &c.body_count));
+    for (uint32_t i = 0; i < c.body_count; i++) {
+        c.bodies[i] = numbers[i] ? l->graphs[numbers[i]] : NULL;
+        if (numbers[i] && !c.bodies[i])
+            return rota_cbor_refuse(reader, "body %u, which another node has", numbers[i] - 1);
+    }
+    ROTA_TRY(
+        read_plus_1(reader, "device", UINT8_MAX, &c.placement.device_plus_1, &l->file->info.device_count));
+    ROTA_TRY(read_plus_1(reader, "queue", UINT16_MAX, &c.placement.queue_plus_1, &l->file->info.queue_count));
+    TRY_HERE(reader, record_conditional(&c, kind, lane));
+    for (uint32_t i = 0; i < c.body_count; i++)
+        if (numbers[i]) l->graphs[numbers[i]] = NULL; /* the graph's that the node is in */
+    return ROTA_OK;
+}
+
 static rota_status read_node(rota_record_loader *l, rota_recorder *lane) {
     rota_cbor_reader *reader = l->reader;
     ROTA_TRY(rota_cbor_begin_map(reader));
+    for (uint8_t kind = 0; l->has_bodies && kind < ROTA_CONDITIONAL_KIND_COUNT; kind++)
+        if (rota_cbor_take_key(reader, rota_conditional_kind_name(kind))) {
+            ROTA_TRY(read_conditional_node(l, kind, lane));
+            return rota_cbor_end(reader);
+        }
     if (rota_cbor_take_key(reader, "kernel"))
         ROTA_TRY(read_kernel_node(l, lane));
     else if (rota_cbor_take_key(reader, "copy"))
@@ -324,7 +475,8 @@ static rota_status read_node(rota_record_loader *l, rota_recorder *lane) {
     else if (rota_cbor_take_key(reader, "host"))
         ROTA_TRY(read_host(l, lane));
     else
-        return rota_cbor_refuse(reader, "a node that is no kernel, copy, fill or host");
+        return rota_cbor_refuse(reader, "a node that is no kernel, copy, fill or host%s",
+                                l->has_bodies ? ", nor decides" : "");
     return rota_cbor_end(reader);
 }
 
@@ -349,11 +501,15 @@ static rota_status read_afters(rota_record_loader *l, uint32_t lane) {
     return rota_cbor_end(reader);
 }
 
-/* When all nodes are there, as the earlier one may be of a lane that the file has later. */
+/* Of a graph all nodes of which are there: the earlier one may be of a lane that the file has later. */
 static rota_status record_afters(rota_record_loader *l) {
     for (uint64_t i = 0; i < l->afters.count; i++) {
         rota_after after = ((const rota_after *)l->afters.data)[i];
         rota_recorder *later = l->lanes[after.later.lane], *earlier = l->lanes[after.earlier.lane];
+        if (later->graph != earlier->graph)
+            return rota_cbor_refuse(
+                l->reader, "node %u of lane '%s' is after one of lane '%s', which is of another graph",
+                after.later.index, later->name, earlier->name);
         if (after.earlier.index >= earlier->node_count)
             return rota_cbor_refuse(
                 l->reader, "node %u of lane '%s' is after node %u of lane '%s', which has %u",
@@ -362,6 +518,23 @@ static rota_status record_afters(rota_record_loader *l) {
         after.earlier.lane = earlier->lane;
         TRY_HERE(l->reader, rota_node_after(later, after.later, after.earlier));
     }
+    l->afters.count = 0;
+    return ROTA_OK;
+}
+
+/* Of the graph whose last lane this is: nodes of the graphs around it may take it then. */
+static rota_status end_graph(rota_record_loader *l, uint32_t last) {
+    ROTA_TRY(record_afters(l));
+    for (uint32_t lane = last + 1; lane-- > 0 && l->lane_graphs[lane] == l->lane_graphs[last];)
+        rota_recorder_close(l->lanes[lane]);
+    return ROTA_OK;
+}
+
+static rota_status check_bodies(const rota_record_loader *l) {
+    for (uint32_t i = 1; i < l->graph_count; i++)
+        if (l->graphs[i])
+            return rota_cbor_refuse(l->reader, "body %u '%s' is none of any node's", i - 1,
+                                    l->graphs[i]->name);
     return ROTA_OK;
 }
 
@@ -380,16 +553,19 @@ rota_status rota_load_records(rota_record_loader *l) {
             ROTA_TRY(read_node(l, l->lanes[lane]));
         }
         ROTA_TRY(rota_cbor_end(reader));
-        l->file->info.node_count += nodes;
+        if (!l->lane_graphs[lane]) l->file->info.node_count += nodes;
         if (rota_cbor_take_key(reader, "after")) ROTA_TRY(read_afters(l, lane));
         ROTA_TRY(rota_cbor_end(reader));
+        if (lane + 1 == lanes || l->lane_graphs[lane + 1] != l->lane_graphs[lane])
+            ROTA_TRY(end_graph(l, lane));
     }
-    ROTA_TRY(record_afters(l));
+    ROTA_TRY(check_bodies(l));
     return rota_cbor_end(reader);
 }
 
 void rota_load_records_end(rota_record_loader *l) {
     for (uint32_t i = 0; i < l->lane_count; i++) rota_recorder_close(l->lanes[i]);
+    for (uint32_t i = l->graph_count; i-- > 1;) rota_graph_release(l->graphs[i]);
     rota_set_end(&l->hosts);
     rota_vector_free(&l->afters);
 }

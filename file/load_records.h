@@ -14,7 +14,11 @@ typedef struct rota_record_loader {
     const rota_graph_load_options *options;
     rota_graph_file *file; /* whose graph is recorded into, and which gets buffers and counts */
     rota_loaded_kernels kernels;
-    rota_recorder **lanes; /* open */
+    bool has_bodies;     /* the version of the format says so */
+    rota_graph **graphs; /* the file's, then its bodies, which are the loader's until a node takes one */
+    uint32_t graph_count;
+    rota_recorder **lanes; /* open until all of their graph is read */
+    uint32_t *lane_graphs; /* whose they are: index in `graphs` */
     uint32_t lane_count;
     rota_set hosts;     /* the options', by name */
     rota_vector afters; /* of rota_after, whose lanes are counted from 0 */
@@ -23,13 +27,16 @@ typedef struct rota_record_loader {
 /* Before what follows. OUT_OF_MEMORY. */
 rota_status rota_load_records_begin(rota_record_loader *loader);
 
-/* Each reads one key of the file's map: "lanes", "buffers", "slots", "records". Errors as of rota_graph_load. */
+/* Each reads one key of the file's map: "bodies" (none where the version has none), "lanes", "buffers", "slots",
+ * "records". Errors as of rota_graph_load. */
+rota_status rota_load_bodies(rota_record_loader *loader);
 rota_status rota_load_lanes(rota_record_loader *loader);
 rota_status rota_load_buffers(rota_record_loader *loader);
 rota_status rota_load_slots(rota_record_loader *loader);
 rota_status rota_load_records(rota_record_loader *loader);
 
-/* Closes the lanes, and frees what the loader has; also after an error, but of what was begun. */
+/* Closes the lanes, and frees what the loader has, bodies that no node has taken included; also after an error, but of
+ * what was begun. */
 void rota_load_records_end(rota_record_loader *loader);
 
 /* A buffer by its number in the file, which is read. */

@@ -26,14 +26,13 @@ typedef struct saver {
     uint32_t hosts_named;
     bool *
         is_given; /* by number of a buffer: the options have its first bytes; of those that there are with `contents` */
-    bool fuses;
     FILE *file;
 } saver;
 
 /* ---- What there is to save ---- */
 
-static rota_status check_hooks(saver *s) {
-    rota_graph *graph = s->graph.graph;
+static rota_status check_hooks(rota_saved_part *part) {
+    rota_graph *graph = part->graph;
     rota_status status = ROTA_OK;
     pthread_mutex_lock(&graph->mutex);
     for (uint32_t i = 0; i < graph->hook_count && status == ROTA_OK; i++) {
@@ -43,7 +42,7 @@ static rota_status check_hooks(saver *s) {
                           "graph '%s' to be saved: it has a rewrite hook other than rota_graph_fuse's, which "
                           "a file can't have",
                           graph->name);
-        s->fuses = true;
+        part->fuses = true;
     }
     pthread_mutex_unlock(&graph->mutex);
     return status;
@@ -71,16 +70,10 @@ static rota_status name_host(saver *s, const rota_node_record *node) {
 
 static rota_status gather_node(saver *s, const rota_recorder *lane, uint32_t index,
                                const rota_node_record *node) {
-    if (node->kind == ROTA_NODE_CONDITIONAL)
-        return rota_fail(
-            ROTA_UNSUPPORTED,
-            "graph '%s' to be saved: node '%s' (lane '%s', node %u) decides (%s), which files have no "
-            "form for",
-            s->graph.graph->name, rota_node_record_name(node), lane->name, index,
-            rota_conditional_kind_name(node->u.conditional->kind));
     for (uint32_t i = 0; i < node->access_count; i++) {
         const uint64_t key = rota_node_accesses(node)[i].buffer;
-        if (!(key & 1)) ROTA_TRY(rota_saved_buffers_add(&s->buffers, (rota_buffer *)(uintptr_t)key));
+        if (ROTA_ACCESS_IS_PERSISTENT(key))
+            ROTA_TRY(rota_saved_buffers_add(&s->buffers, ROTA_ACCESS_BUFFER(key)));
     }
     if (node->kind == ROTA_NODE_KERNEL) return rota_saved_kernels_add(&s->kernels, node);
     if (node->kind != ROTA_NODE_HOST) return ROTA_OK;
@@ -174,19 +167,25 @@ static rota_status note_given(saver *s) {
     return ROTA_OK;
 }
 
+static rota_status gather_part(saver *s, rota_saved_part *part) {
+    ROTA_TRY(check_hooks(part));
+    for (uint32_t i = 0; i < part->lane_count; i++) {
+        rota_file_records records = rota_file_records_of(part->lanes[i]);
+        uint32_t index = 0;
+        for (const rota_node_record *node; (node = rota_file_take_record(&records)); index++)
+            ROTA_TRY(gather_node(s, part->lanes[i], index, node));
+    }
+    return ROTA_OK;
+}
+
 static rota_status gather(saver *s) {
-    ROTA_TRY(check_hooks(s));
     rota_hosts_begin_by_function(&s->hosts);
     rota_hosts_begin_by_name(&s->host_names);
     if (!rota_hosts_add(&s->hosts, s->options->hosts, s->options->host_count) ||
         !rota_hosts_add(&s->host_names, s->options->hosts, s->options->host_count))
         return no_memory(s);
-    for (uint32_t i = 0; i < s->graph.lane_count; i++) {
-        rota_file_records records = rota_file_records_of(s->graph.lanes[i]);
-        uint32_t index = 0;
-        for (const rota_node_record *node; (node = rota_file_take_record(&records)); index++)
-            ROTA_TRY(gather_node(s, s->graph.lanes[i], index, node));
-    }
+    for (uint64_t i = 0; i < s->graph.parts.count; i++)
+        ROTA_TRY(gather_part(s, rota_saved_graph_part(&s->graph, i)));
     const rota_graph_save_options *options = s->options;
     ROTA_TRY(check_bytes(s, "first", options->first, options->first_count, ROTA_BUFFER_INPUT));
     ROTA_TRY(check_bytes(s, "results", options->results, options->result_count, ROTA_BUFFER_OUTPUT));
@@ -201,26 +200,45 @@ static void put_pair(FILE *file, const char *key, uint64_t value) {
     rota_cbor_put_uint(file, value);
 }
 
-static void put_accesses(saver *s, const rota_node_record *node) {
+/* A part whose nodes are written. */
+typedef struct part_writer {
+    saver *s;
+    const rota_saved_part *part;
+    uint32_t number;
+    uint32_t next_body; /* the part that is the next node's first body */
+} part_writer;
+
+static void put_buffer(const part_writer *w, const rota_access_record *access) {
+    rota_cbor_put_uint(w->s->file, rota_saved_buffers_index(&w->s->buffers, w->number, access->buffer));
+}
+
+static void put_accesses(const part_writer *w, const rota_node_record *node) {
+    const saver *s = w->s;
     const rota_access_record *accesses = rota_node_accesses(node);
     rota_cbor_put_text(s->file, "accesses");
     rota_cbor_put_array(s->file, node->access_count);
     for (uint32_t i = 0; i < node->access_count; i++) {
         rota_cbor_put_array(s->file, 4);
-        rota_cbor_put_uint(s->file, rota_saved_buffers_index(&s->buffers, accesses[i].buffer));
+        put_buffer(w, &accesses[i]);
         rota_cbor_put_text(s->file, rota_access_mode_name(ROTA_ACCESS_MODE(&accesses[i])));
         rota_cbor_put_uint(s->file, ROTA_ACCESS_OFFSET(&accesses[i]));
         rota_cbor_put_uint(s->file, accesses[i].size_bytes);
     }
 }
 
-static void put_name(saver *s, const char *name) {
+static void put_name(const saver *s, const char *name) {
     if (!name) return;
     rota_cbor_put_text(s->file, "name");
     rota_cbor_put_text(s->file, name);
 }
 
-static void put_kernel(saver *s, const rota_node_record *node) {
+static void put_placement(const saver *s, const rota_node_record *node) {
+    if (node->device_plus_1) put_pair(s->file, "device", node->device_plus_1 - 1u);
+    if (node->queue_plus_1) put_pair(s->file, "queue", node->queue_plus_1 - 1u);
+}
+
+static void put_kernel(const part_writer *w, const rota_node_record *node) {
+    saver *s = w->s;
     const uint32_t *groups = node->u.kernel.groups;
     const rota_param_binding *bindings = rota_node_bindings(node);
     const bool has_groups = groups[0] || groups[1] || groups[2];
@@ -228,7 +246,7 @@ static void put_kernel(saver *s, const rota_node_record *node) {
                                         has_groups + !!node->device_plus_1 + !!node->queue_plus_1));
     put_pair(s->file, "kernel", rota_saved_kernels_index(&s->kernels, node));
     put_name(s, node->name);
-    put_accesses(s, node);
+    put_accesses(w, node);
     if (node->param_bytes) {
         rota_cbor_put_text(s->file, "parameters");
         rota_cbor_put_bytes(s->file, rota_node_params(node), node->param_bytes);
@@ -250,22 +268,61 @@ static void put_kernel(saver *s, const rota_node_record *node) {
         rota_cbor_put_array(s->file, 3);
         for (uint32_t i = 0; i < 3; i++) rota_cbor_put_uint(s->file, groups[i]);
     }
-    if (node->device_plus_1) put_pair(s->file, "device", node->device_plus_1 - 1u);
-    if (node->queue_plus_1) put_pair(s->file, "queue", node->queue_plus_1 - 1u);
+    put_placement(s, node);
 }
 
-static void put_node(saver *s, const rota_node_record *node) {
+/* 4 bytes that the node itself reads or writes: [buffer, offset]. */
+static void put_word(const part_writer *w, const rota_node_record *node, const rota_conditional_word *word) {
+    const rota_access_record *access = rota_node_accesses(node) + word->access;
+    rota_cbor_put_array(w->s->file, 2);
+    put_buffer(w, access);
+    rota_cbor_put_uint(w->s->file, ROTA_ACCESS_OFFSET(access) + word->offset_bytes);
+}
+
+/* Bodies are the parts behind the graph, for which null stands. */
+static void put_body_number(const saver *s, uint64_t part) {
+    if (part)
+        rota_cbor_put_uint(s->file, part - 1);
+    else
+        rota_cbor_put_null(s->file);
+}
+
+static void put_conditional(part_writer *w, const rota_node_record *node) {
+    const saver *s = w->s;
+    const rota_conditional *conditional = node->u.conditional;
+    const bool has_index = conditional->iteration.access != ROTA_CONDITIONAL_NO_WORD;
+    const bool is_loop =
+        conditional->kind == ROTA_CONDITIONAL_WHILE || conditional->kind == ROTA_CONDITIONAL_FOR;
+    rota_cbor_put_map(s->file, (size_t)(2 + !!node->name + has_index + is_loop + !!node->device_plus_1 +
+                                        !!node->queue_plus_1));
+    rota_cbor_put_text(s->file, rota_conditional_kind_name(conditional->kind));
+    put_word(w, node, &conditional->condition);
+    put_name(s, node->name);
+    if (has_index) {
+        rota_cbor_put_text(s->file, "index");
+        put_word(w, node, &conditional->iteration);
+    }
+    if (is_loop) put_pair(s->file, "iterations", conditional->iterations_max);
+    rota_cbor_put_text(s->file, "bodies");
+    rota_cbor_put_array(s->file, conditional->body_count);
+    for (uint32_t i = 0; i < conditional->body_count; i++)
+        put_body_number(s, conditional->bodies[i] ? w->next_body++ : 0);
+    put_placement(s, node);
+}
+
+static void put_node(part_writer *w, const rota_node_record *node) {
+    saver *s = w->s;
     const rota_access_record *accesses = rota_node_accesses(node);
     switch ((rota_node_kind)node->kind) {
     case ROTA_NODE_KERNEL:
-        put_kernel(s, node);
+        put_kernel(w, node);
         return;
     case ROTA_NODE_COPY:
         rota_cbor_put_map(s->file, 1);
         rota_cbor_put_text(s->file, "copy");
         rota_cbor_put_array(s->file, 5);
         for (uint32_t i = 0; i < 2; i++) {
-            rota_cbor_put_uint(s->file, rota_saved_buffers_index(&s->buffers, accesses[i].buffer));
+            put_buffer(w, &accesses[i]);
             rota_cbor_put_uint(s->file, ROTA_ACCESS_OFFSET(&accesses[i]));
         }
         rota_cbor_put_uint(s->file, accesses[0].size_bytes);
@@ -274,7 +331,7 @@ static void put_node(saver *s, const rota_node_record *node) {
         rota_cbor_put_map(s->file, (size_t)(1 + !!node->name));
         rota_cbor_put_text(s->file, "fill");
         rota_cbor_put_array(s->file, 4);
-        rota_cbor_put_uint(s->file, rota_saved_buffers_index(&s->buffers, accesses[0].buffer));
+        put_buffer(w, &accesses[0]);
         rota_cbor_put_uint(s->file, ROTA_ACCESS_OFFSET(&accesses[0]));
         rota_cbor_put_uint(s->file, accesses[0].size_bytes);
         rota_cbor_put_uint(s->file, node->u.fill.pattern);
@@ -285,26 +342,28 @@ static void put_node(saver *s, const rota_node_record *node) {
         rota_cbor_put_text(s->file, "host");
         rota_cbor_put_text(s->file, find_host(s, node)->name);
         put_name(s, node->name);
-        put_accesses(s, node);
+        put_accesses(w, node);
         return;
-    case ROTA_NODE_CONDITIONAL: /* gather_node has refused it */
+    case ROTA_NODE_CONDITIONAL:
+        put_conditional(w, node);
         return;
     }
 }
 
-static void put_records(saver *s, const rota_recorder *lane) {
+static void put_records(part_writer *w, const rota_recorder *lane) {
+    const saver *s = w->s;
     rota_cbor_put_map(s->file, (size_t)(1 + !!lane->afters.count));
     rota_cbor_put_text(s->file, "nodes");
     rota_cbor_put_array(s->file, lane->node_count);
     rota_file_records records = rota_file_records_of(lane);
-    for (const rota_node_record *node; (node = rota_file_take_record(&records));) put_node(s, node);
+    for (const rota_node_record *node; (node = rota_file_take_record(&records));) put_node(w, node);
     if (!lane->afters.count) return;
     rota_cbor_put_text(s->file, "after");
     rota_cbor_put_array(s->file, lane->afters.count);
     for (uint32_t i = 0; i < lane->afters.count; i++) {
         rota_cbor_put_array(s->file, 3);
         rota_cbor_put_uint(s->file, lane->afters.list[i].later.index);
-        rota_cbor_put_uint(s->file, lane->afters.list[i].earlier.lane - 1u);
+        rota_cbor_put_uint(s->file, w->part->first_lane + lane->afters.list[i].earlier.lane - 1u);
         rota_cbor_put_uint(s->file, lane->afters.list[i].earlier.index);
     }
 }
@@ -402,13 +461,52 @@ static void put_results(saver *s) {
 
 /* ---- The file ---- */
 
+static void put_bodies(const saver *s) {
+    rota_cbor_put_text(s->file, "bodies");
+    rota_cbor_put_array(s->file, s->graph.parts.count - 1);
+    for (uint64_t i = 1; i < s->graph.parts.count; i++) {
+        const rota_saved_part *part = rota_saved_graph_part(&s->graph, i);
+        rota_cbor_put_array(s->file, 3);
+        rota_cbor_put_text(s->file, part->graph->name);
+        put_body_number(s, part->outer);
+        rota_cbor_put_bool(s->file, part->fuses);
+    }
+}
+
+/* Those of the last body first. Whose they are stands there where there are bodies. */
+static void put_lanes(const saver *s) {
+    const bool has_bodies = s->graph.parts.count > 1;
+    rota_cbor_put_text(s->file, "lanes");
+    rota_cbor_put_array(s->file, s->graph.lane_count);
+    for (uint64_t p = s->graph.parts.count; p-- > 0;) {
+        const rota_saved_part *part = rota_saved_graph_part(&s->graph, p);
+        for (uint32_t i = 0; i < part->lane_count; i++) {
+            rota_cbor_put_array(s->file, 2 + has_bodies);
+            rota_cbor_put_uint(s->file, part->lanes[i]->order_key);
+            rota_cbor_put_text(s->file, part->lanes[i]->name);
+            if (has_bodies) put_body_number(s, p);
+        }
+    }
+}
+
+static void put_all_records(saver *s) {
+    rota_cbor_put_text(s->file, "records");
+    rota_cbor_put_array(s->file, s->graph.lane_count);
+    for (uint64_t p = s->graph.parts.count; p-- > 0;) {
+        const rota_saved_part *part = rota_saved_graph_part(&s->graph, p);
+        part_writer writer = {s, part, (uint32_t)p, part->first_body};
+        for (uint32_t i = 0; i < part->lane_count; i++) put_records(&writer, part->lanes[i]);
+    }
+}
+
 static rota_status put_graph(saver *s) {
     const rota_graph *graph = s->graph.graph;
+    const bool has_bodies = s->graph.parts.count > 1;
     rota_cbor_put_tag(s->file, ROTA_GRAPH_FILE_TAG);
-    rota_cbor_put_map(s->file, 18);
+    rota_cbor_put_map(s->file, 18 + has_bodies);
     rota_cbor_put_text(s->file, "format");
     rota_cbor_put_text(s->file, ROTA_GRAPH_FILE_FORMAT);
-    put_pair(s->file, "version", ROTA_GRAPH_FILE_VERSION);
+    put_pair(s->file, "version", has_bodies ? ROTA_GRAPH_FILE_VERSION_BODIES : 1);
     put_pair(s->file, "edition", ROTA_GRAPH_FILE_EDITION);
     rota_cbor_put_text(s->file, "writer");
     rota_cbor_put_text(s->file, rota_version());
@@ -417,15 +515,10 @@ static rota_status put_graph(saver *s) {
     rota_cbor_put_bool(s->file, graph->allow_reassociation);
     put_pair(s->file, "memory limit", graph->memory_limit_bytes);
     rota_cbor_put_text(s->file, "fuse");
-    rota_cbor_put_bool(s->file, s->fuses);
+    rota_cbor_put_bool(s->file, rota_saved_graph_part(&s->graph, 0)->fuses);
     rota_saved_kernels_write(&s->kernels, s->file);
-    rota_cbor_put_text(s->file, "lanes");
-    rota_cbor_put_array(s->file, s->graph.lane_count);
-    for (uint32_t i = 0; i < s->graph.lane_count; i++) {
-        rota_cbor_put_array(s->file, 2);
-        rota_cbor_put_uint(s->file, s->graph.lanes[i]->order_key);
-        rota_cbor_put_text(s->file, s->graph.lanes[i]->name);
-    }
+    if (has_bodies) put_bodies(s);
+    put_lanes(s);
     rota_saved_buffers_write(&s->buffers, s->file);
     rota_cbor_put_text(s->file, "slots");
     rota_cbor_put_array(s->file, s->graph.slot_count);
@@ -434,9 +527,7 @@ static rota_status put_graph(saver *s) {
         rota_cbor_put_text(s->file, rota_graph_slot_info(graph, i)->name);
         rota_cbor_put_uint(s->file, rota_graph_slot_info(graph, i)->size_bytes);
     }
-    rota_cbor_put_text(s->file, "records");
-    rota_cbor_put_array(s->file, s->graph.lane_count);
-    for (uint32_t i = 0; i < s->graph.lane_count; i++) put_records(s, s->graph.lanes[i]);
+    put_all_records(s);
     put_pair(s->file, "replays", s->options->replays ? s->options->replays : 1);
     ROTA_TRY(put_first(s));
     put_arguments(s);

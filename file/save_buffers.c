@@ -1,10 +1,13 @@
-/* The buffers of a graph that is saved, by number: those of the graph's own list, those of each lane in the order in
- * which lanes were opened, and PERSISTENT ones in the order in which nodes name them. */
+/* The parts of a graph that is saved, and its buffers by number: of each part those of the graph's own list and those
+ * of each lane in the order in which lanes were opened; then PERSISTENT ones in the order in which nodes name them. */
 #include "file/save_buffers.h"
 
 #include <string.h>
 #include "base/atomic.h"
 #include "file/cbor_write.h"
+#include "file/format.h"
+#include "file/records.h"
+#include "graph/conditional_internal.h"
 
 static rota_status no_memory(const rota_graph *graph) {
     return rota_fail(ROTA_OUT_OF_MEMORY, "graph '%s' to be saved: no host memory", graph->name);
@@ -12,15 +15,15 @@ static rota_status no_memory(const rota_graph *graph) {
 
 /* ---- The graph ---- */
 
-/* With the graph's mutex held. */
-static rota_status take_graph(rota_saved_graph *out, rota_graph *graph) {
+/* With its graph's mutex held. */
+static rota_status take_part(rota_saved_graph *saved, rota_saved_part *out) {
+    const rota_graph *graph = out->graph;
     out->lane_count = graph->lane_count;
     out->own_count = graph->own.buffer_count;
-    out->slot_count = ra_load_acquire(&graph->slot_count);
-    out->lanes = rota_arena_alloc(&out->arena, sizeof *out->lanes * ((size_t)out->lane_count + 1), 8);
+    out->lanes = rota_arena_alloc(&saved->arena, sizeof *out->lanes * ((size_t)out->lane_count + 1), 8);
     out->own_buffers =
-        rota_arena_alloc(&out->arena, sizeof *out->own_buffers * ((size_t)out->own_count + 1), 8);
-    if (!out->lanes || !out->own_buffers) return no_memory(graph);
+        rota_arena_alloc(&saved->arena, sizeof *out->own_buffers * ((size_t)out->own_count + 1), 8);
+    if (!out->lanes || !out->own_buffers) return no_memory(saved->graph);
     for (uint32_t i = 0; i < out->lane_count; i++) {
         out->lanes[i] = graph->lanes[i];
         /* Pairs with the release of rota_recorder_close: all of the lane is to be seen. */
@@ -33,15 +36,49 @@ static rota_status take_graph(rota_saved_graph *out, rota_graph *graph) {
     return ROTA_OK;
 }
 
-rota_status rota_saved_graph_begin(rota_graph *graph, rota_saved_graph *out_graph) {
-    *out_graph = (rota_saved_graph){.graph = graph};
+static rota_status add_part(rota_saved_graph *saved, rota_graph *graph, uint32_t outer) {
+    if (saved->parts.count > ROTA_GRAPH_FILE_BODIES_MAX)
+        return rota_fail(ROTA_OUT_OF_RANGE,
+                         "graph '%s' to be saved: more than %llu bodies, the most that a file has",
+                         saved->graph->name, (unsigned long long)ROTA_GRAPH_FILE_BODIES_MAX);
+    if (!rota_vector_reserve(&saved->parts, sizeof(rota_saved_part), 1)) return no_memory(saved->graph);
+    rota_saved_part *part = rota_saved_graph_part(saved, saved->parts.count++);
+    *part = (rota_saved_part){.graph = graph, .outer = outer};
     pthread_mutex_lock(&graph->mutex);
-    const rota_status status = take_graph(out_graph, graph);
+    const rota_status status = take_part(saved, part);
     pthread_mutex_unlock(&graph->mutex);
     return status;
 }
 
+/* The bodies of the part's nodes, in their order. */
+static rota_status add_bodies(rota_saved_graph *saved, uint32_t part) {
+    rota_saved_graph_part(saved, part)->first_body = (uint32_t)saved->parts.count;
+    if (!rota_saved_graph_part(saved, part)->graph->conditionals) return ROTA_OK;
+    for (uint32_t i = 0; i < rota_saved_graph_part(saved, part)->lane_count; i++) {
+        rota_file_records records = rota_file_records_of(rota_saved_graph_part(saved, part)->lanes[i]);
+        for (const rota_node_record *node; (node = rota_file_take_record(&records));) {
+            if (node->kind != ROTA_NODE_CONDITIONAL) continue;
+            const rota_conditional *conditional = node->u.conditional;
+            for (uint32_t b = 0; b < conditional->body_count; b++)
+                if (conditional->bodies[b]) ROTA_TRY(add_part(saved, conditional->bodies[b], part));
+        }
+    }
+    return ROTA_OK;
+}
+
+rota_status rota_saved_graph_begin(rota_graph *graph, rota_saved_graph *out_graph) {
+    *out_graph = (rota_saved_graph){.graph = graph, .slot_count = ra_load_acquire(&graph->slot_count)};
+    ROTA_TRY(add_part(out_graph, graph, 0));
+    for (uint32_t part = 0; part < out_graph->parts.count; part++) ROTA_TRY(add_bodies(out_graph, part));
+    for (uint64_t part = out_graph->parts.count; part-- > 0;) {
+        rota_saved_graph_part(out_graph, part)->first_lane = out_graph->lane_count;
+        out_graph->lane_count += rota_saved_graph_part(out_graph, part)->lane_count;
+    }
+    return ROTA_OK;
+}
+
 void rota_saved_graph_end(rota_saved_graph *graph) {
+    rota_vector_free(&graph->parts);
     rota_arena_free(&graph->arena);
 }
 
@@ -58,20 +95,24 @@ static bool same_buffer(const void *a, const void *b) {
 
 rota_status rota_saved_buffers_begin(const rota_saved_graph *graph, rota_saved_buffers *out_buffers) {
     *out_buffers = (rota_saved_buffers){.graph = graph, .persistent = ROTA_SET(hash_buffer, same_buffer)};
-    uint32_t *first =
-        rota_arena_alloc(&out_buffers->arena, sizeof *first * ((size_t)graph->lane_count + 2), 8);
-    if (!first) return no_memory(graph->graph);
-    uint64_t count = graph->own_count;
-    first[0] = 0;
-    for (uint32_t i = 0; i < graph->lane_count; i++) {
-        first[i + 1] = (uint32_t)count;
-        count += graph->lanes[i]->buffer_count;
+    uint64_t count = 0;
+    for (uint64_t p = 0; p < graph->parts.count; p++) {
+        rota_saved_part *part = rota_saved_graph_part(graph, p);
+        uint32_t *first =
+            rota_arena_alloc(&out_buffers->arena, sizeof *first * ((size_t)part->lane_count + 1), 8);
+        if (!first) return no_memory(graph->graph);
+        part->first_buffer = first;
+        first[0] = (uint32_t)count;
+        count += part->own_count;
+        for (uint32_t i = 0; i < part->lane_count; i++) {
+            first[i + 1] = (uint32_t)count;
+            count += part->lanes[i]->buffer_count;
+        }
     }
     if (count > UINT32_MAX)
         return rota_fail(ROTA_OUT_OF_RANGE,
                          "graph '%s' to be saved: %llu buffers, a file has at most 2^32 - 1",
                          graph->graph->name, (unsigned long long)count);
-    out_buffers->first = first;
     out_buffers->graph_count = (uint32_t)count;
     return ROTA_OK;
 }
@@ -98,8 +139,14 @@ rota_status rota_saved_buffers_add(rota_saved_buffers *buffers, rota_buffer *roo
     return ROTA_OK;
 }
 
-uint32_t rota_saved_buffers_index(rota_saved_buffers *buffers, uint64_t key) {
-    if (key & 1) return buffers->first[key >> 32] + ((uint32_t)key >> 1);
+uint32_t rota_saved_buffers_index(rota_saved_buffers *buffers, uint32_t part, uint64_t key) {
+    const rota_saved_part *of = rota_saved_graph_part(buffers->graph, part);
+    if (key & ROTA_ACCESS_OUTER && !(key & 1)) { /* of a graph around it, at most ROTA_BODY_DEPTH_MAX up */
+        const rota_buffer *buffer = ROTA_ACCESS_BUFFER(key);
+        while (of->graph != buffer->graph) of = rota_saved_graph_part(buffers->graph, of->outer);
+        key = buffer->graph_key;
+    }
+    if (key & 1) return of->first_buffer[key >> 32] + ((uint32_t)key >> 1);
     const rota_saved_buffer sought = {(rota_buffer *)(uintptr_t)key, 0};
     const rota_saved_buffer *found = rota_set_get(&buffers->persistent, &sought);
     return found ? found->index : UINT32_MAX;
@@ -113,8 +160,8 @@ rota_status rota_saved_buffers_find(rota_saved_buffers *buffers, const rota_buff
         return rota_fail(ROTA_INVALID_ARGUMENT, "buffer '%s' belongs to graph '%s', not to '%s'",
                          buffer->root->name, ((rota_graph *)buffer->graph)->name, graph->name);
     if (!buffer->graph) ROTA_TRY(rota_saved_buffers_add(buffers, buffer->root));
-    *out_index = rota_saved_buffers_index(buffers, buffer->graph ? buffer->graph_key
-                                                                 : (uint64_t)(uintptr_t)buffer->root);
+    *out_index = rota_saved_buffers_index(
+        buffers, 0, buffer->graph ? buffer->graph_key : (uint64_t)(uintptr_t)buffer->root);
     return ROTA_OK;
 }
 
@@ -132,10 +179,14 @@ void rota_saved_buffers_write(const rota_saved_buffers *buffers, FILE *file) {
     const rota_saved_graph *graph = buffers->graph;
     rota_cbor_put_text(file, "buffers");
     rota_cbor_put_array(file, buffers->graph_count + buffers->persistents.count);
-    for (uint32_t i = 0; i < graph->own_count; i++) write_buffer(graph->own_buffers[i], 0, file);
-    for (uint32_t lane = 0; lane < graph->lane_count; lane++)
-        for (uint32_t i = 0; i < graph->lanes[lane]->buffer_count; i++)
-            write_buffer(graph->lanes[lane]->buffers[i], lane + 1, file);
+    for (uint32_t p = 0; p < graph->parts.count; p++) {
+        const rota_saved_part *part = rota_saved_graph_part(graph, p);
+        const uint32_t own = p ? graph->lane_count + p : 0;
+        for (uint32_t i = 0; i < part->own_count; i++) write_buffer(part->own_buffers[i], own, file);
+        for (uint32_t lane = 0; lane < part->lane_count; lane++)
+            for (uint32_t i = 0; i < part->lanes[lane]->buffer_count; i++)
+                write_buffer(part->lanes[lane]->buffers[i], part->first_lane + lane + 1, file);
+    }
     for (uint64_t i = 0; i < buffers->persistents.count; i++)
         write_buffer(((rota_saved_buffer *const *)buffers->persistents.data)[i]->buffer, 0, file);
 }

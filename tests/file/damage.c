@@ -93,9 +93,9 @@ static void put_head(target *t, uint8_t major, uint64_t number) {
 
 /* Something small of any kind. */
 static void put_other(target *t, uint64_t *random) {
-    static const char *const words[] = {"",          "READ",   "READWRITE", "SLOT",      "PERSISTENT",
-                                        "TRANSIENT", "name",   "kernel",    "copy",      "unary",
-                                        "test",      "matmul", "\xff",      "rota graph"};
+    static const char *const words[] = {
+        "",      "READ", "READWRITE", "SLOT", "PERSISTENT", "TRANSIENT", "name",   "kernel", "copy",
+        "unary", "test", "matmul",    "\xff", "rota graph", "while",     "switch", "bodies", "index"};
     static const uint8_t simple[] = {0xf4, 0xf5, 0xf6, 0xf7, 0xff, 0x9f, 0xbf,
                                      0x5f, 0x80, 0xa0, 0xe0, 0x40, 0x60};
     const char *word = words[test_below(random, sizeof words / sizeof *words)];

@@ -8,12 +8,13 @@
 #include "rota.h"
 #include "tests/kernels/kernels.h"
 #include "tests/kit/files_kit.h"
+#include "tests/random/decide.h"
 #include "tests/random/mirror.h"
 
 enum { CASES = 60, HOSTS_MAX = 256, RESULTS_MAX = 4096 };
 
 static char folder[] = FILES_FOLDER;
-static const rota_kernel *kernels[TEST_KERNEL_COUNT];
+static const rota_kernel *kernels[TEST_KERNEL_COUNT + 1] = {[TEST_KERNEL_COUNT] = &decide_count_down};
 
 static int set_up(void **state) {
     (void)state;
@@ -189,8 +190,8 @@ static void make_persistents(mirror_case *mirror, rota_device *device) {
 }
 
 /* A case's graph, saved with what its reference says; loaded and run with the kernels' functions (cpu), or with what
- * the file has of them. */
-static void random_case(rota_device *device, uint64_t seed, bool with_functions) {
+ * the file has of them. How many iterations of bodies it had. */
+static uint64_t random_case(rota_device *device, uint64_t seed, bool with_functions, bool decides) {
     const mirror_limits limits = {
         .nodes = 40, .bytes = 600, .granule = 4, .queues = 2, .devices = 1, .host_nodes = true};
     uint64_t random = seed * 77 + 1;
@@ -199,6 +200,7 @@ static void random_case(rota_device *device, uint64_t seed, bool with_functions)
     given *g = calloc(1, sizeof *g);
     assert_non_null(g);
     mirror_generate(&mirror, seed, &limits);
+    if (decides) decide_draw(&mirror, &random);
     make_persistents(&mirror, device);
     mirror_graph *graph = &mirror.graphs[0];
     assert_ok(mirror_record(&mirror, graph, &random));
@@ -218,21 +220,26 @@ static void random_case(rota_device *device, uint64_t seed, bool with_functions)
     const rota_graph_load_options load =
         ROTA_GRAPH_LOAD_OPTIONS(.runtime = rota_device_runtime(device), .hosts = g->hosts,
                                 .host_count = g->host_count, .kernels = kernels,
-                                .kernel_count = with_functions ? TEST_KERNEL_COUNT : 0);
+                                .kernel_count = with_functions ? TEST_KERNEL_COUNT + 1 : 0);
     run_file("graph", device, &graph->options, &load);
     expect_same_again("graph", &load, g);
+    const uint64_t iterations = decide_iterations(graph);
     mirror_replay_free(graph, &replay);
     give_up(g);
     mirror_release(graph);
     for (uint32_t p = 0; p < mirror.persistent_count; p++) rota_buffer_release(mirror.persistents[p].handle);
     mirror_free(&mirror);
+    return iterations;
 }
 
 static void random_graphs_run_alike(void **state) {
     (void)state;
     rota_device *device;
     assert_ok(rota_open("cpu", NULL, &device));
-    for (uint64_t seed = 1; seed <= CASES; seed++) random_case(device, seed, true);
+    uint64_t iterations = 0;
+    for (uint64_t seed = 1; seed <= UINT64_C(3) * CASES; seed++)
+        iterations += random_case(device, seed, true, seed > CASES);
+    assert_true(iterations > CASES / 2);
     assert_ok(rota_close(device, 0));
 }
 
@@ -243,7 +250,7 @@ static void run_on_a_gpu(const char *id) {
         print_message("skipped: %s: %s\n", id, rota_last_error());
         skip();
     }
-    for (uint64_t seed = 1; seed <= CASES / 3; seed++) random_case(device, seed, false);
+    for (uint64_t seed = 1; seed <= CASES / 3; seed++) (void)random_case(device, seed, false, false);
     assert_ok(rota_close(device, 0));
 }
 
@@ -482,7 +489,8 @@ static void what_cannot_be_loaded_is_said(void **state) {
 #define REFUSED(from, to, status, said) expect_refused(bytes, size, from, to, sizeof from - 1, status, said)
     REFUSED("\xd9\xd9\xf7", "\xd9\xd9\xf8", ROTA_INVALID_ARGUMENT, "byte 0: a tag, expected tag 55799");
     REFUSED("rota graph", "rota graft", ROTA_INVALID_ARGUMENT, "(format): a text, expected rota graph");
-    REFUSED("version\x01", "version\x02", ROTA_UNSUPPORTED, "format 2; this is rota");
+    REFUSED("version\x01", "version\x03", ROTA_UNSUPPORTED, "format 3; this is rota");
+    REFUSED("version\x01", "version\x02", ROTA_INVALID_ARGUMENT, "key 'lanes', expected the key 'bodies'");
     REFUSED("edition\x01", "edition\x02", ROTA_UNSUPPORTED, "built-in kernel 'softmax' of edition 2");
     REFUSED("softmax", "softmix", ROTA_NOT_FOUND, "has no built-in kernel 'softmix'");
     REFUSED("operands\x02", "operands\x03", ROTA_UNSUPPORTED, "has 3 operands");

@@ -10,7 +10,7 @@
 #include "rota.h"
 #include "tests/file/damage.h"
 #include "tests/kernels/kernels.h"
-#include "tests/random/mirror.h"
+#include "tests/random/decide.h"
 
 enum { FILES_MAX = 400, ITEMS_MAX = 20000, BYTES_MAX = 1 << 21 };
 static uint64_t wanted = 6000;
@@ -51,12 +51,13 @@ static void add_source(rota_graph *graph, const rota_graph_save_options *options
     assert_int_equal(s->items[0].end, s->size);
 }
 
-/* Random graphs of all kinds of nodes, with contents and results. */
-static void add_random(uint64_t seed) {
+/* Random graphs of all kinds of nodes, with contents and results. Whether it has nodes that decide. */
+static bool add_random(uint64_t seed, bool decides) {
     const mirror_limits limits = {.nodes = 12, .bytes = 64, .granule = 4, .queues = 2, .devices = 1};
     uint64_t random = seed;
     mirror_case mirror;
     mirror_generate(&mirror, seed, &limits);
+    if (decides) decide_draw(&mirror, &random);
     mirror_graph *graph = &mirror.graphs[0];
     for (uint32_t p = 0; p < mirror.persistent_count; p++)
         assert_ok(rota_buffer_create("p", mirror.persistents[p].bytes, &mirror.persistents[p].handle));
@@ -72,9 +73,56 @@ static void add_random(uint64_t seed) {
     add_source(graph->graph, &ROTA_GRAPH_SAVE_OPTIONS(.first = bytes, .first_count = count, .results = bytes,
                                                       .result_count = count, .arguments = arguments,
                                                       .argument_count = graph->slot_count));
+    const bool has_bodies = decides && graph->group_count;
     mirror_release(graph);
     for (uint32_t p = 0; p < mirror.persistent_count; p++) rota_buffer_release(mirror.persistents[p].handle);
     mirror_free(&mirror);
+    return has_bodies;
+}
+
+/* Graphs whose nodes decide, each of another kind of node, one within the other, three deep, as a lane's only nodes or
+ * among others. */
+static void add_deciding(uint32_t kind) {
+    rota_graph *graphs[4];
+    rota_recorder *lanes[4];
+    rota_buffer *x;
+    assert_ok(rota_buffer_create("x", 64, &x));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "deciding"), &graphs[0]));
+    assert_ok(rota_recorder_open(graphs[0], 0, NULL, &lanes[0]));
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_ok(rota_graph_create_body(graphs[i], "body", &graphs[i + 1]));
+        assert_ok(rota_recorder_open(graphs[i + 1], 0, NULL, &lanes[i + 1]));
+    }
+    for (uint32_t i = 4; i-- > 0; kind++) {
+        rota_buffer *own;
+        const rota_access access = {x, 8, 4, ROTA_READWRITE};
+        assert_ok(rota_recorder_buffer(lanes[i], ROTA_BUFFER_TRANSIENT, "own", 16, &own));
+        assert_ok(rota_record_fill(lanes[i], own, 0, 16, i, NULL));
+        assert_ok(rota_record_copy(lanes[i], x, 16, own, 8, 4, NULL));
+        assert_ok(rota_record_kernel(
+            lanes[i], &ROTA_KERNEL_NODE(.kernel = &decide_count_down, .accesses = &access, .access_count = 1),
+            NULL));
+        rota_graph *const bodies[] = {NULL, i < 3 ? graphs[i + 1] : NULL, NULL};
+        if (i < 3 && kind % 4 == 0)
+            assert_ok(rota_record_if(lanes[i], &ROTA_IF_NODE(.condition = x, .body = bodies[1]), NULL));
+        else if (i < 3 && kind % 4 == 1)
+            assert_ok(rota_record_while(lanes[i],
+                                        &ROTA_WHILE_NODE(.condition = x, .condition_offset_bytes = 8,
+                                                         .body = bodies[1], .iterations_max = 100),
+                                        NULL));
+        else if (i < 3 && kind % 4 == 2)
+            assert_ok(rota_record_for(lanes[i],
+                                      &ROTA_FOR_NODE(.count = x, .index = own, .index_offset_bytes = 4,
+                                                     .body = bodies[1], .iterations_max = 3),
+                                      NULL));
+        else if (i < 3)
+            assert_ok(rota_record_switch(
+                lanes[i], &ROTA_SWITCH_NODE(.condition = x, .bodies = bodies, .body_count = 3), NULL));
+        rota_recorder_close(lanes[i]);
+    }
+    add_source(graphs[0], NULL);
+    rota_graph_release(graphs[0]);
+    rota_buffer_release(x);
 }
 
 static rota_tensor tensor_of(rota_tape *tape, const rota_tensor *like) {
@@ -110,7 +158,10 @@ static void add_op(const rota_op *op) {
 
 static int set_up(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 12; seed++) add_random(seed);
+    uint32_t deciding = 0;
+    for (uint64_t seed = 1; seed <= 36; seed++) deciding += add_random(seed, seed > 12);
+    assert_true(deciding >= 4);
+    for (uint32_t kind = 0; kind < 4; kind++) add_deciding(kind);
     for (uint32_t o = 0; o < rota_op_count() && source_count < FILES_MAX; o++) add_op(rota_op_at(o));
     assert_true(source_count > 60);
     return 0;
@@ -171,7 +222,7 @@ static void damaged_files_are_refused_or_compile(void **state) {
     assert_ok(rota_open("cpu", &ROTA_RUNTIME_OPTIONS(.memory_limit_bytes = 64 << 20, .worker_threads = 1),
                         &device));
     const int descriptor = memory_file(path, sizeof path);
-    const rota_kernel *kernels[TEST_KERNEL_COUNT];
+    const rota_kernel *kernels[TEST_KERNEL_COUNT + 1] = {[TEST_KERNEL_COUNT] = &decide_count_down};
     for (uint32_t i = 0; i < TEST_KERNEL_COUNT; i++) kernels[i] = &test_kernels[i].kernel;
     for (uint64_t n = 0; n < wanted; n++) {
         const source *s = &sources[n % source_count];
@@ -188,7 +239,7 @@ static void damaged_files_are_refused_or_compile(void **state) {
         try_file(path, device,
                  &ROTA_GRAPH_LOAD_OPTIONS(.runtime = runs ? rota_device_runtime(device) : NULL,
                                           .kernels = kernels,
-                                          .kernel_count = test_below(&random, 2) ? TEST_KERNEL_COUNT : 0,
+                                          .kernel_count = test_below(&random, 2) ? TEST_KERNEL_COUNT + 1 : 0,
                                           .hosts = &host, .host_count = 1),
                  &c);
     }

@@ -143,7 +143,17 @@ static void make(rota_graph_file_host *hosts, rota_graph_file_bytes *first,
     assert_ok(rota_recorder_last_node(recorders[1], &last));
     assert_ok(rota_node_after(recorders[1], last, node));
     assert_ok(rota_record_copy(recorders[1], output, 0, input, 0, 64, NULL));
-    assert_ok(rota_record_fill(recorders[1], slot, 0, 64, 7, NULL));
+    rota_graph *body;
+    rota_recorder *inner;
+    rota_buffer *own;
+    assert_ok(rota_graph_create_body(s.graph, "body", &body));
+    assert_ok(rota_recorder_open(body, 0, "inner", &inner));
+    assert_ok(rota_recorder_buffer(inner, ROTA_BUFFER_TRANSIENT, "own", 64, &own));
+    assert_ok(rota_record_fill(inner, own, 0, 64, 7, NULL));
+    assert_ok(rota_record_copy(inner, slot, 0, own, 0, 64, NULL));
+    rota_recorder_close(inner);
+    assert_ok(rota_record_if(recorders[1],
+                             &ROTA_IF_NODE(.name = "if", .condition = first[1].buffer, .body = body), NULL));
     for (uint32_t i = 0; i < 2; i++) rota_recorder_close(recorders[i]);
     assert_ok(rota_graph_fuse(s.graph));
     arguments[0] = (rota_graph_file_argument){.slot_buffer = slot, .bound = first[0].buffer};

@@ -12,7 +12,7 @@ static rota_status count_down(const rota_kernel_call *call) {
     (*(uint32_t *)call->operands[0])--;
     return ROTA_OK;
 }
-static const rota_kernel k_count_down = {.name = "count down", .operand_count = 1, .cpu = {.fn = count_down}};
+const rota_kernel decide_count_down = {.name = "count down", .operand_count = 1, .cpu = {.fn = count_down}};
 
 /* ---- Drawing ---- */
 
@@ -184,7 +184,7 @@ static rota_status record_layer(mirror_graph *graph, const mirror_group *group, 
     if (layer->kind == MIRROR_WHILE) {
         const rota_access access = {condition, 0, 4, ROTA_READWRITE};
         ROTA_TRY(rota_record_kernel(
-            lane, &ROTA_KERNEL_NODE(.kernel = &k_count_down, .accesses = &access, .access_count = 1), NULL));
+            lane, &ROTA_KERNEL_NODE(.kernel = &decide_count_down, .accesses = &access, .access_count = 1), NULL));
     }
     rota_recorder_close(lane);
     return put_node(layer, recorder, condition, body);

@@ -5,6 +5,9 @@
 
 #include "tests/random/mirror.h"
 
+/* The one kernel that they have besides, which has a C function alone. */
+extern const rota_kernel decide_count_down;
+
 /* Draws groups of the case's graphs. Reads of what nothing has written are allowed where there are some: what a body
  * writes counts as read, too. */
 void decide_draw(mirror_case *mirror, uint64_t *random);
