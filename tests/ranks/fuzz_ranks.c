@@ -1,0 +1,369 @@
+/* rota-fuzz-ranks: random programs of collectives on 2 to 8 ranks, each a thread with a runtime of its own, or processes
+ * under mpirun: groups, lanes, plans, submissions without waiting, in place or not, beside kernels of each rank's. Where
+ * nothing goes wrong, all bytes are those of the steps taken one after the other. In half of the programs of threads one
+ * rank does what it may not: then every ticket ends, all who depend on that fail, with a sentence, and who does not has
+ * the bytes. A program follows from its seed. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "tests/kit/nap.h"
+#include "tests/kit/random.h"
+#include "tests/ranks/random_ranks.h"
+#include "tests/ranks/rank_cases.h"
+
+static const char usage[] =
+    "rota-fuzz-ranks [--count N] [--seed S] [--ranks 2..8] [--seconds N] [--no-faults] [--mpi] "
+    "[--print]\n";
+
+static const uint64_t timeout_ns = 10000000000u; /* of a collective; what ends by it is wrong */
+
+typedef struct fuzz_rank {
+    const random_program *program;
+    uint32_t rank;
+    rota_runtime *runtime;
+    rota_device *device;
+    rota_communicator *communicators[RANDOM_COMMUNICATORS_MOST];
+    rota_buffer *buffers[RANDOM_BUFFERS];
+    rota_plan *plans[RANDOM_PLANS_MOST];
+    const uint32_t *begin, *end; /* all ranks' words */
+    uint32_t failed;             /* tickets */
+    bool is_closed;              /* by the fault */
+} fuzz_rank;
+
+/* ---- Recording ---- */
+
+typedef struct local_params {
+    uint32_t rank, count;
+    uint32_t dtype;
+    uint32_t fails;
+} local_params;
+
+static rota_status run_local(const rota_kernel_call *call) {
+    const local_params *p = call->params;
+    const uint32_t *x = call->operands[0];
+    uint32_t *y = call->operands[1];
+    if (p->fails) return rota_fail(ROTA_NODE_FAILED, "a kernel that fails");
+    for (uint32_t i = 0; i < p->count; i++) y[i] = random_local((rota_dtype)p->dtype, x[i], p->rank, i);
+    return ROTA_OK;
+}
+
+static const rota_kernel local_kernel = {.name = "local",
+                                         .operand_count = 2,
+                                         .param_bytes = sizeof(local_params),
+                                         .inplace_inputs = 1,
+                                         .inplace_outputs = 2,
+                                         .cpu = {.fn = run_local}};
+
+static void record_local(const fuzz_rank *r, rota_recorder *lane, const random_step *s, bool fails) {
+    if (s->count == 0) return;
+    const local_params params = {r->rank, s->count, s->dtype, fails};
+    const uint64_t bytes = 4 * (uint64_t)s->count;
+    const rota_access accesses[] = {{r->buffers[s->x], 4 * (uint64_t)s->x_first, bytes, ROTA_READ},
+                                    {r->buffers[s->y], 4 * (uint64_t)s->y_first, bytes, ROTA_WRITE}};
+    rank_ok(rota_record_kernel(lane,
+                               &ROTA_KERNEL_NODE(.kernel = &local_kernel, .accesses = accesses,
+                                                 .access_count = 2, .params = &params),
+                               NULL));
+}
+
+static rota_tensor tensor(const fuzz_rank *r, const random_step *s, uint32_t buffer, uint32_t first,
+                          uint32_t rows) {
+    rota_tensor made;
+    rank_ok(rota_tensor_of(r->buffers[buffer], 4 * (uint64_t)first, s->dtype,
+                           ROTA_SHAPE((uint64_t)rows * s->count), &made));
+    return made;
+}
+
+static void record_send(const fuzz_rank *r, rota_tape *tape, const random_step *s, const random_group *g) {
+    if (g->size == 1) return;
+    const uint32_t from = s->from % g->size,
+                   to = s->to % g->size == from ? (from + 1) % g->size : s->to % g->size;
+    rota_communicator *communicator = r->communicators[s->communicator];
+    if (g->rank == from) rank_ok(rota_op_send(tape, communicator, to, tensor(r, s, s->x, s->x_first, 1)));
+    if (g->rank == to)
+        rank_ok(rota_op_receive_into(tape, communicator, from, tensor(r, s, s->y, s->y_first, 1)));
+}
+
+static void record_step(const fuzz_rank *r, rota_tape *tape, const random_step *s) {
+    const random_group g = random_group_of(r->program, s->communicator, r->rank);
+    rota_communicator *communicator = r->communicators[s->communicator];
+    const bool x_is_whole = s->kind == RANDOM_REDUCE_SCATTER || s->kind == RANDOM_ALL_TO_ALL,
+               y_is_whole = s->kind == RANDOM_ALL_GATHER || s->kind == RANDOM_ALL_TO_ALL;
+    const rota_tensor x = tensor(r, s, s->x, s->x_first, x_is_whole ? g.size : 1),
+                      y = tensor(r, s, s->y, s->y_first, y_is_whole ? g.size : 1);
+    switch (s->kind) {
+    case RANDOM_ALL_REDUCE:
+        rank_ok(rota_op_all_reduce_into(tape, communicator, x, s->reduction, y));
+        break;
+    case RANDOM_REDUCE_SCATTER:
+        rank_ok(rota_op_reduce_scatter_into(tape, communicator, x, s->reduction, y));
+        break;
+    case RANDOM_ALL_GATHER:
+        rank_ok(rota_op_all_gather_into(tape, communicator, x, y));
+        break;
+    case RANDOM_ALL_TO_ALL:
+        rank_ok(rota_op_all_to_all_into(tape, communicator, x, y));
+        break;
+    case RANDOM_BROADCAST:
+        rank_ok(rota_op_broadcast_from_into(tape, communicator, s->from % g.size, x, y));
+        break;
+    case RANDOM_SEND:
+        record_send(r, tape, s, &g);
+        break;
+    default:
+        rank_ok(rota_op_barrier(tape, communicator));
+    }
+}
+
+static void compile_plan(fuzz_rank *r, uint32_t plan) {
+    const random_program *p = r->program;
+    rota_graph *graph;
+    char name[16];
+    (void)snprintf(name, sizeof name, "plan %u", plan);
+    rank_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = name), &graph));
+    uint32_t k = 0;
+    for (uint32_t lane = 0; lane < RANDOM_LANES; lane++) {
+        rota_recorder *recorder;
+        rota_tape *tape;
+        rank_ok(rota_recorder_open(graph, lane, NULL, &recorder));
+        rank_ok(rota_tape_create(recorder, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape));
+        for (; k < p->step_counts[plan] && p->steps[plan][k].lane == lane; k++) {
+            random_step step = p->steps[plan][k];
+            const bool is_fault = p->fault_rank == r->rank && p->fault_plan == plan && p->fault_step == k;
+            if (is_fault && p->fault == RANDOM_OTHER_STEP) step.count++;
+            if (step.kind == RANDOM_LOCAL)
+                record_local(r, recorder, &step, is_fault && p->fault == RANDOM_NODE_FAILS);
+            else
+                record_step(r, tape, &step);
+        }
+        rota_tape_destroy(tape);
+        rota_recorder_close(recorder);
+    }
+    rank_ok(rota_compile(r->runtime, graph,
+                         &ROTA_COMPILE_OPTIONS(.devices = &r->device, .device_count = 1, .certify = true),
+                         &r->plans[plan]));
+    rota_graph_release(graph);
+}
+
+/* ---- Running ---- */
+
+static void set_up(fuzz_rank *r) {
+    const random_program *p = r->program;
+    rank_ok(rota_device_open(r->runtime, "cpu", &r->device));
+    for (uint32_t c = 1; c < p->communicator_count; c++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "split %u", c);
+        rank_ok(rota_communicator_open_split(r->communicators[0], p->colors[c][r->rank], p->keys[c][r->rank],
+                                             name, &r->communicators[c]));
+    }
+    for (uint32_t b = 0; b < RANDOM_BUFFERS; b++) {
+        const size_t bytes = 4 * (size_t)p->elements;
+        rank_ok(rota_buffer_create_in(r->runtime, "t", bytes, &r->buffers[b]));
+        rank_ok(rota_buffer_write(r->buffers[b], NULL, 0,
+                                  r->begin + ((size_t)r->rank * RANDOM_BUFFERS + b) * p->elements, bytes,
+                                  NULL));
+    }
+    for (uint32_t plan = 0; plan < p->plan_count; plan++) compile_plan(r, plan);
+}
+
+/* What the fault's rank does at its place, that is no node's. */
+static void do_fault(fuzz_rank *r) {
+    const random_program *p = r->program;
+    rota_communicator **communicator = &r->communicators[p->fault_communicator];
+    if (p->fault == RANDOM_ABORT) rank_ok(rota_communicator_abort(*communicator, "given up by the fuzzer"));
+    if (p->fault != RANDOM_CLOSE) return;
+    rank_ok(rota_communicator_close(*communicator, 0));
+    r->is_closed = true;
+}
+
+static void wait_for(fuzz_rank *r, rota_ticket ticket) {
+    const uint64_t begin_ns = rota_clock_ns();
+    const rota_status status = rota_wait(ticket, 0);
+    if (status == ROTA_OK) return;
+    const char *said = rota_last_error();
+    rank_want(r->program->fault != RANDOM_NO_FAULT, "rank %u: %s: %s", r->rank, rota_status_name(status),
+              said);
+    rank_want(status != ROTA_TIMEOUT && rota_clock_ns() - begin_ns < timeout_ns,
+              "rank %u: only the timeout ended it: %s: %s", r->rank, rota_status_name(status), said);
+    rank_want(strstr(said, "timeout") == NULL, "rank %u: a collective's timeout ended it: %s", r->rank, said);
+    rank_want(said[0], "rank %u: %s, without a sentence", r->rank, rota_status_name(status));
+    r->failed++;
+}
+
+static void check_words(const fuzz_rank *r) {
+    const random_program *p = r->program;
+    uint32_t *got = malloc(4 * (size_t)p->elements);
+    rank_want(got, "no memory");
+    for (uint32_t b = 0; b < RANDOM_BUFFERS; b++) {
+        const uint32_t *wanted = r->end + ((size_t)r->rank * RANDOM_BUFFERS + b) * p->elements;
+        rank_ok(rota_buffer_read(r->buffers[b], 0, got, 4 * (size_t)p->elements));
+        for (uint32_t i = 0; i < p->elements; i++)
+            rank_want(random_same(random_buffer_dtype(b), got[i], wanted[i]),
+                      "seed %llu: rank %u, buffer %u, element %u is %08x, expected %08x",
+                      (unsigned long long)p->seed, r->rank, b, i, got[i], wanted[i]);
+    }
+    free(got);
+}
+
+static void *run_rank(void *user) {
+    fuzz_rank *r = user;
+    const random_program *p = r->program;
+    rota_ticket tickets[RANDOM_SUBMITS_MOST];
+    uint64_t state = p->seed * 31 + r->rank;
+    set_up(r);
+    for (uint32_t i = 0; i < p->submit_count; i++) {
+        if (test_below(&state, 4) == 0) test_nap_us(test_below(&state, 300));
+        if (p->fault && p->fault_rank == r->rank && p->fault_submit == i) do_fault(r);
+        rank_ok(rota_submit(r->plans[p->submits[i]], NULL, &tickets[i]));
+        if (test_below(&state, 6) == 0) wait_for(r, tickets[i]);
+    }
+    r->failed = 0;
+    for (uint32_t i = 0; i < p->submit_count; i++) wait_for(r, tickets[i]);
+    if (r->failed == 0) check_words(r);
+    for (uint32_t plan = 0; plan < p->plan_count; plan++) rota_plan_release(r->plans[plan]);
+    for (uint32_t b = 0; b < RANDOM_BUFFERS; b++) rota_buffer_release(r->buffers[b]);
+    for (uint32_t c = p->communicator_count; c-- > 1;)
+        if (!r->is_closed || c != p->fault_communicator)
+            rank_ok(rota_communicator_close(r->communicators[c], 0));
+    return NULL;
+}
+
+/* ---- Programs ---- */
+
+/* Words of all ranks, before and after. */
+static uint32_t *make_words(const random_program *p, bool at_end) {
+    uint32_t *words = calloc((size_t)p->size * RANDOM_BUFFERS * p->elements, 4);
+    rank_want(words, "no memory");
+    random_program_begin(p, words);
+    if (at_end) random_program_end(p, words);
+    return words;
+}
+
+/* Whoever did not do what the others did, and they, have been told. */
+static void check_told(const random_program *p, const fuzz_rank *ranks) {
+    if (p->fault == RANDOM_NODE_FAILS)
+        rank_want(ranks[p->fault_rank].failed, "a kernel failed, and no ticket");
+    if (p->fault != RANDOM_OTHER_STEP) return;
+    const random_group g = random_group_of(p, p->fault_communicator, p->fault_rank);
+    for (uint32_t i = 0; i < g.size && g.size > 1; i++)
+        rank_want(ranks[g.members[i]].failed, "seed %llu: rank %u was not told that collectives differ",
+                  (unsigned long long)p->seed, g.members[i]);
+}
+
+/* Runtimes of one worker and of two. */
+static void open_runtimes(uint32_t count, rota_runtime **out_runtimes) {
+    for (uint32_t r = 0; r < count; r++)
+        rank_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.worker_threads = 1 + r % 2, .cache_dir = ""),
+                                  &out_runtimes[r]));
+}
+
+static void run_threads(const random_program *p, rota_runtime **runtimes) {
+    fuzz_rank ranks[RANDOM_RANKS_MOST] = {0};
+    rota_communicator *worlds[RANDOM_RANKS_MOST];
+    pthread_t threads[RANDOM_RANKS_MOST];
+    uint32_t *begin = make_words(p, false), *end = make_words(p, true);
+    rank_ok(rota_communicator_open_ranks(runtimes, p->size,
+                                         &ROTA_COMMUNICATOR_OPTIONS(.timeout_ns = timeout_ns), worlds));
+    for (uint32_t r = 0; r < p->size; r++) {
+        ranks[r] = (fuzz_rank){.program = p,
+                               .rank = r,
+                               .runtime = runtimes[r],
+                               .communicators = {worlds[r]},
+                               .begin = begin,
+                               .end = end};
+        rank_want(pthread_create(&threads[r], NULL, run_rank, &ranks[r]) == 0, "a thread");
+    }
+    for (uint32_t r = 0; r < p->size; r++) rank_want(pthread_join(threads[r], NULL) == 0, "a thread");
+    check_told(p, ranks);
+    for (uint32_t r = 0; r < p->size; r++)
+        if (!ranks[r].is_closed || p->fault_communicator != 0) rank_ok(rota_communicator_close(worlds[r], 0));
+    free(begin);
+    free(end);
+}
+
+typedef struct fuzz_options {
+    uint64_t seed, count, seconds;
+    uint32_t ranks;
+    bool no_faults, by_mpi, prints;
+} fuzz_options;
+
+/* This process's rank under MPI. */
+static void run_process(const random_program *p, rota_runtime *runtime, rota_communicator *world) {
+    uint32_t *begin = make_words(p, false), *end = make_words(p, true);
+    fuzz_rank rank = {.program = p,
+                      .rank = rota_communicator_rank(world),
+                      .runtime = runtime,
+                      .communicators = {world},
+                      .begin = begin,
+                      .end = end};
+    (void)run_rank(&rank);
+    free(begin);
+    free(end);
+}
+
+static void run_all(const fuzz_options *o) {
+    rota_runtime *runtimes[RANDOM_RANKS_MOST];
+    rota_communicator *world = NULL;
+    const uint64_t end_ns = o->seconds ? rota_deadline_after(o->seconds * 1000000000u) : UINT64_MAX;
+    uint64_t done = 0, faults[RANDOM_FAULT_COUNT] = {0}, steps = 0;
+    const uint32_t runtime_count = o->by_mpi ? 1 : RANDOM_RANKS_MOST;
+    open_runtimes(runtime_count, runtimes);
+    if (o->by_mpi)
+        rank_ok(rota_communicator_open(runtimes[0], &ROTA_COMMUNICATOR_OPTIONS(.timeout_ns = timeout_ns),
+                                       &world));
+    for (; done < o->count && (o->by_mpi || rota_clock_ns() < end_ns); done++) {
+        random_program p;
+        random_program_draw(o->seed + done, o->by_mpi ? rota_communicator_size(world) : o->ranks,
+                            !o->no_faults && !o->by_mpi, &p);
+        if (o->prints) random_program_print(&p, stdout);
+        faults[p.fault]++;
+        for (uint32_t i = 0; i < p.submit_count; i++) steps += p.step_counts[p.submits[i]];
+        if (o->by_mpi)
+            run_process(&p, runtimes[0], world);
+        else
+            run_threads(&p, runtimes);
+    }
+    printf("%llu programs from seed %llu: %llu steps; without fault %llu", (unsigned long long)done,
+           (unsigned long long)o->seed, (unsigned long long)steps, (unsigned long long)faults[0]);
+    for (uint32_t i = 1; i < RANDOM_FAULT_COUNT; i++)
+        printf(", %s %llu", random_fault_name((random_fault)i), (unsigned long long)faults[i]);
+    printf("\n");
+    rank_ok(rota_communicator_close(world, 0));
+    for (uint32_t r = 0; r < runtime_count; r++) rank_ok(rota_runtime_close(runtimes[r], 20000000000u));
+}
+
+int main(int argc, char **argv) {
+    fuzz_options o = {.seed = 1, .count = 100};
+    for (int i = 1; i < argc; i++) {
+        const char *option = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(option, "--no-faults") == 0)
+            o.no_faults = true;
+        else if (strcmp(option, "--mpi") == 0)
+            o.by_mpi = true;
+        else if (strcmp(option, "--print") == 0)
+            o.prints = true;
+        else {
+            i++;
+            if (strcmp(option, "--count") == 0)
+                o.count = strtoull(value, NULL, 0);
+            else if (strcmp(option, "--seed") == 0)
+                o.seed = strtoull(value, NULL, 0);
+            else if (strcmp(option, "--seconds") == 0)
+                o.seconds = strtoull(value, NULL, 0);
+            else if (strcmp(option, "--ranks") == 0)
+                o.ranks = (uint32_t)strtoul(value, NULL, 0);
+            else {
+                fputs(usage, stderr);
+                return 1;
+            }
+        }
+    }
+    if (o.ranks == 1 || o.ranks > RANDOM_RANKS_MOST) {
+        fputs(usage, stderr);
+        return 1;
+    }
+    run_all(&o);
+    return 0;
+}
