@@ -1,8 +1,8 @@
-/* rota-fuzz-ranks: random programs of collectives on 2 to 8 ranks, each a thread with a runtime of its own, or processes
- * under mpirun: groups, lanes, plans, submissions without waiting, in place or not, beside kernels of each rank's. Where
- * nothing goes wrong, all bytes are those of the steps taken one after the other. In half of the programs of threads one
- * rank does what it may not: then every ticket ends, all who depend on that fail, with a sentence, and who does not has
- * the bytes. A program follows from its seed. */
+/* rota-fuzz-ranks: random programs of collectives on 2 to 8 ranks, each a thread with a runtime of its own, or
+ * processes under mpirun: groups, lanes, plans, submissions without waiting, in place or not, beside kernels of each
+ * rank's. Where nothing goes wrong, all bytes are those of the steps taken one after the other. In half of the programs
+ * of threads one rank does what it may not: then every ticket ends, all who depend on that fail, with a sentence, and
+ * who does not has the bytes. A program follows from its seed. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
