@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,6 +40,7 @@ typedef struct rank_fault {
 typedef struct run {
     char token[24];
     pid_t mpirun;
+    unsigned asked;          /* signals that are yet to be passed, as bits */
     bool passed;             /* a signal: mpirun's own status may then be bad though all ended well */
     uint64_t started, ended; /* ranks that said so */
     rank_fault fault;        /* of the first that ended badly */
@@ -152,12 +154,17 @@ static void take(run *r, output *o) {
 /* ---- Signals ---- */
 
 static int wake_pipe[2];
-static volatile sig_atomic_t asked_signal, asked_count;
+/* Between the handler, on whichever thread, and pass_signals: lock-free, so allowed in a handler. Each bit is a signal
+ * that is to be passed on; asked_count: how often the ranks were asked to end. */
+static atomic_uint asked_signals, asked_count;
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2, "a handler takes no lock");
+#define ASKS_TO_END (1u << SIGINT | 1u << SIGTERM | 1u << SIGHUP)
 
 static void on_signal(int number) {
     const int error = errno;
-    if (number != SIGCHLD) asked_signal = number;
-    if (number == SIGINT || number == SIGTERM || number == SIGHUP) asked_count = asked_count + 1;
+    /* Both with pass_signals' exchange, which sees the count of what it takes. */
+    if (ASKS_TO_END >> number & 1) atomic_fetch_add_explicit(&asked_count, 1, memory_order_release);
+    if (number != SIGCHLD) atomic_fetch_or_explicit(&asked_signals, 1u << number, memory_order_release);
     if (write(wake_pipe[1], "", 1) < 0) errno = 0;
     errno = error;
 }
@@ -165,16 +172,19 @@ static void on_signal(int number) {
 /* The first signal goes to each rank, as one that asks it to end in its own time: mpirun passes SIGUSR1 and SIGUSR2,
  * and ends all at once at any other. A second one does that, and one that comes before all ranks have started. What
  * mpirun is to pass waits for that: before, it would end mpirun itself. */
-static void pass_signal(run *r, uint64_t ranks) {
-    const int number = asked_signal;
-    const bool asks = number == SIGINT || number == SIGTERM || number == SIGHUP, early = r->started < ranks;
-    if (!number || (early && !asks)) return;
-    asked_signal = 0;
+static void pass_signals(run *r, uint64_t ranks) {
+    const bool early = r->started < ranks;
+    r->asked |= atomic_exchange_explicit(&asked_signals, 0, memory_order_acquire); /* with on_signal's */
+    const bool asks = r->asked & ASKS_TO_END;
+    if (!r->asked || (early && !asks)) return;
     r->passed = true;
-    if (asks && (early || asked_count > 1))
+    for (int number = 1; number < 32 && !early; number++)
+        if ((r->asked & ~ASKS_TO_END) >> number & 1) (void)kill(r->mpirun, number);
+    r->asked &= early ? ~ASKS_TO_END : 0;
+    if (asks && (early || atomic_load_explicit(&asked_count, memory_order_acquire) > 1))
         (void)kill(r->mpirun, SIGTERM);
-    else
-        (void)kill(r->mpirun, asks ? SIGUSR1 : number);
+    else if (asks)
+        (void)kill(r->mpirun, SIGUSR1);
 }
 
 /* ---- mpirun ---- */
@@ -263,7 +273,7 @@ static int follow(run *r, uint64_t ranks, output *outputs) {
         if (ready > 0)
             for (int i = 0; i < 2; i++)
                 if (fds[1 + i].revents) take(r, &outputs[i]);
-        if (!over) pass_signal(r, ranks);
+        if (!over) pass_signals(r, ranks);
         if (!over && waitpid(r->mpirun, &status, WNOHANG) == r->mpirun) over = true;
     }
     return status;

@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,14 +69,20 @@ static void take_share(void) {
 /* ---- Signals ---- */
 
 static int wake_pipe[2];
-static volatile sig_atomic_t asked_signal; /* the last that is to be passed on; 0: none */
-static volatile sig_atomic_t is_ended;     /* mpirun ends all ranks */
+/* Between the handler, on whichever thread, and follow: lock-free, so allowed in a handler. Each bit is a signal that
+ * is to be passed on. */
+static atomic_uint asked_signals;
+static atomic_bool is_ended; /* mpirun ends all ranks */
+_Static_assert(ATOMIC_INT_LOCK_FREE == 2 && ATOMIC_BOOL_LOCK_FREE == 2, "a handler takes no lock");
 
 static void on_signal(int number) {
     const int error = errno;
-    if (number != SIGCHLD) asked_signal = number == SIGUSR1 ? SIGTERM : number;
-    if (number == SIGTERM) is_ended = 1;
-    if (write(wake_pipe[1], "", 1) < 0) errno = 0; /* full: it wakes in any case */
+    if (number == SIGTERM)
+        atomic_store_explicit(&is_ended, true, memory_order_release); /* with follow's acquire */
+    if (number != SIGCHLD)
+        atomic_fetch_or_explicit(&asked_signals, 1u << (number == SIGUSR1 ? SIGTERM : number),
+                                 memory_order_release); /* with pass_signals' exchange */
+    if (write(wake_pipe[1], "", 1) < 0) errno = 0;      /* full: it wakes in any case */
     errno = error;
 }
 
@@ -209,6 +216,13 @@ static bool start(rank_process *p, char **argv) {
     return true;
 }
 
+static void pass_signals(const rank_process *p) {
+    const unsigned asked =
+        atomic_exchange_explicit(&asked_signals, 0, memory_order_acquire); /* with on_signal's */
+    for (int number = 1; number < 32; number++)
+        if (asked >> number & 1 && !p->is_over) (void)kill(-p->pid, number);
+}
+
 /* Until the program has ended and all it printed is out; what children of it still hold open is not waited for. */
 static void follow(rank_process *p) {
     for (;;) {
@@ -217,17 +231,14 @@ static void follow(rank_process *p) {
             fds[1 + i] =
                 (struct pollfd){.fd = p->streams[i].ended ? -1 : p->streams[i].from, .events = POLLIN};
         if (p->is_over && p->streams[0].ended && p->streams[1].ended) return;
-        const int ready = poll(fds, 3, p->is_over ? REST_MS : is_ended ? LAST_MS : -1);
+        const bool ends = atomic_load_explicit(&is_ended, memory_order_acquire);
+        const int ready = poll(fds, 3, p->is_over ? REST_MS : ends ? LAST_MS : -1);
         if (ready == 0 && p->is_over) break;
         if (ready == 0) (void)kill(-p->pid, SIGKILL);
         char bytes[64];
         while (read(wake_pipe[0], bytes, sizeof bytes) > 0) {
         }
-        const int number = asked_signal;
-        if (number) {
-            asked_signal = 0;
-            if (!p->is_over) (void)kill(-p->pid, number);
-        }
+        pass_signals(p);
         if (ready > 0)
             for (int i = 0; i < 2; i++)
                 if (fds[1 + i].revents) take(&p->streams[i]);

@@ -41,9 +41,39 @@ static rota_status check_tensor(const rota_tensor *x, const char *what, uint32_t
     return rota_fail(status, "backward: %s %u %s", what, index, text);
 }
 
+/* Each buffer gets the regions of its parameters, in ascending order. */
+static rota_status give_regions(rota_tape *tape, const rota_tensor *params, uint32_t count,
+                                rota_gradient_region **regions) {
+    rota_place *places;
+    rota_overlap overlap;
+    uint32_t n;
+    ROTA_TRY(rota_gradient_places(tape, params, count, &places, &n, &overlap));
+    if (overlap.found)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "backward: parameter %u overlaps another one in buffer '%s', parameter %u",
+                         overlap.second, rota_buffer_name(params[overlap.second].buffer), overlap.first);
+    rota_gradient_region **given = rota_arena_alloc(&tape->arena, ((uint64_t)n + 1) * sizeof *given, 8);
+    if (!given) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+    rota_tape_buffer *entry = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        given[i] = regions[places[i].index];
+        if (i == 0 || places[i].root != places[i - 1].root) {
+            if (!(entry = rota_tape_lookup(tape, &params[places[i].index])))
+                return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+            entry->given = &given[i];
+            entry->given_count = 0;
+        }
+        entry->given_count++;
+    }
+    return ROTA_OK;
+}
+
 /* A region for each parameter, where its gradient will be. */
 static rota_status open_parameters(rota_tape *tape, const rota_tensor *params, uint32_t count,
                                    rota_tensor *grads, bool accumulate) {
+    rota_gradient_region **regions =
+        rota_arena_calloc(&tape->arena, ((uint64_t)count + 1) * sizeof *regions, 8);
+    if (!regions) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
     for (uint32_t i = 0; i < count; i++) {
         ROTA_TRY(check_tensor(&params[i], "parameter", i));
         ROTA_TRY(check_tensor(&grads[i], "gradient", i));
@@ -54,15 +84,6 @@ static rota_status open_parameters(rota_tape *tape, const rota_tensor *params, u
                                              params[i].shape, &grads[i]));
             continue;
         }
-        const rota_tape_buffer *entry = rota_tape_lookup(tape, &params[i]);
-        if (!entry) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
-        const uint64_t begin = rota_tensor_begin(&params[i]),
-                       end = begin + rota_tensor_extent_bytes(&params[i]);
-        for (const rota_gradient_region *region = entry->regions; region; region = region->next)
-            if (begin < region->end && end > region->begin)
-                return rota_fail(ROTA_INVALID_ARGUMENT,
-                                 "backward: parameter %u overlaps another one in buffer '%s'", i,
-                                 rota_buffer_name(params[i].buffer));
         const bool given = grads[i].buffer != NULL;
         if (!given)
             ROTA_TRY(rota_tape_temporary(tape, "parameter gradient", params[i].dtype, params[i].rank,
@@ -71,6 +92,7 @@ static rota_status open_parameters(rota_tape *tape, const rota_tensor *params, u
         rota_tensor memory = grads[i];
         rota_tensor_resolve(&memory);
         ROTA_TRY(rota_gradient_region_add(tape, &params[i], &memory, true, &region));
+        regions[i] = region;
         if (!given || !accumulate) continue;
         /* What is there stays, and is added to. */
         region->written = rota_arena_calloc(&tape->arena, sizeof *region->written, 8);
@@ -81,7 +103,7 @@ static rota_status open_parameters(rota_tape *tape, const rota_tensor *params, u
         region->views->tensor = memory;
         region->view_count = 1;
     }
-    return ROTA_OK;
+    return give_regions(tape, params, count, regions);
 }
 
 /* ---- Which ops take part ---- */
@@ -252,7 +274,7 @@ static rota_status record(rota_tape *tape, const rota_tensor *losses, uint32_t l
     rota_buckets *buckets = NULL; /* NULL: of one rank */
     ROTA_TRY(open_parameters(tape, params, count, grads, accumulate));
     if (options && options->data_parallel)
-        ROTA_TRY(rota_buckets_open(tape, options->data_parallel, params, count, &buckets));
+        ROTA_TRY(rota_buckets_open(tape, options->data_parallel, params, grads, count, &buckets));
     ROTA_TRY(spread_wanted(tape));
     ROTA_TRY(rota_backward_check_bodies(tape));
     for (uint32_t i = 0; i < loss_count; i++) ROTA_TRY(seed(tape, &losses[i]));
@@ -273,6 +295,8 @@ static void forget_gradients(rota_tape *tape) {
     for (uint64_t i = 0; i < tape->map_capacity; i++) {
         tape->map[i].wanted = false;
         tape->map[i].regions = NULL; /* in the arena, until the tape forgets its ops */
+        tape->map[i].given = NULL;
+        tape->map[i].given_count = 0;
         tape->map[i].body_writes = NULL;
     }
 }
@@ -303,8 +327,7 @@ rota_status rota_backward_losses(rota_tape *tape, const rota_tensor *losses, uin
     tape->keep = options && options->keep;
     tape->remember = false; /* ops that gradients are made of */
     tape->op_name = "backward";
-    rota_status status =
-        record(tape, losses, loss_count, params, count, grads, options);
+    rota_status status = record(tape, losses, loss_count, params, count, grads, options);
     tape->name = name;
     tape->op_name = op_name;
     tape->remember = remember;

@@ -55,7 +55,8 @@ static rota_status check_node(rota_tape *tape, const rota_conditional *node) {
         const rota_tape_buffer *entry = entry_of(tape, node, i);
         if (!entry) return no_memory();
         reads_wanted |= entry->wanted;
-        if (entry->wanted && ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ && (entry->writes || entry->regions))
+        if (entry->wanted && ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ &&
+            (entry->writes || entry->regions || entry->given_count))
             return rota_fail(
                 ROTA_UNSUPPORTED,
                 "backward: the gradient flows through buffer '%s', which a body of node '%s' writes; "

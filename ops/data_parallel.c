@@ -52,11 +52,12 @@ static void note_use(rota_tape *tape, const rota_tensor *x, uint64_t use) {
     if (!x->buffer || rota_tensor_is_empty(x)) return;
     const rota_tape_buffer *entry = rota_tape_lookup(tape, x);
     const uint64_t begin = rota_tensor_begin(x), end = begin + rota_tensor_extent_bytes(x);
-    for (rota_gradient_region *region = entry ? entry->regions : NULL; region; region = region->next)
-        if (region->given && !region->is_used && begin < region->end && end > region->begin) {
-            region->is_used = true;
-            region->first_use = use;
-        }
+    for (uint32_t i = rota_gradient_given_from(entry, begin);
+         entry && i < entry->given_count && entry->given[i]->begin < end; i++) {
+        rota_gradient_region *region = entry->given[i];
+        if (!region->is_used) region->first_use = use;
+        region->is_used = true;
+    }
 }
 
 static int by_root(const void *a, const void *b) {
@@ -79,25 +80,39 @@ static void find_homes(rota_buckets *b) {
 
 static rota_gradient_region *region_of(rota_tape *tape, const rota_tensor *param) {
     const rota_tape_buffer *entry = rota_tape_lookup(tape, param);
-    rota_gradient_region *region = entry ? entry->regions : NULL;
-    while (region && !(region->given && region->begin == rota_tensor_begin(param))) region = region->next;
-    return region;
+    const uint32_t first = rota_gradient_given_from(entry, rota_tensor_begin(param));
+    return entry && first < entry->given_count ? entry->given[first] : NULL;
+}
+
+/* Bytes of two gradients would be reduced twice. */
+static rota_status check_apart(rota_tape *tape, const rota_tensor *grads, uint32_t count) {
+    rota_place *places;
+    rota_overlap overlap;
+    uint32_t n;
+    ROTA_TRY(rota_gradient_places(tape, grads, count, &places, &n, &overlap));
+    if (!overlap.found) return ROTA_OK;
+    return rota_fail(ROTA_INVALID_ARGUMENT,
+                     "backward: gradients %u and %u share bytes of buffer '%s'; expected gradients that lie "
+                     "apart, since data_parallel reduces each once",
+                     overlap.first, overlap.second, rota_buffer_name(grads[overlap.first].buffer));
 }
 
 rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options, const rota_tensor *params,
-                              uint32_t count, rota_buckets **out_buckets) {
+                              const rota_tensor *grads, uint32_t count, rota_buckets **out_buckets) {
     rota_data_parallel room;
     *out_buckets = NULL;
     if (!(options = ROTA_SIZED_IN(rota_data_parallel, options, &room))) return ROTA_INVALID_ARGUMENT;
     if (!options->communicator)
         return rota_fail(ROTA_INVALID_ARGUMENT, "backward: data_parallel has no communicator");
+    ROTA_TRY(check_apart(tape, grads, count));
     if (rota_communicator_size(options->communicator) == 1)
         return ROTA_OK; /* they are what they are to become */
     rota_buckets *b = rota_arena_calloc(&tape->arena, sizeof *b, 8);
     if (!b) return no_memory();
     b->options = *options;
     if (!b->options.bucket_bytes) b->options.bucket_bytes = ROTA_BUCKET_BYTES;
-    if (!b->options.first_bucket_bytes) b->options.first_bucket_bytes = (b->options.bucket_bytes + 3) / 4;
+    if (!b->options.first_bucket_bytes)
+        b->options.first_bucket_bytes = b->options.bucket_bytes / 4 + (b->options.bucket_bytes % 4 != 0);
     b->tape = tape;
     b->count = count;
     b->use_count = tape->use_count;

@@ -7,10 +7,10 @@
 
 typedef struct rota_buckets rota_buckets;
 
-/* For params[0..count), whose regions are there, and the tape's uses so far; in the tape's arena. NULL in *out_buckets:
- * there is one rank, and nothing to be done. */
+/* For params[0..count), whose regions are there, their gradients, and the tape's uses so far; in the tape's arena. NULL
+ * in *out_buckets: there is one rank, and nothing to be done. */
 rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options, const rota_tensor *params,
-                              uint32_t count, rota_buckets **out_buckets);
+                              const rota_tensor *grads, uint32_t count, rota_buckets **out_buckets);
 /* The use has been gone through: what it was the last to add to is finished. */
 rota_status rota_buckets_step(rota_buckets *buckets, uint64_t use);
 /* What is left, and parameters that no op reads. Their gradients are complete. */

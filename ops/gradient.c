@@ -5,6 +5,7 @@
 #include "base/given.h"
 #include "ops/record.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Byte ranges that hold something: sorted, apart from one another ---- */
@@ -120,33 +121,86 @@ rota_status rota_gradient_region_add(rota_tape *tape, const rota_tensor *x, cons
     region->end = region->begin + rota_tensor_extent_bytes(x);
     region->memory = *memory;
     region->given = given;
-    /* Those that were given first: one of the whole buffer would cover them. */
-    rota_gradient_region **link = &entry->regions;
-    while (!given && *link) link = &(*link)->next;
-    region->next = *link;
-    *link = region;
     *out_region = region;
+    rota_gradient_region **link = &entry->regions;
+    while (*link) link = &(*link)->next;
+    if (!given) *link = region;
     return ROTA_OK;
 }
 
-/* The region that holds x's gradient; NULL in *out if none is wanted. Regions that were given come first;
+static int by_place(const void *a, const void *b) {
+    const rota_place *x = a, *y = b;
+    if (x->root != y->root) return (uintptr_t)x->root < (uintptr_t)y->root ? -1 : 1;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+rota_status rota_gradient_places(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
+                                 rota_place **out_places, uint32_t *out_count, rota_overlap *out_overlap) {
+    rota_place *places = rota_arena_alloc(&tape->arena, ((uint64_t)count + 1) * sizeof *places, 8);
+    uint32_t n = 0, longest = 0;
+    if (!places) return no_memory();
+    for (uint32_t i = 0; i < count; i++) {
+        if (!tensors[i].buffer || rota_tensor_is_empty(&tensors[i])) continue;
+        const uint64_t begin = rota_tensor_begin(&tensors[i]);
+        places[n++] = (rota_place){.root = rota_tensor_root(&tensors[i]),
+                                   .begin = begin,
+                                   .end = begin + rota_tensor_extent_bytes(&tensors[i]),
+                                   .index = i};
+    }
+    qsort(places, n, sizeof *places, by_place);
+    *out_overlap = (rota_overlap){0};
+    for (uint32_t i = 1; i < n && !out_overlap->found; i++) {
+        const rota_place *before = &places[longest];
+        if (before->root == places[i].root && before->end > places[i].begin) {
+            const bool ascends = before->index < places[i].index;
+            *out_overlap = (rota_overlap){.found = true,
+                                          .first = ascends ? before->index : places[i].index,
+                                          .second = ascends ? places[i].index : before->index};
+        }
+        if (before->root != places[i].root || before->end < places[i].end) longest = i;
+    }
+    *out_places = places;
+    *out_count = n;
+    return ROTA_OK;
+}
+
+uint32_t rota_gradient_given_from(const rota_tape_buffer *entry, uint64_t begin) {
+    uint32_t low = 0, high = entry ? entry->given_count : 0;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (entry->given[middle]->end <= begin)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The first that has bytes in common with [begin, end); NULL if none has. */
+static rota_gradient_region *given_in(const rota_tape_buffer *entry, uint64_t begin, uint64_t end) {
+    const uint32_t first = rota_gradient_given_from(entry, begin);
+    return entry && first < entry->given_count && entry->given[first]->begin < end ? entry->given[first]
+                                                                                   : NULL;
+}
+
+/* The region that holds x's gradient; NULL in *out if none is wanted. One that was given comes first;
  * else one that mirrors the whole buffer is made when it is first needed. */
 static rota_status region_of(rota_tape *tape, const rota_tensor *x, rota_gradient_region **out) {
     *out = NULL;
     rota_tape_buffer *entry = rota_tape_lookup(tape, x);
     if (!entry) return no_memory();
     const uint64_t begin = rota_tensor_begin(x), end = begin + rota_tensor_extent_bytes(x);
-    for (rota_gradient_region *region = entry->regions; region; region = region->next) {
-        if (begin >= region->begin && end <= region->end) {
-            *out = region;
-            return ROTA_OK;
-        }
-        if (region->given && begin < region->end && end > region->begin) {
-            char text[ROTA_TENSOR_TEXT_MAX];
-            return rota_fail(ROTA_UNSUPPORTED, "backward: %s in buffer '%s' lies only partly in a parameter",
-                             rota_tensor_describe(x, text, sizeof text), rota_buffer_name(x->buffer));
-        }
+    rota_gradient_region *given = given_in(entry, begin, end);
+    if (given && (begin < given->begin || end > given->end)) {
+        char text[ROTA_TENSOR_TEXT_MAX];
+        return rota_fail(ROTA_UNSUPPORTED, "backward: %s in buffer '%s' lies only partly in a parameter",
+                         rota_tensor_describe(x, text, sizeof text), rota_buffer_name(x->buffer));
     }
+    *out = given;
+    for (rota_gradient_region *region = entry->regions; region && !*out; region = region->next)
+        if (begin >= region->begin && end <= region->end) *out = region;
+    if (*out) return ROTA_OK;
     if (!entry->wanted || !rota_dtype_is_real(x->dtype)) return ROTA_OK;
     /* Bytes alone: the tensors in the buffer may be of several dtypes. */
     const uint64_t words = (rota_buffer_size(entry->root) + 3) / 4;
@@ -159,8 +213,9 @@ static rota_status region_of(rota_tape *tape, const rota_tensor *x, rota_gradien
 rota_status rota_gradient_in_place(rota_tape *tape, const rota_tensor *x, bool *out_in_place) {
     rota_tape_buffer *entry = rota_tape_lookup(tape, x);
     if (!entry) return no_memory();
-    *out_in_place = !tape->keep && entry->wanted && !entry->regions && rota_tensor_is_contiguous(x) &&
-                    rota_tensor_begin(x) == 0 && rota_buffer_get_kind(entry->root) == ROTA_BUFFER_TRANSIENT &&
+    *out_in_place = !tape->keep && entry->wanted && !entry->regions && !entry->given_count &&
+                    rota_tensor_is_contiguous(x) && rota_tensor_begin(x) == 0 &&
+                    rota_buffer_get_kind(entry->root) == ROTA_BUFFER_TRANSIENT &&
                     rota_tensor_extent_bytes(x) == rota_buffer_size(entry->root);
     rota_gradient_region *region;
     return *out_in_place ? rota_gradient_region_add(tape, x, x, false, &region) : ROTA_OK;
@@ -183,6 +238,7 @@ bool rota_gradient_passes(rota_tape *tape, const rota_tensor *x) {
     if (!entry) return false;
     if (entry->wanted) return true;
     const uint64_t begin = rota_tensor_begin(x), end = begin + rota_tensor_extent_bytes(x);
+    if (given_in(entry, begin, end)) return true;
     for (const rota_gradient_region *region = entry->regions; region; region = region->next)
         if (begin < region->end && end > region->begin) return true;
     return false;
@@ -192,6 +248,9 @@ bool rota_gradient_touched(rota_tape *tape, const rota_tensor *y) {
     const rota_tape_buffer *entry = rota_tape_lookup(tape, y);
     if (!entry) return false;
     const uint64_t begin = rota_tensor_begin(y), end = begin + rota_tensor_extent_bytes(y);
+    for (uint32_t i = rota_gradient_given_from(entry, begin);
+         i < entry->given_count && entry->given[i]->begin < end; i++)
+        if (ranges_touch(entry->given[i], begin, end)) return true;
     for (const rota_gradient_region *region = entry->regions; region; region = region->next)
         if (ranges_touch(region, begin, end)) return true;
     return false;
@@ -199,10 +258,8 @@ bool rota_gradient_touched(rota_tape *tape, const rota_tensor *y) {
 
 rota_gradient_region *rota_gradient_given(rota_tape *tape, const rota_tensor *y) {
     const rota_tape_buffer *entry = rota_tape_lookup(tape, y);
-    const uint64_t begin = rota_tensor_begin(y), end = begin + rota_tensor_extent_bytes(y);
-    for (rota_gradient_region *region = entry ? entry->regions : NULL; region; region = region->next)
-        if (region->given && begin < region->end && end > region->begin) return region;
-    return NULL;
+    const uint64_t begin = rota_tensor_begin(y);
+    return given_in(entry, begin, begin + rota_tensor_extent_bytes(y));
 }
 
 rota_status rota_gradient_read(rota_tape *tape, const rota_tensor *y, rota_tensor *out_dy) {

@@ -18,11 +18,11 @@ typedef struct rota_gradient_view {
 struct rota_gradient_region {
     rota_gradient_region *next;
     uint64_t begin, end;
-    rota_tensor memory;        /* its first byte mirrors `begin` */
-    bool given;                /* a parameter's */
-    bool kept;                 /* complete: the op that wrote the parameter has been gone through */
-    uint32_t parameter;        /* of one that is given: which */
-    bool is_used;              /* by an op of those remembered; `first_use` is the first that is */
+    rota_tensor memory; /* its first byte mirrors `begin` */
+    bool given;         /* a parameter's */
+    bool kept;          /* complete: the op that wrote the parameter has been gone through */
+    uint32_t parameter; /* of one that is given: which */
+    bool is_used;       /* by an op of those remembered; `first_use` is the first that is */
     uint64_t first_use;
     rota_byte_range *written;  /* bytes of [begin, end) whose mirror holds something */
     rota_gradient_view *views; /* that were added to; the rest of what is written is 0 */
@@ -30,14 +30,33 @@ struct rota_gradient_region {
     bool crowded; /* there were more, which nobody remembers */
 };
 
-/* A region for x, in `memory`, of which nothing is written. */
+/* A region for x, in `memory`, of which nothing is written; of those of its buffer unless it is given. */
 rota_status rota_gradient_region_add(rota_tape *tape, const rota_tensor *x, const rota_tensor *memory,
                                      bool given, rota_gradient_region **out_region);
+
+/* Where a tensor lies in its root buffer. */
+typedef struct rota_place {
+    rota_buffer *root;
+    uint64_t begin, end;
+    uint32_t index; /* of the tensor */
+} rota_place;
+/* Tensors that share bytes, the lower index first. */
+typedef struct rota_overlap {
+    bool found;
+    uint32_t first, second;
+} rota_overlap;
+/* The places of those of `count` tensors that have a buffer and are not empty, by root and beginning; count log count.
+ * In the tape's arena. */
+rota_status rota_gradient_places(rota_tape *tape, const rota_tensor *tensors, uint32_t count,
+                                 rota_place **out_places, uint32_t *out_count, rota_overlap *out_overlap);
+/* The first of entry->given that ends behind `begin`, entry->given_count if none does; entry may be NULL.
+ * Logarithmic. */
+uint32_t rota_gradient_given_from(const rota_tape_buffer *entry, uint64_t begin);
 /* x is of real numbers and was computed from a parameter. */
 bool rota_gradient_passes(rota_tape *tape, const rota_tensor *x);
 /* Something was added to y's gradient. */
 bool rota_gradient_touched(rota_tape *tape, const rota_tensor *y);
-/* The region that was given for a parameter and has bytes in common with y; NULL if there is none. */
+/* The first region that was given for a parameter and has bytes in common with y; NULL if there is none. */
 rota_gradient_region *rota_gradient_given(rota_tape *tape, const rota_tensor *y);
 /* y's gradient, complete. */
 rota_status rota_gradient_read(rota_tape *tape, const rota_tensor *y, rota_tensor *out_dy);

@@ -69,7 +69,8 @@ ROTA_API rota_status rota_op_receive_into(rota_tape *tape, rota_communicator *co
  * what is recorded behind a bucket and does not read its gradients runs beside it. Gradients that lie side by side in
  * one buffer are reduced where they lie, others of less than 64 KiB in a copy of theirs together. A parameter that the
  * loss does not depend on takes part, last. All ranks give the same parameters in one order, and gradients that lie
- * alike: else all fail when they run, as collectives do that differ. */
+ * alike: else all fail when they run, as collectives do that differ. Gradients that share bytes are INVALID_ARGUMENT,
+ * with both named. */
 struct rota_data_parallel {
     size_t struct_size;              /* sizeof, by ROTA_DATA_PARALLEL() */
     rota_communicator *communicator; /* borrowed, as by each collective */

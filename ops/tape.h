@@ -49,9 +49,11 @@ enum { ROTA_TAPE_LABELS = 32 }; /* a power of two */
 typedef struct rota_tape_buffer {
     rota_buffer *root;
     rota_tape_write *writes;
-    uint64_t first_read; /* sequence of the first remembered use that reads it */
-    bool wanted;         /* during rota_backward: a gradient flows through it */
-    rota_gradient_region *regions;
+    uint64_t first_read;           /* sequence of the first remembered use that reads it */
+    bool wanted;                   /* during rota_backward: a gradient flows through it */
+    rota_gradient_region *regions; /* but those of parameters */
+    rota_gradient_region **given;  /* of parameters, which lie apart: ascending */
+    uint32_t given_count;
     rota_tape_body_write *body_writes; /* during rota_backward */
 } rota_tape_buffer;
 

@@ -138,6 +138,17 @@ await 'poked' stopped.txt 2
 kill -INT "$started"
 await '^\[[01]\] asked$' stopped.txt 2
 ended 0
+# Two that come at once, while rota-run stands still, are both passed.
+sed 's/exit 0/end=$((SECONDS + 2))/' wait.sh >wait_on.sh
+begin stopped.txt "$run" -n 2 --oversubscribe bash wait_on.sh
+await 'process' stopped.txt 2
+kill -STOP "$started"
+kill -USR2 "$started"
+kill -INT "$started"
+kill -CONT "$started"
+await '^\[[01]\] poked$' stopped.txt 2
+await '^\[[01]\] asked$' stopped.txt 2
+ended 0
 # One that does not listen is ended by the second signal.
 begin stopped.txt "$run" -n 2 --oversubscribe sh -c 'trap "" TERM; echo "process $$"; sleep 100 & wait; sleep 100'
 await 'process' stopped.txt 2

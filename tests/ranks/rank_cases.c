@@ -451,6 +451,8 @@ const rank_case rank_cases[] = {
     {"gradients", 8, 1, 0, gradients},
     {"data_parallel", 0, 1, 0, rank_data_parallel},
     {"gradients_elsewhere", 0, 2, 0, rank_gradients_elsewhere},
+    {"gradients_overlap", 0, 1, 0, rank_gradients_overlap},
+    {"many_parameters", 2, 2, 0, rank_many_parameters},
     {"split", 0, 2, 0, split},
     {"mismatch", 0, 2, 0, mismatch},
     {"mismatch_of_two", 0, 2, 0, mismatch_of_two},

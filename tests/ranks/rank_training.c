@@ -1,5 +1,6 @@
 /* Gradients of all ranks, in buckets: as those that are reduced one by one, once each, and in the order promised. */
 #include <string.h>
+#include <time.h>
 
 #include "tests/ranks/rank_graph.h"
 
@@ -145,6 +146,9 @@ void rank_data_parallel(rota_runtime *runtime, rota_communicator *communicator) 
          .least = MATRICES,
          .most = MATRICES + BIASES},
         {.buckets = true, .bucket_bytes = 1, .least = PARAMS, .most = PARAMS},
+        /* No number of bytes overflows. */
+        {.buckets = true, .given = true, .bucket_bytes = UINT64_MAX, .least = 1, .most = 1},
+        {.buckets = true, .given = true, .bucket_bytes = UINT64_MAX - 3, .least = 1, .most = 1},
         {.buckets = true, .given = true, .sum = true, .least = 1, .most = 1},
         {.buckets = true,
          .given = true,
@@ -194,4 +198,77 @@ void rank_gradients_elsewhere(rota_runtime *runtime, rota_communicator *communic
     rank_want(strstr(rota_last_error(), "gradients, bucket 1 ("), "%s", rota_last_error());
     end(&g);
     drop(all), drop(grads);
+}
+
+/* Gradients that share bytes would be reduced twice: refused, also by a communicator of one rank. */
+void rank_gradients_overlap(rota_runtime *runtime, rota_communicator *communicator) {
+    rank_graph g;
+    begin(&g, runtime, communicator, true);
+    const float values[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+    const rota_tensor all = made(&g, ROTA_F32, 12, values), grads = made(&g, ROTA_F32, 12, values);
+    rota_tensor params[3], each[3], y, loss;
+    for (uint32_t p = 0; p < 3; p++) {
+        rank_ok(rota_tensor_slice(&all, 0, (uint64_t)p * 4, 4, &params[p]));
+        /* The third ends where the second begins, and has the first one's last element. */
+        rank_ok(rota_tensor_slice(&grads, 0, p == 0 ? 0 : p == 1 ? 7 : 3, 4, &each[p]));
+    }
+    rank_ok(rota_op_mul(g.tape, params[0], params[1], &y));
+    rank_ok(rota_op_mul(g.tape, y, params[2], &y));
+    rank_ok(rota_op_sum(g.tape, y, 0, false, &loss));
+    const rota_data_parallel parallel = ROTA_DATA_PARALLEL(.communicator = communicator);
+    const rota_backward_options options = ROTA_BACKWARD_OPTIONS(.keep = true, .data_parallel = &parallel);
+    rank_want(rota_backward(g.tape, loss, params, 3, each, &options) == ROTA_INVALID_ARGUMENT, "taken");
+    rank_want(strstr(rota_last_error(), "gradients 0 and 2 share bytes of buffer 't'"), "%s",
+              rota_last_error());
+    /* Side by side they share nothing. */
+    for (uint32_t p = 0; p < 3; p++) each[p] = ROTA_TENSOR_NONE;
+    rank_ok(rota_tensor_slice(&grads, 0, 0, 4, &each[0]));
+    rank_ok(rota_tensor_slice(&grads, 0, 4, 4, &each[2]));
+    rank_ok(rota_backward(g.tape, loss, params, 3, each, &options));
+    rota_tape_destroy(g.tape);
+    rota_recorder_close(g.recorder);
+    end(&g);
+    drop(all), drop(grads);
+}
+
+/* CPU seconds of this thread to record the backward pass of so many parameters of one buffer, each used once. */
+static double backward_seconds(rota_runtime *runtime, rota_communicator *communicator, uint32_t count) {
+    enum { EACH = 4 };
+    rank_graph g;
+    begin(&g, runtime, communicator, true);
+    const rota_tensor all = made(&g, ROTA_F32, (uint64_t)count * EACH, NULL),
+                      x = made(&g, ROTA_F32, EACH, NULL);
+    rota_tensor *params = calloc(count, sizeof *params), *grads = calloc(count, sizeof *grads), y = x, loss;
+    for (uint32_t p = 0; p < count; p++) {
+        rank_ok(rota_tensor_slice(&all, 0, (uint64_t)p * EACH, EACH, &params[p]));
+        rank_ok(rota_op_add(g.tape, y, params[p], &y));
+    }
+    rank_ok(rota_op_sum(g.tape, y, 0, false, &loss));
+    const rota_data_parallel parallel = ROTA_DATA_PARALLEL(.communicator = communicator);
+    struct timespec before, after;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+    rank_ok(rota_backward(g.tape, loss, params, count, grads,
+                          &ROTA_BACKWARD_OPTIONS(.data_parallel = &parallel)));
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+    rota_tape_destroy(g.tape);
+    rota_recorder_close(g.recorder);
+    end(&g);
+    free(params), free(grads);
+    drop(all), drop(x);
+    return (double)(after.tv_sec - before.tv_sec) + 1e-9 * (double)(after.tv_nsec - before.tv_nsec);
+}
+
+/* Parameters that share a buffer are found among one another without being gone through: sixteen times as many take
+ * about sixteen times as long, not 256. */
+void rank_many_parameters(rota_runtime *runtime, rota_communicator *communicator) {
+    enum { FEW = 2000, TIMES = 16 };
+    double few = 1e9, many = 1e9;
+    for (int i = 0; i < 3; i++) {
+        const double now = backward_seconds(runtime, communicator, FEW),
+                     then = backward_seconds(runtime, communicator, FEW * TIMES);
+        if (now < few) few = now;
+        if (then < many) many = then;
+    }
+    rank_want(many < 4 * TIMES * few, "%d parameters: %.4f s, %d times as many: %.4f s", FEW, few, TIMES,
+              many);
 }
