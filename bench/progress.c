@@ -13,6 +13,12 @@
 #define REDRAW_NS UINT64_C(500000000)
 #define PLAIN_NS UINT64_C(10000000000)
 
+static _Thread_local bool is_quiet;
+
+void progress_quiet(void) {
+    is_quiet = true;
+}
+
 /* "12", "1.2k", "3.4M", "5.6G". */
 static void describe(double value, char text[16]) {
     static const char *const units[] = {"", "k", "M", "G", "T"};
@@ -104,7 +110,7 @@ void progress_begin_on(progress_bar *p, FILE *stream, bool terminal, uint64_t fi
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC); /* rota_clock_ns's */
     (void)pthread_cond_init(&p->ends, &attributes);
     (void)pthread_condattr_destroy(&attributes);
-    p->runs = pthread_create(&p->thread, NULL, watch, p) == 0;
+    p->runs = !is_quiet && pthread_create(&p->thread, NULL, watch, p) == 0;
 }
 
 void progress_begin(progress_bar *p, const char *what, const char *unit, uint64_t total) {

@@ -25,6 +25,8 @@ typedef struct progress_bar {
     char note[40];
 } progress_bar;
 
+/* From now on actions that this thread begins say nothing: of several that do the same, one says how far it is. */
+void progress_quiet(void);
 /* `what` and `unit` are borrowed until its end. Where no thread can be made nothing is said. */
 void progress_begin(progress_bar *p, const char *what, const char *unit, uint64_t total);
 /* The same, on any stream, first said after so long, and again after so long each. */

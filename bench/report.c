@@ -44,8 +44,8 @@ static void say(void *user, rota_log_level level, const char *message) {
     fprintf(stderr, "%s: %s\n", (const char *)user, message);
 }
 
-int report_open(const char *program, const char *id, const rota_runtime_options *options,
-                opened_device *out) {
+int report_open_quietly(const char *program, const char *id, const rota_runtime_options *options,
+                        opened_device *out) {
     *out = (opened_device){0};
     if (id && !device_form(id)) {
         fprintf(stderr, "%s: --device takes auto, cpu, vk:0, cuda:0, ..., not '%s'\n", program, id);
@@ -61,11 +61,21 @@ int report_open(const char *program, const char *id, const rota_runtime_options 
         report_close(out);
         return code == EXIT_DEVICE_GONE ? code : EXIT_NO_DEVICE;
     }
-    const rota_device_info *info = rota_device_get_info(out->device);
-    const char *why = id && strcmp(id, "auto") != 0 ? "asked for" : rota_device_choice(out->runtime);
+    return EXIT_GOOD;
+}
+
+void report_say_device(const char *id, const opened_device *opened) {
+    const rota_device_info *info = rota_device_get_info(opened->device);
+    const char *why = id && strcmp(id, "auto") != 0 ? "asked for" : rota_device_choice(opened->runtime);
     printf("device %s: %s, %s (%s)\n", info->id, info->name, info->driver, why);
     fflush(stdout);
-    return EXIT_GOOD;
+}
+
+int report_open(const char *program, const char *id, const rota_runtime_options *options,
+                opened_device *out) {
+    const int code = report_open_quietly(program, id, options, out);
+    if (code == EXIT_GOOD) report_say_device(id, out);
+    return code;
 }
 
 void report_close(opened_device *opened) {

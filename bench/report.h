@@ -36,6 +36,10 @@ typedef struct opened_device {
     rota_device *device;
 } opened_device;
 int report_open(const char *program, const char *id, const rota_runtime_options *options, opened_device *out);
+/* Its two halves, for one of several ranks, of which one says it. */
+int report_open_quietly(const char *program, const char *id, const rota_runtime_options *options,
+                        opened_device *out);
+void report_say_device(const char *id, const opened_device *opened);
 void report_close(opened_device *opened);
 
 /* {id, backend, name, driver, class, memory_bytes, compute_units}. */

@@ -168,3 +168,15 @@ void gpt_text_batch(const gpt_text *text, size_t first, size_t end, uint64_t row
         memcpy(out_targets + r * block, window + 1, block * sizeof *window);
     }
 }
+
+void gpt_text_step(const gpt_text *text, uint64_t micro_batches, uint64_t rows, uint64_t block, uint32_t rank,
+                   uint32_t ranks, random_state *random, int32_t *out_tokens, int32_t *out_targets) {
+    for (uint64_t m = 0; m < micro_batches; m++)
+        for (uint32_t k = 0; k < ranks; k++) {
+            if (k == rank)
+                gpt_text_batch(text, 0, text->train_count, rows, block, random, out_tokens + m * rows * block,
+                               out_targets + m * rows * block);
+            else
+                for (uint64_t r = 0; r < rows; r++) (void)random_next(random);
+        }
+}

@@ -43,5 +43,10 @@ void gpt_text_free(gpt_text *text);
 /* `rows` windows of `block` tokens from random positions in [first, end), and the tokens that follow each. */
 void gpt_text_batch(const gpt_text *text, size_t first, size_t end, uint64_t rows, uint64_t block,
                     random_state *random, int32_t *out_tokens, int32_t *out_targets);
+/* Of a step's micro-batches, each of `ranks` times `rows` windows of the text's training part, this rank's rows, micro-
+ * batch after micro-batch. Each rank draws what all have: together it is the step of one rank with so many rows, and
+ * leaves the generator as that does. */
+void gpt_text_step(const gpt_text *text, uint64_t micro_batches, uint64_t rows, uint64_t block, uint32_t rank,
+                   uint32_t ranks, random_state *random, int32_t *out_tokens, int32_t *out_targets);
 
 #endif

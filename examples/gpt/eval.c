@@ -4,77 +4,103 @@
 #include <stdlib.h>
 #include "bench/progress.h"
 
-rota_status gpt_sampled_loss(const gpt_text *text, gpt_plan *plan, uint64_t seed, uint64_t step,
-                             uint64_t batches, const volatile sig_atomic_t *stop, double *out_loss) {
+/* Losses of batches, in their order: those that are another rank's are 0 until all have told theirs; then how many
+ * ranks were cut short. */
+static float *make_losses(uint64_t batches) {
+    float *losses = calloc(batches + 1, sizeof *losses);
+    if (!losses) (void)rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the losses of validation");
+    return losses;
+}
+
+static bool is_mine(const gpt_evaluation *e, uint64_t batch) {
+    return batch % e->ranks->size == e->ranks->rank;
+}
+
+static rota_status gather(gpt_evaluation *e, float *losses, uint64_t batches) {
+    losses[batches] = *e->stop ? 1 : 0;
+    ROTA_TRY(gpt_ranks_sum(e->ranks, e->model->runtime, losses, batches + 1));
+    e->cut = losses[batches] > 0;
+    return ROTA_OK;
+}
+
+rota_status gpt_sampled_loss(gpt_evaluation *e, uint64_t seed, uint64_t step, uint64_t batches,
+                             double *out_loss) {
     random_state random = {seed * UINT64_C(0x9e3779b97f4a7c15) + step};
+    gpt_plan *plan = e->plan;
     const uint64_t count = plan->rows * plan->length;
+    batches *= e->ranks->size;
     int32_t *tokens = malloc(2 * count * sizeof *tokens);
+    float *losses = make_losses(batches);
     rota_status status =
-        tokens ? ROTA_OK : rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a batch of validation");
+        tokens && losses ? ROTA_OK : rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a batch of validation");
     double sum = 0;
     progress_bar bar;
     progress_begin(&bar, "evaluating", "batches", batches);
-    for (uint64_t i = 0; i < batches && status == ROTA_OK && !*stop; i++) {
-        float loss;
-        gpt_text_batch(text, text->train_count, text->count, plan->rows, plan->length, &random, tokens,
-                       tokens + count);
-        status = gpt_loss(plan, tokens, tokens + count, &loss);
-        if (status == ROTA_OK) sum += (double)loss;
+    for (uint64_t i = 0; i < batches && status == ROTA_OK && !*e->stop; i++) {
+        gpt_text_batch(e->text, e->text->train_count, e->text->count, plan->rows, plan->length, &random,
+                       tokens, tokens + count);
+        if (is_mine(e, i)) status = gpt_loss(plan, tokens, tokens + count, &losses[i]);
         progress_at(&bar, i + 1);
     }
     progress_end(&bar);
+    if (status == ROTA_OK) status = gather(e, losses, batches);
+    for (uint64_t i = 0; i < batches && status == ROTA_OK; i++) sum += (double)losses[i];
+    free(losses);
     free(tokens);
     *out_loss = sum / (double)batches;
     return status;
 }
 
-/* Adds to sum the losses of `windows` windows from `first`, one after the other, `rows` at a time, with the plan
- * if it is for so many, else with one of their own. */
-static rota_status window_losses(gpt_model *model, const gpt_text *text, size_t first, uint64_t windows,
-                                 uint64_t rows, uint64_t length, gpt_plan *plan,
-                                 const volatile sig_atomic_t *stop, progress_bar *bar, double *sum) {
-    gpt_plan own = {0};
+/* The losses of `windows` windows from token `first`, one after the other, `rows` at a time, with the plan if it is for
+ * so many, else with one of their own; they are batches `batch` and on. */
+static rota_status window_losses(gpt_evaluation *e, size_t first, uint64_t windows, uint64_t rows,
+                                 uint64_t length, progress_bar *bar, uint64_t batch, float *losses) {
+    gpt_plan own = {0}, *plan = e->plan;
     if (rows != plan->rows || length != plan->length) {
-        ROTA_TRY(gpt_plan_loss(model, rows, length, plan, &own));
+        ROTA_TRY(gpt_plan_loss(e->model, rows, length, plan, &own));
         plan = &own;
     }
     rota_status status = ROTA_OK;
-    for (uint64_t w = 0; w < windows && status == ROTA_OK && !*stop; w += rows, first += rows * length) {
-        float loss;
+    for (uint64_t w = 0; w < windows && status == ROTA_OK && !*e->stop; w += rows, first += rows * length) {
         /* Windows stand side by side in the text, so a batch is one run of tokens; its targets are one
          * further. */
-        status = gpt_loss(plan, text->tokens + first, text->tokens + first + 1, &loss);
-        if (status == ROTA_OK) *sum += (double)loss * (double)(rows * length);
-        progress_at(bar, first - text->train_count);
+        if (is_mine(e, batch))
+            status = gpt_loss(plan, e->text->tokens + first, e->text->tokens + first + 1, &losses[batch]);
+        batch++;
+        progress_at(bar, first - e->text->train_count);
     }
     gpt_plan_free(&own);
     return status;
 }
 
 /* Whole batches of windows, then the windows left over, then the shorter end. */
-static rota_status whole_loss(gpt_model *model, const gpt_text *text, gpt_plan *plan,
-                              const volatile sig_atomic_t *stop, progress_bar *bar, double *out_loss) {
-    uint64_t predictions = text->count - text->train_count - 1, length = plan->length;
-    uint64_t windows = predictions / length, rest = predictions % length,
-             whole = windows / plan->rows * plan->rows;
-    size_t first = text->train_count;
+static rota_status whole_loss(gpt_evaluation *e, progress_bar *bar, double *out_loss) {
+    const gpt_text *text = e->text;
+    const uint64_t predictions = text->count - text->train_count - 1, length = e->plan->length,
+                   rows = e->plan->rows, windows = predictions / length, rest = predictions % length,
+                   whole = windows / rows, left = windows % rows, batches = whole + left + (rest > 0);
+    const size_t first = text->train_count;
+    float *losses = make_losses(batches);
     double sum = 0;
-    ROTA_TRY(window_losses(model, text, first, whole, plan->rows, length, plan, stop, bar, &sum));
-    first += whole * length;
+    rota_status status = losses ? ROTA_OK : ROTA_OUT_OF_MEMORY;
+    if (status == ROTA_OK) status = window_losses(e, first, whole * rows, rows, length, bar, 0, losses);
     /* One by one: products of another size would be measured first, in memory of their own. */
-    if (windows > whole)
-        ROTA_TRY(window_losses(model, text, first, windows - whole, 1, length, plan, stop, bar, &sum));
-    first += (windows - whole) * length;
-    if (rest) ROTA_TRY(window_losses(model, text, first, 1, 1, rest, plan, stop, bar, &sum));
+    if (status == ROTA_OK && left)
+        status = window_losses(e, first + whole * rows * length, left, 1, length, bar, whole, losses);
+    if (status == ROTA_OK && rest)
+        status = window_losses(e, first + windows * length, 1, 1, rest, bar, whole + left, losses);
+    if (status == ROTA_OK) status = gather(e, losses, batches);
+    for (uint64_t i = 0; i < batches && status == ROTA_OK; i++)
+        sum += (double)losses[i] * (double)(i < whole ? rows * length : i < whole + left ? length : rest);
+    free(losses);
     *out_loss = sum / (double)predictions;
-    return ROTA_OK;
+    return status;
 }
 
-rota_status gpt_whole_loss(gpt_model *model, const gpt_text *text, gpt_plan *plan,
-                           const volatile sig_atomic_t *stop, double *out_loss) {
+rota_status gpt_whole_loss(gpt_evaluation *e, double *out_loss) {
     progress_bar bar;
-    progress_begin(&bar, "evaluating", "tokens", text->count - text->train_count);
-    const rota_status status = whole_loss(model, text, plan, stop, &bar, out_loss);
+    progress_begin(&bar, "evaluating", "tokens", e->text->count - e->text->train_count);
+    const rota_status status = whole_loss(e, &bar, out_loss);
     progress_end(&bar);
     return status;
 }

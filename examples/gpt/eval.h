@@ -2,15 +2,24 @@
 #ifndef ROTA_EXAMPLES_GPT_EVAL_H
 #define ROTA_EXAMPLES_GPT_EVAL_H
 
-#include <signal.h>
 #include "examples/gpt/graph.h"
+#include "examples/gpt/ranks.h"
 
-/* Mean over random batches. They come from the seed and step alone, so that measuring more or less often
- * doesn't change the training. Where *stop is set it ends early, and the number is no mean of anything. */
-rota_status gpt_sampled_loss(const gpt_text *text, gpt_plan *plan, uint64_t seed, uint64_t step,
-                             uint64_t batches, const volatile sig_atomic_t *stop, double *out_loss);
+/* What both share. Of several ranks each calculates some of the batches, and all get the same number, to the bit. */
+typedef struct gpt_evaluation {
+    gpt_model *model;
+    const gpt_text *text;
+    gpt_plan *plan; /* of gpt_plan_loss */
+    const gpt_ranks *ranks;
+    const atomic_bool *stop; /* set: it ends early */
+    bool cut; /* out: some rank's did, and the number is no mean of anything; the same on all */
+} gpt_evaluation;
+
+/* Mean over so many random batches of each rank. They come from the seed and step alone, so that measuring more or less
+ * often doesn't change the training. */
+rota_status gpt_sampled_loss(gpt_evaluation *e, uint64_t seed, uint64_t step, uint64_t batches,
+                             double *out_loss);
 /* Mean over every token of the validation split that has one before it. */
-rota_status gpt_whole_loss(gpt_model *model, const gpt_text *text, gpt_plan *plan,
-                           const volatile sig_atomic_t *stop, double *out_loss);
+rota_status gpt_whole_loss(gpt_evaluation *e, double *out_loss);
 
 #endif

@@ -258,11 +258,42 @@ static rota_status record_backward(gpt_recording *r, const rota_tensor *params, 
             ROTA_TRY(rota_op_scale(r->tape, loss, ROTA_PLAIN(1 / (double)plan->micro_batches), &loss));
         ROTA_TRY(gpt_scale_loss(r, &loss));
         ROTA_TRY(gpt_record_part(r, "backward"));
+        const rota_data_parallel parallel = ROTA_DATA_PARALLEL(.communicator = plan->model->communicator);
+        const bool reduces = parallel.communicator && !g->sum.buffer && b + 1 == plan->micro_batches;
         ROTA_TRY(rota_backward(r->tape, loss, params, plan->model->parameter_count, g->each,
-                               &ROTA_BACKWARD_OPTIONS(.accumulate = b > 0 && r->dtype == ROTA_F32)));
+                               &ROTA_BACKWARD_OPTIONS(.accumulate = b > 0 && r->dtype == ROTA_F32,
+                                                      .data_parallel = reduces ? &parallel : NULL)));
         ROTA_TRY(gpt_gradients_gather(r, g, b));
     }
-    return ROTA_OK;
+    if (!plan->model->communicator || !g->sum.buffer) return ROTA_OK;
+    return rota_op_all_reduce_into(r->tape, plan->model->communicator, g->sum, ROTA_COLLECTIVE_MEAN, g->sum);
+}
+
+/* Where losses are put; of several ranks before they go out, behind them whether this rank asks for an end. */
+static rota_status make_losses(gpt_recording *r, rota_tensor *out_losses) {
+    gpt_plan *plan = r->plan;
+    rota_tensor asks, last;
+    if (!plan->model->communicator) {
+        ROTA_TRY(rota_tape_tensor(r->tape, ROTA_BUFFER_OUTPUT, "losses", ROTA_F32,
+                                  ROTA_SHAPE(plan->micro_batches), out_losses));
+        plan->losses = out_losses->buffer;
+        return ROTA_OK;
+    }
+    ROTA_TRY(rota_tape_tensor(r->tape, ROTA_BUFFER_TRANSIENT, "losses of all", ROTA_F32,
+                              ROTA_SHAPE(plan->micro_batches + 1), out_losses));
+    ROTA_TRY(rota_tape_tensor(r->tape, ROTA_BUFFER_INPUT, "asks for an end", ROTA_F32, ROTA_SHAPE(1), &asks));
+    plan->asks_end = asks.buffer;
+    ROTA_TRY(rota_tensor_slice(out_losses, 0, plan->micro_batches, 1, &last));
+    return rota_op_copy_into(r->tape, asks, last);
+}
+
+/* Behind the gradients: what waits for the losses waits for nothing else then. */
+static rota_status share_losses(gpt_recording *r, rota_tensor losses) {
+    rota_communicator *all = r->plan->model->communicator;
+    if (!all) return ROTA_OK;
+    ROTA_TRY(gpt_record_part(r, "losses of all ranks"));
+    ROTA_TRY(rota_op_all_reduce_into(r->tape, all, losses, ROTA_COLLECTIVE_MEAN, losses));
+    return gpt_record_output(r, "losses", losses, &r->plan->losses);
 }
 
 static rota_status record_found(gpt_recording *r) {
@@ -289,9 +320,7 @@ static rota_status record_train(gpt_recording *r) {
     ROTA_TRY(rota_graph_buffer(plan->graph, ROTA_BUFFER_SLOT, "batch", 2 * plan->rows * plan->length * 4,
                                &plan->batch));
     rota_tensor losses;
-    ROTA_TRY(rota_tape_tensor(r->tape, ROTA_BUFFER_OUTPUT, "losses", ROTA_F32,
-                              ROTA_SHAPE(plan->micro_batches), &losses));
-    plan->losses = losses.buffer;
+    ROTA_TRY(make_losses(r, &losses));
     gpt_gradients g = {0};
     rota_tensor *params = calloc(model->parameter_count, sizeof *params);
     if (!params) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the parameters' descriptions");
@@ -301,6 +330,7 @@ static rota_status record_train(gpt_recording *r) {
     }
     rota_status status = gpt_gradients_make(r, &g);
     if (status == ROTA_OK) status = record_backward(r, params, &g, losses);
+    if (status == ROTA_OK) status = share_losses(r, losses);
     if (status == ROTA_OK) status = gpt_record_optimizer(r, &g);
     if (status == ROTA_OK) status = record_found(r);
     free(g.each);
@@ -312,12 +342,12 @@ static rota_status record_train(gpt_recording *r) {
 
 static rota_status make_turn(gpt_plan *plan, gpt_turn *turn) {
     ROTA_TRY(rota_args_create(plan->plan, &turn->args));
-    turn->losses = calloc(plan->micro_batches, sizeof *turn->losses);
+    const uint64_t losses = plan->micro_batches + (plan->asks_end != NULL);
+    turn->losses = calloc(losses, sizeof *turn->losses);
     turn->found = calloc(plan->watched_count + 1u, 2 * sizeof *turn->found);
     if (!turn->losses || !turn->found) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the losses");
     if (plan->losses)
-        ROTA_TRY(rota_args_set_output(turn->args, plan->losses, turn->losses,
-                                      plan->micro_batches * sizeof *turn->losses));
+        ROTA_TRY(rota_args_set_output(turn->args, plan->losses, turn->losses, losses * sizeof *turn->losses));
     if (plan->norm) ROTA_TRY(rota_args_set_output(turn->args, plan->norm, turn->norm, sizeof turn->norm));
     if (plan->found)
         ROTA_TRY(rota_args_set_output(turn->args, plan->found, turn->found,

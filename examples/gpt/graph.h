@@ -6,7 +6,11 @@
  * micro-batches are added up in f32), statistics and losses f32; AdamW writes the f32 values and their 16-bit
  * copies. f16 scales the loss as the gradients bear it. A step is one replay with another batch and other
  * values for learning rate, step and seed. Steps take turns: while one runs, the batch of the next is on its
- * way to the device. */
+ * way to the device.
+ *
+ * Of several ranks (gpt_model.communicator) each has its rows of a step's batch. Gradients become the means of all
+ * ranks' while the backward pass goes on, those of 16 bits that are added up in f32 behind it; then the losses, and
+ * whether somebody asks for an end, go round. All that follows is the same on each rank. */
 #ifndef ROTA_EXAMPLES_GPT_GRAPH_H
 #define ROTA_EXAMPLES_GPT_GRAPH_H
 
@@ -19,7 +23,8 @@ typedef struct gpt_turn {
     rota_args *args;
     rota_buffer *batch;        /* training: tokens and targets on the device */
     int32_t *tokens, *targets; /* training: `rows` * `length` of each, for the caller to fill */
-    float *losses;             /* one a micro-batch */
+    float *losses;  /* one a micro-batch; of several ranks: their means, and how many ask for an end */
+    float asks_end; /* of several ranks: whether this one does, 1 or 0 */
     float norm[2];
     uint32_t *found; /* --find-nan: for each tensor watched, how many elements aren't finite and the first */
     rota_ticket ticket;
@@ -31,8 +36,8 @@ typedef struct gpt_plan {
     rota_plan *plan;
     gpt_turn turns[GPT_TURNS]; /* only training takes turns; others have the first */
     rota_buffer *batch;        /* SLOT, training */
-    rota_buffer *tokens, *targets, *losses, *norm, *logits,
-        *found; /* INPUT and OUTPUT; NULL where it has none */
+    rota_buffer *tokens, *targets, *losses, *norm, *logits, *found,
+        *asks_end; /* INPUT and OUTPUT; NULL where it has none */
     rota_slot lr, step, seed;
     uint64_t rows, length; /* of a batch, all micro-batches */
     uint64_t micro_batches;
@@ -58,8 +63,10 @@ bool gpt_turn_over(const gpt_turn *turn);
 rota_status gpt_train_send(gpt_plan *plan, gpt_turn *turn, rota_ticket *out_ticket);
 /* Submits a step on it. */
 rota_status gpt_train_submit(gpt_plan *plan, gpt_turn *turn, float lr, uint32_t step, uint32_t seed);
-/* Waits for it. */
+/* Waits for it. Of several ranks the loss is that of all, and so is the norm, to the bit the same on each. */
 rota_status gpt_train_wait(gpt_plan *plan, gpt_turn *turn, float *out_loss, float *out_norm);
+/* Of several ranks: whether any asked for an end when it submitted the step. The same on each. */
+bool gpt_train_ends(const gpt_plan *plan, const gpt_turn *turn);
 /* The first tensor of the turn's replay that had an element that isn't finite, in the order of the graph,
  * into text; false: all were finite, or nothing was watched. */
 bool gpt_train_find_nan(const gpt_plan *plan, const gpt_turn *turn, char *text, size_t capacity);

@@ -81,6 +81,7 @@ typedef struct gpt_model {
     /* Of plans made from now on: elementwise nodes are fused; how transient memory is packed. */
     bool fuse;
     rota_packing packing;
+    rota_communicator *communicator; /* the training's ranks; NULL: one. Borrowed */
 } gpt_model;
 
 /* Bytes that training needs on the device, about: parameters, optimizer state, gradients, activations.

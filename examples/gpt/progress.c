@@ -88,6 +88,7 @@ static void draw_bar(gpt_meter *meter, const gpt_metrics *m, const char *skipped
 }
 
 bool gpt_meter_step(gpt_meter *meter, const gpt_metrics *m) {
+    if (meter->silent) return true;
     const bool logged = write_log(meter, m), good = write_events(meter, m) && logged;
     /* The bar's loss follows the last twenty steps or so. */
     meter->smooth_loss = isnan(meter->smooth_loss) ? m->loss : 0.95 * meter->smooth_loss + 0.05 * m->loss;

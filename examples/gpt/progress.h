@@ -20,6 +20,7 @@ typedef struct gpt_meter {
     uint64_t started_ns, drawn_ns;
     double smooth_loss;
     bool terminal, on_bar;
+    bool silent; /* says and writes nothing: of several ranks one does */
     FILE *log;
     const char *log_path;
     long log_end; /* end of the last whole line */

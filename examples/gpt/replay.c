@@ -24,6 +24,9 @@ rota_status gpt_train_submit(gpt_plan *plan, gpt_turn *turn, float lr, uint32_t 
     ROTA_TRY(rota_args_set_f32(turn->args, plan->lr, lr));
     ROTA_TRY(rota_args_set_u32(turn->args, plan->step, step));
     if (plan->seed.index) ROTA_TRY(rota_args_set_u32(turn->args, plan->seed, seed));
+    if (plan->asks_end)
+        ROTA_TRY(
+            rota_args_set_input(turn->args, plan->asks_end, &turn->asks_end, sizeof turn->asks_end, false));
     return rota_submit_wait(plan->plan, turn->args, 0, &turn->ticket);
 }
 
@@ -34,6 +37,10 @@ rota_status gpt_train_wait(gpt_plan *plan, gpt_turn *turn, float *out_loss, floa
     *out_loss = (float)(sum / (double)plan->micro_batches);
     *out_norm = turn->norm[0];
     return ROTA_OK;
+}
+
+bool gpt_train_ends(const gpt_plan *plan, const gpt_turn *turn) {
+    return plan->asks_end && turn->losses[plan->micro_batches] > 0;
 }
 
 bool gpt_train_find_nan(const gpt_plan *plan, const gpt_turn *turn, char *text, size_t capacity) {

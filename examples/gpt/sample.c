@@ -57,7 +57,7 @@ static rota_status feed(gpt_decoder *decoder, int32_t *tokens, int32_t token, co
 
 rota_status gpt_write(gpt_model *model, const gpt_vocabulary *vocabulary, const int32_t *prompt,
                       size_t prompt_count, uint64_t count, const gpt_sampling *sampling, random_state random,
-                      const volatile sig_atomic_t *stop) {
+                      const atomic_bool *stop) {
     const gpt_config *c = &model->config;
     gpt_decoder decoder = {0};
     int32_t *tokens = malloc(c->block * sizeof *tokens);

@@ -2,7 +2,7 @@
 #ifndef ROTA_EXAMPLES_GPT_SAMPLE_H
 #define ROTA_EXAMPLES_GPT_SAMPLE_H
 
-#include <signal.h>
+#include <stdatomic.h>
 #include "examples/gpt/decode.h"
 
 typedef struct gpt_sampling {
@@ -23,6 +23,6 @@ int32_t gpt_choose(const gpt_sampling *sampling, const float *logits, uint64_t c
  * older half is forgotten. Ends early where *stop is set. */
 rota_status gpt_write(gpt_model *model, const gpt_vocabulary *vocabulary, const int32_t *prompt,
                       size_t prompt_count, uint64_t count, const gpt_sampling *sampling, random_state random,
-                      const volatile sig_atomic_t *stop);
+                      const atomic_bool *stop);
 
 #endif

@@ -39,8 +39,9 @@ static rota_status send(gpt_trainer *t) {
     gpt_turn *turn = turn_of(t, step);
     random_state random =
         t->submitted == t->progress.step ? t->progress.random : t->random_after[t->submitted % GPT_TURNS];
-    gpt_text_batch(&t->text, 0, t->text.train_count, t->train.rows, t->settings->config.block, &random,
-                   turn->tokens, turn->targets);
+    const gpt_config *c = &t->settings->config;
+    gpt_text_step(&t->text, c->accumulate, c->batch, c->block, t->ranks.rank, t->ranks.size, &random,
+                  turn->tokens, turn->targets);
     t->random_after[step % GPT_TURNS] = random;
     const uint64_t begin = rota_clock_ns();
     rota_ticket ticket;
@@ -57,8 +58,11 @@ static rota_status send(gpt_trainer *t) {
 static rota_status submit(gpt_trainer *t) {
     const gpt_settings *s = t->settings;
     const uint64_t step = t->submitted + 1;
-    ROTA_TRY(gpt_train_submit(&t->train, turn_of(t, step), (float)learning_rate(s, step), (uint32_t)step,
-                              (uint32_t)(s->seed ^ s->seed >> 32)));
+    /* Each rank drops others than the next one's. */
+    const uint32_t seed = (uint32_t)(s->seed ^ s->seed >> 32) ^ t->ranks.rank * UINT32_C(0x9e3779b9);
+    turn_of(t, step)->asks_end = *t->interrupted ? 1 : 0;
+    ROTA_TRY(
+        gpt_train_submit(&t->train, turn_of(t, step), (float)learning_rate(s, step), (uint32_t)step, seed));
     t->submitted = step;
     return ROTA_OK;
 }
@@ -67,8 +71,15 @@ static rota_status submit(gpt_trainer *t) {
  * step after it is not submitted until its times were taken; failing all that, the last step is shown. */
 static bool is_reported(const gpt_trainer *t, uint64_t step) {
     enum { WARM = 8 };
-    return t->report && !run_report_has_times(t->report) && step + 1 - t->meter.first_step >= WARM &&
-           !pauses_after(t->settings, step);
+    /* The same on all ranks, of which one has a report. */
+    const bool waits = t->ranks.communicator ? t->settings->report && !t->reported
+                                             : t->report && !run_report_has_times(t->report);
+    return waits && step + 1 - t->meter.first_step >= WARM && !pauses_after(t->settings, step);
+}
+
+/* One of several ranks ends when all do: after a step by which each has heard of it. */
+static bool is_to_stop(const gpt_trainer *t) {
+    return t->ranks.communicator ? t->stops : *t->interrupted;
 }
 
 /* Keeps the device busy: the batch of the next step is drawn and sent while this one runs. */
@@ -76,7 +87,7 @@ static rota_status submit_ahead(gpt_trainer *t) {
     if (t->submitted == t->progress.step) t->began_ns = rota_clock_ns();
     while (t->submitted < t->settings->iters && t->submitted - t->progress.step < GPT_TURNS) {
         bool idle = t->submitted == t->progress.step;
-        if (!idle && (*t->interrupted || pauses_after(t->settings, t->submitted))) break;
+        if (!idle && (is_to_stop(t) || pauses_after(t->settings, t->submitted))) break;
         ROTA_TRY(send(t));
         if (!idle && is_reported(t, t->submitted)) break;
         ROTA_TRY(submit(t));
@@ -90,10 +101,17 @@ static int check_loss(gpt_trainer *t, const gpt_turn *turn, uint64_t step, float
     bool found = gpt_train_find_nan(&t->train, turn, text, sizeof text);
     if (isfinite(loss) && !found) return EXIT_GOOD;
     gpt_meter_break(&t->meter);
+    if (!found && t->ranks.rank) return EXIT_CHECK_FAILED; /* all ranks see this loss */
     fprintf(stderr, "%s: %s of step %" PRIu64 " %s; nothing was saved%s\n", program,
             found ? "the first" : "the loss", step, found ? text : "is not finite",
             found || t->settings->find_nan ? "" : "; --find-nan says which tensor was the first");
     return EXIT_CHECK_FAILED;
+}
+
+/* Of ranks in one process the first that fails says why; the others fail with it. */
+static int failure(gpt_trainer *t, rota_status status) {
+    t->follows = t->ranks.said && atomic_exchange(t->ranks.said, true);
+    return t->follows ? EXIT_CHECK_FAILED : gpt_memory_failure(program, status, &t->model);
 }
 
 /* ---- Measuring and saving ---- */
@@ -105,13 +123,14 @@ static double best_loss(const gpt_progress *p) {
 }
 
 static int save_weights(gpt_trainer *t, const char *path) {
+    if (t->ranks.rank) return EXIT_GOOD;
     gpt_meter_break(&t->meter);
     return gpt_weights_save(path, &t->model, (rota_dtype)t->settings->weights_dtype) ? EXIT_GOOD
                                                                                      : EXIT_BAD_ARGUMENT;
 }
 
 static int save(gpt_trainer *t) {
-    if (!t->settings->checkpoint) return EXIT_GOOD;
+    if (!t->settings->checkpoint || t->ranks.rank) return EXIT_GOOD;
     gpt_meter_break(&t->meter);
     return gpt_checkpoint_save(t->settings->checkpoint, &t->model, &t->text, &t->progress)
                ? EXIT_GOOD
@@ -147,31 +166,41 @@ static int measure(gpt_trainer *t, gpt_metrics *metrics) {
     const gpt_settings *s = t->settings;
     const bool last = metrics->step == s->iters;
     int code = EXIT_GOOD;
-    if (*t->interrupted || !s->eval_iters || !pauses_after(s, metrics->step)) return EXIT_GOOD;
+    if (is_to_stop(t) || !s->eval_iters || !pauses_after(s, metrics->step)) return EXIT_GOOD;
+    gpt_evaluation e = {
+        .model = &t->model, .text = &t->text, .plan = &t->loss, .ranks = &t->ranks, .stop = t->interrupted};
     /* A split shorter than a block has no random windows. */
     bool whole = last || t->text.count - t->text.train_count <= s->config.block;
-    if (whole)
-        REPORT_TRY(gpt_whole_loss(&t->model, &t->text, &t->loss, t->interrupted, &metrics->val_loss));
-    else
-        REPORT_TRY(gpt_sampled_loss(&t->text, &t->loss, s->seed, metrics->step, s->eval_iters, t->interrupted,
-                                    &metrics->val_loss));
-    if (!*t->interrupted) code = note_evaluation(t, metrics->val_loss);
-    if (code == EXIT_GOOD && !whole && out_of_patience(t))
-        REPORT_TRY(gpt_whole_loss(&t->model, &t->text, &t->loss, t->interrupted, &metrics->val_loss));
+    rota_status status =
+        whole ? gpt_whole_loss(&e, &metrics->val_loss)
+              : gpt_sampled_loss(&e, s->seed, metrics->step, s->eval_iters, &metrics->val_loss);
+    if (status == ROTA_OK && !e.cut) code = note_evaluation(t, metrics->val_loss);
+    if (status == ROTA_OK && code == EXIT_GOOD && !e.cut && !whole && out_of_patience(t))
+        status = gpt_whole_loss(&e, &metrics->val_loss);
+    if (status != ROTA_OK) return failure(t, status);
+    t->stops |= e.cut;
     /* Cut short, it is no mean of anything. */
-    if (*t->interrupted) metrics->val_loss = NAN;
-done:
+    if (e.cut) metrics->val_loss = NAN;
     return code;
 }
 
 static rota_status report_step(gpt_trainer *t, const gpt_metrics *m) {
+    const bool shown = is_reported(t, m->step);
+    t->reported |= shown;
     if (!t->report) return ROTA_OK;
     run_report_add_step(t->report, &(run_report_step){m->step, m->loss, m->val_loss, m->lr, m->tok_s, m->ms});
     const bool last = m->step == t->settings->iters && !run_report_has_times(t->report);
     /* A step may have been submitted behind the first of them before. */
     const bool alone = t->submitted == m->step;
-    return alone && (last || is_reported(t, m->step)) ? run_report_take_plan(t->report, t->train.plan)
-                                                      : ROTA_OK;
+    return alone && (last || shown) ? run_report_take_plan(t->report, t->train.plan) : ROTA_OK;
+}
+
+void gpt_rank_give_up(gpt_trainer *t) {
+    char why[96];
+    if (t->follows) return;
+    if (t->ranks.said) atomic_store(t->ranks.said, true);
+    snprintf(why, sizeof why, "the training ended on rank %" PRIu32 ", which says why", t->ranks.rank);
+    gpt_ranks_give_up(&t->ranks, why);
 }
 
 /* ---- Training ---- */
@@ -185,7 +214,8 @@ static int finish_step(gpt_trainer *t, bool *out_stop) {
     float loss = NAN, norm = NAN;
     int code = EXIT_GOOD;
     rota_status status = gpt_train_wait(&t->train, turn, &loss, &norm);
-    if (status != ROTA_OK) return gpt_memory_failure(program, status, &t->model);
+    if (status != ROTA_OK) return failure(t, status);
+    t->stops |= gpt_train_ends(&t->train, turn);
     uint64_t now = rota_clock_ns();
     double seconds = (double)(now - t->began_ns) / 1e9;
     t->began_ns = now;
@@ -198,15 +228,15 @@ static int finish_step(gpt_trainer *t, bool *out_stop) {
         t->skipped++; /* as the loss scale's op has it: nothing was updated */
     metrics.skipped = t->skipped;
     metrics.ms = seconds * 1e3;
-    metrics.tok_s = (double)(t->train.rows * t->train.length) / seconds;
+    metrics.tok_s = (double)(t->train.rows * t->ranks.size * t->train.length) / seconds;
     code = check_loss(t, turn, step, loss);
     if (code == EXIT_GOOD) code = measure(t, &metrics);
     if (code == EXIT_GOOD && !gpt_meter_step(&t->meter, &metrics)) code = EXIT_BAD_ARGUMENT;
     if (code == EXIT_GOOD) REPORT_TRY(report_step(t, &metrics));
-    bool interrupted = *t->interrupted && t->submitted == step, tired = out_of_patience(t);
+    bool interrupted = is_to_stop(t) && t->submitted == step, tired = out_of_patience(t);
     if (code == EXIT_GOOD && (pauses_after(s, step) || interrupted)) code = save(t);
     *out_stop = step == s->iters || interrupted || tired;
-    if (code != EXIT_GOOD || step == s->iters || !*out_stop) goto done;
+    if (code != EXIT_GOOD || step == s->iters || !*out_stop || t->ranks.rank) goto done;
     gpt_meter_break(&t->meter);
     if (interrupted)
         printf("stopped after step %" PRIu64 "%s%s\n", step, s->checkpoint ? ", saved in " : "",
@@ -225,8 +255,9 @@ int gpt_train(gpt_trainer *t) {
     t->submitted = t->sent = t->progress.step;
     while (!stop && code == EXIT_GOOD) {
         rota_status status = submit_ahead(t);
-        code = status == ROTA_OK ? finish_step(t, &stop) : gpt_memory_failure(program, status, &t->model);
+        code = status == ROTA_OK ? finish_step(t, &stop) : failure(t, status);
     }
     if (code == EXIT_GOOD && t->settings->save_weights) code = save_weights(t, t->settings->save_weights);
+    if (code != EXIT_GOOD) gpt_rank_give_up(t);
     return code;
 }

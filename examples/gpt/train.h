@@ -2,12 +2,13 @@
 #ifndef ROTA_EXAMPLES_GPT_TRAIN_H
 #define ROTA_EXAMPLES_GPT_TRAIN_H
 
-#include <signal.h>
+#include <stdatomic.h>
 #include "bench/pictures.h"
 #include "bench/report.h"
 #include "examples/gpt/checkpoint.h"
 #include "examples/gpt/graph.h"
 #include "examples/gpt/progress.h"
+#include "examples/gpt/ranks.h"
 #include "examples/gpt/sample.h"
 #include "examples/common/run_report.h"
 
@@ -19,8 +20,8 @@ typedef enum gpt_packing { GPT_PACK_AUTO, GPT_PACK_TIGHT, GPT_PACK_CONCURRENT } 
 
 /* What the command line says. */
 typedef struct gpt_settings {
-    const char *device, *checkpoint, *resume, *init_from, *save_weights, *log, *tensorboard, *trace, *report, *capture,
-        *prompt, *write_tokens;
+    const char *device, *checkpoint, *resume, *init_from, *save_weights, *log, *tensorboard, *trace, *report,
+        *capture, *prompt, *write_tokens;
     plan_pictures pictures;
     bool debug_names;
     int argc; /* the command line, for the report */
@@ -29,7 +30,8 @@ typedef struct gpt_settings {
     bool find_nan, no_fuse;
     int schedule, weights_dtype, packing;
     uint64_t iters, warmup, eval_interval, eval_iters, seed, sample, patience, memory_limit;
-    uint64_t timeout; /* seconds in which a device may get no further */
+    uint64_t timeout; /* seconds in which a device, or another rank, may get no further */
+    uint64_t ranks;   /* of this process; under mpirun, those that it started; 0: not said */
     double lr, min_lr;
     gpt_sampling sampling;
     gpt_source source;
@@ -39,7 +41,11 @@ typedef struct gpt_settings {
 
 typedef struct gpt_trainer {
     const gpt_settings *settings;
-    const volatile sig_atomic_t *interrupted;
+    const atomic_bool *interrupted;
+    gpt_ranks ranks;
+    bool stops;    /* of several ranks: all have heard that one was interrupted, and end at the same step */
+    bool reported; /* the step that the report shows is over */
+    bool follows;  /* it failed because another rank of the process did, which says why */
     gpt_text text;
     gpt_model model;
     gpt_plan train, loss;
@@ -52,7 +58,10 @@ typedef struct gpt_trainer {
     uint64_t began_ns;                    /* the step at work */
 } gpt_trainer;
 
-/* Runs the steps that are left. Returns the exit code. */
+/* Runs the steps that are left. Returns the exit code. Of several ranks all do the same steps; the first writes what is
+ * written. */
 int gpt_train(gpt_trainer *t);
+/* This rank has failed: ends the others' training. Of one rank nothing. */
+void gpt_rank_give_up(gpt_trainer *t);
 
 #endif

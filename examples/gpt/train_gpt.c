@@ -1,204 +1,21 @@
 /* train_gpt: a GPT that learns a text, from one forward/backward/optimizer graph built once and replayed each
- * step, and that writes. */
+ * step, and that writes. What the command line says is here, what is done then in run.c. */
 #include <inttypes.h>
-#include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/clock.h"
 #include "bench/options.h"
-#include "examples/common/checkpoint.h"
-#include "examples/gpt/memory.h"
-#include "examples/gpt/tokens.h"
-#include "examples/gpt/train.h"
-#include "examples/gpt/weights.h"
+#include "examples/gpt/run.h"
 
 static const char program[] = "train_gpt";
 #define BPE_TOKENS 8192 /* --tokenizer bpe without --vocab */
 
-static volatile sig_atomic_t interrupted;
+/* Read by the threads of all ranks. */
+static atomic_bool interrupted;
+_Static_assert(ATOMIC_BOOL_LOCK_FREE == 2, "a handler takes no lock");
 static void on_interrupt(int signal_number) {
     (void)signal_number;
-    interrupted = 1;
-}
-
-/* Where all that training needs is little of a GPU's memory, it takes somewhat more and has nodes wait less: a step of
- * GPT-2 124M with 4 windows by 1.6 % (docs/measurements.md). */
-#define LITTLE_OF_MEMORY 16
-
-static rota_packing packing_of(const gpt_settings *s, const gpt_config *config,
-                               const rota_device_info *info) {
-    if (s->packing != GPT_PACK_AUTO)
-        return s->packing == GPT_PACK_TIGHT ? ROTA_PACK_TIGHT : ROTA_PACK_CONCURRENT;
-    return info->kind == ROTA_EXEC_CUDA && !s->memory_limit &&
-                   LITTLE_OF_MEMORY * gpt_model_bytes(config) <= (double)info->memory_bytes
-               ? ROTA_PACK_CONCURRENT
-               : ROTA_PACK_TIGHT;
-}
-
-/* The model, its first weights, and where training stands. */
-static int prepare_model(gpt_trainer *t, opened_device *opened) {
-    const gpt_settings *s = t->settings;
-    int code = EXIT_GOOD;
-    const double infinite = INFINITY;
-    gpt_config config = s->config;
-    config.vocabulary = t->text.vocabulary.count;
-    if (s->generate) config.batch = 0, config.dtype = ROTA_F32;
-    REPORT_TRY(gpt_model_create(&config, opened->runtime, opened->device, &t->model));
-    t->model.fuse = !s->no_fuse;
-    t->model.packing = packing_of(s, &config, rota_device_get_info(opened->device));
-    t->progress = (gpt_progress){.random = {s->seed}, .seed = s->seed};
-    memcpy(&t->progress.best_bits, &infinite, sizeof infinite);
-    if (s->resume) {
-        if (!gpt_checkpoint_load(s->resume, &t->model, &t->text, &t->progress)) return EXIT_BAD_ARGUMENT;
-        if (t->progress.seed != s->seed && !s->generate) {
-            fprintf(stderr,
-                    "train_gpt: the checkpoint in '%s' was made with --seed %" PRIu64 ", not %" PRIu64 "\n",
-                    s->resume, t->progress.seed, s->seed);
-            return EXIT_BAD_ARGUMENT;
-        }
-        return EXIT_GOOD;
-    }
-    /* The optimizer's state is set in any case. */
-    REPORT_TRY(gpt_model_initialize(&t->model, &t->progress.random));
-    if (s->init_from && !gpt_weights_load(s->init_from, &t->model)) code = EXIT_BAD_ARGUMENT;
-done:
-    return code;
-}
-
-static int prepare_training(gpt_trainer *t) {
-    const gpt_settings *s = t->settings;
-    int code = EXIT_GOOD;
-    uint64_t begin = rota_clock_ns();
-    progress_bar bar;
-    progress_begin(&bar, "compiling", NULL, 0);
-    rota_status status = gpt_plan_train(&t->model, s->find_nan, &t->train);
-    const bool made = status == ROTA_OK;
-    if (made && s->eval_iters)
-        status = gpt_plan_loss(&t->model, s->config.batch, s->config.block, &t->train, &t->loss);
-    progress_end(&bar);
-    if (!made) return gpt_memory_failure(program, status, &t->model);
-    REPORT_TRY(status);
-    REPORT_TRY(plan_pictures_write(&s->pictures, t->train.plan));
-    rota_plan_stats stats = ROTA_PLAN_STATS();
-    rota_plan_get_stats(t->train.plan, &stats);
-    printf("%zu tokens of %u kinds; %" PRIu64 " weights; one step is a graph of %" PRIu64 " nodes in %" PRIu64
-           " batches, arena %.1f MiB, compiled in %.0f ms and replayed each step\n",
-           t->text.count, t->text.vocabulary.count, t->model.weight_count, stats.nodes, stats.batches,
-           (double)stats.arena_bytes / (1 << 20), (double)(rota_clock_ns() - begin) / 1e6);
-    if (s->resume)
-        printf("resumed after step %" PRIu64 "%s\n", t->progress.step,
-               t->progress.step < s->iters ? "" : ", the last of --iters: nothing is left to train");
-done:
-    return code;
-}
-
-/* Writes on from the prompt; without one, from the text's first token, or from the end of a text. */
-static int write_sample(gpt_trainer *t) {
-    const gpt_settings *s = t->settings;
-    const gpt_vocabulary *vocabulary = &t->text.vocabulary;
-    const size_t size = s->prompt ? strlen(s->prompt) : 0;
-    int code = EXIT_GOOD;
-    size_t count = 1;
-    int32_t *prompt = malloc((size + 1) * sizeof *prompt);
-    if (!prompt) {
-        fprintf(stderr, "train_gpt: no memory for a prompt\n");
-        return EXIT_BAD_ARGUMENT;
-    }
-    prompt[0] = t->text.count           ? t->text.tokens[0]
-                : vocabulary->bpe.count ? (int32_t)gpt_bpe_end_of_text(&vocabulary->bpe)
-                                        : '\n';
-    if (s->prompt &&
-        !gpt_vocabulary_encode(vocabulary, (const unsigned char *)s->prompt, size, NULL, prompt, &count)) {
-        code = EXIT_BAD_ARGUMENT;
-        goto done;
-    }
-    if (s->prompt) printf("%s", s->prompt);
-    random_state random = s->generate ? (random_state){s->seed} : t->progress.random;
-    REPORT_TRY(
-        gpt_write(&t->model, vocabulary, prompt, count, s->sample, &s->sampling, random, &interrupted));
-done:
-    free(prompt);
-    return code;
-}
-
-/* What the report says beside what it was given step by step. */
-static int write_report(gpt_trainer *t) {
-    const gpt_settings *s = t->settings;
-    const gpt_config *c = &s->config;
-    char text[256];
-    gpt_meter_break(&t->meter);
-    snprintf(text, sizeof text,
-             "%" PRIu64 " layers, %" PRIu64 " heads, dim %" PRIu64 ", block %" PRIu64 ", %u tokens, %" PRIu64
-             " weights, f32",
-             c->layers, c->heads, c->dim, c->block, t->text.vocabulary.count, t->model.weight_count);
-    run_report_add_fact(t->report, "Model", text);
-    snprintf(text, sizeof text, "%" PRIu64 " windows, in %" PRIu64 " part(s); dropout %g; seed %" PRIu64,
-             t->train.rows, t->train.micro_batches, c->dropout, s->seed);
-    run_report_add_fact(t->report, "A step's batch", text);
-    run_report_add_fact(t->report, "Text", s->source.data);
-    run_report_measure(t->report, t->model.runtime, t->model.device);
-    if (!run_report_write(t->report, t->model.device)) return EXIT_BAD_ARGUMENT;
-    printf("the report is in %s\n", s->report);
-    return EXIT_GOOD;
-}
-
-static int train_and_write(gpt_trainer *t) {
-    const gpt_settings *s = t->settings;
-    int code = prepare_training(t);
-    if (code != EXIT_GOOD) return code;
-    if (s->report) {
-        t->report = run_report_create(&(run_report_options){s->report, "GPT on text", "tokens per second",
-                                                            NULL, s->argc, s->argv,
-                                                            t->model.weight_count * 3 * sizeof(float)});
-        if (!t->report) return EXIT_BAD_ARGUMENT;
-    }
-    if (!gpt_meter_open(&t->meter, s->log, s->tensorboard, s->resume != NULL, t->progress.step + 1, s->iters))
-        return EXIT_BAD_ARGUMENT;
-    code = gpt_train(t);
-    if (code == EXIT_GOOD && t->report) code = write_report(t);
-    if (code == EXIT_GOOD && s->trace) REPORT_TRY(rota_plan_write_trace(t->train.plan, s->trace));
-    gpt_meter_break(&t->meter);
-    if (code == EXIT_GOOD && s->sample && !interrupted) {
-        printf("\n");
-        code = write_sample(t);
-    }
-done:
-    if (!gpt_meter_close(&t->meter) && code == EXIT_GOOD) code = EXIT_BAD_ARGUMENT;
-    return code;
-}
-
-static int run(const gpt_settings *s) {
-    gpt_trainer t = {.settings = s, .interrupted = &interrupted};
-    if (s->checkpoint && !checkpoint_folder(s->checkpoint)) return EXIT_BAD_ARGUMENT;
-    if (!(s->source.data ? gpt_text_read(&t.text, &s->source) : gpt_text_vocabulary(&t.text, &s->source)))
-        return EXIT_BAD_ARGUMENT;
-    if (s->write_tokens) {
-        bool good = gpt_text_tokenize(&t.text, &s->source) &&
-                    gpt_tokens_write(s->write_tokens, t.text.tokens, t.text.count);
-        if (good)
-            printf("%zu tokens of %u kinds are in %s\n", t.text.count, t.text.vocabulary.count,
-                   s->write_tokens);
-        gpt_text_free(&t.text);
-        return good ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
-    }
-    opened_device opened;
-    int code =
-        report_open(program, s->device,
-                    &ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report, .debug_names = s->debug_names,
-                                          .timeout_ns = s->timeout * 1000000000u,
-                                          .memory_limit_bytes = s->memory_limit, OPTION_CAPTURED(s->capture)),
-                    &opened);
-    if (code == EXIT_GOOD && s->source.data && !gpt_text_tokenize(&t.text, &s->source))
-        code = EXIT_BAD_ARGUMENT;
-    if (code == EXIT_GOOD) code = prepare_model(&t, &opened);
-    if (code == EXIT_GOOD) code = s->generate ? write_sample(&t) : train_and_write(&t);
-    gpt_plan_free(&t.train);
-    gpt_plan_free(&t.loss);
-    gpt_model_free(&t.model);
-    report_close(&opened);
-    run_report_free(t.report);
-    gpt_text_free(&t.text);
-    return code;
+    atomic_store(&interrupted, true);
 }
 
 /* Whether an option was given that says otherwise than the checkpoint, with a sentence that names both. */
@@ -311,6 +128,7 @@ static bool check_settings(gpt_settings *s) {
         snprintf(number, sizeof number, "--min-lr %g is above --lr %g", s->min_lr, s->lr);
         wrong = number;
     }
+    if (s->write_tokens && s->ranks > 1) wrong = "--write-tokens is what one rank does, without --ranks";
     if (wrong) fprintf(stderr, "train_gpt: %s\n", wrong);
     if (s->generate && *s->generate) s->prompt = s->generate;
     if (d->tokenizer == GPT_BPE && !d->merges && !d->stored && !d->count) d->count = BPE_TOKENS;
@@ -420,6 +238,10 @@ int main(int argc, char **argv) {
          "choose among the likeliest that together have this probability"},
         OPTION_ROW_HEADING("Execution"),
         OPTION_ROW_DEVICE(s.device),
+        {"--ranks", OPTION_COUNT, &s.ranks, "N", 1, GPT_RANKS_MOST, false,
+         "train as N ranks of this process, each with --batch windows; under rota-run or mpirun, which start "
+         "them, it "
+         "need not be said"},
         {"--no-fuse", OPTION_FLAG, &s.no_fuse, NULL, 0, 0, false, "elementwise nodes one by one"},
         {"--find-nan", OPTION_FLAG, &s.find_nan, NULL, 0, 0, false,
          "stop at the first number that is not finite, and name its tensor"},
@@ -446,6 +268,7 @@ int main(int argc, char **argv) {
         "trains a GPT on a text, and writes with it",
         "train_gpt --data book.txt --iters 500 --checkpoint run --sample 400\n"
         "train_gpt --data book.txt --tokenizer bpe --vocab 4K --layers 6 --heads 6 --dim 384\n"
+        "train_gpt --data book.txt --ranks 4 --batch 3\n"
         "train_gpt --resume run --iters 4K --checkpoint run --report run.html\n"
         "train_gpt --resume run --generate \"Once upon a time\"\n"
         "train_gpt --data tokens.bin --tokenizer bin --arch gpt2 --dtype bf16 --init-from gpt2.safetensors",
@@ -463,7 +286,7 @@ int main(int argc, char **argv) {
     if (!s.source.data && !s.generate)
         options_bad(&table, "--data FILE is needed, except with --generate");
     else if (plan_pictures_good(&table, &s.pictures) && check_settings(&s))
-        code = run(&s);
+        code = gpt_run(&s, &interrupted);
 done:
     gpt_stored_free(&s.stored);
     return report_end(program, code);

@@ -1,0 +1,189 @@
+#!/usr/bin/env bash
+# train_gpt as several ranks, threads of its own and processes under MPI: they learn what one rank learns of their
+# batches together, write everything once, stop at one step, and leave checkpoints that any number of ranks goes on
+# from.
+# test_train_ranks.sh BUILD_DIR
+set -euo pipefail
+build=$(realpath "$1")
+train=$build/examples/train_gpt run=$build/bench/rota-run
+here=$(dirname "$(readlink -f "$0")")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+failures=0
+. "$here/cli_support.sh"
+fail() {
+  echo "FAILED: $*"
+  failures=$((failures + 1))
+}
+export XDG_CACHE_HOME=$work/cache OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export LD_LIBRARY_PATH=$build${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} # of a sanitizer's build, too
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 # MPI's own
+unset OMPI_COMM_WORLD_SIZE PMI_SIZE PMIX_RANK SLURM_STEP_NUM_TASKS TORCHELASTIC_RUN_ID
+launch=("$run" --oversubscribe -n)
+mpi=
+if ! [ -x "$run" ] || ! command -v mpirun >/dev/null || ! [ -e "$build/librota_mpi.so.1" ]; then
+  echo "without MPI: ranks are threads only"
+else
+  mpi=1
+fi
+
+for _ in $(seq 200); do
+  echo "the quick brown fox jumps over the lazy dog; pack my box with five dozen liquor jugs"
+done >text
+small=(--data text --device cpu --layers 2 --heads 2 --dim 32 --block 32 --warmup 2 --eval-iters 3 --eval-interval 6)
+
+# alike BOUND FILE FILE...: losses of the same steps, apart by less than the bound; BOUND 0: to the bit, and all else
+# but times.
+alike() {
+  python3 - "$@" <<'PY' || failures=$((failures + 1))
+import json, sys
+bound, first, *others = float(sys.argv[1]), *sys.argv[2:]
+read = lambda name: [{k: v for k, v in json.loads(line).items() if k not in ("ms", "tok_s")} for line in open(name)]
+for name in others:
+    a, b = read(first), read(name)
+    assert a and [x["step"] for x in a] == [x["step"] for x in b], f"FAILED: the steps of {first} and {name} differ"
+    if bound == 0:
+        assert a == b, f"FAILED: {first} and {name} differ"
+    for key in ("loss", "val_loss", "grad_norm"):
+        apart = [abs(x[key] - y[key]) for x, y in zip(a, b) if x[key] is not None or y[key] is not None]
+        assert apart and max(apart) <= bound * (5 if key == "grad_norm" else 1), f"FAILED: {name}: {key} {max(apart)}"
+PY
+}
+
+# ---- One rank's losses ----
+# Batches of 8 windows, by one rank, two and four: f32 sums in another order; 16 bits, of which gradients are rounded
+# before they are added up; micro-batches, whose 16-bit gradients are added up in f32, here and among ranks.
+for how in "f32 1 1e-3" "bf16 1 0.02" "bf16 2 0.02" "f32 2 1e-3" "f16 1 0.02"; do
+  read -r dtype accumulate bound <<<"$how"
+  more=(--dtype "$dtype" --accumulate "$accumulate" --iters 14)
+  name=$dtype-$accumulate
+  expect 0 'validation loss' "$train" "${small[@]}" "${more[@]}" --batch 8 --log "$name-1.jsonl"
+  for ranks in 2 4; do
+    expect 0 "^$ranks ranks, threads of this process: a step's batch is $ranks times" "$train" "${small[@]}" \
+      "${more[@]}" --batch $((8 / ranks)) --ranks $ranks --log "$name-$ranks.jsonl"
+    [ "$(grep -c '  validation loss' output)" -eq 3 ] || fail "$ranks ranks: the validation loss is not said once"
+    [ "$(grep -c '^device cpu' output)" -eq 1 ] || fail "$ranks ranks: the device is not said once"
+  done
+  alike "$bound" "$name-1.jsonl" "$name-2.jsonl" "$name-4.jsonl"
+done
+# Each run of them is the same to the bit, with dropout, of which each rank has its own.
+dropping=("${small[@]}" --iters 8 --dropout 0.2 --batch 4 --ranks 2)
+expect 0 'validation loss' "$train" "${dropping[@]}" --log drops.jsonl
+expect 0 'validation loss' "$train" "${dropping[@]}" --log again.jsonl
+alike 0 drops.jsonl again.jsonl
+# Without this a run could be right by having all ranks do the same: half of the batch is another run.
+expect 0 'validation loss' "$train" "${small[@]}" --iters 14 --batch 4 --log half.jsonl
+python3 - <<'PY' || failures=$((failures + 1))
+import json
+a, b = ([json.loads(line)["loss"] for line in open(name)] for name in ("f32-1-2.jsonl", "half.jsonl"))
+assert abs(a[0] - b[0]) > 1e-6, "FAILED: two ranks of 4 windows have the loss of one of 4"
+PY
+
+# ---- Checkpoints are of no number of ranks, and are written once, as all is ----
+expect 0 'validation loss' "$train" "${small[@]}" --iters 14 --batch 2 --ranks 4 --checkpoint whole --log whole.jsonl \
+  --tensorboard board --report run.html --save-weights weights.safetensors --sample 20 --temperature 0
+alike 0 f32-1-4.jsonl whole.jsonl
+tail -n 2 output >sampled
+[ "$(ls board | wc -l)" -eq 1 ] || fail "not one file for TensorBoard"
+grep -q '8 windows, in 1 part' run.html || fail "the report does not say that a step has 8 windows"
+expect 0 'stopped after step|validation loss' "$train" "${small[@]}" --iters 6 --lr 1e-3 --batch 2 --ranks 4 \
+  --schedule constant --checkpoint part
+for ranks in 4 2 1; do
+  expect 0 'resumed after step 6' "$train" "${small[@]}" --iters 14 --schedule constant --batch $((8 / ranks)) \
+    --ranks $ranks --resume part --log on-$ranks.jsonl --checkpoint on-$ranks
+done
+alike 1e-3 on-1.jsonl on-2.jsonl on-4.jsonl
+# What was gone on from by four is what four do without a stop.
+expect 0 'validation loss' "$train" "${small[@]}" --iters 14 --schedule constant --batch 2 --ranks 4 \
+  --checkpoint straight
+cmp straight/checkpoint.safetensors on-4/checkpoint.safetensors || fail "gone on from a checkpoint it is another run"
+expect 0 'resumed after step 14' "$train" --device cpu --resume whole --iters 14 --sample 20 --temperature 0
+tail -n 2 output | cmp - sampled || fail "one rank writes otherwise with four ranks' weights"
+expect 0 '^the quick' "$train" --device cpu --ranks 2 --resume whole --generate 'the quick' --sample 5
+[ "$(grep -c '^the quick' output)" -eq 1 ] || fail "two ranks wrote"
+
+# ---- Ctrl-C: all stop after the same step, which is what is saved ----
+endless=("${small[@]}" --iters 100000 --eval-interval 0 --schedule constant --batch 4)
+stopped_well() { # NAME
+  python3 - "$1" <<'PY' || failures=$((failures + 1))
+import json, re, struct, sys
+name = sys.argv[1]
+said = re.findall(r"stopped after step (\d+), saved in " + name, open("stopped.txt").read())
+assert len(said) == 1, f"FAILED: {name}: {open('stopped.txt').read()}"
+data = open(name + "/checkpoint.safetensors", "rb").read()
+step = json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])["__metadata__"]["step"]
+last = [json.loads(line)["step"] for line in open(name + ".jsonl")]
+assert last == list(range(1, len(last) + 1)) and int(said[0]) == int(step) == last[-1], (said, step, last[-1])
+PY
+}
+interrupt_after 10 threads.jsonl "$train" "${endless[@]}" --ranks 2 --checkpoint threads --log threads.jsonl ||
+  fail "Ctrl-C with threads: $(cat stopped.txt)"
+stopped_well threads
+expect 0 'resumed after step' "$train" "${endless[@]}" --resume threads --iters 20 --batch 8
+# ---- What goes wrong is said once ----
+expect 2 'the loss of step [0-9]+ is not finite' "$train" "${small[@]}" --iters 400 --batch 4 --ranks 4 --lr 1000 \
+  --warmup 0 --grad-clip 0 --eval-iters 0 --schedule constant
+[ "$(grep -c train_gpt: output)" -eq 1 ] || fail "several ranks say it: $(cat output)"
+expect 1 "'nowhere/checkpoint.safetensors'" "$train" "${small[@]}" --ranks 2 --resume nowhere
+one_line
+expect 1 'write-tokens is what one rank does' "$train" "${small[@]}" --ranks 2 --write-tokens x.bin
+one_line
+# A full disk is met by one rank; the others are told.
+expect 1 "'/dev/full' can't be written" "$train" "${small[@]}" --iters 50 --ranks 2 --log /dev/full
+[ "$(grep -c "can't\|train_gpt:" output)" -eq 1 ] || fail "several ranks say it: $(cat output)"
+
+if [ -z "$mpi" ]; then
+  [ $failures = 0 ] || exit 1
+  echo "all good, without MPI"
+  exit 0
+fi
+
+# ---- Processes ----
+expect 0 '^\[0\] 2 ranks, by MPI' "${launch[@]}" 2 "$train" "${small[@]}" --iters 14 --batch 4 \
+  --log mpi-2.jsonl --checkpoint mpi-2
+grep -q '^\[1\]' output && fail "rank 1 says something: $(cat output)"
+alike 0 f32-1-2.jsonl mpi-2.jsonl
+mkdir shared
+expect 0 'resumed after step 6' "${launch[@]}" 4 "$train" "${small[@]}" --iters 14 --schedule constant --batch 2 \
+  --resume part --checkpoint shared/on
+cmp straight/checkpoint.safetensors shared/on/checkpoint.safetensors || fail "MPI's ranks are another run than threads"
+# One of them is asked to end: all do, after the same step.
+cat >one.sh <<'S'
+[ "$OMPI_COMM_WORLD_RANK" = 1 ] && echo $$ >process
+exec "$@"
+S
+"$run" -n 2 --oversubscribe sh one.sh "$train" "${endless[@]}" --checkpoint asked --log asked.jsonl >stopped.txt 2>&1 &
+started=$!
+for _ in $(seq 600); do
+  [ "$(cat asked.jsonl 2>/dev/null | wc -l)" -ge 10 ] && break
+  sleep 0.02
+done
+kill -TERM "$(cat process)"
+wait "$started" || fail "one rank that was asked to end: $(cat stopped.txt)"
+stopped_well asked
+interrupt_after 10 keys.jsonl "$run" -n 2 --oversubscribe "$train" "${endless[@]}" --checkpoint keys --log keys.jsonl ||
+  fail "Ctrl-C of rota-run: $(cat stopped.txt)"
+stopped_well keys
+# Another text on one of them, which are as long.
+tr a-z b-za <text >other
+cat >differ.sh <<'S'
+text=text
+[ "$OMPI_COMM_WORLD_RANK" = 1 ] && text=other
+exec "$@" --data $text
+S
+expect 1 'the text of rank 1 is another than rank 0' "${launch[@]}" 2 sh differ.sh "$train" "${small[@]:2}" --iters 3
+expect 1 'ranks 3, but 2 were started' "${launch[@]}" 2 "$train" "${small[@]}" --ranks 3
+# One rank has nothing to do with MPI, however it is started.
+for alone in "" "mpirun -n 1"; do
+  expect 0 'validation loss' env LD_DEBUG=files $alone "$train" "${small[@]}" --iters 2
+  ! grep -q 'librota_mpi' output || fail "one rank opens MPI ($alone)"
+done
+expect 0 'validation loss' env LD_DEBUG=files mpirun -n 2 --oversubscribe "$train" "${small[@]}" --iters 2
+grep -q 'librota_mpi' output || fail "the test does not see that MPI is opened"
+
+if [ "$failures" -ne 0 ]; then
+  echo "$failures failures"
+  exit 1
+fi
+echo "all good"
