@@ -14,6 +14,7 @@
 #include "bench/progress.h"
 #include "examples/common/checkpoint.h"
 #include "examples/gpt/memory.h"
+#include "examples/gpt/overlap.h"
 #include "examples/gpt/tokens.h"
 #include "examples/gpt/weights.h"
 
@@ -168,6 +169,55 @@ static int begin_training(gpt_trainer *t) {
                : EXIT_BAD_ARGUMENT;
 }
 
+/* Before they part: what each rank measured comes to all. */
+static int share_times(gpt_trainer *t) {
+    const uint32_t each = sizeof(gpt_rank_times) / sizeof(float);
+    gpt_overlap overlap;
+    if (!t->ranks.communicator || !t->steps) return EXIT_GOOD;
+    int code = EXIT_GOOD;
+    t->times = calloc(t->ranks.size, sizeof *t->times);
+    if (!t->times) {
+        fprintf(stderr, "train_gpt: no memory for the times of %" PRIu32 " ranks\n", t->ranks.size);
+        return EXIT_BAD_ARGUMENT;
+    }
+    gpt_rank_times *own = &t->times[t->ranks.rank];
+    *own = (gpt_rank_times){(float)t->spent_ns / (float)t->steps / 1e6f, -1, -1, -1};
+    if (gpt_overlap_of_plan(t->train.plan, &overlap) == ROTA_OK) {
+        own->computation_ms = (float)overlap.computation_ns / 1e6f;
+        own->communication_ms = (float)overlap.communication_ns / 1e6f;
+        own->hidden_ms = (float)overlap.hidden_ns / 1e6f;
+    }
+    REPORT_TRY(gpt_ranks_sum(&t->ranks, t->model.runtime, (float *)t->times, (uint64_t)t->ranks.size * each));
+done:
+    return code;
+}
+
+static void describe_times(const gpt_rank_times *times, char *text, size_t capacity) {
+    const int length = snprintf(text, capacity, "%.2f ms a step", (double)times->step_ms);
+    if (times->communication_ms < 0)
+        snprintf(text + length, capacity - (size_t)length,
+                 "; communication is measured on --device cpu, and with --report");
+    else
+        snprintf(text + length, capacity - (size_t)length,
+                 "; in the last one %.2f ms of computation, %.2f ms of communication, %.0f %% of it hidden",
+                 (double)times->computation_ms, (double)times->communication_ms,
+                 times->communication_ms > 0
+                     ? 100 * (double)times->hidden_ms / (double)times->communication_ms
+                     : 100.0);
+}
+
+static void say_times(gpt_trainer *t) {
+    char name[24], text[192];
+    gpt_meter_break(&t->meter);
+    for (uint32_t r = 0; t->times && !t->ranks.rank && r < t->ranks.size; r++) {
+        describe_times(&t->times[r], text, sizeof text);
+        snprintf(name, sizeof name, "Rank %" PRIu32, r);
+        if (t->report) run_report_add_fact(t->report, name, text);
+        printf("rank %" PRIu32 ": %s\n", r, text);
+    }
+    fflush(stdout);
+}
+
 /* What follows is one rank's business, or of nobody else. */
 static int leave_ranks(gpt_trainer *t, int code) {
     rota_communicator *communicator = t->ranks.communicator;
@@ -178,7 +228,10 @@ static int leave_ranks(gpt_trainer *t, int code) {
 
 static int train_and_write(gpt_trainer *t) {
     const gpt_settings *s = t->settings;
-    int code = leave_ranks(t, gpt_train(t));
+    int code = gpt_train(t);
+    if (code == EXIT_GOOD) code = share_times(t);
+    code = leave_ranks(t, code);
+    if (code == EXIT_GOOD) say_times(t);
     if (code == EXIT_GOOD && t->report) code = write_report(t);
     if (code == EXIT_GOOD && s->trace && !t->ranks.rank)
         REPORT_TRY(rota_plan_write_trace(t->train.plan, s->trace));
@@ -213,12 +266,15 @@ static void end_rank(gpt_trainer *t, opened_device *opened) {
     gpt_model_free(&t->model);
     report_close(opened);
     run_report_free(t->report);
+    free(t->times);
 }
 
 static rota_runtime_options runtime_options(const gpt_settings *s, uint32_t ranks) {
     const uint64_t timeout_ns = s->timeout * 1000000000u;
+    /* Nodes' times cost a GPU more than a CPU, and say how much of the communication is hidden. */
+    const bool timed = ranks > 1 && s->device && strcmp(s->device, "cpu") == 0;
     /* Another rank that does not come is found out before the device that waits for it. */
-    return ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report, .debug_names = s->debug_names,
+    return ROTA_RUNTIME_OPTIONS(.diagnostics = s->trace || s->report || timed, .debug_names = s->debug_names,
                                 .timeout_ns = ranks > 1 ? timeout_ns + timeout_ns / 2 : timeout_ns,
                                 .memory_limit_bytes = s->memory_limit, OPTION_CAPTURED(s->capture));
 }

@@ -39,6 +39,13 @@ typedef struct gpt_settings {
     gpt_config config;
 } gpt_settings;
 
+/* How a rank fared. */
+typedef struct gpt_rank_times {
+    float step_ms; /* mean of the run */
+    float computation_ms, communication_ms,
+        hidden_ms; /* of the last step, as overlap.h defines; below 0: not measured */
+} gpt_rank_times;
+
 typedef struct gpt_trainer {
     const gpt_settings *settings;
     const atomic_bool *interrupted;
@@ -56,6 +63,8 @@ typedef struct gpt_trainer {
     uint64_t submitted, sent;             /* steps; sent: their batches */
     uint64_t skipped;                     /* steps whose gradients overflowed f16 */
     uint64_t began_ns;                    /* the step at work */
+    uint64_t spent_ns, steps;             /* this run's */
+    gpt_rank_times *times; /* of several ranks, rank after rank, once all have done their steps */
 } gpt_trainer;
 
 /* Runs the steps that are left. Returns the exit code. Of several ranks all do the same steps; the first writes what is

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "bench/files.h"
 #include "examples/gpt/bpe.h"
+#include "examples/gpt/overlap.h"
 #include "examples/gpt/sample.h"
 #include "examples/gpt/weights.h"
 
@@ -13,7 +14,8 @@ static int usage(void) {
     fprintf(stderr, "gpt_tool learn TEXT COUNT MERGES | encode TEXT MERGES [VOCABULARY] | decode TOKENS "
                     "MERGES [VOCABULARY]"
                     " | logits DEVICE WEIGHTS ARCH VOCABULARY BLOCK LAYERS HEADS DIM TOKEN..."
-                    " | choose TEMPERATURE TOP_K TOP_P SEED DRAWS LOGIT...\n");
+                    " | choose TEMPERATURE TOP_K TOP_P SEED DRAWS LOGIT..."
+                    " | overlap COMPUTATIONS BEGIN END...\n");
     return 1;
 }
 
@@ -142,11 +144,27 @@ static int choose(int argc, char **argv) {
     return 0;
 }
 
+/* Of so many computations, and then collectives, each by where it begins and ends: computation, communication, hidden.
+ */
+static int overlap(int count, char **numbers) {
+    enum { MOST = 1000 };
+    static rota_plan_time times[MOST];
+    const size_t computations = strtoull(numbers[0], NULL, 10), all = (size_t)(count - 1) / 2;
+    if (all > MOST || computations > all) return usage();
+    for (size_t i = 0; i < all; i++)
+        times[i] =
+            (rota_plan_time){strtoull(numbers[1 + 2 * i], NULL, 10), strtoull(numbers[2 + 2 * i], NULL, 10)};
+    const gpt_overlap o = gpt_overlap_of_times(times, computations, times + computations, all - computations);
+    printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", o.computation_ns, o.communication_ns, o.hidden_ns);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     if (argc == 5 && strcmp(argv[1], "learn") == 0) return learn(argv[2], argv[3], argv[4]);
     if (argc >= 4 && strcmp(argv[1], "encode") == 0) return encode(argv[2], argv[3], argv[4]);
     if (argc >= 4 && strcmp(argv[1], "decode") == 0) return decode(argv[2], argv[3], argv[4]);
     if (argc >= 11 && strcmp(argv[1], "logits") == 0) return logits_of(argc - 2, argv + 2);
+    if (argc >= 3 && strcmp(argv[1], "overlap") == 0) return overlap(argc - 2, argv + 2);
     if (argc >= 8 && strcmp(argv[1], "choose") == 0) return choose(argc - 2, argv + 2);
     return usage();
 }

@@ -103,6 +103,34 @@ tail -n 2 output | cmp - sampled || fail "one rank writes otherwise with four ra
 expect 0 '^the quick' "$train" --device cpu --ranks 2 --resume whole --generate 'the quick' --sample 5
 [ "$(grep -c '^the quick' output)" -eq 1 ] || fail "two ranks wrote"
 
+# ---- What is said of each rank ----
+# The definition, against moments that are looked at one by one.
+python3 - "$build/tests/gpt_tool" <<'PY' || failures=$((failures + 1))
+import random, subprocess, sys
+rng = random.Random(5)
+for round in range(20):
+    lists = [[(b, b + rng.randrange(12)) for b in (rng.randrange(100) for _ in range(rng.randrange(12)))] for _ in "cm"]
+    c, m = ({t for begin, end in spans for t in range(begin, end)} for spans in lists)
+    numbers = [len(lists[0])] + [x for spans in lists for span in spans for x in span]
+    command = [sys.argv[1], "overlap", *map(str, numbers)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert list(map(int, said.split())) == [len(c), len(m), len(c & m)], f"FAILED: {lists}: {said}"
+PY
+each='[0-9.]+ ms a step; in the last one [0-9.]+ ms of computation, [0-9.]+ ms of communication, '
+each+='[0-9]+ % of it hidden'
+expect 0 "^rank 1: $each" "$train" --data text --device cpu --layers 4 --dim 128 --block 32 --batch 4 --iters 10 \
+  --eval-iters 0 --ranks 2 --report run.html
+[ "$(grep -cE "^rank [01]: $each" output)" -eq 2 ] || fail "not a line for each rank: $(cat output)"
+[ "$(grep -o 'Rank [01]' run.html | sort -u | wc -l)" -eq 2 ] || fail "the report does not have each rank's times"
+python3 - <<'PY' || failures=$((failures + 1))
+import re
+numbers = r"^rank \d: ([\d.]+) .*? ([\d.]+) ms of comp.*? ([\d.]+) .*? (\d+) %"
+said = re.findall(numbers, open("output").read(), re.M)
+assert len(said) == 2, said
+for step, work, talk, hidden in said:
+    assert float(step) > 0 and float(work) > 0 and float(talk) > 0 and int(hidden) <= 100, said
+PY
+
 # ---- Ctrl-C: all stop after the same step, which is what is saved ----
 endless=("${small[@]}" --iters 100000 --eval-interval 0 --schedule constant --batch 4)
 stopped_well() { # NAME
