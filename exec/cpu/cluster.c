@@ -14,6 +14,7 @@
  * command comes after two that are of no path it gets a key of its own, a child of one of them. */
 #include "exec/cpu/cluster.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -27,6 +28,12 @@ enum {
 typedef struct key {
     uint32_t parent, far, depth;
 } key;
+
+/* A successor, and how long the longest way from where it begins is. */
+typedef struct way {
+    uint64_t left_ns;
+    uint32_t unit;
+} way;
 
 typedef struct cluster {
     rota_exec_program *program;
@@ -47,6 +54,9 @@ typedef struct cluster {
     uint32_t key_count, open_key;
     uint32_t *last_source; /* of each unit: the unit that listed it as a successor last */
     uint32_t *join_of;     /* of each unit: its join, or ROTA_CPU_NONE */
+    uint64_t
+        *left_ns; /* of each unit, where something ends later: length of the longest way from its beginning */
+    way *ways;    /* room for a unit's successors */
     uint32_t successor_count;
 } cluster;
 
@@ -97,7 +107,11 @@ static bool begin_keys(cluster *c, rota_arena *scratch, size_t nodes, size_t edg
     for (uint32_t i = 0; i < c->desc->command_count; i++) laters += c->estimates[i].later;
     c->key = rota_arena_calloc(scratch, nodes * sizeof *c->key, 8);
     c->keys = rota_arena_alloc(scratch, (laters ? 1 + laters + edges : 1) * sizeof *c->keys, 8);
-    if (!c->key || !c->keys) return false;
+    if (laters) {
+        c->left_ns = rota_arena_alloc(scratch, nodes * sizeof *c->left_ns, 8);
+        c->ways = rota_arena_alloc(scratch, nodes * sizeof *c->ways, 8);
+    }
+    if (!c->key || !c->keys || (laters && (!c->left_ns || !c->ways))) return false;
     c->keys[0] = (key){0, 0, 0};
     c->key_count = 1;
     return true;
@@ -256,6 +270,32 @@ static void link_node(cluster *c, uint32_t u, uint32_t node) {
     }
 }
 
+static int shorter_first(const void *a, const void *b) {
+    const way *x = a, *y = b;
+    if (x->left_ns != y->left_ns) return x->left_ns < y->left_ns ? -1 : 1;
+    return x->unit < y->unit ? -1 : x->unit > y->unit;
+}
+
+/* Of the units that one makes ready a worker goes on with the first, and then takes the others from the last on, so
+ * what comes first of them waits for all that those lead to, unless another worker steals it. What ends later, such as
+ * a collective, is to begin early, so that much runs beside it: the shortest way, to a weight's gradient, comes before
+ * the longest, through the layers before, however few workers there are; and the longest is what is stolen first. */
+static void order_successors(cluster *c, const rota_cpu_segment *segment) {
+    const rota_exec_program *program = c->program;
+    for (uint32_t u = segment->first_unit + segment->unit_count; u-- > segment->first_unit;) {
+        const rota_cpu_unit *unit = &program->units[u];
+        uint32_t *successors = program->unit_successors + unit->first_successor;
+        const uint32_t count = unit->successor_count;
+        for (uint32_t i = 0; i < count; i++) c->ways[i] = (way){c->left_ns[successors[i]], successors[i]};
+        qsort(c->ways, count, sizeof *c->ways, shorter_first);
+        c->left_ns[u] = count ? c->ways[count - 1].left_ns : 0;
+        for (uint32_t r = unit->first_record; r < unit->first_record + unit->record_count; r++)
+            c->left_ns[u] += c->estimates[c->order[r]].cost_ns;
+        if (count) successors[0] = c->ways[0].unit;
+        for (uint32_t i = 1; i < count; i++) successors[i] = c->ways[count - i].unit;
+    }
+}
+
 /* Edges between the segment's units, each once, and its roots and sinks. */
 static void link_units(cluster *c, rota_cpu_segment *segment) {
     rota_exec_program *program = c->program;
@@ -273,6 +313,7 @@ static void link_units(cluster *c, rota_cpu_segment *segment) {
         if (program->units[u].predecessor_count == 0)
             program->roots[segment->first_root + segment->root_count++] = u;
     }
+    if (c->ways) order_successors(c, segment);
 }
 
 rota_status rota_cpu_cluster(rota_exec_program *program, const rota_cpu_estimate *estimates,

@@ -15,7 +15,7 @@ typedef struct rota_cpu_estimate {
 } rota_cpu_estimate;
 /* Cuts the segments into units: fills segments, units, unit_successors, roots and their counts, from the
  * program's arena. out_order[command_count] gets the commands in the order in which their records must stand.
- * Time and memory are linear in commands and edges. */
+ * Time and memory are linear in commands and edges; where something ends later, time is n log n in a unit's edges. */
 rota_status rota_cpu_cluster(rota_exec_program *program, const rota_cpu_estimate *estimates,
                              uint32_t worker_count, uint32_t *out_order);
 

@@ -67,7 +67,7 @@ typedef struct opened {
     rota_exec_device *device;
     rota_exec_program *program;
     rota_exec_instance *instance;
-    rota_exec_memory *memories[4];
+    rota_exec_memory *memories[16];
     uint32_t memory_count;
     kit_program *kit;
 } opened;
@@ -176,6 +176,75 @@ static void units_wait_for_no_others(void **state) {
         rota_host_end(begun[!first_ended], ROTA_OK);
         kit_wait(&o.host, 0, 1);
         for (uint32_t i = 0; i < 4; i++) assert_int_equal(ra_load_acquire(notes[i]), 2);
+        end(&o);
+    }
+}
+
+/* ---- Order ---- */
+
+enum { STEPS = 6 };
+
+/* A backward pass of one worker: each step leads to the next, and to a node behind which something ends later. */
+typedef struct early_kit {
+    _Atomic uint32_t steps;           /* done */
+    _Atomic uint32_t at_begin[STEPS]; /* that were done when it began */
+} early_kit;
+typedef struct early_later {
+    early_kit *kit;
+    uint32_t index;
+} early_later;
+
+static rota_status count_step(void *user, void *const *operands, const uint64_t *bytes, uint32_t count) {
+    (void)operands, (void)bytes, (void)count;
+    ra_fetch_add_acq_rel((_Atomic uint32_t *)user, 1);
+    return ROTA_OK;
+}
+
+static rota_status begin_early(void *user, void *const *operands, const uint64_t *bytes, uint32_t count,
+                               rota_host_run *run) {
+    const early_later *own = user;
+    (void)operands, (void)bytes, (void)count;
+    ra_store_release(&own->kit->at_begin[own->index], ra_load_acquire(&own->kit->steps));
+    rota_host_end(run, ROTA_OK);
+    return ROTA_OK;
+}
+
+static void skip_early(void *user) {
+    (void)user;
+}
+
+/* What ends later begins when what it waits for is there, not when everything else is done. */
+static void what_ends_later_begins_early(void **state) {
+    (void)state;
+    static const rota_host_later ends_early = {begin_early, skip_early};
+    for (uint32_t side_first = 0; side_first < 2; side_first++) {
+        early_kit kit = {.steps = 0};
+        early_later laters[STEPS];
+        _Atomic uint32_t sides = 0;
+        kit_program *p = kit_begin(1 + 3 * STEPS, 1 + 2 * STEPS, 0);
+        const rota_exec_operand first = kit_at(0, 0, 4, ROTA_WRITE);
+        add_host(p, &sides, &first);
+        for (uint32_t i = 0; i < STEPS; i++) {
+            const rota_exec_operand step[] = {kit_at(i, 0, 4, ROTA_READ), kit_at(i + 1, 0, 4, ROTA_WRITE)},
+                                    side[] = {kit_at(i, 0, 4, ROTA_READ),
+                                              kit_at(1 + STEPS + i, 0, 4, ROTA_WRITE)},
+                                    result = kit_at(1 + STEPS + i, 0, 4, ROTA_READ);
+            for (uint32_t k = 0; k < 2; k++) {
+                const bool is_side = (k == 0) == (side_first == 1);
+                rota_exec_command *c = kit_node(p, ROTA_EXEC_COMMAND_HOST, 2, is_side ? side : step);
+                c->u.host.fn = count_step;
+                c->u.host.user = is_side ? &sides : &kit.steps;
+            }
+            laters[i] = (early_later){&kit, i};
+            rota_exec_command *c = kit_node(p, ROTA_EXEC_COMMAND_HOST, 1, &result);
+            c->u.host.later = &ends_early;
+            c->u.host.user = &laters[i];
+        }
+        opened o;
+        make_of(&o, 1, false, p, 1 + 2 * STEPS);
+        kit_submit(o.device, o.instance, 0, 1, NULL, 0, NULL);
+        kit_wait(&o.host, 0, 1);
+        for (uint32_t i = 0; i < STEPS; i++) assert_in_range(ra_load_acquire(&kit.at_begin[i]), 0, i + 1);
         end(&o);
     }
 }
@@ -314,7 +383,7 @@ int main(void) {
         cmocka_unit_test(no_worker_waits),   cmocka_unit_test(many_runs),
         cmocka_unit_test(failures_are_told), cmocka_unit_test(units_wait_for_no_others),
         cmocka_unit_test(ended_twice),       cmocka_unit_test(close_waits),
-        cmocka_unit_test(close_abandons),
+        cmocka_unit_test(close_abandons),    cmocka_unit_test(what_ends_later_begins_early),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
