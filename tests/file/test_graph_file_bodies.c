@@ -91,7 +91,7 @@ static rota_graph *open_body(rota_graph *outer, const char *name, rota_recorder 
 }
 
 /* Words of `x`: 0 the count of a for, 1 its index, 2 the condition of an if, 3 what it changes, 4 that of a switch, 5
- * what it changes, 6 the count of a while, 7 what it changes; 8 what comes by way of transients. */
+ * what it changes, 6 what a while changes, 7 its count; 8 what comes by way of transients. */
 enum { WORDS = 9 };
 
 static void record_if(rota_recorder *lane, rota_graph *outer, rota_buffer *x, rota_slot slot) {
@@ -125,12 +125,15 @@ static void record_switch(rota_recorder *lane, rota_graph *outer, rota_buffer *x
 
 static void record_while(rota_recorder *lane, rota_graph *outer, rota_buffer *x) {
     rota_recorder *inner;
+    rota_buffer *copy;
     rota_graph *body = open_body(outer, "again", &inner);
-    record_down(inner, x, 6);
-    record_step(inner, x, 7, 1, (rota_slot){0}, NULL);
+    assert_ok(rota_graph_buffer(body, ROTA_BUFFER_TRANSIENT, "copy", 12, &copy));
+    assert_ok(rota_record_copy(inner, copy, 4, x, 24, 8, NULL)); /* so that the condition is within a range */
+    record_down(inner, x, 7);
+    record_step(inner, x, 6, 1, (rota_slot){0}, NULL);
     rota_recorder_close(inner);
     assert_ok(rota_record_while(lane,
-                                &ROTA_WHILE_NODE(.name = "more", .condition = x, .condition_offset_bytes = 24,
+                                &ROTA_WHILE_NODE(.name = "more", .condition = x, .condition_offset_bytes = 28,
                                                  .body = body, .iterations_max = 50),
                                 NULL));
 }
@@ -143,6 +146,7 @@ static rota_graph *record_for_body(rota_graph *graph, rota_buffer *x, rota_slot 
     rota_buffer *own, *scratch;
     rota_node earlier, later;
     assert_ok(rota_graph_create_body(graph, "iteration", &body));
+    assert_ok(rota_graph_fuse(body));
     assert_ok(rota_graph_buffer(body, ROTA_BUFFER_TRANSIENT, "own", 8, &own));
     assert_ok(rota_recorder_open(body, 3, "behind", &lane));
     assert_ok(rota_recorder_open(body, 1, "before", &second));
@@ -187,7 +191,7 @@ static void expect_words(uint32_t x[WORDS], uint32_t slot) {
         else
             x[3] = x[3] * 3 + 5, x[2]--;
         if (x[4] == 0 || x[4] == 2) x[5] = x[5] * 3 + (x[4] == 0 ? 1 : 2);
-        for (; x[6]; x[6]--) x[7] = x[7] * 3 + 1;
+        for (; x[7]; x[7]--) x[6] = x[6] * 3 + 1;
         x[8] = x[8] * 3 + 7;
     }
 }
@@ -212,7 +216,7 @@ static void bodies_are_saved_and_run(void **state) {
     rota_graph *graph = make_graph(x);
     for (uint32_t which = 0; which < 4; which++) {
         const uint32_t first[WORDS] = {
-            which ? which + 2 : 0, 77, which % 2, 11, which, 13, which * 3, 17, 19};
+            which ? which + 2 : 0, 77, which % 2, 11, which, 13, 17, which * 3, 19};
         uint32_t words[WORDS];
         memcpy(words, first, sizeof words);
         expect_words(words, 1000 + which);
@@ -254,8 +258,10 @@ static void bodies_are_saved_and_run(void **state) {
         run_words(file, device, plan);
         rota_graph_file_release(file);
         rota_plan_release(plan);
-        free(bytes_of("made", &third_size));
-        assert_true(third_size > size);
+        /* Nodes write all words but the first: the index, too. */
+        uint8_t *made = bytes_of("made", &third_size);
+        assert_non_null(memmem(made, third_size, "results\x81\x84\x03\x04\x58\x20", 13));
+        free(made);
     }
     rota_graph_release(graph);
     rota_buffer_release(x);
