@@ -120,6 +120,7 @@ struct rota_recorder {
     size_t held_usable;
     rota_buffer *recent[64];
     rota_listed_collectives *collectives;
+    struct rota_taped_uses *taped; /* of a body's lane: ops that tapes remembered, newest tape first (ops) */
 };
 
 #define ROTA_GRAPH_SLOTS_MAX 65536

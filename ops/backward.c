@@ -9,6 +9,8 @@
 #include "base/sized_copy.h"
 #include "graph/record.h"
 #include "ops/apply.h"
+#include "ops/backward_choices.h"
+#include "ops/backward_steps.h"
 #include "ops/data_parallel.h"
 #include "ops/record.h"
 #include "ops/remember.h"
@@ -68,9 +70,8 @@ static rota_status give_regions(rota_tape *tape, const rota_tensor *params, uint
     return ROTA_OK;
 }
 
-/* A region for each parameter, where its gradient will be. */
-static rota_status open_parameters(rota_tape *tape, const rota_tensor *params, uint32_t count,
-                                   rota_tensor *grads, bool accumulate) {
+rota_status rota_backward_open(rota_tape *tape, const rota_tensor *params, uint32_t count, rota_tensor *grads,
+                               bool accumulate) {
     rota_gradient_region **regions =
         rota_arena_calloc(&tape->arena, ((uint64_t)count + 1) * sizeof *regions, 8);
     if (!regions) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
@@ -114,18 +115,26 @@ static bool passes_any(rota_tape *tape, const rota_op_use *use) {
     return false;
 }
 
-/* Forward: gradients flow through what is computed from a parameter. */
-static rota_status spread_wanted(rota_tape *tape) {
-    for (uint64_t u = 0; u < tape->use_count; u++) {
-        const rota_op_use *use = &tape->uses[u]->use;
-        if (use->op->stops_gradient || !passes_any(tape, use)) continue;
-        for (uint32_t i = 0; i < use->output_count; i++) {
-            if (!rota_dtype_is_real(use->outputs[i].dtype)) continue;
-            rota_tape_buffer *entry = rota_tape_lookup(tape, &use->outputs[i]);
-            if (!entry) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
-            entry->wanted = true;
-        }
+rota_status rota_backward_spread(rota_tape *tape, const rota_op_use *use) {
+    if (use->op->stops_gradient || !passes_any(tape, use)) return ROTA_OK;
+    for (uint32_t i = 0; i < use->output_count; i++) {
+        if (!rota_dtype_is_real(use->outputs[i].dtype)) continue;
+        rota_tape_buffer *entry = rota_tape_lookup(tape, &use->outputs[i]);
+        if (!entry) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+        entry->wanted = true;
     }
+    return ROTA_OK;
+}
+
+/* Through all that the tape has, in record order. */
+static rota_status spread_wanted(rota_tape *tape, const rota_choices *choices) {
+    uint32_t next = 0;
+    for (uint64_t u = 0; u < tape->use_count; u++) {
+        for (; next < choices->count && choices->nodes[next]->index < tape->uses[u]->lane_nodes; next++)
+            ROTA_TRY(rota_choices_spread(tape, choices->nodes[next]));
+        ROTA_TRY(rota_backward_spread(tape, &tape->uses[u]->use));
+    }
+    for (; next < choices->count; next++) ROTA_TRY(rota_choices_spread(tape, choices->nodes[next]));
     return ROTA_OK;
 }
 
@@ -212,7 +221,7 @@ static rota_status check_made_parameter(rota_tape *tape, const rota_tape_use *us
         use->op->name, rota_buffer_name(y->buffer), why);
 }
 
-static rota_status step_back(rota_tape *tape, const rota_tape_use *used, bool accumulate) {
+rota_status rota_backward_step(rota_tape *tape, const rota_tape_use *used, bool accumulate) {
     const rota_op_use *use = &used->use;
     rota_gradient_region *made = rota_gradient_given(tape, &use->outputs[0]);
     /* Written over by the op that made the parameter. */
@@ -265,6 +274,16 @@ static rota_status seed(rota_tape *tape, const rota_tensor *loss) {
     return rota_record_strided(tape, &one, &target, 1.0f, true);
 }
 
+/* Buckets know a gradient to be finished by the ops that the tape has. */
+static rota_status step_choice(rota_tape *tape, const rota_conditional *node, const rota_buckets *buckets) {
+    if (!buckets || !rota_choices_is_touched(tape, node)) return rota_choices_step(tape, node);
+    return rota_fail(
+        ROTA_UNSUPPORTED,
+        "backward: the gradient flows through node '%s', which decides, and is to be that of all ranks "
+        "(data_parallel); expected gradients of this rank alone",
+        rota_node_record_name(node->record));
+}
+
 static rota_status record(rota_tape *tape, const rota_tensor *losses, uint32_t loss_count,
                           const rota_tensor *params, uint32_t count, rota_tensor *grads,
                           const rota_backward_options *options) {
@@ -272,20 +291,26 @@ static rota_status record(rota_tape *tape, const rota_tensor *losses, uint32_t l
     const char *const name = tape->name;
     const bool accumulate = options && options->accumulate;
     rota_buckets *buckets = NULL; /* NULL: of one rank */
-    ROTA_TRY(open_parameters(tape, params, count, grads, accumulate));
+    rota_choices choices;
+    ROTA_TRY(rota_backward_open(tape, params, count, grads, accumulate));
     if (options && options->data_parallel)
         ROTA_TRY(rota_buckets_open(tape, options->data_parallel, params, grads, count, &buckets));
-    ROTA_TRY(spread_wanted(tape));
+    ROTA_TRY(rota_choices_list(tape, &choices));
+    ROTA_TRY(spread_wanted(tape, &choices));
     ROTA_TRY(rota_backward_check_bodies(tape));
     for (uint32_t i = 0; i < loss_count; i++) ROTA_TRY(seed(tape, &losses[i]));
+    uint32_t left = choices.count;
     for (uint64_t u = uses; u-- > 0;) {
-        ROTA_TRY(step_back(tape, tape->uses[u], accumulate));
+        for (; left > 0 && choices.nodes[left - 1]->index >= tape->uses[u]->lane_nodes; left--)
+            ROTA_TRY(step_choice(tape, choices.nodes[left - 1], buckets));
+        ROTA_TRY(rota_backward_step(tape, tape->uses[u], accumulate));
         if (!buckets) continue;
         tape->op_name = "backward";
         ROTA_TRY(rota_buckets_step(buckets, u));
     }
     tape->name = name;
     tape->op_name = "backward";
+    while (left > 0) ROTA_TRY(step_choice(tape, choices.nodes[--left], buckets));
     ROTA_TRY(close_parameters(tape, params, count));
     return buckets ? rota_buckets_close(buckets) : ROTA_OK;
 }
@@ -298,6 +323,7 @@ static void forget_gradients(rota_tape *tape) {
         tape->map[i].given = NULL;
         tape->map[i].given_count = 0;
         tape->map[i].body_writes = NULL;
+        tape->map[i].in_bodies = tape->map[i].lost = false;
     }
 }
 
@@ -331,10 +357,12 @@ rota_status rota_backward_losses(rota_tape *tape, const rota_tensor *losses, uin
     tape->name = name;
     tape->op_name = op_name;
     tape->remember = remember;
-    if (tape->keep)
+    if (tape->keep) {
         forget_gradients(tape);
-    else
+    } else {
         rota_tape_forget(tape);
+        tape->past_nodes = tape->recorder->node_count;
+    }
     tape->keep = false;
     return status;
 }
@@ -438,11 +466,11 @@ static rota_status record_gradient(rota_tape *tape, const rota_op_use *use, cons
         params[count] = use->inputs[i];
         made[count++] = grads[i];
     }
-    ROTA_TRY(open_parameters(tape, params, count, made, false));
-    ROTA_TRY(spread_wanted(tape));
+    ROTA_TRY(rota_backward_open(tape, params, count, made, false));
+    ROTA_TRY(spread_wanted(tape, &(rota_choices){0}));
     if (!rota_tensor_is_empty(dy)) {
         ROTA_TRY(give_gradient(tape, &use->outputs[0], dy));
-        for (uint64_t u = tape->use_count; u-- > 0;) ROTA_TRY(step_back(tape, tape->uses[u], false));
+        for (uint64_t u = tape->use_count; u-- > 0;) ROTA_TRY(rota_backward_step(tape, tape->uses[u], false));
     }
     ROTA_TRY(close_parameters(tape, params, count));
     for (uint32_t i = together ? 0 : use->input_count; i-- > 0;)

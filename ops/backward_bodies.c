@@ -1,7 +1,8 @@
 /* A tape does not see what bodies of nodes that decide do to the buffers of its ops, so a gradient would silently
- * leave it out. What may be such a case is refused: a body writes a buffer that a gradient flows through, or one
- * that an op of the tape reads, out of what a gradient flows through; or it overwrites, after an op, what that op's
- * gradient reads. Ops with their gradients in one body are as anywhere. */
+ * leave it out, but where it has a form for them (backward_choices.c). What may be such a case is refused: a body
+ * writes a buffer that a gradient flows through, or one that an op of the tape reads, out of what a gradient flows
+ * through; or it overwrites, after an op, what that op's gradient reads. Ops with their gradients in one body are as
+ * anywhere. */
 #include "ops/backward_bodies.h"
 
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "graph/buffer_internal.h"
 #include "graph/conditional_internal.h"
 #include "graph/record.h"
+#include "ops/backward_choices.h"
 
 static rota_tape_buffer *entry_of(rota_tape *tape, const rota_conditional *node, uint32_t access) {
     return rota_tape_lookup(tape, &(rota_tensor){.buffer = node->roots[access]});
@@ -22,8 +24,9 @@ static rota_status no_memory(void) {
 static rota_status note_writes(rota_tape *tape, const rota_conditional *node) {
     const rota_access_record *accesses = rota_node_accesses(node->record);
     for (uint32_t i = 0; i < node->record->access_count; i++) {
-        if (ROTA_ACCESS_MODE(&accesses[i]) == ROTA_READ) continue;
         rota_tape_buffer *entry = entry_of(tape, node, i);
+        if (entry) entry->in_bodies = true;
+        if (entry && ROTA_ACCESS_MODE(&accesses[i]) == ROTA_READ) continue;
         rota_tape_body_write *write = entry ? rota_arena_alloc(&tape->arena, sizeof *write, 8) : NULL;
         if (!write) return no_memory();
         const uint64_t begin = ROTA_ACCESS_OFFSET(&accesses[i]);
@@ -46,6 +49,30 @@ const rota_conditional *rota_backward_body_that_overwrites(const rota_tape *tape
     return NULL;
 }
 
+/* Why gradients don't flow through the node. */
+static const char *why_not(const rota_tape *tape, const rota_conditional *node) {
+    if (node->kind == ROTA_CONDITIONAL_WHILE || node->kind == ROTA_CONDITIONAL_FOR)
+        return "gradients flow through if and switch alone, not through loops";
+    return node->lane == tape->recorder
+               ? "gradients take bodies of one tape each, with gradients and destroyed by then"
+               : "it is in another lane than the tape";
+}
+
+/* Gradients flow through the node: but not of what one before it, through which they don't, made. */
+static rota_status check_choice(rota_tape *tape, const rota_conditional *node) {
+    for (uint32_t i = 0; i < node->record->access_count; i++) {
+        const rota_tape_buffer *entry = entry_of(tape, node, i);
+        if (!entry) return no_memory();
+        if (entry->lost)
+            return rota_fail(
+                ROTA_UNSUPPORTED,
+                "backward: a body of node '%s' reads buffer '%s', which a body of a node without a "
+                "gradient writes out of what the gradient flows through",
+                rota_node_record_name(node->record), entry->root->name);
+    }
+    return ROTA_OK;
+}
+
 /* What it makes of what is wanted before it is wanted after it. */
 static rota_status check_node(rota_tape *tape, const rota_conditional *node) {
     const rota_node_record *record = node->record;
@@ -59,9 +86,8 @@ static rota_status check_node(rota_tape *tape, const rota_conditional *node) {
             (entry->writes || entry->regions || entry->given_count))
             return rota_fail(
                 ROTA_UNSUPPORTED,
-                "backward: the gradient flows through buffer '%s', which a body of node '%s' writes; "
-                "nodes that decide have no gradients",
-                entry->root->name, rota_node_record_name(record));
+                "backward: the gradient flows through buffer '%s', which a body of node '%s' writes; %s",
+                entry->root->name, rota_node_record_name(record), why_not(tape, node));
     }
     for (uint32_t i = 0; i < record->access_count && reads_wanted; i++) {
         rota_tape_buffer *entry = entry_of(tape, node, i);
@@ -71,9 +97,9 @@ static rota_status check_node(rota_tape *tape, const rota_conditional *node) {
             return rota_fail(
                 ROTA_UNSUPPORTED,
                 "backward: an op reads buffer '%s', which a body of node '%s' writes out of what the "
-                "gradient flows through; nodes that decide have no gradients",
-                entry->root->name, rota_node_record_name(record));
-        entry->wanted = true;
+                "gradient flows through; %s",
+                entry->root->name, rota_node_record_name(record), why_not(tape, node));
+        entry->wanted = entry->lost = true;
     }
     return ROTA_OK;
 }
@@ -100,7 +126,7 @@ rota_status rota_backward_check_bodies(rota_tape *tape) {
     qsort(nodes, count, sizeof *nodes, compare_nodes);
     rota_status status = ROTA_OK;
     for (; n < count && status == ROTA_OK; n++) {
-        status = check_node(tape, nodes[n]);
+        status = rota_choices_has(tape, nodes[n]) ? check_choice(tape, nodes[n]) : check_node(tape, nodes[n]);
         if (status == ROTA_OK) status = note_writes(tape, nodes[n]);
     }
     free(nodes);

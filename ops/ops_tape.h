@@ -88,7 +88,15 @@ typedef struct rota_backward_options {
  * NULL. WRONG_STATE: no gradients remembered; or a value that a gradient needs was overwritten by a later op
  * of this tape (names both ops). UNSUPPORTED: an op without gradient stands between (named), or the loss
  * depends on an output of an op other than its first, through which no gradient flows. Linear in the ops
- * remembered. The tape then forgets its ops: a second rota_backward covers what is recorded after the first
+ * remembered.
+ *
+ * Gradients flow through an if or switch (graph/conditional.h) of the tape's lane, as another one of the same
+ * condition, where each body has one tape with gradients that was destroyed by then. Its gradient computes the body's
+ * ops again: condition, and what they read of the graph's, must be as they were (WRONG_STATE, or UNSUPPORTED where
+ * the body itself writes them); gradients flow to f32 tensors alone. They don't flow through while and for, nor, with
+ * `data_parallel`, through such a node (UNSUPPORTED, each naming node and buffer).
+ *
+ * The tape then forgets its ops: a second rota_backward covers what is recorded after the first
  * (but see `keep`). */
 ROTA_API rota_status rota_backward(rota_tape *tape, rota_tensor loss, const rota_tensor *params,
                                    uint32_t count, rota_tensor *grads, const rota_backward_options *options);

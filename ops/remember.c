@@ -15,7 +15,8 @@ static rota_status note_write(rota_tape *tape, const rota_op *op, const rota_ten
                                .tensor = remembered ? y : NULL,
                                .sequence = tape->sequence,
                                .begin = begin,
-                               .end = begin + rota_tensor_extent_bytes(y)};
+                               .end = begin + rota_tensor_extent_bytes(y),
+                               .lane_nodes = tape->recorder->node_count};
     entry->writes = write;
     return ROTA_OK;
 }

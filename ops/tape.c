@@ -36,8 +36,21 @@ void rota_tape_forget(rota_tape *tape) {
     tape->use_count = 0;
 }
 
+/* Without memory for them the body has no gradients. */
+static void leave_uses(const rota_tape *tape) {
+    rota_recorder *lane = tape->recorder;
+    rota_taped_uses *left =
+        rota_arena_alloc(&lane->arena, sizeof *left + (size_t)tape->use_count * sizeof *left->uses, 8);
+    if (!left) return;
+    left->next = lane->taped;
+    left->count = tape->use_count;
+    for (uint64_t i = 0; i < tape->use_count; i++) left->uses[i] = *tape->uses[i];
+    lane->taped = left;
+}
+
 void rota_tape_destroy(rota_tape *tape) {
     if (!tape) return;
+    if (tape->graph->outer && !tape->options.no_gradients) leave_uses(tape);
     rota_tape_forget(tape);
     if (tape->device) {
         rota_recorder_close(tape->recorder);

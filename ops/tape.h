@@ -21,6 +21,14 @@ typedef struct rota_tape_use {
     bool onto;      /* output 0 has gaps, and what a remembered op wrote before may lie in its place */
 } rota_tape_use;
 
+/* A body's ops, as a tape leaves them behind when it ends (rota_recorder.taped), whose gradients another tape may ask
+ * for. In the arena of the body's lane. */
+typedef struct rota_taped_uses {
+    struct rota_taped_uses *next; /* of a tape before, in the same lane */
+    uint64_t count;
+    rota_tape_use uses[];
+} rota_taped_uses;
+
 /* An op's write into a buffer, newest first. */
 typedef struct rota_tape_write {
     struct rota_tape_write *next;
@@ -28,6 +36,7 @@ typedef struct rota_tape_write {
     const rota_tensor *tensor; /* of a remembered use; NULL: the op was not remembered */
     uint64_t sequence;
     uint64_t begin, end;
+    uint32_t lane_nodes; /* as of rota_tape_use */
 } rota_tape_write;
 
 /* What a body of a node that decides writes into a buffer, newest first; made by rota_backward. */
@@ -38,6 +47,7 @@ typedef struct rota_tape_body_write {
 } rota_tape_body_write;
 
 typedef struct rota_gradient_region rota_gradient_region;
+typedef struct rota_backward_span rota_backward_span; /* backward_choices.c */
 
 /* A name that was made of another, in the lane's arena. */
 typedef struct rota_tape_label {
@@ -55,6 +65,9 @@ typedef struct rota_tape_buffer {
     rota_gradient_region **given;  /* of parameters, which lie apart: ascending */
     uint32_t given_count;
     rota_tape_body_write *body_writes; /* during rota_backward */
+    rota_backward_span *spans;         /* on the tape of a body that is gone back through */
+    bool in_bodies;                    /* during rota_backward: nodes that decide touch it */
+    bool lost; /* during rota_backward: such a node writes it out of what gradients flow through, unseen */
 } rota_tape_buffer;
 
 struct rota_tape {
@@ -73,9 +86,10 @@ struct rota_tape {
     rota_arena arena;                         /* writes, regions; emptied by rota_backward */
     rota_tape_use **uses;
     uint64_t use_count, use_capacity;
-    uint64_t sequence;                                 /* of the next op */
-    uint32_t streams;                                  /* dropouts so far */
-    rota_tape_buffer *map;                             /* open addressing; root NULL: free */
+    uint64_t sequence;     /* of the next op */
+    uint32_t past_nodes;   /* of the lane: what is before was gone back through, and is forgotten */
+    uint32_t streams;      /* dropouts so far */
+    rota_tape_buffer *map; /* open addressing; root NULL: free */
     uint64_t map_count, map_capacity;                  /* capacity a power of two */
     rota_tensor output_gradients[ROTA_OP_OUTPUTS_MAX]; /* of the use whose gradient is being recorded */
 };
