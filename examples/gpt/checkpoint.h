@@ -21,6 +21,10 @@ typedef struct gpt_progress {
 bool gpt_checkpoint_save(const char *dir, const gpt_model *model, const gpt_text *text,
                          const gpt_progress *progress);
 
+/* What the other ranks do meanwhile: of an optimizer that is sharded their moments go to the one that saves, else
+ * nothing. */
+rota_status gpt_checkpoint_follow(const gpt_model *model);
+
 /* Reads it back into the model's buffers. False with one sentence: unreadable, truncated, or of a model or
  * text of other sizes (both numbers); the buffers are then as before. */
 bool gpt_checkpoint_load(const char *dir, gpt_model *model, const gpt_text *text, gpt_progress *out_progress);

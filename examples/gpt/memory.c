@@ -30,7 +30,7 @@ int gpt_memory_failure(const char *program, rota_status status, const gpt_model 
     tensors[count++] = (sized){"a layer's widened rows", c->batch * c->block * 4 * c->dim * bytes};
     qsort(tensors, count, sizeof *tensors, larger_first);
     fprintf(stderr, "%s: %s; weights and optimizer state take %" PRIu64 " bytes", program, rota_last_error(),
-            model->element_count * (model->copies ? 14u : 12u));
+            model->element_count * (model->copies ? 6u : 4u) + model->shard_count * 8u);
     fprintf(stderr, "; the largest tensors:");
     for (uint32_t i = 0; i < SHOWN && i < count; i++)
         fprintf(stderr, "%s %s %" PRIu64, i ? "," : "", tensors[i].name, tensors[i].bytes);

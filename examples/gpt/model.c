@@ -7,6 +7,7 @@
 #include <string.h>
 #include "bench/progress.h"
 #include "examples/common/safetensors.h"
+#include "examples/gpt/ranks.h"
 
 /* The largest tensor the ops count: 2^32 - 1 elements. */
 #define ELEMENTS_MAX 4294967295.0
@@ -19,7 +20,8 @@ double gpt_model_bytes(const gpt_config *c) {
     /* Per layer, kept from forward to backward: two norms, qkv, attention, projection, residuals, the wide
      * layer twice. */
     double activations = rows * dim * (double)c->layers * 16 + rows * (double)c->vocabulary;
-    return ((c->batch ? 12 + bytes : 4) + copies) * weights + bytes * activations;
+    const double moments = 8 / (double)(c->shards ? c->shards : 1);
+    return ((c->batch ? 4 + moments + bytes : 4) + copies) * weights + bytes * activations;
 }
 
 static rota_status check_sizes(const gpt_config *c, const rota_device_info *info) {
@@ -117,6 +119,10 @@ static void lay_out_parameters(gpt_model *model) {
         }
         if (rank == 2) model->decayed_count = model->element_count;
     }
+    const uint64_t shards = model->config.shards ? model->config.shards : 1;
+    if (shards > 1) model->element_count = round_up(model->element_count, shards * GPT_ALIGNMENT);
+    model->shard_count = model->element_count / shards;
+    model->shard_first = model->config.shard * model->shard_count;
 }
 
 /* What no parameter lies at, the optimizer's state, and the copies until there are values. */
@@ -136,8 +142,9 @@ static rota_status make_buffers(gpt_model *model) {
     static const char *const names[] = {"weights", "first moments", "second moments"};
     const gpt_config *c = &model->config;
     for (int i = 0; i < (c->batch ? GPT_PARTS : 1); i++) {
-        ROTA_TRY(rota_buffer_create_in(model->runtime, names[i], model->element_count * 4, &model->parts[i]));
-        ROTA_TRY(clear(model, model->parts[i], model->element_count * 4));
+        const uint64_t bytes = 4 * (i == GPT_VALUES ? model->element_count : model->shard_count);
+        ROTA_TRY(rota_buffer_create_in(model->runtime, names[i], bytes, &model->parts[i]));
+        ROTA_TRY(clear(model, model->parts[i], bytes));
     }
     if (c->dtype == ROTA_F32) return ROTA_OK;
     ROTA_TRY(
@@ -170,8 +177,24 @@ void gpt_model_free(gpt_model *model) {
     *model = (gpt_model){0};
 }
 
+/* Elements of a parameter that a buffer of this rank has: from *out_skipped on, at *out_first of the buffer. */
+static uint64_t own_elements(const gpt_model *model, const gpt_parameter *p, int part, uint64_t *out_skipped,
+                             uint64_t *out_first) {
+    const uint64_t first = part == GPT_VALUES ? 0 : model->shard_first,
+                   end = part == GPT_VALUES ? model->element_count : first + model->shard_count;
+    const uint64_t begin = p->first > first ? p->first : first,
+                   last = p->first + p->count < end ? p->first + p->count : end;
+    *out_skipped = begin - p->first;
+    *out_first = begin - first;
+    return last > begin ? last - begin : 0;
+}
+
 rota_status gpt_model_write(gpt_model *model, const gpt_parameter *p, int part, const float *values) {
-    ROTA_TRY(rota_buffer_write(model->parts[part], model->device, p->first * 4, values, p->count * 4, NULL));
+    uint64_t skipped, first;
+    const uint64_t count = own_elements(model, p, part, &skipped, &first);
+    if (count)
+        ROTA_TRY(rota_buffer_write(model->parts[part], model->device, first * 4, values + skipped, count * 4,
+                                   NULL));
     if (part != GPT_VALUES || !model->copies) return ROTA_OK;
     float *rounded = malloc(p->count * sizeof *rounded);
     if (!rounded) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " rounded values", p->count);
@@ -183,7 +206,15 @@ rota_status gpt_model_write(gpt_model *model, const gpt_parameter *p, int part, 
 }
 
 rota_status gpt_model_read(const gpt_model *model, const gpt_parameter *p, int part, float *out_values) {
-    return rota_buffer_read(model->parts[part], p->first * 4, out_values, p->count * 4);
+    uint64_t skipped, first;
+    const uint64_t count = own_elements(model, p, part, &skipped, &first);
+    if (count < p->count) memset(out_values, 0, p->count * sizeof *out_values);
+    if (count) ROTA_TRY(rota_buffer_read(model->parts[part], first * 4, out_values + skipped, count * 4));
+    if (part == GPT_VALUES || model->config.shards < 2) return ROTA_OK;
+    const gpt_ranks ranks = {.communicator = model->communicator,
+                             .rank = (uint32_t)model->config.shard,
+                             .size = (uint32_t)model->config.shards};
+    return gpt_ranks_sum(&ranks, model->runtime, out_values, p->count);
 }
 
 rota_status gpt_model_initialize(gpt_model *model, random_state *random) {

@@ -18,6 +18,8 @@ typedef struct gpt_config {
     /* Windows of a micro-batch, and micro-batches of a step; 0: no training, so no optimizer's state. */
     uint64_t batch, accumulate;
     double dropout, weight_decay, beta1, beta2, grad_clip; /* grad_clip 0: none */
+    uint64_t shards,
+        shard; /* ranks that have a part of the optimizer's state each, and which is this one's; 0: one */
 } gpt_config;
 
 /* A parameter: a range of the model's buffers. */
@@ -75,7 +77,8 @@ typedef struct gpt_model {
     uint32_t parameter_count;
     uint64_t weight_count;                 /* elements of all parameters */
     uint64_t decayed_count, element_count; /* of a buffer: what decays, which comes first; all */
-    rota_buffer *parts[GPT_PARTS];         /* f32; the moments with training only */
+    uint64_t shard_first, shard_count; /* elements of which this rank has the moments, and which it updates */
+    rota_buffer *parts[GPT_PARTS];     /* f32; the moments with training only, of the shard */
     rota_buffer *copies; /* of the values, in the model's dtype, which graphs of that dtype read; or NULL */
     rota_buffer *scale;  /* f16 with training: f32 {of the loss, steps since it changed} */
     /* Of plans made from now on: elementwise nodes are fused; how transient memory is packed. */
@@ -94,8 +97,10 @@ rota_status gpt_model_create(const gpt_config *config, rota_runtime *runtime, ro
 void gpt_model_free(gpt_model *model);
 /* Rows of the token table in memory. */
 uint64_t gpt_model_table_rows(const gpt_model *model);
-/* Writes a part of a parameter; the values to their copies too, rounded. */
+/* Writes a part of a parameter; the values to their copies too, rounded. Of moments what is of this rank's shard. */
 rota_status gpt_model_write(gpt_model *model, const gpt_parameter *p, int part, const float *values);
+/* Moments that are other ranks' come from them: then all ranks call it, for the same. May block as a collective
+ * does. */
 rota_status gpt_model_read(const gpt_model *model, const gpt_parameter *p, int part, float *out_values);
 
 /* Writes the first values: normal numbers for matrices, ones for norms, zeroes for biases and the optimizer's

@@ -82,21 +82,44 @@ static rota_status record_norm(gpt_recording *r, const rota_tensor *all, rota_te
                               out_factor);
 }
 
-/* Elements [first, first + count) of the model. */
+/* Elements [first, first + count) of the model, of which this rank updates those of its shard. */
 static rota_status record_adamw(gpt_recording *r, const rota_tensor *gradients, uint64_t first,
                                 uint64_t count, double decay, rota_tensor factor) {
     const gpt_model *model = r->plan->model;
     const gpt_config *c = &model->config;
     rota_tensor parts[GPT_PARTS], half = ROTA_TENSOR_NONE, g;
-    if (!count) return ROTA_OK;
+    const uint64_t shard_end = model->shard_first + model->shard_count, end = first + count;
+    if (first < model->shard_first) first = model->shard_first;
+    if (first >= (end < shard_end ? end : shard_end)) return ROTA_OK;
+    count = (end < shard_end ? end : shard_end) - first;
     for (int i = 0; i < GPT_PARTS; i++)
-        ROTA_TRY(rota_tensor_of(model->parts[i], first * 4, ROTA_F32, ROTA_SHAPE(count), &parts[i]));
-    if (model->copies) ROTA_TRY(rota_tensor_of(model->copies, first * 2, r->dtype, ROTA_SHAPE(count), &half));
+        ROTA_TRY(rota_tensor_of(model->parts[i], (i == GPT_VALUES ? first : first - model->shard_first) * 4,
+                                ROTA_F32, ROTA_SHAPE(count), &parts[i]));
+    if (model->copies && c->shards < 2)
+        ROTA_TRY(rota_tensor_of(model->copies, first * 2, r->dtype, ROTA_SHAPE(count), &half));
     ROTA_TRY(rota_tensor_slice(gradients, 0, first, count, &g));
     return rota_op_adamw(r->tape, parts[GPT_VALUES], g, parts[GPT_FIRST_MOMENTS], parts[GPT_SECOND_MOMENTS],
                          &ROTA_ADAMW(.lr = ROTA_SLOT(r->plan->lr), .step = ROTA_SLOT(r->plan->step),
                                      .beta1 = (float)c->beta1, .beta2 = (float)c->beta2, .eps = ADAM_EPS,
                                      .weight_decay = (float)decay, .factor = factor, .half = half));
+}
+
+/* Each rank's shard of the values comes to all. */
+static rota_status share_values(gpt_recording *r) {
+    const gpt_model *model = r->plan->model;
+    rota_tensor own, sent, all, half;
+    if (model->config.shards < 2) return ROTA_OK;
+    ROTA_TRY(gpt_record_part(r, "weights of all ranks"));
+    ROTA_TRY(rota_tensor_of(model->parts[GPT_VALUES], model->shard_first * 4, ROTA_F32,
+                            ROTA_SHAPE(model->shard_count), &own));
+    ROTA_TRY(rota_tensor_of(model->parts[GPT_VALUES], 0, ROTA_F32, ROTA_SHAPE(model->element_count), &all));
+    ROTA_TRY(rota_tape_tensor(r->tape, ROTA_BUFFER_TRANSIENT, "shard", ROTA_F32,
+                              ROTA_SHAPE(model->shard_count), &sent));
+    ROTA_TRY(rota_op_copy_into(r->tape, own, sent));
+    ROTA_TRY(rota_op_all_gather_into(r->tape, model->communicator, sent, all));
+    if (!model->copies) return ROTA_OK;
+    ROTA_TRY(rota_tensor_of(model->copies, 0, r->dtype, ROTA_SHAPE(model->element_count), &half));
+    return rota_op_cast_into(r->tape, all, half);
 }
 
 rota_status gpt_record_optimizer(gpt_recording *r, const gpt_gradients *g) {
@@ -114,6 +137,7 @@ rota_status gpt_record_optimizer(gpt_recording *r, const gpt_gradients *g) {
     ROTA_TRY(record_adamw(r, all, 0, model->decayed_count, model->config.weight_decay, factor));
     ROTA_TRY(
         record_adamw(r, all, model->decayed_count, model->element_count - model->decayed_count, 0, factor));
+    ROTA_TRY(share_values(r));
     for (uint32_t i = 0; i < model->parameter_count; i++) {
         const gpt_parameter *p = &model->parameters[i];
         ROTA_TRY(gpt_part_tensor(p, model->parts[GPT_VALUES], ROTA_F32, &value));

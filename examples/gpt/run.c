@@ -44,6 +44,8 @@ static int prepare_model(gpt_trainer *t, opened_device *opened) {
     gpt_config config = s->config;
     config.vocabulary = t->text.vocabulary.count;
     if (s->generate) config.batch = 0, config.dtype = ROTA_F32;
+    if (s->shard_optimizer && t->ranks.communicator)
+        config.shards = t->ranks.size, config.shard = t->ranks.rank;
     REPORT_TRY(gpt_model_create(&config, opened->runtime, opened->device, &t->model));
     t->model.fuse = !s->no_fuse;
     t->model.communicator = t->ranks.communicator;
@@ -89,9 +91,13 @@ static int prepare_training(gpt_trainer *t) {
            t->text.count, t->text.vocabulary.count, t->model.weight_count, stats.nodes, stats.batches,
            (double)stats.arena_bytes / (1 << 20), (double)(rota_clock_ns() - begin) / 1e6);
     if (t->ranks.size > 1)
-        printf("%" PRIu32 " ranks, %s: a step's batch is %" PRIu32 " times %" PRIu64 " windows\n",
+        printf("%" PRIu32 " ranks, %s: a step's batch is %" PRIu32 " times %" PRIu64
+               " windows; each has %.2f MiB of the optimizer's state\n",
                t->ranks.size, t->ranks.said ? "threads of this process" : "by MPI", t->ranks.size,
-               t->train.rows);
+               t->train.rows,
+               (double)(rota_buffer_size(t->model.parts[GPT_FIRST_MOMENTS]) +
+                        rota_buffer_size(t->model.parts[GPT_SECOND_MOMENTS])) /
+                   (1 << 20));
     if (s->resume)
         printf("resumed after step %" PRIu64 "%s\n", t->progress.step,
                t->progress.step < s->iters ? "" : ", the last of --iters: nothing is left to train");
@@ -158,9 +164,9 @@ static int begin_training(gpt_trainer *t) {
         return code;
     }
     if (s->report) {
-        t->report = run_report_create(&(run_report_options){s->report, "GPT on text", "tokens per second",
-                                                            NULL, s->argc, s->argv,
-                                                            t->model.weight_count * 3 * sizeof(float)});
+        t->report = run_report_create(
+            &(run_report_options){s->report, "GPT on text", "tokens per second", NULL, s->argc, s->argv,
+                                  (t->model.weight_count + 2 * t->model.shard_count) * sizeof(float)});
         if (!t->report) return EXIT_BAD_ARGUMENT;
     }
     return gpt_meter_open(&t->meter, s->log, s->tensorboard, s->resume != NULL, t->progress.step + 1,
@@ -315,9 +321,18 @@ done:
 }
 
 static uint64_t settings_hash(const gpt_settings *s) {
-    const uint64_t numbers[] = {
-        s->iters,   s->warmup,   s->eval_interval,  s->eval_iters,         s->seed,        s->patience,
-        s->no_fuse, s->find_nan, s->report != NULL, (uint64_t)s->schedule, s->source.block};
+    const uint64_t numbers[] = {s->iters,
+                                s->warmup,
+                                s->eval_interval,
+                                s->eval_iters,
+                                s->seed,
+                                s->patience,
+                                s->no_fuse,
+                                s->shard_optimizer,
+                                s->find_nan,
+                                s->report != NULL,
+                                (uint64_t)s->schedule,
+                                s->source.block};
     const double rates[] = {s->lr, s->min_lr};
     uint64_t hash = gpt_hash(GPT_HASH_BEGIN, numbers, sizeof numbers);
     hash = gpt_hash(hash, rates, sizeof rates);

@@ -130,7 +130,11 @@ static int save_weights(gpt_trainer *t, const char *path) {
 }
 
 static int save(gpt_trainer *t) {
-    if (!t->settings->checkpoint || t->ranks.rank) return EXIT_GOOD;
+    if (!t->settings->checkpoint) return EXIT_GOOD;
+    if (t->ranks.rank) {
+        const rota_status status = gpt_checkpoint_follow(&t->model);
+        return status == ROTA_OK ? EXIT_GOOD : failure(t, status);
+    }
     gpt_meter_break(&t->meter);
     return gpt_checkpoint_save(t->settings->checkpoint, &t->model, &t->text, &t->progress)
                ? EXIT_GOOD

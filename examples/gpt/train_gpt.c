@@ -242,6 +242,8 @@ int main(int argc, char **argv) {
          "train as N ranks of this process, each with --batch windows; under rota-run or mpirun, which start "
          "them, it "
          "need not be said"},
+        {"--shard-optimizer", OPTION_FLAG, &s.shard_optimizer, NULL, 0, 0, false,
+         "each rank keeps, and updates by, a part of AdamW's state (ZeRO-1)"},
         {"--no-fuse", OPTION_FLAG, &s.no_fuse, NULL, 0, 0, false, "elementwise nodes one by one"},
         {"--find-nan", OPTION_FLAG, &s.find_nan, NULL, 0, 0, false,
          "stop at the first number that is not finite, and name its tensor"},

@@ -103,6 +103,34 @@ tail -n 2 output | cmp - sampled || fail "one rank writes otherwise with four ra
 expect 0 '^the quick' "$train" --device cpu --ranks 2 --resume whole --generate 'the quick' --sample 5
 [ "$(grep -c '^the quick' output)" -eq 1 ] || fail "two ranks wrote"
 
+# ---- A part of the optimizer's state each: the same numbers, and memory by the number of ranks ----
+for how in "f32 2 4" "f32 4 2" "bf16 4 2" "f16 4 2"; do
+  read -r dtype ranks batch <<<"$how"
+  for shards in whole parts; do
+    option=
+    [ $shards = whole ] || option=--shard-optimizer
+    expect 0 'validation loss' "$train" "${small[@]}" --iters 9 --dtype "$dtype" --batch "$batch" \
+      --ranks "$ranks" $option --checkpoint $shards --log $shards.jsonl
+    cp output $shards.txt
+  done
+  alike 0 whole.jsonl parts.jsonl
+  cmp whole/checkpoint.safetensors parts/checkpoint.safetensors || fail "$how: shards leave another checkpoint"
+  python3 - "$ranks" <<'PY' || failures=$((failures + 1))
+import re, sys
+all, part = (float(re.search(r"each has ([\d.]+) MiB of", open(f"{name}.txt").read())[1]) for name in ("whole", "parts"))
+ranks = int(sys.argv[1])
+assert all > 0.2 and abs(all / part - ranks) < 0.3, f"FAILED: {all} MiB by {ranks} ranks are {part}"
+PY
+done
+# Whoever goes on, sharded or not, has all of it.
+for how in "1 8" "2 4 --shard-optimizer" "4 2 --shard-optimizer" "4 2"; do
+  read -r ranks batch option <<<"$how"
+  expect 0 'resumed after step 9' "$train" "${small[@]}" --iters 14 --dtype f16 --batch "$batch" \
+    --ranks "$ranks" $option --resume parts --log "by-$ranks$option.jsonl"
+done
+alike 0 by-4.jsonl by-4--shard-optimizer.jsonl
+alike 0.02 by-1.jsonl by-2--shard-optimizer.jsonl by-4.jsonl
+
 # ---- What is said of each rank ----
 # The definition, against moments that are looked at one by one.
 python3 - "$build/tests/gpt_tool" <<'PY' || failures=$((failures + 1))
