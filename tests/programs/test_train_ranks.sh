@@ -117,7 +117,8 @@ for how in "f32 2 4" "f32 4 2" "bf16 4 2" "f16 4 2"; do
   cmp whole/checkpoint.safetensors parts/checkpoint.safetensors || fail "$how: shards leave another checkpoint"
   python3 - "$ranks" <<'PY' || failures=$((failures + 1))
 import re, sys
-all, part = (float(re.search(r"each has ([\d.]+) MiB of", open(f"{name}.txt").read())[1]) for name in ("whole", "parts"))
+said = [open(f"{name}.txt").read() for name in ("whole", "parts")]
+all, part = (float(re.search(r"each has ([\d.]+) MiB of", text)[1]) for text in said)
 ranks = int(sys.argv[1])
 assert all > 0.2 and abs(all / part - ranks) < 0.3, f"FAILED: {all} MiB by {ranks} ranks are {part}"
 PY
@@ -221,6 +222,19 @@ stopped_well asked
 interrupt_after 10 keys.jsonl "$run" -n 2 --oversubscribe "$train" "${endless[@]}" --checkpoint keys --log keys.jsonl ||
   fail "Ctrl-C of rota-run: $(cat stopped.txt)"
 stopped_well keys
+# One that stands still is named by the others, within --timeout, and ends the training.
+rm process
+"$run" -n 2 --oversubscribe sh one.sh "$train" "${endless[@]}" --timeout 2 --log still.jsonl >stopped.txt 2>&1 &
+started=$!
+for _ in $(seq 600); do
+  [ "$(cat still.jsonl 2>/dev/null | wc -l)" -ge 10 ] && break
+  sleep 0.02
+done
+kill -STOP "$(cat process)"
+code=0
+wait "$started" || code=$?
+[ "$code" -eq 2 ] && grep -q "communicator 'training': rank 0 waited 2.0 s at .* for rank 1" stopped.txt ||
+  fail "a rank that stands still: exit code $code, $(cat stopped.txt)"
 # Another text on one of them, which are as long.
 tr a-z b-za <text >other
 cat >differ.sh <<'S'
