@@ -180,7 +180,6 @@ static int share_times(gpt_trainer *t) {
     const uint32_t each = sizeof(gpt_rank_times) / sizeof(float);
     gpt_overlap overlap;
     if (!t->ranks.communicator || !t->steps) return EXIT_GOOD;
-    int code = EXIT_GOOD;
     t->times = calloc(t->ranks.size, sizeof *t->times);
     if (!t->times) {
         fprintf(stderr, "train_gpt: no memory for the times of %" PRIu32 " ranks\n", t->ranks.size);
@@ -193,9 +192,9 @@ static int share_times(gpt_trainer *t) {
         own->communication_ms = (float)overlap.communication_ns / 1e6f;
         own->hidden_ms = (float)overlap.hidden_ns / 1e6f;
     }
-    REPORT_TRY(gpt_ranks_sum(&t->ranks, t->model.runtime, (float *)t->times, (uint64_t)t->ranks.size * each));
-done:
-    return code;
+    const rota_status status =
+        gpt_ranks_sum(&t->ranks, t->model.runtime, (float *)t->times, (uint64_t)t->ranks.size * each);
+    return status == ROTA_OK ? EXIT_GOOD : gpt_rank_failure(t, status);
 }
 
 static void describe_times(const gpt_rank_times *times, char *text, size_t capacity) {

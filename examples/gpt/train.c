@@ -108,8 +108,7 @@ static int check_loss(gpt_trainer *t, const gpt_turn *turn, uint64_t step, float
     return EXIT_CHECK_FAILED;
 }
 
-/* Of ranks in one process the first that fails says why; the others fail with it. */
-static int failure(gpt_trainer *t, rota_status status) {
+int gpt_rank_failure(gpt_trainer *t, rota_status status) {
     t->follows = t->ranks.said && atomic_exchange(t->ranks.said, true);
     return t->follows ? EXIT_CHECK_FAILED : gpt_memory_failure(program, status, &t->model);
 }
@@ -133,7 +132,7 @@ static int save(gpt_trainer *t) {
     if (!t->settings->checkpoint) return EXIT_GOOD;
     if (t->ranks.rank) {
         const rota_status status = gpt_checkpoint_follow(&t->model);
-        return status == ROTA_OK ? EXIT_GOOD : failure(t, status);
+        return status == ROTA_OK ? EXIT_GOOD : gpt_rank_failure(t, status);
     }
     gpt_meter_break(&t->meter);
     return gpt_checkpoint_save(t->settings->checkpoint, &t->model, &t->text, &t->progress)
@@ -181,7 +180,7 @@ static int measure(gpt_trainer *t, gpt_metrics *metrics) {
     if (status == ROTA_OK && !e.cut) code = note_evaluation(t, metrics->val_loss);
     if (status == ROTA_OK && code == EXIT_GOOD && !e.cut && !whole && out_of_patience(t))
         status = gpt_whole_loss(&e, &metrics->val_loss);
-    if (status != ROTA_OK) return failure(t, status);
+    if (status != ROTA_OK) return gpt_rank_failure(t, status);
     t->stops |= e.cut;
     /* Cut short, it is no mean of anything. */
     if (e.cut) metrics->val_loss = NAN;
@@ -218,7 +217,7 @@ static int finish_step(gpt_trainer *t, bool *out_stop) {
     float loss = NAN, norm = NAN;
     int code = EXIT_GOOD;
     rota_status status = gpt_train_wait(&t->train, turn, &loss, &norm);
-    if (status != ROTA_OK) return failure(t, status);
+    if (status != ROTA_OK) return gpt_rank_failure(t, status);
     t->stops |= gpt_train_ends(&t->train, turn);
     uint64_t now = rota_clock_ns();
     double seconds = (double)(now - t->began_ns) / 1e9;
@@ -261,7 +260,7 @@ int gpt_train(gpt_trainer *t) {
     t->submitted = t->sent = t->progress.step;
     while (!stop && code == EXIT_GOOD) {
         rota_status status = submit_ahead(t);
-        code = status == ROTA_OK ? finish_step(t, &stop) : failure(t, status);
+        code = status == ROTA_OK ? finish_step(t, &stop) : gpt_rank_failure(t, status);
     }
     if (code == EXIT_GOOD && t->settings->save_weights) code = save_weights(t, t->settings->save_weights);
     if (code != EXIT_GOOD) gpt_rank_give_up(t);

@@ -70,6 +70,9 @@ typedef struct gpt_trainer {
 /* Runs the steps that are left. Returns the exit code. Of several ranks all do the same steps; the first writes what is
  * written. */
 int gpt_train(gpt_trainer *t);
+/* Says what failed, and returns the exit code. Of ranks in one process the first that fails says it; the others fail
+ * with it. */
+int gpt_rank_failure(gpt_trainer *t, rota_status status);
 /* This rank has failed: ends the others' training. Of one rank nothing. */
 void gpt_rank_give_up(gpt_trainer *t);
 
