@@ -323,7 +323,7 @@ static void forget_gradients(rota_tape *tape) {
         tape->map[i].given = NULL;
         tape->map[i].given_count = 0;
         tape->map[i].body_writes = NULL;
-        tape->map[i].in_bodies = tape->map[i].lost = false;
+        tape->map[i].lost = false;
     }
 }
 

@@ -11,6 +11,7 @@
 #include "graph/conditional_internal.h"
 #include "graph/record.h"
 #include "ops/backward_choices.h"
+#include "ops/gradient.h"
 
 static rota_tape_buffer *entry_of(rota_tape *tape, const rota_conditional *node, uint32_t access) {
     return rota_tape_lookup(tape, &(rota_tensor){.buffer = node->roots[access]});
@@ -24,9 +25,8 @@ static rota_status no_memory(void) {
 static rota_status note_writes(rota_tape *tape, const rota_conditional *node) {
     const rota_access_record *accesses = rota_node_accesses(node->record);
     for (uint32_t i = 0; i < node->record->access_count; i++) {
+        if (ROTA_ACCESS_MODE(&accesses[i]) == ROTA_READ) continue;
         rota_tape_buffer *entry = entry_of(tape, node, i);
-        if (entry) entry->in_bodies = true;
-        if (entry && ROTA_ACCESS_MODE(&accesses[i]) == ROTA_READ) continue;
         rota_tape_body_write *write = entry ? rota_arena_alloc(&tape->arena, sizeof *write, 8) : NULL;
         if (!write) return no_memory();
         const uint64_t begin = ROTA_ACCESS_OFFSET(&accesses[i]);
@@ -73,6 +73,13 @@ static rota_status check_choice(rota_tape *tape, const rota_conditional *node) {
     return ROTA_OK;
 }
 
+/* Whether a parameter has bytes there. */
+static bool is_parameter(const rota_tape_buffer *entry, const rota_access_record *access) {
+    const uint64_t begin = ROTA_ACCESS_OFFSET(access), end = begin + access->size_bytes;
+    const uint32_t first = rota_gradient_given_from(entry, begin);
+    return first < entry->given_count && entry->given[first]->begin < end;
+}
+
 /* What it makes of what is wanted before it is wanted after it. */
 static rota_status check_node(rota_tape *tape, const rota_conditional *node) {
     const rota_node_record *record = node->record;
@@ -81,7 +88,7 @@ static rota_status check_node(rota_tape *tape, const rota_conditional *node) {
     for (uint32_t i = 0; i < record->access_count; i++) {
         const rota_tape_buffer *entry = entry_of(tape, node, i);
         if (!entry) return no_memory();
-        reads_wanted |= entry->wanted;
+        reads_wanted |= entry->wanted || is_parameter(entry, &accesses[i]);
         if (entry->wanted && ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ &&
             (entry->writes || entry->regions || entry->given_count))
             return rota_fail(
@@ -126,7 +133,11 @@ rota_status rota_backward_check_bodies(rota_tape *tape) {
     qsort(nodes, count, sizeof *nodes, compare_nodes);
     rota_status status = ROTA_OK;
     for (; n < count && status == ROTA_OK; n++) {
-        status = rota_choices_has(tape, nodes[n]) ? check_choice(tape, nodes[n]) : check_node(tape, nodes[n]);
+        const bool is_past = nodes[n]->lane == tape->recorder && nodes[n]->index < tape->past_nodes;
+        if (rota_choices_has(tape, nodes[n]))
+            status = check_choice(tape, nodes[n]);
+        else if (!is_past)
+            status = check_node(tape, nodes[n]);
         if (status == ROTA_OK) status = note_writes(tape, nodes[n]);
     }
     free(nodes);

@@ -213,8 +213,8 @@ static rota_status region_of(rota_tape *tape, const rota_tensor *x, rota_gradien
 rota_status rota_gradient_in_place(rota_tape *tape, const rota_tensor *x, bool *out_in_place) {
     rota_tape_buffer *entry = rota_tape_lookup(tape, x);
     if (!entry) return no_memory();
-    *out_in_place = !tape->keep && !entry->in_bodies && entry->wanted && !entry->regions &&
-                    !entry->given_count && rota_tensor_is_contiguous(x) && rota_tensor_begin(x) == 0 &&
+    *out_in_place = !tape->keep && entry->wanted && !entry->regions && !entry->given_count &&
+                    rota_tensor_is_contiguous(x) && rota_tensor_begin(x) == 0 &&
                     rota_buffer_get_kind(entry->root) == ROTA_BUFFER_TRANSIENT &&
                     rota_tensor_extent_bytes(x) == rota_buffer_size(entry->root);
     rota_gradient_region *region;

@@ -270,6 +270,81 @@ static void a_second_call_knows_later_nodes_alone(void **state) {
     op_kit_close(&kit);
 }
 
+static void record_squares(rota_tape *tape, const parts *t) {
+    assert_ok(rota_op_square_into(tape, t->x, t->y));
+}
+
+/* A classifier whose gradient is to take the place of what a body read. */
+static void logits_that_a_body_read_are_gone(void **state) {
+    (void)state;
+    enum { ROWS = 3, CLASSES = 4 };
+    static const int32_t labels[ROWS] = {1, 0, 3};
+    float p[N];
+    op_kit kit;
+    parts t;
+    rota_tensor losses[2], grad = ROTA_TENSOR_NONE, of;
+    fill_values(p);
+    op_kit_open(&kit);
+    t.p = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(ROWS, CLASSES), p);
+    of = op_kit_input(&kit, ROTA_I32, ROTA_SHAPE(ROWS), labels);
+    assert_ok(
+        rota_tape_tensor(kit.tape, ROTA_BUFFER_TRANSIENT, "y", ROTA_F32, ROTA_SHAPE(ROWS, CLASSES), &t.y));
+    assert_ok(rota_op_copy_into(kit.tape, t.p, t.y));
+    assert_ok(rota_op_scale(kit.tape, t.p, ROTA_PLAIN(3), &t.x));
+    rota_graph *body = make_body(&kit, "squares", record_squares, &t);
+    assert_ok(rota_record_if(kit.recorder, &ROTA_IF_NODE(.condition = word(&kit, 1), .body = body), NULL));
+    assert_ok(rota_op_classifier(
+        kit.tape, t.x, of, &ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL, .in_place = true), &losses[0]));
+    losses[1] = total(&kit, t.y);
+    assert_status(rota_backward_losses(kit.tape, losses, 2, &t.p, 1, &grad, NULL), ROTA_WRONG_STATE);
+    assert_message("what its body 'squares' reads in buffer 'affine', which op 'classifier' overwrote");
+    op_kit_close(&kit);
+}
+
+/* What a loop makes of a parameter is refused, too, where an if hands it on. */
+static void loops_do_not_hand_on_unseen(void **state) {
+    (void)state;
+    float p[N];
+    op_kit kit;
+    parts t;
+    rota_tensor grad = ROTA_TENSOR_NONE;
+    fill_values(p);
+    op_kit_open(&kit);
+    t.w = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), p);
+    t.v = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), p);
+    t.y = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), p);
+    t.x = t.v;
+    rota_graph *loop = make_body(&kit, "second", record_second, &t), /* v = 3 w */
+        *body = make_body(&kit, "squares", record_squares, &t);      /* y = v v */
+    assert_ok(rota_record_for(
+        kit.recorder, &ROTA_FOR_NODE(.count = word(&kit, 1), .body = loop, .iterations_max = 1), NULL));
+    assert_ok(rota_record_if(
+        kit.recorder, &ROTA_IF_NODE(.name = "choose", .condition = word(&kit, 1), .body = body), NULL));
+    assert_status(rota_backward(kit.tape, total(&kit, t.y), &t.w, 1, &grad, NULL), ROTA_UNSUPPORTED);
+    assert_message(
+        "a body of node 'choose' reads buffer 'variable', which a body of a node without a gradient writes");
+    op_kit_close(&kit);
+}
+
+/* Nor where it reads a parameter itself, and an op what it makes of that. */
+static void loops_that_read_parameters_are_refused(void **state) {
+    (void)state;
+    float p[N];
+    op_kit kit;
+    parts t;
+    rota_tensor grad = ROTA_TENSOR_NONE;
+    fill_values(p);
+    op_kit_open(&kit);
+    t.w = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), p);
+    t.v = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), p);
+    rota_graph *loop = make_body(&kit, "second", record_second, &t);
+    assert_ok(rota_record_for(
+        kit.recorder, &ROTA_FOR_NODE(.count = word(&kit, 1), .body = loop, .iterations_max = 1), NULL));
+    assert_status(rota_backward(kit.tape, sum_of(&kit, t.v, t.w), &t.w, 1, &grad, NULL), ROTA_UNSUPPORTED);
+    assert_message("which a body of node 'for' writes out of what the gradient flows through");
+    op_kit_close(&kit);
+}
+
 /* Ops with their gradients in one body are as anywhere. */
 static void a_body_has_gradients_of_its_own(void **state) {
     (void)state;
@@ -461,6 +536,9 @@ int main(void) {
                                        cmocka_unit_test(gradients_are_added_to_what_there_is),
                                        cmocka_unit_test(a_second_call_knows_later_nodes_alone),
                                        cmocka_unit_test(a_body_has_gradients_of_its_own),
+                                       cmocka_unit_test(logits_that_a_body_read_are_gone),
+                                       cmocka_unit_test(loops_do_not_hand_on_unseen),
+                                       cmocka_unit_test(loops_that_read_parameters_are_refused),
                                        cmocka_unit_test(what_has_none_is_refused),
                                        cmocka_unit_test(gradients_of_all_ranks_are_refused)};
     return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
