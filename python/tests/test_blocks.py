@@ -101,6 +101,34 @@ def test_gradients_in_a_block(cpu: rota.Device, word: Any) -> None:
     assert run(g)["w"].tolist() == [0.125, 0.25]
 
 
+@pytest.mark.parametrize(("flag", "value", "of"), [(1, 6, (3, 2)), (0, 2, (1, 0))])
+def test_gradients_through_an_if(cpu: rota.Device, word: Any, flag: int, value: float, of: tuple[float, float]) -> None:
+    w = cpu.tensor(np.array([2], np.float32))
+    v = cpu.tensor(np.array([3], np.float32))
+    chosen = word(flag)
+    with rota.graph(cpu) as g:
+        y = w * 1
+        with g.if_(chosen):
+            rota.mul(w, v, out=y)
+        of_w, of_v = g.backward(rota.sum(y), [w, v])
+        g.output("y", y + 0)
+        g.output("w", of_w + 0)
+        g.output("v", of_v + 0)
+    got = run(g)
+    assert got["y"].tolist() == [value]
+    assert (got["w"].item(), got["v"].item()) == of
+
+
+def test_loops_have_no_gradients(cpu: rota.Device, word: Any) -> None:
+    w = cpu.tensor(np.array([2], np.float32))
+    with rota.graph(cpu) as g:
+        y = w * 1
+        with g.for_(word(2), iterations_max=3):
+            rota.mul(y, w, out=y)
+        with pytest.raises(rota.errors.Unsupported, match="through if and switch alone, not through loops"):
+            g.backward(rota.sum(y), [w])
+
+
 def test_errors_name_the_iteration(cpu: rota.Device, word: Any) -> None:
     n, x = word(4), cpu.tensor(np.zeros(1, np.float32))
 
