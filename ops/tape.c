@@ -22,6 +22,7 @@ rota_status rota_tape_create(rota_recorder *recorder, const rota_tape_options *o
     if (!tape) return rota_fail(ROTA_OUT_OF_MEMORY, "tape: no host memory");
     tape->recorder = recorder;
     tape->graph = rota_recorder_graph(recorder);
+    tape->is_in_body = tape->graph->outer != NULL;
     if (options) tape->options = *options;
     tape->remember = !tape->options.no_gradients;
     *out_tape = tape;
@@ -50,7 +51,7 @@ static void leave_uses(const rota_tape *tape) {
 
 void rota_tape_destroy(rota_tape *tape) {
     if (!tape) return;
-    if (tape->graph->outer && !tape->options.no_gradients) leave_uses(tape);
+    if (tape->is_in_body && !tape->options.no_gradients) leave_uses(tape);
     rota_tape_forget(tape);
     if (tape->device) {
         rota_recorder_close(tape->recorder);

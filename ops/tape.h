@@ -77,6 +77,7 @@ struct rota_tape {
     rota_opened opened;
     rota_plan *plan; /* once it is compiled */
     rota_tape_options options;
+    bool is_in_body;
     bool remember;
     bool keep;           /* during rota_backward: the ops stay for another one */
     const char *name;    /* of nodes, as the caller said; NULL: op_name */
