@@ -10,6 +10,7 @@
 #include "graph/kernel_functions.h"
 #include "graph/graph.h"
 #include "graph/conditional.h"
+#include "graph/counted.h"
 #include "exec/device.h"
 #include "exec/application.h"
 #include "exec/collective.h"

@@ -313,6 +313,18 @@ class recorder : public detail::owner<rota_recorder, rota_recorder_close> {
         check(rota_record_host(get(), &node, &recorded));
         return recorded;
     }
+    rota_node counted_kernel(const rota_kernel_node &node, const rota_count &count) {
+        rota_node recorded;
+        check(rota_record_counted_kernel(get(), &node, &count, &recorded));
+        return recorded;
+    }
+    rota_node counted_copy(const buffer &destination, std::uint64_t destination_offset_bytes,
+                           const buffer &source, std::uint64_t source_offset_bytes, const rota_count &count) {
+        rota_node recorded;
+        check(rota_record_counted_copy(get(), destination.get(), destination_offset_bytes, source.get(),
+                                       source_offset_bytes, &count, &recorded));
+        return recorded;
+    }
     void after(rota_node later, rota_node earlier) { check(rota_node_after(get(), later, earlier)); }
     /* Nodes that decide (rota_record_if and so on): bodies are those of graph::body, whose lanes have ended, and are
      * the node's from then on; where an error is thrown they are gone. The structs' own members for bodies are set

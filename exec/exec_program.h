@@ -11,9 +11,9 @@ typedef struct rota_exec_instance rota_exec_instance;
 
 typedef enum rota_exec_command_kind {
     ROTA_EXEC_COMMAND_KERNEL,
-    ROTA_EXEC_COMMAND_COPY,       /* operand 0 destination (WRITE), operand 1 source (READ) */
-    ROTA_EXEC_COMMAND_FILL,       /* operand 0 */
-    ROTA_EXEC_COMMAND_HOST,       /* where caps.runs_host_nodes */
+    ROTA_EXEC_COMMAND_COPY, /* operand 0 destination (WRITE; counted: READWRITE), operand 1 source (READ) */
+    ROTA_EXEC_COMMAND_FILL, /* operand 0 */
+    ROTA_EXEC_COMMAND_HOST, /* where caps.runs_host_nodes */
     ROTA_EXEC_COMMAND_CONDITIONAL /* where caps.runs_conditionals */
 } rota_exec_command_kind;
 
@@ -68,7 +68,10 @@ typedef struct rota_exec_command {
     uint8_t kind;          /* rota_exec_command_kind */
     uint8_t operand_count; /* a kernel's, and one more where the scheduler added a workspace (last) */
     uint8_t binding_count;
-    uint8_t reserved;
+    /* A kernel or copy whose last operand is 4 bytes, a READ: how many items it runs, or units it copies, which is read
+     * once all that it comes after has ended. More than count_max: the node fails and nothing is run; 0: nothing is
+     * run. The kernel's function does not get the operand. Where caps.runs_counted. */
+    bool is_counted;
     uint32_t first_operand; /* in program->operands */
     uint32_t first_binding; /* in program->bindings */
     union {
@@ -76,7 +79,12 @@ typedef struct rota_exec_command {
             const rota_kernel *kernel;
             const void *params; /* kernel->param_bytes; lives as long as the program description */
             uint32_t groups[3]; /* where the kernel has no grid function */
+            uint32_t count_max;
         } kernel;
+        struct {
+            uint64_t unit_bytes; /* of one that is counted: its ranges are of count_max of them */
+            uint32_t count_max;
+        } copy;
         struct {
             uint32_t pattern;
         } fill;

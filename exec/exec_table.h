@@ -124,6 +124,7 @@ typedef struct rota_exec_caps {
     bool submit_never_blocks; /* the sequencer may call submit itself */
     bool runs_host_nodes;
     bool runs_conditionals;   /* and all that their bodies hold */
+    bool runs_counted;        /* rota_exec_command.is_counted */
     bool asks_must_skip;      /* of its works and nodes, by the host's must_skip; else hand-over decides */
     bool only_touches;        /* rota_exec_open_options.touch: it computes nothing */
     bool shares_memory;       /* with devices that say so too and whose `gpu` is the same */

@@ -70,6 +70,12 @@ static rota_status name_host(saver *s, const rota_node_record *node) {
 
 static rota_status gather_node(saver *s, const rota_recorder *lane, uint32_t index,
                                const rota_node_record *node) {
+    if (node->is_counted)
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "graph '%s' to be saved: node '%s' (lane '%s', node %u) is counted: its size is in a "
+            "buffer, which files have no form for",
+            s->graph.graph->name, rota_node_record_name(node), lane->name, index);
     for (uint32_t i = 0; i < node->access_count; i++) {
         const uint64_t key = rota_node_accesses(node)[i].buffer;
         if (ROTA_ACCESS_IS_PERSISTENT(key))

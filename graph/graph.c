@@ -317,3 +317,26 @@ rota_status rota_graph_add_hook(rota_graph *graph, rota_rewrite_opaque_fn fn, vo
     pthread_mutex_unlock(&graph->mutex);
     return status;
 }
+
+rota_status rota_node_after(rota_recorder *recorder, rota_node later, rota_node earlier) {
+    ROTA_GIVEN(recorder);
+    if (ra_load_relaxed(&recorder->closed))
+        return rota_fail(ROTA_WRONG_STATE, "rota_node_after: recorder '%s' is closed", recorder->name);
+    if (later.lane != recorder->lane || later.index >= recorder->node_count)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "rota_node_after: the later node (%u of lane %u) is not of lane '%s'", later.index,
+                         later.lane, recorder->name);
+    if (earlier.lane == later.lane && earlier.index >= later.index)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "rota_node_after: node %u of lane '%s' can't be after node %u", later.index,
+                         recorder->name, earlier.index);
+    if (recorder->afters.count == recorder->afters.capacity) {
+        uint32_t capacity = recorder->afters.capacity ? recorder->afters.capacity * 2 : 16;
+        rota_after *grown = realloc(recorder->afters.list, sizeof *grown * capacity);
+        if (!grown) return rota_fail(ROTA_OUT_OF_MEMORY, "rota_node_after: no host memory");
+        recorder->afters.list = grown;
+        recorder->afters.capacity = capacity;
+    }
+    recorder->afters.list[recorder->afters.count++] = (rota_after){later, earlier};
+    return ROTA_OK;
+}

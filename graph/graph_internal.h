@@ -17,7 +17,7 @@
 
 typedef enum rota_node_kind {
     ROTA_NODE_KERNEL,
-    ROTA_NODE_COPY, /* access 0 destination, access 1 source */
+    ROTA_NODE_COPY, /* access 0 destination, access 1 source; the count's, if it is counted */
     ROTA_NODE_FILL,
     ROTA_NODE_HOST,
     ROTA_NODE_CONDITIONAL /* accesses as conditional.c inferred them */
@@ -51,12 +51,18 @@ typedef struct rota_node_record {
     uint8_t binding_count;
     uint8_t device_plus_1;
     uint16_t queue_plus_1;
+    bool is_counted;  /* a kernel or a copy: its last access is a 4-byte count (counted.h) */
     const char *name; /* NULL: the kernel's, or the kind's */
     union {
         struct {
             const rota_kernel *kernel;
-            uint32_t groups[3];
+            uint32_t groups[3]; /* of a counted one the first is 0, or the items of a workgroup */
+            uint32_t count_max;
         } kernel;
+        struct {
+            uint64_t unit_bytes; /* of one that is counted */
+            uint32_t count_max;
+        } copy;
         struct {
             uint32_t pattern;
         } fill;

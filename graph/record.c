@@ -349,6 +349,16 @@ static inline __attribute__((always_inline)) rota_status check_kernel(const cont
     return ROTA_OK;
 }
 
+rota_status rota_record_check_kernel(const rota_recorder *recorder, const rota_kernel_node *node) {
+    const char *name = node->name || !node->kernel ? node->name : node->kernel->name;
+    const context where = {recorder->graph, recorder->name, recorder->node_count, name ? name : ""};
+    if (!node->kernel) return rota_fail(ROTA_INVALID_ARGUMENT, AT "no kernel", AT_ARGUMENTS(&where));
+    if (node->binding_count > ROTA_KERNEL_BINDABLE_MAX)
+        return rota_fail(ROTA_INVALID_ARGUMENT, AT "%u bindings, expected at most %d", AT_ARGUMENTS(&where),
+                         node->binding_count, ROTA_KERNEL_BINDABLE_MAX);
+    return check_kernel(&where, node);
+}
+
 /* ---- Records ---- */
 
 size_t rota_kernel_record_bytes(const rota_kernel_node *node) {
@@ -374,16 +384,16 @@ build_kernel(const context *where, const rota_kernel_node *node, size_t record_b
     }
     if (seen_twice) ROTA_TRY(check_overlaps(where, node->kernel, accesses, node->accesses, count));
     *out_persistent = persistent;
-    *record =
-        (rota_node_record){.record_bytes = (uint32_t)record_bytes,
-                           .param_bytes = (uint16_t)node->kernel->param_bytes,
-                           .kind = ROTA_NODE_KERNEL,
-                           .access_count = (uint8_t)node->access_count,
-                           .binding_count = (uint8_t)node->binding_count,
-                           .device_plus_1 = (uint8_t)node->placement.device_plus_1,
-                           .queue_plus_1 = (uint16_t)node->placement.queue_plus_1,
-                           .name = node->name,
-                           .u.kernel = {node->kernel, {node->groups[0], node->groups[1], node->groups[2]}}};
+    *record = (rota_node_record){
+        .record_bytes = (uint32_t)record_bytes,
+        .param_bytes = (uint16_t)node->kernel->param_bytes,
+        .kind = ROTA_NODE_KERNEL,
+        .access_count = (uint8_t)node->access_count,
+        .binding_count = (uint8_t)node->binding_count,
+        .device_plus_1 = (uint8_t)node->placement.device_plus_1,
+        .queue_plus_1 = (uint16_t)node->placement.queue_plus_1,
+        .name = node->name,
+        .u.kernel = {.kernel = node->kernel, .groups = {node->groups[0], node->groups[1], node->groups[2]}}};
     rota_param_binding *bindings = (rota_param_binding *)(accesses + count);
     if (node->binding_count) memcpy(bindings, node->bindings, sizeof *bindings * node->binding_count);
     if (node->kernel->param_bytes)
@@ -465,7 +475,8 @@ rota_status rota_record_kernel(rota_recorder *recorder, const rota_kernel_node *
 
 rota_status rota_record_plain(rota_recorder *lane, const rota_node_record *header,
                               const rota_access *accesses, rota_node *out_node) {
-    const bool is_conditional = header->kind == ROTA_NODE_CONDITIONAL;
+    const bool is_conditional = header->kind == ROTA_NODE_CONDITIONAL,
+               is_kernel = header->kind == ROTA_NODE_KERNEL;
     context where = {lane->graph, lane->name, lane->node_count, rota_node_record_name(header)};
     ROTA_TRY(begin_record(lane, header->record_bytes, where.name));
     rota_node_record *record = (rota_node_record *)lane->next;
@@ -473,8 +484,8 @@ rota_status rota_record_plain(rota_recorder *lane, const rota_node_record *heade
     rota_access_record *resolved = (rota_access_record *)(record + 1);
     uint32_t persistent = 0;
     for (uint32_t i = 0; i < header->access_count; i++) {
-        ROTA_TRY(
-            resolve_access(&where, i, &accesses[i], header->kind == ROTA_NODE_HOST ? 4 : 1, &resolved[i]));
+        ROTA_TRY(resolve_access(&where, i, &accesses[i], header->kind == ROTA_NODE_HOST || is_kernel ? 4 : 1,
+                                &resolved[i]));
         if (!ROTA_ACCESS_IS_PERSISTENT(resolved[i].buffer)) continue;
         if (is_conditional) /* which may have more than there are bits; more references than needed do no harm */
             ROTA_TRY(hold_persistent(lane, accesses[i].buffer->root));
@@ -487,7 +498,8 @@ rota_status rota_record_plain(rota_recorder *lane, const rota_node_record *heade
                          AT "fill of bytes [%llu, +%llu) of buffer '%s', expected multiples of 4",
                          AT_ARGUMENTS(&where), (unsigned long long)ROTA_ACCESS_OFFSET(resolved),
                          (unsigned long long)resolved->size_bytes, accesses->buffer->root->name);
-    if (!is_conditional) ROTA_TRY(check_overlaps(&where, NULL, resolved, accesses, header->access_count));
+    const rota_kernel *kernel = is_kernel ? header->u.kernel.kernel : NULL;
+    if (!is_conditional) ROTA_TRY(check_overlaps(&where, kernel, resolved, accesses, header->access_count));
     return commit_record(lane, accesses, persistent, out_node);
 }
 
@@ -574,27 +586,4 @@ rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node
                                .name = node->name,
                                .u.host = {node->fn, node->user, ends_later ? node->ends_later : NULL}};
     return rota_record_plain(recorder, &header, node->accesses, out_node);
-}
-
-rota_status rota_node_after(rota_recorder *recorder, rota_node later, rota_node earlier) {
-    ROTA_GIVEN(recorder);
-    if (ra_load_relaxed(&recorder->closed))
-        return rota_fail(ROTA_WRONG_STATE, "rota_node_after: recorder '%s' is closed", recorder->name);
-    if (later.lane != recorder->lane || later.index >= recorder->node_count)
-        return rota_fail(ROTA_INVALID_ARGUMENT,
-                         "rota_node_after: the later node (%u of lane %u) is not of lane '%s'", later.index,
-                         later.lane, recorder->name);
-    if (earlier.lane == later.lane && earlier.index >= later.index)
-        return rota_fail(ROTA_INVALID_ARGUMENT,
-                         "rota_node_after: node %u of lane '%s' can't be after node %u", later.index,
-                         recorder->name, earlier.index);
-    if (recorder->afters.count == recorder->afters.capacity) {
-        uint32_t capacity = recorder->afters.capacity ? recorder->afters.capacity * 2 : 16;
-        rota_after *grown = realloc(recorder->afters.list, sizeof *grown * capacity);
-        if (!grown) return rota_fail(ROTA_OUT_OF_MEMORY, "rota_node_after: no host memory");
-        recorder->afters.list = grown;
-        recorder->afters.capacity = capacity;
-    }
-    recorder->afters.list[recorder->afters.count++] = (rota_after){later, earlier};
-    return ROTA_OK;
 }

@@ -12,9 +12,14 @@ const char *rota_node_record_name(const rota_node_record *node);
 rota_status rota_record_named_fill(rota_recorder *recorder, const char *name, rota_buffer *destination,
                                    uint64_t offset_bytes, uint64_t size_bytes, uint32_t pattern);
 
-/* A node without kernel: header and accesses, which are copied. Those of ROTA_NODE_CONDITIONAL don't overlap. */
+/* The node at lane->next: header and accesses, which are copied. What the header's record_bytes has room for behind
+ * those is the caller's to write afterwards, as are a kernel's checks before. Accesses of ROTA_NODE_CONDITIONAL don't
+ * overlap. */
 rota_status rota_record_plain(rota_recorder *recorder, const rota_node_record *header,
                               const rota_access *accesses, rota_node *out_node);
+
+/* The checks of rota_record_kernel but for those of accesses. */
+rota_status rota_record_check_kernel(const rota_recorder *recorder, const rota_kernel_node *node);
 
 /* UNSUPPORTED in the body of a node that decides: a host node of that name would end later than its function. */
 rota_status rota_record_may_end_later(const rota_recorder *recorder, const char *name);

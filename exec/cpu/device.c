@@ -223,6 +223,7 @@ static rota_status fill_device(rota_cpu_device *device, const rota_exec_open_opt
         .submit_never_blocks = true,
         .runs_host_nodes = true,
         .runs_conditionals = true,
+        .runs_counted = true,
         .asks_must_skip = true,
     };
     device->host = options->host;

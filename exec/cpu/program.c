@@ -17,7 +17,6 @@ enum {
     GRAIN_NS = 4000, /* "the smallest piece worth a task of its own" */
     BYTES_PER_NS = 8,
     COST_MAX_NS = 1000000000,
-    COPY_ITEM_BYTES = 64,
     COPY_GRAIN_ITEMS = 4096 /* 256 KiB: well above what a handover costs */
 };
 
@@ -25,7 +24,7 @@ enum {
 
 static void byte_range(const rota_kernel_call *call, size_t *out_begin, size_t *out_size) {
     uint64_t size = call->operand_bytes[0];
-    uint64_t begin = call->begin * COPY_ITEM_BYTES, end = call->end * COPY_ITEM_BYTES;
+    uint64_t begin = call->begin * ROTA_CPU_COPY_ITEM_BYTES, end = call->end * ROTA_CPU_COPY_ITEM_BYTES;
     if (end > size) end = size;
     *out_begin = (size_t)begin;
     *out_size = (size_t)(end > begin ? end - begin : 0);
@@ -94,6 +93,40 @@ static rota_status check_command(const rota_cpu_device *device, const rota_exec_
     return ROTA_OK;
 }
 
+/* Its last operand is the count, and what that may be at most the node's ranges, and the kernel's items, hold; what
+ * slots say of those is looked at as it runs. */
+static rota_status check_count(const rota_cpu_device *device, const rota_exec_program_desc *desc,
+                               const rota_exec_command *command) {
+    const bool is_copy = command->kind == ROTA_EXEC_COMMAND_COPY;
+    const uint32_t count = command->operand_count, wanted = is_copy ? 3 : 1;
+    const rota_exec_operand *operands = &desc->operands[command->first_operand];
+    const char *name = node_name(device, desc, command->node);
+    if ((!is_copy && command->kind != ROTA_EXEC_COMMAND_KERNEL) || count < wanted ||
+        operands[count - 1].size_bytes != sizeof(uint32_t) || operands[count - 1].mode != ROTA_READ)
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT,
+            "cpu: node '%s' in '%s' is counted, but is no kernel or copy whose last operand is 4 "
+            "bytes that it reads",
+            name, desc->name);
+    const uint64_t most =
+        is_copy ? command->u.copy.count_max * command->u.copy.unit_bytes : command->u.kernel.count_max;
+    if (is_copy && (operands[0].size_bytes != most || operands[1].size_bytes != most))
+        return rota_fail(ROTA_OUT_OF_RANGE,
+                         "cpu: node '%s' in '%s' copies at most %llu bytes, in ranges of others", name,
+                         desc->name, (unsigned long long)most);
+    uint64_t bytes[UINT8_MAX], items = most, grain;
+    if (is_copy || command->binding_count) return ROTA_OK;
+    for (uint32_t i = 0; i < count; i++) bytes[i] = operands[i].size_bytes;
+    (void)rota_kernel_items(command->u.kernel.kernel, command->u.kernel.params, bytes, &items, &grain);
+    if (most <= items) return ROTA_OK;
+    return rota_fail(
+        ROTA_OUT_OF_RANGE,
+        "cpu: node '%s' in '%s' may have a count of %llu (rota_count.max), and its kernel '%s' has "
+        "%llu items",
+        name, desc->name, (unsigned long long)most, command->u.kernel.kernel->name,
+        (unsigned long long)items);
+}
+
 /* Edges must stay in their segment and go forward: commands stand batch after batch, and an edge goes from a
  * join to a later one or to any command. */
 static rota_status check_edges(const rota_cpu_device *device, const rota_exec_program_desc *desc,
@@ -141,6 +174,12 @@ static rota_status check_conditional(const rota_cpu_device *device, const rota_e
     return ROTA_OK;
 }
 
+/* Of a kernel that is counted and says nothing of its items. */
+static uint64_t grain_by_bytes(uint64_t items, uint64_t bytes) {
+    const uint64_t grain_bytes = (uint64_t)GRAIN_NS * BYTES_PER_NS, bytes_of_item = bytes / items;
+    return bytes_of_item ? grain_bytes / bytes_of_item : grain_bytes;
+}
+
 static rota_cpu_estimate estimate(const rota_exec_command *command, const uint64_t *operand_bytes) {
     rota_cpu_estimate out = {.items = 1, .grain = 1, .loop = ROTA_CPU_NONE};
     uint64_t bytes = 0;
@@ -151,11 +190,13 @@ static rota_cpu_estimate estimate(const rota_exec_command *command, const uint64
         const rota_kernel *kernel = command->u.kernel.kernel;
         has_items =
             rota_kernel_items(kernel, command->u.kernel.params, operand_bytes, &out.items, &out.grain);
+        if (command->is_counted) out.items = command->u.kernel.count_max;
+        if (command->is_counted && !has_items) out.grain = grain_by_bytes(out.items, bytes);
         break;
     }
     case ROTA_EXEC_COMMAND_COPY:
     case ROTA_EXEC_COMMAND_FILL:
-        out.items = operand_bytes[0] / COPY_ITEM_BYTES + (operand_bytes[0] % COPY_ITEM_BYTES != 0);
+        out.items = rota_cpu_copy_items(operand_bytes[0]);
         out.grain = COPY_GRAIN_ITEMS;
         break;
     case ROTA_EXEC_COMMAND_HOST:
@@ -182,6 +223,11 @@ static rota_cpu_estimate estimate(const rota_exec_command *command, const uint64
 
 /* ---- Programs ---- */
 
+static uint8_t flags_of(const rota_exec_command *command) {
+    return (uint8_t)((command->binding_count ? ROTA_CPU_RECORD_BINDINGS : 0) |
+                     (command->is_counted ? ROTA_CPU_RECORD_COUNTED : 0));
+}
+
 static rota_status make_record(rota_exec_program *program, const rota_cpu_estimate *estimates, uint32_t index,
                                uint32_t command_index) {
     const rota_exec_program_desc *desc = program->desc;
@@ -193,7 +239,7 @@ static rota_status make_record(rota_exec_program *program, const rota_cpu_estima
         .node = command->node,
         .command = command_index,
         .operand_count = command->operand_count,
-        .flags = command->binding_count ? ROTA_CPU_RECORD_BINDINGS : 0,
+        .flags = flags_of(command),
     };
     for (uint32_t i = 0; i < command->operand_count; i++) {
         const rota_exec_operand *operand = &desc->operands[command->first_operand + i];
@@ -343,6 +389,7 @@ static rota_status fill_program(rota_cpu_device *device, rota_exec_program *prog
     for (uint32_t i = 0; i < desc->command_count; i++) {
         const rota_exec_command *command = &desc->commands[i];
         ROTA_TRY(check_command(device, desc, command));
+        if (command->is_counted) ROTA_TRY(check_count(device, desc, command));
         uint64_t bytes[UINT8_MAX];
         for (uint32_t o = 0; o < command->operand_count; o++)
             bytes[o] = desc->operands[command->first_operand + o].size_bytes;

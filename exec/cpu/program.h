@@ -16,13 +16,20 @@ typedef struct rota_cpu_record rota_cpu_record;
  * wrap. */
 #define ROTA_CPU_ITEMS_MAX ((uint64_t)1 << 60)
 
+/* Items of a copy or a fill. */
+#define ROTA_CPU_COPY_ITEM_BYTES 64
+static inline uint64_t rota_cpu_copy_items(uint64_t bytes) {
+    return bytes / ROTA_CPU_COPY_ITEM_BYTES + (bytes % ROTA_CPU_COPY_ITEM_BYTES != 0);
+}
+
 typedef enum rota_cpu_record_flags {
     ROTA_CPU_RECORD_SLOTS = 1u << 0,    /* an operand's base is in the block */
     ROTA_CPU_RECORD_BINDINGS = 1u << 1, /* a parameter is in the block */
     ROTA_CPU_RECORD_HOST = 1u << 2,
     ROTA_CPU_RECORD_USER = 1u << 3,  /* the kernel has something for its function */
     ROTA_CPU_RECORD_LATER = 1u << 4, /* a host function that ends later; alone in its unit */
-    ROTA_CPU_RECORD_CONDITIONAL = 1u << 5
+    ROTA_CPU_RECORD_CONDITIONAL = 1u << 5,
+    ROTA_CPU_RECORD_COUNTED = 1u << 6 /* its last operand says how many items it runs */
 } rota_cpu_record_flags;
 
 /* A command that decides. Where all its bodies are serial it is *inline*: the worker that comes to it runs them itself,

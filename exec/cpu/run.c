@@ -24,6 +24,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 typedef struct prepared_call {
     rota_kernel_call call;
     uint64_t grain;            /* of the bound parameters; set where they are bound and the kernel says it */
+    uint64_t copy_bytes[2];    /* of a copy that is counted */
     void *operands[UINT8_MAX]; /* as many as a command can have */
     _Alignas(16) uint8_t params[ROTA_KERNEL_PARAM_BYTES_MAX];
 } prepared_call;
@@ -36,6 +37,31 @@ static void report_failure(rota_cpu_device *device, const rota_cpu_scope *scope,
     else
         device->host.failed(device->host.user, scope->work->cookie, scope->instance->program->owner,
                             record->node, status, rota_last_error());
+}
+
+/* As many items as the last operand says; all workers of a split kernel read the same, as nobody writes it before the
+ * node ends. */
+static rota_status take_count(const rota_exec_program *program, const rota_cpu_record *record,
+                              prepared_call *out) {
+    const rota_exec_command *command = &program->desc->commands[record->command];
+    const bool is_copy = command->kind == ROTA_EXEC_COMMAND_COPY;
+    const uint32_t most = is_copy ? command->u.copy.count_max : command->u.kernel.count_max;
+    uint32_t count;
+    memcpy(&count, out->call.operands[--out->call.operand_count], sizeof count);
+    if (count > most)
+        return rota_fail(ROTA_NODE_FAILED, "its count is %u, the most it may be is %u (rota_count.max)",
+                         count, most);
+    if (is_copy) {
+        out->copy_bytes[0] = out->copy_bytes[1] = count * command->u.copy.unit_bytes;
+        out->call.operand_bytes = out->copy_bytes;
+        out->call.end = out->call.items = rota_cpu_copy_items(out->copy_bytes[0]);
+        return ROTA_OK;
+    }
+    if (count > out->call.items) /* as the parameters in slots say */
+        return rota_fail(ROTA_NODE_FAILED, "its count is %u, and kernel '%s' has %llu items", count,
+                         command->u.kernel.kernel->name, (unsigned long long)out->call.items);
+    out->call.end = out->call.items = count;
+    return ROTA_OK;
 }
 
 static rota_status prepare(const rota_cpu_scope *scope, const rota_cpu_record *record, prepared_call *out) {
@@ -80,7 +106,7 @@ static rota_status prepare(const rota_cpu_scope *scope, const rota_cpu_record *r
                              kernel->name, (unsigned long long)out->call.items,
                              (unsigned long long)ROTA_CPU_ITEMS_MAX);
     }
-    return ROTA_OK;
+    return record->flags & ROTA_CPU_RECORD_COUNTED ? take_count(program, record, out) : ROTA_OK;
 }
 
 /* For stuck_node: what the host knows of it, which of a body is the command that it is of; and which of the body's. */
@@ -127,7 +153,7 @@ static __attribute__((noinline)) void run_slow(rota_cpu_worker *worker, const ro
     } else if (record->flags & ROTA_CPU_RECORD_HOST) {
         status = record->fn.host(record->u.user, prepared.call.operands, prepared.call.operand_bytes,
                                  prepared.call.operand_count);
-    } else {
+    } else if (prepared.call.items != 0 || !(record->flags & ROTA_CPU_RECORD_COUNTED)) {
         status = record->fn.kernel(&prepared.call);
     }
     ra_store_relaxed(&worker->node, ROTA_CPU_NONE);
@@ -244,8 +270,9 @@ static bool start_split(rota_cpu_worker *worker, rota_cpu_unit_state *state, con
     }
     split->items = record->items;
     uint64_t grain = unit->grain;
-    if (record->flags & ROTA_CPU_RECORD_BINDINGS) {
+    if (record->flags & (ROTA_CPU_RECORD_BINDINGS | ROTA_CPU_RECORD_COUNTED)) {
         prepared_call prepared;
+        prepared.grain = grain; /* of a kernel that doesn't say it */
         const rota_status status = prepare(scope, record, &prepared);
         if (status != ROTA_OK) {
             report_failure(device, scope, record, status);
@@ -253,7 +280,7 @@ static bool start_split(rota_cpu_worker *worker, rota_cpu_unit_state *state, con
             return true;
         }
         split->items = prepared.call.items;
-        grain = prepared.grain ? prepared.grain : 1; /* a kernel without `items` is never split */
+        grain = prepared.grain ? prepared.grain : 1;
     }
     if (grain > split->items)
         grain = split->items ? split->items : 1; /* one piece, and sums that don't wrap */

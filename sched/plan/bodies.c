@@ -18,17 +18,21 @@
 #include "sched/plan/compile.h"
 #include "sched/plan/pack.h"
 
-rota_status rota_compile_can_decide(const rota_compiler *c, const rota_node_record *record, rota_node node,
-                                    uint32_t part) {
+rota_status rota_compile_can_run(const rota_compiler *c, const rota_node_record *record, rota_node node,
+                                 uint32_t part) {
     const rota_device_traits *device = c->partitions.device[part];
-    if (!device || device->runs_conditionals) return ROTA_OK;
+    const bool decides = record->kind == ROTA_NODE_CONDITIONAL;
+    if (!device || (decides ? device->runs_conditionals : device->runs_counted)) return ROTA_OK;
     const char *lane = c->info->lanes[c->info->lane_rank[node.lane - 1]]->name;
-    return rota_fail(
-        ROTA_UNSUPPORTED,
-        "node '%s' (lane %u '%s', node %u) is a node that decides (%s), which device '%s' does not run; "
-        "place it on a device of the CPU executor",
-        rota_node_record_name(record), node.lane, lane, node.index,
-        rota_conditional_kind_name(record->u.conditional->kind), device->id);
+    return rota_fail(ROTA_UNSUPPORTED,
+                     "node '%s' (lane %u '%s', node %u) is %s (%s), which device '%s' does not run; "
+                     "place it on a device of the CPU executor",
+                     rota_node_record_name(record), node.lane, lane, node.index,
+                     decides ? "a node that decides" : "counted: its size is in a buffer",
+                     decides ? rota_conditional_kind_name(record->u.conditional->kind)
+                     : record->kind == ROTA_NODE_COPY ? "copy"
+                                                      : record->u.kernel.kernel->name,
+                     device->id);
 }
 
 /* Bytes of a body's arena, its pieces one after the other. */

@@ -149,11 +149,43 @@ static rota_status check_operand(certifier *c, uint32_t n, const rota_exec_comma
     return ROTA_OK;
 }
 
+/* A counted command reads its count, and may leave alone any byte that it may write: none is a WRITE, after which the
+ * bytes would count as written. */
+static rota_status check_count(const certifier *c, uint32_t n, const rota_exec_command *command,
+                               const rota_exec_operand *operands) {
+    const rota_operation *operation = &c->info->operations[n];
+    const bool should_be = operation->kind == ROTA_OPERATION_NODE && operation->record->is_counted;
+    if (command->is_counted != should_be)
+        return rota_certify_wrong(c, "%s is %s", rota_operation_describe(c->plan, n),
+                                  should_be ? "counted, and its command not"
+                                            : "not counted, and its command is");
+    if (!should_be) return ROTA_OK;
+    const bool is_copy = command->kind == ROTA_EXEC_COMMAND_COPY;
+    const uint32_t max = is_copy ? command->u.copy.count_max : command->u.kernel.count_max;
+    const uint32_t recorded =
+        is_copy ? operation->record->u.copy.count_max : operation->record->u.kernel.count_max;
+    if (max != recorded)
+        return rota_certify_wrong(c, "%s counts up to %u, and its command up to %u",
+                                  rota_operation_describe(c->plan, n), recorded, max);
+    const rota_exec_operand *count = &operands[command->operand_count - 1];
+    if (count->mode != ROTA_READ || count->size_bytes != sizeof(uint32_t))
+        return rota_certify_wrong(c, "%s is counted, and its last operand is %s of %llu bytes, not READ of 4",
+                                  rota_operation_describe(c->plan, n),
+                                  rota_access_mode_name((rota_access_mode)count->mode),
+                                  (unsigned long long)count->size_bytes);
+    for (uint32_t k = 0; k < command->operand_count; k++)
+        if (operands[k].mode == ROTA_WRITE)
+            return rota_certify_wrong(c, "%s is counted, and counts as writing all of operand %u",
+                                      rota_operation_describe(c->plan, n), k);
+    return ROTA_OK;
+}
+
 static rota_status check_operations(certifier *c) {
     for (uint32_t n = 0; n < c->operations; n++) {
         const rota_exec_command *command = command_of(c, n);
         const rota_exec_operand *operands =
             c->plan->partitions[part_of(c, n)].desc.operands + command->first_operand;
+        ROTA_TRY(check_count(c, n, command, operands));
         remember_predecessors(c, c->node[n]);
         ROTA_TRY(rota_certify_check_inplace(c, n));
         /* Reads before writes: an operation in place reads what was there before it. */

@@ -33,6 +33,11 @@ static void write_operation(FILE *file, const rota_plan *plan, uint32_t n) {
         fputs("\\n", file);
         rota_output_escape(file, kind);
     }
+    char count[256];
+    if (rota_operation_count_text(plan, n, count, sizeof count)) {
+        fputs("\\n", file);
+        rota_output_escape(file, count);
+    }
     fprintf(file, "\\n#%u", n);
     if (plan->partition_count > 1) fprintf(file, ", device %u", operation->part);
     if (plan->stats.queues > 1) fprintf(file, ", queue %u", operation->queue);

@@ -142,6 +142,9 @@ rota_status rota_plan_explain(const rota_plan *plan, rota_node node, char *text,
     text_out out = {text, capacity, 0};
     say(&out, "%s: queue %u, segment %u, batch %u\n", rota_operation_describe(plan, operation), it->queue,
         it->segment, it->level);
+    char count[256];
+    if (rota_operation_count_text(plan, operation, count, sizeof count))
+        say(&out, "  runs as its %s\n", count);
     const uint32_t number = info->lane_first_node[info->lane_rank[node.lane - 1]] + node.index;
     for (const rota_compile_note *note = info->notes; note; note = note->next)
         if (note->node == number) say(&out, "  %s\n", note->text);

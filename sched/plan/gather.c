@@ -276,7 +276,8 @@ static rota_status add_node(rota_compiler *c, const rota_node_record *record, ui
     if (record->device_plus_1 | record->queue_plus_1 || c->plan->options.queue_policy ||
         c->partitions.cpu != ROTA_NONE)
         ROTA_TRY(place_node(c, record, handle, &part, &queue));
-    if (record->kind == ROTA_NODE_CONDITIONAL) ROTA_TRY(rota_compile_can_decide(c, record, handle, part));
+    if (record->kind == ROTA_NODE_CONDITIONAL || record->is_counted)
+        ROTA_TRY(rota_compile_can_run(c, record, handle, part));
     if (!c->plan->options.check_kernels || record->kind != ROTA_NODE_KERNEL ||
         !rota_compile_can_check(record))
         return add_record(c, record, node, part, queue, true, true);

@@ -65,7 +65,7 @@ static void view(rota_rewriter *rewriter, uint64_t position, rota_node_view *out
         return;
     }
     out_view->name = rota_node_record_name(record);
-    if (record->kind == ROTA_NODE_KERNEL) {
+    if (record->kind == ROTA_NODE_KERNEL && !record->is_counted) {
         out_view->kernel = record->u.kernel.kernel;
         out_view->params = rota_node_params(record);
         memcpy(out_view->groups, record->u.kernel.groups, sizeof out_view->groups);

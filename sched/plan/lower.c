@@ -453,6 +453,7 @@ static rota_status emit_command(lowering *l, const rota_operation *operation, ui
                                    .first_operand = operation->first_access};
     const rota_node_record *record = operation->record;
     if (!record) return ROTA_OK;
+    command->is_counted = record->is_counted;
     switch ((rota_node_kind)record->kind) {
     case ROTA_NODE_KERNEL:
         if (l->c->partitions.device[operation->part])
@@ -463,9 +464,12 @@ static rota_status emit_command(lowering *l, const rota_operation *operation, ui
         command->u.kernel.params = rota_node_params(record);
         for (int i = 0; i < 3; i++)
             command->u.kernel.groups[i] = record->u.kernel.groups[i] ? record->u.kernel.groups[i] : 1;
+        command->u.kernel.count_max = record->u.kernel.count_max;
         if (record->binding_count) lower_bindings(l, part, command, record);
         break;
     case ROTA_NODE_COPY:
+        command->u.copy.unit_bytes = record->u.copy.unit_bytes;
+        command->u.copy.count_max = record->u.copy.count_max;
         break;
     case ROTA_NODE_FILL:
         command->kind = ROTA_EXEC_COMMAND_FILL;

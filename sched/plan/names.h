@@ -9,6 +9,9 @@
 const char *rota_operation_describe(const rota_plan *plan, uint32_t operation);
 const char *rota_operation_name(const rota_plan *plan, uint32_t operation);
 
+/* Of a counted one: ends text[0..capacity) with "count in buffer 'x', bytes [4, 8), at most 9", and is true. */
+bool rota_operation_count_text(const rota_plan *plan, uint32_t operation, char *text, size_t capacity);
+
 const char *rota_edge_name(rota_edge_kind kind);
 /* The operation that does a node's work. NOT_FOUND: no such node in the plan, or one that a rewrite removed. */
 rota_status rota_plan_operation_of(const rota_plan *plan, rota_node node, uint32_t *out_operation);

@@ -244,8 +244,14 @@ static void write_operation(FILE *file, const layout *l, uint32_t v, uint32_t n)
               operation->kind != ROTA_OPERATION_NODE);
     fputs("<title>", file);
     write_text(file, name, strlen(name), UINT32_MAX);
-    fprintf(file, " #%u, device %u, queue %u, segment %u, batch %u</title>", n, operation->part,
-            operation->queue, operation->segment, operation->level);
+    fprintf(file, " #%u, device %u, queue %u, segment %u, batch %u", n, operation->part, operation->queue,
+            operation->segment, operation->level);
+    char count[256];
+    if (rota_operation_count_text(plan, n, count, sizeof count)) {
+        fputs(", ", file);
+        write_text(file, count, strlen(count), UINT32_MAX);
+    }
+    fputs("</title>", file);
     fprintf(file, "<text x=\"%.1f\" y=\"%.1f\">", l->x[v], l->y[v] + 13);
     write_text(file, name, strlen(name), LETTERS_MAX);
     fprintf(file, "</text><text x=\"%.1f\" y=\"%.1f\" font-size=\"9\">", l->x[v], l->y[v] + 26);

@@ -122,6 +122,25 @@ static rota_status check_bodies(adversary_device *device, const rota_exec_progra
     return ROTA_OK;
 }
 
+/* A kernel or copy that reads its count last, and whose WRITEs all became READWRITEs. */
+static rota_status check_count(adversary_device *device, const rota_exec_program_desc *desc,
+                               const rota_exec_command *command) {
+    if (!device->base.caps.runs_counted)
+        return rota_fail(ROTA_UNSUPPORTED, "%s runs no counted nodes", device->base.info.id);
+    const rota_exec_operand *operands = &desc->operands[command->first_operand];
+    const uint32_t last = command->operand_count - 1u;
+    if ((command->kind != ROTA_EXEC_COMMAND_KERNEL && command->kind != ROTA_EXEC_COMMAND_COPY) ||
+        operands[last].mode != ROTA_READ || operands[last].size_bytes != sizeof(uint32_t))
+        adversary_violation(device,
+                            "program '%s', node %u: counted, but of no kernel or copy that reads it last",
+                            desc->name, command->node);
+    for (uint32_t k = 0; k < last; k++)
+        if (operands[k].mode == ROTA_WRITE)
+            adversary_violation(device, "program '%s', node %u: counted, and operand %u is WRITE", desc->name,
+                                command->node, k);
+    return ROTA_OK;
+}
+
 static rota_status check_commands(adversary_device *device, const rota_exec_program_desc *desc,
                                   bool is_body) {
     const rota_exec_device *base = &device->base;
@@ -136,6 +155,7 @@ static rota_status check_commands(adversary_device *device, const rota_exec_prog
             return rota_fail(ROTA_UNSUPPORTED, "%s: a function of body '%s' ends later", base->info.id,
                              desc->name);
         if (command->kind == ROTA_EXEC_COMMAND_CONDITIONAL) ROTA_TRY(check_bodies(device, desc, command));
+        if (command->is_counted) ROTA_TRY(check_count(device, desc, command));
     }
     return ROTA_OK;
 }
@@ -524,6 +544,7 @@ static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
     device->base.caps.unified_host = device->options->unified_host;
     device->base.caps.runs_host_nodes = !device->options->no_host_nodes;
     device->base.caps.runs_conditionals = !device->options->no_conditionals;
+    device->base.caps.runs_counted = !device->options->no_conditionals;
     device->base.caps.asks_must_skip = true;
     device->base.caps.submit_never_blocks = device->options->submit_never_blocks;
     device->base.caps.shares_memory = device->options->shares_memory;

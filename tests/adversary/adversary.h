@@ -75,7 +75,7 @@ typedef struct adversary_options {
         counts_replays; /* works are not a runtime's, so that their cookies say nothing of their submission */
     bool unified_host;  /* offered as a capability; both are tested */
     bool no_host_nodes; /* host functions must go elsewhere */
-    bool no_conditionals; /* and nodes that decide */
+    bool no_conditionals; /* and nodes that decide, and counted ones */
     bool submit_never_blocks;
     bool shares_memory; /* all devices say that they are one GPU */
     bool timelines;     /* and wait for each other; with shares_memory */

@@ -81,6 +81,7 @@ typedef struct adversary_running {
     bool failed;
     uint64_t piece_begin[ADVERSARY_PIECES_MAX], piece_end[ADVERSARY_PIECES_MAX];
     uint64_t items;
+    uint32_t count; /* as a counted one read it when it began */
     /* A kernel may have a workspace after its operands. */
     void *operands[ROTA_KERNEL_OPERANDS_MAX + 1];
     uint64_t operand_bytes[ROTA_KERNEL_OPERANDS_MAX + 1];

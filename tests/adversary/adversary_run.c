@@ -64,6 +64,19 @@ static void cut_pieces(adversary_device *device, adversary_running *running, uin
     }
 }
 
+/* What a counted command may count at most. */
+static uint32_t count_max(const rota_exec_command *command) {
+    return command->kind == ROTA_EXEC_COMMAND_COPY ? command->u.copy.count_max : command->u.kernel.count_max;
+}
+
+/* Of `items`, as many as the count says. One that is too high fails as its only piece is run. */
+static uint64_t take_count(const rota_exec_command *command, adversary_running *running, uint64_t unit,
+                           uint64_t items) {
+    if (!command->is_counted) return items;
+    memcpy(&running->count, running->operands[command->operand_count - 1], sizeof running->count);
+    return running->count > count_max(command) ? 1 : running->count * unit;
+}
+
 static void begin_kernel(adversary_device *device, const adversary_work *work,
                          const rota_exec_command *command, adversary_running *running) {
     const rota_kernel *kernel = command->u.kernel.kernel;
@@ -77,7 +90,7 @@ static void begin_kernel(adversary_device *device, const adversary_work *work,
     }
     uint64_t items = 1, grain = 1;
     (void)rota_kernel_items(kernel, running->params, running->operand_bytes, &items, &grain);
-    cut_pieces(device, running, items, grain);
+    cut_pieces(device, running, take_count(command, running, 1, items), grain);
     if (!device->options->breaks.stray_writes || !adversary_breaks_program(device, work->desc)) return;
     for (uint32_t k = 0; k < command->operand_count; k++)
         if (work->desc->operands[command->first_operand + k].mode == ROTA_WRITE) {
@@ -148,7 +161,8 @@ static bool begin_command(adversary_device *device, const adversary_work *work, 
             adversary_violation(device, "program '%s': a copy of %llu to %llu bytes", work->desc->name,
                                 (unsigned long long)running->operand_bytes[1],
                                 (unsigned long long)running->operand_bytes[0]);
-        cut_pieces(device, running, running->operand_bytes[0], 1);
+        cut_pieces(device, running,
+                   take_count(command, running, command->u.copy.unit_bytes, running->operand_bytes[0]), 1);
         break;
     case ROTA_EXEC_COMMAND_FILL:
         cut_pieces(device, running, running->operand_bytes[0] / 4, 1);
@@ -189,6 +203,9 @@ static rota_status run_later(const rota_exec_command *command, adversary_running
 static rota_status run_piece(const adversary_work *work, adversary_running *running, uint64_t begin,
                              uint64_t end) {
     const rota_exec_command *command = &work->desc->commands[running->command];
+    if (command->is_counted && running->count > count_max(command))
+        return rota_fail(ROTA_NODE_FAILED, "its count is %u, the most it may be is %u (rota_count.max)",
+                         running->count, count_max(command));
     switch (command->kind) {
     case ROTA_EXEC_COMMAND_KERNEL: {
         const rota_kernel *kernel = command->u.kernel.kernel;
@@ -197,7 +214,7 @@ static rota_status run_piece(const adversary_work *work, adversary_running *runn
                                  .begin = begin,
                                  .end = end,
                                  .items = running->items,
-                                 .operand_count = command->operand_count,
+                                 .operand_count = command->operand_count - command->is_counted,
                                  .operand_bytes = running->operand_bytes,
                                  .user = kernel->user};
         return kernel->cpu.fn(&call);

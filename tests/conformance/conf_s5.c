@@ -514,5 +514,6 @@ const conf_case conf_cases_s5[] = {
     {"s5.cached_cast", cached_cast},
     {"s5.partial_overlaps", partial_overlaps},
     {"s5.decides", conf_decides},
+    {"s5.counted", conf_counted},
     {NULL, NULL},
 };

@@ -28,6 +28,7 @@ VALUES = {
     "rota_for_node *": "&ROTA_FOR_NODE(.count = w.buffer, .body = misuse_new_body(), .iterations_max = 1)",
     "rota_switch_node *": "&ROTA_SWITCH_NODE(.condition = w.buffer, .bodies = (rota_graph *[]){misuse_new_body()}, "
                           ".body_count = 1)",
+    "rota_count *": "&ROTA_COUNT(.buffer = w.other, .offset_bytes = 60, .max = 1)",
     "rota_placement *": "&(rota_placement){0}", "rota_log *": "&(rota_log){0}", "rota_log_level": "ROTA_LOG_INFO",
     "rota_ticket_fn": "misuse_ended", "rota_rewrite_fn": "misuse_rewrite",
     "rota_status": "ROTA_BUSY", "rota_buffer_kind": "ROTA_BUFFER_TRANSIENT", "rota_access_mode": "ROTA_READ",

@@ -28,6 +28,10 @@ BEFORE = {
     "rota_graph *body;": (
         "", "rota_graph *graph = 0; rota_recorder *recorder = 0; rota_buffer *scratch, *more = 0; uint64_t bytes = 4;"
             "rota_kernel_node step = {0}, residual_is_large = {0};", True),
+    "rota_buffer *found;": (
+        "", "extern const rota_kernel find, use; rota_recorder *recorder = 0;"
+            "rota_buffer *indices = 0, *y = 0, *kept = 0;",
+        True),
     "rota_op_matmul(tape": (
         "", "rota_tape *tape = 0; rota_tensor x = {0}, w = {0}, logits, labels = {0}, loss;"
             "rota_tensor grad = {0}, m = {0}, v = {0}; rota_slot lr = {1}, step = {2};", True),

@@ -50,7 +50,7 @@ typedef struct fuzz {
     rota_device *devices[DEVICES_MAX];
     uint32_t device_count, queues;
     _Atomic uint32_t errors_logged;
-    uint64_t nodes, submissions, largest, device_waits, held_count, iterations;
+    uint64_t nodes, submissions, largest, device_waits, held_count, iterations, counted;
 } fuzz;
 
 /* ---- The runtime ---- */
@@ -239,6 +239,8 @@ static bool compile_graphs(run *r) {
         if (mirror_compile(graph, r->f->runtime, r->f->devices, r->f->device_count) != ROTA_OK)
             return trouble(r, "compiling");
         r->f->nodes += graph->node_count;
+        for (uint32_t n = 0; n < graph->node_count; n++)
+            r->f->counted += graph->nodes[n].count_max_plus_1 != 0;
         if (r->f->dot && rota_plan_write_dot(graph->plan, r->f->dot) != ROTA_OK)
             return trouble(r, "writing the dot file");
         if (graph->node_count > r->f->largest) r->f->largest = graph->node_count;
@@ -431,6 +433,7 @@ static bool run_case(fuzz *f, uint64_t seed) {
                            : "");
         if (f->after) printf("repeat with --after\n");
         if (f->conditional) printf("repeat with --conditional\n");
+        if (f->limits.counted) printf("repeat with --counted\n");
         if (f->later) printf("repeat with --later\n");
     }
     if (good)
@@ -447,10 +450,60 @@ static const char usage[] =
     "rota-fuzz [--device cpu|adversary|vk:0|cuda:0|cuda-stub|...] [--second DEVICE [--third DEVICE]] "
     "[--shared [--ordered]] [--apart]\n"
     "          [--count N] [--seed S] [--nodes N] [--bytes N] [--touch] [--validation] [--no-reach] "
-    "[--no-host-nodes] [--watched] [--after] [--cancel] [--conditional] [--later] "
+    "[--no-host-nodes] [--watched] [--after] [--cancel] [--conditional] [--counted] [--later] "
     "[--print]\n"
     "          [--trace] [--keep NODES] [--dot FILE] [--seconds N] [--mode 1|2|3 (either, batches, edges)] "
     "[--order N]\n";
+
+/* An option without a value. False: there is no such. */
+static bool take_flag(fuzz *f, const char *option) {
+    if (strcmp(option, "--touch") == 0)
+        f->touch = f->validation = true;
+    else if (strcmp(option, "--validation") == 0)
+        f->validation = true;
+    else if (strcmp(option, "--shared") == 0)
+        f->shared = true;
+    else if (strcmp(option, "--ordered") == 0)
+        f->ordered = true;
+    else if (strcmp(option, "--apart") == 0)
+        f->apart = true;
+    else if (strcmp(option, "--no-reach") == 0)
+        f->no_reach = true;
+    else if (strcmp(option, "--watched") == 0)
+        f->watched = true;
+    else if (strcmp(option, "--after") == 0)
+        f->after = true;
+    else if (strcmp(option, "--cancel") == 0)
+        f->cancel = true;
+    else if (strcmp(option, "--conditional") == 0)
+        f->conditional = true;
+    else if (strcmp(option, "--counted") == 0)
+        f->limits.counted = true;
+    else if (strcmp(option, "--later") == 0)
+        f->later = f->limits.many_host_nodes = true;
+    else if (strcmp(option, "--no-host-nodes") == 0)
+        f->limits.host_nodes = false;
+    else if (strcmp(option, "--print") == 0)
+        f->print = true;
+    else if (strcmp(option, "--trace") == 0)
+        f->trace = true;
+    else
+        return false;
+    return true;
+}
+
+/* Of what options asked for. */
+static void print_counts(const fuzz *f) {
+    if (f->after) printf("%" PRIu64 " submissions came after points\n", f->held_count);
+    if (f->conditional) printf("%" PRIu64 " iterations of bodies\n", f->iterations);
+    if (f->limits.counted) printf("%" PRIu64 " of the nodes were counted\n", f->counted);
+    if (f->later) printf("%" PRIu64 " host nodes ended later\n", hosts_later_stop());
+    if (f->cancel)
+        printf("%" PRIu64 " were cancelled of %" PRIu64 " that were to be, %" PRIu64 " by deadlines, %" PRIu64
+               " failed with them, %" PRIu64 " were well, and %" PRIu64 " afterwards\n",
+               f->cancelling.cancelled, f->cancelling.asked, f->cancelling.late, f->cancelling.inherited,
+               f->cancelling.well, f->cancelling.healed);
+}
 
 static int run_all(int argc, char **argv) {
     static fuzz f = {.ids = {"adversary"},
@@ -485,35 +538,7 @@ static int run_all(int argc, char **argv) {
             seconds = strtoull(value, NULL, 0);
         else {
             takes = false;
-            if (strcmp(option, "--touch") == 0)
-                f.touch = f.validation = true;
-            else if (strcmp(option, "--validation") == 0)
-                f.validation = true;
-            else if (strcmp(option, "--shared") == 0)
-                f.shared = true;
-            else if (strcmp(option, "--ordered") == 0)
-                f.ordered = true;
-            else if (strcmp(option, "--apart") == 0)
-                f.apart = true;
-            else if (strcmp(option, "--no-reach") == 0)
-                f.no_reach = true;
-            else if (strcmp(option, "--watched") == 0)
-                f.watched = true;
-            else if (strcmp(option, "--after") == 0)
-                f.after = true;
-            else if (strcmp(option, "--cancel") == 0)
-                f.cancel = true;
-            else if (strcmp(option, "--conditional") == 0)
-                f.conditional = true;
-            else if (strcmp(option, "--later") == 0)
-                f.later = f.limits.many_host_nodes = true;
-            else if (strcmp(option, "--no-host-nodes") == 0)
-                f.limits.host_nodes = false;
-            else if (strcmp(option, "--print") == 0)
-                f.print = true;
-            else if (strcmp(option, "--trace") == 0)
-                f.trace = true;
-            else {
+            if (!take_flag(&f, option)) {
                 fputs(usage, stderr);
                 return 1;
             }
@@ -542,14 +567,7 @@ static int run_all(int argc, char **argv) {
            "), %" PRIu64 " submissions, %" PRIu64 " waits of a device for another, %.1f s%s\n",
            f.ids[0], done, f.seed, f.nodes, f.largest, f.submissions, f.device_waits,
            (double)(rota_clock_ns() - begin) * 1e-9, result ? ", FAILED" : "");
-    if (f.after) printf("%" PRIu64 " submissions came after points\n", f.held_count);
-    if (f.conditional) printf("%" PRIu64 " iterations of bodies\n", f.iterations);
-    if (f.later) printf("%" PRIu64 " host nodes ended later\n", hosts_later_stop());
-    if (f.cancel)
-        printf("%" PRIu64 " were cancelled of %" PRIu64 " that were to be, %" PRIu64 " by deadlines, %" PRIu64
-               " failed with them, %" PRIu64 " were well, and %" PRIu64 " afterwards\n",
-               f.cancelling.cancelled, f.cancelling.asked, f.cancelling.late, f.cancelling.inherited,
-               f.cancelling.well, f.cancelling.healed);
+    print_counts(&f);
     if (f.ordered && result == 0 && f.device_waits == 0) {
         fprintf(stderr, "rota-fuzz: no device waited for another one without the host\n");
         return 2;

@@ -207,6 +207,27 @@ static bool draw_node(generator *g, mirror_node *node) {
     return true;
 }
 
+/* Half of those that may leave alone what they write, as it is defined. */
+static void draw_counted(generator *g, mirror_node *node) {
+    if (!g->mirror->limits.counted || node->kind == MIRROR_FILL || node->kind == MIRROR_HOST || chance(g, 50))
+        return;
+    uint64_t most = node->access[0].bytes, grain, bytes[MIRROR_ACCESSES_MAX];
+    for (uint32_t k = 0; k < node->access_count; k++) {
+        if (node->access[k].mode == ROTA_WRITE && !is_defined(g->graph, &node->access[k])) return;
+        bytes[k] = node->access[k].bytes;
+    }
+    node->unit_bytes = 1;
+    while (node->kind == MIRROR_COPY && most % ((uint64_t)2 * node->unit_bytes) == 0 && chance(g, 60))
+        node->unit_bytes *= 2;
+    if (node->kind == MIRROR_COPY)
+        most /= node->unit_bytes;
+    else
+        test_kernels[node->kind].kernel.cpu.items(&node->params, bytes, &most, &grain);
+    if (most == 0 || most >= UINT32_MAX) return;
+    node->count_max_plus_1 = (uint32_t)most + 1;
+    node->count = chance(g, 15) ? 0 : chance(g, 15) ? (uint32_t)most : below(g, (uint32_t)most + 1);
+}
+
 static void define(mirror_graph *graph, const mirror_node *node) {
     for (uint32_t k = 0; k < node->access_count; k++) {
         uint32_t root, low, high;
@@ -245,6 +266,7 @@ static void make_nodes(generator *g, uint32_t count) {
     for (uint32_t tries = 0; graph->node_count < count && tries < count * 8; tries++) {
         mirror_node *node = &graph->nodes[graph->node_count];
         if (!draw_node(g, node)) continue;
+        draw_counted(g, node);
         define(graph, node);
         graph->node_count++;
     }

@@ -21,6 +21,7 @@ typedef struct mirror_limits {
     uint32_t devices;    /* nodes are placed on any */
     uint32_t keep_nodes; /* only the first so many nodes of each graph stay (for shrinking); 0: all */
     bool host_nodes, many_host_nodes;
+    bool counted; /* some kernels and copies are */
 } mirror_limits;
 
 /* Memory of the runtime that all plans of a case share, and what it must hold at this point of the script. */
@@ -34,8 +35,8 @@ typedef struct mirror_persistent {
 typedef struct mirror_buffer {
     rota_buffer_kind kind;
     uint32_t bytes;
-    uint32_t root, root_offset; /* of a view; of a root: itself, 0 */
-    uint32_t persistent;        /* PERSISTENT: which */
+    uint32_t root, root_offset;           /* of a view; of a root: itself, 0 */
+    uint32_t persistent;                  /* PERSISTENT: which */
     bool is_view, through_recorder, used; /* used: a node names this root or a view of it */
     uint8_t *defined; /* TRANSIENT and OUTPUT roots: which bytes were written so far in record order */
     uint32_t group;   /* 1 + the only group that touches its root, in whose body it is; 0: the graph's */
@@ -60,6 +61,8 @@ typedef struct mirror_node {
     uint32_t queue_plus_1, device_plus_1;
     uint32_t group;  /* 1 + which it is in; 0: none */
     bool ends_later; /* a host node that does (hosts_later.h) */
+    /* Of a kernel or copy that is counted: 1 + the most it may count, and how many it counts, items or units. */
+    uint32_t count_max_plus_1, count, unit_bytes;
     rota_node handle;
 } mirror_node;
 

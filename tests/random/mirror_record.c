@@ -1,5 +1,6 @@
 /* Recording, compiling and arguments of described random graphs. */
 #include <string.h>
+#include "graph/counted.h"
 #include "tests/random/decide.h"
 #include "tests/random/hosts_later.h"
 #include "tests/random/mirror.h"
@@ -24,6 +25,15 @@ static rota_status make_buffers(mirror_case *mirror, mirror_graph *graph, rota_r
     return ROTA_OK;
 }
 
+/* A count of a node's, in the middle of a transient of its own that a fill of all of it writes. */
+static rota_status make_count(const mirror_node *node, rota_recorder *recorder, rota_count *out_count) {
+    enum { BYTES = 12, OFFSET = 4 };
+    *out_count = ROTA_COUNT(.offset_bytes = OFFSET, .max = node->count_max_plus_1 - 1,
+                            .unit_bytes = node->kind == MIRROR_COPY ? node->unit_bytes : 0);
+    ROTA_TRY(rota_recorder_buffer(recorder, ROTA_BUFFER_TRANSIENT, "count", BYTES, &out_count->buffer));
+    return rota_record_fill(recorder, out_count->buffer, 0, BYTES, node->count, NULL);
+}
+
 rota_status mirror_record_node(mirror_graph *graph, mirror_node *node, rota_recorder *recorder) {
     rota_access accesses[MIRROR_ACCESSES_MAX];
     for (uint32_t k = 0; k < node->access_count; k++) {
@@ -33,6 +43,11 @@ rota_status mirror_record_node(mirror_graph *graph, mirror_node *node, rota_reco
         accesses[k] =
             (rota_access){buffer->handle, access->offset, to_end ? ROTA_WHOLE : access->bytes, access->mode};
     }
+    rota_count count;
+    if (node->count_max_plus_1) ROTA_TRY(make_count(node, recorder, &count));
+    if (node->kind == MIRROR_COPY && node->count_max_plus_1)
+        return rota_record_counted_copy(recorder, accesses[0].buffer, accesses[0].offset_bytes,
+                                        accesses[1].buffer, accesses[1].offset_bytes, &count, &node->handle);
     if (node->kind == MIRROR_COPY)
         return rota_record_copy(recorder, accesses[0].buffer, accesses[0].offset_bytes, accesses[1].buffer,
                                 accesses[1].offset_bytes, node->access[0].bytes, &node->handle);
@@ -50,13 +65,13 @@ rota_status mirror_record_node(mirror_graph *graph, mirror_node *node, rota_reco
         {TEST_BIND_SEED, node->seed_slot ? graph->slots[node->seed_slot - 1] : ROTA_SLOT_CONSTANT},
         {TEST_BIND_P, {0}}};
     if (node->p_slot) bindings[1].slot = graph->slots[node->p_slot - 1];
-    return rota_record_kernel(recorder,
-                              &ROTA_KERNEL_NODE(.kernel = &test_kernels[node->kind].kernel,
-                                                .accesses = accesses, .access_count = node->access_count,
-                                                .params = &node->params, .bindings = bindings,
-                                                .binding_count = node->p_slot ? 2 : 1,
-                                                .placement = {node->device_plus_1, node->queue_plus_1}),
-                              &node->handle);
+    const rota_kernel_node kernel =
+        ROTA_KERNEL_NODE(.kernel = &test_kernels[node->kind].kernel, .accesses = accesses,
+                         .access_count = node->access_count, .params = &node->params, .bindings = bindings,
+                         .binding_count = node->p_slot ? 2 : 1,
+                         .placement = {node->device_plus_1, node->queue_plus_1});
+    return node->count_max_plus_1 ? rota_record_counted_kernel(recorder, &kernel, &count, &node->handle)
+                                  : rota_record_kernel(recorder, &kernel, &node->handle);
 }
 
 /* Records the lanes side by side: which lane gets its next node is drawn. */

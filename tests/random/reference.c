@@ -39,7 +39,8 @@ static void run_node(const mirror_graph *graph, const mirror_node *node, const m
         bytes[k] = node->access[k].bytes;
     }
     if (node->kind == MIRROR_COPY) {
-        memcpy(operands[0], operands[1], bytes[0]);
+        memcpy(operands[0], operands[1],
+               node->count_max_plus_1 ? node->count * (size_t)node->unit_bytes : bytes[0]);
     } else if (node->kind == MIRROR_FILL) {
         for (uint64_t i = 0; i + 4 <= bytes[0]; i += 4) memcpy((uint8_t *)operands[0] + i, &node->pattern, 4);
     } else if (node->kind == MIRROR_HOST) {
@@ -53,8 +54,9 @@ static void run_node(const mirror_graph *graph, const mirror_node *node, const m
         rota_kernel_call call = {operands, &params, 0, 0, 0, node->access_count, bytes, NULL};
         uint64_t grain;
         kernel->cpu.items(&params, bytes, &call.items, &grain);
+        if (node->count_max_plus_1) call.items = node->count;
         call.end = call.items;
-        (void)kernel->cpu.fn(&call);
+        if (call.items) (void)kernel->cpu.fn(&call);
     }
 }
 

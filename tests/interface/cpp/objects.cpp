@@ -197,6 +197,33 @@ static void deciding(rota::runtime &runtime, rota::device device) {
     EXPECT(got[0] == 2 * 27 * 5);
 }
 
+// A copy that is counted, and an error of one.
+static void counted(rota::runtime &runtime, rota::device device) {
+    const float from[] = {1, 2, 3, 4}, to[] = {5, 6, 7, 8};
+    const std::uint32_t words[] = {3};
+    rota::buffer x = runtime.buffer("x", from, device), y = runtime.buffer("y", to, device),
+                 count = runtime.buffer("count", words, device);
+    rota::plan plan;
+    {
+        rota::graph graph;
+        rota::recorder lane = graph.recorder();
+        rota_count counts = ROTA_COUNT();
+        counts.buffer = count.get();
+        counts.unit_bytes = 4;
+        EXPECT(thrown([&] { lane.counted_copy(y, 0, x, 0, counts); }).status() == ROTA_INVALID_ARGUMENT);
+        EXPECT(thrown([&] { lane.counted_kernel(ROTA_KERNEL_NODE(), counts); }).status() ==
+               ROTA_INVALID_ARGUMENT);
+        counts.max = 4;
+        EXPECT(lane.counted_copy(y, 0, x, 0, counts).index == 0);
+        lane = rota::recorder();
+        plan = runtime.compile(graph, device);
+    }
+    plan.submit().wait();
+    std::array<float, 4> got{};
+    y.read(got);
+    EXPECT((got == std::array<float, 4>{1, 2, 3, 8}));
+}
+
 int main() {
     ranges();
     rota::runtime empty{nullptr}, runtime;
@@ -207,6 +234,7 @@ int main() {
     work(runtime, device);
     direct(runtime, device);
     deciding(runtime, device);
+    counted(runtime, device);
     // What was released is freed by a thread of the runtime's.
     const std::uint64_t deadline = rota_deadline_after(UINT64_C(20000000000));
     while (runtime.stats().plans + runtime.stats().buffers && rota_clock_ns() < deadline)

@@ -1,0 +1,122 @@
+/* Recording of counted nodes: the count is one access more, the last, and what is written may be kept. */
+#include "graph/counted.h"
+
+#include <string.h>
+
+#include "base/given.h"
+#include "base/sized_copy.h"
+#include "graph/kernel_calls.h"
+#include "graph/record.h"
+
+#define NODE "node '%s' (lane '%s', node %u): "
+#define NODE_ARGUMENTS(lane, name) (name), (lane)->name, (lane)->node_count
+
+static rota_status check_count(const rota_recorder *lane, const char *name, const rota_count *count) {
+    const rota_buffer *buffer = count->buffer;
+    if (!buffer)
+        return rota_fail(ROTA_INVALID_ARGUMENT, NODE "its count has no buffer", NODE_ARGUMENTS(lane, name));
+    if (count->max == 0)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         NODE "its count's maximum (rota_count.max) is 0, expected 1 or more",
+                         NODE_ARGUMENTS(lane, name));
+    const uint64_t offset = count->offset_bytes;
+    if (offset > buffer->size_bytes || buffer->size_bytes - offset < sizeof(uint32_t))
+        return rota_fail(ROTA_OUT_OF_RANGE, NODE "its count is bytes [%llu, +4) of buffer '%s' of %llu bytes",
+                         NODE_ARGUMENTS(lane, name), (unsigned long long)offset, buffer->root->name,
+                         (unsigned long long)buffer->size_bytes);
+    if ((buffer->root_offset + offset) % sizeof(uint32_t))
+        return rota_fail(ROTA_MISALIGNED,
+                         NODE "its count starts at byte %llu of buffer '%s', expected a multiple of 4",
+                         NODE_ARGUMENTS(lane, name), (unsigned long long)(buffer->root_offset + offset),
+                         buffer->root->name);
+    return ROTA_OK;
+}
+
+static rota_access count_access(const rota_count *count) {
+    return (rota_access){count->buffer, count->offset_bytes, sizeof(uint32_t), ROTA_READ};
+}
+
+static rota_status check_counted_kernel(const rota_recorder *lane, const char *name,
+                                        const rota_kernel_node *node, const rota_count *count) {
+    ROTA_TRY(rota_record_check_kernel(lane, node));
+    ROTA_TRY(check_count(lane, name, count));
+    if (count->unit_bytes)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         NODE "a kernel's count with unit_bytes, which are a copy's; expected 0",
+                         NODE_ARGUMENTS(lane, name));
+    if (node->groups[0] || node->groups[1] || node->groups[2])
+        return rota_fail(ROTA_INVALID_ARGUMENT, NODE "groups beside a count; expected none",
+                         NODE_ARGUMENTS(lane, name));
+    if (node->access_count >= ROTA_KERNEL_OPERANDS_MAX)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         NODE "%u accesses and a count, expected at most %d and the count",
+                         NODE_ARGUMENTS(lane, name), node->access_count, ROTA_KERNEL_OPERANDS_MAX - 1);
+    if (rota_kernel_has_parts(node->kernel))
+        return rota_fail(ROTA_UNSUPPORTED,
+                         NODE "kernel '%s' is several on some devices, which no count can size",
+                         NODE_ARGUMENTS(lane, name), node->kernel->name);
+    return ROTA_OK;
+}
+
+rota_status rota_record_counted_kernel(rota_recorder *recorder, const rota_kernel_node *node,
+                                       const rota_count *count, rota_node *out_node) {
+    ROTA_GIVEN(recorder);
+    ROTA_GIVEN(node);
+    ROTA_GIVEN(count);
+    rota_kernel_node node_room;
+    rota_count count_room;
+    if (!(node = ROTA_SIZED_IN(rota_kernel_node, node, &node_room)) ||
+        !(count = ROTA_SIZED_IN(rota_count, count, &count_room)))
+        return ROTA_INVALID_ARGUMENT;
+    const char *name = node->name ? node->name : node->kernel ? node->kernel->name : "";
+    ROTA_TRY(check_counted_kernel(recorder, name, node, count));
+    rota_access accesses[ROTA_KERNEL_OPERANDS_MAX];
+    for (uint32_t i = 0; i < node->access_count; i++) {
+        accesses[i] = node->accesses[i];
+        if (accesses[i].mode == ROTA_WRITE) accesses[i].mode = ROTA_READWRITE;
+    }
+    accesses[node->access_count] = count_access(count);
+    const rota_kernel *kernel = node->kernel;
+    const size_t bytes = rota_kernel_record_bytes(node) + sizeof(rota_access_record);
+    const rota_node_record header = {.record_bytes = (uint32_t)bytes,
+                                     .param_bytes = (uint16_t)kernel->param_bytes,
+                                     .kind = ROTA_NODE_KERNEL,
+                                     .is_counted = true,
+                                     .access_count = (uint8_t)(node->access_count + 1),
+                                     .binding_count = (uint8_t)node->binding_count,
+                                     .device_plus_1 = (uint8_t)node->placement.device_plus_1,
+                                     .queue_plus_1 = (uint16_t)node->placement.queue_plus_1,
+                                     .name = node->name,
+                                     .u.kernel = {.kernel = kernel, .count_max = count->max}};
+    ROTA_TRY(rota_record_plain(recorder, &header, accesses, out_node));
+    const rota_node_record *record = (const rota_node_record *)(recorder->next - bytes);
+    rota_param_binding *bindings =
+        (rota_param_binding *)((rota_access_record *)(record + 1) + record->access_count);
+    if (node->binding_count) memcpy(bindings, node->bindings, sizeof *bindings * node->binding_count);
+    if (kernel->param_bytes) memcpy(bindings + node->binding_count, node->params, kernel->param_bytes);
+    return ROTA_OK;
+}
+
+rota_status rota_record_counted_copy(rota_recorder *recorder, rota_buffer *destination,
+                                     uint64_t destination_offset_bytes, rota_buffer *source,
+                                     uint64_t source_offset_bytes, const rota_count *count,
+                                     rota_node *out_node) {
+    ROTA_GIVEN(recorder);
+    ROTA_GIVEN(destination);
+    ROTA_GIVEN(source);
+    ROTA_GIVEN(count);
+    rota_count room;
+    if (!(count = ROTA_SIZED_IN(rota_count, count, &room))) return ROTA_INVALID_ARGUMENT;
+    ROTA_TRY(check_count(recorder, "copy", count));
+    const uint64_t unit = count->unit_bytes ? count->unit_bytes : 1, most = count->max * unit;
+    const rota_access accesses[3] = {{destination, destination_offset_bytes, most, ROTA_READWRITE},
+                                     {source, source_offset_bytes, most, ROTA_READ},
+                                     count_access(count)};
+    const rota_node_record header = {.record_bytes =
+                                         (uint32_t)(sizeof header + 3 * sizeof(rota_access_record)),
+                                     .kind = ROTA_NODE_COPY,
+                                     .is_counted = true,
+                                     .access_count = 3,
+                                     .u.copy = {.unit_bytes = unit, .count_max = count->max}};
+    return rota_record_plain(recorder, &header, accesses, out_node);
+}

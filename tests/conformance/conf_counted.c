@@ -1,0 +1,121 @@
+/* Counted nodes, on executors that run them; the others refuse them when they are compiled, by name. */
+#include "graph/counted.h"
+#include "tests/conformance/conformance.h"
+
+enum { N = 40000, HALF = N / 2, OLD = 7 };
+
+typedef struct counting {
+    rota_buffer *found, *kept, *copied, *input; /* of words: how many, those, a copy of them, of what */
+} counting;
+
+/* found[0]: how many words of the input are even; kept: those, one after the other. */
+static rota_status keep_even(const rota_kernel_call *call) {
+    uint32_t *found = call->operands[0], *kept = call->operands[1], count = 0;
+    const uint32_t *input = call->operands[2];
+    for (uint32_t i = 0; i < N; i++)
+        if (input[i] % 2 == 0) kept[count++] = input[i];
+    found[0] = count;
+    return ROTA_OK;
+}
+static const rota_kernel k_keep_even = {.name = "keep even", .operand_count = 3, .cpu = {.fn = keep_even}};
+
+/* x[i] = x[i] * 2 + items */
+static rota_status stretch(const rota_kernel_call *call) {
+    uint32_t *x = call->operands[0];
+    for (uint64_t i = call->begin; i < call->end; i++) x[i] = x[i] * 2 + (uint32_t)call->items;
+    return ROTA_OK;
+}
+static void word_items(const void *params, const uint64_t *operand_bytes, uint64_t *items, uint64_t *grain) {
+    (void)params;
+    *items = operand_bytes[0] / 4;
+    *grain = 1024;
+}
+static const rota_kernel k_stretch = {
+    .name = "stretch", .operand_count = 1, .cpu = {.fn = stretch, .items = word_items}};
+
+/* keep even; stretch what was kept; copy it: none of the last two knows how much before the first has run. */
+static bool record(conf *c, conf_graph *graph, const counting *b) {
+    CONF_TRY(conf_graph_begin(c, graph));
+    const rota_access keeps[] = {{b->found, 0, 4, ROTA_WRITE},
+                                 {b->kept, 0, ROTA_WHOLE, ROTA_READWRITE},
+                                 {b->input, 0, ROTA_WHOLE, ROTA_READ}};
+    CONF_OK(c, rota_record_kernel(
+                   graph->recorder,
+                   &ROTA_KERNEL_NODE(.kernel = &k_keep_even, .accesses = keeps, .access_count = 3), NULL));
+    const rota_access stretched = {b->kept, 0, ROTA_WHOLE, ROTA_READWRITE};
+    CONF_OK(c, rota_record_counted_kernel(
+                   graph->recorder,
+                   &ROTA_KERNEL_NODE(.kernel = &k_stretch, .accesses = &stretched, .access_count = 1),
+                   &ROTA_COUNT(.buffer = b->found, .max = HALF), NULL));
+    CONF_OK(c, rota_record_counted_copy(graph->recorder, b->copied, 0, b->kept, 0,
+                                        &ROTA_COUNT(.buffer = b->found, .max = HALF, .unit_bytes = 4), NULL));
+    return true;
+}
+
+/* The first of each `every` words of the input is even, and the rest odd. */
+static bool run(conf *c, const counting *b, rota_device *device, rota_plan *plan, uint32_t every) {
+    static uint32_t input[N], old[N], kept[N], copied[N];
+    for (uint32_t i = 0; i < N; i++) {
+        input[i] = i * 2 + (every == 0 || i % every != 0);
+        old[i] = OLD;
+    }
+    CONF_OK(c, rota_buffer_write(b->input, device, 0, input, sizeof input, NULL));
+    CONF_OK(c, rota_buffer_write(b->kept, device, 0, old, sizeof old, NULL));
+    CONF_OK(c, rota_buffer_write(b->copied, device, 0, old, sizeof old, NULL));
+    rota_ticket ticket;
+    CONF_OK(c, rota_submit(plan, NULL, &ticket));
+    const rota_status status = rota_wait(ticket, 0);
+    if (every == 1) { /* twice as many as there may be */
+        CONF_CHECK(c, status == ROTA_NODE_FAILED, "an excess gave %s", rota_status_name(status));
+        CONF_CHECK(c,
+                   strstr(rota_last_error(), "'stretch'") && strstr(rota_last_error(), "40000") &&
+                       strstr(rota_last_error(), "20000"),
+                   "the sentence names not node, value and maximum: %s", rota_last_error());
+        return true;
+    }
+    CONF_CHECK(c, status == ROTA_OK, "%s: %s", rota_status_name(status), rota_last_error());
+    const uint32_t count = every ? (N + every - 1) / every : 0;
+    CONF_OK(c, rota_buffer_read(b->kept, 0, kept, sizeof kept));
+    CONF_OK(c, rota_buffer_read(b->copied, 0, copied, sizeof copied));
+    for (uint32_t i = 0; i < N; i++) {
+        const uint32_t want = i < count ? i * every * 4 + count : OLD;
+        CONF_CHECK(c, kept[i] == want && copied[i] == want,
+                   "of %u counted, word %u is %u, and its copy %u, expected %u", count, i, kept[i], copied[i],
+                   want);
+    }
+    return true;
+}
+
+bool conf_counted(conf *c) {
+    rota_runtime *runtime;
+    rota_device *device;
+    counting b;
+    conf_graph graph;
+    rota_plan *plan = NULL;
+    CONF_TRY(conf_open(c, NULL, &runtime, &device));
+    CONF_OK(c, rota_buffer_create_in(runtime, "found", 4, &b.found));
+    CONF_OK(c, rota_buffer_create_in(runtime, "kept", N * 4, &b.kept));
+    CONF_OK(c, rota_buffer_create_in(runtime, "copied", N * 4, &b.copied));
+    CONF_OK(c, rota_buffer_create_in(runtime, "input", N * 4, &b.input));
+    const bool is_run = conf_is(c, "cpu") || conf_is(c, "adversary");
+    CONF_TRY(record(c, &graph, &b));
+    if (is_run) {
+        CONF_TRY(conf_graph_end(c, &graph, device, NULL, &plan));
+        for (uint32_t every = 0; every < 6; every++) CONF_TRY(run(c, &b, device, plan, every));
+    } else {
+        rota_tape_destroy(graph.tape);
+        rota_recorder_close(graph.recorder);
+        const rota_status status = rota_compile(
+            runtime, graph.graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan);
+        CONF_CHECK(c, status == ROTA_UNSUPPORTED, "compiling gave %s", rota_status_name(status));
+        CONF_CHECK(c, strstr(rota_last_error(), c->device) && strstr(rota_last_error(), "is counted"),
+                   "the sentence names not the device: %s", rota_last_error());
+        rota_graph_release(graph.graph);
+    }
+    rota_buffer_release(b.found);
+    rota_buffer_release(b.kept);
+    rota_buffer_release(b.copied);
+    rota_buffer_release(b.input);
+    CONF_TRY(conf_end(c, runtime, plan, NULL, 0));
+    return is_run || conf_skip(c, "no counted nodes: refused when they are compiled");
+}
