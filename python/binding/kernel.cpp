@@ -184,8 +184,46 @@ static Kernel make_kernel(const std::string &name, const std::vector<std::string
     return {data.release()};
 }
 
+/* The element that `tensor` has, as a count of at most `max`. */
+static rota_count count_in(Recording &recording, const Tensor *tensor, uint32_t max) {
+    recording.uses(tensor);
+    if (tensor->t.dtype != ROTA_I32 || rota_tensor_count(&tensor->t) != 1)
+        fail(ROTA_INVALID_ARGUMENT, "a count is one i32, not " + tensor->describe());
+    const rota_access access = rota_tensor_access(&tensor->t, ROTA_READ);
+    rota_count count = ROTA_COUNT();
+    count.buffer = access.buffer;
+    count.offset_bytes = access.offset_bytes;
+    count.max = max;
+    return count;
+}
+
+static void record_copy_rows(const Graph &core, const Tensor *destination, const Tensor *source,
+                             const Tensor *count) {
+    Recording recording(core, nullptr, true);
+    for (const Tensor *tensor : {destination, source}) {
+        recording.uses(tensor);
+        require_contiguous(tensor, "copy_rows");
+    }
+    const rota_tensor &from = source->t, &to = destination->t;
+    bool fits =
+        from.rank != 0 && from.rank == to.rank && from.dtype == to.dtype && from.shape[0] <= UINT32_MAX;
+    for (uint32_t i = 0; fits && i < from.rank; i++) fits = from.shape[i] == to.shape[i];
+    const uint64_t bytes = rota_tensor_count(&from) * rota_dtype_bytes(from.dtype);
+    if (!fits || !bytes || bytes / from.shape[0] > UINT32_MAX)
+        fail(ROTA_INVALID_ARGUMENT,
+             "copy_rows: of tensors of one shape, dtype and at least one row, not from " +
+                 source->describe() + " to " + destination->describe());
+    rota_count counted = count_in(recording, count, static_cast<uint32_t>(from.shape[0]));
+    counted.unit_bytes = static_cast<uint32_t>(bytes / from.shape[0]);
+    const rota_access read = rota_tensor_access(&from, ROTA_READ),
+                      written = rota_tensor_access(&to, ROTA_WRITE);
+    check(rota_record_counted_copy(recording.core().recorder, written.buffer, written.offset_bytes,
+                                   read.buffer, read.offset_bytes, &counted, nullptr));
+}
+
 static void record_kernel(const Graph &core, const Kernel &kernel, const std::vector<Tensor *> &operands,
-                          const std::vector<Value> &params, const std::vector<uint32_t> &groups) {
+                          const std::vector<Value> &params, const std::vector<uint32_t> &groups,
+                          const Tensor *counted, uint32_t count_max) {
     const KernelData &data = *kernel.data;
     if (operands.size() != data.modes.size() || params.size() != data.bindables.size())
         fail(ROTA_INVALID_ARGUMENT, "kernel '" + data.name + "' takes " + std::to_string(data.modes.size()) +
@@ -219,6 +257,12 @@ static void record_kernel(const Graph &core, const Kernel &kernel, const std::ve
     node.bindings = bindings;
     node.binding_count = count;
     for (size_t i = 0; i < groups.size() && i < 3; i++) node.groups[i] = groups[i];
+    if (counted) {
+        const rota_count items = count_in(recording, counted, count_max);
+        check(rota_record_counted_kernel(recording.core().recorder, &node, &items, nullptr));
+        return;
+    }
+    if (count_max) fail(ROTA_INVALID_ARGUMENT, "kernel '" + data.name + "': count_max without a count");
     check(rota_record_kernel(recording.core().recorder, &node, nullptr));
 }
 
@@ -247,10 +291,21 @@ void bind_kernel(nb::module_ &m) {
              nb::sig("def empty(self, shape: int | typing.Sequence[int], dtype: str = 'f32', *, name: "
                      "str | None = None) -> Tensor"),
              "A tensor inside of a replay, undefined until something writes it.")
-        .def("kernel", &record_kernel, "kernel"_a, "operands"_a, "params"_a = std::vector<Value>(),
-             "groups"_a = std::vector<uint32_t>(),
-             nb::sig("def kernel(self, kernel: CompiledKernel, operands: typing.Sequence[Tensor], "
-                     "params: typing.Sequence[float | Slot | Constant] = (), groups: "
-                     "typing.Sequence[int] = ()) -> None"),
-             "A node of a kernel of one's own. `groups`: how many workgroups (blocks) run on a GPU.");
+        .def(
+            "kernel", &record_kernel, "kernel"_a, "operands"_a, "params"_a = std::vector<Value>(),
+            "groups"_a = std::vector<uint32_t>(), nb::kw_only(), "count"_a = nb::none(), "count_max"_a = 0,
+            nb::sig("def kernel(self, kernel: CompiledKernel, operands: typing.Sequence[Tensor], "
+                    "params: typing.Sequence[float | Slot | Constant] = (), groups: "
+                    "typing.Sequence[int] = (), *, count: Tensor | None = None, count_max: int = 0) -> None"),
+            "A node of a kernel of one's own. `groups`: how many workgroups (blocks) run on a GPU. `count`: "
+            "how "
+            "many items it runs, one i32 that is read when its turn comes, at most `count_max`, or the node "
+            "fails; what the kernel then doesn't write keeps what it had. Such nodes run on the CPU.")
+        .def("copy_rows", &record_copy_rows, "destination"_a, "source"_a, "count"_a,
+             nb::sig("def copy_rows(self, destination: Tensor, source: Tensor, count: Tensor) -> None"),
+             "Copies the first rows (along the first axis) between tensors of one shape: as many as `count` "
+             "says, "
+             "one i32 that is read when its turn comes; the others keep what they had. More rows than there "
+             "are "
+             "fail the node. It runs on the CPU.");
 }

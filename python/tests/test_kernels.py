@@ -48,6 +48,15 @@ int logistic(const struct call *call) {
     return 0;
 }
 """
+COUNTED = """
+#include <stdint.h>
+struct call { void *const *operands; const void *params; uint64_t begin, end, items; };
+int items(const struct call *call) {
+    float *y = call->operands[0];
+    for (uint64_t i = call->begin; i < call->end; i++) y[i] = call->items;
+    return 0;
+}
+"""
 OPERANDS, PARAMS = ["read", "write"], [("count", "u32"), ("rate", "f32")]
 
 
@@ -80,15 +89,48 @@ def test_glsl_with_an_error() -> None:
         rota.compile_glsl("#version 460\nvoid main() { nonsense; }")
 
 
-def test_c_function(cpu: rota.Device, tmp_path: Path) -> None:
+def c_function(source: str, name: str, folder: Path) -> int:
+    """The address of a C function, compiled into the folder."""
     if shutil.which("cc") is None:
         pytest.skip("no C compiler")
-    (tmp_path / "kernel.c").write_text(C)
-    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", tmp_path / "kernel.so", tmp_path / "kernel.c"], check=True)
-    library = ctypes.CDLL(str(tmp_path / "kernel.so"))
-    address = ctypes.cast(library.logistic, ctypes.c_void_p).value
+    (folder / "kernel.c").write_text(source)
+    subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", folder / "kernel.so", folder / "kernel.c"], check=True)
+    address = ctypes.cast(getattr(ctypes.CDLL(str(folder / "kernel.so")), name), ctypes.c_void_p).value
     assert address is not None
-    check(cpu, rota.Kernel("logistic", OPERANDS, PARAMS, cpu=address))
+    return address
+
+
+def test_c_function(cpu: rota.Device, tmp_path: Path) -> None:
+    check(cpu, rota.Kernel("logistic", OPERANDS, PARAMS, cpu=c_function(C, "logistic", tmp_path)))
+
+
+def test_counted(cpu: rota.Device, tmp_path: Path) -> None:
+    kernel = rota.Kernel("items", ["write"], cpu=c_function(COUNTED, "items", tmp_path))
+    y, kept = (cpu.tensor(np.full(shape, 9, np.float32)) for shape in (12, (4, 3)))
+    with rota.graph(cpu) as g:
+        count = g.input("count", 1, "i32")
+        kernel(y, count=count, count_max=4)
+        g.copy_rows(kept, y.reshape(4, 3), count)
+        with pytest.raises(rota.errors.InvalidArgument, match="one i32, not f32"):
+            kernel(y, count=kept, count_max=4)
+        with pytest.raises(rota.errors.InvalidArgument, match="maximum"):
+            kernel(y, count=count)
+        with pytest.raises(rota.errors.InvalidArgument, match="count_max without a count"):
+            kernel(y, count_max=4)
+        with pytest.raises(rota.errors.InvalidArgument, match="groups beside a count"):
+            kernel(y, count=count, count_max=4, groups=[2])
+        with pytest.raises(rota.errors.InvalidArgument, match="one shape"):
+            g.copy_rows(kept, y, count)
+    plan = g.compile()
+    for items in (0, 3):
+        plan(count=np.array([items], np.int32)).result()
+        np.testing.assert_array_equal(y.numpy(), [items] * items + [9] * (12 - items))
+        np.testing.assert_array_equal(kept.numpy().ravel(), ([3] * 3 + [9] * 6 if items else [9] * 9) + [9] * 3)
+    for items in (5, -1):
+        with pytest.raises(rota.errors.NodeFailed, match=f"'items' .*its count is {items % 2**32}, .*is 4"):
+            plan(count=np.array([items], np.int32)).result()
+        y.write(np.zeros(12, np.float32))  # which the failure has left without contents
+        kept.write(np.zeros((4, 3), np.float32))
 
 
 def test_cuda_compiles() -> None:

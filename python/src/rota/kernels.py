@@ -61,13 +61,34 @@ class Kernel:
         )
         self._operand_count = len(operands)
 
-    def __call__(self, *arguments: Tensor | float | Slot | Constant, groups: Sequence[int] = (1,)) -> None:
-        """Records a node: as many tensors as there are operands, then the parameters. `groups`: workgroups on a GPU."""
+    def __call__(
+        self,
+        *arguments: Tensor | float | Slot | Constant,
+        groups: Sequence[int] | None = None,
+        count: Tensor | None = None,
+        count_max: int = 0,
+    ) -> None:
+        """Records a node: as many tensors as there are operands, then the parameters.
+
+        `groups`: workgroups on a GPU; without it, one.
+
+        `count`: one i32 that an earlier node wrote, how many items the kernel runs, at most `count_max`; more fail the
+        node. What the kernel then doesn't write keeps what it had. Such nodes run on the CPU.
+        """
         tensors, numbers = arguments[: self._operand_count], arguments[self._operand_count :]
         graph: Graph | None = current_graph()
         if graph is None:
             raise WrongState(f"kernel '{self.compiled.name}': call it inside of `with rota.graph():`")
-        graph.kernel(self.compiled, tensors, numbers, groups)  # type: ignore[arg-type]
+        if groups is None:
+            groups = (1,) if count is None else ()
+        graph.kernel(
+            self.compiled,
+            tensors,  # type: ignore[arg-type]
+            numbers,  # type: ignore[arg-type]
+            groups,
+            count=count,
+            count_max=count_max,
+        )
 
     def __repr__(self) -> str:
         return f"<rota.Kernel '{self.compiled.name}'>"
