@@ -30,9 +30,11 @@ rota_status rota_check_queues(const rota_exec_device *device, const rota_exec_pr
 }
 
 rota_status rota_fail_kind(const rota_exec_device *device, const rota_exec_command *command) {
-    return rota_fail(ROTA_UNSUPPORTED,
-                     "%s runs no commands of kind %u (host functions run on the CPU executor)",
-                     device->info.id, command->kind);
+    return rota_fail(
+        ROTA_UNSUPPORTED,
+        "%s runs no %scommands of kind %u (host functions, and what decides or is counted, run on the "
+        "CPU executor)",
+        device->info.id, command->is_counted ? "counted " : "", command->kind);
 }
 
 rota_status rota_fail_at_node(rota_status status, const rota_exec_host *host,

@@ -231,6 +231,7 @@ static rota_status make_transfer(maker *m, const rota_exec_command *command, rot
 static rota_status make_command(maker *m, uint32_t index) {
     const rota_exec_command *command = &m->desc->commands[index];
     rota_vk_dispatch *dispatch = &m->program->dispatches[index];
+    if (command->is_counted) return rota_fail_kind(&m->device->base, command);
     switch (command->kind) {
     case ROTA_EXEC_COMMAND_KERNEL:
         return make_dispatch(m, command, command->u.kernel.kernel, command->u.kernel.params,

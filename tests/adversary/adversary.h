@@ -61,6 +61,7 @@ typedef struct adversary_breaks {
     bool mute_failures;  /* nobody is told that a command failed */
     bool keep_objects;   /* programs and instances are not destroyed */
     bool iterations;     /* one may begin before the one before has ended */
+    bool blind_counts;   /* counted commands run all that they may */
     bool deaf_loops;     /* whether one begins, once the first has, is not asked */
 } adversary_breaks;
 

@@ -70,9 +70,9 @@ static uint32_t count_max(const rota_exec_command *command) {
 }
 
 /* Of `items`, as many as the count says. One that is too high fails as its only piece is run. */
-static uint64_t take_count(const rota_exec_command *command, adversary_running *running, uint64_t unit,
-                           uint64_t items) {
-    if (!command->is_counted) return items;
+static uint64_t take_count(const adversary_device *device, const rota_exec_command *command,
+                           adversary_running *running, uint64_t unit, uint64_t items) {
+    if (!command->is_counted || device->options->breaks.blind_counts) return items;
     memcpy(&running->count, running->operands[command->operand_count - 1], sizeof running->count);
     return running->count > count_max(command) ? 1 : running->count * unit;
 }
@@ -90,7 +90,7 @@ static void begin_kernel(adversary_device *device, const adversary_work *work,
     }
     uint64_t items = 1, grain = 1;
     (void)rota_kernel_items(kernel, running->params, running->operand_bytes, &items, &grain);
-    cut_pieces(device, running, take_count(command, running, 1, items), grain);
+    cut_pieces(device, running, take_count(device, command, running, 1, items), grain);
     if (!device->options->breaks.stray_writes || !adversary_breaks_program(device, work->desc)) return;
     for (uint32_t k = 0; k < command->operand_count; k++)
         if (work->desc->operands[command->first_operand + k].mode == ROTA_WRITE) {
@@ -161,8 +161,9 @@ static bool begin_command(adversary_device *device, const adversary_work *work, 
             adversary_violation(device, "program '%s': a copy of %llu to %llu bytes", work->desc->name,
                                 (unsigned long long)running->operand_bytes[1],
                                 (unsigned long long)running->operand_bytes[0]);
-        cut_pieces(device, running,
-                   take_count(command, running, command->u.copy.unit_bytes, running->operand_bytes[0]), 1);
+        cut_pieces(
+            device, running,
+            take_count(device, command, running, command->u.copy.unit_bytes, running->operand_bytes[0]), 1);
         break;
     case ROTA_EXEC_COMMAND_FILL:
         cut_pieces(device, running, running->operand_bytes[0] / 4, 1);

@@ -128,6 +128,9 @@ void contract_idle(const contract_kit *kit);
 void contract_listing(const contract_kit *kit);
 /* Of exec_contract_random.c. */
 void contract_random(const contract_kit *kit);
+/* Of exec_contract_counted.c. */
+void contract_counted(const contract_kit *kit);
+void contract_counted_excess(const contract_kit *kit);
 /* Of exec_contract_loops.c. */
 void contract_loops(const contract_kit *kit);
 void contract_loops_fail(const contract_kit *kit);

@@ -425,6 +425,8 @@ const contract_case contract_cases[] = {
     {"empty works", empty_works},
     {"wide", wide},
     {"random", contract_random},
+    {"counted", contract_counted},
+    {"counted too high", contract_counted_excess},
     {"loops", contract_loops},
     {"loops that fail", contract_loops_fail},
     {"loops that are ended", contract_loops_end},

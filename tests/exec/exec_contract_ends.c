@@ -81,6 +81,12 @@ void contract_refusals(const contract_kit *kit) {
     p->commands[0].u.kernel.kernel = &none;
     assert_status(c->v->program_create(c->device, &p->desc, &program), ROTA_UNSUPPORTED);
     assert_non_null(strstr(rota_last_error(), "of no executor"));
+    if (!c->device->caps.runs_counted) {
+        p->commands[0].u.kernel.kernel = &contract_step;
+        p->commands[0].is_counted = true;
+        assert_status(c->v->program_create(c->device, &p->desc, &program), ROTA_UNSUPPORTED);
+        assert_non_null(strstr(rota_last_error(), "counted"));
+    }
     if (!c->device->caps.runs_host_nodes) {
         p->commands[0].kind = ROTA_EXEC_COMMAND_HOST;
         assert_status(c->v->program_create(c->device, &p->desc, &program), ROTA_UNSUPPORTED);
