@@ -94,9 +94,9 @@ bool conf_counted(conf *c) {
     rota_plan *plan = NULL;
     CONF_TRY(conf_open(c, NULL, &runtime, &device));
     CONF_OK(c, rota_buffer_create_in(runtime, "found", 4, &b.found));
-    CONF_OK(c, rota_buffer_create_in(runtime, "kept", N * 4, &b.kept));
-    CONF_OK(c, rota_buffer_create_in(runtime, "copied", N * 4, &b.copied));
-    CONF_OK(c, rota_buffer_create_in(runtime, "input", N * 4, &b.input));
+    CONF_OK(c, rota_buffer_create_in(runtime, "kept", (uint64_t)N * 4, &b.kept));
+    CONF_OK(c, rota_buffer_create_in(runtime, "copied", (uint64_t)N * 4, &b.copied));
+    CONF_OK(c, rota_buffer_create_in(runtime, "input", (uint64_t)N * 4, &b.input));
     const bool is_run = conf_is(c, "cpu") || conf_is(c, "adversary");
     CONF_TRY(record(c, &graph, &b));
     if (is_run) {
