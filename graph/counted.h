@@ -35,9 +35,9 @@ typedef struct rota_count {
 
 /* As rota_record_kernel, of a kernel that runs as many items as the count says, in the place of those that it says
  * itself (rota_kernel_cpu.items): the first ones, and its function gets their number as `items`. A kernel that says how
- * many it has has at least `max`: compile refuses another (OUT_OF_RANGE), and where a slot says it, the node fails.
- * One that doesn't has as many as are counted, which the executor splits as it likes. The function does not get the
- * count's address; a kernel that wants it names it as an operand as well.
+ * many it has has at least `max`: compile refuses another (OUT_OF_RANGE); where any of its parameters is in a slot the
+ * node fails as it runs. One that doesn't has as many as are counted, which the executor splits as it likes. The
+ * function does not get the count's address; a kernel that wants it names it as an operand as well.
  *
  * Further errors, each naming the node: INVALID_ARGUMENT (no buffer, a maximum of 0, unit_bytes or groups given, a
  * kernel of more than 23 operands, of which the count takes one's place), OUT_OF_RANGE (outside of its buffer),

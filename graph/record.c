@@ -214,7 +214,8 @@ static __attribute__((noinline)) rota_status check_overlaps(const context *where
             bool same = ROTA_ACCESS_OFFSET(&accesses[i]) == ROTA_ACCESS_OFFSET(&accesses[j]) &&
                         accesses[i].size_bytes == accesses[j].size_bytes;
             if (same && kernel) {
-                uint32_t out = kernel->inplace_outputs, in = kernel->inplace_inputs;
+                const uint32_t operands = (1u << kernel->operand_count) - 1; /* a count is none of them */
+                uint32_t out = kernel->inplace_outputs & operands, in = kernel->inplace_inputs & operands;
                 if (((out >> i & 1) && (in >> j & 1)) || ((out >> j & 1) && (in >> i & 1))) continue;
             }
             return rota_fail(

@@ -11,7 +11,7 @@ typedef struct rota_node_view {
     size_t struct_size; /* sizeof, by ROTA_NODE_VIEW() */
     rota_node node;
     const char *name;
-    const rota_kernel *kernel; /* NULL: not a kernel node */
+    const rota_kernel *kernel; /* NULL: not a kernel node, or a counted one */
     const void *params;
     const rota_access *accesses; /* of root buffers */
     uint32_t access_count;

@@ -114,6 +114,9 @@ static rota_status check_count(const rota_cpu_device *device, const rota_exec_pr
         return rota_fail(ROTA_OUT_OF_RANGE,
                          "cpu: node '%s' in '%s' copies at most %llu bytes, in ranges of others", name,
                          desc->name, (unsigned long long)most);
+    if (most == 0)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "cpu: node '%s' in '%s' is counted up to 0, expected at least 1", name, desc->name);
     uint64_t bytes[UINT8_MAX], items = most, grain;
     if (is_copy || command->binding_count) return ROTA_OK;
     for (uint32_t i = 0; i < count; i++) bytes[i] = operands[i].size_bytes;

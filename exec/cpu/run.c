@@ -148,7 +148,8 @@ static __attribute__((noinline)) void run_slow(rota_cpu_worker *worker, const ro
     rota_status status = prepare(scope, record, &prepared);
     uint64_t begin = instance->times ? rota_clock_ns() : 0;
     show_node(worker, scope, record);
-    if (status != ROTA_OK) {
+    const bool is_run = status == ROTA_OK;
+    if (!is_run) {
         forget_times(instance, record);
     } else if (record->flags & ROTA_CPU_RECORD_HOST) {
         status = record->fn.host(record->u.user, prepared.call.operands, prepared.call.operand_bytes,
@@ -158,7 +159,7 @@ static __attribute__((noinline)) void run_slow(rota_cpu_worker *worker, const ro
     }
     ra_store_relaxed(&worker->node, ROTA_CPU_NONE);
     if (ra_load_acquire(&device->end.stop)) return; /* pairs with close */
-    if (instance->times) {
+    if (instance->times && is_run) {
         ra_store_relaxed(&instance->times[record->command].begin_ns, begin);
         ra_store_relaxed(&instance->times[record->command].end_ns, rota_clock_ns());
     }

@@ -167,6 +167,11 @@ static rota_status check_count(const certifier *c, uint32_t n, const rota_exec_c
     if (max != recorded)
         return rota_certify_wrong(c, "%s counts up to %u, and its command up to %u",
                                   rota_operation_describe(c->plan, n), recorded, max);
+    if (is_copy && command->u.copy.unit_bytes != operation->record->u.copy.unit_bytes)
+        return rota_certify_wrong(c, "%s counts units of %llu bytes, and its command of %llu",
+                                  rota_operation_describe(c->plan, n),
+                                  (unsigned long long)operation->record->u.copy.unit_bytes,
+                                  (unsigned long long)command->u.copy.unit_bytes);
     const rota_exec_operand *count = &operands[command->operand_count - 1];
     if (count->mode != ROTA_READ || count->size_bytes != sizeof(uint32_t))
         return rota_certify_wrong(c, "%s is counted, and its last operand is %s of %llu bytes, not READ of 4",

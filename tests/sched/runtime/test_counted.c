@@ -379,6 +379,15 @@ static void test_refused(void **state) {
         assert_status(rota_record_counted_copy(p.lane, x, 0, x, 64, &cases[i].count, NULL), cases[i].status);
     }
     refuse_kernels(&p, x, count);
+    /* The count is none of the operands that the masks are of. */
+    const rota_kernel in_place = {.name = "in place",
+                                  .operand_count = 1,
+                                  .inplace_outputs = 1,
+                                  .inplace_inputs = UINT32_MAX,
+                                  .cpu = {.fn = put_items}};
+    rota_buffer *self = test_words(p.f->device, "self", 1, 1);
+    assert_status(put(p.lane, &in_place, self, &ROTA_COUNT(.buffer = self, .max = 1), NULL), ROTA_OVERLAP);
+    rota_buffer_release(self);
     assert_status(rota_recorder_last_node(p.lane, &(rota_node){0}), ROTA_NOT_FOUND);
     const rota_count good = ROTA_COUNT(.buffer = count, .max = 1);
     assert_ok(put(p.lane, &k_put, x, &good, NULL));
@@ -519,6 +528,25 @@ static void test_certificate(void **state) {
     rota_buffer_release(count);
 }
 
+static void test_certificate_of_units(void **state) {
+    program p = begin(*state);
+    rota_buffer *x = test_words(p.f->device, "x", WIDE, OLD), *y = test_words(p.f->device, "y", WIDE, OLD),
+                *count = test_words(p.f->device, "count", 1, 5);
+    assert_ok(rota_record_counted_copy(p.lane, y, 0, x, 0,
+                                       &ROTA_COUNT(.buffer = count, .max = 77, .unit_bytes = 4), NULL));
+    rota_plan *plan = compile(&p);
+    assert_ok(rota_plan_certify(plan));
+    rota_exec_command *command = (rota_exec_command *)(uintptr_t)plan->partitions[0].desc.commands;
+    command->u.copy.unit_bytes = 8;
+    assert_status(rota_plan_certify(plan), ROTA_INTERNAL);
+    EXPECT_TEXT("counts units of 4 bytes, and its command of 8");
+    command->u.copy.unit_bytes = 4;
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    rota_buffer_release(count);
+}
+
 /* A kernel that is watched runs in shadows, of which what it leaves alone is right as well. */
 static void test_watched(void **state) {
     program p = begin(*state);
@@ -543,15 +571,17 @@ int main(void) {
     {#test " (1 worker)", test, setup_1, teardown, NULL}, {                                                  \
 #test " (4 workers)", test, setup_4, teardown, NULL                                                  \
     }
-    const struct CMUnitTest tests[] = {BOTH(test_kernel),
-                                       BOTH(test_copies),
-                                       BOTH(test_excess),
-                                       BOTH(test_items),
-                                       BOTH(test_refused),
-                                       BOTH(test_undefined),
-                                       BOTH(test_watched),
-                                       {"test_placed", test_placed, setup_4, teardown, NULL},
-                                       {"test_shown", test_shown, setup_1, teardown, NULL},
-                                       {"test_certificate", test_certificate, setup_1, teardown, NULL}};
+    const struct CMUnitTest tests[] = {
+        BOTH(test_kernel),
+        BOTH(test_copies),
+        BOTH(test_excess),
+        BOTH(test_items),
+        BOTH(test_refused),
+        BOTH(test_undefined),
+        BOTH(test_watched),
+        {"test_placed", test_placed, setup_4, teardown, NULL},
+        {"test_shown", test_shown, setup_1, teardown, NULL},
+        {"test_certificate", test_certificate, setup_1, teardown, NULL},
+        {"test_certificate_of_units", test_certificate_of_units, setup_1, teardown, NULL}};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
