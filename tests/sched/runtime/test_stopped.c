@@ -36,10 +36,10 @@ static const listed_function inside[] = {
     {"graph/graph.c", "rota_graph_retain"},
     {"graph/graph.c", "rota_graph_release"},
     {"graph/graph.c", "rota_recorder_close"},
+    {"graph/graph.c", "rota_node_after"},
     {"graph/record.c", "begin_record"},
     {"graph/record.c", "check_bindings"},
     {"graph/record.c", "check_type"},
-    {"graph/record.c", "rota_node_after"},
 
     {"sched/runtime/plans/handle.c", "rota_plan_retain"},
     {"sched/runtime/plans/handle.c", "rota_plan_release"},
