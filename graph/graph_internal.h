@@ -51,8 +51,9 @@ typedef struct rota_node_record {
     uint8_t binding_count;
     uint8_t device_plus_1;
     uint16_t queue_plus_1;
-    bool is_counted;  /* a kernel or a copy: its last access is a 4-byte count (counted.h) */
-    const char *name; /* NULL: the kernel's, or the kind's */
+    bool is_counted;     /* a kernel or a copy: its last access is a 4-byte count (counted.h) */
+    uint8_t reserved[7]; /* 0, so that equal nodes have equal bytes */
+    const char *name;    /* NULL: the kernel's, or the kind's */
     union {
         struct {
             const rota_kernel *kernel;
