@@ -97,6 +97,11 @@ typedef struct rota_exec_command {
     } u;
 } rota_exec_command;
 
+/* Of one that is counted. */
+static inline uint32_t rota_exec_count_max(const rota_exec_command *command) {
+    return command->kind == ROTA_EXEC_COMMAND_COPY ? command->u.copy.count_max : command->u.kernel.count_max;
+}
+
 typedef struct rota_exec_batch {
     uint32_t first_command, command_count; /* commands of a segment are contiguous, batch after batch */
 } rota_exec_batch;

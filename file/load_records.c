@@ -52,9 +52,19 @@ static rota_status read_graph_at(rota_record_loader *l, uint64_t element, uint32
     return ROTA_OK;
 }
 
+/* Element `element`: an array of so many, the first of which is a name. */
+static rota_status begin_named(rota_record_loader *l, uint64_t element, uint64_t items,
+                               const char **out_name) {
+    uint64_t count;
+    rota_cbor_element(l->reader, element);
+    ROTA_TRY(rota_cbor_begin_array(l->reader, items, items, &count));
+    rota_cbor_element(l->reader, 0);
+    return rota_cbor_read_text(l->reader, &l->file->arena, out_name);
+}
+
 rota_status rota_load_bodies(rota_record_loader *l) {
     rota_cbor_reader *reader = l->reader;
-    uint64_t count = 0, three;
+    uint64_t count = 0;
     if (l->has_bodies) {
         ROTA_TRY(rota_cbor_want_key(reader, "bodies"));
         ROTA_TRY(rota_cbor_begin_list(reader, BODY_BYTES, ROTA_GRAPH_FILE_BODIES_MAX, &count));
@@ -66,10 +76,7 @@ rota_status rota_load_bodies(rota_record_loader *l) {
         const char *name;
         uint32_t outer;
         bool fuses;
-        rota_cbor_element(reader, i);
-        ROTA_TRY(rota_cbor_begin_array(reader, 3, 3, &three));
-        rota_cbor_element(reader, 0);
-        ROTA_TRY(rota_cbor_read_text(reader, &l->file->arena, &name));
+        ROTA_TRY(begin_named(l, i, 3, &name));
         ROTA_TRY(read_graph_at(l, 1, &outer));
         rota_cbor_element(reader, 2);
         ROTA_TRY(rota_cbor_read_bool(reader, &fuses));
@@ -160,17 +167,14 @@ rota_status rota_load_buffers(rota_record_loader *l) {
 
 rota_status rota_load_slots(rota_record_loader *l) {
     rota_cbor_reader *reader = l->reader;
-    uint64_t count, two;
+    uint64_t count;
     ROTA_TRY(rota_cbor_want_key(reader, "slots"));
     ROTA_TRY(rota_cbor_begin_list(reader, LANE_BYTES, ROTA_GRAPH_SLOTS_MAX, &count));
     for (uint64_t i = 0; i < count; i++) {
         const char *name;
         uint32_t size;
         rota_slot slot;
-        rota_cbor_element(reader, i);
-        ROTA_TRY(rota_cbor_begin_array(reader, 2, 2, &two));
-        rota_cbor_element(reader, 0);
-        ROTA_TRY(rota_cbor_read_text(reader, &l->file->arena, &name));
+        ROTA_TRY(begin_named(l, i, 2, &name));
         ROTA_TRY(read_u32_at(reader, 1, &size));
         TRY_HERE(reader, rota_graph_slot(l->file->graph, name, size, &slot));
         ROTA_TRY(rota_cbor_end(reader));

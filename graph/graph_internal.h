@@ -76,6 +76,11 @@ typedef struct rota_node_record {
     } u;
 } rota_node_record;
 
+/* Of one that is counted. */
+static inline uint32_t rota_node_count_max(const rota_node_record *node) {
+    return node->kind == ROTA_NODE_COPY ? node->u.copy.count_max : node->u.kernel.count_max;
+}
+
 static inline const rota_access_record *rota_node_accesses(const rota_node_record *node) {
     return (const rota_access_record *)(node + 1);
 }

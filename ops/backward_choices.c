@@ -360,10 +360,8 @@ static rota_status go_back(choice *c) {
     apart->op_name = "backward";
     const uint64_t uses = apart->use_count;
     apart->remember = false;
-    for (uint64_t i = 0; i < c->spans.count; i++) {
-        if (spans[i]->is_written) continue;
-        if (spans[i]->is_wanted) ROTA_TRY(open_read(c, spans[i]));
-    }
+    for (uint64_t i = 0; i < c->spans.count; i++)
+        if (!spans[i]->is_written && spans[i]->is_wanted) ROTA_TRY(open_read(c, spans[i]));
     ROTA_TRY(rota_backward_open(apart, c->params.data, (uint32_t)c->params.count, c->grads.data, true));
     for (uint64_t u = 0; u < uses; u++) ROTA_TRY(rota_backward_spread(apart, &apart->uses[u]->use));
     for (uint64_t i = 0; i < c->spans.count; i++)

@@ -120,7 +120,6 @@ rota_status rota_gradient_region_add(rota_tape *tape, const rota_tensor *x, cons
     region->begin = rota_tensor_begin(x);
     region->end = region->begin + rota_tensor_extent_bytes(x);
     region->memory = *memory;
-    region->given = given;
     *out_region = region;
     rota_gradient_region **link = &entry->regions;
     while (*link) link = &(*link)->next;

@@ -19,7 +19,6 @@ struct rota_gradient_region {
     rota_gradient_region *next;
     uint64_t begin, end;
     rota_tensor memory; /* its first byte mirrors `begin` */
-    bool given;         /* a parameter's */
     bool kept;          /* complete: the op that wrote the parameter has been gone through */
     uint32_t parameter; /* of one that is given: which */
     bool is_used;       /* by an op of those remembered; `first_use` is the first that is */

@@ -108,8 +108,7 @@ static rota_status check_count(const rota_cpu_device *device, const rota_exec_pr
             "cpu: node '%s' in '%s' is counted, but is no kernel or copy whose last operand is 4 "
             "bytes that it reads",
             name, desc->name);
-    const uint64_t most =
-        is_copy ? command->u.copy.count_max * command->u.copy.unit_bytes : command->u.kernel.count_max;
+    const uint64_t most = rota_exec_count_max(command) * (is_copy ? command->u.copy.unit_bytes : 1);
     if (is_copy && (operands[0].size_bytes != most || operands[1].size_bytes != most))
         return rota_fail(ROTA_OUT_OF_RANGE,
                          "cpu: node '%s' in '%s' copies at most %llu bytes, in ranges of others", name,

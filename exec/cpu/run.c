@@ -45,7 +45,7 @@ static rota_status take_count(const rota_exec_program *program, const rota_cpu_r
                               prepared_call *out) {
     const rota_exec_command *command = &program->desc->commands[record->command];
     const bool is_copy = command->kind == ROTA_EXEC_COMMAND_COPY;
-    const uint32_t most = is_copy ? command->u.copy.count_max : command->u.kernel.count_max;
+    const uint32_t most = rota_exec_count_max(command);
     uint32_t count;
     memcpy(&count, out->call.operands[--out->call.operand_count], sizeof count);
     if (count > most)

@@ -161,9 +161,7 @@ static rota_status check_count(const certifier *c, uint32_t n, const rota_exec_c
                                             : "not counted, and its command is");
     if (!should_be) return ROTA_OK;
     const bool is_copy = command->kind == ROTA_EXEC_COMMAND_COPY;
-    const uint32_t max = is_copy ? command->u.copy.count_max : command->u.kernel.count_max;
-    const uint32_t recorded =
-        is_copy ? operation->record->u.copy.count_max : operation->record->u.kernel.count_max;
+    const uint32_t max = rota_exec_count_max(command), recorded = rota_node_count_max(operation->record);
     if (max != recorded)
         return rota_certify_wrong(c, "%s counts up to %u, and its command up to %u",
                                   rota_operation_describe(c->plan, n), recorded, max);

@@ -21,12 +21,6 @@ static void say(text_out *out, const char *format, ...) {
     if (length > 0) out->length += (uint64_t)length;
 }
 
-/* Bytes of the access in its own buffer: what packing added is taken off again. */
-static uint64_t buffer_offset(const rota_compile_info *info, uint32_t access) {
-    const rota_physical *physical = &info->physicals[info->access_physical[access]];
-    return info->accesses[access].offset_bytes - (physical->packed ? physical->offset_bytes : 0);
-}
-
 /* The first pair of accesses that makes the edge a hazard. */
 static bool find_conflict(const rota_compile_info *info, const rota_operation *earlier,
                           const rota_operation *later, rota_edge_kind kind, uint32_t *out_access,
@@ -38,8 +32,8 @@ static bool find_conflict(const rota_compile_info *info, const rota_operation *e
             if (rota_hazard_between((rota_access_mode)info->accesses[i].mode,
                                     (rota_access_mode)info->accesses[k].mode) != kind)
                 continue;
-            uint64_t low = buffer_offset(info, i), high = low + info->accesses[i].size_bytes;
-            uint64_t low2 = buffer_offset(info, k), high2 = low2 + info->accesses[k].size_bytes;
+            uint64_t low = rota_access_buffer_offset(info, i), high = low + info->accesses[i].size_bytes;
+            uint64_t low2 = rota_access_buffer_offset(info, k), high2 = low2 + info->accesses[k].size_bytes;
             if (low < low2) low = low2;
             if (high > high2) high = high2;
             if (low >= high) continue;

@@ -61,14 +61,7 @@ static bool emit_external(rota_vector *out, uint32_t segment, uint32_t buffer, u
 static bool merge_notes(rota_vector *out, rota_vector *scratch, uint32_t segment,
                         const rota_external_note *notes, const uint32_t *order, uint32_t count) {
     const rota_external_note *first = &notes[order[0]];
-    bool same = true;
     uint32_t flags = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        const rota_external_note *note = &notes[order[i]];
-        same = same && note->low == first->low && note->high == first->high;
-        flags |= note->flags;
-    }
-    if (same) return emit_external(out, segment, first->buffer, first->low, first->high, flags);
     scratch->count = 0;
     if (!rota_vector_reserve(scratch, sizeof(boundary), (uint64_t)count * 4)) return false;
     boundary *list = scratch->data;
@@ -80,6 +73,8 @@ static bool merge_notes(rota_vector *out, rota_vector *scratch, uint32_t segment
         list[scratch->count++] = (boundary){note->low, 1, flags};
         list[scratch->count++] = (boundary){note->high, -1, flags};
     }
+    if (scratch->count == 2)
+        return emit_external(out, segment, first->buffer, first->low, first->high, flags);
     list = sort_boundaries(list, list + scratch->count, scratch->count);
     int32_t depth[3] = {0};
     uint64_t since = 0;

@@ -63,17 +63,20 @@ rota_status rota_plan_operation_of(const rota_plan *plan, rota_node node, uint32
     return ROTA_OK;
 }
 
+uint64_t rota_access_buffer_offset(const rota_compile_info *info, uint32_t access) {
+    const rota_physical *physical = &info->physicals[info->access_physical[access]];
+    return info->accesses[access].offset_bytes - (physical->packed ? physical->offset_bytes : 0);
+}
+
 bool rota_operation_count_text(const rota_plan *plan, uint32_t operation, char *text, size_t capacity) {
     const rota_compile_info *info = rota_plan_info(plan);
     const rota_operation *it = &info->operations[operation];
     if (it->kind != ROTA_OPERATION_NODE || !it->record->is_counted) return false;
     const uint32_t access = it->first_access + it->access_count - 1u;
     const rota_physical *physical = &info->physicals[info->access_physical[access]];
-    const unsigned long long offset =
-        info->accesses[access].offset_bytes - (physical->packed ? physical->offset_bytes : 0);
+    const unsigned long long offset = rota_access_buffer_offset(info, access);
     (void)snprintf(text, capacity, "count in buffer '%s', bytes [%llu, %llu), at most %u",
                    plan->buffers[physical->buffer].buffer->name, offset, offset + sizeof(uint32_t),
-                   it->record->kind == ROTA_NODE_COPY ? it->record->u.copy.count_max
-                                                      : it->record->u.kernel.count_max);
+                   rota_node_count_max(it->record));
     return true;
 }

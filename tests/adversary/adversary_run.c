@@ -64,17 +64,12 @@ static void cut_pieces(adversary_device *device, adversary_running *running, uin
     }
 }
 
-/* What a counted command may count at most. */
-static uint32_t count_max(const rota_exec_command *command) {
-    return command->kind == ROTA_EXEC_COMMAND_COPY ? command->u.copy.count_max : command->u.kernel.count_max;
-}
-
 /* Of `items`, as many as the count says. One that is too high fails as its only piece is run. */
 static uint64_t take_count(const adversary_device *device, const rota_exec_command *command,
                            adversary_running *running, uint64_t unit, uint64_t items) {
     if (!command->is_counted || device->options->breaks.blind_counts) return items;
     memcpy(&running->count, running->operands[command->operand_count - 1], sizeof running->count);
-    return running->count > count_max(command) ? 1 : running->count * unit;
+    return running->count > rota_exec_count_max(command) ? 1 : running->count * unit;
 }
 
 static void begin_kernel(adversary_device *device, const adversary_work *work,
@@ -204,9 +199,9 @@ static rota_status run_later(const rota_exec_command *command, adversary_running
 static rota_status run_piece(const adversary_work *work, adversary_running *running, uint64_t begin,
                              uint64_t end) {
     const rota_exec_command *command = &work->desc->commands[running->command];
-    if (command->is_counted && running->count > count_max(command))
+    if (command->is_counted && running->count > rota_exec_count_max(command))
         return rota_fail(ROTA_NODE_FAILED, "its count is %u, the most it may be is %u (rota_count.max)",
-                         running->count, count_max(command));
+                         running->count, rota_exec_count_max(command));
     switch (command->kind) {
     case ROTA_EXEC_COMMAND_KERNEL: {
         const rota_kernel *kernel = command->u.kernel.kernel;

@@ -78,8 +78,7 @@ static rota_tensor tensor(const fuzz_rank *r, const random_step *s, uint32_t buf
 
 static void record_send(const fuzz_rank *r, rota_tape *tape, const random_step *s, const random_group *g) {
     if (g->size == 1) return;
-    const uint32_t from = s->from % g->size,
-                   to = s->to % g->size == from ? (from + 1) % g->size : s->to % g->size;
+    const uint32_t from = random_from(s, g), to = random_to(s, g);
     rota_communicator *communicator = r->communicators[s->communicator];
     if (g->rank == from) rank_ok(rota_op_send(tape, communicator, to, tensor(r, s, s->x, s->x_first, 1)));
     if (g->rank == to)
@@ -107,7 +106,7 @@ static void record_step(const fuzz_rank *r, rota_tape *tape, const random_step *
         rank_ok(rota_op_all_to_all_into(tape, communicator, x, y));
         break;
     case RANDOM_BROADCAST:
-        rank_ok(rota_op_broadcast_from_into(tape, communicator, s->from % g.size, x, y));
+        rank_ok(rota_op_broadcast_from_into(tape, communicator, random_from(s, &g), x, y));
         break;
     case RANDOM_SEND:
         record_send(r, tape, s, &g);

@@ -36,12 +36,10 @@ static random_step draw_step(uint64_t *state, const random_program *p) {
     s.y_first = test_below(state, 13);
     s.count = draw_count(state);
     s.lane = test_below(state, RANDOM_LANES);
-    if (random_buffer_dtype(s.x) == ROTA_F32) {
-        s.dtype = ROTA_F32;
-        s.y = s.x ^ 1;
-    } else {
+    s.y = s.x ^ 1; /* of the same type */
+    s.dtype = random_buffer_dtype(s.x);
+    if (s.dtype != ROTA_F32) {
         s.dtype = test_below(state, 2) ? ROTA_I32 : ROTA_U32;
-        s.y = s.x ^ 1;
         if (s.reduction == ROTA_COLLECTIVE_MEAN) s.reduction = ROTA_COLLECTIVE_SUM;
     }
     const bool may_be_in_place = s.kind == RANDOM_ALL_REDUCE || s.kind == RANDOM_ALL_TO_ALL ||
@@ -221,8 +219,7 @@ static uint32_t reduced(const random_program *p, const random_step *s, const ran
 static uint32_t result_of(const random_program *p, const random_step *s, const random_group *g, uint32_t own,
                           uint32_t *words, uint32_t *out) {
     const uint32_t m = s->count;
-    const uint32_t from = s->from % g->size,
-                   to = s->to % g->size == from ? (from + 1) % g->size : s->to % g->size;
+    const uint32_t from = random_from(s, g), to = random_to(s, g);
     const uint32_t *x = words_of(p, words, g->members[own], s->x) + s->x_first;
     switch (s->kind) {
     case RANDOM_ALL_REDUCE:

@@ -76,6 +76,15 @@ void random_program_print(const random_program *program, FILE *to);
 const char *random_fault_name(random_fault fault);
 
 random_group random_group_of(const random_program *program, uint32_t communicator, uint32_t rank);
+/* The ranks of a group that a SEND goes from and to; `from` is a BROADCAST's root, too. */
+static inline uint32_t random_from(const random_step *step, const random_group *group) {
+    return step->from % group->size;
+}
+static inline uint32_t random_to(const random_step *step, const random_group *group) {
+    const uint32_t from = random_from(step, group), to = step->to % group->size;
+    return to == from ? (from + 1) % group->size : to;
+}
+
 /* The buffers of all ranks before: [rank][buffer][element] words of 4 bytes. */
 void random_program_begin(const random_program *program, uint32_t *out_words);
 /* And after all submissions. */
