@@ -5,9 +5,9 @@
 # Every test once in the release build, of some a part each day, and the sanitizers' runs of what matters, a third of
 # the long ones each day (tests/levels.cmake): 15 minutes from nothing on two cores.
 # --quick: without sanitizers and what takes long, in a build of its own that is soon there (build-quick): four minutes.
-# --full: clang's sanitizers, too, all parts and halves, and more of everything, of which every day has another quarter
-# (tests/draw.sh). Without it nothing is built that only its tests need. Where no driver could run CUDA images they are
-# only compiled, with --full for one architecture, another each day (build-usual, build-full).
+# --full: all parts and halves, more of everything, of which every day has another eighth (tests/draw.sh), and every
+# other day clang's sanitizers. Without it nothing is built that only its tests need. Where no driver could run CUDA
+# images they are only compiled, with --full for one architecture, another each day (build-usual, build-full).
 # --profile: says at the end how long each build took, and the ten slowest tests.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -38,10 +38,11 @@ case $level in
     presets=(quick)
     labels=(-LE 'full|long')
     ;;
-  full) # and what is short by clang's sanitizers
-    presets=(full asan tsan clang)
+  full) # and, on odd days, what is short by clang's sanitizers
+    presets=(full asan tsan)
+    if [ $((draw % 2)) -eq 1 ]; then presets+=(clang); fi
     rota_options=(-DROTA_USUAL=OFF -DROTA_CUDA_ONLY_COMPILES=OFF "-DROTA_CUDA_DRAW=$draw")
-    labels=(-LE "clang_long|quarter_[^$((draw % 4))]")
+    labels=(-LE "clang_long|eighth_[^$((draw % 8))]")
     ;;
 esac
 for preset in "${presets[@]}"; do

@@ -1,6 +1,6 @@
 # Which tests check.sh runs when, by their labels: each of them at the usual level but for those of label `full`;
-# `long`: not with --quick; `third_0` to `third_2`: at the usual level on every third day; `quarter_0` to
-# `quarter_3`: of those with --full on every fourth. Included at the end of tests/CMakeLists.txt.
+# `long`: not with --quick; `third_0` to `third_2`: at the usual level on every third day; `eighth_0` to
+# `eighth_7`: of those with --full on every eighth. Included at the end of tests/CMakeLists.txt.
 
 # The longest tests start first, or else the last of them would run alone: about how many seconds each takes in the
 # slowest build that has it. check.sh --quick leaves them out.
@@ -103,6 +103,7 @@ foreach(name faults_vk faults_vk_cold faults_vk_warm faults_cpu_diagnostics faul
     asan.test_handover_loss asan.test_lost_copy asan.test_gate_watch asan.test_gate_mix asan.test_waits
     asan.test_batch_memory asan.test_idle asan.test_awaited asan.test_sidings asan.test_external_ends
     asan.test_external_late asan.test_runtime_devices asan.test_travel_random asan.test_holders
+    asan.test_transport asan.test_ranks asan.test_cg
     asan.test_attention_plan asan.test_reach_joins asan.test_certify_joins asan.test_fuse asan.test_compile_scale)
   if(TEST ${name})
     set_tests_properties(${name} PROPERTIES LABELS full)
@@ -110,10 +111,12 @@ foreach(name faults_vk faults_vk_cold faults_vk_warm faults_cpu_diagnostics faul
 endforeach()
 # Of these, which are long, a third each day at the usual level.
 set(third_0 explore_cpu explore_handover explore_wait test_models_loss test_models_pump test_models_reclaim
-  test_models_turns tsan.fuzz_adversary tsan.test_awaited tsan.test_cuda_application tsan.test_gate_watch
+  test_models_turns tsan.fuzz_adversary tsan.test_ranks tsan.test_awaited tsan.test_cuda_application
+  tsan.test_gate_watch
   asan.fuzz_bytes_programs asan.test_fork asan.test_hostio_staging asan.test_no_memory asan.test_share
   asan.test_travel)
-set(third_1 test_models_external test_models_gate tsan.fuzz_shared_cuda_stub tsan.fuzz_watched tsan.test_exec_cpu
+set(third_1 test_models_external test_models_gate tsan.test_transport tsan.fuzz_shared_cuda_stub tsan.fuzz_watched
+  tsan.test_exec_cpu
   tsan.test_external tsan.test_outputs tsan.test_replays tsan.test_room tsan.test_runtime tsan.test_runtime_open
   tsan.test_share tsan.test_travel asan.test_loss asan.test_ops asan.test_replays)
 set(third_2 explore_lanes explore_tickets explore_turns test_models_deliver tsan.fuzz_cuda_stub tsan.fuzz_losses
@@ -134,7 +137,7 @@ if(ROTA_TEST_PREFIX STREQUAL "clang.")
     get_test_property(${name} LABELS labels)
     if(labels OR (name MATCHES "fuzz" AND NOT name MATCHES "fuzz_bytes"))
       set_tests_properties(${name} PROPERTIES LABELS clang_long)
-    elseif(name MATCHES "attention_cudnn|recompute") # as with gcc's
+    elseif(name MATCHES "attention_cudnn|conv_cudnn|recompute|sequence_loss|transport|test_ranks|test_cg")
       set_tests_properties(${name} PROPERTIES LABELS full)
     endif()
   endforeach()
@@ -160,32 +163,44 @@ foreach(name ${unused})
   endif()
 endforeach()
 
-# check.sh --full runs a quarter of what only it runs, another each day, but for what draws by itself. The quarters
-# take about as long: each test comes to the one that has least by then, in processor seconds where those are many.
+# check.sh --full runs an eighth of what only it runs, another each day, but for what draws by itself. The eighths take
+# about as long: each test comes to the one that has least by then, in processor seconds where those are many. Clang's
+# sanitizers have odd days, and what only --full runs by gcc's address sanitizer even ones.
 foreach(entry tsan.test_stopped:150 test_shaders_all:130 test_declared_full:30 test_products_full:25
-    test_sequence_loss_full:30 test_endless_full:70 test_gpt_bpe_tokenizers:25 test_tidy_all:120 test_packages:100
-    test_touch_more:33 test_python_torch:120 test_python_jax:60 test_python_wheel:30 test_models_full_gate:90
+    test_sequence_loss_full:30 test_endless_full:70 test_gpt_bpe_tokenizers:25 test_tidy_all:120 test_packages:250
+    test_touch_more:33 test_python_torch:120 test_python_jax:60 test_python_wheel:30 test_models_full_gate:190
     test_models_full_loss:60
     test_models_full_reclaim:60 test_models_full_turns:60 test_models_full_external:30 test_site_browser:40
-    test_site_man:60 conformance_vk_all:40 tsan.conformance_cpu_all:60 test_gradients_full:20
-    test_oracle:30 test_train_large:20 faults_cpu_all:30
+    test_site_man:60 conformance_vk_all:47 tsan.conformance_cpu_all:60 test_gradients_full:20
+    test_oracle:30 test_train_large:20 faults_cpu_all:80 faults_vk_warm:110 faults_vk_cold:110 faults_vk:110
+    fuzz_cuda_stub_more:35 fuzz_adversary_more:120 fuzz_shared_more:50 fuzz_cpu_more:70
     explore_cpu_more:45 explore_lanes_more:40 explore_tickets_more:40 explore_handover_more:25 explore_wait_more:25
-    explore_turns_more:20)
+    explore_turns_more:20 explore_loops_more:120
+    asan.test_declared:130 asan.test_sequence_loss:70 asan.test_products:65 asan.test_gpt_model:45
+    asan.test_transport:25 asan.test_ranks:20 asan.faults_cpu:80 tsan.faults_cpu:90 tsan.test_sequence_loss:80
+    tsan.test_exec_cuda_faults:55 tsan.test_lost_copy:30 clang.test_sequence_loss:55 clang.test_conv_cudnn:30
+    clang.test_transport:30 clang.test_ranks:25 clang.test_cg:20)
   string(REPLACE ":" ";" entry ${entry})
   list(GET entry 0 name)
   list(GET entry 1 full_cost_${name})
 endforeach()
 get_directory_property(names TESTS)
-foreach(quarter RANGE 3)
-  set(full_sum_${quarter} 0)
+set(days 0 1 2 3 4 5 6 7)
+if(ROTA_TEST_PREFIX STREQUAL "asan.")
+  set(days 0 2 4 6)
+elseif(ROTA_TEST_PREFIX STREQUAL "clang.")
+  set(days 1 3 5 7)
+endif()
+foreach(eighth IN LISTS days)
+  set(full_sum_${eighth} 0)
 endforeach()
 foreach(name ${names})
   get_test_property(${name} LABELS labels)
   if("full" IN_LIST labels AND NOT name MATCHES "^(explore_full|faults_cuda_stub_part|faults_cuda_stub_diagnostics)$")
-    set(quarter 0)
-    foreach(other 1 2 3)
-      if(full_sum_${other} LESS full_sum_${quarter})
-        set(quarter ${other})
+    list(GET days 0 eighth)
+    foreach(other IN LISTS days)
+      if(full_sum_${other} LESS full_sum_${eighth})
+        set(eighth ${other})
       endif()
     endforeach()
     set(cost 10)
@@ -194,7 +209,7 @@ foreach(name ${names})
     elseif(name MATCHES "^fuzz_bytes")
       set(cost ${ROTA_FUZZ_SECONDS})
     endif()
-    math(EXPR full_sum_${quarter} "${full_sum_${quarter}} + ${cost}")
-    set_tests_properties(${name} PROPERTIES LABELS "full;quarter_${quarter}")
+    math(EXPR full_sum_${eighth} "${full_sum_${eighth}} + ${cost}")
+    set_tests_properties(${name} PROPERTIES LABELS "full;eighth_${eighth}")
   endif()
 endforeach()

@@ -21,7 +21,7 @@ for argument in "$@"; do
   --full | --short) options=("$argument") ;;
   --draw)
     . ../draw.sh
-    groups=("wait turns handover loops" cpu lanes tickets)
+    groups=("wait turns" cpu lanes loops tickets handover)
     read -ra names <<<"${groups[draw % ${#groups[@]}]}"
     echo "draw $draw (ROTA_DRAW=$draw repeats it): ${names[*]}"
     ;;
