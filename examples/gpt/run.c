@@ -127,8 +127,20 @@ static int write_sample(gpt_trainer *t) {
     }
     if (s->prompt) printf("%s", s->prompt);
     random_state random = s->generate ? (random_state){s->seed} : t->progress.random;
-    REPORT_TRY(
-        gpt_write(&t->model, vocabulary, prompt, count, s->sample, &s->sampling, random, t->interrupted));
+    gpt_written written;
+    REPORT_TRY(gpt_write(
+        &t->model, vocabulary, &s->sampling,
+        &(gpt_writing){.prompt = prompt,
+                       .prompt_count = count,
+                       .count = s->sample,
+                       .end = vocabulary->bpe.count ? (int32_t)gpt_bpe_end_of_text(&vocabulary->bpe) : -1,
+                       .random = random,
+                       .stop = t->interrupted},
+        s->host_loop, &written));
+    if (s->generate)
+        fprintf(stderr, "%" PRIu64 " tokens in %.3f s, %.1f a second, %s\n", written.tokens, written.seconds,
+                (double)written.tokens / written.seconds,
+                written.on_device ? "chosen on the device" : "chosen on the host");
 done:
     free(prompt);
     return code;

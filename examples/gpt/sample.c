@@ -2,45 +2,9 @@
 #include "examples/gpt/sample.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int likelier_first(const void *a, const void *b) {
-    const gpt_candidate *x = a, *y = b;
-    if (x->logit != y->logit) return x->logit > y->logit ? -1 : 1;
-    return x->token < y->token ? -1 : x->token > y->token;
-}
-
-int32_t gpt_choose(const gpt_sampling *sampling, const float *logits, uint64_t count, random_state *random,
-                   gpt_candidate *scratch) {
-    double point = random_uniform(random);
-    uint64_t best = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        scratch[i] = (gpt_candidate){logits[i], (int32_t)i};
-        if (logits[i] > logits[best]) best = i;
-    }
-    if (sampling->temperature == 0) return (int32_t)best;
-    const double most = (double)logits[best], temperature = sampling->temperature;
-    const bool cut_k = sampling->top_k && sampling->top_k < count;
-    if (cut_k || sampling->top_p < 1) qsort(scratch, count, sizeof *scratch, likelier_first);
-    if (cut_k) count = sampling->top_k;
-    double total = 0, kept = 0;
-    for (uint64_t i = 0; i < count; i++) total += exp(((double)scratch[i].logit - most) / temperature);
-    if (sampling->top_p < 1) {
-        uint64_t n = 0;
-        while (n < count && (n == 0 || kept < sampling->top_p * total))
-            kept += exp(((double)scratch[n++].logit - most) / temperature);
-        count = n;
-        total = kept;
-    }
-    point *= total;
-    for (uint64_t i = 0; i + 1 < count; i++) {
-        point -= exp(((double)scratch[i].logit - most) / temperature);
-        if (point < 0) return scratch[i].token;
-    }
-    return scratch[count - 1].token;
-}
+#include "base/clock.h"
 
 /* Adds a token to the decoder and to the list of those in its block. */
 static rota_status feed(gpt_decoder *decoder, int32_t *tokens, int32_t token, const float **logits) {
@@ -55,28 +19,58 @@ static rota_status feed(gpt_decoder *decoder, int32_t *tokens, int32_t token, co
     return gpt_decoder_step(decoder, token, logits);
 }
 
-rota_status gpt_write(gpt_model *model, const gpt_vocabulary *vocabulary, const int32_t *prompt,
-                      size_t prompt_count, uint64_t count, const gpt_sampling *sampling, random_state random,
-                      const atomic_bool *stop) {
+static rota_status write_by_host(gpt_model *model, const gpt_sampling *sampling, const gpt_writing *w,
+                                 uint64_t *out_count) {
     const gpt_config *c = &model->config;
     gpt_decoder decoder = {0};
+    random_state random = w->random;
     int32_t *tokens = malloc(c->block * sizeof *tokens);
     const float *logits = NULL;
-    gpt_candidate *scratch = malloc(c->vocabulary * sizeof *scratch);
     rota_status status = ROTA_OK;
-    if (!tokens || !scratch) status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for a sample's logits");
+    if (!tokens) status = rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " tokens", c->block);
     if (status == ROTA_OK) status = gpt_decoder_create(model, &decoder);
-    for (size_t i = 0; i < prompt_count && status == ROTA_OK && !*stop; i++)
-        status = feed(&decoder, tokens, prompt[i], &logits);
-    for (uint64_t i = 0; i < count && status == ROTA_OK && !*stop; i++) {
-        int32_t token = gpt_choose(sampling, logits, c->vocabulary, &random, scratch);
-        gpt_vocabulary_print(vocabulary, token, stdout);
-        fflush(stdout);
-        if (i + 1 < count) status = feed(&decoder, tokens, token, &logits);
+    for (uint64_t i = 0; i < w->prompt_count && status == ROTA_OK && !*w->stop; i++)
+        status = feed(&decoder, tokens, w->prompt[i], &logits);
+    for (uint64_t i = 0; i < w->count && status == ROTA_OK && !*w->stop; i++) {
+        const int32_t token = gpt_choose(sampling, logits, c->vocabulary, gpt_choose_point(&random));
+        if (token == w->end) break;
+        w->write(w->user, token);
+        ++*out_count;
+        if (i + 1 < w->count) status = feed(&decoder, tokens, token, &logits);
     }
-    putchar('\n');
     gpt_decoder_free(&decoder);
     free(tokens);
-    free(scratch);
+    return status;
+}
+
+rota_status gpt_write_tokens(gpt_model *model, const gpt_sampling *sampling, const gpt_writing *writing,
+                             bool host_loop, gpt_written *out) {
+    gpt_loop loop;
+    *out = (gpt_written){0};
+    rota_status status = host_loop ? ROTA_UNSUPPORTED : gpt_loop_create(model, sampling, &loop);
+    out->on_device = status == ROTA_OK;
+    if (status != ROTA_OK && status != ROTA_UNSUPPORTED) return status;
+    const uint64_t began = rota_clock_ns();
+    if (out->on_device)
+        status = gpt_loop_write(&loop, writing, &out->tokens);
+    else
+        status = write_by_host(model, sampling, writing, &out->tokens);
+    out->seconds = (double)(rota_clock_ns() - began) / 1e9;
+    if (out->on_device) gpt_loop_free(&loop);
+    return status;
+}
+
+static void print(void *user, int32_t token) {
+    gpt_vocabulary_print(user, token, stdout);
+    fflush(stdout);
+}
+
+rota_status gpt_write(gpt_model *model, const gpt_vocabulary *vocabulary, const gpt_sampling *sampling,
+                      const gpt_writing *writing, bool host_loop, gpt_written *out) {
+    gpt_writing w = *writing;
+    w.write = print;
+    w.user = (void *)(uintptr_t)vocabulary;
+    const rota_status status = gpt_write_tokens(model, sampling, &w, host_loop, out);
+    putchar('\n');
     return status;
 }

@@ -236,6 +236,8 @@ int main(int argc, char **argv) {
          "choose among the K likeliest tokens; all by default"},
         {"--top-p", OPTION_REAL, &s.sampling.top_p, "P", 1e-9, 1, false,
          "choose among the likeliest that together have this probability"},
+        {"--host-loop", OPTION_FLAG, &s.host_loop, NULL, 0, 0, false,
+         "a submission a token, also on devices that write on by themselves"},
         OPTION_ROW_HEADING("Execution"),
         OPTION_ROW_DEVICE(s.device),
         {"--ranks", OPTION_COUNT, &s.ranks, "N", 1, GPT_RANKS_MOST, false,

@@ -14,6 +14,7 @@ static int usage(void) {
     fprintf(stderr, "gpt_tool learn TEXT COUNT MERGES | encode TEXT MERGES [VOCABULARY] | decode TOKENS "
                     "MERGES [VOCABULARY]"
                     " | logits DEVICE WEIGHTS ARCH VOCABULARY BLOCK LAYERS HEADS DIM TOKEN..."
+                    " | write DEVICE LOOP BLOCK VOCABULARY TEMPERATURE END COUNT TOKEN..."
                     " | choose TEMPERATURE TOP_K TOP_P SEED DRAWS LOGIT..."
                     " | overlap COMPUTATIONS BEGIN END...\n");
     return 1;
@@ -127,6 +128,50 @@ static int logits_of(int argc, char **argv) {
     return status == ROTA_OK ? 0 : status == ROTA_NOT_FOUND ? 3 : 1;
 }
 
+static void print_token(void *user, int32_t token) {
+    (void)user;
+    printf("%" PRId32 " ", token);
+}
+
+/* What a small model of random weights writes: LOOP is host or device. Last where the loop was. */
+static int write_tokens(int argc, char **argv) {
+    const gpt_config config = {.arch = GPT_2,
+                               .vocabulary = number(argv[3]),
+                               .block = number(argv[2]),
+                               .layers = 2,
+                               .heads = 2,
+                               .dim = 32};
+    const gpt_sampling sampling = {.temperature = atof(argv[4]), .top_p = 1};
+    const atomic_bool stop = false;
+    int32_t *prompt = malloc((size_t)argc * sizeof *prompt);
+    rota_runtime *runtime = NULL;
+    rota_device *device;
+    gpt_model model = {0};
+    random_state random = {11};
+    gpt_written written;
+    for (int i = 7; i < argc; i++) prompt[i - 7] = atoi(argv[i]);
+    rota_status status = rota_runtime_open(NULL, &runtime);
+    if (status == ROTA_OK) status = rota_device_open(runtime, argv[0], &device);
+    if (status == ROTA_OK) status = gpt_model_create(&config, runtime, device, &model);
+    if (status == ROTA_OK) status = gpt_model_initialize(&model, &random);
+    if (status == ROTA_OK)
+        status = gpt_write_tokens(&model, &sampling,
+                                  &(gpt_writing){.prompt = prompt,
+                                                 .prompt_count = (uint64_t)argc - 7,
+                                                 .count = number(argv[6]),
+                                                 .end = atoi(argv[5]),
+                                                 .random = {5},
+                                                 .stop = &stop,
+                                                 .write = print_token},
+                                  strcmp(argv[1], "host") == 0, &written);
+    if (status == ROTA_OK) printf("%" PRIu64 " %s\n", written.tokens, written.on_device ? "device" : "host");
+    if (status != ROTA_OK) fprintf(stderr, "%s\n", rota_last_error());
+    gpt_model_free(&model);
+    if (runtime) (void)rota_runtime_close(runtime, 5000000000);
+    free(prompt);
+    return status == ROTA_OK ? 0 : status == ROTA_NOT_FOUND ? 3 : 1;
+}
+
 /* How often each token is drawn. */
 static int choose(int argc, char **argv) {
     const gpt_sampling sampling = {
@@ -135,11 +180,10 @@ static int choose(int argc, char **argv) {
     float logits[64];
     uint64_t drawn[64] = {0};
     const int count = argc - 5;
-    gpt_candidate scratch[64];
     if (count > 64) return usage();
     for (int i = 0; i < count; i++) logits[i] = (float)atof(argv[5 + i]);
     for (uint64_t i = 0; i < number(argv[4]); i++)
-        drawn[gpt_choose(&sampling, logits, (uint64_t)count, &random, scratch)]++;
+        drawn[gpt_choose(&sampling, logits, (uint64_t)count, gpt_choose_point(&random))]++;
     for (int i = 0; i < count; i++) printf("%" PRIu64 "\n", drawn[i]);
     return 0;
 }
@@ -165,6 +209,7 @@ int main(int argc, char **argv) {
     if (argc >= 4 && strcmp(argv[1], "decode") == 0) return decode(argv[2], argv[3], argv[4]);
     if (argc >= 11 && strcmp(argv[1], "logits") == 0) return logits_of(argc - 2, argv + 2);
     if (argc >= 3 && strcmp(argv[1], "overlap") == 0) return overlap(argc - 2, argv + 2);
+    if (argc >= 10 && strcmp(argv[1], "write") == 0) return write_tokens(argc - 2, argv + 2);
     if (argc >= 8 && strcmp(argv[1], "choose") == 0) return choose(argc - 2, argv + 2);
     return usage();
 }
