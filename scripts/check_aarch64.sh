@@ -69,7 +69,7 @@ grep -E 'warning:' "$log" >&2 || true
 # clang-tidy, Rust and Go read or link.
 left_out='_vk|shaders|touch|_device$|^fuzz_(cpu|adversary|two|three|shared|ordered|cuda|vk|touch)|_more$'
 left_out+='|conformance_(adversary|processes)|coopmat_sources|test_(cli|train|patchtst|inputs|oracle|gpt_bpe|gpt_model'
-left_out+='|cg|check_device|report|install|exports|abi|python|tidy|site|rust|go|tensorboard'
+left_out+='|cg|bfs|check_device|report|install|exports|abi|python|tidy|site|rust|go|tensorboard'
 left_out+='|cpp_gxx|cpp_clangxx|folders|cuda_streams|endless|fork|limits|listing|models)$|^explore_'
 failed=0
 ctest --test-dir "$folder" --output-on-failure --parallel "$(nproc)" -LE full -E "$left_out" "$@" || failed=1

@@ -36,6 +36,8 @@ static const option_table tables[] = {
      device_rows, 1, EXIT_CODES},
     {"custom_op", "an op of one's own with its gradient, and a training with it", "custom_op vk:0",
      device_rows, 1, EXIT_CODES},
+    {"early_exit", "a larger classifier is asked only where a small one is unsure", "early_exit cpu",
+     device_rows, 1, EXIT_CODES},
     {"concurrent", "many threads that submit at once, to the bit as one", "concurrent cpu 4 200", thread_rows,
      3, EXIT_CODES},
 };

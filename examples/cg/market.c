@@ -22,6 +22,7 @@ typedef struct market_reader {
     const char *path;
     char *next, *end;
     uint64_t line; /* of what next_line gave */
+    bool is_graph; /* whose entries are edges: nothing is asked of them */
 } market_reader;
 
 static bool __attribute__((format(printf, 3, 4)))
@@ -243,8 +244,9 @@ static bool sort(const market_reader *reader, const market_entry *entries, uint6
                  bool is_symmetric, sparse_matrix *out) {
     entry_list columns = {0}, sorted = {0}, transposed = {0};
     bool good = sort_by_column(reader, entries, count, rows, is_symmetric, &columns) &&
-                transpose(reader, &columns, &sorted) && check_rows(reader, &sorted, is_symmetric);
-    if (good && !is_symmetric)
+                transpose(reader, &columns, &sorted) &&
+                (reader->is_graph || check_rows(reader, &sorted, is_symmetric));
+    if (good && !is_symmetric && !reader->is_graph)
         good = transpose(reader, &sorted, &transposed) && check_symmetry(reader, &sorted, &transposed);
     if (good) {
         *out = sorted.m;
@@ -274,7 +276,7 @@ static bool read_sizes(market_reader *reader, uint64_t *out_rows, uint64_t *out_
         return refuse(reader, reader->line,
                       "%" PRIu64 " rows and %" PRIu64 " columns; the matrix is not square", *out_rows,
                       columns);
-    if (*out_count < *out_rows)
+    if (*out_count < *out_rows && !reader->is_graph)
         return refuse(reader, reader->line,
                       "%" PRIu64 " entries of %" PRIu64 " rows; a matrix with zeros on its diagonal is not "
                       "positive definite",
@@ -321,7 +323,7 @@ static bool read_matrix(market_reader *reader, sparse_matrix *out) {
     market_kind kind;
     uint64_t rows, count;
     if (!read_kind(reader, true, &kind) || !read_sizes(reader, &rows, &count)) return false;
-    market_entry *entries = calloc(count, sizeof *entries);
+    market_entry *entries = calloc(count ? count : 1, sizeof *entries);
     if (!entries) return no_memory(reader);
     bool good = true;
     for (uint64_t i = 0; i < count && good; i++) good = read_entry(reader, i, count, rows, kind, &entries[i]);
@@ -344,13 +346,22 @@ static char *open_file(const char *path, market_reader *out) {
     return NULL;
 }
 
-bool market_read_matrix(const char *path, sparse_matrix *out) {
+static bool read_file(const char *path, bool is_graph, sparse_matrix *out) {
     market_reader reader;
     *out = (sparse_matrix){0};
     char *text = open_file(path, &reader);
+    reader.is_graph = is_graph;
     const bool good = text && read_matrix(&reader, out);
     free(text);
     return good;
+}
+
+bool market_read_matrix(const char *path, sparse_matrix *out) {
+    return read_file(path, false, out);
+}
+
+bool market_read_graph(const char *path, sparse_matrix *out) {
+    return read_file(path, true, out);
 }
 
 /* ---- Vectors ---- */

@@ -62,7 +62,8 @@ BEFORE = {
 TRY = '#define TRY(call) do { if ((call) != ROTA_OK) return 1; } while (0)\n'
 # Programs of a build, which pages show commands of; rota-bench has options by its first word.
 PROGRAMS = {"rota-bench": "bench/rota-bench", "train_gpt": "examples/train_gpt",
-            "train_patchtst": "examples/train_patchtst", "cg": "examples/cg"}
+            "train_patchtst": "examples/train_patchtst", "cg": "examples/cg",
+            "bfs": "examples/bfs"}
 SEEN_LEAST = {"listings": 20, "commands": 20}
 
 

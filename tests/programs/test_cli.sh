@@ -281,6 +281,7 @@ expect 1 "'/dev/full' can't be written" "$train" "${small[@]}" --iters 3 --log /
 expect 0 '1 \+ 1 \+ 2 \+ 3 = 7' "$1/examples/quickstart" cpu
 expect 0 'largest difference' "$1/examples/custom_kernel" cpu
 expect 0 'all exact' "$1/examples/concurrent" cpu 4 200
+expect 0 'early exit: .*% left early' "$1/examples/early_exit" cpu
 
 if [ "$failures" -ne 0 ]; then
   echo "$failures failures"

@@ -19,7 +19,7 @@ fail() {
 has() { command -v "$1" >/dev/null || { echo "skipped: no $1"; false; }; }
 
 programs=("$build"/bench/{rota-bench,rota-run}
-  "$examples"/{train_gpt,train_patchtst,cg,axpy,quickstart,custom_kernel,custom_op,concurrent})
+  "$examples"/{train_gpt,train_patchtst,cg,bfs,axpy,quickstart,custom_kernel,custom_op,concurrent,early_exit})
 mapfile -t commands < <("$bench" --help | sed -n '/^Commands/,/^$/s/^  \([a-z]\+\) .*/\1/p')
 [ "${#commands[@]}" -ge 10 ] || fail "only ${#commands[@]} commands: ${commands[*]}"
 
@@ -33,6 +33,7 @@ source_of() { # NAME of a command or program
     train_gpt) echo "$source_dir/examples/gpt/train_gpt.c" ;;
     train_patchtst) echo "$source_dir/examples/patchtst/train_patchtst.c" ;;
     cg) echo "$source_dir/examples/cg/cg.c" ;;
+    bfs) echo "$source_dir/examples/bfs/bfs.c" ;;
     rota-run) echo "$source_dir/bench/rota_run.c" ;;
     smoke) sed -n '/^int bench_smoke/,$p' "$source_dir/bench/devices.c" >smoke.c && echo smoke.c ;;
     devices) sed '/^int bench_smoke/,$d' "$source_dir/bench/devices.c" >devices.c && echo devices.c ;;
@@ -71,8 +72,9 @@ done
 check_help train_gpt "$examples/train_gpt"
 check_help train_patchtst "$examples/train_patchtst"
 check_help cg "$examples/cg"
+check_help bfs "$examples/bfs"
 check_help rota-run "$build/bench/rota-run"
-for program in axpy quickstart custom_kernel custom_op concurrent; do
+for program in axpy quickstart custom_kernel custom_op concurrent early_exit; do
   expect 0 "^$program: " "$examples/$program" --help
   expect 0 "^usage: $program" "$examples/$program" --help
   expect 1 "unknown option '--frobnicate'" "$examples/$program" --frobnicate
