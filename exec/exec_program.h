@@ -50,8 +50,9 @@ typedef struct rota_exec_word {
  * than iterations_max: a failure without an iteration; `index` gets the number of each before it. SWITCH: the body of
  * that number, if there is one. An iteration begins when all of the one before it has ended. What fails in a body fails
  * the command, with body and iteration in its sentence, and no further iteration begins. Neither does one once the host
- * must_skip the node, which an executor that asks about nodes asks before each. No host function in a body ends later:
- * an executor refuses the program (UNSUPPORTED).
+ * must_skip the node, which an executor that asks about nodes asks before each; one that does not asks now and then
+ * while a loop runs, and the host leaves nothing to it that comes after a loop until that has ended. No host function
+ * in a body ends later: an executor refuses the program (UNSUPPORTED).
  *
  * What a body's commands touch lies within the command's operands: what they write within those that are not READ. An
  * operand that is WRITE is memory of the bodies' own, without contents when an iteration begins. */

@@ -23,15 +23,18 @@
  * them. Beside such nodes, before and after them, nodes that decide are like any other.
  *
  * To the rest of its device such a node is one node: iterations are no progress that a wait counts, so that one which
- * takes longer than the runtime's timeout makes waits for what comes after it TIMEOUT though it gets on; and a worker
- * that has begun it stays with it until it ends or is cancelled, so that as many endless ones as there are workers keep
- * all other work waiting.
+ * takes longer than the runtime's timeout makes waits for what comes after it TIMEOUT though it gets on; and on the CPU
+ * a worker that has begun it stays with it until it ends or is cancelled, so that as many endless ones as there are
+ * workers keep all other work waiting.
  *
  * A body runs where its node does, on one queue: its nodes may name that device, and a queue of the plan's, which
  * changes nothing.
  *
- * Such nodes run on devices of the CPU executor: rota_compile refuses others (UNSUPPORTED), and names node and device.
- * A plan of several devices takes them where they are placed on the CPU's. */
+ * Such nodes run on devices of the CPU executor, and on CUDA's where the driver is for CUDA 12.4 or newer:
+ * rota_compile refuses others (UNSUPPORTED), and names node and device. A plan of several devices takes them where they
+ * are placed on such. On a CUDA device bodies hold no host nodes (UNSUPPORTED as the plan is compiled, by name), and a
+ * loop that fails, or is cancelled, fails all that is handed to the device along with it, nodes beside it in its plan,
+ * too; work that comes after a while or for is handed to the device when that has ended. */
 #ifndef ROTA_GRAPH_CONDITIONAL_H
 #define ROTA_GRAPH_CONDITIONAL_H
 

@@ -30,11 +30,12 @@ rota_status rota_check_queues(const rota_exec_device *device, const rota_exec_pr
 }
 
 rota_status rota_fail_kind(const rota_exec_device *device, const rota_exec_command *command) {
-    return rota_fail(
-        ROTA_UNSUPPORTED,
-        "%s runs no %scommands of kind %u (host functions, and what decides or is counted, run on the "
-        "CPU executor)",
-        device->info.id, command->is_counted ? "counted " : "", command->kind);
+    const char *what = command->is_counted                              ? "counted commands"
+                       : command->kind == ROTA_EXEC_COMMAND_HOST        ? "host functions"
+                       : command->kind == ROTA_EXEC_COMMAND_CONDITIONAL ? "commands that decide"
+                                                                        : "such commands";
+    return rota_fail(ROTA_UNSUPPORTED, "%s (%s) runs no %s; devices of the CPU executor do", device->info.id,
+                     device->info.driver, what);
 }
 
 rota_status rota_fail_at_node(rota_status status, const rota_exec_host *host,

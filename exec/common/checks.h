@@ -16,7 +16,7 @@ rota_status rota_check_groups(const rota_kernel *kernel, const uint32_t *groups,
 /* The segments' queues are those that the device was opened with. */
 rota_status rota_check_queues(const rota_exec_device *device, const rota_exec_program_desc *desc,
                               uint32_t queue_count);
-/* For a command of a kind, or one that is counted, that only the CPU executor runs. */
+/* For a command of a kind, or one that is counted, that the device does not run. */
 rota_status rota_fail_kind(const rota_exec_device *device, const rota_exec_command *command);
 /* A failure's sentence, with the command's node before it. */
 rota_status rota_fail_at_node(rota_status status, const rota_exec_host *host,

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "exec/common/decisions.h"
 #include "exec/cpu/device.h"
 #include "graph/conditional_internal.h"
 
@@ -35,20 +36,11 @@ static const char *name_of(const rota_cpu_device *device, const rota_exec_instan
 
 /* ---- Failures ---- */
 
-/* "iteration 3 of node 'a', iteration 0 of node 'b'": from the outermost in. Those of IF and SWITCH have one. */
+/* From the outermost in. */
 static size_t describe(const rota_cpu_device *device, const rota_cpu_loop *loop, char *text, size_t length) {
     if (loop->outer) length = describe(device, loop->outer, text, length);
-    if (length >= MESSAGE_BYTES) return MESSAGE_BYTES;
-    const uint8_t kind = conditional_of(loop)->kind;
-    const char *name = name_of(device, loop->instance, loop->record->node), *comma = length ? ", " : "";
-    int more;
-    if (kind == ROTA_CONDITIONAL_IF || kind == ROTA_CONDITIONAL_SWITCH || loop->begun == 0)
-        more = snprintf(text + length, MESSAGE_BYTES - length, "%s%s '%s'", comma,
-                        rota_conditional_kind_name(kind), name);
-    else
-        more = snprintf(text + length, MESSAGE_BYTES - length, "%siteration %llu of %s '%s'", comma,
-                        (unsigned long long)(loop->begun - 1), rota_conditional_kind_name(kind), name);
-    return length + (more > 0 ? (size_t)more : 0);
+    return rota_decision_place(text, MESSAGE_BYTES, length, conditional_of(loop)->kind, loop->begun,
+                               name_of(device, loop->instance, loop->record->node));
 }
 
 /* The first to fail says so. */
@@ -76,14 +68,7 @@ static void fail_limit(rota_cpu_device *device, const rota_cpu_work *work, rota_
                        uint32_t value) {
     char text[MESSAGE_BYTES];
     const size_t length = describe(device, loop, text, 0);
-    const unsigned long long most = conditional_of(loop)->iterations_max;
-    if (length < MESSAGE_BYTES && conditional_of(loop)->kind == ROTA_CONDITIONAL_WHILE)
-        (void)snprintf(text + length, MESSAGE_BYTES - length,
-                       ": its condition is %u after %llu iterations, the most it may have (iterations_max)",
-                       value, most);
-    else if (length < MESSAGE_BYTES)
-        (void)snprintf(text + length, MESSAGE_BYTES - length,
-                       ": its count is %u, and it may have %llu iterations (iterations_max)", value, most);
+    (void)rota_decision_limit(text, sizeof text, length, conditional_of(loop), value);
     fail(device, work, loop, ROTA_NODE_FAILED, text);
 }
 

@@ -109,6 +109,10 @@
     X(FuncGetName, 12030, (const char **, CUfunction))                                                       \
     X(ModuleGetFunctionCount, 12040, (unsigned *, CUmodule))                                                 \
     X(ModuleEnumerateFunctions, 12040, (CUfunction *, unsigned, CUmodule))                                   \
+    X(GraphConditionalHandleCreate, 12030, (unsigned long long *, CUgraph, CUcontext, unsigned, unsigned))   \
+    X(GraphAddNode, 12030,                                                                                   \
+      (CUgraphNode *, CUgraph, const CUgraphNode *, const rota_cuda_edge *, size_t,                          \
+       rota_cuda_conditional_node *))                                                                        \
     X(GraphAddDependencies, 13000,                                                                           \
       (CUgraph, const CUgraphNode *, const CUgraphNode *, const rota_cuda_edge *, size_t))
 
@@ -118,6 +122,31 @@ typedef struct rota_cuda_edge {
 } rota_cuda_edge;
 #define ROTA_CUDA_PORT_PROGRAMMATIC 1
 #define ROTA_CUDA_EDGE_PROGRAMMATIC 1
+
+/* CUgraphNodeParams with what it has for a conditional node, and the values of those, likewise. The bodies' graphs come
+ * out, and are the node's. */
+typedef struct rota_cuda_conditional_node {
+    int node_type;
+    int reserved0[3];
+    union {
+        long long reserved1[29];
+        struct {
+            unsigned long long handle;
+            int type;
+            unsigned size;
+            CUgraph *bodies;
+            CUcontext context;
+        } is;
+    } u;
+    long long reserved2;
+} rota_cuda_conditional_node;
+#define ROTA_CUDA_NODE_CONDITIONAL 13
+#define ROTA_CUDA_CONDITIONAL_IF 0
+#define ROTA_CUDA_CONDITIONAL_WHILE 1
+#define ROTA_CUDA_CONDITIONAL_SWITCH 2
+/* From which driver on there are nodes of the first two kinds; and of the third, and of an if with an else. */
+#define ROTA_CUDA_CONDITIONALS_NEEDED 12040
+#define ROTA_CUDA_SWITCHES_NEEDED 12080
 
 typedef struct rota_cuda_api {
 #define ROTA_CUDA_MEMBER(name, version, parameters) CUresult(CUDAAPI *name) parameters;

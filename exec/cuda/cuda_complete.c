@@ -10,6 +10,8 @@
 #include "base/futex.h"
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_halt.h"
+#include "exec/cuda/cuda_loops.h"
 #include <sys/prctl.h>
 
 /* After the last completion, and while a fence is younger than this, the thread keeps looking: a sleep and the
@@ -76,6 +78,7 @@ static bool report(rota_cuda_device *device, uint32_t index, bool *out_moved) {
             rota_cuda_lose(device, result, "cuEventQuery");
             return false;
         }
+        if (fence->loops) rota_cuda_loops_report(device, fence);
         if (tail == first) begin = fence->submitted_ns;
         reached = fence->value;
         tail++;
@@ -95,13 +98,30 @@ static bool report(rota_cuda_device *device, uint32_t index, bool *out_moved) {
     return true;
 }
 
+/* Loops in flight are told to end where the host skips them, or the device is closed. */
+static void look_at_loops(rota_cuda_device *device) {
+    if (ra_load_acquire(&device->completer.closing) != ROTA_COMPLETER_WORKS) /* pairs with close */
+        rota_cuda_halt(device);
+    /* Acquire: what was cancelled before is asked for. */
+    if (!device->host.poison_active || !ra_load_acquire(device->host.poison_active)) return;
+    for (uint32_t i = 0; i < device->options.queue_count; i++) {
+        const rota_cuda_queue *queue = &device->queues[i];
+        const uint64_t published = ra_load_seq_cst(&queue->published); /* pairs with set_fence */
+        for (uint64_t f = ra_load_relaxed(&queue->tail); f != published; f++) {
+            const rota_cuda_fence *fence = &queue->fences[f % ROTA_CUDA_FENCES];
+            if (fence->loops) rota_cuda_loops_look(device, fence);
+        }
+    }
+}
+
 static bool look(rota_cuda_device *device, bool *out_moved) {
     *out_moved = false;
+    if (device->base.caps.runs_conditionals) look_at_loops(device);
     for (uint32_t i = 0; i < device->options.queue_count; i++)
         if (!report(device, i, out_moved)) return false;
     if (!*out_moved) return true;
     ra_fetch_add_seq_cst(&device->completer.progress, 1);
-    if (ra_load_seq_cst(&device->room_wanted)) rota_futex_wake(&device->completer.progress, INT32_MAX);
+    if (ra_load_seq_cst(&device->waits.room_wanted)) rota_futex_wake(&device->completer.progress, INT32_MAX);
     return true;
 }
 
@@ -126,13 +146,13 @@ static bool fences_came(void *user) {
 /* Unless fences come and say so (wake_completion). */
 static void nap_until(rota_cuda_device *device, uint64_t seen, uint64_t until_ns) {
     nap_end own = {device, seen};
-    ra_store_relaxed(&device->nap_until_ns, until_ns);
+    ra_store_relaxed(&device->waits.nap_until_ns, until_ns);
     rota_completer_sleep(&device->completer, fences_came, &own, until_ns);
 }
 
 static void sleep_until_work(rota_cuda_device *device) {
     const uint64_t spin_ns = device->options.spin_ns > SPIN_NS ? device->options.spin_ns : SPIN_NS;
-    ra_store_relaxed(&device->nap_until_ns, 0);
+    ra_store_relaxed(&device->waits.nap_until_ns, 0);
     rota_completer_rest(&device->completer, has_work, device, spin_ns);
 }
 

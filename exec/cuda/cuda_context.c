@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "exec/cuda/cuda_device.h"
+#include "exec/cuda/cuda_halt.h"
 #include "exec/cuda/cuda_running.h"
 #include <stdio.h>
 
@@ -27,6 +28,7 @@ static bool drain(rota_cuda_device *device) {
         nap();
     }
     bool quiet = rota_cuda_push(device) == CUDA_SUCCESS, entered = quiet;
+    if (entered) rota_cuda_halt(device);
     for (uint32_t i = 0; i < device->options.queue_count && quiet; i++) {
         CUresult result = CUDA_ERROR_NOT_READY;
         while (device->queues[i].stream && result == CUDA_ERROR_NOT_READY && quiet) {

@@ -191,9 +191,30 @@ static rota_status open_helpers(rota_cuda_device *device) {
     return ROTA_OK;
 }
 
+/* Conditional nodes, where driver and image know them. */
+static rota_status open_decisions(rota_cuda_device *device) {
+    int version = 0;
+    if (!device->cu->GraphConditionalHandleCreate || !device->cu->GraphAddNode ||
+        device->cu->DriverGetVersion(&version) != CUDA_SUCCESS || version < ROTA_CUDA_CONDITIONALS_NEEDED)
+        return ROTA_OK;
+    const rota_status status =
+        rota_cuda_function_get(device, &rota_cuda_decide_kernel, &device->helpers.decide, NULL);
+    if (status == ROTA_UNSUPPORTED) {
+        rota_log_write(&device->host.log, ROTA_LOG_WARNING, "%s runs no nodes that decide: %s",
+                       device->base.info.id, rota_last_error());
+        return ROTA_OK;
+    }
+    ROTA_TRY(status);
+    ROTA_TRY(rota_cuda_stream_create(device, &device->stops.stream));
+    device->stops.has_switches = version >= ROTA_CUDA_SWITCHES_NEEDED;
+    device->base.caps.runs_conditionals = true;
+    return ROTA_OK;
+}
+
 static rota_status open_in_context(rota_cuda_device *device) {
     open_granularity(device);
     ROTA_TRY(open_helpers(device));
+    ROTA_TRY(open_decisions(device));
     ROTA_TRY(rota_cuda_stream_create(device, &device->own.stream));
     ROTA_TRY(rota_cuda_stream_create(device, &device->submit_stream));
     ROTA_TRY(rota_cuda_stream_create(device, &device->upload.stream));
@@ -258,6 +279,8 @@ static void destroy_in_context(rota_cuda_device *device) {
     rota_cuda_timelines_free(device);
     rota_cuda_memories_free(device);
     rota_cuda_piece_give(device, &device->objects.pinned, &device->own.clock_piece);
+    rota_cuda_piece_give(device, &device->objects.blocks, &device->stops.halt);
+    rota_cuda_piece_give(device, &device->objects.pinned, &device->stops.halting);
     rota_cuda_pool_free(device, &device->objects.pinned);
     rota_cuda_pool_free(device, &device->objects.blocks);
     rota_cuda_pool_free(device, &device->objects.shared);
@@ -270,6 +293,7 @@ static void destroy_in_context(rota_cuda_device *device) {
     if (device->own.stream) (void)cu->StreamDestroy(device->own.stream);
     if (device->submit_stream) (void)cu->StreamDestroy(device->submit_stream);
     if (device->upload.stream) (void)cu->StreamDestroy(device->upload.stream);
+    if (device->stops.stream) (void)cu->StreamDestroy(device->stops.stream);
     rota_cuda_modules_free(device);
 }
 
@@ -312,6 +336,7 @@ static uint64_t destroy_device(rota_cuda_device *device) {
     pthread_mutex_destroy(&device->modules.lock);
     pthread_mutex_destroy(&device->own.lock);
     pthread_mutex_destroy(&device->upload.lock);
+    pthread_mutex_destroy(&device->stops.lock);
     pthread_mutex_destroy(&device->submit_lock);
     free(device->cache_dir);
     free(device);
@@ -395,6 +420,7 @@ static rota_status cuda_open(const rota_exec_driver *driver, uint32_t index,
     pthread_mutex_init(&device->modules.lock, NULL);
     pthread_mutex_init(&device->own.lock, NULL);
     pthread_mutex_init(&device->upload.lock, NULL);
+    pthread_mutex_init(&device->stops.lock, NULL);
     pthread_mutexattr_t recursive;
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);

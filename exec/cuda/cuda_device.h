@@ -48,9 +48,20 @@ typedef struct rota_cuda_upload_shared {
     CUstream stream;
 } rota_cuda_upload_shared;
 
-/* Of exec_helpers.cu. */
+/* On which the states of loops are written, also while they run (cuda_loops.c); the lock is held for a call. Made
+ * where caps.runs_conditionals. */
+typedef struct rota_cuda_stops_shared {
+    pthread_mutex_t lock;
+    CUstream stream;
+    rota_cuda_piece halt,
+        halting; /* device memory; pinned, 1 once it is on its way there. Made with the first loop */
+    bool is_halted;
+    bool has_switches; /* since open: the driver has conditional nodes of more than one body */
+} rota_cuda_stops_shared;
+
+/* Of exec_helpers.cu; `decide` of exec_decide.cu, where caps.runs_conditionals. */
 typedef struct rota_cuda_helpers {
-    CUfunction upload, timestamp, fill;
+    CUfunction upload, timestamp, fill, decide;
 } rota_cuda_helpers;
 
 typedef struct rota_cuda_bounds {
@@ -59,6 +70,12 @@ typedef struct rota_cuda_bounds {
     uint64_t
         stall_ns; /* a full device that completes nothing for so long is given up; so is an allocator's stream */
 } rota_cuda_bounds;
+
+/* What the submit thread and the completion thread sleep for. */
+typedef struct rota_cuda_waits_shared {
+    _Atomic uint64_t nap_until_ns; /* of the completion thread; 0: awake */
+    _Atomic uint32_t room_wanted;  /* by the submit thread */
+} rota_cuda_waits_shared;
 
 struct rota_cuda_device {
     rota_exec_device base; /* first: the contract's part */
@@ -79,13 +96,13 @@ struct rota_cuda_device {
     /* As the private stream, for the submit thread, which waits for no lock that a caller may hold (P4). */
     CUstream submit_stream;
     rota_cuda_upload_shared upload;
+    rota_cuda_stops_shared stops;
     rota_cuda_timelines_shared timelines;
     /* Recursive; held while works are put on streams, and while a loss waits for them. */
     pthread_mutex_t submit_lock;
     rota_cuda_queue queues[ROTA_EXEC_QUEUES_MAX];
     rota_completer_shared completer;
-    _Atomic uint64_t nap_until_ns; /* of the completion thread; 0: awake */
-    _Atomic uint32_t room_wanted;
+    rota_cuda_waits_shared waits;
     _Atomic uint32_t lost;
     _Atomic uint32_t noisy; /* lost, and still at work */
 };

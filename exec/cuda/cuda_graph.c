@@ -5,7 +5,6 @@
 #include "exec/cuda/cuda_arguments.h"
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
-#include "exec/cuda/cuda_fold.h"
 #include "exec/cuda/cuda_library.h"
 #include "exec/cuda/cuda_names.h"
 #include "exec/cuda/cuda_steady.h"
@@ -18,27 +17,11 @@
 #define UPLOAD_TIMEOUT_NS (120ull * 1000000000ull)
 #define UPLOAD_SETTLE_NS (5ull * 1000000000ull)
 
-typedef struct building {
-    rota_cuda_device *device;
-    const rota_cuda_program *program;
-    const rota_exec_program_desc *desc;
-    rota_cuda_instance *instance;
-    rota_exec_memory *const *memories;
-    const uint64_t *block; /* the submission's words, where library nodes take some */
-    const rota_exec_segment *segment;
-    uint64_t block_address;   /* of the segment's copy of the block */
-    rota_cuda_steady *steady; /* NULL: nothing is rewritten */
-    CUgraph graph;
-    rota_cuda_fold fold;
-    CUgraphNode head;    /* what everything comes after; NULL: nothing */
-    CUgraphNode *nodes;  /* per command of the segment: what later commands wait for */
-    CUgraphNode *before; /* of the command at hand */
-    uint8_t *prepared;
-} building;
+typedef rota_cuda_building building;
 
-static rota_status add_kernel(building *b, CUfunction function, const rota_cuda_launch *launch,
-                              void **parameters, const CUgraphNode *before, size_t before_count,
-                              CUgraphNode *out_node) {
+rota_status rota_cuda_building_kernel(building *b, CUfunction function, const rota_cuda_launch *launch,
+                                      void **parameters, const CUgraphNode *before, size_t before_count,
+                                      CUgraphNode *out_node) {
     const CUDA_KERNEL_NODE_PARAMS params = rota_cuda_node_params(function, launch, parameters);
     CUresult result = b->device->cu->GraphAddKernelNode(out_node, b->graph, before, before_count, &params);
     if (result != CUDA_SUCCESS) return rota_cuda_check(b->device, result, "cuGraphAddKernelNode");
@@ -65,7 +48,7 @@ static rota_status add_early_edge(building *b, CUgraphNode before, CUgraphNode n
 static bool starts_early(const building *b, uint32_t position) {
     const rota_cuda_dispatch *dispatches = b->program->dispatches + b->segment->first_command;
     const uint32_t first = b->fold.first[position];
-    return dispatches[position].starts_early && !b->instance->timestamps &&
+    return dispatches[position].starts_early && !b->is_body && !b->instance->timestamps &&
            b->fold.first[position + 1] - first == 1 &&
            dispatches[b->fold.before[first]].form == ROTA_CUDA_KERNEL;
 }
@@ -101,8 +84,8 @@ static rota_status add_command_kernel(building *b, uint32_t position, size_t bef
     void *parameters[2] = {&arguments, b->prepared};
     if (dispatch->kernel->cuda.prepare) ROTA_TRY(prepare(b, &b->desc->commands[index], dispatch, &arguments));
     const bool early = starts_early(b, position);
-    ROTA_TRY(add_kernel(b, dispatch->function, &dispatch->launch, parameters, b->before,
-                        early ? 0 : before_count, out_node));
+    ROTA_TRY(rota_cuda_building_kernel(b, dispatch->function, &dispatch->launch, parameters, b->before,
+                                       early ? 0 : before_count, out_node));
     if (early) ROTA_TRY(add_early_edge(b, b->before[0], *out_node));
     if (b->steady && (dispatch->slot_mask | dispatch->bind_mask)) b->steady->kernels[position] = *out_node;
     return ROTA_OK;
@@ -126,9 +109,10 @@ static rota_status add_memcpy(building *b, const rota_exec_command *command, siz
                            "cuGraphAddMemcpyNode");
 }
 
-static rota_status add_empty(building *b, size_t before_count, CUgraphNode *out_node) {
+rota_status rota_cuda_building_empty(building *b, const CUgraphNode *before, size_t before_count,
+                                     CUgraphNode *out_node) {
     return rota_cuda_check(b->device,
-                           b->device->cu->GraphAddEmptyNode(out_node, b->graph, b->before, before_count),
+                           b->device->cu->GraphAddEmptyNode(out_node, b->graph, before, before_count),
                            "cuGraphAddEmptyNode");
 }
 
@@ -167,7 +151,7 @@ static rota_status add_captured(building *b, CUgraph captured, size_t before_cou
     size_t count = 0;
     CUgraphNode kernel;
     ROTA_TRY(rota_cuda_check(b->device, cu->GraphGetNodes(captured, NULL, &count), "cuGraphGetNodes"));
-    if (count == 0) return add_empty(b, before_count, out_node);
+    if (count == 0) return rota_cuda_building_empty(b, b->before, before_count, out_node);
     ROTA_TRY(only_kernel(b, captured, count, &kernel));
     if (kernel) return add_kernel_like(b, kernel, before_count, out_node);
     return rota_cuda_check(b->device,
@@ -188,7 +172,8 @@ static rota_status add_timestamp(building *b, uint32_t command, bool end, const 
     rota_cuda_launch one = {.groups = {1, 1, 1}, .block = {1, 1, 1}, .cluster = {1, 1, 1}};
     uint64_t address = b->instance->timestamps_address + (2 * (uint64_t)command + end) * 8;
     void *parameters[] = {&address};
-    return add_kernel(b, b->device->helpers.timestamp, &one, parameters, before, before_count, out_node);
+    return rota_cuda_building_kernel(b, b->device->helpers.timestamp, &one, parameters, before, before_count,
+                                     out_node);
 }
 
 static rota_status add_command(building *b, uint32_t position) {
@@ -199,7 +184,8 @@ static rota_status add_command(building *b, uint32_t position) {
     for (uint32_t e = b->fold.first[position]; e < b->fold.first[position + 1]; e++)
         b->before[count++] = b->nodes[b->fold.before[e]];
     if (count == 0 && b->head) b->before[count++] = b->head;
-    if (b->instance->timestamps) {
+    const bool is_timed = b->instance->timestamps && !b->is_body;
+    if (is_timed) {
         CUgraphNode begin = NULL;
         ROTA_TRY(add_timestamp(b, index, false, b->before, count, &begin));
         b->before[0] = begin;
@@ -209,7 +195,7 @@ static rota_status add_command(building *b, uint32_t position) {
     rota_status status = ROTA_OK;
     switch ((rota_cuda_form)dispatch->form) {
     case ROTA_CUDA_NOTHING:
-        status = add_empty(b, count, &node);
+        status = rota_cuda_building_empty(b, b->before, count, &node);
         break;
     case ROTA_CUDA_KERNEL:
         status = add_command_kernel(b, position, count, &node);
@@ -220,13 +206,16 @@ static rota_status add_command(building *b, uint32_t position) {
     case ROTA_CUDA_LIBRARY:
         status = add_library(b, index, count, &node);
         break;
+    case ROTA_CUDA_DECISION:
+        status = rota_cuda_bodies_add(b, index, b->before, count, &node);
+        break;
     }
     if (status != ROTA_OK) {
         const char *name = NULL;
         if (b->device->host.node_name) name = b->device->host.node_name(b->desc->owner, command->node);
         return rota_fail_context(status, "node '%s': ", name ? name : "unnamed");
     }
-    if (b->instance->timestamps) ROTA_TRY(add_timestamp(b, index, true, &node, 1, &node));
+    if (is_timed) ROTA_TRY(add_timestamp(b, index, true, &node, 1, &node));
     b->nodes[position] = node;
     return ROTA_OK;
 }
@@ -241,7 +230,7 @@ static rota_status add_head(building *b, const rota_cuda_segment *about) {
         memcpy(&arguments.words[1], &(rota_cuda_fill_params){.size_bytes = bytes},
                sizeof(rota_cuda_fill_params));
         void *parameters[] = {&arguments};
-        ROTA_TRY(add_kernel(b, b->device->helpers.fill, &few, parameters, NULL, 0, &b->head));
+        ROTA_TRY(rota_cuda_building_kernel(b, b->device->helpers.fill, &few, parameters, NULL, 0, &b->head));
     }
     if (!about->uses_block) return ROTA_OK;
     uint64_t to = b->block_address, from = b->instance->host_block.address;
@@ -250,8 +239,8 @@ static rota_status add_head(building *b, const rota_cuda_segment *about) {
     if (words > UPLOAD_THREADS_MAX) one.block[0] = UPLOAD_THREADS_MAX;
     void *parameters[] = {&to, &from, &words};
     CUgraphNode before = b->head;
-    ROTA_TRY(add_kernel(b, b->device->helpers.upload, &one, parameters, before ? &before : NULL,
-                        before != NULL, &b->head));
+    ROTA_TRY(rota_cuda_building_kernel(b, b->device->helpers.upload, &one, parameters,
+                                       before ? &before : NULL, before != NULL, &b->head));
     if (b->steady) b->steady->upload = b->head;
     return ROTA_OK;
 }
@@ -301,8 +290,9 @@ static rota_status upload(rota_cuda_device *device, CUgraphExec exec) {
 static rota_status instantiate(building *b, CUgraphExec *out_exec) {
     const rota_cuda_api *cu = b->device->cu;
     CUgraphExec exec = NULL;
-    ROTA_TRY(rota_cuda_check(b->device, cu->GraphInstantiateWithFlags(&exec, b->graph, 0),
-                             "cuGraphInstantiateWithFlags"));
+    const CUresult result = cu->GraphInstantiateWithFlags(&exec, b->graph, 0);
+    ROTA_TRY(b->roots ? rota_cuda_bodies_check(b->device, result, "cuGraphInstantiateWithFlags")
+                      : rota_cuda_check(b->device, result, "cuGraphInstantiateWithFlags"));
     /* What the first launch would allocate on the device is allocated now, where running out of memory is no
      * disaster; a variant's first launch follows at once. */
     rota_status status = b->block ? ROTA_OK : upload(b->device, exec);
@@ -314,21 +304,35 @@ static rota_status instantiate(building *b, CUgraphExec *out_exec) {
     return ROTA_OK;
 }
 
-static rota_status build(building *b, uint32_t segment, CUgraphExec *out_exec) {
+rota_status rota_cuda_building_commands(building *b) {
     ROTA_TRY(rota_cuda_fold_create(b->desc, b->segment, ROTA_CUDA_LANES, &b->fold));
     b->nodes = calloc(b->fold.count + 1, sizeof(CUgraphNode));
     b->before = calloc(b->fold.most + 1, sizeof(CUgraphNode));
-    b->prepared = malloc(ROTA_CUDA_PREPARED_MAX);
-    if (!b->nodes || !b->before || !b->prepared)
+    if (!b->nodes || !b->before)
         return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a graph of %u commands", b->fold.count);
-    ROTA_TRY(rota_cuda_check(b->device, b->device->cu->GraphCreate(&b->graph, 0), "cuGraphCreate"));
-    ROTA_TRY(add_head(b, &b->program->segments[segment]));
     for (uint32_t i = 0; i < b->fold.count; i++) {
         rota_cuda_range_node(b->device, b->desc, &b->desc->commands[b->segment->first_command + i]);
         const rota_status status = add_command(b, i);
         rota_cuda_range_end(b->device->names);
         if (status != ROTA_OK) return status;
     }
+    return ROTA_OK;
+}
+
+void rota_cuda_building_free(building *b) {
+    rota_cuda_fold_free(&b->fold);
+    free(b->nodes);
+    free(b->before);
+}
+
+static rota_status build(building *b, uint32_t segment, CUgraphExec *out_exec) {
+    b->prepared = malloc(ROTA_CUDA_PREPARED_MAX);
+    if (!b->prepared)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a graph of %u commands",
+                         b->segment->command_count);
+    ROTA_TRY(rota_cuda_check(b->device, b->device->cu->GraphCreate(&b->graph, 0), "cuGraphCreate"));
+    ROTA_TRY(add_head(b, &b->program->segments[segment]));
+    ROTA_TRY(rota_cuda_building_commands(b));
     return instantiate(b, out_exec);
 }
 
@@ -345,6 +349,8 @@ rota_status rota_cuda_graph_build(rota_cuda_device *device, rota_cuda_instance *
         .segment = &instance->program->desc->segments[segment],
         .block_address = instance->segments[segment].block_address,
         .steady = instance->segments[segment].steady,
+        .roots = instance->program->segments[segment].roots,
+        .loops = instance->segments[segment].loops,
     };
     rota_status status = build(&b, segment, out_exec);
     if (b.graph && b.steady) {
@@ -357,9 +363,7 @@ rota_status rota_cuda_graph_build(rota_cuda_device *device, rota_cuda_instance *
             status = rota_cuda_check(device, result, "cuGraphDestroy");
         }
     }
-    rota_cuda_fold_free(&b.fold);
-    free(b.nodes);
-    free(b.before);
+    rota_cuda_building_free(&b);
     free(b.prepared);
     return status;
 }

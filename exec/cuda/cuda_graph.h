@@ -2,11 +2,54 @@
 #ifndef ROTA_EXEC_CUDA_CUDA_GRAPH_H
 #define ROTA_EXEC_CUDA_CUDA_GRAPH_H
 
+#include "exec/cuda/cuda_decide.h"
+#include "exec/cuda/cuda_fold.h"
 #include "exec/cuda/cuda_instance.h"
 
 /* Builds a segment's executable graph (cuda_graph.c). block: as in rota_cuda_library_capture. */
 rota_status rota_cuda_graph_build(rota_cuda_device *device, rota_cuda_instance *instance,
                                   rota_exec_memory *const *memories, uint32_t segment, const uint64_t *block,
                                   CUgraphExec *out_exec);
+
+/* ---- While one is built, its bodies' among them (cuda_bodies.c) ---- */
+
+/* A graph and the commands that become its nodes. */
+typedef struct rota_cuda_building {
+    rota_cuda_device *device;
+    const rota_cuda_program *program; /* the instance's, or a body */
+    const rota_exec_program_desc *desc;
+    rota_cuda_instance *instance;
+    rota_exec_memory *const *memories;
+    const uint64_t *block; /* the submission's words, where library nodes take some */
+    const rota_exec_segment *segment;
+    uint64_t block_address;       /* of the segment's copy of the block */
+    rota_cuda_steady *steady;     /* NULL: nothing is rewritten */
+    const rota_cuda_roots *roots; /* of the segment; NULL: nothing in it decides */
+    const rota_cuda_loops *loops; /* likewise of the instance; NULL: there are no roots */
+    const rota_cuda_root *root;   /* that this is a body in; NULL: none */
+    uint32_t next_root;           /* the first root whose command is still to come */
+    bool is_body;
+    CUgraph graph;
+    rota_cuda_fold fold;
+    CUgraphNode head;    /* what everything comes after; NULL: nothing */
+    CUgraphNode *nodes;  /* per command of the segment: what later commands wait for */
+    CUgraphNode *before; /* of the command at hand */
+    uint8_t *prepared;
+} rota_cuda_building;
+
+rota_status rota_cuda_building_kernel(rota_cuda_building *b, CUfunction function,
+                                      const rota_cuda_launch *launch, void **parameters,
+                                      const CUgraphNode *before, size_t before_count, CUgraphNode *out_node);
+rota_status rota_cuda_building_empty(rota_cuda_building *b, const CUgraphNode *before, size_t before_count,
+                                     CUgraphNode *out_node);
+/* All commands of b->segment, in b->graph; fold, nodes and before are made, and are the caller's to free. */
+rota_status rota_cuda_building_commands(rota_cuda_building *b);
+void rota_cuda_building_free(rota_cuda_building *b);
+
+/* The nodes of a command that decides, with its bodies. What comes after the command comes after out_node. */
+rota_status rota_cuda_bodies_add(rota_cuda_building *b, uint32_t command, const CUgraphNode *before,
+                                 size_t before_count, CUgraphNode *out_node);
+/* What the driver says of a graph with conditional nodes: UNSUPPORTED where it takes none such. */
+rota_status rota_cuda_bodies_check(rota_cuda_device *device, CUresult result, const char *what);
 
 #endif

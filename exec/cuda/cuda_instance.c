@@ -2,6 +2,8 @@
  * and the graphs that hold for certain values only. */
 #include "exec/cuda/cuda_instance.h"
 #include "exec/cuda/cuda_context.h"
+#include "exec/cuda/cuda_decide.h"
+#include "exec/cuda/cuda_loops.h"
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_graph.h"
 #include "exec/cuda/cuda_steady.h"
@@ -17,11 +19,14 @@ static uint64_t block_bytes(const rota_exec_program_desc *desc) {
 
 typedef void (*word_fn)(void *user, uint32_t word);
 
-/* The words that the segment's library nodes take, in order, repeated as they repeat. */
-static void for_each_word(const rota_cuda_program *program, uint32_t segment, word_fn fn, void *user) {
+static void for_each_word_of(const rota_cuda_program *program, uint32_t first, uint32_t count, word_fn fn,
+                             void *user) {
     const rota_exec_program_desc *desc = program->desc;
-    const rota_exec_segment *about = &desc->segments[segment];
-    for (uint32_t c = about->first_command; c < about->first_command + about->command_count; c++) {
+    for (uint32_t c = first; c < first + count; c++) {
+        const rota_cuda_decision *decision = program->dispatches[c].decision;
+        for (uint32_t b = 0; decision && b < decision->desc->body_count; b++)
+            if (decision->bodies[b])
+                for_each_word_of(decision->bodies[b], 0, decision->bodies[b]->desc->command_count, fn, user);
         if (program->dispatches[c].form != ROTA_CUDA_LIBRARY) continue;
         const rota_exec_command *command = &desc->commands[c];
         for (uint32_t i = 0; i < command->operand_count; i++)
@@ -30,6 +35,12 @@ static void for_each_word(const rota_cuda_program *program, uint32_t segment, wo
         for (uint32_t i = 0; i < command->binding_count; i++)
             fn(user, desc->bindings[command->first_binding + i].word);
     }
+}
+
+/* The words that the segment's library nodes take, in order, repeated as they repeat. */
+static void for_each_word(const rota_cuda_program *program, uint32_t segment, word_fn fn, void *user) {
+    const rota_exec_segment *about = &program->desc->segments[segment];
+    for_each_word_of(program, about->first_command, about->command_count, fn, user);
 }
 
 typedef struct word_visit {
@@ -141,6 +152,7 @@ static rota_status make_instance(rota_cuda_device *device, rota_cuda_instance *i
         ROTA_TRY(rota_cuda_timestamps_create(device, instance));
     for (uint32_t s = 0; s < desc->segment_count; s++) {
         if (desc->segments[s].command_count == 0) continue;
+        ROTA_TRY(rota_cuda_loops_create(device, instance, s, &instance->segments[s].loops));
         if (instance->program->segments[s].has_variant) {
             ROTA_TRY(keep_memories(instance, memories));
             ROTA_TRY(make_variants(instance->program, s, &instance->segments[s]));
@@ -159,6 +171,7 @@ void rota_cuda_instance_free(rota_cuda_device *device, rota_cuda_instance *insta
         rota_cuda_segment_instance *segment = &instance->segments[s];
         if (segment->exec) (void)device->cu->GraphExecDestroy(segment->exec);
         rota_cuda_steady_free(device, segment->steady);
+        rota_cuda_loops_free(device, segment->loops);
         if (!segment->variants) continue;
         for (uint32_t v = 0; v < ROTA_CUDA_VARIANTS; v++)
             if (segment->variants[v].exec) (void)device->cu->GraphExecDestroy(segment->variants[v].exec);

@@ -9,6 +9,7 @@
  * 5 us a node; docs/measurements.md). */
 #include "exec/cuda/cuda_library.h"
 #include "exec/cuda/cuda_context.h"
+#include "exec/cuda/cuda_decide.h"
 #include "exec/cuda/cuda_device.h"
 #include <stdlib.h>
 #include <string.h>
@@ -187,7 +188,7 @@ static rota_status tune(rota_cuda_device *device, const rota_cuda_program *progr
     return ROTA_OK;
 }
 
-rota_status rota_cuda_library_tune(rota_cuda_device *device, const rota_cuda_program *program) {
+static rota_status tune_program(rota_cuda_device *device, const rota_cuda_program *program) {
     const rota_exec_program_desc *desc = program->desc;
     tuned_set set = {.desc = desc, .program = program, .size = 16};
     uint32_t wanted = 0;
@@ -204,4 +205,14 @@ rota_status rota_cuda_library_tune(rota_cuda_device *device, const rota_cuda_pro
     }
     free(set.table);
     return status;
+}
+
+rota_status rota_cuda_library_tune(rota_cuda_device *device, const rota_cuda_program *program) {
+    ROTA_TRY(tune_program(device, program));
+    for (uint32_t c = 0; c < program->desc->command_count; c++) {
+        const rota_cuda_decision *decision = program->dispatches[c].decision;
+        for (uint32_t b = 0; decision && b < decision->desc->body_count; b++)
+            if (decision->bodies[b]) ROTA_TRY(rota_cuda_library_tune(device, decision->bodies[b]));
+    }
+    return ROTA_OK;
 }

@@ -22,7 +22,7 @@ typedef struct rota_cuda_private_shared {
 rota_status rota_cuda_library_capture(rota_cuda_device *device, const rota_cuda_program *program,
                                       uint32_t command, rota_exec_memory *const *memories,
                                       const uint64_t *block, CUgraph *out_graph);
-/* Lets the kernels that measure themselves do so, once for each distinct node. */
+/* Lets the kernels that measure themselves do so, once for each distinct node of the program, and of each body. */
 rota_status rota_cuda_library_tune(rota_cuda_device *device, const rota_cuda_program *program);
 
 #endif

@@ -4,9 +4,11 @@
 #include "exec/common/checks.h"
 #include "graph/kernel_calls.h"
 #include "exec/cuda/cuda_context.h"
+#include "exec/cuda/cuda_decide.h"
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_library.h"
 #include "exec/cuda/cuda_steady.h"
+#include "cuda/exec_decide.h"
 #include "cuda/exec_helpers.h"
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +38,11 @@ static void copy_grid(const void *params, const uint64_t *operand_bytes, uint32_
 #else
 #define HELPERS .image = "", .size_bytes = 1
 #endif
+#if ROTA_CUDA_HAVE_exec_decide
+#define DECIDES ROTA_CUDA_IMAGE_exec_decide
+#else
+#define DECIDES .image = "", .size_bytes = 1
+#endif
 
 const rota_kernel rota_cuda_copy_kernel = {
     .name = "copy",
@@ -48,6 +55,12 @@ const rota_kernel rota_cuda_fill_kernel = {
     .operand_count = 1,
     .param_bytes = sizeof(rota_cuda_fill_params),
     .cuda = {HELPERS, .entry = "rota_fill", .grid = copy_grid, .block = {COPY_THREADS, 1, 1}},
+};
+const rota_kernel rota_cuda_decide_kernel = {
+    .name = "decide",
+    .operand_count = 2,
+    .param_bytes = sizeof(rota_decide_params),
+    .cuda = {DECIDES, .entry = "rota_decide", .block = {1, 1, 1}},
 };
 
 bool rota_cuda_has_kernels(void) {
@@ -71,6 +84,7 @@ typedef struct maker {
     rota_cuda_device *device;
     const rota_exec_program_desc *desc;
     rota_cuda_program *program;
+    const rota_cuda_decision *outer; /* whose body it is; NULL: none's */
     known_function known[KNOWN_MAX]; /* a direct-mapped cache */
 } maker;
 
@@ -279,6 +293,46 @@ static rota_status make_transfer(maker *m, const rota_exec_command *command, rot
     return ROTA_OK;
 }
 
+static rota_status make_commands(maker *m);
+
+/* A body, with the maker's functions. */
+static rota_status make_body(maker *m, const rota_cuda_decision *decision, const rota_exec_program_desc *desc,
+                             rota_cuda_program **out_program) {
+    rota_cuda_program *program = calloc(1, sizeof *program);
+    if (!program) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for body '%s'", desc->name);
+    program->desc = desc;
+    *out_program = program; /* freed with its decision from now on */
+    const rota_exec_program_desc *outer_desc = m->desc;
+    rota_cuda_program *outer_program = m->program;
+    const rota_cuda_decision *outer = m->outer;
+    m->desc = desc;
+    m->program = program;
+    m->outer = decision;
+    const rota_status status = make_commands(m);
+    m->desc = outer_desc;
+    m->program = outer_program;
+    m->outer = outer;
+    return status;
+}
+
+static rota_status make_decision(maker *m, const rota_exec_command *command, rota_cuda_dispatch *out) {
+    if (!m->device->base.caps.runs_conditionals) return rota_fail_kind(&m->device->base, command);
+    ROTA_TRY(rota_cuda_decision_create(m->desc, command, m->outer, &out->decision));
+    out->form = ROTA_CUDA_DECISION;
+    out->slot_mask = rota_cuda_decision_slots(m->desc, command);
+    for (uint32_t i = 0; i < command->operand_count; i++) {
+        const rota_exec_operand *operand = &m->desc->operands[command->first_operand + i];
+        if (operand->is_slot && operand->memory > UINT16_MAX)
+            return rota_fail(ROTA_UNSUPPORTED, "argument word %u of operand %u; the highest possible is %u",
+                             operand->memory, i, UINT16_MAX);
+    }
+    const rota_exec_conditional *conditional = command->u.conditional;
+    for (uint32_t i = 0; i < conditional->body_count; i++)
+        if (conditional->bodies[i])
+            ROTA_TRY(make_body(m, out->decision, conditional->bodies[i], &out->decision->bodies[i]));
+    return ROTA_OK;
+}
+
 static rota_status make_command(maker *m, uint32_t index) {
     const rota_exec_command *command = &m->desc->commands[index];
     rota_cuda_dispatch *dispatch = &m->program->dispatches[index];
@@ -290,8 +344,38 @@ static rota_status make_command(maker *m, uint32_t index) {
     case ROTA_EXEC_COMMAND_COPY:
     case ROTA_EXEC_COMMAND_FILL:
         return make_transfer(m, command, dispatch);
+    case ROTA_EXEC_COMMAND_CONDITIONAL:
+        return make_decision(m, command, dispatch);
     default:
         return rota_fail_kind(&m->device->base, command);
+    }
+}
+
+static rota_status make_commands(maker *m) {
+    const rota_exec_program_desc *desc = m->desc;
+    m->program->dispatches = calloc(desc->command_count + (size_t)1, sizeof *m->program->dispatches);
+    if (!m->program->dispatches)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a program of %u commands",
+                         desc->command_count);
+    for (uint32_t i = 0; i < desc->command_count; i++) {
+        const rota_status status = make_command(m, i);
+        if (status != ROTA_OK) return rota_fail_at_node(status, &m->device->host, desc, i);
+    }
+    return ROTA_OK;
+}
+
+/* What commands take from the argument block, those of bodies among them. */
+static void describe_commands(const rota_cuda_program *program, uint32_t first, uint32_t count,
+                              rota_cuda_segment *out) {
+    for (uint32_t c = first; c < first + count; c++) {
+        const rota_cuda_dispatch *dispatch = &program->dispatches[c];
+        const rota_cuda_decision *decision = dispatch->decision;
+        for (uint32_t b = 0; decision && b < decision->desc->body_count; b++)
+            if (decision->bodies[b])
+                describe_commands(decision->bodies[b], 0, decision->bodies[b]->desc->command_count, out);
+        if (!(dispatch->slot_mask | dispatch->bind_mask)) continue;
+        if (dispatch->form == ROTA_CUDA_KERNEL || decision) out->uses_block = true;
+        if (dispatch->form == ROTA_CUDA_LIBRARY) out->has_variant = true;
     }
 }
 
@@ -300,29 +384,21 @@ static void describe_segments(maker *m) {
     for (uint32_t s = 0; s < desc->segment_count; s++) {
         const rota_exec_segment *segment = &desc->segments[s];
         rota_cuda_segment *out = &m->program->segments[s];
-        for (uint32_t c = segment->first_command; c < segment->first_command + segment->command_count; c++) {
-            const rota_cuda_dispatch *dispatch = &m->program->dispatches[c];
-            if (!(dispatch->slot_mask | dispatch->bind_mask)) continue;
-            if (dispatch->form == ROTA_CUDA_KERNEL) out->uses_block = true;
-            if (dispatch->form == ROTA_CUDA_LIBRARY) out->has_variant = true;
-        }
+        describe_commands(m->program, segment->first_command, segment->command_count, out);
         if (out->uses_block) m->program->block_segments++;
     }
 }
 
 static rota_status make_program(maker *m) {
     const rota_exec_program_desc *desc = m->desc;
-    m->program->dispatches = calloc(desc->command_count + 1, sizeof *m->program->dispatches);
     m->program->segments = calloc(desc->segment_count + 1, sizeof *m->program->segments);
-    if (!m->program->dispatches || !m->program->segments)
+    if (!m->program->segments)
         return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a program of %u commands",
                          desc->command_count);
-    for (uint32_t i = 0; i < desc->command_count; i++) {
-        rota_status status = make_command(m, i);
-        if (status != ROTA_OK) return rota_fail_at_node(status, &m->device->host, desc, i);
-    }
+    ROTA_TRY(make_commands(m));
     ROTA_TRY(rota_check_queues(&m->device->base, desc, m->device->options.queue_count));
     describe_segments(m);
+    ROTA_TRY(rota_cuda_roots_create(m->program));
     ROTA_TRY(rota_cuda_readers_create(m->program));
     return rota_cuda_library_tune(m->device, m->program);
 }
@@ -353,11 +429,22 @@ rota_status rota_cuda_program_create(rota_exec_device *base, const rota_exec_pro
     return ROTA_OK;
 }
 
+static void free_decision(rota_cuda_decision *decision) {
+    if (!decision) return;
+    for (uint32_t i = 0; i < decision->desc->body_count; i++)
+        rota_cuda_program_destroy(NULL, (rota_exec_program *)decision->bodies[i]);
+    free(decision->bodies);
+    free(decision);
+}
+
 void rota_cuda_program_destroy(rota_exec_device *base, rota_exec_program *program_base) {
     (void)base;
     rota_cuda_program *program = (rota_cuda_program *)program_base;
     if (!program) return;
     rota_cuda_readers_free(program);
+    rota_cuda_roots_free(program);
+    for (uint32_t i = 0; program->dispatches && i < program->desc->command_count; i++)
+        free_decision(program->dispatches[i].decision);
     free(program->dispatches);
     free(program->segments);
     free(program);

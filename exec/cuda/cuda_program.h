@@ -15,12 +15,17 @@ typedef enum rota_cuda_form {
     ROTA_CUDA_NOTHING, /* no work: an empty grid, a copy of no bytes */
     ROTA_CUDA_KERNEL,
     ROTA_CUDA_MEMCPY,
-    ROTA_CUDA_LIBRARY
+    ROTA_CUDA_LIBRARY,
+    ROTA_CUDA_DECISION
 } rota_cuda_form;
+
+typedef struct rota_cuda_decision rota_cuda_decision; /* cuda_decide.h */
+typedef struct rota_cuda_roots rota_cuda_roots;
 
 /* What building a graph needs of one command. */
 typedef struct rota_cuda_dispatch {
-    const rota_kernel *kernel; /* the chosen one; NULL: a memcpy node */
+    const rota_kernel *kernel; /* the chosen one; NULL: a memcpy node, or a decision */
+    rota_cuda_decision *decision;
     CUfunction function;
     rota_cuda_launch launch;
     uint32_t slot_mask, bind_mask;
@@ -31,6 +36,7 @@ typedef struct rota_cuda_dispatch {
 typedef struct rota_cuda_segment {
     bool uses_block;  /* some command takes an operand or parameter from the argument block */
     bool has_variant; /* some library node does: its graph depends on the values */
+    rota_cuda_roots *roots; /* NULL: nothing in it decides */
 } rota_cuda_segment;
 
 typedef struct rota_cuda_program {
@@ -41,6 +47,8 @@ typedef struct rota_cuda_program {
     uint32_t block_segments; /* how many use the block */
 } rota_cuda_program;
 
+/* What is between the iterations of a command that decides. */
+extern const rota_kernel rota_cuda_decide_kernel;
 /* Copies with an operand in a slot or small ones from or to pinned memory, and all fills, are kernels. */
 extern const rota_kernel rota_cuda_copy_kernel, rota_cuda_fill_kernel;
 typedef struct rota_cuda_copy_params {
@@ -54,6 +62,7 @@ typedef struct rota_cuda_fill_params {
 
 rota_status rota_cuda_program_create(rota_exec_device *device, const rota_exec_program_desc *desc,
                                      rota_exec_program **out_program);
+/* `device` may be NULL, as may the program. */
 void rota_cuda_program_destroy(rota_exec_device *device, rota_exec_program *program);
 /* The parameters of a command's kernel: the node's, or those of the kernel that stands in for a copy or fill,
  * written to out_own. */

@@ -1,6 +1,7 @@
 /* Which command a hung or lost device is at, from the timestamps that cuda_times.c describes: they are read
  * without a call of the driver, so also while a loss is made known. */
 #include "exec/cuda/cuda_running.h"
+#include "exec/cuda/cuda_loops.h"
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_times.h"
 
@@ -22,6 +23,8 @@ bool rota_cuda_stuck_node(rota_exec_device *base, rota_exec_instance *handle, ro
     uint32_t command;
     if (!running_command(instance, &command)) return false;
     out_stuck->node = instance->program->desc->commands[command].node;
+    for (uint32_t s = 0; s < instance->segment_count && out_stuck->iterations == 0; s++)
+        out_stuck->iterations = rota_cuda_loops_progress(instance->segments[s].loops, command);
     return true;
 }
 

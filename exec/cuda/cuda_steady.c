@@ -16,10 +16,12 @@ static const rota_steady_rules rules = {.patience = 2, .pays = 4, .readers_least
 /* ---- Who reads what ---- */
 
 /* A kernel that is prepared for addresses is not rewritten, nor one of clusters, which an update of its node leaves
- * out; library nodes have graphs by value. */
+ * out, nor what is in bodies; library nodes have graphs by value. */
 static bool can_follow(const rota_cuda_program *program, uint32_t segment) {
     const rota_exec_segment *about = &program->desc->segments[segment];
-    if (!program->segments[segment].uses_block || program->segments[segment].has_variant) return false;
+    if (!program->segments[segment].uses_block || program->segments[segment].has_variant ||
+        program->segments[segment].roots)
+        return false;
     for (uint32_t i = 0; i < about->command_count; i++) {
         const rota_cuda_dispatch *dispatch = &program->dispatches[about->first_command + i];
         const uint32_t *cluster = dispatch->launch.cluster;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "exec/cuda/cuda_context.h"
+#include "exec/cuda/cuda_loops.h"
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_instance.h"
 #include "exec/cuda/cuda_names.h"
@@ -20,16 +21,15 @@
 
 /* ---- Fences ---- */
 
-/* Sleeps until the completion thread has seen the oldest fence of the queue complete. */
-static rota_status wait_for_room(rota_cuda_device *device, rota_cuda_queue *queue, uint64_t tail) {
+/* Sleeps until the completion thread moves on what it counts from this value, as with the oldest fence of a queue. */
+static rota_status wait_for_room(rota_cuda_device *device, const _Atomic uint64_t *counter, uint64_t value) {
     uint64_t last_progress = rota_clock_ns();
     rota_status status = ROTA_OK;
     while (status == ROTA_OK) {
         uint32_t seen = ra_load_seq_cst(&device->completer.progress);
-        /* Stored before `tail` is looked at; the completion thread does it the other way round, both seq_cst.
-         */
-        ra_store_seq_cst(&device->room_wanted, 1);
-        if (ra_load_seq_cst(&queue->tail) != tail) break;
+        /* Stored before it is looked at; the completion thread does it the other way round, both seq_cst. */
+        ra_store_seq_cst(&device->waits.room_wanted, 1);
+        if (ra_load_seq_cst(counter) != value) break;
         if (ra_load_acquire(&device->lost)) { /* pairs with rota_cuda_lose */
             status = rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
             break;
@@ -39,14 +39,14 @@ static rota_status wait_for_room(rota_cuda_device *device, rota_cuda_queue *queu
         if (rota_clock_ns() - last_progress > device->bounds.stall_ns)
             status = rota_cuda_lose(device, CUDA_ERROR_NOT_READY, "no work completed for two minutes");
     }
-    ra_store_relaxed(&device->room_wanted, 0);
+    ra_store_relaxed(&device->waits.room_wanted, 0);
     return status;
 }
 
 static void wake_completion(rota_cuda_device *device, bool was_idle, uint64_t now_ns) {
     /* seq_cst, as is the store of `published` before: the thread sees the fence, or this sees it asleep. */
     bool asleep = ra_load_seq_cst(&device->completer.sleeping);
-    uint64_t nap = ra_load_relaxed(&device->nap_until_ns);
+    uint64_t nap = ra_load_relaxed(&device->waits.nap_until_ns);
     if (!asleep || (nap && !(was_idle && nap > now_ns + NAP_LEFT_NS))) return;
     rota_completer_wake(&device->completer);
 }
@@ -57,7 +57,7 @@ static rota_status set_fence(rota_cuda_device *device, rota_cuda_queue *queue) {
     uint64_t tail =
         ra_load_acquire(&queue->tail); /* pairs with report: the thread is done with those fences */
     if (queue->head - tail >= device->bounds.in_flight_max) {
-        ROTA_TRY(wait_for_room(device, queue, tail));
+        ROTA_TRY(wait_for_room(device, &queue->tail, tail));
         tail = ra_load_acquire(&queue->tail);
     }
     rota_cuda_fence *fence = &queue->fences[queue->head % ROTA_CUDA_FENCES];
@@ -70,6 +70,10 @@ static rota_status set_fence(rota_cuda_device *device, rota_cuda_queue *queue) {
     queue->timeline = NULL;
     ROTA_TRY(rota_cuda_check(device, device->cu->EventRecord(fence->event, queue->stream), "cuEventRecord"));
     fence->value = queue->last_value;
+    fence->loops = queue->loops;
+    fence->launch = queue->loops ? queue->loops->launched : 0;
+    fence->cookie = queue->cookie;
+    queue->loops = NULL;
     fence->submitted_ns = rota_clock_ns();
     queue->fenced_value = queue->last_value;
     queue->unfenced = 0;
@@ -127,9 +131,26 @@ static void write_block(rota_cuda_instance *instance, const uint64_t *block) {
     instance->block_written = true;
 }
 
+/* A launch with loops has a record, and a fence of its own, which tells when that is to be read. */
+static rota_status begin_loops(rota_cuda_device *device, rota_cuda_queue *queue, const rota_exec_work *work,
+                               rota_cuda_loops *loops) {
+    /* Pairs with rota_cuda_loops_report: the records of those launches are read. */
+    uint64_t reported = ra_load_acquire(&loops->reported);
+    while (loops->launched - reported >= ROTA_CUDA_RECORDS) {
+        ROTA_TRY(wait_for_room(device, &loops->reported, reported));
+        reported = ra_load_acquire(&loops->reported);
+    }
+    loops->launched++;
+    queue->loops = loops;
+    queue->cookie = work->cookie;
+    return ROTA_OK;
+}
+
 static rota_status launch(rota_cuda_device *device, rota_cuda_queue *queue, const rota_exec_work *work) {
     rota_cuda_instance *instance = (rota_cuda_instance *)work->instance;
+    rota_cuda_loops *loops = instance->segments[work->segment].loops;
     CUgraphExec exec = NULL;
+    if (loops) ROTA_TRY(begin_loops(device, queue, work, loops));
     write_block(instance, work->block);
     ROTA_TRY(rota_cuda_instance_exec(device, instance, work->segment, work->block, &exec));
     if (!exec) return ROTA_OK;
@@ -166,7 +187,7 @@ static rota_status add_work(rota_cuda_device *device, const rota_exec_work *work
     queue->unfenced++;
     const uint64_t in_flight = queue->head - ra_load_acquire(&queue->tail); /* pairs with report */
     const bool few = in_flight < ROTA_CUDA_UNMERGED_MAX && in_flight < device->bounds.in_flight_max / 2;
-    return few || queue->unfenced >= ROTA_CUDA_MERGE_MAX ? set_fence(device, queue) : ROTA_OK;
+    return few || queue->loops || queue->unfenced >= ROTA_CUDA_MERGE_MAX ? set_fence(device, queue) : ROTA_OK;
 }
 
 rota_status rota_cuda_submit(rota_exec_device *base, const rota_exec_work *works, uint32_t count) {

@@ -20,16 +20,23 @@
 #define ROTA_CUDA_IN_FLIGHT_DEFAULT 32u
 #define ROTA_CUDA_FENCES 64u /* the most */
 
+typedef struct rota_cuda_loops rota_cuda_loops;
+
 typedef struct rota_cuda_fence {
     uint64_t value;        /* of the queue */
     uint64_t submitted_ns; /* when it was recorded */
     CUevent event;
+    rota_cuda_loops *loops; /* of its last work, which has loops; NULL: it has none */
+    uint64_t launch;        /* which one of theirs, from 1 */
+    void *cookie;           /* of that work */
 } rota_cuda_fence;
 
 typedef struct rota_cuda_queue {
     CUstream stream;
-    uint64_t last_value;                    /* submit thread: of the last work */
-    uint32_t unfenced;                      /* submit thread: works behind the last fence */
+    uint64_t last_value;    /* submit thread: of the last work */
+    uint32_t unfenced;      /* submit thread: works behind the last fence */
+    rota_cuda_loops *loops; /* submit thread: of the last work, which has no fence yet; NULL: none */
+    void *cookie;           /* submit thread: of that work */
     uint64_t covered[ROTA_EXEC_QUEUES_MAX]; /* submit thread: up to where the stream waits for each queue */
     uint64_t fenced_value;                  /* submit thread: of the last fence */
     rota_exec_timeline *timeline; /* submit thread: signalled with the next fence, and nobody's after it */

@@ -176,6 +176,19 @@ static void use_words(rota_plan *plan, const rota_exec_program_desc *body) {
     }
 }
 
+/* Whether it, or what is in its bodies, has iterations. */
+static bool has_loops(const rota_exec_conditional *conditional) {
+    if (conditional->kind == ROTA_CONDITIONAL_WHILE || conditional->kind == ROTA_CONDITIONAL_FOR) return true;
+    for (uint32_t b = 0; b < conditional->body_count; b++) {
+        const rota_exec_program_desc *body = conditional->bodies[b];
+        for (uint32_t i = 0; body && i < body->command_count; i++)
+            if (body->commands[i].kind == ROTA_EXEC_COMMAND_CONDITIONAL &&
+                has_loops(body->commands[i].u.conditional))
+                return true;
+    }
+    return false;
+}
+
 static rota_status lower_node(lowering *l, const rota_plan_bodies *bodies) {
     rota_compiler *c = l->c;
     const rota_operation *operation = &ROTA_OPERATIONS(c)[bodies->operation];
@@ -203,6 +216,7 @@ static rota_status lower_node(lowering *l, const rota_plan_bodies *bodies) {
         c->plan->stats.plan_bytes += bodies->plans[i]->stats.plan_bytes;
     }
     l->parts[operation->part].commands[operation->command].u.conditional = made;
+    if (has_loops(made)) c->plan->segments[operation->segment].has_loops = true;
     return ROTA_OK;
 }
 

@@ -8,6 +8,7 @@ typedef struct rota_device_traits {
     rota_device
         *device; /* for those who run the plan; it and what is pointed to below outlive every plan for it */
     const char *id;
+    const char *driver;
     rota_exec_kind kind;
     uint32_t features;             /* rota_device_feature bits */
     uint32_t domain;               /* equal where buffers have the same memory */

@@ -200,7 +200,7 @@ static uint64_t random_case(rota_device *device, uint64_t seed, bool with_functi
     given *g = calloc(1, sizeof *g);
     assert_non_null(g);
     mirror_generate(&mirror, seed, &limits);
-    if (decides) decide_draw(&mirror, &random);
+    if (decides) decide_draw(&mirror, true, &random);
     make_persistents(&mirror, device);
     mirror_graph *graph = &mirror.graphs[0];
     assert_ok(mirror_record(&mirror, graph, &random));

@@ -57,7 +57,7 @@ static bool add_random(uint64_t seed, bool decides) {
     uint64_t random = seed;
     mirror_case mirror;
     mirror_generate(&mirror, seed, &limits);
-    if (decides) decide_draw(&mirror, &random);
+    if (decides) decide_draw(&mirror, true, &random);
     mirror_graph *graph = &mirror.graphs[0];
     for (uint32_t p = 0; p < mirror.persistent_count; p++)
         assert_ok(rota_buffer_create("p", mirror.persistents[p].bytes, &mirror.persistents[p].handle));

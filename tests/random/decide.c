@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "cuda/test_kernels.h"
 #include "tests/kit/random.h"
 
 enum { NODES_MAX = 12, ITERATIONS_MAX = 9 };
@@ -12,7 +13,12 @@ static rota_status count_down(const rota_kernel_call *call) {
     (*(uint32_t *)call->operands[0])--;
     return ROTA_OK;
 }
-const rota_kernel decide_count_down = {.name = "count down", .operand_count = 1, .cpu = {.fn = count_down}};
+const rota_kernel decide_count_down = {
+    .name = "count down",
+    .operand_count = 1,
+    .cpu = {.fn = count_down},
+    .cuda = {ROTA_CUDA_IMAGE_test_kernels, .entry = ROTA_CUDA_ENTRY_test_kernels(test_count_down)},
+};
 
 /* ---- Drawing ---- */
 
@@ -63,7 +69,7 @@ static void draw_owners(mirror_graph *graph) {
     free(owner);
 }
 
-static void draw_graph(mirror_graph *graph, uint64_t *random) {
+static void draw_graph(mirror_graph *graph, bool has_hosts, uint64_t *random) {
     bool *is_after = calloc(graph->node_count + 1u, sizeof *is_after);
     graph->groups = calloc(graph->node_count + 1u, sizeof *graph->groups);
     if (!is_after || !graph->groups) abort();
@@ -75,7 +81,8 @@ static void draw_graph(mirror_graph *graph, uint64_t *random) {
         uint32_t count = 0;
         while (count < most && n + count < graph->node_count && !is_after[n + count] &&
                graph->nodes[n + count].lane == graph->nodes[n].lane &&
-               graph->nodes[n + count].device_plus_1 == 0)
+               graph->nodes[n + count].device_plus_1 == 0 &&
+               (has_hosts || graph->nodes[n + count].kind != MIRROR_HOST))
             count++;
         if (count && test_below(random, 4) == 0) {
             mirror_group *group = &graph->groups[graph->group_count++];
@@ -90,8 +97,8 @@ static void draw_graph(mirror_graph *graph, uint64_t *random) {
     if (graph->group_count) graph->options.allow_undefined_reads = true;
 }
 
-void decide_draw(mirror_case *mirror, uint64_t *random) {
-    for (uint32_t g = 0; g < mirror->graph_count; g++) draw_graph(&mirror->graphs[g], random);
+void decide_draw(mirror_case *mirror, bool has_hosts, uint64_t *random) {
+    for (uint32_t g = 0; g < mirror->graph_count; g++) draw_graph(&mirror->graphs[g], has_hosts, random);
 }
 
 uint64_t decide_iterations(const mirror_graph *graph) {
@@ -184,7 +191,8 @@ static rota_status record_layer(mirror_graph *graph, const mirror_group *group, 
     if (layer->kind == MIRROR_WHILE) {
         const rota_access access = {condition, 0, 4, ROTA_READWRITE};
         ROTA_TRY(rota_record_kernel(
-            lane, &ROTA_KERNEL_NODE(.kernel = &decide_count_down, .accesses = &access, .access_count = 1), NULL));
+            lane, &ROTA_KERNEL_NODE(.kernel = &decide_count_down, .accesses = &access, .access_count = 1),
+            NULL));
     }
     rota_recorder_close(lane);
     return put_node(layer, recorder, condition, body);

@@ -75,6 +75,8 @@ static bool open_stub(const fuzz *f, uint64_t seed) {
     if (!test_kernels[0].kernel.cuda.image) return false;
     cuda_stub_start(seed + f->order, 2);
     for (uint32_t k = 0; k < TEST_KERNEL_COUNT; k++) cuda_stub_kernel(&test_kernels[k].kernel);
+    cuda_stub_kernel(&decide_count_down);
+    cuda_stub_version(seed & 1 ? 13000 : 12040); /* switches, and ifs in their place */
     return true;
 #else
     (void)seed;
@@ -400,7 +402,8 @@ static bool run_case(fuzz *f, uint64_t seed) {
     limits.queues = f->queues;
     limits.devices = f->device_count;
     mirror_generate(&r->mirror, seed, &limits);
-    if (f->conditional) decide_draw(&r->mirror, &r->random);
+    /* Bodies run where their nodes do, on the first device: CUDA's takes no host functions there. */
+    if (f->conditional) decide_draw(&r->mirror, strncmp(f->ids[0], "cuda", 4) != 0, &r->random);
     if (f->later) hosts_later_draw(&r->mirror, &r->random);
     if (f->print) mirror_print(&r->mirror);
     atomic_store(&f->adversary.seed, seed + f->order);

@@ -12,10 +12,13 @@ code() { # a file without its comments
   sed -e 's@//.*$@@' "$1" | awk \
     'BEGIN { RS = "/[*]|[*]/"; inside = 0 } { if (!inside) printf "%s", $0; inside = !inside }'
 }
+# What a kernel calls to set a conditional node's handle is the compiler's, not the runtime API's.
+of_kernels='cudaGraphSetConditional\('
+
 look() { # files...: prints what is forbidden
   local found=0 file
   for file in "$@"; do
-    if code "$file" | grep -nE "$forbidden" | sed "s@^@$file: @"; then found=1; fi
+    if code "$file" | sed -E "s@$of_kernels@@g" | grep -nE "$forbidden" | sed "s@^@$file: @"; then found=1; fi
   done
   return $found
 }

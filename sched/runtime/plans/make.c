@@ -79,6 +79,7 @@ static rota_device_traits traits_of(rota_device *device) {
     const rota_exec_device *exec = device->exec;
     return (rota_device_traits){.device = device,
                                 .id = exec->info.id,
+                                .driver = exec->info.driver,
                                 .kind = exec->info.kind,
                                 .features = exec->info.features,
                                 .domain = device->domain,

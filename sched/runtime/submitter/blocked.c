@@ -10,6 +10,8 @@
  *   - all that it waits for on its own device has gone over before: the executor hears of no value later than
  *     of a wait for it;
  *   - the gate takes it (gate.c): what that needs is with devices already;
+ *   - what of that has iterations has ended, where the device tells of a failure only then: what reads what a failed
+ *     node was to write must not run on it;
  *   - it was not found to lack staging memory under a memory limit (batch_memory.c), or that is back, or won't be: what
  *     is waited for there comes from the reclaimer, in a bounded time.
  * All of that comes earlier in the one order of submissions, so the earliest work that is blocked anywhere waits
@@ -196,6 +198,48 @@ static bool is_next(const rota_submitter *submitter, const rota_work *work) {
     return true;
 }
 
+/* Its device has the work from now on, or will. */
+static void give(rota_submitter *submitter, const rota_work *work) {
+    submitter->given[work->queue] = work->value;
+    if (submitter->device->asks_poison || work->kind != ROTA_WORK_SEGMENT ||
+        !work->submission->plan->segments[work->segment].has_loops)
+        return;
+    submitter->late[work->queue] = work->value;
+    submitter->late_queues |= 1u << work->queue;
+}
+
+/* Up to which value of the queue, of its own device, the work comes after what is there. */
+static uint64_t comes_after(const rota_submitter *submitter, const rota_work *work, uint32_t queue) {
+    uint64_t value = queue == work->queue ? work->value - 1 : 0;
+    if (work->comes_last && submitter->given[queue] > value) value = submitter->given[queue];
+    const rota_exec_wait *waits = work->submission->made.waits + work->first_wait;
+    for (uint32_t w = 0; w < work->wait_count; w++)
+        if (waits[w].queue == queue && waits[w].value > value) value = waits[w].value;
+    return value;
+}
+
+/* Whether the work comes after one of its own device that may still fail; calls fn, if any, for the point until which
+ * it may, of each queue. What was left out of its waits comes before the same works, which waited themselves. */
+static bool for_undecided(rota_submitter *submitter, const rota_work *work,
+                          void (*fn)(rota_device *, uint64_t)) {
+    rota_device *device = submitter->device;
+    bool any = false;
+    for (uint32_t left = submitter->late_queues; left; left &= left - 1) {
+        const uint32_t q = (uint32_t)__builtin_ctz(left);
+        const uint64_t late = submitter->late[q];
+        if (rota_point_passed(device->runtime, rota_point(device->index, q, late))) {
+            submitter->late_queues &= ~(1u << q);
+            continue;
+        }
+        const uint64_t before = comes_after(submitter, work, q);
+        const uint64_t point = rota_point(device->index, q, late < before ? late : before);
+        if (before == 0 || rota_point_passed(device->runtime, point)) continue;
+        any = true;
+        if (fn) fn(device, point);
+    }
+    return any;
+}
+
 /* The work is the next of its queue. Only asks: no driver keeps the thread here, where nobody can look through what it
  * is taking. Where its device is lost it is not handed over, and needs only what it
  * comes after. */
@@ -212,6 +256,7 @@ static bool is_ready(rota_submitter *submitter, rota_work *work) {
     }
     if (work->has_after && !after_is_over(work)) return false;
     if (!is_next(submitter, work) || (is_lost && !has_left_before(device, work))) return false;
+    if (!is_lost && for_undecided(submitter, work, NULL)) return false;
     work->dropped = is_lost;
     return is_lost || (rota_gate_takes(work) && !rota_work_starves(submitter, work));
 }
@@ -308,7 +353,7 @@ static uint32_t take_blocked(rota_submitter *submitter, rota_work **works) {
                     submitter->blocked_last[q] = NULL;
                 rota_handover_note(device); /* first: released by the next, to give_up_on */
                 (void)ra_fetch_sub_release(&device->handover.blocked_count, 1);
-                submitter->given[q] = work->value;
+                give(submitter, work);
                 works[count++] = work;
                 any = true;
             }
@@ -328,7 +373,7 @@ uint32_t rota_blocked_take(rota_submitter *submitter, rota_work **works) {
         if (submitter->blocked_first[work->queue] || !is_ready(submitter, work)) {
             hold_back(submitter, work);
         } else {
-            submitter->given[work->queue] = work->value;
+            give(submitter, work);
             works[count++] = work;
         }
     }
@@ -427,6 +472,7 @@ void rota_blocked_watch(rota_submitter *submitter, const rota_work *work) {
     rota_device *device = submitter->device;
     rota_assert_submitter(submitter);
     for_points(device, work, watch_for);
+    (void)for_undecided(submitter, work, watch_for);
     if (work->has_after) rota_external_wait_watch(&work->submission->seldom.after, device->index);
 }
 

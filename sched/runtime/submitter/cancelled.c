@@ -87,7 +87,7 @@ bool rota_cancelled_node(rota_work *work, const void *owner, uint32_t node) {
     if (!rota_cancelled_leaves_out(work) || (owner && rota_plan_is_transfer(work->submission->plan, node)))
         return false;
     const rota_reason reason = reason_of(work, by_whom(work));
-    if (work->gated) { /* is judged as a whole */
+    if (work->gated || !work->device->asks_poison) { /* is judged as a whole */
         rota_poison_work(work, reason, true);
         return true;
     }

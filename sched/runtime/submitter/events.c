@@ -59,7 +59,8 @@ static void failed(void *user, void *cookie, const void *owner, uint32_t node, r
                                rota_status_name(status), message)
               : rota_cause_new(runtime, status, "submission " ROTA_CAUSE_NUMBER ", a copy on '%s' failed: %s",
                                device->id, message);
-    if (work->gated) { /* is judged as a whole */
+    /* Is judged as a whole; of a device that does not ask, what is behind the node in its work has run all the same. */
+    if (work->gated || !device->asks_poison) {
         rota_poison_work(work, reason, true);
         return;
     }
@@ -75,7 +76,8 @@ static bool must_skip(void *user, void *cookie, const void *owner, uint32_t node
     rota_reason reason;
     /* First: it has the cause that was there before. Where nothing is marked it was asked for what is cancelled alone:
      * a mark of what it reads would have been made before. */
-    if (!work->gated && rota_failed_is_any(ra_load_acquire(&device->runtime->failed.active)) &&
+    if (!work->gated && device->asks_poison &&
+        rota_failed_is_any(ra_load_acquire(&device->runtime->failed.active)) &&
         rota_judge_must_skip(work, owner, node, &reason)) {
         const bool is_first = rota_cancelled_after(work, &reason);
         rota_submission_fail(device->runtime, work->submission, reason, is_first);

@@ -25,6 +25,10 @@ struct rota_submitter {
     /* Works that wait, by queue, oldest first; and the newest value of each queue that was handed over. */
     rota_work *blocked_first[ROTA_EXEC_QUEUES_MAX], *blocked_last[ROTA_EXEC_QUEUES_MAX];
     uint64_t given[ROTA_EXEC_QUEUES_MAX];
+    /* Where the device does not ask about nodes (asks_poison): the newest of each queue with iterations, which may
+     * fail, and of which it tells as the work ends; and queues, as bits, where that may be under way. */
+    uint64_t late[ROTA_EXEC_QUEUES_MAX];
+    uint32_t late_queues;
     rota_work *batch[ROTA_HANDOVER_BATCH]; /* what it took last; with handover.hands_over */
     uint32_t batch_count;
     rota_starving starving[ROTA_EXEC_QUEUES_MAX];

@@ -96,7 +96,7 @@ CUresult CUDAAPI stub_Init(unsigned flags) {
 }
 CUresult CUDAAPI stub_DriverGetVersion(int *out) {
     ENTER_FREE(DriverGetVersion);
-    *out = 12040;
+    *out = stub.version;
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_GetErrorName(CUresult result, const char **out) {
@@ -479,6 +479,7 @@ void cuda_stub_start(uint64_t seed, int devices) {
     memset(stub.mappings, 0, sizeof stub.mappings);
     stub.seed = seed;
     stub.devices = devices;
+    stub.version = 12040;
     stub.sticky = CUDA_SUCCESS;
     stub.paused = stub.captures_elsewhere = stub.starts_early = false;
     stub.hang = stub.fault = NULL;
@@ -586,6 +587,9 @@ void cuda_stub_fault(const char *entry) {
 }
 void cuda_stub_lack(CUdevice_attribute attribute) {
     SET(lacking, attribute);
+}
+void cuda_stub_version(int version) {
+    SET(version, version);
 }
 void cuda_stub_starts_early(bool early) {
     SET(starts_early, early);

@@ -58,6 +58,10 @@ void cuda_stub_fault(const char *entry);
 void cuda_stub_lack(CUdevice_attribute attribute);
 void cuda_stub_compute_mode(int mode);
 
+/* The version of CUDA that the driver says it is for, from now on: 12040 at each start. What it has of conditional
+ * nodes goes by it. */
+void cuda_stub_version(int version);
+
 /* Kernels of images loaded from now on wait themselves for what they come after (rota_kernel_early.cuh). */
 void cuda_stub_starts_early(bool early);
 
@@ -65,7 +69,7 @@ void cuda_stub_starts_early(bool early);
 void cuda_stub_capture_clusters(uint32_t blocks);
 
 typedef struct cuda_stub_graph {
-    uint32_t nodes, edges, roots, kernels, memcpys, children, empties;
+    uint32_t nodes, edges, roots, kernels, memcpys, children, empties, conditionals; /* those of bodies not */
     uint32_t early_edges; /* of the edges: programmatic ones */
     uint32_t widest_cluster;
 } cuda_stub_graph;

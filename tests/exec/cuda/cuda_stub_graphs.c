@@ -14,7 +14,7 @@
 
 /* ---- Graphs ---- */
 
-static CUgraphNode node_new(CUgraph graph, node_kind kind, const CUgraphNode *before, size_t count) {
+CUgraphNode stub_node_new(CUgraph graph, node_kind kind, const CUgraphNode *before, size_t count) {
     CUgraphNode node = calloc(1, sizeof *node);
     uint32_t *indices = calloc(count + 1, sizeof *indices);
     CUgraphNode *nodes = realloc(graph->nodes, (graph->count + 1) * sizeof *nodes);
@@ -39,10 +39,13 @@ static CUgraphNode node_new(CUgraph graph, node_kind kind, const CUgraphNode *be
 static void graph_free(CUgraph graph) {
     for (uint32_t i = 0; i < graph->count; i++) {
         if (graph->nodes[i]->child) graph_free(graph->nodes[i]->child);
+        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++) graph_free(graph->nodes[i]->bodies[b]);
+        free(graph->nodes[i]->bodies);
         stub_launch_free(&graph->nodes[i]->launch);
         free(graph->nodes[i]->before);
         free(graph->nodes[i]);
     }
+    stub_handles_free(graph);
     free(graph->nodes);
     free(graph);
 }
@@ -51,7 +54,7 @@ static CUgraph graph_copy(CUgraph from) {
     CUgraph graph = calloc(1, sizeof *graph);
     if (!graph) abort();
     for (uint32_t i = 0; i < from->count; i++) {
-        CUgraphNode old = from->nodes[i], node = node_new(graph, old->kind, NULL, 0);
+        CUgraphNode old = from->nodes[i], node = stub_node_new(graph, old->kind, NULL, 0);
         node->before = realloc(node->before, (old->before_count + 1) * sizeof *node->before);
         if (!node->before) abort();
         memcpy(node->before, old->before, old->before_count * sizeof *node->before);
@@ -60,7 +63,15 @@ static CUgraph graph_copy(CUgraph from) {
         node->copy = old->copy;
         node->launch = stub_launch_copy(&old->launch);
         if (old->child) node->child = graph_copy(old->child);
+        node->handle = old->handle;
+        node->type = old->type;
+        node->bodies = calloc(old->body_count + 1, sizeof *node->bodies);
+        if (!node->bodies) abort();
+        for (uint32_t b = 0; b < old->body_count; b++) node->bodies[b] = graph_copy(old->bodies[b]);
+        node->body_count = old->body_count;
     }
+    stub_handles_copy(graph, from);
+    graph->is_body = from->is_body;
     return graph;
 }
 
@@ -72,6 +83,7 @@ CUresult CUDAAPI stub_GraphCreate(CUgraph *out, unsigned flags) {
 }
 CUresult CUDAAPI stub_GraphDestroy(CUgraph graph) {
     ENTER_END(GraphDestroy);
+    if (graph->is_body) stub_violate("the body of a conditional node destroyed");
     stub_give(GRAPH);
     graph_free(graph);
     return stub_leave(result_);
@@ -87,7 +99,8 @@ CUresult CUDAAPI stub_GraphNodeGetType(CUgraphNode node, CUgraphNodeType *out) {
     static const CUgraphNodeType types[] = {[NODE_KERNEL] = CU_GRAPH_NODE_TYPE_KERNEL,
                                             [NODE_MEMCPY] = CU_GRAPH_NODE_TYPE_MEMCPY,
                                             [NODE_EMPTY] = CU_GRAPH_NODE_TYPE_EMPTY,
-                                            [NODE_CHILD] = CU_GRAPH_NODE_TYPE_GRAPH};
+                                            [NODE_CHILD] = CU_GRAPH_NODE_TYPE_GRAPH,
+                                            [NODE_CONDITIONAL] = (CUgraphNodeType)ROTA_CUDA_NODE_CONDITIONAL};
     *out = types[node->kind];
     return stub_leave(CUDA_SUCCESS);
 }
@@ -113,7 +126,7 @@ CUresult CUDAAPI stub_GraphAddKernelNode(CUgraphNode *out, CUgraph graph, const 
     ENTER(GraphAddKernelNode);
     if (params->gridDimX == 0 || params->gridDimY == 0 || params->gridDimZ == 0)
         return stub_leave(CUDA_ERROR_INVALID_VALUE);
-    *out = node_new(graph, NODE_KERNEL, before, count);
+    *out = stub_node_new(graph, NODE_KERNEL, before, count);
     (*out)->launch = stub_launch_new((stub_kernel *)(void *)params->func, params->kernelParams);
     return stub_leave(CUDA_SUCCESS);
 }
@@ -128,20 +141,21 @@ CUresult CUDAAPI stub_GraphAddMemcpyNode(CUgraphNode *out, CUgraph graph, const 
                                          size_t count, const CUDA_MEMCPY3D *copy, CUcontext context) {
     (void)context;
     ENTER(GraphAddMemcpyNode);
-    *out = node_new(graph, NODE_MEMCPY, before, count);
+    *out = stub_node_new(graph, NODE_MEMCPY, before, count);
     (*out)->copy = *copy;
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_GraphAddEmptyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before,
                                         size_t count) {
     ENTER(GraphAddEmptyNode);
-    *out = node_new(graph, NODE_EMPTY, before, count);
+    *out = stub_node_new(graph, NODE_EMPTY, before, count);
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_GraphAddChildGraphNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before,
                                              size_t count, CUgraph child) {
     ENTER(GraphAddChildGraphNode);
-    *out = node_new(graph, NODE_CHILD, before, count);
+    if (stub_graph_decides(child)) return stub_leave(CUDA_ERROR_NOT_SUPPORTED);
+    *out = stub_node_new(graph, NODE_CHILD, before, count);
     (*out)->child = graph_copy(child);
     return stub_leave(CUDA_SUCCESS);
 }
@@ -152,6 +166,7 @@ CUresult CUDAAPI stub_GraphAddDependencies(CUgraph graph, const CUgraphNode *fro
     for (size_t i = 0; i < count; i++) {
         CUgraphNode node = to[i];
         if (from[i]->graph != graph || node->graph != graph) stub_violate("an edge from another graph");
+        if (graph->is_body) stub_violate("an early edge in the body of a conditional node");
         /* Who starts early waits for one kernel, and says that it does. */
         if (edges[i].type != ROTA_CUDA_EDGE_PROGRAMMATIC ||
             edges[i].from_port != ROTA_CUDA_PORT_PROGRAMMATIC || edges[i].to_port ||
@@ -175,12 +190,14 @@ static void describe_graph(CUgraph graph) {
         stub.last.memcpys += node->kind == NODE_MEMCPY;
         stub.last.children += node->kind == NODE_CHILD;
         stub.last.empties += node->kind == NODE_EMPTY;
+        stub.last.conditionals += node->kind == NODE_CONDITIONAL;
         if (node->cluster > stub.last.widest_cluster) stub.last.widest_cluster = node->cluster;
     }
 }
 CUresult CUDAAPI stub_GraphInstantiateWithFlags(CUgraphExec *out, CUgraph graph, unsigned long long flags) {
     (void)flags;
     ENTER(GraphInstantiateWithFlags);
+    if (!stub_handles_have_nodes(graph)) return stub_leave(CUDA_ERROR_INVALID_VALUE);
     describe_graph(graph);
     *out = stub_take(EXEC, sizeof(struct CUgraphExec_st));
     (*out)->graph = graph_copy(graph);
@@ -190,6 +207,7 @@ CUresult CUDAAPI stub_GraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode
                                                    const CUDA_KERNEL_NODE_PARAMS *params) {
     ENTER(GraphExecKernelNodeSetParams);
     if (exec->in_flight) stub_violate("an executable graph rewritten in flight");
+    if (of->graph->is_body) stub_violate("a node of a conditional node's body rewritten");
     CUgraphNode node = exec->graph->nodes[of->index];
     if (node->kind != NODE_KERNEL) return stub_leave(CUDA_ERROR_INVALID_VALUE);
     stub_launch_free(&node->launch);
@@ -242,6 +260,7 @@ CUresult CUDAAPI stub_GraphUpload(CUgraphExec exec, CUstream stream) {
 CUresult CUDAAPI stub_GraphExecDestroy(CUgraphExec exec) {
     ENTER_END(GraphExecDestroy);
     if (exec->in_flight && !stub.sticky) stub_violate("an executable graph destroyed in flight");
+    while (exec->runs) pthread_cond_wait(&stub.changed, &stub.lock); /* to its loop's iteration */
     stub_give(EXEC);
     graph_free(exec->graph);
     exec->graph = NULL;
@@ -276,7 +295,7 @@ CUresult CUDAAPI stub_LaunchKernel(CUfunction function, unsigned gx, unsigned gy
     stub_launch launch = stub_launch_new((stub_kernel *)(void *)function, params);
     if (stream->capturing) {
         CUgraphNode before = stream->captured;
-        stream->captured = node_new(stream->capturing, NODE_KERNEL, &before, before != NULL);
+        stream->captured = stub_node_new(stream->capturing, NODE_KERNEL, &before, before != NULL);
         stream->captured->launch = launch;
         stream->captured->cluster = stub.captured_cluster ? stub.captured_cluster : 1;
     } else {
@@ -305,6 +324,7 @@ CUresult CUDAAPI stub_StreamCreate(CUstream *out, unsigned flags) {
 CUresult CUDAAPI stub_StreamDestroy(CUstream stream) {
     ENTER_END(StreamDestroy);
     if (stream->first && !stub.sticky) stub_violate("a stream destroyed with work on it");
+    while (stream->runs) pthread_cond_wait(&stub.changed, &stub.lock);
     for (uint32_t i = 0; i < STREAMS_MAX; i++)
         if (stub.streams[i] == stream) stub.streams[i] = NULL;
     while (stream->first) {
@@ -476,11 +496,14 @@ CUresult CUDAAPI stub_DestroyExternalSemaphore(CUexternalSemaphore external) {
 /* ---- Running ---- */
 
 static bool is_hung(CUgraph graph) {
-    for (uint32_t i = 0; stub.hang && graph && i < graph->count; i++)
+    for (uint32_t i = 0; stub.hang && graph && i < graph->count; i++) {
+        for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
+            if (is_hung(graph->nodes[i]->bodies[b])) return true;
         if ((graph->nodes[i]->kind == NODE_KERNEL &&
              strcmp(graph->nodes[i]->launch.kernel->entry, stub.hang) == 0) ||
             (graph->nodes[i]->child && is_hung(graph->nodes[i]->child)))
             return true;
+    }
     return false;
 }
 
@@ -491,7 +514,7 @@ static void run_kernel(const stub_launch *launch) {
 }
 
 /* The nodes in random order, each after those that its edges name. */
-static void run_graph(CUgraph graph) {
+void stub_run_graph(CUgraph graph) {
     uint32_t *left = calloc(graph->count + 1, sizeof *left), *ready = calloc(graph->count + 1, sizeof *ready);
     uint32_t ready_count = 0;
     if (!left || !ready) abort();
@@ -521,7 +544,8 @@ static void run_graph(CUgraph graph) {
         if (node->kind == NODE_MEMCPY)
             memmove((void *)(uintptr_t)node->copy.dstDevice, (const void *)(uintptr_t)node->copy.srcDevice,
                     node->copy.WidthInBytes);
-        if (node->kind == NODE_CHILD) run_graph(node->child);
+        if (node->kind == NODE_CHILD) stub_run_graph(node->child);
+        if (node->kind == NODE_CONDITIONAL) stub_run_conditional(node);
         for (uint32_t e = first[index]; e < first[index + 1]; e++)
             if (--left[after[e]] == 0) ready[ready_count++] = after[e];
     }
@@ -534,7 +558,7 @@ static void run_graph(CUgraph graph) {
 
 static bool can_run(const struct CUstream_st *stream) {
     const operation *op = stream ? stream->first : NULL;
-    if (!op || (op->kind == WAIT && !op->recorded->done)) return false;
+    if (!op || stream->runs || (op->kind == WAIT && !op->recorded->done)) return false;
     if (op->kind == SEMAPHORE_WAIT && atomic_load(op->semaphore->word) < op->value) return false;
     if (op->kind == LAUNCH && is_hung(op->exec->graph)) return false;
     return true;
@@ -566,10 +590,18 @@ static bool call_failed(void) {
     return false;
 }
 
+static void run_launch(CUstream stream, CUgraphExec exec) {
+    stream->runs = exec->runs = true;
+    stub_handles_begin(exec->graph);
+    stub_run_graph(exec->graph);
+    stream->runs = exec->runs = false;
+    pthread_cond_broadcast(&stub.changed);
+}
+
 static void run_first(CUstream stream) {
     operation *op = stream->first;
     if (op->kind == UPLOAD || op->kind == LAUNCH) {
-        if (op->kind == LAUNCH) run_graph(op->exec->graph);
+        if (op->kind == LAUNCH) run_launch(stream, op->exec);
         if (--op->exec->in_flight == 0 && !op->exec->graph) free(op->exec);
     } else if (op->kind == KERNEL) {
         run_kernel(&op->launch);
@@ -587,6 +619,22 @@ static void run_first(CUstream stream) {
     let_go(op->recorded);
     stub_launch_free(&op->launch);
     free(op);
+}
+
+void stub_run_others(void) {
+    pthread_cond_broadcast(&stub.changed);
+    pthread_mutex_unlock(&stub.lock);
+    pthread_mutex_lock(&stub.lock);
+    while (stub.paused && stub.running && !stub.sticky) pthread_cond_wait(&stub.changed, &stub.lock);
+    for (uint32_t i = 0; i < STREAMS_MAX && !stub.sticky; i++) {
+        const CUstream stream = stub.streams[i];
+        if (!can_run(stream) || (stream->first->exec && (stream->first->exec->runs ||
+                                                         stub_graph_decides(stream->first->exec->graph))))
+            continue;
+        run_first(stream);
+        pthread_cond_broadcast(&stub.changed);
+        return;
+    }
 }
 
 static void wait_shortly(void) {

@@ -46,7 +46,14 @@ struct CUevent_st {
     record *last;
 };
 
-typedef enum node_kind { NODE_KERNEL, NODE_MEMCPY, NODE_EMPTY, NODE_CHILD } node_kind;
+typedef enum node_kind { NODE_KERNEL, NODE_MEMCPY, NODE_EMPTY, NODE_CHILD, NODE_CONDITIONAL } node_kind;
+
+/* Of a conditional node: shared by a graph and the executable ones made of it, which run one at a time. */
+typedef struct stub_handle {
+    uint32_t references, value, first; /* first: what it is set to by a launch, where has_first */
+    CUgraph graph;
+    bool has_first, has_node, is_set;
+} stub_handle;
 
 struct CUgraphNode_st {
     CUgraph graph;
@@ -57,16 +64,25 @@ struct CUgraphNode_st {
     stub_launch launch;
     CUDA_MEMCPY3D copy;
     CUgraph child;
+    /* Conditional: */
+    stub_handle *handle;
+    CUgraph *bodies;
+    uint32_t body_count;
+    int type;
 };
 
 struct CUgraph_st {
     CUgraphNode *nodes;
     uint32_t count;
+    bool is_body; /* a conditional node's, which goes with it */
+    stub_handle **handles;
+    uint32_t handle_count;
 };
 
 struct CUgraphExec_st {
     CUgraph graph; /* a copy */
     uint32_t in_flight;
+    bool runs; /* now: its loops let others run in between */
     uint64_t upload; /* of the operations of its stream; 0: not uploaded */
     CUstream uploaded_on;
 };
@@ -97,6 +113,7 @@ struct CUstream_st {
     CUgraph capturing;
     CUcontext context;
     CUgraphNode captured; /* the last */
+    bool runs;            /* its first operation does now */
     bool uploads, works;  /* what was put on it: uploads of graphs; launches and waits for events */
     uint64_t put, seen;   /* operations put on it; up to where the host was told that they are done */
     pthread_t waiter;     /* who put a wait on it that nothing has come behind */
@@ -115,6 +132,7 @@ typedef struct stub_state {
     pthread_t thread;
     bool running, paused, captures_elsewhere, starts_early;
     uint64_t seed;
+    int version; /* of CUDA, that the driver is for */
     int devices, retained[DEVICES_MAX];
     CUresult sticky;
     CUstream streams[STREAMS_MAX];
@@ -163,6 +181,19 @@ void stub_check_stream(CUstream stream);
 ROTA_CUDA_FUNCTIONS(STUB_DECLARE)
 ROTA_CUDA_NEWER_FUNCTIONS(STUB_DECLARE)
 #undef STUB_DECLARE
+
+/* Graphs' nodes, and their running, with conditional ones: of cuda_stub_graphs.c and cuda_stub_conditional.c. */
+CUgraphNode stub_node_new(CUgraph graph, node_kind kind, const CUgraphNode *before, size_t count);
+void stub_run_graph(CUgraph graph);
+void stub_run_conditional(CUgraphNode node);
+/* Between two iterations: others get a word, and what is on other streams and ends may run. */
+void stub_run_others(void);
+bool stub_graph_decides(CUgraph graph);
+void stub_handles_copy(CUgraph to, CUgraph from);
+void stub_handles_free(CUgraph graph);
+/* Whether each is some node's; before a launch. */
+bool stub_handles_have_nodes(CUgraph graph);
+void stub_handles_begin(CUgraph graph);
 
 /* The thread that runs what is on the streams. */
 void *stub_run_main(void *unused);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "exec/cuda/decide_step.h"
 #include "graph/kernel_calls.h"
 
 /* rota_args of exec/cuda/rota_kernel.cuh. */
@@ -109,10 +110,21 @@ static void run_timestamp(void *const *params) {
     __atomic_store_n((uint64_t *)(uintptr_t)word_at(params[0]), rota_clock_ns() + 1000000, __ATOMIC_RELAXED);
 }
 
+/* The step is the kernel's own (decide_step.h). */
+static void run_decide(void *const *params) {
+    const rota_decide_args *args = params[0];
+    const arguments *a = params[0];
+    const rota_decide_answer answer =
+        rota_decide_step(&args->params, operand(a, 0), args->operands[1] ? operand(a, 1) : NULL);
+    stub_set_conditional(args->params.handles[0], answer.values[0]);
+    if (args->params.handles[1]) stub_set_conditional(args->params.handles[1], answer.values[1]);
+}
+
 const stub_kernel stub_own_kernels[] = {
     {.entry = "rota_copy", .fn = run_copy, .param_count = 1, .param_bytes = {HEAD_BYTES + 16 + 8}},
     {.entry = "rota_fill", .fn = run_fill, .param_count = 1, .param_bytes = {HEAD_BYTES + 8 + 16}},
     {.entry = "rota_upload", .fn = run_upload, .param_count = 3, .param_bytes = {8, 8, 4}},
     {.entry = "rota_timestamp", .fn = run_timestamp, .param_count = 1, .param_bytes = {8}},
+    {.entry = "rota_decide", .fn = run_decide, .param_count = 1, .param_bytes = {sizeof(rota_decide_args)}},
 };
 const uint32_t stub_own_kernel_count = sizeof stub_own_kernels / sizeof stub_own_kernels[0];

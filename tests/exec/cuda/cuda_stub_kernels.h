@@ -25,7 +25,10 @@ stub_launch stub_launch_copy(const stub_launch *launch);
 void stub_launch_free(stub_launch *launch);
 void stub_launch_run(const stub_launch *launch);
 
-/* The executor's own (exec_helpers.cu). */
+/* What kernels call to set the value of a conditional node's handle. */
+void stub_set_conditional(uint64_t handle, uint32_t value);
+
+/* The executor's own (exec_helpers.cu, exec_decide.cu). */
 extern const stub_kernel stub_own_kernels[];
 extern const uint32_t stub_own_kernel_count;
 

@@ -1,0 +1,18 @@
+// The kernel between the iterations of commands that decide. An image of its own: what it calls is in drivers for CUDA
+// 12.3 and newer, and an older one would not load it.
+#include "rota_kernel.cuh"
+#include "decide_step.h"
+
+#if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 3)
+// One thread.
+ROTA_KERNEL(rota_decide, 2, rota_decide_params, 32) {
+    const rota_decide_params &params = args.params;
+    uint32_t *index = args.operands[1] ? rota_operand<uint32_t>(args, 1) : nullptr;
+    const rota_decide_answer answer = rota_decide_step(&params, rota_operand<const uint32_t>(args, 0), index);
+    cudaGraphSetConditional(params.handles[0], answer.values[0]);
+    if (params.handles[1]) cudaGraphSetConditional(params.handles[1], answer.values[1]);
+}
+#else
+// A compiler that does not know conditional nodes: there is no such kernel.
+extern "C" __global__ void rota_decides_nothing() {}
+#endif
