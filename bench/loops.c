@@ -1,11 +1,14 @@
-/* rota-bench loops: a node that decides (rota_record_while) beside a C loop over the same plain calls, and beside a
- * loop on the host that submits each iteration and reads what it decides by. */
+/* rota-bench loops: a node that decides (rota_record_while) beside a C loop over the same plain calls, or on a CUDA
+ * device beside the same by hand (raw_cuda_loop.h), and beside a loop on the host that submits each iteration and reads
+ * what it decides by. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include "bench/commands.h"
 #include "bench/options.h"
+#include "bench/raw_cuda_loop.h"
 #include "bench/report.h"
+#include "cuda/loops_cuda.h"
 
 static const char program[] = "rota-bench loops";
 
@@ -20,13 +23,24 @@ static rota_status work(const rota_kernel_call *call) {
     *(uint32_t *)call->operands[0] = x;
     return ROTA_OK;
 }
-static const rota_kernel k_work = {.name = "work", .operand_count = 1, .param_bytes = 4, .cpu = {.fn = work}};
+static const rota_kernel k_work = {
+    .name = "work",
+    .operand_count = 1,
+    .param_bytes = 4,
+    .cpu = {.fn = work},
+    .cuda = {ROTA_CUDA_IMAGE_loops_cuda, .entry = ROTA_CUDA_ENTRY_loops_cuda(loops_work)},
+};
 
 static rota_status down(const rota_kernel_call *call) {
     --*(uint32_t *)call->operands[0];
     return ROTA_OK;
 }
-static const rota_kernel k_down = {.name = "down", .operand_count = 1, .cpu = {.fn = down}};
+static const rota_kernel k_down = {
+    .name = "down",
+    .operand_count = 1,
+    .cpu = {.fn = down},
+    .cuda = {ROTA_CUDA_IMAGE_loops_cuda, .entry = ROTA_CUDA_ENTRY_loops_cuda(loops_down)},
+};
 
 /* What so many steps make of x: each bit of the count is a step that was squared so often. */
 static uint32_t expected(uint32_t x, uint64_t steps) {
@@ -44,6 +58,7 @@ typedef struct loops {
     uint64_t iterations;
     uint32_t steps;
     rota_buffer *x, *left;
+    raw_cuda_loop *raw; /* of a CUDA device */
 } loops;
 
 static rota_status record_body(const loops *l, rota_recorder *recorder) {
@@ -120,6 +135,10 @@ static rota_status run_way(const loops *l, uint32_t way, rota_plan *plan, double
     ROTA_TRY(rota_buffer_write(l->x, l->opened.device, 0, &x, 4, NULL));
     ROTA_TRY(rota_buffer_write(l->left, l->opened.device, 0, &left, 4, NULL));
     const uint32_t want = expected(x, l->iterations * l->steps);
+    if (way == 0 && l->raw) {
+        *out_right = raw_cuda_loop_run(l->raw, left, &x, out_us) && x == want;
+        return ROTA_OK;
+    }
     const uint64_t begin = rota_clock_ns();
     if (way == 0) plain(l->iterations, l->steps, &x, &left);
     if (way == 1) ROTA_TRY(replay(plan));
@@ -151,14 +170,26 @@ static rota_status run_ways(const loops *l, uint64_t repeat, double *us[3], uint
     return status;
 }
 
+/* What the loop is compared with, and how long its body takes. */
+static bool open_baseline(loops *l, double body_us) {
+    const rota_device_info *info = rota_device_get_info(l->opened.device);
+    if (info->kind != ROTA_EXEC_CUDA) {
+        l->steps = steps_of(body_us);
+        return true;
+    }
+    l->raw = raw_cuda_loop_create((uint32_t)strtoul(info->id + sizeof "cuda", NULL, 10));
+    l->steps = l->raw ? raw_cuda_loop_steps(l->raw, body_us) : 0;
+    return l->steps && raw_cuda_loop_build(l->raw, l->steps);
+}
+
 int bench_loops(int argc, char **argv) {
     const char *id = "cpu", *out = NULL;
     uint64_t iterations = 1000, body_us = 10, repeat = 15, wrong = 0;
     const option options[] = {
         OPTION_ROW_DEVICE(id),
         {"--iterations", OPTION_COUNT, &iterations, "N", 1, 1000000, false, "of the loop"},
-        {"--body", OPTION_COUNT, &body_us, "US", 1, 100000, false,
-         "microseconds that a body takes by itself"},
+        {"--body", OPTION_COUNT, &body_us, "US", 0, 100000, false,
+         "microseconds that a body takes by itself; 0: as few as it can"},
         {"--repeat", OPTION_COUNT, &repeat, "N", 1, 10000, false, "how often each way is timed, in turn"},
         OPTION_ROW_OUT(out)};
     const option_table table = {program,
@@ -169,12 +200,16 @@ int bench_loops(int argc, char **argv) {
                                 NULL};
     const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
-    static const char *const names[3] = {"plain", "while", "submitted"};
-    loops l = {.iterations = iterations, .steps = steps_of((double)body_us)};
+    loops l = {.iterations = iterations};
     int code = report_open(program, id, NULL, &l.opened);
     if (code != EXIT_GOOD) return code;
     cJSON *result = report_new();
     double *us[3] = {NULL};
+    if (!open_baseline(&l, (double)body_us)) {
+        code = EXIT_CHECK_FAILED;
+        goto done;
+    }
+    const char *const names[3] = {l.raw ? "raw" : "plain", "while", "submitted"};
     for (uint32_t way = 0; way < 3; way++)
         if (!(us[way] = calloc(repeat, sizeof **us)))
             REPORT_TRY(rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for samples"));
@@ -189,24 +224,26 @@ int bench_loops(int argc, char **argv) {
         const sample_stats stats = samples_describe(us[way], repeat);
         medians[way] = stats.median;
         least[way] = stats.least;
-        printf("%-10s %10.1f us (%.1f to %.1f), %.3f us an iteration, %.3f of plain calls\n", names[way],
-               stats.median, stats.least, stats.most, stats.median / (double)iterations,
-               stats.median / medians[0]);
+        printf("%-10s %10.1f us (%.1f to %.1f), %.3f us an iteration, %.3f of %s\n", names[way], stats.median,
+               stats.least, stats.most, stats.median / (double)iterations, stats.median / medians[0],
+               names[0]);
         cJSON *row = cJSON_AddObjectToObject(result, names[way]);
         cJSON_AddNumberToObject(row, "us", stats.median);
         cJSON_AddNumberToObject(row, "us_min", stats.least);
         cJSON_AddNumberToObject(row, "us_max", stats.most);
     }
-    printf(
-        "while beside plain calls: %.3f by medians, %.3f by the least, which a busy machine disturbs less\n",
-        medians[1] / medians[0], least[1] / least[0]);
+    printf("while beside %s: %.3f by medians, %.3f by the least, which a busy machine disturbs less\n",
+           l.raw ? "raw CUDA" : "plain calls", medians[1] / medians[0], least[1] / least[0]);
+    printf("submitted beside while: %.3f by medians\n", medians[2] / medians[1]);
     printf("%" PRIu64 " wrong of %" PRIu64 "\n", wrong, 3 * (repeat + 1));
     cJSON_AddNumberToObject(result, "wrong", (double)wrong);
     cJSON_AddNumberToObject(result, "ratio", medians[1] / medians[0]);
     cJSON_AddNumberToObject(result, "ratio_least", least[1] / least[0]);
+    cJSON_AddNumberToObject(result, "ratio_submitted", medians[2] / medians[1]);
     if (wrong) code = EXIT_CHECK_FAILED;
 done:
     for (uint32_t way = 0; way < 3; way++) free(us[way]);
+    raw_cuda_loop_destroy(l.raw);
     rota_buffer_release(l.x);
     rota_buffer_release(l.left);
     report_close(&l.opened);
