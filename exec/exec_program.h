@@ -71,7 +71,8 @@ typedef struct rota_exec_command {
     uint8_t binding_count;
     /* A kernel or copy whose last operand is 4 bytes, a READ: how many items it runs, or units it copies, which is read
      * once all that it comes after has ended. More than count_max: the node fails and nothing is run; 0: nothing is
-     * run. The kernel's function does not get the operand. Where caps.runs_counted. */
+     * run. The kernel does not get the operand; what it gets in the place of a parameter (count_bindable_plus_1) is
+     * that number. Where caps.runs_counted. */
     bool is_counted;
     uint32_t first_operand; /* in program->operands */
     uint32_t first_binding; /* in program->bindings */
@@ -80,7 +81,9 @@ typedef struct rota_exec_command {
             const rota_kernel *kernel;
             const void *params; /* kernel->param_bytes; lives as long as the program description */
             uint32_t groups[3]; /* where the kernel has no grid function */
-            uint32_t count_max;
+            /* Of one that is counted, whose groups along x are as many as its items need, of so many each. */
+            uint32_t count_max, items_per_group;
+            uint32_t count_bindable_plus_1; /* 0: no parameter gets the count */
         } kernel;
         struct {
             uint64_t unit_bytes; /* of one that is counted: its ranges are of count_max of them */

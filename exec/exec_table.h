@@ -74,9 +74,10 @@ typedef struct rota_exec_device_vtable {
                                   rota_exec_program **out_program);
     void (*program_destroy)(rota_exec_device *device, rota_exec_program *program);
     /* A program with its memories (memory_count of them, borrowed until instance_destroy): command buffers
-     * are recorded here. If the program has argument words, an instance is not submitted again before its
-     * earlier submission completed, unless caps.reuse_in_flight, so that submit may record or rewrite what
-     * reads words that have stayed the same (common/steady.h). Without, it may be in flight any number of
+     * are recorded here. If the program has argument words or counted commands, an instance is not submitted
+     * again before its earlier submission completed, unless caps.reuse_in_flight, so that submit may record or
+     * rewrite what reads words that have stayed the same (common/steady.h), and the host may look at what a
+     * command left. Without, it may be in flight any number of
      * times. */
     rota_status (*instance_create)(rota_exec_device *device, rota_exec_program *program,
                                    rota_exec_memory *const *memories, rota_exec_instance **out_instance);

@@ -36,6 +36,32 @@ static rota_access count_access(const rota_count *count) {
     return (rota_access){count->buffer, count->offset_bytes, sizeof(uint32_t), ROTA_READ};
 }
 
+/* The parameter that gets the count, which nothing else gives. */
+static rota_status check_bindable(const rota_recorder *lane, const char *name, const rota_kernel_node *node,
+                                  const rota_count *count) {
+    const rota_kernel *kernel = node->kernel;
+    const uint32_t index = count->bindable_plus_1 - 1;
+    if (count->bindable_plus_1 == 0) return ROTA_OK;
+    if (index >= kernel->bindable_count)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         NODE
+                         "its count is for parameter %u (rota_count.bindable_plus_1 - 1), and kernel '%s' "
+                         "has %u that may be bound",
+                         NODE_ARGUMENTS(lane, name), index, kernel->name, kernel->bindable_count);
+    const rota_kernel_bindable *bindable = &kernel->bindables[index];
+    if (bindable->size_bytes != sizeof(uint32_t) ||
+        (bindable->type != ROTA_VALUE_ANY && bindable->type != ROTA_VALUE_U32))
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         NODE "its count is for parameter '%s' of kernel '%s', expected one of type u32",
+                         NODE_ARGUMENTS(lane, name), bindable->name, kernel->name);
+    for (uint32_t i = 0; i < node->binding_count; i++)
+        if (node->bindings[i].bindable == index && node->bindings[i].slot.index != ROTA_SLOT_CONSTANT.index)
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             NODE "parameter '%s' of kernel '%s' gets the count, and is bound to a slot",
+                             NODE_ARGUMENTS(lane, name), bindable->name, kernel->name);
+    return ROTA_OK;
+}
+
 static rota_status check_counted_kernel(const rota_recorder *lane, const char *name,
                                         const rota_kernel_node *node, const rota_count *count) {
     ROTA_TRY(rota_record_check_kernel(lane, node));
@@ -55,7 +81,15 @@ static rota_status check_counted_kernel(const rota_recorder *lane, const char *n
         return rota_fail(ROTA_UNSUPPORTED,
                          NODE "kernel '%s' is several on some devices, which no count can size",
                          NODE_ARGUMENTS(lane, name), node->kernel->name);
-    return ROTA_OK;
+    return check_bindable(lane, name, node, count);
+}
+
+/* What the executors take for the parameters where nothing is counted yet: items and groups are then those of the most
+ * that there may be. */
+static void put_max(const rota_kernel *kernel, const rota_count *count, void *params) {
+    if (count->bindable_plus_1)
+        memcpy((uint8_t *)params + kernel->bindables[count->bindable_plus_1 - 1].offset_bytes, &count->max,
+               sizeof count->max);
 }
 
 rota_status rota_record_counted_kernel(rota_recorder *recorder, const rota_kernel_node *node,
@@ -87,13 +121,16 @@ rota_status rota_record_counted_kernel(rota_recorder *recorder, const rota_kerne
                                      .device_plus_1 = (uint8_t)node->placement.device_plus_1,
                                      .queue_plus_1 = (uint16_t)node->placement.queue_plus_1,
                                      .name = node->name,
-                                     .u.kernel = {.kernel = kernel, .count_max = count->max}};
+                                     .u.kernel = {.kernel = kernel,
+                                                  .groups = {count->items_per_group, count->bindable_plus_1},
+                                                  .count_max = count->max}};
     ROTA_TRY(rota_record_plain(recorder, &header, accesses, out_node));
     const rota_node_record *record = (const rota_node_record *)(recorder->next - bytes);
     rota_param_binding *bindings =
         (rota_param_binding *)((rota_access_record *)(record + 1) + record->access_count);
     if (node->binding_count) memcpy(bindings, node->bindings, sizeof *bindings * node->binding_count);
     if (kernel->param_bytes) memcpy(bindings + node->binding_count, node->params, kernel->param_bytes);
+    put_max(kernel, count, bindings + node->binding_count);
     return ROTA_OK;
 }
 
@@ -107,7 +144,12 @@ rota_status rota_record_counted_copy(rota_recorder *recorder, rota_buffer *desti
     ROTA_GIVEN(count);
     rota_count room;
     if (!(count = ROTA_SIZED_IN(rota_count, count, &room))) return ROTA_INVALID_ARGUMENT;
-    ROTA_TRY(check_count(recorder, "copy", count));
+    const char *name = "copy";
+    ROTA_TRY(check_count(recorder, name, count));
+    if (count->items_per_group || count->bindable_plus_1)
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT, NODE "a copy's count with %s, which a kernel's has; expected 0",
+            NODE_ARGUMENTS(recorder, name), count->items_per_group ? "items_per_group" : "bindable_plus_1");
     const uint64_t unit = count->unit_bytes ? count->unit_bytes : 1, most = count->max * unit;
     const rota_access accesses[3] = {{destination, destination_offset_bytes, most, ROTA_READWRITE},
                                      {source, source_offset_bytes, most, ROTA_READ},

@@ -15,8 +15,11 @@
  * (UNDEFINED_DATA), so fill it before. The result is, bit for bit, that of running the nodes one at a time in record
  * order (P8).
  *
- * Such nodes may be recorded in bodies. They run on devices of the CPU executor: rota_compile refuses others
- * (UNSUPPORTED), and names node and device. rota_graph_save refuses graphs that have them, likewise. */
+ * Such nodes run on devices of the CPU executor, and there in bodies, too; and on Vulkan devices, where the size is
+ * that of an indirect dispatch: nothing goes to the host between who writes the count and who uses it. A node whose
+ * count is too high fails there with all that its segment of the plan writes: what the queue was given at once. On
+ * other devices rota_compile refuses them (UNSUPPORTED), and names node and device. rota_graph_save refuses graphs that
+ * have them, likewise. */
 #ifndef ROTA_GRAPH_COUNTED_H
 #define ROTA_GRAPH_COUNTED_H
 
@@ -30,19 +33,40 @@ typedef struct rota_count {
     uint32_t max;          /* 1 or more: the highest value that the node runs with */
     /* Of a copy: the bytes of one of what is counted; 0 is 1. The copy is of that many for each. */
     uint32_t unit_bytes;
+    /* Of a kernel that runs on a GPU: how many items one workgroup runs; 0 is 1. So many groups are run, along x, as
+     * the count needs; along y and z as many as the kernel's grid function says for the most, else 1. */
+    uint32_t items_per_group;
+    /* Of a kernel: 1 + the place in its bindables of the 4-byte parameter that gets the count, whatever is recorded for
+     * it; 0: none does. What asks for items or groups before the count is known is given `max` in its place. */
+    uint32_t bindable_plus_1;
 } rota_count;
 #define ROTA_COUNT(...) ROTA_SIZED(rota_count, __VA_ARGS__)
 
 /* As rota_record_kernel, of a kernel that runs as many items as the count says, in the place of those that it says
  * itself (rota_kernel_cpu.items): the first ones, and its function gets their number as `items`. A kernel that says how
  * many it has has at least `max`: compile refuses another (OUT_OF_RANGE); where any of its parameters is in a slot the
- * node fails as it runs. One that doesn't has as many as are counted, which the executor splits as it likes. The
- * function does not get the count's address; a kernel that wants it names it as an operand as well.
+ * node fails as it runs, on the CPU executor. One that doesn't has as many as are counted, which the executor splits as
+ * it likes. The function does not get the count's address; a kernel that wants it names it as an operand as well.
+ *
+ * Groups of a GPU's kernel are a count rounded up. So such a kernel has a parameter for the exact number, as one that
+ * may be bound to a slot, and leaves out what is beyond:
+ *
+ *     ROTA_KERNEL_BEGIN(2)
+ *         uint count;                                         bindable 0
+ *     ROTA_KERNEL_END
+ *     void main() {
+ *         uint i = rota_index();
+ *         if (i >= rota_param_u32(0, pc.count)) return;
+ *
+ * with ROTA_COUNT(..., .items_per_group = 64, .bindable_plus_1 = 1) where local_size_x is 64. On a GPU rota_compile
+ * refuses a count without one, more groups for the maximum than the device has (UNSUPPORTED, each naming node and
+ * kernel), and a kernel that has CUDA images alone there.
  *
  * Further errors, each naming the node: INVALID_ARGUMENT (no buffer, a maximum of 0, unit_bytes or groups given, a
- * kernel of more than 23 operands, of which the count takes one's place), OUT_OF_RANGE (outside of its buffer),
- * MISALIGNED, OVERLAP (with what the node writes), UNSUPPORTED (a kernel that is several on some devices,
- * rota_kernel_functions.parts). What a rewrite hook sees of the node is its accesses, as of a host node's. */
+ * parameter that the kernel has not, that is no u32, or that is bound to a slot as well; a kernel of more than 23
+ * operands, of which the count takes one's place), OUT_OF_RANGE (outside of its buffer), MISALIGNED, OVERLAP (with
+ * what the node writes), UNSUPPORTED (a kernel that is several on some devices, rota_kernel_functions.parts). What a
+ * rewrite hook sees of the node is its accesses, as of a host node's. */
 ROTA_API rota_status rota_record_counted_kernel(rota_recorder *recorder, const rota_kernel_node *node,
                                                 const rota_count *count, rota_node *out_node);
 

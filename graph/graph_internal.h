@@ -57,7 +57,7 @@ typedef struct rota_node_record {
     union {
         struct {
             const rota_kernel *kernel;
-            uint32_t groups[3]; /* of a counted one the first is 0, or the items of a workgroup */
+            uint32_t groups[3]; /* of a counted one: of rota_count items_per_group, bindable_plus_1; and 0 */
             uint32_t count_max;
         } kernel;
         struct {

@@ -29,6 +29,35 @@ rota_status rota_check_queues(const rota_exec_device *device, const rota_exec_pr
     return ROTA_OK;
 }
 
+static rota_status check_items(const rota_exec_command *command, const rota_exec_operand *operands,
+                               uint64_t most) {
+    const rota_kernel *kernel = command->u.kernel.kernel;
+    uint64_t bytes[UINT8_MAX], items = most, grain;
+    if (command->binding_count) return ROTA_OK;
+    for (uint32_t i = 0; i < command->operand_count; i++) bytes[i] = operands[i].size_bytes;
+    (void)rota_kernel_items(kernel, command->u.kernel.params, bytes, &items, &grain);
+    if (most <= items) return ROTA_OK;
+    return rota_fail(ROTA_OUT_OF_RANGE,
+                     "it may have a count of %llu (rota_count.max), and its kernel '%s' has %llu items",
+                     (unsigned long long)most, kernel->name, (unsigned long long)items);
+}
+
+rota_status rota_check_count(const rota_exec_command *command, const rota_exec_operand *operands) {
+    const bool is_copy = command->kind == ROTA_EXEC_COMMAND_COPY;
+    const uint32_t count = command->operand_count, wanted = is_copy ? 3 : 1;
+    if ((!is_copy && command->kind != ROTA_EXEC_COMMAND_KERNEL) || count < wanted ||
+        operands[count - 1].size_bytes != sizeof(uint32_t) || operands[count - 1].mode != ROTA_READ)
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT,
+            "it is counted, but is no kernel or copy whose last operand is 4 bytes that it reads");
+    const uint64_t most = rota_exec_count_max(command) * (is_copy ? command->u.copy.unit_bytes : 1);
+    if (most == 0) return rota_fail(ROTA_INVALID_ARGUMENT, "it is counted up to 0, expected at least 1");
+    if (!is_copy) return check_items(command, operands, most);
+    if (operands[0].size_bytes == most && operands[1].size_bytes == most) return ROTA_OK;
+    return rota_fail(ROTA_OUT_OF_RANGE, "it copies at most %llu bytes, in ranges of others",
+                     (unsigned long long)most);
+}
+
 rota_status rota_fail_kind(const rota_exec_device *device, const rota_exec_command *command) {
     const char *what = command->is_counted                              ? "counted commands"
                        : command->kind == ROTA_EXEC_COMMAND_HOST        ? "host functions"

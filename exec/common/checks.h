@@ -16,6 +16,9 @@ rota_status rota_check_groups(const rota_kernel *kernel, const uint32_t *groups,
 /* The segments' queues are those that the device was opened with. */
 rota_status rota_check_queues(const rota_exec_device *device, const rota_exec_program_desc *desc,
                               uint32_t queue_count);
+/* Of a counted command of a GPU's: its last operand is the count, and what that may be at most the node's ranges, and
+ * the kernel's items where it says them and no slot does, hold. */
+rota_status rota_check_count(const rota_exec_command *command, const rota_exec_operand *operands);
 /* For a command of a kind, or one that is counted, that the device does not run. */
 rota_status rota_fail_kind(const rota_exec_device *device, const rota_exec_command *command);
 /* A failure's sentence, with the command's node before it. */

@@ -39,6 +39,16 @@ static void report_failure(rota_cpu_device *device, const rota_cpu_scope *scope,
                             record->node, status, rota_last_error());
 }
 
+/* The parameter that the kernel wants it in, if any. */
+static void put_count(const rota_exec_command *command, uint32_t count, prepared_call *out) {
+    const rota_kernel *kernel = command->u.kernel.kernel;
+    const uint32_t plus_1 = command->u.kernel.count_bindable_plus_1;
+    if (plus_1 == 0) return;
+    if (out->call.params != out->params) memcpy(out->params, out->call.params, kernel->param_bytes);
+    out->call.params = out->params;
+    memcpy(out->params + kernel->bindables[plus_1 - 1].offset_bytes, &count, sizeof count);
+}
+
 /* As many items as the last operand says; all workers of a split kernel read the same, as nobody writes it before the
  * node ends. */
 static rota_status take_count(const rota_exec_program *program, const rota_cpu_record *record,
@@ -61,6 +71,7 @@ static rota_status take_count(const rota_exec_program *program, const rota_cpu_r
         return rota_fail(ROTA_NODE_FAILED, "its count is %u, and kernel '%s' has %llu items", count,
                          command->u.kernel.kernel->name, (unsigned long long)out->call.items);
     out->call.end = out->call.items = count;
+    put_count(command, count, out);
     return ROTA_OK;
 }
 

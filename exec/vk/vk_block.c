@@ -46,6 +46,8 @@ rota_status rota_vk_block_take(rota_vk_device *device, uint32_t words, rota_vk_b
     *out_block = (rota_vk_block){
         .address = page->memory->base.address + offset,
         .words = (uint64_t *)(void *)((uint8_t *)page->memory->base.host + offset),
+        .memory = page->memory,
+        .offset_bytes = offset,
         .page = index,
         .cell = cell,
     };

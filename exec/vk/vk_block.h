@@ -12,6 +12,8 @@ typedef struct rota_vk_device rota_vk_device;
 typedef struct rota_vk_block {
     uint64_t address;
     uint64_t *words;
+    const rota_vk_memory *memory; /* which it is in, from */
+    uint64_t offset_bytes;
     uint32_t page, cell; /* place in the pool; page UINT32_MAX: none */
 } rota_vk_block;
 

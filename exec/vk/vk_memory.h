@@ -12,7 +12,8 @@ typedef struct rota_vk_device rota_vk_device;
 /* Of every buffer. */
 #define ROTA_VK_BUFFER_USAGE                                                                                 \
     (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |                                 \
-     VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT)
+     VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT |                          \
+     VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT)
 
 typedef struct rota_vk_memory {
     struct rota_exec_memory base; /* first: the contract's part */

@@ -24,16 +24,24 @@ static void copy_grid(const void *params, const uint64_t *operand_bytes, uint32_
     out_groups[1] = out_groups[2] = 1;
 }
 
+/* So that a copy's size may be a count's (vk_count.c). */
+static const rota_kernel_bindable copy_size = {
+    .name = "size_bytes", .offset_bytes = offsetof(rota_vk_copy_params, size_bytes), .size_bytes = 8};
+
 const rota_kernel rota_vk_copy_kernel = {
     .name = "copy through a slot",
     .operand_count = 2,
     .param_bytes = sizeof(rota_vk_copy_params),
+    .bindables = &copy_size,
+    .bindable_count = 1,
     .vk = {.words = rota_spv_vk_copy, .size_bytes = sizeof rota_spv_vk_copy, .grid = copy_grid},
 };
 const rota_kernel rota_vk_copy_bytes_kernel = {
     .name = "copy through a slot, bytewise",
     .operand_count = 2,
     .param_bytes = sizeof(rota_vk_copy_params),
+    .bindables = &copy_size,
+    .bindable_count = 1,
     .vk = {.words = rota_spv_vk_copy_bytes,
            .size_bytes = sizeof rota_spv_vk_copy_bytes,
            .grid = copy_grid,
@@ -167,8 +175,9 @@ static rota_status check_grid(const maker *m, const rota_kernel *kernel, const u
                              "workgroups", whose);
 }
 
+/* `count_mask`: the parameter that a count is given to, as a bit; 0: none. */
 static rota_status make_dispatch(maker *m, const rota_exec_command *command, const rota_kernel *kernel,
-                                 const void *params, const uint32_t *given_groups,
+                                 const void *params, const uint32_t *given_groups, uint32_t count_mask,
                                  rota_vk_dispatch *out_dispatch) {
     const rota_exec_operand *operands = m->desc->operands + command->first_operand;
     ROTA_TRY(check_operands(command, operands, kernel));
@@ -177,9 +186,11 @@ static rota_status make_dispatch(maker *m, const rota_exec_command *command, con
     memset(&key, 0, sizeof key); /* compared as bytes */
     for (uint32_t i = 0; i < command->operand_count; i++) operand_bytes[i] = operands[i].size_bytes;
     key.slot_mask = rota_slot_mask(command, operands);
-    key.bind_mask = rota_bind_mask(command, m->desc->bindings + command->first_binding);
+    key.bind_mask = rota_bind_mask(command, m->desc->bindings + command->first_binding) | count_mask;
 
-    const rota_kernel *image = select_image(m, kernel, params, operand_bytes, key.slot_mask);
+    /* Which is launched by numbers alone. */
+    const rota_kernel *image =
+        count_mask ? NULL : select_image(m, kernel, params, operand_bytes, key.slot_mask);
     if (image) {
         out_dispatch->slot_mask = key.slot_mask;
         out_dispatch->bind_mask = key.bind_mask;
@@ -196,14 +207,91 @@ static rota_status make_dispatch(maker *m, const rota_exec_command *command, con
     key.kernel = kernel;
     if (kernel->vk.spec_count) rota_kernel_vk_spec(kernel, params, key.spec);
     ROTA_TRY(find_pipeline(m, &key, &out_dispatch->pipeline));
-    if (!m->device->options.touch && (key.slot_mask | key.bind_mask)) {
-        key.slot_mask = key.bind_mask = 0;
+    if (!m->device->options.touch && (key.slot_mask | (key.bind_mask & ~count_mask))) {
+        key.slot_mask = 0;
+        key.bind_mask = count_mask;
         ROTA_TRY(find_pipeline(m, &key, &out_dispatch->told));
     }
     uint32_t *groups = out_dispatch->launch.groups;
     rota_kernel_groups(kernel, kernel->vk.grid, kernel->vk.grid_with, params, operand_bytes, given_groups,
                        groups);
+    return count_mask ? ROTA_OK : check_grid(m, kernel, groups);
+}
+
+static bool copies_bytes(const maker *m) {
+    return m->device->physical.bytes_8bit;
+}
+
+static rota_status check_copy(const maker *m, const rota_exec_operand *operands, uint64_t bytes,
+                              const char *how) {
+    if (copies_bytes(m) || (bytes | operands[0].offset_bytes | operands[1].offset_bytes) % 4 == 0)
+        return ROTA_OK;
+    return rota_fail(ROTA_UNSUPPORTED, "a copy of %llu bytes %s needs 8-bit storage, which %s lacks",
+                     (unsigned long long)bytes, how, m->device->base.info.id);
+}
+
+/* ---- Counted commands ---- */
+
+static rota_status make_counted_kernel(maker *m, const rota_exec_command *command, rota_vk_count *count,
+                                       rota_vk_dispatch *out_dispatch) {
+    const rota_kernel *kernel = command->u.kernel.kernel;
+    const uint32_t plus_1 = command->u.kernel.count_bindable_plus_1,
+                   per_group = command->u.kernel.items_per_group;
+    if (plus_1 == 0)
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "kernel '%s' is counted, and none of its parameters gets the count "
+            "(rota_count.bindable_plus_1), which it needs on %s: its groups are a count rounded up",
+            kernel->name, m->device->base.info.id);
+    rota_exec_command plain = *command;
+    plain.operand_count--;
+    ROTA_TRY(make_dispatch(m, &plain, kernel, command->u.kernel.params, command->u.kernel.groups,
+                           1u << (plus_1 - 1), out_dispatch));
+    uint32_t *groups = out_dispatch->launch.groups;
+    groups[0] = (count->params.max - 1) / per_group + 1;
+    count->param_offset = kernel->bindables[plus_1 - 1].offset_bytes;
+    count->params.unit = 1;
+    count->params.per_group = per_group;
+    count->params.groups_max = groups[0];
+    count->params.groups_y = groups[1];
+    count->params.groups_z = groups[2];
     return check_grid(m, kernel, groups);
+}
+
+static rota_status make_counted_copy(maker *m, const rota_exec_command *command, rota_vk_count *count,
+                                     rota_vk_dispatch *out_dispatch) {
+    const rota_exec_operand *operands = m->desc->operands + command->first_operand;
+    const rota_vk_copy_params params = {.size_bytes = operands[0].size_bytes};
+    const uint32_t none[3] = {0};
+    rota_exec_command plain = *command;
+    plain.operand_count--;
+    ROTA_TRY(check_copy(m, operands, command->u.copy.unit_bytes, "each, as many as are counted,"));
+    ROTA_TRY(make_dispatch(m, &plain, copies_bytes(m) ? &rota_vk_copy_bytes_kernel : &rota_vk_copy_kernel,
+                           &params, none, 1, out_dispatch));
+    count->param_offset = offsetof(rota_vk_copy_params, size_bytes);
+    count->params.unit = command->u.copy.unit_bytes;
+    count->params.per_group = (uint64_t)COPY_ITEM_BYTES;
+    count->params.groups_max = COPY_GROUPS_MAX;
+    count->params.groups_y = count->params.groups_z = 1;
+    return ROTA_OK;
+}
+
+static rota_status make_counted(maker *m, uint32_t index, rota_vk_dispatch *out_dispatch) {
+    const rota_exec_command *command = &m->desc->commands[index];
+    const rota_exec_operand *operands = m->desc->operands + command->first_operand;
+    rota_vk_counts_of *counts = &m->program->counts;
+    rota_vk_count *count = &counts->list[counts->count++];
+    *count = (rota_vk_count){.command = index, .params.max = rota_exec_count_max(command)};
+    ROTA_TRY(rota_check_count(command, operands));
+    ROTA_TRY(command->kind == ROTA_EXEC_COMMAND_COPY ? make_counted_copy(m, command, count, out_dispatch)
+                                                     : make_counted_kernel(m, command, count, out_dispatch));
+    out_dispatch->count_plus_1 = counts->count;
+    rota_vk_pipeline_key key;
+    memset(&key, 0, sizeof key); /* compared as bytes */
+    key.kernel = &rota_vk_count_kernel;
+    ROTA_TRY(find_pipeline(m, &key, &count->told));
+    key.slot_mask = operands[command->operand_count - 1].is_slot;
+    return find_pipeline(m, &key, &count->pipeline);
 }
 
 /* Copies and fills with a slot operand become kernels; the rest need nothing here. */
@@ -216,26 +304,22 @@ static rota_status make_transfer(maker *m, const rota_exec_command *command, rot
     if (command->kind == ROTA_EXEC_COMMAND_FILL) {
         rota_vk_fill_params params = {.size_bytes = operands[0].size_bytes,
                                       .pattern = command->u.fill.pattern};
-        return make_dispatch(m, command, &rota_vk_fill_kernel, &params, none, out_dispatch);
+        return make_dispatch(m, command, &rota_vk_fill_kernel, &params, none, 0, out_dispatch);
     }
     rota_vk_copy_params params = {.size_bytes = operands[0].size_bytes};
-    bool bytes = m->device->physical.bytes_8bit;
-    if (!bytes && (operands[0].size_bytes | operands[0].offset_bytes | operands[1].offset_bytes) % 4)
-        return rota_fail(ROTA_UNSUPPORTED,
-                         "a copy of %llu bytes through a slot needs 8-bit storage, which %s lacks",
-                         (unsigned long long)operands[0].size_bytes, m->device->base.info.id);
-    return make_dispatch(m, command, bytes ? &rota_vk_copy_bytes_kernel : &rota_vk_copy_kernel, &params, none,
-                         out_dispatch);
+    ROTA_TRY(check_copy(m, operands, operands[0].size_bytes, "through a slot"));
+    return make_dispatch(m, command, copies_bytes(m) ? &rota_vk_copy_bytes_kernel : &rota_vk_copy_kernel,
+                         &params, none, 0, out_dispatch);
 }
 
 static rota_status make_command(maker *m, uint32_t index) {
     const rota_exec_command *command = &m->desc->commands[index];
     rota_vk_dispatch *dispatch = &m->program->dispatches[index];
-    if (command->is_counted) return rota_fail_kind(&m->device->base, command);
+    if (command->is_counted) return make_counted(m, index, dispatch);
     switch (command->kind) {
     case ROTA_EXEC_COMMAND_KERNEL:
         return make_dispatch(m, command, command->u.kernel.kernel, command->u.kernel.params,
-                             command->u.kernel.groups, dispatch);
+                             command->u.kernel.groups, 0, dispatch);
     case ROTA_EXEC_COMMAND_COPY:
     case ROTA_EXEC_COMMAND_FILL:
         return make_transfer(m, command, dispatch);
@@ -252,6 +336,28 @@ static uint8_t kinds_of_segment(const maker *m, const rota_exec_segment *segment
     return kinds;
 }
 
+/* Room for the counts, and which of them are each segment's. */
+static rota_status list_counts(maker *m) {
+    const rota_exec_program_desc *desc = m->desc;
+    rota_vk_counts_of *counts = &m->program->counts;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < desc->command_count; i++) count += desc->commands[i].is_counted;
+    if (count == 0) return ROTA_OK;
+    counts->list = calloc(count, sizeof *counts->list);
+    counts->first = calloc(desc->segment_count + (size_t)1, sizeof *counts->first);
+    if (!counts->list || !counts->first)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a program of %u counted commands",
+                         count);
+    for (uint32_t s = 0, so_far = 0; s < desc->segment_count; s++) {
+        const rota_exec_segment *segment = &desc->segments[s];
+        counts->first[s] = so_far;
+        for (uint32_t i = 0; i < segment->command_count; i++)
+            so_far += desc->commands[segment->first_command + i].is_counted;
+        counts->first[s + 1] = so_far;
+    }
+    return ROTA_OK;
+}
+
 static rota_status make_program(maker *m) {
     const rota_exec_program_desc *desc = m->desc;
     m->program->dispatches = calloc(desc->command_count + 1, sizeof *m->program->dispatches);
@@ -260,6 +366,7 @@ static rota_status make_program(maker *m) {
     if (!m->program->dispatches || !m->program->segment_real || !m->program->segment_kinds)
         return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a program of %u commands",
                          desc->command_count);
+    ROTA_TRY(list_counts(m));
     for (uint32_t i = 0; i < desc->command_count; i++) {
         rota_status status = make_command(m, i);
         if (status != ROTA_OK) return rota_fail_at_node(status, &m->device->host, desc, i);
@@ -304,5 +411,7 @@ void rota_vk_program_destroy(rota_exec_device *base, rota_exec_program *program_
     free(program->dispatches);
     free(program->segment_real);
     free(program->segment_kinds);
+    free(program->counts.list);
+    free(program->counts.first);
     free(program);
 }

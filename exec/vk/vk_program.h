@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include "exec/common/steady.h"
 #include "exec/exec.h"
+#include "exec/vk/vk_count.h"
 #include "exec/vk/vk_image.h"
 #include "exec/vk/vk_pipeline.h"
 
@@ -15,6 +16,7 @@ typedef struct rota_vk_dispatch {
     const rota_vk_pipeline *told; /* beside it, where something is in slots: reads nothing from the block */
     const rota_vk_image *image;
     uint32_t slot_mask, bind_mask; /* with an image */
+    uint32_t count_plus_1;         /* of a counted command: its place in the program's counts */
     rota_cuda_launch launch;       /* with a pipeline, `groups` alone */
 } rota_vk_dispatch;
 
@@ -26,13 +28,14 @@ static inline bool rota_vk_is_dispatch(const rota_vk_dispatch *dispatch) {
  * see vk_record.c. */
 enum { ROTA_VK_DISPATCH = 1, ROTA_VK_TRANSFER = 2, ROTA_VK_BOTH = 3 };
 
-typedef struct rota_vk_program {
+struct rota_vk_program {
     const rota_exec_program_desc *desc;
     rota_vk_dispatch *dispatches; /* per command */
     uint8_t *segment_real;        /* real queue of each segment */
     uint8_t *segment_kinds;       /* ROTA_VK_DISPATCH and ROTA_VK_TRANSFER bits of each segment */
     rota_readers *readers;        /* per segment (vk_steady.h) */
-} rota_vk_program;
+    rota_vk_counts_of counts;
+};
 
 /* The kernels with which slot operands are copied and filled, whose addresses no transfer command takes. */
 extern const rota_kernel rota_vk_copy_kernel, rota_vk_copy_bytes_kernel, rota_vk_fill_kernel;

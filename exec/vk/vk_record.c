@@ -79,13 +79,19 @@ static uint64_t operand_word(const recording *r, const rota_exec_operand *operan
     return ((uint64_t)operand->memory << 48) | operand->offset_bytes;
 }
 
+/* Of the operands those that a kernel is given: all but a count. */
+static uint32_t given_operands(const rota_exec_command *command) {
+    return (uint32_t)command->operand_count - command->is_counted;
+}
+
 /* A command's operands and parameters as kernels take them: addresses, words in place of what is in slots. */
 static void write_arguments(const recording *r, const rota_exec_command *command, bool told,
                             const void *params, uint32_t param_bytes, uint64_t *out_words) {
     const rota_exec_program_desc *desc = r->program->desc;
     const rota_exec_operand *operands = desc->operands + command->first_operand;
-    for (uint32_t i = 0; i < command->operand_count; i++) out_words[i] = operand_word(r, &operands[i], told);
-    uint8_t *param_area = (uint8_t *)&out_words[command->operand_count];
+    const uint32_t given = given_operands(command);
+    for (uint32_t i = 0; i < given; i++) out_words[i] = operand_word(r, &operands[i], told);
+    uint8_t *param_area = (uint8_t *)&out_words[given];
     if (param_bytes) memcpy(param_area, params, param_bytes);
     if (command->kind != ROTA_EXEC_COMMAND_KERNEL) return;
     const rota_exec_binding *bindings = desc->bindings + command->first_binding;
@@ -98,6 +104,29 @@ static void write_arguments(const recording *r, const rota_exec_command *command
         else
             memcpy(param_area + bindable->offset_bytes, &bindings[i].word, 4);
     }
+}
+
+static const rota_vk_count *count_of(const recording *r, const rota_vk_dispatch *dispatch) {
+    return dispatch->count_plus_1 ? &r->program->counts.list[dispatch->count_plus_1 - 1] : NULL;
+}
+
+/* Of the words that the count shader leaves (rota_vk_count_words). */
+static uint32_t count_word(const recording *r, const rota_vk_dispatch *dispatch) {
+    return rota_vk_count_word(r->program, dispatch->count_plus_1 - 1);
+}
+
+static void bind(recording *r, VkPipeline pipeline) {
+    if (r->bound == pipeline) return;
+    r->device->vk.CmdBindPipeline(r->buffer, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+    r->bound = pipeline;
+}
+
+/* As many groups as the count shader has said. */
+static void dispatch_counted(const recording *r, const rota_vk_dispatch *dispatch) {
+    const rota_vk_block *block = &r->recorded->block;
+    const uint64_t offset = block->memory->buffer_offset + block->offset_bytes +
+                            8 * (uint64_t)count_word(r, dispatch) + offsetof(rota_vk_count_words, groups);
+    r->device->vk.CmdDispatchIndirect(r->buffer, block->memory->buffer, offset);
 }
 
 static void record_dispatch(recording *r, const rota_exec_command *command, const rota_vk_dispatch *dispatch,
@@ -117,12 +146,18 @@ static void record_dispatch(recording *r, const rota_exec_command *command, cons
     }
     write_arguments(r, command, told, params, param_bytes, words + 1);
     const VkPipeline pipeline = told && dispatch->told ? dispatch->told->handle : dispatch->pipeline->handle;
-    if (r->bound != pipeline) {
-        vk->CmdBindPipeline(r->buffer, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
-        r->bound = pipeline;
+    const uint32_t given = given_operands(command);
+    bind(r, pipeline);
+    if (dispatch->count_plus_1) {
+        const uint32_t word = count_word(r, dispatch);
+        memcpy((uint8_t *)&words[1 + given] + count_of(r, dispatch)->param_offset, &word, sizeof word);
     }
     vk->CmdPushConstants(r->buffer, r->device->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                         8 + 8 * (uint32_t)command->operand_count + param_bytes, words);
+                         8 + 8 * given + param_bytes, words);
+    if (dispatch->count_plus_1) {
+        dispatch_counted(r, dispatch);
+        return;
+    }
     const uint32_t *groups = dispatch->launch.groups;
     vk->CmdDispatch(r->buffer, groups[0], groups[1], groups[2]);
 }
@@ -153,8 +188,13 @@ static rota_status record_command(recording *r, uint32_t index) {
         if (operands[i].mode != ROTA_READ && !operands[i].is_slot &&
             r->memories[operands[i].memory]->base.host)
             r->writes_mapped = true;
-    if (rota_vk_is_dispatch(dispatch) && r->device->options.touch)
+    if (rota_vk_is_dispatch(dispatch) && r->device->options.touch) {
+        if (dispatch->count_plus_1) { /* of no groups: nobody writes any; beside what is bound for a read */
+            ROTA_TRY(rota_vk_touch_segment(r->device, r->recorded, r->buffer));
+            dispatch_counted(r, dispatch);
+        }
         return rota_vk_touch_record(r->device, r->recorded, r->buffer, command);
+    }
     if (command->kind == ROTA_EXEC_COMMAND_KERNEL) {
         record_dispatch(r, command, dispatch, command->u.kernel.params,
                         command->u.kernel.kernel->param_bytes);
@@ -201,8 +241,51 @@ static bool is_left_out(const rota_vk_device *device, uint32_t barrier) {
     return ROTA_TEST_HOOKS && (int64_t)barrier == device->counts.skip_barrier;
 }
 
-static rota_status record_batches(recording *r, const rota_exec_segment *segment) {
+/* The count shader of a command. */
+static rota_status record_count(recording *r, const rota_exec_command *command,
+                                const rota_vk_dispatch *dispatch, uint32_t segment) {
+    const rota_vk_count *count = count_of(r, dispatch);
+    const rota_exec_operand *operand =
+        &r->program->desc->operands[command->first_operand + given_operands(command)];
+    const uint64_t block = r->recorded->block.address;
+    struct {
+        uint64_t block, operand;
+        rota_vk_count_params params;
+    } push = {block, 0, count->params};
+    if (r->device->options.touch)
+        return rota_vk_touch_count(r->device, r->recorded, r->buffer, operand, count_word(r, dispatch));
+    const bool told = !operand->is_slot || (r->steady && rota_steady_is(r->steady, operand->memory));
+    push.operand = operand_word(r, operand, told);
+    push.params.words = block + 8 * (uint64_t)count_word(r, dispatch);
+    push.params.any_excess = block + 8 * (uint64_t)rota_vk_count_excess_word(r->program, segment);
+    bind(r, told ? count->told->handle : count->pipeline->handle);
+    r->device->vk.CmdPushConstants(r->buffer, r->device->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,
+                                   &push);
+    r->device->vk.CmdDispatch(r->buffer, 1, 1, 1);
+    return ROTA_OK;
+}
+
+/* What the batch's counted commands read, once their counts are there: all of it behind one barrier. */
+static rota_status record_counts(recording *r, const rota_exec_batch *batch, uint32_t segment) {
+    uint32_t recorded = 0;
+    for (uint32_t i = 0; i < batch->command_count; i++) {
+        const uint32_t index = batch->first_command + i;
+        const rota_vk_dispatch *dispatch = &r->program->dispatches[index];
+        if (!dispatch->count_plus_1) continue;
+        ROTA_TRY(record_count(r, &r->program->desc->commands[index], dispatch, segment));
+        recorded++;
+    }
+    if (recorded && !is_left_out(r->device, r->barriers++))
+        memory_barrier(r->device, r->buffer, ROTA_VK_DISPATCH,
+                       VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_DRAW_INDIRECT_BIT,
+                       VK_ACCESS_2_SHADER_STORAGE_READ_BIT | VK_ACCESS_2_INDIRECT_COMMAND_READ_BIT);
+    return ROTA_OK;
+}
+
+static rota_status record_batches(recording *r, uint32_t index) {
     const rota_exec_program_desc *desc = r->program->desc;
+    const rota_exec_segment *segment = &desc->segments[index];
+    const bool has_counts = rota_vk_counts_in(&r->program->counts, index);
     rota_vk_device *device = r->device;
     bool first = true;
     for (uint32_t b = 0; b < segment->batch_count; b++) {
@@ -213,6 +296,7 @@ static rota_status record_batches(recording *r, const rota_exec_segment *segment
         first = false;
         if (kinds & ROTA_VK_DISPATCH) r->after_dispatch = ROTA_VK_BOTH;
         if (kinds & ROTA_VK_TRANSFER) r->after_transfer = ROTA_VK_BOTH;
+        if (has_counts) ROTA_TRY(record_counts(r, batch, index));
         for (uint32_t i = 0; i < batch->command_count; i++) {
             uint32_t command = batch->first_command + i;
             if (r->recorded->queries)
@@ -263,13 +347,13 @@ static rota_status record_segment(recording *r, uint32_t index, VkCommandPool po
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkBeginCommandBuffer");
     rota_vk_label_segment(device, r->buffer, r->program->desc, index);
     r->bound = VK_NULL_HANDLE;
-    r->writes_mapped = false;
+    r->writes_mapped = rota_vk_counts_in(&r->program->counts, index); /* counts that are too high */
     r->after_dispatch = r->after_transfer = 0;
     if (r->recorded->queries)
         device->vk.CmdResetQueryPool(r->buffer, r->recorded->queries, 2 * segment->first_command,
                                      2 * segment->command_count);
     if (device->options.touch) ROTA_TRY(rota_vk_touch_segment(device, r->recorded, r->buffer));
-    ROTA_TRY(record_batches(r, segment));
+    ROTA_TRY(record_batches(r, index));
     if (r->writes_mapped) rota_vk_record_host_barrier(device, r->buffer, r->program->segment_kinds[index]);
     if (r->recorded->results) record_results(r, segment);
     rota_vk_label_end(device, r->buffer);
@@ -360,7 +444,9 @@ static rota_status make_run(rota_vk_device *device, rota_vk_recorded *recorded,
     if (!recorded->buffers || !recorded->block_copy)
         return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for an instance of program '%s'",
                          desc->name);
-    if (desc->block_words) ROTA_TRY(rota_vk_block_take(device, desc->block_words, &recorded->block));
+    const uint32_t block_words = rota_vk_count_block_words(recorded->program);
+    if (block_words) ROTA_TRY(rota_vk_block_take(device, block_words, &recorded->block));
+    rota_vk_count_clear(recorded);
     ROTA_TRY(make_queries(device, recorded));
     ROTA_TRY(make_pools(device, recorded));
     ROTA_TRY(keep_for_steady(recorded, memories));

@@ -403,6 +403,11 @@ static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) 
     *point =
         (rota_vk_point){.value = work->signal_value, .sequence = real->submit.sequence, .real = real_index};
     memcpy(point->last, logical->last_sequence, sizeof point->last);
+    if (recorded && rota_vk_counts_in(&recorded->program->counts, work->segment)) {
+        point->counted = recorded;
+        point->segment = work->segment;
+        point->cookie = work->cookie;
+    }
     const uint64_t in_flight = real->submit.end_head - real->submit.end_tail;
     if (in_flight < ROTA_VK_UNMERGED_MAX && in_flight < device->bounds.in_flight_max / 2)
         close_info(device, real);

@@ -8,6 +8,7 @@
 #include "exec/vk/vk_loader.h"
 
 typedef struct rota_vk_device rota_vk_device;
+typedef struct rota_vk_recorded rota_vk_recorded;
 
 #define ROTA_VK_REALS_MAX 2
 /* Works of one logical queue whose sequence is remembered; also the bound on works in flight. */
@@ -41,7 +42,10 @@ typedef struct rota_vk_point {
     uint64_t sequence;
     uint64_t last[ROTA_VK_REALS_MAX]; /* of the queue's works so far, on each real queue */
     uint32_t real;
-    uint32_t reserved;
+    /* Of a work with counted commands, whose counts are looked at when it is complete; else NULL. */
+    uint32_t segment;
+    rota_vk_recorded *counted;
+    void *cookie;
 } rota_vk_point;
 
 typedef struct rota_vk_logical {

@@ -377,6 +377,19 @@ rota_status rota_vk_touch_record(rota_vk_device *device, rota_vk_recorded *recor
     return ROTA_OK;
 }
 
+rota_status rota_vk_touch_count(rota_vk_device *device, rota_vk_recorded *recorded, VkCommandBuffer buffer,
+                                const rota_exec_operand *operand, uint32_t block_word) {
+    const rota_vk_block *block = &recorded->block;
+    touch_range read,
+        words = {.memory = block->memory, .begin = block->offset_bytes + 8 * (uint64_t)block_word};
+    ROTA_TRY(resolve(device, recorded, operand, &read));
+    ROTA_TRY(touch(device, recorded, buffer, &read, false));
+    ROTA_TRY(touch_words(device, recorded, buffer, UINT32_MAX, false, &read));
+    words.begin += offsetof(rota_vk_count_words, groups);
+    words.end = words.begin + sizeof(VkDispatchIndirectCommand);
+    return touch(device, recorded, buffer, &words, true);
+}
+
 rota_status rota_vk_touch_copied(rota_vk_device *device, rota_vk_recorded *recorded, VkCommandBuffer buffer,
                                  const rota_exec_command *command) {
     rota_vk_touch_run *touch = &recorded->touch;

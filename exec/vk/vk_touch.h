@@ -49,6 +49,9 @@ rota_status rota_vk_touch_segment(rota_vk_device *device, rota_vk_recorded *reco
 /* Records a command's declared ranges as dispatches that touch them. */
 rota_status rota_vk_touch_record(rota_vk_device *device, rota_vk_recorded *recorded, VkCommandBuffer buffer,
                                  const rota_exec_command *command);
+/* In the place of the count shader of a command whose count the operand is, and whose words stand in the block. */
+rota_status rota_vk_touch_count(rota_vk_device *device, rota_vk_recorded *recorded, VkCommandBuffer buffer,
+                                const rota_exec_operand *operand, uint32_t block_word);
 /* After a copy by the transfer commands: what it reads of sums. */
 rota_status rota_vk_touch_copied(rota_vk_device *device, rota_vk_recorded *recorded, VkCommandBuffer buffer,
                                  const rota_exec_command *command);
@@ -80,6 +83,12 @@ static inline rota_status rota_vk_touch_segment(rota_vk_device *device, rota_vk_
 static inline rota_status rota_vk_touch_record(rota_vk_device *device, rota_vk_recorded *recorded,
                                                VkCommandBuffer buffer, const rota_exec_command *command) {
     (void)device, (void)recorded, (void)buffer, (void)command;
+    return ROTA_OK;
+}
+static inline rota_status rota_vk_touch_count(rota_vk_device *device, rota_vk_recorded *recorded,
+                                              VkCommandBuffer buffer, const rota_exec_operand *operand,
+                                              uint32_t block_word) {
+    (void)device, (void)recorded, (void)buffer, (void)operand, (void)block_word;
     return ROTA_OK;
 }
 static inline rota_status rota_vk_touch_copied(rota_vk_device *device, rota_vk_recorded *recorded,

@@ -48,13 +48,29 @@ static inline __attribute__((always_inline)) rota_range_state apply(hazards *h, 
     return state;
 }
 
+/* Whether the operation does no more than leave it as it is, as what is counted may: its WRITEs are READWRITEs. */
+static bool may_leave_alone(const hazards *h, const rota_physical *physical, uint64_t low) {
+    const rota_operation *operation = &ROTA_OPERATIONS(h->c)[h->operation];
+    const rota_node_record *record = operation->record;
+    if (!record || !record->is_counted) return false;
+    for (uint32_t i = operation->first_access; i < operation->first_access + operation->access_count; i++) {
+        const rota_exec_operand *access = &ROTA_ACCESSES(h->c)[i];
+        const uint32_t of = ROTA_ACCESS_PHYSICAL(h->c)[i];
+        if (access->mode == ROTA_READ && of != ROTA_NONE && &ROTA_PHYSICALS(h->c)[of] == physical &&
+            access->offset_bytes <= low && low - access->offset_bytes < access->size_bytes)
+            return false;
+    }
+    return true;
+}
+
 static rota_status undefined_read(const hazards *h, const rota_physical *physical, uint64_t low,
                                   uint64_t high) {
     const rota_buffer *root = h->c->plan->buffers[physical->buffer].buffer;
     return rota_fail(
-        ROTA_UNDEFINED_DATA, "%s reads bytes [%llu, %llu) of %s buffer '%s', which nothing has written",
-        rota_operation_describe(h->c->plan, h->operation), (unsigned long long)low, (unsigned long long)high,
-        rota_buffer_kind_name((rota_buffer_kind)root->kind), root->name);
+        ROTA_UNDEFINED_DATA, "%s %s bytes [%llu, %llu) of %s buffer '%s', which nothing has written",
+        rota_operation_describe(h->c->plan, h->operation),
+        may_leave_alone(h, physical, low) ? "may leave as they are" : "reads", (unsigned long long)low,
+        (unsigned long long)high, rota_buffer_kind_name((rota_buffer_kind)root->kind), root->name);
 }
 
 static rota_status note_external(hazards *h, const rota_physical *physical, uint64_t low, uint64_t high,

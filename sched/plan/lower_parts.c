@@ -63,6 +63,16 @@ rota_status rota_lower_write_parts(lowering *l) {
     return ROTA_OK;
 }
 
+void rota_lower_groups(rota_exec_command *command, const rota_node_record *record) {
+    const uint32_t *given = record->u.kernel.groups;
+    for (int i = 0; i < 3; i++)
+        command->u.kernel.groups[i] = record->is_counted || given[i] == 0 ? 1 : given[i];
+    if (!record->is_counted) return;
+    command->u.kernel.count_max = record->u.kernel.count_max;
+    command->u.kernel.items_per_group = given[0] ? given[0] : 1;
+    command->u.kernel.count_bindable_plus_1 = given[1];
+}
+
 static bool runs_on_vk(const rota_kernel *kernel, uint32_t features) {
     return kernel->vk.words || ((features & ROTA_FEATURE_CUDA_IMAGES) && kernel->cuda.image);
 }

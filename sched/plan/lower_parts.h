@@ -38,6 +38,8 @@ typedef struct lowering {
 
 /* lower_parts.c: what executors get. */
 rota_status rota_lower_write_parts(lowering *l);
+/* Of a kernel node: its groups, or what it counts. */
+void rota_lower_groups(rota_exec_command *command, const rota_node_record *record);
 /* Refuses a kernel that brings nothing for its device. */
 rota_status rota_lower_check_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel,
                                     const rota_device_traits *device);

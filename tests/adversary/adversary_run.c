@@ -85,7 +85,11 @@ static void begin_kernel(adversary_device *device, const adversary_work *work,
     }
     uint64_t items = 1, grain = 1;
     (void)rota_kernel_items(kernel, running->params, running->operand_bytes, &items, &grain);
-    cut_pieces(device, running, take_count(device, command, running, 1, items), grain);
+    items = take_count(device, command, running, 1, items);
+    if (command->is_counted && command->u.kernel.count_bindable_plus_1)
+        memcpy(running->params + kernel->bindables[command->u.kernel.count_bindable_plus_1 - 1].offset_bytes,
+               &running->count, sizeof running->count);
+    cut_pieces(device, running, items, grain);
     if (!device->options->breaks.stray_writes || !adversary_breaks_program(device, work->desc)) return;
     for (uint32_t k = 0; k < command->operand_count; k++)
         if (work->desc->operands[command->first_operand + k].mode == ROTA_WRITE) {

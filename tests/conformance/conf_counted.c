@@ -1,6 +1,7 @@
 /* Counted nodes, on executors that run them; the others refuse them when they are compiled, by name. */
 #include "graph/counted.h"
 #include "tests/conformance/conformance.h"
+#include "tests/kernels/kernels.h"
 
 enum { N = 40000, HALF = N / 2, OLD = 7 };
 
@@ -32,6 +33,75 @@ static void word_items(const void *params, const uint64_t *operand_bytes, uint64
 }
 static const rota_kernel k_stretch = {
     .name = "stretch", .operand_count = 1, .cpu = {.fn = stretch, .items = word_items}};
+
+/* The count is copied from `found`; so many words of `kept` are made of the input, by a kernel that each executor has;
+ * and copied. */
+static bool record_map(conf *c, conf_graph *graph, const counting *b) {
+    rota_buffer *count;
+    const test_params params = {.n = N, .p = 3};
+    const rota_param_binding seed = {TEST_BIND_SEED, ROTA_SLOT_CONSTANT};
+    const rota_access maps[] = {{b->input, 0, ROTA_WHOLE, ROTA_READ}, {b->kept, 0, ROTA_WHOLE, ROTA_WRITE}};
+    CONF_TRY(conf_graph_begin(c, graph));
+    CONF_OK(c, rota_recorder_buffer(graph->recorder, ROTA_BUFFER_TRANSIENT, "count", 4, &count));
+    CONF_OK(c, rota_record_copy(graph->recorder, count, 0, b->found, 0, 4, NULL));
+    CONF_OK(
+        c, rota_record_counted_kernel(
+               graph->recorder,
+               &ROTA_KERNEL_NODE(.kernel = &test_kernels[TEST_KERNEL_map].kernel, .accesses = maps,
+                                 .access_count = 2, .params = &params, .bindings = &seed, .binding_count = 1),
+               &ROTA_COUNT(.buffer = count, .max = HALF, .items_per_group = TEST_ITEMS_PER_GROUP,
+                           .bindable_plus_1 = TEST_BIND_COUNT + 1),
+               NULL));
+    CONF_OK(c, rota_record_counted_copy(graph->recorder, b->copied, 0, b->kept, 0,
+                                        &ROTA_COUNT(.buffer = count, .max = HALF, .unit_bytes = 4), NULL));
+    return true;
+}
+
+static bool run_map(conf *c, const counting *b, rota_device *device, rota_plan *plan, uint32_t count) {
+    static uint32_t input[N], old[N], kept[N], copied[N];
+    for (uint32_t i = 0; i < N; i++) {
+        input[i] = i * 5;
+        old[i] = OLD;
+    }
+    CONF_OK(c, rota_buffer_write(b->found, device, 0, &count, sizeof count, NULL));
+    CONF_OK(c, rota_buffer_write(b->input, device, 0, input, sizeof input, NULL));
+    CONF_OK(c, rota_buffer_write(b->kept, device, 0, old, sizeof old, NULL));
+    CONF_OK(c, rota_buffer_write(b->copied, device, 0, old, sizeof old, NULL));
+    rota_ticket ticket;
+    CONF_OK(c, rota_submit(plan, NULL, &ticket));
+    const rota_status status = rota_wait(ticket, 0);
+    if (count > HALF) {
+        CONF_CHECK(c, status == ROTA_NODE_FAILED, "an excess gave %s", rota_status_name(status));
+        CONF_CHECK(c, strstr(rota_last_error(), "its count is 20001, the most it may be is 20000"),
+                   "the sentence names not value and maximum: %s", rota_last_error());
+        CONF_CHECK(c, rota_buffer_read(b->copied, 0, copied, sizeof copied) == ROTA_NODE_FAILED,
+                   "what comes after the failed node is well");
+        return true;
+    }
+    CONF_CHECK(c, status == ROTA_OK, "%s: %s", rota_status_name(status), rota_last_error());
+    CONF_OK(c, rota_buffer_read(b->kept, 0, kept, sizeof kept));
+    CONF_OK(c, rota_buffer_read(b->copied, 0, copied, sizeof copied));
+    for (uint32_t i = 0; i < N; i++) {
+        const uint32_t want = i < count ? test_mix(input[i] + 3, i) : OLD;
+        CONF_CHECK(c, kept[i] == want && copied[i] == want,
+                   "of %u counted, word %u is %u, and its copy %u, expected %u", count, i, kept[i], copied[i],
+                   want);
+    }
+    return true;
+}
+
+/* None, some, groups filled and not, too many, and well again. */
+static bool run_maps(conf *c, const counting *b, rota_device *device) {
+    static const uint32_t counts[] = {0, 1, 63, 64, 65, HALF + 1, HALF, 7777, HALF + 1, 2};
+    conf_graph graph;
+    rota_plan *plan = NULL;
+    CONF_TRY(record_map(c, &graph, b));
+    CONF_TRY(conf_graph_end(c, &graph, device, NULL, &plan));
+    for (uint32_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        CONF_TRY(run_map(c, b, device, plan, counts[i]));
+    rota_plan_release(plan);
+    return true;
+}
 
 /* keep even; stretch what was kept; copy it: none of the last two knows how much before the first has run. */
 static bool record(conf *c, conf_graph *graph, const counting *b) {
@@ -97,12 +167,15 @@ bool conf_counted(conf *c) {
     CONF_OK(c, rota_buffer_create_in(runtime, "kept", (uint64_t)N * 4, &b.kept));
     CONF_OK(c, rota_buffer_create_in(runtime, "copied", (uint64_t)N * 4, &b.copied));
     CONF_OK(c, rota_buffer_create_in(runtime, "input", (uint64_t)N * 4, &b.input));
-    const bool is_run = conf_is(c, "cpu") || conf_is(c, "adversary");
-    CONF_TRY(record(c, &graph, &b));
-    if (is_run) {
+    const bool has_functions = conf_is(c, "cpu") || conf_is(c, "adversary");
+    const bool is_run = has_functions || conf_is(c, "vk");
+    if (is_run) CONF_TRY(run_maps(c, &b, device));
+    if (has_functions) {
+        CONF_TRY(record(c, &graph, &b));
         CONF_TRY(conf_graph_end(c, &graph, device, NULL, &plan));
         for (uint32_t every = 0; every < 6; every++) CONF_TRY(run(c, &b, device, plan, every));
-    } else {
+    } else if (!is_run) {
+        CONF_TRY(record(c, &graph, &b));
         rota_tape_destroy(graph.tape);
         rota_recorder_close(graph.recorder);
         const rota_status status = rota_compile(

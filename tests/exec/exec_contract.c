@@ -18,6 +18,9 @@ static rota_status run_step(const rota_kernel_call *call) {
     const contract_step_params *params = call->params;
     uint32_t *x = call->operands[0];
     const uint32_t *y = call->operands[1];
+    if (params->count != call->items)
+        return rota_fail(ROTA_INTERNAL, "%u in the parameters, and %llu items", params->count,
+                         (unsigned long long)call->items);
     for (uint64_t i = call->begin; i < call->end; i++)
         x[i] = x[i] * 3 + y[i] + params->add + (uint32_t)(params->wide >> 32);
     return ROTA_OK;
@@ -37,13 +40,14 @@ static void step_grid(const void *params, const uint64_t *operand_bytes, uint32_
 }
 
 static const rota_kernel_bindable step_bindables[] = {{.name = "add", .offset_bytes = 4, .size_bytes = 4},
-                                                      {.name = "wide", .offset_bytes = 8, .size_bytes = 8}};
+                                                      {.name = "wide", .offset_bytes = 8, .size_bytes = 8},
+                                                      {.name = "count", .offset_bytes = 0, .size_bytes = 4}};
 const rota_kernel contract_step = {
     .name = "step",
     .operand_count = 2,
     .param_bytes = sizeof(contract_step_params),
     .bindables = step_bindables,
-    .bindable_count = 2,
+    .bindable_count = 3,
     .cpu = {.fn = run_step, .items = step_items},
     .vk = {.words = rota_spv_test_step, .size_bytes = sizeof rota_spv_test_step, .grid = step_grid},
     .cuda = {TEST_IMAGE, .entry = "test_step", .grid = step_grid, .block = {64, 1, 1}},

@@ -80,7 +80,7 @@ typedef struct contract_step_params {
 } contract_step_params;
 
 /* x = 3 x + y + add + (wide >> 32), on every executor: another order gives other numbers. Parameters that can
- * be bound: 0 `add`, 1 `wide`. */
+ * be bound: 0 `add`, 1 `wide`, 2 `count`, which is how many items there are. */
 extern const rota_kernel contract_step;
 uint32_t contract_stepped(uint32_t x, uint32_t y, uint32_t times);
 
@@ -130,6 +130,7 @@ void contract_listing(const contract_kit *kit);
 void contract_random(const contract_kit *kit);
 /* Of exec_contract_counted.c. */
 void contract_counted(const contract_kit *kit);
+void contract_counted_slots(const contract_kit *kit);
 void contract_counted_excess(const contract_kit *kit);
 /* Of exec_contract_loops.c. */
 void contract_loops(const contract_kit *kit);

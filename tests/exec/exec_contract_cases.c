@@ -426,6 +426,7 @@ const contract_case contract_cases[] = {
     {"wide", wide},
     {"random", contract_random},
     {"counted", contract_counted},
+    {"counted through slots", contract_counted_slots},
     {"counted too high", contract_counted_excess},
     {"loops", contract_loops},
     {"loops that fail", contract_loops_fail},

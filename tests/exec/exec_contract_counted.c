@@ -15,33 +15,37 @@ enum { MEMORY_BYTES = WORD + 4, KERNEL_NODE = 1, COPY_NODE = 2 };
 static const contract_step_params params = {COUNT, 1, 0};
 
 /* The last command is counted, by a word that the fill before writes. */
-static void count(test_program *p) {
-    test_program_operand(p, 0, false, WORD, 4, ROTA_READ);
+static void count(test_program *p, bool is_slot) {
+    test_program_operand(p, 0, is_slot, WORD, 4, ROTA_READ);
     p->commands[p->desc.command_count - 1].is_counted = true;
 }
 
-/* The count is `value`; as many elements of a = 3 a + b + 1; as many pairs of c = a. */
-static test_program *new_program(uint32_t value, uint32_t kernel_max, uint32_t copy_max) {
+/* The count is `value`; as many elements of a = 3 a + b + 1; as many pairs of c = a. `is_slot`: of the memory whose
+ * address is argument word 0; 1 is the 1 that is added. */
+static test_program *new_program(uint32_t value, uint32_t kernel_max, uint32_t copy_max, bool is_slot) {
     static const uint8_t kinds[] = {ROTA_EXEC_BASE_PERSISTENT};
-    test_program *p = test_program_new(CONTRACT_QUEUES, 1, 0);
+    test_program *p = test_program_new(CONTRACT_QUEUES, 1, is_slot ? 2 : 0);
     p->desc.memory_kind = kinds;
     test_program_segment(p, 0);
     test_program_batch(p);
     test_program_fill(p, value);
-    test_program_operand(p, 0, false, WORD, 4, ROTA_WRITE);
+    test_program_operand(p, 0, is_slot, WORD, 4, ROTA_WRITE);
     test_program_batch(p);
     rota_exec_command *command = test_program_kernel(p, &contract_step, &params);
     command->u.kernel.count_max = kernel_max;
-    test_program_operand(p, 0, false, A, BYTES, ROTA_READWRITE);
-    test_program_operand(p, 0, false, B, BYTES, ROTA_READ);
-    count(p);
+    command->u.kernel.items_per_group = 64;
+    command->u.kernel.count_bindable_plus_1 = 3;
+    test_program_operand(p, 0, is_slot, A, BYTES, ROTA_READWRITE);
+    test_program_operand(p, 0, is_slot, B, BYTES, ROTA_READ);
+    count(p, is_slot);
+    if (is_slot) test_program_binding(p, 0, 1);
     test_program_batch(p);
     command = test_program_copy(p);
     command->u.copy.unit_bytes = UNIT;
     command->u.copy.count_max = copy_max;
-    test_program_operand(p, 0, false, C, (uint64_t)UNIT * copy_max, ROTA_READWRITE);
-    test_program_operand(p, 0, false, A, (uint64_t)UNIT * copy_max, ROTA_READ);
-    count(p);
+    test_program_operand(p, 0, is_slot, C, (uint64_t)UNIT * copy_max, ROTA_READWRITE);
+    test_program_operand(p, 0, is_slot, A, (uint64_t)UNIT * copy_max, ROTA_READ);
+    count(p, is_slot);
     return p;
 }
 
@@ -77,7 +81,7 @@ void contract_counted(const contract_kit *kit) {
     rota_exec_memory *memory = contract_mapped(c, MEMORY_BYTES);
     static const uint32_t counts[] = {0, 1, 63, COUNT / 2};
     for (uint32_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        test_program *p = new_program(counts[i], COUNT, COUNT / 2);
+        test_program *p = new_program(counts[i], COUNT, COUNT / 2, false);
         contract_loaded l = contract_load(c, p, &memory);
         for (uint32_t round = 0; round < 2; round++) {
             const uint32_t *x = fill(memory);
@@ -91,10 +95,30 @@ void contract_counted(const contract_kit *kit) {
     contract_close(c);
 }
 
+/* The same where all is in slots: also when the words have stayed the same for a while, and when they change. */
+void contract_counted_slots(const contract_kit *kit) {
+    enum { ROUNDS = 40, PAIRS = 97 };
+    contract *c = open_counting(kit);
+    rota_exec_memory *memories[2] = {contract_mapped(c, MEMORY_BYTES), contract_mapped(c, MEMORY_BYTES)};
+    test_program *p = new_program(PAIRS, COUNT, COUNT / 2, true);
+    contract_loaded l = contract_load(c, p, memories);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        rota_exec_memory *memory = memories[round / (ROUNDS / 2)];
+        const uint64_t block[2] = {memory->address, 1};
+        const uint32_t *x = fill(memory);
+        contract_run(c, l, block);
+        expect(x, PAIRS, PAIRS);
+    }
+    contract_unload(c, l);
+    free(p);
+    assert_int_equal(ra_load_acquire(&c->host.failures), 0);
+    contract_close(c);
+}
+
 static void run_excess(contract *c, rota_exec_memory *memory, uint32_t kernel_max, uint32_t node,
                        uint32_t failures) {
     enum { VALUE = 41 };
-    test_program *p = new_program(VALUE, kernel_max, VALUE - (node == COPY_NODE));
+    test_program *p = new_program(VALUE, kernel_max, VALUE - (node == COPY_NODE), false);
     contract_loaded l = contract_load(c, p, &memory);
     const uint32_t *x = fill(memory);
     contract_run(c, l, NULL);

@@ -149,6 +149,7 @@ static void grid_m(const void *params, const uint64_t *operand_bytes, uint32_t o
 static const rota_kernel_bindable bindables[] = {
     [TEST_BIND_P] = {"p", offsetof(test_params, p), 4, false, ROTA_VALUE_ANY},
     [TEST_BIND_SEED] = {"seed", offsetof(test_params, seed), 8, true, ROTA_VALUE_ANY},
+    [TEST_BIND_COUNT] = {"count", offsetof(test_params, q), 4, false, ROTA_VALUE_U32},
 };
 
 #define R(length)                                                                                            \
@@ -168,7 +169,7 @@ static const rota_kernel_bindable bindables[] = {
                                         .inplace_outputs = outputs,                                          \
                                         .inplace_inputs = inputs,                                            \
                                         .bindables = bindables,                                              \
-                                        .bindable_count = 2,                                                 \
+                                        .bindable_count = 3,                                                 \
                                         .cpu = {run_##label, items_##over},                                  \
                                         .vk = {.words = rota_spv_test_##label,                               \
                                                .size_bytes = sizeof rota_spv_test_##label,                   \

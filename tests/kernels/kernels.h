@@ -5,13 +5,15 @@
 #include "graph/kernel.h"
 #include "graph/graph.h"
 
-/* Parameters of every test kernel. `p` may be bound to a slot, `seed` must be, or said to be constant. */
+/* Parameters of every test kernel. `p` may be bound to a slot, `seed` must be, or said to be constant; `q` is nothing
+ * but what a count is given to. */
 typedef struct test_params {
     uint32_t n, m, p, q;
     uint64_t seed;
 } test_params;
 
-enum { TEST_BIND_P, TEST_BIND_SEED };
+enum { TEST_BIND_P, TEST_BIND_SEED, TEST_BIND_COUNT };
+enum { TEST_ITEMS_PER_GROUP = 64 };
 
 /* How the length of an operand follows from the parameters, in words. */
 typedef enum test_length { TEST_N, TEST_M } test_length;

@@ -12,7 +12,7 @@ ROTA_KERNEL_END
 
 void main() {
     uint i = rota_index();
-    if (i >= pc.n) return;
+    if (TEST_ENDS(i, pc.n)) return;
     rota_u32 x = rota_u32(rota_operand(0)), a = rota_u32(rota_operand(1));
     x.v[i] += (a.v[i] ^ TEST_P) + TEST_SEED;
 }

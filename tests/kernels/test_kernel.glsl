@@ -18,4 +18,7 @@ uint mix_words(uint a, uint b) {
 #define TEST_P rota_param_u32(0, pc.p)
 #define TEST_SEED fold_seed(rota_param_u64(1, pc.seed))
 
+/* Whether item i is beyond what there is: n, or the count that bindable 2 gets. */
+#define TEST_ENDS(i, n) ((i) >= (n) || ((ROTA_BIND_MASK & 4u) != 0u && (i) >= rota_param_u32(2, pc.q)))
+
 uint fold_seed(uint64_t seed) { return uint(seed) ^ (uint(seed >> 32) * 3u); }

@@ -12,7 +12,7 @@ ROTA_KERNEL_END
 
 void main() {
     uint i = rota_index();
-    if (i >= pc.n) return;
+    if (TEST_ENDS(i, pc.n)) return;
     rota_u32 a = rota_u32(rota_operand(0)), y = rota_u32(rota_operand(1));
     y.v[i] = mix_words(a.v[i] + TEST_P, i + TEST_SEED);
 }

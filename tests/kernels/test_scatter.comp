@@ -12,7 +12,7 @@ ROTA_KERNEL_END
 
 void main() {
     uint i = rota_index();
-    if (i >= pc.m) return;
+    if (TEST_ENDS(i, pc.m)) return;
     rota_u32 x = rota_u32(rota_operand(0)), a = rota_u32(rota_operand(1));
     atomicAdd(x.v[mix_words(a.v[i], TEST_P) % pc.n], i + 1u + TEST_SEED);
 }

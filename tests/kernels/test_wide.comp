@@ -12,7 +12,7 @@ ROTA_KERNEL_END
 
 void main() {
     uint i = rota_index();
-    if (i >= pc.n) return;
+    if (TEST_ENDS(i, pc.n)) return;
     uint total = TEST_P + TEST_SEED;
     total = mix_words(total, rota_u32(rota_operand(0)).v[i]);
     total = mix_words(total, rota_u32(rota_operand(1)).v[i]);

@@ -34,6 +34,10 @@ bool cancelling_allows(cancelling *c, rota_status status, bool asked) {
         c->cancelled++;
         return asked && strstr(rota_last_error(), "was cancelled");
     case ROTA_NODE_FAILED:
+        if (strstr(rota_last_error(), "its count is")) {
+            c->exceeded++;
+            return c->may_exceed;
+        }
         c->inherited++;
         return strstr(rota_last_error(), "was cancelled") != NULL;
     default:

@@ -8,7 +8,8 @@
 
 /* How often each was seen. */
 typedef struct cancelling {
-    uint64_t asked, cancelled, late, inherited, well, healed;
+    uint64_t asked, cancelled, late, inherited, exceeded, well, healed;
+    bool may_exceed; /* counts may be too high, which may be the cause as well */
 } cancelling;
 
 /* Now and then the submission has a deadline that it may not keep. Whether it may be cancelled. */

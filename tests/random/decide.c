@@ -114,8 +114,8 @@ uint64_t decide_iterations(const mirror_graph *graph) {
 
 /* ---- Running ---- */
 
-void decide_run(const mirror_graph *graph, const mirror_group *group, uint32_t layer,
-                const mirror_replay *replay, decide_run_fn run) {
+void decide_run(const mirror_graph *graph, const mirror_group *group, uint32_t layer, mirror_replay *replay,
+                decide_run_fn run) {
     const bool is_last = layer + 1 == group->layer_count;
     for (uint32_t i = 0; i < group->layers[layer].count; i++) {
         if (!is_last) decide_run(graph, group, layer + 1, replay, run);

@@ -14,10 +14,9 @@ void decide_draw(mirror_case *mirror, bool has_hosts, uint64_t *random);
 /* Records the group's nodes: one node into `recorder`, with bodies within bodies. */
 rota_status decide_record(mirror_graph *graph, const mirror_group *group, rota_recorder *recorder);
 /* Runs a node as often as its group has it run, by `run`. */
-typedef void (*decide_run_fn)(const mirror_graph *graph, const mirror_node *node,
-                              const mirror_replay *replay);
-void decide_run(const mirror_graph *graph, const mirror_group *group, uint32_t layer,
-                const mirror_replay *replay, decide_run_fn run);
+typedef void (*decide_run_fn)(const mirror_graph *graph, const mirror_node *node, mirror_replay *replay);
+void decide_run(const mirror_graph *graph, const mirror_group *group, uint32_t layer, mirror_replay *replay,
+                decide_run_fn run);
 /* Iterations that a graph's groups have, the innermost ones. */
 uint64_t decide_iterations(const mirror_graph *graph);
 

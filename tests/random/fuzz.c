@@ -305,11 +305,19 @@ static bool host_read(run *r, uint32_t p, bool whole) {
     return good;
 }
 
+/* Now and then more than a node may count, which fails, and with it what reads of that: as what is cancelled. */
+static void draw_excess(run *r, const mirror_graph *graph, mirror_replay *replay) {
+    const uint32_t word = test_below(&r->random, MIRROR_COUNTS);
+    if (graph->count_most[word] == 0 || test_below(&r->random, 4)) return;
+    replay->counts[word] = graph->count_most[word] + 1 + test_below(&r->random, 3);
+}
+
 static bool submit(run *r, mirror_graph *graph) {
     uint32_t index = r->replay_count++;
     mirror_replay *replay = &r->replays[index].replay;
     r->replays[index].graph = graph;
     mirror_replay_generate(&r->mirror, graph, &r->random, replay);
+    if (r->cancels && r->f->limits.counted) draw_excess(r, graph, replay);
     bool copy = test_below(&r->random, 3) == 0;
     if (mirror_set_args(&r->mirror, graph, replay, copy) != ROTA_OK) return trouble(r, "setting arguments");
     reference_run(&r->mirror, graph, replay);
@@ -379,6 +387,8 @@ static bool check_replays(run *r) {
                         &is_well))
             return false;
         if (!is_well) continue;
+        if (r->replays[i].replay.exceeds && !r->f->touch)
+            return trouble(r, "a count was too high, and the submission is well");
         const mirror_graph *graph = r->replays[i].graph;
         for (uint32_t b = 0; b < graph->buffer_count && !r->f->touch; b++) {
             const mirror_buffer *buffer = &graph->buffers[b];
@@ -408,6 +418,7 @@ static bool run_case(fuzz *f, uint64_t seed) {
     if (f->print) mirror_print(&r->mirror);
     atomic_store(&f->adversary.seed, seed + f->order);
     r->cancels = f->cancel;
+    f->cancelling.may_exceed = f->limits.counted;
     bool good = make_persistents(r) && compile_graphs(r) && play_script(r) && (!f->cancel || heal(r));
     /* Destroying what is in flight is legal; half of the cases do. */
     bool early = test_below(&r->random, 2) == 0;
@@ -499,7 +510,9 @@ static bool take_flag(fuzz *f, const char *option) {
 static void print_counts(const fuzz *f) {
     if (f->after) printf("%" PRIu64 " submissions came after points\n", f->held_count);
     if (f->conditional) printf("%" PRIu64 " iterations of bodies\n", f->iterations);
-    if (f->limits.counted) printf("%" PRIu64 " of the nodes were counted\n", f->counted);
+    if (f->limits.counted)
+        printf("%" PRIu64 " of the nodes were counted; %" PRIu64 " times a count was too high\n", f->counted,
+               f->cancelling.exceeded);
     if (f->later) printf("%" PRIu64 " host nodes ended later\n", hosts_later_stop());
     if (f->cancel)
         printf("%" PRIu64 " were cancelled of %" PRIu64 " that were to be, %" PRIu64 " by deadlines, %" PRIu64

@@ -226,6 +226,11 @@ static void draw_counted(generator *g, mirror_node *node) {
     if (most == 0 || most >= UINT32_MAX) return;
     node->count_max_plus_1 = (uint32_t)most + 1;
     node->count = chance(g, 15) ? 0 : chance(g, 15) ? (uint32_t)most : below(g, (uint32_t)most + 1);
+    if (chance(g, 50)) return;
+    const uint32_t word = below(g, MIRROR_COUNTS);
+    uint32_t *of_all = &g->graph->count_most[word];
+    node->count_word_plus_1 = word + 1;
+    if (*of_all == 0 || *of_all > most) *of_all = (uint32_t)most;
 }
 
 static void define(mirror_graph *graph, const mirror_node *node) {
@@ -368,6 +373,8 @@ void mirror_replay_generate(const mirror_case *mirror, const mirror_graph *graph
     out_replay->bound = need(calloc(count, sizeof *out_replay->bound));
     out_replay->bound_offset = need(calloc(count, sizeof *out_replay->bound_offset));
     for (uint32_t s = 0; s < graph->slot_count; s++) out_replay->slot_value[s] = test_random(random);
+    for (uint32_t w = 0; w < MIRROR_COUNTS; w++)
+        out_replay->counts[w] = test_below(random, graph->count_most[w] + 1);
     uint32_t slots = 0;
     for (uint32_t p = 0; p < mirror->persistent_count; p++) slots += mirror->persistents[p].for_slots;
     uint32_t turn = slots ? test_below(random, slots) : 0;

@@ -11,6 +11,7 @@
 #include "tests/kernels/kernels.h"
 
 enum { MIRROR_COPY = TEST_KERNEL_COUNT, MIRROR_FILL, MIRROR_HOST, MIRROR_NODE_KINDS };
+enum { MIRROR_COUNTS = 4 }; /* words of a graph's counts, which each replay brings */
 enum { MIRROR_ACCESSES_MAX = 8, MIRROR_LANES_MAX = 6, MIRROR_PLANS_MAX = 3, MIRROR_SLOTS_MAX = 6 };
 
 typedef struct mirror_limits {
@@ -63,6 +64,7 @@ typedef struct mirror_node {
     bool ends_later; /* a host node that does (hosts_later.h) */
     /* Of a kernel or copy that is counted: 1 + the most it may count, and how many it counts, items or units. */
     uint32_t count_max_plus_1, count, unit_bytes;
+    uint32_t count_word_plus_1; /* its count is that word of the graph's, in the place of `count` */
     rota_node handle;
 } mirror_node;
 
@@ -81,7 +83,8 @@ typedef struct mirror_group {
 typedef struct mirror_graph {
     uint32_t buffer_count, node_count, lane_count, slot_count, after_count;
     mirror_buffer *buffers;
-    mirror_node *nodes; /* in record order */
+    mirror_node *nodes;                 /* in record order */
+    uint32_t count_most[MIRROR_COUNTS]; /* of each word: what all of its nodes may count; 0: it has none */
     uint64_t lane_key[MIRROR_LANES_MAX];
     uint32_t slot_bytes[MIRROR_SLOTS_MAX];
     uint32_t (*afters)[2]; /* later, earlier */
@@ -90,6 +93,7 @@ typedef struct mirror_graph {
     uint64_t policy_seed;
     rota_compile_options options; /* all but devices */
     rota_graph *graph;
+    rota_buffer *counts; /* INPUT */
     rota_slot slots[MIRROR_SLOTS_MAX];
     rota_plan *plan;
     rota_args *args;
@@ -106,6 +110,8 @@ typedef struct mirror_case {
 /* What one replay is given and must give. */
 typedef struct mirror_replay {
     uint64_t slot_value[MIRROR_SLOTS_MAX];
+    uint32_t counts[MIRROR_COUNTS];
+    bool exceeds;       /* set by the reference: a node came to a count above its maximum, and was left out */
     uint8_t **data;     /* of each buffer: INPUT contents, OUTPUT destination, else NULL */
     uint8_t **expected; /* of each OUTPUT buffer, filled by the reference */
     uint32_t *bound;    /* of each SLOT buffer: persistent */

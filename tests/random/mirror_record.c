@@ -7,6 +7,9 @@
 #include "tests/kit/random.h"
 
 static rota_status make_buffers(mirror_case *mirror, mirror_graph *graph, rota_recorder *const *recorders) {
+    if (mirror->limits.counted)
+        ROTA_TRY(rota_graph_buffer(graph->graph, ROTA_BUFFER_INPUT, "counts",
+                                   sizeof(uint32_t) * MIRROR_COUNTS, &graph->counts));
     for (uint32_t b = 0; b < graph->buffer_count; b++) {
         mirror_buffer *buffer = &graph->buffers[b];
         if (buffer->group) continue; /* made with its body */
@@ -25,11 +28,22 @@ static rota_status make_buffers(mirror_case *mirror, mirror_graph *graph, rota_r
     return ROTA_OK;
 }
 
-/* A count of a node's, in the middle of a transient of its own that a fill of all of it writes. */
-static rota_status make_count(const mirror_node *node, rota_recorder *recorder, rota_count *out_count) {
+/* A count of a node's: a word that the replay brings, or the middle of a transient of its own that a fill of all of it
+ * writes. */
+static rota_status make_count(const mirror_graph *graph, const mirror_node *node, rota_recorder *recorder,
+                              rota_count *out_count) {
     enum { BYTES = 12, OFFSET = 4 };
     *out_count = ROTA_COUNT(.offset_bytes = OFFSET, .max = node->count_max_plus_1 - 1,
                             .unit_bytes = node->kind == MIRROR_COPY ? node->unit_bytes : 0);
+    if (node->kind != MIRROR_COPY) {
+        out_count->items_per_group = TEST_ITEMS_PER_GROUP;
+        out_count->bindable_plus_1 = TEST_BIND_COUNT + 1;
+    }
+    if (node->count_word_plus_1) {
+        out_count->buffer = graph->counts;
+        out_count->offset_bytes = (uint64_t)sizeof(uint32_t) * (node->count_word_plus_1 - 1);
+        return ROTA_OK;
+    }
     ROTA_TRY(rota_recorder_buffer(recorder, ROTA_BUFFER_TRANSIENT, "count", BYTES, &out_count->buffer));
     return rota_record_fill(recorder, out_count->buffer, 0, BYTES, node->count, NULL);
 }
@@ -44,7 +58,7 @@ rota_status mirror_record_node(mirror_graph *graph, mirror_node *node, rota_reco
             (rota_access){buffer->handle, access->offset, to_end ? ROTA_WHOLE : access->bytes, access->mode};
     }
     rota_count count;
-    if (node->count_max_plus_1) ROTA_TRY(make_count(node, recorder, &count));
+    if (node->count_max_plus_1) ROTA_TRY(make_count(graph, node, recorder, &count));
     if (node->kind == MIRROR_COPY && node->count_max_plus_1)
         return rota_record_counted_copy(recorder, accesses[0].buffer, accesses[0].offset_bytes,
                                         accesses[1].buffer, accesses[1].offset_bytes, &count, &node->handle);
@@ -144,6 +158,9 @@ rota_status mirror_set_args(const mirror_case *mirror, mirror_graph *graph, cons
         ROTA_TRY(graph->slot_bytes[s] == 4
                      ? rota_args_set_u32(graph->args, graph->slots[s], (uint32_t)replay->slot_value[s])
                      : rota_args_set_u64(graph->args, graph->slots[s], replay->slot_value[s]));
+    if (graph->counts)
+        ROTA_TRY(rota_args_set_input(graph->args, graph->counts, replay->counts, sizeof replay->counts,
+                                     copy_inputs));
     for (uint32_t b = 0; b < graph->buffer_count; b++) {
         const mirror_buffer *buffer = &graph->buffers[b];
         if (buffer->is_view) continue;
@@ -176,4 +193,5 @@ void mirror_release(mirror_graph *graph) {
     graph->args = NULL;
     graph->plan = NULL;
     graph->graph = NULL;
+    graph->counts = NULL;
 }

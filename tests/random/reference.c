@@ -31,16 +31,26 @@ static void assign_storage(mirror_case *mirror, mirror_graph *graph, const mirro
     }
 }
 
-static void run_node(const mirror_graph *graph, const mirror_node *node, const mirror_replay *replay) {
+/* False: too many, and nothing of the node is run. */
+static bool take_count(const mirror_node *node, mirror_replay *replay, uint32_t *out_count) {
+    *out_count = node->count_word_plus_1 ? replay->counts[node->count_word_plus_1 - 1] : node->count;
+    if (!node->count_max_plus_1 || *out_count < node->count_max_plus_1) return true;
+    replay->exceeds = true;
+    return false;
+}
+
+static void run_node(const mirror_graph *graph, const mirror_node *node, mirror_replay *replay) {
     void *operands[MIRROR_ACCESSES_MAX];
     uint64_t bytes[MIRROR_ACCESSES_MAX];
     for (uint32_t k = 0; k < node->access_count; k++) {
         operands[k] = address_of(graph, &node->access[k]);
         bytes[k] = node->access[k].bytes;
     }
+    uint32_t count;
+    if (!take_count(node, replay, &count)) return;
     if (node->kind == MIRROR_COPY) {
         memcpy(operands[0], operands[1],
-               node->count_max_plus_1 ? node->count * (size_t)node->unit_bytes : bytes[0]);
+               node->count_max_plus_1 ? count * (size_t)node->unit_bytes : bytes[0]);
     } else if (node->kind == MIRROR_FILL) {
         for (uint64_t i = 0; i + 4 <= bytes[0]; i += 4) memcpy((uint8_t *)operands[0] + i, &node->pattern, 4);
     } else if (node->kind == MIRROR_HOST) {
@@ -54,7 +64,7 @@ static void run_node(const mirror_graph *graph, const mirror_node *node, const m
         rota_kernel_call call = {operands, &params, 0, 0, 0, node->access_count, bytes, NULL};
         uint64_t grain;
         kernel->cpu.items(&params, bytes, &call.items, &grain);
-        if (node->count_max_plus_1) call.items = node->count;
+        if (node->count_max_plus_1) call.items = count;
         call.end = call.items;
         if (call.items) (void)kernel->cpu.fn(&call);
     }

@@ -37,7 +37,9 @@ void rota_linked_rescue(rota_completer *completer) {
     for (uint32_t d = 0; d < devices; d++) {
         rota_device *lost = runtime->devices[d];
         uint64_t linked = ra_load_acquire(&lost->linked);
-        if (!linked || !rota_device_is_lost(lost)) continue;
+        if (!rota_device_is_lost(lost)) continue;
+        rota_gate_drain(lost);
+        if (!linked) continue;
         /* First what was in vain fails, then what runs on goes on. */
         rota_gate_spread(lost);
         for (; linked; linked &= linked - 1) {

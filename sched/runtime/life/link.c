@@ -1,6 +1,5 @@
 /* Devices of one GPU are linked: each logical queue of the two gets a timeline that both drivers know, which
  * its own device signals and the other waits for (device_wait.c). */
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/atomic.h"
@@ -23,8 +22,7 @@ static rota_status make_timeline(rota_device *maker, rota_device *other, rota_ti
 static rota_status link_queues(rota_device *maker, rota_device *other) {
     rota_device *both[] = {maker, other};
     for (uint32_t d = 0; d < 2; d++) {
-        if (!both[d]->gate.works) both[d]->gate.works = calloc(ROTA_GATE_WORKS, sizeof *both[d]->gate.works);
-        if (!both[d]->gate.works) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory");
+        ROTA_TRY(rota_device_open_gate(both[d]));
         for (uint32_t q = 0; q < maker->runtime->queue_count; q++)
             if (both[d]->exec->caps.timeline_queues >> q & 1u)
                 ROTA_TRY(make_timeline(maker, other, &both[d]->timelines[q]));

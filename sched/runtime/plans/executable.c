@@ -45,12 +45,26 @@ static void choose_sharing(rota_executable *executable) {
         if (plan->partitions[p].desc.block_words &&
             !executable->partitions[p].device->exec->caps.reuse_in_flight)
             shared = false;
+    for (uint32_t s = 0; s < plan->segment_count; s++)
+        if (plan->segments[s].may_fail &&
+            !executable->partitions[plan->segments[s].part].device->exec->caps.reuse_in_flight)
+            shared = false;
     executable->rotates = !shared;
     executable->arenas.count = plan->options.arenas ? plan->options.arenas : 1;
     uint32_t instances = plan->options.instances ? plan->options.instances : 4;
     if (instances < executable->arenas.count) instances = executable->arenas.count;
     executable->instance_capacity = shared ? executable->arenas.count : instances;
     executable->order.instance_count = shared ? executable->arenas.count : 1;
+}
+
+/* Works of theirs are told that they failed when they are done, and so come by the gate. */
+static rota_status open_gates(const rota_executable *executable) {
+    const rota_plan *plan = executable->plan;
+    for (uint32_t s = 0; s < plan->segment_count; s++) {
+        rota_device *device = executable->partitions[plan->segments[s].part].device;
+        if (plan->segments[s].may_fail && !device->asks_poison) ROTA_TRY(rota_device_open_gate(device));
+    }
+    return ROTA_OK;
 }
 
 static int by_segment(const void *a, const void *b, void *user) {
@@ -147,6 +161,7 @@ static rota_status build(rota_executable *executable) {
         !executable->arguments.slot_of_buffer)
         return rota_fail(ROTA_OUT_OF_MEMORY, "plan '%s': no host memory", plan->name);
     ROTA_TRY(describe(executable));
+    ROTA_TRY(open_gates(executable));
     executable->instances = calloc(executable->instance_capacity, sizeof *executable->instances);
     executable->arenas.memory = calloc(executable->arenas.count, sizeof *executable->arenas.memory);
     executable->order.own_points = calloc(executable->arenas.count, sizeof *executable->order.own_points);

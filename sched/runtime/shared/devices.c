@@ -1,5 +1,6 @@
 /* The table of devices, and what each is. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/atomic.h"
 #include "sched/runtime/shared/devices.h"
@@ -21,4 +22,14 @@ void rota_runtime_name_devices(const rota_runtime *runtime, char *text, size_t c
 }
 rota_exec_device *rota_device_exec(const rota_device *device) {
     return device->exec;
+}
+
+rota_status rota_device_open_gate(rota_device *device) {
+    if (ra_load_acquire(&device->gate.is_open)) return ROTA_OK; /* with the release below */
+    (void)pthread_mutex_lock(&device->gate.mutex);
+    if (!device->gate.works) device->gate.works = calloc(ROTA_GATE_WORKS, sizeof *device->gate.works);
+    const bool is_open = device->gate.works != NULL;
+    if (is_open) ra_store_release(&device->gate.is_open, 1);
+    (void)pthread_mutex_unlock(&device->gate.mutex);
+    return is_open ? ROTA_OK : rota_fail(ROTA_OUT_OF_MEMORY, "device '%s': no host memory", device->id);
 }

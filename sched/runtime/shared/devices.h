@@ -24,17 +24,18 @@ typedef struct rota_submitter rota_submitter;           /* submitter.h */
 typedef struct rota_outbox rota_outbox;                 /* ring.h */
 typedef struct rota_staging_shared rota_staging_shared; /* staging.h */
 
-/* Works of a device of which some wait on the device for another one: gate.c. All but `pending` under the
- * mutex. */
+/* Works of a device of which some wait on the device for another one, or may fail by themselves: gate.c. All but
+ * `pending` and `is_open` under the mutex. */
 #define ROTA_GATE_WORKS 8192
 typedef struct rota_gate_shared {
     pthread_mutex_t mutex;
-    rota_work **works; /* ROTA_GATE_WORKS, at index % ROTA_GATE_WORKS; NULL until the device is linked */
+    rota_work **works; /* ROTA_GATE_WORKS, at index % ROTA_GATE_WORKS; NULL until is_open */
     uint64_t head, tail;
     uint64_t since_ns; /* the work at the head is the oldest since then */
     uint64_t through;  /* of a lost device: those before it wait for nothing more */
     bool is_wanted;    /* the submit thread holds a work until others have left */
     _Atomic uint32_t pending;
+    _Atomic uint32_t is_open; /* for good: works come by here before they are handed over */
 } rota_gate_shared;
 
 /* What a submit thread is at. In the driver it may stay for ever, where its device is lost: another one may then look
@@ -117,6 +118,9 @@ struct rota_device {
     rota_staging_shared *staging;
 };
 
+/* Before works can come that wait on the device for another one, or may fail by themselves (gate.c). Any thread;
+ * OUT_OF_MEMORY. */
+rota_status rota_device_open_gate(rota_device *device);
 rota_exec_device *rota_device_exec(const rota_device *device);
 /* "'cpu', 'vk:0'": the runtime's open devices, for messages; cut to the capacity. */
 void rota_runtime_name_devices(const rota_runtime *runtime, char *text, size_t capacity);

@@ -11,6 +11,10 @@
  * what it read had failed. Thus a ticket, a buffer's bytes, a freed object never rest on a wait that merely
  * ended, or on bytes that another device did not write.
  *
+ * On a device that says of failed nodes when a work is done, and asks about none before, a work of which one may
+ * fail by itself (counted.h) is here until it has been said whether one did, with all that comes after it: then it
+ * fails as a whole, and what read of it fails as it leaves.
+ *
  * What depends on none of them is not here: it is judged when it is handed over, as on any device, and its
  * end is believed when the device says so. Its own waits tell. One that was left out since its queue, or
  * another value that it waits for, comes after the same in any case, was some earlier work's, which is in the
@@ -38,6 +42,12 @@ void rota_gate_unlock(rota_device *device) {
     (void)pthread_mutex_unlock(&device->gate.mutex);
 }
 
+/* Whether one of its nodes may fail by itself, of which its device tells when it is done. */
+static bool may_fail(const rota_work *work) {
+    return work->kind == ROTA_WORK_SEGMENT && !work->device->asks_poison &&
+           work->submission->plan->segments[work->segment].may_fail;
+}
+
 /* Whether what the work waited for on the device has come, or won't; with the cause where it will not come,
  * whatever else may. */
 static bool waits_are_over(rota_runtime *runtime, const rota_work *work, const rota_cause **out_cause) {
@@ -57,10 +67,12 @@ static bool waits_are_over(rota_runtime *runtime, const rota_work *work, const r
 
 /* Whether the work can be judged; with the cause as above. */
 static bool is_decided(rota_runtime *runtime, const rota_work *work, const rota_cause **out_cause) {
-    /* Where nodes fail by themselves those of works before it on its own device may, until it is done. */
+    /* Where nodes fail by themselves its own may, or those of works before it on its own device, until it is done. One
+     * that is lost says no more: all that it had fails. */
     return waits_are_over(runtime, work, out_cause) &&
-           (*out_cause || !work->device->asks_poison ||
-            work->device->timelines[work->queue].gate.reported >= work->value);
+           (*out_cause || !(work->device->asks_poison || may_fail(work)) ||
+            work->device->timelines[work->queue].gate.reported >= work->value ||
+            (may_fail(work) && rota_device_is_lost(work->device)));
 }
 
 /* Whether the work comes after one that is in the gate. */
@@ -80,7 +92,7 @@ const rota_cause *rota_gate_push(rota_work *work, bool waits) {
     rota_device *device = work->device;
     rota_runtime *runtime = device->runtime;
     rota_gate_shared *gate = &device->gate;
-    if (waits || is_behind(work)) {
+    if (waits || may_fail(work) || is_behind(work)) {
         rota_timeline *timeline = &device->timelines[work->queue];
         if (gate->head == gate->tail) gate->since_ns = rota_clock_ns();
         /* From the first one on all of a queue are here, so what leaves is believed up to the next. */
@@ -120,7 +132,8 @@ bool rota_gate_takes(const rota_work *work) {
     /* Those of the look at `pending` may have left by now: nobody would wake the thread. */
     const bool is_empty = gate->head == gate->tail;
     const bool is_full = gate->tail - gate->head > ROTA_GATE_WORKS - ROTA_HANDOVER_BATCH;
-    const bool takes = is_empty || !(has_failed || is_full) || !(is_behind(work) || will_wait(work));
+    const bool comes = may_fail(work) || is_behind(work) || will_wait(work);
+    const bool takes = is_empty || !(has_failed || is_full) || !comes;
     /* Before the thread's last look: who lets works leave after that finds this, and the thread asleep. */
     if (!takes) gate->is_wanted = true;
     rota_gate_unlock(device);
@@ -208,6 +221,10 @@ void rota_gate_report(rota_device *device, uint32_t queue, uint64_t value) {
     device->timelines[queue].gate.reported = value;
     rota_gate_unlock(device);
     (void)settle(device);
+}
+
+void rota_gate_drain(rota_device *lost) {
+    if (ra_load_seq_cst(&lost->gate.pending)) (void)settle(lost);
 }
 
 void rota_gate_spread(rota_device *device) {

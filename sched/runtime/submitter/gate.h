@@ -11,8 +11,8 @@
 typedef struct rota_work rota_work;
 
 void rota_gate_lock(rota_device *device);
-/* With the lock: the work, which waits on the device or not, is about to be handed over; sets work->gated.
- * Returns why it would wait in vain, NULL: it does not. */
+/* With the lock: the work, which waits on the device or not, is about to be handed over; sets work->gated where it
+ * does, or may fail by itself, or comes after such. Returns why it would wait in vain, NULL: it does not. */
 const rota_cause *rota_gate_push(rota_work *work, bool waits);
 void rota_gate_unlock(rota_device *device);
 /* The submit thread's: whether the work may be handed over. One that would be in the gate needs room there,
@@ -21,6 +21,8 @@ void rota_gate_unlock(rota_device *device);
 bool rota_gate_takes(const rota_work *work);
 /* A call of the executor's `advanced`. */
 void rota_gate_report(rota_device *device, uint32_t queue, uint64_t value);
+/* The device is lost: of what waits in its gate to be told of failures nothing more is said. */
+void rota_gate_drain(rota_device *lost);
 /* A timeline of the device moved, or it is lost: what others wait for may be decided now. */
 void rota_gate_spread(rota_device *device);
 /* Whether what works of a lost device up to the value of the queue waited for on the device is over: it has passed, or

@@ -27,16 +27,19 @@ static rota_reason first_reason(const rota_submission *submission) {
                          ra_load_acquire(&submission->cell->cause_number)};
 }
 
-/* Puts the work behind the gate where the device is linked, and looks whether it may run at all. */
+/* Puts the work behind the gate where the device has one, and looks whether it may run at all. */
 static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait *waits) {
     rota_device *device = work->device;
-    bool linked = ra_load_acquire(&device->linked) != 0; /* with rota_linked_open */
+    const bool linked = ra_load_acquire(&device->linked) != 0,            /* with rota_linked_open */
+        has_gate = linked || ra_load_acquire(&device->gate.is_open) != 0; /* with rota_device_open_gate */
     const rota_work_row *row = rota_work_row_of(work);
     rota_reason reason = {NULL, 0};
     if (linked) {
         out->timeline_wait_count = rota_linked_waits(work, waits);
         out->timeline_waits = waits;
         out->timeline = rota_linked_signal(work);
+    }
+    if (has_gate) {
         rota_gate_lock(device);
         reason.cause = rota_gate_push(work, out->timeline_wait_count != 0);
     }
@@ -52,7 +55,7 @@ static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait 
         rota_work_skip(work, reason, is_first);
     /* All that it was blocked for is over: what of that was not written is known. */
     if (work->skipped) rota_poison_undone(work);
-    if (linked) rota_gate_unlock(device);
+    if (has_gate) rota_gate_unlock(device);
 }
 
 /* A work that waits for another device, on the GPU or in vain, comes after all that was handed over to its

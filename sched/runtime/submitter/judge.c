@@ -5,7 +5,8 @@
  *
  * - executors that can leave out single nodes ask before each one, when its turn has come;
  * - for the others the hand-over does, of whole segments, as nothing undecided is before them;
- * - of works behind a gate (their device waits on the GPU for another one, or works before them do) the gate
+ * - of works behind a gate (their device waits on the GPU for another one, or nodes of theirs may fail by
+ *   themselves and are told of when they are done, or works before them do) the gate
  *   does when it lets them out: by then they have run, in vain where what they read had failed. */
 #include "base/atomic.h"
 #include "sched/runtime/kinds/kinds.h"

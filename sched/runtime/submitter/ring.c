@@ -44,9 +44,8 @@ static bool push_ring(rota_device *device, rota_work *work) {
 bool rota_handover_push(rota_device *device, rota_work *work) {
     /* Lent out (the benchmarks' baseline): the caller is in the driver itself, with its lock held. */
     bool direct = device->exec->caps.submit_never_blocks || rota_hooks_lent(&device->runtime->hooks);
-    /* What waits on the device for another one is the thread's, which may have to hold it for room in the
-     * gate. */
-    if (ra_load_acquire(&device->linked)) direct = false; /* with rota_linked_open */
+    /* What comes to be in the gate is the thread's, which may have to hold it for room there. */
+    if (ra_load_acquire(&device->gate.is_open)) direct = false; /* with rota_device_open_gate */
     /* Memory that is still to be made is the thread's as well: a driver may keep who asks for it. */
     if (direct && work->foreign_wait_count == 0 && !work->is_sidelined && thread_is_idle(device) &&
         rota_work_take_memory(work)) {

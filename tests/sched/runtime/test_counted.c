@@ -368,6 +368,8 @@ static void test_refused(void **state) {
         {ROTA_COUNT(.buffer = count, .max = 1, .offset_bytes = UINT64_MAX), ROTA_OUT_OF_RANGE, "its count"},
         {ROTA_COUNT(.buffer = count, .max = 1, .offset_bytes = 2), ROTA_MISALIGNED,
          "byte 2 of buffer 'count'"},
+        {ROTA_COUNT(.buffer = count, .max = 1, .bindable_plus_1 = 1), ROTA_INVALID_ARGUMENT,
+         "bindable_plus_1"},
         {ROTA_COUNT(.buffer = x, .max = 1), ROTA_OVERLAP, "'x'"},
         {ROTA_COUNT(.buffer = foreign, .max = 1), ROTA_INVALID_ARGUMENT, "'foreign'"},
         {{.struct_size = 0, .buffer = count, .max = 1}, ROTA_INVALID_ARGUMENT, "rota_count"},
@@ -401,6 +403,79 @@ static void test_refused(void **state) {
     rota_buffer_release(count);
 }
 
+/* to[i] = what parameter 0 says; as many items as parameter 1 says. */
+static rota_status put_param(const rota_kernel_call *call) {
+    uint32_t *to = call->operands[0];
+    for (uint64_t i = call->begin; i < call->end; i++) to[i] = *(const uint32_t *)call->params;
+    return ROTA_OK;
+}
+static void second_items(const void *params, const uint64_t *operand_bytes, uint64_t *items,
+                         uint64_t *grain) {
+    (void)operand_bytes;
+    *items = ((const uint32_t *)params)[1];
+    *grain = 512;
+}
+static const rota_kernel_bindable some_bindables[] = {
+    {.name = "count", .offset_bytes = 0, .size_bytes = 4, .type = ROTA_VALUE_U32},
+    {.name = "items", .offset_bytes = 4, .size_bytes = 4},
+    {.name = "rate", .offset_bytes = 8, .size_bytes = 4, .type = ROTA_VALUE_F32},
+    {.name = "wide", .offset_bytes = 16, .size_bytes = 8}};
+static const rota_kernel k_put_some = {.name = "put some",
+                                       .operand_count = 1,
+                                       .param_bytes = 24,
+                                       .bindables = some_bindables,
+                                       .bindable_count = 4,
+                                       .cpu = {.fn = put_param, .items = second_items}};
+
+static rota_status put_some(const program *p, rota_buffer *to, rota_buffer *count, uint32_t max,
+                            uint32_t bindable_plus_1, rota_slot slot) {
+    const uint32_t params[6] = {7, 7};
+    const rota_param_binding binding = {bindable_plus_1 - 1, slot};
+    const rota_access access = all(to, ROTA_WRITE);
+    return rota_record_counted_kernel(
+        p->lane,
+        &ROTA_KERNEL_NODE(.kernel = &k_put_some, .name = "use", .accesses = &access, .access_count = 1,
+                          .params = params, .bindings = &binding, .binding_count = slot.index ? 1 : 0),
+        &ROTA_COUNT(.buffer = count, .max = max, .bindable_plus_1 = bindable_plus_1), NULL);
+}
+
+/* A parameter gets the exact number as the kernel runs, and the most where it is asked for its items before. */
+static void test_parameter(void **state) {
+    program p = begin(*state);
+    rota_buffer *x = test_words(p.f->device, "x", WIDE, OLD), *y = test_words(p.f->device, "y", WIDE, OLD),
+                *count = test_words(p.f->device, "count", 1, 900);
+    assert_ok(put_some(&p, x, count, 7, 1, (rota_slot){0}));
+    assert_ok(put_some(&p, y, count, WIDE, 2, (rota_slot){0}));
+    rota_slot slot;
+    assert_ok(rota_graph_slot(p.graph, "some", 4, &slot));
+    const struct {
+        uint32_t plus_1;
+        rota_slot slot;
+        const char *says;
+    } refused[] = {{5, {0}, "parameter 4 (rota_count.bindable_plus_1 - 1), and kernel 'put some' has 4"},
+                   {3, {0}, "'rate' of kernel 'put some', expected one of type u32"},
+                   {4, {0}, "'wide' of kernel 'put some', expected one of type u32"},
+                   {1, slot, "'count' of kernel 'put some' gets the count, and is bound to a slot"}};
+    for (uint32_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_status(put_some(&p, x, count, 7, refused[i].plus_1, refused[i].slot), ROTA_INVALID_ARGUMENT);
+        EXPECT_TEXT(refused[i].says);
+    }
+    assert_ok(put_some(&p, x, count, 7, 1, ROTA_SLOT_CONSTANT));
+    rota_plan *plan = compile(&p);
+    for (uint32_t i = 0; i < 8; i += 7) {
+        set_all(&p, x, OLD);
+        set_all(&p, y, OLD);
+        set_word(&p, count, i);
+        assert_ok(try_run(plan));
+        expect(x, i, i, OLD);
+        expect(y, i, 7, OLD);
+    }
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    rota_buffer_release(count);
+}
+
 /* Nobody knows how much of a transient a counted node writes. */
 static void test_undefined(void **state) {
     for (uint32_t filled = 0; filled < 2; filled++) {
@@ -415,7 +490,7 @@ static void test_undefined(void **state) {
         assert_ok(rota_record_kernel(
             p.lane, &ROTA_KERNEL_NODE(.kernel = &k_take, .accesses = accesses, .access_count = 2), NULL));
         assert_status(try_compile(&p, &plan), filled ? ROTA_OK : ROTA_UNDEFINED_DATA);
-        if (!filled) EXPECT_TEXT("'x'");
+        if (!filled) EXPECT_TEXT("may leave as they are bytes [0, 16) of TRANSIENT buffer 'x'");
         if (filled) assert_ok(try_run(plan));
         test_expect_words(y, 1, filled ? OLD : 0);
         if (plan) rota_plan_release(plan);
@@ -576,6 +651,7 @@ int main(void) {
         BOTH(test_copies),
         BOTH(test_excess),
         BOTH(test_items),
+        BOTH(test_parameter),
         BOTH(test_refused),
         BOTH(test_undefined),
         BOTH(test_watched),

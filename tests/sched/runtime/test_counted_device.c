@@ -1,0 +1,182 @@
+/* Counted nodes on a Vulkan device, where a node fails when its work is done: whose ticket that is, what fails with it,
+ * and what becomes of those that wait to be told, when the device is lost. Random graphs: rota-fuzz --counted. */
+#include "tests/kit/runtime_support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "exec/vk/vk_device.h"
+#include "sched/runtime/shared/devices.h"
+#include "tests/kernels/kernels.h"
+
+enum { WIDE = 4096, MAX = 1000, OLD = 9 };
+
+static int setup(void **state) {
+    runtime_fixture *f = calloc(1, sizeof *f);
+    assert_non_null(f);
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 60000000000u), &f->runtime));
+    if (rota_device_open(f->runtime, "vk:0", &f->device) != ROTA_OK) f->device = NULL;
+    *state = f;
+    return 0;
+}
+static int teardown(void **state) {
+    runtime_fixture *f = *state;
+    if (f->runtime) assert_ok(rota_runtime_close(f->runtime, 0));
+    free(f);
+    return 0;
+}
+static runtime_fixture *need_device(void **state) {
+    runtime_fixture *f = *state;
+    if (f->device) return f;
+    print_message("skipped: %s\n", rota_last_error());
+    skip();
+    return NULL;
+}
+
+/* y[i] of the first as many as `count` says are made of x[i]. */
+static void record_map(rota_recorder *lane, rota_buffer *y, rota_buffer *x, rota_buffer *count) {
+    static const test_params params = {.n = WIDE};
+    const rota_param_binding seed = {TEST_BIND_SEED, ROTA_SLOT_CONSTANT};
+    const rota_access accesses[] = {{x, 0, ROTA_WHOLE, ROTA_READ}, {y, 0, ROTA_WHOLE, ROTA_WRITE}};
+    assert_ok(rota_record_counted_kernel(
+        lane,
+        &ROTA_KERNEL_NODE(.kernel = &test_kernels[TEST_KERNEL_map].kernel, .name = "use",
+                          .accesses = accesses, .access_count = 2, .params = &params, .bindings = &seed,
+                          .binding_count = 1),
+        &ROTA_COUNT(.buffer = count, .max = MAX, .items_per_group = TEST_ITEMS_PER_GROUP,
+                    .bindable_plus_1 = TEST_BIND_COUNT + 1),
+        NULL));
+}
+
+static rota_plan *map_plan(const runtime_fixture *f, rota_buffer *y, rota_buffer *x, rota_buffer *count) {
+    rota_graph *graph;
+    rota_recorder *lane;
+    rota_plan *plan = NULL;
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "counted"), &graph));
+    assert_ok(rota_recorder_open(graph, 0, "main", &lane));
+    record_map(lane, y, x, count);
+    rota_recorder_close(lane);
+    assert_ok(rota_compile(f->runtime, graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &f->device, .device_count = 1, .certify = true),
+                           &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+/* Many replays are under way at once, each with a count of its own: as many fail as should, and no other. */
+static void test_in_flight(void **state) {
+    enum { REPLAYS = 201 };
+    static rota_ticket tickets[REPLAYS];
+    static uint32_t counts[REPLAYS], words[WIDE];
+    const runtime_fixture *f = need_device(state);
+    rota_buffer *x = test_words(f->device, "x", WIDE, 5), *y = test_words(f->device, "y", WIDE, OLD),
+                *count = test_words(f->device, "count", 1, 0);
+    rota_plan *plan = map_plan(f, y, x, count);
+    for (uint32_t i = 0; i < REPLAYS; i++) {
+        counts[i] = i % 3 == 1 ? MAX + 1 + i : i;
+        assert_ok(rota_buffer_write(count, f->device, 0, &counts[i], 4, NULL));
+        /* What failed before is written over. */
+        assert_ok(rota_buffer_write(y, f->device, 0, words, sizeof words, NULL));
+        assert_ok(rota_submit(plan, NULL, &tickets[i]));
+    }
+    for (uint32_t i = 0; i < REPLAYS; i++) {
+        char said[64];
+        (void)snprintf(said, sizeof said, "its count is %u, the most", counts[i]);
+        const rota_status status = rota_wait(tickets[i], 0);
+        assert_status(status, counts[i] > MAX ? ROTA_NODE_FAILED : ROTA_OK);
+        if (status != ROTA_OK && !strstr(rota_last_error(), said))
+            fail_msg("no '%s' in: %s", said, rota_last_error());
+    }
+    uint32_t got[WIDE];
+    assert_ok(rota_buffer_read(y, 0, got, sizeof got));
+    for (uint32_t i = 0; i < WIDE; i++)
+        assert_int_equal(got[i], i < counts[REPLAYS - 1] ? test_mix(5, i) : 0);
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    rota_buffer_release(count);
+}
+
+/* What reads of what failed fails with it, in the same plan and later ones; what does not is well. */
+static void test_dependents(void **state) {
+    const runtime_fixture *f = need_device(state);
+    rota_buffer *x = test_words(f->device, "x", WIDE, 5), *y = test_words(f->device, "y", WIDE, OLD),
+                *z = test_words(f->device, "z", WIDE, OLD),
+                *apart = test_words(f->device, "apart", WIDE, OLD),
+                *count = test_words(f->device, "count", 1, MAX + 1);
+    rota_plan *plan = map_plan(f, y, x, count);
+    rota_graph *graph;
+    rota_recorder *lane;
+    rota_plan *after[2] = {NULL, NULL};
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "after"), &graph));
+        assert_ok(rota_recorder_open(graph, 0, "main", &lane));
+        assert_ok(rota_record_copy(lane, i ? apart : z, 0, i ? x : y, 0, (uint64_t)WIDE * 4, NULL));
+        rota_recorder_close(lane);
+        assert_ok(rota_compile(f->runtime, graph,
+                               &ROTA_COMPILE_OPTIONS(.devices = &f->device, .device_count = 1), &after[i]));
+        rota_graph_release(graph);
+    }
+    for (uint32_t round = 0; round < 3; round++) {
+        rota_ticket tickets[3];
+        assert_ok(rota_submit(plan, NULL, &tickets[0]));
+        assert_ok(rota_submit(after[0], NULL, &tickets[1]));
+        assert_ok(rota_submit(after[1], NULL, &tickets[2]));
+        assert_status(rota_wait(tickets[2], 0), ROTA_OK);
+        assert_status(rota_wait(tickets[1], 0), ROTA_NODE_FAILED);
+        assert_non_null(strstr(rota_last_error(), "node 'use' failed"));
+        assert_status(rota_wait(tickets[0], 0), ROTA_NODE_FAILED);
+    }
+    test_expect_words(apart, WIDE, 5);
+    for (uint32_t i = 0; i < 2; i++) rota_plan_release(after[i]);
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    rota_buffer_release(z);
+    rota_buffer_release(apart);
+    rota_buffer_release(count);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL submit_lost(VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos,
+                                                  VkFence fence) {
+    (void)queue, (void)count, (void)infos, (void)fence;
+    return VK_ERROR_DEVICE_LOST;
+}
+
+/* The device is lost while works wait to be told of failures: all tickets end, none of them stays there, and the
+ * runtime closes. */
+static void test_loss(void **state) {
+    enum { REPLAYS = 64 };
+    rota_ticket tickets[REPLAYS];
+    runtime_fixture *f = need_device(state);
+    rota_buffer *x = test_words(f->device, "x", WIDE, 5), *y = test_words(f->device, "y", WIDE, OLD),
+                *count = test_words(f->device, "count", 1, 3);
+    rota_plan *plan = map_plan(f, y, x, count);
+    for (uint32_t i = 0; i < REPLAYS; i++) {
+        if (i == REPLAYS / 2) {
+            assert_status(rota_wait(tickets[i - 1], 0), ROTA_OK);
+            ((rota_vk_device *)rota_device_exec(f->device))->vk.QueueSubmit2 = submit_lost;
+        }
+        if (rota_submit(plan, NULL, &tickets[i]) != ROTA_OK) tickets[i] = (rota_ticket){0};
+    }
+    for (uint32_t i = 0; i < REPLAYS; i++) {
+        if (!tickets[i].id) continue;
+        const rota_status status = rota_wait(tickets[i], 0);
+        if (status != ROTA_OK && status != ROTA_DEVICE_LOST) fail_msg("ticket %u: %s", i, rota_last_error());
+    }
+    const uint64_t deadline_ns = rota_deadline_after(20000000000u);
+    while (ra_load_acquire(&f->device->gate.pending)) assert_true(rota_clock_ns() < deadline_ns);
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    rota_buffer_release(count);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_in_flight, setup, teardown),
+                                       cmocka_unit_test_setup_teardown(test_dependents, setup, teardown),
+                                       cmocka_unit_test_setup_teardown(test_loss, setup, teardown)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
