@@ -248,8 +248,10 @@ HostArray borrow_any(nb::handle array, rota_tensor *out_like, const std::string 
     return dense;
 }
 
-HostArray borrow_whole(DeviceCore &device, nb::handle array, rota_tensor *out_like, const std::string &what) {
-    const nb::object from = device.ordinal < 0 ? nb::borrow(array) : capsule_from_cuda(device, array, what);
+HostArray borrow_whole(DeviceCore &device, nb::handle array, const DlpackStream &stream,
+                       rota_tensor *out_like, const std::string &what) {
+    const nb::object from =
+        device.ordinal < 0 ? nb::borrow(array) : capsule_from_cuda(device, array, stream, what);
     const Found found = find(from, true, what, device.ordinal);
     take_kind(found, out_like, what);
     if (!found.contiguous)

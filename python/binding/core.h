@@ -74,6 +74,8 @@ class SharedMemory {
 };
 
 class CudaStream;
+class StreamOrder;
+struct DlpackStream;
 
 /* A runtime with one device. */
 struct DeviceCore : std::enable_shared_from_this<DeviceCore> {
@@ -89,6 +91,7 @@ struct DeviceCore : std::enable_shared_from_this<DeviceCore> {
     std::mutex mutex;
     std::deque<std::shared_ptr<Submission>> flying; /* what holds host memory; oldest first */
     std::shared_ptr<CudaStream> stream;             /* cuda.cpp; made when it is asked for */
+    std::shared_ptr<StreamOrder> order;             /* streams.cpp; too */
 
     SharedMemory shared;
 
@@ -240,8 +243,9 @@ HostArray borrow(nb::handle array, const rota_tensor &like, bool writable, const
 /* The elements of an array of any dtype, shape and strides, row-major: where they lie, if they lie so, else copied. */
 HostArray borrow_any(nb::handle array, rota_tensor *out_like, const std::string &what);
 /* The memory of a contiguous, writable array of any dtype of rota's and any shape, without a copy: the host's, or, of
- * a CUDA device, that device's, in which all is done then that its library has begun there. */
-HostArray borrow_whole(DeviceCore &device, nb::handle array, rota_tensor *out_like, const std::string &what);
+ * a CUDA device, that device's, as of capsule_from_cuda. */
+HostArray borrow_whole(DeviceCore &device, nb::handle array, const DlpackStream &stream,
+                       rota_tensor *out_like, const std::string &what);
 /* New memory for a tensor's elements, row-major, and the array over it: numpy's, or one of no library, which
  * every other takes by DLPack; of a CUDA device's memory where an ordinal is given. */
 HostArray host_memory(const rota_tensor &like);
@@ -251,14 +255,16 @@ nb::object array_over(const HostArray &memory, const rota_tensor &like, bool num
 
 /* Whether an array says, by DLPack, that it is in the memory of CUDA's device. */
 bool is_on_cuda(nb::handle array);
-/* An array's DLPack capsule, once all is done that its library has begun on it. */
-nb::object capsule_from_cuda(DeviceCore &device, nb::handle array, const std::string &what);
+/* An array's DLPack capsule. Its library is told the stream; without one (NONE) a stream of rota's own, whose end is
+ * waited for: then all is done that the library has begun on the array. */
+nb::object capsule_from_cuda(DeviceCore &device, nb::handle array, const DlpackStream &stream,
+                             const std::string &what);
 
 /* A tensor over an array's own memory, which is held until nothing of the library's touches it any more. */
 Tensor adopt(const std::shared_ptr<DeviceCore> &device, nb::handle array,
-             const std::optional<std::string> &name);
-/* A copy in memory of its own, on the device that has the tensor. */
-Tensor copied(const Tensor &x, const std::optional<std::string> &name);
+             const std::optional<std::string> &name, const DlpackStream &stream);
+/* A copy in memory of its own, on the device that has the tensor; without out_ticket it is waited for. */
+Tensor copied(const Tensor &x, const std::optional<std::string> &name, rota_ticket *out_ticket = nullptr);
 
 /* What holds a buffer for arrays of other libraries over it, and its device open. */
 nb::object lend(const std::shared_ptr<DeviceCore> &device, rota_buffer *buffer, uintptr_t address);

@@ -1,11 +1,14 @@
 /* Arrays of other libraries on a CUDA device: the order of rota's work and theirs, and copies there. The driver is
  * opened at run time, as the library does. */
 #include "cuda.h"
+#include "streams.h"
 
 #include <nanobind/ndarray.h>
 
 #include <dlfcn.h>
 #include <time.h>
+
+#include <cstdio>
 
 /* ---- The driver's functions that are needed ---- */
 
@@ -23,6 +26,7 @@ struct Driver {
     int (*stream_destroy)(Stream stream);
     int (*stream_query)(Stream stream);
     int (*stream_context)(Stream stream, Context *context);
+    int (*stream_id)(Stream stream, unsigned long long *id);
     int (*stream_wait)(Stream stream, Event event, unsigned flags);
     int (*event_create)(Event *event, unsigned flags);
     int (*event_destroy)(Event event);
@@ -32,34 +36,44 @@ struct Driver {
     int (*error_name)(int result, const char **name);
 };
 
-enum { NOT_READY = 600, NON_BLOCKING = 1, NO_TIMING = 2 };
+enum { NOT_READY = 600, NON_BLOCKING = 1, NO_TIMING = 2, LEGACY_STREAMS = 1 };
 
-template <typename Function> static void find(void *driver, const char *name, Function *out) {
-    *out = reinterpret_cast<Function>(dlsym(driver, name));
-    if (!*out) fail(ROTA_UNSUPPORTED, std::string("the CUDA driver has no ") + name);
+/* cuGetProcAddress, in its second form. */
+using Find = int (*)(const char *name, void **out, int version, uint64_t flags, int *out_found);
+
+/* In the form that CUDA of that version has, with streams as they are named. */
+template <typename Function> static void find(Find driver, const char *name, int version, Function *out) {
+    void *function = nullptr;
+    int found = 0;
+    if (driver(name, &function, version, LEGACY_STREAMS, &found) != 0 || !function)
+        fail(ROTA_UNSUPPORTED, std::string("the CUDA driver has no ") + name);
+    *out = reinterpret_cast<Function>(function);
 }
 
 static const Driver &driver() {
     static const Driver found = [] {
         void *const opened = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
         if (!opened) fail(ROTA_UNSUPPORTED, std::string("no CUDA driver: ") + dlerror());
+        const auto in = reinterpret_cast<Find>(dlsym(opened, "cuGetProcAddress_v2"));
+        if (!in) fail(ROTA_UNSUPPORTED, "the CUDA driver has no cuGetProcAddress_v2");
         Driver d{};
-        find(opened, "cuDeviceGet", &d.device_get);
-        find(opened, "cuDevicePrimaryCtxRetain", &d.context_retain);
-        find(opened, "cuDevicePrimaryCtxRelease_v2", &d.context_release);
-        find(opened, "cuCtxPushCurrent_v2", &d.context_push);
-        find(opened, "cuCtxPopCurrent_v2", &d.context_pop);
-        find(opened, "cuStreamCreate", &d.stream_create);
-        find(opened, "cuStreamDestroy_v2", &d.stream_destroy);
-        find(opened, "cuStreamQuery", &d.stream_query);
-        find(opened, "cuStreamGetCtx", &d.stream_context);
-        find(opened, "cuStreamWaitEvent", &d.stream_wait);
-        find(opened, "cuEventCreate", &d.event_create);
-        find(opened, "cuEventDestroy_v2", &d.event_destroy);
-        find(opened, "cuEventRecord", &d.event_record);
-        find(opened, "cuEventQuery", &d.event_query);
-        find(opened, "cuMemcpyDtoDAsync_v2", &d.copy);
-        find(opened, "cuGetErrorName", &d.error_name);
+        find(in, "cuDeviceGet", 2000, &d.device_get);
+        find(in, "cuDevicePrimaryCtxRetain", 7000, &d.context_retain);
+        find(in, "cuDevicePrimaryCtxRelease", 11000, &d.context_release);
+        find(in, "cuCtxPushCurrent", 4000, &d.context_push);
+        find(in, "cuCtxPopCurrent", 4000, &d.context_pop);
+        find(in, "cuStreamCreate", 2000, &d.stream_create);
+        find(in, "cuStreamDestroy", 4000, &d.stream_destroy);
+        find(in, "cuStreamQuery", 2000, &d.stream_query);
+        find(in, "cuStreamGetCtx", 9020, &d.stream_context);
+        find(in, "cuStreamGetId", 12000, &d.stream_id);
+        find(in, "cuStreamWaitEvent", 3020, &d.stream_wait);
+        find(in, "cuEventCreate", 2000, &d.event_create);
+        find(in, "cuEventDestroy", 4000, &d.event_destroy);
+        find(in, "cuEventRecord", 2000, &d.event_record);
+        find(in, "cuEventQuery", 2000, &d.event_query);
+        find(in, "cuMemcpyAsync", 4000, &d.copy);
+        find(in, "cuGetErrorName", 6000, &d.error_name);
         return d;
     }();
     return found;
@@ -95,49 +109,73 @@ static Context retained(int ordinal, int *out_device) {
     return context;
 }
 
+std::string hex(uintptr_t handle) {
+    char text[32];
+    (void)snprintf(text, sizeof text, "%#llx", static_cast<unsigned long long>(handle));
+    return text;
+}
+
 /* ---- Order ---- */
 
-/* A stream that no work is put on: other libraries make it wait for what they have begun. */
-class CudaStream {
-  public:
-    explicit CudaStream(int ordinal) : context_(retained(ordinal, &device_)) {
+CudaStream::CudaStream(int ordinal) : context_(retained(ordinal, &device_)) {
+    const Current current(context_);
+    const int result = driver().stream_create(&stream_, NON_BLOCKING);
+    if (result == 0) return;
+    (void)driver().context_release(device_);
+    check_driver(result, "cuStreamCreate");
+}
+
+CudaStream::~CudaStream() {
+    {
         const Current current(context_);
-        const int result = driver().stream_create(&stream_, NON_BLOCKING);
-        if (result == 0) return;
-        (void)driver().context_release(device_);
-        check_driver(result, "cuStreamCreate");
-    }
-    ~CudaStream() {
         (void)driver().stream_destroy(stream_);
-        (void)driver().context_release(device_);
     }
-    CudaStream(const CudaStream &) = delete;
-    CudaStream &operator=(const CudaStream &) = delete;
+    (void)driver().context_release(device_);
+}
 
-    uintptr_t number() const { return reinterpret_cast<uintptr_t>(stream_); }
-
-    /* Until all that it waits for has been done, or the time is over. Lets the interpreter go on meanwhile. */
-    void wait(uint64_t timeout_ns) const {
-        int result;
-        {
-            nb::gil_scoped_release released;
-            const Current current(context_);
-            const uint64_t deadline = rota_deadline_after(timeout_ns);
-            const timespec pause = {0, 20000};
-            while ((result = driver().stream_query(stream_)) == NOT_READY && rota_clock_ns() < deadline)
-                nanosleep(&pause, nullptr);
-        }
-        if (result == NOT_READY)
-            fail(ROTA_TIMEOUT,
-                 "another library's work on an array has not ended within the device's deadline");
-        check_driver(result, "cuStreamQuery");
+void CudaStream::wait(uint64_t timeout_ns) const {
+    int result;
+    {
+        nb::gil_scoped_release released;
+        const Current current(context_);
+        const uint64_t deadline = rota_deadline_after(timeout_ns);
+        const timespec pause = {0, 20000};
+        while ((result = driver().stream_query(stream_)) == NOT_READY && rota_clock_ns() < deadline)
+            nanosleep(&pause, nullptr);
     }
+    if (result == NOT_READY)
+        fail(ROTA_TIMEOUT, "another library's work on an array has not ended within the device's deadline");
+    check_driver(result, "cuStreamQuery");
+}
 
-  private:
-    int device_ = 0;
-    Context context_ = nullptr;
-    Stream stream_ = nullptr;
-};
+void CudaStream::come_after(uintptr_t event, const std::string &what) {
+    const Current current(context_);
+    const int result = driver().stream_wait(stream_, reinterpret_cast<Event>(event), 0);
+    if (result != 0)
+        fail(ROTA_INVALID_ARGUMENT,
+             what + ": the driver takes no event " + hex(event) + ": cuStreamWaitEvent: " + name_of(result));
+}
+
+bool CudaStream::is_idle() const {
+    const Current current(context_);
+    return driver().stream_query(stream_) == 0;
+}
+
+uint64_t CudaStream::id_of(uintptr_t stream, const std::string &what) const {
+    const Current current(context_);
+    const auto asked = reinterpret_cast<Stream>(stream);
+    Context context = nullptr;
+    unsigned long long id = 0;
+    int result = driver().stream_context(asked, &context);
+    if (result == 0 && context != context_)
+        fail(ROTA_INVALID_ARGUMENT,
+             what + ": stream " + hex(stream) + " is of another GPU, or context, than the device's");
+    if (result == 0) result = driver().stream_id(asked, &id);
+    if (result != 0)
+        fail(ROTA_INVALID_ARGUMENT,
+             what + ": the driver knows no stream " + hex(stream) + ": " + name_of(result));
+    return id;
+}
 
 /* ---- Copies on streams of other libraries ---- */
 
@@ -179,7 +217,7 @@ rota_status CudaCopies::copy(void *stream, uint64_t to, uint64_t from, uint64_t 
     if (size_bytes == 0) return ROTA_OK;
     const Current current(context_);
     const int result = driver().copy(to, from, size_bytes, stream);
-    return result == 0 ? ROTA_OK : failed("cuMemcpyDtoDAsync", result);
+    return result == 0 ? ROTA_OK : failed("cuMemcpyAsync", result);
 }
 
 rota_status CudaCopies::end(void *stream) {
@@ -208,25 +246,28 @@ bool is_on_cuda(nb::handle array) {
     return nb::cast<int>(nb::int_(device[0])) == nb::device::cuda::value;
 }
 
-nb::object capsule_from_cuda(DeviceCore &device, nb::handle array, const std::string &what) {
+static std::shared_ptr<CudaStream> own_stream(DeviceCore &device) {
+    Locked lock(device.mutex);
+    if (!device.stream) device.stream = std::make_shared<CudaStream>(device.ordinal);
+    return device.stream;
+}
+
+nb::object capsule_from_cuda(DeviceCore &device, nb::handle array, const DlpackStream &stream,
+                             const std::string &what) {
     if (!is_on_cuda(array))
         fail(ROTA_INVALID_ARGUMENT, what + ": an array in the memory of '" + device.id +
                                         "' is expected, not " +
                                         nb::cast<std::string>(nb::repr(array.type())) + " in the host's");
-    std::shared_ptr<CudaStream> stream;
-    {
-        Locked lock(device.mutex);
-        if (!device.stream) device.stream = std::make_shared<CudaStream>(device.ordinal);
-        stream = device.stream;
-    }
-    nb::object capsule = array.attr("__dlpack__")("stream"_a = stream->number());
-    stream->wait(device.timeout_ns);
+    if (stream.kind != DlpackStream::NONE) return array.attr("__dlpack__")("stream"_a = stream.number());
+    const std::shared_ptr<CudaStream> own = own_stream(device);
+    nb::object capsule = array.attr("__dlpack__")("stream"_a = own->number());
+    own->wait(device.timeout_ns);
     return capsule;
 }
 
 /* ---- Copies ---- */
 
-Tensor copied(const Tensor &x, const std::optional<std::string> &name) {
+Tensor copied(const Tensor &x, const std::optional<std::string> &name, rota_ticket *out_ticket) {
     if (!x.device)
         fail(ROTA_INVALID_ARGUMENT, "copying: " + x.describe() + " has data only inside of a replay");
     Use use(*x.device);
@@ -247,6 +288,9 @@ Tensor copied(const Tensor &x, const std::optional<std::string> &name) {
     const Tensor made(copy.outputs[0], nullptr, x.device);
     rota_buffer_release(copy.outputs[0].buffer); /* the tensor has its own reference */
     if (status != ROTA_OK) fail(status, sentence);
-    wait_for(*x.device, ticket, 0);
+    if (out_ticket)
+        *out_ticket = ticket;
+    else
+        wait_for(*x.device, ticket, 0);
     return made;
 }

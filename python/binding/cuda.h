@@ -4,6 +4,34 @@
 
 #include "core.h"
 
+/* A handle of the driver's, as sentences have it. */
+std::string hex(uintptr_t handle);
+
+/* A stream that no work is put on, on the GPU of a CUDA device, in the context that the driver has for all libraries:
+ * it is made to wait for what others have begun. Calls raise; any thread's. */
+class CudaStream {
+  public:
+    explicit CudaStream(int ordinal);
+    CudaStream(const CudaStream &) = delete;
+    CudaStream &operator=(const CudaStream &) = delete;
+    ~CudaStream();
+
+    uintptr_t number() const { return reinterpret_cast<uintptr_t>(stream_); }
+    /* Until all that it waits for has been done, or the time is over. Lets the interpreter go on meanwhile. */
+    void wait(uint64_t timeout_ns) const;
+    /* It waits for what an event has recorded by now; `what` begins the sentence of an error. */
+    void come_after(uintptr_t event, const std::string &what);
+    /* Whether all that it waits for has been done. */
+    bool is_idle() const;
+    /* The driver's number of any stream of the GPU's, which no other one of the process ever has. Refuses one of
+     * another context. */
+    uint64_t id_of(uintptr_t stream, const std::string &what) const;
+
+  private:
+    int device_ = 0;
+    void *context_ = nullptr, *stream_ = nullptr;
+};
+
 /* Copies on streams of other libraries, between memory of theirs and of one plan's, in groups, each on one stream: a
  * group comes after all that its stream was given before, and after the group before it, on whichever stream that was.
  * For one thread at a time. Calls but the first need no lock of the interpreter's and raise nothing. */

@@ -1,5 +1,6 @@
 /* Devices: opening and closing, what they know of themselves, and the host memory of what they run. */
 #include "core.h"
+#include "streams.h"
 
 #include <time.h>
 
@@ -102,7 +103,9 @@ void wait_for(DeviceCore &device, rota_ticket ticket, uint64_t timeout_ns) {
         {
             nb::gil_scoped_release released;
             status = rota_wait(ticket, wait_ns);
-            if (status != ROTA_OK && (last || status != ROTA_TIMEOUT)) sentence = rota_last_error();
+            if (status != ROTA_OK) sentence = rota_last_error();
+            /* The ticket may have failed with that itself. */
+            last = last || (status == ROTA_TIMEOUT && rota_poll(ticket) == ROTA_TIMEOUT);
         }
         if (status == ROTA_OK) return;
         if (last || status != ROTA_TIMEOUT) fail(status, sentence);
@@ -228,7 +231,7 @@ static Tensor make_tensor(const Device &core, rota_dtype dtype, const std::vecto
 }
 
 static Tensor tensor_from(const Device &core, nb::handle array, const std::optional<std::string> &name) {
-    if (core->ordinal >= 0 && is_on_cuda(array)) return copied(adopt(core, array, std::nullopt), name);
+    if (core->ordinal >= 0 && is_on_cuda(array)) return copied(adopt(core, array, std::nullopt, {}), name);
     rota_tensor like{};
     const HostArray host =
         borrow_any(array, &like, name ? "tensor '" + *name + "'" : std::string("a tensor"));

@@ -105,9 +105,10 @@ static Graph make_graph(const std::shared_ptr<DeviceCore> &device, const std::st
 
 /* Adds an argument; the graph is locked. */
 static Arg &add_arg(GraphCore &core, ArgKind kind, const std::string &name) {
-    if (name == "out")
-        fail(ROTA_INVALID_ARGUMENT,
-             "no argument of a graph is named 'out': a plan's call has it for outputs");
+    if (name == "out" || name == "after")
+        fail(ROTA_INVALID_ARGUMENT, "no argument of a graph is named '" + name +
+                                        "': a plan's call has it for " +
+                                        (name == "out" ? "outputs" : "what it comes after"));
     if (core.find(name))
         fail(ROTA_ALREADY_EXISTS, "graph '" + core.name + "' has an argument '" + name + "' already");
     Arg &arg = core.args.emplace_back();

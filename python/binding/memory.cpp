@@ -1,6 +1,7 @@
 /* Memory by address: graphs over memory that another library has, nodes that call that library on it, and replays that
  * are given addresses. rota.torch is made of it; addresses are taken as they are. */
 #include "plan.h"
+#include "streams.h"
 
 #include <nanobind/stl/pair.h>
 
@@ -98,11 +99,11 @@ static void give_back(void *owner) {
 }
 
 Tensor adopt(const std::shared_ptr<DeviceCore> &core, nb::handle array,
-             const std::optional<std::string> &name) {
+             const std::optional<std::string> &name, const DlpackStream &stream) {
     Use use(*core);
     const std::string what = name ? "tensor '" + *name + "'" : std::string("a tensor");
     rota_tensor like{};
-    HostArray lent = borrow_whole(*core, array, &like, what);
+    HostArray lent = borrow_whole(*core, array, stream, &like, what);
     rota_adopt_options options = ROTA_ADOPT_OPTIONS();
     options.name = name ? name->c_str() : nullptr;
     options.kind = core->ordinal < 0 ? ROTA_MEMORY_HOST : ROTA_MEMORY_DEVICE;
@@ -126,6 +127,11 @@ Tensor adopt(const std::shared_ptr<DeviceCore> &core, nb::handle array,
     rota_buffer_release(buffer); /* the tensor has its own reference */
     check(status);
     return tensor;
+}
+
+static Tensor adopt_on(const std::shared_ptr<DeviceCore> &core, nb::handle array,
+                       const std::optional<std::string> &name, nb::handle stream) {
+    return adopt(core, array, name, dlpack_stream(core.get(), stream, "adopting an array"));
 }
 
 static std::vector<bool> are_shared(const std::shared_ptr<DeviceCore> &core,
@@ -361,17 +367,6 @@ static void record_convert(const Graph &core, const Memory &source, const std::s
 
 /* ---- Replays ---- */
 
-static void order_stream(DeviceCore &device, rota_ticket ticket, uintptr_t stream) {
-    rota_status status;
-    std::string sentence;
-    {
-        nb::gil_scoped_release released;
-        status = rota_stream_wait(device.device, reinterpret_cast<void *>(stream), ticket, 0);
-        if (status != ROTA_OK) sentence = rota_last_error();
-    }
-    if (status != ROTA_OK) fail(status, sentence);
-}
-
 static std::string what_is_shared(const Plan &plan, const Arg &arg) {
     return "plan '" + plan.name + "': argument '" + arg.name + "' is to be shared memory of the device's";
 }
@@ -404,7 +399,7 @@ static std::optional<Ticket> run(const std::shared_ptr<Plan> &plan, const std::v
             rota_buffer_release(given);
             check(status);
         }
-        submit_plan(*plan, set.get(), &ticket);
+        submit_plan(*plan, set.get(), nullptr, &ticket);
     }
     auto submission = std::make_shared<Submission>();
     submission->ticket = ticket;
@@ -417,7 +412,7 @@ static std::optional<Ticket> run(const std::shared_ptr<Plan> &plan, const std::v
     }
     try {
         if (stream)
-            order_stream(*plan->device, ticket, *stream);
+            order_stream(*plan->device, ticket, *stream, "plan '" + plan->name + "'", 0);
         else
             wait_for(*plan->device, ticket, 0);
     } catch (...) {
@@ -467,14 +462,19 @@ void bind_memory(nb::module_ &m) {
         .def("are_shared", &are_shared, "ranges"_a,
              nb::sig("def are_shared(self, ranges: typing.Sequence[tuple[int, int]]) -> list[bool]"),
              "Whether addresses, with so many bytes behind, are of the device's shared memory.")
-        .def("adopt", &adopt, "array"_a, nb::kw_only(), "name"_a = nb::none(),
-             nb::sig("def adopt(self, array: object, *, name: str | None = None) -> Tensor"),
-             "A tensor that lives across replays in the memory of a contiguous array, of any library with "
-             "buffers or DLPack, which begins at a multiple of 16 bytes: nothing is copied. Plans read and "
-             "write the array, which is held; others do neither to what a submission that has not ended "
-             "writes. "
-             "On a CUDA device it is an array on that device: the call waits for what its library's current "
-             "stream has to do, and later a call of a plan is to come after such work has ended.");
+        .def(
+            "adopt", &adopt_on, "array"_a, nb::kw_only(), "name"_a = nb::none(), "stream"_a = nb::none(),
+            nb::sig("def adopt(self, array: object, *, name: str | None = None, stream: int | None = None) "
+                    "-> Tensor"),
+            "A tensor that lives across replays in the memory of a contiguous array, of any library with "
+            "buffers or DLPack, which begins at a multiple of 16 bytes: nothing is copied. Plans read and "
+            "write the array, which is held; others do neither to what a submission that has not ended "
+            "writes. On a CUDA device it is an array on that device. Without `stream` the call waits for "
+            "what "
+            "its library's current stream has to do. `stream` is what its library is told, as of __dlpack__: "
+            "a handle, which comes after that work, or -1, for which nobody does anything; nobody waits, and "
+            "the first call of a plan that uses the tensor is to say what it comes after (`after`), as are "
+            "later ones after such work.");
     nb::class_<Plan> plan = nb::borrow<nb::class_<Plan>>(m.attr("Plan"));
     plan.def(
         "run_memory", &run, "addresses"_a, "keep"_a, "stream"_a = nb::none(),

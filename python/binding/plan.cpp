@@ -1,5 +1,6 @@
 /* Plans: compiling a graph, calling what came of it, and seeing it. */
 #include "plan.h"
+#include "streams.h"
 
 using PlanRef = std::shared_ptr<Plan>;
 
@@ -155,7 +156,7 @@ static void set_output(Plan &plan, rota_args *set, const Arg &arg, nb::handle gi
         if ((arg.kind == ArgKind::OUTPUT) == outputs) known += (known.empty() ? "" : ", ") + arg.name;
     for (nb::handle key : keywords) {
         const std::string name = nb::cast<std::string>(nb::str(key));
-        bool found = !outputs && name == "out";
+        bool found = !outputs && (name == "out" || name == "after");
         for (const Arg &arg : plan.args)
             found = found || ((arg.kind == ArgKind::OUTPUT) == outputs && arg.name == name);
         if (!found) unknown = name;
@@ -168,11 +169,10 @@ static void set_output(Plan &plan, rota_args *set, const Arg &arg, nb::handle gi
 static void set_arguments(Plan &plan, rota_args *set, nb::handle keywords, Submission *submission,
                           Ticket *ticket) {
     PyObject *const dict = keywords.ptr();
-    const nb::str out_key("out");
-    PyObject *const out = PyDict_GetItemWithError(dict, out_key.ptr());
+    PyObject *const out = PyDict_GetItemString(dict, "out");
     if (out && !PyDict_Check(out))
         fail(ROTA_INVALID_ARGUMENT, "plan '" + plan.name + "': out is a dict of arrays");
-    Py_ssize_t taken = out ? 1 : 0, taken_out = 0;
+    Py_ssize_t taken = (out ? 1 : 0) + (PyDict_GetItemString(dict, "after") ? 1 : 0), taken_out = 0;
     for (const Arg &arg : plan.args) {
         PyObject *const from = arg.kind == ArgKind::OUTPUT ? out : dict;
         PyObject *const given = from ? PyDict_GetItemWithError(from, arg.key.ptr()) : nullptr;
@@ -193,16 +193,30 @@ static void set_arguments(Plan &plan, rota_args *set, nb::handle keywords, Submi
     if (out && taken_out != PyDict_Size(out)) fail_unknown(plan, out, "output", true);
 }
 
-void submit_plan(Plan &plan, rota_args *set, rota_ticket *out_ticket) {
-    rota_status status = rota_submit(plan.plan, set, out_ticket);
+void submit_plan(Plan &plan, rota_args *set, const After *after, rota_ticket *out_ticket) {
+    rota_submit_options options = ROTA_SUBMIT_OPTIONS();
+    options.args = set;
+    options.no_wait = true;
+    if (after && after->count()) {
+        options.after = after->points();
+        options.after_count = after->count();
+    }
+    rota_status status = rota_submit_with(plan.plan, &options, out_ticket);
     if (status != ROTA_BUSY) return check(status);
+    options.no_wait = false;
     std::string sentence;
     {
         nb::gil_scoped_release released;
-        status = rota_submit_wait(plan.plan, set, 0, out_ticket);
+        status = rota_submit_with(plan.plan, &options, out_ticket);
         if (status != ROTA_OK) sentence = rota_last_error();
     }
     if (status != ROTA_OK) fail(status, sentence);
+}
+
+static After after_of(const Plan &plan, const nb::kwargs &keywords) {
+    PyObject *const given = PyDict_GetItemString(keywords.ptr(), "after");
+    if (!given || given == Py_None) return After();
+    return After(*plan.device, given, "plan '" + plan.name + "': after");
 }
 
 static Ticket call(const PlanRef &plan, nb::kwargs keywords) {
@@ -212,6 +226,7 @@ static Ticket call(const PlanRef &plan, nb::kwargs keywords) {
     ticket.device = plan->device;
     ticket.plan = plan->name;
     ticket.source = plan;
+    const After after = after_of(*plan, keywords);
     std::shared_ptr<Submission> submission;
     if (plan->holds) {
         plan->device->sweep();
@@ -222,7 +237,7 @@ static Ticket call(const PlanRef &plan, nb::kwargs keywords) {
         PlanArgs<Locked> set(*plan);
         check(set.status());
         set_arguments(*plan, set.get(), keywords, submission.get(), &ticket);
-        submit_plan(*plan, set.get(), &ticket.ticket);
+        submit_plan(*plan, set.get(), &after, &ticket.ticket);
     }
     if (submission) {
         submission->ticket = ticket.ticket;
@@ -248,7 +263,8 @@ static nb::dict plan_stats(const PlanRef &plan) {
     FACT(batches)
     FACT(segments)
     FACT(arena_bytes)
-    FACT(arena_lower_bound_bytes) FACT(recomputed) FACT(merged) FACT(plan_bytes) FACT(queues) FACT(devices)
+    FACT(arena_lower_bound_bytes)
+    FACT(recomputed) FACT(merged) FACT(plan_bytes) FACT(queues) FACT(devices)
 #undef FACT
         return facts;
 }
@@ -351,10 +367,16 @@ static nb::list names_of(const PlanRef &plan, bool outputs) {
 
 void bind_plan(nb::module_ &m) {
     nb::class_<Plan>(m, "Plan", "A compiled graph: call it with its arguments by name, as often as you like.")
-        .def("__call__", &call, nb::sig("def __call__(self, **arguments: typing.Any) -> Ticket"),
-             "Submits a replay and returns its ticket, waiting only where there is no room. Arguments "
-             "are the graph's inputs and numbers, by name; `out`: a dict of arrays that outputs are "
-             "written to, in place of new ones.")
+        .def(
+            "__call__", &call, nb::sig("def __call__(self, **arguments: typing.Any) -> Ticket"),
+            "Submits a replay and returns its ticket, waiting only where there is no room. Arguments "
+            "are the graph's inputs and numbers, by name; `out`: a dict of arrays that outputs are "
+            "written to, in place of new ones; `after`: a list of what the replay comes after, 16 at most, "
+            "while the call returns at once and no thread waits: tickets (of any device, ended well or not), "
+            "and, on a CUDA device, streams with all that they have by now (a handle, 0 being the legacy "
+            "default stream, or an object with __cuda_stream__, cuda_stream or ptr) and events that were "
+            "recorded (torch's, cupy's). What has not come to pass within the device's timeout, counted from "
+            "when one of them moved last, fails the ticket with errors.Timeout.")
         .def_prop_ro("name", [](const PlanRef &plan) { return plan->name; })
         .def_prop_ro(
             "device", [](const PlanRef &plan) { return plan->device; },

@@ -64,8 +64,10 @@ struct Number {
 Number own_number(Plan &plan, const Arg &arg);
 rota_status set_number(rota_args *set, const Arg &arg, Number number);
 
-/* Submits a replay, waiting only where there is no room. */
-void submit_plan(Plan &plan, rota_args *set, rota_ticket *out_ticket);
+class After;
+
+/* Submits a replay, waiting only where there is no room. `after`: NULL, or what it comes after. */
+void submit_plan(Plan &plan, rota_args *set, const After *after, rota_ticket *out_ticket);
 
 struct Output {
     nb::object key;

@@ -1,5 +1,6 @@
 /* Tensors: what they are, their data, their views, and the operators of Python on them. */
 #include "core.h"
+#include "streams.h"
 
 static std::string tensor_text(const Tensor &x) {
     const char *kind = x.t.buffer ? rota_buffer_kind_name(rota_buffer_get_kind(x.t.buffer)) : "none";
@@ -51,28 +52,41 @@ static void write_data(const Tensor &x, nb::handle array) {
     if (status != ROTA_OK) fail(status, sentence);
 }
 
-/* The memory of a CPU or CUDA device's tensor itself, once all that was submitted before has written it. Whoever has
- * the array holds the tensor; rota's order does not reach what is done with it. */
-static nb::object share_data(const Tensor &x) {
-    DeviceCore &device = data_of(x, "sharing");
-    Use use(device);
-    const bool reachable = device.id == "cpu" || device.ordinal >= 0;
-    if (!reachable || !rota_tensor_is_contiguous(&x.t) || rota_tensor_is_empty(&x.t))
+static void check_shareable(const Tensor &x) {
+    const bool is_reachable = x.device->id == "cpu" || x.device->ordinal >= 0;
+    if (!is_reachable || !rota_tensor_is_contiguous(&x.t) || rota_tensor_is_empty(&x.t))
         throw nb::buffer_error(
             "without a copy there are contiguous tensors of the CPU and CUDA devices alone");
+}
+
+/* Reads of its first and last element come after every write of the whole. */
+static rota_status wait_for_writes(const rota_tensor &t) {
+    std::vector<char> element(rota_dtype_bytes(t.dtype));
+    const uint64_t last = rota_tensor_extent_bytes(&t) - element.size();
+    ROTA_TRY(rota_buffer_read(t.buffer, t.offset_bytes, element.data(), element.size()));
+    return rota_buffer_read(t.buffer, t.offset_bytes + last, element.data(), element.size());
+}
+
+/* A copy of those two on the device, whose ticket ends after every write of the whole. */
+static Tensor first_and_last(const Tensor &x, rota_ticket *out_ticket) {
+    rota_tensor ends = x.t;
+    const uint64_t count = rota_tensor_count(&x.t);
+    ends.rank = 1;
+    ends.shape[0] = count > 1 ? 2 : 1;
+    ends.stride[0] = count > 1 ? count - 1 : 1;
+    return copied(x.view(ends), std::nullopt, out_ticket);
+}
+
+/* The memory of a CPU or CUDA device's tensor itself. Whoever has the array holds the tensor; rota's order does not
+ * reach what is done with it. */
+static nb::object array_in(const Tensor &x) {
+    DeviceCore &device = *x.device;
     uint64_t address = 0;
     rota_status status;
     std::string sentence;
     {
         nb::gil_scoped_release released;
-        std::vector<char> written(rota_dtype_bytes(x.t.dtype));
-        const uint64_t begin = x.t.offset_bytes;
-        const uint64_t bytes = rota_tensor_extent_bytes(&x.t);
-        /* A read of its first and last element comes after every write of the whole. */
-        status = rota_buffer_read(x.t.buffer, begin, written.data(), written.size());
-        if (status == ROTA_OK)
-            status =
-                rota_buffer_read(x.t.buffer, begin + bytes - written.size(), written.data(), written.size());
+        status = rota_buffer_prepare(x.t.buffer, device.device);
         if (status == ROTA_OK) status = rota_buffer_address(x.t.buffer, device.device, &address);
         if (status != ROTA_OK) sentence = rota_last_error();
     }
@@ -80,6 +94,41 @@ static nb::object share_data(const Tensor &x) {
     const nb::object owner = lend(x.device, x.t.buffer, address);
     return array_over({reinterpret_cast<void *>(address + x.t.offset_bytes), owner}, x.t, false,
                       device.ordinal);
+}
+
+/* That memory, for a consumer whose stream comes after all that was submitted before and writes it; without one
+ * (NONE) once that is done. */
+static nb::object share_data(const Tensor &x, const DlpackStream &stream) {
+    DeviceCore &device = data_of(x, "sharing");
+    Use use(device);
+    check_shareable(x);
+    if (stream.kind == DlpackStream::HANDLE) {
+        rota_ticket ticket{};
+        const Tensor ends = first_and_last(x, &ticket);
+        order_stream(device, ticket, stream.handle, tensor_text(x), 0);
+    } else if (stream.kind == DlpackStream::NONE) {
+        rota_status status;
+        std::string sentence;
+        {
+            nb::gil_scoped_release released;
+            status = wait_for_writes(x.t);
+            if (status != ROTA_OK) sentence = rota_last_error();
+        }
+        if (status != ROTA_OK) fail(status, sentence);
+    }
+    return array_in(x);
+}
+
+/* A copy there, which the consumer's stream comes after; where nothing is put in order it is complete. */
+static nb::object share_copy(const Tensor &x, const DlpackStream &stream) {
+    DeviceCore &device = data_of(x, "sharing");
+    Use use(device);
+    const bool orders = stream.kind == DlpackStream::HANDLE;
+    rota_ticket ticket{};
+    const Tensor copy = copied(x, std::nullopt, orders ? &ticket : nullptr);
+    check_shareable(copy);
+    if (orders) order_stream(device, ticket, stream.handle, tensor_text(x), 0);
+    return array_in(copy);
 }
 
 /* Where DLPack's consumers are given a tensor: a CUDA device's there, any other's in host memory. */
@@ -90,6 +139,8 @@ static nb::tuple dlpack_device(const Tensor &x) {
 
 /* A copy, or, where none is asked for, the memory itself. */
 static nb::object dlpack(const Tensor &x, nb::kwargs keywords) {
+    const nb::object given = keywords.contains("stream") ? nb::object(keywords["stream"]) : nb::none();
+    const DlpackStream stream = dlpack_stream(x.device.get(), given, tensor_text(x));
     const nb::tuple own = dlpack_device(x), host = nb::make_tuple(1, 0);
     const bool keeps =
         keywords.contains("copy") && !keywords["copy"].is_none() && !nb::cast<bool>(keywords["copy"]);
@@ -98,8 +149,8 @@ static nb::object dlpack(const Tensor &x, nb::kwargs keywords) {
     if (!to.equal(own) && (keeps || !to.equal(host)))
         throw nb::buffer_error(
             "a rota tensor is exported to its own device without a copy, or to host memory, (1, 0)");
-    if (keeps) return share_data(x);
-    return to.equal(host) ? read_data(x, false) : share_data(copied(x, std::nullopt));
+    if (keeps) return share_data(x, stream);
+    return to.equal(host) ? read_data(x, false) : share_copy(x, stream);
 }
 
 /* ---- Views ---- */
@@ -345,13 +396,21 @@ void bind_tensor(nb::module_ &m) {
         .def(
             "__dlpack__", &dlpack,
             nb::sig(
-                "def __dlpack__(self, *, stream: object = None, max_version: tuple[int, int] | None = "
+                "def __dlpack__(self, *, stream: int | None = None, max_version: tuple[int, int] | None = "
                 "None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> typing.Any"),
             "A copy of the elements: in the memory of a CUDA device that has the tensor, else, or where "
             "dl_device is (1, 0), in host memory. With copy=False, on the CPU and on CUDA devices, it is the "
-            "tensor's own memory, in which plans go on reading and writing. Either is complete when the call "
-            "returns, on any stream. An array over a CUDA device's memory is let go of when its library's "
-            "streams are through with it.")
+            "tensor's own memory, in which plans go on reading and writing. `stream`, on a CUDA device, is "
+            "the "
+            "consumer's: 1 (the legacy default stream), 2 (the thread's) or a handle. What is put on it "
+            "after "
+            "the call comes after what was submitted before: the GPU waits, and the call returns when the "
+            "driver "
+            "has that work. Without it (None) all of that is done when the call returns, for any stream. -1 "
+            "puts "
+            "nothing in order: memory that is shared is as it is, a copy is complete. Elsewhere, and where "
+            "dl_device is (1, 0), it is complete. An array over a CUDA device's memory is let go of when its "
+            "library's streams are through with it.")
         .def("__dlpack_device__", &dlpack_device, nb::sig("def __dlpack_device__(self) -> tuple[int, int]"))
         .def(
             "__array__", [](const Tensor &x, nb::args, nb::kwargs) { return read_data(x, true); },

@@ -1,5 +1,6 @@
 /* Tickets: asking, waiting and awaiting what was submitted. */
 #include "plan.h"
+#include "streams.h"
 
 static bool is_done(const Ticket &ticket) {
     Use use(*ticket.device);
@@ -32,6 +33,13 @@ static void wait_inputs(const Ticket &ticket, std::optional<double> timeout) {
         if (status != ROTA_OK) sentence = rota_last_error();
     }
     if (status != ROTA_OK) fail(status, sentence);
+}
+
+static void stream_wait(const Ticket &ticket, nb::handle stream, std::optional<double> timeout) {
+    Use use(*ticket.device);
+    const uintptr_t handle = stream_of(stream, "stream_wait");
+    order_stream(*ticket.device, ticket.ticket, handle, "stream_wait", nanoseconds(timeout));
+    ticket.device->sweep();
 }
 
 static void cancel(const Ticket &ticket) {
@@ -107,11 +115,26 @@ void bind_ticket(nb::module_ &m) {
              "Waits as `wait` does, and gives the outputs by name, as numpy arrays.")
         .def("wait_inputs", &wait_inputs, "timeout"_a = nb::none(),
              "Waits until the arrays that were given as inputs may be changed.")
-        .def("cancel", &cancel,
-             "Cancels it: what of it has not begun does not begin, what runs is left to end. If something was "
-             "left out, waiting raises errors.Cancelled, and what it was to write counts as failed; if nothing "
-             "was, it ends as without the call. Does not wait, and changes nothing of one that has ended. Any "
-             "thread's, also a callback's.")
+        .def("stream_wait", &stream_wait, "stream"_a, "timeout"_a = nb::none(),
+             nb::sig("def stream_wait(self, stream: object, timeout: float | None = None) -> None"),
+             "Has a CUDA stream of the device's GPU (a handle, 0 being the legacy default stream, or an "
+             "object "
+             "with __cuda_stream__, cuda_stream or ptr) wait for the ticket: what is put on it from now on "
+             "comes "
+             "after. The GPU waits; the call returns when the driver has been given the ticket's last work, "
+             "so "
+             "it waits for what that comes after on the host, and for the ticket's end, up to `timeout`, "
+             "where "
+             "that is the host's (outputs in arrays). Raises what made the ticket fail by then; one that "
+             "fails "
+             "later does so for itself, and the stream goes on.")
+        .def(
+            "cancel", &cancel,
+            "Cancels it: what of it has not begun does not begin, what runs is left to end. If something was "
+            "left out, waiting raises errors.Cancelled, and what it was to write counts as failed; if "
+            "nothing "
+            "was, it ends as without the call. Does not wait, and changes nothing of one that has ended. Any "
+            "thread's, also a callback's.")
         .def("add_done_callback", &add_done_callback, "function"_a,
              nb::sig(
                  "def add_done_callback(self, function: collections.abc.Callable[[Ticket], object]) -> None"),

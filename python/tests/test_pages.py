@@ -12,7 +12,7 @@ import rota
 
 ROOT = Path(__file__).parents[2]
 # Each page that has any, and how many: test_listings, of the C library's tests, looks whether one is forgotten.
-PAGES = {"README.md": 1, "python/README.md": 9, "docs/guide.md": 1, "docs/index.md": 1}
+PAGES = {"README.md": 1, "python/README.md": 10, "docs/guide.md": 1, "docs/index.md": 1}
 
 
 def names_before(page: str, device: rota.Device) -> dict[str, Any]:
@@ -24,14 +24,22 @@ def names_before(page: str, device: rota.Device) -> dict[str, Any]:
     return {"rota": rota, "device": device, "x": x, "y": y, "w": device.tensor(np.zeros((8, 1), np.float32))}
 
 
+def has_gpu() -> bool:
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_listings(page: str, cpu: rota.Device, capsys: pytest.CaptureFixture[str]) -> None:
-    """One after the other; those with torch or JAX where it is."""
+    """One after the other; those with torch or JAX where it is, those with PyTorch's GPU where that is."""
     listings = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
     assert len(listings) == PAGES[page]
     names = names_before(page, cpu)
     for listing in listings:
         if any(f"import {other}" in listing and find_spec(other) is None for other in ("torch", "jax")):
+            continue
+        if "torch.cuda" in listing and not has_gpu():
             continue
         exec(compile(listing, page, "exec"), names)
     if page == "docs/guide.md":
