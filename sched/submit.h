@@ -65,7 +65,8 @@ ROTA_API rota_status rota_ticket_eventfd(rota_ticket ticket, int eventfd);
  *
  * What has begun: on `cpu` each node by itself, so that at the most those that its threads run now are left to end (of
  * one that is split among threads all of it, of one that decides the iteration that it has begun); on other devices
- * what was handed to the driver, of which a plan's segment is the smallest part. Reads and writes of buffers are one
+ * what was handed to the driver, of which a plan's segment is the smallest part (but a while or for ends with its
+ * iteration there, too). Reads and writes of buffers are one
  * such part. Moves between devices on its behalf are made all the same. But where its points are not reached, what the
  * application may touch (rota_buffer_adopt, rota_buffer_export, rota_buffer_address, called before it was submitted) is
  * not moved: what was submitted before all its works have ended (its ticket may end a moment earlier), and needs it

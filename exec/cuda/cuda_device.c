@@ -271,6 +271,9 @@ static void destroy_in_context(rota_cuda_device *device) {
     /* At most a timestamp of the clock is on its way there, whose memory goes now. */
     if (device->own.stream && cu->StreamSynchronize(device->own.stream) != CUDA_SUCCESS)
         (void)rota_cuda_settle(device, device->own.stream, SETTLE_NS);
+    /* Or a copy on its way to a loop. */
+    if (device->stops.stream && cu->StreamSynchronize(device->stops.stream) != CUDA_SUCCESS)
+        (void)rota_cuda_settle(device, device->stops.stream, SETTLE_NS);
     while (!rota_link_is_alone(&device->objects.instances)) {
         rota_cuda_instance *instance = ROTA_LINKED(device->objects.instances.next, rota_cuda_instance, link);
         rota_link_remove(&instance->link);
@@ -337,6 +340,7 @@ static uint64_t destroy_device(rota_cuda_device *device) {
     pthread_mutex_destroy(&device->own.lock);
     pthread_mutex_destroy(&device->upload.lock);
     pthread_mutex_destroy(&device->stops.lock);
+    pthread_mutex_destroy(&device->stops.looks);
     pthread_mutex_destroy(&device->submit_lock);
     free(device->cache_dir);
     free(device);
@@ -425,6 +429,7 @@ static rota_status cuda_open(const rota_exec_driver *driver, uint32_t index,
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&device->submit_lock, &recursive);
+    pthread_mutex_init(&device->stops.looks, &recursive);
     pthread_mutexattr_destroy(&recursive);
     rota_status status = open_device(device, index);
     if (status != ROTA_OK) {

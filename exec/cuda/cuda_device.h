@@ -53,6 +53,9 @@ typedef struct rota_cuda_upload_shared {
 typedef struct rota_cuda_stops_shared {
     pthread_mutex_t lock;
     CUstream stream;
+    /* Recursive. Held while the completion thread looks at loops, which end with their instance: on a lost device that
+     * may be before it hears of the loss. */
+    pthread_mutex_t looks;
     rota_cuda_piece halt,
         halting; /* device memory; pinned, 1 once it is on its way there. Made with the first loop */
     bool is_halted;

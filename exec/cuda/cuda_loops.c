@@ -70,9 +70,16 @@ static rota_status copy(rota_cuda_device *device, uint64_t to, uint64_t from, si
     return rota_cuda_check(device, result, "cuMemcpyAsync");
 }
 
-static rota_status copy_now(rota_cuda_device *device, uint64_t to, uint64_t from, size_t bytes) {
+/* Returns when it is done; `out_is_used`: whether it is is not known, and both ends may be used still. */
+static rota_status copy_now(rota_cuda_device *device, uint64_t to, uint64_t from, size_t bytes,
+                            bool *out_is_used) {
     ROTA_TRY(copy(device, to, from, bytes));
-    const CUresult result = rota_cuda_settle(device, device->stops.stream, device->bounds.stall_ns);
+    CUresult result = CUDA_ERROR_NOT_READY;
+    for (uint32_t i = 0; i < 2; i++) { /* a driver that is short of memory may say it the second time */
+        result = rota_cuda_settle(device, device->stops.stream, device->bounds.stall_ns);
+        if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY || rota_cuda_is_fatal(result)) break;
+    }
+    *out_is_used = result != CUDA_SUCCESS && !rota_cuda_is_fatal(result);
     if (result != CUDA_ERROR_NOT_READY) return rota_cuda_check(device, result, "cuStreamQuery");
     return rota_fail(ROTA_TIMEOUT, "%s: a copy of %zu bytes did not end within two minutes",
                      device->base.info.id, bytes);
@@ -82,6 +89,7 @@ static rota_status copy_now(rota_cuda_device *device, uint64_t to, uint64_t from
  * them. */
 static rota_status make_halt(rota_cuda_device *device) {
     rota_cuda_piece halt = {0}, halting = {0};
+    bool is_used = false;
     pthread_mutex_lock(&device->stops.lock);
     const bool is_made = device->stops.halt.taken;
     pthread_mutex_unlock(&device->stops.lock);
@@ -91,9 +99,9 @@ static rota_status make_halt(rota_cuda_device *device) {
         status = rota_cuda_piece_take(device, &device->objects.blocks, sizeof(uint64_t), &halt);
     if (status == ROTA_OK) {
         *(uint64_t *)(void *)halting.host = 0;
-        status = copy_now(device, halt.address, halting.address, sizeof(uint64_t));
+        status = copy_now(device, halt.address, halting.address, sizeof(uint64_t), &is_used);
     }
-    if (status == ROTA_TIMEOUT) return status; /* both are still used */
+    if (is_used) return status;
     pthread_mutex_lock(&device->stops.lock);
     if (status == ROTA_OK && !device->stops.halt.taken) {
         device->stops.halt = halt;
@@ -118,8 +126,10 @@ static rota_status make(rota_cuda_device *device, rota_cuda_loops *loops) {
     ROTA_TRY(rota_cuda_piece_take(device, &device->objects.blocks, state_bytes, &loops->states));
     memset(loops->pinned.host, 0, pinned_bytes);
     loops->progress = word_at(loops, loops->record_words);
-    const rota_status status = copy_now(device, loops->states.address, loops->pinned.address, state_bytes);
-    if (status == ROTA_TIMEOUT) loops->states.taken = loops->pinned.taken = false; /* they are still used */
+    bool is_used = false;
+    const rota_status status =
+        copy_now(device, loops->states.address, loops->pinned.address, state_bytes, &is_used);
+    if (is_used) loops->states.taken = loops->pinned.taken = false; /* until close */
     return status == ROTA_OK ? make_halt(device) : status;
 }
 
@@ -139,10 +149,12 @@ rota_status rota_cuda_loops_create(rota_cuda_device *device, const rota_cuda_ins
 
 void rota_cuda_loops_free(rota_cuda_device *device, rota_cuda_loops *loops) {
     if (!loops) return;
+    pthread_mutex_lock(&device->stops.looks);
     rota_cuda_piece_give(device, &device->objects.blocks, &loops->states);
     rota_cuda_piece_give(device, &device->objects.pinned, &loops->pinned);
     free(loops->stopped);
     free(loops);
+    pthread_mutex_unlock(&device->stops.looks);
 }
 
 /* ---- Failures ---- */
@@ -161,7 +173,7 @@ static void report_root(const rota_cuda_device *device, const rota_cuda_fence *f
                             ROTA_NODE_FAILED, text);
 }
 
-void rota_cuda_loops_report(rota_cuda_device *device, const rota_cuda_fence *fence) {
+static void report(const rota_cuda_device *device, const rota_cuda_fence *fence) {
     rota_cuda_loops *loops = fence->loops;
     for (uint32_t r = 0; r < loops->roots->count; r++) {
         const rota_cuda_root *root = &loops->roots->all[r];
@@ -170,6 +182,17 @@ void rota_cuda_loops_report(rota_cuda_device *device, const rota_cuda_fence *fen
         report_root(device, fence, root, word_at(loops, offset));
     }
     ra_store_seq_cst(&loops->reported, fence->launch); /* with a submit that waits for room */
+}
+
+/* Whether the fence's loops are still there: with stops.looks. */
+static bool are_there(rota_cuda_device *device) {
+    return !ra_load_acquire(&device->lost); /* pairs with rota_cuda_give_up, after which instances end */
+}
+
+void rota_cuda_loops_report(rota_cuda_device *device, const rota_cuda_fence *fence) {
+    pthread_mutex_lock(&device->stops.looks);
+    if (are_there(device)) report(device, fence);
+    pthread_mutex_unlock(&device->stops.looks);
 }
 
 /* ---- Stops ---- */
@@ -186,13 +209,20 @@ static void stop(rota_cuda_device *device, const rota_cuda_fence *fence, const r
                        device->base.info.id, rota_last_error());
 }
 
-void rota_cuda_loops_look(rota_cuda_device *device, const rota_cuda_fence *fence) {
+/* The device may be lost by it, and the loops with it. */
+static void look(rota_cuda_device *device, const rota_cuda_fence *fence) {
     const rota_cuda_loops *loops = fence->loops;
     if (ra_load_relaxed(&loops->reported) + 1 != fence->launch) return; /* its turn has not come */
-    for (uint32_t r = 0; r < loops->roots->count; r++) {
+    for (uint32_t r = 0; are_there(device) && r < loops->roots->count; r++) {
         const rota_cuda_root *root = &loops->roots->all[r];
         if (loops->stopped[r] != fence->launch &&
             device->host.must_skip(device->host.user, fence->cookie, loops->desc->owner, root->node))
             stop(device, fence, root);
     }
+}
+
+void rota_cuda_loops_look(rota_cuda_device *device, const rota_cuda_fence *fence) {
+    pthread_mutex_lock(&device->stops.looks);
+    if (are_there(device)) look(device, fence);
+    pthread_mutex_unlock(&device->stops.looks);
 }

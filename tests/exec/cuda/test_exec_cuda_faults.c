@@ -6,6 +6,7 @@
 #ifdef ROTA_HAVE_CUDA
 #include <string.h>
 #include <unistd.h>
+#include "graph/conditional_internal.h"
 #include "tests/exec/cuda/exec_cuda_kit.h"
 
 /* Waits for the value or for the loss. */
@@ -56,6 +57,37 @@ static bool share(rota_exec_device *device, rota_exec_memory **out_memories) {
     return good;
 }
 
+/* A for in the program's last batch, whose body is a kernel; its count is the second array's first word. */
+typedef struct looping {
+    rota_exec_conditional conditional;
+    const rota_exec_program_desc *bodies[1];
+    test_program *body;
+    uint32_t *edges;
+} looping;
+
+static void put_loop(test_program *p, looping *loop, const contract_step_params *params) {
+    loop->body = test_program_new(QUEUES, 3, 2);
+    test_program_segment(loop->body, 0);
+    test_program_batch(loop->body);
+    test_program_kernel(loop->body, &contract_step, params);
+    test_program_operand(loop->body, 0, true, 0, BYTES, ROTA_READWRITE);
+    test_program_operand(loop->body, 0, false, BYTES, BYTES, ROTA_READ);
+    loop->edges = contract_edges(loop->body);
+    loop->bodies[0] = &loop->body->desc;
+    loop->conditional = (rota_exec_conditional){.kind = ROTA_CONDITIONAL_FOR,
+                                                .body_count = 1,
+                                                .iterations_max = 3,
+                                                .condition = {1, 0},
+                                                .index = {UINT32_MAX, 0},
+                                                .bodies = loop->bodies};
+    test_program_fill(p, 0);
+    rota_exec_command *command = &p->commands[p->desc.command_count - 1];
+    command->kind = ROTA_EXEC_COMMAND_CONDITIONAL;
+    command->u.conditional = &loop->conditional;
+    test_program_operand(p, 0, true, 0, BYTES, ROTA_READWRITE);
+    test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
+}
+
 /* Uses everything that the executor does, goes on after a failure as a scheduler would, and ends. How far it
  * got. */
 static uint32_t whole_life(lost_host *host, bool *out_hung) {
@@ -80,6 +112,9 @@ static uint32_t whole_life(lost_host *host, bool *out_hung) {
         test_program_operand(p, 0, false, 0, BYTES, ROTA_READWRITE);
         test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
     }
+    looping loop;
+    test_program_batch(p);
+    put_loop(p, &loop, &params);
     uint32_t *edges = contract_edges(p), reached = 0;
     rota_exec_open_options options = lost_host_options(host, true);
     rota_exec_device *device = NULL;
@@ -102,6 +137,7 @@ static uint32_t whole_life(lost_host *host, bool *out_hung) {
     if (good) {
         reached = 4;
         memset((void *)(uintptr_t)memories[0]->address, 0, 2 * BYTES);
+        *(uint32_t *)(uintptr_t)(memories[0]->address + BYTES) = 2;
         uint64_t block[2] = {memories[0]->address};
         rota_exec_copy copy = {.destination = memories[2], .source = memories[1], .size_bytes = BYTES};
         rota_exec_wait wait = {0, 1}, last = {1, 1};
@@ -123,7 +159,7 @@ static uint32_t whole_life(lost_host *host, bool *out_hung) {
         if (v->submit(device, works, 3) == ROTA_OK) {
             reached = 5;
             *out_hung = !wait_either(host, 2, 1);
-            rota_exec_time times[6];
+            rota_exec_time times[7];
             if (atomic_load(&host->host.reached[2]) && v->times(device, instance, times) == ROTA_OK)
                 reached = 6;
         } else {
@@ -138,6 +174,8 @@ static uint32_t whole_life(lost_host *host, bool *out_hung) {
     v->close(device, rota_deadline_after(10000000000ull), &abandoned);
     assert_int_equal(abandoned, 0);
 done:
+    free(loop.edges);
+    free(loop.body);
     free(edges);
     free(p);
     return reached;
