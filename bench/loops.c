@@ -182,6 +182,34 @@ static bool open_baseline(loops *l, double body_us) {
     return l->steps && raw_cuda_loop_build(l->raw, l->steps);
 }
 
+static void report_ways(const loops *l, uint64_t repeat, double *us[3], uint64_t wrong, cJSON *result) {
+    const char *const names[3] = {l->raw ? "raw" : "plain", "while", "submitted"};
+    cJSON_AddItemToObject(result, "device", report_device(rota_device_get_info(l->opened.device)));
+    cJSON_AddNumberToObject(result, "iterations", (double)l->iterations);
+    cJSON_AddNumberToObject(result, "steps", (double)l->steps);
+    double medians[3], least[3];
+    for (uint32_t way = 0; way < 3; way++) {
+        const sample_stats stats = samples_describe(us[way], repeat);
+        medians[way] = stats.median;
+        least[way] = stats.least;
+        printf("%-10s %10.1f us (%.1f to %.1f), %.3f us an iteration, %.3f of %s\n", names[way], stats.median,
+               stats.least, stats.most, stats.median / (double)l->iterations, stats.median / medians[0],
+               names[0]);
+        cJSON *row = cJSON_AddObjectToObject(result, names[way]);
+        cJSON_AddNumberToObject(row, "us", stats.median);
+        cJSON_AddNumberToObject(row, "us_min", stats.least);
+        cJSON_AddNumberToObject(row, "us_max", stats.most);
+    }
+    printf("while beside %s: %.3f by medians, %.3f by the least, which a busy machine disturbs less\n",
+           l->raw ? "raw CUDA" : "plain calls", medians[1] / medians[0], least[1] / least[0]);
+    printf("submitted beside while: %.3f by medians\n", medians[2] / medians[1]);
+    printf("%" PRIu64 " wrong of %" PRIu64 "\n", wrong, 3 * (repeat + 1));
+    cJSON_AddNumberToObject(result, "wrong", (double)wrong);
+    cJSON_AddNumberToObject(result, "ratio", medians[1] / medians[0]);
+    cJSON_AddNumberToObject(result, "ratio_least", least[1] / least[0]);
+    cJSON_AddNumberToObject(result, "ratio_submitted", medians[2] / medians[1]);
+}
+
 int bench_loops(int argc, char **argv) {
     const char *id = "cpu", *out = NULL;
     uint64_t iterations = 1000, body_us = 10, repeat = 15, wrong = 0;
@@ -209,37 +237,13 @@ int bench_loops(int argc, char **argv) {
         code = EXIT_CHECK_FAILED;
         goto done;
     }
-    const char *const names[3] = {l.raw ? "raw" : "plain", "while", "submitted"};
     for (uint32_t way = 0; way < 3; way++)
         if (!(us[way] = calloc(repeat, sizeof **us)))
             REPORT_TRY(rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for samples"));
     REPORT_TRY(rota_buffer_create_in(l.opened.runtime, "x", 4, &l.x));
     REPORT_TRY(rota_buffer_create_in(l.opened.runtime, "left", 4, &l.left));
     REPORT_TRY(run_ways(&l, repeat, us, &wrong));
-    cJSON_AddItemToObject(result, "device", report_device(rota_device_get_info(l.opened.device)));
-    cJSON_AddNumberToObject(result, "iterations", (double)iterations);
-    cJSON_AddNumberToObject(result, "steps", (double)l.steps);
-    double medians[3], least[3];
-    for (uint32_t way = 0; way < 3; way++) {
-        const sample_stats stats = samples_describe(us[way], repeat);
-        medians[way] = stats.median;
-        least[way] = stats.least;
-        printf("%-10s %10.1f us (%.1f to %.1f), %.3f us an iteration, %.3f of %s\n", names[way], stats.median,
-               stats.least, stats.most, stats.median / (double)iterations, stats.median / medians[0],
-               names[0]);
-        cJSON *row = cJSON_AddObjectToObject(result, names[way]);
-        cJSON_AddNumberToObject(row, "us", stats.median);
-        cJSON_AddNumberToObject(row, "us_min", stats.least);
-        cJSON_AddNumberToObject(row, "us_max", stats.most);
-    }
-    printf("while beside %s: %.3f by medians, %.3f by the least, which a busy machine disturbs less\n",
-           l.raw ? "raw CUDA" : "plain calls", medians[1] / medians[0], least[1] / least[0]);
-    printf("submitted beside while: %.3f by medians\n", medians[2] / medians[1]);
-    printf("%" PRIu64 " wrong of %" PRIu64 "\n", wrong, 3 * (repeat + 1));
-    cJSON_AddNumberToObject(result, "wrong", (double)wrong);
-    cJSON_AddNumberToObject(result, "ratio", medians[1] / medians[0]);
-    cJSON_AddNumberToObject(result, "ratio_least", least[1] / least[0]);
-    cJSON_AddNumberToObject(result, "ratio_submitted", medians[2] / medians[1]);
+    report_ways(&l, repeat, us, wrong, result);
     if (wrong) code = EXIT_CHECK_FAILED;
 done:
     for (uint32_t way = 0; way < 3; way++) free(us[way]);

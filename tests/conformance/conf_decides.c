@@ -1,6 +1,7 @@
 /* Nodes that decide, on executors that run them; the others refuse them when they are compiled, by name. */
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include "graph/conditional.h"
 #include "tests/conformance/conformance.h"
 
@@ -41,9 +42,12 @@ static bool record_body(conf *c, rota_graph *graph, const deciding *d, rota_grap
 
 /* CUDA's does where its driver has conditional nodes. */
 static bool runs_such(const conf *c, const rota_device_info *info) {
-    int major = 0, minor = 0;
     if (info->kind != ROTA_EXEC_CUDA) return conf_is(c, "cpu") || conf_is(c, "adversary");
-    return sscanf(info->driver, "NVIDIA, CUDA %d.%d", &major, &minor) == 2 && 100 * major + minor >= 1204;
+    const char *version = strstr(info->driver, "CUDA ");
+    if (!version) return false;
+    char *end;
+    const long major = strtol(version + strlen("CUDA "), &end, 10);
+    return *end == '.' && 100 * major + strtol(end + 1, NULL, 10) >= 1204;
 }
 
 /* Whether the device refuses such a plan, as it should where it runs none. */
