@@ -57,8 +57,8 @@ static void open_all(fixture *f, int version, bool diagnostics) {
     cuda_stub_kernel(&k_down);
     cuda_stub_kernel(&k_add);
     cuda_stub_kernel(&k_turn);
-    assert_ok(rota_runtime_open(
-        &ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .diagnostics = diagnostics), &f->runtime));
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .diagnostics = diagnostics),
+                                &f->runtime));
     assert_ok(rota_device_open(f->runtime, "cuda:0", &f->cuda));
 }
 
@@ -121,8 +121,8 @@ static void put_down(rota_recorder *lane, const rota_kernel *kernel, rota_buffer
 static void put_add(rota_recorder *lane, rota_access to, rota_access from, uint32_t more) {
     const rota_access accesses[2] = {to, from};
     assert_ok(rota_record_kernel(
-        lane,
-        &ROTA_KERNEL_NODE(.kernel = &k_add, .accesses = accesses, .access_count = 2, .params = &more), NULL));
+        lane, &ROTA_KERNEL_NODE(.kernel = &k_add, .accesses = accesses, .access_count = 2, .params = &more),
+        NULL));
 }
 
 static rota_graph *body_of(rota_graph *graph, const char *name, rota_recorder **out_lane) {
@@ -135,7 +135,8 @@ static rota_graph *body_of(rota_graph *graph, const char *name, rota_recorder **
 static void expect(rota_buffer *buffer, uint64_t index, uint32_t value) {
     uint32_t got = 0;
     assert_ok(rota_buffer_read(buffer, 4 * index, &got, 4));
-    if (got != value) fail_msg("'%s'[%u] is %u, not %u", rota_buffer_name(buffer), (unsigned)index, got, value);
+    if (got != value)
+        fail_msg("'%s'[%u] is %u, not %u", rota_buffer_name(buffer), (unsigned)index, got, value);
 }
 
 static void expect_failed(rota_buffer *buffer) {
@@ -172,8 +173,8 @@ static void computes(int version, bool diagnostics) {
     }
     assert_ok(rota_record_switch(
         each, &ROTA_SWITCH_NODE(.condition = index, .bodies = cases, .body_count = 3), NULL));
-    assert_ok(rota_record_if(
-        each, &ROTA_IF_NODE(.condition = index, .body = sides[0], .otherwise = sides[1]), NULL));
+    assert_ok(rota_record_if(each, &ROTA_IF_NODE(.condition = index, .body = sides[0], .otherwise = sides[1]),
+                             NULL));
     rota_recorder_close(each);
     assert_ok(rota_record_for(
         outer, &ROTA_FOR_NODE(.count = two, .index = index, .body = loop, .iterations_max = 2), NULL));
@@ -304,7 +305,8 @@ static void test_old_driver(void **state) {
     rota_plan *plan = NULL;
     assert_status(try_compile(&p, &plan), ROTA_UNSUPPORTED);
     expect_said("node 'solve'");
-    expect_said("which device 'cuda:0' does not run (its driver is NVIDIA, CUDA 12.3; those for CUDA 12.4 and newer");
+    expect_said(
+        "which device 'cuda:0' does not run (its driver is NVIDIA, CUDA 12.3; those for CUDA 12.4 and newer");
     rota_buffer_release(x);
     close_all(&f);
 }
@@ -328,7 +330,8 @@ static void limited(int version, bool is_for) {
     rota_recorder_close(lane_2);
     if (is_for)
         assert_ok(rota_record_for(
-            lane_1, &ROTA_FOR_NODE(.name = "each", .count = count, .body = inner, .iterations_max = 3), NULL));
+            lane_1, &ROTA_FOR_NODE(.name = "each", .count = count, .body = inner, .iterations_max = 3),
+            NULL));
     else
         assert_ok(rota_record_while(
             lane_1, &ROTA_WHILE_NODE(.name = "each", .condition = count, .body = inner, .iterations_max = 3),
@@ -347,9 +350,10 @@ static void limited(int version, bool is_for) {
     assert_status(rota_wait(second, 0), ROTA_NODE_FAILED);
     expect_said("node 'solve' failed");
     assert_status(rota_wait(ticket, 0), ROTA_NODE_FAILED);
-    expect_said(is_for ? "iteration 3 of while 'solve', for 'each': its count is 4, and it may have 3 iterations"
-                       : "iteration 3 of while 'solve', iteration 2 of while 'each': its condition is 1 after 3 "
-                         "iterations, the most it may have (iterations_max)");
+    expect_said(is_for
+                    ? "iteration 3 of while 'solve', for 'each': its count is 4, and it may have 3 iterations"
+                    : "iteration 3 of while 'solve', iteration 2 of while 'each': its condition is 1 after 3 "
+                      "iterations, the most it may have (iterations_max)");
     expect_failed(sum);
     expect_failed(left);
     expect_failed(after);
@@ -386,8 +390,8 @@ static rota_plan *endless(fixture *f, rota_buffer *x) {
     put_down(lane, &k_turn, x, 0);
     rota_recorder_close(lane);
     assert_ok(rota_record_while(
-        p.lane,
-        &ROTA_WHILE_NODE(.name = "spin", .condition = x, .body = body, .iterations_max = UINT64_MAX), NULL));
+        p.lane, &ROTA_WHILE_NODE(.name = "spin", .condition = x, .body = body, .iterations_max = UINT64_MAX),
+        NULL));
     return compile(&p);
 }
 
@@ -409,8 +413,7 @@ static void cancelled(bool by_deadline) {
     rota_ticket ticket, second;
     ra_store_release(&ends, 0);
     ra_store_release(&rounds, 0);
-    const rota_submit_options options =
-        ROTA_SUBMIT_OPTIONS(.deadline_ns = by_deadline ? 20000000u : 0);
+    const rota_submit_options options = ROTA_SUBMIT_OPTIONS(.deadline_ns = by_deadline ? 20000000u : 0);
     assert_ok(rota_submit_with(plan, &options, &ticket));
     assert_ok(rota_submit_with(other, &options, &second));
     wait_rounds(10);
@@ -436,8 +439,28 @@ static void test_cancel(void **state) {
     cancelled(true);
 }
 
-/* A wait that gives up says how many iterations have begun, where there are diagnostics; and a runtime that is closed
- * ends what still runs. */
+/* A runtime that is closed ends what still runs, so that its device leaves nothing behind. */
+static void test_close(void **state) {
+    (void)state;
+    fixture f;
+    open_all(&f, OLDEST, false);
+    rota_buffer *x = test_words(f.cuda, "x", 1, 1);
+    rota_plan *plan = endless(&f, x);
+    rota_ticket ticket;
+    ra_store_release(&ends, 0);
+    ra_store_release(&rounds, 0);
+    assert_ok(rota_submit(plan, NULL, &ticket));
+    wait_rounds(10);
+    assert_status(rota_runtime_close(f.runtime, 50000000u), ROTA_TIMEOUT);
+    rota_plan_release(plan);
+    rota_buffer_release(x);
+    char text[256];
+    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
+    if (cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
+    cuda_stub_stop();
+}
+
+/* A wait that gives up says how many iterations have begun, where there are diagnostics. */
 static void test_waits(void **state) {
     (void)state;
     fixture f;
@@ -464,10 +487,10 @@ int main(void) {
         puts("skipped: this build has no CUDA images");
         return 77;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_computes), cmocka_unit_test(test_arguments), cmocka_unit_test(test_many),
-        cmocka_unit_test(test_old_driver), cmocka_unit_test(test_limits), cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_waits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_computes), cmocka_unit_test(test_arguments),
+                                       cmocka_unit_test(test_many),     cmocka_unit_test(test_old_driver),
+                                       cmocka_unit_test(test_limits),   cmocka_unit_test(test_cancel),
+                                       cmocka_unit_test(test_waits),    cmocka_unit_test(test_close)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
