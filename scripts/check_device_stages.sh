@@ -136,6 +136,8 @@ stage_tests() {
   job 300 rota-fuzz --device "${pair[1]}" --second "${pair[0]}" --third cpu --shared --ordered --nodes 120 \
     --count "$(pick 150 200)" --seed 5001
   job 300 rota-fuzz --device "$cuda" --second "$vk" --third $third --nodes 120 --count "$(pick 100 3)" --seed 6001
+  job 300 rota-fuzz --device "$cuda" --conditional --nodes 60 --count "$(pick 150 5)" --seed 8001
+  job 300 rota-fuzz --device "$cuda" --conditional --cancel --nodes 60 --count "$(pick 80 3)" --seed 9001
   for name in $(cases test_cuda_kernels); do job 300 test_cuda_kernels "$name"; done
   for name in test_matmul_cuda_device test_loss_device test_fuse test_custom_op; do job 300 $name; done
   # Kernels watched at what they declare, those of long axes among them.
@@ -238,6 +240,11 @@ stage_replay() {
           --out "$made/replay-${device%:*}-${graph// /}-$turn.json"
       done
     done
+  done
+  local body
+  for body in 0 5 20; do
+    job -s 'beside|wrong' 60 rota-bench loops --device "$cuda" --iterations "$(pick 1000 10)" --body $body \
+      --repeat "$(pick 15 2)" --out "$made/loops-$body.json"
   done
   local builds
   for builds in '10000 --builds 9' '100000 --builds 15' '1000000 --builds 5'; do
