@@ -392,7 +392,7 @@ void contract_loops_end(const contract_kit *kit) {
     deciding d;
     test_program *p = endless(&d);
     contract_loaded l = contract_load(c, p, &memory);
-    if (c->device->caps.asks_must_skip) cancel_endless(c, l, memory);
+    cancel_endless(c, l, memory);
     if (kit->lose) lose_endless(c, l, memory);
     contract_unload(c, l);
     free(p);
