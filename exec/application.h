@@ -69,12 +69,12 @@ typedef struct rota_cuda_context {
      * for arguments: it may be in use on `stream` alone until what is there by then is done, as
      * of cuMemAllocAsync, for which rota waits, two minutes at most: a pool that makes `stream` wait for a stream that
      * waits for rota's works may have rota wait for itself, and then what needs the memory fails (TIMEOUT), and the
-     * memory is freed on `stream`. NULL from allocate is OUT_OF_MEMORY, an address that is no multiple
-     * of ROTA_BUFFER_ALIGNMENT MISALIGNED. `stream` is a CUstream of rota's, always the same, so that a pool that
-     * keeps blocks by stream gives none that something of the application's still uses; nothing of rota's uses what
-     * it frees any more. They are called with the context current, on threads that call rota and on rota's own,
-     * several at once, and call nothing here. Memory that a lost device may still touch is not freed. Other devices
-     * of the GPU do not share it. */
+     * memory is freed on `stream`. NULL from allocate is OUT_OF_MEMORY, which ends with what allocate has said by
+     * rota_fail, if anything; an address that is no multiple of ROTA_BUFFER_ALIGNMENT is MISALIGNED. `stream` is a
+     * CUstream of rota's, always the same, so that a pool that keeps blocks by stream gives none that something of the
+     * application's still uses; nothing of rota's uses what it frees any more. They are called with the context
+     * current, on threads that call rota and on rota's own, several at once, and call nothing else here. Memory that a
+     * lost device may still touch is not freed. Other devices of the GPU do not share it. */
     void *(*allocate)(void *user, uint64_t size_bytes, void *stream);
     void (*free)(void *user, void *memory, uint64_t size_bytes, void *stream);
     void *user;

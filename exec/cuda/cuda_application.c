@@ -8,6 +8,8 @@
  * stream may have been made to wait for another one that waits for rota, which waits for the memory. Memory that is not
  * there by then is given back on the same stream, in whose order nobody has used it. */
 #include "exec/cuda/cuda_application.h"
+
+#include <stdio.h>
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_memory.h"
@@ -37,16 +39,22 @@ rota_status rota_cuda_application_open(rota_cuda_device *device, const rota_cuda
     return ROTA_OK;
 }
 
+static rota_status fail_to_allocate(const rota_cuda_device *device, uint64_t size_bytes, const char *name) {
+    char why[ROTA_ERROR_MESSAGE_MAX];
+    (void)snprintf(why, sizeof why, "%s", rota_last_error());
+    return rota_fail(
+        ROTA_OUT_OF_MEMORY,
+        "%s: '%s' asks for %llu bytes, which the application's allocator does not give; rota holds %llu%s%s",
+        device->base.info.id, name, (unsigned long long)size_bytes,
+        (unsigned long long)ra_load_relaxed(&device->objects.memory_bytes), why[0] ? ": " : "", why);
+}
+
 rota_status rota_cuda_application_allocate(rota_cuda_device *device, uint64_t size_bytes, const char *name,
                                            rota_cuda_memory *memory) {
     const rota_cuda_context *given = &device->application.given;
+    (void)rota_fail(ROTA_OK, "%s", ""); /* so that what is said after the call is the function's */
     void *pointer = given->allocate(given->user, size_bytes, device->own.stream);
-    if (!pointer)
-        return rota_fail(
-            ROTA_OUT_OF_MEMORY,
-            "%s: '%s' asks for %llu bytes, which the application's allocator does not give; rota holds %llu",
-            device->base.info.id, name, (unsigned long long)size_bytes,
-            (unsigned long long)ra_load_relaxed(&device->objects.memory_bytes));
+    if (!pointer) return fail_to_allocate(device, size_bytes, name);
     if ((uintptr_t)pointer % ROTA_BUFFER_ALIGNMENT != 0) {
         given->free(given->user, pointer, size_bytes, device->own.stream);
         return rota_fail(

@@ -73,6 +73,7 @@ class SharedMemory {
     std::map<std::pair<uintptr_t, rota_buffer *>, uint64_t> lent_; /* how many arrays each has */
 };
 
+class Allocator;
 class CudaStream;
 class StreamOrder;
 struct DlpackStream;
@@ -92,6 +93,7 @@ struct DeviceCore : std::enable_shared_from_this<DeviceCore> {
     std::deque<std::shared_ptr<Submission>> flying; /* what holds host memory; oldest first */
     std::shared_ptr<CudaStream> stream;             /* cuda.cpp; made when it is asked for */
     std::shared_ptr<StreamOrder> order;             /* streams.cpp; too */
+    std::shared_ptr<Allocator> allocator;           /* allocator.h; none: the memory is the library's own */
 
     SharedMemory shared;
 

@@ -1,4 +1,5 @@
 /* Devices: opening and closing, what they know of themselves, and the host memory of what they run. */
+#include "allocator.h"
 #include "core.h"
 #include "streams.h"
 
@@ -60,6 +61,7 @@ void DeviceCore::close(uint64_t timeout) {
         Locked lock(mutex);
         new std::deque<std::shared_ptr<Submission>>(std::move(flying));
         flying.clear();
+        if (allocator) new std::shared_ptr<Allocator>(allocator);
     }
     fail(status, sentence);
 }
@@ -143,7 +145,7 @@ static std::vector<Device> open_devices() {
 static Device open_device(const std::optional<std::string> &id, std::optional<double> timeout,
                           bool diagnostics, uint64_t memory_limit, uint32_t threads, bool validation,
                           const std::optional<std::string> &cache_dir,
-                          const std::optional<std::string> &capture) {
+                          const std::optional<std::string> &capture, nb::handle allocator) {
     rota_runtime_options options = ROTA_RUNTIME_OPTIONS();
     options.timeout_ns = nanoseconds(timeout);
     options.diagnostics = diagnostics;
@@ -152,23 +154,32 @@ static Device open_device(const std::optional<std::string> &id, std::optional<do
     options.validation = validation;
     options.cache_dir = cache_dir ? cache_dir->c_str() : nullptr;
     auto core = std::make_shared<DeviceCore>();
+    if (!allocator.is_none())
+        core->allocator = std::make_shared<Allocator>(allocator, Allocator::device_of(id));
     if (capture) {
         core->captures = *capture;
         options.compiled = rota_capture_contents;
         options.compiled_user = core->captures.data();
     }
     core->closed.store(true); /* until it is open there is nothing to close */
+    const uint32_t abandoned = rota_devices_abandoned();
     rota_status status;
     std::string sentence;
     {
         nb::gil_scoped_release released;
-        status = rota_open(id ? id->c_str() : nullptr, &options, &core->device);
+        status = core->allocator ? core->allocator->open(&options, &core->device)
+                                 : rota_open(id ? id->c_str() : nullptr, &options, &core->device);
         if (status != ROTA_OK) sentence = rota_last_error();
     }
+    if (status != ROTA_OK && core->allocator && rota_devices_abandoned() > abandoned)
+        new std::shared_ptr<Allocator>(core->allocator); /* what was given up may go on to use it */
     if (status != ROTA_OK) fail(status, sentence);
     core->runtime = rota_device_runtime(core->device);
     core->id = rota_device_get_info(core->device)->id;
-    if (core->id.rfind("cuda:", 0) == 0) core->ordinal = std::stoi(core->id.substr(5));
+    if (core->allocator)
+        core->ordinal = static_cast<int>(core->allocator->device());
+    else if (core->id.rfind("cuda:", 0) == 0)
+        core->ordinal = std::stoi(core->id.substr(5));
     core->timeout_ns = options.timeout_ns ? options.timeout_ns : 30ull * 1000 * 1000 * 1000;
     core->closed.store(false);
     open_devices(); /* forgets those that are gone */
@@ -331,14 +342,23 @@ void bind_device(nb::module_ &m) {
             "__exit__", [](const Device &core, nb::args) { core->close(0); },
             nb::sig("def __exit__(self, *args: object) -> None"))
         .def("__repr__", &device_text);
-    m.def("open", &open_device, "device"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
-          "diagnostics"_a = false, "memory_limit"_a = 0, "threads"_a = 0, "validation"_a = false,
-          "cache_dir"_a = nb::none(), "capture"_a = nb::none(),
-          "Opens a device by its id ('cpu', 'vk:0', 'cuda:0'), or the best one there is; for `with`, or "
-          "close() ends it. `timeout`: the default deadline of waits, in seconds from the last progress "
-          "(30). `diagnostics`: times of every node, for write_trace. `memory_limit`: bytes of device "
-          "memory. `threads`: workers of the CPU device. `capture`: a folder, to which each graph that is "
-          "compiled is saved as a file, with what its tensors hold then, for `rota-bench run`.");
+    m.def(
+        "open", &open_device, "device"_a = nb::none(), nb::kw_only(), "timeout"_a = nb::none(),
+        "diagnostics"_a = false, "memory_limit"_a = 0, "threads"_a = 0, "validation"_a = false,
+        "cache_dir"_a = nb::none(), "capture"_a = nb::none(), "allocator"_a = nb::none(),
+        nb::sig(
+            "def open(device: str | None = None, *, timeout: float | None = None, diagnostics: bool = False, "
+            "memory_limit: int = 0, threads: int = 0, validation: bool = False, cache_dir: str | None = "
+            "None, "
+            "capture: str | None = None, allocator: rota.allocators.Allocator | None = None) -> Device"),
+        "Opens a device by its id ('cpu', 'vk:0', 'cuda:0'), or the best one there is; for `with`, or "
+        "close() ends it. `timeout`: the default deadline of waits, in seconds from the last progress "
+        "(30). `diagnostics`: times of every node, for write_trace. `memory_limit`: bytes of device "
+        "memory. `threads`: workers of the CPU device. `capture`: a folder, to which each graph that is "
+        "compiled is saved as a file, with what its tensors hold then, for `rota-bench run`. `allocator`: of "
+        "a "
+        "CUDA device, where its memory comes from (Allocator), as PyTorch's pool by rota.torch.allocator(); "
+        "it is held until the device is closed.");
     m.def("open_devices", &open_devices, "Devices that are not gone, closed ones too.");
     m.def("devices", &devices, nb::sig("def devices() -> list[dict[str, object]]"),
           "What devices there are, also those that can't be used, and what they lack.");

@@ -27,7 +27,8 @@ if [ -x "$build/tests/gpt_tool" ]; then gpt_tool=(--gpt-tool "$build/tests/gpt_t
 "$venv/bin/pytest" -q -rs -p no:cacheprovider "${gpt_tool[@]}" "${tests[@]}"
 # With the stand-in for the CUDA driver, which PyTorch does not take for one.
 if [ -z "$with" ] && [ -f "$build/tests/stub_driver/libcuda.so.1" ]; then
-  LD_LIBRARY_PATH=$build/tests/stub_driver "$venv/bin/pytest" -q -rs -p no:cacheprovider test_streams.py
+  LD_LIBRARY_PATH=$build/tests/stub_driver "$venv/bin/pytest" -q -rs -p no:cacheprovider \
+    test_streams.py test_allocator.py
 fi
 "$venv/bin/mypy" --config-file ../pyproject.toml --cache-dir "$build/$name-mypy" . ../examples
 "$venv/bin/mypy" --config-file ../pyproject.toml --cache-dir "$build/$name-mypy" -p rota

@@ -8,6 +8,7 @@ import time
 from . import errors as errors
 from ._rota import *  # noqa: F403
 from ._rota import Device, Tensor, open_devices
+from .allocators import Allocator as Allocator
 from .errors import Error as Error
 from .kernels import Kernel as Kernel
 from .kernels import compile_cuda as compile_cuda

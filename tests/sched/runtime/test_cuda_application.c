@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "sched/runtime/shared/devices.h" /* IWYU pragma: keep */
@@ -24,6 +25,7 @@ typedef struct pool {
     void *stream;
     uint32_t wrong_streams, without_context;
     uint64_t shift, largest_bytes; /* what is given is not aligned; and none that is larger, 0: any */
+    const char *says;              /* by rota_fail, when it gives nothing; NULL: nothing */
     bool is_late;                  /* what is given is not to be used before its stream has come to that */
     _Atomic uint64_t ready;
     _Atomic bool stays; /* the stream does not come to it before this is changed */
@@ -56,6 +58,7 @@ static void *take(void *user, uint64_t size_bytes, void *stream) {
             own->live_bytes += size_bytes;
         }
     if (memory && own->is_late) (void)own->cu->StreamAddCallback(stream, become_ready, own, 0);
+    if (!memory && own->says) (void)rota_fail(ROTA_SYSTEM, "%s", own->says);
     (void)pthread_mutex_unlock(&own->lock);
     return memory ? (void *)(uintptr_t)(memory + own->shift) : NULL;
 }
@@ -174,6 +177,15 @@ static void refused(void **state) {
     set_pool(&s.pool, 0, BYTES);
     assert_status(rota_buffer_prepare(buffer, s.device), ROTA_OUT_OF_MEMORY);
     expect_said("'large' asks for 1048576 bytes, which the application's allocator does not give");
+    assert_null(strstr(rota_last_error(), "the pool is full"));
+    s.pool.says = "the pool is full";
+    assert_status(rota_buffer_prepare(buffer, s.device), ROTA_OUT_OF_MEMORY);
+    const size_t length = strlen(rota_last_error()), tail = strlen(": the pool is full");
+    assert_string_equal(rota_last_error() + length - tail, ": the pool is full");
+    s.pool.says = NULL;
+    assert_status(rota_buffer_prepare(buffer, s.device),
+                  ROTA_OUT_OF_MEMORY); /* what was said is not said again */
+    assert_null(strstr(rota_last_error(), "the pool is full"));
     set_pool(&s.pool, 16, 0);
     assert_status(rota_buffer_prepare(buffer, s.device), ROTA_MISALIGNED);
     expect_said("expected a multiple of 256");
@@ -265,8 +277,8 @@ static void wrong(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(contexts), cmocka_unit_test(refused),
-                                       cmocka_unit_test(ordered), cmocka_unit_test(circle),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(contexts),          cmocka_unit_test(refused),
+                                       cmocka_unit_test(ordered),           cmocka_unit_test(circle),
                                        cmocka_unit_test(circle_over_close), cmocka_unit_test(wrong)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

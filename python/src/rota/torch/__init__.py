@@ -11,6 +11,7 @@ from .capture import Captured as Captured
 from .capture import adopt as adopt
 from .capture import capture as capture
 from .decompositions import decompositions, unrolled
+from .devices import allocator as allocator
 from .devices import device as device
 from .layouts import turn
 from .pairs import pair

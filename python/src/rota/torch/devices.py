@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from .._rota import Device, Tensor, open
+from ..allocators import Allocator
 
 # A kernel of PyTorch's may take its time, and is no progress to rota meanwhile.
 TIMEOUT = 600.0
@@ -58,6 +59,24 @@ def adopted(real: Any) -> Tensor | None:
         weakref.finalize(real, _shared.pop, id(real), None)
     _shared[id(real)] = torch.from_dlpack(tensor, copy=False)
     return tensor
+
+
+class Pool:
+    """PyTorch's caching allocator of CUDA devices, as a device of rota's takes one."""
+
+    def allocate(self, size_bytes: int, device: int, stream: int) -> int:
+        return int(torch.cuda.caching_allocator_alloc(size_bytes, device, stream))
+
+    def free(self, memory: int, size_bytes: int, device: int, stream: int) -> None:
+        torch.cuda.caching_allocator_delete(memory)
+
+
+def allocator() -> Allocator:
+    """PyTorch's pool of device memory, for `rota.open("cuda:0", allocator=rota.torch.allocator())`: what either gives
+    back the other can have, and `torch.cuda.memory_allocated()` counts rota's. Raises what PyTorch does where it has no
+    GPU."""
+    torch.cuda.init()
+    return Pool()
 
 
 CPU = torch.device("cpu")
