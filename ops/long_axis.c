@@ -2,6 +2,7 @@
  * run. */
 #include "ops/long_axis.h"
 
+#include "base/divide.h"
 #include "ops/kernel_objects.h"
 #include "ops/kernel_parts.h"
 #include "ops/vk/dispatch.h"
@@ -36,30 +37,23 @@
 /* Turns of top_k's passes that are more than those of comparing each element with all others. */
 #define TOP_K_TURNS 16384u
 
-static uint32_t divide_up(uint32_t a, uint32_t b) {
-    return a / b + (a % b != 0);
-}
-
 uint32_t rota_long_chunk(uint32_t n) {
     if (n <= LONG) return n;
-    const uint32_t chunk = divide_up(n, CHUNKS_MOST);
+    const uint32_t chunk = (uint32_t)rota_divide_up(n, CHUNKS_MOST);
     return chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk;
 }
 
 bool rota_long_top_k(uint32_t n, uint32_t k, uint32_t *out_chunk, uint64_t *out_keys) {
     const bool cut = n > TOP_K_LONG && k <= TOP_K_CHUNK_PASSES;
     *out_chunk = cut ? TOP_K_CHUNK : n;
-    *out_keys = cut ? (uint64_t)divide_up(n, TOP_K_CHUNK) * k : 0;
-    return cut || (uint64_t)k * divide_up(n, SMALL_GROUP) > TOP_K_TURNS;
+    *out_keys = cut ? rota_divide_up(n, TOP_K_CHUNK) * k : 0;
+    return cut || k * rota_divide_up(n, SMALL_GROUP) > TOP_K_TURNS;
 }
 
 /* ---- Shaders ---- */
 
 static uint64_t chunks(const rota_long_params *p) {
-    return (uint64_t)p->outer * divide_up(p->n, p->chunk) * p->inner;
-}
-static uint64_t groups_of(uint64_t invocations) {
-    return (invocations + SMALL_GROUP - 1) / SMALL_GROUP;
+    return rota_divide_up(p->n, p->chunk) * p->outer * p->inner;
 }
 /* Of columns: an invocation each, so that neighbours read neighbours. */
 static bool per_invocation(const rota_long_params *p) {
@@ -73,11 +67,12 @@ static bool per_invocation(const rota_long_params *p) {
         rota_vk_fold((GROUPS), out_groups);                                                                  \
     }
 GRID(top_k_chunks, chunks(p))
-GRID(top_k_rank, groups_of(p->chunk == p->n ? (uint64_t)p->outer * p->n * p->inner : chunks(p) * p->k))
-GRID(cumulative_sum_chunks, per_invocation(p) ? groups_of(chunks(p)) : chunks(p))
-GRID(variance_sums, per_invocation(p) ? groups_of(chunks(p)) : chunks(p))
-GRID(max_backward_first, groups_of(chunks(p)))
-GRID(max_backward_spread, groups_of(chunks(p)))
+GRID(top_k_rank,
+     rota_divide_up(p->chunk == p->n ? (uint64_t)p->outer * p->n * p->inner : chunks(p) * p->k, SMALL_GROUP))
+GRID(cumulative_sum_chunks, per_invocation(p) ? rota_divide_up(chunks(p), SMALL_GROUP) : chunks(p))
+GRID(variance_sums, per_invocation(p) ? rota_divide_up(chunks(p), SMALL_GROUP) : chunks(p))
+GRID(max_backward_first, rota_divide_up(chunks(p), SMALL_GROUP))
+GRID(max_backward_spread, rota_divide_up(chunks(p), SMALL_GROUP))
 
 static void spec_dtype(const void *params, uint32_t *out_values) {
     const rota_long_params *p = params;
@@ -104,7 +99,7 @@ static void spec_variance_sums(const void *params, uint32_t *out_values) {
  * chunk. */
 static uint64_t turns_top_k_rank(const void *params) {
     const rota_long_params *p = params;
-    return (p->chunk == p->n ? p->n : (uint64_t)divide_up(p->n, p->chunk) * p->k) / 8 + 9;
+    return (p->chunk == p->n ? p->n : rota_divide_up(p->n, p->chunk) * p->k) / 8 + 9;
 }
 
 /* A shader, and another of 16-bit floats. */
@@ -168,8 +163,8 @@ static uint32_t parts_top_k(const rota_long_params *p, bool vulkan, rota_kernel_
 static uint32_t parts_cumulative_sum(const rota_long_params *p, bool vulkan, rota_kernel_part *parts) {
     uint32_t count = 0;
     const rota_cumulative_sum_params whole = {p->outer, p->n, p->inner, p->reverse, p->dtype};
-    const rota_cumulative_sum_params totals = {p->outer, divide_up(p->n, p->chunk), p->inner, p->reverse,
-                                               ROTA_F32};
+    const rota_cumulative_sum_params totals = {p->outer, (uint32_t)rota_divide_up(p->n, p->chunk), p->inner,
+                                               p->reverse, ROTA_F32};
     const rota_reduce_params sums = sums_of(p, p->n, p->chunk, 1.0f, p->dtype, ROTA_F32);
     if (!vulkan) {
         ADD(rota_kernel_cumulative_sum, &whole, 1, 0, 1);
@@ -183,7 +178,7 @@ static uint32_t parts_cumulative_sum(const rota_long_params *p, bool vulkan, rot
 
 static uint32_t parts_variance(const rota_long_params *p, bool vulkan, rota_kernel_part *parts) {
     uint32_t count = 0;
-    const uint32_t n = divide_up(p->n, p->chunk);
+    const uint32_t n = (uint32_t)rota_divide_up(p->n, p->chunk);
     const rota_variance_params whole = {p->outer, p->n, p->inner, p->scale, p->dtype};
     const rota_reduce_params sums = sums_of(p, p->n, p->chunk, 1.0f, p->dtype, ROTA_F32);
     const rota_reduce_params mean = sums_of(p, n, n, (float)(1.0 / p->n), ROTA_F32, ROTA_F32);

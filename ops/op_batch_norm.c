@@ -1,5 +1,6 @@
 /* Ops: batch_norm, in training (statistics of the batch, running ones updated) and in evaluation (running
  * ones); batch_norm_stats, those statistics alone; batch_norm_sums, what its gradients are made of. */
+#include "base/divide.h"
 #include "ops/kernel_objects.h"
 #include "ops/layout.h"
 #include "ops/op.h"
@@ -95,10 +96,6 @@ static uint64_t at_least(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-static uint64_t divide_up(uint64_t a, uint64_t b) {
-    return (a + b - 1) / b;
-}
-
 /* What all three ops have, with the channels of x along an axis. */
 static rota_batch_norm_params params_along(const rota_op_use *use, const rota_tensor *x) {
     const uint32_t axis = use->attributes.axis[0];
@@ -106,7 +103,7 @@ static rota_batch_norm_params params_along(const rota_op_use *use, const rota_te
     for (uint32_t d = 0; d < axis; d++) outer *= x->shape[d];
     for (uint32_t d = axis + 1; d < x->rank; d++) inner *= x->shape[d];
     const uint64_t n = outer * inner, of_channel = at_least(1, CHUNKS / at_least(1, x->shape[axis]));
-    const uint64_t chunk = at_least(divide_up(n, of_channel), divide_up(n, CHUNKS_OF_CHANNEL));
+    const uint64_t chunk = at_least(rota_divide_up(n, of_channel), rota_divide_up(n, CHUNKS_OF_CHANNEL));
     return (rota_batch_norm_params){
         .outer = (uint32_t)outer,
         .channels = (uint32_t)x->shape[axis],
@@ -133,7 +130,7 @@ static rota_batch_norm_params params_of(const rota_op_use *use) {
 }
 
 static uint64_t chunks_of(const rota_batch_norm_params *p) {
-    return divide_up((uint64_t)p->outer * p->inner, p->chunk);
+    return rota_divide_up((uint64_t)p->outer * p->inner, p->chunk);
 }
 
 /* Sums [2, channels] of dy * h and of dy. */

@@ -1,6 +1,7 @@
 /* Rules of sizes of the ops whose windows slide over height and width. */
 #include "ops/window.h"
 
+#include "base/divide.h"
 #include "ops/custom.h"
 
 /* Kernels count positions along an axis, those in the padding too, in 31 bits. */
@@ -63,16 +64,12 @@ rota_status rota_window_count(const rota_op_use *use, uint32_t axis, uint64_t si
 #define CHUNK_LEAST 256
 #define CHUNK_MOST (1u << 18)
 
-static uint64_t divide_up(uint64_t a, uint64_t b) {
-    return (a + b - 1) / b;
-}
-
 uint32_t rota_conv_chunk(const rota_conv_params *p) {
     const uint64_t positions = (uint64_t)p->batch * p->out[0] * p->out[1];
     const uint64_t columns = (uint64_t)p->in_channels * p->window[0] * p->window[1];
     const uint64_t tiles =
-        p->groups * divide_up(p->out_channels, ROTA_CONV_TILE) * divide_up(columns, ROTA_CONV_TILE);
-    uint64_t chunk = divide_up(positions, divide_up(PIECES, tiles));
+        p->groups * rota_divide_up(p->out_channels, ROTA_CONV_TILE) * rota_divide_up(columns, ROTA_CONV_TILE);
+    uint64_t chunk = rota_divide_up(positions, rota_divide_up(PIECES, tiles));
     chunk = chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk > CHUNK_MOST ? CHUNK_MOST : chunk;
     return (uint32_t)(chunk < positions ? chunk : positions);
 }

@@ -2,6 +2,7 @@
  * never there as a whole: a block of it is gathered, multiplied and forgotten, so that memory stays bounded. An
  * item is a block of results; blocks follow from the parameters alone, so results do not depend on the workers. */
 #include "cpu.h"
+#include "base/divide.h"
 #include "gemm.h"
 #include "half.h"
 #include "rows.h"
@@ -20,9 +21,6 @@ enum {
 /* Multiply-adds that are worth a task. */
 #define TASK_WORK (1u << 19)
 
-static uint64_t divide_up(uint64_t a, uint64_t b) {
-    return (a + b - 1) / b;
-}
 static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
@@ -133,13 +131,13 @@ static phase phase_of(const rota_conv_params *p, uint64_t number) {
     for (uint32_t i = 0; i < 2; i++) {
         const uint64_t stride = p->stride[i], window = p->window[i];
         const int64_t padded = (int64_t)(h.first[i] + p->padding[i]);
-        h.size[i] = divide_up(p->in[i] - h.first[i], stride);
+        h.size[i] = rota_divide_up(p->in[i] - h.first[i], stride);
         h.tap_step[i] = stride / common_divisor(stride, p->dilation[i]);
         const uint64_t end = least(window, h.tap_step[i]);
         while (h.tap[i] < end && (padded - (int64_t)(h.tap[i] * p->dilation[i])) % (int64_t)stride != 0)
             h.tap[i]++;
         if (h.tap[i] == end) continue; /* between all windows */
-        h.taps[i] = divide_up(window - h.tap[i], h.tap_step[i]);
+        h.taps[i] = rota_divide_up(window - h.tap[i], h.tap_step[i]);
         h.shift[i] = (padded - (int64_t)(h.tap[i] * p->dilation[i])) / (int64_t)stride;
     }
     return h;
@@ -204,11 +202,11 @@ static product product_of(const rota_conv_params *p, bool back) {
                  .depth = (back ? p->out_channels : p->in_channels) * window_of(p),
                  .columns = plane_out(p)};
     if (back) /* of the first phase, which has the most */
-        s.columns = divide_up(p->in[0], p->stride[0]) * divide_up(p->in[1], p->stride[1]);
+        s.columns = rota_divide_up(p->in[0], p->stride[0]) * rota_divide_up(p->in[1], p->stride[1]);
     s.block_depth = least(s.depth, BLOCK_DEPTH);
     s.block_columns = least(s.columns, least(BLOCK_GATHERED / s.block_depth, BLOCK_COLUMNS));
-    s.row_blocks = divide_up(s.rows, BLOCK_ROWS);
-    s.column_blocks = divide_up(s.columns, s.block_columns);
+    s.row_blocks = rota_divide_up(s.rows, BLOCK_ROWS);
+    s.column_blocks = rota_divide_up(s.columns, s.block_columns);
     return s;
 }
 
@@ -355,8 +353,8 @@ typedef struct weight_blocks {
 
 static weight_blocks weights_of(const rota_conv_params *p) {
     const uint64_t columns = p->in_channels * window_of(p);
-    return (weight_blocks){divide_up(p->out_channels, BLOCK_ROWS), divide_up(columns, BLOCK_DEPTH),
-                           divide_up(p->batch * plane_out(p), p->chunk), columns};
+    return (weight_blocks){rota_divide_up(p->out_channels, BLOCK_ROWS), rota_divide_up(columns, BLOCK_DEPTH),
+                           rota_divide_up(p->batch * plane_out(p), p->chunk), columns};
 }
 
 void rota_cpu_items_conv2d_backward_weight(const void *params, const uint64_t *operand_bytes,

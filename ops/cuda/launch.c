@@ -1,6 +1,7 @@
 /* Blocks and threads of the built-in kernels on CUDA. */
 #include "ops/cuda/launch.h"
 
+#include "base/divide.h"
 #include "ops/cuda/norm_groups.h"
 #include "ops/cuda/shapes.h"
 #include "ops/scatter_pieces.h"
@@ -10,14 +11,10 @@
 /* The kernels' own names for what kernel_params.h leaves to tensor.h (common.cuh). */
 _Static_assert(ROTA_F32 == 0 && ROTA_F16 == 1 && ROTA_BF16 == 2, "DTYPE_ constants in ops/cuda/common.cuh");
 
-static uint64_t divide_up(uint64_t a, uint64_t b) {
-    return (a + b - 1) / b;
-}
-
 rota_cuda_launch rota_cuda_fold(uint64_t blocks, uint32_t threads) {
     if (blocks == 0) blocks = 1;
-    const uint64_t y = divide_up(blocks, GRID_X_MAX);
-    return (rota_cuda_launch){.groups = {(uint32_t)divide_up(blocks, y), (uint32_t)y, 1},
+    const uint64_t y = rota_divide_up(blocks, GRID_X_MAX);
+    return (rota_cuda_launch){.groups = {(uint32_t)rota_divide_up(blocks, y), (uint32_t)y, 1},
                               .block = {threads, 1, 1}};
 }
 
@@ -30,9 +27,9 @@ rota_cuda_launch rota_cuda_fold(uint64_t blocks, uint32_t threads) {
         *out_launch = rota_cuda_fold((blocks), (threads));                                                   \
     }
 #define ELEMENTS(name, type, count)                                                                          \
-    LAUNCH(name, type, divide_up((count), ROTA_CUDA_ELEMENTS), ROTA_CUDA_THREADS)
+    LAUNCH(name, type, rota_divide_up((count), ROTA_CUDA_ELEMENTS), ROTA_CUDA_THREADS)
 #define THREADS(name, type, count)                                                                           \
-    LAUNCH(name, type, divide_up((count), ROTA_CUDA_THREADS), ROTA_CUDA_THREADS)
+    LAUNCH(name, type, rota_divide_up((count), ROTA_CUDA_THREADS), ROTA_CUDA_THREADS)
 #define ROWS(name, type, rows, n)                                                                            \
     LAUNCH(name, type, rota_cuda_row_blocks((rows), (n)), rota_cuda_row_threads(n))
 
@@ -50,23 +47,24 @@ ELEMENTS(check_finite, rota_check_finite_params, p->count)
 /* Blocks of a copy: of elements, or of transposed tiles. */
 static uint64_t copy_blocks(const rota_copy_strided_params *p) {
     const int dim = rota_cuda_transposed_dim(p), last = ROTA_KERNEL_DIMS - 1;
-    if (dim < 0) return divide_up(p->count, ROTA_CUDA_ELEMENTS);
+    if (dim < 0) return rota_divide_up(p->count, ROTA_CUDA_ELEMENTS);
     const uint64_t matrix = (uint64_t)p->shape[dim] * p->shape[last];
     const rota_cuda_tile tile = rota_cuda_transposed_tile(p, dim);
-    return p->count / matrix * divide_up(p->shape[dim], tile.rows) * divide_up(p->shape[last], tile.columns);
+    return p->count / matrix * rota_divide_up(p->shape[dim], tile.rows) *
+           rota_divide_up(p->shape[last], tile.columns);
 }
 LAUNCH(copy_strided, rota_copy_strided_params, copy_blocks(p), ROTA_CUDA_THREADS)
 
 static uint64_t reduce_blocks(const rota_reduce_params *p) {
-    const uint64_t rows = p->outer * divide_up(p->n, p->chunk);
+    const uint64_t rows = p->outer * rota_divide_up(p->n, p->chunk);
     switch (rota_cuda_reduction_of(p)) {
     case ROTA_CUDA_REDUCE_EACH:
-        return divide_up(rows * p->inner, ROTA_CUDA_THREADS);
+        return rota_divide_up(rows * p->inner, ROTA_CUDA_THREADS);
     case ROTA_CUDA_REDUCE_WARP:
-        return divide_up(rows, ROTA_CUDA_THREADS / 32);
+        return rota_divide_up(rows, ROTA_CUDA_THREADS / 32);
     case ROTA_CUDA_REDUCE_COLUMN:
-        return rows *
-               divide_up(p->inner, p->from == ROTA_F32 ? ROTA_CUDA_REDUCE_TILE : ROTA_CUDA_REDUCE_TILE_HALF);
+        return rows * rota_divide_up(p->inner, p->from == ROTA_F32 ? ROTA_CUDA_REDUCE_TILE
+                                                                   : ROTA_CUDA_REDUCE_TILE_HALF);
     default:
         return rows;
     }
@@ -104,17 +102,17 @@ ROWS(cross_entropy, rota_cross_entropy_params, p->rows, p->pitch)
 ROWS(cross_entropy_backward, rota_cross_entropy_params, p->rows, p->pitch)
 
 static uint64_t batch_norm_threads(const rota_batch_norm_params *p) {
-    return divide_up((uint64_t)p->outer * p->inner, p->chunk) * p->channels * (p->inner == 1 ? 1 : 32);
+    return rota_divide_up((uint64_t)p->outer * p->inner, p->chunk) * p->channels * (p->inner == 1 ? 1 : 32);
 }
 THREADS(batch_norm_sums, rota_batch_norm_params, batch_norm_threads(p))
 THREADS(batch_norm_moments, rota_batch_norm_params, batch_norm_threads(p))
-LAUNCH(batch_norm_finish, rota_batch_norm_params, divide_up(p->channels, ROTA_CUDA_FINISH_CHANNELS),
+LAUNCH(batch_norm_finish, rota_batch_norm_params, rota_divide_up(p->channels, ROTA_CUDA_FINISH_CHANNELS),
        ROTA_CUDA_FINISH_THREADS)
 ELEMENTS(batch_norm, rota_batch_norm_params, (uint64_t)p->outer * p->channels * p->inner)
 ELEMENTS(batch_norm_backward, rota_batch_norm_params, (uint64_t)p->outer * p->channels * p->inner)
 /* conv.cu's tiles of a product: of each group, and of each chunk of a weight's gradient. */
 static uint64_t conv_tiles(uint64_t rows, uint64_t columns) {
-    return divide_up(rows, ROTA_CONV_TILE) * divide_up(columns, ROTA_CONV_TILE);
+    return rota_divide_up(rows, ROTA_CONV_TILE) * rota_divide_up(columns, ROTA_CONV_TILE);
 }
 static uint64_t conv_windows(const rota_conv_params *p) {
     return (uint64_t)p->batch * p->out[0] * p->out[1];
@@ -124,8 +122,9 @@ static uint64_t conv_window(const rota_conv_params *p) {
 }
 /* Of a result of few channels in a group, of short sums, a block's elements of each. */
 static uint64_t conv_blocks(uint64_t rows, uint64_t columns, uint64_t depth) {
-    return rows <= ROTA_CONV_FEW && depth <= ROTA_CONV_SHORT ? rows * divide_up(columns, ROTA_CUDA_THREADS)
-                                                             : conv_tiles(rows, columns);
+    return rows <= ROTA_CONV_FEW && depth <= ROTA_CONV_SHORT
+               ? rows * rota_divide_up(columns, ROTA_CUDA_THREADS)
+               : conv_tiles(rows, columns);
 }
 LAUNCH(conv2d, rota_conv_params,
        p->groups *conv_blocks(p->out_channels, conv_windows(p), p->in_channels *conv_window(p)),
@@ -135,7 +134,7 @@ LAUNCH(conv2d_backward_input, rota_conv_params,
                               p->out_channels *conv_window(p)),
        ROTA_CUDA_THREADS)
 LAUNCH(conv2d_backward_weight, rota_conv_params,
-       divide_up(conv_windows(p), p->chunk) * p->groups *
+       rota_divide_up(conv_windows(p), p->chunk) * p->groups *
            conv_tiles(p->out_channels, p->in_channels *conv_window(p)),
        ROTA_CUDA_THREADS)
 THREADS(max_pool, rota_pool_params, (uint64_t)p->planes * p->out[0] * p->out[1])
@@ -149,7 +148,7 @@ static rota_cuda_launch layernorm_launch(const rota_norm_params *p, const rota_c
     if (!rota_cuda_norm_by_vectors(p))
         return rota_cuda_fold(rota_cuda_row_blocks(p->rows, p->dim), rota_cuda_row_threads(p->dim));
     const uint64_t groups = ROTA_CUDA_NORM_THREADS / 32 / rota_cuda_norm_warps(p->dim);
-    const uint64_t blocks = divide_up(p->rows, 2 * groups);
+    const uint64_t blocks = rota_divide_up(p->rows, 2 * groups);
     const uint64_t most = (uint64_t)ROTA_CUDA_NORM_GROUP_BLOCKS * (target ? target->multiprocessors : 0);
     return rota_cuda_fold(most && most < blocks ? most : blocks, ROTA_CUDA_NORM_THREADS);
 }
@@ -162,13 +161,13 @@ ROWS(residual_layernorm, rota_norm_params, p->rows, p->dim)
 ROWS(layernorm_backward, rota_norm_params, p->rows, p->dim)
 /* Columns of a thread, as norm.cu has it. */
 static uint64_t norm_weight_threads(const rota_norm_params *p) {
-    return divide_up(p->rows, p->chunk) * p->dim / (p->dtype != ROTA_F32 && p->dim % 8 == 0 ? 8 : 1);
+    return rota_divide_up(p->rows, p->chunk) * p->dim / (p->dtype != ROTA_F32 && p->dim % 8 == 0 ? 8 : 1);
 }
 THREADS(layernorm_backward_weight, rota_norm_params, norm_weight_threads(p))
 ROWS(rmsnorm, rota_norm_params, p->rows, p->dim)
 ROWS(rmsnorm_backward, rota_norm_params, p->rows, p->dim)
 THREADS(rmsnorm_backward_weight, rota_norm_params, norm_weight_threads(p))
 LAUNCH(linear_gelu_gradient, rota_linear_params,
-       divide_up(p->m, p->chunk) * divide_up(p->n, ROTA_CUDA_REDUCE_TILE_HALF), ROTA_CUDA_THREADS)
-LAUNCH(layernorm_gradient, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_NORM_THREADS)
-LAUNCH(rmsnorm_gradient, rota_norm_params, divide_up(p->rows, p->chunk), ROTA_CUDA_NORM_THREADS)
+       rota_divide_up(p->m, p->chunk) * rota_divide_up(p->n, ROTA_CUDA_REDUCE_TILE_HALF), ROTA_CUDA_THREADS)
+LAUNCH(layernorm_gradient, rota_norm_params, rota_divide_up(p->rows, p->chunk), ROTA_CUDA_NORM_THREADS)
+LAUNCH(rmsnorm_gradient, rota_norm_params, rota_divide_up(p->rows, p->chunk), ROTA_CUDA_NORM_THREADS)

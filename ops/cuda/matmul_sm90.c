@@ -2,6 +2,7 @@
 #include "ops/cuda/matmul_sm90.h"
 
 #include <math.h>
+#include "base/divide.h"
 #include "cuda/matmul_sm90.h"
 #include "ops/cuda/driver.h"
 #include "ops/cuda/image.h"
@@ -75,14 +76,10 @@ bool rota_linear_sm90_takes_gradient(const rota_matmul_params *p, rota_dtype dty
            !(p->flags & ROTA_MATMUL_TRANSPOSE_A) && rota_matmul_sm90_takes(p, dtype, target);
 }
 
-static uint64_t divide_up(uint64_t a, uint64_t b) {
-    return (a + b - 1) / b;
-}
-
 /* Clusters' tiles. */
 static uint64_t cluster_tiles(const rota_matmul_params *p, const rota_matmul_sm90_tile *t) {
-    return divide_up(p->m, (uint64_t)t->rows * t->cluster_m) *
-           divide_up(p->n, (uint64_t)t->columns * t->cluster_n);
+    return rota_divide_up(p->m, (uint64_t)t->rows * t->cluster_m) *
+           rota_divide_up(p->n, (uint64_t)t->columns * t->cluster_n);
 }
 
 static uint64_t clusters_at_once(const rota_matmul_sm90_tile *t, const rota_cuda_target *target) {
@@ -92,7 +89,7 @@ static uint64_t clusters_at_once(const rota_matmul_sm90_tile *t, const rota_cuda
 
 static double cost(const rota_matmul_params *p, const rota_cuda_target *target, uint32_t tile) {
     const rota_matmul_sm90_tile *t = &rota_matmul_sm90_tiles[tile];
-    return (double)divide_up(cluster_tiles(p, t), clusters_at_once(t, target)) * t->rows * t->columns;
+    return (double)rota_divide_up(cluster_tiles(p, t), clusters_at_once(t, target)) * t->rows * t->columns;
 }
 
 double rota_matmul_sm90_cost(const rota_matmul_params *p, const rota_cuda_target *target, uint32_t tile) {

@@ -1,4 +1,5 @@
 /* Workgroup counts and specialization constants of the built-in kernels' shaders. */
+#include "base/divide.h"
 #include "ops/scatter_pieces.h"
 #include "ops/vk/dispatch.h"
 
@@ -9,14 +10,10 @@
 #define SMALL_GROUP 64u
 #define LARGE_GROUP 256u
 
-static uint64_t divide_up(uint64_t a, uint64_t b) {
-    return (a + b - 1) / b;
-}
-
 void rota_vk_fold(uint64_t groups, uint32_t out_groups[3]) {
     if (groups == 0) groups = 1;
-    const uint64_t y = divide_up(groups, GROUPS_X_MAX);
-    out_groups[0] = (uint32_t)divide_up(groups, y);
+    const uint64_t y = rota_divide_up(groups, GROUPS_X_MAX);
+    out_groups[0] = (uint32_t)rota_divide_up(groups, y);
     out_groups[1] = (uint32_t)y;
     out_groups[2] = 1;
 }
@@ -41,7 +38,7 @@ static uint32_t dims_in_use(const uint32_t shape[ROTA_KERNEL_DIMS]) {
         rota_vk_fold((groups), out_groups);                                                                  \
     }
 
-GRID(unary, rota_unary_params, divide_up(p->count, ELEMENTS_OF_FOUR))
+GRID(unary, rota_unary_params, rota_divide_up(p->count, ELEMENTS_OF_FOUR))
 void rota_vk_spec_unary(const void *params, uint32_t *out_values) {
     const rota_unary_params *p = params;
     out_values[0] = p->op;
@@ -58,7 +55,8 @@ static bool binary_is_by_rows(const rota_binary_params *p) {
            p->shape[last] % 4 == 0;
 }
 GRID(binary, rota_binary_params,
-     divide_up(p->count, binary_is_plain(p) || binary_is_by_rows(p) ? ELEMENTS_OF_FOUR : ELEMENTWISE_GROUP))
+     rota_divide_up(p->count,
+                    binary_is_plain(p) || binary_is_by_rows(p) ? ELEMENTS_OF_FOUR : ELEMENTWISE_GROUP))
 void rota_vk_spec_binary(const void *params, uint32_t *out_values) {
     const rota_binary_params *p = params;
     out_values[0] = p->op;
@@ -68,7 +66,7 @@ void rota_vk_spec_binary(const void *params, uint32_t *out_values) {
     out_values[2] = p->dtype;
 }
 
-GRID(binary_backward, rota_binary_backward_params, divide_up(p->count, ELEMENTWISE_GROUP))
+GRID(binary_backward, rota_binary_backward_params, rota_divide_up(p->count, ELEMENTWISE_GROUP))
 void rota_vk_spec_binary_backward(const void *params, uint32_t *out_values) {
     const rota_binary_backward_params *p = params;
     out_values[0] = p->op;
@@ -76,7 +74,7 @@ void rota_vk_spec_binary_backward(const void *params, uint32_t *out_values) {
     out_values[2] = p->dtype;
 }
 
-GRID(where, rota_where_params, divide_up(p->count, ELEMENTWISE_GROUP))
+GRID(where, rota_where_params, rota_divide_up(p->count, ELEMENTWISE_GROUP))
 void rota_vk_spec_where(const void *params, uint32_t *out_values) {
     const rota_where_params *p = params;
     out_values[0] = p->flags;
@@ -84,7 +82,7 @@ void rota_vk_spec_where(const void *params, uint32_t *out_values) {
     out_values[2] = p->dtype;
 }
 
-GRID(copy_strided, rota_copy_strided_params, divide_up(p->count, ELEMENTWISE_GROUP))
+GRID(copy_strided, rota_copy_strided_params, rota_divide_up(p->count, ELEMENTWISE_GROUP))
 void rota_vk_spec_copy_strided(const void *params, uint32_t *out_values) {
     const rota_copy_strided_params *p = params;
     out_values[0] = p->flags;
@@ -92,7 +90,7 @@ void rota_vk_spec_copy_strided(const void *params, uint32_t *out_values) {
     out_values[2] = p->dtype;
 }
 
-GRID(cast, rota_cast_params, divide_up(p->count, ELEMENTS_OF_FOUR))
+GRID(cast, rota_cast_params, rota_divide_up(p->count, ELEMENTS_OF_FOUR))
 void rota_vk_spec_cast(const void *params, uint32_t *out_values) {
     const rota_cast_params *p = params;
     out_values[0] = p->from;
@@ -104,10 +102,10 @@ static bool reduce_per_invocation(const rota_reduce_params *p) {
     return p->inner >= 32 || p->chunk < 64;
 }
 static uint64_t reduce_results(const rota_reduce_params *p) {
-    return (uint64_t)p->outer * divide_up(p->n, p->chunk) * p->inner;
+    return (uint64_t)p->outer * rota_divide_up(p->n, p->chunk) * p->inner;
 }
 GRID(reduce, rota_reduce_params,
-     reduce_per_invocation(p) ? divide_up(reduce_results(p), SMALL_GROUP) : reduce_results(p))
+     reduce_per_invocation(p) ? rota_divide_up(reduce_results(p), SMALL_GROUP) : reduce_results(p))
 void rota_vk_spec_reduce(const void *params, uint32_t *out_values) {
     const rota_reduce_params *p = params;
     out_values[0] = reduce_per_invocation(p) ? SMALL_GROUP : group_for_row(p->chunk < p->n ? p->chunk : p->n);
@@ -116,25 +114,25 @@ void rota_vk_spec_reduce(const void *params, uint32_t *out_values) {
     out_values[3] = p->from;
     out_values[4] = p->to;
 }
-GRID(max_backward, rota_max_backward_params, divide_up((uint64_t)p->outer * p->inner, ELEMENTWISE_GROUP))
+GRID(max_backward, rota_max_backward_params, rota_divide_up((uint64_t)p->outer * p->inner, ELEMENTWISE_GROUP))
 void rota_vk_spec_max_backward(const void *params, uint32_t *out_values) {
     const rota_max_backward_params *p = params;
     out_values[0] = p->dtype;
 }
 
-GRID(gather, rota_gather_params, divide_up((uint64_t)p->outer * p->m * p->inner, ELEMENTWISE_GROUP))
+GRID(gather, rota_gather_params, rota_divide_up((uint64_t)p->outer * p->m * p->inner, ELEMENTWISE_GROUP))
 void rota_vk_spec_gather(const void *params, uint32_t *out_values) {
     const rota_gather_params *p = params;
     out_values[0] = p->dtype;
 }
 GRID(scatter_add, rota_gather_params,
-     divide_up((uint64_t)p->outer *rota_scatter_pieces(p) * p->inner, ELEMENTWISE_GROUP))
+     rota_divide_up((uint64_t)p->outer *rota_scatter_pieces(p) * p->inner, ELEMENTWISE_GROUP))
 void rota_vk_spec_scatter_add(const void *params, uint32_t *out_values) {
     const rota_gather_params *p = params;
     out_values[0] = p->dtype;
     out_values[1] = rota_scatter_pieces(p);
 }
-GRID(one_hot, rota_one_hot_params, divide_up((uint64_t)p->rows * p->classes, ELEMENTWISE_GROUP))
+GRID(one_hot, rota_one_hot_params, rota_divide_up((uint64_t)p->rows * p->classes, ELEMENTWISE_GROUP))
 void rota_vk_spec_one_hot(const void *params, uint32_t *out_values) {
     const rota_one_hot_params *p = params;
     out_values[0] = p->dtype;
@@ -147,7 +145,7 @@ void rota_vk_spec_top_k(const void *params, uint32_t *out_values) {
 
 /* Rows are a workgroup's; of columns each is an invocation's, so that neighbours read neighbours. */
 static uint64_t along_groups(uint32_t outer, uint32_t inner) {
-    return inner == 1 ? outer : divide_up((uint64_t)outer * inner, SMALL_GROUP);
+    return inner == 1 ? outer : rota_divide_up((uint64_t)outer * inner, SMALL_GROUP);
 }
 GRID(cumulative_sum, rota_cumulative_sum_params, along_groups(p->outer, p->inner))
 void rota_vk_spec_cumulative_sum(const void *params, uint32_t *out_values) {
@@ -163,7 +161,7 @@ void rota_vk_spec_variance(const void *params, uint32_t *out_values) {
     out_values[2] = p->dtype;
 }
 GRID(variance_backward, rota_variance_params,
-     divide_up((uint64_t)p->outer * p->n * p->inner, ELEMENTWISE_GROUP))
+     rota_divide_up((uint64_t)p->outer * p->n * p->inner, ELEMENTWISE_GROUP))
 void rota_vk_spec_variance_backward(const void *params, uint32_t *out_values) {
     const rota_variance_params *p = params;
     out_values[0] = p->dtype;
@@ -175,7 +173,7 @@ void rota_vk_spec_variance_backward(const void *params, uint32_t *out_values) {
         out_values[0] = ((const type *)params)->dtype;                                                       \
     }
 
-GRID(embedding, rota_embedding_params, divide_up((uint64_t)p->rows * p->dim, ELEMENTWISE_GROUP))
+GRID(embedding, rota_embedding_params, rota_divide_up((uint64_t)p->rows * p->dim, ELEMENTWISE_GROUP))
 GRID(embedding_backward, rota_embedding_params, p->classes)
 SPEC_DTYPE(embedding, rota_embedding_params)
 
@@ -185,7 +183,7 @@ void rota_vk_spec_softmax(const void *params, uint32_t *out_values) {
     out_values[0] = group_for_row(p->n);
     out_values[1] = p->dtype;
 }
-GRID(causal_mask, rota_causal_mask_params, divide_up((uint64_t)p->rows * p->n, ELEMENTWISE_GROUP))
+GRID(causal_mask, rota_causal_mask_params, rota_divide_up((uint64_t)p->rows * p->n, ELEMENTWISE_GROUP))
 SPEC_DTYPE(causal_mask, rota_causal_mask_params)
 
 GRID(norm, rota_norm_params, p->rows)
@@ -194,7 +192,7 @@ void rota_vk_spec_norm(const void *params, uint32_t *out_values) {
     out_values[0] = group_for_row(p->dim);
     out_values[1] = p->dtype;
 }
-GRID(norm_backward_weight, rota_norm_params, divide_up(divide_up(p->rows, p->chunk) * p->dim, 128))
+GRID(norm_backward_weight, rota_norm_params, rota_divide_up(rota_divide_up(p->rows, p->chunk) * p->dim, 128))
 SPEC_DTYPE(norm_backward_weight, rota_norm_params)
 
 /* Elements of a channel. */
@@ -202,23 +200,25 @@ static uint64_t batch_norm_elements(const rota_batch_norm_params *p) {
     return (uint64_t)p->outer * p->inner;
 }
 GRID(batch_norm_sums, rota_batch_norm_params,
-     divide_up(divide_up(batch_norm_elements(p), p->chunk) * p->channels, SMALL_GROUP))
+     rota_divide_up(rota_divide_up(batch_norm_elements(p), p->chunk) * p->channels, SMALL_GROUP))
 GRID(batch_norm_moments, rota_batch_norm_params,
-     divide_up(divide_up(batch_norm_elements(p), p->chunk) * p->channels, SMALL_GROUP))
+     rota_divide_up(rota_divide_up(batch_norm_elements(p), p->chunk) * p->channels, SMALL_GROUP))
 GRID(batch_norm_finish, rota_batch_norm_params, p->channels)
-GRID(batch_norm, rota_batch_norm_params, divide_up(batch_norm_elements(p) * p->channels, ELEMENTWISE_GROUP))
+GRID(batch_norm, rota_batch_norm_params,
+     rota_divide_up(batch_norm_elements(p) * p->channels, ELEMENTWISE_GROUP))
 SPEC_DTYPE(batch_norm, rota_batch_norm_params)
 /* conv2d.comp's tiles of a product: of each group, and of each chunk of a weight's gradient. */
 static uint64_t conv_tiles(uint64_t rows, uint64_t columns) {
-    return divide_up(rows, ROTA_CONV_TILE) * divide_up(columns, ROTA_CONV_TILE);
+    return rota_divide_up(rows, ROTA_CONV_TILE) * rota_divide_up(columns, ROTA_CONV_TILE);
 }
 static uint64_t conv_window(const rota_conv_params *p) {
     return (uint64_t)p->window[0] * p->window[1];
 }
 /* Of a result of few channels in a group, of short sums, 256 elements of each. */
 static uint64_t conv_groups(uint64_t rows, uint64_t columns, uint64_t depth) {
-    return rows <= ROTA_CONV_FEW && depth <= ROTA_CONV_SHORT ? rows * divide_up(columns, ELEMENTWISE_GROUP)
-                                                             : conv_tiles(rows, columns);
+    return rows <= ROTA_CONV_FEW && depth <= ROTA_CONV_SHORT
+               ? rows * rota_divide_up(columns, ELEMENTWISE_GROUP)
+               : conv_tiles(rows, columns);
 }
 GRID(conv2d, rota_conv_params,
      p->groups *conv_groups(p->out_channels, (uint64_t)p->batch * p->out[0] * p->out[1],
@@ -227,13 +227,14 @@ GRID(conv2d_backward_input, rota_conv_params,
      p->groups *conv_groups(p->in_channels, (uint64_t)p->batch * p->in[0] * p->in[1],
                             p->out_channels *conv_window(p)))
 GRID(conv2d_backward_weight, rota_conv_params,
-     divide_up((uint64_t)p->batch * p->out[0] * p->out[1], p->chunk) * p->groups *
+     rota_divide_up((uint64_t)p->batch * p->out[0] * p->out[1], p->chunk) * p->groups *
          conv_tiles(p->out_channels, p->in_channels *conv_window(p)))
 SPEC_DTYPE(conv2d, rota_conv_params)
-GRID(pool, rota_pool_params, divide_up((uint64_t)p->planes * p->out[0] * p->out[1], ELEMENTWISE_GROUP))
-GRID(pool_backward, rota_pool_params, divide_up((uint64_t)p->planes * p->in[0] * p->in[1], ELEMENTWISE_GROUP))
+GRID(pool, rota_pool_params, rota_divide_up((uint64_t)p->planes * p->out[0] * p->out[1], ELEMENTWISE_GROUP))
+GRID(pool_backward, rota_pool_params,
+     rota_divide_up((uint64_t)p->planes * p->in[0] * p->in[1], ELEMENTWISE_GROUP))
 SPEC_DTYPE(pool, rota_pool_params)
-GRID(rope, rota_rope_params, divide_up((uint64_t)p->rows *(p->dim - p->rotary / 2), ELEMENTWISE_GROUP))
+GRID(rope, rota_rope_params, rota_divide_up((uint64_t)p->rows *(p->dim - p->rotary / 2), ELEMENTWISE_GROUP))
 SPEC_DTYPE(rope, rota_rope_params)
 
 GRID(cross_entropy, rota_cross_entropy_params, p->rows)
@@ -243,23 +244,24 @@ void rota_vk_spec_cross_entropy(const void *params, uint32_t *out_values) {
     out_values[1] = p->dtype;
 }
 GRID(cross_entropy_backward, rota_cross_entropy_params,
-     divide_up((uint64_t)p->rows * p->pitch, ELEMENTS_OF_FOUR))
+     rota_divide_up((uint64_t)p->rows * p->pitch, ELEMENTS_OF_FOUR))
 SPEC_DTYPE(cross_entropy_backward, rota_cross_entropy_params)
 
-GRID(attention, rota_attention_params, (uint64_t)p->batch * p->heads * divide_up(p->queries, ATTENTION_ROWS))
+GRID(attention, rota_attention_params,
+     (uint64_t)p->batch * p->heads * rota_divide_up(p->queries, ATTENTION_ROWS))
 GRID(attention_backward_prepare, rota_attention_backward_params,
-     divide_up((uint64_t)p->batch * p->heads * p->queries, 64))
+     rota_divide_up((uint64_t)p->batch * p->heads * p->queries, 64))
 GRID(attention_backward_query, rota_attention_backward_params,
-     (uint64_t)p->batch * p->heads * divide_up(p->queries, ATTENTION_ROWS))
+     (uint64_t)p->batch * p->heads * rota_divide_up(p->queries, ATTENTION_ROWS))
 GRID(attention_backward_key_value, rota_attention_backward_params,
-     (uint64_t)p->batch * p->heads * divide_up(p->keys, ATTENTION_ROWS))
+     (uint64_t)p->batch * p->heads * rota_divide_up(p->keys, ATTENTION_ROWS))
 
-GRID(dropout, rota_dropout_params, divide_up(p->count, ELEMENTS_OF_FOUR))
+GRID(dropout, rota_dropout_params, rota_divide_up(p->count, ELEMENTS_OF_FOUR))
 void rota_vk_spec_dropout(const void *params, uint32_t *out_values) {
     const rota_dropout_params *p = params;
     out_values[0] = p->dtype;
 }
-GRID(index_add, rota_index_add_params, divide_up(p->rows, ELEMENTWISE_GROUP))
+GRID(index_add, rota_index_add_params, rota_divide_up(p->rows, ELEMENTWISE_GROUP))
 /* One workgroup, of as many as there are. */
 void rota_vk_grid_global_norm(const void *params, const uint64_t *operand_bytes, uint32_t out_groups[3]) {
     (void)params;
@@ -270,9 +272,9 @@ void rota_vk_spec_global_norm(const void *params, uint32_t *out_values) {
     (void)params;
     out_values[0] = LARGE_GROUP;
 }
-GRID(adamw, rota_adamw_params, divide_up(p->count, ELEMENTWISE_GROUP))
-GRID(momentum, rota_momentum_params, divide_up(p->count, ELEMENTWISE_GROUP))
-GRID(check_finite, rota_check_finite_params, divide_up(p->count, ELEMENTS_OF_FOUR))
+GRID(adamw, rota_adamw_params, rota_divide_up(p->count, ELEMENTWISE_GROUP))
+GRID(momentum, rota_momentum_params, rota_divide_up(p->count, ELEMENTWISE_GROUP))
+GRID(check_finite, rota_check_finite_params, rota_divide_up(p->count, ELEMENTS_OF_FOUR))
 
 /* Of the shaders for 16-bit floats alone. */
 void rota_vk_spec_attention(const void *params, uint32_t *out_values) {

@@ -2,15 +2,12 @@
  * together: bounds (rota_kernel.vk.turns), which llvmpipe's limit needs. Others take some tens, or walk
  * chunks of some hundred. */
 #include "ops/vk/dispatch.h" /* IWYU pragma: keep */
+#include "base/divide.h"
 #include "ops/vk/turns.h" /* IWYU pragma: keep */
 
 /* The last turn of a loop finds that there is nothing more to do, and counts. */
 #define LEAVE 1u
 #define TREE 9u /* of workgroup.glsl, for 256 invocations */
-
-static uint64_t divide_up(uint64_t a, uint64_t b) {
-    return (a + b - 1) / b;
-}
 
 /* ROTA_EACH over so many: by eights, and what is left. */
 static uint64_t each(uint64_t count) {
@@ -22,7 +19,7 @@ static uint64_t each_up_to(uint64_t count) {
 }
 /* Passes over a row by a workgroup (group_for_row in dispatch.c), and as many trees. */
 static uint64_t row(uint64_t n, uint32_t passes) {
-    return passes * (each_up_to(divide_up(n, (n <= 512 ? 64 : 256))) + TREE);
+    return passes * (each_up_to(rota_divide_up(n, (n <= 512 ? 64 : 256))) + TREE);
 }
 
 #define TURNS(NAME, PARAMS, COUNT)                                                                           \
@@ -33,30 +30,32 @@ static uint64_t row(uint64_t n, uint32_t passes) {
 
 TURNS(max_backward, rota_max_backward_params, (uint64_t)p->n + LEAVE)
 TURNS(scatter_add, rota_gather_params, each(p->m))
-TURNS(top_k, rota_top_k_params, (uint64_t)p->k *(each_up_to(divide_up(p->n, 64)) + TREE) + LEAVE)
+TURNS(top_k, rota_top_k_params, (uint64_t)p->k *(each_up_to(rota_divide_up(p->n, 64)) + TREE) + LEAVE)
 TURNS(cumulative_sum, rota_cumulative_sum_params,
-      p->inner == 1 ? divide_up(p->n, 64) * (1 + TREE) + LEAVE : (uint64_t)p->n + LEAVE)
+      p->inner == 1 ? rota_divide_up(p->n, 64) * (1 + TREE) + LEAVE : (uint64_t)p->n + LEAVE)
 TURNS(variance, rota_variance_params,
-      2 * (p->inner == 1 ? divide_up(p->n, 64) + LEAVE + TREE : (uint64_t)p->n + LEAVE))
+      2 * (p->inner == 1 ? rota_divide_up(p->n, 64) + LEAVE + TREE : (uint64_t)p->n + LEAVE))
 TURNS(softmax, rota_softmax_params, row(p->n, 3))
 TURNS(norm, rota_norm_params, row(p->dim, 4))
 TURNS(cross_entropy, rota_cross_entropy_params, row(p->classes, 3))
-TURNS(cross_entropy_mean, rota_cross_entropy_params, each_up_to(divide_up(p->rows, 256)) + TREE)
-TURNS(global_norm, rota_global_norm_params, each_up_to(divide_up(p->count, 256)) + TREE)
+TURNS(cross_entropy_mean, rota_cross_entropy_params, each_up_to(rota_divide_up(p->rows, 256)) + TREE)
+TURNS(global_norm, rota_global_norm_params, each_up_to(rota_divide_up(p->count, 256)) + TREE)
 
 /* Of 128 rows at a time all may be of the class: four a turn. Again for each 1024 columns. */
 TURNS(embedding_backward, rota_embedding_params,
-      divide_up(p->dim, 1024) * (divide_up(p->rows, 128) * (1 + 128 / 4 + LEAVE) + 1 + LEAVE) + LEAVE)
+      rota_divide_up(p->dim, 1024) * (rota_divide_up(p->rows, 128) * (1 + 128 / 4 + LEAVE) + 1 + LEAVE) +
+          LEAVE)
 
 /* attention.glsl, for each 64 that are walked: products in pieces of 32 columns, which are staged (a vector
  * of four a turn) and multiplied; sums of 128 columns at a time, staged in such pieces, and as many vectors
  * of results, each added to over the 64, four a turn, in its own piece and left at once in the others. */
 static uint64_t attention(uint64_t walked, uint64_t dim, uint32_t products, uint32_t sums) {
-    const uint64_t pieces = divide_up(dim, 32), kept = pieces < 4 ? pieces : 4;
+    const uint64_t pieces = rota_divide_up(dim, 32), kept = pieces < 4 ? pieces : 4;
     const uint64_t product = pieces * (1 + 1 + LEAVE + 2 * (8 + LEAVE)) + LEAVE;
     const uint64_t sum = kept * (1 + 8 + LEAVE + 16 + LEAVE + 4 * 2 * LEAVE) + LEAVE;
     const uint64_t rest = 20; /* of each: maxima and sums of rows */
-    return divide_up(dim, 128) * (divide_up(walked, 64) * (products * product + sums * sum + rest) + rest);
+    return rota_divide_up(dim, 128) *
+           (rota_divide_up(walked, 64) * (products * product + sums * sum + rest) + rest);
 }
 TURNS(attention, rota_attention_params, attention(p->keys, p->dim, 1, 1))
 TURNS(attention_backward_query, rota_attention_backward_params, attention(p->keys, p->dim, 2, 1))
@@ -76,11 +75,11 @@ TURNS(pool, rota_pool_params, most_windows(p))
 /* A step of the summed dimension each, or for few channels of a result an element. */
 static uint64_t conv_turns(const rota_conv_params *p, uint64_t channels, uint32_t results) {
     const uint64_t taps = channels * p->window[0] * p->window[1];
-    return (results <= ROTA_CONV_FEW && taps <= ROTA_CONV_SHORT ? taps : divide_up(taps, 16)) + LEAVE;
+    return (results <= ROTA_CONV_FEW && taps <= ROTA_CONV_SHORT ? taps : rota_divide_up(taps, 16)) + LEAVE;
 }
 TURNS(conv2d, rota_conv_params, conv_turns(p, p->in_channels, p->out_channels))
 TURNS(conv2d_backward_input, rota_conv_params, conv_turns(p, p->out_channels, p->in_channels))
-TURNS(conv2d_backward_weight, rota_conv_params, divide_up(p->chunk, 16) + LEAVE)
+TURNS(conv2d_backward_weight, rota_conv_params, rota_divide_up(p->chunk, 16) + LEAVE)
 /* A step of the inner dimension each. */
-TURNS(matmul, rota_matmul_params, divide_up(p->k, 16) + 1 + LEAVE)
-TURNS(matmul_large, rota_matmul_params, divide_up(p->k, 8) + 1 + LEAVE)
+TURNS(matmul, rota_matmul_params, rota_divide_up(p->k, 16) + 1 + LEAVE)
+TURNS(matmul_large, rota_matmul_params, rota_divide_up(p->k, 8) + 1 + LEAVE)

@@ -8,7 +8,7 @@ import torch
 from .. import _rota as ops
 from .._rota import Tensor
 from .lower import lowers
-from .own import define
+from .own import define, real_numbers
 from .segment import Segment
 
 aten = torch.ops.aten
@@ -43,19 +43,15 @@ def sums_of(dy: Any, x: Any, mean: Any, deviation: Any) -> Any:
     return torch.stack([(dy * distance).sum(axes_of(x)), dy.sum(axes_of(x))])
 
 
-def of_channels(x: Any, *rows: int) -> Any:
-    return x.new_empty(*rows, x.shape[1], dtype=torch.float32)
-
-
 STATS = define(
     "batch_stats(Tensor x, Tensor mean, Tensor variance, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
     stats_of,
-    lambda x, *rest: (of_channels(x, 2), of_channels(x), of_channels(x)),
+    lambda x, *rest: tuple(real_numbers(x, *rows, x.shape[1]) for rows in ((2,), (), ())),
 )
 SUMS = define(
     "batch_sums(Tensor dy, Tensor x, Tensor mean, Tensor deviation) -> Tensor",
     sums_of,
-    lambda dy, x, mean, deviation: of_channels(x, 2),
+    lambda dy, x, mean, deviation: real_numbers(x, 2, x.shape[1]),
 )
 
 

@@ -12,7 +12,7 @@ from .. import _rota as ops
 from .._rota import Tensor
 from .lower import lowers, real
 from .nodes import RESHAPES, picked, value_of
-from .own import define
+from .own import define, real_numbers
 from .segment import Segment
 
 aten = torch.ops.aten
@@ -51,7 +51,7 @@ def attention_gradient(dy: Any, qkv: Any, y: Any, sums: Any, heads: int, causal:
 
 def attended(qkv: Any, heads: int, *rest: Any) -> tuple[Any, Any]:
     batch, length, width = qkv.shape
-    sums = qkv.new_empty(batch, heads, length, dtype=torch.float32)
+    sums = real_numbers(qkv, batch, heads, length)
     return qkv.new_empty(batch, length, width // 3), sums
 
 

@@ -14,3 +14,8 @@ def define(schema: str, function: Any, fake: Any) -> Any:
     LIBRARY.impl(name, function, "CompositeExplicitAutograd")
     torch.library.register_fake(f"rota::{name}", fake, lib=LIBRARY)
     return getattr(torch.ops.rota, name).default
+
+
+def real_numbers(like: Any, *shape: int) -> Any:
+    """New f32 numbers, undefined, on the device of another tensor: what most of such ops give."""
+    return like.new_empty(shape, dtype=torch.float32)

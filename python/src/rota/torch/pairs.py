@@ -15,7 +15,7 @@ from .._rota import Memory, Tensor
 from . import adam, heads
 from .lower import convert, lowers, part, real
 from .nodes import RESHAPES, picked, value_of
-from .own import define
+from .own import define, real_numbers
 from .segment import DTYPES, EACH, NotLowered, Segment, bytes_of, id_of, is_row_major, ordered
 
 aten = torch.ops.aten
@@ -32,10 +32,6 @@ def pitch_of(x: Any) -> int | None:
     """How far a matrix's rows are apart, where that is more than they are long."""
     is_so = x.dim() == 2 and x.stride(1) == 1 and x.stride(0) > x.shape[1]
     return int(x.stride(0)) if is_so else None
-
-
-def real_numbers(x: Any, *shape: int) -> Any:
-    return x.new_empty(shape, dtype=torch.float32)
 
 
 def norm_and_stats(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any]:
