@@ -119,7 +119,9 @@ bool gpt_text_vocabulary(gpt_text *text, const gpt_source *s) {
         return false;
     }
     const bool good = merges_vocabulary(&text->vocabulary, s, text) && enough_rows(s, &text->vocabulary);
-    if (good && s->count) text->vocabulary.count = (uint32_t)s->count;
+    /* A text that was learned from may have had fewer than were asked for. */
+    if (good && s->count && !(s->stored && s->tokenizer == GPT_BPE))
+        text->vocabulary.count = (uint32_t)s->count;
     if (!good) gpt_text_free(text);
     return good;
 }

@@ -88,6 +88,12 @@ expect 0 'tokens of 300 kinds are in tokens.bin' "$train" "${bpe[@]}" --write-to
 expect 0 'of 300 kinds' "$train" --data tokens.bin --tokenizer bin --vocab 300 "${model[@]}" --iters 12 --log bin.jsonl
 losses learned.jsonl bin.jsonl
 expect 0 '<[0-9]+>' "$train" --data tokens.bin --tokenizer bin --vocab 300 "${model[@]}" --iters 2 --sample 5
+# A text of fewer pairs than were asked for, and a checkpoint that is gone on with.
+yes 'the quick brown fox jumps' | head -n 400 >few.txt
+expect 0 'of 2[0-9][0-9] kinds' "$train" --data few.txt --tokenizer bpe --vocab 60000 "${model[@]}" --iters 2 \
+  --checkpoint few
+expect 0 '^the' "$train" --device cpu --resume few --generate the --sample 5
+expect 0 'of 2[0-9][0-9] kinds' "$train" --device cpu --resume few --iters 3
 expect 0 'of 300 kinds' "$train" --data tokens.bin --val-data tokens.bin --tokenizer bin --merges merges.txt \
   "${model[@]}" --iters 2
 # The header that llm.c's readers look for.
