@@ -27,9 +27,14 @@ typedef struct rota_staging_shared rota_staging_shared; /* staging.h */
 /* Works of a device of which some wait on the device for another one, or may fail by themselves: gate.c. All but
  * `pending` and `is_open` under the mutex. */
 #define ROTA_GATE_WORKS 8192
+typedef struct rota_gate_entry {
+    rota_work *work;
+    const rota_cause
+        *failure; /* a node of it failed by itself: counts, where what it read turns out to be well */
+} rota_gate_entry;
 typedef struct rota_gate_shared {
     pthread_mutex_t mutex;
-    rota_work **works; /* ROTA_GATE_WORKS, at index % ROTA_GATE_WORKS; NULL until is_open */
+    rota_gate_entry *works; /* ROTA_GATE_WORKS, at index % ROTA_GATE_WORKS; NULL until is_open */
     uint64_t head, tail;
     uint64_t since_ns; /* the work at the head is the oldest since then */
     uint64_t through;  /* of a lost device: those before it wait for nothing more */

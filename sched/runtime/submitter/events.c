@@ -61,7 +61,7 @@ static void failed(void *user, void *cookie, const void *owner, uint32_t node, r
                                device->id, message);
     /* Is judged as a whole; of a device that does not ask, what is behind the node in its work has run all the same. */
     if (work->gated || !device->asks_poison) {
-        rota_poison_work(work, reason, true);
+        if (!rota_gate_note_failure(work, reason.cause)) rota_poison_work(work, reason, true);
         return;
     }
     rota_judge_failed(work, owner, node, reason);

@@ -13,7 +13,9 @@
  *
  * On a device that says of failed nodes when a work is done, and asks about none before, a work of which one may
  * fail by itself (counted.h) is here until it has been said whether one did, with all that comes after it: then it
- * fails as a whole, and what read of it fails as it leaves.
+ * fails as a whole, and what read of it fails as it leaves. That is looked at first: a node that read what had failed
+ * may well fail for the bytes that it found there, and that is not why. What is here for its own sake alone, with all
+ * that it comes after decided, is judged as it is handed over as well, and so does not run on bytes known to be bad.
  *
  * What depends on none of them is not here: it is judged when it is handed over, as on any device, and its
  * end is believed when the device says so. Its own waits tell. One that was left out since its queue, or
@@ -88,16 +90,17 @@ static bool is_behind(const rota_work *work) {
     return false;
 }
 
-const rota_cause *rota_gate_push(rota_work *work, bool waits) {
+const rota_cause *rota_gate_push(rota_work *work, bool waits, bool *out_is_decided) {
     rota_device *device = work->device;
     rota_runtime *runtime = device->runtime;
     rota_gate_shared *gate = &device->gate;
-    if (waits || may_fail(work) || is_behind(work)) {
+    *out_is_decided = !waits && !is_behind(work);
+    if (!*out_is_decided || may_fail(work)) {
         rota_timeline *timeline = &device->timelines[work->queue];
         if (gate->head == gate->tail) gate->since_ns = rota_clock_ns();
         /* From the first one on all of a queue are here, so what leaves is believed up to the next. */
         if (timeline->gate.gated++ == 0) timeline->gate.believed = work->value - 1;
-        gate->works[gate->tail++ % ROTA_GATE_WORKS] = work;
+        gate->works[gate->tail++ % ROTA_GATE_WORKS] = (rota_gate_entry){work, NULL};
         /* Before the device has the work: its `advanced` sees it. And before the other device's timelines are
          * looked at: who moves them afterwards sees it too. */
         ra_store_seq_cst(&gate->pending, 1);
@@ -158,13 +161,16 @@ static bool settle(rota_device *device) {
     const bool any_lost = is_linked_to_lost(device);
     bool leaves = true;
     for (uint64_t i = first; i != gate->tail && (leaves || any_lost); i++) {
-        rota_work *work = gate->works[i % ROTA_GATE_WORKS];
+        const rota_gate_entry *entry = &gate->works[i % ROTA_GATE_WORKS];
+        rota_work *work = entry->work;
         rota_reason reason = {NULL, 0};
         leaves = is_decided(runtime, work, &reason.cause) && leaves;
         if (reason.cause) rota_poison_undone(work);
         /* What it read is known to be good or not now: before anybody can take it for done. */
         if (reason.cause || (leaves && rota_poison_of_work(work, &reason)))
             rota_poison_work(work, reason, false);
+        else if (leaves && entry->failure)
+            rota_poison_work(work, (rota_reason){entry->failure, work->submission->number}, true);
         if (!leaves) continue;
         rota_timeline *timeline = &device->timelines[work->queue];
         timeline->gate.believed = work->value;
@@ -200,7 +206,7 @@ bool rota_gate_is_through(rota_device *lost, uint32_t queue, uint64_t value) {
     rota_gate_lock(lost);
     if (gate->through < gate->head) gate->through = gate->head;
     for (; gate->through != gate->tail; gate->through++) {
-        const rota_work *work = gate->works[gate->through % ROTA_GATE_WORKS];
+        const rota_work *work = gate->works[gate->through % ROTA_GATE_WORKS].work;
         const rota_cause *cause;
         if (!waits_are_over(lost->runtime, work, &cause)) break;
         if (cause) rota_poison_undone(work); /* as in settle, for who looks now */
@@ -221,6 +227,22 @@ void rota_gate_report(rota_device *device, uint32_t queue, uint64_t value) {
     device->timelines[queue].gate.reported = value;
     rota_gate_unlock(device);
     (void)settle(device);
+}
+
+/* Near the head: works are told of about in the order in which they came. */
+bool rota_gate_note_failure(const rota_work *work, const rota_cause *failure) {
+    rota_device *device = work->device;
+    rota_gate_shared *gate = &device->gate;
+    bool is_there = false;
+    if (device->asks_poison || !work->gated) return false;
+    rota_gate_lock(device);
+    for (uint64_t i = gate->head; i != gate->tail && !is_there; i++) {
+        rota_gate_entry *entry = &gate->works[i % ROTA_GATE_WORKS];
+        is_there = entry->work == work;
+        if (is_there && !entry->failure) entry->failure = failure; /* the first */
+    }
+    rota_gate_unlock(device);
+    return is_there;
 }
 
 void rota_gate_drain(rota_device *lost) {
@@ -245,8 +267,9 @@ bool rota_gate_keeps(rota_device *device, uint64_t point) {
     const rota_cause *cause;
     if (!ra_load_acquire(&gate->pending)) return false; /* with settle, as are losses that it saw */
     rota_gate_lock(device);
-    const bool keeps = timeline->gate.gated && timeline->gate.believed < rota_point_value(point) &&
-                       !waits_are_over(device->runtime, gate->works[gate->head % ROTA_GATE_WORKS], &cause);
+    const bool keeps =
+        timeline->gate.gated && timeline->gate.believed < rota_point_value(point) &&
+        !waits_are_over(device->runtime, gate->works[gate->head % ROTA_GATE_WORKS].work, &cause);
     rota_gate_unlock(device);
     return keeps;
 }
@@ -261,7 +284,7 @@ static uint64_t waited_for(rota_device *device, bool all, uint64_t *out_since_ns
     uint32_t count = 0;
     rota_gate_lock(device);
     *out_since_ns = gate->since_ns;
-    const rota_work *work = gate->head != gate->tail ? gate->works[gate->head % ROTA_GATE_WORKS] : NULL;
+    const rota_work *work = gate->head != gate->tail ? gate->works[gate->head % ROTA_GATE_WORKS].work : NULL;
     for (uint32_t h = 0; work && h < work->foreign_wait_count; h++) {
         uint64_t foreign = work->submission->made.foreign_waits[work->first_foreign_wait + h],
                  point = rota_foreign_wait_point(foreign);

@@ -12,13 +12,17 @@ typedef struct rota_work rota_work;
 
 void rota_gate_lock(rota_device *device);
 /* With the lock: the work, which waits on the device or not, is about to be handed over; sets work->gated where it
- * does, or may fail by itself, or comes after such. Returns why it would wait in vain, NULL: it does not. */
-const rota_cause *rota_gate_push(rota_work *work, bool waits);
+ * does, or may fail by itself, or comes after such. *out_is_decided: all that it comes after is, so that it can be
+ * judged now. Returns why it would wait in vain, NULL: it does not. */
+const rota_cause *rota_gate_push(rota_work *work, bool waits, bool *out_is_decided);
 void rota_gate_unlock(rota_device *device);
 /* The submit thread's: whether the work may be handed over. One that would be in the gate needs room there,
  * and while something has failed it waits for those before it: nothing should run on bytes that are known to
  * be bad. False: the thread is woken when some have left. */
 bool rota_gate_takes(const rota_work *work);
+/* A node of the work, which is not done, has failed by itself. True: it is in the gate, and the failure counts once it
+ * is known that nothing it read had failed before. False: that is the caller's to say. */
+bool rota_gate_note_failure(const rota_work *work, const rota_cause *failure);
 /* A call of the executor's `advanced`. */
 void rota_gate_report(rota_device *device, uint32_t queue, uint64_t value);
 /* The device is lost: of what waits in its gate to be told of failures nothing more is said. */

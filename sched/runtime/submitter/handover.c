@@ -34,6 +34,7 @@ static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait 
         has_gate = linked || ra_load_acquire(&device->gate.is_open) != 0; /* with rota_device_open_gate */
     const rota_work_row *row = rota_work_row_of(work);
     rota_reason reason = {NULL, 0};
+    bool is_decided = true; /* what it comes after */
     if (linked) {
         out->timeline_wait_count = rota_linked_waits(work, waits);
         out->timeline_waits = waits;
@@ -41,7 +42,7 @@ static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait 
     }
     if (has_gate) {
         rota_gate_lock(device);
-        reason.cause = rota_gate_push(work, out->timeline_wait_count != 0);
+        reason.cause = rota_gate_push(work, out->timeline_wait_count != 0, &is_decided);
     }
     bool is_first = false;
     /* The byte itself, for each work: most are of submissions that nobody cancels. */
@@ -51,7 +52,7 @@ static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait 
         rota_work_skip(work, first_reason(work->submission), false);
     /* Works before it in the gate are not decided, and so is not what it will read: it is judged there. */
     if (!work->skipped &&
-        (reason.cause || (!work->gated && !device->asks_poison && rota_poison_of_work(work, &reason))))
+        (reason.cause || (is_decided && !device->asks_poison && rota_poison_of_work(work, &reason))))
         rota_work_skip(work, reason, is_first);
     /* All that it was blocked for is over: what of that was not written is known. */
     if (work->skipped) rota_poison_undone(work);

@@ -140,6 +140,35 @@ static void test_dependents(void **state) {
     rota_buffer_release(count);
 }
 
+/* A count that nobody wrote, since who was to write it failed: who was to use it fails for that, and not for what
+ * stands there, whether it was handed over before that was known or is left out. */
+static void test_cause(void **state) {
+    static uint32_t words[WIDE];
+    const uint32_t high = MAX + 1;
+    const runtime_fixture *f = need_device(state);
+    rota_buffer *x = test_words(f->device, "x", WIDE, 5), *y = test_words(f->device, "y", WIDE, OLD),
+                *z = test_words(f->device, "z", WIDE, OLD), *count = test_words(f->device, "count", 1, 0);
+    rota_plan *first = map_plan(f, y, x, count), *second = map_plan(f, z, x, y);
+    memset(words, 0xFF, sizeof words);
+    assert_ok(rota_buffer_write(count, f->device, 0, &high, 4, NULL));
+    for (uint32_t waits = 0; waits < 2; waits++) {
+        rota_ticket tickets[2];
+        assert_ok(rota_buffer_write(y, f->device, 0, words, sizeof words, NULL));
+        assert_ok(rota_submit(first, NULL, &tickets[0]));
+        if (waits) assert_status(rota_wait(tickets[0], 0), ROTA_NODE_FAILED);
+        assert_ok(rota_submit(second, NULL, &tickets[1]));
+        assert_status(rota_wait(tickets[1], 0), ROTA_NODE_FAILED);
+        if (!strstr(rota_last_error(), "its count is 1001, the most"))
+            fail_msg("for another count: %s", rota_last_error());
+    }
+    rota_plan_release(first);
+    rota_plan_release(second);
+    rota_buffer_release(x);
+    rota_buffer_release(y);
+    rota_buffer_release(z);
+    rota_buffer_release(count);
+}
+
 static VKAPI_ATTR VkResult VKAPI_CALL submit_lost(VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos,
                                                   VkFence fence) {
     (void)queue, (void)count, (void)infos, (void)fence;
@@ -178,6 +207,7 @@ static void test_loss(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_in_flight, setup, teardown),
                                        cmocka_unit_test_setup_teardown(test_dependents, setup, teardown),
+                                       cmocka_unit_test_setup_teardown(test_cause, setup, teardown),
                                        cmocka_unit_test_setup_teardown(test_loss, setup, teardown)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
