@@ -67,14 +67,20 @@ static bool waits_are_over(rota_runtime *runtime, const rota_work *work, const r
     return decided;
 }
 
+/* Of what a lost device was to tell nothing more is said that counts, though it may go on. With the cause. */
+static bool is_never_told(const rota_device *device, const rota_cause **out_cause) {
+    if (!rota_device_is_lost(device)) return false;
+    *out_cause = ra_load_acquire(&device->lost_cause);
+    return true;
+}
+
 /* Whether the work can be judged; with the cause as above. */
 static bool is_decided(rota_runtime *runtime, const rota_work *work, const rota_cause **out_cause) {
-    /* Where nodes fail by themselves its own may, or those of works before it on its own device, until it is done. One
-     * that is lost says no more: all that it had fails. */
+    /* Where nodes fail by themselves its own may, or those of works before it on its own device, until it is done. */
     return waits_are_over(runtime, work, out_cause) &&
            (*out_cause || !(work->device->asks_poison || may_fail(work)) ||
             work->device->timelines[work->queue].gate.reported >= work->value ||
-            (may_fail(work) && rota_device_is_lost(work->device)));
+            (may_fail(work) && is_never_told(work->device, out_cause)));
 }
 
 /* Whether the work comes after one that is in the gate. */
