@@ -444,14 +444,6 @@ static void lower_bindings(lowering *l, part_builder *part, rota_exec_command *c
     }
 }
 
-/* Of a CUDA device's nodes that decide only iterations may fail, and what comes after them waits for their end
- * (has_loops). */
-static bool may_fail(const lowering *l, const rota_operation *operation, const rota_node_record *record) {
-    const rota_device_traits *device = l->c->partitions.device[operation->part];
-    return record->is_counted ||
-           (record->kind == ROTA_NODE_CONDITIONAL && !(device && device->kind == ROTA_EXEC_CUDA));
-}
-
 static rota_status emit_command(lowering *l, const rota_operation *operation, uint32_t n) {
     part_builder *part = l->only_part ? l->only_part : &l->parts[operation->part];
     rota_exec_command *command = &part->commands[operation->command];
@@ -462,8 +454,7 @@ static rota_status emit_command(lowering *l, const rota_operation *operation, ui
     const rota_node_record *record = operation->record;
     if (!record) return ROTA_OK;
     command->is_counted = record->is_counted;
-    if (may_fail(l, operation, record))
-        l->c->plan->segments[operation->segment].may_fail = true;
+    if (rota_lower_may_fail(l, operation)) l->c->plan->segments[operation->segment].may_fail = true;
     switch ((rota_node_kind)record->kind) {
     case ROTA_NODE_KERNEL:
         if (l->c->partitions.device[operation->part])

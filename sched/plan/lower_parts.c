@@ -73,6 +73,13 @@ void rota_lower_groups(rota_exec_command *command, const rota_node_record *recor
     command->u.kernel.count_bindable_plus_1 = given[1];
 }
 
+bool rota_lower_may_fail(const lowering *l, const rota_operation *operation) {
+    const rota_node_record *record = operation->record;
+    const rota_device_traits *device = l->c->partitions.device[operation->part];
+    return record->is_counted ||
+           (record->kind == ROTA_NODE_CONDITIONAL && !(device && device->kind == ROTA_EXEC_CUDA));
+}
+
 static bool runs_on_vk(const rota_kernel *kernel, uint32_t features) {
     return kernel->vk.words || ((features & ROTA_FEATURE_CUDA_IMAGES) && kernel->cuda.image);
 }

@@ -40,6 +40,9 @@ typedef struct lowering {
 rota_status rota_lower_write_parts(lowering *l);
 /* Of a kernel node: its groups, or what it counts. */
 void rota_lower_groups(rota_exec_command *command, const rota_node_record *record);
+/* Whether a node may fail by itself, on any device. Of a CUDA device's nodes that decide only iterations may, and what
+ * comes after them waits for their end (has_loops). */
+bool rota_lower_may_fail(const lowering *l, const rota_operation *operation);
 /* Refuses a kernel that brings nothing for its device. */
 rota_status rota_lower_check_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel,
                                     const rota_device_traits *device);
