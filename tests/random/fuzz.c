@@ -17,6 +17,7 @@
 #include "tests/kernels/kernels.h"
 #include "tests/random/cancelling.h"
 #include "tests/random/decide.h"
+#include "tests/random/faulting.h"
 #include "tests/random/held.h"
 #include "tests/random/hosts_later.h"
 #include "tests/random/mirror.h"
@@ -41,12 +42,14 @@ typedef struct fuzz {
     bool conditional;       /* nodes are in bodies of nodes that decide */
     bool later;             /* host nodes end later than they begin */
     bool shared, apart;     /* the devices must share memory, the adversary's say so; they must not */
+    bool fault;             /* and one of them reports an error, once a case */
     bool ordered;           /* and some must have waited for each other without the host */
     uint64_t configuration; /* of the open runtime */
     adversary_options adversary;
     rota_runtime *runtime;
     held *held; /* NULL: no submission comes after points */
     cancelling cancelling;
+    faulting faulting;
     rota_device *devices[DEVICES_MAX];
     uint32_t device_count, queues;
     _Atomic uint32_t errors_logged;
@@ -57,7 +60,7 @@ typedef struct fuzz {
 
 static void log_line(void *user, rota_log_level level, const char *message) {
     fuzz *f = user;
-    if (level >= ROTA_LOG_ERROR) {
+    if (level >= ROTA_LOG_ERROR && !f->fault) {
         atomic_fetch_add(&f->errors_logged, 1);
         fprintf(stderr, "rota: %s\n", message);
     }
@@ -102,6 +105,10 @@ static int close_stub(const fuzz *f) {
     return result;
 }
 
+static bool is_stub(const fuzz *f) {
+    return strcmp(f->ids[0], "cuda-stub") == 0;
+}
+
 static const char *device_id(const char *name) {
     return strcmp(name, "cuda-stub") == 0 ? "cuda:0" : name;
 }
@@ -125,7 +132,7 @@ static int close_runtime(fuzz *f) {
 /* Cases in a row share a runtime; what varies between runtimes follows from the case's seed too. */
 static int open_runtime(fuzz *f, uint64_t seed) {
     uint64_t configuration = seed / CASES_PER_RUNTIME;
-    if (f->runtime && f->configuration == configuration) return 0;
+    if (f->runtime && f->configuration == configuration && !f->fault) return 0; /* a lost device stays lost */
     if (close_runtime(f)) return 2;
     uint64_t random = configuration;
     f->configuration = configuration;
@@ -145,7 +152,7 @@ static int open_runtime(fuzz *f, uint64_t seed) {
     f->adversary.mode = (adversary_mode)test_below(&random, 3);
     f->adversary.shares_memory = f->shared;
     f->adversary.timelines = f->shared && configuration % 4 != 0;
-    f->adversary.foreign = f->shared && strcmp(f->ids[0], "cuda-stub") == 0;
+    f->adversary.foreign = f->shared && is_stub(f);
     /* No less than the smoke test's buffers; arenas are cut at it. */
     if (f->mode) f->adversary.mode = (adversary_mode)(f->mode - 1);
     if (test_below(&random, 3) == 0) f->adversary.max_allocation_bytes = 262144;
@@ -189,6 +196,7 @@ typedef struct run {
     uint64_t random;
     uint32_t replay_count;
     bool cancels; /* what is submitted now may be cancelled */
+    bool faults;  /* a device may fail, or has */
     struct {
         mirror_graph *graph;
         mirror_replay replay;
@@ -256,9 +264,11 @@ static bool compile_graphs(run *r) {
     return true;
 }
 
-/* Whether what was asked for is well, or was cancelled where it may be: then *out_is_well is false. */
+/* Whether what was asked for is well, or was cancelled, or is a lost device's, where it may be: then *out_is_well is
+ * false. */
 static bool is_allowed(run *r, rota_status status, bool asked, const char *what, bool *out_is_well) {
     *out_is_well = status == ROTA_OK;
+    if (r->faults && faulting_allows(&r->f->faulting, status)) return true;
     if (*out_is_well && !r->f->cancel) return true;
     if (r->f->cancel && cancelling_allows(&r->f->cancelling, status, asked)) return true;
     return trouble(r, what);
@@ -267,13 +277,17 @@ static bool is_allowed(run *r, rota_status status, bool asked, const char *what,
 static bool host_write(run *r, mirror_persistent *persistent) {
     uint32_t offset = test_below(&r->random, persistent->bytes);
     uint32_t bytes = 1 + test_below(&r->random, persistent->bytes - offset);
-    for (uint32_t i = 0; i < bytes; i++) persistent->values[offset + i] = (uint8_t)test_random(&r->random);
+    uint8_t *own = malloc(bytes);
+    if (!own) abort();
+    for (uint32_t i = 0; i < bytes; i++) own[i] = (uint8_t)test_random(&r->random);
     rota_ticket ticket;
-    if (rota_buffer_write(persistent->handle, NULL, offset, persistent->values + offset, bytes, &ticket) !=
-        ROTA_OK)
-        return trouble(r, "writing a buffer");
-    if (r->f->cancel) (void)cancelling_draw(&r->f->cancelling, &r->random, ticket);
-    return true;
+    bool is_well;
+    const rota_status status = rota_buffer_write(persistent->handle, NULL, offset, own, bytes, &ticket);
+    const bool good = status == ROTA_OK || is_allowed(r, status, false, "writing a buffer", &is_well);
+    if (status == ROTA_OK) memcpy(persistent->values + offset, own, bytes); /* else nothing was written */
+    free(own);
+    if (status == ROTA_OK && r->f->cancel) (void)cancelling_draw(&r->f->cancelling, &r->random, ticket);
+    return good;
 }
 
 static bool host_read(run *r, uint32_t p, bool whole) {
@@ -318,8 +332,13 @@ static bool submit(run *r, mirror_graph *graph) {
     r->replays[index].graph = graph;
     mirror_replay_generate(&r->mirror, graph, &r->random, replay);
     if (r->cancels && r->f->limits.counted) draw_excess(r, graph, replay);
-    bool copy = test_below(&r->random, 3) == 0;
-    if (mirror_set_args(&r->mirror, graph, replay, copy) != ROTA_OK) return trouble(r, "setting arguments");
+    bool copy = test_below(&r->random, 3) == 0, is_well;
+    rota_status status = mirror_set_args(&r->mirror, graph, replay, copy);
+    if (status != ROTA_OK) { /* nothing was submitted */
+        r->replay_count--;
+        mirror_replay_free(graph, replay);
+        return is_allowed(r, status, false, "setting arguments", &is_well);
+    }
     reference_run(&r->mirror, graph, replay);
     r->f->iterations += decide_iterations(graph);
     rota_submit_options options = ROTA_SUBMIT_OPTIONS(.args = graph->args, .timeout_ns = patience_ns);
@@ -333,8 +352,9 @@ static bool submit(run *r, mirror_graph *graph) {
         r->replays[other].asked = true;
     /* A copied input may be changed at once, a borrowed one after its inputs were taken. */
     if (!copy && test_below(&r->random, 4)) return true;
-    if (!copy && rota_wait_inputs_taken(r->replays[index].ticket, patience_ns) != ROTA_OK)
-        return trouble(r, "waiting for inputs taken");
+    status = copy ? ROTA_OK : rota_wait_inputs_taken(r->replays[index].ticket, patience_ns);
+    if (status != ROTA_OK && !is_allowed(r, status, false, "waiting for inputs taken", &is_well))
+        return false;
     for (uint32_t b = 0; b < graph->buffer_count; b++)
         if (graph->buffers[b].kind == ROTA_BUFFER_INPUT && !graph->buffers[b].is_view)
             memset(replay->data[b], 0x5a, graph->buffers[b].bytes);
@@ -380,6 +400,26 @@ static bool heal(run *r) {
     return true;
 }
 
+/* What is written anew on the last device, which is none of the GPU's, is there again. A write that comes after what a
+ * lost device left fails with it; the next one comes after that write alone. */
+static bool renew(run *r) {
+    faulting_disarm(is_stub(r->f), &r->f->adversary);
+    r->faults = false;
+    for (uint32_t p = 0; p < r->mirror.persistent_count; p++) {
+        const mirror_persistent *persistent = &r->mirror.persistents[p];
+        rota_status status = ROTA_DEVICE_LOST;
+        for (uint32_t tries = 0; status == ROTA_DEVICE_LOST && tries < 2; tries++) {
+            rota_ticket ticket;
+            status = rota_buffer_write(persistent->handle, r->f->devices[r->f->device_count - 1], 0,
+                                       persistent->values, persistent->bytes, &ticket);
+            if (status == ROTA_OK) status = rota_wait(ticket, patience_ns);
+        }
+        if (status != ROTA_OK) return trouble(r, "writing a buffer anew");
+        r->f->faulting.healed++;
+    }
+    return true;
+}
+
 static bool check_replays(run *r) {
     for (uint32_t i = 0; i < r->replay_count; i++) {
         bool is_well;
@@ -419,11 +459,14 @@ static bool run_case(fuzz *f, uint64_t seed) {
     atomic_store(&f->adversary.seed, seed + f->order);
     r->cancels = f->cancel;
     f->cancelling.may_exceed = f->limits.counted;
-    bool good = make_persistents(r) && compile_graphs(r) && play_script(r) && (!f->cancel || heal(r));
+    bool good = make_persistents(r) && compile_graphs(r);
+    r->faults = good && f->fault;
+    if (r->faults) faulting_arm(&f->faulting, &r->random, is_stub(f), &f->adversary);
+    good = good && play_script(r) && (!f->cancel || heal(r));
     /* Destroying what is in flight is legal; half of the cases do. */
     bool early = test_below(&r->random, 2) == 0;
     for (uint32_t g = 0; g < r->mirror.graph_count && early; g++) mirror_release(&r->mirror.graphs[g]);
-    good = good && check_replays(r);
+    good = good && check_replays(r) && (!f->fault || renew(r));
     for (uint32_t p = 0; p < r->mirror.persistent_count && good; p++) good = host_read(r, p, true);
     if (good && atomic_load(&f->adversary.violations)) {
         snprintf(r->trouble, sizeof r->trouble, "contract violated: %s", f->adversary.violation);
@@ -446,6 +489,7 @@ static bool run_case(fuzz *f, uint64_t seed) {
                : f->cancel ? " --cancel"
                            : "");
         if (f->after) printf("repeat with --after\n");
+        if (f->fault) printf("repeat with --fault\n");
         if (f->conditional) printf("repeat with --conditional\n");
         if (f->limits.counted) printf("repeat with --counted\n");
         if (f->later) printf("repeat with --later\n");
@@ -462,7 +506,7 @@ static bool run_case(fuzz *f, uint64_t seed) {
 
 static const char usage[] =
     "rota-fuzz [--device cpu|adversary|vk:0|cuda:0|cuda-stub|...] [--second DEVICE [--third DEVICE]] "
-    "[--shared [--ordered]] [--apart]\n"
+    "[--shared [--ordered] [--fault]] [--apart]\n"
     "          [--count N] [--seed S] [--nodes N] [--bytes N] [--touch] [--validation] [--no-reach] "
     "[--no-host-nodes] [--watched] [--after] [--cancel] [--conditional] [--counted] [--later] "
     "[--print]\n"
@@ -479,6 +523,8 @@ static bool take_flag(fuzz *f, const char *option) {
         f->shared = true;
     else if (strcmp(option, "--ordered") == 0)
         f->ordered = true;
+    else if (strcmp(option, "--fault") == 0)
+        f->fault = true;
     else if (strcmp(option, "--apart") == 0)
         f->apart = true;
     else if (strcmp(option, "--no-reach") == 0)
@@ -514,6 +560,11 @@ static void print_counts(const fuzz *f) {
         printf("%" PRIu64 " of the nodes were counted; %" PRIu64 " times a count was too high\n", f->counted,
                f->cancelling.exceeded);
     if (f->later) printf("%" PRIu64 " host nodes ended later\n", hosts_later_stop());
+    if (f->fault)
+        printf("%" PRIu64 " devices were to fail: %" PRIu64 " were told of a loss, %" PRIu64
+               " failed with what came before, %" PRIu64 " were well, and %" PRIu64 " buffers afterwards\n",
+               f->faulting.armed, f->faulting.lost, f->faulting.inherited, f->faulting.well,
+               f->faulting.healed);
     if (f->cancel)
         printf("%" PRIu64 " were cancelled of %" PRIu64 " that were to be, %" PRIu64 " by deadlines, %" PRIu64
                " failed with them, %" PRIu64 " were well, and %" PRIu64 " afterwards\n",
@@ -561,7 +612,8 @@ static int run_all(int argc, char **argv) {
         }
         i += takes;
     }
-    if ((f.ids[2] && !f.ids[1]) || f.limits.nodes == 0 || f.limits.bytes < 64 || f.count == 0) {
+    if ((f.ids[2] && !f.ids[1]) || f.limits.nodes == 0 || f.limits.bytes < 64 || f.count == 0 ||
+        (f.fault && !(f.shared && f.ids[2]))) {
         fputs(usage, stderr);
         return 1;
     }
@@ -586,6 +638,10 @@ static int run_all(int argc, char **argv) {
     print_counts(&f);
     if (f.ordered && result == 0 && f.device_waits == 0) {
         fprintf(stderr, "rota-fuzz: no device waited for another one without the host\n");
+        return 2;
+    }
+    if (f.fault && result == 0 && done >= 32 && f.faulting.lost + f.faulting.inherited == 0) {
+        fprintf(stderr, "rota-fuzz: no device failed\n");
         return 2;
     }
     return result;
