@@ -13,7 +13,7 @@ BOTH = (ast.ClassDef, ast.FunctionDef)
 PARTS = {
     "objects": ("rota", [STUB], ast.ClassDef),
     "functions": ("rota", [STUB], ast.FunctionDef),
-    "python": ("rota", ["__init__.py", "training.py", "optimizers.py", "kernels.py"], BOTH),
+    "python": ("rota", ["__init__.py", "training.py", "optimizers.py", "kernels.py", "allocators.py"], BOTH),
     "errors": ("rota.errors", ["errors.py"], ast.ClassDef),
     "torch": ("rota.torch", [f"torch/{name}.py" for name in ("__init__", "capture", "devices")], BOTH),
     "jax": ("rota.jax", ["jax.py"], BOTH),

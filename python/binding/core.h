@@ -27,6 +27,8 @@
 
 #include <rota/rota.h>
 
+#include <unistd.h>
+
 namespace nb = nanobind;
 using namespace nb::literals;
 
@@ -86,6 +88,7 @@ struct DeviceCore : std::enable_shared_from_this<DeviceCore> {
     std::string captures; /* a folder, of the runtime's option compiled_user */
     int ordinal = -1;     /* of a CUDA device, as its driver and DLPack have it */
     uint64_t timeout_ns = 0;
+    const pid_t process = getpid(); /* it does not survive a fork: no driver is entered elsewhere */
     std::atomic<bool> closing{false};
     std::atomic<bool> closed{false};
     std::atomic<uint64_t> users{0}; /* calls on the runtime that are running */

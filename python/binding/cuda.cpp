@@ -246,7 +246,14 @@ bool is_on_cuda(nb::handle array) {
     return nb::cast<int>(nb::int_(device[0])) == nb::device::cuda::value;
 }
 
+void check_process(const DeviceCore &device) {
+    if (device.process != getpid())
+        fail(ROTA_WRONG_STATE,
+             "device '" + device.id + "' is of another process: it does not survive a fork");
+}
+
 static std::shared_ptr<CudaStream> own_stream(DeviceCore &device) {
+    check_process(device);
     Locked lock(device.mutex);
     if (!device.stream) device.stream = std::make_shared<CudaStream>(device.ordinal);
     return device.stream;

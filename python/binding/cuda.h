@@ -7,6 +7,9 @@
 /* A handle of the driver's, as sentences have it. */
 std::string hex(uintptr_t handle);
 
+/* Raises WrongState in a child after a fork, where the driver is not to be entered. */
+void check_process(const DeviceCore &device);
+
 /* A stream that no work is put on, on the GPU of a CUDA device, in the context that the driver has for all libraries:
  * it is made to wait for what others have begun. Calls raise; any thread's. */
 class CudaStream {

@@ -180,6 +180,7 @@ DlpackStream dlpack_stream(const DeviceCore *device, nb::handle stream, const st
 }
 
 static std::shared_ptr<StreamOrder> order_of(DeviceCore &device) {
+    check_process(device);
     Locked lock(device.mutex);
     if (!device.order) device.order = std::make_shared<StreamOrder>(device.ordinal);
     return device.order;

@@ -2,6 +2,7 @@
 CUDA driver; with PyTorch on a GPU it is test_streams_gpu.py."""
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -266,6 +267,32 @@ def test_a_stream_that_does_not_get_there(driver: Driver) -> None:
         assert time.monotonic() - begin < 10  # it has failed, and is not waited for
         held.gate.open()
         driver.end(held.stream)
+
+
+def test_a_child_after_a_fork_enters_no_driver(driver: Driver, device: rota.Device) -> None:
+    x, stream = device.zeros(COUNT), driver.stream()
+    plan = stepped(device, x)
+    ticket = plan(after=[stream])
+    ticket.wait()
+    words = driver.words(COUNT)
+    child = os.fork()
+    if child == 0:
+        refused = 0
+        for call in (
+            lambda: plan(after=[stream]),
+            lambda: ticket.stream_wait(stream),
+            lambda: x.__dlpack__(stream=stream, copy=False),
+            lambda: device.from_dlpack(words),
+        ):
+            try:
+                call()
+            except rota.errors.WrongState:
+                refused += 1
+            except BaseException:
+                pass
+        os._exit(refused)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+    driver.end(stream)
 
 
 def test_dlpacks_streams(driver: Driver, device: rota.Device) -> None:
