@@ -38,7 +38,7 @@ def test_pytorch_counts_rotas_memory() -> None:
     with rota.open("cuda:0", allocator=rota.torch.allocator()) as device:
         before = torch.cuda.memory_allocated()
         x = device.zeros(16 * MIB)
-        assert before + 64 * MIB <= torch.cuda.memory_allocated() <= before + 66 * MIB
+        assert before + 62 * MIB <= torch.cuda.memory_allocated() <= before + 72 * MIB  # less what opening frees
         with rota.graph(device) as g:
             rota.affine(x, 1.0, 1.0, out=x)
         plan = g.compile()
@@ -99,7 +99,7 @@ def test_more_than_pytorch_gives(device: rota.Device) -> None:
     torch.cuda.set_per_process_memory_fraction(0.02)
     try:
         with pytest.raises(rota.errors.OutOfMemory, match="Pool.allocate raised OutOfMemoryError: CUDA out of memory"):
-            device.zeros(8 << 30 >> 2)
+            device.empty(8 << 30 >> 2)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert device.zeros(4).numpy().sum() == 0

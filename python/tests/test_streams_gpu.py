@@ -93,7 +93,7 @@ def test_awaited(device: rota.Device) -> None:
 
 def test_a_stream_waits_for_tickets(device: rota.Device) -> None:
     """PyTorch reads what plans have written, on streams of each kind, without a wait of its own."""
-    x = torch.zeros(COUNT, device="cuda")
+    x = torch.zeros(16 * COUNT, device="cuda")  # whose plans take longer than their calls
     plan = stepped(device, device.adopt(x))
     plan().wait()
     busy = 0
