@@ -62,7 +62,7 @@ void rota_cuda_loops_describe(const rota_cuda_device *device, const rota_cuda_lo
 
 /* ---- Life ---- */
 
-/* On the stream of stops, whose lock is held for two calls, never while waiting. */
+/* On the stream of stops, whose lock is held for the call. */
 static rota_status copy(rota_cuda_device *device, uint64_t to, uint64_t from, size_t bytes) {
     pthread_mutex_lock(&device->stops.lock);
     const CUresult result = device->cu->MemcpyAsync(to, from, bytes, device->stops.stream);
@@ -85,8 +85,7 @@ static rota_status copy_now(rota_cuda_device *device, uint64_t to, uint64_t from
                      device->base.info.id, bytes);
 }
 
-/* The device's first loops are made. The lock is not held meanwhile: what fails may halt
- * them. */
+/* The device's first loops are made. The lock is not held meanwhile: what fails may halt them. */
 static rota_status make_halt(rota_cuda_device *device) {
     rota_cuda_piece halt = {0}, halting = {0};
     bool is_used = false;

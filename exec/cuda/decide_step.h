@@ -115,9 +115,9 @@ ROTA_DECIDE_FN rota_decide_answer rota_decide_loop(const rota_decide_params *p, 
     else if (is_due && !is_over) {
         own->begun = begun + 1;
         if (index) *index = (uint32_t)begun;
-        if (p->progress) ROTA_DECIDE_STORE((uint64_t *)p->progress, begun + 1);
         answer.values[0] = 1;
     }
+    if (p->progress) ROTA_DECIDE_STORE((uint64_t *)p->progress, begun + answer.values[0]);
     return answer;
 }
 
