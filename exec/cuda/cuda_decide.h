@@ -13,17 +13,17 @@ struct rota_cuda_decision {
     const rota_exec_conditional *desc;
     const rota_cuda_decision *outer; /* whose body it is in; NULL: it is the program's own */
     const rota_exec_program_desc *in;
-    uint32_t node;               /* of `in` */
-    uint32_t number;             /* of its state, in the outermost's */
-    bool has_state;              /* it is in something that has loops */
+    uint32_t node;              /* of `in` */
+    uint32_t number;            /* of its state, in the outermost's */
+    bool has_state;             /* it is in something that has loops */
     rota_cuda_program **bodies; /* desc->body_count; NULL among them */
 };
 
 /* An outermost one that is a loop or has one in it. */
 typedef struct rota_cuda_root {
     uint32_t command, node;
-    uint32_t first_state; /* of the segment's */
-    uint32_t count;       /* of its states */
+    uint32_t first_state;           /* of the segment's */
+    uint32_t count;                 /* of its states */
     const rota_cuda_decision **all; /* by their numbers */
 } rota_cuda_root;
 

@@ -34,8 +34,8 @@ typedef struct rota_cuda_dispatch {
 } rota_cuda_dispatch;
 
 typedef struct rota_cuda_segment {
-    bool uses_block;  /* some command takes an operand or parameter from the argument block */
-    bool has_variant; /* some library node does: its graph depends on the values */
+    bool uses_block;        /* some command takes an operand or parameter from the argument block */
+    bool has_variant;       /* some library node does: its graph depends on the values */
     rota_cuda_roots *roots; /* NULL: nothing in it decides */
 } rota_cuda_segment;
 

@@ -36,9 +36,9 @@ typedef struct rota_decide_state {
 } rota_decide_state;
 
 typedef enum rota_decide_kind {
-    ROTA_DECIDE_IF,         /* handle 0: whether the value is not 0; handle 1, if it is one: whether it is 0 */
-    ROTA_DECIDE_IF_NOT,     /* handle 0: whether it is 0 */
-    ROTA_DECIDE_SWITCH,     /* handle 0: the value, or `chosen`, which is no body's number */
+    ROTA_DECIDE_IF,     /* handle 0: whether the value is not 0; handle 1, if it is one: whether it is 0 */
+    ROTA_DECIDE_IF_NOT, /* handle 0: whether it is 0 */
+    ROTA_DECIDE_SWITCH, /* handle 0: the value, or `chosen`, which is no body's number */
     ROTA_DECIDE_SWITCH_ONE, /* handle 0: whether it is `chosen` */
     ROTA_DECIDE_WHILE,      /* handle 0: whether a first iteration begins; _NEXT: a further one */
     ROTA_DECIDE_WHILE_NEXT,
@@ -49,13 +49,13 @@ typedef enum rota_decide_kind {
 /* Addresses are of the device's; 0: there is none. */
 typedef struct rota_decide_params {
     uint64_t handles[2];
-    uint64_t states;   /* rota_decide_state, `count` of them; 0: the command is in no loop and has none in it */
+    uint64_t states; /* rota_decide_state, `count` of them; 0: the command is in no loop and has none in it */
     uint64_t records;  /* pinned: `ring` of them, 8 * (1 + count) bytes each */
     uint64_t progress; /* pinned: gets how many iterations have begun */
     uint64_t halt;     /* not 0 there: nothing more begins on the device; where there are states */
     uint64_t iterations_max;
     uint32_t number, count; /* which of the states is the command's own */
-    uint32_t ring; /* a power of two */
+    uint32_t ring;          /* a power of two */
     uint32_t chosen;
     uint32_t kind;   /* rota_decide_kind */
     uint32_t begins; /* a launch, with this step */

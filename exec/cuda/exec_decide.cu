@@ -4,6 +4,8 @@
 #include "decide_step.h"
 
 #if __CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 3)
+static_assert(sizeof(rota_args<2, rota_decide_params>) == sizeof(rota_decide_args), "what cuda_bodies.c fills");
+
 // One thread.
 ROTA_KERNEL(rota_decide, 2, rota_decide_params, 32) {
     const rota_decide_params &params = args.params;
