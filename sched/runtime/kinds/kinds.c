@@ -47,14 +47,15 @@ const rota_kind rota_kinds[] = {
                           .end = rota_kind_read_end},
 };
 
+#define SEGMENT                                                                                              \
+    {                                                                                                        \
+        .prepare = rota_segment_prepare, .leave_out = rota_segment_leave_out,                                \
+        .is_decided = rota_segment_is_decided, .touch = rota_segment_touch,                                  \
+        .touch_node = rota_segment_touch_node, .carry = rota_segment_carry, .undone = rota_segment_undone    \
+    }
 const rota_work_row rota_work_rows[] = {
-    [ROTA_WORK_SEGMENT] = {.prepare = rota_segment_prepare,
-                           .leave_out = rota_segment_leave_out,
-                           .is_decided = rota_segment_is_decided,
-                           .touch = rota_segment_touch,
-                           .touch_node = rota_segment_touch_node,
-                           .carry = rota_segment_carry,
-                           .undone = rota_segment_undone},
+    [ROTA_WORK_SEGMENT] = SEGMENT,
+    [ROTA_WORK_LOOPS] = SEGMENT,
     [ROTA_WORK_WRITE] = {.prepare = rota_write_prepare,
                          .touch = rota_write_touch,
                          .touch_node = rota_write_touch_node},

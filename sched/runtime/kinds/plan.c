@@ -308,7 +308,7 @@ static void sequence_segment(replay *r, uint32_t s) {
     const bool is_sidelined = r->sidelined >> device->index & 1u;
     const bool is_first = !(r->started[device->index] >> segment->queue & 1u);
     const uint32_t queue = choose_queue(r, segment, is_first, is_sidelined);
-    rota_work *work = rota_work_add(submission, device, queue, ROTA_WORK_SEGMENT, s);
+    rota_work *work = rota_work_add(submission, device, queue, rota_work_kind_of(segment), s);
     work->step = s + 1;
     work->is_sidelined = is_sidelined;
     const uint64_t point = rota_work_point(work);
@@ -351,7 +351,7 @@ static uint64_t sequence_single(const replay *r) {
     rota_submission *submission = r->submission;
     const rota_plan_segment *segment = submission->plan->segments;
     rota_device *device = submission->plan->partitions[segment->part].device;
-    rota_work *work = rota_work_add(submission, device, segment->queue, ROTA_WORK_SEGMENT, 0);
+    rota_work *work = rota_work_add(submission, device, segment->queue, rota_work_kind_of(segment), 0);
     work->step = 1;
     rota_hazard_settle_own(r->sequencer, work,
                            rota_replay_next_single(r->sequencer, submission->plan->executable, work));

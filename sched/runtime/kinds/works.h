@@ -2,6 +2,7 @@
 #ifndef ROTA_SCHED_RUNTIME_KINDS_WORKS_H
 #define ROTA_SCHED_RUNTIME_KINDS_WORKS_H
 
+#include "sched/plan/compiled.h"
 #include "sched/runtime/kinds/sequencing.h"
 #include "sched/runtime/memory/residency.h"
 #include "sched/runtime/memory/staging.h"
@@ -46,6 +47,9 @@ bool rota_incoming_check(rota_sequencing *sequencing, rota_residency *residency,
 void rota_bytes_bring(rota_sequencer *sequencer, rota_wanted *wanted, rota_submission *submission,
                       rota_residency *residency, uint64_t begin, uint64_t end, rota_device *device);
 
+static inline rota_work_kind rota_work_kind_of(const rota_plan_segment *segment) {
+    return segment->has_loops ? ROTA_WORK_LOOPS : ROTA_WORK_SEGMENT;
+}
 /* The next work of the submission, and of the queue. */
 rota_work *rota_work_add(rota_submission *submission, rota_device *device, uint32_t queue,
                          rota_work_kind kind, uint32_t index);

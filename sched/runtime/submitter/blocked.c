@@ -201,9 +201,7 @@ static bool is_next(const rota_submitter *submitter, const rota_work *work) {
 /* Its device has the work from now on, or will. */
 static void give(rota_submitter *submitter, const rota_work *work) {
     submitter->given[work->queue] = work->value;
-    if (submitter->device->asks_poison || work->kind != ROTA_WORK_SEGMENT ||
-        !work->submission->plan->segments[work->segment].has_loops)
-        return;
+    if (work->kind != ROTA_WORK_LOOPS || submitter->device->asks_poison) return;
     submitter->late[work->queue] = work->value;
     submitter->late_queues |= 1u << work->queue;
 }
