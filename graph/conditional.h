@@ -16,7 +16,8 @@
  *
  * Transients of a body have one memory for all iterations, and no contents when one begins. Arguments of the graph
  * (rota_graph_slot) may be bound in its bodies. A body that fails, in whichever node and iteration, fails the node,
- * with a sentence that names both; no further iteration begins, nor does one of a submission that was cancelled.
+ * with a sentence that names both; no further iteration begins, nor, but on Vulkan devices, does one of a submission
+ * that was cancelled.
  *
  * A host node that ends later than its function (rota_host_later), as collectives do, can't be in a body: it is refused
  * as it is recorded (UNSUPPORTED). Other ranks would wait for iterations that one does not have, and nobody would tell
@@ -30,11 +31,17 @@
  * A body runs where its node does, on one queue: its nodes may name that device, and a queue of the plan's, which
  * changes nothing.
  *
- * Such nodes run on devices of the CPU executor, and on CUDA's where the driver is for CUDA 12.4 or newer:
+ * Such nodes run on devices of the CPU executor, on CUDA's where the driver is for CUDA 12.4 or newer, and on Vulkan's:
  * rota_compile refuses others (UNSUPPORTED), and names node and device. A plan of several devices takes them where they
- * are placed on such. On a CUDA device bodies hold no host nodes (UNSUPPORTED as the plan is compiled, by name), and a
- * loop that fails, or is cancelled, fails all that is handed to the device along with it, nodes beside it in its plan,
- * too; work that comes after a while or for is handed to the device when that has ended. */
+ * are placed on such. On a GPU bodies hold no host nodes (UNSUPPORTED as the plan is compiled, by name).
+ *
+ * On a CUDA device a loop that fails, or is cancelled, fails all that is handed to the device along with it, nodes
+ * beside it in its plan, too; work that comes after a while or for is handed to the device when that has ended.
+ *
+ * A Vulkan device records all iterations that there may be, and dispatches what is not to run with no workgroups: what
+ * the bodies of one node and of those within them do in all their iterations is at most 16384 commands there, else
+ * rota_compile refuses it (UNSUPPORTED). One that was handed over is not ended at an iteration when its submission is
+ * cancelled, and where it fails all fails that its segment of the plan writes: what the queue was given at once. */
 #ifndef ROTA_GRAPH_CONDITIONAL_H
 #define ROTA_GRAPH_CONDITIONAL_H
 

@@ -15,11 +15,11 @@
  * (UNDEFINED_DATA), so fill it before. The result is, bit for bit, that of running the nodes one at a time in record
  * order (P8).
  *
- * Such nodes run on devices of the CPU executor, and there in bodies, too; and on Vulkan devices, where the size is
- * that of an indirect dispatch: nothing goes to the host between who writes the count and who uses it. A node whose
- * count is too high fails there with all that its segment of the plan writes: what the queue was given at once. On
- * other devices rota_compile refuses them (UNSUPPORTED), and names node and device. rota_graph_save refuses graphs that
- * have them, likewise. */
+ * Such nodes run on devices of the CPU executor, and on Vulkan devices, where the size is that of an indirect dispatch:
+ * nothing goes to the host between who writes the count and who uses it; on both in bodies, too. A node whose count is
+ * too high fails there with all that its segment of the plan writes: what the queue was given at once. On other devices
+ * rota_compile refuses them (UNSUPPORTED), and names node and device. rota_graph_save refuses graphs that have them,
+ * likewise. */
 #ifndef ROTA_GRAPH_COUNTED_H
 #define ROTA_GRAPH_COUNTED_H
 

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/futex.h"
 #include "base/thread_time.h"
-#include "exec/vk/vk_count.h"
+#include "exec/vk/vk_decide.h"
 #include "exec/vk/vk_device.h"
 #include "exec/vk/vk_loss.h"
 #include "exec/vk/vk_semaphore.h"
@@ -186,7 +186,7 @@ static void report(rota_vk_device *device, uint32_t queue) {
     while (tail != published) {
         const rota_vk_point *point = &logical->points[tail % ROTA_VK_HISTORY];
         if (ra_load_relaxed(&device->reals[point->real].shared.completed) < point->sequence) break;
-        if (point->counted) rota_vk_count_report(device, point->counted, point->segment, point->cookie);
+        if (point->may_fail) rota_vk_failures_report(device, point->may_fail, point->segment, point->cookie);
         reached = point->value;
         tail++;
     }

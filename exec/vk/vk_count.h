@@ -25,7 +25,8 @@ typedef struct rota_vk_count_words {
 typedef struct rota_vk_count_params {
     uint64_t words, any_excess; /* addresses: set where the command is recorded */
     uint64_t unit, per_group;
-    uint32_t max, groups_max, groups_y, groups_z;
+    uint64_t on, over; /* in a body: rota_vk_inside */
+    uint32_t max, groups_max, groups_y, groups_z, on_value, reserved;
 } rota_vk_count_params;
 extern const rota_kernel rota_vk_count_kernel;
 
@@ -37,26 +38,15 @@ typedef struct rota_vk_count {
     rota_vk_count_params params;             /* without addresses */
 } rota_vk_count;
 
-/* A program's, in the order of its commands. Behind the argument words of a block stand the words of each, and behind
- * those one for each segment: not 0 where a count of its was too high. */
+/* A program's, in the order of its commands. */
 typedef struct rota_vk_counts_of {
     rota_vk_count *list;
     uint32_t count;
+    uint32_t word;   /* of a block: where the words of the first are */
     uint32_t *first; /* segment_count + 1: which are each segment's; NULL where there are none */
 } rota_vk_counts_of;
 
-/* Words of a block for the program. */
-uint32_t rota_vk_count_block_words(const rota_vk_program *program);
-/* Where they are in it. */
+/* Where the words of one are in a block. */
 uint32_t rota_vk_count_word(const rota_vk_program *program, uint32_t index);
-uint32_t rota_vk_count_excess_word(const rota_vk_program *program, uint32_t segment);
-static inline bool rota_vk_counts_in(const rota_vk_counts_of *counts, uint32_t segment) {
-    return counts->first && counts->first[segment] != counts->first[segment + 1];
-}
-
-/* Before the first submission. */
-void rota_vk_count_clear(rota_vk_recorded *recorded);
-/* Once a work of the segment has completed, by the completion thread: tells the host of counts that were too high. */
-void rota_vk_count_report(rota_vk_device *device, rota_vk_recorded *recorded, uint32_t segment, void *cookie);
 
 #endif

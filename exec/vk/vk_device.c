@@ -324,7 +324,7 @@ static rota_status open_device(rota_vk_device *device, uint32_t index) {
     ROTA_TRY(rota_vk_cache_open(device));
     rota_vk_images_open(device);
     device->base.caps.only_touches = device->options.touch;
-    device->base.caps.runs_counted = true;
+    device->base.caps.runs_counted = device->base.caps.runs_conditionals = true;
     if (device->options.touch) ROTA_TRY(rota_vk_touch_open(device));
     if (device->physical.pci[0]) {
         char folder[128];

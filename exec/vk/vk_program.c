@@ -67,6 +67,7 @@ typedef struct maker {
     rota_vk_device *device;
     const rota_exec_program_desc *desc;
     rota_vk_program *program;
+    bool is_body;
     known_pipeline known[KNOWN_MAX]; /* a direct-mapped cache */
 } maker;
 
@@ -190,7 +191,7 @@ static rota_status make_dispatch(maker *m, const rota_exec_command *command, con
 
     /* Which is launched by numbers alone. */
     const rota_kernel *image =
-        count_mask ? NULL : select_image(m, kernel, params, operand_bytes, key.slot_mask);
+        count_mask || m->is_body ? NULL : select_image(m, kernel, params, operand_bytes, key.slot_mask);
     if (image) {
         out_dispatch->slot_mask = key.slot_mask;
         out_dispatch->bind_mask = key.bind_mask;
@@ -297,7 +298,7 @@ static rota_status make_counted(maker *m, uint32_t index, rota_vk_dispatch *out_
 /* Copies and fills with a slot operand become kernels; the rest need nothing here. */
 static rota_status make_transfer(maker *m, const rota_exec_command *command, rota_vk_dispatch *out_dispatch) {
     const rota_exec_operand *operands = m->desc->operands + command->first_operand;
-    bool slot = false;
+    bool slot = m->is_body; /* or is in a body, where what is not run is a dispatch of nothing */
     for (uint32_t i = 0; i < command->operand_count; i++) slot = slot || operands[i].is_slot;
     if (!slot) return ROTA_OK;
     const uint32_t none[3] = {0};
@@ -312,6 +313,34 @@ static rota_status make_transfer(maker *m, const rota_exec_command *command, rot
                          &params, none, 0, out_dispatch);
 }
 
+/* ---- Commands that decide ---- */
+
+static rota_status make_body(maker *m, const rota_exec_program_desc *desc, rota_vk_program **out_body);
+
+static rota_status make_decision(maker *m, uint32_t index, rota_vk_dispatch *out_dispatch) {
+    const rota_exec_command *command = &m->desc->commands[index];
+    const rota_exec_conditional *conditional = command->u.conditional;
+    const rota_exec_operand *operands = m->desc->operands + command->first_operand;
+    rota_vk_decisions_of *decisions = &m->program->decisions;
+    rota_vk_decision *decision = &decisions->list[decisions->count];
+    ROTA_TRY(rota_vk_decide_check(&m->device->base, command, operands));
+    *decision = (rota_vk_decision){.command = index, .conditional = conditional};
+    decision->bodies = calloc(conditional->body_count + (size_t)1, sizeof *decision->bodies);
+    if (!decision->bodies)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for %u bodies", conditional->body_count);
+    out_dispatch->decision_plus_1 = ++decisions->count;
+    for (uint32_t b = 0; b < conditional->body_count; b++)
+        if (conditional->bodies[b]) ROTA_TRY(make_body(m, conditional->bodies[b], &decision->bodies[b]));
+    rota_vk_pipeline_key key;
+    memset(&key, 0, sizeof key); /* compared as bytes */
+    key.kernel = &rota_vk_decide_kernel;
+    key.slot_mask = operands[conditional->condition.operand].is_slot;
+    const rota_exec_word *second =
+        conditional->index.operand != UINT32_MAX ? &conditional->index : &conditional->condition;
+    key.slot_mask |= (uint32_t)operands[second->operand].is_slot << 1;
+    return find_pipeline(m, &key, &decision->pipeline);
+}
+
 static rota_status make_command(maker *m, uint32_t index) {
     const rota_exec_command *command = &m->desc->commands[index];
     rota_vk_dispatch *dispatch = &m->program->dispatches[index];
@@ -323,6 +352,8 @@ static rota_status make_command(maker *m, uint32_t index) {
     case ROTA_EXEC_COMMAND_COPY:
     case ROTA_EXEC_COMMAND_FILL:
         return make_transfer(m, command, dispatch);
+    case ROTA_EXEC_COMMAND_CONDITIONAL:
+        return make_decision(m, index, dispatch);
     default:
         return rota_fail_kind(&m->device->base, command);
     }
@@ -336,41 +367,85 @@ static uint8_t kinds_of_segment(const maker *m, const rota_exec_segment *segment
     return kinds;
 }
 
-/* Room for the counts, and which of them are each segment's. */
-static rota_status list_counts(maker *m) {
-    const rota_exec_program_desc *desc = m->desc;
-    rota_vk_counts_of *counts = &m->program->counts;
+/* Which of the commands that are such are each segment's; NULL: there are none. */
+static rota_status list_of_segments(const rota_exec_program_desc *desc,
+                                    bool (*is_such)(const rota_exec_command *), size_t size, void **out_list,
+                                    uint32_t **out_first) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < desc->command_count; i++) count += desc->commands[i].is_counted;
+    for (uint32_t i = 0; i < desc->command_count; i++) count += is_such(&desc->commands[i]);
     if (count == 0) return ROTA_OK;
-    counts->list = calloc(count, sizeof *counts->list);
-    counts->first = calloc(desc->segment_count + (size_t)1, sizeof *counts->first);
-    if (!counts->list || !counts->first)
-        return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a program of %u counted commands",
-                         count);
+    void *list = *out_list = calloc(count, size);
+    uint32_t *first = *out_first = calloc(desc->segment_count + (size_t)1, sizeof *first);
+    if (!list || !first)
+        return rota_fail(ROTA_OUT_OF_MEMORY,
+                         "out of host memory for a program of %u counted commands, or that decide", count);
     for (uint32_t s = 0, so_far = 0; s < desc->segment_count; s++) {
         const rota_exec_segment *segment = &desc->segments[s];
-        counts->first[s] = so_far;
+        first[s] = so_far;
         for (uint32_t i = 0; i < segment->command_count; i++)
-            so_far += desc->commands[segment->first_command + i].is_counted;
-        counts->first[s + 1] = so_far;
+            so_far += is_such(&desc->commands[segment->first_command + i]);
+        first[s + 1] = so_far;
     }
     return ROTA_OK;
 }
 
-static rota_status make_program(maker *m) {
+static bool is_counted(const rota_exec_command *command) {
+    return command->is_counted;
+}
+
+static bool decides(const rota_exec_command *command) {
+    return command->kind == ROTA_EXEC_COMMAND_CONDITIONAL;
+}
+
+/* Its commands. */
+static rota_status make_commands(maker *m) {
     const rota_exec_program_desc *desc = m->desc;
-    m->program->dispatches = calloc(desc->command_count + 1, sizeof *m->program->dispatches);
-    m->program->segment_real = calloc(desc->segment_count + 1, 1);
-    m->program->segment_kinds = calloc(desc->segment_count + 1, 1);
-    if (!m->program->dispatches || !m->program->segment_real || !m->program->segment_kinds)
+    rota_vk_program *program = m->program;
+    program->dispatches = calloc(desc->command_count + (size_t)1, sizeof *program->dispatches);
+    if (!program->dispatches)
         return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a program of %u commands",
                          desc->command_count);
-    ROTA_TRY(list_counts(m));
+    void *counts = NULL, *decisions = NULL;
+    rota_status listed =
+        list_of_segments(desc, is_counted, sizeof *program->counts.list, &counts, &program->counts.first);
+    if (listed == ROTA_OK)
+        listed = list_of_segments(desc, decides, sizeof *program->decisions.list, &decisions,
+                                  &program->decisions.first);
+    program->counts.list = counts;
+    program->decisions.list = decisions;
+    ROTA_TRY(listed);
     for (uint32_t i = 0; i < desc->command_count; i++) {
         rota_status status = make_command(m, i);
         if (status != ROTA_OK) return rota_fail_at_node(status, &m->device->host, desc, i);
     }
+    return ROTA_OK;
+}
+
+static rota_status make_body(maker *m, const rota_exec_program_desc *desc, rota_vk_program **out_body) {
+    const rota_exec_program_desc *outer_desc = m->desc;
+    rota_vk_program *outer = m->program,
+                    *body = *out_body = calloc(1, sizeof *body); /* freed with the outer one */
+    const bool is_in_body = m->is_body;
+    if (!body) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a body");
+    body->desc = m->desc = desc;
+    m->program = body;
+    m->is_body = true;
+    const rota_status status = make_commands(m);
+    m->desc = outer_desc;
+    m->program = outer;
+    m->is_body = is_in_body;
+    return status;
+}
+
+static rota_status make_program(maker *m) {
+    const rota_exec_program_desc *desc = m->desc;
+    m->program->segment_real = calloc(desc->segment_count + 1, 1);
+    m->program->segment_kinds = calloc(desc->segment_count + 1, 1);
+    if (!m->program->segment_real || !m->program->segment_kinds)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a program of %u segments",
+                         desc->segment_count);
+    ROTA_TRY(make_commands(m));
+    rota_vk_words_lay_out(m->program);
     ROTA_TRY(rota_check_queues(&m->device->base, desc, m->device->options.queue_count));
     for (uint32_t i = 0; i < desc->segment_count; i++) {
         uint8_t kinds = m->program->segment_kinds[i] = kinds_of_segment(m, &desc->segments[i]);
@@ -403,15 +478,27 @@ rota_status rota_vk_program_create(rota_exec_device *base, const rota_exec_progr
     return ROTA_OK;
 }
 
-void rota_vk_program_destroy(rota_exec_device *base, rota_exec_program *program_base) {
-    (void)base;
-    rota_vk_program *program = (rota_vk_program *)program_base;
-    if (!program) return;
-    rota_vk_readers_free(program);
+static void free_program(rota_vk_program *program) {
+    for (uint32_t i = 0; i < program->decisions.count; i++) {
+        const rota_vk_decision *decision = &program->decisions.list[i];
+        for (uint32_t b = 0; b < decision->conditional->body_count; b++)
+            if (decision->bodies[b]) free_program(decision->bodies[b]);
+        free(decision->bodies);
+    }
     free(program->dispatches);
     free(program->segment_real);
     free(program->segment_kinds);
     free(program->counts.list);
     free(program->counts.first);
+    free(program->decisions.list);
+    free(program->decisions.first);
     free(program);
+}
+
+void rota_vk_program_destroy(rota_exec_device *base, rota_exec_program *program_base) {
+    (void)base;
+    rota_vk_program *program = (rota_vk_program *)program_base;
+    if (!program) return;
+    rota_vk_readers_free(program);
+    free_program(program);
 }

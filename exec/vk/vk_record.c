@@ -3,6 +3,7 @@
 #include "exec/vk/vk_record.h"
 #include "exec/vk/vk_device.h"
 #include "exec/vk/vk_names.h"
+#include "exec/vk/vk_recording.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,19 @@ static void memory_barrier(rota_vk_device *device, VkCommandBuffer buffer, uint3
     device->vk.CmdPipelineBarrier2(buffer, &dependency);
 }
 
+void rota_vk_record_whole_barrier(rota_vk_recording *r) {
+    const VkMemoryBarrier2 barrier = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER_2,
+        .srcStageMask = VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_DRAW_INDIRECT_BIT,
+        .srcAccessMask = VK_ACCESS_2_SHADER_STORAGE_WRITE_BIT,
+        .dstStageMask = VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_DRAW_INDIRECT_BIT,
+        .dstAccessMask = VK_ACCESS_2_SHADER_STORAGE_READ_BIT | VK_ACCESS_2_SHADER_STORAGE_WRITE_BIT |
+                         VK_ACCESS_2_INDIRECT_COMMAND_READ_BIT};
+    const VkDependencyInfo dependency = {
+        .sType = VK_STRUCTURE_TYPE_DEPENDENCY_INFO, .memoryBarrierCount = 1, .pMemoryBarriers = &barrier};
+    r->device->vk.CmdPipelineBarrier2(r->buffer, &dependency);
+}
+
 void rota_vk_record_barrier(rota_vk_device *device, VkCommandBuffer buffer, uint32_t from, uint32_t to) {
     memory_barrier(device, buffer, from, stages_of(to), accesses_of(to));
 }
@@ -46,19 +60,7 @@ void rota_vk_record_host_barrier(rota_vk_device *device, VkCommandBuffer buffer,
     memory_barrier(device, buffer, from, VK_PIPELINE_STAGE_2_HOST_BIT, VK_ACCESS_2_HOST_READ_BIT);
 }
 
-typedef struct recording {
-    rota_vk_device *device;
-    const rota_vk_program *program;
-    rota_vk_recorded *recorded;
-    const rota_vk_memory *const *memories;
-    const rota_steady *steady; /* NULL: whatever is in slots is read from the block */
-    VkCommandBuffer buffer;
-    VkPipeline bound;
-    uint32_t barriers;
-    /* Kinds that have not been ordered after the dispatches, or transfers, recorded so far. */
-    uint32_t after_dispatch, after_transfer;
-    bool writes_mapped; /* a command of the segment writes memory that the host may read */
-} recording;
+typedef rota_vk_recording recording;
 
 /* Whether the command is told all that it has in slots, so that it reads nothing from the block. */
 static bool is_told(const recording *r, const rota_exec_command *command) {
@@ -73,7 +75,7 @@ static bool is_told(const recording *r, const rota_exec_command *command) {
     return true;
 }
 
-static uint64_t operand_word(const recording *r, const rota_exec_operand *operand, bool told) {
+uint64_t rota_vk_record_operand(const recording *r, const rota_exec_operand *operand, bool told) {
     if (!operand->is_slot) return r->memories[operand->memory]->base.address + operand->offset_bytes;
     if (told) return r->steady->values[operand->memory] + operand->offset_bytes;
     return ((uint64_t)operand->memory << 48) | operand->offset_bytes;
@@ -90,7 +92,7 @@ static void write_arguments(const recording *r, const rota_exec_command *command
     const rota_exec_program_desc *desc = r->program->desc;
     const rota_exec_operand *operands = desc->operands + command->first_operand;
     const uint32_t given = given_operands(command);
-    for (uint32_t i = 0; i < given; i++) out_words[i] = operand_word(r, &operands[i], told);
+    for (uint32_t i = 0; i < given; i++) out_words[i] = rota_vk_record_operand(r, &operands[i], told);
     uint8_t *param_area = (uint8_t *)&out_words[given];
     if (param_bytes) memcpy(param_area, params, param_bytes);
     if (command->kind != ROTA_EXEC_COMMAND_KERNEL) return;
@@ -115,18 +117,21 @@ static uint32_t count_word(const recording *r, const rota_vk_dispatch *dispatch)
     return rota_vk_count_word(r->program, dispatch->count_plus_1 - 1);
 }
 
-static void bind(recording *r, VkPipeline pipeline) {
+void rota_vk_record_bind(recording *r, VkPipeline pipeline) {
     if (r->bound == pipeline) return;
     r->device->vk.CmdBindPipeline(r->buffer, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
     r->bound = pipeline;
 }
 
-/* As many groups as the count shader has said. */
-static void dispatch_counted(const recording *r, const rota_vk_dispatch *dispatch) {
+/* As many groups as the words of the block there say. */
+static void dispatch_indirect(const recording *r, uint64_t offset_bytes) {
     const rota_vk_block *block = &r->recorded->block;
-    const uint64_t offset = block->memory->buffer_offset + block->offset_bytes +
-                            8 * (uint64_t)count_word(r, dispatch) + offsetof(rota_vk_count_words, groups);
-    r->device->vk.CmdDispatchIndirect(r->buffer, block->memory->buffer, offset);
+    r->device->vk.CmdDispatchIndirect(r->buffer, block->memory->buffer,
+                                      block->memory->buffer_offset + block->offset_bytes + offset_bytes);
+}
+
+static void dispatch_counted(const recording *r, const rota_vk_dispatch *dispatch) {
+    dispatch_indirect(r, 8 * (uint64_t)count_word(r, dispatch) + offsetof(rota_vk_count_words, groups));
 }
 
 static void record_dispatch(recording *r, const rota_exec_command *command, const rota_vk_dispatch *dispatch,
@@ -147,19 +152,21 @@ static void record_dispatch(recording *r, const rota_exec_command *command, cons
     write_arguments(r, command, told, params, param_bytes, words + 1);
     const VkPipeline pipeline = told && dispatch->told ? dispatch->told->handle : dispatch->pipeline->handle;
     const uint32_t given = given_operands(command);
-    bind(r, pipeline);
+    rota_vk_record_bind(r, pipeline);
     if (dispatch->count_plus_1) {
         const uint32_t word = count_word(r, dispatch);
         memcpy((uint8_t *)&words[1 + given] + count_of(r, dispatch)->param_offset, &word, sizeof word);
     }
     vk->CmdPushConstants(r->buffer, r->device->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                          8 + 8 * given + param_bytes, words);
-    if (dispatch->count_plus_1) {
-        dispatch_counted(r, dispatch);
-        return;
-    }
     const uint32_t *groups = dispatch->launch.groups;
-    vk->CmdDispatch(r->buffer, groups[0], groups[1], groups[2]);
+    if (dispatch->count_plus_1)
+        dispatch_counted(r, dispatch);
+    else if (r->in.on)
+        dispatch_indirect(r,
+                          rota_vk_decided_offset(r->program, (uint32_t)(dispatch - r->program->dispatches)));
+    else
+        vk->CmdDispatch(r->buffer, groups[0], groups[1], groups[2]);
 }
 
 static void record_copy(recording *r, const rota_exec_operand *operands) {
@@ -179,7 +186,7 @@ static void record_fill(recording *r, const rota_exec_operand *operand, uint32_t
                                     operand->size_bytes, pattern);
 }
 
-static rota_status record_command(recording *r, uint32_t index) {
+rota_status rota_vk_record_command(recording *r, uint32_t index) {
     const rota_exec_program_desc *desc = r->program->desc;
     const rota_exec_command *command = &desc->commands[index];
     const rota_exec_operand *operands = desc->operands + command->first_operand;
@@ -195,6 +202,7 @@ static rota_status record_command(recording *r, uint32_t index) {
         }
         return rota_vk_touch_record(r->device, r->recorded, r->buffer, command);
     }
+    if (command->kind == ROTA_EXEC_COMMAND_CONDITIONAL) return rota_vk_decide_record(r, command, dispatch);
     if (command->kind == ROTA_EXEC_COMMAND_KERNEL) {
         record_dispatch(r, command, dispatch, command->u.kernel.params,
                         command->u.kernel.kernel->param_bytes);
@@ -243,7 +251,7 @@ static bool is_left_out(const rota_vk_device *device, uint32_t barrier) {
 
 /* The count shader of a command. */
 static rota_status record_count(recording *r, const rota_exec_command *command,
-                                const rota_vk_dispatch *dispatch, uint32_t segment) {
+                                const rota_vk_dispatch *dispatch) {
     const rota_vk_count *count = count_of(r, dispatch);
     const rota_exec_operand *operand =
         &r->program->desc->operands[command->first_operand + given_operands(command)];
@@ -255,10 +263,13 @@ static rota_status record_count(recording *r, const rota_exec_command *command,
     if (r->device->options.touch)
         return rota_vk_touch_count(r->device, r->recorded, r->buffer, operand, count_word(r, dispatch));
     const bool told = !operand->is_slot || (r->steady && rota_steady_is(r->steady, operand->memory));
-    push.operand = operand_word(r, operand, told);
+    push.operand = rota_vk_record_operand(r, operand, told);
+    push.params.on = r->in.on;
+    push.params.on_value = r->in.on_value;
+    push.params.over = r->in.over;
     push.params.words = block + 8 * (uint64_t)count_word(r, dispatch);
-    push.params.any_excess = block + 8 * (uint64_t)rota_vk_count_excess_word(r->program, segment);
-    bind(r, told ? count->told->handle : count->pipeline->handle);
+    push.params.any_excess = block + 8 * (uint64_t)(r->recorded->program->excess_word + r->segment);
+    rota_vk_record_bind(r, told ? count->told->handle : count->pipeline->handle);
     r->device->vk.CmdPushConstants(r->buffer, r->device->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,
                                    &push);
     r->device->vk.CmdDispatch(r->buffer, 1, 1, 1);
@@ -266,13 +277,13 @@ static rota_status record_count(recording *r, const rota_exec_command *command,
 }
 
 /* What the batch's counted commands read, once their counts are there: all of it behind one barrier. */
-static rota_status record_counts(recording *r, const rota_exec_batch *batch, uint32_t segment) {
+rota_status rota_vk_record_counts(recording *r, const rota_exec_batch *batch) {
     uint32_t recorded = 0;
     for (uint32_t i = 0; i < batch->command_count; i++) {
         const uint32_t index = batch->first_command + i;
         const rota_vk_dispatch *dispatch = &r->program->dispatches[index];
         if (!dispatch->count_plus_1) continue;
-        ROTA_TRY(record_count(r, &r->program->desc->commands[index], dispatch, segment));
+        ROTA_TRY(record_count(r, &r->program->desc->commands[index], dispatch));
         recorded++;
     }
     if (recorded && !is_left_out(r->device, r->barriers++))
@@ -285,7 +296,7 @@ static rota_status record_counts(recording *r, const rota_exec_batch *batch, uin
 static rota_status record_batches(recording *r, uint32_t index) {
     const rota_exec_program_desc *desc = r->program->desc;
     const rota_exec_segment *segment = &desc->segments[index];
-    const bool has_counts = rota_vk_counts_in(&r->program->counts, index);
+    const bool has_counts = r->program->counts.count != 0;
     rota_vk_device *device = r->device;
     bool first = true;
     for (uint32_t b = 0; b < segment->batch_count; b++) {
@@ -296,14 +307,14 @@ static rota_status record_batches(recording *r, uint32_t index) {
         first = false;
         if (kinds & ROTA_VK_DISPATCH) r->after_dispatch = ROTA_VK_BOTH;
         if (kinds & ROTA_VK_TRANSFER) r->after_transfer = ROTA_VK_BOTH;
-        if (has_counts) ROTA_TRY(record_counts(r, batch, index));
+        if (has_counts) ROTA_TRY(rota_vk_record_counts(r, batch));
         for (uint32_t i = 0; i < batch->command_count; i++) {
             uint32_t command = batch->first_command + i;
             if (r->recorded->queries)
                 device->vk.CmdWriteTimestamp2(r->buffer, VK_PIPELINE_STAGE_2_TOP_OF_PIPE_BIT,
                                               r->recorded->queries, 2 * command);
             rota_vk_label_node(device, r->buffer, desc, &desc->commands[command]);
-            ROTA_TRY(record_command(r, command));
+            ROTA_TRY(rota_vk_record_command(r, command));
             rota_vk_label_end(device, r->buffer);
             if (r->recorded->queries)
                 device->vk.CmdWriteTimestamp2(r->buffer, VK_PIPELINE_STAGE_2_BOTTOM_OF_PIPE_BIT,
@@ -347,7 +358,9 @@ static rota_status record_segment(recording *r, uint32_t index, VkCommandPool po
     if (result != VK_SUCCESS) return rota_vk_fail(result, "vkBeginCommandBuffer");
     rota_vk_label_segment(device, r->buffer, r->program->desc, index);
     r->bound = VK_NULL_HANDLE;
-    r->writes_mapped = rota_vk_counts_in(&r->program->counts, index); /* counts that are too high */
+    r->segment = index;
+    r->in = (rota_vk_inside){0};
+    r->writes_mapped = rota_vk_may_fail(r->program, index); /* what has failed */
     r->after_dispatch = r->after_transfer = 0;
     if (r->recorded->queries)
         device->vk.CmdResetQueryPool(r->buffer, r->recorded->queries, 2 * segment->first_command,
@@ -444,9 +457,9 @@ static rota_status make_run(rota_vk_device *device, rota_vk_recorded *recorded,
     if (!recorded->buffers || !recorded->block_copy)
         return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for an instance of program '%s'",
                          desc->name);
-    const uint32_t block_words = rota_vk_count_block_words(recorded->program);
+    const uint32_t block_words = recorded->program->block_words;
     if (block_words) ROTA_TRY(rota_vk_block_take(device, block_words, &recorded->block));
-    rota_vk_count_clear(recorded);
+    rota_vk_words_begin(recorded);
     ROTA_TRY(make_queries(device, recorded));
     ROTA_TRY(make_pools(device, recorded));
     ROTA_TRY(keep_for_steady(recorded, memories));

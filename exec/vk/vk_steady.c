@@ -19,6 +19,9 @@ rota_status rota_vk_readers_create(rota_vk_program *program) {
         return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for program '%s'", desc->name);
     for (uint32_t s = 0; s < desc->segment_count && desc->block_words; s++) {
         rota_readers *readers = &program->readers[s];
+        /* Of what bodies read nobody keeps account. */
+        if (program->decisions.first && program->decisions.first[s] != program->decisions.first[s + 1])
+            continue;
         ROTA_TRY(rota_readers_create(desc, &desc->segments[s], readers));
         if (readers->first[desc->block_words] == 0) rota_readers_free(readers);
     }

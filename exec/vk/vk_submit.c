@@ -403,8 +403,8 @@ static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) 
     *point =
         (rota_vk_point){.value = work->signal_value, .sequence = real->submit.sequence, .real = real_index};
     memcpy(point->last, logical->last_sequence, sizeof point->last);
-    if (recorded && rota_vk_counts_in(&recorded->program->counts, work->segment)) {
-        point->counted = recorded;
+    if (recorded && rota_vk_may_fail(recorded->program, work->segment)) {
+        point->may_fail = recorded;
         point->segment = work->segment;
         point->cookie = work->cookie;
     }

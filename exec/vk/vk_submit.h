@@ -42,9 +42,9 @@ typedef struct rota_vk_point {
     uint64_t sequence;
     uint64_t last[ROTA_VK_REALS_MAX]; /* of the queue's works so far, on each real queue */
     uint32_t real;
-    /* Of a work with counted commands, whose counts are looked at when it is complete; else NULL. */
+    /* Of a work of which a command may fail by itself, which is looked at when it is complete; else NULL. */
     uint32_t segment;
-    rota_vk_recorded *counted;
+    rota_vk_recorded *may_fail;
     void *cookie;
 } rota_vk_point;
 

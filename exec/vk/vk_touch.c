@@ -39,7 +39,7 @@ typedef struct touch_range {
 /* A command's ranges with overlaps resolved. Twice the operands bound how many pieces there can be of each.
  */
 typedef struct touch_set {
-    touch_range ranges[3 * ROTA_KERNEL_OPERANDS_MAX];
+    touch_range ranges[3 * UINT8_MAX];
     uint32_t count;
 } touch_set;
 

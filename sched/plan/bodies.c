@@ -60,14 +60,16 @@ static rota_status compile_body(rota_compiler *c, const rota_node_record *record
     const rota_compile_options *outer = &c->plan->options;
     const rota_device_traits *device = c->partitions.device[part];
     rota_device *handle = device ? device->device : NULL;
-    const rota_compile_options options = {.struct_size = sizeof options,
-                                          .devices = &handle,
-                                          .device_count = device ? 1 : 0,
-                                          .packing = outer->packing,
-                                          .certify = outer->certify,
-                                          .allow_undefined_reads = outer->allow_undefined_reads,
-                                          .check_kernels = outer->check_kernels,
-                                          .memory_limit_bytes = UINT64_MAX};
+    const rota_compile_options options = {
+        .struct_size = sizeof options,
+        .devices = &handle,
+        .device_count = device ? 1 : 0,
+        .packing = outer->packing,
+        .certify = outer->certify,
+        .allow_undefined_reads = outer->allow_undefined_reads,
+        /* Where the host can look at what they write: a body is on one device. */
+        .check_kernels = outer->check_kernels && (!device || device->runs_host_nodes),
+        .memory_limit_bytes = UINT64_MAX};
     const rota_plan_devices devices = {.all = device,
                                        .count = device ? 1 : 0,
                                        .index = device_index(c, device),

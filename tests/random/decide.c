@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cuda/test_kernels.h"
+#include "spv/test_count_down.h"
 #include "tests/kit/random.h"
 
 enum { NODES_MAX = 12, ITERATIONS_MAX = 9 };
@@ -17,6 +18,7 @@ const rota_kernel decide_count_down = {
     .name = "count down",
     .operand_count = 1,
     .cpu = {.fn = count_down},
+    .vk = {.words = rota_spv_test_count_down, .size_bytes = sizeof rota_spv_test_count_down},
     .cuda = {ROTA_CUDA_IMAGE_test_kernels, .entry = ROTA_CUDA_ENTRY_test_kernels(test_count_down)},
 };
 

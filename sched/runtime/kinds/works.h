@@ -48,7 +48,7 @@ void rota_bytes_bring(rota_sequencer *sequencer, rota_wanted *wanted, rota_submi
                       rota_residency *residency, uint64_t begin, uint64_t end, rota_device *device);
 
 static inline rota_work_kind rota_work_kind_of(const rota_plan_segment *segment) {
-    return segment->has_loops ? ROTA_WORK_LOOPS : ROTA_WORK_SEGMENT;
+    return segment->has_loops && !segment->may_fail ? ROTA_WORK_LOOPS : ROTA_WORK_SEGMENT; /* else by the gate */
 }
 /* The next work of the submission, and of the queue. */
 rota_work *rota_work_add(rota_submission *submission, rota_device *device, uint32_t queue,

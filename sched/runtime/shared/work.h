@@ -16,7 +16,7 @@ typedef struct rota_staging rota_staging;
 
 typedef enum rota_work_kind {
     ROTA_WORK_SEGMENT,
-    ROTA_WORK_LOOPS,       /* a segment with nodes that have iterations */
+    ROTA_WORK_LOOPS,       /* a segment with nodes that have iterations, which the gate does not judge */
     ROTA_WORK_WRITE,       /* upload ring to buffer */
     ROTA_WORK_READ,        /* buffer to read-back staging */
     ROTA_WORK_MIGRATE_OUT, /* buffer to read-back staging of its device */

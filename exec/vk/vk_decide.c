@@ -1,0 +1,359 @@
+/* Commands that decide. A command buffer has no jumps: all bodies are recorded, a loop's as often as it may have
+ * iterations, and what is not to run is dispatched with no groups.
+ *
+ *     decide shader --> on[iteration] of the command, groups of the body's commands -- one barrier -->
+ *     the body's batches, by vkCmdDispatchIndirect -- barrier --> decide shader of the next iteration ...
+ *
+ * Copies and fills in bodies are dispatches for that. A body is a program of its own (rota_vk_program) whose words are
+ * in the block of the outermost one's instance, as those of counts are (vk_count.h): so the instance is in flight once
+ * at a time. VK_EXT_conditional_rendering would save the groups' words, but neither the barriers nor the dispatches.
+ *
+ * The first failure, of a count or of iterations_max, makes `over` of the outermost command not 0, after which no body
+ * is on and no shader touches what it said. The host reads it when the work is complete. */
+#include "exec/vk/vk_decide.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include "exec/vk/vk_device.h"
+#include "exec/vk/vk_record.h"
+#include "exec/vk/vk_recording.h"
+#include "graph/conditional_internal.h"
+#include "spv/vk_decide.h"
+
+enum { MESSAGE_BYTES = 1024, DECIDE_GROUP = 64, WHOLE = sizeof(rota_vk_decision_words) / 8 };
+_Static_assert(sizeof(rota_vk_decision_words) == 32 && sizeof(rota_vk_decided_groups) == 32 &&
+                   ROTA_VK_COUNT_BLOCK_WORDS == WHOLE,
+               "as the shaders have them");
+
+const rota_kernel rota_vk_decide_kernel = {
+    .name = "decide",
+    .operand_count = 2,
+    .param_bytes = sizeof(rota_vk_decide_params),
+    .vk = {.words = rota_spv_vk_decide, .size_bytes = sizeof rota_spv_vk_decide},
+};
+
+static bool is_loop(const rota_exec_conditional *conditional) {
+    return conditional->kind == ROTA_CONDITIONAL_WHILE || conditional->kind == ROTA_CONDITIONAL_FOR;
+}
+
+/* ---- Size ---- */
+
+/* Commands that it may come to; more than ROTA_VK_UNROLLED_MAX is as good as any. */
+static uint64_t unrolled(const rota_exec_conditional *conditional) {
+    uint64_t once = 1;
+    for (uint32_t b = 0; b < conditional->body_count; b++) {
+        const rota_exec_program_desc *body = conditional->bodies[b];
+        for (uint32_t i = 0; body && i < body->command_count && once <= ROTA_VK_UNROLLED_MAX; i++)
+            once += body->commands[i].kind == ROTA_EXEC_COMMAND_CONDITIONAL
+                        ? unrolled(body->commands[i].u.conditional)
+                        : 1;
+    }
+    const uint64_t times = is_loop(conditional) ? conditional->iterations_max : 1;
+    if (once > ROTA_VK_UNROLLED_MAX || times > ROTA_VK_UNROLLED_MAX)
+        return ROTA_VK_UNROLLED_MAX + UINT64_C(1);
+    return once * times;
+}
+
+static rota_status check_word(const rota_exec_command *command, const rota_exec_operand *operands,
+                              const rota_exec_word *word, const char *what) {
+    const uint64_t size = word->operand < command->operand_count ? operands[word->operand].size_bytes : 0;
+    if (word->offset_bytes <= size && size - word->offset_bytes >= sizeof(uint32_t)) return ROTA_OK;
+    return rota_fail(ROTA_OUT_OF_RANGE, "its %s is in none of its %u operands", what, command->operand_count);
+}
+
+rota_status rota_vk_decide_check(const rota_exec_device *device, const rota_exec_command *command,
+                                 const rota_exec_operand *operands) {
+    const rota_exec_conditional *conditional = command->u.conditional;
+    ROTA_TRY(check_word(command, operands, &conditional->condition, "condition"));
+    if (conditional->index.operand != UINT32_MAX)
+        ROTA_TRY(check_word(command, operands, &conditional->index, "index"));
+    if (unrolled(conditional) <= ROTA_VK_UNROLLED_MAX) return ROTA_OK;
+    return rota_fail(
+        ROTA_UNSUPPORTED,
+        "a %s of at most %llu iterations (iterations_max), all of which %s records one after the other: "
+        "with what its bodies do that is more than %u commands",
+        rota_conditional_kind_name(conditional->kind), (unsigned long long)conditional->iterations_max,
+        device->info.id, ROTA_VK_UNROLLED_MAX);
+}
+
+/* ---- Words ---- */
+
+static void lay_out(rota_vk_program *program, uint32_t *next) {
+    program->counts.word = *next;
+    *next += program->counts.count * WHOLE;
+    for (uint32_t i = 0; i < program->decisions.count; i++) {
+        rota_vk_decision *decision = &program->decisions.list[i];
+        decision->word = *next;
+        *next += WHOLE;
+        for (uint32_t b = 0; b < decision->conditional->body_count; b++) {
+            rota_vk_program *body = decision->bodies[b];
+            if (!body) continue;
+            body->table_word = *next;
+            *next += body->desc->command_count * WHOLE;
+            lay_out(body, next);
+        }
+    }
+}
+
+void rota_vk_words_lay_out(rota_vk_program *program) {
+    uint32_t next = program->block_words = program->desc->block_words;
+    if (program->counts.count + program->decisions.count == 0) return;
+    next = (next + WHOLE - 1) / WHOLE * WHOLE; /* those of each begin at a multiple of their size */
+    lay_out(program, &next);
+    program->excess_word = next;
+    program->block_words = next + program->desc->segment_count;
+}
+
+static void write_tables(const rota_vk_program *program, uint64_t *words) {
+    for (uint32_t i = 0; i < program->decisions.count; i++) {
+        const rota_vk_decision *decision = &program->decisions.list[i];
+        for (uint32_t b = 0; b < decision->conditional->body_count; b++) {
+            const rota_vk_program *body = decision->bodies[b];
+            if (!body) continue;
+            rota_vk_decided_groups *table = (rota_vk_decided_groups *)(words + body->table_word);
+            for (uint32_t c = 0; c < body->desc->command_count; c++)
+                memcpy(table[c].all, body->dispatches[c].launch.groups, sizeof table[c].all);
+            write_tables(body, words);
+        }
+    }
+}
+
+void rota_vk_words_begin(rota_vk_recorded *recorded) {
+    const rota_vk_program *program = recorded->program;
+    const uint32_t first = program->desc->block_words;
+    if (program->block_words == first) return;
+    memset(recorded->block.words + first, 0, 8 * (size_t)(program->block_words - first));
+    write_tables(program, recorded->block.words);
+}
+
+uint64_t rota_vk_decided_offset(const rota_vk_program *body, uint32_t command) {
+    return 8 * (uint64_t)body->table_word + sizeof(rota_vk_decided_groups) * (uint64_t)command +
+           offsetof(rota_vk_decided_groups, now);
+}
+
+/* ---- Recording ---- */
+
+static uint64_t address_of(const rota_vk_recording *r, uint32_t word) {
+    return r->recorded->block.address + 8 * (uint64_t)word;
+}
+
+/* Where 4 bytes in one of a command's operands are, as an operand of a kernel. */
+static uint64_t word_operand(const rota_vk_recording *r, const rota_exec_command *command,
+                             const rota_exec_word *word) {
+    rota_exec_operand operand = r->program->desc->operands[command->first_operand + word->operand];
+    operand.offset_bytes += word->offset_bytes;
+    return rota_vk_record_operand(r, &operand, false);
+}
+
+/* `body` NULL: what is left to be seen is whether there were too many iterations. */
+static void decide(rota_vk_recording *r, const rota_exec_command *command, const rota_vk_decision *decision,
+                   uint32_t iteration, uint32_t number, const rota_vk_program *body) {
+    const rota_exec_conditional *conditional = decision->conditional;
+    const bool has_index = conditional->index.operand != UINT32_MAX;
+    const uint64_t most = is_loop(conditional) ? conditional->iterations_max : 1;
+    struct {
+        uint64_t block, operands[2];
+        rota_vk_decide_params params;
+    } push = {r->recorded->block.address,
+              {word_operand(r, command, &conditional->condition),
+               word_operand(r, command, has_index ? &conditional->index : &conditional->condition)},
+              {.words = address_of(r, decision->word),
+               .outer = r->in.on,
+               .over = r->in.over,
+               .any_excess = address_of(r, r->recorded->program->excess_word + r->segment),
+               .table = body ? address_of(r, body->table_word) : 0,
+               .outer_value = r->in.on_value,
+               .kind = conditional->kind,
+               .iteration = iteration,
+               .iterations_max = (uint32_t)most,
+               .body = number + 1,
+               .body_count = conditional->body_count,
+               .commands = body ? body->desc->command_count : 0,
+               .has_index = has_index}};
+    rota_vk_record_bind(r, decision->pipeline->handle);
+    r->device->vk.CmdPushConstants(r->buffer, r->device->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,
+                                   &push);
+    r->device->vk.CmdDispatch(r->buffer, (push.params.commands + DECIDE_GROUP) / DECIDE_GROUP, 1, 1);
+}
+
+static rota_status record_body(rota_vk_recording *r, const rota_vk_program *body, const rota_vk_inside *in) {
+    const rota_exec_program_desc *desc = body->desc;
+    rota_vk_recording inner = *r;
+    bool first = true;
+    inner.program = body;
+    inner.in = *in;
+    for (uint32_t b = 0; b < desc->segments[0].batch_count; b++) {
+        const rota_exec_batch *batch = &desc->batches[desc->segments[0].first_batch + b];
+        if (batch->command_count == 0) continue;
+        if (!first) rota_vk_record_whole_barrier(&inner);
+        first = false;
+        ROTA_TRY(rota_vk_record_counts(&inner, batch));
+        for (uint32_t i = 0; i < batch->command_count; i++)
+            ROTA_TRY(rota_vk_record_command(&inner, batch->first_command + i));
+    }
+    r->bound = inner.bound;
+    r->barriers = inner.barriers;
+    return ROTA_OK;
+}
+
+rota_status rota_vk_decide_record(rota_vk_recording *r, const rota_exec_command *command,
+                                  const rota_vk_dispatch *dispatch) {
+    const rota_vk_decision *decision = &r->program->decisions.list[dispatch->decision_plus_1 - 1];
+    const rota_exec_conditional *conditional = decision->conditional;
+    const uint64_t words = address_of(r, decision->word),
+                   times = is_loop(conditional) ? conditional->iterations_max : 1;
+    const rota_vk_inside outside = r->in;
+    rota_vk_inside in = outside;
+    if (!r->in.over) r->in.over = words + offsetof(rota_vk_decision_words, over);
+    in.over = r->in.over;
+    for (uint32_t k = 0; k < times; k++) {
+        if (k) rota_vk_record_whole_barrier(r);
+        for (uint32_t b = 0; b < conditional->body_count; b++)
+            if (decision->bodies[b]) decide(r, command, decision, k, b, decision->bodies[b]);
+        rota_vk_record_whole_barrier(r);
+        in.on = words + offsetof(rota_vk_decision_words, on) + sizeof(uint32_t) * (k % 2);
+        for (uint32_t b = 0; b < conditional->body_count; b++) {
+            in.on_value = b + 1;
+            if (decision->bodies[b]) ROTA_TRY(record_body(r, decision->bodies[b], &in));
+        }
+    }
+    if (conditional->kind == ROTA_CONDITIONAL_WHILE) {
+        rota_vk_record_whole_barrier(r);
+        decide(r, command, decision, (uint32_t)times, 0, NULL);
+    }
+    r->in = outside;
+    return ROTA_OK;
+}
+
+/* ---- Failures ---- */
+
+typedef struct reporting {
+    rota_vk_device *device;
+    uint64_t *words; /* the block's */
+    char text[MESSAGE_BYTES];
+} reporting;
+
+static rota_vk_count_words *count_words(const reporting *p, const rota_vk_program *program, uint32_t index) {
+    return (rota_vk_count_words *)(p->words + rota_vk_count_word(program, index));
+}
+
+static rota_vk_decision_words *decision_words(const reporting *p, const rota_vk_decision *decision) {
+    return (rota_vk_decision_words *)(p->words + decision->word);
+}
+
+static const char *name_of(const reporting *p, const rota_vk_program *program, uint32_t command) {
+    const rota_exec_host *host = &p->device->host;
+    const char *name =
+        host->node_name ? host->node_name(program->desc->owner, program->desc->commands[command].node) : NULL;
+    return name ? name : "?";
+}
+
+static size_t add(reporting *p, size_t length, int more) {
+    const size_t sum = length + (more > 0 ? (size_t)more : 0);
+    return sum < sizeof p->text ? sum : sizeof p->text - 1;
+}
+
+/* As exec/cpu/loop.c describes it. */
+static size_t describe(reporting *p, const rota_vk_program *program, const rota_vk_decision *decision,
+                       size_t length) {
+    const char *kind = rota_conditional_kind_name(decision->conditional->kind),
+               *name = name_of(p, program, decision->command), *comma = length ? ", " : "";
+    const uint32_t begun = decision_words(p, decision)->begun;
+    char *said = p->text + length;
+    const size_t room = sizeof p->text - length;
+    if (!is_loop(decision->conditional) || begun == 0)
+        return add(p, length, snprintf(said, room, "%s%s '%s'", comma, kind, name));
+    return add(p, length, snprintf(said, room, "%siteration %u of %s '%s'", comma, begun - 1, kind, name));
+}
+
+static void say_limit(reporting *p, const rota_vk_decision *decision, size_t length) {
+    const unsigned long long most = decision->conditional->iterations_max;
+    const uint32_t value = decision_words(p, decision)->excess;
+    char *said = p->text + length;
+    const size_t room = sizeof p->text - length;
+    if (decision->conditional->kind == ROTA_CONDITIONAL_WHILE)
+        (void)snprintf(said, room,
+                       ": its condition is %u after %llu iterations, the most it may have (iterations_max)",
+                       value, most);
+    else
+        (void)snprintf(said, room, ": its count is %u, and it may have %llu iterations (iterations_max)",
+                       value, most);
+}
+
+static void say_count(reporting *p, const rota_vk_program *program, uint32_t index, size_t length) {
+    (void)snprintf(p->text + length, sizeof p->text - length,
+                   "its count is %u, the most it may be is %u (rota_count.max)",
+                   count_words(p, program, index)->excess, program->counts.list[index].params.max);
+}
+
+/* What of it failed, as a sentence; false: nothing. */
+static bool find_failure(reporting *p, const rota_vk_program *program, const rota_vk_decision *decision,
+                         size_t length) {
+    length = describe(p, program, decision, length);
+    if (decision_words(p, decision)->failed) {
+        say_limit(p, decision, length);
+        return true;
+    }
+    for (uint32_t b = 0; b < decision->conditional->body_count; b++) {
+        const rota_vk_program *body = decision->bodies[b];
+        for (uint32_t i = 0; body && i < body->counts.count; i++) {
+            if (!count_words(p, body, i)->excess) continue;
+            length = add(p, length,
+                         snprintf(p->text + length, sizeof p->text - length,
+                                  ", node '%s': ", name_of(p, body, body->counts.list[i].command)));
+            say_count(p, body, i, length);
+            return true;
+        }
+        for (uint32_t i = 0; body && i < body->decisions.count; i++)
+            if (find_failure(p, body, &body->decisions.list[i], length)) return true;
+    }
+    return false;
+}
+
+/* For the next time: until then it is not in flight. */
+static void forget(const reporting *p, const rota_vk_program *program) {
+    for (uint32_t i = 0; i < program->counts.count; i++) count_words(p, program, i)->excess = 0;
+    for (uint32_t i = 0; i < program->decisions.count; i++) {
+        const rota_vk_decision *decision = &program->decisions.list[i];
+        rota_vk_decision_words *words = decision_words(p, decision);
+        words->excess = words->failed = words->over = 0;
+        for (uint32_t b = 0; b < decision->conditional->body_count; b++)
+            if (decision->bodies[b]) forget(p, decision->bodies[b]);
+    }
+}
+
+static void tell(const reporting *p, const rota_vk_program *program, uint32_t command, void *cookie) {
+    if (p->device->host.failed)
+        p->device->host.failed(p->device->host.user, cookie, program->desc->owner,
+                               program->desc->commands[command].node, ROTA_NODE_FAILED, p->text);
+}
+
+void rota_vk_failures_report(rota_vk_device *device, rota_vk_recorded *recorded, uint32_t segment,
+                             void *cookie) {
+    const rota_vk_program *program = recorded->program;
+    reporting p = {.device = device, .words = recorded->block.words};
+    /* Written on the device, which has made it visible to the host at the segment's end. */
+    volatile uint64_t *any = p.words + program->excess_word + segment;
+    if (*any == 0) return;
+    *any = 0;
+    const rota_vk_counts_of *counts = &program->counts;
+    const rota_vk_decisions_of *decisions = &program->decisions;
+    for (uint32_t i = counts->first ? counts->first[segment] : 0;
+         counts->first && i < counts->first[segment + 1]; i++) {
+        if (!count_words(&p, program, i)->excess) continue;
+        say_count(&p, program, i, 0);
+        count_words(&p, program, i)->excess = 0;
+        tell(&p, program, counts->list[i].command, cookie);
+    }
+    for (uint32_t i = decisions->first ? decisions->first[segment] : 0;
+         decisions->first && i < decisions->first[segment + 1]; i++) {
+        const rota_vk_decision *decision = &decisions->list[i];
+        rota_vk_decision_words *words = decision_words(&p, decision);
+        if (!words->over) continue;
+        if (find_failure(&p, program, decision, 0)) tell(&p, program, decision->command, cookie);
+        words->excess = words->failed = words->over = 0;
+        for (uint32_t b = 0; b < decision->conditional->body_count; b++)
+            if (decision->bodies[b]) forget(&p, decision->bodies[b]);
+    }
+}
