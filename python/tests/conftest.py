@@ -17,6 +17,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--gpt-tool", type=Path, help="the tests' gpt_tool of a build, which has the C trainer's model")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "gpu: wants a CUDA device of PyTorch's or JAX's")
+
+
 def usable() -> list[str]:
     there = {str(device["id"]) for device in rota.devices() if device["usable"]}
     return [name for name in ("cpu", "vk:0", "cuda:0") if name in there]
