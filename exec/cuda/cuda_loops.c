@@ -180,7 +180,9 @@ static void report(const rota_cuda_device *device, const rota_cuda_fence *fence)
             record_offset(loops, root) + (fence->launch - 1) % ROTA_CUDA_RECORDS * words_of_record(root);
         report_root(device, fence, root, word_at(loops, offset));
     }
-    ra_store_seq_cst(&loops->reported, fence->launch); /* with a submit that waits for room */
+    /* Launches on two queues may be seen to end in either order. */
+    if (ra_load_relaxed(&loops->reported) < fence->launch)
+        ra_store_seq_cst(&loops->reported, fence->launch); /* with a submit that waits for room */
 }
 
 /* Whether the fence's loops are still there: with stops.looks. */

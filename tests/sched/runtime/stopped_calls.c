@@ -31,11 +31,11 @@ static rota_status expect(rota_status got, rota_status wanted) {
 
 /* The test kernel, which here says what its parameters in slots are. */
 static rota_kernel accumulate;
-static rota_kernel_bindable accumulate_bindables[2];
+static rota_kernel_bindable accumulate_bindables[TEST_BIND_COUNT + 1];
 
 static void make_kernel(void) {
     accumulate = test_kernels[TEST_KERNEL_accumulate].kernel;
-    for (uint32_t i = 0; i < 2; i++) accumulate_bindables[i] = accumulate.bindables[i];
+    for (uint32_t i = 0; i <= TEST_BIND_COUNT; i++) accumulate_bindables[i] = accumulate.bindables[i];
     accumulate_bindables[TEST_BIND_P].type = ROTA_VALUE_U32;
     accumulate.bindables = accumulate_bindables;
 }

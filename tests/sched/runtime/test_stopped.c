@@ -108,6 +108,7 @@ static const listed_function outside[] = {
     {"graph/graph.c", "rota_recorder_buffer"},
     {"graph/record.c", "rota_recorder_reserve"},
     {"sched/runtime/life/link.c", "*"},
+    {"sched/runtime/shared/devices.c", "rota_device_open_gate"},
     {"sched/runtime/plans/args.c", "rota_args_set_buffer"}, /* may give the buffer memory */
     {"sched/runtime/completer/callbacks.c", "*"},
     /* Loads alone, where an instance is being made: test_making waits there. */
