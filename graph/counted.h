@@ -60,7 +60,7 @@ typedef struct rota_count {
  *
  * with ROTA_COUNT(..., .items_per_group = 64, .bindable_plus_1 = 1) where local_size_x is 64. On a GPU rota_compile
  * refuses a count without one, more groups for the maximum than the device has (UNSUPPORTED, each naming node and
- * kernel), and a kernel that has CUDA images alone there.
+ * kernel), and a kernel that has CUDA images alone there, or another one for some devices (rota_kernel.vk.select).
  *
  * Further errors, each naming the node: INVALID_ARGUMENT (no buffer, a maximum of 0, unit_bytes or groups given, a
  * parameter that the kernel has not, that is no u32, or that is bound to a slot as well; a kernel of more than 23

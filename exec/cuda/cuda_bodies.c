@@ -176,24 +176,20 @@ static rota_status add_loop(deciding *of) {
     return add_one(of, ROTA_CUDA_CONDITIONAL_WHILE, first.handles[0], of->decision->bodies[0], &next);
 }
 
+/* A node each for what runs and for what runs else: one with both would run the latter where neither is to, since the
+ * loop around it is over. */
 static rota_status add_if(deciding *of) {
     rota_cuda_program *const *bodies = of->decision->bodies;
     const bool has_then = rota_cuda_body_runs(bodies[0]);
     const bool has_else = of->decision->desc->body_count > 1 && rota_cuda_body_runs(bodies[1]);
-    const bool is_one = has_then && has_else && of->b->device->stops.has_switches;
     rota_decide_params step = {.kind = has_then ? ROTA_DECIDE_IF : ROTA_DECIDE_IF_NOT};
     if (!has_then && !has_else) return ROTA_OK;
     ROTA_TRY(add_handle(of, &step.handles[0]));
-    if (has_then && has_else && !is_one) ROTA_TRY(add_handle(of, &step.handles[1]));
+    if (has_then && has_else) ROTA_TRY(add_handle(of, &step.handles[1]));
     ROTA_TRY(add_first_step(of, &step));
-    if (!is_one)
-        ROTA_TRY(add_one(of, ROTA_CUDA_CONDITIONAL_IF, step.handles[0], bodies[has_then ? 0 : 1], NULL));
+    ROTA_TRY(add_one(of, ROTA_CUDA_CONDITIONAL_IF, step.handles[0], bodies[has_then ? 0 : 1], NULL));
     if (step.handles[1]) return add_one(of, ROTA_CUDA_CONDITIONAL_IF, step.handles[1], bodies[1], NULL);
-    if (!is_one) return ROTA_OK;
-    CUgraph *graphs = NULL;
-    ROTA_TRY(add_conditional(of, ROTA_CUDA_CONDITIONAL_IF, 2, step.handles[0], &graphs));
-    ROTA_TRY(fill_graph(of, bodies[0], graphs[0], NULL));
-    return fill_graph(of, bodies[1], graphs[1], NULL);
+    return ROTA_OK;
 }
 
 static rota_status add_switch(deciding *of) {

@@ -244,6 +244,12 @@ static rota_status make_counted_kernel(maker *m, const rota_exec_command *comman
             "kernel '%s' is counted, and none of its parameters gets the count "
             "(rota_count.bindable_plus_1), which it needs on %s: its groups are a count rounded up",
             kernel->name, m->device->base.info.id);
+    if (kernel->vk.select)
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "kernel '%s' is counted, and another may take its place on %s (rota_kernel.vk.select), "
+            "whose items in a group nobody has said",
+            kernel->name, m->device->base.info.id);
     rota_exec_command plain = *command;
     plain.operand_count--;
     ROTA_TRY(make_dispatch(m, &plain, kernel, command->u.kernel.params, command->u.kernel.groups,

@@ -24,7 +24,12 @@ open("most.rota", "wb").write(data.replace(count, struct.pack("<II", 1, 10)))
 PY
 expect 2 "buffer 'x'" "$bench" run other.rota --device cpu
 expect 2 "for 'for': its count is 10, and it may have 9 iterations" "$bench" run most.rota --device cpu
-expect 3 "node 'choose' .* decides \(if\)" "$bench" run graph.rota --device vk:0
+if "$bench" smoke --device vk:0 >/dev/null 2>&1; then
+  expect 0 'results' "$bench" run graph.rota --device vk:0
+  expect 2 "for 'for': its count is 10, and it may have 9 iterations" "$bench" run most.rota --device vk:0
+else
+  echo "skipped: no vk:0"
+fi
 
 if [ "$failures" -ne 0 ]; then
   echo "$failures failures"

@@ -68,6 +68,12 @@ static void refuse(fixture *f, test_program *p, rota_status status, const char *
     free(p);
 }
 
+static const rota_kernel *select_itself(const void *params, const uint64_t *operand_bytes,
+                                        uint32_t features) {
+    (void)params, (void)operand_bytes, (void)features;
+    return NULL;
+}
+
 static void test_refused(void **state) {
     (void)state;
     fixture *f = open_with(NULL);
@@ -88,6 +94,11 @@ static void test_refused(void **state) {
     p->commands[1].u.kernel.kernel = &says_nothing;
     p->commands[1].u.kernel.items_per_group = 1;
     refuse(f, p, ROTA_UNSUPPORTED, "4294967295 workgroups along x");
+    rota_kernel several = counted_step;
+    several.vk.select = select_itself;
+    p = counted_program(1, COUNT);
+    p->commands[1].u.kernel.kernel = &several;
+    refuse(f, p, ROTA_UNSUPPORTED, "another may take its place");
     close_quiet(f, false);
 }
 
