@@ -72,5 +72,6 @@ rota_status gpt_write(gpt_model *model, const gpt_vocabulary *vocabulary, const 
     w.user = (void *)(uintptr_t)vocabulary;
     const rota_status status = gpt_write_tokens(model, sampling, &w, host_loop, out);
     putchar('\n');
+    fflush(stdout);
     return status;
 }
