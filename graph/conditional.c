@@ -309,7 +309,7 @@ static rota_status append(recording *r, rota_node *out_node) {
 }
 
 static rota_status record(recording *r, rota_node *out_node) {
-    if (r->made.kind == ROTA_CONDITIONAL_WHILE || r->made.kind == ROTA_CONDITIONAL_FOR) {
+    if (rota_conditional_is_loop(r->made.kind)) {
         if (r->made.iterations_max == 0)
             return rota_fail(ROTA_INVALID_ARGUMENT, NODE "iterations_max is 0, expected 1 or more",
                              NODE_ARGUMENTS(r));

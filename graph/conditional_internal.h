@@ -38,6 +38,11 @@ typedef struct rota_conditional {
     rota_graph **bodies; /* NULL among them: nothing */
 } rota_conditional;
 
+/* Whether it has iterations. */
+static inline bool rota_conditional_is_loop(uint8_t kind) {
+    return kind == ROTA_CONDITIONAL_WHILE || kind == ROTA_CONDITIONAL_FOR;
+}
+
 /* "if" and so on. Static storage. */
 const char *rota_conditional_kind_name(uint8_t kind);
 

@@ -18,10 +18,14 @@ __attribute__((format(printf, 4, 5))) static size_t append(char *text, size_t te
 size_t rota_decision_place(char *text, size_t text_bytes, size_t length, uint8_t kind, uint64_t begun,
                            const char *name) {
     const char *comma = length ? ", " : "", *what = rota_conditional_kind_name(kind);
-    if (kind == ROTA_CONDITIONAL_IF || kind == ROTA_CONDITIONAL_SWITCH || begun == 0)
+    if (!rota_conditional_is_loop(kind) || begun == 0)
         return append(text, text_bytes, length, "%s%s '%s'", comma, what, name);
     return append(text, text_bytes, length, "%siteration %llu of %s '%s'", comma,
                   (unsigned long long)(begun - 1), what, name);
+}
+
+size_t rota_decision_node(char *text, size_t text_bytes, size_t length, const char *name) {
+    return append(text, text_bytes, length, ", node '%s': ", name);
 }
 
 size_t rota_decision_limit(char *text, size_t text_bytes, size_t length,

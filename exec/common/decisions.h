@@ -12,6 +12,8 @@
  * from the outermost command in; a comma stands between them. */
 size_t rota_decision_place(char *text, size_t text_bytes, size_t length, uint8_t kind, uint64_t begun,
                            const char *name);
+/* ", node 'a': ", of a body's that failed; what it says of itself follows. */
+size_t rota_decision_node(char *text, size_t text_bytes, size_t length, const char *name);
 /* ": its condition is 1 after 7 iterations...", of a while or for, where `value` is what it read. */
 size_t rota_decision_limit(char *text, size_t text_bytes, size_t length,
                            const rota_exec_conditional *conditional, uint32_t value);

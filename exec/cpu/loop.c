@@ -57,10 +57,9 @@ static void fail(rota_cpu_device *device, const rota_cpu_work *work, rota_cpu_lo
 void rota_cpu_loop_fail(rota_cpu_device *device, const rota_cpu_scope *scope, const rota_cpu_record *record,
                         rota_status status) {
     char text[MESSAGE_BYTES];
-    const size_t length = describe(device, scope->loop, text, 0);
-    if (length < MESSAGE_BYTES)
-        (void)snprintf(text + length, MESSAGE_BYTES - length, ", node '%s': %s",
-                       name_of(device, scope->instance, record->node), rota_last_error());
+    const size_t length = rota_decision_node(text, sizeof text, describe(device, scope->loop, text, 0),
+                                             name_of(device, scope->instance, record->node));
+    (void)snprintf(text + length, sizeof text - length, "%s", rota_last_error());
     fail(device, scope->work, scope->loop, status, text);
 }
 

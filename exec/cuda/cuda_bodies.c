@@ -220,7 +220,7 @@ static rota_status add_ifs(deciding *of, uint64_t *handles) {
 
 static rota_status add_kind(deciding *of) {
     const uint8_t kind = of->decision->desc->kind;
-    if (kind == ROTA_CONDITIONAL_WHILE || kind == ROTA_CONDITIONAL_FOR) return add_loop(of);
+    if (rota_conditional_is_loop(kind)) return add_loop(of);
     if (kind == ROTA_CONDITIONAL_IF) return add_if(of);
     if (of->b->device->stops.has_switches) return add_switch(of);
     uint64_t *handles = calloc(of->decision->desc->body_count + (size_t)1, sizeof *handles);

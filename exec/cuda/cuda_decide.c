@@ -58,7 +58,7 @@ typedef struct census {
 
 static void take_census(rota_cuda_decision *decision, census *of) {
     const uint8_t kind = decision->desc->kind;
-    of->has_loop = of->has_loop || kind == ROTA_CONDITIONAL_WHILE || kind == ROTA_CONDITIONAL_FOR;
+    of->has_loop = of->has_loop || rota_conditional_is_loop(kind);
     if (of->all) {
         decision->has_state = true;
         decision->number = of->count;

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include "exec/common/decisions.h"
 #include "exec/vk/vk_device.h"
 #include "exec/vk/vk_record.h"
 #include "exec/vk/vk_recording.h"
@@ -33,8 +34,9 @@ const rota_kernel rota_vk_decide_kernel = {
     .vk = {.words = rota_spv_vk_decide, .size_bytes = sizeof rota_spv_vk_decide},
 };
 
-static bool is_loop(const rota_exec_conditional *conditional) {
-    return conditional->kind == ROTA_CONDITIONAL_WHILE || conditional->kind == ROTA_CONDITIONAL_FOR;
+/* Of one with all that there may be. */
+static uint64_t times_of(const rota_exec_conditional *conditional) {
+    return rota_conditional_is_loop(conditional->kind) ? conditional->iterations_max : 1;
 }
 
 /* ---- Size ---- */
@@ -49,7 +51,7 @@ static uint64_t unrolled(const rota_exec_conditional *conditional) {
                         ? unrolled(body->commands[i].u.conditional)
                         : 1;
     }
-    const uint64_t times = is_loop(conditional) ? conditional->iterations_max : 1;
+    const uint64_t times = times_of(conditional);
     if (once > ROTA_VK_UNROLLED_MAX || times > ROTA_VK_UNROLLED_MAX)
         return ROTA_VK_UNROLLED_MAX + UINT64_C(1);
     return once * times;
@@ -151,7 +153,7 @@ static void decide(rota_vk_recording *r, const rota_exec_command *command, const
                    uint32_t iteration, uint32_t number, const rota_vk_program *body) {
     const rota_exec_conditional *conditional = decision->conditional;
     const bool has_index = conditional->index.operand != UINT32_MAX;
-    const uint64_t most = is_loop(conditional) ? conditional->iterations_max : 1;
+    const uint64_t most = times_of(conditional);
     struct {
         uint64_t block, operands[2];
         rota_vk_decide_params params;
@@ -201,8 +203,7 @@ rota_status rota_vk_decide_record(rota_vk_recording *r, const rota_exec_command 
                                   const rota_vk_dispatch *dispatch) {
     const rota_vk_decision *decision = &r->program->decisions.list[dispatch->decision_plus_1 - 1];
     const rota_exec_conditional *conditional = decision->conditional;
-    const uint64_t words = address_of(r, decision->word),
-                   times = is_loop(conditional) ? conditional->iterations_max : 1;
+    const uint64_t words = address_of(r, decision->word), times = times_of(conditional);
     const rota_vk_inside outside = r->in;
     rota_vk_inside in = outside;
     if (!r->in.over) r->in.over = words + offsetof(rota_vk_decision_words, over);
@@ -249,38 +250,6 @@ static const char *name_of(const reporting *p, const rota_vk_program *program, u
     return name ? name : "?";
 }
 
-static size_t add(reporting *p, size_t length, int more) {
-    const size_t sum = length + (more > 0 ? (size_t)more : 0);
-    return sum < sizeof p->text ? sum : sizeof p->text - 1;
-}
-
-/* As exec/cpu/loop.c describes it. */
-static size_t describe(reporting *p, const rota_vk_program *program, const rota_vk_decision *decision,
-                       size_t length) {
-    const char *kind = rota_conditional_kind_name(decision->conditional->kind),
-               *name = name_of(p, program, decision->command), *comma = length ? ", " : "";
-    const uint32_t begun = decision_words(p, decision)->begun;
-    char *said = p->text + length;
-    const size_t room = sizeof p->text - length;
-    if (!is_loop(decision->conditional) || begun == 0)
-        return add(p, length, snprintf(said, room, "%s%s '%s'", comma, kind, name));
-    return add(p, length, snprintf(said, room, "%siteration %u of %s '%s'", comma, begun - 1, kind, name));
-}
-
-static void say_limit(reporting *p, const rota_vk_decision *decision, size_t length) {
-    const unsigned long long most = decision->conditional->iterations_max;
-    const uint32_t value = decision_words(p, decision)->excess;
-    char *said = p->text + length;
-    const size_t room = sizeof p->text - length;
-    if (decision->conditional->kind == ROTA_CONDITIONAL_WHILE)
-        (void)snprintf(said, room,
-                       ": its condition is %u after %llu iterations, the most it may have (iterations_max)",
-                       value, most);
-    else
-        (void)snprintf(said, room, ": its count is %u, and it may have %llu iterations (iterations_max)",
-                       value, most);
-}
-
 static void say_count(reporting *p, const rota_vk_program *program, uint32_t index, size_t length) {
     (void)snprintf(p->text + length, sizeof p->text - length,
                    "its count is %u, the most it may be is %u (rota_count.max)",
@@ -290,18 +259,20 @@ static void say_count(reporting *p, const rota_vk_program *program, uint32_t ind
 /* What of it failed, as a sentence; false: nothing. */
 static bool find_failure(reporting *p, const rota_vk_program *program, const rota_vk_decision *decision,
                          size_t length) {
-    length = describe(p, program, decision, length);
-    if (decision_words(p, decision)->failed) {
-        say_limit(p, decision, length);
+    const rota_exec_conditional *conditional = decision->conditional;
+    const rota_vk_decision_words *words = decision_words(p, decision);
+    length = rota_decision_place(p->text, sizeof p->text, length, conditional->kind, words->begun,
+                                 name_of(p, program, decision->command));
+    if (words->failed) {
+        (void)rota_decision_limit(p->text, sizeof p->text, length, conditional, words->excess);
         return true;
     }
-    for (uint32_t b = 0; b < decision->conditional->body_count; b++) {
+    for (uint32_t b = 0; b < conditional->body_count; b++) {
         const rota_vk_program *body = decision->bodies[b];
         for (uint32_t i = 0; body && i < body->counts.count; i++) {
             if (!count_words(p, body, i)->excess) continue;
-            length = add(p, length,
-                         snprintf(p->text + length, sizeof p->text - length,
-                                  ", node '%s': ", name_of(p, body, body->counts.list[i].command)));
+            length = rota_decision_node(p->text, sizeof p->text, length,
+                                        name_of(p, body, body->counts.list[i].command));
             say_count(p, body, i, length);
             return true;
         }
@@ -312,14 +283,13 @@ static bool find_failure(reporting *p, const rota_vk_program *program, const rot
 }
 
 /* For the next time: until then it is not in flight. */
-static void forget(const reporting *p, const rota_vk_program *program) {
-    for (uint32_t i = 0; i < program->counts.count; i++) count_words(p, program, i)->excess = 0;
-    for (uint32_t i = 0; i < program->decisions.count; i++) {
-        const rota_vk_decision *decision = &program->decisions.list[i];
-        rota_vk_decision_words *words = decision_words(p, decision);
-        words->excess = words->failed = words->over = 0;
-        for (uint32_t b = 0; b < decision->conditional->body_count; b++)
-            if (decision->bodies[b]) forget(p, decision->bodies[b]);
+static void forget(const reporting *p, const rota_vk_decision *decision) {
+    rota_vk_decision_words *words = decision_words(p, decision);
+    words->excess = words->failed = words->over = 0;
+    for (uint32_t b = 0; b < decision->conditional->body_count; b++) {
+        const rota_vk_program *body = decision->bodies[b];
+        for (uint32_t i = 0; body && i < body->counts.count; i++) count_words(p, body, i)->excess = 0;
+        for (uint32_t i = 0; body && i < body->decisions.count; i++) forget(p, &body->decisions.list[i]);
     }
 }
 
@@ -349,11 +319,8 @@ void rota_vk_failures_report(rota_vk_device *device, rota_vk_recorded *recorded,
     for (uint32_t i = decisions->first ? decisions->first[segment] : 0;
          decisions->first && i < decisions->first[segment + 1]; i++) {
         const rota_vk_decision *decision = &decisions->list[i];
-        rota_vk_decision_words *words = decision_words(&p, decision);
-        if (!words->over) continue;
+        if (!decision_words(&p, decision)->over) continue;
         if (find_failure(&p, program, decision, 0)) tell(&p, program, decision->command, cookie);
-        words->excess = words->failed = words->over = 0;
-        for (uint32_t b = 0; b < decision->conditional->body_count; b++)
-            if (decision->bodies[b]) forget(&p, decision->bodies[b]);
+        forget(&p, decision);
     }
 }

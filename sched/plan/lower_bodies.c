@@ -178,7 +178,7 @@ static void use_words(rota_plan *plan, const rota_exec_program_desc *body) {
 
 /* Whether it, or what is in its bodies, has iterations. */
 static bool has_loops(const rota_exec_conditional *conditional) {
-    if (conditional->kind == ROTA_CONDITIONAL_WHILE || conditional->kind == ROTA_CONDITIONAL_FOR) return true;
+    if (rota_conditional_is_loop(conditional->kind)) return true;
     for (uint32_t b = 0; b < conditional->body_count; b++) {
         const rota_exec_program_desc *body = conditional->bodies[b];
         for (uint32_t i = 0; body && i < body->command_count; i++)
