@@ -1,68 +1,41 @@
 /* Choosing among what may follow: on the host, and as kernels of a loop on the device. */
 #include "examples/gpt/choose.h"
 
-#include <math.h>
 #include <stddef.h>
 #include <string.h>
 #include "cuda/gpt_choose.h"
 
 /* ---- On the host ---- */
 
-/* Of what is at hand only those stay whose key is above `key`, and the first `ties` of those that have it. */
-typedef struct threshold {
-    uint32_t key;
-    uint64_t ties;
-} threshold;
-
 uint32_t gpt_choose_point(random_state *random) {
     return (uint32_t)(random_uniform(random) * 4294967296.0);
 }
 
-/* Numbers in the order of the floats. */
-static uint32_t key_of(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-}
-
-/* In 2^-32ths of the likeliest's. */
-static uint64_t weight_of(float x, float most, float temperature) {
-    const float weight = key_of(x) == key_of(most) ? 1.0f : expf((x - most) / temperature);
-    return weight > 0 ? (uint64_t)(weight * 4294967296.0f) : 0;
-}
-
 /* Where the amounts of the largest, each 1 or its weight, come to `wanted`: digit by digit. */
-static threshold select(const float *logits, uint64_t count, uint64_t wanted, bool weighs, float most,
-                        float temperature) {
+static gpt_threshold select(const float *logits, uint64_t count, uint64_t wanted, bool weighs, float most,
+                            float temperature) {
     uint32_t prefix = 0;
     uint64_t above = 0, amounts[256];
     for (int shift = 24; shift >= 0; shift -= 8) {
         memset(amounts, 0, sizeof amounts);
         for (uint64_t i = 0; i < count; i++) {
-            const uint32_t key = key_of(logits[i]);
+            const uint32_t key = gpt_key_of(logits[i]);
             if (shift < 24 && key >> (shift + 8) != prefix) continue;
-            amounts[key >> shift & 255] += weighs ? weight_of(logits[i], most, temperature) : 1;
+            amounts[key >> shift & 255] += weighs ? gpt_weight_of(logits[i], most, temperature) : 1;
         }
         uint32_t digit = 255;
         while (digit > 0 && above + amounts[digit] < wanted) above += amounts[digit--];
         prefix = prefix << 8 | digit;
     }
-    uint64_t each = 1;
-    for (uint64_t i = 0; weighs && i < count; i++)
-        if (key_of(logits[i]) == prefix) each = weight_of(logits[i], most, temperature);
-    if (!each) return (threshold){prefix, UINT64_MAX};
-    return (threshold){prefix, (wanted - above + each - 1) / each};
+    const uint64_t each = weighs ? gpt_weight_of(gpt_value_of(prefix), most, temperature) : 1;
+    return gpt_threshold_at(prefix, wanted, above, each);
 }
 
-static bool stays(const threshold *t, uint64_t *ties, uint32_t key) {
-    return key > t->key || (key == t->key && (*ties)++ < t->ties);
-}
-
-static uint64_t total(const threshold *t, const float *logits, uint64_t count, float most,
+static uint64_t total(const gpt_threshold *t, const float *logits, uint64_t count, float most,
                       float temperature) {
     uint64_t sum = 0, ties = 0;
     for (uint64_t i = 0; i < count; i++)
-        if (stays(t, &ties, key_of(logits[i]))) sum += weight_of(logits[i], most, temperature);
+        if (gpt_stays(t, &ties, gpt_key_of(logits[i]))) sum += gpt_weight_of(logits[i], most, temperature);
     return sum;
 }
 
@@ -70,23 +43,21 @@ int32_t gpt_choose(const gpt_sampling *sampling, const float *logits, uint64_t c
     const float temperature = (float)sampling->temperature;
     uint64_t best = 0, ties = 0;
     for (uint64_t i = 1; i < count; i++)
-        if (key_of(logits[i]) > key_of(logits[best])) best = i;
+        if (gpt_key_of(logits[i]) > gpt_key_of(logits[best])) best = i;
     if (temperature == 0) return (int32_t)best;
     const float most = logits[best];
-    threshold t = {0, UINT64_MAX};
+    gpt_threshold t = {0, UINT64_MAX};
     if (sampling->top_k && sampling->top_k < count)
         t = select(logits, count, sampling->top_k, false, most, temperature);
     uint64_t sum = total(&t, logits, count, most, temperature);
     if (sampling->top_p < 1) {
-        const uint64_t wanted = (uint64_t)ceil(sampling->top_p * (double)sum);
-        const threshold p = select(logits, count, wanted ? wanted : 1, true, most, temperature);
-        if (p.key > t.key || (p.key == t.key && p.ties < t.ties)) t = p;
+        t = gpt_narrower(t, select(logits, count, gpt_share(sampling->top_p, sum), true, most, temperature));
         sum = total(&t, logits, count, most, temperature);
     }
-    uint64_t left = (sum >> 32) * point + ((sum & 0xFFFFFFFFu) * point >> 32);
+    uint64_t left = gpt_point_in(sum, point);
     for (uint64_t i = 0; i < count; i++) {
-        if (!stays(&t, &ties, key_of(logits[i]))) continue;
-        const uint64_t weight = weight_of(logits[i], most, temperature);
+        if (!gpt_stays(&t, &ties, gpt_key_of(logits[i]))) continue;
+        const uint64_t weight = gpt_weight_of(logits[i], most, temperature);
         if (left < weight) return (int32_t)i;
         left -= weight;
     }
@@ -94,17 +65,6 @@ int32_t gpt_choose(const gpt_sampling *sampling, const float *logits, uint64_t c
 }
 
 /* ---- As kernels ---- */
-
-/* Field by field as in choose.cu. */
-typedef struct choose_params {
-    uint32_t count, top_k; /* 0: all */
-    float temperature;
-    uint32_t reserved;
-    double top_p;
-} choose_params;
-typedef struct advance_params {
-    uint32_t begins, most;
-} advance_params;
 
 static void one_item(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
                      uint64_t *out_grain) {
@@ -122,7 +82,7 @@ static void one_group(const void *params, const uint64_t *operand_bytes, uint32_
 enum { CHOOSE_LOGITS, CHOOSE_POINTS, CHOOSE_INDEX, CHOOSE_CHOSEN };
 
 static rota_status choose_cpu(const rota_kernel_call *call) {
-    const choose_params *p = call->params;
+    const gpt_choose_params *p = call->params;
     const uint32_t index = *(const uint32_t *)call->operands[CHOOSE_INDEX];
     const gpt_sampling sampling = {
         .temperature = (double)p->temperature, .top_k = p->top_k, .top_p = p->top_p};
@@ -138,7 +98,7 @@ static rota_status choose_cpu(const rota_kernel_call *call) {
 const rota_kernel gpt_choose_kernel = {
     .name = "choose",
     .operand_count = 4,
-    .param_bytes = sizeof(choose_params),
+    .param_bytes = sizeof(gpt_choose_params),
     .flags = ROTA_KERNEL_PURE,
     .cpu = {.fn = choose_cpu, .items = one_item},
     .cuda = {ROTA_CUDA_IMAGE_gpt_choose, .entry = "gpt_choose", .grid = one_group, .block = {1024, 1, 1}},
@@ -146,44 +106,24 @@ const rota_kernel gpt_choose_kernel = {
 
 enum { ADVANCE_CONTROL, ADVANCE_GIVEN, ADVANCE_STATE, ADVANCE_CHOSEN };
 
-static void begin(gpt_loop_state *s, const gpt_loop_control *c, const int32_t *given) {
-    s->index = 0;
-    if (c->restarts) s->position = 0, s->ended = 0;
-    s->token = c->given ? given[0] : s->chosen;
-    s->more = c->count && !s->ended;
-    s->chooses = c->given <= 1;
-}
-
-static void advance(gpt_loop_state *s, const gpt_loop_control *c, const int32_t *given, int32_t *chosen) {
-    if (s->chooses) {
-        chosen[s->index] = s->chosen;
-        s->ended = s->chosen == c->end;
-    }
-    s->position++;
-    s->index++;
-    s->token = s->index < c->given && s->index < c->count ? given[s->index] : s->chosen;
-    s->more = s->index < c->count && !s->ended;
-    s->chooses = s->index + 1 >= c->given;
-}
-
 static rota_status advance_cpu(const rota_kernel_call *call) {
-    const advance_params *p = call->params;
+    const gpt_advance_params *p = call->params;
     gpt_loop_state *state = call->operands[ADVANCE_STATE];
     const gpt_loop_control *control = call->operands[ADVANCE_CONTROL];
     if (control->count > p->most)
         return rota_fail(ROTA_OUT_OF_RANGE, "%u tokens in a submission of at most %u", control->count,
                          p->most);
     if (p->begins)
-        begin(state, control, call->operands[ADVANCE_GIVEN]);
+        gpt_begin(state, control, call->operands[ADVANCE_GIVEN]);
     else
-        advance(state, control, call->operands[ADVANCE_GIVEN], call->operands[ADVANCE_CHOSEN]);
+        gpt_advance(state, control, call->operands[ADVANCE_GIVEN], call->operands[ADVANCE_CHOSEN]);
     return ROTA_OK;
 }
 
 const rota_kernel gpt_advance_kernel = {
     .name = "advance",
     .operand_count = 4,
-    .param_bytes = sizeof(advance_params),
+    .param_bytes = sizeof(gpt_advance_params),
     .flags = ROTA_KERNEL_PURE,
     .cpu = {.fn = advance_cpu, .items = one_item},
     .cuda = {ROTA_CUDA_IMAGE_gpt_choose, .entry = "gpt_advance", .grid = one_group, .block = {32, 1, 1}},
@@ -191,7 +131,7 @@ const rota_kernel gpt_advance_kernel = {
 
 rota_status gpt_record_choose(rota_recorder *recorder, const gpt_sampling *sampling, rota_buffer *logits,
                               uint64_t count, rota_buffer *points, rota_buffer *state) {
-    const choose_params params = {
+    const gpt_choose_params params = {
         .count = (uint32_t)count,
         .top_k = sampling->top_k < count ? (uint32_t)sampling->top_k : 0,
         .temperature = (float)sampling->temperature,
@@ -211,7 +151,7 @@ rota_status gpt_record_choose(rota_recorder *recorder, const gpt_sampling *sampl
 
 rota_status gpt_record_advance(rota_recorder *recorder, bool begins, rota_buffer *control, rota_buffer *given,
                                rota_buffer *state, rota_buffer *chosen) {
-    const advance_params params = {begins, (uint32_t)(rota_buffer_size(chosen) / 4)};
+    const gpt_advance_params params = {begins, (uint32_t)(rota_buffer_size(chosen) / 4)};
     const rota_access accesses[] = {
         [ADVANCE_CONTROL] = {control, 0, sizeof(gpt_loop_control), ROTA_READ},
         [ADVANCE_GIVEN] = {given, 0, ROTA_WHOLE, ROTA_READ},

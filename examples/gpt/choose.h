@@ -3,6 +3,7 @@
 #define ROTA_EXAMPLES_GPT_CHOOSE_H
 
 #include "examples/common/random.h"
+#include "examples/gpt/choose_step.h"
 #include "rota.h"
 
 typedef struct gpt_sampling {
@@ -17,25 +18,6 @@ uint32_t gpt_choose_point(random_state *random);
  * that stay the point lies. Shares are whole numbers, so the order in which they are summed doesn't matter, and what
  * a device chooses is what the host does. */
 int32_t gpt_choose(const gpt_sampling *sampling, const float *logits, uint64_t count, uint32_t point);
-
-/* What the device keeps from token to token. Field by field as in choose.cu. */
-typedef struct gpt_loop_state {
-    int32_t token, position; /* what is read next, and where it stands */
-    int32_t chosen;
-    uint32_t index;   /* tokens read so far in this submission */
-    uint32_t more;    /* whether another is */
-    uint32_t chooses; /* whether the one that is read has another chosen after it */
-    uint32_t ended;   /* by the end of a text: submissions that are under way by then read nothing */
-    uint32_t reserved;
-} gpt_loop_state;
-
-/* What a submission is told. */
-typedef struct gpt_loop_control {
-    uint32_t count; /* of tokens to read */
-    uint32_t given; /* how many are known: of those but the last nothing is chosen */
-    uint32_t restarts;
-    int32_t end; /* the token that ends a text; -1: none */
-} gpt_loop_control;
 
 /* Records: a token is chosen by logits [count], by the point of the state's index. */
 rota_status gpt_record_choose(rota_recorder *recorder, const gpt_sampling *sampling, rota_buffer *logits,
