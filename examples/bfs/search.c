@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include "base/clock.h"
+#include "examples/common/plans.h"
 
 #define COUNT(list) (uint32_t)(sizeof(list) / sizeof *(list))
 
@@ -146,10 +147,11 @@ static rota_status record_level(const bfs_recording *r) {
 
 /* ---- Graphs ---- */
 
-static rota_status record_search(bfs_recording r, rota_graph *graph) {
+static rota_status record_search(const void *user, rota_graph *graph, rota_recorder *outer) {
+    const bfs_searcher *s = user;
+    bfs_recording r = {.searcher = s, .recorder = outer};
     rota_graph *body = NULL;
-    rota_recorder *outer = r.recorder;
-    const uint64_t bytes = r.searcher->vertices * 4;
+    const uint64_t bytes = s->vertices * 4;
     ROTA_TRY(rota_recorder_buffer(outer, ROTA_BUFFER_TRANSIENT, "frontier", bytes, &r.frontier));
     ROTA_TRY(rota_recorder_buffer(outer, ROTA_BUFFER_TRANSIENT, "next", bytes, &r.next));
     ROTA_TRY(record_begin(&r));
@@ -159,39 +161,32 @@ static rota_status record_search(bfs_recording r, rota_graph *graph) {
     rota_recorder_close(r.recorder);
     if (status == ROTA_OK)
         status = rota_record_while(outer,
-                                   &ROTA_WHILE_NODE(.name = "search", .condition = r.searcher->state,
+                                   &ROTA_WHILE_NODE(.name = "search", .condition = s->state,
                                                     .condition_offset_bytes = offsetof(bfs_state, more),
-                                                    .body = body, .iterations_max = r.searcher->vertices),
+                                                    .body = body, .iterations_max = s->vertices),
                                    NULL);
     if (status != ROTA_OK) rota_graph_release(body);
     return status;
 }
 
-typedef enum part { SEARCH, BEGIN, LEVEL } part;
+/* Of the loop on the host, with buffers that stay from one submission to the next. */
+static rota_status record_host_begin(const void *user, rota_graph *graph, rota_recorder *recorder) {
+    const bfs_searcher *s = user;
+    (void)graph;
+    return record_begin(&(bfs_recording){s, recorder, s->frontier, s->next});
+}
 
-static rota_status compile(const bfs_searcher *s, part which, const char *name, rota_plan **out_plan) {
-    bfs_recording r = {.searcher = s, .frontier = s->frontier, .next = s->next};
-    rota_graph *graph = NULL;
-    ROTA_TRY(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = name), &graph));
-    rota_status status = rota_recorder_open(graph, 0, NULL, &r.recorder);
-    if (status == ROTA_OK)
-        status = which == SEARCH  ? record_search(r, graph)
-                 : which == BEGIN ? record_begin(&r)
-                                  : record_level(&r);
-    rota_recorder_close(r.recorder);
-    if (status == ROTA_OK)
-        status = rota_compile(s->runtime, graph,
-                              &ROTA_COMPILE_OPTIONS(.devices = &s->device, .device_count = 1), out_plan);
-    rota_graph_release(graph);
-    return status;
+static rota_status record_host_level(const void *user, rota_graph *graph, rota_recorder *recorder) {
+    const bfs_searcher *s = user;
+    (void)graph;
+    return record_level(&(bfs_recording){s, recorder, s->frontier, s->next});
 }
 
 /* ---- The searcher ---- */
 
 static rota_status make_buffer(const bfs_searcher *s, const char *name, uint64_t bytes, const void *data,
                                rota_buffer **out) {
-    ROTA_TRY(rota_buffer_create_in(s->runtime, name, bytes, out));
-    return data ? rota_buffer_write(*out, s->device, 0, data, bytes, NULL) : ROTA_OK;
+    return plans_buffer(s->runtime, s->device, name, bytes, data, out);
 }
 
 rota_status bfs_searcher_create(rota_runtime *runtime, rota_device *device, const sparse_matrix *graph,
@@ -206,11 +201,14 @@ rota_status bfs_searcher_create(rota_runtime *runtime, rota_device *device, cons
     ROTA_TRY(make_buffer(out, "levels", vertices * 4, NULL, &out->levels));
     ROTA_TRY(make_buffer(out, "state", sizeof(bfs_state), NULL, &out->state));
     ROTA_TRY(make_buffer(out, "source", 4, &none, &out->source));
-    if (!is_host_loop) return compile(out, SEARCH, "breadth-first search", &out->plan);
+    if (!is_host_loop)
+        return plans_compile(runtime, device, "breadth-first search", record_search, out, &out->plan);
     ROTA_TRY(make_buffer(out, "frontier", vertices * 4, NULL, &out->frontier));
     ROTA_TRY(make_buffer(out, "next", vertices * 4, NULL, &out->next));
-    ROTA_TRY(compile(out, BEGIN, "breadth-first search begins", &out->plan));
-    return compile(out, LEVEL, "level of breadth-first search", &out->step);
+    ROTA_TRY(
+        plans_compile(runtime, device, "breadth-first search begins", record_host_begin, out, &out->plan));
+    return plans_compile(runtime, device, "level of breadth-first search", record_host_level, out,
+                         &out->step);
 }
 
 void bfs_searcher_free(bfs_searcher *s) {
@@ -222,12 +220,6 @@ void bfs_searcher_free(bfs_searcher *s) {
     *s = (bfs_searcher){0};
 }
 
-static rota_status replay(rota_plan *plan) {
-    rota_ticket ticket;
-    ROTA_TRY(rota_submit_wait(plan, NULL, 0, &ticket));
-    return rota_wait(ticket, 0);
-}
-
 rota_status bfs_search(const bfs_searcher *s, uint32_t source, bfs_result *out) {
     bfs_state state;
     if (source >= s->vertices)
@@ -235,11 +227,11 @@ rota_status bfs_search(const bfs_searcher *s, uint32_t source, bfs_result *out) 
                          (unsigned long long)s->vertices);
     ROTA_TRY(rota_buffer_write(s->source, s->device, 0, &source, 4, NULL));
     const uint64_t begin_ns = rota_clock_ns();
-    ROTA_TRY(replay(s->plan));
+    ROTA_TRY(plans_replay(s->plan));
     if (s->step) {
         ROTA_TRY(rota_buffer_read(s->state, 0, &state, sizeof state));
         while (state.more) {
-            ROTA_TRY(replay(s->step));
+            ROTA_TRY(plans_replay(s->step));
             ROTA_TRY(rota_buffer_read(s->state, 0, &state, sizeof state));
         }
     }

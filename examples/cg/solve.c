@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include "base/clock.h"
+#include "examples/common/plans.h"
 
 /* Rows of a sum's block; and how much of each is worth a task of its own, some 4 microseconds. */
 enum { BLOCK_ROWS = 4096, GRAIN_BLOCKS = 2, GRAIN_ROWS = 8192, GRAIN_ENTRIES = 4096 };
@@ -250,7 +251,8 @@ static rota_status record_body(cg_recording c, rota_graph *body) {
 }
 
 /* All of it: the iterations are the body of a while node. */
-static rota_status record_solve(const cg_solver *s, rota_graph *graph, rota_recorder *recorder) {
+static rota_status record_solve(const void *user, rota_graph *graph, rota_recorder *recorder) {
+    const cg_solver *s = user;
     cg_recording c = {.solver = s, .recorder = recorder};
     rota_graph *body = NULL;
     ROTA_TRY(transient(&c, "r", s->rows, &c.r));
@@ -269,29 +271,15 @@ static rota_status record_solve(const cg_solver *s, rota_graph *graph, rota_reco
     return status;
 }
 
-static rota_status compile(const cg_solver *s,
-                           rota_status (*record_all)(const cg_solver *, rota_graph *, rota_recorder *),
-                           const char *name, rota_plan **out_plan) {
-    rota_graph *graph = NULL;
-    rota_recorder *recorder = NULL;
-    ROTA_TRY(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = name), &graph));
-    rota_status status = rota_recorder_open(graph, 0, NULL, &recorder);
-    if (status == ROTA_OK) status = record_all(s, graph, recorder);
-    rota_recorder_close(recorder);
-    if (status == ROTA_OK)
-        status = rota_compile(s->runtime, graph,
-                              &ROTA_COMPILE_OPTIONS(.devices = &s->device, .device_count = 1), out_plan);
-    rota_graph_release(graph);
-    return status;
-}
-
 /* Of the loop on the host, with buffers that stay from one submission to the next. */
-static rota_status record_host_begin(const cg_solver *s, rota_graph *graph, rota_recorder *recorder) {
+static rota_status record_host_begin(const void *user, rota_graph *graph, rota_recorder *recorder) {
+    const cg_solver *s = user;
     (void)graph;
     return record_begin(&(cg_recording){s, recorder, s->r, s->p, s->q, s->parts});
 }
 
-static rota_status record_host_iteration(const cg_solver *s, rota_graph *graph, rota_recorder *recorder) {
+static rota_status record_host_iteration(const void *user, rota_graph *graph, rota_recorder *recorder) {
+    const cg_solver *s = user;
     (void)graph;
     return record_iteration(&(cg_recording){s, recorder, s->r, s->p, s->q, s->parts});
 }
@@ -300,8 +288,7 @@ static rota_status record_host_iteration(const cg_solver *s, rota_graph *graph, 
 
 static rota_status make_buffer(const cg_solver *s, const char *name, uint64_t bytes, const void *data,
                                rota_buffer **out) {
-    ROTA_TRY(rota_buffer_create_in(s->runtime, name, bytes, out));
-    return data ? rota_buffer_write(*out, s->device, 0, data, bytes, NULL) : ROTA_OK;
+    return plans_buffer(s->runtime, s->device, name, bytes, data, out);
 }
 
 rota_status cg_solver_create(rota_runtime *runtime, rota_device *device, const sparse_matrix *m,
@@ -320,13 +307,15 @@ rota_status cg_solver_create(rota_runtime *runtime, rota_device *device, const s
     ROTA_TRY(make_buffer(out, "b", bytes, b, &out->b));
     ROTA_TRY(make_buffer(out, "x", bytes, NULL, &out->x));
     ROTA_TRY(make_buffer(out, "state", sizeof(cg_state), NULL, &out->state));
-    if (!is_host_loop) return compile(out, record_solve, "conjugate gradient", &out->plan);
+    if (!is_host_loop)
+        return plans_compile(runtime, device, "conjugate gradient", record_solve, out, &out->plan);
     ROTA_TRY(make_buffer(out, "r", bytes, NULL, &out->r));
     ROTA_TRY(make_buffer(out, "p", bytes, NULL, &out->p));
     ROTA_TRY(make_buffer(out, "q", bytes, NULL, &out->q));
     ROTA_TRY(make_buffer(out, "parts", blocks_of(m->rows) * sizeof(double), NULL, &out->parts));
-    ROTA_TRY(compile(out, record_host_begin, "conjugate gradient begins", &out->plan));
-    return compile(out, record_host_iteration, "iteration of conjugate gradient", &out->step);
+    ROTA_TRY(plans_compile(runtime, device, "conjugate gradient begins", record_host_begin, out, &out->plan));
+    return plans_compile(runtime, device, "iteration of conjugate gradient", record_host_iteration, out,
+                         &out->step);
 }
 
 void cg_solver_free(cg_solver *s) {
@@ -338,19 +327,13 @@ void cg_solver_free(cg_solver *s) {
     *s = (cg_solver){0};
 }
 
-static rota_status replay(rota_plan *plan) {
-    rota_ticket ticket;
-    ROTA_TRY(rota_submit_wait(plan, NULL, 0, &ticket));
-    return rota_wait(ticket, 0);
-}
-
 static rota_status read_state(const cg_solver *s, cg_state *out) {
     return rota_buffer_read(s->state, 0, out, sizeof *out);
 }
 
 /* A submission an iteration; what the device decides comes to the host each time. */
 static rota_status loop_on_host(const cg_solver *s, cg_state *out) {
-    ROTA_TRY(replay(s->plan));
+    ROTA_TRY(plans_replay(s->plan));
     ROTA_TRY(read_state(s, out));
     while (out->more) {
         if (out->iterations == s->iterations_max)
@@ -359,7 +342,7 @@ static rota_status loop_on_host(const cg_solver *s, cg_state *out) {
                 "the residual is %g of the right-hand side after %llu iterations, the most it may "
                 "have",
                 sqrt(out->square / out->enough) * s->tolerance, (unsigned long long)s->iterations_max);
-        ROTA_TRY(replay(s->step));
+        ROTA_TRY(plans_replay(s->step));
         ROTA_TRY(read_state(s, out));
     }
     return ROTA_OK;
@@ -371,7 +354,7 @@ rota_status cg_solve(const cg_solver *s, cg_result *out) {
     if (s->step)
         ROTA_TRY(loop_on_host(s, &state));
     else
-        ROTA_TRY(replay(s->plan));
+        ROTA_TRY(plans_replay(s->plan));
     const uint64_t end_ns = rota_clock_ns();
     if (!s->step) ROTA_TRY(read_state(s, &state));
     *out = (cg_result){.iterations = state.iterations,
