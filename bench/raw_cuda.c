@@ -4,58 +4,20 @@
 #include <stdio.h>
 
 #ifdef ROTA_HAVE_CUDA
-#include <cuda.h>
-#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "bench/raw_cuda_driver.h"
 
 #define BUFFER_BYTES 256
 
-/* name without "cu", the symbol's suffix, parameters. */
-#define FUNCTIONS(X)                                                                                         \
-    X(Init, , (unsigned))                                                                                    \
-    X(DeviceGet, , (CUdevice *, int))                                                                        \
-    X(DevicePrimaryCtxRetain, , (CUcontext *, CUdevice))                                                     \
-    X(DevicePrimaryCtxRelease, _v2, (CUdevice))                                                              \
-    X(CtxPushCurrent, _v2, (CUcontext))                                                                      \
-    X(CtxPopCurrent, _v2, (CUcontext *))                                                                     \
-    X(MemAlloc, _v2, (CUdeviceptr *, size_t))                                                                \
-    X(MemFree, _v2, (CUdeviceptr))                                                                           \
-    X(MemcpyHtoDAsync, _v2, (CUdeviceptr, const void *, size_t, CUstream))                                   \
-    X(MemcpyDtoHAsync, _v2, (void *, CUdeviceptr, size_t, CUstream))                                         \
-    X(ModuleLoadData, , (CUmodule *, const void *))                                                          \
-    X(ModuleUnload, , (CUmodule))                                                                            \
-    X(ModuleGetFunction, , (CUfunction *, CUmodule, const char *))                                           \
-    X(StreamCreate, , (CUstream *, unsigned))                                                                \
-    X(StreamDestroy, _v2, (CUstream))                                                                        \
-    X(StreamSynchronize, , (CUstream))                                                                       \
-    X(GraphCreate, , (CUgraph *, unsigned))                                                                  \
-    X(GraphDestroy, , (CUgraph))                                                                             \
-    X(GraphAddKernelNode, _v2,                                                                               \
-      (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_KERNEL_NODE_PARAMS *))                \
-    X(GraphInstantiateWithFlags, , (CUgraphExec *, CUgraph, unsigned long long))                             \
-    X(GraphUpload, , (CUgraphExec, CUstream))                                                                \
-    X(GraphLaunch, , (CUgraphExec, CUstream))                                                                \
-    X(GraphExecDestroy, , (CUgraphExec))
-
 struct raw_cuda {
-    void *library;
-    CUdevice device;
-    CUcontext context;
-    CUmodule module;
+    raw_cuda_driver cuda;
     CUfunction functions[BENCH_OPERANDS_MAX];
-    CUdeviceptr memory;
     uint64_t bytes;
-    CUstream stream;
-    CUgraph graph;
-    CUgraphExec exec;
     uint64_t submitted, edges;
     double build_ns;
-#define DECLARE(name, suffix, parameters) CUresult(CUDAAPI *name) parameters;
-    FUNCTIONS(DECLARE)
-#undef DECLARE
 };
 
 /* A kernel's parameter (exec/cuda/rota_kernel.cuh), for up to BENCH_OPERANDS_MAX operands. */
@@ -64,39 +26,12 @@ typedef struct arguments {
     uint64_t words[BENCH_OPERANDS_MAX + (sizeof(bench_params) + 7) / 8];
 } arguments;
 
-static bool check_result(CUresult result, const char *call) {
-    if (result == CUDA_SUCCESS) return true;
-    fprintf(stderr, "raw CUDA: %s failed with %d\n", call, (int)result);
-    return false;
-}
-#define CHECK(call)                                                                                          \
-    if (!check_result(call, #call)) return false
-
 static bool open_device(raw_cuda *raw, uint32_t index) {
-    raw->library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!raw->library) {
-        fprintf(stderr, "raw CUDA: %s\n", dlerror());
-        return false;
-    }
-#define LOAD(name, suffix, parameters)                                                                       \
-    {                                                                                                        \
-        void *address = dlsym(raw->library, "cu" #name #suffix);                                             \
-        if (!address) {                                                                                      \
-            fprintf(stderr, "raw CUDA: the driver has no cu" #name #suffix "\n");                            \
-            return false;                                                                                    \
-        }                                                                                                    \
-        memcpy(&raw->name, &address, sizeof address);                                                        \
-    }
-    FUNCTIONS(LOAD)
-#undef LOAD
-    CHECK(raw->Init(0));
-    CHECK(raw->DeviceGet(&raw->device, (int)index));
-    CHECK(raw->DevicePrimaryCtxRetain(&raw->context, raw->device));
-    CHECK(raw->CtxPushCurrent(raw->context));
-    CHECK(raw->StreamCreate(&raw->stream, CU_STREAM_NON_BLOCKING));
-    CHECK(raw->ModuleLoadData(&raw->module, bench_kernels_plain[0].cuda.image));
+    raw_cuda_driver *cuda = &raw->cuda;
+    if (!raw_cuda_driver_open(cuda, index, bench_kernels_plain[0].cuda.image, raw->bytes)) return false;
     for (uint32_t i = 0; i < BENCH_OPERANDS_MAX; i++)
-        CHECK(raw->ModuleGetFunction(&raw->functions[i], raw->module, bench_kernels_plain[i].cuda.entry));
+        RAW_CUDA_CHECK(
+            cuda->ModuleGetFunction(&raw->functions[i], cuda->module, bench_kernels_plain[i].cuda.entry));
     return true;
 }
 
@@ -147,22 +82,13 @@ static bool add_node(raw_cuda *raw, const bench_node *node, const CUgraphNode *b
                      CUgraphNode *out_node) {
     arguments a = {0};
     for (uint32_t i = 0; i < node->access_count; i++)
-        a.words[i] = raw->memory + node->accesses[i].buffer * BUFFER_BYTES + node->accesses[i].offset_bytes;
+        a.words[i] =
+            raw->cuda.memory + node->accesses[i].buffer * BUFFER_BYTES + node->accesses[i].offset_bytes;
     memcpy(&a.words[node->access_count], &node->params, sizeof node->params);
     void *parameters[] = {&a};
-    CUDA_KERNEL_NODE_PARAMS params = {
-        .func = raw->functions[node->access_count - 1],
-        .gridDimX = 1,
-        .gridDimY = 1,
-        .gridDimZ = 1,
-        .blockDimX = 1,
-        .blockDimY = 1,
-        .blockDimZ = 1,
-        .kernelParams = parameters,
-    };
-    CHECK(raw->GraphAddKernelNode(out_node, raw->graph, before, count, &params));
     raw->edges += count;
-    return true;
+    return raw_cuda_driver_add(&raw->cuda, raw->cuda.graph, raw->functions[node->access_count - 1],
+                               parameters, before, count, out_node);
 }
 
 static bool build_graph(raw_cuda *raw, const bench_graph *graph) {
@@ -175,7 +101,7 @@ static bool build_graph(raw_cuda *raw, const bench_graph *graph) {
     bool good = t.writer && t.first_reader && t.readers && nodes && before;
     if (!good) fprintf(stderr, "raw CUDA: out of memory\n");
     uint64_t begin = rota_clock_ns();
-    good = good && check_result(raw->GraphCreate(&raw->graph, 0), "cuGraphCreate");
+    good = good && raw_cuda_driver_check(raw->cuda.GraphCreate(&raw->cuda.graph, 0), "cuGraphCreate");
     for (uint64_t i = 0; i < graph->node_count && good; i++) {
         bench_node node;
         bench_graph_node(graph, i, &node);
@@ -183,9 +109,7 @@ static bool build_graph(raw_cuda *raw, const bench_graph *graph) {
         touch(&t, &node, i);
         good = add_node(raw, &node, before, count, &nodes[i]);
     }
-    good = good && check_result(raw->GraphInstantiateWithFlags(&raw->exec, raw->graph, 0),
-                                "cuGraphInstantiateWithFlags");
-    good = good && check_result(raw->GraphUpload(raw->exec, raw->stream), "cuGraphUpload");
+    good = good && raw_cuda_driver_instantiate(&raw->cuda);
     raw->build_ns = (double)(rota_clock_ns() - begin);
     free(t.writer);
     free(t.first_reader);
@@ -203,7 +127,8 @@ static bool write_first(raw_cuda *raw, const bench_graph *graph) {
         memcpy(host + buffer * BUFFER_BYTES, state + buffer * BENCH_WORDS_MAX, (size_t)BENCH_WORDS_MAX * 4);
     good =
         good &&
-        check_result(raw->MemcpyHtoDAsync(raw->memory, host, raw->bytes, raw->stream), "cuMemcpyHtoDAsync") &&
+        raw_cuda_driver_check(raw->cuda.MemcpyHtoDAsync(raw->cuda.memory, host, raw->bytes, raw->cuda.stream),
+                              "cuMemcpyHtoDAsync") &&
         raw_cuda_wait(raw);
     free(state);
     free(host);
@@ -211,14 +136,9 @@ static bool write_first(raw_cuda *raw, const bench_graph *graph) {
 }
 
 static bool create(raw_cuda *raw, const bench_graph *graph, uint32_t index) {
-    if (!bench_kernels_plain[0].cuda.image) {
-        fprintf(stderr, "raw CUDA: this build has no CUDA kernels\n");
-        return false;
-    }
     raw->bytes = graph->buffer_count * BUFFER_BYTES;
-    if (!open_device(raw, index)) return false;
-    CHECK(raw->MemAlloc(&raw->memory, raw->bytes));
-    return write_first(raw, graph) && build_graph(raw, graph) && raw_cuda_wait(raw);
+    return open_device(raw, index) && write_first(raw, graph) && build_graph(raw, graph) &&
+           raw_cuda_wait(raw);
 }
 
 raw_cuda *raw_cuda_create(const bench_graph *graph, uint32_t index) {
@@ -230,28 +150,18 @@ raw_cuda *raw_cuda_create(const bench_graph *graph, uint32_t index) {
 
 void raw_cuda_destroy(raw_cuda *raw) {
     if (!raw) return;
-    if (raw->context) {
-        if (raw->stream) (void)raw_cuda_wait(raw);
-        if (raw->exec) (void)raw->GraphExecDestroy(raw->exec);
-        if (raw->graph) (void)raw->GraphDestroy(raw->graph);
-        if (raw->memory) (void)raw->MemFree(raw->memory);
-        if (raw->module) (void)raw->ModuleUnload(raw->module);
-        if (raw->stream) (void)raw->StreamDestroy(raw->stream);
-        CUcontext popped;
-        (void)raw->CtxPopCurrent(&popped);
-        (void)raw->DevicePrimaryCtxRelease(raw->device);
-    }
-    free(raw); /* the driver stays open: it does not survive being unloaded */
+    raw_cuda_driver_close(&raw->cuda);
+    free(raw);
 }
 
 bool raw_cuda_submit(raw_cuda *raw) {
-    CHECK(raw->GraphLaunch(raw->exec, raw->stream));
+    RAW_CUDA_CHECK(raw->cuda.GraphLaunch(raw->cuda.exec, raw->cuda.stream));
     raw->submitted++;
     return true;
 }
 
 bool raw_cuda_wait(raw_cuda *raw) {
-    return check_result(raw->StreamSynchronize(raw->stream), "cuStreamSynchronize");
+    return raw_cuda_driver_wait(&raw->cuda);
 }
 
 uint64_t raw_cuda_submitted(const raw_cuda *raw) {
@@ -271,7 +181,8 @@ bool raw_cuda_check(raw_cuda *raw, const bench_graph *graph, uint64_t replays) {
     uint32_t *state = bench_graph_state(graph, replays, NULL);
     bool good =
         host && state &&
-        check_result(raw->MemcpyDtoHAsync(host, raw->memory, raw->bytes, raw->stream), "cuMemcpyDtoHAsync") &&
+        raw_cuda_driver_check(raw->cuda.MemcpyDtoHAsync(host, raw->cuda.memory, raw->bytes, raw->cuda.stream),
+                              "cuMemcpyDtoHAsync") &&
         raw_cuda_wait(raw);
     for (uint64_t buffer = 0; buffer < graph->buffer_count && good; buffer++) {
         if (!graph->persistent_number[buffer]) continue;
