@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import rota
+from stub_driver import Driver, opened
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 
@@ -49,6 +50,21 @@ def on_gpu(test: Any) -> Any:
     for mark in gpu_marks():
         test = mark(test)
     return test
+
+
+def on_stub() -> pytest.MarkDecorator:
+    """Of tests over the stand-in for the CUDA driver."""
+    missing = opened() is None or "cuda:0" not in usable()
+    return pytest.mark.skipif(missing, reason="libcuda.so.1 is no stand-in, or rota has no kernels")
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Driver]:
+    library = opened()
+    assert library is not None
+    made = Driver(library)
+    yield made
+    assert made.violations() == ""
 
 
 def side_by_side(count: int, work: Callable[[int], object]) -> None:

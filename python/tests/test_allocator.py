@@ -6,29 +6,18 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import rota
-from conftest import side_by_side, usable
+from conftest import on_stub, side_by_side
 from stub_driver import Driver, Gate, opened
 
 COUNT = 4096
-LIBRARY = opened()
-pytestmark = pytest.mark.skipif(
-    LIBRARY is None or "cuda:0" not in usable(), reason="libcuda.so.1 is no stand-in, or rota has no kernels"
-)
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator[Driver]:
-    assert LIBRARY is not None
-    made = Driver(LIBRARY)
-    yield made
-    assert made.violations() == ""
+pytestmark = on_stub()
 
 
 class Pool:

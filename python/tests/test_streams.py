@@ -13,23 +13,12 @@ import numpy as np
 import pytest
 
 import rota
-from conftest import usable
-from stub_driver import Driver, Gate, Words, address_in, opened
+from conftest import on_stub
+from stub_driver import Driver, Gate, Words, address_in
 
 COUNT = 64
 SOON = 0.05  # what is not to happen has not happened by then
-LIBRARY = opened()
-pytestmark = pytest.mark.skipif(
-    LIBRARY is None or "cuda:0" not in usable(), reason="libcuda.so.1 is no stand-in, or rota has no kernels"
-)
-
-
-@pytest.fixture(scope="module")
-def driver() -> Iterator[Driver]:
-    assert LIBRARY is not None
-    made = Driver(LIBRARY)
-    yield made
-    assert made.violations() == ""
+pytestmark = on_stub()
 
 
 @pytest.fixture

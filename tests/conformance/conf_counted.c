@@ -57,19 +57,26 @@ static bool record_map(conf *c, conf_graph *graph, const counting *b) {
     return true;
 }
 
-static bool run_map(conf *c, const counting *b, rota_device *device, rota_plan *plan, uint32_t count) {
-    static uint32_t input[N], old[N], kept[N], copied[N];
-    for (uint32_t i = 0; i < N; i++) {
-        input[i] = i * 5;
-        old[i] = OLD;
-    }
-    CONF_OK(c, rota_buffer_write(b->found, device, 0, &count, sizeof count, NULL));
-    CONF_OK(c, rota_buffer_write(b->input, device, 0, input, sizeof input, NULL));
+/* Once, on that input, and where the results go OLD; how its ticket ended. */
+static bool replay(conf *c, const counting *b, rota_device *device, rota_plan *plan, const uint32_t *input,
+                   rota_status *out_status) {
+    static uint32_t old[N];
+    for (uint32_t i = 0; i < N; i++) old[i] = OLD;
+    CONF_OK(c, rota_buffer_write(b->input, device, 0, input, sizeof old, NULL));
     CONF_OK(c, rota_buffer_write(b->kept, device, 0, old, sizeof old, NULL));
     CONF_OK(c, rota_buffer_write(b->copied, device, 0, old, sizeof old, NULL));
     rota_ticket ticket;
     CONF_OK(c, rota_submit(plan, NULL, &ticket));
-    const rota_status status = rota_wait(ticket, 0);
+    *out_status = rota_wait(ticket, 0);
+    return true;
+}
+
+static bool run_map(conf *c, const counting *b, rota_device *device, rota_plan *plan, uint32_t count) {
+    static uint32_t input[N], kept[N], copied[N];
+    for (uint32_t i = 0; i < N; i++) input[i] = i * 5;
+    CONF_OK(c, rota_buffer_write(b->found, device, 0, &count, sizeof count, NULL));
+    rota_status status;
+    CONF_TRY(replay(c, b, device, plan, input, &status));
     if (count > HALF) {
         CONF_CHECK(c, status == ROTA_NODE_FAILED, "an excess gave %s", rota_status_name(status));
         CONF_CHECK(c, strstr(rota_last_error(), "its count is 20001, the most it may be is 20000"),
@@ -124,17 +131,10 @@ static bool record(conf *c, conf_graph *graph, const counting *b) {
 
 /* The first of each `every` words of the input is even, and the rest odd. */
 static bool run(conf *c, const counting *b, rota_device *device, rota_plan *plan, uint32_t every) {
-    static uint32_t input[N], old[N], kept[N], copied[N];
-    for (uint32_t i = 0; i < N; i++) {
-        input[i] = i * 2 + (every == 0 || i % every != 0);
-        old[i] = OLD;
-    }
-    CONF_OK(c, rota_buffer_write(b->input, device, 0, input, sizeof input, NULL));
-    CONF_OK(c, rota_buffer_write(b->kept, device, 0, old, sizeof old, NULL));
-    CONF_OK(c, rota_buffer_write(b->copied, device, 0, old, sizeof old, NULL));
-    rota_ticket ticket;
-    CONF_OK(c, rota_submit(plan, NULL, &ticket));
-    const rota_status status = rota_wait(ticket, 0);
+    static uint32_t input[N], kept[N], copied[N];
+    for (uint32_t i = 0; i < N; i++) input[i] = i * 2 + (every == 0 || i % every != 0);
+    rota_status status;
+    CONF_TRY(replay(c, b, device, plan, input, &status));
     if (every == 1) { /* twice as many as there may be */
         CONF_CHECK(c, status == ROTA_NODE_FAILED, "an excess gave %s", rota_status_name(status));
         CONF_CHECK(c,

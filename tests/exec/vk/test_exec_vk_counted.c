@@ -68,9 +68,9 @@ static void refuse(fixture *f, test_program *p, rota_status status, const char *
     free(p);
 }
 
-static const rota_kernel *select_itself(const void *params, const uint64_t *operand_bytes,
+static const rota_kernel *select_itself(const void *of_node, const uint64_t *operand_bytes,
                                         uint32_t features) {
-    (void)params, (void)operand_bytes, (void)features;
+    (void)of_node, (void)operand_bytes, (void)features;
     return NULL;
 }
 
