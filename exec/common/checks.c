@@ -1,5 +1,6 @@
 /* See checks.h. */
 #include "exec/common/checks.h"
+#include "exec/common/names.h"
 
 rota_status rota_check_slots(const rota_exec_command *command, const rota_exec_operand *operands,
                              const rota_kernel *kernel) {
@@ -69,9 +70,8 @@ rota_status rota_fail_kind(const rota_exec_device *device, const rota_exec_comma
 
 rota_status rota_fail_at_node(rota_status status, const rota_exec_host *host,
                               const rota_exec_program_desc *desc, uint32_t command) {
-    const char *name = NULL;
-    if (host->node_name) name = host->node_name(desc->owner, desc->commands[command].node);
-    return rota_fail_context(status, "node '%s': ", name ? name : "unnamed");
+    return rota_fail_context(
+        status, "node '%s': ", rota_node_name_of(host, desc->owner, desc->commands[command].node));
 }
 
 uint32_t rota_slot_mask(const rota_exec_command *command, const rota_exec_operand *operands) {

@@ -4,6 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *rota_node_name_of(const rota_exec_host *host, const void *owner, uint32_t node) {
+    const char *name = host->node_name ? host->node_name(owner, node) : NULL;
+    return name ? name : "?";
+}
+
 void rota_segment_text(const rota_exec_program_desc *desc, uint32_t segment, char text[ROTA_NAME_MAX_BYTES]) {
     (void)snprintf(text, ROTA_NAME_MAX_BYTES, "%s, segment %u", desc->name ? desc->name : "plan", segment);
 }

@@ -14,6 +14,7 @@
  * The host knows the outermost command alone (`root`): it is asked for that before each iteration that is due, by
  * which a submission that was cancelled ends at one, and told once of what failed. */
 #include "exec/cpu/loop.h"
+#include "exec/common/names.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -30,8 +31,7 @@ static const rota_exec_conditional *conditional_of(const rota_cpu_loop *loop) {
 }
 
 static const char *name_of(const rota_cpu_device *device, const rota_exec_instance *instance, uint32_t node) {
-    const char *name = device->host.node_name ? device->host.node_name(instance->program->owner, node) : NULL;
-    return name ? name : "?";
+    return rota_node_name_of(&device->host, instance->program->owner, node);
 }
 
 /* ---- Failures ---- */
@@ -57,8 +57,8 @@ static void fail(rota_cpu_device *device, const rota_cpu_work *work, rota_cpu_lo
 void rota_cpu_loop_fail(rota_cpu_device *device, const rota_cpu_scope *scope, const rota_cpu_record *record,
                         rota_status status) {
     char text[MESSAGE_BYTES];
-    const size_t length = rota_decision_node(text, sizeof text, describe(device, scope->loop, text, 0),
-                                             name_of(device, scope->instance, record->node));
+    size_t length = describe(device, scope->loop, text, 0);
+    length = rota_decision_node(text, sizeof text, length, name_of(device, scope->instance, record->node));
     (void)snprintf(text + length, sizeof text - length, "%s", rota_last_error());
     fail(device, scope->work, scope->loop, status, text);
 }

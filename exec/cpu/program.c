@@ -3,6 +3,7 @@
  * Threads: create and destroy may be called from any threads at once; they block in malloc and in the
  * device's list mutex only. */
 #include "exec/cpu/program.h"
+#include "exec/common/names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,8 +57,7 @@ static rota_status run_fill(const rota_kernel_call *call) {
 
 static const char *node_name(const rota_cpu_device *device, const rota_exec_program_desc *desc,
                              uint32_t node) {
-    const char *name = device->host.node_name ? device->host.node_name(desc->owner, node) : NULL;
-    return name ? name : "?";
+    return rota_node_name_of(&device->host, desc->owner, node);
 }
 
 static rota_status check_command(const rota_cpu_device *device, const rota_exec_program_desc *desc,

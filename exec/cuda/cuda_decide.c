@@ -1,6 +1,7 @@
 /* See cuda_decide.h. A body is a program of its own, whose operands are in the memories and words of the one that its
  * command is in; so it is made, and laid out as a graph (cuda_bodies.c), as any other. */
 #include "exec/cuda/cuda_decide.h"
+#include "exec/common/names.h"
 #include <stdlib.h>
 #include "exec/common/decisions.h"
 #include "exec/cuda/cuda_device.h"
@@ -40,10 +41,8 @@ size_t rota_cuda_decision_describe(const rota_cuda_device *device, const rota_cu
                                    const uint64_t *begun, char *text, size_t text_bytes) {
     const size_t length =
         decision->outer ? rota_cuda_decision_describe(device, decision->outer, begun, text, text_bytes) : 0;
-    const char *name = NULL;
-    if (device->host.node_name) name = device->host.node_name(decision->in->owner, decision->node);
     return rota_decision_place(text, text_bytes, length, decision->desc->kind, begun[decision->number],
-                               name ? name : "?");
+                               rota_node_name_of(&device->host, decision->in->owner, decision->node));
 }
 
 /* ---- Roots ---- */

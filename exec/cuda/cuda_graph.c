@@ -2,6 +2,7 @@
 #include "exec/cuda/cuda_graph.h"
 #include "base/clock.h"
 #include "base/futex.h"
+#include "exec/common/checks.h"
 #include "exec/cuda/cuda_arguments.h"
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
@@ -210,11 +211,7 @@ static rota_status add_command(building *b, uint32_t position) {
         status = rota_cuda_bodies_add(b, index, b->before, count, &node);
         break;
     }
-    if (status != ROTA_OK) {
-        const char *name = NULL;
-        if (b->device->host.node_name) name = b->device->host.node_name(b->desc->owner, command->node);
-        return rota_fail_context(status, "node '%s': ", name ? name : "unnamed");
-    }
+    if (status != ROTA_OK) return rota_fail_at_node(status, &b->device->host, b->desc, index);
     if (is_timed) ROTA_TRY(add_timestamp(b, index, true, &node, 1, &node));
     b->nodes[position] = node;
     return ROTA_OK;

@@ -8,6 +8,7 @@
  * graph costs a comparison; with new ones, the capture (5 to 9 us) and the whole segment's graph anew (about
  * 5 us a node; docs/measurements.md). */
 #include "exec/cuda/cuda_library.h"
+#include "exec/common/names.h"
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_decide.h"
 #include "exec/cuda/cuda_device.h"
@@ -16,9 +17,7 @@
 
 static const char *node_name(const rota_cuda_device *device, const rota_exec_program_desc *desc,
                              uint32_t command) {
-    const char *name = NULL;
-    if (device->host.node_name) name = device->host.node_name(desc->owner, desc->commands[command].node);
-    return name ? name : "unnamed";
+    return rota_node_name_of(&device->host, desc->owner, desc->commands[command].node);
 }
 
 static rota_status capture(rota_cuda_device *device, const rota_kernel *kernel, const rota_cuda_call *call,
@@ -172,14 +171,16 @@ static rota_status tune(rota_cuda_device *device, const rota_cuda_program *progr
     result = rota_cuda_settle(device, device->own.stream, device->bounds.stall_ns);
     pthread_mutex_unlock(&device->own.lock);
     if (result == CUDA_ERROR_NOT_READY && status != ROTA_OK)
-        return rota_fail_context(status, "tuning node '%s', whose %llu bytes of scratch memory are still used: ",
+        return rota_fail_context(status,
+                                 "tuning node '%s', whose %llu bytes of scratch memory are still used: ",
                                  node_name(device, desc, index), (unsigned long long)total);
     if (result == CUDA_ERROR_NOT_READY) /* whose memory stays: to free it would wait, too */
-        return rota_fail(ROTA_TIMEOUT,
-                         "tuning node '%s': what is on rota's stream does not end within %.3f s; %llu bytes of scratch "
-                         "memory stay with it",
-                         node_name(device, desc, index), (double)device->bounds.stall_ns * 1e-9,
-                         (unsigned long long)total);
+        return rota_fail(
+            ROTA_TIMEOUT,
+            "tuning node '%s': what is on rota's stream does not end within %.3f s; %llu bytes of scratch "
+            "memory stay with it",
+            node_name(device, desc, index), (double)device->bounds.stall_ns * 1e-9,
+            (unsigned long long)total);
     if (status == ROTA_OK) status = rota_cuda_check(device, result, "cuStreamQuery");
     result = device->cu->MemFree(scratch);
     if (status == ROTA_OK) status = rota_cuda_check(device, result, "cuMemFree");

@@ -11,6 +11,7 @@
  * The first failure, of a count or of iterations_max, makes `over` of the outermost command not 0, after which no body
  * is on and no shader touches what it said. The host reads it when the work is complete. */
 #include "exec/vk/vk_decide.h"
+#include "exec/common/names.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -244,10 +245,7 @@ static rota_vk_decision_words *decision_words(const reporting *p, const rota_vk_
 }
 
 static const char *name_of(const reporting *p, const rota_vk_program *program, uint32_t command) {
-    const rota_exec_host *host = &p->device->host;
-    const char *name =
-        host->node_name ? host->node_name(program->desc->owner, program->desc->commands[command].node) : NULL;
-    return name ? name : "?";
+    return rota_node_name_of(&p->device->host, program->desc->owner, program->desc->commands[command].node);
 }
 
 static void say_count(reporting *p, const rota_vk_program *program, uint32_t index, size_t length) {
