@@ -1,6 +1,6 @@
 /* rota-bench loops: a node that decides (rota_record_while) beside a C loop over the same plain calls, or on a CUDA
  * device beside the same by hand (raw_cuda_loop.h), and beside a loop on the host that submits each iteration and reads
- * what it decides by. */
+ * what it decides by. On a Vulkan device, which has no loops of its own to do by hand, only the latter. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,8 @@
 #include "bench/raw_cuda_loop.h"
 #include "bench/report.h"
 #include "cuda/loops_cuda.h"
+#include "spv/bench_loops_down.h"
+#include "spv/bench_loops_work.h"
 
 static const char program[] = "rota-bench loops";
 
@@ -28,6 +30,7 @@ static const rota_kernel k_work = {
     .operand_count = 1,
     .param_bytes = 4,
     .cpu = {.fn = work},
+    .vk = {.words = rota_spv_bench_loops_work, .size_bytes = sizeof rota_spv_bench_loops_work},
     .cuda = {ROTA_CUDA_IMAGE_loops_cuda, .entry = ROTA_CUDA_ENTRY_loops_cuda(loops_work)},
 };
 
@@ -39,6 +42,7 @@ static const rota_kernel k_down = {
     .name = "down",
     .operand_count = 1,
     .cpu = {.fn = down},
+    .vk = {.words = rota_spv_bench_loops_down, .size_bytes = sizeof rota_spv_bench_loops_down},
     .cuda = {ROTA_CUDA_IMAGE_loops_cuda, .entry = ROTA_CUDA_ENTRY_loops_cuda(loops_down)},
 };
 
@@ -53,8 +57,12 @@ static uint32_t expected(uint32_t x, uint64_t steps) {
     return x;
 }
 
+/* In the order in which they are run. */
+enum { BASELINE, WHILE, SUBMITTED, WAYS };
+
 typedef struct loops {
     opened_device opened;
+    uint32_t first_way;
     uint64_t iterations;
     uint32_t steps;
     rota_buffer *x, *left;
@@ -85,13 +93,20 @@ static rota_status record_while(const loops *l, rota_graph *graph, rota_recorder
     return status;
 }
 
-static rota_status make_plan(const loops *l, bool is_while, rota_plan **out_plan) {
+static rota_status record_one(const loops *l, rota_graph *graph, rota_recorder *recorder) {
+    (void)graph;
+    return record_body(l, recorder);
+}
+
+typedef rota_status (*record_fn)(const loops *l, rota_graph *graph, rota_recorder *recorder);
+
+static rota_status make_plan(const loops *l, record_fn record, rota_plan **out_plan) {
     rota_graph *graph = NULL;
     rota_recorder *recorder = NULL;
     rota_device *device = l->opened.device;
     ROTA_TRY(rota_graph_create(NULL, &graph));
     rota_status status = rota_recorder_open(graph, 0, NULL, &recorder);
-    if (status == ROTA_OK) status = is_while ? record_while(l, graph, recorder) : record_body(l, recorder);
+    if (status == ROTA_OK) status = record(l, graph, recorder);
     rota_recorder_close(recorder);
     if (status == ROTA_OK)
         status = rota_compile(l->opened.runtime, graph,
@@ -119,60 +134,101 @@ static void plain(uint64_t iterations, uint32_t steps, uint32_t *x, uint32_t *le
     }
 }
 
+/* What each way begins with. */
+#define START UINT32_C(12345)
+
+static rota_status write_start(const loops *l) {
+    const uint32_t x = START, left = (uint32_t)l->iterations;
+    ROTA_TRY(rota_buffer_write(l->x, l->opened.device, 0, &x, 4, NULL));
+    return rota_buffer_write(l->left, l->opened.device, 0, &left, 4, NULL);
+}
+
+static uint32_t steps_in(double us, double ns_of_one) {
+    const double steps = us * 1e3 / ns_of_one;
+    return steps < 1 ? 1 : steps > 1e9 ? 1000000000u : (uint32_t)steps;
+}
+
 /* Steps that take so long. */
 static uint32_t steps_of(double us) {
     uint32_t x = 1, left;
     uint64_t begin = rota_clock_ns();
     plain(1, 1u << 24, &x, &left);
-    const double ns = (double)(rota_clock_ns() - begin) / (1u << 24);
-    const double steps = us * 1e3 / ns;
-    return steps < 1 ? 1 : steps > 1e9 ? 1000000000u : (uint32_t)steps;
+    return steps_in(us, (double)(rota_clock_ns() - begin) / (1u << 24));
+}
+
+/* The same by a plan of the device: the least of some replays with few steps from that with many. */
+static rota_status steps_on_device(loops *l, double us, uint32_t *out_steps) {
+    enum { FEW = 1 << 10, MANY = 1 << 20, REPEAT = 5 };
+    double least[2] = {1e30, 1e30};
+    ROTA_TRY(write_start(l));
+    for (uint32_t i = 0; i < 2; i++) {
+        rota_plan *plan = NULL;
+        l->steps = i ? MANY : FEW;
+        ROTA_TRY(make_plan(l, record_one, &plan));
+        rota_status status = ROTA_OK;
+        for (uint32_t r = 0; r < REPEAT && status == ROTA_OK; r++) {
+            const uint64_t begin = rota_clock_ns();
+            status = replay(plan);
+            const double took = (double)(rota_clock_ns() - begin);
+            if (took < least[i]) least[i] = took;
+        }
+        rota_plan_release(plan);
+        ROTA_TRY(status);
+    }
+    const double longer = least[1] - least[0];
+    *out_steps = steps_in(us, (longer > 1 ? longer : 1) / (MANY - FEW));
+    return ROTA_OK;
 }
 
 /* One way, once: its time, and whether what it made is right. */
 static rota_status run_way(const loops *l, uint32_t way, rota_plan *plan, double *out_us, bool *out_right) {
-    uint32_t x = 12345, left = (uint32_t)l->iterations;
-    ROTA_TRY(rota_buffer_write(l->x, l->opened.device, 0, &x, 4, NULL));
-    ROTA_TRY(rota_buffer_write(l->left, l->opened.device, 0, &left, 4, NULL));
+    uint32_t x = START, left = (uint32_t)l->iterations;
+    ROTA_TRY(write_start(l));
     const uint32_t want = expected(x, l->iterations * l->steps);
-    if (way == 0 && l->raw) {
+    if (way == BASELINE && l->raw) {
         *out_right = raw_cuda_loop_run(l->raw, left, &x, out_us) && x == want;
         return ROTA_OK;
     }
     const uint64_t begin = rota_clock_ns();
-    if (way == 0) plain(l->iterations, l->steps, &x, &left);
-    if (way == 1) ROTA_TRY(replay(plan));
-    while (way == 2 && left) {
+    if (way == BASELINE) plain(l->iterations, l->steps, &x, &left);
+    if (way == WHILE) ROTA_TRY(replay(plan));
+    while (way == SUBMITTED && left) {
         ROTA_TRY(replay(plan));
         ROTA_TRY(rota_buffer_read(l->left, 0, &left, 4));
     }
     *out_us = (double)(rota_clock_ns() - begin) / 1e3;
-    if (way) ROTA_TRY(rota_buffer_read(l->x, 0, &x, 4));
+    if (way != BASELINE) ROTA_TRY(rota_buffer_read(l->x, 0, &x, 4));
     *out_right = x == want;
     return ROTA_OK;
 }
 
 /* All ways in turn, so often. */
-static rota_status run_ways(const loops *l, uint64_t repeat, double *us[3], uint64_t *out_wrong) {
-    rota_plan *plans[3] = {NULL};
-    rota_status status = make_plan(l, true, &plans[1]);
-    if (status == ROTA_OK) status = make_plan(l, false, &plans[2]);
+static rota_status run_ways(const loops *l, uint64_t repeat, double *us[WAYS], uint64_t *out_wrong) {
+    rota_plan *plans[WAYS] = {NULL};
+    rota_status status = make_plan(l, record_while, &plans[WHILE]);
+    if (status == ROTA_OK) status = make_plan(l, record_one, &plans[SUBMITTED]);
     for (uint64_t r = 0; r <= repeat && status == ROTA_OK; r++)
-        for (uint32_t way = 0; way < 3 && status == ROTA_OK; way++) {
+        for (uint32_t way = l->first_way; way < WAYS && status == ROTA_OK; way++) {
             double took = 0;
             bool is_right = false;
             status = run_way(l, way, plans[way], &took, &is_right);
             if (status == ROTA_OK) *out_wrong += !is_right;
             if (r) us[way][r - 1] = took; /* the first is to warm up */
         }
-    rota_plan_release(plans[1]);
-    rota_plan_release(plans[2]);
+    rota_plan_release(plans[WHILE]);
+    rota_plan_release(plans[SUBMITTED]);
     return status;
 }
 
 /* What the loop is compared with, and how long its body takes. */
 static bool open_baseline(loops *l, double body_us) {
     const rota_device_info *info = rota_device_get_info(l->opened.device);
+    if (info->kind == ROTA_EXEC_VK) {
+        l->first_way = WHILE;
+        const rota_status status = steps_on_device(l, body_us, &l->steps);
+        if (status != ROTA_OK) (void)fprintf(stderr, "%s: %s\n", program, rota_last_error());
+        return status == ROTA_OK;
+    }
     if (info->kind != ROTA_EXEC_CUDA) {
         l->steps = steps_of(body_us);
         return true;
@@ -182,32 +238,36 @@ static bool open_baseline(loops *l, double body_us) {
     return l->steps && raw_cuda_loop_build(l->raw, l->steps);
 }
 
-static void report_ways(const loops *l, uint64_t repeat, double *us[3], uint64_t wrong, cJSON *result) {
-    const char *const names[3] = {l->raw ? "raw" : "plain", "while", "submitted"};
+static void report_ways(const loops *l, uint64_t repeat, double *us[WAYS], uint64_t wrong, cJSON *result) {
+    const char *const names[WAYS] = {l->raw ? "raw" : "plain", "while", "submitted"};
     cJSON_AddItemToObject(result, "device", report_device(rota_device_get_info(l->opened.device)));
     cJSON_AddNumberToObject(result, "iterations", (double)l->iterations);
     cJSON_AddNumberToObject(result, "steps", (double)l->steps);
-    double medians[3], least[3];
-    for (uint32_t way = 0; way < 3; way++) {
+    const uint32_t first = l->first_way;
+    double medians[WAYS] = {0}, least[WAYS] = {0};
+    for (uint32_t way = first; way < WAYS; way++) {
         const sample_stats stats = samples_describe(us[way], repeat);
         medians[way] = stats.median;
         least[way] = stats.least;
         printf("%-10s %10.1f us (%.1f to %.1f), %.3f us an iteration, %.3f of %s\n", names[way], stats.median,
-               stats.least, stats.most, stats.median / (double)l->iterations, stats.median / medians[0],
-               names[0]);
+               stats.least, stats.most, stats.median / (double)l->iterations, stats.median / medians[first],
+               names[first]);
         cJSON *row = cJSON_AddObjectToObject(result, names[way]);
         cJSON_AddNumberToObject(row, "us", stats.median);
         cJSON_AddNumberToObject(row, "us_min", stats.least);
         cJSON_AddNumberToObject(row, "us_max", stats.most);
     }
-    printf("while beside %s: %.3f by medians, %.3f by the least, which a busy machine disturbs less\n",
-           l->raw ? "raw CUDA" : "plain calls", medians[1] / medians[0], least[1] / least[0]);
-    printf("submitted beside while: %.3f by medians\n", medians[2] / medians[1]);
-    printf("%" PRIu64 " wrong of %" PRIu64 "\n", wrong, 3 * (repeat + 1));
     cJSON_AddNumberToObject(result, "wrong", (double)wrong);
-    cJSON_AddNumberToObject(result, "ratio", medians[1] / medians[0]);
-    cJSON_AddNumberToObject(result, "ratio_least", least[1] / least[0]);
-    cJSON_AddNumberToObject(result, "ratio_submitted", medians[2] / medians[1]);
+    if (first == BASELINE) {
+        const double ratio = medians[WHILE] / medians[BASELINE], ratio_least = least[WHILE] / least[BASELINE];
+        printf("while beside %s: %.3f by medians, %.3f by the least, which a busy machine disturbs less\n",
+               l->raw ? "raw CUDA" : "plain calls", ratio, ratio_least);
+        cJSON_AddNumberToObject(result, "ratio", ratio);
+        cJSON_AddNumberToObject(result, "ratio_least", ratio_least);
+    }
+    printf("submitted beside while: %.3f by medians\n", medians[SUBMITTED] / medians[WHILE]);
+    printf("%" PRIu64 " wrong of %" PRIu64 "\n", wrong, (WAYS - first) * (repeat + 1));
+    cJSON_AddNumberToObject(result, "ratio_submitted", medians[SUBMITTED] / medians[WHILE]);
 }
 
 int bench_loops(int argc, char **argv) {
@@ -232,21 +292,21 @@ int bench_loops(int argc, char **argv) {
     int code = report_open(program, id, NULL, &l.opened);
     if (code != EXIT_GOOD) return code;
     cJSON *result = report_new();
-    double *us[3] = {NULL};
-    if (!open_baseline(&l, (double)body_us)) {
-        code = EXIT_CHECK_FAILED;
-        goto done;
-    }
-    for (uint32_t way = 0; way < 3; way++)
+    double *us[WAYS] = {NULL};
+    for (uint32_t way = 0; way < WAYS; way++)
         if (!(us[way] = calloc(repeat, sizeof **us)))
             REPORT_TRY(rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for samples"));
     REPORT_TRY(rota_buffer_create_in(l.opened.runtime, "x", 4, &l.x));
     REPORT_TRY(rota_buffer_create_in(l.opened.runtime, "left", 4, &l.left));
+    if (!open_baseline(&l, (double)body_us)) {
+        code = EXIT_CHECK_FAILED;
+        goto done;
+    }
     REPORT_TRY(run_ways(&l, repeat, us, &wrong));
     report_ways(&l, repeat, us, wrong, result);
     if (wrong) code = EXIT_CHECK_FAILED;
 done:
-    for (uint32_t way = 0; way < 3; way++) free(us[way]);
+    for (uint32_t way = 0; way < WAYS; way++) free(us[way]);
     raw_cuda_loop_destroy(l.raw);
     rota_buffer_release(l.x);
     rota_buffer_release(l.left);

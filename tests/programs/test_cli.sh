@@ -17,7 +17,7 @@ failures=0
 expect 1 'which command' "$bench"
 expect 1 "unknown command 'frobnicate'" "$bench" frobnicate
 expect 0 'usage: rota-bench COMMAND' "$bench" --help
-for command in devices smoke matmul ops replay run plan submit soak; do
+for command in devices smoke matmul ops replay run plan loops submit soak; do
   expect 0 '^usage: ' "$bench" "$command" --help
   expect 1 "unknown option '--frobnicate'.*--help" "$bench" "$command" --frobnicate
   one_line
@@ -135,6 +135,11 @@ expect 2 'wrong' "$bench" matmul --device cpu --shapes 64x64x64 --iters 1 --repe
 expect 0 'submissions' "$bench" submit --device cpu --threads 2 --seconds 0.2 --out submit.json
 fields submit.json threads submissions_per_s caller_ns_p50 caller_ns_p99 caller_ns_p999 mutex_submissions_per_s \
   mutex_caller_ns_p99
+# A while beside what it stands for; Vulkan has no loop of its own to stand beside it.
+for device in cpu vk:0; do
+  expect 0 '^0 wrong of' "$bench" loops --device $device --iterations 20 --body 1 --repeat 2 --out loops.json
+  fields loops.json device iterations steps wrong while submitted ratio_submitted
+done
 
 # Five threads, each of another kind: what they did is checked, and nothing is left over.
 expect 0 '^0 differences' "$bench" soak --device cpu --minutes 0.05 --threads 5 --out soak.json
