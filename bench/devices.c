@@ -19,7 +19,8 @@ static const struct {
                 {ROTA_FEATURE_SUBGROUP_SIZE_CONTROL, "subgroup size control"},
                 {ROTA_FEATURE_INT64_ATOMICS, "int64 atomics"},
                 {ROTA_FEATURE_INT8_STORAGE, "int8 storage"},
-                {ROTA_FEATURE_CUDA_IMAGES, "CUDA images"}};
+                {ROTA_FEATURE_CUDA_IMAGES, "CUDA images"},
+                {ROTA_FEATURE_F64, "f64"}};
 
 /* Whether the ops have code for a device in this build. */
 static bool has_kernels(const rota_device_info *info) {

@@ -23,7 +23,8 @@ typedef enum rota_device_feature {
     ROTA_FEATURE_SUBGROUP_SIZE_CONTROL = 1u << 5,
     ROTA_FEATURE_INT64_ATOMICS = 1u << 6,
     ROTA_FEATURE_INT8_STORAGE = 1u << 7,
-    ROTA_FEATURE_CUDA_IMAGES = 1u << 8 /* exec/vk: launches CUDA images from command buffers */
+    ROTA_FEATURE_CUDA_IMAGES = 1u << 8, /* exec/vk: launches CUDA images from command buffers */
+    ROTA_FEATURE_F64 = 1u << 9          /* doubles in kernels */
 } rota_device_feature;
 
 typedef struct rota_device_info {

@@ -241,10 +241,19 @@ stage_replay() {
       done
     done
   done
-  local body
-  for body in 0 5 20; do
-    job -s 'beside|wrong' 60 rota-bench loops --device "$cuda" --iterations "$(pick 1000 10)" --body $body \
-      --repeat "$(pick 15 2)" --out "$made/loops-$body.json"
+  local body way
+  for device in "$cuda" "$vk"; do
+    for body in 0 5 20; do
+      job -s 'beside|wrong' 60 rota-bench loops --device "$device" --iterations "$(pick 1000 10)" --body $body \
+        --repeat "$(pick 15 2)" --out "$made/loops-${device%:*}-$body.json"
+    done
+    for way in '' --host-loop; do
+      # shellcheck disable=SC2086 # none is no word
+      job -s 'iteration' 60 cg --device "$device" --poisson "$(pick 512 10)" --tolerance 1e-4 \
+        --iterations "$(pick 1500 100)" --repeat 3 $way
+      # shellcheck disable=SC2086 # none is no word
+      job -s 'reached' 60 bfs --device "$device" --rmat "$(pick 20 8)" --repeat 3 $way
+    done
   done
   local builds
   for builds in '10000 --builds 9' '100000 --builds 15' '1000000 --builds 5'; do

@@ -113,7 +113,7 @@ done:
 }
 
 int main(int argc, char **argv) {
-    bfs_options o = {.device = "cpu", .seed = 1, .source = 1, .repeat = 1, .timeout = 3600};
+    bfs_options o = {.device = NULL, .seed = 1, .source = 1, .repeat = 1, .timeout = 3600};
     const option options[] = {
         OPTION_ROW_HEADING("The graph"),
         {"--graph", OPTION_STRING, &o.graph, "FILE.mtx", 0, 0, false,

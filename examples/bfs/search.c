@@ -11,11 +11,15 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include "base/clock.h"
+#include "cuda/bfs_cuda.h"
 #include "examples/common/plans.h"
+#include "spv/bfs_advance.h"
+#include "spv/bfs_begin.h"
+#include "spv/bfs_expand.h"
 
 #define COUNT(list) (uint32_t)(sizeof(list) / sizeof *(list))
 
-/* ---- Kernels ---- */
+/* ---- On CPUs ---- */
 
 /* Found vertices are put into the next frontier some at a time. */
 enum { FOUND_AT_ONCE = 64 };
@@ -87,9 +91,30 @@ static rota_status begin(const rota_kernel_call *call) {
     return ROTA_OK;
 }
 
-static const rota_kernel k_expand = {.name = "expand", .operand_count = 7, .cpu = {.fn = expand}};
-static const rota_kernel k_advance = {.name = "advance", .operand_count = 1, .cpu = {.fn = advance}};
-static const rota_kernel k_begin = {.name = "begin", .operand_count = 4, .cpu = {.fn = begin}};
+/* ---- Kernels ---- */
+
+/* On a GPU each vertex has some threads of a group. */
+enum { GROUP_THREADS = 256, VERTEX_THREADS = 32, GROUP_VERTICES = GROUP_THREADS / VERTEX_THREADS };
+
+static const rota_kernel_bindable counted[] = {
+    {.name = "count", .size_bytes = sizeof(uint32_t), .type = ROTA_VALUE_U32}};
+
+#define ON_GPUS(what, threads)                                                                               \
+    .vk = {.words = rota_spv_bfs_##what, .size_bytes = sizeof rota_spv_bfs_##what},                          \
+    .cuda = {ROTA_CUDA_IMAGE_bfs_cuda, .entry = ROTA_CUDA_ENTRY_bfs_cuda(bfs_##what),                        \
+             .block = {threads, 1, 1}}
+
+static const rota_kernel k_expand = {.name = "expand",
+                                     .operand_count = 7,
+                                     .param_bytes = sizeof(uint32_t), /* how many vertices */
+                                     .bindables = counted,
+                                     .bindable_count = COUNT(counted),
+                                     .cpu = {.fn = expand},
+                                     ON_GPUS(expand, GROUP_THREADS)};
+static const rota_kernel k_advance = {
+    .name = "advance", .operand_count = 1, .cpu = {.fn = advance}, ON_GPUS(advance, 1)};
+static const rota_kernel k_begin = {
+    .name = "begin", .operand_count = 4, .cpu = {.fn = begin}, ON_GPUS(begin, 1)};
 
 /* ---- Nodes ---- */
 
@@ -120,8 +145,10 @@ static rota_status record_begin(const bfs_recording *r) {
 
 static rota_status record_level(const bfs_recording *r) {
     const bfs_searcher *s = r->searcher;
-    const rota_count count = ROTA_COUNT(.buffer = s->state, .offset_bytes = offsetof(bfs_state, frontier),
-                                        .max = (uint32_t)s->vertices);
+    const rota_count count =
+        ROTA_COUNT(.buffer = s->state, .offset_bytes = offsetof(bfs_state, frontier),
+                   .max = (uint32_t)s->vertices, .items_per_group = GROUP_VERTICES, .bindable_plus_1 = 1);
+    const uint32_t vertices = 0; /* each run gives the count instead */
     const rota_access of_expand[] = {
         [EXPAND_STARTS] = {s->starts, 0, ROTA_WHOLE, ROTA_READ},
         [EXPAND_TARGETS] = {s->targets, 0, ROTA_WHOLE, ROTA_READ},
@@ -131,17 +158,18 @@ static rota_status record_level(const bfs_recording *r) {
         [EXPAND_NEXT] = {r->next, 0, ROTA_WHOLE, ROTA_READWRITE},
         [EXPAND_LENGTH] = STATE(s, next, ROTA_READWRITE),
     };
-    ROTA_TRY(rota_record_counted_kernel(
-        r->recorder,
-        &ROTA_KERNEL_NODE(.kernel = &k_expand, .accesses = of_expand, .access_count = COUNT(of_expand)),
-        &count, NULL));
+    ROTA_TRY(
+        rota_record_counted_kernel(r->recorder,
+                                   &ROTA_KERNEL_NODE(.kernel = &k_expand, .accesses = of_expand,
+                                                     .access_count = COUNT(of_expand), .params = &vertices),
+                                   &count, NULL));
     const rota_access of_advance[] = {{s->state, 0, sizeof(bfs_state), ROTA_READWRITE}};
     ROTA_TRY(rota_record_kernel(
         r->recorder,
         &ROTA_KERNEL_NODE(.kernel = &k_advance, .accesses = of_advance, .access_count = COUNT(of_advance)),
         NULL));
-    rota_count found = count;
-    found.unit_bytes = 4;
+    const rota_count found =
+        ROTA_COUNT(.buffer = s->state, .offset_bytes = count.offset_bytes, .max = count.max, .unit_bytes = 4);
     return rota_record_counted_copy(r->recorder, r->frontier, 0, r->next, 0, &found, NULL);
 }
 
@@ -163,7 +191,7 @@ static rota_status record_search(const void *user, rota_graph *graph, rota_recor
         status = rota_record_while(outer,
                                    &ROTA_WHILE_NODE(.name = "search", .condition = s->state,
                                                     .condition_offset_bytes = offsetof(bfs_state, more),
-                                                    .body = body, .iterations_max = s->vertices),
+                                                    .body = body, .iterations_max = s->levels_max),
                                    NULL);
     if (status != ROTA_OK) rota_graph_release(body);
     return status;
@@ -194,6 +222,8 @@ rota_status bfs_searcher_create(rota_runtime *runtime, rota_device *device, cons
     const uint64_t vertices = graph->rows, edges = graph->entries;
     const uint32_t none = 0;
     *out = (bfs_searcher){.runtime = runtime, .device = device, .vertices = vertices, .edges = edges};
+    const bool is_vulkan = rota_device_get_info(device)->kind == ROTA_EXEC_VK;
+    out->levels_max = is_vulkan && vertices > BFS_LEVELS_VULKAN ? BFS_LEVELS_VULKAN : vertices;
     ROTA_TRY(make_buffer(out, "starts", (vertices + 1) * sizeof *graph->starts, graph->starts, &out->starts));
     /* A buffer has a byte at least. */
     ROTA_TRY(

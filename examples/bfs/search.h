@@ -6,6 +6,8 @@
 #include "rota.h"
 
 #define BFS_UNREACHED UINT32_MAX
+/* As many levels a search may have on a Vulkan device, which records each of them. */
+#define BFS_LEVELS_VULKAN 2048
 
 /* What the iterations know of how far they are. */
 typedef struct bfs_state {
@@ -20,7 +22,7 @@ typedef struct bfs_state {
 typedef struct bfs_searcher {
     rota_runtime *runtime;
     rota_device *device;
-    uint64_t vertices, edges;
+    uint64_t vertices, edges, levels_max;
     rota_buffer *starts, *targets, *levels, *state, *source;
     rota_buffer *frontier,
         *next;       /* of the loop on the host, whose submissions hand them on; else transients */
@@ -41,7 +43,7 @@ rota_status bfs_searcher_create(rota_runtime *runtime, rota_device *device, cons
                                 bool is_host_loop, bfs_searcher *out);
 void bfs_searcher_free(bfs_searcher *searcher);
 
-/* From a vertex, counted from 0. As often as one likes. */
+/* From a vertex, counted from 0. As often as one likes. OUT_OF_RANGE; NODE_FAILED: more levels than there may be. */
 rota_status bfs_search(const bfs_searcher *searcher, uint32_t source, bfs_result *out);
 
 /* How many edges each vertex is away, BFS_UNREACHED where there is no way: `levels` has room for all vertices. */

@@ -10,149 +10,10 @@
 
 #include <math.h>
 #include "base/clock.h"
+#include "examples/cg/kernels.h"
 #include "examples/common/plans.h"
 
-/* Rows of a sum's block; and how much of each is worth a task of its own, some 4 microseconds. */
-enum { BLOCK_ROWS = 4096, GRAIN_BLOCKS = 2, GRAIN_ROWS = 8192, GRAIN_ENTRIES = 4096 };
-
 #define COUNT(list) (uint32_t)(sizeof(list) / sizeof *(list))
-
-/* ---- Kernels ---- */
-
-typedef struct vector_params {
-    uint64_t rows;
-    uint64_t grain; /* of the product */
-    double sign;    /* of an update */
-} vector_params;
-
-static void items_of_rows(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
-                          uint64_t *out_grain) {
-    (void)operand_bytes;
-    *out_items = ((const vector_params *)params)->rows;
-    *out_grain = ((const vector_params *)params)->grain;
-}
-
-static uint64_t blocks_of(uint64_t rows) {
-    return (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
-}
-
-static void items_of_blocks(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
-                            uint64_t *out_grain) {
-    (void)operand_bytes;
-    *out_items = blocks_of(((const vector_params *)params)->rows);
-    *out_grain = GRAIN_BLOCKS;
-}
-
-/* q = A p, a row an item. */
-static rota_status product(const rota_kernel_call *call) {
-    const uint64_t *starts = call->operands[0];
-    const uint32_t *columns = call->operands[1];
-    const double *values = call->operands[2], *p = call->operands[3];
-    double *q = call->operands[4];
-    for (uint64_t row = call->begin; row < call->end; row++) {
-        double sum = 0;
-        for (uint64_t i = starts[row]; i < starts[row + 1]; i++) sum += values[i] * p[columns[i]];
-        q[row] = sum;
-    }
-    return ROTA_OK;
-}
-
-/* Parts of a.b, a block of rows an item. */
-static rota_status dot(const rota_kernel_call *call) {
-    const uint64_t rows = ((const vector_params *)call->params)->rows;
-    const double *a = call->operands[0], *b = call->operands[1];
-    double *parts = call->operands[2];
-    for (uint64_t block = call->begin; block < call->end; block++) {
-        const uint64_t first = block * BLOCK_ROWS,
-                       end = first + BLOCK_ROWS < rows ? first + BLOCK_ROWS : rows;
-        double sums[4] = {0};
-        uint64_t i = first;
-        for (; i + 4 <= end; i += 4)
-            for (uint64_t k = 0; k < 4; k++) sums[k] += a[i + k] * b[i + k];
-        for (; i < end; i++) sums[0] += a[i] * b[i];
-        parts[block] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    }
-    return ROTA_OK;
-}
-
-/* y += sign factor v. */
-static rota_status update(const rota_kernel_call *call) {
-    const double *v = call->operands[0];
-    const double factor = ((const vector_params *)call->params)->sign * *(const double *)call->operands[1];
-    double *y = call->operands[2];
-    for (uint64_t i = call->begin; i < call->end; i++) y[i] += factor * v[i];
-    return ROTA_OK;
-}
-
-/* p = r + mix p. */
-static rota_status turn(const rota_kernel_call *call) {
-    const double *r = call->operands[0], mix = *(const double *)call->operands[1];
-    double *p = call->operands[2];
-    for (uint64_t i = call->begin; i < call->end; i++) p[i] = r[i] + mix * p[i];
-    return ROTA_OK;
-}
-
-static double sum_parts(const rota_kernel_call *call) {
-    const double *parts = call->operands[0];
-    double sum = 0;
-    for (uint64_t i = 0; i < call->operand_bytes[0] / sizeof *parts; i++) sum += parts[i];
-    return sum;
-}
-
-/* Of parts of b.b, which is the first r.r: r.r, where it is enough, more and iterations. */
-static rota_status begin(const rota_kernel_call *call) {
-    const double tolerance = *(const double *)call->params, square = sum_parts(call);
-    uint32_t *more = call->operands[3];
-    *(double *)call->operands[1] = square;
-    *(double *)call->operands[2] = tolerance * tolerance * square;
-    more[0] = square > tolerance * tolerance * square;
-    more[1] = 0;
-    if (isfinite(square)) return ROTA_OK;
-    return rota_fail(ROTA_NODE_FAILED, "the right-hand side's norm is too large: its square is %g", square);
-}
-
-/* Of parts of p.q, and r.r: step. */
-static rota_status choose_step(const rota_kernel_call *call) {
-    const double curvature = sum_parts(call);
-    *(double *)call->operands[2] = *(const double *)call->operands[1] / curvature;
-    if (curvature > 0 && isfinite(curvature)) return ROTA_OK;
-    return rota_fail(ROTA_NODE_FAILED,
-                     "p.Ap is %g, expected more than 0: the matrix is not positive definite", curvature);
-}
-
-/* Of parts of the new r.r, r.r and where it is enough: mix, more and iterations. */
-static rota_status choose_mix(const rota_kernel_call *call) {
-    double *square = call->operands[1];
-    const double next = sum_parts(call), enough = *(const double *)call->operands[2];
-    uint32_t *more = call->operands[4];
-    *(double *)call->operands[3] = next / *square;
-    *square = next;
-    more[0] = !(next <= enough);
-    more[1]++;
-    return ROTA_OK;
-}
-
-static const rota_kernel k_product = {.name = "product",
-                                      .operand_count = 5,
-                                      .param_bytes = sizeof(vector_params),
-                                      .cpu = {.fn = product, .items = items_of_rows}};
-static const rota_kernel k_dot = {.name = "dot",
-                                  .operand_count = 3,
-                                  .param_bytes = sizeof(vector_params),
-                                  .cpu = {.fn = dot, .items = items_of_blocks}};
-static const rota_kernel k_update = {.name = "update",
-                                     .operand_count = 3,
-                                     .param_bytes = sizeof(vector_params),
-                                     .cpu = {.fn = update, .items = items_of_rows}};
-static const rota_kernel k_turn = {.name = "turn",
-                                   .operand_count = 3,
-                                   .param_bytes = sizeof(vector_params),
-                                   .cpu = {.fn = turn, .items = items_of_rows}};
-static const rota_kernel k_begin = {
-    .name = "begin", .operand_count = 4, .param_bytes = sizeof(double), .cpu = {.fn = begin}};
-static const rota_kernel k_choose_step = {
-    .name = "choose step", .operand_count = 3, .cpu = {.fn = choose_step}};
-static const rota_kernel k_choose_mix = {.name = "choose mix", .operand_count = 5, .cpu = {.fn = choose_mix}};
 
 /* ---- Nodes ---- */
 
@@ -170,23 +31,20 @@ typedef struct cg_recording {
     { (solver)->state, offsetof(cg_state, more), 8, mode }
 
 static rota_status record(const cg_recording *c, const rota_kernel *kernel, const char *name,
-                          const rota_access *accesses, uint32_t count, double sign) {
+                          const rota_access *accesses, uint32_t count, double factor) {
     const cg_solver *s = c->solver;
-    vector_params params = {.rows = s->rows, .grain = GRAIN_ROWS, .sign = sign};
-    if (kernel == &k_product) params.grain = 1 + GRAIN_ENTRIES * s->rows / s->entries;
+    cg_params params = {.rows = s->rows, .grain = CG_GRAIN_ROWS, .factor = factor};
+    if (kernel == &cg_kernel_product) params.grain = 1 + CG_GRAIN_ENTRIES * s->rows / s->entries;
     return rota_record_kernel(c->recorder,
                               &ROTA_KERNEL_NODE(.kernel = kernel, .name = name, .accesses = accesses,
-                                                .access_count = count,
-                                                .params = kernel == &k_begin ? (const void *)&s->tolerance
-                                                          : kernel->param_bytes > 0 ? &params
-                                                                                    : NULL),
+                                                .access_count = count, .params = &params),
                               NULL);
 }
 
 static rota_status record_dot(const cg_recording *c, const char *name, rota_buffer *a, rota_buffer *b) {
     const rota_access accesses[] = {
         {a, 0, ROTA_WHOLE, ROTA_READ}, {b, 0, ROTA_WHOLE, ROTA_READ}, {c->parts, 0, ROTA_WHOLE, ROTA_WRITE}};
-    return record(c, &k_dot, name, accesses, COUNT(accesses), 0);
+    return record(c, &cg_kernel_dot, name, accesses, COUNT(accesses), 0);
 }
 
 static rota_status record_begin(const cg_recording *c) {
@@ -202,7 +60,7 @@ static rota_status record_begin(const cg_recording *c) {
                                     STATE(s, square, ROTA_WRITE),
                                     STATE(s, enough, ROTA_WRITE),
                                     STATE_COUNTS(s, ROTA_WRITE)};
-    return record(c, &k_begin, NULL, accesses, COUNT(accesses), 0);
+    return record(c, &cg_kernel_begin, NULL, accesses, COUNT(accesses), s->tolerance);
 }
 
 static rota_status record_iteration(const cg_recording *c) {
@@ -212,27 +70,27 @@ static rota_status record_iteration(const cg_recording *c) {
                                       {s->values, 0, ROTA_WHOLE, ROTA_READ},
                                       {c->p, 0, ROTA_WHOLE, ROTA_READ},
                                       {c->q, 0, ROTA_WHOLE, ROTA_WRITE}};
-    ROTA_TRY(record(c, &k_product, "q = A p", of_product, COUNT(of_product), 0));
+    ROTA_TRY(record(c, &cg_kernel_product, "q = A p", of_product, COUNT(of_product), 0));
     ROTA_TRY(record_dot(c, "p.q", c->p, c->q));
     const rota_access of_step[] = {
         {c->parts, 0, ROTA_WHOLE, ROTA_READ}, STATE(s, square, ROTA_READ), STATE(s, step, ROTA_WRITE)};
-    ROTA_TRY(record(c, &k_choose_step, NULL, of_step, COUNT(of_step), 0));
+    ROTA_TRY(record(c, &cg_kernel_choose_step, NULL, of_step, COUNT(of_step), 0));
     const rota_access of_r[] = {
         {c->q, 0, ROTA_WHOLE, ROTA_READ}, STATE(s, step, ROTA_READ), {c->r, 0, ROTA_WHOLE, ROTA_READWRITE}};
-    ROTA_TRY(record(c, &k_update, "r -= step q", of_r, COUNT(of_r), -1));
+    ROTA_TRY(record(c, &cg_kernel_update, "r -= step q", of_r, COUNT(of_r), -1));
     const rota_access of_x[] = {
         {c->p, 0, ROTA_WHOLE, ROTA_READ}, STATE(s, step, ROTA_READ), {s->x, 0, ROTA_WHOLE, ROTA_READWRITE}};
-    ROTA_TRY(record(c, &k_update, "x += step p", of_x, COUNT(of_x), 1));
+    ROTA_TRY(record(c, &cg_kernel_update, "x += step p", of_x, COUNT(of_x), 1));
     ROTA_TRY(record_dot(c, "r.r", c->r, c->r));
     const rota_access of_mix[] = {{c->parts, 0, ROTA_WHOLE, ROTA_READ},
                                   STATE(s, square, ROTA_READWRITE),
                                   STATE(s, enough, ROTA_READ),
                                   STATE(s, mix, ROTA_WRITE),
                                   STATE_COUNTS(s, ROTA_READWRITE)};
-    ROTA_TRY(record(c, &k_choose_mix, NULL, of_mix, COUNT(of_mix), 0));
+    ROTA_TRY(record(c, &cg_kernel_choose_mix, NULL, of_mix, COUNT(of_mix), 0));
     const rota_access of_turn[] = {
         {c->r, 0, ROTA_WHOLE, ROTA_READ}, STATE(s, mix, ROTA_READ), {c->p, 0, ROTA_WHOLE, ROTA_READWRITE}};
-    return record(c, &k_turn, "p = r + mix p", of_turn, COUNT(of_turn), 0);
+    return record(c, &cg_kernel_turn, "p = r + mix p", of_turn, COUNT(of_turn), 0);
 }
 
 /* ---- Graphs ---- */
@@ -244,7 +102,7 @@ static rota_status transient(const cg_recording *c, const char *name, uint64_t c
 static rota_status record_body(cg_recording c, rota_graph *body) {
     rota_status status = rota_recorder_open(body, 0, NULL, &c.recorder);
     if (status == ROTA_OK) status = transient(&c, "q", c.solver->rows, &c.q);
-    if (status == ROTA_OK) status = transient(&c, "parts", blocks_of(c.solver->rows), &c.parts);
+    if (status == ROTA_OK) status = transient(&c, "parts", cg_blocks(c.solver->rows), &c.parts);
     if (status == ROTA_OK) status = record_iteration(&c);
     rota_recorder_close(c.recorder);
     return status;
@@ -257,7 +115,7 @@ static rota_status record_solve(const void *user, rota_graph *graph, rota_record
     rota_graph *body = NULL;
     ROTA_TRY(transient(&c, "r", s->rows, &c.r));
     ROTA_TRY(transient(&c, "p", s->rows, &c.p));
-    ROTA_TRY(transient(&c, "parts", blocks_of(s->rows), &c.parts));
+    ROTA_TRY(transient(&c, "parts", cg_blocks(s->rows), &c.parts));
     ROTA_TRY(record_begin(&c));
     ROTA_TRY(rota_graph_create_body(graph, "iteration", &body));
     rota_status status = record_body(c, body);
@@ -312,7 +170,7 @@ rota_status cg_solver_create(rota_runtime *runtime, rota_device *device, const s
     ROTA_TRY(make_buffer(out, "r", bytes, NULL, &out->r));
     ROTA_TRY(make_buffer(out, "p", bytes, NULL, &out->p));
     ROTA_TRY(make_buffer(out, "q", bytes, NULL, &out->q));
-    ROTA_TRY(make_buffer(out, "parts", blocks_of(m->rows) * sizeof(double), NULL, &out->parts));
+    ROTA_TRY(make_buffer(out, "parts", cg_blocks(m->rows) * sizeof(double), NULL, &out->parts));
     ROTA_TRY(plans_compile(runtime, device, "conjugate gradient begins", record_host_begin, out, &out->plan));
     return plans_compile(runtime, device, "iteration of conjugate gradient", record_host_iteration, out,
                          &out->step);
@@ -357,6 +215,13 @@ rota_status cg_solve(const cg_solver *s, cg_result *out) {
         ROTA_TRY(plans_replay(s->plan));
     const uint64_t end_ns = rota_clock_ns();
     if (!s->step) ROTA_TRY(read_state(s, &state));
+    if (!isfinite(state.square)) /* of a GPU's kernels, which have no errors of their own */
+        return state.iterations
+                   ? rota_fail(ROTA_NODE_FAILED,
+                               "p.Ap is not more than 0 in iteration %u: the matrix is not positive definite",
+                               state.iterations - 1)
+                   : rota_fail(ROTA_NODE_FAILED, "the right-hand side's norm is too large: its square is %g",
+                               state.square);
     *out = (cg_result){.iterations = state.iterations,
                        .residual = state.enough > 0 ? sqrt(state.square / state.enough) * s->tolerance : 0,
                        .seconds = (double)(end_ns - begin_ns) / 1e9};

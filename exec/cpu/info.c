@@ -154,7 +154,8 @@ rota_status rota_cpu_describe(rota_device_info *out, rota_cpu_core **out_cores) 
     out->kind = ROTA_EXEC_CPU;
     out->device_class = ROTA_DEVICE_CPU;
     out->usable = true;
-    out->features = ROTA_FEATURE_F16_STORAGE | ROTA_FEATURE_INT64_ATOMICS | ROTA_FEATURE_INT8_STORAGE;
+    out->features =
+        ROTA_FEATURE_F16_STORAGE | ROTA_FEATURE_INT64_ATOMICS | ROTA_FEATURE_INT8_STORAGE | ROTA_FEATURE_F64;
     out->memory_bytes = out->max_allocation_bytes = memory_total();
     out->compute_queues = 1;
     out->subgroup_size = 1;

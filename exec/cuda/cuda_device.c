@@ -57,7 +57,7 @@ static void describe(const rota_cuda_api *cu, CUdevice handle, uint32_t index, r
     info->compute_queues = 1;
     info->transfer_queues = (uint32_t)attribute(cu, handle, CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT);
     info->features = ROTA_FEATURE_F16_STORAGE | ROTA_FEATURE_F16_ARITHMETIC | ROTA_FEATURE_INT64_ATOMICS |
-                     ROTA_FEATURE_INT8_STORAGE;
+                     ROTA_FEATURE_INT8_STORAGE | ROTA_FEATURE_F64;
     uint32_t compute = capability(cu, handle);
     char text[96];
     if (compute < 75) {

@@ -84,6 +84,7 @@ static const given_feature given_features[] = {GIVEN(ROW) GIVEN_EXTENSION(ROW_EX
 static void take_core(const VkPhysicalDeviceFeatures *from, rota_vk_features *out) {
     out->core.features.shaderInt64 |= from->shaderInt64;
     out->core.features.shaderInt16 |= from->shaderInt16;
+    out->core.features.shaderFloat64 |= from->shaderFloat64;
 }
 
 void rota_vk_features_given(const VkDeviceCreateInfo *info, rota_vk_features *out) {
@@ -106,6 +107,7 @@ void rota_vk_features_choose(const rota_vk_physical *physical, const rota_vk_fea
     rota_vk_features_begin(physical, out_want);
     out_want->core.features.shaderInt64 = VK_TRUE;
     out_want->core.features.shaderInt16 = have->core.features.shaderInt16;
+    out_want->core.features.shaderFloat64 = have->core.features.shaderFloat64;
     out_want->v11.storageBuffer16BitAccess = have->v11.storageBuffer16BitAccess;
     out_want->v12.timelineSemaphore = out_want->v12.bufferDeviceAddress = out_want->v12.scalarBlockLayout =
         VK_TRUE;

@@ -171,6 +171,7 @@ static void query_features(const rota_vk_instance *instance, const extension_lis
     if (chain.v11.storageBuffer16BitAccess) info->features |= ROTA_FEATURE_F16_STORAGE;
     if (chain.v12.shaderFloat16) info->features |= ROTA_FEATURE_F16_ARITHMETIC;
     if (chain.v12.shaderBufferInt64Atomics) info->features |= ROTA_FEATURE_INT64_ATOMICS;
+    if (chain.core.features.shaderFloat64) info->features |= ROTA_FEATURE_F64;
     if (chain.v12.storageBuffer8BitAccess) info->features |= ROTA_FEATURE_INT8_STORAGE;
     if (chain.subgroup.subgroupSizeControl &&
         (physical->subgroup.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT))

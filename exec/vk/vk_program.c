@@ -81,6 +81,7 @@ static const char *feature_names(uint32_t features) {
     if (features & ROTA_FEATURE_INT64_ATOMICS) return "64-bit atomics";
     if (features & ROTA_FEATURE_INT8_STORAGE) return "8-bit storage";
     if (features & ROTA_FEATURE_CUDA_IMAGES) return "CUDA images";
+    if (features & ROTA_FEATURE_F64) return "double arithmetic";
     return "a feature without a name here";
 }
 

@@ -3,12 +3,16 @@
 # the loop on the host to the bit alike, and files that are wrong each said so with their line.
 # test_cg.sh CG
 set -euo pipefail
-cg=$1
+program=$1
 here=$(dirname "$(readlink -f "$0")")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 failures=0
+# Bits that are alike whatever runs them are the CPU's.
+printf '#!/bin/sh\nexec "%s" --device cpu "$@"\n' "$program" >cg
+chmod +x cg
+cg=./cg
 . "$here/cli_support.sh"
 fail() {
   echo "FAILED: $*"
@@ -119,7 +123,21 @@ mtx saddle.mtx 'coordinate real symmetric' '2 2 3' '1 1 1' '2 1 -2' '2 2 1'
 for way in '' --host-loop; do
   expect 2 "p.Ap is -2, expected more than 0: the matrix is not positive definite" "$cg" --matrix saddle.mtx $way
 done
-expect 3 "of node 'solve': .* kernel 'product' brings no SPIR-V" "$cg" --poisson 4 --device vk:0
+
+# ---- On a GPU ----
+expect 0 ' iterations' "$cg" --matrix lower.mtx --right b.mtx --tolerance 1e-12 --solution cpu.out
+for way in '' --host-loop; do
+  # shellcheck disable=SC2086 # several options
+  expect 0 ' iterations' "$cg" --device vk:0 --matrix lower.mtx --right b.mtx --tolerance 1e-12 $way \
+    --iterations 100 --solution gpu.out
+  near gpu.out cpu.out 1e-9
+  expect 2 'p.Ap is not more than 0 in iteration 0: the matrix is not positive definite' "$cg" --device vk:0 \
+    --matrix saddle.mtx --iterations 20 $way
+done
+expect 0 ' iterations' "$cg" --device vk:0 --poisson 150 --tolerance 1e-2 --iterations 300 # several blocks of rows
+expect 2 "iteration 9 of while 'solve': its condition is 1 after 10 iterations" "$cg" --device vk:0 --poisson 40 \
+  --iterations 10
+expect 3 "node 'solve': .*16384" "$cg" --device vk:0 --poisson 4 --iterations 100K
 
 # ---- Options ----
 expect 1 'no equations; expected --matrix FILE.mtx or --poisson N' "$cg"
