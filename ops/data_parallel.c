@@ -1,7 +1,7 @@
 /* Gradients of all ranks. A parameter's gradient is finished when the first op that reads it, or that made it, has been
  * gone through: the backward pass goes from the last to the first. Finished ones are gathered until they are a bucket,
  * and that is all-reduced: by nodes in place where gradients lie side by side, by one node in a copy for small ones
- * that don't. */
+ * that don't. Or each rank gets a part of it (sharding.c). */
 #include "ops/data_parallel.h"
 
 #include <inttypes.h>
@@ -11,6 +11,7 @@
 
 #include "base/sized_copy.h"
 #include "ops/record.h"
+#include "ops/sharding.h"
 
 /* A run of fewer bytes costs less to copy, there and back, than a collective of its own costs beside its bytes
  * (docs/measurements.md). */
@@ -30,7 +31,8 @@ typedef struct run {
 struct rota_buckets {
     rota_tape *tape;
     rota_data_parallel options;
-    uint32_t count; /* parameters */
+    rota_sharding *sharding; /* what becomes of the buckets; NULL: each gradient is all-reduced */
+    uint32_t count;          /* parameters */
     rota_gradient_region **regions;
     uint32_t *homes;
     uint32_t *first, *next; /* lists of parameters, by the use that finishes them; NONE ends */
@@ -105,7 +107,7 @@ rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options
     if (!options->communicator)
         return rota_fail(ROTA_INVALID_ARGUMENT, "backward: data_parallel has no communicator");
     ROTA_TRY(check_apart(tape, grads, count));
-    if (rota_communicator_size(options->communicator) == 1)
+    if (rota_communicator_size(options->communicator) == 1 && !options->out_sharding)
         return ROTA_OK; /* they are what they are to become */
     rota_buckets *b = rota_arena_calloc(&tape->arena, sizeof *b, 8);
     if (!b) return no_memory();
@@ -140,6 +142,9 @@ rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options
     }
     find_homes(b);
     *out_buckets = b;
+    if (!options->out_sharding) return ROTA_OK;
+    ROTA_TRY(rota_sharding_begin(options->communicator, count, &b->sharding));
+    *options->out_sharding = b->sharding;
     return ROTA_OK;
 }
 
@@ -157,9 +162,7 @@ static void add_to_fingerprint(rota_buckets *b, uint64_t value) {
         b->fingerprint = (b->fingerprint ^ (uint8_t)(value >> 8 * i)) * 16777619u; /* FNV-1a */
 }
 
-/* Side by side become one. */
-static void join_runs(rota_buckets *b) {
-    uint32_t count = 0;
+static void order_runs(rota_buckets *b) {
     qsort(b->runs, b->run_count, sizeof *b->runs, by_place);
     b->fingerprint = 2166136261u;
     for (uint32_t i = 0; i < b->run_count; i++) {
@@ -167,6 +170,14 @@ static void join_runs(rota_buckets *b) {
         add_to_fingerprint(b, r->parameter);
         add_to_fingerprint(b, i && b->runs[i - 1].home == r->home ? r->begin - b->runs[i - 1].begin : 0);
         add_to_fingerprint(b, r->end - r->begin);
+    }
+}
+
+/* Side by side become one. */
+static void join_runs(rota_buckets *b) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < b->run_count; i++) {
+        const run *r = &b->runs[i];
         run *last = count ? &b->runs[count - 1] : NULL;
         if (last && last->root == r->root && last->dtype == r->dtype && last->end == r->begin)
             last->end = r->end;
@@ -212,6 +223,7 @@ static rota_status reduce_together(rota_buckets *b, uint32_t first, uint32_t end
 static rota_status reduce_runs(rota_buckets *b) {
     rota_tensor x;
     uint32_t small = 0;
+    join_runs(b);
     for (uint32_t i = 0; i < b->run_count; i++) {
         const run r = b->runs[i];
         if (r.end - r.begin < ALONE_BYTES) {
@@ -229,16 +241,32 @@ static rota_status reduce_runs(rota_buckets *b) {
     return ROTA_OK;
 }
 
+/* A bucket each of those of one dtype. */
+static rota_status shard_runs(rota_buckets *b) {
+    rota_shard_run *runs = rota_arena_calloc(&b->tape->arena, b->run_count * sizeof *runs, 8);
+    if (!runs) return no_memory();
+    for (uint32_t i = 0; i < b->run_count; i++) {
+        runs[i].parameter = b->runs[i].parameter;
+        ROTA_TRY(tensor_of(&b->runs[i], &runs[i].gradient));
+    }
+    for (uint32_t i = 0, end; i < b->run_count; i = end) {
+        end = i + 1;
+        while (end < b->run_count && b->runs[end].dtype == b->runs[i].dtype) end++;
+        ROTA_TRY(rota_sharding_add(b->sharding, b->tape, b->options.sum, &runs[i], end - i));
+    }
+    return ROTA_OK;
+}
+
 static rota_status send_bucket(rota_buckets *b) {
     if (!b->run_count) return ROTA_OK;
     rota_tape *tape = b->tape;
     const char *const name = tape->name;
     char text[64];
-    join_runs(b);
+    order_runs(b);
     b->made++;
     snprintf(text, sizeof text, "gradients, bucket %" PRIu32 " (%08" PRIx32 ")", b->made, b->fingerprint);
     ROTA_TRY(rota_tape_name(tape, text));
-    const rota_status status = reduce_runs(b);
+    const rota_status status = b->sharding ? shard_runs(b) : reduce_runs(b);
     tape->name = name;
     b->run_count = 0;
     b->bytes = 0;

@@ -59,6 +59,8 @@ ROTA_API rota_status rota_op_receive_into(rota_tape *tape, rota_communicator *co
 
 /* ---- Training with ranks ---- */
 
+typedef struct rota_sharding rota_sharding;
+
 /* Bytes of a bucket where none are said: what makes the cost of a collective that does not grow with its bytes a
  * small part of it (docs/measurements.md), and few enough that the first is under way early. */
 #define ROTA_BUCKET_BYTES (UINT64_C(4) << 20)
@@ -78,8 +80,66 @@ struct rota_data_parallel {
      * first one: 0: a quarter of that. PyTorch's bucket_cap_mb, 25, is for other networks. */
     uint64_t bucket_bytes, first_bucket_bytes;
     bool sum; /* of all ranks' gradients, not their mean */
+    /* Not NULL: each rank gets the reduced gradients of a part of the elements alone, and is to update those (below).
+     * The gradients themselves stay this rank's. *out_sharding is the caller's, also where rota_backward fails: then
+     * NULL or of no use. */
+    rota_sharding **out_sharding;
 };
 #define ROTA_DATA_PARALLEL(...) ROTA_SIZED(rota_data_parallel, __VA_ARGS__)
+
+/* ---- Shards ----
+ *
+ * What each rank has to keep and to update where optimizers' states are too large to be on every one (ZeRO, stage 1:
+ * Rajbhandari et al., 2020). The elements of a bucket of gradients are cut into as many equal parts as there are ranks;
+ * a rank's parts of all buckets are its shard, a row of elements as long on every rank, and the pieces of parameters in
+ * it what an optimizer works on:
+ *
+ *     rota_sharding *shards;
+ *     rota_data_parallel all = ROTA_DATA_PARALLEL(.communicator = world, .out_sharding = &shards);
+ *     rota_backward(tape, loss, params, count, grads, &ROTA_BACKWARD_OPTIONS(.data_parallel = &all));
+ *     rota_sharding_norm(tape, shards, 1.0f, &norm_factor);                      to clip
+ *     rota_sharding_get_pieces(shards, &pieces, &piece_count);
+ *     for (i = 0; i < piece_count; i++)
+ *         rota_op_adamw(tape, elements [first, first + count) of params[pieces[i].parameter], pieces[i].gradient,
+ *                       elements [offset, offset + count) of m and of v, ...);    states: rota_sharding_elements
+ *     rota_sharding_gather(tape, shards, params, count);                         comes to all ranks
+ *
+ * The gathers come in the order in which the next forward pass needs the parameters, and it waits for those alone that
+ * it reads. Which elements are whose depends on the number of ranks, on buckets and the order of the ops; what is to be
+ * kept without all that is kept as whole tensors (rota_sharding_gather_shards, rota_sharding_take).
+ *
+ * A sharding borrows the communicator and is the caller's; its layout is good for other graphs, too, the gradients of
+ * its pieces for the tape's. Its functions record nodes, and may be called by one thread at a time, as the tape's. */
+
+typedef struct rota_shard_piece {
+    uint32_t parameter;    /* its index among those of rota_backward */
+    uint64_t first, count; /* elements of it, in row-major order */
+    uint64_t offset;       /* of them in the shard */
+    rota_tensor gradient;  /* [count], reduced; of the tape's graph */
+} rota_shard_piece;
+
+ROTA_API void rota_sharding_destroy(rota_sharding *sharding); /* NULL is ignored */
+/* Of a shard, the same on all ranks; with some elements that are in no piece. 0 of NULL. */
+ROTA_API uint64_t rota_sharding_elements(const rota_sharding *sharding);
+/* This rank's, in ascending order of their offsets; they live as long as the sharding. */
+ROTA_API rota_status rota_sharding_get_pieces(const rota_sharding *sharding,
+                                              const rota_shard_piece **out_pieces, uint32_t *out_count);
+/* As rota_op_global_norm, of all ranks' shards of gradients: [2] = {norm, factor}, the same on each. In the tape of the
+ * backward pass. */
+ROTA_API rota_status rota_sharding_norm(rota_tape *tape, const rota_sharding *sharding, float max_norm,
+                                        rota_tensor *out_norm_factor);
+/* Each rank's pieces of the tensors come to all: contiguous ones, one for each parameter, of as many elements; of one
+ * dtype within a bucket, which those of all gradients of one dtype are if they are of one. INVALID_ARGUMENT. */
+ROTA_API rota_status rota_sharding_gather(rota_tape *tape, const rota_sharding *sharding,
+                                          const rota_tensor *tensors, uint32_t count);
+/* All ranks' shards, each a tensor [rota_sharding_elements], become whole tensors on every rank: an optimizer's state
+ * for a checkpoint. As above; all of the shard's dtype. */
+ROTA_API rota_status rota_sharding_gather_shards(rota_tape *tape, const rota_sharding *sharding,
+                                                 rota_tensor shard, const rota_tensor *tensors,
+                                                 uint32_t count);
+/* The other way: this rank's elements of whole tensors to its shard, and zeroes between them. No communication. */
+ROTA_API rota_status rota_sharding_take(rota_tape *tape, const rota_sharding *sharding,
+                                        const rota_tensor *tensors, uint32_t count, rota_tensor shard);
 
 /* Ends when all ranks have come to it. It comes after the collectives before it, and orders nothing else: what is to be
  * over before reads or writes the same bytes, or is put in order by rota_node_after. */

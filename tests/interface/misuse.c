@@ -261,6 +261,29 @@ static void make_plan(void) {
     rota_args_release(args);
 }
 
+static rota_sharding *last_sharding;
+
+rota_sharding *misuse_sharding(void) {
+    rota_tensor grads[1] = {ROTA_TENSOR_NONE};
+    rota_sharding_destroy(last_sharding);
+    last_sharding = NULL;
+    const rota_data_parallel parallel =
+        ROTA_DATA_PARALLEL(.communicator = w.communicators[0], .out_sharding = &last_sharding);
+    (void)rota_backward(w.tape, w.loss, w.tensors, 1, grads,
+                        &ROTA_BACKWARD_OPTIONS(.data_parallel = &parallel));
+    return last_sharding;
+}
+
+rota_tensor misuse_shard(void) {
+    return misuse_tensor(6, ROTA_F32, 1, (const uint64_t[]){64});
+}
+
+rota_sharding *misuse_take_sharding(void) {
+    rota_sharding *sharding = misuse_sharding();
+    last_sharding = NULL;
+    return sharding;
+}
+
 rota_graph_file *misuse_new_file(void) {
     rota_graph_file *file;
     /* Likewise. */

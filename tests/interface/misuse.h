@@ -26,8 +26,8 @@ typedef struct misuse_world {
     rota_external_timeline *timeline;
     rota_communicator *communicators[2]; /* two ranks, the first on the runtime */
     rota_communicator *alone;            /* made when it is asked for */
-    uint64_t commands;     /* of the plan */
-    rota_graph_file *file; /* prepared */
+    uint64_t commands;                   /* of the plan */
+    rota_graph_file *file;               /* prepared */
     char file_path[64];
     /* ---- */
     rota_graph *graph;
@@ -76,7 +76,7 @@ rota_tensor misuse_tensor_offset(rota_tensor tensor);
 rota_runtime *misuse_new_runtime(void);
 rota_buffer *misuse_new_buffer(void);
 rota_graph *misuse_new_graph(void);
-rota_graph *misuse_new_body(void); /* of the world's graph, given to whoever takes it */
+rota_graph *misuse_new_body(void);     /* of the world's graph, given to whoever takes it */
 rota_graph *misuse_closed_graph(void); /* the world's, its recorder closed */
 rota_plan *misuse_new_plan(void);
 rota_args *misuse_new_args(void);
@@ -87,9 +87,12 @@ rota_tape *misuse_take_tape(void);
 rota_external_timeline *misuse_new_timeline(void);
 rota_communicator *misuse_alone(void); /* the one of one rank; when it was ended, another */
 rota_communicator *misuse_new_communicator(void);
+rota_sharding *misuse_sharding(void); /* of what the world's tape was told */
+rota_sharding *misuse_take_sharding(void);
+rota_tensor misuse_shard(void);
 rota_graph_file *misuse_new_file(void);
 extern char misuse_folder[32]; /* there while the tests run */
-void *misuse_managed(void); /* DLPack's unversioned struct, which nobody ends */
+void *misuse_managed(void);    /* DLPack's unversioned struct, which nobody ends */
 int misuse_eventfd(void);
 extern uint8_t misuse_pages[64];
 /* What rota_gradient_begin gave. */

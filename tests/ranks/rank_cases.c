@@ -453,6 +453,8 @@ const rank_case rank_cases[] = {
     {"gradients_elsewhere", 0, 2, 0, rank_gradients_elsewhere},
     {"gradients_overlap", 0, 1, 0, rank_gradients_overlap},
     {"many_parameters", 2, 2, 0, rank_many_parameters},
+    {"shards", 0, 1, 0, rank_shards},
+    {"shards_refused", 3, 1, 0, rank_shards_refused},
     {"split", 0, 2, 0, split},
     {"mismatch", 0, 2, 0, mismatch},
     {"mismatch_of_two", 0, 2, 0, mismatch_of_two},

@@ -37,6 +37,10 @@ void rank_gradients_elsewhere(rota_runtime *runtime, rota_communicator *communic
 void rank_gradients_overlap(rota_runtime *runtime, rota_communicator *communicator);
 void rank_many_parameters(rota_runtime *runtime, rota_communicator *communicator);
 
+/* Of rank_sharding.c. */
+void rank_shards(rota_runtime *runtime, rota_communicator *communicator);
+void rank_shards_refused(rota_runtime *runtime, rota_communicator *communicator);
+
 /* Ended by one without name. */
 extern const rank_case rank_cases[];
 

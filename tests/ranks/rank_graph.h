@@ -15,7 +15,8 @@ typedef struct rank_graph {
     rota_plan *plan;
 } rank_graph;
 
-static inline void begin(rank_graph *g, rota_runtime *runtime, rota_communicator *communicator, bool gradients) {
+static inline void begin(rank_graph *g, rota_runtime *runtime, rota_communicator *communicator,
+                         bool gradients) {
     *g = (rank_graph){.runtime = runtime,
                       .communicator = communicator,
                       .rank = rota_communicator_rank(communicator),
