@@ -15,11 +15,11 @@
  * (UNDEFINED_DATA), so fill it before. The result is, bit for bit, that of running the nodes one at a time in record
  * order (P8).
  *
- * Such nodes run on devices of the CPU executor, and on Vulkan devices, where the size is that of an indirect dispatch:
- * nothing goes to the host between who writes the count and who uses it; on both in bodies, too. A node whose count is
- * too high fails there with all that its segment of the plan writes: what the queue was given at once. On other devices
- * rota_compile refuses them (UNSUPPORTED), and names node and device. rota_graph_save refuses graphs that have them,
- * likewise. */
+ * Such nodes run on every executor, in bodies, too. On Vulkan devices the size is that of an indirect dispatch; on CUDA
+ * devices the grid is that of the most there may be, and the kernel leaves out what is beyond. On both nothing goes to
+ * the host between who writes the count and who uses it, and a node whose count is too high fails with all that its
+ * segment of the plan writes: what the queue was given at once. rota_graph_save refuses graphs that have them
+ * (UNSUPPORTED). */
 #ifndef ROTA_GRAPH_COUNTED_H
 #define ROTA_GRAPH_COUNTED_H
 
@@ -34,7 +34,8 @@ typedef struct rota_count {
     /* Of a copy: the bytes of one of what is counted; 0 is 1. The copy is of that many for each. */
     uint32_t unit_bytes;
     /* Of a kernel that runs on a GPU: how many items one workgroup runs; 0 is 1. So many groups are run, along x, as
-     * the count needs; along y and z as many as the kernel's grid function says for the most, else 1. */
+     * the count needs, or as the most does (CUDA: in whole clusters); along y and z as many as the kernel's grid
+     * function says for the most, else 1. */
     uint32_t items_per_group;
     /* Of a kernel: 1 + the place in its bindables of the 4-byte parameter that gets the count, whatever is recorded for
      * it; 0: none does. What asks for items or groups before the count is known is given `max` in its place. */
@@ -48,8 +49,9 @@ typedef struct rota_count {
  * node fails as it runs, on the CPU executor. One that doesn't has as many as are counted, which the executor splits as
  * it likes. The function does not get the count's address; a kernel that wants it names it as an operand as well.
  *
- * Groups of a GPU's kernel are a count rounded up. So such a kernel has a parameter for the exact number, as one that
- * may be bound to a slot, and leaves out what is beyond:
+ * Groups of a GPU's kernel are a count rounded up, or more: on CUDA devices those of `max`, whatever the count, 0 among
+ * it. So such a kernel has a parameter for the exact number, as one that may be bound to a slot, and whatever is beyond
+ * it writes nothing:
  *
  *     ROTA_KERNEL_BEGIN(2)
  *         uint count;                                         bindable 0
@@ -58,9 +60,11 @@ typedef struct rota_count {
  *         uint i = rota_index();
  *         if (i >= rota_param_u32(0, pc.count)) return;
  *
- * with ROTA_COUNT(..., .items_per_group = 64, .bindable_plus_1 = 1) where local_size_x is 64. On a GPU rota_compile
- * refuses a count without one, more groups for the maximum than the device has (UNSUPPORTED, each naming node and
- * kernel), and a kernel that has CUDA images alone there, or another one for some devices (rota_kernel.vk.select).
+ * with ROTA_COUNT(..., .items_per_group = 64, .bindable_plus_1 = 1) where local_size_x is 64; in CUDA C likewise, by
+ * `rota_param_u32(args, 0, args.params.count)`. On a GPU rota_compile refuses a count without one, more groups for the
+ * maximum than the device has (UNSUPPORTED, each naming node and kernel), and a kernel that may be another one there
+ * (rota_kernel.vk.select, .cuda.select); on a Vulkan device one that has CUDA images alone, on a CUDA device one that
+ * is a function (rota_kernel.cuda.call).
  *
  * Further errors, each naming the node: INVALID_ARGUMENT (no buffer, a maximum of 0, unit_bytes or groups given, a
  * parameter that the kernel has not, that is no u32, or that is bound to a slot as well; a kernel of more than 23

@@ -28,6 +28,11 @@ size_t rota_decision_node(char *text, size_t text_bytes, size_t length, const ch
     return append(text, text_bytes, length, ", node '%s': ", name);
 }
 
+size_t rota_decision_count(char *text, size_t text_bytes, size_t length, uint32_t value, uint32_t max) {
+    return append(text, text_bytes, length, "its count is %u, the most it may be is %u (rota_count.max)",
+                  value, max);
+}
+
 size_t rota_decision_limit(char *text, size_t text_bytes, size_t length,
                            const rota_exec_conditional *conditional, uint32_t value) {
     const unsigned long long most = conditional->iterations_max;

@@ -1,6 +1,7 @@
 /* The arguments of kernel nodes, as kernels take them (rota_kernel.cuh). */
 #include "exec/cuda/cuda_arguments.h"
 #include <string.h>
+#include "exec/cuda/cuda_decide.h"
 
 static uint64_t operand_word(const rota_exec_operand *operand, uint32_t bit,
                              rota_exec_memory *const *memories, const rota_steady *steady,
@@ -30,18 +31,21 @@ void rota_cuda_arguments_fill(const rota_cuda_program *program, uint32_t index,
     const rota_exec_command *command = &desc->commands[index];
     const rota_cuda_dispatch *dispatch = &program->dispatches[index];
     const rota_exec_operand *operands = desc->operands + command->first_operand;
+    const uint32_t given_count = (uint32_t)command->operand_count - command->is_counted;
     memset(out, 0, sizeof *out);
     out->slot_mask = dispatch->slot_mask;
     out->bind_mask = dispatch->bind_mask;
-    for (uint32_t i = 0; i < command->operand_count; i++)
+    for (uint32_t i = 0; i < given_count; i++)
         out->words[i] = operand_word(&operands[i], i, memories, steady, out);
-    uint8_t *params = (uint8_t *)&out->words[command->operand_count];
+    uint8_t *params = (uint8_t *)&out->words[given_count];
     rota_cuda_fill_params own;
     const void *given = rota_cuda_command_params(desc, command, &own);
     if (dispatch->kernel->param_bytes) memcpy(params, given, dispatch->kernel->param_bytes);
     const rota_exec_binding *bindings = desc->bindings + command->first_binding;
     for (uint32_t i = 0; i < command->binding_count; i++)
         bind_param(&bindings[i], &dispatch->kernel->bindables[bindings[i].bindable], steady, params, out);
+    if (dispatch->count)
+        memcpy(params + dispatch->count->param_offset, &dispatch->count->word, sizeof(uint32_t));
     if (out->slot_mask | out->bind_mask) out->block = block_address;
 }
 

@@ -6,6 +6,8 @@
  *                first IF, as a body may write what is decided by
  *     while,for  step --> WHILE [ commands of the body --> step ]
  *
+ * Before a command that is counted stands a step, too, which leaves it the count (exec_helpers.cu).
+ *
  * A body's nodes are those of any graph but for what bodies do not have, or are not known to: kernels that start early,
  * and timestamps. */
 #include <stdlib.h>
@@ -59,12 +61,39 @@ static rota_status add_step(const deciding *of, building *b, rota_decide_params 
                                           word_address(of->b, of->command, &conditional->index)}};
     params->number = of->decision->number;
     params->iterations_max = conditional->iterations_max;
-    if (of->decision->has_state) rota_cuda_loops_describe(b->device, b->loops, of->b->root, params);
+    if (of->decision->has_state) {
+        rota_cuda_loops_describe(b->loops, of->b->root, &params->root);
+        params->halt = b->device->stops.halt.address;
+        params->progress = rota_cuda_loops_progress_address(b->loops, of->b->root);
+    }
     if (!b->device->options.diagnostics || of->decision->outer) params->progress = 0;
     args.params = *params;
     void *parameters[] = {&args};
     const rota_cuda_launch one = {.groups = {1, 1, 1}, .block = {1, 1, 1}, .cluster = {1, 1, 1}};
     return rota_cuda_building_kernel(b, b->device->helpers.decide, &one, parameters, before, before_count,
+                                     out_node);
+}
+
+rota_status rota_cuda_bodies_count(building *b, uint32_t command, const CUgraphNode *before,
+                                   size_t before_count, CUgraphNode *out_node) {
+    const rota_exec_command *about = &b->desc->commands[command];
+    const rota_cuda_count *count = b->program->dispatches[command].count;
+    const rota_exec_word word = {.operand = (uint32_t)about->operand_count - 1};
+    const bool is_root = !count->outer,
+               is_slot = b->desc->operands[about->first_operand + word.operand].is_slot;
+    const rota_cuda_root *root = is_root ? &b->roots->all[b->next_root++] : b->root;
+    rota_count_args args = {.slot_mask = is_slot,
+                            .block = is_slot ? b->block_address : 0,
+                            .operand = word_address(b, about, &word),
+                            .params = {.word = b->block_address + 8 * (uint64_t)count->word,
+                                       .unit = count->unit,
+                                       .max = count->max,
+                                       .number = count->number,
+                                       .begins = is_root}};
+    rota_cuda_loops_describe(b->loops, root, &args.params.root);
+    void *parameters[] = {&args};
+    const rota_cuda_launch one = {.groups = {1, 1, 1}, .block = {1, 1, 1}, .cluster = {1, 1, 1}};
+    return rota_cuda_building_kernel(b, b->device->helpers.count, &one, parameters, before, before_count,
                                      out_node);
 }
 

@@ -182,7 +182,8 @@ static rota_status open_helpers(rota_cuda_device *device) {
         CUfunction *out;
     } helpers[] = {{"rota_upload", &device->helpers.upload},
                    {"rota_timestamp", &device->helpers.timestamp},
-                   {"rota_fill", &device->helpers.fill}};
+                   {"rota_fill", &device->helpers.fill},
+                   {"rota_count", &device->helpers.count}};
     for (uint32_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
         rota_kernel kernel = rota_cuda_copy_kernel; /* of the same image */
         kernel.name = kernel.cuda.entry = helpers[i].entry;
@@ -205,7 +206,6 @@ static rota_status open_decisions(rota_cuda_device *device) {
         return ROTA_OK;
     }
     ROTA_TRY(status);
-    ROTA_TRY(rota_cuda_stream_create(device, &device->stops.stream));
     device->stops.has_switches = version >= ROTA_CUDA_SWITCHES_NEEDED;
     device->base.caps.runs_conditionals = true;
     return ROTA_OK;
@@ -214,10 +214,12 @@ static rota_status open_decisions(rota_cuda_device *device) {
 static rota_status open_in_context(rota_cuda_device *device) {
     open_granularity(device);
     ROTA_TRY(open_helpers(device));
+    device->base.caps.runs_counted = true;
     ROTA_TRY(open_decisions(device));
     ROTA_TRY(rota_cuda_stream_create(device, &device->own.stream));
     ROTA_TRY(rota_cuda_stream_create(device, &device->submit_stream));
     ROTA_TRY(rota_cuda_stream_create(device, &device->upload.stream));
+    ROTA_TRY(rota_cuda_stream_create(device, &device->stops.stream));
     for (uint32_t i = 0; i < device->options.queue_count; i++)
         ROTA_TRY(rota_cuda_stream_create(device, &device->queues[i].stream));
     return ROTA_OK;

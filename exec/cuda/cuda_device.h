@@ -48,8 +48,8 @@ typedef struct rota_cuda_upload_shared {
     CUstream stream;
 } rota_cuda_upload_shared;
 
-/* On which the states of loops are written, also while they run (cuda_loops.c); the lock is held for a call. Made
- * where caps.runs_conditionals. */
+/* On which the states of loops and counts are written, also while they run (cuda_loops.c); the lock is held for a
+ * call. */
 typedef struct rota_cuda_stops_shared {
     pthread_mutex_t lock;
     CUstream stream;
@@ -64,7 +64,7 @@ typedef struct rota_cuda_stops_shared {
 
 /* Of exec_helpers.cu; `decide` of exec_decide.cu, where caps.runs_conditionals. */
 typedef struct rota_cuda_helpers {
-    CUfunction upload, timestamp, fill, decide;
+    CUfunction upload, timestamp, fill, count, decide;
 } rota_cuda_helpers;
 
 typedef struct rota_cuda_bounds {

@@ -62,14 +62,15 @@ static rota_status prepare(building *b, const rota_exec_command *command, const 
                            const rota_cuda_arguments *arguments) {
     const rota_exec_operand *operands = b->desc->operands + command->first_operand;
     uint64_t operand_bytes[ROTA_CUDA_OPERANDS_MAX];
-    for (uint32_t i = 0; i < command->operand_count; i++) operand_bytes[i] = operands[i].size_bytes;
+    const uint32_t operand_count = (uint32_t)command->operand_count - command->is_counted;
+    for (uint32_t i = 0; i < operand_count; i++) operand_bytes[i] = operands[i].size_bytes;
     memset(b->prepared, 0, ROTA_CUDA_PREPARED_MAX);
     rota_cuda_call call = {
         .target = &b->device->target,
         .stream = b->device->own.stream,
         .operands = arguments->words,
         .operand_bytes = operand_bytes,
-        .operand_count = command->operand_count,
+        .operand_count = operand_count,
         .params = command->u.kernel.params,
         .user = dispatch->kernel->user,
     };
@@ -84,7 +85,13 @@ static rota_status add_command_kernel(building *b, uint32_t position, size_t bef
     rota_cuda_arguments_fill(b->program, index, b->memories, b->block_address, NULL, &arguments);
     void *parameters[2] = {&arguments, b->prepared};
     if (dispatch->kernel->cuda.prepare) ROTA_TRY(prepare(b, &b->desc->commands[index], dispatch, &arguments));
-    const bool early = starts_early(b, position);
+    if (dispatch->count) {
+        CUgraphNode step = NULL;
+        ROTA_TRY(rota_cuda_bodies_count(b, index, b->before, before_count, &step));
+        b->before[0] = step;
+        before_count = 1;
+    }
+    const bool early = !dispatch->count && starts_early(b, position);
     ROTA_TRY(rota_cuda_building_kernel(b, dispatch->function, &dispatch->launch, parameters, b->before,
                                        early ? 0 : before_count, out_node));
     if (early) ROTA_TRY(add_early_edge(b, b->before[0], *out_node));
@@ -196,7 +203,8 @@ static rota_status add_command(building *b, uint32_t position) {
     rota_status status = ROTA_OK;
     switch ((rota_cuda_form)dispatch->form) {
     case ROTA_CUDA_NOTHING:
-        status = rota_cuda_building_empty(b, b->before, count, &node);
+        status = dispatch->count ? rota_cuda_bodies_count(b, index, b->before, count, &node)
+                                 : rota_cuda_building_empty(b, b->before, count, &node);
         break;
     case ROTA_CUDA_KERNEL:
         status = add_command_kernel(b, position, count, &node);
@@ -288,8 +296,9 @@ static rota_status instantiate(building *b, CUgraphExec *out_exec) {
     const rota_cuda_api *cu = b->device->cu;
     CUgraphExec exec = NULL;
     const CUresult result = cu->GraphInstantiateWithFlags(&exec, b->graph, 0);
-    ROTA_TRY(b->roots ? rota_cuda_bodies_check(b->device, result, "cuGraphInstantiateWithFlags")
-                      : rota_cuda_check(b->device, result, "cuGraphInstantiateWithFlags"));
+    ROTA_TRY(b->roots && b->roots->decides
+                 ? rota_cuda_bodies_check(b->device, result, "cuGraphInstantiateWithFlags")
+                 : rota_cuda_check(b->device, result, "cuGraphInstantiateWithFlags"));
     /* What the first launch would allocate on the device is allocated now, where running out of memory is no
      * disaster; a variant's first launch follows at once. */
     rota_status status = b->block ? ROTA_OK : upload(b->device, exec);

@@ -24,7 +24,7 @@ typedef struct rota_cuda_building {
     const rota_exec_segment *segment;
     uint64_t block_address;       /* of the segment's copy of the block */
     rota_cuda_steady *steady;     /* NULL: nothing is rewritten */
-    const rota_cuda_roots *roots; /* of the segment; NULL: nothing in it decides */
+    const rota_cuda_roots *roots; /* of the segment; NULL: nothing in it decides or is counted */
     const rota_cuda_loops *loops; /* likewise of the instance; NULL: there are no roots */
     const rota_cuda_root *root;   /* that this is a body in; NULL: none */
     uint32_t next_root;           /* the first root whose command is still to come */
@@ -49,6 +49,9 @@ void rota_cuda_building_free(rota_cuda_building *b);
 /* The nodes of a command that decides, with its bodies. What comes after the command comes after out_node. */
 rota_status rota_cuda_bodies_add(rota_cuda_building *b, uint32_t command, const CUgraphNode *before,
                                  size_t before_count, CUgraphNode *out_node);
+/* The step before a counted command, which comes after out_node. */
+rota_status rota_cuda_bodies_count(rota_cuda_building *b, uint32_t command, const CUgraphNode *before,
+                                   size_t before_count, CUgraphNode *out_node);
 /* What the driver says of a graph with conditional nodes: UNSUPPORTED where it takes none such. */
 rota_status rota_cuda_bodies_check(rota_cuda_device *device, CUresult result, const char *what);
 

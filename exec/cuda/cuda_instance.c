@@ -11,8 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t block_bytes(const rota_exec_program_desc *desc) {
-    return ((uint64_t)desc->block_words * 8 + 255) & ~(uint64_t)255;
+static uint64_t block_bytes(const rota_exec_program_desc *desc, const rota_cuda_segment *segment) {
+    const uint64_t words = (uint64_t)desc->block_words + segment->count_words;
+    if (!segment->uses_block && !segment->count_words) return 0;
+    return (words * 8 + 255) & ~(uint64_t)255;
 }
 
 /* ---- Variants ---- */
@@ -114,16 +116,19 @@ rota_status rota_cuda_instance_exec(rota_cuda_device *device, rota_cuda_instance
 
 static rota_status make_blocks(rota_cuda_device *device, rota_cuda_instance *instance) {
     const rota_exec_program_desc *desc = instance->program->desc;
-    if (desc->block_words == 0 || instance->program->block_segments == 0) return ROTA_OK;
-    uint64_t bytes = block_bytes(desc);
-    ROTA_TRY(rota_cuda_piece_take(device, &device->objects.pinned, bytes, &instance->host_block));
-    ROTA_TRY(rota_cuda_piece_take(device, &device->objects.blocks, bytes * instance->program->block_segments,
-                                  &instance->device_block));
+    const rota_cuda_segment *segments = instance->program->segments;
+    uint64_t bytes = 0;
+    if (instance->program->block_segments == 0) return ROTA_OK;
+    if (desc->block_words)
+        ROTA_TRY(rota_cuda_piece_take(device, &device->objects.pinned, 8 * (uint64_t)desc->block_words,
+                                      &instance->host_block));
+    for (uint32_t s = 0; s < desc->segment_count; s++) bytes += block_bytes(desc, &segments[s]);
+    ROTA_TRY(rota_cuda_piece_take(device, &device->objects.blocks, bytes, &instance->device_block));
     uint64_t address = instance->device_block.address;
     for (uint32_t s = 0; s < desc->segment_count; s++) {
-        if (!instance->program->segments[s].uses_block) continue;
-        instance->segments[s].block_address = address;
-        address += bytes;
+        const uint64_t own = block_bytes(desc, &segments[s]);
+        if (own) instance->segments[s].block_address = address;
+        address += own;
     }
     return ROTA_OK;
 }

@@ -26,7 +26,7 @@ typedef struct rota_cuda_segment_instance {
     CUgraphExec exec;            /* NULL: no commands, or variants */
     rota_cuda_variant *variants; /* ROTA_CUDA_VARIANTS of them, or NULL */
     rota_cuda_steady *steady;    /* NULL: exec is never rewritten */
-    rota_cuda_loops *loops;      /* NULL: it has no loops */
+    rota_cuda_loops *loops;      /* NULL: it has no loops or counts */
     uint64_t block_address;      /* of its copy of the argument block */
 } rota_cuda_segment_instance;
 

@@ -1,4 +1,4 @@
-/* What the host and a running loop say to each other.
+/* What the host and a running loop say to each other; of one that is counted the host hears likewise that it failed.
  *
  *     submit thread          completion thread                 device
  *     launched++, launch --------------------------------------> step: launch++, begun = 0
@@ -13,7 +13,6 @@
 #include "exec/cuda/cuda_loops.h"
 #include <stdlib.h>
 #include <string.h>
-#include "exec/common/decisions.h"
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_instance.h"
@@ -50,14 +49,16 @@ static uint64_t state_address(const rota_cuda_loops *loops, const rota_cuda_root
     return loops->states.address + root->first_state * sizeof(rota_decide_state);
 }
 
-void rota_cuda_loops_describe(const rota_cuda_device *device, const rota_cuda_loops *loops,
-                              const rota_cuda_root *root, rota_decide_params *out_params) {
-    out_params->halt = device->stops.halt.address;
-    out_params->states = state_address(loops, root);
-    out_params->count = root->count;
-    out_params->ring = ROTA_CUDA_RECORDS;
-    out_params->records = loops->pinned.address + 8 * record_offset(loops, root);
-    out_params->progress = loops->pinned.address + 8 * progress_offset(loops, root);
+void rota_cuda_loops_describe(const rota_cuda_loops *loops, const rota_cuda_root *root,
+                              rota_decide_root *out_root) {
+    *out_root = (rota_decide_root){.states = state_address(loops, root),
+                                   .records = loops->pinned.address + 8 * record_offset(loops, root),
+                                   .count = root->count,
+                                   .ring = ROTA_CUDA_RECORDS};
+}
+
+uint64_t rota_cuda_loops_progress_address(const rota_cuda_loops *loops, const rota_cuda_root *root) {
+    return loops->pinned.address + 8 * progress_offset(loops, root);
 }
 
 /* ---- Life ---- */
@@ -160,12 +161,9 @@ void rota_cuda_loops_free(rota_cuda_device *device, rota_cuda_loops *loops) {
 
 static void report_root(const rota_cuda_device *device, const rota_cuda_fence *fence,
                         const rota_cuda_root *root, uint64_t *record) {
-    const uint64_t first = record[0];
-    if (first == 0) return;
-    const rota_cuda_decision *decision = root->all[(uint32_t)first - 1];
+    if (record[0] == 0) return;
     char text[MESSAGE_BYTES];
-    const size_t length = rota_cuda_decision_describe(device, decision, record + 1, text, sizeof text);
-    (void)rota_decision_limit(text, sizeof text, length, decision->desc, (uint32_t)(first >> 32));
+    rota_cuda_root_describe(device, root, record, text, sizeof text);
     record[0] = 0;
     if (device->host.failed)
         device->host.failed(device->host.user, fence->cookie, fence->loops->desc->owner, root->node,
@@ -216,7 +214,7 @@ static void look(rota_cuda_device *device, const rota_cuda_fence *fence) {
     if (ra_load_relaxed(&loops->reported) + 1 != fence->launch) return; /* its turn has not come */
     for (uint32_t r = 0; are_there(device) && r < loops->roots->count; r++) {
         const rota_cuda_root *root = &loops->roots->all[r];
-        if (loops->stopped[r] != fence->launch &&
+        if (root->has_loop && loops->stopped[r] != fence->launch &&
             device->host.must_skip(device->host.user, fence->cookie, loops->desc->owner, root->node))
             stop(device, fence, root);
     }

@@ -1,4 +1,4 @@
-/* Loops of an instance's segment while they run: see cuda_loops.c. Internal to exec/cuda. */
+/* Loops and counts of an instance's segment while they run: see cuda_loops.c. Internal to exec/cuda. */
 #ifndef ROTA_EXEC_CUDA_CUDA_LOOPS_H
 #define ROTA_EXEC_CUDA_CUDA_LOOPS_H
 
@@ -11,7 +11,8 @@ typedef struct rota_cuda_device rota_cuda_device;
 typedef struct rota_cuda_instance rota_cuda_instance;
 typedef struct rota_cuda_fence rota_cuda_fence;
 
-/* Launches of a segment with loops that may be in flight: each has a record of what failed. A power of two. */
+/* Launches of a segment with loops or counts that may be in flight: each has a record of what failed. A power of
+ * two. */
 #define ROTA_CUDA_RECORDS 16u
 
 typedef struct rota_cuda_loops {
@@ -28,14 +29,15 @@ typedef struct rota_cuda_loops {
     uint64_t *stopped;         /* the completion thread's: per root, the last launch that was told to end */
 } rota_cuda_loops;
 
-/* NULL where the segment has no loops. OUT_OF_MEMORY, TIMEOUT, and what the driver says. */
+/* NULL where the segment has no loops or counts. OUT_OF_MEMORY, TIMEOUT, and what the driver says. */
 rota_status rota_cuda_loops_create(rota_cuda_device *device, const rota_cuda_instance *instance,
                                    uint32_t segment, rota_cuda_loops **out_loops);
 void rota_cuda_loops_free(rota_cuda_device *device, rota_cuda_loops *loops);
 
-/* Where a root's states, records and progress are, and how many they are, for the steps of what is in it. */
-void rota_cuda_loops_describe(const rota_cuda_device *device, const rota_cuda_loops *loops,
-                              const rota_cuda_root *root, rota_decide_params *out_params);
+/* Where a root's states and records are, and how many they are, for the steps of what is in it; and its progress. */
+void rota_cuda_loops_describe(const rota_cuda_loops *loops, const rota_cuda_root *root,
+                              rota_decide_root *out_root);
+uint64_t rota_cuda_loops_progress_address(const rota_cuda_loops *loops, const rota_cuda_root *root);
 /* Iterations that the root of this command has begun in its last launch; with diagnostics. 0: it has none, or there is
  * no such. Any thread. */
 static inline uint64_t rota_cuda_loops_progress(const rota_cuda_loops *loops, uint32_t command) {
@@ -47,7 +49,7 @@ static inline uint64_t rota_cuda_loops_progress(const rota_cuda_loops *loops, ui
 
 /* ---- The completion thread's ---- */
 
-/* The fence's launch is complete: the host hears of those of its loops that failed. */
+/* The fence's launch is complete: the host hears of those of its nodes that failed. */
 void rota_cuda_loops_report(rota_cuda_device *device, const rota_cuda_fence *fence);
 /* The fence's launch may run: those of its loops that the host skips end with their iteration. */
 void rota_cuda_loops_look(rota_cuda_device *device, const rota_cuda_fence *fence);

@@ -44,10 +44,16 @@ static void copy_grid(const void *params, const uint64_t *operand_bytes, uint32_
 #define DECIDES .image = "", .size_bytes = 1
 #endif
 
+/* So that a copy's size may be a count's. */
+static const rota_kernel_bindable copy_size = {
+    .name = "size_bytes", .offset_bytes = offsetof(rota_cuda_copy_params, size_bytes), .size_bytes = 8};
+
 const rota_kernel rota_cuda_copy_kernel = {
     .name = "copy",
     .operand_count = 2,
     .param_bytes = sizeof(rota_cuda_copy_params),
+    .bindables = &copy_size,
+    .bindable_count = 1,
     .cuda = {HELPERS, .entry = "rota_copy", .grid = copy_grid, .block = {COPY_THREADS, 1, 1}},
 };
 const rota_kernel rota_cuda_fill_kernel = {
@@ -190,9 +196,17 @@ static bool is_empty(const rota_cuda_launch *launch) {
     return launch->groups[0] == 0 || launch->groups[1] == 0 || launch->groups[2] == 0;
 }
 
-static rota_status make_launch(maker *m, const rota_kernel *kernel, const void *params,
-                               const uint64_t *operand_bytes, const uint32_t *given_groups,
-                               rota_cuda_dispatch *out) {
+/* As many as the most that are counted need, in whole clusters: which of them run is the kernel's to say. */
+static uint32_t counted_groups(const rota_exec_command *command, const rota_cuda_launch *launch) {
+    const uint64_t cluster = launch->cluster[0], each = command->u.kernel.items_per_group;
+    const uint64_t groups = ((uint64_t)command->u.kernel.count_max - 1) / each + 1;
+    const uint64_t whole = (groups + cluster - 1) / cluster * cluster;
+    return whole > UINT32_MAX ? UINT32_MAX : (uint32_t)whole;
+}
+
+static rota_status make_launch(maker *m, const rota_exec_command *command, const rota_kernel *kernel,
+                               const void *params, const uint64_t *operand_bytes,
+                               const uint32_t *given_groups, rota_cuda_dispatch *out) {
     rota_cuda_launch *launch = &out->launch;
     if (rota_kernel_cuda_launch(kernel, params, operand_bytes, &m->device->target, launch)) {
         for (uint32_t i = 0; i < 3; i++)
@@ -207,6 +221,8 @@ static rota_status make_launch(maker *m, const rota_kernel *kernel, const void *
         if (launch->block[i] == 0) launch->block[i] = 1;
         if (launch->cluster[i] == 0) launch->cluster[i] = 1;
     }
+    if (command->is_counted && command->kind == ROTA_EXEC_COMMAND_KERNEL)
+        launch->groups[0] = counted_groups(command, launch);
     known_function *known;
     ROTA_TRY(find_function(m, kernel, &known));
     ROTA_TRY(check_launch(m, known, launch));
@@ -255,7 +271,7 @@ static rota_status make_kernel(maker *m, const rota_exec_command *command, const
     out->kernel = kernel;
     out->form = ROTA_CUDA_LIBRARY;
     if (kernel->cuda.call) return ROTA_OK;
-    return make_launch(m, kernel, params, operand_bytes, given_groups, out);
+    return make_launch(m, command, kernel, params, operand_bytes, given_groups, out);
 }
 
 const void *rota_cuda_command_params(const rota_exec_program_desc *desc, const rota_exec_command *command,
@@ -292,6 +308,55 @@ static rota_status make_transfer(maker *m, const rota_exec_command *command, rot
         return make_kernel(m, command, &rota_cuda_copy_kernel, params, none, out);
     return ROTA_OK;
 }
+
+/* ---- Counted commands ---- */
+
+/* Its groups are those of the most that there may be, so that the kernel must be told how many there are. */
+static rota_status check_counted_kernel(const maker *m, const rota_exec_command *command) {
+    const rota_kernel *kernel = command->u.kernel.kernel;
+    const char *id = m->device->base.info.id;
+    if (command->u.kernel.count_bindable_plus_1 == 0)
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "kernel '%s' is counted, and none of its parameters gets the count "
+            "(rota_count.bindable_plus_1), which it needs on %s: its groups are those of the most there are",
+            kernel->name, id);
+    if (rota_kernel_has_cuda_select(kernel))
+        return rota_fail(
+            ROTA_UNSUPPORTED,
+            "kernel '%s' is counted, and another may take its place on %s (rota_kernel.cuda.select), "
+            "whose items in a group nobody has said",
+            kernel->name, id);
+    if (kernel->cuda.call)
+        return rota_fail(ROTA_UNSUPPORTED,
+                         "kernel '%s' is counted, and on %s it is a function (rota_kernel.cuda.call), which "
+                         "puts on a stream what no count can size",
+                         kernel->name, id);
+    return ROTA_OK;
+}
+
+/* The kernel that stands for a copy, or the command's own, without the operand that is its count. */
+static rota_status make_counted(maker *m, const rota_exec_command *command, rota_cuda_dispatch *out) {
+    const rota_exec_operand *operands = m->desc->operands + command->first_operand;
+    const bool is_copy = command->kind == ROTA_EXEC_COMMAND_COPY;
+    const uint32_t none[3] = {0};
+    rota_cuda_fill_params own;
+    rota_exec_command plain = *command;
+    ROTA_TRY(rota_check_count(command, operands));
+    if (!is_copy) ROTA_TRY(check_counted_kernel(m, command));
+    const rota_kernel *kernel = is_copy ? &rota_cuda_copy_kernel : command->u.kernel.kernel;
+    const uint32_t bindable = is_copy ? 0 : command->u.kernel.count_bindable_plus_1 - 1;
+    ROTA_TRY(rota_check_slots(command, operands, kernel));
+    ROTA_TRY(rota_cuda_count_create(m->desc, command, m->outer, kernel->bindables[bindable].offset_bytes,
+                                    &out->count));
+    plain.operand_count--;
+    ROTA_TRY(make_kernel(m, &plain, kernel, rota_cuda_command_params(m->desc, command, &own),
+                         is_copy ? none : command->u.kernel.groups, out));
+    out->bind_mask |= 1u << bindable;
+    return ROTA_OK;
+}
+
+/* ---- Commands that decide ---- */
 
 static rota_status make_commands(maker *m);
 
@@ -336,7 +401,7 @@ static rota_status make_decision(maker *m, const rota_exec_command *command, rot
 static rota_status make_command(maker *m, uint32_t index) {
     const rota_exec_command *command = &m->desc->commands[index];
     rota_cuda_dispatch *dispatch = &m->program->dispatches[index];
-    if (command->is_counted) return rota_fail_kind(&m->device->base, command);
+    if (command->is_counted) return make_counted(m, command, dispatch);
     switch (command->kind) {
     case ROTA_EXEC_COMMAND_KERNEL:
         return make_kernel(m, command, command->u.kernel.kernel, command->u.kernel.params,
@@ -364,6 +429,14 @@ static rota_status make_commands(maker *m) {
     return ROTA_OK;
 }
 
+/* Whether the dispatch takes something from the argument block. */
+static bool takes_words(const rota_exec_program_desc *desc, const rota_exec_command *command,
+                        const rota_cuda_dispatch *dispatch) {
+    if (!dispatch->count) return dispatch->slot_mask | dispatch->bind_mask;
+    return dispatch->slot_mask || command->binding_count ||
+           desc->operands[command->first_operand + command->operand_count - 1].is_slot;
+}
+
 /* What commands take from the argument block, those of bodies among them. */
 static void describe_commands(const rota_cuda_program *program, uint32_t first, uint32_t count,
                               rota_cuda_segment *out) {
@@ -373,7 +446,7 @@ static void describe_commands(const rota_cuda_program *program, uint32_t first, 
         for (uint32_t b = 0; decision && b < decision->desc->body_count; b++)
             if (decision->bodies[b])
                 describe_commands(decision->bodies[b], 0, decision->bodies[b]->desc->command_count, out);
-        if (!(dispatch->slot_mask | dispatch->bind_mask)) continue;
+        if (!takes_words(program->desc, &program->desc->commands[c], dispatch)) continue;
         if (dispatch->form == ROTA_CUDA_KERNEL || decision) out->uses_block = true;
         if (dispatch->form == ROTA_CUDA_LIBRARY) out->has_variant = true;
     }
@@ -385,7 +458,7 @@ static void describe_segments(maker *m) {
         const rota_exec_segment *segment = &desc->segments[s];
         rota_cuda_segment *out = &m->program->segments[s];
         describe_commands(m->program, segment->first_command, segment->command_count, out);
-        if (out->uses_block) m->program->block_segments++;
+        if (out->uses_block || out->count_words) m->program->block_segments++;
     }
 }
 
@@ -397,8 +470,8 @@ static rota_status make_program(maker *m) {
                          desc->command_count);
     ROTA_TRY(make_commands(m));
     ROTA_TRY(rota_check_queues(&m->device->base, desc, m->device->options.queue_count));
-    describe_segments(m);
     ROTA_TRY(rota_cuda_roots_create(m->program));
+    describe_segments(m);
     ROTA_TRY(rota_cuda_readers_create(m->program));
     return rota_cuda_library_tune(m->device, m->program);
 }
@@ -443,8 +516,10 @@ void rota_cuda_program_destroy(rota_exec_device *base, rota_exec_program *progra
     if (!program) return;
     rota_cuda_readers_free(program);
     rota_cuda_roots_free(program);
-    for (uint32_t i = 0; program->dispatches && i < program->desc->command_count; i++)
+    for (uint32_t i = 0; program->dispatches && i < program->desc->command_count; i++) {
         free_decision(program->dispatches[i].decision);
+        free(program->dispatches[i].count);
+    }
     free(program->dispatches);
     free(program->segments);
     free(program);

@@ -20,23 +20,26 @@ typedef enum rota_cuda_form {
 } rota_cuda_form;
 
 typedef struct rota_cuda_decision rota_cuda_decision; /* cuda_decide.h */
+typedef struct rota_cuda_count rota_cuda_count;
 typedef struct rota_cuda_roots rota_cuda_roots;
 
 /* What building a graph needs of one command. */
 typedef struct rota_cuda_dispatch {
     const rota_kernel *kernel; /* the chosen one; NULL: a memcpy node, or a decision */
     rota_cuda_decision *decision;
+    rota_cuda_count *count; /* NULL: it is not counted */
     CUfunction function;
     rota_cuda_launch launch;
-    uint32_t slot_mask, bind_mask;
-    uint8_t form;      /* rota_cuda_form */
-    bool starts_early; /* a kernel that waits itself for what it comes after */
+    uint32_t slot_mask, bind_mask; /* of a counted one without its count; with the parameter that gets it */
+    uint8_t form;                  /* rota_cuda_form */
+    bool starts_early;             /* a kernel that waits itself for what it comes after */
 } rota_cuda_dispatch;
 
 typedef struct rota_cuda_segment {
     bool uses_block;        /* some command takes an operand or parameter from the argument block */
     bool has_variant;       /* some library node does: its graph depends on the values */
-    rota_cuda_roots *roots; /* NULL: nothing in it decides */
+    uint32_t count_words;   /* behind those of the argument block: a counted command's each */
+    rota_cuda_roots *roots; /* NULL: nothing in it decides or is counted */
 } rota_cuda_segment;
 
 typedef struct rota_cuda_program {
@@ -44,7 +47,7 @@ typedef struct rota_cuda_program {
     rota_cuda_dispatch *dispatches; /* per command */
     rota_cuda_segment *segments;
     rota_readers *readers;   /* per segment (cuda_steady.h) */
-    uint32_t block_segments; /* how many use the block */
+    uint32_t block_segments; /* how many have a copy of the block, or words behind it */
 } rota_cuda_program;
 
 /* What is between the iterations of a command that decides. */

@@ -1,11 +1,12 @@
 /* What a kernel of one thread does between the iterations of a command that decides (rota_exec_conditional): it reads
- * what the command decides by, and says what the graph's conditional nodes run next. Compiled by nvcc for
- * exec_decide.cu and by the C compiler for the tests' stand-in of the driver, which so run the same steps.
+ * what the command decides by, and says what the graph's conditional nodes run next; and what one does before a command
+ * that is counted (rota_exec_command.is_counted): it reads the count. Compiled by nvcc for exec_decide.cu and
+ * exec_helpers.cu, and by the C compiler for the tests' stand-in of the driver, which so run the same steps.
  *
- * An outermost command that has a loop in it, or is one, has *states*: one for each command that decides in it, its own
- * first. They are in device memory, so that an iteration goes nowhere else; the host hears of a failure by a *record*
- * in pinned memory, of which each of the launches that may be in flight has one, and says by `stop` which launch is to
- * end. */
+ * An outermost command that has a loop or a count in it, or is a loop, has *states*: one for each command that decides
+ * in it, its own first. So has one that is counted itself: one. They are in device memory, so that an iteration goes
+ * nowhere else; the host hears of a failure by a *record* in pinned memory, of which each of the launches that may be
+ * in flight has one, and says by `stop` which launch is to end. */
 #ifndef ROTA_EXEC_CUDA_DECIDE_STEP_H
 #define ROTA_EXEC_CUDA_DECIDE_STEP_H
 
@@ -46,16 +47,22 @@ typedef enum rota_decide_kind {
     ROTA_DECIDE_FOR_NEXT
 } rota_decide_kind;
 
-/* Addresses are of the device's; 0: there is none. */
+/* Of an outermost command, the same in all steps of what is in it. Addresses are of the device's, here and below; 0:
+ * there is none. */
+typedef struct rota_decide_root {
+    uint64_t states;  /* rota_decide_state, `count` of them; 0: it has none */
+    uint64_t records; /* pinned: `ring` of them, 8 * (1 + count) bytes each */
+    uint32_t count;
+    uint32_t ring; /* a power of two */
+} rota_decide_root;
+
 typedef struct rota_decide_params {
     uint64_t handles[2];
-    uint64_t states; /* rota_decide_state, `count` of them; 0: the command is in no loop and has none in it */
-    uint64_t records;  /* pinned: `ring` of them, 8 * (1 + count) bytes each */
+    rota_decide_root root;
     uint64_t progress; /* pinned: gets how many iterations have begun */
     uint64_t halt;     /* not 0 there: nothing more begins on the device; where there are states */
     uint64_t iterations_max;
-    uint32_t number, count; /* which of the states is the command's own */
-    uint32_t ring;          /* a power of two */
+    uint32_t number; /* which of the states is the command's own */
     uint32_t chosen;
     uint32_t kind;   /* rota_decide_kind */
     uint32_t begins; /* a launch, with this step */
@@ -69,6 +76,24 @@ typedef struct rota_decide_args {
     rota_decide_params params;
 } rota_decide_args;
 
+typedef struct rota_count_params {
+    rota_decide_root root; /* with states */
+    uint64_t word;         /* gets the count, in units; 0 where nothing is to run */
+    uint64_t unit;         /* of a kernel 1, of a copy the bytes of one that is counted */
+    uint32_t max;
+    uint32_t number; /* in a record: as a state's, and above those of all */
+    uint32_t begins; /* as above */
+    uint32_t reserved;
+} rota_count_params;
+
+/* As rota_decide_args, for one operand: the count. */
+typedef struct rota_count_args {
+    uint64_t block;
+    uint32_t slot_mask, bind_mask;
+    uint64_t operand;
+    rota_count_params params;
+} rota_count_args;
+
 /* What a step says of its handles. */
 typedef struct rota_decide_answer {
     uint32_t values[2];
@@ -76,13 +101,19 @@ typedef struct rota_decide_answer {
 
 /* A record is of the first to fail: its number + 1, what it had read above it, and how many iterations all have
  * begun. */
-ROTA_DECIDE_FN void rota_decide_fail(const rota_decide_params *p, rota_decide_state *states, uint32_t value) {
+ROTA_DECIDE_FN void rota_decide_fail(const rota_decide_root *root, uint32_t number, uint32_t value) {
+    rota_decide_state *states = (rota_decide_state *)root->states;
     if (ROTA_DECIDE_EXCHANGE(&states->over, 1u) != 0) return;
     uint64_t *record =
-        (uint64_t *)p->records + ((states->launch - 1) & (p->ring - 1)) * (1 + (uint64_t)p->count);
-    for (uint32_t i = 0; i < p->count; i++) ROTA_DECIDE_STORE(&record[1 + i], states[i].begun);
-    ROTA_DECIDE_STORE(&record[0], (uint64_t)value << 32 | (p->number + 1));
+        (uint64_t *)root->records + ((states->launch - 1) & (root->ring - 1)) * (1 + (uint64_t)root->count);
+    for (uint32_t i = 0; i < root->count; i++) ROTA_DECIDE_STORE(&record[1 + i], states[i].begun);
+    ROTA_DECIDE_STORE(&record[0], (uint64_t)value << 32 | (number + 1));
     ROTA_DECIDE_FENCE();
+}
+
+ROTA_DECIDE_FN void rota_decide_begin(rota_decide_state *root) {
+    root->launch++;
+    root->over = 0;
 }
 
 /* Nothing more begins: of what has failed, or is to end in this launch. */
@@ -111,7 +142,7 @@ ROTA_DECIDE_FN rota_decide_answer rota_decide_loop(const rota_decide_params *p, 
     own->count = count;
     /* Of a for all at once. */
     if (is_due && (is_for ? count : begun + 1) > p->iterations_max)
-        rota_decide_fail(p, states, value);
+        rota_decide_fail(&p->root, p->number, value);
     else if (is_due && !is_over) {
         own->begun = begun + 1;
         if (index) *index = (uint32_t)begun;
@@ -123,12 +154,9 @@ ROTA_DECIDE_FN rota_decide_answer rota_decide_loop(const rota_decide_params *p, 
 
 ROTA_DECIDE_FN rota_decide_answer rota_decide_step(const rota_decide_params *p, const uint32_t *condition,
                                                    uint32_t *index) {
-    rota_decide_state *states = (rota_decide_state *)p->states;
+    rota_decide_state *states = (rota_decide_state *)p->root.states;
     rota_decide_answer answer = {{0, 0}};
-    if (p->begins) {
-        states->launch++;
-        states->over = 0;
-    }
+    if (p->begins) rota_decide_begin(states);
     if (p->kind >= ROTA_DECIDE_WHILE) return rota_decide_loop(p, states, condition, index);
     if (p->kind == ROTA_DECIDE_SWITCH) answer.values[0] = p->chosen;
     if (states && rota_decide_is_over(p, states)) return answer;
@@ -139,6 +167,15 @@ ROTA_DECIDE_FN rota_decide_answer rota_decide_step(const rota_decide_params *p, 
     if (p->kind == ROTA_DECIDE_IF) answer.values[0] = value != 0;
     if (p->kind == ROTA_DECIDE_IF) answer.values[1] = value == 0;
     return answer;
+}
+
+/* In a body nothing of what is counted runs once something else of its outermost command has failed. */
+ROTA_DECIDE_FN void rota_count_step(const rota_count_params *p, const uint32_t *count) {
+    rota_decide_state *root = (rota_decide_state *)p->root.states;
+    const uint32_t value = *count, over = p->begins ? 0 : ROTA_DECIDE_LOAD(uint32_t, &root->over);
+    if (p->begins) rota_decide_begin(root);
+    *(uint64_t *)p->word = over || value > p->max ? 0 : value * p->unit;
+    if (!over && value > p->max) rota_decide_fail(&p->root, p->number, value);
 }
 
 #endif

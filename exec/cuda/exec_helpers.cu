@@ -1,16 +1,18 @@
-// The executor's own kernels: a copy and a fill, whose operands may be in slots, the upload of an argument block, and a
-// timestamp by the device's timer.
+// The executor's own kernels: a copy and a fill, whose operands may be in slots, the upload of an argument block, the
+// step before a command that is counted, and a timestamp by the device's timer.
 #include "rota_kernel_early.cuh"
+#include "decide_step.h"
 
 struct copy_params {
-    uint64_t size_bytes;
+    uint64_t size_bytes; // bindable 0: a count's
 };
 
 // Bytes at any alignment: 16 at a time where both ends allow it.
 ROTA_KERNEL(rota_copy, 2, copy_params, 256) {
     const uint8_t *from = rota_operand<const uint8_t>(args, 1);
     uint8_t *to = rota_operand<uint8_t>(args, 0);
-    const uint64_t bytes = args.params.size_bytes, step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
+    const uint64_t bytes = rota_param_u64(args, 0, args.params.size_bytes);
+    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
     const uint64_t first = rota_index();
     const uint64_t ends = reinterpret_cast<uint64_t>(from) ^ reinterpret_cast<uint64_t>(to);
     uint64_t head = (0 - reinterpret_cast<uint64_t>(to)) & 15;
@@ -49,6 +51,13 @@ ROTA_KERNEL(rota_fill, 1, fill_params, 256) {
 // The argument block from pinned memory. One block of threads: it comes over the bus once.
 extern "C" __global__ void __launch_bounds__(1024) rota_upload(uint64_t *to, const uint64_t *from, uint32_t words) {
     for (uint32_t i = threadIdx.x; i < words; i += blockDim.x) to[i] = __ldcv(from + i);
+}
+
+static_assert(sizeof(rota_args<1, rota_count_params>) == sizeof(rota_count_args), "what cuda_bodies.c fills");
+
+// One thread.
+ROTA_KERNEL(rota_count, 1, rota_count_params, 32) {
+    rota_count_step(&args.params, rota_operand<const uint32_t>(args, 0));
 }
 
 // One thread: the time to pinned memory.

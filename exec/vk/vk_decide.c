@@ -249,9 +249,8 @@ static const char *name_of(const reporting *p, const rota_vk_program *program, u
 }
 
 static void say_count(reporting *p, const rota_vk_program *program, uint32_t index, size_t length) {
-    (void)snprintf(p->text + length, sizeof p->text - length,
-                   "its count is %u, the most it may be is %u (rota_count.max)",
-                   count_words(p, program, index)->excess, program->counts.list[index].params.max);
+    (void)rota_decision_count(p->text, sizeof p->text, length, count_words(p, program, index)->excess,
+                              program->counts.list[index].params.max);
 }
 
 /* What of it failed, as a sentence; false: nothing. */

@@ -189,6 +189,18 @@ static bool has_loops(const rota_exec_conditional *conditional) {
     return false;
 }
 
+/* Whether anything in its bodies is counted. */
+static bool has_counts(const rota_exec_conditional *conditional) {
+    for (uint32_t b = 0; b < conditional->body_count; b++) {
+        const rota_exec_program_desc *body = conditional->bodies[b];
+        for (uint32_t i = 0; body && i < body->command_count; i++)
+            if (body->commands[i].is_counted || (body->commands[i].kind == ROTA_EXEC_COMMAND_CONDITIONAL &&
+                                                 has_counts(body->commands[i].u.conditional)))
+                return true;
+    }
+    return false;
+}
+
 static rota_status lower_node(lowering *l, const rota_plan_bodies *bodies) {
     rota_compiler *c = l->c;
     const rota_operation *operation = &ROTA_OPERATIONS(c)[bodies->operation];
@@ -216,7 +228,10 @@ static rota_status lower_node(lowering *l, const rota_plan_bodies *bodies) {
         c->plan->stats.plan_bytes += bodies->plans[i]->stats.plan_bytes;
     }
     l->parts[operation->part].commands[operation->command].u.conditional = made;
-    if (has_loops(made)) c->plan->segments[operation->segment].has_loops = true;
+    if (has_loops(made)) /* what comes after them waits for their end (blocked.c) */
+        c->plan->segments[operation->segment].has_loops = true;
+    else if (has_counts(made))
+        c->plan->segments[operation->segment].may_fail = true;
     return ROTA_OK;
 }
 

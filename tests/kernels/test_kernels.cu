@@ -14,13 +14,14 @@ static __device__ uint32_t mix(uint32_t a, uint32_t b) {
     return x ^ (x >> 13);
 }
 
-/* The start of every kernel: its bindable parameters, and this thread's item. */
+/* The start of every kernel: its bindable parameters, and this thread's item, where it is not beyond what there is: the
+ * count given here, or the one that bindable 2 gets. */
 #define BEGIN(count)                                                                                         \
     const uint64_t wide_seed = rota_param_u64(args, 1, args.params.seed);                                    \
     const uint32_t p = rota_param_u32(args, 0, args.params.p);                                               \
     const uint32_t seed = (uint32_t)wide_seed ^ ((uint32_t)(wide_seed >> 32) * 3u);                          \
     const uint64_t i = rota_index();                                                                         \
-    if (i >= (count)) return
+    if (i >= (count) || ((args.bind_mask & 4u) && i >= rota_param_u32(args, 2, args.params.q))) return
 #define WORDS(k) rota_operand<uint32_t>(args, k)
 
 ROTA_KERNEL(test_map, 2, test_params, 64) {
@@ -93,7 +94,7 @@ struct test_step_params {
 };
 ROTA_KERNEL(test_step, 2, test_step_params, 64) {
     const uint64_t i = rota_index();
-    if (i >= args.params.count) return;
+    if (i >= rota_param_u32(args, 2, args.params.count)) return;
     uint32_t *x = WORDS(0);
     x[i] = x[i] * 3u + WORDS(1)[i] + rota_param_u32(args, 0, args.params.add) +
            (uint32_t)(rota_param_u64(args, 1, args.params.wide) >> 32);

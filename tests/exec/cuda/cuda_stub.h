@@ -22,7 +22,8 @@ void cuda_stub_start(uint64_t seed, int devices);
 void cuda_stub_stop(void);
 const rota_cuda_api *cuda_stub_api(void);
 
-/* A kernel that images have from now on: its C function runs, over all items. NULL kernels: the executor's
+/* A kernel that images have from now on: its C function runs, over all items; where a parameter named "count" is bound,
+ * over as many as that says. NULL kernels: the executor's
  * own and the smoke test's are there anyway. */
 void cuda_stub_kernel(const rota_kernel *kernel);
 

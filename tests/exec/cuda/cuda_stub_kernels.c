@@ -47,6 +47,17 @@ void stub_launch_free(stub_launch *launch) {
     *launch = (stub_launch){0};
 }
 
+/* What a counted kernel leaves out: beyond its parameter of that name, where it is given one. */
+static void bound_items(const rota_kernel *kernel, const arguments *a, const void *params, uint64_t *items) {
+    for (uint32_t j = 0; j < kernel->bindable_count; j++) {
+        const rota_kernel_bindable *bindable = &kernel->bindables[j];
+        uint32_t count;
+        if (!(a->bind_mask >> j & 1u) || strcmp(bindable->name, "count") != 0) continue;
+        memcpy(&count, (const uint8_t *)params + bindable->offset_bytes, sizeof count);
+        if (count < *items) *items = count;
+    }
+}
+
 static void run_c_function(const rota_kernel *kernel, const arguments *a) {
     void *operands[ROTA_KERNEL_OPERANDS_MAX];
     uint64_t params[(ROTA_KERNEL_PARAM_BYTES_MAX + 7) / 8] = {0}, sizes[ROTA_KERNEL_OPERANDS_MAX] = {0};
@@ -61,6 +72,7 @@ static void run_c_function(const rota_kernel *kernel, const arguments *a) {
     }
     uint64_t items = 1, grain = 1;
     (void)rota_kernel_items(kernel, params, sizes, &items, &grain);
+    bound_items(kernel, a, params, &items);
     rota_kernel_call call = {.operands = operands,
                              .params = params,
                              .end = items,
@@ -81,7 +93,8 @@ void stub_launch_run(const stub_launch *launch) {
 
 static void run_copy(void *const *params) {
     const arguments *a = params[0];
-    memmove(operand(a, 0), operand(a, 1), a->operands[2]);
+    const uint64_t bytes = a->operands[2];
+    memmove(operand(a, 0), operand(a, 1), a->bind_mask & 1u ? a->block[(uint32_t)bytes] : bytes);
 }
 
 static void run_fill(void *const *params) {
@@ -120,11 +133,17 @@ static void run_decide(void *const *params) {
     if (args->params.handles[1]) stub_set_conditional(args->params.handles[1], answer.values[1]);
 }
 
+static void run_count(void *const *params) {
+    const rota_count_args *args = params[0];
+    rota_count_step(&args->params, operand(params[0], 0));
+}
+
 const stub_kernel stub_own_kernels[] = {
     {.entry = "rota_copy", .fn = run_copy, .param_count = 1, .param_bytes = {HEAD_BYTES + 16 + 8}},
     {.entry = "rota_fill", .fn = run_fill, .param_count = 1, .param_bytes = {HEAD_BYTES + 8 + 16}},
     {.entry = "rota_upload", .fn = run_upload, .param_count = 3, .param_bytes = {8, 8, 4}},
     {.entry = "rota_timestamp", .fn = run_timestamp, .param_count = 1, .param_bytes = {8}},
+    {.entry = "rota_count", .fn = run_count, .param_count = 1, .param_bytes = {sizeof(rota_count_args)}},
     {.entry = "rota_decide", .fn = run_decide, .param_count = 1, .param_bytes = {sizeof(rota_decide_args)}},
 };
 const uint32_t stub_own_kernel_count = sizeof stub_own_kernels / sizeof stub_own_kernels[0];

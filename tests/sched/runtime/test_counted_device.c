@@ -1,5 +1,6 @@
-/* Counted nodes on a Vulkan device, where a node fails when its work is done: whose ticket that is, what fails with it,
- * and what becomes of those that wait to be told, when the device is lost. Random graphs: rota-fuzz --counted. */
+/* Counted nodes on Vulkan and CUDA devices, also over the stand-in for the CUDA driver, where a node fails when its
+ * work is done: whose ticket that is, what fails with it, and what becomes of those that wait to be told, when the
+ * device is lost. Random graphs: rota-fuzz --counted. */
 #include "tests/kit/runtime_support.h"
 
 #include <stdio.h>
@@ -10,29 +11,26 @@
 #include "exec/vk/vk_device.h"
 #include "sched/runtime/shared/devices.h"
 #include "tests/kernels/kernels.h"
+#include "tests/sched/runtime/gpu_kit.h"
 
 enum { WIDE = 4096, MAX = 1000, OLD = 9 };
 
 static int setup(void **state) {
     runtime_fixture *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 60000000000u), &f->runtime));
-    if (rota_device_open(f->runtime, "vk:0", &f->device) != ROTA_OK) f->device = NULL;
+    gpu_open(*state, f);
     *state = f;
     return 0;
 }
 static int teardown(void **state) {
-    runtime_fixture *f = *state;
-    if (f->runtime) assert_ok(rota_runtime_close(f->runtime, 0));
-    free(f);
+    gpu_close(*state);
+    free(*state);
     return 0;
 }
 static runtime_fixture *need_device(void **state) {
     runtime_fixture *f = *state;
-    if (f->device) return f;
-    print_message("skipped: %s\n", rota_last_error());
-    skip();
-    return NULL;
+    if (!f->device) skip();
+    return f;
 }
 
 /* y[i] of the first as many as `count` says are made of x[i]. */
@@ -50,19 +48,34 @@ static void record_map(rota_recorder *lane, rota_buffer *y, rota_buffer *x, rota
         NULL));
 }
 
-static rota_plan *map_plan(const runtime_fixture *f, rota_buffer *y, rota_buffer *x, rota_buffer *count) {
-    rota_graph *graph;
-    rota_recorder *lane;
+/* `condition` NULL, or: in an if by that. */
+static rota_plan *map_plan_in(const runtime_fixture *f, rota_buffer *condition, rota_buffer *y,
+                              rota_buffer *x, rota_buffer *count) {
+    rota_graph *graph, *body;
+    rota_recorder *lane, *inner;
     rota_plan *plan = NULL;
     assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "counted"), &graph));
     assert_ok(rota_recorder_open(graph, 0, "main", &lane));
-    record_map(lane, y, x, count);
+    if (condition) {
+        assert_ok(rota_graph_create_body(graph, "body", &body));
+        assert_ok(rota_recorder_open(body, 0, "inner", &inner));
+        record_map(inner, y, x, count);
+        rota_recorder_close(inner);
+        assert_ok(
+            rota_record_if(lane, &ROTA_IF_NODE(.name = "use", .condition = condition, .body = body), NULL));
+    } else {
+        record_map(lane, y, x, count);
+    }
     rota_recorder_close(lane);
     assert_ok(rota_compile(f->runtime, graph,
                            &ROTA_COMPILE_OPTIONS(.devices = &f->device, .device_count = 1, .certify = true),
                            &plan));
     rota_graph_release(graph);
     return plan;
+}
+
+static rota_plan *map_plan(const runtime_fixture *f, rota_buffer *y, rota_buffer *x, rota_buffer *count) {
+    return map_plan_in(f, NULL, y, x, count);
 }
 
 /* Many replays are under way at once, each with a count of its own: as many fail as should, and no other. */
@@ -101,13 +114,12 @@ static void test_in_flight(void **state) {
 }
 
 /* What reads of what failed fails with it, in the same plan and later ones; what does not is well. */
-static void test_dependents(void **state) {
-    const runtime_fixture *f = need_device(state);
+static void dependents(const runtime_fixture *f, rota_buffer *condition) {
     rota_buffer *x = test_words(f->device, "x", WIDE, 5), *y = test_words(f->device, "y", WIDE, OLD),
                 *z = test_words(f->device, "z", WIDE, OLD),
                 *apart = test_words(f->device, "apart", WIDE, OLD),
                 *count = test_words(f->device, "count", 1, MAX + 1);
-    rota_plan *plan = map_plan(f, y, x, count);
+    rota_plan *plan = map_plan_in(f, condition, y, x, count);
     rota_graph *graph;
     rota_recorder *lane;
     rota_plan *after[2] = {NULL, NULL};
@@ -138,6 +150,14 @@ static void test_dependents(void **state) {
     rota_buffer_release(z);
     rota_buffer_release(apart);
     rota_buffer_release(count);
+}
+
+static void test_dependents(void **state) {
+    const runtime_fixture *f = need_device(state);
+    rota_buffer *condition = test_words(f->device, "condition", 1, 1);
+    dependents(f, NULL);
+    dependents(f, condition);
+    rota_buffer_release(condition);
 }
 
 /* A count that nobody wrote, since who was to write it failed: who was to use it fails for that, and not for what
@@ -204,10 +224,11 @@ static void test_loss(void **state) {
     rota_buffer_release(count);
 }
 
+#define ON(device, test) cmocka_unit_test_prestate_setup_teardown(test, setup, teardown, device)
+#define ON_ALL(test) ON("vk:0", test), ON("cuda:0", test), ON(GPU_STAND_IN, test)
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_in_flight, setup, teardown),
-                                       cmocka_unit_test_setup_teardown(test_dependents, setup, teardown),
-                                       cmocka_unit_test_setup_teardown(test_cause, setup, teardown),
-                                       cmocka_unit_test_setup_teardown(test_loss, setup, teardown)};
+    const struct CMUnitTest tests[] = {ON_ALL(test_in_flight), ON_ALL(test_dependents), ON_ALL(test_cause),
+                                       ON("vk:0", test_loss)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
