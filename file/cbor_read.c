@@ -185,6 +185,10 @@ rota_status rota_cbor_context(const rota_cbor_reader *reader, rota_status status
                              place[0] ? " (" : "", place, place[0] ? ")" : "");
 }
 
+rota_status rota_cbor_no_memory(const rota_cbor_reader *reader) {
+    return rota_cbor_context(reader, rota_fail(ROTA_OUT_OF_MEMORY, "no host memory"));
+}
+
 rota_status rota_cbor_refuse(const rota_cbor_reader *reader, const char *format, ...) {
     char sentence[512];
     va_list arguments;
@@ -263,7 +267,7 @@ rota_status rota_cbor_read_text(rota_cbor_reader *reader, rota_arena *arena, con
             if (!(length = rota_utf8_length(found.bytes + i, size - i)))
                 return rota_cbor_refuse(reader, "a text that is not UTF-8");
     char *copy = rota_arena_alloc(arena, size + 1, 1);
-    if (!copy) return rota_cbor_context(reader, rota_fail(ROTA_OUT_OF_MEMORY, "no host memory"));
+    if (!copy) return rota_cbor_no_memory(reader);
     if (size) memcpy(copy, found.bytes, size);
     copy[size] = 0;
     *out_text = copy;
@@ -343,6 +347,17 @@ rota_status rota_cbor_begin_list(rota_cbor_reader *reader, uint32_t element_byte
 
 void rota_cbor_element(rota_cbor_reader *reader, uint64_t index) {
     reader->places[reader->depth - 1].index = index;
+}
+
+rota_status rota_cbor_read_uint_at(rota_cbor_reader *reader, uint64_t index, uint64_t most,
+                                   uint64_t *out_value) {
+    rota_cbor_element(reader, index);
+    return rota_cbor_read_uint(reader, most, out_value);
+}
+
+rota_status rota_cbor_read_u32_at(rota_cbor_reader *reader, uint64_t index, uint32_t *out_value) {
+    rota_cbor_element(reader, index);
+    return rota_cbor_read_u32(reader, 0, UINT32_MAX, out_value);
 }
 
 rota_status rota_cbor_begin_map(rota_cbor_reader *reader) {

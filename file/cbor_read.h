@@ -41,6 +41,15 @@ rota_status rota_cbor_refuse(const rota_cbor_reader *reader, const char *format,
 /* Puts the place before this thread's sentence, of a call that refused what was read; returns `status`. */
 rota_status rota_cbor_context(const rota_cbor_reader *reader, rota_status status);
 
+/* The same of memory that there is not. */
+rota_status rota_cbor_no_memory(const rota_cbor_reader *reader);
+/* Returns from the enclosing function what a call refused, with the place in the file. */
+#define ROTA_CBOR_TRY(reader, expression)                                                                    \
+    do {                                                                                                     \
+        const rota_status cbor_try_status_ = (expression);                                                   \
+        if (cbor_try_status_ != ROTA_OK) return rota_cbor_context((reader), cbor_try_status_);               \
+    } while (0)
+
 /* A number of at most `most`; a number that is at least `least`, too. */
 rota_status rota_cbor_read_uint(rota_cbor_reader *reader, uint64_t most, uint64_t *out_value);
 rota_status rota_cbor_read_u32(rota_cbor_reader *reader, uint32_t least, uint32_t most, uint32_t *out_value);
@@ -67,6 +76,10 @@ rota_status rota_cbor_begin_array(rota_cbor_reader *reader, uint64_t least, uint
 rota_status rota_cbor_begin_list(rota_cbor_reader *reader, uint32_t element_bytes, uint64_t most,
                                  uint64_t *out_count);
 void rota_cbor_element(rota_cbor_reader *reader, uint64_t index);
+/* Element `index`, which is a number; of any 32 bits. */
+rota_status rota_cbor_read_uint_at(rota_cbor_reader *reader, uint64_t index, uint64_t most,
+                                   uint64_t *out_value);
+rota_status rota_cbor_read_u32_at(rota_cbor_reader *reader, uint64_t index, uint32_t *out_value);
 rota_status rota_cbor_begin_map(rota_cbor_reader *reader);
 /* Whether the next key is this one; it is then read, and its value is next. */
 bool rota_cbor_take_key(rota_cbor_reader *reader, const char *key);

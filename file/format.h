@@ -8,8 +8,9 @@
 #define ROTA_GRAPH_FILE_TAG 55799u /* of CBOR that describes itself: the bytes d9 d9 f7 */
 #define ROTA_GRAPH_FILE_FORMAT "rota graph"
 
-/* The first version of the format that has bodies; files without any are of the one before. */
+/* The first versions of the format that have bodies, and counted nodes, too; files with neither are of the first. */
 #define ROTA_GRAPH_FILE_VERSION_BODIES 2
+#define ROTA_GRAPH_FILE_VERSION_COUNTS 3
 
 /* Beyond what the calls that record a graph refuse. */
 #define ROTA_GRAPH_FILE_LIMIT_BYTES (UINT64_C(4) << 30)

@@ -3,8 +3,8 @@
  *
  * What a file has: the graph's buffers, slots, lanes with their order keys, nodes with accesses, parameters,
  * bindings and placements, the edges of rota_node_after, and whether rota_graph_fuse was called. Nodes that decide
- * (graph/conditional.h) are in it with their bodies; such a file is of format 2, others of format 1, which earlier
- * editions of the library read. Of kernels:
+ * (graph/conditional.h) are in it with their bodies; such a file is of format 2, one with counted nodes
+ * (graph/counted.h) of format 3, others of format 1, which earlier editions of the library read. Of kernels:
  *
  * - a built-in one: its name, found again by rota_kernel_find, and the edition of the built-in kernels;
  *
@@ -32,7 +32,7 @@
 
 /* Versions of what files are made of: of the format, and of what the built-in kernels' parameters mean. Files of an
  * earlier format are read; built-in kernels of another edition are refused. */
-#define ROTA_GRAPH_FILE_VERSION 2
+#define ROTA_GRAPH_FILE_VERSION 3
 #define ROTA_GRAPH_FILE_EDITION 1
 
 /* A host function by a name, which a file has in its place. */

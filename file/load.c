@@ -59,7 +59,7 @@ static void free_memory(void *user) {
 static rota_status make_graph(rota_cbor_reader *reader, rota_graph_file *file, rota_graph_options *options,
                               rota_arena **out_arena) {
     *out_arena = calloc(1, sizeof **out_arena);
-    if (!*out_arena) return rota_cbor_context(reader, rota_fail(ROTA_OUT_OF_MEMORY, "no host memory"));
+    if (!*out_arena) return rota_cbor_no_memory(reader);
     options->release = free_memory;
     options->user = *out_arena;
     const rota_status status = rota_graph_create(options, &file->graph);
@@ -125,17 +125,13 @@ static rota_status read_range(rota_cbor_reader *reader, const rota_graph_file *f
     return out->size_bytes ? ROTA_OK : rota_cbor_refuse(reader, "0 bytes");
 }
 
-static rota_status no_memory(rota_cbor_reader *reader) {
-    return rota_cbor_context(reader, rota_fail(ROTA_OUT_OF_MEMORY, "no host memory"));
-}
-
 /* Those whose bytes are not known are left out. */
 static rota_status read_first(rota_cbor_reader *reader, rota_graph_file *file) {
     uint64_t count, four, zero;
     ROTA_TRY(rota_cbor_want_key(reader, "first"));
     ROTA_TRY(rota_cbor_begin_list(reader, PIECE_BYTES, UINT32_MAX, &count));
     file->first = rota_arena_calloc(&file->arena, sizeof *file->first * ((size_t)count + 1), 8);
-    if (!file->first) return no_memory(reader);
+    if (!file->first) return rota_cbor_no_memory(reader);
     for (uint64_t i = 0; i < count; i++) {
         rota_loaded_piece *piece = &file->first[file->info.first_count];
         rota_cbor_bytes bytes = {0};
@@ -198,7 +194,7 @@ static rota_status read_arguments(rota_cbor_reader *reader, rota_graph_file *fil
     ROTA_TRY(rota_cbor_want_key(reader, "arguments"));
     ROTA_TRY(rota_cbor_begin_list(reader, ARGUMENT_BYTES, UINT32_MAX, &count));
     file->arguments = rota_arena_calloc(&file->arena, sizeof *file->arguments * ((size_t)count + 1), 8);
-    if (!file->arguments) return no_memory(reader);
+    if (!file->arguments) return rota_cbor_no_memory(reader);
     for (uint64_t i = 0; i < count; i++) {
         rota_cbor_element(reader, i);
         ROTA_TRY(read_argument(reader, file, &file->arguments[i]));
@@ -213,7 +209,7 @@ static rota_status read_results(rota_cbor_reader *reader, rota_graph_file *file)
     file->results_at = reader->at;
     ROTA_TRY(rota_cbor_begin_list(reader, PIECE_BYTES, UINT32_MAX, &count));
     file->results = rota_arena_calloc(&file->arena, sizeof *file->results * ((size_t)count + 1), 8);
-    if (!file->results) return no_memory(reader);
+    if (!file->results) return rota_cbor_no_memory(reader);
     for (uint64_t i = 0; i < count; i++) {
         rota_loaded_piece *piece = &file->results[i];
         rota_cbor_bytes bytes;
@@ -270,6 +266,7 @@ static rota_status read_all(const char *path, const rota_graph_load_options *opt
     file->info.device_count = file->info.queue_count = 1;
     ROTA_TRY(read_head(&reader, file, &version, &edition));
     loader.has_bodies = version >= ROTA_GRAPH_FILE_VERSION_BODIES;
+    loader.has_counts = version >= ROTA_GRAPH_FILE_VERSION_COUNTS;
     ROTA_TRY(read_graph(&reader, file, &fuses, &loader.arena));
     rota_status status = read_records(&loader, edition);
     rota_load_records_end(&loader);

@@ -60,10 +60,6 @@ typedef struct loader {
     rota_loaded_kernels *out;
 } loader;
 
-static rota_status no_memory(loader *l) {
-    return rota_cbor_context(l->reader, rota_fail(ROTA_OUT_OF_MEMORY, "no host memory"));
-}
-
 /* ---- Images ---- */
 
 static rota_status read_images(loader *l) {
@@ -73,14 +69,14 @@ static rota_status read_images(loader *l) {
     const size_t count = (size_t)l->out->image_count;
     l->out->images = rota_arena_alloc(l->scratch, sizeof *l->out->images * (count + 1), 8);
     l->out->image_bytes = rota_arena_alloc(l->scratch, sizeof *l->out->image_bytes * (count + 1), 8);
-    if (!l->out->images || !l->out->image_bytes) return no_memory(l);
+    if (!l->out->images || !l->out->image_bytes) return rota_cbor_no_memory(l->reader);
     for (size_t i = 0; i < count; i++) {
         rota_cbor_bytes bytes;
         rota_cbor_element(reader, i);
         ROTA_TRY(rota_cbor_read_bytes(reader, &bytes));
         if (!bytes.size) return rota_cbor_refuse(reader, "an image of 0 bytes");
         uint8_t *copy = rota_arena_alloc(l->arena, bytes.size + 1, 16);
-        if (!copy) return no_memory(l);
+        if (!copy) return rota_cbor_no_memory(l->reader);
         memcpy(copy, bytes.data, bytes.size);
         copy[bytes.size] = 0; /* PTX is a text */
         l->out->images[i] = copy;
@@ -209,7 +205,7 @@ static rota_status read_interface(loader *l, rota_kernel *out) {
     ROTA_TRY(rota_cbor_want_key(reader, "bindables"));
     ROTA_TRY(rota_cbor_begin_array(reader, 0, ROTA_KERNEL_BINDABLE_MAX, &count));
     rota_kernel_bindable *bindables = rota_arena_calloc(l->arena, sizeof *bindables * ((size_t)count + 1), 8);
-    if (!bindables) return no_memory(l);
+    if (!bindables) return rota_cbor_no_memory(l->reader);
     for (uint32_t i = 0; i < count; i++) {
         rota_cbor_element(reader, i);
         ROTA_TRY(read_bindable(l, &bindables[i]));
@@ -301,7 +297,7 @@ static rota_status read_kernel(loader *l, const rota_kernel **out_kernel,
     rota_cbor_reader *reader = l->reader;
     loaded_kernel *made = rota_arena_calloc(l->arena, sizeof *made, 8);
     bool builtin = false, has_functions = false;
-    if (!made) return no_memory(l);
+    if (!made) return rota_cbor_no_memory(l->reader);
     rota_kernel *kernel = &made->kernel;
     kernel->user = made;
     *out_kernel = kernel;
@@ -340,7 +336,7 @@ rota_status rota_load_kernels(rota_cbor_reader *reader, rota_arena *arena, rota_
     out_kernels->list = rota_arena_alloc(scratch, sizeof *out_kernels->list * ((size_t)count + 1), 8);
     out_kernels->divisors =
         rota_arena_calloc(scratch, sizeof *out_kernels->divisors * ((size_t)count + 1), 8);
-    if (!out_kernels->list || !out_kernels->divisors) return no_memory(&l);
+    if (!out_kernels->list || !out_kernels->divisors) return rota_cbor_no_memory(l.reader);
     for (uint64_t i = 0; i < count; i++) {
         rota_cbor_element(reader, i);
         ROTA_TRY(read_kernel(&l, &out_kernels->list[i], &out_kernels->divisors[i]));

@@ -1,186 +1,21 @@
-/* Lanes, buffers, slots and nodes of a graph file: all of it is recorded by the calls that any program records by,
- * which refuse what makes no graph. */
+/* Nodes of a graph file: recorded by the calls that any program records by, which refuse what makes no graph. */
 #include "file/load_records.h"
 
 #include <string.h>
 #include "file/format.h"
 #include "file/hosts.h"
 #include "graph/conditional_internal.h"
+#include "graph/counted.h"
 #include "graph/record.h"
-#include "ops/fuse.h"
 
-/* At least, in a file: of 3 items and their array's head; of 2; of 4, one of which is the kind's name; of 3. */
-enum { BODY_BYTES = 4, LANE_BYTES = 3, BUFFER_BYTES = 4 + sizeof "SLOT", AFTER_BYTES = 4 };
-
-/* Returns from the enclosing function what a call refused, with the place in the file. */
-#define TRY_HERE(reader, expression)                                                                         \
-    do {                                                                                                     \
-        const rota_status try_here_status_ = (expression);                                                   \
-        if (try_here_status_ != ROTA_OK) return rota_cbor_context((reader), try_here_status_);               \
-    } while (0)
-
-static rota_status no_memory(rota_record_loader *l) {
-    return rota_cbor_context(l->reader, rota_fail(ROTA_OUT_OF_MEMORY, "no host memory"));
-}
-
-/* An element of an array, which is a number. */
-static rota_status read_at(rota_cbor_reader *reader, uint64_t index, uint64_t most, uint64_t *out_value) {
-    rota_cbor_element(reader, index);
-    return rota_cbor_read_uint(reader, most, out_value);
-}
-
-static rota_status read_u32_at(rota_cbor_reader *reader, uint64_t index, uint32_t *out_value) {
-    rota_cbor_element(reader, index);
-    return rota_cbor_read_u32(reader, 0, UINT32_MAX, out_value);
-}
+/* At least, in a file: of 3 numbers and their array's head. */
+enum { AFTER_BYTES = 4 };
 
 rota_status rota_load_records_begin(rota_record_loader *l) {
     rota_hosts_begin_by_name(&l->hosts);
-    return rota_hosts_add(&l->hosts, l->options->hosts, l->options->host_count) ? ROTA_OK : no_memory(l);
-}
-
-/* ---- Bodies, lanes, buffers, slots ---- */
-
-/* An index in `graphs`, of those that there are by now: null for the file's graph, else a body's number. */
-static rota_status read_graph_at(rota_record_loader *l, uint64_t element, uint32_t *out_graph) {
-    *out_graph = 0;
-    rota_cbor_element(l->reader, element);
-    if (rota_cbor_take_null(l->reader)) return ROTA_OK;
-    if (l->graph_count == 1) return rota_cbor_refuse(l->reader, "a body, of which the file has none by then");
-    ROTA_TRY(rota_cbor_read_u32(l->reader, 0, l->graph_count - 2, out_graph));
-    ++*out_graph;
-    return ROTA_OK;
-}
-
-/* Element `element`: an array of so many, the first of which is a name. */
-static rota_status begin_named(rota_record_loader *l, uint64_t element, uint64_t items,
-                               const char **out_name) {
-    uint64_t count;
-    rota_cbor_element(l->reader, element);
-    ROTA_TRY(rota_cbor_begin_array(l->reader, items, items, &count));
-    rota_cbor_element(l->reader, 0);
-    return rota_cbor_read_text(l->reader, &l->file->arena, out_name);
-}
-
-rota_status rota_load_bodies(rota_record_loader *l) {
-    rota_cbor_reader *reader = l->reader;
-    uint64_t count = 0;
-    if (l->has_bodies) {
-        ROTA_TRY(rota_cbor_want_key(reader, "bodies"));
-        ROTA_TRY(rota_cbor_begin_list(reader, BODY_BYTES, ROTA_GRAPH_FILE_BODIES_MAX, &count));
-    }
-    l->graphs = rota_arena_calloc(&l->file->arena, sizeof *l->graphs * ((size_t)count + 1), 8);
-    if (!l->graphs) return no_memory(l);
-    l->graphs[l->graph_count++] = l->file->graph;
-    for (uint64_t i = 0; i < count; i++) {
-        const char *name;
-        uint32_t outer;
-        bool fuses;
-        ROTA_TRY(begin_named(l, i, 3, &name));
-        ROTA_TRY(read_graph_at(l, 1, &outer));
-        rota_cbor_element(reader, 2);
-        ROTA_TRY(rota_cbor_read_bool(reader, &fuses));
-        TRY_HERE(reader, rota_graph_create_body(l->graphs[outer], name, &l->graphs[l->graph_count]));
-        l->graph_count++;
-        if (fuses) TRY_HERE(reader, rota_graph_fuse(l->graphs[l->graph_count - 1]));
-        ROTA_TRY(rota_cbor_end(reader));
-    }
-    return l->has_bodies ? rota_cbor_end(reader) : ROTA_OK;
-}
-
-rota_status rota_load_lanes(rota_record_loader *l) {
-    rota_cbor_reader *reader = l->reader;
-    uint64_t count, items, key;
-    ROTA_TRY(rota_cbor_want_key(reader, "lanes"));
-    ROTA_TRY(rota_cbor_begin_list(reader, LANE_BYTES, ROTA_GRAPH_FILE_LANES_MAX, &count));
-    l->lanes = rota_arena_calloc(&l->file->arena, sizeof *l->lanes * ((size_t)count + 1), 8);
-    l->lane_graphs = rota_arena_calloc(&l->file->arena, sizeof *l->lane_graphs * ((size_t)count + 1), 8);
-    if (!l->lanes || !l->lane_graphs) return no_memory(l);
-    for (uint64_t i = 0; i < count; i++) {
-        const char *name;
-        uint32_t *graph = &l->lane_graphs[i];
-        rota_cbor_element(reader, i);
-        ROTA_TRY(rota_cbor_begin_array(reader, 2 + l->has_bodies, 2 + l->has_bodies, &items));
-        ROTA_TRY(read_at(reader, 0, UINT64_MAX, &key));
-        rota_cbor_element(reader, 1);
-        ROTA_TRY(rota_cbor_read_text(reader, &l->file->arena, &name));
-        if (l->has_bodies) ROTA_TRY(read_graph_at(l, 2, graph));
-        if (i && *graph > graph[-1])
-            return rota_cbor_refuse(reader, "a lane of a body behind one of what comes before that body");
-        TRY_HERE(reader, rota_recorder_open(l->graphs[*graph], key, name, &l->lanes[i]));
-        l->lane_count++;
-        ROTA_TRY(rota_cbor_end(reader));
-    }
-    return rota_cbor_end(reader);
-}
-
-static rota_status read_kind(rota_cbor_reader *reader, rota_buffer_kind *out_kind) {
-    const char *names[ROTA_BUFFER_KIND_COUNT];
-    uint32_t which;
-    for (uint32_t i = 0; i < ROTA_BUFFER_KIND_COUNT; i++)
-        names[i] = rota_buffer_kind_name((rota_buffer_kind)i);
-    ROTA_TRY(rota_cbor_read_name(reader, names, ROTA_BUFFER_KIND_COUNT, &which));
-    *out_kind = (rota_buffer_kind)which;
-    return ROTA_OK;
-}
-
-static rota_status read_buffer(rota_record_loader *l, rota_buffer **out_buffer) {
-    rota_cbor_reader *reader = l->reader;
-    rota_buffer_kind kind;
-    const char *name;
-    uint64_t four, size, lane;
-    ROTA_TRY(rota_cbor_begin_array(reader, 4, 4, &four));
-    rota_cbor_element(reader, 0);
-    ROTA_TRY(read_kind(reader, &kind));
-    rota_cbor_element(reader, 1);
-    ROTA_TRY(rota_cbor_read_text(reader, &l->file->arena, &name));
-    ROTA_TRY(read_at(reader, 2, ROTA_BUFFER_SIZE_MAX, &size));
-    ROTA_TRY(
-        read_at(reader, 3, kind == ROTA_BUFFER_PERSISTENT ? 0 : l->lane_count + (l->graph_count - 1), &lane));
-    if (kind != ROTA_BUFFER_PERSISTENT && lane && lane <= l->lane_count)
-        TRY_HERE(reader, rota_recorder_buffer(l->lanes[lane - 1], kind, name, size, out_buffer));
-    else if (kind != ROTA_BUFFER_PERSISTENT)
-        TRY_HERE(reader,
-                 rota_graph_buffer(l->graphs[lane ? lane - l->lane_count : 0], kind, name, size, out_buffer));
-    else if (l->options->runtime)
-        TRY_HERE(reader, rota_buffer_create_in(l->options->runtime, name, size, out_buffer));
-    else
-        TRY_HERE(reader, rota_buffer_create(name, size, out_buffer));
-    return rota_cbor_end(reader);
-}
-
-rota_status rota_load_buffers(rota_record_loader *l) {
-    rota_cbor_reader *reader = l->reader;
-    rota_graph_file *file = l->file;
-    uint64_t count;
-    ROTA_TRY(rota_cbor_want_key(reader, "buffers"));
-    ROTA_TRY(rota_cbor_begin_list(reader, BUFFER_BYTES, UINT32_MAX, &count));
-    file->buffers = rota_arena_calloc(&file->arena, sizeof *file->buffers * ((size_t)count + 1), 8);
-    if (!file->buffers) return no_memory(l);
-    for (uint64_t i = 0; i < count; i++) {
-        rota_cbor_element(reader, i);
-        ROTA_TRY(read_buffer(l, &file->buffers[i]));
-        file->info.buffer_count++;
-    }
-    return rota_cbor_end(reader);
-}
-
-rota_status rota_load_slots(rota_record_loader *l) {
-    rota_cbor_reader *reader = l->reader;
-    uint64_t count;
-    ROTA_TRY(rota_cbor_want_key(reader, "slots"));
-    ROTA_TRY(rota_cbor_begin_list(reader, LANE_BYTES, ROTA_GRAPH_SLOTS_MAX, &count));
-    for (uint64_t i = 0; i < count; i++) {
-        const char *name;
-        uint32_t size;
-        rota_slot slot;
-        ROTA_TRY(begin_named(l, i, 2, &name));
-        ROTA_TRY(read_u32_at(reader, 1, &size));
-        TRY_HERE(reader, rota_graph_slot(l->file->graph, name, size, &slot));
-        ROTA_TRY(rota_cbor_end(reader));
-    }
-    l->file->info.slot_count = (uint32_t)count;
-    return rota_cbor_end(reader);
+    return rota_hosts_add(&l->hosts, l->options->hosts, l->options->host_count)
+               ? ROTA_OK
+               : rota_cbor_no_memory(l->reader);
 }
 
 /* ---- Nodes ---- */
@@ -202,7 +37,7 @@ static rota_status note_write(rota_record_loader *l, uint32_t index, uint64_t of
     rota_vector *writes = &l->file->writes;
     if (kind != ROTA_BUFFER_PERSISTENT && kind != ROTA_BUFFER_OUTPUT && kind != ROTA_BUFFER_SLOT)
         return ROTA_OK;
-    if (!rota_vector_reserve(writes, sizeof(rota_loaded_write), 1)) return no_memory(l);
+    if (!rota_vector_reserve(writes, sizeof(rota_loaded_write), 1)) return rota_cbor_no_memory(l->reader);
     ((rota_loaded_write *)writes->data)[writes->count++] = (rota_loaded_write){index, offset, size};
     return ROTA_OK;
 }
@@ -225,8 +60,8 @@ static rota_status read_accesses(rota_record_loader *l, rota_access *out_accesse
         rota_cbor_element(reader, 1);
         ROTA_TRY(rota_cbor_read_name(reader, names, ROTA_ACCESS_MODE_COUNT, &mode));
         access->mode = (rota_access_mode)mode;
-        ROTA_TRY(read_at(reader, 2, ROTA_BUFFER_SIZE_MAX, &access->offset_bytes));
-        ROTA_TRY(read_at(reader, 3, ROTA_BUFFER_SIZE_MAX, &access->size_bytes));
+        ROTA_TRY(rota_cbor_read_uint_at(reader, 2, ROTA_BUFFER_SIZE_MAX, &access->offset_bytes));
+        ROTA_TRY(rota_cbor_read_uint_at(reader, 3, ROTA_BUFFER_SIZE_MAX, &access->size_bytes));
         if (access->mode != ROTA_READ)
             ROTA_TRY(note_write(l, index, access->offset_bytes, access->size_bytes));
         ROTA_TRY(rota_cbor_end(reader));
@@ -250,7 +85,7 @@ static rota_status read_bindings(rota_record_loader *l, rota_param_binding *out_
         uint64_t slot;
         rota_cbor_element(reader, i);
         ROTA_TRY(rota_cbor_begin_array(reader, 2, 2, &two));
-        ROTA_TRY(read_u32_at(reader, 0, &out_bindings[i].bindable));
+        ROTA_TRY(rota_cbor_read_u32_at(reader, 0, &out_bindings[i].bindable));
         rota_cbor_element(reader, 1);
         out_bindings[i].slot = ROTA_SLOT_CONSTANT;
         if (!rota_cbor_take_null(reader)) {
@@ -274,12 +109,39 @@ static rota_status read_plus_1(rota_cbor_reader *reader, const char *key, uint32
     return ROTA_OK;
 }
 
+/* Whether the node is counted, and by what; *out_buffer NULL: it is not. */
+static rota_status begin_count(rota_record_loader *l, uint64_t items, rota_count *out_count) {
+    rota_cbor_reader *reader = l->reader;
+    uint32_t index;
+    *out_count = ROTA_COUNT(.buffer = NULL);
+    if (!l->has_counts || !rota_cbor_take_key(reader, "count")) return ROTA_OK;
+    ROTA_TRY(rota_cbor_begin_array(reader, items, items, &items));
+    ROTA_TRY(read_buffer_at(l, 0, &index));
+    out_count->buffer = l->file->buffers[index];
+    ROTA_TRY(rota_cbor_read_uint_at(reader, 1, ROTA_BUFFER_SIZE_MAX, &out_count->offset_bytes));
+    return rota_cbor_read_u32_at(reader, 2, &out_count->max);
+}
+
+static rota_status read_kernel_count(rota_record_loader *l, rota_count *out_count) {
+    rota_cbor_reader *reader = l->reader;
+    ROTA_TRY(begin_count(l, 5, out_count));
+    if (!out_count->buffer) return ROTA_OK;
+    ROTA_TRY(rota_cbor_read_u32_at(reader, 3, &out_count->items_per_group));
+    rota_cbor_element(reader, 4);
+    if (!rota_cbor_take_null(reader)) {
+        ROTA_TRY(rota_cbor_read_u32(reader, 0, ROTA_KERNEL_BINDABLE_MAX - 1, &out_count->bindable_plus_1));
+        out_count->bindable_plus_1++;
+    }
+    return rota_cbor_end(reader);
+}
+
 static rota_status read_kernel_node(rota_record_loader *l, rota_recorder *lane) {
     rota_cbor_reader *reader = l->reader;
     rota_access accesses[ROTA_KERNEL_OPERANDS_MAX];
     rota_param_binding bindings[ROTA_KERNEL_BINDABLE_MAX];
     uint64_t params[ROTA_KERNEL_PARAM_BYTES_MAX / 8];
     rota_kernel_node node = ROTA_KERNEL_NODE(.accesses = accesses, .bindings = bindings, .params = params);
+    rota_count count;
     uint32_t kernel;
     if (!l->kernels.count) return rota_cbor_refuse(reader, "a kernel, of which the file has none");
     ROTA_TRY(rota_cbor_read_u32(reader, 0, l->kernels.count - 1, &kernel));
@@ -292,19 +154,21 @@ static rota_status read_kernel_node(rota_record_loader *l, rota_recorder *lane) 
         return rota_cbor_refuse(reader, "%zu bytes of parameters, kernel '%s' has %u", given.size,
                                 node.kernel->name, node.kernel->param_bytes);
     if (given.size) memcpy(params, given.data, given.size);
-    TRY_HERE(reader, rota_kernel_check_divisors(l->kernels.divisors[kernel], node.kernel, params));
+    ROTA_CBOR_TRY(reader, rota_kernel_check_divisors(l->kernels.divisors[kernel], node.kernel, params));
     if (rota_cbor_take_key(reader, "bindings")) ROTA_TRY(read_bindings(l, bindings, &node.binding_count));
     if (rota_cbor_take_key(reader, "groups")) {
         uint64_t three;
         ROTA_TRY(rota_cbor_begin_array(reader, 3, 3, &three));
-        for (uint32_t i = 0; i < 3; i++) ROTA_TRY(read_u32_at(reader, i, &node.groups[i]));
+        for (uint32_t i = 0; i < 3; i++) ROTA_TRY(rota_cbor_read_u32_at(reader, i, &node.groups[i]));
         ROTA_TRY(rota_cbor_end(reader));
     }
+    ROTA_TRY(read_kernel_count(l, &count));
     ROTA_TRY(
         read_plus_1(reader, "device", UINT8_MAX, &node.placement.device_plus_1, &l->file->info.device_count));
     ROTA_TRY(
         read_plus_1(reader, "queue", UINT16_MAX, &node.placement.queue_plus_1, &l->file->info.queue_count));
-    TRY_HERE(reader, rota_record_kernel(lane, &node, NULL));
+    ROTA_CBOR_TRY(reader, count.buffer ? rota_record_counted_kernel(lane, &node, &count, NULL)
+                                       : rota_record_kernel(lane, &node, NULL));
     return ROTA_OK;
 }
 
@@ -312,16 +176,30 @@ static rota_status read_copy(rota_record_loader *l, rota_recorder *lane) {
     rota_cbor_reader *reader = l->reader;
     uint32_t destination, source;
     uint64_t five, destination_offset, source_offset, size;
+    rota_count count;
     ROTA_TRY(rota_cbor_begin_array(reader, 5, 5, &five));
     ROTA_TRY(read_buffer_at(l, 0, &destination));
-    ROTA_TRY(read_at(reader, 1, ROTA_BUFFER_SIZE_MAX, &destination_offset));
+    ROTA_TRY(rota_cbor_read_uint_at(reader, 1, ROTA_BUFFER_SIZE_MAX, &destination_offset));
     ROTA_TRY(read_buffer_at(l, 2, &source));
-    ROTA_TRY(read_at(reader, 3, ROTA_BUFFER_SIZE_MAX, &source_offset));
-    ROTA_TRY(read_at(reader, 4, ROTA_BUFFER_SIZE_MAX, &size));
+    ROTA_TRY(rota_cbor_read_uint_at(reader, 3, ROTA_BUFFER_SIZE_MAX, &source_offset));
+    ROTA_TRY(rota_cbor_read_uint_at(reader, 4, ROTA_BUFFER_SIZE_MAX, &size));
     ROTA_TRY(rota_cbor_end(reader));
+    ROTA_TRY(begin_count(l, 3, &count));
+    if (count.buffer) {
+        ROTA_TRY(rota_cbor_end(reader));
+        if (size == 0 || size > UINT32_MAX)
+            return rota_cbor_refuse(reader, "%llu bytes for each that is counted, expected 1 to %u",
+                                    (unsigned long long)size, UINT32_MAX);
+        count.unit_bytes = (uint32_t)size;
+        ROTA_TRY(note_write(l, destination, destination_offset, size * count.max));
+        ROTA_CBOR_TRY(reader,
+                      rota_record_counted_copy(lane, l->file->buffers[destination], destination_offset,
+                                               l->file->buffers[source], source_offset, &count, NULL));
+        return ROTA_OK;
+    }
     ROTA_TRY(note_write(l, destination, destination_offset, size));
-    TRY_HERE(reader, rota_record_copy(lane, l->file->buffers[destination], destination_offset,
-                                      l->file->buffers[source], source_offset, size, NULL));
+    ROTA_CBOR_TRY(reader, rota_record_copy(lane, l->file->buffers[destination], destination_offset,
+                                           l->file->buffers[source], source_offset, size, NULL));
     return ROTA_OK;
 }
 
@@ -332,14 +210,14 @@ static rota_status read_fill(rota_record_loader *l, rota_recorder *lane) {
     const char *name;
     ROTA_TRY(rota_cbor_begin_array(reader, 4, 4, &four));
     ROTA_TRY(read_buffer_at(l, 0, &destination));
-    ROTA_TRY(read_at(reader, 1, ROTA_BUFFER_SIZE_MAX, &offset));
-    ROTA_TRY(read_at(reader, 2, ROTA_BUFFER_SIZE_MAX, &size));
-    ROTA_TRY(read_u32_at(reader, 3, &pattern));
+    ROTA_TRY(rota_cbor_read_uint_at(reader, 1, ROTA_BUFFER_SIZE_MAX, &offset));
+    ROTA_TRY(rota_cbor_read_uint_at(reader, 2, ROTA_BUFFER_SIZE_MAX, &size));
+    ROTA_TRY(rota_cbor_read_u32_at(reader, 3, &pattern));
     ROTA_TRY(rota_cbor_end(reader));
     ROTA_TRY(read_node_name(l, &name));
     ROTA_TRY(note_write(l, destination, offset, size));
-    TRY_HERE(reader,
-             rota_record_named_fill(lane, name, l->file->buffers[destination], offset, size, pattern));
+    ROTA_CBOR_TRY(reader,
+                  rota_record_named_fill(lane, name, l->file->buffers[destination], offset, size, pattern));
     return ROTA_OK;
 }
 
@@ -360,7 +238,7 @@ static rota_status read_host(rota_record_loader *l, rota_recorder *lane) {
                                                    host, l->options->host_count));
     ROTA_TRY(read_node_name(l, &node.name));
     ROTA_TRY(read_accesses(l, accesses, &node.access_count));
-    TRY_HERE(reader, rota_record_host(lane, &node, NULL));
+    ROTA_CBOR_TRY(reader, rota_record_host(lane, &node, NULL));
     return ROTA_OK;
 }
 
@@ -371,7 +249,7 @@ static rota_status read_word(rota_record_loader *l, bool is_written, rota_buffer
     uint32_t index;
     ROTA_TRY(rota_cbor_begin_array(l->reader, 2, 2, &two));
     ROTA_TRY(read_buffer_at(l, 0, &index));
-    ROTA_TRY(read_at(l->reader, 1, ROTA_BUFFER_SIZE_MAX, out_offset));
+    ROTA_TRY(rota_cbor_read_uint_at(l->reader, 1, ROTA_BUFFER_SIZE_MAX, out_offset));
     *out_buffer = l->file->buffers[index];
     if (is_written) ROTA_TRY(note_write(l, index, *out_offset, 4));
     return rota_cbor_end(l->reader);
@@ -385,7 +263,7 @@ static rota_status read_body_numbers(rota_record_loader *l, uint8_t kind,
     ROTA_TRY(rota_cbor_want_key(l->reader, "bodies"));
     ROTA_TRY(rota_cbor_begin_array(l->reader, least,
                                    kind == ROTA_CONDITIONAL_SWITCH ? ROTA_SWITCH_BODIES_MAX : least, &count));
-    for (uint32_t i = 0; i < count; i++) ROTA_TRY(read_graph_at(l, i, &out_numbers[i]));
+    for (uint32_t i = 0; i < count; i++) ROTA_TRY(rota_load_graph_number(l, i, &out_numbers[i]));
     if ((is_loop || kind == ROTA_CONDITIONAL_IF) && !out_numbers[0])
         return rota_cbor_refuse(l->reader, "null, expected a body");
     *out_count = (uint32_t)count;
@@ -456,7 +334,7 @@ static rota_status read_conditional_node(rota_record_loader *l, uint8_t kind, ro
     ROTA_TRY(
         read_plus_1(reader, "device", UINT8_MAX, &c.placement.device_plus_1, &l->file->info.device_count));
     ROTA_TRY(read_plus_1(reader, "queue", UINT16_MAX, &c.placement.queue_plus_1, &l->file->info.queue_count));
-    TRY_HERE(reader, record_conditional(&c, kind, lane));
+    ROTA_CBOR_TRY(reader, record_conditional(&c, kind, lane));
     for (uint32_t i = 0; i < c.body_count; i++)
         if (numbers[i]) l->graphs[numbers[i]] = NULL; /* the graph's that the node is in */
     return ROTA_OK;
@@ -490,15 +368,15 @@ static rota_status read_afters(rota_record_loader *l, uint32_t lane) {
     rota_cbor_reader *reader = l->reader;
     uint64_t count, three;
     ROTA_TRY(rota_cbor_begin_list(reader, AFTER_BYTES, UINT32_MAX, &count));
-    if (!rota_vector_reserve(&l->afters, sizeof(rota_after), count)) return no_memory(l);
+    if (!rota_vector_reserve(&l->afters, sizeof(rota_after), count)) return rota_cbor_no_memory(l->reader);
     for (uint64_t i = 0; i < count; i++) {
         rota_after after = {.later.lane = lane};
         rota_cbor_element(reader, i);
         ROTA_TRY(rota_cbor_begin_array(reader, 3, 3, &three));
-        ROTA_TRY(read_u32_at(reader, 0, &after.later.index));
+        ROTA_TRY(rota_cbor_read_u32_at(reader, 0, &after.later.index));
         rota_cbor_element(reader, 1);
         ROTA_TRY(rota_cbor_read_u32(reader, 0, l->lane_count - 1, &after.earlier.lane));
-        ROTA_TRY(read_u32_at(reader, 2, &after.earlier.index));
+        ROTA_TRY(rota_cbor_read_u32_at(reader, 2, &after.earlier.index));
         ROTA_TRY(rota_cbor_end(reader));
         ((rota_after *)l->afters.data)[l->afters.count++] = after;
     }
@@ -520,7 +398,7 @@ static rota_status record_afters(rota_record_loader *l) {
                 after.later.index, later->name, after.earlier.index, earlier->name, earlier->node_count);
         after.later.lane = later->lane;
         after.earlier.lane = earlier->lane;
-        TRY_HERE(l->reader, rota_node_after(later, after.later, after.earlier));
+        ROTA_CBOR_TRY(l->reader, rota_node_after(later, after.later, after.earlier));
     }
     l->afters.count = 0;
     return ROTA_OK;

@@ -1,4 +1,4 @@
-/* Lanes, buffers, slots and nodes of a graph file, recorded into a graph. Internal; not installed. */
+/* Lanes, buffers, slots (load_lists.c) and nodes of a graph file, recorded into a graph. Internal; not installed. */
 #ifndef ROTA_FILE_LOAD_RECORDS_H
 #define ROTA_FILE_LOAD_RECORDS_H
 
@@ -14,7 +14,7 @@ typedef struct rota_record_loader {
     const rota_graph_load_options *options;
     rota_graph_file *file; /* whose graph is recorded into, and which gets buffers and counts */
     rota_loaded_kernels kernels;
-    bool has_bodies;     /* the version of the format says so */
+    bool has_bodies, has_counts; /* the version of the format says so */
     rota_graph **graphs; /* the file's, then its bodies, which are the loader's until a node takes one */
     uint32_t graph_count;
     rota_recorder **lanes; /* open until all of their graph is read */
@@ -34,6 +34,10 @@ rota_status rota_load_lanes(rota_record_loader *loader);
 rota_status rota_load_buffers(rota_record_loader *loader);
 rota_status rota_load_slots(rota_record_loader *loader);
 rota_status rota_load_records(rota_record_loader *loader);
+
+/* Element `element`: whose something is, as an index in `graphs`, of those that there are by now: null for the file's
+ * graph, else a body's number. */
+rota_status rota_load_graph_number(rota_record_loader *loader, uint64_t element, uint32_t *out_graph);
 
 /* Closes the lanes, and frees what the loader has, bodies that no node has taken included; also after an error, but of
  * what was begun. */

@@ -24,6 +24,7 @@ typedef struct saver {
     rota_saved_kernels kernels;
     rota_set hosts, host_names; /* by what they are; those of the options by name */
     uint32_t hosts_named;
+    uint32_t version; /* of the format: no later one than it takes */
     bool *
         is_given; /* by number of a buffer: the options have its first bytes; of those that there are with `contents` */
     FILE *file;
@@ -70,12 +71,7 @@ static rota_status name_host(saver *s, const rota_node_record *node) {
 
 static rota_status gather_node(saver *s, const rota_recorder *lane, uint32_t index,
                                const rota_node_record *node) {
-    if (node->is_counted)
-        return rota_fail(
-            ROTA_UNSUPPORTED,
-            "graph '%s' to be saved: node '%s' (lane '%s', node %u) is counted: its size is in a "
-            "buffer, which files have no form for",
-            s->graph.graph->name, rota_node_record_name(node), lane->name, index);
+    if (node->is_counted) s->version = ROTA_GRAPH_FILE_VERSION_COUNTS;
     for (uint32_t i = 0; i < node->access_count; i++) {
         const uint64_t key = rota_node_accesses(node)[i].buffer;
         if (ROTA_ACCESS_IS_PERSISTENT(key))
@@ -190,6 +186,7 @@ static rota_status gather(saver *s) {
     if (!rota_hosts_add(&s->hosts, s->options->hosts, s->options->host_count) ||
         !rota_hosts_add(&s->host_names, s->options->hosts, s->options->host_count))
         return no_memory(s);
+    s->version = s->graph.parts.count > 1 ? ROTA_GRAPH_FILE_VERSION_BODIES : 1;
     for (uint64_t i = 0; i < s->graph.parts.count; i++)
         ROTA_TRY(gather_part(s, rota_saved_graph_part(&s->graph, i)));
     const rota_graph_save_options *options = s->options;
@@ -218,12 +215,14 @@ static void put_buffer(const part_writer *w, const rota_access_record *access) {
     rota_cbor_put_uint(w->s->file, rota_saved_buffers_index(&w->s->buffers, w->number, access->buffer));
 }
 
+/* But for a count. */
 static void put_accesses(const part_writer *w, const rota_node_record *node) {
     const saver *s = w->s;
     const rota_access_record *accesses = rota_node_accesses(node);
+    const uint32_t count = (uint32_t)node->access_count - node->is_counted;
     rota_cbor_put_text(s->file, "accesses");
-    rota_cbor_put_array(s->file, node->access_count);
-    for (uint32_t i = 0; i < node->access_count; i++) {
+    rota_cbor_put_array(s->file, count);
+    for (uint32_t i = 0; i < count; i++) {
         rota_cbor_put_array(s->file, 4);
         put_buffer(w, &accesses[i]);
         rota_cbor_put_text(s->file, rota_access_mode_name(ROTA_ACCESS_MODE(&accesses[i])));
@@ -243,13 +242,33 @@ static void put_placement(const saver *s, const rota_node_record *node) {
     if (node->queue_plus_1) put_pair(s->file, "queue", node->queue_plus_1 - 1u);
 }
 
+/* Where the node is counted: [buffer, offset, most], and of a kernel items of a group, and a parameter or null. */
+static void put_count(const part_writer *w, const rota_node_record *node) {
+    FILE *file = w->s->file;
+    const bool is_kernel = node->kind == ROTA_NODE_KERNEL;
+    const rota_access_record *access = rota_node_accesses(node) + node->access_count - 1;
+    if (!node->is_counted) return;
+    rota_cbor_put_text(file, "count");
+    rota_cbor_put_array(file, is_kernel ? 5 : 3);
+    put_buffer(w, access);
+    rota_cbor_put_uint(file, ROTA_ACCESS_OFFSET(access));
+    rota_cbor_put_uint(file, is_kernel ? node->u.kernel.count_max : node->u.copy.count_max);
+    if (!is_kernel) return;
+    rota_cbor_put_uint(file, node->u.kernel.groups[0]);
+    if (node->u.kernel.groups[1])
+        rota_cbor_put_uint(file, node->u.kernel.groups[1] - 1);
+    else
+        rota_cbor_put_null(file);
+}
+
 static void put_kernel(const part_writer *w, const rota_node_record *node) {
     saver *s = w->s;
     const uint32_t *groups = node->u.kernel.groups;
     const rota_param_binding *bindings = rota_node_bindings(node);
-    const bool has_groups = groups[0] || groups[1] || groups[2];
-    rota_cbor_put_map(s->file, (size_t)(2 + !!node->name + !!node->param_bytes + !!node->binding_count +
-                                        has_groups + !!node->device_plus_1 + !!node->queue_plus_1));
+    const bool has_groups = !node->is_counted && (groups[0] || groups[1] || groups[2]);
+    rota_cbor_put_map(s->file,
+                      (size_t)(2 + !!node->name + !!node->param_bytes + !!node->binding_count + has_groups +
+                               node->is_counted + !!node->device_plus_1 + !!node->queue_plus_1));
     put_pair(s->file, "kernel", rota_saved_kernels_index(&s->kernels, node));
     put_name(s, node->name);
     put_accesses(w, node);
@@ -274,6 +293,7 @@ static void put_kernel(const part_writer *w, const rota_node_record *node) {
         rota_cbor_put_array(s->file, 3);
         for (uint32_t i = 0; i < 3; i++) rota_cbor_put_uint(s->file, groups[i]);
     }
+    put_count(w, node);
     put_placement(s, node);
 }
 
@@ -324,14 +344,15 @@ static void put_node(part_writer *w, const rota_node_record *node) {
         put_kernel(w, node);
         return;
     case ROTA_NODE_COPY:
-        rota_cbor_put_map(s->file, 1);
+        rota_cbor_put_map(s->file, (size_t)1 + node->is_counted);
         rota_cbor_put_text(s->file, "copy");
         rota_cbor_put_array(s->file, 5);
         for (uint32_t i = 0; i < 2; i++) {
             put_buffer(w, &accesses[i]);
             rota_cbor_put_uint(s->file, ROTA_ACCESS_OFFSET(&accesses[i]));
         }
-        rota_cbor_put_uint(s->file, accesses[0].size_bytes);
+        rota_cbor_put_uint(s->file, node->is_counted ? node->u.copy.unit_bytes : accesses[0].size_bytes);
+        put_count(w, node);
         return;
     case ROTA_NODE_FILL:
         rota_cbor_put_map(s->file, (size_t)(1 + !!node->name));
@@ -479,9 +500,9 @@ static void put_bodies(const saver *s) {
     }
 }
 
-/* Those of the last body first. Whose they are stands there where there are bodies. */
+/* Those of the last body first. Whose they are stands there where there may be bodies. */
 static void put_lanes(const saver *s) {
-    const bool has_bodies = s->graph.parts.count > 1;
+    const bool has_bodies = s->version >= ROTA_GRAPH_FILE_VERSION_BODIES;
     rota_cbor_put_text(s->file, "lanes");
     rota_cbor_put_array(s->file, s->graph.lane_count);
     for (uint64_t p = s->graph.parts.count; p-- > 0;) {
@@ -507,12 +528,12 @@ static void put_all_records(saver *s) {
 
 static rota_status put_graph(saver *s) {
     const rota_graph *graph = s->graph.graph;
-    const bool has_bodies = s->graph.parts.count > 1;
+    const bool has_bodies = s->version >= ROTA_GRAPH_FILE_VERSION_BODIES;
     rota_cbor_put_tag(s->file, ROTA_GRAPH_FILE_TAG);
     rota_cbor_put_map(s->file, 18 + has_bodies);
     rota_cbor_put_text(s->file, "format");
     rota_cbor_put_text(s->file, ROTA_GRAPH_FILE_FORMAT);
-    put_pair(s->file, "version", has_bodies ? ROTA_GRAPH_FILE_VERSION_BODIES : 1);
+    put_pair(s->file, "version", s->version);
     put_pair(s->file, "edition", ROTA_GRAPH_FILE_EDITION);
     rota_cbor_put_text(s->file, "writer");
     rota_cbor_put_text(s->file, rota_version());

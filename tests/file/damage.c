@@ -93,9 +93,10 @@ static void put_head(target *t, uint8_t major, uint64_t number) {
 
 /* Something small of any kind. */
 static void put_other(target *t, uint64_t *random) {
-    static const char *const words[] = {
-        "",      "READ", "READWRITE", "SLOT", "PERSISTENT", "TRANSIENT", "name",   "kernel", "copy",
-        "unary", "test", "matmul",    "\xff", "rota graph", "while",     "switch", "bodies", "index"};
+    static const char *const words[] = {"",          "READ",   "READWRITE", "SLOT",       "PERSISTENT",
+                                        "TRANSIENT", "name",   "kernel",    "copy",       "unary",
+                                        "test",      "matmul", "\xff",      "rota graph", "while",
+                                        "switch",    "bodies", "index",     "count"};
     static const uint8_t simple[] = {0xf4, 0xf5, 0xf6, 0xf7, 0xff, 0x9f, 0xbf,
                                      0x5f, 0x80, 0xa0, 0xe0, 0x40, 0x60};
     const char *word = words[test_below(random, sizeof words / sizeof *words)];
@@ -158,7 +159,7 @@ static bool change_word(const uint8_t *data, size_t size, const damage_item *ite
         const size_t begin = item->begin + item->head, words = (item->end - begin) / 4;
         if (item->major != 2 || !words || words > 64) continue;
         put(t, data, size);
-        const size_t offset = begin + 4 * test_below(random, (uint32_t)words);
+        const size_t offset = begin + (size_t)4 * test_below(random, (uint32_t)words);
         uint32_t word;
         memcpy(&word, data + offset, sizeof word);
         word = (uint32_t)draw_number(random, word);

@@ -105,6 +105,7 @@ static void give_before(given *g, const mirror_case *mirror, mirror_graph *graph
     for (uint32_t s = 0; s < graph->slot_count; s++)
         g->arguments[g->argument_count++] =
             (rota_graph_file_argument){.slot = graph->slots[s], .value = replay->slot_value[s]};
+    if (graph->counts) g->first[g->first_count++] = (rota_graph_file_bytes){graph->counts, replay->counts, 0};
     assert_true(g->first_count <= 64 && g->argument_count <= 64);
 }
 
@@ -192,8 +193,13 @@ static void make_persistents(mirror_case *mirror, rota_device *device) {
 /* A case's graph, saved with what its reference says; loaded and run with the kernels' functions (cpu), or with what
  * the file has of them. How many iterations of bodies it had. */
 static uint64_t random_case(rota_device *device, uint64_t seed, bool with_functions, bool decides) {
-    const mirror_limits limits = {
-        .nodes = 40, .bytes = 600, .granule = 4, .queues = 2, .devices = 1, .host_nodes = true};
+    const mirror_limits limits = {.nodes = 40,
+                                  .bytes = 600,
+                                  .granule = 4,
+                                  .queues = 2,
+                                  .devices = 1,
+                                  .host_nodes = true,
+                                  .counted = seed % 2 == 0};
     uint64_t random = seed * 77 + 1;
     mirror_case mirror;
     mirror_replay replay;
@@ -489,7 +495,7 @@ static void what_cannot_be_loaded_is_said(void **state) {
 #define REFUSED(from, to, status, said) expect_refused(bytes, size, from, to, sizeof from - 1, status, said)
     REFUSED("\xd9\xd9\xf7", "\xd9\xd9\xf8", ROTA_INVALID_ARGUMENT, "byte 0: a tag, expected tag 55799");
     REFUSED("rota graph", "rota graft", ROTA_INVALID_ARGUMENT, "(format): a text, expected rota graph");
-    REFUSED("version\x01", "version\x03", ROTA_UNSUPPORTED, "format 3; this is rota");
+    REFUSED("version\x01", "version\x04", ROTA_UNSUPPORTED, "format 4; this is rota");
     REFUSED("version\x01", "version\x02", ROTA_INVALID_ARGUMENT, "key 'lanes', expected the key 'bodies'");
     REFUSED("edition\x01", "edition\x02", ROTA_UNSUPPORTED, "built-in kernel 'softmax' of edition 2");
     REFUSED("softmax", "softmix", ROTA_NOT_FOUND, "has no built-in kernel 'softmix'");

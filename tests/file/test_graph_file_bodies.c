@@ -378,7 +378,7 @@ static void what_is_no_body_is_refused(void **state) {
     save_small();
     assert_ok(rota_graph_load(path_of("small"), NULL, &file));
     rota_graph_file_release(file);
-    REFUSED(ROTA_UNSUPPORTED, "format 3; this is rota", CHANGE("version\x02", "version\x03"));
+    REFUSED(ROTA_UNSUPPORTED, "format 4; this is rota", CHANGE("version\x02", "version\x04"));
     REFUSED(ROTA_INVALID_ARGUMENT, "key 'bodies', expected the key 'lanes'",
             CHANGE("version\x02", "version\x01"));
     /* Bodies and their lanes. */

@@ -53,7 +53,8 @@ static void add_source(rota_graph *graph, const rota_graph_save_options *options
 
 /* Random graphs of all kinds of nodes, with contents and results. Whether it has nodes that decide. */
 static bool add_random(uint64_t seed, bool decides) {
-    const mirror_limits limits = {.nodes = 12, .bytes = 64, .granule = 4, .queues = 2, .devices = 1};
+    const mirror_limits limits = {
+        .nodes = 12, .bytes = 64, .granule = 4, .queues = 2, .devices = 1, .counted = seed % 2 == 0};
     uint64_t random = seed;
     mirror_case mirror;
     mirror_generate(&mirror, seed, &limits);
@@ -125,6 +126,49 @@ static void add_deciding(uint32_t kind) {
     rota_buffer_release(x);
 }
 
+/* Counted nodes, one after the other, with names and without; `kind`: of the graph, or in a body of it; with
+ * placements. */
+static void add_counted(uint32_t kind) {
+    rota_graph *graph, *body = NULL;
+    rota_recorder *lane, *inner = NULL;
+    rota_buffer *x, *own;
+    const test_params params = {.n = 4, .m = 1};
+    const rota_param_binding seed = {TEST_BIND_SEED, ROTA_SLOT_CONSTANT};
+    assert_ok(rota_buffer_create("x", 64, &x));
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "counted"), &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &lane));
+    if (kind % 2) {
+        assert_ok(rota_graph_create_body(graph, "body", &body));
+        assert_ok(rota_recorder_open(body, 0, NULL, &inner));
+    }
+    rota_recorder *to = kind % 2 ? inner : lane;
+    assert_ok(rota_recorder_buffer(to, ROTA_BUFFER_TRANSIENT, "own", 32, &own));
+    assert_ok(rota_record_fill(to, own, 0, 32, 3, NULL));
+    for (uint32_t i = 0; i < 6; i++) {
+        const rota_count count = i % 3 == 2 ? ROTA_COUNT(.buffer = own, .offset_bytes = 4,
+                                                         .max = 8 >> (i / 3), .unit_bytes = i < 3 ? 2 : 1)
+                                            : ROTA_COUNT(.buffer = x, .max = 4, .items_per_group = 64,
+                                                         .bindable_plus_1 = i % 3 ? TEST_BIND_COUNT + 1 : 0);
+        const rota_access accesses[] = {{x, 16, 16, ROTA_READ}, {own, 16, 16, ROTA_WRITE}};
+        if (i % 3 == 2)
+            assert_ok(rota_record_counted_copy(to, x, 32, own, 8, &count, NULL));
+        else
+            assert_ok(rota_record_counted_kernel(
+                to,
+                &ROTA_KERNEL_NODE(.kernel = &test_kernels[TEST_KERNEL_map].kernel, .accesses = accesses,
+                                  .access_count = 2, .params = &params, .bindings = &seed, .binding_count = 1,
+                                  .name = i < 3 ? NULL : "named",
+                                  .placement = {.queue_plus_1 = (uint32_t)(kind == 0 && i % 3)}),
+                &count, NULL));
+    }
+    if (inner) rota_recorder_close(inner);
+    if (inner) assert_ok(rota_record_if(lane, &ROTA_IF_NODE(.condition = x, .body = body), NULL));
+    rota_recorder_close(lane);
+    add_source(graph, NULL);
+    rota_graph_release(graph);
+    rota_buffer_release(x);
+}
+
 static rota_tensor tensor_of(rota_tape *tape, const rota_tensor *like) {
     rota_tensor made = ROTA_TENSOR_NONE;
     if (like->dtype != ROTA_DTYPE_COUNT)
@@ -162,6 +206,7 @@ static int set_up(void **state) {
     for (uint64_t seed = 1; seed <= 36; seed++) deciding += add_random(seed, seed > 12);
     assert_true(deciding >= 4);
     for (uint32_t kind = 0; kind < 4; kind++) add_deciding(kind);
+    for (uint32_t kind = 0; kind < 4; kind++) add_counted(kind);
     for (uint32_t o = 0; o < rota_op_count() && source_count < FILES_MAX; o++) add_op(rota_op_at(o));
     assert_true(source_count > 60);
     return 0;
