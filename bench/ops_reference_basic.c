@@ -2,6 +2,8 @@
  */
 #include "bench/ops_reference_basic.h"
 
+#include "bench/ops_reference_length.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -456,6 +458,8 @@ static const struct {
     {"argmax", ref_argmax, 0},
     {"top_k", ref_top_k, 0},
     {"cumulative_sum", ref_cumulative_sum, 0},
+    {"nonzero", reference_nonzero, 0},
+    {"compact", reference_compact, 0},
     {"variance", ref_variance, 6}, /* the mean's division; a difference, its square, the factor */
 };
 

@@ -39,6 +39,9 @@ LIST(rota_one_hot_params, E(rota_one_hot_params, classes));
 LIST(rota_top_k_params, E(rota_top_k_params, n), E(rota_top_k_params, inner));
 LIST(rota_cumulative_sum_params, E(rota_cumulative_sum_params, n), E(rota_cumulative_sum_params, inner));
 LIST(rota_variance_params, E(rota_variance_params, n), E(rota_variance_params, inner));
+LIST(rota_nonzero_params, ALONE(rota_nonzero_params, chunk));
+LIST(rota_exclusive_sum_params, E(rota_exclusive_sum_params, n));
+LIST(rota_select_rows_params, E(rota_select_rows_params, width));
 LIST(rota_matmul_params, E(rota_matmul_params, m), E(rota_matmul_params, n), E(rota_matmul_params, k),
      ALONE(rota_matmul_params, batch[0]), ALONE(rota_matmul_params, batch[1]),
      ALONE(rota_matmul_params, batch[2]));

@@ -11,6 +11,7 @@
 #include "elementwise_params.h"
 #include "move_params.h"
 #include "reduce_params.h"
+#include "length_params.h"
 #include "linear_params.h"
 #include "norm_params.h"
 #include "attention_params.h"

@@ -31,6 +31,7 @@
 #include "ops_elementwise.h"
 #include "ops_move.h"
 #include "ops_reduce.h"
+#include "ops_length.h"
 #include "ops_linear.h"
 #include "ops_norm.h"
 #include "ops_attention.h"

@@ -13,6 +13,7 @@
 #include "cuda/elementwise.h"
 #include "cuda/embedding.h"
 #include "cuda/gelu.h"
+#include "cuda/length.h"
 #include "cuda/matmul.h"
 #include "cuda/matmul_half.h"
 #include "cuda/norm.h"

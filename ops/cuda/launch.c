@@ -91,6 +91,11 @@ THREADS(cumulative_sum, rota_cumulative_sum_params, (uint64_t)p->outer *(p->inne
 THREADS(variance, rota_variance_params, (uint64_t)p->outer *(p->inner == 1 ? 32 : p->inner))
 THREADS(variance_backward, rota_variance_params, (uint64_t)p->outer * p->n * p->inner)
 
+LAUNCH(nonzero_counts, rota_nonzero_params, rota_divide_up(p->n, p->chunk), ROTA_CUDA_THREADS)
+LAUNCH(nonzero, rota_nonzero_params, rota_divide_up(p->n, p->chunk), ROTA_CUDA_THREADS)
+LAUNCH(exclusive_sum, rota_exclusive_sum_params, p->rows, ROTA_CUDA_THREADS)
+THREADS(select_rows, rota_select_rows_params, (uint64_t)p->rows * p->width)
+
 ELEMENTS(embedding, rota_embedding_params, (uint64_t)p->rows * p->dim)
 LAUNCH(embedding_backward, rota_embedding_params, rota_cuda_embedding_blocks(p), ROTA_CUDA_THREADS)
 THREADS(index_add, rota_index_add_params, p->rows)

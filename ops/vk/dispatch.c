@@ -167,6 +167,11 @@ void rota_vk_spec_variance_backward(const void *params, uint32_t *out_values) {
     out_values[0] = p->dtype;
 }
 
+/* A workgroup per chunk, or per row. */
+GRID(nonzero, rota_nonzero_params, rota_divide_up(p->n, p->chunk))
+GRID(exclusive_sum, rota_exclusive_sum_params, p->rows)
+GRID(select_rows, rota_select_rows_params, rota_divide_up((uint64_t)p->rows * p->width, ELEMENTWISE_GROUP))
+
 /* The dtype of the variants for 16-bit floats, where it is their only constant. */
 #define SPEC_DTYPE(name, type)                                                                               \
     void rota_vk_spec_##name(const void *params, uint32_t *out_values) {                                     \

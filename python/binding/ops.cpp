@@ -425,6 +425,43 @@ static void bind_sums(nb::module_ &m) {
         op_doc("top_k", "The k largest along the axis, falling, and their indices.").c_str());
 }
 
+/* Of an op that gives a result and how much of it there is. */
+template <typename Op> static auto with_count(const Tensor &x, const char *name, const Tensor *mask, Op op) {
+    Recording recording({&x}, name);
+    if (mask) recording.uses(mask);
+    rota_tensor y, count;
+    check(op(recording.tape(), &y, &count));
+    return std::make_tuple(recording.made(y), recording.made(count));
+}
+
+static void bind_lengths(nb::module_ &m) {
+    m.def(
+        "nonzero",
+        [](const Tensor &x) {
+            return with_count(x, "nonzero", nullptr,
+                              [&](rota_tape *tape, rota_tensor *y, rota_tensor *count) {
+                                  return rota_op_nonzero(tape, x.t, y, count);
+                              });
+        },
+        "x"_a,
+        op_doc("nonzero",
+               "Flat indices (i32 [n]) of the elements that are not zero, ascending, then of those that "
+               "are; and how many are not (i32 [1]).")
+            .c_str());
+    m.def(
+        "compact",
+        [](const Tensor &x, const Tensor &mask) {
+            return with_count(x, "compact", &mask, [&](rota_tape *tape, rota_tensor *y, rota_tensor *count) {
+                return rota_op_compact(tape, x.t, mask.t, y, count);
+            });
+        },
+        "x"_a, "mask"_a,
+        op_doc("compact",
+               "Rows along axis 0 where the mask [rows] is not zero, in order, then rows of 0; and how "
+               "many stay (i32 [1]).")
+            .c_str());
+}
+
 static nb::list op_names() {
     nb::list names;
     for (uint32_t i = 0; i < rota_op_count(); i++) names.append(rota_op_at(i)->name);
@@ -440,5 +477,6 @@ void bind_ops(nb::module_ &m) {
     bind_indexed(m);
     bind_along(m);
     bind_sums(m);
+    bind_lengths(m);
     m.def("op_names", &op_names, nb::sig("def op_names() -> list[str]"), "Every op of the library's table.");
 }

@@ -30,6 +30,11 @@ def normalize(x: Array, eps: float = 1e-5) -> Array:
     return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + eps)
 
 
+def compact(x: Array, mask: Array) -> Array:
+    kept = x[mask != 0]
+    return np.concatenate([kept, np.zeros((len(x) - len(kept), *x.shape[1:]), x.dtype)])
+
+
 def causal(x: Array) -> Array:
     queries, keys = x.shape[-2:]
     return np.where(np.tril(np.ones((queries, keys), bool), keys - queries), x, -np.inf)
@@ -108,6 +113,7 @@ def index(classes: int, *shape: int) -> Array:
 X, Y, P = normal(3, 5), normal(3, 5), positive(3, 5)
 I = index(5, 3, 4)
 LABELS = index(5, 3)
+MASK, SPARSE = np.array([0, 2, -1], np.int32), index(2, 3, 70)
 WEIGHT, BIAS = positive(5), normal(5)
 Q, K, V = normal(2, 3, 4, 8), normal(2, 3, 6, 8), normal(2, 3, 6, 8)
 CHANNELS = normal(4, 6, 3)
@@ -191,6 +197,10 @@ CASES: list[Case] = [
     ("cumulative_sum", rota.cumulative_sum, lambda x: x.cumsum(-1), [X]),
     ("top_k", lambda x: rota.top_k(x, 2)[0], lambda x: -np.sort(-x, -1)[:, :2], [X]),
     ("top_k index", lambda x: rota.top_k(x, 2)[1], lambda x: np.argsort(-x, -1)[:, :2], [X]),
+    ("nonzero", lambda x: rota.nonzero(x)[0], lambda x: np.argsort(x.ravel() == 0, kind="stable"), [SPARSE]),
+    ("nonzero count", lambda x: rota.nonzero(x)[1], lambda x: np.array([np.count_nonzero(x)]), [SPARSE]),
+    ("compact", lambda x, m: rota.compact(x, m)[0], compact, [X, MASK]),
+    ("compact count", lambda x, m: rota.compact(x, m)[1], lambda _, m: np.array([np.count_nonzero(m)]), [X, MASK]),
     ("matmul", rota.matmul, np.matmul, [X, normal(5, 4)]),
     ("matmul transposed", lambda a, b: rota.matmul(a, b, True, True), lambda a, b: a.T @ b.T, [X, normal(4, 3)]),
     ("weighted_matmul", rota.weighted_matmul, np.matmul, [softmax(normal(2, 3, 4, 6)), V]),
@@ -287,11 +297,14 @@ WITHOUT = {
     "one_hot",
     "argmax",
     "top_k index",
+    "nonzero",
+    "nonzero count",
+    "compact count",
     "global_norm",
 }
 
 # Inputs that only choose: no gradient flows to them.
-CHOSEN_BY = {("where", 0), ("masked_fill", 1)}
+CHOSEN_BY = {("where", 0), ("masked_fill", 1), ("compact", 1)}
 
 
 def run(device: rota.Device, op: Callable[..., Any], arrays: list[Array]) -> Array:

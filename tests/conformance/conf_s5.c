@@ -515,5 +515,6 @@ const conf_case conf_cases_s5[] = {
     {"s5.partial_overlaps", partial_overlaps},
     {"s5.decides", conf_decides},
     {"s5.counted", conf_counted},
+    {"s5.lengths", conf_lengths},
     {NULL, NULL},
 };

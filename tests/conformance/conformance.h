@@ -57,6 +57,7 @@ extern const conf_case conf_cases_s1[], conf_cases_s2[], conf_cases_s3[], conf_c
 bool conf_patchtst(conf *c);
 bool conf_decides(conf *c);
 bool conf_counted(conf *c);
+bool conf_lengths(conf *c);
 
 /* Runs one case; false with c->why if it failed. A skip is true with c->skipped. */
 bool conf_run(conf *c, const conf_case *one);

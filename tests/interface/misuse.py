@@ -158,6 +158,7 @@ TENSORS = {
     "classifier": {"labels": "I32 4"}, "index_add": {"index": "I32 4", "y": "I32 4"},
     "loss_scale": {"norm": "F32 1", "state": "F32 2"},
     "reduce_scatter": {"y": "F32 2,4"}, "all_gather": {"y": "F32 8,4"},
+    "nonzero": {"index": "I32 16", "count": "I32 1"}, "compact": {"mask": "F32 4", "count": "I32 1"},
 }
 for op in ("conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d"):
     TENSORS[op] = {"x": "F32 1,4,2,2", "w": "F32 4,4,1,1", "y": "F32 1,4,2,2"}

@@ -356,6 +356,12 @@ bool kernel_case_is_one(const rota_kernel *kernel, const void *params) {
 
 void kernel_check(const rota_kernel *kernel, const void *params, const kernel_array *arrays, uint32_t count,
                   double tolerance) {
+    const void *const none[ARRAYS_MAX] = {0};
+    kernel_check_given(kernel, params, arrays, none, count, tolerance);
+}
+
+void kernel_check_given(const rota_kernel *kernel, const void *params, const kernel_array *arrays,
+                        const void *const *given, uint32_t count, double tolerance) {
     assert_int_equal(count, kernel->operand_count);
     assert_true(count <= ARRAYS_MAX);
     const layout l = lay_out(arrays, count);
@@ -364,7 +370,10 @@ void kernel_check(const rota_kernel *kernel, const void *params, const kernel_ar
     assert_true(before && expected && got && again);
     memset(before, 0x5A, l.total);
     for (uint32_t i = 0; i < count; i++)
-        if (!arrays[i].same_as) fill(&arrays[i], before + l.offset[i]);
+        if (given[i])
+            memcpy(before + l.offset[i], given[i], l.bytes[i]);
+        else if (!arrays[i].same_as)
+            fill(&arrays[i], before + l.offset[i]);
     memcpy(expected, before, l.total);
     memcpy(got, before, l.total);
     memcpy(again, before, l.total);

@@ -34,7 +34,10 @@ typedef struct kernel_array {
  * for each kernel, runs it again with operands and bindable parameters in argument words: the same bits. */
 void kernel_check(const rota_kernel *kernel, const void *params, const kernel_array *arrays, uint32_t count,
                   double tolerance);
-/* The same with each kernel that may stand in for this one on a device like the open one: with fewer or more
+/* The same with contents of operands given where given[i] is not NULL: of what a kernel can't take at random. */
+void kernel_check_given(const rota_kernel *kernel, const void *params, const kernel_array *arrays,
+                        const void *const *given, uint32_t count, double tolerance);
+/* As kernel_check with each kernel that may stand in for this one on a device like the open one: with fewer or more
  * features, or multiprocessors. */
 void kernel_check_variants(const rota_kernel *kernel, const void *params, const kernel_array *arrays,
                            uint32_t count, double tolerance);
@@ -53,6 +56,9 @@ int kernel_case_judge(void **state);
 /* Convolutions and pooling (kernel_cases_window.c). */
 void test_conv(void **state);
 void test_pool(void **state);
+
+/* Results with a length (kernel_cases_length.c). */
+void test_length(void **state);
 
 /* Whether kernel by kernel fewer sizes are run. */
 extern bool kernel_case_is_short;

@@ -164,11 +164,12 @@ static void test_copy(void **state) {
     CHECK(copy_strided, &six, 0, IN(720), OUT(720));
     /* Of narrow matrices: windows of a convolution by channels last and back, an image's planes, pairs, and two axes
      * one of which has gaps. */
-    static const uint32_t narrow[][3] = {{5, 70, 9}, {5, 9, 70}, {2, 3, 1500}, {2, 1500, 3}, {3, 2, 2100},
-                                         {4, 16, 8}, {4, 8, 16}, {1, 33, 16}};
+    static const uint32_t narrow[][3] = {{5, 70, 9},   {5, 9, 70}, {2, 3, 1500}, {2, 1500, 3},
+                                         {3, 2, 2100}, {4, 16, 8}, {4, 8, 16},   {1, 33, 16}};
     for (uint32_t i = 0; i < sizeof narrow / sizeof *narrow; i++)
         for (uint32_t gap = 0; gap < 3; gap += 2) FOR_REAL(dtype) {
-                const uint32_t *s = narrow[i], n = s[0] * s[1] * s[2], x_pitch = s[2] + gap, y_pitch = s[1] + gap;
+                const uint32_t *s = narrow[i], n = s[0] * s[1] * s[2], x_pitch = s[2] + gap,
+                               y_pitch = s[1] + gap;
                 const rota_copy_strided_params p = {.count = n,
                                                     .alpha = 1,
                                                     .dtype = dtype,
@@ -365,9 +366,9 @@ static double rounding(rota_dtype type, double tolerance) {
 #define INOUT_TYPE(type, count)                                                                              \
     { (type), ROTA_READWRITE, (count), -2, 2, 0 }
 
-static const uint32_t embedding_shapes[][3] = {{1, 1, 1},         {70, 33, 9},        {300, 130, 65}, {129, 1300, 4},
-                                               {5000, 40, 3000},  {2100, 300, 10000}, {9000, 24, 5},  {20001, 16, 700},
-                                               {1100, 24, 17000}, {9000, 264, 600}};
+static const uint32_t embedding_shapes[][3] = {
+    {1, 1, 1},          {70, 33, 9},   {300, 130, 65},   {129, 1300, 4},    {5000, 40, 3000},
+    {2100, 300, 10000}, {9000, 24, 5}, {20001, 16, 700}, {1100, 24, 17000}, {9000, 264, 600}};
 enum {
     EMBEDDING_SHAPES = sizeof embedding_shapes / sizeof *embedding_shapes,
     EMBEDDING_SMALL = 4 /* the first ones */
@@ -379,19 +380,20 @@ static void embedding_case(const uint32_t *shape, rota_dtype type) {
     /* A sum of many rows, rounded again each 5632 of them; some thousand elements add up to some
      * hundred. In f32, the order of so many rows is worth 2e-5, by which the CPU's is off the sum in
      * f64; a GPU's may be another. */
-    const double sums = rounding(type, p.rows / p.classes > 1000 ? 4e-5 : 1e-5) *
-                        (type == ROTA_F32 ? 1 : 1 + p.rows / 5632);
+    const double sums =
+        rounding(type, p.rows / p.classes > 1000 ? 4e-5 : 1e-5) * (type == ROTA_F32 ? 1 : 1 + p.rows / 5632);
     CHECK(embedding, &p, 0, IN_TYPE(type, table), INDEX(p.rows, p.classes), OUT_TYPE(type, rows));
     CHECK(embedding_backward, &p, sums, IN_TYPE(type, rows), INDEX(p.rows, p.classes), OUT_TYPE(type, table));
     p.accumulate = 1;
-    CHECK(embedding_backward, &p, sums, IN_TYPE(type, rows), INDEX(p.rows, p.classes), INOUT_TYPE(type, table));
+    CHECK(embedding_backward, &p, sums, IN_TYPE(type, rows), INDEX(p.rows, p.classes),
+          INOUT_TYPE(type, table));
 }
 
 static void test_embedding(void **state) {
     (void)state;
     for (uint32_t i = 0; i < EMBEDDING_SHAPES; i++) {
         FOR_DTYPE(type)
-            if (i < EMBEDDING_SMALL || type == ROTA_F32) embedding_case(embedding_shapes[i], type);
+        if (i < EMBEDDING_SMALL || type == ROTA_F32) embedding_case(embedding_shapes[i], type);
         const uint32_t *s = embedding_shapes[i];
         const rota_index_add_params add = {s[0], s[2], 3};
         CHECK(index_add, &add, 0, INDEX(add.rows, add.size),
@@ -403,7 +405,7 @@ static void test_embedding(void **state) {
 static void test_embedding_more(void **state) {
     (void)state;
     for (uint32_t i = EMBEDDING_SMALL; i < EMBEDDING_SHAPES; i++) FOR_DTYPE(type)
-            if (type != ROTA_F32) embedding_case(embedding_shapes[i], type);
+    if (type != ROTA_F32) embedding_case(embedding_shapes[i], type);
 }
 
 static void test_softmax(void **state) {
@@ -741,5 +743,6 @@ const struct CMUnitTest kernel_cases[] = {
     KERNEL_CASE(test_dropout),       KERNEL_CASE(test_optimizer),   KERNEL_CASE(test_loss_scale),
     KERNEL_CASE(test_batch_norm),    KERNEL_CASE(test_rope),        KERNEL_CASE(test_large_counts),
     KERNEL_CASE(test_conv),          KERNEL_CASE(test_pool),        KERNEL_CASE(test_embedding_more),
+    KERNEL_CASE(test_length),
 };
 const size_t kernel_case_count = sizeof kernel_cases / sizeof *kernel_cases;
