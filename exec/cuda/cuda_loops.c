@@ -41,6 +41,10 @@ static uint64_t stop_offset(const rota_cuda_loops *loops, const rota_cuda_root *
     return progress_offset(loops, root) + loops->roots->count;
 }
 
+static uint64_t any_offset(const rota_cuda_loops *loops) {
+    return loops->record_words + 2 * (uint64_t)loops->roots->count;
+}
+
 static uint64_t *word_at(const rota_cuda_loops *loops, uint64_t offset) {
     return (uint64_t *)(void *)loops->pinned.host + offset;
 }
@@ -53,6 +57,7 @@ void rota_cuda_loops_describe(const rota_cuda_loops *loops, const rota_cuda_root
                               rota_decide_root *out_root) {
     *out_root = (rota_decide_root){.states = state_address(loops, root),
                                    .records = loops->pinned.address + 8 * record_offset(loops, root),
+                                   .any = loops->pinned.address + 8 * any_offset(loops),
                                    .count = root->count,
                                    .ring = ROTA_CUDA_RECORDS};
 }
@@ -118,7 +123,7 @@ static rota_status make(rota_cuda_device *device, rota_cuda_loops *loops) {
     const rota_cuda_roots *roots = loops->roots;
     const uint64_t state_bytes = roots->state_count * sizeof(rota_decide_state);
     loops->record_words = ROTA_CUDA_RECORDS * ((uint64_t)roots->count + roots->state_count);
-    uint64_t pinned_bytes = 8 * (loops->record_words + 2 * (uint64_t)roots->count);
+    uint64_t pinned_bytes = 8 * (any_offset(loops) + ROTA_CUDA_RECORDS);
     if (pinned_bytes < state_bytes) pinned_bytes = state_bytes; /* which come from there */
     loops->stopped = calloc(roots->count, sizeof *loops->stopped);
     if (!loops->stopped) return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for loops");
@@ -172,12 +177,14 @@ static void report_root(const rota_cuda_device *device, const rota_cuda_fence *f
 
 static void report(const rota_cuda_device *device, const rota_cuda_fence *fence) {
     rota_cuda_loops *loops = fence->loops;
-    for (uint32_t r = 0; r < loops->roots->count; r++) {
+    const uint64_t index = (fence->launch - 1) % ROTA_CUDA_RECORDS;
+    uint64_t *any = word_at(loops, any_offset(loops) + index);
+    for (uint32_t r = 0; *any && r < loops->roots->count; r++) {
         const rota_cuda_root *root = &loops->roots->all[r];
-        const uint64_t offset =
-            record_offset(loops, root) + (fence->launch - 1) % ROTA_CUDA_RECORDS * words_of_record(root);
-        report_root(device, fence, root, word_at(loops, offset));
+        report_root(device, fence, root,
+                    word_at(loops, record_offset(loops, root) + index * words_of_record(root)));
     }
+    *any = 0;
     /* Launches on two queues may be seen to end in either order. */
     if (ra_load_relaxed(&loops->reported) < fence->launch)
         ra_store_seq_cst(&loops->reported, fence->launch); /* with a submit that waits for room */

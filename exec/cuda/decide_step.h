@@ -52,6 +52,7 @@ typedef enum rota_decide_kind {
 typedef struct rota_decide_root {
     uint64_t states;  /* rota_decide_state, `count` of them; 0: it has none */
     uint64_t records; /* pinned: `ring` of them, 8 * (1 + count) bytes each */
+    uint64_t any;     /* pinned, the graph's: `ring` words, 1 where some record of that launch is written */
     uint32_t count;
     uint32_t ring; /* a power of two */
 } rota_decide_root;
@@ -104,10 +105,11 @@ typedef struct rota_decide_answer {
 ROTA_DECIDE_FN void rota_decide_fail(const rota_decide_root *root, uint32_t number, uint32_t value) {
     rota_decide_state *states = (rota_decide_state *)root->states;
     if (ROTA_DECIDE_EXCHANGE(&states->over, 1u) != 0) return;
-    uint64_t *record =
-        (uint64_t *)root->records + ((states->launch - 1) & (root->ring - 1)) * (1 + (uint64_t)root->count);
+    const uint64_t index = (states->launch - 1) & (root->ring - 1);
+    uint64_t *record = (uint64_t *)root->records + index * (1 + (uint64_t)root->count);
     for (uint32_t i = 0; i < root->count; i++) ROTA_DECIDE_STORE(&record[1 + i], states[i].begun);
     ROTA_DECIDE_STORE(&record[0], (uint64_t)value << 32 | (number + 1));
+    ROTA_DECIDE_STORE((uint64_t *)root->any + index, (uint64_t)1);
     ROTA_DECIDE_FENCE();
 }
 
