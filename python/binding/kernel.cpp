@@ -221,9 +221,21 @@ static void record_copy_rows(const Graph &core, const Tensor *destination, const
                                    read.buffer, read.offset_bytes, &counted, nullptr));
 }
 
+/* 1 + which of the kernel's parameters has that name. */
+static uint32_t param_named(const KernelData &data, const std::string &name) {
+    std::string all;
+    for (size_t i = 0; i < data.param_names.size(); i++) {
+        if (data.param_names[i] == name) return static_cast<uint32_t>(i + 1);
+        all += (i ? ", '" : "'") + data.param_names[i] + "'";
+    }
+    fail(ROTA_INVALID_ARGUMENT, "kernel '" + data.name + "' has no parameter '" + name +
+                                    "' (count_param); it has " + (all.empty() ? "none" : all));
+}
+
 static void record_kernel(const Graph &core, const Kernel &kernel, const std::vector<Tensor *> &operands,
                           const std::vector<Value> &params, const std::vector<uint32_t> &groups,
-                          const Tensor *counted, uint32_t count_max) {
+                          const Tensor *counted, uint32_t count_max, uint32_t items_per_group,
+                          const std::optional<std::string> &count_param) {
     const KernelData &data = *kernel.data;
     if (operands.size() != data.modes.size() || params.size() != data.bindables.size())
         fail(ROTA_INVALID_ARGUMENT, "kernel '" + data.name + "' takes " + std::to_string(data.modes.size()) +
@@ -258,11 +270,18 @@ static void record_kernel(const Graph &core, const Kernel &kernel, const std::ve
     node.binding_count = count;
     for (size_t i = 0; i < groups.size() && i < 3; i++) node.groups[i] = groups[i];
     if (counted) {
-        const rota_count items = count_in(recording, counted, count_max);
+        rota_count items = count_in(recording, counted, count_max);
+        items.items_per_group = items_per_group;
+        if (count_param) items.bindable_plus_1 = param_named(data, *count_param);
         check(rota_record_counted_kernel(recording.core().recorder, &node, &items, nullptr));
         return;
     }
-    if (count_max) fail(ROTA_INVALID_ARGUMENT, "kernel '" + data.name + "': count_max without a count");
+    if (count_max || items_per_group || count_param)
+        fail(ROTA_INVALID_ARGUMENT, "kernel '" + data.name + "': " +
+                                        (count_max         ? "count_max"
+                                         : items_per_group ? "items_per_group"
+                                                           : "count_param") +
+                                        " without a count");
     check(rota_record_kernel(recording.core().recorder, &node, nullptr));
 }
 
@@ -291,21 +310,21 @@ void bind_kernel(nb::module_ &m) {
              nb::sig("def empty(self, shape: int | typing.Sequence[int], dtype: str = 'f32', *, name: "
                      "str | None = None) -> Tensor"),
              "A tensor inside of a replay, undefined until something writes it.")
-        .def(
-            "kernel", &record_kernel, "kernel"_a, "operands"_a, "params"_a = std::vector<Value>(),
-            "groups"_a = std::vector<uint32_t>(), nb::kw_only(), "count"_a = nb::none(), "count_max"_a = 0,
-            nb::sig("def kernel(self, kernel: CompiledKernel, operands: typing.Sequence[Tensor], "
-                    "params: typing.Sequence[float | Slot | Constant] = (), groups: "
-                    "typing.Sequence[int] = (), *, count: Tensor | None = None, count_max: int = 0) -> None"),
-            "A node of a kernel of one's own. `groups`: how many workgroups (blocks) run on a GPU. `count`: "
-            "how "
-            "many items it runs, one i32 that is read when its turn comes, at most `count_max`, or the node "
-            "fails; what the kernel then doesn't write keeps what it had. Such nodes run on the CPU.")
+        .def("kernel", &record_kernel, "kernel"_a, "operands"_a, "params"_a = std::vector<Value>(),
+             "groups"_a = std::vector<uint32_t>(), nb::kw_only(), "count"_a = nb::none(), "count_max"_a = 0,
+             "items_per_group"_a = 0, "count_param"_a = nb::none(),
+             nb::sig("def kernel(self, kernel: CompiledKernel, operands: typing.Sequence[Tensor], "
+                     "params: typing.Sequence[float | Slot | Constant] = (), groups: "
+                     "typing.Sequence[int] = (), *, count: Tensor | None = None, count_max: int = 0, "
+                     "items_per_group: int = 0, count_param: str | None = None) -> None"),
+             "A node of a kernel of one's own. `groups`: how many workgroups (blocks) run on a GPU. `count`: "
+             "how many items it runs, one i32 that is read when its turn comes, at most `count_max`, or the "
+             "node fails; what the kernel then doesn't write keeps what it had. On a GPU a group runs "
+             "`items_per_group` of them, and the parameter `count_param`, a u32, gets the exact number, "
+             "whatever is given for it: what is beyond the kernel leaves out.")
         .def("copy_rows", &record_copy_rows, "destination"_a, "source"_a, "count"_a,
              nb::sig("def copy_rows(self, destination: Tensor, source: Tensor, count: Tensor) -> None"),
              "Copies the first rows (along the first axis) between tensors of one shape: as many as `count` "
-             "says, "
-             "one i32 that is read when its turn comes; the others keep what they had. More rows than there "
-             "are "
-             "fail the node. It runs on the CPU.");
+             "says, one i32 that is read when its turn comes; the others keep what they had. More rows than "
+             "there are fail the node.");
 }

@@ -67,13 +67,19 @@ class Kernel:
         groups: Sequence[int] | None = None,
         count: Tensor | None = None,
         count_max: int = 0,
+        items_per_group: int = 0,
+        count_param: str | None = None,
     ) -> None:
         """Records a node: as many tensors as there are operands, then the parameters.
 
         `groups`: workgroups on a GPU; without it, one.
 
         `count`: one i32 that an earlier node wrote, how many items the kernel runs, at most `count_max`; more fail the
-        node. What the kernel then doesn't write keeps what it had. Such nodes run on the CPU.
+        node. What the kernel then doesn't write keeps what it had. On a GPU a group runs `items_per_group` of them (the
+        shader's local size, or `block`, times what one thread does; 1 without it), and as many groups are launched as
+        that takes, on CUDA devices as `count_max` would take. So there the kernel needs a parameter for the exact
+        number, a u32 whose name is `count_param`: it gets the count, whatever number is given in its position, is read
+        by `rota_param_u32`, and the kernel leaves out what is beyond.
         """
         tensors, numbers = arguments[: self._operand_count], arguments[self._operand_count :]
         graph: Graph | None = current_graph()
@@ -88,6 +94,8 @@ class Kernel:
             groups,
             count=count,
             count_max=count_max,
+            items_per_group=items_per_group,
+            count_param=count_param,
         )
 
     def __repr__(self) -> str:
