@@ -57,7 +57,22 @@ static bool share(rota_exec_device *device, rota_exec_memory **out_memories) {
     return good;
 }
 
-/* A for in the program's last batch, whose body is a kernel; its count is the second array's first word. */
+/* The last command is counted, too: by the second array's first word. */
+static void count(test_program *p) {
+    rota_exec_command *command = &p->commands[p->desc.command_count - 1];
+    test_program_operand(p, 0, false, BYTES, 4, ROTA_READ);
+    command->is_counted = true;
+    if (command->kind == ROTA_EXEC_COMMAND_COPY) {
+        command->u.copy.unit_bytes = 4;
+        command->u.copy.count_max = COUNT;
+    } else {
+        command->u.kernel.count_max = COUNT;
+        command->u.kernel.items_per_group = 64;
+        command->u.kernel.count_bindable_plus_1 = 3;
+    }
+}
+
+/* A for in the program's last batch, whose body is a counted kernel; its count is the second array's first word. */
 typedef struct looping {
     rota_exec_conditional conditional;
     const rota_exec_program_desc *bodies[1];
@@ -72,6 +87,7 @@ static void put_loop(test_program *p, looping *loop, const contract_step_params 
     test_program_kernel(loop->body, &contract_step, params);
     test_program_operand(loop->body, 0, true, 0, BYTES, ROTA_READWRITE);
     test_program_operand(loop->body, 0, false, BYTES, BYTES, ROTA_READ);
+    count(loop->body);
     loop->edges = contract_edges(loop->body);
     loop->bodies[0] = &loop->body->desc;
     loop->conditional = (rota_exec_conditional){.kind = ROTA_CONDITIONAL_FOR,
@@ -113,6 +129,11 @@ static uint32_t whole_life(lost_host *host, bool *out_hung) {
         test_program_operand(p, 0, false, BYTES, BYTES, ROTA_READ);
     }
     looping loop;
+    test_program_batch(p);
+    test_program_copy(p);
+    test_program_operand(p, 1, false, 0, BYTES, ROTA_READWRITE);
+    test_program_operand(p, 0, false, 0, BYTES, ROTA_READ);
+    count(p);
     test_program_batch(p);
     put_loop(p, &loop, &params);
     uint32_t *edges = contract_edges(p), reached = 0;
@@ -159,7 +180,7 @@ static uint32_t whole_life(lost_host *host, bool *out_hung) {
         if (v->submit(device, works, 3) == ROTA_OK) {
             reached = 5;
             *out_hung = !wait_either(host, 2, 1);
-            rota_exec_time times[7];
+            rota_exec_time times[8];
             if (atomic_load(&host->host.reached[2]) && v->times(device, instance, times) == ROTA_OK)
                 reached = 6;
         } else {
