@@ -447,7 +447,8 @@ static void describe_commands(const rota_cuda_program *program, uint32_t first, 
             if (decision->bodies[b])
                 describe_commands(decision->bodies[b], 0, decision->bodies[b]->desc->command_count, out);
         if (!takes_words(program->desc, &program->desc->commands[c], dispatch)) continue;
-        if (dispatch->form == ROTA_CUDA_KERNEL || decision) out->uses_block = true;
+        /* A counted one's step reads its count there, though the kernel has no groups. */
+        if (dispatch->form == ROTA_CUDA_KERNEL || decision || dispatch->count) out->uses_block = true;
         if (dispatch->form == ROTA_CUDA_LIBRARY) out->has_variant = true;
     }
 }

@@ -243,10 +243,39 @@ static void test_empty(void **state) {
     cuda_close(f);
 }
 
+/* Likewise where the count is in a slot, of which its step is the only one to read. */
+static void test_empty_slot(void **state) {
+    (void)state;
+    cuda_fixture *f = hearing = cuda_open(NULL);
+    ((rota_cuda_device *)f->device)->host.failed = on_failed;
+    rota_exec_memory *m = cuda_shared(f, MEMORY);
+    rota_kernel empty = contract_step;
+    empty.cuda.grid = no_groups;
+    memset(&heard, 0, sizeof heard);
+    test_program *p = counted_program(&empty, 1, 40);
+    p->desc.block_words = 1;
+    p->operands[p->commands[1].first_operand + 2] =
+        (rota_exec_operand){.offset_bytes = WORD, .size_bytes = 4, .is_slot = true, .mode = ROTA_READ};
+    p->commands[0].u.fill.pattern = 41;
+    const contract_loaded l = cuda_load(f, p, &m);
+    const uint64_t block[1] = {m->address};
+    fill(m);
+    works[0] = cuda_work(f, l, 0, 0, NULL, 0, block);
+    works[0].cookie = &works[0];
+    cuda_submit(f, works, 1);
+    cuda_wait(f, 0);
+    assert_false(atomic_load(&heard.is_wrong));
+    assert_int_equal(atomic_load(&heard.failures), 1);
+    cuda_unload(f, l);
+    free(p);
+    f->device->vtable->memory_destroy(f->device, m);
+    cuda_close(f);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused), cmocka_unit_test(test_nodes),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused),  cmocka_unit_test(test_nodes),
                                        cmocka_unit_test(test_clusters), cmocka_unit_test(test_failures),
-                                       cmocka_unit_test(test_empty)};
+                                       cmocka_unit_test(test_empty),    cmocka_unit_test(test_empty_slot)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
