@@ -31,6 +31,7 @@ LIST(rota_binary_params, SHAPE(rota_binary_params));
 LIST(rota_binary_backward_params, SHAPE(rota_binary_backward_params));
 LIST(rota_where_params, SHAPE(rota_where_params));
 LIST(rota_copy_strided_params, SHAPE(rota_copy_strided_params));
+LIST(rota_copy_row_params, NONE);
 LIST(rota_cast_params, NONE);
 LIST(rota_reduce_params, E(rota_reduce_params, n), E(rota_reduce_params, inner));
 LIST(rota_max_backward_params, E(rota_max_backward_params, n), E(rota_max_backward_params, inner));

@@ -25,6 +25,14 @@ typedef struct rota_copy_strided_params {
     uint32_t y_stride[ROTA_KERNEL_DIMS];
 } rota_copy_strided_params;
 
+/* ---- copy_row: index:READ i32 [1], x:READ, y:WRITE (READWRITE with y_step). Words of any contents.
+ * y[index * y_step + i] = x[index * x_step + i] for i < words; an index outside of rows is left on a GPU ---- */
+
+typedef struct rota_copy_row_params {
+    uint32_t words, rows;
+    uint32_t x_step, y_step; /* words from a row to the next; 0: there is one */
+} rota_copy_row_params;
+
 /* ---- cast: x:READ, y:WRITE. Contiguous; f32, f16, bf16 among each other, round to nearest even; f32, f16,
  * bf16 to i32 towards 0, outside the nearest, NaN 0; i32 to them through f32 ---- */
 

@@ -1,4 +1,4 @@
-/* CPU kernels: gather, scatter_add, one_hot, top_k. */
+/* CPU kernels: copy_row, gather, scatter_add, one_hot, top_k. */
 #include "ops/cpu/index.h"
 #include "cpu.h"
 #include "half.h"
@@ -6,6 +6,24 @@
 rota_status rota_cpu_outside(const char *kernel, uint64_t position, int32_t index, uint32_t n) {
     return rota_fail(ROTA_NODE_FAILED, "%s: index %llu is %d, expected 0 to %u", kernel,
                      (unsigned long long)position, index, n - 1);
+}
+
+/* An item is a word. */
+void rota_cpu_items_copy_row(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
+                             uint64_t *out_grain) {
+    (void)operand_bytes;
+    *out_items = ((const rota_copy_row_params *)params)->words;
+    *out_grain = ROTA_CPU_GRAIN;
+}
+
+rota_status rota_cpu_copy_row(const rota_kernel_call *call) {
+    const rota_copy_row_params *p = call->params;
+    const int32_t index = *(const int32_t *)call->operands[0];
+    if (index < 0 || (uint32_t)index >= p->rows) return rota_cpu_outside("copy_row", 0, index, p->rows);
+    const uint32_t *x = (const uint32_t *)call->operands[1] + (uint64_t)index * p->x_step;
+    uint32_t *y = (uint32_t *)call->operands[2] + (uint64_t)index * p->y_step;
+    memcpy(y + call->begin, x + call->begin, (call->end - call->begin) * sizeof *y);
+    return ROTA_OK;
 }
 
 /* An item is a result. */

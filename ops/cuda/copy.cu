@@ -1,5 +1,6 @@
-/* CUDA kernel: copy_strided. A vector of up to 16 bytes at a time along the innermost dimension; where x is contiguous
- * along another dimension than y, tiles through shared memory, so that both sides are read and written in long runs. */
+/* CUDA kernels: copy_strided, copy_row. The former: a vector of up to 16 bytes at a time along the innermost dimension;
+ * where x is contiguous along another dimension than y, tiles through shared memory, so that both sides are read and
+ * written in long runs. */
 #include "ops/cuda/typed.cuh"
 
 constexpr int LAST = ROTA_KERNEL_DIMS - 1, TILE = ROTA_CUDA_TRANSPOSE_TILE;
@@ -141,4 +142,13 @@ ROTA_KERNEL(copy_strided, 2, rota_copy_strided_params, ROTA_CUDA_THREADS) {
         run<uint16_t>(args);
     else
         run<uint32_t>(args);
+}
+
+ROTA_KERNEL(copy_row, 3, rota_copy_row_params, ROTA_CUDA_THREADS) {
+    const rota_copy_row_params &p = args.params;
+    const uint64_t i = rota_index();
+    const uint32_t row = *rota_operand<const uint32_t>(args, 0); /* a negative one is far outside */
+    if (i >= p.words || row >= p.rows) return;
+    const uint64_t from = static_cast<uint64_t>(row) * p.x_step + i, to = static_cast<uint64_t>(row) * p.y_step + i;
+    rota_operand<uint32_t>(args, 2)[to] = rota_operand<const uint32_t>(args, 1)[from];
 }

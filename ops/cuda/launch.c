@@ -82,6 +82,7 @@ ONE_BLOCK(global_norm, ROTA_CUDA_ROW_THREADS)
 ONE_BLOCK(cross_entropy_mean, ROTA_CUDA_ROW_THREADS)
 ONE_BLOCK(loss_scale, 32)
 
+THREADS(copy_row, rota_copy_row_params, p->words)
 THREADS(gather, rota_gather_params, (uint64_t)p->outer * p->m * p->inner)
 THREADS(scatter_add, rota_gather_params, (uint64_t)p->outer *rota_scatter_pieces(p) * p->inner)
 THREADS(one_hot, rota_one_hot_params, (uint64_t)p->rows * p->classes)

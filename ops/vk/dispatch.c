@@ -132,6 +132,8 @@ void rota_vk_spec_scatter_add(const void *params, uint32_t *out_values) {
     out_values[0] = p->dtype;
     out_values[1] = rota_scatter_pieces(p);
 }
+GRID(copy_row, rota_copy_row_params, rota_divide_up(p->words, ELEMENTWISE_GROUP))
+
 GRID(one_hot, rota_one_hot_params, rota_divide_up((uint64_t)p->rows * p->classes, ELEMENTWISE_GROUP))
 void rota_vk_spec_one_hot(const void *params, uint32_t *out_values) {
     const rota_one_hot_params *p = params;

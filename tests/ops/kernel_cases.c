@@ -246,6 +246,12 @@ static void test_scatter_long(void **state) {
 
 static void test_along(void **state) {
     (void)state;
+    for (uint32_t words = 1; words < 5000; words = words * 7 + 2) {
+        const uint32_t rows = 5, step = words + 3;
+        const rota_copy_row_params from = {words, rows, step, 0}, to = {words, rows, 0, step};
+        CHECK(copy_row, &from, 0, INDEX(1, rows), IN(rows * step), OUT(words));
+        CHECK(copy_row, &to, 0, INDEX(1, rows), IN(words), INOUT(rows * step));
+    }
     const uint32_t shapes[][4] = {/* outer, n, inner, m */
                                   {1, 1, 1, 1},   {3, 300, 1, 5},  {70, 33, 1, 40},
                                   {2, 17, 70, 3}, {1, 9, 700, 11}, {2, 1030, 3, 2}};
