@@ -509,7 +509,7 @@ static void put_lanes(const saver *s) {
         const rota_saved_part *part = rota_saved_graph_part(&s->graph, p);
         for (uint32_t i = 0; i < part->lane_count; i++) {
             rota_cbor_put_array(s->file, 2 + has_bodies);
-            rota_cbor_put_uint(s->file, part->lanes[i]->order_key);
+            rota_cbor_put_uint(s->file, rota_lane_plain_key(part->lanes[i], part->lanes, part->lane_count));
             rota_cbor_put_text(s->file, part->lanes[i]->name);
             if (has_bodies) put_body_number(s, p);
         }

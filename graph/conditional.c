@@ -11,6 +11,7 @@
 #include "graph/conditional_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/atomic.h"
 #include "base/given.h"
@@ -262,11 +263,15 @@ static rota_status check_count(const recording *r) {
         r->lane->graph->name, ROTA_BODY_PACKED_RANGES_MAX);
 }
 
-static rota_status append(recording *r, rota_node *out_node) {
+static rota_status infer(recording *r) {
     for (uint32_t i = 0; i < r->made.body_count; i++)
         if (r->made.bodies[i]) ROTA_TRY(collect_body(r, r->made.bodies[i]));
     join_ranges(r);
-    ROTA_TRY(check_count(r));
+    return check_count(r);
+}
+
+static rota_status append(recording *r, rota_node *out_node) {
+    ROTA_TRY(infer(r));
     rota_recorder *lane = r->lane;
     rota_conditional *kept = rota_arena_alloc(&lane->arena, sizeof *kept, 8);
     rota_graph **bodies = rota_arena_alloc(&lane->arena, sizeof *bodies * r->made.body_count, 8);
@@ -286,7 +291,9 @@ static rota_status append(recording *r, rota_node *out_node) {
         accesses[i] =
             (rota_access){it->root, it->low, it->high - it->low, it->is_written ? ROTA_READWRITE : ROTA_READ};
     }
-    rota_node_record header = {.record_bytes = (uint32_t)(sizeof header + sizeof(rota_access_record) * count),
+    const uint32_t room = (uint32_t)sizeof(rota_access_record) * ROTA_CONDITIONAL_ROOM * kept->body_count;
+    rota_node_record header = {.record_bytes =
+                                   (uint32_t)(sizeof header + sizeof(rota_access_record) * count) + room,
                                .kind = ROTA_NODE_CONDITIONAL,
                                .access_count = (uint8_t)count,
                                .device_plus_1 = (uint8_t)r->placement.device_plus_1,
@@ -297,6 +304,7 @@ static rota_status append(recording *r, rota_node *out_node) {
     kept->lane = lane;
     kept->index = lane->node_count - 1;
     kept->record = (const rota_node_record *)(lane->next - header.record_bytes);
+    memset(lane->next - room, 0, room);
     pthread_mutex_lock(&lane->graph->mutex);
     kept->next = lane->graph->conditionals;
     lane->graph->conditionals = kept;
@@ -306,6 +314,50 @@ static rota_status append(recording *r, rota_node *out_node) {
     for (uint32_t i = 0; i < kept->body_count; i++)
         if (bodies[i]) rota_graph_release(lane->graph);
     return ROTA_OK;
+}
+
+static rota_status take_ranges(const recording *r, rota_conditional *node) {
+    rota_node_record *record = (rota_node_record *)(uintptr_t)node->record;
+    rota_access_record *accesses = (rota_access_record *)(record + 1);
+    const uint32_t count = (uint32_t)r->ranges.count;
+    if (sizeof *record + sizeof *accesses * count > record->record_bytes)
+        return rota_fail(ROTA_OUT_OF_RANGE, NODE "its bodies touch %u ranges, and %u when it was recorded",
+                         NODE_ARGUMENTS(r), count, record->access_count);
+    rota_buffer **roots = rota_arena_alloc(&r->lane->arena, sizeof *roots * (count + 1), 8);
+    if (!roots) return no_memory(r);
+    for (uint32_t i = 0; i < count; i++) {
+        const range *it = (const range *)r->ranges.data + i;
+        roots[i] = it->root;
+        accesses[i] = (rota_access_record){
+            rota_access_buffer_of(r->lane->graph, it->root),
+            it->low | (uint64_t)(it->is_written ? ROTA_READWRITE : ROTA_READ) << 56, it->high - it->low};
+    }
+    node->roots = roots;
+    node->condition = find_word(r, r->condition, r->condition_offset);
+    node->iteration = find_word(r, r->index, r->index_offset);
+    r->lane->access_count += count - record->access_count;
+    record->access_count = (uint8_t)count;
+    return ROTA_OK;
+}
+
+rota_status rota_conditional_infer_again(rota_conditional *node) {
+    const rota_access_record *accesses = rota_node_accesses(node->record);
+    const rota_conditional_word *condition = &node->condition, *index = &node->iteration;
+    recording r = {.lane = (rota_recorder *)(uintptr_t)node->lane,
+                   .name = rota_node_record_name(node->record),
+                   .made = *node,
+                   .condition = node->roots[condition->access],
+                   .condition_offset =
+                       ROTA_ACCESS_OFFSET(&accesses[condition->access]) + condition->offset_bytes};
+    if (index->access != ROTA_CONDITIONAL_NO_WORD) {
+        r.index = node->roots[index->access];
+        r.index_offset = ROTA_ACCESS_OFFSET(&accesses[index->access]) + index->offset_bytes;
+    }
+    rota_status status = add_words(&r);
+    if (status == ROTA_OK) status = infer(&r);
+    if (status == ROTA_OK) status = take_ranges(&r, node);
+    rota_vector_free(&r.ranges);
+    return status;
 }
 
 static rota_status record(recording *r, rota_node *out_node) {

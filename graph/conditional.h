@@ -28,6 +28,9 @@
  * a worker that has begun it stays with it until it ends or is cancelled, so that as many endless ones as there are
  * workers keep all other work waiting.
  *
+ * Gradients of ops go through such nodes (rota_backward, ops/ops_tape.h), which then keep what iterations overwrite:
+ * of a node that was recorded already, without a change of what it computes.
+ *
  * A body runs where its node does, on one queue: its nodes may name that device, and a queue of the plan's, which
  * changes nothing.
  *

@@ -43,6 +43,13 @@ static inline bool rota_conditional_is_loop(uint8_t kind) {
     return kind == ROTA_CONDITIONAL_WHILE || kind == ROTA_CONDITIONAL_FOR;
 }
 
+/* How many ranges more than where it was recorded a node may be found to touch, for each of its bodies. */
+enum { ROTA_CONDITIONAL_ROOM = 3 };
+/* What the node touches, inferred once more: something was recorded into its bodies (rota_recorder_open_first). Its
+ * graph is not compiled. OUT_OF_RANGE: there is no room, or more than there may be where it is recorded; OUT_OF_MEMORY:
+ * the node is as it was. */
+rota_status rota_conditional_infer_again(rota_conditional *node);
+
 /* "if" and so on. Static storage. */
 const char *rota_conditional_kind_name(uint8_t kind);
 

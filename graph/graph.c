@@ -217,7 +217,7 @@ rota_status rota_graph_slot(rota_graph *graph, const char *name, uint32_t size_b
 
 /* With the graph's mutex held. */
 static rota_status add_lane(rota_graph *graph, rota_recorder *lane) {
-    ROTA_TRY(check_open(graph, "new recorder"));
+    if (!lane->order.is_first || !graph->is_taken) ROTA_TRY(check_open(graph, "new recorder"));
     if (graph->lane_count == graph->lane_capacity) {
         uint32_t capacity = graph->lane_capacity ? graph->lane_capacity * 2 : 8;
         rota_recorder **grown = realloc(graph->lanes, sizeof *grown * capacity);
@@ -230,16 +230,8 @@ static rota_status add_lane(rota_graph *graph, rota_recorder *lane) {
     return ROTA_OK;
 }
 
-rota_status rota_recorder_open(rota_graph *graph, uint64_t order_key, const char *name,
-                               rota_recorder **out_recorder) {
-    ROTA_GIVEN(graph);
-    ROTA_GIVEN(out_recorder);
-    *out_recorder = NULL;
-    char made[40];
-    if (!name) {
-        (void)snprintf(made, sizeof made, "key %llu", (unsigned long long)order_key);
-        name = made;
-    }
+static rota_status open_lane(rota_graph *graph, uint64_t order_key, bool is_first, const char *name,
+                             rota_recorder **out_recorder) {
     /* With its name: a lane's arena takes pages of its own with the first that it has. */
     const size_t name_bytes = strlen(name) + 1;
     rota_recorder *lane = calloc(1, sizeof *lane + name_bytes);
@@ -249,7 +241,8 @@ rota_status rota_recorder_open(rota_graph *graph, uint64_t order_key, const char
     } else {
         lane->name = memcpy(lane + 1, name, name_bytes);
         lane->graph = graph;
-        lane->order_key = order_key;
+        lane->order.key = order_key;
+        lane->order.is_first = is_first;
         pthread_mutex_lock(&graph->mutex);
         status = add_lane(graph, lane);
         pthread_mutex_unlock(&graph->mutex);
@@ -260,6 +253,39 @@ rota_status rota_recorder_open(rota_graph *graph, uint64_t order_key, const char
         free(lane);
     }
     return status;
+}
+
+rota_status rota_recorder_open(rota_graph *graph, uint64_t order_key, const char *name,
+                               rota_recorder **out_recorder) {
+    ROTA_GIVEN(graph);
+    ROTA_GIVEN(out_recorder);
+    *out_recorder = NULL;
+    char made[40];
+    if (!name) {
+        (void)snprintf(made, sizeof made, "key %llu", (unsigned long long)order_key);
+        name = made;
+    }
+    return open_lane(graph, order_key, false, name, out_recorder);
+}
+
+rota_status rota_recorder_open_first(rota_graph *graph, const char *name, rota_recorder **out_recorder) {
+    *out_recorder = NULL;
+    return open_lane(graph, 0, true, name, out_recorder);
+}
+
+bool rota_lane_precedes(const rota_recorder *a, const rota_recorder *b) {
+    if (a->order.is_first != b->order.is_first) return a->order.is_first;
+    if (!a->order.is_first && a->order.key != b->order.key) return a->order.key < b->order.key;
+    return a->lane < b->lane;
+}
+
+uint64_t rota_lane_plain_key(const rota_recorder *lane, const rota_recorder *const *lanes, uint32_t count) {
+    uint64_t before = 0, first = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        first += lanes[i]->order.is_first;
+        before += rota_lane_precedes(lanes[i], lane);
+    }
+    return first ? before : lane->order.key;
 }
 
 void rota_recorder_close(rota_recorder *recorder) {

@@ -109,9 +109,14 @@ typedef struct rota_lane_afters {
     uint32_t count, capacity;
 } rota_lane_afters;
 
+typedef struct rota_lane_order {
+    uint64_t key;
+    bool is_first; /* before all lanes that are not, whatever their keys; those in the order of creation */
+} rota_lane_order;
+
 struct rota_recorder {
     rota_graph *graph;
-    uint64_t order_key;
+    rota_lane_order order;
     const char *name;
     uint32_t lane;       /* creation number, from 1 */
     _Atomic bool closed; /* release by close, acquire by compile: all of the lane is visible */
@@ -189,6 +194,15 @@ static inline const rota_graph *rota_graph_outermost(const rota_graph *graph) {
 static inline rota_slot_info *rota_graph_slot_info(const rota_graph *graph, uint32_t index) {
     return &graph->slot_blocks[(index - 1) / ROTA_SLOT_BLOCK][(index - 1) % ROTA_SLOT_BLOCK];
 }
+
+/* Whether a lane's nodes come before another's. */
+bool rota_lane_precedes(const rota_recorder *a, const rota_recorder *b);
+/* A lane before all others, also of a body that a node has taken, as long as the graph around it is not compiled.
+ * `name` is copied. WRONG_STATE, OUT_OF_MEMORY. */
+rota_status rota_recorder_open_first(rota_graph *graph, const char *name, rota_recorder **out_recorder);
+/* The lane's order key; where any of a graph's lanes is first, one that keeps it where it is among them without that.
+ * O(lanes). */
+uint64_t rota_lane_plain_key(const rota_recorder *lane, const rota_recorder *const *lanes, uint32_t count);
 
 /* From here on nothing can be recorded; recorders that are open still are the compile's to refuse. */
 void rota_graph_freeze(rota_graph *graph);

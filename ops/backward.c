@@ -9,7 +9,7 @@
 #include "base/sized_copy.h"
 #include "graph/record.h"
 #include "ops/apply.h"
-#include "ops/backward_choices.h"
+#include "ops/backward_decides.h"
 #include "ops/backward_steps.h"
 #include "ops/data_parallel.h"
 #include "ops/record.h"
@@ -121,20 +121,9 @@ rota_status rota_backward_spread(rota_tape *tape, const rota_op_use *use) {
         if (!rota_dtype_is_real(use->outputs[i].dtype)) continue;
         rota_tape_buffer *entry = rota_tape_lookup(tape, &use->outputs[i]);
         if (!entry) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+        tape->wanted_count += !entry->wanted;
         entry->wanted = true;
     }
-    return ROTA_OK;
-}
-
-/* Through all that the tape has, in record order. */
-static rota_status spread_wanted(rota_tape *tape, const rota_choices *choices) {
-    uint32_t next = 0;
-    for (uint64_t u = 0; u < tape->use_count; u++) {
-        for (; next < choices->count && choices->nodes[next]->index < tape->uses[u]->lane_nodes; next++)
-            ROTA_TRY(rota_choices_spread(tape, choices->nodes[next]));
-        ROTA_TRY(rota_backward_spread(tape, &tape->uses[u]->use));
-    }
-    for (; next < choices->count; next++) ROTA_TRY(rota_choices_spread(tape, choices->nodes[next]));
     return ROTA_OK;
 }
 
@@ -223,6 +212,7 @@ static rota_status check_made_parameter(rota_tape *tape, const rota_tape_use *us
 
 rota_status rota_backward_step(rota_tape *tape, const rota_tape_use *used, bool accumulate) {
     const rota_op_use *use = &used->use;
+    if (use->output_count == 0) return ROTA_OK;
     rota_gradient_region *made = rota_gradient_given(tape, &use->outputs[0]);
     /* Written over by the op that made the parameter. */
     if (made && made->kept && rota_tensor_begin(&use->outputs[0]) >= made->begin &&
@@ -275,8 +265,8 @@ static rota_status seed(rota_tape *tape, const rota_tensor *loss) {
 }
 
 /* Buckets know a gradient to be finished by the ops that the tape has. */
-static rota_status step_choice(rota_tape *tape, const rota_conditional *node, const rota_buckets *buckets) {
-    if (!buckets || !rota_choices_is_touched(tape, node)) return rota_choices_step(tape, node);
+static rota_status step_node(rota_tape *tape, rota_conditional *node, const rota_buckets *buckets) {
+    if (!buckets || !rota_decides_is_touched(tape, node)) return rota_decides_step(tape, node);
     return rota_fail(
         ROTA_UNSUPPORTED,
         "backward: the gradient flows through node '%s', which decides, and is to be that of all ranks "
@@ -291,18 +281,18 @@ static rota_status record(rota_tape *tape, const rota_tensor *losses, uint32_t l
     const char *const name = tape->name;
     const bool accumulate = options && options->accumulate;
     rota_buckets *buckets = NULL; /* NULL: of one rank */
-    rota_choices choices;
+    rota_decides decides;
     ROTA_TRY(rota_backward_open(tape, params, count, grads, accumulate));
     if (options && options->data_parallel)
         ROTA_TRY(rota_buckets_open(tape, options->data_parallel, params, grads, count, &buckets));
-    ROTA_TRY(rota_choices_list(tape, &choices));
-    ROTA_TRY(spread_wanted(tape, &choices));
+    ROTA_TRY(rota_decides_list(tape, &decides));
+    ROTA_TRY(rota_decides_spread_all(tape, &decides));
     ROTA_TRY(rota_backward_check_bodies(tape));
     for (uint32_t i = 0; i < loss_count; i++) ROTA_TRY(seed(tape, &losses[i]));
-    uint32_t left = choices.count;
+    uint32_t left = decides.count;
     for (uint64_t u = uses; u-- > 0;) {
-        for (; left > 0 && choices.nodes[left - 1]->index >= tape->uses[u]->lane_nodes; left--)
-            ROTA_TRY(step_choice(tape, choices.nodes[left - 1], buckets));
+        for (; left > 0 && decides.nodes[left - 1]->index >= tape->uses[u]->lane_nodes; left--)
+            ROTA_TRY(step_node(tape, decides.nodes[left - 1], buckets));
         ROTA_TRY(rota_backward_step(tape, tape->uses[u], accumulate));
         if (!buckets) continue;
         tape->op_name = "backward";
@@ -310,7 +300,7 @@ static rota_status record(rota_tape *tape, const rota_tensor *losses, uint32_t l
     }
     tape->name = name;
     tape->op_name = "backward";
-    while (left > 0) ROTA_TRY(step_choice(tape, choices.nodes[--left], buckets));
+    while (left > 0) ROTA_TRY(step_node(tape, decides.nodes[--left], buckets));
     ROTA_TRY(close_parameters(tape, params, count));
     return buckets ? rota_buckets_close(buckets) : ROTA_OK;
 }
@@ -467,7 +457,7 @@ static rota_status record_gradient(rota_tape *tape, const rota_op_use *use, cons
         made[count++] = grads[i];
     }
     ROTA_TRY(rota_backward_open(tape, params, count, made, false));
-    ROTA_TRY(spread_wanted(tape, &(rota_choices){0}));
+    ROTA_TRY(rota_decides_spread_all(tape, &(rota_decides){0}));
     if (!rota_tensor_is_empty(dy)) {
         ROTA_TRY(give_gradient(tape, &use->outputs[0], dy));
         for (uint64_t u = tape->use_count; u-- > 0;) ROTA_TRY(rota_backward_step(tape, tape->uses[u], false));

@@ -1,5 +1,5 @@
 /* A tape does not see what bodies of nodes that decide do to the buffers of its ops, so a gradient would silently
- * leave it out, but where it has a form for them (backward_choices.c). What may be such a case is refused: a body
+ * leave it out, but where it has a form for them (backward_decides.c). What may be such a case is refused: a body
  * writes a buffer that a gradient flows through, or one that an op of the tape reads, out of what a gradient flows
  * through; or it overwrites, after an op, what that op's gradient reads. Ops with their gradients in one body are as
  * anywhere. */
@@ -10,7 +10,7 @@
 #include "graph/buffer_internal.h"
 #include "graph/conditional_internal.h"
 #include "graph/record.h"
-#include "ops/backward_choices.h"
+#include "ops/backward_decides.h"
 #include "ops/gradient.h"
 
 static rota_tape_buffer *entry_of(rota_tape *tape, const rota_conditional *node, uint32_t access) {
@@ -42,7 +42,7 @@ const rota_conditional *rota_backward_body_that_overwrites(const rota_tape *tape
     for (const rota_tape_body_write *write = entry->body_writes; write; write = write->next) {
         const rota_recorder *lane = write->node->lane;
         const bool is_after = lane == tape->recorder ? write->node->index >= used->lane_nodes
-                                                     : lane->order_key > tape->recorder->order_key;
+                                                     : lane->order.key > tape->recorder->order.key;
         if (!is_after) return NULL; /* nor are older ones */
         if (write->begin < end && write->end > begin) return write->node;
     }
@@ -51,15 +51,13 @@ const rota_conditional *rota_backward_body_that_overwrites(const rota_tape *tape
 
 /* Why gradients don't flow through the node. */
 static const char *why_not(const rota_tape *tape, const rota_conditional *node) {
-    if (node->kind == ROTA_CONDITIONAL_WHILE || node->kind == ROTA_CONDITIONAL_FOR)
-        return "gradients flow through if and switch alone, not through loops";
     return node->lane == tape->recorder
                ? "gradients take bodies of one tape each, with gradients and destroyed by then"
                : "it is in another lane than the tape";
 }
 
 /* Gradients flow through the node: but not of what one before it, through which they don't, made. */
-static rota_status check_choice(rota_tape *tape, const rota_conditional *node) {
+static rota_status check_passed(rota_tape *tape, const rota_conditional *node) {
     for (uint32_t i = 0; i < node->record->access_count; i++) {
         const rota_tape_buffer *entry = entry_of(tape, node, i);
         if (!entry) return no_memory();
@@ -114,7 +112,7 @@ static rota_status check_node(rota_tape *tape, const rota_conditional *node) {
 static int compare_nodes(const void *left, const void *right) {
     const rota_conditional *a = *(const rota_conditional *const *)left;
     const rota_conditional *b = *(const rota_conditional *const *)right;
-    if (a->lane->order_key != b->lane->order_key) return a->lane->order_key < b->lane->order_key ? -1 : 1;
+    if (a->lane->order.key != b->lane->order.key) return a->lane->order.key < b->lane->order.key ? -1 : 1;
     return a->index < b->index ? -1 : a->index > b->index;
 }
 
@@ -134,8 +132,8 @@ rota_status rota_backward_check_bodies(rota_tape *tape) {
     rota_status status = ROTA_OK;
     for (; n < count && status == ROTA_OK; n++) {
         const bool is_past = nodes[n]->lane == tape->recorder && nodes[n]->index < tape->past_nodes;
-        if (rota_choices_has(tape, nodes[n]))
-            status = check_choice(tape, nodes[n]);
+        if (rota_decides_has(tape, nodes[n]))
+            status = check_passed(tape, nodes[n]);
         else if (!is_past)
             status = check_node(tape, nodes[n]);
         if (status == ROTA_OK) status = note_writes(tape, nodes[n]);

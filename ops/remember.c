@@ -48,7 +48,8 @@ static rota_status note_writes(rota_tape *tape, const rota_op_use *use, bool rem
 rota_status rota_tape_remember_use(rota_tape *tape, const rota_op_use *use) {
     if (tape->options.no_gradients) return ROTA_OK;
     if (use->op->remember) return use->op->remember(tape, use);
-    if (!tape->remember || use->output_count == 0) {
+    /* In a body they are computed again, for what decides by them. */
+    if (!tape->remember || (use->output_count == 0 && !tape->is_in_body)) {
         ROTA_TRY(note_writes(tape, use, false));
         tape->sequence++;
         return ROTA_OK;
@@ -73,7 +74,7 @@ rota_status rota_tape_remember_use(rota_tape *tape, const rota_op_use *use) {
                             .op_name = tape->op_name,
                             .sequence = tape->sequence,
                             .lane_nodes = tape->recorder->node_count,
-                            .onto = writes_onto(tape, &use->outputs[0])};
+                            .onto = use->output_count && writes_onto(tape, &use->outputs[0])};
     ROTA_TRY(note_writes(tape, &used->use, true));
     tape->sequence++;
     tape->uses[tape->use_count++] = used;

@@ -44,6 +44,7 @@ static void leave_uses(const rota_tape *tape) {
         rota_arena_alloc(&lane->arena, sizeof *left + (size_t)tape->use_count * sizeof *left->uses, 8);
     if (!left) return;
     left->next = lane->taped;
+    left->kept = NULL;
     left->count = tape->use_count;
     for (uint64_t i = 0; i < tape->use_count; i++) left->uses[i] = *tape->uses[i];
     lane->taped = left;

@@ -21,10 +21,14 @@ typedef struct rota_tape_use {
     bool onto;      /* output 0 has gaps, and what a remembered op wrote before may lie in its place */
 } rota_tape_use;
 
+/* What is kept of a body's iterations (backward_kept.c). */
+typedef struct rota_backward_kept rota_backward_kept;
+
 /* A body's ops, as a tape leaves them behind when it ends (rota_recorder.taped), whose gradients another tape may ask
  * for. In the arena of the body's lane. */
 typedef struct rota_taped_uses {
     struct rota_taped_uses *next; /* of a tape before, in the same lane */
+    rota_backward_kept *kept;     /* NULL: nothing is; made by rota_backward, newest first */
     uint64_t count;
     rota_tape_use uses[];
 } rota_taped_uses;
@@ -47,7 +51,7 @@ typedef struct rota_tape_body_write {
 } rota_tape_body_write;
 
 typedef struct rota_gradient_region rota_gradient_region;
-typedef struct rota_backward_span rota_backward_span; /* backward_choices.c */
+typedef struct rota_backward_span rota_backward_span; /* backward_body.h */
 
 /* A name that was made of another, in the lane's arena. */
 typedef struct rota_tape_label {
@@ -89,6 +93,7 @@ struct rota_tape {
     uint64_t sequence;     /* of the next op */
     uint32_t past_nodes;   /* of the lane: what is before was gone back through, and is forgotten */
     uint32_t streams;      /* dropouts so far */
+    uint64_t wanted_count; /* of buffers of the map that are wanted */
     rota_tape_buffer *map; /* open addressing; root NULL: free */
     uint64_t map_count, map_capacity;                  /* capacity a power of two */
     rota_tensor output_gradients[ROTA_OP_OUTPUTS_MAX]; /* of the use whose gradient is being recorded */

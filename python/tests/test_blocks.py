@@ -119,14 +119,61 @@ def test_gradients_through_an_if(cpu: rota.Device, word: Any, flag: int, value: 
     assert (got["w"].item(), got["v"].item()) == of
 
 
-def test_loops_have_no_gradients(cpu: rota.Device, word: Any) -> None:
-    w = cpu.tensor(np.array([2], np.float32))
+@pytest.mark.parametrize("times", [0, 1, 3, 5])
+def test_gradients_through_a_loop(cpu: rota.Device, word: Any, times: int) -> None:
+    """A recurrence over the rows of a table, in one plan for any number of them."""
+    rng = np.random.default_rng(3)
+    u, v, x, first = (rng.standard_normal(s).astype(np.float32) / 2 for s in ((4, 4), (4, 4), (5, 4), (3, 4)))
+    params = [cpu.tensor(a) for a in (u, v, x, first)]
     with rota.graph(cpu) as g:
-        y = w * 1
-        with g.for_(word(2), iterations_max=3):
+        h = params[3] * 1
+        with g.for_(word(times), iterations_max=5) as i:
+            row = rota.embedding(params[2], i.reshape(1))
+            rota.tanh(h @ params[0] + row @ params[1], out=h)
+        for name, grad in zip("uvxh", g.backward(rota.sum((h * h).reshape(12)), params), strict=True):
+            g.output(name, grad + 0)
+    got = run(g)
+
+    with rota.graph(cpu) as g:
+        h = params[3] * 1
+        for n in range(times):
+            h = rota.tanh(h @ params[0] + params[2][n : n + 1] @ params[1])
+        for name, grad in zip("uvxh", g.backward(rota.sum((h * h).reshape(12)), params), strict=True):
+            g.output(name, grad + 0)
+    unrolled = run(g)
+    for name in "uvxh":
+        np.testing.assert_allclose(got[name], unrolled[name], rtol=1e-6, atol=1e-6)
+
+
+def test_gradients_through_blocks_in_blocks(cpu: rota.Device, word: Any) -> None:
+    """Three times y *= w, and each but the first time as often y *= v: w**3 * v**(1 + 2)."""
+    w, v = (cpu.tensor(np.array([a], np.float32)) for a in (2, 3))
+    with rota.graph(cpu) as g:
+        y = w * 0 + 1
+        with g.for_(word(3), iterations_max=4) as i:
             rota.mul(y, w, out=y)
-        with pytest.raises(rota.errors.Unsupported, match="through if and switch alone, not through loops"):
-            g.backward(rota.sum(y), [w])
+            with g.if_(i):
+                with g.for_(i, iterations_max=4):
+                    rota.mul(y, v, out=y)
+        for name, grad in zip("wv", g.backward(rota.sum(y), [w, v]), strict=True):
+            g.output(name, grad + 0)
+    got = run(g)
+    assert (got["w"].item(), got["v"].item()) == (3 * 4 * 27, 8 * 3 * 9)
+
+
+def test_gradients_while_it_is_small(cpu: rota.Device) -> None:
+    w, most = (cpu.tensor(np.array([a], np.float32)) for a in (3, 20))
+    with rota.graph(cpu) as g:
+        y = w * 0 + 1
+        more = rota.cast(y < most, "i32")
+        with g.while_(more, iterations_max=8):
+            rota.mul(y, w, out=y)
+            rota.copy(rota.cast(y < most, "i32"), out=more)
+        (grad,) = g.backward(rota.sum(y), [w])
+        g.output("y", y + 0)
+        g.output("w", grad + 0)
+    got = run(g)
+    assert (got["y"].item(), got["w"].item()) == (27, 27)
 
 
 def test_errors_name_the_iteration(cpu: rota.Device, word: Any) -> None:

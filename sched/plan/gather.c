@@ -24,8 +24,8 @@ enum { RECORDS_AHEAD = 4, LANES_AHEAD = 2, LINES_OF_LANE = 12, LINE_BYTES = 64 }
 
 static int compare_lanes(const void *left, const void *right) {
     const rota_recorder *a = *(rota_recorder *const *)left, *b = *(rota_recorder *const *)right;
-    if (a->order_key != b->order_key) return a->order_key < b->order_key ? -1 : 1;
-    return a->lane < b->lane ? -1 : a->lane > b->lane;
+    if (a == b) return 0;
+    return rota_lane_precedes(a, b) ? -1 : 1;
 }
 
 static rota_status sort_lanes(rota_compiler *c) {
@@ -50,11 +50,11 @@ static rota_status sort_lanes(rota_compiler *c) {
         if (!ra_load_acquire(&lane->closed))
             return rota_fail(ROTA_WRONG_STATE, "compile of graph '%s': recorder '%s' is still open",
                              graph->name, lane->name);
-        if (i && info->lanes[i - 1]->order_key == lane->order_key)
+        if (i && !info->lanes[i - 1]->order.is_first && info->lanes[i - 1]->order.key == lane->order.key)
             return rota_fail(ROTA_ALREADY_EXISTS,
                              "compile of graph '%s': lanes '%s' and '%s' have the same order key %llu",
                              graph->name, info->lanes[i - 1]->name, lane->name,
-                             (unsigned long long)lane->order_key);
+                             (unsigned long long)lane->order.key);
         info->lane_rank[lane->lane - 1] = i;
         info->lane_first_node[i] = (uint32_t)nodes;
         nodes += lane->node_count;

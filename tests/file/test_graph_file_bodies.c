@@ -268,6 +268,61 @@ static void bodies_are_saved_and_run(void **state) {
     assert_ok(rota_close(device, 0));
 }
 
+/* x = w, then x = x * w three times, in a loop that is gone back through: what it keeps comes first in its body, and in
+ * the graph, wherever it was recorded. */
+static void what_is_kept_comes_first(void **state) {
+    (void)state;
+    rota_device *device;
+    rota_buffer *buffers[3];
+    rota_graph *graph, *body;
+    rota_recorder *lane, *inner;
+    rota_tape *tape, *inner_tape;
+    rota_tensor w, gradient, x, loss;
+    static const char *const names[] = {"w", "gradient", "count"};
+    const float values[2] = {2, 3}, expected[2] = {4 * 8, 4 * 27};
+    const uint32_t count = 3;
+    assert_ok(rota_open("cpu", NULL, &device));
+    for (uint32_t i = 0; i < 3; i++)
+        assert_ok(rota_buffer_create_in(rota_device_runtime(device), names[i], i < 2 ? 8 : 4, &buffers[i]));
+    assert_ok(rota_tensor_of(buffers[0], 0, ROTA_F32, ROTA_SHAPE(2), &w));
+    assert_ok(rota_tensor_of(buffers[1], 0, ROTA_F32, ROTA_SHAPE(2), &gradient));
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &lane));
+    assert_ok(rota_tape_create(lane, NULL, &tape));
+    assert_ok(rota_op_copy(tape, w, &x));
+    assert_ok(rota_graph_create_body(graph, "body", &body));
+    assert_ok(rota_recorder_open(body, 0, NULL, &inner));
+    assert_ok(rota_tape_create(inner, NULL, &inner_tape));
+    assert_ok(rota_op_mul_into(inner_tape, x, w, x));
+    rota_tape_destroy(inner_tape);
+    rota_recorder_close(inner);
+    assert_ok(
+        rota_record_for(lane, &ROTA_FOR_NODE(.count = buffers[2], .body = body, .iterations_max = 4), NULL));
+    assert_ok(rota_op_sum(tape, x, 0, true, &loss));
+    assert_ok(rota_backward(tape, loss, &w, 1, &gradient, NULL));
+    rota_tape_destroy(tape);
+    rota_recorder_close(lane);
+    const rota_graph_file_bytes before[] = {{buffers[0], values, 0}, {buffers[2], &count, 0}},
+                                after = {buffers[1], expected, 0};
+    assert_ok(rota_graph_save(
+        graph,
+        &ROTA_GRAPH_SAVE_OPTIONS(.first = before, .first_count = 2, .results = &after, .result_count = 1),
+        path_of("kept")));
+    rota_graph_file *file;
+    rota_plan *plan;
+    assert_ok(rota_graph_load(path_of("kept"),
+                              &ROTA_GRAPH_LOAD_OPTIONS(.runtime = rota_device_runtime(device)), &file));
+    assert_ok(rota_compile(rota_device_runtime(device), rota_graph_file_graph(file),
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .certify = true),
+                           &plan));
+    run_words(file, device, plan);
+    rota_graph_file_release(file);
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+    for (uint32_t i = 0; i < 3; i++) rota_buffer_release(buffers[i]);
+    assert_ok(rota_close(device, 0));
+}
+
 /* As deep as bodies go, each with a fill of its own. */
 static void eight_deep(void **state) {
     (void)state;
@@ -473,9 +528,9 @@ static void write_file(const char *path) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(bodies_are_saved_and_run),
-                                       cmocka_unit_test(eight_deep),
-                                       cmocka_unit_test(what_is_no_body_is_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bodies_are_saved_and_run), cmocka_unit_test(what_is_kept_comes_first),
+        cmocka_unit_test(eight_deep), cmocka_unit_test(what_is_no_body_is_refused)};
     if (argc == 3 && strcmp(argv[1], "--write") == 0) {
         write_file(argv[2]);
         return 0;
