@@ -58,6 +58,8 @@ void rota_cuda_loops_describe(const rota_cuda_loops *loops, const rota_cuda_root
     *out_root = (rota_decide_root){.states = state_address(loops, root),
                                    .records = loops->pinned.address + 8 * record_offset(loops, root),
                                    .any = loops->pinned.address + 8 * any_offset(loops),
+                                   .failed = loops->states.address +
+                                             loops->roots->state_count * sizeof(rota_decide_state),
                                    .count = root->count,
                                    .ring = ROTA_CUDA_RECORDS};
 }
@@ -121,7 +123,7 @@ static rota_status make_halt(rota_cuda_device *device) {
 
 static rota_status make(rota_cuda_device *device, rota_cuda_loops *loops) {
     const rota_cuda_roots *roots = loops->roots;
-    const uint64_t state_bytes = roots->state_count * sizeof(rota_decide_state);
+    const uint64_t state_bytes = roots->state_count * sizeof(rota_decide_state) + sizeof(uint64_t);
     loops->record_words = ROTA_CUDA_RECORDS * ((uint64_t)roots->count + roots->state_count);
     uint64_t pinned_bytes = 8 * (any_offset(loops) + ROTA_CUDA_RECORDS);
     if (pinned_bytes < state_bytes) pinned_bytes = state_bytes; /* which come from there */

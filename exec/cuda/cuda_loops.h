@@ -18,9 +18,9 @@ typedef struct rota_cuda_fence rota_cuda_fence;
 typedef struct rota_cuda_loops {
     const rota_exec_program_desc *desc;
     const rota_cuda_roots *roots; /* the program's */
-    /* Device memory: the states of all roots; and pinned memory: the records of all of them, of each root
-     * ROTA_CUDA_RECORDS; then, per root, how many iterations have begun, and a word that is on its way to a state's
-     * `stop`; then as many words that say of all records of a launch whether any is written. */
+    /* Device memory: the states of all roots, and the word that they have together; and pinned memory: the records of
+     * all of them, of each root ROTA_CUDA_RECORDS; then, per root, how many iterations have begun, and a word that is
+     * on its way to a state's `stop`; then as many words that say of all records of a launch whether any is written. */
     rota_cuda_piece states, pinned;
     uint64_t *progress;        /* where those numbers are */
     uint64_t record_words;     /* of all records */

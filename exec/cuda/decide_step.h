@@ -6,7 +6,11 @@
  * An outermost command that has a loop or a count in it, or is a loop, has *states*: one for each command that decides
  * in it, its own first. So has one that is counted itself: one. They are in device memory, so that an iteration goes
  * nowhere else; the host hears of a failure by a *record* in pinned memory, of which each of the launches that may be
- * in flight has one, and says by `stop` which launch is to end. */
+ * in flight has one, and says by `stop` which launch is to end.
+ *
+ * All outermost commands of a segment have a word together: the last launch in which one of them failed. All that the
+ * segment writes has failed then, and of those that decide none begins any more: what a loop decides by may be what
+ * that one did not write, and have it go on for ever. */
 #ifndef ROTA_EXEC_CUDA_DECIDE_STEP_H
 #define ROTA_EXEC_CUDA_DECIDE_STEP_H
 
@@ -53,6 +57,7 @@ typedef struct rota_decide_root {
     uint64_t states;  /* rota_decide_state, `count` of them; 0: it has none */
     uint64_t records; /* pinned: `ring` of them, 8 * (1 + count) bytes each */
     uint64_t any;     /* pinned, the graph's: `ring` words, 1 where some record of that launch is written */
+    uint64_t failed;  /* 8 bytes, the segment's */
     uint32_t count;
     uint32_t ring; /* a power of two */
 } rota_decide_root;
@@ -110,12 +115,14 @@ ROTA_DECIDE_FN void rota_decide_fail(const rota_decide_root *root, uint32_t numb
     for (uint32_t i = 0; i < root->count; i++) ROTA_DECIDE_STORE(&record[1 + i], states[i].begun);
     ROTA_DECIDE_STORE(&record[0], (uint64_t)value << 32 | (number + 1));
     ROTA_DECIDE_STORE((uint64_t *)root->any + index, (uint64_t)1);
+    ROTA_DECIDE_STORE((uint64_t *)root->failed, states->launch);
     ROTA_DECIDE_FENCE();
 }
 
-ROTA_DECIDE_FN void rota_decide_begin(rota_decide_state *root) {
+/* A launch. */
+ROTA_DECIDE_FN void rota_decide_begin(rota_decide_state *root, bool is_over) {
     root->launch++;
-    root->over = 0;
+    root->over = is_over;
 }
 
 /* Nothing more begins: of what has failed, or is to end in this launch. */
@@ -158,7 +165,9 @@ ROTA_DECIDE_FN rota_decide_answer rota_decide_step(const rota_decide_params *p, 
                                                    uint32_t *index) {
     rota_decide_state *states = (rota_decide_state *)p->root.states;
     rota_decide_answer answer = {{0, 0}};
-    if (p->begins) rota_decide_begin(states);
+    if (p->begins)
+        rota_decide_begin(states,
+                          ROTA_DECIDE_LOAD(uint64_t, (uint64_t *)p->root.failed) == states->launch + 1);
     if (p->kind >= ROTA_DECIDE_WHILE) return rota_decide_loop(p, states, condition, index);
     if (p->kind == ROTA_DECIDE_SWITCH) answer.values[0] = p->chosen;
     if (states && rota_decide_is_over(p, states)) return answer;
@@ -175,7 +184,7 @@ ROTA_DECIDE_FN rota_decide_answer rota_decide_step(const rota_decide_params *p, 
 ROTA_DECIDE_FN void rota_count_step(const rota_count_params *p, const uint32_t *count) {
     rota_decide_state *root = (rota_decide_state *)p->root.states;
     const uint32_t value = *count, over = p->begins ? 0 : ROTA_DECIDE_LOAD(uint32_t, &root->over);
-    if (p->begins) rota_decide_begin(root);
+    if (p->begins) rota_decide_begin(root, false);
     *(uint64_t *)p->word = over || value > p->max ? 0 : value * p->unit;
     if (!over && value > p->max) rota_decide_fail(&p->root, p->number, value);
 }

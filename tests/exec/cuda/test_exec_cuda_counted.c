@@ -5,6 +5,7 @@
 
 #ifdef ROTA_HAVE_CUDA
 #include <string.h>
+#include "graph/conditional_internal.h"
 #include "tests/exec/cuda/exec_cuda_kit.h"
 
 enum { SIZE = BYTES, WORD = 2 * BYTES, LATER = WORD + 16, MEMORY = WORD + 32, UNIT = 8 };
@@ -272,10 +273,61 @@ static void test_empty_slot(void **state) {
     cuda_close(f);
 }
 
+/* Nothing that decides begins behind it in its launch: its condition, or its times, may be what was not written. */
+static void test_loop_behind(void **state) {
+    enum { TIMES = WORD + 4, SUM = WORD + 8, NUMBER = WORD + 12 };
+    (void)state;
+    cuda_fixture *f = hearing = cuda_open(NULL);
+    ((rota_cuda_device *)f->device)->host.failed = on_failed;
+    rota_exec_memory *m = cuda_shared(f, MEMORY);
+    test_program *p = counted_program(&contract_step, 1, 40), *body = test_program_new(QUEUES, 1, 0);
+    static const contract_step_params one = {1, 1, 0};
+    test_program_segment(body, 0);
+    test_program_batch(body);
+    test_program_kernel(body, &contract_step, &one);
+    test_program_operand(body, 0, false, SUM, 4, ROTA_READWRITE);
+    test_program_operand(body, 0, false, NUMBER, 4, ROTA_READ);
+    uint32_t *const edges = contract_edges(body);
+    const rota_exec_program_desc *const bodies[] = {&body->desc};
+    rota_exec_conditional loop = {.kind = ROTA_CONDITIONAL_FOR,
+                                  .body_count = 1,
+                                  .iterations_max = 5,
+                                  .condition = {0, TIMES - WORD},
+                                  .index = {0, NUMBER - WORD},
+                                  .bodies = bodies};
+    /* The count is the memory's; what was to fill it fills the next. */
+    p->operands[p->commands[0].first_operand].offset_bytes = LATER;
+    test_program_batch(p);
+    rota_exec_command *command = test_program_fill(p, 0);
+    command->kind = ROTA_EXEC_COMMAND_CONDITIONAL;
+    command->u.conditional = &loop;
+    test_program_operand(p, 0, false, WORD, 16, ROTA_READWRITE);
+    const contract_loaded l = cuda_load(f, p, &m);
+    memset(&heard, 0, sizeof heard);
+    for (uint32_t round = 0, failures = 0; round < 6; round++) {
+        const bool fails = round % 3 == 1;
+        uint32_t *x = fill(m);
+        x[WORD / 4] = fails ? 41 : 40;
+        x[TIMES / 4] = fails && round > 3 ? 6 : 2; /* nor is that told of */
+        x[SUM / 4] = 7;
+        run_one(f, l);
+        failures += fails;
+        assert_int_equal(atomic_load(&heard.failures), failures);
+        assert_int_equal(x[SUM / 4], fails ? 7 : contract_stepped(contract_stepped(7, 0, 1), 1, 1));
+    }
+    cuda_unload(f, l);
+    free(edges);
+    free(body);
+    free(p);
+    f->device->vtable->memory_destroy(f->device, m);
+    cuda_close(f);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused),  cmocka_unit_test(test_nodes),
-                                       cmocka_unit_test(test_clusters), cmocka_unit_test(test_failures),
-                                       cmocka_unit_test(test_empty),    cmocka_unit_test(test_empty_slot)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused),    cmocka_unit_test(test_nodes),
+                                       cmocka_unit_test(test_clusters),   cmocka_unit_test(test_failures),
+                                       cmocka_unit_test(test_empty),      cmocka_unit_test(test_empty_slot),
+                                       cmocka_unit_test(test_loop_behind)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
