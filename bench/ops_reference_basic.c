@@ -460,6 +460,8 @@ static const struct {
     {"cumulative_sum", ref_cumulative_sum, 0},
     {"nonzero", reference_nonzero, 0},
     {"compact", reference_compact, 0},
+    {"unique", reference_unique, 0},
+    {"top_p", reference_top_p, 0},
     {"variance", ref_variance, 6}, /* the mean's division; a difference, its square, the factor */
 };
 

@@ -6,5 +6,7 @@
 
 void reference_nonzero(reference *r);
 void reference_compact(reference *r);
+void reference_unique(reference *r);
+void reference_top_p(reference *r);
 
 #endif

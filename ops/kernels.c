@@ -59,6 +59,9 @@ static double work_conv(const void *params, const uint64_t *operand_bytes) {
 static const rota_kernel_bindable slots_rope[] = {
     {"offset", offsetof(rota_rope_params, offset), 4, true, ROTA_VALUE_U32},
 };
+static const rota_kernel_bindable slots_top_p[] = {
+    {"p", offsetof(rota_top_p_params, p), 4, false, ROTA_VALUE_F32},
+};
 static const rota_kernel_bindable slots_momentum[] = {
     {"lr", offsetof(rota_momentum_params, lr), 4, true, ROTA_VALUE_F32},
 };

@@ -1,4 +1,6 @@
 /* Ops whose results have a length that the contents decide: nonzero, compact. */
+#include "ops/op_length.h"
+
 #include "base/divide.h"
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
@@ -11,13 +13,12 @@ enum { NONZERO, COMPACT };
 #define CHUNK_LEAST 4096u
 #define CHUNKS_MOST 16384u
 
-static uint32_t chunk_of(uint64_t n) {
+uint32_t rota_length_chunk(uint64_t n) {
     const uint32_t chunk = (uint32_t)rota_divide_up(n, CHUNKS_MOST);
     return chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk;
 }
 
-/* Indices are i32. */
-static rota_status require_indices(const rota_op_use *use, uint32_t input, uint64_t n) {
+rota_status rota_shape_require_indices(const rota_op_use *use, uint32_t input, uint64_t n) {
     char text[ROTA_TENSOR_TEXT_MAX];
     if (n <= INT32_MAX) return ROTA_OK;
     return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "%s is %s, %llu to number; expected at most %d",
@@ -26,23 +27,22 @@ static rota_status require_indices(const rota_op_use *use, uint32_t input, uint6
                         INT32_MAX);
 }
 
+rota_status rota_record_exclusive_sum(rota_tape *tape, const rota_tensor *counts, uint64_t rows,
+                                      rota_tensor *out_offsets, const rota_tensor *total) {
+    ROTA_TRY(rota_tape_temporary(tape, "offsets", ROTA_U32, counts->rank, counts->shape, out_offsets));
+    const rota_exclusive_sum_params params = {(uint32_t)rows, (uint32_t)(rota_tensor_count(counts) / rows)};
+    rota_access accesses[] = {rota_tensor_access(counts, ROTA_READ), rota_tensor_write(out_offsets),
+                              rota_tensor_write(total)};
+    return rota_tape_kernel(tape, &rota_kernel_exclusive_sum, accesses, 3, &params, NULL, 0);
+}
+
 /* ---- nonzero ---- */
 
 static rota_status shape_nonzero(const rota_op_use *use, rota_tensor *out) {
     const uint64_t n = rota_tensor_count(&use->inputs[0]);
-    ROTA_TRY(require_indices(use, 0, n));
+    ROTA_TRY(rota_shape_require_indices(use, 0, n));
     ROTA_TRY(rota_tensor_of(NULL, 0, ROTA_I32, ROTA_SHAPE(n), &out[0]));
     return rota_tensor_of(NULL, 0, ROTA_I32, ROTA_SHAPE(1), &out[1]);
-}
-
-/* y u32 [rows, n] and total u32 [rows] of counts. */
-static rota_status sum_up(rota_tape *tape, const rota_tensor *counts, uint32_t rows, uint32_t n,
-                          rota_tensor *y, const rota_tensor *total) {
-    ROTA_TRY(rota_tape_temporary(tape, "offsets", ROTA_U32, counts->rank, counts->shape, y));
-    const rota_exclusive_sum_params params = {rows, n};
-    rota_access accesses[] = {rota_tensor_access(counts, ROTA_READ), rota_tensor_write(y),
-                              rota_tensor_write(total)};
-    return rota_tape_kernel(tape, &rota_kernel_exclusive_sum, accesses, 3, &params, NULL, 0);
 }
 
 static rota_status run_nonzero(rota_tape *tape, const rota_tensor *x, const rota_tensor *index,
@@ -51,12 +51,12 @@ static rota_status run_nonzero(rota_tape *tape, const rota_tensor *x, const rota
     if (n == 0) return rota_record_zero(tape, count->buffer, count->offset_bytes, 4);
     rota_tensor from, counts, offsets;
     ROTA_TRY(rota_record_contiguous(tape, x, &from));
-    const rota_nonzero_params params = {(uint32_t)n, chunk_of(n), x->dtype};
+    const rota_nonzero_params params = {(uint32_t)n, rota_length_chunk(n), x->dtype};
     const uint64_t chunks = rota_divide_up(n, params.chunk);
     ROTA_TRY(rota_tape_temporary(tape, "counts", ROTA_U32, ROTA_SHAPE(chunks), &counts));
     rota_access count_accesses[] = {rota_tensor_access(&from, ROTA_READ), rota_tensor_write(&counts)};
     ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_nonzero_counts, count_accesses, 2, &params, NULL, 0));
-    ROTA_TRY(sum_up(tape, &counts, 1, (uint32_t)chunks, &offsets, count));
+    ROTA_TRY(rota_record_exclusive_sum(tape, &counts, 1, &offsets, count));
     rota_access accesses[] = {rota_tensor_access(&from, ROTA_READ), rota_tensor_access(&offsets, ROTA_READ),
                               rota_tensor_access(count, ROTA_READ), rota_tensor_write(index)};
     return rota_tape_kernel(tape, &rota_kernel_nonzero, accesses, 4, &params, NULL, 0);
@@ -75,7 +75,7 @@ static rota_status shape_compact(const rota_op_use *use, rota_tensor *out) {
         return rota_op_fail(
             use->op, ROTA_INVALID_ARGUMENT, "x is %s, mask is %s; expected [rows, ...] and [rows]",
             rota_tensor_describe(x, text, sizeof text), rota_tensor_describe(mask, other, sizeof other));
-    ROTA_TRY(require_indices(use, 1, mask->shape[0]));
+    ROTA_TRY(rota_shape_require_indices(use, 1, mask->shape[0]));
     ROTA_TRY(rota_shape_like(x, x->dtype, &out[0]));
     ROTA_TRY(rota_tensor_of(NULL, 0, ROTA_I32, ROTA_SHAPE(1), &out[1]));
     return rota_tensor_of(NULL, 0, ROTA_I32, ROTA_SHAPE(mask->shape[0]), &out[2]);

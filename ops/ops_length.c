@@ -58,3 +58,38 @@ rota_status rota_op_compact_into(rota_tape *tape, rota_tensor x, rota_tensor mas
     rota_op_use use = {.inputs = {x, mask}};
     return apply_into(tape, ROTA_OP_compact, &use, y, count);
 }
+
+rota_status rota_op_unique(rota_tape *tape, rota_tensor x, rota_tensor *out_y, rota_tensor *out_count,
+                           rota_tensor *out_inverse) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
+    ROTA_GIVEN(out_count);
+    rota_op_use use = {.inputs = {x}};
+    if (out_inverse) *out_inverse = ROTA_TENSOR_NONE;
+    ROTA_TRY(apply_new(tape, ROTA_OP_unique, &use, out_y, out_count));
+    if (out_inverse) *out_inverse = use.outputs[2];
+    return ROTA_OK;
+}
+
+rota_status rota_op_unique_into(rota_tape *tape, rota_tensor x, rota_tensor y, rota_tensor count,
+                                rota_tensor inverse) {
+    ROTA_GIVEN(tape);
+    rota_op_use use = {.inputs = {x}, .outputs = {[2] = inverse}};
+    return apply_into(tape, ROTA_OP_unique, &use, y, count);
+}
+
+rota_status rota_op_top_p(rota_tape *tape, rota_tensor x, rota_value p, rota_tensor *out_index,
+                          rota_tensor *out_count) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_index);
+    ROTA_GIVEN(out_count);
+    rota_op_use use = {.inputs = {x}, .attributes = {.value = {p}}};
+    return apply_new(tape, ROTA_OP_top_p, &use, out_index, out_count);
+}
+
+rota_status rota_op_top_p_into(rota_tape *tape, rota_tensor x, rota_value p, rota_tensor index,
+                               rota_tensor count) {
+    ROTA_GIVEN(tape);
+    rota_op_use use = {.inputs = {x}, .attributes = {.value = {p}}};
+    return apply_into(tape, ROTA_OP_top_p, &use, index, count);
+}

@@ -21,6 +21,7 @@
 #include "cuda/pool.h"
 #include "cuda/reduce.h"
 #include "cuda/rows.h"
+#include "cuda/sort.h"
 #include "cuda/unary.h"
 #include "ops/cuda/conv_cudnn.h"
 #include "ops/cuda/launch.h"

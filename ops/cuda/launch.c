@@ -97,6 +97,14 @@ LAUNCH(nonzero, rota_nonzero_params, rota_divide_up(p->n, p->chunk), ROTA_CUDA_T
 LAUNCH(exclusive_sum, rota_exclusive_sum_params, p->rows, ROTA_CUDA_THREADS)
 THREADS(select_rows, rota_select_rows_params, (uint64_t)p->rows * p->width)
 
+THREADS(sort_keys, rota_sort_keys_params, p->n)
+LAUNCH(sort_counts, rota_sort_params, p->rows *rota_divide_up(p->n, p->chunk), ROTA_CUDA_THREADS)
+LAUNCH(sort, rota_sort_params, p->rows *rota_divide_up(p->n, p->chunk), ROTA_CUDA_THREADS)
+LAUNCH(unique_counts, rota_unique_params, rota_divide_up(p->n, p->chunk), ROTA_CUDA_THREADS)
+LAUNCH(unique, rota_unique_params, rota_divide_up(p->n, p->chunk), ROTA_CUDA_THREADS)
+LAUNCH(top_p_sums, rota_top_p_params, p->rows *rota_divide_up(p->n, p->chunk), ROTA_CUDA_THREADS)
+LAUNCH(top_p, rota_top_p_params, p->rows, ROTA_CUDA_THREADS)
+
 ELEMENTS(embedding, rota_embedding_params, (uint64_t)p->rows * p->dim)
 LAUNCH(embedding_backward, rota_embedding_params, rota_cuda_embedding_blocks(p), ROTA_CUDA_THREADS)
 THREADS(index_add, rota_index_add_params, p->rows)

@@ -1,36 +1,5 @@
 /* CUDA kernels of results with a length: nonzero_counts, exclusive_sum, nonzero, select_rows. */
-#include "ops/cuda/common.cuh"
-
-/* ---- Sums over a block ---- */
-
-constexpr uint32_t WARPS = ROTA_CUDA_THREADS / 32;
-
-/* The sum of the numbers of the warps before this thread's, and of all: each warp's is lane 0's. */
-ROTA_DEVICE uint32_t sum_before_warp(uint32_t of_warp, uint32_t &total) {
-    __shared__ uint32_t part[WARPS];
-    __syncthreads(); /* the last turn's are read */
-    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = of_warp;
-    __syncthreads();
-    uint32_t before = 0;
-    total = 0;
-#pragma unroll
-    for (uint32_t w = 0; w < WARPS; w++) {
-        if (w < threadIdx.x / 32) before += part[w];
-        total += part[w];
-    }
-    return before;
-}
-
-/* ... of the threads before this one. */
-ROTA_DEVICE uint32_t sum_before(uint32_t value, uint32_t &total) {
-    uint32_t sum = value;
-#pragma unroll
-    for (uint32_t step = 1; step < 32; step *= 2) {
-        const uint32_t left = __shfl_up_sync(0xFFFFFFFFu, sum, step);
-        if (threadIdx.x % 32 >= step) sum += left;
-    }
-    return sum - value + sum_before_warp(__shfl_sync(0xFFFFFFFFu, sum, 31), total);
-}
+#include "ops/cuda/sums.cuh"
 
 /* ---- nonzero ---- */
 

@@ -174,6 +174,12 @@ GRID(nonzero, rota_nonzero_params, rota_divide_up(p->n, p->chunk))
 GRID(exclusive_sum, rota_exclusive_sum_params, p->rows)
 GRID(select_rows, rota_select_rows_params, rota_divide_up((uint64_t)p->rows * p->width, ELEMENTWISE_GROUP))
 
+GRID(sort_keys, rota_sort_keys_params, rota_divide_up(p->n, ELEMENTWISE_GROUP))
+GRID(sort, rota_sort_params, p->rows *rota_divide_up(p->n, p->chunk))
+GRID(unique, rota_unique_params, rota_divide_up(p->n, p->chunk))
+GRID(top_p_sums, rota_top_p_params, p->rows *rota_divide_up(p->n, p->chunk))
+GRID(top_p, rota_top_p_params, p->rows)
+
 /* The dtype of the variants for 16-bit floats, where it is their only constant. */
 #define SPEC_DTYPE(name, type)                                                                               \
     void rota_vk_spec_##name(const void *params, uint32_t *out_values) {                                     \

@@ -7,6 +7,7 @@ set(shader_of_rmsnorm_backward_weight layernorm_backward_weight -DRMS)
 set(shader_of_residual_layernorm layernorm -DRESIDUAL)
 set(shader_of_conv2d_backward_input conv2d -DBACKWARD_INPUT)
 set(shader_of_conv2d_backward_weight conv2d -DBACKWARD_WEIGHT)
+set(shader_of_unique_counts unique -DCOUNTS)
 set(shader_of_matmul_f16 matmul -DINPUT_F16)
 set(shader_of_matmul_bf16 matmul -DINPUT_BF16)
 

@@ -460,6 +460,32 @@ static void bind_lengths(nb::module_ &m) {
                "Rows along axis 0 where the mask [rows] is not zero, in order, then rows of 0; and how "
                "many stay (i32 [1]).")
             .c_str());
+    m.def(
+        "unique",
+        [](const Tensor &x) {
+            Recording recording({&x}, "unique");
+            rota_tensor y, count, inverse;
+            check(rota_op_unique(recording.tape(), x.t, &y, &count, &inverse));
+            return std::make_tuple(recording.made(y), recording.made(count), recording.made(inverse));
+        },
+        "x"_a,
+        op_doc("unique",
+               "Each number of x (f32, i32, u32) once, ascending, then 0; how many there are (i32 [1]); and "
+               "where each element of x is among them (i32).")
+            .c_str());
+    m.def(
+        "top_p",
+        [](const Tensor &x, const Value &p) {
+            const rota_value share = value_of(p);
+            return with_count(x, "top_p", nullptr, [&](rota_tape *tape, rota_tensor *y, rota_tensor *count) {
+                return rota_op_top_p(tape, x.t, share, y, count);
+            });
+        },
+        "x"_a, "p"_a,
+        op_doc("top_p",
+               "Indices (i32) of each row of probabilities, falling; and of how many the sum reaches the "
+               "share p of all (i32 [..., 1]).")
+            .c_str());
 }
 
 static nb::list op_names() {

@@ -35,6 +35,16 @@ def compact(x: Array, mask: Array) -> Array:
     return np.concatenate([kept, np.zeros((len(x) - len(kept), *x.shape[1:]), x.dtype)])
 
 
+def unique(x: Array) -> Array:
+    numbers = np.unique(x)
+    return np.pad(numbers, (0, x.size - numbers.size))
+
+
+def share(x: Array, p: float) -> Array:
+    sums = np.cumsum(-np.sort(-x, -1), -1, dtype=np.float64)
+    return (sums < p * sums[:, -1:]).sum(-1, keepdims=True) + 1
+
+
 def causal(x: Array) -> Array:
     queries, keys = x.shape[-2:]
     return np.where(np.tril(np.ones((queries, keys), bool), keys - queries), x, -np.inf)
@@ -201,6 +211,16 @@ CASES: list[Case] = [
     ("nonzero count", lambda x: rota.nonzero(x)[1], lambda x: np.array([np.count_nonzero(x)]), [SPARSE]),
     ("compact", lambda x, m: rota.compact(x, m)[0], compact, [X, MASK]),
     ("compact count", lambda x, m: rota.compact(x, m)[1], lambda _, m: np.array([np.count_nonzero(m)]), [X, MASK]),
+    ("unique", lambda x: rota.unique(x)[0], unique, [SPARSE]),
+    ("unique count", lambda x: rota.unique(x)[1], lambda x: np.array([np.unique(x).size]), [SPARSE]),
+    (
+        "unique inverse",
+        lambda x: rota.unique(x)[2],
+        lambda x: np.unique(x, return_inverse=True)[1].reshape(x.shape),
+        [SPARSE],
+    ),
+    ("top_p", lambda x: rota.top_p(x, 0.5)[0], lambda x: np.argsort(-x, -1, kind="stable"), [softmax(X)]),
+    ("top_p count", lambda x: rota.top_p(x, 0.5)[1], lambda x: share(x, 0.5), [softmax(X)]),
     ("matmul", rota.matmul, np.matmul, [X, normal(5, 4)]),
     ("matmul transposed", lambda a, b: rota.matmul(a, b, True, True), lambda a, b: a.T @ b.T, [X, normal(4, 3)]),
     ("weighted_matmul", rota.weighted_matmul, np.matmul, [softmax(normal(2, 3, 4, 6)), V]),
@@ -300,6 +320,11 @@ WITHOUT = {
     "nonzero",
     "nonzero count",
     "compact count",
+    "unique",
+    "unique count",
+    "unique inverse",
+    "top_p",
+    "top_p count",
     "global_norm",
 }
 

@@ -159,6 +159,8 @@ TENSORS = {
     "loss_scale": {"norm": "F32 1", "state": "F32 2"},
     "reduce_scatter": {"y": "F32 2,4"}, "all_gather": {"y": "F32 8,4"},
     "nonzero": {"index": "I32 16", "count": "I32 1"}, "compact": {"mask": "F32 4", "count": "I32 1"},
+    "unique": {"y": "F32 16", "count": "I32 1", "inverse": "I32 4,4"},
+    "top_p": {"index": "I32 4,4", "count": "I32 4,1"},
 }
 for op in ("conv2d", "conv_transpose2d", "max_pool2d", "avg_pool2d"):
     TENSORS[op] = {"x": "F32 1,4,2,2", "w": "F32 4,4,1,1", "y": "F32 1,4,2,2"}
@@ -182,6 +184,7 @@ OPTIONAL = {
     "rota_device_open": {"id"}, "rota_devices": {"out_infos"}, "rota_buffer_write": {"device"}, "rota_submit": {"args"},
     "rota_submit_wait": {"args"}, "rota_plan_explain": {"out_length", "text"},
     "rota_plan_command_times": {"out_replay"},
+    "rota_op_unique": {"out_inverse"},
     "rota_op_check_finite": {"out_found"}, "rota_op_max_pool1d": {"out_index"}, "rota_op_max_pool2d": {"out_index"},
     "rota_tensor_of": {"buffer"}, "rota_tape_kernel": {"params", "bindings"},
     "rota_op_fail": {"op"}, "rota_runtime_close": {"runtime"}, "rota_compile": {"runtime"}, "rota_open": {"id"},
@@ -194,7 +197,8 @@ REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_
             "rota_op_loss_scale", "rota_op_max_pool1d", "rota_op_max_pool2d", "rota_op_avg_pool1d",
             "rota_op_avg_pool2d", "rota_op_max_pool2d_backward", "rota_op_avg_pool2d_backward"}  # options
 NONE_ALLOWED = {"layernorm": {"weight", "bias"}, "rmsnorm": {"weight"}, "residual_layernorm": {"weight", "bias"},
-                "group_norm": {"weight", "bias"}, "attention_residual": {"previous"}, "sgd": {"m"}}
+                "group_norm": {"weight", "bias"}, "attention_residual": {"previous"}, "sgd": {"m"},
+                "unique": {"inverse"}}
 # What the world's device, the CPU, has not: a sentence says so.
 NOT_ON_CPU = {"rota_stream_signal", "rota_stream_wait", "rota_device_open_vulkan", "rota_device_open_cuda",
               "rota_external_timeline_adopt", "rota_external_timeline_promise", "rota_external_timeline_import",

@@ -59,6 +59,7 @@ void test_pool(void **state);
 
 /* Results with a length (kernel_cases_length.c). */
 void test_length(void **state);
+void test_sort(void **state);
 
 /* Whether kernel by kernel fewer sizes are run. */
 extern bool kernel_case_is_short;

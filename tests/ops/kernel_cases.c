@@ -749,6 +749,6 @@ const struct CMUnitTest kernel_cases[] = {
     KERNEL_CASE(test_dropout),       KERNEL_CASE(test_optimizer),   KERNEL_CASE(test_loss_scale),
     KERNEL_CASE(test_batch_norm),    KERNEL_CASE(test_rope),        KERNEL_CASE(test_large_counts),
     KERNEL_CASE(test_conv),          KERNEL_CASE(test_pool),        KERNEL_CASE(test_embedding_more),
-    KERNEL_CASE(test_length),
+    KERNEL_CASE(test_length),        KERNEL_CASE(test_sort),
 };
 const size_t kernel_case_count = sizeof kernel_cases / sizeof *kernel_cases;

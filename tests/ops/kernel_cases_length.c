@@ -87,6 +87,131 @@ static void test_sums(void) {
     }
 }
 
+/* ---- Sorting ---- */
+
+#define INDEXES(mode, count)                                                                                 \
+    { ROTA_I32, (mode), (count), 0, 0, 0 }
+
+/* All passes over random keys, each on the device too; the last one's results. */
+static void sort_case(uint32_t rows, uint32_t n, uint32_t chunk, uint32_t *keys, int32_t *index) {
+    const uint64_t count = (uint64_t)rows * n, chunks = (n - 1) / chunk + 1, cells = rows * chunks * 16;
+    uint32_t *counts = room(cells), *offsets = room(cells), *totals = room(rows), *to = room(count);
+    int32_t *to_index = (int32_t *)room(count);
+    for (uint32_t shift = 0; shift < 32; shift += ROTA_SORT_BITS) {
+        const rota_sort_params p = {rows, n, chunk, shift, shift == 0};
+        const rota_exclusive_sum_params sum = {rows, (uint32_t)chunks * 16};
+        kernel_check_given(&rota_kernel_sort_counts, &p,
+                           (const kernel_array[]){WORDS(ROTA_READ, count), WORDS(ROTA_WRITE, cells)},
+                           (const void *[]){keys, NULL}, 2, 0);
+        run(&rota_kernel_sort_counts, &p, (void *[]){keys, counts}, NULL);
+        run(&rota_kernel_exclusive_sum, &sum, (void *[]){counts, offsets, totals}, NULL);
+        kernel_check_given(&rota_kernel_sort, &p,
+                           (const kernel_array[]){WORDS(ROTA_READ, count), INDEXES(ROTA_READ, count),
+                                                  WORDS(ROTA_READ, cells), WORDS(ROTA_WRITE, count),
+                                                  INDEXES(ROTA_WRITE, count)},
+                           (const void *[]){keys, index, offsets, NULL, NULL}, 5, 0);
+        run(&rota_kernel_sort, &p, (void *[]){keys, index, offsets, to, to_index}, NULL);
+        memcpy(keys, to, count * 4);
+        memcpy(index, to_index, count * 4);
+    }
+    for (uint64_t i = 1; i < n; i++)
+        assert_true(keys[i - 1] < keys[i] || (keys[i - 1] == keys[i] && index[i - 1] < index[i]));
+    free(counts);
+    free(offsets);
+    free(totals);
+    free(to);
+    free(to_index);
+}
+
+static void unique_case(uint32_t n, uint32_t chunk, uint32_t kinds) {
+    const uint32_t chunks = (n - 1) / chunk + 1;
+    uint32_t *keys = room(n), *counts = room(chunks), *offsets = room(chunks), total = 0;
+    int32_t *index = (int32_t *)room(n);
+    for (uint32_t i = 0; i < n; i++) keys[i] = (uint32_t)(test_random(&seed) % kinds) * 0x01234567u;
+    sort_case(1, n, chunk, keys, index);
+    const rota_dtype dtypes[] = {ROTA_F32, ROTA_I32, ROTA_U32};
+    for (int d = 0; d < 3; d++) {
+        const rota_unique_params p = {n, chunk, dtypes[d]};
+        const rota_exclusive_sum_params sum = {1, chunks};
+        kernel_check_given(&rota_kernel_unique_counts, &p,
+                           (const kernel_array[]){WORDS(ROTA_READ, n), WORDS(ROTA_WRITE, chunks)},
+                           (const void *[]){keys, NULL}, 2, 0);
+        run(&rota_kernel_unique_counts, &p, (void *[]){keys, counts}, NULL);
+        run(&rota_kernel_exclusive_sum, &sum, (void *[]){counts, offsets, &total}, NULL);
+        kernel_check_given(&rota_kernel_unique, &p,
+                           (const kernel_array[]){WORDS(ROTA_READ, n), INDEXES(ROTA_READ, n),
+                                                  WORDS(ROTA_READ, chunks), WORDS(ROTA_READ, 1),
+                                                  WORDS(ROTA_WRITE, n), INDEXES(ROTA_WRITE, n)},
+                           (const void *[]){keys, index, offsets, &total, NULL, NULL}, 6, 0);
+    }
+    free(keys);
+    free(counts);
+    free(offsets);
+    free(index);
+}
+
+static void top_p_case(uint32_t rows, uint32_t n, uint32_t chunk) {
+    static const float shares[] = {0, 0.001f, 0.5f, 0.9f, 0.999999f, 1, 2};
+    const uint64_t count = (uint64_t)rows * n, chunks = (n - 1) / chunk + 1;
+    uint32_t *keys = room(count), *sums = room(rows * chunks * 2);
+    int32_t *index = (int32_t *)room(count);
+    for (uint64_t i = 0; i < count; i++) /* from 2^-35 up, and beyond 1 */
+        keys[i] = ~(0x2E000000u + (uint32_t)(test_random(&seed) % 0x12000000u));
+    sort_case(rows, n, chunk, keys, index);
+    rota_top_p_params p = {rows, n, chunk, 0};
+    kernel_check_given(&rota_kernel_top_p_sums, &p,
+                       (const kernel_array[]){WORDS(ROTA_READ, count), WORDS(ROTA_WRITE, rows * chunks * 2)},
+                       (const void *[]){keys, NULL}, 2, 0);
+    run(&rota_kernel_top_p_sums, &p, (void *[]){keys, sums}, NULL);
+    for (uint32_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+        p.p = shares[i];
+        kernel_check_given(&rota_kernel_top_p, &p,
+                           (const kernel_array[]){WORDS(ROTA_READ, count),
+                                                  WORDS(ROTA_READ, rows * chunks * 2),
+                                                  INDEXES(ROTA_WRITE, rows)},
+                           (const void *[]){keys, sums, NULL}, 3, 0);
+    }
+    free(keys);
+    free(sums);
+    free(index);
+}
+
+static void test_keys(void) {
+    const uint32_t special[] = {0x7FC00000u, 0xFFC00000u, 0x7F800001u, 0x7F800000u, 0xFF800000u,
+                                0,           0x80000000u, 1,           0x80000001u, 0x3F800000u,
+                                0xBF800000u, 0x7FFFFFFFu, 0xFFFFFFFFu};
+    const uint32_t n = sizeof special / sizeof *special;
+    const rota_dtype rising[] = {ROTA_F32, ROTA_I32, ROTA_U32}, probable[] = {ROTA_F32, ROTA_F16, ROTA_BF16};
+    for (int d = 0; d < 3; d++) {
+        const uint32_t count = probable[d] == ROTA_F32 ? n : 2 * n;
+        const rota_sort_keys_params numbers = {n, ROTA_SORT_RISING, rising[d]},
+                                    parts = {count, ROTA_SORT_PROBABLE, probable[d]},
+                                    many = {70001, ROTA_SORT_PROBABLE, probable[d]};
+        kernel_check_given(&rota_kernel_sort_keys, &numbers,
+                           (const kernel_array[]){{rising[d], ROTA_READ, n, 0, 0, 0}, WORDS(ROTA_WRITE, n)},
+                           (const void *[]){special, NULL}, 2, 0);
+        kernel_check_given(
+            &rota_kernel_sort_keys, &parts,
+            (const kernel_array[]){{probable[d], ROTA_READ, count, 0, 0, 0}, WORDS(ROTA_WRITE, count)},
+            (const void *[]){special, NULL}, 2, 0);
+        CHECK(sort_keys, &many, 0, {probable[d], ROTA_READ, 70001, -1, 1, 0}, WORDS(ROTA_WRITE, 70001));
+    }
+}
+
+void test_sort(void **state) {
+    (void)state;
+    static const uint32_t sizes[][2] = {
+        /* n, chunk */ {1, 4096}, {255, 4096}, {2049, 100}, {4097, 4096}, {70001, 4096}};
+    for (uint32_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (kernel_case_is_short && i != 3) continue;
+        unique_case(sizes[i][0], sizes[i][1], i % 2 ? 7 : 100000);
+        top_p_case(i % 2 ? 3 : 1, sizes[i][0], sizes[i][1]);
+    }
+    test_keys();
+}
+
+/* ---- Lengths ---- */
+
 void test_length(void **state) {
     (void)state;
     static const uint32_t sizes[][2] = {/* n, chunk */ {1, 4096},

@@ -135,6 +135,11 @@ void op_kit_set_u32(op_kit *kit, rota_slot slot, uint32_t value) {
     assert_ok(rota_args_set_u32(kit->args, slot, value));
 }
 
+void op_kit_set_f32(op_kit *kit, rota_slot slot, float value) {
+    assert_ok(compile(kit));
+    assert_ok(rota_args_set_f32(kit->args, slot, value));
+}
+
 rota_status op_kit_try_run(op_kit *kit) {
     rota_ticket ticket;
     ROTA_TRY(compile(kit));

@@ -49,8 +49,9 @@ void op_kit_run(op_kit *kit);
 const float *op_kit_f32(const op_kit *kit, uint32_t output);
 void op_kit_close(op_kit *kit);
 
-/* A slot value, before a run. */
+/* Values of slots, before a run. */
 void op_kit_set_u32(op_kit *kit, rota_slot slot, uint32_t value);
+void op_kit_set_f32(op_kit *kit, rota_slot slot, float value);
 
 /* ---- Elements of any dtype ---- */
 

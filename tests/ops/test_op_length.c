@@ -208,13 +208,219 @@ static void compact_has_a_gradient(void **state) {
     on_each_device(gradient_on);
 }
 
+/* ---- unique ---- */
+
+typedef struct numbered {
+    double x;
+    uint64_t index;
+} numbered;
+
+/* NaN above all; of equal ones the first. */
+static int rising(const void *left, const void *right) {
+    const numbered *a = left, *b = right;
+    if (isnan(a->x) != isnan(b->x)) return isnan(a->x) ? 1 : -1;
+    if (!isnan(a->x) && a->x != b->x) return a->x < b->x ? -1 : 1;
+    return a->index < b->index ? -1 : 1;
+}
+static bool alike(double a, double b) {
+    return a == b || (isnan(a) && isnan(b));
+}
+
+/* Any bits, or small whole numbers of either sign, of which `kinds` are there. */
+static uint32_t draw_number(rota_dtype dtype, uint32_t kinds) {
+    static const uint32_t special[] = {0x7FC00000u, 0xFFC00001u, 0x7F800001u, 0x7F800000u, 0xFF800000u,
+                                       0,           0x80000000u, 1,           0x80000001u};
+    const uint64_t random = test_random(&seed);
+    if (kinds == 0) return random % 4 ? (uint32_t)(random >> 32) : special[(random >> 32) % 9];
+    const int32_t whole = (int32_t)(random % kinds) - (int32_t)(kinds / 2);
+    const float real = (float)whole;
+    uint32_t bits = (uint32_t)whole;
+    if (dtype == ROTA_F32) memcpy(&bits, &real, 4);
+    return bits;
+}
+
+static void check_unique(const char *device, uint64_t n, rota_dtype dtype, uint32_t kinds) {
+    uint32_t *x = room(n * 4), count = 0;
+    numbered *all = room(n * sizeof *all);
+    for (uint64_t i = 0; i < n; i++) {
+        x[i] = draw_number(dtype, kinds);
+        all[i] = (numbered){element_load(dtype, x, i), i};
+    }
+    qsort(all, n, sizeof *all, rising);
+    op_kit kit;
+    rota_tensor y, found, inverse;
+    op_kit_open(&kit);
+    assert_ok(rota_op_unique(kit.tape, op_kit_input(&kit, dtype, ROTA_SHAPE(n), x), &y, &found, &inverse));
+    const uint32_t of_y = op_kit_output(&kit, y), of_count = op_kit_output(&kit, found),
+                   of_inverse = op_kit_output(&kit, inverse);
+    op_kit_run(&kit);
+    const uint32_t *got = kit.output_data[of_y];
+    const int32_t *positions = kit.output_data[of_inverse];
+    for (uint64_t i = 0; i < n; i++) {
+        count += i == 0 || !alike(all[i].x, all[i - 1].x);
+        const double value = element_load(dtype, got, count - 1);
+        if (!alike(value, all[i].x) || positions[all[i].index] != (int32_t)count - 1)
+            fail_msg("%s: unique of %llu %s: number %u is %g, and element %llu is said to be number %d, "
+                     "expected %g",
+                     device, (unsigned long long)n, rota_dtype_name(dtype), count - 1, value,
+                     (unsigned long long)all[i].index, positions[all[i].index], all[i].x);
+        /* One NaN and one 0. */
+        if (isnan(value)) assert_int_equal(got[count - 1], 0x7FC00000u);
+        if (value == 0) assert_int_equal(got[count - 1], 0);
+    }
+    assert_int_equal(*(const uint32_t *)kit.output_data[of_count], count);
+    for (uint64_t i = count; i < n; i++) assert_int_equal(got[i], 0);
+    op_kit_close(&kit);
+    free(x);
+    free(all);
+}
+
+static void unique_on(const char *device) {
+    static const rota_dtype dtypes[] = {ROTA_F32, ROTA_I32, ROTA_U32};
+    for (int s = 0; s < SIZES; s++)
+        for (int d = 0; d < 3; d++)
+            if (sizes[s] < 10000 || d == s % 3) check_unique(device, sizes[s], dtypes[d], d == 1 ? 0 : 999);
+    for (int i = 0; i < 40; i++)
+        check_unique(device, 1 + test_random(&seed) % 9000, dtypes[test_random(&seed) % 3],
+                     i % 3 ? 1 + (uint32_t)(test_random(&seed) % 5000) : 0);
+}
+
+static void unique_numbers_ascend(void **state) {
+    (void)state;
+    on_each_device(unique_on);
+}
+
+/* How often each is there comes of the inverse; and it is not asked for, or written where it is said to be. */
+static void inverses_on(const char *device) {
+    (void)device;
+    const int32_t x[] = {5, -1, 5, 5, 7, -1}, none[6] = {0};
+    op_kit kit;
+    rota_tensor y, count, inverse, whole;
+    op_kit_open(&kit);
+    const rota_tensor input = op_kit_input(&kit, ROTA_I32, ROTA_SHAPE(2, 3), x),
+                      times = op_kit_variable(&kit, ROTA_I32, ROTA_SHAPE(6), none);
+    assert_ok(rota_op_unique(kit.tape, input, &y, &count, NULL));
+    assert_ok(rota_tape_tensor(kit.tape, ROTA_BUFFER_TRANSIENT, "whole", ROTA_I32, ROTA_SHAPE(3, 3), &whole));
+    assert_ok(rota_op_fill_into(kit.tape, whole, 9));
+    assert_ok(rota_tensor_slice(&whole, 0, 1, 2, &inverse));
+    assert_ok(rota_op_unique_into(kit.tape, input, y, count, inverse));
+    assert_ok(rota_op_index_add(kit.tape, inverse, 1, times));
+    const uint32_t outputs[] = {op_kit_output(&kit, y), op_kit_output(&kit, whole),
+                                op_kit_output(&kit, times)};
+    op_kit_run(&kit);
+    assert_memory_equal(kit.output_data[outputs[0]], ((const int32_t[]){-1, 5, 7, 0, 0, 0}), 24);
+    assert_memory_equal(kit.output_data[outputs[1]], ((const int32_t[]){9, 9, 9, 1, 0, 1, 1, 2, 0}), 36);
+    assert_memory_equal(kit.output_data[outputs[2]], ((const int32_t[]){2, 3, 1, 0, 0, 0}), 24);
+    op_kit_close(&kit);
+}
+
+static void inverses_count(void **state) {
+    (void)state;
+    on_each_device(inverses_on);
+}
+
+/* ---- top_p ---- */
+
+static int falling(const void *left, const void *right) {
+    const numbered *a = left, *b = right;
+    if (a->x != b->x) return a->x > b->x ? -1 : 1;
+    return a->index < b->index ? -1 : 1;
+}
+
+__extension__ typedef unsigned __int128 wide;
+
+/* How many of n in falling order have the share, with whole numbers of another make: 2^-32ths and 2^-31ths of p. */
+static uint32_t expected_count(const numbered *all, uint64_t n, float p) {
+    wide sum = 0;
+    uint64_t reached = 0;
+    for (uint64_t i = 0; i < n; i++) sum += (uint64_t)fmin(all[i].x * 0x1p32, 0x1p32 - 1);
+    const wide parts = (uint64_t)((double)p * 0x1p31);
+    const uint64_t wanted = (uint64_t)((sum * parts + 0x7FFFFFFF) >> 31);
+    for (uint32_t count = 0; count < n; count++) {
+        reached += (uint64_t)fmin(all[count].x * 0x1p32, 0x1p32 - 1);
+        if (reached >= wanted) return count + 1;
+    }
+    return (uint32_t)n;
+}
+
+/* Probabilities, many of them alike in some rows; others that are none: more than 1, less than 0, NaN. */
+static float draw_probability(uint64_t row, uint64_t n) {
+    const uint64_t random = test_random(&seed);
+    const float uniform = (float)(random >> 40) * 0x1p-24f;
+    switch (row % 4) {
+    case 0:
+        return uniform * uniform * uniform * uniform / (float)n;
+    case 1:
+        return (float)(random % 3) * 0.125f;
+    case 2:
+        return random % 50 ? 0 : uniform;
+    default:
+        return random % 8 ? uniform * 4 - 1 : random % 3 ? NAN : INFINITY;
+    }
+}
+
+static void check_top_p(const char *device, uint64_t rows, uint64_t n, rota_dtype dtype, float p,
+                        bool in_slot) {
+    uint32_t *x = room(rows * n * 4);
+    numbered *all = room(n * sizeof *all);
+    for (uint64_t i = 0; i < rows * n; i++)
+        element_store(dtype, x, i,
+                      (double)draw_probability(i / n + (rows == 1 ? (uint64_t)(p * 100) : 0), n));
+    op_kit kit;
+    rota_tensor index, found;
+    rota_slot slot;
+    op_kit_open(&kit);
+    if (in_slot) assert_ok(rota_graph_slot(kit.graph, "p", 4, &slot));
+    assert_ok(rota_op_top_p(kit.tape, op_kit_input(&kit, dtype, ROTA_SHAPE(rows, n), x),
+                            in_slot ? rota_value_slot(slot) : rota_value_plain((double)p), &index, &found));
+    const uint32_t of_index = op_kit_output(&kit, index), of_count = op_kit_output(&kit, found);
+    if (in_slot) op_kit_set_f32(&kit, slot, p);
+    op_kit_run(&kit);
+    for (uint64_t row = 0; row < rows; row++) {
+        for (uint64_t i = 0; i < n; i++) {
+            const double value = element_load(dtype, x, row * n + i);
+            all[i] = (numbered){value > 0 ? value : 0, i};
+        }
+        qsort(all, n, sizeof *all, falling);
+        const int32_t *got = (const int32_t *)kit.output_data[of_index] + row * n;
+        for (uint64_t i = 0; i < n; i++)
+            if (got[i] != (int32_t)all[i].index)
+                fail_msg("%s: top_p of %llu %s: number %llu of row %llu is %d, expected %llu", device,
+                         (unsigned long long)n, rota_dtype_name(dtype), (unsigned long long)i,
+                         (unsigned long long)row, got[i], (unsigned long long)all[i].index);
+        const int32_t count = ((const int32_t *)kit.output_data[of_count])[row];
+        if (count != (int32_t)expected_count(all, n, p))
+            fail_msg("%s: top_p %g of %llu %s: %d of row %llu, expected %u", device, (double)p,
+                     (unsigned long long)n, rota_dtype_name(dtype), count, (unsigned long long)row,
+                     expected_count(all, n, p));
+    }
+    op_kit_close(&kit);
+    free(x);
+    free(all);
+}
+
+static void top_p_on(const char *device) {
+    static const float shares[] = {0.01f, 0.5f, 0.9f, 0.95f, 1};
+    for (int s = 0; s < SIZES; s++)
+        check_top_p(device, sizes[s] < 10000 ? 4 : 1, sizes[s], ROTA_F32, shares[s % 5], false);
+    for (int i = 0; i < 30; i++)
+        check_top_p(device, 1 + test_random(&seed) % 6, 1 + test_random(&seed) % 5000,
+                    (rota_dtype)(test_random(&seed) % 3),
+                    0.01f + 0.99f * (float)(test_random(&seed) % 100) / 99, i % 4 == 0);
+}
+
+static void top_p_reaches_its_share(void **state) {
+    (void)state;
+    on_each_device(top_p_on);
+}
+
 /* ---- Nothing, and errors ---- */
 
 static void nothing_has_length_zero(const char *device) {
     (void)device;
     const float x = 1;
     op_kit kit;
-    rota_tensor index, y, count[3];
+    rota_tensor index, y, inverse, count[5];
     op_kit_open(&kit);
     rota_tensor some = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(1), &x), none, narrow;
     assert_ok(rota_tensor_slice(&some, 0, 0, 0, &none));
@@ -225,10 +431,13 @@ static void nothing_has_length_zero(const char *device) {
     assert_int_equal(rota_tensor_count(&y), 0);
     /* Rows without columns are counted all the same. */
     assert_ok(rota_op_compact(kit.tape, narrow, some, &y, &count[2]));
-    uint32_t outputs[3];
-    for (int i = 0; i < 3; i++) outputs[i] = op_kit_output(&kit, count[i]);
+    assert_ok(rota_op_unique(kit.tape, none, &y, &count[3], &inverse));
+    assert_int_equal(rota_tensor_count(&inverse), 0);
+    assert_ok(rota_op_top_p(kit.tape, narrow, rota_value_plain(0.5), &index, &count[4]));
+    uint32_t outputs[5];
+    for (int i = 0; i < 5; i++) outputs[i] = op_kit_output(&kit, count[i]);
     op_kit_run(&kit);
-    for (uint32_t i = 0; i < 3; i++) assert_int_equal(*(const uint32_t *)kit.output_data[outputs[i]], i == 2);
+    for (uint32_t i = 0; i < 5; i++) assert_int_equal(*(const uint32_t *)kit.output_data[outputs[i]], i == 2);
     op_kit_close(&kit);
 }
 
@@ -241,7 +450,7 @@ static void errors_say_what_was_expected(void **state) {
     (void)state;
     const float x[6] = {0};
     op_kit kit;
-    rota_tensor y, count, huge;
+    rota_tensor y, count, huge, half;
     op_kit_open(&kit);
     const rota_tensor matrix = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(2, 3), x),
                       one = op_kit_input(&kit, ROTA_F32, 0, NULL, x),
@@ -258,14 +467,27 @@ static void errors_say_what_was_expected(void **state) {
     assert_message("op 'nonzero': the destination 'index' is missing");
     assert_status(rota_op_nonzero_into(kit.tape, matrix, matrix, matrix), ROTA_INVALID_ARGUMENT);
     assert_message("op 'nonzero': destination 'index' is f32 [2, 3], expected i32 [6]");
+    assert_status(rota_op_unique(kit.tape, huge, &y, &count, NULL), ROTA_INVALID_ARGUMENT);
+    assert_ok(rota_op_cast(kit.tape, row, ROTA_BF16, &half));
+    assert_status(rota_op_unique(kit.tape, half, &y, &count, NULL), ROTA_INVALID_ARGUMENT);
+    assert_message("op 'unique': x is bf16; expected f32, i32 or u32");
+    assert_status(rota_op_top_p(kit.tape, matrix, rota_value_plain(0), &y, &count), ROTA_INVALID_ARGUMENT);
+    assert_message("op 'top_p': p is 0, expected 0 < p <= 1");
+    assert_status(rota_op_top_p(kit.tape, matrix, rota_value_constant(1.5), &y, &count),
+                  ROTA_INVALID_ARGUMENT);
+    assert_status(rota_op_top_p(kit.tape, matrix, rota_value_plain(NAN), &y, &count), ROTA_INVALID_ARGUMENT);
+    assert_status(rota_op_top_p(kit.tape, one, rota_value_plain(1), &y, &count), ROTA_INVALID_ARGUMENT);
+    assert_message("op 'top_p': x has no axis; expected [..., n]");
     op_kit_close(&kit);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nonzero_finds_all_in_order),  cmocka_unit_test(nonzero_takes_any_shape),
-        cmocka_unit_test(compact_keeps_rows_in_order), cmocka_unit_test(compact_has_a_gradient),
-        cmocka_unit_test(lengths_of_nothing),          cmocka_unit_test(errors_say_what_was_expected),
+        cmocka_unit_test(nonzero_finds_all_in_order),   cmocka_unit_test(nonzero_takes_any_shape),
+        cmocka_unit_test(compact_keeps_rows_in_order),  cmocka_unit_test(compact_has_a_gradient),
+        cmocka_unit_test(unique_numbers_ascend),        cmocka_unit_test(inverses_count),
+        cmocka_unit_test(top_p_reaches_its_share),      cmocka_unit_test(lengths_of_nothing),
+        cmocka_unit_test(errors_say_what_was_expected),
     };
     return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
 }
