@@ -1,7 +1,10 @@
 /* Gradients through loops: those of the loop unrolled, bit for bit on the CPU, and those of differences, whatever is in
  * the loops and however often they run. */
+#include <stdlib.h>
 #include <string.h>
 #include "graph/conditional.h"
+#include "ops/kernel_objects.h"
+#include "tests/exec/cuda/cuda_stub.h"
 #include "tests/ops/gradient_parts.h"
 #include "tests/ops/loop_program.h"
 
@@ -89,23 +92,34 @@ static void any_are(void **state) {
     }
 }
 
-static void on_vulkan(void **state) {
-    (void)state;
-    if (!op_kit_use_device("vk:0")) skip();
+static void check_on(const char *device, uint32_t programs, float tolerance) {
+    if (!op_kit_use_device(device)) skip();
     loop_steps body = RECURRENCE, inner = RECURRENCE;
     for (uint32_t times = 0; times <= 3; times++) {
         inner.steps[2] = (loop_step){.kind = LOOP_WHILE, .value = times, .max = 3, .bodies = {&body, NULL}};
         loop_steps outer = {.count = 1,
                             .steps = {{.kind = LOOP_FOR, .value = 3, .max = 3, .bodies = {&inner, NULL}}}};
-        check_program(&outer, 1e-6f);
+        check_program(&outer, tolerance);
     }
     uint64_t random = 5;
-    for (uint32_t i = 0; i < 6; i++) {
+    for (uint32_t i = 0; i < programs; i++) {
         loop_steps *program = loop_program_draw(&random, 1 + i % 2);
-        check_program(program, 1e-6f);
+        check_program(program, tolerance);
         loop_program_free(program);
     }
     assert_true(op_kit_use_device("cpu"));
+}
+
+static void on_vulkan(void **state) {
+    (void)state;
+    check_on("vk:0", 6, 1e-6f);
+}
+
+/* A GPU's, or with --cuda-stub the stand-in's, where kernels are the CPU's. */
+static bool is_stub;
+static void on_cuda(void **state) {
+    (void)state;
+    check_on("cuda:0", 12, is_stub ? 0 : 1e-5f);
 }
 
 /* Kernels that are watched write what they say, in what is kept, too. */
@@ -421,15 +435,43 @@ static void what_has_none_is_refused(void **state) {
     }
 }
 
-int main(void) {
+/* Over the stand-in for a driver for this version of CUDA. */
+static int run_over_stub(const struct CMUnitTest *tests, size_t count, int version) {
+#ifdef ROTA_HAVE_CUDA
+    uint32_t kernel_count;
+    const rota_kernel *const *kernels = rota_kernel_table(&kernel_count);
+    char text[256];
+    if (!rota_kernels_have_cuda_images()) return 77;
+    cuda_stub_start(5, 1);
+    cuda_stub_version(version);
+    for (uint32_t k = 0; k < kernel_count; k++)
+        if (kernels[k]->cuda.entry) cuda_stub_kernel(kernels[k]);
+    is_stub = true;
+    const int failed = op_kit_run_tests(tests, count);
+    if (cuda_stub_violations(text, sizeof text)) {
+        print_error("violated: %s\n", text);
+        return 1;
+    }
+    cuda_stub_stop();
+    return failed;
+#else
+    (void)tests, (void)count, (void)version;
+    return 77;
+#endif
+}
+
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(loops_are_what_they_are_unrolled),
                                        cmocka_unit_test(nested_ones_are),
                                        cmocka_unit_test(any_are),
                                        cmocka_unit_test(on_vulkan),
+                                       cmocka_unit_test(on_cuda),
                                        cmocka_unit_test(watched),
                                        cmocka_unit_test(replays_have_other_counts),
                                        cmocka_unit_test(a_condition_is_computed),
                                        cmocka_unit_test(nested_loops_keep_less),
                                        cmocka_unit_test(what_has_none_is_refused)};
+    if (argc == 3 && strcmp(argv[1], "--cuda-stub") == 0)
+        return run_over_stub(&tests[4], 1, (int)strtol(argv[2], NULL, 10));
     return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
 }
