@@ -99,6 +99,13 @@ static rota_status check_apart(rota_tape *tape, const rota_tensor *grads, uint32
                      overlap.first, overlap.second, rota_buffer_name(grads[overlap.first].buffer));
 }
 
+rota_status rota_buckets_clear(const rota_data_parallel *options) {
+    rota_data_parallel room;
+    if (!(options = ROTA_SIZED_IN(rota_data_parallel, options, &room))) return ROTA_INVALID_ARGUMENT;
+    if (options->out_sharding) *options->out_sharding = NULL;
+    return ROTA_OK;
+}
+
 rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options, const rota_tensor *params,
                               const rota_tensor *grads, uint32_t count, rota_buckets **out_buckets) {
     rota_data_parallel room;
