@@ -24,8 +24,8 @@ const uint FRONTIER = 0u, NEXT = 1u, MORE = 2u, LEVEL = 3u, WIDEST = 4u, REACHED
 
 void main() {
 #ifdef EXPAND
-    // Some invocations a vertex, of whose edges each takes every so many.
-    uint i = rota_index() / VERTEX_THREADS;
+    // Some invocations a vertex, of whose edges each takes every so many. All invocations may be more than 2^32.
+    uint i = rota_group_index() * (gl_WorkGroupSize.x / VERTEX_THREADS) + gl_LocalInvocationIndex / VERTEX_THREADS;
     if (i >= rota_param_u32(0, pc.count)) return;
     rota_u64 starts = rota_u64(rota_operand(0));
     uint64_t targets = rota_operand(1);
