@@ -80,7 +80,8 @@ typedef struct rota_plan_segment {
     uint32_t first_wait, wait_count; /* in plan->segment_waits: earlier segments, of this or another part */
     uint32_t first_external, external_count;
     bool has_loops; /* nodes that decide, of which some have iterations, which may be too many */
-    bool may_fail; /* a node of its may by itself, on any device: it is counted, or holds what is */
+    /* A node of its may by itself, on any device: it is counted, or holds what is. Not beside loops on CUDA. */
+    bool may_fail;
 } rota_plan_segment;
 
 /* Host memory given at each replay: contents of an INPUT, or where an OUTPUT goes. */

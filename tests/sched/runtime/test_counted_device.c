@@ -11,6 +11,7 @@
 #include "exec/vk/vk_device.h"
 #include "sched/runtime/shared/devices.h"
 #include "tests/kernels/kernels.h"
+#include "tests/random/decide.h"
 #include "tests/sched/runtime/gpu_kit.h"
 
 enum { WIDE = 4096, MAX = 1000, OLD = 9 };
@@ -189,6 +190,92 @@ static void test_cause(void **state) {
     rota_buffer_release(count);
 }
 
+/* ---- Loops behind what failed ---- */
+
+enum { LONG = 1 << 21, LONG_NODES = 16 };
+
+typedef struct loop_words {
+    rota_buffer *x, *y, *zero, *high, *other, *down, *condition;
+} loop_words;
+
+/* Some time's work; then the condition becomes 0, of a count that is too high. */
+static void record_failing(rota_recorder *lane, const loop_words *w) {
+    static const test_params params = {.n = LONG};
+    const rota_param_binding seed = {TEST_BIND_SEED, ROTA_SLOT_CONSTANT};
+    const rota_access accesses[] = {{w->x, 0, ROTA_WHOLE, ROTA_READ}, {w->y, 0, ROTA_WHOLE, ROTA_WRITE}};
+    for (uint32_t n = 0; n < LONG_NODES; n++)
+        assert_ok(rota_record_kernel(
+            lane,
+            &ROTA_KERNEL_NODE(.kernel = &test_kernels[TEST_KERNEL_map].kernel, .accesses = accesses,
+                              .access_count = 2, .params = &params, .bindings = &seed, .binding_count = 1),
+            NULL));
+    assert_ok(rota_record_counted_copy(lane, w->condition, 0, w->zero, 0,
+                                       &ROTA_COUNT(.buffer = w->high, .max = 1, .unit_bytes = 4), NULL));
+}
+
+/* A loop as long as the condition is not 0, in which nothing makes it so. */
+static void record_loop(rota_graph *graph, rota_recorder *lane, const loop_words *w) {
+    const rota_access word = {w->down, 0, ROTA_WHOLE, ROTA_READWRITE};
+    rota_graph *body;
+    rota_recorder *inner;
+    assert_ok(rota_graph_create_body(graph, "body", &body));
+    assert_ok(rota_recorder_open(body, 0, NULL, &inner));
+    assert_ok(rota_record_kernel(
+        inner, &ROTA_KERNEL_NODE(.kernel = &decide_count_down, .accesses = &word, .access_count = 1), NULL));
+    rota_recorder_close(inner);
+    assert_ok(rota_record_while(
+        lane, &ROTA_WHILE_NODE(.condition = w->condition, .body = body, .iterations_max = UINT64_MAX), NULL));
+}
+
+static rota_plan *loop_plan(const runtime_fixture *f, const loop_words *w, bool fails, bool has_loop) {
+    rota_graph *graph;
+    rota_recorder *lane;
+    rota_plan *plan = NULL;
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "counted"), &graph));
+    assert_ok(rota_recorder_open(graph, 0, "main", &lane));
+    if (fails)
+        record_failing(lane, w);
+    else
+        assert_ok(rota_record_counted_copy(lane, w->other, 0, w->zero, 0,
+                                           &ROTA_COUNT(.buffer = w->zero, .max = 1, .unit_bytes = 4), NULL));
+    if (has_loop) record_loop(graph, lane, w);
+    rota_recorder_close(lane);
+    assert_ok(rota_compile(f->runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &f->device, .device_count = 1),
+                           &plan));
+    rota_graph_release(graph);
+    return plan;
+}
+
+/* A loop that has no end where its condition was not written ends with the node that was to: in the same plan, and in a
+ * later one, with something counted itself, that was handed over before that was known. */
+static void test_loop_behind(void **state) {
+    const runtime_fixture *f = need_device(state);
+    const loop_words w = {.x = test_words(f->device, "x", LONG, 5),
+                          .y = test_words(f->device, "y", LONG, OLD),
+                          .zero = test_words(f->device, "zero", 1, 0),
+                          .high = test_words(f->device, "high", 1, 2),
+                          .other = test_words(f->device, "other", 1, 0),
+                          .down = test_words(f->device, "down", 1, 0),
+                          .condition = test_words(f->device, "condition", 1, 7)};
+    for (uint32_t plan_count = 1; plan_count <= 2; plan_count++) {
+        const uint32_t seven = 7;
+        rota_ticket tickets[2];
+        rota_plan *plans[2] = {loop_plan(f, &w, true, plan_count == 1), NULL};
+        if (plan_count == 2) plans[1] = loop_plan(f, &w, false, true);
+        for (uint32_t i = 0; i < plan_count; i++) assert_ok(rota_submit(plans[i], NULL, &tickets[i]));
+        for (uint32_t i = 0; i < plan_count; i++) {
+            assert_status(rota_wait(tickets[i], 30000000000u), ROTA_NODE_FAILED);
+            assert_non_null(strstr(rota_last_error(), "its count is 2, the most"));
+            rota_plan_release(plans[i]);
+        }
+        assert_ok(rota_buffer_write(w.condition, f->device, 0, &seven, 4, NULL));
+    }
+    rota_buffer *const buffers[] = {w.x, w.y, w.zero, w.high, w.other, w.down, w.condition};
+    for (uint32_t i = 0; i < 7; i++) rota_buffer_release(buffers[i]);
+}
+
+/* ---- Loss ---- */
+
 static VKAPI_ATTR VkResult VKAPI_CALL submit_lost(VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos,
                                                   VkFence fence) {
     (void)queue, (void)count, (void)infos, (void)fence;
@@ -228,7 +315,11 @@ static void test_loss(void **state) {
 #define ON_ALL(test) ON("vk:0", test), ON("cuda:0", test), ON(GPU_STAND_IN, test)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {ON_ALL(test_in_flight), ON_ALL(test_dependents), ON_ALL(test_cause),
+    const struct CMUnitTest tests[] = {ON_ALL(test_in_flight),
+                                       ON_ALL(test_dependents),
+                                       ON_ALL(test_cause),
+                                       ON("cuda:0", test_loop_behind),
+                                       ON(GPU_STAND_IN, test_loop_behind),
                                        ON("vk:0", test_loss)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
