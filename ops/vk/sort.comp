@@ -51,13 +51,15 @@ void main() {
         const uint first = from + t * EACH, mine = first < c.end ? min(EACH, c.end - first) : 0u;
         uint keys[EACH];
         [[unroll]] for (uint w = 0u; w < PAIRS; ++w) counts[w][t] = 0u;
-        for (uint e = 0u; e < mine; ++e) {
+        [[unroll]] for (uint e = 0u; e < EACH; ++e) {
+            if (e >= mine) break;
             keys[e] = rota_u32(element_at(rota_operand(0), base + first + e)).v[0];
             const uint digit = keys[e] >> pc.shift & DIGITS - 1u;
             counts[digit % PAIRS][t] += 1u << half_of(digit);
         }
         sum_up_before();
-        for (uint e = 0u; e < mine; ++e) {
+        [[unroll]] for (uint e = 0u; e < EACH; ++e) {
+            if (e >= mine) break;
             const uint digit = keys[e] >> pc.shift & DIGITS - 1u;
             const uint to = next[digit] + (counts[digit % PAIRS][t] >> half_of(digit) & 0xFFFFu);
             counts[digit % PAIRS][t] += 1u << half_of(digit);
