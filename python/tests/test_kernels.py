@@ -144,6 +144,16 @@ def test_c_function(cpu: rota.Device, tmp_path: Path) -> None:
     check(cpu, rota.Kernel("logistic", OPERANDS, PARAMS, cpu=c_function(C, "logistic", tmp_path)))
 
 
+def test_counted_by_nonzero(device: rota.Device) -> None:
+    x = np.array([0, 2, 0, 0, 5, 7], np.float32)
+    kept = device.tensor(np.full(6, -1, np.int32))
+    with rota.graph(device) as g:
+        index, count = rota.nonzero(g.input("x", 6))
+        g.copy_rows(kept, index, count)
+    g.compile()(x=x).result()
+    np.testing.assert_array_equal(kept.numpy(), [1, 4, 5, -1, -1, -1])
+
+
 def test_counted(cpu: rota.Device, tmp_path: Path) -> None:
     kernel = rota.Kernel("items", ["write"], cpu=c_function(COUNTED, "items", tmp_path))
     y, kept = (cpu.tensor(np.full(shape, 9, np.float32)) for shape in (12, (4, 3)))
