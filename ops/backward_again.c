@@ -7,6 +7,7 @@
 #include "ops/apply.h"
 #include "graph/record.h"
 #include "ops/record.h"
+#include "ops/remember.h"
 
 /* A graph that the body's ops are recorded into once more: the gradient's body, or a body within it. */
 typedef struct again {
@@ -183,6 +184,10 @@ static rota_status map_operands(const again *a, const rota_tape_use *used, rota_
     return ROTA_OK;
 }
 
+static const rota_backward_item *next_item(rota_backward_body *c) {
+    return (const rota_backward_item *)c->items.data + c->next_item++;
+}
+
 static rota_status use_again(void *user, const rota_tape_use *used) {
     const again *a = user;
     rota_tape *tape = a->tape;
@@ -190,7 +195,10 @@ static rota_status use_again(void *user, const rota_tape_use *used) {
     ROTA_TRY(map_operands(a, used, &use));
     tape->name = used->name;
     tape->op_name = used->op_name;
-    const rota_status status = rota_tape_apply(tape, &use, use.op->name);
+    /* What nobody needs is told to the tape alone, for its gradient. */
+    const bool is_needed = a->of != a->c->body || next_item(a->c)->is_needed;
+    const rota_status status =
+        is_needed ? rota_tape_apply(tape, &use, use.op->name) : rota_tape_remember_use(tape, &use);
     tape->name = tape->op_name = NULL;
     ROTA_TRY(status);
     for (uint32_t i = 0; i < use.output_count; i++)
@@ -263,6 +271,7 @@ static rota_status node_again(void *user, rota_conditional *node) {
     rota_backward_body *c = a->c;
     const rota_tensor word = rota_backward_word(node, &node->condition);
     rota_tensor condition, index = {0};
+    if (a->of == c->body) c->next_item++;
     ROTA_TRY(make_changes(a, node, true));
     ROTA_TRY(make_changes(a, node, false));
     ROTA_TRY(map_read(a, &word, &condition));

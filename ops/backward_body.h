@@ -3,6 +3,7 @@
  *     backward_walk.c      which nodes, and a body's ops and nodes in order
  *     backward_decides.c   the gradient's node, and how its bodies go back
  *     backward_spans.c     what a body's ops, and the nodes within it, read and write
+ *     backward_needs.c     what of that its gradient needs
  *     backward_kept.c      what is kept of each iteration, since later ones overwrite it
  *     backward_again.c     the body once more, forward, in the gradient's body */
 #ifndef ROTA_OPS_BACKWARD_BODY_H
@@ -18,7 +19,7 @@ struct rota_backward_span {
     uint64_t number; /* in the order in which they were met */
     bool is_written; /* else read, before anything was written there */
     bool is_wanted;  /* read: a gradient flows to it */
-    bool is_kept;    /* read: the node writes it, so the gradient's body reads what was kept of it */
+    bool is_kept;    /* read: the node writes it, and the gradient's body needs what was there */
     uint64_t offset; /* kept: in a row of what is */
     rota_buffer *root;
     rota_buffer *memory; /* written: where the gradient's body has it by now */
@@ -41,6 +42,13 @@ typedef struct rota_backward_change {
     bool is_real;
 } rota_backward_change;
 
+/* An op or a node of the body itself. */
+typedef struct rota_backward_item {
+    const rota_tape_use *used; /* NULL: a node */
+    const rota_conditional *node;
+    bool is_needed; /* an op: it is computed again */
+} rota_backward_item;
+
 typedef struct rota_backward_body {
     rota_tape *tape; /* the gradients' */
     rota_conditional *node;
@@ -51,6 +59,8 @@ typedef struct rota_backward_body {
     rota_vector spans;         /* rota_backward_span *, in order */
     rota_vector is_before;     /* bool of each read, in order: of what was there before the body */
     uint64_t next_read;        /* of those, as the body is computed again */
+    rota_vector items;         /* rota_backward_item, in order */
+    uint64_t next_item;        /* of those, as the body is computed again */
     rota_vector changes;       /* rota_backward_change, in order */
     uint64_t next_change;      /* of those */
     rota_vector params, grads; /* rota_tensor: what the body reads of what gradients flow through */
@@ -85,6 +95,11 @@ rota_tensor rota_backward_words(rota_buffer *root, uint64_t begin, uint64_t end)
 rota_tensor rota_backward_word(const rota_conditional *node, const rota_conditional_word *word);
 /* What the body reads and writes, and what stands in the way; c->spans is in order then. */
 rota_status rota_backward_note_body(rota_backward_body *c);
+
+/* ---- backward_needs.c ---- */
+
+/* Of c->items, and of the buffers that the apart tape knows: rota_tape_buffer.is_needed. */
+rota_status rota_backward_note_needs(rota_backward_body *c);
 
 /* ---- backward_kept.c ---- */
 

@@ -31,6 +31,10 @@
 
 /* ---- What stands in the way ---- */
 
+static rota_tensor words_of(const rota_backward_span *span) {
+    return rota_backward_words(span->root, span->begin, span->end);
+}
+
 /* What the gradient's node reads is as it was when the node ran. */
 static rota_status check_unchanged(rota_tape *tape, const rota_conditional *node, const char *what,
                                    const rota_buffer *root, uint64_t begin, uint64_t end) {
@@ -56,7 +60,10 @@ static rota_status check_unchanged(rota_tape *tape, const rota_conditional *node
 static rota_status check_spans(rota_backward_body *c) {
     for (uint64_t i = 0; i < c->spans.count; i++) {
         const rota_backward_span *it = ((rota_backward_span *const *)c->spans.data)[i];
-        if (it->is_written || it->is_kept) continue;
+        const rota_tensor words = words_of(it);
+        const rota_tape_buffer *entry = rota_tape_lookup(&c->apart, &words);
+        if (!entry) return rota_backward_no_memory();
+        if (it->is_written || it->is_kept || !entry->is_needed) continue;
         char what[160];
         (void)snprintf(what, sizeof what, "what its body '%.100s' reads", c->body->name);
         ROTA_TRY(check_unchanged(c->tape, c->node, what, it->root, it->begin, it->end));
@@ -65,10 +72,6 @@ static rota_status check_spans(rota_backward_body *c) {
 }
 
 /* ---- Back ---- */
-
-static rota_tensor words_of(const rota_backward_span *span) {
-    return rota_backward_words(span->root, span->begin, span->end);
-}
 
 static rota_status add_tensor(rota_vector *vector, const rota_tensor *x) {
     if (!rota_vector_reserve(vector, sizeof *x, 1)) return rota_backward_no_memory();
@@ -199,6 +202,7 @@ static rota_status make_body(rota_tape *tape, rota_conditional *node, rota_graph
     free(c.apart.uses);
     rota_vector_free(&c.spans);
     rota_vector_free(&c.is_before);
+    rota_vector_free(&c.items);
     rota_vector_free(&c.changes);
     rota_vector_free(&c.params);
     rota_vector_free(&c.grads);

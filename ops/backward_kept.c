@@ -1,6 +1,7 @@
-/* What is kept of a body, for its gradient: of each iteration what it read that it, and so the next one, overwrote, as
- * reverse accumulation wants it (Griewank, Walther: Evaluating Derivatives, 2008, ch. 4 and 12: a tape of each
- * iteration's state). Everything else the gradient's body computes again from it.
+/* What is kept of a body, for its gradient: of each iteration what it read, as far as that is needed
+ * (backward_needs.c), and it, and so the next one, overwrote, as reverse accumulation wants it (Griewank, Walther:
+ * Evaluating Derivatives, 2nd ed., 2008, ch. 3 and 12: a tape of each iteration's state). Everything else the
+ * gradient's body computes again from it.
  *
  *     graph, first of all:    count = 0, rows = 0
  *     body, before its ops:   rows[count] = x, ...; count += 1         a row: the spans that are kept, side by side

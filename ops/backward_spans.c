@@ -238,9 +238,16 @@ static rota_status note_write(rota_backward_body *c, const rota_tape_use *used, 
 
 /* ---- Ops ---- */
 
+static rota_status add_item(rota_backward_body *c, const rota_tape_use *used, const rota_conditional *node) {
+    if (!rota_vector_reserve(&c->items, sizeof(rota_backward_item), 1)) return rota_backward_no_memory();
+    ((rota_backward_item *)c->items.data)[c->items.count++] = (rota_backward_item){used, node, false};
+    return ROTA_OK;
+}
+
 static rota_status note_use(void *user, const rota_tape_use *used) {
     rota_backward_body *c = user;
     const rota_op_use *use = &used->use;
+    ROTA_TRY(add_item(c, used, NULL));
     for (uint32_t i = 0; i < use->input_count; i++) {
         const reader who = {"op", use->op->name, use->op->input_names[i]};
         if (use->inputs[i].buffer && use->op->input_modes[i] == ROTA_READ)
@@ -406,6 +413,7 @@ static rota_status note_node(void *user, rota_conditional *node) {
     rota_backward_body *c = user;
     inner_writes w = {.c = c};
     c->outermost = node;
+    ROTA_TRY(add_item(c, NULL, node));
     rota_status status = walk_bodies(node, &(rota_backward_walk){&w, add_use_writes, add_node_writes});
     join_writes(&w);
     for (uint64_t i = 0; i < w.list.count && status == ROTA_OK; i++)
@@ -480,7 +488,7 @@ static rota_status list_spans(rota_backward_body *c) {
     return ROTA_OK;
 }
 
-/* Of what the node writes, its own index included. */
+/* Of what is needed what the node writes, its own index included. */
 static rota_status mark_kept(rota_backward_body *c) {
     rota_tensor index = {0};
     if (c->node->iteration.access != ROTA_CONDITIONAL_NO_WORD)
@@ -488,10 +496,10 @@ static rota_status mark_kept(rota_backward_body *c) {
     for (uint64_t i = 0; i < c->spans.count; i++) {
         rota_backward_span *it = ((rota_backward_span **)c->spans.data)[i];
         const rota_tensor words = rota_backward_words(it->root, it->begin, it->end);
-        rota_backward_span **list = rota_backward_spans_of(c, &words);
-        if (!list) return rota_backward_no_memory();
-        if (it->is_written) continue;
-        it->is_kept = rota_backward_find_span(*list, true, it->begin, it->end) != NULL;
+        const rota_tape_buffer *entry = rota_tape_lookup(&c->apart, &words);
+        if (!entry) return rota_backward_no_memory();
+        if (it->is_written || !entry->is_needed) continue;
+        it->is_kept = rota_backward_find_span(entry->spans, true, it->begin, it->end) != NULL;
         const uint64_t begin = index.offset_bytes;
         if (index.buffer == it->root) it->is_kept |= it->begin < begin + 4 && it->end > begin;
     }
@@ -502,5 +510,6 @@ rota_status rota_backward_note_body(rota_backward_body *c) {
     ROTA_TRY(rota_backward_walk_body(c->body, &(rota_backward_walk){c, note_use, note_node}));
     ROTA_TRY(check_nodes(c));
     ROTA_TRY(list_spans(c));
+    ROTA_TRY(rota_backward_note_needs(c));
     return mark_kept(c);
 }

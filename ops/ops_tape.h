@@ -94,12 +94,12 @@ typedef struct rota_backward_options {
  * with gradients that was destroyed by then: of an if or switch as another one of the same condition, of a while or
  * for as a for of the iterations that ran, the last one first, with the sums of the loop unrolled. Its gradient
  * computes the body's ops again: the condition of an if or switch, and what they read and no body of the node writes,
- * must be as they were (WRONG_STATE). What they read and the node writes is kept, as often as there may be
- * iterations: transient memory of iterations_max times so many bytes; a row has at most 16 GiB, iterations_max is at
- * most 2^31 - 1, and the product 2^46 (OUT_OF_RANGE); the node then touches up to 3 ranges more for each body. Nodes
- * within bodies are gone through likewise, and computed once more for each node around them; what decides there is
- * ops' work (UNSUPPORTED). Gradients flow to f32 tensors alone, and, with `data_parallel`, through no such node
- * (UNSUPPORTED, each naming node and buffer).
+ * must be as they were (WRONG_STATE). What they read and the node writes is kept, where it is needed, as often as
+ * there may be iterations: transient memory of iterations_max times so many bytes; a row has at most 16 GiB,
+ * iterations_max is at most 2^31 - 1, and the product 2^46 (OUT_OF_RANGE); the node then touches up to 3 ranges more
+ * for each body. Nodes within bodies are gone through likewise, and computed once more for each node around them;
+ * what decides there is ops' work (UNSUPPORTED). Gradients flow to f32 tensors alone, and, with `data_parallel`,
+ * through no such node (UNSUPPORTED, each naming node and buffer).
  *
  * The tape then forgets its ops: a second rota_backward covers what is recorded after the first
  * (but see `keep`). */

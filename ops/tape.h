@@ -70,6 +70,7 @@ typedef struct rota_tape_buffer {
     uint32_t given_count;
     rota_tape_body_write *body_writes; /* during rota_backward */
     rota_backward_span *spans;         /* on the tape of a body that is gone back through */
+    bool is_needed;                    /* on that: its contents are */
     bool lost; /* during rota_backward: such a node writes it out of what gradients flow through, unseen */
 } rota_tape_buffer;
 

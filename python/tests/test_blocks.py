@@ -161,6 +161,21 @@ def test_gradients_through_blocks_in_blocks(cpu: rota.Device, word: Any) -> None
     assert (got["w"].item(), got["v"].item()) == (3 * 4 * 27, 8 * 3 * 9)
 
 
+def test_training_in_a_block_by_a_loop_in_it(cpu: rota.Device, word: Any) -> None:
+    """Steps of descent, each with the gradient of a loop: w**3 is brought to 8."""
+    w, goal = (cpu.tensor(np.array([a], np.float32)) for a in (1.5, 8))
+    with rota.graph(cpu) as g:
+        with g.for_(word(40), iterations_max=40):
+            y = w * 0 + 1
+            with g.for_(word(3), iterations_max=4):
+                rota.mul(y, w, out=y)
+            off = y - goal
+            (grad,) = g.backward(rota.sum(off * off), [w])
+            rota.sub(w, grad * 0.003, out=w)
+        g.output("w", w + 0)
+    np.testing.assert_allclose(run(g)["w"], [2], rtol=1e-4)
+
+
 def test_gradients_while_it_is_small(cpu: rota.Device) -> None:
     w, most = (cpu.tensor(np.array([a], np.float32)) for a in (3, 20))
     with rota.graph(cpu) as g:

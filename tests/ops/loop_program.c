@@ -35,6 +35,10 @@ static void record_op(const recording *r, const loop_step *step) {
     case LOOP_SINE:
         assert_ok(rota_op_sin_into(r->tape, a, to));
         return;
+    case LOOP_MEAN:
+        assert_ok(rota_op_add(r->tape, a, b, &sum));
+        assert_ok(rota_op_scale_into(r->tape, sum, ROTA_PLAIN(0.5), to));
+        return;
     default:
         assert_ok(rota_op_scale_into(r->tape, half_of(a), ROTA_PLAIN(0.5), half_of(to)));
         return;
@@ -169,6 +173,7 @@ static void compute(double held[LOOP_OPERANDS][N], const loop_steps *steps, uint
                 made[n] = step->kind == LOOP_MUL    ? a * b
                           : step->kind == LOOP_MIX  ? tanh(a + b)
                           : step->kind == LOOP_SINE ? sin(a)
+                          : step->kind == LOOP_MEAN ? (a + b) / 2
                           : n < N / 2               ? 0.5 * a
                                                     : held[step->to][n];
             }
@@ -275,7 +280,7 @@ void loop_program_free(loop_steps *program) {
 }
 
 void loop_program_print(const loop_steps *program, uint32_t indent) {
-    static const char *const names[] = {"mul", "mix", "sine", "half", "for", "while", "if", "switch"};
+    static const char *const names[] = {"mul", "mix", "sine", "mean", "half", "for", "while", "if", "switch"};
     for (uint32_t i = 0; i < program->count; i++) {
         const loop_step *step = &program->steps[i];
         if (step->kind < LOOP_OPS) {

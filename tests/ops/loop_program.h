@@ -17,6 +17,7 @@ typedef enum loop_step_kind {
     LOOP_MUL,  /* to = a * b */
     LOOP_MIX,  /* to = tanh(a + b), by a temporary */
     LOOP_SINE, /* to = sin(a) */
+    LOOP_MEAN, /* to = (a + b) / 2, whose gradient reads neither */
     LOOP_HALF, /* the first half of to = 0.5 * that of a */
     LOOP_OPS,
     LOOP_FOR = LOOP_OPS, /* as often as `value` says, or as the loop around it has begun an iteration */

@@ -367,6 +367,41 @@ static void nested_loops_keep_less(void **state) {
         fail_msg("%llu bytes, and %llu nested", (unsigned long long)of_flat, (unsigned long long)of_nested);
 }
 
+/* s = s + p * p: a sum's gradient reads nothing, so nothing of s is kept, though each iteration overwrites it. */
+static void sums_are_not_kept(void **state) {
+    (void)state;
+    op_kit kit;
+    rota_graph *body;
+    rota_recorder *lane;
+    rota_tape *tape;
+    static float values[STATE];
+    rota_tensor p, s, squared, grad = ROTA_TENSOR_NONE;
+    const uint32_t count = LONG * LONG;
+    for (int i = 0; i < STATE; i++) values[i] = 0.25f * (float)(i % 7);
+    op_kit_open(&kit);
+    p = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(STATE), values);
+    const rota_tensor times = op_kit_input(&kit, ROTA_U32, ROTA_SHAPE(1), &count);
+    assert_ok(rota_op_copy(kit.tape, p, &s));
+    assert_ok(rota_graph_create_body(kit.graph, NULL, &body));
+    assert_ok(rota_recorder_open(body, 0, NULL, &lane));
+    assert_ok(rota_tape_create(lane, NULL, &tape));
+    assert_ok(rota_op_square(tape, p, &squared));
+    assert_ok(rota_op_add_into(tape, s, squared, s));
+    rota_tape_destroy(tape);
+    rota_recorder_close(lane);
+    assert_ok(rota_record_for(
+        kit.recorder, &ROTA_FOR_NODE(.count = times.buffer, .iterations_max = count, .body = body), NULL));
+    assert_ok(rota_backward(kit.tape, total(&kit, s), &p, 1, &grad, NULL));
+    const uint32_t output = op_kit_output(&kit, grad);
+    op_kit_run(&kit);
+    rota_plan_stats stats = ROTA_PLAN_STATS();
+    assert_ok(rota_plan_get_stats(kit.plan, &stats));
+    assert_true(stats.arena_bytes < 16 * sizeof values);
+    for (int i = 0; i < STATE; i++)
+        assert_true(op_kit_f32(&kit, output)[i] == 1 + 2 * values[i] * (float)count);
+    op_kit_close(&kit);
+}
+
 /* ---- What has none ---- */
 
 typedef enum obstacle { TOO_MANY, PLAIN_NODE, PLAIN_CONDITION, OBSTACLES } obstacle;
@@ -470,6 +505,7 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(replays_have_other_counts),
                                        cmocka_unit_test(a_condition_is_computed),
                                        cmocka_unit_test(nested_loops_keep_less),
+                                       cmocka_unit_test(sums_are_not_kept),
                                        cmocka_unit_test(what_has_none_is_refused)};
     if (argc == 3 && strcmp(argv[1], "--cuda-stub") == 0)
         return run_over_stub(&tests[4], 1, (int)strtol(argv[2], NULL, 10));
