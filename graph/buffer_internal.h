@@ -9,7 +9,8 @@
 struct rota_buffer {
     _Atomic uint32_t references; /* a graph's buffer, unless a view: unused, the graph's count */
     uint8_t kind;                /* rota_buffer_kind */
-    uint8_t is_view;
+    uint8_t is_view : 1;
+    uint8_t is_scratch : 1;  /* a graph's: nobody uses bytes that nothing wrote, so no fill of it is run */
     uint8_t is_read_only;    /* nodes and the host only read it: an INPUT, or memory that was adopted so */
     _Atomic uint8_t is_lent; /* a root: the application may touch its memory, or knows where it is */
     union {

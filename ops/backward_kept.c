@@ -105,9 +105,11 @@ static rota_status make_buffers(rota_backward_body *c, rota_backward_kept *kept)
             "iterations_max",
             (unsigned long long)kept->row_bytes, (unsigned long long)rows);
     rota_recorder *lane = c->tape->recorder;
-    if (kept->row_bytes)
+    if (kept->row_bytes) {
         ROTA_TRY(
             rota_recorder_buffer(lane, ROTA_BUFFER_TRANSIENT, "kept", rows * kept->row_bytes, &kept->rows));
+        kept->rows->is_scratch = true; /* a row is written before it is read; its fill is for files alone */
+    }
     return rota_recorder_buffer(lane, ROTA_BUFFER_TRANSIENT, "iterations", 8, &kept->count);
 }
 

@@ -270,9 +270,25 @@ static rota_status add_record(rota_compiler *c, const rota_node_record *record, 
     return ROTA_OK;
 }
 
+/* A fill of a buffer that needs none. */
+static rota_status is_idle(rota_compiler *c, const rota_node_record *record, bool *out) {
+    uint32_t buffer;
+    *out = false;
+    if (record->kind != ROTA_NODE_FILL) return ROTA_OK;
+    ROTA_TRY(rota_compile_buffer_index(c, rota_node_accesses(record)->buffer, &buffer));
+    *out = plan_buffer(c, buffer)->is_scratch;
+    return ROTA_OK;
+}
+
 static rota_status add_node(rota_compiler *c, const rota_node_record *record, uint32_t node,
                             rota_node handle) {
     uint32_t part = 0, queue = 0;
+    bool idle;
+    ROTA_TRY(is_idle(c, record, &idle));
+    if (idle) {
+        c->info->operation_of_node[node] = ROTA_NONE; /* as one that was removed */
+        return ROTA_OK;
+    }
     if (record->device_plus_1 | record->queue_plus_1 || c->plan->options.queue_policy ||
         c->partitions.cpu != ROTA_NONE)
         ROTA_TRY(place_node(c, record, handle, &part, &queue));
