@@ -55,6 +55,7 @@ typedef struct rota_collective {
     uint64_t count;
     const void *input;
     void *output;
+    bool on_device;   /* input and output are a device's, whose library carries it out once the ranks agree */
     const char *name; /* of the node; borrowed until it is over */
     rota_collective_position position;
 } rota_collective;

@@ -15,6 +15,21 @@
 #include "graph/buffer_internal.h"
 #include "graph/graph.h"
 
+/* A host node that ends later, of what a device may do as well (a collective by its vendor's library). Operand 0 is in
+ * the host's memory. Where the plan's first device is one that it `is_on`, the others stay there, and `device` begins
+ * it instead of `host`: its operands are operand 0, then ROTA_ADDRESSED_MAX words of 64 bits, in the host's memory,
+ * that hold where the device has operands 1 and 2, and a word of 4 bytes that it writes. All that comes before is
+ * complete on the device then, and what comes after waits for the end (sched/plan/on_device.c). */
+enum { ROTA_ADDRESSED_MAX = 2 };
+typedef struct rota_host_on_device {
+    rota_host_later host; /* the first member: the node's record names it */
+    rota_host_later device;
+    bool (*is_on)(const void *user, const void *device); /* a rota_device; by who compiles */
+    /* Of the device, by the number of such operands less one: what writes those words, its operand 0; and what touches
+     * nothing, with the word of 4 bytes as its operand 0. */
+    const rota_kernel *tells, *ends;
+} rota_host_on_device;
+
 typedef enum rota_node_kind {
     ROTA_NODE_KERNEL,
     ROTA_NODE_COPY, /* access 0 destination, access 1 source; the count's, if it is counted */
@@ -51,9 +66,10 @@ typedef struct rota_node_record {
     uint8_t binding_count;
     uint8_t device_plus_1;
     uint16_t queue_plus_1;
-    bool is_counted;     /* a kernel or a copy: its last access is a 4-byte count (counted.h) */
-    uint8_t reserved[7]; /* 0, so that equal nodes have equal bytes */
-    const char *name;    /* NULL: the kernel's, or the kind's */
+    bool is_counted;       /* a kernel or a copy: its last access is a 4-byte count (counted.h) */
+    bool may_be_on_device; /* a host node, whose `later` is a rota_host_on_device's `host` */
+    uint8_t reserved[6];   /* 0, so that equal nodes have equal bytes */
+    const char *name;      /* NULL: the kernel's, or the kind's */
     union {
         struct {
             const rota_kernel *kernel;

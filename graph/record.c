@@ -555,36 +555,3 @@ rota_status rota_record_named_fill(rota_recorder *recorder, const char *name, ro
                                    uint64_t offset_bytes, uint64_t size_bytes, uint32_t pattern) {
     return record_fill(recorder, name, destination, offset_bytes, size_bytes, pattern, NULL);
 }
-
-rota_status rota_record_may_end_later(const rota_recorder *recorder, const char *name) {
-    if (recorder->graph->depth == 0) return ROTA_OK;
-    return rota_fail(ROTA_UNSUPPORTED,
-                     "node '%s' (lane '%s', node %u): it ends later than its function, as collectives do, "
-                     "which no node of a body may; '%s' is the body of a node that decides",
-                     name, recorder->name, recorder->node_count, recorder->graph->name);
-}
-
-rota_status rota_record_host(rota_recorder *recorder, const rota_host_node *node, rota_node *out_node) {
-    ROTA_GIVEN(recorder);
-    ROTA_GIVEN(node);
-    rota_host_node room;
-    if (!(node = ROTA_SIZED_IN(rota_host_node, node, &room))) return ROTA_INVALID_ARGUMENT;
-    const bool ends_later = node->ends_later && node->ends_later->begin;
-    if (!node->fn == !ends_later)
-        return rota_fail(ROTA_INVALID_ARGUMENT,
-                         "node '%s' (lane '%s', node %u): %s host function, expected one",
-                         node->name ? node->name : "host", recorder->name, recorder->node_count,
-                         ends_later ? "a second" : "no");
-    if (ends_later) ROTA_TRY(rota_record_may_end_later(recorder, node->name ? node->name : "host"));
-    if (node->access_count > ROTA_KERNEL_OPERANDS_MAX)
-        return rota_fail(ROTA_INVALID_ARGUMENT,
-                         "node '%s' (lane '%s', node %u): %u accesses, expected at most %d",
-                         node->name ? node->name : "host", recorder->name, recorder->node_count,
-                         node->access_count, ROTA_KERNEL_OPERANDS_MAX);
-    rota_node_record header = {.record_bytes = plain_bytes(node->access_count),
-                               .kind = ROTA_NODE_HOST,
-                               .access_count = (uint8_t)node->access_count,
-                               .name = node->name,
-                               .u.host = {node->fn, node->user, ends_later ? node->ends_later : NULL}};
-    return rota_record_plain(recorder, &header, node->accesses, out_node);
-}

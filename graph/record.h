@@ -24,6 +24,11 @@ rota_status rota_record_check_kernel(const rota_recorder *recorder, const rota_k
 /* UNSUPPORTED in the body of a node that decides: a host node of that name would end later than its function. */
 rota_status rota_record_may_end_later(const rota_recorder *recorder, const char *name);
 
+/* As rota_record_host, of a node that has 2 or 3 accesses, and no function in the node. Borrowed for the life of graph
+ * and plans. */
+rota_status rota_record_host_on_device(rota_recorder *recorder, const rota_host_node *node,
+                                       const rota_host_on_device *on_device);
+
 /* Builds a kernel node's record in memory of the caller (size from rota_kernel_record_bytes), after the same
  * checks as rota_record_kernel; for rewriting. */
 size_t rota_kernel_record_bytes(const rota_kernel_node *node);

@@ -119,7 +119,9 @@ rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options
     rota_buckets *b = rota_arena_calloc(&tape->arena, sizeof *b, 8);
     if (!b) return no_memory();
     b->options = *options;
-    if (!b->options.bucket_bytes) b->options.bucket_bytes = ROTA_BUCKET_BYTES;
+    if (!b->options.bucket_bytes)
+        b->options.bucket_bytes =
+            rota_communicator_device(options->communicator) ? ROTA_BUCKET_DEVICE_BYTES : ROTA_BUCKET_BYTES;
     if (!b->options.first_bucket_bytes)
         b->options.first_bucket_bytes = b->options.bucket_bytes / 4 + (b->options.bucket_bytes % 4 != 0);
     b->tape = tape;

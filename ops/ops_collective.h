@@ -64,6 +64,8 @@ typedef struct rota_sharding rota_sharding;
 /* Bytes of a bucket where none are said: what makes the cost of a collective that does not grow with its bytes a
  * small part of it (docs/measurements.md), and few enough that the first is under way early. */
 #define ROTA_BUCKET_BYTES (UINT64_C(4) << 20)
+/* The same where the communicator has devices: there bytes cost less, and a collective more beside them. */
+#define ROTA_BUCKET_DEVICE_BYTES (UINT64_C(32) << 20)
 
 /* Of rota_backward_options.data_parallel: each gradient is all-reduced once, when the last op that adds to it has been
  * gone through, however often its parameter was used. Those that are finished one after the other go together, as
@@ -76,8 +78,9 @@ typedef struct rota_sharding rota_sharding;
 struct rota_data_parallel {
     size_t struct_size;              /* sizeof, by ROTA_DATA_PARALLEL() */
     rota_communicator *communicator; /* borrowed, as by each collective */
-    /* A bucket is reduced once it has so many, and a gradient of as many is one by itself. 0: ROTA_BUCKET_BYTES. The
-     * first one: 0: a quarter of that. PyTorch's bucket_cap_mb, 25, is for other networks. */
+    /* A bucket is reduced once it has so many, and a gradient of as many is one by itself. 0: ROTA_BUCKET_BYTES, or
+     * with devices ROTA_BUCKET_DEVICE_BYTES. The first one: 0: a quarter of that. PyTorch's bucket_cap_mb, 25, is for
+     * other networks. */
     uint64_t bucket_bytes, first_bucket_bytes;
     bool sum; /* of all ranks' gradients, not their mean */
     /* Not NULL: each rank gets the reduced gradients of a part of the elements alone, and is to update those (below).

@@ -13,8 +13,10 @@
  * submissions under way some wait for others. Ranks that come to wait for each other in a circle are told so by the
  * timeout.
  *
- * Collectives are nodes of the CPU device: a plan for a GPU brings what they read to the host and back. No thread of a
- * device waits in one: a thread of the communicator's has the messages.
+ * Collectives are nodes of the CPU device: a plan for a GPU brings what they read to the host and back. Where the
+ * communicator has the plan's CUDA device (rota_communicator_options.devices) the bytes stay there, and NCCL has them;
+ * what the ranks agree on, and how it fails, is the same. No thread of a device waits in one: a thread of the
+ * communicator's has the messages, and NCCL.
  *
  * What has gone wrong once has for good: a mismatch, a rank that does not come, or one that left a collective out since
  * what it reads had failed, ends the communicator on all ranks, with one sentence for all, and each later collective
@@ -38,15 +40,21 @@ typedef struct rota_communicator_options {
     /* How long a collective waits for another rank that neither comes nor sends; and how long opening waits for all
      * ranks. 0: 20 s, less than a runtime's 30, so that who waits for the ticket is told which rank it was. */
     uint64_t timeout_ns;
+    /* NULL, or the CUDA devices on which collectives of their memory run, by NCCL (libnccl.so.2, opened at run time):
+     * one of the runtime's, or as many as there are runtimes, each another GPU. All ranks give one, or none does. Then
+     * a collective of a plan whose first device is that one runs there; all others are by messages, in host memory. */
+    rota_device *const *devices;
 } rota_communicator_options;
 #define ROTA_COMMUNICATOR_OPTIONS(...) ROTA_SIZED(rota_communicator_options, __VA_ARGS__)
 
 /* Opens this process's rank of all ranks, and the runtime's CPU device. All ranks call it; it waits for them, up to the
  * timeout. `options` may be NULL. The caller owns the communicator, and closes it before the runtime. With MPI: it is
  * initialised by a thread of rota's, unless the application has done so, with MPI_THREAD_MULTIPLE, and finalised when
- * the last communicator of the process closes; then it cannot be opened again. UNSUPPORTED: the transport is not there,
- * and what is missing; WRONG_STATE: the process's ranks are open already, or MPI was finalised; TIMEOUT; SYSTEM: what
- * MPI says. May block. */
+ * the last communicator of the process closes; then it cannot be opened again. With devices all ranks are told where
+ * one of them cannot do it, and which. UNSUPPORTED: the transport is not there, or NCCL is not on some rank, or two
+ * ranks have one GPU, and what is missing; WRONG_STATE: the process's ranks are open already, or MPI was finalised;
+ * TIMEOUT; SYSTEM: what MPI says. May
+ * block. */
 ROTA_API rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicator_options *options,
                                             rota_communicator **out_communicator);
 
@@ -61,6 +69,8 @@ ROTA_API rota_status rota_communicator_open_ranks(rota_runtime *const *runtimes,
 ROTA_API uint32_t rota_communicator_rank(const rota_communicator *communicator);
 ROTA_API uint32_t rota_communicator_size(const rota_communicator *communicator);
 ROTA_API const char *rota_communicator_name(const rota_communicator *communicator);
+/* On which its collectives of that device's memory run (rota_communicator_options.devices); NULL: none. */
+ROTA_API rota_device *rota_communicator_device(const rota_communicator *communicator);
 /* "mpi", "threads" or "alone". Static storage. */
 ROTA_API const char *rota_communicator_transport(const rota_communicator *communicator);
 
@@ -69,8 +79,9 @@ ROTA_API const char *rota_communicator_transport(const rota_communicator *commun
 /* The ranks that give the same colour become a communicator of their own, in ascending order of their keys, and of
  * equal ones of their ranks. All ranks call it, between the same submissions: it waits for the collectives that were
  * submitted, and then for the other ranks. ROTA_COMMUNICATOR_NO_COLOR: of none, *out_communicator is NULL. It has the
- * timeout of the one it comes from, but neither depends on the other. NODE_FAILED, with what has ended the
- * communicator, or differs on another rank; TIMEOUT, WRONG_STATE (closed), OUT_OF_MEMORY. May block. */
+ * timeout of the one it comes from, and runs on the same devices, but neither depends on the other. NODE_FAILED, with
+ * what has ended the communicator, or differs on another rank; TIMEOUT, WRONG_STATE (closed), OUT_OF_MEMORY. May
+ * block. */
 ROTA_API rota_status rota_communicator_open_split(rota_communicator *communicator, uint32_t color,
                                                   uint32_t key, const char *name,
                                                   rota_communicator **out_communicator);

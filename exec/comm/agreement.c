@@ -15,6 +15,7 @@ static void announce_itself(const rota_collective *collective, uint64_t number, 
     out->number = number;
     (void)snprintf(out->name, sizeof out->name, "%s", collective->name ? collective->name : "");
     if (has_peer(out->kind)) out->peer = collective->peer;
+    out->on_device = collective->on_device;
     if (collective->kind == ROTA_COLLECTIVE_BARRIER) return;
     out->type = collective->type;
     out->count = collective->count;
@@ -44,6 +45,7 @@ void rota_announcement_describe(const rota_announcement *a, char *out_text, size
 /* With all that is compared. */
 static void describe_whole(const rota_announcement *a, char *out_text, size_t capacity) {
     char name[160], what[64] = "", whom[32] = "", where[160] = "";
+    const char *by = a->on_device ? ", on a device" : "";
     rota_announcement_describe(a, name, sizeof name);
     const bool reduces = rota_collective_reduces((rota_collective_kind)a->kind);
     if (a->kind != ROTA_COLLECTIVE_BARRIER)
@@ -57,7 +59,7 @@ static void describe_whole(const rota_announcement *a, char *out_text, size_t ca
     if (a->index)
         (void)snprintf(where, sizeof where, ", number %u of %u in lane '%.*s' of graph '%.*s'", a->index,
                        a->list_count, ROTA_ANNOUNCED_LANE - 1, a->lane, ROTA_ANNOUNCED_GRAPH - 1, a->graph);
-    (void)snprintf(out_text, capacity, "%s%s%s%s", name, what, whom, where);
+    (void)snprintf(out_text, capacity, "%s%s%s%s%s", name, what, whom, by, where);
 }
 
 /* A lane that has more than the other one's is found at the last one that both have: all before are compared by
@@ -75,7 +77,7 @@ static bool is_pair(uint32_t rank_a, const rota_announcement *a, uint32_t rank_b
         !rota_collective_is_of_two((rota_collective_kind)b->kind))
         return false;
     return a->kind != b->kind && a->peer == rank_b && b->peer == rank_a && a->type == b->type &&
-           a->count == b->count && a->number == b->number;
+           a->count == b->count && a->number == b->number && a->on_device == b->on_device;
 }
 
 bool rota_announcements_agree(const char *communicator, uint32_t rank_a, const rota_announcement *a,

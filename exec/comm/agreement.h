@@ -15,6 +15,7 @@ typedef struct rota_announcement {
     char graph[ROTA_ANNOUNCED_GRAPH],
         lane[ROTA_ANNOUNCED_LANE]; /* of those that are all ranks', cut; as the rest: */
     uint32_t index, list_count;
+    uint32_t on_device, reserved;
 } rota_announcement;
 
 void rota_announce(const rota_collective *collective, uint64_t number, rota_announcement *out);

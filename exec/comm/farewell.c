@@ -32,6 +32,14 @@ static void take_back(rota_messages *m) {
     cancel_all(m, m->ins);
 }
 
+/* The number of the message of two that a library carries between this rank and i. */
+static uint64_t carried_with(const rota_messages *m, uint32_t i) {
+    const rota_collective *c = &m->now.collective;
+    if (m->now.stage != ROTA_MESSAGES_CARRIED || !rota_collective_is_of_two(c->kind) || c->peer != i)
+        return 0;
+    return c->kind == ROTA_COLLECTIVE_SEND ? m->sent[i] : m->received[i];
+}
+
 static void say(rota_messages *m, const char *cause, bool is_failure) {
     rota_messages_end *end = &m->end;
     rota_engine *engine = m->group->engine;
@@ -45,6 +53,7 @@ static void say(rota_messages *m, const char *cause, bool is_failure) {
         own->sent = m->counts[i].sent;
         own->taken = m->counts[i].taken;
         own->unfinished = is_in_one ? m->collectives : 0;
+        own->unfinished_between = carried_with(m, i);
         own->is_failure = is_failure;
         (void)snprintf(own->cause, sizeof own->cause, "%s", cause);
         /* Whom it does not reach ends by a deadline of its own. */
@@ -103,7 +112,10 @@ const char *rota_messages_hindrance(const rota_messages *m) {
         if (m->end.hears[i] || !rota_messages_has_part(m, i)) continue;
         /* In this very collective: then it ends for all, also for who has all that it wants. */
         const bool was_in_it = !is_of_two && heard->is_failure && heard->unfinished == m->collectives;
-        if (was_in_it || waits_in_vain(m, i)) return heard->cause;
+        /* A message that a library carries: all that has gone wrong with it is that the other one was in it, too. */
+        const uint64_t carried = carried_with(m, i);
+        const bool was_carrying = carried && heard->is_failure && heard->unfinished_between == carried;
+        if (was_in_it || was_carrying || waits_in_vain(m, i)) return heard->cause;
     }
     return NULL;
 }

@@ -148,8 +148,8 @@ static void go_on(rota_messages *m, bool *out_over) {
     if (m->now.stage == ROTA_MESSAGES_MOVES) {
         status = rota_rounds_go_on(m, out_over);
     } else if (do_all_agree(m)) {
-        m->now.stage = ROTA_MESSAGES_MOVES;
-        status = rota_rounds_begin(m, out_over);
+        m->now.stage = m->now.collective.on_device ? ROTA_MESSAGES_CARRIED : ROTA_MESSAGES_MOVES;
+        if (m->now.stage == ROTA_MESSAGES_MOVES) status = rota_rounds_begin(m, out_over);
     }
     if (status != ROTA_OK) rota_messages_end_with(m, rota_last_error());
 }
@@ -163,11 +163,28 @@ static void expire(rota_messages *m) {
         give_up(m);
 }
 
+/* What a library carries, it carries well or not; how long it takes is for who has it. */
+static rota_status look_at_carried(rota_messages *m, bool *out_over) {
+    const char *cause;
+    if (!m->end.is_over && m->end.looks++ % LOOKS_PER_LISTEN == 0) (void)rota_messages_listen(m, &cause);
+    if (!m->end.is_over && m->end.heard_count && (cause = rota_messages_hindrance(m)))
+        rota_messages_end_with(m, cause);
+    return m->end.is_over ? over(m, out_over) : ROTA_OK;
+}
+
+static void carried(rota_transport *transport, const char *cause) {
+    rota_messages *m = messages_of(transport);
+    if (cause)
+        rota_messages_end_with(m, cause); /* in the stage that it failed in, which the others are told */
+    m->now.stage = ROTA_MESSAGES_IDLE;
+}
+
 static rota_status progress(rota_transport *transport, bool *out_over, bool *out_moved) {
     rota_messages *m = messages_of(transport);
     bool is_done = false;
     const char *cause;
     *out_over = *out_moved = false;
+    if (m->now.stage == ROTA_MESSAGES_CARRIED) return look_at_carried(m, out_over);
     const uint64_t now = rota_clock_ns(), unseen_ns = now - m->now.looked_ns;
     /* This process was stopped itself: others are given their time from now on. */
     if (unseen_ns > m->base.timeout_ns / 4 && unseen_ns > STOPPED_NS) m->now.moved_ns = now;
@@ -185,6 +202,10 @@ static rota_status progress(rota_transport *transport, bool *out_over, bool *out
         rota_messages_end_with(m, cause);
     if (!is_done && !m->end.is_over && !*out_moved && now - m->now.moved_ns > m->base.timeout_ns) expire(m);
     if (*out_moved) m->now.moved_ns = now;
+    if (m->now.stage == ROTA_MESSAGES_CARRIED && !m->end.is_over) {
+        *out_over = true; /* here: it is under way until it was carried */
+        return ROTA_OK;
+    }
     return is_done || m->end.is_over ? over(m, out_over) : ROTA_OK;
 }
 
@@ -211,8 +232,8 @@ void rota_messages_free(rota_messages *m) {
 
 static void split(rota_transport *transport, uint32_t color, uint32_t key);
 static rota_status take_split(rota_transport *transport, const char *name, rota_transport **out_transport);
-static const rota_transport_vtable vtable = {post,  progress,   abort_transport,
-                                             split, take_split, rota_messages_close};
+static const rota_transport_vtable vtable = {post,       progress,           carried, abort_transport, split,
+                                             take_split, rota_messages_close};
 
 static bool make_room(rota_messages *m, uint32_t size) {
     const uint64_t share = CELLS_BYTES / size;

@@ -19,7 +19,8 @@ typedef enum rota_messages_channel {
 typedef enum rota_messages_stage {
     ROTA_MESSAGES_IDLE,
     ROTA_MESSAGES_AGREES, /* ranks say what they are about to do */
-    ROTA_MESSAGES_MOVES   /* and do it, piece by piece, in one round of messages or two a piece */
+    ROTA_MESSAGES_MOVES,  /* and do it, piece by piece, in one round of messages or two a piece */
+    ROTA_MESSAGES_CARRIED /* or have a library do it, on their devices: no message is under way */
 } rota_messages_stage;
 
 typedef struct rota_messages rota_messages;
@@ -51,7 +52,9 @@ typedef struct rota_messages_now {
 typedef struct rota_messages_farewell {
     uint64_t sent, taken; /* messages between the two, from its sight */
     uint64_t unfinished;  /* the collective of all ranks that it was in; 0: none */
-    uint32_t is_failure;  /* else it was closed */
+    uint64_t
+        unfinished_between; /* the message to that rank, or from it, that a library was carrying; 0: none */
+    uint32_t is_failure;    /* else it was closed */
     char cause[ROTA_MESSAGES_CAUSE];
 } rota_messages_farewell;
 

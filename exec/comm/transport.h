@@ -13,8 +13,9 @@
  * the same, bit for bit, in every run with as many ranks, and on every transport of messages: elements are combined in
  * ascending order of ranks.
  *
- * Transports that work in stream order (NCCL) keep the same table: `post` puts the collective on the node's stream, and
- * `progress` looks at its event. */
+ * Of a collective that is on_device a transport has the agreement alone: when all ranks have come to it and mean the
+ * same, it is over here, and is carried out by who posted it (nccl.h), on each rank's device. Until that says `carried`
+ * it is under way all the same: `progress` then says whether another rank has ended meanwhile. */
 #ifndef ROTA_EXEC_COMM_TRANSPORT_H
 #define ROTA_EXEC_COMM_TRANSPORT_H
 
@@ -29,8 +30,12 @@ typedef struct rota_transport_vtable {
     /* Begins a collective; its memory is the transport's until it is over. Errors come from `progress`. */
     void (*post)(rota_transport *transport, const rota_collective *collective);
     /* Gets on. *out_over: the collective has ended, as the status says; else OK. *out_moved: something came or went,
-     * and another look soon is worth it. */
+     * and another look soon is worth it. Between the agreement on one that is on_device and `carried` it waits for
+     * nothing: *out_over only where the transport has ended, with that sentence. */
     rota_status (*progress)(rota_transport *transport, bool *out_over, bool *out_moved);
+    /* A collective that is on_device, and over here, has come to its end on this rank's device; or not, and then the
+     * transport ends with that cause. */
+    void (*carried)(rota_transport *transport, const char *cause);
     /* Ends it for all ranks, with this sentence: what is under way, and all that comes. Again: nothing. */
     void (*abort)(rota_transport *transport, const char *cause);
     /* Begins a split, as a collective of its own, which `progress` ends: ranks of one colour become a group, in the

@@ -47,6 +47,7 @@
     X(MemMap, 10020, (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long))        \
     X(MemUnmap, 10020, (CUdeviceptr, size_t))                                                                \
     X(MemSetAccess, 10020, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t))                           \
+    X(MemGetAccess, 10020, (unsigned long long *, const CUmemLocation *, CUdeviceptr))                       \
     X(MemExportToShareableHandle, 10020,                                                                     \
       (void *, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long))                 \
     X(ImportExternalMemory, 10000, (CUexternalMemory *, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC *))           \

@@ -5,6 +5,7 @@
  *   recompute.c under a memory limit: nodes that run again, so that less is live at once
  *   parts.c     kernels that are several on some devices
  *   check.c     kernels that are watched (check_kernels)
+ *   on_device.c host nodes of what a library of the device's does
  *   workspace.c scratch memory that kernels ask for
  *   placement.c several devices: physical buffers per device, copies between them
  *   pack.c      transient memory, from lifetimes in record order (TIGHT) or from proven order (CONCURRENT)

@@ -10,6 +10,7 @@
 #include "sched/plan/bodies.h"
 #include "sched/plan/check.h"
 #include "sched/plan/interval.h"
+#include "sched/plan/on_device.h"
 #include "sched/plan/parts.h"
 #include "sched/plan/placement.h"
 #include "sched/plan/recompute.h"
@@ -280,6 +281,17 @@ static rota_status is_idle(rota_compiler *c, const rota_node_record *record, boo
     return ROTA_OK;
 }
 
+/* What a library of the first device's does for the host: two kernels there, with the host node between. */
+static rota_status add_on_device(rota_compiler *c, const rota_node_record *record, uint32_t node,
+                                 uint32_t queue) {
+    const rota_node_record *records[ROTA_ON_DEVICE_RECORDS];
+    ROTA_TRY(rota_compile_on_device(c, record, records));
+    for (uint32_t i = 0; i < ROTA_ON_DEVICE_RECORDS; i++)
+        ROTA_TRY(add_record(c, records[i], node, i == ROTA_ON_DEVICE_HOST ? c->partitions.cpu : 0, queue,
+                            i == 0, i + 1 == ROTA_ON_DEVICE_RECORDS));
+    return ROTA_OK;
+}
+
 static rota_status add_node(rota_compiler *c, const rota_node_record *record, uint32_t node,
                             rota_node handle) {
     uint32_t part = 0, queue = 0;
@@ -294,6 +306,7 @@ static rota_status add_node(rota_compiler *c, const rota_node_record *record, ui
         ROTA_TRY(place_node(c, record, handle, &part, &queue));
     if (record->kind == ROTA_NODE_CONDITIONAL || record->is_counted)
         ROTA_TRY(rota_compile_can_run(c, record, handle, part));
+    if (rota_compile_is_on_device(c, record)) return add_on_device(c, record, node, queue);
     if (!c->plan->options.check_kernels || record->kind != ROTA_NODE_KERNEL ||
         !rota_compile_can_check(record))
         return add_record(c, record, node, part, queue, true, true);

@@ -5,7 +5,8 @@
 #include <stdio.h>
 
 #include "base/given.h"
-#include "graph/graph_internal.h" /* IWYU pragma: keep */
+#include "exec/address_kernels.h"
+#include "graph/record.h"
 #include "sched/ranks/parts.h"
 
 struct rota_listed_collectives {
@@ -29,11 +30,10 @@ static void notify_and_release(rota_communicator *communicator) {
     rota_communicator_release(communicator);
 }
 
-static rota_status begin(void *user, void *const *operands, const uint64_t *operand_bytes,
-                         uint32_t operand_count, rota_host_run *run) {
-    const recorded *node = user;
+/* `input` and `output` are the run's until it ends. */
+static rota_status post(const recorded *node, bool on_device, const void *input, void *output,
+                        rota_host_run *run) {
     rota_posted *posted = &node->communicator->posted;
-    (void)operand_bytes, (void)operand_count;
     /* Each collective writes the token, so the one before has ended: on this runtime its node is complete, and its run
      * was taken. */
     if (ra_load_acquire(&posted->run))
@@ -41,12 +41,38 @@ static rota_status begin(void *user, void *const *operands, const uint64_t *oper
                          node->communicator->name, node->collective.name);
     posted->collective = node->collective;
     posted->collective.position.list_count = node->list->count;
-    if (node->input) posted->collective.input = operands[node->input];
-    if (node->output) posted->collective.output = operands[node->output];
+    posted->collective.on_device = on_device;
+    posted->collective.input = input;
+    posted->collective.output = output;
     rota_communicator *communicator = rota_communicator_retain(node->communicator);
     ra_store_release(&posted->run, run); /* pairs with the exchange in begin_next */
     notify_and_release(communicator);
     return ROTA_OK;
+}
+
+static rota_status begin(void *user, void *const *operands, const uint64_t *operand_bytes,
+                         uint32_t operand_count, rota_host_run *run) {
+    const recorded *node = user;
+    (void)operand_bytes, (void)operand_count;
+    return post(node, false, node->input ? operands[node->input] : NULL,
+                node->output ? operands[node->output] : NULL, run);
+}
+
+/* Operands 1 and 2 are at addresses of the device's (rota_host_on_device), where all that they depend on is complete:
+ * what the library is given later needs no wait on the device. */
+static rota_status begin_on_device(void *user, void *const *operands, const uint64_t *operand_bytes,
+                                   uint32_t operand_count, rota_host_run *run) {
+    const recorded *node = user;
+    const uint64_t *addresses = operands[1];
+    (void)operand_bytes, (void)operand_count;
+    *(uint32_t *)operands[2] = 0;
+    return post(node, true, node->input ? (const void *)(uintptr_t)addresses[node->input - 1] : NULL,
+                node->output ? (void *)(uintptr_t)addresses[node->output - 1] : NULL, run);
+}
+
+static bool is_on(const void *user, const void *device) {
+    const rota_device *own = ((const recorded *)user)->communicator->on_device.device;
+    return own && own == device;
 }
 
 static void skipped(void *user) {
@@ -61,7 +87,8 @@ static void skipped(void *user) {
     notify_and_release(communicator);
 }
 
-static const rota_host_later later = {begin, skipped};
+static const rota_host_on_device later = {
+    {begin, skipped}, {begin_on_device, skipped}, is_on, rota_address_kernels, rota_address_ends};
 
 /* ---- The lists ---- */
 
@@ -109,10 +136,9 @@ rota_status rota_record_collective(rota_recorder *recorder, const rota_collectiv
         made->output = (uint8_t)count;
         accesses[count++] = node->output;
     }
-    const rota_host_node host =
-        ROTA_HOST_NODE(.user = made, .name = node->collective.name, .accesses = accesses,
-                       .access_count = count, .ends_later = &later);
-    ROTA_TRY(rota_record_host(recorder, &host, NULL));
+    const rota_host_node host = ROTA_HOST_NODE(.user = made, .name = node->collective.name,
+                                               .accesses = accesses, .access_count = count);
+    ROTA_TRY(rota_record_host_on_device(recorder, &host, &later));
     list->count += !rota_collective_is_of_two(made->collective.kind);
     return ROTA_OK;
 }

@@ -187,26 +187,44 @@ static void end_close(rota_communicator *c, uint64_t abandoned_bytes) {
     rota_communicator_release(c);
 }
 
+static bool end_run(rota_communicator *c, rota_status status) {
+    rota_host_run *run = c->under_way.run;
+    c->under_way.run = NULL;
+    rota_host_end(run, status);
+    return begin_next(c);
+}
+
+/* A device's library may touch what a run has: it is closed when that is over. */
+static bool look_at_close(rota_communicator *c) {
+    rota_under_way *own = &c->under_way;
+    uint64_t abandoned;
+    if (!rota_rank_device_close(c)) return true;
+    if (!own->transport->vtable->close(own->transport, own->close_deadline_ns, &abandoned)) return true;
+    end_close(c, abandoned); /* from here on it may be gone */
+    return false;
+}
+
 /* rota_rank_work.look. */
 static bool look_at_work(rota_rank_work *work, bool *out_moved) {
     rota_communicator *c = ROTA_STACK_OBJECT(work, rota_communicator, under_way.work);
     rota_under_way *own = &c->under_way;
     bool is_over;
-    if (own->close) {
-        uint64_t abandoned;
-        *out_moved = false;
-        if (!own->transport->vtable->close(own->transport, own->close_deadline_ns, &abandoned)) return true;
-        end_close(c, abandoned); /* from here on it may be gone */
-        return false;
+    rota_status status;
+    *out_moved = false;
+    if (c->on_device.opening) return rota_rank_device_open(c, out_moved) || own->close;
+    if (c->on_device.carries) {
+        if (!rota_rank_device_carry(c, out_moved, &status)) return true;
+        return end_run(c, status) || own->close;
     }
-    const rota_status status = own->transport->vtable->progress(own->transport, &is_over, out_moved);
+    if (own->close) return look_at_close(c);
+    status = own->transport->vtable->progress(own->transport, &is_over, out_moved);
     if (!is_over) return true;
-    rota_host_run *run = own->run;
-    own->run = NULL;
-    if (run)
-        rota_host_end(run, status);
-    else
-        end_split(c, status);
+    if (own->run && status == ROTA_OK && c->posted.collective.on_device) {
+        rota_rank_device_begin(c);
+        return true;
+    }
+    if (own->run) return end_run(c, status);
+    end_split(c, status);
     return begin_next(c);
 }
 
@@ -227,13 +245,15 @@ static void close_on_thread(rota_rank_call *call) {
         (void)snprintf(cause, sizeof cause,
                        "communicator '%s': rank %u closed it with a collective under way", c->name, c->rank);
         own->transport->vtable->abort(own->transport, cause);
-        rota_rank_thread_remove(c->thread, &own->work);
-        /* After an abort the next look is the last one. */
-        for (bool moved; own->run || own->split;) (void)look_at_work(&own->work, &moved);
+        rota_rank_thread_remove(c->thread, &own->work); /* which looks itself: */
+        /* After an abort the next look is the last one, but for a library's: that takes its time. */
+        for (bool moved; (own->run || own->split) && !c->on_device.carries;)
+            (void)look_at_work(&own->work, &moved);
     }
     own->close = &asked->asked;
     own->close_deadline_ns = asked->deadline_ns;
-    (void)begin_next(c); /* what was posted meanwhile is refused */
+    (void)begin_next(c);                            /* what was posted meanwhile is refused */
+    rota_rank_thread_remove(c->thread, &own->work); /* it may be there for a device */
     rota_rank_thread_add(c->thread, &own->work);
 }
 
@@ -315,6 +335,20 @@ static rota_status make_alone(rota_runtime *runtime, rota_communicator **out_com
     return make(runtime, device, thread, out_communicator);
 }
 
+/* Where it fails they are closed, and NULL. */
+static rota_status open_devices(rota_communicator **communicators, uint32_t count,
+                                rota_device *const *devices) {
+    char text[ROTA_ERROR_MESSAGE_MAX];
+    const rota_status status = rota_rank_devices_open(communicators, count, devices);
+    if (status == ROTA_OK) return ROTA_OK;
+    (void)snprintf(text, sizeof text, "%s", rota_last_error());
+    for (uint32_t i = 0; i < count; i++) {
+        (void)rota_communicator_close(communicators[i], 0);
+        communicators[i] = NULL;
+    }
+    return rota_fail(status, "%s", text);
+}
+
 rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicator_options *options,
                                    rota_communicator **out_communicator) {
     rota_communicator_options room = ROTA_COMMUNICATOR_OPTIONS();
@@ -346,7 +380,8 @@ rota_status rota_communicator_open(rota_runtime *runtime, const rota_communicato
     }
     if (is_answered) rota_rank_forget(&asked->asked);
     if (status != ROTA_OK) unmake(made);
-    return status;
+    if (status != ROTA_OK || !options->devices) return status;
+    return open_devices(out_communicator, 1, options->devices);
 }
 
 /* Takes the engine, also where it fails. */
@@ -411,7 +446,8 @@ rota_status rota_communicator_open_ranks(rota_runtime *const *runtimes, uint32_t
         status = rota_fail(status, "%s", text);
     }
     free(engines);
-    return status;
+    if (status != ROTA_OK || !options->devices) return status;
+    return open_devices(out_communicators, size, options->devices);
 }
 
 /* ---- Its owner's calls ---- */
@@ -430,6 +466,9 @@ uint32_t rota_communicator_size(const rota_communicator *communicator) {
 }
 const char *rota_communicator_name(const rota_communicator *communicator) {
     return communicator ? communicator->name : "";
+}
+rota_device *rota_communicator_device(const rota_communicator *communicator) {
+    return communicator ? communicator->on_device.device : NULL;
 }
 const char *rota_communicator_transport(const rota_communicator *communicator) {
     return communicator ? communicator->kind : "";
@@ -468,13 +507,14 @@ rota_status rota_communicator_open_split(rota_communicator *communicator, uint32
                        "a split", &is_answered);
     rota_transport *transport = is_answered ? asked->transport : NULL;
     if (is_answered) rota_rank_forget(&asked->asked);
-    if (transport) {
-        give_transport(made, transport);
-        *out_communicator = made;
-    } else {
+    if (!transport) {
         unmake(made);
+        return status;
     }
-    return status;
+    give_transport(made, transport);
+    *out_communicator = made;
+    return communicator->on_device.device ? open_devices(out_communicator, 1, &communicator->on_device.device)
+                                          : ROTA_OK;
 }
 
 typedef struct asked_abort {

@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 #include "base/atomic.h"
+#include "exec/nccl/nccl.h"
 #include "exec/comm/transport.h"
 #include "sched/communicator.h"
 #include "sched/ranks/rank_thread.h"
@@ -23,9 +24,20 @@ typedef struct rota_posted {
     _Atomic uint32_t is_closed;
 } rota_posted;
 
+/* Collectives by the device's library: the thread's own, but for `device`, which is set before any node is recorded. */
+typedef struct rota_on_device {
+    rota_device *device; /* NULL: all are by messages */
+    rota_nccl *nccl;     /* NULL: it is not open, or closed */
+    bool carries;        /* `run` is at the library: the ranks have agreed */
+    bool has_failed;     /* meanwhile, by `cause`: it ends when the device touches nothing more of it */
+    uint64_t since_ns;   /* when it began to */
+    char cause[960];
+    struct rota_opening *opening; /* while it opens (device.c) */
+} rota_on_device;
+
 /* The thread's own. */
 typedef struct rota_under_way {
-    rota_rank_work work; /* in the thread's list while one of the three is there: */
+    rota_rank_work work; /* in the thread's list while one of these is there, or a device opens: */
     rota_host_run *run;
     rota_rank_asked *split;
     rota_rank_asked *close; /* by `close_deadline_ns` */
@@ -47,6 +59,7 @@ struct rota_communicator {
     uint64_t timeout_ns;
     rota_posted posted;
     rota_under_way under_way;
+    rota_on_device on_device;
 };
 
 /* By who has a reference, or runs a node that names the token. */
@@ -57,5 +70,19 @@ static inline rota_communicator *rota_communicator_retain(rota_communicator *com
 void rota_communicator_release(rota_communicator *communicator);
 /* By who has a reference; lock-free: the thread is to look at what is posted. */
 void rota_communicator_notify(rota_communicator *communicator);
+
+/* device.c. Has collectives of these ranks, which are all of this process's and have just been opened, carried out on
+ * devices[i], by the device's library: all ranks of the communicator call it. Where it fails on any, for whatever
+ * reason, it does so on all, and they are to be closed. */
+rota_status rota_rank_devices_open(rota_communicator *const *communicators, uint32_t count,
+                                   rota_device *const *devices);
+/* The rest on the thread. Gets on with opening it: false: that is over. */
+bool rota_rank_device_open(rota_communicator *communicator, bool *out_moved);
+/* The ranks have agreed on what is posted; from here on rota_rank_device_carry gets on with it: true: it is over, as
+ * *out_status says. */
+void rota_rank_device_begin(rota_communicator *communicator);
+bool rota_rank_device_carry(rota_communicator *communicator, bool *out_moved, rota_status *out_status);
+/* True: the library has nothing of this rank's any more. */
+bool rota_rank_device_close(rota_communicator *communicator);
 
 #endif

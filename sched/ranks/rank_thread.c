@@ -164,8 +164,13 @@ void rota_rank_forget(rota_rank_asked *asked) {
 
 rota_status rota_rank_wait(rota_rank_thread *thread, rota_rank_asked *asked, uint64_t deadline_ns,
                            const char *what, bool *out_is_answered) {
-    *out_is_answered = true;
     rota_rank_thread_call(thread, &asked->call);
+    return rota_rank_await(asked, deadline_ns, what, out_is_answered);
+}
+
+rota_status rota_rank_await(rota_rank_asked *asked, uint64_t deadline_ns, const char *what,
+                            bool *out_is_answered) {
+    *out_is_answered = true;
     while (ra_load_acquire(&asked->is_over) == ASKED) { /* pairs with rota_rank_answer */
         if (rota_futex_wait(&asked->is_over, ASKED, deadline_ns)) continue;
         uint32_t seen = ASKED;

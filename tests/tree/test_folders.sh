@@ -6,7 +6,8 @@
 # device. sched/plan knows of sched what everybody may know. sched/trials stands above both and knows what is installed,
 # with the smoke test's kernel as data; sched/opening is where the runtime is given its trials, by the headers of what
 # opens devices.
-# sched/ranks stands above all of them, and knows transports by exec/comm, which knows no device.
+# sched/ranks stands above all of them, and knows transports by exec/comm, which knows no device, and exec/nccl, which
+# knows the driver's table of exec/cuda.
 set -euo pipefail
 script=$(realpath "$0")
 cd "${1:-$(dirname "$0")/../..}"
@@ -29,6 +30,7 @@ declare -A allowed=(
   [exec]="exec graph base spv cuda"
   [exec/common]="exec/common exec graph base"
   [exec/comm]="exec/comm exec/common exec graph base"
+  [exec/nccl]="exec/nccl exec/cuda exec base"
   [exec/cpu]="exec/cpu exec/common exec graph base"
   [exec/vk]="exec/vk exec/common exec graph base spv cuda vulkan"
   [exec/cuda]="exec/cuda exec/common exec graph base cuda"
@@ -47,7 +49,7 @@ declare -A allowed=(
   [sched/runtime/life]="$in/life $in/caller $in/completer $in/reclaimer $in/sequencer $submitter"
   [sched/trials]="sched/trials sched/compile_own.h exec/smoke_kernel.h base $public"
   [sched/opening]="sched/opening sched/trials $in/life/device_open.h $in/life/application.h sched/opened.h base $public"
-  [sched/ranks]="sched/ranks sched exec/comm exec graph base $public"
+  [sched/ranks]="sched/ranks sched exec/comm exec/nccl exec graph base $public"
   [ops]="ops ops/cpu ops/vk ops/cuda sched exec graph base spv"
   [ops/cpu]="ops ops/cpu exec graph base"
   [ops/cuda]="ops ops/cuda exec graph base cuda"

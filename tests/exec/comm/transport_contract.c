@@ -424,6 +424,82 @@ static void groups(rota_transport *t) {
     end(more);
 }
 
+/* ---- Carried by a library ---- */
+
+/* The ranks agree; what a rank's device then does is over when it says so. */
+static rota_status begin_carried(rota_transport *t, rota_collective_kind kind, uint32_t peer) {
+    const rota_collective c = {.kind = kind,
+                               .type = ROTA_COLLECTIVE_F32,
+                               .peer = peer,
+                               .count = 1000,
+                               .on_device = true,
+                               .name = "on devices"};
+    return carry_out(t, &c);
+}
+
+/* It is under way: nothing ends it, nor the timeout, which is of who has it. */
+static void expect_carried(rota_transport *t) {
+    const uint64_t timeout_ns = t->timeout_ns;
+    t->timeout_ns = 10000000u;
+    const uint64_t end_ns = rota_deadline_after(50000000u);
+    while (rota_clock_ns() < end_ns) {
+        bool is_over, moved;
+        rank_ok(t->vtable->progress(t, &is_over, &moved));
+        rank_want(!is_over, "rank %u: it ended by itself", t->rank);
+    }
+    t->timeout_ns = timeout_ns;
+}
+
+/* Rank 0 fails in it, or has done its part and ends the transport then. */
+static void carried(rota_transport *t, bool fails, bool is_of_two) {
+    rota_transport *own = split_off(t, 0, "carried");
+    const uint32_t last = t->size - 1;
+    const rota_collective_kind kind = !is_of_two ? ROTA_COLLECTIVE_ALL_REDUCE
+                                      : t->rank  ? ROTA_COLLECTIVE_RECEIVE
+                                                 : ROTA_COLLECTIVE_SEND;
+    const bool takes_part = !is_of_two || t->rank == 0 || t->rank == last;
+    for (uint32_t i = 0; i < 2 && takes_part; i++) {
+        rank_ok(begin_carried(own, kind, t->rank ? 0 : last));
+        if (i == 0) expect_carried(own);
+        own->vtable->carried(own, NULL);
+    }
+    const rota_status begun = takes_part ? begin_carried(own, kind, t->rank ? 0 : last) : ROTA_OK;
+    /* Rank 0 may have failed in it before the others know that all have come. */
+    rank_want(begun == ROTA_OK || (t->rank && fails), "rank %u: %s", t->rank, rota_last_error());
+    if (t->rank == 0) {
+        own->vtable->carried(own, fails ? "a device of rank 0's failed" : NULL);
+        if (!fails) own->vtable->abort(own, "a device of rank 0's failed");
+    } else if (takes_part && fails && begun == ROTA_OK) {
+        rank_want(finish(own) == ROTA_NODE_FAILED, "rank %u hears nothing", t->rank);
+    } else if (takes_part && !fails) {
+        expect_carried(own);
+        own->vtable->carried(own, NULL);
+    }
+    expect_ended(own, "a device of rank 0's failed");
+    end(own);
+}
+
+/* One rank's is on a device, another's is not. */
+static void carried_by_some(rota_transport *t) {
+    float x[8] = {0}, y[8];
+    rota_transport *own = split_off(t, 0, "mixed");
+    const rota_collective c = {.kind = ROTA_COLLECTIVE_ALL_REDUCE,
+                               .type = ROTA_COLLECTIVE_F32,
+                               .count = 8,
+                               .on_device = t->rank == 0,
+                               .input = x,
+                               .output = y,
+                               .name = "on devices"};
+    rank_want(carry_out(own, &c) == ROTA_NODE_FAILED, "it goes unnoticed");
+    expect_ended(own, "of 8 f32, by sum, on a device, rank");
+    end(own);
+}
+
+static void carried_by_libraries(rota_transport *t) {
+    for (uint32_t i = 0; i < 4; i++) carried(t, i % 2, i / 2);
+    carried_by_some(t);
+}
+
 void transport_contract(rota_transport *t) {
     results(t);
     if (t->size == 1) return;
@@ -438,6 +514,7 @@ void transport_contract(rota_transport *t) {
     a_short_timeout(t);
     groups(t);
     two_splits_at_once(t);
+    carried_by_libraries(t);
     const rota_collective barrier = {.kind = ROTA_COLLECTIVE_BARRIER, .name = "last"};
     rank_ok(carry_out(t, &barrier));
 }

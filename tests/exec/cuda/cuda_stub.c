@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "exec/address_kernels.h"
 #include "exec/smoke_kernel.h"
 #include "tests/exec/cuda/cuda_stub_internal.h"
 
@@ -135,9 +136,8 @@ CUresult CUDAAPI stub_DeviceTotalMem(size_t *out, CUdevice device) {
 }
 /* All are one GPU. */
 CUresult CUDAAPI stub_DeviceGetUuid(CUuuid *out, CUdevice device) {
-    (void)device;
     ENTER_FREE(DeviceGetUuid);
-    memset(out->bytes, 7, sizeof out->bytes);
+    memset(out->bytes, 7 + device, sizeof out->bytes);
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_DeviceGetAttribute(int *out, CUdevice_attribute which, CUdevice device) {
@@ -166,6 +166,10 @@ CUresult CUDAAPI stub_DevicePrimaryCtxRelease(CUdevice device) {
 }
 CUcontext stub_current(void) {
     return depth ? current[depth - 1] : NULL;
+}
+
+uint32_t cuda_stub_current_device(void) {
+    return (uint32_t)((int *)(void *)stub_current() - stub.retained);
 }
 
 CUresult CUDAAPI stub_CtxPushCurrent(CUcontext context) {
@@ -218,7 +222,7 @@ CUresult CUDAAPI stub_MemAlloc(CUdeviceptr *out, size_t bytes) {
     *out = (CUdeviceptr)(uintptr_t)bytes_of(bytes);
     uint32_t i = 0;
     while (i < MAPPINGS_MAX && stub.allocated[i].address) i++;
-    if (i < MAPPINGS_MAX) stub.allocated[i] = (stub_mapping){*out, bytes};
+    if (i < MAPPINGS_MAX) stub.allocated[i] = (stub_mapping){*out, bytes, 0};
     stub.alive[MEMORY]++;
     return stub_leave(CUDA_SUCCESS);
 }
@@ -235,7 +239,7 @@ CUresult CUDAAPI stub_MemFree(CUdeviceptr address) {
     free((void *)(uintptr_t)address);
     return stub_leave(result_);
 }
-/* Of what cuMemAlloc gave; all of it is device 0's. */
+/* Of what cuMemAlloc gave, and of what is mapped; all of it is device 0's. */
 CUresult CUDAAPI stub_PointerGetAttributes(unsigned count, CUpointer_attribute *attributes, void **out,
                                            CUdeviceptr address) {
     ENTER(PointerGetAttributes);
@@ -245,6 +249,7 @@ CUresult CUDAAPI stub_PointerGetAttributes(unsigned count, CUpointer_attribute *
         if (mapping->address && address >= mapping->address && address < mapping->address + mapping->bytes)
             found = mapping;
     }
+    if (!found) found = stub_mapped_at(address);
     for (uint32_t i = 0; i < count; i++) switch ((int)attributes[i]) {
         case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
             *(unsigned *)out[i] = found ? CU_MEMORYTYPE_DEVICE : 0;
@@ -338,7 +343,7 @@ CUresult CUDAAPI stub_ExternalMemoryGetMappedBuffer(CUdeviceptr *out, CUexternal
                        (off_t)buffer->offset);
     if (bytes == MAP_FAILED) abort();
     *out = (CUdeviceptr)(uintptr_t)bytes;
-    stub.mappings[i] = (stub_mapping){*out, buffer->size};
+    stub.mappings[i] = (stub_mapping){*out, buffer->size, 0};
     stub.alive[MEMORY]++;
     return stub_leave(CUDA_SUCCESS);
 }
@@ -349,50 +354,6 @@ CUresult CUDAAPI stub_DestroyExternalMemory(CUexternalMemory external) {
     free(external);
     return stub_leave(result_);
 }
-CUresult CUDAAPI stub_MemAddressReserve(CUdeviceptr *out, size_t bytes, size_t alignment, CUdeviceptr wish,
-                                        unsigned long long flags) {
-    (void)alignment, (void)wish, (void)flags;
-    ENTER(MemAddressReserve);
-    void *memory = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) abort();
-    *out = (CUdeviceptr)(uintptr_t)memory;
-    stub.alive[RESERVED]++;
-    return stub_leave(CUDA_SUCCESS);
-}
-CUresult CUDAAPI stub_MemAddressFree(CUdeviceptr address, size_t bytes) {
-    ENTER_END(MemAddressFree);
-    stub_give(RESERVED);
-    (void)munmap((void *)(uintptr_t)address, bytes);
-    return stub_leave(result_);
-}
-CUresult CUDAAPI stub_MemMap(CUdeviceptr address, size_t bytes, size_t offset,
-                             CUmemGenericAllocationHandle handle, unsigned long long flags) {
-    (void)offset, (void)flags;
-    ENTER(MemMap);
-    struct stat about;
-    if (fstat((int)handle, &about) != 0 || (size_t)about.st_size != bytes)
-        stub_violate("memory mapped with another size than it was made with");
-    void *memory = (void *)(uintptr_t)address;
-    if (mmap(memory, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (int)handle, 0) != memory)
-        abort();
-    memset(memory, 0xCD, bytes);
-    stub.alive[MAPPED]++;
-    return stub_leave(CUDA_SUCCESS);
-}
-CUresult CUDAAPI stub_MemUnmap(CUdeviceptr address, size_t bytes) {
-    ENTER_END(MemUnmap);
-    stub_give(MAPPED);
-    void *memory = (void *)(uintptr_t)address;
-    if (mmap(memory, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != memory) abort();
-    return stub_leave(result_);
-}
-CUresult CUDAAPI stub_MemSetAccess(CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access,
-                                   size_t count) {
-    (void)address, (void)bytes, (void)access, (void)count;
-    ENTER(MemSetAccess);
-    return stub_leave(CUDA_SUCCESS);
-}
-
 /* ---- Modules and functions ---- */
 
 CUresult CUDAAPI stub_ModuleLoadDataEx(CUmodule *out, const void *image, unsigned count,
@@ -477,6 +438,7 @@ void cuda_stub_start(uint64_t seed, int devices) {
     memset(stub.retained, 0, sizeof stub.retained);
     memset(stub.streams, 0, sizeof stub.streams);
     memset(stub.mappings, 0, sizeof stub.mappings);
+    memset(stub.mapped, 0, sizeof stub.mapped);
     stub.seed = seed;
     stub.devices = devices;
     stub.version = 12040;
@@ -495,6 +457,7 @@ void cuda_stub_start(uint64_t seed, int devices) {
     for (uint32_t i = 0; i < stub_own_kernel_count; i++)
         stub.kernels[stub.kernel_count++] = stub_own_kernels[i];
     cuda_stub_kernel(&rota_smoke_kernel);
+    for (uint32_t i = 0; i < ROTA_ADDRESSED_MAX; i++) cuda_stub_kernel(&rota_address_kernels[i]);
     if (pthread_create(&stub.thread, NULL, stub_run_main, NULL) != 0) abort();
     rota_cuda_api_use(cuda_stub_api());
 }

@@ -69,6 +69,15 @@ void cuda_stub_starts_early(bool early);
 /* Kernels that are put on a captured stream from now on are launched in clusters of so many blocks. */
 void cuda_stub_capture_clusters(uint32_t blocks);
 
+/* Work of another library's on a stream: when its turn has come, and until it is over, `is_over` is asked again and
+ * again, under the stand-in's lock, and does it. `user` lives until the stand-in is stopped. */
+void cuda_stub_hold(CUstream stream, bool (*is_over)(void *user), void *user);
+
+/* By such an `is_over`: the devices, as bits, that may touch what is mapped at the address; all, where nothing is. */
+uint32_t cuda_stub_reached_by(CUdeviceptr address);
+/* Of the context that is current. */
+uint32_t cuda_stub_current_device(void);
+
 typedef struct cuda_stub_graph {
     uint32_t nodes, edges, roots, kernels, memcpys, children, empties, conditionals; /* those of bodies not */
     uint32_t early_edges; /* of the edges: programmatic ones */

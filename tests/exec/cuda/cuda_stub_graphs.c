@@ -385,6 +385,15 @@ CUresult CUDAAPI stub_StreamAddCallback(CUstream stream, CUstreamCallback fn, vo
     push(stream, (operation){.kind = CALL, .fn = fn, .user = user});
     return stub_leave(CUDA_SUCCESS);
 }
+void cuda_stub_hold(CUstream stream, bool (*is_over)(void *user), void *user) {
+    pthread_mutex_lock(&stub.lock);
+    stub_check_stream(stream);
+    if (stream->capturing) stub_violate("another library's work on a stream that is captured");
+    stream->works = true;
+    push(stream, (operation){.kind = HELD, .is_over = is_over, .user = user});
+    pthread_cond_broadcast(&stub.changed);
+    pthread_mutex_unlock(&stub.lock);
+}
 CUresult CUDAAPI stub_StreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
     ENTER(StreamBeginCapture);
     stub_check_stream(stream);
@@ -561,7 +570,7 @@ static bool can_run(const struct CUstream_st *stream) {
     if (!op || stream->runs || (op->kind == WAIT && !op->recorded->done)) return false;
     if (op->kind == SEMAPHORE_WAIT && atomic_load(op->semaphore->word) < op->value) return false;
     if (op->kind == LAUNCH && is_hung(op->exec->graph)) return false;
-    return true;
+    return op->kind != HELD || op->is_over(op->user);
 }
 
 /* Outside of the driver, which it must not enter. */
@@ -645,6 +654,13 @@ static void wait_shortly(void) {
     (void)pthread_cond_timedwait(&stub.changed, &stub.lock, &until);
 }
 
+static bool has_held(void) {
+    bool has = false;
+    for (uint32_t i = 0; i < STREAMS_MAX; i++)
+        has = has || (stub.streams[i] && stub.streams[i]->first && stub.streams[i]->first->kind == HELD);
+    return has;
+}
+
 void *stub_run_main(void *unused) {
     (void)unused;
     stub_inside = true;
@@ -655,7 +671,7 @@ void *stub_run_main(void *unused) {
             if (can_run(stub.streams[i])) able[count++] = i;
         if (!stub.paused && call_failed()) continue;
         if (count == 0 || stub.paused || stub.sticky) {
-            if (stub.alive[SEMAPHORE]) /* which others signal */
+            if (stub.alive[SEMAPHORE] || has_held()) /* which others signal, or end */
                 wait_shortly();
             else
                 pthread_cond_wait(&stub.changed, &stub.lock);

@@ -82,7 +82,7 @@ struct CUgraph_st {
 struct CUgraphExec_st {
     CUgraph graph; /* a copy */
     uint32_t in_flight;
-    bool runs; /* now: its loops let others run in between */
+    bool runs;       /* now: its loops let others run in between */
     uint64_t upload; /* of the operations of its stream; 0: not uploaded */
     CUstream uploaded_on;
 };
@@ -96,7 +96,7 @@ typedef struct stub_semaphore {
 
 typedef struct operation {
     struct operation *next;
-    enum { LAUNCH, UPLOAD, KERNEL, COPY, RECORD, WAIT, SEMAPHORE_WAIT, SEMAPHORE_SIGNAL, CALL } kind;
+    enum { LAUNCH, UPLOAD, KERNEL, COPY, RECORD, WAIT, SEMAPHORE_WAIT, SEMAPHORE_SIGNAL, CALL, HELD } kind;
     CUgraphExec exec;
     stub_launch launch;
     CUdeviceptr to, from;
@@ -105,6 +105,7 @@ typedef struct operation {
     stub_semaphore *semaphore;
     uint64_t value;
     CUstreamCallback fn; /* NULL: called */
+    bool (*is_over)(void *user);
     void *user;
 } operation;
 
@@ -124,6 +125,7 @@ struct CUstream_st {
 typedef struct stub_mapping {
     CUdeviceptr address;
     size_t bytes;
+    uint32_t reaches; /* of what was mapped: the devices that may touch it, as bits */
 } stub_mapping;
 
 typedef struct stub_state {
@@ -140,6 +142,7 @@ typedef struct stub_state {
     uint32_t kernel_count;
     stub_mapping mappings[MAPPINGS_MAX];
     stub_mapping allocated[MAPPINGS_MAX]; /* by cuMemAlloc */
+    stub_mapping mapped[MAPPINGS_MAX];    /* by cuMemMap */
     uint32_t alive[KIND_COUNT];
     uint64_t calls[ID_COUNT];
     int fail_id;
@@ -176,6 +179,8 @@ CUresult stub_leave(CUresult result);
 void *stub_take(int kind, size_t bytes);
 void stub_give(int kind);
 void stub_check_stream(CUstream stream);
+/* What is mapped at the address; NULL: nothing. */
+stub_mapping *stub_mapped_at(CUdeviceptr address);
 
 #define STUB_DECLARE(name, version, parameters) CUresult CUDAAPI stub_##name parameters;
 ROTA_CUDA_FUNCTIONS(STUB_DECLARE)

@@ -1,0 +1,412 @@
+/* A rank's communicator of NCCL's.
+ *
+ * Its kernels are on a stream of its own, and are not captured in a plan's graphs. NCCL has a capture, and each launch
+ * of it, be the same on all ranks at once, and a communicator outlive the graphs that have it; of several devices of
+ * one process a captured one may hang. A plan is compiled by each rank when it likes, into as many graphs as it takes,
+ * and outlives communicators. What would be won is a launch.
+ *
+ * Nobody waits on the device for what it does, nor does it for others: who posts has seen that what comes before is
+ * complete, and what comes after is handed over once its event was seen here. */
+#include "exec/nccl/nccl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#ifdef ROTA_HAVE_CUDA
+#include "exec/cuda/cuda_api.h"
+
+typedef enum stage { IDLE, OPENS, ENQUEUES, RUNS, FINALIZES } stage;
+
+enum { CLOSE_NS = 1000000000 };
+
+struct rota_nccl {
+    const rota_nccl_api *api;
+    const rota_cuda_api *cu;
+    rota_nccl_comm comm; /* NULL: aborted, or not there */
+    CUdevice device;
+    CUcontext context;
+    CUstream stream;
+    CUevent event; /* behind what was posted, in RUNS */
+    CUdeviceptr scratch;
+    uint64_t scratch_bytes;
+    uint32_t rank, size;
+    uint32_t *others, other_count; /* devices of this process's other ranks */
+    stage stage;
+    bool is_aborted;
+    uint64_t close_deadline_ns;
+    CUstreamCaptureMode outer_mode;
+};
+
+static const int types[ROTA_COLLECTIVE_TYPE_COUNT] = {[ROTA_COLLECTIVE_F32] = ROTA_NCCL_F32,
+                                                      [ROTA_COLLECTIVE_F16] = ROTA_NCCL_F16,
+                                                      [ROTA_COLLECTIVE_BF16] = ROTA_NCCL_BF16,
+                                                      [ROTA_COLLECTIVE_I32] = ROTA_NCCL_I32,
+                                                      [ROTA_COLLECTIVE_U32] = ROTA_NCCL_U32};
+static const int reductions[ROTA_COLLECTIVE_REDUCTION_COUNT] = {[ROTA_COLLECTIVE_SUM] = ROTA_NCCL_SUM,
+                                                                [ROTA_COLLECTIVE_MEAN] = ROTA_NCCL_MEAN,
+                                                                [ROTA_COLLECTIVE_MAX] = ROTA_NCCL_MAX,
+                                                                [ROTA_COLLECTIVE_MIN] = ROTA_NCCL_MIN,
+                                                                [ROTA_COLLECTIVE_PRODUCT] =
+                                                                    ROTA_NCCL_PRODUCT};
+
+/* ---- Results, and the context ---- */
+
+static rota_status fail_nccl(const rota_nccl *n, rota_nccl_result result, const char *what) {
+    const char *text = n->api->GetErrorString(result), *last = n->api->GetLastError(n->comm);
+    return rota_fail(ROTA_SYSTEM, "%s: NCCL says %d (%s)%s%s", what, result, text ? text : "no text",
+                     last && *last ? ": " : "", last && *last ? last : "");
+}
+
+static rota_status check_cuda(const rota_nccl *n, CUresult result, const char *what) {
+    return result == CUDA_SUCCESS ? ROTA_OK : rota_cuda_fail(n->cu, result, what);
+}
+
+/* The device's context, until `leave`. Relaxed: else somebody's capture in the default mode, on any thread, would have
+ * the driver refuse what NCCL calls here. */
+static rota_status enter(rota_nccl *n) {
+    ROTA_TRY(check_cuda(n, n->cu->CtxPushCurrent(n->context), "cuCtxPushCurrent"));
+    n->outer_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    (void)n->cu->ThreadExchangeStreamCaptureMode(&n->outer_mode);
+    return ROTA_OK;
+}
+
+static void leave(rota_nccl *n) {
+    CUcontext popped;
+    (void)n->cu->ThreadExchangeStreamCaptureMode(&n->outer_mode);
+    (void)n->cu->CtxPopCurrent(&popped);
+}
+
+/* ---- What a rank has ---- */
+
+rota_status rota_nccl_look(uint32_t index, rota_nccl_about *out_about) {
+    const rota_nccl_api *api;
+    const rota_cuda_api *cu;
+    CUdevice device;
+    CUuuid uuid;
+    memset(out_about, 0, sizeof *out_about);
+    ROTA_TRY(rota_nccl_api_get(&api));
+    ROTA_TRY(rota_cuda_api_get(&cu));
+    CUresult result = cu->DeviceGet(&device, (int)index);
+    if (result != CUDA_SUCCESS) return rota_cuda_fail(cu, result, "cuDeviceGet");
+    result = cu->DeviceGetUuid(&uuid, device);
+    if (result != CUDA_SUCCESS) return rota_cuda_fail(cu, result, "cuDeviceGetUuid");
+    out_about->version = (uint32_t)api->version;
+    memcpy(out_about->device, uuid.bytes, sizeof out_about->device);
+    out_about->process = (uint32_t)getpid();
+    out_about->index = index;
+    return ROTA_OK;
+}
+
+rota_status rota_nccl_make_id(rota_nccl_id *out_id) {
+    const rota_nccl_api *api;
+    ROTA_TRY(rota_nccl_api_get(&api));
+    const rota_nccl_result result = api->GetUniqueId(out_id);
+    if (result == ROTA_NCCL_SUCCESS) return ROTA_OK;
+    return fail_nccl(&(rota_nccl){.api = api}, result, "ncclGetUniqueId");
+}
+
+/* ---- Opening ---- */
+
+static rota_status begin_to_open(rota_nccl *n, const rota_nccl_id *id) {
+    rota_nccl_config config = {.size = sizeof config,
+                               .magic = ROTA_NCCL_MAGIC,
+                               .version = ROTA_NCCL_NEEDED,
+                               .blocking = 0,
+                               .cga_cluster_size = ROTA_NCCL_UNSET,
+                               .min_ctas = ROTA_NCCL_UNSET,
+                               .max_ctas = ROTA_NCCL_UNSET,
+                               .split_share = ROTA_NCCL_UNSET};
+    ROTA_TRY(check_cuda(n, n->cu->StreamCreate(&n->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
+    ROTA_TRY(check_cuda(n, n->cu->EventCreate(&n->event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
+    const rota_nccl_result result =
+        n->api->CommInitRankConfig(&n->comm, (int)n->size, *id, (int)n->rank, &config);
+    n->stage = OPENS;
+    if (result == ROTA_NCCL_SUCCESS || result == ROTA_NCCL_IN_PROGRESS) return ROTA_OK;
+    return fail_nccl(n, result, "ncclCommInitRankConfig");
+}
+
+/* Of one that NCCL has nothing of any more. The context is current where `is_entered`. */
+static void end(rota_nccl *n, bool is_entered) {
+    if (is_entered && n->scratch) (void)n->cu->MemFree(n->scratch);
+    if (is_entered && n->event) (void)n->cu->EventDestroy(n->event);
+    if (is_entered && n->stream) (void)n->cu->StreamDestroy(n->stream);
+    if (is_entered) leave(n);
+    (void)n->cu->DevicePrimaryCtxRelease(n->device);
+    free(n->others);
+    free(n);
+}
+
+rota_status rota_nccl_open(uint32_t index, const rota_nccl_id *id, uint32_t rank, uint32_t size,
+                           const uint32_t *others, uint32_t other_count, rota_nccl **out_nccl) {
+    rota_nccl *n = calloc(1, sizeof *n);
+    if (n) n->others = calloc(other_count + 1u, sizeof *n->others);
+    if (!n || !n->others) {
+        free(n);
+        return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for a communicator of NCCL's");
+    }
+    if (other_count) memcpy(n->others, others, other_count * sizeof *others);
+    n->other_count = other_count;
+    n->rank = rank;
+    n->size = size;
+    rota_status status = rota_nccl_api_get(&n->api);
+    if (status == ROTA_OK) status = rota_cuda_api_get(&n->cu);
+    if (status == ROTA_OK) status = check_cuda(n, n->cu->DeviceGet(&n->device, (int)index), "cuDeviceGet");
+    if (status == ROTA_OK)
+        status =
+            check_cuda(n, n->cu->DevicePrimaryCtxRetain(&n->context, n->device), "cuDevicePrimaryCtxRetain");
+    if (status != ROTA_OK) {
+        free(n->others);
+        free(n);
+        return status;
+    }
+    status = enter(n);
+    const bool is_entered = status == ROTA_OK;
+    if (is_entered) status = begin_to_open(n, id);
+    if (status != ROTA_OK) {
+        if (n->comm) (void)n->api->CommAbort(n->comm);
+        end(n, is_entered);
+        return status;
+    }
+    leave(n);
+    *out_nccl = n;
+    return ROTA_OK;
+}
+
+/* ---- A collective ---- */
+
+static rota_nccl_result exchange_all(rota_nccl *n, const rota_collective *c, const uint8_t *from) {
+    const uint64_t bytes = c->count * rota_collective_type_bytes(c->type);
+    uint8_t *to = c->output;
+    rota_nccl_result result = n->api->GroupStart();
+    for (uint32_t i = 0; i < n->size && result == ROTA_NCCL_SUCCESS; i++) {
+        result = n->api->Send(from + bytes * i, c->count, types[c->type], (int)i, n->comm, n->stream);
+        if (result == ROTA_NCCL_SUCCESS || result == ROTA_NCCL_IN_PROGRESS)
+            result = n->api->Recv(to + bytes * i, c->count, types[c->type], (int)i, n->comm, n->stream);
+        if (result == ROTA_NCCL_IN_PROGRESS) result = ROTA_NCCL_SUCCESS;
+    }
+    const rota_nccl_result ended = n->api->GroupEnd();
+    return result == ROTA_NCCL_SUCCESS ? ended : result;
+}
+
+/* Between GPUs of one process NCCL's kernels reach the operands of the other rank themselves. Memory of cuMemAlloc is
+ * theirs once NCCL has made the two peers; what rota has mapped (cuda_memory.c) is the GPU's alone until it is said
+ * otherwise, and to touch it would end the other GPU's context. It is asked each time: what is at an address may be
+ * another memory than it was. Where the other GPU can't reach it, NCCL does not try. */
+static rota_status let_others_reach(rota_nccl *n, const void *operand) {
+    CUdeviceptr base = 0;
+    size_t bytes = 0;
+    CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                                        CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    void *values[] = {&base, &bytes};
+    if (!operand || !n->other_count) return ROTA_OK;
+    ROTA_TRY(check_cuda(n,
+                        n->cu->PointerGetAttributes(2, attributes, values, (CUdeviceptr)(uintptr_t)operand),
+                        "cuPointerGetAttributes"));
+    for (uint32_t i = 0; i < n->other_count && bytes; i++) {
+        const CUmemAccessDesc wanted = {
+            .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = (int)n->others[i]},
+            .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+        unsigned long long flags = 0;
+        /* An error: it was not mapped. */
+        if (n->cu->MemGetAccess(&flags, &wanted.location, base) != CUDA_SUCCESS || flags) continue;
+        const CUresult result = n->cu->MemSetAccess(base, bytes, &wanted, 1);
+        /* The other GPU can't reach it, or it was not mapped, whatever it said of itself. */
+        if (result == CUDA_ERROR_INVALID_DEVICE || result == CUDA_ERROR_NOT_SUPPORTED ||
+            result == CUDA_ERROR_INVALID_VALUE)
+            continue;
+        ROTA_TRY(check_cuda(n, result, "cuMemSetAccess"));
+    }
+    return ROTA_OK;
+}
+
+/* NCCL sends from where it receives only if that was told apart: in place, what goes out is copied first. */
+static rota_status keep_input(rota_nccl *n, const rota_collective *c, const uint8_t **out_from) {
+    const uint64_t bytes = c->count * rota_collective_type_bytes(c->type) * n->size;
+    *out_from = c->input;
+    if (c->input != c->output) return ROTA_OK;
+    if (bytes > n->scratch_bytes) {
+        if (n->scratch) ROTA_TRY(check_cuda(n, n->cu->MemFree(n->scratch), "cuMemFree"));
+        n->scratch = 0;
+        n->scratch_bytes = 0;
+        ROTA_TRY(check_cuda(n, n->cu->MemAlloc(&n->scratch, bytes), "cuMemAlloc"));
+        n->scratch_bytes = bytes;
+    }
+    *out_from = (const uint8_t *)(uintptr_t)n->scratch;
+    return check_cuda(n, n->cu->MemcpyAsync(n->scratch, (CUdeviceptr)(uintptr_t)c->input, bytes, n->stream),
+                      "cuMemcpyAsync");
+}
+
+static rota_nccl_result put(rota_nccl *n, const rota_collective *c, const uint8_t *from) {
+    const rota_nccl_api *api = n->api;
+    const int type = types[c->type], reduction = reductions[c->reduction], peer = (int)c->peer;
+    switch (c->kind) {
+    case ROTA_COLLECTIVE_ALL_REDUCE:
+        return api->AllReduce(from, c->output, c->count, type, reduction, n->comm, n->stream);
+    case ROTA_COLLECTIVE_REDUCE_SCATTER:
+        return api->ReduceScatter(from, c->output, c->count, type, reduction, n->comm, n->stream);
+    case ROTA_COLLECTIVE_ALL_GATHER:
+        return api->AllGather(from, c->output, c->count, type, n->comm, n->stream);
+    case ROTA_COLLECTIVE_ALL_TO_ALL:
+        return exchange_all(n, c, from);
+    case ROTA_COLLECTIVE_BROADCAST: /* who is not the root has no input */
+        return api->Broadcast(from ? from : c->output, c->output, c->count, type, peer, n->comm, n->stream);
+    case ROTA_COLLECTIVE_SEND:
+        return api->Send(from, c->count, type, peer, n->comm, n->stream);
+    case ROTA_COLLECTIVE_RECEIVE:
+        return api->Recv(c->output, c->count, type, peer, n->comm, n->stream);
+    default:
+        return ROTA_NCCL_SUCCESS; /* a barrier has no bytes, and no need of a device */
+    }
+}
+
+static rota_status post(rota_nccl *n, const rota_collective *c) {
+    const uint8_t *from = c->input;
+    ROTA_TRY(let_others_reach(n, c->input));
+    ROTA_TRY(let_others_reach(n, c->output));
+    if (c->kind == ROTA_COLLECTIVE_ALL_TO_ALL) ROTA_TRY(keep_input(n, c, &from));
+    const rota_nccl_result result = put(n, c, from);
+    n->stage = ENQUEUES;
+    if (result == ROTA_NCCL_SUCCESS || result == ROTA_NCCL_IN_PROGRESS) return ROTA_OK;
+    return fail_nccl(n, result, rota_collective_kind_text(c->kind));
+}
+
+rota_status rota_nccl_post(rota_nccl *n, const rota_collective *collective) {
+    if (n->is_aborted) return rota_fail(ROTA_WRONG_STATE, "NCCL's communicator was aborted");
+    if (collective->count == 0) return ROTA_OK;
+    ROTA_TRY(enter(n));
+    const rota_status status = post(n, collective);
+    leave(n);
+    return status;
+}
+
+/* ---- Progress ---- */
+
+/* SUCCESS, IN_PROGRESS, or what has gone wrong on this rank or, as NCCL noticed, another. */
+static rota_nccl_result ask(rota_nccl *n) {
+    rota_nccl_result state = ROTA_NCCL_SUCCESS;
+    const rota_nccl_result result = n->comm ? n->api->CommGetAsyncError(n->comm, &state) : ROTA_NCCL_SUCCESS;
+    return result == ROTA_NCCL_SUCCESS ? state : result;
+}
+
+/* NCCL has put on the stream all that it will: an event behind it. */
+static rota_status mark(rota_nccl *n) {
+    n->stage = RUNS;
+    return check_cuda(n, n->cu->EventRecord(n->event, n->stream), "cuEventRecord");
+}
+
+static rota_status look(rota_nccl *n, bool *out_over) {
+    const rota_nccl_result state = ask(n);
+    if (state != ROTA_NCCL_SUCCESS && state != ROTA_NCCL_IN_PROGRESS)
+        return fail_nccl(n, state, n->stage == OPENS ? "opening" : "while it ran");
+    if (state == ROTA_NCCL_IN_PROGRESS && n->stage != RUNS) return ROTA_OK;
+    if (n->stage == ENQUEUES) ROTA_TRY(mark(n));
+    const CUresult result = n->stage == RUNS ? n->cu->EventQuery(n->event) : CUDA_SUCCESS;
+    if (result == CUDA_ERROR_NOT_READY) return ROTA_OK;
+    ROTA_TRY(check_cuda(n, result, "cuEventQuery"));
+    n->stage = IDLE;
+    *out_over = true;
+    return ROTA_OK;
+}
+
+/* After an abort: nothing but what was posted is on the stream, and NCCL puts nothing more there. A context that has
+ * failed has nothing at work any more; whatever else the driver says, it may be. */
+static bool is_at_rest(rota_nccl *n) {
+    if (enter(n) != ROTA_OK) return false;
+    const CUresult result = n->cu->StreamQuery(n->stream);
+    leave(n);
+    return result == CUDA_SUCCESS || rota_cuda_is_fatal(result);
+}
+
+rota_status rota_nccl_progress(rota_nccl *n, bool *out_over) {
+    *out_over = n->stage == IDLE;
+    if (*out_over) return ROTA_OK;
+    if (n->is_aborted) {
+        *out_over = is_at_rest(n);
+        if (*out_over) n->stage = IDLE;
+        return ROTA_OK;
+    }
+    ROTA_TRY(enter(n));
+    const rota_status status = look(n, out_over);
+    leave(n);
+    return status;
+}
+
+/* ---- Its end ---- */
+
+void rota_nccl_abort(rota_nccl *n) {
+    if (n->is_aborted) return;
+    n->is_aborted = true;
+    const bool is_entered = enter(n) == ROTA_OK;
+    if (n->comm) (void)n->api->CommAbort(n->comm);
+    n->comm = NULL;
+    if (n->stage == OPENS || n->stage == FINALIZES) n->stage = IDLE;
+    if (is_entered) leave(n);
+}
+
+/* True: NCCL has let go of all that is others', or has been made to. */
+static bool is_finalized(rota_nccl *n) {
+    if (!n->comm) return true;
+    const uint64_t now = rota_clock_ns();
+    rota_nccl_result state = ROTA_NCCL_SUCCESS;
+    if (n->stage != FINALIZES) {
+        n->stage = FINALIZES;
+        n->close_deadline_ns = now + CLOSE_NS;
+        state = n->api->CommFinalize(n->comm);
+    }
+    if (state == ROTA_NCCL_SUCCESS) state = ask(n);
+    if (state == ROTA_NCCL_IN_PROGRESS && now < n->close_deadline_ns) return false;
+    (void)(state == ROTA_NCCL_SUCCESS ? n->api->CommDestroy(n->comm) : n->api->CommAbort(n->comm));
+    n->comm = NULL;
+    return true;
+}
+
+bool rota_nccl_close(rota_nccl *n) {
+    if (n->stage == OPENS) rota_nccl_abort(n);
+    const bool is_entered = enter(n) == ROTA_OK;
+    if (!is_finalized(n)) {
+        if (is_entered) leave(n);
+        return false;
+    }
+    end(n, is_entered);
+    return true;
+}
+
+#else
+
+static rota_status absent(void) {
+    return rota_fail(ROTA_UNSUPPORTED, "this build of rota has no CUDA devices: it was made without cuda.h");
+}
+
+rota_status rota_nccl_look(uint32_t index, rota_nccl_about *out_about) {
+    (void)index, (void)out_about;
+    return absent();
+}
+rota_status rota_nccl_make_id(rota_nccl_id *out_id) {
+    (void)out_id;
+    return absent();
+}
+rota_status rota_nccl_open(uint32_t index, const rota_nccl_id *id, uint32_t rank, uint32_t size,
+                           const uint32_t *others, uint32_t other_count, rota_nccl **out_nccl) {
+    (void)index, (void)id, (void)rank, (void)size, (void)others, (void)other_count, (void)out_nccl;
+    return absent();
+}
+rota_status rota_nccl_post(rota_nccl *nccl, const rota_collective *collective) {
+    (void)nccl, (void)collective;
+    return absent();
+}
+rota_status rota_nccl_progress(rota_nccl *nccl, bool *out_over) {
+    (void)nccl;
+    *out_over = true;
+    return absent();
+}
+void rota_nccl_abort(rota_nccl *nccl) {
+    (void)nccl;
+}
+bool rota_nccl_close(rota_nccl *nccl) {
+    (void)nccl;
+    return true;
+}
+#endif

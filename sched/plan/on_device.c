@@ -1,0 +1,92 @@
+/* A host node's work on a device as the records that have a library of that device's do it (on_device.h). */
+#include "sched/plan/on_device.h"
+
+#include "graph/buffer_internal.h"
+#include "graph/record.h"
+
+enum { ADDRESS_BYTES = 8 * ROTA_ADDRESSED_MAX, END_BYTES = 4, ACCESSES_MAX = ROTA_ADDRESSED_MAX + 1 };
+
+static const rota_host_on_device *on_device_of(const rota_node_record *record) {
+    return (const rota_host_on_device *)(const void *)record->u.host.later;
+}
+
+bool rota_compile_is_on_device(const rota_compiler *c, const rota_node_record *record) {
+    return record->may_be_on_device && c->devices->count && c->partitions.cpu != ROTA_NONE &&
+           c->partitions.cpu != 0 && record->access_count > 1 &&
+           on_device_of(record)->is_on(record->u.host.user, c->devices->all[0].device);
+}
+
+/* A record like the node's, with its first access and room for the others. */
+static rota_node_record *add_record(rota_compiler *c, const rota_node_record *node, rota_node_kind kind,
+                                    uint32_t access_count, rota_access_record first) {
+    const size_t bytes = sizeof(rota_node_record) + sizeof(rota_access_record) * access_count;
+    rota_node_record *made = rota_arena_alloc(&c->plan->arena, bytes, 8);
+    if (!made) return NULL;
+    *made = (rota_node_record){.record_bytes = (uint32_t)bytes,
+                               .kind = (uint8_t)kind,
+                               .access_count = (uint8_t)access_count,
+                               .queue_plus_1 = node->queue_plus_1,
+                               .name = rota_node_record_name(node)};
+    ((rota_access_record *)(made + 1))[0] = first;
+    return made;
+}
+
+static rota_access_record access_to(uint64_t buffer, uint64_t size, rota_access_mode mode) {
+    return (rota_access_record){buffer, (uint64_t)mode << 56, size};
+}
+
+static rota_status make_buffer(rota_compiler *c, const char *name, uint64_t bytes, uint64_t *out_reference) {
+    rota_buffer *buffer = rota_buffer_new(ROTA_BUFFER_TRANSIENT, name, bytes);
+    if (!buffer) return rota_compile_no_memory(c);
+    uint32_t index = ROTA_NONE;
+    ROTA_TRY(rota_compile_own_buffer(c, buffer, &index));
+    *out_reference = rota_compile_own_reference(c, index);
+    return ROTA_OK;
+}
+
+/* The node's operands but the first one, behind the kernel's own. What the first kernel has as written, the second one
+ * has as changed: the bytes are neither's, and come in between. */
+static void have_operands(const rota_node_record *node, bool is_end, rota_node_record *kernel) {
+    const rota_access_record *from = rota_node_accesses(node);
+    rota_access_record *to = (rota_access_record *)(kernel + 1);
+    for (uint32_t i = 1; i < node->access_count; i++) {
+        rota_access_mode mode = ROTA_ACCESS_MODE(&from[i]);
+        if (is_end && mode == ROTA_WRITE) mode = ROTA_READWRITE;
+        to[i] = (rota_access_record){from[i].buffer, ROTA_ACCESS_OFFSET(&from[i]) | (uint64_t)mode << 56,
+                                     from[i].size_bytes};
+    }
+}
+
+rota_status rota_compile_on_device(rota_compiler *c, const rota_node_record *record,
+                                   const rota_node_record *out_records[ROTA_ON_DEVICE_RECORDS]) {
+    const uint32_t count = record->access_count, kernel = count - 2;
+    uint64_t addresses, end;
+    if (count > ACCESSES_MAX)
+        return rota_fail(ROTA_INTERNAL, "node '%s' has %u operands on a device, at most %d are known",
+                         rota_node_record_name(record), count - 1, ROTA_ADDRESSED_MAX);
+    uint32_t first;
+    /* Before buffers of the compiler's own, whose numbers count from a first one that is not 0. */
+    ROTA_TRY(rota_compile_buffer_index(c, rota_node_accesses(record)[0].buffer, &first));
+    ROTA_TRY(make_buffer(c, "addresses", ADDRESS_BYTES, &addresses));
+    ROTA_TRY(make_buffer(c, "end", END_BYTES, &end));
+    rota_node_record *tells =
+        add_record(c, record, ROTA_NODE_KERNEL, count, access_to(addresses, ADDRESS_BYTES, ROTA_WRITE));
+    rota_node_record *host =
+        add_record(c, record, ROTA_NODE_HOST, ACCESSES_MAX, rota_node_accesses(record)[0]);
+    rota_node_record *waits =
+        add_record(c, record, ROTA_NODE_KERNEL, count, access_to(end, END_BYTES, ROTA_READ));
+    if (!tells || !host || !waits) return rota_compile_no_memory(c);
+    tells->u.kernel.kernel = &on_device_of(record)->tells[kernel];
+    waits->u.kernel.kernel = &on_device_of(record)->ends[kernel];
+    have_operands(record, false, tells);
+    have_operands(record, true, waits);
+    host->u.host.fn = NULL;
+    host->u.host.user = record->u.host.user;
+    host->u.host.later = &on_device_of(record)->device;
+    ((rota_access_record *)(host + 1))[1] = access_to(addresses, ADDRESS_BYTES, ROTA_READ);
+    ((rota_access_record *)(host + 1))[2] = access_to(end, END_BYTES, ROTA_WRITE);
+    out_records[0] = tells;
+    out_records[ROTA_ON_DEVICE_HOST] = host;
+    out_records[2] = waits;
+    return ROTA_OK;
+}

@@ -1,0 +1,509 @@
+/* See nccl_standin.h. One mutex guards everything; where both are taken the CUDA stand-in's is outside. */
+#include "tests/exec/comm/nccl_standin.h"
+
+#ifdef ROTA_HAVE_CUDA
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "exec/comm/elements.h"
+#include "tests/exec/cuda/cuda_stub.h"
+
+enum { PARTS_MAX = 2 * NCCL_STANDIN_RANKS, POLLS = 3 /* until what was posted is on the stream */ };
+
+typedef enum part_kind { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, SEND, RECEIVE } part_kind;
+
+typedef struct part {
+    part_kind kind;
+    const uint8_t *from;
+    uint8_t *to;
+    size_t count;
+    int type, reduction, peer;
+    bool is_done;
+} part;
+
+/* What one call, or one group of calls, puts on a stream. */
+typedef struct operation {
+    struct operation *next_made;
+    rota_nccl_comm comm;
+    rota_nccl_stream stream;
+    part parts[PARTS_MAX];
+    uint32_t part_count;
+    bool has_come, is_over, is_aborted; /* has_come: its turn on the stream */
+    uint64_t aborted_ns;
+} operation;
+
+typedef struct world {
+    struct world *next;
+    uint64_t number;
+    uint32_t size, devices; /* as bits: between GPUs of one process kernels reach each other's operands */
+    rota_nccl_comm comms[NCCL_STANDIN_RANKS];
+} world;
+
+struct ncclComm {
+    struct ncclComm *next_made;
+    world *world;
+    uint32_t rank, polls;
+    operation *posted, *running; /* not on the stream yet; the last one */
+    bool is_ended, is_finalized;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    uint64_t numbers, done, abort_ns;
+    world *worlds;
+    operation *operations;
+    struct ncclComm *comms;
+    uint32_t alive, violations, aborts, stopped, broken;
+    char violation[256];
+    const char *fails;
+    rota_nccl_result result;
+    bool never_opens;
+    int version;
+} standin = {.lock = PTHREAD_MUTEX_INITIALIZER, .stopped = UINT32_MAX, .broken = UINT32_MAX};
+
+static _Thread_local uint32_t depth;
+static _Thread_local operation *grouped;
+
+static void violate(const char *what) {
+    if (standin.violations++ == 0) (void)snprintf(standin.violation, sizeof standin.violation, "%s", what);
+}
+
+/* Under the lock. */
+static bool fails(const char *name, rota_nccl_result *out_result) {
+    if (!standin.fails || strcmp(standin.fails, name) != 0) return false;
+    standin.fails = NULL;
+    *out_result = standin.result;
+    return true;
+}
+
+static bool begin(rota_nccl_comm comm) {
+    (void)pthread_mutex_lock(&standin.lock);
+    if (comm && comm->is_ended) violate("a call on a communicator that has ended");
+    return !comm || !comm->is_ended;
+}
+static rota_nccl_result finish(rota_nccl_result result) {
+    (void)pthread_mutex_unlock(&standin.lock);
+    return result;
+}
+
+/* ---- What runs ---- */
+
+static rota_collective_type type_of(int type) {
+    switch (type) {
+    case ROTA_NCCL_I32:
+        return ROTA_COLLECTIVE_I32;
+    case ROTA_NCCL_U32:
+        return ROTA_COLLECTIVE_U32;
+    case ROTA_NCCL_F16:
+        return ROTA_COLLECTIVE_F16;
+    case ROTA_NCCL_BF16:
+        return ROTA_COLLECTIVE_BF16;
+    default:
+        if (type != ROTA_NCCL_F32) violate("a type that rota has not");
+        return ROTA_COLLECTIVE_F32;
+    }
+}
+
+static size_t bytes_of(const part *p) {
+    return p->count * rota_collective_type_bytes(type_of(p->type));
+}
+
+static rota_collective_reduction reduction_of(int reduction) {
+    static const rota_collective_reduction all[] = {[ROTA_NCCL_SUM] = ROTA_COLLECTIVE_SUM,
+                                                    [ROTA_NCCL_PRODUCT] = ROTA_COLLECTIVE_PRODUCT,
+                                                    [ROTA_NCCL_MAX] = ROTA_COLLECTIVE_MAX,
+                                                    [ROTA_NCCL_MIN] = ROTA_COLLECTIVE_MIN,
+                                                    [ROTA_NCCL_MEAN] = ROTA_COLLECTIVE_MEAN};
+    return all[reduction];
+}
+
+static part *part_of(const world *w, uint32_t rank) {
+    return &w->comms[rank]->running->parts[0];
+}
+
+static void reduce(const world *w, uint32_t rank, size_t first, uint8_t *to) {
+    const part *own = part_of(w, rank);
+    const void *sources[NCCL_STANDIN_RANKS];
+    const size_t each = rota_collective_type_bytes(type_of(own->type));
+    for (uint32_t r = 0; r < w->size; r++) sources[r] = part_of(w, r)->from + first * each;
+    rota_elements_combine(type_of(own->type), reduction_of(own->reduction), sources, w->size, own->count, to);
+}
+
+/* All ranks' results, apart from what they are made of, which may be the same memory. */
+static void run_all(world *w) {
+    uint8_t *results[NCCL_STANDIN_RANKS];
+    size_t sizes[NCCL_STANDIN_RANKS];
+    for (uint32_t r = 0; r < w->size; r++) {
+        const part *own = part_of(w, r), *first = part_of(w, 0);
+        if (own->kind != first->kind || own->count != first->count || own->type != first->type ||
+            own->reduction != first->reduction || own->peer != first->peer)
+            violate("ranks that differ in what they do");
+        sizes[r] = bytes_of(own) * (own->kind == ALL_GATHER ? w->size : 1);
+        results[r] = malloc(sizes[r] + 1);
+        if (!results[r]) abort();
+        if (own->kind == ALL_REDUCE) reduce(w, r, 0, results[r]);
+        if (own->kind == REDUCE_SCATTER) reduce(w, r, own->count * r, results[r]);
+        if (own->kind == BROADCAST) memcpy(results[r], part_of(w, (uint32_t)own->peer)->from, sizes[r]);
+        for (uint32_t k = 0; k < w->size && own->kind == ALL_GATHER; k++)
+            memcpy(results[r] + bytes_of(own) * k, part_of(w, k)->from, bytes_of(own));
+    }
+    for (uint32_t r = 0; r < w->size; r++) {
+        memcpy(part_of(w, r)->to, results[r], sizes[r]);
+        free(results[r]);
+        w->comms[r]->running->is_over = true;
+        standin.done++;
+    }
+}
+
+static part *find_part(operation *o, part_kind kind, uint32_t peer) {
+    for (uint32_t i = 0; o && i < o->part_count; i++)
+        if (o->parts[i].kind == kind && o->parts[i].peer == (int)peer && !o->parts[i].is_done)
+            return &o->parts[i];
+    return NULL;
+}
+
+static bool has_come(rota_nccl_comm comm) {
+    return comm && comm->running && comm->running->has_come && !comm->running->is_over &&
+           !comm->running->is_aborted && comm->rank != standin.stopped;
+}
+
+/* What this rank sends, where the other one is about to receive it; and the other way round when that one is asked. */
+static void run_pairs(operation *own) {
+    world *w = own->comm->world;
+    bool are_done = true;
+    for (uint32_t i = 0; i < own->part_count; i++) {
+        part *sent = &own->parts[i];
+        rota_nccl_comm peer = w->comms[sent->peer];
+        part *wanted = sent->kind == SEND && !sent->is_done && has_come(peer)
+                           ? find_part(peer->running, RECEIVE, own->comm->rank)
+                           : NULL;
+        if (wanted && (wanted->count != sent->count || wanted->type != sent->type))
+            violate("a message of another size than is wanted");
+        if (wanted) {
+            if (sent->from < wanted->to + bytes_of(wanted) && wanted->to < sent->from + bytes_of(sent))
+                violate("a message to where it comes from");
+            memmove(wanted->to, sent->from, bytes_of(sent));
+            wanted->is_done = sent->is_done = true;
+        }
+        are_done = are_done && sent->is_done;
+    }
+    if (!are_done) return;
+    own->is_over = true;
+    standin.done++;
+}
+
+static void check_reached(const operation *own) {
+    const uint32_t devices = own->comm->world->devices;
+    for (uint32_t i = 0; i < own->part_count; i++) {
+        const part *p = &own->parts[i];
+        if (p->from && (cuda_stub_reached_by((CUdeviceptr)(uintptr_t)p->from) & devices) != devices)
+            violate("an input that another GPU of the process can't reach");
+        if (p->to && (cuda_stub_reached_by((CUdeviceptr)(uintptr_t)p->to) & devices) != devices)
+            violate("an output that another GPU of the process can't reach");
+    }
+}
+
+/* By the CUDA stand-in's thread. */
+static bool is_over(void *user) {
+    operation *own = user;
+    (void)pthread_mutex_lock(&standin.lock);
+    world *w = own->comm->world;
+    if (!own->has_come) check_reached(own);
+    own->has_come = true;
+    if (own->is_aborted && !own->is_over && rota_clock_ns() >= own->aborted_ns) {
+        for (uint32_t i = 0; i < own->part_count; i++)
+            if (own->parts[i].to) memset(own->parts[i].to, 0xEE, bytes_of(&own->parts[i]));
+        own->is_over = true;
+    }
+    if (has_come(own->comm) && own->parts[0].kind >= SEND) {
+        run_pairs(own);
+    } else if (has_come(own->comm)) {
+        bool have_all = true;
+        for (uint32_t r = 0; r < w->size; r++) have_all = have_all && has_come(w->comms[r]);
+        if (have_all) run_all(w);
+    }
+    const bool over = own->is_over;
+    (void)pthread_mutex_unlock(&standin.lock);
+    return over;
+}
+
+/* ---- Life ---- */
+
+static rota_nccl_result get_version(int *out) {
+    *out = standin.version;
+    return ROTA_NCCL_SUCCESS;
+}
+static const char *error_string(rota_nccl_result result) {
+    return result == 6 ? "remote process exited or there was a network error" : "an error of the stand-in's";
+}
+static const char *last_error(rota_nccl_comm comm) {
+    (void)comm;
+    return "said last";
+}
+static rota_nccl_result unique_id(rota_nccl_id *out) {
+    rota_nccl_result result = ROTA_NCCL_SUCCESS;
+    (void)begin(NULL);
+    memset(out, 0, sizeof *out);
+    const uint64_t number = ++standin.numbers;
+    memcpy(out->bytes, &number, sizeof number);
+    (void)fails("GetUniqueId", &result);
+    return finish(result);
+}
+
+static rota_nccl_result open_comm(rota_nccl_comm *out, int ranks, rota_nccl_id id, int rank,
+                                  rota_nccl_config *config) {
+    rota_nccl_result result = ROTA_NCCL_IN_PROGRESS;
+    uint64_t number;
+    memcpy(&number, id.bytes, sizeof number);
+    (void)begin(NULL);
+    if (config->magic != ROTA_NCCL_MAGIC || config->size != sizeof *config || config->blocking != 0)
+        violate("a config that is none, or blocks");
+    if (fails("CommInitRankConfig", &result)) return finish(result);
+    world *w = standin.worlds;
+    while (w && w->number != number) w = w->next;
+    if (!w) {
+        w = calloc(1, sizeof *w);
+        if (!w) abort();
+        *w = (world){.next = standin.worlds, .number = number, .size = (uint32_t)ranks};
+        standin.worlds = w;
+    }
+    struct ncclComm *made = calloc(1, sizeof *made);
+    if (!made) abort();
+    made->next_made = standin.comms;
+    standin.comms = made;
+    made->world = w;
+    made->rank = (uint32_t)rank;
+    if (w->comms[rank] || w->size != (uint32_t)ranks) violate("a rank that is there twice");
+    w->comms[rank] = made;
+    w->devices |= 1u << cuda_stub_current_device();
+    standin.alive++;
+    *out = made;
+    return finish(result);
+}
+
+static rota_nccl_result state_of(rota_nccl_comm comm) {
+    if (comm->is_finalized) return ROTA_NCCL_SUCCESS;
+    for (uint32_t r = 0; r < comm->world->size; r++)
+        if (!comm->world->comms[r] || standin.never_opens) return ROTA_NCCL_IN_PROGRESS;
+    if (comm->rank == standin.broken && comm->running) return 6;
+    if (!comm->posted) return ROTA_NCCL_SUCCESS;
+    return ROTA_NCCL_IN_PROGRESS;
+}
+
+static rota_nccl_result async_error(rota_nccl_comm comm, rota_nccl_result *out) {
+    if (!begin(comm)) return finish(5);
+    operation *due = NULL;
+    rota_nccl_result result = ROTA_NCCL_SUCCESS;
+    *out = state_of(comm);
+    if (comm->posted && ++comm->polls == POLLS) {
+        due = comm->running = comm->posted;
+        comm->posted = NULL;
+        comm->polls = 0;
+    }
+    (void)fails("CommGetAsyncError", &result);
+    (void)finish(result);
+    if (due) cuda_stub_hold(due->stream, is_over, due);
+    return result;
+}
+
+static rota_nccl_result end_comm(rota_nccl_comm comm, bool is_abort) {
+    if (!begin(comm)) return finish(5);
+    operation *running = comm->running;
+    if (running && !running->is_over && !is_abort) violate("a communicator destroyed in use");
+    if (is_abort && running && !running->is_aborted) {
+        running->is_aborted = true;
+        running->aborted_ns = rota_clock_ns() + standin.abort_ns;
+    }
+    if (is_abort && !comm->is_finalized) standin.aborts++;
+    comm->posted = NULL;
+    comm->is_ended = true;
+    standin.alive--;
+    return finish(ROTA_NCCL_SUCCESS);
+}
+static rota_nccl_result destroy(rota_nccl_comm comm) {
+    return end_comm(comm, false);
+}
+static rota_nccl_result abort_comm(rota_nccl_comm comm) {
+    return end_comm(comm, true);
+}
+static rota_nccl_result finalize(rota_nccl_comm comm) {
+    rota_nccl_result result = ROTA_NCCL_SUCCESS;
+    if (!begin(comm)) return finish(5);
+    comm->is_finalized = true;
+    (void)fails("CommFinalize", &result);
+    return finish(result);
+}
+
+/* ---- Calls ---- */
+
+/* Under the lock. */
+static operation *new_operation(rota_nccl_comm comm, rota_nccl_stream stream) {
+    operation *made = calloc(1, sizeof *made);
+    if (!made) abort();
+    made->next_made = standin.operations;
+    standin.operations = made;
+    made->comm = comm;
+    made->stream = stream;
+    return made;
+}
+
+static rota_nccl_result post(operation *made) {
+    if (made->comm->posted || (made->comm->running && !made->comm->running->is_over))
+        violate("a call while another is under way");
+    made->comm->posted = made;
+    return ROTA_NCCL_IN_PROGRESS;
+}
+
+static rota_nccl_result add(const char *name, rota_nccl_comm comm, rota_nccl_stream stream,
+                            const part *made) {
+    rota_nccl_result result = ROTA_NCCL_SUCCESS;
+    if (!begin(comm)) return finish(5);
+    if (fails(name, &result)) return finish(result);
+    if (depth && made->kind < SEND) violate("a collective in a group of messages");
+    operation *own = depth && grouped ? grouped : new_operation(comm, stream);
+    if (own->part_count == PARTS_MAX) abort();
+    own->parts[own->part_count++] = *made;
+    if (!depth) return finish(post(own));
+    grouped = own;
+    return finish(ROTA_NCCL_SUCCESS);
+}
+
+static rota_nccl_result all_reduce(const void *from, void *to, size_t count, int type, int reduction,
+                                   rota_nccl_comm comm, rota_nccl_stream stream) {
+    return add("AllReduce", comm, stream, &(part){ALL_REDUCE, from, to, count, type, reduction, 0, false});
+}
+static rota_nccl_result reduce_scatter(const void *from, void *to, size_t count, int type, int reduction,
+                                       rota_nccl_comm comm, rota_nccl_stream stream) {
+    return add("ReduceScatter", comm, stream,
+               &(part){REDUCE_SCATTER, from, to, count, type, reduction, 0, false});
+}
+static rota_nccl_result all_gather(const void *from, void *to, size_t count, int type, rota_nccl_comm comm,
+                                   rota_nccl_stream stream) {
+    return add("AllGather", comm, stream, &(part){ALL_GATHER, from, to, count, type, 0, 0, false});
+}
+static rota_nccl_result broadcast(const void *from, void *to, size_t count, int type, int root,
+                                  rota_nccl_comm comm, rota_nccl_stream stream) {
+    return add("Broadcast", comm, stream, &(part){BROADCAST, from, to, count, type, 0, root, false});
+}
+static rota_nccl_result send(const void *from, size_t count, int type, int peer, rota_nccl_comm comm,
+                             rota_nccl_stream stream) {
+    return add("Send", comm, stream, &(part){SEND, from, NULL, count, type, 0, peer, false});
+}
+static rota_nccl_result receive(void *to, size_t count, int type, int peer, rota_nccl_comm comm,
+                                rota_nccl_stream stream) {
+    return add("Recv", comm, stream, &(part){RECEIVE, NULL, to, count, type, 0, peer, false});
+}
+static rota_nccl_result group_start(void) {
+    depth++;
+    return ROTA_NCCL_SUCCESS;
+}
+static rota_nccl_result group_end(void) {
+    operation *own = grouped;
+    rota_nccl_result result = ROTA_NCCL_SUCCESS;
+    (void)begin(NULL);
+    if (depth-- == 0) violate("a group that was not begun");
+    grouped = NULL;
+    if (!fails("GroupEnd", &result) && own) result = post(own);
+    return finish(result);
+}
+
+const rota_nccl_api *nccl_standin_api(void) {
+    static rota_nccl_api api = {.GetVersion = get_version,
+                                .GetErrorString = error_string,
+                                .GetLastError = last_error,
+                                .GetUniqueId = unique_id,
+                                .CommInitRankConfig = open_comm,
+                                .CommGetAsyncError = async_error,
+                                .CommFinalize = finalize,
+                                .CommDestroy = destroy,
+                                .CommAbort = abort_comm,
+                                .AllReduce = all_reduce,
+                                .ReduceScatter = reduce_scatter,
+                                .AllGather = all_gather,
+                                .Broadcast = broadcast,
+                                .Send = send,
+                                .Recv = receive,
+                                .GroupStart = group_start,
+                                .GroupEnd = group_end};
+    api.version = standin.version;
+    return &api;
+}
+
+/* ---- What tests call ---- */
+
+void nccl_standin_start(void) {
+    standin.done = standin.abort_ns = 0;
+    standin.violations = standin.aborts = standin.alive = 0;
+    standin.stopped = standin.broken = UINT32_MAX;
+    standin.fails = NULL;
+    standin.never_opens = false;
+    standin.version = 22809;
+    rota_nccl_api_use(nccl_standin_api());
+}
+
+void nccl_standin_stop(void) {
+    rota_nccl_api_use(NULL);
+    for (world *w; (w = standin.worlds);) {
+        standin.worlds = w->next;
+        free(w);
+    }
+    for (operation *o; (o = standin.operations);) {
+        standin.operations = o->next_made;
+        free(o);
+    }
+    for (struct ncclComm *c; (c = standin.comms);) {
+        standin.comms = c->next_made;
+        free(c);
+    }
+}
+
+#define GET(type, expression)                                                                                \
+    (void)pthread_mutex_lock(&standin.lock);                                                                 \
+    const type got = expression;                                                                             \
+    (void)pthread_mutex_unlock(&standin.lock);                                                               \
+    return got
+#define SET(field, value)                                                                                    \
+    (void)pthread_mutex_lock(&standin.lock);                                                                 \
+    standin.field = value;                                                                                   \
+    (void)pthread_mutex_unlock(&standin.lock)
+
+uint32_t nccl_standin_alive(void) {
+    GET(uint32_t, standin.alive);
+}
+uint64_t nccl_standin_done(void) {
+    GET(uint64_t, standin.done);
+}
+uint32_t nccl_standin_aborts(void) {
+    GET(uint32_t, standin.aborts);
+}
+uint32_t nccl_standin_violations(char *out_text, size_t text_bytes) {
+    (void)pthread_mutex_lock(&standin.lock);
+    (void)snprintf(out_text, text_bytes, "%s", standin.violations ? standin.violation : "");
+    const uint32_t count = standin.violations;
+    (void)pthread_mutex_unlock(&standin.lock);
+    return count;
+}
+void nccl_standin_fail(const char *name, rota_nccl_result result) {
+    SET(result, result);
+    SET(fails, name);
+}
+void nccl_standin_stop_rank(uint32_t rank) {
+    SET(stopped, rank);
+}
+void nccl_standin_async_error(uint32_t rank) {
+    SET(broken, rank);
+}
+void nccl_standin_never_opens(bool never) {
+    SET(never_opens, never);
+}
+void nccl_standin_abort_takes(uint64_t ns) {
+    SET(abort_ns, ns);
+}
+void nccl_standin_version(int version) {
+    SET(version, version);
+    (void)nccl_standin_api();
+}
+#endif

@@ -1,0 +1,305 @@
+/* Collectives by NCCL on two GPUs, of one process: the cases of device_cases.c; sums that round, the same to the bit in
+ * each replay; and how fast 128 MiB are, beside NCCL called alone in the same run (P7). Skipped where there are not two
+ * GPUs, or no NCCL. */
+#include "tests/kit/support.h"
+
+#ifdef ROTA_HAVE_CUDA
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "exec/nccl/nccl_api.h"
+#include "exec/cuda/cuda_api.h"
+#include "tests/ranks/device_cases.h"
+
+enum { RANKS = 2, TIMES = 21, MANY = 3000001 };
+static const uint64_t fast_count = UINT64_C(1) << 25; /* f32: 128 MiB */
+
+static device_rank ranks[RANKS];
+
+static int open_ranks(void **state) {
+    (void)state;
+    rota_runtime *runtimes[RANKS];
+    rota_device *devices[RANKS];
+    rota_communicator *communicators[RANKS];
+    for (uint32_t i = 0; i < RANKS; i++) {
+        const rota_runtime_options options = ROTA_RUNTIME_OPTIONS(.worker_threads = 4);
+        char id[16];
+        (void)snprintf(id, sizeof id, "cuda:%u", i);
+        assert_ok(rota_runtime_open(&options, &runtimes[i]));
+        assert_ok(rota_device_open(runtimes[i], id, &devices[i]));
+    }
+    const rota_communicator_options options = ROTA_COMMUNICATOR_OPTIONS(.name = "gpus", .devices = devices);
+    const uint64_t begin = rota_clock_ns();
+    assert_ok(rota_communicator_open_ranks(runtimes, RANKS, &options, communicators));
+    print_message("the communicator opened in %.0f ms\n", (double)(rota_clock_ns() - begin) * 1e-6);
+    for (uint32_t i = 0; i < RANKS; i++) ranks[i] = (device_rank){runtimes[i], devices[i], communicators[i]};
+    return 0;
+}
+
+static int close_ranks(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < RANKS; i++) assert_ok(rota_communicator_close(ranks[i].communicator, 0));
+    for (uint32_t i = 0; i < RANKS; i++) assert_ok(rota_runtime_close(ranks[i].runtime, 20000000000u));
+    return 0;
+}
+
+typedef struct running {
+    void (*run)(const device_rank *rank);
+    const device_rank *rank;
+} running;
+
+static void *run_rank(void *user) {
+    const running *own = user;
+    own->run(own->rank);
+    return NULL;
+}
+
+static void run_all(void (*run)(const device_rank *rank)) {
+    pthread_t threads[RANKS];
+    running own[RANKS];
+    for (uint32_t i = 0; i < RANKS; i++) {
+        own[i] = (running){run, &ranks[i]};
+        assert_int_equal(pthread_create(&threads[i], NULL, run_rank, &own[i]), 0);
+    }
+    for (uint32_t i = 0; i < RANKS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+}
+
+static void cases(void **state) {
+    (void)state;
+    for (const device_case *now = device_cases; now->name; now++) {
+        const uint64_t begin = rota_clock_ns();
+        run_all(now->run);
+        print_message("%s: %.0f ms\n", now->name, (double)(rota_clock_ns() - begin) * 1e-6);
+    }
+}
+
+/* ---- A sum of f32, x to y ---- */
+
+typedef struct summing {
+    rota_tensor x, y;
+    rota_plan *plan;
+} summing;
+
+static float element(uint32_t rank, uint64_t i) {
+    const uint32_t mixed = (uint32_t)(i * 2654435761u + (uint64_t)rank * 40503u + 12345u);
+    return ((float)(mixed >> 8) / 16777216.0f - 0.5f) * (rank % 2 ? 1e3f : 1e-1f);
+}
+
+static rota_tensor made(const device_rank *r, uint64_t count, bool has_values) {
+    rota_buffer *buffer;
+    rota_tensor tensor;
+    float *values = has_values ? malloc(count * sizeof *values) : NULL;
+    const uint32_t rank = rota_communicator_rank(r->communicator);
+    for (uint64_t i = 0; values && i < count; i++) values[i] = element(rank, i);
+    rank_ok(rota_buffer_create_in(r->runtime, "t", count * 4, &buffer));
+    if (values) rank_ok(rota_buffer_write(buffer, r->device, 0, values, count * 4, NULL));
+    rank_ok(rota_tensor_of(buffer, 0, ROTA_F32, ROTA_SHAPE(count), &tensor));
+    free(values);
+    return tensor;
+}
+
+static summing begin_sum(const device_rank *r, uint64_t count) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_tape *tape;
+    summing s = {.x = made(r, count, true), .y = made(r, count, false)};
+    rota_device *device = r->device;
+    rank_ok(rota_graph_create(NULL, &graph));
+    rank_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    rank_ok(rota_tape_create(recorder, NULL, &tape));
+    rank_ok(rota_op_all_reduce_into(tape, r->communicator, s.x, ROTA_COLLECTIVE_SUM, s.y));
+    rota_tape_destroy(tape);
+    rota_recorder_close(recorder);
+    const rota_compile_options options = ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1);
+    rank_ok(rota_compile(r->runtime, graph, &options, &s.plan));
+    rota_graph_release(graph);
+    return s;
+}
+
+static void replay(const summing *s) {
+    rota_ticket ticket;
+    rank_ok(rota_submit_wait(s->plan, NULL, 0, &ticket));
+    rank_ok(rota_wait(ticket, 0));
+}
+
+/* Of two ranks there is one order of adding. */
+static void expect_sum(const float *got, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) {
+        const float wanted = element(0, i) + element(1, i);
+        rank_want(memcmp(&got[i], &wanted, sizeof wanted) == 0, "element %llu is %g, not %g",
+                  (unsigned long long)i, (double)got[i], (double)wanted);
+    }
+}
+
+static void end_sum(summing *s) {
+    rota_plan_release(s->plan);
+    rota_buffer_release(s->x.buffer);
+    rota_buffer_release(s->y.buffer);
+}
+
+static void sum_again(const device_rank *r) {
+    summing s = begin_sum(r, MANY);
+    float *first = malloc(MANY * sizeof *first), *got = malloc(MANY * sizeof *got);
+    for (uint32_t i = 0; i < 20; i++) {
+        replay(&s);
+        rank_ok(rota_buffer_read(s.y.buffer, 0, i ? got : first, MANY * sizeof *got));
+        rank_want(i == 0 || memcmp(first, got, MANY * sizeof *got) == 0, "replay %u differs", i);
+    }
+    expect_sum(first, MANY);
+    free(first);
+    free(got);
+    end_sum(&s);
+}
+
+static void the_same_again(void **state) {
+    (void)state;
+    run_all(sum_again);
+}
+
+/* ---- How fast ---- */
+
+static int by_size(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void say_times(const char *what, double *times_us) {
+    qsort(times_us, TIMES, sizeof *times_us, by_size);
+    const double bytes = (double)fast_count * 4;
+    print_message("all_reduce of 128 MiB, %s: median %.0f us, %.0f to %.0f (%.0f GB/s each way)\n", what,
+                  times_us[TIMES / 2], times_us[0], times_us[TIMES - 1], bytes / times_us[TIMES / 2] * 1e-3);
+}
+
+static void sum_fast(const device_rank *r) {
+    summing s = begin_sum(r, fast_count);
+    double times_us[TIMES];
+    for (uint32_t i = 0; i < 3; i++) replay(&s);
+    for (uint32_t i = 0; i < TIMES; i++) {
+        const uint64_t begin = rota_clock_ns();
+        replay(&s);
+        times_us[i] = (double)(rota_clock_ns() - begin) * 1e-3;
+    }
+    /* Beginnings of different ranks apart: each round waits for the other one anyway. */
+    rota_ticket ticket;
+    const uint64_t begin = rota_clock_ns();
+    for (uint32_t i = 0; i < TIMES; i++) rank_ok(rota_submit_wait(s.plan, NULL, 0, &ticket));
+    rank_ok(rota_wait(ticket, 0));
+    const double each_us = (double)(rota_clock_ns() - begin) * 1e-3 / TIMES;
+    float *got = malloc(fast_count * 4);
+    rank_ok(rota_buffer_read(s.y.buffer, 0, got, fast_count * 4));
+    expect_sum(got, fast_count);
+    free(got);
+    if (rota_communicator_rank(r->communicator) == 0) {
+        say_times("a replay of rota's, to its wait", times_us);
+        print_message("all_reduce of 128 MiB, replays of rota's one after the other: %.0f us each\n",
+                      each_us);
+    }
+    end_sum(&s);
+    summing small = begin_sum(r, 1024);
+    for (uint32_t i = 0; i < TIMES; i++) {
+        const uint64_t start = rota_clock_ns();
+        replay(&small);
+        times_us[i] = (double)(rota_clock_ns() - start) * 1e-3;
+    }
+    qsort(times_us, TIMES, sizeof *times_us, by_size);
+    if (rota_communicator_rank(r->communicator) == 0)
+        print_message("all_reduce of 4 KiB, a replay of rota's, to its wait: median %.0f us, %.0f to %.0f\n",
+                      times_us[TIMES / 2], times_us[0], times_us[TIMES - 1]);
+    end_sum(&small);
+}
+
+static rota_nccl_id raw_id;
+
+#define RAW(call) rank_want((call) == 0, "a call of the driver's or NCCL's")
+
+static void raw_fast(const device_rank *r) {
+    const rota_cuda_api *cu;
+    const rota_nccl_api *api;
+    const uint32_t rank = rota_communicator_rank(r->communicator);
+    CUdevice device;
+    CUcontext context;
+    CUstream stream;
+    CUdeviceptr from, to;
+    rota_nccl_comm comm;
+    double times_us[TIMES];
+    rank_ok(rota_cuda_api_get(&cu));
+    rank_ok(rota_nccl_api_get(&api));
+    rota_nccl_config config = {.size = sizeof config,
+                               .magic = ROTA_NCCL_MAGIC,
+                               .version = ROTA_NCCL_NEEDED,
+                               .blocking = 1,
+                               .cga_cluster_size = ROTA_NCCL_UNSET,
+                               .min_ctas = ROTA_NCCL_UNSET,
+                               .max_ctas = ROTA_NCCL_UNSET,
+                               .split_share = ROTA_NCCL_UNSET};
+    RAW(cu->DeviceGet(&device, (int)rank));
+    RAW(cu->DevicePrimaryCtxRetain(&context, device));
+    RAW(cu->CtxPushCurrent(context));
+    RAW(cu->StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    RAW(cu->MemAlloc(&from, fast_count * 4));
+    RAW(cu->MemAlloc(&to, fast_count * 4));
+    RAW(api->CommInitRankConfig(&comm, RANKS, raw_id, (int)rank, &config));
+    for (uint32_t i = 0; i < TIMES + 3; i++) {
+        const uint64_t begin = rota_clock_ns();
+        RAW(api->AllReduce((void *)(uintptr_t)from, (void *)(uintptr_t)to, fast_count, ROTA_NCCL_F32,
+                           ROTA_NCCL_SUM, comm, stream));
+        RAW(cu->StreamSynchronize(stream));
+        if (i >= 3) times_us[i - 3] = (double)(rota_clock_ns() - begin) * 1e-3;
+    }
+    const uint64_t begin = rota_clock_ns();
+    for (uint32_t i = 0; i < TIMES; i++)
+        RAW(api->AllReduce((void *)(uintptr_t)from, (void *)(uintptr_t)to, fast_count, ROTA_NCCL_F32,
+                           ROTA_NCCL_SUM, comm, stream));
+    RAW(cu->StreamSynchronize(stream));
+    const double each_us = (double)(rota_clock_ns() - begin) * 1e-3 / TIMES;
+    if (rank == 0) {
+        say_times("NCCL alone, called and waited for", times_us);
+        print_message("all_reduce of 128 MiB, NCCL alone, one after the other: %.0f us each\n", each_us);
+    }
+    RAW(api->CommDestroy(comm));
+    RAW(cu->MemFree(from));
+    RAW(cu->MemFree(to));
+    RAW(cu->StreamDestroy(stream));
+    RAW(cu->CtxPopCurrent(&context));
+    RAW(cu->DevicePrimaryCtxRelease(device));
+}
+
+static void fast(void **state) {
+    (void)state;
+    const rota_nccl_api *api;
+    assert_ok(rota_nccl_api_get(&api));
+    assert_int_equal(api->GetUniqueId(&raw_id), 0);
+    print_message("NCCL %d\n", api->version);
+    run_all(raw_fast);
+    run_all(sum_fast);
+}
+
+static bool can_run(void) {
+    const rota_cuda_api *cu;
+    const rota_nccl_api *api;
+    int count = 0;
+    if (rota_cuda_api_get(&cu) != ROTA_OK || cu->Init(0) != CUDA_SUCCESS ||
+        cu->DeviceGetCount(&count) != CUDA_SUCCESS || count < RANKS) {
+        (void)printf("skipped: %d GPUs, %d are needed\n", count, RANKS);
+        return false;
+    }
+    if (rota_nccl_api_get(&api) == ROTA_OK) return true;
+    (void)printf("skipped: %s\n", rota_last_error());
+    return false;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(the_same_again),
+                                       cmocka_unit_test(fast)};
+    if (!can_run()) return 77;
+    return cmocka_run_group_tests(tests, open_ranks, close_ranks);
+}
+#else
+int main(void) {
+    puts("skipped: this build was made without cuda.h");
+    return 77;
+}
+#endif
