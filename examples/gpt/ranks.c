@@ -2,7 +2,9 @@
 #include "examples/gpt/ranks.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 uint32_t gpt_ranks_launched(void) {
     /* Open MPI; MPICH and whoever speaks PMI; torchrun; srun. */
@@ -15,6 +17,26 @@ uint32_t gpt_ranks_launched(void) {
     const char *world = getenv("TORCHELASTIC_RUN_ID") ? getenv("WORLD_SIZE") : NULL;
     if (world) return (uint32_t)strtoul(world, NULL, 10);
     return getenv("PMIX_RANK") ? 2 : 0;
+}
+
+uint32_t gpt_ranks_number(void) {
+    static const char *const numbers[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID",
+                                          NULL};
+    for (const char *const *name = numbers; *name; name++) {
+        const char *text = getenv(*name);
+        if (text && *text) return (uint32_t)strtoul(text, NULL, 10);
+    }
+    return 0;
+}
+
+bool gpt_ranks_has_gpus(const char *device) {
+    return device && strcmp(device, "cuda") == 0;
+}
+
+const char *gpt_ranks_device(const char *device, uint32_t number, char room[16]) {
+    if (!gpt_ranks_has_gpus(device)) return device;
+    (void)snprintf(room, 16, "cuda:%" PRIu32, number);
+    return room;
 }
 
 /* One collective of x, by itself. */

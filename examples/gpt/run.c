@@ -296,8 +296,9 @@ static rota_runtime_options runtime_options(const gpt_settings *s, uint32_t rank
                                 .memory_limit_bytes = s->memory_limit, OPTION_CAPTURED(s->capture));
 }
 
-static rota_communicator_options communicator_options(const gpt_settings *s) {
-    return ROTA_COMMUNICATOR_OPTIONS(.name = "training", .timeout_ns = s->timeout * 1000000000u);
+static rota_communicator_options communicator_options(const gpt_settings *s, rota_device *const *devices) {
+    return ROTA_COMMUNICATOR_OPTIONS(.name = "training", .timeout_ns = s->timeout * 1000000000u,
+                                     .devices = gpt_ranks_has_gpus(s->device) ? devices : NULL);
 }
 
 /* ---- A process: the only rank, or one of mpirun's ---- */
@@ -312,11 +313,11 @@ static int write_tokens(gpt_text *text, const gpt_settings *s) {
 }
 
 /* Joins those that mpirun started with it. */
-static int join_ranks(gpt_trainer *t, rota_runtime *runtime) {
+static int join_ranks(gpt_trainer *t, const opened_device *opened) {
     const gpt_settings *s = t->settings;
-    const rota_communicator_options options = communicator_options(s);
+    const rota_communicator_options options = communicator_options(s, &opened->device);
     int code = EXIT_GOOD;
-    REPORT_TRY(rota_communicator_open(runtime, &options, &t->ranks.communicator));
+    REPORT_TRY(rota_communicator_open(opened->runtime, &options, &t->ranks.communicator));
     t->ranks.rank = rota_communicator_rank(t->ranks.communicator);
     t->ranks.size = rota_communicator_size(t->ranks.communicator);
     if (t->ranks.rank) progress_quiet();
@@ -374,10 +375,12 @@ static int run_process(const gpt_settings *s, const atomic_bool *interrupted, ui
     if (s->write_tokens) return write_tokens(&t.text, s);
     opened_device opened;
     const rota_runtime_options options = runtime_options(s, launched);
-    int code = report_open_quietly(program, s->device, &options, &opened);
-    if (code == EXIT_GOOD && joins) code = join_ranks(&t, opened.runtime);
+    char room[16];
+    const char *device = gpt_ranks_device(s->device, gpt_ranks_number(), room);
+    int code = report_open_quietly(program, device, &options, &opened);
+    if (code == EXIT_GOOD && joins) code = join_ranks(&t, &opened);
     if (code == EXIT_GOOD && !t.ranks.rank) {
-        report_say_device(s->device, &opened);
+        report_say_device(device, &opened);
         if (s->checkpoint && joins && !checkpoint_folder(s->checkpoint)) code = EXIT_BAD_ARGUMENT;
     }
     const bool writes = code == EXIT_GOOD && (!s->generate || !t.ranks.rank);
@@ -421,22 +424,26 @@ static void *run_own_rank(void *user) {
 
 static int open_own_ranks(const gpt_settings *s, own_rank *ranks, uint32_t count) {
     rota_runtime **runtimes = calloc(count, sizeof *runtimes);
+    rota_device **devices = calloc(count, sizeof *devices);
     rota_communicator **communicators = calloc(count, sizeof *communicators);
-    const rota_communicator_options options = communicator_options(s);
+    const rota_communicator_options options = communicator_options(s, devices);
     rota_runtime_options own = runtime_options(s, count);
-    int code = runtimes && communicators ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
+    char room[16];
+    int code = runtimes && devices && communicators ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
     own.worker_threads = workers_each(count);
     if (code != EXIT_GOOD) fprintf(stderr, "train_gpt: no memory for %" PRIu32 " ranks\n", count);
     for (uint32_t r = 0; r < count && code == EXIT_GOOD; r++) {
-        code = report_open_quietly(program, s->device, &own, &ranks[r].opened);
+        code = report_open_quietly(program, gpt_ranks_device(s->device, r, room), &own, &ranks[r].opened);
         runtimes[r] = ranks[r].opened.runtime;
+        devices[r] = ranks[r].opened.device;
     }
     if (code != EXIT_GOOD) goto done;
     REPORT_TRY(rota_communicator_open_ranks(runtimes, count, &options, communicators));
     for (uint32_t r = 0; r < count; r++) ranks[r].trainer.ranks.communicator = communicators[r];
-    report_say_device(s->device, &ranks[0].opened);
+    report_say_device(gpt_ranks_device(s->device, 0, room), &ranks[0].opened);
 done:
     free(communicators);
+    free(devices);
     free(runtimes);
     return code;
 }

@@ -239,7 +239,11 @@ int main(int argc, char **argv) {
         {"--host-loop", OPTION_FLAG, &s.host_loop, NULL, 0, 0, false,
          "a submission a token, also on devices that write on by themselves"},
         OPTION_ROW_HEADING("Execution"),
-        OPTION_ROW_DEVICE(s.device),
+        {"--device", OPTION_STRING, &s.device, OPTION_DEVICES "|cuda", 0, 0, false,
+         "where it runs; auto, the default: the best device that passes its smoke test; cuda: a GPU for each "
+         "rank, "
+         "with "
+         "collectives by NCCL"},
         {"--ranks", OPTION_COUNT, &s.ranks, "N", 1, GPT_RANKS_MOST, false,
          "train as N ranks of this process, each with --batch windows; under rota-run or mpirun, which start "
          "them, it "
