@@ -32,12 +32,16 @@ static void take_back(rota_messages *m) {
     cancel_all(m, m->ins);
 }
 
-/* The number of the message of two that a library carries between this rank and i. */
+/* The message of two that this rank has begun with i and a library carries, or is to when both have come to it; 0:
+ * none. It is the same for both, and other for the other direction, which has numbers of its own. */
 static uint64_t carried_with(const rota_messages *m, uint32_t i) {
     const rota_collective *c = &m->now.collective;
-    if (m->now.stage != ROTA_MESSAGES_CARRIED || !rota_collective_is_of_two(c->kind) || c->peer != i)
+    if (m->now.stage == ROTA_MESSAGES_IDLE || !c->on_device || !rota_collective_is_of_two(c->kind) ||
+        c->peer != i)
         return 0;
-    return c->kind == ROTA_COLLECTIVE_SEND ? m->sent[i] : m->received[i];
+    const bool sends = c->kind == ROTA_COLLECTIVE_SEND;
+    const uint64_t number = sends ? m->sent[i] : m->received[i];
+    return 2 * number + (sends ? m->base.rank > i : i > m->base.rank);
 }
 
 static void say(rota_messages *m, const char *cause, bool is_failure) {
@@ -113,7 +117,7 @@ const char *rota_messages_hindrance(const rota_messages *m) {
         /* In this very collective: then it ends for all, also for who has all that it wants. */
         const bool was_in_it = !is_of_two && heard->is_failure && heard->unfinished == m->collectives;
         /* A message that a library carries: all that has gone wrong with it is that the other one was in it, too. */
-        const uint64_t carried = carried_with(m, i);
+        const uint64_t carried = m->now.stage == ROTA_MESSAGES_CARRIED ? carried_with(m, i) : 0;
         const bool was_carrying = carried && heard->is_failure && heard->unfinished_between == carried;
         if (was_in_it || was_carrying || waits_in_vain(m, i)) return heard->cause;
     }

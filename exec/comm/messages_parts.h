@@ -50,11 +50,10 @@ typedef struct rota_messages_now {
 
 /* What a rank says to another one when it will send it nothing more, and take nothing: a message. */
 typedef struct rota_messages_farewell {
-    uint64_t sent, taken; /* messages between the two, from its sight */
-    uint64_t unfinished;  /* the collective of all ranks that it was in; 0: none */
-    uint64_t
-        unfinished_between; /* the message to that rank, or from it, that a library was carrying; 0: none */
-    uint32_t is_failure;    /* else it was closed */
+    uint64_t sent, taken;        /* messages between the two, from its sight */
+    uint64_t unfinished;         /* the collective of all ranks that it was in; 0: none */
+    uint64_t unfinished_between; /* so a message with that rank, for a library to carry */
+    uint32_t is_failure;         /* else it was closed */
     char cause[ROTA_MESSAGES_CAUSE];
 } rota_messages_farewell;
 
