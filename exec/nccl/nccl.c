@@ -20,8 +20,6 @@
 
 typedef enum stage { IDLE, OPENS, ENQUEUES, RUNS, FINALIZES } stage;
 
-enum { CLOSE_NS = 1000000000 };
-
 struct rota_nccl {
     const rota_nccl_api *api;
     const rota_cuda_api *cu;
@@ -347,13 +345,13 @@ void rota_nccl_abort(rota_nccl *n) {
 }
 
 /* True: NCCL has let go of all that is others', or has been made to. */
-static bool is_finalized(rota_nccl *n) {
+static bool is_finalized(rota_nccl *n, uint64_t deadline_ns) {
     if (!n->comm) return true;
     const uint64_t now = rota_clock_ns();
     rota_nccl_result state = ROTA_NCCL_SUCCESS;
     if (n->stage != FINALIZES) {
         n->stage = FINALIZES;
-        n->close_deadline_ns = now + CLOSE_NS;
+        n->close_deadline_ns = deadline_ns > now ? now + (deadline_ns - now) / 2 : now;
         state = n->api->CommFinalize(n->comm);
     }
     if (state == ROTA_NCCL_SUCCESS) state = ask(n);
@@ -363,10 +361,10 @@ static bool is_finalized(rota_nccl *n) {
     return true;
 }
 
-bool rota_nccl_close(rota_nccl *n) {
+bool rota_nccl_close(rota_nccl *n, uint64_t deadline_ns) {
     if (n->stage == OPENS) rota_nccl_abort(n);
     const bool is_entered = enter(n) == ROTA_OK;
-    if (!is_finalized(n)) {
+    if (!is_finalized(n, deadline_ns)) {
         if (is_entered) leave(n);
         return false;
     }
@@ -405,8 +403,8 @@ rota_status rota_nccl_progress(rota_nccl *nccl, bool *out_over) {
 void rota_nccl_abort(rota_nccl *nccl) {
     (void)nccl;
 }
-bool rota_nccl_close(rota_nccl *nccl) {
-    (void)nccl;
+bool rota_nccl_close(rota_nccl *nccl, uint64_t deadline_ns) {
+    (void)nccl, (void)deadline_ns;
     return true;
 }
 #endif

@@ -38,8 +38,9 @@ rota_status rota_nccl_post(rota_nccl *nccl, const rota_collective *collective);
 rota_status rota_nccl_progress(rota_nccl *nccl, bool *out_over);
 /* Ends what is under way, whatever other ranks do. Again: nothing. May take as long as NCCL's threads need. */
 void rota_nccl_abort(rota_nccl *nccl);
-/* Gets on with closing it: true: it is gone. Nothing is under way but its opening, or it was aborted and is over. Where
- * NCCL does not come to its end in a second it is aborted. */
-bool rota_nccl_close(rota_nccl *nccl);
+/* Gets on with closing it: true: it is gone. Nothing is under way but its opening, or it was aborted and is over. What
+ * this rank has sent may be on its way still, to one whose device is busy: NCCL has half of the time to the deadline
+ * for it, from the first call on, and is aborted then. */
+bool rota_nccl_close(rota_nccl *nccl, uint64_t deadline_ns);
 
 #endif

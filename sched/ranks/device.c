@@ -366,7 +366,8 @@ bool rota_rank_device_carry(rota_communicator *c, bool *out_moved, rota_status *
 }
 
 bool rota_rank_device_close(rota_communicator *c) {
-    if (c->on_device.nccl && !rota_nccl_close(c->on_device.nccl)) return false;
+    if (c->on_device.nccl && !rota_nccl_close(c->on_device.nccl, c->under_way.close_deadline_ns))
+        return false;
     c->on_device.nccl = NULL;
     return true;
 }

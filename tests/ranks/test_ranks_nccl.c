@@ -406,6 +406,26 @@ static void plans_that_outlive_it(void **state) {
     end_sums(&f, &s);
 }
 
+/* What has been sent is given its time; not more than there is. */
+static void closed_with_bytes_on_their_way(void **state) {
+    (void)state;
+    for (uint32_t is_late = 0; is_late < 2; is_late++) {
+        fixture f;
+        summing s = {0};
+        open_all(&f, 2, 0);
+        begin_sums(&f, &s);
+        submit_all(&f, &s);
+        for (uint32_t i = 0; i < 2; i++) assert_ok(rota_wait(s.tickets[i], 0));
+        nccl_standin_finalize_takes(is_late ? 60000000000u : 1300000000u);
+        for (uint32_t i = 0; i < 2; i++) {
+            assert_ok(rota_communicator_close(f.communicators[i], is_late ? 2 * short_ns : 0));
+            f.communicators[i] = NULL;
+        }
+        assert_int_equal(nccl_standin_aborts(), is_late ? 2 : 0);
+        end_sums(&f, &s);
+    }
+}
+
 /* ---- Opening ---- */
 
 static void expect_unopened(fixture *f, rota_status wanted, const char *const *texts) {
@@ -500,6 +520,7 @@ int main(void) {
         cmocka_unit_test(a_device_that_is_lost),
         cmocka_unit_test(closed_in_the_middle),
         cmocka_unit_test(plans_that_outlive_it),
+        cmocka_unit_test(closed_with_bytes_on_their_way),
         cmocka_unit_test(one_gpu_for_two),
         cmocka_unit_test(a_device_that_is_none),
         cmocka_unit_test(a_library_that_will_not_open),

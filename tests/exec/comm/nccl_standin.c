@@ -48,11 +48,12 @@ struct ncclComm {
     uint32_t rank, polls;
     operation *posted, *running; /* not on the stream yet; the last one */
     bool is_ended, is_finalized;
+    uint64_t finalized_ns; /* from when on it is */
 };
 
 static struct {
     pthread_mutex_t lock;
-    uint64_t numbers, done, abort_ns;
+    uint64_t numbers, done, abort_ns, finalize_ns;
     world *worlds;
     operation *operations;
     struct ncclComm *comms;
@@ -285,7 +286,8 @@ static rota_nccl_result open_comm(rota_nccl_comm *out, int ranks, rota_nccl_id i
 }
 
 static rota_nccl_result state_of(rota_nccl_comm comm) {
-    if (comm->is_finalized) return ROTA_NCCL_SUCCESS;
+    if (comm->is_finalized)
+        return rota_clock_ns() < comm->finalized_ns ? ROTA_NCCL_IN_PROGRESS : ROTA_NCCL_SUCCESS;
     for (uint32_t r = 0; r < comm->world->size; r++)
         if (!comm->world->comms[r] || standin.never_opens) return ROTA_NCCL_IN_PROGRESS;
     if (comm->rank == standin.broken && comm->running) return 6;
@@ -317,7 +319,7 @@ static rota_nccl_result end_comm(rota_nccl_comm comm, bool is_abort) {
         running->is_aborted = true;
         running->aborted_ns = rota_clock_ns() + standin.abort_ns;
     }
-    if (is_abort && !comm->is_finalized) standin.aborts++;
+    if (is_abort && !(comm->is_finalized && rota_clock_ns() >= comm->finalized_ns)) standin.aborts++;
     comm->posted = NULL;
     comm->is_ended = true;
     standin.alive--;
@@ -333,6 +335,8 @@ static rota_nccl_result finalize(rota_nccl_comm comm) {
     rota_nccl_result result = ROTA_NCCL_SUCCESS;
     if (!begin(comm)) return finish(5);
     comm->is_finalized = true;
+    comm->finalized_ns = rota_clock_ns() + standin.finalize_ns;
+    if (standin.finalize_ns) result = ROTA_NCCL_IN_PROGRESS;
     (void)fails("CommFinalize", &result);
     return finish(result);
 }
@@ -435,7 +439,7 @@ const rota_nccl_api *nccl_standin_api(void) {
 /* ---- What tests call ---- */
 
 void nccl_standin_start(void) {
-    standin.done = standin.abort_ns = 0;
+    standin.done = standin.abort_ns = standin.finalize_ns = 0;
     standin.violations = standin.aborts = standin.alive = 0;
     standin.stopped = standin.broken = UINT32_MAX;
     standin.fails = NULL;
@@ -501,6 +505,9 @@ void nccl_standin_never_opens(bool never) {
 }
 void nccl_standin_abort_takes(uint64_t ns) {
     SET(abort_ns, ns);
+}
+void nccl_standin_finalize_takes(uint64_t ns) {
+    SET(finalize_ns, ns);
 }
 void nccl_standin_version(int version) {
     SET(version, version);

@@ -22,7 +22,7 @@ uint32_t nccl_standin_alive(void);
 uint32_t nccl_standin_violations(char *out_text, size_t text_bytes);
 /* Collectives that ended well, on all ranks together. */
 uint64_t nccl_standin_done(void);
-/* Aborts of communicators that were not closing. */
+/* Aborts of communicators that were not closed. */
 uint32_t nccl_standin_aborts(void);
 
 /* The next call of nccl<name>, on any rank, fails with this. */
@@ -35,6 +35,8 @@ void nccl_standin_async_error(uint32_t rank);
 void nccl_standin_never_opens(bool never);
 /* An abort takes so long to reach what is on the device. */
 void nccl_standin_abort_takes(uint64_t ns);
+/* What a rank has sent is on its way for so long after it closes. */
+void nccl_standin_finalize_takes(uint64_t ns);
 /* The version that it says it is of. */
 void nccl_standin_version(int version);
 
