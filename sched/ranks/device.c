@@ -72,7 +72,10 @@ static bool end_opening(rota_opening *o, rota_status status) {
     rota_communicator *c = o->communicator;
     c->on_device.opening = NULL;
     c->on_device.nccl = o->nccl;
-    if (status == ROTA_OK) c->on_device.device = o->device;
+    if (status == ROTA_OK) {
+        c->on_device.device = o->device;
+        (void)snprintf(c->on_device.id, sizeof c->on_device.id, "cuda:%u", o->index);
+    }
     free(o->all);
     o->all = NULL;
     (void)rota_rank_answer(&o->asked, status); /* who has left closes it, and what was made with it */
@@ -309,7 +312,7 @@ static void fail_here(rota_communicator *c, const char *what) {
     (void)snprintf(cause, sizeof cause,
                    "communicator '%s': rank %u: %s '%s' on '%s', to which all its ranks had come: %s",
                    c->name, c->rank, rota_collective_kind_text(collective->kind), collective->name,
-                   rota_device_get_info(c->on_device.device)->id, what);
+                   c->on_device.id, what);
     transport->vtable->carried(transport, cause);
     fail(c, cause);
 }

@@ -27,6 +27,7 @@ typedef struct rota_posted {
 /* Collectives by the device's library: the thread's own, but for `device`, which is set before any node is recorded. */
 typedef struct rota_on_device {
     rota_device *device; /* NULL: all are by messages */
+    char id[32];         /* its, for sentences: a runtime that did not wait may have closed it */
     rota_nccl *nccl;     /* NULL: it is not open, or closed */
     bool carries;        /* `run` is at the library: the ranks have agreed */
     bool has_failed;     /* meanwhile, by `cause`: it ends when the device touches nothing more of it */
