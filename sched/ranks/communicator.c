@@ -240,10 +240,10 @@ static void close_on_thread(rota_rank_call *call) {
     asked_close *asked = (asked_close *)(void *)call;
     rota_communicator *c = asked->communicator;
     rota_under_way *own = &c->under_way;
-    if (own->run || own->split) {
+    if (own->run || own->split || c->on_device.opening) {
         char cause[192];
-        (void)snprintf(cause, sizeof cause,
-                       "communicator '%s': rank %u closed it with a collective under way", c->name, c->rank);
+        (void)snprintf(cause, sizeof cause, "communicator '%s': rank %u closed it with %s under way", c->name,
+                       c->rank, c->on_device.opening ? "its opening" : "a collective");
         own->transport->vtable->abort(own->transport, cause);
         rota_rank_thread_remove(c->thread, &own->work); /* which looks itself: */
         /* After an abort the next look is the last one, but for a library's: that takes its time. */

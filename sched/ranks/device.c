@@ -174,6 +174,9 @@ static bool look_at_library(rota_opening *o) {
         conclude(o, false);
     } else if (is_over) {
         conclude(o, true);
+    } else if (o->communicator->under_way.close) {
+        (void)rota_fail(ROTA_WRONG_STATE, "it was closed meanwhile");
+        conclude(o, false);
     } else if (rota_clock_ns() > o->deadline_ns) {
         (void)rota_fail(ROTA_TIMEOUT, "NCCL did not find all ranks within %.1f s",
                         (double)o->communicator->timeout_ns * 0.5e-9);
