@@ -3,7 +3,8 @@
 #define ROTA_EXEC_COLLECTIVE_H
 
 /* Real numbers in f32, in ascending order of ranks, and rounded once; integers wrap around, and have no mean. max and
- * min: NaN if an element is. One list: enum name, text. */
+ * min: NaN if an element is. Sums, means and products that NCCL makes on devices are in its order, and f16 and bf16 may
+ * be rounded on the way. One list: enum name, text. */
 #define ROTA_COLLECTIVE_REDUCTIONS(X)                                                                        \
     X(SUM, "sum") X(MEAN, "mean") X(MAX, "max") X(MIN, "min") X(PRODUCT, "product")
 typedef enum rota_collective_reduction {

@@ -5,7 +5,7 @@
  * same kind, dtype, count of elements, reduction and node name (rota_tape_name); what differs is found where they run,
  * before a byte moves, and fails on all of them. Of an empty tensor there is no node, so ranks of which only some have
  * one find out by the timeout. Tensors are f32, f16, bf16, i32 or u32. Sums are made in ascending order of ranks,
- * whatever carries the bytes: replays are the same bit for bit.
+ * whatever carries the messages, and on devices in NCCL's: replays are the same bit for bit.
  *
  * The communicator is borrowed: nodes that run when it is closed fail. In a graph file there can be none. Gradients are
  * those of the sum of all ranks' losses, so every rank records rota_backward.

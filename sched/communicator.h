@@ -37,12 +37,14 @@ typedef struct rota_communicator_options {
      * this one. NULL: "mpi" in a process that was started so, else "alone". Where torchrun or srun says that there are
      * several, and MPI was not told of them, both but "alone" are UNSUPPORTED. */
     const char *transport;
-    /* How long a collective waits for another rank that neither comes nor sends; and how long opening waits for all
-     * ranks. 0: 20 s, less than a runtime's 30, so that who waits for the ticket is told which rank it was. */
+    /* How long a collective waits for another rank that neither comes nor sends; on devices, once all have come, how
+     * long the whole of it may take; and how long opening waits for all ranks. 0: 20 s, less than a runtime's 30, so
+     * that who waits for the ticket is told which rank it was. */
     uint64_t timeout_ns;
     /* NULL, or the CUDA devices on which collectives of their memory run, by NCCL (libnccl.so.2, opened at run time):
      * one of the runtime's, or as many as there are runtimes, each another GPU. All ranks give one, or none does. Then
-     * a collective of a plan whose first device is that one runs there; all others are by messages, in host memory. */
+     * a collective of a plan whose first device is that one runs there, but for the largest or smallest of real
+     * numbers, which NCCL makes without what is NaN; all others are by messages, in host memory. */
     rota_device *const *devices;
 } rota_communicator_options;
 #define ROTA_COMMUNICATOR_OPTIONS(...) ROTA_SIZED(rota_communicator_options, __VA_ARGS__)

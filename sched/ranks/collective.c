@@ -70,9 +70,18 @@ static rota_status begin_on_device(void *user, void *const *operands, const uint
                 node->output ? (void *)(uintptr_t)addresses[node->output - 1] : NULL, run);
 }
 
+/* The largest or smallest of real numbers: NCCL leaves out what is NaN, and the reductions hand it on
+ * (exec/collective.h). */
+static bool hides_nan(const rota_collective *c) {
+    const bool is_real = c->type != ROTA_COLLECTIVE_I32 && c->type != ROTA_COLLECTIVE_U32;
+    return rota_collective_reduces(c->kind) && is_real &&
+           (c->reduction == ROTA_COLLECTIVE_MAX || c->reduction == ROTA_COLLECTIVE_MIN);
+}
+
 static bool is_on(const void *user, const void *device) {
-    const rota_device *own = ((const recorded *)user)->communicator->on_device.device;
-    return own && own == device;
+    const recorded *node = user;
+    const rota_device *own = node->communicator->on_device.device;
+    return own && own == device && !hides_nan(&node->collective);
 }
 
 static void skipped(void *user) {

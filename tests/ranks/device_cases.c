@@ -2,6 +2,7 @@
  * comes to the same. */
 #include "tests/ranks/device_cases.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/half.h"
@@ -300,12 +301,39 @@ static void split(const device_rank *r) {
     rank_ok(rota_communicator_close(half.communicator, 0));
 }
 
+static bool is_nan(rota_dtype dtype, const void *bytes, uint64_t i) {
+    const uint32_t word = dtype == ROTA_F32 ? ((const uint32_t *)bytes)[i] : ((const uint16_t *)bytes)[i];
+    if (dtype == ROTA_F32) return (word & 0x7fffffffu) > 0x7f800000u;
+    return (word & 0x7fffu) > (dtype == ROTA_F16 ? 0x7c00u : 0x7f80u);
+}
+
+/* What one rank has of them all have, by whatever reduction. */
+static void nans(const device_rank *r) {
+    enum { ELEMENTS = 64, REALS = 3 };
+    static const rota_collective_reduction kinds[] = {ROTA_COLLECTIVE_SUM, ROTA_COLLECTIVE_MAX,
+                                                      ROTA_COLLECTIVE_MIN};
+    const uint32_t rank = rota_communicator_rank(r->communicator);
+    const bool is_last = rank + 1 == rota_communicator_size(r->communicator);
+    for (uint32_t n = 0; n < REALS * 3; n++) {
+        const rota_dtype dtype = dtypes[n / 3];
+        uint32_t words[ELEMENTS] = {0};
+        for (uint32_t i = 0; i < ELEMENTS; i++)
+            put(dtype, words, i, is_last && i % 8 == 0 ? NAN : (float)element(rank, i));
+        const rota_tensor x = made(r, dtype, ELEMENTS, words);
+        recording g = begin(r);
+        rank_ok(rota_op_all_reduce_into(g.tape, r->communicator, x, kinds[n % 3], x));
+        compile(&g);
+        replay(&g, 1);
+        rank_ok(rota_buffer_read(x.buffer, 0, words, (uint64_t)ELEMENTS * rota_dtype_bytes(dtype)));
+        for (uint32_t i = 0; i < ELEMENTS; i++)
+            rank_want(is_nan(dtype, words, i) == (i % 8 == 0), "reduction %u of %s on rank %u: element %u",
+                      kinds[n % 3], rota_dtype_name(dtype), rank, i);
+        rota_plan_release(g.plan);
+        rota_buffer_release(x.buffer);
+    }
+}
+
 const device_case device_cases[] = {
-    {"reductions", reductions},
-    {"moves", moves},
-    {"messages", round_of_messages},
-    {"chains", chains},
-    {"inputs", inputs},
-    {"split", split},
-    {NULL, NULL},
+    {"reductions", reductions}, {"nans", nans},     {"moves", moves}, {"messages", round_of_messages},
+    {"chains", chains},         {"inputs", inputs}, {"split", split}, {NULL, NULL},
 };

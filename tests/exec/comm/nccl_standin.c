@@ -125,12 +125,27 @@ static part *part_of(const world *w, uint32_t rank) {
     return &w->comms[rank]->running->parts[0];
 }
 
+/* NCCL's largest and smallest of real numbers is of those that are numbers; which one means nothing here. */
+static void leave_nan_out(const part *p, uint8_t *to) {
+    const rota_collective_type type = type_of(p->type);
+    const size_t each = rota_collective_type_bytes(type);
+    const uint32_t infinity = each == 4 ? 0x7f800000u : type == ROTA_COLLECTIVE_F16 ? 0x7c00u : 0x7f80u;
+    if (type == ROTA_COLLECTIVE_I32 || type == ROTA_COLLECTIVE_U32) return;
+    if (p->reduction != ROTA_NCCL_MAX && p->reduction != ROTA_NCCL_MIN) return;
+    for (size_t i = 0; i < p->count; i++) {
+        uint32_t word = 0;
+        memcpy(&word, to + i * each, each);
+        if ((word & (each == 4 ? 0x7fffffffu : 0x7fffu)) > infinity) memset(to + i * each, 0, each);
+    }
+}
+
 static void reduce(const world *w, uint32_t rank, size_t first, uint8_t *to) {
     const part *own = part_of(w, rank);
     const void *sources[NCCL_STANDIN_RANKS];
     const size_t each = rota_collective_type_bytes(type_of(own->type));
     for (uint32_t r = 0; r < w->size; r++) sources[r] = part_of(w, r)->from + first * each;
     rota_elements_combine(type_of(own->type), reduction_of(own->reduction), sources, w->size, own->count, to);
+    leave_nan_out(own, to);
 }
 
 /* All ranks' results, apart from what they are made of, which may be the same memory. */
