@@ -20,6 +20,8 @@
 
 typedef enum stage { IDLE, OPENS, ENQUEUES, RUNS, FINALIZES } stage;
 
+enum { SCRATCHES_MAX = 64 /* each twice as large as the one before */ };
+
 struct rota_nccl {
     const rota_nccl_api *api;
     const rota_cuda_api *cu;
@@ -27,8 +29,9 @@ struct rota_nccl {
     CUdevice device;
     CUcontext context;
     CUstream stream;
-    CUevent event; /* behind what was posted, in RUNS */
-    CUdeviceptr scratch;
+    CUevent event;                      /* behind what was posted, in RUNS */
+    CUdeviceptr scratch[SCRATCHES_MAX]; /* the last one is in use, and the largest */
+    uint32_t scratch_count;
     uint64_t scratch_bytes;
     uint32_t rank, size;
     uint32_t *others, other_count; /* devices of this process's other ranks */
@@ -128,7 +131,7 @@ static rota_status begin_to_open(rota_nccl *n, const rota_nccl_id *id) {
 
 /* Of one that NCCL has nothing of any more. The context is current where `is_entered`. */
 static void end(rota_nccl *n, bool is_entered) {
-    if (is_entered && n->scratch) (void)n->cu->MemFree(n->scratch);
+    for (uint32_t i = 0; i < n->scratch_count && is_entered; i++) (void)n->cu->MemFree(n->scratch[i]);
     if (is_entered && n->event) (void)n->cu->EventDestroy(n->event);
     if (is_entered && n->stream) (void)n->cu->StreamDestroy(n->stream);
     if (is_entered) leave(n);
@@ -220,20 +223,25 @@ static rota_status let_others_reach(rota_nccl *n, const void *operand) {
     return ROTA_OK;
 }
 
+/* What is too small is kept until the end: to free memory waits for all that is on the device, and so for other ranks,
+ * whom another communicator's kernel may wait for, and whom this very thread may be the one to give up. */
+static rota_status make_scratch(rota_nccl *n, uint64_t bytes) {
+    const uint64_t wanted = bytes > 2 * n->scratch_bytes ? bytes : 2 * n->scratch_bytes;
+    ROTA_TRY(check_cuda(n, n->cu->MemAlloc(&n->scratch[n->scratch_count], wanted), "cuMemAlloc"));
+    n->scratch_count++;
+    n->scratch_bytes = wanted;
+    return ROTA_OK;
+}
+
 /* NCCL sends from where it receives only if that was told apart: in place, what goes out is copied first. */
 static rota_status keep_input(rota_nccl *n, const rota_collective *c, const uint8_t **out_from) {
     const uint64_t bytes = c->count * rota_collective_type_bytes(c->type) * n->size;
     *out_from = c->input;
     if (c->input != c->output) return ROTA_OK;
-    if (bytes > n->scratch_bytes) {
-        if (n->scratch) ROTA_TRY(check_cuda(n, n->cu->MemFree(n->scratch), "cuMemFree"));
-        n->scratch = 0;
-        n->scratch_bytes = 0;
-        ROTA_TRY(check_cuda(n, n->cu->MemAlloc(&n->scratch, bytes), "cuMemAlloc"));
-        n->scratch_bytes = bytes;
-    }
-    *out_from = (const uint8_t *)(uintptr_t)n->scratch;
-    return check_cuda(n, n->cu->MemcpyAsync(n->scratch, (CUdeviceptr)(uintptr_t)c->input, bytes, n->stream),
+    if (bytes > n->scratch_bytes) ROTA_TRY(make_scratch(n, bytes));
+    const CUdeviceptr scratch = n->scratch[n->scratch_count - 1];
+    *out_from = (const uint8_t *)(uintptr_t)scratch;
+    return check_cuda(n, n->cu->MemcpyAsync(scratch, (CUdeviceptr)(uintptr_t)c->input, bytes, n->stream),
                       "cuMemcpyAsync");
 }
 
