@@ -185,6 +185,14 @@ static __attribute__((noinline)) void run_slow(rota_cpu_worker *worker, const ro
 static __attribute__((noinline)) bool run_inline(rota_cpu_worker *worker, const rota_cpu_scope *scope,
                                                  const rota_cpu_record *record);
 
+/* What is not a call of a kernel and nothing else. False when the device stops. */
+static __attribute__((noinline)) bool run_other(rota_cpu_worker *worker, const rota_cpu_scope *scope,
+                                                const rota_cpu_record *record) {
+    if (record->flags & ROTA_CPU_RECORD_CONDITIONAL) return run_inline(worker, scope, record);
+    run_slow(worker, scope, record);
+    return true;
+}
+
 /* False when the device stops. */
 static bool run_records(rota_cpu_worker *worker, const rota_cpu_scope *scope, const rota_cpu_record *record,
                         uint32_t count) {
@@ -195,12 +203,11 @@ static bool run_records(rota_cpu_worker *worker, const rota_cpu_scope *scope, co
     const bool is_slow = instance->times != NULL || scope->loop != NULL;
     rota_kernel_call call = {.begin = 0};
     for (const rota_cpu_record *end = record + count; record != end; record++) {
-        if (ra_load_acquire(&device->end.stop)) return false;          /* pairs with close */
-        if (record->flags | is_slow || ra_load_acquire(poison) != 0) { /* see must_skip */
-            if (!(record->flags & ROTA_CPU_RECORD_CONDITIONAL))
-                run_slow(worker, scope, record);
-            else if (!run_inline(worker, scope, record))
-                return false;
+        if (ra_load_acquire(&device->end.stop)) return false; /* pairs with close */
+        const bool is_plain =
+            (record->flags | is_slow) == 0 && ra_load_acquire(poison) == 0; /* see must_skip */
+        if (__builtin_expect(!is_plain, 0)) {
+            if (!run_other(worker, scope, record)) return false;
         } else {
             call.operands = instance->operands + record->first_operand;
             call.params = record->u.params;
