@@ -439,6 +439,54 @@ static void test_cancel(void **state) {
     cancelled(true);
 }
 
+/* A loop whose condition a counted node was to write, of the submission before it, which failed: it has begun by the
+ * time that this is known, and would go on for ever. `counts`: something in its own segment is counted, too. */
+static void behind_failed(bool counts) {
+    fixture f;
+    open_all(&f, NEWEST, false);
+    rota_buffer *x = test_words(f.cuda, "x", 1, 1), *zeros = test_words(f.cuda, "zeros", 4, 0),
+                *count = test_words(f.cuda, "count", 1, 5), *one = test_words(f.cuda, "one", 1, 1),
+                *apart = test_words(f.cuda, "apart", 4, 3);
+    program p = begin(&f), q = begin(&f);
+    assert_ok(rota_record_counted_copy(p.lane, x, 0, zeros, 0,
+                                       &ROTA_COUNT(.buffer = count, .max = 4, .unit_bytes = 1), NULL));
+    rota_plan *first = compile(&p);
+    rota_recorder *lane;
+    rota_graph *body = body_of(q.graph, "body", &lane);
+    put_down(lane, &k_turn, x, 0);
+    rota_recorder_close(lane);
+    if (counts)
+        assert_ok(rota_record_counted_copy(q.lane, apart, 0, zeros, 0,
+                                           &ROTA_COUNT(.buffer = one, .max = 4, .unit_bytes = 4), NULL));
+    assert_ok(rota_record_while(
+        q.lane, &ROTA_WHILE_NODE(.name = "spin", .condition = x, .body = body, .iterations_max = UINT64_MAX),
+        NULL));
+    rota_plan *second = compile(&q);
+    ra_store_release(&ends, 0);
+    for (uint32_t round = 0; round < 5; round++) {
+        rota_ticket tickets[2];
+        assert_ok(rota_submit_wait(first, NULL, 0, &tickets[0]));
+        assert_ok(rota_submit_wait(second, NULL, 0, &tickets[1]));
+        assert_status(rota_wait(tickets[1], 0), ROTA_NODE_FAILED);
+        expect_said("its count is 5, the most it may be is 4");
+        assert_status(rota_wait(tickets[0], 0), ROTA_NODE_FAILED);
+        set(&f, x, 1);
+        assert_ok(rota_buffer_write(apart, f.cuda, 0, &(uint32_t[4]){3, 3, 3, 3}, 16, NULL));
+    }
+    ra_store_release(&ends, 1);
+    rota_plan_release(first);
+    rota_plan_release(second);
+    rota_buffer *const buffers[] = {x, zeros, count, one, apart};
+    for (uint32_t i = 0; i < 5; i++) rota_buffer_release(buffers[i]);
+    close_all(&f);
+}
+
+static void test_behind_failed(void **state) {
+    (void)state;
+    behind_failed(false);
+    behind_failed(true);
+}
+
 /* A runtime that is closed ends what still runs, so that its device leaves nothing behind. */
 static void test_close(void **state) {
     (void)state;
@@ -490,7 +538,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_computes), cmocka_unit_test(test_arguments),
                                        cmocka_unit_test(test_many),     cmocka_unit_test(test_old_driver),
                                        cmocka_unit_test(test_limits),   cmocka_unit_test(test_cancel),
-                                       cmocka_unit_test(test_waits),    cmocka_unit_test(test_close)};
+                                       cmocka_unit_test(test_waits),    cmocka_unit_test(test_behind_failed),
+                                       cmocka_unit_test(test_close)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
