@@ -29,6 +29,7 @@ static void open_devices(fixture *f, uint32_t size, bool is_one_gpu) {
     memset(f, 0, sizeof *f);
     f->size = size;
     cuda_stub_start(3 + size, RANKS_MOST);
+    cuda_stub_gpus_apart();
     nccl_standin_start();
     const rota_runtime_options options =
         ROTA_RUNTIME_OPTIONS(.worker_threads = 2, .cache_dir = "", .timeout_ns = 20000000000u);

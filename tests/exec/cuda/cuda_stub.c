@@ -134,10 +134,10 @@ CUresult CUDAAPI stub_DeviceTotalMem(size_t *out, CUdevice device) {
     *out = (size_t)1 << 30;
     return stub_leave(CUDA_SUCCESS);
 }
-/* All are one GPU. */
+/* All are one GPU, or each one of its own. */
 CUresult CUDAAPI stub_DeviceGetUuid(CUuuid *out, CUdevice device) {
     ENTER_FREE(DeviceGetUuid);
-    memset(out->bytes, 7 + device, sizeof out->bytes);
+    memset(out->bytes, stub.are_apart ? 7 + device : 7, sizeof out->bytes);
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_DeviceGetAttribute(int *out, CUdevice_attribute which, CUdevice device) {
@@ -441,6 +441,7 @@ void cuda_stub_start(uint64_t seed, int devices) {
     memset(stub.mapped, 0, sizeof stub.mapped);
     stub.seed = seed;
     stub.devices = devices;
+    stub.are_apart = false;
     stub.version = 12040;
     stub.sticky = CUDA_SUCCESS;
     stub.paused = stub.captures_elsewhere = stub.starts_early = false;
@@ -550,6 +551,9 @@ void cuda_stub_fault(const char *entry) {
 }
 void cuda_stub_lack(CUdevice_attribute attribute) {
     SET(lacking, attribute);
+}
+void cuda_stub_gpus_apart(void) {
+    SET(are_apart, true);
 }
 void cuda_stub_version(int version) {
     SET(version, version);

@@ -62,6 +62,8 @@ void cuda_stub_compute_mode(int mode);
 /* The version of CUDA that the driver says it is for, from now on: 12040 at each start. What it has of conditional
  * nodes goes by it. */
 void cuda_stub_version(int version);
+/* Each device is a GPU of its own from here on; before, all are one GPU. */
+void cuda_stub_gpus_apart(void);
 
 /* Kernels of images loaded from now on wait themselves for what they come after (rota_kernel_early.cuh). */
 void cuda_stub_starts_early(bool early);

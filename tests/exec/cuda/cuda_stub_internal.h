@@ -134,7 +134,8 @@ typedef struct stub_state {
     pthread_t thread;
     bool running, paused, captures_elsewhere, starts_early;
     uint64_t seed;
-    int version; /* of CUDA, that the driver is for */
+    bool are_apart; /* the devices */
+    int version;    /* of CUDA, that the driver is for */
     int devices, retained[DEVICES_MAX];
     CUresult sticky;
     CUstream streams[STREAMS_MAX];
