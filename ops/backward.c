@@ -320,16 +320,14 @@ static void forget_gradients(rota_tape *tape) {
 rota_status rota_backward_losses(rota_tape *tape, const rota_tensor *losses, uint32_t loss_count,
                                  const rota_tensor *params, uint32_t count, rota_tensor *grads,
                                  const rota_backward_options *options) {
-    char text[ROTA_TENSOR_TEXT_MAX];
-    rota_backward_options room;
-    if (options && !(options = ROTA_SIZED_IN(rota_backward_options, options, &room)))
-        return ROTA_INVALID_ARGUMENT;
-    /* Before anything may fail: the caller destroys what is there. */
-    if (options && options->data_parallel) ROTA_TRY(rota_buckets_clear(options->data_parallel));
     ROTA_GIVEN(tape);
     ROTA_GIVEN_ARRAY(losses, loss_count);
     ROTA_GIVEN_ARRAY(params, count);
     ROTA_GIVEN_ARRAY(grads, count);
+    char text[ROTA_TENSOR_TEXT_MAX];
+    rota_backward_options room;
+    if (options && !(options = ROTA_SIZED_IN(rota_backward_options, options, &room)))
+        return ROTA_INVALID_ARGUMENT;
     if (tape->options.no_gradients)
         return rota_fail(ROTA_WRONG_STATE, "backward: the tape was made without gradients");
     if (loss_count == 0) return rota_fail(ROTA_INVALID_ARGUMENT, "backward: no loss");

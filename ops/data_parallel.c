@@ -99,13 +99,6 @@ static rota_status check_apart(rota_tape *tape, const rota_tensor *grads, uint32
                      overlap.first, overlap.second, rota_buffer_name(grads[overlap.first].buffer));
 }
 
-rota_status rota_buckets_clear(const rota_data_parallel *options) {
-    rota_data_parallel room;
-    if (!(options = ROTA_SIZED_IN(rota_data_parallel, options, &room))) return ROTA_INVALID_ARGUMENT;
-    if (options->out_sharding) *options->out_sharding = NULL;
-    return ROTA_OK;
-}
-
 rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options, const rota_tensor *params,
                               const rota_tensor *grads, uint32_t count, rota_buckets **out_buckets) {
     rota_data_parallel room;
@@ -114,7 +107,7 @@ rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options
     if (!options->communicator)
         return rota_fail(ROTA_INVALID_ARGUMENT, "backward: data_parallel has no communicator");
     ROTA_TRY(check_apart(tape, grads, count));
-    if (rota_communicator_size(options->communicator) == 1 && !options->out_sharding)
+    if (rota_communicator_size(options->communicator) == 1 && !options->sharding)
         return ROTA_OK; /* they are what they are to become */
     rota_buckets *b = rota_arena_calloc(&tape->arena, sizeof *b, 8);
     if (!b) return no_memory();
@@ -151,10 +144,8 @@ rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options
     }
     find_homes(b);
     *out_buckets = b;
-    if (!options->out_sharding) return ROTA_OK;
-    ROTA_TRY(rota_sharding_begin(options->communicator, count, &b->sharding));
-    *options->out_sharding = b->sharding;
-    return ROTA_OK;
+    b->sharding = options->sharding;
+    return b->sharding ? rota_sharding_begin(b->sharding, options->communicator, count) : ROTA_OK;
 }
 
 /* ---- A bucket ---- */

@@ -7,8 +7,6 @@
 
 typedef struct rota_buckets rota_buckets;
 
-/* There is no sharding yet, where one is asked for. */
-rota_status rota_buckets_clear(const rota_data_parallel *options);
 /* For params[0..count), whose regions are there, their gradients, and the tape's uses so far; in the tape's arena. NULL
  * in *out_buckets: there is one rank, and nothing to be done. */
 rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options, const rota_tensor *params,

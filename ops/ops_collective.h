@@ -83,10 +83,10 @@ struct rota_data_parallel {
      * other networks. */
     uint64_t bucket_bytes, first_bucket_bytes;
     bool sum; /* of all ranks' gradients, not their mean */
-    /* Not NULL: each rank gets the reduced gradients of a part of the elements alone, and is to update those (below).
-     * The gradients themselves stay this rank's. *out_sharding is the caller's, also where rota_backward fails: then
-     * NULL or of no use. */
-    rota_sharding **out_sharding;
+    /* Not NULL: a new one of the communicator. Each rank gets the reduced gradients of a part of the elements alone,
+     * which this then says, and is to update those (below); the gradients themselves stay this rank's. Where
+     * rota_backward fails it is of no further use. INVALID_ARGUMENT, WRONG_STATE (it has been filled). */
+    rota_sharding *sharding;
 };
 #define ROTA_DATA_PARALLEL(...) ROTA_SIZED(rota_data_parallel, __VA_ARGS__)
 
@@ -97,15 +97,15 @@ struct rota_data_parallel {
  * a rank's parts of all buckets are its shard, a row of elements as long on every rank, and the pieces of parameters in
  * it what an optimizer works on:
  *
- *     rota_sharding *shards;
- *     rota_data_parallel all = ROTA_DATA_PARALLEL(.communicator = world, .out_sharding = &shards);
+ *     rota_sharding_create(world, &shards);
+ *     rota_data_parallel all = ROTA_DATA_PARALLEL(.communicator = world, .sharding = shards);
  *     rota_backward(tape, loss, params, count, grads, &ROTA_BACKWARD_OPTIONS(.data_parallel = &all));
- *     rota_sharding_norm(tape, shards, 1.0f, &norm_factor);                      to clip
+ *     rota_sharding_norm(shards, tape, 1.0f, &norm_factor);                      to clip
  *     rota_sharding_get_pieces(shards, &pieces, &piece_count);
  *     for (i = 0; i < piece_count; i++)
  *         rota_op_adamw(tape, elements [first, first + count) of params[pieces[i].parameter], pieces[i].gradient,
  *                       elements [offset, offset + count) of m and of v, ...);    states: rota_sharding_elements
- *     rota_sharding_gather(tape, shards, params, count);                         comes to all ranks
+ *     rota_sharding_gather(shards, tape, params, count);                         comes to all ranks
  *
  * The gathers come in the order in which the next forward pass needs the parameters, and it waits for those alone that
  * it reads. Which elements are whose depends on the number of ranks, on buckets and the order of the ops; what is to be
@@ -121,7 +121,9 @@ typedef struct rota_shard_piece {
     rota_tensor gradient;  /* [count], reduced; of the tape's graph */
 } rota_shard_piece;
 
-ROTA_API void rota_sharding_destroy(rota_sharding *sharding); /* NULL is ignored */
+/* OUT_OF_MEMORY. */
+ROTA_API rota_status rota_sharding_create(rota_communicator *communicator, rota_sharding **out_sharding);
+ROTA_API void rota_sharding_release(rota_sharding *sharding); /* NULL is ignored */
 /* Of a shard, the same on all ranks; with some elements that are in no piece. 0 of NULL. */
 ROTA_API uint64_t rota_sharding_elements(const rota_sharding *sharding);
 /* This rank's, in ascending order of their offsets; they live as long as the sharding. */
@@ -129,19 +131,19 @@ ROTA_API rota_status rota_sharding_get_pieces(const rota_sharding *sharding,
                                               const rota_shard_piece **out_pieces, uint32_t *out_count);
 /* As rota_op_global_norm, of all ranks' shards of gradients: [2] = {norm, factor}, the same on each. In the tape of the
  * backward pass. */
-ROTA_API rota_status rota_sharding_norm(rota_tape *tape, const rota_sharding *sharding, float max_norm,
+ROTA_API rota_status rota_sharding_norm(const rota_sharding *sharding, rota_tape *tape, float max_norm,
                                         rota_tensor *out_norm_factor);
 /* Each rank's pieces of the tensors come to all: contiguous ones, one for each parameter, of as many elements; of one
  * dtype within a bucket, which those of all gradients of one dtype are if they are of one. INVALID_ARGUMENT. */
-ROTA_API rota_status rota_sharding_gather(rota_tape *tape, const rota_sharding *sharding,
+ROTA_API rota_status rota_sharding_gather(const rota_sharding *sharding, rota_tape *tape,
                                           const rota_tensor *tensors, uint32_t count);
 /* All ranks' shards, each a tensor [rota_sharding_elements], become whole tensors on every rank: an optimizer's state
  * for a checkpoint. As above; all of the shard's dtype. */
-ROTA_API rota_status rota_sharding_gather_shards(rota_tape *tape, const rota_sharding *sharding,
+ROTA_API rota_status rota_sharding_gather_shards(const rota_sharding *sharding, rota_tape *tape,
                                                  rota_tensor shard, const rota_tensor *tensors,
                                                  uint32_t count);
 /* The other way: this rank's elements of whole tensors to its shard, and zeroes between them. No communication. */
-ROTA_API rota_status rota_sharding_take(rota_tape *tape, const rota_sharding *sharding,
+ROTA_API rota_status rota_sharding_take(const rota_sharding *sharding, rota_tape *tape,
                                         const rota_tensor *tensors, uint32_t count, rota_tensor shard);
 
 /* Ends when all ranks have come to it. It comes after the collectives before it, and orders nothing else: what is to be

@@ -36,6 +36,7 @@ typedef struct bucket {
 struct rota_sharding {
     rota_communicator *communicator;
     uint32_t rank, size, parameter_count;
+    bool is_begun; /* by a backward pass */
     uint64_t elements;
     bucket *buckets;
     rota_shard_piece *pieces;
@@ -58,18 +59,34 @@ static bool make_room(void **list, uint32_t count, uint32_t *room, size_t size) 
     return true;
 }
 
-rota_status rota_sharding_begin(rota_communicator *communicator, uint32_t parameter_count,
-                                rota_sharding **out_sharding) {
+rota_status rota_sharding_create(rota_communicator *communicator, rota_sharding **out_sharding) {
+    ROTA_GIVEN(communicator);
+    ROTA_GIVEN(out_sharding);
     rota_sharding *s = calloc(1, sizeof *s);
     if (!(*out_sharding = s)) return no_memory();
     s->communicator = communicator;
     s->rank = rota_communicator_rank(communicator);
     s->size = rota_communicator_size(communicator);
+    return ROTA_OK;
+}
+
+rota_status rota_sharding_begin(rota_sharding *s, const rota_communicator *communicator,
+                                uint32_t parameter_count) {
+    if (s->communicator != communicator)
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT,
+            "backward: the sharding is of communicator '%s', and data_parallel of '%s'; expected "
+            "one",
+            rota_communicator_name(s->communicator), rota_communicator_name(communicator));
+    if (s->is_begun)
+        return rota_fail(ROTA_WRONG_STATE,
+                         "backward: the sharding is that of a backward pass before; expected a new one");
+    s->is_begun = true;
     s->parameter_count = parameter_count;
     return ROTA_OK;
 }
 
-void rota_sharding_destroy(rota_sharding *s) {
+void rota_sharding_release(rota_sharding *s) {
     if (!s) return;
     for (uint32_t i = 0; i < s->bucket_count; i++) free(s->buckets[i].runs);
     free(s->buckets);
@@ -213,10 +230,10 @@ static rota_status check(const rota_sharding *s) {
                                             "parameters that are not empty");
 }
 
-rota_status rota_sharding_norm(rota_tape *tape, const rota_sharding *s, float max_norm,
+rota_status rota_sharding_norm(const rota_sharding *s, rota_tape *tape, float max_norm,
                                rota_tensor *out_norm_factor) {
-    ROTA_GIVEN(tape);
     ROTA_GIVEN(s);
+    ROTA_GIVEN(tape);
     ROTA_GIVEN(out_norm_factor);
     *out_norm_factor = ROTA_TENSOR_NONE;
     ROTA_TRY(check(s));
@@ -326,10 +343,10 @@ static rota_status for_buckets(rota_tape *tape, const rota_sharding *s, const ch
     return status;
 }
 
-rota_status rota_sharding_gather(rota_tape *tape, const rota_sharding *s, const rota_tensor *tensors,
+rota_status rota_sharding_gather(const rota_sharding *s, rota_tape *tape, const rota_tensor *tensors,
                                  uint32_t count) {
-    ROTA_GIVEN(tape);
     ROTA_GIVEN(s);
+    ROTA_GIVEN(tape);
     ROTA_GIVEN_ARRAY(tensors, count);
     ROTA_TRY(check_tensors(s, tensors, count));
     return for_buckets(tape, s, "parameters", NULL, tensors, true);
@@ -352,20 +369,20 @@ static rota_status check_shard(const rota_sharding *s, const rota_tensor *shard,
     return ROTA_OK;
 }
 
-rota_status rota_sharding_gather_shards(rota_tape *tape, const rota_sharding *s, rota_tensor shard,
+rota_status rota_sharding_gather_shards(const rota_sharding *s, rota_tape *tape, rota_tensor shard,
                                         const rota_tensor *tensors, uint32_t count) {
-    ROTA_GIVEN(tape);
     ROTA_GIVEN(s);
+    ROTA_GIVEN(tape);
     ROTA_GIVEN_ARRAY(tensors, count);
     ROTA_TRY(check_tensors(s, tensors, count));
     ROTA_TRY(check_shard(s, &shard, tensors));
     return for_buckets(tape, s, "shards", &shard, tensors, true);
 }
 
-rota_status rota_sharding_take(rota_tape *tape, const rota_sharding *s, const rota_tensor *tensors,
+rota_status rota_sharding_take(const rota_sharding *s, rota_tape *tape, const rota_tensor *tensors,
                                uint32_t count, rota_tensor shard) {
-    ROTA_GIVEN(tape);
     ROTA_GIVEN(s);
+    ROTA_GIVEN(tape);
     ROTA_GIVEN_ARRAY(tensors, count);
     ROTA_TRY(check_tensors(s, tensors, count));
     ROTA_TRY(check_shard(s, &shard, tensors));

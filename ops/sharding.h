@@ -10,8 +10,10 @@ typedef struct rota_shard_run {
     rota_tensor gradient; /* one-dimensional */
 } rota_shard_run;
 
-rota_status rota_sharding_begin(rota_communicator *communicator, uint32_t parameter_count,
-                                rota_sharding **out_sharding);
+/* Before the first bucket, of so many parameters. INVALID_ARGUMENT: it is another communicator's; WRONG_STATE: it has
+ * been filled. */
+rota_status rota_sharding_begin(rota_sharding *sharding, const rota_communicator *communicator,
+                                uint32_t parameter_count);
 /* A bucket of gradients of one dtype, in an order that is the same on all ranks: this rank's part of their mean, or
  * sum, becomes pieces. */
 rota_status rota_sharding_add(rota_sharding *sharding, rota_tape *tape, bool sum, const rota_shard_run *runs,

@@ -265,10 +265,11 @@ static rota_sharding *last_sharding;
 
 rota_sharding *misuse_sharding(void) {
     rota_tensor grads[1] = {ROTA_TENSOR_NONE};
-    rota_sharding_destroy(last_sharding);
+    rota_sharding_release(last_sharding);
     last_sharding = NULL;
+    if (rota_sharding_create(w.communicators[0], &last_sharding) != ROTA_OK) return NULL;
     const rota_data_parallel parallel =
-        ROTA_DATA_PARALLEL(.communicator = w.communicators[0], .out_sharding = &last_sharding);
+        ROTA_DATA_PARALLEL(.communicator = w.communicators[0], .sharding = last_sharding);
     (void)rota_backward(w.tape, w.loss, w.tensors, 1, grads,
                         &ROTA_BACKWARD_OPTIONS(.data_parallel = &parallel));
     return last_sharding;

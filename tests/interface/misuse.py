@@ -70,7 +70,7 @@ VALUES = {
     "rota_loss_scale *": "&ROTA_LOSS_SCALE(.interval = 10, .growth = 2, .backoff = 0.5f, .max_norm = 1)",
 }
 OBJECTS = ("buffer", "graph", "recorder", "tape", "plan", "args", "runtime", "device", "external_timeline",
-           "graph_file", "communicator")
+           "graph_file", "communicator", "sharding")
 VALUES |= {f"rota_{name} **": f"(rota_{name} **)&w.out_object" for name in OBJECTS}
 
 # By type and name, of every function; then, in OF, by function and name.
@@ -120,7 +120,7 @@ OF = {
     "rota_op_find": {"name": '"add"'},
     "rota_graph_save": {"graph": "misuse_closed_graph()"}, "rota_graph_load": {"path": "w.file_path"},
     "rota_graph_file_release": {"file": "misuse_new_file()"},
-    "rota_sharding_destroy": {"sharding": "misuse_take_sharding()"},
+    "rota_sharding_release": {"sharding": "misuse_take_sharding()"},
     "rota_graph_file_find_buffer": {"name": '"filed"'}, "rota_graph_file_find_slot": {"name": '"slot"'},
     "rota_graph_file_prepare": {"args": "NULL"},
     "rota_capture": {"user": "misuse_folder", "graph": "misuse_closed_graph()"},

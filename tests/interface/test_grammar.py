@@ -14,7 +14,7 @@ import report  # noqa: E402
 
 # What is held by pointer, and changes as it is used.
 HANDLES = {f"rota_{name}" for name in ("runtime", "device", "buffer", "graph", "recorder", "tape", "plan", "args",
-                                       "rewriter", "external_timeline", "graph_file", "communicator",
+                                       "rewriter", "external_timeline", "graph_file", "communicator", "sharding",
                                        "host_run")}
 SIZES = {"size_bytes", "capacity"}  # of memory that the call fills, which they follow
 # Read and written, or written later: the page says why.

@@ -535,29 +535,6 @@ static void gradients_of_all_ranks_are_refused(void **state) {
     for (uint32_t i = 0; i < 2; i++) assert_ok(rota_runtime_close(runtimes[i], 0));
 }
 
-/* The caller destroys a sharding whatever became of the call, and may have put nothing there before. */
-static void a_sharding_that_was_not_made_is_null(void **state) {
-    (void)state;
-    float p[N];
-    fill_values(p);
-    for (uint32_t has_loss = 0; has_loss < 2; has_loss++) {
-        op_kit kit;
-        op_kit_open(&kit);
-        const rota_tensor w = op_kit_variable(&kit, ROTA_F32, ROTA_SHAPE(N), p);
-        rota_tensor squared, grad = ROTA_TENSOR_NONE;
-        rota_sharding *sharding = (rota_sharding *)&kit;
-        assert_ok(rota_op_square(kit.tape, w, &squared));
-        const rota_data_parallel parallel = ROTA_DATA_PARALLEL(.out_sharding = &sharding);
-        assert_status(rota_backward(kit.tape, has_loss ? total(&kit, squared) : squared, &w, 1, &grad,
-                                    &ROTA_BACKWARD_OPTIONS(.data_parallel = &parallel)),
-                      ROTA_INVALID_ARGUMENT);
-        assert_message(has_loss ? "data_parallel has no communicator" : "expected one f32 element");
-        assert_null(sharding);
-        rota_sharding_destroy(sharding);
-        op_kit_close(&kit);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(gradients_are_those_of_what_is_chosen),
                                        cmocka_unit_test(rows_of_a_parameter),
@@ -568,7 +545,6 @@ int main(void) {
                                        cmocka_unit_test(loops_do_not_hand_on_unseen),
                                        cmocka_unit_test(loops_that_read_parameters_are_refused),
                                        cmocka_unit_test(what_has_none_is_refused),
-                                       cmocka_unit_test(gradients_of_all_ranks_are_refused),
-                                       cmocka_unit_test(a_sharding_that_was_not_made_is_null)};
+                                       cmocka_unit_test(gradients_of_all_ranks_are_refused)};
     return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
 }

@@ -123,18 +123,19 @@ static void record_whole(rank_graph *g, const way *w, training *t) {
 
 /* The same by a shard each. */
 static void record_sharded(rank_graph *g, const way *w, training *t, rota_sharding **out_shards) {
+    rank_ok(rota_sharding_create(g->communicator, out_shards));
     rota_tensor grads[PARAMS], norm;
     make_parameters(g, w, t, grads);
     const rota_tensor loss = record_loss(g, w, t->params);
     const rota_data_parallel parallel =
         ROTA_DATA_PARALLEL(.communicator = g->communicator, .bucket_bytes = w->bucket_bytes, .sum = w->sum,
-                           .out_sharding = out_shards);
+                           .sharding = *out_shards);
     rank_ok(rota_backward(g->tape, loss, t->params, PARAMS, grads,
                           &ROTA_BACKWARD_OPTIONS(.data_parallel = &parallel)));
     const rota_sharding *shards = *out_shards;
     const rota_shard_piece *pieces;
     uint32_t count;
-    rank_ok(rota_sharding_norm(g->tape, shards, 0.5f, &norm));
+    rank_ok(rota_sharding_norm(shards, g->tape, 0.5f, &norm));
     rank_ok(rota_op_copy_into(g->tape, norm, t->norm = zeroes(g, 2)));
     rank_ok(rota_sharding_get_pieces(shards, &pieces, &count));
     const uint64_t elements = rota_sharding_elements(shards);
@@ -152,16 +153,16 @@ static void record_sharded(rank_graph *g, const way *w, training *t, rota_shardi
         rank_ok(rota_tensor_slice(&t->v, 0, piece->offset, piece->count, &v));
         update(g, p, piece->gradient, m, v);
     }
-    rank_ok(rota_sharding_gather(g->tape, shards, t->params, PARAMS));
+    rank_ok(rota_sharding_gather(shards, g->tape, t->params, PARAMS));
 }
 
 /* A graph of its own: a shard becomes whole tensors, and a shard again. */
 static void states_to_whole(rank_graph *g, const way *w, training *t, const rota_sharding *shards) {
     for (uint32_t p = 0; p < PARAMS; p++) t->m_whole[p] = zeroes(g, count_of(w, p));
     t->m_again = made(g, ROTA_F32, rota_sharding_elements(shards), NULL);
-    rank_ok(rota_sharding_gather_shards(g->tape, shards, t->m, t->m_whole, PARAMS));
+    rank_ok(rota_sharding_gather_shards(shards, g->tape, t->m, t->m_whole, PARAMS));
     rank_ok(rota_op_fill_into(g->tape, t->m_again, 5));
-    rank_ok(rota_sharding_take(g->tape, shards, t->m_whole, PARAMS, t->m_again));
+    rank_ok(rota_sharding_take(shards, g->tape, t->m_whole, PARAMS, t->m_again));
 }
 
 static void want_alike(const way *w, const training *a, const training *b, const rota_sharding *shards) {
@@ -229,7 +230,7 @@ void rank_shards(rota_runtime *runtime, rota_communicator *communicator) {
         end(&g);
         want_alike(&ways[i], &whole, &sharded, shards);
         drop_all(&whole), drop_all(&sharded);
-        rota_sharding_destroy(shards);
+        rota_sharding_release(shards);
     }
 }
 
@@ -247,19 +248,27 @@ void rank_shards_refused(rota_runtime *runtime, rota_communicator *communicator)
     record_sharded(&g, &w, &t, &shards);
     rota_tensor others[PARAMS];
     memcpy(others, t.params, sizeof others);
-    want_refused(rota_sharding_gather(g.tape, shards, others, PARAMS - 1), "7 tensors, expected 8");
+    want_refused(rota_sharding_gather(shards, g.tape, others, PARAMS - 1), "7 tensors, expected 8");
     others[2] = t.params[1];
-    want_refused(rota_sharding_gather(g.tape, shards, others, PARAMS),
+    want_refused(rota_sharding_gather(shards, g.tape, others, PARAMS),
                  "tensor 2, expected a contiguous one of 49 elements");
     others[2] = t.params[2];
     others[UNREAD] = t.params[SCALE];
-    want_refused(rota_sharding_gather(g.tape, shards, others, PARAMS), "of the same bucket");
+    want_refused(rota_sharding_gather(shards, g.tape, others, PARAMS), "of the same bucket");
     memcpy(others, t.params, sizeof others);
-    want_refused(rota_sharding_take(g.tape, shards, others, PARAMS, t.params[0]), "the shard, expected");
-    want_refused(rota_sharding_take(g.tape, shards, others, PARAMS, t.m), "is bf16, expected f32");
+    want_refused(rota_sharding_take(shards, g.tape, others, PARAMS, t.params[0]), "the shard, expected");
+    want_refused(rota_sharding_take(shards, g.tape, others, PARAMS, t.m), "is bf16, expected f32");
+    /* Of one backward pass alone. */
+    rota_tensor y, grad = ROTA_TENSOR_NONE;
+    rank_ok(rota_op_mul(g.tape, t.params[1], t.params[1], &y));
+    rank_ok(rota_op_sum(g.tape, y, 0, false, &y));
+    const rota_data_parallel again = ROTA_DATA_PARALLEL(.communicator = communicator, .sharding = shards);
+    rank_want(rota_backward(g.tape, y, &t.params[1], 1, &grad,
+                            &ROTA_BACKWARD_OPTIONS(.data_parallel = &again)) == ROTA_WRONG_STATE,
+              "a sharding was filled twice");
     rota_tape_destroy(g.tape);
     rota_recorder_close(g.recorder);
     end(&g);
     drop_all(&t);
-    rota_sharding_destroy(shards);
+    rota_sharding_release(shards);
 }

@@ -313,6 +313,7 @@ static const char *const others[] = {
     "rota_external_timeline_value",
     "rota_communicator_rank",
     "rota_communicator_size",
+    "rota_communicator_device",
     "rota_communicator_name",
     "rota_communicator_transport",
     "rota_communicator_close",
