@@ -81,6 +81,8 @@ typedef struct rota_exec_device_vtable {
      * times. */
     rota_status (*instance_create)(rota_exec_device *device, rota_exec_program *program,
                                    rota_exec_memory *const *memories, rota_exec_instance **out_instance);
+    /* Once each of its works has been reported on its own queue (rota_exec_host.advanced), not only what came after
+     * them on another, or the device is lost: what failed of a work may be looked at until then. */
     void (*instance_destroy)(rota_exec_device *device, rota_exec_instance *instance);
     /* Hands over works, in order; may merge them into one driver call and signal only the last value of a
      * run. May block in the driver, never for a stopped application thread. DEVICE_LOST or OUT_OF_MEMORY:

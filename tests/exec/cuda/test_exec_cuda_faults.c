@@ -179,7 +179,9 @@ static uint32_t whole_life(lost_host *host, bool *out_hung) {
              .wait_count = 1}};
         if (v->submit(device, works, 3) == ROTA_OK) {
             reached = 5;
-            *out_hung = !wait_either(host, 2, 1);
+            /* The loop's own queue, too: the other may be seen to have come further before what became of the loop is
+             * looked at, and until then the instance is in use (exec_table.h). */
+            *out_hung = !wait_either(host, 2, 1) || !wait_either(host, 1, 1);
             rota_exec_time times[8];
             if (atomic_load(&host->host.reached[2]) && v->times(device, instance, times) == ROTA_OK)
                 reached = 6;
