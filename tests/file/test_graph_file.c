@@ -6,48 +6,19 @@
 #include <string.h>
 #include "graph/graph_internal.h"
 #include "rota.h"
+#include "tests/file/folder.h"
 #include "tests/kernels/kernels.h"
-#include "tests/kit/files_kit.h"
 #include "tests/random/decide.h"
 #include "tests/random/mirror.h"
 
 enum { CASES = 60, HOSTS_MAX = 256, RESULTS_MAX = 4096 };
 
-static char folder[] = FILES_FOLDER;
 static const rota_kernel *kernels[TEST_KERNEL_COUNT + 1] = {[TEST_KERNEL_COUNT] = &decide_count_down};
 
 static int set_up(void **state) {
-    (void)state;
-    files_make_in_memory(folder);
+    (void)folder_set_up(state);
     for (uint32_t i = 0; i < TEST_KERNEL_COUNT; i++) kernels[i] = &test_kernels[i].kernel;
     return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    files_remove(folder);
-    return 0;
-}
-
-static const char *path_of(const char *name) {
-    static char paths[4][64];
-    static uint32_t next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
-
-static uint8_t *bytes_of(const char *name, size_t *out_size) {
-    FILE *file = fopen(path_of(name), "rb");
-    assert_non_null(file);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    *out_size = (size_t)ftell(file);
-    rewind(file);
-    uint8_t *bytes = malloc(*out_size + 1);
-    assert_non_null(bytes);
-    assert_int_equal(fread(bytes, 1, *out_size, file), *out_size);
-    (void)fclose(file);
-    return bytes;
 }
 
 /* ---- Random graphs ---- */
@@ -598,5 +569,5 @@ int main(void) {
                                        cmocka_unit_test(what_cannot_be_loaded_is_said),
                                        cmocka_unit_test(a_parameter_of_0_is_refused),
                                        cmocka_unit_test(a_kernel_that_nobody_has_is_named)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, folder_tear_down);
 }

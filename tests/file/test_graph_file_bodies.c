@@ -6,42 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "rota.h"
-#include "tests/kit/files_kit.h"
-
-static char folder[] = FILES_FOLDER;
-
-static int set_up(void **state) {
-    (void)state;
-    files_make_in_memory(folder);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    files_remove(folder);
-    return 0;
-}
-
-static const char *path_of(const char *name) {
-    static char paths[4][64];
-    static uint32_t next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
-
-static uint8_t *bytes_of(const char *name, size_t *out_size) {
-    FILE *file = fopen(path_of(name), "rb");
-    assert_non_null(file);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    *out_size = (size_t)ftell(file);
-    rewind(file);
-    uint8_t *bytes = malloc(*out_size + 1);
-    assert_non_null(bytes);
-    assert_int_equal(fread(bytes, 1, *out_size, file), *out_size);
-    (void)fclose(file);
-    return bytes;
-}
+#include "tests/file/folder.h"
 
 /* ---- Bodies within bodies ---- */
 
@@ -552,5 +517,5 @@ int main(int argc, char **argv) {
         write_file(argv[2]);
         return 0;
     }
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, folder_set_up, folder_tear_down);
 }

@@ -9,22 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "rota.h"
+#include "tests/file/folder.h"
 #include "tests/kernels/kernels.h"
-#include "tests/kit/files_kit.h"
-
-static char folder[] = FILES_FOLDER;
-
-static int set_up(void **state) {
-    (void)state;
-    files_make_in_memory(folder);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    files_remove(folder);
-    return 0;
-}
 
 /* How many files are captured, and of those that begin so the last in the order of names. */
 static uint32_t captured(const char *captures, const char *begin, char *out_path, size_t capacity) {
@@ -353,5 +339,5 @@ int main(void) {
         cmocka_unit_test(each_graph_is_a_file), cmocka_unit_test(what_cannot_be_captured_is_said),
         cmocka_unit_test(host_functions_are_named), cmocka_unit_test(what_a_run_makes_is_compared),
         cmocka_unit_test(threads_save_and_load_at_once)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, folder_set_up, folder_tear_down);
 }

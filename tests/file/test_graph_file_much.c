@@ -7,29 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 #include "rota.h"
+#include "tests/file/folder.h"
 #include "tests/kernels/kernels.h"
-#include "tests/kit/files_kit.h"
-
-static char folder[] = FILES_FOLDER;
-
-static int set_up(void **state) {
-    (void)state;
-    files_make_in_memory(folder);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    files_remove(folder);
-    return 0;
-}
-
-/* Of a file, until the next call. */
-static const char *path(const char *name) {
-    static char made[64];
-    snprintf(made, sizeof made, "%s/%s", folder, name);
-    return made;
-}
 
 enum { MANY = 30000, SLOTS = 16000, ARGUMENTS = 2000000, LANES = 10000 };
 
@@ -78,10 +57,10 @@ static void much_takes_time_in_proportion(void **state) {
                               &ROTA_GRAPH_SAVE_OPTIONS(.hosts = hosts, .host_count = MANY, .first = first,
                                                        .first_count = MANY, .arguments = arguments,
                                                        .argument_count = ARGUMENTS, .contents = true),
-                              path("much")));
+                              path_of("much")));
     rota_graph_release(graph);
     assert_ok(rota_graph_load(
-        path("much"),
+        path_of("much"),
         &ROTA_GRAPH_LOAD_OPTIONS(.runtime = rota_device_runtime(device), .hosts = hosts, .host_count = MANY),
         &file));
     assert_ok(rota_compile(rota_device_runtime(device), rota_graph_file_graph(file),
@@ -120,10 +99,10 @@ static void many_lanes_take_little_memory(void **state) {
         assert_ok(rota_recorder_open(graph, i, "", &recorder));
         rota_recorder_close(recorder);
     }
-    assert_ok(rota_graph_save(graph, NULL, path("lanes")));
+    assert_ok(rota_graph_save(graph, NULL, path_of("lanes")));
     rota_graph_release(graph);
     const size_t before = address_space_bytes();
-    assert_ok(rota_graph_load(path("lanes"), NULL, &file));
+    assert_ok(rota_graph_load(path_of("lanes"), NULL, &file));
     assert_true(address_space_bytes() < before + ((size_t)200 << 20));
     rota_graph_file_release(file);
 }
@@ -134,9 +113,9 @@ static void an_array_is_no_larger_than_its_bytes(void **state) {
     rota_graph *graph;
     rota_graph_file *file;
     assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_graph_save(graph, NULL, path("empty")));
+    assert_ok(rota_graph_save(graph, NULL, path_of("empty")));
     rota_graph_release(graph);
-    FILE *stream = fopen(path("empty"), "rb");
+    FILE *stream = fopen(path_of("empty"), "rb");
     assert_non_null(stream);
     uint8_t bytes[1000];
     const size_t size = fread(bytes, 1, sizeof bytes, stream);
@@ -151,8 +130,8 @@ static void an_array_is_no_larger_than_its_bytes(void **state) {
     memcpy(more, bytes, begin);
     memcpy(more + begin, "\x9a\x00\x00\x03\xe8", 5);
     memset(more + begin + 5, 0, 1000);
-    files_write(path("claims"), more, begin + 5 + 1000);
-    assert_status(rota_graph_load(path("claims"), NULL, &file), ROTA_INVALID_ARGUMENT);
+    files_write(path_of("claims"), more, begin + 5 + 1000);
+    assert_status(rota_graph_load(path_of("claims"), NULL, &file), ROTA_INVALID_ARGUMENT);
     expect_said(
         "(first): an array of 1000, but the file has 1000 bytes more, and each element has at least 5");
     free(more);
@@ -162,5 +141,5 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(much_takes_time_in_proportion),
                                        cmocka_unit_test(many_lanes_take_little_memory),
                                        cmocka_unit_test(an_array_is_no_larger_than_its_bytes)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, folder_set_up, folder_tear_down);
 }
