@@ -176,29 +176,28 @@ static void use_words(rota_plan *plan, const rota_exec_program_desc *body) {
     }
 }
 
-/* Whether it, or what is in its bodies, has iterations. */
-static bool has_loops(const rota_exec_conditional *conditional) {
-    if (rota_conditional_is_loop(conditional->kind)) return true;
+/* Whether a command in its bodies, however deep, is such a one. */
+static bool has_inside(const rota_exec_conditional *conditional,
+                       bool (*is_one)(const rota_exec_command *command)) {
     for (uint32_t b = 0; b < conditional->body_count; b++) {
         const rota_exec_program_desc *body = conditional->bodies[b];
-        for (uint32_t i = 0; body && i < body->command_count; i++)
-            if (body->commands[i].kind == ROTA_EXEC_COMMAND_CONDITIONAL &&
-                has_loops(body->commands[i].u.conditional))
+        for (uint32_t i = 0; body && i < body->command_count; i++) {
+            const rota_exec_command *command = &body->commands[i];
+            if (is_one(command)) return true;
+            if (command->kind == ROTA_EXEC_COMMAND_CONDITIONAL && has_inside(command->u.conditional, is_one))
                 return true;
+        }
     }
     return false;
 }
 
-/* Whether anything in its bodies is counted. */
-static bool has_counts(const rota_exec_conditional *conditional) {
-    for (uint32_t b = 0; b < conditional->body_count; b++) {
-        const rota_exec_program_desc *body = conditional->bodies[b];
-        for (uint32_t i = 0; body && i < body->command_count; i++)
-            if (body->commands[i].is_counted || (body->commands[i].kind == ROTA_EXEC_COMMAND_CONDITIONAL &&
-                                                 has_counts(body->commands[i].u.conditional)))
-                return true;
-    }
-    return false;
+static bool is_loop(const rota_exec_command *command) {
+    return command->kind == ROTA_EXEC_COMMAND_CONDITIONAL &&
+           rota_conditional_is_loop(command->u.conditional->kind);
+}
+
+static bool is_counted(const rota_exec_command *command) {
+    return command->is_counted;
 }
 
 static rota_status lower_node(lowering *l, const rota_plan_bodies *bodies) {
@@ -228,9 +227,10 @@ static rota_status lower_node(lowering *l, const rota_plan_bodies *bodies) {
         c->plan->stats.plan_bytes += bodies->plans[i]->stats.plan_bytes;
     }
     l->parts[operation->part].commands[operation->command].u.conditional = made;
-    if (has_loops(made)) /* what comes after them waits for their end (blocked.c) */
+    if (rota_conditional_is_loop(made->kind) ||
+        has_inside(made, is_loop)) /* what comes after them waits for their end (blocked.c) */
         c->plan->segments[operation->segment].has_loops = true;
-    else if (has_counts(made))
+    else if (has_inside(made, is_counted))
         c->plan->segments[operation->segment].may_fail = true;
     return ROTA_OK;
 }
