@@ -55,13 +55,12 @@ static rota_status give_regions(rota_tape *tape, const rota_tensor *params, uint
                          "backward: parameter %u overlaps another one in buffer '%s', parameter %u",
                          overlap.second, rota_buffer_name(params[overlap.second].buffer), overlap.first);
     rota_gradient_region **given = rota_arena_alloc(&tape->arena, ((uint64_t)n + 1) * sizeof *given, 8);
-    if (!given) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+    if (!given) return rota_backward_no_memory();
     rota_tape_buffer *entry = NULL;
     for (uint32_t i = 0; i < n; i++) {
         given[i] = regions[places[i].index];
         if (i == 0 || places[i].root != places[i - 1].root) {
-            if (!(entry = rota_tape_lookup(tape, &params[places[i].index])))
-                return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+            if (!(entry = rota_tape_lookup(tape, &params[places[i].index]))) return rota_backward_no_memory();
             entry->given = &given[i];
             entry->given_count = 0;
         }
@@ -74,7 +73,7 @@ rota_status rota_backward_open(rota_tape *tape, const rota_tensor *params, uint3
                                bool accumulate) {
     rota_gradient_region **regions =
         rota_arena_calloc(&tape->arena, ((uint64_t)count + 1) * sizeof *regions, 8);
-    if (!regions) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+    if (!regions) return rota_backward_no_memory();
     for (uint32_t i = 0; i < count; i++) {
         ROTA_TRY(check_tensor(&params[i], "parameter", i));
         ROTA_TRY(check_tensor(&grads[i], "gradient", i));
@@ -98,8 +97,7 @@ rota_status rota_backward_open(rota_tape *tape, const rota_tensor *params, uint3
         /* What is there stays, and is added to. */
         region->written = rota_arena_calloc(&tape->arena, sizeof *region->written, 8);
         region->views = rota_arena_calloc(&tape->arena, sizeof *region->views, 8);
-        if (!region->written || !region->views)
-            return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+        if (!region->written || !region->views) return rota_backward_no_memory();
         *region->written = (rota_byte_range){NULL, region->begin, region->end};
         region->views->tensor = memory;
         region->view_count = 1;
@@ -120,7 +118,7 @@ rota_status rota_backward_spread(rota_tape *tape, const rota_op_use *use) {
     for (uint32_t i = 0; i < use->output_count; i++) {
         if (!rota_dtype_is_real(use->outputs[i].dtype)) continue;
         rota_tape_buffer *entry = rota_tape_lookup(tape, &use->outputs[i]);
-        if (!entry) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+        if (!entry) return rota_backward_no_memory();
         tape->wanted_count += !entry->wanted;
         entry->wanted = true;
     }
@@ -132,7 +130,7 @@ static rota_status check_saved(rota_tape *tape, const rota_tape_use *used, const
                                const char *name) {
     if (!saved->buffer) return ROTA_OK;
     const rota_tape_buffer *entry = rota_tape_lookup(tape, saved);
-    if (!entry) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+    if (!entry) return rota_backward_no_memory();
     const uint64_t begin = rota_tensor_begin(saved), end = begin + rota_tensor_extent_bytes(saved);
     for (const rota_tape_write *write = entry->writes; write && write->sequence >= used->sequence;
          write = write->next) {
@@ -381,7 +379,7 @@ static rota_status give_gradient(rota_tape *tape, const rota_tensor *y, const ro
     rota_gradient_region *region;
     ROTA_TRY(rota_gradient_region_add(tape, y, dy, false, &region));
     region->written = rota_arena_calloc(&tape->arena, sizeof *region->written, 8);
-    if (!region->written) return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
+    if (!region->written) return rota_backward_no_memory();
     *region->written = (rota_byte_range){NULL, region->begin, region->end};
     return ROTA_OK;
 }

@@ -17,10 +17,6 @@ static rota_tape_buffer *entry_of(rota_tape *tape, const rota_conditional *node,
     return rota_tape_lookup(tape, &(rota_tensor){.buffer = node->roots[access]});
 }
 
-static rota_status no_memory(void) {
-    return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
-}
-
 /* Of a newer node than all before it. */
 static rota_status note_writes(rota_tape *tape, const rota_conditional *node) {
     const rota_access_record *accesses = rota_node_accesses(node->record);
@@ -28,7 +24,7 @@ static rota_status note_writes(rota_tape *tape, const rota_conditional *node) {
         if (ROTA_ACCESS_MODE(&accesses[i]) == ROTA_READ) continue;
         rota_tape_buffer *entry = entry_of(tape, node, i);
         rota_tape_body_write *write = entry ? rota_arena_alloc(&tape->arena, sizeof *write, 8) : NULL;
-        if (!write) return no_memory();
+        if (!write) return rota_backward_no_memory();
         const uint64_t begin = ROTA_ACCESS_OFFSET(&accesses[i]);
         *write = (rota_tape_body_write){entry->body_writes, node, begin, begin + accesses[i].size_bytes};
         entry->body_writes = write;
@@ -60,7 +56,7 @@ static const char *why_not(const rota_tape *tape, const rota_conditional *node) 
 static rota_status check_passed(rota_tape *tape, const rota_conditional *node) {
     for (uint32_t i = 0; i < node->record->access_count; i++) {
         const rota_tape_buffer *entry = entry_of(tape, node, i);
-        if (!entry) return no_memory();
+        if (!entry) return rota_backward_no_memory();
         if (entry->lost)
             return rota_fail(
                 ROTA_UNSUPPORTED,
@@ -85,7 +81,7 @@ static rota_status check_node(rota_tape *tape, const rota_conditional *node) {
     bool reads_wanted = false;
     for (uint32_t i = 0; i < record->access_count; i++) {
         const rota_tape_buffer *entry = entry_of(tape, node, i);
-        if (!entry) return no_memory();
+        if (!entry) return rota_backward_no_memory();
         reads_wanted |= entry->wanted || is_parameter(entry, &accesses[i]);
         if (entry->wanted && ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ &&
             (entry->writes || entry->regions || entry->given_count))
@@ -96,7 +92,7 @@ static rota_status check_node(rota_tape *tape, const rota_conditional *node) {
     }
     for (uint32_t i = 0; i < record->access_count && reads_wanted; i++) {
         rota_tape_buffer *entry = entry_of(tape, node, i);
-        if (!entry) return no_memory();
+        if (!entry) return rota_backward_no_memory();
         if (ROTA_ACCESS_MODE(&accesses[i]) == ROTA_READ || entry->wanted) continue;
         if (entry->first_read != UINT64_MAX)
             return rota_fail(
@@ -125,7 +121,7 @@ rota_status rota_backward_check_bodies(rota_tape *tape) {
     for (const rota_conditional *it = newest; it; it = it->next) count++;
     if (count == 0) return ROTA_OK;
     const rota_conditional **nodes = malloc(count * sizeof *nodes);
-    if (!nodes) return no_memory();
+    if (!nodes) return rota_backward_no_memory();
     size_t n = count;
     for (const rota_conditional *it = newest; it; it = it->next) nodes[--n] = it;
     qsort(nodes, count, sizeof *nodes, compare_nodes);

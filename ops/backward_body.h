@@ -10,7 +10,7 @@
 #define ROTA_OPS_BACKWARD_BODY_H
 
 #include "base/vector.h"
-#include "ops/tape.h"
+#include "ops/gradient.h"
 
 /* Bytes of a buffer, as the body's ops name it. Those of one kind, of one buffer, are apart from one another. */
 struct rota_backward_span {
@@ -73,8 +73,6 @@ typedef struct rota_backward_body {
 
 rota_status rota_backward_refuse(const rota_backward_body *c, rota_status status, const char *format, ...)
     ROTA_PRINTF(3, 4);
-/* OUT_OF_MEMORY, with its sentence. */
-rota_status rota_backward_no_memory(void);
 
 static inline bool rota_backward_is_own(const rota_backward_body *c, const rota_buffer *root) {
     return root->graph == c->body;

@@ -35,10 +35,6 @@ bool rota_decides_has(const rota_tape *tape, const rota_conditional *node) {
     return node->lane == tape->recorder && node->index >= tape->past_nodes && has_tapes(node);
 }
 
-rota_status rota_backward_no_memory(void) {
-    return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
-}
-
 rota_status rota_backward_refuse(const rota_backward_body *c, rota_status status, const char *format, ...) {
     char text[ROTA_ERROR_MESSAGE_MAX] = "";
     va_list arguments;

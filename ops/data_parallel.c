@@ -44,10 +44,6 @@ struct rota_buckets {
     uint32_t fingerprint; /* of what is in the bucket and where, for the nodes' names, which ranks compare */
 };
 
-static rota_status no_memory(void) {
-    return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
-}
-
 /* ---- Which use finishes which ---- */
 
 static void note_use(rota_tape *tape, const rota_tensor *x, uint64_t use) {
@@ -110,7 +106,7 @@ rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options
     if (rota_communicator_size(options->communicator) == 1 && !options->sharding)
         return ROTA_OK; /* they are what they are to become */
     rota_buckets *b = rota_arena_calloc(&tape->arena, sizeof *b, 8);
-    if (!b) return no_memory();
+    if (!b) return rota_backward_no_memory();
     b->options = *options;
     if (!b->options.bucket_bytes)
         b->options.bucket_bytes =
@@ -125,7 +121,7 @@ rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options
     b->runs = rota_arena_calloc(&tape->arena, (count + 1) * sizeof *b->runs, 8);
     b->next = rota_arena_calloc(&tape->arena, (count + 1) * sizeof *b->next, 8);
     b->first = rota_arena_alloc(&tape->arena, (b->use_count + 1) * sizeof *b->first, 8);
-    if (!b->regions || !b->homes || !b->runs || !b->next || !b->first) return no_memory();
+    if (!b->regions || !b->homes || !b->runs || !b->next || !b->first) return rota_backward_no_memory();
     for (uint64_t u = 0; u <= b->use_count; u++) b->first[u] = NONE;
     for (uint64_t u = 0; u < b->use_count; u++) {
         const rota_op_use *use = &tape->uses[u]->use;
@@ -244,7 +240,7 @@ static rota_status reduce_runs(rota_buckets *b) {
 /* A bucket each of those of one dtype. */
 static rota_status shard_runs(rota_buckets *b) {
     rota_shard_run *runs = rota_arena_calloc(&b->tape->arena, b->run_count * sizeof *runs, 8);
-    if (!runs) return no_memory();
+    if (!runs) return rota_backward_no_memory();
     for (uint32_t i = 0; i < b->run_count; i++) {
         runs[i].parameter = b->runs[i].parameter;
         ROTA_TRY(tensor_of(&b->runs[i], &runs[i].gradient));

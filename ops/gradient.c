@@ -10,7 +10,7 @@
 
 /* ---- Byte ranges that hold something: sorted, apart from one another ---- */
 
-static rota_status no_memory(void) {
+rota_status rota_backward_no_memory(void) {
     return rota_fail(ROTA_OUT_OF_MEMORY, "backward: no host memory");
 }
 
@@ -24,7 +24,7 @@ static rota_status ranges_insert(rota_tape *tape, rota_gradient_region *region, 
         *link = (*link)->next;
     }
     rota_byte_range *range = rota_arena_alloc(&tape->arena, sizeof *range, 8);
-    if (!range) return no_memory();
+    if (!range) return rota_backward_no_memory();
     *range = (rota_byte_range){*link, begin, end};
     *link = range;
     return ROTA_OK;
@@ -41,7 +41,7 @@ static rota_status ranges_remove(rota_tape *tape, rota_gradient_region *region, 
         }
         if (range->begin < begin && range->end > end) {
             rota_byte_range *rest = rota_arena_alloc(&tape->arena, sizeof *rest, 8);
-            if (!rest) return no_memory();
+            if (!rest) return rota_backward_no_memory();
             *rest = (rota_byte_range){range->next, end, range->end};
             range->next = rest;
             range->end = begin;
@@ -116,7 +116,7 @@ rota_status rota_gradient_region_add(rota_tape *tape, const rota_tensor *x, cons
                                      bool given, rota_gradient_region **out_region) {
     rota_tape_buffer *entry = rota_tape_lookup(tape, x);
     rota_gradient_region *region = entry ? rota_arena_calloc(&tape->arena, sizeof *region, 8) : NULL;
-    if (!region) return no_memory();
+    if (!region) return rota_backward_no_memory();
     region->begin = rota_tensor_begin(x);
     region->end = region->begin + rota_tensor_extent_bytes(x);
     region->memory = *memory;
@@ -138,7 +138,7 @@ rota_status rota_gradient_places(rota_tape *tape, const rota_tensor *tensors, ui
                                  rota_place **out_places, uint32_t *out_count, rota_overlap *out_overlap) {
     rota_place *places = rota_arena_alloc(&tape->arena, ((uint64_t)count + 1) * sizeof *places, 8);
     uint32_t n = 0, longest = 0;
-    if (!places) return no_memory();
+    if (!places) return rota_backward_no_memory();
     for (uint32_t i = 0; i < count; i++) {
         if (!tensors[i].buffer || rota_tensor_is_empty(&tensors[i])) continue;
         const uint64_t begin = rota_tensor_begin(&tensors[i]);
@@ -188,7 +188,7 @@ static rota_gradient_region *given_in(const rota_tape_buffer *entry, uint64_t be
 static rota_status region_of(rota_tape *tape, const rota_tensor *x, rota_gradient_region **out) {
     *out = NULL;
     rota_tape_buffer *entry = rota_tape_lookup(tape, x);
-    if (!entry) return no_memory();
+    if (!entry) return rota_backward_no_memory();
     const uint64_t begin = rota_tensor_begin(x), end = begin + rota_tensor_extent_bytes(x);
     rota_gradient_region *given = given_in(entry, begin, end);
     if (given && (begin < given->begin || end > given->end)) {
@@ -211,7 +211,7 @@ static rota_status region_of(rota_tape *tape, const rota_tensor *x, rota_gradien
 
 rota_status rota_gradient_in_place(rota_tape *tape, const rota_tensor *x, bool *out_in_place) {
     rota_tape_buffer *entry = rota_tape_lookup(tape, x);
-    if (!entry) return no_memory();
+    if (!entry) return rota_backward_no_memory();
     *out_in_place = !tape->keep && entry->wanted && !entry->regions && !entry->given_count &&
                     rota_tensor_is_contiguous(x) && rota_tensor_begin(x) == 0 &&
                     rota_buffer_get_kind(entry->root) == ROTA_BUFFER_TRANSIENT &&
@@ -327,7 +327,7 @@ static rota_status add_view(rota_tape *tape, rota_gradient_region *region, const
     region->crowded = region->view_count == VIEWS_MAX;
     if (region->crowded) return ROTA_OK;
     rota_gradient_view *view = rota_arena_alloc(&tape->arena, sizeof *view, 8);
-    if (!view) return no_memory();
+    if (!view) return rota_backward_no_memory();
     *view = (rota_gradient_view){region->views, *dx};
     region->views = view;
     region->view_count++;

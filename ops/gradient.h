@@ -29,6 +29,9 @@ struct rota_gradient_region {
     bool crowded; /* there were more, which nobody remembers */
 };
 
+/* OUT_OF_MEMORY, with its sentence: of all that a backward pass does. */
+rota_status rota_backward_no_memory(void);
+
 /* A region for x, in `memory`, of which nothing is written; of those of its buffer unless it is given. */
 rota_status rota_gradient_region_add(rota_tape *tape, const rota_tensor *x, const rota_tensor *memory,
                                      bool given, rota_gradient_region **out_region);
