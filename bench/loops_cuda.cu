@@ -11,13 +11,7 @@ ROTA_KERNEL(loops_work, 1, work_params, 1) {
     *cell = x;
 }
 
-// Without parameters: the head of rota_args.
-struct down_args {
-    const uint64_t *block;
-    uint32_t slot_mask, bind_mask;
-    uint64_t operands[1];
-};
-extern "C" __global__ void __launch_bounds__(1) loops_down(const __grid_constant__ down_args args) {
+ROTA_KERNEL(loops_down, 1, void, 1) {
     --*rota_operand<uint32_t>(args, 0);
 }
 

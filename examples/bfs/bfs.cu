@@ -29,14 +29,7 @@ ROTA_KERNEL(bfs_expand, 7, expand_params, GROUP_THREADS) {
     }
 }
 
-// Without parameters: the head of rota_args.
-template <int operand_count> struct plain_args {
-    const uint64_t *block;
-    uint32_t slot_mask, bind_mask;
-    uint64_t operands[operand_count];
-};
-
-extern "C" __global__ void __launch_bounds__(1) bfs_advance(const __grid_constant__ plain_args<1> args) {
+ROTA_KERNEL(bfs_advance, 1, void, 1) {
     bfs_state *s = rota_operand<bfs_state>(args, 0);
     s->frontier = s->next;
     s->next = 0;
@@ -46,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(1) bfs_advance(const __grid_constan
     if (s->frontier > s->widest) s->widest = s->frontier;
 }
 
-extern "C" __global__ void __launch_bounds__(1) bfs_begin(const __grid_constant__ plain_args<4> args) {
+ROTA_KERNEL(bfs_begin, 4, void, 1) {
     const uint32_t source = *rota_operand<const uint32_t>(args, 0);
     *rota_operand<bfs_state>(args, 1) = {1, 0, 1, 0, 1, 1};
     *rota_operand<uint32_t>(args, 2) = source;

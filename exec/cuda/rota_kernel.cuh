@@ -21,6 +21,8 @@
  * which a 4-byte bindable is the low half. The masks are uniform over the launch, so a kernel with nothing in slots
  * reads nothing from memory for them.
  *
+ * A kernel without parameters has `void` in the place of their struct.
+ *
  * A kernel that asks for prepared bytes (rota_kernel.cuda.prepare) takes them as a second parameter: declare it with
  * ROTA_KERNEL_PREPARED.
  *
@@ -36,6 +38,11 @@ template <int operand_count, typename parameters> struct rota_args {
     uint32_t slot_mask, bind_mask;
     uint64_t operands[operand_count];
     parameters params;
+};
+template <int operand_count> struct rota_args<operand_count, void> {
+    const uint64_t *block;
+    uint32_t slot_mask, bind_mask;
+    uint64_t operands[operand_count];
 };
 
 #define ROTA_KERNEL(name, operand_count, parameters, max_threads)                                            \

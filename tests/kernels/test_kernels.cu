@@ -100,14 +100,9 @@ ROTA_KERNEL(test_step, 2, test_step_params, 64) {
            (uint32_t)(rota_param_u64(args, 1, args.params.wide) >> 32);
 }
 
-/* Of a kernel without parameters, whose arguments are the head of rota_args. */
-struct test_count_down_args {
-    const uint64_t *block;
-    uint32_t slot_mask, bind_mask;
-    uint64_t operands[1];
-};
+/* Which does not start early. */
 extern "C" __global__ void __launch_bounds__(1)
-    test_count_down(const __grid_constant__ test_count_down_args args) {
+    test_count_down(const __grid_constant__ rota_args<1, void> args) {
     WORDS(0)[0]--;
 }
 
