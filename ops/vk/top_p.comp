@@ -27,11 +27,11 @@ uint64_t weight_at(bool of_chunks, uint64_t first, uint i) {
 uint reaching(bool of_chunks, uint64_t first, uint count, uint64_t wanted, inout uint64_t before) {
     const uint t = gl_LocalInvocationIndex;
     if (t == 0u) found = 0xFFFFFFFFu;
-    for (uint from = 0u; from < count; from += GROUP) {
+    for (uint from = 0u; from < count; from += SCAN_GROUP) {
         const uint i = from + t;
         const uint64_t weight = i < count ? weight_at(of_chunks, first, i) : 0ul;
         uint64_t total;
-        const uint64_t sum = before + weight_before(weight, total);
+        const uint64_t sum = before + workgroup_sum_before(weight, total);
         if (i < count && (sum + weight >= wanted || i == count - 1u)) atomicMin(found, i);
         barrier();
         const uint result = found;
@@ -58,8 +58,8 @@ void main() {
     const uint chunks = (pc.n - 1u) / pc.chunk + 1u;
     const uint64_t sums = uint64_t(row) * chunks, keys = uint64_t(row) * pc.n;
     uint64_t sum = 0ul, total, before = 0ul;
-    for (uint c = t; c < chunks; c += GROUP) sum += load_wide(rota_operand(1), sums + c);
-    weight_before(sum, total);
+    for (uint c = t; c < chunks; c += SCAN_GROUP) sum += load_wide(rota_operand(1), sums + c);
+    workgroup_sum_before(sum, total);
     const uint64_t wanted = share_of(rota_param_f32(0, pc.p), total);
     const uint c = reaching(true, sums, chunks, wanted, before), begin = c * pc.chunk;
     barrier();

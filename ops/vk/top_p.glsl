@@ -1,30 +1,10 @@
-/* Sums of weights, 64 bits each, over a workgroup of 256 invocations; probability.h in GLSL. */
+/* Weights of probabilities, 64 bits each, and their sums over a workgroup; probability.h in GLSL. */
 #ifndef ROTA_OPS_TOP_P_GLSL
 #define ROTA_OPS_TOP_P_GLSL
 
 #include "sort.glsl"
-
-#define GROUP 256u
-
-shared uint64_t rota_weights[GROUP];
-
-/* The sum of the weights of the invocations before this one, and of all. */
-uint64_t weight_before(uint64_t weight, out uint64_t total) {
-    const uint t = gl_LocalInvocationIndex;
-    uint64_t sum = weight;
-    rota_weights[t] = sum;
-    barrier();
-    for (uint step = 1u; step < GROUP; step <<= 1) {
-        const uint64_t left = t >= step ? rota_weights[t - step] : 0ul;
-        barrier();
-        sum += left;
-        rota_weights[t] = sum;
-        barrier();
-    }
-    total = rota_weights[GROUP - 1u];
-    barrier();
-    return sum - weight;
-}
+#define SCAN_NUMBER uint64_t
+#include "scan.glsl"
 
 /* Of a key of ORDER_PROBABLE, in 2^-32ths. */
 uint64_t weight_of(uint key) {

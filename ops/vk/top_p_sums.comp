@@ -20,8 +20,8 @@ void main() {
     if (c.row >= pc.rows) return;
     const uint64_t keys = element_at(rota_operand(0), uint64_t(c.row) * pc.n);
     uint64_t sum = 0ul, total;
-    for (uint i = c.begin + t; i < c.end; i += GROUP) sum += weight_of(rota_u32(element_at(keys, i)).v[0]);
-    weight_before(sum, total);
+    for (uint i = c.begin + t; i < c.end; i += SCAN_GROUP) sum += weight_of(rota_u32(element_at(keys, i)).v[0]);
+    workgroup_sum_before(sum, total);
     if (t > 0u) return;
     rota_u32 to = rota_u32(rota_operand(1) + uint64_t(group) * 8ul);
     to.v[0] = uint(total);
