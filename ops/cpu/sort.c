@@ -3,7 +3,7 @@
 #include "cpu.h"
 #include "half.h"
 #include "index.h"
-#include "ops/probability.h"
+#include "ops/sort_keys.h"
 
 /* An item is a chunk of a row. */
 static void chunk_items(uint64_t rows, uint32_t n, uint32_t chunk, uint64_t *out_items, uint64_t *out_grain) {
@@ -34,27 +34,16 @@ void rota_cpu_items_sort_keys(const void *params, const uint64_t *operand_bytes,
     *out_grain = ROTA_CPU_GRAIN;
 }
 
-static uint32_t rising_key(float value) {
-    const uint32_t bits = rota_f32_bits(value), magnitude = bits & 0x7FFFFFFFu;
-    if (magnitude > 0x7F800000u) return 0xFFC00000u;
-    return magnitude == 0 ? 0x80000000u : bits >> 31 ? ~bits : bits | 0x80000000u;
-}
+_Static_assert((int)ROTA_KEY_I32 == (int)ROTA_I32 && (int)ROTA_KEY_U32 == (int)ROTA_U32, "rota_dtype");
 
 rota_status rota_cpu_sort_keys(const rota_kernel_call *call) {
     const rota_sort_keys_params *p = call->params;
     const uint32_t *words = call->operands[0];
     uint32_t *keys = call->operands[1];
-    for (uint64_t i = call->begin; i < call->end; i++) {
-        if (p->order == ROTA_SORT_PROBABLE) {
-            /* Above 0, so neither that nor NaN. */
-            const uint32_t bits = rota_f32_bits(rota_cpu_get(p->dtype, call->operands[0], i));
-            keys[i] = bits - 1u < 0x7F800000u ? ~bits : UINT32_MAX;
-        } else {
-            keys[i] = p->dtype == ROTA_U32   ? words[i]
-                      : p->dtype == ROTA_I32 ? words[i] ^ 0x80000000u
-                                             : rising_key(((const float *)call->operands[0])[i]);
-        }
-    }
+    for (uint64_t i = call->begin; i < call->end; i++)
+        keys[i] = p->order == ROTA_SORT_PROBABLE
+                      ? rota_key_probable(rota_f32_bits(rota_cpu_get(p->dtype, call->operands[0], i)))
+                      : rota_key_rising(p->dtype, words[i]);
     return ROTA_OK;
 }
 
@@ -131,12 +120,6 @@ rota_status rota_cpu_unique_counts(const rota_kernel_call *call) {
     return ROTA_OK;
 }
 
-static uint32_t value_of(uint32_t dtype, uint32_t key) {
-    if (dtype == ROTA_U32) return key;
-    if (dtype == ROTA_I32) return key ^ 0x80000000u;
-    return key >> 31 ? key & 0x7FFFFFFFu : ~key;
-}
-
 rota_status rota_cpu_unique(const rota_kernel_call *call) {
     const rota_unique_params *p = call->params;
     const uint32_t *keys = call->operands[0], *offsets = call->operands[2],
@@ -151,7 +134,7 @@ rota_status rota_cpu_unique(const rota_kernel_call *call) {
             if (index[i] < 0 || (uint32_t)index[i] >= p->n)
                 return rota_cpu_outside("unique", i, index[i], p->n);
             if (is_start(keys, i))
-                y[rank++] = value_of(p->dtype, keys[i]);
+                y[rank++] = rota_key_number(p->dtype, keys[i]);
             else
                 y[total + (i - rank)] = 0;
             inverse[index[i]] = (int32_t)rank - 1;
@@ -175,7 +158,7 @@ rota_status rota_cpu_top_p_sums(const rota_kernel_call *call) {
         const row_chunk c = chunk_of(item, p->n, p->chunk);
         const uint32_t *keys = (const uint32_t *)call->operands[0] + c.row * p->n;
         uint64_t sum = 0;
-        for (uint64_t i = c.begin; i < c.end; i++) sum += rota_probability_weight(keys[i]);
+        for (uint64_t i = c.begin; i < c.end; i++) sum += rota_key_weight(keys[i]);
         memcpy((char *)call->operands[1] + item * sizeof sum, &sum, sizeof sum);
     }
     return ROTA_OK;
@@ -203,11 +186,11 @@ rota_status rota_cpu_top_p(const rota_kernel_call *call) {
         const uint32_t *keys = (const uint32_t *)call->operands[0] + row * p->n;
         uint64_t total = 0, sum = 0, number = 0;
         for (uint64_t c = 0; c < chunks; c++) total += chunk_sum(call->operands[1], row * chunks + c);
-        const uint64_t wanted = rota_probability_share(p->p, total);
+        const uint64_t wanted = rota_key_share(p->p, total);
         while (number + 1 < chunks && sum + chunk_sum(call->operands[1], row * chunks + number) < wanted)
             sum += chunk_sum(call->operands[1], row * chunks + number++);
         uint64_t i = number * p->chunk;
-        while (i + 1 < p->n && (sum += rota_probability_weight(keys[i])) < wanted) i++;
+        while (i + 1 < p->n && (sum += rota_key_weight(keys[i])) < wanted) i++;
         ((int32_t *)call->operands[2])[row] = (int32_t)i + 1;
     }
     return ROTA_OK;

@@ -1,9 +1,8 @@
 /* CUDA kernels of sorting by whole numbers: sort_keys, sort_counts, sort, unique_counts, unique, top_p_sums, top_p. */
 #include "ops/cuda/sums.cuh"
 #include "ops/cuda/typed.cuh"
-#include "ops/probability.h"
+#include "ops/sort_keys.h"
 
-constexpr uint32_t DTYPE_I32 = 3, DTYPE_U32 = 4; /* rota_dtype */
 constexpr uint32_t EACH = 8, SPAN = ROTA_CUDA_THREADS * EACH, DIGITS = ROTA_SORT_DIGITS;
 
 /* The chunk of a block, by one of a row of n; `row` is past the last where the block is. */
@@ -21,27 +20,17 @@ struct row_chunk {
 
 /* ---- Sorting ---- */
 
-ROTA_DEVICE uint32_t rising_key(uint32_t dtype, uint32_t bits) {
-    if (dtype == DTYPE_U32) return bits;
-    if (dtype == DTYPE_I32) return bits ^ 0x80000000u;
-    const uint32_t magnitude = bits & 0x7FFFFFFFu;
-    if (magnitude > 0x7F800000u) return 0xFFC00000u;
-    return magnitude == 0 ? 0x80000000u : bits >> 31 ? ~bits : bits | 0x80000000u;
-}
-
 ROTA_KERNEL(sort_keys, 2, rota_sort_keys_params, ROTA_CUDA_THREADS) {
     const rota_sort_keys_params &p = args.params;
     const uint64_t i = rota_index();
     if (i >= p.n) return;
     uint32_t *keys = rota_operand<uint32_t>(args, 1);
     if (p.order == ROTA_SORT_RISING) {
-        keys[i] = rising_key(p.dtype, rota_operand<const uint32_t>(args, 0)[i]);
+        keys[i] = rota_key_rising(p.dtype, rota_operand<const uint32_t>(args, 0)[i]);
         return;
     }
     by_dtype(p.dtype, [&](auto type) {
-        /* Above 0, so neither that nor NaN. */
-        const uint32_t bits = __float_as_uint(widen(rota_operand<const decltype(type)>(args, 0)[i]));
-        keys[i] = bits - 1u < 0x7F800000u ? ~bits : 0xFFFFFFFFu;
+        keys[i] = rota_key_probable(__float_as_uint(widen(rota_operand<const decltype(type)>(args, 0)[i])));
     });
 }
 
@@ -134,12 +123,6 @@ ROTA_DEVICE uint32_t starts_of(const uint32_t *keys, uint32_t first, uint32_t en
     return found;
 }
 
-ROTA_DEVICE uint32_t value_of(uint32_t dtype, uint32_t key) {
-    if (dtype == DTYPE_U32) return key;
-    if (dtype == DTYPE_I32) return key ^ 0x80000000u;
-    return key >> 31 ? key & 0x7FFFFFFFu : ~key;
-}
-
 ROTA_KERNEL(unique_counts, 2, rota_unique_params, ROTA_CUDA_THREADS) {
     const rota_unique_params &p = args.params;
     const row_chunk c(p.n, p.chunk);
@@ -170,7 +153,7 @@ ROTA_KERNEL(unique, 6, rota_unique_params, ROTA_CUDA_THREADS) {
         for (uint32_t e = 0; e < EACH && first + e < c.end; e++) {
             const uint32_t i = first + e;
             const bool is_start = found >> e & 1u;
-            y[is_start ? rank : all + (i - rank)] = is_start ? value_of(p.dtype, keys[i]) : 0;
+            y[is_start ? rank : all + (i - rank)] = is_start ? rota_key_number(p.dtype, keys[i]) : 0;
             if (is_start) rank++;
             if (static_cast<uint32_t>(index[i]) < p.n) inverse[index[i]] = static_cast<int32_t>(rank - 1);
         }
@@ -191,7 +174,7 @@ ROTA_KERNEL(top_p_sums, 2, rota_top_p_params, ROTA_CUDA_THREADS) {
     const uint32_t *keys = rota_operand<const uint32_t>(args, 0) + c.row * p.n;
     uint64_t sum = 0, total;
     for (uint32_t i = c.begin + threadIdx.x; i < c.end; i += ROTA_CUDA_THREADS)
-        sum += rota_probability_weight(keys[i]);
+        sum += rota_key_weight(keys[i]);
     sum_before<uint64_t>(sum, total);
     if (threadIdx.x > 0) return;
     uint32_t *to = rota_operand<uint32_t>(args, 1) + 2 * rota_group_index();
@@ -235,10 +218,10 @@ ROTA_KERNEL(top_p, 3, rota_top_p_params, ROTA_CUDA_THREADS) {
     uint64_t sum = 0, total, before = 0;
     for (uint32_t c = threadIdx.x; c < chunks; c += ROTA_CUDA_THREADS) sum += load_wide(sums, c);
     sum_before<uint64_t>(sum, total);
-    const uint64_t wanted = rota_probability_share(rota_param_f32(args, 0, p.p), total);
+    const uint64_t wanted = rota_key_share(rota_param_f32(args, 0, p.p), total);
     const uint32_t begin =
         reaching(chunks, wanted, before, [&](uint32_t c) { return load_wide(sums, c); }) * p.chunk;
     const uint32_t i = reaching(min(p.chunk, p.n - begin), wanted, before,
-                                [&](uint32_t k) { return rota_probability_weight(keys[begin + k]); });
+                                [&](uint32_t k) { return rota_key_weight(keys[begin + k]); });
     if (threadIdx.x == 0) rota_operand<int32_t>(args, 2)[row] = static_cast<int32_t>(begin + i + 1);
 }

@@ -46,7 +46,7 @@ uint reaching(bool of_chunks, uint64_t first, uint count, uint64_t wanted, inout
     return 0u; /* of none */
 }
 
-/* Of all weights: rota_probability_share. */
+/* Of all weights: rota_key_share. */
 uint64_t share_of(float p, uint64_t total) {
     const uint parts = p < 1.0 ? p > 0.0 ? uint(p * 2147483648.0) : 0u : 0x80000000u;
     return (total >> 31) * parts + ((total & 0x7FFFFFFFul) * parts + 0x7FFFFFFFul >> 31);

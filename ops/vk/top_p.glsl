@@ -1,4 +1,4 @@
-/* Weights of probabilities, 64 bits each, and their sums over a workgroup; probability.h in GLSL. */
+/* Weights of probabilities, 64 bits each, and their sums over a workgroup; sort_keys.h in GLSL. */
 #ifndef ROTA_OPS_TOP_P_GLSL
 #define ROTA_OPS_TOP_P_GLSL
 
