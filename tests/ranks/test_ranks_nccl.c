@@ -139,7 +139,9 @@ static rota_buffer *words_of(const fixture *f, uint32_t rank, uint32_t value) {
     return buffer;
 }
 
-static void begin_sums(const fixture *f, summing *s) {
+static void open_sums(fixture *f, uint32_t size, uint64_t timeout_ns, summing *s) {
+    *s = (summing){0};
+    open_all(f, size, timeout_ns);
     for (uint32_t i = 0; i < f->size; i++) {
         s->x[i] = words_of(f, i, i + 1);
         s->y[i] = words_of(f, i, 77);
@@ -194,9 +196,8 @@ static const uint64_t short_ns = 400000000u;
 static void a_rank_that_never_comes(void **state) {
     (void)state;
     fixture f;
-    summing s = {0};
-    open_all(&f, 3, short_ns);
-    begin_sums(&f, &s);
+    summing s;
+    open_sums(&f, 3, short_ns, &s);
     submit_some(&s, 2);
     expect_failed(&f, &s,
                   (const char *const[]){"communicator 'w'", "'grad'", "rank 2", "did not come", NULL});
@@ -207,9 +208,8 @@ static void a_rank_that_never_comes(void **state) {
 static void a_rank_that_stops_in_it(void **state) {
     (void)state;
     fixture f;
-    summing s = {0};
-    open_all(&f, 3, short_ns);
-    begin_sums(&f, &s);
+    summing s;
+    open_sums(&f, 3, short_ns, &s);
     nccl_standin_stop_rank(2);
     submit_all(&f, &s);
     expect_failed(&f, &s,
@@ -222,9 +222,8 @@ static void a_rank_that_stops_in_it(void **state) {
 static void an_error_of_the_library(void **state) {
     (void)state;
     fixture f;
-    summing s = {0};
-    open_all(&f, 3, 0);
-    begin_sums(&f, &s);
+    summing s;
+    open_sums(&f, 3, 0, &s);
     const uint64_t begin = rota_clock_ns();
     nccl_standin_stop_rank(0);
     nccl_standin_async_error(1);
@@ -242,9 +241,8 @@ static void calls_that_fail(void **state) {
     static const char *const names[] = {"AllReduce", "CommGetAsyncError"};
     for (uint32_t i = 0; i < 2; i++) {
         fixture f;
-        summing s = {0};
-        open_all(&f, 2, 0);
-        begin_sums(&f, &s);
+        summing s;
+        open_sums(&f, 2, 0, &s);
         nccl_standin_fail(names[i], 1);
         submit_all(&f, &s);
         expect_failed(&f, &s, (const char *const[]){"communicator 'w'", "'grad'", "NCCL says 1", NULL});
@@ -255,9 +253,8 @@ static void calls_that_fail(void **state) {
 static void ranks_that_differ(void **state) {
     (void)state;
     fixture f;
-    summing s = {0};
-    open_all(&f, 2, 0);
-    begin_sums(&f, &s);
+    summing s;
+    open_sums(&f, 2, 0, &s);
     rota_plan_release(s.plans[1]);
     s.plans[1] = sum_on(&f, 1, f.devices[1], "grad", WORDS - 1, s.x[1], s.y[1]);
     submit_all(&f, &s);
@@ -272,10 +269,9 @@ static void ranks_that_differ(void **state) {
 static void ranks_in_other_memory(void **state) {
     (void)state;
     fixture f;
-    summing s = {0};
+    summing s;
     rota_device *cpu;
-    open_all(&f, 2, 0);
-    begin_sums(&f, &s);
+    open_sums(&f, 2, 0, &s);
     rota_plan_release(s.plans[1]);
     assert_ok(rota_device_open(f.runtimes[1], "cpu", &cpu));
     s.plans[1] = sum_on(&f, 1, cpu, "grad", WORDS, s.x[1], s.y[1]);
@@ -312,9 +308,8 @@ static void plans_for_the_cpu(void **state) {
 static void an_end_by_the_application(void **state) {
     (void)state;
     fixture f;
-    summing s = {0};
-    open_all(&f, 2, 0);
-    begin_sums(&f, &s);
+    summing s;
+    open_sums(&f, 2, 0, &s);
     nccl_standin_stop_rank(0);
     submit_all(&f, &s);
     const uint64_t begin = rota_clock_ns();
@@ -329,9 +324,8 @@ static void an_end_by_the_application(void **state) {
 static void an_abort_that_takes_long(void **state) {
     (void)state;
     fixture f;
-    summing s = {0};
-    open_all(&f, 2, short_ns);
-    begin_sums(&f, &s);
+    summing s;
+    open_sums(&f, 2, short_ns, &s);
     nccl_standin_abort_takes(300000000u);
     nccl_standin_stop_rank(1);
     const uint64_t begin = rota_clock_ns();
@@ -353,9 +347,8 @@ static void an_abort_that_takes_long(void **state) {
 static void a_device_that_is_lost(void **state) {
     (void)state;
     fixture f;
-    summing s = {0};
-    open_all(&f, 2, 0);
-    begin_sums(&f, &s);
+    summing s;
+    open_sums(&f, 2, 0, &s);
     nccl_standin_stop_rank(0);
     submit_all(&f, &s);
     (void)usleep(50000);
@@ -373,9 +366,8 @@ static void a_device_that_is_lost(void **state) {
 static void closed_in_the_middle(void **state) {
     (void)state;
     fixture f;
-    summing s = {0};
-    open_all(&f, 2, 0);
-    begin_sums(&f, &s);
+    summing s;
+    open_sums(&f, 2, 0, &s);
     nccl_standin_stop_rank(0);
     nccl_standin_abort_takes(100000000u);
     submit_all(&f, &s);
@@ -393,9 +385,8 @@ static void closed_in_the_middle(void **state) {
 static void plans_that_outlive_it(void **state) {
     (void)state;
     fixture f;
-    summing s = {0};
-    open_all(&f, 2, 0);
-    begin_sums(&f, &s);
+    summing s;
+    open_sums(&f, 2, 0, &s);
     submit_all(&f, &s);
     for (uint32_t i = 0; i < 2; i++) assert_ok(rota_wait(s.tickets[i], 0));
     for (uint32_t i = 0; i < 2; i++) {
@@ -412,9 +403,8 @@ static void closed_with_bytes_on_their_way(void **state) {
     (void)state;
     for (uint32_t is_late = 0; is_late < 2; is_late++) {
         fixture f;
-        summing s = {0};
-        open_all(&f, 2, 0);
-        begin_sums(&f, &s);
+        summing s;
+        open_sums(&f, 2, 0, &s);
         submit_all(&f, &s);
         for (uint32_t i = 0; i < 2; i++) assert_ok(rota_wait(s.tickets[i], 0));
         nccl_standin_finalize_takes(is_late ? 60000000000u : 1300000000u);
