@@ -13,18 +13,6 @@ typedef struct gpt_ranks {
     atomic_bool *said;
 } gpt_ranks;
 
-/* How many ranks a launcher (mpirun, and so rota-run; torchrun, srun) says that it started; 0: none did. Where it does
- * not say how many, 2: a communicator will. */
-uint32_t gpt_ranks_launched(void);
-
-/* Whether the device that was asked for is a GPU for each rank, with collectives by NCCL: "cuda". */
-bool gpt_ranks_has_gpus(const char *device);
-/* The device of this number among the ranks of this host: what was asked for, or of a GPU for each "cuda:0" and so on,
- * in `room`. */
-const char *gpt_ranks_device(const char *device, uint32_t number, char room[16]);
-/* This process's number among those of its host, as the launcher says; 0: none says. */
-uint32_t gpt_ranks_number(void);
-
 /* Adds up values[0..count) of all ranks, in place; a value that one rank has, and of which the others have 0, comes to
  * all as it is. All ranks call it, between the same steps. May block for as long as the communicator may. */
 rota_status gpt_ranks_sum(const gpt_ranks *ranks, rota_runtime *runtime, float *values, uint64_t count);

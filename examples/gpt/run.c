@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "bench/launched.h"
 #include "bench/progress.h"
 #include "examples/common/checkpoint.h"
 #include "examples/gpt/memory.h"
@@ -298,7 +299,7 @@ static rota_runtime_options runtime_options(const gpt_settings *s, uint32_t rank
 
 static rota_communicator_options communicator_options(const gpt_settings *s, rota_device *const *devices) {
     return ROTA_COMMUNICATOR_OPTIONS(.name = "training", .timeout_ns = s->timeout * 1000000000u,
-                                     .devices = gpt_ranks_has_gpus(s->device) ? devices : NULL);
+                                     .devices = launched_gpus(s->device) ? devices : NULL);
 }
 
 /* ---- A process: the only rank, or one of mpirun's ---- */
@@ -376,7 +377,7 @@ static int run_process(const gpt_settings *s, const atomic_bool *interrupted, ui
     opened_device opened;
     const rota_runtime_options options = runtime_options(s, launched);
     char room[16];
-    const char *device = gpt_ranks_device(s->device, gpt_ranks_number(), room);
+    const char *device = launched_device(s->device, launched_number(), room);
     int code = report_open_quietly(program, device, &options, &opened);
     if (code == EXIT_GOOD && joins) code = join_ranks(&t, &opened);
     if (code == EXIT_GOOD && !t.ranks.rank) {
@@ -433,14 +434,14 @@ static int open_own_ranks(const gpt_settings *s, own_rank *ranks, uint32_t count
     own.worker_threads = workers_each(count);
     if (code != EXIT_GOOD) fprintf(stderr, "train_gpt: no memory for %" PRIu32 " ranks\n", count);
     for (uint32_t r = 0; r < count && code == EXIT_GOOD; r++) {
-        code = report_open_quietly(program, gpt_ranks_device(s->device, r, room), &own, &ranks[r].opened);
+        code = report_open_quietly(program, launched_device(s->device, r, room), &own, &ranks[r].opened);
         runtimes[r] = ranks[r].opened.runtime;
         devices[r] = ranks[r].opened.device;
     }
     if (code != EXIT_GOOD) goto done;
     REPORT_TRY(rota_communicator_open_ranks(runtimes, count, &options, communicators));
     for (uint32_t r = 0; r < count; r++) ranks[r].trainer.ranks.communicator = communicators[r];
-    report_say_device(gpt_ranks_device(s->device, 0, room), &ranks[0].opened);
+    report_say_device(launched_device(s->device, 0, room), &ranks[0].opened);
 done:
     free(communicators);
     free(devices);
@@ -496,7 +497,7 @@ static int run_own_ranks(const gpt_settings *s, const atomic_bool *interrupted) 
 }
 
 int gpt_run(const gpt_settings *s, const atomic_bool *interrupted) {
-    const uint32_t launched = gpt_ranks_launched();
+    const uint32_t launched = launched_ranks();
     if (launched < 2 && s->ranks > 1 && !s->generate) return run_own_ranks(s, interrupted);
     if (launched < 2 || !s->write_tokens) return run_process(s, interrupted, launched);
     fprintf(stderr, "train_gpt: --write-tokens is what one process does, not %" PRIu32 "\n", launched);

@@ -17,7 +17,7 @@ failures=0
 expect 1 'which command' "$bench"
 expect 1 "unknown command 'frobnicate'" "$bench" frobnicate
 expect 0 'usage: rota-bench COMMAND' "$bench" --help
-for command in devices smoke matmul ops replay run plan loops submit soak; do
+for command in devices smoke matmul ops replay run plan loops ranks submit soak; do
   expect 0 '^usage: ' "$bench" "$command" --help
   expect 1 "unknown option '--frobnicate'.*--help" "$bench" "$command" --frobnicate
   one_line
@@ -141,6 +141,17 @@ for device in cpu vk:0; do
   expect 0 '^0 wrong of' "$bench" loops --device $device --iterations 20 --body 1 --repeat 2 --out loops.json
   fields loops.json device iterations steps wrong while submitted ratio_submitted
 done
+# Collectives, and what a model makes of their times: of a step that is long, nothing to be seen.
+for kind in all_reduce reduce_scatter all_gather; do
+  expect 0 '^0 wrong of' "$bench" ranks --ranks 3 --kind $kind --to 64Ki --out ranks.json
+  fields ranks.json device ranks kind sizes wrong
+done
+expect 0 '^ *2 .* 100.0 %' "$bench" ranks --to 64Ki --model 2,1024 --latency 1 --bandwidth 1000 --step 100000 \
+  --backward 100 --gradients 64Ki --bucket 4Ki --out ranks.json
+fields ranks.json model
+expect 1 '^rota-bench ranks: --model takes up to 64 numbers of ranks' "$bench" ranks --model 2,x
+expect 1 '^rota-bench ranks: --model is of' "$bench" ranks --kind all_gather --model 2
+expect 1 '^rota-bench ranks: --to is below --from' "$bench" ranks --from 1Mi --to 1Ki
 
 # Five threads, each of another kind: what they did is checked, and nothing is left over.
 expect 0 '^0 differences' "$bench" soak --device cpu --minutes 0.05 --threads 5 --out soak.json
