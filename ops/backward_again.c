@@ -220,8 +220,11 @@ static rota_status body_again(const again *outer, const rota_graph *body, rota_g
     ROTA_TRY(rota_graph_create_body(outer->tape->graph, body->name, out_body));
     rota_status status = rota_recorder_open(*out_body, 0, NULL, &lane);
     if (status == ROTA_OK)
-        status =
-            rota_tape_create(lane, &ROTA_TAPE_OPTIONS(.placement = outer->tape->options.placement), &a.tape);
+        status = rota_tape_create(lane,
+                                  &ROTA_TAPE_OPTIONS(.placement = outer->tape->options.placement,
+                                                     .rank = outer->tape->options.rank,
+                                                     .ranks = outer->tape->options.ranks),
+                                  &a.tape);
     if (status == ROTA_OK) status = record_ops(&a, body);
     rota_tape_destroy(a.tape);
     rota_recorder_close(lane);

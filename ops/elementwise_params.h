@@ -123,7 +123,7 @@ typedef struct rota_where_params {
 } rota_where_params;
 
 /* ---- dropout: x:READ, residual:READ, y:WRITE; in place y on x or on residual. y[i] = residual[i] +
- * (word(i) >= threshold ? x[i] * scale : 0), word(i) is word i % 4 of Philox4x32-10 with counter {i / 4,
+ * (word(i) >= threshold ? x[i] * scale : 0), word(i) is word i % 4 of Philox4x32-10 with counter {first + i / 4,
  * stream, step, 0} and key {seed, 0}. Without has_residual there is none, and its operand is bound to x's
  * range. The gradient is the same kernel on dy. Philox: Salmon et al., Parallel random numbers: as easy as 1,
  * 2, 3, SC 2011. ---- */
@@ -137,6 +137,7 @@ typedef struct rota_dropout_params {
     uint32_t step;      /* bindable 1 "step", varies by step */
     uint32_t has_residual;
     uint32_t dtype;
+    uint32_t first; /* where x is a part of a whole: the elements before it, by four */
 } rota_dropout_params;
 
 #endif

@@ -159,6 +159,7 @@ static bool dropout_of(const rota_node_view *view, rota_fuse_piece *out) {
     add_word(out, &p->stream, view, -1);
     add_word(out, &p->seed, view, 0);
     add_word(out, &p->step, view, 1);
+    add_word(out, &p->first, view, -1);
     return add_read(out, view, 0, 2, 0, 0, p->dtype) &&
            (!p->has_residual || add_read(out, view, 1, 2, 0, 0, p->dtype)) &&
            set_result(out, &view->accesses[2], p->dtype);

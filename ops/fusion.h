@@ -15,7 +15,7 @@ enum {
     ROTA_FUSED_OPERANDS_MAX = 16,
     ROTA_FUSED_WORDS_MAX = ROTA_KERNEL_BINDABLE_MAX,
     ROTA_FUSED_SOURCES_MAX = 3,
-    ROTA_FUSED_STEP_WORDS_MAX = 5,
+    ROTA_FUSED_STEP_WORDS_MAX = 6,
     ROTA_FUSED_NONE = 0xFF
 };
 
@@ -25,7 +25,7 @@ typedef enum rota_fused_kind {
     ROTA_FUSED_BINARY,         /* a, b */
     ROTA_FUSED_WHERE,          /* c, a and, without NUMBER, b; words: number with NUMBER */
     ROTA_FUSED_CAST,
-    ROTA_FUSED_DROPOUT /* x and, perhaps, residual; words: threshold, scale, stream, seed, step */
+    ROTA_FUSED_DROPOUT /* x and, perhaps, residual; words: threshold, scale, stream, seed, step, first */
 } rota_fused_kind;
 
 /* A number for each element of the group: read from an operand, or the result of a step. */

@@ -1,4 +1,5 @@
 /* Ops that choose element by element: where, masked_fill; dropout, residual_dropout. */
+#include <inttypes.h>
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
 #include "ops/op_rules.h"
@@ -175,6 +176,18 @@ static rota_status shape_dropout(const rota_op_use *use, rota_tensor *out) {
     return rota_shape_like(x, dtype, out);
 }
 
+/* How many fours of elements of a whole come before those of this tape's rank. */
+static rota_status first_of_rank(const rota_tape *tape, uint64_t count, uint32_t *out_first) {
+    const rota_tape_options *options = &tape->options;
+    *out_first = (uint32_t)(options->rank * (count / 4));
+    if (options->ranks < 2 || count % 4 == 0) return ROTA_OK;
+    return rota_fail(ROTA_UNSUPPORTED,
+                     "dropout: %" PRIu64
+                     " elements of one of %u ranks, expected a multiple of 4: a mask of the "
+                     "whole is drawn four by four",
+                     count, options->ranks);
+}
+
 /* residual may be NULL. */
 static rota_status run_dropout(rota_tape *tape, const rota_op_attributes *attributes, const rota_tensor *x,
                                const rota_tensor *residual, const rota_tensor *y) {
@@ -193,6 +206,7 @@ static rota_status run_dropout(rota_tape *tape, const rota_op_attributes *attrib
         .has_residual = residual != NULL,
         .dtype = y->dtype,
     };
+    ROTA_TRY(first_of_rank(tape, rota_tensor_count(y), &params.first));
     rota_param_binding bindings[2];
     uint32_t count = 0;
     rota_value_bind(attributes->value[0], 0, bindings, &count);

@@ -81,8 +81,10 @@ ROTA_API rota_status rota_op_affine_into(rota_tape *tape, rota_tensor x, rota_va
 ROTA_API rota_status rota_op_scale(rota_tape *tape, rota_tensor x, rota_value alpha, rota_tensor *out_y);
 ROTA_API rota_status rota_op_scale_into(rota_tape *tape, rota_tensor x, rota_value alpha, rota_tensor y);
 
-/* Zero with probability p, else x / (1 - p). The mask is a function of seed, step and the dropout's number in
- * its tape: replays with the same seed and step repeat it. seed and step vary by step (u32). p in [0, 1). */
+/* Zero with probability p, else x / (1 - p). The mask is a function of seed, step and the dropout's number in its
+ * tape: replays with the same seed and step repeat it. seed and step vary by step (u32). p in [0, 1). Of a tape of
+ * one of several ranks the mask is a part of the whole's (rota_tape_options.ranks): UNSUPPORTED where its elements
+ * are no multiple of 4. */
 ROTA_API rota_status rota_op_dropout(rota_tape *tape, rota_tensor x, float p, rota_value seed,
                                      rota_value step, rota_tensor *out_y);
 ROTA_API rota_status rota_op_dropout_into(rota_tape *tape, rota_tensor x, float p, rota_value seed,

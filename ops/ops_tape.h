@@ -11,10 +11,15 @@ typedef struct rota_tape_options {
     size_t struct_size;       /* sizeof, by ROTA_TAPE_OPTIONS() */
     bool no_gradients;        /* remember nothing; rota_backward is WRONG_STATE */
     rota_placement placement; /* of every node recorded */
+    /* The tensors that dropouts get are part `rank`, along their first axis, of `ranks` equal ones of a whole, as a
+     * rank's rows of a batch are: their masks are its parts of the whole's mask, which one rank with all of it would
+     * have. 0, 0: the whole. */
+    uint32_t rank, ranks;
 } rota_tape_options;
 #define ROTA_TAPE_OPTIONS(...) ROTA_SIZED(rota_tape_options, __VA_ARGS__)
 
-/* A tape that records into `recorder`, which it borrows until destroyed. `options` may be NULL. */
+/* A tape that records into `recorder`, which it borrows until destroyed. `options` may be NULL. INVALID_ARGUMENT (a
+ * rank that is none of the ranks), OUT_OF_MEMORY. */
 ROTA_API rota_status rota_tape_create(rota_recorder *recorder, const rota_tape_options *options,
                                       rota_tape **out_tape);
 /* Neither closes the recorder nor touches what was recorded (of rota_tape_create_on, ops/direct.h, it ends both,

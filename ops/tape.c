@@ -18,6 +18,9 @@ rota_status rota_tape_create(rota_recorder *recorder, const rota_tape_options *o
     rota_tape_options room;
     if (options && !(options = ROTA_SIZED_IN(rota_tape_options, options, &room)))
         return ROTA_INVALID_ARGUMENT;
+    if (options && options->rank >= (options->ranks ? options->ranks : 1))
+        return rota_fail(ROTA_INVALID_ARGUMENT, "tape: rank %u of %u, expected one below", options->rank,
+                         options->ranks ? options->ranks : 1);
     rota_tape *tape = calloc(1, sizeof *tape);
     if (!tape) return rota_fail(ROTA_OUT_OF_MEMORY, "tape: no host memory");
     tape->recorder = recorder;

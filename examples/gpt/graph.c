@@ -386,8 +386,15 @@ rota_status gpt_plan_make(gpt_model *model, const gpt_plan_options *options, gpt
     if (status == ROTA_OK) status = rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = name), &out->graph);
     if (status == ROTA_OK && model->fuse) status = rota_graph_fuse(out->graph);
     if (status == ROTA_OK) status = rota_recorder_open(out->graph, 0, "main", &r.recorder);
+    /* Of a step's windows this rank has its part, and drops what one rank with all of them would drop there. */
+    const bool ranks = train && model->communicator;
     if (status == ROTA_OK)
-        status = rota_tape_create(r.recorder, &ROTA_TAPE_OPTIONS(.no_gradients = !train), &r.tape);
+        status = rota_tape_create(
+            r.recorder,
+            &ROTA_TAPE_OPTIONS(.no_gradients = !train,
+                               .rank = ranks ? rota_communicator_rank(model->communicator) : 0,
+                               .ranks = ranks ? rota_communicator_size(model->communicator) : 1),
+            &r.tape);
     if (status == ROTA_OK) status = options->record(&r);
     rota_tape_destroy(r.tape);
     rota_recorder_close(r.recorder);

@@ -58,8 +58,7 @@ static rota_status send(gpt_trainer *t) {
 static rota_status submit(gpt_trainer *t) {
     const gpt_settings *s = t->settings;
     const uint64_t step = t->submitted + 1;
-    /* Each rank drops others than the next one's. */
-    const uint32_t seed = (uint32_t)(s->seed ^ s->seed >> 32) ^ t->ranks.rank * UINT32_C(0x9e3779b9);
+    const uint32_t seed = (uint32_t)(s->seed ^ s->seed >> 32);
     turn_of(t, step)->asks_end = *t->interrupted ? 1 : 0;
     ROTA_TRY(
         gpt_train_submit(&t->train, turn_of(t, step), (float)learning_rate(s, step), (uint32_t)step, seed));

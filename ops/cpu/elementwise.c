@@ -52,7 +52,7 @@ ROTA_VECTOR static void dropout(const rota_dropout_params *p, const float *x, co
     const uint32_t threshold = p->threshold;
     const float scale = p->scale;
     for (uint64_t first = begin / 4; first * 4 < end; first += PHILOX_BLOCKS) {
-        philox((uint32_t)first, p->stream, p->step, p->seed, words);
+        philox(p->first + (uint32_t)first, p->stream, p->step, p->seed, words);
         for (uint32_t b = 0; b < PHILOX_BLOCKS; b++)
             for (uint32_t w = 0; w < 4; w++) inorder[4 * b + w] = words[w][b];
         const uint64_t from = first * 4 < begin ? begin : first * 4;

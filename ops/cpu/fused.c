@@ -110,7 +110,8 @@ static void get_ready(const rota_fused_shape *shape, const rota_fused_step *step
                                                     .seed = word[3],
                                                     .step = word[4],
                                                     .has_residual = step->source_count > 1,
-                                                    .dtype = step->dtype};
+                                                    .dtype = step->dtype,
+                                                    .first = word[5]};
         return;
     }
 }

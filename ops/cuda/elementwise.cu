@@ -27,7 +27,7 @@ ROTA_KERNEL(dropout, 3, rota_dropout_params, ROTA_CUDA_THREADS) {
     for (int k = 0; k < EIGHT; k += 4) {
         const uint64_t i =
             p.dtype == DTYPE_F32 ? thread_elements<float>::first(k / 4) : thread_elements<__half>::first(0) + k;
-        const uint4 words = philox(make_uint4(static_cast<uint32_t>(i / 4), p.stream, step, 0), seed);
+        const uint4 words = philox(make_uint4(p.first + static_cast<uint32_t>(i / 4), p.stream, step, 0), seed);
         const uint32_t word[] = {words.x, words.y, words.z, words.w};
 #pragma unroll
         for (int j = 0; j < 4; j++) {

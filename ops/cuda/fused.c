@@ -197,15 +197,16 @@ static void say_step(text_out *out, const rota_fused_shape *shape, const rota_fu
     case ROTA_FUSED_DROPOUT:
         say(out,
             "    _Pragma(\"unroll\") for (int g = 0; g < GROUPS_OF_FOUR; g++) {\n"
-            "        const uint4 words = philox(make_uint4(static_cast<uint32_t>(element_of(g) / 4), "
+            "        const uint4 words = philox(make_uint4(args.params.words[%u] + "
+            "static_cast<uint32_t>(element_of(g) / 4), "
             "args.params.words[%u], rota_param_u32(args, %u, args.params.words[%u]), 0), "
             "rota_param_u32(args, %u, args.params.words[%u]));\n"
             "        const uint32_t word[] = {words.x, words.y, words.z, words.w};\n"
             "        _Pragma(\"unroll\") for (int j = 0; j < 4; j++) {\n"
             "            const float kept = word[j] >= args.params.words[%u] ? __fmul_rn(v%u[4 * g + j], "
             "__uint_as_float(args.params.words[%u])) : 0.0f;\n",
-            step->word + 2u, step->word + 4u, step->word + 4u, step->word + 3u, step->word + 3u, step->word,
-            source[0], step->word + 1u);
+            step->word + 5u, step->word + 2u, step->word + 4u, step->word + 4u, step->word + 3u,
+            step->word + 3u, step->word, source[0], step->word + 1u);
         if (step->source_count > 1)
             say(out, "            v%u[4 * g + j] = __fadd_rn(v%u[4 * g + j], kept);\n", r, source[1]);
         else

@@ -15,6 +15,7 @@ uint seed;
 uint step;
 uint has_residual;
 uint dtype;
+uint first;
 ROTA_KERNEL_END
 
 #include "philox.glsl"
@@ -23,7 +24,7 @@ void main() {
     const uint block = rota_index(), i = block * 4u;
     if (block > (pc.count - 1u) / 4u) return;
     const uint64_t x = rota_operand(0), residual = rota_operand(1), y = rota_operand(2);
-    const uvec4 words = philox(uvec4(block, pc.stream, rota_param_u32(1, pc.step), 0u),
+    const uvec4 words = philox(uvec4(pc.first + block, pc.stream, rota_param_u32(1, pc.step), 0u),
                                uvec2(rota_param_u32(0, pc.seed), 0u));
     const bool whole = pc.count - i >= 4u && aligned_any(x | residual | y);
     const vec4 value = load4_any(x, i, pc.count, whole);

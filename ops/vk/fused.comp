@@ -151,7 +151,8 @@ void run_step(uint about, uint i, uint zero) {
         y = a;
     } else { /* dropout; op: whether there is a residual, b */
         const uvec4 random =
-            philox(uvec4(i / 4u, word_u32(first + 2u), word_u32(first + 4u), 0u), uvec2(word_u32(first + 3u), 0u));
+            philox(uvec4(word_u32(first + 5u) + i / 4u, word_u32(first + 2u), word_u32(first + 4u), 0u),
+                   uvec2(word_u32(first + 3u), 0u));
         const uint threshold = word_u32(first);
         const float scale = word_f32(first + 1u);
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {

@@ -71,6 +71,67 @@ static void narrowing_rounds_to_nearest_even(void **state) {
     op_kit_close(&kit);
 }
 
+/* y = x + dropout(x) of ones, or fused with that, and its gradient. */
+static void run_dropout_of(uint32_t rank, uint32_t ranks, bool fused, uint32_t count, float *out_y,
+                           float *out_dx) {
+    float *ones = malloc(count * sizeof *ones);
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tape *tape;
+    for (uint32_t i = 0; i < count; i++) ones[i] = 1;
+    if (fused) assert_ok(rota_graph_fuse(kit.graph));
+    assert_ok(rota_tape_create(rota_tape_recorder(kit.tape), &ROTA_TAPE_OPTIONS(.rank = rank, .ranks = ranks),
+                               &tape));
+    rota_tensor x = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(count), ones), y, loss, dx = ROTA_TENSOR_NONE;
+    assert_ok(rota_op_dropout(tape, x, 0.5f, ROTA_CONSTANT(7), ROTA_CONSTANT(3), &y));
+    assert_ok(rota_op_add(tape, y, x, &y));
+    assert_ok(rota_op_sum(tape, y, 0, false, &loss));
+    assert_ok(rota_backward(tape, loss, &x, 1, &dx, NULL));
+    const uint32_t outputs[2] = {op_kit_output(&kit, y), op_kit_output(&kit, dx)};
+    op_kit_run(&kit);
+    memcpy(out_y, op_kit_f32(&kit, outputs[0]), count * sizeof *out_y);
+    memcpy(out_dx, op_kit_f32(&kit, outputs[1]), count * sizeof *out_dx);
+    rota_tape_destroy(tape);
+    op_kit_close(&kit);
+    free(ones);
+}
+
+/* Of each of several ranks the mask is a part of the whole's, forward and backward. */
+static void dropout_of_ranks_is_a_part(void **state) {
+    (void)state;
+    enum { EACH = 1036, RANKS = 3, COUNT = EACH * RANKS };
+    static const float ones[6] = {1, 1, 1, 1, 1, 1};
+    static float whole[2][COUNT];
+    for (uint32_t rank = 0; rank <= RANKS; rank++) {
+        float made[2][COUNT];
+        for (int fused = 0; fused < 2; fused++) {
+            run_dropout_of(rank ? rank - 1 : 0, rank ? RANKS : 1, fused, rank ? EACH : COUNT, made[0],
+                           made[1]);
+            for (int o = 0; o < 2; o++) {
+                if (rank == 0 && !fused)
+                    memcpy(whole[o], made[o], sizeof whole[o]);
+                else
+                    assert_memory_equal(made[o], whole[o] + (rank ? (size_t)EACH * (rank - 1) : 0),
+                                        (rank ? EACH : COUNT) * sizeof **made);
+            }
+        }
+    }
+    assert_memory_not_equal(whole[0], whole[0] + EACH, EACH * sizeof **whole);
+    op_kit kit;
+    op_kit_open(&kit);
+    rota_tape *tape;
+    rota_tensor x = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(6), ones), y;
+    assert_status(
+        rota_tape_create(rota_tape_recorder(kit.tape), &ROTA_TAPE_OPTIONS(.rank = 2, .ranks = 2), &tape),
+        ROTA_INVALID_ARGUMENT);
+    expect_said("rank 2 of 2");
+    assert_ok(rota_tape_create(rota_tape_recorder(kit.tape), &ROTA_TAPE_OPTIONS(.ranks = 2), &tape));
+    assert_status(rota_op_dropout(tape, x, 0.5f, ROTA_CONSTANT(0), ROTA_CONSTANT(0), &y), ROTA_UNSUPPORTED);
+    expect_said("6 elements of one of 2 ranks");
+    rota_tape_destroy(tape);
+    op_kit_close(&kit);
+}
+
 /* Known answers of Philox4x32-10 from the authors' Random123 distribution (counters and keys all 0, and all 1
  * bits), as far as the words that a dropout can be asked for reach: counter {0, 0, 0, 0}, key {0, 0}. */
 static void dropout_is_philox_and_replays(void **state) {
@@ -212,7 +273,8 @@ static void adamw_takes_rates_from_memory(void **state) {
     float values[4][COUNT];
     uint64_t random = 5;
     for (int i = 0; i < 4; i++)
-        for (int j = 0; j < COUNT; j++) values[i][j] = (float)((double)(test_random(&random) >> 11) * 0x1p-53);
+        for (int j = 0; j < COUNT; j++)
+            values[i][j] = (float)((double)(test_random(&random) >> 11) * 0x1p-53);
     op_kit kit;
     op_kit_open(&kit);
     const rota_tensor g = op_kit_input(&kit, ROTA_F32, ROTA_SHAPE(COUNT), values[3]),
@@ -246,8 +308,9 @@ static void adamw_takes_rates_from_memory(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_half_survives),           cmocka_unit_test(narrowing_rounds_to_nearest_even),
-        cmocka_unit_test(dropout_is_philox_and_replays), cmocka_unit_test(functions_hold_at_the_ends),
-        cmocka_unit_test(own_products_are_products),     cmocka_unit_test(adamw_takes_rates_from_memory),
+        cmocka_unit_test(dropout_is_philox_and_replays), cmocka_unit_test(dropout_of_ranks_is_a_part),
+        cmocka_unit_test(functions_hold_at_the_ends),    cmocka_unit_test(own_products_are_products),
+        cmocka_unit_test(adamw_takes_rates_from_memory),
     };
     return op_kit_run_tests(tests, sizeof tests / sizeof *tests);
 }

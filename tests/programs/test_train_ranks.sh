@@ -67,11 +67,13 @@ for how in "f32 1 1e-3" "bf16 1 0.02" "bf16 2 0.02" "f32 2 1e-3" "f16 1 0.02"; d
   done
   alike "$bound" "$name-1.jsonl" "$name-2.jsonl" "$name-4.jsonl"
 done
-# Each run of them is the same to the bit, with dropout, of which each rank has its own.
+# With dropout, too, of which each rank has its part of one's; and each run is the same to the bit.
+expect 0 'validation loss' "$train" "${small[@]}" --iters 8 --dropout 0.2 --batch 8 --log drops-1.jsonl
 dropping=("${small[@]}" --iters 8 --dropout 0.2 --batch 4 --ranks 2)
 expect 0 'validation loss' "$train" "${dropping[@]}" --log drops.jsonl
 expect 0 'validation loss' "$train" "${dropping[@]}" --log again.jsonl
 alike 0 drops.jsonl again.jsonl
+alike 1e-3 drops-1.jsonl drops.jsonl
 # Without this a run could be right by having all ranks do the same: half of the batch is another run.
 expect 0 'validation loss' "$train" "${small[@]}" --iters 14 --batch 4 --log half.jsonl
 python3 - <<'PY' || failures=$((failures + 1))
