@@ -127,11 +127,14 @@ typedef struct rota_exec_caps {
     bool submit_never_blocks; /* the sequencer may call submit itself */
     bool runs_host_nodes;
     bool runs_conditionals; /* and what their bodies hold; what it can't run of that program_create refuses */
-    bool runs_counted;      /* rota_exec_command.is_counted */
-    bool asks_must_skip;    /* of its works and nodes, by the host's must_skip; else hand-over decides */
-    bool only_touches;      /* rota_exec_open_options.touch: it computes nothing */
-    bool shares_memory;     /* with devices that say so too and whose `gpu` is the same */
-    bool makes_timelines;   /* that those take over by descriptor */
+    /* What they choose is launched by the host: nothing that comes after a work that has some is handed over before it
+     * has ended. */
+    bool hosts_decisions;
+    bool runs_counted;        /* rota_exec_command.is_counted */
+    bool asks_must_skip;      /* of its works and nodes, by the host's must_skip; else hand-over decides */
+    bool only_touches;        /* rota_exec_open_options.touch: it computes nothing */
+    bool shares_memory;       /* with devices that say so too and whose `gpu` is the same */
+    bool makes_timelines;     /* that those take over by descriptor */
     uint32_t timeline_queues; /* bit per logical queue whose works can wait for and signal such timelines */
 } rota_exec_caps;
 

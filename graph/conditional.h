@@ -34,12 +34,14 @@
  * A body runs where its node does, on one queue: its nodes may name that device, and a queue of the plan's, which
  * changes nothing.
  *
- * Such nodes run on devices of the CPU executor, on CUDA's where the driver is for CUDA 12.4 or newer, and on Vulkan's:
- * rota_compile refuses others (UNSUPPORTED), and names node and device. A plan of several devices takes them where they
- * are placed on such. On a GPU bodies hold no host nodes (UNSUPPORTED as the plan is compiled, by name).
+ * Such nodes run on devices of the CPU executor, on CUDA's and on Vulkan's; rota_compile refuses others (UNSUPPORTED),
+ * and names node and device. On a GPU bodies hold no host nodes (UNSUPPORTED as the plan is compiled, by name).
  *
  * On a CUDA device a loop that fails, or is cancelled, fails all that is handed to the device along with it, nodes
- * beside it in its plan, too; work that comes after a while or for is handed to the device when that has ended.
+ * beside it in its plan, too; work that comes after a while or for is handed to the device when that has ended. With a
+ * driver for CUDA 12.4 or newer the device decides by itself. With an older one a thread of rota's launches what is
+ * chosen, which costs each choice and each iteration the way to the host and back; and work that comes after an if or
+ * switch, too, is handed over when that has ended.
  *
  * A Vulkan device records all iterations that there may be, and dispatches what is not to run with no workgroups: what
  * the bodies of one node and of those within them do in all their iterations is at most 16384 commands there, else

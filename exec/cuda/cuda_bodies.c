@@ -6,6 +6,9 @@
  *                first IF, as a body may write what is decided by
  *     while,for  step --> WHILE [ commands of the body --> step ]
  *
+ * Without conditional nodes the host launches the same graphs, one after the other (cuda_script.c): the graph at hand
+ * is cut behind each step, and where a body begins or ends.
+ *
  * Before a command that is counted stands a step, too, which leaves it the count (exec_helpers.cu).
  *
  * A body's nodes are those of any graph but for what bodies do not have, or are not known to: kernels that start early,
@@ -28,7 +31,8 @@ typedef struct deciding {
     /* What comes next comes after these: what the command does, at first, then its last node. */
     const CUgraphNode *before;
     size_t before_count;
-    CUgraphNode last; /* NULL: it has none yet */
+    CUgraphNode last; /* NULL: it has none yet, or it is in an earlier graph */
+    bool is_cut;      /* all that it comes after, and what it did, is in earlier graphs */
 } deciding;
 
 rota_status rota_cuda_bodies_check(rota_cuda_device *device, CUresult result, const char *what) {
@@ -70,8 +74,8 @@ static rota_status add_step(const deciding *of, building *b, rota_decide_params 
     args.params = *params;
     void *parameters[] = {&args};
     const rota_cuda_launch one = {.groups = {1, 1, 1}, .block = {1, 1, 1}, .cluster = {1, 1, 1}};
-    return rota_cuda_building_kernel(b, b->device->helpers.decide, &one, parameters, before, before_count,
-                                     out_node);
+    const CUfunction function = b->script ? b->device->helpers.answer : b->device->helpers.decide;
+    return rota_cuda_building_kernel(b, function, &one, parameters, before, before_count, out_node);
 }
 
 rota_status rota_cuda_bodies_count(building *b, uint32_t command, const CUgraphNode *before,
@@ -132,17 +136,14 @@ static uint32_t find_ends(const building *b, CUgraphNode out_ends[ROTA_CUDA_LANE
     for (uint32_t e = 0; b->fold.count && e < b->fold.first[b->fold.count]; e++)
         goes_on[b->fold.before[e]] = 1;
     for (uint32_t i = 0; i < b->fold.count; i++)
-        if (!goes_on[i] && count < ROTA_CUDA_LANES) out_ends[count++] = b->nodes[i];
+        if (!goes_on[i] && b->nodes[i] && count < ROTA_CUDA_LANES) out_ends[count++] = b->nodes[i];
     free(goes_on);
     return count;
 }
 
-/* The commands of a body in `graph`, and behind them a step, if any. */
-static rota_status fill_graph(const deciding *of, const rota_cuda_program *body, CUgraph graph,
-                              rota_decide_params *next) {
+/* A body's, in `graph`. */
+static building begin_body(const deciding *of, const rota_cuda_program *body, CUgraph graph) {
     building inner = *of->b;
-    CUgraphNode ends[ROTA_CUDA_LANES], node;
-    uint32_t count = 0;
     inner.program = body;
     inner.desc = body ? body->desc : NULL;
     inner.graph = graph;
@@ -151,16 +152,30 @@ static rota_status fill_graph(const deciding *of, const rota_cuda_program *body,
     inner.fold = (rota_cuda_fold){0};
     inner.head = NULL;
     inner.nodes = inner.before = NULL;
-    rota_status status = ROTA_OK;
-    if (rota_cuda_body_runs(body)) {
-        inner.segment = &body->desc->segments[0];
-        status = rota_cuda_building_commands(&inner);
-        if (status == ROTA_OK) count = find_ends(&inner, ends);
-        if (status == ROTA_OK && count == UINT32_MAX)
-            status = rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a graph of %u commands",
-                               inner.fold.count);
+    return inner;
+}
+
+/* Its commands, and behind them a step, if any. */
+static rota_status add_commands(const deciding *of, building *inner, rota_decide_params *next) {
+    CUgraphNode ends[ROTA_CUDA_LANES], node;
+    uint32_t count = 0;
+    if (rota_cuda_body_runs(inner->program)) {
+        inner->segment = &inner->desc->segments[0];
+        ROTA_TRY(rota_cuda_building_commands(inner));
+        count = find_ends(inner, ends);
+        if (count == UINT32_MAX)
+            return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a graph of %u commands",
+                             inner->fold.count);
     }
-    if (status == ROTA_OK && next) status = add_step(of, &inner, next, ends, count, &node);
+    return next ? add_step(of, inner, next, ends, count, &node) : ROTA_OK;
+}
+
+/* The commands of a body in `graph`, and behind them a step, if any. */
+static rota_status fill_graph(const deciding *of, const rota_cuda_program *body, CUgraph graph,
+                              rota_decide_params *next) {
+    building inner = begin_body(of, body, graph);
+    CUgraphNode node;
+    rota_status status = add_commands(of, &inner, next);
     if (status == ROTA_OK && !next && !rota_cuda_body_runs(body))
         status = rota_cuda_building_empty(&inner, NULL, 0, &node);
     rota_cuda_building_free(&inner);
@@ -247,8 +262,101 @@ static rota_status add_ifs(deciding *of, uint64_t *handles) {
     return ROTA_OK;
 }
 
+/* ---- Kinds, by a script ---- */
+
+/* The step, and what stands before it, in a graph that ends there. */
+static rota_status ask(deciding *of, rota_decide_params *step) {
+    ROTA_TRY(add_first_step(of, step));
+    ROTA_TRY(rota_cuda_building_cut(of->b));
+    of->last = NULL; /* is complete to what comes next */
+    of->before_count = 0;
+    of->is_cut = true;
+    return ROTA_OK;
+}
+
+/* A body, and behind it a step, if any, in graphs of their own. */
+static rota_status add_body(deciding *of, const rota_cuda_program *body, rota_decide_params *next) {
+    building inner = begin_body(of, body, of->b->graph);
+    rota_status status = add_commands(of, &inner, next);
+    if (status == ROTA_OK) status = rota_cuda_building_cut(&inner);
+    of->b->graph = inner.graph;
+    rota_cuda_building_free(&inner);
+    return status;
+}
+
+/* Unless the answer is `value`, on behind the body; and from its end to that of the command. */
+static rota_status add_choice(deciding *of, uint32_t answer, uint32_t value, const rota_cuda_program *body) {
+    rota_cuda_script *script = of->b->script;
+    const rota_cuda_line unless = {.kind = ROTA_CUDA_LINE_UNLESS, .answer = answer, .value = value},
+                         go = {.kind = ROTA_CUDA_LINE_GO, .target = UINT32_MAX};
+    const uint32_t first = script->count;
+    ROTA_TRY(rota_cuda_script_add(script, &unless));
+    ROTA_TRY(add_body(of, body, NULL));
+    ROTA_TRY(rota_cuda_script_add(script, &go));
+    script->lines[first].target = script->count;
+    return ROTA_OK;
+}
+
+static rota_status script_loop(deciding *of) {
+    const bool is_for = of->decision->desc->kind == ROTA_CONDITIONAL_FOR;
+    rota_cuda_script *script = of->b->script;
+    const uint32_t answer = rota_cuda_script_take_answers(script);
+    rota_decide_params first = {.kind = is_for ? ROTA_DECIDE_FOR : ROTA_DECIDE_WHILE},
+                       next = {.kind = is_for ? ROTA_DECIDE_FOR_NEXT : ROTA_DECIDE_WHILE_NEXT};
+    first.handles[0] = next.handles[0] = rota_cuda_script_answer_address(script, answer);
+    ROTA_TRY(ask(of, &first));
+    const uint32_t top = script->count;
+    const rota_cuda_line unless = {.kind = ROTA_CUDA_LINE_UNLESS, .answer = answer, .value = 1},
+                         again = {.kind = ROTA_CUDA_LINE_GO, .target = top};
+    ROTA_TRY(rota_cuda_script_add(script, &unless));
+    ROTA_TRY(add_body(of, of->decision->bodies[0], &next));
+    ROTA_TRY(rota_cuda_script_add(script, &again));
+    script->lines[top].target = script->count;
+    return ROTA_OK;
+}
+
+static rota_status script_if(deciding *of) {
+    rota_cuda_script *script = of->b->script;
+    rota_cuda_program *const *bodies = of->decision->bodies;
+    const bool has_then = rota_cuda_body_runs(bodies[0]);
+    const bool has_else = of->decision->desc->body_count > 1 && rota_cuda_body_runs(bodies[1]);
+    if (!has_then && !has_else) return ROTA_OK;
+    const uint32_t answer = rota_cuda_script_take_answers(script);
+    rota_decide_params step = {.kind = has_then ? ROTA_DECIDE_IF : ROTA_DECIDE_IF_NOT,
+                               .handles = {rota_cuda_script_answer_address(script, answer)}};
+    if (has_then && has_else) step.handles[1] = rota_cuda_script_answer_address(script, answer + 1);
+    ROTA_TRY(ask(of, &step));
+    const uint32_t first = script->count;
+    ROTA_TRY(add_choice(of, answer, 1, bodies[has_then ? 0 : 1]));
+    if (step.handles[1]) ROTA_TRY(add_choice(of, answer + 1, 1, bodies[1]));
+    rota_cuda_script_end(script, first);
+    return ROTA_OK;
+}
+
+static rota_status script_switch(deciding *of) {
+    rota_cuda_script *script = of->b->script;
+    const uint32_t count = of->decision->desc->body_count, answer = rota_cuda_script_take_answers(script);
+    rota_decide_params step = {.kind = ROTA_DECIDE_SWITCH,
+                               .chosen = count,
+                               .handles = {rota_cuda_script_answer_address(script, answer)}};
+    ROTA_TRY(ask(of, &step));
+    const uint32_t first = script->count;
+    for (uint32_t i = 0; i < count; i++)
+        if (rota_cuda_body_runs(of->decision->bodies[i]))
+            ROTA_TRY(add_choice(of, answer, i, of->decision->bodies[i]));
+    rota_cuda_script_end(script, first);
+    return ROTA_OK;
+}
+
+static rota_status add_script(deciding *of) {
+    const uint8_t kind = of->decision->desc->kind;
+    if (rota_conditional_is_loop(kind)) return script_loop(of);
+    return kind == ROTA_CONDITIONAL_IF ? script_if(of) : script_switch(of);
+}
+
 static rota_status add_kind(deciding *of) {
     const uint8_t kind = of->decision->desc->kind;
+    if (of->b->script) return add_script(of);
     if (rota_conditional_is_loop(kind)) return add_loop(of);
     if (kind == ROTA_CONDITIONAL_IF) return add_if(of);
     if (of->b->device->stops.has_switches) return add_switch(of);
@@ -271,7 +379,8 @@ rota_status rota_cuda_bodies_add(rota_cuda_building *b, uint32_t command, const 
     if (is_outermost && of.decision->has_state) b->root = &b->roots->all[b->next_root++];
     rota_status status = add_kind(&of);
     if (is_outermost) b->root = NULL;
-    if (status == ROTA_OK && !of.last) status = rota_cuda_building_empty(b, before, before_count, &of.last);
+    if (status == ROTA_OK && !of.last && !of.is_cut)
+        status = rota_cuda_building_empty(b, before, before_count, &of.last);
     *out_node = of.last;
     return status;
 }

@@ -12,6 +12,7 @@
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_halt.h"
 #include "exec/cuda/cuda_loops.h"
+#include <stdio.h>
 #include <sys/prctl.h>
 
 /* After the last completion, and while a fence is younger than this, the thread keeps looking: a sleep and the
@@ -51,7 +52,13 @@ static uint64_t nap_of(rota_cuda_queue *queue, uint64_t spin_ns, uint64_t now_ns
     if (waiting == 0) return UINT64_MAX;
     uint64_t begin = queue->fences[tail % ROTA_CUDA_FENCES].submitted_ns;
     if (begin < queue->completed_ns) begin = queue->completed_ns;
-    uint64_t age = now_ns > begin ? now_ns - begin : 0, each = queue->each_ns;
+    uint64_t each = queue->each_ns;
+    if (queue->script_state.since_ns) { /* the next of many that a script launches */
+        begin = queue->script_state.since_ns;
+        each = queue->script_state.each_ns;
+        waiting = 1;
+    }
+    const uint64_t age = now_ns > begin ? now_ns - begin : 0;
     if (waiting >= MANY_MARKS && each) return clamp(each / 2, MANY_NAP_MIN_NS, NAP_MAX_NS);
     if ((age < SPIN_NS && each < 2 * SPIN_NS) || age < spin_ns) return 0;
     /* Up to shortly before it is expected, but never much longer than it has taken so far: it may be another
@@ -64,6 +71,23 @@ static uint64_t nap_of(rota_cuda_queue *queue, uint64_t spin_ns, uint64_t now_ns
     return clamp(step, NAP_MIN_NS, NAP_MAX_NS);
 }
 
+/* Whether all that the fence stands for is complete; what the host runs of it goes on. False: the device is lost. */
+static bool look_at_fence(rota_cuda_device *device, rota_cuda_queue *queue, const rota_cuda_fence *fence,
+                          bool *out_moved, bool *out_complete) {
+    if (fence->script) {
+        if (rota_cuda_script_advance(device, queue, fence, out_moved, out_complete) == ROTA_OK) return true;
+        char message[ROTA_ERROR_MESSAGE_MAX];
+        snprintf(message, sizeof message, "%s", rota_last_error());
+        rota_cuda_give_up(device, false, message);
+        return false;
+    }
+    const CUresult result = device->cu->EventQuery(fence->event);
+    *out_complete = result == CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return true;
+    rota_cuda_lose(device, result, "cuEventQuery");
+    return false;
+}
+
 /* Moves a queue on over the fences that are complete. */
 static bool report(rota_cuda_device *device, uint32_t index, bool *out_moved) {
     rota_cuda_queue *queue = &device->queues[index];
@@ -72,12 +96,9 @@ static bool report(rota_cuda_device *device, uint32_t index, bool *out_moved) {
     uint64_t begin = 0;
     while (tail != published) {
         const rota_cuda_fence *fence = &queue->fences[tail % ROTA_CUDA_FENCES];
-        CUresult result = device->cu->EventQuery(fence->event);
-        if (result == CUDA_ERROR_NOT_READY) break;
-        if (result != CUDA_SUCCESS) {
-            rota_cuda_lose(device, result, "cuEventQuery");
-            return false;
-        }
+        bool is_complete;
+        if (!look_at_fence(device, queue, fence, out_moved, &is_complete)) return false;
+        if (!is_complete) break;
         if (fence->loops) rota_cuda_loops_report(device, fence);
         if (tail == first) begin = fence->submitted_ns;
         reached = fence->value;

@@ -18,6 +18,28 @@ static void nap(void) {
     rota_nap_until(rota_deadline_after(DRAIN_NAP_NS));
 }
 
+static bool is_through(rota_cuda_device *device, CUstream stream, uint64_t deadline) {
+    CUresult result = stream ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    bool in_time = true;
+    while (result == CUDA_ERROR_NOT_READY && in_time) {
+        result = device->cu->StreamQuery(stream);
+        if (result == CUDA_ERROR_NOT_READY) nap();
+        in_time = rota_clock_ns() < deadline;
+    }
+    return in_time && (result == CUDA_SUCCESS || rota_cuda_is_fatal(result));
+}
+
+/* What the completion thread launches by itself it launches with this lock, where it finds that the device is lost
+ * (cuda_script.c): nothing more once it was taken here. It may be the thread that is here. */
+static bool await_scripts(rota_cuda_device *device, uint64_t deadline) {
+    while (pthread_mutex_trylock(&device->stops.looks) != 0) {
+        if (rota_clock_ns() > deadline) return false;
+        nap();
+    }
+    pthread_mutex_unlock(&device->stops.looks);
+    return true;
+}
+
 /* Waits until nothing more is put on the queues and all are through; false if they are not in time, or do not
  * tell. */
 static bool drain(rota_cuda_device *device) {
@@ -29,15 +51,10 @@ static bool drain(rota_cuda_device *device) {
     }
     bool quiet = rota_cuda_push(device) == CUDA_SUCCESS, entered = quiet;
     if (entered) rota_cuda_halt(device);
-    for (uint32_t i = 0; i < device->options.queue_count && quiet; i++) {
-        CUresult result = CUDA_ERROR_NOT_READY;
-        while (device->queues[i].stream && result == CUDA_ERROR_NOT_READY && quiet) {
-            result = device->cu->StreamQuery(device->queues[i].stream);
-            if (result == CUDA_ERROR_NOT_READY) nap();
-            quiet = rota_clock_ns() < deadline;
-        }
-        quiet = quiet && (result == CUDA_SUCCESS || rota_cuda_is_fatal(result) || !device->queues[i].stream);
-    }
+    quiet = quiet && await_scripts(device, deadline);
+    for (uint32_t i = 0; i < device->options.queue_count && quiet; i++)
+        quiet = is_through(device, device->queues[i].stream, deadline) &&
+                is_through(device, device->queues[i].scripts, deadline);
     if (entered) rota_cuda_leave(device);
     pthread_mutex_unlock(&device->submit_lock);
     return quiet;

@@ -183,7 +183,8 @@ static rota_status open_helpers(rota_cuda_device *device) {
     } helpers[] = {{"rota_upload", &device->helpers.upload},
                    {"rota_timestamp", &device->helpers.timestamp},
                    {"rota_fill", &device->helpers.fill},
-                   {"rota_count", &device->helpers.count}};
+                   {"rota_count", &device->helpers.count},
+                   {"rota_answer", &device->helpers.answer}};
     for (uint32_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
         rota_kernel kernel = rota_cuda_copy_kernel; /* of the same image */
         kernel.name = kernel.cuda.entry = helpers[i].entry;
@@ -193,21 +194,35 @@ static rota_status open_helpers(rota_cuda_device *device) {
 }
 
 /* Conditional nodes, where driver and image know them. */
-static rota_status open_decisions(rota_cuda_device *device) {
+static rota_status open_conditionals(rota_cuda_device *device) {
     int version = 0;
+    device->base.caps.hosts_decisions = true;
     if (!device->cu->GraphConditionalHandleCreate || !device->cu->GraphAddNode ||
         device->cu->DriverGetVersion(&version) != CUDA_SUCCESS || version < ROTA_CUDA_CONDITIONALS_NEEDED)
         return ROTA_OK;
     const rota_status status =
         rota_cuda_function_get(device, &rota_cuda_decide_kernel, &device->helpers.decide, NULL);
     if (status == ROTA_UNSUPPORTED) {
-        rota_log_write(&device->host.log, ROTA_LOG_WARNING, "%s runs no nodes that decide: %s",
-                       device->base.info.id, rota_last_error());
+        rota_log_write(&device->host.log, ROTA_LOG_WARNING,
+                       "%s: what nodes that decide choose is launched by the host: %s", device->base.info.id,
+                       rota_last_error());
         return ROTA_OK;
     }
-    ROTA_TRY(status);
     device->stops.has_switches = version >= ROTA_CUDA_SWITCHES_NEEDED;
+    device->base.caps.hosts_decisions = status != ROTA_OK;
+    return status;
+}
+
+/* Else what the completion thread launches has streams of its own (cuda_script.c). */
+static rota_status open_decisions(rota_cuda_device *device) {
     device->base.caps.runs_conditionals = true;
+    ROTA_TRY(open_conditionals(device));
+    for (uint32_t i = 0; i < device->options.queue_count && device->base.caps.hosts_decisions; i++) {
+        rota_cuda_queue *queue = &device->queues[i];
+        ROTA_TRY(rota_cuda_stream_create(device, &queue->scripts));
+        ROTA_TRY(rota_cuda_check(device, device->cu->EventCreate(&queue->scripted, CU_EVENT_DISABLE_TIMING),
+                                 "cuEventCreate"));
+    }
     return ROTA_OK;
 }
 
@@ -294,6 +309,8 @@ static void destroy_in_context(rota_cuda_device *device) {
         for (uint32_t m = 0; m < ROTA_CUDA_FENCES; m++)
             if (queue->fences[m].event) (void)cu->EventDestroy(queue->fences[m].event);
         if (queue->stream) (void)cu->StreamDestroy(queue->stream);
+        if (queue->scripted) (void)cu->EventDestroy(queue->scripted);
+        if (queue->scripts) (void)cu->StreamDestroy(queue->scripts);
     }
     if (device->own.stream) (void)cu->StreamDestroy(device->own.stream);
     if (device->submit_stream) (void)cu->StreamDestroy(device->submit_stream);

@@ -62,9 +62,9 @@ typedef struct rota_cuda_stops_shared {
     bool has_switches; /* since open: the driver has conditional nodes of more than one body */
 } rota_cuda_stops_shared;
 
-/* Of exec_helpers.cu; `decide` of exec_decide.cu, where caps.runs_conditionals. */
+/* Of exec_helpers.cu; `decide` of exec_decide.cu, unless caps.hosts_decisions. */
 typedef struct rota_cuda_helpers {
-    CUfunction upload, timestamp, fill, count, decide;
+    CUfunction upload, timestamp, fill, count, answer, decide;
 } rota_cuda_helpers;
 
 typedef struct rota_cuda_bounds {

@@ -190,7 +190,7 @@ static rota_status add_command(building *b, uint32_t position) {
     const rota_cuda_dispatch *dispatch = &b->program->dispatches[index];
     size_t count = 0;
     for (uint32_t e = b->fold.first[position]; e < b->fold.first[position + 1]; e++)
-        b->before[count++] = b->nodes[b->fold.before[e]];
+        if (b->nodes[b->fold.before[e]]) b->before[count++] = b->nodes[b->fold.before[e]];
     if (count == 0 && b->head) b->before[count++] = b->head;
     const bool is_timed = b->instance->timestamps && !b->is_body;
     if (is_timed) {
@@ -220,7 +220,10 @@ static rota_status add_command(building *b, uint32_t position) {
         break;
     }
     if (status != ROTA_OK) return rota_fail_at_node(status, &b->device->host, b->desc, index);
-    if (is_timed) ROTA_TRY(add_timestamp(b, index, true, &node, 1, &node));
+    if (is_timed) {
+        const CUgraphNode last = node;
+        ROTA_TRY(add_timestamp(b, index, true, &last, last != NULL, &node));
+    }
     b->nodes[position] = node;
     return ROTA_OK;
 }
@@ -296,7 +299,7 @@ static rota_status instantiate(building *b, CUgraphExec *out_exec) {
     const rota_cuda_api *cu = b->device->cu;
     CUgraphExec exec = NULL;
     const CUresult result = cu->GraphInstantiateWithFlags(&exec, b->graph, 0);
-    ROTA_TRY(b->roots && b->roots->decides
+    ROTA_TRY(b->roots && b->roots->decides && !b->script
                  ? rota_cuda_bodies_check(b->device, result, "cuGraphInstantiateWithFlags")
                  : rota_cuda_check(b->device, result, "cuGraphInstantiateWithFlags"));
     /* What the first launch would allocate on the device is allocated now, where running out of memory is no
@@ -325,6 +328,27 @@ rota_status rota_cuda_building_commands(building *b) {
     return ROTA_OK;
 }
 
+rota_status rota_cuda_building_cut(building *b) {
+    const rota_cuda_api *cu = b->device->cu;
+    rota_cuda_line line = {.kind = ROTA_CUDA_LINE_LAUNCH};
+    size_t count = 0;
+    ROTA_TRY(rota_cuda_check(b->device, cu->GraphGetNodes(b->graph, NULL, &count), "cuGraphGetNodes"));
+    if (count == 0) return ROTA_OK;
+    ROTA_TRY(instantiate(b, &line.exec));
+    const rota_status status = rota_cuda_script_add(b->script, &line);
+    if (status != ROTA_OK) {
+        (void)cu->GraphExecDestroy(line.exec);
+        return status;
+    }
+    const CUgraph graph = b->graph;
+    b->graph = NULL;
+    ROTA_TRY(rota_cuda_check(b->device, cu->GraphDestroy(graph), "cuGraphDestroy"));
+    ROTA_TRY(rota_cuda_check(b->device, cu->GraphCreate(&b->graph, 0), "cuGraphCreate"));
+    b->head = NULL;
+    if (b->nodes) memset(b->nodes, 0, b->fold.count * sizeof *b->nodes);
+    return ROTA_OK;
+}
+
 void rota_cuda_building_free(building *b) {
     rota_cuda_fold_free(&b->fold);
     free(b->nodes);
@@ -339,12 +363,15 @@ static rota_status build(building *b, uint32_t segment, CUgraphExec *out_exec) {
     ROTA_TRY(rota_cuda_check(b->device, b->device->cu->GraphCreate(&b->graph, 0), "cuGraphCreate"));
     ROTA_TRY(add_head(b, &b->program->segments[segment]));
     ROTA_TRY(rota_cuda_building_commands(b));
-    return instantiate(b, out_exec);
+    return b->script ? rota_cuda_building_cut(b) : instantiate(b, out_exec);
 }
 
 rota_status rota_cuda_graph_build(rota_cuda_device *device, rota_cuda_instance *instance,
                                   rota_exec_memory *const *memories, uint32_t segment, const uint64_t *block,
-                                  CUgraphExec *out_exec) {
+                                  CUgraphExec *out_exec, rota_cuda_script **out_script) {
+    if (rota_cuda_segment_is_scripted(device, instance->program, segment)) /* freed with its instance */
+        ROTA_TRY(rota_cuda_script_create(device, instance->program, segment, &instance->segments[segment],
+                                         out_script));
     building b = {
         .device = device,
         .program = instance->program,
@@ -357,6 +384,7 @@ rota_status rota_cuda_graph_build(rota_cuda_device *device, rota_cuda_instance *
         .steady = instance->segments[segment].steady,
         .roots = instance->program->segments[segment].roots,
         .loops = instance->segments[segment].loops,
+        .script = *out_script,
     };
     rota_status status = build(&b, segment, out_exec);
     if (b.graph && b.steady) {
@@ -364,7 +392,7 @@ rota_status rota_cuda_graph_build(rota_cuda_device *device, rota_cuda_instance *
     } else if (b.graph) {
         CUresult result = device->cu->GraphDestroy(b.graph);
         if (status == ROTA_OK && result != CUDA_SUCCESS) {
-            (void)device->cu->GraphExecDestroy(*out_exec);
+            if (*out_exec) (void)device->cu->GraphExecDestroy(*out_exec);
             *out_exec = NULL;
             status = rota_cuda_check(device, result, "cuGraphDestroy");
         }

@@ -6,10 +6,11 @@
 #include "exec/cuda/cuda_fold.h"
 #include "exec/cuda/cuda_instance.h"
 
-/* Builds a segment's executable graph (cuda_graph.c). block: as in rota_cuda_library_capture. */
+/* Builds a segment's executable graph (cuda_graph.c), or its script (cuda_script.c). block: as in
+ * rota_cuda_library_capture. */
 rota_status rota_cuda_graph_build(rota_cuda_device *device, rota_cuda_instance *instance,
                                   rota_exec_memory *const *memories, uint32_t segment, const uint64_t *block,
-                                  CUgraphExec *out_exec);
+                                  CUgraphExec *out_exec, rota_cuda_script **out_script);
 
 /* ---- While one is built, its bodies' among them (cuda_bodies.c) ---- */
 
@@ -29,10 +30,13 @@ typedef struct rota_cuda_building {
     const rota_cuda_root *root;   /* that this is a body in; NULL: none */
     uint32_t next_root;           /* the first root whose command is still to come */
     bool is_body;
+    rota_cuda_script *script; /* gets the graphs, cut where the host decides; NULL: there is one graph */
     CUgraph graph;
     rota_cuda_fold fold;
-    CUgraphNode head;    /* what everything comes after; NULL: nothing */
-    CUgraphNode *nodes;  /* per command of the segment: what later commands wait for */
+    CUgraphNode head; /* what everything comes after; NULL: nothing */
+    /* Per command of the segment: what later commands wait for; NULL: nothing, as what was launched before is complete
+     * to what comes after a cut. */
+    CUgraphNode *nodes;
     CUgraphNode *before; /* of the command at hand */
     uint8_t *prepared;
 } rota_cuda_building;
@@ -45,8 +49,12 @@ rota_status rota_cuda_building_empty(rota_cuda_building *b, const CUgraphNode *b
 /* All commands of b->segment, in b->graph; fold, nodes and before are made, and are the caller's to free. */
 rota_status rota_cuda_building_commands(rota_cuda_building *b);
 void rota_cuda_building_free(rota_cuda_building *b);
+/* What is in b->graph is launched by a line of the script, if it is anything; what is added from now on is in a new
+ * graph. */
+rota_status rota_cuda_building_cut(rota_cuda_building *b);
 
-/* The nodes of a command that decides, with its bodies. What comes after the command comes after out_node. */
+/* The nodes of a command that decides, with its bodies. What comes after the command comes after out_node; NULL: what
+ * it comes after is in earlier graphs of the script. */
 rota_status rota_cuda_bodies_add(rota_cuda_building *b, uint32_t command, const CUgraphNode *before,
                                  size_t before_count, CUgraphNode *out_node);
 /* The step before a counted command, which comes after out_node. */

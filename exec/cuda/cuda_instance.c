@@ -81,10 +81,19 @@ static rota_status make_variants(const rota_cuda_program *program, uint32_t segm
     return ROTA_OK;
 }
 
+static void free_variant(rota_cuda_device *device, rota_cuda_variant *variant) {
+    if (variant->exec) (void)device->cu->GraphExecDestroy(variant->exec);
+    rota_cuda_script_free(device, variant->script);
+    variant->exec = NULL;
+    variant->script = NULL;
+}
+
 rota_status rota_cuda_instance_exec(rota_cuda_device *device, rota_cuda_instance *instance, uint32_t segment,
-                                    const uint64_t *block, CUgraphExec *out_exec) {
+                                    const uint64_t *block, CUgraphExec *out_exec,
+                                    rota_cuda_script **out_script) {
     rota_cuda_segment_instance *own = &instance->segments[segment];
     *out_exec = own->exec;
+    *out_script = own->script;
     if (own->steady && block) ROTA_TRY(rota_cuda_steady_follow(device, instance, segment, block));
     if (!own->variants) return ROTA_OK;
     rota_cuda_variant *oldest = &own->variants[0];
@@ -92,23 +101,25 @@ rota_status rota_cuda_instance_exec(rota_cuda_device *device, rota_cuda_instance
     for (uint32_t v = 0; v < ROTA_CUDA_VARIANTS; v++) {
         rota_cuda_variant *variant = &own->variants[v];
         if (variant->used < oldest->used) oldest = variant;
-        if (!variant->exec) continue;
+        if (!variant->exec && !variant->script) continue;
         word_visit visit = {.block = block, .words = variant->words};
         for_each_word(instance->program, segment, compare_word, &visit);
         if (visit.differs) continue;
         variant->used = instance->launches;
         *out_exec = variant->exec;
+        *out_script = variant->script;
         return ROTA_OK;
     }
     /* An instance with argument words is not in flight now, so that the one that makes room is not either
      * (P1). */
-    if (oldest->exec) (void)device->cu->GraphExecDestroy(oldest->exec);
-    oldest->exec = NULL;
-    ROTA_TRY(rota_cuda_graph_build(device, instance, instance->memories, segment, block, &oldest->exec));
+    free_variant(device, oldest);
+    ROTA_TRY(rota_cuda_graph_build(device, instance, instance->memories, segment, block, &oldest->exec,
+                                   &oldest->script));
     word_visit visit = {.block = block, .words = oldest->words};
     for_each_word(instance->program, segment, keep_word, &visit);
     oldest->used = instance->launches;
     *out_exec = oldest->exec;
+    *out_script = oldest->script;
     return ROTA_OK;
 }
 
@@ -164,7 +175,8 @@ static rota_status make_instance(rota_cuda_device *device, rota_cuda_instance *i
         } else {
             ROTA_TRY(rota_cuda_steady_create(instance->program, s, &instance->segments[s].steady));
             if (instance->segments[s].steady) ROTA_TRY(keep_memories(instance, memories));
-            ROTA_TRY(rota_cuda_graph_build(device, instance, memories, s, NULL, &instance->segments[s].exec));
+            ROTA_TRY(rota_cuda_graph_build(device, instance, memories, s, NULL, &instance->segments[s].exec,
+                                           &instance->segments[s].script));
         }
     }
     return ROTA_OK;
@@ -172,14 +184,18 @@ static rota_status make_instance(rota_cuda_device *device, rota_cuda_instance *i
 
 /* The context is current; calls fail on a lost device, which holds nothing any more. */
 void rota_cuda_instance_free(rota_cuda_device *device, rota_cuda_instance *instance) {
+    /* The completion thread may be at a script of its, of a device whose context has ended meanwhile; it looks for that
+     * before the next one (cuda_script.c). */
+    pthread_mutex_lock(&device->stops.looks);
+    pthread_mutex_unlock(&device->stops.looks);
     for (uint32_t s = 0; s < instance->segment_count; s++) {
         rota_cuda_segment_instance *segment = &instance->segments[s];
         if (segment->exec) (void)device->cu->GraphExecDestroy(segment->exec);
+        rota_cuda_script_free(device, segment->script);
         rota_cuda_steady_free(device, segment->steady);
         rota_cuda_loops_free(device, segment->loops);
         if (!segment->variants) continue;
-        for (uint32_t v = 0; v < ROTA_CUDA_VARIANTS; v++)
-            if (segment->variants[v].exec) (void)device->cu->GraphExecDestroy(segment->variants[v].exec);
+        for (uint32_t v = 0; v < ROTA_CUDA_VARIANTS; v++) free_variant(device, &segment->variants[v]);
         free(segment->variants[0].words);
         free(segment->variants);
     }

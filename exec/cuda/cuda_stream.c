@@ -51,6 +51,9 @@ rota_status rota_cuda_stream_wait(rota_exec_device *base, void *stream, uint32_t
     rota_cuda_device *device = (rota_cuda_device *)base;
     rota_cuda_queue *from = &device->queues[queue];
     if (ra_load_acquire(&from->published_value) < value) return ROTA_BUSY; /* pairs with set_fence */
+    /* Nor is it covered while a script is in flight, as no event is behind what that launches; released with the value.
+     * The tail pairs with report: what a script has launched is complete. */
+    if (ra_load_acquire(&from->scripted_head) > ra_load_acquire(&from->tail)) return ROTA_BUSY;
     const uint64_t head = ra_load_acquire(&from->published);
     ROTA_TRY(rota_cuda_enter(device));
     rota_status status = check_stream(device, stream);

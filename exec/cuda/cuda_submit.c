@@ -65,8 +65,9 @@ static rota_status set_fence(rota_cuda_device *device, rota_cuda_queue *queue) {
         ROTA_TRY(rota_cuda_check(device, device->cu->EventCreate(&fence->event, CU_EVENT_DISABLE_TIMING),
                                  "cuEventCreate"));
     /* Before the event, so that a queue that is through has nothing left to signal. */
-    if (queue->timeline)
+    if (queue->timeline && !queue->script)
         ROTA_TRY(rota_cuda_timeline_reach(device, queue->stream, queue->timeline, queue->last_value));
+    fence->timeline = queue->script ? queue->timeline : NULL;
     queue->timeline = NULL;
     ROTA_TRY(rota_cuda_check(device, device->cu->EventRecord(fence->event, queue->stream), "cuEventRecord"));
     fence->value = queue->last_value;
@@ -74,10 +75,15 @@ static rota_status set_fence(rota_cuda_device *device, rota_cuda_queue *queue) {
     fence->launch = queue->loops ? queue->loops->launched : 0;
     fence->cookie = queue->cookie;
     queue->loops = NULL;
+    fence->script = queue->script;
+    fence->script_launch = queue->script ? queue->script->own->launched : 0;
+    queue->script = NULL;
     fence->submitted_ns = rota_clock_ns();
     queue->fenced_value = queue->last_value;
     queue->unfenced = 0;
     queue->head++;
+    /* Released by the next two: who finds the value finds that it is a script's. */
+    if (fence->script) ra_store_relaxed(&queue->scripted_head, queue->head);
     ra_store_seq_cst(&queue->published, queue->head); /* releases the fence to the completion thread */
     ra_store_release(&queue->published_value, queue->fenced_value); /* with rota_cuda_stream_wait */
     wake_completion(device, tail + 1 == queue->head, fence->submitted_ns);
@@ -105,11 +111,24 @@ static const rota_cuda_fence *find_fence(rota_cuda_queue *queue, uint64_t value)
     return low < queue->head ? &queue->fences[low % ROTA_CUDA_FENCES] : NULL;
 }
 
+/* Returns once the newest script of the queue, and so each, is complete, where its work has this value or a lower one:
+ * no event is behind what a script launches before it has ended (cuda_script.c). */
+static rota_status wait_for_script(rota_cuda_device *device, const rota_cuda_queue *queue, uint64_t value) {
+    const uint64_t until = ra_load_relaxed(&queue->scripted_head); /* this thread's own store */
+    if (until == 0 || value < queue->scripted_value) return ROTA_OK;
+    for (;;) {
+        const uint64_t tail = ra_load_acquire(&queue->tail); /* pairs with report: the script is complete */
+        if (tail >= until) return ROTA_OK;
+        ROTA_TRY(wait_for_room(device, &queue->tail, tail));
+    }
+}
+
 static rota_status place_wait(rota_cuda_device *device, rota_cuda_queue *own, const rota_exec_wait *wait) {
     if (wait->queue >= device->options.queue_count || wait->value > device->queues[wait->queue].last_value)
         return rota_fail(ROTA_INTERNAL, "a work waits for value %llu of queue %u, which was not handed over",
                          (unsigned long long)wait->value, wait->queue);
     rota_cuda_queue *other = &device->queues[wait->queue];
+    ROTA_TRY(wait_for_script(device, other, wait->value));
     if (other == own || own->covered[wait->queue] >= wait->value) return ROTA_OK;
     if (wait->value > other->fenced_value) ROTA_TRY(set_fence(device, other));
     const rota_cuda_fence *fence = find_fence(other, wait->value);
@@ -146,13 +165,29 @@ static rota_status begin_loops(rota_cuda_device *device, rota_cuda_queue *queue,
     return ROTA_OK;
 }
 
+/* One is in flight on a queue, and what was there before has fences of its own. */
+static rota_status begin_script(rota_cuda_device *device, rota_cuda_queue *queue,
+                                const rota_exec_work *work) {
+    const rota_cuda_instance *instance = (const rota_cuda_instance *)work->instance;
+    if (!rota_cuda_segment_is_scripted(device, instance->program, work->segment)) return ROTA_OK;
+    ROTA_TRY(wait_for_script(device, queue, UINT64_MAX));
+    return set_fence(device, queue);
+}
+
 static rota_status launch(rota_cuda_device *device, rota_cuda_queue *queue, const rota_exec_work *work) {
     rota_cuda_instance *instance = (rota_cuda_instance *)work->instance;
     rota_cuda_loops *loops = instance->segments[work->segment].loops;
     CUgraphExec exec = NULL;
+    rota_cuda_script *script = NULL;
+    ROTA_TRY(begin_script(device, queue, work));
     if (loops) ROTA_TRY(begin_loops(device, queue, work, loops));
     write_block(instance, work->block);
-    ROTA_TRY(rota_cuda_instance_exec(device, instance, work->segment, work->block, &exec));
+    ROTA_TRY(rota_cuda_instance_exec(device, instance, work->segment, work->block, &exec, &script));
+    if (script) { /* which the completion thread launches once its fence has come */
+        script->own->launched++;
+        queue->script = script;
+        queue->scripted_value = work->signal_value;
+    }
     if (!exec) return ROTA_OK;
     rota_cuda_range_segment(device->names, instance->program->desc, work->segment);
     const CUresult result = device->cu->GraphLaunch(exec, queue->stream);
@@ -178,6 +213,7 @@ static rota_status add_work(rota_cuda_device *device, const rota_exec_work *work
         return rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
     rota_cuda_queue *queue = &device->queues[work->queue];
     for (uint32_t i = 0; i < work->wait_count; i++) ROTA_TRY(place_wait(device, queue, &work->waits[i]));
+    if (work->timeline) ROTA_TRY(wait_for_script(device, queue, work->signal_value));
     if (work->timeline_wait_count)
         ROTA_TRY(
             rota_cuda_timelines_wait(device, queue->stream, work->timeline_waits, work->timeline_wait_count));
@@ -187,7 +223,9 @@ static rota_status add_work(rota_cuda_device *device, const rota_exec_work *work
     queue->unfenced++;
     const uint64_t in_flight = queue->head - ra_load_acquire(&queue->tail); /* pairs with report */
     const bool few = in_flight < ROTA_CUDA_UNMERGED_MAX && in_flight < device->bounds.in_flight_max / 2;
-    return few || queue->loops || queue->unfenced >= ROTA_CUDA_MERGE_MAX ? set_fence(device, queue) : ROTA_OK;
+    return few || queue->loops || queue->script || queue->unfenced >= ROTA_CUDA_MERGE_MAX
+               ? set_fence(device, queue)
+               : ROTA_OK;
 }
 
 rota_status rota_cuda_submit(rota_exec_device *base, const rota_exec_work *works, uint32_t count) {

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include "base/atomic.h"
 #include "exec/cuda/cuda_api.h"
+#include "exec/cuda/cuda_script.h"
 #include "exec/exec.h"
 
 /* For how long a device may complete nothing (rota_cuda_bounds.stall_ns). */
@@ -29,14 +30,26 @@ typedef struct rota_cuda_fence {
     rota_cuda_loops *loops; /* of its last work, which has loops; NULL: it has none */
     uint64_t launch;        /* which one of theirs, from 1 */
     void *cookie;           /* of that work */
+    /* Of its last work, which the host runs: the event is behind what that waits for, and the completion thread knows
+     * when it is complete. NULL: the event stands for all. */
+    rota_cuda_script *script;
+    uint64_t script_launch;       /* which one of its segment's, from 1 */
+    rota_exec_timeline *timeline; /* signalled at the script's end; NULL: none */
 } rota_cuda_fence;
 
 typedef struct rota_cuda_queue {
     CUstream stream;
-    uint64_t last_value;    /* submit thread: of the last work */
-    uint32_t unfenced;      /* submit thread: works behind the last fence */
-    rota_cuda_loops *loops; /* submit thread: of the last work, which has no fence yet; NULL: none */
-    void *cookie;           /* submit thread: of that work */
+    uint64_t last_value;      /* submit thread: of the last work */
+    uint32_t unfenced;        /* submit thread: works behind the last fence */
+    rota_cuda_loops *loops;   /* submit thread: of the last work, which has no fence yet; NULL: none */
+    void *cookie;             /* submit thread: of that work */
+    rota_cuda_script *script; /* submit thread: likewise */
+    uint64_t scripted_value;  /* submit thread: of the newest work with a script */
+    /* `head` behind that work's fence, stored before `published_value`: the script is complete once `tail` is there. */
+    _Atomic uint64_t scripted_head;
+    CUstream scripts; /* where caps.hosts_decisions, as is the next: the completion thread launches there */
+    CUevent scripted;
+    rota_cuda_script_state script_state;    /* completion thread */
     uint64_t covered[ROTA_EXEC_QUEUES_MAX]; /* submit thread: up to where the stream waits for each queue */
     uint64_t fenced_value;                  /* submit thread: of the last fence */
     rota_exec_timeline *timeline; /* submit thread: signalled with the next fence, and nobody's after it */

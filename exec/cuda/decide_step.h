@@ -63,7 +63,8 @@ typedef struct rota_decide_root {
 } rota_decide_root;
 
 typedef struct rota_decide_params {
-    uint64_t handles[2];
+    uint64_t
+        handles[2]; /* of conditional nodes; where the host decides, addresses of 4 bytes of pinned memory */
     rota_decide_root root;
     uint64_t progress; /* pinned: gets how many iterations have begun */
     uint64_t halt;     /* not 0 there: nothing more begins on the device; where there are states */

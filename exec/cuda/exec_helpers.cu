@@ -1,5 +1,6 @@
 // The executor's own kernels: a copy and a fill, whose operands may be in slots, the upload of an argument block, the
-// step before a command that is counted, and a timestamp by the device's timer.
+// step before a command that is counted and the one between the iterations of one that decides, and a timestamp by the
+// device's timer.
 #include "rota_kernel_early.cuh"
 #include "decide_step.h"
 
@@ -58,6 +59,18 @@ static_assert(sizeof(rota_args<1, rota_count_params>) == sizeof(rota_count_args)
 // One thread.
 ROTA_KERNEL(rota_count, 1, rota_count_params, 32) {
     rota_count_step(&args.params, rota_operand<const uint32_t>(args, 0));
+}
+
+static_assert(sizeof(rota_args<2, rota_decide_params>) == sizeof(rota_decide_args), "what cuda_bodies.c fills");
+
+// One thread: what exec_decide.cu does, where there are no conditional nodes. The handles are where the host looks for
+// the answers, in pinned memory, once the kernel is complete.
+ROTA_KERNEL(rota_answer, 2, rota_decide_params, 32) {
+    const rota_decide_params &params = args.params;
+    uint32_t *index = args.operands[1] ? rota_operand<uint32_t>(args, 1) : nullptr;
+    const rota_decide_answer answer = rota_decide_step(&params, rota_operand<const uint32_t>(args, 0), index);
+    *reinterpret_cast<volatile uint32_t *>(params.handles[0]) = answer.values[0];
+    if (params.handles[1]) *reinterpret_cast<volatile uint32_t *>(params.handles[1]) = answer.values[1];
 }
 
 // One thread: the time to pinned memory.

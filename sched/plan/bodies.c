@@ -24,17 +24,15 @@ rota_status rota_compile_can_run(const rota_compiler *c, const rota_node_record 
     const bool decides = record->kind == ROTA_NODE_CONDITIONAL;
     if (!device || (decides ? device->runs_conditionals : device->runs_counted)) return ROTA_OK;
     const char *lane = c->info->lanes[c->info->lane_rank[node.lane - 1]]->name;
-    const bool is_old = decides && device->kind == ROTA_EXEC_CUDA && device->driver;
     return rota_fail(ROTA_UNSUPPORTED,
-                     "node '%s' (lane %u '%s', node %u) is %s (%s), which device '%s' does not run%s%s%s; "
+                     "node '%s' (lane %u '%s', node %u) is %s (%s), which device '%s' does not run; "
                      "place it on a device of the CPU executor",
                      rota_node_record_name(record), node.lane, lane, node.index,
                      decides ? "a node that decides" : "counted: its size is in a buffer",
                      decides ? rota_conditional_kind_name(record->u.conditional->kind)
                      : record->kind == ROTA_NODE_COPY ? "copy"
                                                       : record->u.kernel.kernel->name,
-                     device->id, is_old ? " (its driver is " : "", is_old ? device->driver : "",
-                     is_old ? "; those for CUDA 12.4 and newer have conditional nodes)" : "");
+                     device->id);
 }
 
 /* Bytes of a body's arena, its pieces one after the other. */

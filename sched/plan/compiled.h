@@ -79,7 +79,9 @@ typedef struct rota_plan_segment {
     uint32_t ordinal;                /* from 1: a replay's signal value is the queue's base + ordinal */
     uint32_t first_wait, wait_count; /* in plan->segment_waits: earlier segments, of this or another part */
     uint32_t first_external, external_count;
-    bool has_loops; /* nodes that decide, of which some have iterations, which may be too many */
+    /* Nodes that decide, of which some have iterations, which may be too many, or the host launches what they choose:
+     * what comes after them waits for their end. */
+    bool has_loops;
     /* A node of its may by itself, on any device: it is counted, or holds what is. Not beside loops on CUDA. */
     bool may_fail;
 } rota_plan_segment;

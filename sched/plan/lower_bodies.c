@@ -227,7 +227,9 @@ static rota_status lower_node(lowering *l, const rota_plan_bodies *bodies) {
         c->plan->stats.plan_bytes += bodies->plans[i]->stats.plan_bytes;
     }
     l->parts[operation->part].commands[operation->command].u.conditional = made;
-    if (rota_conditional_is_loop(made->kind) ||
+    const rota_device_traits *device = c->partitions.device[operation->part];
+    const bool is_hosted = device && device->hosts_decisions;
+    if (is_hosted || rota_conditional_is_loop(made->kind) ||
         has_inside(made, is_loop)) /* what comes after them waits for their end (blocked.c) */
         c->plan->segments[operation->segment].has_loops = true;
     else if (has_inside(made, is_counted))

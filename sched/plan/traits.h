@@ -15,7 +15,7 @@ typedef struct rota_device_traits {
     uint32_t transfer_queue;       /* ROTA_EXEC_QUEUES_MAX: none */
     uint64_t max_allocation_bytes; /* 0: no limit is known */
     bool unified_host;             /* addresses are host pointers */
-    bool runs_host_nodes, runs_conditionals, runs_counted;
+    bool runs_host_nodes, runs_conditionals, hosts_decisions, runs_counted;
     const rota_cuda_target *cuda; /* of a CUDA device, else NULL */
 } rota_device_traits;
 

@@ -1,7 +1,5 @@
-/* Nodes that decide, on executors that run them; the others refuse them when they are compiled, by name. */
+/* Nodes that decide, which every executor runs. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include "graph/conditional.h"
 #include "tests/conformance/conformance.h"
 
@@ -40,46 +38,6 @@ static bool record_body(conf *c, rota_graph *graph, const deciding *d, rota_grap
     return true;
 }
 
-/* CUDA's does where its driver has conditional nodes. */
-static bool runs_such(const rota_device_info *info) {
-    if (info->kind != ROTA_EXEC_CUDA) return true;
-    const char *version = strstr(info->driver, "CUDA ");
-    if (!version) return false;
-    char *end;
-    const long major = strtol(version + strlen("CUDA "), &end, 10);
-    return *end == '.' && 100 * major + strtol(end + 1, NULL, 10) >= 1204;
-}
-
-/* Whether the device refuses such a plan, as it should where it runs none. */
-static bool is_refused(conf *c, const deciding *d, rota_runtime *runtime, rota_device *device,
-                       bool *out_refused) {
-    conf_graph graph;
-    rota_graph *body;
-    rota_plan *plan = NULL;
-    CONF_TRY(conf_graph_begin(c, &graph));
-    CONF_TRY(record_body(c, graph.graph, d, &body));
-    CONF_OK(c, rota_record_while(graph.recorder,
-                                 &ROTA_WHILE_NODE(.name = "loop", .condition = d->counts, .body = body,
-                                                  .iterations_max = 1),
-                                 NULL));
-    rota_tape_destroy(graph.tape);
-    rota_recorder_close(graph.recorder);
-    const rota_status status = rota_compile(
-        runtime, graph.graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan);
-    *out_refused = status == ROTA_UNSUPPORTED;
-    CONF_CHECK(c, status == ROTA_OK || *out_refused, "compiling: %s: %s", rota_status_name(status),
-               rota_last_error());
-    CONF_CHECK(c,
-               !*out_refused ||
-                   (strstr(rota_last_error(), "node 'loop'") && strstr(rota_last_error(), c->device)),
-               "the sentence names not node and device: %s", rota_last_error());
-    CONF_CHECK(c, runs_such(rota_device_get_info(device)) != *out_refused, "compiling gave %s",
-               rota_status_name(status));
-    if (plan) rota_plan_release(plan);
-    rota_graph_release(graph.graph);
-    return true;
-}
-
 static bool check(conf *c, const deciding *d, float want_x, float want_wide) {
     float got[4];
     static float wide[WIDE];
@@ -98,16 +56,14 @@ bool conf_decides(conf *c) {
     rota_runtime *runtime;
     rota_device *device;
     deciding d;
-    bool refused = false;
     CONF_TRY(conf_open(c, NULL, &runtime, &device));
     CONF_TRY(conf_tensor(c, runtime, device, "x", ROTA_SHAPE(4), 3, 0, &d.x));
     CONF_TRY(conf_tensor(c, runtime, device, "r", ROTA_SHAPE(4), NAN, 0, &d.r));
     CONF_TRY(conf_tensor(c, runtime, device, "wide", ROTA_SHAPE(WIDE), 3, 0, &d.wide));
     CONF_OK(c, rota_buffer_create_in(runtime, "counts", 12, &d.counts));
     CONF_OK(c, rota_buffer_write(d.counts, device, 0, (const uint32_t[]){0, 0, 0}, 12, NULL));
-    CONF_TRY(is_refused(c, &d, runtime, device, &refused));
     rota_plan *plan = NULL;
-    for (uint32_t adds = 0; adds < 2 && !refused; adds++) {
+    for (uint32_t adds = 0; adds < 2; adds++) {
         conf_graph graph;
         rota_graph *body;
         CONF_TRY(conf_graph_begin(c, &graph));
@@ -134,9 +90,5 @@ bool conf_decides(conf *c) {
         if (adds == 0) rota_plan_release(plan);
     }
     rota_buffer_release(d.counts);
-    if (refused) {
-        CONF_TRY(conf_end(c, runtime, NULL, (const rota_tensor[]){d.x, d.r, d.wide}, 3));
-        return conf_skip(c, "no nodes that decide: refused when they are compiled");
-    }
     return CONF_END(c, runtime, plan, d.x, d.r, d.wide);
 }

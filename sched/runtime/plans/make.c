@@ -88,6 +88,7 @@ static rota_device_traits traits_of(rota_device *device) {
                                 .unified_host = exec->caps.unified_host,
                                 .runs_host_nodes = exec->caps.runs_host_nodes,
                                 .runs_conditionals = exec->caps.runs_conditionals,
+                                .hosts_decisions = exec->caps.hosts_decisions,
                                 .runs_counted = exec->caps.runs_counted,
                                 .cuda = exec->cuda};
 }

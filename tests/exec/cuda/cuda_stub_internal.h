@@ -7,7 +7,7 @@
 #include "tests/exec/cuda/cuda_stub_kernels.h"
 
 #define KERNELS_MAX 128
-#define STREAMS_MAX 64
+#define STREAMS_MAX 256
 #define DEVICES_MAX 4
 #define MAPPINGS_MAX 4096
 

@@ -133,6 +133,17 @@ static void run_decide(void *const *params) {
     if (args->params.handles[1]) stub_set_conditional(args->params.handles[1], answer.values[1]);
 }
 
+/* Likewise, for the host to look at. */
+static void run_answer(void *const *params) {
+    const rota_decide_args *args = params[0];
+    const arguments *a = params[0];
+    const rota_decide_answer answer =
+        rota_decide_step(&args->params, operand(a, 0), args->operands[1] ? operand(a, 1) : NULL);
+    for (uint32_t i = 0; i < 2; i++)
+        if (args->params.handles[i])
+            *(volatile uint32_t *)(uintptr_t)args->params.handles[i] = answer.values[i];
+}
+
 static void run_count(void *const *params) {
     const rota_count_args *args = params[0];
     rota_count_step(&args->params, operand(params[0], 0));
@@ -144,6 +155,7 @@ const stub_kernel stub_own_kernels[] = {
     {.entry = "rota_upload", .fn = run_upload, .param_count = 3, .param_bytes = {8, 8, 4}},
     {.entry = "rota_timestamp", .fn = run_timestamp, .param_count = 1, .param_bytes = {8}},
     {.entry = "rota_count", .fn = run_count, .param_count = 1, .param_bytes = {sizeof(rota_count_args)}},
+    {.entry = "rota_answer", .fn = run_answer, .param_count = 1, .param_bytes = {sizeof(rota_decide_args)}},
     {.entry = "rota_decide", .fn = run_decide, .param_count = 1, .param_bytes = {sizeof(rota_decide_args)}},
 };
 const uint32_t stub_own_kernel_count = sizeof stub_own_kernels / sizeof stub_own_kernels[0];

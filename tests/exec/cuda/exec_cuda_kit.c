@@ -6,7 +6,18 @@
 #include <string.h>
 #include "tests/kit/nap.h"
 
-bool exec_cuda_real;
+bool exec_cuda_real, exec_cuda_hosted;
+
+bool exec_cuda_hide_conditionals(void) {
+    static rota_cuda_api without;
+    const rota_cuda_api *api;
+    if (rota_cuda_api_get(&api) != ROTA_OK) return false;
+    without = *api;
+    without.GraphConditionalHandleCreate = NULL;
+    without.GraphAddNode = NULL;
+    rota_cuda_api_use(&without);
+    return true;
+}
 
 static const char *name_of(const void *owner, uint32_t node) {
     static _Thread_local char name[32];
@@ -41,6 +52,7 @@ static void start_standin(contract *c, rota_exec_open_options *options) {
     (void)c, (void)options;
     if (exec_cuda_real) return;
     cuda_stub_start(7, 1);
+    if (exec_cuda_hosted) cuda_stub_version(12030);
     cuda_stub_kernel(&contract_step);
 }
 

@@ -27,6 +27,10 @@ typedef struct cuda_fixture {
 
 /* Over the stand-in unless this is set; then cases are skipped by name where there is no device. */
 extern bool exec_cuda_real;
+/* As with a driver that has no conditional nodes: what they would decide is decided by the host (cuda_script.c). */
+extern bool exec_cuda_hosted;
+/* Of the process's driver: devices opened from now on find none, until rota_cuda_api_use(NULL). False: no driver. */
+bool exec_cuda_hide_conditionals(void);
 
 cuda_fixture *cuda_open(const rota_exec_open_options *changes);
 /* Closes, and wants nothing abandoned, violated or left alive. */

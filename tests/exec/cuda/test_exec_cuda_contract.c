@@ -1,4 +1,5 @@
-/* The executor contract (exec_contract.h) kept by exec/cuda over the stand-in for the driver. */
+/* The executor contract (exec_contract.h) kept by exec/cuda over the stand-in for the driver: one with conditional
+ * nodes, and one without. */
 #include "tests/exec/exec_contract.h"
 #include <stdio.h>
 
@@ -14,7 +15,10 @@ int main(void) {
     contract_kit kit = exec_cuda_contract();
     kit.idle_ms_max = 30;
     kit.lose = lose;
-    return contract_main(&kit);
+    const int failed = contract_main(&kit);
+    exec_cuda_hosted = true;
+    kit.name = "cuda over the stand-in, decided by the host";
+    return failed + contract_main(&kit);
 }
 #else
 int main(void) {

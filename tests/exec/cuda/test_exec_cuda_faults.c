@@ -204,8 +204,7 @@ done:
     return reached;
 }
 
-static void test_each_function(void **state) {
-    (void)state;
+static void each_function(int version) {
     /* Functions that report nothing, or are called in the middle of failing. */
     static const char *const left_out[] = {"GetErrorName", "GetErrorString"};
     static const CUresult results[] = {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_OUT_OF_MEMORY,
@@ -220,6 +219,7 @@ static void test_each_function(void **state) {
                 lost_host host = {0};
                 bool hung;
                 cuda_stub_start(n, 1);
+                cuda_stub_version(version);
                 cuda_stub_kernel(&contract_step);
                 cuda_stub_fail(name, skip, results[r]);
                 uint32_t reached = whole_life(&host, &hung);
@@ -235,6 +235,17 @@ static void test_each_function(void **state) {
                 cuda_stub_stop();
             }
     assert_true(failures > 100 && survived > 10);
+}
+
+static void test_each_function(void **state) {
+    (void)state;
+    each_function(12040);
+}
+
+/* What decides is decided by the host. */
+static void test_each_function_hosted(void **state) {
+    (void)state;
+    each_function(12030);
 }
 
 /* ---- Faults ---- */
@@ -527,10 +538,10 @@ static void test_waits_for_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_function),    cmocka_unit_test(test_fault),
-        cmocka_unit_test(test_endless),          cmocka_unit_test(test_noisy),
-        cmocka_unit_test(test_no_context),       cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_waits_for_nothing)};
+        cmocka_unit_test(test_each_function), cmocka_unit_test(test_each_function_hosted),
+        cmocka_unit_test(test_fault),         cmocka_unit_test(test_endless),
+        cmocka_unit_test(test_noisy),         cmocka_unit_test(test_no_context),
+        cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_waits_for_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else

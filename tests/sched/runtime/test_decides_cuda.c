@@ -1,6 +1,6 @@
 /* Nodes that decide (graph/conditional.h) on the CUDA executor, over the stand-in for its driver: what they compute
- * with drivers that have switches and with those that have not, how they fail and what of that travels, and how they
- * end. Random ones: rota-fuzz. */
+ * with drivers that have switches, with those that have not, and with those without conditional nodes, how they fail
+ * and what of that travels, and how they end. Random ones: rota-fuzz. */
 #include "tests/kit/nap.h"
 #include "tests/kit/runtime_support.h"
 
@@ -13,7 +13,7 @@
 #ifdef ROTA_HAVE_CUDA
 #include "exec/smoke_kernel.h"
 
-enum { OLDEST = 12040, NEWEST = 13000, TOO_OLD = 12030 };
+enum { OLDEST = 12040, NEWEST = 13000, HOSTED = 12030 };
 
 typedef struct fixture {
     rota_runtime *runtime;
@@ -197,6 +197,7 @@ static void computes(int version, bool diagnostics) {
         expect(x, 5, 10 * total);
     }
     expect(x, 7, 3 * (0 + 1 + 3 + 6));
+    assert_int_equal(cuda_stub_calls("GraphAddNode") == 0, version == HOSTED); /* conditional ones */
     rota_plan_release(plan);
     rota_buffer_release(x);
     rota_buffer_release(two);
@@ -205,17 +206,17 @@ static void computes(int version, bool diagnostics) {
 
 static void test_computes(void **state) {
     (void)state;
-    computes(OLDEST, false);
-    computes(NEWEST, false);
-    computes(OLDEST, true);
-    computes(NEWEST, true);
+    for (uint32_t i = 0; i < 2; i++) {
+        computes(HOSTED, i);
+        computes(OLDEST, i);
+        computes(NEWEST, i);
+    }
 }
 
 /* Buffers and values of arguments in a body within a body, and what is decided by in a slot. */
-static void test_arguments(void **state) {
-    (void)state;
+static void arguments(int version) {
     fixture f;
-    open_all(&f, NEWEST, false);
+    open_all(&f, version, false);
     program p = begin(&f);
     rota_buffer *bound = NULL, *x = test_words(f.cuda, "x", 2, 2), *y = test_words(f.cuda, "y", 2, 3),
                 *sum = test_words(f.cuda, "sum", 1, 0);
@@ -259,12 +260,17 @@ static void test_arguments(void **state) {
     close_all(&f);
 }
 
-/* More launches in flight than there are records of what failed, of which some do. */
-static void test_many(void **state) {
+static void test_arguments(void **state) {
     (void)state;
+    arguments(HOSTED);
+    arguments(NEWEST);
+}
+
+/* More launches in flight than there are records of what failed, of which some do. */
+static void many(int version) {
     enum { COUNT = 60 };
     fixture f;
-    open_all(&f, OLDEST, false);
+    open_all(&f, version, false);
     program p = begin(&f);
     rota_buffer *left = test_words(f.cuda, "left", 1, 0), *sum = test_words(f.cuda, "sum", 1, 0),
                 *one = test_words(f.cuda, "one", 1, 1);
@@ -288,28 +294,13 @@ static void test_many(void **state) {
     close_all(&f);
 }
 
-/* ---- What goes wrong ---- */
-
-static void test_old_driver(void **state) {
+static void test_many(void **state) {
     (void)state;
-    fixture f;
-    open_all(&f, TOO_OLD, false);
-    program p = begin(&f);
-    rota_buffer *x = test_words(f.cuda, "x", 1, 1);
-    rota_recorder *lane;
-    rota_graph *body = body_of(p.graph, "body", &lane);
-    put_down(lane, &k_down, x, 0);
-    rota_recorder_close(lane);
-    assert_ok(rota_record_while(
-        p.lane, &ROTA_WHILE_NODE(.name = "solve", .condition = x, .body = body, .iterations_max = 1), NULL));
-    rota_plan *plan = NULL;
-    assert_status(try_compile(&p, &plan), ROTA_UNSUPPORTED);
-    expect_said("node 'solve'");
-    expect_said(
-        "which device 'cuda:0' does not run (its driver is NVIDIA, CUDA 12.3; those for CUDA 12.4 and newer");
-    rota_buffer_release(x);
-    close_all(&f);
+    many(HOSTED);
+    many(OLDEST);
 }
+
+/* ---- What goes wrong ---- */
 
 /* A loop within a while that is outermost fails it: in the sentence is which iteration of which. What the node was to
  * write has failed, and what comes after it in its plan and in later ones; it is well again once all is overwritten. */
@@ -377,6 +368,8 @@ static void limited(int version, bool is_for) {
 
 static void test_limits(void **state) {
     (void)state;
+    limited(HOSTED, false);
+    limited(HOSTED, true);
     limited(OLDEST, false);
     limited(NEWEST, true);
 }
@@ -405,9 +398,9 @@ static void wait_rounds(uint64_t count) {
 
 /* Two submissions of an endless while: each is ended at an iteration, by a call or a deadline, and the second goes on
  * after the first has ended. What it leaves has failed. */
-static void cancelled(bool by_deadline) {
+static void cancelled(int version, bool by_deadline) {
     fixture f;
-    open_all(&f, NEWEST, false);
+    open_all(&f, version, false);
     rota_buffer *x = test_words(f.cuda, "x", 1, 1), *y = test_words(f.cuda, "y", 1, 1);
     rota_plan *plan = endless(&f, x), *other = endless(&f, y);
     rota_ticket ticket, second;
@@ -435,15 +428,17 @@ static void cancelled(bool by_deadline) {
 
 static void test_cancel(void **state) {
     (void)state;
-    cancelled(false);
-    cancelled(true);
+    for (uint32_t i = 0; i < 2; i++) {
+        cancelled(HOSTED, i);
+        cancelled(NEWEST, i);
+    }
 }
 
 /* A loop whose condition a counted node was to write, of the submission before it, which failed: it has begun by the
  * time that this is known, and would go on for ever. `counts`: something in its own segment is counted, too. */
-static void behind_failed(bool counts) {
+static void behind_failed(int version, bool counts) {
     fixture f;
-    open_all(&f, NEWEST, false);
+    open_all(&f, version, false);
     rota_buffer *x = test_words(f.cuda, "x", 1, 1), *zeros = test_words(f.cuda, "zeros", 4, 0),
                 *count = test_words(f.cuda, "count", 1, 5), *one = test_words(f.cuda, "one", 1, 1),
                 *apart = test_words(f.cuda, "apart", 4, 3);
@@ -483,15 +478,16 @@ static void behind_failed(bool counts) {
 
 static void test_behind_failed(void **state) {
     (void)state;
-    behind_failed(false);
-    behind_failed(true);
+    for (uint32_t i = 0; i < 2; i++) {
+        behind_failed(HOSTED, i);
+        behind_failed(NEWEST, i);
+    }
 }
 
 /* A runtime that is closed ends what still runs, so that its device leaves nothing behind. */
-static void test_close(void **state) {
-    (void)state;
+static void closed(int version) {
     fixture f;
-    open_all(&f, OLDEST, false);
+    open_all(&f, version, false);
     rota_buffer *x = test_words(f.cuda, "x", 1, 1);
     rota_plan *plan = endless(&f, x);
     rota_ticket ticket;
@@ -508,11 +504,16 @@ static void test_close(void **state) {
     cuda_stub_stop();
 }
 
-/* A wait that gives up says how many iterations have begun, where there are diagnostics. */
-static void test_waits(void **state) {
+static void test_close(void **state) {
     (void)state;
+    closed(HOSTED);
+    closed(OLDEST);
+}
+
+/* A wait that gives up says how many iterations have begun, where there are diagnostics. */
+static void waits(int version) {
     fixture f;
-    open_all(&f, NEWEST, true);
+    open_all(&f, version, true);
     rota_buffer *x = test_words(f.cuda, "x", 1, 1);
     rota_plan *plan = endless(&f, x);
     rota_ticket ticket;
@@ -530,16 +531,21 @@ static void test_waits(void **state) {
     close_all(&f);
 }
 
+static void test_waits(void **state) {
+    (void)state;
+    waits(HOSTED);
+    waits(NEWEST);
+}
+
 int main(void) {
     if (!rota_smoke_kernel.cuda.size_bytes) {
         puts("skipped: this build has no CUDA images");
         return 77;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_computes), cmocka_unit_test(test_arguments),
-                                       cmocka_unit_test(test_many),     cmocka_unit_test(test_old_driver),
-                                       cmocka_unit_test(test_limits),   cmocka_unit_test(test_cancel),
-                                       cmocka_unit_test(test_waits),    cmocka_unit_test(test_behind_failed),
-                                       cmocka_unit_test(test_close)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_computes),      cmocka_unit_test(test_arguments),
+                                       cmocka_unit_test(test_many),          cmocka_unit_test(test_limits),
+                                       cmocka_unit_test(test_cancel),        cmocka_unit_test(test_waits),
+                                       cmocka_unit_test(test_behind_failed), cmocka_unit_test(test_close)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
