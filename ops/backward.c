@@ -14,6 +14,7 @@
 #include "ops/data_parallel.h"
 #include "ops/record.h"
 #include "ops/remember.h"
+#include "ops/unshard.h"
 
 /* ---- What was asked ---- */
 
@@ -272,6 +273,18 @@ static rota_status step_node(rota_tape *tape, rota_conditional *node, const rota
         rota_node_record_name(node->record));
 }
 
+/* One op back, with what it reads of gathered parameters; then those whose gradients it was the last to add to. */
+static rota_status step_use(rota_tape *tape, rota_unshards *unshards, uint64_t use, bool accumulate) {
+    const rota_tape_use *used = tape->uses[use];
+    rota_tape_use room;
+    if (!unshards) return rota_backward_step(tape, used, accumulate);
+    ROTA_TRY(rota_unshards_read(unshards, use, &room, &used));
+    if (used) ROTA_TRY(rota_backward_step(tape, used, accumulate));
+    while ((used = rota_unshards_finished(unshards, use)))
+        ROTA_TRY(rota_backward_step(tape, used, accumulate));
+    return ROTA_OK;
+}
+
 static rota_status record(rota_tape *tape, const rota_tensor *losses, uint32_t loss_count,
                           const rota_tensor *params, uint32_t count, rota_tensor *grads,
                           const rota_backward_options *options) {
@@ -279,6 +292,7 @@ static rota_status record(rota_tape *tape, const rota_tensor *losses, uint32_t l
     const char *const name = tape->name;
     const bool accumulate = options && options->accumulate;
     rota_buckets *buckets = NULL; /* NULL: of one rank */
+    rota_unshards *unshards;      /* NULL: no parameters were gathered */
     rota_decides decides;
     ROTA_TRY(rota_backward_open(tape, params, count, grads, accumulate));
     if (options && options->data_parallel)
@@ -286,12 +300,14 @@ static rota_status record(rota_tape *tape, const rota_tensor *losses, uint32_t l
     ROTA_TRY(rota_decides_list(tape, &decides));
     ROTA_TRY(rota_decides_spread_all(tape, &decides));
     ROTA_TRY(rota_backward_check_bodies(tape));
+    ROTA_TRY(rota_unshards_open(tape, decides.count == 0, &unshards));
+    if (unshards && options && options->data_parallel) ROTA_TRY(rota_unshards_refuse_data_parallel(unshards));
     for (uint32_t i = 0; i < loss_count; i++) ROTA_TRY(seed(tape, &losses[i]));
     uint32_t left = decides.count;
     for (uint64_t u = uses; u-- > 0;) {
         for (; left > 0 && decides.nodes[left - 1]->index >= tape->uses[u]->lane_nodes; left--)
             ROTA_TRY(step_node(tape, decides.nodes[left - 1], buckets));
-        ROTA_TRY(rota_backward_step(tape, tape->uses[u], accumulate));
+        ROTA_TRY(step_use(tape, unshards, u, accumulate));
         if (!buckets) continue;
         tape->op_name = "backward";
         ROTA_TRY(rota_buckets_step(buckets, u));
@@ -312,6 +328,7 @@ static void forget_gradients(rota_tape *tape) {
         tape->map[i].given_count = 0;
         tape->map[i].body_writes = NULL;
         tape->map[i].lost = false;
+        tape->map[i].unshard = 0;
     }
 }
 

@@ -6,6 +6,7 @@
 #include "graph/record.h"
 #include "ops/ops_collective.h"
 #include "ops/tape.h"
+#include "ops/unshard.h"
 #include "sched/collectives.h"
 
 /* An op, and what its functions find by it. */
@@ -15,6 +16,7 @@ typedef struct collective_op {
     rota_communicator *communicator;
     rota_collective_reduction reduction;
     uint32_t peer;
+    bool is_again; /* what it gathered is gathered again in the backward pass */
 } collective_op;
 
 static const collective_op *own(const rota_op_use *use) {
@@ -164,11 +166,11 @@ static rota_status gradient_reduce_scatter(rota_tape *tape, const rota_op_use *u
 }
 
 static rota_status gradient_all_gather(rota_tape *tape, const rota_op_use *use) {
-    rota_tensor dx;
-    return add_gradient(tape, use,
-                        rota_op_reduce_scatter(tape, own(use)->communicator, *rota_gradient_output(tape, 0),
-                                               ROTA_COLLECTIVE_SUM, &dx),
-                        &dx, 1);
+    rota_gradient_write write;
+    ROTA_TRY(rota_gradient_begin(tape, &use->inputs[0], &write));
+    ROTA_TRY(rota_op_reduce_scatter_into(tape, own(use)->communicator, *rota_gradient_output(tape, 0),
+                                         own(use)->reduction, write.dx));
+    return rota_gradient_end(tape, &use->inputs[0], &write);
 }
 
 static rota_status gradient_all_to_all(rota_tape *tape, const rota_op_use *use) {
@@ -246,7 +248,7 @@ static rota_status apply(rota_tape *tape, rota_communicator *communicator, rota_
     ROTA_TRY(rota_record_may_end_later(tape->recorder, tape->name ? tape->name : ops[kind].name));
     collective_op *op = rota_arena_alloc(&tape->recorder->arena, sizeof *op, 8);
     if (!op) return rota_fail(ROTA_OUT_OF_MEMORY, "op '%s': no host memory", ops[kind].name);
-    *op = (collective_op){ops[kind], kind, communicator, reduction, peer};
+    *op = (collective_op){ops[kind], kind, communicator, reduction, peer, false};
     op->op.user = op;
     rota_op_use use = {
         .op = &op->op, .input_count = ops[kind].input_count, .output_count = ops[kind].output_count};
@@ -336,6 +338,28 @@ rota_status rota_op_receive(rota_tape *tape, rota_communicator *communicator, ui
 rota_status rota_op_receive_into(rota_tape *tape, rota_communicator *communicator, uint32_t from,
                                  rota_tensor y) {
     return apply_into(tape, communicator, ROTA_COLLECTIVE_RECEIVE, ROTA_COLLECTIVE_SUM, from, NULL, &y);
+}
+
+/* ---- Shards that become whole ---- */
+
+rota_status rota_collective_unshard(rota_tape *tape, rota_communicator *communicator, rota_tensor x,
+                                    rota_collective_reduction reduction, bool keep, rota_tensor *out_y) {
+    ROTA_TRY(rota_record_may_end_later(tape->recorder, tape->name ? tape->name : "unshard"));
+    collective_op *op = rota_arena_alloc(&tape->recorder->arena, sizeof *op, 8);
+    if (!op) return rota_fail(ROTA_OUT_OF_MEMORY, "op 'unshard': no host memory");
+    *op = (collective_op){
+        ops[ROTA_COLLECTIVE_ALL_GATHER], ROTA_COLLECTIVE_ALL_GATHER, communicator, reduction, 0, !keep};
+    op->op.name = "unshard";
+    op->op.user = op;
+    op->op.saved_inputs = keep ? 0 : 1;
+    rota_op_use use = {.op = &op->op, .input_count = 1, .output_count = 1, .inputs = {x}};
+    ROTA_TRY(rota_op_apply(tape, &use));
+    *out_y = use.outputs[0];
+    return ROTA_OK;
+}
+
+bool rota_collective_is_unshard(const rota_op_use *use) {
+    return use->op->record == record && own(use)->is_again;
 }
 
 rota_status rota_op_barrier(rota_tape *tape, rota_communicator *communicator) {

@@ -214,6 +214,7 @@ rota_status rota_gradient_in_place(rota_tape *tape, const rota_tensor *x, bool *
     if (!entry) return rota_backward_no_memory();
     *out_in_place = !tape->keep && entry->wanted && !entry->regions && !entry->given_count &&
                     rota_tensor_is_contiguous(x) && rota_tensor_begin(x) == 0 &&
+                    rota_tensor_root(x) == entry->root && !entry->unshard && /* others read it, or the same */
                     rota_buffer_get_kind(entry->root) == ROTA_BUFFER_TRANSIENT &&
                     rota_tensor_extent_bytes(x) == rota_buffer_size(entry->root);
     rota_gradient_region *region;

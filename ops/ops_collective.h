@@ -118,7 +118,7 @@ typedef struct rota_shard_piece {
     uint32_t parameter;    /* its index among those of rota_backward */
     uint64_t first, count; /* elements of it, in row-major order */
     uint64_t offset;       /* of them in the shard */
-    rota_tensor gradient;  /* [count], reduced; of the tape's graph */
+    rota_tensor gradient;  /* [count], reduced; of the tape's graph; of a group: none */
 } rota_shard_piece;
 
 /* OUT_OF_MEMORY. */
@@ -145,6 +145,54 @@ ROTA_API rota_status rota_sharding_gather_shards(const rota_sharding *sharding, 
 /* The other way: this rank's elements of whole tensors to its shard, and zeroes between them. No communication. */
 ROTA_API rota_status rota_sharding_take(const rota_sharding *sharding, rota_tape *tape,
                                         const rota_tensor *tensors, uint32_t count, rota_tensor shard);
+
+/* ---- Fully sharded ----
+ *
+ * Where parameters, too, are too large to be on every rank (ZeRO, stage 3; PyTorch's fully_shard): a rank keeps of
+ * each group of parameters that are read together, a layer's, its shard alone, and so of their gradients and an
+ * optimizer's states. An op makes them whole, in a transient buffer, for the ops that read them:
+ *
+ *     rota_sharding_create_group(world, layer, count, &group);              shapes alone; for each layer
+ *     rota_sharding_take(group, tape, whole, count, shard);                 once: this rank's elements of first values
+ *     ...
+ *     rota_sharding_unshard(group, tape, shard, NULL, count, weights);      weights of all elements, for ops
+ *     rota_backward(tape, loss, shards, groups, grads, NULL);               the shards are the parameters
+ *     rota_op_global_norm_of_ranks(tape, world, grads, groups, 1.0f, &norm_factor);
+ *     rota_op_adamw(tape, shard, grad, m, v, ...);               for each layer; all [rota_sharding_elements]
+ *
+ * The gradient of an unshard is the rank's part of the mean of all ranks' (a reduce_scatter), in the shard's dtype:
+ * f32, f16 or bf16, and of a step of 16 bits the shard is that of 16-bit copies. What was gathered nobody keeps once
+ * ops have read it: rota_backward gathers it anew for the ops whose gradients read it, a group ahead of its use, and
+ * reduces a group's gradients once all that read it is gone through (with nodes that decide on the tape: where it was
+ * gathered). Forward, who records the unshard of the next layer before the ops of one has it gathered beside them.
+ * Gathers of one shard may be several, and their gradients are added up: of a table that the first ops and the last
+ * ones read, two hold less memory than one. In bodies of nodes that decide there is none, as of all collectives; a
+ * body that reads what was gathered before it keeps it in memory until its gradient has read it. */
+
+/* A sharding of a group: `count` tensors of any shapes, whose contents are not read (they may be without buffers). Its
+ * pieces have no gradients. INVALID_ARGUMENT: there are no elements; OUT_OF_RANGE: more than a tensor may have;
+ * OUT_OF_MEMORY. */
+ROTA_API rota_status rota_sharding_create_group(rota_communicator *communicator, const rota_tensor *tensors,
+                                                uint32_t count, rota_sharding **out_sharding);
+
+typedef struct rota_unshard {
+    size_t struct_size; /* sizeof, by ROTA_UNSHARD() */
+    bool sum;           /* gradients are the sum of all ranks', not their mean */
+    bool keep; /* for the backward pass: it gathers nothing, and all groups are in memory at once (stage 2) */
+} rota_unshard;
+#define ROTA_UNSHARD(...) ROTA_SIZED(rota_unshard, __VA_ARGS__)
+
+/* All ranks' shards of a group, [rota_sharding_elements] each, as the group's `count` tensors, which lie in one
+ * transient buffer of the tape's graph, of the shard's dtype. They are for reading: where an op of the tape wrote
+ * there, rota_backward is WRONG_STATE, and so it is if the shard was overwritten before it. A shard has no part in
+ * data_parallel (INVALID_ARGUMENT). `options` may be NULL. */
+ROTA_API rota_status rota_sharding_unshard(const rota_sharding *sharding, rota_tape *tape, rota_tensor shard,
+                                           const rota_unshard *options, uint32_t count,
+                                           rota_tensor *out_tensors);
+/* As rota_op_global_norm, of all ranks' tensors together: [2] = {norm, factor}, the same on each. No gradient. */
+ROTA_API rota_status rota_op_global_norm_of_ranks(rota_tape *tape, rota_communicator *communicator,
+                                                  const rota_tensor *tensors, uint32_t count, float max_norm,
+                                                  rota_tensor *out_norm_factor);
 
 /* Ends when all ranks have come to it. It comes after the collectives before it, and orders nothing else: what is to be
  * over before reads or writes the same bytes, or is put in order by rota_node_after. */

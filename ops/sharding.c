@@ -11,12 +11,16 @@
 
 #include "base/divide.h"
 #include "base/given.h"
+#include "base/sized_copy.h"
 #include "ops/record.h"
+#include "ops/unshard.h"
 
 /* Parts begin at multiples of so many elements, for kernels that take several at once; runs at whole words, also of
  * 16-bit elements. */
 #define PART_ELEMENTS 64u
 #define RUN_ELEMENTS 2u
+/* Of a group, which is one tensor when it is gathered. */
+#define ELEMENTS_MAX ((uint64_t)UINT32_MAX)
 
 typedef struct bucket_run {
     uint32_t parameter;
@@ -41,7 +45,8 @@ struct rota_sharding {
     bucket *buckets;
     rota_shard_piece *pieces;
     uint32_t bucket_count, bucket_room, piece_count, piece_room;
-    rota_tensor *parts; /* the gradient of each bucket's part */
+    rota_tensor *parts; /* the gradient of each bucket's part; NULL: of a group */
+    rota_tensor *likes; /* of a group, without buffers; NULL: of a backward pass */
 };
 
 static rota_status no_memory(void) {
@@ -79,8 +84,8 @@ rota_status rota_sharding_begin(rota_sharding *s, const rota_communicator *commu
             "one",
             rota_communicator_name(s->communicator), rota_communicator_name(communicator));
     if (s->is_begun)
-        return rota_fail(ROTA_WRONG_STATE,
-                         "backward: the sharding is that of a backward pass before; expected a new one");
+        return rota_fail(ROTA_WRONG_STATE, "backward: the sharding is that of %s; expected a new one",
+                         s->likes ? "a group" : "a backward pass before");
     s->is_begun = true;
     s->parameter_count = parameter_count;
     return ROTA_OK;
@@ -92,6 +97,7 @@ void rota_sharding_release(rota_sharding *s) {
     free(s->buckets);
     free(s->pieces);
     free(s->parts);
+    free(s->likes);
     free(s);
 }
 
@@ -166,6 +172,7 @@ static rota_status gather_runs(const rota_sharding *s, rota_tape *tape, const bu
     return ROTA_OK;
 }
 
+/* `gradient`: NULL, of a group. */
 static rota_status add_pieces(rota_sharding *s, const bucket *b, const rota_tensor *gradient) {
     const uint64_t first = b->part * s->rank;
     for (uint32_t i = 0; i < b->run_count; i++) {
@@ -177,8 +184,10 @@ static rota_status add_pieces(rota_sharding *s, const bucket *b, const rota_tens
         *piece = (rota_shard_piece){.parameter = own.parameter,
                                     .first = own.first - b->runs[i].first,
                                     .count = own.count,
-                                    .offset = b->offset + own.first - first};
-        ROTA_TRY(rota_tensor_slice(gradient, 0, own.first - first, own.count, &piece->gradient));
+                                    .offset = b->offset + own.first - first,
+                                    .gradient = ROTA_TENSOR_NONE};
+        if (gradient)
+            ROTA_TRY(rota_tensor_slice(gradient, 0, own.first - first, own.count, &piece->gradient));
     }
     return ROTA_OK;
 }
@@ -212,15 +221,123 @@ rota_status rota_sharding_add(rota_sharding *s, rota_tape *tape, bool sum, const
     return add_pieces(s, b, gradient);
 }
 
+/* ---- Groups ---- */
+
+static rota_status lay_out_group(rota_sharding *s, const rota_tensor *tensors, uint32_t count) {
+    s->buckets = calloc(1, sizeof *s->buckets);
+    s->likes = calloc((size_t)count + 1, sizeof *s->likes);
+    if (!s->buckets || !s->likes) return no_memory();
+    s->bucket_count = s->bucket_room = 1;
+    s->parameter_count = count;
+    s->is_begun = true;
+    bucket *b = s->buckets;
+    if (!(b->runs = calloc((size_t)count + 1, sizeof *b->runs))) return no_memory();
+    b->run_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        ROTA_TRY(rota_tensor_of(NULL, 0, tensors[i].dtype, tensors[i].rank, tensors[i].shape, &s->likes[i]));
+        const uint64_t elements = rota_tensor_count(&s->likes[i]),
+                       room = rota_divide_up(elements, PART_ELEMENTS) * PART_ELEMENTS;
+        b->runs[i] = (bucket_run){i, b->elements, elements};
+        b->elements += room;
+        b->has_gaps = b->has_gaps || room > elements;
+    }
+    if (b->elements == 0)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "sharding: %u tensors without elements; expected one with some", count);
+    s->elements = b->part = part_of(s, b->elements);
+    if (b->part > ELEMENTS_MAX / s->size)
+        return rota_fail(ROTA_OUT_OF_RANGE,
+                         "sharding: a group of %" PRIu64 " elements, in parts of %" PRIu64 " for %" PRIu32
+                         " ranks; expected at most %" PRIu64 ", those of a tensor",
+                         b->elements, b->part, s->size, ELEMENTS_MAX);
+    return add_pieces(s, b, NULL);
+}
+
+rota_status rota_sharding_create_group(rota_communicator *communicator, const rota_tensor *tensors,
+                                       uint32_t count, rota_sharding **out_sharding) {
+    ROTA_GIVEN(communicator);
+    ROTA_GIVEN_ARRAY(tensors, count);
+    ROTA_GIVEN(out_sharding);
+    rota_sharding *s;
+    *out_sharding = NULL;
+    ROTA_TRY(rota_sharding_create(communicator, &s));
+    const rota_status status = lay_out_group(s, tensors, count);
+    if (status == ROTA_OK)
+        *out_sharding = s;
+    else
+        rota_sharding_release(s);
+    return status;
+}
+
+static rota_status check_group(const rota_sharding *s, const rota_tensor *shard, uint32_t count) {
+    char text[ROTA_TENSOR_TEXT_MAX];
+    if (!s->likes)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "sharding: it is a backward pass's; expected one of rota_sharding_create_group");
+    if (count != s->parameter_count)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "sharding: %u tensors, expected %u, those of the group",
+                         count, s->parameter_count);
+    if (shard->buffer && rota_dtype_is_real(shard->dtype) && rota_tensor_is_contiguous(shard) &&
+        shard->rank == 1 && shard->shape[0] == s->elements)
+        return ROTA_OK;
+    return rota_fail(ROTA_INVALID_ARGUMENT,
+                     "sharding: the shard is %s; expected a contiguous f32, f16 or bf16 [%" PRIu64
+                     "] (rota_sharding_elements)",
+                     shard->buffer ? rota_tensor_describe(shard, text, sizeof text) : "missing", s->elements);
+}
+
+rota_status rota_sharding_unshard(const rota_sharding *s, rota_tape *tape, rota_tensor shard,
+                                  const rota_unshard *options, uint32_t count, rota_tensor *out_tensors) {
+    ROTA_GIVEN(s);
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN_ARRAY(out_tensors, count);
+    rota_tensor all;
+    rota_unshard room = ROTA_UNSHARD();
+    for (uint32_t i = 0; i < count; i++) out_tensors[i] = ROTA_TENSOR_NONE;
+    if (options && !(options = ROTA_SIZED_IN(rota_unshard, options, &room))) return ROTA_INVALID_ARGUMENT;
+    if (!options) options = &room;
+    ROTA_TRY(check_group(s, &shard, count));
+    ROTA_TRY(rota_collective_unshard(tape, s->communicator, shard,
+                                     options->sum ? ROTA_COLLECTIVE_SUM : ROTA_COLLECTIVE_MEAN, options->keep,
+                                     &all));
+    for (uint32_t i = 0; i < count; i++)
+        ROTA_TRY(rota_tensor_of(rota_tensor_root(&all),
+                                rota_tensor_begin(&all) +
+                                    s->buckets[0].runs[i].first * rota_dtype_bytes(all.dtype),
+                                all.dtype, s->likes[i].rank, s->likes[i].shape, &out_tensors[i]));
+    return ROTA_OK;
+}
+
 /* ---- Norm ---- */
 
-static rota_status record_norm(rota_tape *tape, const rota_sharding *s, float max_norm,
-                               rota_tensor *out_norm_factor) {
+static rota_status record_norm(rota_tape *tape, rota_communicator *communicator, const rota_tensor *tensors,
+                               uint32_t count, float max_norm, rota_tensor *out_norm_factor) {
     rota_tensor own, norm, norms;
-    ROTA_TRY(rota_op_global_norm(tape, s->parts, s->bucket_count, FLT_MAX, &own));
+    ROTA_TRY(rota_op_global_norm(tape, tensors, count, FLT_MAX, &own));
     ROTA_TRY(rota_tensor_slice(&own, 0, 0, 1, &norm));
-    ROTA_TRY(rota_op_all_gather(tape, s->communicator, norm, &norms));
+    ROTA_TRY(rota_op_all_gather(tape, communicator, norm, &norms));
     return rota_op_global_norm(tape, &norms, 1, max_norm, out_norm_factor);
+}
+
+/* What it does is not remembered. */
+static rota_status norm_of(rota_tape *tape, rota_communicator *communicator, const rota_tensor *tensors,
+                           uint32_t count, float max_norm, rota_tensor *out_norm_factor) {
+    *out_norm_factor = ROTA_TENSOR_NONE;
+    const bool remembered = tape->remember;
+    tape->remember = false;
+    const rota_status status = record_norm(tape, communicator, tensors, count, max_norm, out_norm_factor);
+    tape->remember = remembered;
+    return status;
+}
+
+rota_status rota_op_global_norm_of_ranks(rota_tape *tape, rota_communicator *communicator,
+                                         const rota_tensor *tensors, uint32_t count, float max_norm,
+                                         rota_tensor *out_norm_factor) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(communicator);
+    ROTA_GIVEN_ARRAY(tensors, count);
+    ROTA_GIVEN(out_norm_factor);
+    return norm_of(tape, communicator, tensors, count, max_norm, out_norm_factor);
 }
 
 /* Whether it is one that rota_backward has filled, and there is something in it. */
@@ -237,11 +354,10 @@ rota_status rota_sharding_norm(const rota_sharding *s, rota_tape *tape, float ma
     ROTA_GIVEN(out_norm_factor);
     *out_norm_factor = ROTA_TENSOR_NONE;
     ROTA_TRY(check(s));
-    const bool remembered = tape->remember;
-    tape->remember = false;
-    const rota_status status = record_norm(tape, s, max_norm, out_norm_factor);
-    tape->remember = remembered;
-    return status;
+    if (s->likes)
+        return rota_fail(ROTA_INVALID_ARGUMENT, "sharding: a group has no gradients; expected one that a "
+                                                "backward pass has filled, or rota_op_global_norm_of_ranks");
+    return norm_of(tape, s->communicator, s->parts, s->bucket_count, max_norm, out_norm_factor);
 }
 
 /* ---- Tensors of all, and shards ---- */

@@ -161,7 +161,7 @@ rota_tape_buffer *rota_tape_lookup(rota_tape *tape, const rota_tensor *tensor) {
         *entry = (rota_tape_buffer){.root = root, .first_read = UINT64_MAX};
         tape->map_count++;
     }
-    return entry;
+    return entry->same_as ? find(tape->map, tape->map_capacity, entry->same_as) : entry;
 }
 
 /* ---- Errors ---- */

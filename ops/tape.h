@@ -72,6 +72,9 @@ typedef struct rota_tape_buffer {
     rota_backward_span *spans;         /* on the tape of a body that is gone back through */
     bool is_needed;                    /* on that: its contents are */
     bool lost; /* during rota_backward: such a node writes it out of what gradients flow through, unseen */
+    uint32_t
+        unshard; /* during rota_backward: which of those (backward_unshard.c) gathered it, from 1; 0: none */
+    rota_buffer *same_as; /* it has once more what is in that one, whose entry is looked up in its place */
 } rota_tape_buffer;
 
 struct rota_tape {
@@ -100,8 +103,8 @@ struct rota_tape {
     rota_tensor output_gradients[ROTA_OP_OUTPUTS_MAX]; /* of the use whose gradient is being recorded */
 };
 
-/* The entry of a tensor's root, made if it is not there; NULL when out of memory. Entries move when another
- * is made. */
+/* The entry of a tensor's root, or of what that is the same as, made if it is not there; NULL when out of memory.
+ * Entries move when another is made. */
 rota_tape_buffer *rota_tape_lookup(rota_tape *tape, const rota_tensor *tensor);
 
 /* ---- Ops and their nodes' names ---- */

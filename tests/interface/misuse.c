@@ -275,6 +275,13 @@ rota_sharding *misuse_sharding(void) {
     return last_sharding;
 }
 
+rota_sharding *misuse_group(void) {
+    rota_sharding_release(last_sharding);
+    last_sharding = NULL;
+    (void)rota_sharding_create_group(w.communicators[0], w.tensors, 1, &last_sharding);
+    return last_sharding;
+}
+
 rota_tensor misuse_shard(void) {
     return misuse_tensor(6, ROTA_F32, 1, (const uint64_t[]){64});
 }

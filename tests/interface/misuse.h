@@ -89,6 +89,7 @@ rota_communicator *misuse_alone(void); /* the one of one rank; when it was ended
 rota_communicator *misuse_new_communicator(void);
 rota_sharding *misuse_sharding(void); /* of what the world's tape was told */
 rota_sharding *misuse_take_sharding(void);
+rota_sharding *misuse_group(void); /* of one tensor of 16 elements, whose shard misuse_shard() may be */
 rota_tensor misuse_shard(void);
 rota_graph_file *misuse_new_file(void);
 extern char misuse_folder[32]; /* there while the tests run */

@@ -58,6 +58,7 @@ VALUES = {
     "rota_cuda_context *": "&ROTA_CUDA_CONTEXT(.index = 77)",
     "rota_submit_options *": "&ROTA_SUBMIT_OPTIONS(.args = w.args)", "rota_tape_options *": "&ROTA_TAPE_OPTIONS()",
     "rota_backward_options *": "&ROTA_BACKWARD_OPTIONS()",
+    "rota_unshard *": "&ROTA_UNSHARD()",
     "rota_linear *": "&ROTA_LINEAR()", "rota_classifier *": "&ROTA_CLASSIFIER(.ignored = -100)",
     "rota_rope *": "&ROTA_ROPE(.offset = ROTA_CONSTANT(0), .base = 10000)",
     "rota_conv *": "&ROTA_CONV(.stride = {1, 1})", "rota_pool *": "&ROTA_POOL(.window = {1, 1})",
@@ -76,7 +77,8 @@ VALUES |= {f"rota_{name} **": f"(rota_{name} **)&w.out_object" for name in OBJEC
 # By type and name, of every function; then, in OF, by function and name.
 NAMED = {
     "rota_tensor *": {
-        "out_views": "w.out_tensors", "tensors": "w.tensors", "losses": "&w.loss", "params": "w.tensors",
+        "out_views": "w.out_tensors", "out_tensors": "w.out_tensors",
+        "tensors": "w.tensors", "losses": "&w.loss", "params": "w.tensors",
         "grads": "w.grads",
         "out_index": "&w.out_tensors[1]", "out_scores": "&w.out_tensors[1]", "out_sum": "&w.out_tensors[1]"},
     "uint64_t *": {"shape": "w.shape", "out_shape": "w.out_shape", "out_end_ns": "&w.out_u64_b"},
@@ -131,6 +133,7 @@ OF = {
     "rota_communicator_abort": {"communicator": "misuse_alone()"},
     "rota_communicator_close": {"communicator": "misuse_new_communicator()"},
     "rota_sharding_gather_shards": {"shard": "misuse_shard()"}, "rota_sharding_take": {"shard": "misuse_shard()"},
+    "rota_sharding_unshard": {"sharding": "misuse_group()", "shard": "misuse_shard()"},
     "rota_tensor_split": {"count": "2"}, "rota_value_bind": {"count": "&w.out_u32"},
     "rota_graph_slot": {"name": '"another"', "size_bytes": "4"},
     "rota_backward": {"loss": "w.loss"},

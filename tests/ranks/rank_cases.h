@@ -41,6 +41,14 @@ void rank_many_parameters(rota_runtime *runtime, rota_communicator *communicator
 void rank_shards(rota_runtime *runtime, rota_communicator *communicator);
 void rank_shards_refused(rota_runtime *runtime, rota_communicator *communicator);
 
+/* Of rank_unshard.c. */
+void rank_unshards(rota_runtime *runtime, rota_communicator *communicator);
+void rank_unshards_need_less(rota_runtime *runtime, rota_communicator *communicator);
+
+/* Of rank_unshard_kinds.c. */
+void rank_unshard_kinds(rota_runtime *runtime, rota_communicator *communicator);
+void rank_unshard_refused(rota_runtime *runtime, rota_communicator *communicator);
+
 /* Ended by one without name. */
 extern const rank_case rank_cases[];
 

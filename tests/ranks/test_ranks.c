@@ -11,7 +11,8 @@
 #include "tests/kit/support.h"
 #include "tests/ranks/rank_cases.h"
 
-enum { RANKS_MOST = 4 };
+/* By all cases; by some, which cut what they have into parts. */
+enum { RANKS_MOST = 4, RANKS_OF_SOME = 8 };
 
 typedef struct one_rank {
     const rank_case *now;
@@ -35,10 +36,10 @@ static void *run_rank(void *user) {
 }
 
 static void run_case(const rank_case *now, uint32_t size) {
-    rota_runtime *runtimes[RANKS_MOST];
-    rota_communicator *communicators[RANKS_MOST];
-    one_rank ranks[RANKS_MOST];
-    pthread_t threads[RANKS_MOST];
+    rota_runtime *runtimes[RANKS_OF_SOME] = {0};
+    rota_communicator *communicators[RANKS_OF_SOME];
+    one_rank ranks[RANKS_OF_SOME];
+    pthread_t threads[RANKS_OF_SOME];
     open_runtimes(size, runtimes);
     const rota_communicator_options options = ROTA_COMMUNICATOR_OPTIONS(.timeout_ns = now->timeout_ns);
     assert_ok(rota_communicator_open_ranks(runtimes, size, &options, communicators));
@@ -59,6 +60,14 @@ static void cases(void **state) {
             run_case(now, size);
         }
     }
+}
+
+static void more_ranks(void **state) {
+    (void)state;
+    for (const rank_case *now = rank_cases; now->name; now++)
+        for (uint32_t size = RANKS_MOST + 1; strncmp(now->name, "unshard", 7) == 0 && size <= RANKS_OF_SOME;
+             size++)
+            if (!now->most) run_case(now, size);
 }
 
 /* ---- One process ---- */
@@ -708,6 +717,7 @@ static void none_in_bodies(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cases),
+        cmocka_unit_test(more_ranks),
         cmocka_unit_test(one_worker_is_enough),
         cmocka_unit_test(plans_are_ordered_by_the_communicator),
         cmocka_unit_test(communicators_in_cross_order),
