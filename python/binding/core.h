@@ -78,6 +78,7 @@ class SharedMemory {
 class Allocator;
 class CudaStream;
 class StreamOrder;
+struct CommunicatorCore;
 struct DlpackStream;
 
 /* A runtime with one device. */
@@ -98,9 +99,12 @@ struct DeviceCore : std::enable_shared_from_this<DeviceCore> {
     std::shared_ptr<StreamOrder> order;             /* streams.cpp; too */
     std::shared_ptr<Allocator> allocator;           /* allocator.h; none: the memory is the library's own */
 
+    std::vector<std::weak_ptr<CommunicatorCore>> communicators; /* that are not gone; of the mutex */
+
     SharedMemory shared;
 
     ~DeviceCore();
+    void add(const std::shared_ptr<CommunicatorCore> &communicator);
     void close(uint64_t timeout);
     /* Lets go of what submissions that have ended held. */
     void sweep();
@@ -278,6 +282,7 @@ nb::object lend(const std::shared_ptr<DeviceCore> &device, rota_buffer *buffer, 
 void wait_for(DeviceCore &device, rota_ticket ticket, uint64_t timeout_ns);
 
 void bind_device(nb::module_ &m);
+void bind_communicator(nb::module_ &m);
 void bind_tensor(nb::module_ &m);
 void bind_graph(nb::module_ &m);
 void bind_blocks(nb::module_ &m);

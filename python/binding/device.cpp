@@ -1,5 +1,6 @@
 /* Devices: opening and closing, what they know of themselves, and the host memory of what they run. */
 #include "allocator.h"
+#include "communicator.h"
 #include "core.h"
 #include "streams.h"
 
@@ -27,6 +28,29 @@ static void nap() {
     nanosleep(&pause, nullptr);
 }
 
+void DeviceCore::add(const std::shared_ptr<CommunicatorCore> &communicator) {
+    Locked lock(mutex);
+    std::vector<std::weak_ptr<CommunicatorCore>> kept;
+    for (const auto &one : communicators)
+        if (!one.expired()) kept.push_back(one);
+    kept.push_back(communicator);
+    communicators.swap(kept);
+}
+
+/* Each is closed before its runtime is; the first error counts. */
+static rota_status end_communicators(std::vector<std::shared_ptr<CommunicatorCore>> &communicators,
+                                     uint64_t timeout, std::string *out_sentence) {
+    rota_status first = ROTA_OK;
+    for (const auto &one : communicators) {
+        std::string sentence;
+        const rota_status status = one->end(timeout, &sentence);
+        if (status == ROTA_OK || first != ROTA_OK) continue;
+        first = status;
+        *out_sentence = sentence;
+    }
+    return first;
+}
+
 void DeviceCore::close(uint64_t timeout) {
     const uint64_t arrays = shared.count();
     if (arrays != 0 && !closing.load())
@@ -36,13 +60,22 @@ void DeviceCore::close(uint64_t timeout) {
     rota_status status = ROTA_OK;
     bool busy = false;
     std::string sentence;
+    std::vector<std::shared_ptr<CommunicatorCore>> open; /* let go of with the interpreter's lock */
+    {
+        Locked lock(mutex);
+        for (const auto &one : communicators)
+            if (auto communicator = one.lock()) open.push_back(std::move(communicator));
+    }
     {
         nb::gil_scoped_release released;
         const uint64_t deadline = rota_deadline_after(timeout ? timeout : timeout_ns);
         while (users.load() != 0 && !(busy = rota_clock_ns() > deadline)) nap();
         if (!busy) {
+            std::string first;
+            const rota_status ended = end_communicators(open, timeout, &first);
             status = rota_close(device, timeout);
             if (status != ROTA_OK) sentence = rota_last_error();
+            if (ended != ROTA_OK && status == ROTA_OK) status = ended, sentence = first;
         }
     }
     if (busy) {

@@ -1,5 +1,5 @@
 /* Graphs: what is recorded, by name; arguments; gradients; and which graph a thread records into. */
-#include "core.h"
+#include "communicator.h"
 
 GraphCore::~GraphCore() {
     rota_tape_destroy(tape);
@@ -87,7 +87,8 @@ rota_value value_of(const Value &value) {
 }
 
 static Graph make_graph(const std::shared_ptr<DeviceCore> &device, const std::string &name, bool gradients,
-                        bool allow_reassociation, uint64_t memory_limit) {
+                        bool allow_reassociation, uint64_t memory_limit,
+                        const CommunicatorCore *communicator) {
     auto core = std::make_shared<GraphCore>();
     core->name = name;
     core->device = device;
@@ -99,6 +100,10 @@ static Graph make_graph(const std::shared_ptr<DeviceCore> &device, const std::st
     check(rota_recorder_open(core->graph, 0, nullptr, &core->recorder));
     rota_tape_options tape = ROTA_TAPE_OPTIONS();
     tape.no_gradients = !gradients;
+    if (communicator) {
+        tape.rank = communicator->rank;
+        tape.ranks = communicator->size;
+    }
     check(rota_tape_create(core->recorder, &tape, &core->tape));
     return core;
 }
@@ -180,7 +185,8 @@ static void add_output(const Graph &core, const std::string &name, const Tensor 
 
 static std::vector<Tensor> backward(const Graph &core, nb::handle loss, const std::vector<Tensor *> &params,
                                     const std::optional<std::vector<Tensor *>> &grads, bool accumulate,
-                                    bool keep) {
+                                    bool keep, CommunicatorCore *communicator, const std::string &reduction,
+                                    uint64_t bucket_bytes) {
     std::vector<const Tensor *> losses;
     if (nb::isinstance<Tensor>(loss)) {
         losses.push_back(nb::cast<const Tensor *>(loss));
@@ -201,6 +207,17 @@ static std::vector<Tensor> backward(const Graph &core, nb::handle loss, const st
     rota_backward_options options = ROTA_BACKWARD_OPTIONS();
     options.accumulate = accumulate;
     options.keep = keep;
+    std::optional<CommunicatorUse> use;
+    rota_data_parallel all = ROTA_DATA_PARALLEL();
+    if (reduction != "mean" && reduction != "sum")
+        fail(ROTA_INVALID_ARGUMENT, "backward: reduction '" + reduction + "', expected 'mean' or 'sum'");
+    if (communicator) {
+        use.emplace(*communicator);
+        all.communicator = communicator->communicator;
+        all.sum = reduction == "sum";
+        all.bucket_bytes = bucket_bytes;
+        options.data_parallel = &all;
+    }
     check(rota_backward_losses(recording.tape(), of.data(), static_cast<uint32_t>(of.size()), wanted.data(),
                                static_cast<uint32_t>(wanted.size()), made.data(), &options));
     std::vector<Tensor> results;
@@ -260,11 +277,15 @@ void bind_graph(nb::module_ &m) {
     nb::class_<GraphCore> graph(m, "Graph", "A graph that ops are recorded into, inside of `with`.");
     graph.def_prop_ro("name", [](const Graph &core) { return core->name; })
         .def("backward", &backward, "loss"_a, "params"_a, "grads"_a = nb::none(), nb::kw_only(),
-             "accumulate"_a = false, "keep"_a = false,
+             "accumulate"_a = false, "keep"_a = false, "communicator"_a = nb::none(), "reduction"_a = "mean",
+             "bucket_bytes"_a = 0,
              nb::sig("def backward(self, loss: Tensor | typing.Sequence[Tensor], params: "
                      "typing.Sequence[Tensor], grads: typing.Sequence[Tensor] | None = None, *, accumulate: "
-                     "bool = False, keep: bool = False) -> list[Tensor]"),
-             "Records the gradients of a loss (or of the sum of several) by each of the params.")
+                     "bool = False, keep: bool = False, communicator: Communicator | None = None, reduction: "
+                     "str = 'mean', bucket_bytes: int = 0) -> list[Tensor]"),
+             "Records the gradients of a loss (or of the sum of several) by each of the params. "
+             "`communicator`: they become the mean, or sum, of all ranks' gradients, in buckets of so many "
+             "bytes, while the backward pass goes on.")
         .def("name_nodes", &name_nodes, "name"_a.none(),
              "The name of nodes recorded from now on, in errors, traces and pictures; None: the ops' names.")
         .def("remember", &remember, "on"_a, "Stops and resumes remembering ops for gradients.")
@@ -295,11 +316,16 @@ void bind_graph(nb::module_ &m) {
     bind_arguments(graph);
     bind_blocks(m);
     bind_deciding(graph);
-    m.def("graph", &make_graph, "device"_a = nb::none(), nb::kw_only(), "name"_a = "graph",
-          "gradients"_a = true, "allow_reassociation"_a = false, "memory_limit"_a = 0,
-          nb::sig("def graph(device: Device | None = None, *, name: str = 'graph', gradients: bool = "
-                  "True, allow_reassociation: bool = False, memory_limit: int = 0) -> Graph"),
-          "An empty graph, for `with`. The device is that of the tensors it uses, if none is given.");
+    m.def(
+        "graph", &make_graph, "device"_a = nb::none(), nb::kw_only(), "name"_a = "graph",
+        "gradients"_a = true, "allow_reassociation"_a = false, "memory_limit"_a = 0,
+        "communicator"_a = nb::none(),
+        nb::sig("def graph(device: Device | None = None, *, name: str = 'graph', gradients: bool = "
+                "True, allow_reassociation: bool = False, memory_limit: int = 0, communicator: Communicator "
+                "| None = None) -> Graph"),
+        "An empty graph, for `with`. The device is that of the tensors it uses, if none is given. "
+        "`communicator`: its tensors are this rank's part of a batch, along their first axis; dropouts then "
+        "have their part of the whole batch's masks.");
     m.def("current_graph", &current_graph, "The graph of this thread's innermost `with` block.",
           nb::sig("def current_graph() -> Graph | None"));
 }

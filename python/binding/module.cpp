@@ -6,6 +6,7 @@ NB_MODULE(_rota, m) {
     nb::set_leak_warnings(false); /* tensors may outlive the module at the interpreter's end */
     bind_device(m);
     bind_tensor(m);
+    bind_communicator(m);
     bind_graph(m);
     bind_plan(m);
     bind_ticket(m);

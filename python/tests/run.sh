@@ -24,7 +24,9 @@ rota_pip_install_package "$venv" "$build" "$name-build"
 cd "$here"
 gpt_tool=()
 if [ -x "$build/tests/gpt_tool" ]; then gpt_tool=(--gpt-tool "$build/tests/gpt_tool"); fi
-"$venv/bin/pytest" -q -rs -p no:cacheprovider "${gpt_tool[@]}" "${tests[@]}"
+mpi=()
+if [ -e "$build/librota_mpi.so.1" ]; then mpi=(--mpi-folder "$build"); fi
+"$venv/bin/pytest" -q -rs -p no:cacheprovider "${gpt_tool[@]}" "${mpi[@]}" "${tests[@]}"
 # With the stand-in for the CUDA driver, which PyTorch does not take for one.
 if [ -z "$with" ] && [ -f "$build/tests/stub_driver/libcuda.so.1" ]; then
   LD_LIBRARY_PATH=$build/tests/stub_driver "$venv/bin/pytest" -q -rs -p no:cacheprovider \

@@ -12,7 +12,7 @@ import rota
 
 ROOT = Path(__file__).parents[2]
 # Each page that has any, and how many: test_listings, of the C library's tests, looks whether one is forgotten.
-PAGES = {"README.md": 1, "python/README.md": 10, "docs/guide.md": 1, "docs/index.md": 1, "docs/tasks.md": 1}
+PAGES = {"README.md": 1, "python/README.md": 11, "docs/guide.md": 1, "docs/index.md": 1, "docs/tasks.md": 1}
 
 
 def names_before(page: str, device: rota.Device) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ._rota import Constant, Device, Graph, Slot, Tensor, adamw, clip_global_norm, lion, sgd
+from ._rota import Communicator, Constant, Device, Graph, Slot, Tensor, adamw, clip_global_norm, lion, sgd
 from .errors import InvalidArgument
 
 
@@ -20,11 +20,14 @@ class Optimizer:
         self.clip = clip
         self.state: list[list[Tensor]] = []
 
-    def minimize(self, graph: Graph, loss: Tensor, params: Sequence[Tensor]) -> list[Tensor]:
-        """Records the gradients of a loss and the step that follows them; gives the gradients."""
+    def minimize(
+        self, graph: Graph, loss: Tensor, params: Sequence[Tensor], *, communicator: Communicator | None = None
+    ) -> list[Tensor]:
+        """Records the gradients of a loss, the means of all ranks' with a communicator, and the step that follows
+        them; gives the gradients."""
         if not params:
             raise InvalidArgument("minimize: no parameters")
-        grads = graph.backward(loss, params)
+        grads = graph.backward(loss, params, communicator=communicator)
         self.step(graph, params, grads)
         return grads
 
