@@ -51,6 +51,7 @@ static bool starts_early(const building *b, uint32_t position) {
     const uint32_t first = b->fold.first[position];
     return dispatches[position].starts_early && !b->is_body && !b->instance->timestamps &&
            b->fold.first[position + 1] - first == 1 &&
+           b->nodes[b->fold.before[first]] && /* else complete: in an earlier graph of a script */
            dispatches[b->fold.before[first]].form == ROTA_CUDA_KERNEL;
 }
 
