@@ -88,6 +88,7 @@
     X(GraphGetNodes, 10000, (CUgraph, CUgraphNode *, size_t *))                                              \
     X(GraphNodeGetType, 10000, (CUgraphNode, CUgraphNodeType *))                                             \
     X(GraphKernelNodeGetParams, 12000, (CUgraphNode, CUDA_KERNEL_NODE_PARAMS *))                             \
+    X(GraphKernelNodeSetParams, 12000, (CUgraphNode, const CUDA_KERNEL_NODE_PARAMS *))                       \
     X(GraphKernelNodeCopyAttributes, 11000, (CUgraphNode, CUgraphNode))                                      \
     X(GraphAddKernelNode, 12000,                                                                             \
       (CUgraphNode *, CUgraph, const CUgraphNode *, size_t, const CUDA_KERNEL_NODE_PARAMS *))                \
@@ -145,6 +146,14 @@ typedef struct rota_cuda_conditional_node {
 #define ROTA_CUDA_CONDITIONAL_IF 0
 #define ROTA_CUDA_CONDITIONAL_WHILE 1
 #define ROTA_CUDA_CONDITIONAL_SWITCH 2
+/* A kernel node's attribute by which kernels may set its grid (CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE), and
+ * its value, which begins CUlaunchAttributeValue; likewise. */
+#define ROTA_CUDA_ATTRIBUTE_UPDATABLE 13
+typedef struct rota_cuda_updatable {
+    int is_updatable;
+    uint64_t node; /* comes out: for what the device calls */
+} rota_cuda_updatable;
+
 /* From which driver on there are nodes of the first two kinds; and of the third, and of an if with an else. */
 #define ROTA_CUDA_CONDITIONALS_NEEDED 12040
 #define ROTA_CUDA_SWITCHES_NEEDED 12080

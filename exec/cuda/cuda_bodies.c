@@ -14,6 +14,8 @@
  * A body's nodes are those of any graph but for what bodies do not have, or are not known to: kernels that start early,
  * and timestamps. */
 #include <stdlib.h>
+#include <string.h>
+#include "exec/cuda/cuda_arguments.h"
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_loops.h"
 #include "exec/cuda/cuda_device.h"
@@ -46,6 +48,8 @@ rota_status rota_cuda_bodies_check(rota_cuda_device *device, CUresult result, co
 
 /* ---- Steps ---- */
 
+static const rota_cuda_launch one = {.groups = {1, 1, 1}, .block = {1, 1, 1}, .cluster = {1, 1, 1}};
+
 static uint64_t word_address(const building *b, const rota_exec_command *command,
                              const rota_exec_word *word) {
     if (word->operand == UINT32_MAX) return 0;
@@ -73,19 +77,22 @@ static rota_status add_step(const deciding *of, building *b, rota_decide_params 
     if (!b->device->options.diagnostics || of->decision->outer) params->progress = 0;
     args.params = *params;
     void *parameters[] = {&args};
-    const rota_cuda_launch one = {.groups = {1, 1, 1}, .block = {1, 1, 1}, .cluster = {1, 1, 1}};
     const CUfunction function = b->script ? b->device->helpers.answer : b->device->helpers.decide;
     return rota_cuda_building_kernel(b, function, &one, parameters, before, before_count, out_node);
 }
 
-rota_status rota_cuda_bodies_count(building *b, uint32_t command, const CUgraphNode *before,
-                                   size_t before_count, CUgraphNode *out_node) {
+/* Whether the device sets the grid of the command's kernel. A graph that may be launched before it was uploaded has no
+ * such nodes (a variant, instantiate in cuda_graph.c), nor one that is the host's to run, with a driver that has none.
+ * */
+static bool sets_grid(const building *b, const rota_cuda_count *count) {
+    return count->items_per_group && !b->keeps_grids && !b->block && !b->script;
+}
+
+static rota_count_args count_args(const building *b, uint32_t command, const rota_cuda_root *root) {
     const rota_exec_command *about = &b->desc->commands[command];
     const rota_cuda_count *count = b->program->dispatches[command].count;
     const rota_exec_word word = {.operand = (uint32_t)about->operand_count - 1};
-    const bool is_root = !count->outer,
-               is_slot = b->desc->operands[about->first_operand + word.operand].is_slot;
-    const rota_cuda_root *root = is_root ? &b->roots->all[b->next_root++] : b->root;
+    const bool is_slot = b->desc->operands[about->first_operand + word.operand].is_slot;
     rota_count_args args = {.slot_mask = is_slot,
                             .block = is_slot ? b->block_address : 0,
                             .operand = word_address(b, about, &word),
@@ -93,12 +100,45 @@ rota_status rota_cuda_bodies_count(building *b, uint32_t command, const CUgraphN
                                        .unit = count->unit,
                                        .max = count->max,
                                        .number = count->number,
-                                       .begins = is_root}};
+                                       .begins = !count->outer,
+                                       .items_per_group = count->items_per_group,
+                                       .groups_y = b->program->dispatches[command].launch.groups[1],
+                                       .groups_z = b->program->dispatches[command].launch.groups[2]}};
     rota_cuda_loops_describe(b->loops, root, &args.params.root);
+    return args;
+}
+
+rota_status rota_cuda_bodies_count(building *b, uint32_t command, const CUgraphNode *before,
+                                   size_t before_count, CUgraphNode *out_node) {
+    const rota_cuda_count *count = b->program->dispatches[command].count;
+    const bool has_grid = sets_grid(b, count);
+    rota_count_args args = count_args(b, command, count->outer ? b->root : &b->roots->all[b->next_root++]);
     void *parameters[] = {&args};
-    const rota_cuda_launch one = {.groups = {1, 1, 1}, .block = {1, 1, 1}, .cluster = {1, 1, 1}};
-    return rota_cuda_building_kernel(b, b->device->helpers.count, &one, parameters, before, before_count,
-                                     out_node);
+    return rota_cuda_building_kernel(b, has_grid ? b->device->helpers.count_grid : b->device->helpers.count,
+                                     &one, parameters, before, before_count, out_node);
+}
+
+/* The node is made after the step, and has a handle then, which the step is told. */
+rota_status rota_cuda_bodies_set_grid(building *b, uint32_t command, CUgraphNode step, CUgraphNode node) {
+    const rota_cuda_count *count = b->program->dispatches[command].count;
+    if (!sets_grid(b, count)) return ROTA_OK;
+    rota_cuda_updatable updatable = {.is_updatable = 1};
+    CUlaunchAttributeValue value = {0};
+    memcpy(&value, &updatable, sizeof updatable);
+    CUresult result = b->device->cu->GraphKernelNodeSetAttribute(
+        node, (CUlaunchAttributeID)ROTA_CUDA_ATTRIBUTE_UPDATABLE, &value);
+    memcpy(&updatable, &value, sizeof updatable);
+    if (rota_cuda_is_fatal(result))
+        return rota_cuda_check(b->device, result, "cuGraphKernelNodeSetAttribute");
+    if (result != CUDA_SUCCESS || !updatable.node) return ROTA_OK;
+    b->sets_grids = true;
+    rota_count_args args = count_args(b, command, &b->roots->all[b->next_root - 1]);
+    args.params.grid_node = updatable.node;
+    void *parameters[] = {&args};
+    const CUDA_KERNEL_NODE_PARAMS params =
+        rota_cuda_node_params(b->device->helpers.count_grid, &one, parameters);
+    result = b->device->cu->GraphKernelNodeSetParams(step, &params);
+    return rota_cuda_check(b->device, result, "cuGraphKernelNodeSetParams");
 }
 
 static void move_on(deciding *of, CUgraphNode node) {

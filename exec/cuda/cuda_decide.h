@@ -25,10 +25,11 @@ struct rota_cuda_count {
     const rota_exec_program_desc *in;
     uint32_t node; /* of `in` */
     uint32_t max;
-    uint64_t unit;         /* of what is counted: of a copy bytes, else 1 */
-    uint32_t number;       /* in its root's records, above those of states */
-    uint32_t word;         /* of the segment's block, which gets the count */
-    uint32_t param_offset; /* of the parameter that is taken from there */
+    uint64_t unit;            /* of what is counted: of a copy bytes, else 1 */
+    uint32_t number;          /* in its root's records, above those of states */
+    uint32_t word;            /* of the segment's block, which gets the count */
+    uint32_t param_offset;    /* of the parameter that is taken from there */
+    uint32_t items_per_group; /* of a kernel whose grid the device sets, unless it is in a body; else 0 */
 };
 
 /* An outermost one that is a loop, or has one or something counted in it; or a counted command that is in none. */

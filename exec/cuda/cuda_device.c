@@ -21,6 +21,11 @@
 #define SETTLE_NS 1000000000ull
 #define PUSH_NAP_NS 1000000ull
 #define DEVICES_MAX 32
+/* Groups for each multiprocessor from which on it pays to launch no more of a counted kernel than there are items for.
+ * Measured on an H200 (driver 580, 132 multiprocessors), few items of at most 4 Mi, 256 a group: 11.8 us with the
+ * groups of the most, 3.1 with those that are needed, so that 16 384 groups that end at once take 8.7 us, and this many
+ * 1.1. */
+#define ROTA_CUDA_GRID_WAVES 16u
 
 /* ---- Listing ---- */
 
@@ -193,6 +198,17 @@ static rota_status open_helpers(rota_cuda_device *device) {
     return ROTA_OK;
 }
 
+/* What the device needs to set grids by itself, where the image has it. */
+static rota_status open_grids(rota_cuda_device *device) {
+    rota_kernel kernel = rota_cuda_decide_kernel; /* of the same image */
+    kernel.name = kernel.cuda.entry = "rota_count_grid";
+    device->bounds.grid_min = ROTA_CUDA_GRID_WAVES * device->target.multiprocessors;
+    const rota_status status = rota_cuda_function_get(device, &kernel, &device->helpers.count_grid, NULL);
+    if (status != ROTA_UNSUPPORTED) return status;
+    device->helpers.count_grid = NULL;
+    return ROTA_OK;
+}
+
 /* Conditional nodes, where driver and image know them. */
 static rota_status open_conditionals(rota_cuda_device *device) {
     int version = 0;
@@ -208,9 +224,10 @@ static rota_status open_conditionals(rota_cuda_device *device) {
                        rota_last_error());
         return ROTA_OK;
     }
+    ROTA_TRY(status);
     device->stops.has_switches = version >= ROTA_CUDA_SWITCHES_NEEDED;
-    device->base.caps.hosts_decisions = status != ROTA_OK;
-    return status;
+    device->base.caps.hosts_decisions = false;
+    return open_grids(device);
 }
 
 /* Else what the completion thread launches has streams of its own (cuda_script.c). */

@@ -65,11 +65,14 @@ typedef struct rota_cuda_stops_shared {
 /* Of exec_helpers.cu; `decide` of exec_decide.cu, unless caps.hosts_decisions. */
 typedef struct rota_cuda_helpers {
     CUfunction upload, timestamp, fill, count, answer, decide;
+    CUfunction count_grid; /* of exec_decide.cu, too; NULL: no grid is set by the device */
 } rota_cuda_helpers;
 
 typedef struct rota_cuda_bounds {
     uint64_t granularity; /* of memory that can be exported; 0: the driver has none */
     uint32_t in_flight_max;
+    uint32_t
+        grid_min; /* the device sets the grids of counted commands that are so large at the most, in groups */
     uint64_t
         stall_ns; /* a full device that completes nothing for so long is given up; so is an allocator's stream */
 } rota_cuda_bounds;

@@ -49,10 +49,12 @@ static rota_status add_early_edge(building *b, CUgraphNode before, CUgraphNode n
 static bool starts_early(const building *b, uint32_t position) {
     const rota_cuda_dispatch *dispatches = b->program->dispatches + b->segment->first_command;
     const uint32_t first = b->fold.first[position];
-    return dispatches[position].starts_early && !b->is_body && !b->instance->timestamps &&
-           b->fold.first[position + 1] - first == 1 &&
-           b->nodes[b->fold.before[first]] && /* else complete: in an earlier graph of a script */
-           dispatches[b->fold.before[first]].form == ROTA_CUDA_KERNEL;
+    if (!dispatches[position].starts_early || b->is_body || b->instance->timestamps ||
+        b->fold.first[position + 1] - first != 1)
+        return false;
+    const rota_cuda_dispatch *before = &dispatches[b->fold.before[first]];
+    if (!b->nodes[b->fold.before[first]]) return false; /* complete: in an earlier graph of a script */
+    return before->form == ROTA_CUDA_KERNEL && !(before->count && before->count->items_per_group);
 }
 
 static uint64_t address_of(const building *b, const rota_exec_operand *operand) {
@@ -86,8 +88,8 @@ static rota_status add_command_kernel(building *b, uint32_t position, size_t bef
     rota_cuda_arguments_fill(b->program, index, b->memories, b->block_address, NULL, &arguments);
     void *parameters[2] = {&arguments, b->prepared};
     if (dispatch->kernel->cuda.prepare) ROTA_TRY(prepare(b, &b->desc->commands[index], dispatch, &arguments));
+    CUgraphNode step = NULL;
     if (dispatch->count) {
-        CUgraphNode step = NULL;
         ROTA_TRY(rota_cuda_bodies_count(b, index, b->before, before_count, &step));
         b->before[0] = step;
         before_count = 1;
@@ -96,6 +98,7 @@ static rota_status add_command_kernel(building *b, uint32_t position, size_t bef
     ROTA_TRY(rota_cuda_building_kernel(b, dispatch->function, &dispatch->launch, parameters, b->before,
                                        early ? 0 : before_count, out_node));
     if (early) ROTA_TRY(add_early_edge(b, b->before[0], *out_node));
+    if (step) ROTA_TRY(rota_cuda_bodies_set_grid(b, index, step, *out_node));
     if (b->steady && (dispatch->slot_mask | dispatch->bind_mask)) b->steady->kernels[position] = *out_node;
     return ROTA_OK;
 }
@@ -367,13 +370,31 @@ static rota_status build(building *b, uint32_t segment, CUgraphExec *out_exec) {
     return b->script ? rota_cuda_building_cut(b) : instantiate(b, out_exec);
 }
 
+/* As build; ends with b. */
+static rota_status build_and_end(building *b, uint32_t segment, CUgraphExec *out_exec) {
+    rota_status status = build(b, segment, out_exec);
+    if (b->graph && b->steady) {
+        b->steady->graph = b->graph;
+    } else if (b->graph) {
+        CUresult result = b->device->cu->GraphDestroy(b->graph);
+        if (status == ROTA_OK && result != CUDA_SUCCESS) {
+            if (*out_exec) (void)b->device->cu->GraphExecDestroy(*out_exec);
+            *out_exec = NULL;
+            status = rota_cuda_check(b->device, result, "cuGraphDestroy");
+        }
+    }
+    rota_cuda_building_free(b);
+    free(b->prepared);
+    return status;
+}
+
 rota_status rota_cuda_graph_build(rota_cuda_device *device, rota_cuda_instance *instance,
                                   rota_exec_memory *const *memories, uint32_t segment, const uint64_t *block,
                                   CUgraphExec *out_exec, rota_cuda_script **out_script) {
     if (rota_cuda_segment_is_scripted(device, instance->program, segment)) /* freed with its instance */
         ROTA_TRY(rota_cuda_script_create(device, instance->program, segment, &instance->segments[segment],
                                          out_script));
-    building b = {
+    const building fresh = {
         .device = device,
         .program = instance->program,
         .desc = instance->program->desc,
@@ -387,18 +408,11 @@ rota_status rota_cuda_graph_build(rota_cuda_device *device, rota_cuda_instance *
         .loops = instance->segments[segment].loops,
         .script = *out_script,
     };
-    rota_status status = build(&b, segment, out_exec);
-    if (b.graph && b.steady) {
-        b.steady->graph = b.graph;
-    } else if (b.graph) {
-        CUresult result = device->cu->GraphDestroy(b.graph);
-        if (status == ROTA_OK && result != CUDA_SUCCESS) {
-            if (*out_exec) (void)device->cu->GraphExecDestroy(*out_exec);
-            *out_exec = NULL;
-            status = rota_cuda_check(device, result, "cuGraphDestroy");
-        }
-    }
-    rota_cuda_building_free(&b);
-    free(b.prepared);
-    return status;
+    building b = fresh;
+    const rota_status status = build_and_end(&b, segment, out_exec);
+    /* A driver may take such nodes, and no graph with them. */
+    if (!b.sets_grids || (status != ROTA_SYSTEM && status != ROTA_UNSUPPORTED)) return status;
+    b = fresh;
+    b.keeps_grids = true;
+    return build_and_end(&b, segment, out_exec);
 }

@@ -30,6 +30,8 @@ typedef struct rota_cuda_building {
     const rota_cuda_root *root;   /* that this is a body in; NULL: none */
     uint32_t next_root;           /* the first root whose command is still to come */
     bool is_body;
+    bool keeps_grids;         /* none is set by the device */
+    bool sets_grids;          /* some is */
     rota_cuda_script *script; /* gets the graphs, cut where the host decides; NULL: there is one graph */
     CUgraph graph;
     rota_cuda_fold fold;
@@ -60,6 +62,9 @@ rota_status rota_cuda_bodies_add(rota_cuda_building *b, uint32_t command, const 
 /* The step before a counted command, which comes after out_node. */
 rota_status rota_cuda_bodies_count(rota_cuda_building *b, uint32_t command, const CUgraphNode *before,
                                    size_t before_count, CUgraphNode *out_node);
+/* The kernel node behind that step gets its grid from it, where the driver takes that; else it keeps its own. */
+rota_status rota_cuda_bodies_set_grid(rota_cuda_building *b, uint32_t command, CUgraphNode step,
+                                      CUgraphNode node);
 /* What the driver says of a graph with conditional nodes: UNSUPPORTED where it takes none such. */
 rota_status rota_cuda_bodies_check(rota_cuda_device *device, CUresult result, const char *what);
 

@@ -335,6 +335,15 @@ static rota_status check_counted_kernel(const maker *m, const rota_exec_command 
     return ROTA_OK;
 }
 
+/* Whether the device is to set how many groups there are: not in whole clusters, nor in bodies, for which no driver
+ * promises it. */
+static bool has_own_grid(const maker *m, const rota_cuda_dispatch *dispatch) {
+    const rota_cuda_launch *launch = &dispatch->launch;
+    return m->device->helpers.count_grid && !m->outer && dispatch->form == ROTA_CUDA_KERNEL &&
+           launch->groups[0] >= m->device->bounds.grid_min &&
+           launch->cluster[0] * launch->cluster[1] * launch->cluster[2] == 1;
+}
+
 /* The kernel that stands for a copy, or the command's own, without the operand that is its count. */
 static rota_status make_counted(maker *m, const rota_exec_command *command, rota_cuda_dispatch *out) {
     const rota_exec_operand *operands = m->desc->operands + command->first_operand;
@@ -353,6 +362,7 @@ static rota_status make_counted(maker *m, const rota_exec_command *command, rota
     ROTA_TRY(make_kernel(m, &plain, kernel, rota_cuda_command_params(m->desc, command, &own),
                          is_copy ? none : command->u.kernel.groups, out));
     out->bind_mask |= 1u << bindable;
+    if (!is_copy && has_own_grid(m, out)) out->count->items_per_group = command->u.kernel.items_per_group;
     return ROTA_OK;
 }
 

@@ -87,10 +87,12 @@ typedef struct rota_count_params {
     rota_decide_root root; /* with states */
     uint64_t word;         /* gets the count, in units; 0 where nothing is to run */
     uint64_t unit;         /* of a kernel 1, of a copy the bytes of one that is counted */
+    uint64_t
+        grid_node; /* of a kernel node whose grid is to be what the count needs (cuda_bodies.c); 0: none */
     uint32_t max;
-    uint32_t number; /* in a record: as a state's, and above those of all */
-    uint32_t begins; /* as above */
-    uint32_t reserved;
+    uint32_t number;                              /* in a record: as a state's, and above those of all */
+    uint32_t begins;                              /* as above */
+    uint32_t items_per_group, groups_y, groups_z; /* with grid_node */
 } rota_count_params;
 
 /* As rota_decide_args, for one operand: the count. */
@@ -181,13 +183,21 @@ ROTA_DECIDE_FN rota_decide_answer rota_decide_step(const rota_decide_params *p, 
     return answer;
 }
 
-/* In a body nothing of what is counted runs once something else of its outermost command has failed. */
-ROTA_DECIDE_FN void rota_count_step(const rota_count_params *p, const uint32_t *count) {
+/* In a body nothing of what is counted runs once something else of its outermost command has failed. Returns how many
+ * there are then. */
+ROTA_DECIDE_FN uint32_t rota_count_step(const rota_count_params *p, const uint32_t *count) {
     rota_decide_state *root = (rota_decide_state *)p->root.states;
     const uint32_t value = *count, over = p->begins ? 0 : ROTA_DECIDE_LOAD(uint32_t, &root->over);
     if (p->begins) rota_decide_begin(root, false);
-    *(uint64_t *)p->word = over || value > p->max ? 0 : value * p->unit;
+    const uint32_t runs = over || value > p->max ? 0 : value;
+    *(uint64_t *)p->word = runs * p->unit;
     if (!over && value > p->max) rota_decide_fail(&p->root, p->number, value);
+    return runs;
+}
+
+/* Groups of so many; one where there is nothing to run, as no grid is empty: it finds that there is nothing. */
+ROTA_DECIDE_FN uint32_t rota_count_groups(const rota_count_params *p, uint32_t count) {
+    return count ? (count - 1) / p->items_per_group + 1 : 1;
 }
 
 #endif

@@ -58,7 +58,7 @@ static_assert(sizeof(rota_args<1, rota_count_params>) == sizeof(rota_count_args)
 
 // One thread.
 ROTA_KERNEL(rota_count, 1, rota_count_params, 32) {
-    rota_count_step(&args.params, rota_operand<const uint32_t>(args, 0));
+    (void)rota_count_step(&args.params, rota_operand<const uint32_t>(args, 0));
 }
 
 static_assert(sizeof(rota_args<2, rota_decide_params>) == sizeof(rota_decide_args), "what cuda_bodies.c fills");

@@ -12,8 +12,8 @@ code() { # a file without its comments
   sed -e 's@//.*$@@' "$1" | awk \
     'BEGIN { RS = "/[*]|[*]/"; inside = 0 } { if (!inside) printf "%s", $0; inside = !inside }'
 }
-# What a kernel calls to set a conditional node's handle is the compiler's, not the runtime API's.
-of_kernels='cudaGraphSetConditional\('
+# What a kernel calls to set a conditional node's handle, or a node's grid, is the compiler's, not the runtime API's.
+of_kernels='cudaGraph(SetConditional|KernelNodeSetGridDim)\('
 
 look() { # files...: prints what is forbidden
   local found=0 file

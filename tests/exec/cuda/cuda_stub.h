@@ -84,6 +84,7 @@ typedef struct cuda_stub_graph {
     uint32_t nodes, edges, roots, kernels, memcpys, children, empties, conditionals; /* those of bodies not */
     uint32_t early_edges; /* of the edges: programmatic ones */
     uint32_t widest_cluster;
+    uint32_t updatables; /* of the kernels: those whose grids the device sets */
 } cuda_stub_graph;
 /* Of the last graph that was made executable. */
 cuda_stub_graph cuda_stub_last_graph(void);

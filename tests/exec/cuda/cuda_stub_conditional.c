@@ -1,5 +1,6 @@
-/* The CUDA stand-in's conditional nodes; see cuda_stub.h. It takes what the driver's documentation says that graphs
- * with such nodes may have, and what no correct program does with them is a violation. */
+/* The CUDA stand-in's conditional nodes, and kernel nodes whose grids kernels set; see cuda_stub.h. It takes what the
+ * driver's documentation says that graphs with such nodes may have, and what no correct program does with them is a
+ * violation. */
 #include "tests/exec/cuda/cuda_stub.h"
 
 #ifdef ROTA_HAVE_CUDA
@@ -124,6 +125,50 @@ void stub_handles_begin(CUgraph graph) {
     for (uint32_t i = 0; i < graph->count; i++)
         for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++)
             stub_handles_begin(graph->nodes[i]->bodies[b]);
+}
+
+/* ---- Grids that the device sets ---- */
+
+CUresult stub_updatable_make(CUgraphNode node, CUlaunchAttributeValue *value) {
+    rota_cuda_updatable updatable;
+    memcpy(&updatable, value, sizeof updatable);
+    if (stub.version < ROTA_CUDA_CONDITIONALS_NEEDED) return CUDA_ERROR_INVALID_VALUE;
+    if (node->graph->is_body)
+        stub_violate("a node of a body whose grid the device sets, which nobody promises");
+    if (updatable.is_updatable != 1 || node->kind != NODE_KERNEL || node->device)
+        return CUDA_ERROR_INVALID_VALUE;
+    node->device = calloc(1, sizeof *node->device);
+    if (!node->device) abort();
+    node->device->references = 1;
+    updatable.node = (uint64_t)(uintptr_t)node->device;
+    memcpy(value, &updatable, sizeof updatable);
+    return CUDA_SUCCESS;
+}
+
+stub_device_node *stub_updatable_copy(stub_device_node *device) {
+    if (device && device->is_made) stub_violate("a graph made executable twice, whose grids the device sets");
+    if (device) device->is_made = true;
+    if (device) device->references++;
+    return device;
+}
+
+void stub_updatable_free(stub_device_node *device) {
+    if (device && --device->references == 0) free(device);
+}
+
+/* Called from kernels. */
+void stub_set_groups(uint64_t address, uint32_t groups) {
+    stub_device_node *device = (stub_device_node *)(uintptr_t)address;
+    if (groups == 0) stub_violate("an empty grid set by the device");
+    device->groups = groups;
+    device->is_set = true;
+}
+
+uint64_t stub_updatable_threads(const struct CUgraphNode_st *node) {
+    if (!node->device) return UINT64_MAX;
+    if (!node->device->is_set) stub_violate("a grid that the device was to set, and did not in this launch");
+    node->device->is_set = false;
+    return (uint64_t)node->device->groups * node->threads;
 }
 
 /* ---- Running ---- */

@@ -42,6 +42,7 @@ static void graph_free(CUgraph graph) {
         for (uint32_t b = 0; b < graph->nodes[i]->body_count; b++) graph_free(graph->nodes[i]->bodies[b]);
         free(graph->nodes[i]->bodies);
         stub_launch_free(&graph->nodes[i]->launch);
+        stub_updatable_free(graph->nodes[i]->device);
         free(graph->nodes[i]->before);
         free(graph->nodes[i]);
     }
@@ -55,8 +56,9 @@ static CUgraph graph_copy(CUgraph from) {
     if (!graph) abort();
     for (uint32_t i = 0; i < from->count; i++) {
         CUgraphNode old = from->nodes[i], node = stub_node_new(graph, old->kind, NULL, 0);
-        node->before = realloc(node->before, (old->before_count + 1) * sizeof *node->before);
-        if (!node->before) abort();
+        uint32_t *before = realloc(node->before, (old->before_count + 1) * sizeof *before);
+        if (!before) abort();
+        node->before = before;
         memcpy(node->before, old->before, old->before_count * sizeof *node->before);
         node->before_count = old->before_count;
         node->cluster = old->cluster;
@@ -65,6 +67,8 @@ static CUgraph graph_copy(CUgraph from) {
         if (old->child) node->child = graph_copy(old->child);
         node->handle = old->handle;
         node->type = old->type;
+        node->device = stub_updatable_copy(old->device);
+        node->threads = old->threads;
         node->bodies = calloc(old->body_count + 1, sizeof *node->bodies);
         if (!node->bodies) abort();
         for (uint32_t b = 0; b < old->body_count; b++) node->bodies[b] = graph_copy(old->bodies[b]);
@@ -128,6 +132,14 @@ CUresult CUDAAPI stub_GraphAddKernelNode(CUgraphNode *out, CUgraph graph, const 
         return stub_leave(CUDA_ERROR_INVALID_VALUE);
     *out = stub_node_new(graph, NODE_KERNEL, before, count);
     (*out)->launch = stub_launch_new((stub_kernel *)(void *)params->func, params->kernelParams);
+    (*out)->threads = params->blockDimX * params->blockDimY * params->blockDimZ;
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_GraphKernelNodeSetParams(CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *params) {
+    ENTER(GraphKernelNodeSetParams);
+    if (node->kind != NODE_KERNEL) return stub_leave(CUDA_ERROR_INVALID_VALUE);
+    stub_launch_free(&node->launch);
+    node->launch = stub_launch_new((stub_kernel *)(void *)params->func, params->kernelParams);
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_GraphKernelNodeSetAttribute(CUgraphNode node, CUlaunchAttributeID which,
@@ -135,6 +147,9 @@ CUresult CUDAAPI stub_GraphKernelNodeSetAttribute(CUgraphNode node, CUlaunchAttr
     ENTER(GraphKernelNodeSetAttribute);
     if (which == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
         node->cluster = value->clusterDim.x * value->clusterDim.y * value->clusterDim.z;
+    /* What comes out is written where the value is, for all that it is said to be constant. */
+    if ((int)which == ROTA_CUDA_ATTRIBUTE_UPDATABLE)
+        return stub_leave(stub_updatable_make(node, (CUlaunchAttributeValue *)(uintptr_t)value));
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_GraphAddMemcpyNode(CUgraphNode *out, CUgraph graph, const CUgraphNode *before,
@@ -171,12 +186,18 @@ CUresult CUDAAPI stub_GraphAddDependencies(CUgraph graph, const CUgraphNode *fro
         if (edges[i].type != ROTA_CUDA_EDGE_PROGRAMMATIC ||
             edges[i].from_port != ROTA_CUDA_PORT_PROGRAMMATIC || edges[i].to_port ||
             from[i]->kind != NODE_KERNEL || node->kind != NODE_KERNEL || !stub.starts_early ||
-            node->before_count)
+            node->before_count || from[i]->device || node->device)
             stub_violate("an early edge that is none between two kernels");
         node->before[node->before_count++] = from[i]->index; /* there is room for one */
         node->early_count++;
     }
     return stub_leave(CUDA_SUCCESS);
+}
+
+static bool graph_updates(CUgraph graph) {
+    for (uint32_t i = 0; i < graph->count; i++)
+        if (graph->nodes[i]->device) return true;
+    return false;
 }
 
 static void describe_graph(CUgraph graph) {
@@ -191,6 +212,7 @@ static void describe_graph(CUgraph graph) {
         stub.last.children += node->kind == NODE_CHILD;
         stub.last.empties += node->kind == NODE_EMPTY;
         stub.last.conditionals += node->kind == NODE_CONDITIONAL;
+        stub.last.updatables += node->device != NULL;
         if (node->cluster > stub.last.widest_cluster) stub.last.widest_cluster = node->cluster;
     }
 }
@@ -277,6 +299,8 @@ static void let_go(record *r) {
 CUresult CUDAAPI stub_GraphLaunch(CUgraphExec exec, CUstream stream) {
     ENTER(GraphLaunch);
     stub_check_stream(stream);
+    if (!exec->upload && graph_updates(exec->graph))
+        stub_violate("a graph launched that was not uploaded, and of which the device sets grids");
     if (exec->upload && exec->uploaded_on->seen < exec->upload)
         stub_violate(
             "a graph launched before its upload was known to be there, behind which it is not ordered");
@@ -516,10 +540,10 @@ static bool is_hung(CUgraph graph) {
     return false;
 }
 
-static void run_kernel(const stub_launch *launch) {
+static void run_kernel(const stub_launch *launch, uint64_t threads) {
     if (stub.fault && strcmp(launch->kernel->entry, stub.fault) == 0)
         stub.sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
-    if (!stub.sticky) stub_launch_run(launch);
+    if (!stub.sticky) stub_launch_run(launch, threads);
 }
 
 /* The nodes in random order, each after those that its edges name. */
@@ -549,7 +573,8 @@ void stub_run_graph(CUgraph graph) {
         uint32_t pick = (uint32_t)(test_random(&stub.seed) % ready_count), index = ready[pick];
         ready[pick] = ready[--ready_count];
         CUgraphNode node = graph->nodes[index];
-        if (node->kind == NODE_KERNEL && !node->disabled) run_kernel(&node->launch);
+        if (node->kind == NODE_KERNEL && !node->disabled)
+            run_kernel(&node->launch, stub_updatable_threads(node));
         if (node->kind == NODE_MEMCPY)
             memmove((void *)(uintptr_t)node->copy.dstDevice, (const void *)(uintptr_t)node->copy.srcDevice,
                     node->copy.WidthInBytes);
@@ -613,7 +638,7 @@ static void run_first(CUstream stream) {
         if (op->kind == LAUNCH) run_launch(stream, op->exec);
         if (--op->exec->in_flight == 0 && !op->exec->graph) free(op->exec);
     } else if (op->kind == KERNEL) {
-        run_kernel(&op->launch);
+        run_kernel(&op->launch, UINT64_MAX);
     } else if (op->kind == COPY) {
         memmove((void *)(uintptr_t)op->to, (const void *)(uintptr_t)op->from, op->bytes);
     } else if (op->kind == RECORD && !stub.sticky) {

@@ -55,6 +55,12 @@ typedef struct stub_handle {
     bool has_first, has_node, is_set;
 } stub_handle;
 
+/* Of a kernel node whose grid kernels set: shared by a graph and the executable one made of it. */
+typedef struct stub_device_node {
+    uint32_t references, groups; /* along x */
+    bool is_made, is_set;        /* executable; since its launch */
+} stub_device_node;
+
 struct CUgraphNode_st {
     CUgraph graph;
     node_kind kind;
@@ -69,6 +75,8 @@ struct CUgraphNode_st {
     CUgraph *bodies;
     uint32_t body_count;
     int type;
+    stub_device_node *device; /* NULL: its grid is its own */
+    uint32_t threads;         /* of a group */
 };
 
 struct CUgraph_st {
@@ -200,6 +208,12 @@ void stub_handles_free(CUgraph graph);
 /* Whether each is some node's; before a launch. */
 bool stub_handles_have_nodes(CUgraph graph);
 void stub_handles_begin(CUgraph graph);
+/* Likewise of kernel nodes whose grids the device sets. */
+CUresult stub_updatable_make(CUgraphNode node, CUlaunchAttributeValue *value);
+stub_device_node *stub_updatable_copy(stub_device_node *device);
+void stub_updatable_free(stub_device_node *device);
+/* How many threads its kernel has. */
+uint64_t stub_updatable_threads(const struct CUgraphNode_st *node);
 
 /* The thread that runs what is on the streams. */
 void *stub_run_main(void *unused);

@@ -58,7 +58,7 @@ static void bound_items(const rota_kernel *kernel, const arguments *a, const voi
     }
 }
 
-static void run_c_function(const rota_kernel *kernel, const arguments *a) {
+static void run_c_function(const rota_kernel *kernel, const arguments *a, uint64_t threads) {
     void *operands[ROTA_KERNEL_OPERANDS_MAX];
     uint64_t params[(ROTA_KERNEL_PARAM_BYTES_MAX + 7) / 8] = {0}, sizes[ROTA_KERNEL_OPERANDS_MAX] = {0};
     for (uint32_t i = 0; i < kernel->operand_count; i++) operands[i] = operand(a, i);
@@ -73,6 +73,7 @@ static void run_c_function(const rota_kernel *kernel, const arguments *a) {
     uint64_t items = 1, grain = 1;
     (void)rota_kernel_items(kernel, params, sizes, &items, &grain);
     bound_items(kernel, a, params, &items);
+    if (threads < items) items = threads;
     rota_kernel_call call = {.operands = operands,
                              .params = params,
                              .end = items,
@@ -82,9 +83,9 @@ static void run_c_function(const rota_kernel *kernel, const arguments *a) {
     if (kernel->cpu.fn(&call) != ROTA_OK) abort();
 }
 
-void stub_launch_run(const stub_launch *launch) {
+void stub_launch_run(const stub_launch *launch, uint64_t threads) {
     if (launch->kernel->kernel)
-        run_c_function(launch->kernel->kernel, launch->params[0]);
+        run_c_function(launch->kernel->kernel, launch->params[0], threads);
     else
         launch->kernel->fn(launch->params);
 }
@@ -146,7 +147,14 @@ static void run_answer(void *const *params) {
 
 static void run_count(void *const *params) {
     const rota_count_args *args = params[0];
-    rota_count_step(&args->params, operand(params[0], 0));
+    (void)rota_count_step(&args->params, operand(params[0], 0));
+}
+
+static void run_count_grid(void *const *params) {
+    const rota_count_args *args = params[0];
+    const uint32_t count = rota_count_step(&args->params, operand(params[0], 0));
+    if (args->params.grid_node)
+        stub_set_groups(args->params.grid_node, rota_count_groups(&args->params, count));
 }
 
 const stub_kernel stub_own_kernels[] = {
@@ -155,6 +163,10 @@ const stub_kernel stub_own_kernels[] = {
     {.entry = "rota_upload", .fn = run_upload, .param_count = 3, .param_bytes = {8, 8, 4}},
     {.entry = "rota_timestamp", .fn = run_timestamp, .param_count = 1, .param_bytes = {8}},
     {.entry = "rota_count", .fn = run_count, .param_count = 1, .param_bytes = {sizeof(rota_count_args)}},
+    {.entry = "rota_count_grid",
+     .fn = run_count_grid,
+     .param_count = 1,
+     .param_bytes = {sizeof(rota_count_args)}},
     {.entry = "rota_answer", .fn = run_answer, .param_count = 1, .param_bytes = {sizeof(rota_decide_args)}},
     {.entry = "rota_decide", .fn = run_decide, .param_count = 1, .param_bytes = {sizeof(rota_decide_args)}},
 };

@@ -23,10 +23,13 @@ stub_kernel stub_kernel_of(const rota_kernel *kernel);
 stub_launch stub_launch_new(const stub_kernel *kernel, void *const *params);
 stub_launch stub_launch_copy(const stub_launch *launch);
 void stub_launch_free(stub_launch *launch);
-void stub_launch_run(const stub_launch *launch);
+/* By so many threads at the most, of an item each where it is a C function's. */
+void stub_launch_run(const stub_launch *launch, uint64_t threads);
 
 /* What kernels call to set the value of a conditional node's handle. */
 void stub_set_conditional(uint64_t handle, uint32_t value);
+/* What they call to set the grid of a kernel node. */
+void stub_set_groups(uint64_t device_node, uint32_t groups);
 
 /* The executor's own (exec_helpers.cu, exec_decide.cu). */
 extern const stub_kernel stub_own_kernels[];

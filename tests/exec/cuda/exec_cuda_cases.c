@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <string.h>
 
+static const uint64_t bytes = UINT64_C(4) * COUNT;
+
 /* Memories, programs and instances come and go. */
 static void *churn(void *argument) {
     cuda_fixture *f = argument;
@@ -17,7 +19,7 @@ static void *churn(void *argument) {
         rota_exec_memory *m = NULL;
         rota_exec_program *program = NULL;
         rota_exec_instance *instance = NULL;
-        bool good = v->memory_create(f->device, 2 * BYTES, 0, "churn", &m) == ROTA_OK &&
+        bool good = v->memory_create(f->device, 2 * bytes, 0, "churn", &m) == ROTA_OK &&
                     v->program_create(f->device, &p->desc, &program) == ROTA_OK &&
                     v->instance_create(f->device, program, &m, &instance) == ROTA_OK;
         if (!good) return p; /* not NULL: the thread failed */
@@ -38,13 +40,13 @@ static void test_waits_beside_instances(void **state) {
     cuda_fixture *f = cuda_open(NULL);
     rota_exec_memory *up = cuda_memory(f, UP_BYTES, ROTA_EXEC_MEMORY_HOST_WRITE);
     rota_exec_memory *memories[] = {cuda_memory(f, UP_BYTES, ROTA_EXEC_MEMORY_DEVICE),
-                                    cuda_memory(f, BYTES, ROTA_EXEC_MEMORY_HOST_READ)};
+                                    cuda_memory(f, bytes, ROTA_EXEC_MEMORY_HOST_READ)};
     test_program *p = test_program_new(QUEUES, 2, 0);
     test_program_segment(p, 0);
     test_program_batch(p);
     test_program_copy(p);
-    test_program_operand(p, 1, false, 0, BYTES, ROTA_WRITE);
-    test_program_operand(p, 0, false, UP_BYTES - BYTES, BYTES, ROTA_READ); /* what comes last */
+    test_program_operand(p, 1, false, 0, bytes, ROTA_WRITE);
+    test_program_operand(p, 0, false, UP_BYTES - bytes, bytes, ROTA_READ); /* what comes last */
     contract_loaded l = cuda_load(f, p, memories);
     pthread_t threads[3];
     bool running = false;
@@ -119,7 +121,42 @@ static void test_refusals(void **state) {
     cuda_close(f);
 }
 
+/* A kernel whose grid the device sets, over few, none, all and few of its items again. */
+static void test_grids(void **state) {
+    (void)state;
+    static const uint32_t counts[] = {33, 0, COUNT, 1, COUNT - 1, 65};
+    static const contract_step_params params = {COUNT, 1, 0};
+    cuda_fixture *f = cuda_open(NULL);
+    ((rota_cuda_device *)f->device)->bounds.grid_min = 2; /* so that a few are many */
+    rota_exec_memory *m = cuda_shared(f, 2 * bytes + 4);
+    test_program *p = test_program_new(QUEUES, 1, 0);
+    test_program_segment(p, 0);
+    test_program_batch(p);
+    rota_exec_command *command = test_program_kernel(p, &contract_step, &params);
+    command->is_counted = true;
+    command->u.kernel.count_max = COUNT;
+    command->u.kernel.items_per_group = 64;
+    command->u.kernel.count_bindable_plus_1 = 3;
+    test_program_operand(p, 0, false, 0, bytes, ROTA_READWRITE);
+    test_program_operand(p, 0, false, bytes, bytes, ROTA_READ);
+    test_program_operand(p, 0, false, 2 * bytes, 4, ROTA_READ);
+    const contract_loaded l = cuda_load(f, p, &m);
+    uint32_t *x = (uint32_t *)(void *)m->host;
+    for (uint32_t round = 0; round < sizeof counts / sizeof *counts; round++) {
+        for (uint32_t i = 0; i < 2 * COUNT; i++) x[i] = i;
+        x[2 * (size_t)COUNT] = counts[round];
+        cuda_run(f, l, NULL, 1);
+        for (uint32_t i = 0; i < COUNT; i++)
+            assert_int_equal(x[i], i < counts[round] ? contract_stepped(i, COUNT + i, 1) : i);
+    }
+    cuda_unload(f, l);
+    free(p);
+    f->device->vtable->memory_destroy(f->device, m);
+    cuda_close(f);
+}
+
 const struct CMUnitTest exec_cuda_cases[] = {
+    cmocka_unit_test(test_grids),
     cmocka_unit_test(test_waits_beside_instances),
     cmocka_unit_test(test_refusals),
 };

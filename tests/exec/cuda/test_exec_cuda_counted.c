@@ -124,6 +124,39 @@ static void test_nodes(void **state) {
     cuda_close(f);
 }
 
+/* Runs the kernel over 33, none, all and 1 of the items: of many groups as many as these need, whatever the last launch
+ * had. Where the driver takes no such nodes, or no graph with them, there are as many as the most need. */
+static void grids(const char *fails, uint32_t max, uint32_t updatables) {
+    static const uint32_t counts[] = {33, 0, COUNT, 1};
+    cuda_fixture *f = cuda_open(NULL);
+    rota_exec_memory *m = cuda_shared(f, MEMORY);
+    test_program *p = counted_program(&contract_step, 0, max);
+    /* The count is the memory's; what was to fill it fills the next. */
+    p->operands[p->commands[0].first_operand].offset_bytes = LATER;
+    if (fails) cuda_stub_fail(fails, 0, CUDA_ERROR_NOT_SUPPORTED);
+    const contract_loaded l = cuda_load(f, p, &m);
+    assert_int_equal(cuda_stub_last_graph().updatables, updatables);
+    for (uint32_t round = 0; round < sizeof counts / sizeof *counts; round++) {
+        uint32_t *x = fill(m);
+        x[WORD / 4] = counts[round] < max ? counts[round] : max;
+        const uint32_t stepped = x[WORD / 4];
+        cuda_run(f, l, NULL, 1);
+        expect(x, stepped);
+    }
+    cuda_unload(f, l);
+    free(p);
+    f->device->vtable->memory_destroy(f->device, m);
+    cuda_close(f);
+}
+
+static void test_grids(void **state) {
+    (void)state;
+    grids(NULL, COUNT, 1);
+    grids(NULL, COUNT - 64, 0); /* not so many groups that it pays */
+    grids("GraphKernelNodeSetAttribute", COUNT, 0);
+    grids("GraphInstantiateWithFlags", COUNT, 0);
+}
+
 static void launch_clusters(const void *of_node, const uint64_t *operand_bytes,
                             const rota_cuda_target *target, rota_cuda_launch *out_launch) {
     (void)of_node, (void)operand_bytes, (void)target;
@@ -325,9 +358,9 @@ static void test_loop_behind(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused),    cmocka_unit_test(test_nodes),
-                                       cmocka_unit_test(test_clusters),   cmocka_unit_test(test_failures),
-                                       cmocka_unit_test(test_empty),      cmocka_unit_test(test_empty_slot),
-                                       cmocka_unit_test(test_loop_behind)};
+                                       cmocka_unit_test(test_grids),      cmocka_unit_test(test_clusters),
+                                       cmocka_unit_test(test_failures),   cmocka_unit_test(test_empty),
+                                       cmocka_unit_test(test_empty_slot), cmocka_unit_test(test_loop_behind)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
