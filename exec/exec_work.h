@@ -9,7 +9,7 @@
 
 typedef struct rota_exec_timeline rota_exec_timeline;
 
-#define ROTA_EXEC_QUEUES_MAX 22
+#define ROTA_EXEC_QUEUES_MAX 25
 
 typedef struct rota_exec_wait {
     uint32_t queue;

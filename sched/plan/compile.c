@@ -141,11 +141,13 @@ static rota_status run_steps(rota_compiler *c) {
 }
 
 static void free_compiler(rota_compiler *c) {
-    rota_vector *const vectors[] = {
-        &c->buffers,         &c->operations,        &c->accesses,    &c->access_physical,    &c->physicals,
-        &c->edges.from,      &c->edges.kind,        &c->externals,   &c->spread.physical_of, &c->spread.valid,
-        &c->spread.mirrors,  &c->pieces.tenants,    &c->transfers,   &c->workspaces,         &c->edges.joins,
-        &c->edges.join_from, &c->edges.local_joins, &c->edges.afters};
+    rota_vector *const vectors[] = {&c->buffers,         &c->operations,        &c->accesses,
+                                    &c->access_physical, &c->physicals,         &c->edges.from,
+                                    &c->edges.kind,      &c->externals,         &c->spread.physical_of,
+                                    &c->spread.valid,    &c->spread.mirrors,    &c->pieces.tenants,
+                                    &c->transfers,       &c->workspaces,        &c->edges.joins,
+                                    &c->edges.join_from, &c->edges.local_joins, &c->edges.afters,
+                                    &c->spread.ends.own};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
     rota_arena_free(&c->scratch);
 }

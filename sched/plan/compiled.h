@@ -151,6 +151,8 @@ struct rota_plan {
 };
 
 #define ROTA_PLAN_QUEUES_MAX 16
+/* Logical queues of a plan beyond those that nodes are placed on, by numbers of their own (on_device.h). */
+#define ROTA_END_QUEUES_MAX 4
 
 /* Names a node of a part's program for executors: "name (lane 'x', node 12)" is made on demand elsewhere;
  * this is the short name, static for the life of the plan. */

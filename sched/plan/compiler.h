@@ -66,6 +66,13 @@ typedef struct rota_partition_table {
     uint32_t binding_count[UINT8_MAX + 1]; /* of its records */
 } rota_partition_table;
 
+/* Host nodes of what a device's library does (on_device.c): on which queues their ends are waited for. */
+typedef struct rota_end_queues {
+    uint32_t first, count;                /* logical queues beyond those of nodes */
+    uint32_t buffer[ROTA_END_QUEUES_MAX]; /* by queue: the plan buffer that all its host nodes write */
+    rota_vector own; /* uint32_t: plan buffers by which the host and the device tell one another */
+} rota_end_queues;
+
 /* Where buffers of plans of several parts are (placement.c). */
 typedef struct rota_spread {
     bool several_parts;
@@ -73,6 +80,8 @@ typedef struct rota_spread {
     rota_vector physical_of; /* physical + 1 by plan buffer * part_stride + part */
     rota_vector valid;       /* rota_interval_map * by plan buffer; state.writer is the mask of parts */
     rota_vector mirrors;     /* rota_mirror */
+    uint32_t copies_from, copies_to; /* queues of copies from other parts and to that of the record at hand */
+    rota_end_queues ends;
 } rota_spread;
 
 /* Hazards (edges.c): by operation, and through joins. */

@@ -285,10 +285,16 @@ static rota_status is_idle(rota_compiler *c, const rota_node_record *record, boo
 static rota_status add_on_device(rota_compiler *c, const rota_node_record *record, uint32_t node,
                                  uint32_t queue) {
     const rota_node_record *records[ROTA_ON_DEVICE_RECORDS];
+    uint32_t end_queue;
     ROTA_TRY(rota_compile_on_device(c, record, records));
-    for (uint32_t i = 0; i < ROTA_ON_DEVICE_RECORDS; i++)
-        ROTA_TRY(add_record(c, records[i], node, i == ROTA_ON_DEVICE_HOST ? c->partitions.cpu : 0, queue,
-                            i == 0, i + 1 == ROTA_ON_DEVICE_RECORDS));
+    ROTA_TRY(rota_compile_end_queue(c, record, queue, &end_queue));
+    for (uint32_t i = 0; i < ROTA_ON_DEVICE_RECORDS; i++) {
+        c->spread.copies_from = i == ROTA_ON_DEVICE_END ? end_queue : 0;
+        c->spread.copies_to = i == 0 ? 0 : end_queue;
+        ROTA_TRY(add_record(c, records[i], node, i == ROTA_ON_DEVICE_HOST ? c->partitions.cpu : 0,
+                            i == 0 ? queue : end_queue, i == 0, i == ROTA_ON_DEVICE_END));
+    }
+    c->spread.copies_from = c->spread.copies_to = 0;
     return ROTA_OK;
 }
 
@@ -499,5 +505,6 @@ rota_status rota_compile_gather(rota_compiler *c) {
         ROTA_TRY(add_rewritten(c, records));
     }
     ROTA_TRY(add_outputs(c));
+    rota_compile_end_lives(c);
     return rota_compile_add_workspaces(c);
 }

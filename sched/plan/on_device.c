@@ -40,6 +40,8 @@ static rota_status make_buffer(rota_compiler *c, const char *name, uint64_t byte
     if (!buffer) return rota_compile_no_memory(c);
     uint32_t index = ROTA_NONE;
     ROTA_TRY(rota_compile_own_buffer(c, buffer, &index));
+    if (!rota_vector_reserve(&c->spread.ends.own, sizeof(uint32_t), 1)) return rota_compile_no_memory(c);
+    ((uint32_t *)c->spread.ends.own.data)[c->spread.ends.own.count++] = index;
     *out_reference = rota_compile_own_reference(c, index);
     return ROTA_OK;
 }
@@ -87,6 +89,49 @@ rota_status rota_compile_on_device(rota_compiler *c, const rota_node_record *rec
     ((rota_access_record *)(host + 1))[2] = access_to(end, END_BYTES, ROTA_WRITE);
     out_records[0] = tells;
     out_records[ROTA_ON_DEVICE_HOST] = host;
-    out_records[2] = waits;
+    out_records[ROTA_ON_DEVICE_END] = waits;
     return ROTA_OK;
+}
+
+/* ---- Queues of ends ---- */
+
+rota_status rota_compile_end_queue(rota_compiler *c, const rota_node_record *record, uint32_t queue,
+                                   uint32_t *out_queue) {
+    rota_end_queues *ends = &c->spread.ends;
+    uint32_t written;
+    ROTA_TRY(rota_compile_buffer_index(c, rota_node_accesses(record)[0].buffer, &written));
+    for (uint32_t i = 0; i < ends->count; i++)
+        if (ends->buffer[i] == written) {
+            *out_queue = ends->first + i;
+            return ROTA_OK;
+        }
+    const bool has_room = ends->count < ROTA_END_QUEUES_MAX && c->queue_count < ROTA_PLAN_QUEUES_MAX;
+    if (!has_room) { /* with whichever came last; where there never was one, as if it were a node like others */
+        *out_queue = ends->count ? ends->first + ends->count - 1 : queue;
+        return ROTA_OK;
+    }
+    if (ends->count == 0) ends->first = c->queue_count;
+    ends->buffer[ends->count] = written;
+    *out_queue = ends->first + ends->count++;
+    c->queue_count++;
+    return ROTA_OK;
+}
+
+static void outlive(rota_compiler *c, uint32_t physical) {
+    rota_physical *it = &ROTA_PHYSICALS(c)[physical];
+    if (it->last_operation != ROTA_NONE) it->last_operation = (uint32_t)c->operations.count - 1;
+}
+
+void rota_compile_end_lives(rota_compiler *c) {
+    const uint32_t *own = c->spread.ends.own.data, *physical_of = c->spread.physical_of.data;
+    const rota_mirror *mirrors = c->spread.mirrors.data;
+    for (uint64_t i = 0; i < c->spread.ends.own.count; i++)
+        for (uint32_t part = 0; part < c->partitions.count; part++) {
+            const uint64_t cell = (uint64_t)own[i] * c->spread.part_stride + part;
+            if (cell >= c->spread.physical_of.count || !physical_of[cell]) continue;
+            outlive(c, physical_of[cell] - 1);
+            for (uint32_t m = ROTA_PHYSICALS(c)[physical_of[cell] - 1].first_mirror; m;
+                 m = mirrors[m - 1].next)
+                outlive(c, mirrors[m - 1].physical);
+        }
 }

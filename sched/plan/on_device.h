@@ -6,18 +6,35 @@
  * node writes. So the bytes stay on the device; all that the node depends on is complete there before the host node
  * begins, since that waits for the first kernel; all that depends on the node waits for the last one, and is left out
  * where the host node failed, since the last one reads what failed; and until then the memory of the operands is the
- * node's, since both kernels have it. */
+ * node's, since both kernels have it.
+ *
+ * The first kernel is on the node's queue, behind what made the operands. The other two, with the copies of the words
+ * that they read, are on a queue beyond those of nodes (an end queue), since a queue is in order: on the node's own
+ * whatever is recorded later, on the device or the host, would wait for the end, though it does not depend on it. So
+ * that nothing else puts it behind the end, what the host and the device tell one another by shares its memory with
+ * nothing: where the next tenant of those bytes were of a node on the compute queue, that would come after. Host nodes
+ * that write one buffer first (a communicator's token) come one after the other in any case, and so do their ends on
+ * one end queue; those of another have an end queue of their own, while there are some.
+ *
+ * A plan without such nodes has no end queue, and costs what it cost. One with them is on side queues in any case
+ * (order/side_queues.c), so an end queue's number is only ever that of a row there. */
 #ifndef ROTA_SCHED_PLAN_ON_DEVICE_H
 #define ROTA_SCHED_PLAN_ON_DEVICE_H
 
 #include "sched/plan/compiler.h"
 
-enum { ROTA_ON_DEVICE_RECORDS = 3, ROTA_ON_DEVICE_HOST = 1 };
+enum { ROTA_ON_DEVICE_RECORDS = 3, ROTA_ON_DEVICE_HOST = 1, ROTA_ON_DEVICE_END = 2 };
 
 /* Whether the node is to be on the plan's first device, which is partition 0. */
 bool rota_compile_is_on_device(const rota_compiler *compiler, const rota_node_record *record);
 /* The three records, in order, in the plan's memory; the one of index ROTA_ON_DEVICE_HOST is the host's. O(1). */
 rota_status rota_compile_on_device(rota_compiler *compiler, const rota_node_record *record,
                                    const rota_node_record *out_records[ROTA_ON_DEVICE_RECORDS]);
+
+/* The logical queue of the node's records but the first; `queue` is the node's own. */
+rota_status rota_compile_end_queue(rota_compiler *compiler, const rota_node_record *record, uint32_t queue,
+                                   uint32_t *out_queue);
+/* When all operations are there: gives what such nodes tell one another by its memory to the plan's end. O(nodes). */
+void rota_compile_end_lives(rota_compiler *compiler);
 
 #endif

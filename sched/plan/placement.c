@@ -50,12 +50,13 @@ static uint32_t mirror_of(rota_compiler *c, uint32_t buffer, uint32_t owner, uin
     return physical;
 }
 
-static rota_status add_copy(rota_compiler *c, uint32_t part, uint32_t buffer, uint32_t to, uint32_t from,
-                            uint64_t low, uint64_t high) {
+static rota_status add_copy(rota_compiler *c, uint32_t part, uint32_t queue, uint32_t buffer, uint32_t to,
+                            uint32_t from, uint64_t low, uint64_t high) {
     if (to == ROTA_NONE || from == ROTA_NONE) return rota_compile_no_memory(c);
     rota_operation *operation = rota_compile_add_operation(c, ROTA_OPERATION_TRANSFER, 2);
     if (!operation) return rota_compile_no_memory(c);
     operation->part = (uint8_t)part;
+    operation->queue = queue & 0x7fu;
     operation->node = buffer;
     rota_compile_set_access(c, 0, to, low, high - low, ROTA_WRITE);
     rota_compile_set_access(c, 1, from, low, high - low, ROTA_READ);
@@ -69,14 +70,14 @@ static rota_status add_transfer_between(rota_compiler *c, uint32_t buffer, uint3
     if (rota_compile_is_unified(c, from) || rota_compile_is_unified(c, to)) {
         uint32_t owner = rota_compile_is_unified(c, from) ? to : from;
         uint32_t mirror = mirror_of(c, buffer, owner, owner == from ? to : from);
-        ROTA_TRY(add_copy(c, from, buffer, mirror, source, low, high));
-        return add_copy(c, to, buffer, target, mirror, low, high);
+        ROTA_TRY(add_copy(c, from, c->spread.copies_from, buffer, mirror, source, low, high));
+        return add_copy(c, to, c->spread.copies_to, buffer, target, mirror, low, high);
     }
     uint32_t here = mirror_of(c, buffer, from, c->partitions.cpu),
              there = mirror_of(c, buffer, to, c->partitions.cpu);
-    ROTA_TRY(add_copy(c, from, buffer, here, source, low, high));
-    ROTA_TRY(add_copy(c, c->partitions.cpu, buffer, there, here, low, high));
-    return add_copy(c, to, buffer, target, there, low, high);
+    ROTA_TRY(add_copy(c, from, c->spread.copies_from, buffer, here, source, low, high));
+    ROTA_TRY(add_copy(c, c->partitions.cpu, c->spread.copies_from, buffer, there, here, low, high));
+    return add_copy(c, to, c->spread.copies_to, buffer, target, there, low, high);
 }
 
 static rota_interval_map *valid_map(rota_compiler *c, uint32_t buffer) {

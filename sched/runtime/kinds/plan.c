@@ -292,8 +292,11 @@ static uint64_t choose_sidelined(replay *r, bool is_waiting, bool known) {
 /* The queue of the segment's work. `is_first`: none of the replay's is on it. */
 static uint32_t choose_queue(replay *r, const rota_plan_segment *segment, bool is_first, bool is_sidelined) {
     if (!is_sidelined) return segment->queue;
-    uint8_t *lane = &r->lanes[segment->part][segment->queue];
-    if (is_first) *lane = (uint8_t)rota_side_queue_choose(&r->prospects[segment->part]);
+    uint8_t *lanes = r->lanes[segment->part], *lane = &lanes[segment->queue];
+    const uint64_t started = r->started[r->prospects[segment->part].device->index];
+    if (is_first)
+        *lane = (uint8_t)rota_side_queue_choose(&r->prospects[segment->part],
+                                                started ? lanes[__builtin_ctzll(started)] : ROTA_NONE);
     return *lane;
 }
 

@@ -20,7 +20,9 @@
  * those have an order that is none of their hazards: that of their submissions. So ranks, each with a runtime of its
  * own, that submit their collectives in one order never wait for each other in a circle, whatever is shared; ranks that
  * submit those of different communicators in different orders do not either while no more chains of them are under way
- * than there are side queues but one. Inside a plan memory edges and segments follow the record in any case.
+ * than five. A plan's works on a second queue of a device (its ends, on_device.h) have a side queue of their own where
+ * enough others are idle; else they are with the plan's other works there, in order, which is right and slower. Inside
+ * a plan memory edges and segments follow the record in any case.
  *
  * What is on a side queue is a work of a queue like any other to hazards, clocks and executors: an order that two
  * submissions have from a shared queue is a wait in settle, which the executor may find to hold already, and
@@ -40,6 +42,11 @@
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/shared/timeline.h"
+
+/* Idle side queues that the second queue of a submission's works on a device leaves to other submissions: with the one
+ * that has it in any case and the one that is kept from what ends later, five rows of such submissions have one each
+ * whatever the first of them take. */
+enum { KEPT_FOR_OTHERS = 4 };
 
 /* Whether the value may come only when something elsewhere ends. Of a queue with such works, what has not passed. */
 static bool comes_later(const rota_timeline *timeline, uint64_t value) {
@@ -169,15 +176,16 @@ static bool is_alike(const rota_prospect *prospect, const rota_timeline *timelin
            order->waiting_value <= prospect->value;
 }
 
-uint32_t rota_side_queue_choose(const rota_prospect *prospect) {
+uint32_t rota_side_queue_choose(const rota_prospect *prospect, uint32_t own) {
     const rota_device *device = prospect->device;
     const rota_runtime *runtime = device->runtime;
-    uint32_t idle = ROTA_NONE, alike = ROTA_NONE, least = runtime->plan_queue_count;
+    uint32_t idle = ROTA_NONE, idle_count = 0, alike = ROTA_NONE, least = runtime->plan_queue_count;
     const uint32_t end = runtime->queue_count - (prospect->is_held || prospect->comes_later ? 1 : 0);
     for (uint32_t q = runtime->plan_queue_count; q < end; q++) {
         const rota_timeline *timeline = &device->timelines[q];
         if (unfinished(timeline) == 0) {
             if (idle == ROTA_NONE) idle = q;
+            idle_count++;
             continue;
         }
         /* It comes after all that is there in any case. */
@@ -185,6 +193,7 @@ uint32_t rota_side_queue_choose(const rota_prospect *prospect) {
         if (is_alike(prospect, timeline, device->index * runtime->queue_count + q)) alike = q;
         if (is_better(timeline, &device->timelines[least])) least = q;
     }
+    if (own != ROTA_NONE) return idle_count > KEPT_FOR_OTHERS ? idle : own;
     /* What ends later would keep those that come after it there from ending when what they are late for has. */
     if (prospect->ends_later && idle != ROTA_NONE) return idle;
     return alike != ROTA_NONE ? alike : idle != ROTA_NONE ? idle : least;
@@ -224,7 +233,7 @@ bool rota_side_queue_is_crossed(const rota_prospect *prospect) {
 uint32_t rota_side_queue_for_copies(const rota_prospect *prospect, bool *is_sidelined) {
     const rota_device *device = prospect->device;
     *is_sidelined = rota_prospect_is_late(prospect);
-    if (*is_sidelined) return rota_side_queue_choose(prospect);
+    if (*is_sidelined) return rota_side_queue_choose(prospect, ROTA_NONE);
     if (is_clear(prospect, device->io_queue)) return device->io_queue;
     for (uint32_t q = device->runtime->plan_queue_count; q < device->runtime->queue_count; q++)
         if (is_clear(prospect, q)) return q;

@@ -38,8 +38,10 @@ bool rota_side_queue_is_at_hand(rota_sequencer *sequencer, uint64_t point);
 /* Whether they would come after a work of one of their queues that waits on the device for another one, and
  * don't otherwise. */
 bool rota_side_queue_is_crossed(const rota_prospect *prospect);
-/* The logical queue for works that are late, and for one of copies; `is_sidelined`: it is late. */
-uint32_t rota_side_queue_choose(const rota_prospect *prospect);
+/* The logical queue for works that are late, and for one of copies; `is_sidelined`: it is late. `own`: a side queue
+ * that has works of the same submission, for those of another queue of its plan, which are there unless enough are
+ * idle; ROTA_NONE: none has. */
+uint32_t rota_side_queue_choose(const rota_prospect *prospect, uint32_t own);
 uint32_t rota_side_queue_for_copies(const rota_prospect *prospect, bool *is_sidelined);
 /* Of a work that was noted, and is the newest of its queue: whether its end comes after more than copies. */
 bool rota_side_queue_keeps(const rota_work *work);

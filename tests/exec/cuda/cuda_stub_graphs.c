@@ -339,7 +339,7 @@ CUresult CUDAAPI stub_StreamCreate(CUstream *out, unsigned flags) {
     ENTER(StreamCreate);
     if (flags != CU_STREAM_NON_BLOCKING) stub_violate("a stream that waits for the default stream");
     uint32_t i = 0;
-    while (stub.streams[i]) i++;
+    while (i < STREAMS_MAX && stub.streams[i]) i++;
     if (i == STREAMS_MAX) abort();
     *out = stub.streams[i] = stub_take(STREAM, sizeof(struct CUstream_st));
     (*out)->context = stub_current();

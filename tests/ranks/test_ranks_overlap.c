@@ -1,0 +1,284 @@
+/* What is recorded behind a collective on a CUDA device and does not depend on it runs beside it: by the stand-ins,
+ * with another rank held back, or stopped in the middle. What depends on it waits, and is left out where it fails. */
+#include "tests/kit/support.h"
+
+#include "tests/exec/cuda/cuda_stub.h"
+
+#ifdef ROTA_HAVE_CUDA
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/clock.h"
+#include "exec/smoke_kernel.h"
+#include "tests/ranks/nccl_ranks.h"
+
+enum { WORDS = 64, BYTES = WORDS * 4, BUCKETS = 6 };
+static const uint64_t short_ns = 400000000u, long_ns = 20000000000u;
+
+/* A host node's: whether it ran, and what it saw. */
+typedef struct seen {
+    _Atomic uint32_t has_run;
+    uint32_t word;
+} seen;
+
+static rota_status see(void *user, void *const *operands, const uint64_t *operand_bytes,
+                       uint32_t operand_count) {
+    seen *own = user;
+    (void)operand_bytes, (void)operand_count;
+    own->word = *(const uint32_t *)operands[0];
+    ra_store_release(&own->has_run, 1); /* pairs with the load in has_come */
+    return ROTA_OK;
+}
+
+static bool has_come(seen *own, uint64_t timeout_ns) {
+    const uint64_t deadline_ns = rota_clock_ns() + timeout_ns;
+    while (!ra_load_acquire(&own->has_run) && rota_clock_ns() < deadline_ns) (void)usleep(1000);
+    return ra_load_acquire(&own->has_run);
+}
+
+static rota_buffer *words_of(rota_runtime *runtime, const char *name, uint32_t value) {
+    rota_buffer *buffer;
+    uint32_t words[WORDS];
+    for (uint32_t i = 0; i < WORDS; i++) words[i] = value;
+    assert_ok(rota_buffer_create_in(runtime, name, BYTES, &buffer));
+    assert_ok(rota_buffer_write(buffer, NULL, 0, words, BYTES, NULL));
+    return buffer;
+}
+
+/* A graph while it is recorded. */
+typedef struct recording {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_tape *tape;
+} recording;
+
+static recording begin(void) {
+    recording r;
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "overlaps"), &r.graph));
+    assert_ok(rota_recorder_open(r.graph, 0, NULL, &r.recorder));
+    assert_ok(rota_tape_create(r.recorder, NULL, &r.tape));
+    return r;
+}
+
+static rota_plan *compile(recording *r, rota_runtime *runtime, rota_device *device, rota_packing packing) {
+    rota_plan *plan;
+    rota_tape_destroy(r->tape);
+    rota_recorder_close(r->recorder);
+    const rota_compile_options options =
+        ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .packing = packing, .certify = true);
+    assert_ok(rota_compile(runtime, r->graph, &options, &plan));
+    rota_graph_release(r->graph);
+    return plan;
+}
+
+static void reduce(const recording *r, rota_communicator *communicator, const char *name,
+                   rota_buffer *buffer) {
+    rota_tensor tensor;
+    assert_ok(rota_tensor_of(buffer, 0, ROTA_U32, ROTA_SHAPE(WORDS), &tensor));
+    assert_ok(rota_tape_name(r->tape, name));
+    assert_ok(rota_op_all_reduce_into(r->tape, communicator, tensor, ROTA_COLLECTIVE_SUM, tensor));
+}
+
+static void copy(const recording *r, rota_buffer *to, rota_buffer *from) {
+    assert_ok(rota_record_copy(r->recorder, to, 0, from, 0, BYTES, NULL));
+}
+
+static void look(const recording *r, rota_buffer *buffer, seen *own) {
+    const rota_access access = {buffer, 0, ROTA_WHOLE, ROTA_READ};
+    assert_ok(rota_record_host(
+        r->recorder, &ROTA_HOST_NODE(.fn = see, .user = own, .accesses = &access, .access_count = 1), NULL));
+}
+
+/* Of each rank: buckets, each made by way of a transient and reduced; behind all of them a look at what does not depend
+ * on any, and one at what depends on the last. */
+typedef struct training {
+    rota_buffer *source, *buckets[BUCKETS], *apart, *y;
+    seen independent, dependent;
+    rota_plan *plan;
+    rota_ticket ticket;
+} training;
+
+static void record(const fixture *f, uint32_t rank, rota_packing packing, training *t) {
+    rota_runtime *runtime = f->runtimes[rank];
+    recording r = begin();
+    memset(t, 0, sizeof *t);
+    t->source = words_of(runtime, "source", rank + 1);
+    t->apart = words_of(runtime, "apart", 0);
+    t->y = words_of(runtime, "y", 77);
+    for (uint32_t i = 0; i < BUCKETS; i++) {
+        rota_buffer *temporary;
+        char name[16];
+        t->buckets[i] = words_of(runtime, "bucket", 0);
+        assert_ok(rota_graph_buffer(r.graph, ROTA_BUFFER_TRANSIENT, "temporary", BYTES, &temporary));
+        copy(&r, temporary, t->source);
+        copy(&r, t->buckets[i], temporary);
+        (void)snprintf(name, sizeof name, "bucket %u", i);
+        reduce(&r, f->communicators[rank], name, t->buckets[i]);
+    }
+    copy(&r, t->apart, t->source);
+    look(&r, t->apart, &t->independent);
+    copy(&r, t->y, t->buckets[BUCKETS - 1]);
+    look(&r, t->y, &t->dependent);
+    t->plan = compile(&r, runtime, f->devices[rank], packing);
+}
+
+static void end(training *t) {
+    rota_plan_release(t->plan);
+    for (uint32_t i = 0; i < BUCKETS; i++) rota_buffer_release(t->buckets[i]);
+    rota_buffer_release(t->source);
+    rota_buffer_release(t->apart);
+    rota_buffer_release(t->y);
+}
+
+static void submit(training *t) {
+    ra_store_relaxed(&t->independent.has_run, 0);
+    ra_store_relaxed(&t->dependent.has_run, 0);
+    assert_ok(rota_submit_wait(t->plan, NULL, 0, &t->ticket));
+}
+
+static void a_rank_held_back(void **state) {
+    (void)state;
+    for (uint32_t packing = 0; packing < 2; packing++) {
+        fixture f;
+        training ranks[2];
+        open_all(&f, 2, long_ns);
+        for (uint32_t i = 0; i < 2; i++)
+            record(&f, i, packing ? ROTA_PACK_CONCURRENT : ROTA_PACK_TIGHT, &ranks[i]);
+        for (uint32_t replay = 0; replay < 4; replay++) {
+            const uint32_t held = replay % 2;
+            submit(&ranks[!held]);
+            assert_true(has_come(&ranks[!held].independent, long_ns / 2));
+            assert_int_equal(ranks[!held].independent.word, !held + 1);
+            (void)usleep(20000);
+            assert_false(ra_load_acquire(&ranks[!held].dependent.has_run));
+            assert_int_equal(nccl_standin_done(), 2 * BUCKETS * replay);
+            submit(&ranks[held]);
+            for (uint32_t i = 0; i < 2; i++) {
+                assert_ok(rota_wait(ranks[i].ticket, 0));
+                assert_true(ra_load_acquire(&ranks[i].dependent.has_run));
+                assert_int_equal(ranks[i].dependent.word, 3);
+            }
+        }
+        for (uint32_t i = 0; i < 2; i++) end(&ranks[i]);
+        close_all(&f);
+    }
+}
+
+/* What is independent is done, and stays; what depends on the collective is left out. */
+static void a_rank_that_stops_in_it(void **state) {
+    (void)state;
+    fixture f;
+    training ranks[2];
+    uint32_t words[WORDS];
+    open_all(&f, 2, short_ns);
+    for (uint32_t i = 0; i < 2; i++) record(&f, i, ROTA_PACK_TIGHT, &ranks[i]);
+    nccl_standin_stop_rank(1);
+    for (uint32_t i = 0; i < 2; i++) submit(&ranks[i]);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_status(rota_wait(ranks[i].ticket, 0), ROTA_NODE_FAILED);
+        assert_non_null(strstr(rota_last_error(), "all_reduce 'bucket 0'"));
+        assert_true(ra_load_acquire(&ranks[i].independent.has_run));
+        assert_false(ra_load_acquire(&ranks[i].dependent.has_run));
+        assert_ok(rota_buffer_read(ranks[i].apart, 0, words, BYTES));
+        assert_int_equal(words[WORDS - 1], i + 1);
+    }
+    for (uint32_t i = 0; i < 2; i++) end(&ranks[i]);
+    close_all(&f);
+}
+
+/* Left out before it began: what had begun beside it ends, and the other rank is told. */
+static void cancelled_while_held_back(void **state) {
+    (void)state;
+    fixture f;
+    training ranks[2];
+    open_all(&f, 2, long_ns);
+    for (uint32_t i = 0; i < 2; i++) record(&f, i, ROTA_PACK_TIGHT, &ranks[i]);
+    submit(&ranks[0]);
+    assert_true(has_come(&ranks[0].independent, long_ns / 2));
+    assert_ok(rota_ticket_cancel(ranks[0].ticket));
+    submit(&ranks[1]);
+    const uint64_t begin_ns = rota_clock_ns();
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(rota_wait(ranks[i].ticket, 0) != ROTA_OK);
+        assert_false(ra_load_acquire(&ranks[i].dependent.has_run));
+    }
+    assert_true(rota_clock_ns() - begin_ns < long_ns / 2);
+    for (uint32_t i = 0; i < 2; i++) end(&ranks[i]);
+    close_all(&f);
+}
+
+/* ---- Another communicator ---- */
+
+static rota_plan *reduce_one(const fixture *f, uint32_t rank, rota_communicator *communicator,
+                             const char *name, rota_buffer *buffer) {
+    recording r = begin();
+    reduce(&r, communicator, name, buffer);
+    return compile(&r, f->runtimes[rank], f->devices[rank], ROTA_PACK_TIGHT);
+}
+
+/* One rank has the collectives of both in one plan, the other one in plans of their own, the first of which is held
+ * back: what depends on the second one's does not wait for the first one. */
+static void beside_another_communicator(void **state) {
+    (void)state;
+    fixture f;
+    rota_communicator *others[2];
+    rota_buffer *x[2], *z[2];
+    seen behind = {0};
+    rota_ticket tickets[3];
+    open_all(&f, 2, long_ns);
+    assert_ok(rota_communicator_open_ranks(
+        f.runtimes, 2, &ROTA_COMMUNICATOR_OPTIONS(.name = "v", .timeout_ns = long_ns, .devices = f.devices),
+        others));
+    for (uint32_t i = 0; i < 2; i++) {
+        x[i] = words_of(f.runtimes[i], "x", i + 1);
+        z[i] = words_of(f.runtimes[i], "z", i + 5);
+    }
+    recording r = begin();
+    reduce(&r, f.communicators[0], "x", x[0]);
+    reduce(&r, others[0], "z", z[0]);
+    look(&r, z[0], &behind);
+    rota_plan *plans[3] = {compile(&r, f.runtimes[0], f.devices[0], ROTA_PACK_TIGHT),
+                           reduce_one(&f, 1, others[1], "z", z[1]),
+                           reduce_one(&f, 1, f.communicators[1], "x", x[1])};
+    for (uint32_t i = 0; i < 2; i++) assert_ok(rota_submit_wait(plans[i], NULL, 0, &tickets[i]));
+    assert_true(has_come(&behind, long_ns / 2));
+    assert_int_equal(behind.word, 11);
+    assert_ok(rota_wait(tickets[1], 0));
+    assert_int_equal(nccl_standin_done(), 2);
+    assert_ok(rota_submit_wait(plans[2], NULL, 0, &tickets[2]));
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_ok(rota_wait(tickets[i], 0));
+        rota_plan_release(plans[i]);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        uint32_t words[WORDS];
+        assert_ok(rota_buffer_read(x[i], 0, words, BYTES));
+        assert_int_equal(words[WORDS - 1], 3);
+        rota_buffer_release(x[i]);
+        rota_buffer_release(z[i]);
+    }
+    for (uint32_t i = 0; i < 2; i++) assert_ok(rota_communicator_close(others[i], 0));
+    close_all(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_held_back),
+        cmocka_unit_test(a_rank_that_stops_in_it),
+        cmocka_unit_test(cancelled_while_held_back),
+        cmocka_unit_test(beside_another_communicator),
+    };
+    if (!rota_smoke_kernel.cuda.image) {
+        puts("skipped: this build has no CUDA images");
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+#else
+int main(void) {
+    puts("skipped: this build was made without cuda.h");
+    return 77;
+}
+#endif
