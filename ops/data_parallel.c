@@ -1,7 +1,12 @@
 /* Gradients of all ranks. A parameter's gradient is finished when the first op that reads it, or that made it, has been
  * gone through: the backward pass goes from the last to the first. Finished ones are gathered until they are a bucket,
  * and that is all-reduced: by nodes in place where gradients lie side by side, by one node in a copy for small ones
- * that don't. Or each rank gets a part of it (sharding.c). */
+ * that don't. Or each rank gets a part of it (sharding.c).
+ *
+ * On devices a collective costs as much beside its bytes as copying many of them does, and whoever copies the results
+ * back waits for the collective: on a queue in order, with all that is recorded later. So small gradients of all
+ * buckets are held, and go together when they are as much as a bucket, or last; and what was reduced in a copy is
+ * copied back behind the backward pass, which by then has nothing left that would wait for it. */
 #include "ops/data_parallel.h"
 
 #include <inttypes.h>
@@ -16,6 +21,8 @@
 /* A run of fewer bytes costs less to copy, there and back, than a collective of its own costs beside its bytes
  * (docs/measurements.md). */
 #define ALONE_BYTES (UINT64_C(64) << 10)
+/* The same on devices: 8 MiB there and back are 10 us of an H200's memory, a collective some 200 us. */
+#define ALONE_DEVICE_BYTES (UINT64_C(8) << 20)
 #define NONE UINT32_MAX
 
 /* A gradient, or several that lie side by side. */
@@ -27,6 +34,11 @@ typedef struct run {
     /* The first parameter whose gradient lies in this buffer: the same on all ranks, unlike addresses. */
     uint32_t home;
 } run;
+
+/* What comes back from a copy. */
+typedef struct back {
+    rota_tensor from, to;
+} back;
 
 struct rota_buckets {
     rota_tape *tape;
@@ -40,6 +52,12 @@ struct rota_buckets {
     run *runs; /* of the bucket so far */
     uint32_t run_count;
     uint64_t bytes;
+    uint64_t alone_bytes; /* a run of as many is one collective by itself */
+    run *held;            /* small ones; NULL: they go with their bucket, and back at once */
+    uint32_t held_count;
+    uint64_t held_bytes;
+    back *backs; /* as long as `held` */
+    uint32_t back_count;
     uint32_t made;        /* buckets */
     uint32_t fingerprint; /* of what is in the bucket and where, for the nodes' names, which ranks compare */
 };
@@ -95,6 +113,13 @@ static rota_status check_apart(rota_tape *tape, const rota_tensor *grads, uint32
                      overlap.first, overlap.second, rota_buffer_name(grads[overlap.first].buffer));
 }
 
+static rota_status hold_small_ones(rota_buckets *b) {
+    b->alone_bytes = ALONE_DEVICE_BYTES;
+    b->held = rota_arena_calloc(&b->tape->arena, (b->count + 1) * sizeof *b->held, 8);
+    b->backs = rota_arena_calloc(&b->tape->arena, (b->count + 1) * sizeof *b->backs, 8);
+    return b->held && b->backs ? ROTA_OK : rota_backward_no_memory();
+}
+
 rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options, const rota_tensor *params,
                               const rota_tensor *grads, uint32_t count, rota_buckets **out_buckets) {
     rota_data_parallel room;
@@ -120,6 +145,8 @@ rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options
     b->homes = rota_arena_calloc(&tape->arena, (count + 1) * sizeof *b->homes, 8);
     b->runs = rota_arena_calloc(&tape->arena, (count + 1) * sizeof *b->runs, 8);
     b->next = rota_arena_calloc(&tape->arena, (count + 1) * sizeof *b->next, 8);
+    b->alone_bytes = ALONE_BYTES;
+    if (rota_communicator_device(options->communicator) && !options->sharding) ROTA_TRY(hold_small_ones(b));
     b->first = rota_arena_alloc(&tape->arena, (b->use_count + 1) * sizeof *b->first, 8);
     if (!b->regions || !b->homes || !b->runs || !b->next || !b->first) return rota_backward_no_memory();
     for (uint64_t u = 0; u <= b->use_count; u++) b->first[u] = NONE;
@@ -204,30 +231,39 @@ static rota_status reduce_together(rota_buckets *b, uint32_t first, uint32_t end
     for (uint32_t i = first; i < end; i++)
         elements += (b->runs[i].end - b->runs[i].begin) / rota_dtype_bytes(b->runs[i].dtype);
     ROTA_TRY(rota_tape_temporary(b->tape, "bucket", b->runs[first].dtype, ROTA_SHAPE(elements), &all));
-    for (uint32_t back = 0; back < 2; back++, offset = 0) {
+    for (uint32_t back_again = 0; back_again < 2; back_again++, offset = 0) {
         for (uint32_t i = first; i < end; i++) {
             ROTA_TRY(tensor_of(&b->runs[i], &x));
             ROTA_TRY(rota_tensor_slice(&all, 0, offset, x.shape[0], &part));
-            ROTA_TRY(back ? rota_op_copy_into(b->tape, part, x) : rota_op_copy_into(b->tape, x, part));
+            if (!back_again)
+                ROTA_TRY(rota_op_copy_into(b->tape, x, part));
+            else if (b->backs)
+                b->backs[b->back_count++] = (back){part, x};
+            else
+                ROTA_TRY(rota_op_copy_into(b->tape, part, x));
             offset += x.shape[0];
         }
-        if (!back) ROTA_TRY(reduce(b, &all));
+        if (!back_again) ROTA_TRY(reduce(b, &all));
     }
     return ROTA_OK;
 }
 
-static rota_status reduce_runs(rota_buckets *b) {
+/* Those of a bucket; small ones are held, or go together as well. */
+static rota_status reduce_runs(rota_buckets *b, bool holds) {
     rota_tensor x;
     uint32_t small = 0;
     join_runs(b);
     for (uint32_t i = 0; i < b->run_count; i++) {
         const run r = b->runs[i];
-        if (r.end - r.begin < ALONE_BYTES) {
+        if (r.end - r.begin >= b->alone_bytes) {
+            ROTA_TRY(tensor_of(&r, &x));
+            ROTA_TRY(reduce(b, &x));
+        } else if (holds) {
+            b->held[b->held_count++] = r;
+            b->held_bytes += r.end - r.begin;
+        } else {
             b->runs[small++] = r;
-            continue;
         }
-        ROTA_TRY(tensor_of(&r, &x));
-        ROTA_TRY(reduce(b, &x));
     }
     for (uint32_t i = 0, end; i < small; i = end) {
         end = i + 1;
@@ -253,8 +289,7 @@ static rota_status shard_runs(rota_buckets *b) {
     return ROTA_OK;
 }
 
-static rota_status send_bucket(rota_buckets *b) {
-    if (!b->run_count) return ROTA_OK;
+static rota_status send_runs(rota_buckets *b, bool holds) {
     rota_tape *tape = b->tape;
     const char *const name = tape->name;
     char text[64];
@@ -262,11 +297,29 @@ static rota_status send_bucket(rota_buckets *b) {
     b->made++;
     snprintf(text, sizeof text, "gradients, bucket %" PRIu32 " (%08" PRIx32 ")", b->made, b->fingerprint);
     ROTA_TRY(rota_tape_name(tape, text));
-    const rota_status status = b->sharding ? shard_runs(b) : reduce_runs(b);
+    const rota_status status = b->sharding ? shard_runs(b) : reduce_runs(b, holds);
     tape->name = name;
     b->run_count = 0;
     b->bytes = 0;
     return status;
+}
+
+/* The small ones of the buckets so far, as a bucket. */
+static rota_status send_held(rota_buckets *b) {
+    run *const runs = b->runs;
+    b->runs = b->held;
+    b->run_count = b->held_count;
+    const rota_status status = send_runs(b, false);
+    b->runs = runs;
+    b->held_count = 0;
+    b->held_bytes = 0;
+    return status;
+}
+
+static rota_status send_bucket(rota_buckets *b, bool is_last) {
+    if (b->run_count) ROTA_TRY(send_runs(b, b->held != NULL));
+    if (!b->held_count || (!is_last && b->held_bytes < b->options.bucket_bytes)) return ROTA_OK;
+    return send_held(b);
 }
 
 /* ---- Parameters that are finished ---- */
@@ -282,8 +335,8 @@ static rota_status finish(rota_buckets *b, uint32_t i) {
                                     .parameter = i,
                                     .home = b->homes[i]};
     b->bytes += size;
-    return b->bytes >= (b->made ? b->options.bucket_bytes : b->options.first_bucket_bytes) ? send_bucket(b)
-                                                                                           : ROTA_OK;
+    const uint64_t wanted = b->made ? b->options.bucket_bytes : b->options.first_bucket_bytes;
+    return b->bytes >= wanted ? send_bucket(b, false) : ROTA_OK;
 }
 
 rota_status rota_buckets_step(rota_buckets *b, uint64_t use) {
@@ -297,5 +350,8 @@ rota_status rota_buckets_step(rota_buckets *b, uint64_t use) {
 
 rota_status rota_buckets_close(rota_buckets *b) {
     ROTA_TRY(rota_buckets_step(b, b->use_count));
-    return send_bucket(b);
+    ROTA_TRY(send_bucket(b, true));
+    for (uint32_t i = 0; i < b->back_count; i++)
+        ROTA_TRY(rota_op_copy_into(b->tape, b->backs[i].from, b->backs[i].to));
+    return ROTA_OK;
 }

@@ -5,6 +5,7 @@
 #include "tests/exec/cuda/cuda_stub.h"
 
 #ifdef ROTA_HAVE_CUDA
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include "base/atomic.h"
 #include "base/clock.h"
 #include "exec/smoke_kernel.h"
+#include "tests/ranks/device_cases.h"
 #include "tests/ranks/nccl_ranks.h"
 
 enum { WORDS = 64, BYTES = WORDS * 4, BUCKETS = 6 };
@@ -263,12 +265,96 @@ static void beside_another_communicator(void **state) {
     close_all(&f);
 }
 
+/* ---- Gradients ---- */
+
+static rota_status wait_at_gate(void *user, void *const *operands, const uint64_t *operand_bytes,
+                                uint32_t operand_count) {
+    _Atomic uint32_t *is_open = user;
+    uint32_t *words = operands[0];
+    const uint64_t deadline_ns = rota_clock_ns() + long_ns / 2;
+    (void)operand_bytes, (void)operand_count;
+    while (!ra_load_acquire(is_open) && rota_clock_ns() < deadline_ns) (void)usleep(1000);
+    for (uint32_t i = 0; i < WORDS; i++) words[i] = 5;
+    return ROTA_OK;
+}
+
+/* Two buckets, then what uses the first and what uses the second: the first use is over while one rank has not made its
+ * second bucket yet. */
+static void an_update_before_the_last_bucket(void **state) {
+    (void)state;
+    fixture f;
+    rota_buffer *buckets[2][2], *updated[2][2];
+    rota_plan *plans[2];
+    rota_ticket tickets[2];
+    seen uses[2][2] = {0};
+    _Atomic uint32_t gates[2] = {1, 0};
+    open_all(&f, 2, long_ns);
+    for (uint32_t i = 0; i < 2; i++) {
+        recording r = begin();
+        for (uint32_t k = 0; k < 2; k++) {
+            buckets[i][k] = words_of(f.runtimes[i], "bucket", i + 1);
+            updated[i][k] = words_of(f.runtimes[i], "updated", 0);
+        }
+        reduce(&r, f.communicators[i], "first", buckets[i][0]);
+        const rota_access access = {buckets[i][1], 0, ROTA_WHOLE, ROTA_WRITE};
+        assert_ok(rota_record_host(
+            r.recorder,
+            &ROTA_HOST_NODE(.fn = wait_at_gate, .user = &gates[i], .accesses = &access, .access_count = 1),
+            NULL));
+        reduce(&r, f.communicators[i], "last", buckets[i][1]);
+        for (uint32_t k = 0; k < 2; k++) {
+            copy(&r, updated[i][k], buckets[i][k]);
+            look(&r, updated[i][k], &uses[i][k]);
+        }
+        plans[i] = compile(&r, f.runtimes[i], f.devices[i], ROTA_PACK_TIGHT);
+    }
+    for (uint32_t i = 0; i < 2; i++) assert_ok(rota_submit_wait(plans[i], NULL, 0, &tickets[i]));
+    assert_true(has_come(&uses[0][0], long_ns / 4));
+    assert_int_equal(uses[0][0].word, 3);
+    assert_false(ra_load_acquire(&uses[0][1].has_run));
+    ra_store_release(&gates[1], 1); /* pairs with the load in wait_at_gate */
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_ok(rota_wait(tickets[i], 0));
+        assert_int_equal(uses[i][1].word, 10);
+        rota_plan_release(plans[i]);
+        for (uint32_t k = 0; k < 2; k++) {
+            rota_buffer_release(buckets[i][k]);
+            rota_buffer_release(updated[i][k]);
+        }
+    }
+    close_all(&f);
+}
+
+static void *reduce_gradients(void *user) {
+    const device_rank *own = user;
+    rank_data_parallel(own->runtime, own->communicator);
+    return NULL;
+}
+
+/* What is recorded for ranks with devices, small gradients of several buckets together and copied back last, comes to
+ * what is reduced one by one; in plans for the CPU, since the stand-in has not these kernels. */
+static void gradients_in_buckets(void **state) {
+    (void)state;
+    fixture f;
+    device_rank ranks[2];
+    pthread_t threads[2];
+    open_all(&f, 2, long_ns);
+    for (uint32_t i = 0; i < 2; i++) {
+        ranks[i] = (device_rank){f.runtimes[i], f.devices[i], f.communicators[i]};
+        assert_int_equal(pthread_create(&threads[i], NULL, reduce_gradients, &ranks[i]), 0);
+    }
+    for (uint32_t i = 0; i < 2; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+    close_all(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_held_back),
         cmocka_unit_test(a_rank_that_stops_in_it),
         cmocka_unit_test(cancelled_while_held_back),
         cmocka_unit_test(beside_another_communicator),
+        cmocka_unit_test(an_update_before_the_last_bucket),
+        cmocka_unit_test(gradients_in_buckets),
     };
     if (!rota_smoke_kernel.cuda.image) {
         puts("skipped: this build has no CUDA images");
