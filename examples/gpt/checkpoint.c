@@ -107,21 +107,6 @@ done:
     return good;
 }
 
-rota_status gpt_checkpoint_follow(const gpt_model *model) {
-    rota_status status = ROTA_OK;
-    float *values = NULL;
-    for (uint32_t i = 0; i < model->parameter_count && model->config.shards > 1 && status == ROTA_OK; i++) {
-        const gpt_parameter *p = &model->parameters[i];
-        float *larger = realloc(values, p->count * sizeof *values);
-        status = larger ? ROTA_OK : rota_fail(ROTA_OUT_OF_MEMORY, "no memory for moments of '%s'", p->name);
-        if (larger) values = larger;
-        for (int part = GPT_FIRST_MOMENTS; part < GPT_PARTS && status == ROTA_OK; part++)
-            status = gpt_model_read(model, p, part, values);
-    }
-    free(values);
-    return status;
-}
-
 /* ---- Loading ---- */
 
 /* Checks the metadata against the model and reads the progress. */

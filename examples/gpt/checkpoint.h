@@ -16,14 +16,11 @@ typedef struct gpt_progress {
     uint64_t since_best; /* evaluations since then */
 } gpt_progress;
 
-/* Writes DIR/checkpoint.safetensors under a temporary name and renames it; makes DIR. On failure prints one
+/* Writes DIR/checkpoint.safetensors under a temporary name and renames it; makes DIR. Other ranks follow, by
+ * gpt_model_follow of all parts. On failure prints one
  * sentence, returns false, and an older checkpoint stays. */
 bool gpt_checkpoint_save(const char *dir, const gpt_model *model, const gpt_text *text,
                          const gpt_progress *progress);
-
-/* What the other ranks do meanwhile: of an optimizer that is sharded their moments go to the one that saves, else
- * nothing. */
-rota_status gpt_checkpoint_follow(const gpt_model *model);
 
 /* Reads it back into the model's buffers. False with one sentence: unreadable, truncated, or of a model or
  * text of other sizes (both numbers); the buffers are then as before. */

@@ -16,6 +16,21 @@ static bool is_mine(const gpt_evaluation *e, uint64_t batch) {
     return batch % e->ranks->size == e->ranks->rank;
 }
 
+/* Where weights are gathered for each replay, all ranks replay as often: those whose batches are over do so once more,
+ * for the others. Nor does one stop before the others. `mine` of `batches` side by side were its own. */
+static rota_status keep_pace(const gpt_evaluation *e, gpt_plan *plan, uint64_t batches, uint64_t mine,
+                             const int32_t *tokens, const int32_t *targets) {
+    const uint32_t size = e->ranks->size;
+    float others;
+    for (; e->model->groups && mine < (batches + size - 1) / size; mine++)
+        ROTA_TRY(gpt_loss(plan, tokens, targets, &others));
+    return ROTA_OK;
+}
+
+static bool is_cut(const gpt_evaluation *e) {
+    return *e->stop && !e->model->groups;
+}
+
 static rota_status gather(gpt_evaluation *e, float *losses, uint64_t batches) {
     losses[batches] = *e->stop ? 1 : 0;
     ROTA_TRY(gpt_ranks_sum(e->ranks, e->model->runtime, losses, batches + 1));
@@ -36,7 +51,7 @@ rota_status gpt_sampled_loss(gpt_evaluation *e, uint64_t seed, uint64_t step, ui
     double sum = 0;
     progress_bar bar;
     progress_begin(&bar, "evaluating", "batches", batches);
-    for (uint64_t i = 0; i < batches && status == ROTA_OK && !*e->stop; i++) {
+    for (uint64_t i = 0; i < batches && status == ROTA_OK && !is_cut(e); i++) {
         gpt_text_batch(e->text, e->text->train_count, e->text->count, plan->rows, plan->length, &random,
                        tokens, tokens + count);
         if (is_mine(e, i)) status = gpt_loss(plan, tokens, tokens + count, &losses[i]);
@@ -60,15 +75,20 @@ static rota_status window_losses(gpt_evaluation *e, size_t first, uint64_t windo
         ROTA_TRY(gpt_plan_loss(e->model, rows, length, plan, &own));
         plan = &own;
     }
+    const int32_t *const tokens = e->text->tokens + first;
     rota_status status = ROTA_OK;
-    for (uint64_t w = 0; w < windows && status == ROTA_OK && !*e->stop; w += rows, first += rows * length) {
+    uint64_t mine = 0;
+    for (uint64_t w = 0; w < windows && status == ROTA_OK && !is_cut(e); w += rows, first += rows * length) {
         /* Windows stand side by side in the text, so a batch is one run of tokens; its targets are one
          * further. */
-        if (is_mine(e, batch))
+        if (is_mine(e, batch)) {
             status = gpt_loss(plan, e->text->tokens + first, e->text->tokens + first + 1, &losses[batch]);
+            mine++;
+        }
         batch++;
         progress_at(bar, first - e->text->train_count);
     }
+    if (status == ROTA_OK) status = keep_pace(e, plan, windows / rows, mine, tokens, tokens + 1);
     gpt_plan_free(&own);
     return status;
 }

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "examples/gpt/groups.h"
 #include "examples/gpt/optimizer.h"
 
 #define NORM_EPS 1e-5f
@@ -172,9 +173,12 @@ static rota_status attend_dropping(gpt_recording *r, const rota_tensor qkv[3], r
     return rota_op_copy_into(r->tape, y, heads);
 }
 
-/* From token numbers to logits [rows, length, rows of table]. */
-static rota_status forward(gpt_recording *r, rota_tensor tokens, rota_tensor table, rota_tensor *out_logits) {
+/* From token numbers to logits [rows, length, vocabulary], or `with_room` [rows, length, rows of table]. */
+static rota_status forward(gpt_recording *r, rota_tensor tokens, bool with_room, rota_tensor *out_logits) {
     rota_tensor x, positions, qkv[3], merged, heads;
+    /* What is gathered comes beside the ops before it. */
+    ROTA_TRY(gpt_groups_fetch(r, GPT_GROUP_ENDS));
+    ROTA_TRY(gpt_groups_fetch(r, 1));
     ROTA_TRY(gpt_record_part(r, "embedding"));
     ROTA_TRY(rota_op_embedding(r->tape, r->weights[GPT_TOKENS], tokens, &x));
     ROTA_TRY(gpt_record_watch(r, "tokens", x));
@@ -182,7 +186,9 @@ static rota_status forward(gpt_recording *r, rota_tensor tokens, rota_tensor tab
     ROTA_TRY(rota_op_add(r->tape, x, positions, &x));
     ROTA_TRY(gpt_record_watch(r, "tokens and positions", x));
     ROTA_TRY(drop(r, &x));
-    for (uint64_t l = 0; l < r->plan->model->config.layers; l++) {
+    const uint32_t layers = (uint32_t)r->plan->model->config.layers;
+    for (uint32_t l = 0; l < layers; l++) {
+        ROTA_TRY(gpt_groups_fetch(r, l + 1 < layers ? l + 2 : GPT_GROUP_ENDS));
         ROTA_TRY(gpt_record_qkv(r, l, x, qkv));
         /* Written so that the heads stand side by side again. */
         ROTA_TRY(gpt_record_merged(r, &merged, &heads));
@@ -192,13 +198,13 @@ static rota_status forward(gpt_recording *r, rota_tensor tokens, rota_tensor tab
             ROTA_TRY(rota_op_attention_into(r->tape, qkv[0], qkv[1], qkv[2], true, 0, heads));
         ROTA_TRY(gpt_record_rest(r, l, merged, &x));
     }
-    return gpt_record_head(r, x, table, out_logits);
+    return gpt_record_head(r, x, with_room ? r->table : r->weights[GPT_TOKENS], out_logits);
 }
 
 static rota_status forward_loss(gpt_recording *r, rota_tensor tokens, rota_tensor targets,
                                 rota_tensor *out_loss) {
     rota_tensor logits;
-    ROTA_TRY(forward(r, tokens, r->table, &logits));
+    ROTA_TRY(forward(r, tokens, true, &logits));
     ROTA_TRY(
         rota_op_classifier(r->tape, logits, targets,
                            &ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL,
@@ -233,7 +239,7 @@ static rota_status record_loss(gpt_recording *r) {
 static rota_status record_logits(gpt_recording *r) {
     rota_tensor tokens, logits;
     ROTA_TRY(input_tokens(r, "tokens", &r->plan->tokens, &tokens));
-    ROTA_TRY(forward(r, tokens, r->weights[GPT_TOKENS], &logits));
+    ROTA_TRY(forward(r, tokens, false, &logits));
     return gpt_record_output(r, "logits", logits, &r->plan->logits);
 }
 
@@ -241,8 +247,7 @@ static rota_status record_logits(gpt_recording *r) {
 
 /* Micro-batch after micro-batch. The losses go out one by one; what is differentiated is the mean, times the
  * loss scale where there is one. */
-static rota_status record_backward(gpt_recording *r, const rota_tensor *params, gpt_gradients *g,
-                                   rota_tensor losses) {
+static rota_status record_backward(gpt_recording *r, gpt_gradients *g, rota_tensor losses) {
     gpt_plan *plan = r->plan;
     const uint64_t tokens = r->rows * plan->length, all = tokens * plan->micro_batches;
     for (uint64_t b = 0; b < plan->micro_batches; b++) {
@@ -259,13 +264,14 @@ static rota_status record_backward(gpt_recording *r, const rota_tensor *params, 
         ROTA_TRY(gpt_scale_loss(r, &loss));
         ROTA_TRY(gpt_record_part(r, "backward"));
         const rota_data_parallel parallel = ROTA_DATA_PARALLEL(.communicator = plan->model->communicator);
-        const bool reduces = parallel.communicator && !g->sum.buffer && b + 1 == plan->micro_batches;
-        ROTA_TRY(rota_backward(r->tape, loss, params, plan->model->parameter_count, g->each,
+        const bool reduces =
+            parallel.communicator && !plan->model->groups && !g->sum.buffer && b + 1 == plan->micro_batches;
+        ROTA_TRY(rota_backward(r->tape, loss, g->params, g->count, g->each,
                                &ROTA_BACKWARD_OPTIONS(.accumulate = b > 0 && r->dtype == ROTA_F32,
                                                       .data_parallel = reduces ? &parallel : NULL)));
         ROTA_TRY(gpt_gradients_gather(r, g, b));
     }
-    if (!plan->model->communicator || !g->sum.buffer) return ROTA_OK;
+    if (!plan->model->communicator || plan->model->groups || !g->sum.buffer) return ROTA_OK;
     return rota_op_all_reduce_into(r->tape, plan->model->communicator, g->sum, ROTA_COLLECTIVE_MEAN, g->sum);
 }
 
@@ -313,7 +319,6 @@ static rota_status record_found(gpt_recording *r) {
 
 static rota_status record_train(gpt_recording *r) {
     gpt_plan *plan = r->plan;
-    const gpt_model *model = plan->model;
     ROTA_TRY(rota_graph_slot(plan->graph, "lr", 4, &plan->lr));
     ROTA_TRY(rota_graph_slot(plan->graph, "step", 4, &plan->step));
     if (r->dropout) ROTA_TRY(rota_graph_slot(plan->graph, "seed", 4, &plan->seed));
@@ -322,19 +327,12 @@ static rota_status record_train(gpt_recording *r) {
     rota_tensor losses;
     ROTA_TRY(make_losses(r, &losses));
     gpt_gradients g = {0};
-    rota_tensor *params = calloc(model->parameter_count, sizeof *params);
-    if (!params) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the parameters' descriptions");
-    for (uint32_t i = 0; i < model->parameter_count; i++) {
-        const uint32_t index = model->parameters[i].index;
-        params[i] = index == GPT_TOKENS ? r->table : r->weights[index];
-    }
     rota_status status = gpt_gradients_make(r, &g);
-    if (status == ROTA_OK) status = record_backward(r, params, &g, losses);
+    if (status == ROTA_OK) status = record_backward(r, &g, losses);
     if (status == ROTA_OK) status = share_losses(r, losses);
     if (status == ROTA_OK) status = gpt_record_optimizer(r, &g);
     if (status == ROTA_OK) status = record_found(r);
-    free(g.each);
-    free(params);
+    gpt_gradients_free(&g);
     return status;
 }
 
@@ -378,11 +376,12 @@ rota_status gpt_plan_make(gpt_model *model, const gpt_plan_options *options, gpt
     r.weights = calloc(GPT_PLACES(model->config.layers), sizeof *r.weights);
     rota_status status =
         r.weights ? ROTA_OK : rota_fail(ROTA_OUT_OF_MEMORY, "no memory to record '%s'", name);
-    for (uint32_t i = 0; i < model->parameter_count && status == ROTA_OK; i++)
+    for (uint32_t i = 0; !model->groups && i < model->parameter_count && status == ROTA_OK; i++)
         status = gpt_part_tensor(&model->parameters[i],
                                  r.dtype == ROTA_F32 ? model->parts[GPT_VALUES] : model->copies, r.dtype,
                                  &r.weights[model->parameters[i].index]);
-    if (status == ROTA_OK) status = gpt_table_tensor(model, r.weights[GPT_TOKENS].buffer, r.dtype, &r.table);
+    if (status == ROTA_OK && !model->groups)
+        status = gpt_table_tensor(model, r.weights[GPT_TOKENS].buffer, r.dtype, &r.table);
     if (status == ROTA_OK) status = rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = name), &out->graph);
     if (status == ROTA_OK && model->fuse) status = rota_graph_fuse(out->graph);
     if (status == ROTA_OK) status = rota_recorder_open(out->graph, 0, "main", &r.recorder);

@@ -10,7 +10,8 @@
  *
  * Of several ranks (gpt_model.communicator) each has its rows of a step's batch. Gradients become the means of all
  * ranks' while the backward pass goes on, those of 16 bits that are added up in f32 behind it; then the losses, and
- * whether somebody asks for an end, go round. All that follows is the same on each rank. */
+ * whether somebody asks for an end, go round. All that follows is the same on each rank. With gpt_model.groups
+ * weights are gathered for each layer's ops, and gradients are shards. */
 #ifndef ROTA_EXAMPLES_GPT_GRAPH_H
 #define ROTA_EXAMPLES_GPT_GRAPH_H
 
@@ -83,7 +84,8 @@ typedef struct gpt_recording {
     gpt_plan *plan;
     rota_recorder *recorder;
     rota_tape *tape;
-    rota_tensor *weights; /* of the dtype, by index; none where the arch has no such parameter */
+    rota_tensor
+        *weights; /* of the dtype, by index; none where the arch has no such parameter, or none was fetched */
     rota_tensor table; /* the token table with all of its rows in memory: logits then have so many columns */
     rota_dtype dtype;  /* of weights and activations */
     uint64_t rows;     /* of a micro-batch */

@@ -20,6 +20,7 @@ typedef struct gpt_config {
     double dropout, weight_decay, beta1, beta2, grad_clip; /* grad_clip 0: none */
     uint64_t shards,
         shard; /* ranks that have a part of the optimizer's state each, and which is this one's; 0: one */
+    bool shards_all; /* and of the parameters and gradients, too (groups.h) */
 } gpt_config;
 
 /* A parameter: a range of the model's buffers. */
@@ -28,10 +29,11 @@ typedef struct gpt_parameter {
     uint32_t index; /* in the list of all parameters that either arch has */
     uint32_t rank;
     uint64_t shape[2];
-    uint64_t count;   /* elements */
-    uint64_t room;    /* elements from `first` on that are its own, or gaps */
-    uint64_t first;   /* index of its first element in each buffer */
-    double deviation; /* of the normal distribution it starts with; 0: at zero; below: at 1 */
+    uint64_t count;         /* elements */
+    uint64_t room;          /* elements from `first` on that are its own, or gaps */
+    uint64_t first;         /* index of its first element in each buffer; not of shards of groups */
+    uint32_t group, member; /* of groups: which, and its number there */
+    double deviation;       /* of the normal distribution it starts with; 0: at zero; below: at 1 */
 } gpt_parameter;
 
 /* The buffers, PERSISTENT, with all parameters one after the other, so that one optimizer node updates many:
@@ -69,6 +71,16 @@ static inline uint32_t gpt_parameter_index(uint64_t layer, uint32_t which) {
 #define GPT_LAST_NORM(layers) gpt_parameter_index(layers, 0)
 #define GPT_PLACES(layers) (GPT_LAST_NORM(layers) + 2)
 
+/* Parameters that are gathered together, where each rank has a shard of all (gpt_config.shards_all): group 0 are the
+ * tables and the last norm, which the first ops and the last ones read, then a layer's each. Within a group those that
+ * decay come first. */
+typedef struct gpt_group {
+    rota_sharding *sharding;
+    uint32_t *members; /* indices among the model's parameters */
+    uint32_t count;
+    uint64_t first; /* of the shard, in each buffer */
+} gpt_group;
+
 typedef struct gpt_model {
     gpt_config config;
     rota_runtime *runtime;
@@ -77,8 +89,11 @@ typedef struct gpt_model {
     uint32_t parameter_count;
     uint64_t weight_count;                 /* elements of all parameters */
     uint64_t decayed_count, element_count; /* of a buffer: what decays, which comes first; all */
+    uint64_t value_count;                  /* elements of values that this rank has */
     uint64_t shard_first, shard_count; /* elements of which this rank has the moments, and which it updates */
-    rota_buffer *parts[GPT_PARTS];     /* f32; the moments with training only, of the shard */
+    gpt_group *groups;                 /* NULL: this rank has all values */
+    uint32_t group_count;
+    rota_buffer *parts[GPT_PARTS]; /* f32; the moments with training only, of the shard */
     rota_buffer *copies; /* of the values, in the model's dtype, which graphs of that dtype read; or NULL */
     rota_buffer *scale;  /* f16 with training: f32 {of the loss, steps since it changed} */
     /* Of plans made from now on: elementwise nodes are fused; how transient memory is packed. */
@@ -91,17 +106,21 @@ typedef struct gpt_model {
  * Infinite where a size overflows. */
 double gpt_model_bytes(const gpt_config *config);
 
-/* Makes the parameters' buffers. INVALID_ARGUMENT and OUT_OF_MEMORY with both numbers. */
+/* Makes the parameters' buffers. INVALID_ARGUMENT and OUT_OF_MEMORY with both numbers. `communicator`: of the ranks
+ * that train it; NULL: one. */
 rota_status gpt_model_create(const gpt_config *config, rota_runtime *runtime, rota_device *device,
-                             gpt_model *out);
+                             rota_communicator *communicator, gpt_model *out);
 void gpt_model_free(gpt_model *model);
 /* Rows of the token table in memory. */
 uint64_t gpt_model_table_rows(const gpt_model *model);
-/* Writes a part of a parameter; the values to their copies too, rounded. Of moments what is of this rank's shard. */
+/* Writes a part of a parameter; the values to their copies too, rounded. Of what is sharded this rank's elements. */
 rota_status gpt_model_write(gpt_model *model, const gpt_parameter *p, int part, const float *values);
-/* Moments that are other ranks' come from them: then all ranks call it, for the same. May block as a collective
- * does. */
+/* Whether each rank has a part of such alone. */
+bool gpt_model_is_sharded(const gpt_model *model, int part);
+/* What is other ranks' comes from them: then all ranks call it, for the same. May block as a collective does. */
 rota_status gpt_model_read(const gpt_model *model, const gpt_parameter *p, int part, float *out_values);
+/* What the other ranks do while one reads the first `parts` parts of each parameter: theirs go to it. */
+rota_status gpt_model_follow(const gpt_model *model, int parts);
 
 /* Writes the first values: normal numbers for matrices, ones for norms, zeroes for biases and the optimizer's
  * state. */

@@ -2,7 +2,10 @@
 #include "examples/gpt/optimizer.h"
 
 #include <float.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+#include "examples/gpt/groups.h"
 
 #define ADAM_EPS 1e-8f
 /* As PyTorch's GradScaler. */
@@ -21,23 +24,49 @@ rota_status gpt_table_tensor(const gpt_model *model, rota_buffer *buffer, rota_d
                           ROTA_SHAPE(gpt_model_table_rows(model), p->shape[1]), out);
 }
 
+/* The parameters that gradients are asked of, and where those go; *out_written: elements that are. */
+static rota_status list_parameters(gpt_recording *r, gpt_gradients *g, uint64_t *out_written) {
+    const gpt_model *model = r->plan->model;
+    *out_written = model->groups
+                       ? model->element_count
+                       : gpt_model_table_rows(model) * model->config.dim - model->parameters[0].count;
+    for (uint32_t i = 0; i < g->count && model->groups; i++) {
+        rota_buffer *values = r->dtype == ROTA_F32 ? model->parts[GPT_VALUES] : model->copies;
+        ROTA_TRY(gpt_group_tensor(&model->groups[i], values, r->dtype, &g->params[i]));
+        ROTA_TRY(gpt_group_tensor(&model->groups[i], g->all.buffer, r->dtype, &g->each[i]));
+    }
+    for (uint32_t i = 0; i < g->count && !model->groups; i++) {
+        const gpt_parameter *p = &model->parameters[i];
+        g->params[i] = r->weights[p->index];
+        ROTA_TRY(gpt_part_tensor(p, g->all.buffer, r->dtype, &g->each[i]));
+        *out_written += p->count;
+    }
+    if (model->groups) return ROTA_OK;
+    g->params[0] = r->table;
+    return gpt_table_tensor(model, g->all.buffer, r->dtype, &g->each[0]);
+}
+
 rota_status gpt_gradients_make(gpt_recording *r, gpt_gradients *out) {
     const gpt_model *model = r->plan->model;
-    *out = (gpt_gradients){.each = calloc(model->parameter_count, sizeof *out->each)};
-    if (!out->each) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the gradients' descriptions");
+    uint64_t written;
+    *out = (gpt_gradients){.count = model->groups ? model->group_count : model->parameter_count};
+    out->params = calloc(out->count, sizeof *out->params);
+    out->each = calloc(out->count, sizeof *out->each);
+    if (!out->params || !out->each)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the parameters' descriptions");
     ROTA_TRY(rota_tape_tensor(r->tape, ROTA_BUFFER_TRANSIENT, "gradients", r->dtype,
                               ROTA_SHAPE(model->element_count), &out->all));
+    ROTA_TRY(list_parameters(r, out, &written));
     /* What lies between parameters: the norm is taken of all together. */
-    uint64_t written = gpt_model_table_rows(model) * model->config.dim - model->parameters[0].count;
-    for (uint32_t i = 0; i < model->parameter_count; i++) {
-        ROTA_TRY(gpt_part_tensor(&model->parameters[i], out->all.buffer, r->dtype, &out->each[i]));
-        written += model->parameters[i].count;
-    }
     if (model->element_count > written) ROTA_TRY(rota_op_fill_into(r->tape, out->all, 0));
-    ROTA_TRY(gpt_table_tensor(model, out->all.buffer, r->dtype, &out->each[0]));
     if (r->plan->micro_batches == 1 || r->dtype == ROTA_F32) return ROTA_OK;
     return rota_tape_tensor(r->tape, ROTA_BUFFER_TRANSIENT, "sum of gradients", ROTA_F32,
                             ROTA_SHAPE(model->element_count), &out->sum);
+}
+
+void gpt_gradients_free(gpt_gradients *g) {
+    free(g->params);
+    free(g->each);
 }
 
 rota_status gpt_gradients_gather(gpt_recording *r, gpt_gradients *g, uint64_t micro_batch) {
@@ -67,7 +96,11 @@ static rota_status record_norm(gpt_recording *r, const rota_tensor *all, rota_te
     const float most = clip > 0 ? (float)clip : FLT_MAX;
     rota_tensor norm_factor, norm, scale, state;
     ROTA_TRY(gpt_record_part(r, "gradient norm"));
-    ROTA_TRY(rota_op_global_norm(r->tape, all, 1, most, &norm_factor));
+    if (r->plan->model->groups)
+        ROTA_TRY(
+            rota_op_global_norm_of_ranks(r->tape, r->plan->model->communicator, all, 1, most, &norm_factor));
+    else
+        ROTA_TRY(rota_op_global_norm(r->tape, all, 1, most, &norm_factor));
     ROTA_TRY(rota_tensor_slice(&norm_factor, 0, 1, 1, out_factor));
     if (!r->plan->model->scale) return gpt_record_output(r, "norm", norm_factor, &r->plan->norm);
     ROTA_TRY(scale_tensor(r, 1, &scale));
@@ -95,7 +128,7 @@ static rota_status record_adamw(gpt_recording *r, const rota_tensor *gradients, 
     for (int i = 0; i < GPT_PARTS; i++)
         ROTA_TRY(rota_tensor_of(model->parts[i], (i == GPT_VALUES ? first : first - model->shard_first) * 4,
                                 ROTA_F32, ROTA_SHAPE(count), &parts[i]));
-    if (model->copies && c->shards < 2)
+    if (model->copies && (c->shards < 2 || model->groups))
         ROTA_TRY(rota_tensor_of(model->copies, first * 2, r->dtype, ROTA_SHAPE(count), &half));
     ROTA_TRY(rota_tensor_slice(gradients, 0, first, count, &g));
     return rota_op_adamw(r->tape, parts[GPT_VALUES], g, parts[GPT_FIRST_MOMENTS], parts[GPT_SECOND_MOMENTS],
@@ -108,7 +141,7 @@ static rota_status record_adamw(gpt_recording *r, const rota_tensor *gradients, 
 static rota_status share_values(gpt_recording *r) {
     const gpt_model *model = r->plan->model;
     rota_tensor own, sent, all, half;
-    if (model->config.shards < 2) return ROTA_OK;
+    if (model->config.shards < 2 || model->groups) return ROTA_OK;
     ROTA_TRY(gpt_record_part(r, "weights of all ranks"));
     ROTA_TRY(rota_tensor_of(model->parts[GPT_VALUES], model->shard_first * 4, ROTA_F32,
                             ROTA_SHAPE(model->shard_count), &own));
@@ -122,26 +155,52 @@ static rota_status share_values(gpt_recording *r) {
     return rota_op_cast_into(r->tape, all, half);
 }
 
-rota_status gpt_record_optimizer(gpt_recording *r, const gpt_gradients *g) {
+/* Matrices decay; norms and biases don't. */
+static rota_status record_updates(gpt_recording *r, const rota_tensor *all, rota_tensor factor) {
     const gpt_model *model = r->plan->model;
-    const rota_tensor *all = g->sum.buffer ? &g->sum : &g->all;
-    rota_tensor factor, value;
-    /* From the last layer to the first, as they came about. Overflow in f16 is what the scale is for. */
-    for (uint32_t i = r->dtype == ROTA_F16 ? 0 : model->parameter_count; i-- > 0;) {
-        ROTA_TRY(gpt_part_tensor(&model->parameters[i], all->buffer, all->dtype, &value));
-        ROTA_TRY(gpt_record_watch(r, model->parameters[i].name, value));
-    }
-    ROTA_TRY(record_norm(r, all, &factor));
-    ROTA_TRY(gpt_record_part(r, "adamw"));
-    /* Matrices decay; norms and biases don't. */
-    ROTA_TRY(record_adamw(r, all, 0, model->decayed_count, model->config.weight_decay, factor));
-    ROTA_TRY(
-        record_adamw(r, all, model->decayed_count, model->element_count - model->decayed_count, 0, factor));
-    ROTA_TRY(share_values(r));
-    for (uint32_t i = 0; i < model->parameter_count; i++) {
-        const gpt_parameter *p = &model->parameters[i];
-        ROTA_TRY(gpt_part_tensor(p, model->parts[GPT_VALUES], ROTA_F32, &value));
-        ROTA_TRY(gpt_record_watch(r, p->name, value));
+    const double decay = model->config.weight_decay;
+    uint64_t decayed = model->decayed_count, first = 0, end = model->element_count;
+    for (uint32_t i = 0; i < (model->groups ? model->group_count : 1); i++) {
+        if (model->groups) {
+            const gpt_group *group = &model->groups[i];
+            first = group->first;
+            decayed = first + gpt_group_decayed(model, group);
+            end = first + rota_sharding_elements(group->sharding);
+        }
+        ROTA_TRY(record_adamw(r, all, first, decayed - first, decay, factor));
+        ROTA_TRY(record_adamw(r, all, decayed, end - decayed, 0, factor));
     }
     return ROTA_OK;
+}
+
+/* --find-nan: what is laid out as the model, in this order: that of parameters, or the other one. */
+static rota_status watch_all(gpt_recording *r, rota_buffer *buffer, rota_dtype dtype, bool backwards) {
+    const gpt_model *model = r->plan->model;
+    const uint32_t count = model->groups ? model->group_count : model->parameter_count;
+    rota_tensor value;
+    for (uint32_t n = 0; n < count; n++) {
+        const uint32_t i = backwards ? count - 1 - n : n;
+        char name[GPT_GROUP_NAME];
+        if (model->groups) {
+            gpt_group_name(i, name);
+            ROTA_TRY(gpt_group_tensor(&model->groups[i], buffer, dtype, &value));
+        } else {
+            snprintf(name, sizeof name, "%s", model->parameters[i].name);
+            ROTA_TRY(gpt_part_tensor(&model->parameters[i], buffer, dtype, &value));
+        }
+        ROTA_TRY(gpt_record_watch(r, name, value));
+    }
+    return ROTA_OK;
+}
+
+rota_status gpt_record_optimizer(gpt_recording *r, const gpt_gradients *g) {
+    const rota_tensor *all = g->sum.buffer ? &g->sum : &g->all;
+    rota_tensor factor;
+    /* From the last layer to the first, as they came about. Overflow in f16 is what the scale is for. */
+    if (r->dtype != ROTA_F16) ROTA_TRY(watch_all(r, all->buffer, all->dtype, true));
+    ROTA_TRY(record_norm(r, all, &factor));
+    ROTA_TRY(gpt_record_part(r, "adamw"));
+    ROTA_TRY(record_updates(r, all, factor));
+    ROTA_TRY(share_values(r));
+    return watch_all(r, r->plan->model->parts[GPT_VALUES], ROTA_F32, false);
 }

@@ -7,9 +7,11 @@
 /* One buffer laid out as the model's. 16-bit gradients of several micro-batches are added up in f32, since a
  * sum kept in 16 bits would lose what is small beside it. */
 typedef struct gpt_gradients {
-    rota_tensor *each; /* by parameter, of the recording's dtype; the caller frees it */
-    rota_tensor all;   /* of one micro-batch, or of all of them in f32 */
-    rota_tensor sum;   /* f32, where they are added up; or none */
+    /* What they are of, and each: by parameter, or by group the shards, of the recording's dtype. */
+    rota_tensor *params, *each;
+    uint32_t count;
+    rota_tensor all; /* of one micro-batch, or of all of them in f32 */
+    rota_tensor sum; /* f32, where they are added up; or none */
 } gpt_gradients;
 
 /* A parameter in a buffer laid out as the model's. */
@@ -17,7 +19,9 @@ rota_status gpt_part_tensor(const gpt_parameter *p, rota_buffer *buffer, rota_dt
 /* The token table with all of its rows in memory. */
 rota_status gpt_table_tensor(const gpt_model *model, rota_buffer *buffer, rota_dtype dtype, rota_tensor *out);
 
+/* gpt_gradients_free in any case. */
 rota_status gpt_gradients_make(gpt_recording *r, gpt_gradients *out);
+void gpt_gradients_free(gpt_gradients *g);
 /* After each backward pass. */
 rota_status gpt_gradients_gather(gpt_recording *r, gpt_gradients *g, uint64_t micro_batch);
 /* f16: the loss, scaled. */

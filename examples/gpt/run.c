@@ -45,11 +45,10 @@ static int prepare_model(gpt_trainer *t, opened_device *opened) {
     gpt_config config = s->config;
     config.vocabulary = t->text.vocabulary.count;
     if (s->generate) config.batch = 0, config.dtype = ROTA_F32;
-    if (s->shard_optimizer && t->ranks.communicator)
-        config.shards = t->ranks.size, config.shard = t->ranks.rank;
-    REPORT_TRY(gpt_model_create(&config, opened->runtime, opened->device, &t->model));
+    if ((s->shard_optimizer || s->shard_parameters) && t->ranks.communicator)
+        config.shards = t->ranks.size, config.shard = t->ranks.rank, config.shards_all = s->shard_parameters;
+    REPORT_TRY(gpt_model_create(&config, opened->runtime, opened->device, t->ranks.communicator, &t->model));
     t->model.fuse = !s->no_fuse;
-    t->model.communicator = t->ranks.communicator;
     t->model.packing = packing_of(s, &config, rota_device_get_info(opened->device));
     t->progress = (gpt_progress){.random = {s->seed}, .seed = s->seed};
     memcpy(&t->progress.best_bits, &infinite, sizeof infinite);
@@ -93,12 +92,13 @@ static int prepare_training(gpt_trainer *t) {
            (double)stats.arena_bytes / (1 << 20), (double)(rota_clock_ns() - begin) / 1e6);
     if (t->ranks.size > 1)
         printf("%" PRIu32 " ranks, %s: a step's batch is %" PRIu32 " times %" PRIu64
-               " windows; each has %.2f MiB of the optimizer's state\n",
+               " windows; each has %.2f MiB of the optimizer's state%s\n",
                t->ranks.size, t->ranks.said ? "threads of this process" : "by MPI", t->ranks.size,
                t->train.rows,
                (double)(rota_buffer_size(t->model.parts[GPT_FIRST_MOMENTS]) +
                         rota_buffer_size(t->model.parts[GPT_SECOND_MOMENTS])) /
-                   (1 << 20));
+                   (1 << 20),
+               t->model.groups ? ", and as little of the weights" : "");
     if (s->resume)
         printf("resumed after step %" PRIu64 "%s\n", t->progress.step,
                t->progress.step < s->iters ? "" : ", the last of --iters: nothing is left to train");
@@ -179,7 +179,7 @@ static int begin_training(gpt_trainer *t) {
     if (s->report) {
         t->report = run_report_create(
             &(run_report_options){s->report, "GPT on text", "tokens per second", NULL, s->argc, s->argv,
-                                  (t->model.weight_count + 2 * t->model.shard_count) * sizeof(float)});
+                                  (t->model.value_count + 2 * t->model.shard_count) * sizeof(float)});
         if (!t->report) return EXIT_BAD_ARGUMENT;
     }
     return gpt_meter_open(&t->meter, s->log, s->tensorboard, s->resume != NULL, t->progress.step + 1,
@@ -342,6 +342,7 @@ static uint64_t settings_hash(const gpt_settings *s) {
                                 s->patience,
                                 s->no_fuse,
                                 s->shard_optimizer,
+                                s->shard_parameters,
                                 s->find_nan,
                                 s->report != NULL,
                                 (uint64_t)s->schedule,

@@ -121,7 +121,10 @@ static double best_loss(const gpt_progress *p) {
 }
 
 static int save_weights(gpt_trainer *t, const char *path) {
-    if (t->ranks.rank) return EXIT_GOOD;
+    if (t->ranks.rank) {
+        const rota_status status = gpt_model_follow(&t->model, GPT_VALUES + 1);
+        return status == ROTA_OK ? EXIT_GOOD : gpt_rank_failure(t, status);
+    }
     gpt_meter_break(&t->meter);
     return gpt_weights_save(path, &t->model, (rota_dtype)t->settings->weights_dtype) ? EXIT_GOOD
                                                                                      : EXIT_BAD_ARGUMENT;
@@ -130,7 +133,7 @@ static int save_weights(gpt_trainer *t, const char *path) {
 static int save(gpt_trainer *t) {
     if (!t->settings->checkpoint) return EXIT_GOOD;
     if (t->ranks.rank) {
-        const rota_status status = gpt_checkpoint_follow(&t->model);
+        const rota_status status = gpt_model_follow(&t->model, GPT_PARTS);
         return status == ROTA_OK ? EXIT_GOOD : gpt_rank_failure(t, status);
     }
     gpt_meter_break(&t->meter);

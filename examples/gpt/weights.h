@@ -12,7 +12,8 @@
  * is cut. False with one sentence, and nothing changed: unreadable, truncated, or of another model (the first
  * five names that differ). Checkpoints of train_gpt can be read too. */
 bool gpt_weights_load(const char *path, gpt_model *model);
-/* Writes them as dtype, under a temporary name, renamed. False with one sentence; an older file stays. */
+/* Writes them as dtype, under a temporary name, renamed. False with one sentence; an older file stays. Other ranks
+ * follow, by gpt_model_follow of the values. */
 bool gpt_weights_save(const char *path, const gpt_model *model, rota_dtype dtype);
 
 /* How the tensors of a file differ from those that a model, or its checkpoint, has. */

@@ -119,7 +119,7 @@ static int logits_of(int argc, char **argv) {
     for (int i = 8; i < argc; i++) tokens[i - 8] = atoi(argv[i]);
     rota_status status = rota_runtime_open(NULL, &runtime);
     if (status == ROTA_OK) status = rota_device_open(runtime, argv[0], &device);
-    if (status == ROTA_OK) status = gpt_model_create(&config, runtime, device, &model);
+    if (status == ROTA_OK) status = gpt_model_create(&config, runtime, device, NULL, &model);
     if (status == ROTA_OK) status = print_logits(&model, argv[1], tokens, (uint64_t)argc - 8);
     if (status != ROTA_OK) fprintf(stderr, "%s\n", rota_last_error());
     gpt_model_free(&model);
@@ -152,7 +152,7 @@ static int write_tokens(int argc, char **argv) {
     for (int i = 7; i < argc; i++) prompt[i - 7] = atoi(argv[i]);
     rota_status status = rota_runtime_open(NULL, &runtime);
     if (status == ROTA_OK) status = rota_device_open(runtime, argv[0], &device);
-    if (status == ROTA_OK) status = gpt_model_create(&config, runtime, device, &model);
+    if (status == ROTA_OK) status = gpt_model_create(&config, runtime, device, NULL, &model);
     if (status == ROTA_OK) status = gpt_model_initialize(&model, &random);
     if (status == ROTA_OK)
         status = gpt_write_tokens(&model, &sampling,

@@ -118,7 +118,7 @@ static rota_status run_gpt(rota_runtime *runtime, rota_device *device, int argc,
     gpt_model model = {0};
     if ((uint64_t)argc != 3 + GPT_NUMBERS + config.batch * config.accumulate * (config.block + 1))
         return rota_fail(ROTA_INVALID_ARGUMENT, "%d arguments are too few or too many", argc);
-    rota_status status = gpt_model_create(&config, runtime, device, &model);
+    rota_status status = gpt_model_create(&config, runtime, device, NULL, &model);
     if (status == ROTA_OK) status = gpt_step(&model, argv[0], argv[1], n + GPT_NUMBERS);
     gpt_model_free(&model);
     return status;

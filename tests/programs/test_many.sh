@@ -41,6 +41,10 @@ assert len(one) == len(four) == 60
 apart = max(abs(a[key] - b[key]) for a, b in zip(one, four) for key in ("loss", "val_loss") if a[key] is not None)
 assert apart <= 1e-3, f"FAILED: one rank and four are {apart} apart"
 assert read("shards.jsonl") == four, "FAILED: shards learn something else"
+full = read("full.jsonl")
+assert len(full) == 60
+apart = max(abs(a[key] - b[key]) for a, b in zip(one, full) for key in ("loss", "val_loss") if a[key] is not None)
+assert apart <= 1e-3, f"FAILED: one rank and shards of all are {apart} apart"
 assert not sys.argv[1] or read("processes.jsonl") == four, "FAILED: processes and threads differ"
 said = {name: open(name).read() for name in glob.glob("block-*.txt")}
 last = said[max(said)]
@@ -48,7 +52,7 @@ assert "resumed after step 60" in last and "resumed after step 80" in last, f"FA
 line = (r"^(?:\[0\] )?rank \d: [\d.]+ ms a step; in the last one [\d.]+ ms of computation, "
         r"[\d.]+ ms of communication, \d+ % of it hidden$")
 lines = sum(len(re.findall(line, text, re.M)) for text in said.values())
-assert lines == (4 + 4 + 2 + (4 + 2 if sys.argv[1] else 0)), f"FAILED: {lines} ranks say what they did"
+assert lines == (4 + 4 + 4 + 2 + (4 + 2 if sys.argv[1] else 0)), f"FAILED: {lines} ranks say what they did"
 PY
 [ -n "$mpi" ] || echo "without MPI: none of rota-run's"
 echo "$ran blocks of commands"

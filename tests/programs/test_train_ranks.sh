@@ -64,8 +64,10 @@ for how in "f32 1 1e-3" "bf16 1 0.02" "bf16 2 0.02" "f32 2 1e-3" "f16 1 0.02"; d
       "${more[@]}" --batch $((8 / ranks)) --ranks $ranks --log "$name-$ranks.jsonl"
     [ "$(grep -c '  validation loss' output)" -eq 3 ] || fail "$ranks ranks: the validation loss is not said once"
     [ "$(grep -c '^device cpu' output)" -eq 1 ] || fail "$ranks ranks: the device is not said once"
+    expect 0 'and as little of the weights$' "$train" "${small[@]}" "${more[@]}" --batch $((8 / ranks)) --ranks $ranks \
+      --shard-parameters --log "$name-$ranks-full.jsonl"
   done
-  alike "$bound" "$name-1.jsonl" "$name-2.jsonl" "$name-4.jsonl"
+  alike "$bound" "$name-1.jsonl" "$name-2.jsonl" "$name-4.jsonl" "$name-2-full.jsonl" "$name-4-full.jsonl"
 done
 # With dropout, too, of which each rank has its part of one's; and each run is the same to the bit.
 expect 0 'validation loss' "$train" "${small[@]}" --iters 8 --dropout 0.2 --batch 8 --log drops-1.jsonl
@@ -126,13 +128,56 @@ assert all > 0.2 and abs(all / part - ranks) < 0.3, f"FAILED: {all} MiB by {rank
 PY
 done
 # Whoever goes on, sharded or not, has all of it.
-for how in "1 8" "2 4 --shard-optimizer" "4 2 --shard-optimizer" "4 2"; do
+for how in "1 8" "2 4 --shard-optimizer" "4 2 --shard-optimizer" "4 2" "2 4 --shard-parameters"; do
   read -r ranks batch option <<<"$how"
   expect 0 'resumed after step 9' "$train" "${small[@]}" --iters 14 --dtype f16 --batch "$batch" \
     --ranks "$ranks" $option --resume parts --log "by-$ranks$option.jsonl"
 done
 alike 0 by-4.jsonl by-4--shard-optimizer.jsonl
-alike 0.02 by-1.jsonl by-2--shard-optimizer.jsonl by-4.jsonl
+alike 0.02 by-1.jsonl by-2--shard-optimizer.jsonl by-4.jsonl by-2--shard-parameters.jsonl
+
+# ---- A part of everything each ----
+# What is written of it is what one rank's would be, but for the order of sums: each value, moment and weight.
+expect 0 'validation loss' "$train" "${small[@]}" --iters 14 --batch 8 --checkpoint all-1
+expect 0 'validation loss' "$train" "${small[@]}" --iters 14 --batch 2 --ranks 4 --shard-parameters \
+  --checkpoint all-4 --save-weights all-4.safetensors
+python3 - <<'PY' || failures=$((failures + 1))
+import json, struct
+def read(name):
+    data = open(name, "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__")
+    return {k: struct.unpack(f"<{(b - a) // 4}f", data[8 + size + a:8 + size + b])
+            for k, (a, b) in ((k, v["data_offsets"]) for k, v in header.items())}
+one, full = (read(f"all-{n}/checkpoint.safetensors") for n in "14")
+assert one.keys() == full.keys() and len(one) > 40, f"FAILED: {len(full)} tensors"
+for name in one:
+    apart = max(abs(a - b) for a, b in zip(one[name], full[name]))
+    assert len(one[name]) == len(full[name]) and apart <= 1e-3, f"FAILED: '{name}' is {apart} apart"
+    assert any(full[name]), f"FAILED: '{name}' is all zeros"
+saved = read("all-4.safetensors")
+assert len(saved) == len(one) // 3 and all(saved[k] == full[k] for k in saved), "FAILED: other weights were saved"
+PY
+for how in "1 8" "4 2 --shard-parameters" "2 4 --shard-optimizer"; do
+  read -r ranks batch option <<<"$how"
+  expect 0 'resumed after step 14' "$train" "${small[@]}" --iters 20 --batch "$batch" --ranks "$ranks" $option \
+    --resume all-4 --log "all-by-$ranks.jsonl"
+done
+alike 1e-3 all-by-1.jsonl all-by-4.jsonl all-by-2.jsonl
+# Memory in which one rank does not have room for all trains so, and learns what it is to learn.
+large=(--data text --device cpu --layers 8 --heads 4 --dim 192 --block 32 --warmup 2 --eval-iters 2 --eval-interval 6
+  --iters 6)
+expect 0 'validation loss' "$train" "${large[@]}" --batch 4 --log large-1.jsonl
+for option in "" --shard-optimizer; do
+  expect 1 'of the memory limit of 41943040 are free' "$train" "${large[@]}" --batch 1 --ranks 4 --memory-limit 40Mi \
+    $option
+done
+expect 0 'validation loss' "$train" "${large[@]}" --batch 1 --ranks 4 --memory-limit 40Mi --shard-parameters \
+  --log large-4.jsonl
+alike 1e-3 large-1.jsonl large-4.jsonl
+expect 1 'sample wants all weights on one rank' "$train" "${small[@]}" --ranks 2 --shard-parameters --sample 5
+one_line
 
 # ---- What is said of each rank ----
 # The definition, against moments that are looked at one by one.
@@ -180,6 +225,9 @@ interrupt_after 10 threads.jsonl "$train" "${endless[@]}" --ranks 2 --checkpoint
   fail "Ctrl-C with threads: $(cat stopped.txt)"
 stopped_well threads
 expect 0 'resumed after step' "$train" "${endless[@]}" --resume threads --iters 20 --batch 8
+interrupt_after 10 shards.jsonl "$train" "${endless[@]}" --ranks 2 --shard-parameters --checkpoint shards \
+  --log shards.jsonl || fail "Ctrl-C with shards: $(cat stopped.txt)"
+stopped_well shards
 # ---- What goes wrong is said once ----
 expect 2 'the loss of step [0-9]+ is not finite' "$train" "${small[@]}" --iters 400 --batch 4 --ranks 4 --lr 1000 \
   --warmup 0 --grad-clip 0 --eval-iters 0 --schedule constant
