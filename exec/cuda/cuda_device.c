@@ -234,7 +234,9 @@ static rota_status open_conditionals(rota_cuda_device *device) {
 static rota_status open_decisions(rota_cuda_device *device) {
     device->base.caps.runs_conditionals = true;
     ROTA_TRY(open_conditionals(device));
-    for (uint32_t i = 0; i < device->options.queue_count && device->base.caps.hosts_decisions; i++) {
+    if (!device->base.caps.hosts_decisions) return ROTA_OK;
+    device->base.caps.timeline_queues = 0; /* a value of a queue may be reached by the host alone */
+    for (uint32_t i = 0; i < device->options.queue_count; i++) {
         rota_cuda_queue *queue = &device->queues[i];
         ROTA_TRY(rota_cuda_stream_create(device, &queue->scripts));
         ROTA_TRY(rota_cuda_check(device, device->cu->EventCreate(&queue->scripted, CU_EVENT_DISABLE_TIMING),

@@ -184,8 +184,10 @@ static rota_status make_instance(rota_cuda_device *device, rota_cuda_instance *i
 
 /* The context is current; calls fail on a lost device, which holds nothing any more. */
 void rota_cuda_instance_free(rota_cuda_device *device, rota_cuda_instance *instance) {
-    /* The completion thread may be at a script of its, of a device whose context has ended meanwhile; it looks for that
-     * before the next one (cuda_script.c). */
+    /* Its works are reported, and the completion thread is through with what it has; or the device is lost, which that
+     * thread looks for with this lock before it looks at loops or goes on with a script, but may have found too early.
+     * It is not held while anything is freed: the driver may keep who frees until the device has nothing to do, and a
+     * loop that runs on it may end, or a script go on, by that thread alone. */
     pthread_mutex_lock(&device->stops.looks);
     pthread_mutex_unlock(&device->stops.looks);
     for (uint32_t s = 0; s < instance->segment_count; s++) {

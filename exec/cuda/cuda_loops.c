@@ -156,12 +156,10 @@ rota_status rota_cuda_loops_create(rota_cuda_device *device, const rota_cuda_ins
 
 void rota_cuda_loops_free(rota_cuda_device *device, rota_cuda_loops *loops) {
     if (!loops) return;
-    pthread_mutex_lock(&device->stops.looks);
     rota_cuda_piece_give(device, &device->objects.blocks, &loops->states);
     rota_cuda_piece_give(device, &device->objects.pinned, &loops->pinned);
     free(loops->stopped);
     free(loops);
-    pthread_mutex_unlock(&device->stops.looks);
 }
 
 /* ---- Failures ---- */

@@ -32,6 +32,7 @@ typedef struct rota_cuda_loops {
 /* NULL where the segment has no loops or counts. OUT_OF_MEMORY, TIMEOUT, and what the driver says. */
 rota_status rota_cuda_loops_create(rota_cuda_device *device, const rota_cuda_instance *instance,
                                    uint32_t segment, rota_cuda_loops **out_loops);
+/* With its instance: the completion thread looks at them no more (rota_cuda_instance_free). */
 void rota_cuda_loops_free(rota_cuda_device *device, rota_cuda_loops *loops);
 
 /* Where a root's states and records are, and how many they are, for the steps of what is in it; and its progress. */

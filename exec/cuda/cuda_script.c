@@ -25,11 +25,12 @@
  * Nothing orders the two streams but this: what the script launches is launched after the host saw E complete, and the
  * fence is passed after the host saw the script's last event complete. So E does not stand for the work's value, and
  * who would have the device wait for an event at or above it waits for the fence to be passed instead: the submit
- * thread (wait_for_script in cuda_submit.c) before it places such a wait, takes a work with a timeline that others wait
- * for, or begins another script on the queue; whoever asks for a stream of the application's, which has no such event
- * (rota_cuda_stream_wait). The scheduler does not hand over what comes after such a work before that has ended
- * (caps.hosts_decisions), so that of its works none makes the submit thread wait. The completion thread waits for no
- * lock that the submit thread holds meanwhile (submit_lock), so that it gets there.
+ * thread (wait_for_script in cuda_submit.c) before it places such a wait, or begins another script on the queue;
+ * whoever asks for a stream of the application's, which has no such event (rota_cuda_stream_wait). Other devices of the
+ * GPU wait through the host, as no timeline of theirs could be told of the work's value before its works are given to
+ * the driver (caps.timeline_queues is 0). The scheduler does not hand over what comes after such a work before that has
+ * ended (caps.hosts_decisions), so that of its works none makes the submit thread wait. The completion thread waits for
+ * no lock that the submit thread holds meanwhile (submit_lock), so that it gets there.
  *
  * The instance may be in flight more than once, on several queues: its states and answers are those of one launch at a
  * time, so a script begins when all earlier ones of its segment have ended (`finished`). Those were handed over before,
@@ -173,15 +174,6 @@ static rota_status go_on(rota_cuda_device *device, rota_cuda_queue *queue, const
     return ROTA_OK;
 }
 
-/* All of it was launched: as set_fence does, a timeline before the event. */
-static rota_status end(rota_cuda_device *device, rota_cuda_queue *queue, const rota_cuda_fence *fence) {
-    rota_cuda_script_state *state = &queue->script_state;
-    if (!state->is_signalled)
-        ROTA_TRY(rota_cuda_timeline_reach(device, queue->scripts, fence->timeline, fence->value));
-    state->is_signalled = true;
-    return record(device, queue);
-}
-
 /* Whether what the thread waits for has come. */
 static rota_status look(rota_cuda_device *device, rota_cuda_queue *queue, const rota_cuda_fence *fence,
                         bool *out_came) {
@@ -193,8 +185,7 @@ static rota_status look(rota_cuda_device *device, rota_cuda_queue *queue, const 
     ROTA_TRY(rota_cuda_check(device, result, "cuEventQuery"));
     *out_came = true;
     if (!state->has_begun) {
-        *state = (rota_cuda_script_state){
-            .has_begun = true, .is_signalled = !fence->timeline, .each_ns = state->each_ns};
+        *state = (rota_cuda_script_state){.has_begun = true, .each_ns = state->each_ns};
         return ROTA_OK;
     }
     const uint64_t took = rota_clock_ns() - state->since_ns;
@@ -213,7 +204,7 @@ static rota_status advance(rota_cuda_device *device, rota_cuda_queue *queue, con
     *out_moved = true;
     if (state->line < script->count) ROTA_TRY(go_on(device, queue, script));
     if (state->is_awaited) return ROTA_OK;
-    if (state->has_launched || !state->is_signalled) return end(device, queue, fence);
+    if (state->has_launched) return record(device, queue);
     state->has_begun = false;
     state->since_ns = 0;
     script->own->finished++;

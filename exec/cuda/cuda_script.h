@@ -41,7 +41,6 @@ typedef struct rota_cuda_script_state {
     bool has_begun;
     bool is_awaited;   /* `event` is behind what was launched last, and has not come */
     bool has_launched; /* something that no event is behind yet */
-    bool is_signalled; /* or there is no timeline to signal */
     uint32_t line;     /* the next */
     uint64_t since_ns; /* when that event was recorded; 0: there is none */
     uint64_t each_ns;  /* what it took from there to the next, of late */

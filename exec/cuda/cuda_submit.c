@@ -65,9 +65,8 @@ static rota_status set_fence(rota_cuda_device *device, rota_cuda_queue *queue) {
         ROTA_TRY(rota_cuda_check(device, device->cu->EventCreate(&fence->event, CU_EVENT_DISABLE_TIMING),
                                  "cuEventCreate"));
     /* Before the event, so that a queue that is through has nothing left to signal. */
-    if (queue->timeline && !queue->script)
+    if (queue->timeline)
         ROTA_TRY(rota_cuda_timeline_reach(device, queue->stream, queue->timeline, queue->last_value));
-    fence->timeline = queue->script ? queue->timeline : NULL;
     queue->timeline = NULL;
     ROTA_TRY(rota_cuda_check(device, device->cu->EventRecord(fence->event, queue->stream), "cuEventRecord"));
     fence->value = queue->last_value;
@@ -213,7 +212,6 @@ static rota_status add_work(rota_cuda_device *device, const rota_exec_work *work
         return rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
     rota_cuda_queue *queue = &device->queues[work->queue];
     for (uint32_t i = 0; i < work->wait_count; i++) ROTA_TRY(place_wait(device, queue, &work->waits[i]));
-    if (work->timeline) ROTA_TRY(wait_for_script(device, queue, work->signal_value));
     if (work->timeline_wait_count)
         ROTA_TRY(
             rota_cuda_timelines_wait(device, queue->stream, work->timeline_waits, work->timeline_wait_count));

@@ -33,8 +33,7 @@ typedef struct rota_cuda_fence {
     /* Of its last work, which the host runs: the event is behind what that waits for, and the completion thread knows
      * when it is complete. NULL: the event stands for all. */
     rota_cuda_script *script;
-    uint64_t script_launch;       /* which one of its segment's, from 1 */
-    rota_exec_timeline *timeline; /* signalled at the script's end; NULL: none */
+    uint64_t script_launch; /* which one of its segment's, from 1 */
 } rota_cuda_fence;
 
 typedef struct rota_cuda_queue {
