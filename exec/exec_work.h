@@ -71,6 +71,9 @@ typedef struct rota_exec_work {
     /* block_words words of arguments; the executor copies them during submit. Every work of a submission has
      * the same contents. NULL where block_words is 0. */
     const uint64_t *block;
+    /* Works of other devices wait for its value until the host is told of it: that it is told with later works of the
+     * queue, or a nap late, would keep them. */
+    bool is_awaited;
     void *cookie; /* handed back through rota_exec_host */
 } rota_exec_work;
 

@@ -20,6 +20,9 @@
 #define SPIN_NS 20000ull
 #define NAP_MIN_NS 4000ull
 #define NAP_MAX_NS 500000ull
+/* What another device waits for has no usual time: parts of a plan between two such waits differ. So the naps are as
+ * long as a small part of what it has taken so far. */
+#define NAP_AWAITED_NS 40000ull
 /* With this many fences in flight the queue has work for a while, and looking now and then is enough. */
 #define MANY_MARKS 3u
 #define MANY_NAP_MIN_NS 40000ull
@@ -50,6 +53,7 @@ static uint64_t nap_of(rota_cuda_queue *queue, uint64_t spin_ns, uint64_t now_ns
     uint64_t tail = ra_load_relaxed(&queue->tail);
     uint64_t waiting = ra_load_acquire(&queue->published) - tail; /* pairs with set_fence */
     if (waiting == 0) return UINT64_MAX;
+    const bool is_awaited = queue->fences[tail % ROTA_CUDA_FENCES].is_awaited;
     uint64_t begin = queue->fences[tail % ROTA_CUDA_FENCES].submitted_ns;
     if (begin < queue->completed_ns) begin = queue->completed_ns;
     uint64_t each = queue->each_ns;
@@ -59,6 +63,7 @@ static uint64_t nap_of(rota_cuda_queue *queue, uint64_t spin_ns, uint64_t now_ns
         waiting = 1;
     }
     const uint64_t age = now_ns > begin ? now_ns - begin : 0;
+    if (is_awaited && age >= SPIN_NS) return clamp(age / 32, NAP_MIN_NS, NAP_AWAITED_NS);
     if (waiting >= MANY_MARKS && each) return clamp(each / 2, MANY_NAP_MIN_NS, NAP_MAX_NS);
     if ((age < SPIN_NS && each < 2 * SPIN_NS) || age < spin_ns) return 0;
     /* Up to shortly before it is expected, but never much longer than it has taken so far: it may be another

@@ -73,10 +73,12 @@ static rota_status set_fence(rota_cuda_device *device, rota_cuda_queue *queue) {
     fence->loops = queue->loops;
     fence->launch = queue->loops ? queue->loops->launched : 0;
     fence->cookie = queue->cookie;
+    fence->is_awaited = queue->is_awaited;
     queue->loops = NULL;
     fence->script = queue->script;
     fence->script_launch = queue->script ? queue->script->own->launched : 0;
     queue->script = NULL;
+    queue->is_awaited = false;
     fence->submitted_ns = rota_clock_ns();
     queue->fenced_value = queue->last_value;
     queue->unfenced = 0;
@@ -221,7 +223,11 @@ static rota_status add_work(rota_cuda_device *device, const rota_exec_work *work
     queue->unfenced++;
     const uint64_t in_flight = queue->head - ra_load_acquire(&queue->tail); /* pairs with report */
     const bool few = in_flight < ROTA_CUDA_UNMERGED_MAX && in_flight < device->bounds.in_flight_max / 2;
-    return few || queue->loops || queue->script || queue->unfenced >= ROTA_CUDA_MERGE_MAX
+    queue->is_awaited = queue->is_awaited || work->is_awaited;
+    /* Not with the last fences that there are: for one more the thread would sleep here, and what ends such waits comes
+     * by it, too. */
+    const bool is_told = work->is_awaited && in_flight + 2 < device->bounds.in_flight_max;
+    return few || is_told || queue->loops || queue->script || queue->unfenced >= ROTA_CUDA_MERGE_MAX
                ? set_fence(device, queue)
                : ROTA_OK;
 }

@@ -34,6 +34,7 @@ typedef struct rota_cuda_fence {
      * when it is complete. NULL: the event stands for all. */
     rota_cuda_script *script;
     uint64_t script_launch; /* which one of its segment's, from 1 */
+    bool is_awaited;        /* of its works one is (rota_exec_work) */
 } rota_cuda_fence;
 
 typedef struct rota_cuda_queue {
@@ -49,6 +50,7 @@ typedef struct rota_cuda_queue {
     CUstream scripts; /* where caps.hosts_decisions, as is the next: the completion thread launches there */
     CUevent scripted;
     rota_cuda_script_state script_state;    /* completion thread */
+    bool is_awaited;                        /* submit thread: of the works that have no fence yet one is */
     uint64_t covered[ROTA_EXEC_QUEUES_MAX]; /* submit thread: up to where the stream waits for each queue */
     uint64_t fenced_value;                  /* submit thread: of the last fence */
     rota_exec_timeline *timeline; /* submit thread: signalled with the next fence, and nobody's after it */

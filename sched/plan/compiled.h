@@ -82,6 +82,7 @@ typedef struct rota_plan_segment {
     /* Nodes that decide, of which some have iterations, which may be too many, or the host launches what they choose:
      * what comes after them waits for their end. */
     bool has_loops;
+    bool is_awaited; /* a segment of another part waits for it */
     /* A node of its may by itself, on any device: it is counted, or holds what is. Not beside loops on CUDA. */
     bool may_fail;
 } rota_plan_segment;

@@ -347,6 +347,13 @@ static rota_status write_segments(segmenter *s) {
     }
     for (uint64_t i = 0; i < s->waits.count; i++)
         plan->segment_waits[i] = OPENED(s)[((uint32_t *)s->waits.data)[i]].closed_as;
+    for (uint32_t i = 0; i < count; i++) {
+        const rota_plan_segment *segment = &plan->segments[i];
+        for (uint32_t w = segment->first_wait; w < segment->first_wait + segment->wait_count; w++) {
+            rota_plan_segment *before = &plan->segments[plan->segment_waits[w]];
+            if (before->part != segment->part) before->is_awaited = true;
+        }
+    }
     for (uint32_t n = 0; n < c->operations.count; n++) {
         rota_operation *operation = &ROTA_OPERATIONS(c)[n];
         operation->segment = OPENED(s)[operation->segment].closed_as;

@@ -168,6 +168,49 @@ static void a_rank_held_back(void **state) {
     }
 }
 
+/* A plan's works are handed over together. That one is complete is told while a later one of its queue, which is the
+ * last one's as well, still runs. */
+static void beside_a_kernel_that_runs_on(void **state) {
+    (void)state;
+    enum { MANY = 12, ALL = 2 * MANY };
+    fixture f;
+    rota_buffer *buckets[2][MANY], *sources[2][2];
+    rota_plan *plans[2];
+    rota_ticket tickets[2];
+    const uint32_t params[2] = {WORDS, 0};
+    open_all(&f, 2, long_ns);
+    for (uint32_t i = 0; i < 2; i++) {
+        recording r = begin();
+        for (uint32_t k = 0; k < 2; k++) sources[i][k] = words_of(f.runtimes[i], "source", 0);
+        for (uint32_t k = 0; k < MANY; k++) {
+            buckets[i][k] = words_of(f.runtimes[i], "bucket", 0);
+            copy(&r, buckets[i][k], sources[i][0]);
+            reduce(&r, f.communicators[i], "bucket", buckets[i][k]);
+        }
+        const rota_access accesses[3] = {{sources[i][0], 0, ROTA_WHOLE, ROTA_READ},
+                                         {sources[i][0], 0, ROTA_WHOLE, ROTA_READ},
+                                         {sources[i][1], 0, ROTA_WHOLE, ROTA_WRITE}};
+        assert_ok(rota_record_kernel(r.recorder,
+                                     &ROTA_KERNEL_NODE(.kernel = &rota_smoke_kernel, .accesses = accesses,
+                                                       .access_count = 3, .params = params),
+                                     NULL));
+        plans[i] = compile(&r, f.runtimes[i], f.devices[i], ROTA_PACK_TIGHT);
+    }
+    cuda_stub_hang(rota_smoke_kernel.cuda.entry);
+    for (uint32_t i = 0; i < 2; i++) assert_ok(rota_submit_wait(plans[i], NULL, 0, &tickets[i]));
+    const uint64_t deadline_ns = rota_clock_ns() + long_ns / 2;
+    while (nccl_standin_done() < ALL && rota_clock_ns() < deadline_ns) (void)usleep(1000);
+    assert_int_equal(nccl_standin_done(), ALL);
+    cuda_stub_hang(NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_ok(rota_wait(tickets[i], 0));
+        rota_plan_release(plans[i]);
+        for (uint32_t k = 0; k < MANY; k++) rota_buffer_release(buckets[i][k]);
+        for (uint32_t k = 0; k < 2; k++) rota_buffer_release(sources[i][k]);
+    }
+    close_all(&f);
+}
+
 /* What is independent is done, and stays; what depends on the collective is left out. */
 static void a_rank_that_stops_in_it(void **state) {
     (void)state;
@@ -350,6 +393,7 @@ static void gradients_in_buckets(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_held_back),
+        cmocka_unit_test(beside_a_kernel_that_runs_on),
         cmocka_unit_test(a_rank_that_stops_in_it),
         cmocka_unit_test(cancelled_while_held_back),
         cmocka_unit_test(beside_another_communicator),

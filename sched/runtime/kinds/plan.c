@@ -292,12 +292,12 @@ static uint64_t choose_sidelined(replay *r, bool is_waiting, bool known) {
 /* The queue of the segment's work. `is_first`: none of the replay's is on it. */
 static uint32_t choose_queue(replay *r, const rota_plan_segment *segment, bool is_first, bool is_sidelined) {
     if (!is_sidelined) return segment->queue;
-    uint8_t *lanes = r->lanes[segment->part], *lane = &lanes[segment->queue];
-    const uint64_t started = r->started[r->prospects[segment->part].device->index];
-    if (is_first)
-        *lane = (uint8_t)rota_side_queue_choose(&r->prospects[segment->part],
-                                                started ? lanes[__builtin_ctzll(started)] : ROTA_NONE);
-    return *lane;
+    uint8_t *lanes = r->lanes[segment->part];
+    const rota_prospect *prospect = &r->prospects[segment->part];
+    const uint64_t others = r->started[prospect->device->index];
+    const uint32_t own = others ? lanes[__builtin_ctzll(others)] : ROTA_NONE;
+    if (is_first) lanes[segment->queue] = (uint8_t)rota_side_queue_choose(prospect, own);
+    return lanes[segment->queue];
 }
 
 static void sequence_segment(replay *r, uint32_t s) {
@@ -585,7 +585,7 @@ rota_status rota_segment_prepare(rota_work *work, rota_exec_work *out) {
         rota_device_end_filling(work->device);
     }
     out->instance = instance->parts[segment->part];
-    out->segment = segment->index;
+    out->segment = segment->index, out->is_awaited = segment->is_awaited;
     out->block = plan->word_count ? submission->made.payload : NULL;
     return ROTA_OK;
 }
