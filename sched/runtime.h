@@ -53,7 +53,8 @@ typedef struct rota_runtime_options {
      * before they sleep: waking a sleeper costs 10 us, on a virtual machine up to 100, and there are two on
      * the way to the device and two on the way back. Each that looks keeps a core. 0, and anything shorter
      * than the default: 50 us after the last submission, 20 after the device's last work, 10 in rota_wait.
-     * The CPU executor's workers take no part. */
+     * The CPU executor's workers take no part. Whatever is said here, threads on the way of a collective of a
+     * device's memory look for it for 1 ms: two submit threads and that of ranks. */
     uint64_t spin_ns;
     bool diagnostics; /* per-node markers and times; costs device time */
     bool validation;  /* Vulkan: with the Khronos validation layer, whose messages go to `log` */

@@ -70,6 +70,8 @@
       (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void **,  \
        void **))                                                                                             \
     X(StreamCreate, 2000, (CUstream *, unsigned))                                                            \
+    X(StreamCreateWithPriority, 5050, (CUstream *, unsigned, int))                                           \
+    X(CtxGetStreamPriorityRange, 5050, (int *, int *))                                                       \
     X(StreamDestroy, 4000, (CUstream))                                                                       \
     X(StreamWaitEvent, 3020, (CUstream, CUevent, unsigned))                                                  \
     X(StreamGetCtx, 9020, (CUstream, CUcontext *))                                                           \

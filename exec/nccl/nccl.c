@@ -5,6 +5,11 @@
  * one process a captured one may hang. A plan is compiled by each rank when it likes, into as many graphs as it takes,
  * and outlives communicators. What would be won is a launch.
  *
+ * The stream has the greatest priority. A kernel of NCCL's begins when its blocks find room, and beside kernels of more
+ * blocks than the GPU takes at once those of a stream of the same priority would come behind them; other ranks' kernels
+ * wait for this one meanwhile, on their GPUs. A stream of another priority has also a channel to the GPU of its own,
+ * where it is behind nothing that another stream was given before.
+ *
  * Nobody waits on the device for what it does, nor does it for others: who posts has seen that what comes before is
  * complete, and what comes after is handed over once its event was seen here. */
 #include "exec/nccl/nccl.h"
@@ -120,7 +125,11 @@ static rota_status begin_to_open(rota_nccl *n, const rota_nccl_id *id) {
                                .min_ctas = ROTA_NCCL_UNSET,
                                .max_ctas = ROTA_NCCL_UNSET,
                                .split_share = ROTA_NCCL_UNSET};
-    ROTA_TRY(check_cuda(n, n->cu->StreamCreate(&n->stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
+    int least, greatest;
+    ROTA_TRY(
+        check_cuda(n, n->cu->CtxGetStreamPriorityRange(&least, &greatest), "cuCtxGetStreamPriorityRange"));
+    ROTA_TRY(check_cuda(n, n->cu->StreamCreateWithPriority(&n->stream, CU_STREAM_NON_BLOCKING, greatest),
+                        "cuStreamCreateWithPriority"));
     ROTA_TRY(check_cuda(n, n->cu->EventCreate(&n->event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
     const rota_nccl_result result =
         n->api->CommInitRankConfig(&n->comm, (int)n->size, *id, (int)n->rank, &config);

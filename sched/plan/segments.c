@@ -348,7 +348,8 @@ static rota_status write_segments(segmenter *s) {
     for (uint64_t i = 0; i < s->waits.count; i++)
         plan->segment_waits[i] = OPENED(s)[((uint32_t *)s->waits.data)[i]].closed_as;
     for (uint32_t i = 0; i < count; i++) {
-        const rota_plan_segment *segment = &plan->segments[i];
+        rota_plan_segment *segment = &plan->segments[i];
+        segment->is_end = segment->queue - c->spread.ends.first < c->spread.ends.count;
         for (uint32_t w = segment->first_wait; w < segment->first_wait + segment->wait_count; w++) {
             rota_plan_segment *before = &plan->segments[plan->segment_waits[w]];
             if (before->part != segment->part) before->is_awaited = true;

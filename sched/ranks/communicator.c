@@ -67,6 +67,7 @@ static bool begin_next(rota_communicator *c) {
         return false;
     }
     own->run = run;
+    if (c->posted.collective.on_device) rota_rank_thread_look_on(c->thread);
     own->transport->vtable->post(own->transport, &c->posted.collective);
     return true;
 }
@@ -190,6 +191,8 @@ static void end_close(rota_communicator *c, uint64_t abandoned_bytes) {
 static bool end_run(rota_communicator *c, rota_status status) {
     rota_host_run *run = c->under_way.run;
     c->under_way.run = NULL;
+    /* Before it ends: then who posts may write it. The next one comes soon while a step is under way. */
+    if (c->posted.collective.on_device) rota_rank_thread_look_on(c->thread);
     rota_host_end(run, status);
     return begin_next(c);
 }

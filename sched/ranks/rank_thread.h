@@ -27,6 +27,7 @@ typedef struct rota_rank_thread {
     _Atomic uint32_t users;      /* communicators that are open: without any the thread ends */
     _Atomic uint32_t is_ended;   /* nobody takes calls any more but who makes them */
     rota_rank_work *works;       /* the thread's own */
+    uint64_t looks_until_ns;     /* the thread's own: until then it neither sleeps nor naps */
 } rota_rank_thread;
 
 /* A thread with one user and one reference. SYSTEM, OUT_OF_MEMORY. */
@@ -41,6 +42,10 @@ void rota_rank_thread_call(rota_rank_thread *thread, rota_rank_call *call);
 /* On the thread, by a call. */
 void rota_rank_thread_add(rota_rank_thread *thread, rota_rank_work *work);
 void rota_rank_thread_remove(rota_rank_thread *thread, const rota_rank_work *work);
+/* On the thread: it looks again and again for the next ROTA_RANK_LOOKS_NS, since what is under way, or is soon to be,
+ * is shorter than waking up: collectives of a device's memory, which come one after the other. */
+#define ROTA_RANK_LOOKS_NS 1000000u
+void rota_rank_thread_look_on(rota_rank_thread *thread);
 
 /* A call that somebody waits for: `fn` runs on the thread, with what it needs in a struct that this begins. */
 typedef struct rota_rank_asked {

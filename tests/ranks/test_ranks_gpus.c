@@ -211,7 +211,7 @@ static void sum_fast(const device_rank *r) {
     end_sum(&small);
 }
 
-static rota_nccl_id raw_id;
+static rota_nccl_id raw_ids[2]; /* of communicators that block, and that do not */
 
 #define RAW(call) rank_want((call) == 0, "a call of the driver's or NCCL's")
 
@@ -241,7 +241,7 @@ static void raw_fast(const device_rank *r) {
     RAW(cu->StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     RAW(cu->MemAlloc(&from, fast_count * 4));
     RAW(cu->MemAlloc(&to, fast_count * 4));
-    RAW(api->CommInitRankConfig(&comm, RANKS, raw_id, (int)rank, &config));
+    RAW(api->CommInitRankConfig(&comm, RANKS, raw_ids[0], (int)rank, &config));
     for (uint32_t i = 0; i < TIMES + 3; i++) {
         const uint64_t begin = rota_clock_ns();
         RAW(api->AllReduce((void *)(uintptr_t)from, (void *)(uintptr_t)to, fast_count, ROTA_NCCL_F32,
@@ -267,13 +267,76 @@ static void raw_fast(const device_rank *r) {
     RAW(cu->DevicePrimaryCtxRelease(device));
 }
 
+static void await_nccl(const rota_nccl_api *api, rota_nccl_comm comm) {
+    rota_nccl_result result = ROTA_NCCL_IN_PROGRESS;
+    while (result == ROTA_NCCL_IN_PROGRESS) RAW(api->CommGetAsyncError(comm, &result));
+    RAW(result);
+}
+
+/* What of rota's time for few bytes is NCCL's: by a communicator as rota has them, whose calls do not block. */
+static void raw_small(const device_rank *r) {
+    enum { PARTS = 3 };
+    static const char *const parts[PARTS] = {"called", "on the stream", "complete"};
+    const rota_cuda_api *cu;
+    const rota_nccl_api *api;
+    const uint32_t rank = rota_communicator_rank(r->communicator);
+    CUdevice device;
+    CUcontext context;
+    CUstream stream;
+    CUdeviceptr bytes;
+    rota_nccl_comm comm;
+    double times_us[PARTS][TIMES];
+    rank_ok(rota_cuda_api_get(&cu));
+    rank_ok(rota_nccl_api_get(&api));
+    rota_nccl_config config = {.size = sizeof config,
+                               .magic = ROTA_NCCL_MAGIC,
+                               .version = ROTA_NCCL_NEEDED,
+                               .blocking = 0,
+                               .cga_cluster_size = ROTA_NCCL_UNSET,
+                               .min_ctas = ROTA_NCCL_UNSET,
+                               .max_ctas = ROTA_NCCL_UNSET,
+                               .split_share = ROTA_NCCL_UNSET};
+    RAW(cu->DeviceGet(&device, (int)rank));
+    RAW(cu->DevicePrimaryCtxRetain(&context, device));
+    RAW(cu->CtxPushCurrent(context));
+    RAW(cu->StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    RAW(cu->MemAlloc(&bytes, 4096));
+    (void)api->CommInitRankConfig(&comm, RANKS, raw_ids[1], (int)rank, &config);
+    await_nccl(api, comm);
+    for (uint32_t i = 0; i < TIMES + 3; i++) {
+        const uint64_t begin = rota_clock_ns();
+        uint64_t ends[PARTS];
+        (void)api->AllReduce((void *)(uintptr_t)bytes, (void *)(uintptr_t)bytes, 1024, ROTA_NCCL_F32,
+                             ROTA_NCCL_SUM, comm, stream);
+        ends[0] = rota_clock_ns();
+        await_nccl(api, comm);
+        ends[1] = rota_clock_ns();
+        RAW(cu->StreamSynchronize(stream));
+        ends[2] = rota_clock_ns();
+        for (uint32_t k = 0; k < PARTS && i >= 3; k++) times_us[k][i - 3] = (double)(ends[k] - begin) * 1e-3;
+    }
+    for (uint32_t k = 0; k < PARTS && rank == 0; k++) {
+        qsort(times_us[k], TIMES, sizeof *times_us[k], by_size);
+        print_message("all_reduce of 4 KiB, NCCL alone, not blocking, %s: median %.0f us, %.0f to %.0f\n",
+                      parts[k], times_us[k][TIMES / 2], times_us[k][0], times_us[k][TIMES - 1]);
+    }
+    (void)api->CommFinalize(comm);
+    await_nccl(api, comm);
+    RAW(api->CommDestroy(comm));
+    RAW(cu->MemFree(bytes));
+    RAW(cu->StreamDestroy(stream));
+    RAW(cu->CtxPopCurrent(&context));
+    RAW(cu->DevicePrimaryCtxRelease(device));
+}
+
 static void fast(void **state) {
     (void)state;
     const rota_nccl_api *api;
     assert_ok(rota_nccl_api_get(&api));
-    assert_int_equal(api->GetUniqueId(&raw_id), 0);
+    for (uint32_t i = 0; i < 2; i++) assert_int_equal(api->GetUniqueId(&raw_ids[i]), 0);
     print_message("NCCL %d\n", api->version);
     run_all(raw_fast);
+    run_all(raw_small);
     run_all(sum_fast);
 }
 

@@ -19,6 +19,7 @@
 
 #define HOLD_SLICE_NS 50000000u
 #define STARVED_SLICE_NS 200000u
+#define COLLECTIVE_SPIN_NS 1000000u
 
 /* Looks now and then whether who keeps what it holds is to be taken for lost: also where it never comes to rest, or
  * looks for work for longer than that. */
@@ -30,12 +31,28 @@ static void look_at_keepers(rota_submitter *submitter) {
     rota_blocked_give_up(submitter);
 }
 
-/* Looks for work as long as the options say; false: there is none. */
+/* How long it looks for work: as the options say, or longer while something is blocked for a collective of a device's
+ * memory, or comes before one. Those come and end one after the other while a step is under way, and each goes through
+ * several threads: what each would take to wake up is time in which the devices of all ranks may have nothing to do. */
+static uint64_t patience_of(const rota_submitter *submitter) {
+    const rota_runtime *runtime = submitter->device->runtime;
+    const uint64_t own_ns = runtime->options.spin_ns;
+    const bool has_blocked = ra_load_relaxed(&submitter->device->handover.blocked_count) != 0;
+    for (uint32_t q = 0; has_blocked && own_ns < COLLECTIVE_SPIN_NS && q < runtime->queue_count; q++) {
+        const rota_work *work = submitter->blocked_first[q];
+        if (work && work->step && work->submission->plan->segments[work->segment].is_end)
+            return COLLECTIVE_SPIN_NS;
+    }
+    return own_ns;
+}
+
+/* Looks for work; false: there is none. */
 static bool look_for_work(rota_submitter *submitter) {
     rota_device *device = submitter->device;
     rota_runtime *runtime = device->runtime;
-    if (runtime->options.spin_ns == 0) return false;
-    const rota_spin spin = rota_spin_begin(runtime->options.spin_ns);
+    const uint64_t patience_ns = patience_of(submitter);
+    if (patience_ns == 0) return false;
+    const rota_spin spin = rota_spin_begin(patience_ns);
     bool found = false;
     while (!found && rota_spin_yields(&spin)) { /* whoever brings the work may need this core */
         look_at_keepers(submitter);

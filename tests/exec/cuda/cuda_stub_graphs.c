@@ -335,14 +335,28 @@ CUresult CUDAAPI stub_MemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes
     push(stream, (operation){.kind = COPY, .to = to, .from = from, .bytes = bytes});
     return stub_leave(CUDA_SUCCESS);
 }
-CUresult CUDAAPI stub_StreamCreate(CUstream *out, unsigned flags) {
-    ENTER(StreamCreate);
+static CUresult make_stream(CUstream *out, unsigned flags) {
     if (flags != CU_STREAM_NON_BLOCKING) stub_violate("a stream that waits for the default stream");
     uint32_t i = 0;
     while (i < STREAMS_MAX && stub.streams[i]) i++;
     if (i == STREAMS_MAX) abort();
     *out = stub.streams[i] = stub_take(STREAM, sizeof(struct CUstream_st));
     (*out)->context = stub_current();
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_StreamCreate(CUstream *out, unsigned flags) {
+    ENTER(StreamCreate);
+    return make_stream(out, flags);
+}
+CUresult CUDAAPI stub_StreamCreateWithPriority(CUstream *out, unsigned flags, int priority) {
+    ENTER(StreamCreateWithPriority);
+    if (priority < STUB_PRIORITY || priority > 0) return stub_leave(CUDA_ERROR_INVALID_VALUE);
+    return make_stream(out, flags);
+}
+CUresult CUDAAPI stub_CtxGetStreamPriorityRange(int *out_least, int *out_greatest) {
+    ENTER(CtxGetStreamPriorityRange);
+    *out_least = 0;
+    *out_greatest = STUB_PRIORITY;
     return stub_leave(CUDA_SUCCESS);
 }
 CUresult CUDAAPI stub_StreamDestroy(CUstream stream) {

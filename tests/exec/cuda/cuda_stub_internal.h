@@ -8,6 +8,7 @@
 
 #define KERNELS_MAX 128
 #define STREAMS_MAX 256
+#define STUB_PRIORITY -5 /* the greatest */
 #define DEVICES_MAX 4
 #define MAPPINGS_MAX 4096
 
