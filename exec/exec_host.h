@@ -36,6 +36,9 @@ typedef struct rota_exec_host {
     const _Atomic uint32_t *poison_active;
     bool (*must_skip)(void *user, void *cookie, const void *owner, uint32_t node);
     void (*succeeded)(void *user, void *cookie, const void *owner, uint32_t node);
+    /* Of a device with go_on: the thread that calls submit is to call that soon. From any thread, that one
+     * included. */
+    void (*goes_on)(void *user);
     /* The device's interrupts keep these CPUs busy: threads that serve it do better on others. NULL: nobody
      * cares. */
     void (*interrupted)(void *user, const cpu_set_t *cpus);
@@ -52,6 +55,7 @@ typedef struct rota_exec_open_options {
     uint32_t worker_threads; /* CPU executor; 0: one per core of the process's affinity */
     bool diagnostics;        /* per-node markers and times */
     bool touch;              /* exec/vk: the touch mode of the tests */
+    bool few_turns;          /* exec/vk: for tests: a turn of each loop is recorded (vk_turns.h) */
     const char *cache_dir;   /* pipeline caches; NULL: $XDG_CACHE_HOME/rota, else ~/.cache/rota; "": none */
     uint64_t
         spin_ns; /* exec/vk, exec/cuda: how long the completion thread looks before it naps; 0: its default */

@@ -65,8 +65,8 @@ typedef struct rota_exec_work {
     const rota_exec_timeline_wait *timeline_waits; /* read during submit only */
     uint32_t timeline_wait_count;
     /* NULL, or what other devices wait for instead of this queue: made to reach signal_value, or a later
-     * value of the queue, once the queue's timeline may, and the driver has been told to when submit returns.
-     */
+     * value of the queue, once the queue's timeline may, and the driver has been told to when submit returns. Not of
+     * a work with loops where the device has go_on. */
     rota_exec_timeline *timeline;
     /* block_words words of arguments; the executor copies them during submit. Every work of a submission has
      * the same contents. NULL where block_words is 0. */

@@ -16,8 +16,7 @@
  *
  * Transients of a body have one memory for all iterations, and no contents when one begins. Arguments of the graph
  * (rota_graph_slot) may be bound in its bodies. A body that fails, in whichever node and iteration, fails the node,
- * with a sentence that names both; no further iteration begins, nor, but on Vulkan devices, does one of a submission
- * that was cancelled.
+ * with a sentence that names both; no further iteration begins, nor does one of a submission that was cancelled.
  *
  * A host node that ends later than its function (rota_host_later), as collectives do, can't be in a body: it is refused
  * as it is recorded (UNSUPPORTED). Other ranks would wait for iterations that one does not have, and nobody would tell
@@ -37,16 +36,16 @@
  * Such nodes run on devices of the CPU executor, on CUDA's and on Vulkan's; rota_compile refuses others (UNSUPPORTED),
  * and names node and device. On a GPU bodies hold no host nodes (UNSUPPORTED as the plan is compiled, by name).
  *
- * On a CUDA device a loop that fails, or is cancelled, fails all that is handed to the device along with it, nodes
- * beside it in its plan, too; work that comes after a while or for is handed to the device when that has ended. With a
- * driver for CUDA 12.4 or newer the device decides by itself. With an older one a thread of rota's launches what is
- * chosen, which costs each choice and each iteration the way to the host and back; and work that comes after an if or
- * switch, too, is handed over when that has ended.
+ * On a CUDA or Vulkan device a loop that fails, or is cancelled, fails all that is handed to the device along with it,
+ * nodes beside it in its plan, too, and what stands behind it there need not run; work that comes after a while or for,
+ * or later on its queue, is handed to the device when that has ended. With a driver for CUDA 12.4 or newer the device
+ * decides by itself. With an older one a thread of rota's launches what is chosen, which costs each choice and each
+ * iteration the way to the host and back; and work that comes after an if or switch, too, is handed over when that has
+ * ended.
  *
- * A Vulkan device records all iterations that there may be, and dispatches what is not to run with no workgroups: what
- * the bodies of one node and of those within them do in all their iterations is at most 16384 commands there, else
- * rota_compile refuses it (UNSUPPORTED). One that was handed over is not ended at an iteration when its submission is
- * cancelled, and where it fails all fails that its segment of the plan writes: what the queue was given at once. */
+ * A Vulkan device is given a few iterations at a time, those of which not all run dispatched with no workgroups, and
+ * the next ones while those run, until the loop is over: what does not run costs no more than what does, or than some
+ * 130 commands. In a body each iteration of a loop costs, beside its own nodes, a share of those around it. */
 #ifndef ROTA_GRAPH_CONDITIONAL_H
 #define ROTA_GRAPH_CONDITIONAL_H
 

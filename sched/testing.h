@@ -16,6 +16,10 @@ rota_status rota_runtime_add_driver(rota_runtime *runtime, const rota_exec_drive
  * to the validation layer instead of computing. Before any device is opened; not thread-safe. */
 rota_status rota_runtime_set_touch(rota_runtime *runtime, bool touch);
 
+/* Vulkan devices opened from now on record a turn of each loop, and go on with all of them
+ * (rota_exec_open_options.few_turns). Before any device is opened; not thread-safe. */
+rota_status rota_runtime_set_few_turns(rota_runtime *runtime, bool few_turns);
+
 /* Devices opened from now on share no memory with others. Before any device is opened; not thread-safe. */
 rota_status rota_runtime_set_unshared(rota_runtime *runtime, bool unshared);
 

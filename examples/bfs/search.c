@@ -191,7 +191,7 @@ static rota_status record_search(const void *user, rota_graph *graph, rota_recor
         status = rota_record_while(outer,
                                    &ROTA_WHILE_NODE(.name = "search", .condition = s->state,
                                                     .condition_offset_bytes = offsetof(bfs_state, more),
-                                                    .body = body, .iterations_max = s->levels_max),
+                                                    .body = body, .iterations_max = s->vertices),
                                    NULL);
     if (status != ROTA_OK) rota_graph_release(body);
     return status;
@@ -222,8 +222,6 @@ rota_status bfs_searcher_create(rota_runtime *runtime, rota_device *device, cons
     const uint64_t vertices = graph->rows, edges = graph->entries;
     const uint32_t none = 0;
     *out = (bfs_searcher){.runtime = runtime, .device = device, .vertices = vertices, .edges = edges};
-    const bool is_vulkan = rota_device_get_info(device)->kind == ROTA_EXEC_VK;
-    out->levels_max = is_vulkan && vertices > BFS_LEVELS_VULKAN ? BFS_LEVELS_VULKAN : vertices;
     ROTA_TRY(make_buffer(out, "starts", (vertices + 1) * sizeof *graph->starts, graph->starts, &out->starts));
     /* A buffer has a byte at least. */
     ROTA_TRY(

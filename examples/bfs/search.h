@@ -6,8 +6,6 @@
 #include "rota.h"
 
 #define BFS_UNREACHED UINT32_MAX
-/* As many levels a search may have on a Vulkan device, which records each of them. */
-#define BFS_LEVELS_VULKAN 2048
 
 /* What the iterations know of how far they are. */
 typedef struct bfs_state {
@@ -22,7 +20,7 @@ typedef struct bfs_state {
 typedef struct bfs_searcher {
     rota_runtime *runtime;
     rota_device *device;
-    uint64_t vertices, edges, levels_max;
+    uint64_t vertices, edges;
     rota_buffer *starts, *targets, *levels, *state, *source;
     rota_buffer *frontier,
         *next;       /* of the loop on the host, whose submissions hand them on; else transients */

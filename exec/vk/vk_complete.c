@@ -46,11 +46,18 @@ static bool in_flight(rota_vk_device *device) {
     return false;
 }
 
+/* Works that were gone on with have ended since the last look, maybe with nothing in flight: with their ends, around
+ * the sleep. */
+static bool has_news(rota_vk_device *device) {
+    return ra_load_seq_cst(&device->going.ended) != device->watch.ended_seen;
+}
+
 /* What the thread does not sleep through. */
 static bool has_work(void *user) {
     rota_vk_device *device = user;
-    return in_flight(device) || ra_load_seq_cst(&device->objects.look) || /* with rota_vk_semaphore_look */
-           ra_load_acquire(&device->lost);                                /* pairs with rota_vk_lose */
+    return in_flight(device) || has_news(device) ||
+           ra_load_seq_cst(&device->objects.look) || /* with rota_vk_semaphore_look */
+           ra_load_acquire(&device->lost);           /* pairs with rota_vk_lose */
 }
 
 /* The signal value to wait for: of the first submission of a real queue that is not complete, or of one a few
@@ -114,6 +121,21 @@ static uint64_t poll_period(rota_vk_device *device, uint64_t since_ns) {
     return period;
 }
 
+/* While a loop is gone on with: its next run is with the device when this one ends, and lasts as long, so to be late by
+ * a part of that costs nothing. */
+static uint64_t until_run(uint64_t period, uint64_t since_ns) {
+    const uint64_t nap = since_ns / 4;
+    if (nap < SPIN_NS) return LOOK_ON;
+    return nap < period ? nap : period;
+}
+
+static uint64_t choose_period(rota_vk_device *device, uint64_t since_ns) {
+    const uint64_t longest_ns = rota_vk_semaphores_slice(device);
+    uint64_t period = poll_period(device, since_ns);
+    if (longest_ns && period > longest_ns) period = longest_ns;
+    return period > LOOK_ON && rota_vk_is_going(device) ? until_run(period, since_ns) : period;
+}
+
 /* Waits until some real queue completes something more; VK_TIMEOUT after a slice. */
 static VkResult wait_slice(rota_vk_device *device) {
     VkSemaphore semaphores[ROTA_VK_REALS_MAX];
@@ -137,6 +159,8 @@ static VkResult wait_slice(rota_vk_device *device) {
     if (count == 0) return VK_TIMEOUT;
     const uint64_t longest_ns = rota_vk_semaphores_slice(device);
     if (longest_ns && slice_ns > longest_ns) slice_ns = longest_ns;
+    if (rota_vk_is_going(device) && slice_ns > SHORT_SLICE_NS)
+        slice_ns = SHORT_SLICE_NS; /* may end meanwhile */
     VkSemaphoreWaitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
         .flags = count > 1 ? VK_SEMAPHORE_WAIT_ANY_BIT : 0,
@@ -185,7 +209,9 @@ static void report(rota_vk_device *device, uint32_t queue) {
     uint64_t tail = ra_load_relaxed(&logical->tail), reached = 0;
     while (tail != published) {
         const rota_vk_point *point = &logical->points[tail % ROTA_VK_HISTORY];
-        if (ra_load_relaxed(&device->reals[point->real].shared.completed) < point->sequence) break;
+        /* Acquire: with the end of a work that was gone on with. */
+        if (ra_load_relaxed(&device->reals[point->real].shared.completed) < ra_load_acquire(&point->sequence))
+            break;
         if (point->may_fail) rota_vk_failures_report(device, point->may_fail, point->segment, point->cookie);
         reached = point->value;
         tail++;
@@ -197,6 +223,8 @@ static void report(rota_vk_device *device, uint32_t queue) {
 
 static bool collect(rota_vk_device *device, uint64_t elapsed_ns, uint64_t *out_completed) {
     bool room = false; /* what submit sleeps for is complete */
+    device->watch.ended_seen =
+        ra_load_seq_cst(&device->going.ended); /* first: what ends later is looked at again */
     for (uint32_t i = 0; i < device->real_count; i++) {
         rota_vk_real *real = &device->reals[i];
         uint64_t value = 0, submitted = ra_load_seq_cst(&real->shared.submitted);
@@ -226,6 +254,7 @@ static bool collect(rota_vk_device *device, uint64_t elapsed_ns, uint64_t *out_c
     if (*out_completed) ra_store_relaxed(&device->moves, ra_load_relaxed(&device->moves) + 1);
     ra_fetch_add_seq_cst(&device->completer.progress, 1);
     if (room) rota_futex_wake(&device->completer.progress, INT32_MAX);
+    rota_vk_going_completed(device, ra_load_relaxed(&device->reals[0].shared.completed));
     return true;
 }
 
@@ -278,6 +307,9 @@ void *rota_vk_complete_main(void *argument) {
     uint64_t collected_ns = rota_clock_ns();
     while (!ra_load_acquire(&device->lost)) { /* pairs with rota_vk_lose */
         const uint64_t nap_ns = rota_vk_semaphores_watch(device);
+        rota_vk_going_look(device, rota_clock_ns());
+        uint64_t completed = 0;
+        if (has_news(device) && !collect(device, rota_clock_ns() - collected_ns, &completed)) break;
         if (!in_flight(device)) {
             if (ra_load_acquire(&device->completer.closing)) break; /* pairs with close */
             if (nap_ns)
@@ -287,9 +319,7 @@ void *rota_vk_complete_main(void *argument) {
             collected_ns = rota_clock_ns(); /* what comes now begins now */
             continue;
         }
-        const uint64_t longest_ns = rota_vk_semaphores_slice(device);
-        uint64_t period = poll_period(device, rota_clock_ns() - collected_ns);
-        if (longest_ns && period > longest_ns) period = longest_ns;
+        const uint64_t period = choose_period(device, rota_clock_ns() - collected_ns);
         VkResult result = VK_SUCCESS;
         if (period == LOOK_ON)
             look_on(device);
@@ -313,7 +343,6 @@ void *rota_vk_complete_main(void *argument) {
             break;
         }
         uint64_t now_ns = rota_clock_ns();
-        uint64_t completed = 0;
         if (!collect(device, now_ns - collected_ns, &completed)) break;
         if (completed) collected_ns = now_ns;
         watch_interrupts(device, completed, now_ns);

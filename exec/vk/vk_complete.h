@@ -22,7 +22,9 @@ typedef struct rota_vk_watch {
     bool wait_works;
     /* While semaphores of the application's are waited for: since when, and until it looks again. */
     uint64_t semaphores_since_ns, semaphores_nap_ns;
-    bool is_settled; /* at its end: of rota_vk_queues_settle */
+    uint64_t went_on_ns; /* rota_vk_going_look's last call of the host */
+    uint32_t ended_seen; /* of rota_vk_going_shared.ended */
+    bool is_settled;     /* at its end: of rota_vk_queues_settle */
 } rota_vk_watch;
 
 void *rota_vk_complete_main(void *device);

@@ -1,12 +1,24 @@
-/* Commands that decide. A command buffer has no jumps: all bodies are recorded, a loop's as often as it may have
- * iterations, and what is not to run is dispatched with no groups.
+/* Commands that decide. A command buffer has no jumps: bodies are recorded for so many turns (vk_turns.c), and what is
+ * not to run is dispatched with no groups.
  *
- *     decide shader --> on[iteration] of the command, groups of the body's commands -- one barrier -->
- *     the body's batches, by vkCmdDispatchIndirect -- barrier --> decide shader of the next iteration ...
+ *     decide shader --> turns[0] of the command, groups of the body's commands -- one barrier -->
+ *     the body's batches, by vkCmdDispatchIndirect -- barrier --> decide shader of the next turn ...
  *
  * Copies and fills in bodies are dispatches for that. A body is a program of its own (rota_vk_program) whose words are
  * in the block of the outermost one's instance, as those of counts are (vk_count.h): so the instance is in flight once
  * at a time. VK_EXT_conditional_rendering would save the groups' words, but neither the barriers nor the dispatches.
+ *
+ * A loop of more iterations than turns is *gone on with*: an outermost one, and an `if` or `switch` around such a loop,
+ * since the host submits its turns again (vk_run.c); one in a body in the next turn of the command around it, of which
+ * all but that loop is off then:
+ *
+ *     turn 1:  decide   | before | inner: turn, turn, turn, end | behind |        on: before, inner
+ *     turn 2:  decide   | before | inner: turn, turn, turn, end | behind |        on: inner, which ends, behind
+ *     turn 3:  decide, of the next iteration ...
+ *
+ * The end looks whether the inner one is over. If so what stands behind it is on (`passed`), up to the next such one;
+ * else the command around it is `busy`, and its next turn begins no iteration. So a turn costs all of its commands and
+ * makes progress in one of them, and how many turns an inner loop has in a row is chosen so that both cost alike.
  *
  * The first failure, of a count or of iterations_max, makes `over` of the outermost command not 0, after which no body
  * is on and no shader touches what it said. The host reads it when the work is complete. */
@@ -23,10 +35,12 @@
 #include "graph/conditional_internal.h"
 #include "spv/vk_decide.h"
 
-enum { MESSAGE_BYTES = 1024, DECIDE_GROUP = 64, WHOLE = sizeof(rota_vk_decision_words) / 8 };
-_Static_assert(sizeof(rota_vk_decision_words) == 32 && sizeof(rota_vk_decided_groups) == 32 &&
-                   ROTA_VK_COUNT_BLOCK_WORDS == WHOLE,
+enum { MESSAGE_BYTES = 1024, DECIDE_GROUP = 64, WHOLE = ROTA_VK_COUNT_BLOCK_WORDS };
+_Static_assert(sizeof(rota_vk_turn) == 32 && sizeof(rota_vk_decision_words) == 96 &&
+                   offsetof(rota_vk_decision_words, so_far) == 88 && sizeof(rota_vk_decided_groups) == 32 &&
+                   sizeof(rota_vk_decided_groups) == 8 * (size_t)WHOLE,
                "as the shaders have them");
+#define DECISION_WORDS (sizeof(rota_vk_decision_words) / 8)
 
 const rota_kernel rota_vk_decide_kernel = {
     .name = "decide",
@@ -35,29 +49,6 @@ const rota_kernel rota_vk_decide_kernel = {
     .vk = {.words = rota_spv_vk_decide, .size_bytes = sizeof rota_spv_vk_decide},
 };
 
-/* Of one with all that there may be. */
-static uint64_t times_of(const rota_exec_conditional *conditional) {
-    return rota_conditional_is_loop(conditional->kind) ? conditional->iterations_max : 1;
-}
-
-/* ---- Size ---- */
-
-/* Commands that it may come to; more than ROTA_VK_UNROLLED_MAX is as good as any. */
-static uint64_t unrolled(const rota_exec_conditional *conditional) {
-    uint64_t once = 1;
-    for (uint32_t b = 0; b < conditional->body_count; b++) {
-        const rota_exec_program_desc *body = conditional->bodies[b];
-        for (uint32_t i = 0; body && i < body->command_count && once <= ROTA_VK_UNROLLED_MAX; i++)
-            once += body->commands[i].kind == ROTA_EXEC_COMMAND_CONDITIONAL
-                        ? unrolled(body->commands[i].u.conditional)
-                        : 1;
-    }
-    const uint64_t times = times_of(conditional);
-    if (once > ROTA_VK_UNROLLED_MAX || times > ROTA_VK_UNROLLED_MAX)
-        return ROTA_VK_UNROLLED_MAX + UINT64_C(1);
-    return once * times;
-}
-
 static rota_status check_word(const rota_exec_command *command, const rota_exec_operand *operands,
                               const rota_exec_word *word, const char *what) {
     const uint64_t size = word->operand < command->operand_count ? operands[word->operand].size_bytes : 0;
@@ -65,19 +56,11 @@ static rota_status check_word(const rota_exec_command *command, const rota_exec_
     return rota_fail(ROTA_OUT_OF_RANGE, "its %s is in none of its %u operands", what, command->operand_count);
 }
 
-rota_status rota_vk_decide_check(const rota_exec_device *device, const rota_exec_command *command,
-                                 const rota_exec_operand *operands) {
+rota_status rota_vk_decide_check(const rota_exec_command *command, const rota_exec_operand *operands) {
     const rota_exec_conditional *conditional = command->u.conditional;
     ROTA_TRY(check_word(command, operands, &conditional->condition, "condition"));
-    if (conditional->index.operand != UINT32_MAX)
-        ROTA_TRY(check_word(command, operands, &conditional->index, "index"));
-    if (unrolled(conditional) <= ROTA_VK_UNROLLED_MAX) return ROTA_OK;
-    return rota_fail(
-        ROTA_UNSUPPORTED,
-        "a %s of at most %llu iterations (iterations_max), all of which %s records one after the other: "
-        "with what its bodies do that is more than %u commands",
-        rota_conditional_kind_name(conditional->kind), (unsigned long long)conditional->iterations_max,
-        device->info.id, ROTA_VK_UNROLLED_MAX);
+    if (conditional->index.operand == UINT32_MAX) return ROTA_OK;
+    return check_word(command, operands, &conditional->index, "index");
 }
 
 /* ---- Words ---- */
@@ -88,7 +71,7 @@ static void lay_out(rota_vk_program *program, uint32_t *next) {
     for (uint32_t i = 0; i < program->decisions.count; i++) {
         rota_vk_decision *decision = &program->decisions.list[i];
         decision->word = *next;
-        *next += WHOLE;
+        *next += (uint32_t)DECISION_WORDS;
         for (uint32_t b = 0; b < decision->conditional->body_count; b++) {
             rota_vk_program *body = decision->bodies[b];
             if (!body) continue;
@@ -130,6 +113,29 @@ void rota_vk_words_begin(rota_vk_recorded *recorded) {
     write_tables(program, recorded->block.words);
 }
 
+rota_vk_decision_words *rota_vk_words_of(const rota_vk_recorded *recorded, const rota_vk_decision *decision) {
+    return (rota_vk_decision_words *)(recorded->block.words + decision->word);
+}
+
+static void begin_anew(const rota_vk_recorded *recorded, const rota_vk_decision *decision) {
+    memset(rota_vk_words_of(recorded, decision), 0, sizeof(rota_vk_decision_words));
+    for (uint32_t b = 0; b < decision->conditional->body_count; b++) {
+        const rota_vk_program *body = decision->bodies[b];
+        for (uint32_t i = 0; body && i < body->decisions.count; i++)
+            begin_anew(recorded, &body->decisions.list[i]);
+    }
+}
+
+void rota_vk_words_anew(rota_vk_recorded *recorded, uint32_t segment) {
+    const rota_vk_decisions_of *decisions = &recorded->program->decisions;
+    for (uint32_t i = decisions->first[segment]; i < decisions->first[segment + 1]; i++) {
+        const rota_vk_decision *decision = &decisions->list[i];
+        if (!decision->goes_on) continue;
+        begin_anew(recorded, decision);
+        rota_vk_words_of(recorded, decision)->turns[1].live = ROTA_VK_BEGINS;
+    }
+}
+
 uint64_t rota_vk_decided_offset(const rota_vk_program *body, uint32_t command) {
     return 8 * (uint64_t)body->table_word + sizeof(rota_vk_decided_groups) * (uint64_t)command +
            offsetof(rota_vk_decided_groups, now);
@@ -149,12 +155,33 @@ static uint64_t word_operand(const rota_vk_recording *r, const rota_exec_command
     return rota_vk_record_operand(r, &operand, false);
 }
 
-/* `body` NULL: what is left to be seen is whether there were too many iterations. */
+/* Commands of a body from `first` on that stand before the next one that is gone on with. */
+static uint32_t section_of(const rota_vk_program *body, uint32_t first) {
+    const rota_vk_decision *list = body->decisions.list;
+    uint32_t low = 0, high = body->decisions.count;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (list[middle].command < first)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    while (low < body->decisions.count && !list[low].goes_on) low++;
+    return (low < body->decisions.count ? list[low].command : body->desc->command_count) - first;
+}
+
+/* What a dispatch of the shader is for. */
+typedef struct deciding {
+    uint32_t turn, flags;
+    uint32_t body;                  /* 1 + its number */
+    const rota_vk_program *program; /* whose commands are on or off; NULL: none's */
+    uint32_t first;                 /* of them */
+} deciding;
+
 static void decide(rota_vk_recording *r, const rota_exec_command *command, const rota_vk_decision *decision,
-                   uint32_t iteration, uint32_t number, const rota_vk_program *body) {
+                   const deciding *d) {
     const rota_exec_conditional *conditional = decision->conditional;
     const bool has_index = conditional->index.operand != UINT32_MAX;
-    const uint64_t most = times_of(conditional);
     struct {
         uint64_t block, operands[2];
         rota_vk_decide_params params;
@@ -165,19 +192,56 @@ static void decide(rota_vk_recording *r, const rota_exec_command *command, const
                .outer = r->in.on,
                .over = r->in.over,
                .any_excess = address_of(r, r->recorded->program->excess_word + r->segment),
-               .table = body ? address_of(r, body->table_word) : 0,
+               .outer_busy = r->in.busy,
+               .iterations_max = conditional->iterations_max,
                .outer_value = r->in.on_value,
                .kind = conditional->kind,
-               .iteration = iteration,
-               .iterations_max = (uint32_t)most,
-               .body = number + 1,
+               .body = d->body,
                .body_count = conditional->body_count,
-               .commands = body ? body->desc->command_count : 0,
-               .has_index = has_index}};
+               .flags = d->flags | (d->turn % 2 ? ROTA_VK_DECIDE_PARITY : 0u) |
+                        (decision->goes_on ? ROTA_VK_DECIDE_GOES_ON : 0u) |
+                        (has_index ? ROTA_VK_DECIDE_HAS_INDEX : 0u)}};
+    if (d->program) {
+        push.params.commands = section_of(d->program, d->first);
+        push.params.table = address_of(r, d->program->table_word + d->first * WHOLE);
+    }
     rota_vk_record_bind(r, decision->pipeline->handle);
     r->device->vk.CmdPushConstants(r->buffer, r->device->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,
                                    &push);
     r->device->vk.CmdDispatch(r->buffer, (push.params.commands + DECIDE_GROUP) / DECIDE_GROUP, 1, 1);
+}
+
+/* Those of a batch that stand side by side in one section. */
+static rota_status record_range(rota_vk_recording *r, uint32_t first, uint32_t count) {
+    const rota_exec_batch range = {.first_command = first, .command_count = count};
+    ROTA_TRY(rota_vk_record_counts(r, &range));
+    for (uint32_t i = 0; i < count; i++) ROTA_TRY(rota_vk_record_command(r, first + i));
+    return ROTA_OK;
+}
+
+/* A section ends with a command that is gone on with, and what stands behind that is on when it is over. */
+static rota_status record_batch(rota_vk_recording *r, const rota_exec_batch *batch) {
+    const rota_vk_program *body = r->program;
+    uint32_t first = batch->first_command;
+    const uint32_t end = first + batch->command_count;
+    while (first < end) {
+        const uint32_t section = section_of(body, first), left = end - first;
+        ROTA_TRY(record_range(r, first, section < left ? section : left));
+        if (section >= left) break;
+        first += section;
+        const rota_vk_dispatch *dispatch = &body->dispatches[first];
+        const rota_vk_decision *decision = &body->decisions.list[dispatch->decision_plus_1 - 1];
+        rota_vk_record_whole_barrier(r);
+        ROTA_TRY(rota_vk_record_command(r, first++));
+        rota_vk_record_whole_barrier(r);
+        decide(r, &body->desc->commands[decision->command], decision,
+               &(deciding){
+                   .turn = decision->turns, .flags = ROTA_VK_DECIDE_END, .program = body, .first = first});
+        rota_vk_record_whole_barrier(r);
+        r->in.on = address_of(r, decision->word) + offsetof(rota_vk_decision_words, passed);
+        r->in.on_value = 1;
+    }
+    return ROTA_OK;
 }
 
 static rota_status record_body(rota_vk_recording *r, const rota_vk_program *body, const rota_vk_inside *in) {
@@ -191,9 +255,7 @@ static rota_status record_body(rota_vk_recording *r, const rota_vk_program *body
         if (batch->command_count == 0) continue;
         if (!first) rota_vk_record_whole_barrier(&inner);
         first = false;
-        ROTA_TRY(rota_vk_record_counts(&inner, batch));
-        for (uint32_t i = 0; i < batch->command_count; i++)
-            ROTA_TRY(rota_vk_record_command(&inner, batch->first_command + i));
+        ROTA_TRY(record_batch(&inner, batch));
     }
     r->bound = inner.bound;
     r->barriers = inner.barriers;
@@ -204,25 +266,33 @@ rota_status rota_vk_decide_record(rota_vk_recording *r, const rota_exec_command 
                                   const rota_vk_dispatch *dispatch) {
     const rota_vk_decision *decision = &r->program->decisions.list[dispatch->decision_plus_1 - 1];
     const rota_exec_conditional *conditional = decision->conditional;
-    const uint64_t words = address_of(r, decision->word), times = times_of(conditional);
+    const uint64_t words = address_of(r, decision->word);
     const rota_vk_inside outside = r->in;
-    rota_vk_inside in = outside;
-    if (!r->in.over) r->in.over = words + offsetof(rota_vk_decision_words, over);
-    in.over = r->in.over;
-    for (uint32_t k = 0; k < times; k++) {
+    const bool is_outermost = !outside.over;
+    if (is_outermost) r->in.over = words + offsetof(rota_vk_decision_words, over);
+    rota_vk_inside in = r->in;
+    in.busy = words + offsetof(rota_vk_decision_words, busy);
+    for (uint32_t k = 0; k < decision->turns; k++) {
         if (k) rota_vk_record_whole_barrier(r);
         for (uint32_t b = 0; b < conditional->body_count; b++)
-            if (decision->bodies[b]) decide(r, command, decision, k, b, decision->bodies[b]);
+            if (decision->bodies[b])
+                decide(r, command, decision,
+                       &(deciding){.turn = k,
+                                   .flags = k ? 0u : ROTA_VK_DECIDE_FIRST,
+                                   .body = b + 1,
+                                   .program = decision->bodies[b]});
         rota_vk_record_whole_barrier(r);
-        in.on = words + offsetof(rota_vk_decision_words, on) + sizeof(uint32_t) * (k % 2);
+        in.on = words + offsetof(rota_vk_decision_words, turns) + sizeof(rota_vk_turn) * (k % 2) +
+                offsetof(rota_vk_turn, fresh);
         for (uint32_t b = 0; b < conditional->body_count; b++) {
             in.on_value = b + 1;
             if (decision->bodies[b]) ROTA_TRY(record_body(r, decision->bodies[b], &in));
         }
     }
-    if (conditional->kind == ROTA_CONDITIONAL_WHILE) {
+    /* The end of one in a body that is gone on with is its body's: record_batch. */
+    if (decision->goes_on ? is_outermost : conditional->kind == ROTA_CONDITIONAL_WHILE) {
         rota_vk_record_whole_barrier(r);
-        decide(r, command, decision, (uint32_t)times, 0, NULL);
+        decide(r, command, decision, &(deciding){.turn = decision->turns, .flags = ROTA_VK_DECIDE_END});
     }
     r->in = outside;
     return ROTA_OK;
@@ -258,7 +328,7 @@ static bool find_failure(reporting *p, const rota_vk_program *program, const rot
                          size_t length) {
     const rota_exec_conditional *conditional = decision->conditional;
     const rota_vk_decision_words *words = decision_words(p, decision);
-    length = rota_decision_place(p->text, sizeof p->text, length, conditional->kind, words->begun,
+    length = rota_decision_place(p->text, sizeof p->text, length, conditional->kind, words->so_far,
                                  name_of(p, program, decision->command));
     if (words->failed) {
         (void)rota_decision_limit(p->text, sizeof p->text, length, conditional, words->excess);

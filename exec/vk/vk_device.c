@@ -140,8 +140,9 @@ static rota_status open_queues(rota_vk_device *device) {
 static rota_status open_layout(rota_vk_device *device) {
     uint32_t most = 8 + 8 * ROTA_KERNEL_OPERANDS_MAX + ROTA_KERNEL_PARAM_BYTES_MAX;
     uint32_t limit = device->physical.properties.limits.maxPushConstantsSize;
-    device->push_bytes = limit < most ? limit : most;
-    VkPushConstantRange range = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = device->push_bytes};
+    device->bounds.push_bytes = limit < most ? limit : most;
+    VkPushConstantRange range = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT,
+                                 .size = device->bounds.push_bytes};
     VkPipelineLayoutCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                        .pushConstantRangeCount = 1,
                                        .pPushConstantRanges = &range};
@@ -325,6 +326,7 @@ static rota_status open_device(rota_vk_device *device, uint32_t index) {
     rota_vk_images_open(device);
     device->base.caps.only_touches = device->options.touch;
     device->base.caps.runs_counted = device->base.caps.runs_conditionals = true;
+    device->base.go_on = rota_vk_go_on;
     if (device->options.touch) ROTA_TRY(rota_vk_touch_open(device));
     if (device->physical.pci[0]) {
         char folder[128];
@@ -361,6 +363,7 @@ static rota_status vk_open(const rota_exec_driver *driver, uint32_t index,
     pthread_mutex_init(&device->compiled.lock, NULL);
     pthread_mutex_init(&device->objects.lock, NULL);
     pthread_mutex_init(&device->messages.lock, NULL);
+    pthread_mutex_init(&device->going.lock, NULL);
     rota_status status = open_device(device, index);
     if (status != ROTA_OK) {
         destroy_device(device);

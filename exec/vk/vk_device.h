@@ -14,6 +14,9 @@
  * per program segment. Its history keeps the values of both in order, and its waits hold for later works on
  * either.
  *
+ * A work of which a loop is gone on with has several sequences, and its point gets the last one when that is known
+ * (vk_run.c); nothing that waits for it is handed over before.
+ *
  * A wait for works on the same real queue of the same logical queue is a barrier between command buffers. One
  * for another logical queue is a semaphore wait even on the same real queue, so that a device with one queue
  * exercises them. A wait that an earlier wait or barrier on that real queue implies is dropped. */
@@ -33,6 +36,7 @@
 #include "exec/vk/vk_loader.h"
 #include "exec/vk/vk_physical.h"
 #include "exec/vk/vk_pipeline.h"
+#include "exec/vk/vk_run.h"
 #include "exec/vk/vk_submit.h"
 #include "exec/vk/vk_touch.h"
 
@@ -59,7 +63,8 @@ typedef struct rota_vk_objects_shared {
 
 typedef struct rota_vk_bounds {
     uint32_t in_flight_max;
-    uint64_t stall_ns; /* a full device that completes nothing for so long is given up */
+    uint32_t push_bytes; /* of a kernel */
+    uint64_t stall_ns;   /* a full device that completes nothing for so long is given up */
 } rota_vk_bounds;
 
 struct rota_vk_device {
@@ -72,7 +77,6 @@ struct rota_vk_device {
     VkDevice handle;
     rota_vk_table vk;
     VkPipelineLayout layout; /* one for all kernels: push constants only */
-    uint32_t push_bytes;
     rota_cuda_target target; /* with ROTA_FEATURE_CUDA_IMAGES */
     rota_vk_bounds bounds;
     uint32_t real_count;
@@ -81,6 +85,7 @@ struct rota_vk_device {
     rota_vk_compiled_shared compiled;
     rota_vk_objects_shared objects;
     rota_completer_shared completer;
+    rota_vk_going_shared going;
     rota_vk_watch watch;
     _Atomic uint32_t moves; /* times that the completion thread found something complete */
     _Atomic uint32_t lost;

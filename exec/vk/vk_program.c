@@ -6,6 +6,7 @@
 #include "graph/kernel_calls.h"
 #include "exec/vk/vk_device.h"
 #include "exec/vk/vk_steady.h"
+#include "exec/vk/vk_turns.h"
 #include "spv/vk_copy.h"
 #include "spv/vk_copy_bytes.h"
 #include "spv/vk_fill.h"
@@ -108,13 +109,13 @@ static rota_status check_kernel(const maker *m, const rota_exec_command *command
                          kernel->vk.spec_count, ROTA_KERNEL_SPEC_MAX);
     ROTA_TRY(rota_kernel_check_functions(kernel));
     uint32_t push_bytes = 8 + 8 * (uint32_t)command->operand_count + kernel->param_bytes;
-    if (push_bytes > m->device->push_bytes)
+    if (push_bytes > m->device->bounds.push_bytes)
         return rota_fail(
             ROTA_UNSUPPORTED,
             "kernel '%s' needs %u bytes of push constants (8 + 8 for each of %u operands + %u of "
             "parameters); %s (%s) has %u",
             kernel->name, push_bytes, command->operand_count, kernel->param_bytes, info->id, info->name,
-            m->device->push_bytes);
+            m->device->bounds.push_bytes);
     const VkPhysicalDeviceSubgroupSizeControlProperties *subgroup = &m->device->physical.subgroup;
     uint32_t size = kernel->vk.subgroup_size;
     if (size && !(info->features & ROTA_FEATURE_SUBGROUP_SIZE_CONTROL))
@@ -330,7 +331,7 @@ static rota_status make_decision(maker *m, uint32_t index, rota_vk_dispatch *out
     const rota_exec_operand *operands = m->desc->operands + command->first_operand;
     rota_vk_decisions_of *decisions = &m->program->decisions;
     rota_vk_decision *decision = &decisions->list[decisions->count];
-    ROTA_TRY(rota_vk_decide_check(&m->device->base, command, operands));
+    ROTA_TRY(rota_vk_decide_check(command, operands));
     *decision = (rota_vk_decision){.command = index, .conditional = conditional};
     decision->bodies = calloc(conditional->body_count + (size_t)1, sizeof *decision->bodies);
     if (!decision->bodies)
@@ -452,6 +453,7 @@ static rota_status make_program(maker *m) {
         return rota_fail(ROTA_OUT_OF_MEMORY, "out of host memory for a program of %u segments",
                          desc->segment_count);
     ROTA_TRY(make_commands(m));
+    rota_vk_turns_choose(m->program, m->device->options.few_turns);
     rota_vk_words_lay_out(m->program);
     ROTA_TRY(rota_check_queues(&m->device->base, desc, m->device->options.queue_count));
     for (uint32_t i = 0; i < desc->segment_count; i++) {

@@ -293,6 +293,76 @@ rota_status rota_vk_record_counts(recording *r, const rota_exec_batch *batch) {
     return ROTA_OK;
 }
 
+/* Into *buffer, anew, or into one of the pool. */
+static rota_status begin_buffer(recording *r, VkCommandBuffer *buffer) {
+    const rota_vk_device *device = r->device;
+    VkCommandBufferAllocateInfo allocate_info = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = r->pool,
+        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+        .commandBufferCount = 1,
+    };
+    VkResult result = VK_SUCCESS;
+    r->buffer = *buffer;
+    if (!r->buffer) result = device->vk.AllocateCommandBuffers(device->handle, &allocate_info, &r->buffer);
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkAllocateCommandBuffers");
+    *buffer = r->buffer;
+    VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+                                      .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
+    result = device->vk.BeginCommandBuffer(r->buffer, &begin);
+    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkBeginCommandBuffer");
+    rota_vk_label_segment(r->device, r->buffer, r->program->desc, r->segment);
+    r->bound = VK_NULL_HANDLE;
+    return ROTA_OK;
+}
+
+static rota_status end_buffer(recording *r) {
+    if (r->writes_mapped)
+        rota_vk_record_host_barrier(r->device, r->buffer, r->program->segment_kinds[r->segment]);
+    rota_vk_label_end(r->device, r->buffer);
+    const VkResult result = r->device->vk.EndCommandBuffer(r->buffer);
+    return result == VK_SUCCESS ? ROTA_OK : rota_vk_fail(result, "vkEndCommandBuffer");
+}
+
+static void barrier_for_all(const recording *r) {
+    const VkMemoryBarrier2 barrier = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER_2,
+                                      .srcStageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
+                                      .srcAccessMask = VK_ACCESS_2_MEMORY_WRITE_BIT,
+                                      .dstStageMask = VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT,
+                                      .dstAccessMask =
+                                          VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT};
+    const VkDependencyInfo dependency = {
+        .sType = VK_STRUCTURE_TYPE_DEPENDENCY_INFO, .memoryBarrierCount = 1, .pMemoryBarriers = &barrier};
+    r->device->vk.CmdPipelineBarrier2(r->buffer, &dependency);
+}
+
+/* Ends the command buffer, records the command into one of its own, and begins the next: vk_pieces.c. */
+static rota_status record_piece(recording *r, uint32_t command) {
+    const rota_exec_program_desc *desc = r->program->desc;
+    rota_vk_pieces *pieces = r->recorded->pieces[r->segment];
+    const uint32_t piece = r->piece++;
+    ROTA_TRY(end_buffer(r));
+    ROTA_TRY(begin_buffer(r, &pieces->runs[piece]));
+    barrier_for_all(r);
+    rota_vk_label_node(r->device, r->buffer, desc, &desc->commands[command]);
+    ROTA_TRY(rota_vk_record_command(r, command));
+    rota_vk_label_end(r->device, r->buffer);
+    ROTA_TRY(end_buffer(r));
+    ROTA_TRY(begin_buffer(r, &pieces->leads[piece + 1]));
+    barrier_for_all(r);
+    r->after_dispatch = r->after_transfer = ROTA_VK_BOTH; /* what is left of the batch */
+    return ROTA_OK;
+}
+
+static rota_status record_in_place(recording *r, uint32_t index) {
+    const rota_exec_program_desc *desc = r->program->desc;
+    if (rota_vk_pieces_cuts(r, index)) return record_piece(r, index);
+    rota_vk_label_node(r->device, r->buffer, desc, &desc->commands[index]);
+    ROTA_TRY(rota_vk_record_command(r, index));
+    rota_vk_label_end(r->device, r->buffer);
+    return ROTA_OK;
+}
+
 static rota_status record_batches(recording *r, uint32_t index) {
     const rota_exec_program_desc *desc = r->program->desc;
     const rota_exec_segment *segment = &desc->segments[index];
@@ -313,9 +383,7 @@ static rota_status record_batches(recording *r, uint32_t index) {
             if (r->recorded->queries)
                 device->vk.CmdWriteTimestamp2(r->buffer, VK_PIPELINE_STAGE_2_TOP_OF_PIPE_BIT,
                                               r->recorded->queries, 2 * command);
-            rota_vk_label_node(device, r->buffer, desc, &desc->commands[command]);
-            ROTA_TRY(rota_vk_record_command(r, command));
-            rota_vk_label_end(device, r->buffer);
+            ROTA_TRY(record_in_place(r, command));
             if (r->recorded->queries)
                 device->vk.CmdWriteTimestamp2(r->buffer, VK_PIPELINE_STAGE_2_BOTTOM_OF_PIPE_BIT,
                                               r->recorded->queries, 2 * command + 1);
@@ -336,43 +404,25 @@ static void record_results(const recording *r, const rota_exec_segment *segment)
     rota_vk_record_host_barrier(r->device, r->buffer, ROTA_VK_TRANSFER);
 }
 
-/* Into *buffer, anew, or into one of the pool. */
+/* Into *buffer, and what is cut off into the buffers of its pieces. */
 static rota_status record_segment(recording *r, uint32_t index, VkCommandPool pool, VkCommandBuffer *buffer) {
     const rota_exec_segment *segment = &r->program->desc->segments[index];
     rota_vk_device *device = r->device;
     if (segment->command_count == 0) return ROTA_OK;
-    VkCommandBufferAllocateInfo allocate_info = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = pool,
-        .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-        .commandBufferCount = 1,
-    };
-    VkResult result = VK_SUCCESS;
-    r->buffer = *buffer;
-    if (!r->buffer) result = device->vk.AllocateCommandBuffers(device->handle, &allocate_info, &r->buffer);
-    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkAllocateCommandBuffers");
-    *buffer = r->buffer;
-    VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-                                      .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
-    result = device->vk.BeginCommandBuffer(r->buffer, &begin);
-    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkBeginCommandBuffer");
-    rota_vk_label_segment(device, r->buffer, r->program->desc, index);
-    r->bound = VK_NULL_HANDLE;
+    r->pool = pool;
     r->segment = index;
+    r->piece = 0;
     r->in = (rota_vk_inside){0};
     r->writes_mapped = rota_vk_may_fail(r->program, index); /* what has failed */
     r->after_dispatch = r->after_transfer = 0;
+    ROTA_TRY(begin_buffer(r, buffer));
     if (r->recorded->queries)
         device->vk.CmdResetQueryPool(r->buffer, r->recorded->queries, 2 * segment->first_command,
                                      2 * segment->command_count);
     if (device->options.touch) ROTA_TRY(rota_vk_touch_segment(device, r->recorded, r->buffer));
     ROTA_TRY(record_batches(r, index));
-    if (r->writes_mapped) rota_vk_record_host_barrier(device, r->buffer, r->program->segment_kinds[index]);
     if (r->recorded->results) record_results(r, segment);
-    rota_vk_label_end(device, r->buffer);
-    result = device->vk.EndCommandBuffer(r->buffer);
-    if (result != VK_SUCCESS) return rota_vk_fail(result, "vkEndCommandBuffer");
-    return ROTA_OK;
+    return end_buffer(r);
 }
 
 static rota_status make_pools(rota_vk_device *device, rota_vk_recorded *recorded) {
@@ -463,6 +513,7 @@ static rota_status make_run(rota_vk_device *device, rota_vk_recorded *recorded,
     ROTA_TRY(make_queries(device, recorded));
     ROTA_TRY(make_pools(device, recorded));
     ROTA_TRY(keep_for_steady(recorded, memories));
+    if (!device->options.touch) ROTA_TRY(rota_vk_pieces_create(recorded));
     if (device->options.touch) ROTA_TRY(rota_vk_touch_run_create(recorded, memories));
     return recorded->touch.has_slots ? ROTA_OK : record_run(device, recorded, memories);
 }
@@ -486,6 +537,7 @@ void rota_vk_recorded_free(rota_vk_device *device, rota_vk_recorded *recorded) {
     rota_vk_touch_run_free(device, recorded);
     rota_vk_block_give(device, &recorded->block);
     rota_vk_steady_free(device, recorded);
+    rota_vk_pieces_free(recorded);
     free(recorded->memories);
     free(recorded->buffers);
     free(recorded->block_copy);
@@ -519,6 +571,11 @@ void rota_vk_instance_destroy(rota_exec_device *base, rota_exec_instance *instan
     rota_vk_device *device = (rota_vk_device *)base;
     rota_vk_recorded *recorded = (rota_vk_recorded *)instance;
     if (!recorded || ra_load_acquire(&device->noisy)) return; /* close finds it; pairs with rota_vk_lose */
+    /* Pairs with rota_vk_lose. Who goes on looks whether it is, with the lock, and then at this, or submits it. */
+    if (recorded->pieces && ra_load_acquire(&device->lost)) {
+        pthread_mutex_lock(&device->going.lock);
+        pthread_mutex_unlock(&device->going.lock);
+    }
     pthread_mutex_lock(&device->objects.lock);
     rota_link_remove(&recorded->link);
     pthread_mutex_unlock(&device->objects.lock);

@@ -7,6 +7,7 @@
 #include "exec/common/link.h"
 #include "exec/exec.h"
 #include "exec/vk/vk_block.h"
+#include "exec/vk/vk_pieces.h"
 #include "exec/vk/vk_program.h"
 #include "exec/vk/vk_steady.h"
 #include "exec/vk/vk_submit.h"
@@ -24,8 +25,11 @@ struct rota_vk_recorded {
     rota_vk_program *program;
     VkCommandPool pools[ROTA_VK_REALS_MAX];
     VkCommandBuffer *buffers; /* per segment; VK_NULL_HANDLE where a segment has no commands */
-    rota_vk_steady *steady;   /* per segment; NULL where the program has nothing in slots, or in touch mode */
-    uint32_t steady_count;    /* segments: at close the program may be gone */
+    rota_vk_pieces **pieces; /* per segment: NULL, or what comes behind that; NULL: no segment is in pieces */
+    uint32_t pieces_count;   /* segments: at close the program may be gone */
+    _Atomic uint64_t going;  /* 1 + the piece that is gone on with, and above it the segment; 0: none */
+    rota_vk_steady *steady;  /* per segment; NULL where the program has nothing in slots, or in touch mode */
+    uint32_t steady_count;   /* segments: at close the program may be gone */
     const rota_vk_memory **memories; /* with steady */
     rota_vk_block block;
     uint64_t *block_copy; /* what the block holds, readable: the block itself may be write-combined */

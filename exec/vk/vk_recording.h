@@ -10,6 +10,7 @@ typedef struct rota_vk_inside {
     uint64_t on; /* address of a word that is on_value where the body is on; 0: it is none */
     uint64_t
         over; /* address of a word that is not 0 once the outermost command has failed; 0: there is none */
+    uint64_t busy; /* address of that word of the command whose body it is; 0: it is none */
     uint32_t on_value;
 } rota_vk_inside;
 
@@ -19,9 +20,11 @@ typedef struct rota_vk_recording {
     rota_vk_recorded *recorded;
     const rota_vk_memory *const *memories;
     const rota_steady *steady; /* NULL: whatever is in slots is read from the block */
+    VkCommandPool pool;
     VkCommandBuffer buffer;
     VkPipeline bound;
     uint32_t segment; /* of the instance's program */
+    uint32_t piece;   /* how often it was cut: vk_pieces.c */
     uint32_t barriers;
     /* Kinds that have not been ordered after the dispatches, or transfers, recorded so far. */
     uint32_t after_dispatch, after_transfer;

@@ -107,10 +107,12 @@ static VkResult hand_over(rota_vk_device *device, rota_vk_real *real) {
     const rota_vk_gather *gather = &real->submit.gather;
     VkResult result = VK_ERROR_DEVICE_LOST;
     rota_vk_queue_lock(real);
-    if (!ra_load_acquire(&device->lost)) { /* pairs with rota_vk_lose */
+    pthread_mutex_lock(&device->going.lock); /* of what is gone on with: rota_vk_instance_destroy */
+    if (!ra_load_acquire(&device->lost)) {   /* pairs with rota_vk_lose */
         publish(device, real);
         result = device->vk.QueueSubmit2(real->queue, gather->info_count, gather->infos, VK_NULL_HANDLE);
     }
+    pthread_mutex_unlock(&device->going.lock);
     rota_vk_queue_unlock(real);
     return result;
 }
@@ -361,6 +363,46 @@ static rota_status make_point_room(rota_vk_device *device, rota_vk_logical *logi
     return ROTA_OK;
 }
 
+rota_status rota_vk_submit_buffers(rota_vk_device *device, const VkCommandBuffer *buffers, uint32_t count,
+                                   uint64_t *out_sequence) {
+    rota_vk_real *real = &device->reals[0];
+    rota_vk_gather *gather = &real->submit.gather;
+    close_info(device, real);
+    if (gather->buffer_count + count > ROTA_VK_BUFFERS_MAX) ROTA_TRY(flush_real(device, real));
+    ROTA_TRY(make_info_room(device, real));
+    open_info(gather);
+    for (uint32_t i = 0; i < count; i++) add_buffer(gather, buffers[i]);
+    real->submit.pending[0] |= ROTA_VK_BOTH;
+    real->submit.pending[1] |= ROTA_VK_BOTH;
+    *out_sequence = ++real->submit.sequence;
+    close_info(device, real);
+    return ROTA_OK;
+}
+
+rota_status rota_vk_submit_flush(rota_vk_device *device) {
+    return flush_all(device);
+}
+
+bool rota_vk_has_completed(rota_vk_device *device, uint64_t sequence) {
+    return is_completed(&device->reals[0], sequence);
+}
+
+/* Its place in the history of its queue. */
+static void add_point(rota_vk_logical *logical, const rota_exec_work *work, uint32_t real_index,
+                      uint64_t sequence, uint64_t last) {
+    rota_vk_recorded *recorded = (rota_vk_recorded *)work->instance;
+    logical->last_value = work->signal_value;
+    logical->last_sequence[real_index] = last;
+    rota_vk_point *point = &logical->points[logical->head++ % ROTA_VK_HISTORY];
+    *point = (rota_vk_point){.value = work->signal_value, .sequence = sequence, .real = real_index};
+    memcpy(point->last, logical->last_sequence, sizeof point->last);
+    if (recorded && rota_vk_may_fail(recorded->program, work->segment)) {
+        point->may_fail = recorded;
+        point->segment = work->segment;
+        point->cookie = work->cookie;
+    }
+}
+
 static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) {
     rota_vk_recorded *recorded = (rota_vk_recorded *)work->instance;
     rota_vk_logical *logical = &device->logical[work->queue];
@@ -371,13 +413,20 @@ static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) 
         real_index = 1;
     rota_vk_real *real = &device->reals[real_index];
     rota_vk_gather *gather = &real->submit.gather;
+    const rota_vk_pieces *pieces = recorded ? rota_vk_pieces_of(recorded, work->segment) : NULL;
 
+    ROTA_TRY(rota_vk_going_check(device, work));
+    if (pieces && work->timeline)
+        return rota_fail(ROTA_INTERNAL,
+                         "a work of queue %u has a loop that is gone on with, and a timeline for others",
+                         work->queue);
     ROTA_TRY(make_point_room(device, logical));
     if (recorded) ROTA_TRY(write_block(device, recorded, work->block));
+    if (pieces) rota_vk_words_anew(recorded, work->segment);
     VkCommandBuffer buffer = VK_NULL_HANDLE;
     if (recorded) buffer = rota_vk_steady_buffer(device, recorded, work->segment, work->block);
     if (!recorded && work->copy_count) ROTA_TRY(record_copies(device, real, work, &buffer));
-    if (gather->buffer_count + 2 > ROTA_VK_BUFFERS_MAX) ROTA_TRY(flush_real(device, real));
+    if (gather->buffer_count + 3 > ROTA_VK_BUFFERS_MAX) ROTA_TRY(flush_real(device, real));
     needs wanted = {0};
     ROTA_TRY(gather_needs(device, work, real_index, &wanted));
     ROTA_TRY(place_waits(device, real, real_index, work, &wanted));
@@ -390,24 +439,16 @@ static rota_status add_work(rota_vk_device *device, const rota_exec_work *work) 
     real->submit.pending[0] |= kinds;
     real->submit.pending[1] |= kinds;
     if (buffer) add_buffer(&real->submit.gather, buffer);
+    if (pieces) add_buffer(&real->submit.gather, pieces->runs[0]);
     if (work->timeline) {
         gather->shared_mask |= 1u << work->queue;
         gather->shared[work->queue] = work->timeline;
         gather->shared_value[work->queue] = work->signal_value;
     }
-    real->submit.sequence++;
+    const uint64_t sequence = ++real->submit.sequence;
     gather->open_works++;
-    logical->last_value = work->signal_value;
-    logical->last_sequence[real_index] = real->submit.sequence;
-    rota_vk_point *point = &logical->points[logical->head++ % ROTA_VK_HISTORY];
-    *point =
-        (rota_vk_point){.value = work->signal_value, .sequence = real->submit.sequence, .real = real_index};
-    memcpy(point->last, logical->last_sequence, sizeof point->last);
-    if (recorded && rota_vk_may_fail(recorded->program, work->segment)) {
-        point->may_fail = recorded;
-        point->segment = work->segment;
-        point->cookie = work->cookie;
-    }
+    add_point(logical, work, real_index, pieces ? ROTA_VK_GOES_ON : sequence, sequence);
+    if (pieces) return rota_vk_going_begin(device, work, sequence);
     const uint64_t in_flight = real->submit.end_head - real->submit.end_tail;
     if (in_flight < ROTA_VK_UNMERGED_MAX && in_flight < device->bounds.in_flight_max / 2)
         close_info(device, real);
@@ -421,7 +462,8 @@ rota_status rota_vk_submit(rota_exec_device *base, const rota_exec_work *works, 
     rota_status status = ROTA_OK;
     for (uint32_t i = 0; i < count && status == ROTA_OK; i++) status = add_work(device, &works[i]);
     rota_status flushed = flush_all(device);
-    return status == ROTA_OK ? flushed : status;
+    if (status == ROTA_OK) status = flushed;
+    return status == ROTA_OK ? rota_vk_go_on(base) : status; /* says what is wanted next */
 }
 
 void rota_vk_submit_counts(rota_exec_device *base, uint64_t *out_calls, uint64_t *out_infos) {

@@ -6,6 +6,7 @@
 #include "base/atomic.h"
 #include "exec/exec.h"
 #include "exec/vk/vk_loader.h"
+#include "exec/vk/vk_run.h"
 
 typedef struct rota_vk_device rota_vk_device;
 typedef struct rota_vk_recorded rota_vk_recorded;
@@ -37,9 +38,12 @@ typedef struct rota_vk_recorded rota_vk_recorded;
  * expected to run for minutes. */
 #define ROTA_VK_STALL_NS (120ull * 1000000000ull)
 
+#define ROTA_VK_GOES_ON UINT64_MAX
+
 typedef struct rota_vk_point {
     uint64_t value; /* of the logical queue */
-    uint64_t sequence;
+    _Atomic uint64_t
+        sequence; /* ROTA_VK_GOES_ON: it is gone on with, and the last is not submitted yet (vk_run.c) */
     uint64_t last[ROTA_VK_REALS_MAX]; /* of the queue's works so far, on each real queue */
     uint32_t real;
     /* Of a work of which a command may fail by itself, which is looked at when it is complete; else NULL. */
@@ -58,6 +62,7 @@ typedef struct rota_vk_logical {
     _Atomic uint64_t published; /* head as the completion thread may see it */
     _Atomic uint64_t tail;      /* points reported by the completion thread */
     rota_vk_point *points;      /* ROTA_VK_HISTORY of them, at index % ROTA_VK_HISTORY */
+    rota_vk_going going;
 } rota_vk_logical;
 
 /* Command buffers for works with copies of their own, recorded anew for each, in turn. */
@@ -132,6 +137,15 @@ typedef struct rota_vk_real {
 } rota_vk_real;
 
 rota_status rota_vk_submit(rota_exec_device *device, const rota_exec_work *works, uint32_t count);
+
+/* ---- For vk_run.c: the submit thread's ---- */
+
+/* A submission of its own on real queue 0, behind all that came before; the buffers order it themselves. */
+rota_status rota_vk_submit_buffers(rota_vk_device *device, const VkCommandBuffer *buffers, uint32_t count,
+                                   uint64_t *out_sequence);
+rota_status rota_vk_submit_flush(rota_vk_device *device);
+/* Of real queue 0. */
+bool rota_vk_has_completed(rota_vk_device *device, uint64_t sequence);
 
 /* ---- For tests ---- */
 

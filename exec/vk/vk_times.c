@@ -139,6 +139,7 @@ bool rota_vk_stuck_node(rota_exec_device *base, rota_exec_instance *instance, ro
     rota_vk_device *device = (rota_vk_device *)base;
     const rota_vk_recorded *recorded = (const rota_vk_recorded *)instance;
     const uint64_t stuck = ra_load_relaxed(&recorded->stuck);
+    if (rota_vk_going_where(recorded, out_stuck)) return true;
     /* What was found before something completed says nothing. */
     if ((uint32_t)stuck == 0 || stuck >> 32 != ra_load_relaxed(&device->moves)) return false;
     out_stuck->node = (uint32_t)stuck - 1;

@@ -84,7 +84,7 @@ typedef struct rota_plan_segment {
     bool has_loops;
     bool is_awaited; /* a segment of another part waits for it */
     bool is_end;     /* on an end queue (on_device.h) */
-    /* A node of its may by itself, on any device: it is counted, or holds what is. Not beside loops on CUDA. */
+    /* A node of its may by itself, on any device: it is counted, or holds what is. Not beside loops on GPUs. */
     bool may_fail;
 } rota_plan_segment;
 

@@ -237,14 +237,15 @@ static rota_status lower_node(lowering *l, const rota_plan_bodies *bodies) {
     return ROTA_OK;
 }
 
-/* What comes after loops on a CUDA device waits for their end, and so for that of what is counted beside them: nothing
- * runs on what a loop that failed left, and such a work does not have to have ended to be judged, so that its loops end
- * where what they read failed. */
+/* What comes after loops on a CUDA or Vulkan device waits for their end, and so for that of what is counted beside
+ * them: nothing runs on what a loop that failed left, and such a work does not have to have ended to be judged, so that
+ * its loops end where what they read failed. */
 static void settle_loops(const lowering *l) {
     for (uint32_t s = 0; s < l->c->plan->segment_count; s++) {
         rota_plan_segment *segment = &l->c->plan->segments[s];
         const rota_device_traits *device = l->c->partitions.device[segment->part];
-        if (segment->has_loops && device && device->kind == ROTA_EXEC_CUDA) segment->may_fail = false;
+        if (segment->has_loops && device && (device->kind == ROTA_EXEC_CUDA || device->kind == ROTA_EXEC_VK))
+            segment->may_fail = false;
     }
 }
 

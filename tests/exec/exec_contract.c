@@ -93,6 +93,10 @@ static void on_succeeded(void *user, void *cookie, const void *owner, uint32_t n
     ra_fetch_add_acq_rel(&((contract_host *)user)->successes, 1);
 }
 
+static void on_goes_on(void *user) {
+    ra_store_seq_cst(&((contract_host *)user)->goes_on, 1);
+}
+
 static const char *name_of(const void *owner, uint32_t node) {
     static _Thread_local char name[32];
     (void)owner;
@@ -113,6 +117,7 @@ contract *contract_open(const contract_kit *kit, const rota_exec_open_options *c
                                                .poison_active = &c->host.poison,
                                                .must_skip = must_skip,
                                                .succeeded = on_succeeded,
+                                               .goes_on = on_goes_on,
                                                .node_name = name_of},
                                       .queue_count = CONTRACT_QUEUES,
                                       .worker_threads = 3,
@@ -241,6 +246,13 @@ void contract_submit(contract *c, const rota_exec_work *works, uint32_t count) {
     assert_ok(c->v->submit(c->device, works, count));
 }
 
+void contract_go_on(contract *c) {
+    if (!ra_load_seq_cst(&c->host.goes_on)) return;
+    ra_store_seq_cst(&c->host.goes_on, 0);
+    const rota_status status = c->device->go_on(c->device);
+    if (status != ROTA_OK) assert_status(status, ROTA_DEVICE_LOST);
+}
+
 void contract_wait(contract *c, uint32_t queue) {
     const uint64_t deadline = rota_deadline_after(c->kit->patience_ns ? c->kit->patience_ns : 10000000000u);
     while (ra_load_acquire(&c->host.reached[queue]) < c->next[queue]) {
@@ -248,6 +260,7 @@ void contract_wait(contract *c, uint32_t queue) {
             fail_msg("queue %u stands at %llu, not %llu", queue,
                      (unsigned long long)ra_load_acquire(&c->host.reached[queue]),
                      (unsigned long long)c->next[queue]);
+        contract_go_on(c);
         (void)sched_yield();
     }
 }

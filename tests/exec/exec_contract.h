@@ -55,6 +55,7 @@ typedef struct contract_host {
     _Atomic uint32_t lost, failures, failed_node, successes;
     _Atomic uint32_t poison;
     _Atomic uint32_t skipped; /* the node that must be, and 1 */
+    _Atomic uint32_t goes_on; /* the device wants to be asked to: contract_go_on */
     char message[256];        /* of the failure */
 } contract_host;
 
@@ -101,6 +102,8 @@ void contract_unload(contract *c, contract_loaded l);
 rota_exec_work contract_work(contract *c, contract_loaded l, uint32_t segment, uint32_t queue,
                              const rota_exec_wait *wait, const uint64_t *block);
 void contract_submit(contract *c, const rota_exec_work *works, uint32_t count);
+/* In the place of a submit thread that is told so; contract_wait does it. */
+void contract_go_on(contract *c);
 void contract_wait(contract *c, uint32_t queue);
 /* Segment 0 on queue 0, once, waited for. */
 void contract_run(contract *c, contract_loaded l, const uint64_t *block);

@@ -391,18 +391,6 @@ void contract_loops_end(const contract_kit *kit) {
     rota_exec_memory *memory = contract_mapped(c, MEMORY_BYTES);
     deciding d;
     test_program *p = endless(&d);
-    if (c->device->info.kind == ROTA_EXEC_VK) { /* which records all iterations that there may be */
-        uint32_t *edges = contract_edges(p);
-        rota_exec_program *program = NULL;
-        assert_status(c->v->program_create(c->device, &p->desc, &program), ROTA_UNSUPPORTED);
-        assert_non_null(strstr(rota_last_error(), "iterations_max"));
-        assert_non_null(strstr(rota_last_error(), "16384 commands"));
-        free(edges);
-        free(p);
-        free_bodies(&d);
-        contract_close(c);
-        return;
-    }
     contract_loaded l = contract_load(c, p, &memory);
     cancel_endless(c, l, memory);
     if (kit->lose) lose_endless(c, l, memory);

@@ -137,7 +137,7 @@ done
 expect 0 ' iterations' "$cg" --device vk:0 --poisson 150 --tolerance 1e-2 --iterations 300 # several blocks of rows
 expect 2 "iteration 9 of while 'solve': its condition is 1 after 10 iterations" "$cg" --device vk:0 --poisson 40 \
   --iterations 10
-expect 3 "node 'solve': .*16384" "$cg" --device vk:0 --poisson 4 --iterations 100K
+expect 0 ' iterations' "$cg" --device vk:0 --poisson 4 --iterations 4G # a few of them
 
 # ---- Options ----
 expect 1 'no equations; expected --matrix FILE.mtx or --poisson N' "$cg"

@@ -36,6 +36,7 @@ typedef struct fuzz {
     uint64_t order;  /* changes the adversary's choices and nothing else */
     const char *dot; /* the last graph's plan goes there */
     bool touch, validation, print, trace, no_reach;
+    bool few_turns;         /* Vulkan devices record a turn of each loop */
     bool watched;           /* kernels are (check_kernels) */
     bool after;             /* submissions come after points of an application's */
     bool cancel;            /* tickets are cancelled */
@@ -172,6 +173,7 @@ static int open_runtime(fuzz *f, uint64_t seed) {
     if (status == ROTA_OK) status = rota_runtime_add_driver(f->runtime, &adversary_driver, &f->adversary);
     if (status == ROTA_OK && f->apart) status = rota_runtime_set_unshared(f->runtime, true);
     if (status == ROTA_OK && f->touch) status = rota_runtime_set_touch(f->runtime, true);
+    if (status == ROTA_OK && f->few_turns) status = rota_runtime_set_few_turns(f->runtime, true);
     f->device_count = 0;
     while (status == ROTA_OK && f->device_count < DEVICES_MAX && f->ids[f->device_count]) {
         status =
@@ -491,7 +493,7 @@ static bool run_case(fuzz *f, uint64_t seed) {
                            : "");
         if (f->after) printf("repeat with --after\n");
         if (f->fault) printf("repeat with --fault\n");
-        if (f->conditional) printf("repeat with --conditional\n");
+        if (f->conditional) printf("repeat with --conditional%s\n", f->few_turns ? " --few-turns" : "");
         if (f->limits.counted) printf("repeat with --counted\n");
         if (f->later) printf("repeat with --later\n");
     }
@@ -509,7 +511,7 @@ static const char usage[] =
     "rota-fuzz [--device cpu|adversary|vk:0|cuda:0|cuda-stub|...] [--second DEVICE [--third DEVICE]] "
     "[--shared [--ordered] [--fault]] [--apart]\n"
     "          [--count N] [--seed S] [--nodes N] [--bytes N] [--touch] [--validation] [--no-reach] "
-    "[--no-host-nodes] [--watched] [--after] [--cancel] [--conditional] [--counted] [--later] "
+    "[--no-host-nodes] [--watched] [--after] [--cancel] [--conditional] [--few-turns] [--counted] [--later] "
     "[--print]\n"
     "          [--trace] [--keep NODES] [--dot FILE] [--seconds N] [--mode 1|2|3 (either, batches, edges)] "
     "[--order N]\n";
@@ -538,6 +540,8 @@ static bool take_flag(fuzz *f, const char *option) {
         f->cancel = true;
     else if (strcmp(option, "--conditional") == 0)
         f->conditional = true;
+    else if (strcmp(option, "--few-turns") == 0)
+        f->few_turns = true;
     else if (strcmp(option, "--counted") == 0)
         f->limits.counted = true;
     else if (strcmp(option, "--later") == 0)

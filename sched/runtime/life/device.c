@@ -95,6 +95,7 @@ static rota_status start_device(rota_device *device, const rota_device_source *s
         .cuda = source->cuda,
         .test = source->entry->test,
         .touch = rota_hooks_touch(&runtime->hooks),
+        .few_turns = rota_hooks_few_turns(&runtime->hooks),
     };
     const rota_exec_driver *driver = source->entry->driver;
     ROTA_TRY(driver->open(driver, source->index, &options, &device->exec));

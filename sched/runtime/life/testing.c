@@ -36,6 +36,12 @@ rota_status rota_runtime_set_touch(rota_runtime *runtime, bool touch) {
     return ROTA_OK;
 }
 
+rota_status rota_runtime_set_few_turns(rota_runtime *runtime, bool few_turns) {
+    ROTA_TRY(rota_runtime_check(runtime));
+    runtime->hooks.few_turns = few_turns;
+    return ROTA_OK;
+}
+
 rota_status rota_runtime_set_unshared(rota_runtime *runtime, bool unshared) {
     ROTA_TRY(rota_runtime_check(runtime));
     runtime->hooks.unshared = unshared;

@@ -46,7 +46,7 @@ static void choose_sharing(rota_executable *executable) {
             !executable->partitions[p].device->exec->caps.reuse_in_flight)
             shared = false;
     for (uint32_t s = 0; s < plan->segment_count; s++)
-        if (plan->segments[s].may_fail &&
+        if ((plan->segments[s].may_fail || plan->segments[s].has_loops) &&
             !executable->partitions[plan->segments[s].part].device->exec->caps.reuse_in_flight)
             shared = false;
     executable->rotates = !shared;

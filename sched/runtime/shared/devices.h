@@ -63,6 +63,7 @@ typedef struct rota_handover_shared {
     rota_sleeper *sleeper;                   /* the submit thread's, which the runtime's handle keeps */
     _Atomic uint32_t blocked_count;          /* works that it holds */
     _Atomic uint32_t hands_over;             /* rota_hands_over: who has what it holds */
+    _Atomic uint32_t goes_on;                /* the executor wants its go_on called */
     _Atomic uint64_t handed_ns; /* when works were handed over last, where there are other devices */
     pthread_t thread;
     bool thread_started;

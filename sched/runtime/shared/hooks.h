@@ -12,6 +12,7 @@
 /* Has its place in every build, so that objects of both kinds can be linked together (rota-bench). */
 typedef struct rota_hooks_shared {
     bool touch;                       /* of rota_runtime_set_touch */
+    bool few_turns;                   /* of rota_runtime_set_few_turns */
     bool unshared;                    /* of rota_runtime_set_unshared */
     bool host_ordered;                /* of rota_runtime_set_host_ordered */
     _Atomic uint32_t lent, lent_away; /* the sequencer: rota_runtime_lock_submission */
@@ -19,6 +20,10 @@ typedef struct rota_hooks_shared {
 
 static inline bool rota_hooks_touch(const rota_hooks_shared *hooks) {
     return ROTA_TEST_HOOKS && hooks->touch;
+}
+
+static inline bool rota_hooks_few_turns(const rota_hooks_shared *hooks) {
+    return ROTA_TEST_HOOKS && hooks->few_turns;
 }
 
 static inline bool rota_hooks_unshared(const rota_hooks_shared *hooks) {

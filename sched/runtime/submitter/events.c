@@ -29,6 +29,15 @@ static void advanced(void *user, uint32_t queue, uint64_t value) {
     if (ra_load_relaxed(&device->linked)) rota_gate_spread(device);
 }
 
+/* Stored before the thread's flag is looked at; the thread looks for it after it has said that it sleeps (rest in
+ * thread.c): all seq_cst. */
+static void goes_on(void *user) {
+    rota_device *device = user;
+    if (is_over(device)) return;
+    ra_store_seq_cst(&device->handover.goes_on, 1);
+    rota_sleeper_wake(device->handover.sleeper);
+}
+
 static void interrupted(void *user, const cpu_set_t *cpus) {
     rota_device *device = user;
     if (is_over(device)) return;
@@ -106,6 +115,7 @@ rota_exec_host rota_events_for(rota_device *device) {
                             .poison_active = &runtime->failed.active,
                             .must_skip = must_skip,
                             .succeeded = succeeded,
+                            .goes_on = goes_on,
                             .interrupted = interrupted,
                             .node_name = rota_plan_node_name};
 }

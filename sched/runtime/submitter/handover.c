@@ -38,7 +38,9 @@ static void enter(rota_work *work, rota_exec_work *out, rota_exec_timeline_wait 
     if (linked) {
         out->timeline_wait_count = rota_linked_waits(work, waits);
         out->timeline_waits = waits;
-        out->timeline = rota_linked_signal(work);
+        /* What is gone on with gets a signal from nobody yet: others wait for its end by the host. */
+        if (work->kind != ROTA_WORK_LOOPS || !device->exec->go_on)
+            out->timeline = rota_linked_signal(work);
     }
     if (has_gate) {
         rota_gate_lock(device);

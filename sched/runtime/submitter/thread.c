@@ -9,6 +9,7 @@
 #include "base/spin.h"
 #include "exec/locality.h"
 #include "sched/runtime/shared/handle.h"
+#include "sched/runtime/shared/loss.h"
 #include "sched/runtime/shared/runtime.h"
 #include "sched/runtime/submitter/batch_memory.h"
 #include "sched/runtime/submitter/blocked.h"
@@ -29,6 +30,10 @@ static void look_at_keepers(rota_submitter *submitter) {
     if (now - submitter->keepers_ns < HOLD_SLICE_NS) return;
     submitter->keepers_ns = now;
     rota_blocked_give_up(submitter);
+}
+
+static bool is_to_go_on(rota_device *device) {
+    return ra_load_seq_cst(&device->handover.goes_on) != 0; /* with goes_on in events.c */
 }
 
 /* How long it looks for work: as the options say, or longer while something is blocked for a collective of a device's
@@ -57,7 +62,7 @@ static bool look_for_work(rota_submitter *submitter) {
     while (!found && rota_spin_yields(&spin)) { /* whoever brings the work may need this core */
         look_at_keepers(submitter);
         found = !rota_ring_seems_empty_spsc(&device->handover.ring) || ra_load_acquire(&runtime->stop) ||
-                rota_blocked_any_ready(submitter);
+                is_to_go_on(device) || rota_blocked_any_ready(submitter);
     }
     (void)ra_fetch_add_relaxed(&runtime->stats.spin_ns, rota_spin_ns(&spin));
     return found;
@@ -75,7 +80,7 @@ static void rest(rota_submitter *submitter) {
     submitter->starves = false;
     /* With the announcement in rota_handover_flush. */
     if (rota_ring_is_empty_spsc(&device->handover.ring) && !ra_load_seq_cst(&runtime->stop) &&
-        !rota_blocked_any_ready(submitter))
+        !is_to_go_on(device) && !rota_blocked_any_ready(submitter))
         rota_sleeper_wait(device->handover.sleeper, rota_deadline_after(submitter->starves ? STARVED_SLICE_NS
                                                                         : holds            ? HOLD_SLICE_NS
                                                                                            : 1000000000u));
@@ -110,12 +115,37 @@ static bool begin_to_hand_over(rota_submitter *submitter, rota_batch_memory *mem
     return true;
 }
 
+/* It was in the driver, or about to be: what it holds is its own again. */
+static void leave_driver(rota_submitter *submitter, uint32_t state, uint32_t count) {
+    rota_device *device = submitter->device;
+    /* Acquires what another one took meanwhile, which does not take long. */
+    for (uint32_t expected = state;
+         !ra_cas_acq_rel(&device->handover.hands_over, &expected, ROTA_HANDS_NOTHING); expected = state)
+        (void)sched_yield();
+    /* Release: with thread_is_idle, after which the sequencer may be in submit. */
+    ra_store_release(&device->handover.consumed,
+                     ra_load_relaxed(&device->handover.consumed) + count + submitter->looked_at);
+    submitter->looked_at = 0;
+}
+
+/* The driver may keep it there as it may in submit: what is blocked can be looked through meanwhile. */
+static void go_on(rota_submitter *submitter) {
+    rota_device *device = submitter->device;
+    ra_store_seq_cst(&device->handover.goes_on, 0); /* first: what is said later is seen later */
+    if (rota_device_is_lost(device)) return;
+    submitter->batch_count = 0;
+    ra_store_release(&device->handover.hands_over, ROTA_HANDS_OVER); /* with look_for_thread */
+    if (device->exec->go_on(device->exec) != ROTA_OK) rota_device_set_lost(device, rota_last_error());
+    leave_driver(submitter, ROTA_HANDS_OVER, 0);
+}
+
 static void serve(rota_submitter *submitter) {
     rota_device *device = submitter->device;
     rota_runtime *runtime = device->runtime;
     rota_batch_memory memory;
     while (!ra_load_acquire(&runtime->stop)) {
         look_at_keepers(submitter);
+        if (is_to_go_on(device)) go_on(submitter);
         submitter->batch_count = rota_blocked_take(submitter, submitter->batch);
         if (submitter->batch_count == 0) {
             rest(submitter);
@@ -125,15 +155,7 @@ static void serve(rota_submitter *submitter) {
         /* What went back to what is blocked counts where it is taken once more. */
         const uint32_t count = hands_over ? submitter->batch_count : 0;
         if (count != 0) rota_hand_over(device, submitter->batch, count, &memory);
-        /* Acquires what another one took meanwhile, which does not take long. */
-        const uint32_t state = hands_over ? ROTA_HANDS_OVER : ROTA_HANDS_AWAY;
-        for (uint32_t expected = state;
-             !ra_cas_acq_rel(&device->handover.hands_over, &expected, ROTA_HANDS_NOTHING); expected = state)
-            (void)sched_yield();
-        /* Release: with thread_is_idle, after which the sequencer may be in submit. */
-        ra_store_release(&device->handover.consumed,
-                         ra_load_relaxed(&device->handover.consumed) + count + submitter->looked_at);
-        submitter->looked_at = 0;
+        leave_driver(submitter, hands_over ? ROTA_HANDS_OVER : ROTA_HANDS_AWAY, count);
     }
 }
 

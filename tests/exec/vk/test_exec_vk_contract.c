@@ -18,6 +18,11 @@ static void validate_split(contract *c, rota_exec_open_options *options) {
     options->test = (void *)(uintptr_t)&split_options;
 }
 
+static void validate_few_turns(contract *c, rota_exec_open_options *options) {
+    validate(c, options);
+    options->few_turns = true;
+}
+
 static void no_messages(contract *c) {
     char text[1024];
     const uint64_t messages = rota_vk_validation_messages(c->device, text, sizeof text);
@@ -53,6 +58,9 @@ int main(void) {
     int failed = contract_main(&kit);
     kit.name = "vk with two real queues";
     kit.before_open = validate_split;
+    failed += contract_main(&kit);
+    kit.name = "vk with a turn of each loop";
+    kit.before_open = validate_few_turns;
     failed += contract_main(&kit);
     return failed;
 }
