@@ -6,8 +6,9 @@
  *     wanted = the first run's end           |---------- ends ----> completed; wanted is reached: goes_on
  *     go_on: live? one more run -------->    run                    (the host wakes the submit thread)
  *       ...                                  run
- *     go_on: not live: what is behind --->   run (off)
- *     point = its end                        lead                   value reached
+ *     go_on: not live: nothing more          run (off) -- ends ---> completed: goes_on
+ *     go_on: what is behind; -----------> lead
+ *     point = its end                        |------------- ends -> value reached
  *
  * Two submissions are with the device at a time, so that it has work while the host looks. Each is as many runs as half
  * of those that have ended, so what is off in the end is no more than what was on, or than the two that begin; and a
@@ -25,12 +26,15 @@
  *     it acquires the one, and does not rest without having looked at the other (vk_complete.c).
  *   - *Words.* The host writes them before the first submission of the work, and reads them behind a run's end, by a
  *     barrier there. Earlier reads are hints: `live` goes from BEGINS to 1 to 0 and never back within a work, `over`
- *     from 0 to 1, so what is seen early is so for good.
+ *     from 0 to 1, so what is seen early is so for good. But a loop that fails writes both, in whichever order they
+ *     are seen: so what stands behind it is submitted when all of its runs have ended, and `over` is 0 then.
  *   - *Nothing comes after it.* Real queues count works in the order in which they were submitted, and a run that is
  *     submitted late has a sequence later than works that came meanwhile. Who waits for the work would wait for too
  *     little; so nothing that comes after it is handed over before its value is reached, as of any loop on a device
- *     that does not ask (exec_program.h; rota_vk_going_check says so if it is). Works that don't come after it pass
- *     it, and are told of: all that it holds up is its own queue's points.
+ *     that does not ask (exec_program.h; rota_vk_going_check says so if it is). Nor is what waits on the device for
+ *     other devices, or for the application: in front of the next run it would keep that from the queue, maybe for what
+ *     itself comes after the work (comes_after_all in sched/runtime/submitter/blocked.c). Works that don't come after
+ *     it pass it, and are told of: all that it holds up is its own queue's points.
  *   - *The end by the host.* must_skip is asked by this thread, before it submits more; `over` is written where the
  *     device reads it, so that a run that is under way ends at an iteration where that is seen in time, and no further
  *     one is submitted in any case. What stands behind the loop is not submitted, nor where something failed: the work
@@ -113,9 +117,11 @@ rota_status rota_vk_going_begin(rota_vk_device *device, const rota_exec_work *wo
     return submit_runs(device, g, VK_NULL_HANDLE, 1);
 }
 
-/* The work is complete when its newest submission is. */
+/* The work is complete when its newest submission is: for who looks at its value, and for who comes after it. Its queue
+ * has got nothing since, so no later point names an earlier one. */
 static void end(rota_vk_device *device, rota_vk_logical *logical) {
     going *g = &logical->going;
+    logical->last_sequence[0] = logical->points[g->point % ROTA_VK_HISTORY].last[0] = g->last;
     /* Pairs with the completion thread's report. */
     ra_store_release(&logical->points[g->point % ROTA_VK_HISTORY].sequence, g->last);
     *g = (going){0};
@@ -135,30 +141,33 @@ static bool is_to_end(const rota_vk_device *device, const going *g) {
     return host->must_skip(host->user, g->cookie, desc->owner, desc->commands[decision->command].node);
 }
 
-typedef enum next { NEXT_RUN, NEXT_LOOP, NEXT_TAIL, NEXT_END, NEXT_LOST } next;
+typedef enum next { NEXT_RUN, NEXT_LOOP, NEXT_TAIL, NEXT_END, NEXT_WAIT, NEXT_LOST } next;
+
+static next end_at(const going *g) {
+    note_where(g, true);
+    return NEXT_END;
+}
 
 /* What is to come behind what the device has, by its words: with the lock. NEXT_LOOP, NEXT_TAIL: *out_behind before
- * that. */
+ * that. NEXT_WAIT: `live` may be of a run that is under way, and fails; only behind its end both words are there. */
 static next look_at(rota_vk_device *device, going *g, VkCommandBuffer *out_behind) {
     if (ra_load_acquire(&device->lost))
         return NEXT_LOST; /* pairs with rota_vk_lose; before the instance is looked at */
     const rota_vk_pieces *pieces = pieces_of(g);
     rota_vk_decision_words *words = rota_vk_words_of(g->recorded, pieces->decisions[g->piece]);
-    const bool ends = is_to_end(device, g);
+    const bool ends = is_to_end(device, g), is_live = look(&words->turns[1].live) != 0;
     if (ends) *(volatile uint32_t *)&words->over = 1;
     if (!ends && !look(&words->over)) {
-        if (look(&words->turns[1].live) != 0) return NEXT_RUN;
+        const bool is_last = g->piece + 1 == pieces->count;
+        if (is_live) return NEXT_RUN;
+        if (is_last && !pieces->has_tail) return end_at(g);
+        if (g->count != 0) return NEXT_WAIT;
         *out_behind = pieces->leads[++g->piece];
-        if (g->piece < pieces->count) {
-            g->run = pieces->runs[g->piece];
-            note_where(g, false);
-            return NEXT_LOOP;
-        }
-        note_where(g, true);
-        return pieces->has_tail ? NEXT_TAIL : NEXT_END;
+        if (!is_last) g->run = pieces->runs[g->piece];
+        note_where(g, is_last);
+        return is_last ? NEXT_TAIL : NEXT_LOOP;
     }
-    note_where(g, true);
-    return NEXT_END;
+    return end_at(g);
 }
 
 static rota_status go_on_with(rota_vk_device *device, rota_vk_logical *logical) {
@@ -178,8 +187,7 @@ static rota_status go_on_with(rota_vk_device *device, rota_vk_logical *logical) 
             if (g->count == ROTA_VK_RUNS_MAX) return ROTA_OK;
             ROTA_TRY(submit_runs(device, g, VK_NULL_HANDLE, g->ended < 2 ? 1 : g->ended / 2));
             break;
-        case NEXT_LOOP: /* what the device has still of the last one is off, and ends before */
-            g->count = 0;
+        case NEXT_LOOP:
             g->ended = 0;
             ROTA_TRY(submit_runs(device, g, behind, 1));
             ROTA_TRY(submit_runs(device, g, VK_NULL_HANDLE, 1));
@@ -191,6 +199,8 @@ static rota_status go_on_with(rota_vk_device *device, rota_vk_logical *logical) 
         case NEXT_END:
             end(device, logical);
             break;
+        case NEXT_WAIT:
+            return ROTA_OK;
         default:
             return rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
         }

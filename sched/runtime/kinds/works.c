@@ -218,6 +218,7 @@ rota_work *rota_work_add(rota_submission *submission, rota_device *device, uint3
     work->queue = (uint8_t)queue;
     work->value = ra_load_relaxed(&timeline->issued) + 1;
     ra_store_release(&timeline->issued, work->value);
+    if (kind == ROTA_WORK_LOOPS && device->exec->go_on) timeline->order.goes_on = work->value;
     if (ra_load_relaxed(&device->queues_used) <= queue) ra_store_relaxed(&device->queues_used, queue + 1);
     return work;
 }

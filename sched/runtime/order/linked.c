@@ -5,13 +5,22 @@
 #include "sched/runtime/shared/point.h"
 #include "sched/runtime/shared/runtime.h"
 
+/* Whether the driver has the value's signal once its work is handed over: not where that, or one before, is gone on
+ * with. Of a queue with such works, what has not passed. */
+static bool gets_signal(const rota_timeline *timeline, uint64_t value) {
+    if (timeline->order.goes_on == 0) return true;
+    const uint64_t completed = ra_load_relaxed(&timeline->completed);
+    return timeline->order.goes_on <= completed || value <= completed;
+}
+
 bool rota_linked_can_wait(const rota_device *device, uint32_t queues, uint64_t point) {
     const rota_device *other = device->runtime->devices[rota_point_device(point)];
     /* While something has failed the host waits: rota_linked_is_ready. */
     return queues && !rota_failed_is_any(ra_load_acquire(&device->runtime->failed.active)) &&
            (ra_load_acquire(&device->linked) >> other->index & 1u) &&
            (device->exec->caps.timeline_queues & queues) == queues &&
-           other->timelines[rota_point_queue(point)].shared[device->index];
+           other->timelines[rota_point_queue(point)].shared[device->index] &&
+           gets_signal(&other->timelines[rota_point_queue(point)], rota_point_value(point));
 }
 
 uint64_t rota_linked_foreign_wait(const rota_work *work, uint64_t point, uint32_t *count) {

@@ -54,8 +54,9 @@ typedef struct rota_timeline_order {
     uint32_t history_next;
     uint64_t issued_at_loss;       /* how many there were when a device was seen to be lost (last_use.c) */
     rota_submission *orphan_after; /* of a lost device, the one that was looked at last; NULL: none of it */
-    uint64_t held;                 /* the newest value that comes after points of the application's */
-    uint64_t later;                /* and that comes when something elsewhere ends, or after such a one */
+    uint64_t goes_on; /* the newest whose work is gone on with: by no signal of its device's until then */
+    uint64_t held;    /* the newest value that comes after points of the application's */
+    uint64_t later;   /* and that comes when something elsewhere ends, or after such a one */
     const rota_external_wait *external; /* where that is all that the newest is late for; else NULL */
     uint64_t external_value;            /* whose it is: the newest's, or that of one which that is late for */
 } rota_timeline_order;

@@ -206,10 +206,30 @@ static void give(rota_submitter *submitter, const rota_work *work) {
     submitter->late_queues |= 1u << work->queue;
 }
 
+/* Whether its device will wait for another one, or for points that were promised, on the GPU. */
+static bool will_wait_on_device(const rota_work *work) {
+    rota_exec_timeline_wait waits[ROTA_EXEC_SEMAPHORE_WAITS_MAX];
+    for (uint32_t h = 0; h < work->foreign_wait_count; h++) {
+        const uint64_t foreign = work->submission->made.foreign_waits[work->first_foreign_wait + h];
+        if (foreign & ROTA_FOREIGN_WAIT_ON_DEVICE &&
+            !rota_point_passed(work->device->runtime, rota_foreign_wait_point(foreign)))
+            return true;
+    }
+    return work->has_after && rota_external_wait_semaphores(&work->submission->seldom.after, waits) != 0;
+}
+
+/* Whether the work is to stay behind all that the device goes on with. What it waits for on the GPU may come after
+ * that, by the application's promise, and would keep the rest of it from its queue; and it comes after all that was
+ * handed over (wait_for_all in handover.c). What is gone on with came before and waits for nothing of it. */
+static bool comes_after_all(const rota_submitter *submitter, const rota_work *work) {
+    return work->comes_last || (submitter->device->exec->go_on && will_wait_on_device(work));
+}
+
 /* Up to which value of the queue, of its own device, the work comes after what is there. */
-static uint64_t comes_after(const rota_submitter *submitter, const rota_work *work, uint32_t queue) {
+static uint64_t comes_after(const rota_submitter *submitter, const rota_work *work, uint32_t queue,
+                            bool all) {
     uint64_t value = queue == work->queue ? work->value - 1 : 0;
-    if (work->comes_last && submitter->given[queue] > value) value = submitter->given[queue];
+    if (all && submitter->given[queue] > value) value = submitter->given[queue];
     const rota_exec_wait *waits = work->submission->made.waits + work->first_wait;
     for (uint32_t w = 0; w < work->wait_count; w++)
         if (waits[w].queue == queue && waits[w].value > value) value = waits[w].value;
@@ -221,6 +241,7 @@ static uint64_t comes_after(const rota_submitter *submitter, const rota_work *wo
 static bool for_undecided(rota_submitter *submitter, const rota_work *work,
                           void (*fn)(rota_device *, uint64_t)) {
     rota_device *device = submitter->device;
+    const bool all = submitter->late_queues && comes_after_all(submitter, work);
     bool any = false;
     for (uint32_t left = submitter->late_queues; left; left &= left - 1) {
         const uint32_t q = (uint32_t)__builtin_ctz(left);
@@ -229,7 +250,7 @@ static bool for_undecided(rota_submitter *submitter, const rota_work *work,
             submitter->late_queues &= ~(1u << q);
             continue;
         }
-        const uint64_t before = comes_after(submitter, work, q);
+        const uint64_t before = comes_after(submitter, work, q, all);
         const uint64_t point = rota_point(device->index, q, late < before ? late : before);
         if (before == 0 || rota_point_passed(device->runtime, point)) continue;
         any = true;
