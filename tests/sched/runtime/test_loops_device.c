@@ -5,8 +5,10 @@
 
 #include <string.h>
 #include "base/clock.h"
+#include "sched/embed.h"
 #include "tests/kernels/kernels.h"
 #include "tests/kit/nap.h"
+#include "tests/kit/vulkan_application.h"
 #include "tests/random/decide.h"
 #include "tests/sched/runtime/gpu_kit.h"
 
@@ -381,9 +383,56 @@ static void test_closed(void **state) {
     gpu_close(&f);
 }
 
+/* What waits on the device for a point that is reached after the loop does not keep the loop. */
+static void test_promised_behind(void **state) {
+    (void)state;
+    application *app = application_open(APPLICATION_VERSIONS);
+    runtime_fixture f = {0};
+    assert_ok(
+        rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .cache_dir = ""), &f.runtime));
+    rota_vulkan_device given = application_given(app, true);
+    assert_ok(rota_device_open_vulkan(f.runtime, &given, &f.device));
+    VkSemaphore semaphore = application_semaphore(app);
+    const words w = begin_words(&f);
+    rota_buffer *apart = test_words(f.device, "apart", 1, 9);
+    rota_plan *plan = counting(&f, w.condition, w.x, w.behind, UINT64_MAX);
+    rota_plan *beside = on_another_queue(&f, apart);
+    rota_external_timeline *points = NULL;
+    assert_ok(rota_external_timeline_adopt(f.device, semaphore, "points", &points));
+    rota_ticket ticket, behind;
+    set(&f, w.condition, 20000);
+    set(&f, w.x, 0);
+    assert_ok(rota_submit(plan, NULL, &ticket));
+    test_nap_ms(20);
+    const rota_external_point point = {points, 1};
+    assert_ok(rota_submit_with(beside, &ROTA_SUBMIT_OPTIONS(.after = &point, .after_count = 1), &behind));
+    assert_ok(
+        rota_external_timeline_promise(points, 1)); /* of another queue, behind the loop's exported point */
+    const rota_status status = rota_wait(ticket, 20000000000u);
+    if (status) print_message("the loop: %s\n", rota_last_error());
+    const VkSemaphoreSignalInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO, .semaphore = semaphore, .value = 1};
+    assert_int_equal(app->vk.SignalSemaphore(app->device, &info), VK_SUCCESS);
+    assert_ok(rota_wait(behind, 0));
+    test_expect_words(w.behind, 1, 0u - 20000u);
+    test_expect_words(apart, 1, 8);
+    assert_int_equal(status, ROTA_OK);
+    rota_plan_release(plan);
+    rota_plan_release(beside);
+    end_words(w);
+    rota_buffer_release(apart);
+    rota_external_timeline_release(points);
+    assert_ok(rota_runtime_close(f.runtime, 0));
+    application_idle(app);
+    app->vk.DestroySemaphore(app->device, semaphore, NULL);
+    application_close(app);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_few_of_many), cmocka_unit_test(test_many_runs),
-                                       cmocka_unit_test(test_nested),      cmocka_unit_test(test_limit),
-                                       cmocka_unit_test(test_cancelled),   cmocka_unit_test(test_closed)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_few_of_many),    cmocka_unit_test(test_many_runs),
+        cmocka_unit_test(test_nested),         cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_cancelled),      cmocka_unit_test(test_closed),
+        cmocka_unit_test(test_promised_behind)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
