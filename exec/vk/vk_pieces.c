@@ -5,8 +5,8 @@
  *
  * A run is a number of turns of its command (vk_turns.c) and their end. All that tells one run from the next is in the
  * words of the command (vk_decide.h), so there is one buffer, which may be in flight several times, one behind the
- * other. Each piece begins behind a barrier for all that came before on its queue, and ends with one for the host,
- * which looks at the words and may read what the piece wrote. */
+ * other. Pieces are parted by barriers for all that came before on the queue, runs by one for dispatches, which is all
+ * that they have; and each ends with one for the host, which looks at the words and may read what it wrote. */
 #include "exec/vk/vk_pieces.h"
 
 #include <stdlib.h>

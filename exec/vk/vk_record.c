@@ -341,9 +341,10 @@ static rota_status record_piece(recording *r, uint32_t command) {
     const rota_exec_program_desc *desc = r->program->desc;
     rota_vk_pieces *pieces = r->recorded->pieces[r->segment];
     const uint32_t piece = r->piece++;
+    barrier_for_all(r);
     ROTA_TRY(end_buffer(r));
     ROTA_TRY(begin_buffer(r, &pieces->runs[piece]));
-    barrier_for_all(r);
+    rota_vk_record_whole_barrier(r); /* between two of them */
     rota_vk_label_node(r->device, r->buffer, desc, &desc->commands[command]);
     ROTA_TRY(rota_vk_record_command(r, command));
     rota_vk_label_end(r->device, r->buffer);

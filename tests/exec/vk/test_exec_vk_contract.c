@@ -36,14 +36,20 @@ static uint64_t in_use(contract *c) {
     return ra_load_relaxed(&((rota_vk_device *)c->device)->objects.memory_bytes);
 }
 
+static PFN_vkQueueWaitIdle wait_idle;
+
+/* Nothing of a device that is gone is under way any more. */
 static VKAPI_ATTR VkResult VKAPI_CALL submit_lost(VkQueue queue, uint32_t count, const VkSubmitInfo2 *infos,
                                                   VkFence fence) {
-    (void)queue, (void)count, (void)infos, (void)fence;
+    (void)count, (void)infos, (void)fence;
+    (void)wait_idle(queue);
     return VK_ERROR_DEVICE_LOST;
 }
 
 static void lose(contract *c) {
-    ((rota_vk_device *)c->device)->vk.QueueSubmit2 = submit_lost;
+    rota_vk_table *vk = &((rota_vk_device *)c->device)->vk;
+    wait_idle = vk->QueueWaitIdle;
+    vk->QueueSubmit2 = submit_lost;
 }
 
 int main(void) {
