@@ -83,7 +83,7 @@ typedef struct rota_plan_segment {
      * what comes after them waits for their end. */
     bool has_loops;
     bool is_awaited; /* a segment of another part waits for it */
-    bool is_end;     /* on an end queue (on_device.h) */
+    bool is_end;     /* on the end queue (on_device.h) */
     /* A node of its may by itself, on any device: it is counted, or holds what is. Not beside loops on GPUs. */
     bool may_fail;
 } rota_plan_segment;
@@ -153,8 +153,6 @@ struct rota_plan {
 };
 
 #define ROTA_PLAN_QUEUES_MAX 16
-/* Logical queues of a plan beyond those that nodes are placed on, by numbers of their own (on_device.h). */
-#define ROTA_END_QUEUES_MAX 4
 
 /* Names a node of a part's program for executors: "name (lane 'x', node 12)" is made on demand elsewhere;
  * this is the short name, static for the life of the plan. */

@@ -66,12 +66,13 @@ typedef struct rota_partition_table {
     uint32_t binding_count[UINT8_MAX + 1]; /* of its records */
 } rota_partition_table;
 
-/* Host nodes of what a device's library does (on_device.c): on which queues their ends are waited for. */
-typedef struct rota_end_queues {
-    uint32_t first, count;                /* logical queues beyond those of nodes */
-    uint32_t buffer[ROTA_END_QUEUES_MAX]; /* by queue: the plan buffer that all its host nodes write */
+/* Host nodes of what a device's library does (on_device.c): the logical queue on which their ends are waited for. */
+typedef struct rota_end_queue {
+    uint32_t queue;  /* beyond those of nodes, where */
+    bool is_there;   /* a node needed it and there was room */
+    uint64_t turn;   /* the reference of a buffer that all of them write, one after the other; 0: none yet */
     rota_vector own; /* uint32_t: plan buffers by which the host and the device tell one another */
-} rota_end_queues;
+} rota_end_queue;
 
 /* Where buffers of plans of several parts are (placement.c). */
 typedef struct rota_spread {
@@ -81,7 +82,7 @@ typedef struct rota_spread {
     rota_vector valid;       /* rota_interval_map * by plan buffer; state.writer is the mask of parts */
     rota_vector mirrors;     /* rota_mirror */
     uint32_t copies_from, copies_to; /* queues of copies from other parts and to that of the record at hand */
-    rota_end_queues ends;
+    rota_end_queue ends;
 } rota_spread;
 
 /* Hazards (edges.c): by operation, and through joins. */

@@ -285,9 +285,8 @@ static rota_status is_idle(rota_compiler *c, const rota_node_record *record, boo
 static rota_status add_on_device(rota_compiler *c, const rota_node_record *record, uint32_t node,
                                  uint32_t queue) {
     const rota_node_record *records[ROTA_ON_DEVICE_RECORDS];
-    uint32_t end_queue;
     ROTA_TRY(rota_compile_on_device(c, record, records));
-    ROTA_TRY(rota_compile_end_queue(c, record, queue, &end_queue));
+    const uint32_t end_queue = rota_compile_end_queue(c, queue);
     for (uint32_t i = 0; i < ROTA_ON_DEVICE_RECORDS; i++) {
         c->spread.copies_from = i == ROTA_ON_DEVICE_END ? end_queue : 0;
         c->spread.copies_to = i == 0 ? 0 : end_queue;

@@ -4,7 +4,13 @@
 #include "graph/buffer_internal.h"
 #include "graph/record.h"
 
-enum { ADDRESS_BYTES = 8 * ROTA_ADDRESSED_MAX, END_BYTES = 4, ACCESSES_MAX = ROTA_ADDRESSED_MAX + 1 };
+enum {
+    ADDRESS_BYTES = 8 * ROTA_ADDRESSED_MAX,
+    END_BYTES = 4,
+    TURN_BYTES = 4,
+    KERNEL_ACCESSES_MAX = ROTA_ADDRESSED_MAX + 1,
+    HOST_ACCESSES = 4
+};
 
 static const rota_host_on_device *on_device_of(const rota_node_record *record) {
     return (const rota_host_on_device *)(const void *)record->u.host.later;
@@ -63,7 +69,7 @@ rota_status rota_compile_on_device(rota_compiler *c, const rota_node_record *rec
                                    const rota_node_record *out_records[ROTA_ON_DEVICE_RECORDS]) {
     const uint32_t count = record->access_count, kernel = count - 2;
     uint64_t addresses, end;
-    if (count > ACCESSES_MAX)
+    if (count > KERNEL_ACCESSES_MAX)
         return rota_fail(ROTA_INTERNAL, "node '%s' has %u operands on a device, at most %d are known",
                          rota_node_record_name(record), count - 1, ROTA_ADDRESSED_MAX);
     uint32_t first;
@@ -71,10 +77,11 @@ rota_status rota_compile_on_device(rota_compiler *c, const rota_node_record *rec
     ROTA_TRY(rota_compile_buffer_index(c, rota_node_accesses(record)[0].buffer, &first));
     ROTA_TRY(make_buffer(c, "addresses", ADDRESS_BYTES, &addresses));
     ROTA_TRY(make_buffer(c, "end", END_BYTES, &end));
+    if (!c->spread.ends.turn) ROTA_TRY(make_buffer(c, "turn", TURN_BYTES, &c->spread.ends.turn));
     rota_node_record *tells =
         add_record(c, record, ROTA_NODE_KERNEL, count, access_to(addresses, ADDRESS_BYTES, ROTA_WRITE));
     rota_node_record *host =
-        add_record(c, record, ROTA_NODE_HOST, ACCESSES_MAX, rota_node_accesses(record)[0]);
+        add_record(c, record, ROTA_NODE_HOST, HOST_ACCESSES, rota_node_accesses(record)[0]);
     rota_node_record *waits =
         add_record(c, record, ROTA_NODE_KERNEL, count, access_to(end, END_BYTES, ROTA_READ));
     if (!tells || !host || !waits) return rota_compile_no_memory(c);
@@ -87,34 +94,21 @@ rota_status rota_compile_on_device(rota_compiler *c, const rota_node_record *rec
     host->u.host.later = &on_device_of(record)->device;
     ((rota_access_record *)(host + 1))[1] = access_to(addresses, ADDRESS_BYTES, ROTA_READ);
     ((rota_access_record *)(host + 1))[2] = access_to(end, END_BYTES, ROTA_WRITE);
+    ((rota_access_record *)(host + 1))[3] = access_to(c->spread.ends.turn, TURN_BYTES, ROTA_WRITE);
     out_records[0] = tells;
     out_records[ROTA_ON_DEVICE_HOST] = host;
     out_records[ROTA_ON_DEVICE_END] = waits;
     return ROTA_OK;
 }
 
-/* ---- Queues of ends ---- */
+/* ---- The end queue ---- */
 
-rota_status rota_compile_end_queue(rota_compiler *c, const rota_node_record *record, uint32_t queue,
-                                   uint32_t *out_queue) {
-    rota_end_queues *ends = &c->spread.ends;
-    uint32_t written;
-    ROTA_TRY(rota_compile_buffer_index(c, rota_node_accesses(record)[0].buffer, &written));
-    for (uint32_t i = 0; i < ends->count; i++)
-        if (ends->buffer[i] == written) {
-            *out_queue = ends->first + i;
-            return ROTA_OK;
-        }
-    const bool has_room = ends->count < ROTA_END_QUEUES_MAX && c->queue_count < ROTA_PLAN_QUEUES_MAX;
-    if (!has_room) { /* with whichever came last; where there never was one, as if it were a node like others */
-        *out_queue = ends->count ? ends->first + ends->count - 1 : queue;
-        return ROTA_OK;
-    }
-    if (ends->count == 0) ends->first = c->queue_count;
-    ends->buffer[ends->count] = written;
-    *out_queue = ends->first + ends->count++;
-    c->queue_count++;
-    return ROTA_OK;
+uint32_t rota_compile_end_queue(rota_compiler *c, uint32_t queue) {
+    rota_end_queue *ends = &c->spread.ends;
+    if (ends->is_there) return ends->queue;
+    if (c->queue_count >= ROTA_PLAN_QUEUES_MAX) return queue; /* as if they were nodes like others */
+    ends->is_there = true;
+    return ends->queue = c->queue_count++;
 }
 
 static void outlive(rota_compiler *c, uint32_t physical) {

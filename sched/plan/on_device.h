@@ -9,15 +9,18 @@
  * node's, since both kernels have it.
  *
  * The first kernel is on the node's queue, behind what made the operands. The other two, with the copies of the words
- * that they read, are on a queue beyond those of nodes (an end queue), since a queue is in order: on the node's own
+ * that they read, are on a queue beyond those of nodes (the end queue), since a queue is in order: on the node's own
  * whatever is recorded later, on the device or the host, would wait for the end, though it does not depend on it. So
  * that nothing else puts it behind the end, what the host and the device tell one another by shares its memory with
- * nothing: where the next tenant of those bytes were of a node on the compute queue, that would come after. Host nodes
- * that write one buffer first (a communicator's token) come one after the other in any case, and so do their ends on
- * one end queue; those of another have an end queue of their own, while there are some.
+ * nothing: where the next tenant of those bytes were of a node on the compute queue, that would come after.
+ *
+ * All such host nodes of a plan write one buffer (their turn), so that each begins when the one recorded before it has
+ * ended, as those of one communicator do in any case. That is needed where communicators are several: kernels of two,
+ * which the ranks' devices are given in two orders, may wait for each other, where streams share a channel to the
+ * device. What is overwritten there does not hand a failure on.
  *
  * A plan without such nodes has no end queue, and costs what it cost. One with them is on side queues in any case
- * (order/side_queues.c), so an end queue's number is only ever that of a row there. */
+ * (order/side_queues.c), so the end queue's number is only ever that of a row there. */
 #ifndef ROTA_SCHED_PLAN_ON_DEVICE_H
 #define ROTA_SCHED_PLAN_ON_DEVICE_H
 
@@ -31,9 +34,8 @@ bool rota_compile_is_on_device(const rota_compiler *compiler, const rota_node_re
 rota_status rota_compile_on_device(rota_compiler *compiler, const rota_node_record *record,
                                    const rota_node_record *out_records[ROTA_ON_DEVICE_RECORDS]);
 
-/* The logical queue of the node's records but the first; `queue` is the node's own. */
-rota_status rota_compile_end_queue(rota_compiler *compiler, const rota_node_record *record, uint32_t queue,
-                                   uint32_t *out_queue);
+/* The logical queue of such a node's records but the first; `queue` is the node's own. */
+uint32_t rota_compile_end_queue(rota_compiler *compiler, uint32_t queue);
 /* When all operations are there: gives what such nodes tell one another by its memory to the plan's end. O(nodes). */
 void rota_compile_end_lives(rota_compiler *compiler);
 

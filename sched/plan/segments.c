@@ -349,7 +349,7 @@ static rota_status write_segments(segmenter *s) {
         plan->segment_waits[i] = OPENED(s)[((uint32_t *)s->waits.data)[i]].closed_as;
     for (uint32_t i = 0; i < count; i++) {
         rota_plan_segment *segment = &plan->segments[i];
-        segment->is_end = segment->queue - c->spread.ends.first < c->spread.ends.count;
+        segment->is_end = c->spread.ends.is_there && segment->queue == c->spread.ends.queue;
         for (uint32_t w = segment->first_wait; w < segment->first_wait + segment->wait_count; w++) {
             rota_plan_segment *before = &plan->segments[plan->segment_waits[w]];
             if (before->part != segment->part) before->is_awaited = true;

@@ -263,49 +263,85 @@ static rota_plan *reduce_one(const fixture *f, uint32_t rank, rota_communicator 
     return compile(&r, f->runtimes[rank], f->devices[rank], ROTA_PACK_TIGHT);
 }
 
-/* One rank has the collectives of both in one plan, the other one in plans of their own, the first of which is held
- * back: what depends on the second one's does not wait for the first one. */
-static void beside_another_communicator(void **state) {
-    (void)state;
+/* Both communicators' ranks, with words to be reduced by each. */
+typedef struct two {
     fixture f;
     rota_communicator *others[2];
     rota_buffer *x[2], *z[2];
+} two;
+
+static void open_two(two *t) {
+    open_all(&t->f, 2, long_ns);
+    assert_ok(rota_communicator_open_ranks(
+        t->f.runtimes, 2,
+        &ROTA_COMMUNICATOR_OPTIONS(.name = "v", .timeout_ns = long_ns, .devices = t->f.devices), t->others));
+    for (uint32_t i = 0; i < 2; i++) {
+        t->x[i] = words_of(t->f.runtimes[i], "x", i + 1);
+        t->z[i] = words_of(t->f.runtimes[i], "z", i + 5);
+    }
+}
+
+static void close_two(two *t) {
+    for (uint32_t i = 0; i < 2; i++) {
+        rota_buffer_release(t->x[i]);
+        rota_buffer_release(t->z[i]);
+        assert_ok(rota_communicator_close(t->others[i], 0));
+    }
+    close_all(&t->f);
+}
+
+/* x by the one, then z by the other, then a look at z. */
+static rota_plan *reduce_both(const two *t, uint32_t rank, seen *behind) {
+    recording r = begin();
+    reduce(&r, t->f.communicators[rank], "x", t->x[rank]);
+    reduce(&r, t->others[rank], "z", t->z[rank]);
+    look(&r, t->z[rank], behind);
+    return compile(&r, t->f.runtimes[rank], t->f.devices[rank], ROTA_PACK_TIGHT);
+}
+
+/* One rank has the collectives of both in one plan, the other one in plans of their own, the first of which is held
+ * back: the second does not begin before the first one. All ranks record one order, and so none finds another. */
+static void in_the_order_of_the_record(void **state) {
+    (void)state;
+    two t;
     seen behind = {0};
     rota_ticket tickets[3];
-    open_all(&f, 2, long_ns);
-    assert_ok(rota_communicator_open_ranks(
-        f.runtimes, 2, &ROTA_COMMUNICATOR_OPTIONS(.name = "v", .timeout_ns = long_ns, .devices = f.devices),
-        others));
-    for (uint32_t i = 0; i < 2; i++) {
-        x[i] = words_of(f.runtimes[i], "x", i + 1);
-        z[i] = words_of(f.runtimes[i], "z", i + 5);
-    }
-    recording r = begin();
-    reduce(&r, f.communicators[0], "x", x[0]);
-    reduce(&r, others[0], "z", z[0]);
-    look(&r, z[0], &behind);
-    rota_plan *plans[3] = {compile(&r, f.runtimes[0], f.devices[0], ROTA_PACK_TIGHT),
-                           reduce_one(&f, 1, others[1], "z", z[1]),
-                           reduce_one(&f, 1, f.communicators[1], "x", x[1])};
+    open_two(&t);
+    rota_plan *plans[3] = {reduce_both(&t, 0, &behind), reduce_one(&t.f, 1, t.others[1], "z", t.z[1]),
+                           reduce_one(&t.f, 1, t.f.communicators[1], "x", t.x[1])};
     for (uint32_t i = 0; i < 2; i++) assert_ok(rota_submit_wait(plans[i], NULL, 0, &tickets[i]));
-    assert_true(has_come(&behind, long_ns / 2));
-    assert_int_equal(behind.word, 11);
-    assert_ok(rota_wait(tickets[1], 0));
-    assert_int_equal(nccl_standin_done(), 2);
+    assert_false(has_come(&behind, 100000000u));
+    assert_int_equal(nccl_standin_done(), 0);
     assert_ok(rota_submit_wait(plans[2], NULL, 0, &tickets[2]));
     for (uint32_t i = 0; i < 3; i++) {
         assert_ok(rota_wait(tickets[i], 0));
         rota_plan_release(plans[i]);
     }
+    assert_int_equal(behind.word, 11);
+    close_two(&t);
+}
+
+/* They come after one another, and do not depend on one another. */
+static void behind_one_that_fails(void **state) {
+    (void)state;
+    two t;
+    seen behind[2] = {0};
+    rota_plan *plans[2];
+    rota_ticket tickets[2];
+    open_two(&t);
+    assert_ok(rota_communicator_abort(t.f.communicators[0], "enough"));
     for (uint32_t i = 0; i < 2; i++) {
-        uint32_t words[WORDS];
-        assert_ok(rota_buffer_read(x[i], 0, words, BYTES));
-        assert_int_equal(words[WORDS - 1], 3);
-        rota_buffer_release(x[i]);
-        rota_buffer_release(z[i]);
+        plans[i] = reduce_both(&t, i, &behind[i]);
+        assert_ok(rota_submit_wait(plans[i], NULL, 0, &tickets[i]));
     }
-    for (uint32_t i = 0; i < 2; i++) assert_ok(rota_communicator_close(others[i], 0));
-    close_all(&f);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_status(rota_wait(tickets[i], 0), ROTA_NODE_FAILED);
+        assert_non_null(strstr(rota_last_error(), "enough"));
+        assert_true(has_come(&behind[i], long_ns / 2));
+        assert_int_equal(behind[i].word, 11);
+        rota_plan_release(plans[i]);
+    }
+    close_two(&t);
 }
 
 /* ---- Gradients ---- */
@@ -394,9 +430,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_held_back),
         cmocka_unit_test(beside_a_kernel_that_runs_on),
+        cmocka_unit_test(behind_one_that_fails),
         cmocka_unit_test(a_rank_that_stops_in_it),
         cmocka_unit_test(cancelled_while_held_back),
-        cmocka_unit_test(beside_another_communicator),
+        cmocka_unit_test(in_the_order_of_the_record),
         cmocka_unit_test(an_update_before_the_last_bucket),
         cmocka_unit_test(gradients_in_buckets),
     };

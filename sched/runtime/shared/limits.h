@@ -30,8 +30,8 @@ _Static_assert(ROTA_CHUNK_CELLS > ROTA_LANE_RECORDS, "see rota_lane_provide");
 #define ROTA_KEPT_MAX 4096
 /* Logical queues of a device beyond those that plans know (side_queues.c). */
 #define ROTA_SIDINGS (ROTA_EXEC_QUEUES_MAX - ROTA_PLAN_QUEUES_MAX)
-/* Ends of collectives are on side queues whatever their number in the plan is; executors know of no higher one. */
-_Static_assert(ROTA_END_QUEUES_MAX <= ROTA_SIDINGS, "a plan's queues are among those of a device");
+/* A plan's end queue (sched/plan/on_device.h) has a number beyond plans' queues; its works are on side queues. */
+_Static_assert(ROTA_SIDINGS >= 1, "the highest queue of a plan is one that executors know");
 #define ROTA_SETTLED_MAX 8
 #define ROTA_CLOCK_HISTORY 8
 #define ROTA_SPIN_NS 50000u
