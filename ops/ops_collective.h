@@ -191,6 +191,16 @@ typedef struct rota_unshard {
 ROTA_API rota_status rota_sharding_unshard(const rota_sharding *sharding, rota_tape *tape, rota_tensor shard,
                                            const rota_unshard *options, uint32_t count,
                                            rota_tensor *out_tensors);
+/* Where whole gradients of a group are added up before they are reduced, over micro-batches, say: its `count` tensors
+ * in a transient buffer, in which they lie as all shards do, with zeroes between them. */
+ROTA_API rota_status rota_sharding_tensors(const rota_sharding *sharding, rota_tape *tape, rota_dtype dtype,
+                                           uint32_t count, rota_tensor *out_tensors);
+/* ... and this rank's shard, [rota_sharding_elements], of the mean or sum of all ranks' tensors: contiguous ones of
+ * the group's shapes and the shard's dtype, f32, f16 or bf16, anywhere; those of rota_sharding_tensors, and a transient
+ * buffer's that lie as they do, with zeroes between them, are not copied. No gradient. */
+ROTA_API rota_status rota_sharding_reduce(const rota_sharding *sharding, rota_tape *tape,
+                                          const rota_tensor *tensors, uint32_t count, bool sum,
+                                          rota_tensor shard);
 /* As rota_op_global_norm, of all ranks' tensors together: [2] = {norm, factor}, the same on each. No gradient. */
 ROTA_API rota_status rota_op_global_norm_of_ranks(rota_tape *tape, rota_communicator *communicator,
                                                   const rota_tensor *tensors, uint32_t count, float max_norm,

@@ -269,14 +269,17 @@ rota_status rota_sharding_create_group(rota_communicator *communicator, const ro
     return status;
 }
 
-static rota_status check_group(const rota_sharding *s, const rota_tensor *shard, uint32_t count) {
-    char text[ROTA_TENSOR_TEXT_MAX];
+static rota_status check_group(const rota_sharding *s, uint32_t count) {
     if (!s->likes)
         return rota_fail(ROTA_INVALID_ARGUMENT,
                          "sharding: it is a backward pass's; expected one of rota_sharding_create_group");
-    if (count != s->parameter_count)
-        return rota_fail(ROTA_INVALID_ARGUMENT, "sharding: %u tensors, expected %u, those of the group",
-                         count, s->parameter_count);
+    if (count == s->parameter_count) return ROTA_OK;
+    return rota_fail(ROTA_INVALID_ARGUMENT, "sharding: %u tensors, expected %u, those of the group", count,
+                     s->parameter_count);
+}
+
+static rota_status check_real_shard(const rota_sharding *s, const rota_tensor *shard) {
+    char text[ROTA_TENSOR_TEXT_MAX];
     if (shard->buffer && rota_dtype_is_real(shard->dtype) && rota_tensor_is_contiguous(shard) &&
         shard->rank == 1 && shard->shape[0] == s->elements)
         return ROTA_OK;
@@ -284,6 +287,16 @@ static rota_status check_group(const rota_sharding *s, const rota_tensor *shard,
                      "sharding: the shard is %s; expected a contiguous f32, f16 or bf16 [%" PRIu64
                      "] (rota_sharding_elements)",
                      shard->buffer ? rota_tensor_describe(shard, text, sizeof text) : "missing", s->elements);
+}
+
+/* Where the group's tensors are in all shards, one after the other. */
+static rota_status view_group(const rota_sharding *s, const rota_tensor *all, rota_tensor *out_tensors) {
+    for (uint32_t i = 0; i < s->parameter_count; i++)
+        ROTA_TRY(rota_tensor_of(rota_tensor_root(all),
+                                rota_tensor_begin(all) +
+                                    s->buckets[0].runs[i].first * rota_dtype_bytes(all->dtype),
+                                all->dtype, s->likes[i].rank, s->likes[i].shape, &out_tensors[i]));
+    return ROTA_OK;
 }
 
 rota_status rota_sharding_unshard(const rota_sharding *s, rota_tape *tape, rota_tensor shard,
@@ -296,16 +309,66 @@ rota_status rota_sharding_unshard(const rota_sharding *s, rota_tape *tape, rota_
     for (uint32_t i = 0; i < count; i++) out_tensors[i] = ROTA_TENSOR_NONE;
     if (options && !(options = ROTA_SIZED_IN(rota_unshard, options, &room))) return ROTA_INVALID_ARGUMENT;
     if (!options) options = &room;
-    ROTA_TRY(check_group(s, &shard, count));
+    ROTA_TRY(check_group(s, count));
+    ROTA_TRY(check_real_shard(s, &shard));
     ROTA_TRY(rota_collective_unshard(tape, s->communicator, shard,
                                      options->sum ? ROTA_COLLECTIVE_SUM : ROTA_COLLECTIVE_MEAN, options->keep,
                                      &all));
-    for (uint32_t i = 0; i < count; i++)
-        ROTA_TRY(rota_tensor_of(rota_tensor_root(&all),
-                                rota_tensor_begin(&all) +
-                                    s->buckets[0].runs[i].first * rota_dtype_bytes(all.dtype),
-                                all.dtype, s->likes[i].rank, s->likes[i].shape, &out_tensors[i]));
-    return ROTA_OK;
+    return view_group(s, &all, out_tensors);
+}
+
+rota_status rota_sharding_tensors(const rota_sharding *s, rota_tape *tape, rota_dtype dtype, uint32_t count,
+                                  rota_tensor *out_tensors) {
+    ROTA_GIVEN(s);
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN_ARRAY(out_tensors, count);
+    rota_tensor all;
+    for (uint32_t i = 0; i < count; i++) out_tensors[i] = ROTA_TENSOR_NONE;
+    ROTA_TRY(check_group(s, count));
+    ROTA_TRY(rota_tape_temporary(tape, "group", dtype, ROTA_SHAPE(s->elements * s->size), &all));
+    const bool remembered = tape->remember;
+    tape->remember = false;
+    const rota_status status = fill_rest(tape, &all, s->buckets[0].has_gaps ? 0 : s->buckets[0].elements);
+    tape->remember = remembered;
+    ROTA_TRY(status);
+    return view_group(s, &all, out_tensors);
+}
+
+/* Whether they lie as rota_sharding_tensors has them; *out_all then is all of those. */
+static bool lie_as_group(const rota_sharding *s, const rota_tensor *tensors, rota_tensor *out_all) {
+    const bucket *b = s->buckets;
+    uint64_t base = 0;
+    const rota_tensor *first = NULL;
+    for (uint32_t i = 0; i < b->run_count; i++) {
+        const rota_tensor *x = &tensors[i];
+        const uint64_t offset = b->runs[i].first * rota_dtype_bytes(x->dtype);
+        if (b->runs[i].count == 0) continue;
+        if (!first) first = x, base = rota_tensor_begin(x) - offset;
+        if (rota_tensor_root(x) != rota_tensor_root(first) || rota_tensor_begin(x) != base + offset)
+            return false;
+    }
+    const uint64_t all = b->part * s->size;
+    return base == 0 && rota_buffer_get_kind(rota_tensor_root(first)) == ROTA_BUFFER_TRANSIENT &&
+           rota_buffer_size(rota_tensor_root(first)) == all * rota_dtype_bytes(first->dtype) &&
+           rota_tensor_of(rota_tensor_root(first), 0, first->dtype, ROTA_SHAPE(all), out_all) == ROTA_OK;
+}
+
+static rota_status record_reduce(const rota_sharding *s, rota_tape *tape, const rota_tensor *tensors,
+                                 bool sum, const rota_tensor *shard) {
+    const bucket *b = s->buckets;
+    rota_tensor all, to;
+    if (!lie_as_group(s, tensors, &all)) {
+        ROTA_TRY(rota_tape_temporary(tape, "group", shard->dtype, ROTA_SHAPE(b->part * s->size), &all));
+        ROTA_TRY(fill_rest(tape, &all, b->has_gaps ? 0 : b->elements));
+        for (uint32_t i = 0; i < b->run_count; i++) {
+            rota_tensor from;
+            ROTA_TRY(flat(&tensors[i], 0, b->runs[i].count, &from));
+            ROTA_TRY(rota_tensor_slice(&all, 0, b->runs[i].first, b->runs[i].count, &to));
+            ROTA_TRY(rota_op_copy_into(tape, from, to));
+        }
+    }
+    return rota_op_reduce_scatter_into(tape, s->communicator, all,
+                                       sum ? ROTA_COLLECTIVE_SUM : ROTA_COLLECTIVE_MEAN, *shard);
 }
 
 /* ---- Norm ---- */
@@ -503,4 +566,20 @@ rota_status rota_sharding_take(const rota_sharding *s, rota_tape *tape, const ro
     ROTA_TRY(check_tensors(s, tensors, count));
     ROTA_TRY(check_shard(s, &shard, tensors));
     return for_buckets(tape, s, "shard", &shard, tensors, false);
+}
+
+rota_status rota_sharding_reduce(const rota_sharding *s, rota_tape *tape, const rota_tensor *tensors,
+                                 uint32_t count, bool sum, rota_tensor shard) {
+    ROTA_GIVEN(s);
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN_ARRAY(tensors, count);
+    ROTA_TRY(check_group(s, count));
+    ROTA_TRY(check_real_shard(s, &shard));
+    ROTA_TRY(check_tensors(s, tensors, count));
+    ROTA_TRY(check_shard(s, &shard, tensors));
+    const bool remembered = tape->remember;
+    tape->remember = false;
+    const rota_status status = record_reduce(s, tape, tensors, sum, &shard);
+    tape->remember = remembered;
+    return status;
 }

@@ -271,6 +271,7 @@ static rota_status record_backward(gpt_recording *r, gpt_gradients *g, rota_tens
                                                       .data_parallel = reduces ? &parallel : NULL)));
         ROTA_TRY(gpt_gradients_gather(r, g, b));
     }
+    if (r->has_weights) return gpt_gradients_reduce(r, g);
     if (!plan->model->communicator || plan->model->groups || !g->sum.buffer) return ROTA_OK;
     return rota_op_all_reduce_into(r->tape, plan->model->communicator, g->sum, ROTA_COLLECTIVE_MEAN, g->sum);
 }
@@ -327,6 +328,7 @@ static rota_status record_train(gpt_recording *r) {
     rota_tensor losses;
     ROTA_TRY(make_losses(r, &losses));
     gpt_gradients g = {0};
+    ROTA_TRY(gpt_groups_fetch_all(r));
     rota_status status = gpt_gradients_make(r, &g);
     if (status == ROTA_OK) status = record_backward(r, &g, losses);
     if (status == ROTA_OK) status = share_losses(r, losses);

@@ -4,11 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include "examples/common/safetensors.h"
-
-/* The largest group is a layer's. */
-#define MEMBERS_MOST GPT_LAYER_PLACES
 
 static uint32_t group_of(const gpt_model *model, const gpt_parameter *p) {
     if (p->index < GPT_FIRST_LAYER || p->index >= GPT_LAST_NORM(model->config.layers)) return GPT_GROUP_ENDS;
@@ -17,8 +12,8 @@ static uint32_t group_of(const gpt_model *model, const gpt_parameter *p) {
 
 static rota_status create_group(gpt_model *model, uint32_t number) {
     gpt_group *g = &model->groups[number];
-    rota_tensor likes[MEMBERS_MOST];
-    g->members = calloc(MEMBERS_MOST, sizeof *g->members);
+    rota_tensor likes[GPT_GROUP_MOST];
+    g->members = calloc(GPT_GROUP_MOST, sizeof *g->members);
     if (!g->members) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for group %" PRIu32, number);
     for (uint32_t rank = 2; rank > 0; rank--)
         for (uint32_t i = 0; i < model->parameter_count; i++) {
@@ -32,8 +27,8 @@ static rota_status create_group(gpt_model *model, uint32_t number) {
             g->members[g->count++] = i;
         }
     ROTA_TRY(rota_sharding_create_group(model->communicator, likes, g->count, &g->sharding));
-    g->first = model->shard_count;
-    model->shard_count += rota_sharding_elements(g->sharding);
+    g->first = model->element_count;
+    model->element_count += rota_sharding_elements(g->sharding);
     return ROTA_OK;
 }
 
@@ -43,7 +38,6 @@ rota_status gpt_groups_create(gpt_model *model) {
     if (!model->groups)
         return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu32 " groups", model->group_count);
     for (uint32_t i = 0; i < model->group_count; i++) ROTA_TRY(create_group(model, i));
-    model->value_count = model->element_count = model->shard_count;
     return ROTA_OK;
 }
 
@@ -71,17 +65,6 @@ static bool next_piece(const gpt_model *model, const gpt_parameter *p, uint32_t 
     return false;
 }
 
-static rota_status write_copies(gpt_model *model, uint64_t first, const float *values, uint64_t count) {
-    float *rounded = malloc(count * sizeof *rounded);
-    if (!rounded) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " rounded values", count);
-    memcpy(rounded, values, count * sizeof *rounded);
-    const size_t bytes = safetensors_from_f32(rounded, count, (rota_dtype)model->config.dtype);
-    const rota_status status =
-        rota_buffer_write(model->copies, model->device, first * 2, rounded, bytes, NULL);
-    free(rounded);
-    return status;
-}
-
 rota_status gpt_groups_write(gpt_model *model, const gpt_parameter *p, int part, const float *values) {
     rota_shard_piece piece;
     for (uint32_t next = 0; next_piece(model, p, &next, &piece);) {
@@ -89,7 +72,7 @@ rota_status gpt_groups_write(gpt_model *model, const gpt_parameter *p, int part,
         ROTA_TRY(rota_buffer_write(model->parts[part], model->device, first * 4, values + piece.first,
                                    piece.count * 4, NULL));
         if (part == GPT_VALUES && model->copies)
-            ROTA_TRY(write_copies(model, first, values + piece.first, piece.count));
+            ROTA_TRY(gpt_model_write_copies(model, first, values + piece.first, piece.count));
     }
     return ROTA_OK;
 }
@@ -130,9 +113,9 @@ uint64_t gpt_group_decayed(const gpt_model *model, const gpt_group *group) {
 
 rota_status gpt_groups_fetch(gpt_recording *r, uint32_t group) {
     const gpt_model *model = r->plan->model;
-    rota_tensor shard, whole[MEMBERS_MOST];
+    rota_tensor shard, whole[GPT_GROUP_MOST];
     char name[GPT_GROUP_NAME];
-    if (!model->groups) return ROTA_OK;
+    if (!model->groups || r->has_weights) return ROTA_OK;
     const gpt_group *g = &model->groups[group];
     gpt_group_name(group, name);
     ROTA_TRY(gpt_record_part(r, name));
@@ -146,5 +129,15 @@ rota_status gpt_groups_fetch(gpt_recording *r, uint32_t group) {
         r->table = whole[i];
         ROTA_TRY(rota_tensor_slice(&whole[i], 0, 0, p->shape[0], &r->weights[GPT_TOKENS]));
     }
+    return ROTA_OK;
+}
+
+rota_status gpt_groups_fetch_all(gpt_recording *r) {
+    const gpt_model *model = r->plan->model;
+    if (!model->groups || !model->config.gathers_once) return ROTA_OK;
+    rota_tape_remember(r->tape, false); /* gradients are those of what was gathered */
+    for (uint32_t i = 0; i < model->group_count; i++) ROTA_TRY(gpt_groups_fetch(r, i));
+    rota_tape_remember(r->tape, true);
+    r->has_weights = true;
     return ROTA_OK;
 }

@@ -1,4 +1,5 @@
-/* A GPT of whose parameters each rank has a part alone (ZeRO-3): groups, which are gathered when ops read them. */
+/* A GPT of whose parameters each rank has a part alone (ZeRO): groups, which are gathered for the ops that read them.
+ * */
 #ifndef ROTA_EXAMPLES_GPT_GROUPS_H
 #define ROTA_EXAMPLES_GPT_GROUPS_H
 
@@ -7,6 +8,8 @@
 /* Group 0; layer l's is l + 1. */
 #define GPT_GROUP_ENDS 0u
 #define GPT_GROUP_NAME 48
+/* Members of the largest group, a layer's. */
+#define GPT_GROUP_MOST GPT_LAYER_PLACES
 /* "weights of layer 3" */
 void gpt_group_name(uint32_t group, char out[GPT_GROUP_NAME]);
 
@@ -25,5 +28,7 @@ uint64_t gpt_group_decayed(const gpt_model *model, const gpt_group *group);
 
 /* The ops recorded from here on find the group's weights gathered. Nothing where this rank has all of them. */
 rota_status gpt_groups_fetch(gpt_recording *r, uint32_t group);
+/* Where all are gathered once (gpt_config.gathers_once): they are now, for all that is recorded then. */
+rota_status gpt_groups_fetch_all(gpt_recording *r);
 
 #endif

@@ -30,12 +30,12 @@ int gpt_memory_failure(const char *program, rota_status status, const gpt_model 
     tensors[count++] = (sized){"a layer's widened rows", c->batch * c->block * 4 * c->dim * bytes};
     qsort(tensors, count, sizeof *tensors, larger_first);
     fprintf(stderr, "%s: %s; weights and optimizer state take %" PRIu64 " bytes", program, rota_last_error(),
-            model->value_count * (model->copies ? 6u : 4u) + model->shard_count * 8u);
+            model->element_count * (model->copies ? 14u : 12u));
     fprintf(stderr, "; the largest tensors:");
     for (uint32_t i = 0; i < SHOWN && i < count; i++)
         fprintf(stderr, "%s %s %" PRIu64, i ? "," : "", tensors[i].name, tensors[i].bytes);
     fprintf(stderr, "; a smaller --batch needs less, and --accumulate makes up for it%s\n",
-            model->communicator && !model->groups ? "; so does --shard-parameters" : "");
+            model->communicator && (!model->groups || c->gathers_once) ? "; so does --shard-parameters" : "");
     free(tensors);
     return EXIT_BAD_ARGUMENT;
 }

@@ -21,27 +21,26 @@ double gpt_model_bytes(const gpt_config *c) {
     /* Per layer, kept from forward to backward: two norms, qkv, attention, projection, residuals, the wide
      * layer twice. */
     double activations = rows * dim * (double)c->layers * 16 + rows * (double)c->vocabulary;
-    const double shards = (double)(c->shards ? c->shards : 1);
-    if (!c->shards_all)
-        return ((c->batch ? 4 + 8 / shards + bytes : 4) + copies) * weights + bytes * activations;
-    /* The tables, twice, and a layer, three times, are gathered or gradients at once. */
+    if (!c->shards) return ((c->batch ? 12 + bytes : 4) + copies) * weights + bytes * activations;
+    /* What is gathered, and its gradients: all of it, or the tables, twice, and a layer, three times. */
     const double tables = ((double)c->vocabulary + (double)c->block) * dim, layer = 12 * dim * dim;
-    return (12 + bytes + copies) * weights / shards + bytes * (2 * tables + 3 * layer + activations);
+    const double whole = c->gathers_once ? 2 * weights : 2 * tables + 3 * layer;
+    return (12 + bytes + copies) * weights / (double)c->shards + bytes * (whole + activations);
 }
 
 static rota_status check_sizes(const gpt_config *c, const rota_device_info *info) {
     const struct {
         const char *what;
         double elements;
-    } tensors[] = {{c->shards_all ? "the tables together" : "all weights together",
+    } tensors[] = {{c->shards ? "the tables together" : "all weights together",
                     ((double)c->vocabulary + (double)c->block +
-                     (c->shards_all ? 0 : 12 * (double)c->layers * (double)c->dim)) *
+                     (c->shards ? 0 : 12 * (double)c->layers * (double)c->dim)) *
                         (double)c->dim},
                    {"the token table", (double)c->vocabulary * (double)c->dim},
                    {"the logits", (double)c->batch * (double)c->block * (double)c->vocabulary},
                    {"a wide layer", (double)c->batch * (double)c->block * 4 * (double)c->dim},
-                   {c->shards_all ? "a layer's weights together" : "a layer's weight",
-                    (c->shards_all ? 12 : 4) * (double)c->dim * (double)c->dim}};
+                   {c->shards ? "a layer's weights together" : "a layer's weight",
+                    (c->shards ? 12 : 4) * (double)c->dim * (double)c->dim}};
     double bytes = gpt_model_bytes(c);
     if (info->memory_bytes && bytes > (double)info->memory_bytes)
         return rota_fail(ROTA_OUT_OF_MEMORY, "%s needs about %.0f bytes, and device %s has %" PRIu64,
@@ -126,11 +125,6 @@ static void lay_out_parameters(gpt_model *model) {
         }
         if (rank == 2) model->decayed_count = model->element_count;
     }
-    const uint64_t shards = model->config.shards ? model->config.shards : 1;
-    if (shards > 1) model->element_count = round_up(model->element_count, shards * GPT_ALIGNMENT);
-    model->shard_count = model->element_count / shards;
-    model->shard_first = model->config.shard * model->shard_count;
-    model->value_count = model->element_count;
 }
 
 /* What no parameter lies at, the optimizer's state, and the copies until there are values. */
@@ -150,13 +144,14 @@ static rota_status make_buffers(gpt_model *model) {
     static const char *const names[] = {"weights", "first moments", "second moments"};
     const gpt_config *c = &model->config;
     for (int i = 0; i < (c->batch ? GPT_PARTS : 1); i++) {
-        const uint64_t bytes = 4 * (i == GPT_VALUES ? model->value_count : model->shard_count);
+        const uint64_t bytes = 4 * model->element_count;
         ROTA_TRY(rota_buffer_create_in(model->runtime, names[i], bytes, &model->parts[i]));
         ROTA_TRY(clear(model, model->parts[i], bytes));
     }
     if (c->dtype == ROTA_F32) return ROTA_OK;
-    ROTA_TRY(rota_buffer_create_in(model->runtime, "16-bit weights", model->value_count * 2, &model->copies));
-    ROTA_TRY(clear(model, model->copies, model->value_count * 2));
+    ROTA_TRY(
+        rota_buffer_create_in(model->runtime, "16-bit weights", model->element_count * 2, &model->copies));
+    ROTA_TRY(clear(model, model->copies, model->element_count * 2));
     if (c->dtype != ROTA_F16 || !c->batch) return ROTA_OK;
     const float first_scale[] = {65536, 0};
     ROTA_TRY(rota_buffer_create_in(model->runtime, "loss scale", sizeof first_scale, &model->scale));
@@ -172,7 +167,7 @@ rota_status gpt_model_create(const gpt_config *config, rota_runtime *runtime, ro
         return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the parameters of %" PRIu64 " layers",
                          config->layers);
     describe_parameters(out);
-    if (config->shards_all)
+    if (config->shards)
         ROTA_TRY(gpt_groups_create(out));
     else
         lay_out_parameters(out);
@@ -188,59 +183,38 @@ void gpt_model_free(gpt_model *model) {
     *model = (gpt_model){0};
 }
 
-bool gpt_model_is_sharded(const gpt_model *model, int part) {
-    return model->config.shards > 1 && (part != GPT_VALUES || model->groups);
-}
-
-/* Elements of a parameter that a buffer of this rank has: from *out_skipped on, at *out_first of the buffer. */
-static uint64_t own_elements(const gpt_model *model, const gpt_parameter *p, int part, uint64_t *out_skipped,
-                             uint64_t *out_first) {
-    const uint64_t first = part == GPT_VALUES ? 0 : model->shard_first,
-                   end = part == GPT_VALUES ? model->element_count : first + model->shard_count;
-    const uint64_t begin = p->first > first ? p->first : first,
-                   last = p->first + p->count < end ? p->first + p->count : end;
-    *out_skipped = begin - p->first;
-    *out_first = begin - first;
-    return last > begin ? last - begin : 0;
-}
-
 rota_status gpt_model_write(gpt_model *model, const gpt_parameter *p, int part, const float *values) {
-    uint64_t skipped, first;
     if (model->groups) return gpt_groups_write(model, p, part, values);
-    const uint64_t count = own_elements(model, p, part, &skipped, &first);
-    if (count)
-        ROTA_TRY(rota_buffer_write(model->parts[part], model->device, first * 4, values + skipped, count * 4,
-                                   NULL));
+    ROTA_TRY(rota_buffer_write(model->parts[part], model->device, p->first * 4, values, p->count * 4, NULL));
     if (part != GPT_VALUES || !model->copies) return ROTA_OK;
-    float *rounded = malloc(p->count * sizeof *rounded);
-    if (!rounded) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " rounded values", p->count);
-    memcpy(rounded, values, p->count * sizeof *rounded);
-    size_t bytes = safetensors_from_f32(rounded, p->count, (rota_dtype)model->config.dtype);
-    rota_status status = rota_buffer_write(model->copies, model->device, p->first * 2, rounded, bytes, NULL);
+    return gpt_model_write_copies(model, p->first, values, p->count);
+}
+
+rota_status gpt_model_write_copies(gpt_model *model, uint64_t first, const float *values, uint64_t count) {
+    float *rounded = malloc(count * sizeof *rounded);
+    if (!rounded) return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " rounded values", count);
+    memcpy(rounded, values, count * sizeof *rounded);
+    const size_t bytes = safetensors_from_f32(rounded, count, (rota_dtype)model->config.dtype);
+    const rota_status status =
+        rota_buffer_write(model->copies, model->device, first * 2, rounded, bytes, NULL);
     free(rounded);
     return status;
 }
 
 rota_status gpt_model_read(const gpt_model *model, const gpt_parameter *p, int part, float *out_values) {
-    uint64_t skipped, first;
-    const uint64_t count = model->groups ? 0 : own_elements(model, p, part, &skipped, &first);
-    if (count < p->count) memset(out_values, 0, p->count * sizeof *out_values);
-    if (count) ROTA_TRY(rota_buffer_read(model->parts[part], first * 4, out_values + skipped, count * 4));
-    if (model->groups) ROTA_TRY(gpt_groups_read(model, p, part, out_values));
-    if (!gpt_model_is_sharded(model, part)) return ROTA_OK;
-    const gpt_ranks ranks = {.communicator = model->communicator,
-                             .rank = (uint32_t)model->config.shard,
-                             .size = (uint32_t)model->config.shards};
+    if (!model->groups) return rota_buffer_read(model->parts[part], p->first * 4, out_values, p->count * 4);
+    memset(out_values, 0, p->count * sizeof *out_values);
+    ROTA_TRY(gpt_groups_read(model, p, part, out_values));
+    const gpt_ranks ranks = {.communicator = model->communicator, .size = (uint32_t)model->config.shards};
     return gpt_ranks_sum(&ranks, model->runtime, out_values, p->count);
 }
 
 rota_status gpt_model_follow(const gpt_model *model, int parts) {
     rota_status status = ROTA_OK;
     float *values = NULL;
-    for (uint32_t i = 0; i < model->parameter_count && status == ROTA_OK; i++)
+    for (uint32_t i = 0; model->groups && i < model->parameter_count && status == ROTA_OK; i++)
         for (int part = 0; part < parts && status == ROTA_OK; part++) {
             const gpt_parameter *p = &model->parameters[i];
-            if (!gpt_model_is_sharded(model, part)) continue;
             float *larger = realloc(values, p->count * sizeof *values);
             status = larger ? ROTA_OK : rota_fail(ROTA_OUT_OF_MEMORY, "no memory for parts of '%s'", p->name);
             if (larger) values = larger;

@@ -18,9 +18,10 @@ typedef struct gpt_config {
     /* Windows of a micro-batch, and micro-batches of a step; 0: no training, so no optimizer's state. */
     uint64_t batch, accumulate;
     double dropout, weight_decay, beta1, beta2, grad_clip; /* grad_clip 0: none */
-    uint64_t shards,
-        shard; /* ranks that have a part of the optimizer's state each, and which is this one's; 0: one */
-    bool shards_all; /* and of the parameters and gradients, too (groups.h) */
+    uint64_t
+        shards; /* ranks that have a part each of values and the optimizer's state (groups.h); 0: one has all */
+    bool
+        gathers_once; /* all weights at a step's beginning, for all of it; else layer by layer, as ops read them */
 } gpt_config;
 
 /* A parameter: a range of the model's buffers. */
@@ -71,7 +72,7 @@ static inline uint32_t gpt_parameter_index(uint64_t layer, uint32_t which) {
 #define GPT_LAST_NORM(layers) gpt_parameter_index(layers, 0)
 #define GPT_PLACES(layers) (GPT_LAST_NORM(layers) + 2)
 
-/* Parameters that are gathered together, where each rank has a shard of all (gpt_config.shards_all): group 0 are the
+/* Parameters that are gathered together, where each rank has a shard of all (gpt_config.shards): group 0 are the
  * tables and the last norm, which the first ops and the last ones read, then a layer's each. Within a group those that
  * decay come first. */
 typedef struct gpt_group {
@@ -89,11 +90,9 @@ typedef struct gpt_model {
     uint32_t parameter_count;
     uint64_t weight_count;                 /* elements of all parameters */
     uint64_t decayed_count, element_count; /* of a buffer: what decays, which comes first; all */
-    uint64_t value_count;                  /* elements of values that this rank has */
-    uint64_t shard_first, shard_count; /* elements of which this rank has the moments, and which it updates */
-    gpt_group *groups;                 /* NULL: this rank has all values */
+    gpt_group *groups;                     /* NULL: this rank has everything */
     uint32_t group_count;
-    rota_buffer *parts[GPT_PARTS]; /* f32; the moments with training only, of the shard */
+    rota_buffer *parts[GPT_PARTS]; /* f32; the moments with training only */
     rota_buffer *copies; /* of the values, in the model's dtype, which graphs of that dtype read; or NULL */
     rota_buffer *scale;  /* f16 with training: f32 {of the loss, steps since it changed} */
     /* Of plans made from now on: elementwise nodes are fused; how transient memory is packed. */
@@ -115,8 +114,8 @@ void gpt_model_free(gpt_model *model);
 uint64_t gpt_model_table_rows(const gpt_model *model);
 /* Writes a part of a parameter; the values to their copies too, rounded. Of what is sharded this rank's elements. */
 rota_status gpt_model_write(gpt_model *model, const gpt_parameter *p, int part, const float *values);
-/* Whether each rank has a part of such alone. */
-bool gpt_model_is_sharded(const gpt_model *model, int part);
+/* Rounded values to the copies. */
+rota_status gpt_model_write_copies(gpt_model *model, uint64_t first, const float *values, uint64_t count);
 /* What is other ranks' comes from them: then all ranks call it, for the same. May block as a collective does. */
 rota_status gpt_model_read(const gpt_model *model, const gpt_parameter *p, int part, float *out_values);
 /* What the other ranks do while one reads the first `parts` parts of each parameter: theirs go to it. */

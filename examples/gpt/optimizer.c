@@ -24,42 +24,73 @@ rota_status gpt_table_tensor(const gpt_model *model, rota_buffer *buffer, rota_d
                           ROTA_SHAPE(gpt_model_table_rows(model), p->shape[1]), out);
 }
 
-/* The parameters that gradients are asked of, and where those go; *out_written: elements that are. */
-static rota_status list_parameters(gpt_recording *r, gpt_gradients *g, uint64_t *out_written) {
+static rota_status describe_none(void) {
+    return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the parameters' descriptions");
+}
+
+/* The shards are the parameters. */
+static rota_status list_shards(gpt_recording *r, gpt_gradients *g) {
     const gpt_model *model = r->plan->model;
-    *out_written = model->groups
-                       ? model->element_count
-                       : gpt_model_table_rows(model) * model->config.dim - model->parameters[0].count;
-    for (uint32_t i = 0; i < g->count && model->groups; i++) {
+    for (uint32_t i = 0; i < g->count; i++) {
         rota_buffer *values = r->dtype == ROTA_F32 ? model->parts[GPT_VALUES] : model->copies;
         ROTA_TRY(gpt_group_tensor(&model->groups[i], values, r->dtype, &g->params[i]));
         ROTA_TRY(gpt_group_tensor(&model->groups[i], g->all.buffer, r->dtype, &g->each[i]));
     }
-    for (uint32_t i = 0; i < g->count && !model->groups; i++) {
+    return ROTA_OK;
+}
+
+/* Gradients of a group as its shards lie, all ranks' one after the other: by parameter, and *out_all. */
+static rota_status group_gradients(gpt_recording *r, const gpt_group *group, rota_dtype dtype,
+                                   rota_tensor *by_parameter, rota_tensor *out_all) {
+    rota_tensor members[GPT_GROUP_MOST];
+    const uint64_t count = r->plan->model->config.shards * rota_sharding_elements(group->sharding);
+    ROTA_TRY(rota_sharding_tensors(group->sharding, r->tape, dtype, group->count, members));
+    for (uint32_t i = 0; i < group->count; i++) by_parameter[group->members[i]] = members[i];
+    return rota_tensor_of(members[0].buffer, 0, dtype, ROTA_SHAPE(count), out_all);
+}
+
+static rota_status list_gathered(gpt_recording *r, gpt_gradients *g, bool adds) {
+    const gpt_model *model = r->plan->model;
+    g->whole = calloc(model->group_count, sizeof *g->whole);
+    g->sums = adds ? calloc(model->group_count, sizeof *g->sums) : NULL;
+    g->sum_each = adds ? calloc(g->count, sizeof *g->sum_each) : NULL;
+    if (!g->whole || (adds && (!g->sums || !g->sum_each))) return describe_none();
+    for (uint32_t i = 0; i < g->count; i++) g->params[i] = r->weights[model->parameters[i].index];
+    g->params[0] = r->table;
+    for (uint32_t n = 0; n < model->group_count; n++) {
+        ROTA_TRY(group_gradients(r, &model->groups[n], r->dtype, g->each, &g->whole[n]));
+        if (adds) ROTA_TRY(group_gradients(r, &model->groups[n], ROTA_F32, g->sum_each, &g->sums[n]));
+    }
+    return ROTA_OK;
+}
+
+static rota_status list_parameters(gpt_recording *r, gpt_gradients *g) {
+    const gpt_model *model = r->plan->model;
+    uint64_t written = gpt_model_table_rows(model) * model->config.dim - model->parameters[0].count;
+    for (uint32_t i = 0; i < g->count; i++) {
         const gpt_parameter *p = &model->parameters[i];
         g->params[i] = r->weights[p->index];
         ROTA_TRY(gpt_part_tensor(p, g->all.buffer, r->dtype, &g->each[i]));
-        *out_written += p->count;
+        written += p->count;
     }
-    if (model->groups) return ROTA_OK;
     g->params[0] = r->table;
-    return gpt_table_tensor(model, g->all.buffer, r->dtype, &g->each[0]);
+    ROTA_TRY(gpt_table_tensor(model, g->all.buffer, r->dtype, &g->each[0]));
+    /* What lies between parameters: the norm is taken of all together. */
+    return model->element_count > written ? rota_op_fill_into(r->tape, g->all, 0) : ROTA_OK;
 }
 
 rota_status gpt_gradients_make(gpt_recording *r, gpt_gradients *out) {
     const gpt_model *model = r->plan->model;
-    uint64_t written;
-    *out = (gpt_gradients){.count = model->groups ? model->group_count : model->parameter_count};
+    const bool adds = r->plan->micro_batches > 1 && r->dtype != ROTA_F32, once = r->has_weights;
+    *out = (gpt_gradients){.count = model->groups && !once ? model->group_count : model->parameter_count};
     out->params = calloc(out->count, sizeof *out->params);
     out->each = calloc(out->count, sizeof *out->each);
-    if (!out->params || !out->each)
-        return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the parameters' descriptions");
-    ROTA_TRY(rota_tape_tensor(r->tape, ROTA_BUFFER_TRANSIENT, "gradients", r->dtype,
+    if (!out->params || !out->each) return describe_none();
+    ROTA_TRY(rota_tape_tensor(r->tape, ROTA_BUFFER_TRANSIENT, "gradients", once && adds ? ROTA_F32 : r->dtype,
                               ROTA_SHAPE(model->element_count), &out->all));
-    ROTA_TRY(list_parameters(r, out, &written));
-    /* What lies between parameters: the norm is taken of all together. */
-    if (model->element_count > written) ROTA_TRY(rota_op_fill_into(r->tape, out->all, 0));
-    if (r->plan->micro_batches == 1 || r->dtype == ROTA_F32) return ROTA_OK;
+    if (once) return list_gathered(r, out, adds);
+    ROTA_TRY(model->groups ? list_shards(r, out) : list_parameters(r, out));
+    if (!adds) return ROTA_OK;
     return rota_tape_tensor(r->tape, ROTA_BUFFER_TRANSIENT, "sum of gradients", ROTA_F32,
                             ROTA_SHAPE(model->element_count), &out->sum);
 }
@@ -67,15 +98,41 @@ rota_status gpt_gradients_make(gpt_recording *r, gpt_gradients *out) {
 void gpt_gradients_free(gpt_gradients *g) {
     free(g->params);
     free(g->each);
+    free(g->whole);
+    free(g->sums);
+    free(g->sum_each);
+}
+
+static rota_status add_up(gpt_recording *r, rota_tensor x, uint64_t micro_batch, rota_tensor sum) {
+    rota_tensor wide;
+    if (micro_batch == 0) return rota_op_cast_into(r->tape, x, sum);
+    ROTA_TRY(rota_op_cast(r->tape, x, ROTA_F32, &wide));
+    return rota_op_add_into(r->tape, sum, wide, sum);
 }
 
 rota_status gpt_gradients_gather(gpt_recording *r, gpt_gradients *g, uint64_t micro_batch) {
-    rota_tensor wide;
-    if (!g->sum.buffer) return ROTA_OK;
+    if (!g->sum.buffer && !g->sums) return ROTA_OK;
     ROTA_TRY(gpt_record_part(r, "sum of gradients"));
-    if (micro_batch == 0) return rota_op_cast_into(r->tape, g->all, g->sum);
-    ROTA_TRY(rota_op_cast(r->tape, g->all, ROTA_F32, &wide));
-    return rota_op_add_into(r->tape, g->sum, wide, g->sum);
+    for (uint32_t i = 0; g->sums && i < r->plan->model->group_count; i++)
+        ROTA_TRY(add_up(r, g->whole[i], micro_batch, g->sums[i]));
+    return g->sums ? ROTA_OK : add_up(r, g->all, micro_batch, g->sum);
+}
+
+rota_status gpt_gradients_reduce(gpt_recording *r, gpt_gradients *g) {
+    const gpt_model *model = r->plan->model;
+    /* As the backward pass finishes them: the last layer first, the tables last. */
+    for (uint32_t n = model->group_count; n-- > 0;) {
+        const gpt_group *group = &model->groups[n];
+        char name[GPT_GROUP_NAME];
+        rota_tensor shard, members[GPT_GROUP_MOST];
+        for (uint32_t i = 0; i < group->count; i++)
+            members[i] = (g->sum_each ? g->sum_each : g->each)[group->members[i]];
+        gpt_group_name(n, name);
+        ROTA_TRY(gpt_record_part(r, name));
+        ROTA_TRY(gpt_group_tensor(group, g->all.buffer, g->all.dtype, &shard));
+        ROTA_TRY(rota_sharding_reduce(group->sharding, r->tape, members, group->count, false, shard));
+    }
+    return ROTA_OK;
 }
 
 static rota_status scale_tensor(const gpt_recording *r, uint64_t count, rota_tensor *out) {
@@ -115,44 +172,21 @@ static rota_status record_norm(gpt_recording *r, const rota_tensor *all, rota_te
                               out_factor);
 }
 
-/* Elements [first, first + count) of the model, of which this rank updates those of its shard. */
+/* Elements [first, first + count) of this rank's buffers. */
 static rota_status record_adamw(gpt_recording *r, const rota_tensor *gradients, uint64_t first,
                                 uint64_t count, double decay, rota_tensor factor) {
     const gpt_model *model = r->plan->model;
     const gpt_config *c = &model->config;
     rota_tensor parts[GPT_PARTS], half = ROTA_TENSOR_NONE, g;
-    const uint64_t shard_end = model->shard_first + model->shard_count, end = first + count;
-    if (first < model->shard_first) first = model->shard_first;
-    if (first >= (end < shard_end ? end : shard_end)) return ROTA_OK;
-    count = (end < shard_end ? end : shard_end) - first;
+    if (!count) return ROTA_OK;
     for (int i = 0; i < GPT_PARTS; i++)
-        ROTA_TRY(rota_tensor_of(model->parts[i], (i == GPT_VALUES ? first : first - model->shard_first) * 4,
-                                ROTA_F32, ROTA_SHAPE(count), &parts[i]));
-    if (model->copies && (c->shards < 2 || model->groups))
-        ROTA_TRY(rota_tensor_of(model->copies, first * 2, r->dtype, ROTA_SHAPE(count), &half));
+        ROTA_TRY(rota_tensor_of(model->parts[i], first * 4, ROTA_F32, ROTA_SHAPE(count), &parts[i]));
+    if (model->copies) ROTA_TRY(rota_tensor_of(model->copies, first * 2, r->dtype, ROTA_SHAPE(count), &half));
     ROTA_TRY(rota_tensor_slice(gradients, 0, first, count, &g));
     return rota_op_adamw(r->tape, parts[GPT_VALUES], g, parts[GPT_FIRST_MOMENTS], parts[GPT_SECOND_MOMENTS],
                          &ROTA_ADAMW(.lr = ROTA_SLOT(r->plan->lr), .step = ROTA_SLOT(r->plan->step),
                                      .beta1 = (float)c->beta1, .beta2 = (float)c->beta2, .eps = ADAM_EPS,
                                      .weight_decay = (float)decay, .factor = factor, .half = half));
-}
-
-/* Each rank's shard of the values comes to all. */
-static rota_status share_values(gpt_recording *r) {
-    const gpt_model *model = r->plan->model;
-    rota_tensor own, sent, all, half;
-    if (model->config.shards < 2 || model->groups) return ROTA_OK;
-    ROTA_TRY(gpt_record_part(r, "weights of all ranks"));
-    ROTA_TRY(rota_tensor_of(model->parts[GPT_VALUES], model->shard_first * 4, ROTA_F32,
-                            ROTA_SHAPE(model->shard_count), &own));
-    ROTA_TRY(rota_tensor_of(model->parts[GPT_VALUES], 0, ROTA_F32, ROTA_SHAPE(model->element_count), &all));
-    ROTA_TRY(rota_tape_tensor(r->tape, ROTA_BUFFER_TRANSIENT, "shard", ROTA_F32,
-                              ROTA_SHAPE(model->shard_count), &sent));
-    ROTA_TRY(rota_op_copy_into(r->tape, own, sent));
-    ROTA_TRY(rota_op_all_gather_into(r->tape, model->communicator, sent, all));
-    if (!model->copies) return ROTA_OK;
-    ROTA_TRY(rota_tensor_of(model->copies, 0, r->dtype, ROTA_SHAPE(model->element_count), &half));
-    return rota_op_cast_into(r->tape, all, half);
 }
 
 /* Matrices decay; norms and biases don't. */
@@ -201,6 +235,5 @@ rota_status gpt_record_optimizer(gpt_recording *r, const gpt_gradients *g) {
     ROTA_TRY(record_norm(r, all, &factor));
     ROTA_TRY(gpt_record_part(r, "adamw"));
     ROTA_TRY(record_updates(r, all, factor));
-    ROTA_TRY(share_values(r));
     return watch_all(r, r->plan->model->parts[GPT_VALUES], ROTA_F32, false);
 }

@@ -46,7 +46,7 @@ static int prepare_model(gpt_trainer *t, opened_device *opened) {
     config.vocabulary = t->text.vocabulary.count;
     if (s->generate) config.batch = 0, config.dtype = ROTA_F32;
     if ((s->shard_optimizer || s->shard_parameters) && t->ranks.communicator)
-        config.shards = t->ranks.size, config.shard = t->ranks.rank, config.shards_all = s->shard_parameters;
+        config.shards = t->ranks.size, config.gathers_once = !s->shard_parameters;
     REPORT_TRY(gpt_model_create(&config, opened->runtime, opened->device, t->ranks.communicator, &t->model));
     t->model.fuse = !s->no_fuse;
     t->model.packing = packing_of(s, &config, rota_device_get_info(opened->device));
@@ -130,7 +130,7 @@ static int write_sample(gpt_trainer *t) {
     random_state random = s->generate ? (random_state){s->seed} : t->progress.random;
     gpt_written written;
     REPORT_TRY(gpt_write(
-        &t->model, vocabulary, &s->sampling,
+        t->whole.parameters ? &t->whole : &t->model, vocabulary, &s->sampling,
         &(gpt_writing){.prompt = prompt,
                        .prompt_count = count,
                        .count = s->sample,
@@ -177,9 +177,9 @@ static int begin_training(gpt_trainer *t) {
         return code;
     }
     if (s->report) {
-        t->report = run_report_create(
-            &(run_report_options){s->report, "GPT on text", "tokens per second", NULL, s->argc, s->argv,
-                                  (t->model.value_count + 2 * t->model.shard_count) * sizeof(float)});
+        t->report = run_report_create(&(run_report_options){s->report, "GPT on text", "tokens per second",
+                                                            NULL, s->argc, s->argv,
+                                                            t->model.element_count * 3 * sizeof(float)});
         if (!t->report) return EXIT_BAD_ARGUMENT;
     }
     return gpt_meter_open(&t->meter, s->log, s->tensorboard, s->resume != NULL, t->progress.step + 1,
@@ -236,6 +236,33 @@ static void say_times(gpt_trainer *t) {
     fflush(stdout);
 }
 
+/* And to the first all weights, to write with. */
+static int share_weights(gpt_trainer *t) {
+    const gpt_model *own = &t->model;
+    gpt_config config = own->config;
+    float *values = NULL;
+    config.batch = config.shards = 0;
+    config.dtype = ROTA_F32;
+    if (!own->groups) return EXIT_GOOD;
+    if (t->ranks.rank) {
+        const rota_status status = gpt_model_follow(own, GPT_VALUES + 1);
+        return status == ROTA_OK ? EXIT_GOOD : gpt_rank_failure(t, status);
+    }
+    rota_status status = gpt_model_create(&config, own->runtime, own->device, NULL, &t->whole);
+    for (uint32_t i = 0; i < own->parameter_count && status == ROTA_OK; i++) {
+        float *larger = realloc(values, own->parameters[i].count * sizeof *values);
+        status = larger ? ROTA_OK : rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the weights to write with");
+        if (larger) values = larger;
+        if (status == ROTA_OK) status = gpt_model_read(own, &own->parameters[i], GPT_VALUES, values);
+        if (status == ROTA_OK)
+            status = gpt_model_write(&t->whole, &t->whole.parameters[i], GPT_VALUES, values);
+    }
+    free(values);
+    t->whole.fuse = own->fuse;
+    t->whole.packing = own->packing;
+    return status == ROTA_OK ? EXIT_GOOD : gpt_rank_failure(t, status);
+}
+
 /* What follows is one rank's business, or of nobody else. */
 static int leave_ranks(gpt_trainer *t, int code) {
     rota_communicator *communicator = t->ranks.communicator;
@@ -248,6 +275,7 @@ static int train_and_write(gpt_trainer *t) {
     const gpt_settings *s = t->settings;
     int code = gpt_train(t);
     if (code == EXIT_GOOD) code = share_times(t);
+    if (code == EXIT_GOOD && s->sample) code = share_weights(t);
     code = leave_ranks(t, code);
     if (code == EXIT_GOOD) say_times(t);
     if (code == EXIT_GOOD && t->report) code = write_report(t);
@@ -281,6 +309,7 @@ static int work(gpt_trainer *t, int code) {
 static void end_rank(gpt_trainer *t, opened_device *opened) {
     gpt_plan_free(&t->train);
     gpt_plan_free(&t->loss);
+    gpt_model_free(&t->whole);
     gpt_model_free(&t->model);
     report_close(opened);
     run_report_free(t->report);

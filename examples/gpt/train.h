@@ -55,6 +55,7 @@ typedef struct gpt_trainer {
     bool follows;  /* it failed because another rank of the process did, which says why */
     gpt_text text;
     gpt_model model;
+    gpt_model whole; /* all weights of one that is sharded, to write with in the end; else none */
     gpt_plan train, loss;
     gpt_progress progress;
     gpt_meter meter;

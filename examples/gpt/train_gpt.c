@@ -129,10 +129,6 @@ static bool check_settings(gpt_settings *s) {
         wrong = number;
     }
     if (s->write_tokens && s->ranks > 1) wrong = "--write-tokens is what one rank does, without --ranks";
-    if (s->shard_parameters && s->sample && !s->generate)
-        wrong = "--sample wants all weights on one rank, and --shard-parameters has them on none: --generate "
-                "writes "
-                "with those of a checkpoint";
     if (wrong) fprintf(stderr, "train_gpt: %s\n", wrong);
     if (s->generate && *s->generate) s->prompt = s->generate;
     if (d->tokenizer == GPT_BPE && !d->merges && !d->stored && !d->count) d->count = BPE_TOKENS;
@@ -253,9 +249,11 @@ int main(int argc, char **argv) {
          "them, it "
          "need not be said"},
         {"--shard-optimizer", OPTION_FLAG, &s.shard_optimizer, NULL, 0, 0, false,
-         "each rank keeps, and updates by, a part of AdamW's state (ZeRO-1)"},
+         "each rank keeps and updates a part of weights and AdamW's state; all weights are gathered for a "
+         "step, "
+         "and gradients reduced to parts (ZeRO-1)"},
         {"--shard-parameters", OPTION_FLAG, &s.shard_parameters, NULL, 0, 0, false,
-         "and of the weights and gradients, too; weights are gathered layer by layer (ZeRO-3)"},
+         "the same, with weights gathered layer by layer, and gradients reduced so (ZeRO-3)"},
         {"--no-fuse", OPTION_FLAG, &s.no_fuse, NULL, 0, 0, false, "elementwise nodes one by one"},
         {"--find-nan", OPTION_FLAG, &s.find_nan, NULL, 0, 0, false,
          "stop at the first number that is not finite, and name its tensor"},

@@ -133,6 +133,8 @@ OF = {
     "rota_communicator_abort": {"communicator": "misuse_alone()"},
     "rota_communicator_close": {"communicator": "misuse_new_communicator()"},
     "rota_sharding_gather_shards": {"shard": "misuse_shard()"}, "rota_sharding_take": {"shard": "misuse_shard()"},
+    "rota_sharding_tensors": {"sharding": "misuse_group()"},
+    "rota_sharding_reduce": {"sharding": "misuse_group()", "shard": "misuse_shard()"},
     "rota_sharding_unshard": {"sharding": "misuse_group()", "shard": "misuse_shard()"},
     "rota_tensor_split": {"count": "2"}, "rota_value_bind": {"count": "&w.out_u32"},
     "rota_graph_slot": {"name": '"another"', "size_bytes": "4"},

@@ -458,6 +458,7 @@ const rank_case rank_cases[] = {
     {"unshards", 0, 1, 0, rank_unshards},
     {"unshards_need_less", 0, 1, 0, rank_unshards_need_less},
     {"unshard_kinds", 0, 1, 0, rank_unshard_kinds},
+    {"unshard_reduces", 0, 1, 0, rank_unshard_reduces},
     {"unshard_refused", 3, 1, 0, rank_unshard_refused},
     {"split", 0, 2, 0, split},
     {"mismatch", 0, 2, 0, mismatch},

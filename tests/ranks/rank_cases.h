@@ -47,6 +47,7 @@ void rank_unshards_need_less(rota_runtime *runtime, rota_communicator *communica
 
 /* Of rank_unshard_kinds.c. */
 void rank_unshard_kinds(rota_runtime *runtime, rota_communicator *communicator);
+void rank_unshard_reduces(rota_runtime *runtime, rota_communicator *communicator);
 void rank_unshard_refused(rota_runtime *runtime, rota_communicator *communicator);
 
 /* Ended by one without name. */

@@ -99,6 +99,79 @@ void rank_unshard_kinds(rota_runtime *runtime, rota_communicator *communicator) 
     }
 }
 
+/* ---- Whole gradients, reduced when they are added up ---- */
+
+static void record_two(rank_graph *g, rota_sharding *group, const rota_tensor likes[2], bool sum,
+                       bool elsewhere, rota_tensor shard) {
+    rota_tensor tensors[2], ramp;
+    float values[COUNT];
+    rank_ok(rota_sharding_tensors(group, g->tape, ROTA_F32, 2, tensors));
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint64_t count = likes[i].shape[0];
+        rank_want(tensors[i].shape[0] == count && tensors[i].rank == 1, "tensor %u", i);
+        if (elsewhere)
+            rank_ok(rota_tape_tensor(g->tape, ROTA_BUFFER_TRANSIENT, "x", ROTA_F32, ROTA_SHAPE(count),
+                                     &tensors[i]));
+        for (uint32_t k = 0; k < count; k++) values[k] = (float)(k + 1) * (float)(1 + i + g->rank);
+        ramp = made(g, ROTA_F32, count, values);
+        rank_ok(rota_op_copy_into(g->tape, ramp, tensors[i]));
+        drop(ramp); /* the graph has it */
+    }
+    rank_ok(rota_sharding_reduce(group, g->tape, tensors, 2, sum, shard));
+}
+
+/* The zeroes between and behind them have stayed. */
+static void want_zeroes_between(const rota_sharding *group, rota_tensor shard) {
+    float *own = calloc(rota_sharding_elements(group), sizeof *own);
+    const rota_shard_piece *pieces;
+    uint32_t count;
+    uint64_t next = 0;
+    get(shard, own);
+    rank_ok(rota_sharding_get_pieces(group, &pieces, &count));
+    for (uint32_t i = 0; i <= count; i++) {
+        const uint64_t first = i < count ? pieces[i].offset : rota_sharding_elements(group);
+        for (; next < first; next++) rank_want(own[next] == 0, "%g between pieces", (double)own[next]);
+        if (i < count) next += pieces[i].count;
+    }
+    free(own);
+}
+
+static void reduce_by(rota_runtime *runtime, rota_communicator *communicator, bool sum, bool elsewhere) {
+    rank_graph g;
+    rota_tensor likes[2], outs[2];
+    rota_sharding *group;
+    float got[COUNT], ranks = 0;
+    begin(&g, runtime, communicator, true);
+    rank_ok(rota_tensor_of(NULL, 0, ROTA_F32, ROTA_SHAPE(COUNT), &likes[0]));
+    rank_ok(rota_tensor_of(NULL, 0, ROTA_F32, ROTA_SHAPE(13), &likes[1]));
+    rank_ok(rota_sharding_create_group(communicator, likes, 2, &group));
+    const rota_tensor shard = made(&g, ROTA_F32, rota_sharding_elements(group), NULL);
+    record_two(&g, group, likes, sum, elsewhere, shard);
+    for (uint32_t i = 0; i < 2; i++) outs[i] = made(&g, ROTA_F32, likes[i].shape[0], NULL);
+    rank_ok(rota_sharding_gather_shards(group, g.tape, shard, outs, 2));
+    compile(&g);
+    for (uint32_t replay = 0; replay < 2; replay++) rank_ok(run(&g));
+    end(&g);
+    for (uint32_t r = 0; r < g.size; r++) ranks += (float)r;
+    for (uint32_t i = 0; i < 2; i++) {
+        get(outs[i], got);
+        for (uint32_t k = 0; k < likes[i].shape[0]; k++) {
+            const float all = (float)(k + 1) * ((float)((1 + i) * g.size) + ranks),
+                        expected = sum ? all : all / (float)g.size;
+            rank_want(fabsf(got[k] - expected) <= 1e-5f * expected, "element %u is %g, expected %g", k,
+                      (double)got[k], (double)expected);
+        }
+        drop(outs[i]);
+    }
+    want_zeroes_between(group, shard);
+    rota_sharding_release(group);
+    drop(shard);
+}
+
+void rank_unshard_reduces(rota_runtime *runtime, rota_communicator *communicator) {
+    for (uint32_t way = 0; way < 4; way++) reduce_by(runtime, communicator, (way & 1) != 0, (way & 2) != 0);
+}
+
 /* ---- What is refused ---- */
 
 static void want_refused(rota_status status, rota_status expected, const char *sentence) {
@@ -138,7 +211,13 @@ void rank_unshard_refused(rota_runtime *runtime, rota_communicator *communicator
                  ROTA_INVALID_ARGUMENT, "2 tensors, expected 1");
     want_refused(rota_sharding_norm(group, g.tape, 1, &norm), ROTA_INVALID_ARGUMENT,
                  "a group has no gradients");
+    want_refused(rota_sharding_reduce(group, g.tape, &shard, 1, true, shard), ROTA_INVALID_ARGUMENT,
+                 "tensor 0, expected a contiguous one of 70 elements");
+    want_refused(rota_sharding_reduce(group, g.tape, &whole, 1, true, whole), ROTA_INVALID_ARGUMENT,
+                 "the shard is f32 [70]; expected");
     rank_ok(rota_sharding_create(communicator, &filled));
+    want_refused(rota_sharding_tensors(filled, g.tape, ROTA_F32, 1, &w), ROTA_INVALID_ARGUMENT,
+                 "expected one of rota_sharding_create_group");
     want_refused(rota_sharding_unshard(filled, g.tape, shard, NULL, 1, &w), ROTA_INVALID_ARGUMENT,
                  "expected one of rota_sharding_create_group");
     const rota_data_parallel all = ROTA_DATA_PARALLEL(.communicator = communicator),
