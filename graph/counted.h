@@ -16,8 +16,7 @@
  * order (P8).
  *
  * Such nodes run on every executor, in bodies, too. On Vulkan devices the size is that of an indirect dispatch; on CUDA
- * devices the grid is that of the most there may be, unless that is large and the driver lets the device set it (CUDA
- * 12.4), and the kernel leaves out what is beyond. On both nothing goes to
+ * devices the grid is that of the most there may be, and the kernel leaves out what is beyond. On both nothing goes to
  * the host between who writes the count and who uses it, and a node whose count is too high fails with all that its
  * segment of the plan writes: what the queue was given at once. */
 #ifndef ROTA_GRAPH_COUNTED_H

@@ -21,11 +21,11 @@
 #define SETTLE_NS 1000000000ull
 #define PUSH_NAP_NS 1000000ull
 #define DEVICES_MAX 32
-/* Groups for each multiprocessor from which on it pays to launch no more of a counted kernel than there are items for.
- * Measured on an H200 (driver 580, 132 multiprocessors), few items of at most 4 Mi, 256 a group: 11.8 us with the
- * groups of the most, 3.1 with those that are needed, so that 16 384 groups that end at once take 8.7 us, and this many
- * 1.1. */
-#define ROTA_CUDA_GRID_WAVES 16u
+/* Groups from which on the device sets the grid of a counted kernel: none, until it has run on a GPU and not on the
+ * tests' stand-in alone, which lower it. By a node set by hand on an H200 (132 multiprocessors) it should pay from 16
+ * for each multiprocessor on: few items of at most 4 Mi, 256 a group, took 11.8 us with the groups of the most, 3.1
+ * with those that are needed, so that 16 384 groups that end at once take 8.7 us. */
+#define ROTA_CUDA_GRID_MIN UINT32_MAX
 
 /* ---- Listing ---- */
 
@@ -202,7 +202,7 @@ static rota_status open_helpers(rota_cuda_device *device) {
 static rota_status open_grids(rota_cuda_device *device) {
     rota_kernel kernel = rota_cuda_decide_kernel; /* of the same image */
     kernel.name = kernel.cuda.entry = "rota_count_grid";
-    device->bounds.grid_min = ROTA_CUDA_GRID_WAVES * device->target.multiprocessors;
+    device->bounds.grid_min = ROTA_CUDA_GRID_MIN;
     const rota_status status = rota_cuda_function_get(device, &kernel, &device->helpers.count_grid, NULL);
     if (status != ROTA_UNSUPPORTED) return status;
     device->helpers.count_grid = NULL;
