@@ -59,6 +59,7 @@ typedef struct rota_vk_decision {
     uint32_t command;
     uint32_t word;  /* of rota_vk_decision_words, in the block */
     uint32_t turns; /* recorded in a row: vk_turns.c */
+    bool is_plain;  /* a loop of which each turn is an iteration: nothing in its bodies is gone on with */
     bool goes_on;   /* that may be too few: the next run of what is recorded goes on where it stands */
     uint64_t turn_commands; /* of one turn */
     const rota_exec_conditional *conditional;

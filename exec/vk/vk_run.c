@@ -10,9 +10,10 @@
  *     go_on: what is behind; -----------> lead
  *     point = its end                        |------------- ends -> value reached
  *
- * Two submissions are with the device at a time, so that it has work while the host looks. Each is as many runs as half
- * of those that have ended, so what is off in the end is no more than what was on, or than the two that begin; and a
- * loop of n iterations takes about log n submissions, until they have RUNS_LONGEST. Nobody waits for any of it.
+ * Two submissions are with the device at a time, so that it has work while the host looks. Each is as many runs as an
+ * eighth of those that have ended, so what is off in the end is no more than a quarter of what was on, or than the two
+ * that begin; and a loop of n iterations takes about log n submissions, until they have RUNS_LONGEST. No more runs are
+ * submitted than a plain loop may have iterations for. Nobody waits for any of it.
  *
  * Why it is right:
  *
@@ -51,6 +52,8 @@
 #include "exec/vk/vk_record.h"
 
 #define RUNS_LONGEST 64u
+/* Of the runs that have ended, what each of the two submissions is. */
+#define SHARE 8u
 /* While something is cancelled or failed: how often the submit thread is to ask. */
 #define LOOK_NS 1000000ull
 
@@ -88,12 +91,25 @@ static rota_status submit_runs(rota_vk_device *device, going *g, VkCommandBuffer
     VkCommandBuffer buffers[RUNS_LONGEST + 1];
     uint32_t count = 0;
     if (runs > RUNS_LONGEST) runs = RUNS_LONGEST;
+    if (runs > g->left) runs = g->left;
+    if (runs == 0) return ROTA_OK;
+    if (g->left != UINT64_MAX) g->left -= runs;
     if (before) buffers[count++] = before;
     for (uint64_t i = 0; i < runs; i++) buffers[count++] = g->run;
     ROTA_TRY(rota_vk_submit_buffers(device, buffers, count, &g->last));
     g->runs[g->count] = (uint32_t)runs;
     g->sequence[g->count++] = g->last;
     return ROTA_OK;
+}
+
+/* Each turn of a plain loop is an iteration, and behind the last that there may be it is over. */
+static void begin_piece(going *g) {
+    const rota_vk_pieces *pieces = pieces_of(g);
+    const rota_vk_decision *decision = pieces->decisions[g->piece];
+    g->run = pieces->runs[g->piece];
+    g->ended = 0;
+    g->left =
+        decision->is_plain ? (decision->conditional->iterations_max - 1) / decision->turns + 1 : UINT64_MAX;
 }
 
 static void note_where(const going *g, bool is_over) {
@@ -111,7 +127,8 @@ rota_status rota_vk_going_begin(rota_vk_device *device, const rota_exec_work *wo
                  .count = 1,
                  .point = logical->head - 1,
                  .cookie = work->cookie};
-    g->run = pieces_of(g)->runs[0];
+    begin_piece(g);
+    if (g->left != UINT64_MAX) g->left--;
     note_where(g, false);
     device->going.open++;
     return submit_runs(device, g, VK_NULL_HANDLE, 1);
@@ -163,7 +180,7 @@ static next look_at(rota_vk_device *device, going *g, VkCommandBuffer *out_behin
         if (is_last && !pieces->has_tail) return end_at(g);
         if (g->count != 0) return NEXT_WAIT;
         *out_behind = pieces->leads[++g->piece];
-        if (!is_last) g->run = pieces->runs[g->piece];
+        if (!is_last) begin_piece(g);
         note_where(g, is_last);
         return is_last ? NEXT_TAIL : NEXT_LOOP;
     }
@@ -184,11 +201,10 @@ static rota_status go_on_with(rota_vk_device *device, rota_vk_logical *logical) 
         pthread_mutex_unlock(&device->going.lock);
         switch (what) {
         case NEXT_RUN:
-            if (g->count == ROTA_VK_RUNS_MAX) return ROTA_OK;
-            ROTA_TRY(submit_runs(device, g, VK_NULL_HANDLE, g->ended < 2 ? 1 : g->ended / 2));
+            if (g->count == ROTA_VK_RUNS_MAX || g->left == 0) return ROTA_OK;
+            ROTA_TRY(submit_runs(device, g, VK_NULL_HANDLE, g->ended < SHARE ? 1 : g->ended / SHARE));
             break;
         case NEXT_LOOP:
-            g->ended = 0;
             ROTA_TRY(submit_runs(device, g, behind, 1));
             ROTA_TRY(submit_runs(device, g, VK_NULL_HANDLE, 1));
             break;

@@ -24,6 +24,7 @@ typedef struct rota_vk_going {
     uint64_t sequence[ROTA_VK_RUNS_MAX];
     uint32_t count;
     uint64_t ended; /* runs of the piece */
+    uint64_t left;  /* that may be wanted and were not submitted yet; UINT64_MAX: nobody knows */
     uint64_t last;  /* sequence of the newest submission */
     uint64_t point; /* of logical.points: which is the work's */
     void *cookie;

@@ -5,7 +5,7 @@
  *   - An outermost loop is recorded whole where that is no more than two runs would be of what is submitted first. Else
  *     a run has about RUN_COMMANDS, and is submitted as often as it takes (vk_run.c): two runs at first, so that one is
  *     with the device while the host looks at the other. What is off in the end is then no more than those two, or
- *     than what was on.
+ *     than a part of what was on.
  *   - One in a body is recorded whole where that is little; else its turns are as many commands as stand around it, at
  *     least INNER_COMMANDS, since a turn of the command around it costs them all and makes progress in one.
  *
@@ -52,6 +52,7 @@ static void choose(rota_vk_decision *decision, uint64_t whole, const bounds *b) 
     if (decision->turn_commands == 0) decision->turn_commands = 1;
     const uint64_t most = whole / decision->turn_commands;
     decision->goes_on = goes_on || (is_loop && conditional->iterations_max > (most ? most : 1));
+    decision->is_plain = is_loop && !goes_on;
     decision->turns = is_loop && !decision->goes_on ? (uint32_t)conditional->iterations_max : 1;
 }
 
