@@ -80,10 +80,16 @@ typedef struct rota_exec_command {
         struct {
             const rota_kernel *kernel;
             const void *params; /* kernel->param_bytes; lives as long as the program description */
-            uint32_t groups[3]; /* where the kernel has no grid function */
-            /* Of one that is counted, whose groups along x are as many as its items need, of so many each. */
-            uint32_t count_max, items_per_group;
-            uint32_t count_bindable_plus_1; /* 0: no parameter gets the count */
+            union {
+                uint32_t groups[3]; /* where the kernel has no grid function */
+                /* Of one that is counted, whose groups along x are as many as its items need, of so many each, and
+                 * one along y and z where it has no grid function. */
+                struct {
+                    uint32_t items_per_group;
+                    uint32_t count_bindable_plus_1; /* 0: no parameter gets the count */
+                };
+            };
+            uint32_t count_max; /* of one that is counted */
         } kernel;
         struct {
             uint64_t unit_bytes; /* of one that is counted: its ranges are of count_max of them */
@@ -100,6 +106,8 @@ typedef struct rota_exec_command {
         const rota_exec_conditional *conditional;
     } u;
 } rota_exec_command;
+
+_Static_assert(sizeof(void *) != 8 || sizeof(rota_exec_command) == 48, "a plan has one for each node");
 
 /* Of one that is counted. */
 static inline uint32_t rota_exec_count_max(const rota_exec_command *command) {

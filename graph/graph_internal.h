@@ -68,7 +68,7 @@ typedef struct rota_node_record {
     uint16_t queue_plus_1;
     bool is_counted;       /* a kernel or a copy: its last access is a 4-byte count (counted.h) */
     bool may_be_on_device; /* a host node, whose `later` is a rota_host_on_device's `host` */
-    uint8_t reserved[6];   /* 0, so that equal nodes have equal bytes */
+    uint8_t reserved[2];   /* 0, so that equal nodes have equal bytes */
     const char *name;      /* NULL: the kernel's, or the kind's */
     union {
         struct {
@@ -91,6 +91,8 @@ typedef struct rota_node_record {
         const struct rota_conditional *conditional; /* conditional_internal.h */
     } u;
 } rota_node_record;
+/* There is one for each node, which recording writes and compiling reads. */
+_Static_assert(sizeof(void *) != 8 || sizeof(rota_node_record) == 48, "no more than it needs");
 
 /* Of one that is counted. */
 static inline uint32_t rota_node_count_max(const rota_node_record *node) {

@@ -49,7 +49,7 @@ typedef struct cluster {
     uint32_t *stack;     /* heads that are ready */
     uint32_t *unit_of;
     uint64_t *start_ns; /* length of the longest way to it */
-    uint32_t *key;      /* what ends later and it comes after; 0: nothing does */
+    uint32_t *key;      /* what ends later and it comes after; 0: nothing does. NULL: nothing ends later */
     key *keys;          /* by key: 0, one a later command, one an edge at the most */
     uint32_t key_count, open_key;
     uint32_t *last_source; /* of each unit: the unit that listed it as a successor last */
@@ -60,12 +60,9 @@ typedef struct cluster {
     uint32_t successor_count;
 } cluster;
 
-static uint32_t add_unit(cluster *c, uint32_t split) {
+static uint32_t add_unit(cluster *c, uint32_t state) {
     rota_cpu_unit *unit = &c->program->units[c->program->unit_count];
-    memset(unit, 0, sizeof *unit);
-    unit->first_record = c->order_count;
-    unit->split = split;
-    unit->loop = ROTA_CPU_NONE;
+    *unit = (rota_cpu_unit){.first_record = c->order_count, .state = state};
     c->join_of[c->program->unit_count] = ROTA_CPU_NONE;
     return c->program->unit_count++;
 }
@@ -102,16 +99,12 @@ static bool is_above(const cluster *c, uint32_t upper, uint32_t lower) {
 }
 
 /* All have key 0. False: no memory. */
-static bool begin_keys(cluster *c, rota_arena *scratch, size_t nodes, size_t edges) {
-    size_t laters = 0;
-    for (uint32_t i = 0; i < c->desc->command_count; i++) laters += c->estimates[i].later;
+static bool begin_keys(cluster *c, rota_arena *scratch, size_t nodes, size_t edges, size_t laters) {
     c->key = rota_arena_calloc(scratch, nodes * sizeof *c->key, 8);
-    c->keys = rota_arena_alloc(scratch, (laters ? 1 + laters + edges : 1) * sizeof *c->keys, 8);
-    if (laters) {
-        c->left_ns = rota_arena_alloc(scratch, nodes * sizeof *c->left_ns, 8);
-        c->ways = rota_arena_alloc(scratch, nodes * sizeof *c->ways, 8);
-    }
-    if (!c->key || !c->keys || (laters && (!c->left_ns || !c->ways))) return false;
+    c->keys = rota_arena_alloc(scratch, (1 + laters + edges) * sizeof *c->keys, 8);
+    c->left_ns = rota_arena_alloc(scratch, nodes * sizeof *c->left_ns, 8);
+    c->ways = rota_arena_alloc(scratch, nodes * sizeof *c->ways, 8);
+    if (!c->key || !c->keys || !c->left_ns || !c->ways) return false;
     c->keys[0] = (key){0, 0, 0};
     c->key_count = 1;
     return true;
@@ -127,26 +120,31 @@ static void add_key(cluster *c, uint32_t to, uint32_t added) {
         c->key[to] = child_of(c, own); /* of this one alone, and below `own` for good */
 }
 
+/* Of what comes after a command or join. */
+static uint32_t key_behind(cluster *c, uint32_t node) {
+    const bool later = node < c->desc->command_count && c->estimates[node].later;
+    return later ? child_of(c, c->key[node]) : c->key[node];
+}
+
 /* ---- Serial segments ---- */
 
 /* What comes after `from`, which ends at `finish`, starts no earlier; what joins pass it on when all is
- * known. */
-static void pass_on(cluster *c, uint32_t from, uint64_t finish) {
+ * known. has_keys: whether there are any. */
+static inline __attribute__((always_inline)) void pass_on(cluster *c, uint32_t from, uint64_t finish,
+                                                          bool has_keys) {
     const rota_exec_program_desc *desc = c->desc;
-    uint32_t depth = 0;
-    uint32_t passed =
-        from < desc->command_count && c->estimates[from].later ? child_of(c, c->key[from]) : c->key[from];
+    uint32_t depth = 0, passed = has_keys ? key_behind(c, from) : 0;
     for (;;) {
         for (uint32_t e = desc->first_successor[from]; e < desc->first_successor[from + 1]; e++) {
             uint32_t to = desc->successor[e];
             if (c->start_ns[to] < finish) c->start_ns[to] = finish;
-            if (passed != c->key[to]) add_key(c, to, passed);
+            if (has_keys && passed != c->key[to]) add_key(c, to, passed);
             if (to >= desc->command_count && --c->remaining[to] == 0) c->stack[depth++] = to;
         }
         if (depth == 0) return;
         from = c->stack[--depth];
         finish = c->start_ns[from];
-        passed = c->key[from];
+        if (has_keys) passed = c->key[from];
     }
 }
 
@@ -165,19 +163,17 @@ static bool is_serial(cluster *c, const rota_exec_segment *segment, uint32_t wor
         total += c->estimates[i].cost_ns;
         if (finish > longest) longest = finish;
         has_split |= c->estimates[i].split;
-        has_units |= c->estimates[i].later || c->estimates[i].loop != ROTA_CPU_NONE;
-        pass_on(c, i, finish);
+        has_units |= c->estimates[i].is_alone && !c->estimates[i].split;
+        if (c->key) /* two loops, of which the usual one knows nothing of keys */
+            pass_on(c, i, finish, true);
+        else
+            pass_on(c, i, finish, false);
     }
     *out_total_ns = total;
     if (has_units) return false;
     if (worker_count == 1 || total <= SERIAL_NS) return true;
     /* With less than a fifth of it off the longest way, handovers cost more than a second worker brings. */
     return !has_split && total - longest < total / 5;
-}
-
-/* In a unit of its own. */
-static bool is_alone(const rota_cpu_estimate *estimate) {
-    return estimate->split || estimate->later || estimate->loop != ROTA_CPU_NONE;
 }
 
 static void find_chains(cluster *c, const rota_exec_segment *segment) {
@@ -187,10 +183,10 @@ static void find_chains(cluster *c, const rota_exec_segment *segment) {
         c->remaining[i] = desc->predecessor_count[i];
         c->follower[i] = ROTA_CPU_NONE;
         uint32_t first = desc->first_successor[i];
-        if (desc->first_successor[i + 1] - first != 1 || is_alone(&c->estimates[i])) continue;
+        if (desc->first_successor[i + 1] - first != 1 || c->estimates[i].is_alone) continue;
         uint32_t next = desc->successor[first];
         if (next >= desc->command_count) continue;
-        if (desc->predecessor_count[next] == 1 && !is_alone(&c->estimates[next])) c->follower[i] = next;
+        if (desc->predecessor_count[next] == 1 && !c->estimates[next].is_alone) c->follower[i] = next;
     }
     for (uint32_t i = 0; i < segment->join_count; i++) {
         uint32_t join = desc->command_count + segment->first_join + i;
@@ -209,23 +205,24 @@ static void emit_join(cluster *c, uint32_t join) {
 
 /* Puts one chain into the open unit or a new one. Returns its last command. */
 static uint32_t emit_chain(cluster *c, uint32_t head, uint64_t target_ns) {
-    if (is_alone(&c->estimates[head])) {
+    if (c->estimates[head].is_alone) {
         const rota_cpu_estimate *estimate = &c->estimates[head];
-        const uint32_t unit = add_unit(c, estimate->split   ? c->program->split_count++
-                                          : estimate->later ? c->program->later_count++
-                                                            : ROTA_CPU_NONE);
+        const uint32_t unit =
+            add_unit(c, estimate->split   ? c->program->split_count++
+                        : estimate->later ? c->program->later_count++
+                                          : c->program->conditionals[estimate->conditional].loop);
         emit(c, unit, head);
         c->program->units[unit].grain = estimate->grain;
-        c->program->units[unit].loop = estimate->loop;
         c->open = ROTA_CPU_NONE;
         return head;
     }
     uint64_t cost = 0;
     for (uint32_t i = head; i != ROTA_CPU_NONE; i = c->follower[i]) cost += c->estimates[i].cost_ns;
-    if (c->open == ROTA_CPU_NONE || c->open_ns + cost > target_ns || c->open_key != c->key[head]) {
+    const uint32_t own_key = c->key ? c->key[head] : 0;
+    if (c->open == ROTA_CPU_NONE || c->open_ns + cost > target_ns || c->open_key != own_key) {
         c->open = add_unit(c, ROTA_CPU_NONE);
         c->open_ns = 0;
-        c->open_key = c->key[head];
+        c->open_key = own_key;
     }
     c->open_ns += cost;
     uint32_t last = head;
@@ -317,7 +314,7 @@ static void link_units(cluster *c, rota_cpu_segment *segment) {
 }
 
 rota_status rota_cpu_cluster(rota_exec_program *program, const rota_cpu_estimate *estimates,
-                             uint32_t worker_count, uint32_t *out_order) {
+                             size_t later_count, uint32_t worker_count, uint32_t *out_order) {
     const rota_exec_program_desc *desc = program->desc;
     size_t commands = desc->command_count, nodes = commands + desc->join_count;
     size_t edges = commands ? desc->first_successor[nodes] : 0;
@@ -337,8 +334,8 @@ rota_status rota_cpu_cluster(rota_exec_program *program, const rota_cpu_estimate
     program->segments =
         rota_arena_calloc(&program->arena, desc->segment_count * sizeof *program->segments, 8);
     if (!c.follower || !c.remaining || !c.stack || !c.unit_of || !c.last_source || !c.start_ns ||
-        !begin_keys(&c, &scratch, nodes, edges) || !c.join_of || !program->units || !program->roots ||
-        !program->unit_successors || !program->segments) {
+        (later_count && !begin_keys(&c, &scratch, nodes, edges, later_count)) || !c.join_of ||
+        !program->units || !program->roots || !program->unit_successors || !program->segments) {
         status = rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory to cut program '%s' of %u commands into units",
                            desc->name, desc->command_count);
         goto done;
@@ -367,8 +364,7 @@ rota_status rota_cpu_cluster(rota_exec_program *program, const rota_cpu_estimate
         link_units(&c, segment);
         root_count += segment->root_count;
         /* One unit needs no counters, unless it is split or ends later, or its bodies' units have some. */
-        if (segment->unit_count == 1 && program->units[segment->first_unit].split == ROTA_CPU_NONE &&
-            program->units[segment->first_unit].loop == ROTA_CPU_NONE)
+        if (segment->unit_count == 1 && program->units[segment->first_unit].state == ROTA_CPU_NONE)
             segment->serial = true;
     }
 done:

@@ -82,9 +82,9 @@ static rota_status fill_instance(rota_cpu_device *device, rota_exec_instance *in
             instance->units[u].run = &instance->runs[s];
             atomic_init(&instance->units[u].pending, program->units[u].predecessor_count);
             const rota_cpu_unit *unit = &program->units[u];
-            if (unit->split != ROTA_CPU_NONE &&
+            if (unit->state != ROTA_CPU_NONE &&
                 program->records[unit->first_record].flags & ROTA_CPU_RECORD_LATER)
-                rota_cpu_later_init(&instance->laters[unit->split], device, &instance->units[u]);
+                rota_cpu_later_init(&instance->laters[unit->state], device, &instance->units[u]);
         }
     }
     return make_bodies(device, instance, memories);

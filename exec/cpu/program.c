@@ -62,24 +62,23 @@ static const char *node_name(const rota_cpu_device *device, const rota_exec_prog
 
 static rota_status check_command(const rota_cpu_device *device, const rota_exec_program_desc *desc,
                                  const rota_exec_command *command) {
-    const char *name = node_name(device, desc, command->node);
     uint32_t wanted = command->kind == ROTA_EXEC_COMMAND_COPY   ? 2
                       : command->kind == ROTA_EXEC_COMMAND_FILL ? 1
                                                                 : 0;
     if (command->operand_count < wanted)
         return rota_fail(ROTA_INVALID_ARGUMENT,
-                         "cpu: node '%s' of '%s' has %u operands where its command needs %u", name,
-                         desc->name, command->operand_count, wanted);
+                         "cpu: node '%s' of '%s' has %u operands where its command needs %u",
+                         node_name(device, desc, command->node), desc->name, command->operand_count, wanted);
     if (command->kind == ROTA_EXEC_COMMAND_KERNEL && !command->u.kernel.kernel->cpu.fn)
         return rota_fail(ROTA_UNSUPPORTED, "cpu: kernel '%s' of node '%s' in '%s' has no CPU function",
-                         command->u.kernel.kernel->name, name, desc->name);
+                         command->u.kernel.kernel->name, node_name(device, desc, command->node), desc->name);
     for (uint32_t i = 0; i < command->operand_count; i++) {
         const rota_exec_operand *operand = &desc->operands[command->first_operand + i];
         uint32_t limit = operand->is_slot ? desc->block_words : desc->memory_count;
         if (operand->memory >= limit)
             return rota_fail(ROTA_OUT_OF_RANGE, "cpu: operand %u of node '%s' in '%s' names %s %u of %u", i,
-                             name, desc->name, operand->is_slot ? "block word" : "memory", operand->memory,
-                             limit);
+                             node_name(device, desc, command->node), desc->name,
+                             operand->is_slot ? "block word" : "memory", operand->memory, limit);
     }
     for (uint32_t i = 0; i < command->binding_count; i++) {
         const rota_exec_binding *binding = &desc->bindings[command->first_binding + i];
@@ -88,7 +87,7 @@ static rota_status check_command(const rota_cpu_device *device, const rota_exec_
             binding->bindable >= kernel->bindable_count || kernel->param_bytes > ROTA_KERNEL_PARAM_BYTES_MAX)
             return rota_fail(ROTA_OUT_OF_RANGE,
                              "cpu: binding %u of node '%s' in '%s' has no such parameter or block word", i,
-                             name, desc->name);
+                             node_name(device, desc, command->node), desc->name);
     }
     return ROTA_OK;
 }
@@ -183,7 +182,7 @@ static uint64_t grain_by_bytes(uint64_t items, uint64_t bytes) {
 }
 
 static rota_cpu_estimate estimate(const rota_exec_command *command, const uint64_t *operand_bytes) {
-    rota_cpu_estimate out = {.items = 1, .grain = 1, .loop = ROTA_CPU_NONE};
+    rota_cpu_estimate out = {.items = 1, .grain = 1, .conditional = ROTA_CPU_NONE};
     uint64_t bytes = 0;
     bool has_items = false;
     for (uint32_t i = 0; i < command->operand_count; i++) bytes += operand_bytes[i];
@@ -212,6 +211,7 @@ static rota_cpu_estimate estimate(const rota_exec_command *command, const uint64
     if (out.grain == 0) out.grain = 1;
     uint64_t grains = out.items / out.grain;
     out.split = grains >= 2;
+    out.is_alone = out.split || out.later;
     uint64_t by_bytes = KERNEL_NS + bytes / BYTES_PER_NS;
     if (out.cost_ns < by_bytes) out.cost_ns = by_bytes;
     if (has_items) {
@@ -226,8 +226,8 @@ static rota_cpu_estimate estimate(const rota_exec_command *command, const uint64
 /* ---- Programs ---- */
 
 static uint8_t flags_of(const rota_exec_command *command) {
-    return (uint8_t)((command->binding_count ? ROTA_CPU_RECORD_BINDINGS : 0) |
-                     (command->is_counted ? ROTA_CPU_RECORD_COUNTED : 0));
+    return (uint8_t)((command->binding_count != 0) * ROTA_CPU_RECORD_BINDINGS |
+                     command->is_counted * ROTA_CPU_RECORD_COUNTED);
 }
 
 static rota_status make_record(rota_exec_program *program, const rota_cpu_estimate *estimates, uint32_t index,
@@ -277,7 +277,7 @@ static rota_status make_record(rota_exec_program *program, const rota_cpu_estima
         record->flags |= command->u.host.later ? ROTA_CPU_RECORD_LATER : ROTA_CPU_RECORD_HOST;
         return ROTA_OK;
     case ROTA_EXEC_COMMAND_CONDITIONAL:
-        record->u.conditional = estimates[command_index].conditional;
+        record->u.conditional = &program->conditionals[estimates[command_index].conditional];
         record->flags |= ROTA_CPU_RECORD_CONDITIONAL;
         return ROTA_OK;
     }
@@ -343,16 +343,13 @@ static rota_status make_bodies(rota_cpu_device *device, rota_exec_program *progr
     return ROTA_OK;
 }
 
-static rota_status make_conditionals(rota_cpu_device *device, rota_exec_program *program) {
+/* `count`: how many commands decide, at least one. */
+static rota_status make_conditionals(rota_cpu_device *device, rota_exec_program *program, uint32_t count) {
     const rota_exec_program_desc *desc = program->desc;
-    uint32_t count = 0;
     size_t bodies = 0;
-    for (uint32_t i = 0; i < desc->command_count; i++) {
-        if (desc->commands[i].kind != ROTA_EXEC_COMMAND_CONDITIONAL) continue;
-        count++;
-        bodies += desc->commands[i].u.conditional->body_count;
-    }
-    if (count == 0) return ROTA_OK;
+    for (uint32_t i = 0; i < desc->command_count; i++)
+        if (desc->commands[i].kind == ROTA_EXEC_COMMAND_CONDITIONAL)
+            bodies += desc->commands[i].u.conditional->body_count;
     program->conditionals = rota_arena_calloc(&program->arena, count * sizeof *program->conditionals, 8);
     program->bodies = rota_arena_calloc(&program->arena, bodies * sizeof *program->bodies, 8);
     if (!program->conditionals || !program->bodies)
@@ -372,7 +369,11 @@ static rota_status fill_program(rota_cpu_device *device, rota_exec_program *prog
     const rota_exec_program_desc *desc = program->desc;
     size_t commands = desc->command_count;
     size_t operands = 0;
-    for (size_t i = 0; i < commands; i++) operands += desc->commands[i].operand_count;
+    uint32_t decisions = 0;
+    for (size_t i = 0; i < commands; i++) {
+        operands += desc->commands[i].operand_count;
+        decisions += desc->commands[i].kind == ROTA_EXEC_COMMAND_CONDITIONAL;
+    }
     for (uint32_t i = 0; i < desc->segment_count; i++)
         ROTA_TRY(check_edges(device, desc, &desc->segments[i]));
     rota_cpu_estimate *estimates = rota_arena_alloc(scratch, commands * sizeof *estimates, 8);
@@ -386,8 +387,9 @@ static rota_status fill_program(rota_cpu_device *device, rota_exec_program *prog
         !program->operand_source)
         return rota_fail(ROTA_OUT_OF_MEMORY, "cpu: no memory for program '%s' of %u commands", desc->name,
                          desc->command_count);
-    ROTA_TRY(make_conditionals(device, program));
-    const rota_cpu_conditional *next_conditional = program->conditionals;
+    if (decisions) ROTA_TRY(make_conditionals(device, program, decisions));
+    uint32_t next_conditional = 0;
+    size_t laters = 0;
     for (uint32_t i = 0; i < desc->command_count; i++) {
         const rota_exec_command *command = &desc->commands[i];
         ROTA_TRY(check_command(device, desc, command));
@@ -398,8 +400,9 @@ static rota_status fill_program(rota_cpu_device *device, rota_exec_program *prog
         estimates[i] = estimate(command, bytes);
         if (command->kind == ROTA_EXEC_COMMAND_CONDITIONAL) {
             estimates[i].conditional = next_conditional++;
-            estimates[i].loop = estimates[i].conditional->loop;
+            estimates[i].is_alone |= program->conditionals[estimates[i].conditional].loop != ROTA_CPU_NONE;
         }
+        laters += estimates[i].later;
         if (estimates[i].items > ROTA_CPU_ITEMS_MAX)
             return rota_fail(
                 ROTA_OUT_OF_RANGE,
@@ -407,7 +410,7 @@ static rota_status fill_program(rota_cpu_device *device, rota_exec_program *prog
                 command->u.kernel.kernel->name, node_name(device, desc, command->node), desc->name,
                 (unsigned long long)estimates[i].items, (unsigned long long)ROTA_CPU_ITEMS_MAX);
     }
-    ROTA_TRY(rota_cpu_cluster(program, estimates, device->worker_count, order));
+    ROTA_TRY(rota_cpu_cluster(program, estimates, laters, device->worker_count, order));
     for (uint32_t i = 0; i < desc->command_count; i++) ROTA_TRY(make_record(program, estimates, i, order[i]));
     return ROTA_OK;
 }

@@ -66,12 +66,13 @@ typedef struct rota_cpu_unit {
     uint32_t first_record, record_count;       /* none: a join */
     uint32_t first_successor, successor_count; /* in unit_successors; 0: a sink */
     uint32_t predecessor_count;
-    /* Index of its split state; or, of a host function that ends later, of its state among those. ROTA_CPU_NONE: it is
-     * run by one worker, and ends with its records. */
-    uint32_t split;
-    uint32_t loop;  /* of the instance's loops: its only command decides; ROTA_CPU_NONE: it is no such unit */
+    /* ROTA_CPU_NONE: it is run by one worker, and ends with its records. Else it is of one record, and this the index
+     * of its state: in the instance's loops, where that decides (ROTA_CPU_RECORD_CONDITIONAL); among the host functions
+     * that end later, where it is one (_LATER); or among the split kernels. */
+    uint32_t state;
     uint64_t grain; /* of a split kernel */
 } rota_cpu_unit;
+_Static_assert(sizeof(rota_cpu_unit) == 32, "two a cache line: a wide graph has one for each node");
 
 typedef struct rota_cpu_segment {
     uint32_t first_unit, unit_count; /* unit_count 1 and not split: serial */

@@ -457,7 +457,7 @@ static __attribute__((noinline)) rota_cpu_unit_state *end_run(rota_cpu_worker *w
 static __attribute__((noinline)) bool enter_loop(rota_cpu_worker *worker, rota_cpu_unit_state *state,
                                                  const rota_cpu_scope *scope, const rota_cpu_unit *unit,
                                                  rota_cpu_unit_state **out_next) {
-    rota_cpu_loop *loop = &scope->instance->loops[unit->loop];
+    rota_cpu_loop *loop = &scope->instance->loops[unit->state];
     bool stops;
     rota_cpu_loop_begin(scope, &scope->instance->program->records[unit->first_record], state, loop);
     *out_next = step_loop(worker, scope->work, loop, &stops);
@@ -473,24 +473,24 @@ static rota_cpu_unit_state *run_within(rota_cpu_worker *worker, rota_cpu_unit_st
     while (state) {
         const rota_cpu_unit *unit = &program->units[state->task.unit];
         const rota_cpu_record *record = &program->records[unit->first_record];
-        if (unit->loop != ROTA_CPU_NONE) {
+        if (unit->state == ROTA_CPU_NONE) {
+            if (!run_records(worker, &scope, record, unit->record_count)) return NULL;
+        } else if (record->flags & ROTA_CPU_RECORD_CONDITIONAL) {
             rota_cpu_unit_state *next;
             if (!enter_loop(worker, state, &scope, unit, &next)) return next;
-        } else if (unit->split != ROTA_CPU_NONE && record->flags & ROTA_CPU_RECORD_LATER) {
-            rota_cpu_later_state *later = &scope.instance->laters[unit->split];
+        } else if (record->flags & ROTA_CPU_RECORD_LATER) {
+            rota_cpu_later_state *later = &scope.instance->laters[unit->state];
             const bool has_ended = state->task.kind == ROTA_CPU_TASK_ENDED;
             if (has_ended ? !finish_later(worker, state, later, &scope, record)
                           : !begin_later(worker, later, &scope, record))
                 return NULL;
-        } else if (unit->split != ROTA_CPU_NONE) {
-            rota_cpu_split_state *split = &scope.instance->splits[unit->split];
+        } else {
+            rota_cpu_split_state *split = &scope.instance->splits[unit->state];
             /* Nobody uses a split that has not started, and helper tasks exist only while it has users. */
             bool is_last = ra_load_acquire(&split->users) == 0
                                ? start_split(worker, state, unit, &scope, record, split)
                                : run_pieces(worker, &scope, record, split);
             if (!is_last) return NULL;
-        } else if (!run_records(worker, &scope, record, unit->record_count)) {
-            return NULL;
         }
         if (unit->successor_count == 0) {
             /* Pairs with itself: the last sink sees what all did. Where others are left, the run ends with them. */

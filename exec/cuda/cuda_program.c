@@ -348,7 +348,7 @@ static bool has_own_grid(const maker *m, const rota_cuda_dispatch *dispatch) {
 static rota_status make_counted(maker *m, const rota_exec_command *command, rota_cuda_dispatch *out) {
     const rota_exec_operand *operands = m->desc->operands + command->first_operand;
     const bool is_copy = command->kind == ROTA_EXEC_COMMAND_COPY;
-    const uint32_t none[3] = {0};
+    static const uint32_t one_each[3] = {1, 1, 1};
     rota_cuda_fill_params own;
     rota_exec_command plain = *command;
     ROTA_TRY(rota_check_count(command, operands));
@@ -359,8 +359,7 @@ static rota_status make_counted(maker *m, const rota_exec_command *command, rota
     ROTA_TRY(rota_cuda_count_create(m->desc, command, m->outer, kernel->bindables[bindable].offset_bytes,
                                     &out->count));
     plain.operand_count--;
-    ROTA_TRY(make_kernel(m, &plain, kernel, rota_cuda_command_params(m->desc, command, &own),
-                         is_copy ? none : command->u.kernel.groups, out));
+    ROTA_TRY(make_kernel(m, &plain, kernel, rota_cuda_command_params(m->desc, command, &own), one_each, out));
     out->bind_mask |= 1u << bindable;
     if (!is_copy && has_own_grid(m, out)) out->count->items_per_group = command->u.kernel.items_per_group;
     return ROTA_OK;

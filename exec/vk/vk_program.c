@@ -254,8 +254,9 @@ static rota_status make_counted_kernel(maker *m, const rota_exec_command *comman
             kernel->name, m->device->base.info.id);
     rota_exec_command plain = *command;
     plain.operand_count--;
-    ROTA_TRY(make_dispatch(m, &plain, kernel, command->u.kernel.params, command->u.kernel.groups,
-                           1u << (plus_1 - 1), out_dispatch));
+    static const uint32_t one_each[3] = {1, 1, 1};
+    ROTA_TRY(make_dispatch(m, &plain, kernel, command->u.kernel.params, one_each, 1u << (plus_1 - 1),
+                           out_dispatch));
     uint32_t *groups = out_dispatch->launch.groups;
     groups[0] = (count->params.max - 1) / per_group + 1;
     count->param_offset = kernel->bindables[plus_1 - 1].offset_bytes;

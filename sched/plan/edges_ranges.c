@@ -85,9 +85,12 @@ static rota_status note_external(hazards *h, const rota_physical *physical, uint
 /* A range not written by this plan is read: an error for the graph's own buffers, incoming data for others.
  */
 static rota_status read_unwritten(hazards *h, const rota_physical *physical, uint64_t low, uint64_t high) {
-    if (physical->is_mirror || h->c->plan->buffers[physical->buffer].buffer->is_scratch) return ROTA_OK;
-    if (physical->kind == ROTA_BUFFER_PERSISTENT || physical->kind == ROTA_BUFFER_SLOT)
-        return note_external(h, physical, low, high, ROTA_EXTERNAL_READ | ROTA_EXTERNAL_INCOMING);
+    const bool is_outside = physical->kind == ROTA_BUFFER_PERSISTENT || physical->kind == ROTA_BUFFER_SLOT;
+    if (physical->is_mirror) return ROTA_OK;
+    /* Only a graph's own buffers are scratch, which to a body are outside, too: else the buffer is not looked at. */
+    if ((!is_outside || h->c->graph->outer) && h->c->plan->buffers[physical->buffer].buffer->is_scratch)
+        return ROTA_OK;
+    if (is_outside) return note_external(h, physical, low, high, ROTA_EXTERNAL_READ | ROTA_EXTERNAL_INCOMING);
     return h->c->plan->options.allow_undefined_reads ? ROTA_OK : undefined_read(h, physical, low, high);
 }
 

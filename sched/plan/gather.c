@@ -212,12 +212,13 @@ static rota_status place_accesses(rota_compiler *c, const rota_node_record *reco
     return ROTA_OK;
 }
 
-static rota_status add_operation(rota_compiler *c, const rota_node_record *record, uint32_t node,
-                                 uint32_t part, uint32_t queue) {
+/* `physicals`: room for one an access; plan buffers, which are the same where all is one part. */
+static inline __attribute__((always_inline)) rota_status put_operation(rota_compiler *c,
+                                                                       const rota_node_record *record,
+                                                                       uint32_t node, uint32_t part,
+                                                                       uint32_t queue, uint32_t *physicals) {
     const rota_access_record *accesses = rota_node_accesses(record);
     const uint32_t count = record->access_count;
-    uint32_t
-        physicals[ROTA_OPERATION_ACCESSES_MAX]; /* plan buffers, which are the same where all is one part */
     for (uint32_t i = 0; i < count; i++) {
         ROTA_TRY(rota_compile_buffer_index(c, accesses[i].buffer, &physicals[i]));
         if (is_input_due(c, physicals[i])) ROTA_TRY(add_transfer(c, physicals[i], part, false));
@@ -245,6 +246,24 @@ static rota_status add_operation(rota_compiler *c, const rota_node_record *recor
     if (!workspace_bytes) return ROTA_OK;
     rota_compile_set_access(c, count, ROTA_NONE, 0, workspace_bytes, ROTA_WRITE);
     return rota_compile_want_workspace(c, workspace_bytes);
+}
+
+/* A node that decides may have more accesses than others. Room for so many keeps a function out of those that call it
+ * (GCC's large-stack-frame), which no other node is to pay for. */
+static __attribute__((noinline)) rota_status add_large_operation(rota_compiler *c,
+                                                                 const rota_node_record *record,
+                                                                 uint32_t node, uint32_t part,
+                                                                 uint32_t queue) {
+    uint32_t physicals[ROTA_OPERATION_ACCESSES_MAX];
+    return put_operation(c, record, node, part, queue, physicals);
+}
+
+static rota_status add_operation(rota_compiler *c, const rota_node_record *record, uint32_t node,
+                                 uint32_t part, uint32_t queue) {
+    uint32_t physicals[ROTA_KERNEL_OPERANDS_MAX];
+    if (record->access_count > ROTA_KERNEL_OPERANDS_MAX)
+        return add_large_operation(c, record, node, part, queue);
+    return put_operation(c, record, node, part, queue, physicals);
 }
 
 /* The newest operation, which is a node's: copies come before what they are for. */
@@ -297,23 +316,10 @@ static rota_status add_on_device(rota_compiler *c, const rota_node_record *recor
     return ROTA_OK;
 }
 
-static rota_status add_node(rota_compiler *c, const rota_node_record *record, uint32_t node,
-                            rota_node handle) {
-    uint32_t part = 0, queue = 0;
-    bool idle;
-    ROTA_TRY(is_idle(c, record, &idle));
-    if (idle) {
-        c->info->operation_of_node[node] = ROTA_NONE; /* as one that was removed */
-        return ROTA_OK;
-    }
-    if (record->device_plus_1 | record->queue_plus_1 || c->plan->options.queue_policy ||
-        c->partitions.cpu != ROTA_NONE)
-        ROTA_TRY(place_node(c, record, handle, &part, &queue));
-    if (record->kind == ROTA_NODE_CONDITIONAL || record->is_counted)
-        ROTA_TRY(rota_compile_can_run(c, record, handle, part));
-    if (rota_compile_is_on_device(c, record)) return add_on_device(c, record, node, queue);
-    if (!c->plan->options.check_kernels || record->kind != ROTA_NODE_KERNEL ||
-        !rota_compile_can_check(record))
+/* A kernel's node, whose accesses are checked if the plan's options say so. */
+static inline rota_status add_kernel(rota_compiler *c, const rota_node_record *record, uint32_t node,
+                                     uint32_t part, uint32_t queue) {
+    if (!c->plan->options.check_kernels || !rota_compile_can_check(record))
         return add_record(c, record, node, part, queue, true, true);
     rota_check_records records;
     ROTA_TRY(rota_compile_check(c, part, record, &records));
@@ -323,6 +329,38 @@ static rota_status add_node(rota_compiler *c, const rota_node_record *record, ui
                             i + 1 == records.count));
     }
     return ROTA_OK;
+}
+
+static bool is_placed(const rota_compiler *c, const rota_node_record *record) {
+    return record->device_plus_1 | record->queue_plus_1 || c->plan->options.queue_policy ||
+           c->partitions.cpu != ROTA_NONE;
+}
+
+/* Of a node that is no plain kernel, which are most: apart, so that those are not asked all of this. */
+static __attribute__((noinline)) rota_status add_other_node(rota_compiler *c, const rota_node_record *record,
+                                                            uint32_t node, rota_node handle) {
+    uint32_t part = 0, queue = 0;
+    bool idle;
+    ROTA_TRY(is_idle(c, record, &idle));
+    if (idle) {
+        c->info->operation_of_node[node] = ROTA_NONE; /* as one that was removed */
+        return ROTA_OK;
+    }
+    if (is_placed(c, record)) ROTA_TRY(place_node(c, record, handle, &part, &queue));
+    if (record->kind == ROTA_NODE_CONDITIONAL || record->is_counted)
+        ROTA_TRY(rota_compile_can_run(c, record, handle, part));
+    if (rota_compile_is_on_device(c, record)) return add_on_device(c, record, node, queue);
+    if (record->kind == ROTA_NODE_KERNEL) return add_kernel(c, record, node, part, queue);
+    return add_record(c, record, node, part, queue, true, true);
+}
+
+static rota_status add_node(rota_compiler *c, const rota_node_record *record, uint32_t node,
+                            rota_node handle) {
+    uint32_t part = 0, queue = 0;
+    if (record->kind != ROTA_NODE_KERNEL || record->is_counted)
+        return add_other_node(c, record, node, handle);
+    if (is_placed(c, record)) ROTA_TRY(place_node(c, record, handle, &part, &queue));
+    return add_kernel(c, record, node, part, queue);
 }
 
 /* Outputs are read back after all nodes, each from the part that has it: part 0 unless only another wrote it.

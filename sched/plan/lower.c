@@ -453,8 +453,6 @@ static rota_status emit_command(lowering *l, const rota_operation *operation, ui
                                    .first_operand = operation->first_access};
     const rota_node_record *record = operation->record;
     if (!record) return ROTA_OK;
-    command->is_counted = record->is_counted;
-    if (rota_lower_may_fail(l, operation)) l->c->plan->segments[operation->segment].may_fail = true;
     switch ((rota_node_kind)record->kind) {
     case ROTA_NODE_KERNEL:
         if (l->c->partitions.device[operation->part])
@@ -463,12 +461,13 @@ static rota_status emit_command(lowering *l, const rota_operation *operation, ui
         command->kind = ROTA_EXEC_COMMAND_KERNEL;
         command->u.kernel.kernel = record->u.kernel.kernel;
         command->u.kernel.params = rota_node_params(record);
-        rota_lower_groups(command, record);
+        for (int i = 0; i < 3; i++)
+            command->u.kernel.groups[i] = record->u.kernel.groups[i] ? record->u.kernel.groups[i] : 1;
+        if (record->is_counted) rota_lower_counted(l, operation, command);
         if (record->binding_count) lower_bindings(l, part, command, record);
         break;
     case ROTA_NODE_COPY:
-        command->u.copy.unit_bytes = record->u.copy.unit_bytes;
-        command->u.copy.count_max = record->u.copy.count_max;
+        if (record->is_counted) rota_lower_counted(l, operation, command);
         break;
     case ROTA_NODE_FILL:
         command->kind = ROTA_EXEC_COMMAND_FILL;

@@ -228,12 +228,16 @@ static rota_status lower_node(lowering *l, const rota_plan_bodies *bodies) {
     }
     l->parts[operation->part].commands[operation->command].u.conditional = made;
     const rota_device_traits *device = c->partitions.device[operation->part];
-    const bool is_hosted = device && device->hosts_decisions;
+    const bool is_hosted = device && device->hosts_decisions,
+               is_cuda = device && device->kind == ROTA_EXEC_CUDA;
+    rota_plan_segment *segment = &c->plan->segments[operation->segment];
+    /* It may by itself, but on a CUDA device, where only iterations do, and what comes after waits for their end. */
+    if (!is_cuda) segment->may_fail = true;
     if (is_hosted || rota_conditional_is_loop(made->kind) ||
         has_inside(made, is_loop)) /* what comes after them waits for their end (blocked.c) */
-        c->plan->segments[operation->segment].has_loops = true;
+        segment->has_loops = true;
     else if (has_inside(made, is_counted))
-        c->plan->segments[operation->segment].may_fail = true;
+        segment->may_fail = true;
     return ROTA_OK;
 }
 

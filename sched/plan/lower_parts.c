@@ -63,29 +63,27 @@ rota_status rota_lower_write_parts(lowering *l) {
     return ROTA_OK;
 }
 
-void rota_lower_groups(rota_exec_command *command, const rota_node_record *record) {
+void rota_lower_counted(const lowering *l, const rota_operation *operation, rota_exec_command *command) {
+    const rota_node_record *record = operation->record;
+    command->is_counted = true;
+    l->c->plan->segments[operation->segment].may_fail = true;
+    if (record->kind == ROTA_NODE_COPY) {
+        command->u.copy.unit_bytes = record->u.copy.unit_bytes;
+        command->u.copy.count_max = record->u.copy.count_max;
+        return;
+    }
     const uint32_t *given = record->u.kernel.groups;
-    for (int i = 0; i < 3; i++)
-        command->u.kernel.groups[i] = record->is_counted || given[i] == 0 ? 1 : given[i];
-    if (!record->is_counted) return;
-    command->u.kernel.count_max = record->u.kernel.count_max;
     command->u.kernel.items_per_group = given[0] ? given[0] : 1;
     command->u.kernel.count_bindable_plus_1 = given[1];
-}
-
-bool rota_lower_may_fail(const lowering *l, const rota_operation *operation) {
-    const rota_node_record *record = operation->record;
-    const rota_device_traits *device = l->c->partitions.device[operation->part];
-    return record->is_counted ||
-           (record->kind == ROTA_NODE_CONDITIONAL && !(device && device->kind == ROTA_EXEC_CUDA));
+    command->u.kernel.count_max = record->u.kernel.count_max;
 }
 
 static bool runs_on_vk(const rota_kernel *kernel, uint32_t features) {
     return kernel->vk.words || ((features & ROTA_FEATURE_CUDA_IMAGES) && kernel->cuda.image);
 }
 
-rota_status rota_lower_check_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel,
-                                    const rota_device_traits *device) {
+rota_status rota_lower_find_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel,
+                                   const rota_device_traits *device) {
     bool there = device->kind == ROTA_EXEC_CPU ? kernel->cpu.fn != NULL
                  : device->kind == ROTA_EXEC_VK
                      ? runs_on_vk(kernel, device->features)

@@ -38,13 +38,15 @@ typedef struct lowering {
 
 /* lower_parts.c: what executors get. */
 rota_status rota_lower_write_parts(lowering *l);
-/* Of a kernel node: its groups, or what it counts. */
-void rota_lower_groups(rota_exec_command *command, const rota_node_record *record);
-/* Whether a node may fail by itself, on any device. Of a CUDA device's nodes that decide only iterations may, and what
- * comes after them waits for their end (has_loops). */
-bool rota_lower_may_fail(const lowering *l, const rota_operation *operation);
+/* Of a node that is counted: what, and that it may fail by itself. */
+void rota_lower_counted(const lowering *l, const rota_operation *operation, rota_exec_command *command);
 /* Refuses a kernel that brings nothing for its device. */
-rota_status rota_lower_check_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel,
-                                    const rota_device_traits *device);
+rota_status rota_lower_find_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel,
+                                   const rota_device_traits *device);
+static inline rota_status rota_lower_check_kernel(const lowering *l, uint32_t n, const rota_kernel *kernel,
+                                                  const rota_device_traits *device) {
+    if (device->kind == ROTA_EXEC_CPU && kernel->cpu.fn) return ROTA_OK;
+    return rota_lower_find_kernel(l, n, kernel, device);
+}
 
 #endif

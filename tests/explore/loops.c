@@ -194,8 +194,7 @@ static void add_unit(rota_status (*fn)(const rota_kernel_call *), uint32_t prede
                                   .record_count = 1,
                                   .first_successor = u, /* one at most */
                                   .predecessor_count = predecessors,
-                                  .split = ROTA_CPU_NONE,
-                                  .loop = ROTA_CPU_NONE};
+                                  .state = ROTA_CPU_NONE};
     if (predecessors == 0) p->roots[p->segment.root_count++] = u;
     p->segment.sink_count++;
 }
@@ -212,7 +211,7 @@ static void add_loop(uint8_t kind, uint32_t predecessors) {
     program *p = p_of();
     const uint32_t u = p->segment.unit_count;
     add_unit(NULL, predecessors);
-    p->units[u].loop = 0;
+    p->units[u].state = 0;
     p->records[u].flags = ROTA_CPU_RECORD_CONDITIONAL;
     p->records[u].u.conditional = &p->conditional;
     p->decides = (rota_exec_conditional){.kind = kind,
@@ -352,7 +351,7 @@ static void begin_split(void) {
     add_unit(run_sum, 1);
     add_edge(0, 1);
     p->records[0].items = 2;
-    p->units[0].split = 0;
+    p->units[0].state = 0;
     p->units[0].grain = 1;
     finish(&instances[0].loops[0]);
 }
