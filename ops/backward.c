@@ -301,6 +301,9 @@ static rota_status record(rota_tape *tape, const rota_tensor *losses, uint32_t l
     ROTA_TRY(rota_decides_spread_all(tape, &decides));
     ROTA_TRY(rota_backward_check_bodies(tape));
     ROTA_TRY(rota_unshards_open(tape, decides.count == 0, &unshards));
+    const rota_tape_use *again;
+    for (uint32_t i = 0; (again = rota_unshards_again(unshards, i)); i++)
+        ROTA_TRY(check_all_saved(tape, again));
     if (unshards && options && options->data_parallel) ROTA_TRY(rota_unshards_refuse_data_parallel(unshards));
     for (uint32_t i = 0; i < loss_count; i++) ROTA_TRY(seed(tape, &losses[i]));
     uint32_t left = decides.count;

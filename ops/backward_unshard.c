@@ -8,6 +8,8 @@
  * A gather is recorded one before the ops that need it, and runs beside those of the one before. */
 #include <stdlib.h>
 
+#include "graph/record.h"
+#include "ops/backward_bodies.h"
 #include "ops/gradient.h"
 #include "ops/unshard.h"
 
@@ -51,13 +53,19 @@ static uint32_t count_of(const rota_tape *tape) {
 }
 
 /* It is gathered once more as it was. */
-static rota_status check_unwritten(const rota_tape_buffer *entry) {
-    if (!entry->writes || !entry->writes->next) return ROTA_OK;
-    return rota_fail(
-        ROTA_WRONG_STATE,
-        "backward: op '%s' wrote gathered parameters in buffer '%s', which are gathered again for "
-        "the gradients; expected ops that read them",
-        entry->writes->op->name, rota_buffer_name(entry->root));
+static rota_status check_unwritten(const rota_tape *tape, const rota_tape_use *used,
+                                   const rota_tape_buffer *entry) {
+    static const char *const expected =
+        "which are gathered again for the gradients; expected ops that read them";
+    if (entry->writes && entry->writes->next)
+        return rota_fail(ROTA_WRONG_STATE, "backward: op '%s' wrote gathered parameters in buffer '%s', %s",
+                         entry->writes->op->name, rota_buffer_name(entry->root), expected);
+    const rota_conditional *node =
+        rota_backward_body_that_overwrites(tape, used, entry, 0, rota_buffer_size(entry->root));
+    if (!node) return ROTA_OK;
+    return rota_fail(ROTA_WRONG_STATE,
+                     "backward: a body of node '%s' wrote gathered parameters in buffer '%s', %s",
+                     rota_node_record_name(node->record), rota_buffer_name(entry->root), expected);
 }
 
 static rota_status note_use(rota_unshards *s, uint64_t u) {
@@ -75,7 +83,7 @@ static rota_status note_use(rota_unshards *s, uint64_t u) {
     if (!rota_collective_is_unshard(use)) return ROTA_OK;
     rota_tape_buffer *entry = rota_tape_lookup(tape, &use->outputs[0]);
     if (!entry) return rota_backward_no_memory();
-    ROTA_TRY(check_unwritten(entry));
+    ROTA_TRY(check_unwritten(tape, tape->uses[u], entry));
     s->all[s->count] = (unshard){.use = u, .first_use = u, .needed = NONE};
     entry->unshard = ++s->count;
     return ROTA_OK;
@@ -102,6 +110,10 @@ rota_status rota_unshards_open(rota_tape *tape, bool early, rota_unshards **out_
     for (uint32_t i = 0; i < s->needed_count; i++) s->needed[i]->position = i;
     *out_unshards = s;
     return ROTA_OK;
+}
+
+const rota_tape_use *rota_unshards_again(const rota_unshards *s, uint32_t index) {
+    return s && index < s->needed_count ? s->tape->uses[s->needed[index]->use] : NULL;
 }
 
 static rota_status gather_again(rota_unshards *s, unshard *it) {

@@ -17,10 +17,13 @@ bool rota_collective_is_unshard(const rota_op_use *use);
 
 typedef struct rota_unshards rota_unshards;
 
-/* Of the tape's uses; in its arena. `early`: gradients go out when the last op that adds to them has been gone through,
- * which is known where ops alone read tensors. NULL in *out_unshards: there are none. WRONG_STATE: an op wrote what was
- * gathered. */
+/* Of the tape's uses; in its arena. `early`: gradients go out when the last op that adds to them has been gone
+ * through, which is known where ops alone read tensors. NULL in *out_unshards: there are none. WRONG_STATE: an op, or
+ * a body, wrote what was gathered. */
 rota_status rota_unshards_open(rota_tape *tape, bool early, rota_unshards **out_unshards);
+/* Of those that gradients read: the uses that are to be gathered again, of shards that are as they were; NULL past the
+ * last, and of NULL. */
+const rota_tape_use *rota_unshards_again(const rota_unshards *unshards, uint32_t index);
 /* What `use` reads of gathered tensors is gathered again, and that which is needed after it; *out_used is the use with
  * what there is now, maybe in `room`, and NULL if it has been gone through. */
 rota_status rota_unshards_read(rota_unshards *unshards, uint64_t use, rota_tape_use *room,

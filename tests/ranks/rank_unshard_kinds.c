@@ -188,6 +188,56 @@ static rota_status backward_of(rank_graph *g, rota_tensor w, rota_tensor param,
     return rota_backward(g->tape, loss, &param, 1, &grad, &ROTA_BACKWARD_OPTIONS(.data_parallel = parallel));
 }
 
+static void overwrite_by_body(rank_graph *g, rota_tensor x) {
+    rota_graph *body;
+    rota_recorder *lane;
+    rota_tape *tape;
+    rota_buffer *word;
+    rank_ok(rota_graph_create_body(g->graph, "body", &body));
+    rank_ok(rota_recorder_open(body, 0, NULL, &lane));
+    rank_ok(rota_tape_create(lane, NULL, &tape));
+    rank_ok(rota_op_fill_into(tape, x, 7));
+    rota_tape_destroy(tape);
+    rota_recorder_close(lane);
+    rank_ok(rota_graph_buffer(g->graph, ROTA_BUFFER_TRANSIENT, "word", 4, &word));
+    rank_ok(rota_record_fill(g->recorder, word, 0, 4, 1, NULL));
+    rank_ok(rota_record_if(g->recorder, &ROTA_IF_NODE(.name = "overwrites", .condition = word, .body = body),
+                           NULL));
+}
+
+/* What is to be gathered again, and what was gathered, stay as they are. */
+static void refuse_overwritten(rank_graph *g, rota_sharding *group, rota_tensor shard, rota_tensor x) {
+    rota_tensor w, y, norm = ROTA_TENSOR_NONE;
+    rank_ok(rota_sharding_unshard(group, g->tape, shard, NULL, 1, &w));
+    rank_ok(rota_op_fill_into(g->tape, w, 1));
+    want_refused(backward_of(g, w, shard, NULL), ROTA_WRONG_STATE, "op 'fill' wrote gathered parameters");
+    rank_ok(rota_sharding_unshard(group, g->tape, shard, NULL, 1, &w));
+    rank_ok(rota_op_fill_into(g->tape, shard, 1));
+    want_refused(backward_of(g, w, shard, NULL), ROTA_WRONG_STATE, "op 'unshard' needs its 'x'");
+    /* Nor may a shard be overwritten that gets no gradient, but is read by another one's. */
+    rank_ok(rota_sharding_unshard(group, g->tape, shard, NULL, 1, &w));
+    rank_ok(rota_op_mul(g->tape, x, w, &y));
+    rank_ok(rota_op_fill_into(g->tape, shard, 1));
+    rank_ok(rota_op_sum(g->tape, y, 0, false, &y));
+    want_refused(rota_backward(g->tape, y, &x, 1, &norm, NULL), ROTA_WRONG_STATE,
+                 "op 'unshard' needs its 'x'");
+    /* By a body. */
+    for (uint32_t of_shard = 0; of_shard < 2; of_shard++) {
+        rank_ok(rota_sharding_unshard(group, g->tape, shard, NULL, 1, &w));
+        overwrite_by_body(g, of_shard ? shard : w);
+        rank_ok(rota_op_mul(g->tape, x, w, &y));
+        rank_ok(rota_op_sum(g->tape, y, 0, false, &y));
+        norm = ROTA_TENSOR_NONE;
+        want_refused(rota_backward(g->tape, y, &x, 1, &norm, NULL), ROTA_WRONG_STATE,
+                     of_shard ? "which a body of node 'overwrites' overwrote"
+                              : "a body of node 'overwrites' wrote gathered parameters");
+    }
+    /* Kept, it may be overwritten by then. */
+    rank_ok(rota_sharding_unshard(group, g->tape, shard, &ROTA_UNSHARD(.keep = true), 1, &w));
+    rank_ok(rota_op_fill_into(g->tape, shard, 1));
+    rank_ok(backward_of(g, w, shard, NULL));
+}
+
 void rank_unshard_refused(rota_runtime *runtime, rota_communicator *communicator) {
     float values[COUNT] = {0};
     rank_graph g;
@@ -197,7 +247,7 @@ void rank_unshard_refused(rota_runtime *runtime, rota_communicator *communicator
     rota_recorder *lane;
     rota_tape *tape;
     begin(&g, runtime, communicator, true);
-    const rota_tensor whole = alike(&g, values, &group, &shard);
+    const rota_tensor whole = alike(&g, values, &group, &shard), x = made(&g, ROTA_F32, COUNT, values);
     rank_ok(rota_tensor_of(NULL, 0, ROTA_F32, ROTA_SHAPE(3, 0), &empty));
     want_refused(rota_sharding_create_group(communicator, &empty, 1, &none), ROTA_INVALID_ARGUMENT,
                  "1 tensors without elements");
@@ -225,17 +275,7 @@ void rank_unshard_refused(rota_runtime *runtime, rota_communicator *communicator
     want_refused(backward_of(&g, whole, whole, &as_shards), ROTA_WRONG_STATE, "is that of a group");
     rank_ok(rota_sharding_unshard(group, g.tape, shard, NULL, 1, &w));
     want_refused(backward_of(&g, w, shard, &all), ROTA_INVALID_ARGUMENT, "is this rank's shard");
-    /* What is to be gathered again, and what was gathered, stay as they are. */
-    rank_ok(rota_sharding_unshard(group, g.tape, shard, NULL, 1, &w));
-    rank_ok(rota_op_fill_into(g.tape, w, 1));
-    want_refused(backward_of(&g, w, shard, NULL), ROTA_WRONG_STATE, "op 'fill' wrote gathered parameters");
-    rank_ok(rota_sharding_unshard(group, g.tape, shard, NULL, 1, &w));
-    rank_ok(rota_op_fill_into(g.tape, shard, 1));
-    want_refused(backward_of(&g, w, shard, NULL), ROTA_WRONG_STATE, "op 'unshard' needs its 'x'");
-    /* Kept, it may be overwritten by then. */
-    rank_ok(rota_sharding_unshard(group, g.tape, shard, &ROTA_UNSHARD(.keep = true), 1, &w));
-    rank_ok(rota_op_fill_into(g.tape, shard, 1));
-    rank_ok(backward_of(&g, w, shard, NULL));
+    refuse_overwritten(&g, group, shard, x);
     rank_ok(rota_graph_create_body(g.graph, "body", &body));
     rank_ok(rota_recorder_open(body, 0, NULL, &lane));
     rank_ok(rota_tape_create(lane, NULL, &tape));
@@ -247,5 +287,5 @@ void rank_unshard_refused(rota_runtime *runtime, rota_communicator *communicator
     rota_recorder_close(g.recorder);
     end(&g);
     rota_sharding_release(group), rota_sharding_release(filled);
-    drop(whole), drop(shard);
+    drop(whole), drop(shard), drop(x);
 }
