@@ -129,6 +129,7 @@ static void test_nodes(void **state) {
 static void grids(const char *fails, uint32_t max, uint32_t updatables) {
     static const uint32_t counts[] = {33, 0, COUNT, 1};
     cuda_fixture *f = cuda_open(NULL);
+    ((rota_cuda_device *)f->device)->bounds.grid_min = COUNT / 64;
     rota_exec_memory *m = cuda_shared(f, MEMORY);
     test_program *p = counted_program(&contract_step, 0, max);
     /* The count is the memory's; what was to fill it fills the next. */
