@@ -21,7 +21,8 @@
 /* A run of fewer bytes costs less to copy, there and back, than a collective of its own costs beside its bytes
  * (docs/measurements.md). */
 #define ALONE_BYTES (UINT64_C(64) << 10)
-/* The same on devices: 8 MiB there and back are 10 us of an H200's memory, a collective some 200 us. */
+/* The same on devices: 8 MiB there and back are some 10 us by what an H200's memory moves, and a collective of few
+ * bytes took 305 us there (docs/measurements.md). */
 #define ALONE_DEVICE_BYTES (UINT64_C(8) << 20)
 #define NONE UINT32_MAX
 
