@@ -271,7 +271,7 @@ static rota_status record_backward(gpt_recording *r, gpt_gradients *g, rota_tens
                                                       .data_parallel = reduces ? &parallel : NULL)));
         ROTA_TRY(gpt_gradients_gather(r, g, b));
     }
-    if (r->has_weights) return gpt_gradients_reduce(r, g);
+    if (gpt_groups_add_whole(r)) return gpt_gradients_reduce(r, g);
     if (!plan->model->communicator || plan->model->groups || !g->sum.buffer) return ROTA_OK;
     return rota_op_all_reduce_into(r->tape, plan->model->communicator, g->sum, ROTA_COLLECTIVE_MEAN, g->sum);
 }

@@ -90,7 +90,6 @@ typedef struct gpt_recording {
     rota_dtype dtype;  /* of weights and activations */
     uint64_t rows;     /* of a micro-batch */
     bool dropout, find_nan;
-    bool has_weights; /* of all groups, gathered */
     /* A product and what follows it are one node: where a library has both, and nobody asks for what is
      * between; elsewhere fusion makes more of separate nodes. */
     bool one_node;

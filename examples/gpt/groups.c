@@ -115,13 +115,16 @@ rota_status gpt_groups_fetch(gpt_recording *r, uint32_t group) {
     const gpt_model *model = r->plan->model;
     rota_tensor shard, whole[GPT_GROUP_MOST];
     char name[GPT_GROUP_NAME];
-    if (!model->groups || r->has_weights) return ROTA_OK;
+    if (!model->groups) return ROTA_OK;
     const gpt_group *g = &model->groups[group];
+    const bool once = model->config.gathers_once;
+    if (once && r->weights[model->parameters[g->members[0]].index].buffer) return ROTA_OK;
     gpt_group_name(group, name);
     ROTA_TRY(gpt_record_part(r, name));
     ROTA_TRY(gpt_group_tensor(g, r->dtype == ROTA_F32 ? model->parts[GPT_VALUES] : model->copies, r->dtype,
                               &shard));
-    ROTA_TRY(rota_sharding_unshard(g->sharding, r->tape, shard, NULL, g->count, whole));
+    ROTA_TRY(
+        rota_sharding_unshard(g->sharding, r->tape, shard, &ROTA_UNSHARD(.keep = once), g->count, whole));
     for (uint32_t i = 0; i < g->count; i++) {
         const gpt_parameter *p = &model->parameters[g->members[i]];
         r->weights[p->index] = whole[i];
@@ -134,10 +137,14 @@ rota_status gpt_groups_fetch(gpt_recording *r, uint32_t group) {
 
 rota_status gpt_groups_fetch_all(gpt_recording *r) {
     const gpt_model *model = r->plan->model;
-    if (!model->groups || !model->config.gathers_once) return ROTA_OK;
+    if (!gpt_groups_add_whole(r)) return ROTA_OK;
     rota_tape_remember(r->tape, false); /* gradients are those of what was gathered */
     for (uint32_t i = 0; i < model->group_count; i++) ROTA_TRY(gpt_groups_fetch(r, i));
     rota_tape_remember(r->tape, true);
-    r->has_weights = true;
     return ROTA_OK;
+}
+
+bool gpt_groups_add_whole(const gpt_recording *r) {
+    const gpt_model *model = r->plan->model;
+    return model->groups && model->config.gathers_once && r->plan->micro_batches > 1;
 }

@@ -26,9 +26,13 @@ rota_status gpt_group_tensor(const gpt_group *group, rota_buffer *buffer, rota_d
 /* Elements at the shard's beginning that decay: those of matrices. */
 uint64_t gpt_group_decayed(const gpt_model *model, const gpt_group *group);
 
-/* The ops recorded from here on find the group's weights gathered. Nothing where this rank has all of them. */
+/* The ops recorded from here on find the group's weights gathered. Nothing where this rank has all of them, or has
+ * gathered them once. */
 rota_status gpt_groups_fetch(gpt_recording *r, uint32_t group);
-/* Where all are gathered once (gpt_config.gathers_once): they are now, for all that is recorded then. */
+/* Whether weights are gathered once (gpt_config.gathers_once) for several micro-batches, whose gradients are added up
+ * whole before they are reduced. */
+bool gpt_groups_add_whole(const gpt_recording *r);
+/* Where that is so all are gathered now. */
 rota_status gpt_groups_fetch_all(gpt_recording *r);
 
 #endif

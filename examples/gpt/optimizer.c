@@ -81,7 +81,7 @@ static rota_status list_parameters(gpt_recording *r, gpt_gradients *g) {
 
 rota_status gpt_gradients_make(gpt_recording *r, gpt_gradients *out) {
     const gpt_model *model = r->plan->model;
-    const bool adds = r->plan->micro_batches > 1 && r->dtype != ROTA_F32, once = r->has_weights;
+    const bool adds = r->plan->micro_batches > 1 && r->dtype != ROTA_F32, once = gpt_groups_add_whole(r);
     *out = (gpt_gradients){.count = model->groups && !once ? model->group_count : model->parameter_count};
     out->params = calloc(out->count, sizeof *out->params);
     out->each = calloc(out->count, sizeof *out->each);

@@ -120,13 +120,13 @@ expect 0 '^the quick' "$train" --device cpu --ranks 2 --resume whole --generate 
 [ "$(grep -c '^the quick' output)" -eq 1 ] || fail "two ranks wrote"
 
 # ---- A part of the optimizer's state each: the same numbers, and memory by the number of ranks ----
-for how in "f32 2 4" "f32 4 2" "bf16 4 2" "f16 4 2"; do
-  read -r dtype ranks batch <<<"$how"
+for how in "f32 2 4 1" "f32 4 2 1" "f32 2 2 2" "bf16 2 2 3" "bf16 4 2 1" "f16 4 2 1"; do
+  read -r dtype ranks batch accumulate <<<"$how"
   for shards in whole parts; do
     option=
     [ $shards = whole ] || option=--shard-optimizer
     expect 0 'validation loss' "$train" "${small[@]}" --iters 9 --dtype "$dtype" --batch "$batch" \
-      --ranks "$ranks" $option --checkpoint $shards --log $shards.jsonl
+      --accumulate "$accumulate" --ranks "$ranks" $option --checkpoint $shards --log $shards.jsonl
     cp output $shards.txt
   done
   but_for_norm whole.jsonl parts.jsonl
