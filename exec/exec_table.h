@@ -143,8 +143,9 @@ struct rota_exec_device {
     const rota_exec_device_vtable *vtable;
     rota_exec_caps caps;
     /* NULL, or: submit may leave a part of a work with loops to this, which goes on with all such works as far as it
-     * can. By the thread that calls submit, once the host was told that it goes_on; errors as submit. */
-    rota_status (*go_on)(rota_exec_device *device);
+     * can. By the thread that calls submit, once the host was told that it goes_on; errors as submit. *out_moved: the
+     * device got on with one since the last call. */
+    rota_status (*go_on)(rota_exec_device *device, bool *out_moved);
     rota_device_info info;
     uint8_t gpu[16];         /* which GPU it is, as its vendor tells them apart; with caps.shares_memory */
     rota_locality locality;  /* threads that serve it are near it, and the host's memory that it works on */

@@ -44,8 +44,9 @@
  * ended.
  *
  * A Vulkan device is given a few iterations at a time, those of which not all run dispatched with no workgroups, and
- * the next ones while those run, until the loop is over: what does not run costs no more than a quarter of what does, or
- * than some 130 commands. In a body each iteration of a loop costs, beside its own nodes, a share of those around it. */
+ * the next ones while those run, until the loop is over: what does not run costs no more than a quarter of what does,
+ * or than some 130 commands. In a body each iteration of a loop costs, beside its own nodes, a share of those around
+ * it. */
 #ifndef ROTA_GRAPH_CONDITIONAL_H
 #define ROTA_GRAPH_CONDITIONAL_H
 

@@ -12,8 +12,8 @@
  *
  * Two submissions are with the device at a time, so that it has work while the host looks. Each is as many runs as an
  * eighth of those that have ended, so what is off in the end is no more than a quarter of what was on, or than the two
- * that begin; and a loop of n iterations takes about log n submissions, until they have RUNS_LONGEST. No more runs are
- * submitted than a plain loop may have iterations for. Nobody waits for any of it.
+ * that begin; and a loop of n iterations takes about log n submissions, until they have RUNS_LONGEST, or take
+ * LONGEST_NS. No more runs are submitted than a plain loop may have iterations for. Nobody waits for any of it.
  *
  * Why it is right:
  *
@@ -54,6 +54,7 @@
 #define RUNS_LONGEST 64u
 /* Of the runs that have ended, what each of the two submissions is. */
 #define SHARE 8u
+#define LONGEST_NS 20000000ull /* of a submission */
 /* While something is cancelled or failed: how often the submit thread is to ask. */
 #define LOOK_NS 1000000ull
 
@@ -126,6 +127,7 @@ rota_status rota_vk_going_begin(rota_vk_device *device, const rota_exec_work *wo
                  .sequence = {first_sequence},
                  .count = 1,
                  .point = logical->head - 1,
+                 .since_ns = rota_clock_ns(),
                  .cookie = work->cookie};
     begin_piece(g);
     if (g->left != UINT64_MAX) g->left--;
@@ -187,22 +189,40 @@ static next look_at(rota_vk_device *device, going *g, VkCommandBuffer *out_behin
     return end_at(g);
 }
 
-static rota_status go_on_with(rota_vk_device *device, rota_vk_logical *logical) {
+/* Runs that have ended since the last look, and what one took. */
+static bool see_ended(rota_vk_device *device, going *g) {
+    const uint64_t before = g->ended;
+    for (; g->count && rota_vk_has_completed(device, g->sequence[0]); g->count--) {
+        g->ended += g->runs[0];
+        g->runs[0] = g->runs[1];
+        g->sequence[0] = g->sequence[1];
+    }
+    if (g->ended == before) return false;
+    const uint64_t now_ns = rota_clock_ns();
+    g->each_ns = (now_ns - g->since_ns) / (g->ended - before);
+    g->since_ns = now_ns;
+    return true;
+}
+
+/* How many the next submission has: no longer than others may wait for a sign of life, and for who cancels. */
+static uint64_t next_runs(const going *g) {
+    uint64_t runs = g->ended / SHARE;
+    if (g->each_ns && runs > LONGEST_NS / g->each_ns) runs = LONGEST_NS / g->each_ns;
+    return runs ? runs : 1;
+}
+
+static rota_status go_on_with(rota_vk_device *device, rota_vk_logical *logical, bool *out_moved) {
     going *g = &logical->going;
     while (g->is_open) {
         VkCommandBuffer behind = VK_NULL_HANDLE;
-        for (; g->count && rota_vk_has_completed(device, g->sequence[0]); g->count--) {
-            g->ended += g->runs[0];
-            g->runs[0] = g->runs[1];
-            g->sequence[0] = g->sequence[1];
-        }
+        if (see_ended(device, g)) *out_moved = true;
         pthread_mutex_lock(&device->going.lock);
         const next what = look_at(device, g, &behind);
         pthread_mutex_unlock(&device->going.lock);
         switch (what) {
         case NEXT_RUN:
             if (g->count == ROTA_VK_RUNS_MAX || g->left == 0) return ROTA_OK;
-            ROTA_TRY(submit_runs(device, g, VK_NULL_HANDLE, g->ended < SHARE ? 1 : g->ended / SHARE));
+            ROTA_TRY(submit_runs(device, g, VK_NULL_HANDLE, next_runs(g)));
             break;
         case NEXT_LOOP:
             ROTA_TRY(submit_runs(device, g, behind, 1));
@@ -224,14 +244,15 @@ static rota_status go_on_with(rota_vk_device *device, rota_vk_logical *logical) 
     return ROTA_OK;
 }
 
-rota_status rota_vk_go_on(rota_exec_device *base) {
+rota_status rota_vk_go_on(rota_exec_device *base, bool *out_moved) {
     rota_vk_device *device = (rota_vk_device *)base;
     uint64_t wanted = 0;
     rota_status status = ROTA_OK;
+    *out_moved = false;
     if (device->going.open == 0) return ROTA_OK;
     for (uint32_t q = 0; q < device->options.queue_count && status == ROTA_OK; q++) {
         const going *g = &device->logical[q].going;
-        if (g->is_open) status = go_on_with(device, &device->logical[q]);
+        if (g->is_open) status = go_on_with(device, &device->logical[q], out_moved);
         if (g->is_open && g->count && (wanted == 0 || g->sequence[0] < wanted)) wanted = g->sequence[0];
     }
     const rota_status flushed = rota_vk_submit_flush(device);

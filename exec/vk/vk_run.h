@@ -23,10 +23,11 @@ typedef struct rota_vk_going {
     uint32_t runs[ROTA_VK_RUNS_MAX]; /* of each submission that the device has, the oldest first */
     uint64_t sequence[ROTA_VK_RUNS_MAX];
     uint32_t count;
-    uint64_t ended; /* runs of the piece */
-    uint64_t left;  /* that may be wanted and were not submitted yet; UINT64_MAX: nobody knows */
-    uint64_t last;  /* sequence of the newest submission */
-    uint64_t point; /* of logical.points: which is the work's */
+    uint64_t ended;             /* runs of the piece */
+    uint64_t left;              /* that may be wanted and were not submitted yet; UINT64_MAX: nobody knows */
+    uint64_t since_ns, each_ns; /* when it last saw one end, and what each took by then */
+    uint64_t last;              /* sequence of the newest submission */
+    uint64_t point;             /* of logical.points: which is the work's */
     void *cookie;
 } rota_vk_going;
 
@@ -44,7 +45,7 @@ rota_status rota_vk_going_check(const rota_vk_device *device, const rota_exec_wo
 /* The work's point is written, and its first run, of that sequence, is gathered: another one goes behind it. */
 rota_status rota_vk_going_begin(rota_vk_device *device, const rota_exec_work *work, uint64_t first_sequence);
 /* Goes on with whatever can be; never waits for what is gone on with. DEVICE_LOST. */
-rota_status rota_vk_go_on(rota_exec_device *device);
+rota_status rota_vk_go_on(rota_exec_device *device, bool *out_moved);
 
 /* ---- The completion thread's ---- */
 

@@ -463,7 +463,8 @@ rota_status rota_vk_submit(rota_exec_device *base, const rota_exec_work *works, 
     for (uint32_t i = 0; i < count && status == ROTA_OK; i++) status = add_work(device, &works[i]);
     rota_status flushed = flush_all(device);
     if (status == ROTA_OK) status = flushed;
-    return status == ROTA_OK ? rota_vk_go_on(base) : status; /* says what is wanted next */
+    bool moved;
+    return status == ROTA_OK ? rota_vk_go_on(base, &moved) : status; /* says what is wanted next */
 }
 
 void rota_vk_submit_counts(rota_exec_device *base, uint64_t *out_calls, uint64_t *out_infos) {

@@ -249,7 +249,8 @@ void contract_submit(contract *c, const rota_exec_work *works, uint32_t count) {
 void contract_go_on(contract *c) {
     if (!ra_load_seq_cst(&c->host.goes_on)) return;
     ra_store_seq_cst(&c->host.goes_on, 0);
-    const rota_status status = c->device->go_on(c->device);
+    bool moved;
+    const rota_status status = c->device->go_on(c->device, &moved);
     if (status != ROTA_OK) assert_status(status, ROTA_DEVICE_LOST);
 }
 

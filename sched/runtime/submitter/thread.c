@@ -135,7 +135,9 @@ static void go_on(rota_submitter *submitter) {
     if (rota_device_is_lost(device)) return;
     submitter->batch_count = 0;
     ra_store_release(&device->handover.hands_over, ROTA_HANDS_OVER); /* with look_for_thread */
-    if (device->exec->go_on(device->exec) != ROTA_OK) rota_device_set_lost(device, rota_last_error());
+    bool moved = false;
+    if (device->exec->go_on(device->exec, &moved) != ROTA_OK) rota_device_set_lost(device, rota_last_error());
+    if (moved) rota_handover_note(device); /* it gets on: give_up_on */
     leave_driver(submitter, ROTA_HANDS_OVER, 0);
 }
 

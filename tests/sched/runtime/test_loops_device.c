@@ -428,11 +428,48 @@ static void test_promised_behind(void **state) {
     application_close(app);
 }
 
+/* A loop that takes longer than the default deadline is no device that stands still, to another one that waits for what
+ * it writes. */
+static void test_gets_on(void **state) {
+    enum { BLOCK = 20000, TIMEOUT_MS = 1000 };
+    (void)state;
+    runtime_fixture f = {0};
+    rota_device *cpu = NULL;
+    assert_ok(
+        rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = (uint64_t)TIMEOUT_MS * 1000000u), &f.runtime));
+    if (rota_device_open(f.runtime, "vk:0", &f.device) != ROTA_OK) {
+        gpu_close(&f);
+        skip();
+    }
+    assert_ok(rota_device_open(f.runtime, "cpu", &cpu));
+    const words w = begin_words(&f);
+    rota_plan *plan = counting(&f, w.condition, w.x, w.behind, UINT64_MAX);
+    rota_plan *reader = test_plan_1(cpu, "reader", &decide_count_down, w.behind, ROTA_READWRITE);
+    uint64_t took_ns = 0;
+    /* As many iterations as take long enough on this machine. */
+    for (uint32_t iterations = BLOCK; took_ns < UINT64_C(2000000) * TIMEOUT_MS; iterations *= 2) {
+        rota_ticket ticket, after;
+        set(&f, w.condition, iterations);
+        set(&f, w.x, 0);
+        const uint64_t begin_ns = rota_clock_ns();
+        assert_ok(rota_submit(plan, NULL, &ticket));
+        assert_ok(rota_submit(reader, NULL, &after));
+        assert_ok(rota_wait(ticket, 120000000000u));
+        assert_ok(rota_wait(after, 120000000000u));
+        took_ns = rota_clock_ns() - begin_ns;
+        test_expect_words(w.behind, 1, 0u - iterations - 1);
+    }
+    rota_plan_release(plan);
+    rota_plan_release(reader);
+    end_words(w);
+    gpu_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_few_of_many),    cmocka_unit_test(test_many_runs),
-        cmocka_unit_test(test_nested),         cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_cancelled),      cmocka_unit_test(test_closed),
-        cmocka_unit_test(test_promised_behind)};
+        cmocka_unit_test(test_few_of_many),     cmocka_unit_test(test_many_runs),
+        cmocka_unit_test(test_nested),          cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_cancelled),       cmocka_unit_test(test_closed),
+        cmocka_unit_test(test_promised_behind), cmocka_unit_test(test_gets_on)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
