@@ -152,6 +152,10 @@ rota_external_outcome rota_external_wait_look(rota_external_wait *after, bool cl
     (void)after, (void)closes;
     return ROTA_EXTERNAL_WAIT_REACHED;
 }
+uint32_t rota_external_wait_semaphores(const rota_external_wait *after, rota_exec_timeline_wait *out_waits) {
+    (void)after, (void)out_waits;
+    return 0;
+}
 void rota_external_wait_describe(const rota_external_wait *after, char *text, size_t capacity) {
     (void)after, (void)text, (void)capacity;
 }
