@@ -197,6 +197,7 @@ static void destroy_device(rota_vk_device *device) {
     pthread_mutex_destroy(&device->compiled.lock);
     pthread_mutex_destroy(&device->objects.lock);
     pthread_mutex_destroy(&device->messages.lock);
+    pthread_mutex_destroy(&device->going.lock);
     free(device);
 }
 
