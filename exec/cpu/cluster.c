@@ -328,7 +328,7 @@ rota_status rota_cpu_cluster(rota_exec_program *program, const rota_cpu_estimate
     c.last_source = rota_arena_alloc(&scratch, nodes * sizeof *c.last_source, 8);
     c.join_of = rota_arena_alloc(&scratch, nodes * sizeof *c.join_of, 8);
     c.start_ns = rota_arena_calloc(&scratch, nodes * sizeof *c.start_ns, 8);
-    program->units = rota_arena_alloc(&program->arena, nodes * sizeof *program->units, 8);
+    program->units = rota_arena_alloc(&program->arena, nodes * sizeof *program->units, 64);
     program->roots = rota_arena_alloc(&program->arena, nodes * sizeof *program->roots, 8);
     program->unit_successors = rota_arena_alloc(&program->arena, edges * sizeof *program->unit_successors, 8);
     program->segments =
