@@ -82,14 +82,7 @@ static Communicator open_one(const std::shared_ptr<DeviceCore> &device,
     rota_communicator_options options = options_of(name, transport, timeout);
     if (is_by_nccl({device}, nccl)) options.devices = &device->device;
     rota_communicator *communicator = nullptr;
-    rota_status status;
-    std::string sentence;
-    {
-        nb::gil_scoped_release released;
-        status = rota_communicator_open(device->runtime, &options, &communicator);
-        if (status != ROTA_OK) sentence = rota_last_error();
-    }
-    if (status != ROTA_OK) fail(status, sentence);
+    check_released([&] { return rota_communicator_open(device->runtime, &options, &communicator); });
     return made(communicator, device);
 }
 
@@ -106,15 +99,10 @@ static std::vector<Communicator> open_ranks(const Devices &devices, const std::o
     rota_communicator_options options = options_of(name, std::nullopt, timeout);
     if (is_by_nccl(devices, nccl)) options.devices = own.data();
     std::vector<rota_communicator *> communicators(devices.size() + 1);
-    rota_status status;
-    std::string sentence;
-    {
-        nb::gil_scoped_release released;
-        status = rota_communicator_open_ranks(runtimes.data(), static_cast<uint32_t>(devices.size()),
-                                              &options, communicators.data());
-        if (status != ROTA_OK) sentence = rota_last_error();
-    }
-    if (status != ROTA_OK) fail(status, sentence);
+    check_released([&] {
+        return rota_communicator_open_ranks(runtimes.data(), static_cast<uint32_t>(devices.size()), &options,
+                                            communicators.data());
+    });
     std::vector<Communicator> ranks;
     for (size_t i = 0; i < devices.size(); i++) ranks.push_back(made(communicators[i], devices[i]));
     return ranks;
@@ -124,28 +112,16 @@ static Communicator split(CommunicatorCore &core, std::optional<uint32_t> color,
                           const std::optional<std::string> &name) {
     CommunicatorUse use(core);
     rota_communicator *communicator = nullptr;
-    rota_status status;
-    std::string sentence;
-    {
-        nb::gil_scoped_release released;
-        status = rota_communicator_open_split(core.communicator, color.value_or(ROTA_COMMUNICATOR_NO_COLOR),
-                                              key, name ? name->c_str() : nullptr, &communicator);
-        if (status != ROTA_OK) sentence = rota_last_error();
-    }
-    if (status != ROTA_OK) fail(status, sentence);
+    check_released([&] {
+        return rota_communicator_open_split(core.communicator, color.value_or(ROTA_COMMUNICATOR_NO_COLOR),
+                                            key, name ? name->c_str() : nullptr, &communicator);
+    });
     return communicator ? made(communicator, core.device) : nullptr;
 }
 
 static void abort_all(CommunicatorCore &core, const std::string &cause) {
     CommunicatorUse use(core);
-    rota_status status;
-    std::string sentence;
-    {
-        nb::gil_scoped_release released;
-        status = rota_communicator_abort(core.communicator, cause.c_str());
-        if (status != ROTA_OK) sentence = rota_last_error();
-    }
-    if (status != ROTA_OK) fail(status, sentence);
+    check_released([&] { return rota_communicator_abort(core.communicator, cause.c_str()); });
 }
 
 static std::string communicator_text(CommunicatorCore &core) {
@@ -197,52 +173,42 @@ static Tensor collective(CommunicatorCore &communicator, const Tensor *x, const 
     return recording.made(y);
 }
 
-static Tensor all_reduce(const Tensor &x, CommunicatorCore &communicator, const std::string &reduction,
-                         const Out &out) {
+/* Of the two functions of an op with a reduction, and of one without. */
+template <auto Fresh, auto Into>
+static Tensor reduced(const char *op, CommunicatorCore &communicator, const Tensor &x,
+                      const std::string &reduction, const Out &out) {
     const rota_collective_reduction by = reduction_of(reduction);
     return collective(
-        communicator, &x, out, "all_reduce",
-        [&](rota_tape *tape, rota_communicator *c, rota_tensor *y) {
-            return rota_op_all_reduce(tape, c, x.t, by, y);
-        },
-        [&](rota_tape *tape, rota_communicator *c, rota_tensor y) {
-            return rota_op_all_reduce_into(tape, c, x.t, by, y);
-        });
+        communicator, &x, out, op,
+        [&](rota_tape *tape, rota_communicator *c, rota_tensor *y) { return Fresh(tape, c, x.t, by, y); },
+        [&](rota_tape *tape, rota_communicator *c, rota_tensor y) { return Into(tape, c, x.t, by, y); });
+}
+template <auto Fresh, auto Into>
+static Tensor moved(const char *op, CommunicatorCore &communicator, const Tensor &x, const Out &out) {
+    return collective(
+        communicator, &x, out, op,
+        [&](rota_tape *tape, rota_communicator *c, rota_tensor *y) { return Fresh(tape, c, x.t, y); },
+        [&](rota_tape *tape, rota_communicator *c, rota_tensor y) { return Into(tape, c, x.t, y); });
+}
+
+static Tensor all_reduce(const Tensor &x, CommunicatorCore &communicator, const std::string &reduction,
+                         const Out &out) {
+    return reduced<rota_op_all_reduce, rota_op_all_reduce_into>("all_reduce", communicator, x, reduction,
+                                                                out);
 }
 
 static Tensor reduce_scatter(const Tensor &x, CommunicatorCore &communicator, const std::string &reduction,
                              const Out &out) {
-    const rota_collective_reduction by = reduction_of(reduction);
-    return collective(
-        communicator, &x, out, "reduce_scatter",
-        [&](rota_tape *tape, rota_communicator *c, rota_tensor *y) {
-            return rota_op_reduce_scatter(tape, c, x.t, by, y);
-        },
-        [&](rota_tape *tape, rota_communicator *c, rota_tensor y) {
-            return rota_op_reduce_scatter_into(tape, c, x.t, by, y);
-        });
+    return reduced<rota_op_reduce_scatter, rota_op_reduce_scatter_into>("reduce_scatter", communicator, x,
+                                                                        reduction, out);
 }
 
 static Tensor all_gather(const Tensor &x, CommunicatorCore &communicator, const Out &out) {
-    return collective(
-        communicator, &x, out, "all_gather",
-        [&](rota_tape *tape, rota_communicator *c, rota_tensor *y) {
-            return rota_op_all_gather(tape, c, x.t, y);
-        },
-        [&](rota_tape *tape, rota_communicator *c, rota_tensor y) {
-            return rota_op_all_gather_into(tape, c, x.t, y);
-        });
+    return moved<rota_op_all_gather, rota_op_all_gather_into>("all_gather", communicator, x, out);
 }
 
 static Tensor all_to_all(const Tensor &x, CommunicatorCore &communicator, const Out &out) {
-    return collective(
-        communicator, &x, out, "all_to_all",
-        [&](rota_tape *tape, rota_communicator *c, rota_tensor *y) {
-            return rota_op_all_to_all(tape, c, x.t, y);
-        },
-        [&](rota_tape *tape, rota_communicator *c, rota_tensor y) {
-            return rota_op_all_to_all_into(tape, c, x.t, y);
-        });
+    return moved<rota_op_all_to_all, rota_op_all_to_all_into>("all_to_all", communicator, x, out);
 }
 
 static Tensor broadcast_from(const Tensor &x, CommunicatorCore &communicator, uint32_t root, const Out &out) {

@@ -40,6 +40,18 @@ inline void check(rota_status status) {
     if (status != ROTA_OK) fail(status, rota_last_error());
 }
 
+/* The same of a call that may block, which is made without the interpreter's lock. */
+template <typename Call> void check_released(Call call) {
+    rota_status status;
+    std::string sentence; /* of this thread, as long as nothing else of the library's runs on it */
+    {
+        nb::gil_scoped_release released;
+        status = call();
+        if (status != ROTA_OK) sentence = rota_last_error();
+    }
+    if (status != ROTA_OK) fail(status, sentence);
+}
+
 /* ---- Locks ---- */
 
 /* Holds a mutex. Who has to wait for it lets the interpreter go on meanwhile: whoever has the mutex may want

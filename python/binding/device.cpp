@@ -260,15 +260,10 @@ static Tensor make_tensor(const Device &core, rota_dtype dtype, const std::vecto
                           const char *name, const void *data) {
     Use use(*core);
     rota_tensor made{};
-    rota_status status;
-    std::string sentence;
-    {
-        nb::gil_scoped_release released;
-        status = rota_tensor_create(core->device, name, dtype, static_cast<uint32_t>(shape.size()),
-                                    shape.data(), data, &made);
-        if (status != ROTA_OK) sentence = rota_last_error();
-    }
-    if (status != ROTA_OK) fail(status, sentence);
+    check_released([&] {
+        return rota_tensor_create(core->device, name, dtype, static_cast<uint32_t>(shape.size()),
+                                  shape.data(), data, &made);
+    });
     Tensor tensor(made, nullptr, core);
     rota_buffer_release(made.buffer); /* the tensor has its own reference */
     return tensor;

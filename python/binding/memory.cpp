@@ -112,17 +112,10 @@ Tensor adopt(const std::shared_ptr<DeviceCore> &core, nb::handle array,
     options.release = give_back;
     options.user = lent.owner.ptr();
     rota_buffer *buffer = nullptr;
-    rota_status status;
-    std::string sentence;
-    {
-        nb::gil_scoped_release released;
-        status = rota_buffer_adopt(core->device, &options, &buffer);
-        if (status != ROTA_OK) sentence = rota_last_error();
-    }
-    if (status != ROTA_OK) fail(status, sentence);
+    check_released([&] { return rota_buffer_adopt(core->device, &options, &buffer); });
     lent.owner.release(); /* give_back's from now on */
     rota_tensor whole{};
-    status = rota_tensor_of(buffer, 0, like.dtype, like.rank, like.shape, &whole);
+    const rota_status status = rota_tensor_of(buffer, 0, like.dtype, like.rank, like.shape, &whole);
     const Tensor tensor(whole, nullptr, core);
     rota_buffer_release(buffer); /* the tensor has its own reference */
     check(status);

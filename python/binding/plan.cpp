@@ -46,14 +46,9 @@ static PlanRef compile(const Graph &core, const std::shared_ptr<DeviceCore> &giv
     options.devices = device ? &device : nullptr;
     options.device_count = device ? 1 : 0;
     end_recording(*core, fuse);
-    rota_status status;
-    std::string sentence;
-    {
-        nb::gil_scoped_release released;
-        status = rota_compile(device ? plan->device->runtime : nullptr, core->graph, &options, &plan->plan);
-        if (status != ROTA_OK) sentence = rota_last_error();
-    }
-    if (status != ROTA_OK) fail(status, sentence);
+    check_released([&] {
+        return rota_compile(device ? plan->device->runtime : nullptr, core->graph, &options, &plan->plan);
+    });
     plan->graph = core;
     plan->lane = core->lane;
     plan->name = name ? *name : core->name;
@@ -299,14 +294,7 @@ static nb::dict times(const PlanRef &plan) {
     rota_plan_replay replay = ROTA_PLAN_REPLAY();
     std::optional<Use> use;
     if (plan->device) use.emplace(*plan->device);
-    rota_status status;
-    std::string sentence;
-    {
-        nb::gil_scoped_release released;
-        status = rota_plan_command_times(plan->plan, all.data(), all.size(), &replay);
-        if (status != ROTA_OK) sentence = rota_last_error();
-    }
-    if (status != ROTA_OK) fail(status, sentence);
+    check_released([&] { return rota_plan_command_times(plan->plan, all.data(), all.size(), &replay); });
     nb::dict facts;
     facts["number"] = replay.number;
     facts["submitted"] = replay.submitted_ns;
@@ -332,14 +320,7 @@ static void write_file(const PlanRef &plan, const std::string &path,
                        rota_status (*write)(rota_plan *, const char *)) {
     std::optional<Use> use;
     if (plan->device) use.emplace(*plan->device);
-    rota_status status;
-    std::string sentence;
-    {
-        nb::gil_scoped_release released;
-        status = write(plan->plan, path.c_str());
-        if (status != ROTA_OK) sentence = rota_last_error();
-    }
-    if (status != ROTA_OK) fail(status, sentence);
+    check_released([&] { return write(plan->plan, path.c_str()); });
 }
 
 static std::string plan_text(const PlanRef &plan) {

@@ -192,14 +192,9 @@ void order_stream(DeviceCore &device, rota_ticket ticket, uintptr_t stream, cons
                   uint64_t timeout_ns) {
     check_has_streams(device, what);
     order_of(device)->check(stream, what);
-    rota_status status;
-    std::string sentence;
-    {
-        nb::gil_scoped_release released;
-        status = rota_stream_wait(device.device, reinterpret_cast<void *>(stream), ticket, timeout_ns);
-        if (status != ROTA_OK) sentence = rota_last_error();
-    }
-    if (status != ROTA_OK) fail(status, sentence);
+    check_released([&] {
+        return rota_stream_wait(device.device, reinterpret_cast<void *>(stream), ticket, timeout_ns);
+    });
 }
 
 /* ---- Submissions after streams, events and tickets ---- */
@@ -234,16 +229,11 @@ void After::add_ticket(DeviceCore &device, const Ticket &ticket) {
     if (rota_poll(ticket.ticket) != ROTA_BUSY) return;
     const Timeline timeline = new_timeline(device, "a ticket of plan '" + ticket.plan + "'");
     auto held = std::make_unique<Timeline>(timeline);
-    rota_status status;
-    std::string sentence;
-    {
-        nb::gil_scoped_release released;
-        status = ticket.device->runtime == device.runtime
-                     ? rota_ticket_export(ticket.ticket, timeline.get(), 1)
-                     : rota_ticket_on_complete(ticket.ticket, reach, held.get());
-        if (status != ROTA_OK) sentence = rota_last_error();
-    }
-    if (status != ROTA_OK) fail(status, sentence);
+    check_released([&] {
+        return ticket.device->runtime == device.runtime
+                   ? rota_ticket_export(ticket.ticket, timeline.get(), 1)
+                   : rota_ticket_on_complete(ticket.ticket, reach, held.get());
+    });
     if (ticket.device->runtime != device.runtime) (void)held.release(); /* the call's */
     add_point(timeline, 1);
 }

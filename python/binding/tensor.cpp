@@ -23,14 +23,8 @@ static nb::object read_data(const Tensor &x, bool numpy) {
     DeviceCore &device = data_of(x, "reading");
     Use use(device);
     const HostArray host = host_memory(x.t);
-    rota_status status;
-    std::string sentence;
-    {
-        nb::gil_scoped_release released;
-        status = rota_tensor_read(&x.t, host.data, rota_shape_bytes(x.t.dtype, x.t.rank, x.t.shape));
-        if (status != ROTA_OK) sentence = rota_last_error();
-    }
-    if (status != ROTA_OK) fail(status, sentence);
+    check_released(
+        [&] { return rota_tensor_read(&x.t, host.data, rota_shape_bytes(x.t.dtype, x.t.rank, x.t.shape)); });
     return array_over(host, x.t, numpy);
 }
 
@@ -41,15 +35,10 @@ static void write_data(const Tensor &x, nb::handle array) {
         fail(ROTA_INVALID_ARGUMENT, "writing: " + tensor_text(x) + " has gaps; write to a contiguous tensor");
     const HostArray host =
         borrow(array, x.t, false, std::string("tensor '") + rota_buffer_name(x.t.buffer) + "'");
-    rota_status status;
-    std::string sentence;
-    {
-        nb::gil_scoped_release released;
-        status = rota_buffer_write(x.t.buffer, nullptr, x.t.offset_bytes, host.data,
-                                   rota_shape_bytes(x.t.dtype, x.t.rank, x.t.shape), nullptr);
-        if (status != ROTA_OK) sentence = rota_last_error();
-    }
-    if (status != ROTA_OK) fail(status, sentence);
+    check_released([&] {
+        return rota_buffer_write(x.t.buffer, nullptr, x.t.offset_bytes, host.data,
+                                 rota_shape_bytes(x.t.dtype, x.t.rank, x.t.shape), nullptr);
+    });
 }
 
 static void check_shareable(const Tensor &x) {
@@ -107,14 +96,7 @@ static nb::object share_data(const Tensor &x, const DlpackStream &stream) {
         const Tensor ends = first_and_last(x, &ticket);
         order_stream(device, ticket, stream.handle, tensor_text(x), 0);
     } else if (stream.kind == DlpackStream::NONE) {
-        rota_status status;
-        std::string sentence;
-        {
-            nb::gil_scoped_release released;
-            status = wait_for_writes(x.t);
-            if (status != ROTA_OK) sentence = rota_last_error();
-        }
-        if (status != ROTA_OK) fail(status, sentence);
+        check_released([&] { return wait_for_writes(x.t); });
     }
     return array_in(x);
 }

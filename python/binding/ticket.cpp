@@ -25,14 +25,7 @@ static nb::dict result(const Ticket &ticket, std::optional<double> timeout) {
 static void wait_inputs(const Ticket &ticket, std::optional<double> timeout) {
     Use use(*ticket.device);
     const uint64_t timeout_ns = nanoseconds(timeout);
-    rota_status status;
-    std::string sentence;
-    {
-        nb::gil_scoped_release released;
-        status = rota_wait_inputs_taken(ticket.ticket, timeout_ns);
-        if (status != ROTA_OK) sentence = rota_last_error();
-    }
-    if (status != ROTA_OK) fail(status, sentence);
+    check_released([&] { return rota_wait_inputs_taken(ticket.ticket, timeout_ns); });
 }
 
 static void stream_wait(const Ticket &ticket, nb::handle stream, std::optional<double> timeout) {
@@ -83,14 +76,7 @@ static void add_done_callback(nb::handle_t<Ticket> self, nb::object function) {
     const Ticket &ticket = nb::cast<const Ticket &>(self);
     Use use(*ticket.device);
     auto callback = std::make_unique<Callback>(Callback{std::move(function), nb::borrow(self)});
-    rota_status status;
-    std::string sentence;
-    {
-        nb::gil_scoped_release released;
-        status = rota_ticket_on_complete(ticket.ticket, call_back, callback.get());
-        if (status != ROTA_OK) sentence = rota_last_error();
-    }
-    if (status != ROTA_OK) fail(status, sentence);
+    check_released([&] { return rota_ticket_on_complete(ticket.ticket, call_back, callback.get()); });
     callback.release(); /* the call's */
 }
 
