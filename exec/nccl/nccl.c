@@ -117,14 +117,7 @@ rota_status rota_nccl_make_id(rota_nccl_id *out_id) {
 /* ---- Opening ---- */
 
 static rota_status begin_to_open(rota_nccl *n, const rota_nccl_id *id) {
-    rota_nccl_config config = {.size = sizeof config,
-                               .magic = ROTA_NCCL_MAGIC,
-                               .version = ROTA_NCCL_NEEDED,
-                               .blocking = 0,
-                               .cga_cluster_size = ROTA_NCCL_UNSET,
-                               .min_ctas = ROTA_NCCL_UNSET,
-                               .max_ctas = ROTA_NCCL_UNSET,
-                               .split_share = ROTA_NCCL_UNSET};
+    rota_nccl_config config = ROTA_NCCL_CONFIG(0);
     int least, greatest;
     ROTA_TRY(
         check_cuda(n, n->cu->CtxGetStreamPriorityRange(&least, &greatest), "cuCtxGetStreamPriorityRange"));

@@ -37,6 +37,13 @@ typedef struct rota_nccl_config {
 } rota_nccl_config;
 #define ROTA_NCCL_MAGIC 0xcafebeefu
 #define ROTA_NCCL_UNSET INT32_MIN
+/* All as NCCL has it by itself, but whether calls block. */
+#define ROTA_NCCL_CONFIG(blocks)                                                                             \
+    (rota_nccl_config) {                                                                                     \
+        .size = sizeof(rota_nccl_config), .magic = ROTA_NCCL_MAGIC, .version = ROTA_NCCL_NEEDED,             \
+        .blocking = (blocks), .cga_cluster_size = ROTA_NCCL_UNSET, .min_ctas = ROTA_NCCL_UNSET,              \
+        .max_ctas = ROTA_NCCL_UNSET, .split_share = ROTA_NCCL_UNSET                                          \
+    }
 
 /* Name without "nccl", result, parameters. */
 #define ROTA_NCCL_FUNCTIONS(X)                                                                               \

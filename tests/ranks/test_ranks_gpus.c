@@ -215,118 +215,104 @@ static rota_nccl_id raw_ids[2]; /* of communicators that block, and that do not 
 
 #define RAW(call) rank_want((call) == 0, "a call of the driver's or NCCL's")
 
-static void raw_fast(const device_rank *r) {
+/* A rank of NCCL alone: on the rank's GPU, with a stream and two operands. */
+typedef struct raw_rank {
     const rota_cuda_api *cu;
     const rota_nccl_api *api;
-    const uint32_t rank = rota_communicator_rank(r->communicator);
+    uint32_t rank;
     CUdevice device;
     CUcontext context;
     CUstream stream;
     CUdeviceptr from, to;
     rota_nccl_comm comm;
+} raw_rank;
+
+static void await_nccl(const raw_rank *w) {
+    rota_nccl_result result = ROTA_NCCL_IN_PROGRESS;
+    while (result == ROTA_NCCL_IN_PROGRESS) RAW(w->api->CommGetAsyncError(w->comm, &result));
+    RAW(result);
+}
+
+static void raw_open(const device_rank *r, int blocks, uint64_t bytes, raw_rank *w) {
+    rota_nccl_config config = ROTA_NCCL_CONFIG(blocks);
+    *w = (raw_rank){.rank = rota_communicator_rank(r->communicator)};
+    rank_ok(rota_cuda_api_get(&w->cu));
+    rank_ok(rota_nccl_api_get(&w->api));
+    RAW(w->cu->DeviceGet(&w->device, (int)w->rank));
+    RAW(w->cu->DevicePrimaryCtxRetain(&w->context, w->device));
+    RAW(w->cu->CtxPushCurrent(w->context));
+    RAW(w->cu->StreamCreate(&w->stream, CU_STREAM_NON_BLOCKING));
+    RAW(w->cu->MemAlloc(&w->from, bytes));
+    RAW(w->cu->MemAlloc(&w->to, bytes));
+    const rota_nccl_result result =
+        w->api->CommInitRankConfig(&w->comm, RANKS, raw_ids[blocks ? 0 : 1], (int)w->rank, &config);
+    if (blocks)
+        RAW(result);
+    else
+        await_nccl(w);
+}
+
+static rota_nccl_result raw_sum(const raw_rank *w, CUdeviceptr to, uint64_t count) {
+    return w->api->AllReduce((void *)(uintptr_t)w->from, (void *)(uintptr_t)to, count, ROTA_NCCL_F32,
+                             ROTA_NCCL_SUM, w->comm, w->stream);
+}
+
+static void raw_close(raw_rank *w) {
+    RAW(w->api->CommDestroy(w->comm));
+    RAW(w->cu->MemFree(w->from));
+    RAW(w->cu->MemFree(w->to));
+    RAW(w->cu->StreamDestroy(w->stream));
+    RAW(w->cu->CtxPopCurrent(&w->context));
+    RAW(w->cu->DevicePrimaryCtxRelease(w->device));
+}
+
+static void raw_fast(const device_rank *r) {
+    raw_rank w;
     double times_us[TIMES];
-    rank_ok(rota_cuda_api_get(&cu));
-    rank_ok(rota_nccl_api_get(&api));
-    rota_nccl_config config = {.size = sizeof config,
-                               .magic = ROTA_NCCL_MAGIC,
-                               .version = ROTA_NCCL_NEEDED,
-                               .blocking = 1,
-                               .cga_cluster_size = ROTA_NCCL_UNSET,
-                               .min_ctas = ROTA_NCCL_UNSET,
-                               .max_ctas = ROTA_NCCL_UNSET,
-                               .split_share = ROTA_NCCL_UNSET};
-    RAW(cu->DeviceGet(&device, (int)rank));
-    RAW(cu->DevicePrimaryCtxRetain(&context, device));
-    RAW(cu->CtxPushCurrent(context));
-    RAW(cu->StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    RAW(cu->MemAlloc(&from, fast_count * 4));
-    RAW(cu->MemAlloc(&to, fast_count * 4));
-    RAW(api->CommInitRankConfig(&comm, RANKS, raw_ids[0], (int)rank, &config));
+    raw_open(r, 1, fast_count * 4, &w);
     for (uint32_t i = 0; i < TIMES + 3; i++) {
         const uint64_t begin = rota_clock_ns();
-        RAW(api->AllReduce((void *)(uintptr_t)from, (void *)(uintptr_t)to, fast_count, ROTA_NCCL_F32,
-                           ROTA_NCCL_SUM, comm, stream));
-        RAW(cu->StreamSynchronize(stream));
+        RAW(raw_sum(&w, w.to, fast_count));
+        RAW(w.cu->StreamSynchronize(w.stream));
         if (i >= 3) times_us[i - 3] = (double)(rota_clock_ns() - begin) * 1e-3;
     }
     const uint64_t begin = rota_clock_ns();
-    for (uint32_t i = 0; i < TIMES; i++)
-        RAW(api->AllReduce((void *)(uintptr_t)from, (void *)(uintptr_t)to, fast_count, ROTA_NCCL_F32,
-                           ROTA_NCCL_SUM, comm, stream));
-    RAW(cu->StreamSynchronize(stream));
+    for (uint32_t i = 0; i < TIMES; i++) RAW(raw_sum(&w, w.to, fast_count));
+    RAW(w.cu->StreamSynchronize(w.stream));
     const double each_us = (double)(rota_clock_ns() - begin) * 1e-3 / TIMES;
-    if (rank == 0) {
+    if (w.rank == 0) {
         say_times("NCCL alone, called and waited for", times_us);
         print_message("all_reduce of 128 MiB, NCCL alone, one after the other: %.0f us each\n", each_us);
     }
-    RAW(api->CommDestroy(comm));
-    RAW(cu->MemFree(from));
-    RAW(cu->MemFree(to));
-    RAW(cu->StreamDestroy(stream));
-    RAW(cu->CtxPopCurrent(&context));
-    RAW(cu->DevicePrimaryCtxRelease(device));
-}
-
-static void await_nccl(const rota_nccl_api *api, rota_nccl_comm comm) {
-    rota_nccl_result result = ROTA_NCCL_IN_PROGRESS;
-    while (result == ROTA_NCCL_IN_PROGRESS) RAW(api->CommGetAsyncError(comm, &result));
-    RAW(result);
+    raw_close(&w);
 }
 
 /* What of rota's time for few bytes is NCCL's: by a communicator as rota has them, whose calls do not block. */
 static void raw_small(const device_rank *r) {
     enum { PARTS = 3 };
     static const char *const parts[PARTS] = {"called", "on the stream", "complete"};
-    const rota_cuda_api *cu;
-    const rota_nccl_api *api;
-    const uint32_t rank = rota_communicator_rank(r->communicator);
-    CUdevice device;
-    CUcontext context;
-    CUstream stream;
-    CUdeviceptr bytes;
-    rota_nccl_comm comm;
+    raw_rank w;
     double times_us[PARTS][TIMES];
-    rank_ok(rota_cuda_api_get(&cu));
-    rank_ok(rota_nccl_api_get(&api));
-    rota_nccl_config config = {.size = sizeof config,
-                               .magic = ROTA_NCCL_MAGIC,
-                               .version = ROTA_NCCL_NEEDED,
-                               .blocking = 0,
-                               .cga_cluster_size = ROTA_NCCL_UNSET,
-                               .min_ctas = ROTA_NCCL_UNSET,
-                               .max_ctas = ROTA_NCCL_UNSET,
-                               .split_share = ROTA_NCCL_UNSET};
-    RAW(cu->DeviceGet(&device, (int)rank));
-    RAW(cu->DevicePrimaryCtxRetain(&context, device));
-    RAW(cu->CtxPushCurrent(context));
-    RAW(cu->StreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    RAW(cu->MemAlloc(&bytes, 4096));
-    (void)api->CommInitRankConfig(&comm, RANKS, raw_ids[1], (int)rank, &config);
-    await_nccl(api, comm);
+    raw_open(r, 0, 4096, &w);
     for (uint32_t i = 0; i < TIMES + 3; i++) {
         const uint64_t begin = rota_clock_ns();
         uint64_t ends[PARTS];
-        (void)api->AllReduce((void *)(uintptr_t)bytes, (void *)(uintptr_t)bytes, 1024, ROTA_NCCL_F32,
-                             ROTA_NCCL_SUM, comm, stream);
+        (void)raw_sum(&w, w.from, 1024);
         ends[0] = rota_clock_ns();
-        await_nccl(api, comm);
+        await_nccl(&w);
         ends[1] = rota_clock_ns();
-        RAW(cu->StreamSynchronize(stream));
+        RAW(w.cu->StreamSynchronize(w.stream));
         ends[2] = rota_clock_ns();
         for (uint32_t k = 0; k < PARTS && i >= 3; k++) times_us[k][i - 3] = (double)(ends[k] - begin) * 1e-3;
     }
-    for (uint32_t k = 0; k < PARTS && rank == 0; k++) {
+    for (uint32_t k = 0; k < PARTS && w.rank == 0; k++) {
         qsort(times_us[k], TIMES, sizeof *times_us[k], by_size);
         print_message("all_reduce of 4 KiB, NCCL alone, not blocking, %s: median %.0f us, %.0f to %.0f\n",
                       parts[k], times_us[k][TIMES / 2], times_us[k][0], times_us[k][TIMES - 1]);
     }
-    (void)api->CommFinalize(comm);
-    await_nccl(api, comm);
-    RAW(api->CommDestroy(comm));
-    RAW(cu->MemFree(bytes));
-    RAW(cu->StreamDestroy(stream));
-    RAW(cu->CtxPopCurrent(&context));
-    RAW(cu->DevicePrimaryCtxRelease(device));
+    (void)w.api->CommFinalize(w.comm);
+    await_nccl(&w);
+    raw_close(&w);
 }
 
 static void fast(void **state) {
