@@ -1,7 +1,11 @@
 /* Ranks by the environment. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* sched_getaffinity */
+#endif
 #include "bench/launched.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,4 +42,11 @@ const char *launched_device(const char *device, uint32_t number, char room[16]) 
     if (!launched_gpus(device)) return device;
     (void)snprintf(room, 16, "cuda:%" PRIu32, number);
     return room;
+}
+
+uint32_t launched_workers(uint64_t ranks) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return 0; /* more than 1024: as many as there are */
+    const uint64_t each = (uint64_t)CPU_COUNT(&set) / ranks;
+    return each ? (uint32_t)each : 1;
 }

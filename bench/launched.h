@@ -17,4 +17,8 @@ bool launched_gpus(const char *device);
  * in `room`. */
 const char *launched_device(const char *device, uint32_t number, char room[16]);
 
+/* Worker threads of each of so many ranks in this process, which have its processors between them; 0: as many as there
+ * are. */
+uint32_t launched_workers(uint64_t ranks);
+
 #endif

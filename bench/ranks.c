@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +26,7 @@ static const char program[] = "rota-bench ranks";
 #define MIB 1048576.0
 
 typedef enum collective_kind { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, KINDS } collective_kind;
+static const char *const algorithm_names[] = {"exchange", "ring", "doubling"}; /* RANKS_ALGORITHMS */
 static const char *const kind_names[KINDS] = {"all_reduce", "reduce_scatter", "all_gather"};
 
 typedef struct ranks_settings {
@@ -251,12 +251,9 @@ static void print_model(const bench_rank *r, const uint64_t *counts, size_t coun
     printf("model (%s): a message %.2f us, %.2f GB/s; off by %.0f %% at most where it was measured\n"
            "a step of %.1f ms, %.1f MiB of gradients in buckets of %.1f MiB, as the model has it:\n"
            "%8s %16s %12s %14s %10s %12s %20s\n",
-           s->algorithm == RANKS_EXCHANGE ? "exchange"
-           : s->algorithm == RANKS_RING   ? "ring"
-                                          : "doubling",
-           model.latency_s * 1e6, model.bytes_per_s * 1e-9, off * 100, s->step_ms, step.gradient_bytes / MIB,
-           step.bucket_bytes / MIB, "ranks", "all_reduce, ms", "step, ms", "communic., ms", "hidden",
-           "efficiency", "best bucket: step, ms");
+           algorithm_names[s->algorithm], model.latency_s * 1e6, model.bytes_per_s * 1e-9, off * 100,
+           s->step_ms, step.gradient_bytes / MIB, step.bucket_bytes / MIB, "ranks", "all_reduce, ms",
+           "step, ms", "communic., ms", "hidden", "efficiency", "best bucket: step, ms");
     cJSON_AddNumberToObject(json, "message_us", model.latency_s * 1e6);
     cJSON_AddNumberToObject(json, "gb_per_s", model.bytes_per_s * 1e-9);
     cJSON_AddNumberToObject(json, "most_off", off);
@@ -304,15 +301,12 @@ static int open_threads(bench_rank *ranks, uint32_t count) {
     rota_runtime *runtimes[RANKS_MAX];
     rota_device *devices[RANKS_MAX];
     rota_communicator *communicators[RANKS_MAX] = {NULL};
-    cpu_set_t set;
     char room[16];
     int code = EXIT_GOOD;
-    uint32_t workers = 1;
-    if (sched_getaffinity(0, sizeof set, &set) == 0 && (uint32_t)CPU_COUNT(&set) > count)
-        workers = (uint32_t)CPU_COUNT(&set) / count;
     for (uint32_t i = 0; i < count && code == EXIT_GOOD; i++) {
         code = report_open_quietly(program, launched_device(device, i, room),
-                                   &ROTA_RUNTIME_OPTIONS(.worker_threads = workers), &ranks[i].opened);
+                                   &ROTA_RUNTIME_OPTIONS(.worker_threads = launched_workers(count)),
+                                   &ranks[i].opened);
         runtimes[i] = ranks[i].opened.runtime;
         devices[i] = ranks[i].opened.device;
     }

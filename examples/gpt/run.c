@@ -1,13 +1,9 @@
 /* What train_gpt does once its settings are known: as one rank, as one of mpirun's, or as several of a process. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* sched_getaffinity */
-#endif
 #include "examples/gpt/run.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -434,14 +430,6 @@ typedef struct own_rank {
     int code;
 } own_rank;
 
-/* Ranks have this process's processors between them. */
-static uint32_t workers_each(uint64_t ranks) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 0; /* more than 1024: as many as there are */
-    const uint64_t each = (uint64_t)CPU_COUNT(&set) / ranks;
-    return each ? (uint32_t)each : 1;
-}
-
 static void *run_own_rank(void *user) {
     own_rank *rank = user;
     gpt_trainer *t = &rank->trainer;
@@ -461,7 +449,7 @@ static int open_own_ranks(const gpt_settings *s, own_rank *ranks, uint32_t count
     rota_runtime_options own = runtime_options(s, count);
     char room[16];
     int code = runtimes && devices && communicators ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
-    own.worker_threads = workers_each(count);
+    own.worker_threads = launched_workers(count);
     if (code != EXIT_GOOD) fprintf(stderr, "train_gpt: no memory for %" PRIu32 " ranks\n", count);
     for (uint32_t r = 0; r < count && code == EXIT_GOOD; r++) {
         code = report_open_quietly(program, launched_device(s->device, r, room), &own, &ranks[r].opened);
