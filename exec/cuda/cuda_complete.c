@@ -48,32 +48,59 @@ static bool has_work(void *device) {
     return in_flight(device);
 }
 
+static rota_cuda_usual *usual_at(rota_cuda_queue *queue, const void *segment) {
+    const uint64_t mixed =
+        (uint64_t)(uintptr_t)segment * 0x9e3779b97f4a7c15ull; /* 2^64 over the golden ratio */
+    return &queue->usuals[mixed >> 32 & (ROTA_CUDA_USUALS - 1)];
+}
+
+/* What it takes by all that is known: what its segment took, or any fence of the queue. */
+static uint64_t usual_ns(rota_cuda_queue *queue, const rota_cuda_fence *fence) {
+    const rota_cuda_usual *usual = usual_at(queue, fence->segment);
+    return fence->segment && usual->segment == fence->segment ? usual->each_ns : queue->each_ns;
+}
+
+/* Down at once and up slowly: what came between (another process's turn) must not make the thread sleep through the end
+ * of what takes its usual time. */
+static uint64_t learned(uint64_t usual_ns, uint64_t took_ns) {
+    return took_ns < usual_ns || !usual_ns ? took_ns : (usual_ns * 3 + took_ns) / 4;
+}
+
+static void learn(rota_cuda_queue *queue, const void *segment, uint64_t took_ns) {
+    rota_cuda_usual *usual = usual_at(queue, segment);
+    queue->each_ns = learned(queue->each_ns, took_ns);
+    if (!segment) return;
+    if (usual->segment != segment) *usual = (rota_cuda_usual){.segment = segment};
+    usual->each_ns = learned(usual->each_ns, took_ns);
+}
+
 /* How long a queue needs no look; 0: keep looking. UINT64_MAX: nothing is in flight on it. */
 static uint64_t nap_of(rota_cuda_queue *queue, uint64_t spin_ns, uint64_t now_ns) {
     uint64_t tail = ra_load_relaxed(&queue->tail);
     uint64_t waiting = ra_load_acquire(&queue->published) - tail; /* pairs with set_fence */
     if (waiting == 0) return UINT64_MAX;
-    const bool is_awaited = queue->fences[tail % ROTA_CUDA_FENCES].is_awaited;
-    uint64_t begin = queue->fences[tail % ROTA_CUDA_FENCES].submitted_ns;
+    const rota_cuda_fence *fence = &queue->fences[tail % ROTA_CUDA_FENCES];
+    uint64_t begin = fence->submitted_ns;
     if (begin < queue->completed_ns) begin = queue->completed_ns;
-    uint64_t each = queue->each_ns;
+    uint64_t each = usual_ns(queue, fence);
     if (queue->script_state.since_ns) { /* the next of many that a script launches */
         begin = queue->script_state.since_ns;
         each = queue->script_state.each_ns;
         waiting = 1;
     }
     const uint64_t age = now_ns > begin ? now_ns - begin : 0;
-    if (is_awaited && age >= SPIN_NS) return clamp(age / 32, NAP_MIN_NS, NAP_AWAITED_NS);
+    if (fence->is_awaited && age >= SPIN_NS) return clamp(age / 32, NAP_MIN_NS, NAP_AWAITED_NS);
     if (waiting >= MANY_MARKS && each) return clamp(each / 2, MANY_NAP_MIN_NS, NAP_MAX_NS);
     if ((age < SPIN_NS && each < 2 * SPIN_NS) || age < spin_ns) return 0;
     /* Up to shortly before it is expected, but never much longer than it has taken so far: it may be another
-     * kind of work than the last. Then in small steps, that grow again when it is long overdue. */
+     * kind of work than the last. Then in steps that grow with how long it is overdue: what takes a little longer
+     * than usual is seen soon after it ends. */
     uint64_t near = clamp(each / 16, NEAR_MIN_NS, NEAR_MAX_NS);
     uint64_t early = each > near ? each - near : 0;
-    if (waiting == 1 && age >= early && age < each + near) return 0;
     if (age < early) return clamp(age / 2 < early - age ? age / 2 : early - age, NAP_MIN_NS, NAP_MAX_NS);
-    uint64_t step = age < 2 * each ? each / 32 : age / 16;
-    return clamp(step, NAP_MIN_NS, NAP_MAX_NS);
+    if (age < each + near) return waiting == 1 ? 0 : clamp(each / 32, NAP_MIN_NS, NAP_MAX_NS);
+    const uint64_t overdue = (age - each) / 4, step = age / 16;
+    return clamp(overdue < step ? overdue : step, NAP_MIN_NS, NAP_MAX_NS);
 }
 
 /* Whether all that the fence stands for is complete; what the host runs of it goes on. False: the device is lost. */
@@ -99,6 +126,7 @@ static bool report(rota_cuda_device *device, uint32_t index, bool *out_moved) {
     uint64_t tail = ra_load_relaxed(&queue->tail), first = tail, reached = 0;
     uint64_t published = ra_load_seq_cst(&queue->published); /* acquires the fences: pairs with set_fence */
     uint64_t begin = 0;
+    const void *segment = NULL;
     while (tail != published) {
         const rota_cuda_fence *fence = &queue->fences[tail % ROTA_CUDA_FENCES];
         bool is_complete;
@@ -106,6 +134,8 @@ static bool report(rota_cuda_device *device, uint32_t index, bool *out_moved) {
         if (!is_complete) break;
         if (fence->loops) rota_cuda_loops_report(device, fence);
         if (tail == first) begin = fence->submitted_ns;
+        /* Of several that are seen at once nobody knows which took how long. */
+        segment = tail == first ? fence->segment : NULL;
         reached = fence->value;
         tail++;
     }
@@ -113,9 +143,7 @@ static bool report(rota_cuda_device *device, uint32_t index, bool *out_moved) {
     uint64_t now = rota_clock_ns();
     if (begin < queue->completed_ns) begin = queue->completed_ns;
     uint64_t took = now > begin ? (now - begin) / (tail - first) : 0;
-    /* Down at once and up slowly: what came between (another process's turn) must not make the thread sleep
-     * through the end of what takes its usual time. */
-    queue->each_ns = took < queue->each_ns || !queue->each_ns ? took : (queue->each_ns * 3 + took) / 4;
+    learn(queue, segment, took);
     queue->completed_ns = now;
     /* Releases to set_fence and find_fence: those fences may be written over, their works are complete. */
     ra_store_seq_cst(&queue->tail, tail);

@@ -74,6 +74,7 @@ static rota_status set_fence(rota_cuda_device *device, rota_cuda_queue *queue) {
     fence->launch = queue->loops ? queue->loops->launched : 0;
     fence->cookie = queue->cookie;
     fence->is_awaited = queue->is_awaited;
+    fence->segment = queue->unfenced == 1 ? queue->segment : NULL;
     queue->loops = NULL;
     fence->script = queue->script;
     fence->script_launch = queue->script ? queue->script->own->launched : 0;
@@ -209,6 +210,10 @@ static rota_status copy(rota_cuda_device *device, rota_cuda_queue *queue, const 
     return ROTA_OK;
 }
 
+static const void *segment_of(const rota_exec_work *work) {
+    return &((const rota_cuda_instance *)work->instance)->program->segments[work->segment];
+}
+
 static rota_status add_work(rota_cuda_device *device, const rota_exec_work *work) {
     if (ra_load_acquire(&device->lost)) /* pairs with rota_cuda_give_up */
         return rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
@@ -218,6 +223,7 @@ static rota_status add_work(rota_cuda_device *device, const rota_exec_work *work
         ROTA_TRY(
             rota_cuda_timelines_wait(device, queue->stream, work->timeline_waits, work->timeline_wait_count));
     ROTA_TRY(work->instance ? launch(device, queue, work) : copy(device, queue, work));
+    queue->segment = work->instance ? segment_of(work) : NULL;
     queue->last_value = work->signal_value;
     if (work->timeline) queue->timeline = work->timeline;
     queue->unfenced++;

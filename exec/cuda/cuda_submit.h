@@ -20,6 +20,8 @@
  * depth (about 1 000 launches) at which a stream blocks the caller. */
 #define ROTA_CUDA_IN_FLIGHT_DEFAULT 32u
 #define ROTA_CUDA_FENCES 64u /* the most */
+/* Segments whose usual times a queue remembers: a power of two. */
+#define ROTA_CUDA_USUALS 64u
 
 typedef struct rota_cuda_loops rota_cuda_loops;
 
@@ -35,7 +37,16 @@ typedef struct rota_cuda_fence {
     rota_cuda_script *script;
     uint64_t script_launch; /* which one of its segment's, from 1 */
     bool is_awaited;        /* of its works one is (rota_exec_work) */
+    /* A rota_cuda_segment, of its only work. An identity: who is reported to has perhaps freed it. NULL: it stands for
+     * several works, or for a copy. */
+    const void *segment;
 } rota_cuda_fence;
+
+/* What a segment takes from its fence's turn to the fence, of late. */
+typedef struct rota_cuda_usual {
+    const void *segment; /* as above; NULL: nothing is remembered here */
+    uint64_t each_ns;
+} rota_cuda_usual;
 
 typedef struct rota_cuda_queue {
     CUstream stream;
@@ -43,6 +54,7 @@ typedef struct rota_cuda_queue {
     uint32_t unfenced;        /* submit thread: works behind the last fence */
     rota_cuda_loops *loops;   /* submit thread: of the last work, which has no fence yet; NULL: none */
     void *cookie;             /* submit thread: of that work */
+    const void *segment;      /* submit thread: of the last work; NULL: it is a copy */
     rota_cuda_script *script; /* submit thread: likewise */
     uint64_t scripted_value;  /* submit thread: of the newest work with a script */
     /* `head` behind that work's fence, stored before `published_value`: the script is complete once `tail` is there. */
@@ -61,6 +73,7 @@ typedef struct rota_cuda_queue {
     rota_cuda_fence fences[ROTA_CUDA_FENCES]; /* at index % ROTA_CUDA_FENCES */
     uint64_t completed_ns;                    /* completion thread: when the last fence was seen complete */
     uint64_t each_ns;                         /* completion thread: what a fence takes, of late */
+    rota_cuda_usual usuals[ROTA_CUDA_USUALS]; /* completion thread: where their identities fall */
 } rota_cuda_queue;
 
 rota_status rota_cuda_submit(rota_exec_device *device, const rota_exec_work *works, uint32_t count);
