@@ -23,6 +23,7 @@
 #include "ops/tensor.h"
 #include "ops/ops.h"
 #include "ops/ops_collective.h"
+#include "ops/ops_tensor_parallel.h"
 #include "ops/kernels.h"
 #include "ops/fuse.h"
 #include "ops/table.h"

@@ -122,9 +122,13 @@ static void ref_causal_mask(reference *r) {
 }
 
 static void ref_embedding(reference *r) {
-    uint64_t dim = r->use->inputs[0].shape[1];
-    for (uint64_t row = 0; row < count_of(&r->use->inputs[1]); row++)
-        memcpy(r->out[0] + row * dim, r->in[0] + (uint64_t)r->in[1][row] * dim, dim * sizeof(double));
+    const uint64_t classes = r->use->inputs[0].shape[0], dim = r->use->inputs[0].shape[1];
+    for (uint64_t row = 0; row < count_of(&r->use->inputs[1]); row++) {
+        const int64_t index = (int64_t)r->in[1][row] - (int64_t)r->use->attributes.start;
+        for (uint64_t i = 0; i < dim; i++) /* 0 where it is a class of another part of the table */
+            r->out[0][row * dim + i] =
+                index < 0 || (uint64_t)index >= classes ? 0 : r->in[0][(uint64_t)index * dim + i];
+    }
 }
 
 static void norm(reference *r, const double *values, const double *weight, const double *bias, bool layer) {

@@ -4,7 +4,7 @@
 
 #include "base/given.h"
 #include "graph/record.h"
-#include "ops/ops_collective.h"
+#include "ops/collective.h"
 #include "ops/tape.h"
 #include "ops/unshard.h"
 #include "sched/collectives.h"
@@ -116,6 +116,12 @@ static rota_status record_node(rota_tape *tape, const collective_op *op, const r
     if (x) node.input = rota_tensor_access(x, ROTA_READ);
     if (y) node.output = rota_tensor_access(y, ROTA_WRITE);
     return rota_record_collective(tape->recorder, &node);
+}
+
+rota_status rota_collective_record(rota_tape *tape, rota_communicator *communicator,
+                                   rota_collective_kind kind, const rota_tensor *x, const rota_tensor *y) {
+    const collective_op op = {.kind = kind, .communicator = communicator, .reduction = ROTA_COLLECTIVE_SUM};
+    return record_node(tape, &op, x, y, rota_tensor_count(x));
 }
 
 static rota_status record(rota_tape *tape, rota_op_use *use) {

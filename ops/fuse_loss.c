@@ -85,7 +85,8 @@ static rota_status try_loss(rota_rewriter *rewriter, const rota_fuse_index *inde
     memcpy(accesses, view->accesses, sizeof accesses);
     rota_rewrite_target target = ROTA_REWRITE_TARGET();
     ROTA_TRY(rota_rewriter_target(rewriter, &placement, &target));
-    if (!target.known || target.kind != ROTA_EXEC_CUDA ||
+    /* Of a part of the classes the gradient needs what the others come to. */
+    if (params.all || !target.known || target.kind != ROTA_EXEC_CUDA ||
         !rota_cuda_loss_takes(&params, &accesses[LOGITS], target.cuda))
         return ROTA_OK;
     const rota_fuse_touch *next = touch_after(index, accesses[LOGITS].buffer, n);

@@ -80,6 +80,7 @@ static const rota_kernel_bindable slots_momentum[] = {
     GRID(GROUPS), .spec_count = (COUNT), .spec = rota_vk_spec_##CONSTANTS
 #define SPEC_TURNS(GROUPS, CONSTANTS, COUNT, HALF_COUNT, TURNS)                                              \
     SPEC(GROUPS, CONSTANTS, COUNT, HALF_COUNT), .turns = rota_vk_turns_##TURNS
+#define GRID_TURNS(GROUPS, TURNS) GRID(GROUPS), .turns = rota_vk_turns_##TURNS
 #define PLAIN
 #define ON(OUTPUT, INPUTS) .inplace_outputs = BIT(OUTPUT), .inplace_inputs = (INPUTS)
 #define SLOTS(LIST) .bindables = slots_##LIST, .bindable_count = COUNT_OF(slots_##LIST)

@@ -64,12 +64,15 @@ typedef struct rota_one_hot_params {
  * accumulate) [classes, dim]. dtable[c] = (dtable[c] +) sum of dy[r] with index[r] == c, in order of r (on
  * CUDA in another that follows from the index); 0 where none. 16-bit: rounded once a sum, but on CUDA again
  * after each 5632 rows or so of one block's classes ----
+ * Where `all` is not 0 the table is classes [first, first + classes) of so many, first + all < 2^31, and an index of
+ * another one is no mistake: y[r] = 0, and dy[r] adds nothing.
  */
 
 typedef struct rota_embedding_params {
     uint32_t rows, dim, classes;
     uint32_t accumulate; /* backward only */
     uint32_t dtype;
+    uint32_t first, all;
 } rota_embedding_params;
 
 /* ---- index_add: index:READ i32 [rows], y:ACCUMULATE i32 [size]. y[index[r]] += value, atomically ---- */

@@ -1,7 +1,10 @@
 /* Ops on scores and indices: embedding, softmax, log_softmax, causal_mask. */
+#include "base/given.h"
+#include "graph/record.h"
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
 #include "ops/op_rules.h"
+#include "ops/ops_tensor_parallel.h"
 #include "ops/record.h"
 
 #include <math.h>
@@ -29,20 +32,34 @@ static rota_status shape_embedding(const rota_op_use *use, rota_tensor *out) {
                             "table is %s, index is %s; expected f32, f16 or bf16 [classes, dim] and i32",
                             rota_tensor_describe(table, text, sizeof text),
                             rota_tensor_describe(index, other, sizeof other));
+    const uint64_t first = use->attributes.start, all = use->attributes.length;
+    if (all > INT32_MAX || (all ? first > all || table->shape[0] > all - first : first > 0))
+        return rota_op_fail(
+            use->op, ROTA_INVALID_ARGUMENT,
+            "table is %s, whose first class is %llu of %llu; expected it to lie within 2^31 - 1 at most",
+            rota_tensor_describe(table, text, sizeof text), (unsigned long long)first,
+            (unsigned long long)all);
     uint64_t shape[ROTA_RANK_MAX];
     for (uint32_t i = 0; i < index->rank; i++) shape[i] = index->shape[i];
     shape[index->rank] = table->shape[1];
     return rota_tensor_of(NULL, 0, table->dtype, index->rank + 1, shape, out);
 }
 
+static rota_embedding_params embedding_params(const rota_op_use *use) {
+    const rota_tensor *table = &use->inputs[0];
+    return (rota_embedding_params){.rows = (uint32_t)rota_tensor_count(&use->inputs[1]),
+                                   .dim = (uint32_t)table->shape[1],
+                                   .classes = (uint32_t)table->shape[0],
+                                   .dtype = table->dtype,
+                                   .first = (uint32_t)use->attributes.start,
+                                   .all = (uint32_t)use->attributes.length};
+}
+
 static rota_status record_embedding(rota_tape *tape, rota_op_use *use) {
     rota_tensor table, index;
     ROTA_TRY(rota_record_contiguous(tape, &use->inputs[0], &table));
     ROTA_TRY(rota_record_contiguous(tape, &use->inputs[1], &index));
-    rota_embedding_params params = {.rows = (uint32_t)rota_tensor_count(&index),
-                                    .dim = (uint32_t)table.shape[1],
-                                    .classes = (uint32_t)table.shape[0],
-                                    .dtype = table.dtype};
+    const rota_embedding_params params = embedding_params(use);
     rota_access accesses[] = {rota_tensor_access(&table, ROTA_READ), rota_tensor_access(&index, ROTA_READ),
                               rota_tensor_write(&use->outputs[0])};
     return rota_tape_kernel(tape, &rota_kernel_embedding, accesses, 3, &params, NULL, 0);
@@ -54,10 +71,7 @@ static rota_status gradient_embedding(rota_tape *tape, const rota_op_use *use) {
     bool fresh = true;
     ROTA_TRY(rota_record_contiguous(tape, &use->inputs[1], &index));
     ROTA_TRY(rota_record_contiguous(tape, rota_gradient_output(tape, 0), &dy));
-    rota_embedding_params params = {.rows = (uint32_t)rota_tensor_count(&index),
-                                    .dim = (uint32_t)table->shape[1],
-                                    .classes = (uint32_t)table->shape[0],
-                                    .dtype = table->dtype};
+    rota_embedding_params params = embedding_params(use);
     if (rota_tensor_is_contiguous(table)) {
         ROTA_TRY(rota_gradient_target(tape, table, &to, &fresh));
         if (to.offset_bytes % 4 == 0) {
@@ -81,9 +95,14 @@ static bool example_embedding(uint32_t index, uint32_t size, rota_op_example *ou
                           large[] = {50257, 768, 8, 1024};
     uint32_t form;
     rota_dtype dtype;
-    if (!example_of(index, size, 3, &form, &dtype)) return false;
-    const uint64_t *s = size ? large : small[form];
-    *out = (rota_op_example){.label = size ? "8192 of 50257 x 768" : "odd sizes", .classes = s[0]};
+    if (!example_of(index, size, 4, &form, &dtype)) return false;
+    const bool part = form == 3;
+    const uint64_t *s = size ? large : small[part ? 1 : form];
+    *out = (rota_op_example){.label = size   ? "8192 of 50257 x 768"
+                                      : part ? "some of the classes"
+                                             : "odd sizes",
+                             .classes = part ? s[0] + 9 : s[0]};
+    if (part) out->use.attributes.start = 4, out->use.attributes.length = out->classes;
     rota_example_input(out, 0, dtype, 2, s, ROTA_FILL_UNIFORM);
     rota_example_input(out, 1, ROTA_I32, 2, s + 2, ROTA_FILL_INDEX);
     out->bytes = (double)(s[2] * s[3]) * (4.0 + 2.0 * rota_dtype_bytes(dtype) * (double)s[1]);
@@ -206,6 +225,7 @@ const rota_op rota_ops_scores[] = {
         .output_count = 1,
         .input_names = {"table", "index"},
         .output_names = {"y"},
+        .attributes = ATTRIBUTES(ATTRIBUTE(first, start), ATTRIBUTE(all, length)),
         .kernels = embedding_kernels,
         .shape = shape_embedding,
         .record = record_embedding,
@@ -260,3 +280,36 @@ const rota_op rota_ops_scores[] = {
     },
     {0},
 };
+
+/* ---- Of ranks ---- */
+
+static rota_status embedding_of_ranks(rota_tape *tape, rota_communicator *communicator, rota_tensor table,
+                                      rota_tensor index, rota_rank_part part, rota_tensor *out_y) {
+    char text[ROTA_TENSOR_TEXT_MAX];
+    if (table.rank != 2 || part.count == 0 || part.count > table.shape[0] || part.whole == 0)
+        return rota_fail(
+            ROTA_INVALID_ARGUMENT,
+            "op 'embedding_of_ranks': table is %s, and its first %llu rows are of %llu classes; expected "
+            "[rows, dim], and one at least",
+            rota_tensor_describe(&table, text, sizeof text), (unsigned long long)part.count,
+            (unsigned long long)part.whole);
+    ROTA_TRY(rota_tensor_slice(&table, 0, 0, part.count, &table));
+    rota_op_use use = {.op = &rota_ops_scores[EMBEDDING],
+                       .input_count = 2,
+                       .output_count = 1,
+                       .inputs = {table, index},
+                       .attributes = {.start = part.first, .length = part.whole}};
+    ROTA_TRY(rota_op_apply(tape, &use));
+    return rota_op_reduce_from_ranks(tape, communicator, use.outputs[0], out_y);
+}
+
+rota_status rota_op_embedding_of_ranks(rota_tape *tape, rota_communicator *communicator, rota_tensor table,
+                                       rota_tensor index, rota_rank_part part, rota_tensor *out_y) {
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(communicator);
+    ROTA_GIVEN(out_y);
+    *out_y = ROTA_TENSOR_NONE;
+    ROTA_TRY(rota_record_may_end_later(tape->recorder, tape->name ? tape->name : "embedding_of_ranks"));
+    ROTA_TAPE_AS_OP(tape, "embedding_of_ranks",
+                    embedding_of_ranks(tape, communicator, table, index, part, out_y));
+}

@@ -13,7 +13,11 @@
  * ---- cross_entropy_backward: logits:READ, labels:READ, lse:READ, dloss:READ [1], inverse:READ [1],
  * dlogits:WRITE [rows, pitch]; in place dlogits on logits. 0 from column `classes` on; else dlogits =
  * (exp(logits - lse) - (1 - smoothing) * (class == label) - smoothing / classes) * dloss[0] * inverse[0]; 0
- * in an ignored row ---- */
+ * in an ignored row ----
+ * Where `all` is not 0 the logits are of classes [first, first + classes) of so many, all < 2^31, and a label of another
+ * one is no mistake. Then the loss is without lse, and so the parts of all classes add up to it with the lse of all:
+ * loss = -(1 - smoothing) * logits[label], where that is here, - smoothing * sum(logits) / all; backward gets the lse of
+ * all, and has smoothing / all ---- */
 
 typedef struct rota_cross_entropy_params {
     uint32_t rows, classes;
@@ -21,7 +25,17 @@ typedef struct rota_cross_entropy_params {
     float smoothing;
     uint32_t dtype; /* of logits and dlogits */
     uint32_t pitch;
+    uint32_t first, all;
 } rota_cross_entropy_params;
+
+/* ---- cross_entropy_join: parts:READ [ranks, 2, rows], labels:READ i32 [rows], loss:WRITE [rows], lse:WRITE [rows].
+ * parts[i] are loss and lse that cross_entropy gives of parts of the classes, in ascending order: lse = max of theirs +
+ * log(sum(exp(theirs - max))), loss = lse + the sum of their losses, and 0 where the label is `ignored` ---- */
+
+typedef struct rota_cross_entropy_join_params {
+    uint32_t rows, ranks;
+    int32_t ignored;
+} rota_cross_entropy_join_params;
 
 /* ---- global_norm: partial:READ [count] (sums of squares), out:WRITE [2]. out[0] = sqrt(sum of partial),
  * out[1] = out[0] > max_norm ? max_norm / out[0] : 1 (NaN where the norm is NaN) ---- */

@@ -10,6 +10,19 @@
 /* Columns of the table that one item of embedding_backward owns: a cache line of floats. */
 enum { COLUMNS = 16 };
 
+static uint32_t all_classes(const rota_embedding_params *p) {
+    return p->all ? p->all : p->classes;
+}
+
+static bool is_outside(const rota_embedding_params *p, int32_t index) {
+    return index < 0 || (uint32_t)index >= all_classes(p);
+}
+
+/* Of the table; of one that is elsewhere far outside. */
+static uint32_t row_of(const rota_embedding_params *p, int32_t index) {
+    return (uint32_t)index - p->first;
+}
+
 void rota_cpu_items_embedding(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
                               uint64_t *out_grain) {
     (void)operand_bytes;
@@ -25,9 +38,12 @@ rota_status rota_cpu_embedding(const rota_kernel_call *call) {
     const int32_t *index = call->operands[1];
     uint8_t *y = call->operands[2];
     for (uint64_t r = call->begin; r < call->end; r++) {
-        if (index[r] < 0 || (uint32_t)index[r] >= p->classes)
-            return rota_cpu_outside("embedding", r, index[r], p->classes);
-        memcpy(y + r * row_bytes, table + (uint64_t)(uint32_t)index[r] * row_bytes, row_bytes);
+        const uint32_t row = row_of(p, index[r]);
+        if (is_outside(p, index[r])) return rota_cpu_outside("embedding", r, index[r], all_classes(p));
+        if (row < p->classes)
+            memcpy(y + r * row_bytes, table + row * row_bytes, row_bytes);
+        else
+            memset(y + r * row_bytes, 0, row_bytes);
     }
     return ROTA_OK;
 }
@@ -47,10 +63,12 @@ static rota_status add_rows(const rota_embedding_params *p, const void *dy, cons
                             uint64_t first, uint64_t end, float *sums, uint64_t stride) {
     float wide[COLUMNS];
     for (uint64_t r = 0; r < p->rows; r++) {
-        if (index[r] < 0 || (uint32_t)index[r] >= p->classes)
-            return rota_cpu_outside("embedding_backward", r, index[r], p->classes);
+        const uint32_t row = row_of(p, index[r]);
+        if (is_outside(p, index[r]))
+            return rota_cpu_outside("embedding_backward", r, index[r], all_classes(p));
+        if (row >= p->classes) continue;
         const float *from = rota_cpu_widen(p->dtype, dy, r * p->dim + first, end - first, wide);
-        float *to = sums + (uint64_t)(uint32_t)index[r] * stride;
+        float *to = sums + row * stride;
         for (uint64_t c = 0; c < end - first; c++) to[c] += from[c];
     }
     return ROTA_OK;

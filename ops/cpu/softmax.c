@@ -1,5 +1,5 @@
 /* CPU kernels along rows of scores: softmax, softmax_backward, causal_mask, cross_entropy,
- * cross_entropy_backward, where an item is a row, and cross_entropy_mean. */
+ * cross_entropy_join, cross_entropy_backward, where an item is a row, and cross_entropy_mean. */
 #include "cpu.h"
 #include "functions.h"
 #include "half.h"
@@ -137,11 +137,21 @@ void rota_cpu_items_cross_entropy_backward(const void *params, const uint64_t *o
     rota_cpu_items_cross_entropy(params, operand_bytes, out_items, out_grain);
 }
 
+static uint32_t all_classes(const rota_cross_entropy_params *p) {
+    return p->all ? p->all : p->classes;
+}
+
 static rota_status check_label(const char *kernel, const int32_t *labels, uint64_t row,
                                const rota_cross_entropy_params *p) {
-    if (labels[row] == p->ignored || (labels[row] >= 0 && (uint32_t)labels[row] < p->classes)) return ROTA_OK;
+    const uint32_t all = all_classes(p);
+    if (labels[row] == p->ignored || (labels[row] >= 0 && (uint32_t)labels[row] < all)) return ROTA_OK;
     return rota_fail(ROTA_NODE_FAILED, "%s: label %llu is %d, expected 0 to %u", kernel,
-                     (unsigned long long)row, labels[row], p->classes - 1);
+                     (unsigned long long)row, labels[row], all - 1);
+}
+
+/* The label's column; of a class that is elsewhere far outside. */
+static uint32_t column_of(const rota_cross_entropy_params *p, int32_t label) {
+    return (uint32_t)label - p->first;
 }
 
 ROTA_VECTOR static float log_sum_exp(const float *x, uint64_t count, float *out_sum) {
@@ -165,8 +175,11 @@ rota_status rota_cpu_cross_entropy(const rota_kernel_call *call) {
         float sum = 0.0f;
         lse[r] = log_sum_exp(row, n, p->smoothing != 0.0f ? &sum : NULL);
         loss[r] = 0.0f;
-        if (labels[r] != p->ignored)
-            loss[r] = lse[r] - (1.0f - p->smoothing) * row[labels[r]] - p->smoothing * sum / (float)n;
+        if (labels[r] == p->ignored) continue;
+        const uint32_t column = column_of(p, labels[r]);
+        const float at_label = column < n ? row[column] : 0.0f;
+        loss[r] = (p->all ? 0.0f : lse[r]) - (1.0f - p->smoothing) * at_label -
+                  p->smoothing * sum / (float)all_classes(p);
     }
     free(scratch);
     return status;
@@ -190,6 +203,35 @@ ROTA_VECTOR static void mean_of(const rota_cross_entropy_params *p, const float 
 
 rota_status rota_cpu_cross_entropy_mean(const rota_kernel_call *call) {
     mean_of(call->params, call->operands[0], call->operands[1], call->operands[2], call->operands[3]);
+    return ROTA_OK;
+}
+
+void rota_cpu_items_cross_entropy_join(const void *params, const uint64_t *operand_bytes, uint64_t *out_items,
+                                       uint64_t *out_grain) {
+    (void)operand_bytes;
+    const rota_cross_entropy_join_params *p = params;
+    *out_items = p->rows;
+    *out_grain = 1 + ROTA_CPU_GRAIN / 16 / p->ranks;
+}
+
+rota_status rota_cpu_cross_entropy_join(const rota_kernel_call *call) {
+    const rota_cross_entropy_join_params *p = call->params;
+    const int32_t *labels = call->operands[1];
+    float *loss = call->operands[2], *lse = call->operands[3];
+    for (uint64_t r = call->begin; r < call->end; r++) {
+        const float *parts = (const float *)call->operands[0] + r;
+        float max = parts[p->rows], sum = 0.0f, all = 0.0f;
+        for (uint64_t i = 1; i < p->ranks; i++) {
+            const float other = parts[(2 * i + 1) * p->rows];
+            if (!(other <= max)) max = other;
+        }
+        for (uint64_t i = 0; i < p->ranks; i++) {
+            sum += expf(parts[(2 * i + 1) * p->rows] - max);
+            all += parts[2 * i * p->rows];
+        }
+        lse[r] = max + logf(sum);
+        loss[r] = labels[r] == p->ignored ? 0.0f : lse[r] + all;
+    }
     return ROTA_OK;
 }
 
@@ -217,8 +259,9 @@ rota_status rota_cpu_cross_entropy_backward(const rota_kernel_call *call) {
             memset(row, 0, n * sizeof(float));
         } else {
             scaled_exp(rota_cpu_widen(p->dtype, call->operands[0], r * pitch, n, scratch), lse[r], scale,
-                       p->smoothing / (float)n, row, n);
-            row[labels[r]] -= scale * (1.0f - p->smoothing);
+                       p->smoothing / (float)all_classes(p), row, n);
+            const uint32_t column = column_of(p, labels[r]);
+            if (column < n) row[column] -= scale * (1.0f - p->smoothing);
         }
         memset(row + n, 0, (pitch - n) * sizeof(float));
         rota_cpu_narrow(p->dtype, row, call->operands[5], r * pitch, pitch);

@@ -2,7 +2,7 @@
 #include "ops/cuda/values.cuh"
 
 /* A thread has eight elements in groups of W neighbours, where rows are whole groups, else one by one. An index outside
- * gives NaN. */
+ * gives NaN, and one of another part of the table 0. */
 template <bool HALF, int W, typename A> ROTA_DEVICE void embedding_groups(const A &args) {
     const rota_embedding_params &p = args.params;
     const values<HALF> table(rota_operand<const void>(args, 0), 0, p.dtype), y(rota_operand<void>(args, 2), 0, p.dtype);
@@ -14,10 +14,10 @@ template <bool HALF, int W, typename A> ROTA_DEVICE void embedding_groups(const 
     for (int g = 0; g < GROUPS; g++) {
         const uint64_t i = rota_group_index() * ROTA_CUDA_ELEMENTS + (g * ROTA_CUDA_THREADS + threadIdx.x) * W;
         if (i >= count) return;
-        const uint32_t row = index[i / p.dim];
+        const uint32_t given = index[i / p.dim], row = given - p.first;
         pack<W> value;
 #pragma unroll
-        for (int j = 0; j < W; j++) value.v[j] = not_a_number();
+        for (int j = 0; j < W; j++) value.v[j] = given < p.all ? 0.0f : not_a_number();
         if (row < p.classes) value = table.template load<W>(static_cast<uint64_t>(row) * p.dim + i % p.dim, whole);
         y.template store<W>(i, value, whole);
     }
@@ -175,6 +175,8 @@ template <bool HALF, int W, typename A> ROTA_DEVICE void embedding_backward_bloc
     if (group / parts >= p.classes) return;
     const uint32_t class0 = static_cast<uint32_t>(group / parts), classes = ((p.classes - class0 - 1) >> shift) + 1;
     const uint32_t column0 = static_cast<uint32_t>(group % parts) * (32 * W), columns = min(32u * W, p.dim - column0);
+    /* Below 2^31, so whatever is negative, or no row, is far outside of what begins there, too. */
+    const uint32_t given0 = p.first + class0;
     const values<HALF> dy(rota_operand<const void>(args, 0), column0, p.dtype);
     const values<HALF> dtable(rota_operand<void>(args, 2), static_cast<uint64_t>(class0) * p.dim + column0, p.dtype);
     bool fresh = !p.accumulate;
@@ -183,7 +185,7 @@ template <bool HALF, int W, typename A> ROTA_DEVICE void embedding_backward_bloc
     for (uint32_t i = threadIdx.x; i < CLASSES; i += ROTA_CUDA_THREADS) list.of_class[i] = 0;
     __syncthreads();
     for (uint64_t first = 0; first < p.rows;) {
-        listed = list_rows<W>(index, first + warp * TURN, p.rows, base, class0, shift, classes, listed, list);
+        listed = list_rows<W>(index, first + warp * TURN, p.rows, base, given0, shift, classes, listed, list);
         first += WARPS * TURN;
         const bool full = listed > LISTED - TURN || first + WARPS * TURN - base > 1u << ROW_BITS;
         if (!__syncthreads_or(full || first >= p.rows)) continue;

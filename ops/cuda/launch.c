@@ -114,6 +114,7 @@ ROWS(softmax_backward, rota_softmax_params, p->rows, p->n)
 ROWS(causal_mask, rota_causal_mask_params, p->rows, p->n)
 ROWS(cross_entropy, rota_cross_entropy_params, p->rows, p->pitch)
 ROWS(cross_entropy_backward, rota_cross_entropy_params, p->rows, p->pitch)
+THREADS(cross_entropy_join, rota_cross_entropy_join_params, p->rows)
 
 static uint64_t batch_norm_threads(const rota_batch_norm_params *p) {
     return rota_divide_up((uint64_t)p->outer * p->inner, p->chunk) * p->channels * (p->inner == 1 ? 1 : 32);

@@ -1,5 +1,5 @@
 /* CUDA kernels along rows of scores: softmax, softmax_backward, causal_mask, cross_entropy, cross_entropy_backward,
- * cross_entropy_mean. A warp or a block owns a row; what it reads a second time comes from the caches. */
+ * cross_entropy_join, cross_entropy_mean. A warp or a block owns a row; what it reads a second time comes from the caches. */
 #include "ops/cuda/values.cuh"
 
 /* Keys that the query of a row sees. */
@@ -154,19 +154,36 @@ template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void cross_entro
     const float lse = highest + logf(sum);
     if (t.lane != 0) return;
     const int32_t given = rota_operand<const int32_t>(args, 1)[t.row];
-    const uint32_t label = static_cast<uint32_t>(given); /* a negative one is far outside */
+    const uint32_t label = static_cast<uint32_t>(given) - p.first, all = p.all ? p.all : p.classes;
     float loss = not_a_number();
     if (given == p.ignored)
         loss = 0.0f;
-    else if (label < p.classes)
-        loss = lse - (1.0f - p.smoothing) * logits.at(label) -
-               (p.smoothing != 0.0f ? p.smoothing * total / static_cast<float>(p.classes) : 0.0f);
+    else if (static_cast<uint32_t>(given) < all) /* a negative one is far outside */
+        loss = (p.all ? 0.0f : lse) - (label < p.classes ? (1.0f - p.smoothing) * logits.at(label) : 0.0f) -
+               (p.smoothing != 0.0f ? p.smoothing * total / static_cast<float>(all) : 0.0f);
     rota_operand<float>(args, 2)[t.row] = loss;
     rota_operand<float>(args, 3)[t.row] = lse;
 }
 
 ROTA_KERNEL(cross_entropy, 4, rota_cross_entropy_params, ROTA_CUDA_ROW_THREADS) {
     ROTA_BY_VALUES(args.params.dtype, args.params.pitch, cross_entropy_row, args);
+}
+
+/* A thread per row: of parts of its classes, those of neighbours side by side. */
+ROTA_KERNEL(cross_entropy_join, 4, rota_cross_entropy_join_params, ROTA_CUDA_THREADS) {
+    const rota_cross_entropy_join_params &p = args.params;
+    const uint64_t row = rota_index();
+    if (row >= p.rows) return;
+    const float *parts = rota_operand<const float>(args, 0) + row;
+    float maximum = negative_infinity(), sum = 0.0f, loss = 0.0f;
+    for (uint64_t r = 0; r < p.ranks; r++) maximum = larger(maximum, parts[(2 * r + 1) * p.rows]);
+    for (uint64_t r = 0; r < p.ranks; r++) {
+        sum += expf(parts[(2 * r + 1) * p.rows] - maximum);
+        loss += parts[2 * r * p.rows];
+    }
+    const float lse = maximum + logf(sum);
+    rota_operand<float>(args, 2)[row] = rota_operand<const int32_t>(args, 1)[row] == p.ignored ? 0.0f : lse + loss;
+    rota_operand<float>(args, 3)[row] = lse;
 }
 
 /* One block. */
@@ -201,11 +218,11 @@ template <bool HALF, bool BLOCK, int W, typename A> ROTA_DEVICE void cross_entro
     const values<HALF> logits(rota_operand<const void>(args, 0), t.row * p.pitch, p.dtype);
     const values<HALF> dlogits(rota_operand<void>(args, 5), t.row * p.pitch, p.dtype);
     const int32_t given = rota_operand<const int32_t>(args, 1)[t.row];
-    const uint32_t label = static_cast<uint32_t>(given);
+    const uint32_t label = static_cast<uint32_t>(given) - p.first, all = p.all ? p.all : p.classes;
     const float lse = rota_operand<const float>(args, 2)[t.row];
     const float factor = *rota_operand<const float>(args, 3) * *rota_operand<const float>(args, 4);
-    const float scale = label < p.classes ? factor : not_a_number();
-    const float hot = 1.0f - p.smoothing, every = p.smoothing / static_cast<float>(p.classes);
+    const float scale = static_cast<uint32_t>(given) < all ? factor : not_a_number();
+    const float hot = 1.0f - p.smoothing, every = p.smoothing / static_cast<float>(all);
     const bool whole = logits.aligned() && dlogits.aligned(), ignored = given == p.ignored;
     /* All of a thread's loads of a stride before its stores, which may be to the same memory. */
     constexpr uint32_t K = 4, STEP = row_threads<BLOCK>::size * W;

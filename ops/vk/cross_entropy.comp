@@ -13,6 +13,8 @@ int ignored;
 float smoothing;
 uint dtype;
 uint pitch;
+uint first;
+uint all;
 ROTA_KERNEL_END
 
 void main() {
@@ -32,12 +34,14 @@ void main() {
     const float lse = maximum + log(workgroup_sum(sum));
     if (t != 0u) return;
     const int given = load_i32(rota_operand(1), row);
-    const uint label = uint(given); /* a negative one is far outside */
+    const uint label = uint(given) - pc.first, all = pc.all != 0u ? pc.all : pc.classes;
     store(rota_operand(3), row, lse);
     float loss = ROTA_NAN;
     if (given == pc.ignored)
         loss = 0.0;
-    else if (label < pc.classes)
-        loss = lse - (1.0 - pc.smoothing) * get(logits, label) - pc.smoothing * total / float(pc.classes);
+    else if (uint(given) < all) { /* a negative one is far outside */
+        const float at_label = label < pc.classes ? get(logits, label) : 0.0;
+        loss = (pc.all != 0u ? 0.0 : lse) - (1.0 - pc.smoothing) * at_label - pc.smoothing * total / float(all);
+    }
     store(rota_operand(2), row, loss);
 }

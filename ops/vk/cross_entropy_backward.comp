@@ -14,6 +14,8 @@ int ignored;
 float smoothing;
 uint dtype;
 uint pitch;
+uint first;
+uint all;
 ROTA_KERNEL_END
 
 void main() {
@@ -26,12 +28,13 @@ void main() {
     uint row = i / pc.pitch, column = i % pc.pitch;
     int given = load_i32(rota_operand(1), row);
     float lse = load(rota_operand(2), row);
+    const uint all = pc.all != 0u ? pc.all : pc.classes;
     vec4 result;
     [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-        const uint label = uint(given);
+        const uint label = uint(given) - pc.first;
         const float hot = column == label ? 1.0 - pc.smoothing : 0.0;
-        const float gradient = (exp(x[j] - lse) - hot - pc.smoothing / float(pc.classes)) * scale;
-        result[j] = given == pc.ignored || column >= pc.classes ? 0.0 : label < pc.classes ? gradient : ROTA_NAN;
+        const float gradient = (exp(x[j] - lse) - hot - pc.smoothing / float(all)) * scale;
+        result[j] = given == pc.ignored || column >= pc.classes ? 0.0 : uint(given) < all ? gradient : ROTA_NAN;
         if (++column == pc.pitch && row + 1u < pc.rows) {
             column = 0u;
             ++row;

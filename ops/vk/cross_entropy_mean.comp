@@ -12,6 +12,8 @@ int ignored;
 float smoothing;
 uint dtype;
 uint pitch;
+uint first;
+uint all;
 ROTA_KERNEL_END
 
 shared uint counted;

@@ -256,6 +256,7 @@ void rota_vk_spec_cross_entropy(const void *params, uint32_t *out_values) {
     out_values[0] = group_for_row(p->classes);
     out_values[1] = p->dtype;
 }
+GRID(cross_entropy_join, rota_cross_entropy_join_params, rota_divide_up(p->rows, ELEMENTWISE_GROUP))
 GRID(cross_entropy_backward, rota_cross_entropy_params,
      rota_divide_up((uint64_t)p->rows * p->pitch, ELEMENTS_OF_FOUR))
 SPEC_DTYPE(cross_entropy_backward, rota_cross_entropy_params)

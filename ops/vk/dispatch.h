@@ -17,6 +17,9 @@
 #define SPEC_TURNS(GROUPS, CONSTANTS, COUNT, HALF_COUNT, TURNS)                                              \
     SPEC(GROUPS, CONSTANTS, COUNT, HALF_COUNT)                                                               \
     uint64_t rota_vk_turns_##TURNS(const void *params);
+#define GRID_TURNS(GROUPS, TURNS)                                                                            \
+    GRID(GROUPS)                                                                                             \
+    uint64_t rota_vk_turns_##TURNS(const void *params);
 #define KERNEL(NAME, OPERANDS, PARAMS, FLAGS, IMAGE, HALF, SHADER, ...)                                      \
     SHADER const rota_kernel *rota_vk_select_##NAME(const void *params, const uint64_t *operand_bytes,       \
                                                     uint32_t features);
@@ -24,6 +27,7 @@
 #undef GRID
 #undef SPEC
 #undef SPEC_TURNS
+#undef GRID_TURNS
 
 /* A grid of at least `groups` workgroups along x, and y where x alone would pass Vulkan's guaranteed 65535.
  * Shaders number them by rota_group_index() and leave where it is past the last. */

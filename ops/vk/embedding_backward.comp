@@ -13,6 +13,8 @@ uint dim;
 uint classes;
 uint accumulate;
 uint dtype;
+uint first;
+uint all;
 ROTA_KERNEL_END
 
 const uint COLUMNS = 8u; /* per invocation and pass: 1024 columns in a pass over the index */
@@ -32,7 +34,7 @@ void main() {
         for (uint row = 0u; row < pc.rows; row += size) {
             if (t < 4u) matches[t] = 0u;
             barrier();
-            const bool here = row + t < pc.rows && uint(load_i32(rota_operand(1), row + t)) == group;
+            const bool here = row + t < pc.rows && uint(load_i32(rota_operand(1), row + t)) - pc.first == group;
             if (here) atomicOr(matches[t / 32u], 1u << (t % 32u));
             barrier();
             uint count = 0u, before = bitCount(matches[t / 32u] & ((1u << (t % 32u)) - 1u));

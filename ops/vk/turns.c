@@ -39,6 +39,7 @@ TURNS(softmax, rota_softmax_params, row(p->n, 3))
 TURNS(norm, rota_norm_params, row(p->dim, 4))
 TURNS(cross_entropy, rota_cross_entropy_params, row(p->classes, 3))
 TURNS(cross_entropy_mean, rota_cross_entropy_params, each_up_to(rota_divide_up(p->rows, 256)) + TREE)
+TURNS(cross_entropy_join, rota_cross_entropy_join_params, 2 * ((uint64_t)p->ranks + LEAVE))
 TURNS(global_norm, rota_global_norm_params, each_up_to(rota_divide_up(p->count, 256)) + TREE)
 
 /* Of 128 rows at a time all may be of the class: four a turn. Again for each 1024 columns. */

@@ -34,7 +34,7 @@ VALUES = {
     "rota_status": "ROTA_BUSY", "rota_buffer_kind": "ROTA_BUFFER_TRANSIENT", "rota_access_mode": "ROTA_READ",
     "rota_dtype": "ROTA_F32",
     "rota_communicator *": "w.communicators[0]", "rota_collective_reduction": "ROTA_COLLECTIVE_SUM",
-    "rota_sharding *": "misuse_sharding()",
+    "rota_sharding *": "misuse_sharding()", "rota_rank_part": "(rota_rank_part){0, 4, 8}",
     "rota_shard_piece **": "(const rota_shard_piece **)&w.out_object",
     "rota_communicator_options *": '&ROTA_COMMUNICATOR_OPTIONS(.transport = "alone")',
     "rota_host_run *": "(rota_host_run *)misuse_null",
@@ -97,7 +97,7 @@ NUMBERS = {
     "source_offset_bytes": "64",
     "param_bytes": "4", "nodes": "1", "accesses": "1", "order_key": "7", "pattern": "0", "position": "2", "into": "3",
     "timeout_ns": "1000000000", "idle_ns": "0", "value": "1", "groups": "2", "classes": "4", "k": "2", "index": "0",
-    "size": "0", "root": "0", "to": "1", "from": "1", "color": "0", "key": "0",
+    "size": "0", "root": "0", "to": "1", "from": "1", "color": "0", "key": "0", "whole": "8",
     "output": "0", "inputs": "3", "binding_count": "1", "bindable": "0", "wanted": "1",
 }
 OF = {
@@ -157,10 +157,11 @@ TENSORS = {
     "cast": {"y": "F16 4,4"},
     "concat": {"y": "F32 8,4"}, "one_hot": {"index": "I32 4"}, "variance": {"y": "F32 1,4"}, "sum": {"y": "F32 1,4"},
     "mean": {"y": "F32 1,4"}, "max": {"y": "F32 1,4"}, "min": {"y": "F32 1,4"}, "argmax": {"y": "I32 1,4"},
-    "sum_squares": {"y": "F32 1"}, "embedding": {"index": "I32 4"}, "layernorm": {"weight": "F32 4", "bias": "F32 4"},
+    "sum_squares": {"y": "F32 1"}, "embedding": {"index": "I32 4"}, "embedding_of_ranks": {"index": "I32 4"},
+    "layernorm": {"weight": "F32 4", "bias": "F32 4"},
     "rmsnorm": {"weight": "F32 4"}, "residual_layernorm": {"weight": "F32 4", "bias": "F32 4"},
     "group_norm": {"weight": "F32 4", "bias": "F32 4"}, "cross_entropy": {"labels": "I32 4", "loss": "F32 1"},
-    "classifier": {"labels": "I32 4"}, "index_add": {"index": "I32 4", "y": "I32 4"},
+    "classifier": {"labels": "I32 4"}, "classifier_of_ranks": {"labels": "I32 4"}, "index_add": {"index": "I32 4", "y": "I32 4"},
     "loss_scale": {"norm": "F32 1", "state": "F32 2"},
     "reduce_scatter": {"y": "F32 2,4"}, "all_gather": {"y": "F32 8,4"},
     "nonzero": {"index": "I32 16", "count": "I32 1"}, "compact": {"mask": "F32 4", "count": "I32 1"},
@@ -196,7 +197,8 @@ OPTIONAL = {
     "rota_close": {"device"},
     "rota_tensor_create": {"name", "data"}, "rota_graph_file_prepare": {"device", "args"},
     "rota_capture": {"plan"}, "rota_capture_contents": {"plan"}, "rota_host_end": {"run"},
-    "rota_communicator_open_split": {"name"}, "rota_communicator_close": {"communicator"},
+    "rota_communicator_open_split": {"name"}, "rota_communicator_part": {"communicator"},
+    "rota_communicator_close": {"communicator"},
 }
 REQUIRED = {"rota_buffer_adopt", "rota_op_batch_norm", "rota_op_rope", "rota_op_adamw", "rota_op_sgd", "rota_op_lion",
             "rota_op_loss_scale", "rota_op_max_pool1d", "rota_op_max_pool2d", "rota_op_avg_pool1d",
@@ -271,6 +273,10 @@ def wrong(function, parameter, right, enums):
         yield "none", "ROTA_TENSOR_NONE", "ALLOWED" if parameter.name in NONE_ALLOWED.get(op, set()) else "REFUSED"
         for fault in ("dtype", "rank", "offset"):
             yield f"of a wrong {fault}", f"misuse_tensor_{fault}({right})", "REFUSED"
+    elif parameter.type == "rota_rank_part":
+        yield "empty", "(rota_rank_part){0, 0, 8}", "REFUSED"
+        yield "past the whole", "(rota_rank_part){6, 4, 8}", "REFUSED"
+        yield "too large", "(rota_rank_part){UINT64_MAX, 4, UINT64_MAX}", "REFUSED"
     elif parameter.type == "rota_value":
         yield "of kind 77", "(rota_value){(rota_value_kind)77, {0}, 1}", "REFUSED"
         yield "of slot 0", "ROTA_SLOT((rota_slot){0})", "REFUSED"

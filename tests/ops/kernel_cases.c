@@ -381,7 +381,7 @@ enum {
 };
 
 static void embedding_case(const uint32_t *shape, rota_dtype type) {
-    rota_embedding_params p = {shape[0], shape[1], shape[2], 0, type};
+    rota_embedding_params p = {shape[0], shape[1], shape[2], 0, type, 0, 0};
     const uint64_t rows = (uint64_t)p.rows * p.dim, table = (uint64_t)p.classes * p.dim;
     /* A sum of many rows, rounded again each 5632 of them; some thousand elements add up to some
      * hundred. In f32, the order of so many rows is worth 2e-5, by which the CPU's is off the sum in
@@ -393,6 +393,12 @@ static void embedding_case(const uint32_t *shape, rota_dtype type) {
     p.accumulate = 1;
     CHECK(embedding_backward, &p, sums, IN_TYPE(type, rows), INDEX(p.rows, p.classes),
           INOUT_TYPE(type, table));
+    /* The table is a part of one with more classes, of which the index has all. */
+    p.accumulate = 0;
+    p.first = 1 + p.classes / 3;
+    p.all = 2 * p.classes + 5;
+    CHECK(embedding, &p, 0, IN_TYPE(type, table), INDEX(p.rows, p.all), OUT_TYPE(type, rows));
+    CHECK(embedding_backward, &p, sums, IN_TYPE(type, rows), INDEX(p.rows, p.all), OUT_TYPE(type, table));
 }
 
 static void test_embedding(void **state) {
@@ -558,8 +564,12 @@ static void test_cross_entropy(void **state) {
                                   {7, 3001, 3008}, {5, 4104, 4104}, {3, 20000, 20001}};
     for (uint32_t i = 0; i < 6; i++)
         for (uint32_t smooth = 0; smooth < 2; smooth++) FOR_DTYPE(type) {
-                const rota_cross_entropy_params p = {shapes[i][0],        shapes[i][1], smooth ? 1 : -100,
-                                                     smooth ? 0.125f : 0, type,         shapes[i][2]};
+                rota_cross_entropy_params p = {.rows = shapes[i][0],
+                                               .classes = shapes[i][1],
+                                               .ignored = smooth ? 1 : -100,
+                                               .smoothing = smooth ? 0.125f : 0,
+                                               .dtype = type,
+                                               .pitch = shapes[i][2]};
                 const uint64_t n = (uint64_t)p.rows * p.pitch;
                 const double backward = rounding(type, 1e-5);
                 CHECK(cross_entropy, &p, 3e-6, IN_TYPE_RANGE(type, n, -9, 9), INDEX(p.rows, p.classes),
@@ -568,7 +578,17 @@ static void test_cross_entropy(void **state) {
                       IN_RANGE(p.rows, 2, 5), IN(1), IN(1), OUT_TYPE(type, n));
                 CHECK(cross_entropy_backward, &p, backward, IN_TYPE(type, n), INDEX(p.rows, p.classes),
                       IN_RANGE(p.rows, 2, 5), IN(1), IN(1), OUT_TYPE_ON(type, n, 0));
-                const rota_cross_entropy_params mean = {4099, 1000, 7, 0, ROTA_F32, 1000};
+                /* Some of twice as many classes, of which the labels have all. */
+                p.first = 1 + p.classes / 3;
+                p.all = 2 * p.classes + 1;
+                CHECK(cross_entropy, &p, 3e-6, IN_TYPE_RANGE(type, n, -9, 9), INDEX(p.rows, p.all),
+                      OUT(p.rows), OUT(p.rows));
+                CHECK(cross_entropy_backward, &p, backward, IN_TYPE(type, n), INDEX(p.rows, p.all),
+                      IN_RANGE(p.rows, 2, 5), IN(1), IN(1), OUT_TYPE(type, n));
+                const rota_cross_entropy_join_params join = {p.rows, 1 + 2 * i, 1};
+                CHECK(cross_entropy_join, &join, 3e-6, IN_RANGE(2 * join.ranks * join.rows, -9, 9),
+                      INDEX(p.rows, p.classes), OUT(p.rows), OUT(p.rows));
+                const rota_cross_entropy_params mean = {4099, 1000, 7, 0, ROTA_F32, 1000, 0, 0};
                 CHECK(cross_entropy_mean, &mean, 1e-5, IN(4099), INDEX(4099, 1000), OUT(1), OUT(1));
             }
 }
@@ -724,7 +744,7 @@ static void test_large_counts(void **state) {
     CHECK(softmax, &softmax, 2e-6, IN(3 * rows), OUT(3 * rows));
     const rota_norm_params norm = {rows, 2, 0, 1e-2f, rows, ROTA_F32};
     CHECK(rmsnorm, &norm, 1e-5, IN(2 * rows), IN(2), OUT(2 * rows), OUT(rows));
-    const rota_embedding_params embedding = {5, 2, rows, 0, ROTA_F32};
+    const rota_embedding_params embedding = {5, 2, rows, 0, ROTA_F32, 0, 0};
     CHECK(embedding_backward, &embedding, 1e-5, IN(10), INDEX(5, rows), OUT(2 * rows));
     const rota_matmul_params products = {
         1, 1, 2, 2, 1, 1, 0, ROTA_F32, 1, {1, 1, rows}, {0, 0, 2}, {0, 0, 0}, {0, 0, 1}};

@@ -50,6 +50,12 @@ void rank_unshard_kinds(rota_runtime *runtime, rota_communicator *communicator);
 void rank_unshard_reduces(rota_runtime *runtime, rota_communicator *communicator);
 void rank_unshard_refused(rota_runtime *runtime, rota_communicator *communicator);
 
+/* Of rank_tensor_parallel.c. */
+void rank_parts(rota_runtime *runtime, rota_communicator *communicator);
+void rank_tensor_parallel(rota_runtime *runtime, rota_communicator *communicator);
+void rank_tensor_parallel_refused(rota_runtime *runtime, rota_communicator *communicator);
+void rank_labels_outside(rota_runtime *runtime, rota_communicator *communicator);
+
 /* Ended by one without name. */
 extern const rank_case rank_cases[];
 
