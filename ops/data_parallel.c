@@ -5,8 +5,8 @@
  *
  * On devices a collective costs as much beside its bytes as copying many of them does, and whoever copies the results
  * back waits for the collective: on a queue in order, with all that is recorded later. So small gradients of all
- * buckets are held, and go together when they are as much as a bucket, or last; and what was reduced in a copy is
- * copied back behind the backward pass, which by then has nothing left that would wait for it. */
+ * buckets are held, and go together when they are as much as a bucket, or with the last one; and what was reduced in a
+ * copy is copied back behind the backward pass, which by then has nothing left that would wait for it. */
 #include "ops/data_parallel.h"
 
 #include <inttypes.h>
@@ -317,9 +317,19 @@ static rota_status send_held(rota_buckets *b) {
     return status;
 }
 
+/* Nothing is left to hide the last bucket behind, so what is held goes with it: side by side with its gradients, in
+ * their collective. There is room: each parameter is in one of the two lists, once. */
+static void add_held(rota_buckets *b) {
+    memcpy(b->runs + b->run_count, b->held, b->held_count * sizeof *b->runs);
+    b->run_count += b->held_count;
+    b->held_count = 0;
+    b->held_bytes = 0;
+}
+
 static rota_status send_bucket(rota_buckets *b, bool is_last) {
-    if (b->run_count) ROTA_TRY(send_runs(b, b->held != NULL));
-    if (!b->held_count || (!is_last && b->held_bytes < b->options.bucket_bytes)) return ROTA_OK;
+    if (is_last && b->held_count) add_held(b);
+    if (b->run_count) ROTA_TRY(send_runs(b, b->held && !is_last));
+    if (!b->held_count || b->held_bytes < b->options.bucket_bytes) return ROTA_OK;
     return send_held(b);
 }
 

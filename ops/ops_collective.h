@@ -73,8 +73,9 @@ typedef struct rota_sharding rota_sharding;
  * what is recorded behind a bucket and does not read its gradients runs beside it. Gradients that lie side by side in
  * one buffer are reduced where they lie, others of less than 64 KiB in a copy of theirs together. Where the
  * communicator has devices others of less than 8 MiB, those of several buckets together, once they are as much as a
- * bucket, or last; they are copied back behind the backward pass, and take as much memory again until then. A parameter
- * that the loss does not depend on takes part, last. All ranks give the same parameters in one order, and gradients
+ * bucket, or with the last one, where they lie if it is side by side with its gradients; they are copied back behind
+ * the backward pass, and take as much memory again until then. A parameter that the loss does not depend on takes
+ * part, last. All ranks give the same parameters in one order, and gradients
  * that lie alike: else all fail when they run, as collectives do that differ. Gradients that share bytes are
  * INVALID_ARGUMENT, with both named. */
 struct rota_data_parallel {

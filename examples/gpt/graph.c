@@ -245,6 +245,14 @@ static rota_status record_logits(gpt_recording *r) {
 
 /* ---- Training ---- */
 
+/* As soon as all are there: it takes its time beside the backward pass, and no gradients' collective waits for it. */
+static rota_status share_losses(gpt_recording *r, rota_tensor losses) {
+    rota_communicator *all = r->plan->model->communicator;
+    if (!all) return ROTA_OK;
+    ROTA_TRY(gpt_record_part(r, "losses of all ranks"));
+    return rota_op_all_reduce_into(r->tape, all, losses, ROTA_COLLECTIVE_MEAN, losses);
+}
+
 /* Micro-batch after micro-batch. The losses go out one by one; what is differentiated is the mean, times the
  * loss scale where there is one. */
 static rota_status record_backward(gpt_recording *r, gpt_gradients *g, rota_tensor losses) {
@@ -261,6 +269,7 @@ static rota_status record_backward(gpt_recording *r, gpt_gradients *g, rota_tens
         ROTA_TRY(rota_op_copy_into(r->tape, loss, mine));
         if (plan->micro_batches > 1)
             ROTA_TRY(rota_op_scale(r->tape, loss, ROTA_PLAIN(1 / (double)plan->micro_batches), &loss));
+        if (b + 1 == plan->micro_batches) ROTA_TRY(share_losses(r, losses));
         ROTA_TRY(gpt_scale_loss(r, &loss));
         ROTA_TRY(gpt_record_part(r, "backward"));
         const rota_data_parallel parallel = ROTA_DATA_PARALLEL(.communicator = plan->model->communicator);
@@ -294,12 +303,10 @@ static rota_status make_losses(gpt_recording *r, rota_tensor *out_losses) {
     return rota_op_copy_into(r->tape, asks, last);
 }
 
-/* Behind the gradients: what waits for the losses waits for nothing else then. */
-static rota_status share_losses(gpt_recording *r, rota_tensor losses) {
-    rota_communicator *all = r->plan->model->communicator;
-    if (!all) return ROTA_OK;
+/* Behind the gradients: on a queue in order what is recorded behind a copy of the losses waits for all ranks, too. */
+static rota_status send_losses(gpt_recording *r, rota_tensor losses) {
+    if (!r->plan->model->communicator) return ROTA_OK;
     ROTA_TRY(gpt_record_part(r, "losses of all ranks"));
-    ROTA_TRY(rota_op_all_reduce_into(r->tape, all, losses, ROTA_COLLECTIVE_MEAN, losses));
     return gpt_record_output(r, "losses", losses, &r->plan->losses);
 }
 
@@ -331,7 +338,7 @@ static rota_status record_train(gpt_recording *r) {
     ROTA_TRY(gpt_groups_fetch_all(r));
     rota_status status = gpt_gradients_make(r, &g);
     if (status == ROTA_OK) status = record_backward(r, &g, losses);
-    if (status == ROTA_OK) status = share_losses(r, losses);
+    if (status == ROTA_OK) status = send_losses(r, losses);
     if (status == ROTA_OK) status = gpt_record_optimizer(r, &g);
     if (status == ROTA_OK) status = record_found(r);
     gpt_gradients_free(&g);

@@ -114,8 +114,10 @@ uint64_t gpt_model_table_rows(const gpt_model *model) {
 
 static void lay_out_parameters(gpt_model *model) {
     for (uint32_t rank = 2; rank > 0; rank--) {
-        for (uint32_t i = 0; i < model->parameter_count; i++) {
-            gpt_parameter *p = &model->parameters[i];
+/* Matrices as the backward pass finishes their gradients, the tables last, and norms and biases side by side with
+ * those: what the ranks reduce last is then one collective. */
+        for (uint32_t n = model->parameter_count; n-- > 0;) {
+            gpt_parameter *p = &model->parameters[n];
             if (p->rank != rank) continue;
             const uint64_t own =
                 p->index == GPT_TOKENS ? gpt_model_table_rows(model) * p->shape[1] : p->count;

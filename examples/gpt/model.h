@@ -38,8 +38,8 @@ typedef struct gpt_parameter {
 } gpt_parameter;
 
 /* The buffers, PERSISTENT, with all parameters one after the other, so that one optimizer node updates many:
- * first the matrices, which decay, then norms and biases, which don't. Parameters begin at multiples of
- * GPT_ALIGNMENT elements; what lies between them stays zero. */
+ * first the matrices, which decay, from the last layer to the tables, then norms and biases, which don't. Parameters
+ * begin at multiples of GPT_ALIGNMENT elements; what lies between them stays zero. */
 enum { GPT_VALUES, GPT_FIRST_MOMENTS, GPT_SECOND_MOMENTS, GPT_PARTS };
 #define GPT_ALIGNMENT 64u
 /* The token table has its rows rounded up to a multiple of this in memory, zeroes that stay so: the logits'

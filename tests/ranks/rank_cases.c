@@ -450,6 +450,7 @@ const rank_case rank_cases[] = {
     {"dtypes", 0, 1, 0, dtypes},
     {"gradients", 8, 1, 0, gradients},
     {"data_parallel", 0, 1, 0, rank_data_parallel},
+    {"last_bucket", 0, 1, 0, rank_last_bucket},
     {"gradients_elsewhere", 0, 2, 0, rank_gradients_elsewhere},
     {"gradients_overlap", 0, 1, 0, rank_gradients_overlap},
     {"many_parameters", 2, 2, 0, rank_many_parameters},

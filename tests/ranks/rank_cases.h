@@ -33,6 +33,7 @@ typedef struct rank_case {
 
 /* Of rank_training.c. */
 void rank_data_parallel(rota_runtime *runtime, rota_communicator *communicator);
+void rank_last_bucket(rota_runtime *runtime, rota_communicator *communicator);
 void rank_gradients_elsewhere(rota_runtime *runtime, rota_communicator *communicator);
 void rank_gradients_overlap(rota_runtime *runtime, rota_communicator *communicator);
 void rank_many_parameters(rota_runtime *runtime, rota_communicator *communicator);

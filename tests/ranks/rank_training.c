@@ -231,6 +231,48 @@ void rank_gradients_overlap(rota_runtime *runtime, rota_communicator *communicat
     drop(all), drop(grads);
 }
 
+/* A gradient that is finished first and small, and the last one, which is large, side by side: with devices the small
+ * one is held for the last bucket, and they are one collective; else a bucket each. */
+void rank_last_bucket(rota_runtime *runtime, rota_communicator *communicator) {
+    const uint64_t large = UINT64_C(2) << 20, small = 1024, counts[2] = {large, small};
+    rank_graph g;
+    begin(&g, runtime, communicator, true);
+    float *values = calloc(large + small, sizeof *values), *got = calloc(large + small, sizeof *got),
+          mean = 0;
+    for (uint64_t i = 0; i < large + small; i++) values[i] = (float)(g.rank + 1) * (float)(i % 61);
+    for (uint32_t r = 0; r < g.size; r++) mean += (float)(r + 1) / (float)g.size;
+    const rota_tensor all = made(&g, ROTA_F32, large + small, values),
+                      grads = made(&g, ROTA_F32, large + small, NULL);
+    rota_tensor params[2], each[2], loss[2];
+    for (uint32_t p = 0; p < 2; p++) {
+        rank_ok(rota_tensor_slice(&all, 0, p ? large : 0, counts[p], &params[p]));
+        rank_ok(rota_tensor_slice(&grads, 0, p ? large : 0, counts[p], &each[p]));
+        rank_ok(rota_op_mul(g.tape, params[p], params[p], &loss[p]));
+        rank_ok(rota_op_sum(g.tape, loss[p], 0, false, &loss[p]));
+    }
+    rank_ok(rota_op_add(g.tape, loss[0], loss[1], &loss[0]));
+    const rota_data_parallel parallel =
+        ROTA_DATA_PARALLEL(.communicator = communicator, .bucket_bytes = 4 * (large + 1),
+                           .first_bucket_bytes = 4 * small);
+    rank_ok(
+        rota_backward(g.tape, loss[0], params, 2, each, &ROTA_BACKWARD_OPTIONS(.data_parallel = &parallel)));
+    compile(&g);
+    const uint32_t found = collectives_of(g.plan), wanted = g.size == 1                              ? 0
+                                                            : rota_communicator_device(communicator) ? 1
+                                                                                                     : 2;
+    rank_want(found == wanted, "%u collectives, expected %u", found, wanted);
+    rank_ok(run(&g));
+    get(grads, got);
+    for (uint64_t i = 0; i < large + small; i++) {
+        const float exact = 2 * mean * (float)(i % 61);
+        rank_want(got[i] > exact - 1e-3f && got[i] < exact + 1e-3f, "element %llu is %g, not %g",
+                  (unsigned long long)i, (double)got[i], (double)exact);
+    }
+    end(&g);
+    free(values), free(got);
+    drop(all), drop(grads);
+}
+
 /* CPU seconds of this thread to record the backward pass of so many parameters of one buffer, each used once. */
 static double backward_seconds(rota_runtime *runtime, rota_communicator *communicator, uint32_t count) {
     enum { EACH = 4 };

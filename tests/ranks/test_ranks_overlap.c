@@ -407,11 +407,13 @@ static void an_update_before_the_last_bucket(void **state) {
 static void *reduce_gradients(void *user) {
     const device_rank *own = user;
     rank_data_parallel(own->runtime, own->communicator);
+    rank_last_bucket(own->runtime, own->communicator);
     return NULL;
 }
 
-/* What is recorded for ranks with devices, small gradients of several buckets together and copied back last, comes to
- * what is reduced one by one; in plans for the CPU, since the stand-in has not these kernels. */
+/* What is recorded for ranks with devices, small gradients of several buckets together and copied back last, or with
+ * the last bucket, comes to what is reduced one by one; in plans for the CPU, since the stand-in has not these
+ * kernels. */
 static void gradients_in_buckets(void **state) {
     (void)state;
     fixture f;
