@@ -11,6 +11,8 @@ typedef struct random_state {
 uint64_t random_next(random_state *random);
 /* In [0, 1). */
 double random_uniform(random_state *random);
-double random_normal(random_state *random);
+double random_normal(random_state *random); /* two numbers of random_next */
+/* As if random_next had been called so often. */
+void random_skip(random_state *random, uint64_t count);
 
 #endif

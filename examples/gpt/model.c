@@ -3,8 +3,10 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include "bench/launched.h"
 #include "bench/progress.h"
 #include "examples/common/safetensors.h"
 #include "examples/gpt/groups.h"
@@ -112,10 +114,10 @@ uint64_t gpt_model_table_rows(const gpt_model *model) {
                                                                       : GPT_VOCABULARY_ALIGNMENT);
 }
 
-static void lay_out_parameters(gpt_model *model) {
-    for (uint32_t rank = 2; rank > 0; rank--) {
 /* Matrices as the backward pass finishes their gradients, the tables last, and norms and biases side by side with
  * those: what the ranks reduce last is then one collective. */
+static void lay_out_parameters(gpt_model *model) {
+    for (uint32_t rank = 2; rank > 0; rank--) {
         for (uint32_t n = model->parameter_count; n-- > 0;) {
             gpt_parameter *p = &model->parameters[n];
             if (p->rank != rank) continue;
@@ -226,6 +228,46 @@ rota_status gpt_model_follow(const gpt_model *model, int parts) {
     return status;
 }
 
+/* ---- First values ---- */
+
+enum { DRAWERS_MOST = 16, DRAWN_ALONE = 1 << 16 };
+
+/* Normal values of a parameter, a range of them: each is two numbers of the generator, so every range knows its own. */
+typedef struct drawing {
+    float *values;
+    uint64_t count;
+    double deviation;
+    random_state random;
+    pthread_t thread;
+    bool runs;
+} drawing;
+
+static void *draw(void *user) {
+    drawing *own = user;
+    for (uint64_t e = 0; e < own->count; e++)
+        own->values[e] = (float)(own->deviation * random_normal(&own->random));
+    return NULL;
+}
+
+/* The same values by however many threads. */
+static void draw_all(float *values, uint64_t count, double deviation, random_state *random) {
+    drawing parts[DRAWERS_MOST];
+    const uint64_t processors = launched_workers(1);
+    uint64_t drawers = processors > DRAWERS_MOST ? DRAWERS_MOST : processors ? processors : 1;
+    if (count < DRAWN_ALONE) drawers = 1;
+    for (uint64_t i = 0, first = 0; i < drawers; i++) {
+        const uint64_t end = count * (i + 1) / drawers;
+        parts[i] = (drawing){values + first, end - first, deviation, *random, .runs = false};
+        random_skip(&parts[i].random, 2 * first);
+        first = end;
+        if (i + 1 < drawers) parts[i].runs = pthread_create(&parts[i].thread, NULL, draw, &parts[i]) == 0;
+        if (!parts[i].runs) (void)draw(&parts[i]);
+    }
+    for (uint64_t i = 0; i < drawers; i++)
+        if (parts[i].runs) (void)pthread_join(parts[i].thread, NULL);
+    random_skip(random, 2 * count);
+}
+
 rota_status gpt_model_initialize(gpt_model *model, random_state *random) {
     uint64_t largest = 0;
     for (uint32_t i = 0; i < model->parameter_count; i++)
@@ -238,10 +280,10 @@ rota_status gpt_model_initialize(gpt_model *model, random_state *random) {
     uint64_t done = 0;
     for (uint32_t i = 0; i < model->parameter_count && status == ROTA_OK; i++) {
         const gpt_parameter *p = &model->parameters[i];
-        for (uint64_t e = 0; e < p->count; e++)
-            values[e] = p->deviation < 0    ? 1.0f
-                        : p->deviation == 0 ? 0.0f
-                                            : (float)(p->deviation * random_normal(random));
+        if (p->deviation > 0)
+            draw_all(values, p->count, p->deviation, random);
+        else
+            for (uint64_t e = 0; e < p->count; e++) values[e] = p->deviation < 0 ? 1.0f : 0.0f;
         status = gpt_model_write(model, p, GPT_VALUES, values);
         progress_at(&bar, done += p->count);
     }

@@ -195,7 +195,8 @@ static int share_times(gpt_trainer *t) {
         return EXIT_BAD_ARGUMENT;
     }
     gpt_rank_times *own = &t->times[t->ranks.rank];
-    *own = (gpt_rank_times){(float)t->spent_ns / (float)t->steps / 1e6f, -1, -1, -1};
+    const uint64_t counted = t->steps > 1 ? t->steps - 1 : 1;
+    *own = (gpt_rank_times){(float)t->spent_ns / (float)counted / 1e6f, -1, -1, -1};
     if (gpt_overlap_of_plan(t->train.plan, &overlap) == ROTA_OK) {
         own->computation_ms = (float)overlap.computation_ns / 1e6f;
         own->communication_ms = (float)overlap.communication_ns / 1e6f;
@@ -267,9 +268,23 @@ static int leave_ranks(gpt_trainer *t, int code) {
     return status == ROTA_OK || code != EXIT_GOOD ? code : report_failure(program, status);
 }
 
+/* Threads of this process are prepared one after the other; under MPI ranks have compared what they are about to do.
+ * From here on the time of a step is a step's. */
+static int await_ranks(gpt_trainer *t) {
+    float nothing = 0;
+    if (!t->ranks.said) return EXIT_GOOD;
+    const rota_status status = gpt_ranks_sum(&t->ranks, t->model.runtime, &nothing, 1);
+    t->meter.started_ns = rota_clock_ns();
+    if (status == ROTA_OK) return EXIT_GOOD;
+    const int code = gpt_rank_failure(t, status);
+    gpt_rank_give_up(t);
+    return code;
+}
+
 static int train_and_write(gpt_trainer *t) {
     const gpt_settings *s = t->settings;
-    int code = gpt_train(t);
+    int code = await_ranks(t);
+    if (code == EXIT_GOOD) code = gpt_train(t);
     if (code == EXIT_GOOD) code = share_times(t);
     if (code == EXIT_GOOD && s->sample) code = share_weights(t);
     code = leave_ranks(t, code);

@@ -223,8 +223,8 @@ static int finish_step(gpt_trainer *t, bool *out_stop) {
     t->stops |= gpt_train_ends(&t->train, turn);
     uint64_t now = rota_clock_ns();
     double seconds = (double)(now - t->began_ns) / 1e9;
+    if (t->steps++ == 1) t->spent_ns = 0; /* the first one had what is made once */
     t->spent_ns += now - t->began_ns;
-    t->steps++;
     t->began_ns = now;
     t->progress.step = step;
     t->progress.random = t->random_after[step % GPT_TURNS];

@@ -41,7 +41,7 @@ typedef struct gpt_settings {
 
 /* How a rank fared. */
 typedef struct gpt_rank_times {
-    float step_ms; /* mean of the run */
+    float step_ms; /* mean of the run, without its first step */
     float computation_ms, communication_ms,
         hidden_ms; /* of the last step, as overlap.h defines; below 0: not measured */
 } gpt_rank_times;
@@ -64,7 +64,7 @@ typedef struct gpt_trainer {
     uint64_t submitted, sent;             /* steps; sent: their batches */
     uint64_t skipped;                     /* steps whose gradients overflowed f16 */
     uint64_t began_ns;                    /* the step at work */
-    uint64_t spent_ns, steps;             /* this run's */
+    uint64_t steps, spent_ns;             /* this run's; in all of them but the first, if there are others */
     gpt_rank_times *times; /* of several ranks, rank after rank, once all have done their steps */
 } gpt_trainer;
 

@@ -63,6 +63,15 @@ assert all(abs(x - y) <= 1e-6 * x for x, y in zip(*norms)), f"FAILED: norms: {no
 PY
 }
 
+# ---- First values ----
+# Drawn by as many threads as there are processors, they are the same; large enough to be cut.
+first=(--data text --device cpu --layers 1 --heads 4 --dim 260 --block 32 --iters 1 --lr 0 --min-lr 0 --eval-iters 0)
+processors=$(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0))[:3], sep=",")')
+for on in "${processors%%,*}" "$processors"; do
+  expect 0 'step 1/1' taskset -c "$on" "$train" "${first[@]}" --save-weights "first-$on.safetensors"
+  cmp "first-${processors%%,*}.safetensors" "first-$on.safetensors" || fail "first values on processors $on"
+done
+
 # ---- One rank's losses ----
 # Batches of 8 windows, by one rank, two and four: f32 sums in another order; 16 bits, of which gradients are rounded
 # before they are added up; micro-batches, whose 16-bit gradients are added up in f32, here and among ranks.
