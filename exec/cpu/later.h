@@ -18,7 +18,8 @@ typedef struct rota_cpu_later_state {
     _Atomic uint32_t is_open; /* it was begun and has not ended */
     _Atomic uint32_t node;    /* that runs, for stuck_node; ROTA_CPU_NONE: none */
     rota_status status;
-    bool watched; /* report success */
+    bool is_brief; /* as `begin` says */
+    bool watched;  /* report success */
     uint64_t begin_ns;
     char message[ROTA_ERROR_MESSAGE_MAX]; /* of a status other than OK */
 } rota_cpu_later_state;

@@ -15,6 +15,7 @@ typedef struct rota_cpu_tasks_shared {
     rota_cpu_deque inject; /* owned by the submit thread */
     _Alignas(64) _Atomic(rota_cpu_task *) overflow;
     _Alignas(64) _Atomic uint32_t searchers; /* workers looking for tasks, and workers woken to do so */
+    _Atomic uint64_t looks_until_ns;         /* until then the last one that looks does not sleep */
     _Alignas(64) _Atomic uint64_t idle[ROTA_CPU_WORKERS_MAX / 64]; /* sleeping workers */
 } rota_cpu_tasks_shared;
 

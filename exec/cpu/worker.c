@@ -1,8 +1,9 @@
 /* Workers' lives: where tasks are looked for, and how workers sleep.
  *
  * A worker with nothing to do searches for up to SEARCH_NS, yielding its core between looks, and then sleeps
- * on its own futex word. At most half of the workers search at a time, the others sleep at once. Why no wake
- * is lost stands in wake.c.
+ * on its own futex word. At most half of the workers search at a time, the others sleep at once. One goes on for as long
+ * as a host function that ends later says that ends and begins come soon (later.c): waking up takes longer than those.
+ * Why no wake is lost stands in wake.c.
  *
  * A worker pumps only while it counts neither as searching nor as sleeping: who pushes wakes nobody where one searches,
  * or wakes one that sleeps, and a pump may go on for as long as others submit. So whoever finds `kick` set while it
@@ -123,6 +124,15 @@ static void wake_next(rota_cpu_worker *worker, const rota_cpu_task *task, bool p
         rota_cpu_notify(device, &worker->near);
 }
 
+/* The worker has looked for long enough: it counts as searching no longer, unless it is the last one and there is to be
+ * one (later.c). */
+static bool leave_search(rota_cpu_device *device, uint64_t now) {
+    uint32_t searchers = ra_load_relaxed(&device->tasks.searchers);
+    while (searchers > 1 || now >= ra_load_relaxed(&device->tasks.looks_until_ns))
+        if (ra_cas_seq_cst(&device->tasks.searchers, &searchers, searchers - 1)) return true;
+    return false;
+}
+
 /* The worker counts as searching. Leaves that state either way. *out_pumps: it is to pump. */
 static rota_cpu_task *search(rota_cpu_worker *worker, bool *out_pumps) {
     rota_cpu_device *device = worker->device;
@@ -137,7 +147,7 @@ static rota_cpu_task *search(rota_cpu_worker *worker, bool *out_pumps) {
         if (look % LOOKS_PER_YIELD == LOOKS_PER_YIELD - 1) {
             uint64_t now = rota_clock_ns();
             if (until == 0) until = now + SEARCH_NS;
-            if (now >= until) break;
+            if (now >= until && leave_search(device, now)) return NULL;
             (void)sched_yield();
         } else {
             for (int pause = 0; pause < PAUSES_PER_LOOK; pause++) ra_pause();

@@ -6,6 +6,7 @@
 
 #include "base/given.h"
 #include "exec/address_kernels.h"
+#include "graph/host_run.h"
 #include "graph/record.h"
 #include "sched/ranks/parts.h"
 
@@ -66,6 +67,7 @@ static rota_status begin_on_device(void *user, void *const *operands, const uint
     const uint64_t *addresses = operands[1];
     (void)operand_bytes, (void)operand_count;
     *(uint32_t *)operands[2] = 0;
+    if (run->is_brief) run->is_brief(run);
     return post(node, true, node->input ? (const void *)(uintptr_t)addresses[node->input - 1] : NULL,
                 node->output ? (void *)(uintptr_t)addresses[node->output - 1] : NULL, run);
 }

@@ -2,6 +2,8 @@
  * and on whatever thread. */
 #include <pthread.h>
 
+#include "exec/cpu/device.h"
+#include "graph/host_run.h"
 #include "tests/exec/cpu/exec_cpu_kit.h"
 
 enum { RUNS_MAX = 64 };
@@ -12,6 +14,7 @@ typedef struct later_kit {
     _Atomic uint32_t begins, skips;
     rota_status at_once; /* what begin returns */
     bool ends_inside;    /* begin ends the run itself */
+    bool is_brief;       /* begin says so */
 } later_kit;
 
 static rota_status begin(void *user, void *const *operands, const uint64_t *bytes, uint32_t count,
@@ -21,6 +24,7 @@ static rota_status begin(void *user, void *const *operands, const uint64_t *byte
     if (kit->at_once != ROTA_OK) return rota_fail(kit->at_once, "refused at once");
     /* First, since the kit may go when the run has ended. */
     const uint32_t index = ra_fetch_add_acq_rel(&kit->begins, 1);
+    if (kit->is_brief) run->is_brief(run);
     if (kit->ends_inside)
         rota_host_end(run, ROTA_OK);
     else
@@ -258,8 +262,9 @@ static void *end_all(void *user) {
 /* One instance again and again, ended by another thread, or by `begin` before it returns. */
 static void many_runs(void **state) {
     (void)state;
-    for (uint32_t inside = 0; inside < 2; inside++) {
-        later_kit runs = {.ends_inside = inside != 0};
+    for (uint32_t way = 0; way < 4; way++) {
+        const uint32_t inside = way % 2;
+        later_kit runs = {.ends_inside = inside != 0, .is_brief = way > 1};
         _Atomic uint32_t dependent = 0;
         const rota_exec_operand written = kit_at(0, 0, 4, ROTA_WRITE), read = kit_at(0, 0, 4, ROTA_READ);
         kit_program *p = kit_begin(2, 1, 0);
@@ -274,6 +279,36 @@ static void many_runs(void **state) {
         if (!inside) assert_int_equal(pthread_join(ender, NULL), 0);
         assert_int_equal(ra_load_acquire(&o.host.disorder), 0);
         assert_int_equal(ra_load_acquire(&runs.begins), 2000);
+        end(&o);
+    }
+}
+
+/* After a brief run a worker looks for a while; then all sleep. */
+static void all_sleep_after_brief_ones(void **state) {
+    (void)state;
+    for (uint32_t is_brief = 0; is_brief < 2; is_brief++) {
+        later_kit runs = {.is_brief = is_brief != 0};
+        const rota_exec_operand written = kit_at(0, 0, 4, ROTA_WRITE);
+        kit_program *p = kit_begin(1, 1, 0);
+        add_later(p, &runs, 1, &written);
+        opened o;
+        make(&o, 2, false, p);
+        const rota_cpu_device *device = rota_cpu_device_of(o.device);
+        const uint64_t began = rota_clock_ns();
+        kit_submit(o.device, o.instance, 0, 1, NULL, 0, NULL);
+        rota_host_run *run = take_run(&runs, 0);
+        const uint64_t until = ra_load_relaxed(&device->tasks.looks_until_ns);
+        assert_true(is_brief ? until > began : until == 0);
+        test_nap_us(100);
+        rota_host_end(run, ROTA_OK);
+        kit_wait(&o.host, 0, 1);
+        assert_true(ra_load_relaxed(&device->tasks.looks_until_ns) >= until + (is_brief ? 100000 : 0));
+        const uint64_t deadline = rota_deadline_after(10000000000u);
+        while (ra_load_seq_cst(&device->tasks.idle[0]) != 3) {
+            assert_true(rota_clock_ns() < deadline);
+            test_nap_us(100);
+        }
+        assert_int_equal(ra_load_seq_cst(&device->tasks.searchers), 0);
         end(&o);
     }
 }
@@ -380,10 +415,15 @@ static void close_abandons(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_worker_waits),   cmocka_unit_test(many_runs),
-        cmocka_unit_test(failures_are_told), cmocka_unit_test(units_wait_for_no_others),
-        cmocka_unit_test(ended_twice),       cmocka_unit_test(close_waits),
-        cmocka_unit_test(close_abandons),    cmocka_unit_test(what_ends_later_begins_early),
+        cmocka_unit_test(no_worker_waits),
+        cmocka_unit_test(many_runs),
+        cmocka_unit_test(failures_are_told),
+        cmocka_unit_test(units_wait_for_no_others),
+        cmocka_unit_test(ended_twice),
+        cmocka_unit_test(close_waits),
+        cmocka_unit_test(close_abandons),
+        cmocka_unit_test(what_ends_later_begins_early),
+        cmocka_unit_test(all_sleep_after_brief_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
