@@ -224,13 +224,25 @@ static void philox(uint32_t counter[4], uint32_t key0, uint32_t key1) {
     }
 }
 
+/* Of an element of what is a part of a whole along an axis. */
+static uint64_t index_in_whole(const rota_op_use *use, uint64_t i) {
+    const rota_tensor *y = &use->outputs[0];
+    const rota_op_attributes *a = &use->attributes;
+    uint64_t inner = 1;
+    if (!a->length) return i;
+    for (uint32_t d = a->axis[0] + 1; d < y->rank; d++) inner *= y->shape[d];
+    const uint64_t own = y->shape[a->axis[0]] * inner;
+    return i / own * a->length * inner + a->start * inner + i % own;
+}
+
 static void ref_dropout(reference *r) {
     const rota_op_attributes *a = &r->use->attributes;
     double bound = fmin(round((double)a->p * 4294967296.0), 4294967295.0);
     for (uint64_t i = 0; i < count_of(&r->use->outputs[0]); i++) {
-        uint32_t counter[4] = {(uint32_t)(i / 4), a->stream, (uint32_t)a->value[1].number, 0};
+        const uint64_t index = index_in_whole(r->use, i);
+        uint32_t counter[4] = {(uint32_t)(index / 4), a->stream, (uint32_t)a->value[1].number, 0};
         philox(counter, (uint32_t)a->value[0].number, 0);
-        r->out[0][i] = counter[i % 4] >= bound ? r->in[0][i] / (1 - (double)a->p) : 0;
+        r->out[0][i] = counter[index % 4] >= bound ? r->in[0][i] / (1 - (double)a->p) : 0;
     }
 }
 

@@ -173,19 +173,45 @@ static rota_status shape_dropout(const rota_op_use *use, rota_tensor *out) {
         return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "p is %g, expected 0 <= p < 1", (double)p);
     ROTA_TRY(rota_shape_require_u32(use, 0, "seed"));
     ROTA_TRY(rota_shape_require_u32(use, 1, "step"));
+    const uint64_t first = use->attributes.start, whole = use->attributes.length;
+    const uint32_t axis = use->attributes.axis[0];
+    if (whole ? axis >= x->rank || first > whole || x->shape[axis] > whole - first : first > 0 || axis > 0)
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
+                            "x is %s, from element %llu on of %llu along axis %u; expected it to lie within",
+                            rota_tensor_describe(x, text, sizeof text), (unsigned long long)first,
+                            (unsigned long long)whole, axis);
     return rota_shape_like(x, dtype, out);
 }
 
-/* How many fours of elements of a whole come before those of this tape's rank. */
-static rota_status first_of_rank(const rota_tape *tape, uint64_t count, uint32_t *out_first) {
+/* Where the elements of x lie in a whole, of which this tape's rank, and along an axis x, may have a part: `pieces`
+ * of `count` elements each, a piece of the whole's `step` elements behind the one before, from `first` on. */
+typedef struct mask_range {
+    uint64_t pieces, count, step, first;
+} mask_range;
+
+static rota_status mask_of_part(const rota_tape *tape, const rota_op_attributes *attributes,
+                                const rota_tensor *x, mask_range *out) {
     const rota_tape_options *options = &tape->options;
-    *out_first = (uint32_t)(options->rank * (count / 4));
-    if (options->ranks < 2 || count % 4 == 0) return ROTA_OK;
+    *out = (mask_range){.pieces = 1, .count = rota_tensor_count(x)};
+    uint64_t inner = 1;
+    if (attributes->length && out->count) {
+        for (uint32_t d = attributes->axis[0] + 1; d < x->rank; d++) inner *= x->shape[d];
+        out->count = x->shape[attributes->axis[0]] * inner;
+        out->pieces = rota_tensor_count(x) / out->count;
+    }
+    out->step = attributes->length ? attributes->length * inner : out->count;
+    out->first = attributes->start * inner + options->rank * out->pieces * out->step;
+    const bool cut = attributes->length || options->ranks > 1;
+    if (!cut || (out->count % 4 == 0 && out->step % 4 == 0 && out->first % 4 == 0)) return ROTA_OK;
     return rota_fail(ROTA_UNSUPPORTED,
-                     "dropout: %" PRIu64
-                     " elements of one of %u ranks, expected a multiple of 4: a mask of the "
-                     "whole is drawn four by four",
-                     count, options->ranks);
+                     "dropout: %" PRIu64 " elements of %" PRIu64 " that ranks have a part of, from %" PRIu64
+                     " on, expected multiples of 4: a mask of the whole is drawn four by four",
+                     out->count, out->step, out->first);
+}
+
+static rota_status piece_of(const rota_tensor *x, uint64_t piece, uint64_t count, rota_tensor *out) {
+    return rota_tensor_of(x->buffer, x->offset_bytes + piece * count * rota_dtype_bytes(x->dtype), x->dtype,
+                          ROTA_SHAPE(count), out);
 }
 
 /* residual may be NULL. */
@@ -197,7 +223,6 @@ static rota_status run_dropout(rota_tape *tape, const rota_op_attributes *attrib
     if (residual) ROTA_TRY(rota_record_contiguous(tape, residual, &plus));
     const double threshold = rint((double)attributes->p * 0x1p32);
     rota_dropout_params params = {
-        .count = (uint32_t)rota_tensor_count(y),
         .threshold = threshold < 4294967295.0 ? (uint32_t)threshold : UINT32_MAX,
         .scale = 1.0f / (1.0f - attributes->p),
         .stream = attributes->stream,
@@ -206,14 +231,24 @@ static rota_status run_dropout(rota_tape *tape, const rota_op_attributes *attrib
         .has_residual = residual != NULL,
         .dtype = y->dtype,
     };
-    ROTA_TRY(first_of_rank(tape, rota_tensor_count(y), &params.first));
     rota_param_binding bindings[2];
     uint32_t count = 0;
     rota_value_bind(attributes->value[0], 0, bindings, &count);
     rota_value_bind(attributes->value[1], 1, bindings, &count);
-    rota_access accesses[] = {rota_tensor_access(&from, ROTA_READ), rota_tensor_access(&plus, ROTA_READ),
-                              rota_tensor_write(y)};
-    return rota_tape_kernel(tape, &rota_kernel_dropout, accesses, 3, &params, bindings, count);
+    mask_range range;
+    ROTA_TRY(mask_of_part(tape, attributes, y, &range));
+    params.count = (uint32_t)range.count;
+    for (uint64_t i = 0; i < range.pieces; i++) {
+        rota_tensor own[3];
+        ROTA_TRY(piece_of(&from, i, range.count, &own[0]));
+        ROTA_TRY(piece_of(&plus, i, range.count, &own[1]));
+        ROTA_TRY(piece_of(y, i, range.count, &own[2]));
+        params.first = (uint32_t)((range.first + i * range.step) / 4);
+        rota_access accesses[] = {rota_tensor_access(&own[0], ROTA_READ),
+                                  rota_tensor_access(&own[1], ROTA_READ), rota_tensor_write(&own[2])};
+        ROTA_TRY(rota_tape_kernel(tape, &rota_kernel_dropout, accesses, 3, &params, bindings, count));
+    }
+    return ROTA_OK;
 }
 
 static rota_status record_dropout(rota_tape *tape, rota_op_use *use) {
@@ -299,7 +334,8 @@ const rota_op rota_ops_choose[] = {
         .input_names = {"x"},
         .output_names = {"y"},
         .attributes = ATTRIBUTES(ATTRIBUTE(p, p), ATTRIBUTE(seed, value[0]), ATTRIBUTE(step, value[1]),
-                                 ATTRIBUTE(stream, stream)),
+                                 ATTRIBUTE(stream, stream), ATTRIBUTE(axis, axis[0]), ATTRIBUTE(first, start),
+                                 ATTRIBUTE(whole, length)),
         .inplace_inputs = 1,
         .varies_by_step = 3,
         .kernels = dropout_kernels,
@@ -316,7 +352,8 @@ const rota_op rota_ops_choose[] = {
         .input_names = {"x", "residual"},
         .output_names = {"y"},
         .attributes = ATTRIBUTES(ATTRIBUTE(p, p), ATTRIBUTE(seed, value[0]), ATTRIBUTE(step, value[1]),
-                                 ATTRIBUTE(stream, stream)),
+                                 ATTRIBUTE(stream, stream), ATTRIBUTE(axis, axis[0]), ATTRIBUTE(first, start),
+                                 ATTRIBUTE(whole, length)),
         .inplace_inputs = 3,
         .varies_by_step = 3,
         .kernels = dropout_kernels,

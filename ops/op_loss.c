@@ -1,28 +1,10 @@
-/* Ops that end in a loss of class scores: cross_entropy; classifier, which is the same with its gradient in the place
- * of the scores; and classifier_of_ranks, the same of scores of which each rank has a part, whose uses have an op each,
- * as collectives have. */
-#include "base/given.h"
-#include "base/sized_copy.h"
-#include "graph/record.h"
-#include "ops/collective.h"
+/* Ops that end in a loss of class scores: cross_entropy, and classifier, which is the same with its gradient in the
+ * place of the scores. */
+#include "ops/op_loss.h"
 #include "ops/gradient.h"
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
 #include "ops/op_rules.h"
-#include "ops/ops_tensor_parallel.h"
-
-enum { CROSS_ENTROPY, CLASSIFIER };
-
-typedef struct loss_of_ranks {
-    rota_op op;
-    rota_communicator *communicator;
-    rota_rank_part part;
-} loss_of_ranks;
-
-/* NULL: of all classes. */
-static const loss_of_ranks *of_ranks(const rota_op_use *use) {
-    return use->op->user;
-}
 
 static bool is_classifier(const rota_op_use *use) {
     return use->op->input_modes[0] != ROTA_READ;
@@ -61,7 +43,7 @@ static rota_status shape_cross_entropy(const rota_op_use *use, rota_tensor *out)
 static rota_cross_entropy_params params_of(const rota_op_use *use) {
     const rota_tensor *logits = &use->inputs[0];
     const uint64_t pitch = logits->shape[logits->rank - 1], classes = use->attributes.length;
-    const loss_of_ranks *op = of_ranks(use);
+    const rota_loss_part *of = use->op->user;
     return (rota_cross_entropy_params){
         .rows = (uint32_t)rota_tensor_count(&use->inputs[1]),
         .classes = (uint32_t)(classes ? classes : pitch),
@@ -69,14 +51,13 @@ static rota_cross_entropy_params params_of(const rota_op_use *use) {
         .ignored = use->attributes.integer,
         .smoothing = use->attributes.smoothing,
         .dtype = logits->dtype,
-        .first = op ? (uint32_t)op->part.first : 0,
-        .all = op ? (uint32_t)op->part.whole : 0,
+        .first = of ? (uint32_t)of->part.first : 0,
+        .all = of ? (uint32_t)of->part.whole : 0,
     };
 }
 
-/* Of this rank's classes, in losses and lse [rows]. */
-static rota_status record_rows(rota_tape *tape, const rota_op_use *use, const rota_tensor *labels,
-                               const rota_tensor *losses, const rota_tensor *lse) {
+rota_status rota_loss_record_rows(rota_tape *tape, const rota_op_use *use, const rota_tensor *labels,
+                                  const rota_tensor *losses, const rota_tensor *lse) {
     rota_tensor logits;
     const rota_cross_entropy_params params = params_of(use);
     ROTA_TRY(rota_record_contiguous(tape, &use->inputs[0], &logits));
@@ -85,41 +66,20 @@ static rota_status record_rows(rota_tape *tape, const rota_op_use *use, const ro
     return rota_tape_kernel(tape, &rota_kernel_cross_entropy, rows, 4, &params, NULL, 0);
 }
 
-/* Of all ranks' classes: what each has of a row goes round. */
-static rota_status record_rows_of_ranks(rota_tape *tape, const rota_op_use *use, const rota_tensor *labels,
-                                        const rota_tensor *losses, const rota_tensor *lse) {
-    const loss_of_ranks *op = of_ranks(use);
-    const uint32_t size = rota_communicator_size(op->communicator);
-    const uint64_t rows = rota_tensor_count(labels);
-    rota_tensor own, all, own_losses, own_lse;
-    ROTA_TRY(rota_tape_temporary(tape, "losses of classes", ROTA_F32, ROTA_SHAPE(2, rows), &own));
-    ROTA_TRY(rota_tensor_of(own.buffer, 0, ROTA_F32, ROTA_SHAPE(rows), &own_losses));
-    ROTA_TRY(rota_tensor_of(own.buffer, rows * sizeof(float), ROTA_F32, ROTA_SHAPE(rows), &own_lse));
-    ROTA_TRY(record_rows(tape, use, labels, &own_losses, &own_lse));
-    all = own;
-    if (size > 1) {
-        ROTA_TRY(rota_tape_temporary(tape, "losses of all classes", ROTA_F32,
-                                     ROTA_SHAPE(2 * (uint64_t)size, rows), &all));
-        ROTA_TRY(rota_collective_record(tape, op->communicator, ROTA_COLLECTIVE_ALL_GATHER, &own, &all));
-    }
-    const rota_cross_entropy_join_params params = {
-        .rows = (uint32_t)rows, .ranks = size, .ignored = use->attributes.integer};
-    rota_access join[] = {rota_tensor_access(&all, ROTA_READ), rota_tensor_access(labels, ROTA_READ),
-                          rota_tensor_write(losses), rota_tensor_write(lse)};
-    return rota_tape_kernel(tape, &rota_kernel_cross_entropy_join, join, 4, &params, NULL, 0);
+rota_status rota_loss_record_mean(rota_tape *tape, const rota_op_use *use, const rota_tensor *labels,
+                                  const rota_tensor *losses) {
+    const rota_cross_entropy_params params = params_of(use);
+    rota_access mean[] = {rota_tensor_access(losses, ROTA_READ), rota_tensor_access(labels, ROTA_READ),
+                          rota_tensor_write(&use->outputs[0]), rota_tensor_write(&use->outputs[2])};
+    return rota_tape_kernel(tape, &rota_kernel_cross_entropy_mean, mean, 4, &params, NULL, 0);
 }
 
 static rota_status record_cross_entropy(rota_tape *tape, rota_op_use *use) {
     rota_tensor labels, losses;
     ROTA_TRY(rota_record_contiguous(tape, &use->inputs[1], &labels));
-    const rota_cross_entropy_params params = params_of(use);
-    ROTA_TRY(rota_tape_temporary(tape, "losses", ROTA_F32, ROTA_SHAPE(params.rows), &losses));
-    ROTA_TRY(
-        (of_ranks(use) ? record_rows_of_ranks : record_rows)(tape, use, &labels, &losses, &use->outputs[1]));
-    const rota_access read_labels = rota_tensor_access(&labels, ROTA_READ);
-    rota_access mean[] = {rota_tensor_access(&losses, ROTA_READ), read_labels,
-                          rota_tensor_write(&use->outputs[0]), rota_tensor_write(&use->outputs[2])};
-    return rota_tape_kernel(tape, &rota_kernel_cross_entropy_mean, mean, 4, &params, NULL, 0);
+    ROTA_TRY(rota_tape_temporary(tape, "losses", ROTA_F32, ROTA_SHAPE(rota_tensor_count(&labels)), &losses));
+    ROTA_TRY(rota_loss_record_rows(tape, use, &labels, &losses, &use->outputs[1]));
+    return rota_loss_record_mean(tape, use, &labels, &losses);
 }
 
 static rota_status gradient_cross_entropy(rota_tape *tape, const rota_op_use *use) {
@@ -216,48 +176,3 @@ const rota_op rota_ops_loss[] = {
     },
     {0},
 };
-
-/* ---- Of ranks ---- */
-
-static rota_status check_part(const rota_rank_part *part) {
-    if (part->count > 0 && part->whole <= INT32_MAX && part->first < part->whole &&
-        part->count <= part->whole - part->first)
-        return ROTA_OK;
-    return rota_fail(
-        ROTA_INVALID_ARGUMENT,
-        "op 'classifier_of_ranks': classes from %llu on, %llu of %llu; expected one at least, within "
-        "all, which are 2^31 - 1 at most",
-        (unsigned long long)part->first, (unsigned long long)part->count, (unsigned long long)part->whole);
-}
-
-rota_status rota_op_classifier_of_ranks(rota_tape *tape, rota_communicator *communicator, rota_tensor logits,
-                                        rota_tensor labels, rota_rank_part part,
-                                        const rota_classifier *options, rota_tensor *out_loss) {
-    ROTA_GIVEN(tape);
-    ROTA_GIVEN(communicator);
-    ROTA_GIVEN(out_loss);
-    rota_classifier room = ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL);
-    *out_loss = ROTA_TENSOR_NONE;
-    options = options ? ROTA_SIZED_IN(rota_classifier, options, &room) : &room;
-    if (!options) return ROTA_INVALID_ARGUMENT;
-    ROTA_TRY(check_part(&part));
-    if (options->classes)
-        return rota_fail(ROTA_INVALID_ARGUMENT,
-                         "op 'classifier_of_ranks': %llu classes, expected 0: the part says it",
-                         (unsigned long long)options->classes);
-    ROTA_TRY(rota_record_may_end_later(tape->recorder, tape->name ? tape->name : "classifier_of_ranks"));
-    loss_of_ranks *op = rota_arena_alloc(&tape->recorder->arena, sizeof *op, 8);
-    if (!op) return rota_fail(ROTA_OUT_OF_MEMORY, "op 'classifier_of_ranks': no host memory");
-    *op = (loss_of_ranks){rota_ops_loss[options->in_place ? CLASSIFIER : CROSS_ENTROPY], communicator, part};
-    op->op.name = "classifier_of_ranks";
-    op->op.user = op;
-    rota_op_use use = {
-        .op = &op->op,
-        .input_count = 2,
-        .output_count = 3,
-        .inputs = {logits, labels},
-        .attributes = {.integer = options->ignored, .smoothing = options->smoothing, .length = part.count}};
-    ROTA_TRY(rota_op_apply(tape, &use));
-    *out_loss = use.outputs[0];
-    return ROTA_OK;
-}

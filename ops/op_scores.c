@@ -1,10 +1,7 @@
 /* Ops on scores and indices: embedding, softmax, log_softmax, causal_mask. */
-#include "base/given.h"
-#include "graph/record.h"
 #include "ops/kernel_objects.h"
 #include "ops/op.h"
 #include "ops/op_rules.h"
-#include "ops/ops_tensor_parallel.h"
 #include "ops/record.h"
 
 #include <math.h>
@@ -280,36 +277,3 @@ const rota_op rota_ops_scores[] = {
     },
     {0},
 };
-
-/* ---- Of ranks ---- */
-
-static rota_status embedding_of_ranks(rota_tape *tape, rota_communicator *communicator, rota_tensor table,
-                                      rota_tensor index, rota_rank_part part, rota_tensor *out_y) {
-    char text[ROTA_TENSOR_TEXT_MAX];
-    if (table.rank != 2 || part.count == 0 || part.count > table.shape[0] || part.whole == 0)
-        return rota_fail(
-            ROTA_INVALID_ARGUMENT,
-            "op 'embedding_of_ranks': table is %s, and its first %llu rows are of %llu classes; expected "
-            "[rows, dim], and one at least",
-            rota_tensor_describe(&table, text, sizeof text), (unsigned long long)part.count,
-            (unsigned long long)part.whole);
-    ROTA_TRY(rota_tensor_slice(&table, 0, 0, part.count, &table));
-    rota_op_use use = {.op = &rota_ops_scores[EMBEDDING],
-                       .input_count = 2,
-                       .output_count = 1,
-                       .inputs = {table, index},
-                       .attributes = {.start = part.first, .length = part.whole}};
-    ROTA_TRY(rota_op_apply(tape, &use));
-    return rota_op_reduce_from_ranks(tape, communicator, use.outputs[0], out_y);
-}
-
-rota_status rota_op_embedding_of_ranks(rota_tape *tape, rota_communicator *communicator, rota_tensor table,
-                                       rota_tensor index, rota_rank_part part, rota_tensor *out_y) {
-    ROTA_GIVEN(tape);
-    ROTA_GIVEN(communicator);
-    ROTA_GIVEN(out_y);
-    *out_y = ROTA_TENSOR_NONE;
-    ROTA_TRY(rota_record_may_end_later(tape->recorder, tape->name ? tape->name : "embedding_of_ranks"));
-    ROTA_TAPE_AS_OP(tape, "embedding_of_ranks",
-                    embedding_of_ranks(tape, communicator, table, index, part, out_y));
-}

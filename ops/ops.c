@@ -5,6 +5,7 @@
 #include "base/sized_copy.h"
 #include "ops/apply.h"
 #include "ops/op.h"
+#include "ops/ops_tensor_parallel.h"
 #include "ops/op_update.h"
 
 /* Applies `use` of an op (ROTA_OP_) with its first output as given (NULL buffer: made), and hands that output
@@ -224,6 +225,27 @@ rota_status rota_op_attention_into(rota_tape *tape, rota_tensor q, rota_tensor k
 /* NOLINTBEGIN(bugprone-macro-repeated-side-effects) */
 BOTH(dropout, dropout, 1, PARAMETERS(rota_tensor x, float p, rota_value seed, rota_value step),
      {.inputs = {x}, .attributes = {.p = p, .value = {seed, step}, .stream = tape->streams++}})
+
+rota_status rota_op_dropout_of_part(rota_tape *tape, rota_tensor x, uint32_t axis, rota_rank_part part,
+                                    float p, rota_value seed, rota_value step, rota_tensor *out_y) {
+    char text[ROTA_TENSOR_TEXT_MAX];
+    ROTA_GIVEN(tape);
+    ROTA_GIVEN(out_y);
+    *out_y = ROTA_TENSOR_NONE;
+    if (part.whole == 0 || axis >= x.rank || axis >= ROTA_RANK_MAX || x.shape[axis] != part.count)
+        return rota_fail(ROTA_INVALID_ARGUMENT,
+                         "op 'dropout_of_part': x is %s; expected %llu of %llu elements along axis %u",
+                         rota_tensor_describe(&x, text, sizeof text), (unsigned long long)part.count,
+                         (unsigned long long)part.whole, axis);
+    rota_op_use use = {.inputs = {x},
+                       .attributes = {.p = p,
+                                      .value = {seed, step},
+                                      .stream = tape->streams++,
+                                      .axis = {axis},
+                                      .start = part.first,
+                                      .length = part.whole}};
+    return apply_new(tape, ROTA_OP_dropout, &use, 1, out_y);
+}
 
 BOTH(residual_dropout, residual_dropout, 2,
      PARAMETERS(rota_tensor x, rota_tensor residual, float p, rota_value seed, rota_value step),

@@ -38,8 +38,9 @@ ROTA_API rota_rank_part rota_communicator_part(const rota_communicator *communic
 
 /* ---- From ranks' parts to the whole, and back ---- */
 
-/* y = x, which is the same on all ranks; its gradient is the sum of all ranks' dy (an all_reduce in the backward pass).
- * For what goes into several ops on parts, as x into those of q, k and v, once. y may be x: then nothing is recorded. */
+/* y = x, which is the same on all ranks; its gradient is the sum of all ranks' dy (an all_reduce in the backward
+ * pass). For what goes into several ops on parts, as x into those of q, k and v, once. y may be x: then nothing is
+ * recorded. */
 ROTA_API rota_status rota_op_copy_to_ranks(rota_tape *tape, rota_communicator *communicator, rota_tensor x,
                                            rota_tensor *out_y);
 ROTA_API rota_status rota_op_copy_to_ranks_into(rota_tape *tape, rota_communicator *communicator,
@@ -60,6 +61,16 @@ ROTA_API rota_status rota_op_linear_column(rota_tape *tape, rota_communicator *c
  * columns); bias and residual are whole, the same on all ranks, and added once. */
 ROTA_API rota_status rota_op_linear_row(rota_tape *tape, rota_communicator *communicator, rota_tensor x,
                                         rota_tensor w, const rota_linear *options, rota_tensor *out_y);
+
+/* ---- Dropout ---- */
+
+/* rota_op_dropout of what is a rank's part of a whole along an axis, as heads are: its mask is that part of the mask
+ * which one rank with the whole would have (and with rota_tape_options.ranks the part of that along the first axis).
+ * Of what all ranks have rota_op_dropout drops the same on each. A node for each part of the axes before; elements of a
+ * part, and before it, are multiples of 4 (UNSUPPORTED). */
+ROTA_API rota_status rota_op_dropout_of_part(rota_tape *tape, rota_tensor x, uint32_t axis,
+                                             rota_rank_part part, float p, rota_value seed, rota_value step,
+                                             rota_tensor *out_y);
 
 /* ---- A vocabulary ---- */
 

@@ -24,7 +24,8 @@ typedef struct rota_op_attributes {
     rota_value value[2]; /* affine: alpha, beta; dropout: seed, step; adamw: lr, step; masked_fill: number */
     bool transpose_a, transpose_b, causal, keep;
     uint32_t axis[2];
-    /* embedding: first class, all classes. length: of a slice; one_hot: classes; top_k: k; cross_entropy: classes */
+    /* embedding: first class, all classes; dropout: first along the axis, elements of the whole. length: of a slice;
+     * one_hot: classes; top_k: k; cross_entropy: classes */
     uint64_t start, length;
     rota_dtype dtype;
     float scale, eps, p;

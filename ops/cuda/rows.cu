@@ -1,5 +1,6 @@
 /* CUDA kernels along rows of scores: softmax, softmax_backward, causal_mask, cross_entropy, cross_entropy_backward,
- * cross_entropy_join, cross_entropy_mean. A warp or a block owns a row; what it reads a second time comes from the caches. */
+ * cross_entropy_join, cross_entropy_mean. A warp or a block owns a row; what it reads a second time comes from the
+ * caches. */
 #include "ops/cuda/values.cuh"
 
 /* Keys that the query of a row sees. */

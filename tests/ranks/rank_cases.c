@@ -462,6 +462,7 @@ const rank_case rank_cases[] = {
     {"unshard_reduces", 0, 1, 0, rank_unshard_reduces},
     {"unshard_refused", 3, 1, 0, rank_unshard_refused},
     {"parts", 0, 1, 0, rank_parts},
+    {"dropout_parts", 0, 1, 0, rank_dropout_parts},
     {"tensor_parallel", 0, 1, 0, rank_tensor_parallel},
     {"tensor_parallel_refused", 0, 1, 0, rank_tensor_parallel_refused},
     {"labels_outside", 4, 1, 0, rank_labels_outside},

@@ -55,6 +55,7 @@ void rank_unshard_refused(rota_runtime *runtime, rota_communicator *communicator
 void rank_parts(rota_runtime *runtime, rota_communicator *communicator);
 void rank_tensor_parallel(rota_runtime *runtime, rota_communicator *communicator);
 void rank_tensor_parallel_refused(rota_runtime *runtime, rota_communicator *communicator);
+void rank_dropout_parts(rota_runtime *runtime, rota_communicator *communicator);
 void rank_labels_outside(rota_runtime *runtime, rota_communicator *communicator);
 
 /* Ended by one without name. */

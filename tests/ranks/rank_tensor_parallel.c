@@ -217,6 +217,55 @@ void rank_tensor_parallel(rota_runtime *runtime, rota_communicator *communicator
     }
 }
 
+/* ---- Dropout ---- */
+
+enum { OUTER = 3, PARTED = 10, INNER = 4 };
+#define OF_WHOLE ((uint64_t)OUTER * PARTED * INNER)
+
+/* The mask of what is `part` of the whole, from a tape of one of two ranks with rows each. */
+static void mask_of(rota_runtime *runtime, rota_communicator *communicator, rota_rank_part part, bool is_part,
+                    float *out) {
+    rank_graph g;
+    begin(&g, runtime, communicator, false);
+    rota_tape_destroy(g.tape);
+    rank_ok(rota_tape_create(g.recorder, &ROTA_TAPE_OPTIONS(.no_gradients = true, .rank = 1, .ranks = 2),
+                             &g.tape));
+    float ones[OF_WHOLE];
+    for (uint64_t i = 0; i < OF_WHOLE; i++) ones[i] = 1;
+    const uint64_t count = OUTER * part.count * INNER;
+    const rota_tensor x = made(&g, ROTA_F32, count, ones), kept = made(&g, ROTA_F32, count, ones);
+    rota_tensor y;
+    rank_ok(rota_tensor_reshape(&x, ROTA_SHAPE(OUTER, part.count, INNER), &y));
+    if (is_part)
+        rank_ok(rota_op_dropout_of_part(g.tape, y, 1, part, 0.5f, ROTA_CONSTANT(7), ROTA_CONSTANT(3), &y));
+    else
+        rank_ok(rota_op_dropout(g.tape, y, 0.5f, ROTA_CONSTANT(7), ROTA_CONSTANT(3), &y));
+    rank_ok(rota_tensor_reshape(&y, ROTA_SHAPE(count), &y));
+    rank_ok(rota_op_copy_into(g.tape, y, kept));
+    compile(&g);
+    rank_ok(run(&g));
+    get(kept, out);
+    end(&g);
+    drop(x), drop(kept);
+}
+
+void rank_dropout_parts(rota_runtime *runtime, rota_communicator *communicator) {
+    float whole[OF_WHOLE], own[OF_WHOLE];
+    const rota_rank_part part = rota_communicator_part(communicator, PARTED),
+                         all = rota_communicator_part(NULL, PARTED);
+    mask_of(runtime, communicator, all, false, whole);
+    mask_of(runtime, communicator, part, true, own);
+    uint64_t dropped = 0, seen = 0;
+    for (uint64_t o = 0; o < OUTER; o++)
+        for (uint64_t i = 0; i < part.count * INNER; i++, seen++) {
+            const uint64_t of_whole = (o * PARTED + part.first) * INNER + i;
+            rank_want(own[seen] == whole[of_whole], "element %llu", (unsigned long long)seen);
+            dropped += own[seen] == 0.0f;
+        }
+    rank_want(dropped > seen / 5 && dropped < 4 * seen / 5, "%llu of %llu", (unsigned long long)dropped,
+              (unsigned long long)seen);
+}
+
 /* ---- Parts ---- */
 
 void rank_parts(rota_runtime *runtime, rota_communicator *communicator) {
@@ -272,7 +321,11 @@ void rank_tensor_parallel_refused(rota_runtime *runtime, rota_communicator *comm
     part.count = 6;
     refuse(rota_op_embedding_of_ranks(g.tape, communicator, table, index, part, &y),
            "its first 6 rows are of 10");
+    refuse(rota_op_dropout_of_part(g.tape, table, 0, part, 0.5f, ROTA_CONSTANT(1), ROTA_CONSTANT(1), &y),
+           "expected 6 of 10 elements along axis 0");
     part = (rota_rank_part){6, 5, 10};
+    refuse(rota_op_dropout_of_part(g.tape, table, 0, part, 0.5f, ROTA_CONSTANT(1), ROTA_CONSTANT(1), &y),
+           "from element 6 on of 10 along axis 0");
     refuse(rota_op_embedding_of_ranks(g.tape, communicator, table, index, part, &y),
            "whose first class is 6 of 10");
     refuse(rota_op_classifier_of_ranks(g.tape, communicator, x, index, part, NULL, &y), "from 6 on, 5 of 10");
