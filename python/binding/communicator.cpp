@@ -134,6 +134,12 @@ static std::string communicator_text(CommunicatorCore &core) {
            core.device->id + ">";
 }
 
+static nb::tuple part_of(CommunicatorCore &core, uint64_t whole) {
+    CommunicatorUse use(core);
+    const rota_rank_part part = rota_communicator_part(core.communicator, whole);
+    return nb::make_tuple(part.first, part.first + part.count);
+}
+
 /* ---- Ops ---- */
 
 static rota_collective_reduction reduction_of(const std::string &name) {
@@ -148,8 +154,7 @@ static rota_collective_reduction reduction_of(const std::string &name) {
          "reduction '" + name + "': expected 'sum', 'mean', 'max', 'min' or 'product'");
 }
 
-/* Nothing is recorded for another device's runtime than the communicator's. */
-static void uses_communicator(Recording &recording, const CommunicatorCore &communicator) {
+void uses_communicator(Recording &recording, const CommunicatorCore &communicator) {
     GraphCore &graph = recording.core();
     if (!graph.device) graph.device = communicator.device;
     if (graph.device == communicator.device) return;
@@ -296,6 +301,9 @@ void bind_communicator(nb::module_ &m) {
             "device", [](CommunicatorCore &core) { return core.device; },
             nb::sig("def device(self) -> Device"))
         .def_prop_ro("closed", [](CommunicatorCore &core) { return core.closed.load(); })
+        .def("part", &part_of, "whole"_a, nb::sig("def part(self, whole: int) -> tuple[int, int]"),
+             "First and end of this rank's of so many rows, columns or classes: parts lie in the order of "
+             "ranks, and differ by one at most.")
         .def("split", &split, "color"_a.none(), "key"_a = 0, "name"_a = nb::none(),
              nb::sig(
                  "def split(self, color: int | None, key: int = 0, name: str | None = None) -> Communicator "

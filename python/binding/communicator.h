@@ -32,4 +32,7 @@ class CommunicatorUse {
     CommunicatorCore &core_;
 };
 
+/* Nothing is recorded for another device's runtime than the communicator's. */
+void uses_communicator(Recording &recording, const CommunicatorCore &communicator);
+
 #endif

@@ -295,6 +295,7 @@ void wait_for(DeviceCore &device, rota_ticket ticket, uint64_t timeout_ns);
 
 void bind_device(nb::module_ &m);
 void bind_communicator(nb::module_ &m);
+void bind_tensor_parallel(nb::module_ &m);
 void bind_tensor(nb::module_ &m);
 void bind_graph(nb::module_ &m);
 void bind_blocks(nb::module_ &m);

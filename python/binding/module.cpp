@@ -7,6 +7,7 @@ NB_MODULE(_rota, m) {
     bind_device(m);
     bind_tensor(m);
     bind_communicator(m);
+    bind_tensor_parallel(m);
     bind_graph(m);
     bind_plan(m);
     bind_ticket(m);

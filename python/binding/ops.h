@@ -13,6 +13,10 @@ inline const Tensor *pointer(const Out &x) {
     return x ? *x : nullptr;
 }
 
+/* The options of a linear op. */
+rota_linear linear_of(const char *op, const Out &bias, const Out &residual, const std::string &activation,
+                      bool transposed);
+
 /* What an op's documentation says: the sentence, and what the table knows of it. */
 std::string op_doc(const char *name, const char *sentence);
 

@@ -1,6 +1,22 @@
 /* Products, norms, attention, losses and optimizers. */
 #include "ops.h"
 
+rota_linear linear_of(const char *op, const Out &bias, const Out &residual, const std::string &activation,
+                      bool transposed) {
+    rota_linear options = ROTA_LINEAR();
+    options.bias = none_or(bias);
+    options.residual = none_or(residual);
+    options.transposed = transposed;
+    options.activation = activation == "none"   ? ROTA_ACTIVATION_NONE
+                         : activation == "gelu" ? ROTA_ACTIVATION_GELU
+                                                : ROTA_ACTIVATION_RELU;
+    if (activation != "none" && activation != "gelu" && activation != "relu")
+        fail(ROTA_INVALID_ARGUMENT, std::string("op '") + op +
+                                        "': activation is 'none', 'gelu' or 'relu', not '" + activation +
+                                        "'");
+    return options;
+}
+
 static void bind_products(nb::module_ &m) {
     m.def(
         "matmul",
@@ -33,16 +49,7 @@ static void bind_products(nb::module_ &m) {
         "linear",
         [](const Tensor &x, const Tensor &w, const Out &bias, const Out &residual,
            const std::string &activation, bool transposed, const Out &out) {
-            rota_linear options = ROTA_LINEAR();
-            options.bias = none_or(bias);
-            options.residual = none_or(residual);
-            options.transposed = transposed;
-            options.activation = activation == "none"   ? ROTA_ACTIVATION_NONE
-                                 : activation == "gelu" ? ROTA_ACTIVATION_GELU
-                                                        : ROTA_ACTIVATION_RELU;
-            if (activation != "none" && activation != "gelu" && activation != "relu")
-                fail(ROTA_INVALID_ARGUMENT,
-                     "op 'linear': activation is 'none', 'gelu' or 'relu', not '" + activation + "'");
+            const rota_linear options = linear_of("linear", bias, residual, activation, transposed);
             return record(
                 {&x, &w, pointer(bias), pointer(residual)}, out, "linear",
                 [&](rota_tape *tape, rota_tensor *y) { return rota_op_linear(tape, x.t, w.t, &options, y); },
@@ -122,14 +129,14 @@ static void bind_batch_statistics(nb::module_ &m) {
                 return of_channels(tape, "batch_norm_stats", {x.t, mean.t, variance.t}, channels, eps,
                                    momentum, y);
             };
-            return record(
-                {&x, &mean, &variance}, out, "batch_norm_stats",
-                of, [&](rota_tape *tape, rota_tensor y) { return of(tape, &y); });
+            return record({&x, &mean, &variance}, out, "batch_norm_stats", of,
+                          [&](rota_tape *tape, rota_tensor y) { return of(tape, &y); });
         },
         "x"_a, "running_mean"_a, "running_variance"_a, "axis"_a = 1, "eps"_a = 1e-5f, "momentum"_a = 0.1f,
         "out"_a = nb::none(),
-        op_doc("batch_norm_stats", "A batch's mean and 1 / sqrt(variance + eps) of each channel, [2, channels]; the "
-                                   "running statistics are updated, as batch_norm does.")
+        op_doc("batch_norm_stats",
+               "A batch's mean and 1 / sqrt(variance + eps) of each channel, [2, channels]; the "
+               "running statistics are updated, as batch_norm does.")
             .c_str());
     m.def(
         "batch_norm_sums",
@@ -139,13 +146,13 @@ static void bind_batch_statistics(nb::module_ &m) {
             const auto of = [&](rota_tape *tape, rota_tensor *y) {
                 return of_channels(tape, "batch_norm_sums", {dy.t, x.t, mean.t, rstd.t}, channels, 0, 0, y);
             };
-            return record(
-                {&dy, &x, &mean, &rstd}, out, "batch_norm_sums",
-                of, [&](rota_tape *tape, rota_tensor y) { return of(tape, &y); });
+            return record({&dy, &x, &mean, &rstd}, out, "batch_norm_sums", of,
+                          [&](rota_tape *tape, rota_tensor y) { return of(tape, &y); });
         },
         "dy"_a, "x"_a, "mean"_a, "rstd"_a, "axis"_a = 1, "out"_a = nb::none(),
-        op_doc("batch_norm_sums", "What batch_norm's gradients are made of, [2, channels]: of each channel the sums of "
-                                  "dy * (x - mean) * rstd and of dy.")
+        op_doc("batch_norm_sums",
+               "What batch_norm's gradients are made of, [2, channels]: of each channel the sums of "
+               "dy * (x - mean) * rstd and of dy.")
             .c_str());
 }
 

@@ -106,6 +106,46 @@ def test_gradients_of_collectives(ranks: list[rota.Communicator]) -> None:
         assert np.array_equal(dx, np.full(4, 2 * total * size, np.float32))
 
 
+def test_a_model_of_all_ranks(ranks: list[rota.Communicator]) -> None:
+    """Columns, rows and classes divided among the ranks: the loss and gradients of one rank with all of it."""
+    random = np.random.default_rng(11)
+    classes, dim, wide = 13, 6, 9
+    shapes = ((classes, dim), (dim, wide), (wide, dim))
+    table, w1, w2 = (random.normal(size=shape).astype(np.float32) for shape in shapes)
+    b1, b2 = (random.normal(size=n).astype(np.float32) for n in (wide, dim))
+    tokens, labels = (random.integers(0, classes, 8).astype(np.int32) for _ in range(2))
+
+    def run(c: rota.Communicator | None, device: rota.Device) -> Any:
+        rows, columns = (slice(None), slice(None)) if c is None else (slice(*c.part(classes)), slice(*c.part(wide)))
+        whole = (table[rows], w1[:, columns], b1[columns], w2[columns], b2)
+        params = [device.tensor(np.ascontiguousarray(p)) for p in whole]
+        index, label = device.tensor(tokens), device.tensor(labels)
+        with rota.graph(device) as g:
+            if c is None:
+                x = rota.embedding(params[0], index)
+                h = rota.linear(x, params[1], params[2], activation="gelu")
+                y = rota.linear(h, params[3], params[4], residual=x)
+                loss = rota.cross_entropy(rota.matmul(y, params[0], transpose_b=True), label)
+            else:
+                x = rota.embedding_of_ranks(params[0], index, c, classes)
+                h = rota.linear_column(x, params[1], c, params[2], activation="gelu")
+                y = rota.linear_row(h, params[3], c, params[4], residual=x)
+                scores = rota.matmul(rota.copy_to_ranks(y, c), params[0], transpose_b=True)
+                loss = rota.classifier_of_ranks(scores, label, c, classes)
+            for i, gradient in enumerate(g.backward(loss, params)):
+                g.output(f"d{i}", gradient)
+            g.output("loss", loss)
+        return g.compile()().result()
+
+    one = run(None, rota.open("cpu"))
+    for rank, made in enumerate(on_each(ranks, lambda c: run(c, c.device))):
+        rows, columns = slice(*ranks[rank].part(classes)), slice(*ranks[rank].part(wide))
+        parts = ((rows,), (slice(None), columns), (columns,), (columns,), (slice(None),))
+        assert np.allclose(made["loss"], one["loss"], rtol=1e-5)
+        for i, part in enumerate(parts):
+            assert np.allclose(made[f"d{i}"], one[f"d{i}"][part], rtol=1e-4, atol=1e-6)
+
+
 def loss_of(params: Any, x: rota.Tensor, y: rota.Tensor) -> rota.Tensor:
     hidden = rota.linear(x, params["w1"], activation="gelu")
     hidden = rota.dropout(hidden, 0.25, seed=rota.Constant(3), step=rota.Constant(0))
