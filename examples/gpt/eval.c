@@ -13,7 +13,7 @@ static float *make_losses(uint64_t batches) {
 }
 
 static bool is_mine(const gpt_evaluation *e, uint64_t batch) {
-    return batch % e->ranks->size == e->ranks->rank;
+    return batch % e->ranks->groups == e->ranks->group;
 }
 
 /* Where weights are gathered for each replay, all ranks replay as often: those whose batches are over do so once more,
@@ -28,10 +28,11 @@ static rota_status keep_pace(const gpt_evaluation *e, gpt_plan *plan, uint64_t b
 }
 
 static bool is_cut(const gpt_evaluation *e) {
-    return *e->stop && !e->model->groups;
+    return *e->stop && !e->model->groups && !e->model->one_model;
 }
 
 static rota_status gather(gpt_evaluation *e, float *losses, uint64_t batches) {
+    if (e->ranks->one_model) gpt_ranks_count_once(e->ranks, losses, batches);
     losses[batches] = *e->stop ? 1 : 0;
     ROTA_TRY(gpt_ranks_sum(e->ranks, e->model->runtime, losses, batches + 1));
     e->cut = losses[batches] > 0;
@@ -43,7 +44,7 @@ rota_status gpt_sampled_loss(gpt_evaluation *e, uint64_t seed, uint64_t step, ui
     random_state random = {seed * UINT64_C(0x9e3779b97f4a7c15) + step};
     gpt_plan *plan = e->plan;
     const uint64_t count = plan->rows * plan->length;
-    batches *= e->ranks->size;
+    batches *= e->ranks->groups;
     int32_t *tokens = malloc(2 * count * sizeof *tokens);
     float *losses = make_losses(batches);
     rota_status status =

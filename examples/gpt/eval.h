@@ -15,8 +15,8 @@ typedef struct gpt_evaluation {
     bool cut; /* out: some rank's did, and the number is no mean of anything; the same on all */
 } gpt_evaluation;
 
-/* Mean over so many random batches of each rank. They come from the seed and step alone, so that measuring more or less
- * often doesn't change the training. */
+/* Mean over so many random batches of each rank, or of all that have one model together. They come from the seed and
+ * step alone, so that measuring more or less often doesn't change the training. */
 rota_status gpt_sampled_loss(gpt_evaluation *e, uint64_t seed, uint64_t step, uint64_t batches,
                              double *out_loss);
 /* Mean over every token of the validation split that has one before it. */

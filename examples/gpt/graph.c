@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "examples/gpt/cuts.h"
 #include "examples/gpt/groups.h"
 #include "examples/gpt/optimizer.h"
 
@@ -36,6 +37,18 @@ static rota_status drop(gpt_recording *r, rota_tensor *x) {
     if (!r->dropout) return ROTA_OK;
     return rota_op_dropout(r->tape, *x, (float)r->plan->model->config.dropout, ROTA_SLOT(r->plan->seed),
                            ROTA_SLOT(r->plan->step), x);
+}
+
+/* Of [rows * heads, length, length], where ranks have some heads each: what one with all heads would drop of them. */
+static rota_status drop_of_heads(gpt_recording *r, rota_tensor *scores) {
+    const gpt_model *model = r->plan->model;
+    const uint64_t heads = gpt_cut_heads(model), length = r->plan->length;
+    if (!model->one_model || !r->dropout) return drop(r, scores);
+    ROTA_TRY(rota_tensor_reshape(scores, ROTA_SHAPE(r->rows, heads, length, length), scores));
+    ROTA_TRY(rota_op_dropout_of_part(
+        r->tape, *scores, 1, rota_communicator_part(model->one_model, model->config.heads),
+        (float)model->config.dropout, ROTA_SLOT(r->plan->seed), ROTA_SLOT(r->plan->step), scores));
+    return rota_tensor_reshape(scores, ROTA_SHAPE(r->rows * heads, length, length), scores);
 }
 
 /* y = x weight + bias; columns [first, first + count) of the weight of a parameter, and of its bias, if there is
@@ -71,10 +84,23 @@ static rota_status linear_gelu(gpt_recording *r, rota_tensor x, uint32_t paramet
     return gpt_record_watch(r, "gelu", *out_y);
 }
 
+/* Of a row that ranks have together each has a part: their products are added up, and the bias once. */
+static rota_status linear_row(gpt_recording *r, const char *what, rota_tensor x, uint32_t parameter,
+                              rota_tensor *out_y) {
+    const rota_linear options = ROTA_LINEAR(.bias = r->weights[parameter + 1]);
+    ROTA_TRY(
+        rota_op_linear_row(r->tape, r->plan->model->one_model, x, r->weights[parameter], &options, out_y));
+    return gpt_record_watch(r, what, *out_y);
+}
+
 /* x += dropout(y weight + bias) */
 static rota_status add_linear(gpt_recording *r, const char *what, rota_tensor y, uint32_t parameter,
                               rota_tensor *x) {
-    if (r->one_node && !r->dropout) {
+    if (r->plan->model->one_model) {
+        ROTA_TRY(linear_row(r, what, y, parameter, &y));
+        ROTA_TRY(drop(r, &y));
+        ROTA_TRY(rota_op_add(r->tape, *x, y, x));
+    } else if (r->one_node && !r->dropout) {
         const rota_linear options = ROTA_LINEAR(.bias = r->weights[parameter + 1], .residual = *x);
         ROTA_TRY(rota_op_linear(r->tape, y, r->weights[parameter], &options, x));
     } else {
@@ -85,23 +111,26 @@ static rota_status add_linear(gpt_recording *r, const char *what, rota_tensor y,
     return gpt_record_watch(r, "residual", *x);
 }
 
+/* Of what all ranks have; what follows are products with what each has a part of. */
 static rota_status norm(gpt_recording *r, rota_tensor x, uint32_t parameter, rota_tensor *out_y) {
     ROTA_TRY(
         rota_op_layernorm(r->tape, x, r->weights[parameter], r->weights[parameter + 1], NORM_EPS, out_y));
-    return gpt_record_watch(r, "norm", *out_y);
+    ROTA_TRY(gpt_record_watch(r, "norm", *out_y));
+    if (!r->plan->model->one_model) return ROTA_OK;
+    return rota_op_copy_to_ranks_into(r->tape, r->plan->model->one_model, *out_y, *out_y);
 }
 
 /* ---- Forward ---- */
 
 /* [rows, length, dim] as [rows, heads, length, head dim]. */
 static rota_status head_view(const gpt_recording *r, const rota_tensor *x, rota_tensor *out) {
-    const gpt_config *c = &r->plan->model->config;
-    ROTA_TRY(rota_tensor_reshape(x, ROTA_SHAPE(r->rows, r->plan->length, c->heads, c->dim / c->heads), out));
+    const uint64_t heads = gpt_cut_heads(r->plan->model), dim = gpt_cut_dim(r->plan->model);
+    ROTA_TRY(rota_tensor_reshape(x, ROTA_SHAPE(r->rows, r->plan->length, heads, dim / heads), out));
     return rota_tensor_transpose(out, 1, 2, out);
 }
 
 rota_status gpt_record_qkv(gpt_recording *r, uint64_t layer, rota_tensor x, rota_tensor qkv[3]) {
-    const uint64_t dim = r->plan->model->config.dim;
+    const uint64_t dim = gpt_cut_dim(r->plan->model);
     static const char *const what[] = {"queries", "keys", "values"};
     rota_tensor h;
     char name[48];
@@ -126,7 +155,7 @@ rota_status gpt_record_qkv(gpt_recording *r, uint64_t layer, rota_tensor x, rota
 
 rota_status gpt_record_merged(gpt_recording *r, rota_tensor *out_merged, rota_tensor *out_heads) {
     ROTA_TRY(rota_tape_tensor(r->tape, ROTA_BUFFER_TRANSIENT, NULL, r->dtype,
-                              ROTA_SHAPE(r->rows, r->plan->length, r->plan->model->config.dim), out_merged));
+                              ROTA_SHAPE(r->rows, r->plan->length, gpt_cut_dim(r->plan->model)), out_merged));
     return head_view(r, out_merged, out_heads);
 }
 
@@ -154,23 +183,30 @@ rota_status gpt_record_head(gpt_recording *r, rota_tensor x, rota_tensor table, 
 /* softmax(q k^T) v with dropout of the probabilities, which then are in memory; each head's as one of a batch
  * along one axis. */
 static rota_status attend_dropping(gpt_recording *r, const rota_tensor qkv[3], rota_tensor heads) {
-    const gpt_config *c = &r->plan->model->config;
-    const uint64_t head_dim = c->dim / c->heads, length = r->plan->length;
+    const uint64_t heads_here = gpt_cut_heads(r->plan->model), length = r->plan->length;
+    const uint64_t head_dim = gpt_cut_dim(r->plan->model) / heads_here;
     rota_tensor x[3], scores, y;
     for (int i = 0; i < 3; i++) {
         if (i == 0)
             ROTA_TRY(rota_op_scale(r->tape, qkv[i], ROTA_PLAIN(1 / sqrt((double)head_dim)), &x[i]));
         else
             ROTA_TRY(rota_op_contiguous(r->tape, qkv[i], &x[i]));
-        ROTA_TRY(rota_tensor_reshape(&x[i], ROTA_SHAPE(r->rows * c->heads, length, head_dim), &x[i]));
+        ROTA_TRY(rota_tensor_reshape(&x[i], ROTA_SHAPE(r->rows * heads_here, length, head_dim), &x[i]));
     }
     ROTA_TRY(rota_op_matmul(r->tape, x[0], x[1], false, true, &scores));
     ROTA_TRY(rota_op_causal_mask(r->tape, scores, &scores));
     ROTA_TRY(rota_op_softmax(r->tape, scores, &scores));
-    ROTA_TRY(drop(r, &scores));
+    ROTA_TRY(drop_of_heads(r, &scores));
     ROTA_TRY(rota_op_matmul(r->tape, scores, x[2], false, false, &y));
-    ROTA_TRY(rota_tensor_reshape(&y, ROTA_SHAPE(r->rows, c->heads, length, head_dim), &y));
+    ROTA_TRY(rota_tensor_reshape(&y, ROTA_SHAPE(r->rows, heads_here, length, head_dim), &y));
     return rota_op_copy_into(r->tape, y, heads);
+}
+
+static rota_status embed(gpt_recording *r, rota_tensor tokens, rota_tensor *out_x) {
+    const gpt_model *model = r->plan->model;
+    if (!model->one_model) return rota_op_embedding(r->tape, r->weights[GPT_TOKENS], tokens, out_x);
+    return rota_op_embedding_of_ranks(r->tape, model->one_model, r->weights[GPT_TOKENS], tokens,
+                                      gpt_cut_vocabulary(model), out_x);
 }
 
 /* From token numbers to logits [rows, length, vocabulary], or `with_room` [rows, length, rows of table]. */
@@ -180,7 +216,7 @@ static rota_status forward(gpt_recording *r, rota_tensor tokens, bool with_room,
     ROTA_TRY(gpt_groups_fetch(r, GPT_GROUP_ENDS));
     ROTA_TRY(gpt_groups_fetch(r, 1));
     ROTA_TRY(gpt_record_part(r, "embedding"));
-    ROTA_TRY(rota_op_embedding(r->tape, r->weights[GPT_TOKENS], tokens, &x));
+    ROTA_TRY(embed(r, tokens, &x));
     ROTA_TRY(gpt_record_watch(r, "tokens", x));
     ROTA_TRY(rota_tensor_slice(&r->weights[GPT_POSITIONS], 0, 0, r->plan->length, &positions));
     ROTA_TRY(rota_op_add(r->tape, x, positions, &x));
@@ -204,12 +240,16 @@ static rota_status forward(gpt_recording *r, rota_tensor tokens, bool with_room,
 static rota_status forward_loss(gpt_recording *r, rota_tensor tokens, rota_tensor targets,
                                 rota_tensor *out_loss) {
     rota_tensor logits;
+    const gpt_model *model = r->plan->model;
+    rota_classifier options = ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL, .in_place = true);
     ROTA_TRY(forward(r, tokens, true, &logits));
-    ROTA_TRY(
-        rota_op_classifier(r->tape, logits, targets,
-                           &ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL,
-                                            .classes = r->plan->model->config.vocabulary, .in_place = true),
-                           out_loss));
+    if (model->one_model) {
+        ROTA_TRY(rota_op_classifier_of_ranks(r->tape, model->one_model, logits, targets,
+                                             gpt_cut_vocabulary(model), &options, out_loss));
+        return gpt_record_watch(r, "loss", *out_loss);
+    }
+    options.classes = model->config.vocabulary;
+    ROTA_TRY(rota_op_classifier(r->tape, logits, targets, &options, out_loss));
     return gpt_record_watch(r, "loss", *out_loss);
 }
 
@@ -272,7 +312,7 @@ static rota_status record_backward(gpt_recording *r, gpt_gradients *g, rota_tens
         if (b + 1 == plan->micro_batches) ROTA_TRY(share_losses(r, losses));
         ROTA_TRY(gpt_scale_loss(r, &loss));
         ROTA_TRY(gpt_record_part(r, "backward"));
-        const rota_data_parallel parallel = ROTA_DATA_PARALLEL(.communicator = plan->model->communicator);
+        const rota_data_parallel parallel = ROTA_DATA_PARALLEL(.communicator = plan->model->one_part);
         const bool reduces =
             parallel.communicator && !plan->model->groups && !g->sum.buffer && b + 1 == plan->micro_batches;
         ROTA_TRY(rota_backward(r->tape, loss, g->params, g->count, g->each,
@@ -281,8 +321,9 @@ static rota_status record_backward(gpt_recording *r, gpt_gradients *g, rota_tens
         ROTA_TRY(gpt_gradients_gather(r, g, b));
     }
     if (gpt_groups_add_whole(r)) return gpt_gradients_reduce(r, g);
-    if (!plan->model->communicator || plan->model->groups || !g->sum.buffer) return ROTA_OK;
-    return rota_op_all_reduce_into(r->tape, plan->model->communicator, g->sum, ROTA_COLLECTIVE_MEAN, g->sum);
+    rota_communicator *reduced_by = plan->model->one_part;
+    if (rota_communicator_size(reduced_by) < 2 || plan->model->groups || !g->sum.buffer) return ROTA_OK;
+    return rota_op_all_reduce_into(r->tape, reduced_by, g->sum, ROTA_COLLECTIVE_MEAN, g->sum);
 }
 
 /* Where losses are put; of several ranks before they go out, behind them whether this rank asks for an end. */
@@ -395,14 +436,14 @@ rota_status gpt_plan_make(gpt_model *model, const gpt_plan_options *options, gpt
     if (status == ROTA_OK && model->fuse) status = rota_graph_fuse(out->graph);
     if (status == ROTA_OK) status = rota_recorder_open(out->graph, 0, "main", &r.recorder);
     /* Of a step's windows this rank has its part, and drops what one rank with all of them would drop there. */
-    const bool ranks = train && model->communicator;
+    const bool ranks = train && model->one_part;
     if (status == ROTA_OK)
-        status = rota_tape_create(
-            r.recorder,
-            &ROTA_TAPE_OPTIONS(.no_gradients = !train,
-                               .rank = ranks ? rota_communicator_rank(model->communicator) : 0,
-                               .ranks = ranks ? rota_communicator_size(model->communicator) : 1),
-            &r.tape);
+        status =
+            rota_tape_create(r.recorder,
+                             &ROTA_TAPE_OPTIONS(.no_gradients = !train,
+                                                .rank = ranks ? rota_communicator_rank(model->one_part) : 0,
+                                                .ranks = ranks ? rota_communicator_size(model->one_part) : 1),
+                             &r.tape);
     if (status == ROTA_OK) status = options->record(&r);
     rota_tape_destroy(r.tape);
     rota_recorder_close(r.recorder);

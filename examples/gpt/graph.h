@@ -11,7 +11,8 @@
  * Of several ranks (gpt_model.communicator) each has its rows of a step's batch. Gradients become the means of all
  * ranks' while the backward pass goes on, those of 16 bits that are added up in f32 behind it; then the losses, and
  * whether somebody asks for an end, go round. All that follows is the same on each rank. With gpt_model.groups
- * weights are gathered for each layer's ops, and gradients are shards. */
+ * weights are gathered for each layer's ops, and gradients are shards. With gpt_model.one_model those ranks have the
+ * same rows, and each its heads, columns and classes (cuts.h). */
 #ifndef ROTA_EXAMPLES_GPT_GRAPH_H
 #define ROTA_EXAMPLES_GPT_GRAPH_H
 

@@ -9,6 +9,7 @@
 #include "bench/launched.h"
 #include "bench/progress.h"
 #include "examples/common/safetensors.h"
+#include "examples/gpt/cuts.h"
 #include "examples/gpt/groups.h"
 #include "examples/gpt/ranks.h"
 
@@ -17,12 +18,15 @@
 
 double gpt_model_bytes(const gpt_config *c) {
     double rows = (double)c->batch * (double)c->block, dim = (double)c->dim;
-    double weights = ((double)c->vocabulary + (double)c->block) * dim +
-                     (double)c->layers * (12 * dim * dim + (c->arch == GPT_2 ? 13 : 2) * dim) + 2 * dim;
+    const double slices = c->slices ? (double)c->slices : 1;
+    double weights = ((double)c->vocabulary / slices + (double)c->block) * dim +
+                     (double)c->layers * (12 * dim * dim / slices + (c->arch == GPT_2 ? 13 : 2) * dim) +
+                     2 * dim;
     double bytes = (double)rota_dtype_bytes((rota_dtype)c->dtype), copies = c->dtype == ROTA_F32 ? 0 : bytes;
     /* Per layer, kept from forward to backward: two norms, qkv, attention, projection, residuals, the wide
-     * layer twice. */
-    double activations = rows * dim * (double)c->layers * 16 + rows * (double)c->vocabulary;
+     * layer twice. Norms and residuals each rank has. */
+    double activations =
+        rows * dim * (double)c->layers * (4 + 12 / slices) + rows * (double)c->vocabulary / slices;
     if (!c->shards) return ((c->batch ? 12 + bytes : 4) + copies) * weights + bytes * activations;
     /* What is gathered, and its gradients: all of it, or the tables, twice, and a layer, three times. */
     const double tables = ((double)c->vocabulary + (double)c->block) * dim, layer = 12 * dim * dim;
@@ -31,18 +35,19 @@ double gpt_model_bytes(const gpt_config *c) {
 }
 
 static rota_status check_sizes(const gpt_config *c, const rota_device_info *info) {
+    const double slices = c->slices ? (double)c->slices : 1;
     const struct {
         const char *what;
         double elements;
     } tensors[] = {{c->shards ? "the tables together" : "all weights together",
-                    ((double)c->vocabulary + (double)c->block +
-                     (c->shards ? 0 : 12 * (double)c->layers * (double)c->dim)) *
+                    ((double)c->vocabulary / slices + (double)c->block +
+                     (c->shards ? 0 : 12 * (double)c->layers * (double)c->dim / slices)) *
                         (double)c->dim},
-                   {"the token table", (double)c->vocabulary * (double)c->dim},
-                   {"the logits", (double)c->batch * (double)c->block * (double)c->vocabulary},
-                   {"a wide layer", (double)c->batch * (double)c->block * 4 * (double)c->dim},
+                   {"the token table", (double)c->vocabulary * (double)c->dim / slices},
+                   {"the logits", (double)c->batch * (double)c->block * (double)c->vocabulary / slices},
+                   {"a wide layer", (double)c->batch * (double)c->block * 4 * (double)c->dim / slices},
                    {c->shards ? "a layer's weights together" : "a layer's weight",
-                    (c->shards ? 12 : 4) * (double)c->dim * (double)c->dim}};
+                    (c->shards ? 12 : 4) * (double)c->dim * (double)c->dim / slices}};
     double bytes = gpt_model_bytes(c);
     if (info->memory_bytes && bytes > (double)info->memory_bytes)
         return rota_fail(ROTA_OUT_OF_MEMORY, "%s needs about %.0f bytes, and device %s has %" PRIu64,
@@ -66,6 +71,7 @@ static void add_parameter(gpt_model *model, uint32_t index, const char *name, ui
                          .count = (rows ? rows : 1) * columns,
                          .deviation = deviation};
     snprintf(p->name, sizeof p->name, "transformer.%s", name);
+    gpt_cut_describe(model, p);
     model->weight_count += p->count;
 }
 
@@ -109,26 +115,33 @@ static uint64_t round_up(uint64_t count, uint64_t unit) {
 }
 
 uint64_t gpt_model_table_rows(const gpt_model *model) {
-    const uint64_t rows = model->config.vocabulary;
+    const uint64_t rows = gpt_cut_vocabulary(model).count;
     return round_up(rows, rows >= (uint64_t)16 * GPT_VOCABULARY_LINES ? GPT_VOCABULARY_LINES
                                                                       : GPT_VOCABULARY_ALIGNMENT);
 }
 
-/* Matrices as the backward pass finishes their gradients, the tables last, and norms and biases side by side with
- * those: what the ranks reduce last is then one collective. */
-static void lay_out_parameters(gpt_model *model) {
-    for (uint32_t rank = 2; rank > 0; rank--) {
-        for (uint32_t n = model->parameter_count; n-- > 0;) {
-            gpt_parameter *p = &model->parameters[n];
-            if (p->rank != rank) continue;
-            const uint64_t own =
-                p->index == GPT_TOKENS ? gpt_model_table_rows(model) * p->shape[1] : p->count;
-            p->first = model->element_count;
-            p->room = round_up(own, GPT_ALIGNMENT);
-            model->element_count += p->room;
-        }
-        if (rank == 2) model->decayed_count = model->element_count;
+/* In the order in which the backward pass finishes their gradients, the tables last. */
+static void lay_out(gpt_model *model, uint32_t rank, bool is_cut) {
+    for (uint32_t n = model->parameter_count; n-- > 0;) {
+        gpt_parameter *p = &model->parameters[n];
+        if (p->rank != rank || (p->cut != GPT_CUT_NONE) != is_cut) continue;
+        const uint64_t own =
+            p->index == GPT_TOKENS ? gpt_model_table_rows(model) * p->shape[1] : p->own_count;
+        p->first = model->element_count;
+        p->room = round_up(own, GPT_ALIGNMENT);
+        model->element_count += p->room;
     }
+}
+
+/* Norms and biases are side by side with the tables: what the ranks reduce last is then one collective. */
+static void lay_out_parameters(gpt_model *model) {
+    lay_out(model, 2, true);
+    model->shared_first = model->element_count;
+    lay_out(model, 2, false);
+    model->decayed_count = model->element_count;
+    lay_out(model, 1, false);
+    model->shared_end = model->element_count;
+    lay_out(model, 1, true);
 }
 
 /* What no parameter lies at, the optimizer's state, and the copies until there are values. */
@@ -163,9 +176,15 @@ static rota_status make_buffers(gpt_model *model) {
 }
 
 rota_status gpt_model_create(const gpt_config *config, rota_runtime *runtime, rota_device *device,
-                             rota_communicator *communicator, gpt_model *out) {
+                             const gpt_ranks *ranks, gpt_model *out) {
+    ROTA_TRY(gpt_cuts_check(config));
     ROTA_TRY(check_sizes(config, rota_device_get_info(device)));
-    *out = (gpt_model){.config = *config, .runtime = runtime, .device = device, .communicator = communicator};
+    *out = (gpt_model){.config = *config, .runtime = runtime, .device = device};
+    if (ranks) {
+        out->communicator = ranks->communicator;
+        out->one_model = ranks->one_model;
+        out->one_part = ranks->one_part;
+    }
     out->parameters = calloc(GPT_PLACES(config->layers), sizeof *out->parameters);
     if (!out->parameters)
         return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for the parameters of %" PRIu64 " layers",
@@ -187,11 +206,24 @@ void gpt_model_free(gpt_model *model) {
     *model = (gpt_model){0};
 }
 
+static rota_status write_own(gpt_model *model, const gpt_parameter *p, int part, const float *values) {
+    ROTA_TRY(
+        rota_buffer_write(model->parts[part], model->device, p->first * 4, values, p->own_count * 4, NULL));
+    if (part != GPT_VALUES || !model->copies) return ROTA_OK;
+    return gpt_model_write_copies(model, p->first, values, p->own_count);
+}
+
 rota_status gpt_model_write(gpt_model *model, const gpt_parameter *p, int part, const float *values) {
     if (model->groups) return gpt_groups_write(model, p, part, values);
-    ROTA_TRY(rota_buffer_write(model->parts[part], model->device, p->first * 4, values, p->count * 4, NULL));
-    if (part != GPT_VALUES || !model->copies) return ROTA_OK;
-    return gpt_model_write_copies(model, p->first, values, p->count);
+    if (p->cut == GPT_CUT_NONE) return write_own(model, p, part, values);
+    float *own = malloc(p->own_count * sizeof *own);
+    if (!own)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " values of '%s'", p->own_count,
+                         p->name);
+    gpt_cut_take(p, values, own);
+    const rota_status status = write_own(model, p, part, own);
+    free(own);
+    return status;
 }
 
 rota_status gpt_model_write_copies(gpt_model *model, uint64_t first, const float *values, uint64_t count) {
@@ -205,7 +237,22 @@ rota_status gpt_model_write_copies(gpt_model *model, uint64_t first, const float
     return status;
 }
 
+static rota_status read_cut(const gpt_model *model, const gpt_parameter *p, int part, float *out_values) {
+    float *own = malloc(p->own_count * sizeof *own);
+    if (!own)
+        return rota_fail(ROTA_OUT_OF_MEMORY, "no memory for %" PRIu64 " values of '%s'", p->own_count,
+                         p->name);
+    rota_status status = rota_buffer_read(model->parts[part], p->first * 4, own, p->own_count * 4);
+    memset(out_values, 0, p->count * sizeof *out_values);
+    gpt_cut_put(p, own, out_values);
+    free(own);
+    const gpt_ranks ranks = {.communicator = model->one_model,
+                             .size = rota_communicator_size(model->one_model)};
+    return status == ROTA_OK ? gpt_ranks_sum(&ranks, model->runtime, out_values, p->count) : status;
+}
+
 rota_status gpt_model_read(const gpt_model *model, const gpt_parameter *p, int part, float *out_values) {
+    if (p->cut != GPT_CUT_NONE) return read_cut(model, p, part, out_values);
     if (!model->groups) return rota_buffer_read(model->parts[part], p->first * 4, out_values, p->count * 4);
     memset(out_values, 0, p->count * sizeof *out_values);
     ROTA_TRY(gpt_groups_read(model, p, part, out_values));
@@ -216,9 +263,10 @@ rota_status gpt_model_read(const gpt_model *model, const gpt_parameter *p, int p
 rota_status gpt_model_follow(const gpt_model *model, int parts) {
     rota_status status = ROTA_OK;
     float *values = NULL;
-    for (uint32_t i = 0; model->groups && i < model->parameter_count && status == ROTA_OK; i++)
+    for (uint32_t i = 0; i < model->parameter_count && status == ROTA_OK; i++)
         for (int part = 0; part < parts && status == ROTA_OK; part++) {
             const gpt_parameter *p = &model->parameters[i];
+            if (!model->groups && p->cut == GPT_CUT_NONE) continue; /* the other has it */
             float *larger = realloc(values, p->count * sizeof *values);
             status = larger ? ROTA_OK : rota_fail(ROTA_OUT_OF_MEMORY, "no memory for parts of '%s'", p->name);
             if (larger) values = larger;

@@ -22,7 +22,11 @@ typedef struct gpt_config {
         shards; /* ranks that have a part each of values and the optimizer's state (groups.h); 0: one has all */
     bool
         gathers_once; /* all weights at a step's beginning, for all of it; else layer by layer, as ops read them */
+    uint64_t slices; /* ranks that have one model together (cuts.h); 0: each has all */
 } gpt_config;
+
+/* How a parameter is cut among them. */
+typedef enum gpt_cut { GPT_CUT_NONE, GPT_CUT_ROWS, GPT_CUT_COLUMNS } gpt_cut;
 
 /* A parameter: a range of the model's buffers. */
 typedef struct gpt_parameter {
@@ -34,12 +38,18 @@ typedef struct gpt_parameter {
     uint64_t room;          /* elements from `first` on that are its own, or gaps */
     uint64_t first;         /* index of its first element in each buffer; not of shards of groups */
     uint32_t group, member; /* of groups: which, and its number there */
-    double deviation;       /* of the normal distribution it starts with; 0: at zero; below: at 1 */
+    /* Of rows, or columns, each of so many equal blocks has `part` for this rank; own_: what it has of it all. */
+    gpt_cut cut;
+    uint64_t blocks;
+    rota_rank_part part;
+    uint64_t own_shape[2], own_count;
+    double deviation; /* of the normal distribution it starts with; 0: at zero; below: at 1 */
 } gpt_parameter;
 
 /* The buffers, PERSISTENT, with all parameters one after the other, so that one optimizer node updates many:
- * first the matrices, which decay, from the last layer to the tables, then norms and biases, which don't. Parameters
- * begin at multiples of GPT_ALIGNMENT elements; what lies between them stays zero. */
+ * first the matrices, which decay, from the last layer to the tables, then norms and biases, which don't; where ranks
+ * have the model together, what each of them has stands in the middle, from shared_first on. Parameters begin at
+ * multiples of GPT_ALIGNMENT elements; what lies between them stays zero. */
 enum { GPT_VALUES, GPT_FIRST_MOMENTS, GPT_SECOND_MOMENTS, GPT_PARTS };
 #define GPT_ALIGNMENT 64u
 /* The token table has its rows rounded up to a multiple of this in memory, zeroes that stay so: the logits'
@@ -98,21 +108,26 @@ typedef struct gpt_model {
     /* Of plans made from now on: elementwise nodes are fused; how transient memory is packed. */
     bool fuse;
     rota_packing packing;
-    rota_communicator *communicator; /* the training's ranks; NULL: one. Borrowed */
+    rota_communicator
+        *communicator; /* the training's ranks; NULL: one. Borrowed, as those of gpt_ranks are */
+    rota_communicator *one_model, *one_part;
+    uint64_t shared_first, shared_end; /* elements of a buffer that all ranks of one model have */
 } gpt_model;
 
 /* Bytes that training needs on the device, about: parameters, optimizer state, gradients, activations.
  * Infinite where a size overflows. */
 double gpt_model_bytes(const gpt_config *config);
 
-/* Makes the parameters' buffers. INVALID_ARGUMENT and OUT_OF_MEMORY with both numbers. `communicator`: of the ranks
- * that train it; NULL: one. */
+struct gpt_ranks;
+/* Makes the parameters' buffers. INVALID_ARGUMENT and OUT_OF_MEMORY with both numbers. `ranks`: that train it; NULL:
+ * one. */
 rota_status gpt_model_create(const gpt_config *config, rota_runtime *runtime, rota_device *device,
-                             rota_communicator *communicator, gpt_model *out);
+                             const struct gpt_ranks *ranks, gpt_model *out);
 void gpt_model_free(gpt_model *model);
-/* Rows of the token table in memory. */
+/* Rows of the token table in memory; where ranks have the model together, of this rank's. */
 uint64_t gpt_model_table_rows(const gpt_model *model);
-/* Writes a part of a parameter; the values to their copies too, rounded. Of what is sharded this rank's elements. */
+/* Writes a part of a parameter; the values to their copies too, rounded. Of what is cut or sharded this rank's
+ * elements. */
 rota_status gpt_model_write(gpt_model *model, const gpt_parameter *p, int part, const float *values);
 /* Rounded values to the copies. */
 rota_status gpt_model_write_copies(gpt_model *model, uint64_t first, const float *values, uint64_t count);

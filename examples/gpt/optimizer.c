@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "examples/gpt/cuts.h"
 #include "examples/gpt/groups.h"
 
 #define ADAM_EPS 1e-8f
@@ -14,7 +15,7 @@
 #define SCALE_BACKOFF 0.5f
 
 rota_status gpt_part_tensor(const gpt_parameter *p, rota_buffer *buffer, rota_dtype dtype, rota_tensor *out) {
-    return rota_tensor_of(buffer, p->first * rota_dtype_bytes(dtype), dtype, p->rank, p->shape, out);
+    return rota_tensor_of(buffer, p->first * rota_dtype_bytes(dtype), dtype, p->rank, p->own_shape, out);
 }
 
 rota_status gpt_table_tensor(const gpt_model *model, rota_buffer *buffer, rota_dtype dtype,
@@ -66,12 +67,12 @@ static rota_status list_gathered(gpt_recording *r, gpt_gradients *g, bool adds) 
 
 static rota_status list_parameters(gpt_recording *r, gpt_gradients *g) {
     const gpt_model *model = r->plan->model;
-    uint64_t written = gpt_model_table_rows(model) * model->config.dim - model->parameters[0].count;
+    uint64_t written = gpt_model_table_rows(model) * model->config.dim - model->parameters[0].own_count;
     for (uint32_t i = 0; i < g->count; i++) {
         const gpt_parameter *p = &model->parameters[i];
         g->params[i] = r->weights[p->index];
         ROTA_TRY(gpt_part_tensor(p, g->all.buffer, r->dtype, &g->each[i]));
-        written += p->count;
+        written += p->own_count;
     }
     g->params[0] = r->table;
     ROTA_TRY(gpt_table_tensor(model, g->all.buffer, r->dtype, &g->each[0]));
@@ -153,10 +154,14 @@ static rota_status record_norm(gpt_recording *r, const rota_tensor *all, rota_te
     const float most = clip > 0 ? (float)clip : FLT_MAX;
     rota_tensor norm_factor, norm, scale, state;
     ROTA_TRY(gpt_record_part(r, "gradient norm"));
-    if (r->plan->model->groups)
-        ROTA_TRY(
-            rota_op_global_norm_of_ranks(r->tape, r->plan->model->communicator, all, 1, most, &norm_factor));
-    else
+    const gpt_model *model = r->plan->model;
+    if (model->groups) {
+        ROTA_TRY(rota_op_global_norm_of_ranks(r->tape, model->communicator, all, 1, most, &norm_factor));
+    } else if (model->one_model) {
+        rota_tensor once[2];
+        const uint32_t count = gpt_cut_once(model, all, once);
+        ROTA_TRY(rota_op_global_norm_of_ranks(r->tape, model->one_model, once, count, most, &norm_factor));
+    } else
         ROTA_TRY(rota_op_global_norm(r->tape, all, 1, most, &norm_factor));
     ROTA_TRY(rota_tensor_slice(&norm_factor, 0, 1, 1, out_factor));
     if (!r->plan->model->scale) return gpt_record_output(r, "norm", norm_factor, &r->plan->norm);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* One collective of x, by itself. */
 static rota_status submit_alone(rota_device *cpu, const gpt_ranks *ranks, rota_tensor x,
@@ -62,6 +63,33 @@ rota_status gpt_ranks_agree(const gpt_ranks *ranks, rota_runtime *runtime, const
     return status;
 }
 
+void gpt_ranks_count_once(const gpt_ranks *ranks, float *values, uint64_t count) {
+    if (rota_communicator_rank(ranks->one_model) > 0) memset(values, 0, count * sizeof *values);
+}
+
+/* Each one once. */
+static uint32_t list(const gpt_ranks *ranks, rota_communicator *out[3]) {
+    uint32_t count = 0;
+    if (ranks->one_model) out[count++] = ranks->one_model;
+    if (ranks->one_part && ranks->one_part != ranks->communicator) out[count++] = ranks->one_part;
+    if (ranks->communicator) out[count++] = ranks->communicator;
+    return count;
+}
+
+rota_status gpt_ranks_close(gpt_ranks *ranks) {
+    rota_communicator *all[3];
+    rota_status status = ROTA_OK;
+    const uint32_t count = list(ranks, all);
+    for (uint32_t i = 0; i < count; i++) {
+        const rota_status closed = rota_communicator_close(all[i], 0);
+        if (status == ROTA_OK) status = closed;
+    }
+    ranks->communicator = ranks->one_model = ranks->one_part = NULL;
+    return status;
+}
+
 void gpt_ranks_give_up(const gpt_ranks *ranks, const char *why) {
-    if (ranks->communicator) (void)rota_communicator_abort(ranks->communicator, why);
+    rota_communicator *all[3];
+    const uint32_t count = list(ranks, all);
+    for (uint32_t i = 0; i < count; i++) (void)rota_communicator_abort(all[i], why);
 }

@@ -43,7 +43,8 @@ static int prepare_model(gpt_trainer *t, opened_device *opened) {
     if (s->generate) config.batch = 0, config.dtype = ROTA_F32;
     if ((s->shard_optimizer || s->shard_parameters) && t->ranks.communicator)
         config.shards = t->ranks.size, config.gathers_once = !s->shard_parameters;
-    REPORT_TRY(gpt_model_create(&config, opened->runtime, opened->device, t->ranks.communicator, &t->model));
+    if (t->ranks.one_model) config.slices = rota_communicator_size(t->ranks.one_model);
+    REPORT_TRY(gpt_model_create(&config, opened->runtime, opened->device, &t->ranks, &t->model));
     t->model.fuse = !s->no_fuse;
     t->model.packing = packing_of(s, &config, rota_device_get_info(opened->device));
     t->progress = (gpt_progress){.random = {s->seed}, .seed = s->seed};
@@ -86,10 +87,13 @@ static int prepare_training(gpt_trainer *t) {
            " batches, arena %.1f MiB, compiled in %.0f ms and replayed each step\n",
            t->text.count, t->text.vocabulary.count, t->model.weight_count, stats.nodes, stats.batches,
            (double)stats.arena_bytes / (1 << 20), (double)(rota_clock_ns() - begin) / 1e6);
+    char together[48] = "";
+    if (t->ranks.one_model)
+        snprintf(together, sizeof together, ", %" PRIu64 " to a model", t->model.config.slices);
     if (t->ranks.size > 1)
-        printf("%" PRIu32 " ranks, %s: a step's batch is %" PRIu32 " times %" PRIu64
+        printf("%" PRIu32 " ranks, %s%s: a step's batch is %" PRIu32 " times %" PRIu64
                " windows; each has %.2f MiB of the optimizer's state%s\n",
-               t->ranks.size, t->ranks.said ? "threads of this process" : "by MPI", t->ranks.size,
+               t->ranks.size, t->ranks.said ? "threads of this process" : "by MPI", together, t->ranks.groups,
                t->train.rows,
                (double)(rota_buffer_size(t->model.parts[GPT_FIRST_MOMENTS]) +
                         rota_buffer_size(t->model.parts[GPT_SECOND_MOMENTS])) /
@@ -155,7 +159,7 @@ static int write_report(gpt_trainer *t) {
              c->layers, c->heads, c->dim, c->block, t->text.vocabulary.count, t->model.weight_count);
     run_report_add_fact(t->report, "Model", text);
     snprintf(text, sizeof text, "%" PRIu64 " windows, in %" PRIu64 " part(s); dropout %g; seed %" PRIu64,
-             t->train.rows * t->ranks.size, t->train.micro_batches, c->dropout, s->seed);
+             t->train.rows * t->ranks.groups, t->train.micro_batches, c->dropout, s->seed);
     run_report_add_fact(t->report, "A step's batch", text);
     run_report_add_fact(t->report, "Text", s->source.data);
     run_report_measure(t->report, t->model.runtime, t->model.device);
@@ -238,9 +242,9 @@ static int share_weights(gpt_trainer *t) {
     const gpt_model *own = &t->model;
     gpt_config config = own->config;
     float *values = NULL;
-    config.batch = config.shards = 0;
+    config.batch = config.shards = config.slices = 0;
     config.dtype = ROTA_F32;
-    if (!own->groups) return EXIT_GOOD;
+    if (!own->groups && !own->one_model) return EXIT_GOOD;
     if (t->ranks.rank) {
         const rota_status status = gpt_model_follow(own, GPT_VALUES + 1);
         return status == ROTA_OK ? EXIT_GOOD : gpt_rank_failure(t, status);
@@ -262,9 +266,8 @@ static int share_weights(gpt_trainer *t) {
 
 /* What follows is one rank's business, or of nobody else. */
 static int leave_ranks(gpt_trainer *t, int code) {
-    rota_communicator *communicator = t->ranks.communicator;
-    t->ranks.communicator = t->model.communicator = NULL;
-    const rota_status status = rota_communicator_close(communicator, 0);
+    t->model.communicator = t->model.one_model = t->model.one_part = NULL;
+    const rota_status status = gpt_ranks_close(&t->ranks);
     return status == ROTA_OK || code != EXIT_GOOD ? code : report_failure(program, status);
 }
 
@@ -353,6 +356,28 @@ static int write_tokens(gpt_text *text, const gpt_settings *s) {
     return good ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
 }
 
+static uint32_t together_of(const gpt_settings *s) {
+    return s->tensor_parallel > 1 ? (uint32_t)s->tensor_parallel : 1;
+}
+
+/* Neighbours have a model together. */
+static void set_group(gpt_ranks *ranks, uint32_t together) {
+    ranks->group = ranks->rank / together;
+    ranks->groups = ranks->size / together;
+    if (together == 1) ranks->one_part = ranks->communicator;
+}
+
+static rota_status split_ranks(gpt_trainer *t) {
+    gpt_ranks *ranks = &t->ranks;
+    const uint32_t together = together_of(t->settings);
+    set_group(ranks, together);
+    if (!ranks->communicator || together == 1) return ROTA_OK;
+    ROTA_TRY(rota_communicator_open_split(ranks->communicator, ranks->group, ranks->rank, "one model",
+                                          &ranks->one_model));
+    return rota_communicator_open_split(ranks->communicator, ranks->rank % together, ranks->rank, "one part",
+                                        &ranks->one_part);
+}
+
 /* Joins those that mpirun started with it. */
 static int join_ranks(gpt_trainer *t, const opened_device *opened) {
     const gpt_settings *s = t->settings;
@@ -368,25 +393,23 @@ static int join_ranks(gpt_trainer *t, const opened_device *opened) {
                     s->ranks, t->ranks.size);
         code = EXIT_BAD_ARGUMENT;
     }
+    if (code == EXIT_GOOD && !s->generate && t->ranks.size % together_of(s) != 0) {
+        if (!t->ranks.rank)
+            fprintf(stderr, "train_gpt: --tensor-parallel %" PRIu64 ", but %" PRIu32 " were started\n",
+                    s->tensor_parallel, t->ranks.size);
+        code = EXIT_BAD_ARGUMENT;
+    }
     if (t->ranks.size == 1 || s->generate) code = leave_ranks(t, code);
+    if (code == EXIT_GOOD) REPORT_TRY(split_ranks(t));
 done:
     return code;
 }
 
 static uint64_t settings_hash(const gpt_settings *s) {
-    const uint64_t numbers[] = {s->iters,
-                                s->warmup,
-                                s->eval_interval,
-                                s->eval_iters,
-                                s->seed,
-                                s->patience,
-                                s->no_fuse,
-                                s->shard_optimizer,
-                                s->shard_parameters,
-                                s->find_nan,
-                                s->report != NULL,
-                                (uint64_t)s->schedule,
-                                s->source.block};
+    const uint64_t numbers[] = {
+        s->iters,    s->warmup,         s->eval_interval,      s->eval_iters,       s->seed,
+        s->patience, s->no_fuse,        s->shard_optimizer,    s->shard_parameters, s->tensor_parallel,
+        s->find_nan, s->report != NULL, (uint64_t)s->schedule, s->source.block};
     const double rates[] = {s->lr, s->min_lr};
     uint64_t hash = gpt_hash(GPT_HASH_BEGIN, numbers, sizeof numbers);
     hash = gpt_hash(hash, rates, sizeof rates);
@@ -409,7 +432,7 @@ done:
 }
 
 static int run_process(const gpt_settings *s, const atomic_bool *interrupted, uint32_t launched) {
-    gpt_trainer t = {.settings = s, .interrupted = interrupted, .ranks = {.size = 1}};
+    gpt_trainer t = {.settings = s, .interrupted = interrupted, .ranks = {.size = 1, .groups = 1}};
     const bool joins = launched > 1;
     if (s->checkpoint && !joins && !checkpoint_folder(s->checkpoint)) return EXIT_BAD_ARGUMENT;
     if (!(s->source.data ? gpt_text_read(&t.text, &s->source) : gpt_text_vocabulary(&t.text, &s->source)))
@@ -456,6 +479,36 @@ static void *run_own_rank(void *user) {
     return NULL;
 }
 
+/* Of ranks first, first + step and so on, `size` of them. */
+static rota_status open_own_group(const gpt_settings *s, own_rank *ranks, uint32_t first, uint32_t step,
+                                  uint32_t size, rota_runtime *const *runtimes, rota_device *const *devices) {
+    rota_runtime *its[GPT_RANKS_MOST];
+    rota_device *gpus[GPT_RANKS_MOST];
+    rota_communicator *opened[GPT_RANKS_MOST];
+    rota_communicator_options options = communicator_options(s, gpus);
+    options.name = step == 1 ? "one model" : "one part";
+    for (uint32_t i = 0; i < size; i++)
+        its[i] = runtimes[first + i * step], gpus[i] = devices[first + i * step];
+    ROTA_TRY(rota_communicator_open_ranks(its, size, &options, opened));
+    for (uint32_t i = 0; i < size; i++) {
+        gpt_ranks *of = &ranks[first + i * step].trainer.ranks;
+        *(step == 1 ? &of->one_model : &of->one_part) = opened[i];
+    }
+    return ROTA_OK;
+}
+
+static rota_status open_own_groups(const gpt_settings *s, own_rank *ranks, uint32_t count,
+                                   rota_runtime *const *runtimes, rota_device *const *devices) {
+    const uint32_t together = together_of(s);
+    for (uint32_t r = 0; r < count; r++) set_group(&ranks[r].trainer.ranks, together);
+    if (together == 1) return ROTA_OK;
+    for (uint32_t first = 0; first < count; first += together)
+        ROTA_TRY(open_own_group(s, ranks, first, 1, together, runtimes, devices));
+    for (uint32_t first = 0; first < together; first++)
+        ROTA_TRY(open_own_group(s, ranks, first, together, count / together, runtimes, devices));
+    return ROTA_OK;
+}
+
 static int open_own_ranks(const gpt_settings *s, own_rank *ranks, uint32_t count) {
     rota_runtime **runtimes = calloc(count, sizeof *runtimes);
     rota_device **devices = calloc(count, sizeof *devices);
@@ -474,6 +527,7 @@ static int open_own_ranks(const gpt_settings *s, own_rank *ranks, uint32_t count
     if (code != EXIT_GOOD) goto done;
     REPORT_TRY(rota_communicator_open_ranks(runtimes, count, &options, communicators));
     for (uint32_t r = 0; r < count; r++) ranks[r].trainer.ranks.communicator = communicators[r];
+    REPORT_TRY(open_own_groups(s, ranks, count, runtimes, devices));
     report_say_device(launched_device(s->device, 0, room), &ranks[0].opened);
 done:
     free(communicators);

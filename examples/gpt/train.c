@@ -40,7 +40,7 @@ static rota_status send(gpt_trainer *t) {
     random_state random =
         t->submitted == t->progress.step ? t->progress.random : t->random_after[t->submitted % GPT_TURNS];
     const gpt_config *c = &t->settings->config;
-    gpt_text_step(&t->text, c->accumulate, c->batch, c->block, t->ranks.rank, t->ranks.size, &random,
+    gpt_text_step(&t->text, c->accumulate, c->batch, c->block, t->ranks.group, t->ranks.groups, &random,
                   turn->tokens, turn->targets);
     t->random_after[step % GPT_TURNS] = random;
     const uint64_t begin = rota_clock_ns();
@@ -235,7 +235,7 @@ static int finish_step(gpt_trainer *t, bool *out_stop) {
         t->skipped++; /* as the loss scale's op has it: nothing was updated */
     metrics.skipped = t->skipped;
     metrics.ms = seconds * 1e3;
-    metrics.tok_s = (double)(t->train.rows * t->ranks.size * t->train.length) / seconds;
+    metrics.tok_s = (double)(t->train.rows * t->ranks.groups * t->train.length) / seconds;
     code = check_loss(t, turn, step, loss);
     if (code == EXIT_GOOD) code = measure(t, &metrics);
     if (code == EXIT_GOOD && !gpt_meter_step(&t->meter, &metrics)) code = EXIT_BAD_ARGUMENT;

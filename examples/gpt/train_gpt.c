@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include "bench/launched.h"
 #include "bench/options.h"
 #include "examples/gpt/run.h"
 
@@ -97,6 +98,26 @@ static bool take_stored(const option_table *table, gpt_settings *s) {
     return take_stored_data(table, s);
 }
 
+/* Whether ranks can't have a model together so, and why. */
+static bool check_tensor_parallel(const gpt_settings *s, char *text, size_t capacity) {
+    const uint64_t n = s->tensor_parallel;
+    if (n < 2) return false;
+    if (s->ranks && s->ranks % n != 0)
+        snprintf(text, capacity, "--tensor-parallel %" PRIu64 " does not divide --ranks %" PRIu64, n,
+                 s->ranks);
+    else if (s->config.heads % n != 0)
+        snprintf(text, capacity,
+                 "--tensor-parallel %" PRIu64 " does not divide --heads %" PRIu64
+                 ": each rank has as many of them",
+                 n, s->config.heads);
+    else if (s->shard_optimizer || s->shard_parameters)
+        snprintf(text, capacity,
+                 "--tensor-parallel does not go with --shard-optimizer and --shard-parameters");
+    else
+        return false;
+    return true;
+}
+
 /* Options that say nothing beside the others are mistakes. */
 static bool check_settings(gpt_settings *s) {
     gpt_source *d = &s->source;
@@ -124,6 +145,7 @@ static bool check_settings(gpt_settings *s) {
                  c->dim);
         wrong = number;
     }
+    if (check_tensor_parallel(s, number, sizeof number)) wrong = number;
     if (s->min_lr > s->lr) {
         snprintf(number, sizeof number, "--min-lr %g is above --lr %g", s->min_lr, s->lr);
         wrong = number;
@@ -133,6 +155,7 @@ static bool check_settings(gpt_settings *s) {
     if (s->generate && *s->generate) s->prompt = s->generate;
     if (d->tokenizer == GPT_BPE && !d->merges && !d->stored && !d->count) d->count = BPE_TOKENS;
     if (s->generate && !s->sample) s->sample = 200;
+    if (!s->ranks && s->tensor_parallel > 1 && launched_ranks() < 2) s->ranks = s->tensor_parallel;
     d->block = c->block;
     return !wrong;
 }
@@ -248,6 +271,10 @@ int main(int argc, char **argv) {
          "train as N ranks of this process, each with --batch windows; under rota-run or mpirun, which start "
          "them, it "
          "need not be said"},
+        {"--tensor-parallel", OPTION_COUNT, &s.tensor_parallel, "N", 1, GPT_RANKS_MOST, false,
+         "N ranks have one model together, each some of its heads, of the wide layers and of the vocabulary; "
+         "--ranks "
+         "is a multiple, and by default N"},
         {"--shard-optimizer", OPTION_FLAG, &s.shard_optimizer, NULL, 0, 0, false,
          "each rank keeps and updates a part of weights and AdamW's state; all weights are gathered for a "
          "step, "

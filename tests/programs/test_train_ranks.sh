@@ -206,6 +206,68 @@ for option in --shard-optimizer --shard-parameters; do
   tail -n 2 output | cmp - sampled || fail "$option: another text is written"
 done
 
+# ---- One model of several ranks ----
+# By heads, columns and kinds of tokens, of which there are 29: parts differ.
+heads=(--data text --device cpu --layers 2 --heads 6 --dim 48 --block 32 --warmup 2 --eval-iters 3 --eval-interval 6
+  --arch gpt2)
+for how in "f32 1 1e-3" "bf16 2 0.02" "f16 1 0.02" "f32 2 1e-3 --dropout 0.2"; do
+  read -r dtype accumulate bound more <<<"$how"
+  same=("${heads[@]}" --iters 10 --dtype "$dtype" --accumulate "$accumulate" $more)
+  expect 0 'validation loss' "$train" "${same[@]}" --batch 8 --log "cut-1.jsonl"
+  for together in 2 3 6; do
+    expect 0 "^$together ranks, threads of this process, $together to a model: a step's batch is 1 times" "$train" \
+      "${same[@]}" --batch 8 --tensor-parallel $together --log "cut-$together.jsonl"
+  done
+  expect 0 "^4 ranks, threads of this process, 2 to a model: a step's batch is 2 times" "$train" "${same[@]}" \
+    --batch 4 --ranks 4 --tensor-parallel 2 --log cut-22.jsonl
+  alike "$bound" cut-1.jsonl cut-2.jsonl cut-3.jsonl cut-6.jsonl cut-22.jsonl
+done
+# What is written is whole, whoever reads it.
+six=("${heads[@]}" --iters 6 --schedule constant --sample 20 --temperature 0)
+expect 0 'validation loss' "$train" "${six[@]}" --batch 8 --checkpoint cut-one
+tail -n 2 output >sampled
+for ranks in 3 6; do
+  expect 0 'validation loss' "$train" "${six[@]}" --batch $((24 / ranks)) --ranks $ranks --tensor-parallel 3 \
+    --checkpoint cut-$ranks --save-weights cut-$ranks.safetensors
+  tail -n 2 output | cmp - sampled || fail "ranks that have a model together write another text"
+done
+python3 - <<'PY' || failures=$((failures + 1))
+import json, struct
+def read(name):
+    data = open(name, "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__")
+    return {k: (v["shape"], struct.unpack(f"<{(b - a) // 4}f", data[8 + size + a:8 + size + b]))
+            for k, (v, (a, b)) in ((k, (v, v["data_offsets"])) for k, v in header.items())}
+one, cut = (read(f"cut-{name}/checkpoint.safetensors") for name in ("one", "3"))
+assert one.keys() == cut.keys() and len(one) > 80, f"FAILED: {len(cut)} tensors"
+for name in one:
+    apart = max(abs(a - b) for a, b in zip(one[name][1], cut[name][1]))
+    assert one[name][0] == cut[name][0] and apart <= 1e-3, f"FAILED: '{name}' is {apart} apart"
+saved = read("cut-3.safetensors")
+assert len(saved) == len(one) // 3 and all(saved[k] == cut[k] for k in saved), "FAILED: other weights were saved"
+PY
+for how in "1 8" "2 4" "2 8 --tensor-parallel 2" "4 4 --tensor-parallel 2"; do
+  read -r ranks batch option <<<"$how"
+  expect 0 'resumed after step 6' "$train" --data text --device cpu --iters 10 --schedule constant --warmup 2 \
+    --eval-iters 3 --eval-interval 6 --batch "$batch" --ranks "$ranks" $option --resume cut-3 \
+    --log "cut-by-$ranks$option.jsonl"
+done
+alike 1e-3 cut-by-1.jsonl cut-by-2.jsonl "cut-by-2--tensor-parallel 2.jsonl" "cut-by-4--tensor-parallel 2.jsonl"
+# Memory in which one rank has no room for the model.
+expect 1 'of the memory limit of 41943040 are free' "$train" "${large[@]}" --batch 4 --memory-limit 40Mi
+expect 0 'validation loss' "$train" "${large[@]}" --batch 4 --tensor-parallel 4 --memory-limit 40Mi \
+  --log large-cut.jsonl
+alike 1e-3 large-1.jsonl large-cut.jsonl
+for wrong in "--tensor-parallel 4;does not divide --heads 6" "--tensor-parallel 2 --ranks 3;does not divide --ranks 3" \
+  "--tensor-parallel 2 --shard-optimizer;does not go with --shard-optimizer"; do
+  expect 1 "${wrong#*;}" "$train" "${heads[@]}" ${wrong%;*}
+  one_line
+done
+expect 1 'has 29 kinds of tokens' "$train" "${heads[@]}" --tensor-parallel 40 --heads 40 --dim 40
+[ "$(grep -c 'train_gpt:' output)" -eq 1 ] || fail "several ranks say it: $(cat output)"
+
 # ---- What is said of each rank ----
 # The definition, against moments that are looked at one by one.
 python3 - "$build/tests/gpt_tool" <<'PY' || failures=$((failures + 1))
@@ -255,6 +317,9 @@ expect 0 'resumed after step' "$train" "${endless[@]}" --resume threads --iters 
 interrupt_after 10 shards.jsonl "$train" "${endless[@]}" --ranks 2 --shard-parameters --checkpoint shards \
   --log shards.jsonl || fail "Ctrl-C with shards: $(cat stopped.txt)"
 stopped_well shards
+interrupt_after 10 cuts.jsonl "$train" "${endless[@]}" --tensor-parallel 2 --checkpoint cuts --log cuts.jsonl ||
+  fail "Ctrl-C with a model of two ranks: $(cat stopped.txt)"
+stopped_well cuts
 # ---- What goes wrong is said once ----
 expect 2 'the loss of step [0-9]+ is not finite' "$train" "${small[@]}" --iters 400 --batch 4 --ranks 4 --lr 1000 \
   --warmup 0 --grad-clip 0 --eval-iters 0 --schedule constant
@@ -285,6 +350,12 @@ mkdir shared
 expect 0 'resumed after step 6' "${launch[@]}" 4 "$train" "${small[@]}" --iters 14 --schedule constant --batch 2 \
   --resume part --checkpoint shared/on
 cmp straight/checkpoint.safetensors shared/on/checkpoint.safetensors || fail "MPI's ranks are another run than threads"
+expect 0 '^\[0\] 4 ranks, by MPI, 2 to a model' "${launch[@]}" 4 "$train" "${heads[@]}" --iters 10 --batch 4 \
+  --tensor-parallel 2 --dtype f16 --log mpi-cut.jsonl
+expect 0 'validation loss' "$train" "${heads[@]}" --iters 10 --batch 4 --ranks 4 --tensor-parallel 2 --dtype f16 \
+  --log threads-cut.jsonl
+alike 0 threads-cut.jsonl mpi-cut.jsonl
+expect 1 'tensor-parallel 2, but 3 were started' "${launch[@]}" 3 "$train" "${heads[@]}" --batch 4 --tensor-parallel 2
 # One of them is asked to end: all do, after the same step.
 cat >one.sh <<'S'
 [ "$OMPI_COMM_WORLD_RANK" = 1 ] && echo $$ >process
