@@ -8,8 +8,8 @@
 struct rota_host_run {
     /* Any thread, once. `message` is copied; "" of ROTA_OK. */
     void (*end)(rota_host_run *run, rota_status status, const char *message);
-    /* By `begin`, before anything that may end it: it is over sooner than a thread that sleeps is awake, and others like
-     * it come soon. May be NULL. */
+    /* By `begin`, before anything that may end it: it is over sooner than a thread that sleeps is awake, and others
+     * like it come soon. May be NULL. */
     void (*is_brief)(rota_host_run *run);
 };
 

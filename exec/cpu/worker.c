@@ -1,9 +1,9 @@
 /* Workers' lives: where tasks are looked for, and how workers sleep.
  *
  * A worker with nothing to do searches for up to SEARCH_NS, yielding its core between looks, and then sleeps
- * on its own futex word. At most half of the workers search at a time, the others sleep at once. One goes on for as long
- * as a host function that ends later says that ends and begins come soon (later.c): waking up takes longer than those.
- * Why no wake is lost stands in wake.c.
+ * on its own futex word. At most half of the workers search at a time, the others sleep at once. One goes on for as
+ * long as a host function that ends later says that ends and begins come soon (later.c): waking up takes longer than
+ * those. Why no wake is lost stands in wake.c.
  *
  * A worker pumps only while it counts neither as searching nor as sleeping: who pushes wakes nobody where one searches,
  * or wakes one that sleeps, and a pump may go on for as long as others submit. So whoever finds `kick` set while it

@@ -21,9 +21,9 @@
 #define SETTLE_NS 1000000000ull
 #define PUSH_NAP_NS 1000000ull
 #define DEVICES_MAX 32
-/* Groups from which on the device sets the grid of a counted kernel. On an H200 (132 multiprocessors) 100 items in groups
- * of 64 took, with the groups of the most and with the device's: of 1 024 groups 5.4 and 5.5 us, of 2 048 6.7 and 5.5, of
- * 65 536 82.8 and 5.5. */
+/* Groups from which on the device sets the grid of a counted kernel. On an H200 (132 multiprocessors) 100 items in
+ * groups of 64 took, with the groups of the most and with the device's: of 1 024 groups 5.4 and 5.5 us, of 2 048 6.7
+ * and 5.5, of 65 536 82.8 and 5.5. */
 #define ROTA_CUDA_GRID_MIN 1536u
 
 /* ---- Listing ---- */
