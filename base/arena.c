@@ -1,4 +1,5 @@
-/* Bump arenas over a process-wide cache of power-of-two blocks. */
+/* Bump arenas over a process-wide cache of blocks: of powers of two up to 2 MiB, above that of the sizes between them,
+ * too, in steps of an eighth or of 2 MiB, whichever is more, so that what is large is no larger than it need be. */
 #include "base/arena.h"
 
 #include <pthread.h>
@@ -9,8 +10,11 @@
 
 enum {
     PAGE = 4096,
-    MIN_SHIFT = 12, /* 4 KiB: smaller arrays are not worth a class of their own */
-    MAX_SHIFT = 30, /* 1 GiB: beyond that blocks go straight to malloc */
+    MIN_SHIFT = 12,  /* 4 KiB: smaller arrays are not worth a class of their own */
+    MAX_SHIFT = 30,  /* 1 GiB: beyond that blocks go straight to malloc */
+    HUGE_SHIFT = 21, /* 2 MiB: from there on blocks are of whole huge pages */
+    STEPS = 8,       /* from one power of two to the next */
+    CLASS_COUNT = (MAX_SHIFT - HUGE_SHIFT) * STEPS + HUGE_SHIFT - MIN_SHIFT + 1,
     ARENA_CHUNK_SHIFT = 16,
     ARENA_CHUNK_MAX_SHIFT = 22,
 };
@@ -19,13 +23,14 @@ static const size_t cache_limit_bytes = (size_t)1 << 30;
 
 typedef struct free_block {
     struct free_block *next;
+    size_t size_bytes;
 } free_block;
 
 static pthread_mutex_t cache_mutex = PTHREAD_MUTEX_INITIALIZER;
-static free_block *cache[MAX_SHIFT + 1];
+static free_block *cache[CLASS_COUNT];
 static size_t cached_bytes;
 /* Blocks of a class, and the fewest there were since the last sweep: so many nobody needed. */
-static size_t cached[MAX_SHIFT + 1], fewest[MAX_SHIFT + 1];
+static size_t cached[CLASS_COUNT], fewest[CLASS_COUNT];
 static _Atomic uint64_t swept_ns;
 
 /* A child forked while another thread was at the cache has it whole and unlocked. */
@@ -49,9 +54,22 @@ struct rota_arena_chunk {
     size_t usable_size;
 };
 
-static int size_shift(size_t size) {
-    if (size <= (size_t)1 << MIN_SHIFT) return MIN_SHIFT;
-    return 64 - __builtin_clzll((unsigned long long)size - 1);
+/* The class of the smallest blocks that hold `size`, at most 1 GiB, and their size. Steps that are less than a huge
+ * page come to the same size, and so to the last of their classes. */
+static unsigned class_of(size_t size, size_t *out_bytes) {
+    if (size <= (size_t)1 << MIN_SHIFT) size = (size_t)1 << MIN_SHIFT;
+    const unsigned below = 63u - (unsigned)__builtin_clzll((unsigned long long)size);
+    const size_t power = (size_t)1 << below;
+    if (below < HUGE_SHIFT || size == power) {
+        const unsigned shift = below + (size != power);
+        *out_bytes = (size_t)1 << shift;
+        return shift <= HUGE_SHIFT ? shift - MIN_SHIFT
+                                   : HUGE_SHIFT - MIN_SHIFT + (shift - HUGE_SHIFT) * STEPS;
+    }
+    const size_t huge = (size_t)1 << HUGE_SHIFT, step = power / STEPS > huge ? power / STEPS : huge;
+    *out_bytes = (size + step - 1) / step * step;
+    return HUGE_SHIFT - MIN_SHIFT + (below - HUGE_SHIFT) * STEPS +
+           (unsigned)((*out_bytes - power) / (power / STEPS));
 }
 
 /* Pages of their own from this size on: malloc keeps freed blocks as long as something small lives behind
@@ -98,14 +116,13 @@ void *rota_chunk_alloc(size_t size, size_t *out_size) {
         return system_alloc(*out_size);
     }
     (void)pthread_once(&fork_once, watch_forks);
-    int shift = size_shift(size);
-    *out_size = (size_t)1 << shift;
+    const unsigned kind = class_of(size, out_size);
     pthread_mutex_lock(&cache_mutex);
-    free_block *block = cache[shift];
+    free_block *block = cache[kind];
     if (block) {
-        cache[shift] = block->next;
+        cache[kind] = block->next;
         cached_bytes -= *out_size;
-        if (--cached[shift] < fewest[shift]) fewest[shift] = cached[shift];
+        if (--cached[kind] < fewest[kind]) fewest[kind] = cached[kind];
     }
     pthread_mutex_unlock(&cache_mutex);
     return block ? (void *)block : system_alloc(*out_size);
@@ -114,14 +131,16 @@ void *rota_chunk_alloc(size_t size, size_t *out_size) {
 void rota_chunk_free(void *memory, size_t usable_size) {
     if (!memory) return;
     if (usable_size <= (size_t)1 << MAX_SHIFT) {
-        int shift = size_shift(usable_size);
+        size_t bytes;
+        const unsigned kind = class_of(usable_size, &bytes); /* which is the class's own */
         pthread_mutex_lock(&cache_mutex);
-        if (cached_bytes + usable_size <= cache_limit_bytes) {
+        if (cached_bytes + bytes <= cache_limit_bytes) {
             free_block *block = memory;
-            block->next = cache[shift];
-            cache[shift] = block;
-            cached_bytes += usable_size;
-            cached[shift]++;
+            block->size_bytes = bytes;
+            block->next = cache[kind];
+            cache[kind] = block;
+            cached_bytes += bytes;
+            cached[kind]++;
             memory = NULL;
         }
         pthread_mutex_unlock(&cache_mutex);
@@ -131,30 +150,30 @@ void rota_chunk_free(void *memory, size_t usable_size) {
 
 void rota_chunk_cache_trim(void) {
     pthread_mutex_lock(&cache_mutex);
-    for (int shift = MIN_SHIFT; shift <= MAX_SHIFT; shift++) {
-        while (cache[shift]) {
-            free_block *block = cache[shift];
-            cache[shift] = block->next;
-            system_free(block, (size_t)1 << shift);
+    for (unsigned kind = 0; kind < CLASS_COUNT; kind++) {
+        while (cache[kind]) {
+            free_block *block = cache[kind];
+            cache[kind] = block->next;
+            system_free(block, block->size_bytes);
         }
-        cached[shift] = fewest[shift] = 0;
+        cached[kind] = fewest[kind] = 0;
     }
     cached_bytes = 0;
     pthread_mutex_unlock(&cache_mutex);
 }
 
 /* Takes half of what nobody needed, so that a need that comes now and then finds most of it. */
-static free_block *take_idle(int shift) {
+static free_block *take_idle(unsigned kind) {
     free_block *taken = NULL;
-    for (size_t idle = (fewest[shift] + 1) / 2; idle > 0; idle--) {
-        free_block *block = cache[shift];
-        cache[shift] = block->next;
+    for (size_t idle = (fewest[kind] + 1) / 2; idle > 0; idle--) {
+        free_block *block = cache[kind];
+        cache[kind] = block->next;
         block->next = taken;
         taken = block;
-        cached[shift]--;
-        cached_bytes -= (size_t)1 << shift;
+        cached[kind]--;
+        cached_bytes -= block->size_bytes;
     }
-    fewest[shift] = cached[shift];
+    fewest[kind] = cached[kind];
     return taken;
 }
 
@@ -163,13 +182,13 @@ void rota_chunk_cache_sweep(uint64_t now_ns) {
     if (now_ns < swept + ROTA_CHUNK_CACHE_SWEEP_NS) return;
     /* Of several runtimes' threads one does it. */
     if (!ra_cas_acq_rel(&swept_ns, &swept, now_ns)) return;
-    for (int shift = MIN_SHIFT; shift <= MAX_SHIFT; shift++) {
+    for (unsigned kind = 0; kind < CLASS_COUNT; kind++) {
         pthread_mutex_lock(&cache_mutex);
-        free_block *taken = take_idle(shift);
+        free_block *taken = take_idle(kind);
         pthread_mutex_unlock(&cache_mutex);
         while (taken) {
             free_block *next = taken->next;
-            system_free(taken, (size_t)1 << shift);
+            system_free(taken, taken->size_bytes);
             taken = next;
         }
     }

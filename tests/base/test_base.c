@@ -244,8 +244,35 @@ static void assertions_end_the_program(void **state) {
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
+/* Blocks are little larger than asked for, and given back they are there for who asks for any size of their class. */
+static void chunks_are_little_larger_than_asked(void **state) {
+    (void)state;
+    const size_t huge = (size_t)2 << 20;
+    rota_chunk_cache_trim();
+    for (size_t size = 1; size < (size_t)3 << 30; size += size / 13 + 1) {
+        size_t usable, again;
+        void *chunk = rota_chunk_alloc(size, &usable);
+        assert_non_null(chunk);
+        assert_true(usable >= size);
+        const size_t most = size <= 4096      ? 4096
+                            : size <= huge    ? 2 * size - 1
+                            : size / 8 < huge ? size + huge - 1
+                                              : size + size / 8;
+        if (usable > most) fail_msg("%zu bytes: a chunk of %zu, at most %zu expected", size, usable, most);
+        rota_chunk_free(chunk, usable);
+        const size_t kept = rota_chunk_cache_bytes();
+        assert_int_equal(kept, usable <= (size_t)1 << 30 ? usable : 0);
+        chunk = rota_chunk_alloc(usable, &again);
+        assert_int_equal(again, usable); /* the class's own size */
+        assert_int_equal(rota_chunk_cache_bytes(), 0);
+        rota_chunk_free(chunk, again);
+        rota_chunk_cache_trim();
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chunks_are_little_larger_than_asked),
         cmocka_unit_test(status_names_and_sentences),
         cmocka_unit_test(arena_blocks_are_aligned_and_disjoint),
         cmocka_unit_test(idle_chunks_are_given_back),
