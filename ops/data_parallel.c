@@ -50,7 +50,8 @@ struct rota_buckets {
     uint32_t *homes;
     uint32_t *first, *next; /* lists of parameters, by the use that finishes them; NONE ends */
     uint64_t use_count;
-    run *runs; /* of the bucket so far */
+    uint64_t last_use; /* with a list; use_count comes after all others, which go down to 0 */
+    run *runs;         /* of the bucket so far */
     uint32_t run_count;
     uint64_t bytes;
     uint64_t alone_bytes; /* a run of as many is one collective by itself */
@@ -114,6 +115,13 @@ static rota_status check_apart(rota_tape *tape, const rota_tensor *grads, uint32
                      overlap.first, overlap.second, rota_buffer_name(grads[overlap.first].buffer));
 }
 
+static uint64_t find_last_use(const rota_buckets *b) {
+    uint64_t use = 0;
+    if (b->first[b->use_count] != NONE) return b->use_count;
+    while (use < b->use_count && b->first[use] == NONE) use++;
+    return use;
+}
+
 static rota_status hold_small_ones(rota_buckets *b) {
     b->alone_bytes = ALONE_DEVICE_BYTES;
     b->held = rota_arena_calloc(&b->tape->arena, (b->count + 1) * sizeof *b->held, 8);
@@ -166,6 +174,7 @@ rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options
         b->next[i] = *list;
         *list = i;
     }
+    b->last_use = find_last_use(b);
     find_homes(b);
     *out_buckets = b;
     b->sharding = options->sharding;
@@ -335,7 +344,7 @@ static rota_status send_bucket(rota_buckets *b, bool is_last) {
 
 /* ---- Parameters that are finished ---- */
 
-static rota_status finish(rota_buckets *b, uint32_t i) {
+static rota_status finish(rota_buckets *b, uint32_t i, bool goes_on) {
     const rota_gradient_region *region = b->regions[i];
     rota_tensor param = region->memory;
     const uint64_t size = region->end - region->begin, begin = rota_tensor_begin(&param);
@@ -347,16 +356,18 @@ static rota_status finish(rota_buckets *b, uint32_t i) {
                                     .home = b->homes[i]};
     b->bytes += size;
     const uint64_t wanted = b->made ? b->options.bucket_bytes : b->options.first_bucket_bytes;
-    return b->bytes >= wanted ? send_bucket(b, false) : ROTA_OK;
+    return b->bytes >= wanted && goes_on ? send_bucket(b, false) : ROTA_OK;
 }
 
 rota_status rota_buckets_step(rota_buckets *b, uint64_t use) {
+    /* What is finished together, and last, goes with what is held: also where it is a bucket by itself. */
+    const bool is_last = b->held && use == b->last_use;
     for (uint32_t i = b->first[use]; i != NONE; i = b->next[i]) {
         /* What no op added to is 0. */
         ROTA_TRY(rota_gradient_zero_rest(b->tape, b->regions[i], b->regions[i]->begin, b->regions[i]->end));
-        ROTA_TRY(finish(b, i));
+        ROTA_TRY(finish(b, i, !is_last));
     }
-    return ROTA_OK;
+    return is_last ? send_bucket(b, true) : ROTA_OK;
 }
 
 rota_status rota_buckets_close(rota_buckets *b) {

@@ -120,10 +120,11 @@ uint64_t gpt_model_table_rows(const gpt_model *model) {
                                                                       : GPT_VOCABULARY_ALIGNMENT);
 }
 
-/* In the order in which the backward pass finishes their gradients, the tables last. */
+/* Matrices in the order in which the backward pass finishes their gradients, the tables last. Norms and biases in their
+ * own: the gradients of a norm's weight and bias, side by side so, are added up by one node. */
 static void lay_out(gpt_model *model, uint32_t rank, bool is_cut) {
     for (uint32_t n = model->parameter_count; n-- > 0;) {
-        gpt_parameter *p = &model->parameters[n];
+        gpt_parameter *p = &model->parameters[rank == 1 ? model->parameter_count - 1 - n : n];
         if (p->rank != rank || (p->cut != GPT_CUT_NONE) != is_cut) continue;
         const uint64_t own =
             p->index == GPT_TOKENS ? gpt_model_table_rows(model) * p->shape[1] : p->own_count;

@@ -233,7 +233,7 @@ void rank_gradients_overlap(rota_runtime *runtime, rota_communicator *communicat
 
 /* A gradient that is finished first and small, and the last one, which is large, side by side: with devices the small
  * one is held for the last bucket, and they are one collective; else a bucket each. */
-void rank_last_bucket(rota_runtime *runtime, rota_communicator *communicator) {
+static void expect_last_bucket(rota_runtime *runtime, rota_communicator *communicator, bool is_filled) {
     const uint64_t large = UINT64_C(2) << 20, small = 1024, counts[2] = {large, small};
     rank_graph g;
     begin(&g, runtime, communicator, true);
@@ -252,7 +252,7 @@ void rank_last_bucket(rota_runtime *runtime, rota_communicator *communicator) {
     }
     rank_ok(rota_op_add(g.tape, loss[0], loss[1], &loss[0]));
     const rota_data_parallel parallel =
-        ROTA_DATA_PARALLEL(.communicator = communicator, .bucket_bytes = 4 * (large + 1),
+        ROTA_DATA_PARALLEL(.communicator = communicator, .bucket_bytes = 4 * (large + !is_filled),
                            .first_bucket_bytes = 4 * small);
     rank_ok(
         rota_backward(g.tape, loss[0], params, 2, each, &ROTA_BACKWARD_OPTIONS(.data_parallel = &parallel)));
@@ -271,6 +271,11 @@ void rank_last_bucket(rota_runtime *runtime, rota_communicator *communicator) {
     end(&g);
     free(values), free(got);
     drop(all), drop(grads);
+}
+
+void rank_last_bucket(rota_runtime *runtime, rota_communicator *communicator) {
+    expect_last_bucket(runtime, communicator, false);
+    expect_last_bucket(runtime, communicator, true);
 }
 
 /* CPU seconds of this thread to record the backward pass of so many parameters of one buffer, each used once. */
