@@ -11,7 +11,16 @@
  * where it is behind nothing that another stream was given before.
  *
  * Nobody waits on the device for what it does, nor does it for others: who posts has seen that what comes before is
- * complete, and what comes after is handed over once its event was seen here. */
+ * complete, and what comes after is handed over once its event was seen here.
+ *
+ * There are two communicators of NCCL's, a parent and its child. Calls of one that does not block have NCCL make a
+ * thread for each, which takes as long as the kernel of a small collective does, several times. So the parent, which
+ * does not block, is for opening and for the end, and collectives are the child's, which does: called by a thread for
+ * that alone (caller.h). It takes the parent's resources, and the parent's abort flag: a call that is held, since
+ * another rank has died in the middle of it, is let go by the parent's abort, which the thread of ranks calls.
+ *
+ * Whose is what: while `is_calling` the child, the scratches and `wanted` are the caller's, and nothing of NCCL's is
+ * called here but the parent's abort; else all is the thread's of ranks. */
 #include "exec/nccl/nccl.h"
 
 #include <stdlib.h>
@@ -19,18 +28,23 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "exec/nccl/caller.h"
 
 #ifdef ROTA_HAVE_CUDA
 #include "exec/cuda/cuda_api.h"
 
-typedef enum stage { IDLE, OPENS, ENQUEUES, RUNS, FINALIZES } stage;
+typedef enum stage { IDLE, OPENS, SPLITS, CALLS, RUNS, CLOSES, FINALIZES } stage;
 
 enum { SCRATCHES_MAX = 64 /* each twice as large as the one before */ };
 
 struct rota_nccl {
     const rota_nccl_api *api;
     const rota_cuda_api *cu;
-    rota_nccl_comm comm; /* NULL: aborted, or not there */
+    rota_nccl_comm comm;  /* NULL: aborted, or not there */
+    rota_nccl_comm child; /* likewise */
+    rota_nccl_caller *caller;
+    bool is_calling;        /* it was given a call, of which it was not seen yet that it has returned */
+    rota_collective wanted; /* that is to be posted */
     CUdevice device;
     CUcontext context;
     CUstream stream;
@@ -43,7 +57,6 @@ struct rota_nccl {
     stage stage;
     bool is_aborted;
     uint64_t close_deadline_ns;
-    CUstreamCaptureMode outer_mode;
 };
 
 static const int types[ROTA_COLLECTIVE_TYPE_COUNT] = {[ROTA_COLLECTIVE_F32] = ROTA_NCCL_F32,
@@ -61,7 +74,7 @@ static const int reductions[ROTA_COLLECTIVE_REDUCTION_COUNT] = {[ROTA_COLLECTIVE
 /* ---- Results, and the context ---- */
 
 static rota_status fail_nccl(const rota_nccl *n, rota_nccl_result result, const char *what) {
-    const char *text = n->api->GetErrorString(result), *last = n->api->GetLastError(n->comm);
+    const char *text = n->api->GetErrorString(result), *last = n->api->GetLastError(NULL);
     return rota_fail(ROTA_SYSTEM, "%s: NCCL says %d (%s)%s%s", what, result, text ? text : "no text",
                      last && *last ? ": " : "", last && *last ? last : "");
 }
@@ -72,16 +85,16 @@ static rota_status check_cuda(const rota_nccl *n, CUresult result, const char *w
 
 /* The device's context, until `leave`. Relaxed: else somebody's capture in the default mode, on any thread, would have
  * the driver refuse what NCCL calls here. */
-static rota_status enter(rota_nccl *n) {
+static rota_status enter(const rota_nccl *n, CUstreamCaptureMode *out_outer) {
     ROTA_TRY(check_cuda(n, n->cu->CtxPushCurrent(n->context), "cuCtxPushCurrent"));
-    n->outer_mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    (void)n->cu->ThreadExchangeStreamCaptureMode(&n->outer_mode);
+    *out_outer = CU_STREAM_CAPTURE_MODE_RELAXED;
+    (void)n->cu->ThreadExchangeStreamCaptureMode(out_outer);
     return ROTA_OK;
 }
 
-static void leave(rota_nccl *n) {
+static void leave(const rota_nccl *n, CUstreamCaptureMode *outer) {
     CUcontext popped;
-    (void)n->cu->ThreadExchangeStreamCaptureMode(&n->outer_mode);
+    (void)n->cu->ThreadExchangeStreamCaptureMode(outer);
     (void)n->cu->CtxPopCurrent(&popped);
 }
 
@@ -119,6 +132,8 @@ rota_status rota_nccl_make_id(rota_nccl_id *out_id) {
 static rota_status begin_to_open(rota_nccl *n, const rota_nccl_id *id) {
     rota_nccl_config config = ROTA_NCCL_CONFIG(0);
     int least, greatest;
+    config.split_share = 1; /* with its child */
+    ROTA_TRY(rota_nccl_caller_start(&n->caller));
     ROTA_TRY(
         check_cuda(n, n->cu->CtxGetStreamPriorityRange(&least, &greatest), "cuCtxGetStreamPriorityRange"));
     ROTA_TRY(check_cuda(n, n->cu->StreamCreateWithPriority(&n->stream, CU_STREAM_NON_BLOCKING, greatest),
@@ -131,12 +146,23 @@ static rota_status begin_to_open(rota_nccl *n, const rota_nccl_id *id) {
     return fail_nccl(n, result, "ncclCommInitRankConfig");
 }
 
-/* Of one that NCCL has nothing of any more. The context is current where `is_entered`. */
-static void end(rota_nccl *n, bool is_entered) {
+/* Of one that is open. */
+static rota_status begin_to_split(rota_nccl *n) {
+    rota_nccl_config config = ROTA_NCCL_CONFIG(1);
+    const rota_nccl_result result = n->api->CommSplit(n->comm, 0, (int)n->rank, &n->child, &config);
+    n->stage = SPLITS;
+    if (result == ROTA_NCCL_SUCCESS || result == ROTA_NCCL_IN_PROGRESS) return ROTA_OK;
+    return fail_nccl(n, result, "ncclCommSplit");
+}
+
+/* Of one that NCCL has nothing of any more. The context is current where `outer` is given. */
+static void end(rota_nccl *n, CUstreamCaptureMode *outer) {
+    const bool is_entered = outer != NULL;
     for (uint32_t i = 0; i < n->scratch_count && is_entered; i++) (void)n->cu->MemFree(n->scratch[i]);
     if (is_entered && n->event) (void)n->cu->EventDestroy(n->event);
     if (is_entered && n->stream) (void)n->cu->StreamDestroy(n->stream);
-    if (is_entered) leave(n);
+    if (is_entered) leave(n, outer);
+    if (n->caller) rota_nccl_caller_end(n->caller);
     (void)n->cu->DevicePrimaryCtxRelease(n->device);
     free(n->others);
     free(n);
@@ -165,15 +191,16 @@ rota_status rota_nccl_open(uint32_t index, const rota_nccl_id *id, uint32_t rank
         free(n);
         return status;
     }
-    status = enter(n);
+    CUstreamCaptureMode outer;
+    status = enter(n, &outer);
     const bool is_entered = status == ROTA_OK;
     if (is_entered) status = begin_to_open(n, id);
     if (status != ROTA_OK) {
         if (n->comm) (void)n->api->CommAbort(n->comm);
-        end(n, is_entered);
+        end(n, is_entered ? &outer : NULL);
         return status;
     }
-    leave(n);
+    leave(n, &outer);
     *out_nccl = n;
     return ROTA_OK;
 }
@@ -185,9 +212,9 @@ static rota_nccl_result exchange_all(rota_nccl *n, const rota_collective *c, con
     uint8_t *to = c->output;
     rota_nccl_result result = n->api->GroupStart();
     for (uint32_t i = 0; i < n->size && result == ROTA_NCCL_SUCCESS; i++) {
-        result = n->api->Send(from + bytes * i, c->count, types[c->type], (int)i, n->comm, n->stream);
+        result = n->api->Send(from + bytes * i, c->count, types[c->type], (int)i, n->child, n->stream);
         if (result == ROTA_NCCL_SUCCESS || result == ROTA_NCCL_IN_PROGRESS)
-            result = n->api->Recv(to + bytes * i, c->count, types[c->type], (int)i, n->comm, n->stream);
+            result = n->api->Recv(to + bytes * i, c->count, types[c->type], (int)i, n->child, n->stream);
         if (result == ROTA_NCCL_IN_PROGRESS) result = ROTA_NCCL_SUCCESS;
     }
     const rota_nccl_result ended = n->api->GroupEnd();
@@ -252,66 +279,93 @@ static rota_nccl_result put(rota_nccl *n, const rota_collective *c, const uint8_
     const int type = types[c->type], reduction = reductions[c->reduction], peer = (int)c->peer;
     switch (c->kind) {
     case ROTA_COLLECTIVE_ALL_REDUCE:
-        return api->AllReduce(from, c->output, c->count, type, reduction, n->comm, n->stream);
+        return api->AllReduce(from, c->output, c->count, type, reduction, n->child, n->stream);
     case ROTA_COLLECTIVE_REDUCE_SCATTER:
-        return api->ReduceScatter(from, c->output, c->count, type, reduction, n->comm, n->stream);
+        return api->ReduceScatter(from, c->output, c->count, type, reduction, n->child, n->stream);
     case ROTA_COLLECTIVE_ALL_GATHER:
-        return api->AllGather(from, c->output, c->count, type, n->comm, n->stream);
+        return api->AllGather(from, c->output, c->count, type, n->child, n->stream);
     case ROTA_COLLECTIVE_ALL_TO_ALL:
         return exchange_all(n, c, from);
     case ROTA_COLLECTIVE_BROADCAST: /* who is not the root has no input */
-        return api->Broadcast(from ? from : c->output, c->output, c->count, type, peer, n->comm, n->stream);
+        return api->Broadcast(from ? from : c->output, c->output, c->count, type, peer, n->child, n->stream);
     case ROTA_COLLECTIVE_SEND:
-        return api->Send(from, c->count, type, peer, n->comm, n->stream);
+        return api->Send(from, c->count, type, peer, n->child, n->stream);
     case ROTA_COLLECTIVE_RECEIVE:
-        return api->Recv(c->output, c->count, type, peer, n->comm, n->stream);
+        return api->Recv(c->output, c->count, type, peer, n->child, n->stream);
     default:
         return ROTA_NCCL_SUCCESS; /* a barrier has no bytes, and no need of a device */
     }
 }
 
+/* On the caller's thread. An event is behind it on the stream, where it went well. */
 static rota_status post(rota_nccl *n, const rota_collective *c) {
     const uint8_t *from = c->input;
     ROTA_TRY(let_others_reach(n, c->input));
     ROTA_TRY(let_others_reach(n, c->output));
     if (c->kind == ROTA_COLLECTIVE_ALL_TO_ALL) ROTA_TRY(keep_input(n, c, &from));
     const rota_nccl_result result = put(n, c, from);
-    n->stage = ENQUEUES;
-    if (result == ROTA_NCCL_SUCCESS || result == ROTA_NCCL_IN_PROGRESS) return ROTA_OK;
-    return fail_nccl(n, result, rota_collective_kind_text(c->kind));
+    if (result != ROTA_NCCL_SUCCESS) return fail_nccl(n, result, rota_collective_kind_text(c->kind));
+    return check_cuda(n, n->cu->EventRecord(n->event, n->stream), "cuEventRecord");
+}
+
+static rota_status call_post(void *user) {
+    rota_nccl *n = user;
+    CUstreamCaptureMode outer;
+    ROTA_TRY(enter(n, &outer));
+    const rota_status status = post(n, &n->wanted);
+    leave(n, &outer);
+    return status;
+}
+
+static void give(rota_nccl *n, rota_status (*fn)(void *user), stage next) {
+    n->is_calling = true;
+    n->stage = next;
+    rota_nccl_caller_give(n->caller, fn, n);
+}
+
+/* False: it has not returned. */
+static bool take(rota_nccl *n, rota_status *out_status) {
+    n->is_calling = !rota_nccl_caller_take(n->caller, out_status);
+    return !n->is_calling;
+}
+
+void rota_nccl_stir(rota_nccl *n) {
+    rota_nccl_caller_stir(n->caller);
 }
 
 rota_status rota_nccl_post(rota_nccl *n, const rota_collective *collective) {
     if (n->is_aborted) return rota_fail(ROTA_WRONG_STATE, "NCCL's communicator was aborted");
     if (collective->count == 0) return ROTA_OK;
-    ROTA_TRY(enter(n));
-    const rota_status status = post(n, collective);
-    leave(n);
-    return status;
+    n->wanted = *collective;
+    give(n, call_post, CALLS);
+    return ROTA_OK;
 }
 
 /* ---- Progress ---- */
 
 /* SUCCESS, IN_PROGRESS, or what has gone wrong on this rank or, as NCCL noticed, another. */
-static rota_nccl_result ask(rota_nccl *n) {
+static rota_nccl_result ask(const rota_nccl *n, rota_nccl_comm comm) {
     rota_nccl_result state = ROTA_NCCL_SUCCESS;
-    const rota_nccl_result result = n->comm ? n->api->CommGetAsyncError(n->comm, &state) : ROTA_NCCL_SUCCESS;
+    const rota_nccl_result result = comm ? n->api->CommGetAsyncError(comm, &state) : ROTA_NCCL_SUCCESS;
     return result == ROTA_NCCL_SUCCESS ? state : result;
 }
 
-/* NCCL has put on the stream all that it will: an event behind it. */
-static rota_status mark(rota_nccl *n) {
-    n->stage = RUNS;
-    return check_cuda(n, n->cu->EventRecord(n->event, n->stream), "cuEventRecord");
+static rota_status look_at_opening(rota_nccl *n, bool *out_over) {
+    const rota_nccl_result state = ask(n, n->comm);
+    if (state == ROTA_NCCL_IN_PROGRESS) return ROTA_OK;
+    if (state != ROTA_NCCL_SUCCESS) return fail_nccl(n, state, "opening");
+    if (n->stage == OPENS) return begin_to_split(n);
+    if (!n->child) return fail_nccl(n, state, "ncclCommSplit made no communicator");
+    n->stage = IDLE;
+    *out_over = true;
+    return ROTA_OK;
 }
 
-static rota_status look(rota_nccl *n, bool *out_over) {
-    const rota_nccl_result state = ask(n);
+static rota_status look_at_run(rota_nccl *n, bool *out_over) {
+    const rota_nccl_result state = ask(n, n->child);
     if (state != ROTA_NCCL_SUCCESS && state != ROTA_NCCL_IN_PROGRESS)
-        return fail_nccl(n, state, n->stage == OPENS ? "opening" : "while it ran");
-    if (state == ROTA_NCCL_IN_PROGRESS && n->stage != RUNS) return ROTA_OK;
-    if (n->stage == ENQUEUES) ROTA_TRY(mark(n));
-    const CUresult result = n->stage == RUNS ? n->cu->EventQuery(n->event) : CUDA_SUCCESS;
+        return fail_nccl(n, state, "while it ran");
+    const CUresult result = n->cu->EventQuery(n->event);
     if (result == CUDA_ERROR_NOT_READY) return ROTA_OK;
     ROTA_TRY(check_cuda(n, result, "cuEventQuery"));
     n->stage = IDLE;
@@ -319,16 +373,35 @@ static rota_status look(rota_nccl *n, bool *out_over) {
     return ROTA_OK;
 }
 
+static rota_status look(rota_nccl *n, bool *out_over) {
+    rota_status status = ROTA_OK;
+    if (n->stage == OPENS || n->stage == SPLITS) return look_at_opening(n, out_over);
+    if (n->is_calling && !take(n, &status)) return ROTA_OK;
+    ROTA_TRY(status);
+    n->stage = RUNS;
+    return look_at_run(n, out_over);
+}
+
+static void abort_one(const rota_nccl *n, rota_nccl_comm *comm) {
+    if (*comm) (void)n->api->CommAbort(*comm);
+    *comm = NULL;
+}
+
 /* After an abort: nothing but what was posted is on the stream, and NCCL puts nothing more there. A context that has
  * failed has nothing at work any more; whatever else the driver says, it may be. */
 static bool is_at_rest(rota_nccl *n) {
-    if (enter(n) != ROTA_OK) return false;
+    rota_status unused;
+    CUstreamCaptureMode outer;
+    if (n->is_calling && !take(n, &unused)) return false;
+    if (enter(n, &outer) != ROTA_OK) return false;
+    abort_one(n, &n->child); /* where the caller had it before */
     const CUresult result = n->cu->StreamQuery(n->stream);
-    leave(n);
+    leave(n, &outer);
     return result == CUDA_SUCCESS || rota_cuda_is_fatal(result);
 }
 
 rota_status rota_nccl_progress(rota_nccl *n, bool *out_over) {
+    CUstreamCaptureMode outer;
     *out_over = n->stage == IDLE;
     if (*out_over) return ROTA_OK;
     if (n->is_aborted) {
@@ -336,35 +409,58 @@ rota_status rota_nccl_progress(rota_nccl *n, bool *out_over) {
         if (*out_over) n->stage = IDLE;
         return ROTA_OK;
     }
-    ROTA_TRY(enter(n));
+    ROTA_TRY(enter(n, &outer));
     const rota_status status = look(n, out_over);
-    leave(n);
+    leave(n, &outer);
     return status;
 }
 
 /* ---- Its end ---- */
 
 void rota_nccl_abort(rota_nccl *n) {
+    CUstreamCaptureMode outer;
     if (n->is_aborted) return;
     n->is_aborted = true;
-    const bool is_entered = enter(n) == ROTA_OK;
-    if (n->comm) (void)n->api->CommAbort(n->comm);
-    n->comm = NULL;
-    if (n->stage == OPENS || n->stage == FINALIZES) n->stage = IDLE;
-    if (is_entered) leave(n);
+    const bool is_entered = enter(n, &outer) == ROTA_OK;
+    abort_one(n, &n->comm); /* first: what holds the caller lets it go */
+    if (!n->is_calling) abort_one(n, &n->child);
+    if (n->stage == OPENS || n->stage == SPLITS) n->stage = IDLE;
+    if (is_entered) leave(n, &outer);
+}
+
+/* On the caller's thread: NCCL lets go of all that is others'. */
+static rota_status call_close(void *user) {
+    rota_nccl *n = user;
+    CUstreamCaptureMode outer;
+    const bool is_entered = enter(n, &outer) == ROTA_OK;
+    const rota_nccl_result result = n->api->CommFinalize(n->child);
+    (void)(result == ROTA_NCCL_SUCCESS ? n->api->CommDestroy(n->child) : n->api->CommAbort(n->child));
+    n->child = NULL;
+    if (is_entered) leave(n, &outer);
+    return ROTA_OK;
+}
+
+/* The child first, whose messages may be on their way. True: it has gone. */
+static bool is_child_closed(rota_nccl *n, uint64_t now) {
+    rota_status unused;
+    if (n->stage != CLOSES && n->child) give(n, call_close, CLOSES);
+    if (!n->is_calling || take(n, &unused)) return true;
+    if (now >= n->close_deadline_ns) abort_one(n, &n->comm);
+    return false;
 }
 
 /* True: NCCL has let go of all that is others', or has been made to. */
 static bool is_finalized(rota_nccl *n, uint64_t deadline_ns) {
-    if (!n->comm) return true;
     const uint64_t now = rota_clock_ns();
+    if (!n->close_deadline_ns) n->close_deadline_ns = deadline_ns > now ? now + (deadline_ns - now) / 2 : now;
+    if (!is_child_closed(n, now)) return false;
+    if (!n->comm) return true;
     rota_nccl_result state = ROTA_NCCL_SUCCESS;
     if (n->stage != FINALIZES) {
         n->stage = FINALIZES;
-        n->close_deadline_ns = deadline_ns > now ? now + (deadline_ns - now) / 2 : now;
         state = n->api->CommFinalize(n->comm);
     }
-    if (state == ROTA_NCCL_SUCCESS) state = ask(n);
+    if (state == ROTA_NCCL_SUCCESS) state = ask(n, n->comm);
     if (state == ROTA_NCCL_IN_PROGRESS && now < n->close_deadline_ns) return false;
     (void)(state == ROTA_NCCL_SUCCESS ? n->api->CommDestroy(n->comm) : n->api->CommAbort(n->comm));
     n->comm = NULL;
@@ -372,13 +468,16 @@ static bool is_finalized(rota_nccl *n, uint64_t deadline_ns) {
 }
 
 bool rota_nccl_close(rota_nccl *n, uint64_t deadline_ns) {
-    if (n->stage == OPENS) rota_nccl_abort(n);
-    const bool is_entered = enter(n) == ROTA_OK;
-    if (!is_finalized(n, deadline_ns)) {
-        if (is_entered) leave(n);
-        return false;
+    CUstreamCaptureMode outer;
+    if (n->stage == OPENS || n->stage == SPLITS) rota_nccl_abort(n);
+    const bool is_entered = enter(n, &outer) == ROTA_OK;
+    if (is_finalized(n, deadline_ns)) {
+        end(n, is_entered ? &outer : NULL);
+        return true;
     }
-    end(n, is_entered);
+    if (is_entered) leave(n, &outer);
+    if (rota_clock_ns() < deadline_ns || !n->is_calling) return false;
+    rota_nccl_caller_end(n->caller); /* it is held in a call for good, and has the rest */
     return true;
 }
 
@@ -400,6 +499,9 @@ rota_status rota_nccl_open(uint32_t index, const rota_nccl_id *id, uint32_t rank
                            const uint32_t *others, uint32_t other_count, rota_nccl **out_nccl) {
     (void)index, (void)id, (void)rank, (void)size, (void)others, (void)other_count, (void)out_nccl;
     return absent();
+}
+void rota_nccl_stir(rota_nccl *nccl) {
+    (void)nccl;
 }
 rota_status rota_nccl_post(rota_nccl *nccl, const rota_collective *collective) {
     (void)nccl, (void)collective;

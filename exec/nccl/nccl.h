@@ -1,8 +1,8 @@
 /* NCCL's communicator of one rank, on one CUDA device: collectives of its device's memory. Internal.
  *
- * Calls on one come from one thread, the communicator's, which alone puts work on its stream. None waits for another
- * rank: NCCL's communicator is one that does not block, and what it has begun gets on whenever `progress` is called. It
- * knows of no order, agreement or deadline; whoever posts has those (transport.h). */
+ * Calls on one come from one thread, the communicator's. None waits for another rank: what of NCCL's may is called by a
+ * thread of its own, and what was begun gets on whenever `progress` is called. It knows of no order, agreement or
+ * deadline; whoever posts has those (transport.h). */
 #ifndef ROTA_EXEC_NCCL_NCCL_H
 #define ROTA_EXEC_NCCL_NCCL_H
 
@@ -29,9 +29,11 @@ rota_status rota_nccl_make_id(rota_nccl_id *out_id);
  * is posted is made accessible to them. Where it fails at once nothing is left. */
 rota_status rota_nccl_open(uint32_t index, const rota_nccl_id *id, uint32_t rank, uint32_t size,
                            const uint32_t *others, uint32_t other_count, rota_nccl **out_nccl);
+/* A collective is to be posted soon: makes that faster. */
+void rota_nccl_stir(rota_nccl *nccl);
 /* Puts a collective on its stream, where nothing of it is under way; all ranks do, with the same. `input` and `output`
- * are the device's, what they hold is complete there, and they are NCCL's until it is over. Where it fails it is to be
- * aborted. */
+ * are the device's, what they hold is complete there, and they are NCCL's until it is over. Errors come from
+ * `progress`. WRONG_STATE: it was aborted. */
 rota_status rota_nccl_post(rota_nccl *nccl, const rota_collective *collective);
 /* *out_over: it is open, or what was posted is complete on this rank's device. Not OK: it can't be, and who calls
  * aborts it. After an abort it is OK, and *out_over says that the device touches nothing more of what was posted. */

@@ -53,6 +53,8 @@ typedef struct rota_nccl_config {
     X(GetUniqueId, rota_nccl_result, (rota_nccl_id *))                                                       \
     X(CommInitRankConfig, rota_nccl_result,                                                                  \
       (rota_nccl_comm *, int ranks, rota_nccl_id, int rank, rota_nccl_config *))                             \
+    X(CommSplit, rota_nccl_result,                                                                           \
+      (rota_nccl_comm, int color, int key, rota_nccl_comm *, rota_nccl_config *))                            \
     X(CommGetAsyncError, rota_nccl_result, (rota_nccl_comm, rota_nccl_result *))                             \
     X(CommFinalize, rota_nccl_result, (rota_nccl_comm))                                                      \
     X(CommDestroy, rota_nccl_result, (rota_nccl_comm))                                                       \

@@ -67,7 +67,10 @@ static bool begin_next(rota_communicator *c) {
         return false;
     }
     own->run = run;
-    if (c->posted.collective.on_device) rota_rank_thread_look_on(c->thread);
+    if (c->posted.collective.on_device) {
+        rota_rank_thread_look_on(c->thread);
+        rota_nccl_stir(c->on_device.nccl);
+    }
     own->transport->vtable->post(own->transport, &c->posted.collective);
     return true;
 }

@@ -1,10 +1,9 @@
 /* Collectives of a device's memory, carried out by its library (NCCL): opened between the ranks, and each one of them
  * from the ranks' agreement to its end.
  *
- * All of this is the communicator's thread's. It alone calls the library, which is not safe to call for one
- * communicator from two threads, and has nothing that any other thread waits in: workers post and go on, threads that
- * submit to devices see a host node that has not ended yet. So the thread that aborts is never one that the library
- * holds, as long as the library keeps its word that such calls do not block.
+ * All of this is the communicator's thread's, and nothing of it is waited for by another thread: workers post and go
+ * on, threads that submit to devices see a host node that has not ended yet. What may block of the library is called by
+ * a thread of its own (exec/nccl/caller.h), so that the thread that aborts is never one that the library holds.
  *
  * A run's way: a worker posts it (parts.h) when the node's first kernel is complete; the transport has the ranks agree;
  * rota_rank_device_begin gives it to the library; when its event has come on this rank's device the run ends, and the

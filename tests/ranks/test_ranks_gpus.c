@@ -5,6 +5,7 @@
 
 #ifdef ROTA_HAVE_CUDA
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -235,6 +236,7 @@ static void await_nccl(const raw_rank *w) {
 
 static void raw_open(const device_rank *r, int blocks, uint64_t bytes, raw_rank *w) {
     rota_nccl_config config = ROTA_NCCL_CONFIG(blocks);
+    config.split_share = !blocks; /* with its children */
     *w = (raw_rank){.rank = rota_communicator_rank(r->communicator)};
     rank_ok(rota_cuda_api_get(&w->cu));
     rank_ok(rota_nccl_api_get(&w->api));
@@ -258,7 +260,7 @@ static rota_nccl_result raw_sum(const raw_rank *w, CUdeviceptr to, uint64_t coun
 }
 
 static void raw_close(raw_rank *w) {
-    RAW(w->api->CommDestroy(w->comm));
+    if (w->comm) RAW(w->api->CommDestroy(w->comm));
     RAW(w->cu->MemFree(w->from));
     RAW(w->cu->MemFree(w->to));
     RAW(w->cu->StreamDestroy(w->stream));
@@ -287,31 +289,90 @@ static void raw_fast(const device_rank *r) {
     raw_close(&w);
 }
 
-/* What of rota's time for few bytes is NCCL's: by a communicator as rota has them, whose calls do not block. */
-static void raw_small(const device_rank *r) {
-    enum { PARTS = 3 };
+enum { PARTS = 3 };
+
+static void say_small(const raw_rank *w, const char *how, double times_us[PARTS][TIMES]) {
     static const char *const parts[PARTS] = {"called", "on the stream", "complete"};
-    raw_rank w;
+    for (uint32_t k = 0; k < PARTS && w->rank == 0; k++) {
+        qsort(times_us[k], TIMES, sizeof *times_us[k], by_size);
+        print_message("all_reduce of 4 KiB, NCCL alone, %s, %s: median %.0f us, %.0f to %.0f\n", how,
+                      parts[k], times_us[k][TIMES / 2], times_us[k][0], times_us[k][TIMES - 1]);
+    }
+}
+
+static void time_small(raw_rank *w, const char *how) {
     double times_us[PARTS][TIMES];
-    raw_open(r, 0, 4096, &w);
     for (uint32_t i = 0; i < TIMES + 3; i++) {
         const uint64_t begin = rota_clock_ns();
         uint64_t ends[PARTS];
-        (void)raw_sum(&w, w.from, 1024);
+        (void)raw_sum(w, w->from, 1024);
         ends[0] = rota_clock_ns();
-        await_nccl(&w);
+        await_nccl(w);
         ends[1] = rota_clock_ns();
-        RAW(w.cu->StreamSynchronize(w.stream));
+        RAW(w->cu->StreamSynchronize(w->stream));
         ends[2] = rota_clock_ns();
         for (uint32_t k = 0; k < PARTS && i >= 3; k++) times_us[k][i - 3] = (double)(ends[k] - begin) * 1e-3;
     }
-    for (uint32_t k = 0; k < PARTS && w.rank == 0; k++) {
-        qsort(times_us[k], TIMES, sizeof *times_us[k], by_size);
-        print_message("all_reduce of 4 KiB, NCCL alone, not blocking, %s: median %.0f us, %.0f to %.0f\n",
-                      parts[k], times_us[k][TIMES / 2], times_us[k][0], times_us[k][TIMES - 1]);
-    }
+    say_small(w, how, times_us);
+}
+
+/* What of rota's time for few bytes is NCCL's: by a communicator whose calls do not block, and by its child's, whose
+ * calls do. */
+static void raw_small(const device_rank *r) {
+    rota_nccl_config config = ROTA_NCCL_CONFIG(1);
+    raw_rank w;
+    raw_open(r, 0, 4096, &w);
+    time_small(&w, "not blocking");
+    raw_rank child = w;
+    config.split_share = 1;
+    const uint64_t begin = rota_clock_ns();
+    (void)w.api->CommSplit(w.comm, 0, (int)w.rank, &child.comm, &config);
+    await_nccl(&w);
+    if (w.rank == 0) print_message("a child of NCCL's: %.1f ms\n", (double)(rota_clock_ns() - begin) * 1e-6);
+    time_small(&child, "a child that blocks");
+    RAW(w.api->CommDestroy(child.comm));
     (void)w.api->CommFinalize(w.comm);
     await_nccl(&w);
+    raw_close(&w);
+}
+
+static pthread_barrier_t raw_barrier;
+
+static void await_all(void) {
+    const int result = pthread_barrier_wait(&raw_barrier);
+    rank_want(result == 0 || result == PTHREAD_BARRIER_SERIAL_THREAD, "a barrier says %d", result);
+}
+
+/* A child whose kernel waits for the other rank for ever is ended by its parent's abort, and then by its own. */
+static void raw_abort(const device_rank *r) {
+    rota_nccl_config config = ROTA_NCCL_CONFIG(1);
+    raw_rank w;
+    raw_open(r, 0, 4096, &w);
+    raw_rank child = w;
+    config.split_share = 1;
+    (void)w.api->CommSplit(w.comm, 0, (int)w.rank, &child.comm, &config);
+    await_nccl(&w);
+    RAW(raw_sum(&child, child.from, 1024));
+    RAW(w.cu->StreamSynchronize(w.stream));
+    uint64_t begin = rota_clock_ns();
+    if (w.rank == 0) {
+        RAW(raw_sum(&child, child.from, 1024));
+        while (rota_clock_ns() - begin < 20000000u) (void)sched_yield();
+        rank_want(w.cu->StreamQuery(w.stream) == CUDA_ERROR_NOT_READY, "it waits for nobody");
+        begin = rota_clock_ns();
+    }
+    await_all(); /* else what the one frees waits for the other one's kernel, with the driver locked */
+    RAW(w.api->CommAbort(w.comm));
+    const uint64_t parent_ns = rota_clock_ns();
+    RAW(w.api->CommAbort(child.comm));
+    const uint64_t child_ns = rota_clock_ns();
+    RAW(w.cu->StreamSynchronize(w.stream));
+    if (w.rank == 0)
+        print_message("a child's abort: its parent's %.1f ms, its own %.1f ms, then the stream %.1f ms\n",
+                      (double)(parent_ns - begin) * 1e-6, (double)(child_ns - parent_ns) * 1e-6,
+                      (double)(rota_clock_ns() - child_ns) * 1e-6);
+    await_all();
+    w.comm = NULL;
     raw_close(&w);
 }
 
@@ -324,6 +385,16 @@ static void fast(void **state) {
     run_all(raw_fast);
     run_all(raw_small);
     run_all(sum_fast);
+}
+
+static void children(void **state) {
+    (void)state;
+    const rota_nccl_api *api;
+    assert_ok(rota_nccl_api_get(&api));
+    assert_int_equal(api->GetUniqueId(&raw_ids[1]), 0);
+    assert_int_equal(pthread_barrier_init(&raw_barrier, NULL, RANKS), 0);
+    run_all(raw_abort);
+    assert_int_equal(pthread_barrier_destroy(&raw_barrier), 0);
 }
 
 static bool can_run(void) {
@@ -342,7 +413,7 @@ static bool can_run(void) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(cases), cmocka_unit_test(the_same_again),
-                                       cmocka_unit_test(fast)};
+                                       cmocka_unit_test(fast), cmocka_unit_test(children)};
     if (!can_run()) return 77;
     return cmocka_run_group_tests(tests, open_ranks, close_ranks);
 }

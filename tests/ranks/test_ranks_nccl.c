@@ -171,6 +171,35 @@ static void a_rank_that_stops_in_it(void **state) {
     end_sums(&f, &s);
 }
 
+/* NCCL's call itself does not come back on one rank, as where it connects to one that dies: that rank's communicator
+ * ends in time all the same, by its timeout or by who closes it. */
+static void a_rank_that_is_held_in_a_call(void **state) {
+    (void)state;
+    for (uint32_t is_closed = 0; is_closed < 2; is_closed++) {
+        fixture f;
+        summing s;
+        open_sums(&f, 2, is_closed ? 0 : short_ns, &s);
+        nccl_standin_hold_rank(1);
+        submit_all(&f, &s);
+        if (is_closed) {
+            (void)usleep(50000);
+            assert_ok(rota_communicator_close(f.communicators[1], 5000000000u));
+            f.communicators[1] = NULL;
+            for (uint32_t i = 0; i < 2; i++) {
+                assert_status(rota_wait(s.tickets[i], 0), ROTA_NODE_FAILED);
+                expect_all_said((const char *const[]){"communicator 'w'", "rank 1 closed it", NULL});
+            }
+        } else {
+            expect_failed(&f, &s,
+                          (const char *const[]){"communicator 'w'", "all_reduce 'grad'",
+                                                "did not end within 0.4 s", NULL});
+        }
+        assert_int_equal(nccl_standin_done(), 0);
+        assert_int_equal(nccl_standin_aborts(), 2);
+        end_sums(&f, &s);
+    }
+}
+
 static void an_error_of_the_library(void **state) {
     (void)state;
     fixture f;
@@ -403,6 +432,10 @@ static void a_library_that_will_not_open(void **state) {
     f.timeout_ns = short_ns;
     expect_unopened(&f, ROTA_SYSTEM, (const char *const[]){"communicator 'w'", "rank", NULL});
     open_devices(&f, 2, false);
+    nccl_standin_fail("CommSplit", 3);
+    f.timeout_ns = short_ns;
+    expect_unopened(&f, ROTA_SYSTEM, (const char *const[]){"communicator 'w'", "rank", NULL});
+    open_devices(&f, 2, false);
     nccl_standin_never_opens(true);
     f.timeout_ns = short_ns;
     expect_unopened(&f, ROTA_SYSTEM, (const char *const[]){"did not find all ranks within 0.2 s", NULL});
@@ -453,6 +486,7 @@ int main(void) {
         cmocka_unit_test(cases),
         cmocka_unit_test(a_rank_that_never_comes),
         cmocka_unit_test(a_rank_that_stops_in_it),
+        cmocka_unit_test(a_rank_that_is_held_in_a_call),
         cmocka_unit_test(an_error_of_the_library),
         cmocka_unit_test(calls_that_fail),
         cmocka_unit_test(ranks_that_differ),

@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "exec/comm/elements.h"
 #include "tests/exec/cuda/cuda_stub.h"
 
-enum { PARTS_MAX = 2 * NCCL_STANDIN_RANKS, POLLS = 3 /* until what was posted is on the stream */ };
+enum { PARTS_MAX = 2 * NCCL_STANDIN_RANKS };
 
 typedef enum part_kind { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, SEND, RECEIVE } part_kind;
 
@@ -45,9 +46,11 @@ typedef struct world {
 struct ncclComm {
     struct ncclComm *next_made;
     world *world;
-    uint32_t rank, polls;
-    operation *posted, *running; /* not on the stream yet; the last one */
-    bool is_ended, is_finalized;
+    rota_nccl_comm parent, child; /* a parent does not block, its child does, and has its abort flag */
+    rota_nccl_comm *wants_child;  /* where to put it, once all ranks have come */
+    uint32_t rank, inside;        /* inside: calls that are being made */
+    operation *running;           /* the last one */
+    bool is_ended, is_aborted, is_finalized;
     uint64_t finalized_ns; /* from when on it is */
 };
 
@@ -57,13 +60,14 @@ static struct {
     world *worlds;
     operation *operations;
     struct ncclComm *comms;
-    uint32_t alive, violations, aborts, stopped, broken;
+    uint32_t alive, violations, aborts, stopped, broken, held;
     char violation[256];
     const char *fails;
     rota_nccl_result result;
     bool never_opens;
     int version;
-} standin = {.lock = PTHREAD_MUTEX_INITIALIZER, .stopped = UINT32_MAX, .broken = UINT32_MAX};
+} standin = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .stopped = UINT32_MAX, .broken = UINT32_MAX, .held = UINT32_MAX};
 
 static _Thread_local uint32_t depth;
 static _Thread_local operation *grouped;
@@ -83,6 +87,7 @@ static bool fails(const char *name, rota_nccl_result *out_result) {
 static bool begin(rota_nccl_comm comm) {
     (void)pthread_mutex_lock(&standin.lock);
     if (comm && comm->is_ended) violate("a call on a communicator that has ended");
+    if (comm && comm->inside) violate("a call on a communicator while another thread is in one");
     return !comm || !comm->is_ended;
 }
 static rota_nccl_result finish(rota_nccl_result result) {
@@ -269,73 +274,113 @@ static rota_nccl_result unique_id(rota_nccl_id *out) {
     return finish(result);
 }
 
+static world *world_of(uint64_t number, uint32_t size) {
+    world *w = standin.worlds;
+    while (w && w->number != number) w = w->next;
+    if (w) return w;
+    w = calloc(1, sizeof *w);
+    if (!w) abort();
+    *w = (world){.next = standin.worlds, .number = number, .size = size};
+    standin.worlds = w;
+    return w;
+}
+
+static rota_nccl_comm make_comm(world *w, uint32_t rank) {
+    struct ncclComm *made = calloc(1, sizeof *made);
+    if (!made) abort();
+    made->next_made = standin.comms;
+    standin.comms = made;
+    made->world = w;
+    made->rank = rank;
+    if (w->comms[rank]) violate("a rank that is there twice");
+    w->comms[rank] = made;
+    w->devices |= 1u << cuda_stub_current_device();
+    standin.alive++;
+    return made;
+}
+
 static rota_nccl_result open_comm(rota_nccl_comm *out, int ranks, rota_nccl_id id, int rank,
                                   rota_nccl_config *config) {
     rota_nccl_result result = ROTA_NCCL_IN_PROGRESS;
     uint64_t number;
     memcpy(&number, id.bytes, sizeof number);
     (void)begin(NULL);
-    if (config->magic != ROTA_NCCL_MAGIC || config->size != sizeof *config || config->blocking != 0)
-        violate("a config that is none, or blocks");
+    if (config->magic != ROTA_NCCL_MAGIC || config->size != sizeof *config || config->blocking != 0 ||
+        config->split_share != 1)
+        violate("a config that is none, or blocks, or has its child share nothing");
     if (fails("CommInitRankConfig", &result)) return finish(result);
-    world *w = standin.worlds;
-    while (w && w->number != number) w = w->next;
-    if (!w) {
-        w = calloc(1, sizeof *w);
-        if (!w) abort();
-        *w = (world){.next = standin.worlds, .number = number, .size = (uint32_t)ranks};
-        standin.worlds = w;
-    }
-    struct ncclComm *made = calloc(1, sizeof *made);
-    if (!made) abort();
-    made->next_made = standin.comms;
-    standin.comms = made;
-    made->world = w;
-    made->rank = (uint32_t)rank;
-    if (w->comms[rank] || w->size != (uint32_t)ranks) violate("a rank that is there twice");
-    w->comms[rank] = made;
-    w->devices |= 1u << cuda_stub_current_device();
-    standin.alive++;
-    *out = made;
+    world *w = world_of(number, (uint32_t)ranks);
+    if (w->size != (uint32_t)ranks) violate("another number of ranks");
+    *out = make_comm(w, (uint32_t)rank);
+    return finish(result);
+}
+
+static bool are_all_there(const world *w) {
+    for (uint32_t r = 0; r < w->size; r++)
+        if (!w->comms[r]) return false;
+    return true;
+}
+
+static rota_nccl_result split(rota_nccl_comm comm, int color, int key, rota_nccl_comm *out,
+                              rota_nccl_config *config) {
+    rota_nccl_result result = ROTA_NCCL_IN_PROGRESS;
+    *out = NULL;
+    if (!begin(comm)) return finish(5);
+    if (comm->child || color != 0 || key != (int)comm->rank || config->magic != ROTA_NCCL_MAGIC ||
+        config->blocking != 1 || !are_all_there(comm->world))
+        violate("a split that is none, or too early");
+    if (fails("CommSplit", &result)) return finish(result);
+    comm->child = make_comm(world_of(comm->world->number | UINT64_C(1) << 32, comm->world->size), comm->rank);
+    comm->child->parent = comm;
+    comm->wants_child = out;
     return finish(result);
 }
 
 static rota_nccl_result state_of(rota_nccl_comm comm) {
     if (comm->is_finalized)
         return rota_clock_ns() < comm->finalized_ns ? ROTA_NCCL_IN_PROGRESS : ROTA_NCCL_SUCCESS;
-    for (uint32_t r = 0; r < comm->world->size; r++)
-        if (!comm->world->comms[r] || standin.never_opens) return ROTA_NCCL_IN_PROGRESS;
+    if (!are_all_there(comm->world) || standin.never_opens) return ROTA_NCCL_IN_PROGRESS;
     if (comm->rank == standin.broken && comm->running) return 6;
-    if (!comm->posted) return ROTA_NCCL_SUCCESS;
-    return ROTA_NCCL_IN_PROGRESS;
+    if (!comm->wants_child) return ROTA_NCCL_SUCCESS;
+    if (!are_all_there(comm->child->world)) return ROTA_NCCL_IN_PROGRESS;
+    *comm->wants_child = comm->child;
+    comm->wants_child = NULL;
+    return ROTA_NCCL_SUCCESS;
 }
 
 static rota_nccl_result async_error(rota_nccl_comm comm, rota_nccl_result *out) {
-    if (!begin(comm)) return finish(5);
-    operation *due = NULL;
     rota_nccl_result result = ROTA_NCCL_SUCCESS;
+    if (!begin(comm)) return finish(5);
     *out = state_of(comm);
-    if (comm->posted && ++comm->polls == POLLS) {
-        due = comm->running = comm->posted;
-        comm->posted = NULL;
-        comm->polls = 0;
-    }
     (void)fails("CommGetAsyncError", &result);
-    (void)finish(result);
-    if (due) cuda_stub_hold(due->stream, is_over, due);
-    return result;
+    return finish(result);
+}
+
+static void abort_running(rota_nccl_comm comm) {
+    operation *running = comm->running;
+    if (!running || running->is_aborted) return;
+    running->is_aborted = true;
+    running->aborted_ns = rota_clock_ns() + standin.abort_ns;
 }
 
 static rota_nccl_result end_comm(rota_nccl_comm comm, bool is_abort) {
     if (!begin(comm)) return finish(5);
     operation *running = comm->running;
     if (running && !running->is_over && !is_abort) violate("a communicator destroyed in use");
-    if (is_abort && running && !running->is_aborted) {
-        running->is_aborted = true;
-        running->aborted_ns = rota_clock_ns() + standin.abort_ns;
+    if (is_abort) {
+        comm->is_aborted = true;
+        abort_running(comm);
+        /* The child's flag, too, but the child is there until it ends itself. */
+        if (comm->child && !comm->child->is_ended) abort_running(comm->child);
+        if (comm->wants_child && !comm->child->is_ended) { /* it never was one */
+            comm->child->is_ended = true;
+            standin.alive--;
+        }
+    } else if (comm->child && !comm->child->is_ended) {
+        violate("a parent destroyed before its child");
     }
-    if (is_abort && !(comm->is_finalized && rota_clock_ns() >= comm->finalized_ns)) standin.aborts++;
-    comm->posted = NULL;
+    if (is_abort && !comm->parent && !(comm->is_finalized && rota_clock_ns() >= comm->finalized_ns))
+        standin.aborts++;
     comm->is_ended = true;
     standin.alive--;
     return finish(ROTA_NCCL_SUCCESS);
@@ -346,12 +391,24 @@ static rota_nccl_result destroy(rota_nccl_comm comm) {
 static rota_nccl_result abort_comm(rota_nccl_comm comm) {
     return end_comm(comm, true);
 }
+/* Under the lock, which others have meanwhile: a call that blocks, for so long, or until an abort: false. */
+static bool stay_inside(rota_nccl_comm comm, uint64_t ns) {
+    const uint64_t until_ns = rota_clock_ns() + ns;
+    comm->inside++;
+    while (!comm->parent->is_aborted && rota_clock_ns() < until_ns) {
+        (void)pthread_mutex_unlock(&standin.lock);
+        (void)usleep(200);
+        (void)pthread_mutex_lock(&standin.lock);
+    }
+    comm->inside--;
+    return !comm->parent->is_aborted;
+}
+
 static rota_nccl_result finalize(rota_nccl_comm comm) {
     rota_nccl_result result = ROTA_NCCL_SUCCESS;
     if (!begin(comm)) return finish(5);
+    if (comm->parent && !stay_inside(comm, standin.finalize_ns)) return finish(6);
     comm->is_finalized = true;
-    comm->finalized_ns = rota_clock_ns() + standin.finalize_ns;
-    if (standin.finalize_ns) result = ROTA_NCCL_IN_PROGRESS;
     (void)fails("CommFinalize", &result);
     return finish(result);
 }
@@ -369,11 +426,20 @@ static operation *new_operation(rota_nccl_comm comm, rota_nccl_stream stream) {
     return made;
 }
 
+/* Under the lock, which it gives back. */
 static rota_nccl_result post(operation *made) {
-    if (made->comm->posted || (made->comm->running && !made->comm->running->is_over))
-        violate("a call while another is under way");
-    made->comm->posted = made;
-    return ROTA_NCCL_IN_PROGRESS;
+    rota_nccl_comm comm = made->comm;
+    if (!comm->parent) {
+        violate("a collective of a communicator that does not block");
+        return finish(5);
+    }
+    if (comm->running && !comm->running->is_over) violate("a call while another is under way");
+    if (comm->rank == standin.held && !stay_inside(comm, UINT64_C(100000000000))) return finish(6);
+    comm->running = made;
+    if (comm->parent->is_aborted) abort_running(comm);
+    (void)finish(ROTA_NCCL_SUCCESS);
+    cuda_stub_hold(made->stream, is_over, made);
+    return ROTA_NCCL_SUCCESS;
 }
 
 static rota_nccl_result add(const char *name, rota_nccl_comm comm, rota_nccl_stream stream,
@@ -385,7 +451,7 @@ static rota_nccl_result add(const char *name, rota_nccl_comm comm, rota_nccl_str
     operation *own = depth && grouped ? grouped : new_operation(comm, stream);
     if (own->part_count == PARTS_MAX) abort();
     own->parts[own->part_count++] = *made;
-    if (!depth) return finish(post(own));
+    if (!depth) return post(own);
     grouped = own;
     return finish(ROTA_NCCL_SUCCESS);
 }
@@ -425,8 +491,8 @@ static rota_nccl_result group_end(void) {
     (void)begin(NULL);
     if (depth-- == 0) violate("a group that was not begun");
     grouped = NULL;
-    if (!fails("GroupEnd", &result) && own) result = post(own);
-    return finish(result);
+    if (fails("GroupEnd", &result) || !own) return finish(result);
+    return post(own);
 }
 
 const rota_nccl_api *nccl_standin_api(void) {
@@ -435,6 +501,7 @@ const rota_nccl_api *nccl_standin_api(void) {
                                 .GetLastError = last_error,
                                 .GetUniqueId = unique_id,
                                 .CommInitRankConfig = open_comm,
+                                .CommSplit = split,
                                 .CommGetAsyncError = async_error,
                                 .CommFinalize = finalize,
                                 .CommDestroy = destroy,
@@ -456,7 +523,7 @@ const rota_nccl_api *nccl_standin_api(void) {
 void nccl_standin_start(void) {
     standin.done = standin.abort_ns = standin.finalize_ns = 0;
     standin.violations = standin.aborts = standin.alive = 0;
-    standin.stopped = standin.broken = UINT32_MAX;
+    standin.stopped = standin.broken = standin.held = UINT32_MAX;
     standin.fails = NULL;
     standin.never_opens = false;
     standin.version = 22809;
@@ -514,6 +581,9 @@ void nccl_standin_stop_rank(uint32_t rank) {
 }
 void nccl_standin_async_error(uint32_t rank) {
     SET(broken, rank);
+}
+void nccl_standin_hold_rank(uint32_t rank) {
+    SET(held, rank);
 }
 void nccl_standin_never_opens(bool never) {
     SET(never_opens, never);

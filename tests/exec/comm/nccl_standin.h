@@ -1,8 +1,8 @@
 /* A stand-in for NCCL between threads of one process, over the CUDA stand-in (cuda_stub.h), so that what rota does with
  * it is tested where there is no GPU. It believes nothing but what NCCL promises: calls on a communicator come from one
- * thread at a time; what is posted is on its stream some time later, when the communicator no longer says that it is in
- * progress; it runs when its turn on the stream has come, and ends when all ranks' has, or after an abort, and then
- * with bytes that mean nothing. */
+ * thread at a time; one that does not block is for opening and its end, and has a child, which does, and has its abort
+ * flag; what is posted there is on its stream when the call returns; it runs when its turn on the stream has come, and
+ * ends when all ranks' has, or after an abort, and then with bytes that mean nothing. */
 #ifndef ROTA_TESTS_NCCL_STANDIN_H
 #define ROTA_TESTS_NCCL_STANDIN_H
 
@@ -31,6 +31,8 @@ void nccl_standin_fail(const char *name, rota_nccl_result result);
 void nccl_standin_stop_rank(uint32_t rank);
 /* This rank is told of an error as soon as it has something under way. UINT32_MAX: none. */
 void nccl_standin_async_error(uint32_t rank);
+/* This rank's calls do not return before its communicator's parent is aborted. UINT32_MAX: none. */
+void nccl_standin_hold_rank(uint32_t rank);
 /* Opening does not come to its end. */
 void nccl_standin_never_opens(bool never);
 /* An abort takes so long to reach what is on the device. */
