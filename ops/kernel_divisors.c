@@ -65,7 +65,7 @@ LIST(rota_pool_params, ALONE(rota_pool_params, out[0]), ALONE(rota_pool_params, 
      ALONE(rota_pool_params, stride[1]));
 LIST(rota_rope_params, E(rota_rope_params, sequence), E(rota_rope_params, dim));
 LIST(rota_cross_entropy_params, E(rota_cross_entropy_params, classes));
-LIST(rota_cross_entropy_join_params, NONE);
+LIST(rota_cross_entropy_join_params, ALONE(rota_cross_entropy_join_params, ranks));
 LIST(rota_attention_params, ALONE(rota_attention_params, heads), E(rota_attention_params, queries),
      E(rota_attention_params, keys), E(rota_attention_params, dim));
 LIST(rota_attention_backward_params, ALONE(rota_attention_backward_params, heads),

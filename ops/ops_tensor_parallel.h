@@ -33,7 +33,7 @@ typedef struct rota_rank_part {
     uint64_t first, count, whole;
 } rota_rank_part;
 /* This rank's part where ranks have them in ascending order, and none has more than one more than another. count is 0
- * where there are fewer than ranks; NULL: all. Wait-free. */
+ * where there are fewer than ranks, which no op here takes: each rank has one at least; NULL: all. Wait-free. */
 ROTA_API rota_rank_part rota_communicator_part(const rota_communicator *communicator, uint64_t whole);
 
 /* ---- From ranks' parts to the whole, and back ---- */

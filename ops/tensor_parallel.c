@@ -120,8 +120,18 @@ rota_status rota_op_reduce_from_ranks_into(rota_tape *tape, rota_communicator *c
 
 /* ---- Products ---- */
 
+/* No gradient flows through no elements: this rank would leave a collective out that the others come to. */
+static rota_status check_part(const char *name, const rota_tensor *w, bool columns, bool transposed) {
+    char text[ROTA_TENSOR_TEXT_MAX];
+    const bool is_last = columns != transposed;
+    if (w->rank < 2 || w->rank > ROTA_RANK_MAX || w->shape[w->rank - (is_last ? 1 : 2)] > 0) return ROTA_OK;
+    return rota_fail(ROTA_INVALID_ARGUMENT, "op '%s': w is %s; expected one %s of this rank's at least", name,
+                     rota_tensor_describe(w, text, sizeof text), columns ? "column" : "row");
+}
+
 static rota_status linear_column(rota_tape *tape, rota_communicator *communicator, rota_tensor x,
                                  rota_tensor w, const rota_linear *options, rota_tensor *out_y) {
+    ROTA_TRY(check_part("linear_column", &w, true, options && options->transposed));
     ROTA_TRY(rota_op_copy_to_ranks(tape, communicator, x, &x));
     return rota_op_linear(tape, x, w, options, out_y);
 }
@@ -153,6 +163,7 @@ static rota_status linear_row(rota_tape *tape, rota_communicator *communicator, 
     char text[ROTA_TENSOR_TEXT_MAX], other[ROTA_TENSOR_TEXT_MAX];
     rota_tensor y;
     if ((unsigned)o->activation > ROTA_ACTIVATION_RELU) return activate(tape, o->activation, out_y);
+    ROTA_TRY(check_part("linear_row", &w, false, o->transposed));
     ROTA_TRY(rota_op_matmul(tape, x, w, false, o->transposed, &y));
     if (o->bias.buffer && (o->bias.rank != 1 || y.rank == 0 || o->bias.shape[0] != y.shape[y.rank - 1]))
         return rota_fail(

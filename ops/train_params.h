@@ -17,7 +17,7 @@
  * Where `all` is not 0 the logits are of classes [first, first + classes) of so many, all < 2^31, and a label of
  * another one is no mistake. Then the loss is without lse, and so the parts of all classes add up to it with the lse of
  * all: loss = -(1 - smoothing) * logits[label], where that is here, - smoothing * sum(logits) / all; backward gets the
- * lse of all, and has smoothing / all ---- */
+ * lse of all, and has smoothing / all. Where all of a row's logits here are -infinity so is lse ---- */
 
 typedef struct rota_cross_entropy_params {
     uint32_t rows, classes;

@@ -174,6 +174,7 @@ rota_status rota_cpu_cross_entropy(const rota_kernel_call *call) {
         const float *row = rota_cpu_widen(p->dtype, call->operands[0], r * (uint64_t)p->pitch, n, scratch);
         float sum = 0.0f;
         lse[r] = log_sum_exp(row, n, p->smoothing != 0.0f ? &sum : NULL);
+        if (p->all && rota_cpu_max(row, n) == -INFINITY) lse[r] = -INFINITY; /* other parts may have more */
         loss[r] = 0.0f;
         if (labels[r] == p->ignored) continue;
         const uint32_t column = column_of(p, labels[r]);

@@ -31,7 +31,9 @@ void main() {
         ROTA_EACH(c, t, pc.classes, size, { total += get(logits, c); })
         total = workgroup_sum(total);
     }
-    const float lse = maximum + log(workgroup_sum(sum));
+    sum = workgroup_sum(sum);
+    const bool nothing = pc.all != 0u && maximum == ROTA_NEGATIVE_INFINITY; /* other parts may have more */
+    const float lse = nothing ? ROTA_NEGATIVE_INFINITY : maximum + log(sum);
     if (t != 0u) return;
     const int given = load_i32(rota_operand(1), row);
     const uint label = uint(given) - pc.first, all = pc.all != 0u ? pc.all : pc.classes;

@@ -465,6 +465,7 @@ const rank_case rank_cases[] = {
     {"dropout_parts", 0, 1, 0, rank_dropout_parts},
     {"tensor_parallel", 0, 1, 0, rank_tensor_parallel},
     {"tensor_parallel_refused", 0, 1, 0, rank_tensor_parallel_refused},
+    {"masked_classes", 0, 2, 0, rank_masked_classes},
     {"labels_outside", 4, 1, 0, rank_labels_outside},
     {"split", 0, 2, 0, split},
     {"mismatch", 0, 2, 0, mismatch},

@@ -56,6 +56,7 @@ void rank_parts(rota_runtime *runtime, rota_communicator *communicator);
 void rank_tensor_parallel(rota_runtime *runtime, rota_communicator *communicator);
 void rank_tensor_parallel_refused(rota_runtime *runtime, rota_communicator *communicator);
 void rank_dropout_parts(rota_runtime *runtime, rota_communicator *communicator);
+void rank_masked_classes(rota_runtime *runtime, rota_communicator *communicator);
 void rank_labels_outside(rota_runtime *runtime, rota_communicator *communicator);
 
 /* Ended by one without name. */

@@ -266,6 +266,51 @@ void rank_dropout_parts(rota_runtime *runtime, rota_communicator *communicator) 
               (unsigned long long)seen);
 }
 
+/* ---- Masked classes ---- */
+
+enum { OWN = 4 };
+
+/* Classes of which some rows have none on some rank that counts: minus infinity is no NaN where others have more. */
+void rank_masked_classes(rota_runtime *runtime, rota_communicator *communicator) {
+    rank_graph g;
+    begin(&g, runtime, communicator, true);
+    const uint64_t all = (uint64_t)OWN * g.size;
+    float *whole = calloc(3 * all, sizeof *whole), own[3 * OWN], losses[2],
+          *slopes = calloc(3 * all, sizeof *slopes);
+    for (uint64_t r = 0; r < 3; r++)
+        for (uint64_t c = 0; c < all; c++) {
+            const bool masked = r == 0 ? c < OWN : r == 1 && c >= all - OWN;
+            whole[r * all + c] = masked ? -INFINITY : 3 * number(5, r * all + c);
+            if (c / OWN == g.rank) own[r * OWN + c % OWN] = whole[r * all + c];
+        }
+    const int32_t numbers[3] = {OWN + 1, 0, 2};
+    const rota_rank_part part = {UINT64_C(4) * g.rank, OWN, all};
+    const rota_tensor x = tensor(&g, ROTA_F32, 3, all, whole), labels = made(&g, ROTA_I32, 3, numbers),
+                      mine = tensor(&g, ROTA_F32, 3, OWN, own),
+                      kept[2] = {made(&g, ROTA_F32, 1, NULL), made(&g, ROTA_F32, 1, NULL)};
+    rota_tensor loss, grads[2] = {tensor(&g, ROTA_F32, 3, all, NULL), tensor(&g, ROTA_F32, 3, OWN, NULL)};
+    rank_ok(rota_op_cross_entropy(g.tape, x, labels, &loss));
+    rank_ok(rota_op_copy_into(g.tape, loss, kept[0]));
+    rank_ok(rota_backward(g.tape, loss, &x, 1, &grads[0], NULL));
+    rank_ok(rota_op_classifier_of_ranks(g.tape, communicator, mine, labels, part, NULL, &loss));
+    rank_ok(rota_op_copy_into(g.tape, loss, kept[1]));
+    rank_ok(rota_backward(g.tape, loss, &mine, 1, &grads[1], NULL));
+    compile(&g);
+    rank_ok(run(&g));
+    get(kept[0], &losses[0]), get(kept[1], &losses[1]);
+    rank_want(fabs((double)(losses[0] - losses[1])) < 1e-5, "loss %g, expected %g", (double)losses[1],
+              (double)losses[0]);
+    get(grads[0], slopes), get(grads[1], own);
+    for (uint64_t i = 0; i < UINT64_C(3) * OWN; i++) {
+        const double expected = (double)slopes[i / OWN * all + part.first + i % OWN];
+        rank_want(fabs((double)own[i] - expected) < 1e-6, "gradient %g, expected %g", (double)own[i],
+                  expected);
+    }
+    end(&g);
+    drop(x), drop(labels), drop(mine), drop(kept[0]), drop(kept[1]), drop(grads[0]), drop(grads[1]);
+    free(whole), free(slopes);
+}
+
 /* ---- Parts ---- */
 
 void rank_parts(rota_runtime *runtime, rota_communicator *communicator) {
@@ -316,6 +361,12 @@ void rank_tensor_parallel_refused(rota_runtime *runtime, rota_communicator *comm
                               &y),
            "activation 9");
     refuse(rota_op_linear_row(g.tape, communicator, x, x, NULL, &y), "'matmul'");
+    rota_tensor no_columns = table, no_rows = table;
+    no_columns.shape[1] = no_rows.shape[0] = 0;
+    refuse(rota_op_linear_column(g.tape, communicator, x, no_columns, NULL, &y), "expected one column");
+    refuse(rota_op_linear_row(g.tape, communicator, x, no_rows, NULL, &y), "expected one row");
+    refuse(rota_op_linear_row(g.tape, communicator, x, no_columns, &ROTA_LINEAR(.transposed = true), &y),
+           "expected one row");
     refuse(rota_op_linear_column(g.tape, communicator, x, x, NULL, &y), "'linear'");
     refuse(rota_op_embedding_of_ranks(g.tape, communicator, x, x, part, &y), "'embedding'");
     part.count = 6;
