@@ -76,6 +76,21 @@ static bool may_stand_for(const rota_fuse_index *index, const rota_buffer *to, u
     return true;
 }
 
+rota_status rota_fuse_with_accesses(rota_rewriter *rewriter, uint64_t n, const rota_node_view *view,
+                                    const rota_access *accesses) {
+    uint64_t params[ROTA_KERNEL_PARAM_BYTES_MAX / 8];
+    rota_param_binding bindings[ROTA_KERNEL_BINDABLE_MAX];
+    if (view->kernel->param_bytes) memcpy(params, view->params, view->kernel->param_bytes);
+    if (view->binding_count) memcpy(bindings, view->bindings, sizeof *bindings * view->binding_count);
+    return rota_rewriter_replace(
+        rewriter, n,
+        &ROTA_KERNEL_NODE(.kernel = view->kernel, .name = view->name, .accesses = accesses,
+                          .access_count = view->access_count, .params = params, .bindings = bindings,
+                          .binding_count = view->binding_count,
+                          .groups = {view->groups[0], view->groups[1], view->groups[2]},
+                          .placement = view->placement));
+}
+
 /* Node n with the buffers that its own became. */
 static rota_status replace_buffers(rota_rewriter *rewriter, const aliases *a, uint64_t n) {
     rota_node_view view = ROTA_NODE_VIEW();
@@ -91,18 +106,7 @@ static rota_status replace_buffers(rota_rewriter *rewriter, const aliases *a, ui
         accesses[i].buffer = found->to;
         changed = true;
     }
-    if (!changed) return ROTA_OK;
-    uint64_t params[ROTA_KERNEL_PARAM_BYTES_MAX / 8];
-    rota_param_binding bindings[ROTA_KERNEL_BINDABLE_MAX];
-    if (view.kernel->param_bytes) memcpy(params, view.params, view.kernel->param_bytes);
-    if (view.binding_count) memcpy(bindings, view.bindings, sizeof *bindings * view.binding_count);
-    return rota_rewriter_replace(rewriter, n,
-                                 &ROTA_KERNEL_NODE(.kernel = view.kernel, .name = view.name,
-                                                   .accesses = accesses, .access_count = view.access_count,
-                                                   .params = params, .bindings = bindings,
-                                                   .binding_count = view.binding_count,
-                                                   .groups = {view.groups[0], view.groups[1], view.groups[2]},
-                                                   .placement = view.placement));
+    return changed ? rota_fuse_with_accesses(rewriter, n, &view, accesses) : ROTA_OK;
 }
 
 /* Removes the copies that can go, and says which buffer stands for which. */

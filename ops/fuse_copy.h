@@ -9,4 +9,8 @@
  * written again: the second's users take the first. */
 rota_status rota_fuse_copies(rota_rewriter *rewriter, const rota_fuse_index *index);
 
+/* Puts the kernel node at position n, of which a view was just taken, in its own place, with other accesses. */
+rota_status rota_fuse_with_accesses(rota_rewriter *rewriter, uint64_t n, const rota_node_view *view,
+                                    const rota_access *accesses);
+
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ops/cuda/loss_cuda.h"
+#include "ops/fuse_copy.h"
 #include "ops/kernel_objects.h"
 
 #define ONE 0x3F800000u /* 1.0f */
@@ -46,11 +47,43 @@ static bool stays(const rota_fuse_index *index, const rota_buffer *buffer, uint6
     return true;
 }
 
-/* Whether the node at `position`, with these accesses, is the gradient of the cross entropy at `forward`, in
- * the place of its scores. */
+/* Whether the scores may as well be where the gradient, made at `gradient`, goes: one node makes them, and nobody
+ * but the loss at `forward` and its gradient reads them, or knows the gradient before. *out_producer: that node. */
+static bool may_move(const rota_rewriter *rewriter, const rota_fuse_index *index, const rota_access *logits,
+                     const rota_access *result, uint64_t forward, uint64_t gradient, uint64_t *out_producer) {
+    const rota_fuse_touch *t[4] = {rota_fuse_index_first(index, logits->buffer)},
+                          *first = rota_fuse_index_first(index, result->buffer);
+    for (int i = 1; i < 4 && t[i - 1]; i++) t[i] = rota_fuse_index_next(index, t[i - 1]);
+    if (!t[0] || !t[1] || !t[2] || t[3] || !t[0]->kernel || t[0]->access.mode != ROTA_WRITE ||
+        !rota_fuse_same_range(&t[0]->access, logits) || t[0]->node >= forward || t[1]->node != forward ||
+        t[2]->node != gradient)
+        return false;
+    *out_producer = t[0]->node;
+    return first && first->node == gradient && rota_rewriter_owns(rewriter, logits->buffer) &&
+           rota_rewriter_owns(rewriter, result->buffer) && result->size_bytes == logits->size_bytes &&
+           result->offset_bytes % 16 == logits->offset_bytes % 16;
+}
+
+/* The node makes the scores where the gradient goes. */
+static rota_status move_scores(rota_rewriter *rewriter, uint64_t producer, const rota_access *logits,
+                               const rota_access *result) {
+    rota_node_view view = ROTA_NODE_VIEW();
+    ROTA_TRY(rota_rewriter_view(rewriter, producer, &view));
+    rota_access accesses[ROTA_KERNEL_OPERANDS_MAX];
+    for (uint32_t i = 0; i < view.access_count; i++) {
+        accesses[i] = view.accesses[i];
+        if (!rota_fuse_same_range(&accesses[i], logits)) continue;
+        accesses[i].buffer = result->buffer;
+        accesses[i].offset_bytes = result->offset_bytes;
+    }
+    return rota_fuse_with_accesses(rewriter, producer, &view, accesses);
+}
+
+/* Whether the node at `position`, with these accesses, is the gradient of the cross entropy at `forward`;
+ * *out_result is where it goes. */
 static rota_status is_gradient(rota_rewriter *rewriter, const rota_fuse_index *index, uint64_t forward,
                                const rota_cross_entropy_params *p, const rota_access of[FORWARD_OPERANDS],
-                               uint64_t position, bool *out_is) {
+                               uint64_t position, rota_access *out_result, bool *out_is) {
     rota_node_view view = ROTA_NODE_VIEW();
     *out_is = false;
     ROTA_TRY(rota_rewriter_view(rewriter, position, &view));
@@ -59,10 +92,10 @@ static rota_status is_gradient(rota_rewriter *rewriter, const rota_fuse_index *i
         return ROTA_OK;
     const rota_access *a = view.accesses;
     if (!rota_fuse_same_range(&a[OF_LOGITS], &of[LOGITS]) ||
-        !rota_fuse_same_range(&a[OF_RESULT], &of[LOGITS]) ||
         !rota_fuse_same_range(&a[OF_LABELS], &of[LABELS]) || !rota_fuse_same_range(&a[OF_LSE], &of[LSE]))
         return ROTA_OK;
     const rota_access one = a[OF_LOSS_GRADIENT], inverse = a[OF_INVERSE];
+    *out_result = a[OF_RESULT];
     /* inverse is what the mean of this loss gives: it counts the same labels. */
     const rota_fuse_touch *mean = touch_after(index, of[LOSSES].buffer, forward);
     if (!mean || !stays(index, of[LABELS].buffer, forward, position) || !is_one(rewriter, index, &one))
@@ -93,8 +126,15 @@ static rota_status try_loss(rota_rewriter *rewriter, const rota_fuse_index *inde
     bool is;
     if (!next || !next->kernel) return ROTA_OK;
     const uint64_t gradient = next->node;
-    ROTA_TRY(is_gradient(rewriter, index, n, &params, accesses, gradient, &is));
+    uint64_t producer;
+    rota_access result;
+    ROTA_TRY(is_gradient(rewriter, index, n, &params, accesses, gradient, &result, &is));
     if (!is) return ROTA_OK;
+    if (!rota_fuse_same_range(&result, &accesses[LOGITS])) {
+        if (!may_move(rewriter, index, &accesses[LOGITS], &result, n, gradient, &producer)) return ROTA_OK;
+        ROTA_TRY(move_scores(rewriter, producer, &accesses[LOGITS], &result));
+        accesses[LOGITS] = result;
+    }
     accesses[LOGITS].mode = ROTA_READWRITE;
     ROTA_TRY(rota_rewriter_replace(
         rewriter, n,

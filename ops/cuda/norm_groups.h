@@ -9,6 +9,9 @@ enum {
     ROTA_CUDA_NORM_THREADS = 384,
     /* Blocks that fit on a multiprocessor. */
     ROTA_CUDA_NORM_GROUP_BLOCKS = ROTA_CUDA_NORM_BLOCKS * ROTA_CUDA_THREADS / ROTA_CUDA_NORM_THREADS,
+    /* ... of rows of f32 beside 16 bits, which take twice the registers on the way: forward, and the gradient's. */
+    ROTA_CUDA_NORM_MIXED_BLOCKS = 3,
+    ROTA_CUDA_NORM_MIXED_GRADIENT_BLOCKS = 2,
 };
 
 /* Warps of a row, for what rota_cuda_norm_by_vectors says: a block has as many rows at a time as it has groups of
