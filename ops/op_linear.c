@@ -65,6 +65,21 @@ static bool is_aligned(const rota_tensor *a, const rota_tensor *b, const rota_te
     return (a->offset_bytes | b->offset_bytes | c->offset_bytes) % 16 == 0;
 }
 
+/* What stands before GELU is kept where the tape remembers, and else where the caller has it put, if anywhere. */
+static rota_status keep(rota_tape *tape, rota_op_use *use) {
+    const rota_tensor *y = &use->outputs[0];
+    rota_tensor *kept = &use->attributes.kept;
+    if (tape->remember) return rota_tape_temporary(tape, "before gelu", y->dtype, y->rank, y->shape, kept);
+    char text[ROTA_TENSOR_TEXT_MAX], of_y[ROTA_TENSOR_TEXT_MAX];
+    if (kept->buffer &&
+        (kept->dtype != y->dtype || !rota_shapes_equal(kept, y) || !rota_tensor_is_contiguous(kept)))
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
+                            "kept is %s, the result is %s; expected one shape and dtype, contiguous",
+                            rota_tensor_describe(kept, text, sizeof text),
+                            rota_tensor_describe(y, of_y, sizeof of_y));
+    return ROTA_OK;
+}
+
 static rota_status record_linear(rota_tape *tape, rota_op_use *use) {
     const rota_tensor *bias = &use->inputs[BIAS], *y = &use->outputs[0];
     const rota_tensor *residual =
@@ -102,9 +117,8 @@ static rota_status record_linear(rota_tape *tape, rota_op_use *use) {
     if (use->op == &rota_ops_linear[RELU]) params.flags |= ROTA_LINEAR_RELU;
     if (use->op == &rota_ops_linear[GELU]) {
         params.flags |= ROTA_LINEAR_GELU;
-        if (tape->remember) {
-            ROTA_TRY(
-                rota_tape_temporary(tape, "before gelu", y->dtype, y->rank, y->shape, &use->attributes.kept));
+        ROTA_TRY(keep(tape, use));
+        if (use->attributes.kept.buffer) {
             accesses[4] = rota_tensor_write(&use->attributes.kept);
             params.flags |= ROTA_LINEAR_KEEP;
         }

@@ -35,7 +35,9 @@ typedef struct rota_op_attributes {
     bool evaluate, interleaved;
     uint32_t flags; /* optimizers: ROTA_UPDATE_ */
     uint32_t stream;
-    rota_tensor kept; /* linear_gelu: what its gradient needs, made where it may have one */
+    rota_tensor
+        kept; /* linear_gelu: x w + bias, which its gradient needs: made where it may have one, and else
+                         written where it is given, of the result's shape and dtype, contiguous */
     rota_op_window window;
 } rota_op_attributes;
 

@@ -123,7 +123,8 @@ void bind_table(nb::module_ &m) {
         nb::sig("def apply(op: str, inputs: typing.Sequence[Tensor | None], outputs: "
                 "typing.Sequence[Tensor | None] = (), **attributes: typing.Any) -> list[Tensor]"),
         "An op of the table by its name, with all of its results; those that `outputs` has a tensor for are "
-        "written there.");
+        "written there. In a graph without gradients linear_gelu writes x w + bias, too, to the tensor that "
+        "`kept=` is.");
     m.def("gradient", &gradient, "op"_a, "inputs"_a, "outputs"_a, "dy"_a, "wanted"_a,
           "out"_a = std::vector<Out>(), "attributes"_a,
           nb::sig("def gradient(op: str, inputs: typing.Sequence[Tensor | None], outputs: "
@@ -131,6 +132,7 @@ void bind_table(nb::module_ &m) {
                   "typing.Sequence[Tensor | None] = (), **attributes: typing.Any) -> list[Tensor | None]"),
           "The gradients of an op by those of its inputs that are wanted, of `dy`, its first result's, "
           "wherever the op "
-          "was computed. `outputs` has those that the gradient reads; `kept=` is what linear_gelu's reads: x w + "
+          "was computed. `outputs` has those that the gradient reads; `kept=` is what linear_gelu's reads: x "
+          "w + "
           "bias.");
 }

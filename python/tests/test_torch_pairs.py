@@ -180,6 +180,7 @@ def test_the_ops_where_no_plan_is() -> None:
     F.gelu(z, approximate="tanh").backward(torch.ones_like(z))
     expected = [one.grad for one in given]
     torch.testing.assert_close(list(pairs.GELU_GRADIENTS(torch.ones_like(z), z.detach(), x, layer.weight)), expected)
+    torch.testing.assert_close(pairs.LINEAR_GELU(x, layer.weight, layer.bias), (F.gelu(z, approximate="tanh"), z))
     half = x.to(torch.bfloat16)
     torch.testing.assert_close(pairs.MM_WIDE(half, half.T), half.float() @ half.float().T)
     y, stats = pairs.LAYER_NORM(x, weight, bias, 1e-5)
@@ -187,9 +188,11 @@ def test_the_ops_where_no_plan_is() -> None:
     given = [one.clone().requires_grad_() for one in (x, weight, bias)]
     dy = torch.randn(4, 6)
     F.layer_norm(given[0], (6,), given[1], given[2]).backward(dy)
-    grads = pairs.LAYER_NORM_BACKWARD(dy, x, stats, weight, bias, 1e-5, [True, True, True])
-    for grad, one in zip(grads, given, strict=True):
+    dx, rows = pairs.LAYER_NORM_BACKWARD(dy, x, stats, weight, bias, 1e-5, [True, True, True])
+    for grad, one in zip((dx, *rows), given, strict=True):
         torch.testing.assert_close(grad, one.grad)
+    _, rows = pairs.LAYER_NORM_BACKWARD(dy, x, stats, weight, bias, 1e-5, [False, False, True])
+    torch.testing.assert_close(rows, given[2].grad.unsqueeze(0))
     logits, labels = torch.randn(5, 7, requires_grad=True), torch.tensor([0, 6, 3, 3, 1])
     loss = F.cross_entropy(logits, labels, ignore_index=3)
     loss.backward()
@@ -324,6 +327,7 @@ def test_gelu_with_the_layer_before_it(is_captured: bool, monkeypatch: pytest.Mo
     else:
         counts = same(Wide(), bf16=True)
     assert counts[str(pairs.GELU_GRADIENTS)] == 1 and "aten.gelu_backward.default" not in counts
+    assert counts[str(pairs.LINEAR_GELU)] == 1 and "aten.gelu.default" not in counts
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch._C._dynamo.guards import TensorGuards
 from torch.utils import _pytree as pytree
 
 from .._rota import Tensor
@@ -91,6 +92,10 @@ def memory_of(real: Any) -> tuple[Any, ...]:
     return real.data_ptr(), real.shape, real.stride()
 
 
+# Of a module's table that is empty, as most are.
+NOTHING: list[int] = []
+
+
 class Seen:
     """What a step refers to, as a call found it."""
 
@@ -106,15 +111,19 @@ class Seen:
     ) -> None:
         self.home, self.key, self.tensors, self.parameters = home, key, tensors, parameters
         self.found, self.holds, self.options = found, holds, options
-        self.memories = self._memories()
+        self.memories = [memory_of(one) for one in tensors]
+        # What memory_of has, of all at once: a call pays for it.
+        self.addresses = list(map(torch.Tensor.data_ptr, tensors))
+        self.layouts = TensorGuards(
+            *tensors,
+            dynamic_dims_sizes=[list(one.shape) for one in tensors],
+            dynamic_dims_strides=[list(one.stride()) for one in tensors],
+        )
         self.are_adopted = False  # once they are, they are until one has moved
 
-    def _memories(self) -> list[Any]:
-        return [memory_of(one) for one in self.tensors]
-
     def has_moved(self) -> bool:
-        """Whether a tensor has other memory than it had."""
-        return self._memories() != self.memories
+        """Whether a tensor has other memory than it had, or is to have a gradient where it had none, or the reverse."""
+        return list(map(torch.Tensor.data_ptr, self.tensors)) != self.addresses or not self.layouts.check(*self.tensors)
 
     def is_adopted(self, states: Mapping[int, State]) -> bool:
         """Whether plans write where the tensors are, as far as this was found."""
@@ -217,25 +226,24 @@ class Captured:
 
     def _found(self) -> tuple[list[Any], list[Any]]:
         """All that the step refers to, by identity, and what keeps those from being given to others."""
-        found: list[Any] = []
         modules = {id(one): one for one in self.modules}
         walked = list(self.modules)
         for module in walked:
-            own = module.__dict__
-            children = own["_modules"]
-            found.append(own["training"])
-            found.extend(map(id, own["_parameters"].values()))
-            found.extend(map(id, own["_buffers"].values()))
-            for child in children.values():
+            for child in module.__dict__["_modules"].values():
                 if child is not None and id(child) not in modules:
                     modules[id(child)] = child
                     walked.append(child)
-            found.extend(map(id, children.values()))
-        for _, group in self._groups():
-            found.extend(map(id, group["params"]))
+        # A call pays for each of these, and they are many: loops of comprehensions alone.
+        tables = [module.__dict__ for module in walked]
+        found: list[Any] = [own["training"] for own in tables]
+        for name in ("_parameters", "_buffers", "_modules"):
+            ids = [[id(one) for one in own[name].values()] if own[name] else NOTHING for own in tables]
+            found += map(len, ids)
+            found += itertools.chain.from_iterable(ids)
+        found += [id(parameter) for _, group in self._groups() for parameter in group["params"]]
         for optimizer in self.optimizers:
-            for state in optimizer.state.values():
-                found.extend(id(value) for value in state.values() if isinstance(value, torch.Tensor))
+            states = optimizer.state.values()
+            found += [id(value) for state in states for value in state.values() if isinstance(value, torch.Tensor)]
         for scaler in self.scalers:
             found.extend(map(id, amp.tensors_of(scaler)))
         return found, walked

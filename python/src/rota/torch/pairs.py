@@ -42,13 +42,17 @@ def norm_and_stats(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any
 
 def norm_gradients(
     dy: Any, x: Any, stats: Any, weight: Any, bias: Any, eps: float, wanted: Sequence[bool]
-) -> tuple[Any, ...]:
-    """By x, weight and bias; of those that are not wanted, nothing."""
+) -> tuple[Any, Any]:
+    """By x, and by those of weight and bias that are wanted, in rows; of what is not wanted, nothing."""
     rows = [*x.shape[:-1], 1]
     mean, deviation = (stats[:, i].reshape(rows).to(x.dtype).contiguous() for i in (0, 1))
     shape = [x.shape[-1]]
     grads = aten.native_layer_norm_backward(dy, x, shape, mean, deviation, weight, bias, list(wanted))
-    return tuple(x.new_empty(0) if grad is None else grad for grad in grads)
+    of_parameters = [grad for grad in grads[1:] if grad is not None]
+    return (
+        x.new_empty(0) if grads[0] is None else grads[0],
+        torch.stack(of_parameters) if of_parameters else x.new_empty(0, x.shape[-1]),
+    )
 
 
 def with_rows(x: Any, rows: int, dtype: torch.dtype) -> Any:
@@ -62,6 +66,12 @@ def gelu_gradients(dy: Any, z: Any, x: Any, w: Any) -> tuple[Any, Any, Any]:
     """By x, w and the bias of gelu(z), z = x w^T + bias; by x only with w."""
     dz = aten.gelu_backward(dy, z, approximate="tanh")
     return x.new_empty(0) if w is None else dz @ w, dz.T @ x, dz.sum(0)
+
+
+def linear_and_gelu(x: Any, w: Any, bias: Any) -> tuple[Any, Any]:
+    """gelu(z) and z = x w^T + bias."""
+    z = torch.nn.functional.linear(x, w, bias)
+    return torch.nn.functional.gelu(z, approximate="tanh"), z
 
 
 def product_by_rows(a: Any, b: Any, pitch: int) -> Any:
@@ -102,10 +112,11 @@ LAYER_NORM = define(
 )
 LAYER_NORM_BACKWARD = define(
     "layer_norm_backward(Tensor dy, Tensor x, Tensor stats, Tensor? weight, Tensor? bias, float eps, bool[3] wanted)"
-    " -> (Tensor, Tensor, Tensor)",
+    " -> (Tensor, Tensor)",
     norm_gradients,
-    lambda dy, x, stats, weight, bias, eps, wanted: tuple(
-        like(one) if is_wanted else x.new_empty(0) for one, is_wanted in zip((x, weight, bias), wanted, strict=True)
+    lambda dy, x, stats, weight, bias, eps, wanted: (
+        like(x) if wanted[0] else x.new_empty(0),
+        x.new_empty(sum(wanted[1:]), x.shape[-1]),
     ),
 )
 CROSS_ENTROPY = define(
@@ -133,6 +144,11 @@ GELU_GRADIENTS = define(
         x.new_empty(dy.shape[1], x.shape[1]),
         x.new_empty(dy.shape[1]),
     ),
+)
+LINEAR_GELU = define(
+    "linear_gelu(Tensor x, Tensor w, Tensor bias) -> (Tensor, Tensor)",
+    linear_and_gelu,
+    lambda x, w, bias: (x.new_empty(x.shape[0], w.shape[0]), x.new_empty(x.shape[0], w.shape[0])),
 )
 MM_WIDE = define(
     "mm_wide(Tensor a, Tensor b) -> Tensor",
@@ -183,7 +199,11 @@ def layer_norm_backward(
     wanted: Sequence[bool],
 ) -> None:
     real(x)
-    out = [s.write(one) if is_wanted else None for one, is_wanted in zip(y, wanted, strict=True)]
+    out = [s.write(y[0]) if wanted[0] else None, None, None]
+    if any(wanted[1:]):
+        rows = s.write(y[1])  # next to one another, so that partial sums of both are added up at once
+        for row, i in enumerate(i for i in (1, 2) if wanted[i]):
+            out[i] = part(rows, 0, row, row + 1).reshape(x.shape[-1])
     inputs = [whole(s, x), read_or_none(s, weight), read_or_none(s, bias)]
     ops.gradient("layernorm", inputs, [None, s.read(stats)], s.read(dy), list(wanted), out, eps=eps)
 
@@ -207,6 +227,12 @@ def linear_gradients(s: Segment, node: Any, y: Any, dy: Any, x: Any) -> None:
     of_both = [unread(s, one) for one in y]
     out = [None, s.write(dw), s.write(db)]
     ops.gradient("linear", [whole(s, x), *of_both], [None], whole(s, dy), [False, True, True], out, transpose_b=True)
+
+
+@lowers(LINEAR_GELU)
+def linear_with_gelu(s: Segment, node: Any, y: Any, x: Any, w: Any, bias: Any) -> None:
+    given = [whole(s, x), whole(s, w), s.read(bias)]
+    ops.apply("linear_gelu", given, [s.write(y[0])], transpose_b=True, kept=s.write(y[1]))
 
 
 @lowers(GELU_GRADIENTS)
@@ -419,7 +445,11 @@ class Rewriting:
         dy, wanted = gradient.args[0], list(gradient.args[7])
         grads = self.insert(gradient, LAYER_NORM_BACKWARD, (dy, x, stats, weight, bias, eps, wanted))
         for i, one in picked(gradient).items():
-            one.replace_all_uses_with(self.part(grads, i, one))
+            if not wanted[i]:
+                continue
+            part = self.part(grads, min(i, 1), one)
+            row = i == 2 and wanted[1]
+            one.replace_all_uses_with(part if i == 0 else self.insert(one, aten.select.int, (part, 0, int(row))))
 
     def linear(self, node: Any, order: dict[Any, int]) -> None:
         """Of a linear layer's product by its weight, and the sum that is the bias' gradient, of the same rows."""
@@ -482,9 +512,39 @@ class Rewriting:
             one.replace_all_uses_with(dx)
         for i, one in picked(node).items():
             one.replace_all_uses_with((dw, db)[i])
+        self.gelu_of_product(gradient.args[1])
+
+    def gelu_of_product(self, z: Any) -> None:
+        """Of a linear layer whose result goes through the GELU that has such gradients: both in one node."""
+        product, is_turned = unwound(z)
+        if product.target is not aten.addmm.default or is_turned or product.kwargs:
+            return
+        bias, x, turned = product.args
+        w, is_transposed = unwound(turned)
+        given = [value_of(one) for one in (product, bias, x, w)]
+        seen = [product]
+        for one in seen:  # views of it, as they come
+            seen += [user for user in one.users if user.target in RESHAPES]
+        gelus = [user for one in seen for user in one.users if user.target is aten.gelu.default]
+        if (
+            not is_transposed
+            or len(gelus) != 1
+            or gelus[0].kwargs != {"approximate": "tanh"}
+            or value_of(bias).dim() != 1
+            or value_of(w).shape != (given[0].shape[1], given[2].shape[1])
+            or any(not one.is_contiguous() or one.dtype != given[0].dtype for one in given)
+        ):
+            return
+        made = self.insert(product, LINEAR_GELU, (x, w, bias))
+        y, kept = (self.part(made, i, product) for i in range(2))
+        gelus[0].replace_all_uses_with(self.insert(gelus[0], aten.view.default, (y, list(value_of(gelus[0]).shape))))
+        product.replace_all_uses_with(kept)
 
     def wide(self, node: Any) -> None:
-        """Of a product in 16 bits that is made f32, and that nobody reads otherwise."""
+        """Of a product in 16 bits that is made f32, and that nobody reads otherwise. What a norm's gradient alone reads
+        stays as it is where that is one kernel with the conversion."""
+        if on_gpu(value_of(node)) and all(is_norms(user, node) for user in node.users):
+            return
         views, product = [], node.args[0]
         while product.target in (*VIEWS, aten.slice.Tensor) and len(product.users) == 1:
             views.append(product)
@@ -612,6 +672,22 @@ class Rewriting:
                 node.replace_all_uses_with(self.insert(node, aten.slice.Tensor, (made, 0, 0, count)))
             elif table is not None and not of_columns and b.target is aten.slice.Tensor and b.args[0] is table:
                 node.replace_all_uses_with(self.insert(node, aten.mm.default, (whole, table)))
+
+
+# Elements of rows that a norm's kernel on a GPU takes of f32 beside 16 bits.
+NORM_STEP, NORM_MOST = 8, 1024
+
+
+def is_norms(node: Any, dy: Any) -> bool:
+    """Whether a node is such a norm's gradient by a result's."""
+    dim = value_of(dy).shape[-1]
+    return (
+        node.target is LAYER_NORM_BACKWARD
+        and node.args[0] is dy
+        and dy not in node.args[1:]
+        and dim % NORM_STEP == 0
+        and dim <= NORM_MOST
+    )
 
 
 def is_impure(node: Any) -> bool:
