@@ -39,8 +39,9 @@ ROTA_API rota_rank_part rota_communicator_part(const rota_communicator *communic
 /* ---- From ranks' parts to the whole, and back ---- */
 
 /* y = x, which is the same on all ranks; its gradient is the sum of all ranks' dy (an all_reduce in the backward
- * pass). For what goes into several ops on parts, as x into those of q, k and v, once. y may be x, but where the
- * gradient of the op that made x reads x (softmax's: rota_backward says so): then nothing is recorded. */
+ * pass). For what goes into several ops on parts, as x into those of q, k and v, once. y may be x, and nothing is
+ * recorded then, where only ops on parts read it afterwards (what reads it as a whole, as a residual is, would get its
+ * gradient from each rank), and the gradient of the op that made x does not read it (rota_backward says so). */
 ROTA_API rota_status rota_op_copy_to_ranks(rota_tape *tape, rota_communicator *communicator, rota_tensor x,
                                            rota_tensor *out_y);
 ROTA_API rota_status rota_op_copy_to_ranks_into(rota_tape *tape, rota_communicator *communicator,

@@ -154,9 +154,11 @@ static uint32_t column_of(const rota_cross_entropy_params *p, int32_t label) {
     return (uint32_t)label - p->first;
 }
 
-ROTA_VECTOR static float log_sum_exp(const float *x, uint64_t count, float *out_sum) {
+/* Of a part of the classes nothing but -infinity is no NaN: other parts may have more. */
+ROTA_VECTOR static float log_sum_exp(const float *x, uint64_t count, bool is_part, float *out_sum) {
     float max = rota_cpu_max(x, count), sum;
     if (out_sum) ROTA_LANE_SUM(*out_sum, count, x[i]);
+    if (is_part && max == -INFINITY) return max;
     ROTA_LANE_SUM(sum, count, rota_cpu_exp(x[i] - max));
     return max + logf(sum);
 }
@@ -173,8 +175,7 @@ rota_status rota_cpu_cross_entropy(const rota_kernel_call *call) {
         if (status != ROTA_OK) break;
         const float *row = rota_cpu_widen(p->dtype, call->operands[0], r * (uint64_t)p->pitch, n, scratch);
         float sum = 0.0f;
-        lse[r] = log_sum_exp(row, n, p->smoothing != 0.0f ? &sum : NULL);
-        if (p->all && rota_cpu_max(row, n) == -INFINITY) lse[r] = -INFINITY; /* other parts may have more */
+        lse[r] = log_sum_exp(row, n, p->all != 0, p->smoothing != 0.0f ? &sum : NULL);
         loss[r] = 0.0f;
         if (labels[r] == p->ignored) continue;
         const uint32_t column = column_of(p, labels[r]);
