@@ -204,9 +204,10 @@ static rota_status mask_of_part(const rota_tape *tape, const rota_op_attributes 
     const bool cut = attributes->length || options->ranks > 1;
     if (!cut || (out->count % 4 == 0 && out->step % 4 == 0 && out->first % 4 == 0)) return ROTA_OK;
     return rota_fail(ROTA_UNSUPPORTED,
-                     "dropout: %" PRIu64 " elements of %" PRIu64 " that ranks have a part of, from %" PRIu64
-                     " on, expected multiples of 4: a mask of the whole is drawn four by four",
-                     out->count, out->step, out->first);
+                     "dropout: %" PRIu64 " elements of one of %u ranks, the part from %" PRIu64
+                     " on of every %" PRIu64
+                     ", expected multiples of 4: a mask of the whole is drawn four by four",
+                     out->count, options->ranks ? options->ranks : 1, out->first, out->step);
 }
 
 static rota_status piece_of(const rota_tensor *x, uint64_t piece, uint64_t count, rota_tensor *out) {
