@@ -18,6 +18,7 @@
 #include "sched/submit.h"
 #include "sched/embed.h"
 #include "sched/communicator.h"
+#include "sched/placing.h"
 #include "sched/plan.h"
 #include "sched/rewrite.h"
 #include "ops/tensor.h"

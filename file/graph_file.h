@@ -143,7 +143,8 @@ typedef struct rota_graph_file_info {
         *writer; /* the graph's; the version of rota that wrote it ("0.2.0"). Live as long as the file */
     uint64_t node_count; /* without those of bodies */
     uint32_t buffer_count, slot_count;
-    /* As many devices and queues as placements of nodes name, at least 1: what to compile it for. */
+    /* As many devices and queues as placements of nodes name, at least 1: what to compile it for. ROTA_PLACE_AUTO,
+     * which a file has as device 254, names none. */
     uint32_t device_count, queue_count;
     uint32_t replays;                          /* that the results are of, at least 1 */
     uint32_t first_count, result_count;        /* pieces of buffers that it has the bytes of */

@@ -109,6 +109,15 @@ static rota_status read_plus_1(rota_cbor_reader *reader, const char *key, uint32
     return ROTA_OK;
 }
 
+/* One that rota chooses is none that a plan has to have. */
+static rota_status read_device(rota_record_loader *l, uint32_t *out_plus_1) {
+    uint32_t most = 0;
+    ROTA_TRY(read_plus_1(l->reader, "device", UINT8_MAX, out_plus_1, &most));
+    if (*out_plus_1 != ROTA_PLACE_AUTO && l->file->info.device_count < most)
+        l->file->info.device_count = most;
+    return ROTA_OK;
+}
+
 /* Whether the node is counted, and by what; *out_buffer NULL: it is not. */
 static rota_status begin_count(rota_record_loader *l, uint64_t items, rota_count *out_count) {
     rota_cbor_reader *reader = l->reader;
@@ -163,8 +172,7 @@ static rota_status read_kernel_node(rota_record_loader *l, rota_recorder *lane) 
         ROTA_TRY(rota_cbor_end(reader));
     }
     ROTA_TRY(read_kernel_count(l, &count));
-    ROTA_TRY(
-        read_plus_1(reader, "device", UINT8_MAX, &node.placement.device_plus_1, &l->file->info.device_count));
+    ROTA_TRY(read_device(l, &node.placement.device_plus_1));
     ROTA_TRY(
         read_plus_1(reader, "queue", UINT16_MAX, &node.placement.queue_plus_1, &l->file->info.queue_count));
     ROTA_CBOR_TRY(reader, count.buffer ? rota_record_counted_kernel(lane, &node, &count, NULL)
@@ -331,8 +339,7 @@ static rota_status read_conditional_node(rota_record_loader *l, uint8_t kind, ro
         if (numbers[i] && !c.bodies[i])
             return rota_cbor_refuse(reader, "body %u, which another node has", numbers[i] - 1);
     }
-    ROTA_TRY(
-        read_plus_1(reader, "device", UINT8_MAX, &c.placement.device_plus_1, &l->file->info.device_count));
+    ROTA_TRY(read_device(l, &c.placement.device_plus_1));
     ROTA_TRY(read_plus_1(reader, "queue", UINT16_MAX, &c.placement.queue_plus_1, &l->file->info.queue_count));
     ROTA_CBOR_TRY(reader, record_conditional(&c, kind, lane));
     for (uint32_t i = 0; i < c.body_count; i++)

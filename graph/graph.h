@@ -61,10 +61,14 @@ typedef struct rota_param_binding {
 
 /* Where a node runs. Zeroed: the graph's default device and the queue policy's choice. */
 typedef struct rota_placement {
-    uint32_t
-        device_plus_1; /* 1 + index of the device in rota_compile_options.devices; 0: the graph's default */
+    /* 1 + index of the device in rota_compile_options.devices; 0: the graph's default; ROTA_PLACE_AUTO */
+    uint32_t device_plus_1;
     uint32_t queue_plus_1; /* 1 + logical queue; 0: the policy's choice */
 } rota_placement;
+
+/* In rota_placement.device_plus_1: rota_compile chooses one of the plan's devices (sched/placing.h). In a body: where
+ * its node is. */
+#define ROTA_PLACE_AUTO 255u
 
 /* What somebody lent is needed no longer. */
 typedef void (*rota_release_fn)(void *user);

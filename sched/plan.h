@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "../graph/graph.h"
+#include "placing.h"
 #include "runtime.h"
 
 typedef enum rota_packing {
@@ -51,6 +52,14 @@ typedef struct rota_compile_options {
      * A node whose kernel interleaves what it writes (ROTA_KERNEL_INTERLEAVED, ranges that overlap) is not
      * watched. */
     bool check_kernels;
+    /* Places what is ROTA_PLACE_AUTO, in plans of several devices (placing.h). NULL: rota_placing_choose; and where the
+     * plan is then too large for a device's memory or the limit, or has a kernel that its device refuses, one device
+     * as far as it goes, the first that takes it. */
+    rota_placer placer;
+    void *placer_user;
+    /* Nodes without a device of their own are placed as ROTA_PLACE_AUTO ones are, in place of on devices[0]. What
+     * has a device keeps it. Results are the same wherever nodes are, where their kernels' are. */
+    bool place_auto;
 } rota_compile_options;
 #define ROTA_COMPILE_OPTIONS(...) ROTA_SIZED(rota_compile_options, __VA_ARGS__)
 

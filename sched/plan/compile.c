@@ -280,6 +280,20 @@ bool rota_plan_needs_host(const rota_graph *graph, const rota_device_traits *dev
     return false;
 }
 
+bool rota_plan_is_automatic(const rota_graph *graph, const rota_compile_options *options) {
+    if (options->place_auto) return true;
+    for (uint32_t i = 0; i < graph->lane_count; i++) {
+        const rota_recorder *lane = graph->lanes[i];
+        /* Acquire pairs with rota_recorder_close. An open one is the compile's to refuse. */
+        if (!ra_load_acquire(&lane->closed)) continue;
+        for (const rota_lane_chunk *chunk = lane->first_chunk; chunk; chunk = chunk->next)
+            for (const uint8_t *record = (const uint8_t *)(chunk + 1); record < chunk->end;
+                 record += ((const rota_node_record *)record)->record_bytes)
+                if (((const rota_node_record *)record)->device_plus_1 == ROTA_PLACE_AUTO) return true;
+    }
+    return false;
+}
+
 void rota_plan_destroy(rota_plan *plan) {
     rota_compile_info *info = plan->compile_info;
     rota_plan_free_bodies(plan);

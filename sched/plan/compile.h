@@ -9,6 +9,9 @@
  * copies between two devices that are not the host's go through it. Linear in nodes. */
 bool rota_plan_needs_host(const rota_graph *graph, const rota_device_traits *devices, uint32_t count);
 
+/* Whether a compile for several devices has nodes to place (placing.c). Linear in nodes. */
+bool rota_plan_is_automatic(const rota_graph *graph, const rota_compile_options *options);
+
 /* Compiles the graph, which is frozen, with options that were checked: rota_compile says how it fails. The plan has no
  * runtime yet, and holds no reference on options->arena_of. */
 rota_status rota_plan_compile(rota_graph *graph, const rota_compile_options *options,

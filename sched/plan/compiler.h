@@ -1,6 +1,7 @@
 /* The compiler's working state: what its steps hand on to one another. Internal; not installed.
  *
  *   gather.c    lanes in key order -> operations with resolved accesses; uploads and read-backs
+ *   placing.c   nodes to devices, where that is automatic
  *   hooks.c     the graph's rewrite hooks
  *   recompute.c under a memory limit: nodes that run again, so that less is live at once
  *   parts.c     kernels that are several on some devices
@@ -74,6 +75,24 @@ typedef struct rota_end_queue {
     rota_vector own; /* uint32_t: plan buffers by which the host and the device tell one another */
 } rota_end_queue;
 
+/* Bytes that a node writes and that are read on another device. */
+typedef struct rota_compile_send {
+    uint64_t stored; /* the buffer, as access records name it */
+    uint64_t low, high;
+    uint32_t device;
+} rota_compile_send;
+
+/* Automatic placement (placing.c). */
+typedef struct rota_compile_placing {
+    uint8_t *device; /* by node: index in devices->all, or past them the host's; NULL: nothing is automatic */
+    uint32_t home;   /* the device of the first part */
+    bool alone;      /* all is there */
+    bool host_idle;  /* no node is on the device that copies between others */
+    uint32_t *first_send; /* by node: those of its values are [first_send[n], first_send[n + 1]) */
+    rota_compile_send *sends;
+    uint32_t *input_devices; /* by the graph's buffers: of an INPUT the devices that read it, as bits */
+} rota_compile_placing;
+
 /* Where buffers of plans of several parts are (placement.c). */
 typedef struct rota_spread {
     bool several_parts;
@@ -83,6 +102,7 @@ typedef struct rota_spread {
     rota_vector mirrors;     /* rota_mirror */
     uint32_t copies_from, copies_to; /* queues of copies from other parts and to that of the record at hand */
     rota_end_queue ends;
+    rota_compile_placing placing;
 } rota_spread;
 
 /* Hazards (edges.c): by operation, and through joins. */
@@ -175,7 +195,7 @@ static inline rota_operation *rota_compile_add_operation(rota_compiler *c, rota_
     rota_operation *operation = &ROTA_OPERATIONS(c)[c->operations.count++];
     *operation = (rota_operation){.first_access = (uint32_t)c->accesses.count,
                                   .access_count = (uint8_t)access_count,
-                                  .kind = (unsigned)kind & 0x7f};
+                                  .kind = (unsigned)kind & 0x3f};
     c->accesses.count += access_count;
     c->access_physical.count += access_count;
     return operation;

@@ -13,6 +13,7 @@
 #include "sched/plan/on_device.h"
 #include "sched/plan/parts.h"
 #include "sched/plan/placement.h"
+#include "sched/plan/placing.h"
 #include "sched/plan/recompute.h"
 #include "sched/plan/hooks.h"
 #include "sched/plan/workspace.h"
@@ -155,7 +156,9 @@ static rota_status no_queue(const rota_node_record *record, uint32_t queue, uint
 static rota_status place_in_body(const rota_compiler *c, const rota_node_record *record) {
     if (record->queue_plus_1 > c->devices->outer_queues)
         return no_queue(record, record->queue_plus_1 - 1u, c->devices->outer_queues);
-    if (record->device_plus_1 == 0 || record->device_plus_1 - 1u == c->devices->index) return ROTA_OK;
+    if (record->device_plus_1 == 0 || record->device_plus_1 == ROTA_PLACE_AUTO ||
+        record->device_plus_1 - 1u == c->devices->index)
+        return ROTA_OK;
     return rota_fail(
         ROTA_INVALID_ARGUMENT,
         "node '%s' of body '%s' is placed on device %u, and its body's node on device %u; a body runs "
@@ -163,19 +166,20 @@ static rota_status place_in_body(const rota_compiler *c, const rota_node_record 
         rota_node_record_name(record), c->graph->name, record->device_plus_1 - 1, c->devices->index);
 }
 
-static rota_status place_node(rota_compiler *c, const rota_node_record *record, rota_node node,
-                              uint32_t *out_part, uint32_t *out_queue) {
+static rota_status place_node(rota_compiler *c, const rota_node_record *record, uint32_t number,
+                              rota_node node, uint32_t *out_part, uint32_t *out_queue) {
     const rota_compile_options *options = &c->plan->options;
+    const uint32_t device_plus_1 = rota_compile_device_plus_1(c, record, number);
     *out_part = *out_queue = 0;
     if (c->graph->outer) return place_in_body(c, record);
     if (record->kind == ROTA_NODE_HOST && c->partitions.cpu != ROTA_NONE) {
         *out_part = c->partitions.cpu;
-    } else if (record->device_plus_1) {
-        if (record->device_plus_1 > options->device_count)
+    } else if (device_plus_1) {
+        if (device_plus_1 > options->device_count)
             return rota_fail(ROTA_INVALID_ARGUMENT,
                              "node '%s' is placed on device %u; the plan has %u devices",
-                             rota_node_record_name(record), record->device_plus_1 - 1, options->device_count);
-        ROTA_TRY(use_part(c, &c->devices->all[record->device_plus_1 - 1], out_part));
+                             rota_node_record_name(record), device_plus_1 - 1, options->device_count);
+        ROTA_TRY(use_part(c, &c->devices->all[device_plus_1 - 1], out_part));
     }
     uint32_t queue = 0;
     if (record->queue_plus_1)
@@ -212,6 +216,33 @@ static rota_status place_accesses(rota_compiler *c, const rota_node_record *reco
     return ROTA_OK;
 }
 
+/* The upload of an INPUT, and where placement is automatic its copies to the other devices that read it. */
+static rota_status bring_input(rota_compiler *c, uint32_t buffer, uint32_t part) {
+    ROTA_TRY(add_transfer(c, buffer, part, false));
+    const uint32_t *readers = c->spread.placing.input_devices;
+    if (!readers || !c->spread.several_parts || buffer >= c->gathering.graph_buffer_count) return ROTA_OK;
+    for (uint32_t mask = readers[buffer]; mask; mask &= mask - 1) {
+        uint32_t to = 0;
+        ROTA_TRY(use_part(c, &c->devices->all[__builtin_ctz(mask)], &to));
+        ROTA_TRY(rota_compile_send_range(c, to, buffer, 0, plan_buffer(c, buffer)->size_bytes));
+    }
+    return ROTA_OK;
+}
+
+/* Where placement is automatic: what a node wrote leaves for the devices that will read it. */
+static rota_status send_values(rota_compiler *c, uint32_t node) {
+    const rota_compile_placing *placing = &c->spread.placing;
+    if (!placing->first_send || !c->spread.several_parts) return ROTA_OK;
+    for (uint32_t i = placing->first_send[node]; i < placing->first_send[node + 1]; i++) {
+        const rota_compile_send *send = &placing->sends[i];
+        uint32_t buffer, to = 0;
+        ROTA_TRY(rota_compile_buffer_index(c, send->stored, &buffer));
+        ROTA_TRY(use_part(c, &c->devices->all[send->device], &to));
+        ROTA_TRY(rota_compile_send_range(c, to, buffer, send->low, send->high));
+    }
+    return ROTA_OK;
+}
+
 /* `physicals`: room for one an access; plan buffers, which are the same where all is one part. */
 static inline __attribute__((always_inline)) rota_status put_operation(rota_compiler *c,
                                                                        const rota_node_record *record,
@@ -221,7 +252,7 @@ static inline __attribute__((always_inline)) rota_status put_operation(rota_comp
     const uint32_t count = record->access_count;
     for (uint32_t i = 0; i < count; i++) {
         ROTA_TRY(rota_compile_buffer_index(c, accesses[i].buffer, &physicals[i]));
-        if (is_input_due(c, physicals[i])) ROTA_TRY(add_transfer(c, physicals[i], part, false));
+        if (is_input_due(c, physicals[i])) ROTA_TRY(bring_input(c, physicals[i], part));
     }
     uint64_t workspace_bytes =
         c->partitions.device[part] ? rota_compile_workspace_bytes(c, part, record, physicals) : 0;
@@ -332,8 +363,8 @@ static inline rota_status add_kernel(rota_compiler *c, const rota_node_record *r
 }
 
 static bool is_placed(const rota_compiler *c, const rota_node_record *record) {
-    return record->device_plus_1 | record->queue_plus_1 || c->plan->options.queue_policy ||
-           c->partitions.cpu != ROTA_NONE;
+    return c->spread.placing.device || record->device_plus_1 | record->queue_plus_1 ||
+           c->plan->options.queue_policy || c->partitions.cpu != ROTA_NONE;
 }
 
 /* Of a node that is no plain kernel, which are most: apart, so that those are not asked all of this. */
@@ -346,7 +377,7 @@ static __attribute__((noinline)) rota_status add_other_node(rota_compiler *c, co
         c->info->operation_of_node[node] = ROTA_NONE; /* as one that was removed */
         return ROTA_OK;
     }
-    if (is_placed(c, record)) ROTA_TRY(place_node(c, record, handle, &part, &queue));
+    if (is_placed(c, record)) ROTA_TRY(place_node(c, record, node, handle, &part, &queue));
     if (record->kind == ROTA_NODE_CONDITIONAL || record->is_counted)
         ROTA_TRY(rota_compile_can_run(c, record, handle, part));
     if (rota_compile_is_on_device(c, record)) return add_on_device(c, record, node, queue);
@@ -354,13 +385,19 @@ static __attribute__((noinline)) rota_status add_other_node(rota_compiler *c, co
     return add_record(c, record, node, part, queue, true, true);
 }
 
-static rota_status add_node(rota_compiler *c, const rota_node_record *record, uint32_t node,
-                            rota_node handle) {
+static rota_status add_node_alone(rota_compiler *c, const rota_node_record *record, uint32_t node,
+                                  rota_node handle) {
     uint32_t part = 0, queue = 0;
     if (record->kind != ROTA_NODE_KERNEL || record->is_counted)
         return add_other_node(c, record, node, handle);
-    if (is_placed(c, record)) ROTA_TRY(place_node(c, record, handle, &part, &queue));
+    if (is_placed(c, record)) ROTA_TRY(place_node(c, record, node, handle, &part, &queue));
     return add_kernel(c, record, node, part, queue);
+}
+
+static rota_status add_node(rota_compiler *c, const rota_node_record *record, uint32_t node,
+                            rota_node handle) {
+    ROTA_TRY(add_node_alone(c, record, node, handle));
+    return c->spread.placing.device ? send_values(c, node) : ROTA_OK;
 }
 
 /* Outputs are read back after all nodes, each from the part that has it: part 0 unless only another wrote it.
@@ -388,12 +425,13 @@ static rota_status choose_parts(rota_compiler *c) {
     c->partitions.cpu = ROTA_NONE;
     c->partitions.count = 1;
     if (devices->count == 0) return ROTA_OK;
-    c->partitions.device[0] = &devices->all[0];
-    if (!devices->cpu && devices->count == 1) return ROTA_OK;
-    if (devices->all[0].runs_host_nodes)
+    const rota_device_traits *home = &devices->all[c->spread.placing.home];
+    c->partitions.device[0] = home;
+    if ((!devices->cpu && devices->count == 1) || c->spread.placing.alone) return ROTA_OK;
+    if (home->runs_host_nodes)
         c->partitions.cpu = 0;
     else
-        ROTA_TRY(use_part(c, devices->cpu, &c->partitions.cpu));
+        ROTA_TRY(use_part(c, devices->cpu ? devices->cpu : &devices->all[0], &c->partitions.cpu));
     c->spread.several_parts = true;
     c->spread.part_stride = devices->count + 2;
     if (c->spread.part_stride > 32)
@@ -521,20 +559,22 @@ static void list_lane(const rota_recorder *lane, const rota_node_record **record
 
 rota_status rota_compile_gather(rota_compiler *c) {
     ROTA_TRY(sort_lanes(c));
-    ROTA_TRY(choose_parts(c));
-    ROTA_TRY(add_graph_buffers(c));
     const rota_node_record **records = NULL;
-    if (c->graph->hook_count || c->memory_target) {
+    if (c->graph->hook_count || c->memory_target || c->devices->automatic) {
         records = rota_arena_alloc(&c->scratch, sizeof *records * ((size_t)c->node_count + 1), 8);
         if (!records) return rota_compile_no_memory(c);
+        for (uint32_t i = 0; i < c->info->lane_count; i++) {
+            prefetch_lanes(c->info, i);
+            list_lane(c->info->lanes[i], records + c->info->lane_first_node[i]);
+        }
     }
-    for (uint32_t i = 0; i < c->info->lane_count; i++) {
-        const uint32_t first = c->info->lane_first_node[i];
+    /* Before rewrites, which look where nodes are. */
+    if (c->devices->automatic) ROTA_TRY(rota_compile_placing_choose(c, records));
+    ROTA_TRY(choose_parts(c));
+    ROTA_TRY(add_graph_buffers(c));
+    for (uint32_t i = 0; !records && i < c->info->lane_count; i++) {
         prefetch_lanes(c->info, i);
-        if (records)
-            list_lane(c->info->lanes[i], records + first);
-        else
-            ROTA_TRY(add_lane(c, c->info->lanes[i], first));
+        ROTA_TRY(add_lane(c, c->info->lanes[i], c->info->lane_first_node[i]));
     }
     if (records) {
         ROTA_TRY(rota_compile_rewrite(c, records));

@@ -6,6 +6,7 @@
 
 #include "base/sized_copy.h"
 #include "graph/record.h"
+#include "sched/plan/placing.h"
 
 struct rota_rewriter {
     rota_compiler *c;
@@ -73,7 +74,8 @@ static void view(rota_rewriter *rewriter, uint64_t position, rota_node_view *out
     if (record->kind == ROTA_NODE_FILL) out_view->fill_plus_1 = (uint64_t)record->u.fill.pattern + 1;
     out_view->bindings = rota_node_bindings(record);
     out_view->binding_count = record->binding_count;
-    out_view->placement = (rota_placement){record->device_plus_1, record->queue_plus_1};
+    out_view->placement = (rota_placement){
+        rota_compile_device_plus_1(rewriter->c, record, (uint32_t)position), record->queue_plus_1};
     out_view->ordered = rewriter->ordered && rewriter->ordered[position];
     const rota_access_record *accesses = rota_node_accesses(record);
     for (uint32_t i = 0; i < record->access_count; i++)
@@ -148,7 +150,8 @@ rota_status rota_rewriter_target(const rota_rewriter *rewriter, const rota_place
     rota_rewrite_target made = ROTA_REWRITE_TARGET();
     /* A body has one device, which placements name as around it. */
     const uint32_t first = c->graph->outer ? c->devices->index : 0;
-    const uint32_t index = placement->device_plus_1 ? placement->device_plus_1 - 1 - first : 0;
+    const bool is_placed = placement->device_plus_1 && placement->device_plus_1 != ROTA_PLACE_AUTO;
+    const uint32_t index = is_placed ? placement->device_plus_1 - 1 - first : 0;
     if (index < c->devices->count) {
         const rota_device_traits *device = &c->devices->all[index];
         made = (rota_rewrite_target){sizeof made, true, device->kind, device->features, device->cuda};

@@ -19,7 +19,7 @@ static const rota_host_on_device *on_device_of(const rota_node_record *record) {
 bool rota_compile_is_on_device(const rota_compiler *c, const rota_node_record *record) {
     return record->may_be_on_device && c->devices->count && c->partitions.cpu != ROTA_NONE &&
            c->partitions.cpu != 0 && record->access_count > 1 &&
-           on_device_of(record)->is_on(record->u.host.user, c->devices->all[0].device);
+           on_device_of(record)->is_on(record->u.host.user, c->devices->all[c->spread.placing.home].device);
 }
 
 /* A record like the node's, with its first access and room for the others. */

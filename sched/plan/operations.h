@@ -32,7 +32,8 @@ typedef struct rota_operation {
     uint32_t segment; /* of plan->segments */
     uint32_t level;   /* batch in its segment */
     uint8_t access_count;
-    uint8_t kind : 7;           /* rota_operation_kind */
+    uint8_t kind : 6;           /* rota_operation_kind */
+    uint8_t ends_segment : 1;   /* who waits for it is not to wait for what comes after it on its queue */
     uint8_t works_in_place : 1; /* its kernel may write where it reads */
     uint8_t part;
     uint8_t queue : 7;

@@ -19,7 +19,8 @@
 
 enum { RANGES_PER_ACCESS = ROTA_RANGES_PER_ACCESS };
 
-/* Beside the bits of the parts that hold a range: a node of the plan wrote it. */
+/* Beside the bits of the parts that hold a range, in a state's `writer`: a node of the plan wrote it. `readers` are
+ * bits, too, of those parts for which it is on the way, from part `base`. */
 #define WRITTEN (1u << 31)
 
 static uint32_t mirror_of(rota_compiler *c, uint32_t buffer, uint32_t owner, uint32_t other) {
@@ -50,6 +51,10 @@ static uint32_t mirror_of(rota_compiler *c, uint32_t buffer, uint32_t owner, uin
     return physical;
 }
 
+static rota_operation *newest(const rota_compiler *c) {
+    return &ROTA_OPERATIONS(c)[c->operations.count - 1];
+}
+
 static rota_status add_copy(rota_compiler *c, uint32_t part, uint32_t queue, uint32_t buffer, uint32_t to,
                             uint32_t from, uint64_t low, uint64_t high) {
     if (to == ROTA_NONE || from == ROTA_NONE) return rota_compile_no_memory(c);
@@ -63,20 +68,45 @@ static rota_status add_copy(rota_compiler *c, uint32_t part, uint32_t queue, uin
     return ROTA_OK;
 }
 
-/* Copies [low, high) of a buffer from one part to another. */
-static rota_status add_transfer_between(rota_compiler *c, uint32_t buffer, uint32_t from, uint32_t to,
-                                        uint64_t low, uint64_t high) {
-    uint32_t source = rota_compile_physical(c, buffer, from), target = rota_compile_physical(c, buffer, to);
+/* A copy from one part to another, [low, high) of a buffer, in two halves: into a mirror, and out of it. Between two
+ * devices that both need staging the CPU part's copy is of the first half where it runs no nodes, which would wait. */
+static bool copies_early(const rota_compiler *c) {
+    return c->spread.placing.host_idle;
+}
+
+static rota_status leave(rota_compiler *c, uint32_t buffer, uint32_t from, uint32_t to, uint64_t low,
+                         uint64_t high, bool ends_segment) {
+    const uint32_t source = rota_compile_physical(c, buffer, from), queue = c->spread.copies_from;
     if (rota_compile_is_unified(c, from) || rota_compile_is_unified(c, to)) {
-        uint32_t owner = rota_compile_is_unified(c, from) ? to : from;
-        uint32_t mirror = mirror_of(c, buffer, owner, owner == from ? to : from);
-        ROTA_TRY(add_copy(c, from, c->spread.copies_from, buffer, mirror, source, low, high));
+        const uint32_t owner = rota_compile_is_unified(c, from) ? to : from;
+        const uint32_t mirror = mirror_of(c, buffer, owner, owner == from ? to : from);
+        ROTA_TRY(add_copy(c, from, queue, buffer, mirror, source, low, high));
+        newest(c)->ends_segment = ends_segment;
+        return ROTA_OK;
+    }
+    const uint32_t here = mirror_of(c, buffer, from, c->partitions.cpu);
+    ROTA_TRY(add_copy(c, from, queue, buffer, here, source, low, high));
+    newest(c)->ends_segment = ends_segment;
+    if (!copies_early(c)) return ROTA_OK;
+    const uint32_t there = mirror_of(c, buffer, to, c->partitions.cpu);
+    ROTA_TRY(add_copy(c, c->partitions.cpu, queue, buffer, there, here, low, high));
+    newest(c)->ends_segment = ends_segment;
+    return ROTA_OK;
+}
+
+static rota_status arrive(rota_compiler *c, uint32_t buffer, uint32_t from, uint32_t to, uint64_t low,
+                          uint64_t high) {
+    const uint32_t target = rota_compile_physical(c, buffer, to);
+    if (rota_compile_is_unified(c, from) || rota_compile_is_unified(c, to)) {
+        const uint32_t owner = rota_compile_is_unified(c, from) ? to : from;
+        const uint32_t mirror = mirror_of(c, buffer, owner, owner == from ? to : from);
         return add_copy(c, to, c->spread.copies_to, buffer, target, mirror, low, high);
     }
-    uint32_t here = mirror_of(c, buffer, from, c->partitions.cpu),
-             there = mirror_of(c, buffer, to, c->partitions.cpu);
-    ROTA_TRY(add_copy(c, from, c->spread.copies_from, buffer, here, source, low, high));
-    ROTA_TRY(add_copy(c, c->partitions.cpu, c->spread.copies_from, buffer, there, here, low, high));
+    const uint32_t there = mirror_of(c, buffer, to, c->partitions.cpu);
+    if (!copies_early(c)) {
+        const uint32_t here = mirror_of(c, buffer, from, c->partitions.cpu);
+        ROTA_TRY(add_copy(c, c->partitions.cpu, c->spread.copies_from, buffer, there, here, low, high));
+    }
     return add_copy(c, to, c->spread.copies_to, buffer, target, there, low, high);
 }
 
@@ -126,9 +156,12 @@ rota_status rota_compile_placement(rota_compiler *c, uint32_t part, uint32_t buf
         for (; range && range->low < high; range = range->next[0], looked_at++) {
             uint32_t valid = range->state.writer & ~WRITTEN;
             /* Untouched bytes come in from outside (or the read is reported as undefined later). */
-            if (valid && !(valid >> part & 1))
-                ROTA_TRY(add_transfer_between(c, buffer, (uint32_t)__builtin_ctz(valid), part, range->low,
-                                              range->high));
+            if (valid && !(valid >> part & 1)) {
+                const bool left = range->state.readers >> part & 1;
+                const uint32_t from = left ? range->state.base : (uint32_t)__builtin_ctz(valid);
+                if (!left) ROTA_TRY(leave(c, buffer, from, part, range->low, range->high, false));
+                ROTA_TRY(arrive(c, buffer, from, part, range->low, range->high));
+            }
             range->state.writer |= 1u << part;
         }
         map->credit += RANGES_PER_ACCESS;
@@ -139,6 +172,25 @@ rota_status rota_compile_placement(rota_compiler *c, uint32_t part, uint32_t buf
     }
     if (mode != ROTA_READ)
         rota_interval_map_merge(map, low, high, (rota_range_state){.writer = WRITTEN | 1u << part});
+    return ROTA_OK;
+}
+
+rota_status rota_compile_send_range(rota_compiler *c, uint32_t part, uint32_t buffer, uint64_t low,
+                                    uint64_t high) {
+    part = c->partitions.memory[part];
+    rota_interval_map *map = valid_map(c, buffer);
+    rota_interval *range = map ? rota_interval_map_cover(map, low, high) : NULL;
+    if (!range) return rota_compile_no_memory(c);
+    for (; range && range->low < high; range = range->next[0]) {
+        rota_range_state *state = &range->state;
+        const uint32_t valid = state->writer & ~WRITTEN;
+        if (!valid || ((valid | state->readers) >> part & 1)) continue;
+        const uint32_t from = (uint32_t)__builtin_ctz(valid);
+        if (state->readers && state->base != from) continue; /* it leaves when it is read */
+        ROTA_TRY(leave(c, buffer, from, part, range->low, range->high, true));
+        state->readers |= 1u << part;
+        state->base = from;
+    }
     return ROTA_OK;
 }
 

@@ -274,6 +274,7 @@ static rota_status visit(segmenter *s, uint32_t n) {
     operation->segment = own;
     operation->level = level;
     s->open[timeline].operation_count++;
+    if (operation->ends_segment) close_open(s, timeline);
     return ROTA_OK;
 }
 

@@ -17,6 +17,9 @@ typedef struct rota_device_traits {
     bool unified_host;             /* addresses are host pointers */
     bool runs_host_nodes, runs_conditionals, hosts_decisions, runs_counted;
     const rota_cuda_target *cuda; /* of a CUDA device, else NULL */
+    rota_device_class device_class;
+    uint32_t compute_units; /* 0: unknown */
+    uint64_t memory_bytes;  /* 0: unknown */
 } rota_device_traits;
 
 /* The devices that a plan is for. None: it is only analysed. */
@@ -27,6 +30,8 @@ typedef struct rota_plan_devices {
     const rota_device_traits *cpu;
     uint32_t index;  /* of a body's: what its only device is among those of the plan that its node is in */
     uint32_t queues; /* logical queues of a device, the transfer queue among them */
+    bool automatic;  /* some node's device is to be chosen (placing.h) */
+    uint32_t only_plus_1; /* 1 + a device that then gets all it can run; 0: chosen by what nodes cost */
     uint32_t
         outer_queues; /* of a body's: those that nodes around it may name; its own name them, and are on one */
 } rota_plan_devices;

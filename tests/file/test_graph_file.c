@@ -114,6 +114,9 @@ static void run_file(const char *name, rota_device *device, const rota_compile_o
     rota_args *args;
     rota_ticket ticket;
     assert_ok(rota_graph_load(path_of(name), load, &file));
+    rota_graph_file_info info = ROTA_GRAPH_FILE_INFO();
+    assert_ok(rota_graph_file_get_info(file, &info));
+    assert_int_equal(info.device_count, 1);
     rota_compile_options options = *compile;
     options.devices = &device;
     options.device_count = 1;
@@ -169,6 +172,7 @@ static uint64_t random_case(rota_device *device, uint64_t seed, bool with_functi
                                   .granule = 4,
                                   .queues = 2,
                                   .devices = 1,
+                                  .automatic = seed % 2 == 0,
                                   .host_nodes = true,
                                   .counted = seed % 2 == 0};
     uint64_t random = seed * 77 + 1;

@@ -25,6 +25,12 @@ BEFORE = {
         "", "extern const rota_kernel logistic; rota_recorder *recorder = 0; rota_buffer *from = 0, *to = 0;"
             "struct { uint32_t count; float rate; } params = {1, 2}; const rota_param_binding binding = {0, {1}};",
         True),
+    "rota_device *const devices[] =": (
+        "", "rota_runtime *runtime = 0; rota_graph *graph = 0; rota_plan *plan; rota_device *gpu_0 = 0, *gpu_1 = 0;",
+        True),
+    "static rota_status place(": (
+        "static rota_status place(void *user, const rota_placing *placing, uint8_t *out_devices);"
+        "rota_placer used = place;", "", False),
     "rota_graph *body;": (
         "", "rota_graph *graph = 0; rota_recorder *recorder = 0; rota_buffer *scratch, *more = 0; uint64_t bytes = 4;"
             "rota_kernel_node step = {0}, residual_is_large = {0};", True),

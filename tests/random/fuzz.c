@@ -512,7 +512,7 @@ static const char usage[] =
     "[--shared [--ordered] [--fault]] [--apart]\n"
     "          [--count N] [--seed S] [--nodes N] [--bytes N] [--touch] [--validation] [--no-reach] "
     "[--no-host-nodes] [--watched] [--after] [--cancel] [--conditional] [--few-turns] [--counted] [--later] "
-    "[--print]\n"
+    "[--place] [--print]\n"
     "          [--trace] [--keep NODES] [--dot FILE] [--seconds N] [--mode 1|2|3 (either, batches, edges)] "
     "[--order N]\n";
 
@@ -546,6 +546,8 @@ static bool take_flag(fuzz *f, const char *option) {
         f->limits.counted = true;
     else if (strcmp(option, "--later") == 0)
         f->later = f->limits.many_host_nodes = true;
+    else if (strcmp(option, "--place") == 0)
+        f->limits.automatic = true;
     else if (strcmp(option, "--no-host-nodes") == 0)
         f->limits.host_nodes = false;
     else if (strcmp(option, "--print") == 0)

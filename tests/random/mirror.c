@@ -178,6 +178,8 @@ static bool draw_node(generator *g, mirror_node *node) {
     node->pattern = (uint32_t)test_random(&g->random);
     node->queue_plus_1 = chance(g, 10) ? 1 + below(g, g->graph->options.queues) : 0;
     if (g->mirror->limits.devices > 1) node->device_plus_1 = below(g, g->mirror->limits.devices + 1);
+    if (g->mirror->limits.automatic && chance(g, 60))
+        node->device_plus_1 = chance(g, 50) ? ROTA_PLACE_AUTO : 0;
     if (node->kind == TEST_KERNEL_sum && m > 4096) m = 4096;
     if (node->kind < TEST_KERNEL_COUNT) {
         const test_kernel *kernel = &test_kernels[node->kind];
@@ -312,6 +314,7 @@ static void make_lanes(generator *g) {
 static void make_graph(generator *g, mirror_graph *graph) {
     g->graph = graph;
     graph->policy_seed = test_random(&g->random);
+    graph->automatic = g->mirror->limits.automatic;
     graph->options.struct_size = sizeof graph->options;
     graph->options.name = "fuzz";
     graph->options.packing = chance(g, 50) ? ROTA_PACK_TIGHT : ROTA_PACK_CONCURRENT;

@@ -22,7 +22,8 @@ typedef struct mirror_limits {
     uint32_t devices;    /* nodes are placed on any */
     uint32_t keep_nodes; /* only the first so many nodes of each graph stay (for shrinking); 0: all */
     bool host_nodes, many_host_nodes;
-    bool counted; /* some kernels and copies are */
+    bool counted;   /* some kernels and copies are */
+    bool automatic; /* rota, or a policy at random, places some nodes */
 } mirror_limits;
 
 /* Memory of the runtime that all plans of a case share, and what it must hold at this point of the script. */
@@ -91,6 +92,7 @@ typedef struct mirror_graph {
     mirror_group *groups;
     uint32_t group_count;
     uint64_t policy_seed;
+    bool automatic;
     rota_compile_options options; /* all but devices */
     rota_graph *graph;
     rota_buffer *counts; /* INPUT */

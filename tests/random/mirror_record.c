@@ -141,6 +141,19 @@ static uint32_t random_policy(void *user, rota_node node, uint32_t queue_count) 
     return test_below(&state, queue_count);
 }
 
+/* Any device that may be, the same one for some nodes in a row. */
+static rota_status random_placer(void *user, const rota_placing *placing, uint8_t *out_devices) {
+    const mirror_graph *graph = user;
+    uint64_t random = graph->policy_seed;
+    uint32_t wanted = 0;
+    for (uint32_t n = 0; n < placing->node_count; n++) {
+        if (test_below(&random, 3) == 0) wanted = test_below(&random, placing->device_count);
+        const uint32_t possible = placing->nodes[n].possible;
+        out_devices[n] = (uint8_t)(possible >> wanted & 1 ? wanted : (uint32_t)__builtin_ctz(possible));
+    }
+    return ROTA_OK;
+}
+
 rota_status mirror_compile(mirror_graph *graph, rota_runtime *runtime, rota_device *const *devices,
                            uint32_t device_count) {
     graph->options.devices = devices;
@@ -148,6 +161,11 @@ rota_status mirror_compile(mirror_graph *graph, rota_runtime *runtime, rota_devi
     graph->options.queue_policy = graph->policy_seed % 4 ? random_policy : NULL;
     graph->options.queue_policy_user = graph;
     graph->options.certify = true;
+    if (graph->automatic) {
+        graph->options.place_auto = graph->policy_seed % 5 < 3;
+        graph->options.placer = graph->policy_seed % 7 < 5 ? random_placer : NULL;
+        graph->options.placer_user = graph;
+    }
     ROTA_TRY(rota_compile(runtime, graph->graph, &graph->options, &graph->plan));
     return device_count ? rota_args_create(graph->plan, &graph->args) : ROTA_OK;
 }

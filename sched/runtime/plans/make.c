@@ -90,7 +90,25 @@ static rota_device_traits traits_of(rota_device *device) {
                                 .runs_conditionals = exec->caps.runs_conditionals,
                                 .hosts_decisions = exec->caps.hosts_decisions,
                                 .runs_counted = exec->caps.runs_counted,
-                                .cuda = exec->cuda};
+                                .cuda = exec->cuda,
+                                .device_class = exec->info.device_class,
+                                .compute_units = exec->info.compute_units,
+                                .memory_bytes = exec->info.memory_bytes};
+}
+
+static rota_status make_plan(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
+                             const rota_plan_devices *devices, rota_plan **out_plan) {
+    rota_plan *plan;
+    ROTA_TRY(rota_plan_compile(graph, options, devices, &plan));
+    plan->runtime = runtime;
+    rota_plan_retain(plan->options.arena_of);
+    const rota_status status = devices->count ? rota_executable_create(plan) : ROTA_OK;
+    if (status != ROTA_OK) {
+        rota_plan_free(plan);
+        return status;
+    }
+    *out_plan = plan;
+    return ROTA_OK;
 }
 
 /* Compiles for the devices of the options, the first of which are `traits`, with room for one more. */
@@ -106,19 +124,15 @@ static rota_status make_for(rota_runtime *runtime, rota_graph *graph, const rota
         traits[count] = traits_of(host);
         devices.cpu = &traits[count];
     }
-    rota_plan *plan;
-    ROTA_TRY(rota_plan_compile(graph, options, &devices, &plan));
-    plan->runtime = runtime;
-    rota_plan_retain(plan->options.arena_of);
-    if (count) {
-        rota_status status = rota_executable_create(plan);
-        if (status != ROTA_OK) {
-            rota_plan_free(plan);
-            return status;
-        }
+    devices.automatic = count > 1 && rota_plan_is_automatic(graph, options);
+    rota_status status = make_plan(runtime, graph, options, &devices, out_plan);
+    if (!devices.automatic || options->placer) return status;
+    /* A device may refuse what it was thought to run, or have no room: then one device, as far as it goes. */
+    while ((status == ROTA_UNSUPPORTED || status == ROTA_OUT_OF_MEMORY) && devices.only_plus_1 < count) {
+        devices.only_plus_1++;
+        status = make_plan(runtime, graph, options, &devices, out_plan);
     }
-    *out_plan = plan;
-    return ROTA_OK;
+    return status;
 }
 
 rota_status rota_plan_make(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,

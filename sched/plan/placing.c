@@ -1,0 +1,248 @@
+/* Automatic placement: what is to be placed, told to a policy, and what follows from its answer.
+ *
+ *     records --placing_values.c--> edges, bytes --\
+ *             --placing_costs.c---> costs ----------> policy (placing_search.c) --> a device of each node
+ *                                                                                      |
+ *     gather.c places nodes by it, and sends what one device writes and another reads <-/
+ *
+ * It comes before rewrites, so that what they make is for the device that it will be on. */
+#include "sched/plan/placing.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "graph/record.h"
+#include "sched/plan/placing_clock.h"
+#include "sched/plan/placing_costs.h"
+#include "sched/plan/placing_values.h"
+
+/* What the policy is given, and where that is. */
+typedef struct problem {
+    rota_compiler *c;
+    const rota_node_record *const *records;
+    rota_placing placing;
+    rota_placing_node *nodes;
+    rota_placing_cost *costs;
+    rota_placing_values values;
+    const rota_device_traits *traits[ROTA_PLACING_DEVICES_MAX];
+    rota_device *devices[ROTA_PLACING_DEVICES_MAX];
+    uint32_t hardware[ROTA_PLACING_DEVICES_MAX];
+    double host_latency_ns[ROTA_PLACING_DEVICES_MAX], host_byte_ns[ROTA_PLACING_DEVICES_MAX];
+    double latency_ns[ROTA_PLACING_DEVICES_MAX * ROTA_PLACING_DEVICES_MAX];
+    double byte_ns[ROTA_PLACING_DEVICES_MAX * ROTA_PLACING_DEVICES_MAX];
+    uint32_t host; /* the device of host nodes; ROTA_NONE: none */
+} problem;
+
+/* ---- What is to be placed ---- */
+
+static rota_status list_devices(problem *p) {
+    const rota_plan_devices *devices = p->c->devices;
+    uint32_t count = 0;
+    if (devices->count >= ROTA_PLACING_DEVICES_MAX)
+        return rota_fail(ROTA_OUT_OF_RANGE, "compile of graph '%s': %u devices to place nodes on, at most %d",
+                         p->c->graph->name, devices->count, ROTA_PLACING_DEVICES_MAX - 1);
+    p->host = ROTA_NONE;
+    for (; count < devices->count; count++) {
+        p->traits[count] = &devices->all[count];
+        if (p->host == ROTA_NONE && devices->all[count].runs_host_nodes) p->host = count;
+    }
+    if (p->host == ROTA_NONE && devices->cpu) {
+        p->host = count;
+        p->traits[count++] = devices->cpu;
+    }
+    for (uint32_t d = 0; d < count; d++) {
+        p->devices[d] = p->traits[d]->device;
+        p->hardware[d] = d;
+        for (uint32_t e = 0; e < d && p->hardware[d] == d; e++)
+            if (rota_placing_same_hardware(p->traits[d], p->traits[e])) p->hardware[d] = p->hardware[e];
+        rota_placing_prior_host(p->traits[d], &p->host_latency_ns[d], &p->host_byte_ns[d]);
+        for (uint32_t e = 0; e < count; e++)
+            rota_placing_prior_copy(p->traits[d], p->traits[e], &p->latency_ns[d * count + e],
+                                    &p->byte_ns[d * count + e]);
+    }
+    p->placing.device_count = count;
+    return ROTA_OK;
+}
+
+static rota_status cannot_run(const problem *p, uint32_t n) {
+    char names[256] = "";
+    for (uint32_t d = 0; d < p->c->devices->count; d++) {
+        const size_t length = strlen(names);
+        (void)snprintf(names + length, sizeof names - length, "%s'%s'", d ? ", " : "", p->traits[d]->id);
+    }
+    return rota_fail(ROTA_UNSUPPORTED, "node '%s' runs on none of the plan's devices (%s)",
+                     rota_node_record_name(p->records[n]), names);
+}
+
+/* The devices that a node may be on, as bits, of those whose costs are finite. */
+static rota_status set_possible(problem *p, uint32_t n) {
+    const rota_node_record *record = p->records[n];
+    const uint32_t count = p->c->devices->count;
+    rota_placing_node *node = &p->nodes[n];
+    rota_placing_cost *costs = &p->costs[(size_t)n * p->placing.device_count];
+    uint32_t fixed = ROTA_NONE;
+    if (record->kind == ROTA_NODE_HOST) {
+        fixed = p->host == ROTA_NONE ? 0 : p->host;
+    } else if (record->device_plus_1 && record->device_plus_1 != ROTA_PLACE_AUTO) {
+        fixed = record->device_plus_1 - 1u;
+        if (fixed >= count)
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             "node '%s' is placed on device %u; the plan has %u devices",
+                             rota_node_record_name(record), fixed, count);
+    } else if (record->device_plus_1 == 0 && !p->c->plan->options.place_auto) {
+        fixed = 0;
+    }
+    if (fixed != ROTA_NONE) {
+        node->possible = 1u << fixed;
+        /* Whether it runs there is the lowering's to say. */
+        if (!isfinite(costs[fixed].span_ns)) costs[fixed] = (rota_placing_cost){1, 1};
+        return ROTA_OK;
+    }
+    for (uint32_t d = 0; d < count; d++)
+        if (isfinite(costs[d].span_ns)) node->possible |= 1u << d;
+    return node->possible ? ROTA_OK : cannot_run(p, n);
+}
+
+static rota_status list_nodes(problem *p) {
+    const rota_compiler *c = p->c;
+    const uint32_t count = p->placing.device_count;
+    for (uint32_t n = 0; n < c->node_count; n++) {
+        const rota_node_record *record = p->records[n];
+        const uint32_t lane = rota_lane_of_node(c->info, n);
+        p->nodes[n].node = (rota_node){c->info->lanes[lane]->lane, n - c->info->lane_first_node[lane]};
+        p->nodes[n].name = rota_node_record_name(record);
+        if (record->kind == ROTA_NODE_KERNEL) p->nodes[n].kernel = record->u.kernel.kernel;
+        for (uint32_t d = 0; d < count; d++)
+            p->costs[(size_t)n * count + d] = rota_placing_prior(p->traits[d], record);
+        ROTA_TRY(set_possible(p, n));
+    }
+    return ROTA_OK;
+}
+
+static rota_status pose(problem *p) {
+    rota_compiler *c = p->c;
+    ROTA_TRY(list_devices(p));
+    const size_t nodes = (size_t)c->node_count + 1;
+    p->nodes = rota_arena_calloc(&c->scratch, sizeof *p->nodes * nodes, 8);
+    p->costs = rota_arena_alloc(&c->scratch, sizeof *p->costs * nodes * p->placing.device_count, 8);
+    if (!p->nodes || !p->costs) return rota_compile_no_memory(c);
+    ROTA_TRY(list_nodes(p));
+    ROTA_TRY(rota_placing_find_values(c, p->records, p->nodes, &p->values));
+    p->placing = (rota_placing){.struct_size = sizeof p->placing,
+                                .node_count = c->node_count,
+                                .edge_count = (uint32_t)p->values.edges.count,
+                                .value_count = p->values.value_count,
+                                .device_count = p->placing.device_count,
+                                .nodes = p->nodes,
+                                .edges = p->values.edges.data,
+                                .costs = p->costs,
+                                .devices = p->devices,
+                                .hardware = p->hardware,
+                                .latency_ns = p->latency_ns,
+                                .byte_ns = p->byte_ns,
+                                .host_latency_ns = p->host_latency_ns,
+                                .host_byte_ns = p->host_byte_ns};
+    return ROTA_OK;
+}
+
+/* ---- The answer ---- */
+
+/* All that can be on one device there. */
+static void choose_one(const problem *p, uint32_t device, uint8_t *out_devices) {
+    for (uint32_t n = 0; n < p->placing.node_count; n++) {
+        const uint32_t possible = p->nodes[n].possible;
+        out_devices[n] = (uint8_t)(possible >> device & 1 ? device : (uint32_t)__builtin_ctz(possible));
+    }
+}
+
+static rota_status choose(const problem *p, uint8_t *out_devices) {
+    const rota_compiler *c = p->c;
+    const rota_compile_options *options = &c->plan->options;
+    if (c->devices->only_plus_1) {
+        choose_one(p, c->devices->only_plus_1 - 1, out_devices);
+        return ROTA_OK;
+    }
+    if (!options->placer) return rota_placing_choose(&p->placing, out_devices);
+    ROTA_TRY(options->placer(options->placer_user, &p->placing, out_devices));
+    for (uint32_t n = 0; n < c->node_count; n++)
+        if (out_devices[n] >= p->placing.device_count || !(p->nodes[n].possible >> out_devices[n] & 1))
+            return rota_fail(
+                ROTA_INVALID_ARGUMENT,
+                "compile of graph '%s': the placer puts node '%s' on device %u of %u; it may be on "
+                "those of bits %#x",
+                c->graph->name, p->nodes[n].name, out_devices[n], p->placing.device_count,
+                p->nodes[n].possible);
+    return ROTA_OK;
+}
+
+/* The first part is of a device that is used, and the only one where all are the same. */
+static void find_home(const problem *p, const uint8_t *devices) {
+    rota_compile_placing *placing = &p->c->spread.placing;
+    uint32_t used = 0;
+    for (uint32_t n = 0; n < p->placing.node_count; n++) used |= 1u << devices[n];
+    uint32_t own = used & ((1u << p->c->devices->count) - 1);
+    placing->home = own ? (uint32_t)__builtin_ctz(own) : 0;
+    placing->alone = (used & (used - 1)) == 0 && used == own && !p->c->plan->options.check_kernels;
+    for (uint32_t n = 0; n < p->placing.node_count; n++)
+        if (p->records[n]->may_be_on_device) placing->home = 0, placing->alone = false;
+    placing->host_idle = p->host == ROTA_NONE || !(used >> p->host & 1);
+}
+
+/* Notes which values leave their device for which other, by the nodes that write them. */
+static rota_status list_sends(const problem *p, const uint8_t *devices) {
+    rota_compiler *c = p->c;
+    rota_compile_placing *placing = &c->spread.placing;
+    const rota_placing_edge *edges = p->values.edges.data;
+    const rota_placing_range *ranges = p->values.ranges.data;
+    placing->first_send = rota_arena_calloc(&c->scratch, sizeof(uint32_t) * ((size_t)c->node_count + 2), 8);
+    placing->input_devices =
+        rota_arena_calloc(&c->scratch, sizeof(uint32_t) * ((size_t)c->gathering.graph_buffer_count + 1), 8);
+    if (!placing->first_send || !placing->input_devices) return rota_compile_no_memory(c);
+    uint32_t *first =
+        placing->first_send + 1; /* while they are counted, and then filled in, those of the next node */
+    for (uint32_t fill = 0; fill < 2; fill++) {
+        for (uint32_t n = 0; n < c->node_count; n++)
+            for (uint32_t e = p->nodes[n].first_edge; e < p->nodes[n].first_edge + p->nodes[n].edge_count;
+                 e++) {
+                /* What the host's device gets, it gets where that is asked for. */
+                if (!ranges[e].high || devices[n] >= c->devices->count) continue;
+                const uint64_t stored = ranges[e].stored;
+                if (edges[e].from == ROTA_PLACING_OUTSIDE) {
+                    placing->input_devices[c->gathering.lane_base[stored >> 32] + ((uint32_t)stored >> 1)] |=
+                        1u << devices[n];
+                } else if (devices[edges[e].from] != devices[n]) {
+                    if (fill)
+                        placing->sends[first[edges[e].from]] =
+                            (rota_compile_send){stored, ranges[e].low, ranges[e].high, devices[n]};
+                    first[edges[e].from]++;
+                }
+            }
+        if (fill) break;
+        uint32_t sum = 0;
+        for (uint32_t n = 0; n < c->node_count; n++) {
+            const uint32_t count = first[n];
+            first[n] = sum;
+            sum += count;
+        }
+        placing->sends = rota_arena_alloc(&c->scratch, sizeof *placing->sends * ((size_t)sum + 1), 8);
+        if (!placing->sends) return rota_compile_no_memory(c);
+    }
+    return ROTA_OK;
+}
+
+rota_status rota_compile_placing_choose(rota_compiler *c, const rota_node_record *const *records) {
+    problem *p = rota_arena_calloc(&c->scratch, sizeof *p, 8);
+    uint8_t *devices = rota_arena_alloc(&c->scratch, (size_t)c->node_count + 1, 1);
+    if (!p || !devices) return rota_compile_no_memory(c);
+    p->c = c;
+    p->records = records;
+    rota_status status = pose(p);
+    if (status == ROTA_OK) status = choose(p, devices);
+    if (status == ROTA_OK) {
+        find_home(p, devices);
+        c->spread.placing.device = devices;
+        if (!c->spread.placing.alone) status = list_sends(p, devices);
+    }
+    rota_placing_values_free(&p->values);
+    return status;
+}

@@ -1,0 +1,363 @@
+/* Automatic placement by rota_compile: what a policy is told, that what it says is done, what has a device keeps it,
+ * one copy a device of what many read, plans of one device where that is best, and what is done where one refuses. */
+#include "tests/kit/runtime_support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "sched/testing.h"
+#include "tests/adversary/adversary.h"
+
+enum { WORDS = 256, BYTES = 4 * WORDS, BRANCHES = 12, NODES = 2 + 2 * BRANCHES, COMMANDS_MAX = 400 };
+
+typedef struct world {
+    adversary_options options;
+    rota_runtime *runtime;
+    rota_device *devices[2]; /* cpu, adversary: unlike hardware */
+} world;
+
+static int open_world(void **state) {
+    world *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    w->options.seed = 7;
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u), &w->runtime));
+    assert_ok(rota_runtime_add_driver(w->runtime, &adversary_driver, &w->options));
+    assert_ok(rota_device_open(w->runtime, "cpu", &w->devices[0]));
+    assert_ok(rota_device_open(w->runtime, "adversary", &w->devices[1]));
+    *state = w;
+    return 0;
+}
+
+static int close_world(void **state) {
+    world *w = *state;
+    assert_ok(rota_runtime_close(w->runtime, 0));
+    assert_int_equal(w->options.violations, 0);
+    assert_int_equal(w->options.live_memories, 0);
+    free(w);
+    return 0;
+}
+
+/* y[i] = x[i] + 1, which says that it is much work. */
+static rota_status heavy_fn(const rota_kernel_call *call) {
+    const uint32_t *x = call->operands[0];
+    uint32_t *y = call->operands[1];
+    for (uint64_t i = 0; i < call->operand_bytes[1] / 4; i++) y[i] = x[i] + 1;
+    return ROTA_OK;
+}
+static double heavy_work(const void *params, const uint64_t *operand_bytes) {
+    (void)params, (void)operand_bytes;
+    return 1e9;
+}
+static const rota_kernel heavy = {
+    .name = "heavy", .operand_count = 2, .work = heavy_work, .cpu = {.fn = heavy_fn}};
+static const rota_kernel light = {.name = "light", .operand_count = 2, .cpu = {.fn = heavy_fn}};
+
+/* y = the sum of all branches. */
+static rota_status join_fn(const rota_kernel_call *call) {
+    uint32_t *y = call->operands[BRANCHES];
+    for (uint32_t i = 0; i < WORDS; i++) {
+        y[i] = 0;
+        for (uint32_t b = 0; b < BRANCHES; b++) y[i] += ((const uint32_t *)call->operands[b])[i];
+    }
+    return ROTA_OK;
+}
+static const rota_kernel join = {.name = "join", .operand_count = BRANCHES + 1, .cpu = {.fn = join_fn}};
+
+static rota_status record_map(rota_recorder *recorder, const rota_kernel *kernel, rota_buffer *from,
+                              rota_buffer *to, uint32_t device_plus_1) {
+    const rota_access accesses[] = {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}};
+    return rota_record_kernel(recorder,
+                              &ROTA_KERNEL_NODE(.kernel = kernel, .accesses = accesses, .access_count = 2,
+                                                .placement = {.device_plus_1 = device_plus_1}),
+                              NULL);
+}
+
+/* x --> root --> 12 branches of 2 nodes --> total: node 0, nodes 1 to 24, node 25. */
+typedef struct wide {
+    rota_buffer *x, *total;
+    rota_graph *graph;
+} wide;
+
+static void record_wide(const world *w, const rota_kernel *kernel, uint32_t device_plus_1, wide *out) {
+    rota_recorder *recorder;
+    rota_buffer *root, *ends[BRANCHES];
+    rota_access accesses[BRANCHES + 1];
+    out->x = test_words(w->devices[0], "x", WORDS, 5);
+    out->total = test_buffer(w->runtime, "total", BYTES);
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "wide"), &out->graph));
+    assert_ok(rota_recorder_open(out->graph, 0, NULL, &recorder));
+    assert_ok(rota_recorder_buffer(recorder, ROTA_BUFFER_TRANSIENT, "root", BYTES, &root));
+    assert_ok(record_map(recorder, &light, out->x, root, device_plus_1));
+    for (uint32_t b = 0; b < BRANCHES; b++) {
+        rota_buffer *middle;
+        assert_ok(rota_recorder_buffer(recorder, ROTA_BUFFER_TRANSIENT, "middle", BYTES, &middle));
+        assert_ok(rota_recorder_buffer(recorder, ROTA_BUFFER_TRANSIENT, "end", BYTES, &ends[b]));
+        assert_ok(record_map(recorder, kernel, root, middle, device_plus_1));
+        assert_ok(record_map(recorder, kernel, middle, ends[b], device_plus_1));
+        accesses[b] = (rota_access){ends[b], 0, ROTA_WHOLE, ROTA_READ};
+    }
+    accesses[BRANCHES] = (rota_access){out->total, 0, ROTA_WHOLE, ROTA_WRITE};
+    assert_ok(rota_record_kernel(recorder,
+                                 &ROTA_KERNEL_NODE(.kernel = &join, .accesses = accesses,
+                                                   .access_count = BRANCHES + 1,
+                                                   .placement = {.device_plus_1 = device_plus_1}),
+                                 NULL));
+    rota_recorder_close(recorder);
+}
+
+static void free_wide(wide *it) {
+    rota_graph_release(it->graph);
+    rota_buffer_release(it->x);
+    rota_buffer_release(it->total);
+}
+
+static void run(rota_plan *plan) {
+    for (uint32_t i = 0; i < 3; i++) {
+        rota_ticket ticket;
+        assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
+        assert_ok(rota_wait(ticket, 0));
+    }
+}
+
+/* Kernels by device, and copies between devices. */
+static void count(const world *w, const rota_plan *plan, uint32_t out_kernels[2], uint32_t *out_copies) {
+    static rota_plan_command commands[COMMANDS_MAX];
+    rota_plan_stats stats = ROTA_PLAN_STATS();
+    assert_ok(rota_plan_get_stats(plan, &stats));
+    commands[0].struct_size = sizeof *commands;
+    assert_ok(rota_plan_get_commands(plan, commands, COMMANDS_MAX));
+    out_kernels[0] = out_kernels[1] = *out_copies = 0;
+    for (uint64_t i = 0; i < stats.commands; i++) {
+        if (commands[i].kind == ROTA_PLAN_TRANSFER) ++*out_copies;
+        for (uint32_t d = 0; d < 2 && commands[i].kind == ROTA_PLAN_KERNEL; d++)
+            out_kernels[d] += commands[i].device == w->devices[d];
+    }
+}
+
+/* ---- What rota chooses ---- */
+
+static void much_work_is_spread_and_little_is_not(void **state) {
+    const world *w = *state;
+    for (uint32_t is_heavy = 0; is_heavy < 2; is_heavy++)
+        for (uint32_t by_option = 0; by_option < 2; by_option++) {
+            wide it;
+            rota_plan *plan;
+            uint32_t kernels[2], copies;
+            rota_plan_stats stats = ROTA_PLAN_STATS();
+            record_wide(w, is_heavy ? &heavy : &light, by_option ? 0 : ROTA_PLACE_AUTO, &it);
+            assert_ok(rota_compile(w->runtime, it.graph,
+                                   &ROTA_COMPILE_OPTIONS(.devices = w->devices, .device_count = 2,
+                                                         .place_auto = by_option, .certify = true),
+                                   &plan));
+            assert_ok(rota_plan_get_stats(plan, &stats));
+            count(w, plan, kernels, &copies);
+            if (is_heavy) {
+                assert_true(kernels[0] > 2 && kernels[1] > 2);
+                /* `root` goes over once, and each branch's end at the most: two copies each. */
+                if (copies > 2 + 2 * BRANCHES) fail_msg("%u copies", copies);
+            } else {
+                assert_int_equal(kernels[0], NODES);
+                assert_int_equal(stats.devices, 1);
+                assert_int_equal(stats.segments, 1);
+            }
+            run(plan);
+            test_expect_words(it.total, WORDS, BRANCHES * 8);
+            rota_plan_release(plan);
+            free_wide(&it);
+        }
+}
+
+/* As in a plan of that device alone: no part, segment or copy for another one. */
+static void one_device_alone_may_be_any(void **state) {
+    const world *w = *state;
+    wide it;
+    rota_plan *plan;
+    rota_device *const turned[2] = {w->devices[1], w->devices[0]};
+    record_wide(w, &light, ROTA_PLACE_AUTO, &it);
+    assert_ok(rota_compile(w->runtime, it.graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = turned, .device_count = 2, .certify = true),
+                           &plan));
+    uint32_t kernels[2], copies;
+    rota_plan_stats stats = ROTA_PLAN_STATS();
+    assert_ok(rota_plan_get_stats(plan, &stats));
+    count(w, plan, kernels, &copies);
+    assert_int_equal(kernels[0], NODES); /* the CPU is taken to be faster than what stands in for a device */
+    assert_int_equal(stats.devices, 1);
+    assert_int_equal(copies, 0);
+    run(plan);
+    test_expect_words(it.total, WORDS, BRANCHES * 8);
+    rota_plan_release(plan);
+    free_wide(&it);
+}
+
+/* ---- Policies ---- */
+
+typedef struct policy {
+    const world *w;
+    uint32_t calls;
+    bool answers_wrong, fails;
+    uint8_t device[NODES];
+} policy;
+
+static rota_status choose_as_told(void *user, const rota_placing *placing, uint8_t *out_devices) {
+    policy *p = user;
+    p->calls++;
+    if (p->fails) return rota_fail(ROTA_REFUSED, "not today");
+    assert_int_equal(placing->node_count, NODES);
+    assert_int_equal(placing->device_count, 2);
+    assert_ptr_equal(placing->devices[1], p->w->devices[1]);
+    assert_int_equal(placing->hardware[1], 1);
+    for (uint32_t n = 0; n < NODES; n++) {
+        const rota_placing_node *node = &placing->nodes[n];
+        assert_true(node->node.lane == 1 && node->node.index == n);
+        assert_int_equal(node->possible, n == 3 ? 2 : 3);
+        for (uint32_t d = 0; d < 2; d++) assert_true(isfinite(placing->costs[n * 2 + d].span_ns));
+        if (n == 0 || n + 1 == NODES) continue;
+        assert_ptr_equal(node->kernel, &heavy);
+        assert_int_equal(node->edge_count, 1);
+        const rota_placing_edge *edge = &placing->edges[node->first_edge];
+        assert_int_equal(edge->from, n % 2 ? 0 : n - 1);
+        assert_int_equal(edge->bytes, BYTES);
+        assert_true(edge->value < placing->value_count);
+    }
+    assert_int_equal(placing->nodes[NODES - 1].edge_count, BRANCHES);
+    memcpy(out_devices, p->device, NODES);
+    if (p->answers_wrong) out_devices[3] = 0;
+    return ROTA_OK;
+}
+
+/* Node 3 is placed on the second device. */
+static void record_with_one_placed(const world *w, wide *out) {
+    rota_recorder *recorder;
+    wide *it = out;
+    rota_buffer *root, *ends[BRANCHES];
+    rota_access accesses[BRANCHES + 1];
+    it->x = test_words(w->devices[0], "x", WORDS, 5);
+    it->total = test_buffer(w->runtime, "total", BYTES);
+    assert_ok(rota_graph_create(&ROTA_GRAPH_OPTIONS(.name = "placed"), &it->graph));
+    assert_ok(rota_recorder_open(it->graph, 0, NULL, &recorder));
+    assert_ok(rota_recorder_buffer(recorder, ROTA_BUFFER_TRANSIENT, "root", BYTES, &root));
+    assert_ok(record_map(recorder, &light, it->x, root, 0));
+    for (uint32_t b = 0; b < BRANCHES; b++) {
+        rota_buffer *middle;
+        assert_ok(rota_recorder_buffer(recorder, ROTA_BUFFER_TRANSIENT, "middle", BYTES, &middle));
+        assert_ok(rota_recorder_buffer(recorder, ROTA_BUFFER_TRANSIENT, "end", BYTES, &ends[b]));
+        assert_ok(record_map(recorder, &heavy, root, middle, b == 1 ? 2 : 0));
+        assert_ok(record_map(recorder, &heavy, middle, ends[b], 0));
+        accesses[b] = (rota_access){ends[b], 0, ROTA_WHOLE, ROTA_READ};
+    }
+    accesses[BRANCHES] = (rota_access){it->total, 0, ROTA_WHOLE, ROTA_WRITE};
+    assert_ok(rota_record_kernel(
+        recorder, &ROTA_KERNEL_NODE(.kernel = &join, .accesses = accesses, .access_count = BRANCHES + 1),
+        NULL));
+    rota_recorder_close(recorder);
+}
+
+static void a_policy_is_told_and_obeyed(void **state) {
+    const world *w = *state;
+    for (uint32_t seed = 1; seed <= 20; seed++) {
+        uint64_t random = seed;
+        wide it;
+        policy p = {.w = w};
+        rota_plan *plan = NULL;
+        for (uint32_t n = 0; n < NODES; n++) p.device[n] = (uint8_t)test_below(&random, 2);
+        p.device[3] = 1;
+        record_with_one_placed(w, &it);
+        const rota_compile_options options =
+            ROTA_COMPILE_OPTIONS(.devices = w->devices, .device_count = 2, .place_auto = true,
+                                 .placer = choose_as_told, .placer_user = &p, .certify = true);
+        p.answers_wrong = true;
+        assert_status(rota_compile(w->runtime, it.graph, &options, &plan), ROTA_INVALID_ARGUMENT);
+        expect_said("node 'heavy' on device 0 of 2");
+        p.answers_wrong = false;
+        p.fails = true;
+        assert_status(rota_compile(w->runtime, it.graph, &options, &plan), ROTA_REFUSED);
+        expect_said("not today");
+        p.fails = false;
+        assert_null(plan);
+        assert_ok(rota_compile(w->runtime, it.graph, &options, &plan));
+        assert_int_equal(p.calls, 3);
+        uint32_t kernels[2], copies, wanted = 0;
+        for (uint32_t n = 0; n < NODES; n++) wanted += p.device[n];
+        count(w, plan, kernels, &copies);
+        assert_int_equal(kernels[1], wanted);
+        /* Two copies for each value that another device reads, however many nodes of it do. */
+        bool root = false;
+        uint32_t values = 0;
+        for (uint32_t b = 0; b < BRANCHES; b++) {
+            root |= p.device[1 + 2 * b] != p.device[0];
+            values += p.device[1 + 2 * b] != p.device[2 + 2 * b];
+            values += p.device[2 + 2 * b] != p.device[NODES - 1];
+        }
+        assert_int_equal(copies, 2 * (values + root));
+        run(plan);
+        test_expect_words(it.total, WORDS, BRANCHES * 8);
+        rota_plan_release(plan);
+        free_wide(&it);
+    }
+}
+
+/* ---- What devices refuse ---- */
+
+static void a_kernel_that_no_device_runs_is_named(void **state) {
+    const world *w = *state;
+    static const rota_kernel nowhere = {.name = "nowhere", .operand_count = 2};
+    wide it;
+    rota_plan *plan;
+    record_wide(w, &nowhere, ROTA_PLACE_AUTO, &it);
+    assert_status(rota_compile(w->runtime, it.graph,
+                               &ROTA_COMPILE_OPTIONS(.devices = w->devices, .device_count = 2), &plan),
+                  ROTA_UNSUPPORTED);
+    expect_said("'nowhere'");
+    /* Of one device, and of none, it means nothing. */
+    free_wide(&it);
+    record_wide(w, &light, ROTA_PLACE_AUTO, &it);
+    for (uint32_t devices = 0; devices < 2; devices++) {
+        assert_ok(rota_compile(w->runtime, it.graph,
+                               &ROTA_COMPILE_OPTIONS(.devices = w->devices, .device_count = devices), &plan));
+        rota_plan_release(plan);
+    }
+    free_wide(&it);
+}
+
+/* Two devices would be faster, but there is memory for the buffers of one. */
+static void where_memory_is_short_one_device_does(void **state) {
+    world *w = *state;
+    wide it;
+    rota_plan *plan;
+    uint32_t kernels[2], copies;
+    rota_plan_stats several = ROTA_PLAN_STATS(), one = ROTA_PLAN_STATS();
+    record_wide(w, &heavy, ROTA_PLACE_AUTO, &it);
+    rota_compile_options options = ROTA_COMPILE_OPTIONS(.devices = w->devices, .device_count = 2);
+    assert_ok(rota_compile(w->runtime, it.graph, &options, &plan));
+    assert_ok(rota_plan_get_stats(plan, &several));
+    rota_plan_release(plan);
+    options.device_count = 1;
+    assert_ok(rota_compile(w->runtime, it.graph, &options, &plan));
+    assert_ok(rota_plan_get_stats(plan, &one));
+    rota_plan_release(plan);
+    assert_true(several.arena_bytes > one.arena_bytes);
+    options.device_count = 2;
+    options.memory_limit_bytes = one.arena_bytes;
+    assert_ok(rota_compile(w->runtime, it.graph, &options, &plan));
+    count(w, plan, kernels, &copies);
+    assert_true(kernels[0] == 0 || kernels[1] == 0);
+    run(plan);
+    test_expect_words(it.total, WORDS, BRANCHES * 8);
+    rota_plan_release(plan);
+    options.memory_limit_bytes = 16;
+    assert_status(rota_compile(w->runtime, it.graph, &options, &plan), ROTA_OUT_OF_MEMORY);
+    free_wide(&it);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(much_work_is_spread_and_little_is_not, open_world, close_world),
+        cmocka_unit_test_setup_teardown(one_device_alone_may_be_any, open_world, close_world),
+        cmocka_unit_test_setup_teardown(a_policy_is_told_and_obeyed, open_world, close_world),
+        cmocka_unit_test_setup_teardown(a_kernel_that_no_device_runs_is_named, open_world, close_world),
+        cmocka_unit_test_setup_teardown(where_memory_is_short_one_device_does, open_world, close_world),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
