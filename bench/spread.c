@@ -24,6 +24,7 @@ enum { WORK_PRODUCTS, WORK_SHARDS };
 typedef struct settings {
     int work;
     uint64_t branches, side, chain, rows, repeat;
+    bool learn;
     const char *devices;
 } settings;
 
@@ -291,13 +292,30 @@ static void free_world(world *w, way *ways) {
     free(w->expected);
 }
 
-static int run(const settings *s, const char *out) {
+enum { LESSONS = 3 };
+
+/* Has each way's replays teach what nodes cost, with a runtime that measures times. */
+static rota_status learn(const world *w, way *ways, uint32_t count) {
+    double us;
+    for (uint32_t i = 0; i < count; i++) {
+        ROTA_TRY(replay(&ways[i], &us));
+        for (uint32_t lesson = 0; lesson < LESSONS; lesson++) {
+            ROTA_TRY(replay(&ways[i], &us));
+            ROTA_TRY(rota_plan_learn(ways[i].plan));
+        }
+        ROTA_TRY(check(w, &ways[i]));
+    }
+    return ROTA_OK;
+}
+
+/* Learns, or measures. */
+static int run(const settings *s, bool learns, const char *out) {
     opened_device opened;
     char first[64];
     way ways[PLANS_MAX] = {0};
     world w = {.s = s, .columns = s->work == WORK_PRODUCTS ? s->side : COLUMNS};
     snprintf(first, sizeof first, "%.*s", (int)strcspn(s->devices, ","), s->devices);
-    int code = report_open(program, first, NULL, &opened);
+    int code = report_open(program, first, &ROTA_RUNTIME_OPTIONS(.diagnostics = learns), &opened);
     if (code != EXIT_GOOD) return code;
     cJSON *result = report_new();
     w.runtime = opened.runtime;
@@ -306,13 +324,18 @@ static int run(const settings *s, const char *out) {
     for (uint32_t d = 0; d < w.device_count; d++)
         cJSON_AddItemToArray(devices, report_device(rota_device_get_info(w.devices[d])));
     cJSON_AddStringToObject(result, "work", s->work == WORK_PRODUCTS ? "products" : "shards");
+    cJSON_AddBoolToObject(result, "learned", s->learn);
     REPORT_TRY(make_data(&w));
     REPORT_TRY(make_buffers(&w));
     REPORT_TRY(make_graph(&w));
     for (uint32_t i = 0; i <= w.device_count; i++)
         REPORT_TRY(make_way(&w, i < w.device_count ? i + 1 : 0, &ways[i]));
-    REPORT_TRY(measure(&w, ways, w.device_count + 1));
-    code = report(&w, ways, w.device_count + 1, result);
+    if (learns) {
+        REPORT_TRY(learn(&w, ways, w.device_count + 1));
+    } else {
+        REPORT_TRY(measure(&w, ways, w.device_count + 1));
+        code = report(&w, ways, w.device_count + 1, result);
+    }
 done:
     free_world(&w, ways);
     report_close(&opened);
@@ -334,6 +357,8 @@ int bench_spread(int argc, char **argv) {
          "products: how many a branch has, one after the other"},
         {"--rows", OPTION_COUNT, &s.rows, "N", 1, 1 << 20, false,
          "shards: rows of a shard, of 1024 elements each"},
+        {"--learn", OPTION_FLAG, &s.learn, NULL, 0, 0, false,
+         "have replays on each device teach what nodes cost, before"},
         {"--repeat", OPTION_COUNT, &s.repeat, "N", 1, 10000, false, "how often each way is timed"},
         OPTION_ROW_OUT(out)};
     const option_table table = {program,
@@ -345,5 +370,6 @@ int bench_spread(int argc, char **argv) {
                                 NULL};
     const option_result parsed = options_parse(&table, argc, argv);
     if (parsed != OPTIONS_OK) return parsed == OPTIONS_HELP ? EXIT_GOOD : EXIT_BAD_ARGUMENT;
-    return run(&s, out);
+    const int code = s.learn ? run(&s, true, NULL) : EXIT_GOOD;
+    return code == EXIT_GOOD ? run(&s, false, out) : code;
 }

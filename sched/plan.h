@@ -60,6 +60,9 @@ typedef struct rota_compile_options {
     /* Nodes without a device of their own are placed as ROTA_PLACE_AUTO ones are, in place of on devices[0]. What
      * has a device keeps it. Results are the same wherever nodes are, where their kernels' are. */
     bool place_auto;
+    /* Costs are told by a table of devices alone, not by what rota_plan_learn has kept: the same graph on the same
+     * devices is always placed alike. */
+    bool place_by_table;
 } rota_compile_options;
 #define ROTA_COMPILE_OPTIONS(...) ROTA_SIZED(rota_compile_options, __VA_ARGS__)
 
@@ -189,6 +192,13 @@ typedef struct rota_plan_replay {
  * of rota_plan_node_times and the former's. May block in a driver. Linear in commands. */
 ROTA_API rota_status rota_plan_command_times(rota_plan *plan, rota_plan_time *out_times, uint64_t capacity,
                                              rota_plan_replay *out_replay);
+
+/* Keeps what nodes and copies took in the last completed replay, in memory and the runtime's cache_dir, for automatic
+ * placement to come: by the kernel's name and parameters, the bytes of each operand, and the device's name and driver.
+ * Means of many replays are better than one. Nodes that ran beside others took longer by that. Errors as of
+ * rota_plan_command_times; what can't be written to the cache is none. Any thread; may block in a driver and in file
+ * calls. Linear in nodes and commands. */
+ROTA_API rota_status rota_plan_learn(rota_plan *plan);
 
 /* Why a node waits, on what, by which buffer and range, in sentences, into text[0..capacity); always
  * terminated where capacity is not 0. out_length (may be NULL) gets the full length, without the terminator.

@@ -58,7 +58,8 @@ typedef struct rota_runtime_options {
     uint64_t spin_ns;
     bool diagnostics; /* per-node markers and times; costs device time */
     bool validation;  /* Vulkan: with the Khronos validation layer, whose messages go to `log` */
-    /* Folder of the caches (Vulkan pipelines, fused CUDA kernels, choices found by measuring), copied; NULL:
+    /* Folder of the caches (Vulkan pipelines, fused CUDA kernels, choices found by measuring, what
+     * rota_plan_learn keeps), copied; NULL:
      * $XDG_CACHE_HOME/rota, else $HOME/.cache/rota, of which a relative one counts as none; "": none. A file
      * there is used only if it belongs to the user or to root and nobody else may write it. */
     const char *cache_dir;

@@ -1,7 +1,7 @@
 /* Automatic placement: what is to be placed, told to a policy, and what follows from its answer.
  *
  *     records --placing_values.c--> edges, bytes --\
- *             --placing_costs.c---> costs ----------> policy (placing_search.c) --> a device of each node
+ *   history, or placing_costs.c---> costs ----------> policy (placing_search.c) --> a device of each node
  *                                                                                      |
  *     gather.c places nodes by it, and sends what one device writes and another reads <-/
  *
@@ -14,6 +14,7 @@
 #include "graph/record.h"
 #include "sched/plan/placing_clock.h"
 #include "sched/plan/placing_costs.h"
+#include "sched/plan/placing_history.h"
 #include "sched/plan/placing_values.h"
 
 /* What the policy is given, and where that is. */
@@ -103,17 +104,61 @@ static rota_status set_possible(problem *p, uint32_t n) {
     return node->possible ? ROTA_OK : cannot_run(p, n);
 }
 
+/* Costs on a device by its history, where that knows the node; those that it doesn't know are as much faster or slower
+ * than their table says as the others are together. */
+static void ask_history(const problem *p, uint32_t d) {
+    const uint32_t count = p->placing.device_count, nodes = p->c->node_count;
+    rota_history *history = p->traits[d]->history;
+    double said = 0, took = 0;
+    if (!rota_history_has_any(history)) return;
+    for (uint32_t pass = 0; pass < 2; pass++)
+        for (uint32_t n = 0; n < nodes; n++) {
+            rota_placing_cost *cost = &p->costs[(size_t)n * count + d];
+            double ns;
+            if (!isfinite(cost->span_ns)) continue;
+            const bool known = rota_history_find(history, rota_history_key(p->records[n]), &ns);
+            if (pass == 0 && known) {
+                said += cost->span_ns;
+                took += ns;
+            }
+            if (pass == 0 || (!known && took == 0)) continue;
+            const double factor = known ? ns / cost->span_ns : took / said;
+            cost->span_ns *= factor;
+            cost->busy_ns *= factor;
+        }
+}
+
+/* Of copies: halves that were measured, from and to the host's memory. */
+static void ask_history_of_copies(problem *p) {
+    const uint32_t count = p->placing.device_count;
+    double half[ROTA_PLACING_DEVICES_MAX];
+    for (uint32_t d = 0; d < count; d++) {
+        half[d] = -1;
+        if (rota_history_find(p->traits[d]->history, ROTA_HISTORY_COPY, &half[d])) half[d] /= 1 << 20;
+    }
+    for (uint32_t d = 0; d < count; d++)
+        for (uint32_t e = 0; e < count; e++) {
+            const bool by_host = !p->traits[d]->unified_host && !p->traits[e]->unified_host;
+            const double between = by_host && p->host != ROTA_NONE ? half[p->host] : 0;
+            if (p->byte_ns[d * count + e] > 0 && half[d] >= 0 && half[e] >= 0 && between >= 0)
+                p->byte_ns[d * count + e] = half[d] + half[e] + between;
+        }
+}
+
 static rota_status list_nodes(problem *p) {
     const rota_compiler *c = p->c;
     const uint32_t count = p->placing.device_count;
+    for (uint32_t n = 0; n < c->node_count; n++)
+        for (uint32_t d = 0; d < count; d++)
+            p->costs[(size_t)n * count + d] = rota_placing_prior(p->traits[d], p->records[n]);
+    for (uint32_t d = 0; d < count; d++) ask_history(p, d);
+    ask_history_of_copies(p);
     for (uint32_t n = 0; n < c->node_count; n++) {
         const rota_node_record *record = p->records[n];
         const uint32_t lane = rota_lane_of_node(c->info, n);
         p->nodes[n].node = (rota_node){c->info->lanes[lane]->lane, n - c->info->lane_first_node[lane]};
         p->nodes[n].name = rota_node_record_name(record);
         if (record->kind == ROTA_NODE_KERNEL) p->nodes[n].kernel = record->u.kernel.kernel;
-        for (uint32_t d = 0; d < count; d++)
-            p->costs[(size_t)n * count + d] = rota_placing_prior(p->traits[d], record);
         ROTA_TRY(set_possible(p, n));
     }
     return ROTA_OK;

@@ -18,8 +18,8 @@ typedef struct rota_device_traits {
     bool runs_host_nodes, runs_conditionals, hosts_decisions, runs_counted;
     const rota_cuda_target *cuda; /* of a CUDA device, else NULL */
     rota_device_class device_class;
-    uint32_t compute_units; /* 0: unknown */
-    uint64_t memory_bytes;  /* 0: unknown */
+    uint32_t compute_units;       /* 0: unknown */
+    struct rota_history *history; /* of what nodes took on it (placing_history.h); NULL: not to be asked */
 } rota_device_traits;
 
 /* The devices that a plan is for. None: it is only analysed. */

@@ -65,6 +65,8 @@ BEFORE = {
     "TRY(rota_graph_file_prepare(": (
         "", "rota_graph_file *file = 0; rota_device *device = 0; rota_plan *plan = 0; rota_args *args = 0;"
         "rota_ticket ticket;", True),
+    "for (int i = 0; i < 3; i++) {": (
+        "", "rota_plan *plan = 0; rota_args *args = 0; rota_ticket ticket;", True),
     "for (int round = 0;": ("", "rota_plan *plan = 0, *shared_plan = 0; int rounds = 3;", True),
 }
 TRY = '#define TRY(call) do { if ((call) != ROTA_OK) return 1; } while (0)\n'

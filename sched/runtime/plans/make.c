@@ -8,6 +8,7 @@
 #include "sched/plan/compile.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/handle.h"
+#include "sched/runtime/plans/learn.h"
 #include "sched/runtime/shared/devices.h"
 #include "sched/runtime/shared/handle.h"
 
@@ -92,8 +93,7 @@ static rota_device_traits traits_of(rota_device *device) {
                                 .runs_counted = exec->caps.runs_counted,
                                 .cuda = exec->cuda,
                                 .device_class = exec->info.device_class,
-                                .compute_units = exec->info.compute_units,
-                                .memory_bytes = exec->info.memory_bytes};
+                                .compute_units = exec->info.compute_units};
 }
 
 static rota_status make_plan(rota_runtime *runtime, rota_graph *graph, const rota_compile_options *options,
@@ -125,6 +125,8 @@ static rota_status make_for(rota_runtime *runtime, rota_graph *graph, const rota
         devices.cpu = &traits[count];
     }
     devices.automatic = count > 1 && rota_plan_is_automatic(graph, options);
+    for (uint32_t i = 0; i <= count && devices.automatic && !options->place_by_table; i++)
+        if (i < count || devices.cpu) traits[i].history = rota_device_history(traits[i].device);
     rota_status status = make_plan(runtime, graph, options, &devices, out_plan);
     if (!devices.automatic || options->placer) return status;
     /* A device may refuse what it was thought to run, or have no room: then one device, as far as it goes. */

@@ -1,0 +1,34 @@
+/* What nodes and copies took on a device, by what they depend on: kept for the life of the process and, where there is
+ * a folder, in a file for each device. Internal; not installed. */
+#ifndef ROTA_SCHED_PLAN_PLACING_HISTORY_H
+#define ROTA_SCHED_PLAN_PLACING_HISTORY_H
+
+#include "graph/graph_internal.h"
+
+typedef struct rota_history rota_history;
+
+/* That of a device, by a text that says what its times depend on; read from `folder` (NULL: none) where this process
+ * has not seen it yet. A file that is damaged, cut short, of another version or device, or that another user may have
+ * written, counts as none. It lives as long as the process. NULL: no memory. Any thread; may block. */
+rota_history *rota_history_open(const char *folder, const char *device);
+
+/* NULL: no. */
+bool rota_history_has_any(rota_history *history);
+/* The mean of what was added under a key. False: nothing was. Any thread; may block behind others here. */
+bool rota_history_find(rota_history *history, uint64_t key, double *out_ns);
+/* Of more than some tens the latest count more. What can't be kept for want of memory is not. */
+void rota_history_add(rota_history *history, uint64_t key, double ns);
+/* Writes what was added since. What can't be written is no error: it is measured again. */
+void rota_history_save(rota_history *history);
+
+/* Forgets all that is in memory; no plan may be compiled meanwhile. For tests. */
+void rota_history_forget(void);
+
+/* Of a kernel's, copy's or fill's node: its kernel's name, its parameters but for those that may come with a replay,
+ * and how many bytes each access has. 0: its time depends on something else. */
+uint64_t rota_history_key(const rota_node_record *record);
+/* Of a copy's half, from a device or to it, in ns a MiB; of large ones. */
+#define ROTA_HISTORY_COPY 1u
+enum { ROTA_HISTORY_COPY_LEAST = 1 << 16 };
+
+#endif

@@ -1,0 +1,69 @@
+/* What a replay teaches of its nodes. A node that is several commands took from the first one's begin to the last one's
+ * end; of nodes that a rewrite merged each is taken to have had its share, by the bytes that it declares, so that they
+ * are known by themselves before they are merged again. */
+#include "sched/plan/placing_learn.h"
+
+#include <stdlib.h>
+#include "sched/plan/operations.h"
+
+static double bytes_of(const rota_node_record *record) {
+    const rota_access_record *accesses = rota_node_accesses(record);
+    double sum = 1;
+    for (uint32_t i = 0; i < record->access_count; i++) sum += (double)accesses[i].size_bytes;
+    return sum;
+}
+
+/* How long a node's commands, of which `operation` is the first, were at work; 0: they did not run. */
+static double time_of(const rota_compile_info *info, const rota_plan_time *times, uint32_t operation) {
+    uint32_t last = operation;
+    while (info->operations[last].goes_on) {
+        uint32_t next = last + 1;
+        while (info->operations[next].kind != ROTA_OPERATION_NODE ||
+               info->operations[next].node != info->operations[operation].node)
+            next++;
+        last = next;
+    }
+    if (times[last].end_ns <= times[operation].begin_ns || times[operation].begin_ns == 0) return 0;
+    return (double)(times[last].end_ns - times[operation].begin_ns);
+}
+
+/* Goes over the graph's nodes: sums up the bytes of those that share an operation, then adds what each took. */
+static void go_over(const rota_plan *plan, const rota_plan_time *times, rota_history *const *by_part,
+                    bool adds, double *bytes) {
+    const rota_compile_info *info = rota_plan_info(plan);
+    for (uint32_t lane = 0; lane < info->lane_count; lane++) {
+        uint32_t node = info->lane_first_node[lane];
+        for (const rota_lane_chunk *chunk = info->lanes[lane]->first_chunk; chunk; chunk = chunk->next)
+            for (const uint8_t *next = (const uint8_t *)(chunk + 1); next < chunk->end; node++) {
+                const rota_node_record *record = (const rota_node_record *)next;
+                next += record->record_bytes;
+                const uint32_t operation = info->operation_of_node[node];
+                if (operation == ROTA_NONE) continue;
+                if (!adds) {
+                    bytes[operation] += bytes_of(record);
+                    continue;
+                }
+                const double share = bytes_of(record) / bytes[operation];
+                rota_history_add(by_part[info->operations[operation].part], rota_history_key(record),
+                                 share * time_of(info, times, operation));
+            }
+    }
+}
+
+rota_status rota_placing_learn(const rota_plan *plan, const rota_plan_time *times,
+                               rota_history *const *by_part) {
+    const rota_compile_info *info = rota_plan_info(plan);
+    double *bytes = calloc(info->operation_count + (size_t)1, sizeof *bytes);
+    if (!bytes) return rota_fail(ROTA_OUT_OF_MEMORY, "what plan '%s' teaches: no host memory", plan->name);
+    go_over(plan, times, by_part, false, bytes);
+    go_over(plan, times, by_part, true, bytes);
+    for (uint32_t n = 0; n < info->operation_count; n++) {
+        const rota_operation *operation = &info->operations[n];
+        const uint64_t size = info->accesses[operation->first_access].size_bytes;
+        if (operation->kind != ROTA_OPERATION_TRANSFER || size < ROTA_HISTORY_COPY_LEAST) continue;
+        rota_history_add(by_part[operation->part], ROTA_HISTORY_COPY,
+                         (double)(times[n].end_ns - times[n].begin_ns) * (1 << 20) / (double)size);
+    }
+    free(bytes);
+    return ROTA_OK;
+}

@@ -1,0 +1,202 @@
+/* What replays teach of costs: means by key, kept in a file that is believed only where it is whole, and a placement
+ * that changes by what was learned, but where it is to be by the table alone. */
+#include "tests/kit/runtime_support.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "sched/plan/placing_history.h"
+#include "sched/testing.h"
+#include "tests/adversary/adversary.h"
+
+enum { WORDS = 64, BYTES = 4 * WORDS, NODES = 8, COMMANDS_MAX = 100 };
+
+static char folder[] = "/tmp/rota-history-XXXXXX";
+
+/* Of the folder's files the last one's path. */
+static void find_file(char *out_path, size_t capacity) {
+    DIR *list = opendir(folder);
+    out_path[0] = 0;
+    for (const struct dirent *it; list && (it = readdir(list));)
+        if (it->d_name[0] != '.') snprintf(out_path, capacity, "%s/%s", folder, it->d_name);
+    if (list) closedir(list);
+}
+
+static void remove_files(void) {
+    char path[512];
+    for (find_file(path, sizeof path); path[0]; find_file(path, sizeof path))
+        assert_int_equal(unlink(path), 0);
+}
+
+static void means_are_kept(void **state) {
+    (void)state;
+    double ns = 0;
+    rota_history *history = rota_history_open(folder, "a device");
+    assert_non_null(history);
+    assert_ptr_equal(rota_history_open(folder, "a device"), history);
+    assert_ptr_not_equal(rota_history_open(folder, "another"), history);
+    assert_ptr_not_equal(rota_history_open(NULL, "a device"), history);
+    assert_false(rota_history_has_any(history));
+    assert_false(rota_history_find(history, 7, &ns));
+    rota_history_add(history, 7, 100);
+    rota_history_add(history, 7, 300);
+    rota_history_add(history, 0, 1);  /* no key */
+    rota_history_add(history, 8, -1); /* no time */
+    assert_true(rota_history_find(history, 7, &ns) && ns > 199 && ns < 201);
+    assert_false(rota_history_find(history, 8, &ns));
+    for (uint64_t key = 1000; key < 6000; key++)
+        rota_history_add(history, key * 0x9e3779b97f4a7c15u, (double)key);
+    rota_history_save(history);
+    rota_history_forget();
+    history = rota_history_open(folder, "a device");
+    assert_true(rota_history_find(history, 7, &ns) && ns > 199 && ns < 201);
+    for (uint64_t key = 1000; key < 6000; key++)
+        assert_true(rota_history_find(history, key * 0x9e3779b97f4a7c15u, &ns) && ns == (double)key);
+    assert_false(rota_history_has_any(rota_history_open(folder, "another")));
+    /* What is measured later replaces what was long ago. */
+    for (uint32_t i = 0; i < 500; i++) rota_history_add(history, 7, 1000);
+    assert_true(rota_history_find(history, 7, &ns) && ns > 990);
+}
+
+static void damaged_files_count_as_none(void **state) {
+    (void)state;
+    char path[512];
+    static uint8_t whole[4096], changed[4096];
+    remove_files();
+    rota_history_forget();
+    rota_history *history = rota_history_open(folder, "a device");
+    for (uint64_t key = 2; key < 20; key++) rota_history_add(history, key << 20, (double)key);
+    rota_history_save(history);
+    find_file(path, sizeof path);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    const size_t size = fread(whole, 1, sizeof whole, file);
+    fclose(file);
+    for (size_t byte = 0; byte <= size; byte++) {
+        memcpy(changed, whole, size);
+        size_t bytes = size;
+        if (byte == size)
+            bytes = size - 5;
+        else
+            changed[byte] ^= 0x41;
+        assert_int_equal(rota_cache_write(path, changed, bytes, NULL, 0), 0);
+        rota_history_forget();
+        const bool is_unused = byte >= 20 && byte < 24; /* a word of the header that nobody reads */
+        assert_int_equal(rota_history_has_any(rota_history_open(folder, "a device")), is_unused);
+    }
+    assert_int_equal(rota_cache_write(path, whole, size, NULL, 0), 0);
+    rota_history_forget();
+    assert_true(rota_history_has_any(rota_history_open(folder, "a device")));
+}
+
+/* ---- From replays ---- */
+
+/* Takes 2 ms, of which its kernel says nothing. */
+static rota_status slow_fn(const rota_kernel_call *call) {
+    const struct timespec a_while = {0, 2000000};
+    nanosleep(&a_while, NULL);
+    *(uint32_t *)call->operands[1] = *(const uint32_t *)call->operands[0] + 1;
+    return ROTA_OK;
+}
+static const rota_kernel slow = {.name = "slow", .operand_count = 2, .cpu = {.fn = slow_fn}};
+
+static uint32_t on_the_other(rota_runtime *runtime, rota_graph *graph, rota_device *const devices[2],
+                             bool by_table) {
+    static rota_plan_command commands[COMMANDS_MAX];
+    rota_plan_stats stats = ROTA_PLAN_STATS();
+    rota_plan *plan;
+    assert_ok(rota_compile(runtime, graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = 2, .place_auto = true,
+                                                 .place_by_table = by_table, .certify = true),
+                           &plan));
+    assert_ok(rota_plan_get_stats(plan, &stats));
+    commands[0].struct_size = sizeof *commands;
+    assert_ok(rota_plan_get_commands(plan, commands, COMMANDS_MAX));
+    uint32_t count = 0;
+    for (uint64_t i = 0; i < stats.commands; i++)
+        count += commands[i].kind == ROTA_PLAN_KERNEL && commands[i].device == devices[1];
+    rota_plan_release(plan);
+    return count;
+}
+
+static rota_graph *chain_of(rota_buffer *first) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < NODES; i++) {
+        rota_buffer *next;
+        assert_ok(rota_recorder_buffer(recorder, ROTA_BUFFER_TRANSIENT, "next", BYTES, &next));
+        const rota_access accesses[] = {{first, 0, ROTA_WHOLE, ROTA_READ}, {next, 0, 4, ROTA_READWRITE}};
+        assert_ok(rota_record_fill(recorder, next, 0, BYTES, 0, NULL));
+        assert_ok(rota_record_kernel(
+            recorder, &ROTA_KERNEL_NODE(.kernel = &slow, .accesses = accesses, .access_count = 2), NULL));
+        first = next;
+    }
+    rota_recorder_close(recorder);
+    return graph;
+}
+
+static void replays_teach(void **state) {
+    (void)state;
+    remove_files();
+    rota_history_forget();
+    for (uint32_t round = 0; round < 2; round++) {
+        adversary_options options = {.seed = 3};
+        rota_runtime *runtime;
+        rota_device *devices[2];
+        rota_plan *plan;
+        rota_ticket ticket;
+        assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.diagnostics = round == 0, .cache_dir = folder),
+                                    &runtime));
+        assert_ok(rota_runtime_add_driver(runtime, &adversary_driver, &options));
+        assert_ok(rota_device_open(runtime, "cpu", &devices[0]));
+        assert_ok(rota_device_open(runtime, "adversary", &devices[1]));
+        rota_buffer *first = test_words(devices[0], "first", WORDS, 1);
+        rota_graph *graph = chain_of(first);
+        if (round == 0) {
+            assert_int_equal(on_the_other(runtime, graph, devices, false), 0);
+            assert_ok(rota_compile(runtime, graph,
+                                   &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = 1), &plan));
+            assert_status(rota_plan_learn(plan), ROTA_WRONG_STATE);
+            expect_said("completed no replay");
+            assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
+            assert_ok(rota_wait(ticket, 0));
+            assert_ok(rota_plan_learn(plan));
+            rota_plan_release(plan);
+        } else {
+            rota_history_forget(); /* what comes now was in the file */
+        }
+        /* The CPU was slow; of the other device nothing is known but the table. */
+        assert_int_equal(on_the_other(runtime, graph, devices, false), NODES);
+        assert_int_equal(on_the_other(runtime, graph, devices, true), 0);
+        if (round == 1) {
+            assert_ok(rota_compile(runtime, graph,
+                                   &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = 1), &plan));
+            assert_status(rota_plan_learn(plan), ROTA_WRONG_STATE);
+            expect_said("diagnostics");
+            rota_plan_release(plan);
+        }
+        rota_graph_release(graph);
+        rota_buffer_release(first);
+        assert_ok(rota_runtime_close(runtime, 0));
+    }
+}
+
+int main(void) {
+    if (!mkdtemp(folder)) return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(means_are_kept),
+        cmocka_unit_test(damaged_files_count_as_none),
+        cmocka_unit_test(replays_teach),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    remove_files();
+    (void)rmdir(folder);
+    rota_history_forget();
+    return failed;
+}
