@@ -61,8 +61,8 @@ typedef rota_status (*rota_placer)(void *user, const rota_placing *placing, uint
  * through. The same is done in record order, in which devices begin their nodes. Of those two and, for each device,
  * all that it can run on it, the one with the least makespan is taken; those of several devices only where they are
  * faster than the best single one by a twentieth. The same input gives the same answer. `out_devices`: room for
- * node_count. INVALID_ARGUMENT: struct_size, more than 32 devices, or a node that no device can run; OUT_OF_MEMORY. Any
- * thread. O(devices * (nodes + edges)). */
+ * node_count. INVALID_ARGUMENT: struct_size, more than 32 devices, a node that no device can run, or that may be on one
+ * where its costs are not finite, or negative; OUT_OF_MEMORY. Any thread. O(devices * (nodes + edges)). */
 ROTA_API rota_status rota_placing_choose(const rota_placing *placing, uint8_t *out_devices);
 
 /* How long a replay takes with these devices, as rota runs it: devices begin nodes in record order, a copy leaves when

@@ -124,12 +124,13 @@ bool rota_history_find(rota_history *history, uint64_t key, double *out_ns) {
 void rota_history_add(rota_history *history, uint64_t key, double ns) {
     if (!history || key == 0 || !(ns > 0) || !isfinite(ns)) return;
     pthread_mutex_lock(&lock);
-    if (history->entry_count < ENTRIES_MAX && make_cells(history, history->entry_count + 1)) {
-        entry *it = cell_of(history, key);
-        if (!it->key) {
-            *it = (entry){.key = key};
-            history->entry_count++;
-        }
+    entry *it = cell_of(history, key);
+    if (!it->key && history->entry_count < ENTRIES_MAX && make_cells(history, history->entry_count + 1)) {
+        it = cell_of(history, key);
+        it->key = key;
+        history->entry_count++;
+    }
+    if (it->key) {
         if (it->count < COUNT_MAX) it->count++;
         it->mean_ns += (float)((ns - (double)it->mean_ns) / it->count);
         history->is_changed = true;
@@ -152,7 +153,7 @@ static void read_file(rota_history *history) {
     entry *entries = NULL;
     bool good = fread(&header, sizeof header, 1, file) == 1 && memcmp(header.magic, MAGIC, 8) == 0 &&
                 header.version == VERSION && header.device_bytes == device_bytes &&
-                header.entry_count < ENTRIES_MAX &&
+                header.entry_count <= ENTRIES_MAX &&
                 rota_file_bytes(file) ==
                     sizeof header + device_bytes + sizeof *entries * (uint64_t)header.entry_count &&
                 fread(device, device_bytes, 1, file) == 1 &&

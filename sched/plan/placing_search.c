@@ -249,16 +249,30 @@ static bool place_on_one(const search *s, uint32_t device, uint8_t *devices) {
 
 /* ---- The choice ---- */
 
+static bool is_time(double ns) {
+    return ns >= 0 && isfinite(ns);
+}
+
 static rota_status check(const rota_placing *p) {
     if (p->device_count == 0 || p->device_count > ROTA_PLACING_DEVICES_MAX)
         return rota_fail(ROTA_INVALID_ARGUMENT, "placing: %u devices, expected 1 to %d", p->device_count,
                          ROTA_PLACING_DEVICES_MAX);
     const uint32_t all = p->device_count == 32 ? UINT32_MAX : (1u << p->device_count) - 1;
-    for (uint32_t n = 0; n < p->node_count; n++)
-        if (!p->nodes[n].possible || (p->nodes[n].possible & ~all))
+    for (uint32_t n = 0; n < p->node_count; n++) {
+        const uint32_t possible = p->nodes[n].possible;
+        if (!possible || (possible & ~all))
             return rota_fail(ROTA_INVALID_ARGUMENT,
                              "placing: node %u may be on devices %#x of %u; expected one of them or more", n,
-                             p->nodes[n].possible, p->device_count);
+                             possible, p->device_count);
+        for (uint32_t d = 0; d < p->device_count; d++) {
+            const rota_placing_cost *cost = rota_placing_cost_of(p, n, d);
+            if (!(possible >> d & 1) || (is_time(cost->span_ns) && is_time(cost->busy_ns))) continue;
+            return rota_fail(ROTA_INVALID_ARGUMENT,
+                             "placing: node %u may be on device %u, and costs %g ns there, %g of them busy; "
+                             "expected finite times that are not negative",
+                             n, d, cost->span_ns, cost->busy_ns);
+        }
+    }
     return ROTA_OK;
 }
 

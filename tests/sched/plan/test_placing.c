@@ -314,6 +314,17 @@ static void wrong_problems_are_refused(void **state) {
     expect_said("node 1 on device 0");
     devices[1] = 7;
     assert_status(rota_placing_makespan(&m->placing, devices, &ns), ROTA_INVALID_ARGUMENT);
+    m->costs[1 * 2 + 1].span_ns = INFINITY;
+    assert_status(rota_placing_choose(&m->placing, devices), ROTA_INVALID_ARGUMENT);
+    expect_said("node 1 may be on device 1");
+    m->costs[1 * 2 + 1].span_ns = -1;
+    assert_status(rota_placing_choose(&m->placing, devices), ROTA_INVALID_ARGUMENT);
+    m->costs[1 * 2 + 1].span_ns = 1;
+    m->costs[1 * 2 + 1].busy_ns = NAN;
+    assert_status(rota_placing_choose(&m->placing, devices), ROTA_INVALID_ARGUMENT);
+    m->costs[1 * 2 + 1].busy_ns = 1;
+    assert_ok(rota_placing_choose(&m->placing, devices));
+    assert_int_equal(devices[1], 1);
     m->placing.device_count = 33;
     assert_status(rota_placing_choose(&m->placing, devices), ROTA_INVALID_ARGUMENT);
     expect_said("33 devices");
