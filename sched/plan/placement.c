@@ -150,13 +150,17 @@ rota_status rota_compile_placement(rota_compiler *c, uint32_t part, uint32_t buf
     rota_interval_map *map = valid_map(c, buffer);
     rota_interval *range = map ? rota_interval_map_cover(map, low, high) : NULL;
     if (*out_physical == ROTA_NONE || !range) return rota_compile_no_memory(c);
+    const uint8_t kind = ((const rota_plan_buffer *)c->buffers.data)[buffer].buffer->kind;
+    const bool is_outer = kind == ROTA_BUFFER_PERSISTENT || kind == ROTA_BUFFER_SLOT;
     if (mode != ROTA_WRITE) {
         rota_interval *const first = range;
         uint64_t looked_at = 0;
         for (; range && range->low < high; range = range->next[0], looked_at++) {
             uint32_t valid = range->state.writer & ~WRITTEN;
-            /* Untouched bytes come in from outside (or the read is reported as undefined later). */
-            if (valid && !(valid >> part & 1)) {
+            /* Untouched bytes come in from outside (or the read is reported as undefined later), to each part that
+             * reads them: what no replay writes is then there already. */
+            const bool comes_in = is_outer && !(range->state.writer & WRITTEN);
+            if (valid && !comes_in && !(valid >> part & 1)) {
                 const bool left = range->state.readers >> part & 1;
                 const uint32_t from = left ? range->state.base : (uint32_t)__builtin_ctz(valid);
                 if (!left) ROTA_TRY(leave(c, buffer, from, part, range->low, range->high, false));

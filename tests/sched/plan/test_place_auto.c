@@ -227,6 +227,13 @@ static rota_status choose_as_told(void *user, const rota_placing *placing, uint8
     return ROTA_OK;
 }
 
+/* One to each. */
+static rota_status choose_in_turn(void *user, const rota_placing *placing, uint8_t *out_devices) {
+    (void)user;
+    for (uint32_t n = 0; n < placing->node_count; n++) out_devices[n] = (uint8_t)(n % 2);
+    return ROTA_OK;
+}
+
 /* Node 3 is placed on the second device. */
 static void record_with_one_placed(const world *w, wide *out) {
     rota_recorder *recorder;
@@ -298,6 +305,121 @@ static void a_policy_is_told_and_obeyed(void **state) {
     }
 }
 
+/* What is only read is on each device that reads it from the first replay on, and goes to none again. */
+static void what_is_read_on_both_stays_on_both(void **state) {
+    const world *w = *state;
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    rota_buffer *x = test_words(w->devices[0], "x", WORDS, 5), *y[2];
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < 8; i++) {
+        if (i < 2) y[i] = test_buffer(w->runtime, "y", BYTES);
+        assert_ok(record_map(recorder, &heavy, x, y[i % 2], ROTA_PLACE_AUTO));
+    }
+    rota_recorder_close(recorder);
+    uint64_t random = 0, migrations = 0;
+    const rota_placer placers[] = {choose_in_turn, NULL};
+    for (uint32_t p = 0; p < 2; p++) {
+        assert_ok(rota_compile(w->runtime, graph,
+                               &ROTA_COMPILE_OPTIONS(.devices = w->devices, .device_count = 2,
+                                                     .placer = placers[p], .placer_user = &random),
+                               &plan));
+        run(plan);
+        for (uint32_t i = 0; i < 4; i++) {
+            rota_runtime_stats stats = ROTA_RUNTIME_STATS();
+            assert_ok(rota_runtime_get_stats(w->runtime, &stats));
+            if (i == 0) migrations = stats.migrations;
+            assert_int_equal(stats.migrations, migrations);
+            run(plan);
+        }
+        rota_plan_release(plan);
+    }
+    assert_true(migrations > 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        test_expect_words(y[i], WORDS, 6);
+        rota_buffer_release(y[i]);
+    }
+    rota_buffer_release(x);
+    rota_graph_release(graph);
+}
+
+/* ---- With rewrites ---- */
+
+/* Any device, the same for some nodes in a row. */
+static rota_status choose_at_random(void *user, const rota_placing *placing, uint8_t *out_devices) {
+    uint64_t *random = user;
+    uint32_t device = 0;
+    for (uint32_t n = 0; n < placing->node_count; n++) {
+        if (test_below(random, 3) == 0) device = test_below(random, 2);
+        out_devices[n] = (uint8_t)device;
+    }
+    return ROTA_OK;
+}
+
+static rota_status record_ops(rota_tape *tape, rota_buffer *from, rota_buffer *to) {
+    const uint64_t shape[1] = {WORDS};
+    rota_tensor x, y, a, b;
+    ROTA_TRY(rota_tensor_of(from, 0, ROTA_F32, 1, shape, &x));
+    ROTA_TRY(rota_tensor_of(to, 0, ROTA_F32, 1, shape, &y));
+    ROTA_TRY(rota_op_scale(tape, x, ROTA_PLAIN(0.5), &a));
+    for (uint32_t i = 0; i < 6; i++) {
+        ROTA_TRY(rota_op_gelu(tape, a, &b));
+        ROTA_TRY(rota_op_add(tape, b, x, &a));
+    }
+    return rota_op_mul_into(tape, a, x, y);
+}
+
+/* What is fused is on one device, and makes the bits that it makes on one alone; and it teaches its nodes' costs. */
+static void fused_nodes_are_of_one_device(void **state) {
+    (void)state;
+    adversary_options options = {.seed = 5};
+    rota_runtime *runtime;
+    rota_device *devices[2];
+    assert_ok(rota_runtime_open(
+        &ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u, .diagnostics = true, .cache_dir = ""), &runtime));
+    assert_ok(rota_runtime_add_driver(runtime, &adversary_driver, &options));
+    assert_ok(rota_device_open(runtime, "cpu", &devices[0]));
+    assert_ok(rota_device_open(runtime, "adversary", &devices[1]));
+    float x[WORDS], expected[WORDS], got[WORDS];
+    for (uint32_t i = 0; i < WORDS; i++) x[i] = (float)i / 16 - 8;
+    rota_buffer *from = test_buffer(runtime, "from", BYTES), *to = test_buffer(runtime, "to", BYTES);
+    assert_ok(rota_buffer_write(from, devices[0], 0, x, BYTES, NULL));
+    uint64_t random = 9;
+    for (uint32_t round = 0; round < 30; round++) {
+        rota_graph *graph;
+        rota_recorder *recorder;
+        rota_tape *tape;
+        rota_plan *plan;
+        rota_plan_stats stats = ROTA_PLAN_STATS();
+        assert_ok(rota_graph_create(NULL, &graph));
+        assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+        assert_ok(rota_tape_create(recorder, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape));
+        assert_ok(record_ops(tape, from, to));
+        rota_tape_destroy(tape);
+        rota_recorder_close(recorder);
+        assert_ok(rota_graph_fuse(graph));
+        assert_ok(rota_compile(runtime, graph,
+                               &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = round ? 2 : 1,
+                                                     .place_auto = true, .placer = choose_at_random,
+                                                     .placer_user = &random, .certify = true),
+                               &plan));
+        assert_ok(rota_plan_get_stats(plan, &stats));
+        if (round == 0) assert_true(stats.merged > 0);
+        run(plan);
+        assert_ok(rota_plan_learn(plan));
+        assert_ok(rota_buffer_read(to, 0, round ? got : expected, BYTES));
+        if (round) assert_memory_equal(got, expected, BYTES);
+        rota_plan_release(plan);
+        rota_graph_release(graph);
+    }
+    rota_buffer_release(from);
+    rota_buffer_release(to);
+    assert_ok(rota_runtime_close(runtime, 0));
+    assert_int_equal(options.violations, 0);
+}
+
 /* ---- What devices refuse ---- */
 
 static void a_kernel_that_no_device_runs_is_named(void **state) {
@@ -356,6 +478,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(much_work_is_spread_and_little_is_not, open_world, close_world),
         cmocka_unit_test_setup_teardown(one_device_alone_may_be_any, open_world, close_world),
         cmocka_unit_test_setup_teardown(a_policy_is_told_and_obeyed, open_world, close_world),
+        cmocka_unit_test_setup_teardown(what_is_read_on_both_stays_on_both, open_world, close_world),
+        cmocka_unit_test(fused_nodes_are_of_one_device),
         cmocka_unit_test_setup_teardown(a_kernel_that_no_device_runs_is_named, open_world, close_world),
         cmocka_unit_test_setup_teardown(where_memory_is_short_one_device_does, open_world, close_world),
     };
