@@ -9,8 +9,6 @@
 #include "sched/plan/placing.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 #include "graph/record.h"
 #include "sched/plan/placing_clock.h"
 #include "sched/plan/placing_costs.h"
@@ -65,16 +63,6 @@ static rota_status list_devices(problem *p) {
     return ROTA_OK;
 }
 
-static rota_status cannot_run(const problem *p, uint32_t n) {
-    char names[256] = "";
-    for (uint32_t d = 0; d < p->c->devices->count; d++) {
-        const size_t length = strlen(names);
-        (void)snprintf(names + length, sizeof names - length, "%s'%s'", d ? ", " : "", p->traits[d]->id);
-    }
-    return rota_fail(ROTA_UNSUPPORTED, "node '%s' runs on none of the plan's devices (%s)",
-                     rota_node_record_name(p->records[n]), names);
-}
-
 /* The devices that a node may be on, as bits, of those whose costs are finite. */
 static rota_status set_possible(problem *p, uint32_t n) {
     const rota_node_record *record = p->records[n];
@@ -93,15 +81,14 @@ static rota_status set_possible(problem *p, uint32_t n) {
     } else if (record->device_plus_1 == 0 && !p->c->plan->options.place_auto) {
         fixed = 0;
     }
-    if (fixed != ROTA_NONE) {
-        node->possible = 1u << fixed;
-        /* Whether it runs there is the lowering's to say. */
-        if (!isfinite(costs[fixed].span_ns)) costs[fixed] = (rota_placing_cost){1, 1};
-        return ROTA_OK;
-    }
-    for (uint32_t d = 0; d < count; d++)
+    for (uint32_t d = 0; d < count && fixed == ROTA_NONE; d++)
         if (isfinite(costs[d].span_ns)) node->possible |= 1u << d;
-    return node->possible ? ROTA_OK : cannot_run(p, n);
+    if (node->possible) return ROTA_OK;
+    /* Whether it runs there is the lowering's to say, and the executor's: also of what is thought to run nowhere. */
+    if (fixed == ROTA_NONE) fixed = 0;
+    node->possible = 1u << fixed;
+    if (!isfinite(costs[fixed].span_ns)) costs[fixed] = (rota_placing_cost){1, 1};
+    return ROTA_OK;
 }
 
 /* Costs on a device by its history, where that knows the node; those that it doesn't know are as much faster or slower
