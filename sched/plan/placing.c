@@ -115,7 +115,7 @@ static void ask_history(const problem *p, uint32_t d) {
         }
 }
 
-/* Of copies: halves that were measured, from and to the host's memory. */
+/* Of copies: halves that were measured, from and to the host's memory, and how long they were on their way. */
 static void ask_history_of_copies(problem *p) {
     const uint32_t count = p->placing.device_count;
     double half[ROTA_PLACING_DEVICES_MAX];
@@ -125,6 +125,10 @@ static void ask_history_of_copies(problem *p) {
     }
     for (uint32_t d = 0; d < count; d++)
         for (uint32_t e = 0; e < count; e++) {
+            double ns;
+            if (p->byte_ns[d * count + e] > 0 &&
+                rota_history_find(p->traits[e]->history, ROTA_HISTORY_LATENCY, &ns))
+                p->latency_ns[d * count + e] = ns;
             const bool by_host = !p->traits[d]->unified_host && !p->traits[e]->unified_host;
             const double between = by_host && p->host != ROTA_NONE ? half[p->host] : 0;
             if (p->byte_ns[d * count + e] > 0 && half[d] >= 0 && half[e] >= 0 && between >= 0)

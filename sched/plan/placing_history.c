@@ -75,7 +75,7 @@ uint64_t rota_history_key(const rota_node_record *record) {
         hash = mix_bytes(hash, params, record->param_bytes);
         hash = mix_bytes(hash, record->u.kernel.groups, sizeof record->u.kernel.groups);
     }
-    return hash > ROTA_HISTORY_COPY ? hash : ROTA_HISTORY_COPY + 1;
+    return hash > ROTA_HISTORY_LATENCY ? hash : ROTA_HISTORY_LATENCY + 1;
 }
 
 /* ---- The table ---- */

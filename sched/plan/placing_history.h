@@ -30,5 +30,7 @@ uint64_t rota_history_key(const rota_node_record *record);
 /* Of a copy's half, from a device or to it, in ns a MiB; of large ones. */
 #define ROTA_HISTORY_COPY 1u
 enum { ROTA_HISTORY_COPY_LEAST = 1 << 16 };
+/* Of a copy to a device: from the end of its first half to the begin of its second one, where that is least. */
+#define ROTA_HISTORY_LATENCY 2u
 
 #endif

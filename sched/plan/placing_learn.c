@@ -50,20 +50,45 @@ static void go_over(const rota_plan *plan, const rota_plan_time *times, rota_his
     }
 }
 
+/* How long copies were on their way, by device that they went to, and how fast their halves were. The halves of a copy
+ * follow one another among the operations on its buffer, on different parts. */
+static void learn_copies(const rota_plan *plan, const rota_plan_time *times, rota_history *const *by_part,
+                         uint32_t *half_of) {
+    const rota_compile_info *info = rota_plan_info(plan);
+    double least[UINT8_MAX + 1];
+    for (uint32_t p = 0; p <= UINT8_MAX; p++) least[p] = 0;
+    for (uint32_t n = 0; n < info->operation_count; n++) {
+        const rota_operation *operation = &info->operations[n];
+        const uint64_t size = info->accesses[operation->first_access].size_bytes;
+        if (operation->kind != ROTA_OPERATION_TRANSFER || times[n].begin_ns == 0) continue;
+        if (size >= ROTA_HISTORY_COPY_LEAST)
+            rota_history_add(by_part[operation->part], ROTA_HISTORY_COPY,
+                             (double)(times[n].end_ns - times[n].begin_ns) * (1 << 20) / (double)size);
+        const uint32_t before = half_of[operation->node];
+        half_of[operation->node] = n + 1;
+        if (!before || info->operations[before - 1].part == operation->part) continue;
+        const uint64_t left_ns = times[before - 1].end_ns;
+        if (times[n].begin_ns <= left_ns) continue;
+        const double ns = (double)(times[n].begin_ns - left_ns);
+        if (least[operation->part] == 0 || ns < least[operation->part]) least[operation->part] = ns;
+    }
+    for (uint32_t p = 0; p < plan->partition_count; p++)
+        rota_history_add(by_part[p], ROTA_HISTORY_LATENCY, least[p]);
+}
+
 rota_status rota_placing_learn(const rota_plan *plan, const rota_plan_time *times,
                                rota_history *const *by_part) {
     const rota_compile_info *info = rota_plan_info(plan);
     double *bytes = calloc(info->operation_count + (size_t)1, sizeof *bytes);
-    if (!bytes) return rota_fail(ROTA_OUT_OF_MEMORY, "what plan '%s' teaches: no host memory", plan->name);
-    go_over(plan, times, by_part, false, bytes);
-    go_over(plan, times, by_part, true, bytes);
-    for (uint32_t n = 0; n < info->operation_count; n++) {
-        const rota_operation *operation = &info->operations[n];
-        const uint64_t size = info->accesses[operation->first_access].size_bytes;
-        if (operation->kind != ROTA_OPERATION_TRANSFER || size < ROTA_HISTORY_COPY_LEAST) continue;
-        rota_history_add(by_part[operation->part], ROTA_HISTORY_COPY,
-                         (double)(times[n].end_ns - times[n].begin_ns) * (1 << 20) / (double)size);
+    uint32_t *half_of = calloc(plan->buffer_count + (size_t)1, sizeof *half_of);
+    const bool there = bytes && half_of;
+    if (there) {
+        go_over(plan, times, by_part, false, bytes);
+        go_over(plan, times, by_part, true, bytes);
+        learn_copies(plan, times, by_part, half_of);
     }
+    free(half_of);
     free(bytes);
-    return ROTA_OK;
+    return there ? ROTA_OK
+                 : rota_fail(ROTA_OUT_OF_MEMORY, "what plan '%s' teaches: no host memory", plan->name);
 }

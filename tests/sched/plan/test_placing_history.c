@@ -187,12 +187,78 @@ static void replays_teach(void **state) {
     }
 }
 
+/* Keeps what the policy is told of a copy from the first device to the second. */
+typedef struct told {
+    double latency_ns, byte_ns;
+} told;
+static rota_status note_copies(void *user, const rota_placing *placing, uint8_t *out_devices) {
+    told *t = user;
+    *t = (told){placing->latency_ns[1], placing->byte_ns[1]};
+    for (uint32_t n = 0; n < placing->node_count; n++) out_devices[n] = (uint8_t)(n / 2 % 2);
+    return ROTA_OK;
+}
+
+static rota_status large_fn(const rota_kernel_call *call) {
+    memcpy(call->operands[1], call->operands[0], (size_t)call->operand_bytes[0]);
+    return ROTA_OK;
+}
+static const rota_kernel large = {.name = "large", .operand_count = 2, .cpu = {.fn = large_fn}};
+
+static void copies_teach(void **state) {
+    (void)state;
+    enum { LARGE = 1 << 20, COPIES = 6 };
+    remove_files();
+    rota_history_forget();
+    adversary_options options = {.seed = 3};
+    rota_runtime *runtime;
+    rota_device *devices[2];
+    rota_plan *plan;
+    rota_ticket ticket;
+    rota_graph *graph;
+    rota_recorder *recorder;
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.diagnostics = true, .cache_dir = folder), &runtime));
+    assert_ok(rota_runtime_add_driver(runtime, &adversary_driver, &options));
+    assert_ok(rota_device_open(runtime, "cpu", &devices[0]));
+    assert_ok(rota_device_open(runtime, "adversary", &devices[1]));
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    rota_buffer *from;
+    assert_ok(rota_recorder_buffer(recorder, ROTA_BUFFER_TRANSIENT, "from", LARGE, &from));
+    assert_ok(rota_record_fill(recorder, from, 0, LARGE, 0, NULL));
+    for (uint32_t i = 0; i < COPIES; i++) {
+        rota_buffer *to;
+        assert_ok(rota_recorder_buffer(recorder, ROTA_BUFFER_TRANSIENT, "to", LARGE, &to));
+        const rota_access accesses[] = {{from, 0, ROTA_WHOLE, ROTA_READ}, {to, 0, ROTA_WHOLE, ROTA_WRITE}};
+        assert_ok(rota_record_kernel(
+            recorder, &ROTA_KERNEL_NODE(.kernel = &large, .accesses = accesses, .access_count = 2), NULL));
+        from = to;
+    }
+    rota_recorder_close(recorder);
+    told before = {0}, after = {0};
+    for (uint32_t round = 0; round < 2; round++) {
+        assert_ok(rota_compile(runtime, graph,
+                               &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = 2,
+                                                     .place_auto = true, .placer = note_copies,
+                                                     .placer_user = round ? &after : &before),
+                               &plan));
+        assert_ok(rota_submit_wait(plan, NULL, 0, &ticket));
+        assert_ok(rota_wait(ticket, 0));
+        assert_ok(rota_plan_learn(plan));
+        rota_plan_release(plan);
+    }
+    assert_true(before.byte_ns > 0 && after.byte_ns > 0 && after.latency_ns > 0);
+    assert_true(before.byte_ns != after.byte_ns && before.latency_ns != after.latency_ns);
+    rota_graph_release(graph);
+    assert_ok(rota_runtime_close(runtime, 0));
+}
+
 int main(void) {
     if (!mkdtemp(folder)) return 1;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(means_are_kept),
         cmocka_unit_test(damaged_files_count_as_none),
         cmocka_unit_test(replays_teach),
+        cmocka_unit_test(copies_teach),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     remove_files();
