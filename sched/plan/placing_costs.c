@@ -23,6 +23,8 @@ static const device_like likes[] = {
     [ROTA_DEVICE_SOFTWARE_GPU] = {20000, 1, 0.25, 0.25, 4, 40000, 0.25},
     [ROTA_DEVICE_TEST] = {1000, 1, 0.1, 0.1, 4, 10000, 0.1},
 };
+/* So many cores have all that the memory gives. */
+enum { CORES_OF_MEMORY = 8 };
 /* `vk:0` and `cuda:0` of one GPU: from one driver's work to the other's. */
 #define TURN_NS 170000
 /* What a loop is taken to come to. */
@@ -82,7 +84,9 @@ static rota_placing_cost cost_of_kernel(const rota_device_traits *device, const 
         if (in_use > units) in_use = units;
     }
     const double work_ns = rota_kernel_work(kernel, params, bytes) * is->work_ns / in_use;
-    const double bytes_ns = sum * is->byte_ns, runs_ns = work_ns > bytes_ns ? work_ns : bytes_ns;
+    double bytes_ns = sum * is->byte_ns;
+    if (device->kind == ROTA_EXEC_CPU) bytes_ns /= in_use < CORES_OF_MEMORY ? in_use : CORES_OF_MEMORY;
+    const double runs_ns = work_ns > bytes_ns ? work_ns : bytes_ns;
     return (rota_placing_cost){is->begin_ns + runs_ns, is->begin_ns * is->overlap + runs_ns * in_use / units};
 }
 
@@ -156,4 +160,6 @@ void rota_placing_prior_copy(const rota_device_traits *from, const rota_device_t
 void rota_placing_prior_host(const rota_device_traits *device, double *out_latency_ns, double *out_byte_ns) {
     *out_latency_ns = like(device)->copy_latency_ns;
     *out_byte_ns = like(device)->copy_byte_ns;
+    /* They go by staging memory, into which a thread copies them first. */
+    if (!device->unified_host) *out_byte_ns += likes[ROTA_DEVICE_CPU].byte_ns;
 }
