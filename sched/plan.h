@@ -193,9 +193,9 @@ typedef struct rota_plan_replay {
 ROTA_API rota_status rota_plan_command_times(rota_plan *plan, rota_plan_time *out_times, uint64_t capacity,
                                              rota_plan_replay *out_replay);
 
-/* Keeps what nodes and copies took in the last completed replay, in memory and the runtime's cache_dir, for automatic
- * placement to come: by the kernel's name and parameters, the bytes of each operand, and the device's name and driver.
- * Means of many replays are better than one. Nodes that ran beside others took longer by that. Errors as of
+/* Keeps what nodes, copies and all of it took in the last completed replay, in memory and the runtime's cache_dir, for
+ * automatic placement to come: by the kernel's name and parameters, the bytes of each operand, and the device's name
+ * and driver. Means of many replays are better than one. Nodes that ran beside others took longer by that. Errors as of
  * rota_plan_command_times; what can't be written to the cache is none. Any thread; may block in a driver and in file
  * calls. Linear in nodes and commands. */
 ROTA_API rota_status rota_plan_learn(rota_plan *plan);

@@ -147,7 +147,9 @@ typedef struct rota_compile_info {
     rota_compile_note *notes;
     rota_plan_bodies *bodies; /* newest first; NULL: no node decides */
     uint32_t own_base;        /* the first plan buffer that rota_compile_own_buffer entered */
-    rota_vector kept[8];      /* the storage of what was built as vectors */
+    /* Of several devices chosen by what nodes cost: what names their replays' times (placing.c); 0: none. */
+    uint64_t placing_key;
+    rota_vector kept[8]; /* the storage of what was built as vectors */
 } rota_compile_info;
 
 /* The rank of the lane that a node's number lies in: the last lane that begins at or before it, so that empty ones are

@@ -191,6 +191,36 @@ static void choose_one(const problem *p, uint32_t device, uint8_t *out_devices) 
     }
 }
 
+/* Where replays placed so, and replays on single devices, have taught how long they are: the best single device, if the
+ * model was wrong about it. */
+static void prefer_what_was_faster(const problem *p, uint8_t *devices) {
+    const rota_compiler *c = p->c;
+    uint64_t graph = ROTA_HISTORY_GRAPH, key;
+    uint32_t used = 0, best = ROTA_NONE;
+    for (uint32_t n = 0; n < c->node_count; n++) {
+        graph = rota_history_mix(graph, rota_history_key(p->records[n]));
+        used |= 1u << devices[n];
+    }
+    if ((used & (used - 1)) == 0) return;
+    key = graph;
+    for (uint32_t d = 0; d < p->placing.device_count; d++)
+        for (const char *id = p->traits[d]->id; *id; id++) key = rota_history_mix(key, (unsigned char)*id);
+    for (uint32_t n = 0; n < c->node_count; n++) key = rota_history_mix(key, devices[n]);
+    c->info->placing_key = key;
+    double least, ns;
+    if (!rota_history_find(p->traits[0]->history, key, &least)) return;
+    for (uint32_t d = 0; d < c->devices->count; d++) {
+        bool all = true;
+        for (uint32_t n = 0; n < c->node_count && all; n++) all = p->nodes[n].possible >> d & 1;
+        if (!all || !rota_history_find(p->traits[d]->history, graph, &ns) || ns > least) continue;
+        least = ns;
+        best = d;
+    }
+    if (best == ROTA_NONE) return;
+    choose_one(p, best, devices);
+    c->info->placing_key = 0;
+}
+
 static rota_status choose(const problem *p, uint8_t *out_devices) {
     const rota_compiler *c = p->c;
     const rota_compile_options *options = &c->plan->options;
@@ -198,7 +228,11 @@ static rota_status choose(const problem *p, uint8_t *out_devices) {
         choose_one(p, c->devices->only_plus_1 - 1, out_devices);
         return ROTA_OK;
     }
-    if (!options->placer) return rota_placing_choose(&p->placing, out_devices);
+    if (!options->placer) {
+        ROTA_TRY(rota_placing_choose(&p->placing, out_devices));
+        if (!options->place_by_table) prefer_what_was_faster(p, out_devices);
+        return ROTA_OK;
+    }
     ROTA_TRY(options->placer(options->placer_user, &p->placing, out_devices));
     for (uint32_t n = 0; n < c->node_count; n++)
         if (out_devices[n] >= p->placing.device_count || !(p->nodes[n].possible >> out_devices[n] & 1))

@@ -47,6 +47,11 @@ static uint64_t mix(uint64_t hash, uint64_t word) {
     return hash ^ hash >> 32;
 }
 
+uint64_t rota_history_mix(uint64_t key, uint64_t word) {
+    const uint64_t mixed = mix(key, word);
+    return mixed > ROTA_HISTORY_LATENCY ? mixed : ROTA_HISTORY_LATENCY + 1;
+}
+
 static uint64_t mix_bytes(uint64_t hash, const void *data, size_t bytes) {
     const uint8_t *from = data;
     for (; bytes >= 8; bytes -= 8, from += 8) {

@@ -27,6 +27,9 @@ void rota_history_forget(void);
 /* Of a kernel's, copy's or fill's node: its kernel's name, its parameters but for those that may come with a replay,
  * and how many bytes each access has. 0: its time depends on something else. */
 uint64_t rota_history_key(const rota_node_record *record);
+/* Of a graph's replays on one device: that key of all its nodes, in record order, from ROTA_HISTORY_GRAPH on. */
+#define ROTA_HISTORY_GRAPH UINT64_C(0x726570617973)
+uint64_t rota_history_mix(uint64_t key, uint64_t word);
 /* Of a copy's half, from a device or to it, in ns a MiB; of large ones. */
 #define ROTA_HISTORY_COPY 1u
 enum { ROTA_HISTORY_COPY_LEAST = 1 << 16 };

@@ -50,6 +50,17 @@ static void go_over(const rota_plan *plan, const rota_plan_time *times, rota_his
     }
 }
 
+uint64_t rota_placing_graph_key(const rota_plan *plan) {
+    const rota_compile_info *info = rota_plan_info(plan);
+    uint64_t key = ROTA_HISTORY_GRAPH;
+    for (uint32_t lane = 0; lane < info->lane_count; lane++)
+        for (const rota_lane_chunk *chunk = info->lanes[lane]->first_chunk; chunk; chunk = chunk->next)
+            for (const uint8_t *next = (const uint8_t *)(chunk + 1); next < chunk->end;
+                 next += ((const rota_node_record *)next)->record_bytes)
+                key = rota_history_mix(key, rota_history_key((const rota_node_record *)next));
+    return key;
+}
+
 /* How long copies were on their way, by device that they went to, and how fast their halves were. The halves of a copy
  * follow one another among the operations on its buffer, on different parts. */
 static void learn_copies(const rota_plan *plan, const rota_plan_time *times, rota_history *const *by_part,

@@ -28,13 +28,21 @@ rota_status rota_plan_learn(rota_plan *plan) {
     const uint32_t count = rota_plan_info(plan)->operation_count;
     rota_plan_time *times = calloc(count + (size_t)1, sizeof *times);
     rota_history **by_part = calloc(plan->partition_count, sizeof *by_part);
-    rota_status status = times && by_part ? rota_plan_command_times(plan, times, count, NULL)
+    rota_plan_replay replay = ROTA_PLAN_REPLAY();
+    rota_status status = times && by_part ? rota_plan_command_times(plan, times, count, &replay)
                                           : rota_fail(ROTA_OUT_OF_MEMORY,
                                                       "what plan '%s' teaches: no host memory", plan->name);
     if (status == ROTA_OK) {
         for (uint32_t p = 0; p < plan->partition_count; p++)
             by_part[p] = rota_device_history(plan->partitions[p].device);
         status = rota_placing_learn(plan, times, by_part);
+        const double ns = (double)(replay.completed_ns - replay.submitted_ns);
+        if (rota_plan_info(plan)->placing_key) {
+            rota_history *first = rota_device_history(plan->options.devices[0]);
+            rota_history_add(first, rota_plan_info(plan)->placing_key, ns);
+            rota_history_save(first);
+        } else if (plan->partition_count == 1)
+            rota_history_add(by_part[0], rota_placing_graph_key(plan), ns);
         for (uint32_t p = 0; p < plan->partition_count; p++) rota_history_save(by_part[p]);
     }
     free((void *)by_part);

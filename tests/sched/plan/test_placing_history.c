@@ -9,7 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 #include "base/file.h"
+#include "sched/plan/operations.h"
 #include "sched/plan/placing_history.h"
+#include "sched/plan/placing_learn.h"
+#include "sched/runtime/plans/learn.h"
 #include "sched/testing.h"
 #include "tests/adversary/adversary.h"
 
@@ -252,6 +255,58 @@ static void copies_teach(void **state) {
     assert_ok(rota_runtime_close(runtime, 0));
 }
 
+static double much_work(const void *params, const uint64_t *operand_bytes) {
+    (void)params, (void)operand_bytes;
+    return 1e9;
+}
+static const rota_kernel boaster = {
+    .name = "boaster", .operand_count = 2, .work = much_work, .cpu = {.fn = large_fn}};
+
+/* The model has two devices be faster; replays were not. */
+static void measured_replays_overrule_the_model(void **state) {
+    (void)state;
+    remove_files();
+    rota_history_forget();
+    adversary_options options = {.seed = 3};
+    rota_runtime *runtime;
+    rota_device *devices[2];
+    rota_plan *plan;
+    rota_graph *graph;
+    rota_recorder *recorder;
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.cache_dir = folder), &runtime));
+    assert_ok(rota_runtime_add_driver(runtime, &adversary_driver, &options));
+    assert_ok(rota_device_open(runtime, "cpu", &devices[0]));
+    assert_ok(rota_device_open(runtime, "adversary", &devices[1]));
+    rota_buffer *first = test_words(devices[0], "first", WORDS, 1);
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < NODES; i++) {
+        rota_buffer *next;
+        assert_ok(rota_recorder_buffer(recorder, ROTA_BUFFER_TRANSIENT, "next", BYTES, &next));
+        const rota_access accesses[] = {{first, 0, ROTA_WHOLE, ROTA_READ}, {next, 0, ROTA_WHOLE, ROTA_WRITE}};
+        assert_ok(rota_record_kernel(
+            recorder, &ROTA_KERNEL_NODE(.kernel = &boaster, .accesses = accesses, .access_count = 2), NULL));
+    }
+    rota_recorder_close(recorder);
+    assert_true(on_the_other(runtime, graph, devices, false) > 0);
+    assert_ok(rota_compile(runtime, graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = 2, .place_auto = true),
+                           &plan));
+    assert_true(rota_plan_info(plan)->placing_key != 0);
+    rota_history *history = rota_device_history(devices[0]);
+    rota_history_add(history, rota_plan_info(plan)->placing_key, 2e6);
+    assert_true(on_the_other(runtime, graph, devices, false) > 0); /* of one device nothing is known */
+    rota_history_add(history, rota_placing_graph_key(plan), 1e6);
+    assert_int_equal(on_the_other(runtime, graph, devices, false), 0);
+    assert_true(on_the_other(runtime, graph, devices, true) > 0);
+    for (uint32_t i = 0; i < 64; i++) rota_history_add(history, rota_plan_info(plan)->placing_key, 1e5);
+    assert_true(on_the_other(runtime, graph, devices, false) > 0);
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+    rota_buffer_release(first);
+    assert_ok(rota_runtime_close(runtime, 0));
+}
+
 int main(void) {
     if (!mkdtemp(folder)) return 1;
     const struct CMUnitTest tests[] = {
@@ -259,6 +314,7 @@ int main(void) {
         cmocka_unit_test(damaged_files_count_as_none),
         cmocka_unit_test(replays_teach),
         cmocka_unit_test(copies_teach),
+        cmocka_unit_test(measured_replays_overrule_the_model),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     remove_files();
