@@ -22,7 +22,7 @@
  * (docs/measurements.md). */
 #define ALONE_BYTES (UINT64_C(64) << 10)
 /* The same on devices: 8 MiB there and back are some 10 us by what an H200's memory moves, and a collective of few
- * bytes took 305 us there (docs/measurements.md). */
+ * bytes took 99 us there (docs/measurements.md). */
 #define ALONE_DEVICE_BYTES (UINT64_C(8) << 20)
 #define NONE UINT32_MAX
 
