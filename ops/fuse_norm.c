@@ -123,8 +123,9 @@ static rota_status find_narrowed(pattern *f, const rota_access *access, uint64_t
     if (alone && !only_reader(f, access, from, &reader)) return ROTA_OK;
     const rota_fuse_touch *t = rota_fuse_index_first(f->index, access->buffer);
     for (uint32_t looks = 0; t && looks < LOOKS_MAX; t = rota_fuse_index_next(f->index, t), looks++) {
-        if (t->node <= from || !t->kernel) continue;
-        if (t->access.mode != ROTA_READ) return ROTA_OK;
+        if (t->node <= from) continue;
+        if (t->access.mode != ROTA_READ) return ROTA_OK; /* also of what is no kernel's */
+        if (!t->kernel) continue;
         bool is = false;
         ROTA_TRY(step_at(f, t->node, out, &is));
         *out_is = is && narrows(out) && rota_fuse_same_range(&out->piece.read[0].access, access) &&

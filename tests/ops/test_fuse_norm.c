@@ -102,8 +102,9 @@ static rota_status norm_mixed_gradient(const rota_kernel_call *call) {
 
 enum { X, R, WEIGHT, BIAS, DY, INPUTS };
 enum { Y, SUM, DX, NARROW, DWEIGHT, DBIAS, OUTPUTS };
-/* What is otherwise in a graph that is left as it is: y or the sum is read between, or dy's conversion is. */
-enum { PLAIN, Y_IS_READ, SUM_IS_READ, DY_IS_READ, DX_IS_READ, KINDS };
+/* What is otherwise in a graph that is left as it is: y or the sum is read between, or dy's conversion is, or dx;
+ * or rows of dx are filled before its conversion. */
+enum { PLAIN, Y_IS_READ, SUM_IS_READ, DY_IS_READ, DX_IS_READ, DX_IS_FILLED, KINDS };
 
 typedef struct values {
     float y[COUNT], sum[COUNT], dx[COUNT], narrow[COUNT], dweight[DIM], dbias[DIM];
@@ -167,6 +168,10 @@ static void record(rota_tape *tape, int kind, bool affine, rota_tensor in[INPUTS
     assert_ok(rota_op_gradient(tape, &norm, dy, affine ? 7 : 1, grads));
     look(tape, kind == DX_IS_READ, grads[0]);
     assert_ok(rota_op_add(tape, in[X], grads[0], &made[DX]));
+    if (kind == DX_IS_FILLED) {
+        assert_ok(rota_tensor_slice(&made[DX], 0, 3, 2, &part));
+        assert_ok(rota_op_fill_into(tape, part, 0));
+    }
     assert_ok(rota_op_cast(tape, made[DX], ROTA_BF16, &made[NARROW]));
 }
 
@@ -259,7 +264,9 @@ static void what_stands_around_norms_joins_them(void **state) {
             if (norms) assert_int_equal(norm_flags, of | (kind == SUM_IS_READ ? 0 : ROTA_MIXED_RESIDUAL));
             if (affine)
                 assert_int_equal(gradient_flags,
-                                 of | (kind == DX_IS_READ ? 0 : ROTA_MIXED_ADDEND | ROTA_MIXED_NARROW));
+                                 of | (kind == DX_IS_READ     ? 0
+                                       : kind == DX_IS_FILLED ? ROTA_MIXED_ADDEND
+                                                              : ROTA_MIXED_ADDEND | ROTA_MIXED_NARROW));
             expect(is.y, beside.y, COUNT, 0.01f, "y");
             expect(is.sum, beside.sum, COUNT, 0, "sum");
             expect(is.dx, beside.dx, COUNT, 1e-5f, "dx");
