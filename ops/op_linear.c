@@ -71,12 +71,19 @@ static rota_status keep(rota_tape *tape, rota_op_use *use) {
     rota_tensor *kept = &use->attributes.kept;
     if (tape->remember) return rota_tape_temporary(tape, "before gelu", y->dtype, y->rank, y->shape, kept);
     char text[ROTA_TENSOR_TEXT_MAX], of_y[ROTA_TENSOR_TEXT_MAX];
-    if (kept->buffer &&
-        (kept->dtype != y->dtype || !rota_shapes_equal(kept, y) || !rota_tensor_is_contiguous(kept)))
+    if (!kept->buffer) return ROTA_OK;
+    if (kept->dtype != y->dtype || !rota_shapes_equal(kept, y) || !rota_tensor_is_contiguous(kept))
         return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
                             "kept is %s, the result is %s; expected one shape and dtype, contiguous",
                             rota_tensor_describe(kept, text, sizeof text),
                             rota_tensor_describe(y, of_y, sizeof of_y));
+    bool apart = !rota_tensors_overlap(kept, y);
+    for (uint32_t i = 0; i < use->input_count; i++)
+        apart = apart && !(use->inputs[i].buffer && rota_tensors_overlap(kept, &use->inputs[i]));
+    if (!apart)
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
+                            "kept is %s; expected memory that neither the result nor an operand has",
+                            rota_tensor_describe(kept, text, sizeof text));
     return ROTA_OK;
 }
 
@@ -121,6 +128,7 @@ static rota_status record_linear(rota_tape *tape, rota_op_use *use) {
         if (use->attributes.kept.buffer) {
             accesses[4] = rota_tensor_write(&use->attributes.kept);
             params.flags |= ROTA_LINEAR_KEEP;
+            if (use->attributes.kept.offset_bytes % 16 != 0) params.flags &= ~ROTA_MATMUL_ALIGNED_16;
         }
     }
     return rota_tape_kernel(tape, &rota_kernel_linear, accesses, 6, &params, NULL, 0);
