@@ -3,7 +3,7 @@
 set(ROTA_CUDA_VIRTUAL_matmul_half 75 80)
 set(ROTA_CUDA_VIRTUAL_attention_half 75 80)
 # One instruction rounds to bf16, two values at once, from 80 on.
-foreach(image binary copy elementwise embedding gelu loss norm reduce rows unary)
+foreach(image binary copy elementwise embedding gelu loss many norm norm_mixed reduce rows unary)
   set(ROTA_CUDA_VIRTUAL_${image} 75 80)
 endforeach()
 # Kernels that are launched early (rota_kernel_early.cuh) wait with an instruction of 90.

@@ -1,0 +1,195 @@
+/* Steps of AdamW next to one another, and conversions of small inputs, on CUDA devices: what becomes one node, by the
+ * driver's stand-in beside the CPU, and what stays, where operands or options are others. */
+#include "tests/kit/support.h"
+
+#ifdef ROTA_HAVE_CUDA
+#include <math.h>
+#include <string.h>
+#include "ops/cuda/many_cuda.h"
+#include "ops/kernels.h"
+#include "rota.h"
+#include "tests/exec/cuda/cuda_stub.h"
+
+#define PATIENCE_NS UINT64_C(20000000000)
+
+enum { TENSORS = 15, MOST = 40, MEMBERS = 4 };
+
+static uint32_t adamws, casts, tensors_updated, tensors_cast;
+
+/* What the kernels of the CUDA image do, for the stand-in. */
+static rota_status many_adamw(const rota_kernel_call *call) {
+    const rota_cuda_many_adamw_params *p = call->params;
+    adamws++;
+    tensors_updated += p->tensors;
+    for (uint32_t t = 0; t < p->tensors; t++) {
+        void *const *of = &call->operands[(size_t)t * ROTA_MANY_ADAMW_EACH];
+        float *w = of[0], *m = of[2], *v = of[3];
+        const float *g = of[1], *rates = of[4];
+        for (uint32_t i = 0; i < p->count[t]; i++) {
+            const float d = g[i] * rates[0];
+            m[i] = p->all.beta1 * m[i] + (1 - p->all.beta1) * d;
+            v[i] = p->all.beta2 * v[i] + (1 - p->all.beta2) * d * d;
+            w[i] = w[i] * (1 - rates[1] * p->all.weight_decay) -
+                   rates[1] / (1 - powf(p->all.beta1, rates[2])) * m[i] /
+                       (sqrtf(v[i] / (1 - powf(p->all.beta2, rates[2]))) + p->all.eps);
+        }
+    }
+    return ROTA_OK;
+}
+
+static rota_status many_cast(const rota_kernel_call *call) {
+    const rota_cuda_many_cast_params *p = call->params;
+    casts++;
+    tensors_cast += p->tensors;
+    for (size_t t = 0; t < p->tensors; t++)
+        for (uint32_t i = 0; i < p->count[t]; i++) {
+            uint32_t word;
+            memcpy(&word, (const float *)call->operands[2 * t] + i, sizeof word);
+            ((uint16_t *)call->operands[2 * t + 1])[i] =
+                (uint16_t)((word + 0x7FFFu + (word >> 16 & 1)) >> 16);
+        }
+    return ROTA_OK;
+}
+
+typedef struct values {
+    float weight[TENSORS][MOST], narrow[TENSORS][MOST];
+} values;
+
+/* In a graph of others the steps have different decays, and a sum stands between conversions of transient memory. */
+static void record(rota_tape *tape, bool others, rota_tensor in[TENSORS][MEMBERS], rota_tensor rates,
+                   rota_tensor out[2][TENSORS]) {
+    rota_tensor state[TENSORS][3], narrow, wide;
+    for (uint64_t t = 0; t < TENSORS; t++) {
+        const uint64_t shape[] = {MOST - t};
+        for (int k = 0; k < MEMBERS; k++)
+            assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_INPUT, NULL, ROTA_F32, 1, shape, &in[t][k]));
+        for (int k = 0; k < 3; k++) assert_ok(rota_op_copy(tape, in[t][k == 0 ? 0 : k + 1], &state[t][k]));
+        for (int k = 0; k < 2; k++)
+            assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_OUTPUT, NULL, ROTA_F32, 1, shape, &out[k][t]));
+        wide = in[t][0];
+        if (others) assert_ok(rota_op_exp(tape, wide, &wide));
+        assert_ok(rota_op_cast(tape, wide, ROTA_BF16, &narrow));
+        assert_ok(rota_op_cast(tape, narrow, ROTA_F32, &wide));
+        assert_ok(rota_op_copy_into(tape, wide, out[1][t]));
+    }
+    for (uint32_t t = 0; t < TENSORS; t++)
+        assert_ok(rota_op_adamw(
+            tape, state[t][0], in[t][1], state[t][1], state[t][2],
+            &ROTA_ADAMW(.lr = ROTA_CONSTANT(1), .step = ROTA_CONSTANT(1), .beta1 = 0.9f, .beta2 = 0.99f,
+                        .eps = 1e-8f, .weight_decay = others ? 0.01f * (float)t : 0.1f, .factor = rates)));
+    for (uint32_t t = 0; t < TENSORS; t++) assert_ok(rota_op_copy_into(tape, state[t][0], out[0][t]));
+}
+
+/* Programs of fused elementwise nodes are kernels that the stand-in does not know. */
+static rota_status tell_stub(void *user, rota_rewriter *rewriter) {
+    (void)user;
+    for (uint64_t n = 0; n < rota_rewriter_node_count(rewriter); n++) {
+        rota_node_view view = ROTA_NODE_VIEW();
+        ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
+        if (view.kernel && strncmp(view.kernel->name, "fused:", 6) == 0) cuda_stub_kernel(view.kernel);
+    }
+    return ROTA_OK;
+}
+
+static void run(rota_runtime *runtime, rota_device *device, bool others, values *out) {
+    static float data[MEMBERS][TENSORS][MOST];
+    static const float given[3] = {0.5f, 0.01f, 3.0f};
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_tape *tape;
+    rota_plan *plan;
+    rota_args *args;
+    rota_ticket ticket;
+    rota_tensor in[TENSORS][MEMBERS], rates, go[2][TENSORS];
+    for (int k = 0; k < MEMBERS; k++)
+        for (uint32_t t = 0; t < TENSORS; t++)
+            for (uint32_t i = 0; i < MOST; i++)
+                data[k][t][i] = (float)((i * 7 + t * 3 + (uint32_t)k) % 31) * 0.125f - (k == 3 ? 0.0f : 1.5f);
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_fuse(graph));
+    assert_ok(rota_graph_add_rewrite(graph, tell_stub, NULL));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_tape_create(recorder, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape));
+    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_INPUT, "rates", ROTA_F32, ROTA_SHAPE(3), &rates));
+    record(tape, others, in, rates, go);
+    rota_tape_destroy(tape);
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(runtime, graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .certify = true),
+                           &plan));
+    assert_ok(rota_args_create(plan, &args));
+    assert_ok(rota_args_set_input(args, rates.buffer, given, sizeof given, false));
+    for (uint32_t t = 0; t < TENSORS; t++) {
+        for (int k = 0; k < MEMBERS; k++)
+            assert_ok(
+                rota_args_set_input(args, in[t][k].buffer, data[k][t], UINT64_C(4) * (MOST - t), false));
+        assert_ok(rota_args_set_output(args, go[0][t].buffer, out->weight[t], UINT64_C(4) * (MOST - t)));
+        assert_ok(rota_args_set_output(args, go[1][t].buffer, out->narrow[t], UINT64_C(4) * (MOST - t)));
+    }
+    assert_ok(rota_submit_wait(plan, args, PATIENCE_NS, &ticket));
+    assert_ok(rota_wait(ticket, PATIENCE_NS));
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+}
+
+static void small_nodes_are_one(void **state) {
+    (void)state;
+    static const rota_kernel of_adamw = {.name = "many_adamw",
+                                         .operand_count = ROTA_MANY_ADAMW * ROTA_MANY_ADAMW_EACH,
+                                         .param_bytes = sizeof(rota_cuda_many_adamw_params),
+                                         .cpu = {.fn = many_adamw},
+                                         .cuda = {.entry = "many_adamw"}},
+                             of_cast = {.name = "many_cast",
+                                        .operand_count = ROTA_MANY_CAST * ROTA_MANY_CAST_EACH,
+                                        .param_bytes = sizeof(rota_cuda_many_cast_params),
+                                        .cpu = {.fn = many_cast},
+                                        .cuda = {.entry = "many_cast"}};
+    static values beside, is;
+    uint32_t count;
+    const rota_kernel *const *kernels = rota_kernel_table(&count);
+    if (!rota_kernels_have_cuda_images()) {
+        print_message("skipped: no CUDA images were built\n");
+        return;
+    }
+    cuda_stub_start(7, 1);
+    for (uint32_t k = 0; k < count; k++)
+        if (kernels[k]->cuda.entry) cuda_stub_kernel(kernels[k]);
+    cuda_stub_kernel(&of_adamw);
+    cuda_stub_kernel(&of_cast);
+    rota_runtime *runtime;
+    rota_device *cpu, *cuda;
+    assert_ok(rota_runtime_open(NULL, &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &cpu));
+    assert_ok(rota_device_open(runtime, "cuda:0", &cuda));
+    for (int others = 0; others < 2; others++) {
+        adamws = casts = tensors_updated = tensors_cast = 0;
+        run(runtime, cpu, others, &beside);
+        run(runtime, cuda, others, &is);
+        assert_int_equal(adamws, others ? 0 : (TENSORS + ROTA_MANY_ADAMW - 1) / ROTA_MANY_ADAMW);
+        assert_int_equal(tensors_updated, others ? 0 : TENSORS);
+        assert_int_equal(casts, others ? 0 : (TENSORS + ROTA_MANY_CAST - 1) / ROTA_MANY_CAST);
+        assert_int_equal(tensors_cast, others ? 0 : TENSORS);
+        for (uint32_t t = 0; t < TENSORS; t++)
+            for (uint32_t i = 0; i < MOST - t; i++) {
+                assert_true(fabsf(is.weight[t][i] - beside.weight[t][i]) < 1e-5f);
+                assert_true(fabsf(is.narrow[t][i] - beside.narrow[t][i]) <=
+                            0.01f * fabsf(beside.narrow[t][i]));
+            }
+    }
+    assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
+    cuda_stub_stop();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(small_nodes_are_one)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void) {
+    return 77; /* built without CUDA's headers */
+}
+
+#endif
