@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include "ops/fuse_classifier.h"
 #include "ops/fuse_copy.h"
+#include "ops/fuse_embedding.h"
 #include "ops/fuse_gelu.h"
 #include "ops/fuse_group.h"
 #include "ops/fuse_loss.h"
@@ -101,8 +102,8 @@ static rota_status fuse_classifiers(rota_rewriter *rewriter, const rota_fuse_ind
 /* Those that replace a few nodes; copies first, whose buffers the others then don't meet. */
 static rota_status fuse_patterns(rota_rewriter *rewriter) {
     static rota_status (*const patterns[])(rota_rewriter *, const rota_fuse_index *) = {
-        rota_fuse_copies, rota_fuse_losses, fuse_classifiers,
-        rota_fuse_gelus,  rota_fuse_norms,  rota_fuse_many};
+        rota_fuse_copies, rota_fuse_embeddings, rota_fuse_losses, fuse_classifiers,
+        rota_fuse_gelus,  rota_fuse_norms,      rota_fuse_many};
     rota_status status = ROTA_OK;
     for (uint32_t i = 0; i < sizeof patterns / sizeof *patterns && status == ROTA_OK; i++) {
         rota_fuse_index index;

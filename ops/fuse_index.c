@@ -5,6 +5,9 @@
 
 #include "ops/buffer_hash.h"
 
+/* Accesses of one buffer that a pattern looks at: more, and what it looks for is not there. */
+#define LOOKS_MAX 64u
+
 static struct rota_fuse_chain *chain_of(const rota_fuse_index *index, const rota_buffer *buffer) {
     uint64_t i = rota_buffer_hash(buffer) & (index->chain_capacity - 1);
     while (index->chains[i].buffer && index->chains[i].buffer != buffer)
@@ -88,4 +91,32 @@ const rota_fuse_touch *rota_fuse_index_of(const rota_fuse_index *index, const ro
 
 const rota_fuse_touch *rota_fuse_index_next(const rota_fuse_index *index, const rota_fuse_touch *touch) {
     return touch->next ? &index->touches[touch->next - 1] : NULL;
+}
+
+bool rota_fuse_only_reader(const rota_rewriter *rewriter, const rota_fuse_index *index,
+                           const rota_access *access, uint64_t from, uint64_t *out_reader) {
+    const rota_fuse_touch *writer = rota_fuse_index_first(index, access->buffer),
+                          *reader = writer ? rota_fuse_index_next(index, writer) : NULL;
+    if (!rota_rewriter_owns(rewriter, access->buffer) || !reader || rota_fuse_index_next(index, reader) ||
+        writer->node != from || !reader->kernel || reader->access.mode != ROTA_READ ||
+        !rota_fuse_same_range(&reader->access, access))
+        return false;
+    *out_reader = reader->node;
+    return true;
+}
+
+bool rota_fuse_begins_with(const rota_rewriter *rewriter, const rota_fuse_index *index,
+                           const rota_access *result, uint64_t node) {
+    const rota_fuse_touch *first = rota_fuse_index_first(index, result->buffer);
+    return rota_rewriter_owns(rewriter, result->buffer) && first && first->node == node;
+}
+
+bool rota_fuse_stays(const rota_fuse_index *index, const rota_access *access, uint64_t from, uint64_t to) {
+    const rota_fuse_touch *t = rota_fuse_index_first(index, access->buffer);
+    for (uint32_t looks = 0; t && t->node <= to; t = rota_fuse_index_next(index, t)) {
+        if (++looks > LOOKS_MAX) return false;
+        if (t->node >= from && t->access.mode != ROTA_READ && rota_fuse_overlap(&t->access, access))
+            return false;
+    }
+    return true;
 }

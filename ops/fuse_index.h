@@ -42,4 +42,16 @@ const rota_fuse_touch *rota_fuse_index_of(const rota_fuse_index *index, const ro
                                           uint64_t n);
 const rota_fuse_touch *rota_fuse_index_next(const rota_fuse_index *index, const rota_fuse_touch *touch);
 
+/* ---- Questions of patterns. Each looks at no more than 64 accesses of a buffer, and says false beyond that ---- */
+
+/* The one node that reads what node `from` writes, of which nobody else knows; false: there is none. */
+bool rota_fuse_only_reader(const rota_rewriter *rewriter, const rota_fuse_index *index,
+                           const rota_access *access, uint64_t from, uint64_t *out_reader);
+/* The first node that touches the result's buffer, which is the graph's own, is `node`: it may as well be written
+ * before. */
+bool rota_fuse_begins_with(const rota_rewriter *rewriter, const rota_fuse_index *index,
+                           const rota_access *result, uint64_t node);
+/* Nobody writes the range from one node to the other, those two included. */
+bool rota_fuse_stays(const rota_fuse_index *index, const rota_access *access, uint64_t from, uint64_t to);
+
 #endif

@@ -63,36 +63,6 @@ static bool adds(const step *s) {
            !rota_fuse_overlap(&p->read[1].access, &p->result);
 }
 
-/* The one node that reads what node `from` writes, of which nobody else knows; false: there is none. */
-static bool only_reader(const pattern *f, const rota_access *access, uint64_t from, uint64_t *out_reader) {
-    const rota_fuse_touch *writer = rota_fuse_index_first(f->index, access->buffer),
-                          *reader = writer ? rota_fuse_index_next(f->index, writer) : NULL;
-    if (!rota_rewriter_owns(f->rewriter, access->buffer) || !reader ||
-        rota_fuse_index_next(f->index, reader) || writer->node != from || !reader->kernel ||
-        reader->access.mode != ROTA_READ || !rota_fuse_same_range(&reader->access, access))
-        return false;
-    *out_reader = reader->node;
-    return true;
-}
-
-/* The first that touches the result is the node itself, so that it may as well be written before. */
-static bool begins_with(const pattern *f, const rota_access *result, uint64_t node) {
-    const rota_fuse_touch *first = rota_fuse_index_first(f->index, result->buffer);
-    return rota_rewriter_owns(f->rewriter, result->buffer) && first && first->node == node &&
-           result->offset_bytes % 16 == 0;
-}
-
-/* Nobody writes the range between the two nodes, nor do they. */
-static bool stays(const pattern *f, const rota_access *access, uint64_t from, uint64_t to) {
-    const rota_fuse_touch *t = rota_fuse_index_first(f->index, access->buffer);
-    for (uint32_t looks = 0; t && t->node <= to; t = rota_fuse_index_next(f->index, t)) {
-        if (++looks > LOOKS_MAX) return false;
-        if (t->node >= from && t->access.mode != ROTA_READ && rota_fuse_overlap(&t->access, access))
-            return false;
-    }
-    return true;
-}
-
 static void join(pattern *f, uint64_t position) {
     f->merged[f->merged_count++] = position;
 }
@@ -104,13 +74,13 @@ static rota_status find_widened(pattern *f, const rota_access *access, uint64_t 
     uint64_t found = 0;
     *out_is = false;
     if (!writer || !writer->kernel || writer->node >= reader ||
-        !only_reader(f, access, writer->node, &found) || found != reader)
+        !rota_fuse_only_reader(f->rewriter, f->index, access, writer->node, &found) || found != reader)
         return ROTA_OK;
     bool is = false;
     ROTA_TRY(step_at(f, writer->node, out, &is));
     *out_is = is && widens(out) && rota_fuse_same_range(&out->piece.result, access) &&
               out->piece.read[0].access.offset_bytes % 16 == 0 &&
-              stays(f, &out->piece.read[0].access, out->position, f->position);
+              rota_fuse_stays(f->index, &out->piece.read[0].access, out->position, f->position);
     return ROTA_OK;
 }
 
@@ -120,7 +90,7 @@ static rota_status find_narrowed(pattern *f, const rota_access *access, uint64_t
                                  bool *out_is) {
     *out_is = false;
     uint64_t reader = 0;
-    if (alone && !only_reader(f, access, from, &reader)) return ROTA_OK;
+    if (alone && !rota_fuse_only_reader(f->rewriter, f->index, access, from, &reader)) return ROTA_OK;
     const rota_fuse_touch *t = rota_fuse_index_first(f->index, access->buffer);
     for (uint32_t looks = 0; t && looks < LOOKS_MAX; t = rota_fuse_index_next(f->index, t), looks++) {
         if (t->node <= from) continue;
@@ -129,7 +99,7 @@ static rota_status find_narrowed(pattern *f, const rota_access *access, uint64_t
         bool is = false;
         ROTA_TRY(step_at(f, t->node, out, &is));
         *out_is = is && narrows(out) && rota_fuse_same_range(&out->piece.read[0].access, access) &&
-                  begins_with(f, &out->piece.result, out->position);
+                  rota_fuse_begins_with(f->rewriter, f->index, &out->piece.result, out->position);
         if (*out_is) return ROTA_OK;
     }
     return ROTA_OK;
@@ -160,12 +130,13 @@ static rota_status find_sum(pattern *f, rota_access *accesses, rota_cuda_mixed_n
     bool is = false;
     if (!writer || !writer->kernel || writer->node >= f->position) return ROTA_OK;
     const rota_fuse_touch *next = rota_fuse_index_next(f->index, writer);
-    if (!begins_with(f, &x, writer->node) || !next || next->node != f->position) return ROTA_OK;
+    if (!rota_fuse_begins_with(f->rewriter, f->index, &x, writer->node) || !next || next->node != f->position)
+        return ROTA_OK;
     ROTA_TRY(step_at(f, writer->node, &sum, &is));
     if (!is || !adds(&sum) || !rota_fuse_same_range(&sum.piece.result, &x)) return ROTA_OK;
     rota_access operand[2] = {sum.piece.read[0].access, sum.piece.read[1].access};
     for (uint32_t i = 0; i < 2; i++)
-        if (!stays(f, &operand[i], sum.position, f->position)) return ROTA_OK;
+        if (!rota_fuse_stays(f->index, &operand[i], sum.position, f->position)) return ROTA_OK;
     params->other = ROTA_F32;
     for (uint32_t i = 0; i < 2 && params->other == ROTA_F32; i++) {
         ROTA_TRY(find_widened(f, &operand[i], sum.position, &wide, &is));
@@ -208,13 +179,15 @@ static rota_status find_addend(pattern *f, const rota_access *dx, step *out, rot
                                bool *out_is) {
     uint64_t reader = 0;
     *out_is = false;
-    if (!only_reader(f, dx, f->position, &reader)) return ROTA_OK;
+    if (!rota_fuse_only_reader(f->rewriter, f->index, dx, f->position, &reader)) return ROTA_OK;
     bool is = false;
     ROTA_TRY(step_at(f, reader, out, &is));
-    if (!is || !adds(out) || !begins_with(f, &out->piece.result, reader)) return ROTA_OK;
+    if (!is || !adds(out) || !rota_fuse_begins_with(f->rewriter, f->index, &out->piece.result, reader))
+        return ROTA_OK;
     const bool second = rota_fuse_same_range(&out->piece.read[1].access, dx);
     const rota_access other = out->piece.read[second ? 0 : 1].access;
-    if (rota_fuse_same_range(&other, dx) || !stays(f, &other, f->position, reader)) return ROTA_OK;
+    if (rota_fuse_same_range(&other, dx) || !rota_fuse_stays(f->index, &other, f->position, reader))
+        return ROTA_OK;
     *out_addend = other;
     *out_is = true;
     return ROTA_OK;

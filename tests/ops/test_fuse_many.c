@@ -1,5 +1,6 @@
 /* Steps of AdamW next to one another, and conversions of small inputs, on CUDA devices: what becomes one node, by the
- * driver's stand-in beside the CPU, and what stays, where operands or options are others. */
+ * driver's stand-in beside the CPU, and what stays, where operands or options are others; and an embedding's gradient
+ * that is added to another in place. */
 #include "tests/kit/support.h"
 
 #ifdef ROTA_HAVE_CUDA
@@ -7,6 +8,7 @@
 #include <string.h>
 #include "ops/cuda/many_cuda.h"
 #include "ops/kernels.h"
+#include "ops/op.h"
 #include "rota.h"
 #include "tests/exec/cuda/cuda_stub.h"
 
@@ -181,8 +183,94 @@ static void small_nodes_are_one(void **state) {
     cuda_stub_stop();
 }
 
+/* ---- A sum with an embedding's gradient ---- */
+
+enum { CLASSES = 11, DIM = 6, ROWS = 9 };
+/* The other operand comes second, or is read once more, so that it stays. */
+enum { FIRST, SECOND, IS_READ, WAYS };
+
+static uint64_t run_table(rota_runtime *runtime, rota_device *device, int way, float out[CLASSES * DIM]) {
+    static float table[CLASSES * DIM], dy[ROWS * DIM], again[CLASSES * DIM];
+    static const int32_t rows[ROWS] = {3, 0, 3, 10, 7, 3, 0, 1, 9};
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_tape *tape;
+    rota_plan *plan;
+    rota_args *args;
+    rota_ticket ticket;
+    rota_tensor in[3], other, sum, go[2], grads[ROTA_OP_INPUTS_MAX] = {0};
+    for (int i = 0; i < CLASSES * DIM; i++) table[i] = (float)(i % 13) * 0.5f;
+    for (int i = 0; i < ROWS * DIM; i++) dy[i] = (float)(i % 7) - 3.0f;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_graph_fuse(graph));
+    assert_ok(rota_graph_add_rewrite(graph, tell_stub, NULL));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    assert_ok(rota_tape_create(recorder, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape));
+    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_INPUT, NULL, ROTA_F32, ROTA_SHAPE(CLASSES, DIM), &in[0]));
+    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_INPUT, NULL, ROTA_I32, ROTA_SHAPE(ROWS), &in[1]));
+    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_INPUT, NULL, ROTA_F32, ROTA_SHAPE(ROWS, DIM), &in[2]));
+    for (int k = 0; k < 2; k++)
+        assert_ok(
+            rota_tape_tensor(tape, ROTA_BUFFER_OUTPUT, NULL, ROTA_F32, ROTA_SHAPE(CLASSES, DIM), &go[k]));
+    rota_op_use use = {.op = rota_op_at(ROTA_OP_embedding), .input_count = 2, .output_count = 1};
+    use.inputs[0] = in[0];
+    use.inputs[1] = in[1];
+    assert_ok(rota_op_cumulative_sum(tape, in[0], 0, &other));
+    assert_ok(rota_op_gradient(tape, &use, in[2], 1, grads));
+    assert_ok(rota_op_add(tape, way == SECOND ? grads[0] : other, way == SECOND ? other : grads[0], &sum));
+    assert_ok(rota_op_copy_into(tape, way == IS_READ ? other : sum, go[1]));
+    assert_ok(rota_op_copy_into(tape, sum, go[0]));
+    rota_tape_destroy(tape);
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(runtime, graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .certify = true),
+                           &plan));
+    assert_ok(rota_args_create(plan, &args));
+    assert_ok(rota_args_set_input(args, in[0].buffer, table, sizeof table, false));
+    assert_ok(rota_args_set_input(args, in[1].buffer, rows, sizeof rows, false));
+    assert_ok(rota_args_set_input(args, in[2].buffer, dy, sizeof dy, false));
+    assert_ok(rota_args_set_output(args, go[0].buffer, out, sizeof again));
+    assert_ok(rota_args_set_output(args, go[1].buffer, again, sizeof again));
+    assert_ok(rota_submit_wait(plan, args, PATIENCE_NS, &ticket));
+    assert_ok(rota_wait(ticket, PATIENCE_NS));
+    rota_plan_stats stats = ROTA_PLAN_STATS();
+    rota_plan_get_stats(plan, &stats);
+    rota_args_release(args);
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+    return stats.merged;
+}
+
+static void an_embeddings_gradient_is_added_in_place(void **state) {
+    (void)state;
+    float beside[CLASSES * DIM], is[CLASSES * DIM];
+    uint32_t count;
+    const rota_kernel *const *kernels = rota_kernel_table(&count);
+    if (!rota_kernels_have_cuda_images()) {
+        print_message("skipped: no CUDA images were built\n");
+        return;
+    }
+    cuda_stub_start(7, 1);
+    for (uint32_t k = 0; k < count; k++)
+        if (kernels[k]->cuda.entry) cuda_stub_kernel(kernels[k]);
+    rota_runtime *runtime;
+    rota_device *cpu, *cuda;
+    assert_ok(rota_runtime_open(NULL, &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &cpu));
+    assert_ok(rota_device_open(runtime, "cuda:0", &cuda));
+    for (int way = 0; way < WAYS; way++) {
+        const uint64_t plain = run_table(runtime, cpu, way, beside),
+                       merged = run_table(runtime, cuda, way, is);
+        assert_int_equal(merged - plain, way != IS_READ);
+        for (int i = 0; i < CLASSES * DIM; i++) assert_true(fabsf(is[i] - beside[i]) < 1e-5f);
+    }
+    assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
+    cuda_stub_stop();
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(small_nodes_are_one)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(small_nodes_are_one),
+                                       cmocka_unit_test(an_embeddings_gradient_is_added_in_place)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
