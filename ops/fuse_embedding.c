@@ -57,7 +57,7 @@ static rota_status is_sum(rota_rewriter *rewriter, const rota_fuse_index *index,
     f->result = piece.result;
     const rota_fuse_touch *t = rota_fuse_index_of(index, f->other.buffer, f->sum);
     *out_is = !rota_fuse_same_range(&f->other, &f->accesses[TABLE]) &&
-              f->other.size_bytes == f->accesses[TABLE].size_bytes && f->other.offset_bytes % 4 == 0 &&
+              f->other.size_bytes == f->accesses[TABLE].size_bytes && f->other.offset_bytes % 16 == 0 &&
               rota_rewriter_owns(rewriter, f->other.buffer) && t && !rota_fuse_index_next(index, t) &&
               is_whole(&f->result) && rota_fuse_begins_with(rewriter, index, &f->result, f->sum) &&
               rota_fuse_stays(index, &f->accesses[DY], f->gradient, f->sum) &&
