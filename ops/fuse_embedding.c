@@ -12,7 +12,21 @@
 /* Nodes that read or write the sum: with more, it is left as it is. */
 #define USES_MAX 8u
 
+/* Sums of one graph that are written in place: their buffers are no longer as the index has them. */
+#define MOVED_MAX 64u
+
 enum { DY, INDEX, TABLE, OPERANDS };
+
+typedef struct moved {
+    const rota_buffer *buffers[2 * MOVED_MAX];
+    uint32_t count;
+} moved;
+
+static bool is_moved(const moved *all, const rota_buffer *buffer) {
+    for (uint32_t i = 0; i < all->count; i++)
+        if (all->buffers[i] == buffer) return true;
+    return false;
+}
 
 typedef struct pattern {
     uint64_t gradient, sum; /* positions */
@@ -80,7 +94,7 @@ static rota_status move_use(rota_rewriter *rewriter, const pattern *f, uint64_t 
 }
 
 static rota_status try_gradient(rota_rewriter *rewriter, const rota_fuse_index *index, uint64_t n,
-                                const rota_node_view *view) {
+                                const rota_node_view *view, moved *all) {
     pattern f = {.gradient = n, .placement = view->placement, .name = view->name};
     memcpy(&f.params, view->params, sizeof f.params);
     memcpy(f.accesses, view->accesses, sizeof f.accesses);
@@ -92,7 +106,9 @@ static rota_status try_gradient(rota_rewriter *rewriter, const rota_fuse_index *
         !rota_fuse_only_reader(rewriter, index, &f.accesses[TABLE], n, &f.sum))
         return ROTA_OK;
     ROTA_TRY(is_sum(rewriter, index, &f, &is));
-    if (!is) return ROTA_OK;
+    if (!is || is_moved(all, f.other.buffer) || is_moved(all, f.result.buffer)) return ROTA_OK;
+    all->buffers[all->count++] = f.other.buffer;
+    all->buffers[all->count++] = f.result.buffer;
     f.params.accumulate = true;
     f.accesses[TABLE] = f.other;
     f.accesses[TABLE].mode = ROTA_READWRITE;
@@ -106,11 +122,12 @@ static rota_status try_gradient(rota_rewriter *rewriter, const rota_fuse_index *
 
 rota_status rota_fuse_embeddings(rota_rewriter *rewriter, const rota_fuse_index *index) {
     const uint64_t count = rota_rewriter_node_count(rewriter);
-    for (uint64_t n = 0; n < count; n++) {
+    moved all = {.count = 0};
+    for (uint64_t n = 0; n < count && all.count < 2 * MOVED_MAX; n++) {
         rota_node_view view = ROTA_NODE_VIEW();
         ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
         if (view.kernel == &rota_kernel_embedding_backward && !view.ordered)
-            ROTA_TRY(try_gradient(rewriter, index, n, &view));
+            ROTA_TRY(try_gradient(rewriter, index, n, &view, &all));
     }
     return ROTA_OK;
 }
