@@ -281,15 +281,16 @@ class FixedSegment(Segment):
             return self.outputs_of({"input": values, "constant": self.given, "made": self._taken()})
 
     def _replay(self) -> None:
-        """Comes after this thread's stream, which then comes after the replay. Where the last one failed, which that
-        stream does not know, this is said now. What was given was copied, or is the plan's to hold."""
+        """Comes after this thread's stream, which then comes after the replay. Where the last one is known to have
+        failed, which that stream does not know, this is said now; else the next ones say it, which fail with it. What was
+        given was copied, or is the plan's to hold."""
         assert self.plan is not None
         if self.home.type != "cuda":
             self.plan.run_memory([], self)
             return
         stream = torch.cuda.current_stream(self.home)
         stream.synchronize()
-        if self.ticket is not None:
+        if self.ticket is not None and self.ticket.done():
             self.ticket.wait()
         self.ticket = self.plan.run_memory([], self, stream_number(stream))
 
