@@ -169,9 +169,9 @@ class FixedSegment(Segment):
     library launches are captured with their addresses. What a call is given is copied there, on PyTorch's current
     stream; tensors of the state, and what another plan lends, are read and changed where they are. What it gives is
     copied from there, or, where `lends` says so of an output, lent: then no call runs before everybody has let go of
-    what the last one lent. A call comes after all that its thread's current stream has to do, and that of the call
-    before, which it waits for, without the interpreter's lock; that stream then comes after the replay, for which
-    nobody else waits; one call runs at a time."""
+    what the last one lent. A call comes after all that its thread's current stream has to do, for which it waits without
+    the interpreter's lock, and so after the call before, which that stream, or one that it then waits for, comes after;
+    the stream then comes after the replay, for which nobody waits; one call runs at a time."""
 
     operands_max = OPERANDS_MAX - 1  # and the turn
 
