@@ -169,9 +169,9 @@ class FixedSegment(Segment):
     library launches are captured with their addresses. What a call is given is copied there, on PyTorch's current
     stream; tensors of the state, and what another plan lends, are read and changed where they are. What it gives is
     copied from there, or, where `lends` says so of an output, lent: then no call runs before everybody has let go of
-    what the last one lent. A call comes after all that its thread's current stream has to do, for which it waits without
-    the interpreter's lock, and so after the call before, which that stream, or one that it then waits for, comes after;
-    the stream then comes after the replay, for which nobody waits; one call runs at a time."""
+    what the last one lent. A call comes after all that its thread's current stream has to do, for which it waits,
+    without the interpreter's lock, and so after the call before, which that stream, or one that it then waits for,
+    comes after; the stream then comes after the replay, for which nobody waits; one call runs at a time."""
 
     operands_max = OPERANDS_MAX - 1  # and the turn
 
@@ -282,8 +282,8 @@ class FixedSegment(Segment):
 
     def _replay(self) -> None:
         """Comes after this thread's stream, which then comes after the replay. Where the last one is known to have
-        failed, which that stream does not know, this is said now; else the next ones say it, which fail with it. What was
-        given was copied, or is the plan's to hold."""
+        failed, which that stream does not know, this is said now; else the next ones say it, which fail with it. What
+        was given was copied, or is the plan's to hold."""
         assert self.plan is not None
         if self.home.type != "cuda":
             self.plan.run_memory([], self)
