@@ -147,7 +147,7 @@ static void free_compiler(rota_compiler *c) {
                                     &c->spread.valid,    &c->spread.mirrors,    &c->pieces.tenants,
                                     &c->transfers,       &c->workspaces,        &c->edges.joins,
                                     &c->edges.join_from, &c->edges.local_joins, &c->edges.afters,
-                                    &c->spread.ends.own};
+                                    &c->spread.ends.own, &c->spread.written};
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) rota_vector_free(vectors[i]);
     rota_arena_free(&c->scratch);
 }

@@ -101,6 +101,7 @@ typedef struct rota_spread {
     rota_vector valid;       /* rota_interval_map * by plan buffer; state.writer is the mask of parts */
     rota_vector mirrors;     /* rota_mirror */
     uint32_t copies_from, copies_to; /* queues of copies from other parts and to that of the record at hand */
+    rota_vector written; /* uint8_t by plan buffer: of persistent ones, whether some node writes it */
     rota_end_queue ends;
     rota_compile_placing placing;
 } rota_spread;

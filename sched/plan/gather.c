@@ -572,6 +572,7 @@ rota_status rota_compile_gather(rota_compiler *c) {
     if (c->devices->automatic) ROTA_TRY(rota_compile_placing_choose(c, records));
     ROTA_TRY(choose_parts(c));
     ROTA_TRY(add_graph_buffers(c));
+    if (c->spread.several_parts) ROTA_TRY(rota_compile_mark_written(c));
     for (uint32_t i = 0; !records && i < c->info->lane_count; i++) {
         prefetch_lanes(c->info, i);
         ROTA_TRY(add_lane(c, c->info->lanes[i], c->info->lane_first_node[i]));

@@ -10,6 +10,8 @@
  * Where many operations each read many ranges, some of those become one, valid only where all of them are: an
  * access pays for RANGES_PER_ACCESS, so that all of them together look at no more than that on average. */
 #include "sched/plan/placement.h"
+
+#include <string.h>
 #include "sched/plan/interval.h"
 
 /* As in edges_parts.h. */
@@ -141,6 +143,39 @@ static void merge_valid(rota_interval_map *map, rota_interval *range, uint64_t h
     }
 }
 
+rota_status rota_compile_mark_written(rota_compiler *c) {
+    rota_vector *written = &c->spread.written;
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < c->info->lane_count; i++)
+            for (const rota_lane_chunk *chunk = c->info->lanes[i]->first_chunk; chunk; chunk = chunk->next)
+                for (const uint8_t *next = (const uint8_t *)(chunk + 1); next < chunk->end;) {
+                    const rota_node_record *record = (const rota_node_record *)next;
+                    const rota_access_record *accesses = rota_node_accesses(record);
+                    next += record->record_bytes;
+                    for (uint32_t a = 0; a < record->access_count; a++) {
+                        uint32_t buffer;
+                        if (!ROTA_ACCESS_IS_PERSISTENT(accesses[a].buffer) ||
+                            ROTA_ACCESS_MODE(&accesses[a]) == ROTA_READ)
+                            continue;
+                        ROTA_TRY(rota_compile_buffer_index(c, accesses[a].buffer, &buffer));
+                        if (pass == 1) ((uint8_t *)written->data)[buffer] = 1;
+                    }
+                }
+        if (pass == 1) break;
+        if (!rota_vector_reserve(written, 1, c->buffers.count + 1)) return rota_compile_no_memory(c);
+        memset(written->data, 0, (size_t)c->buffers.count + 1);
+        written->count = c->buffers.count;
+    }
+    return ROTA_OK;
+}
+
+/* A persistent buffer that no node of the plan writes. */
+static bool is_only_read(const rota_compiler *c, uint32_t buffer) {
+    const rota_plan_buffer *buffers = c->buffers.data;
+    return buffers[buffer].buffer->kind == ROTA_BUFFER_PERSISTENT &&
+           (buffer >= c->spread.written.count || !((const uint8_t *)c->spread.written.data)[buffer]);
+}
+
 rota_status rota_compile_placement(rota_compiler *c, uint32_t part, uint32_t buffer, uint64_t low,
                                    uint64_t high, rota_access_mode mode, uint32_t *out_physical) {
     *out_physical = rota_compile_physical(c, buffer, part);
@@ -150,16 +185,15 @@ rota_status rota_compile_placement(rota_compiler *c, uint32_t part, uint32_t buf
     rota_interval_map *map = valid_map(c, buffer);
     rota_interval *range = map ? rota_interval_map_cover(map, low, high) : NULL;
     if (*out_physical == ROTA_NONE || !range) return rota_compile_no_memory(c);
-    const uint8_t kind = ((const rota_plan_buffer *)c->buffers.data)[buffer].buffer->kind;
-    const bool is_outer = kind == ROTA_BUFFER_PERSISTENT || kind == ROTA_BUFFER_SLOT;
+    const bool only_read = is_only_read(c, buffer);
     if (mode != ROTA_WRITE) {
         rota_interval *const first = range;
         uint64_t looked_at = 0;
         for (; range && range->low < high; range = range->next[0], looked_at++) {
             uint32_t valid = range->state.writer & ~WRITTEN;
-            /* Untouched bytes come in from outside (or the read is reported as undefined later), to each part that
-             * reads them: what no replay writes is then there already. */
-            const bool comes_in = is_outer && !(range->state.writer & WRITTEN);
+            /* Untouched bytes come in from outside (or the read is reported as undefined later); what no node of the
+             * plan writes, to each part that reads it: from the first replay on it is there. */
+            const bool comes_in = only_read && !(range->state.writer & WRITTEN); /* rewrites may write, too */
             if (valid && !comes_in && !(valid >> part & 1)) {
                 const bool left = range->state.readers >> part & 1;
                 const uint32_t from = left ? range->state.base : (uint32_t)__builtin_ctz(valid);

@@ -4,6 +4,8 @@
 
 #include "sched/plan/compiler.h"
 
+/* Plans of several parts, before any operation: notes which persistent buffers nodes write. */
+rota_status rota_compile_mark_written(rota_compiler *compiler);
 /* Before an operation on `part` touches the range: makes the copies that bring valid bytes there, notes what
  * becomes valid, and gives the buffer's physical there. */
 rota_status rota_compile_placement(rota_compiler *compiler, uint32_t part, uint32_t buffer, uint64_t low,

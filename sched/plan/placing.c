@@ -96,8 +96,9 @@ static rota_status set_possible(problem *p, uint32_t n) {
 static void ask_history(const problem *p, uint32_t d) {
     const uint32_t count = p->placing.device_count, nodes = p->c->node_count;
     rota_history *history = p->traits[d]->history;
-    double said = 0, took = 0;
+    double said = 0, took = 0, share = 1000;
     if (!rota_history_has_any(history)) return;
+    (void)rota_history_find(history, ROTA_HISTORY_SHARE, &share);
     for (uint32_t pass = 0; pass < 2; pass++)
         for (uint32_t n = 0; n < nodes; n++) {
             rota_placing_cost *cost = &p->costs[(size_t)n * count + d];
@@ -112,6 +113,9 @@ static void ask_history(const problem *p, uint32_t d) {
             const double factor = known ? ns / cost->span_ns : took / said;
             cost->span_ns *= factor;
             cost->busy_ns *= factor;
+            /* Where others ran beside it, it took longer, but they began. */
+            if (known && cost->busy_ns > cost->span_ns * share / 1000)
+                cost->busy_ns = cost->span_ns * share / 1000;
         }
 }
 

@@ -49,7 +49,7 @@ static uint64_t mix(uint64_t hash, uint64_t word) {
 
 uint64_t rota_history_mix(uint64_t key, uint64_t word) {
     const uint64_t mixed = mix(key, word);
-    return mixed > ROTA_HISTORY_LATENCY ? mixed : ROTA_HISTORY_LATENCY + 1;
+    return mixed > ROTA_HISTORY_SHARE ? mixed : ROTA_HISTORY_SHARE + 1;
 }
 
 static uint64_t mix_bytes(uint64_t hash, const void *data, size_t bytes) {
@@ -80,7 +80,7 @@ uint64_t rota_history_key(const rota_node_record *record) {
         hash = mix_bytes(hash, params, record->param_bytes);
         hash = mix_bytes(hash, record->u.kernel.groups, sizeof record->u.kernel.groups);
     }
-    return hash > ROTA_HISTORY_LATENCY ? hash : ROTA_HISTORY_LATENCY + 1;
+    return hash > ROTA_HISTORY_SHARE ? hash : ROTA_HISTORY_SHARE + 1;
 }
 
 /* ---- The table ---- */

@@ -29,6 +29,9 @@ void rota_history_forget(void);
 uint64_t rota_history_key(const rota_node_record *record);
 /* Of a graph's replays on one device: that key of all its nodes, in record order, from ROTA_HISTORY_GRAPH on. */
 #define ROTA_HISTORY_GRAPH UINT64_C(0x726570617973)
+/* Of a device alone: how long a plan's nodes took from the first one's begin to the last one's end, in thousandths of
+ * what they took one by one: little where many run side by side. */
+#define ROTA_HISTORY_SHARE 3u
 uint64_t rota_history_mix(uint64_t key, uint64_t word);
 /* Of a copy's half, from a device or to it, in ns a MiB; of large ones. */
 #define ROTA_HISTORY_COPY 1u

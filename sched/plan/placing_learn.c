@@ -87,6 +87,20 @@ static void learn_copies(const rota_plan *plan, const rota_plan_time *times, rot
         rota_history_add(by_part[p], ROTA_HISTORY_LATENCY, least[p]);
 }
 
+/* How much of its nodes' time a device alone needs for all of them. */
+static void learn_share(const rota_plan *plan, const rota_plan_time *times, rota_history *history) {
+    const rota_compile_info *info = rota_plan_info(plan);
+    uint64_t begin_ns = UINT64_MAX, end_ns = 0, sum_ns = 0;
+    for (uint32_t n = 0; n < info->operation_count; n++) {
+        if (info->operations[n].kind != ROTA_OPERATION_NODE || times[n].begin_ns == 0) continue;
+        if (times[n].begin_ns < begin_ns) begin_ns = times[n].begin_ns;
+        if (times[n].end_ns > end_ns) end_ns = times[n].end_ns;
+        sum_ns += times[n].end_ns - times[n].begin_ns;
+    }
+    if (end_ns > begin_ns && sum_ns)
+        rota_history_add(history, ROTA_HISTORY_SHARE, 1000 * (double)(end_ns - begin_ns) / (double)sum_ns);
+}
+
 rota_status rota_placing_learn(const rota_plan *plan, const rota_plan_time *times,
                                rota_history *const *by_part) {
     const rota_compile_info *info = rota_plan_info(plan);
@@ -97,6 +111,7 @@ rota_status rota_placing_learn(const rota_plan *plan, const rota_plan_time *time
         go_over(plan, times, by_part, false, bytes);
         go_over(plan, times, by_part, true, bytes);
         learn_copies(plan, times, by_part, half_of);
+        if (plan->partition_count == 1) learn_share(plan, times, by_part[0]);
     }
     free(half_of);
     free(bytes);
