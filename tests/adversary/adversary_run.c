@@ -192,7 +192,7 @@ static void end_run(rota_host_run *run, rota_status status, const char *message)
 }
 
 static rota_status run_later(const rota_exec_command *command, adversary_running *running) {
-    waited_run waited = {.run = {end_run}};
+    waited_run waited = {.run = {.end = end_run, .is_brief = NULL}};
     const rota_status status = command->u.host.later->begin(
         command->u.host.user, running->operands, running->operand_bytes, command->operand_count, &waited.run);
     if (status != ROTA_OK) return status;
