@@ -204,6 +204,9 @@ static rota_status call_plan_node_times(void) {
     uint64_t begin, end;
     return rota_plan_node_times(p.plan, p.node, &begin, &end);
 }
+static rota_status call_plan_learn(void) {
+    return rota_plan_learn(p.plan);
+}
 static rota_status call_plan_command_times(void) {
     rota_plan_time times[8];
     rota_plan_replay replay = ROTA_PLAN_REPLAY();
@@ -282,6 +285,7 @@ static const struct {
     CALL(plan_write_trace),
     CALL(plan_node_times),
     CALL(plan_command_times),
+    CALL(plan_learn),
 #ifdef ROTA_HAVE_CBOR
     CALL(graph_save),
     CALL(graph_load),
