@@ -6,7 +6,7 @@
  *
  * Copies and fills in bodies are dispatches for that. A body is a program of its own (rota_vk_program) whose words are
  * in the block of the outermost one's instance, as those of counts are (vk_count.h): so the instance is in flight once
- * at a time. VK_EXT_conditional_rendering would save the groups' words, but neither the barriers nor the dispatches.
+ * at a time. VK_EXT_conditional_rendering costs more than it saves (docs/architecture/executors.md).
  *
  * A loop of more iterations than turns is *gone on with*: an outermost one, and an `if` or `switch` around such a loop,
  * since the host submits its turns again (vk_run.c); one in a body in the next turn of the command around it, of which
