@@ -86,12 +86,12 @@ static void damaged_files_count_as_none(void **state) {
             bytes = size - 5;
         else
             changed[byte] ^= 0x41;
-        assert_int_equal(rota_cache_write(path, changed, bytes, NULL, 0), 0);
+        assert_int_equal(rota_cache_write(path, changed, bytes, "", 0), 0);
         rota_history_forget();
         const bool is_unused = byte >= 20 && byte < 24; /* a word of the header that nobody reads */
         assert_int_equal(rota_history_has_any(rota_history_open(folder, "a device")), is_unused);
     }
-    assert_int_equal(rota_cache_write(path, whole, size, NULL, 0), 0);
+    assert_int_equal(rota_cache_write(path, whole, size, "", 0), 0);
     rota_history_forget();
     assert_true(rota_history_has_any(rota_history_open(folder, "a device")));
 }
