@@ -218,7 +218,9 @@ void element_store(rota_dtype dtype, void *data, uint64_t index, double value) {
     }
     double fraction = frexp(fabs(value), &exponent);
     uint16_t bits = 0;
-    if (fraction != 0.0 && exponent > -14)
+    if (!isfinite(value))
+        bits = isnan(value) ? 0x7e00 : 0x7c00;
+    else if (fraction != 0.0 && exponent > -14)
         bits = (uint16_t)((exponent + 14) << 10 | ((int)(fraction * 2048) & 1023));
     ((uint16_t *)data)[index] = (uint16_t)(bits | (value < 0 ? 0x8000 : 0));
 }

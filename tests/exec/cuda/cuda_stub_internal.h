@@ -6,7 +6,7 @@
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/exec/cuda/cuda_stub_kernels.h"
 
-#define KERNELS_MAX 128
+#define KERNELS_MAX 512
 #define STREAMS_MAX 256
 #define STUB_PRIORITY -5 /* the greatest */
 #define DEVICES_MAX 4
