@@ -17,6 +17,7 @@
 #include "base/given.h"
 #include "base/sized_copy.h"
 #include "base/vector.h"
+#include "graph/lane_records.h"
 #include "graph/record.h"
 
 const char *rota_conditional_kind_name(uint8_t kind) {
@@ -96,18 +97,16 @@ static rota_status add_range(recording *r, rota_buffer *root, uint64_t low, uint
 static rota_status collect_body(recording *r, const rota_graph *body) {
     for (uint32_t l = 0; l < body->lane_count; l++) {
         const rota_recorder *lane = body->lanes[l];
-        for (const rota_lane_chunk *chunk = lane->first_chunk; chunk; chunk = chunk->next)
-            for (const uint8_t *next = (const uint8_t *)(chunk + 1); next < chunk->end;
-                 next += ((const rota_node_record *)next)->record_bytes) {
-                const rota_node_record *record = (const rota_node_record *)next;
-                const rota_access_record *accesses = rota_node_accesses(record);
-                for (uint32_t i = 0; i < record->access_count; i++) {
-                    if (accesses[i].buffer & 1) continue; /* the body's own */
-                    ROTA_TRY(add_range(r, ROTA_ACCESS_BUFFER(accesses[i].buffer),
-                                       ROTA_ACCESS_OFFSET(&accesses[i]), accesses[i].size_bytes,
-                                       ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ));
-                }
+        rota_record_cursor cursor = rota_lane_records(lane);
+        for (const rota_node_record *record; (record = rota_record_take(&cursor));) {
+            const rota_access_record *accesses = rota_node_accesses(record);
+            for (uint32_t i = 0; i < record->access_count; i++) {
+                if (accesses[i].buffer & 1) continue; /* the body's own */
+                ROTA_TRY(add_range(r, ROTA_ACCESS_BUFFER(accesses[i].buffer),
+                                   ROTA_ACCESS_OFFSET(&accesses[i]), accesses[i].size_bytes,
+                                   ROTA_ACCESS_MODE(&accesses[i]) != ROTA_READ));
             }
+        }
     }
     return ROTA_OK;
 }

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "graph/lane_records.h"
 #include "graph/record.h"
 #include "ops/backward_bodies.h"
 #include "ops/gradient.h"
@@ -460,13 +461,10 @@ static rota_status check_nodes(rota_backward_body *c) {
     for (uint32_t l = 0; l < c->body->lane_count; l++) {
         const rota_recorder *lane = c->body->lanes[l];
         if (lane->order.is_first) continue; /* what is kept there */
-        for (const rota_lane_chunk *chunk = lane->first_chunk; chunk; chunk = chunk->next)
-            for (const uint8_t *next = (const uint8_t *)(chunk + 1); next < chunk->end;
-                 next += ((const rota_node_record *)next)->record_bytes) {
-                const rota_node_record *record = (const rota_node_record *)next;
-                for (uint32_t i = 0; i < record->access_count; i++)
-                    ROTA_TRY(check_write(c, record, &rota_node_accesses(record)[i]));
-            }
+        rota_record_cursor cursor = rota_lane_records(lane);
+        for (const rota_node_record *record; (record = rota_record_take(&cursor));)
+            for (uint32_t i = 0; i < record->access_count; i++)
+                ROTA_TRY(check_write(c, record, &rota_node_accesses(record)[i]));
     }
     return ROTA_OK;
 }

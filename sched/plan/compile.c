@@ -7,6 +7,7 @@
 #include "base/atomic.h"
 #include "base/given.h"
 #include "base/sized_copy.h"
+#include "graph/lane_records.h"
 #include "sched/plan/bodies.h"
 #include "sched/plan/certify.h"
 #include "sched/plan/compiler.h"
@@ -265,33 +266,33 @@ rota_status rota_plan_compile(rota_graph *graph, const rota_compile_options *opt
     return ROTA_OK;
 }
 
-bool rota_plan_needs_host(const rota_graph *graph, const rota_device_traits *devices, uint32_t count) {
-    if (count == 0 || devices[0].runs_host_nodes) return false;
-    if (count > 1) return true;
+static bool any_record(const rota_graph *graph, bool (*has)(const rota_node_record *record)) {
     for (uint32_t i = 0; i < graph->lane_count; i++) {
         const rota_recorder *lane = graph->lanes[i];
         /* Acquire pairs with rota_recorder_close. An open one is the compile's to refuse. */
         if (!ra_load_acquire(&lane->closed)) continue;
-        for (const rota_lane_chunk *chunk = lane->first_chunk; chunk; chunk = chunk->next)
-            for (const uint8_t *record = (const uint8_t *)(chunk + 1); record < chunk->end;
-                 record += ((const rota_node_record *)record)->record_bytes)
-                if (((const rota_node_record *)record)->kind == ROTA_NODE_HOST) return true;
+        rota_record_cursor cursor = rota_lane_records(lane);
+        for (const rota_node_record *record; (record = rota_record_take(&cursor));)
+            if (has(record)) return true;
     }
     return false;
 }
 
+static bool is_host(const rota_node_record *record) {
+    return record->kind == ROTA_NODE_HOST;
+}
+
+bool rota_plan_needs_host(const rota_graph *graph, const rota_device_traits *devices, uint32_t count) {
+    if (count == 0 || devices[0].runs_host_nodes) return false;
+    return count > 1 || any_record(graph, is_host);
+}
+
+static bool is_automatic(const rota_node_record *record) {
+    return record->device_plus_1 == ROTA_PLACE_AUTO;
+}
+
 bool rota_plan_is_automatic(const rota_graph *graph, const rota_compile_options *options) {
-    if (options->place_auto) return true;
-    for (uint32_t i = 0; i < graph->lane_count; i++) {
-        const rota_recorder *lane = graph->lanes[i];
-        /* Acquire pairs with rota_recorder_close. An open one is the compile's to refuse. */
-        if (!ra_load_acquire(&lane->closed)) continue;
-        for (const rota_lane_chunk *chunk = lane->first_chunk; chunk; chunk = chunk->next)
-            for (const uint8_t *record = (const uint8_t *)(chunk + 1); record < chunk->end;
-                 record += ((const rota_node_record *)record)->record_bytes)
-                if (((const rota_node_record *)record)->device_plus_1 == ROTA_PLACE_AUTO) return true;
-    }
-    return false;
+    return options->place_auto || any_record(graph, is_automatic);
 }
 
 void rota_plan_destroy(rota_plan *plan) {

@@ -6,6 +6,7 @@
 #include "base/atomic.h"
 #include "base/prefetch.h"
 #include "graph/kernel_calls.h"
+#include "graph/lane_records.h"
 #include "graph/record.h"
 #include "sched/plan/bodies.h"
 #include "sched/plan/check.h"
@@ -478,26 +479,6 @@ static rota_status add_rewritten(rota_compiler *c, const rota_node_record **reco
     return ROTA_OK;
 }
 
-/* Where gathering is in a lane. */
-typedef struct lane_cursor {
-    const rota_lane_chunk *chunk;
-    const uint8_t *next; /* the record; NULL: past the last */
-} lane_cursor;
-
-static void enter_chunk(lane_cursor *cursor, const rota_lane_chunk *chunk) {
-    while (chunk && (const uint8_t *)(chunk + 1) == chunk->end) chunk = chunk->next;
-    cursor->chunk = chunk;
-    cursor->next = chunk ? (const uint8_t *)(chunk + 1) : NULL;
-}
-
-static const rota_node_record *take_record(lane_cursor *cursor) {
-    const rota_node_record *record = (const rota_node_record *)cursor->next;
-    if (!record) return NULL;
-    cursor->next += record->record_bytes;
-    if (cursor->next == cursor->chunk->end) enter_chunk(cursor, cursor->chunk->next);
-    return record;
-}
-
 /* Asks for what a record to come needs: the physicals of the graph's buffers, and other buffers, by which theirs are
  * found later. Plans of one part: there a physical has its buffer's number. */
 static void prefetch_buffers(const rota_compiler *c, const rota_node_record *record) {
@@ -522,17 +503,16 @@ static void prefetch_persistent(const rota_compiler *c, const rota_node_record *
 
 /* The operations of a lane's nodes, the first of which is number `node`. */
 static rota_status add_lane(rota_compiler *c, const rota_recorder *lane, uint32_t node) {
-    lane_cursor cursor, near, far;
-    enter_chunk(&cursor, lane->first_chunk);
+    rota_record_cursor cursor = rota_lane_records(lane), near, far;
     near = far = cursor;
     for (uint32_t i = 0; i < 2 * RECORDS_AHEAD; i++) {
-        const rota_node_record *later = take_record(&far);
-        if (i < RECORDS_AHEAD) (void)take_record(&near);
+        const rota_node_record *later = rota_record_take(&far);
+        if (i < RECORDS_AHEAD) (void)rota_record_take(&near);
         if (later && !c->spread.several_parts) prefetch_buffers(c, later);
     }
     rota_node handle = {lane->lane, 0};
-    for (const rota_node_record *record; (record = take_record(&cursor)); node++, handle.index++) {
-        const rota_node_record *soon = take_record(&near), *later = take_record(&far);
+    for (const rota_node_record *record; (record = rota_record_take(&cursor)); node++, handle.index++) {
+        const rota_node_record *soon = rota_record_take(&near), *later = rota_record_take(&far);
         if (later && !c->spread.several_parts) prefetch_buffers(c, later);
         if (soon && !c->spread.several_parts) prefetch_persistent(c, soon);
         ROTA_TRY(add_node(c, record, node, handle));
@@ -552,9 +532,8 @@ static void prefetch_lanes(const rota_compile_info *info, uint32_t lane) {
 
 /* Only where the records are. */
 static void list_lane(const rota_recorder *lane, const rota_node_record **records) {
-    lane_cursor cursor;
-    enter_chunk(&cursor, lane->first_chunk);
-    for (uint32_t i = 0; i < lane->node_count; i++) records[i] = take_record(&cursor);
+    rota_record_cursor cursor = rota_lane_records(lane);
+    for (uint32_t i = 0; i < lane->node_count; i++) records[i] = rota_record_take(&cursor);
 }
 
 rota_status rota_compile_gather(rota_compiler *c) {

@@ -12,6 +12,7 @@
 #include "sched/plan/placement.h"
 
 #include <string.h>
+#include "graph/lane_records.h"
 #include "sched/plan/interval.h"
 
 /* As in edges_parts.h. */
@@ -146,21 +147,20 @@ static void merge_valid(rota_interval_map *map, rota_interval *range, uint64_t h
 rota_status rota_compile_mark_written(rota_compiler *c) {
     rota_vector *written = &c->spread.written;
     for (uint32_t pass = 0; pass < 2; pass++) {
-        for (uint32_t i = 0; i < c->info->lane_count; i++)
-            for (const rota_lane_chunk *chunk = c->info->lanes[i]->first_chunk; chunk; chunk = chunk->next)
-                for (const uint8_t *next = (const uint8_t *)(chunk + 1); next < chunk->end;) {
-                    const rota_node_record *record = (const rota_node_record *)next;
-                    const rota_access_record *accesses = rota_node_accesses(record);
-                    next += record->record_bytes;
-                    for (uint32_t a = 0; a < record->access_count; a++) {
-                        uint32_t buffer;
-                        if (!ROTA_ACCESS_IS_PERSISTENT(accesses[a].buffer) ||
-                            ROTA_ACCESS_MODE(&accesses[a]) == ROTA_READ)
-                            continue;
-                        ROTA_TRY(rota_compile_buffer_index(c, accesses[a].buffer, &buffer));
-                        if (pass == 1) ((uint8_t *)written->data)[buffer] = 1;
-                    }
+        for (uint32_t i = 0; i < c->info->lane_count; i++) {
+            rota_record_cursor cursor = rota_lane_records(c->info->lanes[i]);
+            for (const rota_node_record *record; (record = rota_record_take(&cursor));) {
+                const rota_access_record *accesses = rota_node_accesses(record);
+                for (uint32_t a = 0; a < record->access_count; a++) {
+                    uint32_t buffer;
+                    if (!ROTA_ACCESS_IS_PERSISTENT(accesses[a].buffer) ||
+                        ROTA_ACCESS_MODE(&accesses[a]) == ROTA_READ)
+                        continue;
+                    ROTA_TRY(rota_compile_buffer_index(c, accesses[a].buffer, &buffer));
+                    if (pass == 1) ((uint8_t *)written->data)[buffer] = 1;
                 }
+            }
+        }
         if (pass == 1) break;
         if (!rota_vector_reserve(written, 1, c->buffers.count + 1)) return rota_compile_no_memory(c);
         memset(written->data, 0, (size_t)c->buffers.count + 1);

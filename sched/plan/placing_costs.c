@@ -5,6 +5,7 @@
 #include <math.h>
 #include "graph/conditional_internal.h"
 #include "graph/kernel_calls.h"
+#include "graph/lane_records.h"
 
 /* What devices are like. They need to be right to a factor or so: what is close is measured (placing_history.h). */
 typedef struct device_like {
@@ -96,11 +97,11 @@ static rota_placing_cost cost_of_bodies(const rota_device_traits *device, const 
     for (uint32_t b = 0; b < conditional->body_count; b++) {
         const rota_graph *body = conditional->bodies[b];
         double sum = 0;
-        for (uint32_t i = 0; body && i < body->lane_count; i++)
-            for (const rota_lane_chunk *chunk = body->lanes[i]->first_chunk; chunk; chunk = chunk->next)
-                for (const uint8_t *next = (const uint8_t *)(chunk + 1); next < chunk->end;
-                     next += ((const rota_node_record *)next)->record_bytes)
-                    sum += rota_placing_prior(device, (const rota_node_record *)next).span_ns;
+        for (uint32_t i = 0; body && i < body->lane_count; i++) {
+            rota_record_cursor cursor = rota_lane_records(body->lanes[i]);
+            for (const rota_node_record *own; (own = rota_record_take(&cursor));)
+                sum += rota_placing_prior(device, own).span_ns;
+        }
         if (sum > most) most = sum;
     }
     double times = 1;

@@ -4,6 +4,7 @@
 #include "sched/plan/placing_learn.h"
 
 #include <stdlib.h>
+#include "graph/lane_records.h"
 #include "sched/plan/operations.h"
 
 static double bytes_of(const rota_node_record *record) {
@@ -33,31 +34,29 @@ static void go_over(const rota_plan *plan, const rota_plan_time *times, rota_his
     const rota_compile_info *info = rota_plan_info(plan);
     for (uint32_t lane = 0; lane < info->lane_count; lane++) {
         uint32_t node = info->lane_first_node[lane];
-        for (const rota_lane_chunk *chunk = info->lanes[lane]->first_chunk; chunk; chunk = chunk->next)
-            for (const uint8_t *next = (const uint8_t *)(chunk + 1); next < chunk->end; node++) {
-                const rota_node_record *record = (const rota_node_record *)next;
-                next += record->record_bytes;
-                const uint32_t operation = info->operation_of_node[node];
-                if (operation == ROTA_NONE) continue;
-                if (!adds) {
-                    bytes[operation] += bytes_of(record);
-                    continue;
-                }
-                const double share = bytes_of(record) / bytes[operation];
-                rota_history_add(by_part[info->operations[operation].part], rota_history_key(record),
-                                 share * time_of(info, times, operation));
+        rota_record_cursor cursor = rota_lane_records(info->lanes[lane]);
+        for (const rota_node_record *record; (record = rota_record_take(&cursor)); node++) {
+            const uint32_t operation = info->operation_of_node[node];
+            if (operation == ROTA_NONE) continue;
+            if (!adds) {
+                bytes[operation] += bytes_of(record);
+                continue;
             }
+            const double share = bytes_of(record) / bytes[operation];
+            rota_history_add(by_part[info->operations[operation].part], rota_history_key(record),
+                             share * time_of(info, times, operation));
+        }
     }
 }
 
 uint64_t rota_placing_graph_key(const rota_plan *plan) {
     const rota_compile_info *info = rota_plan_info(plan);
     uint64_t key = ROTA_HISTORY_GRAPH;
-    for (uint32_t lane = 0; lane < info->lane_count; lane++)
-        for (const rota_lane_chunk *chunk = info->lanes[lane]->first_chunk; chunk; chunk = chunk->next)
-            for (const uint8_t *next = (const uint8_t *)(chunk + 1); next < chunk->end;
-                 next += ((const rota_node_record *)next)->record_bytes)
-                key = rota_history_mix(key, rota_history_key((const rota_node_record *)next));
+    for (uint32_t lane = 0; lane < info->lane_count; lane++) {
+        rota_record_cursor cursor = rota_lane_records(info->lanes[lane]);
+        for (const rota_node_record *record; (record = rota_record_take(&cursor));)
+            key = rota_history_mix(key, rota_history_key(record));
+    }
     return key;
 }
 
