@@ -16,6 +16,7 @@
 #include "tests/adversary/adversary.h"
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/ops/fuse_graph.h"
+#include "tests/ops/ops_stub.h"
 #include "tests/kit/validation.h"
 
 #define PATIENCE_NS UINT64_C(20000000000)
@@ -192,17 +193,6 @@ static void vulkan_gives_the_same_bits(void **state) {
 }
 
 #ifdef ROTA_HAVE_CUDA
-/* The stand-in for the driver runs a kernel's C function under its entry's name. */
-static rota_status tell_stub(void *user, rota_rewriter *rewriter) {
-    (void)user;
-    for (uint64_t n = 0; n < rota_rewriter_node_count(rewriter); n++) {
-        rota_node_view view = ROTA_NODE_VIEW();
-        ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
-        if (view.kernel && strncmp(view.kernel->name, "fused:", 6) == 0) cuda_stub_kernel(view.kernel);
-    }
-    return ROTA_OK;
-}
-
 /* Plans of fused nodes through the CUDA executor: everything but the compiled code itself. */
 static void the_cuda_executor_gives_the_same_bits(void **state) {
     (void)state;
@@ -211,12 +201,8 @@ static void the_cuda_executor_gives_the_same_bits(void **state) {
         print_message("skipped: %s\n", rota_kernels_have_cuda_images() ? text : "no CUDA images were built");
         return;
     }
-    uint32_t count;
-    const rota_kernel *const *kernels = rota_kernel_table(&count);
-    cuda_stub_start(5, 1);
-    for (uint32_t k = 0; k < count; k++)
-        if (kernels[k]->cuda.entry) cuda_stub_kernel(kernels[k]);
-    more_hook = tell_stub;
+    ops_stub_start(5);
+    more_hook = ops_stub_tell;
     rota_runtime *runtime;
     rota_device *device;
     uint64_t merged = 0;
@@ -237,19 +223,6 @@ static void the_cuda_executor_gives_the_same_bits(void **state) {
 enum { LOSS_ROWS = 5, LOSS_CLASSES = 13, LOSS_PITCH = 16 };
 static int losses_at_once;
 
-static float of_bf16(uint16_t bits) {
-    const uint32_t word = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &word, sizeof value);
-    return value;
-}
-
-static uint16_t to_bf16(float value) {
-    uint32_t word;
-    memcpy(&word, &value, sizeof word);
-    return (uint16_t)((word + 0x7FFFu + (word >> 16 & 1)) >> 16);
-}
-
 /* What the kernel of the CUDA image does, for the stand-in, in f64. */
 static rota_status loss_in_place(const rota_kernel_call *call) {
     const rota_cross_entropy_params *p = call->params;
@@ -260,14 +233,15 @@ static rota_status loss_in_place(const rota_kernel_call *call) {
     for (uint32_t r = 0; r < p->rows; r++) counted += labels[r] != p->ignored;
     for (uint32_t r = 0; r < p->rows; r++, logits += p->pitch) {
         double sum = 0;
-        for (uint32_t c = 0; c < p->classes; c++) sum += exp((double)of_bf16(logits[c]));
+        for (uint32_t c = 0; c < p->classes; c++) sum += exp((double)ops_stub_from_bf16(logits[c]));
         const bool ignored = labels[r] == p->ignored;
         lse[r] = (float)log(sum);
-        losses[r] = ignored ? 0.0f : (float)(log(sum) - (double)of_bf16(logits[labels[r]]));
+        losses[r] = ignored ? 0.0f : (float)(log(sum) - (double)ops_stub_from_bf16(logits[labels[r]]));
         for (uint32_t c = 0; c < p->pitch; c++) {
-            const double share = c < p->classes ? exp((double)of_bf16(logits[c])) / sum : 0;
+            const double share = c < p->classes ? exp((double)ops_stub_from_bf16(logits[c])) / sum : 0;
             const double hot = (int32_t)c == labels[r] ? 1 : 0;
-            logits[c] = to_bf16(ignored || c >= p->classes ? 0.0f : (float)((share - hot) / counted));
+            logits[c] =
+                ops_stub_to_bf16(ignored || c >= p->classes ? 0.0f : (float)((share - hot) / counted));
         }
     }
     losses_at_once++;
@@ -275,52 +249,37 @@ static rota_status loss_in_place(const rota_kernel_call *call) {
 }
 
 /* times: what gradients are of is the loss times this; the gradient by the scores' input goes to out_grad. */
-static void run_loss(rota_runtime *runtime, rota_device *device, float times, float *out_loss,
+static void run_loss(const ops_stub *stub, rota_device *device, float times, float *out_loss,
                      uint16_t out_grad[LOSS_ROWS * LOSS_PITCH]) {
     static const int32_t labels[LOSS_ROWS] = {3, 12, ROTA_IGNORED_LABEL, 0, 7};
     uint16_t x[LOSS_ROWS * LOSS_PITCH];
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_tape *tape;
-    rota_plan *plan;
-    rota_args *args;
-    rota_ticket ticket;
+    ops_stub_graph g;
     rota_tensor in, label, logits, loss, of, grad = ROTA_TENSOR_NONE, out[2];
-    for (int i = 0; i < LOSS_ROWS * LOSS_PITCH; i++) x[i] = to_bf16((float)(i * 7 % 23) * 0.125f - 1.0f);
-    assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_graph_fuse(graph));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(rota_tape_create(recorder, NULL, &tape));
+    for (int i = 0; i < LOSS_ROWS * LOSS_PITCH; i++)
+        x[i] = ops_stub_to_bf16((float)(i * 7 % 23) * 0.125f - 1.0f);
+    ops_stub_record(&g, NULL);
     assert_ok(
-        rota_tape_tensor(tape, ROTA_BUFFER_INPUT, "x", ROTA_BF16, ROTA_SHAPE(LOSS_ROWS, LOSS_PITCH), &in));
-    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_INPUT, "labels", ROTA_I32, ROTA_SHAPE(LOSS_ROWS), &label));
-    assert_ok(rota_op_scale(tape, in, ROTA_PLAIN(2), &logits));
+        rota_tape_tensor(g.tape, ROTA_BUFFER_INPUT, "x", ROTA_BF16, ROTA_SHAPE(LOSS_ROWS, LOSS_PITCH), &in));
+    assert_ok(rota_tape_tensor(g.tape, ROTA_BUFFER_INPUT, "labels", ROTA_I32, ROTA_SHAPE(LOSS_ROWS), &label));
+    assert_ok(rota_op_scale(g.tape, in, ROTA_PLAIN(2), &logits));
     assert_ok(rota_op_classifier(
-        tape, logits, label,
+        g.tape, logits, label,
         &ROTA_CLASSIFIER(.ignored = ROTA_IGNORED_LABEL, .classes = LOSS_CLASSES, .in_place = true), &loss));
     of = loss;
-    if (times != 1.0f) assert_ok(rota_op_scale(tape, loss, ROTA_PLAIN((double)times), &of));
-    assert_ok(rota_backward(tape, of, &in, 1, &grad, NULL));
-    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_OUTPUT, "loss", ROTA_F32, ROTA_SHAPE(1), &out[0]));
-    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_OUTPUT, "grad", ROTA_BF16, ROTA_SHAPE(LOSS_ROWS, LOSS_PITCH),
-                               &out[1]));
-    assert_ok(rota_op_copy_into(tape, loss, out[0]));
-    assert_ok(rota_op_copy_into(tape, grad, out[1]));
-    rota_tape_destroy(tape);
-    rota_recorder_close(recorder);
-    assert_ok(rota_compile(runtime, graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .certify = true),
-                           &plan));
-    assert_ok(rota_args_create(plan, &args));
-    assert_ok(rota_args_set_input(args, in.buffer, x, sizeof x, false));
-    assert_ok(rota_args_set_input(args, label.buffer, labels, sizeof labels, false));
-    assert_ok(rota_args_set_output(args, out[0].buffer, out_loss, sizeof *out_loss));
-    assert_ok(rota_args_set_output(args, out[1].buffer, out_grad, sizeof(uint16_t) * LOSS_ROWS * LOSS_PITCH));
-    assert_ok(rota_submit_wait(plan, args, PATIENCE_NS, &ticket));
-    assert_ok(rota_wait(ticket, PATIENCE_NS));
-    rota_args_release(args);
-    rota_plan_release(plan);
-    rota_graph_release(graph);
+    if (times != 1.0f) assert_ok(rota_op_scale(g.tape, loss, ROTA_PLAIN((double)times), &of));
+    assert_ok(rota_backward(g.tape, of, &in, 1, &grad, NULL));
+    assert_ok(rota_tape_tensor(g.tape, ROTA_BUFFER_OUTPUT, "loss", ROTA_F32, ROTA_SHAPE(1), &out[0]));
+    assert_ok(rota_tape_tensor(g.tape, ROTA_BUFFER_OUTPUT, "grad", ROTA_BF16,
+                               ROTA_SHAPE(LOSS_ROWS, LOSS_PITCH), &out[1]));
+    assert_ok(rota_op_copy_into(g.tape, loss, out[0]));
+    assert_ok(rota_op_copy_into(g.tape, grad, out[1]));
+    ops_stub_compile(&g, stub, device);
+    assert_ok(rota_args_set_input(g.args, in.buffer, x, sizeof x, false));
+    assert_ok(rota_args_set_input(g.args, label.buffer, labels, sizeof labels, false));
+    assert_ok(rota_args_set_output(g.args, out[0].buffer, out_loss, sizeof *out_loss));
+    assert_ok(
+        rota_args_set_output(g.args, out[1].buffer, out_grad, sizeof(uint16_t) * LOSS_ROWS * LOSS_PITCH));
+    (void)ops_stub_replay(&g);
 }
 
 /* On CUDA, where gradients are of the loss itself, and nowhere else. */
@@ -331,34 +290,21 @@ static void a_loss_and_its_gradient_are_one_node(void **state) {
                                         .param_bytes = sizeof(rota_cross_entropy_params),
                                         .cpu = {.fn = loss_in_place},
                                         .cuda = {.entry = "cross_entropy_in_place"}};
-    uint32_t count;
-    const rota_kernel *const *kernels = rota_kernel_table(&count);
-    if (!rota_kernels_have_cuda_images()) {
-        print_message("skipped: no CUDA images were built\n");
-        return;
-    }
-    cuda_stub_start(7, 1);
-    for (uint32_t k = 0; k < count; k++)
-        if (kernels[k]->cuda.entry) cuda_stub_kernel(kernels[k]);
-    cuda_stub_kernel(&at_once);
-    rota_runtime *runtime;
-    rota_device *devices[2];
-    assert_ok(rota_runtime_open(NULL, &runtime));
-    assert_ok(rota_device_open(runtime, "cpu", &devices[0]));
-    assert_ok(rota_device_open(runtime, "cuda:0", &devices[1]));
+    ops_stub stub;
+    if (!ops_stub_open(&stub, &at_once, 1)) return;
+    rota_device *const devices[2] = {stub.cpu, stub.cuda};
     for (int scaled = 0; scaled < 2; scaled++) {
         float loss[2];
         uint16_t grad[2][LOSS_ROWS * LOSS_PITCH];
         losses_at_once = 0;
-        for (int d = 0; d < 2; d++) run_loss(runtime, devices[d], scaled ? 0.5f : 1.0f, &loss[d], grad[d]);
+        for (int d = 0; d < 2; d++) run_loss(&stub, devices[d], scaled ? 0.5f : 1.0f, &loss[d], grad[d]);
         assert_int_equal(losses_at_once, !scaled);
         assert_true(fabsf(loss[0] - loss[1]) < 1e-5f);
         for (int i = 0; i < LOSS_ROWS * LOSS_PITCH; i++)
-            assert_true(fabsf(of_bf16(grad[0][i]) - of_bf16(grad[1][i])) <=
-                        0.01f * fabsf(of_bf16(grad[0][i])));
+            assert_true(fabsf(ops_stub_from_bf16(grad[0][i]) - ops_stub_from_bf16(grad[1][i])) <=
+                        0.01f * fabsf(ops_stub_from_bf16(grad[0][i])));
     }
-    assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
-    cuda_stub_stop();
+    ops_stub_close(&stub);
 }
 #endif
 

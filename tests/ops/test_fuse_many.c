@@ -5,14 +5,9 @@
 
 #ifdef ROTA_HAVE_CUDA
 #include <math.h>
-#include <string.h>
 #include "ops/cuda/many_cuda.h"
-#include "ops/kernels.h"
 #include "ops/op.h"
-#include "rota.h"
-#include "tests/exec/cuda/cuda_stub.h"
-
-#define PATIENCE_NS UINT64_C(20000000000)
+#include "tests/ops/ops_stub.h"
 
 enum { TENSORS = 15, MOST = 40, MEMBERS = 4 };
 
@@ -44,12 +39,9 @@ static rota_status many_cast(const rota_kernel_call *call) {
     casts++;
     tensors_cast += p->tensors;
     for (size_t t = 0; t < p->tensors; t++)
-        for (uint32_t i = 0; i < p->count[t]; i++) {
-            uint32_t word;
-            memcpy(&word, (const float *)call->operands[2 * t] + i, sizeof word);
+        for (uint32_t i = 0; i < p->count[t]; i++)
             ((uint16_t *)call->operands[2 * t + 1])[i] =
-                (uint16_t)((word + 0x7FFFu + (word >> 16 & 1)) >> 16);
-        }
+                ops_stub_to_bf16(((const float *)call->operands[2 * t])[i]);
     return ROTA_OK;
 }
 
@@ -82,92 +74,49 @@ static void record(rota_tape *tape, bool others, rota_tensor in[TENSORS][MEMBERS
     for (uint32_t t = 0; t < TENSORS; t++) assert_ok(rota_op_copy_into(tape, state[t][0], out[0][t]));
 }
 
-/* Programs of fused elementwise nodes are kernels that the stand-in does not know. */
-static rota_status tell_stub(void *user, rota_rewriter *rewriter) {
-    (void)user;
-    for (uint64_t n = 0; n < rota_rewriter_node_count(rewriter); n++) {
-        rota_node_view view = ROTA_NODE_VIEW();
-        ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
-        if (view.kernel && strncmp(view.kernel->name, "fused:", 6) == 0) cuda_stub_kernel(view.kernel);
-    }
-    return ROTA_OK;
-}
-
-static void run(rota_runtime *runtime, rota_device *device, bool others, values *out) {
+static void run(const ops_stub *stub, rota_device *device, bool others, values *out) {
     static float data[MEMBERS][TENSORS][MOST];
     static const float given[3] = {0.5f, 0.01f, 3.0f};
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_tape *tape;
-    rota_plan *plan;
-    rota_args *args;
-    rota_ticket ticket;
+    ops_stub_graph g;
     rota_tensor in[TENSORS][MEMBERS], rates, go[2][TENSORS];
     for (int k = 0; k < MEMBERS; k++)
         for (uint32_t t = 0; t < TENSORS; t++)
             for (uint32_t i = 0; i < MOST; i++)
                 data[k][t][i] = (float)((i * 7 + t * 3 + (uint32_t)k) % 31) * 0.125f - (k == 3 ? 0.0f : 1.5f);
-    assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_graph_fuse(graph));
-    assert_ok(rota_graph_add_rewrite(graph, tell_stub, NULL));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(rota_tape_create(recorder, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape));
-    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_INPUT, "rates", ROTA_F32, ROTA_SHAPE(3), &rates));
-    record(tape, others, in, rates, go);
-    rota_tape_destroy(tape);
-    rota_recorder_close(recorder);
-    assert_ok(rota_compile(runtime, graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .certify = true),
-                           &plan));
-    assert_ok(rota_args_create(plan, &args));
-    assert_ok(rota_args_set_input(args, rates.buffer, given, sizeof given, false));
+    ops_stub_record(&g, &ROTA_TAPE_OPTIONS(.no_gradients = true));
+    assert_ok(rota_tape_tensor(g.tape, ROTA_BUFFER_INPUT, "rates", ROTA_F32, ROTA_SHAPE(3), &rates));
+    record(g.tape, others, in, rates, go);
+    ops_stub_compile(&g, stub, device);
+    assert_ok(rota_args_set_input(g.args, rates.buffer, given, sizeof given, false));
     for (uint32_t t = 0; t < TENSORS; t++) {
         for (int k = 0; k < MEMBERS; k++)
             assert_ok(
-                rota_args_set_input(args, in[t][k].buffer, data[k][t], UINT64_C(4) * (MOST - t), false));
-        assert_ok(rota_args_set_output(args, go[0][t].buffer, out->weight[t], UINT64_C(4) * (MOST - t)));
-        assert_ok(rota_args_set_output(args, go[1][t].buffer, out->narrow[t], UINT64_C(4) * (MOST - t)));
+                rota_args_set_input(g.args, in[t][k].buffer, data[k][t], UINT64_C(4) * (MOST - t), false));
+        assert_ok(rota_args_set_output(g.args, go[0][t].buffer, out->weight[t], UINT64_C(4) * (MOST - t)));
+        assert_ok(rota_args_set_output(g.args, go[1][t].buffer, out->narrow[t], UINT64_C(4) * (MOST - t)));
     }
-    assert_ok(rota_submit_wait(plan, args, PATIENCE_NS, &ticket));
-    assert_ok(rota_wait(ticket, PATIENCE_NS));
-    rota_args_release(args);
-    rota_plan_release(plan);
-    rota_graph_release(graph);
+    (void)ops_stub_replay(&g);
 }
 
 static void small_nodes_are_one(void **state) {
     (void)state;
-    static const rota_kernel of_adamw = {.name = "many_adamw",
-                                         .operand_count = ROTA_MANY_ADAMW * ROTA_MANY_ADAMW_EACH,
-                                         .param_bytes = sizeof(rota_cuda_many_adamw_params),
-                                         .cpu = {.fn = many_adamw},
-                                         .cuda = {.entry = "many_adamw"}},
-                             of_cast = {.name = "many_cast",
+    static const rota_kernel many[] = {{.name = "many_adamw",
+                                        .operand_count = ROTA_MANY_ADAMW * ROTA_MANY_ADAMW_EACH,
+                                        .param_bytes = sizeof(rota_cuda_many_adamw_params),
+                                        .cpu = {.fn = many_adamw},
+                                        .cuda = {.entry = "many_adamw"}},
+                                       {.name = "many_cast",
                                         .operand_count = ROTA_MANY_CAST * ROTA_MANY_CAST_EACH,
                                         .param_bytes = sizeof(rota_cuda_many_cast_params),
                                         .cpu = {.fn = many_cast},
-                                        .cuda = {.entry = "many_cast"}};
+                                        .cuda = {.entry = "many_cast"}}};
     static values beside, is;
-    uint32_t count;
-    const rota_kernel *const *kernels = rota_kernel_table(&count);
-    if (!rota_kernels_have_cuda_images()) {
-        print_message("skipped: no CUDA images were built\n");
-        return;
-    }
-    cuda_stub_start(7, 1);
-    for (uint32_t k = 0; k < count; k++)
-        if (kernels[k]->cuda.entry) cuda_stub_kernel(kernels[k]);
-    cuda_stub_kernel(&of_adamw);
-    cuda_stub_kernel(&of_cast);
-    rota_runtime *runtime;
-    rota_device *cpu, *cuda;
-    assert_ok(rota_runtime_open(NULL, &runtime));
-    assert_ok(rota_device_open(runtime, "cpu", &cpu));
-    assert_ok(rota_device_open(runtime, "cuda:0", &cuda));
+    ops_stub stub;
+    if (!ops_stub_open(&stub, many, 2)) return;
     for (int others = 0; others < 2; others++) {
         adamws = casts = tensors_updated = tensors_cast = 0;
-        run(runtime, cpu, others, &beside);
-        run(runtime, cuda, others, &is);
+        run(&stub, stub.cpu, others, &beside);
+        run(&stub, stub.cuda, others, &is);
         assert_int_equal(adamws, others ? 0 : (TENSORS + ROTA_MANY_ADAMW - 1) / ROTA_MANY_ADAMW);
         assert_int_equal(tensors_updated, others ? 0 : TENSORS);
         assert_int_equal(casts, others ? 0 : (TENSORS + ROTA_MANY_CAST - 1) / ROTA_MANY_CAST);
@@ -179,8 +128,7 @@ static void small_nodes_are_one(void **state) {
                             0.01f * fabsf(beside.narrow[t][i]));
             }
     }
-    assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
-    cuda_stub_stop();
+    ops_stub_close(&stub);
 }
 
 /* ---- A sum with an embedding's gradient ---- */
@@ -190,86 +138,52 @@ enum { CLASSES = 11, DIM = 6, ROWS = 9 };
  * gradient, which was made before or after the first: one of the two is added in place. */
 enum { FIRST, SECOND, IS_READ, TWICE, TWICE_BACK, WAYS };
 
-static uint64_t run_table(rota_runtime *runtime, rota_device *device, int way, float out[CLASSES * DIM]) {
+static uint64_t run_table(const ops_stub *stub, rota_device *device, int way, float out[CLASSES * DIM]) {
     static float table[CLASSES * DIM], dy[ROWS * DIM], again[CLASSES * DIM];
     static const int32_t rows[ROWS] = {3, 0, 3, 10, 7, 3, 0, 1, 9};
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_tape *tape;
-    rota_plan *plan;
-    rota_args *args;
-    rota_ticket ticket;
+    ops_stub_graph g;
     rota_tensor in[3], other, sum, go[2], grads[ROTA_OP_INPUTS_MAX] = {0}, second[ROTA_OP_INPUTS_MAX] = {0};
     for (int i = 0; i < CLASSES * DIM; i++) table[i] = (float)(i % 13) * 0.5f;
     for (int i = 0; i < ROWS * DIM; i++) dy[i] = (float)(i % 7) - 3.0f;
-    assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_graph_fuse(graph));
-    assert_ok(rota_graph_add_rewrite(graph, tell_stub, NULL));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(rota_tape_create(recorder, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape));
-    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_INPUT, NULL, ROTA_F32, ROTA_SHAPE(CLASSES, DIM), &in[0]));
-    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_INPUT, NULL, ROTA_I32, ROTA_SHAPE(ROWS), &in[1]));
-    assert_ok(rota_tape_tensor(tape, ROTA_BUFFER_INPUT, NULL, ROTA_F32, ROTA_SHAPE(ROWS, DIM), &in[2]));
+    ops_stub_record(&g, &ROTA_TAPE_OPTIONS(.no_gradients = true));
+    assert_ok(rota_tape_tensor(g.tape, ROTA_BUFFER_INPUT, NULL, ROTA_F32, ROTA_SHAPE(CLASSES, DIM), &in[0]));
+    assert_ok(rota_tape_tensor(g.tape, ROTA_BUFFER_INPUT, NULL, ROTA_I32, ROTA_SHAPE(ROWS), &in[1]));
+    assert_ok(rota_tape_tensor(g.tape, ROTA_BUFFER_INPUT, NULL, ROTA_F32, ROTA_SHAPE(ROWS, DIM), &in[2]));
     for (int k = 0; k < 2; k++)
         assert_ok(
-            rota_tape_tensor(tape, ROTA_BUFFER_OUTPUT, NULL, ROTA_F32, ROTA_SHAPE(CLASSES, DIM), &go[k]));
+            rota_tape_tensor(g.tape, ROTA_BUFFER_OUTPUT, NULL, ROTA_F32, ROTA_SHAPE(CLASSES, DIM), &go[k]));
     rota_op_use use = {.op = rota_op_at(ROTA_OP_embedding), .input_count = 2, .output_count = 1};
     use.inputs[0] = in[0];
     use.inputs[1] = in[1];
-    assert_ok(rota_op_cumulative_sum(tape, in[0], 0, &other));
-    if (way == TWICE_BACK) assert_ok(rota_op_gradient(tape, &use, in[2], 1, second));
-    assert_ok(rota_op_gradient(tape, &use, in[2], 1, grads));
-    if (way == TWICE) assert_ok(rota_op_gradient(tape, &use, in[2], 1, second));
-    assert_ok(rota_op_add(tape, way == SECOND ? grads[0] : other, way == SECOND ? other : grads[0], &sum));
-    if (way >= TWICE) assert_ok(rota_op_add(tape, sum, second[0], &sum));
-    assert_ok(rota_op_copy_into(tape, way == IS_READ ? other : sum, go[1]));
-    assert_ok(rota_op_copy_into(tape, sum, go[0]));
-    rota_tape_destroy(tape);
-    rota_recorder_close(recorder);
-    assert_ok(rota_compile(runtime, graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .certify = true),
-                           &plan));
-    assert_ok(rota_args_create(plan, &args));
-    assert_ok(rota_args_set_input(args, in[0].buffer, table, sizeof table, false));
-    assert_ok(rota_args_set_input(args, in[1].buffer, rows, sizeof rows, false));
-    assert_ok(rota_args_set_input(args, in[2].buffer, dy, sizeof dy, false));
-    assert_ok(rota_args_set_output(args, go[0].buffer, out, sizeof again));
-    assert_ok(rota_args_set_output(args, go[1].buffer, again, sizeof again));
-    assert_ok(rota_submit_wait(plan, args, PATIENCE_NS, &ticket));
-    assert_ok(rota_wait(ticket, PATIENCE_NS));
-    rota_plan_stats stats = ROTA_PLAN_STATS();
-    rota_plan_get_stats(plan, &stats);
-    rota_args_release(args);
-    rota_plan_release(plan);
-    rota_graph_release(graph);
-    return stats.merged;
+    assert_ok(rota_op_cumulative_sum(g.tape, in[0], 0, &other));
+    if (way == TWICE_BACK) assert_ok(rota_op_gradient(g.tape, &use, in[2], 1, second));
+    assert_ok(rota_op_gradient(g.tape, &use, in[2], 1, grads));
+    if (way == TWICE) assert_ok(rota_op_gradient(g.tape, &use, in[2], 1, second));
+    assert_ok(rota_op_add(g.tape, way == SECOND ? grads[0] : other, way == SECOND ? other : grads[0], &sum));
+    if (way >= TWICE) assert_ok(rota_op_add(g.tape, sum, second[0], &sum));
+    assert_ok(rota_op_copy_into(g.tape, way == IS_READ ? other : sum, go[1]));
+    assert_ok(rota_op_copy_into(g.tape, sum, go[0]));
+    ops_stub_compile(&g, stub, device);
+    assert_ok(rota_args_set_input(g.args, in[0].buffer, table, sizeof table, false));
+    assert_ok(rota_args_set_input(g.args, in[1].buffer, rows, sizeof rows, false));
+    assert_ok(rota_args_set_input(g.args, in[2].buffer, dy, sizeof dy, false));
+    assert_ok(rota_args_set_output(g.args, go[0].buffer, out, sizeof again));
+    assert_ok(rota_args_set_output(g.args, go[1].buffer, again, sizeof again));
+    return ops_stub_replay(&g);
 }
 
 static void an_embeddings_gradient_is_added_in_place(void **state) {
     (void)state;
     float beside[CLASSES * DIM], is[CLASSES * DIM];
-    uint32_t count;
-    const rota_kernel *const *kernels = rota_kernel_table(&count);
-    if (!rota_kernels_have_cuda_images()) {
-        print_message("skipped: no CUDA images were built\n");
-        return;
-    }
-    cuda_stub_start(7, 1);
-    for (uint32_t k = 0; k < count; k++)
-        if (kernels[k]->cuda.entry) cuda_stub_kernel(kernels[k]);
-    rota_runtime *runtime;
-    rota_device *cpu, *cuda;
-    assert_ok(rota_runtime_open(NULL, &runtime));
-    assert_ok(rota_device_open(runtime, "cpu", &cpu));
-    assert_ok(rota_device_open(runtime, "cuda:0", &cuda));
+    ops_stub stub;
+    if (!ops_stub_open(&stub, NULL, 0)) return;
     for (int way = 0; way < WAYS; way++) {
-        const uint64_t plain = run_table(runtime, cpu, way, beside),
-                       merged = run_table(runtime, cuda, way, is);
+        const uint64_t plain = run_table(&stub, stub.cpu, way, beside),
+                       merged = run_table(&stub, stub.cuda, way, is);
         if (way < TWICE) assert_int_equal(merged - plain, way != IS_READ);
         for (int i = 0; i < CLASSES * DIM; i++) assert_true(fabsf(is[i] - beside[i]) < 1e-5f);
     }
-    assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
-    cuda_stub_stop();
+    ops_stub_close(&stub);
 }
 
 int main(void) {

@@ -6,30 +6,15 @@
 #include <math.h>
 #include <string.h>
 #include "ops/cuda/norm_mixed_cuda.h"
-#include "ops/kernels.h"
 #include "ops/op.h"
-#include "rota.h"
-#include "tests/exec/cuda/cuda_stub.h"
-
-#define PATIENCE_NS UINT64_C(20000000000)
+#include "tests/ops/ops_stub.h"
 
 enum { ROWS = 21, DIM = 16, COUNT = ROWS * DIM };
 
 static uint32_t norms, gradients, norm_flags, gradient_flags;
 
-static float of_bf16(uint16_t bits) {
-    const uint32_t word = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &word, sizeof value);
-    return value;
-}
-static uint16_t to_bf16(float value) {
-    uint32_t word;
-    memcpy(&word, &value, sizeof word);
-    return (uint16_t)((word + 0x7FFFu + (word >> 16 & 1)) >> 16);
-}
 static float element(const void *array, uint32_t dtype, uint64_t i) {
-    return dtype == ROTA_F32 ? ((const float *)array)[i] : of_bf16(((const uint16_t *)array)[i]);
+    return dtype == ROTA_F32 ? ((const float *)array)[i] : ops_stub_from_bf16(((const uint16_t *)array)[i]);
 }
 
 /* ---- What the kernels of the CUDA image do, for the stand-in ---- */
@@ -55,9 +40,9 @@ static rota_status norm_mixed(const rota_kernel_call *call) {
         stats[2 * r + 1] = (float)(1 / sqrt(spread + (double)p->norm.eps));
         for (uint64_t c = 0; c < DIM; c++)
             ((uint16_t *)call->operands[ROTA_MIXED_Y])[r * DIM + c] =
-                to_bf16((float)((value[c] - mean) * (double)stats[2 * r + 1]) *
-                            (p->norm.flags & ROTA_NORM_WEIGHT ? of[c] : 1.0f) +
-                        (p->norm.flags & ROTA_NORM_BIAS ? bias[c] : 0.0f));
+                ops_stub_to_bf16((float)((value[c] - mean) * (double)stats[2 * r + 1]) *
+                                     (p->norm.flags & ROTA_NORM_WEIGHT ? of[c] : 1.0f) +
+                                 (p->norm.flags & ROTA_NORM_BIAS ? bias[c] : 0.0f));
     }
     norms++;
     norm_flags = p->norm.flags;
@@ -90,7 +75,7 @@ static rota_status norm_mixed_gradient(const rota_kernel_call *call) {
             dx[i] = stats[2 * r + 1] * (g[c] - total - h[c] * total_h);
             if (p->norm.flags & ROTA_MIXED_ADDEND) dx[i] += addend[i];
             if (p->norm.flags & ROTA_MIXED_NARROW)
-                ((uint16_t *)call->operands[ROTA_MIXED_GRADIENT_NARROW])[i] = to_bf16(dx[i]);
+                ((uint16_t *)call->operands[ROTA_MIXED_GRADIENT_NARROW])[i] = ops_stub_to_bf16(dx[i]);
         }
     }
     gradients++;
@@ -123,17 +108,6 @@ static void look(rota_tape *tape, bool looks, rota_tensor x) {
     rota_tensor total;
     if (!looks) return;
     assert_ok(rota_op_sum(tape, x, 1, false, &total));
-}
-
-/* Programs of fused elementwise nodes are kernels that the stand-in does not know. */
-static rota_status tell_stub(void *user, rota_rewriter *rewriter) {
-    (void)user;
-    for (uint64_t n = 0; n < rota_rewriter_node_count(rewriter); n++) {
-        rota_node_view view = ROTA_NODE_VIEW();
-        ROTA_TRY(rota_rewriter_view(rewriter, n, &view));
-        if (view.kernel && strncmp(view.kernel->name, "fused:", 6) == 0) cuda_stub_kernel(view.kernel);
-    }
-    return ROTA_OK;
 }
 
 /* sum = x + f32(r), y = bf16(norm(sum)); and, x being a gradient that is there, dx = x + the norm's of f32(dy),
@@ -175,47 +149,29 @@ static void record(rota_tape *tape, int kind, bool affine, rota_tensor in[INPUTS
     assert_ok(rota_op_cast(tape, made[DX], ROTA_BF16, &made[NARROW]));
 }
 
-static void run(rota_runtime *runtime, rota_device *device, int kind, bool affine, values *out) {
+static void run(const ops_stub *stub, rota_device *device, int kind, bool affine, values *out) {
     static float data[COUNT], of[2][DIM];
     static uint16_t half[2][COUNT];
-    rota_graph *graph;
-    rota_recorder *recorder;
-    rota_tape *tape;
-    rota_plan *plan;
-    rota_args *args;
-    rota_ticket ticket;
+    ops_stub_graph g;
     rota_tensor in[INPUTS], made[OUTPUTS], go[OUTPUTS];
     for (uint32_t i = 0; i < COUNT; i++) {
         data[i] = (float)(i * 7 % 31) * 0.125f - 1.5f;
-        half[0][i] = to_bf16((float)(i * 11 % 29) * 0.25f - 3.0f);
-        half[1][i] = to_bf16((float)(i * 5 % 23) * 0.5f - 5.0f);
+        half[0][i] = ops_stub_to_bf16((float)(i * 11 % 29) * 0.25f - 3.0f);
+        half[1][i] = ops_stub_to_bf16((float)(i * 5 % 23) * 0.5f - 5.0f);
     }
     for (uint32_t c = 0; c < DIM; c++) of[0][c] = 1.0f + 0.1f * (float)c, of[1][c] = 0.3f - 0.05f * (float)c;
-    assert_ok(rota_graph_create(NULL, &graph));
-    assert_ok(rota_graph_fuse(graph));
-    assert_ok(rota_graph_add_rewrite(graph, tell_stub, NULL));
-    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
-    assert_ok(rota_tape_create(recorder, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape));
-    record(tape, kind, affine, in, made);
+    ops_stub_record(&g, &ROTA_TAPE_OPTIONS(.no_gradients = true));
+    record(g.tape, kind, affine, in, made);
     float *const to[OUTPUTS] = {out->y, out->sum, out->dx, out->narrow, out->dweight, out->dbias};
     const uint32_t count = affine ? OUTPUTS : DWEIGHT;
-    for (uint32_t i = 0; i < count; i++) go[i] = output(tape, made[i]);
-    rota_tape_destroy(tape);
-    rota_recorder_close(recorder);
-    assert_ok(rota_compile(runtime, graph,
-                           &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1, .certify = true),
-                           &plan));
-    assert_ok(rota_args_create(plan, &args));
+    for (uint32_t i = 0; i < count; i++) go[i] = output(g.tape, made[i]);
+    ops_stub_compile(&g, stub, device);
     const void *given[INPUTS] = {data, half[0], of[0], of[1], half[1]};
     for (uint32_t i = 0; i < INPUTS; i++)
-        assert_ok(rota_args_set_input(args, in[i].buffer, given[i], rota_buffer_size(in[i].buffer), false));
+        assert_ok(rota_args_set_input(g.args, in[i].buffer, given[i], rota_buffer_size(in[i].buffer), false));
     for (uint32_t i = 0; i < count; i++)
-        assert_ok(rota_args_set_output(args, go[i].buffer, to[i], rota_buffer_size(go[i].buffer)));
-    assert_ok(rota_submit_wait(plan, args, PATIENCE_NS, &ticket));
-    assert_ok(rota_wait(ticket, PATIENCE_NS));
-    rota_args_release(args);
-    rota_plan_release(plan);
-    rota_graph_release(graph);
+        assert_ok(rota_args_set_output(g.args, go[i].buffer, to[i], rota_buffer_size(go[i].buffer)));
+    (void)ops_stub_replay(&g);
 }
 
 static void expect(const float *is, const float *wanted, uint32_t count, float within, const char *what) {
@@ -226,38 +182,24 @@ static void expect(const float *is, const float *wanted, uint32_t count, float w
 
 static void what_stands_around_norms_joins_them(void **state) {
     (void)state;
-    static const rota_kernel mixed = {.name = "layernorm_mixed",
-                                      .operand_count = ROTA_MIXED_OPERANDS,
-                                      .param_bytes = sizeof(rota_cuda_mixed_norm_params),
-                                      .cpu = {.fn = norm_mixed},
-                                      .cuda = {.entry = "layernorm_mixed"}},
-                             mixed_gradient = {.name = "layernorm_mixed_gradient",
-                                               .operand_count = ROTA_MIXED_GRADIENT_OPERANDS,
-                                               .param_bytes = sizeof(rota_cuda_mixed_norm_params),
-                                               .cpu = {.fn = norm_mixed_gradient},
-                                               .cuda = {.entry = "layernorm_mixed_gradient"}};
+    static const rota_kernel mixed[] = {{.name = "layernorm_mixed",
+                                         .operand_count = ROTA_MIXED_OPERANDS,
+                                         .param_bytes = sizeof(rota_cuda_mixed_norm_params),
+                                         .cpu = {.fn = norm_mixed},
+                                         .cuda = {.entry = "layernorm_mixed"}},
+                                        {.name = "layernorm_mixed_gradient",
+                                         .operand_count = ROTA_MIXED_GRADIENT_OPERANDS,
+                                         .param_bytes = sizeof(rota_cuda_mixed_norm_params),
+                                         .cpu = {.fn = norm_mixed_gradient},
+                                         .cuda = {.entry = "layernorm_mixed_gradient"}}};
     static values beside, is;
-    uint32_t count;
-    const rota_kernel *const *kernels = rota_kernel_table(&count);
-    if (!rota_kernels_have_cuda_images()) {
-        print_message("skipped: no CUDA images were built\n");
-        return;
-    }
-    cuda_stub_start(7, 1);
-    for (uint32_t k = 0; k < count; k++)
-        if (kernels[k]->cuda.entry) cuda_stub_kernel(kernels[k]);
-    cuda_stub_kernel(&mixed);
-    cuda_stub_kernel(&mixed_gradient);
-    rota_runtime *runtime;
-    rota_device *cpu, *cuda;
-    assert_ok(rota_runtime_open(NULL, &runtime));
-    assert_ok(rota_device_open(runtime, "cpu", &cpu));
-    assert_ok(rota_device_open(runtime, "cuda:0", &cuda));
+    ops_stub stub;
+    if (!ops_stub_open(&stub, mixed, 2)) return;
     for (int affine = 0; affine < 2; affine++)
         for (int kind = 0; kind < KINDS; kind++) {
             norms = gradients = 0;
-            run(runtime, cpu, kind, affine, &beside);
-            run(runtime, cuda, kind, affine, &is);
+            run(&stub, stub.cpu, kind, affine, &beside);
+            run(&stub, stub.cuda, kind, affine, &is);
             assert_int_equal(norms, kind != Y_IS_READ);
             assert_int_equal(gradients, affine); /* without weights their sums are not made */
             const uint32_t of = affine ? ROTA_NORM_WEIGHT | ROTA_NORM_BIAS : 0;
@@ -275,8 +217,7 @@ static void what_stands_around_norms_joins_them(void **state) {
             expect(is.dweight, beside.dweight, DIM, 1e-4f, "dweight");
             expect(is.dbias, beside.dbias, DIM, 1e-4f, "dbias");
         }
-    assert_ok(rota_runtime_close(runtime, PATIENCE_NS));
-    cuda_stub_stop();
+    ops_stub_close(&stub);
 }
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_stands_around_norms_joins_them)};

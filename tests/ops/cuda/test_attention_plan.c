@@ -19,6 +19,7 @@
 #include "sched/runtime/shared/devices.h"
 #include "sched/runtime/shared/runtime.h"
 #include "tests/exec/cuda/cuda_stub.h"
+#include "tests/ops/ops_stub.h"
 #include "tests/exec/cuda/cuda_stub_internal.h"
 #include "tests/kit/random.h"
 #include "tests/ops/cuda/standins.h"
@@ -186,12 +187,8 @@ static void drop(run *r) {
 }
 
 static void start(void) {
-    uint32_t count;
-    const rota_kernel *const *kernels = rota_kernel_table(&count);
-    cuda_stub_start(11, 1);
+    ops_stub_start(11);
     cuda_stub_kernel(&call_kernel);
-    for (uint32_t k = 0; k < count; k++)
-        if (kernels[k]->cuda.entry) cuda_stub_kernel(kernels[k]);
     rota_choices_forget();
     /* So much faster that rota's own kernels, which here compute nothing, are looked at only. */
     *standin.run_ms = 0.2;

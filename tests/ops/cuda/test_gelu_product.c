@@ -15,6 +15,7 @@
 #include "ops/linear.h"
 #include "rota.h"
 #include "tests/exec/cuda/cuda_stub.h"
+#include "tests/ops/ops_stub.h"
 #include "tests/ops/cuda/cublaslt_standin.h"
 #include "tests/ops/cuda/hopper.h"
 
@@ -234,15 +235,11 @@ static void see(rota_runtime *runtime, rota_device *device, form f) {
 static void what_becomes_one_node(void **state) {
     (void)state;
     if (!rota_kernels_have_cuda_images()) skip();
-    cuda_stub_start(7, 1);
+    ops_stub_start(7);
     rota_runtime *runtime;
     rota_device *devices[2];
     assert_ok(rota_runtime_open(NULL, &runtime));
     assert_ok(rota_device_open(runtime, "cpu", &devices[0]));
-    uint32_t count;
-    const rota_kernel *const *kernels = rota_kernel_table(&count);
-    for (uint32_t k = 0; k < count; k++)
-        if (kernels[k]->cuda.entry) cuda_stub_kernel(kernels[k]);
     assert_ok(rota_device_open(runtime, "cuda:0", &devices[1]));
     for (form f = PLAIN; f < FORMS; f++)
         for (int cuda = 0; cuda < 2; cuda++) {
