@@ -11,7 +11,8 @@
 static const char program[] = "rota-bench spread";
 
 enum { DEVICES_MAX = 8, PLANS_MAX = DEVICES_MAX + 1, COLUMNS = 1024, VALUES = 8 };
-enum { WORK_PRODUCTS, WORK_SHARDS };
+enum { WORK_PRODUCTS, WORK_SHARDS, WORK_PROJECTION };
+static const char *const work_names[] = {"products", "shards", "projection"};
 #define WARM_NS 200000000u
 
 /* What the graph is of.
@@ -20,11 +21,15 @@ enum { WORK_PRODUCTS, WORK_SHARDS };
  *                --*w[1]*w[1]...--> column sums ---+--> total     host's shard 1 --squares--> column sums ---+--> total
  *
  * x is computed in each replay, so that all devices that take a branch need it. w[b] moves columns, so that sums are
- * known: all are of small whole numbers, exact in any order. */
+ * known: all are of small whole numbers, exact in any order.
+ *
+ *   projection:  host's shard 0 --*w--> column sums --\      w: 1024 x side, each column of a shard goes to one
+ *                host's shard 1 --*w--> column sums ---+--> total                                          of w's */
 typedef struct settings {
     int work;
     uint64_t branches, side, chain, rows, repeat;
     bool learn;
+    uint64_t rounds;
     const char *devices;
 } settings;
 
@@ -60,7 +65,7 @@ static uint64_t shift_of(const world *w, uint64_t branch) {
 
 static rota_status make_data(world *w) {
     const settings *s = w->s;
-    const uint64_t rows = s->work == WORK_PRODUCTS ? s->side : s->rows, count = rows * w->columns;
+    const uint64_t count = s->work == WORK_PRODUCTS ? s->side * s->side : s->rows * COLUMNS;
     w->data = malloc(count * sizeof *w->data);
     w->got = calloc(w->columns, sizeof *w->got);
     w->expected = calloc(w->columns, sizeof *w->expected);
@@ -70,18 +75,31 @@ static rota_status make_data(world *w) {
         return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for %" PRIu64 " elements", count);
     for (uint64_t i = 0; i < count; i++) w->data[i] = (float)(((i * 2654435761u) >> 7) % VALUES);
     for (uint64_t i = 0; i < count; i++) {
-        const float value = s->work == WORK_PRODUCTS ? w->data[i] : w->data[i] * w->data[i];
+        const float value = s->work == WORK_SHARDS ? w->data[i] * w->data[i] : w->data[i];
         for (uint64_t b = 0; s->work == WORK_PRODUCTS && b < s->branches; b++)
             w->expected[(i % w->columns + shift_of(w, b) * s->chain) % w->columns] += value;
         if (s->work == WORK_SHARDS) w->expected[i % w->columns] += value * (float)s->branches;
+        if (s->work == WORK_PROJECTION) w->expected[i % COLUMNS % w->columns] += value * (float)s->branches;
     }
     return ROTA_OK;
+}
+
+static rota_status make_directions(world *w) {
+    const uint64_t bytes = COLUMNS * w->columns * 4;
+    float *directions = calloc(COLUMNS * w->columns, sizeof *directions);
+    if (!directions) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory for a matrix");
+    for (uint64_t i = 0; i < COLUMNS; i++) directions[i * w->columns + i % w->columns] = 1;
+    rota_status status = rota_buffer_create_in(w->runtime, "w", bytes, &w->w[0]);
+    if (status == ROTA_OK) status = rota_buffer_write(w->w[0], w->devices[0], 0, directions, bytes, NULL);
+    free(directions);
+    return status;
 }
 
 static rota_status make_buffers(world *w) {
     const settings *s = w->s;
     ROTA_TRY(rota_buffer_create_in(w->runtime, "total", w->columns * 4, &w->total));
-    if (s->work != WORK_PRODUCTS) return ROTA_OK;
+    if (s->work == WORK_SHARDS) return ROTA_OK;
+    if (s->work == WORK_PROJECTION) return make_directions(w);
     const uint64_t bytes = s->side * s->side * 4;
     ROTA_TRY(rota_buffer_create_in(w->runtime, "x", bytes, &w->x));
     ROTA_TRY(rota_buffer_write(w->x, w->devices[0], 0, w->data, bytes, NULL));
@@ -113,7 +131,13 @@ static rota_status record_branch(world *w, rota_tape *tape, rota_tensor x, uint6
         ROTA_TRY(
             rota_graph_buffer(w->graph, ROTA_BUFFER_INPUT, "shard", s->rows * COLUMNS * 4, &w->shards[b]));
         ROTA_TRY(matrix_of(w->shards[b], s->rows, COLUMNS, &x));
-        ROTA_TRY(rota_op_mul(tape, x, x, &x));
+        rota_tensor directions;
+        if (s->work == WORK_SHARDS) {
+            ROTA_TRY(rota_op_mul(tape, x, x, &x));
+        } else {
+            ROTA_TRY(matrix_of(w->w[0], COLUMNS, w->columns, &directions));
+            ROTA_TRY(rota_op_matmul(tape, x, directions, false, false, &x));
+        }
     }
     return rota_op_column_sums(tape, x, out_sums);
 }
@@ -184,7 +208,7 @@ static rota_status make_way(const world *w, uint32_t only_plus_1, way *it) {
                           &it->plan));
     it->compile_ms = (double)(rota_clock_ns() - begin) / 1e6;
     ROTA_TRY(rota_args_create(it->plan, &it->args));
-    for (uint64_t b = 0; s->work == WORK_SHARDS && b < s->branches; b++)
+    for (uint64_t b = 0; s->work != WORK_PRODUCTS && b < s->branches; b++)
         ROTA_TRY(rota_args_set_input(it->args, w->shards[b], w->data, s->rows * COLUMNS * 4, false));
     return describe(w, it);
 }
@@ -275,12 +299,15 @@ static rota_status open_devices(world *w, rota_device *first) {
     return ROTA_OK;
 }
 
+static void free_way(way *it) {
+    rota_args_release(it->args);
+    rota_plan_release(it->plan);
+    free(it->us);
+    *it = (way){0};
+}
+
 static void free_world(world *w, way *ways) {
-    for (uint32_t i = 0; i < PLANS_MAX; i++) {
-        rota_args_release(ways[i].args);
-        rota_plan_release(ways[i].plan);
-        free(ways[i].us);
-    }
+    for (uint32_t i = 0; i < PLANS_MAX; i++) free_way(&ways[i]);
     rota_graph_release(w->graph);
     for (uint64_t b = 0; w->w && b < w->s->branches; b++) rota_buffer_release(w->w[b]);
     rota_buffer_release(w->x);
@@ -294,16 +321,24 @@ static void free_world(world *w, way *ways) {
 
 enum { LESSONS = 3 };
 
-/* Has each way's replays teach what nodes cost, with a runtime that measures times. */
-static rota_status learn(const world *w, way *ways, uint32_t count) {
+static rota_status teach(const world *w, way *it) {
     double us;
-    for (uint32_t i = 0; i < count; i++) {
-        ROTA_TRY(replay(&ways[i], &us));
-        for (uint32_t lesson = 0; lesson < LESSONS; lesson++) {
-            ROTA_TRY(replay(&ways[i], &us));
-            ROTA_TRY(rota_plan_learn(ways[i].plan));
-        }
-        ROTA_TRY(check(w, &ways[i]));
+    ROTA_TRY(replay(it, &us));
+    for (uint32_t lesson = 0; lesson < LESSONS; lesson++) {
+        ROTA_TRY(replay(it, &us));
+        ROTA_TRY(rota_plan_learn(it->plan));
+    }
+    return check(w, it);
+}
+
+/* Has each way's replays teach what nodes cost, with a runtime that measures times; then what rota places by that, and
+ * by what those teach, until its choice is settled. */
+static rota_status learn(const world *w, way *ways, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) ROTA_TRY(teach(w, &ways[i]));
+    for (uint64_t round = 1; round < w->s->rounds; round++) {
+        free_way(&ways[count - 1]);
+        ROTA_TRY(make_way(w, 0, &ways[count - 1]));
+        ROTA_TRY(teach(w, &ways[count - 1]));
     }
     return ROTA_OK;
 }
@@ -313,7 +348,7 @@ static int run(const settings *s, bool learns, const char *out) {
     opened_device opened;
     char first[64];
     way ways[PLANS_MAX] = {0};
-    world w = {.s = s, .columns = s->work == WORK_PRODUCTS ? s->side : COLUMNS};
+    world w = {.s = s, .columns = s->work == WORK_SHARDS ? COLUMNS : s->side};
     snprintf(first, sizeof first, "%.*s", (int)strcspn(s->devices, ","), s->devices);
     int code = report_open(program, first, &ROTA_RUNTIME_OPTIONS(.diagnostics = learns), &opened);
     if (code != EXIT_GOOD) return code;
@@ -323,7 +358,7 @@ static int run(const settings *s, bool learns, const char *out) {
     cJSON *devices = cJSON_AddArrayToObject(result, "devices");
     for (uint32_t d = 0; d < w.device_count; d++)
         cJSON_AddItemToArray(devices, report_device(rota_device_get_info(w.devices[d])));
-    cJSON_AddStringToObject(result, "work", s->work == WORK_PRODUCTS ? "products" : "shards");
+    cJSON_AddStringToObject(result, "work", work_names[s->work]);
     cJSON_AddBoolToObject(result, "learned", s->learn);
     REPORT_TRY(make_data(&w));
     REPORT_TRY(make_buffers(&w));
@@ -344,27 +379,35 @@ done:
 
 int bench_spread(int argc, char **argv) {
     const char *out = NULL;
-    settings s = {
-        .branches = 16, .side = 1024, .chain = 4, .rows = 4096, .repeat = 10, .devices = "cpu,vk:0"};
+    settings s = {.branches = 16,
+                  .side = 1024,
+                  .chain = 4,
+                  .rows = 4096,
+                  .repeat = 10,
+                  .rounds = 16,
+                  .devices = "cpu,vk:0"};
     const option options[] = {
         {"--device", OPTION_STRING, &s.devices, "ID,ID[,ID...]", 0, 0, false, "the devices"},
-        {"--work", OPTION_CHOICE, &s.work, "products|shards", 0, 0, false,
-         "branches of matrix products of one matrix, or of sums of squares over the host's data"},
+        {"--work", OPTION_CHOICE, &s.work, "products|shards|projection", 0, 0, false,
+         "branches of matrix products of one matrix, or of sums over the host's data, of squares or of "
+         "products"},
         {"--branches", OPTION_COUNT, &s.branches, "N", 1, 4096, false, "of the graph"},
         {"--side", OPTION_COUNT, &s.side, "N", 16, 16384, false,
-         "products: rows and columns of the matrices"},
+         "products: rows and columns of the matrices; projection: columns of what shards are multiplied by"},
         {"--chain", OPTION_COUNT, &s.chain, "N", 1, 1024, false,
          "products: how many a branch has, one after the other"},
         {"--rows", OPTION_COUNT, &s.rows, "N", 1, 1 << 20, false,
-         "shards: rows of a shard, of 1024 elements each"},
+         "shards, projection: rows of a shard, of 1024 elements each"},
         {"--learn", OPTION_FLAG, &s.learn, NULL, 0, 0, false,
-         "have replays on each device teach what nodes cost, before"},
+         "have replays on each device, and placed by rota, teach what they cost, before"},
+        {"--rounds", OPTION_COUNT, &s.rounds, "N", 1, 1000, false,
+         "plans placed by rota that teach, with --learn"},
         {"--repeat", OPTION_COUNT, &s.repeat, "N", 1, 10000, false, "how often each way is timed"},
         OPTION_ROW_OUT(out)};
     const option_table table = {program,
                                 bench_text(program),
                                 "rota-bench spread --device cuda:0,cuda:1 --side 2048\n"
-                                "rota-bench spread --device cuda:0,cpu --work shards",
+                                "rota-bench spread --device cuda:0,cpu --work projection --side 64 --learn",
                                 options,
                                 sizeof options / sizeof *options,
                                 NULL};

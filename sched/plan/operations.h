@@ -11,6 +11,7 @@
 #include "graph/conditional.h"
 #include "graph/graph_internal.h"
 #include "sched/plan/compiled.h"
+#include "sched/plan/placing_settle.h"
 
 /* Accesses of one operation: a node's, and the workspace that the scheduler may add (workspace.c). */
 enum { ROTA_OPERATION_ACCESSES_MAX = ROTA_BODY_RANGES_MAX + 1 };
@@ -147,9 +148,8 @@ typedef struct rota_compile_info {
     rota_compile_note *notes;
     rota_plan_bodies *bodies; /* newest first; NULL: no node decides */
     uint32_t own_base;        /* the first plan buffer that rota_compile_own_buffer entered */
-    /* Of several devices chosen by what nodes cost: what names their replays' times (placing.c); 0: none. */
-    uint64_t placing_key;
-    rota_vector kept[8]; /* the storage of what was built as vectors */
+    rota_settled placing; /* where devices were chosen by what nodes cost: what names the replays' times */
+    rota_vector kept[8];  /* the storage of what was built as vectors */
 } rota_compile_info;
 
 /* The rank of the lane that a node's number lies in: the last lane that begins at or before it, so that empty ones are

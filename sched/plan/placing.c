@@ -9,10 +9,12 @@
 #include "sched/plan/placing.h"
 
 #include <math.h>
+#include <string.h>
 #include "graph/record.h"
 #include "sched/plan/placing_clock.h"
 #include "sched/plan/placing_costs.h"
 #include "sched/plan/placing_history.h"
+#include "sched/plan/placing_settle.h"
 #include "sched/plan/placing_values.h"
 
 /* What the policy is given, and where that is. */
@@ -195,34 +197,29 @@ static void choose_one(const problem *p, uint32_t device, uint8_t *out_devices) 
     }
 }
 
-/* Where replays placed so, and replays on single devices, have taught how long they are: the best single device, if the
- * model was wrong about it. */
-static void prefer_what_was_faster(const problem *p, uint8_t *devices) {
-    const rota_compiler *c = p->c;
-    uint64_t graph = ROTA_HISTORY_GRAPH, key;
-    uint32_t used = 0, best = ROTA_NONE;
-    for (uint32_t n = 0; n < c->node_count; n++) {
+/* What replays have taught of placements of this graph goes before the model's choice. */
+static rota_status settle(const problem *p, uint8_t *devices) {
+    rota_compiler *c = p->c;
+    rota_history *histories[ROTA_PLACING_DEVICES_MAX];
+    rota_settled *const settled = &c->info->placing;
+    uint64_t graph = ROTA_HISTORY_GRAPH;
+    for (uint32_t n = 0; n < c->node_count; n++)
         graph = rota_history_mix(graph, rota_history_key(p->records[n]));
-        used |= 1u << devices[n];
+    uint64_t set = graph;
+    for (uint32_t d = 0; d < p->placing.device_count; d++) {
+        histories[d] = p->traits[d]->history;
+        for (const char *id = p->traits[d]->id; *id; id++) set = rota_history_mix(set, (unsigned char)*id);
+        set = rota_history_mix(set, 0);
     }
-    if ((used & (used - 1)) == 0) return;
-    key = graph;
-    for (uint32_t d = 0; d < p->placing.device_count; d++)
-        for (const char *id = p->traits[d]->id; *id; id++) key = rota_history_mix(key, (unsigned char)*id);
-    for (uint32_t n = 0; n < c->node_count; n++) key = rota_history_mix(key, devices[n]);
-    c->info->placing_key = key;
-    double least, ns;
-    if (!rota_history_find(p->traits[0]->history, key, &least)) return;
-    for (uint32_t d = 0; d < c->devices->count; d++) {
-        bool all = true;
-        for (uint32_t n = 0; n < c->node_count && all; n++) all = p->nodes[n].possible >> d & 1;
-        if (!all || !rota_history_find(p->traits[d]->history, graph, &ns) || ns > least) continue;
-        least = ns;
-        best = d;
-    }
-    if (best == ROTA_NONE) return;
-    choose_one(p, best, devices);
-    c->info->placing_key = 0;
+    ROTA_TRY(rota_placing_settle(
+        &(rota_settling){&p->placing, histories, c->devices->count, graph, set, c->devices->teaches}, devices,
+        settled));
+    if (settled->device != UINT32_MAX) return ROTA_OK;
+    uint8_t *const kept = rota_arena_alloc(&c->plan->arena, (size_t)c->node_count + 1, 1);
+    if (!kept) return rota_compile_no_memory(c);
+    memcpy(kept, devices, c->node_count);
+    settled->devices = kept;
+    return ROTA_OK;
 }
 
 static rota_status choose(const problem *p, uint8_t *out_devices) {
@@ -234,8 +231,7 @@ static rota_status choose(const problem *p, uint8_t *out_devices) {
     }
     if (!options->placer) {
         ROTA_TRY(rota_placing_choose(&p->placing, out_devices));
-        if (!options->place_by_table) prefer_what_was_faster(p, out_devices);
-        return ROTA_OK;
+        return p->traits[0]->history ? settle(p, out_devices) : ROTA_OK;
     }
     ROTA_TRY(options->placer(options->placer_user, &p->placing, out_devices));
     for (uint32_t n = 0; n < c->node_count; n++)

@@ -8,15 +8,21 @@
 #include <string.h>
 #include "base/file.h"
 
-/* A file: the header, the device's text with its final 0, the entries. */
+/* A file: the header, the device's text with its final 0, the entries, and what is kept: of each its key, its size, and
+ * its bytes, up to a multiple of 8. */
 #define MAGIC "rotahist"
 /* How many measurements a mean is of, at most: devices and drivers change. */
-enum { VERSION = 1, COUNT_MAX = 32, DEVICE_MAX = 1024, ENTRIES_MAX = 1 << 22, CELLS_LEAST = 256 };
+enum { VERSION = 2, COUNT_MAX = 32, DEVICE_MAX = 1024, ENTRIES_MAX = 1 << 22, CELLS_LEAST = 256 };
+/* Of what is kept, all together; it is searched one by one. */
+enum { KEPT_COUNT_MAX = 1024, KEPT_ALL_MAX = 4 << 20 };
+/* How far a noted time goes to a lower one, and to a higher: what disturbs a replay makes it longer. */
+#define NOTE_DOWN 0.5
+#define NOTE_UP 0.125
 
 typedef struct file_header {
     char magic[8];
-    uint32_t version, device_bytes, entry_count, unused;
-    uint64_t check; /* of the text and the entries */
+    uint32_t version, device_bytes, entry_count, kept_bytes;
+    uint64_t check; /* of all that follows */
 } file_header;
 
 typedef struct entry {
@@ -25,12 +31,21 @@ typedef struct entry {
     uint32_t count;
 } entry;
 
+typedef struct kept {
+    struct kept *next;
+    uint64_t key, size;
+    uint64_t data[]; /* with zeros to a multiple of 8 bytes */
+} kept;
+
 struct rota_history {
     rota_history *next;
     char *path; /* NULL: none */
     char *device;
     entry *cells; /* open addressing; a power of two of them */
     uint32_t cell_count, entry_count;
+    kept *kept; /* the latest first */
+    uint32_t kept_count;
+    size_t kept_bytes; /* in the file */
     bool is_changed;
 };
 
@@ -126,27 +141,128 @@ bool rota_history_find(rota_history *history, uint64_t key, double *out_ns) {
     return there;
 }
 
-void rota_history_add(rota_history *history, uint64_t key, double ns) {
-    if (!history || key == 0 || !(ns > 0) || !isfinite(ns)) return;
-    pthread_mutex_lock(&lock);
+/* Under the lock. NULL: no room. */
+static entry *entry_for(rota_history *history, uint64_t key) {
     entry *it = cell_of(history, key);
     if (!it->key && history->entry_count < ENTRIES_MAX && make_cells(history, history->entry_count + 1)) {
         it = cell_of(history, key);
         it->key = key;
         history->entry_count++;
     }
-    if (it->key) {
-        if (it->count < COUNT_MAX) it->count++;
-        it->mean_ns += (float)((ns - (double)it->mean_ns) / it->count);
-        history->is_changed = true;
+    if (!it->key) return NULL;
+    if (it->count < COUNT_MAX) it->count++;
+    history->is_changed = true;
+    return it;
+}
+
+void rota_history_add(rota_history *history, uint64_t key, double ns) {
+    if (!history || key == 0 || !(ns > 0) || !isfinite(ns)) return;
+    pthread_mutex_lock(&lock);
+    entry *const it = entry_for(history, key);
+    if (it) it->mean_ns += (float)((ns - (double)it->mean_ns) / it->count);
+    pthread_mutex_unlock(&lock);
+}
+
+void rota_history_note(rota_history *history, uint64_t key, double ns, bool anew) {
+    if (!history || key == 0 || !(ns > 0) || !isfinite(ns)) return;
+    pthread_mutex_lock(&lock);
+    entry *const it = entry_for(history, key);
+    if (it) {
+        const double more = ns - (double)it->mean_ns;
+        it->mean_ns += (float)(anew || it->count == 1 ? more : more * (more < 0 ? NOTE_DOWN : NOTE_UP));
     }
     pthread_mutex_unlock(&lock);
 }
 
+/* ---- What is kept ---- */
+
+static size_t file_bytes(uint64_t size) {
+    return 2 * sizeof(uint64_t) + (size_t)((size + 7) / 8 * 8);
+}
+
+static void drop_kept(rota_history *history, kept **link) {
+    kept *const gone = *link;
+    *link = gone->next;
+    history->kept_count--;
+    history->kept_bytes -= file_bytes(gone->size);
+    free(gone);
+}
+
+static kept **find_kept(rota_history *history, uint64_t key) {
+    kept **link = &history->kept;
+    while (*link && (*link)->key != key) link = &(*link)->next;
+    return link;
+}
+
+/* At the head, or with `last` at the end, of the list. */
+static void put_kept(rota_history *history, uint64_t key, const void *data, size_t size, bool last) {
+    if (size > ROTA_HISTORY_KEPT_MAX) return;
+    kept *const it = calloc(1, sizeof *it + (size + 7) / 8 * 8);
+    if (!it) return;
+    it->key = key;
+    it->size = size;
+    memcpy(it->data, data, size);
+    kept **link = &history->kept;
+    while (last && *link) link = &(*link)->next;
+    it->next = *link;
+    *link = it;
+    history->kept_count++;
+    history->kept_bytes += file_bytes(size);
+}
+
+void rota_history_keep(rota_history *history, uint64_t key, const void *data, size_t bytes) {
+    if (!history || key == 0 || bytes == 0) return;
+    pthread_mutex_lock(&lock);
+    kept **link = find_kept(history, key);
+    if (*link) drop_kept(history, link);
+    put_kept(history, key, data, bytes, false);
+    while (history->kept_count > KEPT_COUNT_MAX || history->kept_bytes > KEPT_ALL_MAX) {
+        for (link = &history->kept; (*link)->next;) link = &(*link)->next;
+        drop_kept(history, link);
+    }
+    history->is_changed = true;
+    pthread_mutex_unlock(&lock);
+}
+
+size_t rota_history_kept(rota_history *history, uint64_t key, void *out, size_t capacity) {
+    if (!history || key == 0) return 0;
+    pthread_mutex_lock(&lock);
+    kept *const it = *find_kept(history, key);
+    const size_t bytes = it ? (size_t)it->size : 0;
+    if (it) memcpy(out, it->data, bytes < capacity ? bytes : capacity);
+    pthread_mutex_unlock(&lock);
+    return bytes;
+}
+
 /* ---- Files ---- */
 
-static uint64_t check_of(const char *device, const entry *entries, uint32_t count) {
-    return mix_bytes(mix_bytes(HASH_START, device, strlen(device)), entries, sizeof *entries * count);
+static uint64_t check_of(const char *device, const uint8_t *rest, size_t bytes) {
+    return mix_bytes(mix_bytes(HASH_START, device, strlen(device)), rest, bytes);
+}
+
+static void take_entries(rota_history *history, const uint8_t *from, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        entry read;
+        memcpy(&read, from + i * sizeof read, sizeof read);
+        if (!read.key || !(read.mean_ns > 0) || !isfinite(read.mean_ns) || !read.count) continue;
+        entry *it = cell_of(history, read.key);
+        if (it->key) continue;
+        *it = read;
+        history->entry_count++;
+    }
+}
+
+static void take_kept(rota_history *history, const uint8_t *from, size_t bytes) {
+    while (bytes >= 2 * sizeof(uint64_t)) {
+        uint64_t head[2]; /* key and size */
+        memcpy(head, from, sizeof head);
+        if (head[0] == 0 || head[1] == 0 || head[1] > ROTA_HISTORY_KEPT_MAX || file_bytes(head[1]) > bytes ||
+            history->kept_count == KEPT_COUNT_MAX)
+            return;
+        put_kept(history, head[0], from + sizeof head, (size_t)head[1], true);
+        from += file_bytes(head[1]);
+        bytes -= file_bytes(head[1]);
+    }
 }
 
 static void read_file(rota_history *history) {
@@ -155,52 +271,56 @@ static void read_file(rota_history *history) {
     file_header header;
     char device[DEVICE_MAX];
     const size_t device_bytes = strlen(history->device) + 1;
-    entry *entries = NULL;
+    uint8_t *rest = NULL;
+    size_t entry_bytes = 0;
     bool good = fread(&header, sizeof header, 1, file) == 1 && memcmp(header.magic, MAGIC, 8) == 0 &&
                 header.version == VERSION && header.device_bytes == device_bytes &&
-                header.entry_count <= ENTRIES_MAX &&
-                rota_file_bytes(file) ==
-                    sizeof header + device_bytes + sizeof *entries * (uint64_t)header.entry_count &&
-                fread(device, device_bytes, 1, file) == 1 &&
-                memcmp(device, history->device, device_bytes) == 0;
-    if (good) entries = malloc(sizeof *entries * ((size_t)header.entry_count + 1));
-    good = good && entries &&
-           fread(entries, sizeof *entries, header.entry_count, file) == header.entry_count &&
-           header.check == check_of(device, entries, header.entry_count) &&
-           make_cells(history, header.entry_count);
-    for (uint32_t i = 0; good && i < header.entry_count; i++) {
-        if (!entries[i].key || !(entries[i].mean_ns > 0) || !isfinite(entries[i].mean_ns) ||
-            !entries[i].count)
-            continue;
-        entry *it = cell_of(history, entries[i].key);
-        if (it->key) continue;
-        *it = entries[i];
-        history->entry_count++;
+                header.entry_count <= ENTRIES_MAX && header.kept_bytes <= KEPT_ALL_MAX;
+    if (good) {
+        entry_bytes = sizeof(entry) * (size_t)header.entry_count;
+        good = rota_file_bytes(file) == sizeof header + device_bytes + entry_bytes + header.kept_bytes &&
+               fread(device, device_bytes, 1, file) == 1 &&
+               memcmp(device, history->device, device_bytes) == 0;
     }
-    free(entries);
+    if (good) rest = malloc(entry_bytes + header.kept_bytes + 1);
+    if (rest && fread(rest, 1, entry_bytes + header.kept_bytes, file) == entry_bytes + header.kept_bytes &&
+        header.check == check_of(device, rest, entry_bytes + header.kept_bytes) &&
+        make_cells(history, header.entry_count)) {
+        take_entries(history, rest, header.entry_count);
+        take_kept(history, rest + entry_bytes, header.kept_bytes);
+    }
+    free(rest);
     fclose(file);
 }
 
 static void write_file(const rota_history *history) {
     const size_t device_bytes = strlen(history->device) + 1,
-                 entry_bytes = sizeof(entry) * history->entry_count;
-    uint8_t *kept = malloc(device_bytes + entry_bytes + sizeof(entry));
-    entry *entries = malloc(entry_bytes + sizeof(entry));
-    if (kept && entries) {
-        uint32_t count = 0;
-        for (uint32_t i = 0; i < history->cell_count; i++)
-            if (history->cells[i].key) entries[count++] = history->cells[i];
-        const file_header header = {.magic = MAGIC, /* without its final 0 */
-                                    .version = VERSION,
-                                    .device_bytes = (uint32_t)device_bytes,
-                                    .entry_count = count,
-                                    .check = check_of(history->device, entries, count)};
-        memcpy(kept, history->device, device_bytes);
-        memcpy(kept + device_bytes, entries, entry_bytes);
-        (void)rota_cache_write(history->path, &header, sizeof header, kept, device_bytes + entry_bytes);
+                 entry_bytes = sizeof(entry) * history->entry_count,
+                 bytes = device_bytes + entry_bytes + history->kept_bytes;
+    uint8_t *const all_bytes = malloc(bytes + 1);
+    if (!all_bytes) return;
+    memcpy(all_bytes, history->device, device_bytes);
+    uint8_t *to = all_bytes + device_bytes;
+    for (uint32_t i = 0; i < history->cell_count; i++) {
+        if (!history->cells[i].key) continue;
+        memcpy(to, &history->cells[i], sizeof(entry));
+        to += sizeof(entry);
     }
-    free(kept);
-    free(entries);
+    for (const kept *it = history->kept; it; it = it->next) {
+        const uint64_t head[2] = {it->key, it->size};
+        memcpy(to, head, sizeof head);
+        memcpy(to + sizeof head, it->data, file_bytes(it->size) - sizeof head);
+        to += file_bytes(it->size);
+    }
+    const file_header header = {
+        .magic = MAGIC, /* without its final 0 */
+        .version = VERSION,
+        .device_bytes = (uint32_t)device_bytes,
+        .entry_count = history->entry_count,
+        .kept_bytes = (uint32_t)history->kept_bytes,
+        .check = check_of(history->device, all_bytes + device_bytes, entry_bytes + history->kept_bytes)};
+    (void)rota_cache_write(history->path, &header, sizeof header, all_bytes, bytes);
+    free(all_bytes);
 }
 
 void rota_history_save(rota_history *history) {
@@ -215,6 +335,7 @@ static void free_history(rota_history *history) {
     free(history->path);
     free(history->device);
     free(history->cells);
+    while (history->kept) drop_kept(history, &history->kept);
     free(history);
 }
 

@@ -18,6 +18,15 @@ bool rota_history_has_any(rota_history *history);
 bool rota_history_find(rota_history *history, uint64_t key, double *out_ns);
 /* Of more than some tens the latest count more. What can't be kept for want of memory is not. */
 void rota_history_add(rota_history *history, uint64_t key, double ns);
+/* Another estimate under a key, of times that something disturbed now and then: it goes half of the way to a lower
+ * time, and an eighth to a higher one. `anew`: what was noted before no longer counts. */
+void rota_history_note(rota_history *history, uint64_t key, double ns, bool anew);
+/* Keeps bytes under a key of their own kind, for what was there before. What was kept longest ago goes where there is
+ * too much, and more than ROTA_HISTORY_KEPT_MAX are not. Any thread. */
+void rota_history_keep(rota_history *history, uint64_t key, const void *data, size_t bytes);
+enum { ROTA_HISTORY_KEPT_MAX = 1 << 20 };
+/* How many are under a key, of which as many as there is room for are copied; 0: none. Any thread. */
+size_t rota_history_kept(rota_history *history, uint64_t key, void *out, size_t capacity);
 /* Writes what was added since. What can't be written is no error: it is measured again. */
 void rota_history_save(rota_history *history);
 

@@ -31,6 +31,7 @@ typedef struct rota_plan_devices {
     uint32_t index;  /* of a body's: what its only device is among those of the plan that its node is in */
     uint32_t queues; /* logical queues of a device, the transfer queue among them */
     bool automatic;  /* some node's device is to be chosen (placing.h) */
+    bool teaches;    /* rota_plan_learn may be called: its runtime measures */
     uint32_t only_plus_1; /* 1 + a device that then gets all it can run; 0: chosen by what nodes cost */
     uint32_t
         outer_queues; /* of a body's: those that nodes around it may name; its own name them, and are on one */

@@ -67,6 +67,9 @@ BEFORE = {
         "rota_ticket ticket;", True),
     "for (int i = 0; i < 3; i++) {": (
         "", "rota_plan *plan = 0; rota_args *args = 0; rota_ticket ticket;", True),
+    "for (int i = 0; i < 12; i++) {": (
+        "", "rota_runtime *runtime = 0; rota_graph *graph = 0; rota_device *devices[2] = {0, 0};"
+            "rota_plan *plan; rota_args *args = 0; rota_ticket ticket;", True),
     "for (int round = 0;": ("", "rota_plan *plan = 0, *shared_plan = 0; int rounds = 3;", True),
 }
 TRY = '#define TRY(call) do { if ((call) != ROTA_OK) return 1; } while (0)\n'

@@ -7,6 +7,7 @@
 #include "base/given.h"
 #include "sched/plan/operations.h"
 #include "sched/plan/placing_learn.h"
+#include "sched/plan/placing_settle.h"
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/shared/devices.h"
 #include "sched/runtime/shared/runtime.h"
@@ -37,12 +38,18 @@ rota_status rota_plan_learn(rota_plan *plan) {
             by_part[p] = rota_device_history(plan->partitions[p].device);
         status = rota_placing_learn(plan, times, by_part);
         const double ns = (double)(replay.completed_ns - replay.submitted_ns);
-        if (rota_plan_info(plan)->placing_key) {
+        const rota_settled *settled = &rota_plan_info(plan)->placing;
+        if (settled->set) {
             rota_history *first = rota_device_history(plan->options.devices[0]);
-            rota_history_add(first, rota_plan_info(plan)->placing_key, ns);
+            rota_history *own = settled->device == UINT32_MAX
+                                    ? NULL
+                                    : rota_device_history(plan->options.devices[settled->device]);
+            rota_placing_taught(first, own, settled, ns);
+            rota_history_save(own);
             rota_history_save(first);
-        } else if (plan->partition_count == 1)
-            rota_history_add(by_part[0], rota_placing_graph_key(plan), ns);
+        } else if (plan->partition_count == 1) {
+            rota_history_note(by_part[0], rota_placing_graph_key(plan), ns, false);
+        }
         for (uint32_t p = 0; p < plan->partition_count; p++) rota_history_save(by_part[p]);
     }
     free((void *)by_part);

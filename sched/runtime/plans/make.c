@@ -6,6 +6,8 @@
 #include "base/sized_copy.h"
 #include "graph/graph_internal.h"
 #include "sched/plan/compile.h"
+#include "sched/plan/operations.h"
+#include "sched/plan/placing_settle.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/plans/learn.h"
@@ -125,10 +127,13 @@ static rota_status make_for(rota_runtime *runtime, rota_graph *graph, const rota
         devices.cpu = &traits[count];
     }
     devices.automatic = count > 1 && rota_plan_is_automatic(graph, options);
+    devices.teaches = runtime && runtime->options.diagnostics;
     for (uint32_t i = 0; i <= count && devices.automatic && !options->place_by_table; i++)
         if (i < count || devices.cpu) traits[i].history = rota_device_history(traits[i].device);
     rota_status status = make_plan(runtime, graph, options, &devices, out_plan);
     if (!devices.automatic || options->placer) return status;
+    if (status == ROTA_OK && rota_plan_info(*out_plan)->placing.is_trial)
+        rota_placing_tried(traits[0].history, &rota_plan_info(*out_plan)->placing);
     /* A device may refuse what it was thought to run, or have no room: then one device, as far as it goes. */
     while ((status == ROTA_UNSUPPORTED || status == ROTA_OUT_OF_MEMORY) && devices.only_plus_1 < count) {
         devices.only_plus_1++;

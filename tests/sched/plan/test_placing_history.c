@@ -73,6 +73,7 @@ static void damaged_files_count_as_none(void **state) {
     rota_history_forget();
     rota_history *history = rota_history_open(folder, "a device");
     for (uint64_t key = 2; key < 20; key++) rota_history_add(history, key << 20, (double)key);
+    rota_history_keep(history, 5, "eleven byte", 11);
     rota_history_save(history);
     find_file(path, sizeof path);
     FILE *file = fopen(path, "rb");
@@ -88,12 +89,64 @@ static void damaged_files_count_as_none(void **state) {
             changed[byte] ^= 0x41;
         assert_int_equal(rota_cache_write(path, changed, bytes, "", 0), 0);
         rota_history_forget();
-        const bool is_unused = byte >= 20 && byte < 24; /* a word of the header that nobody reads */
-        assert_int_equal(rota_history_has_any(rota_history_open(folder, "a device")), is_unused);
+        assert_false(rota_history_has_any(rota_history_open(folder, "a device")));
     }
     assert_int_equal(rota_cache_write(path, whole, size, "", 0), 0);
     rota_history_forget();
     assert_true(rota_history_has_any(rota_history_open(folder, "a device")));
+    assert_int_equal(rota_history_kept(rota_history_open(folder, "a device"), 5, changed, 100), 11);
+    assert_memory_equal(changed, "eleven byte", 11);
+}
+
+/* What is kept beside the means: the latest under a key, and of all the latest. */
+static void bytes_are_kept(void **state) {
+    (void)state;
+    static uint8_t data[ROTA_HISTORY_KEPT_MAX + 1], got[ROTA_HISTORY_KEPT_MAX + 1];
+    for (size_t i = 0; i < sizeof data; i++) data[i] = (uint8_t)(i * 7 + i / 256);
+    remove_files();
+    rota_history_forget();
+    rota_history *history = rota_history_open(folder, "a device");
+    assert_int_equal(rota_history_kept(history, 1, got, sizeof got), 0);
+    for (uint64_t key = 1; key <= 300; key++) rota_history_keep(history, key, data, (size_t)key);
+    rota_history_keep(history, 7, data + 1, 1000);
+    rota_history_keep(history, 8, data, 0);           /* nothing */
+    rota_history_keep(history, 9, data, sizeof data); /* too much: not the one before, either */
+    rota_history_add(history, 1000, 3);
+    rota_history_save(history);
+    rota_history_forget();
+    history = rota_history_open(folder, "a device");
+    for (uint64_t key = 1; key <= 300; key++) {
+        const size_t bytes = key == 7 ? 1000 : key == 9 ? 0 : (size_t)key;
+        assert_int_equal(rota_history_kept(history, key, got, sizeof got), bytes);
+        assert_memory_equal(got, data + (key == 7), bytes);
+    }
+    memset(got, 0, 8);
+    assert_int_equal(rota_history_kept(history, 300, got, 4), 300);
+    assert_true(memcmp(got, data, 4) == 0 && got[4] == 0);
+    /* Four of the largest leave no room for what is older. */
+    for (uint64_t key = 1; key <= 4; key++) rota_history_keep(history, key, data, ROTA_HISTORY_KEPT_MAX - 64);
+    assert_int_equal(rota_history_kept(history, 300, got, 0), 0);
+    for (uint64_t key = 1; key <= 4; key++)
+        assert_int_equal(rota_history_kept(history, key, got, 0), ROTA_HISTORY_KEPT_MAX - 64);
+    for (uint64_t key = 1; key <= 5000; key++) rota_history_keep(history, key, data, 8);
+    assert_int_equal(rota_history_kept(history, 3000, got, 0), 0);
+    assert_int_equal(rota_history_kept(history, 5000, got, 0), 8);
+}
+
+/* Of times that something disturbed: close to the least, and to what they become. */
+static void noted_times_are_close_to_the_least(void **state) {
+    (void)state;
+    double ns = 0;
+    remove_files();
+    rota_history_forget();
+    rota_history *history = rota_history_open(NULL, "a device");
+    rota_history_note(history, 7, 900, false);
+    for (uint32_t i = 0; i < 20; i++) rota_history_note(history, 7, i % 5 == 0 ? 200 : 100, false);
+    assert_true(rota_history_find(history, 7, &ns) && ns >= 100 && ns < 125);
+    for (uint32_t i = 0; i < 40; i++) rota_history_note(history, 7, 1000, false);
+    assert_true(rota_history_find(history, 7, &ns) && ns > 950);
+    rota_history_note(history, 7, 600, true);
+    assert_true(rota_history_find(history, 7, &ns) && ns == 600);
 }
 
 /* ---- From replays ---- */
@@ -292,14 +345,14 @@ static void measured_replays_overrule_the_model(void **state) {
     assert_ok(rota_compile(runtime, graph,
                            &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = 2, .place_auto = true),
                            &plan));
-    assert_true(rota_plan_info(plan)->placing_key != 0);
+    assert_true(rota_plan_info(plan)->placing.key != 0);
     rota_history *history = rota_device_history(devices[0]);
-    rota_history_add(history, rota_plan_info(plan)->placing_key, 2e6);
+    rota_history_add(history, rota_plan_info(plan)->placing.key, 2e6);
     assert_true(on_the_other(runtime, graph, devices, false) > 0); /* of one device nothing is known */
     rota_history_add(history, rota_placing_graph_key(plan), 1e6);
     assert_int_equal(on_the_other(runtime, graph, devices, false), 0);
     assert_true(on_the_other(runtime, graph, devices, true) > 0);
-    for (uint32_t i = 0; i < 64; i++) rota_history_add(history, rota_plan_info(plan)->placing_key, 1e5);
+    for (uint32_t i = 0; i < 64; i++) rota_history_add(history, rota_plan_info(plan)->placing.key, 1e5);
     assert_true(on_the_other(runtime, graph, devices, false) > 0);
     rota_plan_release(plan);
     rota_graph_release(graph);
@@ -312,6 +365,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(means_are_kept),
         cmocka_unit_test(damaged_files_count_as_none),
+        cmocka_unit_test(bytes_are_kept),
+        cmocka_unit_test(noted_times_are_close_to_the_least),
         cmocka_unit_test(replays_teach),
         cmocka_unit_test(copies_teach),
         cmocka_unit_test(measured_replays_overrule_the_model),
