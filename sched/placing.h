@@ -22,7 +22,15 @@ typedef struct rota_placing_node {
     uint32_t edge_count;
     uint32_t possible;        /* bit d: device d may get it; one bit: it was placed, or the host runs it */
     uint64_t read_back_bytes; /* of OUTPUTs that it writes */
+    uint32_t first_touch;     /* in touches: the buffers that it reads and writes, each once */
+    uint32_t touch_count;
 } rota_placing_node;
+
+/* A buffer: a device on which some node touches it has memory for all of it. */
+typedef struct rota_placing_buffer {
+    uint64_t bytes;
+    uint32_t last; /* the last node that touches it; UINT32_MAX: it stays, as PERSISTENT ones do */
+} rota_placing_buffer;
 
 #define ROTA_PLACING_OUTSIDE UINT32_MAX
 
@@ -48,6 +56,15 @@ typedef struct rota_placing {
         *hardware; /* by device: the lowest one that runs on the same hardware, which may be itself */
     const double *latency_ns, *byte_ns;           /* of a copy from device d to e: [d * device_count + e] */
     const double *host_latency_ns, *host_byte_ns; /* of INPUTs and OUTPUTs, by device */
+    /* The device of the host's cores and memory, plus 1; 0: none. What a device is given by the host, a byte, keeps
+     * that from other things by so long; NULL: by nothing. */
+    uint32_t host_plus_1;
+    const double *host_taken_ns;
+    const uint32_t *touches;            /* numbers of buffers */
+    const rota_placing_buffer *buffers; /* NULL: memory is not limited */
+    uint32_t buffer_count;
+    const uint64_t *memory_bytes;   /* by device, 0: not known; NULL: of none */
+    uint64_t transient_limit_bytes; /* of buffers that don't stay, on all devices together; 0: no limit */
 } rota_placing;
 #define ROTA_PLACING(...) ROTA_SIZED(rota_placing, __VA_ARGS__)
 
@@ -60,7 +77,9 @@ typedef rota_status (*rota_placer)(void *user, const rota_placing *placing, uint
  * each where it ends earliest, into gaps where one is wide enough; of each device some of its widest gaps are looked
  * through. The same is done in record order, in which devices begin their nodes. Of those two and, for each device,
  * all that it can run on it, the one with the least makespan is taken; those of several devices only where they are
- * faster than the best single one by a twentieth. The same input gives the same answer. `out_devices`: room for
+ * faster than the best single one by a twentieth. A node that a device has no memory for, in record order, goes to the
+ * next best that has; what keeps the limits is taken before what does not, which is taken only where nothing does. The
+ * same input gives the same answer. `out_devices`: room for
  * node_count. INVALID_ARGUMENT: struct_size, more than 32 devices, a node that no device can run, or that may be on one
  * where its costs are not finite, or negative; OUT_OF_MEMORY. Any thread. O(devices * (nodes + edges)). */
 ROTA_API rota_status rota_placing_choose(const rota_placing *placing, uint8_t *out_devices);

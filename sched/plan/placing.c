@@ -29,6 +29,8 @@ typedef struct problem {
     rota_device *devices[ROTA_PLACING_DEVICES_MAX];
     uint32_t hardware[ROTA_PLACING_DEVICES_MAX];
     double host_latency_ns[ROTA_PLACING_DEVICES_MAX], host_byte_ns[ROTA_PLACING_DEVICES_MAX];
+    double host_taken_ns[ROTA_PLACING_DEVICES_MAX];
+    uint64_t memory_bytes[ROTA_PLACING_DEVICES_MAX];
     double latency_ns[ROTA_PLACING_DEVICES_MAX * ROTA_PLACING_DEVICES_MAX];
     double byte_ns[ROTA_PLACING_DEVICES_MAX * ROTA_PLACING_DEVICES_MAX];
     uint32_t host; /* the device of host nodes; ROTA_NONE: none */
@@ -57,6 +59,8 @@ static rota_status list_devices(problem *p) {
         for (uint32_t e = 0; e < d && p->hardware[d] == d; e++)
             if (rota_placing_same_hardware(p->traits[d], p->traits[e])) p->hardware[d] = p->hardware[e];
         rota_placing_prior_host(p->traits[d], &p->host_latency_ns[d], &p->host_byte_ns[d]);
+        p->host_taken_ns[d] = rota_placing_prior_taken(p->traits[d]);
+        p->memory_bytes[d] = p->traits[d]->memory_bytes;
         for (uint32_t e = 0; e < count; e++)
             rota_placing_prior_copy(p->traits[d], p->traits[e], &p->latency_ns[d * count + e],
                                     &p->byte_ns[d * count + e]);
@@ -183,7 +187,14 @@ static rota_status pose(problem *p) {
                                 .latency_ns = p->latency_ns,
                                 .byte_ns = p->byte_ns,
                                 .host_latency_ns = p->host_latency_ns,
-                                .host_byte_ns = p->host_byte_ns};
+                                .host_byte_ns = p->host_byte_ns,
+                                .host_plus_1 = p->host == ROTA_NONE ? 0 : p->host + 1,
+                                .host_taken_ns = p->host_taken_ns,
+                                .touches = p->values.touches.data,
+                                .buffers = p->values.buffers.data,
+                                .buffer_count = (uint32_t)p->values.buffers.count,
+                                .memory_bytes = p->memory_bytes,
+                                .transient_limit_bytes = c->memory_target};
     return ROTA_OK;
 }
 

@@ -51,6 +51,13 @@ static bool is_here(const rota_placing_clock *clock, const rota_placing_edge *ed
     return edge->from != ROTA_PLACING_OUTSIDE && clock->device[edge->from] == device;
 }
 
+/* What the host gives a device goes through its memory, and is copied there by one of its threads. */
+static void take_host(rota_placing_clock *clock, const rota_placing_edge *edge, uint32_t device) {
+    const rota_placing *p = clock->placing;
+    if (edge->from == ROTA_PLACING_OUTSIDE && p->host_plus_1 && p->host_taken_ns)
+        clock->free[p->hardware[p->host_plus_1 - 1]] += p->host_taken_ns[device] * (double)edge->bytes;
+}
+
 double rota_placing_clock_try(const rota_placing_clock *clock, uint32_t n, uint32_t device) {
     const rota_placing *p = clock->placing;
     const rota_placing_node *node = &p->nodes[n];
@@ -81,6 +88,7 @@ void rota_placing_clock_begin(rota_placing_clock *clock, uint32_t n, uint32_t de
         double *arrived = &clock->arrived[(size_t)edge->value * p->device_count + device];
         if (*arrived < 0) {
             *arrived = arrival(clock, edge, device, &clock->link[device]);
+            take_host(clock, edge, device);
             if (edge->from != ROTA_PLACING_OUTSIDE) {
                 const uint32_t from = clock->device[edge->from];
                 const double share = SHARE_OF_LATENCY * rota_placing_latency_ns(p, edge, from, device);

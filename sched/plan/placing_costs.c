@@ -164,3 +164,8 @@ void rota_placing_prior_host(const rota_device_traits *device, double *out_laten
     /* They go by staging memory, into which a thread copies them first. */
     if (!device->unified_host) *out_byte_ns += likes[ROTA_DEVICE_CPU].byte_ns;
 }
+
+double rota_placing_prior_taken(const rota_device_traits *device) {
+    /* A thread reads it and writes it to staging memory, which the device reads. */
+    return device->unified_host ? 0 : 3 * likes[ROTA_DEVICE_CPU].byte_ns / CORES_OF_MEMORY;
+}

@@ -14,6 +14,8 @@ void rota_placing_prior_copy(const rota_device_traits *from, const rota_device_t
                              double *out_latency_ns, double *out_byte_ns);
 /* Of INPUTs and OUTPUTs. */
 void rota_placing_prior_host(const rota_device_traits *device, double *out_latency_ns, double *out_byte_ns);
+/* Of a byte that the host gives: how long its cores' memory is taken by that. */
+double rota_placing_prior_taken(const rota_device_traits *device);
 
 /* Whether two devices are the same hardware: what one runs takes the other's time. */
 bool rota_placing_same_hardware(const rota_device_traits *a, const rota_device_traits *b);

@@ -9,6 +9,7 @@
 #include "base/given.h"
 #include "base/sized_copy.h"
 #include "sched/plan/placing_clock.h"
+#include "sched/plan/placing_memory.h"
 
 /* Of each hardware's gaps so many of the widest are kept: the search for one is not to grow with the nodes. */
 enum { GAPS_MAX = 16 };
@@ -29,6 +30,7 @@ typedef struct search {
     const rota_placing *placing;
     rota_arena arena;
     rota_placing_clock clock;
+    rota_placing_memory memory;
     double *arrived;   /* HEFT's own, by value and device */
     double *ended;     /* by node */
     float *rank;       /* by node */
@@ -215,23 +217,69 @@ static void place_by_rank(search *s, uint8_t *devices) {
 
 /* ---- In record order ---- */
 
-static double place_in_order(search *s, uint8_t *devices) {
+/* A placement's makespan, and whether memory is short somewhere. */
+typedef struct outcome {
+    double ns;
+    bool is_short;
+} outcome;
+
+/* Where node `n` would end the earliest, of devices that have the memory; ROTA_PLACING_DEVICES_MAX: none has. */
+static uint32_t best_with_room(const search *s, uint32_t n) {
     const rota_placing *p = s->placing;
+    double best_end = INFINITY;
+    uint32_t best = ROTA_PLACING_DEVICES_MAX;
+    for (uint32_t d = 0; d < p->device_count; d++) {
+        if (!(p->nodes[n].possible >> d & 1) || !rota_placing_memory_fits(&s->memory, n, d)) continue;
+        const double end = rota_placing_clock_try(&s->clock, n, d);
+        if (end >= best_end) continue;
+        best_end = end;
+        best = d;
+    }
+    return best;
+}
+
+static void reset(search *s) {
     rota_placing_clock_reset(&s->clock);
+    rota_placing_memory_reset(&s->memory);
+}
+
+static void begin(search *s, uint32_t n, uint32_t device) {
+    rota_placing_clock_begin(&s->clock, n, device);
+    rota_placing_memory_begin(&s->memory, n, device);
+}
+
+static outcome place_in_order(search *s, uint8_t *devices) {
+    const rota_placing *p = s->placing;
+    bool is_short = false;
+    reset(s);
     for (uint32_t n = 0; n < p->node_count; n++) {
-        double best_end = INFINITY;
-        uint32_t best = 0;
-        for (uint32_t d = 0; d < p->device_count; d++) {
-            if (!(p->nodes[n].possible >> d & 1)) continue;
-            const double end = rota_placing_clock_try(&s->clock, n, d);
-            if (end >= best_end) continue;
-            best_end = end;
-            best = d;
+        uint32_t best = best_with_room(s, n);
+        if (best == ROTA_PLACING_DEVICES_MAX) {
+            best = (uint32_t)__builtin_ctz(p->nodes[n].possible);
+            is_short = true;
         }
         devices[n] = (uint8_t)best;
-        rota_placing_clock_begin(&s->clock, n, best);
+        begin(s, n, best);
     }
-    return s->clock.all_ended;
+    return (outcome){s->clock.all_ended, is_short};
+}
+
+/* Goes through a placement; with `moves`, what has no room goes to the next best device that has. */
+static outcome go_through(search *s, uint8_t *devices, bool moves) {
+    const rota_placing *p = s->placing;
+    bool is_short = false;
+    reset(s);
+    for (uint32_t n = 0; n < p->node_count; n++) {
+        if (!rota_placing_memory_fits(&s->memory, n, devices[n])) {
+            const uint32_t best = moves ? best_with_room(s, n) : ROTA_PLACING_DEVICES_MAX;
+            if (best < ROTA_PLACING_DEVICES_MAX)
+                devices[n] = (uint8_t)best;
+            else
+                is_short = true;
+        }
+        begin(s, n, devices[n]);
+    }
+    return (outcome){s->clock.all_ended, is_short};
 }
 
 /* All that can be on `device` there, the rest on the lowest possible. False: nothing else than was placed is. */
@@ -287,29 +335,36 @@ static bool make_room(search *s) {
     s->candidate = rota_arena_alloc(&s->arena, nodes, 1);
     s->single = rota_arena_alloc(&s->arena, nodes, 1);
     return s->arrived && s->ended && s->rank && s->order && s->scratch && s->candidate && s->single &&
-           rota_placing_clock_init(&s->clock, p, &s->arena);
+           rota_placing_clock_init(&s->clock, p, &s->arena) &&
+           rota_placing_memory_init(&s->memory, p, &s->arena);
+}
+
+/* Whether `a` is to be taken before `b`, of which it has to be a part of the time. */
+static bool is_better(outcome a, outcome b, double part) {
+    if (a.is_short != b.is_short) return b.is_short;
+    return a.ns < part * b.ns;
 }
 
 static void choose(search *s, uint8_t *out_devices) {
     const rota_placing *p = s->placing;
     const size_t bytes = p->node_count;
-    double single = INFINITY, several = INFINITY;
+    outcome single = {INFINITY, true};
     for (uint32_t d = 0; d < p->device_count; d++) {
         const bool any = place_on_one(s, d, s->candidate);
-        if (!any && (single < INFINITY || d + 1 < p->device_count)) continue;
-        const double time = rota_placing_clock_run(&s->clock, s->candidate);
-        if (time >= single) continue;
-        single = time;
+        if (!any && (single.ns < INFINITY || d + 1 < p->device_count)) continue;
+        const outcome that = go_through(s, s->candidate, false);
+        if (!is_better(that, single, 1)) continue;
+        single = that;
         memcpy(s->single, s->candidate, bytes);
     }
-    several = place_in_order(s, out_devices);
+    outcome several = place_in_order(s, out_devices);
     place_by_rank(s, s->candidate);
-    const double by_rank = rota_placing_clock_run(&s->clock, s->candidate);
-    if (by_rank < several) {
+    const outcome by_rank = go_through(s, s->candidate, true);
+    if (is_better(by_rank, several, 1)) {
         several = by_rank;
         memcpy(out_devices, s->candidate, bytes);
     }
-    if (!(several < WORTH_IT * single)) memcpy(out_devices, s->single, bytes);
+    if (!is_better(several, single, WORTH_IT)) memcpy(out_devices, s->single, bytes);
 }
 
 rota_status rota_placing_choose(const rota_placing *placing, uint8_t *out_devices) {

@@ -14,6 +14,7 @@
 #include <string.h>
 #include "base/arena.h"
 #include "sched/plan/placing_clock.h"
+#include "sched/plan/placing_memory.h"
 
 enum { SEVERAL_MAX = 8, UNPAID_MAX = 4, NODES_MAX = ROTA_HISTORY_KEPT_MAX - 64 };
 /* Another way has to be better than the one in use by this, measured; or by the model, to be tried. */
@@ -32,7 +33,7 @@ enum { SEVERAL_MAX = 8, UNPAID_MAX = 4, NODES_MAX = ROTA_HISTORY_KEPT_MAX - 64 }
 typedef struct record {
     uint32_t version; /* RECORD_VERSION: of these bytes */
     uint32_t tried;   /* placements on several devices that taught, since costs last changed */
-    uint32_t unpaid;  /* trials that were compiled since a replay taught */
+    uint32_t unpaid;  /* trials that were chosen since a replay taught */
     uint32_t again;   /* bits: devices that are to be measured alone again */
     uint32_t current; /* a device, WAY_SEVERAL or WAY_NONE */
     uint32_t node_count;
@@ -80,7 +81,7 @@ typedef struct way {
     uint64_t key;
     rota_history *history;
     uint32_t device; /* WAY_SEVERAL: on several */
-    bool is_measured;
+    bool is_measured, fits;
     double measured_ns, model_ns;
 } way;
 
@@ -99,7 +100,8 @@ static rota_status describe(const rota_settling *s, way *it) {
     const bool alone = it->device < s->own_count;
     it->key = alone ? s->graph : key_of(s->set, it->devices, p->node_count);
     it->history = s->histories[alone ? it->device : 0];
-    it->is_measured = rota_history_find(it->history, it->key, &it->measured_ns);
+    it->fits = rota_placing_memory_fits_all(p, it->devices);
+    it->is_measured = it->fits && rota_history_find(it->history, it->key, &it->measured_ns);
     return rota_placing_makespan(p, it->devices, &it->model_ns);
 }
 
@@ -173,7 +175,7 @@ static const way *best_measured(const ways *w, const record *it) {
 static const way *untried_single(const ways *w, const record *it, const way *best) {
     for (uint32_t d = 0; d < w->own; d++) {
         const way *const single = &w->all[d];
-        bool known = single->is_measured && !(it->again >> d & 1);
+        bool known = !single->fits || (single->is_measured && !(it->again >> d & 1));
         for (uint32_t e = 0; e < d && !known; e++) known = is_same(&w->all[e], single);
         if (!known && single->model_ns <= RULED_OUT * best->measured_ns) return single;
     }
@@ -231,22 +233,12 @@ rota_status rota_placing_settle(const rota_settling *s, uint8_t *devices, rota_s
                               .node_count = count,
                               .is_trial = is_trial};
         if (chosen->devices != devices) memcpy(devices, chosen->devices, count);
-        if (it.current != before.current || it.node_count != before.node_count)
+        it.unpaid += is_trial;
+        if (is_trial || it.current != before.current || it.node_count != before.node_count)
             keep_record(s->histories[0], s->set, &it, kept);
     }
     rota_arena_free(&arena);
     return status;
-}
-
-void rota_placing_tried(rota_history *first, const rota_settled *settled) {
-    rota_arena arena = ROTA_ARENA_INIT;
-    uint8_t *const kept = rota_arena_alloc(&arena, (size_t)settled->node_count + 1, 1);
-    if (kept) {
-        record it = read_record(first, settled->set, kept, settled->node_count);
-        it.unpaid++;
-        keep_record(first, settled->set, &it, kept);
-    }
-    rota_arena_free(&arena);
 }
 
 /* A placement on several devices taught, for the first time or not. Whether it is the one that is kept. */

@@ -34,14 +34,13 @@ typedef struct rota_settled {
  *     else                    the best that was measured, a single device or the best placement on several; and the
  *                             model's while none on several devices was measured
  *
- * So the choice is the best measured one after at most own_count + 8 plans that taught, whatever the model says, and
- * stays that: costs that change move it only where what is used has changed by half, from when on all is measured
- * again. Another one has to be better by three hundredths. out->devices is not set. OUT_OF_MEMORY. Any thread; of two
- * at a time one may count for both. O(own_count * (nodes + edges)). */
+ * What memory has no room for is not asked for. So the choice is the best measured one after at most own_count + 8
+ * plans that taught, whatever the model says, and stays that: costs that change move it only where what is used has
+ * changed by half, from when on all is measured again. Another one has to be better by three hundredths. What is tried
+ * four times, and teaches nothing, as a plan that is never replayed or that a device refuses, is not tried again before
+ * something else taught. out->devices is not set. OUT_OF_MEMORY. Any thread; of two at a time one may count for both.
+ * O(own_count * (nodes + edges)). */
 rota_status rota_placing_settle(const rota_settling *settling, uint8_t *devices, rota_settled *out);
-
-/* A plan for a trial was made. Plans that are made and teach nothing are not tried for ever. */
-void rota_placing_tried(rota_history *first, const rota_settled *settled);
 
 /* What a replay took. `first` is devices[0]'s history, `own` that of the only device. Any thread. Linear in nodes. */
 void rota_placing_taught(rota_history *first, rota_history *own, const rota_settled *settled, double ns);

@@ -17,6 +17,8 @@ typedef struct track {
     uint32_t value;
     uint32_t reader;  /* the last one since, node + 1 */
     uint32_t outside; /* an INPUT's value */
+    uint32_t number;  /* among the buffers */
+    uint32_t latest;  /* node + 1 that touched it last */
     uint8_t kind;     /* rota_buffer_kind */
     bool is_touched;
     rota_interval_map *map;
@@ -148,11 +150,30 @@ static bool write_range(finder *f, track *t, uint64_t stored, uint64_t low, uint
     return true;
 }
 
+/* The node has the buffer on its device. */
+static bool note_touch(finder *f, track *t, const rota_buffer *buffer, bool is_first) {
+    rota_placing_values *values = f->values;
+    if (t->latest == f->n + 1) return true;
+    if (!rota_vector_reserve(&values->touches, sizeof(uint32_t), 1) ||
+        !rota_vector_reserve(&values->buffers, sizeof(rota_placing_buffer), 1))
+        return false;
+    t->latest = f->n + 1;
+    if (is_first) {
+        t->number = (uint32_t)values->buffers.count++;
+        ((rota_placing_buffer *)values->buffers.data)[t->number].bytes = buffer->size_bytes;
+    }
+    const bool stays = buffer->kind == ROTA_BUFFER_PERSISTENT || buffer->kind == ROTA_BUFFER_SLOT;
+    ((rota_placing_buffer *)values->buffers.data)[t->number].last = stays ? UINT32_MAX : f->n;
+    ((uint32_t *)values->touches.data)[values->touches.count++] = t->number;
+    return true;
+}
+
 static bool touch(finder *f, const rota_access_record *access, bool writes) {
     const uint64_t low = ROTA_ACCESS_OFFSET(access), high = low + access->size_bytes;
     const rota_access_mode mode = ROTA_ACCESS_MODE(access);
     if (low == high) return true;
     track *t = track_of(f, access->buffer);
+    if (!note_touch(f, t, buffer_of(f, access->buffer), !t->is_touched)) return false;
     if (!t->is_touched) {
         t->is_touched = true;
         t->low = low;
@@ -186,11 +207,13 @@ rota_status rota_placing_find_values(rota_compiler *c, const rota_node_record *c
     for (f.n = 0; f.n < c->node_count; f.n++) {
         const rota_access_record *accesses = rota_node_accesses(records[f.n]);
         const uint32_t count = records[f.n]->access_count, first = (uint32_t)out_values->edges.count;
+        nodes[f.n].first_touch = (uint32_t)out_values->touches.count;
         for (uint32_t writes = 0; writes < 2; writes++)
             for (uint32_t i = 0; i < count; i++)
                 if (!touch(&f, &accesses[i], writes)) return rota_compile_no_memory(c);
         nodes[f.n].first_edge = first;
         nodes[f.n].edge_count = (uint32_t)out_values->edges.count - first;
+        nodes[f.n].touch_count = (uint32_t)out_values->touches.count - nodes[f.n].first_touch;
         if (out_values->edges.count > UINT32_MAX / 2 || out_values->value_count > UINT32_MAX / 2)
             return rota_fail(ROTA_OUT_OF_RANGE, "compile of graph '%s': more than 2^31 edges to place by",
                              c->graph->name);
@@ -201,4 +224,6 @@ rota_status rota_placing_find_values(rota_compiler *c, const rota_node_record *c
 void rota_placing_values_free(rota_placing_values *values) {
     rota_vector_free(&values->edges);
     rota_vector_free(&values->ranges);
+    rota_vector_free(&values->touches);
+    rota_vector_free(&values->buffers);
 }

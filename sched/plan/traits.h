@@ -13,6 +13,7 @@ typedef struct rota_device_traits {
     uint32_t features;             /* rota_device_feature bits */
     uint32_t domain;               /* equal where buffers have the same memory */
     uint32_t transfer_queue;       /* ROTA_EXEC_QUEUES_MAX: none */
+    uint64_t memory_bytes;         /* 0: not known */
     uint64_t max_allocation_bytes; /* 0: no limit is known */
     bool unified_host;             /* addresses are host pointers */
     bool runs_host_nodes, runs_conditionals, hosts_decisions, runs_counted;

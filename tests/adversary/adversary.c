@@ -553,6 +553,7 @@ static rota_status open_device(const rota_exec_driver *driver, uint32_t index,
         device->base.caps.timeline_queues = (1u << options->queue_count) - 1;
     if (device->options->foreign) memset(device->base.gpu, 7, sizeof device->base.gpu); /* cuda_stub.c */
     describe(index, &device->base.info);
+    if (device->options->memory_bytes) device->base.info.memory_bytes = device->options->memory_bytes;
     if (device->options->max_allocation_bytes)
         device->base.info.max_allocation_bytes = device->options->max_allocation_bytes;
     device->host = options->host;

@@ -81,6 +81,7 @@ typedef struct adversary_options {
     bool shares_memory; /* all devices say that they are one GPU */
     bool timelines;     /* and wait for each other; with shares_memory */
     bool foreign; /* with shares_memory: one GPU with the CUDA stand-in's, which signals timelines too */
+    uint64_t memory_bytes;         /* what devices say that they have; 0: 4 GiB */
     uint64_t max_allocation_bytes; /* 0: 1 GiB */
     uint64_t quiet_ns; /* gathers works until none came for so long; 0: 60 us. Most interleaving, and the same
                           from one run to the next */

@@ -6,8 +6,6 @@
 #include "base/sized_copy.h"
 #include "graph/graph_internal.h"
 #include "sched/plan/compile.h"
-#include "sched/plan/operations.h"
-#include "sched/plan/placing_settle.h"
 #include "sched/runtime/plans/executable.h"
 #include "sched/runtime/plans/handle.h"
 #include "sched/runtime/plans/learn.h"
@@ -87,6 +85,7 @@ static rota_device_traits traits_of(rota_device *device) {
                                 .features = exec->info.features,
                                 .domain = device->domain,
                                 .transfer_queue = device->transfer_queue,
+                                .memory_bytes = exec->info.memory_bytes,
                                 .max_allocation_bytes = exec->info.max_allocation_bytes,
                                 .unified_host = exec->caps.unified_host,
                                 .runs_host_nodes = exec->caps.runs_host_nodes,
@@ -132,8 +131,6 @@ static rota_status make_for(rota_runtime *runtime, rota_graph *graph, const rota
         if (i < count || devices.cpu) traits[i].history = rota_device_history(traits[i].device);
     rota_status status = make_plan(runtime, graph, options, &devices, out_plan);
     if (!devices.automatic || options->placer) return status;
-    if (status == ROTA_OK && rota_plan_info(*out_plan)->placing.is_trial)
-        rota_placing_tried(traits[0].history, &rota_plan_info(*out_plan)->placing);
     /* A device may refuse what it was thought to run, or have no room: then one device, as far as it goes. */
     while ((status == ROTA_UNSUPPORTED || status == ROTA_OUT_OF_MEMORY) && devices.only_plus_1 < count) {
         devices.only_plus_1++;

@@ -473,6 +473,48 @@ static void where_memory_is_short_one_device_does(void **state) {
     free_wide(&it);
 }
 
+/* Each branch has a matrix of its own, and no device room for all of them: they are where there is, though all would be
+ * faster on one. */
+static void what_one_device_has_no_memory_for_is_on_several(void **state) {
+    (void)state;
+    enum { WEIGHTS = 6, WEIGHT_BYTES = 1 << 16, MEMORY = 4 * WEIGHT_BYTES };
+    adversary_options adversary = {.seed = 7, .memory_bytes = MEMORY};
+    rota_runtime *runtime;
+    rota_device *devices[2];
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_plan *plan;
+    rota_buffer *weights[WEIGHTS];
+    uint32_t kernels[2], copies;
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.timeout_ns = 20000000000u), &runtime));
+    assert_ok(rota_runtime_add_driver(runtime, &adversary_driver, &adversary));
+    assert_ok(rota_device_open(runtime, "adversary", &devices[0]));
+    assert_ok(rota_device_open(runtime, "adversary:1", &devices[1]));
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < WEIGHTS; i++) {
+        rota_buffer *sum;
+        weights[i] = test_words(devices[0], "weight", WEIGHT_BYTES / 4, 1);
+        assert_ok(rota_recorder_buffer(recorder, ROTA_BUFFER_TRANSIENT, "sum", BYTES, &sum));
+        const rota_access accesses[] = {{weights[i], 0, ROTA_WHOLE, ROTA_READ}, {sum, 0, BYTES, ROTA_WRITE}};
+        assert_ok(rota_record_kernel(
+            recorder, &ROTA_KERNEL_NODE(.kernel = &light, .accesses = accesses, .access_count = 2), NULL));
+    }
+    rota_recorder_close(recorder);
+    assert_ok(rota_compile(runtime, graph,
+                           &ROTA_COMPILE_OPTIONS(.devices = devices, .device_count = 2, .place_auto = true),
+                           &plan));
+    const world of = {.devices = {devices[0], devices[1]}};
+    count(&of, plan, kernels, &copies);
+    assert_true(kernels[0] + kernels[1] == WEIGHTS && kernels[0] <= 3 && kernels[1] <= 3);
+    run(plan);
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+    for (uint32_t i = 0; i < WEIGHTS; i++) rota_buffer_release(weights[i]);
+    assert_ok(rota_runtime_close(runtime, 0));
+    assert_int_equal(adversary.violations, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(much_work_is_spread_and_little_is_not, open_world, close_world),
@@ -482,6 +524,7 @@ int main(void) {
         cmocka_unit_test(fused_nodes_are_of_one_device),
         cmocka_unit_test_setup_teardown(a_kernel_that_no_device_runs_is_named, open_world, close_world),
         cmocka_unit_test_setup_teardown(where_memory_is_short_one_device_does, open_world, close_world),
+        cmocka_unit_test(what_one_device_has_no_memory_for_is_on_several),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -203,6 +203,151 @@ static void a_value_is_copied_once(void **state) {
     free_problem(m);
 }
 
+/* ---- Memory ---- */
+
+/* Each node has two buffers, of which it is the only one to touch the first, which stays or not; the second is that of
+ * the node that its first edge comes from, or one that nobody else has. */
+typedef struct memory {
+    uint32_t touches[2 * SOME];
+    rota_placing_buffer buffers[2 * SOME];
+    uint64_t bytes[DEVICES];
+} memory;
+
+static void add_buffers(made *m, memory *room, uint64_t own_bytes, bool stays, uint64_t passed_bytes) {
+    rota_placing *p = &m->placing;
+    for (uint32_t n = 0; n < p->node_count; n++) {
+        room->buffers[n] = (rota_placing_buffer){own_bytes, stays ? UINT32_MAX : n};
+        room->buffers[p->node_count + n] = (rota_placing_buffer){passed_bytes, n};
+        const uint32_t from = m->nodes[n].edge_count ? m->edges[m->nodes[n].first_edge].from : n;
+        room->buffers[p->node_count + from].last = n;
+        uint32_t *const touches = &room->touches[(size_t)2 * n];
+        touches[0] = n;
+        touches[1] = p->node_count + from;
+        m->nodes[n].first_touch = 2 * n;
+        m->nodes[n].touch_count = 2;
+    }
+    p->touches = room->touches;
+    p->buffers = room->buffers;
+    p->buffer_count = 2 * p->node_count;
+    p->memory_bytes = room->bytes;
+}
+
+/* The most that a device's buffers take, and the sum of that of the others: by going over nodes for each buffer. */
+static uint64_t most_of(const made *m, const uint8_t *devices, uint32_t device, bool staying) {
+    const rota_placing *p = &m->placing;
+    uint64_t live[SOME] = {0}, most = 0;
+    for (uint32_t b = 0; b < p->buffer_count; b++) {
+        const bool stays = p->buffers[b].last == UINT32_MAX;
+        uint32_t first = UINT32_MAX;
+        for (uint32_t t = 0; t < 2 * p->node_count && first == UINT32_MAX; t++)
+            if (p->touches[t] == b && devices[t / 2] == device) first = t / 2;
+        for (uint32_t n = first; n < p->node_count && stays == staying && (stays || n <= p->buffers[b].last);
+             n++)
+            live[n] += p->buffers[b].bytes;
+    }
+    for (uint32_t n = 0; n < p->node_count; n++)
+        if (live[n] > most) most = live[n];
+    return most;
+}
+
+static bool keeps_limits(const made *m, const uint8_t *devices) {
+    uint64_t sum = 0;
+    for (uint32_t d = 0; d < m->placing.device_count; d++) {
+        const uint64_t live = most_of(m, devices, d, false), kept = most_of(m, devices, d, true);
+        if (m->placing.memory_bytes[d] && live + kept > m->placing.memory_bytes[d]) return false;
+        sum += live;
+    }
+    return !m->placing.transient_limit_bytes || sum <= m->placing.transient_limit_bytes;
+}
+
+/* As many go to the fast device as it has room for, the others to the next best. */
+static void what_has_no_room_goes_to_the_next_best(void **state) {
+    (void)state;
+    static memory room;
+    uint8_t devices[SOME];
+    made *m = new_problem(3, 10, 0);
+    for (uint32_t i = 0; i < 10; i++) {
+        const uint32_t n = add_node(m, 1000);
+        rota_placing_cost *const costs = &m->costs[(size_t)n * 3];
+        costs[1] = (rota_placing_cost){20000, 20000};
+        costs[2] = (rota_placing_cost){100000, 100000};
+    }
+    add_buffers(m, &room, 100, true, 1);
+    (void)chosen(m, devices);
+    for (uint32_t n = 0; n < 10; n++) assert_int_equal(devices[n], 0); /* no limit is known */
+    room.bytes[0] = 450;
+    room.bytes[1] = 550;
+    (void)chosen(m, devices);
+    uint32_t on[3] = {0};
+    for (uint32_t n = 0; n < 10; n++) on[devices[n]]++;
+    assert_true(on[0] == 4 && on[1] == 5 && on[2] == 1);
+    /* One that has room for all is taken before one without, however slow. */
+    m->nodes[0].possible = m->nodes[1].possible = 4;
+    room.bytes[0] = room.bytes[1] = 50;
+    (void)chosen(m, devices);
+    for (uint32_t n = 0; n < 10; n++) assert_int_equal(devices[n], 2);
+    /* Nothing has: as if it had. */
+    room.bytes[2] = 50;
+    m->nodes[0].possible = m->nodes[1].possible = 7;
+    (void)chosen(m, devices);
+    for (uint32_t n = 0; n < 10; n++) assert_int_equal(devices[n], 0);
+    free_problem(m);
+}
+
+static void limits_are_kept(void **state) {
+    (void)state;
+    static memory room;
+    uint64_t random = 9;
+    uint32_t spread = 0;
+    for (uint32_t round = 0; round < 300; round++) {
+        uint8_t devices[SOME], on_one[SOME] = {0};
+        made *m = new_problem(2 + round % 3, test_below(&random, 1000), 0.05);
+        const uint32_t count = 20 + test_below(&random, 60);
+        for (uint32_t n = 0; n < count; n++) {
+            add_node(m, 1000 + test_below(&random, 9000));
+            if (n > 3 && test_below(&random, 4)) add_edge(m, n - 1 - test_below(&random, 3), 100);
+        }
+        add_buffers(m, &room, 1000, round % 2, 300);
+        memset(room.bytes, 0, sizeof room.bytes);
+        const uint64_t all = most_of(m, on_one, 0, true) + most_of(m, on_one, 0, false);
+        /* Of buffers that stay there is room for all nodes on two devices. */
+        for (uint32_t d = 0; d < m->placing.device_count; d++)
+            room.bytes[d] = round % 2 ? all / 2 + 4000 + test_below(&random, 2000) : 0;
+        if (round % 2 == 0) m->placing.transient_limit_bytes = all + test_below(&random, 3000);
+        (void)chosen(m, devices);
+        if (!keeps_limits(m, devices)) fail_msg("round %u: a limit is not kept", round);
+        bool several = false;
+        for (uint32_t n = 1; n < count; n++) several |= devices[n] != devices[0];
+        spread += several;
+        free_problem(m);
+    }
+    assert_true(spread > 150); /* half of them can't be on one */
+}
+
+/* What a device is given by the host takes the time of the host's own: of sums over its data, nothing is won. */
+static void what_the_host_gives_takes_its_time(void **state) {
+    (void)state;
+    static const double taken_ns[2] = {0, 0.98};
+    uint8_t devices[SOME];
+    made *m = new_problem(2, 10, 0.001);
+    m->host_byte_ns[1] = 1;
+    for (uint32_t i = 0; i < 32; i++) {
+        const uint32_t n = add_node(m, 1000);
+        m->costs[(size_t)n * 2 + 1] = (rota_placing_cost){10, 10};
+        m->edges[m->placing.edge_count++] = (rota_placing_edge){ROTA_PLACING_OUTSIDE, n, 1000};
+        m->nodes[n].edge_count = 1;
+    }
+    uint32_t on_both = 0;
+    (void)chosen(m, devices);
+    for (uint32_t n = 1; n < 32; n++) on_both += devices[n] != devices[0];
+    assert_true(on_both > 0);
+    m->placing.host_plus_1 = 1;
+    m->placing.host_taken_ns = taken_ns;
+    (void)chosen(m, devices);
+    for (uint32_t n = 1; n < 32; n++) assert_int_equal(devices[n], devices[0]);
+    free_problem(m);
+}
+
 /* ---- Random graphs ---- */
 
 static void draw(made *m, uint64_t *random, uint32_t count) {
@@ -345,6 +490,9 @@ int main(void) {
         cmocka_unit_test(the_same_hardware_is_not_counted_twice),
         cmocka_unit_test(what_overlaps_is_not_spread),
         cmocka_unit_test(a_value_is_copied_once),
+        cmocka_unit_test(what_has_no_room_goes_to_the_next_best),
+        cmocka_unit_test(limits_are_kept),
+        cmocka_unit_test(what_the_host_gives_takes_its_time),
         cmocka_unit_test(small_graphs_are_near_the_best),
         cmocka_unit_test(never_behind_a_single_device),
         cmocka_unit_test(many_nodes_cost_as_much_each),

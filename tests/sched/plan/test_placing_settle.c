@@ -113,7 +113,6 @@ static double settle(world *w, bool explores, rota_settled *out) {
     assert_ok(rota_placing_choose(&w->told, w->chosen));
     assert_ok(rota_placing_settle(&settling, w->chosen, out));
     assert_int_equal(out->node_count, NODES);
-    if (out->is_trial) rota_placing_tried(w->histories[0], out);
     return truth_of(w, w->chosen);
 }
 
@@ -260,6 +259,40 @@ static void costs_that_change_are_followed(void **state) {
     }
 }
 
+/* A device that has no memory for all is not tried alone, and what was measured of it before doesn't count. */
+static void what_has_no_room_is_not_tried(void **state) {
+    (void)state;
+    static const uint64_t all_bytes = UINT64_C(100) * NODES;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        world *w = new_world(seed, 2, 8);
+        uint32_t touches[NODES];
+        rota_placing_buffer buffers[NODES];
+        uint64_t bytes[2] = {all_bytes / 2, all_bytes / 2};
+        for (uint32_t n = 0; n < NODES; n++) {
+            touches[n] = n;
+            buffers[n] = (rota_placing_buffer){100, UINT32_MAX};
+            w->nodes[n].first_touch = n;
+            w->nodes[n].touch_count = 1;
+        }
+        for (uint32_t i = 0; i <= 2 + SEVERAL; i++) (void)round_of(w, 2);
+        assert_false(is_on_several(w));
+        w->told.touches = touches;
+        w->told.buffers = buffers;
+        w->told.buffer_count = NODES;
+        w->told.memory_bytes = bytes;
+        for (uint32_t i = 0; i < 20; i++) {
+            (void)round_of(w, 2);
+            uint32_t on_first = 0;
+            for (uint32_t n = 0; n < NODES; n++) on_first += w->chosen[n] == 0;
+            assert_int_equal(on_first, NODES / 2);
+        }
+        bytes[seed % 2] = all_bytes;
+        for (uint32_t i = 0; i <= 2 + SEVERAL; i++) (void)round_of(w, 2);
+        assert_true(!is_on_several(w) && w->chosen[0] == seed % 2);
+        free_world(w);
+    }
+}
+
 /* ---- What is kept ---- */
 
 /* A record of another version, another size, or with devices that are not, counts as none. */
@@ -290,6 +323,7 @@ int main(void) {
         cmocka_unit_test(each_device_is_tried_once),
         cmocka_unit_test(trials_that_teach_nothing_end),
         cmocka_unit_test(costs_that_change_are_followed),
+        cmocka_unit_test(what_has_no_room_is_not_tried),
         cmocka_unit_test(strange_records_count_as_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
