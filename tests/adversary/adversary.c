@@ -364,6 +364,7 @@ static adversary_work *copy_work(adversary_device *device, const rota_exec_work 
     atomic_fetch_add(&device->options->timeline_waits, from->timeline_wait_count);
     work->timeline = from->timeline;
     work->copy_count = from->instance ? 0 : from->copy_count;
+    work->left_out = from->instance ? NULL : from->left_out;
     if (work->copy_count) {
         work->copies = malloc(work->copy_count * sizeof *work->copies);
         if (!work->copies) {

@@ -73,9 +73,13 @@ typedef enum adversary_step {
     ADVERSARY_STEP_OVER
 } adversary_step;
 
+typedef struct adversary_later adversary_later;
+
 /* A command that has begun: pieces left to run. */
 typedef struct adversary_running {
-    adversary_loop *loop; /* where it decides: no pieces, but iterations */
+    struct adversary_running *next; /* among those that end later */
+    adversary_later *later;         /* what it waits for; NULL: nothing */
+    adversary_loop *loop;           /* where it decides: no pieces, but iterations */
     uint32_t command;
     uint32_t piece_count;
     bool failed;
@@ -105,6 +109,8 @@ struct adversary_work {
     uint32_t *ready, ready_count;
     adversary_running *running[3];
     uint32_t running_count;
+    adversary_running *later;               /* begun, and their functions have returned: any number */
+    const rota_exec_program_desc *left_out; /* with no instance: whose functions are told so */
     uint32_t commands_left;
     uint32_t *remaining; /* edges: predecessors of each command; batches: commands left of each batch */
     uint32_t batch_floor,
@@ -185,6 +191,15 @@ adversary_memory *adversary_memory_find(adversary_device *device, const rota_exe
 void adversary_memory_fill(const adversary_memory *memory, uint8_t value, uint64_t size);
 void adversary_memory_check(adversary_device *device, const adversary_memory *memory);
 void adversary_memory_free(adversary_memory *memory);
+
+/* adversary_later.c: whether a command is a host function that ends later; begins it: running->later is set, or it has
+ * failed; whether that is over; waits for it, and frees it; and of those that are left out. */
+bool adversary_is_later(const rota_exec_command *command);
+rota_status adversary_later_begin(const rota_exec_command *command, adversary_running *running);
+bool adversary_later_is_over(const adversary_running *running);
+rota_status adversary_later_end(adversary_running *running);
+void adversary_later_skip(const rota_exec_command *command);
+void adversary_later_leave_out(const rota_exec_program_desc *desc, uint32_t segment);
 
 /* adversary_timeline.c: the contract's calls ... */
 rota_status adversary_timeline_create(rota_exec_device *device, int fd, rota_exec_timeline **out_timeline);

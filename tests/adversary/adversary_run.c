@@ -8,7 +8,6 @@
 #include <time.h>
 #include "base/atomic.h"
 #include "base/clock.h"
-#include "graph/host_run.h" /* IWYU pragma: keep */
 #include "graph/kernel_calls.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/random.h"
@@ -130,8 +129,10 @@ static bool begin_command(adversary_device *device, const adversary_work *work, 
     running->command = index;
     if (work->loop && work->loop->root->is_over) return false;
     if (!work->loop && host->poison_active && atomic_load(host->poison_active) &&
-        host->must_skip(host->user, work->cookie, work->desc->owner, command->node))
+        host->must_skip(host->user, work->cookie, work->desc->owner, command->node)) {
+        adversary_later_skip(command);
         return false;
+    }
     for (uint32_t k = 0; k < command->operand_count; k++) {
         const rota_exec_operand *operand = &work->desc->operands[command->first_operand + k];
         uint64_t address = operand_address(device, work, operand);
@@ -176,30 +177,6 @@ static bool begin_command(adversary_device *device, const adversary_work *work, 
     return true;
 }
 
-/* A run that ends later, waited for where it was begun. */
-typedef struct waited_run {
-    rota_host_run run;
-    _Atomic uint32_t is_over;
-    rota_status status;
-    char message[ROTA_ERROR_MESSAGE_MAX];
-} waited_run;
-
-static void end_run(rota_host_run *run, rota_status status, const char *message) {
-    waited_run *waited = (waited_run *)(void *)run;
-    waited->status = status;
-    (void)snprintf(waited->message, sizeof waited->message, "%s", message);
-    ra_store_release(&waited->is_over, 1); /* pairs with run_later */
-}
-
-static rota_status run_later(const rota_exec_command *command, adversary_running *running) {
-    waited_run waited = {.run = {.end = end_run, .is_brief = NULL}};
-    const rota_status status = command->u.host.later->begin(
-        command->u.host.user, running->operands, running->operand_bytes, command->operand_count, &waited.run);
-    if (status != ROTA_OK) return status;
-    while (!ra_load_acquire(&waited.is_over)) test_nap_us(20); /* pairs with end_run */
-    return waited.status == ROTA_OK ? ROTA_OK : rota_fail(waited.status, "%s", waited.message);
-}
-
 static rota_status run_piece(const adversary_work *work, adversary_running *running, uint64_t begin,
                              uint64_t end) {
     const rota_exec_command *command = &work->desc->commands[running->command];
@@ -228,7 +205,7 @@ static rota_status run_piece(const adversary_work *work, adversary_running *runn
             memcpy((uint8_t *)running->operands[0] + i * 4, &command->u.fill.pattern, 4);
         return ROTA_OK;
     default:
-        if (command->u.host.later) return run_later(command, running);
+        if (command->u.host.later) return adversary_later_begin(command, running);
         return command->u.host.fn(command->u.host.user, running->operands, running->operand_bytes,
                                   command->operand_count);
     }
@@ -313,8 +290,8 @@ static void break_edges(adversary_device *device, adversary_work *work) {
     }
 }
 
-static void complete_running(adversary_device *device, adversary_work *work, uint32_t slot) {
-    adversary_running *running = work->running[slot];
+/* It stands in no list of its work's. */
+static void complete(adversary_device *device, adversary_work *work, adversary_running *running) {
     const rota_exec_command *command = &work->desc->commands[running->command];
     const rota_exec_host *host = &device->host;
     if (device->diagnostics && !work->loop) work->instance->times[running->command].end_ns = rota_clock_ns();
@@ -325,8 +302,37 @@ static void complete_running(adversary_device *device, adversary_work *work, uin
     uint32_t index = running->command;
     free(running->loop);
     free(running);
-    work->running[slot] = work->running[--work->running_count];
     end_command(device, work, index);
+}
+
+static void complete_running(adversary_device *device, adversary_work *work, uint32_t slot) {
+    adversary_running *const running = work->running[slot];
+    work->running[slot] = work->running[--work->running_count];
+    complete(device, work, running);
+}
+
+static void fail(adversary_device *device, const adversary_work *work, adversary_running *running,
+                 rota_status status) {
+    running->failed = true;
+    if (work->loop)
+        adversary_loop_fail(device, work, running->command, status, rota_last_error());
+    else if (!device->options->breaks.mute_failures)
+        device->host.failed(device->host.user, work->cookie, work->desc->owner,
+                            work->desc->commands[running->command].node, status, rota_last_error());
+}
+
+/* Whether one of those that end later is over, and was drawn, and with that completed. */
+static bool complete_later(adversary_device *device, adversary_work *work) {
+    for (adversary_running **link = &work->later; *link; link = &(*link)->next) {
+        adversary_running *const running = *link;
+        if (!adversary_later_is_over(running) || draw(device, 3) == 0) continue;
+        *link = running->next;
+        const rota_status status = adversary_later_end(running);
+        if (status != ROTA_OK) fail(device, work, running, status);
+        complete(device, work, running);
+        return true;
+    }
+    return false;
 }
 
 static uint8_t *copy_end(const adversary_device *device, const rota_exec_memory *memory, uint64_t offset) {
@@ -394,6 +400,10 @@ static void step(adversary_device *device, adversary_work *work) {
         work->running[work->running_count++] = running;
         if (draw(device, 2) == 0) return;
     }
+    if (work->later && (work->running_count == 0 || draw(device, 2))) {
+        if (!complete_later(device, work) && work->running_count == 0) test_nap_us(10);
+        return;
+    }
     uint32_t slot = draw(device, work->running_count);
     adversary_running *running = work->running[slot];
     if (running->loop) {
@@ -411,14 +421,13 @@ static void step(adversary_device *device, adversary_work *work) {
         running->piece_begin[piece] = running->piece_begin[running->piece_count];
         running->piece_end[piece] = running->piece_end[running->piece_count];
         rota_status status = running->failed ? ROTA_OK : run_piece(work, running, begin, end);
-        if (status != ROTA_OK) {
-            running->failed = true;
-            if (work->loop)
-                adversary_loop_fail(device, work, running->command, status, rota_last_error());
-            else if (!device->options->breaks.mute_failures)
-                device->host.failed(device->host.user, work->cookie, work->desc->owner,
-                                    work->desc->commands[running->command].node, status, rota_last_error());
-        }
+        if (status != ROTA_OK) fail(device, work, running, status);
+    }
+    if (running->piece_count == 0 && running->later) {
+        work->running[slot] = work->running[--work->running_count];
+        running->next = work->later;
+        work->later = running;
+        return;
     }
     if (running->piece_count == 0) complete_running(device, work, slot);
 }
@@ -480,6 +489,7 @@ static bool start_work(adversary_device *device, adversary_work *work) {
         fprintf(stderr, "\n");
     }
     if (!work->instance) {
+        if (work->left_out) adversary_later_leave_out(work->left_out, work->segment);
         work->commands_left = work->copy_count;
         return true;
     }
@@ -548,8 +558,19 @@ static bool start_works(adversary_device *device) {
     return all;
 }
 
+static void wait_for_later(adversary_work *work) {
+    while (work->later) {
+        adversary_running *const running = work->later;
+        work->later = running->next;
+        (void)adversary_later_end(running);
+        adversary_drop(running);
+        free(running);
+    }
+}
+
 /* Looks at nothing of the work's program: on a lost device that may be gone before its works are. */
 static void free_work(adversary_work *work) {
+    wait_for_later(work);
     for (uint32_t i = 0; i < work->running_count; i++) {
         adversary_drop(work->running[i]);
         free(work->running[i]->loop);
@@ -697,6 +718,7 @@ static void burst(adversary_device *device) {
         pthread_mutex_lock(&device->lock);
         if (lost && !atomic_exchange(&device->lost, true)) {
             pthread_mutex_unlock(&device->lock);
+            for (uint32_t i = 0; i < device->active_count; i++) wait_for_later(device->active[i]);
             device->host.lost(device->host.user, ROTA_DEVICE_LOST, "adversary: the device was lost");
             pthread_mutex_lock(&device->lock);
         }

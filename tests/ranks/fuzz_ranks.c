@@ -2,12 +2,17 @@
  * processes under mpirun: groups, lanes, plans, submissions without waiting, in place or not, beside kernels of each
  * rank's. Where nothing goes wrong, all bytes are those of the steps taken one after the other. In half of the programs
  * of threads one rank does what it may not: then every ticket ends, all who depend on that fail, with a sentence, and
- * who does not has the bytes. A program follows from its seed. */
+ * who does not has the bytes. A program follows from its seed. With --adversary each rank's nodes run on a device that
+ * takes any order that is legal, and its kernels take their time, so that ranks come to their collectives in any order,
+ * too. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "sched/testing.h"
+#include "tests/adversary/adversary.h"
 #include "tests/kit/nap.h"
 #include "tests/kit/random.h"
 #include "tests/ranks/random_ranks.h"
@@ -15,7 +20,7 @@
 
 static const char usage[] =
     "rota-fuzz-ranks [--count N] [--seed S] [--ranks 2..8] [--seconds N] [--no-faults] [--mpi] "
-    "[--print]\n";
+    "[--adversary] [--print]\n";
 
 static const uint64_t timeout_ns = 10000000000u; /* of a collective; what ends by it is wrong */
 
@@ -30,6 +35,7 @@ typedef struct fuzz_rank {
     const uint32_t *begin, *end; /* all ranks' words */
     uint32_t failed;             /* tickets */
     bool is_closed;              /* by the fault */
+    bool by_adversary;
 } fuzz_rank;
 
 /* ---- Recording ---- */
@@ -37,13 +43,14 @@ typedef struct fuzz_rank {
 typedef struct local_params {
     uint32_t rank, count;
     uint32_t dtype;
-    uint32_t fails;
+    uint32_t fails, nap_us;
 } local_params;
 
 static rota_status run_local(const rota_kernel_call *call) {
     const local_params *p = call->params;
     const uint32_t *x = call->operands[0];
     uint32_t *y = call->operands[1];
+    if (p->nap_us) test_nap_us(p->nap_us);
     if (p->fails) return rota_fail(ROTA_NODE_FAILED, "a kernel that fails");
     for (uint32_t i = 0; i < p->count; i++) y[i] = random_local((rota_dtype)p->dtype, x[i], p->rank, i);
     return ROTA_OK;
@@ -58,7 +65,9 @@ static const rota_kernel local_kernel = {.name = "local",
 
 static void record_local(const fuzz_rank *r, rota_recorder *lane, const random_step *s, bool fails) {
     if (s->count == 0) return;
-    const local_params params = {r->rank, s->count, s->dtype, fails};
+    uint64_t state = r->program->seed * 64 + (uint64_t)r->rank * 8 + s->lane + s->x_first;
+    const uint32_t nap_us = r->by_adversary && test_below(&state, 3) == 0 ? test_below(&state, 400) : 0;
+    const local_params params = {r->rank, s->count, s->dtype, fails, nap_us};
     const uint64_t bytes = 4 * (uint64_t)s->count;
     const rota_access accesses[] = {{r->buffers[s->x], 4 * (uint64_t)s->x_first, bytes, ROTA_READ},
                                     {r->buffers[s->y], 4 * (uint64_t)s->y_first, bytes, ROTA_WRITE}};
@@ -150,7 +159,7 @@ static void compile_plan(fuzz_rank *r, uint32_t plan) {
 
 static void set_up(fuzz_rank *r) {
     const random_program *p = r->program;
-    rank_ok(rota_device_open(r->runtime, "cpu", &r->device));
+    rank_ok(rota_device_open(r->runtime, r->by_adversary ? "adversary" : "cpu", &r->device));
     for (uint32_t c = 1; c < p->communicator_count; c++) {
         char name[16];
         (void)snprintf(name, sizeof name, "split %u", c);
@@ -251,14 +260,36 @@ static void check_told(const random_program *p, const fuzz_rank *ranks) {
                   (unsigned long long)p->seed, g.members[i]);
 }
 
+typedef struct fuzz_options {
+    uint64_t seed, count, seconds;
+    uint32_t ranks;
+    bool no_faults, by_mpi, by_adversary, prints;
+} fuzz_options;
+
+/* Of each runtime. */
+static adversary_options adversaries[RANDOM_RANKS_MOST];
+
 /* Runtimes of one worker and of two. */
-static void open_runtimes(uint32_t count, rota_runtime **out_runtimes) {
-    for (uint32_t r = 0; r < count; r++)
+static void open_runtimes(const fuzz_options *o, uint32_t count, rota_runtime **out_runtimes) {
+    for (uint32_t r = 0; r < count; r++) {
         rank_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.worker_threads = 1 + r % 2, .cache_dir = ""),
                                   &out_runtimes[r]));
+        /* In batches, which no device has that runs host functions, one rank's may have A before B, another's B before
+         * A. */
+        adversaries[r].mode = ADVERSARY_EDGES;
+        if (o->by_adversary)
+            rank_ok(rota_runtime_add_driver(out_runtimes[r], &adversary_driver, &adversaries[r]));
+    }
 }
 
-static void run_threads(const random_program *p, rota_runtime **runtimes) {
+static void close_runtimes(uint32_t count, rota_runtime **runtimes) {
+    for (uint32_t r = 0; r < count; r++) {
+        rank_ok(rota_runtime_close(runtimes[r], 20000000000u));
+        rank_want(adversaries[r].violations == 0, "rank %u: %s", r, adversaries[r].violation);
+    }
+}
+
+static void run_threads(const fuzz_options *o, const random_program *p, rota_runtime **runtimes) {
     fuzz_rank ranks[RANDOM_RANKS_MOST] = {0};
     rota_communicator *worlds[RANDOM_RANKS_MOST];
     pthread_t threads[RANDOM_RANKS_MOST];
@@ -271,7 +302,9 @@ static void run_threads(const random_program *p, rota_runtime **runtimes) {
                                .runtime = runtimes[r],
                                .communicators = {worlds[r]},
                                .begin = begin,
-                               .end = end};
+                               .end = end,
+                               .by_adversary = o->by_adversary};
+        atomic_store(&adversaries[r].seed, p->seed * RANDOM_RANKS_MOST + r);
         rank_want(pthread_create(&threads[r], NULL, run_rank, &ranks[r]) == 0, "a thread");
     }
     for (uint32_t r = 0; r < p->size; r++) rank_want(pthread_join(threads[r], NULL) == 0, "a thread");
@@ -281,12 +314,6 @@ static void run_threads(const random_program *p, rota_runtime **runtimes) {
     free(begin);
     free(end);
 }
-
-typedef struct fuzz_options {
-    uint64_t seed, count, seconds;
-    uint32_t ranks;
-    bool no_faults, by_mpi, prints;
-} fuzz_options;
 
 /* This process's rank under MPI. */
 static void run_process(const random_program *p, rota_runtime *runtime, rota_communicator *world) {
@@ -302,17 +329,68 @@ static void run_process(const random_program *p, rota_runtime *runtime, rota_com
     free(end);
 }
 
+/* Ranks of MPI go on together: the clock of the first one whose time is over is all's. */
+typedef struct agreement {
+    rota_buffer *mine, *all;
+    rota_plan *plan;
+} agreement;
+
+static void open_agreement(rota_runtime *runtime, rota_communicator *world, agreement *out) {
+    rota_graph *graph;
+    rota_recorder *recorder;
+    rota_tape *tape;
+    rota_device *device;
+    rota_tensor mine, all;
+    rank_ok(rota_device_open(runtime, "cpu", &device));
+    rank_ok(rota_buffer_create_in(runtime, "mine", 4, &out->mine));
+    rank_ok(rota_buffer_create_in(runtime, "all", 4, &out->all));
+    rank_ok(rota_graph_create(NULL, &graph));
+    rank_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    rank_ok(rota_tape_create(recorder, &ROTA_TAPE_OPTIONS(.no_gradients = true), &tape));
+    rank_ok(rota_tensor_of(out->mine, 0, ROTA_U32, ROTA_SHAPE(1), &mine));
+    rank_ok(rota_tensor_of(out->all, 0, ROTA_U32, ROTA_SHAPE(1), &all));
+    rank_ok(rota_op_all_reduce_into(tape, world, mine, ROTA_COLLECTIVE_MAX, all));
+    rota_tape_destroy(tape);
+    rota_recorder_close(recorder);
+    rank_ok(rota_compile(runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1),
+                         &out->plan));
+    rota_graph_release(graph);
+}
+
+static bool all_go_on(const agreement *a, bool goes_on) {
+    uint32_t is_over = !goes_on;
+    rota_ticket ticket;
+    rank_ok(rota_buffer_write(a->mine, NULL, 0, &is_over, 4, NULL));
+    rank_ok(rota_submit_wait(a->plan, NULL, 0, &ticket));
+    rank_ok(rota_wait(ticket, 0));
+    rank_ok(rota_buffer_read(a->all, 0, &is_over, 4));
+    return !is_over;
+}
+
+static void close_agreement(const agreement *a) {
+    rota_plan_release(a->plan);
+    rota_buffer_release(a->mine);
+    rota_buffer_release(a->all);
+}
+
+static bool goes_on(const fuzz_options *o, const agreement *a, uint64_t end_ns) {
+    const bool mine = rota_clock_ns() < end_ns;
+    return o->by_mpi && o->seconds ? all_go_on(a, mine) : mine;
+}
+
 static void run_all(const fuzz_options *o) {
+    agreement agreed = {0};
     rota_runtime *runtimes[RANDOM_RANKS_MOST];
     rota_communicator *world = NULL;
     const uint64_t end_ns = o->seconds ? rota_deadline_after(o->seconds * 1000000000u) : UINT64_MAX;
     uint64_t done = 0, faults[RANDOM_FAULT_COUNT] = {0}, steps = 0;
     const uint32_t runtime_count = o->by_mpi ? 1 : RANDOM_RANKS_MOST;
-    open_runtimes(runtime_count, runtimes);
+    open_runtimes(o, runtime_count, runtimes);
     if (o->by_mpi)
         rank_ok(rota_communicator_open(runtimes[0], &ROTA_COMMUNICATOR_OPTIONS(.timeout_ns = timeout_ns),
                                        &world));
-    for (; done < o->count && (o->by_mpi || rota_clock_ns() < end_ns); done++) {
+    if (o->by_mpi) open_agreement(runtimes[0], world, &agreed);
+    for (; done < o->count && goes_on(o, &agreed, end_ns); done++) {
         random_program p;
         random_program_draw(o->seed + done, o->by_mpi ? rota_communicator_size(world) : o->ranks,
                             !o->no_faults && !o->by_mpi, &p);
@@ -322,31 +400,35 @@ static void run_all(const fuzz_options *o) {
         if (o->by_mpi)
             run_process(&p, runtimes[0], world);
         else
-            run_threads(&p, runtimes);
+            run_threads(o, &p, runtimes);
     }
+    close_agreement(&agreed);
     printf("%llu programs from seed %llu: %llu steps; without fault %llu", (unsigned long long)done,
            (unsigned long long)o->seed, (unsigned long long)steps, (unsigned long long)faults[0]);
     for (uint32_t i = 1; i < RANDOM_FAULT_COUNT; i++)
         printf(", %s %llu", random_fault_name((random_fault)i), (unsigned long long)faults[i]);
     printf("\n");
     rank_ok(rota_communicator_close(world, 0));
-    for (uint32_t r = 0; r < runtime_count; r++) rank_ok(rota_runtime_close(runtimes[r], 20000000000u));
+    close_runtimes(runtime_count, runtimes);
 }
 
 int main(int argc, char **argv) {
     fuzz_options o = {.seed = 1, .count = 100};
+    bool counted = false;
     for (int i = 1; i < argc; i++) {
         const char *option = argv[i], *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(option, "--no-faults") == 0)
             o.no_faults = true;
         else if (strcmp(option, "--mpi") == 0)
             o.by_mpi = true;
+        else if (strcmp(option, "--adversary") == 0)
+            o.by_adversary = true;
         else if (strcmp(option, "--print") == 0)
             o.prints = true;
         else {
             i++;
             if (strcmp(option, "--count") == 0)
-                o.count = strtoull(value, NULL, 0);
+                o.count = strtoull(value, NULL, 0), counted = true;
             else if (strcmp(option, "--seed") == 0)
                 o.seed = strtoull(value, NULL, 0);
             else if (strcmp(option, "--seconds") == 0)
@@ -359,10 +441,11 @@ int main(int argc, char **argv) {
             }
         }
     }
-    if (o.ranks == 1 || o.ranks > RANDOM_RANKS_MOST) {
+    if (o.ranks == 1 || o.ranks > RANDOM_RANKS_MOST || (o.by_mpi && o.by_adversary)) {
         fputs(usage, stderr);
         return 1;
     }
+    if (o.seconds && !counted) o.count = UINT64_MAX;
     run_all(&o);
     return 0;
 }
