@@ -29,7 +29,7 @@ typedef struct settings {
     int work;
     uint64_t branches, side, chain, rows, repeat;
     bool learn;
-    uint64_t rounds;
+    uint64_t rounds, threads;
     const char *devices;
 } settings;
 
@@ -350,7 +350,9 @@ static int run(const settings *s, bool learns, const char *out) {
     way ways[PLANS_MAX] = {0};
     world w = {.s = s, .columns = s->work == WORK_SHARDS ? COLUMNS : s->side};
     snprintf(first, sizeof first, "%.*s", (int)strcspn(s->devices, ","), s->devices);
-    int code = report_open(program, first, &ROTA_RUNTIME_OPTIONS(.diagnostics = learns), &opened);
+    int code = report_open(
+        program, first, &ROTA_RUNTIME_OPTIONS(.diagnostics = learns, .worker_threads = (uint32_t)s->threads),
+        &opened);
     if (code != EXIT_GOOD) return code;
     cJSON *result = report_new();
     w.runtime = opened.runtime;
@@ -402,6 +404,7 @@ int bench_spread(int argc, char **argv) {
          "have replays on each device, and placed by rota, teach what they cost, before"},
         {"--rounds", OPTION_COUNT, &s.rounds, "N", 1, 1000, false,
          "plans placed by rota that teach, with --learn"},
+        {"--threads", OPTION_COUNT, &s.threads, "N", 0, 1024, false, "of the CPU device; 0: one a core"},
         {"--repeat", OPTION_COUNT, &s.repeat, "N", 1, 10000, false, "how often each way is timed"},
         OPTION_ROW_OUT(out)};
     const option_table table = {program,
