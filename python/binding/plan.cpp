@@ -20,10 +20,25 @@ static rota_packing packing_of(const std::string &name) {
     fail(ROTA_INVALID_ARGUMENT, "packing is 'tight' or 'concurrent', not '" + name + "'");
 }
 
+/* A plan's device and, of the same runtime, those that nodes may be placed on, too; they are the runtime's. */
+static std::vector<rota_device *> open_all(DeviceCore &first, const std::vector<std::string> &others) {
+    std::vector<rota_device *> all{first.device};
+    for (const std::string &id : others) {
+        rota_device *device = nullptr;
+        check_released([&] { return rota_device_open(first.runtime, id.c_str(), &device); });
+        for (const rota_device *one : all)
+            if (one == device)
+                fail(ROTA_INVALID_ARGUMENT, "also_on names device '" + id + "', which it is on");
+        all.push_back(device);
+    }
+    return all;
+}
+
 static PlanRef compile(const Graph &core, const std::shared_ptr<DeviceCore> &given,
-                       const std::optional<std::string> &name, const std::string &packing, bool fuse,
-                       uint32_t instances, uint32_t arenas, uint32_t queues, bool transfer_queue,
-                       uint64_t memory_limit, bool certify, bool check_kernels, bool analyse) {
+                       const std::vector<std::string> &also_on, const std::optional<std::string> &name,
+                       const std::string &packing, bool fuse, uint32_t instances, uint32_t arenas,
+                       uint32_t queues, bool transfer_queue, uint64_t memory_limit, bool certify,
+                       bool check_kernels, bool analyse) {
     auto plan = std::make_shared<Plan>();
     Locked lock(core->mutex);
     plan->device = analyse ? nullptr : given ? given : core->device;
@@ -42,12 +57,17 @@ static PlanRef compile(const Graph &core, const std::shared_ptr<DeviceCore> &giv
     options.check_kernels = check_kernels;
     std::optional<Use> use;
     if (plan->device) use.emplace(*plan->device);
-    rota_device *device = plan->device ? plan->device->device : nullptr;
-    options.devices = device ? &device : nullptr;
-    options.device_count = device ? 1 : 0;
+    if (!plan->device && !also_on.empty())
+        fail(ROTA_INVALID_ARGUMENT, "also_on is of a plan that has a device; analyse=True has none");
+    std::vector<rota_device *> devices;
+    if (plan->device) devices = open_all(*plan->device, also_on);
+    options.devices = devices.data();
+    options.device_count = static_cast<uint32_t>(devices.size());
+    options.place_auto = devices.size() > 1;
     end_recording(*core, fuse);
     check_released([&] {
-        return rota_compile(device ? plan->device->runtime : nullptr, core->graph, &options, &plan->plan);
+        return rota_compile(plan->device ? plan->device->runtime : nullptr, core->graph, &options,
+                            &plan->plan);
     });
     plan->graph = core;
     plan->lane = core->lane;
@@ -259,7 +279,8 @@ static nb::dict plan_stats(const PlanRef &plan) {
     FACT(segments)
     FACT(arena_bytes)
     FACT(arena_lower_bound_bytes)
-    FACT(recomputed) FACT(merged) FACT(plan_bytes) FACT(queues) FACT(devices)
+    FACT(recomputed)
+    FACT(merged) FACT(plan_bytes) FACT(queues) FACT(devices)
 #undef FACT
         return facts;
 }
@@ -275,6 +296,8 @@ static nb::list commands(const PlanRef &plan) {
         nb::dict one;
         one["name"] = all[i].name;
         one["kind"] = KINDS[all[i].kind];
+        one["device"] =
+            all[i].device ? nb::str(rota_device_get_info(all[i].device)->id) : nb::object(nb::none());
         one["queue"] = all[i].queue;
         one["segment"] = all[i].segment;
         one["batch"] = all[i].batch;
@@ -304,6 +327,12 @@ static nb::dict times(const PlanRef &plan) {
         commands.append(nb::make_tuple(all[i].begin_ns, all[i].end_ns));
     facts["commands"] = commands;
     return facts;
+}
+
+static void learn(const PlanRef &plan) {
+    std::optional<Use> use;
+    if (plan->device) use.emplace(*plan->device);
+    check_released([&] { return rota_plan_learn(plan->plan); });
 }
 
 static std::string explain(const PlanRef &plan, uint32_t node) {
@@ -376,6 +405,12 @@ void bind_plan(nb::module_ &m) {
              "When the last completed replay ran, in nanoseconds of one clock: `number`, the one that its "
              "ticket has; `submitted`, `completed`; `commands`, begin and end of each of commands(), both 0 "
              "of one that was skipped. Of a device that was opened with diagnostics; else WrongState.")
+        .def("learn", &learn,
+             "Keeps what nodes, copies and all of the last completed replay took, in the cache, for plans to "
+             "come that "
+             "are placed on several devices (compile(also_on=...)). Of a device that was opened with "
+             "diagnostics; "
+             "else WrongState.")
         .def("explain", &explain, "node"_a, "Why a node waits, on what, by which buffer and range.")
         .def(
             "write_dot",
@@ -398,14 +433,19 @@ void bind_plan(nb::module_ &m) {
             nb::sig("def _repr_svg_(self) -> str"))
         .def("__repr__", &plan_text);
     nb::class_<GraphCore> graph = nb::borrow<nb::class_<GraphCore>>(m.attr("Graph"));
-    graph.def("compile", &compile, "device"_a = nb::none(), nb::kw_only(), "name"_a = nb::none(),
-              "packing"_a = "tight", "fuse"_a = true, "instances"_a = 0, "arenas"_a = 0, "queues"_a = 0,
-              "transfer_queue"_a = false, "memory_limit"_a = 0, "certify"_a = false,
-              "check_kernels"_a = false, "analyse"_a = false,
-              nb::sig("def compile(self, device: Device | None = None, *, name: str | None = None, "
-                      "packing: str = 'tight', fuse: bool = True, instances: int = 0, arenas: int = 0, "
-                      "queues: int = 0, transfer_queue: bool = False, memory_limit: int = 0, certify: "
-                      "bool = False, check_kernels: bool = False, analyse: bool = False) -> Plan"),
-              "Ends the recording and compiles: hazards, barriers, memory, command buffers. `fuse` "
-              "counts at the first compile. `analyse`: without a device, for statistics and pictures.");
+    graph.def(
+        "compile", &compile, "device"_a = nb::none(), nb::kw_only(), "also_on"_a = std::vector<std::string>(),
+        "name"_a = nb::none(), "packing"_a = "tight", "fuse"_a = true, "instances"_a = 0, "arenas"_a = 0,
+        "queues"_a = 0, "transfer_queue"_a = false, "memory_limit"_a = 0, "certify"_a = false,
+        "check_kernels"_a = false, "analyse"_a = false,
+        nb::sig("def compile(self, device: Device | None = None, *, "
+                "also_on: collections.abc.Sequence[str] = (), name: str | None = None, "
+                "packing: str = 'tight', fuse: bool = True, instances: int = 0, arenas: int = 0, "
+                "queues: int = 0, transfer_queue: bool = False, memory_limit: int = 0, certify: "
+                "bool = False, check_kernels: bool = False, analyse: bool = False) -> Plan"),
+        "Ends the recording and compiles: hazards, barriers, memory, command buffers. `fuse` "
+        "counts at the first compile. `also_on`: ids of further devices, \"cpu\" or \"cuda:1\": nodes are "
+        "placed on all of them by what they, and copies between devices, cost, as measured where "
+        "Plan.learn() was called, and on one where that is as fast. Results are those of any other "
+        "placement. `analyse`: without a device, for statistics and pictures.");
 }

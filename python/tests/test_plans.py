@@ -52,6 +52,41 @@ def test_arguments_by_name(device: rota.Device) -> None:
     np.testing.assert_array_equal(plan(x=x).result()["y"], 2 * x)
 
 
+def test_nodes_are_placed_on_several_devices(tmp_path: Path) -> None:
+    """Whatever is placed where, and learned, results are the same."""
+    others = [str(one["id"]) for one in rota.devices() if one["usable"] and one["id"] != "cpu"]
+    x = np.arange(64 * 64, dtype=np.float32).reshape(64, 64) % 7
+    with rota.open("cpu", threads=2, diagnostics=True, cache_dir=str(tmp_path)) as device:
+        with rota.graph(device, name="wide") as g:
+            total = None
+            given = g.input("x", (64, 64))
+            for k in range(6):
+                branch = given @ (given * float(k + 1))
+                total = branch if total is None else total + branch
+            assert total is not None
+            g.output("y", total)
+        for _ in range(5):
+            plan = g.compile(also_on=others)
+            np.testing.assert_allclose(plan(x=x).result()["y"], 21 * (x @ x), rtol=1e-5)
+            plan.learn()
+            assert {one["device"] for one in plan.commands()} <= {"cpu", *others}
+        assert not others or any(tmp_path.glob("costs-*"))
+        with pytest.raises(rota.errors.NotFound):
+            g.compile(also_on=["nowhere:7"])
+        with pytest.raises(rota.errors.InvalidArgument, match="'cpu'"):
+            g.compile(also_on=["cpu"])
+        with pytest.raises(rota.errors.InvalidArgument, match="also_on"):
+            g.compile(also_on=["cpu"], analyse=True)
+        assert all(one["device"] is None for one in g.compile(analyse=True).commands())
+
+
+def test_learning_needs_times(device: rota.Device) -> None:
+    plan = doubled(device)
+    plan(x=np.zeros(4, np.float32)).wait()
+    with pytest.raises(rota.errors.WrongState, match="diagnostics"):
+        plan.learn()
+
+
 def test_outputs_into_arrays_that_are_given(device: rota.Device) -> None:
     plan = doubled(device)
     y = np.zeros(4, np.float32)
