@@ -38,6 +38,20 @@ typedef struct rota_exec_stuck {
     uint32_t body_node;
 } rota_exec_stuck;
 
+/* Streams of the application's. Any thread. INVALID_ARGUMENT: not a stream of this device; WRONG_STATE: one that is
+ * being captured. */
+typedef struct rota_exec_streams {
+    /* `call` is made once, on a thread of the driver's, when what was put on the stream so far is done or has failed,
+     * also after the device was closed; after an error not. */
+    rota_status (*call)(rota_exec_device *device, void *stream, rota_exec_stream_call *call);
+    /* What is put on the stream from now on comes after a value of a queue, for which the device waits. BUSY, without a
+     * sentence: the value was not handed over yet. Waits for no thread of the executor's. */
+    rota_status (*wait)(rota_exec_device *device, void *stream, uint32_t queue, uint64_t value);
+    /* Works that submit is given from now on, of all queues, come after what was put on the stream so far, for which
+     * the device waits. TIMEOUT: streams that were followed before do not get on, and there is no room for one more. */
+    rota_status (*follow)(rota_exec_device *device, void *stream);
+} rota_exec_streams;
+
 typedef struct rota_exec_device_vtable {
     /* Stops the device. Ends at the deadline whatever the driver does: what it may still touch, or call the
      * host from, is then abandoned, its bytes counted in out_abandoned_bytes (never 0 then). No calls follow.
@@ -95,14 +109,7 @@ typedef struct rota_exec_device_vtable {
      * Wait-free, as who asks is inside a wait: takes what the executor's own threads have noted, enters no
      * driver. */
     bool (*stuck_node)(rota_exec_device *device, rota_exec_instance *instance, rota_exec_stuck *out_stuck);
-    /* NULL, or: `call` is made once, on a thread of the driver's, when what the application has put on its stream so
-     * far is done or has failed, also after the device was closed; after an error not. INVALID_ARGUMENT: not a stream
-     * of this device; WRONG_STATE: one that is being captured. */
-    rota_status (*stream_call)(rota_exec_device *device, void *stream, rota_exec_stream_call *call);
-    /* NULL, or: what the application puts on its stream from now on comes after a value of a queue, for which the
-     * device waits. BUSY, without a sentence: the value was not handed over yet. Any thread, which waits for no other
-     * of the executor's; errors as stream_call. */
-    rota_status (*stream_wait)(rota_exec_device *device, void *stream, uint32_t queue, uint64_t value);
+    const rota_exec_streams *streams; /* NULL: the device has none */
     /* NULL, or: a timeline semaphore that the application may signal, of this device. A thread of the executor's looks
      * at it from each semaphore_look on for as long as one is wanted, until it is to be forgotten, or close; also after
      * the device was lost. */

@@ -214,6 +214,16 @@ ROTA_API rota_status rota_stream_signal(rota_device *device, void *stream, rota_
 ROTA_API rota_status rota_stream_wait(rota_device *device, void *stream, rota_ticket ticket,
                                       uint64_t timeout_ns);
 
+/* What is submitted to the device after the call comes after what was put on the application's CUDA stream so far: the
+ * device waits, on each of its queues that has a work by then, and nobody does on the host; a submission that is held,
+ * or on its way to the driver, may come after it, too. So replays follow one another without a gap where a stream has
+ * what is between them: rota_stream_wait, the stream's own work, this, and the next replay. rota_stream_signal and
+ * rota_submit_options.after put one submission after a stream, and leave the rest of the device alone; here a stream
+ * that does not get on keeps all of it, as a kernel that does not end. What the stream has waits for no ticket that is
+ * submitted later than this. `stream` as for rota_stream_signal, whose errors these are, too; TIMEOUT: 64 such calls
+ * are behind streams that do not get on. May block in the driver. */
+ROTA_API rota_status rota_stream_follow(rota_device *device, void *stream);
+
 /* The point is reached when the ticket is complete or failed; which of the two, rota_poll says. It is rota's completer
  * that moves the timeline then, as rota_external_timeline_signal does: of a semaphore, a submit of the application's
  * that waits for the value goes on. On a queue that it shares with rota it may not wait for a ticket that is not

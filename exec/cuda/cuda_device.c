@@ -315,6 +315,9 @@ static void destroy_in_context(rota_cuda_device *device) {
         rota_cuda_instance_free(device, instance);
     }
     rota_cuda_timelines_free(device);
+    for (uint32_t i = 0; i < ROTA_CUDA_FOLLOWED; i++)
+        if (device->timelines.followed.events[i])
+            (void)cu->EventDestroy(device->timelines.followed.events[i]);
     rota_cuda_memories_free(device);
     rota_cuda_piece_give(device, &device->objects.pinned, &device->own.clock_piece);
     rota_cuda_piece_give(device, &device->objects.blocks, &device->stops.halt);
@@ -378,6 +381,7 @@ static uint64_t destroy_device(rota_cuda_device *device) {
     pthread_mutex_destroy(&device->upload.lock);
     pthread_mutex_destroy(&device->stops.lock);
     pthread_mutex_destroy(&device->stops.looks);
+    pthread_mutex_destroy(&device->timelines.followed.lock);
     pthread_mutex_destroy(&device->submit_lock);
     free(device->cache_dir);
     free(device);
@@ -418,8 +422,7 @@ static const rota_exec_device_vtable cuda_vtable = {
     .memory_export = rota_cuda_memory_export,
     .memory_import = rota_cuda_memory_import,
     .memory_adopt = rota_cuda_memory_adopt,
-    .stream_call = rota_cuda_stream_call,
-    .stream_wait = rota_cuda_stream_wait,
+    .streams = &rota_cuda_streams,
     .memory_return = rota_cuda_memory_return,
     .timeline_create = rota_cuda_timeline_create,
     .timeline_signal = rota_cuda_timeline_signal,
@@ -462,6 +465,7 @@ static rota_status cuda_open(const rota_exec_driver *driver, uint32_t index,
     pthread_mutex_init(&device->own.lock, NULL);
     pthread_mutex_init(&device->upload.lock, NULL);
     pthread_mutex_init(&device->stops.lock, NULL);
+    pthread_mutex_init(&device->timelines.followed.lock, NULL);
     pthread_mutexattr_t recursive;
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);

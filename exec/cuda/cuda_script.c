@@ -26,7 +26,7 @@
  * fence is passed after the host saw the script's last event complete. So E does not stand for the work's value, and
  * who would have the device wait for an event at or above it waits for the fence to be passed instead: the submit
  * thread (wait_for_script in cuda_submit.c) before it places such a wait, or begins another script on the queue;
- * whoever asks for a stream of the application's, which has no such event (rota_cuda_stream_wait). Other devices of the
+ * whoever asks for a stream of the application's, which has no such event (cuda_stream.c). Other devices of the
  * GPU wait through the host, as no timeline of theirs could be told of the work's value before its works are given to
  * the driver (caps.timeline_queues is 0). The scheduler does not hand over what comes after such a work before that has
  * ended (caps.hosts_decisions), so that of its works none makes the submit thread wait. The completion thread waits for

@@ -1,7 +1,10 @@
 /* Streams of the application's, which are the only ones here that rota did not make: a function is called once what it
- * has put on one is done, and what it puts there comes after rota's works. */
+ * has put on one is done, what it puts there comes after rota's works, and rota's works come after what it has put
+ * there. */
 #include "exec/cuda/cuda_stream.h"
 
+#include "base/clock.h"
+#include "base/futex.h"
 #include "exec/cuda/cuda_context.h"
 #include "exec/cuda/cuda_device.h"
 
@@ -31,7 +34,7 @@ static void CUDA_CB answer(CUstream stream, CUresult result, void *user) {
 }
 
 /* By a callback, not by cuLaunchHostFunc, whose function is not called where the context fails before. */
-rota_status rota_cuda_stream_call(rota_exec_device *base, void *stream, rota_exec_stream_call *call) {
+static rota_status call_behind(rota_exec_device *base, void *stream, rota_exec_stream_call *call) {
     rota_cuda_device *device = (rota_cuda_device *)base;
     ROTA_TRY(rota_cuda_enter(device));
     rota_status status = check_stream(device, stream);
@@ -47,7 +50,7 @@ rota_status rota_cuda_stream_call(rota_exec_device *base, void *stream, rota_exe
  * same event ever after. Where the place is taken again meanwhile, the event is that of a later fence of the queue,
  * which is behind the value, too, and was given to the driver before: so nothing that the stream will hold waits for
  * it. */
-rota_status rota_cuda_stream_wait(rota_exec_device *base, void *stream, uint32_t queue, uint64_t value) {
+static rota_status come_after(rota_exec_device *base, void *stream, uint32_t queue, uint64_t value) {
     rota_cuda_device *device = (rota_cuda_device *)base;
     rota_cuda_queue *from = &device->queues[queue];
     if (ra_load_acquire(&from->published_value) < value) return ROTA_BUSY; /* pairs with set_fence */
@@ -64,3 +67,71 @@ rota_status rota_cuda_stream_wait(rota_exec_device *base, void *stream, uint32_t
     rota_cuda_leave(device);
     return status;
 }
+
+/* ---- Works after streams ---- */
+
+#define ROOM_NAP_NS 50000u
+
+/* Until the event that was recorded as long ago as there are events is over: queues that have not waited for it need
+ * not any more. With the lock, in the context. */
+static rota_status wait_for_event(rota_cuda_device *device, CUevent event) {
+    const uint64_t until = rota_deadline_after(device->bounds.stall_ns);
+    CUresult result;
+    while ((result = device->cu->EventQuery(event)) == CUDA_ERROR_NOT_READY) {
+        if (ra_load_acquire(&device->lost)) /* pairs with rota_cuda_lose */
+            return rota_fail(ROTA_DEVICE_LOST, "%s is lost", device->base.info.id);
+        if (rota_clock_ns() >= until)
+            return rota_fail(
+                ROTA_TIMEOUT,
+                "%s: %d streams that works come after have not got on for %.0f s; there is no room for "
+                "one more",
+                device->base.info.id, ROTA_CUDA_FOLLOWED, (double)device->bounds.stall_ns * 1e-9);
+        rota_nap_until(rota_deadline_after(ROOM_NAP_NS));
+    }
+    return rota_cuda_check(device, result, "cuEventQuery");
+}
+
+static rota_status record_followed(rota_cuda_device *device, CUstream stream) {
+    const uint64_t count = ra_load_relaxed(&device->timelines.followed.count);
+    CUevent *event = &device->timelines.followed.events[count % ROTA_CUDA_FOLLOWED];
+    if (*event)
+        ROTA_TRY(wait_for_event(device, *event));
+    else
+        ROTA_TRY(rota_cuda_check(device, device->cu->EventCreate(event, CU_EVENT_DISABLE_TIMING),
+                                 "cuEventCreate"));
+    ROTA_TRY(rota_cuda_check(device, device->cu->EventRecord(*event, stream), "cuEventRecord"));
+    ra_store_release(&device->timelines.followed.count,
+                     count + 1); /* releases the event to the submit thread */
+    return ROTA_OK;
+}
+
+static rota_status follow(rota_exec_device *base, void *stream) {
+    rota_cuda_device *device = (rota_cuda_device *)base;
+    ROTA_TRY(rota_cuda_enter(device));
+    rota_status status = check_stream(device, stream);
+    if (status == ROTA_OK) {
+        pthread_mutex_lock(&device->timelines.followed.lock);
+        status = record_followed(device, stream);
+        pthread_mutex_unlock(&device->timelines.followed.lock);
+    }
+    rota_cuda_leave(device);
+    return status;
+}
+
+/* No circle: what a stream has when it is followed waits for no work that the driver is given later, as
+ * come_after refuses those, and so not for the queue's next one. That holds too where a caller records an
+ * event again meanwhile: then its first wait was over, and the queue waits for a stream more than it must. */
+rota_status rota_cuda_stream_come_after(rota_cuda_device *device, rota_cuda_queue *queue) {
+    const uint64_t count =
+        ra_load_acquire(&device->timelines.followed.count); /* pairs with record_followed */
+    if (count - queue->followed > ROTA_CUDA_FOLLOWED) queue->followed = count - ROTA_CUDA_FOLLOWED;
+    for (; queue->followed < count; queue->followed++)
+        ROTA_TRY(rota_cuda_check(
+            device,
+            device->cu->StreamWaitEvent(
+                queue->stream, device->timelines.followed.events[queue->followed % ROTA_CUDA_FOLLOWED], 0),
+            "cuStreamWaitEvent"));
+    return ROTA_OK;
+}
+
+const rota_exec_streams rota_cuda_streams = {.call = call_behind, .wait = come_after, .follow = follow};

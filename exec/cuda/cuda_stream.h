@@ -2,10 +2,11 @@
 #ifndef ROTA_EXEC_CUDA_CUDA_STREAM_H
 #define ROTA_EXEC_CUDA_CUDA_STREAM_H
 
+#include "exec/cuda/cuda_device.h"
 #include "exec/exec.h"
 
-/* BUSY without a sentence. */
-rota_status rota_cuda_stream_wait(rota_exec_device *device, void *stream, uint32_t queue, uint64_t value);
-rota_status rota_cuda_stream_call(rota_exec_device *device, void *stream, rota_exec_stream_call *call);
+extern const rota_exec_streams rota_cuda_streams;
+/* What is put on the queue's stream from now on comes after all that was followed. The submit thread's. */
+rota_status rota_cuda_stream_come_after(rota_cuda_device *device, rota_cuda_queue *queue);
 
 #endif

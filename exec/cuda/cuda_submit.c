@@ -9,6 +9,7 @@
 #include "exec/cuda/cuda_device.h"
 #include "exec/cuda/cuda_instance.h"
 #include "exec/cuda/cuda_names.h"
+#include "exec/cuda/cuda_stream.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -87,7 +88,7 @@ static rota_status set_fence(rota_cuda_device *device, rota_cuda_queue *queue) {
     /* Released by the next two: who finds the value finds that it is a script's. */
     if (fence->script) ra_store_relaxed(&queue->scripted_head, queue->head);
     ra_store_seq_cst(&queue->published, queue->head); /* releases the fence to the completion thread */
-    ra_store_release(&queue->published_value, queue->fenced_value); /* with rota_cuda_stream_wait */
+    ra_store_release(&queue->published_value, queue->fenced_value); /* with come_after of cuda_stream.c */
     wake_completion(device, tail + 1 == queue->head, fence->submitted_ns);
     return ROTA_OK;
 }
@@ -222,6 +223,7 @@ static rota_status add_work(rota_cuda_device *device, const rota_exec_work *work
     if (work->timeline_wait_count)
         ROTA_TRY(
             rota_cuda_timelines_wait(device, queue->stream, work->timeline_waits, work->timeline_wait_count));
+    ROTA_TRY(rota_cuda_stream_come_after(device, queue));
     ROTA_TRY(work->instance ? launch(device, queue, work) : copy(device, queue, work));
     queue->segment = work->instance ? segment_of(work) : NULL;
     queue->last_value = work->signal_value;

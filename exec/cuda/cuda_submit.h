@@ -64,7 +64,8 @@ typedef struct rota_cuda_queue {
     rota_cuda_script_state script_state;    /* completion thread */
     bool is_awaited;                        /* submit thread: of the works that have no fence yet one is */
     uint64_t covered[ROTA_EXEC_QUEUES_MAX]; /* submit thread: up to where the stream waits for each queue */
-    uint64_t fenced_value;                  /* submit thread: of the last fence */
+    uint64_t followed;            /* submit thread: of the application's streams, those that it waits for */
+    uint64_t fenced_value;        /* submit thread: of the last fence */
     rota_exec_timeline *timeline; /* submit thread: signalled with the next fence, and nobody's after it */
     uint64_t head;                /* submit thread: fences ever recorded */
     _Atomic uint64_t published;   /* head as the completion thread may see it */

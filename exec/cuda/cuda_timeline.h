@@ -7,10 +7,19 @@
 
 typedef struct rota_cuda_device rota_cuda_device;
 
-/* What was taken over. */
+/* Streams of the application's that works come after (cuda_stream.c): a ring of events on them. */
+#define ROTA_CUDA_FOLLOWED 64
+typedef struct rota_cuda_followed_shared {
+    pthread_mutex_t lock; /* among callers: the submit thread takes it never (P4) */
+    CUevent events[ROTA_CUDA_FOLLOWED];
+    _Atomic uint64_t count; /* that were recorded, ever */
+} rota_cuda_followed_shared;
+
+/* What was taken over, and followed. */
 typedef struct rota_cuda_timelines_shared {
     rota_exec_timeline *first; /* under the objects' lock */
     CUstream signal_stream;    /* on which a lost device's timelines are signalled in its place */
+    rota_cuda_followed_shared followed;
 } rota_cuda_timelines_shared;
 
 rota_status rota_cuda_timeline_create(rota_exec_device *device, int fd, rota_exec_timeline **out_timeline);

@@ -364,8 +364,8 @@ static std::string what_is_shared(const Plan &plan, const Arg &arg) {
     return "plan '" + plan.name + "': argument '" + arg.name + "' is to be shared memory of the device's";
 }
 
-/* Gives every argument its address, in the order in which they were added, then waits for the replay, or has a stream
- * of the application's wait for it. */
+/* Gives every argument its address, in the order in which they were added, then waits for the replay; or has the replay
+ * come after what a stream of the application's has, and that stream after the replay. */
 static std::optional<Ticket> run(const std::shared_ptr<Plan> &plan, const std::vector<uintptr_t> &addresses,
                                  nb::object keep, std::optional<uintptr_t> stream) {
     if (!plan->device) fail(ROTA_WRONG_STATE, "plan '" + plan->name + "' is only analysed: it has no device");
@@ -374,6 +374,7 @@ static std::optional<Ticket> run(const std::shared_ptr<Plan> &plan, const std::v
                                         " addresses, not " + std::to_string(addresses.size()));
     Use use(*plan->device);
     rota_ticket ticket{};
+    if (stream) follow_stream(*plan->device, *stream, "plan '" + plan->name + "'");
     {
         PlanArgs<Locked> set(*plan);
         check(set.status());
@@ -474,6 +475,7 @@ void bind_memory(nb::module_ &m) {
         nb::sig("def run_memory(self, addresses: typing.Sequence[int], keep: object, stream: int | None = "
                 "None) -> Ticket | None"),
         "Submits a replay with an address for each argument and waits for it. With a CUDA stream of the "
-        "application's that one waits for the replay, in the call's place, which gives the ticket. `keep` is "
-        "held until the replay has ended.");
+        "application's nobody waits on the host: the device's works from this replay on come after what the stream "
+        "has by now, what is put on the stream later comes after the replay, and the call gives the ticket. `keep` "
+        "is held until the replay has ended.");
 }

@@ -197,6 +197,12 @@ void order_stream(DeviceCore &device, rota_ticket ticket, uintptr_t stream, cons
     });
 }
 
+void follow_stream(DeviceCore &device, uintptr_t stream, const std::string &what) {
+    check_has_streams(device, what);
+    order_of(device)->check(stream, what);
+    check_released([&] { return rota_stream_follow(device.device, reinterpret_cast<void *>(stream)); });
+}
+
 /* ---- Submissions after streams, events and tickets ---- */
 
 void After::add_point(const Timeline &timeline, uint64_t value) {

@@ -14,6 +14,9 @@ uintptr_t stream_of(nb::handle stream, const std::string &what);
 void order_stream(DeviceCore &device, rota_ticket ticket, uintptr_t stream, const std::string &what,
                   uint64_t timeout_ns);
 
+/* Has what is submitted from now on come after what a stream has by now, for which the device waits. */
+void follow_stream(DeviceCore &device, uintptr_t stream, const std::string &what);
+
 /* A consumer's stream as __dlpack__ is told it. */
 struct DlpackStream {
     enum Kind { NONE, NO_ORDER, HANDLE } kind = NONE;

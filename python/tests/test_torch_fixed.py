@@ -220,6 +220,25 @@ def test_calls_come_after_pytorchs_stream_and_before_it() -> None:
 
 
 @on_gpu
+def test_no_call_waits_on_the_host() -> None:
+    """All are with the driver while the stream is still at what was put there before the first."""
+    torch._dynamo.reset()
+    called = test_torch.compiled(lambda x: x * 2 + 1)
+    x = torch.ones(1 << 16, device="cuda")
+    for _ in range(3):
+        called(x)
+    torch.cuda.synchronize()
+    begun = torch.cuda.Event()
+    torch.cuda._sleep(2_000_000_000)
+    begun.record()
+    got = x
+    for _ in range(5):
+        got = called(got + 0)
+    assert not begun.query()
+    assert float(got.sum()) == 63 * x.numel()
+
+
+@on_gpu
 def test_adopt_and_dlpack_on_a_gpu() -> None:
     with rota.open("cuda:0") as device:
         x = torch.zeros(64, 32, device="cuda")

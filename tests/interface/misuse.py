@@ -108,6 +108,7 @@ OF = {
     "rota_tape_destroy": {"tape": "misuse_take_tape()"},
     "rota_tensor_from_dlpack": {"managed": "misuse_managed()"},
     "rota_stream_signal": {"stream": "w.data"}, "rota_stream_wait": {"stream": "w.data"},
+    "rota_stream_follow": {"stream": "w.data"},
     "rota_external_timeline_adopt": {"semaphore": "w.data"},
     "rota_external_timeline_release": {"timeline": "misuse_new_timeline()"},
     "rota_device_open": {"id": '"cpu"'}, "rota_open": {"id": '"cpu"'}, "rota_close": {"device": "misuse_new_device()"},
@@ -209,7 +210,8 @@ NONE_ALLOWED = {"layernorm": {"weight", "bias"}, "rmsnorm": {"weight"}, "residua
                 "group_norm": {"weight", "bias"}, "attention_residual": {"previous"}, "sgd": {"m"},
                 "unique": {"inverse"}}
 # What the world's device, the CPU, has not: a sentence says so.
-NOT_ON_CPU = {"rota_stream_signal", "rota_stream_wait", "rota_device_open_vulkan", "rota_device_open_cuda",
+NOT_ON_CPU = {"rota_stream_signal", "rota_stream_wait", "rota_stream_follow",
+              "rota_device_open_vulkan", "rota_device_open_cuda",
               "rota_external_timeline_adopt", "rota_external_timeline_promise", "rota_external_timeline_import",
               "rota_external_timeline_export", "rota_buffer_export"}
 # Whose status is what it was given.

@@ -21,6 +21,7 @@ SIZES = {"size_bytes", "capacity"}  # of memory that the call fills, which they 
 BOTH = {("rota_backward", "grads"), ("rota_backward_losses", "grads"), ("rota_op_apply", "use"),
         ("rota_op_submit", "use"), ("rota_value_bind", "bindings"), ("rota_value_bind", "count"),
          ("rota_args_set_output", "data"), ("rota_stream_signal", "stream"), ("rota_stream_wait", "stream"),
+         ("rota_stream_follow", "stream"),
          ("rota_op_gradient", "grads"), ("rota_external_timeline_adopt", "semaphore"),
          ("rota_tensor_from_dlpack", "managed"),
         ("rota_plan_explain", "text"), ("rota_tensor_describe", "text")}

@@ -1,4 +1,5 @@
-/* The application's streams: points of timelines that they reach, and tickets that they come after. */
+/* The application's streams: points of timelines that they reach, tickets that they come after, and works that come
+ * after them. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -44,7 +45,7 @@ static rota_status check(const rota_device *device, const rota_external_timeline
                          "external timeline '%s' is of another runtime than device '%s'", timeline->name,
                          device->id);
     ROTA_TRY(rota_opened_check(timeline->opened));
-    if (!device->exec->vtable->stream_call)
+    if (!device->exec->vtable->streams)
         return rota_fail(ROTA_UNSUPPORTED, "device '%s' has no streams", device->id);
     if (rota_device_is_lost(device)) return rota_fail(ROTA_DEVICE_LOST, "device '%s' is lost", device->id);
     return ROTA_OK;
@@ -60,7 +61,7 @@ rota_status rota_stream_signal(rota_device *device, void *stream, rota_external_
     if (!point) return rota_fail(ROTA_OUT_OF_MEMORY, "no host memory to watch a stream");
     *point = (stream_point){{reach}, timeline, value};
     rota_external_timeline_retain(timeline);
-    const rota_status status = device->exec->vtable->stream_call(device->exec, stream, &point->call);
+    const rota_status status = device->exec->vtable->streams->call(device->exec, stream, &point->call);
     if (status != ROTA_OK) {
         rota_external_timeline_drop(timeline);
         free(point);
@@ -76,7 +77,7 @@ static rota_status check_wait(const rota_device *device, rota_ticket ticket) {
     if (ticket.runtime != device->runtime)
         return rota_fail(ROTA_INVALID_ARGUMENT, "the ticket is of another runtime than device '%s'",
                          device->id);
-    if (!device->exec->vtable->stream_wait)
+    if (!device->exec->vtable->streams)
         return rota_fail(ROTA_UNSUPPORTED, "device '%s' has no streams", device->id);
     return ROTA_OK;
 }
@@ -98,8 +99,8 @@ static rota_status try_wait(rota_device *device, void *stream, rota_ticket ticke
     *out_ends_elsewhere = !ends_on(device, &view);
     return *out_ends_elsewhere
                ? ROTA_BUSY
-               : device->exec->vtable->stream_wait(device->exec, stream, rota_point_queue(view.point),
-                                                   rota_point_value(view.point));
+               : device->exec->vtable->streams->wait(device->exec, stream, rota_point_queue(view.point),
+                                                     rota_point_value(view.point));
 }
 
 rota_status rota_stream_wait(rota_device *device, void *stream, rota_ticket ticket, uint64_t timeout_ns) {
@@ -117,4 +118,14 @@ rota_status rota_stream_wait(rota_device *device, void *stream, rota_ticket tick
             rota_nap_until(rota_deadline_after(HANDOVER_NAP_NS));
     } while (rota_clock_ns() < until);
     return rota_wait(ticket, timeout_ns);
+}
+
+rota_status rota_stream_follow(rota_device *device, void *stream) {
+    ROTA_GIVEN(device);
+    ROTA_GIVEN(stream);
+    ROTA_TRY(rota_runtime_check(device->runtime));
+    if (!device->exec->vtable->streams)
+        return rota_fail(ROTA_UNSUPPORTED, "device '%s' has no streams", device->id);
+    if (rota_device_is_lost(device)) return rota_fail(ROTA_DEVICE_LOST, "device '%s' is lost", device->id);
+    return device->exec->vtable->streams->follow(device->exec, stream);
 }

@@ -190,11 +190,11 @@ static void test_told(void **state) {
         cuda_stub_hang("test_step"); /* in the body: what is before has run, and its event has come */
         cuda_submit(f, &work, 1);
         while (cuda_stub_calls("GraphLaunch") < 2 + 4 * (i - 1)) test_nap();
-        assert_status(v->stream_wait(f->device, stream, 0, work.signal_value), ROTA_BUSY);
+        assert_status(v->streams->wait(f->device, stream, 0, work.signal_value), ROTA_BUSY);
         assert_int_equal(atomic_load(&f->host.reached[0]), i - 1);
         cuda_stub_hang(NULL);
         cuda_wait(f, 0);
-        assert_ok(v->stream_wait(f->device, stream, 0, work.signal_value));
+        assert_ok(v->streams->wait(f->device, stream, 0, work.signal_value));
     }
     expect_steps(m, 5, 3, 0);
     assert_int_equal(rota_cuda_push(device), CUDA_SUCCESS);

@@ -2,6 +2,7 @@
  * after a submission (rota_stream_wait), over the stand-in for the CUDA driver. */
 #include "tests/kit/runtime_support.h"
 
+#include <pthread.h>
 #include <string.h>
 #include "base/atomic.h"
 #include "base/clock.h"
@@ -160,6 +161,68 @@ static void before_a_stream_at_last(void **state) {
     close_scene(&s);
 }
 
+/* Works come after what the device follows, on whatever queue, and the stream after them: nobody waits in between. */
+static void follows_a_stream(void **state) {
+    (void)state;
+    scene s;
+    open_scene(&s);
+    for (uint32_t round = 1; round <= 200; round++) { /* more than there are events */
+        uint32_t *words = (uint32_t *)(uintptr_t)s.from;
+        cuda_stub_pause(true);
+        for (uint32_t i = 0; i < WORDS; i++) words[i] = round;
+        assert_int_equal(s.cu->MemcpyAsync(s.theirs, s.from, BYTES, s.stream), CUDA_SUCCESS);
+        assert_ok(rota_stream_follow(s.device, s.stream));
+        rota_ticket ticket;
+        assert_ok(rota_submit(s.plan, NULL, &ticket));
+        assert_ok(
+            rota_stream_wait(s.device, s.stream, ticket, 0)); /* the driver has it, and it waits there */
+        assert_status(rota_poll(ticket), ROTA_BUSY);
+        cuda_stub_pause(false);
+        assert_ok(rota_wait(ticket, 0));
+        test_expect_words(s.copy, WORDS, round);
+    }
+    drop_ours(&s);
+    close_scene(&s);
+}
+
+typedef struct follower {
+    scene *s;
+    _Atomic uint32_t is_done;
+} follower;
+
+static void *follow_once_more(void *user) {
+    follower *f = user;
+    assert_ok(rota_stream_follow(f->s->device, f->s->stream));
+    ra_store_release(&f->is_done, 1);
+    return NULL;
+}
+
+/* There is room for so many that are not over; a caller waits for more, and no work does for the caller. */
+static void follows_no_more_than_there_is_room_for(void **state) {
+    (void)state;
+    enum { ROOM = 64 };
+    scene s;
+    open_scene(&s);
+    cuda_stub_pause(true);
+    for (uint32_t i = 0; i < ROOM; i++) {
+        assert_int_equal(s.cu->MemcpyAsync(s.theirs, s.from, BYTES, s.stream), CUDA_SUCCESS);
+        assert_ok(rota_stream_follow(s.device, s.stream));
+    }
+    follower f = {.s = &s};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, follow_once_more, &f), 0);
+    test_nap_ns(MOMENT_NS);
+    assert_false(ra_load_acquire(&f.is_done));
+    rota_ticket ticket;
+    assert_ok(rota_submit(s.plan, NULL, &ticket));
+    cuda_stub_pause(false);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(ra_load_acquire(&f.is_done));
+    assert_ok(rota_wait(ticket, 0));
+    drop_ours(&s);
+    close_scene(&s);
+}
+
 /* The driver calls when rota is gone already: only the timeline is left. */
 static void after_close(void **state) {
     (void)state;
@@ -269,6 +332,8 @@ static void refused(void **state) {
     assert_int_equal(s.cu->StreamBeginCapture(s.stream, CU_STREAM_CAPTURE_MODE_RELAXED), CUDA_SUCCESS);
     assert_status(rota_stream_signal(s.device, s.stream, s.timeline, 1), ROTA_WRONG_STATE);
     expect_said("is being captured");
+    assert_status(rota_stream_follow(s.device, s.stream), ROTA_WRONG_STATE);
+    expect_said("is being captured");
     assert_int_equal(s.cu->StreamEndCapture(s.stream, &graph), CUDA_SUCCESS);
     assert_int_equal(s.cu->GraphDestroy(graph), CUDA_SUCCESS);
     cuda_stub_fail("StreamAddCallback", 0, CUDA_ERROR_OUT_OF_MEMORY);
@@ -276,6 +341,11 @@ static void refused(void **state) {
     assert_ok(rota_device_open(s.runtime, "cpu", &cpu));
     assert_status(rota_stream_signal(cpu, s.stream, s.timeline, 1), ROTA_UNSUPPORTED);
     expect_said("device 'cpu' has no streams");
+    assert_status(rota_stream_follow(cpu, s.stream), ROTA_UNSUPPORTED);
+    expect_said("device 'cpu' has no streams");
+    assert_status(rota_stream_follow(s.device, NULL), ROTA_INVALID_ARGUMENT);
+    cuda_stub_fail("EventRecord", 0, CUDA_ERROR_OUT_OF_MEMORY);
+    assert_status(rota_stream_follow(s.device, s.stream), ROTA_OUT_OF_MEMORY);
     assert_status(rota_stream_wait(cpu, s.stream, ticket, 0), ROTA_UNSUPPORTED);
     rota_runtime *runtime;
     rota_external_timeline *theirs;
@@ -297,6 +367,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(after_a_stream),
                                        cmocka_unit_test(before_a_stream),
                                        cmocka_unit_test(before_a_stream_at_last),
+                                       cmocka_unit_test(follows_a_stream),
+                                       cmocka_unit_test(follows_no_more_than_there_is_room_for),
                                        cmocka_unit_test(after_close),
                                        cmocka_unit_test(refused),
                                        cmocka_unit_test(after_a_fault),

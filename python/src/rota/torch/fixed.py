@@ -5,6 +5,7 @@ import logging
 import math
 import threading
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -169,9 +170,10 @@ class FixedSegment(Segment):
     library launches are captured with their addresses. What a call is given is copied there, on PyTorch's current
     stream; tensors of the state, and what another plan lends, are read and changed where they are. What it gives is
     copied from there, or, where `lends` says so of an output, lent: then no call runs before everybody has let go of
-    what the last one lent. A call comes after all that its thread's current stream has to do, for which it waits,
-    without the interpreter's lock, and so after the call before, which that stream, or one that it then waits for,
-    comes after; the stream then comes after the replay, for which nobody waits; one call runs at a time."""
+    what the last one lent. A call comes after all that its thread's current stream has to do, and so after the call
+    before, which that stream, or one that it then waits for, comes after; the stream then comes after the replay. It is
+    the GPU that waits, and with it all else that rota's device of it is given meanwhile: nobody does on the host, and
+    replays follow one another without a gap; one call runs at a time."""
 
     operands_max = OPERANDS_MAX - 1  # and the turn
 
@@ -183,7 +185,7 @@ class FixedSegment(Segment):
         self.copied: dict[tuple[str, int], Copied] = {}  # of inputs and results, made at the first call
         self.mutex = threading.Lock()
         self.last: Any = None  # the stream of the last call
-        self.ticket: Any = None  # of that call
+        self.tickets: deque[Any] = deque()  # of calls of which it is not known how they ended
         with current(home):
             super().__init__(device, *rest)
         self.lent = self._lend(lends)
@@ -281,18 +283,17 @@ class FixedSegment(Segment):
             return self.outputs_of({"input": values, "constant": self.given, "made": self._taken()})
 
     def _replay(self) -> None:
-        """Comes after this thread's stream, which then comes after the replay. Where the last one is known to have
-        failed, which that stream does not know, this is said now; else the next ones say it, which fail with it. What
-        was given was copied, or is the plan's to hold."""
+        """Comes after this thread's stream, which then comes after the replay. Where an earlier one is known to have
+        failed, which that stream does not know, this is said now. What was given was copied, or is the plan's to
+        hold."""
         assert self.plan is not None
         if self.home.type != "cuda":
             self.plan.run_memory([], self)
             return
+        while self.tickets and self.tickets[0].done():
+            self.tickets.popleft().wait()
         stream = torch.cuda.current_stream(self.home)
-        stream.synchronize()
-        if self.ticket is not None and self.ticket.done():
-            self.ticket.wait()
-        self.ticket = self.plan.run_memory([], self, stream_number(stream))
+        self.tickets.append(self.plan.run_memory([], self, stream_number(stream)))
 
     def _order(self) -> None:
         """Has this thread's stream wait for that of the last call, where it is another: what reads that one's results
