@@ -13,7 +13,7 @@ import torch
 from torch._C._dynamo.guards import TensorGuards
 from torch.utils import _pytree as pytree
 
-from .._rota import Tensor
+from .._rota import Communicator, Device, Tensor
 from ..errors import InvalidArgument
 from .decompositions import decompositions, unrolled
 from . import scaler as amp
@@ -23,6 +23,7 @@ from .layouts import turn
 from .lower import LOWERED
 from .pairs import is_impure, pair
 from .program import FIXED, elsewhere, is_host, staying
+from .ranks import put_together, reducing, tracing
 from .segment import Segment, signature_of
 
 LOG = logging.getLogger("rota.torch")
@@ -48,8 +49,9 @@ class State:
     """A tensor that lives across steps: its memory is a tensor's of the device, which plans write to. Where it can't
     be, the elements are moved into memory of the device's, which PyTorch's tensor then is a view of."""
 
-    def __init__(self, real: Any) -> None:
-        self.real = real
+    def __init__(self, real: Any, device: Device | None) -> None:
+        """On a device; none: on that which PyTorch's tensors on the CPU have."""
+        self.real, self.device = real, device
         self.tensor: Tensor | None = None
         self.memory: Any = None
 
@@ -64,20 +66,23 @@ class State:
                     f"a tensor of the state is {self.real.dtype} {tuple(self.real.shape)} on {self.real.device}, "
                     "or has gaps"
                 )
-            self.tensor = self._adopt_fixed() if home.type in FIXED else adopted(self.real)
-            if self.tensor is None:
-                self.tensor = self._move()
+            if home.type in FIXED or self.device is not None:
+                self.tensor = self._adopt_on(self.device or device(home))
+            else:
+                self.tensor = adopted(self.real)
+                if self.tensor is None:
+                    self.tensor = self._move()
             self.memory = memory_of(self.real)
         return self.tensor
 
-    def _adopt_fixed(self) -> Tensor:
+    def _adopt_on(self, on: Device) -> Tensor:
         real = self.real
         if not can_be_adopted(real):
             moved = words_of(real.detach().clone())
             storage = moved.untyped_storage()
             real.data = torch.empty(0, dtype=real.dtype, device=real.device).set_(storage, 0, real.shape, real.stride())
-            return device(real.device).adopt(moved, name="state")
-        return device(real.device).adopt(words_of(real), name="state")
+            return on.adopt(moved, name="state")
+        return on.adopt(words_of(real), name="state")
 
     def _move(self) -> Tensor:
         real = self.real
@@ -150,9 +155,14 @@ class Captured:
     state; those after it are replays."""
 
     def __init__(
-        self, step: Callable[..., Any], modules: Sequence[Any], optimizers: Sequence[Any], scalers: Sequence[Any]
+        self,
+        step: Callable[..., Any],
+        modules: Sequence[Any],
+        optimizers: Sequence[Any],
+        scalers: Sequence[Any],
+        communicator: Communicator | None = None,
     ) -> None:
-        self.step, self.modules, self.optimizers = step, modules, optimizers
+        self.step, self.modules, self.optimizers, self.communicator = step, modules, optimizers, communicator
         self.scalers = [scaler for scaler in scalers if scaler.is_enabled()]
         self.mutex = threading.Lock()
         self.states: dict[int, State] = {}
@@ -175,9 +185,28 @@ class Captured:
             for optimizer in self.optimizers:
                 hook = optimizer.register_step_post_hook(lambda one, *_: stepped.add(id(one)))
                 hooks.callback(hook.remove)
-            result = self.step(*args, **kwargs)
+            result = self._step(args, kwargs)
         self.has_begun = not self.scalers or len(stepped) == len(self.optimizers)
         return result
+
+    def _step(self, args: Any, kwargs: Any) -> Any:
+        """The step as it is, but for what ranks do in it."""
+        if self.communicator is None:
+            return self.step(*args, **kwargs)
+        home = next((p.device for p in self._parameters() if p.device.type == "cuda"), CPU)
+        self._device(home)
+        with reducing(self._parameters(), self.communicator):
+            return self.step(*args, **kwargs)
+
+    def _device(self, home: Any) -> Device:
+        """That of the plans."""
+        if self.communicator is None:
+            return device(home)
+        own = self.communicator.device
+        expected = home.type if home.type == "cpu" else f"{home.type}:{home.index or 0}"
+        if own.id != expected:
+            raise InvalidArgument(f"the parameters are on {expected}, the communicator is one of device '{own.id}'")
+        return own
 
     def _replay(self, args: Any, kwargs: Any) -> Any:
         seen = self._look()
@@ -195,11 +224,12 @@ class Captured:
         if made is None:
             if len(self.plans) >= PLANS_MAX:
                 self.plans.pop(next(iter(self.plans)))
-            made = self._compile(leaves, spec, seen.tensors, rates, inputs, clears)
+            with contextlib.nullcontext() if self.communicator is None else tracing:
+                made = self._compile(leaves, spec, seen.tensors, rates, inputs, clears)
             self.plans[key, clears] = made
         segment, results = made
         if segment is None:
-            return self.step(*args, **kwargs)
+            return self._step(args, kwargs)
         for parameter in seen.parameters:
             parameter.grad = None
         values = segment.run([*seen.tensors, *rates, *inputs])
@@ -291,7 +321,7 @@ class Captured:
     def _adopt(self, tensors: Sequence[Any], home: Any) -> list[Tensor]:
         for tensor in tensors:
             if id(tensor) not in self.states or self.states[id(tensor)].real is not tensor:
-                self.states[id(tensor)] = State(tensor)
+                self.states[id(tensor)] = State(tensor, None if self.communicator is None else self.communicator.device)
         return [self.states[id(tensor)].adopt(home) for tensor in tensors]
 
     # ---- Compiling ----
@@ -324,9 +354,8 @@ class Captured:
             shared = [False] * len(placeholders)
             values = [*tensors, *rates, *inputs]
             what = (body, placeholders, output.args[0], Attributes(module), values, LOWERED, "step", shared, states)
-            segment = (
-                FixedSegment(home, device(home), *what) if home.type in FIXED else Segment(device(home), *what)
-            )
+            on = self._device(home)
+            segment = FixedSegment(home, on, *what) if home.type in FIXED else Segment(on, *what)
         except Exception as error:  # whatever it is, PyTorch can run the step
             LOG.warning("the step runs eagerly: %s: %s", type(error).__name__, error, exc_info=True)
             return None, None
@@ -391,12 +420,15 @@ class Captured:
             module.graph.erase_node(node)
         pair(module)
         turn(module)
+        if self.communicator is not None:
+            put_together(module)
         return module, results
 
     @contextlib.contextmanager
     def _swapped(self, state: dict[int, Any], rates: Sequence[Any], grads: dict[int, Any]) -> Iterator[None]:
         """Inside, modules and optimizers have what is traced in the place of their tensors."""
         of: dict[int, Any] = {}
+        parameters = self._parameters()
         for tensor in self._tensors().values():
             of[id(tensor)] = state[id(tensor)].detach().requires_grad_(tensor.requires_grad)
             of[id(tensor)].grad = grads.get(id(tensor))
@@ -425,6 +457,7 @@ class Captured:
                 group["lr"] = rate.detach().requires_grad_()
                 plain = PLAIN if is_fusable(optimizer, group) else NOT_FUSED
                 group.update({name: value for name, value in plain.items() if name in group})
+            restored.enter_context(reducing([of[id(one)] for one in parameters], self.communicator))
             restored.callback(setattr, torch.compiler, "_is_compiling_flag", torch.compiler._is_compiling_flag)
             torch.compiler._is_compiling_flag = True
             yield
@@ -476,6 +509,7 @@ def capture(
     modules: Sequence[Any] | None = None,
     optimizers: Sequence[Any] | None = None,
     scalers: Sequence[Any] | None = None,
+    communicator: Communicator | None = None,
 ) -> Captured:
     """A function that does a training step, as one plan from its second call on.
 
@@ -491,10 +525,17 @@ def capture(
     many first calls run as they are as it takes until each optimizer has made a step.
 
     Where a parameter is on a GPU the plan is that GPU's, and an optimizer's counts of steps are moved there.
+
+    With a `communicator` (of the parameters' device: rota.Communicator.open(rota.torch.device(home)), or another of its
+    id) each rank does the step on a part of the batch of its own, and each parameter's gradient is the mean of all
+    ranks' from the backward pass on, so that clipping, a scaler and optimizers find the same on all; as of
+    torch.nn.parallel.DistributedDataParallel. They are reduced in the plan, beside the rest of the backward pass. All
+    ranks begin with the same parameters and do the same steps; losses and buffers stay a rank's own. Steps that run as
+    they are are reduced, too, one gradient after the other. Raises InvalidArgument where the device is another.
     """
     of_modules = found_in(step, torch.nn.Module) if modules is None else list(modules)
     of_optimizers = found_in(step, torch.optim.Optimizer) if optimizers is None else list(optimizers)
     if not of_modules or not of_optimizers:
         raise InvalidArgument("the step refers to no module, or to no optimizer: give modules= and optimizers=")
     of_scalers = found_in(step, amp.GradScaler) if scalers is None else list(scalers)
-    return Captured(step, of_modules, of_optimizers, of_scalers)
+    return Captured(step, of_modules, of_optimizers, of_scalers, communicator)
