@@ -49,7 +49,7 @@ typedef struct rota_exec_streams {
     rota_status (*wait)(rota_exec_device *device, void *stream, uint32_t queue, uint64_t value);
     /* Works that submit is given from now on, of all queues, come after what was put on the stream so far, for which
      * the device waits. TIMEOUT: streams that were followed before do not get on, and there is no room for one more. */
-    rota_status (*follow)(rota_exec_device *device, void *stream);
+    rota_status (*follow)(rota_exec_device *device, void *stream, uint64_t timeout_ns);
 } rota_exec_streams;
 
 typedef struct rota_exec_device_vtable {

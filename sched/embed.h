@@ -219,9 +219,11 @@ ROTA_API rota_status rota_stream_wait(rota_device *device, void *stream, rota_ti
  * or on its way to the driver, may come after it, too. So replays follow one another without a gap where a stream has
  * what is between them: rota_stream_wait, the stream's own work, this, and the next replay. rota_stream_signal and
  * rota_submit_options.after put one submission after a stream, and leave the rest of the device alone; here a stream
- * that does not get on keeps all of it, as a kernel that does not end. What the stream has waits for no ticket that is
- * submitted later than this. `stream` as for rota_stream_signal, whose errors these are, too; TIMEOUT: 64 such calls
- * are behind streams that do not get on. May block in the driver. */
+ * that does not get on keeps all of it, for as long as it stands. The stream waits for tickets by rota_stream_wait
+ * alone, which sees to it that the driver has them: one that waits in another way (a point of rota_ticket_export, a
+ * function of the host's) for a ticket that is not complete may wait for what comes after the stream itself, for good.
+ * `stream` as for rota_stream_signal, whose errors these are, too. The 65th of such calls waits while the first is
+ * behind a stream that does not get on, and is TIMEOUT after the runtime's. May block in the driver. */
 ROTA_API rota_status rota_stream_follow(rota_device *device, void *stream);
 
 /* The point is reached when the ticket is complete or failed; which of the two, rota_poll says. It is rota's completer

@@ -74,8 +74,8 @@ static rota_status come_after(rota_exec_device *base, void *stream, uint32_t que
 
 /* Until the event that was recorded as long ago as there are events is over: queues that have not waited for it need
  * not any more. With the lock, in the context. */
-static rota_status wait_for_event(rota_cuda_device *device, CUevent event) {
-    const uint64_t until = rota_deadline_after(device->bounds.stall_ns);
+static rota_status wait_for_event(rota_cuda_device *device, CUevent event, uint64_t timeout_ns) {
+    const uint64_t until = rota_deadline_after(timeout_ns);
     CUresult result;
     while ((result = device->cu->EventQuery(event)) == CUDA_ERROR_NOT_READY) {
         if (ra_load_acquire(&device->lost)) /* pairs with rota_cuda_lose */
@@ -83,19 +83,19 @@ static rota_status wait_for_event(rota_cuda_device *device, CUevent event) {
         if (rota_clock_ns() >= until)
             return rota_fail(
                 ROTA_TIMEOUT,
-                "%s: %d streams that works come after have not got on for %.0f s; there is no room for "
-                "one more",
-                device->base.info.id, ROTA_CUDA_FOLLOWED, (double)device->bounds.stall_ns * 1e-9);
+                "%s: the streams that works come after have not got on for %.3f s, and there is no room "
+                "for more than %d of their points",
+                device->base.info.id, (double)timeout_ns * 1e-9, ROTA_CUDA_FOLLOWED);
         rota_nap_until(rota_deadline_after(ROOM_NAP_NS));
     }
     return rota_cuda_check(device, result, "cuEventQuery");
 }
 
-static rota_status record_followed(rota_cuda_device *device, CUstream stream) {
+static rota_status record_followed(rota_cuda_device *device, CUstream stream, uint64_t timeout_ns) {
     const uint64_t count = ra_load_relaxed(&device->timelines.followed.count);
     CUevent *event = &device->timelines.followed.events[count % ROTA_CUDA_FOLLOWED];
     if (*event)
-        ROTA_TRY(wait_for_event(device, *event));
+        ROTA_TRY(wait_for_event(device, *event, timeout_ns));
     else
         ROTA_TRY(rota_cuda_check(device, device->cu->EventCreate(event, CU_EVENT_DISABLE_TIMING),
                                  "cuEventCreate"));
@@ -105,13 +105,13 @@ static rota_status record_followed(rota_cuda_device *device, CUstream stream) {
     return ROTA_OK;
 }
 
-static rota_status follow(rota_exec_device *base, void *stream) {
+static rota_status follow(rota_exec_device *base, void *stream, uint64_t timeout_ns) {
     rota_cuda_device *device = (rota_cuda_device *)base;
     ROTA_TRY(rota_cuda_enter(device));
     rota_status status = check_stream(device, stream);
     if (status == ROTA_OK) {
         pthread_mutex_lock(&device->timelines.followed.lock);
-        status = record_followed(device, stream);
+        status = record_followed(device, stream, timeout_ns);
         pthread_mutex_unlock(&device->timelines.followed.lock);
     }
     rota_cuda_leave(device);
@@ -132,6 +132,18 @@ rota_status rota_cuda_stream_come_after(rota_cuda_device *device, rota_cuda_queu
                 queue->stream, device->timelines.followed.events[queue->followed % ROTA_CUDA_FOLLOWED], 0),
             "cuStreamWaitEvent"));
     return ROTA_OK;
+}
+
+/* An event that was recorded again was over before. While that is done just now, this may be told of the later one: it
+ * asks again. */
+bool rota_cuda_stream_is_awaited(rota_cuda_device *device, uint64_t followed) {
+    const uint64_t count =
+        ra_load_acquire(&device->timelines.followed.count); /* pairs with record_followed */
+    for (uint64_t i = count > ROTA_CUDA_FOLLOWED ? count - ROTA_CUDA_FOLLOWED : 0; i < followed; i++)
+        if (device->cu->EventQuery(device->timelines.followed.events[i % ROTA_CUDA_FOLLOWED]) ==
+            CUDA_ERROR_NOT_READY)
+            return true;
+    return false;
 }
 
 const rota_exec_streams rota_cuda_streams = {.call = call_behind, .wait = come_after, .follow = follow};

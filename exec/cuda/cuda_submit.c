@@ -22,6 +22,21 @@
 
 /* ---- Fences ---- */
 
+/* Whether all that is in flight comes after streams of the application's that are not there yet: it is those that
+ * nothing gets on for. A work that hangs is not excused by a stream that waits for it: what such a stream has in front
+ * of it was there before, and so is of another queue, or in front of the queue's oldest fence. */
+static bool is_behind_streams(rota_cuda_device *device) {
+    for (uint32_t q = 0; q < device->options.queue_count; q++) {
+        const rota_cuda_queue *queue = &device->queues[q];
+        const uint64_t tail =
+            ra_load_acquire(&queue->tail); /* pairs with report: that one is not written any more */
+        if (tail != queue->head &&
+            !rota_cuda_stream_is_awaited(device, queue->fences[tail % ROTA_CUDA_FENCES].followed))
+            return false;
+    }
+    return true;
+}
+
 /* Sleeps until the completion thread moves on what it counts from this value, as with the oldest fence of a queue. */
 static rota_status wait_for_room(rota_cuda_device *device, const _Atomic uint64_t *counter, uint64_t value) {
     uint64_t last_progress = rota_clock_ns();
@@ -36,7 +51,8 @@ static rota_status wait_for_room(rota_cuda_device *device, const _Atomic uint64_
             break;
         }
         rota_futex_wait(&device->completer.progress, seen, rota_deadline_after(WAIT_SLICE_NS));
-        if (ra_load_seq_cst(&device->completer.progress) != seen) last_progress = rota_clock_ns();
+        if (ra_load_seq_cst(&device->completer.progress) != seen || is_behind_streams(device))
+            last_progress = rota_clock_ns();
         if (rota_clock_ns() - last_progress > device->bounds.stall_ns)
             status = rota_cuda_lose(device, CUDA_ERROR_NOT_READY, "no work completed for two minutes");
     }
@@ -81,6 +97,7 @@ static rota_status set_fence(rota_cuda_device *device, rota_cuda_queue *queue) {
     fence->script_launch = queue->script ? queue->script->own->launched : 0;
     queue->script = NULL;
     queue->is_awaited = false;
+    fence->followed = queue->followed;
     fence->submitted_ns = rota_clock_ns();
     queue->fenced_value = queue->last_value;
     queue->unfenced = 0;

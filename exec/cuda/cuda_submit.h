@@ -37,6 +37,7 @@ typedef struct rota_cuda_fence {
     rota_cuda_script *script;
     uint64_t script_launch; /* which one of its segment's, from 1 */
     bool is_awaited;        /* of its works one is (rota_exec_work) */
+    uint64_t followed;      /* of the application's streams, how many its works come after */
     /* A rota_cuda_segment, of its only work. An identity: who is reported to has perhaps freed it. NULL: it stands for
      * several works, or for a copy. */
     const void *segment;

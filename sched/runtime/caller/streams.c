@@ -127,5 +127,5 @@ rota_status rota_stream_follow(rota_device *device, void *stream) {
     if (!device->exec->vtable->streams)
         return rota_fail(ROTA_UNSUPPORTED, "device '%s' has no streams", device->id);
     if (rota_device_is_lost(device)) return rota_fail(ROTA_DEVICE_LOST, "device '%s' is lost", device->id);
-    return device->exec->vtable->streams->follow(device->exec, stream);
+    return device->exec->vtable->streams->follow(device->exec, stream, device->runtime->options.timeout_ns);
 }

@@ -6,7 +6,10 @@
 #include <string.h>
 #include "base/atomic.h"
 #include "base/clock.h"
+#include "exec/cuda/cuda_device.h"
+#include "sched/runtime/shared/devices.h"
 #include "sched/runtime/shared/external_timeline.h"
+#include "sched/runtime/shared/loss.h"
 #include "tests/exec/cuda/cuda_stub.h"
 #include "tests/kit/nap.h"
 
@@ -81,6 +84,26 @@ static void close_scene(scene *s) {
     char text[256];
     if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
     if (cuda_stub_alive(text, sizeof text)) fail_msg("left in the driver: %s", text);
+    cuda_stub_stop();
+}
+
+/* Where the context has failed. */
+static void close_failed(scene *s) {
+    CUcontext before;
+    assert_int_equal(s->cu->CtxPopCurrent(&before), CUDA_SUCCESS);
+    rota_plan_release(s->plan);
+    rota_buffer_release(s->source);
+    rota_buffer_release(s->copy);
+    rota_external_timeline_release(s->timeline);
+    (void)rota_runtime_close(s->runtime, 0);
+    (void)s->cu->CtxPushCurrent(s->contexts[0]);
+    (void)s->cu->StreamDestroy(s->stream);
+    (void)s->cu->MemFree(s->theirs);
+    (void)s->cu->MemFree(s->from);
+    (void)s->cu->CtxPopCurrent(&before);
+    for (int i = 0; i < 2; i++) (void)s->cu->DevicePrimaryCtxRelease(i);
+    char text[256];
+    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
     cuda_stub_stop();
 }
 
@@ -223,6 +246,66 @@ static void follows_no_more_than_there_is_room_for(void **state) {
     close_scene(&s);
 }
 
+static _Atomic uint32_t may_go;
+
+static bool goes(void *user) {
+    (void)user;
+    return ra_load_acquire(&may_go);
+}
+
+enum { SUBMITTED = 100 }; /* more than may be in flight on a queue */
+#define STALL_NS 100000000u
+#define APART_NS 1000000u
+
+/* Apart from one another, so that each has a fence of its own while there are any. */
+static void *submit_many(void *user) {
+    scene *s = user;
+    rota_ticket ticket;
+    for (uint32_t i = 0; i < SUBMITTED; i++) {
+        if (rota_submit_with(s->plan, &ROTA_SUBMIT_OPTIONS(.timeout_ns = PATIENCE_NS), &ticket) != ROTA_OK)
+            break;
+        test_nap_ns(APART_NS);
+    }
+    return NULL;
+}
+
+/* A stream that stands for longer than a device that does nothing may is no fault of the device's; one that waits for a
+ * work of the device's that hangs does not excuse that. */
+static void stands_as_long_as_a_stream_does(void **state) {
+    (void)state;
+    for (int hangs = 0; hangs < 2; hangs++) {
+        scene s;
+        pthread_t thread;
+        rota_ticket ticket;
+        open_scene(&s);
+        ((rota_cuda_device *)s.device->exec)->bounds.stall_ns = STALL_NS;
+        ra_store_release(&may_go, 0);
+        if (hangs) {
+            cuda_stub_pause(true);
+            assert_ok(rota_submit(s.plan, NULL, &ticket));
+            assert_ok(rota_stream_wait(s.device, s.stream, ticket, 0));
+        } else {
+            cuda_stub_hold(s.stream, goes, NULL);
+        }
+        assert_ok(rota_stream_follow(s.device, s.stream));
+        assert_int_equal(pthread_create(&thread, NULL, submit_many, &s), 0);
+        const uint64_t until = rota_deadline_after(hangs ? PATIENCE_NS : UINT64_C(6) * STALL_NS);
+        while (!rota_device_is_lost(s.device) && rota_clock_ns() < until) test_nap();
+        assert_int_equal(rota_device_is_lost(s.device), hangs);
+        ra_store_release(&may_go, 1);
+        if (hangs) cuda_stub_pause(false);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        if (hangs) {
+            close_failed(&s);
+            continue;
+        }
+        assert_ok(rota_submit(s.plan, NULL, &ticket));
+        assert_ok(rota_wait(ticket, 0));
+        drop_ours(&s);
+        close_scene(&s);
+    }
+}
+
 /* The driver calls when rota is gone already: only the timeline is left. */
 static void after_close(void **state) {
     (void)state;
@@ -243,26 +326,6 @@ static void after_close(void **state) {
     assert_int_equal(value, 3);
     rota_external_timeline_release(timeline);
     close_scene(&s);
-}
-
-/* Where the context has failed. */
-static void close_failed(scene *s) {
-    CUcontext before;
-    assert_int_equal(s->cu->CtxPopCurrent(&before), CUDA_SUCCESS);
-    rota_plan_release(s->plan);
-    rota_buffer_release(s->source);
-    rota_buffer_release(s->copy);
-    rota_external_timeline_release(s->timeline);
-    (void)rota_runtime_close(s->runtime, 0);
-    (void)s->cu->CtxPushCurrent(s->contexts[0]);
-    (void)s->cu->StreamDestroy(s->stream);
-    (void)s->cu->MemFree(s->theirs);
-    (void)s->cu->MemFree(s->from);
-    (void)s->cu->CtxPopCurrent(&before);
-    for (int i = 0; i < 2; i++) (void)s->cu->DevicePrimaryCtxRelease(i);
-    char text[256];
-    if (cuda_stub_violations(text, sizeof text)) fail_msg("violated: %s", text);
-    cuda_stub_stop();
 }
 
 /* The context fails before the stream is there: the point is not reached, and nobody holds the timeline for it. */
@@ -369,6 +432,7 @@ int main(void) {
                                        cmocka_unit_test(before_a_stream_at_last),
                                        cmocka_unit_test(follows_a_stream),
                                        cmocka_unit_test(follows_no_more_than_there_is_room_for),
+                                       cmocka_unit_test(stands_as_long_as_a_stream_does),
                                        cmocka_unit_test(after_close),
                                        cmocka_unit_test(refused),
                                        cmocka_unit_test(after_a_fault),
