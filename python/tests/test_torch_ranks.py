@@ -202,6 +202,38 @@ def test_what_is_not_finite_on_one_rank_is_skipped_on_all(worlds: list[rota.Comm
         torch.testing.assert_close(second[key], value, rtol=0, atol=0)
 
 
+@two
+def test_gradients_that_lie_otherwise_on_a_rank(worlds: list[rota.Communicator]) -> None:
+    """What is reduced are elements, not bytes. Such parameters make no plan, and so the others' are none, either."""
+    x, y = torch.randn(4, 5, 8, 8), torch.randn(4, 6, 6, 6)
+
+    def trained(rank: int | None) -> Any:
+        torch.manual_seed(2)
+        model: Any = nn.Conv2d(5, 6, 3)
+        if rank == 1:
+            model.to(memory_format=torch.channels_last)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+        def step(x: Any, y: Any) -> Any:
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(x), y)
+            loss.backward()
+            optimizer.step()
+            return float(loss)
+
+        of = slice(None) if rank is None else slice(2 * rank, 2 * rank + 2)
+        called: Any = step
+        if rank is not None:
+            called = rota.torch.capture(step, modules=[model], optimizers=[optimizer], communicator=worlds[rank])
+        for _ in range(3):
+            called(x[of], y[of])
+        return model.weight.detach()
+
+    expected = trained(None)
+    for weight in on_each(2, trained):
+        torch.testing.assert_close(weight, expected, rtol=1e-5, atol=1e-5)
+
+
 def test_what_is_wrong_is_said() -> None:
     with rota.open("cpu", threads=1) as device, rota.Communicator.open(device, transport="alone") as communicator:
         training = Training("clipped")

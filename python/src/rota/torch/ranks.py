@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from .. import _rota as ops
-from .._rota import Communicator, Tensor, graph
+from .._rota import Communicator, graph
 from ..errors import InvalidArgument
 from .lower import lowers
 from .nodes import value_of
 from .own import define
-from .segment import DTYPES, Segment, is_dense, order_of
+from .segment import DTYPES, Segment
 
 # Gradients of fewer bytes go together, up to so many, in a copy of theirs: a collective has a cost of its own.
 SMALL_BYTES, TOGETHER_BYTES = 64 << 10, 4 << 20
@@ -40,16 +40,14 @@ def number_of(communicator: Communicator) -> int:
 
 
 def reduced(grad: Any, communicator: int) -> Any:
-    """The mean of all ranks' gradients, which lie alike on all, by a plan that is waited for."""
-    made = grad.detach().clone()
-    wide = made.to(torch.float32)
-    flat = wide.as_strided((wide.numel(),), (1,), wide.storage_offset())
+    """The mean of all ranks' contiguous gradients, by a plan that is waited for."""
+    flat = grad.detach().to(torch.float32, copy=True).reshape(-1)
     world = _communicators[communicator]
     with graph(world.device, name="gradients", gradients=False) as recorded:
         there = world.device.adopt(flat, name="gradient")
         ops.all_reduce(there, world, "mean", out=there)
     recorded.compile()().wait()
-    return wide.to(made.dtype)
+    return flat.reshape(grad.shape).to(grad.dtype)
 
 
 def reduced_together(grads: Sequence[Any], communicator: int) -> list[Any]:
@@ -68,16 +66,9 @@ ALL_REDUCE_TOGETHER = define(
 # ---- On rota's kernels ----
 
 
-def laid(s: Segment, grad: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Both as they lie in memory, which is alike."""
-    s.order = order_of(y)
-    return s.read(grad), s.write(y)
-
-
 @lowers(ALL_REDUCE)
 def all_reduce(s: Segment, node: Any, y: Any, grad: Any, communicator: int) -> None:
-    given, made = laid(s, grad, y)
-    ops.all_reduce(given, _communicators[communicator], "mean", out=made)
+    ops.all_reduce(s.read(grad), _communicators[communicator], "mean", out=s.write(y))
 
 
 @lowers(ALL_REDUCE_TOGETHER)
@@ -90,12 +81,11 @@ def all_reduce_together(s: Segment, node: Any, y: Any, grads: Sequence[Any], com
     for grad in grads:
         parts.append(memory.view(name, [grad.numel()], [1], first))
         first += grad.numel()
-    both = [laid(s, grad, made) for grad, made in zip(grads, y, strict=True)]
-    for part, (given, _) in zip(parts, both, strict=True):
-        ops.copy(given.reshape(given.size), out=part)
+    for part, grad in zip(parts, grads, strict=True):
+        ops.copy(s.read(grad).reshape(grad.numel()), out=part)
     ops.all_reduce(whole, _communicators[communicator], "mean", out=whole)
-    for part, (_, made) in zip(parts, both, strict=True):
-        ops.copy(part, out=made.reshape(made.size))
+    for part, made in zip(parts, y, strict=True):
+        ops.copy(part, out=s.write(made).reshape(made.numel()))
 
 
 # ---- In a step ----
@@ -117,8 +107,11 @@ def reducing(parameters: Sequence[Any], communicator: Communicator | None) -> It
                 f"a gradient is {grad.dtype} {grad.layout} {tuple(grad.shape)}: ranks reduce strided ones of "
                 "float32, float16 and bfloat16"
             )
-        if grad.numel():
-            parameter.grad = ALL_REDUCE(grad if is_dense(grad) else grad.contiguous(), number)
+        if not grad.numel():
+            return
+        # In the order of elements, wherever a rank has them.
+        mean = ALL_REDUCE(grad.contiguous(), number)
+        parameter.grad = mean if grad.is_contiguous() else torch.empty_like(grad).copy_(mean)
 
     with contextlib.ExitStack() as hooks:
         for parameter in parameters:
