@@ -12,6 +12,20 @@ static bool reads(const rota_op_window *a, uint32_t axis, uint64_t p, uint64_t k
     return padded >= a->padding[axis] && *out < size;
 }
 
+/* Where a tensor of a use has the element that it would have at `i` with its second axis where that is without
+ * channels_last. */
+static uint64_t element_of(const rota_op_window *a, const uint64_t *s, uint64_t i) {
+    if (!a->channels_last) return i;
+    const uint64_t plane = s[1] * s[2], channels = s[3];
+    return (i / (channels * plane) * plane + i % plane) * channels + i / plane % channels;
+}
+/* Its shape so. */
+static void first_shape(const rota_op_window *a, const uint64_t *s, uint64_t out[4]) {
+    out[0] = s[0];
+    out[1] = s[a->channels_last ? 3 : 1];
+    for (uint32_t i = 2; i < 4; i++) out[i] = s[a->channels_last ? i - 1 : i];
+}
+
 /* A product for each window over the wide side, each channel and each element of the window. */
 typedef enum direction { INTO_NARROW, INTO_WIDE, INTO_W } direction;
 
@@ -19,19 +33,25 @@ static void each_product(const rota_op_use *use, const rota_tensor *wide, const 
                          const rota_tensor *w, double *of_wide, double *of_w, double *of_narrow,
                          direction into) {
     const rota_op_window *a = &use->attributes.window;
-    const uint64_t *s = w->shape, *x = wide->shape, *y = narrow->shape, of_group = y[1] / a->groups;
+    uint64_t s[4], x[4], y[4];
+    first_shape(a, w->shape, s);
+    first_shape(a, wide->shape, x);
+    first_shape(a, narrow->shape, y);
+    const uint64_t of_group = y[1] / a->groups;
     for (uint64_t plane = 0; plane < y[0] * y[1]; plane++)
         for (uint64_t p = 0; p < y[2] * y[3]; p++) {
             const uint64_t first = plane / y[1] * x[1] + plane % y[1] / of_group * s[1], p_row = p / y[3];
-            double *weight = of_w + plane % y[1] * s[1] * s[2] * s[3];
-            double *narrow_element = of_narrow + plane * y[2] * y[3] + p;
+            uint64_t in_w = plane % y[1] * s[1] * s[2] * s[3];
+            double *narrow_element = of_narrow + element_of(a, narrow->shape, plane * y[2] * y[3] + p);
             for (uint64_t c = 0; c < s[1]; c++)
                 for (uint64_t i = 0; i < s[2]; i++)
-                    for (uint64_t j = 0; j < s[3]; j++, weight++) {
+                    for (uint64_t j = 0; j < s[3]; j++, in_w++) {
                         uint64_t row, column;
                         if (!reads(a, 0, p_row, i, x[2], &row) || !reads(a, 1, p % y[3], j, x[3], &column))
                             continue;
-                        double *wide_element = of_wide + ((first + c) * x[2] + row) * x[3] + column;
+                        double *weight = of_w + element_of(a, w->shape, in_w);
+                        double *wide_element =
+                            of_wide + element_of(a, wide->shape, ((first + c) * x[2] + row) * x[3] + column);
                         if (into == INTO_WIDE)
                             *wide_element += *narrow_element * *weight;
                         else if (into == INTO_NARROW)
@@ -43,9 +63,12 @@ static void each_product(const rota_op_use *use, const rota_tensor *wide, const 
 }
 
 static void with_bias(reference *r) {
+    const rota_op_window *a = &r->use->attributes.window;
     const rota_tensor *y = &r->use->outputs[0];
+    uint64_t s[4];
+    first_shape(a, y->shape, s);
     for (uint64_t i = 0; i < rota_tensor_count(y); i++)
-        r->out[0][i] = r->in[2] ? r->in[2][i / (y->shape[2] * y->shape[3]) % y->shape[1]] : 0;
+        r->out[0][element_of(a, y->shape, i)] = r->in[2] ? r->in[2][i / (s[2] * s[3]) % s[1]] : 0;
 }
 
 static void ref_conv2d(reference *r) {
@@ -70,7 +93,10 @@ static void ref_weight(reference *r) {
 static void ref_pool(reference *r) {
     const bool is_max = strcmp(r->use->op->name, "max_pool2d") == 0;
     const rota_op_window *a = &r->use->attributes.window;
-    const uint64_t *x = r->use->inputs[0].shape, *y = r->use->outputs[0].shape;
+    const uint64_t *of_x = r->use->inputs[0].shape, *of_y = r->use->outputs[0].shape;
+    uint64_t x[4], y[4];
+    first_shape(a, of_x, x);
+    first_shape(a, of_y, y);
     for (uint64_t i = 0; i < rota_tensor_count(&r->use->outputs[0]); i++) {
         const uint64_t p[2] = {i / y[3] % y[2], i % y[3]}, plane = i / (y[2] * y[3]) * x[2] * x[3];
         double most = -INFINITY, found = -1, sum = 0, count = 0, of[2] = {0, 0};
@@ -82,7 +108,7 @@ static void ref_pool(reference *r) {
             if (!reads(a, 0, p[0], k / a->extent[1], x[2], &row) ||
                 !reads(a, 1, p[1], k % a->extent[1], x[3], &column))
                 continue;
-            const double value = r->in[0][plane + row * x[3] + column];
+            const double value = r->in[0][element_of(a, of_x, plane + row * x[3] + column)];
             sum += value;
             count++;
             if (found >= 0 && !(value > most) && !(isnan(value) && !isnan(most))) continue;
@@ -90,8 +116,9 @@ static void ref_pool(reference *r) {
             found = (double)(row * x[3] + column);
         }
         if (!a->exclude_padding) count = count > 0 ? of[0] * of[1] : 0;
-        r->out[0][i] = is_max ? most : count > 0 ? sum / count : 0;
-        if (is_max) r->out[1][i] = found;
+        const uint64_t to = element_of(a, of_y, i);
+        r->out[0][to] = is_max ? most : count > 0 ? sum / count : 0;
+        if (is_max) r->out[1][to] = found;
     }
 }
 
@@ -99,7 +126,10 @@ static void ref_pool(reference *r) {
 static void ref_pool_backward(reference *r) {
     const bool is_max = strcmp(r->use->op->name, "max_pool2d_backward") == 0;
     const rota_op_window *a = &r->use->attributes.window;
-    const uint64_t *y = r->use->inputs[0].shape, *x = r->use->outputs[0].shape;
+    const uint64_t *of_y = r->use->inputs[0].shape, *of_x = r->use->outputs[0].shape;
+    uint64_t x[4], y[4];
+    first_shape(a, of_x, x);
+    first_shape(a, of_y, y);
     memset(r->out[0], 0, rota_tensor_count(&r->use->outputs[0]) * sizeof *r->out[0]);
     for (uint64_t i = 0; i < rota_tensor_count(&r->use->inputs[0]); i++) {
         const uint64_t p[2] = {i / y[3] % y[2], i % y[3]}, plane = i / (y[2] * y[3]) * x[2] * x[3];
@@ -115,9 +145,11 @@ static void ref_pool_backward(reference *r) {
                     continue;
                 inside += !adds;
                 const double count = a->exclude_padding ? inside : of[0] * of[1];
-                const bool found = !is_max || r->in[1][i] == (double)(row * x[3] + column);
+                const uint64_t from = element_of(a, of_y, i);
+                const bool found = !is_max || r->in[1][from] == (double)(row * x[3] + column);
                 if (adds && found)
-                    r->out[0][plane + row * x[3] + column] += r->in[0][i] / (is_max ? 1 : count);
+                    r->out[0][element_of(a, of_x, plane + row * x[3] + column)] +=
+                        r->in[0][from] / (is_max ? 1 : count);
             }
     }
 }
@@ -142,18 +174,16 @@ bool reference_run_window(reference *r) {
 }
 
 double reference_sum_window(const rota_op_use *use) {
-    const uint64_t *w = use->inputs[1].shape;
     const rota_op_window *a = &use->attributes.window;
+    uint64_t w[4];
+    first_shape(a, use->inputs[1].shape, w);
     if (strcmp(use->op->name, "conv2d") == 0) return (double)(w[1] * w[2] * w[3]);
     if (strcmp(use->op->name, "conv_transpose2d") == 0) {
         const uint64_t in_group = w[0] / a->groups;
         return (double)(in_group * w[2] * w[3]);
     }
     if (strcmp(use->op->name, "avg_pool2d") == 0) return (double)a->extent[0] * a->extent[1];
-    if (strcmp(use->op->name, "conv2d_backward_weight") == 0) {
-        const uint64_t *dy = use->inputs[1].shape;
-        return (double)(dy[0] * dy[2] * dy[3]);
-    }
+    if (strcmp(use->op->name, "conv2d_backward_weight") == 0) return (double)(w[0] * w[2] * w[3]); /* dy's */
     if (strcmp(use->op->name, "max_pool2d_backward") == 0 ||
         strcmp(use->op->name, "avg_pool2d_backward") == 0)
         return (double)a->extent[0] * a->extent[1];

@@ -60,9 +60,9 @@ LIST(rota_conv_params, ALONE(rota_conv_params, groups), E(rota_conv_params, in_c
      E(rota_conv_params, out_channels), ALONE(rota_conv_params, in[0]), ALONE(rota_conv_params, in[1]),
      ALONE(rota_conv_params, out[0]), ALONE(rota_conv_params, out[1]), E(rota_conv_params, window[0]),
      E(rota_conv_params, window[1]), ALONE(rota_conv_params, stride[0]), ALONE(rota_conv_params, stride[1]));
-LIST(rota_pool_params, ALONE(rota_pool_params, out[0]), ALONE(rota_pool_params, out[1]),
-     E(rota_pool_params, window[0]), E(rota_pool_params, window[1]), ALONE(rota_pool_params, stride[0]),
-     ALONE(rota_pool_params, stride[1]));
+LIST(rota_pool_params, E(rota_pool_params, channels), ALONE(rota_pool_params, out[0]),
+     ALONE(rota_pool_params, out[1]), E(rota_pool_params, window[0]), E(rota_pool_params, window[1]),
+     ALONE(rota_pool_params, stride[0]), ALONE(rota_pool_params, stride[1]));
 LIST(rota_rope_params, E(rota_rope_params, sequence), E(rota_rope_params, dim));
 LIST(rota_cross_entropy_params, E(rota_cross_entropy_params, classes));
 LIST(rota_cross_entropy_join_params, ALONE(rota_cross_entropy_join_params, ranks));

@@ -21,23 +21,31 @@ static rota_status fail_shapes(const rota_op_use *use, const char *expected) {
                         expected);
 }
 
+static rota_status fail_ranks(const rota_op_use *use) {
+    static const char *const expected[2][2] = {{"[batch, in, height, width] and [out, in / groups, kh, kw]",
+                                                "[batch, in, height, width] and [in, out / groups, kh, kw]"},
+                                               {"[batch, height, width, in] and [out, kh, kw, in / groups]",
+                                                "[batch, height, width, in] and [in, kh, kw, out / groups]"}};
+    return fail_shapes(use, expected[use->attributes.window.channels_last][is_transposed(use)]);
+}
+
 /* Ranks, channels and groups. `channels`: those of the result. */
 static rota_status check_channels(const rota_op_use *use, uint64_t *out_channels) {
     const rota_tensor *x = &use->inputs[0], *w = &use->inputs[1], *bias = &use->inputs[2];
-    const uint64_t groups = use->attributes.window.groups;
+    const rota_op_window *a = &use->attributes.window;
+    const uint64_t groups = a->groups;
+    const uint32_t c = rota_window_channels(a), first = rota_window_first(a);
     const bool transposed = is_transposed(use);
     char text[ROTA_TENSOR_TEXT_MAX];
-    if (x->rank != 4 || w->rank != 4)
-        return fail_shapes(use, transposed ? "[batch, in, height, width] and [in, out / groups, kh, kw]"
-                                           : "[batch, in, height, width] and [out, in / groups, kh, kw]");
+    if (x->rank != 4 || w->rank != 4) return fail_ranks(use);
     if (groups == 0 || w->shape[0] % groups != 0)
         return fail_shapes(use, "groups of as many of w's first axis each");
-    if (transposed ? x->shape[1] != w->shape[0] : x->shape[1] != w->shape[1] * groups)
-        return fail_shapes(use, transposed
-                                    ? "as many channels of x as w's first axis is long"
-                                    : "as many channels of x as w's second axis is long in all groups");
-    if (w->shape[2] == 0 || w->shape[3] == 0) return fail_shapes(use, "a window of at least one element");
-    *out_channels = transposed ? w->shape[1] * groups : w->shape[0];
+    if (transposed ? x->shape[c] != w->shape[0] : x->shape[c] != w->shape[c] * groups)
+        return fail_shapes(use, transposed ? "as many channels of x as w's first axis is long"
+                                           : "as many channels of x as w has for them in all groups");
+    if (w->shape[first] == 0 || w->shape[first + 1] == 0)
+        return fail_shapes(use, "a window of at least one element");
+    *out_channels = transposed ? w->shape[c] * groups : w->shape[0];
     const bool has_bias = bias->buffer || bias->rank > 0; /* an example's has no buffer */
     if (has_bias && (bias->rank != 1 || bias->shape[0] != *out_channels))
         return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "bias is %s; expected %s [%llu]",
@@ -48,20 +56,23 @@ static rota_status check_channels(const rota_op_use *use, uint64_t *out_channels
 
 static rota_status shape_conv(const rota_op_use *use, rota_tensor *out) {
     const rota_tensor *x = &use->inputs[0], *w = &use->inputs[1];
+    const rota_op_window *a = &use->attributes.window;
+    const uint32_t first = rota_window_first(a);
     rota_dtype dtype;
     uint64_t channels, size[2];
     ROTA_TRY(rota_shape_require_real(use, 7, &dtype));
     ROTA_TRY(rota_window_check(use));
     ROTA_TRY(check_channels(use, &channels));
     for (uint32_t i = 0; i < 2; i++)
-        ROTA_TRY(rota_window_count(use, i, x->shape[2 + i], w->shape[2 + i], false, &size[i]));
-    return rota_tensor_of(NULL, 0, dtype, ROTA_SHAPE(x->shape[0], channels, size[0], size[1]), out);
+        ROTA_TRY(rota_window_count(use, i, x->shape[first + i], w->shape[first + i], false, &size[i]));
+    return rota_window_image(a, dtype, x->shape[0], channels, size, out);
 }
 
 static rota_status shape_transpose(const rota_op_use *use, rota_tensor *out) {
     static const char *const axes[2] = {"height", "width"};
     const rota_tensor *x = &use->inputs[0], *w = &use->inputs[1];
     const rota_op_window *a = &use->attributes.window;
+    const uint32_t first = rota_window_first(a);
     rota_dtype dtype;
     uint64_t channels, size[2], windows;
     ROTA_TRY(rota_shape_require_real(use, 7, &dtype));
@@ -74,10 +85,10 @@ static rota_status shape_transpose(const rota_op_use *use, rota_tensor *out) {
                 use->op, ROTA_INVALID_ARGUMENT,
                 "output_padding along %s is %u, stride %u and dilation %u; expected less than one of them",
                 axes[i], rest, a->stride[i], a->dilation[i]);
-        if (x->shape[2 + i] == 0 || x->shape[2 + i] > INT32_MAX || w->shape[2 + i] > INT32_MAX)
+        const uint64_t of_x = x->shape[first + i], of_w = w->shape[first + i];
+        if (of_x == 0 || of_x > INT32_MAX || of_w > INT32_MAX)
             return fail_shapes(use, "1 to 2^31 - 1 elements along height and width");
-        const uint64_t padded =
-            (x->shape[2 + i] - 1) * a->stride[i] + rota_window_reach(w->shape[2 + i], a->dilation[i]);
+        const uint64_t padded = (of_x - 1) * a->stride[i] + rota_window_reach(of_w, a->dilation[i]);
         const uint64_t padding = 2 * (uint64_t)a->padding[i];
         if (padded + rest <= padding)
             return rota_op_fail(
@@ -86,48 +97,53 @@ static rota_status shape_transpose(const rota_op_use *use, rota_tensor *out) {
                 "to be left",
                 (unsigned long long)padded, axes[i], (unsigned long long)padding);
         size[i] = padded + rest - padding;
-        ROTA_TRY(rota_window_count(use, i, size[i], w->shape[2 + i], false, &windows)); /* not too many */
+        ROTA_TRY(rota_window_count(use, i, size[i], of_w, false, &windows)); /* not too many */
     }
-    return rota_tensor_of(NULL, 0, dtype, ROTA_SHAPE(x->shape[0], channels, size[0], size[1]), out);
+    return rota_window_image(a, dtype, x->shape[0], channels, size, out);
 }
 
 static rota_status shape_weight(const rota_op_use *use, rota_tensor *out) {
     const rota_tensor *x = &use->inputs[0], *dy = &use->inputs[1];
     const rota_op_window *a = &use->attributes.window;
+    const uint32_t c = rota_window_channels(a), first = rota_window_first(a);
     char text[2][ROTA_TENSOR_TEXT_MAX];
     rota_dtype dtype;
     uint64_t size[2] = {0, 0};
     ROTA_TRY(rota_shape_require_real(use, 3, &dtype));
     ROTA_TRY(rota_window_check(use));
     bool fits = x->rank == 4 && dy->rank == 4 && x->shape[0] == dy->shape[0] && a->groups != 0 &&
-                x->shape[1] % a->groups == 0 && dy->shape[1] % a->groups == 0;
+                x->shape[c] % a->groups == 0 && dy->shape[c] % a->groups == 0;
     for (uint32_t i = 0; fits && i < 2; i++) {
-        ROTA_TRY(rota_window_count(use, i, x->shape[2 + i], a->extent[i], false, &size[i]));
-        fits = dy->shape[2 + i] == size[i];
+        ROTA_TRY(rota_window_count(use, i, x->shape[first + i], a->extent[i], false, &size[i]));
+        fits = dy->shape[first + i] == size[i];
     }
     if (!fits)
         return rota_op_fail(
             use->op, ROTA_INVALID_ARGUMENT,
-            "x is %s, dy is %s, of %u groups; expected [batch, in, height, width] and [batch, "
-            "out, oh, ow], both of whole groups, oh and ow as conv2d makes them of x",
+            "x is %s, dy is %s, of %u groups; expected %s, both of whole groups, oh and ow as conv2d makes "
+            "them of x",
             rota_tensor_describe(x, text[0], sizeof text[0]),
-            rota_tensor_describe(dy, text[1], sizeof text[1]), a->groups);
-    return rota_tensor_of(NULL, 0, dtype,
-                          ROTA_SHAPE(dy->shape[1], x->shape[1] / a->groups, a->extent[0], a->extent[1]), out);
+            rota_tensor_describe(dy, text[1], sizeof text[1]), a->groups,
+            a->channels_last ? "[batch, height, width, in] and [batch, oh, ow, out]"
+                             : "[batch, in, height, width] and [batch, out, oh, ow]");
+    return rota_window_image(a, dtype, dy->shape[c], x->shape[c] / a->groups,
+                             (const uint64_t[2]){a->extent[0], a->extent[1]}, out);
 }
 
 static rota_conv_params params_of(const rota_op_window *a, const rota_tensor *wide, const rota_tensor *narrow,
                                   const rota_tensor *w) {
+    const uint32_t c = rota_window_channels(a), first = rota_window_first(a);
     rota_conv_params params = {.batch = (uint32_t)wide->shape[0],
                                .groups = a->groups,
-                               .in_channels = (uint32_t)wide->shape[1] / a->groups,
-                               .out_channels = (uint32_t)narrow->shape[1] / a->groups,
-                               .flags = a->allow_tf32 ? ROTA_CONV_TF32 : 0,
+                               .in_channels = (uint32_t)wide->shape[c] / a->groups,
+                               .out_channels = (uint32_t)narrow->shape[c] / a->groups,
+                               .flags = (a->allow_tf32 ? ROTA_CONV_TF32 : 0) |
+                                        (a->channels_last ? ROTA_CONV_CHANNELS_LAST : 0),
                                .dtype = wide->dtype};
     for (uint32_t i = 0; i < 2; i++) {
-        params.in[i] = (uint32_t)wide->shape[2 + i];
-        params.out[i] = (uint32_t)narrow->shape[2 + i];
-        params.window[i] = (uint32_t)w->shape[2 + i];
+        params.in[i] = (uint32_t)wide->shape[first + i];
+        params.out[i] = (uint32_t)narrow->shape[first + i];
+        params.window[i] = (uint32_t)w->shape[first + i];
         params.stride[i] = a->stride[i];
         params.padding[i] = a->padding[i];
         params.dilation[i] = a->dilation[i];
@@ -198,10 +214,11 @@ static rota_status gradient_of_weight(rota_tape *tape, const rota_conv_params *p
     return rota_gradient_end(tape, w, &write);
 }
 
-static rota_status gradient_of_bias(rota_tape *tape, const rota_tensor *bias, const rota_tensor *dy) {
+static rota_status gradient_of_bias(rota_tape *tape, bool channels_last, const rota_tensor *bias,
+                                    const rota_tensor *dy) {
     if (!bias->buffer || !rota_gradient_wanted(tape, bias)) return ROTA_OK;
-    rota_tensor per_channel, contribution;
-    ROTA_TRY(rota_tensor_reshape(bias, ROTA_SHAPE(bias->shape[0], 1, 1), &per_channel));
+    rota_tensor per_channel = *bias, contribution;
+    if (!channels_last) ROTA_TRY(rota_tensor_reshape(bias, ROTA_SHAPE(bias->shape[0], 1, 1), &per_channel));
     ROTA_TRY(rota_record_contiguous(tape, dy, &contribution));
     return rota_gradient_add(tape, &per_channel, &contribution, 1.0f);
 }
@@ -210,7 +227,7 @@ static rota_status gradient_conv(rota_tape *tape, const rota_op_use *use) {
     const rota_conv_params params = params_of_conv(use);
     const rota_tensor *x = &use->inputs[0], *w = &use->inputs[1], *dy = rota_gradient_output(tape, 0);
     const bool transposed = is_transposed(use);
-    ROTA_TRY(gradient_of_bias(tape, &use->inputs[2], dy));
+    ROTA_TRY(gradient_of_bias(tape, use->attributes.window.channels_last, &use->inputs[2], dy));
     ROTA_TRY(gradient_of_weight(tape, &params, w, transposed ? dy : x, transposed ? x : dy));
     if (!rota_gradient_wanted(tape, x)) return ROTA_OK;
     rota_gradient_write write;
@@ -232,6 +249,8 @@ typedef struct conv_example {
 /* clang-format off */
 #define WINDOW(GROUPS, SH, SW, PH, PW, DH, DW)                                                               \
     {.groups = (GROUPS), .stride = {SH, SW}, .padding = {PH, PW}, .dilation = {DH, DW}}
+#define LAST(GROUPS, SH, SW, PH, PW, DH, DW)                                                                 \
+    {.groups = (GROUPS), .stride = {SH, SW}, .padding = {PH, PW}, .dilation = {DH, DW}, .channels_last = true}
 static const conv_example conv_examples[] = {
     {"3 x 3, padded", ROTA_F32, {2, 3, 7, 9}, {5, 3, 3, 3}, true, WINDOW(1, 1, 1, 1, 1, 1, 1)},
     {"strided, dilated", ROTA_F32, {2, 4, 11, 8}, {6, 4, 3, 2}, true, WINDOW(1, 2, 3, 2, 1, 2, 1)},
@@ -245,10 +264,17 @@ static const conv_example conv_examples[] = {
     {"padding beyond the window", ROTA_F32, {1, 2, 4, 3}, {3, 2, 2, 2}, true, WINDOW(1, 3, 1, 5, 4, 1, 1)},
     {"3 x 3, padded, f16", ROTA_F16, {2, 3, 7, 9}, {5, 3, 3, 3}, true, WINDOW(1, 1, 1, 1, 1, 1, 1)},
     {"groups, strided, bf16", ROTA_BF16, {3, 6, 9, 7}, {4, 3, 3, 1}, true, WINDOW(2, 2, 2, 1, 0, 1, 1)},
+    {"channels last", ROTA_F32, {2, 7, 9, 3}, {5, 3, 2, 3}, true, LAST(1, 1, 2, 1, 0, 1, 2)},
+    {"channels last, groups, strided, bf16", ROTA_BF16, {3, 9, 7, 6}, {4, 3, 2, 3}, true,
+     LAST(2, 2, 2, 1, 1, 1, 1)},
+    {"channels last, more than one tile", ROTA_F32, {1, 18, 11, 70}, {66, 3, 3, 70}, false,
+     LAST(1, 1, 1, 1, 1, 1, 1)},
     {"more than one tile, f16", ROTA_F16, {1, 2, 18, 35}, {66, 2, 3, 4}, false, WINDOW(1, 1, 1, 0, 0, 1, 1)},
 }, large_convs[] = {
     {"8 x 64 x 56 x 56, 3 x 3", ROTA_F32, {8, 64, 56, 56}, {64, 64, 3, 3}, false, WINDOW(1, 1, 1, 1, 1, 1, 1)},
     {"8 x 64 x 56 x 56, 3 x 3, bf16", ROTA_BF16, {8, 64, 56, 56}, {64, 64, 3, 3}, false, WINDOW(1, 1, 1, 1, 1, 1, 1)},
+    {"8 x 56 x 56 x 64, channels last, 3 x 3, bf16", ROTA_BF16, {8, 56, 56, 64}, {64, 3, 3, 64}, false,
+     LAST(1, 1, 1, 1, 1, 1, 1)},
     {"8 x 256 x 28 x 28, 1 x 1", ROTA_F32, {8, 256, 28, 28}, {128, 256, 1, 1}, false, WINDOW(1, 1, 1, 0, 0, 1, 1)},
 }, transpose_examples[] = {
     {"3 x 3, padded", ROTA_F32, {2, 5, 7, 9}, {5, 3, 3, 3}, true, WINDOW(1, 1, 1, 1, 1, 1, 1)},
@@ -259,6 +285,9 @@ static const conv_example conv_examples[] = {
     {"with a rest", ROTA_F32, {2, 3, 4, 5}, {3, 4, 3, 3}, true,
      {.groups = 1, .stride = {2, 3}, .padding = {1, 1}, .dilation = {1, 1}, .output_padding = {1, 2}}},
     {"twice as large, f16", ROTA_F16, {2, 6, 5, 4}, {6, 3, 4, 4}, true, WINDOW(1, 2, 2, 1, 1, 1, 1)},
+    {"channels last, groups", ROTA_F32, {2, 5, 6, 4}, {4, 3, 2, 3}, true, LAST(2, 2, 3, 1, 0, 2, 1)},
+    {"channels last, twice as large, f16", ROTA_F16, {2, 5, 4, 6}, {6, 4, 4, 3}, false,
+     LAST(1, 2, 2, 1, 1, 1, 1)},
     {"groups, bf16", ROTA_BF16, {2, 4, 5, 6}, {4, 3, 3, 2}, true, WINDOW(2, 2, 3, 1, 0, 2, 1)},
 }, large_transposes[] = {
     {"8 x 128 x 14 x 14, 4 x 4, to twice as large", ROTA_F32, {8, 128, 14, 14}, {128, 64, 4, 4}, false,
@@ -268,7 +297,8 @@ static const conv_example conv_examples[] = {
 #define COUNT_OF(array) ((uint32_t)(sizeof(array) / sizeof((array)[0])))
 
 static void fill_in(const conv_example *e, bool transposed, rota_op_example *out) {
-    const uint64_t channels = transposed ? e->w[1] * e->window.groups : e->w[0];
+    const uint32_t c = rota_window_channels(&e->window), first = rota_window_first(&e->window);
+    const uint64_t channels = transposed ? e->w[c] * e->window.groups : e->w[0];
     *out = (rota_op_example){.label = e->label};
     rota_example_input(out, 0, e->dtype, 4, e->x, ROTA_FILL_UNIFORM);
     rota_example_input(out, 1, e->dtype, 4, e->w, ROTA_FILL_UNIFORM);
@@ -282,8 +312,8 @@ static void fill_in(const conv_example *e, bool transposed, rota_op_example *out
     use.op = &rota_ops_conv[transposed ? TRANSPOSE : CONV];
     if ((transposed ? shape_transpose : shape_conv)(&use, &y) != ROTA_OK) return;
     /* A product for each element of w and each position that its window comes to. */
-    const uint64_t positions =
-        transposed ? e->x[0] * e->x[2] * e->x[3] : y.shape[0] * y.shape[2] * y.shape[3];
+    const uint64_t positions = transposed ? e->x[0] * e->x[first] * e->x[first + 1]
+                                          : y.shape[0] * y.shape[first] * y.shape[first + 1];
     out->flops = 2.0 * (double)rota_tensor_count(&use.inputs[1]) * (double)positions;
     rota_example_bytes(out, &y, 1);
 }
@@ -302,7 +332,8 @@ static bool example_weight(uint32_t index, uint32_t size, rota_op_example *out) 
     rota_example_input(out, 0, e->dtype, 4, e->x, ROTA_FILL_UNIFORM);
     rota_example_input(out, 1, e->dtype, 4, y.shape, ROTA_FILL_UNIFORM);
     out->use.attributes.window = e->window;
-    for (uint32_t i = 0; i < 2; i++) out->use.attributes.window.extent[i] = (uint32_t)e->w[2 + i];
+    for (uint32_t i = 0; i < 2; i++)
+        out->use.attributes.window.extent[i] = (uint32_t)e->w[rota_window_first(&e->window) + i];
     return true;
 }
 
@@ -330,7 +361,8 @@ static const rota_kernel *const weight_kernels[] = {&rota_kernel_conv2d_weight_g
     ATTRIBUTE(stride_h, window.stride[0]), ATTRIBUTE(stride_w, window.stride[1]),                            \
         ATTRIBUTE(padding_h, window.padding[0]), ATTRIBUTE(padding_w, window.padding[1]),                    \
         ATTRIBUTE(dilation_h, window.dilation[0]), ATTRIBUTE(dilation_w, window.dilation[1]),                \
-        ATTRIBUTE(groups, window.groups), ATTRIBUTE(allow_tf32, window.allow_tf32)
+        ATTRIBUTE(groups, window.groups), ATTRIBUTE(allow_tf32, window.allow_tf32),                          \
+        ATTRIBUTE(channels_last, window.channels_last)
 #define CONVOLUTION                                                                                          \
     .input_count = 3, .optional_inputs = 4, .output_count = 1, .input_names = {"x", "w", "bias"},            \
     .output_names = {"y"}, .input_modes = {ROTA_READ, ROTA_READ, ROTA_READ}, .record = record_conv,          \

@@ -32,24 +32,29 @@ static rota_status count_windows(const rota_op_use *use, const uint64_t in[2], u
     return ROTA_OK;
 }
 
+static const char *image_text(const rota_op_window *a) {
+    return a->channels_last ? "[batch, height, width, channels]" : "[batch, channels, height, width]";
+}
+
 static rota_status shape_pool(const rota_op_use *use, rota_tensor *out) {
+    const rota_op_window *a = &use->attributes.window;
     const rota_tensor *x = &use->inputs[0];
     char text[ROTA_TENSOR_TEXT_MAX];
     rota_dtype dtype;
     uint64_t size[2];
     ROTA_TRY(rota_shape_require_real(use, 1, &dtype));
     if (x->rank != 4)
-        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
-                            "x is %s; expected [batch, channels, height, width]",
-                            rota_tensor_describe(x, text, sizeof text));
-    ROTA_TRY(count_windows(use, &x->shape[2], size));
-    ROTA_TRY(rota_tensor_of(NULL, 0, dtype, ROTA_SHAPE(x->shape[0], x->shape[1], size[0], size[1]), &out[0]));
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "x is %s; expected %s",
+                            rota_tensor_describe(x, text, sizeof text), image_text(a));
+    ROTA_TRY(count_windows(use, &x->shape[rota_window_first(a)], size));
+    ROTA_TRY(rota_window_image(a, dtype, x->shape[0], x->shape[rota_window_channels(a)], size, &out[0]));
     return is_max(use) ? rota_shape_like(&out[0], ROTA_I32, &out[1]) : ROTA_OK;
 }
 
 static rota_status shape_backward(const rota_op_use *use, rota_tensor *out) {
     const rota_tensor *dy = &use->inputs[0], *index = &use->inputs[1];
-    const uint32_t *x = use->attributes.window.size;
+    const rota_op_window *a = &use->attributes.window;
+    const uint32_t *x = a->size, first = rota_window_first(a);
     char text[2][ROTA_TENSOR_TEXT_MAX];
     rota_dtype dtype;
     uint64_t size[2];
@@ -60,23 +65,26 @@ static rota_status shape_backward(const rota_op_use *use, rota_tensor *out) {
         return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT, "dy is %s, index is %s; expected the same shape",
                             rota_tensor_describe(dy, text[0], sizeof text[0]),
                             rota_tensor_describe(index, text[1], sizeof text[1]));
-    if (dy->rank != 4 || dy->shape[2] != size[0] || dy->shape[3] != size[1])
-        return rota_op_fail(
-            use->op, ROTA_INVALID_ARGUMENT,
-            "dy is %s; expected [batch, channels, %llu, %llu], the windows of planes of %u x %u",
-            rota_tensor_describe(dy, text[0], sizeof text[0]), (unsigned long long)size[0],
-            (unsigned long long)size[1], x[0], x[1]);
-    return rota_tensor_of(NULL, 0, dtype, ROTA_SHAPE(dy->shape[0], dy->shape[1], x[0], x[1]), out);
+    if (dy->rank != 4 || dy->shape[first] != size[0] || dy->shape[first + 1] != size[1])
+        return rota_op_fail(use->op, ROTA_INVALID_ARGUMENT,
+                            "dy is %s; expected [batch%s, %llu, %llu%s], the windows of planes of %u x %u",
+                            rota_tensor_describe(dy, text[0], sizeof text[0]),
+                            a->channels_last ? "" : ", channels", (unsigned long long)size[0],
+                            (unsigned long long)size[1], a->channels_last ? ", channels" : "", x[0], x[1]);
+    return rota_window_image(a, dtype, dy->shape[0], dy->shape[rota_window_channels(a)],
+                             (const uint64_t[2]){x[0], x[1]}, out);
 }
 
 static rota_pool_params params_of(const rota_op_use *use, const rota_tensor *x, const rota_tensor *y) {
     const rota_op_window *a = &use->attributes.window;
-    rota_pool_params params = {.planes = (uint32_t)(x->shape[0] * x->shape[1]),
+    const uint32_t first = rota_window_first(a);
+    rota_pool_params params = {.planes = (uint32_t)(x->shape[0] * (a->channels_last ? 1 : x->shape[1])),
+                               .channels = a->channels_last ? (uint32_t)x->shape[3] : 1,
                                .flags = is_max(use) || a->exclude_padding ? 0 : ROTA_POOL_PADDED,
                                .dtype = x->dtype};
     for (uint32_t i = 0; i < 2; i++) {
-        params.in[i] = (uint32_t)x->shape[2 + i];
-        params.out[i] = (uint32_t)y->shape[2 + i];
+        params.in[i] = (uint32_t)x->shape[first + i];
+        params.out[i] = (uint32_t)y->shape[first + i];
         params.window[i] = a->extent[i];
         params.stride[i] = a->stride[i];
         params.padding[i] = a->padding[i];
@@ -148,6 +156,10 @@ static const pool_example examples[] = {
     {"f16", ROTA_F16, {2, 3, 9, 7}, {WINDOW(3, 3, 2, 2, 1, 1), .dilation = {1, 1}}},
     {"rounded up, bf16", ROTA_BF16, {1, 3, 10, 8},
      {WINDOW(3, 4, 2, 3, 1, 2), .dilation = {1, 1}, .ceil_mode = true, .exclude_padding = true}},
+    {"channels last", ROTA_F32, {2, 7, 9, 5},
+     {WINDOW(3, 3, 2, 1, 1, 1), .dilation = {1, 1}, .channels_last = true}},
+    {"channels last, rounded up, bf16", ROTA_BF16, {2, 10, 8, 24},
+     {WINDOW(3, 4, 2, 3, 1, 2), .dilation = {1, 1}, .ceil_mode = true, .channels_last = true}},
     {"dilated", ROTA_F32, {2, 2, 11, 12}, {WINDOW(3, 2, 1, 2, 1, 1), .dilation = {3, 4}}},
     {"dilated, rounded up, bf16", ROTA_BF16, {2, 2, 11, 12},
      {WINDOW(3, 2, 2, 3, 1, 1), .dilation = {3, 4}, .ceil_mode = true}},
@@ -187,9 +199,10 @@ static bool example_backward(bool of_max, uint32_t index, uint32_t size, rota_op
     *out = (rota_op_example){.label = pool.label, .flops = pool.flops, .bytes = pool.bytes};
     rota_example_input(out, 0, x->dtype, 4, y[0].shape, ROTA_FILL_UNIFORM);
     if (of_max) rota_example_input(out, 1, ROTA_I32, 4, y[0].shape, ROTA_FILL_INDEX);
-    out->classes = x->shape[2] * x->shape[3];
+    const uint64_t *planes = &x->shape[rota_window_first(&pool.use.attributes.window)];
+    out->classes = planes[0] * planes[1];
     out->use.attributes.window = pool.use.attributes.window;
-    for (uint32_t i = 0; i < 2; i++) out->use.attributes.window.size[i] = (uint32_t)x->shape[2 + i];
+    for (uint32_t i = 0; i < 2; i++) out->use.attributes.window.size[i] = (uint32_t)planes[i];
     return true;
 }
 
@@ -222,7 +235,7 @@ static const rota_kernel *const avg_backward_kernels[] = {&rota_kernel_avg_pool_
         ATTRIBUTE(stride_h, window.stride[0]), ATTRIBUTE(stride_w, window.stride[1]),                        \
         ATTRIBUTE(padding_h, window.padding[0]), ATTRIBUTE(padding_w, window.padding[1]),                    \
         ATTRIBUTE(dilation_h, window.dilation[0]), ATTRIBUTE(dilation_w, window.dilation[1]),                \
-        ATTRIBUTE(ceil_mode, window.ceil_mode)
+        ATTRIBUTE(ceil_mode, window.ceil_mode), ATTRIBUTE(channels_last, window.channels_last)
 #define SIZE_ATTRIBUTES ATTRIBUTE(height, window.size[0]), ATTRIBUTE(width, window.size[1])
 /* clang-format on */
 

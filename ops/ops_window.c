@@ -36,6 +36,7 @@ static rota_status conv_of(rota_tape *tape, uint32_t op, bool one_axis, rota_ten
         for (uint32_t i = 0; i < 2; i++) a->extent[i] = extent[i];
     }
     a->allow_tf32 = o->allow_tf32;
+    a->channels_last = o->channels_last && !one_axis;
     ROTA_TRY(rota_tape_apply(tape, &use, use.op->name));
     *y = use.outputs[0];
     return ROTA_OK;
@@ -117,7 +118,9 @@ static bool is_max(uint32_t op) {
 }
 
 static void pool_attributes(const rota_pool *o, uint32_t op, bool one_axis, rota_op_window *a) {
-    *a = (rota_op_window){.ceil_mode = o->ceil_mode, .exclude_padding = !is_max(op) && o->exclude_padding};
+    *a = (rota_op_window){.ceil_mode = o->ceil_mode,
+                          .exclude_padding = !is_max(op) && o->exclude_padding,
+                          .channels_last = o->channels_last && !one_axis};
     pair(a->extent, o->window, one_axis, 1, 0);
     for (uint32_t i = 0; i < 2; i++) {
         const uint32_t given = o->stride[one_axis ? 0 : i];

@@ -19,6 +19,9 @@ typedef struct rota_conv {
     bool
         allow_tf32; /* of f32, on CUDA devices: factors may be rounded to TF32's 10 bits of mantissa, which is
                         several times as fast; in gradients, too. Elsewhere it changes nothing */
+    bool
+        channels_last; /* images are [batch, height, width, channels] and w [out, kh, kw, in / groups], or, of
+                           conv_transpose2d, [in, kh, kw, out / groups]; of conv2d and its gradients */
 } rota_conv;
 #define ROTA_CONV(...) ROTA_SIZED(rota_conv, __VA_ARGS__)
 
@@ -60,6 +63,7 @@ typedef struct rota_pool {
     bool
         exclude_padding; /* of avg alone: divides by how many elements of x there are in a window, not by how many of x
                              and padding */
+    bool channels_last; /* images are [batch, height, width, channels]; of two axes alone */
 } rota_pool;
 #define ROTA_POOL(...) ROTA_SIZED(rota_pool, __VA_ARGS__)
 

@@ -16,7 +16,8 @@ typedef struct rota_op_window {
     uint32_t output_padding[2]; /* of conv_transpose2d */
     uint32_t groups;
     bool ceil_mode, exclude_padding;
-    bool allow_tf32; /* of convolutions */
+    bool allow_tf32;    /* of convolutions */
+    bool channels_last; /* images are [batch, height, width, channels], and weights lie alike */
 } rota_op_window;
 
 /* The scalar attributes of any op; each op reads its own (rota_op.attributes lists them). */

@@ -13,6 +13,13 @@ uint64_t rota_window_reach(uint64_t extent, uint32_t dilation) {
     return (extent - 1) * dilation + 1;
 }
 
+rota_status rota_window_image(const rota_op_window *window, rota_dtype dtype, uint64_t batch,
+                              uint64_t channels, const uint64_t size[2], rota_tensor *out) {
+    if (window->channels_last)
+        return rota_tensor_of(NULL, 0, dtype, ROTA_SHAPE(batch, size[0], size[1], channels), out);
+    return rota_tensor_of(NULL, 0, dtype, ROTA_SHAPE(batch, channels, size[0], size[1]), out);
+}
+
 static rota_status check_pair(const rota_op_use *use, const char *name, const uint32_t *pair,
                               uint64_t least) {
     for (uint32_t i = 0; i < 2; i++)

@@ -4,6 +4,19 @@
 
 #include "ops/table.h"
 
+/* Images are [batch, channels, height, width], or, with channels_last, [batch, height, width, channels]; weights and
+ * their window have their first axis first, and the second where channels are. The axis of channels, and the first of
+ * the two that windows slide along. */
+static inline uint32_t rota_window_channels(const rota_op_window *window) {
+    return window->channels_last ? 3 : 1;
+}
+static inline uint32_t rota_window_first(const rota_op_window *window) {
+    return window->channels_last ? 1 : 2;
+}
+/* A tensor without a buffer of so many images and channels of such planes. */
+rota_status rota_window_image(const rota_op_window *window, rota_dtype dtype, uint64_t batch,
+                              uint64_t channels, const uint64_t size[2], rota_tensor *out);
+
 /* Elements that a window of `extent` reaches over, the first and the last included; extent is not 0. */
 uint64_t rota_window_reach(uint64_t extent, uint32_t dilation);
 /* Every number of the op's attributes is one that kernels count with: strides and dilations at least 1, all at most

@@ -24,6 +24,9 @@
 #define ROTA_CONV_BIAS 1u
 /* A library may round the factors of f32's products to TF32. */
 #define ROTA_CONV_TF32 2u
+/* x and y have their channels, of all groups, last, and w, partial and dw their in_channels: x [batch, in, groups,
+ * in_channels], w [groups, out_channels, window, in_channels]. Sums are the same, in the same order. */
+#define ROTA_CONV_CHANNELS_LAST 4u
 
 /* Side of the tiles of results that a workgroup or block has. */
 #define ROTA_CONV_TILE 64
@@ -42,10 +45,11 @@ typedef struct rota_conv_params {
     uint32_t dtype;
 } rota_conv_params;
 
-/* ---- max_pool: x:READ [planes, in], y:WRITE [planes, out], index:WRITE i32 [planes, out]. The largest of x's
- * elements in a window, and where in its plane it is: row * width + column; NaN is above all numbers, and of
+/* ---- max_pool: x:READ [planes, in, channels], y:WRITE [planes, out, channels], index:WRITE i32 [planes, out,
+ * channels]; what has its channels first is planes of one. The largest of x's elements in a window of its channel,
+ * and where in its plane it is: row * width + column; NaN is above all numbers, and of
  * equal values the first in the order of rows. A window without an element of x: -infinity, and -1
- * ---- max_pool_backward: dy:READ [planes, out], index:READ, dx:WRITE [planes, in]. dx[q] = sum of dy[p] with
+ * ---- max_pool_backward: dy:READ [planes, out, channels], index:READ, dx:WRITE as x. dx[q] = sum of dy[p] with
  * index[p] == q, in order of p
  * ---- avg_pool: x:READ, y:WRITE. The sum of x's elements in a window over how many they are; with PADDED over
  * how many of the window lie in x with its padding. 0 without any; dilation is 1
@@ -59,6 +63,7 @@ typedef struct rota_pool_params {
     uint32_t stride[2], padding[2], dilation[2];
     uint32_t flags;
     uint32_t dtype;
+    uint32_t channels;
 } rota_pool_params;
 
 #endif

@@ -34,6 +34,34 @@ static uint64_t plane_out(const rota_conv_params *p) {
     return (uint64_t)p->out[0] * p->out[1];
 }
 
+/* How far apart, in elements, the images of a tensor are, the channels of an image and the positions of a plane. */
+typedef struct steps {
+    uint64_t image, channel, position;
+} steps;
+
+static bool is_last(const rota_conv_params *p) {
+    return p->flags & ROTA_CONV_CHANNELS_LAST;
+}
+/* Of a side with so many channels in a group. */
+static steps steps_of(const rota_conv_params *p, uint64_t channels, uint64_t plane) {
+    const uint64_t all = p->groups * channels;
+    return is_last(p) ? (steps){all * plane, 1, all} : (steps){all * plane, plane, 1};
+}
+static steps steps_of_x(const rota_conv_params *p) {
+    return steps_of(p, p->in_channels, plane_in(p));
+}
+static steps steps_of_y(const rota_conv_params *p) {
+    return steps_of(p, p->out_channels, plane_out(p));
+}
+/* Where a group's channels begin, by the number of images and groups. */
+static uint64_t group_at(const rota_conv_params *p, const steps *s, uint64_t channels, uint64_t number) {
+    return number / p->groups * s->image + number % p->groups * channels * s->channel;
+}
+/* Where an element of a channel of y's weights is, by its channel of x and its place in the window as one number. */
+static uint64_t weight_at(const rota_conv_params *p, uint64_t column) {
+    return is_last(p) ? column % window_of(p) * p->in_channels + column / window_of(p) : column;
+}
+
 /* ---- Gathering ---- */
 
 /* `count` elements from `from` on as floats. */
@@ -66,14 +94,14 @@ static int64_t clip(int64_t value, int64_t low, int64_t high) {
 }
 
 /* Places [first, last) of a row of windows: what the tap reads in x's row, 0 outside. */
-static void gather_row(const rota_conv_params *p, const void *x, uint64_t row_begin, int64_t shift,
-                       int64_t first, int64_t last, float *to) {
+static void gather_row(const rota_conv_params *p, const void *x, uint64_t row_begin, uint64_t step,
+                       int64_t shift, int64_t first, int64_t last, float *to) {
     const int64_t stride = p->stride[1], size = p->in[1];
     const int64_t begin = clip(shift >= 0 ? 0 : (-shift + stride - 1) / stride, first, last);
     const int64_t end = clip(shift >= size ? 0 : (size - shift + stride - 1) / stride, begin, last);
     memset(to, 0, (size_t)(begin - first) * sizeof *to);
     if (begin < end)
-        copy_run(p->dtype, x, row_begin + (uint64_t)(begin * stride + shift), p->stride[1],
+        copy_run(p->dtype, x, row_begin + (uint64_t)(begin * stride + shift) * step, p->stride[1] * step,
                  (uint64_t)(end - begin), to + (begin - first));
     memset(to + (end - first), 0, (size_t)(last - end) * sizeof *to);
 }
@@ -83,6 +111,7 @@ static void gather_row(const rota_conv_params *p, const void *x, uint64_t row_be
 static void gather(const rota_conv_params *p, const void *x, uint64_t first, uint64_t k, uint64_t depth,
                    uint64_t column, uint64_t columns, float *to) {
     const uint64_t width = p->out[1];
+    const steps s = steps_of_x(p);
     for (uint64_t i = 0; i < depth; i++) {
         const tap t = tap_of(p, k + i);
         for (uint64_t c = 0, count; c < columns; c += count, to += count) {
@@ -93,8 +122,8 @@ static void gather(const rota_conv_params *p, const void *x, uint64_t first, uin
                 memset(to, 0, count * sizeof *to);
                 continue;
             }
-            const uint64_t begin = first + (t.channel * p->in[0] + (uint64_t)from) * p->in[1];
-            gather_row(p, x, begin, t.shift[1], position, position + (int64_t)count, to);
+            const uint64_t begin = first + t.channel * s.channel + (uint64_t)from * p->in[1] * s.position;
+            gather_row(p, x, begin, s.position, t.shift[1], position, position + (int64_t)count, to);
         }
     }
 }
@@ -153,6 +182,7 @@ static uint64_t element_of(const phase *h, uint32_t axis, uint64_t t) {
 static void gather_back(const rota_conv_params *p, const phase *h, const void *dy, uint64_t first, uint64_t k,
                         uint64_t depth, uint64_t column, uint64_t columns, float *to) {
     const uint64_t taps = h->taps[0] * h->taps[1], width = h->size[1];
+    const steps s = steps_of_y(p);
     for (uint64_t i = k; i < k + depth; i++) {
         const uint64_t channel = i / taps, in_taps[2] = {i % taps / h->taps[1], i % taps % h->taps[1]};
         int64_t shift[2];
@@ -167,8 +197,9 @@ static void gather_back(const rota_conv_params *p, const phase *h, const void *d
             memset(to, 0, count * sizeof *to);
             if (row >= 0 && row < p->out[0] && begin < end)
                 copy_run(p->dtype, dy,
-                         first + (channel * p->out[0] + (uint64_t)row) * p->out[1] + (uint64_t)begin, 1,
-                         (uint64_t)(end - begin), to + (begin - from));
+                         first + channel * s.channel +
+                             ((uint64_t)row * p->out[1] + (uint64_t)begin) * s.position,
+                         s.position, (uint64_t)(end - begin), to + (begin - from));
         }
     }
 }
@@ -181,11 +212,13 @@ static void gather_weights_back(const rota_conv_params *p, const phase *h, const
     uint64_t offset[BLOCK_DEPTH]; /* of each column, in the first channel of x */
     for (uint64_t i = 0; i < depth; i++) {
         const uint64_t t = (k + i) % taps;
-        offset[i] = first + (k + i) / taps * p->in_channels * window +
-                    element_of(h, 0, t / h->taps[1]) * p->window[1] + element_of(h, 1, t % h->taps[1]);
+        const uint64_t element =
+            element_of(h, 0, t / h->taps[1]) * p->window[1] + element_of(h, 1, t % h->taps[1]);
+        offset[i] = first + (k + i) / taps * p->in_channels * window + weight_at(p, element);
     }
     for (uint64_t r = row; r < row + rows; r++)
-        for (uint64_t i = 0; i < depth; i++) *to++ = rota_cpu_get(p->dtype, w, offset[i] + r * window);
+        for (uint64_t i = 0; i < depth; i++)
+            *to++ = rota_cpu_get(p->dtype, w, offset[i] + weight_at(p, r * window));
 }
 
 /* ---- conv2d and its gradient by x ---- */
@@ -230,8 +263,8 @@ void rota_cpu_items_conv2d_backward_input(const void *params, const uint64_t *op
 
 /* Where x itself is the matrix that it would be gathered into. */
 static bool reads_in_place(const rota_conv_params *p) {
-    return p->dtype == ROTA_F32 && window_of(p) == 1 && p->stride[0] == 1 && p->stride[1] == 1 &&
-           p->padding[0] == 0 && p->padding[1] == 0;
+    return p->dtype == ROTA_F32 && !is_last(p) && window_of(p) == 1 && p->stride[0] == 1 &&
+           p->stride[1] == 1 && p->padding[0] == 0 && p->padding[1] == 0;
 }
 
 /* Floats of scratch: a gathered block, weights, sums. */
@@ -250,53 +283,74 @@ static void begin_sums(const rota_kernel_call *call, uint64_t channel, uint64_t 
     }
 }
 
+/* Rows of dense sums to where their channels are. */
+static void put_rows(const rota_conv_params *p, const steps *s, const float *sums, uint64_t rows,
+                     uint64_t columns, void *y, uint64_t first) {
+    for (uint64_t r = 0; r < rows; r++, sums += columns) {
+        const uint64_t from = first + r * s->channel;
+        if (s->position == 1 && p->dtype != ROTA_F32)
+            rota_cpu_narrow(p->dtype, sums, y, from, columns);
+        else
+            for (uint64_t c = 0; c < columns; c++) rota_cpu_put(p->dtype, y, from + c * s->position, sums[c]);
+    }
+}
+
 static void run_block(const rota_kernel_call *call, const product *s, uint64_t item, float *scratch) {
     const rota_conv_params *p = call->params;
-    const bool is_f32 = p->dtype == ROTA_F32, in_place = reads_in_place(p);
+    const bool direct = p->dtype == ROTA_F32 && !is_last(p), in_place = reads_in_place(p);
+    const steps of_x = steps_of_x(p), of_y = steps_of_y(p);
     const uint64_t row = item % s->row_blocks * BLOCK_ROWS, rows = least(s->rows - row, BLOCK_ROWS);
     item /= s->row_blocks;
     const uint64_t column = item % s->column_blocks * s->block_columns,
                    columns = least(s->columns - column, s->block_columns);
     const uint64_t plane = item / s->column_blocks,
                    group = plane % p->groups; /* plane: of images and groups */
-    const uint64_t x_first = plane * p->in_channels * plane_in(p),
-                   y_first = (plane * s->rows + row) * s->columns + column;
+    const uint64_t x_first = group_at(p, &of_x, p->in_channels, plane),
+                   y_first = group_at(p, &of_y, s->rows, plane) + row * of_y.channel + column * of_y.position;
     const uint64_t w_first = (group * p->out_channels + row) * s->depth;
     float *gathered = scratch, *weights = gathered + s->block_depth * s->block_columns;
-    float *sums = is_f32 ? (float *)call->operands[3] + y_first : weights + BLOCK_ROWS * s->block_depth;
-    const uint64_t pitch = is_f32 ? s->columns : columns;
+    float *sums = direct ? (float *)call->operands[3] + y_first : weights + BLOCK_ROWS * s->block_depth;
+    const uint64_t pitch = direct ? s->columns : columns;
     begin_sums(call, group * s->rows + row, rows, columns, sums, pitch);
     for (uint64_t k = 0; k < s->depth; k += s->block_depth) {
         const uint64_t depth = least(s->depth - k, s->block_depth);
         const float *left = (const float *)call->operands[1] + w_first + k, *right = gathered;
-        for (uint64_t r = 0; r < rows && !is_f32; r++)
-            copy_run(p->dtype, call->operands[1], w_first + r * s->depth + k, 1, depth, weights + r * depth);
+        for (uint64_t r = 0; r < rows && !direct; r++) {
+            const uint64_t from = w_first + r * s->depth;
+            if (!is_last(p))
+                copy_run(p->dtype, call->operands[1], from + k, 1, depth, weights + r * depth);
+            else
+                for (uint64_t i = 0; i < depth; i++)
+                    weights[r * depth + i] =
+                        rota_cpu_get(p->dtype, call->operands[1], from + weight_at(p, k + i));
+        }
         if (in_place)
             right = (const float *)call->operands[0] + x_first + k * s->columns + column;
         else
             gather(p, call->operands[0], x_first, k, depth, column, columns, gathered);
-        rota_cpu_sgemm(false, false, rows, columns, depth, 1.0f, is_f32 ? left : weights,
-                       is_f32 ? s->depth : depth, right, in_place ? s->columns : columns, 1.0f, sums, pitch);
+        rota_cpu_sgemm(false, false, rows, columns, depth, 1.0f, direct ? left : weights,
+                       direct ? s->depth : depth, right, in_place ? s->columns : columns, 1.0f, sums, pitch);
     }
-    for (uint64_t r = 0; r < rows && !is_f32; r++)
-        rota_cpu_narrow(p->dtype, sums + r * columns, call->operands[3], y_first + r * s->columns, columns);
+    if (!direct) put_rows(p, &of_y, sums, rows, columns, call->operands[3], y_first);
 }
 
 /* A phase's columns from `column` on of some channels of x, from dense sums. */
 static void scatter(const rota_kernel_call *call, const phase *h, uint64_t first, uint64_t rows,
                     uint64_t column, uint64_t columns, const float *sums) {
     const rota_conv_params *p = call->params;
+    const steps s = steps_of_x(p);
     for (uint64_t r = 0; r < rows; r++)
         for (uint64_t c = column; c < column + columns; c++) {
             const uint64_t in_row = h->first[0] + c / h->size[1] * p->stride[0];
             const uint64_t in_column = h->first[1] + c % h->size[1] * p->stride[1];
-            rota_cpu_put(p->dtype, call->operands[3], first + r * plane_in(p) + in_row * p->in[1] + in_column,
-                         *sums++);
+            rota_cpu_put(p->dtype, call->operands[3],
+                         first + r * s.channel + (in_row * p->in[1] + in_column) * s.position, *sums++);
         }
 }
 
 static void run_block_back(const rota_kernel_call *call, const product *s, uint64_t item, float *scratch) {
     const rota_conv_params *p = call->params;
+    const steps of_x = steps_of_x(p), of_y = steps_of_y(p);
     const uint64_t row = item % s->row_blocks * BLOCK_ROWS, rows = least(s->rows - row, BLOCK_ROWS);
     item /= s->row_blocks;
     const uint64_t column = item % s->column_blocks * s->block_columns, phases = phases_of(p);
@@ -305,11 +359,11 @@ static void run_block_back(const rota_kernel_call *call, const product *s, uint6
     const uint64_t plane = item / phases, group = plane % p->groups, all = h.size[0] * h.size[1];
     if (column >= all) return; /* a phase of fewer elements */
     const uint64_t columns = least(all - column, s->block_columns),
-                   dx_first = (plane * s->rows + row) * plane_in(p);
+                   dx_first = group_at(p, &of_x, s->rows, plane) + row * of_x.channel;
     const uint64_t depth_all = p->out_channels * h.taps[0] * h.taps[1],
-                   dy_first = plane * p->out_channels * plane_out(p);
+                   dy_first = group_at(p, &of_y, p->out_channels, plane);
     const uint64_t w_first = group * p->out_channels * p->in_channels * window_of(p);
-    const bool direct = p->dtype == ROTA_F32 && phases == 1;
+    const bool direct = p->dtype == ROTA_F32 && !is_last(p) && phases == 1;
     float *gathered = scratch, *weights = gathered + s->block_depth * s->block_columns;
     float *sums =
         direct ? (float *)call->operands[3] + dx_first + column : weights + BLOCK_ROWS * s->block_depth;
@@ -369,9 +423,12 @@ void rota_cpu_items_conv2d_backward_weight(const void *params, const uint64_t *o
 
 /* Adds up dy [rows, positions] by the transpose of x [columns, positions], over the chunk's positions, image by
  * image. */
-static void weight_block(const rota_kernel_call *call, const weight_blocks *b, uint64_t item, float *gathered,
-                         float *gradients) {
+static void weight_block(const rota_kernel_call *call, const weight_blocks *b, uint64_t item,
+                         float *scratch) {
     const rota_conv_params *p = call->params;
+    const steps of_x = steps_of_x(p), of_y = steps_of_y(p);
+    const bool direct = !is_last(p);
+    float *gathered = scratch, *gradients = gathered + (size_t)BLOCK_WEIGHTS * BLOCK_DEPTH;
     const uint64_t row = item % b->rows * BLOCK_ROWS, rows = least(p->out_channels - row, BLOCK_ROWS);
     item /= b->rows;
     const uint64_t column = item % b->columns * BLOCK_DEPTH,
@@ -379,33 +436,38 @@ static void weight_block(const rota_kernel_call *call, const weight_blocks *b, u
     item /= b->columns;
     const uint64_t group = item % p->groups, chunk = item / p->groups, plane = plane_out(p);
     const uint64_t begin = chunk * p->chunk, end = least(begin + p->chunk, p->batch * plane);
-    float *sums = (float *)call->operands[2] +
-                  ((chunk * p->groups + group) * p->out_channels + row) * b->columns_all + column;
+    float *partial =
+        (float *)call->operands[2] + ((chunk * p->groups + group) * p->out_channels + row) * b->columns_all;
+    float *sums = direct ? partial + column : gradients + (size_t)BLOCK_WEIGHTS * BLOCK_ROWS;
     for (uint64_t first_of_run = begin, count; first_of_run < end; first_of_run += count) {
-        const uint64_t image = first_of_run / plane, position = first_of_run % plane,
-                       of_group = image * p->groups + group;
-        const uint64_t dy_first = (of_group * p->out_channels + row) * plane + position;
+        const uint64_t position = first_of_run % plane, of_group = first_of_run / plane * p->groups + group;
+        const uint64_t dy_first =
+            group_at(p, &of_y, p->out_channels, of_group) + row * of_y.channel + position * of_y.position;
+        const bool as_it_is = p->dtype == ROTA_F32 && direct;
         count = least(least(end - first_of_run, plane - position), BLOCK_WEIGHTS);
-        gather(p, call->operands[0], of_group * p->in_channels * plane_in(p), column, columns, position,
+        gather(p, call->operands[0], group_at(p, &of_x, p->in_channels, of_group), column, columns, position,
                count, gathered);
         const float *dy = (const float *)call->operands[1] + dy_first;
-        if (p->dtype != ROTA_F32) {
+        if (!as_it_is) {
             for (uint64_t r = 0; r < rows; r++)
-                copy_run(p->dtype, call->operands[1], dy_first + r * plane, 1, count, gradients + r * count);
+                copy_run(p->dtype, call->operands[1], dy_first + r * of_y.channel, of_y.position, count,
+                         gradients + r * count);
             dy = gradients;
         }
-        rota_cpu_sgemm(false, true, rows, columns, count, 1.0f, dy, p->dtype == ROTA_F32 ? plane : count,
-                       gathered, count, first_of_run == begin ? 0.0f : 1.0f, sums, b->columns_all);
+        rota_cpu_sgemm(false, true, rows, columns, count, 1.0f, dy, as_it_is ? plane : count, gathered, count,
+                       first_of_run == begin ? 0.0f : 1.0f, sums, direct ? b->columns_all : columns);
     }
+    for (uint64_t i = 0; i < rows * columns && !direct; i++)
+        partial[i / columns * b->columns_all + weight_at(p, column + i % columns)] = sums[i];
 }
 
 rota_status rota_cpu_conv2d_backward_weight(const rota_kernel_call *call) {
     const weight_blocks b = weights_of(call->params);
-    const uint64_t floats = (uint64_t)BLOCK_WEIGHTS * (BLOCK_DEPTH + BLOCK_ROWS);
+    const uint64_t floats =
+        (uint64_t)BLOCK_WEIGHTS * (BLOCK_DEPTH + BLOCK_ROWS) + (uint64_t)BLOCK_ROWS * BLOCK_DEPTH;
     float *scratch = malloc(floats * sizeof *scratch);
     if (!scratch) return rota_cpu_no_scratch("conv2d_backward_weight", floats);
-    for (uint64_t item = call->begin; item < call->end; item++)
-        weight_block(call, &b, item, scratch, scratch + (uint64_t)BLOCK_WEIGHTS * BLOCK_DEPTH);
+    for (uint64_t item = call->begin; item < call->end; item++) weight_block(call, &b, item, scratch);
     free(scratch);
     return ROTA_OK;
 }

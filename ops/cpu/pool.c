@@ -1,4 +1,5 @@
-/* CPU kernels: max_pool, max_pool_backward, avg_pool, avg_pool_backward. An item is a plane's row of results. */
+/* CPU kernels: max_pool, max_pool_backward, avg_pool, avg_pool_backward. An item is a plane's row of results, in which
+ * position `o` counts columns and, within one, channels. */
 #include "cpu.h"
 #include "half.h"
 
@@ -13,8 +14,8 @@ static void items_of(uint64_t planes, uint32_t rows, uint64_t work_of_row, uint6
                                uint64_t *out_grain) {                                                        \
         (void)operand_bytes;                                                                                 \
         const rota_pool_params *p = params;                                                                  \
-        items_of(p->planes, p->SIDE[0], (uint64_t)p->SIDE[1] * p->window[0] * p->window[1], out_items,       \
-                 out_grain);                                                                                 \
+        items_of(p->planes, p->SIDE[0], (uint64_t)p->SIDE[1] * p->channels * p->window[0] * p->window[1],    \
+                 out_items, out_grain);                                                                      \
     }
 ITEMS(max_pool, out)
 ITEMS(max_pool_backward, in)
@@ -42,25 +43,27 @@ static taps taps_of(const rota_pool_params *p, uint32_t axis, uint64_t position)
 
 rota_status rota_cpu_max_pool(const rota_kernel_call *call) {
     const rota_pool_params *p = call->params;
+    const uint64_t width = (uint64_t)p->out[1] * p->channels;
     int32_t *index = call->operands[2];
     for (uint64_t item = call->begin; item < call->end; item++) {
         const uint64_t plane = item / p->out[0] * p->in[0] * p->in[1];
         const taps rows = taps_of(p, 0, item % p->out[0]);
-        for (uint64_t o = 0; o < p->out[1]; o++) {
-            const taps columns = taps_of(p, 1, o);
+        for (uint64_t o = 0; o < width; o++) {
+            const taps columns = taps_of(p, 1, o / p->channels);
             float most = -INFINITY;
             int64_t found = -1;
             for (uint64_t r = 0; r < rows.count; r++)
                 for (uint64_t c = 0; c < columns.count; c++) {
                     const uint64_t element =
                         (rows.first + r * p->dilation[0]) * p->in[1] + columns.first + c * p->dilation[1];
-                    const float value = rota_cpu_get(p->dtype, call->operands[0], plane + element);
+                    const float value = rota_cpu_get(p->dtype, call->operands[0],
+                                                     (plane + element) * p->channels + o % p->channels);
                     if (found >= 0 && !(value > most) && !(value != value && most == most)) continue;
                     most = value;
                     found = (int64_t)element;
                 }
-            rota_cpu_put(p->dtype, call->operands[1], item * p->out[1] + o, most);
-            index[item * p->out[1] + o] = (int32_t)found;
+            rota_cpu_put(p->dtype, call->operands[1], item * width + o, most);
+            index[item * width + o] = (int32_t)found;
         }
     }
     return ROTA_OK;
@@ -68,19 +71,22 @@ rota_status rota_cpu_max_pool(const rota_kernel_call *call) {
 
 rota_status rota_cpu_avg_pool(const rota_kernel_call *call) {
     const rota_pool_params *p = call->params;
+    const uint64_t width = (uint64_t)p->out[1] * p->channels;
     for (uint64_t item = call->begin; item < call->end; item++) {
         const uint64_t plane = item / p->out[0] * p->in[0] * p->in[1];
         const taps rows = taps_of(p, 0, item % p->out[0]);
-        for (uint64_t o = 0; o < p->out[1]; o++) {
-            const taps columns = taps_of(p, 1, o);
+        for (uint64_t o = 0; o < width; o++) {
+            const taps columns = taps_of(p, 1, o / p->channels);
             float sum = 0.0f;
             for (uint64_t r = 0; r < rows.count; r++)
                 for (uint64_t c = 0; c < columns.count; c++)
-                    sum += rota_cpu_get(p->dtype, call->operands[0],
-                                        plane + (rows.first + r) * p->in[1] + columns.first + c);
+                    sum +=
+                        rota_cpu_get(p->dtype, call->operands[0],
+                                     (plane + (rows.first + r) * p->in[1] + columns.first + c) * p->channels +
+                                         o % p->channels);
             const bool padded = p->flags & ROTA_POOL_PADDED, none = rows.count * columns.count == 0;
             const uint64_t of = padded ? rows.padded * columns.padded : rows.count * columns.count;
-            rota_cpu_put(p->dtype, call->operands[1], item * p->out[1] + o, none ? 0.0f : sum / (float)of);
+            rota_cpu_put(p->dtype, call->operands[1], item * width + o, none ? 0.0f : sum / (float)of);
         }
     }
     return ROTA_OK;
@@ -100,20 +106,21 @@ static reached windows_over(const rota_pool_params *p, uint32_t axis, uint64_t q
 
 rota_status rota_cpu_max_pool_backward(const rota_kernel_call *call) {
     const rota_pool_params *p = call->params;
+    const uint64_t width = (uint64_t)p->in[1] * p->channels;
     const int32_t *index = call->operands[1];
     for (uint64_t item = call->begin; item < call->end; item++) {
         const uint64_t plane = item / p->in[0] * p->out[0] * p->out[1], row = item % p->in[0];
         const reached rows = windows_over(p, 0, row);
-        for (uint64_t q = 0; q < p->in[1]; q++) {
-            const reached columns = windows_over(p, 1, q);
-            const int64_t element = (int64_t)(row * p->in[1] + q);
+        for (uint64_t q = 0; q < width; q++) {
+            const reached columns = windows_over(p, 1, q / p->channels);
+            const int64_t element = (int64_t)(row * p->in[1] + q / p->channels);
             float sum = 0.0f;
             for (uint64_t r = rows.first; r < rows.last; r++)
                 for (uint64_t c = columns.first; c < columns.last; c++) {
-                    const uint64_t window = plane + r * p->out[1] + c;
+                    const uint64_t window = (plane + r * p->out[1] + c) * p->channels + q % p->channels;
                     if (index[window] == element) sum += rota_cpu_get(p->dtype, call->operands[0], window);
                 }
-            rota_cpu_put(p->dtype, call->operands[2], item * p->in[1] + q, sum);
+            rota_cpu_put(p->dtype, call->operands[2], item * width + q, sum);
         }
     }
     return ROTA_OK;
@@ -121,12 +128,13 @@ rota_status rota_cpu_max_pool_backward(const rota_kernel_call *call) {
 
 rota_status rota_cpu_avg_pool_backward(const rota_kernel_call *call) {
     const rota_pool_params *p = call->params;
+    const uint64_t width = (uint64_t)p->in[1] * p->channels;
     const bool padded = p->flags & ROTA_POOL_PADDED;
     for (uint64_t item = call->begin; item < call->end; item++) {
         const uint64_t plane = item / p->in[0] * p->out[0] * p->out[1];
         const reached rows = windows_over(p, 0, item % p->in[0]);
-        for (uint64_t q = 0; q < p->in[1]; q++) {
-            const reached columns = windows_over(p, 1, q);
+        for (uint64_t q = 0; q < width; q++) {
+            const reached columns = windows_over(p, 1, q / p->channels);
             float sum = 0.0f;
             for (uint64_t r = rows.first; r < rows.last; r++) {
                 const taps of_row = taps_of(p, 0, r);
@@ -134,10 +142,12 @@ rota_status rota_cpu_avg_pool_backward(const rota_kernel_call *call) {
                     const taps of_column = taps_of(p, 1, c);
                     const uint64_t of =
                         padded ? of_row.padded * of_column.padded : of_row.count * of_column.count;
-                    sum += rota_cpu_get(p->dtype, call->operands[0], plane + r * p->out[1] + c) / (float)of;
+                    sum += rota_cpu_get(p->dtype, call->operands[0],
+                                        (plane + r * p->out[1] + c) * p->channels + q % p->channels) /
+                           (float)of;
                 }
             }
-            rota_cpu_put(p->dtype, call->operands[1], item * p->in[1] + q, sum);
+            rota_cpu_put(p->dtype, call->operands[1], item * width + q, sum);
         }
     }
     return ROTA_OK;

@@ -32,6 +32,19 @@ struct sizes {
     uint32_t window, in_plane, out_plane;
     ROTA_DEVICE sizes(const rota_conv_params &p)
         : p(p), window(p.window[0] * p.window[1]), in_plane(p.in[0] * p.in[1]), out_plane(p.out[0] * p.out[1]) {}
+    ROTA_DEVICE bool last() const { return p.flags & ROTA_CONV_CHANNELS_LAST; }
+    /* Where an image's element is, of so many channels in all groups. */
+    ROTA_DEVICE uint64_t element(uint32_t image, uint32_t channels, uint32_t channel, uint32_t plane,
+                                 uint32_t position) const {
+        return last() ? (static_cast<uint64_t>(image) * plane + position) * channels + channel
+                      : (static_cast<uint64_t>(image) * channels + channel) * plane + position;
+    }
+    /* ... and one of w, by its channel of y, counted through groups, and column, a channel of x and an element of the
+     * window. */
+    ROTA_DEVICE uint64_t weight(uint64_t row, uint32_t column) const {
+        if (!last()) return row * p.in_channels * window + column;
+        return (row * window + column % window) * p.in_channels + column / window;
+    }
     ROTA_DEVICE tap tap_of(uint32_t k) const {
         const uint32_t in_window = k % window;
         const int32_t row = in_window / p.window[1] * p.dilation[0], column = in_window % p.window[1] * p.dilation[1];
@@ -49,8 +62,8 @@ ROTA_DEVICE float x_of(const sizes &s, const values<HALF> &x, uint32_t group, co
     const int32_t row = where.row * static_cast<int32_t>(s.p.stride[0]) + t.row;
     const int32_t column = where.column * static_cast<int32_t>(s.p.stride[1]) + t.column;
     if (static_cast<uint32_t>(row) >= s.p.in[0] || static_cast<uint32_t>(column) >= s.p.in[1]) return 0.0f;
-    const uint32_t channel = (where.image * s.p.groups + group) * s.p.in_channels + t.channel;
-    return x.at(channel * s.in_plane + row * s.p.in[1] + column);
+    return x.at(s.element(where.image, s.p.groups * s.p.in_channels, group * s.p.in_channels + t.channel, s.in_plane,
+                          row * s.p.in[1] + column));
 }
 
 /* The gradient of the window whose tap reads x's element at a spot; 0 if there is none. */
@@ -62,8 +75,8 @@ ROTA_DEVICE float dy_of(const sizes &s, const values<HALF> &dy, uint32_t group, 
     if (window_row * s.p.stride[0] != row || window_column * s.p.stride[1] != column || window_row >= s.p.out[0] ||
         window_column >= s.p.out[1])
         return 0.0f;
-    const uint32_t channel = (where.image * s.p.groups + group) * s.p.out_channels + t.channel;
-    return dy.at(channel * s.out_plane + window_row * s.p.out[1] + window_column);
+    return dy.at(s.element(where.image, s.p.groups * s.p.out_channels, group * s.p.out_channels + t.channel,
+                           s.out_plane, window_row * s.p.out[1] + window_column));
 }
 
 /* A block's tile: where it begins, and k of it. */
@@ -117,13 +130,14 @@ ROTA_DEVICE void stage_weight(const A &args, const sizes &s, const conv_block &b
     const values<HALF> dy(rota_operand<const void>(args, 1), 0, s.p.dtype);
     const uint32_t depth = b.last - k, in_k = threadIdx.x % DEPTH, first = threadIdx.x / DEPTH;
     const spot window = s.spot_of(k + min(in_k, depth - 1), s.p.out[1], s.out_plane);
-    const uint32_t channels = (window.image * s.p.groups + b.group) * s.p.out_channels;
+    const uint32_t channels = s.p.groups * s.p.out_channels, channel = b.group * s.p.out_channels + b.row;
     const uint32_t position = window.row * s.p.out[1] + window.column;
 #pragma unroll
     for (uint32_t l = 0; l < LOADS; l++) {
         const uint32_t r = first + l * (THREADS / DEPTH);
         float left = 0.0f, right = 0.0f;
-        if (in_k < depth && b.row + r < b.rows) left = dy.at((channels + b.row + r) * s.out_plane + position);
+        if (in_k < depth && b.row + r < b.rows)
+            left = dy.at(s.element(window.image, channels, channel + r, s.out_plane, position));
         if (in_k < depth && b.column + r < b.columns) right = x_of<HALF>(s, x, b.group, window, taps[l]);
         tiles.left[in_k][r] = left;
         tiles.right[in_k][r] = right;
@@ -145,8 +159,8 @@ ROTA_DEVICE void stage(const A &args, const sizes &s, const conv_block &b, const
         float left = 0.0f, right = 0.0f;
         if (b.row + r < b.rows && left_k < depth)
             left = PRODUCT == INPUT
-                       ? w.at(((b.group * s.p.out_channels + channel) * b.rows + b.row + r) * s.window + in_window)
-                       : w.at((b.group * b.rows + b.row + r) * b.last + k + left_k);
+                       ? w.at(s.weight(b.group * s.p.out_channels + channel, (b.row + r) * s.window + in_window))
+                       : w.at(s.weight(b.group * b.rows + b.row + r, k + left_k));
         if (b.column + right_column < b.columns && right_k < depth)
             right = PRODUCT == INPUT ? dy_of<HALF>(s, x, b.group, column, s.tap_of(k + right_k))
                                      : x_of<HALF>(s, x, b.group, column, s.tap_of(k + right_k));
@@ -167,14 +181,15 @@ ROTA_DEVICE void write(const A &args, const sizes &s, const conv_block &b, const
             if (row >= b.rows || column >= b.columns) continue;
             if (PRODUCT == WEIGHT) {
                 const uint64_t first = static_cast<uint64_t>(b.piece * s.p.groups + b.group) * b.rows + row;
-                rota_operand<float>(args, 2)[first * b.columns + column] = total[i][j];
+                rota_operand<float>(args, 2)[s.weight(first, column)] = total[i][j];
                 continue;
             }
             const values<HALF> bias(rota_operand<const void>(args, 2), 0, s.p.dtype),
                 out(rota_operand<void>(args, 3), 0, s.p.dtype);
             const float added = s.p.flags & ROTA_CONV_BIAS ? bias.at(b.group * b.rows + row) : 0.0f;
-            const uint64_t first = static_cast<uint64_t>(column / plane * s.p.groups + b.group) * b.rows + row;
-            out.put(first * plane + column % plane, total[i][j] + added);
+            const uint64_t to =
+                s.element(column / plane, s.p.groups * b.rows, b.group * b.rows + row, plane, column % plane);
+            out.put(to, total[i][j] + added);
         }
 }
 
@@ -199,13 +214,14 @@ template <bool HALF, conv_product PRODUCT, typename A> ROTA_DEVICE void convolve
     for (uint32_t k = 0; k < all; k++) {
         const tap t = s.tap_of(k);
         if (PRODUCT == INPUT)
-            sum = fmaf(w.at(((group * channels + t.channel) * rows + row) * s.window + k % s.window),
+            sum = fmaf(w.at(s.weight(group * channels + t.channel, row * s.window + k % s.window)),
                        dy_of<HALF>(s, x, group, where, t), sum);
         else
-            sum = fmaf(w.at((group * rows + row) * all + k), x_of<HALF>(s, x, group, where, t), sum);
+            sum = fmaf(w.at(s.weight(group * rows + row, k)), x_of<HALF>(s, x, group, where, t), sum);
     }
     const float added = p.flags & ROTA_CONV_BIAS ? bias.at(group * rows + row) : 0.0f;
-    out.put((static_cast<uint64_t>(where.image * p.groups + group) * rows + row) * plane + column % plane, sum + added);
+    out.put(s.element(where.image, p.groups * rows, group * rows + row, plane, static_cast<uint32_t>(column % plane)),
+            sum + added);
 }
 
 template <bool HALF, conv_product PRODUCT, typename A> ROTA_DEVICE void convolve(const A &args, conv_tiles &tiles) {
@@ -250,13 +266,13 @@ template <bool HALF, conv_product PRODUCT, typename A> ROTA_DEVICE void convolve
     write<HALF, PRODUCT>(args, s, b, total);
 }
 
-#define CONVOLUTION(name, operands, product)                                                                 \
-    ROTA_KERNEL(name, operands, rota_conv_params, THREADS) {                                                 \
-        __shared__ __align__(16) conv_tiles tiles;                                                           \
-        if (args.params.dtype == DTYPE_F32)                                                                  \
-            convolve<false, product>(args, tiles);                                                           \
-        else                                                                                                 \
-            convolve<true, product>(args, tiles);                                                            \
+#define CONVOLUTION(name, operands, product)                                                                           \
+    ROTA_KERNEL(name, operands, rota_conv_params, THREADS) {                                                           \
+        __shared__ __align__(16) conv_tiles tiles;                                                                     \
+        if (args.params.dtype == DTYPE_F32)                                                                            \
+            convolve<false, product>(args, tiles);                                                                     \
+        else                                                                                                           \
+            convolve<true, product>(args, tiles);                                                                      \
     }
 CONVOLUTION(conv2d, 4, FORWARD)
 CONVOLUTION(conv2d_backward_input, 4, INPUT)

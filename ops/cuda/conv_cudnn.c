@@ -42,7 +42,8 @@ static rota_cudnn_conv about_of(const form *f, const rota_conv_params *p) {
     about.result = (uint32_t)f->result;
     about.tf32 = p->dtype == ROTA_F32 && (p->flags & ROTA_CONV_TF32) != 0;
     about.p = *p;
-    about.p.flags = about.p.chunk = 0;
+    about.p.flags &= ROTA_CONV_CHANNELS_LAST;
+    about.p.chunk = 0;
     return about;
 }
 
@@ -64,11 +65,13 @@ static rota_status add_bias(const form *f, const rota_cuda_call *call) {
     const uint32_t *plane = narrow ? p->out : p->in;
     rota_binary_params add = {.op = ROTA_BINARY_ADD, .dtype = p->dtype};
     for (uint32_t i = 0; i < ROTA_KERNEL_DIMS; i++) add.shape[i] = 1;
+    const uint32_t channels = p->groups * (narrow ? p->out_channels : p->in_channels);
+    const uint32_t axis = ROTA_KERNEL_DIMS - (p->flags & ROTA_CONV_CHANNELS_LAST ? 1 : 2); /* of channels */
     add.shape[ROTA_KERNEL_DIMS - 3] = p->batch;
-    add.shape[ROTA_KERNEL_DIMS - 2] = p->groups * (narrow ? p->out_channels : p->in_channels);
-    add.shape[ROTA_KERNEL_DIMS - 1] = plane[0] * plane[1];
-    add.b_stride[ROTA_KERNEL_DIMS - 2] = 1;
-    add.count = p->batch * add.shape[ROTA_KERNEL_DIMS - 2] * add.shape[ROTA_KERNEL_DIMS - 1];
+    add.shape[ROTA_KERNEL_DIMS - 2] = add.shape[ROTA_KERNEL_DIMS - 1] = plane[0] * plane[1];
+    add.shape[axis] = channels;
+    add.b_stride[axis] = 1;
+    add.count = p->batch * channels * plane[0] * plane[1];
     return rota_cuda_image_run_node(&rota_kernel_binary, call, operands, &add);
 }
 
@@ -113,12 +116,12 @@ static void key_of(const rota_cudnn_conv *about, const rota_cuda_target *target,
                    char out_key[ROTA_CHOICE_KEY_MAX]) {
     const rota_conv_params *p = &about->p;
     snprintf(out_key, ROTA_CHOICE_KEY_MAX,
-             "conv2d %u|%s|%u|%s|cudnn %llu|%u %u|%u %u %u %u|%u %u|%u %u|%u %u|%u %u|%u %u|%u %u",
+             "conv2d %u|%s|%u|%s|cudnn %llu|%u %u|%u %u %u %u|%u %u|%u %u|%u %u|%u %u|%u %u|%u %u%s",
              about->result, target->name, target->multiprocessors, target->driver,
              (unsigned long long)rota_cudnn_version(), p->dtype, about->tf32, p->batch, p->groups,
              p->in_channels, p->out_channels, p->in[0], p->in[1], p->out[0], p->out[1], p->window[0],
              p->window[1], p->stride[0], p->stride[1], p->padding[0], p->padding[1], p->dilation[0],
-             p->dilation[1]);
+             p->dilation[1], p->flags & ROTA_CONV_CHANNELS_LAST ? "|last" : "");
 }
 
 /* What was measured, if cuDNN still has it; else cuDNN's best guess. */

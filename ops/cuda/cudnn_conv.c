@@ -8,8 +8,9 @@ void rota_cudnn_conv_describe(const rota_cudnn_conv *about, char out_text[ROTA_C
     static const char *const names[] = {"conv2d", "conv2d's gradient by x", "conv2d's gradient by w"};
     const rota_conv_params *p = &about->p;
     snprintf(out_text, ROTA_CUDNN_CONV_TEXT_MAX,
-             "%s of %s%s [%u, %u, %u, %u], %u channels by windows of %u x %u", names[about->result],
-             rota_dtype_name((rota_dtype)p->dtype), about->tf32 ? " (tf32)" : "", p->batch,
+             "%s of %s%s%s [%u, %u, %u, %u], %u channels by windows of %u x %u", names[about->result],
+             rota_dtype_name((rota_dtype)p->dtype), about->tf32 ? " (tf32)" : "",
+             p->flags & ROTA_CONV_CHANNELS_LAST ? ", channels last," : "", p->batch,
              p->in_channels * p->groups, p->in[0], p->in[1], p->out_channels * p->groups, p->window[0],
              p->window[1]);
 }
@@ -47,16 +48,19 @@ static void say(const rota_cudnn_kept *kept, const rota_cuda_target *target, con
                    kept->why);
 }
 
-/* Contiguous, of the order that rota's are of. */
-static cudnnBackendDescriptor_t tensor(rota_cudnn_graph *graph, int64_t id, rota_dtype dtype, int64_t outer,
-                                       int64_t channels, const uint32_t size[2]) {
+/* Contiguous, with channels where the parameters say that they are. */
+static cudnnBackendDescriptor_t tensor(rota_cudnn_graph *graph, int64_t id, const rota_conv_params *p,
+                                       int64_t outer, int64_t channels, const uint32_t size[2]) {
+    const rota_dtype dtype = (rota_dtype)p->dtype;
+    const bool last = p->flags & ROTA_CONV_CHANNELS_LAST;
     const cudnnDataType_t type = dtype == ROTA_F32   ? CUDNN_DATA_FLOAT
                                  : dtype == ROTA_F16 ? CUDNN_DATA_HALF
                                                      : CUDNN_DATA_BFLOAT16;
     const int64_t plane = (int64_t)size[0] * size[1];
     return rota_cudnn_tensor(graph, ROTA_CUDNN_IN_MEMORY, id, type,
                              (const int64_t[4]){outer, channels, size[0], size[1]},
-                             (const int64_t[4]){channels * plane, plane, size[1], 1});
+                             last ? (const int64_t[4]){channels * plane, 1, size[1] * channels, channels}
+                                  : (const int64_t[4]){channels * plane, plane, size[1], 1});
 }
 
 static rota_status make(rota_cudnn_kept *kept, const rota_cuda_target *target) {
@@ -79,9 +83,9 @@ static rota_status make(rota_cudnn_kept *kept, const rota_cuda_target *target) {
         window.dilation[i] = p->dilation[i];
     }
     rota_cudnn_graph *graph = &kept->plan.graph;
-    cudnnBackendDescriptor_t wide = tensor(graph, WIDE, dtype, p->batch, in, p->in);
-    cudnnBackendDescriptor_t w = tensor(graph, W, dtype, out, p->in_channels, p->window);
-    cudnnBackendDescriptor_t narrow = tensor(graph, NARROW, dtype, p->batch, out, p->out);
+    cudnnBackendDescriptor_t wide = tensor(graph, WIDE, p, p->batch, in, p->in);
+    cudnnBackendDescriptor_t w = tensor(graph, W, p, out, p->in_channels, p->window);
+    cudnnBackendDescriptor_t narrow = tensor(graph, NARROW, p, p->batch, out, p->out);
     rota_cudnn_convolution(graph, products[about->result], &window, wide, w, narrow);
     return rota_cudnn_plan_make(&kept->plan, &wish, kept->handle);
 }

@@ -13,7 +13,8 @@ typedef enum rota_cudnn_conv_result {
     ROTA_CUDNN_CONV_W       /* conv2d_backward_weight, all positions in one sum */
 } rota_cudnn_conv_result;
 
-/* What plans depend on; compared byte by byte, so clear it first. Flags and chunk of the parameters are 0. */
+/* What plans depend on; compared byte by byte, so clear it first. Of the parameters' flags CHANNELS_LAST alone may be
+ * set, and their chunk is 0. */
 typedef struct rota_cudnn_conv {
     uint32_t result; /* rota_cudnn_conv_result */
     uint32_t tf32;   /* whether products of f32 may be of numbers rounded to TF32 */

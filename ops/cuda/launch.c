@@ -4,6 +4,7 @@
 #include "base/divide.h"
 #include "ops/cuda/norm_groups.h"
 #include "ops/cuda/shapes.h"
+#include "ops/cuda/window_shapes.h"
 #include "ops/scatter_pieces.h"
 
 #define GRID_X_MAX INT32_MAX
@@ -152,10 +153,14 @@ LAUNCH(conv2d_backward_weight, rota_conv_params,
        rota_divide_up(conv_windows(p), p->chunk) * p->groups *
            conv_tiles(p->out_channels, p->in_channels *conv_window(p)),
        ROTA_CUDA_THREADS)
-THREADS(max_pool, rota_pool_params, (uint64_t)p->planes * p->out[0] * p->out[1])
-THREADS(avg_pool, rota_pool_params, (uint64_t)p->planes * p->out[0] * p->out[1])
-THREADS(max_pool_backward, rota_pool_params, (uint64_t)p->planes * p->in[0] * p->in[1])
-THREADS(avg_pool_backward, rota_pool_params, (uint64_t)p->planes * p->in[0] * p->in[1])
+THREADS(max_pool, rota_pool_params,
+        (uint64_t)p->planes * p->out[0] * p->out[1] * (p->channels / rota_cuda_pool_width(p)))
+THREADS(avg_pool, rota_pool_params,
+        (uint64_t)p->planes * p->out[0] * p->out[1] * (p->channels / rota_cuda_pool_width(p)))
+THREADS(max_pool_backward, rota_pool_params,
+        (uint64_t)p->planes * p->in[0] * p->in[1] * (p->channels / rota_cuda_pool_width(p)))
+THREADS(avg_pool_backward, rota_pool_params,
+        (uint64_t)p->planes * p->in[0] * p->in[1] * (p->channels / rota_cuda_pool_width(p)))
 THREADS(rope, rota_rope_params, (uint64_t)p->rows *(p->dim - p->rotary / 2))
 
 /* Pairs of rows that registers hold go to groups of warps in turns, of as many blocks as the device has room for. */

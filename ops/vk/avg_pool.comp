@@ -16,6 +16,7 @@ uint padding[2];
 uint dilation[2];
 uint flags;
 uint dtype;
+uint channels;
 ROTA_KERNEL_END
 
 const uint PADDED = 1u;
@@ -36,9 +37,10 @@ int padded_of(uint axis, uint position) {
 }
 
 void main() {
-    if (rota_beyond(pc.planes * pc.out_size[0] * pc.out_size[1])) return;
-    const uint result = rota_index(), position = result % (pc.out_size[0] * pc.out_size[1]);
-    const uint plane = result / (pc.out_size[0] * pc.out_size[1]) * pc.in_size[0] * pc.in_size[1];
+    if (rota_beyond(pc.planes * pc.out_size[0] * pc.out_size[1] * pc.channels)) return;
+    const uint result = rota_index(), channel = result % pc.channels, in_plane = result / pc.channels;
+    const uint position = in_plane % (pc.out_size[0] * pc.out_size[1]);
+    const uint plane = in_plane / (pc.out_size[0] * pc.out_size[1]) * pc.in_size[0] * pc.in_size[1];
     const uint of_row = position / pc.out_size[1], of_column = position % pc.out_size[1];
     int row, rows, column, columns;
     taps_of(0u, of_row, row, rows);
@@ -46,7 +48,8 @@ void main() {
     float sum = 0.0;
     for (int r = 0; r < rows; ++r)
         for (int c = 0; c < columns; ++c)
-            sum += get(rota_operand(0), plane + uint((row + r) * int(pc.in_size[1]) + column + c));
+            sum += get(rota_operand(0),
+                       (plane + uint((row + r) * int(pc.in_size[1]) + column + c)) * pc.channels + channel);
     const float of = (pc.flags & PADDED) != 0u ? float(padded_of(0u, of_row)) * float(padded_of(1u, of_column))
                                                : float(rows) * float(columns);
     put(rota_operand(1), result, rows > 0 && columns > 0 ? sum / of : 0.0);

@@ -16,6 +16,7 @@ uint padding[2];
 uint dilation[2];
 uint flags;
 uint dtype;
+uint channels;
 ROTA_KERNEL_END
 
 const uint PADDED = 1u;
@@ -50,9 +51,10 @@ float divisor_of(uint axis, uint position) {
 }
 
 void main() {
-    if (rota_beyond(pc.planes * pc.in_size[0] * pc.in_size[1])) return;
-    const uint result = rota_index(), element = result % (pc.in_size[0] * pc.in_size[1]);
-    const uint plane = result / (pc.in_size[0] * pc.in_size[1]) * pc.out_size[0] * pc.out_size[1];
+    if (rota_beyond(pc.planes * pc.in_size[0] * pc.in_size[1] * pc.channels)) return;
+    const uint result = rota_index(), channel = result % pc.channels, in_plane = result / pc.channels;
+    const uint element = in_plane % (pc.in_size[0] * pc.in_size[1]);
+    const uint plane = in_plane / (pc.in_size[0] * pc.in_size[1]) * pc.out_size[0] * pc.out_size[1];
     uint row, row_end, column, column_end;
     windows_over(0u, element / pc.in_size[1], row, row_end);
     windows_over(1u, element % pc.in_size[1], column, column_end);
@@ -60,7 +62,8 @@ void main() {
     for (uint r = row; r < row_end; ++r) {
         const float of_row = divisor_of(0u, r);
         for (uint c = column; c < column_end; ++c)
-            sum += get(rota_operand(0), plane + r * pc.out_size[1] + c) / (of_row * divisor_of(1u, c));
+            sum += get(rota_operand(0), (plane + r * pc.out_size[1] + c) * pc.channels + channel) /
+                   (of_row * divisor_of(1u, c));
     }
     put(rota_operand(1), result, sum);
 }

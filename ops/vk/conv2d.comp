@@ -36,13 +36,26 @@ uint chunk;
 uint dtype;
 ROTA_KERNEL_END
 
-const uint BIAS = 1u, FEW = 4u, SHORT = 8192u; /* window_params.h: ROTA_CONV_FEW, ROTA_CONV_SHORT */
+const uint BIAS = 1u, CHANNELS_LAST = 4u, FEW = 4u, SHORT = 8192u; /* window_params.h: ROTA_CONV_FEW, ROTA_CONV_SHORT */
 
 shared float left_tile[DEPTH][PITCH], right_tile[DEPTH][PITCH];
 
 uint window_size() { return pc.window[0] * pc.window[1]; }
 uint in_plane() { return pc.in_size[0] * pc.in_size[1]; }
 uint out_plane() { return pc.out_size[0] * pc.out_size[1]; }
+
+bool channels_last() { return (pc.flags & CHANNELS_LAST) != 0u; }
+/* Where an image's element is, of so many channels in all groups. */
+uint element(uint image, uint channels, uint channel, uint plane, uint position) {
+    return channels_last() ? (image * plane + position) * channels + channel
+                           : (image * channels + channel) * plane + position;
+}
+/* ... and one of w, by its channel of y, counted through groups, and column, a channel of x and an element of the
+ * window. */
+uint weight(uint row, uint column) {
+    if (!channels_last()) return row * pc.in_channels * window_size() + column;
+    return (row * window_size() + column % window_size()) * pc.in_channels + column / window_size();
+}
 
 /* A tap: a channel, and how far it is from the window's first element of x, padding taken off. */
 struct tap {
@@ -67,11 +80,12 @@ spot spot_of(uint position, uint width, uint plane) {
 
 /* What the tap of a window at `where` reads of x. */
 float x_of(uint group, spot where, tap t) {
-    const ivec2 element = where.coordinate * ivec2(pc.stride[0], pc.stride[1]) + t.shift;
+    const ivec2 from = where.coordinate * ivec2(pc.stride[0], pc.stride[1]) + t.shift;
     const ivec2 size = ivec2(pc.in_size[0], pc.in_size[1]);
-    if (any(lessThan(element, ivec2(0))) || any(greaterThanEqual(element, size))) return 0.0;
-    const uint channel = (where.image * pc.groups + group) * pc.in_channels + t.channel;
-    return get(rota_operand(0), channel * in_plane() + uint(element.x) * pc.in_size[1] + uint(element.y));
+    if (any(lessThan(from, ivec2(0))) || any(greaterThanEqual(from, size))) return 0.0;
+    return get(rota_operand(0),
+               element(where.image, pc.groups * pc.in_channels, group * pc.in_channels + t.channel, in_plane(),
+                       uint(from.x) * pc.in_size[1] + uint(from.y)));
 }
 
 /* The gradient of the window whose tap reads x's element `where`; 0 if there is none. */
@@ -81,8 +95,9 @@ float dy_of(uint group, spot where, tap t) {
     const ivec2 position = from / strides;
     const ivec2 size = ivec2(pc.out_size[0], pc.out_size[1]);
     if (position * strides != from || any(greaterThanEqual(position, size))) return 0.0;
-    const uint channel = (where.image * pc.groups + group) * pc.out_channels + t.channel;
-    return get(rota_operand(0), channel * out_plane() + uint(position.x) * pc.out_size[1] + uint(position.y));
+    return get(rota_operand(0),
+               element(where.image, pc.groups * pc.out_channels, group * pc.out_channels + t.channel, out_plane(),
+                       uint(position.x) * pc.out_size[1] + uint(position.y)));
 }
 
 #ifndef BACKWARD_WEIGHT
@@ -98,10 +113,10 @@ float sum_of(uint group, uint row, uint rows, spot where) {
     for (uint k = 0u; k < taps; ++k) {
         const tap t = tap_of(k);
 #ifdef BACKWARD_INPUT
-        const uint w = ((group * channels + t.channel) * rows + row) * window_size() + k % window_size();
+        const uint w = weight(group * channels + t.channel, row * window_size() + k % window_size());
         sum = fma(get(rota_operand(1), w), dy_of(group, where, t), sum);
 #else
-        sum = fma(get(rota_operand(1), (group * rows + row) * taps + k), x_of(group, where, t), sum);
+        sum = fma(get(rota_operand(1), weight(group * rows + row, k)), x_of(group, where, t), sum);
 #endif
     }
     return sum;
@@ -109,7 +124,7 @@ float sum_of(uint group, uint row, uint rows, spot where) {
 
 void put_sum(uint group, uint row, uint rows, uint column, uint plane, float sum) {
     if ((pc.flags & BIAS) != 0u) sum += get(rota_operand(2), group * rows + row);
-    put(rota_operand(3), ((column / plane * pc.groups + group) * rows + row) * plane + column % plane, sum);
+    put(rota_operand(3), element(column / plane, pc.groups * rows, group * rows + row, plane, column % plane), sum);
 }
 
 /* A few rows: an invocation per element. */
@@ -178,14 +193,15 @@ void main() {
 #ifdef BACKWARD_WEIGHT
         const spot where = spot_of(k + min(left_k, depth - 1u), pc.out_size[1], out_plane());
         const uint position = uint(where.coordinate.x) * pc.out_size[1] + uint(where.coordinate.y);
-        const uint channels = (where.image * pc.groups + group) * pc.out_channels;
+        const uint channels = pc.groups * pc.out_channels, channel = group * pc.out_channels + row;
 #endif
         [[unroll]] for (uint l = 0u; l < LOADS; ++l) {
             const uint r = left_row + l * (THREADS / DEPTH);
             float left = 0.0, right = 0.0;
 #ifdef BACKWARD_WEIGHT
             if (left_k < depth) {
-                if (row + r < rows) left = get(rota_operand(1), (channels + row + r) * out_plane() + position);
+                if (row + r < rows)
+                    left = get(rota_operand(1), element(where.image, channels, channel + r, out_plane(), position));
                 if (column + r < columns) right = x_of(group, where, taps[l]);
             }
             right_tile[left_k][r] = right;
@@ -193,10 +209,10 @@ void main() {
             if (row + r < rows && left_k < depth) {
 #ifdef BACKWARD_INPUT
                 const uint of_channel = (k + left_k) / window_size(), in_window = (k + left_k) % window_size();
-                left = get(rota_operand(1), ((group * pc.out_channels + of_channel) * rows + row + r) * window_size() +
-                                                in_window);
+                left = get(rota_operand(1),
+                           weight(group * pc.out_channels + of_channel, (row + r) * window_size() + in_window));
 #else
-                left = get(rota_operand(1), (group * rows + row + r) * last + k + left_k);
+                left = get(rota_operand(1), weight(group * rows + row + r, k + left_k));
 #endif
             }
             const uint right_of = right_k + l * (THREADS / TILE);
@@ -230,7 +246,7 @@ void main() {
             const uint from = row + y + i;
             if (from >= rows) continue;
 #ifdef BACKWARD_WEIGHT
-            store(rota_operand(2), ((piece * pc.groups + group) * rows + from) * columns + to, total[i][j]);
+            store(rota_operand(2), weight((piece * pc.groups + group) * rows + from, to), total[i][j]);
 #else
 #ifdef BACKWARD_INPUT
             const uint plane = in_plane();

@@ -243,9 +243,10 @@ GRID(conv2d_backward_weight, rota_conv_params,
      rota_divide_up((uint64_t)p->batch * p->out[0] * p->out[1], p->chunk) * p->groups *
          conv_tiles(p->out_channels, p->in_channels *conv_window(p)))
 SPEC_DTYPE(conv2d, rota_conv_params)
-GRID(pool, rota_pool_params, rota_divide_up((uint64_t)p->planes * p->out[0] * p->out[1], ELEMENTWISE_GROUP))
+GRID(pool, rota_pool_params,
+     rota_divide_up((uint64_t)p->planes * p->out[0] * p->out[1] * p->channels, ELEMENTWISE_GROUP))
 GRID(pool_backward, rota_pool_params,
-     rota_divide_up((uint64_t)p->planes * p->in[0] * p->in[1], ELEMENTWISE_GROUP))
+     rota_divide_up((uint64_t)p->planes * p->in[0] * p->in[1] * p->channels, ELEMENTWISE_GROUP))
 SPEC_DTYPE(pool, rota_pool_params)
 GRID(rope, rota_rope_params, rota_divide_up((uint64_t)p->rows *(p->dim - p->rotary / 2), ELEMENTWISE_GROUP))
 SPEC_DTYPE(rope, rota_rope_params)

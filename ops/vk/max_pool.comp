@@ -16,6 +16,7 @@ uint padding[2];
 uint dilation[2];
 uint flags;
 uint dtype;
+uint channels;
 ROTA_KERNEL_END
 
 /* The elements of x in a window along an axis: the first, and how many. */
@@ -28,9 +29,10 @@ void taps_of(uint axis, uint position, out int first, out int count) {
 }
 
 void main() {
-    if (rota_beyond(pc.planes * pc.out_size[0] * pc.out_size[1])) return;
-    const uint result = rota_index(), position = result % (pc.out_size[0] * pc.out_size[1]);
-    const uint plane = result / (pc.out_size[0] * pc.out_size[1]) * pc.in_size[0] * pc.in_size[1];
+    if (rota_beyond(pc.planes * pc.out_size[0] * pc.out_size[1] * pc.channels)) return;
+    const uint result = rota_index(), channel = result % pc.channels, in_plane = result / pc.channels;
+    const uint position = in_plane % (pc.out_size[0] * pc.out_size[1]);
+    const uint plane = in_plane / (pc.out_size[0] * pc.out_size[1]) * pc.in_size[0] * pc.in_size[1];
     int row, rows, column, columns, found = -1;
     taps_of(0u, position / pc.out_size[1], row, rows);
     taps_of(1u, position % pc.out_size[1], column, columns);
@@ -38,7 +40,7 @@ void main() {
     for (int r = 0; r < rows; ++r)
         for (int c = 0; c < columns; ++c) {
             const int element = (row + r * int(pc.dilation[0])) * int(pc.in_size[1]) + column + c * int(pc.dilation[1]);
-            const float value = get(rota_operand(0), plane + uint(element));
+            const float value = get(rota_operand(0), (plane + uint(element)) * pc.channels + channel);
             if (found >= 0 && !(value > most) && !(isnan(value) && !isnan(most))) continue;
             most = value;
             found = element;

@@ -16,6 +16,7 @@ uint padding[2];
 uint dilation[2];
 uint flags;
 uint dtype;
+uint channels;
 ROTA_KERNEL_END
 
 /* The windows that reach over an element along an axis, [first, last). */
@@ -26,16 +27,17 @@ void windows_over(uint axis, uint element, out uint first, out uint last) {
 }
 
 void main() {
-    if (rota_beyond(pc.planes * pc.in_size[0] * pc.in_size[1])) return;
-    const uint result = rota_index(), element = result % (pc.in_size[0] * pc.in_size[1]);
-    const uint plane = result / (pc.in_size[0] * pc.in_size[1]) * pc.out_size[0] * pc.out_size[1];
+    if (rota_beyond(pc.planes * pc.in_size[0] * pc.in_size[1] * pc.channels)) return;
+    const uint result = rota_index(), channel = result % pc.channels, in_plane = result / pc.channels;
+    const uint element = in_plane % (pc.in_size[0] * pc.in_size[1]);
+    const uint plane = in_plane / (pc.in_size[0] * pc.in_size[1]) * pc.out_size[0] * pc.out_size[1];
     uint row, row_end, column, column_end;
     windows_over(0u, element / pc.in_size[1], row, row_end);
     windows_over(1u, element % pc.in_size[1], column, column_end);
     float sum = 0.0;
     for (uint r = row; r < row_end; ++r)
         for (uint c = column; c < column_end; ++c) {
-            const uint window = plane + r * pc.out_size[1] + c;
+            const uint window = (plane + r * pc.out_size[1] + c) * pc.channels + channel;
             if (load_i32(rota_operand(1), window) == int(element)) sum += get(rota_operand(0), window);
         }
     put(rota_operand(2), result, sum);

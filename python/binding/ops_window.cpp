@@ -36,6 +36,7 @@ static rota_op_window window_of(const rota_conv &options) {
     rota_op_window window = {};
     window.groups = or_one(options.groups);
     window.allow_tf32 = options.allow_tf32;
+    window.channels_last = options.channels_last;
     for (int i = 0; i < 2; i++) {
         window.stride[i] = or_one(options.stride[i]);
         window.padding[i] = options.padding[i];
@@ -49,6 +50,7 @@ static rota_op_window window_of(const rota_pool &options) {
     rota_op_window window = {};
     window.ceil_mode = options.ceil_mode;
     window.exclude_padding = options.exclude_padding;
+    window.channels_last = options.channels_last;
     for (int i = 0; i < 2; i++) {
         window.extent[i] = options.window[i];
         window.stride[i] = options.stride[i] ? options.stride[i] : options.window[i];
@@ -59,9 +61,10 @@ static rota_op_window window_of(const rota_pool &options) {
 }
 
 static rota_conv conv_options(const Out &bias, const Pair &stride, const Pair &padding, const Pair &dilation,
-                              uint32_t groups, bool allow_tf32) {
+                              uint32_t groups, bool allow_tf32, bool channels_last) {
     rota_conv options = ROTA_CONV();
     options.allow_tf32 = allow_tf32;
+    options.channels_last = channels_last;
     options.bias = none_or(bias);
     options.groups = groups;
     fill(options.stride, stride);
@@ -71,9 +74,10 @@ static rota_conv conv_options(const Out &bias, const Pair &stride, const Pair &p
 }
 
 static rota_pool pool_options(const Pair &window, const std::optional<Pair> &stride, const Pair &padding,
-                              bool ceil_mode) {
+                              bool ceil_mode, bool channels_last) {
     rota_pool options = ROTA_POOL();
     options.ceil_mode = ceil_mode;
+    options.channels_last = channels_last;
     fill(options.window, window);
     if (stride) fill(options.stride, *stride);
     fill(options.padding, padding);
@@ -84,8 +88,9 @@ static void bind_convolutions(nb::module_ &m) {
     m.def(
         "conv2d",
         [](const Tensor &x, const Tensor &w, const Out &bias, const Pair &stride, const Pair &padding,
-           const Pair &dilation, uint32_t groups, bool allow_tf32, const Out &out) {
-            const rota_conv options = conv_options(bias, stride, padding, dilation, groups, allow_tf32);
+           const Pair &dilation, uint32_t groups, bool allow_tf32, bool channels_last, const Out &out) {
+            const rota_conv options =
+                conv_options(bias, stride, padding, dilation, groups, allow_tf32, channels_last);
             return record(
                 {&x, &w, pointer(bias)}, out, "conv2d",
                 [&](rota_tape *tape, rota_tensor *y) { return rota_op_conv2d(tape, x.t, w.t, &options, y); },
@@ -94,16 +99,18 @@ static void bind_convolutions(nb::module_ &m) {
                 });
         },
         "x"_a, "w"_a, "bias"_a = nb::none(), "stride"_a = 1, "padding"_a = 0, "dilation"_a = 1,
-        "groups"_a = 1, "allow_tf32"_a = false, "out"_a = nb::none(),
+        "groups"_a = 1, "allow_tf32"_a = false, "channels_last"_a = false, "out"_a = nb::none(),
         op_doc("conv2d",
-               "x [batch, in, height, width] by windows w [out, in / groups, kh, kw], as in PyTorch.")
+               "x [batch, in, height, width] by windows w [out, in / groups, kh, kw], as in PyTorch; with "
+               "channels_last x [batch, height, width, in] by w [out, kh, kw, in / groups].")
             .c_str());
     m.def(
         "conv_transpose2d",
         [](const Tensor &x, const Tensor &w, const Out &bias, const Pair &stride, const Pair &padding,
            const Pair &dilation, uint32_t groups, const Pair &output_padding, bool allow_tf32,
-           const Out &out) {
-            rota_conv options = conv_options(bias, stride, padding, dilation, groups, allow_tf32);
+           bool channels_last, const Out &out) {
+            rota_conv options =
+                conv_options(bias, stride, padding, dilation, groups, allow_tf32, channels_last);
             fill(options.output_padding, output_padding);
             return record(
                 {&x, &w, pointer(bias)}, out, "conv_transpose2d",
@@ -116,16 +123,18 @@ static void bind_convolutions(nb::module_ &m) {
                 });
         },
         "x"_a, "w"_a, "bias"_a = nb::none(), "stride"_a = 1, "padding"_a = 0, "dilation"_a = 1,
-        "groups"_a = 1, "output_padding"_a = 0, "allow_tf32"_a = false, "out"_a = nb::none(),
+        "groups"_a = 1, "output_padding"_a = 0, "allow_tf32"_a = false, "channels_last"_a = false,
+        "out"_a = nb::none(),
         op_doc("conv_transpose2d",
-               "conv2d's gradient by its input, as an op; w is [in, out / groups, kh, kw].")
+               "conv2d's gradient by its input, as an op; w is [in, out / groups, kh, kw], or, with "
+               "channels_last, [in, kh, kw, out / groups].")
             .c_str());
     m.def(
         "conv2d_backward_weight",
         [](const Tensor &x, const Tensor &dy, const Pair &window, const Pair &stride, const Pair &padding,
-           const Pair &dilation, uint32_t groups, bool allow_tf32, const Out &out) {
+           const Pair &dilation, uint32_t groups, bool allow_tf32, bool channels_last, const Out &out) {
             const rota_conv options =
-                conv_options(Out(), stride, padding, dilation, groups, allow_tf32);
+                conv_options(Out(), stride, padding, dilation, groups, allow_tf32, channels_last);
             uint32_t extent[2];
             fill(extent, window);
             return record(
@@ -142,7 +151,7 @@ static void bind_convolutions(nb::module_ &m) {
                 });
         },
         "x"_a, "dy"_a, "window"_a, "stride"_a = 1, "padding"_a = 0, "dilation"_a = 1, "groups"_a = 1,
-        "allow_tf32"_a = false, "out"_a = nb::none(),
+        "allow_tf32"_a = false, "channels_last"_a = false, "out"_a = nb::none(),
         op_doc("conv2d_backward_weight", "conv2d's gradient by its weights, as an op.").c_str());
 }
 
@@ -150,8 +159,9 @@ static void bind_pooling(nb::module_ &m) {
     m.def(
         "max_pool2d",
         [](const Tensor &x, const Pair &window, const std::optional<Pair> &stride, const Pair &padding,
-           const Pair &dilation, bool ceil_mode, const std::optional<std::pair<Tensor *, Tensor *>> &out) {
-            rota_pool options = pool_options(window, stride, padding, ceil_mode);
+           const Pair &dilation, bool ceil_mode, bool channels_last,
+           const std::optional<std::pair<Tensor *, Tensor *>> &out) {
+            rota_pool options = pool_options(window, stride, padding, ceil_mode, channels_last);
             fill(options.dilation, dilation);
             Recording recording({&x}, "max_pool2d");
             if (out) {
@@ -166,15 +176,16 @@ static void bind_pooling(nb::module_ &m) {
             return std::make_tuple(recording.made(y), recording.made(index));
         },
         "x"_a, "window"_a, "stride"_a = nb::none(), "padding"_a = 0, "dilation"_a = 1, "ceil_mode"_a = false,
-        "out"_a = nb::none(),
+        "channels_last"_a = false, "out"_a = nb::none(),
         op_doc("max_pool2d",
-               "The largest of each window, and where it is in its plane; stride: the window's.")
+               "The largest of each window, and where it is in its plane; stride: the window's; "
+               "channels_last: x is [batch, height, width, channels].")
             .c_str());
     m.def(
         "avg_pool2d",
         [](const Tensor &x, const Pair &window, const std::optional<Pair> &stride, const Pair &padding,
-           bool ceil_mode, bool exclude_padding, const Out &out) {
-            rota_pool options = pool_options(window, stride, padding, ceil_mode);
+           bool ceil_mode, bool exclude_padding, bool channels_last, const Out &out) {
+            rota_pool options = pool_options(window, stride, padding, ceil_mode, channels_last);
             options.exclude_padding = exclude_padding;
             return record(
                 {&x}, out, "avg_pool2d",
@@ -185,7 +196,7 @@ static void bind_pooling(nb::module_ &m) {
                 });
         },
         "x"_a, "window"_a, "stride"_a = nb::none(), "padding"_a = 0, "ceil_mode"_a = false,
-        "exclude_padding"_a = false, "out"_a = nb::none(),
+        "exclude_padding"_a = false, "channels_last"_a = false, "out"_a = nb::none(),
         op_doc("avg_pool2d", "The mean of each window; stride: the window's.").c_str());
 }
 
@@ -194,8 +205,8 @@ static void bind_pooling_backward(nb::module_ &m) {
         "max_pool2d_backward",
         [](const Tensor &dy, const Tensor &index, const std::pair<uint32_t, uint32_t> &size,
            const Pair &window, const std::optional<Pair> &stride, const Pair &padding, const Pair &dilation,
-           bool ceil_mode, const Out &out) {
-            rota_pool options = pool_options(window, stride, padding, ceil_mode);
+           bool ceil_mode, bool channels_last, const Out &out) {
+            rota_pool options = pool_options(window, stride, padding, ceil_mode, channels_last);
             fill(options.dilation, dilation);
             return record(
                 {&dy, &index}, out, "max_pool2d_backward",
@@ -211,7 +222,7 @@ static void bind_pooling_backward(nb::module_ &m) {
                 });
         },
         "dy"_a, "index"_a, "size"_a, "window"_a, "stride"_a = nb::none(), "padding"_a = 0, "dilation"_a = 1,
-        "ceil_mode"_a = false, "out"_a = nb::none(),
+        "ceil_mode"_a = false, "channels_last"_a = false, "out"_a = nb::none(),
         op_doc("max_pool2d_backward",
                "max_pool2d's gradient by x, as an op; size: the height and width of x.")
             .c_str());
@@ -219,8 +230,8 @@ static void bind_pooling_backward(nb::module_ &m) {
         "avg_pool2d_backward",
         [](const Tensor &dy, const std::pair<uint32_t, uint32_t> &size, const Pair &window,
            const std::optional<Pair> &stride, const Pair &padding, bool ceil_mode, bool exclude_padding,
-           const Out &out) {
-            rota_pool options = pool_options(window, stride, padding, ceil_mode);
+           bool channels_last, const Out &out) {
+            rota_pool options = pool_options(window, stride, padding, ceil_mode, channels_last);
             options.exclude_padding = exclude_padding;
             return record(
                 {&dy}, out, "avg_pool2d_backward",
@@ -235,7 +246,7 @@ static void bind_pooling_backward(nb::module_ &m) {
                 });
         },
         "dy"_a, "size"_a, "window"_a, "stride"_a = nb::none(), "padding"_a = 0, "ceil_mode"_a = false,
-        "exclude_padding"_a = false, "out"_a = nb::none(),
+        "exclude_padding"_a = false, "channels_last"_a = false, "out"_a = nb::none(),
         op_doc("avg_pool2d_backward",
                "avg_pool2d's gradient by x, as an op; size: the height and width of x.")
             .c_str());

@@ -42,8 +42,8 @@ CONVOLUTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "conv_transpose1d": (lambda x, w: F.conv_transpose1d(x, w, None, 2), (LINE, of(6, 5, 2))),
     "conv2d of bf16": (lambda x, w: F.conv2d(x.bfloat16(), w.bfloat16()).float(), (PLANE, of(5, 6, 3, 3))),
 }
-# On a GPU what lies by channels last, or is turned so, is PyTorch's kernels'.
-BY_CHANNELS_LAST = {"conv2d of what is transposed", "conv2d of bf16"}
+# On a GPU what lies in another order than by channels first or last is PyTorch's kernels'.
+IN_OTHER_ORDERS = {"conv2d of what is transposed"}
 POOLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "max_pool2d": (lambda x: F.max_pool2d(x, 2), (PLANE,)),
     "max_pool2d overlapping": (lambda x: F.max_pool2d(x, (3, 2), 2, 1, ceil_mode=True), (PLANE,)),
@@ -61,13 +61,17 @@ POOLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 def home(request: pytest.FixtureRequest) -> Iterator[str]:
     torch._dynamo.reset()
     rota.torch.reset_ops()
-    with torch.backends.cudnn.flags(allow_tf32=False):
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         yield str(request.param)
 
 
-def values(function: Callable[..., Any], inputs: tuple[Any, ...], home: str) -> tuple[list[Any], tuple[Any, ...]]:
-    """Results, and the gradients of a sum of them."""
-    given = [x.to(home).requires_grad_() for x in inputs]
+def values(
+    function: Callable[..., Any], inputs: tuple[Any, ...], home: str, last: bool = False
+) -> tuple[list[Any], tuple[Any, ...]]:
+    """Results, and the gradients of a sum of them; of images by channels last or not."""
+    given = [x.to(home) for x in inputs]
+    given = [x.to(memory_format=torch.channels_last) if last and x.dim() == 4 else x for x in given]
+    given = [x.detach().requires_grad_() for x in given]
     made = function(*given)
     results = list(made) if isinstance(made, tuple) else [made]
     loss = sum((result * torch.arange(1, result.shape[-1] + 1, device=home)).sum() for result in results[:1])
@@ -88,9 +92,28 @@ def test_window(home: str, name: str) -> None:
     on_torch = [op for op in rota.torch.ops()["torch"] if "conv" in op or "pool" in op]
     on_rota = [op for op in rota.torch.ops()["rota"] if "conv" in op or "pool" in op]
     assert rota.torch.ops()["host"] == {}
-    if home != "cpu" and name in BY_CHANNELS_LAST:
+    if home != "cpu" and name in IN_OTHER_ORDERS:
         on_torch, on_rota = on_rota, on_torch
     assert on_torch == [] and len(on_rota) >= 2
+
+
+OF_PLANES = [name for name, (_, inputs) in (CONVOLUTIONS | POOLS).items() if inputs[0] is PLANE]
+
+
+@pytest.mark.parametrize("name", [name for name in OF_PLANES if name not in IN_OTHER_ORDERS])
+def test_window_by_channels_last(home: str, name: str) -> None:
+    """What lies so is read and given so, by rota's ops, but for convolutions in groups on a GPU."""
+    function, inputs = (CONVOLUTIONS | POOLS)[name]
+    expected, gradients = values(function, inputs, home, True)
+    got, got_gradients = values(test_torch.compiled(function), inputs, home, True)
+    for one, other in zip([*got, *got_gradients], [*expected, *gradients], strict=True):
+        assert one.dtype == other.dtype
+        near = 2**-7 * float(other.abs().max()) if "bf16" in name else 1e-4
+        torch.testing.assert_close(one, other, rtol=0.0 if "bf16" in name else 1e-4, atol=near)
+    copied = [op for op in rota.torch.ops()["rota"] if "clone" in op]
+    on_torch = [op for op in rota.torch.ops()["torch"] if "conv" in op or "pool" in op]
+    if home == "cpu" or not ("groups" in name or "each channel" in name or "strided" in name):
+        assert on_torch == [] and copied == []
 
 
 @pytest.mark.parametrize(

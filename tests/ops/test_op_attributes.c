@@ -59,6 +59,7 @@ static const struct {
     MEMBER(window.ceil_mode, BOOL),
     MEMBER(window.exclude_padding, BOOL),
     MEMBER(window.allow_tf32, BOOL),
+    MEMBER(window.channels_last, BOOL),
 };
 enum { MEMBERS = sizeof members / sizeof *members };
 

@@ -216,10 +216,11 @@ static void test_results(void **state) {
     (void)state;
     for (conv_form form = 0; form < FORMS; form++)
         for (rota_dtype dtype = ROTA_F32; dtype <= ROTA_BF16; dtype++)
-            for (int i = 0; i < 2; i++) {
+            for (int i = 0; i < 4; i++) {
                 node n;
-                rota_conv_params p = i ? odd : plain;
+                rota_conv_params p = i % 2 ? odd : plain;
                 p.dtype = dtype;
+                p.flags = i / 2 ? ROTA_CONV_CHANNELS_LAST : 0;
                 if (form == WEIGHT && dtype != ROTA_F32) continue;
                 node_open(&n, form, &p);
                 check_result(&n);

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from .. import _rota as ops
 from .._rota import Memory, Tensor
-from . import adam, heads
+from . import adam, heads, pools
 from .lower import convert, lowers, part, real
 from .nodes import RESHAPES, picked, value_of
 from .own import define, real_numbers
@@ -402,6 +402,7 @@ class Rewriting:
                 node.replace_all_uses_with(node.args[0])
                 self.graph.erase_node(node)
         heads.put(self.graph, self.insert, on_gpu)
+        pools.put(self.graph, self.insert)
         for node in list(self.graph.nodes):
             if node.target is aten.native_layer_norm.default:
                 self.norm(node)

@@ -9,6 +9,7 @@ from .. import _rota as ops
 from .._rota import Tensor
 from .kernels import INTO
 from .lower import lowers, real, reduced_into
+from .pools import MAX_POOL, MAX_POOL_BACKWARD
 from .segment import NotLowered, Segment
 
 aten = torch.ops.aten
@@ -27,21 +28,36 @@ def allows_tf32() -> bool:
     return bool(torch.backends.cudnn.allow_tf32)
 
 
-def check_layout(s: Segment, *fakes: Any) -> None:
-    """On a GPU what PyTorch has channels last of is its own kernels', which need no copies then."""
-    if s.home.type != "cpu" and not all(fake.is_contiguous() for fake in fakes):
+def lies_last(s: Segment, *fakes: Any) -> bool:
+    """Whether images, and windows, lie by channels last. On a GPU they lie alike, or are PyTorch's kernels', which need
+    no copies then."""
+    if all(fake.is_contiguous() for fake in fakes):
+        return False
+    if all(fake.dim() == 4 and fake.is_contiguous(memory_format=torch.channels_last) for fake in fakes):
+        return True
+    if s.home.type != "cpu":
+        raise NotLowered
+    return False
+
+
+def check_library(s: Segment, last: bool, groups: int) -> None:
+    """By channels last a convolution on a GPU is to be cuDNN's, which rota finds where PyTorch has it; of many groups
+    it is PyTorch's own."""
+    if s.home.type != "cpu" and last and (groups != 1 or not torch.backends.cudnn.is_available()):
         raise NotLowered
 
 
-def plane(x: Tensor) -> Tensor:
-    """With a height of 1 where there is a width alone."""
+def plane(x: Tensor, last: bool = False) -> Tensor:
+    """With a height of 1 where there is a width alone, and in the order in which it lies."""
+    if last:
+        return x.permute(0, 2, 3, 1)
     return x if len(x.shape) == 4 else x.reshape(x.shape[0], x.shape[1], 1, x.shape[2])
 
 
 class Window:
     """What a convolution's node says of its windows."""
 
-    def __init__(self, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> None:
+    def __init__(self, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int, last: bool) -> None:
         axes = x.dim() - 2
         if axes not in (1, 2) or w.dim() != x.dim() or x.dtype != w.dtype:
             raise NotLowered
@@ -55,6 +71,7 @@ class Window:
             "dilation": self.dilation,
             "groups": groups,
             "allow_tf32": allows_tf32(),
+            "channels_last": last,
         }
 
     def rest(self, wide: Sequence[int], narrow: Sequence[int]) -> Pair:
@@ -85,10 +102,12 @@ def convolution(
     groups: int,
 ) -> None:
     real(y)
-    check_layout(s, x, w, y)
-    window = Window(x, w, stride, padding, dilation, groups)
-    value, weight, added = plane(s.read(x)), plane(s.read(w)), None if bias is None else s.read(bias)
-    out = plane(s.write(y))
+    last = lies_last(s, x, w, y)
+    check_library(s, last, groups)
+    window = Window(x, w, stride, padding, dilation, groups, last)
+    value, weight = plane(s.read(x), last), plane(s.read(w), last)
+    added = None if bias is None else s.read(bias)
+    out = plane(s.write(y), last)
     if transposed:
         rest = pair(output_padding, x.dim() - 2, 0)
         ops.conv_transpose2d(value, weight, added, output_padding=rest, **window.options, out=out)
@@ -146,10 +165,11 @@ def convolution_backward(
 ) -> None:
     real(dy)
     dx, dw, db = (result if wanted else None for result, wanted in zip(results, mask, strict=True))
-    check_layout(s, dy, x, w, *(result for result in (dx, dw) if result is not None))
-    window = Window(x, w, stride, padding, dilation, groups)
-    given, value, weight = plane(s.read(dy)), plane(s.read(x)), plane(s.read(w))
-    to_x, to_w = (None if result is None else plane(s.write(result)) for result in (dx, dw))
+    last = lies_last(s, dy, x, w, *(result for result in (dx, dw) if result is not None))
+    check_library(s, last, groups)
+    window = Window(x, w, stride, padding, dilation, groups, last)
+    given, value, weight = (plane(s.read(one), last) for one in (dy, x, w))
+    to_x, to_w = (None if result is None else plane(s.write(result), last) for result in (dx, dw))
     if to_x is not None and transposed:
         ops.conv2d(given, weight, **window.options, out=to_x)
     elif to_x is not None:
@@ -164,7 +184,9 @@ def convolution_backward(
 # ---- Pooling ----
 
 
-def pooled(x: Any, window: Sequence[int], stride: Sequence[int], padding: Any, dilation: Any = 1) -> dict[str, Any]:
+def pooled(
+    x: Any, window: Sequence[int], stride: Sequence[int], padding: Any, dilation: Any = 1, last: bool = False
+) -> dict[str, Any]:
     """The options that pools of all kinds have."""
     if x.dim() != 4:
         raise NotLowered
@@ -172,7 +194,8 @@ def pooled(x: Any, window: Sequence[int], stride: Sequence[int], padding: Any, d
     def both(value: Any) -> Pair:
         return (value, value) if isinstance(value, int) else pair(value, 2, 1)
 
-    options = {"window": both(window), "stride": both(stride or window), "padding": both(padding)}
+    options: dict[str, Any] = {"window": both(window), "stride": both(stride or window), "padding": both(padding)}
+    options |= {"channels_last": True} if last else {}
     return options if dilation == 1 else {**options, "dilation": both(dilation)}
 
 
@@ -189,10 +212,11 @@ def max_pool(
     ceil_mode: bool = False,
 ) -> None:
     real(x)
-    check_layout(s, x)
-    options = pooled(x, window, stride, padding, dilation)
-    out = s.write(results[0]), s.write(results[1])
-    ops.max_pool2d(s.read(x), **options, ceil_mode=ceil_mode, out=out)
+    y, index = results
+    last = lies_last(s, x, y, index)
+    options = pooled(x, window, stride, padding, dilation, last)
+    out = plane(s.write(y), last), plane(s.write(index), last)
+    ops.max_pool2d(plane(s.read(x), last), **options, ceil_mode=ceil_mode, out=out)
 
 
 @lowers(aten.max_pool2d_with_indices_backward.default)
@@ -210,12 +234,37 @@ def max_pool_backward(
     index: Any,
 ) -> None:
     real(dx)
-    check_layout(s, x, dy, dx)
-    options = pooled(x, window, stride, padding, dilation)
-    found = s.read(index, "i32")
-    ops.max_pool2d_backward(
-        s.read(dy), found, (x.shape[2], x.shape[3]), **options, ceil_mode=ceil_mode, out=s.write(dx)
-    )
+    max_gradient(s, dx, dy, index, pooled(x, window, stride, padding, dilation), ceil_mode)
+
+
+def max_gradient(s: Segment, dx: Any, dy: Any, index: Any, options: dict[str, Any], ceil_mode: bool) -> None:
+    last = lies_last(s, dx, dy, index)
+    given, found, out = plane(s.read(dy), last), plane(s.read(index, "i32"), last), plane(s.write(dx), last)
+    size = dx.shape[2], dx.shape[3]
+    ops.max_pool2d_backward(given, found, size, **options, ceil_mode=ceil_mode, channels_last=last, out=out)
+
+
+@lowers(MAX_POOL)
+def max_pool_of_pair(s: Segment, node: Any, results: Any, x: Any, *how: Any) -> None:
+    max_pool(s, node, results, x, *how)
+
+
+@lowers(MAX_POOL_BACKWARD)
+def max_pool_backward_of_pair(
+    s: Segment,
+    node: Any,
+    dx: Any,
+    dy: Any,
+    index: Any,
+    size: Sequence[int],
+    window: Sequence[int],
+    stride: Sequence[int],
+    padding: Any,
+    dilation: Any,
+    ceil_mode: bool,
+) -> None:
+    real(dx)
+    max_gradient(s, dx, dy, index, pooled(dx, window, stride, padding, dilation), ceil_mode)
 
 
 @lowers(aten.avg_pool2d.default)
@@ -232,12 +281,16 @@ def avg_pool(
     divisor: int | None = None,
 ) -> None:
     real(y)
-    check_layout(s, x)
+    last = lies_last(s, x, y)
     if divisor is not None:
         raise NotLowered
-    options = pooled(x, window, stride, padding)
+    options = pooled(x, window, stride, padding, last=last)
     ops.avg_pool2d(
-        s.read(x), **options, ceil_mode=ceil_mode, exclude_padding=not count_include_pad, out=s.write(y)
+        plane(s.read(x), last),
+        **options,
+        ceil_mode=ceil_mode,
+        exclude_padding=not count_include_pad,
+        out=plane(s.write(y), last),
     )
 
 
@@ -256,17 +309,17 @@ def avg_pool_backward(
     divisor: int | None,
 ) -> None:
     real(dx)
-    check_layout(s, x, dy, dx)
+    last = lies_last(s, dy, dx)
     if divisor is not None:
         raise NotLowered
-    options = pooled(x, window, stride, padding)
+    options = pooled(x, window, stride, padding, last=last)
     ops.avg_pool2d_backward(
-        s.read(dy),
+        plane(s.read(dy), last),
         (x.shape[2], x.shape[3]),
         **options,
         ceil_mode=ceil_mode,
         exclude_padding=not count_include_pad,
-        out=s.write(dx),
+        out=plane(s.write(dx), last),
     )
 
 
@@ -282,12 +335,14 @@ def even(x: Any, y: Any) -> dict[str, Any]:
 @lowers(aten._adaptive_avg_pool2d.default)
 def adaptive_avg_pool(s: Segment, node: Any, y: Any, x: Any, size: Sequence[int]) -> None:
     real(y)
-    check_layout(s, x)
-    ops.avg_pool2d(s.read(x), **even(x, y), out=s.write(y))
+    last = lies_last(s, x, y)
+    ops.avg_pool2d(plane(s.read(x), last), **even(x, y), channels_last=last, out=plane(s.write(y), last))
 
 
 @lowers(aten._adaptive_avg_pool2d_backward.default)
 def adaptive_avg_pool_backward(s: Segment, node: Any, dx: Any, dy: Any, x: Any) -> None:
     real(dx)
-    check_layout(s, x, dy, dx)
-    ops.avg_pool2d_backward(s.read(dy), (x.shape[2], x.shape[3]), **even(x, dy), out=s.write(dx))
+    last = lies_last(s, dy, dx)
+    size = x.shape[2], x.shape[3]
+    given, out = plane(s.read(dy), last), plane(s.write(dx), last)
+    ops.avg_pool2d_backward(given, size, **even(x, dy), channels_last=last, out=out)
