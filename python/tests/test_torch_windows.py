@@ -102,7 +102,7 @@ OF_PLANES = [name for name, (_, inputs) in (CONVOLUTIONS | POOLS).items() if inp
 
 @pytest.mark.parametrize("name", [name for name in OF_PLANES if name not in IN_OTHER_ORDERS])
 def test_window_by_channels_last(home: str, name: str) -> None:
-    """What lies so is read and given so, by rota's ops, but for convolutions in groups on a GPU."""
+    """What lies so is read and given so, by rota's ops; on a GPU convolutions in 16 bits alone, TF32 being off."""
     function, inputs = (CONVOLUTIONS | POOLS)[name]
     expected, gradients = values(function, inputs, home, True)
     got, got_gradients = values(test_torch.compiled(function), inputs, home, True)
@@ -112,7 +112,7 @@ def test_window_by_channels_last(home: str, name: str) -> None:
         torch.testing.assert_close(one, other, rtol=0.0 if "bf16" in name else 1e-4, atol=near)
     copied = [op for op in rota.torch.ops()["rota"] if "clone" in op]
     on_torch = [op for op in rota.torch.ops()["torch"] if "conv" in op or "pool" in op]
-    if home == "cpu" or not ("groups" in name or "each channel" in name or "strided" in name):
+    if home == "cpu" or "bf16" in name or "conv" not in name:
         assert on_torch == [] and copied == []
 
 

@@ -40,10 +40,11 @@ def lies_last(s: Segment, *fakes: Any) -> bool:
     return False
 
 
-def check_library(s: Segment, last: bool, groups: int) -> None:
-    """By channels last a convolution on a GPU is to be cuDNN's, which rota finds where PyTorch has it; of many groups
-    it is PyTorch's own."""
-    if s.home.type != "cpu" and last and (groups != 1 or not torch.backends.cudnn.is_available()):
+def check_library(s: Segment, last: bool, x: Any, groups: int) -> None:
+    """By channels last a convolution on a GPU is to be cuDNN's with units for products, which rota finds where PyTorch
+    has it; of f32 as it is, and of many groups, it is PyTorch's own."""
+    by_units = x.dtype is not torch.float32 or allows_tf32()
+    if s.home.type != "cpu" and last and not (by_units and groups == 1 and torch.backends.cudnn.is_available()):
         raise NotLowered
 
 
@@ -103,7 +104,7 @@ def convolution(
 ) -> None:
     real(y)
     last = lies_last(s, x, w, y)
-    check_library(s, last, groups)
+    check_library(s, last, x, groups)
     window = Window(x, w, stride, padding, dilation, groups, last)
     value, weight = plane(s.read(x), last), plane(s.read(w), last)
     added = None if bias is None else s.read(bias)
@@ -166,7 +167,7 @@ def convolution_backward(
     real(dy)
     dx, dw, db = (result if wanted else None for result, wanted in zip(results, mask, strict=True))
     last = lies_last(s, dy, x, w, *(result for result in (dx, dw) if result is not None))
-    check_library(s, last, groups)
+    check_library(s, last, x, groups)
     window = Window(x, w, stride, padding, dilation, groups, last)
     given, value, weight = (plane(s.read(one), last) for one in (dy, x, w))
     to_x, to_w = (None if result is None else plane(s.write(result), last) for result in (dx, dw))
