@@ -47,11 +47,36 @@ static uint64_t number(const Ticket &ticket) {
     return order;
 }
 
+/* What is to be dropped by the main thread, which is asked once for all: it has few places for such calls, and a thread
+ * that waited for the interpreter's lock instead would be ended where it stands once the interpreter ends. Never freed,
+ * as threads of the library's may come when destructors have run. */
+struct Dropped {
+    std::mutex mutex;
+    std::vector<std::pair<int (*)(void *), void *>> objects;
+    bool is_asked = false;
+};
+static Dropped &dropped() {
+    static auto *const made = new Dropped;
+    return *made;
+}
+
+static int drop_all(void *) {
+    std::vector<std::pair<int (*)(void *), void *>> objects;
+    {
+        const std::lock_guard<std::mutex> lock(dropped().mutex);
+        objects.swap(dropped().objects);
+        dropped().is_asked = false;
+    }
+    for (const auto &[drop, object] : objects) drop(object);
+    return 0;
+}
+
 void drop_later(int (*drop)(void *object), void *object) {
     if (!nb::is_alive()) return; /* the interpreter has ended, and what it had with it */
-    if (Py_AddPendingCall(drop, object) == 0) return;
-    const nb::gil_scoped_acquire acquired; /* so many wait for the main thread already */
-    drop(object);
+    const std::lock_guard<std::mutex> lock(dropped().mutex);
+    dropped().objects.emplace_back(drop, object);
+    /* Where there is no place even for one, whoever comes next asks again. */
+    if (!dropped().is_asked) dropped().is_asked = Py_AddPendingCall(drop_all, nullptr) == 0;
 }
 
 /* A function of Python's that a ticket calls: what is given to the library, and freed by the call. */

@@ -1,5 +1,7 @@
 """rota.torch.capture: a training step as one plan, against the step as it is."""
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -333,3 +335,27 @@ def test_capture_refuses_gradients_of_a_step_before(caplog: pytest.LogCaptureFix
 def test_capture_asks_for_a_model() -> None:
     with pytest.raises(rota.errors.InvalidArgument, match="modules="):
         rota.torch.capture(lambda x: x)
+
+
+PROCESS = """
+import torch, rota.torch
+model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(60)))
+optimizer = torch.optim.AdamW(model.parameters())
+
+def step(x):
+    optimizer.zero_grad()
+    loss = model(x).sum()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+captured = rota.torch.capture(step)
+for _ in range(3):
+    captured(torch.ones(2, 4))
+"""
+
+
+def test_a_process_that_ends_with_a_captured_step() -> None:
+    """What plans held of the interpreter's is let go of by threads of the library's while that ends."""
+    done = subprocess.run([sys.executable, "-c", PROCESS], capture_output=True, text=True, timeout=240)
+    assert (done.returncode, done.stderr) == (0, "")
