@@ -104,9 +104,11 @@ OF_PLANES = [name for name, (_, inputs) in (CONVOLUTIONS | POOLS).items() if inp
 def test_window_by_channels_last(home: str, name: str) -> None:
     """What lies so is read and given so, by rota's ops; on a GPU convolutions in 16 bits alone, TF32 being off."""
     function, inputs = (CONVOLUTIONS | POOLS)[name]
-    expected, gradients = values(function, inputs, home, True)
+    # Beside the CPU's: PyTorch 2.11's gradient of avg_pool2d is wrong on a GPU where windows overlap, by channels last.
+    expected, gradients = values(function, inputs, "cpu", True)
     got, got_gradients = values(test_torch.compiled(function), inputs, home, True)
-    for one, other in zip([*got, *got_gradients], [*expected, *gradients], strict=True):
+    for result, other in zip([*got, *got_gradients], [*expected, *gradients], strict=True):
+        one = result.cpu()
         assert one.dtype == other.dtype
         near = 2**-7 * float(other.abs().max()) if "bf16" in name else 1e-4
         torch.testing.assert_close(one, other, rtol=0.0 if "bf16" in name else 1e-4, atol=near)
