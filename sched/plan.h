@@ -197,9 +197,10 @@ ROTA_API rota_status rota_plan_command_times(rota_plan *plan, rota_plan_time *ou
  * automatic placement to come: by the kernel's name and parameters, the bytes of each operand, and the device's name
  * and driver; and what the whole replay took, which overrules what the model says of the graph on these devices: later
  * compiles take the best placement that was measured. With a runtime that has diagnostics they also try each device
- * alone once, and a few placements on several. Means of many replays are better than one. Nodes that ran beside others
- * took longer by that. Errors as of rota_plan_command_times; what can't be written to the cache is none. Any thread;
- * may block in a driver and in file calls. Linear in nodes and commands. */
+ * alone once, and a few placements on several. Of a replay that was submitted while another one of the runtime was
+ * under way, or that came after points not reached yet, the whole is not kept. Means of many replays are better than
+ * one. Nodes that ran beside others took longer by that. Errors as of rota_plan_command_times; what can't be written to
+ * the cache is none. Any thread; may block in a driver and in file calls. Linear in nodes and commands. */
 ROTA_API rota_status rota_plan_learn(rota_plan *plan);
 
 /* Why a node waits, on what, by which buffer and range, in sentences, into text[0..capacity); always

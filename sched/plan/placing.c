@@ -214,8 +214,7 @@ static rota_status settle(const problem *p, uint8_t *devices) {
     rota_history *histories[ROTA_PLACING_DEVICES_MAX];
     rota_settled *const settled = &c->info->placing;
     uint64_t graph = ROTA_HISTORY_GRAPH;
-    for (uint32_t n = 0; n < c->node_count; n++)
-        graph = rota_history_mix(graph, rota_history_key(p->records[n]));
+    for (uint32_t n = 0; n < c->node_count; n++) graph = rota_history_mix_node(graph, p->records[n]);
     uint64_t set = graph;
     for (uint32_t d = 0; d < p->placing.device_count; d++) {
         histories[d] = p->traits[d]->history;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/file.h"
+#include "graph/conditional_internal.h"
+#include "graph/lane_records.h"
 
 /* A file: the header, the device's text with its final 0, the entries, and what is kept: of each its key, its size, and
  * its bytes, up to a multiple of 8. */
@@ -79,22 +81,58 @@ static uint64_t mix_bytes(uint64_t hash, const void *data, size_t bytes) {
     return mix(hash, rest ^ (uint64_t)bytes << 56);
 }
 
+/* Of what a kernel's time depends on, but for its operands. */
+static uint64_t mix_kernel(uint64_t hash, const rota_node_record *record) {
+    const rota_kernel *kernel = record->u.kernel.kernel;
+    uint8_t params[ROTA_KERNEL_PARAM_BYTES_MAX];
+    memcpy(params, rota_node_params(record), record->param_bytes);
+    for (uint32_t i = 0; i < kernel->bindable_count; i++)
+        memset(params + kernel->bindables[i].offset_bytes, 0, kernel->bindables[i].size_bytes);
+    hash = mix_bytes(hash, kernel->name, strlen(kernel->name));
+    hash = mix_bytes(hash, params, record->param_bytes);
+    return mix_bytes(hash, record->u.kernel.groups, sizeof record->u.kernel.groups);
+}
+
 uint64_t rota_history_key(const rota_node_record *record) {
     if (record->is_counted || record->kind == ROTA_NODE_HOST || record->kind == ROTA_NODE_CONDITIONAL)
         return 0;
     uint64_t hash = mix(HASH_START, record->kind);
     const rota_access_record *accesses = rota_node_accesses(record);
     for (uint32_t i = 0; i < record->access_count; i++) hash = mix(hash, accesses[i].size_bytes);
-    if (record->kind == ROTA_NODE_KERNEL) {
-        const rota_kernel *kernel = record->u.kernel.kernel;
-        uint8_t params[ROTA_KERNEL_PARAM_BYTES_MAX];
-        memcpy(params, rota_node_params(record), record->param_bytes);
-        for (uint32_t i = 0; i < kernel->bindable_count; i++)
-            memset(params + kernel->bindables[i].offset_bytes, 0, kernel->bindables[i].size_bytes);
-        hash = mix_bytes(hash, kernel->name, strlen(kernel->name));
-        hash = mix_bytes(hash, params, record->param_bytes);
-        hash = mix_bytes(hash, record->u.kernel.groups, sizeof record->u.kernel.groups);
+    if (record->kind == ROTA_NODE_KERNEL) hash = mix_kernel(hash, record);
+    return hash > ROTA_HISTORY_SHARE ? hash : ROTA_HISTORY_SHARE + 1;
+}
+
+static uint64_t mix_bodies(uint64_t hash, const rota_conditional *conditional) {
+    hash = mix(mix(hash, conditional->kind), conditional->iterations_max);
+    for (uint32_t b = 0; b < conditional->body_count; b++) {
+        const rota_graph *body = conditional->bodies[b];
+        hash = mix(hash, b);
+        for (uint32_t i = 0; body && i < body->lane_count; i++) {
+            rota_record_cursor cursor = rota_lane_records(body->lanes[i]);
+            for (const rota_node_record *own; (own = rota_record_take(&cursor));)
+                hash = rota_history_mix_node(hash, own);
+        }
     }
+    return hash;
+}
+
+uint64_t rota_history_mix_node(uint64_t key, const rota_node_record *record) {
+    uint64_t hash = mix(key, record->kind | (uint64_t)record->is_counted << 8);
+    const rota_access_record *accesses = rota_node_accesses(record);
+    for (uint32_t i = 0; i < record->access_count; i++) {
+        /* A buffer of the graph's by its index in its lane; of others an address says nothing to another process. */
+        const uint64_t stored = accesses[i].buffer, index = stored & 1 ? (uint32_t)stored : 0;
+        hash = mix(hash, accesses[i].size_bytes);
+        hash = mix(hash, index << 8 | (uint64_t)ROTA_ACCESS_MODE(&accesses[i]));
+        hash = mix(hash, ROTA_ACCESS_OFFSET(&accesses[i]));
+    }
+    if (record->is_counted) hash = mix(hash, rota_node_count_max(record));
+    if (record->kind == ROTA_NODE_KERNEL) hash = mix_kernel(hash, record);
+    if (record->kind == ROTA_NODE_FILL) hash = mix(hash, record->u.fill.pattern);
+    if (record->kind == ROTA_NODE_HOST && record->name)
+        hash = mix_bytes(hash, record->name, strlen(record->name));
+    if (record->kind == ROTA_NODE_CONDITIONAL) hash = mix_bodies(hash, record->u.conditional);
     return hash > ROTA_HISTORY_SHARE ? hash : ROTA_HISTORY_SHARE + 1;
 }
 

@@ -36,7 +36,10 @@ void rota_history_forget(void);
 /* Of a kernel's, copy's or fill's node: its kernel's name, its parameters but for those that may come with a replay,
  * and how many bytes each access has. 0: its time depends on something else. */
 uint64_t rota_history_key(const rota_node_record *record);
-/* Of a graph's replays on one device: that key of all its nodes, in record order, from ROTA_HISTORY_GRAPH on. */
+/* Of a graph's replays on one device: all its nodes, in record order, mixed into one another from ROTA_HISTORY_GRAPH
+ * on. Of each what its own key is of, and whatever that leaves out: names of host nodes, counts, bodies, and which of
+ * the graph's buffers it touches where. */
+uint64_t rota_history_mix_node(uint64_t key, const rota_node_record *record);
 #define ROTA_HISTORY_GRAPH UINT64_C(0x726570617973)
 /* Of a device alone: how long a plan's nodes took from the first one's begin to the last one's end, in thousandths of
  * what they took one by one: little where many run side by side. */

@@ -55,7 +55,7 @@ uint64_t rota_placing_graph_key(const rota_plan *plan) {
     for (uint32_t lane = 0; lane < info->lane_count; lane++) {
         rota_record_cursor cursor = rota_lane_records(info->lanes[lane]);
         for (const rota_node_record *record; (record = rota_record_take(&cursor));)
-            key = rota_history_mix(key, rota_history_key(record));
+            key = rota_history_mix_node(key, record);
     }
     return key;
 }

@@ -17,6 +17,7 @@
 #include "sched/runtime/order/side_queues.h"
 #include "sched/runtime/order/wanted.h"
 #include "sched/runtime/plans/instances.h"
+#include "sched/runtime/plans/times.h"
 #include "sched/runtime/shared/cancel.h"
 #include "sched/runtime/shared/end_times.h"
 #include "sched/runtime/shared/failed_ranges.h"
@@ -494,18 +495,15 @@ void rota_kind_plan_for_written(rota_runtime *runtime, const rota_submission *su
 void rota_kind_plan_note_end(rota_sequencer *sequencer, const rota_submission *submission) {
     rota_runtime *runtime = sequencer->runtime;
     if (!runtime->options.diagnostics) return;
-    rota_executable *executable = submission->plan->executable;
     const rota_submission_told *told = &submission->told;
     const uint64_t final = submission->final_point, over_ns = ra_load_relaxed(&told->handed_over_ns);
     const uint64_t ended_ns =
         rota_end_times_take(rota_runtime_timeline(runtime, final)->end_times, rota_point_value(final));
-    rota_plan_replay_times times = {told->submitted_ns, told->sequenced_ns, over_ns, ended_ns, 0, ROTA_OK};
+    rota_plan_replay_times times = {
+        told->submitted_ns, told->sequenced_ns, over_ns, ended_ns, 0, ROTA_OK, false};
     times.number = submission->number;
     times.status = rota_submission_status(submission);
-    (void)pthread_mutex_lock(&runtime->objects.times_mutex);
-    executable->times.replay = times;
-    executable->times.instance = submission->instance;
-    (void)pthread_mutex_unlock(&runtime->objects.times_mutex);
+    rota_executable_note_replay(submission->plan, submission->instance, &times, submission->has_after);
 }
 
 void rota_kind_plan_uncount(rota_sequencer *sequencer, rota_submission *submission) {

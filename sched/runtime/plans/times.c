@@ -30,6 +30,19 @@ static rota_status last_replay(rota_plan *plan, rota_plan_replay_times *out_time
     return ROTA_OK;
 }
 
+void rota_executable_note_replay(const rota_plan *plan, uint32_t instance,
+                                 const rota_plan_replay_times *times, bool was_held) {
+    rota_objects_shared *objects = &plan->runtime->objects;
+    rota_executable_times_shared *kept = &plan->executable->times;
+    (void)pthread_mutex_lock(&objects->times_mutex);
+    kept->replay = *times;
+    kept->replay.was_alone = !was_held && times->submitted_ns >= objects->last_replay_ended_ns;
+    kept->instance = instance;
+    if (objects->last_replay_ended_ns < times->completed_ns)
+        objects->last_replay_ended_ns = times->completed_ns;
+    (void)pthread_mutex_unlock(&objects->times_mutex);
+}
+
 rota_status rota_executable_times(rota_plan *plan, uint32_t part, rota_exec_time *out) {
     rota_plan_replay_times replay;
     uint32_t instance;

@@ -95,7 +95,8 @@ typedef struct rota_objects_shared {
     rota_residency *residencies;
     struct rota_adopted *unreturned; /* what lost devices may still touch (adopt.c) */
     _Atomic uint64_t buffer_count, plan_count;
-    pthread_mutex_t times_mutex; /* rota_executable.times */
+    pthread_mutex_t times_mutex;   /* rota_executable.times */
+    uint64_t last_replay_ended_ns; /* under it; with diagnostics */
 } rota_objects_shared;
 
 /* Memory of devices, under options.memory_limit_bytes where that is not 0. */

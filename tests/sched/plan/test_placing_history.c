@@ -360,6 +360,101 @@ static void measured_replays_overrule_the_model(void **state) {
     assert_ok(rota_runtime_close(runtime, 0));
 }
 
+/* ---- Which graph it is ---- */
+
+typedef struct variant {
+    const char *host;
+    uint32_t pattern, iterations, crossed;
+} variant;
+
+static rota_status do_nothing(void *user, void *const *operands, const uint64_t *operand_bytes,
+                              uint32_t operand_count) {
+    (void)user, (void)operands, (void)operand_bytes, (void)operand_count;
+    return ROTA_OK;
+}
+
+/* A host node, a loop whose body fills a buffer, and a copy from one of two alike to the third. */
+static uint64_t key_of_variant(rota_runtime *runtime, rota_device *device, const variant *v) {
+    rota_graph *graph, *body;
+    rota_recorder *recorder, *inner;
+    rota_buffer *buffers[3];
+    rota_plan *plan;
+    assert_ok(rota_graph_create(NULL, &graph));
+    assert_ok(rota_recorder_open(graph, 0, NULL, &recorder));
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_ok(rota_recorder_buffer(recorder, ROTA_BUFFER_TRANSIENT, "words", BYTES, &buffers[i]));
+        assert_ok(rota_record_fill(recorder, buffers[i], 0, BYTES, 1, NULL));
+    }
+    const rota_access access = {buffers[0], 0, ROTA_WHOLE, ROTA_READ};
+    assert_ok(rota_record_host(
+        recorder, &ROTA_HOST_NODE(.name = v->host, .fn = do_nothing, .accesses = &access, .access_count = 1),
+        NULL));
+    assert_ok(rota_graph_create_body(graph, "body", &body));
+    assert_ok(rota_recorder_open(body, 0, NULL, &inner));
+    assert_ok(rota_record_fill(inner, buffers[1], 0, BYTES, v->pattern, NULL));
+    rota_recorder_close(inner);
+    assert_ok(rota_record_for(
+        recorder, &ROTA_FOR_NODE(.count = buffers[0], .body = body, .iterations_max = v->iterations), NULL));
+    assert_ok(rota_record_copy(recorder, buffers[2], 0, buffers[v->crossed], 0, BYTES, NULL));
+    rota_recorder_close(recorder);
+    assert_ok(
+        rota_compile(runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
+    const uint64_t key = rota_placing_graph_key(plan);
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+    return key;
+}
+
+static void graphs_that_differ_have_times_of_their_own(void **state) {
+    (void)state;
+    static const variant variants[] = {
+        {"a", 7, 3, 0}, {"b", 7, 3, 0}, {"a", 8, 3, 0}, {"a", 7, 4, 0}, {"a", 7, 3, 1}};
+    uint64_t keys[5];
+    rota_runtime *runtime;
+    rota_device *device;
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.cache_dir = folder), &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &device));
+    for (uint32_t i = 0; i < 5; i++) {
+        keys[i] = key_of_variant(runtime, device, &variants[i]);
+        assert_true(key_of_variant(runtime, device, &variants[i]) == keys[i]);
+        for (uint32_t k = 0; k < i; k++)
+            if (keys[k] == keys[i]) fail_msg("variants %u and %u are one graph", k, i);
+    }
+    assert_ok(rota_runtime_close(runtime, 0));
+}
+
+/* What waited for another replay took longer by that, which is no cost of its placement. */
+static void only_a_replay_alone_teaches_its_time(void **state) {
+    (void)state;
+    remove_files();
+    rota_history_forget();
+    rota_runtime *runtime;
+    rota_device *device;
+    rota_plan *plan;
+    rota_ticket tickets[3];
+    double ns;
+    assert_ok(rota_runtime_open(&ROTA_RUNTIME_OPTIONS(.diagnostics = true, .cache_dir = folder), &runtime));
+    assert_ok(rota_device_open(runtime, "cpu", &device));
+    rota_buffer *first = test_words(device, "first", WORDS, 1);
+    rota_graph *graph = chain_of(first);
+    assert_ok(
+        rota_compile(runtime, graph, &ROTA_COMPILE_OPTIONS(.devices = &device, .device_count = 1), &plan));
+    for (uint32_t i = 0; i < 3; i++) assert_ok(rota_submit_wait(plan, NULL, 0, &tickets[i]));
+    for (uint32_t i = 0; i < 3; i++) assert_ok(rota_wait(tickets[i], 0));
+    assert_ok(rota_plan_learn(plan));
+    rota_history *history = rota_device_history(device);
+    assert_true(rota_history_has_any(history)); /* of its nodes */
+    assert_false(rota_history_find(history, rota_placing_graph_key(plan), &ns));
+    assert_ok(rota_submit_wait(plan, NULL, 0, &tickets[0]));
+    assert_ok(rota_wait(tickets[0], 0));
+    assert_ok(rota_plan_learn(plan));
+    assert_true(rota_history_find(history, rota_placing_graph_key(plan), &ns) && ns >= NODES * 2e6);
+    rota_plan_release(plan);
+    rota_graph_release(graph);
+    rota_buffer_release(first);
+    assert_ok(rota_runtime_close(runtime, 0));
+}
+
 int main(void) {
     if (!mkdtemp(folder)) return 1;
     const struct CMUnitTest tests[] = {
@@ -370,6 +465,8 @@ int main(void) {
         cmocka_unit_test(replays_teach),
         cmocka_unit_test(copies_teach),
         cmocka_unit_test(measured_replays_overrule_the_model),
+        cmocka_unit_test(graphs_that_differ_have_times_of_their_own),
+        cmocka_unit_test(only_a_replay_alone_teaches_its_time),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     remove_files();
