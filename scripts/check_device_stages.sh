@@ -6,7 +6,8 @@ tree=$(dirname "$here")
 
 programs=(bench/rota-bench tests/conformance tests/rota-fuzz tests/test_cuda_kernels tests/test_products \
   tests/test_matmul_cuda_device
-  tests/test_attention_device tests/test_conv_device tests/test_loss_device tests/test_exec_cuda_device \
+  tests/test_attention_device tests/test_conv_device tests/test_loss_device tests/test_norm_mixed_device \
+    tests/test_exec_cuda_device \
     tests/test_share_device tests/test_across_device tests/test_stream_points_device \
     tests/test_vk_application tests/test_vk_points \
     tests/test_vk_export_device tests/test_cuda_application_device \
@@ -139,7 +140,9 @@ stage_tests() {
   job 300 rota-fuzz --device "$cuda" --conditional --nodes 60 --count "$(pick 150 5)" --seed 8001
   job 300 rota-fuzz --device "$cuda" --conditional --cancel --nodes 60 --count "$(pick 80 3)" --seed 9001
   for name in $(cases test_cuda_kernels); do job 300 test_cuda_kernels "$name"; done
-  for name in test_matmul_cuda_device test_loss_device test_fuse test_custom_op; do job 300 $name; done
+  for name in test_matmul_cuda_device test_loss_device test_norm_mixed_device test_fuse test_custom_op; do
+    job 300 $name
+  done
   # Kernels watched at what they declare, those of long axes among them.
   job 300 test_ops
   for device in "$cuda" "$vk"; do
