@@ -119,6 +119,9 @@ static rota_status call_stream_signal(void) {
 static rota_status call_stream_wait(void) {
     return rota_stream_wait(p.device, p.memory, p.ticket, 1000000);
 }
+static rota_status call_stream_follow(void) {
+    return rota_stream_follow(p.device, p.memory);
+}
 static rota_status call_ticket_cancel(void) {
     return rota_ticket_cancel(p.ticket);
 }
@@ -258,6 +261,7 @@ static const struct {
     CALL(communicator_abort),
     CALL(stream_signal),
     CALL(stream_wait),
+    CALL(stream_follow),
     CALL(ticket_cancel),
     CALL(ticket_export),
     CALL(buffer_prepare),
