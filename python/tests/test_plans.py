@@ -80,6 +80,28 @@ def test_nodes_are_placed_on_several_devices(tmp_path: Path) -> None:
         assert all(one["device"] is None for one in g.compile(analyse=True).commands())
 
 
+def test_arrays_have_what_plans_on_several_devices_write(tmp_path: Path) -> None:
+    """An adopted array is read and written as it lies there, wherever the rest of the plan is."""
+    others = [str(one["id"]) for one in rota.devices() if one["usable"] and one["id"] != "cpu"]
+    n = 256
+    array = np.zeros((n, n), np.float32)
+    with rota.open("cpu", threads=1, diagnostics=True, cache_dir=str(tmp_path)) as device:
+        adopted = device.adopt(array)
+        with rota.graph(device, name="adopted", gradients=False) as g:
+            made = g.input("x", (n, n))
+            for _ in range(6):
+                made = made @ made
+            g.output("y", made * adopted)
+            rota.copy(made, out=adopted)
+        for k in range(6):
+            plan = g.compile(also_on=others)
+            array[:] = k + 1
+            y = plan(x=np.eye(n, dtype=np.float32) * 1.01).result()["y"]
+            plan.learn()
+            np.testing.assert_allclose(array, np.eye(n) * 1.01**64, rtol=1e-3)
+            np.testing.assert_allclose(y, np.eye(n) * 1.01**64 * (k + 1), rtol=1e-3)
+
+
 def test_learning_needs_times(device: rota.Device) -> None:
     plan = doubled(device)
     plan(x=np.zeros(4, np.float32)).wait()
