@@ -2,6 +2,7 @@
 #include "allocator.h"
 #include "communicator.h"
 #include "core.h"
+#include "plan.h"
 #include "streams.h"
 
 #include <time.h>
@@ -109,6 +110,7 @@ DeviceCore::~DeviceCore() {
 }
 
 void DeviceCore::sweep() {
+    drop_waiting();
     std::vector<std::shared_ptr<Submission>> ended; /* let go of after the lock: that may run Python code */
     Locked lock(mutex);
     while (!flying.empty() && rota_poll(flying.front()->ticket) != ROTA_BUSY) {

@@ -100,6 +100,7 @@ static void give_back(void *owner) {
 
 Tensor adopt(const std::shared_ptr<DeviceCore> &core, nb::handle array,
              const std::optional<std::string> &name, const DlpackStream &stream) {
+    drop_waiting();
     Use use(*core);
     const std::string what = name ? "tensor '" + *name + "'" : std::string("a tensor");
     rota_tensor like{};
@@ -475,7 +476,9 @@ void bind_memory(nb::module_ &m) {
         nb::sig("def run_memory(self, addresses: typing.Sequence[int], keep: object, stream: int | None = "
                 "None) -> Ticket | None"),
         "Submits a replay with an address for each argument and waits for it. With a CUDA stream of the "
-        "application's nobody waits on the host: the device's works from this replay on come after what the stream "
-        "has by now, what is put on the stream later comes after the replay, and the call gives the ticket. `keep` "
+        "application's nobody waits on the host: the device's works from this replay on come after what the "
+        "stream "
+        "has by now, what is put on the stream later comes after the replay, and the call gives the ticket. "
+        "`keep` "
         "is held until the replay has ended.");
 }

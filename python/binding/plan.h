@@ -84,9 +84,11 @@ struct Ticket {
     std::vector<Output> outputs;
 };
 
-/* Has the main thread drop an object of Python's when it comes by. For threads that may hold locks which somebody with
- * the interpreter's lock waits for. */
+/* Has the main thread drop an object of Python's when it comes by, or who calls the library before. For threads that
+ * may hold locks which somebody with the interpreter's lock waits for. */
 void drop_later(int (*drop)(void *object), void *object);
+/* Drops what waits for that. With the interpreter's lock, and no other, as it may run code of Python's. */
+void drop_waiting();
 
 void bind_xla(nb::module_ &m);
 

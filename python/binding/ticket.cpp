@@ -47,9 +47,10 @@ static uint64_t number(const Ticket &ticket) {
     return order;
 }
 
-/* What is to be dropped by the main thread, which is asked once for all: it has few places for such calls, and a thread
- * that waited for the interpreter's lock instead would be ended where it stands once the interpreter ends. Never freed,
- * as threads of the library's may come when destructors have run. */
+/* What is to be dropped by the main thread, which is asked once for all, or by who calls the library before, as that
+ * thread may be kept for long: it has few places for such calls, and a thread that waited for the interpreter's lock
+ * instead would be ended where it stands once the interpreter ends. Never freed, as threads of the library's may come
+ * when destructors have run. */
 struct Dropped {
     std::mutex mutex;
     std::vector<std::pair<int (*)(void *), void *>> objects;
@@ -60,7 +61,7 @@ static Dropped &dropped() {
     return *made;
 }
 
-static int drop_all(void *) {
+void drop_waiting() {
     std::vector<std::pair<int (*)(void *), void *>> objects;
     {
         const std::lock_guard<std::mutex> lock(dropped().mutex);
@@ -68,6 +69,10 @@ static int drop_all(void *) {
         dropped().is_asked = false;
     }
     for (const auto &[drop, object] : objects) drop(object);
+}
+
+static int drop_all(void *) {
+    drop_waiting();
     return 0;
 }
 
@@ -75,7 +80,7 @@ void drop_later(int (*drop)(void *object), void *object) {
     if (!nb::is_alive()) return; /* the interpreter has ended, and what it had with it */
     const std::lock_guard<std::mutex> lock(dropped().mutex);
     dropped().objects.emplace_back(drop, object);
-    /* Where there is no place even for one, whoever comes next asks again. */
+    /* Where there is no place even for one, whoever comes next asks again, or drops it. */
     if (!dropped().is_asked) dropped().is_asked = Py_AddPendingCall(drop_all, nullptr) == 0;
 }
 

@@ -657,6 +657,26 @@ def test_two_buffers_over_the_same_memory(cpu: rota.Device) -> None:
     assert cpu.shared == 0 and cpu.are_shared([(array.ctypes.data, 1)]) == [False]
 
 
+def test_memory_is_given_back_while_the_main_thread_waits(cpu: rota.Device) -> None:
+    """Who adopts more of it drops what was let go of before."""
+    kept: list[int] = []
+
+    def work() -> None:
+        arrays: list[Any] = []
+        for _ in range(100):
+            array = np.ones(64, np.float32)
+            arrays.append(weakref.ref(array))
+            tensor = cpu.adopt(array)
+            del tensor, array
+            time.sleep(0.001)  # for the thread that reclaims
+        kept.append(sum(array() is not None for array in arrays))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert kept[0] < 50
+
+
 def test_what_can_not_be_adopted(cpu: rota.Device) -> None:
     with pytest.raises(rota.errors.Misaligned, match="16"):
         cpu.adopt(aligned(8, 4))
