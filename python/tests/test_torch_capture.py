@@ -337,6 +337,36 @@ def test_capture_asks_for_a_model() -> None:
         rota.torch.capture(lambda x: x)
 
 
+@pytest.mark.parametrize("rows", [(4, 4, 7, 4), (4, 4, 7, 4, 7, 4)])
+def test_a_parameter_that_moves_before_a_new_shape(rows: tuple[int, ...]) -> None:
+    """The plans of the shapes before had its old memory."""
+    found = []
+    for is_captured in (False, True):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(7, 9), nn.GELU(), nn.Linear(9, 7))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = (model(x) - x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        called = step
+        if is_captured:
+            called = rota.torch.capture(step, modules=[model], optimizers=[optimizer])
+        losses = []
+        for i, count in enumerate(rows):
+            if count == 7:
+                weight: Any = model[0].weight
+                weight.data = torch.full_like(weight, 0.01 * (1 + i))
+            losses.append(float(called(torch.randn(count, 7, generator=torch.Generator().manual_seed(i))).detach()))
+        found.append((losses, model[0].weight.detach().clone()))
+    assert found[1][0] == pytest.approx(found[0][0], abs=1e-5)
+    torch.testing.assert_close(found[1][1], found[0][1], rtol=1e-5, atol=1e-5)
+
+
 PROCESS = """
 import torch, rota.torch
 model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(60)))

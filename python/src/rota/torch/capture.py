@@ -322,7 +322,10 @@ class Captured:
         for tensor in tensors:
             if id(tensor) not in self.states or self.states[id(tensor)].real is not tensor:
                 self.states[id(tensor)] = State(tensor, None if self.communicator is None else self.communicator.device)
-        return [self.states[id(tensor)].adopt(home) for tensor in tensors]
+        states = [self.states[id(tensor)] for tensor in tensors]
+        if any(state.tensor is not None and not state.is_there() for state in states):
+            self.plans.clear()  # those of other shapes, too, have memory that another has come in the place of
+        return [state.adopt(home) for state in states]
 
     # ---- Compiling ----
 
