@@ -367,6 +367,38 @@ def test_a_parameter_that_moves_before_a_new_shape(rows: tuple[int, ...]) -> Non
     torch.testing.assert_close(found[1][1], found[0][1], rtol=1e-5, atol=1e-5)
 
 
+def test_parameters_that_are_frozen_and_thawed() -> None:
+    """A plan for each set of those that are trained."""
+    found = []
+    for is_captured in (False, True):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(7, 9), nn.GELU(), nn.Linear(9, 9), nn.GELU(), nn.Linear(9, 7))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.02, eps=1e-3)
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = (model(x) - x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        called = step
+        if is_captured:
+            called = rota.torch.capture(step, modules=[model], optimizers=[optimizer])
+        losses = []
+        for frozen in ((), (), (), (0, 2), (0, 2), (2,), (), (4,)):
+            for i in (0, 2, 4):
+                model[i].requires_grad_(i not in frozen)
+            losses.append(float(called(X).detach()))
+        if is_captured:
+            assert isinstance(called, rota.torch.Captured) and len(called.plans) == 4
+            assert all(segment is not None for segment, _ in called.plans.values())
+        found.append((losses, model.state_dict()))
+    assert found[1][0] == pytest.approx(found[0][0], abs=1e-5)
+    for key, value in found[0][1].items():
+        torch.testing.assert_close(found[1][1][key], value, rtol=1e-5, atol=1e-5)
+
+
 PROCESS = """
 import torch, rota.torch
 model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(60)))

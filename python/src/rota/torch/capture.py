@@ -127,7 +127,8 @@ class Seen:
         self.are_adopted = False  # once they are, they are until one has moved
 
     def has_moved(self) -> bool:
-        """Whether a tensor has other memory than it had, or is to have a gradient where it had none, or the reverse."""
+        """Whether a tensor has other memory than it had, or is to have a gradient where it had none, or the reverse: it
+        was frozen, or is trained again."""
         return list(map(torch.Tensor.data_ptr, self.tensors)) != self.addresses or not self.layouts.check(*self.tensors)
 
     def is_adopted(self, states: Mapping[int, State]) -> bool:
@@ -246,7 +247,8 @@ class Captured:
             home = self._home()
             found, holds = self._found()  # counts of steps are on the GPU from now on
             tensors = list(self._tensors().values())
-            key = (tuple(map(signature_of, tensors)), tuple(found), tuple(options))
+            trained = tuple(tensor.requires_grad for tensor in tensors)
+            key = (tuple(map(signature_of, tensors)), trained, tuple(found), tuple(options))
             if key not in self.numbers and len(self.numbers) >= PLANS_MAX:
                 self.numbers.clear()
                 self.plans.clear()
