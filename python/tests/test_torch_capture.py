@@ -399,6 +399,42 @@ def test_parameters_that_are_frozen_and_thawed() -> None:
         torch.testing.assert_close(found[1][1][key], value, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ("AdamW", "SGD"))
+def test_a_model_by_channels_last(name: str) -> None:
+    """What lies in another order of its axes is state as it is; sizes that are no whole words are moved."""
+    found = []
+    for is_captured in (False, True):
+        torch.manual_seed(0)
+        model: Any = nn.Sequential(
+            nn.Conv2d(3, 5, 3, bias=False), nn.BatchNorm2d(5), nn.ReLU(), nn.Conv2d(5, 4, (3, 2))
+        )
+        model.to(memory_format=torch.channels_last)
+        optimizer = OPTIMIZERS[name](model.parameters())
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        called = step
+        if is_captured:
+            called = rota.torch.capture(step, modules=[model], optimizers=[optimizer])
+        losses = []
+        for i in range(5):
+            x = torch.randn(2, 3, 9, 8, generator=torch.Generator().manual_seed(i))
+            losses.append(float(called(x.contiguous(memory_format=torch.channels_last)).detach()))
+        if is_captured:
+            assert isinstance(called, rota.torch.Captured)
+            assert [segment is not None for segment, _ in called.plans.values()] == [True]
+        assert model[0].weight.stride() == (27, 1, 9, 3)
+        found.append((losses, model.state_dict()))
+    assert found[1][0] == pytest.approx(found[0][0], abs=1e-5)
+    for key, value in found[0][1].items():
+        torch.testing.assert_close(found[1][1][key], value, rtol=1e-4, atol=1e-5)
+
+
 PROCESS = """
 import torch, rota.torch
 model = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(60)))

@@ -61,12 +61,13 @@ class State:
 
     def adopt(self, home: Any) -> Tensor:
         if self.tensor is None or not self.is_there():
-            if not self.real.is_contiguous() or self.real.device != home or self.real.numel() == 0:
+            real = self.real
+            if not has_each_once(real) or real.device != home or real.numel() == 0:
                 raise Uncapturable(
-                    f"a tensor of the state is {self.real.dtype} {tuple(self.real.shape)} on {self.real.device}, "
-                    "or has gaps"
+                    f"a tensor of the state is {real.dtype} {tuple(real.shape)} by {real.stride()} on {real.device}: "
+                    f"expected one on {home} that has elements, each once and without gaps"
                 )
-            if home.type in FIXED or self.device is not None:
+            if home.type in FIXED or self.device is not None or not real.is_contiguous():
                 self.tensor = self._adopt_on(self.device or device(home))
             else:
                 self.tensor = adopted(self.real)
@@ -76,21 +77,40 @@ class State:
         return self.tensor
 
     def _adopt_on(self, on: Device) -> Tensor:
-        real = self.real
-        if not can_be_adopted(real):
-            moved = words_of(real.detach().clone())
+        real, flat = self.real, in_memory_order(self.real)
+        if not can_be_adopted(flat):
+            if on.id == "cpu":
+                return self._move(on)
+            moved = words_of(flat.clone())
             storage = moved.untyped_storage()
             real.data = torch.empty(0, dtype=real.dtype, device=real.device).set_(storage, 0, real.shape, real.stride())
             return on.adopt(moved, name="state")
-        return on.adopt(words_of(real), name="state")
+        return on.adopt(words_of(flat), name="state")
 
-    def _move(self) -> Tensor:
+    def _move(self, on: Device | None = None) -> Tensor:
         real = self.real
-        tensor = device().tensor(words_of(real), name="state")
+        tensor = (on or device()).tensor(words_of(in_memory_order(real)), name="state")
         words = torch.from_dlpack(tensor, copy=False)
         with torch.no_grad():
             real.data = tensor_in(words, real)
         return tensor
+
+
+def has_each_once(real: Any) -> bool:
+    """Whether its elements lie next to one another, in whichever order of its axes."""
+    if real.layout is not torch.strided:
+        return False
+    expected = 1
+    for stride, extent in sorted(zip(real.stride(), real.shape, strict=True)):
+        if extent > 1 and stride != expected:
+            return False
+        expected *= extent
+    return True
+
+
+def in_memory_order(real: Any) -> Any:
+    """All of such a tensor's elements as they lie, with one axis."""
+    return real.detach().as_strided((real.numel(),), (1,), real.storage_offset())
 
 
 def memory_of(real: Any) -> tuple[Any, ...]:
