@@ -109,6 +109,8 @@
 
 /* Those that a newer driver has; NULL in the table of an older one. */
 #define ROTA_CUDA_NEWER_FUNCTIONS(X)                                                                         \
+    X(DeviceCanAccessPeer, 4000, (int *, CUdevice, CUdevice))                                                \
+    X(CtxEnablePeerAccess, 4000, (CUcontext, unsigned))                                                      \
     X(FuncGetParamInfo, 12040, (CUfunction, size_t, size_t *, size_t *))                                     \
     X(FuncGetName, 12030, (const char **, CUfunction))                                                       \
     X(ModuleGetFunctionCount, 12040, (unsigned *, CUmodule))                                                 \

@@ -32,6 +32,7 @@
 
 #ifdef ROTA_HAVE_CUDA
 #include "exec/cuda/cuda_api.h"
+#include "exec/nccl/peers.h"
 
 typedef enum stage { IDLE, OPENS, SPLITS, CALLS, RUNS, CLOSES, FINALIZES } stage;
 
@@ -54,6 +55,7 @@ struct rota_nccl {
     uint64_t scratch_bytes;
     uint32_t rank, size;
     uint32_t *others, other_count; /* devices of this process's other ranks */
+    rota_peers *peers;             /* NULL: some rank is elsewhere, or out of reach */
     stage stage;
     bool is_aborted;
     uint64_t close_deadline_ns;
@@ -139,6 +141,8 @@ static rota_status begin_to_open(rota_nccl *n, const rota_nccl_id *id) {
     ROTA_TRY(check_cuda(n, n->cu->StreamCreateWithPriority(&n->stream, CU_STREAM_NON_BLOCKING, greatest),
                         "cuStreamCreateWithPriority"));
     ROTA_TRY(check_cuda(n, n->cu->EventCreate(&n->event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
+    const rota_peer own = {n->cu, n->device, n->context, n->stream, n->rank, n->size};
+    ROTA_TRY(rota_peers_join(id, &own, n->others, n->other_count, &n->peers));
     const rota_nccl_result result =
         n->api->CommInitRankConfig(&n->comm, (int)n->size, *id, (int)n->rank, &config);
     n->stage = OPENS;
@@ -158,6 +162,7 @@ static rota_status begin_to_split(rota_nccl *n) {
 /* Of one that NCCL has nothing of any more. The context is current where `outer` is given. */
 static void end(rota_nccl *n, CUstreamCaptureMode *outer) {
     const bool is_entered = outer != NULL;
+    if (n->peers) rota_peers_leave(n->peers, n->rank);
     for (uint32_t i = 0; i < n->scratch_count && is_entered; i++) (void)n->cu->MemFree(n->scratch[i]);
     if (is_entered && n->event) (void)n->cu->EventDestroy(n->event);
     if (is_entered && n->stream) (void)n->cu->StreamDestroy(n->stream);
@@ -297,11 +302,22 @@ static rota_nccl_result put(rota_nccl *n, const rota_collective *c, const uint8_
     }
 }
 
-/* On the caller's thread. An event is behind it on the stream, where it went well. */
+static rota_status post_to_peers(rota_nccl *n, const rota_collective *c) {
+    const uint64_t bytes = rota_peers_scratch_bytes(n->peers, c);
+    if (bytes > n->scratch_bytes) ROTA_TRY(make_scratch(n, bytes));
+    return rota_peers_post(n->peers, n->rank, c, n->scratch[n->scratch_count - 1]);
+}
+
+static bool is_of_peers(const rota_nccl *n) {
+    return n->peers && rota_peers_take(n->peers, &n->wanted);
+}
+
+/* On the caller's thread. An event is behind it on the stream, where it went well, or the peers have theirs. */
 static rota_status post(rota_nccl *n, const rota_collective *c) {
     const uint8_t *from = c->input;
     ROTA_TRY(let_others_reach(n, c->input));
     ROTA_TRY(let_others_reach(n, c->output));
+    if (is_of_peers(n)) return post_to_peers(n, c);
     if (c->kind == ROTA_COLLECTIVE_ALL_TO_ALL) ROTA_TRY(keep_input(n, c, &from));
     const rota_nccl_result result = put(n, c, from);
     if (result != ROTA_NCCL_SUCCESS) return fail_nccl(n, result, rota_collective_kind_text(c->kind));
@@ -362,6 +378,11 @@ static rota_status look_at_opening(rota_nccl *n, bool *out_over) {
 }
 
 static rota_status look_at_run(rota_nccl *n, bool *out_over) {
+    if (is_of_peers(n)) {
+        ROTA_TRY(rota_peers_look(n->peers, n->rank, out_over));
+        if (*out_over) n->stage = IDLE;
+        return ROTA_OK;
+    }
     const rota_nccl_result state = ask(n, n->child);
     if (state != ROTA_NCCL_SUCCESS && state != ROTA_NCCL_IN_PROGRESS)
         return fail_nccl(n, state, "while it ran");
@@ -396,7 +417,9 @@ static bool is_at_rest(rota_nccl *n) {
     if (enter(n, &outer) != ROTA_OK) return false;
     abort_one(n, &n->child); /* where the caller had it before */
     const CUresult result = n->cu->StreamQuery(n->stream);
+    const bool are_others = !is_of_peers(n) || rota_peers_are_at_rest(n->peers);
     leave(n, &outer);
+    if (!are_others) return false;
     return result == CUDA_SUCCESS || rota_cuda_is_fatal(result);
 }
 
@@ -421,6 +444,7 @@ void rota_nccl_abort(rota_nccl *n) {
     CUstreamCaptureMode outer;
     if (n->is_aborted) return;
     n->is_aborted = true;
+    if (n->peers) rota_peers_abort(n->peers);
     const bool is_entered = enter(n, &outer) == ROTA_OK;
     abort_one(n, &n->comm); /* first: what holds the caller lets it go */
     if (!n->is_calling) abort_one(n, &n->child);

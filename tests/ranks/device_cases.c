@@ -146,6 +146,47 @@ static void reductions(const device_rank *r) {
     free(wanted);
 }
 
+/* Enough to go between GPUs of one process by copies: apart and in place, from the middle of a buffer
+ * on one rank, and again; the last share is shorter, and not of 16 bytes. */
+static void large(const device_rank *r) {
+    enum { LARGE = 262153, MORE = 128 };
+    const uint32_t size = rota_communicator_size(r->communicator),
+                   rank = rota_communicator_rank(r->communicator);
+    uint8_t *own = malloc((LARGE + MORE) * sizeof(uint32_t)), *wanted = malloc(LARGE * sizeof(uint32_t));
+    for (uint32_t d = 0; d < 3; d++)
+        for (uint32_t way = 0; way < 4; way++) {
+            const rota_collective_reduction reduction =
+                way / 2 && has_mean(dtypes[d], size) ? ROTA_COLLECTIVE_MEAN : ROTA_COLLECTIVE_SUM;
+            const uint64_t skipped = rank == 1 ? MORE : 0, each = rota_dtype_bytes(dtypes[d]);
+            recording g = begin(r);
+            for (uint64_t i = 0; i < LARGE; i++) {
+                put(dtypes[d], own, skipped + i, (float)element(rank, i));
+                put(dtypes[d], wanted, i, combined(reduction, size, i));
+            }
+            const rota_tensor all = made(r, dtypes[d], LARGE + MORE, own),
+                              y = made(r, dtypes[d], LARGE, NULL);
+            rota_tensor x;
+            rank_ok(rota_tensor_of(all.buffer, skipped * each, dtypes[d], ROTA_SHAPE(LARGE), &x));
+            if (way % 2) {
+                rank_ok(
+                    rota_record_copy(g.recorder, y.buffer, 0, x.buffer, skipped * each, LARGE * each, NULL));
+                rank_ok(rota_op_all_reduce_into(g.tape, r->communicator, y, reduction, y));
+            } else {
+                rank_ok(rota_op_all_reduce_into(g.tape, r->communicator, x, reduction, y));
+            }
+            compile(&g);
+            for (uint32_t times = 0; times < 2; times++) {
+                replay(&g, 3);
+                expect(r, "a large all_reduce", dtypes[d], y, LARGE, wanted);
+            }
+            rota_plan_release(g.plan);
+            rota_buffer_release(all.buffer);
+            rota_buffer_release(y.buffer);
+        }
+    free(own);
+    free(wanted);
+}
+
 /* Those that move elements as they are, apart and in place. */
 static void moves(const device_rank *r) {
     const uint32_t size = rota_communicator_size(r->communicator),
@@ -335,6 +376,13 @@ static void nans(const device_rank *r) {
 }
 
 const device_case device_cases[] = {
-    {"reductions", reductions}, {"nans", nans},     {"moves", moves}, {"messages", round_of_messages},
-    {"chains", chains},         {"inputs", inputs}, {"split", split}, {NULL, NULL},
+    {"reductions", reductions},
+    {"nans", nans},
+    {"moves", moves},
+    {"messages", round_of_messages},
+    {"chains", chains},
+    {"inputs", inputs},
+    {"split", split},
+    {"large", large},
+    {NULL, NULL},
 };

@@ -161,7 +161,9 @@ CUresult CUDAAPI stub_DevicePrimaryCtxRetain(CUcontext *out, CUdevice device) {
 CUresult CUDAAPI stub_DevicePrimaryCtxRelease(CUdevice device) {
     CUresult result = stub_enter(ID_DevicePrimaryCtxRelease, false);
     if (--stub.retained[device] == 0) stub_give(CONTEXT);
-    if (depth) stub_violate("a context is released while it is current");
+    for (uint32_t i = 0; i < depth; i++)
+        if (current[i] == (CUcontext)(void *)&stub.retained[device])
+            stub_violate("a context is released while it is current");
     return stub_leave(result);
 }
 CUcontext stub_current(void) {
@@ -441,7 +443,8 @@ void cuda_stub_start(uint64_t seed, int devices) {
     memset(stub.mapped, 0, sizeof stub.mapped);
     stub.seed = seed;
     stub.devices = devices;
-    stub.are_apart = false;
+    stub.are_apart = stub.out_of_reach = false;
+    memset(stub.peers, 0, sizeof stub.peers);
     stub.version = 12040;
     stub.sticky = CUDA_SUCCESS;
     stub.paused = stub.captures_elsewhere = stub.starts_early = false;
@@ -543,7 +546,12 @@ void cuda_stub_pause(bool paused) {
 void cuda_stub_capture_elsewhere(bool captures) {
     SET(captures_elsewhere, captures);
 }
+void cuda_stub_hang_after(const char *entry, uint32_t count) {
+    SET(hang_after, count);
+    SET(hang, entry);
+}
 void cuda_stub_hang(const char *entry) {
+    SET(hang_after, 0);
     SET(hang, entry);
 }
 void cuda_stub_fault(const char *entry) {
@@ -551,6 +559,9 @@ void cuda_stub_fault(const char *entry) {
 }
 void cuda_stub_lack(CUdevice_attribute attribute) {
     SET(lacking, attribute);
+}
+void cuda_stub_gpus_out_of_reach(void) {
+    SET(out_of_reach, true);
 }
 void cuda_stub_gpus_apart(void) {
     SET(are_apart, true);

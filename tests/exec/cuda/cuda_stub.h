@@ -53,6 +53,8 @@ void cuda_stub_pause(bool paused);
 void cuda_stub_capture_elsewhere(bool captures);
 /* Kernels of this entry do not end (true), or, fault, which ends the context; NULL: none. */
 void cuda_stub_hang(const char *entry);
+/* The same, of those that were put on a stream by themselves, but for the next `count` of them. */
+void cuda_stub_hang_after(const char *entry, uint32_t count);
 void cuda_stub_fault(const char *entry);
 
 /* Of the device's attributes: 0 is answered for this one. */
@@ -64,6 +66,8 @@ void cuda_stub_compute_mode(int mode);
 void cuda_stub_version(int version);
 /* Each device is a GPU of its own from here on; before, all are one GPU. */
 void cuda_stub_gpus_apart(void);
+/* ... and none can reach another's memory. */
+void cuda_stub_gpus_out_of_reach(void);
 
 /* Kernels of images loaded from now on wait themselves for what they come after (rota_kernel_early.cuh). */
 void cuda_stub_starts_early(bool early);

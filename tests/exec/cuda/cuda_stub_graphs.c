@@ -330,6 +330,8 @@ CUresult CUDAAPI stub_LaunchKernel(CUfunction function, unsigned gx, unsigned gy
 CUresult CUDAAPI stub_MemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
     ENTER(MemcpyAsync);
     stub_check_stream(stream);
+    stub_check_reach(to);
+    stub_check_reach(from);
     stream->works = true;
     check_uses(stream);
     push(stream, (operation){.kind = COPY, .to = to, .from = from, .bytes = bytes});
@@ -604,11 +606,16 @@ void stub_run_graph(CUgraph graph) {
     free(cursor);
 }
 
+static bool hangs(const stub_launch *launch) {
+    return stub.hang && strcmp(launch->kernel->entry, stub.hang) == 0;
+}
+
 static bool can_run(const struct CUstream_st *stream) {
     const operation *op = stream ? stream->first : NULL;
     if (!op || stream->runs || (op->kind == WAIT && !op->recorded->done)) return false;
     if (op->kind == SEMAPHORE_WAIT && atomic_load(op->semaphore->word) < op->value) return false;
     if (op->kind == LAUNCH && is_hung(op->exec->graph)) return false;
+    if (op->kind == KERNEL && hangs(&op->launch) && !stub.hang_after) return false;
     return op->kind != HELD || op->is_over(op->user);
 }
 
@@ -652,6 +659,7 @@ static void run_first(CUstream stream) {
         if (op->kind == LAUNCH) run_launch(stream, op->exec);
         if (--op->exec->in_flight == 0 && !op->exec->graph) free(op->exec);
     } else if (op->kind == KERNEL) {
+        if (hangs(&op->launch)) stub.hang_after--;
         run_kernel(&op->launch, UINT64_MAX);
     } else if (op->kind == COPY) {
         memmove((void *)(uintptr_t)op->to, (const void *)(uintptr_t)op->from, op->bytes);

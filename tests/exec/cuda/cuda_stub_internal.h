@@ -143,8 +143,10 @@ typedef struct stub_state {
     pthread_t thread;
     bool running, paused, captures_elsewhere, starts_early;
     uint64_t seed;
-    bool are_apart; /* the devices */
-    int version;    /* of CUDA, that the driver is for */
+    bool are_apart;              /* the devices */
+    bool out_of_reach;           /* each other's memory */
+    uint32_t peers[DEVICES_MAX]; /* whose memory a context reaches, as bits */
+    int version;                 /* of CUDA, that the driver is for */
     int devices, retained[DEVICES_MAX];
     CUresult sticky;
     CUstream streams[STREAMS_MAX];
@@ -160,6 +162,7 @@ typedef struct stub_state {
     CUresult fail_with;
     CUresult (*watch)(const char *name);
     const char *hang, *fault;
+    uint32_t hang_after;
     uint32_t captured_cluster; /* of kernels put on a captured stream; 0: 1 */
     CUdevice_attribute lacking;
     int compute_mode;
@@ -191,6 +194,9 @@ void stub_give(int kind);
 void stub_check_stream(CUstream stream);
 /* What is mapped at the address; NULL: nothing. */
 stub_mapping *stub_mapped_at(CUdeviceptr address);
+
+/* Whether the current context's device reaches what is there. */
+void stub_check_reach(CUdeviceptr address);
 
 #define STUB_DECLARE(name, version, parameters) CUresult CUDAAPI stub_##name parameters;
 ROTA_CUDA_FUNCTIONS(STUB_DECLARE)

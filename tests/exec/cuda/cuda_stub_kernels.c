@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
+#include "exec/comm/elements.h"
 #include "exec/cuda/decide_step.h"
+#include "exec/cuda/cuda_sums.h"
 #include "graph/kernel_calls.h"
 
 /* rota_args of exec/cuda/rota_kernel.cuh. */
@@ -157,6 +159,24 @@ static void run_count_grid(void *const *params) {
         stub_set_groups(args->params.grid_node, rota_count_groups(&args->params, count));
 }
 
+/* exec_sums.cu's, as what the CPU computes. */
+static void run_sums(rota_collective_type type, void *const *params) {
+    const rota_cuda_sums *s = params[0];
+    const void *from[ROTA_CUDA_SUMS_MAX];
+    for (uint32_t r = 0; r < s->ranks; r++) from[r] = (const void *)(uintptr_t)s->from[r];
+    rota_elements_combine(type, s->divisor == 1.0f ? ROTA_COLLECTIVE_SUM : ROTA_COLLECTIVE_MEAN, from,
+                          s->ranks, s->count, (void *)(uintptr_t)s->to);
+}
+static void run_sums_f32(void *const *params) {
+    run_sums(ROTA_COLLECTIVE_F32, params);
+}
+static void run_sums_f16(void *const *params) {
+    run_sums(ROTA_COLLECTIVE_F16, params);
+}
+static void run_sums_bf16(void *const *params) {
+    run_sums(ROTA_COLLECTIVE_BF16, params);
+}
+
 const stub_kernel stub_own_kernels[] = {
     {.entry = "rota_copy", .fn = run_copy, .param_count = 1, .param_bytes = {HEAD_BYTES + 16 + 8}},
     {.entry = "rota_fill", .fn = run_fill, .param_count = 1, .param_bytes = {HEAD_BYTES + 8 + 16}},
@@ -168,6 +188,12 @@ const stub_kernel stub_own_kernels[] = {
      .param_count = 1,
      .param_bytes = {sizeof(rota_count_args)}},
     {.entry = "rota_answer", .fn = run_answer, .param_count = 1, .param_bytes = {sizeof(rota_decide_args)}},
+    {.entry = "rota_sums_f32", .fn = run_sums_f32, .param_count = 1, .param_bytes = {sizeof(rota_cuda_sums)}},
+    {.entry = "rota_sums_f16", .fn = run_sums_f16, .param_count = 1, .param_bytes = {sizeof(rota_cuda_sums)}},
+    {.entry = "rota_sums_bf16",
+     .fn = run_sums_bf16,
+     .param_count = 1,
+     .param_bytes = {sizeof(rota_cuda_sums)}},
     {.entry = "rota_decide", .fn = run_decide, .param_count = 1, .param_bytes = {sizeof(rota_decide_args)}},
 };
 const uint32_t stub_own_kernel_count = sizeof stub_own_kernels / sizeof stub_own_kernels[0];

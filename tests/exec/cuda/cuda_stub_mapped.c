@@ -77,6 +77,28 @@ CUresult CUDAAPI stub_MemGetAccess(unsigned long long *out, const CUmemLocation 
     return stub_leave(CUDA_SUCCESS);
 }
 
+/* What cuMemAlloc gives is for whoever asked for it; all devices could. */
+CUresult CUDAAPI stub_DeviceCanAccessPeer(int *out, CUdevice device, CUdevice peer) {
+    ENTER_FREE(DeviceCanAccessPeer);
+    *out = device != peer && !stub.out_of_reach;
+    return stub_leave(CUDA_SUCCESS);
+}
+CUresult CUDAAPI stub_CtxEnablePeerAccess(CUcontext context, unsigned flags) {
+    (void)flags;
+    ENTER(CtxEnablePeerAccess);
+    uint32_t *enabled = &stub.peers[cuda_stub_current_device()];
+    const uint32_t bit = 1u << ((int *)(void *)context - stub.retained);
+    if (*enabled & bit) return stub_leave(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+    *enabled |= bit;
+    return stub_leave(CUDA_SUCCESS);
+}
+
+void stub_check_reach(CUdeviceptr address) {
+    const stub_mapping *mapping = stub_mapped_at(address);
+    if (mapping && !(mapping->reaches >> cuda_stub_current_device() & 1))
+        stub_violate("a device's copy of memory that it does not reach");
+}
+
 uint32_t cuda_stub_reached_by(CUdeviceptr address) {
     const stub_mapping *mapping = stub_mapped_at(address);
     return mapping ? mapping->reaches : UINT32_MAX;
