@@ -1,6 +1,6 @@
-/* See peers.h. The lock guards all groups. It is held while work is put on streams, and these are asked: that waits for
- * nothing, as all else that the driver does may, for a device, and so for a kernel of NCCL's that waits for a rank whose
- * thread wants the lock. */
+/* See peers.h. The lock guards all groups. It is held while work is put on streams, and these are asked: that waits
+ * for nothing, as all else that the driver does may, for a device, and so for a kernel of NCCL's that waits for a rank
+ * whose thread wants the lock. */
 #include "exec/nccl/peers.h"
 
 #include <stdlib.h>
