@@ -209,7 +209,8 @@ static rota_status check_made_parameter(rota_tape *tape, const rota_tape_use *us
         use->op->name, rota_buffer_name(y->buffer), why);
 }
 
-rota_status rota_backward_step(rota_tape *tape, const rota_tape_use *used, bool accumulate) {
+/* `gathers`: where not NULL, they have the rows that the gradient is made of. */
+static rota_status step(rota_tape *tape, const rota_tape_use *used, bool accumulate, rota_buckets *gathers) {
     const rota_op_use *use = &used->use;
     if (use->output_count == 0) return ROTA_OK;
     rota_gradient_region *made = rota_gradient_given(tape, &use->outputs[0]);
@@ -234,18 +235,22 @@ rota_status rota_backward_step(rota_tape *tape, const rota_tape_use *used, bool 
             return rota_op_fail(use->op, ROTA_UNSUPPORTED, "the loss depends on it, and it has no gradient");
         ROTA_TRY(check_all_saved(tape, used));
         ROTA_TRY(take_output(tape, used, &cleared));
-        ROTA_TRY(use->op->gradient(tape, use));
+        ROTA_TRY(gathers ? rota_buckets_gather_rows(gathers) : use->op->gradient(tape, use));
     }
     if (made) made->kept = true;
     if (cleared || made) return ROTA_OK;
     return rota_gradient_clear(tape, &use->outputs[0], used->onto);
 }
 
+rota_status rota_backward_step(rota_tape *tape, const rota_tape_use *used, bool accumulate) {
+    return step(tape, used, accumulate, NULL);
+}
+
 /* Parameters that the loss doesn't reach, or reaches only in part. */
 static rota_status close_parameters(rota_tape *tape, const rota_tensor *params, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         rota_tensor whole;
-        if (rota_tensor_is_empty(&params[i])) continue;
+        if (rota_tensor_is_empty(&params[i]) || rota_gradient_given(tape, &params[i])->by_rows) continue;
         ROTA_TRY(rota_gradient_read(tape, &params[i], &whole));
     }
     return ROTA_OK;
@@ -274,10 +279,12 @@ static rota_status step_node(rota_tape *tape, rota_conditional *node, const rota
 }
 
 /* One op back, with what it reads of gathered parameters; then those whose gradients it was the last to add to. */
-static rota_status step_use(rota_tape *tape, rota_unshards *unshards, uint64_t use, bool accumulate) {
+static rota_status step_use(rota_tape *tape, rota_unshards *unshards, rota_buckets *buckets, uint64_t use,
+                            bool accumulate) {
     const rota_tape_use *used = tape->uses[use];
     rota_tape_use room;
-    if (!unshards) return rota_backward_step(tape, used, accumulate);
+    if (!unshards)
+        return step(tape, used, accumulate, buckets && rota_buckets_take_rows(buckets, use) ? buckets : NULL);
     ROTA_TRY(rota_unshards_read(unshards, use, &room, &used));
     if (used) ROTA_TRY(rota_backward_step(tape, used, accumulate));
     while ((used = rota_unshards_finished(unshards, use)))
@@ -310,7 +317,7 @@ static rota_status record(rota_tape *tape, const rota_tensor *losses, uint32_t l
     for (uint64_t u = uses; u-- > 0;) {
         for (; left > 0 && decides.nodes[left - 1]->index >= tape->uses[u]->lane_nodes; left--)
             ROTA_TRY(step_node(tape, decides.nodes[left - 1], buckets));
-        ROTA_TRY(step_use(tape, unshards, u, accumulate));
+        ROTA_TRY(step_use(tape, unshards, buckets, u, accumulate));
         if (!buckets) continue;
         tape->op_name = "backward";
         ROTA_TRY(rota_buckets_step(buckets, u));

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/sized_copy.h"
+#include "ops/data_parallel_rows.h"
 #include "ops/record.h"
 #include "ops/sharding.h"
 
@@ -36,6 +37,11 @@ typedef struct run {
     uint32_t home;
 } run;
 
+typedef struct run_list {
+    run *all;
+    uint32_t count;
+} run_list;
+
 /* What comes back from a copy. */
 typedef struct back {
     rota_tensor from, to;
@@ -55,18 +61,27 @@ struct rota_buckets {
     uint32_t run_count;
     uint64_t bytes;
     uint64_t alone_bytes; /* a run of as many is one collective by itself */
-    run *held;            /* small ones; NULL: they go with their bucket, and back at once */
-    uint32_t held_count;
+    run_list held;        /* small ones; .all NULL: they go with their bucket, and back at once */
     uint64_t held_bytes;
     back *backs; /* as long as `held` */
     uint32_t back_count;
+    /* Of tables by rows, what other ops add: behind the next bucket, since nobody waits for it, and what is recorded
+     * behind a bucket waits for what that waits for. */
+    run_list whole;
+    struct {
+        rota_row_exchange *list; /* in ascending order of uses */
+        uint32_t count;
+        uint32_t left; /* those before are not gone through; it itself is the one at hand */
+    } exchanges;
+    bool sends_last;      /* the last bucket, once all exchanges are gone through */
     uint32_t made;        /* buckets */
     uint32_t fingerprint; /* of what is in the bucket and where, for the nodes' names, which ranks compare */
 };
 
 /* ---- Which use finishes which ---- */
 
-static void note_use(rota_tape *tape, const rota_tensor *x, uint64_t use) {
+/* row_bytes: of what it adds to a table; 0: it may add to all. */
+static void note_use(rota_tape *tape, const rota_tensor *x, uint64_t use, uint64_t row_bytes) {
     if (!x->buffer || rota_tensor_is_empty(x)) return;
     const rota_tape_buffer *entry = rota_tape_lookup(tape, x);
     const uint64_t begin = rota_tensor_begin(x), end = begin + rota_tensor_extent_bytes(x);
@@ -75,7 +90,62 @@ static void note_use(rota_tape *tape, const rota_tensor *x, uint64_t use) {
         rota_gradient_region *region = entry->given[i];
         if (!region->is_used) region->first_use = use;
         region->is_used = true;
+        if (region->is_dense) continue;
+        if (row_bytes && begin >= region->begin && end <= region->end) {
+            region->row_bytes += row_bytes;
+            continue;
+        }
+        region->is_dense = true;
+        region->dense_use = use;
     }
+}
+
+static void note_all_uses(const rota_buckets *b) {
+    for (uint64_t u = 0; u < b->use_count; u++) {
+        const rota_op_use *use = &b->tape->uses[u]->use;
+        for (uint32_t i = 0; i < use->input_count; i++)
+            note_use(b->tape, &use->inputs[i], u, i == 0 ? rota_rows_bytes(use, b->options.communicator) : 0);
+        for (uint32_t i = 0; i < use->output_count; i++) note_use(b->tape, &use->outputs[i], u, 0);
+    }
+}
+
+/* Whether rows that embeddings add last are gathered: where they are no more bytes than the gradient, which are at most
+ * half of those that a sum of all ranks' moves, since each rank adds them all up; and where it is reduced where it
+ * lies, so that they can be added to that. What is in it before the backward pass must be reduced as well. */
+static bool goes_by_rows(const rota_buckets *b, const rota_gradient_region *region) {
+    const uint64_t size = region->end - region->begin;
+    return !b->options.sharding && !b->options.whole_tables && region->row_bytes &&
+           region->row_bytes <= size && size >= b->alone_bytes && (region->is_dense || !region->written);
+}
+
+/* Of the use that finishes what buckets reduce of a gradient; NULL: that is nothing. */
+static uint32_t *list_of(const rota_buckets *b, const rota_gradient_region *region) {
+    if (region->by_rows) return region->is_dense ? &b->first[region->dense_use] : NULL;
+    return &b->first[region->is_used ? region->first_use : b->use_count];
+}
+
+/* The uses whose rows go to all ranks. */
+static rota_status open_exchanges(rota_buckets *b) {
+    rota_tape *tape = b->tape;
+    for (int fills = 0; fills < 2; fills++) {
+        uint32_t count = 0;
+        for (uint64_t u = 0; u < b->use_count; u++) {
+            const rota_op_use *use = &tape->uses[u]->use;
+            if (!rota_rows_bytes(use, b->options.communicator)) continue;
+            const rota_gradient_region *region = rota_gradient_given(tape, &use->inputs[0]);
+            if (!region || !region->by_rows || (region->is_dense && u >= region->dense_use)) continue;
+            if (fills)
+                b->exchanges.list[count] =
+                    (rota_row_exchange){.used = tape->uses[u], .use = u, .parameter = region->parameter};
+            count++;
+        }
+        if (!count) return ROTA_OK;
+        if (fills) continue;
+        b->exchanges.list = rota_arena_calloc(&tape->arena, count * sizeof *b->exchanges.list, 8);
+        if (!b->exchanges.list) return rota_backward_no_memory();
+        b->exchanges.count = b->exchanges.left = count;
+    }
+    return ROTA_OK;
 }
 
 static int by_root(const void *a, const void *b) {
@@ -124,9 +194,9 @@ static uint64_t find_last_use(const rota_buckets *b) {
 
 static rota_status hold_small_ones(rota_buckets *b) {
     b->alone_bytes = ALONE_DEVICE_BYTES;
-    b->held = rota_arena_calloc(&b->tape->arena, (b->count + 1) * sizeof *b->held, 8);
+    b->held.all = rota_arena_calloc(&b->tape->arena, (b->count + 1) * sizeof *b->held.all, 8);
     b->backs = rota_arena_calloc(&b->tape->arena, (b->count + 1) * sizeof *b->backs, 8);
-    return b->held && b->backs ? ROTA_OK : rota_backward_no_memory();
+    return b->held.all && b->backs ? ROTA_OK : rota_backward_no_memory();
 }
 
 rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options, const rota_tensor *params,
@@ -153,23 +223,24 @@ rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options
     b->regions = rota_arena_calloc(&tape->arena, (count + 1) * sizeof(rota_gradient_region *), 8);
     b->homes = rota_arena_calloc(&tape->arena, (count + 1) * sizeof *b->homes, 8);
     b->runs = rota_arena_calloc(&tape->arena, (count + 1) * sizeof *b->runs, 8);
+    b->whole.all = rota_arena_calloc(&tape->arena, (count + 1) * sizeof *b->whole.all, 8);
     b->next = rota_arena_calloc(&tape->arena, (count + 1) * sizeof *b->next, 8);
     b->alone_bytes = ALONE_BYTES;
     if (rota_communicator_device(options->communicator) && !options->sharding) ROTA_TRY(hold_small_ones(b));
     b->first = rota_arena_alloc(&tape->arena, (b->use_count + 1) * sizeof *b->first, 8);
-    if (!b->regions || !b->homes || !b->runs || !b->next || !b->first) return rota_backward_no_memory();
+    if (!b->regions || !b->homes || !b->runs || !b->whole.all || !b->next || !b->first)
+        return rota_backward_no_memory();
     for (uint64_t u = 0; u <= b->use_count; u++) b->first[u] = NONE;
-    for (uint64_t u = 0; u < b->use_count; u++) {
-        const rota_op_use *use = &tape->uses[u]->use;
-        for (uint32_t i = 0; i < use->input_count; i++) note_use(tape, &use->inputs[i], u);
-        for (uint32_t i = 0; i < use->output_count; i++) note_use(tape, &use->outputs[i], u);
-    }
+    note_all_uses(b);
     /* In ascending order of parameters within a use; the last list is of those that none finishes. */
     for (uint32_t i = count; i-- > 0;) {
         if (rota_tensor_is_empty(&params[i])) continue;
         rota_gradient_region *region = region_of(tape, &params[i]);
         if (!region) return rota_fail(ROTA_INTERNAL, "backward: parameter %u has no region", i);
-        uint32_t *list = &b->first[region->is_used ? region->first_use : b->use_count];
+        region->by_rows = goes_by_rows(b, region);
+        region->parameter = i;
+        uint32_t *list = list_of(b, region);
+        if (!list) continue;
         b->regions[i] = region;
         b->next[i] = *list;
         *list = i;
@@ -178,7 +249,8 @@ rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options
     find_homes(b);
     *out_buckets = b;
     b->sharding = options->sharding;
-    return b->sharding ? rota_sharding_begin(b->sharding, options->communicator, count) : ROTA_OK;
+    if (b->sharding) return rota_sharding_begin(b->sharding, options->communicator, count);
+    return open_exchanges(b);
 }
 
 /* ---- A bucket ---- */
@@ -269,7 +341,7 @@ static rota_status reduce_runs(rota_buckets *b, bool holds) {
             ROTA_TRY(tensor_of(&r, &x));
             ROTA_TRY(reduce(b, &x));
         } else if (holds) {
-            b->held[b->held_count++] = r;
+            b->held.all[b->held.count++] = r;
             b->held_bytes += r.end - r.begin;
         } else {
             b->runs[small++] = r;
@@ -314,32 +386,36 @@ static rota_status send_runs(rota_buckets *b, bool holds) {
     return status;
 }
 
-/* The small ones of the buckets so far, as a bucket. */
-static rota_status send_held(rota_buckets *b) {
+/* Others than those of the bucket so far, as a bucket. */
+static rota_status send_list(rota_buckets *b, run_list *list) {
     run *const runs = b->runs;
-    b->runs = b->held;
-    b->run_count = b->held_count;
+    const uint32_t run_count = b->run_count;
+    b->runs = list->all;
+    b->run_count = list->count;
     const rota_status status = send_runs(b, false);
     b->runs = runs;
-    b->held_count = 0;
-    b->held_bytes = 0;
+    b->run_count = run_count;
+    list->count = 0;
     return status;
 }
 
 /* Nothing is left to hide the last bucket behind, so what is held goes with it: side by side with its gradients, in
  * their collective. There is room: each parameter is in one of the two lists, once. */
 static void add_held(rota_buckets *b) {
-    memcpy(b->runs + b->run_count, b->held, b->held_count * sizeof *b->runs);
-    b->run_count += b->held_count;
-    b->held_count = 0;
+    memcpy(b->runs + b->run_count, b->held.all, b->held.count * sizeof *b->runs);
+    b->run_count += b->held.count;
+    b->held.count = 0;
     b->held_bytes = 0;
 }
 
 static rota_status send_bucket(rota_buckets *b, bool is_last) {
-    if (is_last && b->held_count) add_held(b);
-    if (b->run_count) ROTA_TRY(send_runs(b, b->held && !is_last));
-    if (!b->held_count || b->held_bytes < b->options.bucket_bytes) return ROTA_OK;
-    return send_held(b);
+    if (is_last && b->held.count) add_held(b);
+    if (is_last && b->whole.count) ROTA_TRY(send_list(b, &b->whole));
+    if (b->run_count) ROTA_TRY(send_runs(b, b->held.all && !is_last));
+    if (b->whole.count) ROTA_TRY(send_list(b, &b->whole));
+    if (!b->held.count || b->held_bytes < b->options.bucket_bytes) return ROTA_OK;
+    b->held_bytes = 0;
+    return send_list(b, &b->held);
 }
 
 /* ---- Parameters that are finished ---- */
@@ -348,31 +424,63 @@ static rota_status finish(rota_buckets *b, uint32_t i, bool goes_on) {
     const rota_gradient_region *region = b->regions[i];
     rota_tensor param = region->memory;
     const uint64_t size = region->end - region->begin, begin = rota_tensor_begin(&param);
-    b->runs[b->run_count++] = (run){.root = rota_tensor_root(&param),
-                                    .begin = begin,
-                                    .end = begin + size,
-                                    .dtype = param.dtype,
-                                    .parameter = i,
-                                    .home = b->homes[i]};
+    const run r = {.root = rota_tensor_root(&param),
+                   .begin = begin,
+                   .end = begin + size,
+                   .dtype = param.dtype,
+                   .parameter = i,
+                   .home = b->homes[i]};
+    if (region->by_rows) {
+        b->whole.all[b->whole.count++] = r;
+        return ROTA_OK;
+    }
+    b->runs[b->run_count++] = r;
     b->bytes += size;
     const uint64_t wanted = b->made ? b->options.bucket_bytes : b->options.first_bucket_bytes;
     return b->bytes >= wanted && goes_on ? send_bucket(b, false) : ROTA_OK;
 }
 
+bool rota_buckets_take_rows(rota_buckets *b, uint64_t use) {
+    if (!b->exchanges.left || b->exchanges.list[b->exchanges.left - 1].use != use) return false;
+    b->exchanges.left--;
+    return true;
+}
+
+rota_status rota_buckets_gather_rows(rota_buckets *b) {
+    return rota_rows_gather(b->tape, b->options.communicator, b->options.sum,
+                            &b->exchanges.list[b->exchanges.left]);
+}
+
+/* Behind the last bucket: on a queue in order what is recorded behind an addition waits for the rows. */
+static rota_status add_rows(rota_buckets *b) {
+    for (uint32_t i = b->exchanges.count; i-- > 0;)
+        ROTA_TRY(rota_rows_add(b->tape, b->options.communicator, &b->exchanges.list[i]));
+    for (uint32_t i = 0; i < b->exchanges.count; i++) {
+        const rota_op_use *use = &b->exchanges.list[i].used->use;
+        rota_gradient_region *region = rota_gradient_given(b->tape, &use->inputs[0]);
+        ROTA_TRY(rota_gradient_zero_rest(b->tape, region, region->begin, region->end));
+    }
+    return ROTA_OK;
+}
+
 rota_status rota_buckets_step(rota_buckets *b, uint64_t use) {
     /* What is finished together, and last, goes with what is held: also where it is a bucket by itself. */
-    const bool is_last = b->held && use == b->last_use;
+    const bool is_last = use == b->last_use && (b->held.all || b->exchanges.count);
     for (uint32_t i = b->first[use]; i != NONE; i = b->next[i]) {
         /* What no op added to is 0. */
         ROTA_TRY(rota_gradient_zero_rest(b->tape, b->regions[i], b->regions[i]->begin, b->regions[i]->end));
         ROTA_TRY(finish(b, i, !is_last));
     }
-    return is_last ? send_bucket(b, true) : ROTA_OK;
+    b->sends_last |= is_last;
+    if (!b->sends_last || b->exchanges.left) return ROTA_OK;
+    b->sends_last = false;
+    return send_bucket(b, true);
 }
 
 rota_status rota_buckets_close(rota_buckets *b) {
     ROTA_TRY(rota_buckets_step(b, b->use_count));
     ROTA_TRY(send_bucket(b, true));
+    ROTA_TRY(add_rows(b));
     for (uint32_t i = 0; i < b->back_count; i++)
         ROTA_TRY(rota_op_copy_into(b->tape, b->backs[i].from, b->backs[i].to));
     return ROTA_OK;

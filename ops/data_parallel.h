@@ -11,9 +11,13 @@ typedef struct rota_buckets rota_buckets;
  * in *out_buckets: there is one rank, and nothing to be done. */
 rota_status rota_buckets_open(rota_tape *tape, const rota_data_parallel *options, const rota_tensor *params,
                               const rota_tensor *grads, uint32_t count, rota_buckets **out_buckets);
+/* The use's gradient is to be rota_buckets_gather_rows, with the gradient of its output at hand. In descending order of
+ * uses. */
+bool rota_buckets_take_rows(rota_buckets *buckets, uint64_t use);
+rota_status rota_buckets_gather_rows(rota_buckets *buckets);
 /* The use has been gone through: what it was the last to add to is finished. */
 rota_status rota_buckets_step(rota_buckets *buckets, uint64_t use);
-/* What is left, and parameters that no op reads. Their gradients are complete. */
+/* What is left, and parameters that no op reads. Their gradients are complete, but for rows that are added here. */
 rota_status rota_buckets_close(rota_buckets *buckets);
 
 #endif

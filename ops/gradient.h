@@ -23,6 +23,10 @@ struct rota_gradient_region {
     uint32_t parameter; /* of one that is given: which */
     bool is_used;       /* by an op of those remembered; `first_use` is the first that is */
     uint64_t first_use;
+    bool is_dense; /* by one that is no embedding of it; `dense_use` is the first of those */
+    uint64_t dense_use;
+    uint64_t row_bytes;        /* of all ranks' rows that embeddings before that one add */
+    bool by_rows;              /* those go to all ranks, and are added last (data_parallel_rows.h) */
     rota_byte_range *written;  /* bytes of [begin, end) whose mirror holds something */
     rota_gradient_view *views; /* that were added to; the rest of what is written is 0 */
     uint32_t view_count;

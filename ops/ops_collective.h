@@ -67,17 +67,19 @@ typedef struct rota_sharding rota_sharding;
 /* The same where the communicator has devices: there bytes cost less, and a collective more beside them. */
 #define ROTA_BUCKET_DEVICE_BYTES (UINT64_C(32) << 20)
 
-/* Of rota_backward_options.data_parallel: each gradient is all-reduced once, when the last op that adds to it has been
- * gone through, however often its parameter was used. Those that are finished one after the other go together, as
- * buckets, in the order in which the backward pass finishes them, which is the same on all ranks that record the same;
- * what is recorded behind a bucket and does not read its gradients runs beside it. Gradients that lie side by side in
- * one buffer are reduced where they lie, others of less than 64 KiB in a copy of theirs together. Where the
+/* Of rota_backward_options.data_parallel: each gradient is all-reduced once, when the last op that adds to it has
+ * been gone through, however often its parameter was used. Those that are finished one after the other go together,
+ * as buckets, in the order in which the backward pass finishes them, which is the same on all ranks that record the
+ * same; what is recorded behind a bucket and does not read its gradients runs beside it. Gradients that lie side by
+ * side in one buffer are reduced where they lie, others of less than 64 KiB in a copy of theirs together. Where the
  * communicator has devices others of less than 8 MiB, those of several buckets together, once they are as much as a
  * bucket, or with the last one, where they lie if it is side by side with its gradients; they are copied back behind
  * the backward pass, and take as much memory again until then. A parameter that the loss does not depend on takes
- * part, last. All ranks give the same parameters in one order, and gradients
- * that lie alike: else all fail when they run, as collectives do that differ. Gradients that share bytes are
- * INVALID_ARGUMENT, with both named. */
+ * part, last. What embeddings add last to a table's gradient is all ranks' rows, gathered and added up by each rank
+ * in the order of ranks, where they are no more bytes than the table, and that is as much as is reduced where it
+ * lies; what other ops add to it is then reduced before, and all ranks embed as many rows. All ranks give the same
+ * parameters in one order, and gradients that lie alike: else all fail when they run, as collectives do that differ.
+ * Gradients that share bytes are INVALID_ARGUMENT, with both named. */
 struct rota_data_parallel {
     size_t struct_size;              /* sizeof, by ROTA_DATA_PARALLEL() */
     rota_communicator *communicator; /* borrowed, as by each collective */
@@ -90,6 +92,8 @@ struct rota_data_parallel {
      * which this then says, and is to update those (below); the gradients themselves stay this rank's. Where
      * rota_backward fails it is of no further use. INVALID_ARGUMENT, WRONG_STATE (it has been filled). */
     rota_sharding *sharding;
+    /* Every gradient is reduced as a whole: for ranks whose embeddings don't have as many rows as one another's. */
+    bool whole_tables;
 };
 #define ROTA_DATA_PARALLEL(...) ROTA_SIZED(rota_data_parallel, __VA_ARGS__)
 

@@ -186,7 +186,7 @@ static void add_output(const Graph &core, const std::string &name, const Tensor 
 static std::vector<Tensor> backward(const Graph &core, nb::handle loss, const std::vector<Tensor *> &params,
                                     const std::optional<std::vector<Tensor *>> &grads, bool accumulate,
                                     bool keep, CommunicatorCore *communicator, const std::string &reduction,
-                                    uint64_t bucket_bytes) {
+                                    uint64_t bucket_bytes, bool whole_tables) {
     std::vector<const Tensor *> losses;
     if (nb::isinstance<Tensor>(loss)) {
         losses.push_back(nb::cast<const Tensor *>(loss));
@@ -216,6 +216,7 @@ static std::vector<Tensor> backward(const Graph &core, nb::handle loss, const st
         all.communicator = communicator->communicator;
         all.sum = reduction == "sum";
         all.bucket_bytes = bucket_bytes;
+        all.whole_tables = whole_tables;
         options.data_parallel = &all;
     }
     check(rota_backward_losses(recording.tape(), of.data(), static_cast<uint32_t>(of.size()), wanted.data(),
@@ -278,14 +279,16 @@ void bind_graph(nb::module_ &m) {
     graph.def_prop_ro("name", [](const Graph &core) { return core->name; })
         .def("backward", &backward, "loss"_a, "params"_a, "grads"_a = nb::none(), nb::kw_only(),
              "accumulate"_a = false, "keep"_a = false, "communicator"_a = nb::none(), "reduction"_a = "mean",
-             "bucket_bytes"_a = 0,
+             "bucket_bytes"_a = 0, "whole_tables"_a = false,
              nb::sig("def backward(self, loss: Tensor | typing.Sequence[Tensor], params: "
                      "typing.Sequence[Tensor], grads: typing.Sequence[Tensor] | None = None, *, accumulate: "
                      "bool = False, keep: bool = False, communicator: Communicator | None = None, reduction: "
-                     "str = 'mean', bucket_bytes: int = 0) -> list[Tensor]"),
+                     "str = 'mean', bucket_bytes: int = 0, whole_tables: bool = False) -> list[Tensor]"),
              "Records the gradients of a loss (or of the sum of several) by each of the params. "
              "`communicator`: they become the mean, or sum, of all ranks' gradients, in buckets of so many "
-             "bytes, while the backward pass goes on.")
+             "bytes, while the backward pass goes on. What an embedding adds to a table goes round as rows "
+             "where "
+             "those are fewer bytes, and then each rank embeds as many; `whole_tables`: it never does.")
         .def("name_nodes", &name_nodes, "name"_a.none(),
              "The name of nodes recorded from now on, in errors, traces and pictures; None: the ops' names.")
         .def("remember", &remember, "on"_a, "Stops and resumes remembering ops for gradients.")

@@ -451,6 +451,8 @@ const rank_case rank_cases[] = {
     {"gradients", 8, 1, 0, gradients},
     {"data_parallel", 0, 1, 0, rank_data_parallel},
     {"last_bucket", 0, 1, 0, rank_last_bucket},
+    {"rows", 0, 1, 0, rank_rows},
+    {"rows_uneven", 0, 2, 0, rank_rows_uneven},
     {"gradients_elsewhere", 0, 2, 0, rank_gradients_elsewhere},
     {"gradients_overlap", 0, 1, 0, rank_gradients_overlap},
     {"many_parameters", 2, 2, 0, rank_many_parameters},

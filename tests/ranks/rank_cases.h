@@ -38,6 +38,11 @@ void rank_gradients_elsewhere(rota_runtime *runtime, rota_communicator *communic
 void rank_gradients_overlap(rota_runtime *runtime, rota_communicator *communicator);
 void rank_many_parameters(rota_runtime *runtime, rota_communicator *communicator);
 
+/* Of rank_rows.c. */
+void rank_rows(rota_runtime *runtime, rota_communicator *communicator);
+void rank_rows_large(rota_runtime *runtime, rota_communicator *communicator);
+void rank_rows_uneven(rota_runtime *runtime, rota_communicator *communicator);
+
 /* Of rank_sharding.c. */
 void rank_shards(rota_runtime *runtime, rota_communicator *communicator);
 void rank_shards_refused(rota_runtime *runtime, rota_communicator *communicator);

@@ -408,6 +408,7 @@ static void *reduce_gradients(void *user) {
     const device_rank *own = user;
     rank_data_parallel(own->runtime, own->communicator);
     rank_last_bucket(own->runtime, own->communicator);
+    rank_rows_large(own->runtime, own->communicator);
     return NULL;
 }
 
