@@ -293,6 +293,25 @@ static rota_status share_losses(gpt_recording *r, rota_tensor losses) {
     return rota_op_all_reduce_into(r->tape, all, losses, ROTA_COLLECTIVE_MEAN, losses);
 }
 
+/* Gradients of all ranks. On GPUs buckets end where a layer does, and have as many as have the library's bytes, or one:
+ * what NCCL runs then is over before the next layer's attention, whose gradient wants all multiprocessors at once. */
+static rota_data_parallel data_parallel(const gpt_recording *r) {
+    const gpt_model *model = r->plan->model;
+    rota_data_parallel all = ROTA_DATA_PARALLEL(.communicator = model->one_part);
+    uint64_t layer = 0;
+    if (!model->one_part || !rota_communicator_device(model->one_part)) return all;
+    for (uint32_t i = 0; i < model->parameter_count; i++) {
+        const gpt_parameter *p = &model->parameters[i];
+        const bool is_of_first =
+            p->index >= gpt_parameter_index(0, 0) && p->index < gpt_parameter_index(1, 0);
+        if (is_of_first && p->rank == 2) layer += p->own_count * rota_dtype_bytes(r->dtype);
+    }
+    const uint64_t layers = layer ? ROTA_BUCKET_DEVICE_BYTES / layer : 0;
+    all.first_bucket_bytes = layer;
+    all.bucket_bytes = (layers ? layers : 1) * layer;
+    return all;
+}
+
 /* Micro-batch after micro-batch. The losses go out one by one; what is differentiated is the mean, times the
  * loss scale where there is one. */
 static rota_status record_backward(gpt_recording *r, gpt_gradients *g, rota_tensor losses) {
@@ -312,7 +331,7 @@ static rota_status record_backward(gpt_recording *r, gpt_gradients *g, rota_tens
         if (b + 1 == plan->micro_batches) ROTA_TRY(share_losses(r, losses));
         ROTA_TRY(gpt_scale_loss(r, &loss));
         ROTA_TRY(gpt_record_part(r, "backward"));
-        const rota_data_parallel parallel = ROTA_DATA_PARALLEL(.communicator = plan->model->one_part);
+        const rota_data_parallel parallel = data_parallel(r);
         const bool reduces =
             parallel.communicator && !plan->model->groups && !g->sum.buffer && b + 1 == plan->micro_batches;
         ROTA_TRY(rota_backward(r->tape, loss, g->params, g->count, g->each,

@@ -120,21 +120,26 @@ uint64_t gpt_model_table_rows(const gpt_model *model) {
                                                                       : GPT_VOCABULARY_ALIGNMENT);
 }
 
+static void lay_out_one(gpt_model *model, gpt_parameter *p) {
+    const uint64_t own = p->index == GPT_TOKENS ? gpt_model_table_rows(model) * p->shape[1] : p->own_count;
+    p->first = model->element_count;
+    p->room = round_up(own, GPT_ALIGNMENT);
+    model->element_count += p->room;
+}
+
 /* Matrices in the order in which the backward pass finishes their gradients, the tables last. Norms and biases in their
  * own: the gradients of a norm's weight and bias, side by side so, are added up by one node. */
 static void lay_out(gpt_model *model, uint32_t rank, bool is_cut) {
     for (uint32_t n = model->parameter_count; n-- > 0;) {
         gpt_parameter *p = &model->parameters[rank == 1 ? model->parameter_count - 1 - n : n];
-        if (p->rank != rank || (p->cut != GPT_CUT_NONE) != is_cut) continue;
-        const uint64_t own =
-            p->index == GPT_TOKENS ? gpt_model_table_rows(model) * p->shape[1] : p->own_count;
-        p->first = model->element_count;
-        p->room = round_up(own, GPT_ALIGNMENT);
-        model->element_count += p->room;
+        const bool is_last = p->index == GPT_TOKENS && p->cut == GPT_CUT_NONE;
+        if (p->rank == rank && (p->cut != GPT_CUT_NONE) == is_cut && !is_last) lay_out_one(model, p);
     }
 }
 
-/* Norms and biases are side by side with the tables: what the ranks reduce last is then one collective. */
+/* Norms and biases are side by side with the last matrices and with the table of positions, and the token table with
+ * them: what the ranks reduce last is then one collective, whether the token table's gradient is in it, or goes by
+ * rows. */
 static void lay_out_parameters(gpt_model *model) {
     lay_out(model, 2, true);
     model->shared_first = model->element_count;
@@ -143,6 +148,10 @@ static void lay_out_parameters(gpt_model *model) {
     lay_out(model, 1, false);
     model->shared_end = model->element_count;
     lay_out(model, 1, true);
+    model->plain_end = model->element_count;
+    for (uint32_t n = 0; n < model->parameter_count; n++)
+        if (model->parameters[n].index == GPT_TOKENS && model->parameters[n].cut == GPT_CUT_NONE)
+            lay_out_one(model, &model->parameters[n]);
 }
 
 /* What no parameter lies at, the optimizer's state, and the copies until there are values. */

@@ -47,9 +47,10 @@ typedef struct gpt_parameter {
 } gpt_parameter;
 
 /* The buffers, PERSISTENT, with all parameters one after the other, so that one optimizer node updates many:
- * first the matrices, which decay, from the last layer to the tables, then norms and biases, which don't; where ranks
- * have the model together, what each of them has stands in the middle, from shared_first on. Parameters begin at
- * multiples of GPT_ALIGNMENT elements; what lies between them stays zero. */
+ * first the matrices, which decay, from the last layer to the table of positions, then norms and biases, which don't,
+ * then the table of tokens; where ranks have the model together, that is a matrix like others, and what each of them
+ * has stands in the middle, from shared_first on. Parameters begin at multiples of GPT_ALIGNMENT elements; what lies
+ * between them stays zero. */
 enum { GPT_VALUES, GPT_FIRST_MOMENTS, GPT_SECOND_MOMENTS, GPT_PARTS };
 #define GPT_ALIGNMENT 64u
 /* The token table has its rows rounded up to a multiple of this in memory, zeroes that stay so: the logits'
@@ -100,6 +101,7 @@ typedef struct gpt_model {
     uint32_t parameter_count;
     uint64_t weight_count;                 /* elements of all parameters */
     uint64_t decayed_count, element_count; /* of a buffer: what decays, which comes first; all */
+    uint64_t plain_end;                    /* of what does not decay; what is behind it does */
     gpt_group *groups;                     /* NULL: this rank has everything */
     uint32_t group_count;
     rota_buffer *parts[GPT_PARTS]; /* f32; the moments with training only */

@@ -198,7 +198,7 @@ static rota_status record_adamw(gpt_recording *r, const rota_tensor *gradients, 
 static rota_status record_updates(gpt_recording *r, const rota_tensor *all, rota_tensor factor) {
     const gpt_model *model = r->plan->model;
     const double decay = model->config.weight_decay;
-    uint64_t decayed = model->decayed_count, first = 0, end = model->element_count;
+    uint64_t decayed = model->decayed_count, first = 0, end = model->plain_end;
     for (uint32_t i = 0; i < (model->groups ? model->group_count : 1); i++) {
         if (model->groups) {
             const gpt_group *group = &model->groups[i];
@@ -209,7 +209,8 @@ static rota_status record_updates(gpt_recording *r, const rota_tensor *all, rota
         ROTA_TRY(record_adamw(r, all, first, decayed - first, decay, factor));
         ROTA_TRY(record_adamw(r, all, decayed, end - decayed, 0, factor));
     }
-    return ROTA_OK;
+    if (model->groups) return ROTA_OK;
+    return record_adamw(r, all, end, model->element_count - end, decay, factor);
 }
 
 /* --find-nan: what is laid out as the model, in this order: that of parameters, or the other one. */
